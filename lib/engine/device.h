@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/counters.h"
+#include "base/identifiers.h"
+#include "base/result.h"
+#include "engine/configuration.h"
+#include "mem/region_table.h"
+#include "net/gid_table.h"
+#include "port/port.h"
+#include "qp/attributes.h"
+#include "queue/completion_queue.h"
+#include "queue/work_queue.h"
+
+namespace uroce::engine {
+
+class Poller;
+
+/// Limits that hold for every device; what the verbs face advertises.
+struct Limits {
+  static constexpr uint32_t kQueuePairs = 16384;
+  static constexpr uint32_t kWorkRequests = 16384;  // per queue
+  static constexpr uint32_t kSegments = 32;         // per request
+  static constexpr uint32_t kInlineBytes = 1024;
+  static constexpr uint32_t kCompletionQueues = 16384;
+  static constexpr uint32_t kCompletions = 1u << 20;  // per queue
+  static constexpr uint32_t kRegions = 1u << 24;
+  static constexpr uint64_t kRegionBytes = 1ull << 46;
+  static constexpr uint32_t kDomains = 1u << 16;
+  static constexpr uint8_t kReadAtomic = 16;
+};
+
+/// A queue pair with the queues that the application's threads and its poller share. Made and destroyed by Device.
+struct QueuePairHandle;
+
+struct QueuePairOptions {
+  qp::Type type = qp::Type::kRc;
+  DomainId domain;
+  bool signal_all = false;
+  uint32_t send_depth = 0;
+  uint32_t receive_depth = 0;
+  uint32_t send_segments = 1;
+  uint32_t receive_segments = 1;
+  uint32_t inline_bytes = 0;
+  queue::CompletionQueue* send_completions = nullptr;
+  queue::CompletionQueue* receive_completions = nullptr;
+};
+
+/// One RDMA device: a port, its addresses, its memory regions, its queue pairs and the pollers that turn them.
+/// All functions are thread-safe control path (they may lock, allocate and wait) unless they say otherwise.
+class Device {
+ public:
+  /// Opened by Stack only.
+  struct State;
+  explicit Device(std::unique_ptr<State> state);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] uint64_t guid() const;  // EUI-64 of the MAC, host order
+  [[nodiscard]] MacAddress mac() const;
+  [[nodiscard]] const port::Capabilities& port_capabilities() const;
+  [[nodiscard]] bool link_up() const;
+  [[nodiscard]] uint32_t link_mtu() const;
+  [[nodiscard]] PathMtu path_mtu_max() const;
+  [[nodiscard]] const net::GidTable& gids() const;
+  [[nodiscard]] mem::RegionTable& regions();
+
+  Result<DomainId> allocate_domain();
+  void free_domain(DomainId domain);
+
+  /// The queue must outlive every queue pair that names it. `lanes` is set by the device.
+  std::unique_ptr<queue::CompletionQueue> create_completion_queue(queue::CompletionQueue::Options options);
+  /// No poller refers to the queue after the return.
+  void retire_completion_queue(queue::CompletionQueue& queue);
+
+  Result<QueuePairHandle*> create_queue_pair(const QueuePairOptions& options);
+  /// Returns when no poller touches the queue pair, its queues or memory any more.
+  void destroy_queue_pair(QueuePairHandle& queue_pair);
+  /// `attributes.path` carries GIDs, traffic class, hop limit and flow label; the device resolves the MACs
+  /// (ARP or neighbour discovery; ETIMEDOUT when nobody answers) and `to_self`.
+  int modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, uint32_t mask);
+  qp::Attributes query_queue_pair(QueuePairHandle& queue_pair);
+
+  /// Something was published on the send queue, or on the receive queue of a queue pair in the error state. Any thread,
+  /// hot: at most one ring push. With inline pollers the caller's thread then turns the poller once, if it is free.
+  void ring_doorbell(QueuePairHandle& queue_pair);
+
+  /// Inline pollers: turns, once, every free poller that serves `queue`. Dedicated: nothing. Hot.
+  void turn_for(queue::CompletionQueue& queue);
+
+  /// Sum over all pollers.
+  [[nodiscard]] uint64_t counter(Counter counter) const;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+struct QueuePairHandle {
+  QpNumber number;
+  std::unique_ptr<queue::SendQueue> send_queue;
+  std::unique_ptr<queue::ReceiveQueue> receive_queue;
+  void* owner = nullptr;  // for the face that made it
+  virtual ~QueuePairHandle() = default;
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/configuration.h"
+#include "engine/device.h"
+
+namespace uroce::engine {
+
+/// The process's one stack: configuration, EAL (only if a DPDK port is opened), devices and their threads.
+/// Reading the configuration is cheap and starts nothing; opening a device does.
+class Stack {
+ public:
+  /// The stack of this process, configured from the environment on first use; the error stays and is returned again.
+  static Result<Stack*> instance();
+
+  /// A stack of its own, for tests and benchmarks inside the project.
+  static Result<std::unique_ptr<Stack>> create(Configuration configuration);
+
+  virtual ~Stack() = default;
+
+  [[nodiscard]] virtual const Configuration& configuration() const = 0;
+
+  /// Opens (or finds open) the device at `index` of the configuration. Devices joined by a wire inside the process are
+  /// opened together. Stays open until the last reference goes; then its threads have ended.
+  virtual Result<std::shared_ptr<Device>> open(size_t index) = 0;
+};
+
+}  // namespace uroce::engine

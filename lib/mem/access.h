@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+namespace uroce::mem {
+
+/// Access rights; the bits are those of `enum ibv_access_flags`, so the verbs face passes them through.
+class Access {
+ public:
+  constexpr Access() = default;
+  constexpr explicit Access(uint32_t bits) : bits_(bits) {}
+
+  [[nodiscard]] constexpr uint32_t bits() const { return bits_; }
+  /// True when *every* right in `needed` is granted.
+  [[nodiscard]] constexpr bool covers(Access needed) const { return (needed.bits_ & ~bits_) == 0; }
+  [[nodiscard]] constexpr bool any(Access of) const { return (bits_ & of.bits_) != 0; }
+  constexpr Access operator|(Access other) const { return Access(bits_ | other.bits_); }
+  constexpr Access operator&(Access other) const { return Access(bits_ & other.bits_); }
+  constexpr bool operator==(const Access&) const = default;
+
+ private:
+  uint32_t bits_ = 0;
+};
+
+inline constexpr Access kLocalRead{0};  // every region may be read locally
+inline constexpr Access kLocalWrite{1u << 0};
+inline constexpr Access kRemoteWrite{1u << 1};
+inline constexpr Access kRemoteRead{1u << 2};
+inline constexpr Access kRemoteAtomic{1u << 3};
+inline constexpr Access kWindowBind{1u << 4};
+inline constexpr Access kZeroBased{1u << 5};
+inline constexpr Access kOnDemand{1u << 6};
+inline constexpr Access kHugeTlb{1u << 7};
+inline constexpr Access kFlushGlobal{1u << 8};
+inline constexpr Access kFlushPersistent{1u << 9};
+/// IBV_ACCESS_OPTIONAL_RANGE: bits that an implementation may ignore (relaxed ordering among them).
+inline constexpr Access kOptionalRange{0x3FFu << 20};
+
+}  // namespace uroce::mem

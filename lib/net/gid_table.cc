@@ -1,0 +1,27 @@
+#include "net/gid_table.h"
+
+#include <algorithm>
+
+namespace uroce::net {
+
+std::array<uint8_t, 8> eui64(MacAddress mac) {
+  const auto& m = mac.bytes;
+  return {static_cast<uint8_t>(m[0] ^ 0x02), m[1], m[2], 0xFF, 0xFE, m[3], m[4], m[5]};
+}
+
+GidTable::GidTable(MacAddress mac, std::span<const Gid> addresses) {
+  Gid link_local;
+  link_local.bytes[0] = 0xFE;
+  link_local.bytes[1] = 0x80;
+  std::ranges::copy(eui64(mac), link_local.bytes.begin() + 8);
+  gids_.push_back(link_local);
+  gids_.insert(gids_.end(), addresses.begin(), addresses.end());
+}
+
+std::optional<size_t> GidTable::find(const Gid& gid) const {
+  const auto it = std::ranges::find(gids_, gid);
+  if (it == gids_.end()) return std::nullopt;
+  return static_cast<size_t>(it - gids_.begin());
+}
+
+}  // namespace uroce::net

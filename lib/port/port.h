@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/identifiers.h"
+
+namespace uroce::port {
+
+/// A received Ethernet frame (no FCS). Owned by whoever called receive() until it is passed to release().
+struct RxFrame {
+  std::byte* data = nullptr;  // contiguous
+  uint32_t length = 0;
+  void* handle = nullptr;  // the driver's own
+};
+
+/// A buffer for one frame to send. Owned by whoever called allocate() until transmit() accepts it or free() takes
+/// it back.
+struct TxFrame {
+  std::byte* data = nullptr;
+  uint32_t capacity = 0;
+  uint32_t length = 0;     // set by the writer
+  void* handle = nullptr;  // the driver's own
+  bool to_self = false;    // addressed to this port: the engine loops it and the driver never sees it
+};
+
+/// What a port can carry, derived from the real thing when it was opened.
+struct Capabilities {
+  std::string description;       // one line for `uroce info`: driver and arguments
+  MacAddress mac;                // the port's own; configuration may override it
+  uint32_t link_mtu = 1500;      // IP packet bytes, as `ip link` shows it
+  uint32_t frame_bytes_max = 0;  // Ethernet header to end, no FCS
+  uint16_t queues = 1;           // receive/transmit queue pairs
+  bool in_process = false;       // both ends live in this process (loopback, net_ring)
+};
+
+/// One receive and transmit queue pair. Belongs to one poller: calls come from the thread that turns it, except
+/// release(), which may come from any poller of the same port (a frame may have been handed over).
+/// Virtual calls are per burst.
+class PortQueue {
+ public:
+  virtual ~PortQueue() = default;
+
+  /// Up to `frames.size()` received frames; never blocks.
+  virtual uint16_t receive(std::span<RxFrame> frames) = 0;
+  virtual void release(std::span<const RxFrame> frames) = 0;
+
+  /// Fills a prefix of `frames` with empty buffers; fewer than asked when the pool is dry.
+  virtual uint16_t allocate(std::span<TxFrame> frames) = 0;
+  /// Takes a prefix of `frames`; the rest stays the caller's (queue full).
+  virtual uint16_t transmit(std::span<const TxFrame> frames) = 0;
+  virtual void free(std::span<const TxFrame> frames) = 0;
+
+  /// A transmitted-to-self frame becomes a received one without leaving the process; the handle stays the same and
+  /// is given back through release().
+  virtual RxFrame loop(const TxFrame& frame) = 0;
+};
+
+/// An opened port. Control path: the thread that opened it.
+class Port {
+ public:
+  virtual ~Port() = default;
+  [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
+  /// `index` < capabilities().queues; the same object every time, owned by the port.
+  virtual PortQueue& queue(uint16_t index) = 0;
+  /// True while the link is up.
+  [[nodiscard]] virtual bool link_up() const = 0;
+};
+
+}  // namespace uroce::port

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/identifiers.h"
+#include "base/psn.h"
+#include "mem/access.h"
+#include "wire/frame.h"
+
+namespace uroce::qp {
+
+/// Values of `enum ibv_qp_state`.
+enum class State : uint8_t { kReset = 0, kInit = 1, kRtr = 2, kRts = 3, kSqd = 4, kSqe = 5, kErr = 6 };
+
+/// Values of `enum ibv_qp_type`.
+enum class Type : uint8_t { kRc = 2, kUc = 3, kUd = 4 };
+
+/// Bits of `enum ibv_qp_attr_mask`.
+enum AttributeMask : uint32_t {
+  kMaskState = 1u << 0,
+  kMaskCurrentState = 1u << 1,
+  kMaskEnSqdAsyncNotify = 1u << 2,
+  kMaskAccessFlags = 1u << 3,
+  kMaskPkeyIndex = 1u << 4,
+  kMaskPort = 1u << 5,
+  kMaskQkey = 1u << 6,
+  kMaskAv = 1u << 7,
+  kMaskPathMtu = 1u << 8,
+  kMaskTimeout = 1u << 9,
+  kMaskRetryCount = 1u << 10,
+  kMaskRnrRetry = 1u << 11,
+  kMaskRqPsn = 1u << 12,
+  kMaskMaxRdAtomic = 1u << 13,
+  kMaskAltPath = 1u << 14,
+  kMaskMinRnrTimer = 1u << 15,
+  kMaskSqPsn = 1u << 16,
+  kMaskMaxDestRdAtomic = 1u << 17,
+  kMaskPathMigState = 1u << 18,
+  kMaskCap = 1u << 19,
+  kMaskDestQpn = 1u << 20,
+  kMaskRateLimit = 1u << 25,
+};
+
+/// What ibv_modify_qp can set, as values of the stack; which members count is said by an AttributeMask.
+struct Attributes {
+  State state = State::kReset;
+  State current_state = State::kReset;
+  mem::Access access;
+  uint16_t pkey_index = 0;
+  uint8_t port = 1;
+  wire::Path path;       // the address vector, resolved to MACs; the UDP source port is chosen by the queue pair
+  bool to_self = false;  // `path` leads to this very port
+  PathMtu path_mtu = PathMtu::k1024;
+  QpNumber destination;
+  Psn rq_psn;
+  Psn sq_psn;
+  uint8_t timeout = 0;  // 4.096 us * 2^timeout; 0 = never
+  uint8_t retry_count = 0;
+  uint8_t rnr_retry = 0;  // 7 = for ever
+  uint8_t min_rnr_timer = 0;
+  uint8_t max_rd_atomic = 0;
+  uint8_t max_dest_rd_atomic = 0;
+};
+
+/// Checks a transition by the state table: 0, or EINVAL when the transition does not exist, a required attribute is
+/// missing or one is given that does not belong there (ibv_modify_qp(3)). `to` is `from` when kMaskState is not set.
+int check_transition(Type type, State from, State to, uint32_t mask);
+
+}  // namespace uroce::qp

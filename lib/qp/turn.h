@@ -1,0 +1,24 @@
+#pragma once
+
+#include "base/counters.h"
+#include "base/time.h"
+#include "copy/placer.h"
+#include "mem/region_table.h"
+#include "port/tx_batch.h"
+#include "queue/completion_queue.h"
+
+namespace uroce::qp {
+
+/// Everything a queue pair may touch while its poller is turned. Lives as long as the poller; `now` is set once per
+/// turn. What the queue pair does becomes visible outside in this order at the end of the turn: placed bytes
+/// (placer.commit()), completions (completions.publish_all()), frames (tx).
+struct Turn {
+  Instant now;
+  port::TxBatch& tx;
+  copy::Placer& placer;
+  queue::CompletionBatch& completions;
+  const mem::RegionTable& regions;
+  Counters& counters;
+};
+
+}  // namespace uroce::qp

@@ -1,0 +1,105 @@
+#include "queue/completion_queue.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace uroce::queue {
+
+/// Free-running counters. `pushed` is the poller's own; completions in [polled, visible) can be read.
+struct CompletionQueue::Lane {
+  std::unique_ptr<Completion[]> slots;
+  alignas(64) uint32_t pushed = 0;
+  uint32_t polled_cache = 0;
+  bool solicited = false;  // since the last publish: a solicited or failed completion
+  alignas(64) std::atomic<uint32_t> visible{0};
+  alignas(64) std::atomic<uint32_t> polled{0};
+};
+
+CompletionQueue::CompletionQueue(const Options& options)
+    : options_(options), mask_(std::bit_ceil(std::max(options.depth, 1u)) - 1), lanes_(new Lane[options.lanes]) {
+  for (uint16_t i = 0; i < options.lanes; ++i) lanes_[i].slots = std::make_unique<Completion[]>(mask_ + 1);
+}
+
+CompletionQueue::~CompletionQueue() = default;
+
+bool CompletionQueue::push(uint16_t lane_index, const Completion& completion) {
+  Lane& lane = lanes_[lane_index];
+  if (lane.pushed - lane.polled_cache >= options_.depth) {
+    lane.polled_cache = lane.polled.load(std::memory_order_acquire);  // pairs with the release in poll
+    if (lane.pushed - lane.polled_cache >= options_.depth) {
+      overrun_.store(true, std::memory_order_relaxed);
+      return false;
+    }
+  }
+  lane.slots[lane.pushed++ & mask_] = completion;
+  lane.solicited |= completion.solicited || completion.status != CompletionStatus::kSuccess;
+  return true;
+}
+
+void CompletionQueue::publish(uint16_t lane_index) {
+  Lane& lane = lanes_[lane_index];
+  const bool solicited = std::exchange(lane.solicited, false);
+  if (options_.listener == nullptr) {
+    lane.visible.store(lane.pushed, std::memory_order_release);  // pairs with the acquire in poll
+    return;
+  }
+  // Sequentially consistent with arm() and the poll() that follows it: either that poll sees these completions, or
+  // this load sees the queue armed.
+  lane.visible.store(lane.pushed, std::memory_order_seq_cst);
+  uint8_t armed = armed_.load(std::memory_order_seq_cst);
+  while (armed == kAny || (armed == kSolicited && solicited)) {
+    if (armed_.compare_exchange_weak(armed, kIdle)) {
+      options_.listener->completed(*this);
+      return;
+    }
+  }
+}
+
+size_t CompletionQueue::poll(std::span<Completion> completions) {
+  size_t count = 0;
+  for (uint16_t tried = 0; tried < options_.lanes && count < completions.size(); ++tried) {
+    Lane& lane = lanes_[next_lane_];
+    uint32_t polled = lane.polled.load(std::memory_order_relaxed);
+    const uint32_t visible = lane.visible.load(std::memory_order_seq_cst);  // see publish
+    while (polled != visible && count < completions.size()) completions[count++] = lane.slots[polled++ & mask_];
+    lane.polled.store(polled, std::memory_order_release);  // pairs with the acquire in push
+    // A lane that was not emptied goes first next time; otherwise the lanes take turns.
+    if (polled != visible) break;
+    next_lane_ = static_cast<uint16_t>(next_lane_ + 1 == options_.lanes ? 0 : next_lane_ + 1);
+  }
+  return count;
+}
+
+void CompletionQueue::arm(bool solicited_only) {
+  // An armed-for-any queue is not weakened by a later solicited-only request (ibv_req_notify_cq(3)).
+  if (!solicited_only) {
+    armed_.store(kAny, std::memory_order_seq_cst);
+    return;
+  }
+  uint8_t idle = kIdle;
+  armed_.compare_exchange_strong(idle, kSolicited, std::memory_order_seq_cst);
+}
+
+bool CompletionQueue::empty() const {
+  for (uint16_t i = 0; i < options_.lanes; ++i) {
+    const Lane& lane = lanes_[i];
+    if (lane.visible.load(std::memory_order_acquire) != lane.polled.load(std::memory_order_acquire)) return false;
+  }
+  return true;
+}
+
+bool CompletionBatch::push(CompletionQueue& queue, const Completion& completion) {
+  if (std::find(queues_.begin(), queues_.begin() + static_cast<ptrdiff_t>(count_), &queue) ==
+      queues_.begin() + static_cast<ptrdiff_t>(count_)) {
+    queues_[count_++] = &queue;
+  }
+  return queue.push(lane_, completion);
+}
+
+void CompletionBatch::publish_all() {
+  for (size_t i = 0; i < count_; ++i) queues_[i]->publish(lane_);
+  count_ = 0;
+}
+
+}  // namespace uroce::queue

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/identifiers.h"
+
+namespace uroce::queue {
+
+/// Values of `enum ibv_wc_status`; the verbs face asserts that they agree.
+enum class CompletionStatus : uint8_t {
+  kSuccess = 0,
+  kLocalLengthError = 1,
+  kLocalQpOperationError = 2,
+  kLocalProtectionError = 4,
+  kFlushed = 5,
+  kWindowBindError = 6,
+  kBadResponse = 7,
+  kLocalAccessError = 8,
+  kRemoteInvalidRequest = 9,
+  kRemoteAccessError = 10,
+  kRemoteOperationError = 11,
+  kRetryExceeded = 12,
+  kRnrRetryExceeded = 13,
+  kRemoteAborted = 16,
+  kFatal = 19,
+  kGeneral = 21,
+};
+
+/// Values of `enum ibv_wc_opcode`.
+enum class CompletionOpcode : uint32_t {
+  kSend = 0,
+  kWrite = 1,
+  kRead = 2,
+  kReceive = 1u << 7,
+  kReceiveWriteImm = kReceive + 1,
+};
+
+struct Completion {
+  uint64_t wr_id = 0;
+  CompletionOpcode opcode = CompletionOpcode::kSend;
+  CompletionStatus status = CompletionStatus::kSuccess;
+  bool has_immediate = false;
+  bool solicited = false;
+  uint32_t bytes = 0;
+  uint32_t immediate = 0;  // network order
+  QpNumber local;
+  QpNumber remote;
+};
+
+class CompletionQueue;
+
+/// Called by a poller, after the completions are visible, when an armed queue got what it was armed for. Must not
+/// block.
+class CompletionListener {
+ public:
+  virtual ~CompletionListener() = default;
+  virtual void completed(CompletionQueue& queue) = 0;
+};
+
+/// Completions from pollers to the application. Each poller that serves QPs of this queue writes a lane of its own;
+/// the application reads all lanes, under the lock of the caller. What push() writes becomes visible by publish().
+class CompletionQueue {
+ public:
+  struct Options {
+    uint32_t depth = 0;  // completions that can wait at once, per lane; exact
+    uint16_t lanes = 1;
+    CompletionListener* listener = nullptr;  // not owned; nullptr: never armed
+    void* owner = nullptr;                   // for the face that made it
+  };
+  explicit CompletionQueue(const Options& options);
+  ~CompletionQueue();
+
+  [[nodiscard]] const Options& options() const { return options_; }
+
+  // Poller.
+  /// False when the lane is full: the completion is lost and overrun() stays true.
+  bool push(uint16_t lane, const Completion& completion);
+  /// Makes everything pushed on the lane visible and notifies the listener when armed.
+  void publish(uint16_t lane);
+
+  // Application.
+  size_t poll(std::span<Completion> completions);
+  /// The next matching completion that becomes visible after this call notifies the listener, once.
+  void arm(bool solicited_only);
+  [[nodiscard]] bool overrun() const { return overrun_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool empty() const;
+
+ private:
+  struct Lane;
+  enum Armed : uint8_t { kIdle, kSolicited, kAny };
+
+  Options options_;
+  uint32_t mask_ = 0;
+  std::unique_ptr<Lane[]> lanes_;
+  uint16_t next_lane_ = 0;
+  std::atomic<uint8_t> armed_{kIdle};
+  std::atomic<bool> overrun_{false};
+};
+
+/// The completion queues that a turn has pushed to, so that the engine can publish them together after the placed
+/// bytes are visible.
+class CompletionBatch {
+ public:
+  static constexpr size_t kQueuesMax = 64;
+
+  explicit CompletionBatch(uint16_t lane) : lane_(lane) {}
+
+  /// False on overrun of the queue.
+  bool push(CompletionQueue& queue, const Completion& completion);
+  /// No room for the two queues that one packet may touch: publish_all() first.
+  [[nodiscard]] bool full() const { return count_ + 2 > kQueuesMax; }
+  void publish_all();
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+
+ private:
+  uint16_t lane_;
+  size_t count_ = 0;
+  std::array<CompletionQueue*, kQueuesMax> queues_{};
+};
+
+}  // namespace uroce::queue

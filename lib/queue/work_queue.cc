@@ -1,0 +1,58 @@
+#include "queue/work_queue.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace uroce::queue {
+
+namespace {
+constexpr size_t kLine = 64;
+}
+
+template <typename Request>
+WorkQueue<Request>::WorkQueue(const Options& options) : options_(options) {
+  static_assert(std::is_trivially_destructible_v<Request>);
+  const uint32_t slots = std::bit_ceil(std::max(options.depth, 1u));
+  const size_t tail = std::max<size_t>(size_t{options.segments_max} * sizeof(Segment), options.inline_max);
+  mask_ = slots - 1;
+  stride_ = (sizeof(Request) + tail + kLine - 1) / kLine * kLine;
+  memory_.reset(new (std::align_val_t{kLine}) std::byte[slots * stride_]());
+  for (uint32_t i = 0; i < slots; ++i) new (memory_.get() + i * stride_) Request();
+}
+
+template <typename Request>
+Request* WorkQueue<Request>::reserve() {
+  // Acquire pairs with the release in retire(): the poller is done with the slot.
+  if (reserved_ - retired_.load(std::memory_order_acquire) >= options_.depth) return nullptr;
+  return new (slot(reserved_++)) Request();
+}
+
+template <typename Request>
+void WorkQueue<Request>::publish() {
+  published_.store(reserved_, std::memory_order_release);  // pairs with the acquire in published()
+}
+
+template <typename Request>
+Segment* WorkQueue<Request>::segments(Request& request) const {
+  return std::launder(reinterpret_cast<Segment*>(&request + 1));
+}
+
+template <typename Request>
+std::span<const Segment> WorkQueue<Request>::segments(const Request& request) const {
+  return {std::launder(reinterpret_cast<const Segment*>(&request + 1)), request.segments};
+}
+
+template <typename Request>
+std::byte* WorkQueue<Request>::inline_bytes(Request& request) const {
+  return reinterpret_cast<std::byte*>(&request + 1);
+}
+
+template <typename Request>
+const std::byte* WorkQueue<Request>::inline_bytes(const Request& request) const {
+  return reinterpret_cast<const std::byte*>(&request + 1);
+}
+
+template class WorkQueue<SendRequest>;
+template class WorkQueue<ReceiveRequest>;
+
+}  // namespace uroce::queue

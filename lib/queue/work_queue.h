@@ -1,0 +1,76 @@
+#pragma once
+
+#include <atomic>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+
+#include "queue/work_request.h"
+
+namespace uroce::queue {
+
+/// Fixed-size ring of work requests between one posting thread (the caller holds the queue's lock) and the poller
+/// that owns the queue pair. A slot holds the request and, behind it, its segments or inline bytes.
+/// A slot stays occupied from publish() until the poller retires it.
+template <typename Request>
+class WorkQueue {
+ public:
+  struct Options {
+    uint32_t depth = 0;         // requests outstanding at most; exact
+    uint32_t segments_max = 1;  // per request
+    uint32_t inline_max = 0;    // bytes per request
+  };
+
+  explicit WorkQueue(const Options& options);
+
+  [[nodiscard]] const Options& options() const { return options_; }
+
+  // Posting thread. reserve() returns the next free slot or nullptr when `depth` requests are outstanding; the slot
+  // becomes visible to the poller, together with all reserved before it, by publish(). cancel() forgets what was
+  // reserved since the last publish().
+  Request* reserve();
+  void publish();
+  void cancel() { reserved_ = published_.load(std::memory_order_relaxed); }
+
+  // Either side: what lies behind a request.
+  [[nodiscard]] Segment* segments(Request& request) const;
+  [[nodiscard]] std::span<const Segment> segments(const Request& request) const;
+  [[nodiscard]] std::byte* inline_bytes(Request& request) const;
+  [[nodiscard]] const std::byte* inline_bytes(const Request& request) const;
+
+  // Poller. Requests are numbered by free-running counters: [retired(), published()) are outstanding.
+  [[nodiscard]] uint32_t published() const { return published_.load(std::memory_order_acquire); }
+  [[nodiscard]] uint32_t retired() const { return retired_.load(std::memory_order_relaxed); }
+  [[nodiscard]] Request& at(uint32_t number) { return *slot(number); }
+  void retire() { retired_.store(retired() + 1, std::memory_order_release); }  // the oldest; pairs with reserve()
+
+  /// Requests outstanding; any thread, a moment's truth.
+  [[nodiscard]] uint32_t outstanding() const { return published() - retired_.load(std::memory_order_acquire); }
+
+ private:
+  [[nodiscard]] Request* slot(uint32_t number) const {
+    return std::launder(reinterpret_cast<Request*>(memory_.get() + size_t{number & mask_} * stride_));
+  }
+  struct Free {
+    void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
+  };
+
+  Options options_;
+  uint32_t mask_ = 0;
+  size_t stride_ = 0;
+  std::unique_ptr<std::byte[], Free> memory_;
+  alignas(64) std::atomic<uint32_t> published_{0};
+  uint32_t reserved_ = 0;
+  alignas(64) std::atomic<uint32_t> retired_{0};
+};
+
+using SendQueue = WorkQueue<SendRequest>;
+using ReceiveQueue = WorkQueue<ReceiveRequest>;
+
+extern template class WorkQueue<SendRequest>;
+extern template class WorkQueue<ReceiveRequest>;
+
+}  // namespace uroce::queue

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/identifiers.h"
+#include "base/psn.h"
+
+namespace uroce::queue {
+
+/// What a send work request asks for. More operations are added here.
+enum class SendOperation : uint8_t { kSend, kSendImm, kWrite, kWriteImm, kRead };
+
+/// One piece of local memory (shape of ibv_sge).
+struct Segment {
+  uint64_t address = 0;
+  uint32_t length = 0;
+  MemoryKey lkey;
+};
+
+/// A posted send work request as it lies in the send queue. The first group is written by the posting thread before
+/// the request is published and only read afterwards; the second belongs to the owning poller.
+struct SendRequest {
+  uint64_t wr_id = 0;
+  uint64_t remote_address = 0;
+  MemoryKey rkey;
+  uint32_t immediate = 0;  // network order, as in ibv_send_wr
+  uint32_t length = 0;     // sum of the segments, or of the inline bytes
+  uint16_t segments = 0;
+  SendOperation operation = SendOperation::kSend;
+  bool signaled = false;
+  bool solicited = false;
+  bool fence = false;
+  bool inline_data = false;
+
+  Psn first_psn;            // set when the first packet is built
+  uint32_t packets = 0;     // PSNs that the request takes
+  uint32_t read_bytes = 0;  // READ: bytes placed so far
+};
+
+/// A posted receive work request.
+struct ReceiveRequest {
+  uint64_t wr_id = 0;
+  uint32_t length = 0;  // sum of the segments
+  uint16_t segments = 0;
+};
+
+}  // namespace uroce::queue

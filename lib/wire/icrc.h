@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace uroce::wire {
+
+/// RoCEv2 invariant CRC (protocol.md 3): CRC-32 with zlib's parameters over eight bytes of ones (a masked LRH),
+/// then the packet from its IP header to the last pad byte with the variant fields set to ones.
+///
+///   Icrc icrc;                       // the LRH is in
+///   icrc.add_masked_headers(ip, n);  // IP header .. end of BTH: the only part with masked fields
+///   icrc.add(rest);                  // extension headers, payload, pad: any number of pieces
+///   icrc.value();                    // goes out least significant byte first
+class Icrc {
+ public:
+  /// `bytes` begins with the IP header (4 or 6, IPv4 without options) and ends with the BTH: 40 or 60 bytes.
+  void add_masked_headers(std::span<const std::byte> bytes);
+
+  void add(std::span<const std::byte> bytes);
+
+  [[nodiscard]] uint32_t value() const { return crc_; }
+
+ private:
+  // Register (after the final xor, as ISA-L and zlib pass it) behind the eight 0xFF bytes.
+  uint32_t crc_ = ~0xDEBB20E3u;
+};
+
+/// ICRC of a whole IP packet (`ip_packet` ends before the ICRC itself).
+uint32_t icrc_of(std::span<const std::byte> ip_packet);
+
+}  // namespace uroce::wire
