@@ -8,6 +8,7 @@
 namespace uroce {
 
 /// Every counter of the stack: name and label, one line each. Adding a counter is adding a line.
+// clang-format off
 #define UROCE_COUNTERS(X)                          \
   X(kRxFrames, "rx_frames")                        \
   X(kRxBytes, "rx_bytes")                          \
@@ -58,6 +59,7 @@ namespace uroce {
   X(kRetryExceeded, "retry_exceeded")              \
   X(kCqOverrun, "cq_overrun")                      \
   X(kLocalProtectionError, "local_protection_error")
+// clang-format on
 
 enum class Counter : uint16_t {
 #define X(name, label) name,
@@ -70,7 +72,8 @@ inline constexpr size_t kCounterCount = static_cast<size_t>(Counter::kCount);
 
 std::string_view counter_label(Counter counter);
 
-/// One poller's counters: written by the thread that turns the poller, read (possibly a little late) by anyone.
+/// One poller's counters: written by the thread that turns the poller, read (possibly a little late) by
+/// anyone.
 class alignas(64) Counters {
  public:
   void add(Counter counter, uint64_t n = 1) {

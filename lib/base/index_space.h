@@ -8,9 +8,9 @@
 
 namespace uroce {
 
-/// Address space for an array of up to 2^24 cache-line entries that is reserved at once and filled with memory
-/// as indexes come into use, in hugepages where there are any. An entry's address never changes, so readers
-/// need no lock and one dependent load. Zero-filled when first seen.
+/// Address space for an array of up to 2^24 cache-line entries that is reserved at once and filled with
+/// memory as indexes come into use, in hugepages where there are any. An entry's address never changes, so
+/// readers need no lock and one dependent load. Zero-filled when first seen.
 ///
 /// Index allocation is control path (a lock); freed indexes come back in the order in which they were freed,
 /// so that an index rests as long as possible.
@@ -18,8 +18,8 @@ class IndexSpace {
  public:
   static constexpr size_t kEntryBytes = 64;
 
-  /// `entries_max` is a power of two, at most 2^24. Index 0 is never handed out. Throws std::bad_alloc when the
-  /// address space cannot be reserved.
+  /// `entries_max` is a power of two, at most 2^24. Index 0 is never handed out. Throws std::bad_alloc when
+  /// the address space cannot be reserved.
   explicit IndexSpace(uint32_t entries_max);
   ~IndexSpace();
   IndexSpace(const IndexSpace&) = delete;
@@ -29,7 +29,8 @@ class IndexSpace {
   std::optional<uint32_t> allocate();
   void free(uint32_t index);
 
-  /// Any index < entries_max, allocated or not, may be *looked at* only below backed(); others must not be touched.
+  /// Any index < entries_max, allocated or not, may be *looked at* only below backed(); others must not be
+  /// touched.
   [[nodiscard]] std::byte* at(uint32_t index) const { return base_ + size_t{index} * kEntryBytes; }
   /// Entries [0, backed()) have memory. Any thread; grows only.
   [[nodiscard]] uint32_t backed() const;

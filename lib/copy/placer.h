@@ -17,11 +17,12 @@ enum class Kind : uint8_t {
 /// Puts the payloads of one burst into registered memory so that a CPU watching that memory sees what RDMA
 /// hardware would show it: the last byte of a message after all its other bytes, and messages in PSN order.
 ///
-/// Bodies are copied at once, in any order of bytes, possibly with non-temporal stores. The tail of a message (its
-/// last bytes) waits until commit(), which puts one sfence after the bodies (if any was non-temporal) and
-/// then stores the tails in order, each with ordinary stores in ascending order, the final store inside one cache line.
-/// Sources must stay readable until commit(). commit() comes before any CQE is published, any ACK leaves, and any
-/// READ of the same memory; placements that overlap an uncommitted one cause it by themselves.
+/// Bodies are copied at once, in any order of bytes, possibly with non-temporal stores. The tail of a message
+/// (its last bytes) waits until commit(), which puts one sfence after the bodies (if any was non-temporal)
+/// and then stores the tails in order, each with ordinary stores in ascending order, the final store inside
+/// one cache line. Sources must stay readable until commit(). commit() comes before any CQE is published, any
+/// ACK leaves, and any READ of the same memory; placements that overlap an uncommitted one cause it by
+/// themselves.
 class Placer {
  public:
   static constexpr size_t kTailsMax = 64;

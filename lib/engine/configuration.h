@@ -15,7 +15,7 @@ namespace uroce::engine {
 
 /// One IP address with its prefix length.
 struct InterfaceAddress {
-  Gid address;  // IPv4 as ::ffff:a.b.c.d
+  Gid address;              // IPv4 as ::ffff:a.b.c.d
   uint8_t prefix_bits = 0;  // of the IPv4 or IPv6 address: 0..32 or 0..128
 };
 
@@ -26,11 +26,11 @@ struct StaticNeighbour {
 };
 
 struct DeviceConfiguration {
-  std::string name = "uroce0";       // as ibv_devices shows it
-  std::string port = "loopback0";    // "loopbackN" or DPDK devargs
-  std::optional<MacAddress> mac;     // default: the port's own
+  std::string name = "uroce0";     // as ibv_devices shows it
+  std::string port = "loopback0";  // "loopbackN" or DPDK devargs
+  std::optional<MacAddress> mac;   // default: the port's own
   std::vector<InterfaceAddress> addresses;
-  std::optional<uint32_t> mtu;       // link MTU; default: what the port has
+  std::optional<uint32_t> mtu;  // link MTU; default: what the port has
   std::vector<StaticNeighbour> neighbours;
 };
 
@@ -39,12 +39,12 @@ enum class PollerMode : uint8_t { kInline, kDedicated };
 struct Configuration {
   std::vector<DeviceConfiguration> devices;
   PollerMode poller_mode = PollerMode::kInline;
-  uint32_t takeover_us = 50;             // inline: the background thread turns a poller left alone for this long
-  std::vector<uint32_t> cores;           // dedicated: one per poller; inline: of the background thread
+  uint32_t takeover_us = 50;    // inline: the background thread turns a poller left alone for this long
+  std::vector<uint32_t> cores;  // dedicated: one per poller; inline: of the background thread
   uint16_t pollers_per_device = 1;
   copy::Kind copy_kind = copy::Kind::kAuto;
-  bool hugepages = true;                 // use them when there are any
-  uint32_t memory_mb = 256;              // for packet buffers when a DPDK port is used
+  bool hugepages = true;     // use them when there are any
+  uint32_t memory_mb = 256;  // for packet buffers when a DPDK port is used
   std::vector<std::string> eal_arguments;
   std::string log_level = "warning";
 };
@@ -52,13 +52,13 @@ struct Configuration {
 /// Two devices, one wire between them, in this process: no NIC, no hugepages, no privileges.
 Configuration embedded_default();
 
-/// Reads TOML. Every error names `origin`, the line, and the key: unknown keys and tables, wrong types, values out of
-/// range.
+/// Reads TOML. Every error names `origin`, the line, and the key: unknown keys and tables, wrong types,
+/// values out of range.
 Result<Configuration> parse_configuration(std::string_view toml, std::string_view origin);
 Result<Configuration> read_configuration(const std::string& path);
 
-/// What the process was told by its environment: UROCE_CONFIG (a file) or UROCE_CONFIG_TEXT (TOML itself, set by
-/// `uroce run`), else the embedded default.
+/// What the process was told by its environment: UROCE_CONFIG (a file) or UROCE_CONFIG_TEXT (TOML itself, set
+/// by `uroce run`), else the embedded default.
 Result<Configuration> configuration_from_environment();
 
 }  // namespace uroce::engine

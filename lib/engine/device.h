@@ -33,7 +33,8 @@ struct Limits {
   static constexpr uint8_t kReadAtomic = 16;
 };
 
-/// A queue pair with the queues that the application's threads and its poller share. Made and destroyed by Device.
+/// A queue pair with the queues that the application's threads and its poller share. Made and destroyed by
+/// Device.
 struct QueuePairHandle;
 
 struct QueuePairOptions {
@@ -49,8 +50,9 @@ struct QueuePairOptions {
   queue::CompletionQueue* receive_completions = nullptr;
 };
 
-/// One RDMA device: a port, its addresses, its memory regions, its queue pairs and the pollers that turn them.
-/// All functions are thread-safe control path (they may lock, allocate and wait) unless they say otherwise.
+/// One RDMA device: a port, its addresses, its memory regions, its queue pairs and the pollers that turn
+/// them. All functions are thread-safe control path (they may lock, allocate and wait) unless they say
+/// otherwise.
 class Device {
  public:
   /// Opened by Stack only.
@@ -86,8 +88,9 @@ class Device {
   int modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, uint32_t mask);
   qp::Attributes query_queue_pair(QueuePairHandle& queue_pair);
 
-  /// Something was published on the send queue, or on the receive queue of a queue pair in the error state. Any thread,
-  /// hot: at most one ring push. With inline pollers the caller's thread then turns the poller once, if it is free.
+  /// Something was published on the send queue, or on the receive queue of a queue pair in the error state.
+  /// Any thread, hot: at most one ring push. With inline pollers the caller's thread then turns the poller
+  /// once, if it is free.
   void ring_doorbell(QueuePairHandle& queue_pair);
 
   /// Inline pollers: turns, once, every free poller that serves `queue`. Dedicated: nothing. Hot.

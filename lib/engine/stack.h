@@ -15,7 +15,8 @@ namespace uroce::engine {
 /// Reading the configuration is cheap and starts nothing; opening a device does.
 class Stack {
  public:
-  /// The stack of this process, configured from the environment on first use; the error stays and is returned again.
+  /// The stack of this process, configured from the environment on first use; the error stays and is returned
+  /// again.
   static Result<Stack*> instance();
 
   /// A stack of its own, for tests and benchmarks inside the project.
@@ -25,8 +26,8 @@ class Stack {
 
   [[nodiscard]] virtual const Configuration& configuration() const = 0;
 
-  /// Opens (or finds open) the device at `index` of the configuration. Devices joined by a wire inside the process are
-  /// opened together. Stays open until the last reference goes; then its threads have ended.
+  /// Opens (or finds open) the device at `index` of the configuration. Devices joined by a wire inside the
+  /// process are opened together. Stays open until the last reference goes; then its threads have ended.
   virtual Result<std::shared_ptr<Device>> open(size_t index) = 0;
 };
 

@@ -2,8 +2,8 @@
 
 namespace uroce::mem {
 
-/// How the control path waits until no reader can still hold what was unpublished before the call. Readers are
-/// pollers between quiescent states; `engine` implements it (design: quiescent-state based reclamation).
+/// How the control path waits until no reader can still hold what was unpublished before the call. Readers
+/// are pollers between quiescent states; `engine` implements it (design: quiescent-state based reclamation).
 class GracePeriod {
  public:
   virtual ~GracePeriod() = default;

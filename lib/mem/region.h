@@ -40,8 +40,8 @@ class Binding {
   /// The region is too large to stay in cache: placement may go around it.
   [[nodiscard]] bool cold() const { return cold_; }
 
-  /// The contiguous run at `offset` (< length()) of the range, at most up to its end. Regions made of pages return
-  /// one run after the other; a user MR has just one.
+  /// The contiguous run at `offset` (< length()) of the range, at most up to its end. Regions made of pages
+  /// return one run after the other; a user MR has just one.
   [[nodiscard]] Piece piece(uint64_t offset) const { return {base_ + offset, length_ - offset}; }
 
  private:

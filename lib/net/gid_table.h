@@ -10,8 +10,8 @@
 
 namespace uroce::net {
 
-/// The GIDs of a port as Linux makes them: index 0 the link-local IPv6 of the MAC (fe80:: and the EUI-64), then the
-/// addresses in configured order. All RoCE v2. Built at set-up, read by anyone.
+/// The GIDs of a port as Linux makes them: index 0 the link-local IPv6 of the MAC (fe80:: and the EUI-64),
+/// then the addresses in configured order. All RoCE v2. Built at set-up, read by anyone.
 class GidTable {
  public:
   GidTable() = default;

@@ -16,8 +16,8 @@ struct RxFrame {
   void* handle = nullptr;  // the driver's own
 };
 
-/// A buffer for one frame to send. Owned by whoever called allocate() until transmit() accepts it or free() takes
-/// it back.
+/// A buffer for one frame to send. Owned by whoever called allocate() until transmit() accepts it or free()
+/// takes it back.
 struct TxFrame {
   std::byte* data = nullptr;
   uint32_t capacity = 0;
@@ -36,8 +36,8 @@ struct Capabilities {
   bool in_process = false;       // both ends live in this process (loopback, net_ring)
 };
 
-/// One receive and transmit queue pair. Belongs to one poller: calls come from the thread that turns it, except
-/// release(), which may come from any poller of the same port (a frame may have been handed over).
+/// One receive and transmit queue pair. Belongs to one poller: calls come from the thread that turns it,
+/// except release(), which may come from any poller of the same port (a frame may have been handed over).
 /// Virtual calls are per burst.
 class PortQueue {
  public:
@@ -53,8 +53,8 @@ class PortQueue {
   virtual uint16_t transmit(std::span<const TxFrame> frames) = 0;
   virtual void free(std::span<const TxFrame> frames) = 0;
 
-  /// A transmitted-to-self frame becomes a received one without leaving the process; the handle stays the same and
-  /// is given back through release().
+  /// A transmitted-to-self frame becomes a received one without leaving the process; the handle stays the
+  /// same and is given back through release().
   virtual RxFrame loop(const TxFrame& frame) = 0;
 };
 

@@ -25,8 +25,8 @@ void TxBatch::commit() {
 
 void TxBatch::consume(size_t count) {
   assert(count <= committed_);
-  std::move(frames_.begin() + static_cast<ptrdiff_t>(count), frames_.begin() + static_cast<ptrdiff_t>(stocked_),
-            frames_.begin());
+  std::move(frames_.begin() + static_cast<ptrdiff_t>(count),
+            frames_.begin() + static_cast<ptrdiff_t>(stocked_), frames_.begin());
   committed_ -= count;
   stocked_ -= count;
 }

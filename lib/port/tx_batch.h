@@ -9,8 +9,9 @@
 
 namespace uroce::port {
 
-/// The frames that one turn of a poller sends: filled by the protocol, flushed once per turn by the engine (and
-/// earlier only when it is full). Keeps a stock of empty buffers, so that the port is asked once per burst.
+/// The frames that one turn of a poller sends: filled by the protocol, flushed once per turn by the engine
+/// (and earlier only when it is full). Keeps a stock of empty buffers, so that the port is asked once per
+/// burst.
 class TxBatch {
  public:
   static constexpr size_t kFramesMax = 64;
@@ -20,8 +21,8 @@ class TxBatch {
   TxBatch& operator=(const TxBatch&) = delete;
   ~TxBatch();
 
-  /// An empty buffer that becomes part of the batch with commit(), or nullptr when the batch is full or the port has
-  /// no buffers: stop producing and try again in a later turn.
+  /// An empty buffer that becomes part of the batch with commit(), or nullptr when the batch is full or the
+  /// port has no buffers: stop producing and try again in a later turn.
   TxFrame* next();
   /// The frame that next() returned last is complete (length and to_self set).
   void commit();

@@ -48,7 +48,7 @@ struct Attributes {
   mem::Access access;
   uint16_t pkey_index = 0;
   uint8_t port = 1;
-  wire::Path path;       // the address vector, resolved to MACs; the UDP source port is chosen by the queue pair
+  wire::Path path;  // the address vector, resolved to MACs; the UDP source port is chosen by the queue pair
   bool to_self = false;  // `path` leads to this very port
   PathMtu path_mtu = PathMtu::k1024;
   QpNumber destination;
@@ -62,8 +62,9 @@ struct Attributes {
   uint8_t max_dest_rd_atomic = 0;
 };
 
-/// Checks a transition by the state table: 0, or EINVAL when the transition does not exist, a required attribute is
-/// missing or one is given that does not belong there (ibv_modify_qp(3)). `to` is `from` when kMaskState is not set.
+/// Checks a transition by the state table: 0, or EINVAL when the transition does not exist, a required
+/// attribute is missing or one is given that does not belong there (ibv_modify_qp(3)). `to` is `from` when
+/// kMaskState is not set.
 int check_transition(Type type, State from, State to, uint32_t mask);
 
 }  // namespace uroce::qp

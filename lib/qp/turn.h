@@ -9,9 +9,9 @@
 
 namespace uroce::qp {
 
-/// Everything a queue pair may touch while its poller is turned. Lives as long as the poller; `now` is set once per
-/// turn. What the queue pair does becomes visible outside in this order at the end of the turn: placed bytes
-/// (placer.commit()), completions (completions.publish_all()), frames (tx).
+/// Everything a queue pair may touch while its poller is turned. Lives as long as the poller; `now` is set
+/// once per turn. What the queue pair does becomes visible outside in this order at the end of the turn:
+/// placed bytes (placer.commit()), completions (completions.publish_all()), frames (tx).
 struct Turn {
   Instant now;
   port::TxBatch& tx;

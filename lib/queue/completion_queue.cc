@@ -17,7 +17,9 @@ struct CompletionQueue::Lane {
 };
 
 CompletionQueue::CompletionQueue(const Options& options)
-    : options_(options), mask_(std::bit_ceil(std::max(options.depth, 1u)) - 1), lanes_(new Lane[options.lanes]) {
+    : options_(options),
+      mask_(std::bit_ceil(std::max(options.depth, 1u)) - 1),
+      lanes_(new Lane[options.lanes]) {
   for (uint16_t i = 0; i < options.lanes; ++i) lanes_[i].slots = std::make_unique<Completion[]>(mask_ + 1);
 }
 
@@ -44,8 +46,8 @@ void CompletionQueue::publish(uint16_t lane_index) {
     lane.visible.store(lane.pushed, std::memory_order_release);  // pairs with the acquire in poll
     return;
   }
-  // Sequentially consistent with arm() and the poll() that follows it: either that poll sees these completions, or
-  // this load sees the queue armed.
+  // Sequentially consistent with arm() and the poll() that follows it: either that poll sees these
+  // completions, or this load sees the queue armed.
   lane.visible.store(lane.pushed, std::memory_order_seq_cst);
   uint8_t armed = armed_.load(std::memory_order_seq_cst);
   while (armed == kAny || (armed == kSolicited && solicited)) {
@@ -62,7 +64,8 @@ size_t CompletionQueue::poll(std::span<Completion> completions) {
     Lane& lane = lanes_[next_lane_];
     uint32_t polled = lane.polled.load(std::memory_order_relaxed);
     const uint32_t visible = lane.visible.load(std::memory_order_seq_cst);  // see publish
-    while (polled != visible && count < completions.size()) completions[count++] = lane.slots[polled++ & mask_];
+    while (polled != visible && count < completions.size())
+      completions[count++] = lane.slots[polled++ & mask_];
     lane.polled.store(polled, std::memory_order_release);  // pairs with the acquire in push
     // A lane that was not emptied goes first next time; otherwise the lanes take turns.
     if (polled != visible) break;
@@ -84,7 +87,8 @@ void CompletionQueue::arm(bool solicited_only) {
 bool CompletionQueue::empty() const {
   for (uint16_t i = 0; i < options_.lanes; ++i) {
     const Lane& lane = lanes_[i];
-    if (lane.visible.load(std::memory_order_acquire) != lane.polled.load(std::memory_order_acquire)) return false;
+    if (lane.visible.load(std::memory_order_acquire) != lane.polled.load(std::memory_order_acquire))
+      return false;
   }
   return true;
 }

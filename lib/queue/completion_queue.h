@@ -54,16 +54,17 @@ struct Completion {
 
 class CompletionQueue;
 
-/// Called by a poller, after the completions are visible, when an armed queue got what it was armed for. Must not
-/// block.
+/// Called by a poller, after the completions are visible, when an armed queue got what it was armed for. Must
+/// not block.
 class CompletionListener {
  public:
   virtual ~CompletionListener() = default;
   virtual void completed(CompletionQueue& queue) = 0;
 };
 
-/// Completions from pollers to the application. Each poller that serves QPs of this queue writes a lane of its own;
-/// the application reads all lanes, under the lock of the caller. What push() writes becomes visible by publish().
+/// Completions from pollers to the application. Each poller that serves QPs of this queue writes a lane of
+/// its own; the application reads all lanes, under the lock of the caller. What push() writes becomes visible
+/// by publish().
 class CompletionQueue {
  public:
   struct Options {
@@ -102,8 +103,8 @@ class CompletionQueue {
   std::atomic<bool> overrun_{false};
 };
 
-/// The completion queues that a turn has pushed to, so that the engine can publish them together after the placed
-/// bytes are visible.
+/// The completion queues that a turn has pushed to, so that the engine can publish them together after the
+/// placed bytes are visible.
 class CompletionBatch {
  public:
   static constexpr size_t kQueuesMax = 64;

@@ -12,9 +12,9 @@
 
 namespace uroce::queue {
 
-/// Fixed-size ring of work requests between one posting thread (the caller holds the queue's lock) and the poller
-/// that owns the queue pair. A slot holds the request and, behind it, its segments or inline bytes.
-/// A slot stays occupied from publish() until the poller retires it.
+/// Fixed-size ring of work requests between one posting thread (the caller holds the queue's lock) and the
+/// poller that owns the queue pair. A slot holds the request and, behind it, its segments or inline bytes. A
+/// slot stays occupied from publish() until the poller retires it.
 template <typename Request>
 class WorkQueue {
  public:
@@ -28,9 +28,9 @@ class WorkQueue {
 
   [[nodiscard]] const Options& options() const { return options_; }
 
-  // Posting thread. reserve() returns the next free slot or nullptr when `depth` requests are outstanding; the slot
-  // becomes visible to the poller, together with all reserved before it, by publish(). cancel() forgets what was
-  // reserved since the last publish().
+  // Posting thread. reserve() returns the next free slot or nullptr when `depth` requests are outstanding;
+  // the slot becomes visible to the poller, together with all reserved before it, by publish(). cancel()
+  // forgets what was reserved since the last publish().
   Request* reserve();
   void publish();
   void cancel() { reserved_ = published_.load(std::memory_order_relaxed); }
@@ -45,10 +45,14 @@ class WorkQueue {
   [[nodiscard]] uint32_t published() const { return published_.load(std::memory_order_acquire); }
   [[nodiscard]] uint32_t retired() const { return retired_.load(std::memory_order_relaxed); }
   [[nodiscard]] Request& at(uint32_t number) { return *slot(number); }
-  void retire() { retired_.store(retired() + 1, std::memory_order_release); }  // the oldest; pairs with reserve()
+  void retire() {
+    retired_.store(retired() + 1, std::memory_order_release);
+  }  // the oldest; pairs with reserve()
 
   /// Requests outstanding; any thread, a moment's truth.
-  [[nodiscard]] uint32_t outstanding() const { return published() - retired_.load(std::memory_order_acquire); }
+  [[nodiscard]] uint32_t outstanding() const {
+    return published() - retired_.load(std::memory_order_acquire);
+  }
 
  private:
   [[nodiscard]] Request* slot(uint32_t number) const {

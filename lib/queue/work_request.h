@@ -19,8 +19,8 @@ struct Segment {
   MemoryKey lkey;
 };
 
-/// A posted send work request as it lies in the send queue. The first group is written by the posting thread before
-/// the request is published and only read afterwards; the second belongs to the owning poller.
+/// A posted send work request as it lies in the send queue. The first group is written by the posting thread
+/// before the request is published and only read afterwards; the second belongs to the owning poller.
 struct SendRequest {
   uint64_t wr_id = 0;
   uint64_t remote_address = 0;

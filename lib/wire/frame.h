@@ -52,12 +52,13 @@ class FrameTemplate {
 /// Bytes that a frame needs, Ethernet header to ICRC.
 uint32_t frame_bytes(const FrameTemplate& path, Opcode opcode, uint32_t payload_bytes);
 
-/// Writes everything before the payload (the pad count follows from `payload_bytes`) into `buffer`, which holds
-/// at least frame_bytes() bytes, and returns where the payload goes.
+/// Writes everything before the payload (the pad count follows from `payload_bytes`) into `buffer`, which
+/// holds at least frame_bytes() bytes, and returns where the payload goes.
 std::byte* write_headers(std::span<std::byte> buffer, const FrameTemplate& path, const Headers& headers,
                          uint32_t payload_bytes);
 
 /// To be called when the payload stands: writes pad and ICRC, returns the frame's length.
-uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode, uint32_t payload_bytes);
+uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
+                      uint32_t payload_bytes);
 
 }  // namespace uroce::wire

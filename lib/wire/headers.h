@@ -87,7 +87,8 @@ struct Headers {
   uint64_t atomic_original = 0;
   Deth deth;
   Feth feth;
-  uint32_t immediate = 0;  // opaque: the four bytes as they stand on the wire (network order), like ibv_wc.imm_data
+  uint32_t immediate =
+      0;  // opaque: the four bytes as they stand on the wire (network order), like ibv_wc.imm_data
   MemoryKey invalidate;
   uint32_t xrc_srq = 0;  // 24 bits
 };

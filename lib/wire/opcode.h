@@ -108,7 +108,17 @@ class HeaderSet {
 enum class Position : uint8_t { kFirst, kMiddle, kLast, kOnly };
 
 /// What a packet is about; SEND of every kind is one family.
-enum class Family : uint8_t { kSend, kWrite, kReadRequest, kReadResponse, kAck, kAtomic, kFlush, kAtomicWrite, kCnp };
+enum class Family : uint8_t {
+  kSend,
+  kWrite,
+  kReadRequest,
+  kReadResponse,
+  kAck,
+  kAtomic,
+  kFlush,
+  kAtomicWrite,
+  kCnp
+};
 
 /// What payload an opcode may carry, given the path MTU.
 enum class PayloadRule : uint8_t { kNone, kExactlyMtu, kOneToMtu, kZeroToMtu, kEightBytes };

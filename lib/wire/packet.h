@@ -48,8 +48,8 @@ struct ParseOutcome {
 };
 
 /// Parses an Ethernet frame (without FCS) once. Reads no byte outside `frame`, whatever it holds. Trailing
-/// bytes after the IP packet (Ethernet padding) are allowed. The payload rule of the opcode is checked only as
-/// far as it does not depend on the path MTU: 0..4096 bytes, none where none may be, 8 where 8 are due.
+/// bytes after the IP packet (Ethernet padding) are allowed. The payload rule of the opcode is checked only
+/// as far as it does not depend on the path MTU: 0..4096 bytes, none where none may be, 8 where 8 are due.
 ParseOutcome parse_frame(std::span<const std::byte> frame, Packet& packet);
 
 /// Compares the received ICRC with the computed one.

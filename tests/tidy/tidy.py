@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Rules of the house that a machine can check. Fails on a broken rule; reports long files and functions.
+
+    tests/tidy/tidy.py [ROOT]
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+TOP_LEVEL = {'meson.build', 'meson_options.txt', 'LICENSE', 'README.md', 'lib', 'apps', 'drivers', 'tests', 'perf', 'configs'}
+
+# Arrows point down only: a module may include itself and what stands strictly lower.
+LEVEL = {
+    'base': 0,
+    'wire': 1, 'queue': 1, 'mem': 1, 'port': 1, 'copy': 1, 'block': 1,
+    'net': 2, 'qp': 2, 'drivers': 2,
+    'cm': 3,
+    'engine': 4,
+    'verbs': 5,
+    'rdmacm': 6, 'nvmf': 6,
+}
+ENGINE = LEVEL['engine']
+
+BELOW_ENGINE_BANNED = [
+    (re.compile(r'\bstd::chrono\b|#include <chrono>|\bclock_gettime\b|\bgettimeofday\b|\brdtscp?\b|__rdtscp?\b|\btime\(NULL|\btime\(nullptr'),
+     'reads a clock'),
+    (re.compile(r'\brandom_device\b|\bmt19937|\brand\(|\bsrand\(|\bdrand48\b|\bgetrandom\b|\barc4random'), 'makes randomness'),
+]
+DPDK = re.compile(r'#include\s*[<"]rte_')
+INCLUDE = re.compile(r'#include\s*"([^"]+)"')
+BAD_NAME = re.compile(r'(^|[_/])(utils?|common|misc|helpers?|manager|mgr)([_./]|$)')
+LEFT_OVER = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b|#if 0\b|\bif \(false\)')
+FILE_LINES = 400
+FUNCTION_LINES = 60
+
+
+def module_of(path):
+    """The module a path (relative to the root) belongs to, or None for tests, apps and perf."""
+    parts = path.parts
+    if parts[0] == 'drivers':
+        return 'drivers'
+    return parts[1] if parts[0] == 'lib' and len(parts) > 2 else None
+
+
+def included_module(name):
+    first = name.split('/')[0]
+    return first if first in LEVEL else None
+
+
+def check_layers(path, text, fail):
+    module = module_of(path)
+    if module is None:
+        return
+    if module not in LEVEL:
+        return fail(path, 0, f"module '{module}' has no level in tests/tidy/tidy.py")
+    level = LEVEL[module]
+    for number, line in enumerate(text.splitlines(), 1):
+        found = INCLUDE.match(line.strip())
+        if found:
+            target = included_module(found.group(1))
+            if target and target != module and LEVEL[target] >= level:
+                fail(path, number, f'includes upwards or sideways: {module} (level {level}) -> {target} (level {LEVEL[target]})')
+        if DPDK.search(line) and module not in ('engine', 'drivers'):
+            fail(path, number, 'includes DPDK: only engine and drivers may')
+        if level < ENGINE and module != 'drivers':
+            code = line.split('//')[0]
+            for pattern, what in BELOW_ENGINE_BANNED:
+                if pattern.search(code):
+                    fail(path, number, f'{what} below engine')
+
+
+def functions(lines):
+    """(first line, length) of every function-like block: it opens at column 0 or, in a class, at column 2."""
+    start = {}
+    for number, line in enumerate(lines, 1):
+        for indent in ('', '  '):
+            opens = re.match(indent + r'[^\s#/}].*', line)
+            if opens and not line.startswith(indent + '}'):
+                if not re.match(indent + r'(namespace|struct|class|enum|union|extern|public|private|using|typedef|template|static_assert)\b', line):
+                    start.setdefault(indent, number)
+            if line.rstrip() == indent + '}' and indent in start:
+                yield start[indent], number - start[indent] + 1
+            if line.startswith(indent + '}') or line.rstrip().endswith(';') and re.match(indent + r'\S', line):
+                start.pop(indent, None)
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]).resolve()
+    listed = subprocess.run(['git', '-c', f'safe.directory={root}', '-C', str(root), 'ls-files', '-co', '--exclude-standard'],
+                            capture_output=True, text=True)
+    if listed.returncode == 0:
+        files = [pathlib.Path(f) for f in listed.stdout.splitlines() if (root / f).is_file()]
+    else:
+        files = [p.relative_to(root) for p in root.rglob('*') if p.is_file() and not p.relative_to(root).parts[0].startswith(('build', '.'))]
+
+    failures = []
+    report = []
+
+    def fail(path, line, what):
+        failures.append(f'{path}:{line}: {what}' if line else f'{path}: {what}')
+
+    for path in files:
+        top = path.parts[0]
+        if top not in TOP_LEVEL and not top.startswith('.'):
+            fail(path, 0, 'the top level is fixed')
+        if BAD_NAME.search(str(path)):
+            fail(path, 0, 'a name that says nothing (util, common, misc, helper, manager)')
+        if path.suffix not in ('.h', '.cc', '.c', '.py', '.sh') and path.suffix != '':
+            continue
+        try:
+            text = (root / path).read_text()
+        except UnicodeDecodeError:
+            continue
+        lines = text.splitlines()
+        if path.suffix in ('.h', '.cc', '.c'):
+            check_layers(path, text, fail)
+            if path.suffix == '.h' and top in ('lib', 'drivers') and '#pragma once' not in text and 'ifndef' not in text:
+                fail(path, 0, 'no include guard')
+            report += [(f'{path}:{first}', length, 'function') for first, length in functions(lines) if length > FUNCTION_LINES]
+        if path.name != 'tidy.py':
+            for number, line in enumerate(lines, 1):
+                if LEFT_OVER.search(line):
+                    fail(path, number, 'left over: ' + line.strip()[:80])
+        if len(lines) > FILE_LINES:
+            report.append((str(path), len(lines), 'file'))
+
+    for where, length, kind in sorted(report, key=lambda r: -r[1]):
+        print(f'long {kind}: {where}: {length} lines')
+    for line in failures:
+        print(line)
+    print(f'tidy: {len(files)} files, {len(failures)} rules broken, {len(report)} long files or functions reported')
+    return 1 if failures else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Shows that tidy.py notices what it is there for: plants one breach at a time in a small tree."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+TIDY = pathlib.Path(__file__).with_name('tidy.py')
+
+CASES = [
+    ('a clean tree', 'lib/qp/a.cc', '#include "mem/region.h"\n', None),
+    ('an upward include', 'lib/wire/a.cc', '#include "engine/device.h"\n', 'upwards'),
+    ('a sideways include', 'lib/qp/a.cc', '#include "net/gid_table.h"\n', 'sideways'),
+    ('a driver that sees the engine', 'drivers/port/a.cc', '#include "engine/device.h"\n', 'upwards'),
+    ('DPDK below engine', 'lib/qp/a.cc', '#include <rte_mbuf.h>\n', 'DPDK'),
+    ('a clock below engine', 'lib/qp/a.cc', 'auto t = std::chrono::steady_clock::now();\n', 'clock'),
+    ('randomness below engine', 'lib/mem/a.cc', 'std::random_device device;\n', 'randomness'),
+    ('a name that says nothing', 'lib/base/string_util.h', '#pragma once\n', 'says nothing'),
+    ('something new at the top', 'src/a.cc', '\n', 'top level'),
+    ('a header without guard', 'lib/base/a.h', 'int a();\n', 'guard'),
+    ('a long function', 'lib/base/a.cc', 'void f() {\n' + '  g();\n' * 70 + '}\n', 'long function'),
+    ('a long file', 'lib/base/a.cc', '// x\n' * 401, 'long file'),
+]
+
+
+def main():
+    bad = 0
+    for name, path, text, expected in CASES:
+        with tempfile.TemporaryDirectory() as tree:
+            file = pathlib.Path(tree, path)
+            file.parent.mkdir(parents=True)
+            file.write_text(text)
+            run = subprocess.run([sys.executable, str(TIDY), tree], capture_output=True, text=True)
+            reported_only = expected is not None and expected.startswith('long')
+            good = (expected is None or expected in run.stdout) and run.returncode == (0 if expected is None or reported_only else 1)
+        print(('ok  ' if good else 'FAIL'), name)
+        if not good:
+            print(run.stdout, run.stderr)
+            bad += 1
+    return 1 if bad else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
