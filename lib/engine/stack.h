@@ -19,8 +19,8 @@ class Stack {
   /// again.
   static Result<Stack*> instance();
 
-  /// True on a thread that is inside EAL's start-up: the drivers that EAL loads call the verbs library back, which then
-  /// must neither list our devices nor wait for the stack.
+  /// True on a thread that is inside EAL's start-up: the drivers that EAL loads call the verbs library back,
+  /// which then must neither list our devices nor wait for the stack.
   static bool starting_on_this_thread();
 
   /// A stack of its own, for tests and benchmarks inside the project.

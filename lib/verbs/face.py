@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Makes the thin face of the verbs library out of symbols.txt: a jump per symbol, and the version scripts."""
+
+import re
+import sys
+
+TARGETS = {
+    "errno": "uroce_verbs_unsupported_errno",
+    "null": "uroce_verbs_unsupported_null",
+    "minus_one": "uroce_verbs_unsupported_minus_one",
+    "nothing": "uroce_verbs_nothing",
+}
+
+JUMP = """
+    .globl {name}
+    .type {name}, @function
+    .p2align 4
+{name}:
+    endbr64
+    jmp *{target}@GOTPCREL(%rip)
+    .size {name}, . - {name}
+"""
+
+DATA = """
+    .bss
+    .globl {name}
+    .type {name}, @object
+{name}:
+    .zero 1
+    .size {name}, 1
+    .text
+"""
+
+
+def read_symbols(path):
+    """[(name, node, kind)] in the order of the file."""
+    symbols = []
+    with open(path, encoding="ascii") as lines:
+        for number, line in enumerate(lines, 1):
+            words = line.split("#")[0].split()
+            if not words:
+                continue
+            if len(words) != 3 or words[2] not in (*TARGETS, "implemented", "data"):
+                sys.exit(f"{path}:{number}: expected: name node kind")
+            symbols.append(tuple(words))
+    return symbols
+
+
+def node_order(node):
+    """1.5 before 1.14, private nodes last."""
+    match = re.fullmatch(r"\w+_(\d+)\.(\d+)", node)
+    return (0, int(match[1]), int(match[2])) if match else (1, node)
+
+
+def assembler(symbols):
+    text = "# Made by face.py.\n    .text\n"
+    for name, _, kind in symbols:
+        if kind == "data":
+            text += DATA.format(name=name)
+        else:
+            text += JUMP.format(name=name, target=TARGETS.get(kind, "uroce_" + name))
+    return text + '\n    .section .note.GNU-stack,"",@progbits\n'
+
+
+def version_script(symbols):
+    text, previous = "", ""
+    for node in sorted({node for _, node, _ in symbols}, key=node_order):
+        names = "".join(f"    {name};\n" for name, at, _ in symbols if at == node)
+        hidden = "" if previous else "  local:\n    *;\n"
+        text += f"{node} {{\n  global:\n{names}{hidden}}}{previous};\n\n"
+        previous = " " + node
+    return text
+
+
+def stack_version_script(symbols, version):
+    """What the stack exports to its faces. The node carries the version, so ld.so refuses a partner of another one."""
+    targets = sorted({TARGETS.get(kind, "uroce_" + name) for name, _, kind in symbols if kind != "data"})
+    names = "".join(f"    {target};\n" for target in targets)
+    return f"UROCE_PRIVATE_{version} {{\n  global:\n{names}  local:\n    *;\n}};\n"
+
+
+def main():
+    symbols = read_symbols(sys.argv[1])
+    version, assembler_path, map_path, stack_map_path = sys.argv[2:]
+    outputs = {
+        assembler_path: assembler(symbols),
+        map_path: version_script(symbols),
+        stack_map_path: stack_version_script(symbols, version),
+    }
+    for path, text in outputs.items():
+        with open(path, "w", encoding="ascii") as output:
+            output.write(text)
+
+
+if __name__ == "__main__":
+    main()
