@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/identifiers.h"
+#include "base/result.h"
+#include "port/port.h"
+
+namespace uroce::drivers {
+
+/// What the configuration says about a port.
+struct PortSpecification {
+  std::string devargs = {};          // "loopbackN[,steer=...]" or DPDK devargs ("net_memif0,role=server,...")
+  uint16_t queues = 1;               // receive/transmit queue pairs wanted: exactly that many, or an error
+  std::optional<uint32_t> mtu = {};  // link MTU; default: what the port carries
+  std::optional<MacAddress> mac = {};  // default: the port's own
+};
+
+/// True when EAL must run before the port is opened (rte_eal_init is the engine's business). The engine gives
+/// every thread that turns a queue of such a port an lcore id.
+bool needs_eal(std::string_view devargs);
+
+/// Opens a port. Control path, any thread; ports of DPDK are opened and destroyed by one thread at a time.
+/// Errors are one line that names the thing: EINVAL (devargs, MTU out of range), ENODEV (no such driver or
+/// interface), EBUSY (in use already), EMSGSIZE (MTU that the port cannot carry), ENOMEM, ENOTSUP (too many
+/// queues).
+Result<std::unique_ptr<port::Port>> open_port(const PortSpecification& specification);
+
+/// Wraps every port that open_port opens from now on: faults, taps and traces are decorators. Null removes
+/// it. Not to be called while a port is being opened.
+using PortDecorator = std::function<std::unique_ptr<port::Port>(std::unique_ptr<port::Port>)>;
+void decorate_ports(PortDecorator decorator);
+
+}  // namespace uroce::drivers

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "port_pair.h"
+
+namespace uroce::testing {
+
+/// One way of joining two ports inside this process.
+struct JoinedPorts {
+  std::string name;
+  std::function<PortPair()> open;  // null pointers when it failed; the failure has been reported
+  size_t buffers_kept = 0;         // that the driver may hold back after sending
+};
+
+/// Every way there is.
+std::vector<JoinedPorts> joined_ports();
+
+}  // namespace uroce::testing
