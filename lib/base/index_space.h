@@ -12,14 +12,15 @@ namespace uroce {
 /// memory as indexes come into use, in hugepages where there are any. An entry's address never changes, so
 /// readers need no lock and one dependent load. Zero-filled when first seen.
 ///
-/// Index allocation is control path (a lock); freed indexes come back in the order in which they were freed,
-/// so that an index rests as long as possible.
+/// Index allocation is control path (a lock). Freed indexes come back in the order in which they were freed,
+/// and only when kRestingMin others rest as well or no fresh index is left, so that an index rests long.
 class IndexSpace {
  public:
   static constexpr size_t kEntryBytes = 64;
+  static constexpr size_t kRestingMin = 1024;
 
-  /// `entries_max` is a power of two, at most 2^24. Index 0 is never handed out. Throws std::bad_alloc when
-  /// the address space cannot be reserved.
+  /// `entries_max` is a power of two, 2 to 2^24. Index 0 is never handed out. Throws std::bad_alloc when the
+  /// address space cannot be reserved.
   explicit IndexSpace(uint32_t entries_max);
   ~IndexSpace();
   IndexSpace(const IndexSpace&) = delete;
@@ -27,28 +28,36 @@ class IndexSpace {
 
   /// A free index whose entry is backed by memory; nullopt when all are in use or memory is short.
   std::optional<uint32_t> allocate();
+  /// `index` is one that allocate() returned. Its entry keeps its bytes.
   void free(uint32_t index);
 
-  /// Any index < entries_max, allocated or not, may be *looked at* only below backed(); others must not be
-  /// touched.
+  /// Only entries below backed() may be touched, allocated or not.
   [[nodiscard]] std::byte* at(uint32_t index) const { return base_ + size_t{index} * kEntryBytes; }
   /// Entries [0, backed()) have memory. Any thread; grows only.
-  [[nodiscard]] uint32_t backed() const;
+  [[nodiscard]] uint32_t backed() const {
+    return __atomic_load_n(&backed_, __ATOMIC_ACQUIRE);  // pairs with the release in grow()
+  }
   [[nodiscard]] uint32_t capacity() const { return entries_max_; }
-  [[nodiscard]] bool hugepages() const { return hugepages_; }
+  /// True while every entry that has memory has it in hugepages.
+  [[nodiscard]] bool hugepages() const;
   [[nodiscard]] uint32_t in_use() const;
 
  private:
   bool grow();
 
+  // What readers look at changes only when the array grows, so it has a cache line of its own.
+  alignas(64) std::byte* base_ = nullptr;
+  uint32_t backed_ = 0;  // written under the mutex, read by anyone
   const uint32_t entries_max_;
-  std::byte* base_ = nullptr;
-  bool hugepages_ = false;
-  mutable std::mutex mutex_;
+
+  alignas(64) mutable std::mutex mutex_;
+  const size_t chunk_bytes_;
+  void* reservation_ = nullptr;
+  size_t reservation_bytes_ = 0;
   std::deque<uint32_t> free_;
   uint32_t next_ = 1;
   uint32_t in_use_ = 0;
-  uint32_t backed_ = 0;  // accessed with __atomic builtins
+  bool hugepages_ = true;
 };
 
 }  // namespace uroce
