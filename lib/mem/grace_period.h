@@ -9,6 +9,10 @@ class GracePeriod {
   virtual ~GracePeriod() = default;
   /// Returns when every poller that was in a turn at the call has ended that turn. A poller that is not being
   /// turned counts as quiescent, and so does the one that the calling thread itself is turning.
+  ///
+  /// What the caller stored before (with release or relaxed order) is seen by every turn that begins later:
+  /// an implementation needs a full barrier between the call and its first look at a poller, and one between
+  /// the mark that a turn has begun and the first lookup in it.
   virtual void wait() = 0;
 };
 

@@ -2,13 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <mutex>
 
 #include "base/identifiers.h"
+#include "base/index_space.h"
 #include "base/result.h"
 #include "mem/access.h"
 #include "mem/grace_period.h"
+#include "mem/locked_memory.h"
 #include "mem/region.h"
+#include "mem/region_entry.h"
 
 namespace uroce::mem {
 
@@ -18,7 +21,7 @@ struct UserRegion {
   std::byte* address = nullptr;
   uint64_t length = 0;
   uint64_t iova = 0;  // address of the first byte as keys' users name it: the VA, a chosen one, or 0
-  Access access;
+  Access access;      // with kZeroBased, iova is 0 whatever it says
 };
 
 struct RegionKeys {
@@ -33,39 +36,51 @@ struct RegionKeys {
 class RegionTable {
  public:
   struct Options {
-    uint32_t entries_max = 1u << 24;      // power of two, at most 2^24; memory is taken as entries are used
-    uint64_t cold_bytes = 8ull << 20;     // regions of at least this size are `cold`
-    GracePeriod* grace_period = nullptr;  // not owned; must outlive the table
+    uint32_t entries_max = 1u << 24;   // power of two, at most 2^24; memory is taken as entries are used
+    uint64_t cold_bytes = 8ull << 20;  // regions of at least this size are `cold`
+    GracePeriod* grace_period =
+        nullptr;  // not owned; must outlive the table. nullptr: there are no other readers
+    LockedMemory* locked_memory = nullptr;  // not owned; must outlive the table. nullptr: that of the process
   };
+  /// Throws std::bad_alloc when the address space cannot be reserved.
   explicit RegionTable(const Options& options);
+  /// Regions that are still registered are forgotten; no poller may be in a turn.
   ~RegionTable();
   RegionTable(const RegionTable&) = delete;
   RegionTable& operator=(const RegionTable&) = delete;
 
-  /// EINVAL: unknown or contradictory access bits (remote write or atomic without local write, a right that
-  /// no region of this kind has), zero length, or a range that wraps. EFAULT: some page is not there, or is
-  /// not writable although a right to write was asked for. ENOMEM: the table is full, or RLIMIT_MEMLOCK.
-  /// (ibv_reg_mr(3))
+  /// EINVAL: unknown or contradictory access bits (remote write or atomic without local write), no domain,
+  /// zero length, or a range that wraps. EOPNOTSUPP: on-demand paging, window binding, flush. EFAULT: some
+  /// page is not there, or is not writable although a right to write was asked for. ENOMEM: the table is
+  /// full, or RLIMIT_MEMLOCK. (ibv_reg_mr(3)) All pages are there afterwards, filled in if need be; not a
+  /// byte has changed.
   Result<RegionKeys> register_user(const UserRegion& region);
 
   /// Returns after the grace period: no byte of the region's memory is touched by the stack from then on.
   /// EINVAL: no such region.
   Status deregister(MemoryKey lkey);
 
-  /// Checks key, domain, rights and bounds of [iova, iova + length), overflow-safe. length 0 resolves when
-  /// the key, the domain and the rights are right and iova is inside or at the end.
+  /// Checks key, domain, rights and bounds of [iova, iova + length), in this order, overflow-safe. length 0
+  /// resolves when the key, the domain and the rights are right and iova is inside or at the end.
   [[nodiscard]] Binding resolve(MemoryKey key, DomainId domain, uint64_t iova, uint64_t length,
                                 Access needed) const;
 
-  /// Gets the cache line of a key's entry under way.
-  void prefetch(MemoryKey key) const;
+  /// Gets the cache line of a key's entry under way. Any key, also one that a peer made up.
+  void prefetch(MemoryKey key) const { __builtin_prefetch(space_.at(key.index())); }
 
-  [[nodiscard]] uint32_t regions() const;
+  [[nodiscard]] uint32_t regions() const { return space_.in_use(); }
+  /// True while the whole table is in hugepages.
+  [[nodiscard]] bool hugepages() const { return space_.hugepages(); }
 
  private:
-  class Entries;
-  std::unique_ptr<Entries> entries_;
-  Options options_;
+  [[nodiscard]] RegionEntry& entry(uint32_t index) const {
+    return *reinterpret_cast<RegionEntry*>(space_.at(index));
+  }
+
+  IndexSpace space_;
+  const Options options_;
+  LockedMemory& locked_memory_;
+  std::mutex writers_;  // serialises writes to entries
 };
 
 }  // namespace uroce::mem

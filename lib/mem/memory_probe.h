@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace uroce::mem {
+
+/// Is every page of [address, address + length) there, readable, and writable if `write`? Pages that are not
+/// present yet are filled in as an access of that kind would. Changes no byte, also while other threads
+/// write, and raises no signal. length > 0; the range does not wrap.
+bool probe_memory(const std::byte* address, uint64_t length, bool write);
+
+/// The same, page by page, for kernels before 5.14 and for mappings whose pages cannot be populated at once.
+bool probe_pages(const std::byte* address, uint64_t length, bool write);
+
+}  // namespace uroce::mem

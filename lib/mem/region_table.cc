@@ -1,0 +1,129 @@
+#include "mem/region_table.h"
+
+#include <cassert>
+#include <cerrno>
+#include <optional>
+#include <string>
+
+#include "mem/memory_probe.h"
+
+namespace uroce::mem {
+namespace {
+
+constexpr Access kKnown = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kWindowBind |
+                          kZeroBased | kOnDemand | kHugeTlb | kFlushGlobal | kFlushPersistent |
+                          kOptionalRange;
+constexpr Access kWritten = kLocalWrite | kRemoteWrite | kRemoteAtomic;
+/// Known to the interface, but no region of this stack has them.
+constexpr Access kNotOffered = kWindowBind | kOnDemand | kFlushGlobal | kFlushPersistent;
+/// All that resolve() is ever asked for; the rest of a registration's bits are spent when it is made.
+constexpr Access kChecked = kWritten | kRemoteRead;
+
+Status check_rights(Access access) {
+  if (!kKnown.covers(access)) return Error{EINVAL, "unknown access flags " + std::to_string(access.bits())};
+  if (access.any(kRemoteWrite | kRemoteAtomic) && !access.covers(kLocalWrite)) {
+    return Error{EINVAL, "remote write or atomic access without local write access"};
+  }
+  if (access.any(kNotOffered)) {
+    return Error{EOPNOTSUPP,
+                 "access flags " + std::to_string((access & kNotOffered).bits()) + " are not supported"};
+  }
+  return {};
+}
+
+bool wraps(uint64_t start, uint64_t length) { return start + (length - 1) < start; }
+
+Status check(const UserRegion& region, uint64_t iova) {
+  if (Status rights = check_rights(region.access); !rights.ok()) return rights;
+  if (region.domain == DomainId{}) return Error{EINVAL, "a region needs a protection domain"};
+  if (region.length == 0) return Error{EINVAL, "a region of no bytes"};
+  if (wraps(reinterpret_cast<uint64_t>(region.address), region.length) || wraps(iova, region.length)) {
+    return Error{EINVAL, "a region that wraps around the end of the address space"};
+  }
+  return {};
+}
+
+/// The eight bits that tell the generations of an index apart. Neighbours start differently, so that a key
+/// whose index is wrong by little does not resolve either.
+MemoryKey next_key(uint32_t index, MemoryKey previous) {
+  const bool first = previous.value == 0;
+  const uint32_t key = first ? index * 37 : uint32_t{previous.key()} + 1;
+  return MemoryKey::make(index, static_cast<uint8_t>(key));
+}
+
+}  // namespace
+
+RegionTable::RegionTable(const Options& options)
+    : space_(options.entries_max),
+      options_(options),
+      locked_memory_(options.locked_memory != nullptr ? *options.locked_memory : LockedMemory::of_process()) {
+}
+
+RegionTable::~RegionTable() {
+  for (uint32_t index = 1; index < space_.backed(); ++index) {
+    const std::optional<RegionBinding> binding = entry(index).read();
+    if (binding->kind == RegionKind::kUser) locked_memory_.release(binding->base, binding->length);
+  }
+}
+
+Result<RegionKeys> RegionTable::register_user(const UserRegion& region) {
+  const uint64_t iova = region.access.any(kZeroBased) ? 0 : region.iova;
+  if (Status status = check(region, iova); !status.ok()) return status.error();
+  if (Status status = locked_memory_.charge(region.address, region.length); !status.ok())
+    return status.error();
+  if (!probe_memory(region.address, region.length, region.access.any(kWritten))) {
+    locked_memory_.release(region.address, region.length);
+    return Error{EFAULT, "some of the memory is not there, or not writable"};
+  }
+  const std::optional<uint32_t> index = space_.allocate();
+  if (!index) {
+    locked_memory_.release(region.address, region.length);
+    return Error{ENOMEM, "no room for one more region beside " + std::to_string(regions())};
+  }
+  const std::lock_guard lock(writers_);
+  const std::optional<RegionBinding> previous = entry(*index).read();
+  assert(previous && previous->kind == RegionKind::kNone);
+  const MemoryKey key = next_key(*index, previous->key);
+  entry(*index).write({.key = key,
+                       .kind = RegionKind::kUser,
+                       .cold = region.length >= options_.cold_bytes,
+                       .domain = region.domain,
+                       .access = region.access & kChecked,
+                       .iova = iova,
+                       .length = region.length,
+                       .base = region.address});
+  return RegionKeys{.lkey = key, .rkey = key};
+}
+
+Status RegionTable::deregister(MemoryKey lkey) {
+  RegionBinding gone;
+  {
+    const std::lock_guard lock(writers_);
+    if (lkey.index() >= space_.backed()) return Error{EINVAL, "no such region"};
+    const std::optional<RegionBinding> binding = entry(lkey.index()).read();
+    assert(binding);
+    if (binding->kind == RegionKind::kNone || binding->key != lkey) return Error{EINVAL, "no such region"};
+    gone = *binding;
+    entry(lkey.index()).write({.key = lkey});
+  }
+  // Not under the lock: a poller must not wait for one who waits for it.
+  if (options_.grace_period != nullptr) options_.grace_period->wait();
+  locked_memory_.release(gone.base, gone.length);
+  space_.free(lkey.index());
+  return {};
+}
+
+Binding RegionTable::resolve(MemoryKey key, DomainId domain, uint64_t iova, uint64_t length,
+                             Access needed) const {
+  if (key.index() >= space_.backed()) return Binding(Fault::kKey);
+  const std::optional<RegionBinding> bound = entry(key.index()).read();
+  if (!bound || bound->kind == RegionKind::kNone || bound->key != key) return Binding(Fault::kKey);
+  if (bound->domain != domain) return Binding(Fault::kDomain);
+  if (!bound->access.covers(needed)) return Binding(Fault::kAccess);
+  if (iova < bound->iova) return Binding(Fault::kBounds);
+  const uint64_t offset = iova - bound->iova;
+  if (offset > bound->length || length > bound->length - offset) return Binding(Fault::kBounds);
+  return Binding(bound->base + offset, length, bound->cold);
+}
+
+}  // namespace uroce::mem
