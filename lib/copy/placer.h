@@ -4,15 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace uroce::copy {
+#include "copy/kind.h"
 
-/// How bytes are moved. All kinds obey the same visibility rules (below); a configuration may force one.
-enum class Kind : uint8_t {
-  kAuto,         // non-temporal for cold destinations, ordinary otherwise
-  kOrdinary,     // memcpy
-  kString,       // rep movsb
-  kNonTemporal,  // streaming stores, widest the CPU has
-};
+namespace uroce::copy {
 
 /// Puts the payloads of one burst into registered memory so that a CPU watching that memory sees what RDMA
 /// hardware would show it: the last byte of a message after all its other bytes, and messages in PSN order.
@@ -23,12 +17,16 @@ enum class Kind : uint8_t {
 /// one cache line. Sources must stay readable until commit(). commit() comes before any CQE is published, any
 /// ACK leaves, and any READ of the same memory; placements that overlap an uncommitted one cause it by
 /// themselves.
+///
+/// One thread. Never fails; the memory was resolved by the caller.
 class Placer {
  public:
   static constexpr size_t kTailsMax = 64;
   static constexpr size_t kTailBytes = 64;  // most bytes of a tail
+  static constexpr size_t kRangesMax = 64;  // uncommitted ranges; the next one causes a commit
 
-  explicit Placer(Kind kind) : kind_(kind) {}
+  /// A kind that this CPU lacks is taken for kAuto (configurations are checked with find_kind()).
+  explicit Placer(Kind kind);
 
   /// Bytes of a message that are not its end.
   void place(std::byte* to, const std::byte* from, size_t length, bool cold);
@@ -44,15 +42,21 @@ class Placer {
     const std::byte* from;
     uint32_t length;
   };
+  struct Range {
+    uintptr_t begin;
+    uintptr_t end;
+  };
+  void reserve(const std::byte* to, size_t length);
+  [[nodiscard]] bool overlaps(Range range) const;
   void body(std::byte* to, const std::byte* from, size_t length, bool cold);
 
-  Kind kind_;
+  const KindRow* kind_;
   bool streamed_ = false;
   size_t tails_ = 0;
+  size_t ranges_ = 0;
+  Range hull_{UINTPTR_MAX, 0};  // of all ranges: most placements are outside it and need no closer look
   std::array<Tail, kTailsMax> tail_;
-  // Hull of all uncommitted destinations, for the overlap test.
-  std::byte* lowest_ = nullptr;
-  std::byte* highest_ = nullptr;
+  std::array<Range, kRangesMax> range_;  // all uncommitted destinations; neighbours are joined
 };
 
 }  // namespace uroce::copy
