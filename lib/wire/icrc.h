@@ -27,7 +27,7 @@ class Icrc {
   uint32_t crc_ = ~0xDEBB20E3u;
 };
 
-/// ICRC of a whole IP packet (`ip_packet` ends before the ICRC itself).
+/// ICRC of a whole IP packet, at least to the end of its BTH (`ip_packet` ends before the ICRC itself).
 uint32_t icrc_of(std::span<const std::byte> ip_packet);
 
 }  // namespace uroce::wire

@@ -98,6 +98,8 @@ class HeaderSet {
     }
     return sum;
   }
+  /// One bit per Header, lowest first on the wire.
+  [[nodiscard]] constexpr uint32_t bits() const { return bits_; }
   [[nodiscard]] constexpr bool operator==(const HeaderSet&) const = default;
 
  private:
@@ -125,22 +127,28 @@ enum class PayloadRule : uint8_t { kNone, kExactlyMtu, kOneToMtu, kZeroToMtu, kE
 
 /// One row of the opcode table. `valid` is false for opcodes that no service defines.
 struct OpcodeRow {
-  Opcode opcode;
-  std::string_view name;
+  std::string_view name;  // "RC WRITE First"
   HeaderSet headers;
   uint16_t header_bytes = 0;  // BTH and all extension headers
+  Opcode opcode;
   Family family = Family::kSend;
   Position position = Position::kOnly;
   PayloadRule payload = PayloadRule::kNone;
   bool valid = false;
   bool response = false;          // travels from responder to requester
-  bool consumes_receive = false;  // its message takes a receive work request when it completes
+  bool consumes_receive = false;  // every SEND, and the packets of a WRITE that carry an immediate
 };
 
 inline constexpr uint32_t kBthBytes = 12;
 inline constexpr uint32_t kIcrcBytes = 4;
+inline constexpr uint32_t kPayloadBytesMax = 4096;  // the largest path MTU
+/// BTH and extension headers of the longest opcode (XRC atomics).
+inline constexpr uint32_t kTransportHeaderBytesMax = kBthBytes + 4 + 28;
 
-/// The row of every byte value; rows of undefined opcodes have `valid == false`.
-const OpcodeRow& opcode_row(Opcode opcode);
+/// The row of every byte value, made at compile time; read it through opcode_row().
+extern const std::array<OpcodeRow, 256> kOpcodeRows;
+
+/// The row of any byte value; rows of undefined opcodes have `valid == false`.
+inline const OpcodeRow& opcode_row(Opcode opcode) { return kOpcodeRows[opcode.value]; }
 
 }  // namespace uroce::wire

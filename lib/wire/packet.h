@@ -14,7 +14,9 @@ namespace uroce::wire {
 /// UDP destination port of RoCEv2.
 inline constexpr uint16_t kRoceUdpPort = 4791;
 
-/// A received RoCEv2 frame as values. Spans point into the frame and live as long as it does.
+/// A received RoCEv2 frame as values. Spans point into the frame and live as long as it does. Of the
+/// extension headers only those that `row->headers` names are filled; the others keep what they held, so that
+/// a packet can be reused for frame after frame without being cleared.
 struct Packet {
   const OpcodeRow* row = nullptr;  // never null, never an invalid row, after a successful parse
   Headers headers;
@@ -39,7 +41,7 @@ struct Packet {
 enum class ParseResult : uint8_t {
   kRoce,     // `packet` is filled, all lengths proved; the ICRC is not yet checked
   kNotRoce,  // another protocol (ARP, ICMPv6, another UDP port ...): for `net`
-  kDropped,  // RoCEv2 by its ports, but malformed: `reason` says how
+  kDropped,  // malformed, and RoCEv2 or too broken to tell: `reason` says how
 };
 
 struct ParseOutcome {

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "wire/packet.h"
+
+// How parse_frame goes down: each layer proves its own lengths, fills its part of the packet and hands the
+// rest to the next one. Inside wire only.
+namespace uroce::wire {
+
+inline constexpr size_t kEthernetBytes = 14;
+inline constexpr size_t kVlanBytes = 4;
+inline constexpr size_t kIpv4Bytes = 20;
+inline constexpr size_t kIpv6Bytes = 40;
+inline constexpr size_t kUdpBytes = 8;
+
+inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
+inline constexpr uint16_t kEtherTypeIpv6 = 0x86DD;
+inline constexpr uint16_t kEtherTypeVlan = 0x8100;
+inline constexpr uint16_t kEtherTypeServiceVlan = 0x88A8;
+inline constexpr uint8_t kProtocolUdp = 17;
+
+inline ParseOutcome dropped(Counter reason) { return {ParseResult::kDropped, reason}; }
+inline ParseOutcome not_roce() { return {ParseResult::kNotRoce, Counter::kRxNotRoce}; }
+
+/// `bytes` begin with the IP header; Ethernet padding may follow the packet.
+ParseOutcome parse_ipv4(std::span<const std::byte> bytes, Packet& packet);
+ParseOutcome parse_ipv6(std::span<const std::byte> bytes, Packet& packet);
+
+/// `addresses` are the IP header's two, `datagram` is exactly what IP announces, at least a UDP header.
+ParseOutcome parse_udp(std::span<const std::byte> addresses, std::span<const std::byte> datagram,
+                       Packet& packet);
+
+/// `bytes` are exactly BTH .. ICRC; `packet.ip_packet` still ends with the ICRC and loses it here.
+ParseOutcome parse_transport(std::span<const std::byte> bytes, Packet& packet);
+
+/// Writes BTH and extension headers of `headers.bth.opcode` and returns what follows them.
+std::byte* write_transport(std::byte* to, const Headers& headers, uint8_t pad);
+
+}  // namespace uroce::wire

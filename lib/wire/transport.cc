@@ -1,0 +1,207 @@
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "wire/big_endian.h"
+#include "wire/layers.h"
+
+// BTH and extension headers, reading beside writing, so that each offset is seen twice on one screen.
+namespace uroce::wire {
+namespace {
+
+void read_bth(const std::byte* from, Bth& bth) {
+  const uint8_t flags = load_u8(from + 1);
+  const uint8_t congestion = load_u8(from + 4);
+  bth.opcode = {load_u8(from)};
+  bth.solicited = (flags & 0x80) != 0;
+  bth.migration = (flags & 0x40) != 0;
+  bth.pad = flags >> 4 & 3;
+  bth.partition_key = load_be16(from + 2);
+  bth.fecn = (congestion & 0x80) != 0;
+  bth.becn = (congestion & 0x40) != 0;
+  bth.destination = {load_be24(from + 4)};
+  bth.ack_request = (load_u8(from + 8) & 0x80) != 0;
+  bth.psn = Psn(load_be24(from + 8));
+}
+
+void write_bth(std::byte* to, const Bth& bth, uint8_t pad) {
+  store_u8(to, bth.opcode.value);
+  store_u8(to + 1, static_cast<uint8_t>(bth.solicited << 7 | bth.migration << 6 | pad << 4));
+  store_be16(to + 2, bth.partition_key);
+  store_be32(to + 4,
+             uint32_t{bth.fecn} << 31 | uint32_t{bth.becn} << 30 | (bth.destination.value & QpNumber::kMask));
+  store_be32(to + 8, uint32_t{bth.ack_request} << 31 | bth.psn.value());
+}
+
+void read_reth(const std::byte* from, Reth& reth) {
+  reth.address = load_be64(from);
+  reth.rkey = {load_be32(from + 8)};
+  reth.length = load_be32(from + 12);
+}
+
+void write_reth(std::byte* to, const Reth& reth) {
+  store_be64(to, reth.address);
+  store_be32(to + 8, reth.rkey.value);
+  store_be32(to + 12, reth.length);
+}
+
+void read_atomic(const std::byte* from, AtomicEth& atomic) {
+  atomic.address = load_be64(from);
+  atomic.rkey = {load_be32(from + 8)};
+  atomic.swap_or_add = load_be64(from + 12);
+  atomic.compare = load_be64(from + 20);
+}
+
+void write_atomic(std::byte* to, const AtomicEth& atomic) {
+  store_be64(to, atomic.address);
+  store_be32(to + 8, atomic.rkey.value);
+  store_be64(to + 12, atomic.swap_or_add);
+  store_be64(to + 20, atomic.compare);
+}
+
+// Bit 7 of the syndrome is reserved: written as zero, ignored when read.
+void read_aeth(const std::byte* from, Aeth& aeth) {
+  const uint8_t syndrome = load_u8(from);
+  aeth.kind = static_cast<AethKind>(syndrome >> 5 & 3);
+  aeth.value = syndrome & 0x1F;
+  aeth.msn = load_be24(from);
+}
+
+void write_aeth(std::byte* to, const Aeth& aeth) {
+  const uint32_t syndrome = static_cast<uint32_t>(aeth.kind) << 5 | (aeth.value & 0x1Fu);
+  store_be32(to, syndrome << 24 | (aeth.msn & 0xFFFFFF));
+}
+
+// A reserved selectivity reads as the wider one: flushing more than was asked is harmless.
+void read_feth(const std::byte* from, Feth& feth) {
+  const uint32_t word = load_be32(from);
+  feth.global_visibility = (word & 1) != 0;
+  feth.persistence = (word & 2) != 0;
+  feth.whole_region = (word >> 4 & 3) != 0;
+}
+
+void write_feth(std::byte* to, const Feth& feth) {
+  store_be32(to, uint32_t{feth.whole_region} << 4 | uint32_t{feth.persistence} << 1 |
+                     uint32_t{feth.global_visibility});
+}
+
+void read_extension(Header header, const std::byte* from, Headers& headers) {
+  switch (header) {
+    case Header::kXrcEth:
+      headers.xrc_srq = load_be24(from);
+      return;
+    case Header::kDeth:
+      headers.deth = {load_be32(from), {load_be24(from + 4)}};
+      return;
+    case Header::kFeth:
+      return read_feth(from, headers.feth);
+    case Header::kReth:
+      return read_reth(from, headers.reth);
+    case Header::kAtomicEth:
+      return read_atomic(from, headers.atomic);
+    case Header::kAeth:
+      return read_aeth(from, headers.aeth);
+    case Header::kAtomicAckEth:
+      headers.atomic_original = load_be64(from);
+      return;
+    case Header::kImmediate:
+      std::memcpy(&headers.immediate, from, sizeof headers.immediate);
+      return;
+    case Header::kInvalidate:
+      headers.invalidate = {load_be32(from)};
+      return;
+    case Header::kCnpPadding:
+      return;
+  }
+}
+
+void write_extension(Header header, std::byte* to, const Headers& headers) {
+  switch (header) {
+    case Header::kXrcEth:
+      return store_be32(to, headers.xrc_srq & 0xFFFFFF);
+    case Header::kDeth:
+      store_be32(to, headers.deth.qkey);
+      return store_be32(to + 4, headers.deth.source.value & QpNumber::kMask);
+    case Header::kFeth:
+      return write_feth(to, headers.feth);
+    case Header::kReth:
+      return write_reth(to, headers.reth);
+    case Header::kAtomicEth:
+      return write_atomic(to, headers.atomic);
+    case Header::kAeth:
+      return write_aeth(to, headers.aeth);
+    case Header::kAtomicAckEth:
+      return store_be64(to, headers.atomic_original);
+    case Header::kImmediate:
+      std::memcpy(to, &headers.immediate, sizeof headers.immediate);
+      return;
+    case Header::kInvalidate:
+      return store_be32(to, headers.invalidate.value);
+    case Header::kCnpPadding:
+      std::memset(to, 0, header_bytes(Header::kCnpPadding));
+      return;
+  }
+}
+
+/// Calls `visit(header, offset from the BTH)` for each header of the set, in wire order.
+template <typename Visit>
+void for_each_extension(HeaderSet set, Visit visit) {
+  uint32_t offset = kBthBytes;
+  for (uint32_t left = set.bits(); left != 0; left &= left - 1) {
+    const auto header = static_cast<Header>(std::countr_zero(left));
+    visit(header, offset);
+    offset += header_bytes(header);
+  }
+}
+
+/// Whether an opcode may carry so many bytes at some path MTU.
+bool payload_fits(PayloadRule rule, size_t bytes) {
+  switch (rule) {
+    case PayloadRule::kNone:
+      return bytes == 0;
+    case PayloadRule::kEightBytes:
+      return bytes == 8;
+    case PayloadRule::kExactlyMtu:
+    case PayloadRule::kOneToMtu:
+    case PayloadRule::kZeroToMtu:
+      return bytes <= kPayloadBytesMax;
+  }
+  return false;
+}
+
+}  // namespace
+
+ParseOutcome parse_transport(std::span<const std::byte> bytes, Packet& packet) {
+  if (bytes.size() < kBthBytes + kIcrcBytes) return dropped(Counter::kDropTruncated);
+  const std::byte* bth = bytes.data();
+  const uint8_t flags = load_u8(bth + 1);
+  if ((flags & 0x0F) != 0) return dropped(Counter::kDropTransportVersion);
+  const OpcodeRow& row = opcode_row({load_u8(bth)});
+  if (!row.valid) return dropped(Counter::kDropOpcode);
+  if (bytes.size() < size_t{row.header_bytes} + kIcrcBytes) return dropped(Counter::kDropTruncated);
+
+  const size_t padded = bytes.size() - row.header_bytes - kIcrcBytes;
+  const size_t pad = flags >> 4 & 3;
+  if (padded % 4 != 0 || pad > padded) return dropped(Counter::kDropPad);
+  if (!payload_fits(row.payload, padded - pad)) return dropped(Counter::kDropPayloadLength);
+
+  packet.row = &row;
+  read_bth(bth, packet.headers.bth);
+  for_each_extension(row.headers, [&](Header header, uint32_t offset) {
+    read_extension(header, bth + offset, packet.headers);
+  });
+  packet.payload = bytes.subspan(row.header_bytes, padded - pad);
+  std::memcpy(&packet.icrc, bth + row.header_bytes + padded, kIcrcBytes);
+  packet.ip_packet = packet.ip_packet.first(packet.ip_packet.size() - kIcrcBytes);
+  return {ParseResult::kRoce, Counter::kRxFrames};
+}
+
+std::byte* write_transport(std::byte* to, const Headers& headers, uint8_t pad) {
+  const OpcodeRow& row = opcode_row(headers.bth.opcode);
+  write_bth(to, headers.bth, pad);
+  for_each_extension(row.headers,
+                     [&](Header header, uint32_t offset) { write_extension(header, to + offset, headers); });
+  return to + row.header_bytes;
+}
+
+}  // namespace uroce::wire
