@@ -1,0 +1,177 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "sample_frames.h"
+#include "wire/address_text.h"
+#include "wire/big_endian.h"
+
+namespace uroce::wire {
+namespace {
+
+void expect_same_bth(const Bth& parsed, const Bth& sent) {
+  EXPECT_EQ(parsed.opcode, sent.opcode);
+  EXPECT_EQ(parsed.solicited, sent.solicited);
+  EXPECT_EQ(parsed.migration, sent.migration);
+  EXPECT_EQ(parsed.partition_key, sent.partition_key);
+  EXPECT_EQ(parsed.fecn, sent.fecn);
+  EXPECT_EQ(parsed.becn, sent.becn);
+  EXPECT_EQ(parsed.destination, sent.destination);
+  EXPECT_EQ(parsed.ack_request, sent.ack_request);
+  EXPECT_EQ(parsed.psn, sent.psn);
+}
+
+void expect_same_memory_headers(const Headers& parsed, const Headers& sent, HeaderSet set) {
+  if (set.has(Header::kReth)) {
+    EXPECT_EQ(parsed.reth.address, sent.reth.address);
+    EXPECT_EQ(parsed.reth.rkey, sent.reth.rkey);
+    EXPECT_EQ(parsed.reth.length, sent.reth.length);
+  }
+  if (set.has(Header::kAtomicEth)) {
+    EXPECT_EQ(parsed.atomic.address, sent.atomic.address);
+    EXPECT_EQ(parsed.atomic.rkey, sent.atomic.rkey);
+    EXPECT_EQ(parsed.atomic.swap_or_add, sent.atomic.swap_or_add);
+    EXPECT_EQ(parsed.atomic.compare, sent.atomic.compare);
+  }
+  if (set.has(Header::kFeth)) {
+    EXPECT_EQ(parsed.feth.global_visibility, sent.feth.global_visibility);
+    EXPECT_EQ(parsed.feth.persistence, sent.feth.persistence);
+    EXPECT_EQ(parsed.feth.whole_region, sent.feth.whole_region);
+  }
+  if (set.has(Header::kInvalidate)) {
+    EXPECT_EQ(parsed.invalidate, sent.invalidate);
+  }
+}
+
+void expect_same_other_headers(const Headers& parsed, const Headers& sent, HeaderSet set) {
+  if (set.has(Header::kAeth)) {
+    EXPECT_EQ(parsed.aeth.kind, sent.aeth.kind);
+    EXPECT_EQ(parsed.aeth.value, sent.aeth.value);
+    EXPECT_EQ(parsed.aeth.msn, sent.aeth.msn);
+  }
+  if (set.has(Header::kAtomicAckEth)) {
+    EXPECT_EQ(parsed.atomic_original, sent.atomic_original);
+  }
+  if (set.has(Header::kDeth)) {
+    EXPECT_EQ(parsed.deth.qkey, sent.deth.qkey);
+    EXPECT_EQ(parsed.deth.source, sent.deth.source);
+  }
+  if (set.has(Header::kImmediate)) {
+    EXPECT_EQ(parsed.immediate, sent.immediate);
+  }
+  if (set.has(Header::kXrcEth)) {
+    EXPECT_EQ(parsed.xrc_srq, sent.xrc_srq);
+  }
+}
+
+void expect_same_path(const Packet& parsed, const Path& path) {
+  EXPECT_EQ(parsed.source_mac, path.source_mac);
+  EXPECT_EQ(parsed.destination_mac, path.destination_mac);
+  EXPECT_EQ(parsed.has_vlan, path.has_vlan);
+  EXPECT_EQ(parsed.vlan_tci, path.vlan_tci);
+  EXPECT_EQ(parsed.ipv4, path.source.is_ipv4());
+  EXPECT_EQ(parsed.source, path.source);
+  EXPECT_EQ(parsed.destination, path.destination);
+  EXPECT_EQ(parsed.traffic_class, path.traffic_class);
+  EXPECT_EQ(parsed.hop_limit, path.hop_limit);
+  EXPECT_EQ(parsed.udp_source_port, path.udp_source_port);
+}
+
+TEST(RoundTrip, EveryOpcodeSizeAndPathComesBackAsItWasSent) {
+  const uint64_t seed = 0x2B1D;
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Random random(seed);
+  Packet packet;  // Reused without clearing, as a poller does.
+  for (const NamedPath& named : sample_paths()) {
+    for (const Opcode opcode : valid_opcodes()) {
+      const OpcodeRow& row = opcode_row(opcode);
+      for (const uint32_t bytes : sample_payload_sizes(opcode)) {
+        SCOPED_TRACE(testing::Message() << named.name << ", " << row.name << ", " << bytes << " bytes");
+        const Headers headers = sample_headers(opcode, random);
+        const Bytes payload = sample_payload(bytes, random);
+        const Bytes frame = make_frame(named.path, headers, payload);
+        ASSERT_EQ(parse_frame(frame, packet).result, ParseResult::kRoce);
+        EXPECT_EQ(packet.row, &row);
+        EXPECT_EQ(packet.headers.bth.pad, (4 - bytes % 4) % 4);
+        EXPECT_TRUE(std::ranges::equal(packet.payload, payload));
+        EXPECT_TRUE(icrc_matches(packet));
+        expect_same_path(packet, named.path);
+        expect_same_bth(packet.headers.bth, headers.bth);
+        expect_same_memory_headers(packet.headers, headers, row.headers);
+        expect_same_other_headers(packet.headers, headers, row.headers);
+      }
+    }
+  }
+}
+
+TEST(RoundTrip, EthernetPaddingBehindThePacketIsNotPartOfIt) {
+  Random random(3);
+  for (const NamedPath& named : sample_paths()) {
+    Bytes frame = make_sample(named.path, Opcode::make(Service::kRc, Operation::kSendOnly), 5, random);
+    frame.resize(frame.size() + 18, std::byte{0x5A});
+    Packet packet;
+    ASSERT_EQ(parse_frame(frame, packet).result, ParseResult::kRoce);
+    EXPECT_EQ(packet.payload.size(), 5u);
+    EXPECT_TRUE(icrc_matches(packet));
+  }
+}
+
+TEST(Emit, WritesTheIpHeaderThatRoceWants) {
+  Random random(5);
+  const Path path = sample_paths()[0].path;
+  const Bytes frame = make_sample(path, Opcode::make(Service::kRc, Operation::kSendOnly), 16, random);
+  const std::byte* ip = frame.data() + ip_offset(path);
+  EXPECT_EQ(load_be16(ip + 2), frame.size() - ip_offset(path));
+  EXPECT_EQ(load_be16(ip + 4), 0) << "identification";
+  EXPECT_EQ(load_be16(ip + 6), 0x4000) << "do not fragment";
+  EXPECT_EQ(load_be16(ip + 20 + 2), kRoceUdpPort);
+  EXPECT_EQ(load_be16(ip + 20 + 4), frame.size() - udp_offset(path));
+  EXPECT_EQ(load_be16(ip + 20 + 6), 0) << "UDP checksum";
+  Bytes repaired = frame;
+  repair_ipv4_checksum(repaired, path);
+  EXPECT_EQ(repaired, frame) << "header checksum";
+}
+
+TEST(Emit, ReproducesAFrameWrittenByHand) {
+  // The RC SEND Only of the ICRC vectors, with our identification (0), DF and the checksum that follows.
+  Path path;
+  path.source_mac = *parse_mac("02:00:00:00:00:01");
+  path.destination_mac = *parse_mac("02:00:00:00:00:02");
+  path.source = *parse_ip("198.51.100.1");
+  path.destination = *parse_ip("198.51.100.2");
+  path.udp_source_port = 0xC123;
+  Headers headers;
+  headers.bth.opcode = Opcode::make(Service::kRc, Operation::kSendOnly);
+  headers.bth.destination = {0x12};
+  headers.bth.ack_request = true;
+  headers.bth.psn = Psn(0xABC);
+  const Bytes frame = make_frame(path, headers, from_hex("68656c6c6f"));
+  Bytes expected = from_hex(
+      "020000000002 020000000001 0800 45000034 00004000 4011a6d6 c6336401 c6336402 c12312b7 00200000"
+      "0430ffff 00000012 80000abc 68656c6c6f 000000 00000000");
+  repair_ipv4_checksum(expected, path);
+  repair_icrc(expected, path);
+  EXPECT_EQ(frame, expected);
+}
+
+TEST(UdpSourcePort, FollowsTheFlowLabelOrElseBothQueuePairs) {
+  EXPECT_EQ(udp_source_port(0x00001, {1}, {2}), 0xC001);
+  EXPECT_EQ(udp_source_port(0xFFFFF, {1}, {2}), 0xC000 | (0x3FFF ^ 0x3F));
+  EXPECT_EQ(udp_source_port(0x04000, {1}, {2}), 0xC001);
+  // 0x11 * 0x12 = 0x132 is below 2^20: nothing to fold in.
+  EXPECT_EQ(udp_source_port(0, {0x11}, {0x12}), 0xC132);
+  EXPECT_EQ(udp_source_port(0, {0x123456}, {0xABCDEF}), 0xC3C8) << "by the formula, computed elsewhere";
+}
+
+TEST(UdpSourcePort, IsTheSameFromBothEndsAndAlwaysInTheEphemeralRange) {
+  Random random(9);
+  for (int round = 0; round < 1000; ++round) {
+    const QpNumber local{static_cast<uint32_t>(random.below(1 << 24))};
+    const QpNumber remote{static_cast<uint32_t>(random.below(1 << 24))};
+    EXPECT_EQ(udp_source_port(0, local, remote), udp_source_port(0, remote, local));
+    EXPECT_GE(udp_source_port(0, local, remote), 0xC000);
+  }
+}
+
+}  // namespace
+}  // namespace uroce::wire
