@@ -47,8 +47,6 @@ Result<std::unique_ptr<port::Port>> open_port(const PortSpecification& specifica
   return port;
 }
 
-void decorate_ports(PortDecorator decorator) {
-  port_decorator() = std::move(decorator);
-}
+void decorate_ports(PortDecorator decorator) { port_decorator() = std::move(decorator); }
 
 }  // namespace uroce::drivers

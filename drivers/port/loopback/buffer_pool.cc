@@ -17,9 +17,7 @@ BufferPool::BufferPool() : returned_(kBuffers) {
   for (size_t i = kBuffers; i-- > 0;) free_.push_back(&memory_[i]);
 }
 
-BufferPool::~BufferPool() {
-  munmap(memory_, kBuffers * sizeof(Buffer));
-}
+BufferPool::~BufferPool() { munmap(memory_, kBuffers * sizeof(Buffer)); }
 
 void BufferPool::collect() {
   for (Buffer* buffer = nullptr; returned_.pop(buffer);) free_.push_back(buffer);

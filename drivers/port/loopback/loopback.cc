@@ -214,9 +214,7 @@ LoopbackPort::~LoopbackPort() {
 
 }  // namespace
 
-bool is_loopback(std::string_view devargs) {
-  return devargs.starts_with(kPrefix);
-}
+bool is_loopback(std::string_view devargs) { return devargs.starts_with(kPrefix); }
 
 Result<std::unique_ptr<port::Port>> open_loopback(const PortSpecification& specification) {
   const std::string& name = specification.devargs;

@@ -37,9 +37,7 @@ TEST_P(PortContract, TellsWhatItCarries) {
   EXPECT_EQ(capabilities.mac.bytes[0] & 1, 0) << "a port's MAC is not a group address";
 }
 
-TEST_P(PortContract, CarriesRdmaPathMtu4096) {
-  EXPECT_GE(longest(), 14u + 4 + 40 + 8 + 12 + 16 + 4096 + 4);
-}
+TEST_P(PortContract, CarriesRdmaPathMtu4096) { EXPECT_GE(longest(), 14u + 4 + 40 + 8 + 12 + 16 + 4096 + 4); }
 
 TEST_P(PortContract, IsSilentWhenNobodySends) {
   std::array<port::RxFrame, 4> frames;

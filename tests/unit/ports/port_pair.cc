@@ -12,9 +12,7 @@ constexpr size_t kNumberOffset = 14;
 constexpr size_t kPayloadOffset = 18;
 constexpr int kQuietPollsMax = 2000;
 
-std::byte pattern(uint32_t number, size_t offset) {
-  return static_cast<std::byte>(number * 31 + offset * 7);
-}
+std::byte pattern(uint32_t number, size_t offset) { return static_cast<std::byte>(number * 31 + offset * 7); }
 
 }  // namespace
 
