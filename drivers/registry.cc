@@ -13,11 +13,12 @@ struct PortDriver {
   bool (*claims)(std::string_view devargs);
   Result<std::unique_ptr<port::Port>> (*open)(const PortSpecification& specification);
   bool needs_eal;
+  std::string (*wire)(std::string_view devargs) = nullptr;  // only where both ends live in this process
 };
 
 /// Every port driver; the first that claims the devargs opens the port.
 constexpr std::array kPortDrivers = {
-    PortDriver{is_loopback, open_loopback, false},
+    PortDriver{is_loopback, open_loopback, false, loopback_wire},
 };
 
 const PortDriver* driver_of(std::string_view devargs) {
@@ -37,6 +38,11 @@ PortDecorator& port_decorator() {
 bool needs_eal(std::string_view devargs) {
   const PortDriver* driver = driver_of(devargs);
   return driver != nullptr && driver->needs_eal;
+}
+
+std::string wire_of(std::string_view devargs) {
+  const PortDriver* driver = driver_of(devargs);
+  return driver != nullptr && driver->wire != nullptr ? driver->wire(devargs) : std::string();
 }
 
 Result<std::unique_ptr<port::Port>> open_port(const PortSpecification& specification) {

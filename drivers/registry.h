@@ -25,6 +25,10 @@ struct PortSpecification {
 /// every thread that turns a queue of such a port an lcore id.
 bool needs_eal(std::string_view devargs);
 
+/// The name of the wire inside this process that the port is an end of, empty for a port that leads outside.
+/// Ports on one wire are opened together, so that each finds somebody at the other end.
+std::string wire_of(std::string_view devargs);
+
 /// Opens a port. Control path, any thread; ports of DPDK are opened and destroyed by one thread at a time.
 /// Errors are one line that names the thing: EINVAL (devargs, MTU out of range), ENODEV (no such driver or
 /// interface), EBUSY (in use already), EMSGSIZE (MTU that the port cannot carry), ENOMEM, ENOTSUP (too many

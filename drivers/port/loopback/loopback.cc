@@ -216,6 +216,11 @@ LoopbackPort::~LoopbackPort() {
 
 bool is_loopback(std::string_view devargs) { return devargs.starts_with(kPrefix); }
 
+std::string loopback_wire(std::string_view devargs) {
+  const Result<Arguments> arguments = parse_arguments(devargs);
+  return arguments ? "loopback wire " + std::to_string(arguments->wire()) : std::string();
+}
+
 Result<std::unique_ptr<port::Port>> open_loopback(const PortSpecification& specification) {
   const std::string& name = specification.devargs;
   const Result<Arguments> arguments = parse_arguments(name);

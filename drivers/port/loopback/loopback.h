@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -15,6 +16,9 @@ namespace uroce::drivers {
 /// whatever they hold. A full receive ring holds the sender back (transmit() takes fewer); what is sent while
 /// the far end is closed is lost. The link is up as long as the port is open.
 bool is_loopback(std::string_view devargs);
+
+/// The wire's name, the same for both ends; empty when the devargs name no end.
+std::string loopback_wire(std::string_view devargs);
 
 Result<std::unique_ptr<port::Port>> open_loopback(const PortSpecification& specification);
 
