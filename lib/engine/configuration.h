@@ -2,14 +2,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/identifiers.h"
 #include "base/result.h"
-#include "copy/placer.h"
+#include "copy/kind.h"
 
 namespace uroce::engine {
 
@@ -34,6 +34,8 @@ struct DeviceConfiguration {
   std::vector<StaticNeighbour> neighbours;
 };
 
+inline constexpr uint16_t kPollersPerDeviceMax = 16;
+
 enum class PollerMode : uint8_t { kInline, kDedicated };
 
 struct Configuration {
@@ -52,10 +54,27 @@ struct Configuration {
 /// Two devices, one wire between them, in this process: no NIC, no hugepages, no privileges.
 Configuration embedded_default();
 
-/// Reads TOML. Every error names `origin`, the line, and the key: unknown keys and tables, wrong types,
-/// values out of range.
+/// Reads TOML; without any [[device]] the devices are those of the embedded default. Every error names
+/// `origin`, the line, and the key: unknown keys and tables, wrong types, values out of range.
 Result<Configuration> parse_configuration(std::string_view toml, std::string_view origin);
 Result<Configuration> read_configuration(const std::string& path);
+
+/// One key that a configuration may have, for `--help`, the README and the parser alike. `path` is
+/// "table.key"; the keys of a device are "device.key" (the first device) or "device.N.key".
+struct KeyDescription {
+  std::string_view path;
+  std::string_view type;  // "text", "number", "true or false", "list of ...": as the command line takes it
+  std::string_view help;
+};
+std::span<const KeyDescription> configuration_keys();
+
+/// Sets one key as the command line gives it: lists are separated by commas, neighbours are ADDRESS=MAC. A
+/// device index one past the last makes a new device. EINVAL names the key and what is wrong with the value.
+Result<Configuration> apply_override(Configuration configuration, std::string_view path,
+                                     std::string_view value);
+
+/// The whole configuration as TOML: parse_configuration() of it gives the same values.
+std::string to_toml(const Configuration& configuration);
 
 /// What the process was told by its environment: UROCE_CONFIG (a file) or UROCE_CONFIG_TEXT (TOML itself, set
 /// by `uroce run`), else the embedded default.

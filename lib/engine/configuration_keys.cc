@@ -1,0 +1,243 @@
+#include "engine/configuration_keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "copy/kind.h"
+#include "wire/address_text.h"
+
+namespace uroce::engine {
+
+namespace {
+
+// Storing one value: each function returns what is wrong, in words that fit behind the key's name.
+
+Complaint store_text(const toml::node& value, std::string& to, size_t bytes_max) {
+  const auto* text = value.as_string();
+  if (text == nullptr) return "must be text in quotes";
+  if (text->get().empty()) return "must not be empty";
+  if (text->get().size() > bytes_max) return fmt::format("must not be longer than {} characters", bytes_max);
+  to = text->get();
+  return std::nullopt;
+}
+
+template <typename T>
+Complaint store_number(const toml::node& value, T& to, int64_t lowest, int64_t highest) {
+  const auto* number = value.as_integer();
+  if (number == nullptr) return "must be a whole number";
+  if (number->get() < lowest || number->get() > highest) {
+    return fmt::format("must be from {} to {}, not {}", lowest, highest, number->get());
+  }
+  to = static_cast<T>(number->get());
+  return std::nullopt;
+}
+
+Complaint store_flag(const toml::node& value, bool& to) {
+  const auto* flag = value.as_boolean();
+  if (flag == nullptr) return "must be true or false";
+  to = flag->get();
+  return std::nullopt;
+}
+
+template <typename T, size_t N>
+Complaint store_choice(const toml::node& value, T& to,
+                       const std::array<std::pair<std::string_view, T>, N>& choices) {
+  const auto* text = value.as_string();
+  std::string known;
+  for (const auto& [name, choice] : choices) {
+    if (text != nullptr && text->get() == name) {
+      to = choice;
+      return std::nullopt;
+    }
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", name);
+  }
+  return fmt::format("must be one of {}", known);
+}
+
+template <typename Store>
+Complaint store_list(const toml::node& value, Store store) {
+  const auto* list = value.as_array();
+  if (list == nullptr) return "must be a list";
+  for (const toml::node& element : *list) {
+    if (Complaint complaint = store(element)) return complaint;
+  }
+  return std::nullopt;
+}
+
+Complaint store_mac(const toml::node& value, MacAddress& to) {
+  const auto* text = value.as_string();
+  const auto mac = text != nullptr ? wire::parse_mac(text->get()) : std::nullopt;
+  if (!mac) return "must be a MAC address such as \"02:00:00:00:00:01\"";
+  if ((mac->bytes[0] & 1) != 0 || *mac == MacAddress{}) return "must not be a group address or zero";
+  to = *mac;
+  return std::nullopt;
+}
+
+Complaint store_address(const toml::node& value, InterfaceAddress& to) {
+  const auto* text = value.as_string();
+  if (text == nullptr) return "must be a list of addresses such as \"192.0.2.1/24\"";
+  const std::string& whole = text->get();
+  const size_t slash = whole.find('/');
+  const auto address = wire::parse_ip(std::string_view(whole).substr(0, slash));
+  if (!address || slash == std::string::npos) {
+    return fmt::format("\"{}\" is not an address with prefix length such as \"192.0.2.1/24\"", whole);
+  }
+  const int bits_max = address->is_ipv4() ? 32 : 128;
+  int bits = -1;
+  const char* end = whole.data() + whole.size();
+  const auto [stop, error] = std::from_chars(whole.data() + slash + 1, end, bits);
+  if (error != std::errc{} || stop != end || bits < 0 || bits > bits_max) {
+    return fmt::format("the prefix length of \"{}\" must be from 0 to {}", whole, bits_max);
+  }
+  to = {*address, static_cast<uint8_t>(bits)};
+  return std::nullopt;
+}
+
+Complaint store_neighbour(const toml::node& value, StaticNeighbour& to) {
+  constexpr std::string_view kShape = "must be a list of { address = \"...\", mac = \"...\" }";
+  const auto* table = value.as_table();
+  if (table == nullptr || table->size() != 2) return std::string(kShape);
+  const auto* address = table->get("address");
+  const auto* mac = table->get("mac");
+  if (address == nullptr || mac == nullptr) return std::string(kShape);
+  const auto* text = address->as_string();
+  const auto gid = text != nullptr ? wire::parse_ip(text->get()) : std::nullopt;
+  if (!gid) return "address must be an IP address without prefix length";
+  to.address = *gid;
+  if (Complaint complaint = store_mac(*mac, to.mac)) return "mac " + *complaint;
+  return std::nullopt;
+}
+
+template <typename T, typename Store>
+Complaint store_vector(const toml::node& value, std::vector<T>& to, size_t count_max, Store store) {
+  std::vector<T> list;
+  Complaint complaint =
+      store_list(value, [&](const toml::node& element) { return store(element, list.emplace_back()); });
+  if (complaint) return complaint;
+  if (list.size() > count_max) return fmt::format("must not have more than {} elements", count_max);
+  to = std::move(list);
+  return std::nullopt;
+}
+
+constexpr size_t kDeviceNameMax = 63;  // ibv_device::name
+constexpr size_t kTextMax = 4096;
+constexpr size_t kListMax = 1024;
+constexpr int64_t kMtuMin = 576;
+constexpr int64_t kMtuMax = 9216;
+
+constexpr std::array<std::pair<std::string_view, PollerMode>, 2> kModes = {
+    {{"inline", PollerMode::kInline}, {"dedicated", PollerMode::kDedicated}}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kLogLevels = {
+    {{"none", "none"}, {"error", "error"}, {"warning", "warning"}, {"info", "info"}, {"debug", "debug"}}};
+
+Complaint store_log_level(const toml::node& value, std::string& to) {
+  std::string_view level;
+  Complaint complaint = store_choice(value, level, kLogLevels);
+  if (!complaint) to = level;
+  return complaint;
+}
+
+Complaint store_copy_kind(const toml::node& value, copy::Kind& to) {
+  const auto* text = value.as_string();
+  const copy::KindRow* row = text != nullptr ? copy::find_kind(text->get()) : nullptr;
+  if (row != nullptr) {
+    to = row->kind;
+    return std::nullopt;
+  }
+  std::string known;
+  for (const copy::KindRow& kind : copy::kinds())
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", kind.name);
+  return fmt::format("must be one of {} (on this CPU)", known);
+}
+
+Complaint store_core(const toml::node& value, uint32_t& to) { return store_number(value, to, 0, 4095); }
+
+using Node = const toml::node&;
+
+constexpr std::array<Key, 15> kKeys = {{
+    {{"device.name", "text", "name of the device, as ibv_devices shows it"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_text(v, t.device->name, kDeviceNameMax); }},
+    {{"device.port", "text", "loopbackN (wires join 0 and 1, 2 and 3, ...) or DPDK devargs"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_text(v, t.device->port, kTextMax); }},
+    {{"device.mac", "MAC address", "instead of the port's own"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_mac(v, t.device->mac.emplace()); }},
+    {{"device.addresses", "list of ADDRESS/PREFIX", "IPv4 and IPv6 addresses; GIDs 1, 2, ... in this order"},
+     ValueKind::kTextList,
+     [](Node v, KeyTarget t) { return store_vector(v, t.device->addresses, kListMax, store_address); }},
+    {{"device.mtu", "number", "link MTU as `ip link` shows it; default: what the port carries"},
+     ValueKind::kNumber,
+     [](Node v, KeyTarget t) { return store_number(v, t.device->mtu.emplace(), kMtuMin, kMtuMax); }},
+    {{"device.neighbours", "list of ADDRESS=MAC", "neighbours that are not to be asked for"},
+     ValueKind::kNeighbourList,
+     [](Node v, KeyTarget t) { return store_vector(v, t.device->neighbours, kListMax, store_neighbour); }},
+    {{"poller.mode", "inline or dedicated",
+      "turned by the application's calls, or by threads that do nothing else"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_choice(v, t.configuration.poller_mode, kModes); }},
+    {{"poller.takeover_us", "number",
+      "inline: a poller left alone for this long is turned by a background thread"},
+     ValueKind::kNumber,
+     [](Node v, KeyTarget t) { return store_number(v, t.configuration.takeover_us, 1, 1'000'000); }},
+    {{"poller.cores", "list of numbers",
+      "CPUs of the poller threads (dedicated), of the background thread (inline)"},
+     ValueKind::kNumberList,
+     [](Node v, KeyTarget t) { return store_vector(v, t.configuration.cores, kListMax, store_core); }},
+    {{"poller.per_device", "number", "pollers, and queues of the port, for each device"},
+     ValueKind::kNumber,
+     [](Node v, KeyTarget t) {
+       return store_number(v, t.configuration.pollers_per_device, 1, kPollersPerDeviceMax);
+     }},
+    {{"copy.kind", "text", "how payload is stored: auto, ordinary, string, non-temporal[-128|-256|-512]"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_copy_kind(v, t.configuration.copy_kind); }},
+    {{"memory.hugepages", "true or false", "use hugepages when there are any"},
+     ValueKind::kFlag,
+     [](Node v, KeyTarget t) { return store_flag(v, t.configuration.hugepages); }},
+    {{"memory.megabytes", "number", "memory for packet buffers of DPDK ports"},
+     ValueKind::kNumber,
+     [](Node v, KeyTarget t) { return store_number(v, t.configuration.memory_mb, 32, 1 << 20); }},
+    {{"eal.arguments", "list of texts", "more arguments for rte_eal_init"},
+     ValueKind::kTextList,
+     [](Node v, KeyTarget t) {
+       return store_vector(v, t.configuration.eal_arguments, kListMax,
+                           [](Node e, std::string& to) { return store_text(e, to, kTextMax); });
+     }},
+    {{"log.level", "none, error, warning, info or debug",
+      "what is written to standard error; UROCE_LOG overrides it"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_log_level(v, t.configuration.log_level); }},
+}};
+
+}  // namespace
+
+std::span<const KeyDescription> configuration_keys() {
+  static const auto kDescriptions = [] {
+    std::array<KeyDescription, kKeys.size()> descriptions;
+    std::ranges::transform(kKeys, descriptions.begin(), &Key::description);
+    return descriptions;
+  }();
+  return kDescriptions;
+}
+
+const Key* find_key(std::string_view table, std::string_view name) {
+  const auto it = std::ranges::find_if(kKeys, [&](const Key& key) {
+    const std::string_view path = key.description.path;
+    return path.size() == table.size() + 1 + name.size() && path.starts_with(table) && path.ends_with(name) &&
+           path[table.size()] == '.';
+  });
+  return it == kKeys.end() ? nullptr : &*it;
+}
+
+bool is_table(std::string_view table) {
+  return std::ranges::any_of(kKeys, [&](const Key& key) {
+    return key.description.path.substr(0, key.description.path.find('.')) == table;
+  });
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,162 @@
+#include "engine/eal.h"
+
+#include <fmt/format.h>
+#include <getopt.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <optional>
+#include <regex>
+
+#include "engine/eal_log.h"
+#include "engine/processors.h"
+#include "engine/thread.h"
+
+namespace uroce::engine {
+
+namespace {
+
+struct Process {
+  std::mutex mutex;
+  std::optional<Status> outcome;
+  EalState state;
+};
+
+Process& process() {
+  static Process& the = *new Process;  // never destroyed: threads may still ask while the process ends
+  return the;
+}
+
+thread_local bool starting = false;
+
+constexpr size_t kHugepageBytes = size_t{2} << 20;
+
+/// Enough free hugepages for the packet buffers, and we may have them: tried, because counters in /sys say
+/// nothing about cgroups and other processes' reservations. Nothing is touched, so nothing can fault.
+bool hugepages_free(uint32_t megabytes) {
+  const size_t bytes = (size_t{megabytes} << 20) / kHugepageBytes * kHugepageBytes;
+  void* memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  munmap(memory, bytes);
+  return true;
+}
+
+/// rte_eal_init with its side effects on the process undone: the caller's getopt state and, when the user
+/// added arguments, whatever EAL prints about them past its own log.
+int initialise(std::vector<std::string> arguments, bool user_arguments, EalLog& log) {
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const int opterr_before = std::exchange(opterr, 0);
+  std::optional<OutputCapture> capture;
+  if (user_arguments) capture.emplace();
+  const int result = rte_eal_init(static_cast<int>(arguments.size()), argv.data());
+  const int code = rte_errno;
+  if (capture && result < 0) capture->discard();
+  opterr = opterr_before;
+  // Nothing lies in EAL's runtime folder (no shared configuration), so it need not outlive the start.
+  if (result >= 0 || code != EALREADY) rmdir(rte_eal_get_runtime_dir());
+  if (result < 0 && log.last_error().empty()) log.note_error(rte_strerror(code));
+  return result < 0 ? -code : 0;
+}
+
+Status start(const Configuration& configuration, std::span<const std::string> devargs, EalState& state) {
+  const bool hugepages = configuration.hugepages && hugepages_free(configuration.memory_mb);
+  EalLog& log = EalLog::install(log_level_in_force(configuration.log_level));
+  std::vector<std::string> arguments = eal_arguments(configuration, devargs, hugepages);
+  int result = 0;
+  // On a thread of its own: rte_eal_init pins its caller, and EAL's threads inherit the blocked signals.
+  Result<Thread> thread = Thread::start("uroce-eal", {}, [&] {
+    starting = true;
+    result = initialise(std::move(arguments), !configuration.eal_arguments.empty(), log);
+    starting = false;
+  });
+  if (!thread) return thread.error();
+  thread->join();
+  if (result == -EALREADY) {
+    state = {.running = true, .attached = true, .hugepages = rte_eal_has_hugepages() != 0};
+    return {};
+  }
+  if (result < 0) return Error{-result, fmt::format("EAL does not start: {}", log.last_error())};
+  state = {.running = true, .attached = false, .hugepages = hugepages};
+  return {};
+}
+
+}  // namespace
+
+Status start_eal(const Configuration& configuration, std::span<const std::string> devargs) {
+  Process& the = process();
+  const std::lock_guard guard(the.mutex);
+  if (!the.outcome) the.outcome = start(configuration, devargs, the.state);
+  return *the.outcome;
+}
+
+EalState eal_state() {
+  const std::lock_guard guard(process().mutex);
+  return process().state;
+}
+
+bool eal_starting_on_this_thread() { return starting; }
+
+std::vector<std::string> eal_arguments(const Configuration& configuration,
+                                       std::span<const std::string> devargs, bool hugepages) {
+  // Lcore 0 is only the main lcore that EAL insists on; nothing ever runs there.
+  std::vector<std::string> arguments = {"uroce", fmt::format("--lcores=0@{}", allowed_processors().front()),
+                                        "--no-telemetry"};
+  if (hugepages) {
+    arguments.emplace_back("--in-memory");
+    // A memif peer maps our memory by file descriptor, and gets only so many of them.
+    arguments.emplace_back("--single-file-segments");
+  } else {
+    // Without hugepages --in-memory is refused: a prefix of our own and no shared configuration come close to
+    // it.
+    for (const char* argument : {"--no-huge", "--no-shconf", "--iova-mode=va", "-m"})
+      arguments.emplace_back(argument);
+    arguments.push_back(fmt::format("{}", configuration.memory_mb));
+    arguments.push_back(fmt::format("--file-prefix=uroce-{}", getpid()));
+  }
+  // Other programs' NICs are none of our business: only those that the configuration names are probed.
+  static const std::regex kPciAddress("([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\\.[0-7](,.*)?");
+  bool pci = false;
+  for (const std::string& device : devargs) {
+    if (!std::regex_match(device, kPciAddress)) continue;
+    pci = true;
+    arguments.emplace_back("-a");
+    arguments.push_back(device);
+  }
+  if (!pci) arguments.emplace_back("--no-pci");
+  arguments.insert(arguments.end(), configuration.eal_arguments.begin(), configuration.eal_arguments.end());
+  return arguments;
+}
+
+Result<uint32_t> reserve_lcore() {
+  // The id is registered by a thread that ends without unregistering: from then on it belongs to whoever
+  // wears it.
+  int code = 0;
+  uint32_t lcore = kNoLcore;
+  Result<Thread> thread = Thread::start("uroce-lcore", {}, [&] {
+    code = rte_thread_register() == 0 ? 0 : rte_errno;
+    lcore = rte_lcore_id();
+  });
+  if (!thread) return thread.error();
+  thread->join();
+  if (code != 0) return Error{code == ENOMEM ? ENOSPC : code, "EAL has no lcore id left for a poller"};
+  return lcore;
+}
+
+void release_lcore(uint32_t lcore) {
+  if (lcore == kNoLcore) return;
+  Result<Thread> thread = Thread::start("uroce-lcore", {}, [&] {
+    RTE_PER_LCORE(_lcore_id) = lcore;
+    rte_thread_unregister();
+  });
+  if (thread) thread->join();
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <rte_lcore.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/configuration.h"
+
+// DPDK's environment abstraction layer: once per process, on a thread of ours, silent unless asked.
+namespace uroce::engine {
+
+/// What EAL was started with; for `uroce info`.
+struct EalState {
+  bool running = false;
+  bool attached = false;  // the process had started EAL before us; arguments of ours were not used
+  bool hugepages = false;
+};
+
+/// Starts EAL for the ports in `devargs` if nobody has; later calls return the first result. Thread-safe,
+/// slow. The calling thread keeps its affinity and its signal mask. The error is one line.
+Status start_eal(const Configuration& configuration, std::span<const std::string> devargs);
+
+[[nodiscard]] EalState eal_state();
+
+/// True on the thread that is inside rte_eal_init just now.
+[[nodiscard]] bool eal_starting_on_this_thread();
+
+/// The arguments that start_eal() would use, argv[0] first; for tests and `uroce info`.
+std::vector<std::string> eal_arguments(const Configuration& configuration,
+                                       std::span<const std::string> devargs, bool hugepages);
+
+inline constexpr uint32_t kNoLcore = LCORE_ID_ANY;
+
+/// Reserves an lcore id that nobody else in the process has. EAL must run. ENOSPC: all ids are taken.
+Result<uint32_t> reserve_lcore();
+void release_lcore(uint32_t lcore);
+
+/// Makes the calling thread the given lcore for as long as this lives: mempool caches and per-lcore state of
+/// DPDK are then those of the poller and not of the thread. Nothing happens for kNoLcore.
+class LcoreWorn {
+ public:
+  explicit LcoreWorn(uint32_t lcore) : worn_(lcore != kNoLcore) {
+    if (!worn_) return;
+    own_ = RTE_PER_LCORE(_lcore_id);
+    RTE_PER_LCORE(_lcore_id) = lcore;
+  }
+  ~LcoreWorn() {
+    if (worn_) RTE_PER_LCORE(_lcore_id) = own_;
+  }
+  LcoreWorn(const LcoreWorn&) = delete;
+  LcoreWorn& operator=(const LcoreWorn&) = delete;
+
+ private:
+  const bool worn_;
+  uint32_t own_ = kNoLcore;
+};
+
+}  // namespace uroce::engine

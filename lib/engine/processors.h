@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace uroce::engine {
+
+/// CPUs that this process may use, ascending: what it was given before anything (EAL, a framework's reactor)
+/// narrowed the affinity of a thread. Never empty.
+const std::vector<uint32_t>& allowed_processors();
+
+/// Too few CPUs to keep one spinning: whoever has nothing to do gives his away.
+inline bool few_processors() { return allowed_processors().size() <= 2; }
+
+}  // namespace uroce::engine

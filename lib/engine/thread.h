@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "base/result.h"
+
+namespace uroce::engine {
+
+/// A thread of ours in somebody else's process: no signal is ever delivered to it, it has a name of its own,
+/// and it runs on the CPUs it was given, whatever those of its creator are. Joined by join() or the
+/// destructor.
+class Thread {
+ public:
+  Thread() = default;
+  Thread(Thread&&) = default;
+  Thread& operator=(Thread&&) = delete;
+  ~Thread() { join(); }
+
+  /// `name` is cut to 15 characters; `processors` empty: all that the process may use. EAGAIN: no more
+  /// threads.
+  static Result<Thread> start(std::string name, std::span<const uint32_t> processors,
+                              std::function<void()> body);
+
+  void join();
+  /// Forgets the thread without waiting: it does not exist in a forked child.
+  void abandon();
+
+ private:
+  explicit Thread(std::thread thread) : thread_(std::move(thread)) {}
+  std::thread thread_;
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,258 @@
+#include "engine/configuration.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "wire/address_text.h"
+
+namespace uroce::engine {
+namespace {
+
+constexpr std::string_view kEveryKey = R"(
+[[device]]
+name = "left"
+port = "net_memif0,role=server"
+mac = "02:00:00:00:09:01"
+addresses = ["198.51.100.1/24", "2001:db8::1/64"]
+mtu = 4200
+neighbours = [{ address = "198.51.100.2", mac = "02:00:00:00:09:02" }]
+
+[[device]]
+port = "loopback7"
+
+[poller]
+mode = "dedicated"
+takeover_us = 25
+cores = [1, 3]
+per_device = 2
+
+[copy]
+kind = "non-temporal"
+
+[memory]
+hugepages = false
+megabytes = 512
+
+[eal]
+arguments = ["--log-level=lib.eal:debug", "--with \"quotes\""]
+
+[log]
+level = "debug"
+)";
+
+void expect_every_key(const Configuration& c) {
+  ASSERT_EQ(c.devices.size(), 2u);
+  const DeviceConfiguration& left = c.devices[0];
+  EXPECT_EQ(left.name, "left");
+  EXPECT_EQ(left.port, "net_memif0,role=server");
+  ASSERT_TRUE(left.mac.has_value());
+  EXPECT_EQ(wire::to_text(*left.mac), "02:00:00:00:09:01");
+  ASSERT_EQ(left.addresses.size(), 2u);
+  EXPECT_EQ(wire::to_text(left.addresses[0].address), "198.51.100.1");
+  EXPECT_EQ(left.addresses[0].prefix_bits, 24);
+  EXPECT_EQ(wire::to_text(left.addresses[1].address), "2001:db8::1");
+  EXPECT_EQ(left.addresses[1].prefix_bits, 64);
+  EXPECT_EQ(left.mtu, 4200u);
+  ASSERT_EQ(left.neighbours.size(), 1u);
+  EXPECT_EQ(wire::to_text(left.neighbours[0].address), "198.51.100.2");
+  EXPECT_EQ(wire::to_text(left.neighbours[0].mac), "02:00:00:00:09:02");
+  EXPECT_EQ(c.devices[1].name, "uroce1");
+  EXPECT_EQ(c.devices[1].port, "loopback7");
+  EXPECT_FALSE(c.devices[1].mac.has_value());
+  EXPECT_FALSE(c.devices[1].mtu.has_value());
+  EXPECT_EQ(c.poller_mode, PollerMode::kDedicated);
+  EXPECT_EQ(c.takeover_us, 25u);
+  EXPECT_EQ(c.cores, (std::vector<uint32_t>{1, 3}));
+  EXPECT_EQ(c.pollers_per_device, 2);
+  EXPECT_EQ(c.copy_kind, copy::Kind::kNonTemporal);
+  EXPECT_FALSE(c.hugepages);
+  EXPECT_EQ(c.memory_mb, 512u);
+  EXPECT_EQ(c.eal_arguments, (std::vector<std::string>{"--log-level=lib.eal:debug", "--with \"quotes\""}));
+  EXPECT_EQ(c.log_level, "debug");
+}
+
+TEST(Configuration, ReadsEveryKey) {
+  const auto configuration = parse_configuration(kEveryKey, "every.toml");
+  ASSERT_TRUE(configuration) << configuration.error().message;
+  expect_every_key(*configuration);
+}
+
+TEST(Configuration, SurvivesBeingWrittenOutAndReadBack) {
+  const auto first = parse_configuration(kEveryKey, "every.toml");
+  ASSERT_TRUE(first);
+  const auto second = parse_configuration(to_toml(*first), "written");
+  ASSERT_TRUE(second) << second.error().message;
+  expect_every_key(*second);
+}
+
+TEST(Configuration, WithoutDevicesHasTheEmbeddedDefaultsTwo) {
+  const auto configuration = parse_configuration("[poller]\nmode = \"dedicated\"\n", "short");
+  ASSERT_TRUE(configuration);
+  ASSERT_EQ(configuration->devices.size(), 2u);
+  EXPECT_EQ(configuration->devices[0].port, "loopback0");
+  EXPECT_EQ(configuration->devices[1].port, "loopback1");
+  EXPECT_NE(configuration->devices[0].addresses.at(0).address,
+            configuration->devices[1].addresses.at(0).address);
+  EXPECT_EQ(configuration->poller_mode, PollerMode::kDedicated);
+}
+
+struct Mistake {
+  std::string_view text;
+  std::string_view error;
+};
+
+class ConfigurationMistake : public testing::TestWithParam<Mistake> {};
+
+TEST_P(ConfigurationMistake, IsNamedWithItsLineAndKey) {
+  const auto configuration = parse_configuration(GetParam().text, "f.toml");
+  ASSERT_FALSE(configuration);
+  EXPECT_EQ(configuration.error().code, EINVAL);
+  const std::string& message = configuration.error().message;
+  EXPECT_TRUE(message.starts_with(GetParam().error)) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ConfigurationMistake,
+    testing::Values(
+        Mistake{"[poller]\nmode = ", "f.toml:2: "},
+        Mistake{"\n[pollers]\n", "f.toml:2: pollers: unknown table or key"},
+        Mistake{"mode = 1", "f.toml:1: mode: unknown table or key"},
+        Mistake{"[poller]\nspeed = 1", "f.toml:2: poller.speed: unknown key"},
+        Mistake{"poller = 1", "f.toml:1: poller: must be a table"},
+        Mistake{"[device]\nname = \"a\"", "f.toml:1: device: must be a list of tables"},
+        Mistake{"device = [1]", "f.toml:1: device: must be a list of tables"},
+        Mistake{"[poller]\nmode = \"fast\"",
+                "f.toml:2: poller.mode: must be one of \"inline\", \"dedicated\""},
+        Mistake{"[poller]\nmode = 3", "f.toml:2: poller.mode: must be one of"},
+        Mistake{"[poller]\ntakeover_us = 0",
+                "f.toml:2: poller.takeover_us: must be from 1 to 1000000, not 0"},
+        Mistake{"[poller]\ntakeover_us = \"50\"", "f.toml:2: poller.takeover_us: must be a whole number"},
+        Mistake{"[poller]\ncores = 1", "f.toml:2: poller.cores: must be a list"},
+        Mistake{"[poller]\ncores = [-1]", "f.toml:2: poller.cores: must be from 0 to"},
+        Mistake{"[poller]\nper_device = 65", "f.toml:2: poller.per_device: must be from 1 to 16, not 65"},
+        Mistake{"[copy]\nkind = \"slow\"", "f.toml:2: copy.kind: must be one of"},
+        Mistake{"[memory]\nhugepages = 1", "f.toml:2: memory.hugepages: must be true or false"},
+        Mistake{"[memory]\nmegabytes = 1", "f.toml:2: memory.megabytes: must be from 32"},
+        Mistake{"[eal]\narguments = [1]", "f.toml:2: eal.arguments: must be text"},
+        Mistake{"[log]\nlevel = \"loud\"", "f.toml:2: log.level: must be one of"},
+        Mistake{"[[device]]\nspeed = 1", "f.toml:2: device.speed: unknown key"},
+        Mistake{"[[device]]\nname = \"\"", "f.toml:2: device.name: must not be empty"},
+        Mistake{"[[device]]\nname = 5", "f.toml:2: device.name: must be text"},
+        Mistake{"[[device]]\nmac = \"02:00\"", "f.toml:2: device.mac: must be a MAC address"},
+        Mistake{"[[device]]\nmac = \"01:00:00:00:00:01\"",
+                "f.toml:2: device.mac: must not be a group address"},
+        Mistake{"[[device]]\naddresses = [\"10.0.0.1\"]",
+                "f.toml:2: device.addresses: \"10.0.0.1\" is not an address"},
+        Mistake{"[[device]]\naddresses = [\"10.0.0/8\"]", "f.toml:2: device.addresses: \"10.0.0/8\" is not"},
+        Mistake{"[[device]]\naddresses = [\"10.0.0.1/33\"]",
+                "f.toml:2: device.addresses: the prefix length of"},
+        Mistake{"[[device]]\naddresses = [\"fe80::1/129\"]",
+                "f.toml:2: device.addresses: the prefix length of"},
+        Mistake{"[[device]]\nmtu = 100", "f.toml:2: device.mtu: must be from 576 to 9216, not 100"},
+        Mistake{"[[device]]\nneighbours = [{ address = \"10.0.0.1\" }]",
+                "f.toml:2: device.neighbours: must be a list"},
+        Mistake{"[[device]]\nneighbours = [{ address = \"x\", mac = \"02:00:00:00:00:01\" }]",
+                "f.toml:2: device.neighbours: address must be"},
+        Mistake{"[[device]]\nneighbours = [{ address = \"10.0.0.1\", mac = \"x\" }]",
+                "f.toml:2: device.neighbours: mac must be"},
+        Mistake{"[[device]]\nname = \"a\"\n[[device]]\nname = \"a\"",
+                "f.toml:3: device.name: two devices called a"},
+        Mistake{"[[device]]\nport = \"p\"\n[[device]]\nport = \"p\"",
+                "f.toml:3: device.port: two devices on port p"},
+        // Of two mistakes the one further up is told, whatever the names of the tables.
+        Mistake{"[poller]\nx = 1\n[copy]\ny = 2", "f.toml:2: poller.x: unknown key"}));
+
+TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
+  Result<Configuration> c = Configuration{};
+  const std::pair<std::string_view, std::string_view> options[] = {
+      {"device.name", "left"},
+      {"device.port", "net_memif0,role=server"},
+      {"device.mac", "02:00:00:00:09:01"},
+      {"device.0.addresses", "198.51.100.1/24,2001:db8::1/64"},
+      {"device.0.mtu", "4200"},
+      {"device.0.neighbours", "198.51.100.2=02:00:00:00:09:02"},
+      {"device.1.port", "loopback7"},
+      {"poller.mode", "dedicated"},
+      {"poller.takeover_us", "25"},
+      {"poller.cores", "1,3"},
+      {"poller.per_device", "2"},
+      {"copy.kind", "non-temporal"},
+      {"memory.hugepages", "false"},
+      {"memory.megabytes", "512"},
+      {"eal.arguments", "--log-level=lib.eal:debug,--with \"quotes\""},
+      {"log.level", "debug"},
+  };
+  for (const auto& [path, value] : options) {
+    c = apply_override(std::move(*c), path, value);
+    ASSERT_TRUE(c) << path << ": " << c.error().message;
+  }
+  expect_every_key(*c);
+}
+
+TEST(Configuration, NamesAWrongOption) {
+  const std::pair<std::string_view, std::string_view> wrong[] = {
+      {"poller", ""},
+      {"poller.speed", "1"},
+      {"poller.mode", "fast"},
+      {"device.7.port", "x"},
+      {"device.x.port", "x"},
+      {"device.0", "x"},
+      {"poller.takeover_us", "5us"},
+      {"memory.hugepages", "yes"},
+      {"device.neighbours", "1.2.3.4"},
+      {"", ""},
+  };
+  for (const auto& [path, value] : wrong) {
+    const auto result = apply_override(embedded_default(), path, value);
+    ASSERT_FALSE(result) << path;
+    EXPECT_EQ(result.error().code, EINVAL);
+    EXPECT_TRUE(result.error().message.starts_with(std::string(path) + ": ")) << result.error().message;
+  }
+}
+
+TEST(Configuration, DescribesEveryKeyItTakes) {
+  EXPECT_EQ(configuration_keys().size(), 15u);
+  for (const KeyDescription& key : configuration_keys()) {
+    EXPECT_FALSE(key.type.empty());
+    EXPECT_FALSE(key.help.empty());
+    EXPECT_NE(kEveryKey.find(key.path.substr(key.path.find('.') + 1)), std::string_view::npos) << key.path;
+  }
+}
+
+class Environment : public testing::Test {
+ protected:
+  ~Environment() override {
+    unsetenv("UROCE_CONFIG");
+    unsetenv("UROCE_CONFIG_TEXT");
+  }
+};
+
+TEST_F(Environment, NamesAFileOrGivesTheTextOrNeither) {
+  EXPECT_EQ(configuration_from_environment()->devices.size(), 2u);
+
+  const auto path =
+      std::filesystem::temp_directory_path() / ("uroce-configuration-" + std::to_string(getpid()));
+  std::ofstream(path) << "[[device]]\nname = \"from_file\"\n";
+  setenv("UROCE_CONFIG", path.c_str(), 1);
+  auto from_file = configuration_from_environment();
+  ASSERT_TRUE(from_file) << from_file.error().message;
+  EXPECT_EQ(from_file->devices.at(0).name, "from_file");
+
+  setenv("UROCE_CONFIG_TEXT", "[[device]]\nname = \"from_text\"\n", 1);
+  EXPECT_EQ(configuration_from_environment()->devices.at(0).name, "from_text");
+
+  unsetenv("UROCE_CONFIG_TEXT");
+  std::filesystem::remove(path);
+  const auto missing = configuration_from_environment();
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ENOENT);
+  EXPECT_EQ(missing.error().message, path.string() + ": No such file or directory");
+}
+
+}  // namespace
+}  // namespace uroce::engine
