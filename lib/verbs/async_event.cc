@@ -1,0 +1,102 @@
+#include <cerrno>
+#include <cstring>
+
+#include "verbs/export.h"
+#include "verbs/objects.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+bool names_cq(ibv_event_type type) { return type == IBV_EVENT_CQ_ERR; }
+
+bool names_qp(ibv_event_type type) {
+  switch (type) {
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Mutex, condition and count of acknowledged events, which each kind of object has under other names.
+struct Acknowledgements {
+  pthread_mutex_t& mutex;
+  pthread_cond_t& condition;
+  uint32_t& count;
+};
+
+void acknowledge(const Acknowledgements& of) {
+  pthread_mutex_lock(&of.mutex);
+  ++of.count;
+  pthread_cond_signal(&of.condition);
+  pthread_mutex_unlock(&of.mutex);
+}
+
+void await(const Acknowledgements& of, uint32_t delivered) {
+  pthread_mutex_lock(&of.mutex);
+  while (of.count != delivered) pthread_cond_wait(&of.condition, &of.mutex);
+  pthread_mutex_unlock(&of.mutex);
+}
+
+Acknowledgements acknowledgements(ibv_cq& cq) { return {cq.mutex, cq.cond, cq.async_events_completed}; }
+Acknowledgements acknowledgements(ibv_qp& qp) { return {qp.mutex, qp.cond, qp.events_completed}; }
+
+}  // namespace
+
+void raise_async_event(VerbsCq& cq, ibv_event_type type) {
+  ibv_async_event event{};
+  event.element.cq = &cq.face;
+  event.event_type = type;
+  cq.async_events_sent.fetch_add(1);
+  if (!cq.owner->async_events.push(&event)) cq.async_events_sent.fetch_sub(1);
+}
+
+void await_async_acknowledgements(VerbsCq& cq) {
+  const size_t unread = cq.owner->async_events.remove_if([&](const void* record) {
+    ibv_async_event event{};
+    std::memcpy(&event, record, sizeof(event));
+    return names_cq(event.event_type) && event.element.cq == &cq.face;
+  });
+  await(acknowledgements(cq.face), cq.async_events_sent.load() - static_cast<uint32_t>(unread));
+}
+
+void await_async_acknowledgements(VerbsQp& qp) {
+  const size_t unread = qp.owner->async_events.remove_if([&](const void* record) {
+    ibv_async_event event{};
+    std::memcpy(&event, record, sizeof(event));
+    return names_qp(event.event_type) && event.element.qp == &qp.qp_base;
+  });
+  await(acknowledgements(qp.qp_base), qp.async_events_sent.load() - static_cast<uint32_t>(unread));
+}
+
+}  // namespace uroce::verbs
+
+using namespace uroce::verbs;
+
+extern "C" {
+
+UROCE_EXPORT int uroce_ibv_get_async_event(ibv_context* face, ibv_async_event* event) {
+  VerbsContext& context = object(face);
+  const int error = context.alive() ? context.async_events.pop(event) : EIO;
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
+}
+
+UROCE_EXPORT void uroce_ibv_ack_async_event(ibv_async_event* event) {
+  if (names_cq(event->event_type)) {
+    acknowledge(acknowledgements(*event->element.cq));
+  } else if (names_qp(event->event_type)) {
+    acknowledge(acknowledgements(*event->element.qp));
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,87 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "engine/stack.h"
+#include "verbs/call_guard.h"
+#include "verbs/export.h"
+#include "verbs/objects.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+// verbs.h calls these without looking whether they are there.
+int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
+int dealloc_mw(ibv_mw*) { return EOPNOTSUPP; }
+int post_srq_recv(ibv_srq*, ibv_recv_wr* request, ibv_recv_wr** bad) {
+  *bad = request;
+  return EOPNOTSUPP;
+}
+
+void fill_operations(VerbsContext& context) {
+  context.sz = sizeof(verbs_context);
+  context.query_port = query_port;
+  context.query_device_ex = query_device_ex;
+  ibv_context_ops& operations = context.context.ops;
+  operations.post_send = post_send;
+  operations.post_recv = post_recv;
+  operations.post_srq_recv = post_srq_recv;
+  operations.poll_cq = poll_cq;
+  operations.req_notify_cq = req_notify_cq;
+  operations.bind_mw = bind_mw;
+  operations.dealloc_mw = dealloc_mw;
+}
+
+ibv_context* open_device(VerbsDevice& device) {
+  if (engine::Stack::starting_on_this_thread()) return fail(ENODEV);
+  if (!watch_forks()) {
+    complain(std::string(device.face.name) + ": cannot be opened in a child of a process that used it");
+    return fail(EIO);
+  }
+  const Result<engine::Stack*> stack = engine::Stack::instance();
+  if (!stack) return fail(stack.error().code);
+  auto context = std::make_unique<VerbsContext>();
+  if (const int error = context->async_events.open(); error != 0) return fail(error);
+  Result<std::shared_ptr<engine::Device>> opened = stack.value()->open(device.index);
+  if (!opened) {
+    complain(opened.error().message);
+    return fail(opened.error().code);
+  }
+  context->device = std::move(*opened);
+  context->birth = fork_count.load(std::memory_order_relaxed);
+  device.guid = context->device->guid();
+  fill_operations(*context);
+  ibv_context& face = context->context;
+  face.device = &device.face;
+  face.cmd_fd = -1;
+  face.async_fd = context->async_events.read_fd();
+  face.num_comp_vectors = 1;
+  face.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  pthread_mutex_init(&face.mutex, nullptr);
+  return &context.release()->context;
+}
+
+}  // namespace
+
+}  // namespace uroce::verbs
+
+using namespace uroce::verbs;
+
+extern "C" {
+
+UROCE_EXPORT ibv_context* uroce_ibv_open_device(ibv_device* device) {
+  return pointer_or_errno([&] { return open_device(object(device)); });
+}
+
+UROCE_EXPORT int uroce_ibv_close_device(ibv_context* face) {
+  VerbsContext& context = object(face);
+  // A child has no threads to end: the parent's device stays as it lies.
+  if (!context.alive()) return 0;
+  pthread_mutex_destroy(&face->mutex);
+  delete &context;
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,104 @@
+#include "verbs/device_list.h"
+
+#include <endian.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "engine/stack.h"
+#include "net/gid_table.h"
+#include "verbs/call_guard.h"
+#include "verbs/export.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+std::unique_ptr<VerbsDevice> make_device(const engine::DeviceConfiguration& configuration, size_t index) {
+  auto device = std::make_unique<VerbsDevice>();
+  ibv_device& face = device->face;
+  const char* name = configuration.name.c_str();
+  face.node_type = IBV_NODE_CA;
+  face.transport_type = IBV_TRANSPORT_IB;
+  std::snprintf(face.name, sizeof(face.name), "%s", name);
+  std::snprintf(face.dev_name, sizeof(face.dev_name), "uverbs%zu", index);
+  std::snprintf(face.dev_path, sizeof(face.dev_path), "/sys/class/infiniband_verbs/uverbs%zu", index);
+  std::snprintf(face.ibdev_path, sizeof(face.ibdev_path), "/sys/class/infiniband/%s", face.name);
+  device->index = index;
+  if (configuration.mac) {
+    uint64_t guid = 0;
+    for (uint8_t byte : net::eui64(*configuration.mac)) guid = guid << 8 | byte;
+    device->guid = guid;
+  }
+  return device;
+}
+
+}  // namespace
+
+Result<const std::vector<std::unique_ptr<VerbsDevice>>*> configured_devices() {
+  using Devices = std::vector<std::unique_ptr<VerbsDevice>>;
+  const Result<engine::Stack*> stack = engine::Stack::instance();
+  if (!stack) return stack.error();
+  // Never freed: the application keeps pointers, also in its exit handlers.
+  static const auto& devices = *new Devices([&] {
+    Devices all;
+    for (const engine::DeviceConfiguration& device : stack.value()->configuration().devices) {
+      all.push_back(make_device(device, all.size()));
+    }
+    return all;
+  }());
+  return &devices;
+}
+
+void complain(const std::string& message) { std::fprintf(stderr, "uroce: %s\n", message.c_str()); }
+
+}  // namespace uroce::verbs
+
+using namespace uroce::verbs;
+
+extern "C" {
+
+UROCE_EXPORT ibv_device** uroce_ibv_get_device_list(int* count) {
+  return pointer_or_errno([&]() -> ibv_device** {
+    if (count != nullptr) *count = 0;
+    // A driver that EAL is loading asks: there is nothing here for it.
+    if (uroce::engine::Stack::starting_on_this_thread()) {
+      return static_cast<ibv_device**>(std::calloc(1, sizeof(ibv_device*)));
+    }
+    const auto devices = configured_devices();
+    if (!devices) {
+      complain(devices.error().message);
+      return fail(devices.error().code);
+    }
+    const auto& all = **devices;
+    auto** list = static_cast<ibv_device**>(std::calloc(all.size() + 1, sizeof(ibv_device*)));
+    if (list == nullptr) return fail(ENOMEM);
+    for (size_t i = 0; i < all.size(); ++i) list[i] = &all[i]->face;
+    if (count != nullptr) *count = static_cast<int>(all.size());
+    return list;
+  });
+}
+
+UROCE_EXPORT void uroce_ibv_free_device_list(ibv_device** list) { std::free(list); }
+
+UROCE_EXPORT const char* uroce_ibv_get_device_name(ibv_device* device) { return device->name; }
+
+UROCE_EXPORT int uroce_ibv_get_device_index(ibv_device* device) {
+  return static_cast<int>(object(device).index);
+}
+
+/// 0 while neither the configuration says the MAC nor the device was opened: listing starts nothing.
+UROCE_EXPORT __be64 uroce_ibv_get_device_guid(ibv_device* device) { return htobe64(object(device).guid); }
+
+UROCE_EXPORT const char* uroce_ibv_get_sysfs_path() { return "/sys"; }
+
+UROCE_EXPORT int uroce_ibv_fork_init() { return 0; }
+
+/// Nothing is pinned and all copies go through virtual addresses of the process that registered them, so a
+/// fork does not take registered memory away from it.
+UROCE_EXPORT ibv_fork_status uroce_ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
+
+}  // extern "C"

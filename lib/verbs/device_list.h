@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "verbs/objects.h"
+
+namespace uroce::verbs {
+
+/// The devices of the configuration, made on first use; nothing is started. The error of the configuration
+/// stays.
+Result<const std::vector<std::unique_ptr<VerbsDevice>>*> configured_devices();
+
+}  // namespace uroce::verbs

@@ -1,0 +1,72 @@
+#include "verbs/event_pipe.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <climits>
+#include <vector>
+
+namespace uroce::verbs {
+
+namespace {
+
+/// What an unprivileged process may ask for: 130,000 completion events.
+constexpr int kPipeBytesMax = 1 << 20;
+
+}  // namespace
+
+EventPipe::~EventPipe() {
+  if (read_fd_ >= 0) close(read_fd_);
+  if (write_fd_ >= 0) close(write_fd_);
+}
+
+int EventPipe::open() {
+  assert(record_bytes_ <= kBytesMax && PIPE_BUF % record_bytes_ == 0);
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return errno;
+  read_fd_ = ends[0];
+  write_fd_ = ends[1];
+  // The two ends have flags of their own, so the application's O_NONBLOCK and ours do not meet.
+  return fcntl(write_fd_, F_SETFL, O_NONBLOCK) == 0 ? 0 : errno;
+}
+
+bool EventPipe::push(const void* record) {
+  const auto written = [&] {
+    return write(write_fd_, record, record_bytes_) == static_cast<ssize_t>(record_bytes_);
+  };
+  if (written()) return true;
+  return errno == EAGAIN && fcntl(write_fd_, F_SETPIPE_SZ, kPipeBytesMax) > 0 && written();
+}
+
+int EventPipe::pop(void* record) {
+  // Writes are atomic and of one size, so a read gets a whole record.
+  const ssize_t got = read(read_fd_, record, record_bytes_);
+  if (got < 0) return errno;
+  return got == static_cast<ssize_t>(record_bytes_) ? 0 : EIO;
+}
+
+size_t EventPipe::remove_if(const std::function<bool(const void*)>& unwanted) {
+  const std::lock_guard guard(removal_);
+  int waiting = 0;
+  if (ioctl(read_fd_, FIONREAD, &waiting) != 0 || waiting <= 0) return 0;
+  std::vector<std::byte> records(static_cast<size_t>(waiting));
+  iovec piece{records.data(), records.size()};
+  // Unlike read(), this can be told not to block whatever flags the application gave the read end.
+  const ssize_t got = vmsplice(read_fd_, &piece, 1, SPLICE_F_NONBLOCK);
+  size_t removed = 0;
+  for (ssize_t at = 0; at < got; at += static_cast<ssize_t>(record_bytes_)) {
+    if (unwanted(&records[static_cast<size_t>(at)])) {
+      ++removed;
+    } else {
+      push(&records[static_cast<size_t>(at)]);
+    }
+  }
+  return removed;
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <mutex>
+
+namespace uroce::verbs {
+
+/// A pipe of records of one size: what stands behind ibv_comp_channel.fd and ibv_context.async_fd. The
+/// application polls the read end and may make it non-blocking; the write end is ours and never blocks. All
+/// members are thread-safe.
+class EventPipe {
+ public:
+  /// Of a record.
+  static constexpr size_t kBytesMax = 16;
+
+  explicit EventPipe(size_t record_bytes) : record_bytes_(record_bytes) {}
+  ~EventPipe();
+  EventPipe(const EventPipe&) = delete;
+  EventPipe& operator=(const EventPipe&) = delete;
+
+  /// 0 or errno. To be called once, before anything else.
+  int open();
+  [[nodiscard]] int read_fd() const { return read_fd_; }
+
+  /// Any thread, a poller's too. False when the pipe is full and cannot grow.
+  bool push(const void* record);
+  /// Waits for a record, unless the application made the read end non-blocking. 0 or errno.
+  int pop(void* record);
+  /// Takes the records out for which `unwanted` says so, and returns how many. The others may change their
+  /// order.
+  size_t remove_if(const std::function<bool(const void*)>& unwanted);
+
+ private:
+  const size_t record_bytes_;
+  int read_fd_ = -1;
+  int write_fd_ = -1;
+  std::mutex removal_;
+};
+
+}  // namespace uroce::verbs

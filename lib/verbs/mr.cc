@@ -1,0 +1,73 @@
+#include <cerrno>
+
+#include "verbs/call_guard.h"
+#include "verbs/export.h"
+#include "verbs/objects.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+ibv_mr* register_region(ibv_pd* face, void* address, size_t length, uint64_t iova, unsigned int access) {
+  return pointer_or_errno([&]() -> ibv_mr* {
+    VerbsPd& pd = object(face);
+    VerbsContext& context = object(pd.context);
+    if (!context.alive()) return fail(EIO);
+    auto mr = std::make_unique<VerbsMr>();
+    const Result<mem::RegionKeys> keys = context.device->regions().register_user({
+        .domain = pd.domain,
+        .address = static_cast<std::byte*>(address),
+        .length = length,
+        .iova = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : iova,
+        .access = mem::Access(access),
+    });
+    if (!keys) return fail(keys.error().code);
+    mr->context = pd.context;
+    mr->pd = face;
+    mr->addr = address;
+    mr->length = length;
+    mr->lkey = keys->lkey.value;
+    mr->rkey = keys->rkey.value;
+    mr->handle = keys->lkey.index();
+    pd.users.fetch_add(1);
+    return mr.release();
+  });
+}
+
+}  // namespace
+
+}  // namespace uroce::verbs
+
+using namespace uroce::verbs;
+
+extern "C" {
+
+UROCE_EXPORT ibv_mr* uroce_ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
+  return register_region(pd, address, length, reinterpret_cast<uintptr_t>(address),
+                         static_cast<unsigned int>(access));
+}
+
+UROCE_EXPORT ibv_mr* uroce_ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova,
+                                           int access) {
+  return register_region(pd, address, length, iova, static_cast<unsigned int>(access));
+}
+
+UROCE_EXPORT ibv_mr* uroce_ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova,
+                                            unsigned int access) {
+  return register_region(pd, address, length, iova, access);
+}
+
+UROCE_EXPORT int uroce_ibv_dereg_mr(ibv_mr* face) {
+  return zero_or_errno([&] {
+    VerbsMr& mr = object(face);
+    VerbsContext& context = object(mr.context);
+    if (!context.alive()) return EIO;
+    const uroce::Status status = context.device->regions().deregister({mr.lkey});
+    if (!status) return status.error().code;
+    object(mr.pd).users.fetch_sub(1);
+    delete &mr;
+    return 0;
+  });
+}
+
+}  // extern "C"

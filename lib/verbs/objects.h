@@ -1,0 +1,139 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "engine/device.h"
+#include "queue/completion_queue.h"
+#include "verbs/call_lock.h"
+#include "verbs/event_pipe.h"
+#include "verbs/process.h"
+
+// The objects behind the pointers that the application holds. Each begins with the C structure, so that a
+// pointer to one is a pointer to the other.
+
+namespace uroce::verbs {
+
+/// One per configured device and process, never freed. What follows `face` is shaped as rdma-core's own
+/// structure, because libmlx5 and libefa read the pointer behind ibv_device to see whose device it is.
+struct VerbsDevice {
+  ibv_device face{};
+  const void* provider_ops = nullptr;
+  int references = 1;
+  void* neighbours[2] = {nullptr, nullptr};
+  void* sysfs = nullptr;
+  uint64_t flags = 0;
+
+  size_t index = 0;  // in the configuration
+  std::atomic<uint64_t> guid{0};
+};
+
+struct VerbsContext : verbs_context {
+  VerbsContext() : verbs_context{} {}
+
+  std::shared_ptr<engine::Device> device;
+  uint32_t birth = 0;  // value of fork_count
+  EventPipe async_events{sizeof(ibv_async_event)};
+
+  /// False in a child of the process that opened the device: nothing of it can be used.
+  [[nodiscard]] bool alive() const { return birth == fork_count.load(std::memory_order_relaxed); }
+};
+
+struct VerbsPd : ibv_pd {
+  DomainId domain;
+  std::atomic<uint32_t> users{0};  // regions and queue pairs
+};
+
+struct VerbsMr : ibv_mr {};
+
+struct VerbsChannel : ibv_comp_channel {
+  EventPipe events{sizeof(ibv_cq*)};
+};
+
+struct VerbsCq;
+
+/// Puts an event on the completion channel; called by pollers.
+class CompletionNotifier final : public queue::CompletionListener {
+ public:
+  explicit CompletionNotifier(VerbsCq& cq) : cq_(cq) {}
+  void completed(queue::CompletionQueue& queue) override;
+
+ private:
+  VerbsCq& cq_;
+};
+
+struct VerbsCq {
+  union {
+    ibv_cq face;
+    ibv_cq_ex face_extended;
+  };
+  VerbsCq() : face_extended{} {}
+
+  CallLock poll_lock;
+  engine::Device* device = nullptr;
+  VerbsContext* owner = nullptr;
+  std::unique_ptr<queue::CompletionQueue> queue;
+  std::atomic<uint32_t> users{0};  // sides of queue pairs
+  CompletionNotifier notifier{*this};
+  std::atomic<uint32_t> events_sent{0};
+  std::atomic<uint32_t> events_unread{0};
+  std::atomic<uint32_t> async_events_sent{0};
+  std::atomic<bool> overrun_reported{false};
+};
+
+struct VerbsQp : ibv_qp_ex {
+  VerbsQp() : ibv_qp_ex{} {}
+
+  VerbsContext* owner = nullptr;
+  engine::QueuePairHandle* handle = nullptr;
+  ibv_qp_cap caps{};
+  bool signal_all = false;
+  std::atomic<uint8_t> state{IBV_QPS_RESET};  // as the application knows it; the poller may already be in ERR
+  CallLock send_lock;
+  CallLock receive_lock;
+  std::mutex control_lock;
+  ibv_ah_attr address{};  // as it was given, for ibv_query_qp
+  std::atomic<uint32_t> async_events_sent{0};
+};
+
+inline VerbsDevice& object(ibv_device* device) { return *reinterpret_cast<VerbsDevice*>(device); }
+inline VerbsContext& object(ibv_context* context) {
+  auto* whole = reinterpret_cast<std::byte*>(context) - offsetof(verbs_context, context);
+  return *static_cast<VerbsContext*>(reinterpret_cast<verbs_context*>(whole));
+}
+inline VerbsPd& object(ibv_pd* pd) { return *static_cast<VerbsPd*>(pd); }
+inline VerbsMr& object(ibv_mr* mr) { return *static_cast<VerbsMr*>(mr); }
+inline VerbsChannel& object(ibv_comp_channel* channel) { return *static_cast<VerbsChannel*>(channel); }
+inline VerbsCq& object(ibv_cq* cq) { return *reinterpret_cast<VerbsCq*>(cq); }
+inline VerbsQp& object(ibv_qp* qp) { return *static_cast<VerbsQp*>(reinterpret_cast<ibv_qp_ex*>(qp)); }
+
+// What the context's table of operations points to.
+int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad);
+int post_recv(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad);
+int poll_cq(ibv_cq* cq, int entries, ibv_wc* completions);
+int req_notify_cq(ibv_cq* cq, int solicited_only);
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+                    ibv_device_attr_ex* attributes, size_t bytes);
+int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t bytes);
+
+/// ibv_modify_qp's values as the stack's; 0 or EINVAL, EOPNOTSUPP.
+int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attributes& to);
+
+/// Queues an event of the queue for ibv_get_async_event. Any thread.
+void raise_async_event(VerbsCq& cq, ibv_event_type type);
+
+/// What every destroy verb does with the events of a dying object: takes out of the pipe those that nobody
+/// has read and waits until the others are acknowledged.
+void await_async_acknowledgements(VerbsCq& cq);
+void await_async_acknowledgements(VerbsQp& qp);
+
+/// One line on standard error that names the thing.
+void complain(const std::string& message);
+
+}  // namespace uroce::verbs

@@ -1,0 +1,35 @@
+#include <cerrno>
+
+#include "verbs/call_guard.h"
+#include "verbs/export.h"
+#include "verbs/objects.h"
+
+using namespace uroce::verbs;
+
+extern "C" {
+
+UROCE_EXPORT ibv_pd* uroce_ibv_alloc_pd(ibv_context* face) {
+  return pointer_or_errno([&]() -> ibv_pd* {
+    VerbsContext& context = object(face);
+    if (!context.alive()) return fail(EIO);
+    auto pd = std::make_unique<VerbsPd>();
+    const uroce::Result<uroce::DomainId> domain = context.device->allocate_domain();
+    if (!domain) return fail(domain.error().code);
+    pd->context = face;
+    pd->domain = *domain;
+    pd->handle = pd->domain.value;
+    return pd.release();
+  });
+}
+
+UROCE_EXPORT int uroce_ibv_dealloc_pd(ibv_pd* face) {
+  VerbsPd& pd = object(face);
+  VerbsContext& context = object(pd.context);
+  if (!context.alive()) return EIO;
+  if (pd.users.load() != 0) return EBUSY;
+  context.device->free_domain(pd.domain);
+  delete &pd;
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,71 @@
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+#include "verbs/objects.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+using queue::Completion;
+
+constexpr size_t kBatch = 16;
+
+static_assert(static_cast<int>(queue::CompletionStatus::kFlushed) == IBV_WC_WR_FLUSH_ERR);
+static_assert(static_cast<int>(queue::CompletionStatus::kRemoteAccessError) == IBV_WC_REM_ACCESS_ERR);
+static_assert(static_cast<int>(queue::CompletionStatus::kRetryExceeded) == IBV_WC_RETRY_EXC_ERR);
+static_assert(static_cast<int>(queue::CompletionStatus::kRnrRetryExceeded) == IBV_WC_RNR_RETRY_EXC_ERR);
+static_assert(static_cast<int>(queue::CompletionStatus::kGeneral) == IBV_WC_GENERAL_ERR);
+static_assert(static_cast<int>(queue::CompletionOpcode::kRead) == IBV_WC_RDMA_READ);
+static_assert(static_cast<int>(queue::CompletionOpcode::kReceive) == IBV_WC_RECV);
+static_assert(static_cast<int>(queue::CompletionOpcode::kReceiveWriteImm) == IBV_WC_RECV_RDMA_WITH_IMM);
+
+ibv_wc translate(const Completion& from) {
+  ibv_wc to{};
+  to.wr_id = from.wr_id;
+  to.status = static_cast<ibv_wc_status>(from.status);
+  to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
+  to.byte_len = from.bytes;
+  to.imm_data = from.immediate;
+  to.qp_num = from.local.value;
+  to.src_qp = from.remote.value;
+  to.wc_flags = from.has_immediate ? IBV_WC_WITH_IMM : 0;
+  return to;
+}
+
+size_t drain(VerbsCq& cq, size_t entries, ibv_wc* to) {
+  std::array<Completion, kBatch> batch;
+  const std::lock_guard guard(cq.poll_lock);
+  size_t count = 0;
+  while (count < entries) {
+    const size_t wanted = std::min(entries - count, kBatch);
+    const size_t got = cq.queue->poll({batch.data(), wanted});
+    for (size_t i = 0; i < got; ++i) to[count + i] = translate(batch[i]);
+    count += got;
+    if (got < wanted) break;
+  }
+  return count;
+}
+
+}  // namespace
+
+int poll_cq(ibv_cq* face, int entries, ibv_wc* completions) {
+  VerbsCq& cq = object(face);
+  if (!cq.owner->alive()) return -1;
+  if (entries <= 0) return 0;
+  const auto wanted = static_cast<size_t>(entries);
+  size_t count = drain(cq, wanted, completions);
+  if (count == 0) {
+    cq.device->turn_for(*cq.queue);
+    count = drain(cq, wanted, completions);
+  }
+  if (count == 0 && cq.queue->overrun()) {
+    // Completions were lost: who waits for them would wait for ever.
+    if (!cq.overrun_reported.exchange(true)) raise_async_event(cq, IBV_EVENT_CQ_ERR);
+    return -1;
+  }
+  return static_cast<int>(count);
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "verbs/objects.h"
+
+// The hot path of posting: one lock, one publish and one doorbell per call, however long the list.
+
+namespace uroce::verbs {
+
+namespace {
+
+constexpr uint64_t kMessageBytesMax = 1ull << 31;
+constexpr unsigned int kFlagsKnown =
+    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+
+static_assert(sizeof(ibv_sge) == sizeof(queue::Segment));
+static_assert(offsetof(ibv_sge, addr) == offsetof(queue::Segment, address));
+static_assert(offsetof(ibv_sge, length) == offsetof(queue::Segment, length));
+static_assert(offsetof(ibv_sge, lkey) == offsetof(queue::Segment, lkey));
+
+/// Bytes of a list; more than a message can have when it is too long.
+uint64_t sum(const ibv_sge* segments, uint32_t count) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < count; ++i) bytes += segments[i].length;
+  return bytes;
+}
+
+/// 0, or EINVAL for a number that is no operation and EOPNOTSUPP for one that is not there.
+int translate(ibv_wr_opcode opcode, queue::SendOperation& to) {
+  switch (opcode) {
+    case IBV_WR_SEND:
+      to = queue::SendOperation::kSend;
+      return 0;
+    case IBV_WR_SEND_WITH_IMM:
+      to = queue::SendOperation::kSendImm;
+      return 0;
+    case IBV_WR_RDMA_WRITE:
+      to = queue::SendOperation::kWrite;
+      return 0;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      to = queue::SendOperation::kWriteImm;
+      return 0;
+    case IBV_WR_RDMA_READ:
+      to = queue::SendOperation::kRead;
+      return 0;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+    case IBV_WR_LOCAL_INV:
+    case IBV_WR_BIND_MW:
+    case IBV_WR_SEND_WITH_INV:
+    case IBV_WR_TSO:
+    case IBV_WR_ATOMIC_WRITE:
+      return EOPNOTSUPP;
+    default:
+      return EINVAL;
+  }
+}
+
+/// The two shapes of a list are one: see the assertions above.
+void copy_segments(queue::Segment* to, const ibv_sge* from, uint32_t count) {
+  if (count != 0) std::memcpy(static_cast<void*>(to), from, count * sizeof(queue::Segment));
+}
+
+void copy_inline(std::byte* to, const ibv_sge* segments, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    if (segments[i].length == 0) continue;
+    std::memcpy(to, reinterpret_cast<const void*>(segments[i].addr), segments[i].length);
+    to += segments[i].length;
+  }
+}
+
+/// Writes one request behind the others of this call; 0 or errno. Nothing is taken from the queue before all
+/// is checked.
+int enqueue(VerbsQp& qp, const ibv_send_wr& from) {
+  queue::SendOperation operation{};
+  if (const int error = translate(from.opcode, operation); error != 0) return error;
+  const auto count = static_cast<uint32_t>(from.num_sge);
+  if (from.num_sge < 0 || count > qp.caps.max_send_sge || (from.send_flags & ~kFlagsKnown) != 0)
+    return EINVAL;
+  const uint64_t bytes = sum(from.sg_list, count);
+  const bool inline_data = (from.send_flags & IBV_SEND_INLINE) != 0;
+  if (bytes > kMessageBytesMax) return EINVAL;
+  if (inline_data && (bytes > qp.caps.max_inline_data || operation == queue::SendOperation::kRead))
+    return EINVAL;
+
+  queue::SendQueue& queue = *qp.handle->send_queue;
+  queue::SendRequest* request = queue.reserve();
+  if (request == nullptr) return ENOMEM;
+  request->wr_id = from.wr_id;
+  request->remote_address = from.wr.rdma.remote_addr;
+  request->rkey = {from.wr.rdma.rkey};
+  request->immediate = from.imm_data;
+  request->length = static_cast<uint32_t>(bytes);
+  request->operation = operation;
+  request->signaled = qp.signal_all || (from.send_flags & IBV_SEND_SIGNALED) != 0;
+  request->solicited = (from.send_flags & IBV_SEND_SOLICITED) != 0;
+  request->fence = (from.send_flags & IBV_SEND_FENCE) != 0;
+  request->inline_data = inline_data;
+  if (inline_data) {
+    copy_inline(queue.inline_bytes(*request), from.sg_list, count);
+  } else {
+    request->segments = static_cast<uint16_t>(count);
+    copy_segments(queue.segments(*request), from.sg_list, count);
+  }
+  return 0;
+}
+
+int enqueue(VerbsQp& qp, const ibv_recv_wr& from) {
+  const auto count = static_cast<uint32_t>(from.num_sge);
+  if (from.num_sge < 0 || count > qp.caps.max_recv_sge) return EINVAL;
+  const uint64_t bytes = sum(from.sg_list, count);
+  // Buffers may be longer than any message; the length only says what fits.
+  queue::ReceiveQueue& queue = *qp.handle->receive_queue;
+  queue::ReceiveRequest* request = queue.reserve();
+  if (request == nullptr) return ENOMEM;
+  request->wr_id = from.wr_id;
+  request->length = static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX));
+  request->segments = static_cast<uint16_t>(count);
+  copy_segments(queue.segments(*request), from.sg_list, count);
+  return 0;
+}
+
+/// Enqueues until the end or the first bad request, which `bad` then names; what was good before it is
+/// published. `posted` says whether there was any.
+template <typename Request, typename Queue>
+int enqueue_list(VerbsQp& qp, Queue& queue, Request* request, Request** bad, bool& posted) {
+  int error = 0;
+  for (; request != nullptr; request = request->next) {
+    error = enqueue(qp, *request);
+    if (error != 0) {
+      *bad = request;
+      break;
+    }
+    posted = true;
+  }
+  if (posted) queue.publish();
+  return error;
+}
+
+}  // namespace
+
+int post_send(ibv_qp* face, ibv_send_wr* request, ibv_send_wr** bad) {
+  VerbsQp& qp = object(face);
+  if (!qp.owner->alive()) {
+    *bad = request;
+    return EIO;
+  }
+  bool posted = false;
+  int error = 0;
+  {
+    const std::lock_guard guard(qp.send_lock);
+    // Relaxed: the state is the caller's own knowledge; modify_qp takes the lock when it shuts the queue.
+    if (qp.state.load(std::memory_order_relaxed) < IBV_QPS_RTS) {
+      *bad = request;
+      return EINVAL;
+    }
+    error = enqueue_list(qp, *qp.handle->send_queue, request, bad, posted);
+  }
+  if (posted) qp.owner->device->ring_doorbell(*qp.handle);
+  return error;
+}
+
+int post_recv(ibv_qp* face, ibv_recv_wr* request, ibv_recv_wr** bad) {
+  VerbsQp& qp = object(face);
+  if (!qp.owner->alive()) {
+    *bad = request;
+    return EIO;
+  }
+  bool posted = false;
+  int error = 0;
+  {
+    const std::lock_guard guard(qp.receive_lock);
+    // Relaxed: as in post_send.
+    if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_RESET) {
+      *bad = request;
+      return EINVAL;
+    }
+    error = enqueue_list(qp, *qp.handle->receive_queue, request, bad, posted);
+  }
+  // In the error state the poller does not look at the queue by itself. The exchange orders the look at the
+  // state behind the publication (a store), so either the poller sees the requests when it flushes, or we see
+  // its state.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (posted && qp.handle->in_error.load()) qp.owner->device->ring_doorbell(*qp.handle);
+  return error;
+}
+
+}  // namespace uroce::verbs

@@ -1,0 +1,191 @@
+#include <cerrno>
+#include <mutex>
+
+#include "qp/attributes.h"
+#include "verbs/call_guard.h"
+#include "verbs/export.h"
+#include "verbs/objects.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+using engine::Limits;
+
+/// 0, or why no queue pair like this can be made.
+int check(const ibv_pd& pd, const ibv_qp_init_attr& wanted) {
+  switch (wanted.qp_type) {
+    case IBV_QPT_RC:
+      break;
+    case IBV_QPT_UC:
+    case IBV_QPT_UD:
+    case IBV_QPT_RAW_PACKET:
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
+      return EOPNOTSUPP;
+    default:
+      return EINVAL;
+  }
+  if (wanted.srq != nullptr) return EOPNOTSUPP;
+  if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr) return EINVAL;
+  if (wanted.send_cq->context != pd.context || wanted.recv_cq->context != pd.context) return EINVAL;
+  const ibv_qp_cap& caps = wanted.cap;
+  const bool fits = caps.max_send_wr <= Limits::kWorkRequests && caps.max_recv_wr <= Limits::kWorkRequests &&
+                    caps.max_send_sge <= Limits::kSegments && caps.max_recv_sge <= Limits::kSegments &&
+                    caps.max_inline_data <= Limits::kInlineBytes;
+  return fits ? 0 : EINVAL;
+}
+
+ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted) {
+  VerbsContext& context = object(pd.context);
+  if (!context.alive()) return fail(EIO);
+  if (const int error = check(pd, wanted); error != 0) return fail(error);
+  auto qp = std::make_unique<VerbsQp>();
+  VerbsCq& send_cq = object(wanted.send_cq);
+  VerbsCq& receive_cq = object(wanted.recv_cq);
+  const Result<engine::QueuePairHandle*> handle = context.device->create_queue_pair({
+      .type = qp::Type::kRc,
+      .domain = pd.domain,
+      .signal_all = wanted.sq_sig_all != 0,
+      .send_depth = wanted.cap.max_send_wr,
+      .receive_depth = wanted.cap.max_recv_wr,
+      .send_segments = wanted.cap.max_send_sge,
+      .receive_segments = wanted.cap.max_recv_sge,
+      .inline_bytes = wanted.cap.max_inline_data,
+      .send_completions = send_cq.queue.get(),
+      .receive_completions = receive_cq.queue.get(),
+  });
+  if (!handle) return fail(handle.error().code);
+  qp->owner = &context;
+  qp->handle = *handle;
+  qp->handle->owner = qp.get();
+  qp->caps = wanted.cap;
+  qp->signal_all = wanted.sq_sig_all != 0;
+  ibv_qp& face = qp->qp_base;
+  face.context = pd.context;
+  face.qp_context = wanted.qp_context;
+  face.pd = &pd;
+  face.send_cq = wanted.send_cq;
+  face.recv_cq = wanted.recv_cq;
+  face.qp_num = qp->handle->number.value;
+  face.handle = face.qp_num;
+  face.state = IBV_QPS_RESET;
+  face.qp_type = wanted.qp_type;
+  pthread_mutex_init(&face.mutex, nullptr);
+  pthread_cond_init(&face.cond, nullptr);
+  pd.users.fetch_add(1);
+  send_cq.users.fetch_add(1);
+  receive_cq.users.fetch_add(1);
+  return &qp.release()->qp_base;
+}
+
+/// From here on posts are refused, and none is on its way in.
+void shut_queues(VerbsQp& qp) {
+  qp.state.store(IBV_QPS_RESET);
+  const std::scoped_lock both(qp.send_lock);
+  const std::scoped_lock receive(qp.receive_lock);
+}
+
+int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int mask) {
+  if (!qp.owner->alive()) return EIO;
+  qp::Attributes attributes;
+  if (const int error = translate(qp, wanted, mask, attributes); error != 0) return error;
+  const std::lock_guard guard(qp.control_lock);
+  const uint8_t before = qp.state.load();
+  const bool to_reset = (mask & IBV_QP_STATE) != 0 && wanted.qp_state == IBV_QPS_RESET;
+  if (to_reset) shut_queues(qp);
+  const int error = qp.owner->device->modify_queue_pair(*qp.handle, attributes, static_cast<uint32_t>(mask));
+  if (error != 0) {
+    qp.state.store(before);
+    return error;
+  }
+  if ((mask & IBV_QP_AV) != 0) qp.address = wanted.ah_attr;
+  if ((mask & IBV_QP_STATE) != 0) {
+    qp.qp_base.state = wanted.qp_state;
+    qp.state.store(static_cast<uint8_t>(wanted.qp_state));
+  }
+  return 0;
+}
+
+ibv_qp_attr describe(VerbsQp& qp, const qp::Attributes& now) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = static_cast<ibv_qp_state>(now.state);
+  attributes.cur_qp_state = attributes.qp_state;
+  attributes.path_mtu = static_cast<ibv_mtu>(now.path_mtu);
+  attributes.path_mig_state = IBV_MIG_MIGRATED;
+  attributes.rq_psn = now.rq_psn.value();
+  attributes.sq_psn = now.sq_psn.value();
+  attributes.dest_qp_num = now.destination.value;
+  attributes.qp_access_flags = now.access.bits();
+  attributes.cap = qp.caps;
+  attributes.ah_attr = qp.address;
+  attributes.pkey_index = now.pkey_index;
+  attributes.max_rd_atomic = now.max_rd_atomic;
+  attributes.max_dest_rd_atomic = now.max_dest_rd_atomic;
+  attributes.min_rnr_timer = now.min_rnr_timer;
+  attributes.port_num = now.port;
+  attributes.timeout = now.timeout;
+  attributes.retry_cnt = now.retry_count;
+  attributes.rnr_retry = now.rnr_retry;
+  return attributes;
+}
+
+void query_qp(VerbsQp& qp, ibv_qp_attr& attributes, ibv_qp_init_attr& initial) {
+  const std::lock_guard guard(qp.control_lock);
+  attributes = describe(qp, qp.owner->device->query_queue_pair(*qp.handle));
+  ibv_qp& face = qp.qp_base;
+  face.state = attributes.qp_state;
+  qp.state.store(static_cast<uint8_t>(attributes.qp_state));
+  initial = ibv_qp_init_attr{};
+  initial.qp_context = face.qp_context;
+  initial.send_cq = face.send_cq;
+  initial.recv_cq = face.recv_cq;
+  initial.cap = qp.caps;
+  initial.qp_type = face.qp_type;
+  initial.sq_sig_all = qp.signal_all ? 1 : 0;
+}
+
+}  // namespace
+
+}  // namespace uroce::verbs
+
+using namespace uroce::verbs;
+
+extern "C" {
+
+UROCE_EXPORT ibv_qp* uroce_ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
+  return pointer_or_errno([&] { return create_qp(object(pd), *wanted); });
+}
+
+UROCE_EXPORT int uroce_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+  return zero_or_errno([&] { return modify_qp(object(qp), *attributes, mask); });
+}
+
+UROCE_EXPORT int uroce_ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attributes, int, ibv_qp_init_attr* initial) {
+  return zero_or_errno([&] {
+    if (!object(qp).owner->alive()) return EIO;
+    query_qp(object(qp), *attributes, *initial);
+    return 0;
+  });
+}
+
+UROCE_EXPORT int uroce_ibv_destroy_qp(ibv_qp* face) {
+  return zero_or_errno([&] {
+    VerbsQp& qp = object(face);
+    if (!qp.owner->alive()) return EIO;
+    qp.owner->device->destroy_queue_pair(*qp.handle);
+    await_async_acknowledgements(qp);
+    object(face->pd).users.fetch_sub(1);
+    object(face->send_cq).users.fetch_sub(1);
+    object(face->recv_cq).users.fetch_sub(1);
+    pthread_cond_destroy(&face->cond);
+    pthread_mutex_destroy(&face->mutex);
+    delete &qp;
+    return 0;
+  });
+}
+
+/// No queue pair is made with the ibv_wr_* interface yet.
+UROCE_EXPORT ibv_qp_ex* uroce_ibv_qp_to_qp_ex(ibv_qp*) { return fail(EOPNOTSUPP); }
+
+}  // extern "C"

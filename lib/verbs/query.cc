@@ -1,0 +1,200 @@
+#include <endian.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "engine/device.h"
+#include "verbs/export.h"
+#include "verbs/objects.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+using engine::Limits;
+
+constexpr uint16_t kDefaultPkey = 0xFFFF;
+constexpr uint32_t kMessageBytesMax = 1u << 31;
+
+// Codes of IBTA's PortInfo, which have no names in verbs.h.
+constexpr uint8_t kWidth1x = 1;
+constexpr uint8_t kSpeed25Gbps = 32;
+constexpr uint8_t kPhysicalLinkUp = 5;
+constexpr uint8_t kPhysicalPolling = 2;
+
+/// The layout that ibv_query_port had before it grew; the exported function may not write more.
+constexpr size_t kCompatPortBytes = 48;
+
+ibv_device_attr device_attributes(const VerbsContext& context) {
+  ibv_device_attr attributes{};
+  std::snprintf(attributes.fw_ver, sizeof(attributes.fw_ver), "%s", UROCE_VERSION);
+  attributes.node_guid = htobe64(context.device->guid());
+  attributes.sys_image_guid = attributes.node_guid;
+  attributes.max_mr_size = Limits::kRegionBytes;
+  attributes.page_size_cap = ~uint64_t{4095};
+  attributes.max_qp = Limits::kQueuePairs;
+  attributes.max_qp_wr = Limits::kWorkRequests;
+  attributes.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD;
+  attributes.max_sge = Limits::kSegments;
+  attributes.max_sge_rd = Limits::kSegments;
+  attributes.max_cq = Limits::kCompletionQueues;
+  attributes.max_cqe = Limits::kCompletions;
+  attributes.max_mr = Limits::kRegions;
+  attributes.max_pd = Limits::kDomains;
+  attributes.max_qp_rd_atom = Limits::kReadAtomic;
+  attributes.max_res_rd_atom = static_cast<int>(Limits::kReadAtomic * Limits::kQueuePairs);
+  attributes.max_qp_init_rd_atom = Limits::kReadAtomic;
+  attributes.atomic_cap = IBV_ATOMIC_NONE;
+  attributes.max_pkeys = 1;
+  attributes.local_ca_ack_delay = 15;
+  attributes.phys_port_cnt = 1;
+  return attributes;
+}
+
+ibv_port_attr port_attributes(const VerbsContext& context) {
+  const engine::Device& device = *context.device;
+  const bool up = device.link_up();
+  ibv_port_attr attributes{};
+  attributes.state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+  attributes.max_mtu = IBV_MTU_4096;
+  attributes.active_mtu = static_cast<ibv_mtu>(device.path_mtu_max());
+  attributes.gid_tbl_len = static_cast<int>(device.gids().size());
+  attributes.port_cap_flags = IBV_PORT_IP_BASED_GIDS;
+  attributes.max_msg_sz = kMessageBytesMax;
+  attributes.pkey_tbl_len = 1;
+  attributes.max_vl_num = 1;
+  attributes.active_width = kWidth1x;
+  attributes.active_speed = kSpeed25Gbps;
+  attributes.phys_state = up ? kPhysicalLinkUp : kPhysicalPolling;
+  attributes.link_layer = IBV_LINK_LAYER_ETHERNET;
+  attributes.flags = IBV_QPF_GRH_REQUIRED;
+  return attributes;
+}
+
+/// 0, or EIO and EINVAL.
+int check_port(const VerbsContext& context, uint32_t port) {
+  if (!context.alive()) return EIO;
+  return port == 1 ? 0 : EINVAL;
+}
+
+int check_gid(const VerbsContext& context, uint32_t port, uint32_t index) {
+  if (const int error = check_port(context, port); error != 0) return error;
+  return index < context.device->gids().size() ? 0 : EINVAL;
+}
+
+ibv_gid_entry gid_entry(const VerbsContext& context, uint32_t index) {
+  ibv_gid_entry entry{};
+  std::memcpy(entry.gid.raw, context.device->gids().at(index).bytes.data(), sizeof(entry.gid.raw));
+  entry.gid_index = index;
+  entry.port_num = 1;
+  entry.gid_type = IBV_GID_TYPE_ROCE_V2;
+  return entry;
+}
+
+/// "-1 and errno".
+int minus_one(int error) {
+  errno = error;
+  return -1;
+}
+
+}  // namespace
+
+int query_device_ex(ibv_context* face, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attributes,
+                    size_t bytes) {
+  const VerbsContext& context = object(face);
+  if (!context.alive()) return EIO;
+  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  if (bytes < sizeof(attributes->orig_attr)) return EINVAL;
+  ibv_device_attr_ex all{};
+  all.orig_attr = device_attributes(context);
+  all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+  all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
+  std::memset(attributes, 0, bytes);
+  std::memcpy(attributes, &all, std::min(bytes, sizeof(all)));
+  return 0;
+}
+
+int query_port(ibv_context* face, uint8_t port, ibv_port_attr* attributes, size_t bytes) {
+  const VerbsContext& context = object(face);
+  if (const int error = check_port(context, port); error != 0) return error;
+  const ibv_port_attr all = port_attributes(context);
+  std::memset(attributes, 0, bytes);
+  std::memcpy(attributes, &all, std::min(bytes, sizeof(all)));
+  return 0;
+}
+
+}  // namespace uroce::verbs
+
+using namespace uroce::verbs;
+
+extern "C" {
+
+UROCE_EXPORT int uroce_ibv_query_device(ibv_context* face, ibv_device_attr* attributes) {
+  const VerbsContext& context = object(face);
+  if (!context.alive()) return EIO;
+  *attributes = device_attributes(context);
+  return 0;
+}
+
+UROCE_EXPORT int uroce_ibv_query_port(ibv_context* face, uint8_t port, _compat_ibv_port_attr* attributes) {
+  return query_port(face, port, reinterpret_cast<ibv_port_attr*>(attributes), kCompatPortBytes);
+}
+
+UROCE_EXPORT int uroce_ibv_query_gid(ibv_context* face, uint8_t port, int index, ibv_gid* gid) {
+  const VerbsContext& context = object(face);
+  const auto unsigned_index = static_cast<uint32_t>(index);
+  if (const int error = check_gid(context, port, unsigned_index); error != 0) return minus_one(error);
+  *gid = gid_entry(context, unsigned_index).gid;
+  return 0;
+}
+
+UROCE_EXPORT int uroce__ibv_query_gid_ex(ibv_context* face, uint32_t port, uint32_t index,
+                                         ibv_gid_entry* entry, uint32_t flags, size_t bytes) {
+  const VerbsContext& context = object(face);
+  if (flags != 0) return EOPNOTSUPP;
+  if (const int error = check_gid(context, port, index); error != 0) return error;
+  const ibv_gid_entry found = gid_entry(context, index);
+  std::memset(entry, 0, bytes);
+  std::memcpy(entry, &found, std::min(bytes, sizeof(found)));
+  return 0;
+}
+
+UROCE_EXPORT ssize_t uroce__ibv_query_gid_table(ibv_context* face, ibv_gid_entry* entries, size_t entries_max,
+                                                uint32_t flags, size_t bytes) {
+  const VerbsContext& context = object(face);
+  if (!context.alive()) return -EIO;
+  if (flags != 0) return -EOPNOTSUPP;
+  const size_t count = context.device->gids().size();
+  if (count > entries_max) return -EINVAL;
+  for (uint32_t i = 0; i < count; ++i) {
+    const ibv_gid_entry found = gid_entry(context, i);
+    auto* to = reinterpret_cast<std::byte*>(entries) + i * bytes;
+    std::memset(to, 0, bytes);
+    std::memcpy(to, &found, std::min(bytes, sizeof(found)));
+  }
+  return static_cast<ssize_t>(count);
+}
+
+/// Of libibverbs' private interface, used by ibv_devinfo: 0 is InfiniBand or RoCE v1, 1 is RoCE v2.
+UROCE_EXPORT int uroce_ibv_query_gid_type(ibv_context* face, uint8_t port, unsigned int index, int* type) {
+  if (const int error = check_gid(object(face), port, index); error != 0) return minus_one(error);
+  *type = 1;
+  return 0;
+}
+
+UROCE_EXPORT int uroce_ibv_query_pkey(ibv_context* face, uint8_t port, int index, __be16* pkey) {
+  if (const int error = check_port(object(face), port); error != 0) return minus_one(error);
+  if (index != 0) return minus_one(EINVAL);
+  *pkey = htobe16(kDefaultPkey);
+  return 0;
+}
+
+UROCE_EXPORT int uroce_ibv_get_pkey_index(ibv_context* face, uint8_t port, __be16 pkey) {
+  if (const int error = check_port(object(face), port); error != 0) return minus_one(error);
+  return pkey == htobe16(kDefaultPkey) ? 0 : minus_one(EINVAL);
+}
+
+}  // extern "C"
