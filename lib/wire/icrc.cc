@@ -1,47 +1,44 @@
 #include "wire/icrc.h"
 
+#include <emmintrin.h>
 #include <isa-l/crc.h>
 
 #include <array>
 #include <cassert>
-#include <cstring>
 
 #include "wire/big_endian.h"
-#include "wire/layers.h"
+#include "wire/short_icrc.h"
+#include "wire/variant_mask.h"
 
 namespace uroce::wire {
 namespace {
 
-constexpr size_t kMaskedBytesMax = kIpv6Bytes + kUdpBytes + kBthBytes;
+constexpr size_t kIpv4HeaderBytes = kIpv4Bytes + kUdpBytes + kBthBytes;
+constexpr size_t kIpv6HeaderBytes = kIpv6Bytes + kUdpBytes + kBthBytes;
 
-/// Sets the fields that change on the way to ones, in a copy of the headers.
-void mask_variant_fields(std::byte* ip, size_t ip_header_bytes) {
-  constexpr std::byte kOnes{0xFF};
-  if (ip_header_bytes == kIpv4Bytes) {
-    ip[1] = kOnes;   // Type of service.
-    ip[8] = kOnes;   // Time to live.
-    ip[10] = kOnes;  // Header checksum.
-    ip[11] = kOnes;
-  } else {
-    ip[0] |= std::byte{0x0F};  // Traffic class and flow label; the version is covered.
-    ip[1] = kOnes;
-    ip[2] = kOnes;
-    ip[3] = kOnes;
-    ip[7] = kOnes;  // Hop limit.
-  }
-  std::byte* udp = ip + ip_header_bytes;
-  udp[6] = kOnes;  // Checksum.
-  udp[7] = kOnes;
-  udp[kUdpBytes + 4] = kOnes;  // FECN, BECN and the reserved bits of the BTH.
+/// Copies `kBytes` and sets the variant fields to ones. Stores whole vectors, the last one (which overlaps)
+/// first: the CRC reads the copy back at once, and a read that spans two stores would wait for both.
+template <size_t kBytes>
+void copy_masked(std::byte* to, const std::byte* from, const std::array<uint8_t, kVariantMaskBytes>& mask) {
+  const auto vector_at = [&](size_t at) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at));
+    const __m128i ones = _mm_loadu_si128(reinterpret_cast<const __m128i*>(mask.data() + at));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + at), _mm_or_si128(bytes, ones));
+  };
+  vector_at(kBytes - sizeof(__m128i));
+  for (size_t at = 0; at + sizeof(__m128i) <= kBytes; at += sizeof(__m128i)) vector_at(at);
 }
 
 }  // namespace
 
 void Icrc::add_masked_headers(std::span<const std::byte> bytes) {
-  assert(bytes.size() == kIpv4Bytes + kUdpBytes + kBthBytes || bytes.size() == kMaskedBytesMax);
-  std::array<std::byte, kMaskedBytesMax> copy;
-  std::memcpy(copy.data(), bytes.data(), bytes.size());
-  mask_variant_fields(copy.data(), bytes.size() - kUdpBytes - kBthBytes);
+  assert(bytes.size() == kIpv4HeaderBytes || bytes.size() == kIpv6HeaderBytes);
+  alignas(64) std::array<std::byte, kIpv6HeaderBytes> copy;
+  if (bytes.size() == kIpv4HeaderBytes) {
+    copy_masked<kIpv4HeaderBytes>(copy.data(), bytes.data(), kIpv4VariantMask);
+  } else {
+    copy_masked<kIpv6HeaderBytes>(copy.data(), bytes.data(), kIpv6VariantMask);
+  }
   add({copy.data(), bytes.size()});
 }
 
@@ -50,8 +47,9 @@ void Icrc::add(std::span<const std::byte> bytes) {
 }
 
 uint32_t icrc_of(std::span<const std::byte> ip_packet) {
+  if (ip_packet.size() <= kShortIcrcBytesMax && has_short_icrc()) return short_icrc(ip_packet);
   const bool ipv4 = load_u8(ip_packet.data()) >> 4 == 4;
-  const size_t masked = (ipv4 ? kIpv4Bytes : kIpv6Bytes) + kUdpBytes + kBthBytes;
+  const size_t masked = ipv4 ? kIpv4HeaderBytes : kIpv6HeaderBytes;
   Icrc icrc;
   icrc.add_masked_headers(ip_packet.first(masked));
   icrc.add(ip_packet.subspan(masked));

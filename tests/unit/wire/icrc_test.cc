@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "sample_frames.h"
+#include "wire/short_icrc.h"
 
 namespace uroce::wire {
 namespace {
@@ -94,15 +95,23 @@ TEST(Icrc, EqualsZlibOnRandomPacketsInRandomPieces) {
   }
 }
 
-TEST(Icrc, EqualsZlibAtEveryShortLengthAndAlignment) {
+TEST(Icrc, EqualsZlibAtEveryShortLengthInBothWays) {
   Random random(7);
-  const Bytes source = sample_payload(700, random);
-  for (size_t bytes = 40; bytes <= 600; ++bytes) {
-    for (size_t shift = 0; shift < 16; shift += 3) {
-      Bytes packet(source.begin() + static_cast<ptrdiff_t>(shift),
-                   source.begin() + static_cast<ptrdiff_t>(shift + bytes));
-      packet[0] = std::byte{0x45};
-      ASSERT_EQ(icrc_of(packet), icrc_by_recipe(packet)) << bytes << " bytes";
+  const Bytes source = sample_payload(kShortIcrcBytesMax + 100, random);
+  for (const bool ipv4 : {true, false}) {
+    const size_t masked = ipv4 ? 40 : 60;
+    for (size_t bytes = masked; bytes <= source.size(); ++bytes) {
+      Bytes packet(source.begin(), source.begin() + static_cast<ptrdiff_t>(bytes));
+      packet[0] = ipv4 ? std::byte{0x45} : std::byte{0x6A};
+      const uint32_t expected = icrc_by_recipe(packet);
+      ASSERT_EQ(icrc_of(packet), expected) << bytes << " bytes";
+      Icrc pieces;
+      pieces.add_masked_headers(std::span(packet).first(masked));
+      pieces.add(std::span(packet).subspan(masked));
+      ASSERT_EQ(pieces.value(), expected) << bytes << " bytes";
+      if (has_short_icrc()) {
+        ASSERT_EQ(short_icrc(packet), expected) << bytes << " bytes";
+      }
     }
   }
 }
