@@ -1,0 +1,39 @@
+#include "reader.h"
+
+#include <pcap/pcap.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <stdexcept>
+
+namespace uroce::captures {
+
+std::vector<std::filesystem::path> files() {
+  std::vector<std::filesystem::path> found;
+  for (const auto& entry : std::filesystem::directory_iterator(UROCE_CAPTURES)) {
+    if (entry.path().extension() == ".pcap") found.push_back(entry.path());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+std::vector<Frame> frames(const std::filesystem::path& file) {
+  std::array<char, PCAP_ERRBUF_SIZE> error{};
+  const std::unique_ptr<pcap_t, decltype(&pcap_close)> capture(pcap_open_offline(file.c_str(), error.data()),
+                                                               &pcap_close);
+  if (capture == nullptr) throw std::runtime_error(error.data());
+  std::vector<Frame> found;
+  pcap_pkthdr* header = nullptr;
+  const u_char* data = nullptr;
+  int status = 0;
+  while ((status = pcap_next_ex(capture.get(), &header, &data)) == 1) {
+    if (header->caplen != header->len) throw std::runtime_error(file.string() + ": a frame is cut");
+    const auto* bytes = reinterpret_cast<const std::byte*>(data);
+    found.emplace_back(bytes, bytes + header->caplen);
+  }
+  if (status != PCAP_ERROR_BREAK) throw std::runtime_error(pcap_geterr(capture.get()));
+  return found;
+}
+
+}  // namespace uroce::captures
