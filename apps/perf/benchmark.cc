@@ -1,0 +1,197 @@
+#include "apps/perf/benchmark.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+
+#include "apps/perf/failure.h"
+#include "apps/perf/initiator.h"
+#include "apps/perf/local_peer.h"
+#include "apps/perf/progress.h"
+#include "apps/perf/remote_peer.h"
+#include "apps/perf/report_json.h"
+#include "apps/perf/report_plot.h"
+#include "apps/perf/report_table.h"
+
+namespace uroce::perf {
+namespace {
+
+double microseconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
+
+/// Runs the rounds of a plan from the initiator's end.
+class Runner {
+ public:
+  Runner(const Plan& plan, Endpoint& endpoint, Peer& peer) : plan_(plan), endpoint_(endpoint), peer_(peer) {}
+
+  std::vector<Measurement> run(bool show_progress) {
+    std::vector<Measurement> measurements;
+    Progress progress(plan_.operations.size() * plan_.sizes.size() * plan_.measures.size(), show_progress);
+    for (const Operation operation : plan_.operations) {
+      for (const uint64_t size : plan_.sizes) {
+        Measurement measurement{.operation = operation, .size = size, .bandwidth = {}, .latency = {}};
+        for (const Measure measure : plan_.measures) {
+          progress.step(fmt::format("{} {} {}", name_of(operation), size_text(size), name_of(measure)));
+          round({.operation = operation, .measure = measure, .size = size, .depth = depth_for(plan_, size)},
+                measurement);
+        }
+        measurements.push_back(measurement);
+      }
+    }
+    return measurements;
+  }
+
+  [[nodiscard]] const ibv_gid& peer_gid() const { return peer_gid_; }
+
+ private:
+  void round(const Round& round, Measurement& measurement) {
+    endpoint_.begin_round(round.layout());
+    const Address peer = peer_.meet(round, endpoint_.address());
+    peer_gid_ = peer.gid;
+    endpoint_.connect(peer);
+    Initiator initiator(endpoint_, peer_, round);
+    if (round.measure == Measure::kBandwidth) {
+      stream(initiator, round, measurement);
+    } else {
+      ping(initiator, measurement);
+    }
+  }
+
+  [[nodiscard]] Stop stop() const {
+    return {.messages = plan_.iterations,
+            .time = std::chrono::nanoseconds(static_cast<int64_t>(plan_.duration_s * 1e9))};
+  }
+
+  // A first phase warms caches and paths up and proves the data; the second is measured and proves it again.
+  // Checking is outside the measured stretch.
+  void stream(Initiator& initiator, const Round& round, Measurement& measurement) {
+    initiator.begin(++seed_);
+    initiator.stream({.messages = round.layout().slots, .time = {}});
+    measurement.bytes_verified += initiator.finish();
+    initiator.begin(++seed_);
+    const Stretch stretch = initiator.stream(stop());
+    measurement.bytes_verified += initiator.finish();
+    const double rate = static_cast<double>(stretch.messages) / stretch.seconds;
+    measurement.bandwidth = {.messages = stretch.messages,
+                             .seconds = stretch.seconds,
+                             .gigabits_per_second = rate * static_cast<double>(round.size) * 8 / 1e9,
+                             .messages_per_second = rate};
+  }
+
+  void ping(Initiator& initiator, Measurement& measurement) {
+    constexpr uint64_t kWarmUp = 16;
+    Histogram samples;
+    initiator.begin(++seed_);
+    initiator.ping({.messages = kWarmUp, .time = {}}, samples);
+    measurement.bytes_verified += initiator.finish();
+    samples.clear();
+    initiator.begin(++seed_);
+    initiator.ping(stop(), samples);
+    measurement.bytes_verified += initiator.finish();
+    measurement.latency = {.samples = samples.count(),
+                           .p50_us = microseconds(samples.percentile(50)),
+                           .p99_us = microseconds(samples.percentile(99)),
+                           .p999_us = microseconds(samples.percentile(99.9))};
+  }
+
+  const Plan& plan_;
+  Endpoint& endpoint_;
+  Peer& peer_;
+  uint64_t seed_ = 0;
+  ibv_gid peer_gid_{};
+};
+
+Report report_of(const Runner& runner, const Plan& plan, const Endpoint& endpoint) {
+  Report report;
+  report.device = endpoint.device().name;
+  report.address = text_of(endpoint.device().gid);
+  report.peer_address = text_of(runner.peer_gid());
+  report.path_mtu = endpoint.path_mtu();
+  report.depth = plan.depth;
+  return report;
+}
+
+Report run_in_process(const Options& options) {
+  DeviceChoice peer_choice = options.device;
+  peer_choice.name = options.peer_device;
+  if (peer_choice.name.empty()) {
+    const std::vector<std::string> names = device_names();
+    const std::string first = options.device.name.empty() ? names.front() : options.device.name;
+    peer_choice.name = first;
+    // Another device if there is one: the messages cross a wire then.
+    for (const std::string& name : names) {
+      if (peer_choice.name == first) peer_choice.name = name;
+    }
+  }
+  Endpoint endpoint(options.device, options.plan);
+  LocalPeer peer(peer_choice, options.plan);
+  Runner runner(options.plan, endpoint, peer);
+  std::vector<Measurement> measurements = runner.run(!options.quiet);
+  Report report = report_of(runner, options.plan, endpoint);
+  report.peer = peer_choice.name;
+  report.arrangement = "both ends turned by one thread of this process";
+  report.measurements = std::move(measurements);
+  return report;
+}
+
+Report run_client(const Options& options) {
+  RemotePeer peer(Channel::connect(options.connect), options.plan);
+  try {
+    Endpoint endpoint(options.device, options.plan);
+    Runner runner(options.plan, endpoint, peer);
+    std::vector<Measurement> measurements = runner.run(!options.quiet);
+    Report report = report_of(runner, options.plan, endpoint);
+    report.peer = options.connect;
+    report.arrangement = "client";
+    report.measurements = std::move(measurements);
+    peer.part();
+    return report;
+  } catch (const Failure& failure) {
+    peer.tell(failure.what());
+    throw;
+  }
+}
+
+int run_server(const Options& options) {
+  // Told now, rather than to the first client: a device that does not open.
+  VerbsDevice::open(options.device);
+  Listener listener(options.listen_port);
+  if (!options.quiet) fmt::print("waiting for a client on port {}\n", listener.port());
+  std::fflush(stdout);
+  Channel channel = listener.accept();
+  const uint64_t bytes = serve(channel, options.device);
+  if (!options.quiet) fmt::print("served {}: {} bytes verified at this end\n", channel.peer(), bytes);
+  return 0;
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  errno = 0;
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) throw failed("cannot write " + path, errno != 0 ? errno : EIO);
+}
+
+}  // namespace
+
+int run(const Options& options) {
+  note_interruptions();
+  try {
+    if (options.server) return run_server(options);
+    const Report report = options.connect.empty() ? run_in_process(options) : run_client(options);
+    fmt::print("{}", table_of(report));
+    write_file(options.json_path, json_of(report));
+    write_file(options.plot_path, plot_of(report));
+    return 0;
+  } catch (const Failure& failure) {
+    fmt::print(stderr, "uroce perf: {}\n", failure.what());
+    return 1;
+  } catch (const Interrupted& interrupted) {
+    fmt::print(stderr, "uroce perf: interrupted\n");
+    return 128 + interrupted.signal;
+  }
+}
+
+}  // namespace uroce::perf

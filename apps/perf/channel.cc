@@ -1,0 +1,184 @@
+#include "apps/perf/channel.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "apps/perf/failure.h"
+
+namespace uroce::perf {
+namespace {
+
+// A line is a plan at most; whoever sends more is not one of us.
+constexpr size_t kLineBytesMax = 1 << 16;
+
+void wait_for(int socket, short events) {
+  constexpr int kLookAroundMs = 100;
+  for (;;) {
+    throw_if_interrupted();
+    pollfd one{.fd = socket, .events = events, .revents = 0};
+    const int ready = poll(&one, 1, kLookAroundMs);
+    if (ready > 0) return;
+    if (ready < 0 && errno != EINTR) throw failed("poll", errno);
+  }
+}
+
+struct HostAndPort {
+  std::string host;
+  std::string port;
+};
+
+HostAndPort split(const std::string& where) {
+  const std::string any = std::to_string(Listener::kDefaultPort);
+  if (where.starts_with('[')) {
+    const size_t close = where.find(']');
+    if (close == std::string::npos) throw Failure("--connect " + where + ": ']' is missing");
+    const bool has_port = close + 2 < where.size() && where[close + 1] == ':';
+    return {where.substr(1, close - 1), has_port ? where.substr(close + 2) : any};
+  }
+  const size_t colon = where.find(':');
+  // More than one colon is an IPv6 address without a port.
+  if (colon == std::string::npos || where.find(':', colon + 1) != std::string::npos) return {where, any};
+  return {where.substr(0, colon), where.substr(colon + 1)};
+}
+
+int enable(int socket, int level, int name) {
+  const int on = 1;
+  return setsockopt(socket, level, name, &on, sizeof(on));
+}
+
+}  // namespace
+
+Channel Channel::connect(const std::string& where) {
+  const HostAndPort to = split(where);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(to.host.c_str(), to.port.c_str(), &hints, &found)) {
+    throw Failure(fmt::format("--connect {}: {}", where, gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, freeaddrinfo);
+  int last_error = 0;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    const int fd = socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
+    if (fd < 0) {
+      last_error = errno;
+      continue;
+    }
+    Channel channel(fd, where);
+    if (::connect(fd, one->ai_addr, one->ai_addrlen) == 0) {
+      enable(fd, IPPROTO_TCP, TCP_NODELAY);
+      return channel;
+    }
+    last_error = errno;
+    throw_if_interrupted();
+  }
+  throw failed("cannot connect to " + where, last_error);
+}
+
+Channel::Channel(Channel&& other) noexcept
+    : socket_(std::exchange(other.socket_, -1)),
+      peer_(std::move(other.peer_)),
+      received_(std::move(other.received_)) {}
+
+Channel::~Channel() {
+  if (socket_ >= 0) close(socket_);
+}
+
+void Channel::send(const nlohmann::json& message) {
+  const std::string line = message.dump() + "\n";
+  for (size_t sent = 0; sent < line.size();) {
+    wait_for(socket_, POLLOUT);
+    const ssize_t count = ::send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw failed("connection to " + peer_, errno);
+    sent += static_cast<size_t>(count);
+  }
+}
+
+bool Channel::read_some(bool wait) {
+  std::array<char, 4096> bytes;
+  if (wait) wait_for(socket_, POLLIN);
+  const ssize_t count = recv(socket_, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (count == 0) throw Failure(peer_ + " closed the connection");
+  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (count < 0) throw failed("connection to " + peer_, errno);
+  received_.append(bytes.data(), static_cast<size_t>(count));
+  if (received_.size() > kLineBytesMax) throw Failure(peer_ + " does not speak the protocol of uroce perf");
+  return true;
+}
+
+std::optional<nlohmann::json> Channel::take_line() {
+  const size_t end = received_.find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  nlohmann::json message = nlohmann::json::parse(received_.substr(0, end), nullptr, false);
+  received_.erase(0, end + 1);
+  if (!message.is_object()) throw Failure(peer_ + " does not speak the protocol of uroce perf");
+  if (message.contains("error")) {
+    const nlohmann::json& text = message["error"];
+    throw Failure(fmt::format("{}: {}", peer_, text.is_string() ? text.get<std::string>() : text.dump()));
+  }
+  return message;
+}
+
+nlohmann::json Channel::receive() {
+  for (;;) {
+    if (auto message = take_line()) return *std::move(message);
+    read_some(true);
+  }
+}
+
+std::optional<nlohmann::json> Channel::receive_if_any() {
+  read_some(false);
+  return take_line();
+}
+
+Listener::Listener(uint16_t port) : socket_(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)), port_(port) {
+  // A machine without IPv6 still has IPv4.
+  const bool v6 = socket_ >= 0;
+  if (!v6) socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket_ < 0) throw failed("socket", errno);
+  enable(socket_, SOL_SOCKET, SO_REUSEADDR);
+  sockaddr_in6 address6{};
+  address6.sin6_family = AF_INET6;
+  address6.sin6_port = htons(port);
+  sockaddr_in address4{};
+  address4.sin_family = AF_INET;
+  address4.sin_port = htons(port);
+  auto* address = v6 ? reinterpret_cast<sockaddr*>(&address6) : reinterpret_cast<sockaddr*>(&address4);
+  socklen_t length = v6 ? sizeof(address6) : sizeof(address4);
+  if (bind(socket_, address, length) != 0 || listen(socket_, 1) != 0) {
+    const int error = errno;
+    close(socket_);
+    throw failed(fmt::format("--listen {}", port), error);
+  }
+  if (getsockname(socket_, address, &length) == 0) {
+    port_ = ntohs(v6 ? address6.sin6_port : address4.sin_port);
+  }
+}
+
+Listener::~Listener() { close(socket_); }
+
+Channel Listener::accept() {
+  wait_for(socket_, POLLIN);
+  sockaddr_storage from{};
+  socklen_t length = sizeof(from);
+  const int fd = accept4(socket_, reinterpret_cast<sockaddr*>(&from), &length, SOCK_CLOEXEC);
+  if (fd < 0) throw failed("accept", errno);
+  std::array<char, NI_MAXHOST> host{};
+  getnameinfo(reinterpret_cast<sockaddr*>(&from), length, host.data(), host.size(), nullptr, 0,
+              NI_NUMERICHOST);
+  enable(fd, IPPROTO_TCP, TCP_NODELAY);
+  return Channel(fd, host.data());
+}
+
+}  // namespace uroce::perf

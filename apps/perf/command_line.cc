@@ -1,0 +1,123 @@
+#include "apps/perf/command_line.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+
+#include "apps/perf/channel.h"
+
+namespace uroce::perf {
+
+const char* const CommandLine::kExamples =
+    "Examples:\n"
+    "  uroce perf                                   both ends in this process\n"
+    "  uroce perf --op write --size all --plot write.svg\n"
+    "  uroce perf --server --config configs/memif-server.toml\n"
+    "  uroce perf --connect 127.0.0.1 --config configs/memif-client.toml\n"
+    "Latencies are round trips: ping and pong of SEND and WRITE, post to completion of a READ.\n"
+    "All data are verified before and after, outside the measured time; a mismatch is an error.\n";
+
+CommandLine::CommandLine(CLI::App& command) {
+  add_measuring(command);
+  add_places(command);
+}
+
+void CommandLine::add_measuring(CLI::App& command) {
+  constexpr const char* kGroup = "What is measured";
+  command.add_option("--op", operations_, "operations: write, read, send")
+      ->capture_default_str()
+      ->type_name("LIST")
+      ->group(kGroup);
+  command.add_option("--size", sizes_, "message sizes, 1 to 8M, or all: the powers of two")
+      ->capture_default_str()
+      ->type_name("LIST")
+      ->group(kGroup);
+  command.add_option("--measure", measures_, "bandwidth, latency")
+      ->capture_default_str()
+      ->type_name("LIST")
+      ->group(kGroup);
+  auto* iterations = command.add_option("--iterations", iterations_, "messages per measurement")
+                         ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40))
+                         ->type_name("N")
+                         ->group(kGroup);
+  command.add_option("--duration", options_.plan.duration_s, "seconds per measurement")
+      ->check(CLI::Range(0.001, 86400.0))
+      ->capture_default_str()
+      ->excludes(iterations)
+      ->type_name("S")
+      ->group(kGroup);
+  command.add_option("--depth", options_.plan.depth, "messages outstanding")
+      ->check(CLI::Range(1u, 16384u))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(kGroup);
+  command
+      .add_option("--path-mtu", path_mtu_,
+                  "payload bytes per packet; default: the most that the path carries")
+      ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
+      ->type_name("BYTES")
+      ->group(kGroup);
+}
+
+void CommandLine::add_places(CLI::App& command) {
+  constexpr const char* kGroup = "Where, and what becomes of it";
+  command.add_option("--device", options_.device.name, "verbs device; default: the first")
+      ->type_name("NAME")
+      ->group(kGroup);
+  auto* peer =
+      command
+          .add_option("--peer-device", options_.peer_device,
+                      "the other end's, in one process; default: another than --device, if there is one")
+          ->type_name("NAME")
+          ->group(kGroup);
+  command.add_option("--device-port", options_.device.port, "port of the device")
+      ->check(CLI::Range(1, 255))
+      ->type_name("N")
+      ->group(kGroup);
+  gid_index_option_ =
+      command.add_option("--gid-index", gid_index_, "default: a RoCE v2 GID of an IPv4 address")
+          ->check(CLI::Range(0u, 255u))
+          ->type_name("N")
+          ->group(kGroup);
+  auto* server = command.add_flag("--server", options_.server, "wait for a client, serve it, end")
+                     ->excludes(peer)
+                     ->group(kGroup);
+  options_.listen_port = Listener::kDefaultPort;
+  command.add_option("--listen", options_.listen_port, "TCP port of the server; 0: any free one")
+      ->capture_default_str()
+      ->needs(server)
+      ->type_name("PORT")
+      ->group(kGroup);
+  command.add_option("--connect", options_.connect, "be the client of that server")
+      ->excludes(server)
+      ->excludes(peer)
+      ->type_name("HOST[:PORT]")
+      ->group(kGroup);
+  command.add_option("--json", options_.json_path, "write the figures there")
+      ->type_name("FILE")
+      ->group(kGroup);
+  command.add_option("--plot", options_.plot_path, "draw them there")->type_name("FILE.svg")->group(kGroup);
+  command.add_flag("--quiet", options_.quiet, "no progress bar")->group(kGroup);
+}
+
+Result<Options> CommandLine::options() const {
+  Options options = options_;
+  const auto named = [](const char* option, const Error& error) {
+    return Error{error.code, fmt::format("{}: {}", option, error.message)};
+  };
+  auto operations = parse_operations(operations_);
+  if (!operations) return named("--op", operations.error());
+  auto sizes = parse_sizes(sizes_);
+  if (!sizes) return named("--size", sizes.error());
+  auto measures = parse_measures(measures_);
+  if (!measures) return named("--measure", measures.error());
+  options.plan.operations = *std::move(operations);
+  options.plan.sizes = *std::move(sizes);
+  options.plan.measures = *std::move(measures);
+  if (iterations_ != 0) options.plan.iterations = iterations_;
+  if (path_mtu_ != 0) options.plan.path_mtu = path_mtu_;
+  if (gid_index_option_->count() != 0) options.device.gid_index = gid_index_;
+  return options;
+}
+
+}  // namespace uroce::perf

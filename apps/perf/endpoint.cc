@@ -1,0 +1,219 @@
+#include "apps/perf/endpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "apps/perf/failure.h"
+
+namespace uroce::perf {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+Buffer allocate(uint64_t bytes) {
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage));
+  if (memory == nullptr) throw Failure(fmt::format("no memory for a buffer of {} bytes", bytes));
+  std::memset(memory, 0, bytes);
+  return Buffer(memory);
+}
+
+uint32_t random_psn() {
+  static std::random_device source;
+  return source() & 0xFFFFFF;
+}
+
+}  // namespace
+
+Endpoint::Endpoint(const DeviceChoice& choice, const Plan& plan)
+    : device_(VerbsDevice::open(choice)),
+      path_mtu_wanted_(plan.path_mtu),
+      send_depth_(plan.depth),
+      receive_depth_(std::max(2 * plan.depth, 2 * kBatchMax)),
+      area_bytes_(area_bytes_for(plan)),
+      buffer_(allocate(2 * area_bytes_)) {
+  const auto requests_max = static_cast<uint32_t>(device_.limits.max_qp_wr);
+  if (send_depth_ > requests_max) {
+    throw Failure(
+        fmt::format("--depth {}: {} holds {} requests per queue", send_depth_, device_.name, requests_max));
+  }
+  receive_depth_ = std::min(receive_depth_, requests_max);
+  domain_.reset(ibv_alloc_pd(device_.context.get()));
+  if (!domain_) throw failed("ibv_alloc_pd on " + device_.name, errno);
+  region_.reset(ibv_reg_mr(domain_.get(), buffer_.get(), 2 * area_bytes_,
+                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+  if (!region_)
+    throw failed(fmt::format("ibv_reg_mr of {} bytes on {}", 2 * area_bytes_, device_.name), errno);
+  const auto entries = static_cast<int>(send_depth_ + receive_depth_);
+  completions_.reset(ibv_create_cq(device_.context.get(), entries, nullptr, nullptr, 0));
+  if (!completions_)
+    throw failed(fmt::format("ibv_create_cq of {} entries on {}", entries, device_.name), errno);
+}
+
+void Endpoint::begin_round(const Layout& layout) {
+  queue_pair_.reset();
+  layout_ = layout;
+  path_mtu_ = 0;
+  ibv_qp_init_attr initial{};
+  initial.send_cq = initial.recv_cq = completions_.get();
+  initial.qp_type = IBV_QPT_RC;
+  initial.cap = {.max_send_wr = send_depth_,
+                 .max_recv_wr = receive_depth_,
+                 .max_send_sge = 1,
+                 .max_recv_sge = 1,
+                 .max_inline_data = 0};
+  queue_pair_.reset(ibv_create_qp(domain_.get(), &initial));
+  if (!queue_pair_) throw failed("ibv_create_qp on " + device_.name, errno);
+  psn_ = random_psn();
+
+  ibv_qp_attr init{};
+  init.qp_state = IBV_QPS_INIT;
+  init.port_num = device_.port;
+  init.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  modify(init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
+}
+
+Address Endpoint::address() const {
+  return {.queue_pair = queue_pair_->qp_num,
+          .psn = psn_,
+          .lid = device_.port_attributes.lid,
+          .gid = device_.gid,
+          .path_mtu = bytes_of(device_.port_attributes.active_mtu),
+          .reads_in_max = static_cast<uint32_t>(device_.limits.max_qp_rd_atom),
+          .remote_key = region_->rkey,
+          .source = reinterpret_cast<uint64_t>(buffer_.get()),
+          .target = reinterpret_cast<uint64_t>(buffer_.get() + area_bytes_)};
+}
+
+void Endpoint::modify(ibv_qp_attr attributes, int mask, const char* to_state) {
+  if (const int error = ibv_modify_qp(queue_pair_.get(), &attributes, mask)) {
+    throw failed(
+        fmt::format("ibv_modify_qp to {} on {}, peer {}", to_state, device_.name, text_of(peer_.gid)), error);
+  }
+}
+
+void Endpoint::connect(const Address& peer) {
+  constexpr uint32_t kReadsMax = 16;
+  peer_ = peer;
+  const uint32_t carried = std::min(bytes_of(device_.port_attributes.active_mtu), peer.path_mtu);
+  if (path_mtu_wanted_.value_or(0) > carried) {
+    throw Failure(fmt::format("--path-mtu {}: the path from {} to {} carries {}", *path_mtu_wanted_,
+                              text_of(device_.gid), text_of(peer.gid), carried));
+  }
+  path_mtu_ = path_mtu_wanted_.value_or(carried);
+
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.path_mtu = path_mtu_of(path_mtu_).value_or(IBV_MTU_1024);
+  attributes.dest_qp_num = peer.queue_pair;
+  attributes.rq_psn = peer.psn;
+  attributes.max_dest_rd_atomic =
+      static_cast<uint8_t>(std::min(kReadsMax, static_cast<uint32_t>(device_.limits.max_qp_rd_atom)));
+  attributes.min_rnr_timer = 12;
+  attributes.ah_attr.port_num = device_.port;
+  attributes.ah_attr.dlid = peer.lid;
+  attributes.ah_attr.is_global = 1;
+  attributes.ah_attr.grh.dgid = peer.gid;
+  attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(device_.gid_index);
+  attributes.ah_attr.grh.hop_limit = 64;
+  modify(attributes,
+         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+         "RTR");
+
+  attributes.qp_state = IBV_QPS_RTS;
+  attributes.sq_psn = psn_;
+  attributes.timeout = 14;
+  attributes.retry_cnt = 7;
+  attributes.rnr_retry = 7;
+  attributes.max_rd_atomic =
+      static_cast<uint8_t>(std::min({kReadsMax, static_cast<uint32_t>(device_.limits.max_qp_init_rd_atom),
+                                     std::max(peer.reads_in_max, 1u)}));
+  modify(attributes,
+         IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+             IBV_QP_MAX_QP_RD_ATOMIC,
+         "RTS");
+}
+
+void Endpoint::post(Operation operation, uint64_t first, uint32_t count) {
+  std::array<ibv_send_wr, kBatchMax> requests;
+  std::array<ibv_sge, kBatchMax> segments;
+  const bool read = operation == Operation::kRead;
+  const uint64_t local = reinterpret_cast<uint64_t>(buffer_.get()) + (read ? area_bytes_ : 0);
+  const uint64_t remote = read ? peer_.source : peer_.target;
+  last_operation_ = operation;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint64_t offset = layout_.offset(first + i);
+    segments[i] = {
+        .addr = local + offset, .length = static_cast<uint32_t>(layout_.size), .lkey = region_->lkey};
+    ibv_send_wr& request = requests[i];
+    request.wr_id = count;
+    request.next = i + 1 < count ? &requests[i + 1] : nullptr;
+    request.sg_list = &segments[i];
+    request.num_sge = 1;
+    request.opcode = read                             ? IBV_WR_RDMA_READ
+                     : operation == Operation::kWrite ? IBV_WR_RDMA_WRITE
+                                                      : IBV_WR_SEND;
+    request.send_flags = i + 1 < count ? 0 : IBV_SEND_SIGNALED;
+    request.wr.rdma.remote_addr = remote + offset;
+    request.wr.rdma.rkey = peer_.remote_key;
+  }
+  ibv_send_wr* bad = nullptr;
+  if (const int error = ibv_post_send(queue_pair_.get(), requests.data(), &bad)) {
+    throw failed(fmt::format("ibv_post_send of a {} of {} on {}", name_of(operation), size_text(layout_.size),
+                             device_.name),
+                 error);
+  }
+}
+
+void Endpoint::post_receives(uint64_t first, uint32_t count) {
+  std::array<ibv_recv_wr, kBatchMax> requests;
+  std::array<ibv_sge, kBatchMax> segments;
+  const uint64_t local = reinterpret_cast<uint64_t>(buffer_.get()) + area_bytes_;
+  for (uint32_t i = 0; i < count; ++i) {
+    segments[i] = {.addr = local + layout_.offset(first + i),
+                   .length = static_cast<uint32_t>(layout_.size),
+                   .lkey = region_->lkey};
+    requests[i] = {.wr_id = kReceiveMark,
+                   .next = i + 1 < count ? &requests[i + 1] : nullptr,
+                   .sg_list = &segments[i],
+                   .num_sge = 1};
+  }
+  ibv_recv_wr* bad = nullptr;
+  if (const int error = ibv_post_recv(queue_pair_.get(), requests.data(), &bad)) {
+    throw failed("ibv_post_recv on " + device_.name, error);
+  }
+}
+
+Completions Endpoint::poll() {
+  std::array<ibv_wc, 16> found;
+  const int count = ibv_poll_cq(completions_.get(), static_cast<int>(found.size()), found.data());
+  if (count < 0) throw Failure("ibv_poll_cq on " + device_.name + " failed");
+  Completions completions;
+  for (int i = 0; i < count; ++i) {
+    const ibv_wc& completion = found[static_cast<size_t>(i)];
+    if (completion.status != IBV_WC_SUCCESS) throw_completion(completion);
+    if ((completion.wr_id & kReceiveMark) == 0) {
+      completions.sent += completion.wr_id;
+    } else if (completion.byte_len == layout_.size) {
+      ++completions.received;
+    } else {
+      throw Failure(
+          fmt::format("a SEND of {} arrived with {} bytes", size_text(layout_.size), completion.byte_len));
+    }
+  }
+  return completions;
+}
+
+void Endpoint::throw_completion(const ibv_wc& completion) const {
+  const bool receive = (completion.wr_id & kReceiveMark) != 0;
+  throw Failure(fmt::format("{} of {} on {}, peer {}: {} (status {}, vendor error {:#x})",
+                            receive ? "receive" : name_of(last_operation_), size_text(layout_.size),
+                            device_.name, text_of(peer_.gid), ibv_wc_status_str(completion.status),
+                            static_cast<int>(completion.status), completion.vendor_err));
+}
+
+}  // namespace uroce::perf

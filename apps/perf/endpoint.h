@@ -1,0 +1,90 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "apps/perf/layout.h"
+#include "apps/perf/plan.h"
+#include "apps/perf/verbs_device.h"
+#include "apps/perf/verbs_objects.h"
+
+namespace uroce::perf {
+
+/// What the other end must know to reach this one.
+struct Address {
+  uint32_t queue_pair = 0;
+  uint32_t psn = 0;
+  uint16_t lid = 0;
+  ibv_gid gid{};
+  uint32_t path_mtu = 0;      // bytes, the most this port carries
+  uint32_t reads_in_max = 0;  // READs that this end answers at once
+  uint32_t remote_key = 0;
+  uint64_t source = 0;  // of READs
+  uint64_t target = 0;  // of WRITEs
+};
+
+/// What one poll of the completion queue found.
+struct Completions {
+  uint64_t sent = 0;  // messages whose completion was reported, unsignalled ones before it included
+  uint64_t received = 0;
+};
+
+/// One end: a device, registered memory, a completion queue, and the queue pair of the current round. Every
+/// failure throws. One thread.
+class Endpoint {
+ public:
+  /// Messages posted by one call at most.
+  static constexpr uint32_t kBatchMax = 16;
+
+  Endpoint(const DeviceChoice& choice, const Plan& plan);
+
+  [[nodiscard]] const VerbsDevice& device() const { return device_; }
+  /// Bytes of the connected path, 0 before connect().
+  [[nodiscard]] uint32_t path_mtu() const { return path_mtu_; }
+
+  /// What is sent, and read by the peer; what the peer writes to and what READs and receives fill.
+  [[nodiscard]] std::span<std::byte> source() { return {buffer_.get(), area_bytes_}; }
+  [[nodiscard]] std::span<std::byte> target() { return {buffer_.get() + area_bytes_, area_bytes_}; }
+
+  /// A fresh queue pair in place of the last round's, with the slots of this round.
+  void begin_round(const Layout& layout);
+  [[nodiscard]] Address address() const;
+  void connect(const Address& peer);
+
+  /// Receives outstanding that a round of SENDs keeps posted.
+  [[nodiscard]] uint32_t receive_depth() const { return receive_depth_; }
+
+  /// Posts messages `first` .. `first + count - 1` (count <= kBatchMax) in one call; the last one is
+  /// signalled.
+  void post(Operation operation, uint64_t first, uint32_t count);
+  /// Posts receives for the messages `first` .. `first + count - 1` (count <= kBatchMax).
+  void post_receives(uint64_t first, uint32_t count);
+  Completions poll();
+
+ private:
+  static constexpr uint64_t kReceiveMark = uint64_t{1} << 63;
+
+  void modify(ibv_qp_attr attributes, int mask, const char* to_state);
+  [[noreturn]] void throw_completion(const ibv_wc& completion) const;
+
+  VerbsDevice device_;
+  std::optional<uint32_t> path_mtu_wanted_;
+  uint32_t send_depth_;
+  uint32_t receive_depth_;
+  uint64_t area_bytes_;
+  Buffer buffer_;
+  ProtectionDomain domain_;
+  MemoryRegion region_;
+  CompletionQueue completions_;
+  QueuePair queue_pair_;
+
+  Layout layout_;
+  uint32_t psn_ = 0;
+  uint32_t path_mtu_ = 0;
+  Address peer_;
+  Operation last_operation_ = Operation::kWrite;  // for the text of an error
+};
+
+}  // namespace uroce::perf

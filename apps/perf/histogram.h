@@ -1,0 +1,38 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace uroce::perf {
+
+/// Counts of durations in buckets whose width is at most 1/64 of their value: no allocation and the same few
+/// instructions per sample however many there are. One thread.
+class Histogram {
+ public:
+  void record(uint64_t nanoseconds);
+  void clear() { *this = Histogram{}; }
+
+  [[nodiscard]] uint64_t count() const { return count_; }
+  [[nodiscard]] uint64_t min() const { return count_ == 0 ? 0 : min_; }
+  [[nodiscard]] uint64_t max() const { return max_; }
+
+  /// The smallest recorded value that at least `percent` of the samples do not exceed, to within 1/64 (never
+  /// below min() nor above max()); 0 when nothing was recorded.
+  [[nodiscard]] uint64_t percentile(double percent) const;
+
+ private:
+  static constexpr unsigned kSubBits = 6;
+  // Values below 2^(kSubBits+1) have a bucket of their own; each further power of two has 2^kSubBits buckets.
+  static constexpr size_t kBuckets = (64 - kSubBits + 1) << kSubBits;
+
+  static size_t bucket_of(uint64_t value);
+  static uint64_t highest_in(size_t bucket);
+
+  std::array<uint64_t, kBuckets> buckets_{};
+  uint64_t count_ = 0;
+  uint64_t min_ = UINT64_MAX;
+  uint64_t max_ = 0;
+};
+
+}  // namespace uroce::perf

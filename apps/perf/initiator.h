@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "apps/perf/endpoint.h"
+#include "apps/perf/histogram.h"
+#include "apps/perf/peer.h"
+#include "apps/perf/round.h"
+
+namespace uroce::perf {
+
+/// When a phase ends: after so many messages, or after so much time.
+struct Stop {
+  std::optional<uint64_t> messages;
+  std::chrono::nanoseconds time{};
+};
+
+/// What a stretch of messages took.
+struct Stretch {
+  uint64_t messages = 0;
+  double seconds = 0;
+};
+
+/// The posting end of a round.
+class Initiator {
+ public:
+  /// `endpoint` is connected to `peer` for the round.
+  Initiator(Endpoint& endpoint, Peer& peer, const Round& round);
+
+  /// Memory of both ends gets the data of a new phase.
+  void begin(uint64_t seed);
+
+  /// As many messages outstanding as the round's depth, until `stop`; from the first post to the last
+  /// completion.
+  Stretch stream(const Stop& stop);
+
+  /// One message after the other, until `stop`. A sample is a round trip: ping and pong, or post to
+  /// completion of a READ.
+  Stretch ping(const Stop& stop, Histogram& samples);
+
+  /// Waits for the other end and checks the memory of both; returns the bytes compared.
+  uint64_t finish();
+
+ private:
+  void ping_once();
+
+  Endpoint& endpoint_;
+  Peer& peer_;
+  Round round_;
+  RoundMemory memory_;
+  Phase phase_;
+  uint64_t posted_ = 0;
+  uint64_t completed_ = 0;
+  uint64_t received_ = 0;
+};
+
+}  // namespace uroce::perf

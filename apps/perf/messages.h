@@ -1,0 +1,31 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "apps/perf/endpoint.h"
+#include "apps/perf/plan.h"
+#include "apps/perf/round.h"
+
+/// What client and server tell each other, as JSON. Reading throws Failure when a field is missing, of the
+/// wrong type, or out of range: the other end may be anybody.
+namespace uroce::perf {
+
+/// Both ends must be of the same version of this dialogue.
+constexpr int kDialogueVersion = 1;
+
+nlohmann::json to_json(const Plan& plan);
+Plan plan_from(const nlohmann::json& json);
+
+nlohmann::json to_json(const Address& address);
+Address address_from(const nlohmann::json& json);
+
+nlohmann::json to_json(const Round& round);
+Round round_from(const nlohmann::json& json);
+
+nlohmann::json to_json(const Phase& phase);
+Phase phase_from(const nlohmann::json& json);
+
+/// The unsigned number called `key`, at most `max`.
+uint64_t number_from(const nlohmann::json& json, const char* key, uint64_t max = UINT64_MAX);
+
+}  // namespace uroce::perf

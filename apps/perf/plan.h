@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace uroce::perf {
+
+enum class Operation : uint8_t { kWrite, kRead, kSend };
+
+/// What one round measures.
+enum class Measure : uint8_t { kBandwidth, kLatency };
+
+std::string_view name_of(Operation operation);
+std::string_view name_of(Measure measure);
+
+/// What both ends must agree on before the first round; the client's holds.
+struct Plan {
+  std::vector<Operation> operations;
+  std::vector<uint64_t> sizes;
+  std::vector<Measure> measures;
+  uint32_t depth = 128;                // messages outstanding
+  std::optional<uint64_t> iterations;  // messages per measurement; without it `duration_s` decides
+  double duration_s = 0.5;             // of one measurement
+  std::optional<uint32_t> path_mtu;    // bytes; default: the largest that both ports carry
+};
+
+/// "write,read": each at most once, in the order given.
+Result<std::vector<Operation>> parse_operations(std::string_view text);
+
+/// "bandwidth,latency".
+Result<std::vector<Measure>> parse_measures(std::string_view text);
+
+/// "64,4K,1M", or "all": the powers of two from 1 to 8 MiB. 1 to 8 MiB each.
+Result<std::vector<uint64_t>> parse_sizes(std::string_view text);
+
+/// "64 B", "4 KiB", "8 MiB": exact.
+std::string size_text(uint64_t bytes);
+
+constexpr uint64_t kSizeMax = 8u << 20;
+
+}  // namespace uroce::perf

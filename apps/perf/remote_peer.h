@@ -1,0 +1,32 @@
+#pragma once
+
+#include "apps/perf/channel.h"
+#include "apps/perf/peer.h"
+
+namespace uroce::perf {
+
+/// The other end is `uroce perf --server`.
+class RemotePeer final : public Peer {
+ public:
+  /// Tells the server the plan and waits until its device is open.
+  RemotePeer(Channel channel, const Plan& plan);
+
+  Address meet(const Round& round, const Address& initiator) override;
+  void begin(const Phase& phase) override;
+  void turn() override;
+  uint64_t finish(uint64_t end) override;
+
+  /// The last message: the server ends without an error.
+  void part();
+  /// The last message when this end failed.
+  void tell(const std::string& failure) noexcept;
+
+ private:
+  Channel channel_;
+  uint32_t turns_ = 0;
+};
+
+/// Serves one client until it parts. Throws Failure, after telling the client. Returns the bytes compared.
+uint64_t serve(Channel& channel, const DeviceChoice& choice);
+
+}  // namespace uroce::perf

@@ -1,0 +1,83 @@
+#include "apps/perf/round.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "apps/perf/failure.h"
+#include "apps/perf/pattern.h"
+
+namespace uroce::perf {
+
+RoundMemory::RoundMemory(Endpoint& endpoint, const Round& round, Role role)
+    : endpoint_(endpoint), round_(round), role_(role), layout_(round.layout()) {}
+
+bool RoundMemory::marked() const { return round_.operation == Operation::kWrite && round_.ping_pong(); }
+
+uint64_t RoundMemory::seed_of(const Phase& phase, Role writer, uint32_t slot) const {
+  const uint64_t end = writer == Role::kResponder ? 1 : 0;
+  return (phase.seed * 2 + end) * 0x1000003 + slot;
+}
+
+void RoundMemory::prepare(const Phase& phase) {
+  const std::span<std::byte> source = endpoint_.source().first(layout_.area_bytes());
+  const std::span<std::byte> target = endpoint_.target().first(layout_.area_bytes());
+  std::ranges::fill(target, kPoison);
+  for (uint32_t slot = 0; slot < layout_.slots; ++slot) {
+    fill_pattern(source.subspan(layout_.offset(slot), layout_.size), seed_of(phase, role_, slot));
+  }
+  // The mark of the message before the first, so that arrived() cannot take poison for a mark.
+  if (marked()) target[layout_.size - 1] = std::byte{mark_of(phase.first - 1)};
+}
+
+uint64_t RoundMemory::verify(const Phase& phase, uint64_t end) {
+  const bool read = round_.operation == Operation::kRead;
+  const bool is_target = round_.ping_pong() || (role_ == Role::kInitiator) == read;
+  const uint64_t messages = is_target ? end - phase.first : 0;
+  if (marked() && !arrived(end - 1)) {
+    throw Failure(
+        fmt::format("write of {}: the last byte is not that of the last message", size_text(round_.size)));
+  }
+  for (uint32_t slot = 0; slot < layout_.slots; ++slot) {
+    // Slots are taken in turn, so those used are the `messages` ones that begin at the slot of phase.first.
+    const uint64_t turn = (slot + layout_.slots - phase.first % layout_.slots) % layout_.slots;
+    verify_slot(phase, slot, turn < messages);
+  }
+  return std::min<uint64_t>(messages, layout_.slots) * layout_.size;
+}
+
+void RoundMemory::verify_slot(const Phase& phase, uint32_t slot, bool used) {
+  const std::span<const std::byte> bytes = endpoint_.target().subspan(layout_.offset(slot), layout_.stride);
+  const auto where = [&](size_t byte) {
+    return fmt::format("{} of {} to {}: slot {}, byte {}", name_of(round_.operation), size_text(round_.size),
+                       endpoint_.device().name, slot, byte);
+  };
+  const size_t length = layout_.size - (marked() ? 1 : 0);
+  if (!used) {
+    if (const auto byte = first_touched(bytes.first(length))) {
+      throw Failure(where(*byte) + " was written though no message went there");
+    }
+  } else {
+    const Role writer = role_ == Role::kInitiator ? Role::kResponder : Role::kInitiator;
+    if (const auto byte = first_difference(bytes.first(length), seed_of(phase, writer, slot))) {
+      throw Failure(where(*byte) + " is not what was sent");
+    }
+  }
+  if (const auto byte = first_touched(bytes.subspan(layout_.size))) {
+    throw Failure(where(layout_.size + *byte) + " was written behind the message's end");
+  }
+}
+
+void RoundMemory::mark_source(uint64_t message) {
+  endpoint_.source()[layout_.size - 1] = std::byte{mark_of(message)};
+}
+
+bool RoundMemory::arrived(uint64_t message) const {
+  auto& last = reinterpret_cast<uint8_t&>(endpoint_.target()[layout_.size - 1]);
+  // Acquire: pairs with whatever order the device gives its last byte; the bytes before it are read
+  // afterwards.
+  return std::atomic_ref<uint8_t>(last).load(std::memory_order_acquire) == mark_of(message);
+}
+
+}  // namespace uroce::perf

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+
+#include "apps/perf/endpoint.h"
+#include "apps/perf/layout.h"
+#include "apps/perf/plan.h"
+
+namespace uroce::perf {
+
+/// One operation at one size, measured one way, on a queue pair of its own.
+struct Round {
+  Operation operation = Operation::kWrite;
+  Measure measure = Measure::kBandwidth;
+  uint64_t size = 0;
+  uint32_t depth = 1;
+
+  [[nodiscard]] Layout layout() const { return Layout::of(size, measure == Measure::kLatency ? 1 : depth); }
+  /// Both ends send, in turn.
+  [[nodiscard]] bool ping_pong() const {
+    return measure == Measure::kLatency && operation != Operation::kRead;
+  }
+};
+
+/// Which end: the initiator posts the operations, the responder answers them.
+enum class Role : uint8_t { kInitiator, kResponder };
+
+/// A round goes through phases (one to warm up, one to measure), each with data of its own. Messages are
+/// numbered from 0 on, throughout the round.
+struct Phase {
+  uint64_t seed = 0;
+  uint64_t first = 0;  // number of its first message
+};
+
+/// The memory of one end in a round: written before a phase, checked behind it, never during.
+class RoundMemory {
+ public:
+  RoundMemory(Endpoint& endpoint, const Round& round, Role role);
+
+  /// Sources get the data of this phase and end; targets, and the gaps between slots, get poison.
+  void prepare(const Phase& phase);
+
+  /// Throws Failure unless the target holds exactly what the phase's messages [first, end) carried, and
+  /// poison wherever none of them belongs. Returns the bytes of messages compared.
+  uint64_t verify(const Phase& phase, uint64_t end);
+
+  // WRITE ping-pong: the last byte of a message tells its number, so that the target can watch for it.
+  void mark_source(uint64_t message);
+  [[nodiscard]] bool arrived(uint64_t message) const;
+
+ private:
+  static uint8_t mark_of(uint64_t message) { return static_cast<uint8_t>(message + 1); }
+  [[nodiscard]] uint64_t seed_of(const Phase& phase, Role writer, uint32_t slot) const;
+  [[nodiscard]] bool marked() const;
+  void verify_slot(const Phase& phase, uint32_t slot, bool used);
+
+  Endpoint& endpoint_;
+  Round round_;
+  Role role_;
+  Layout layout_;
+};
+
+}  // namespace uroce::perf

@@ -1,0 +1,96 @@
+#include <optional>
+
+#include "apps/perf/failure.h"
+#include "apps/perf/messages.h"
+#include "apps/perf/patience.h"
+#include "apps/perf/remote_peer.h"
+#include "apps/perf/responder.h"
+
+namespace uroce::perf {
+namespace {
+
+/// The dialogue with one client.
+class Session {
+ public:
+  Session(Channel& channel, const DeviceChoice& choice)
+      : channel_(channel),
+        plan_(plan_from(channel.receive().value("plan", nlohmann::json()))),
+        endpoint_(choice, plan_) {
+    channel_.send({{"ready", true}});
+  }
+
+  uint64_t run() {
+    for (;;) {
+      const nlohmann::json message = next();
+      if (message.contains("part")) return verified_;
+      if (message.contains("round")) {
+        meet(round_from(message["round"]), address_from(message.value("address", nlohmann::json())));
+      } else if (!responder_) {
+        throw Failure("the client names no round");
+      } else if (message.contains("phase")) {
+        responder_->begin(phase_from(message["phase"]));
+        channel_.send({{"ready", true}});
+      } else {
+        finish(number_from(message, "finish"));
+      }
+    }
+  }
+
+ private:
+  /// Answers the initiator's messages until the client has something to say.
+  nlohmann::json next() {
+    constexpr uint32_t kTurnsBetweenLooks = 512;
+    if (!responder_) return channel_.receive();
+    for (uint32_t turns = 1;; ++turns) {
+      responder_->step();
+      if (turns % kTurnsBetweenLooks != 0) continue;
+      throw_if_interrupted();
+      if (auto message = channel_.receive_if_any()) return *std::move(message);
+    }
+  }
+
+  void meet(const Round& round, const Address& client) {
+    responder_.reset();
+    if (round.layout().area_bytes() > endpoint_.target().size())
+      throw Failure("the round is not part of the plan");
+    endpoint_.begin_round(round.layout());
+    responder_.emplace(endpoint_, round);
+    const Address own = endpoint_.address();
+    endpoint_.connect(client);
+    channel_.send({{"address", to_json(own)}});
+  }
+
+  void finish(uint64_t end) {
+    Patience patience(channel_.peer());
+    while (!responder_->done(end)) {
+      responder_->step();
+      patience.waited();
+    }
+    const uint64_t bytes = responder_->verify(end);
+    verified_ += bytes;
+    channel_.send({{"verified", bytes}});
+  }
+
+  Channel& channel_;
+  Plan plan_;
+  Endpoint endpoint_;
+  std::optional<Responder> responder_;
+  uint64_t verified_ = 0;
+};
+
+}  // namespace
+
+uint64_t serve(Channel& channel, const DeviceChoice& choice) {
+  try {
+    return Session(channel, choice).run();
+  } catch (const Failure& failure) {
+    try {
+      channel.send({{"error", failure.what()}});
+    } catch (const Failure&) {
+      // The connection itself is what failed; the first failure is the one to tell.
+    }
+    throw;
+  }
+}
+
+}  // namespace uroce::perf

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/perf/verbs_objects.h"
+
+namespace uroce::perf {
+
+/// Which device an end uses.
+struct DeviceChoice {
+  std::string name;  // empty: the first
+  uint8_t port = 1;
+  std::optional<uint32_t>
+      gid_index;  // default: the first RoCE v2 GID of an IPv4 address, else of any address
+};
+
+/// Names of all devices, in the library's order. Throws Failure when there are none.
+std::vector<std::string> device_names();
+
+/// An opened device, its port and the GID that it speaks from.
+struct VerbsDevice {
+  std::string name;
+  Context context;
+  uint8_t port = 1;
+  uint32_t gid_index = 0;
+  ibv_gid gid{};
+  ibv_device_attr limits{};
+  ibv_port_attr port_attributes{};
+
+  /// Throws Failure.
+  static VerbsDevice open(const DeviceChoice& choice);
+};
+
+/// "10.0.0.1" or "fe80::1".
+std::string text_of(const ibv_gid& gid);
+
+constexpr uint32_t bytes_of(ibv_mtu mtu) { return 128u << static_cast<unsigned>(mtu); }
+/// 256, 512 .. 4096 only.
+std::optional<ibv_mtu> path_mtu_of(uint32_t bytes);
+
+}  // namespace uroce::perf
