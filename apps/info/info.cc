@@ -1,0 +1,132 @@
+#include "apps/info/info.h"
+
+#include <fmt/format.h>
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "apps/info/machine.h"
+#include "apps/perf/verbs_device.h"
+#include "apps/perf/verbs_objects.h"
+
+namespace uroce::info {
+namespace {
+
+void row(std::string_view name, const std::string& value) { fmt::print("  {:<18}{}\n", name, value); }
+
+void print_gids(ibv_context& context, uint8_t port, int table_length) {
+  for (int index = 0; index < table_length; ++index) {
+    ibv_gid_entry entry{};
+    if (ibv_query_gid_ex(&context, port, static_cast<uint32_t>(index), &entry, 0) != 0) continue;
+    row(fmt::format("  GID {}", index),
+        fmt::format("{}{}", perf::text_of(entry.gid),
+                    entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? " (RoCE v2)" : ""));
+  }
+}
+
+void print_port(ibv_context& context, uint8_t port) {
+  ibv_port_attr attributes{};
+  if (const int error = ibv_query_port(&context, port, &attributes)) {
+    row(fmt::format("port {}", port), std::strerror(error));
+    return;
+  }
+  row(fmt::format("port {}", port),
+      fmt::format("{}, path MTU {} (at most {})", ibv_port_state_str(attributes.state),
+                  perf::bytes_of(attributes.active_mtu), perf::bytes_of(attributes.max_mtu)));
+  print_gids(context, port, attributes.gid_tbl_len);
+}
+
+void print_limits(const ibv_device_attr& limits) {
+  row("firmware", limits.fw_ver);
+  row("queue pairs", fmt::format("{}, {} requests per queue, {} segments per request", limits.max_qp,
+                                 limits.max_qp_wr, limits.max_sge));
+  row("completion queues", fmt::format("{}, {} entries each", limits.max_cq, limits.max_cqe));
+  row("memory regions", fmt::format("{}, {} GiB each", limits.max_mr, limits.max_mr_size >> 30));
+  row("READs at once", fmt::format("{} per queue pair", limits.max_qp_rd_atom));
+}
+
+bool print_device(ibv_device& device) {
+  const char* name = ibv_get_device_name(&device);
+  fmt::print("device {}\n", name);
+  const perf::Context context(ibv_open_device(&device));
+  if (!context) {
+    fmt::print(stderr, "uroce info: cannot open device {}: {}\n", name, std::strerror(errno));
+    return false;
+  }
+  ibv_device_attr limits{};
+  if (const int error = ibv_query_device(context.get(), &limits)) {
+    fmt::print(stderr, "uroce info: ibv_query_device of {}: {}\n", name, std::strerror(error));
+    return false;
+  }
+  for (uint8_t port = 1; port <= limits.phys_port_cnt; ++port) print_port(*context, port);
+  print_limits(limits);
+  fmt::print("\n");
+  return true;
+}
+
+bool print_devices() {
+  int count = 0;
+  errno = 0;
+  const perf::DeviceList devices(ibv_get_device_list(&count));
+  if (!devices) {
+    fmt::print(stderr, "uroce info: ibv_get_device_list: {}\n", std::strerror(errno));
+    return false;
+  }
+  if (count == 0) fmt::print("no device\n\n");
+  bool all_good = true;
+  for (int i = 0; i < count; ++i) all_good &= print_device(*devices[static_cast<size_t>(i)]);
+  return all_good;
+}
+
+void print_configuration(const engine::Configuration& configuration) {
+  fmt::print("configuration\n");
+  for (const engine::DeviceConfiguration& device : configuration.devices) {
+    row(device.name,
+        fmt::format("port {}{}", device.port, device.mtu ? fmt::format(", link MTU {}", *device.mtu) : ""));
+  }
+  const bool dedicated = configuration.poller_mode == engine::PollerMode::kDedicated;
+  std::string cores;
+  for (const uint32_t core : configuration.cores)
+    cores += fmt::format("{}{}", cores.empty() ? "" : ", ", core);
+  row("pollers",
+      fmt::format("{} per device, {}", configuration.pollers_per_device,
+                  dedicated ? "dedicated (threads that do nothing else)"
+                            : fmt::format("inline (turned by the program's calls, by a thread after {} us)",
+                                          configuration.takeover_us)));
+  row("cores", cores.empty() ? "any" : cores);
+  fmt::print("\n");
+}
+
+std::string size_of_page(uint64_t kib) {
+  return kib >= 1 << 20 ? fmt::format("{} GiB", kib >> 20) : fmt::format("{} MiB", kib >> 10);
+}
+
+void print_machine(const engine::Configuration& configuration) {
+  fmt::print("machine\n");
+  row("processor", processor_name());
+  row("usable CPUs", usable_cpus());
+  row("instructions", instruction_sets());
+  bool any = false;
+  for (const Hugepages& pages : hugepages()) {
+    any |= pages.free != 0;
+    row(fmt::format("{} pages", size_of_page(pages.page_kib)),
+        fmt::format("{} free of {}", pages.free, pages.total));
+  }
+  row("hugepages", !configuration.hugepages ? "not used: the configuration says so"
+                   : any                    ? "used"
+                                            : "not used: none is free");
+  row("DPDK", UROCE_DPDK_VERSION);
+  row("verbs library", library_of(reinterpret_cast<const void*>(&ibv_open_device)));
+}
+
+}  // namespace
+
+int run(const engine::Configuration& configuration) {
+  const bool good = print_devices();
+  print_configuration(configuration);
+  print_machine(configuration);
+  return good ? 0 : 1;
+}
+
+}  // namespace uroce::info

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace uroce::info {
+
+struct Hugepages {
+  uint64_t page_kib = 0;
+  uint64_t total = 0;
+  uint64_t free = 0;
+};
+
+/// Of each page size that the kernel knows.
+std::vector<Hugepages> hugepages();
+
+/// "Intel(R) Xeon(R) ...", empty when unknown.
+std::string processor_name();
+
+/// CPUs that this process may use, as "0-3,6".
+std::string usable_cpus();
+
+/// Of the instruction sets that the ICRC and the copies choose from, those that this CPU has.
+std::string instruction_sets();
+
+/// File that the loader took for `function`'s library, empty when unknown.
+std::string library_of(const void* function);
+
+}  // namespace uroce::info

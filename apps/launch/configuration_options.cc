@@ -1,0 +1,115 @@
+#include "apps/launch/configuration_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <map>
+#include <optional>
+
+namespace uroce::launch {
+namespace {
+
+/// Keys that have a shorter name on the command line than "--table-key".
+struct ShortName {
+  std::string_view path;
+  std::string_view option;
+};
+constexpr std::array<ShortName, 3> kShortNames{
+    {{"device.addresses", "--ip"}, {"device.neighbours", "--neighbour"}, {"poller.mode", "--poller"}}};
+
+constexpr std::string_view kDevice = "device.";
+constexpr std::string_view kPortKey = "device.port";
+
+std::string option_name(std::string_view path) {
+  for (const ShortName& name : kShortNames) {
+    if (name.path == path) return std::string(name.option);
+  }
+  if (path.starts_with(kDevice)) path.remove_prefix(kDevice.size());
+  std::string name = "--" + std::string(path);
+  std::ranges::replace(name, '.', '-');
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+}  // namespace
+
+ConfigurationOptions::ConfigurationOptions(CLI::App& command) : command_(command) {
+  file_ = command.add_option("--config")->description("TOML file with the configuration")->type_name("FILE");
+  file_->group("Configuration");
+  for (const engine::KeyDescription& key : engine::configuration_keys()) add_key(command, key);
+}
+
+void ConfigurationOptions::add_key(CLI::App& command, const engine::KeyDescription& key) {
+  CLI::Option* option = command.add_option(option_name(key.path));
+  option->description(std::string(key.help))->type_name(std::string(key.type))->expected(1);
+  if (key.path.starts_with(kDevice)) {
+    option->group("Devices (each --port begins one)")->take_all();
+  } else {
+    option->group("Configuration");
+  }
+  keys_.push_back({option, std::string(key.path)});
+}
+
+bool ConfigurationOptions::given() const {
+  return file_->count() != 0 ||
+         std::ranges::any_of(keys_, [](const KeyOption& key) { return key.option->count() != 0; });
+}
+
+// In the order of the command line, which decides what belongs to which --port.
+std::vector<ConfigurationOptions::Setting> ConfigurationOptions::settings() const {
+  std::vector<Setting> settings;
+  std::map<const CLI::Option*, size_t> taken;
+  for (const CLI::Option* option : command_.parse_order()) {
+    const auto key = std::ranges::find(keys_, option, &KeyOption::option);
+    if (key == keys_.end()) continue;
+    const std::vector<std::string>& values = option->results();
+    const size_t turn = taken[option]++;
+    if (turn < values.size()) settings.push_back({option->get_name(), key->path, values[turn]});
+  }
+  return settings;
+}
+
+Result<engine::Configuration> ConfigurationOptions::base() const {
+  if (file_->count() == 0) return engine::configuration_from_environment();
+  return engine::read_configuration(file_->as<std::string>());
+}
+
+Result<engine::Configuration> ConfigurationOptions::merged() const {
+  Result<engine::Configuration> configuration = base();
+  if (!configuration) return configuration;
+  const std::vector<Setting> all = settings();
+  if (std::ranges::find(all, kPortKey, &Setting::path) != all.end()) configuration->devices.clear();
+
+  std::optional<size_t> device;              // of the last --port
+  std::map<std::string, std::string> lists;  // several --ip of a device are one list
+  for (const Setting& setting : all) {
+    std::string path = setting.path;
+    std::string value = setting.value;
+    if (path.starts_with(kDevice)) {
+      if (path == kPortKey) device = device ? *device + 1 : 0;
+      if (!device && configuration->devices.size() != 1) {
+        return Error{
+            EINVAL,
+            fmt::format("{} {}: give the --port of its device before it (the configuration has {} devices)",
+                        setting.option, value, configuration->devices.size())};
+      }
+      path = fmt::format("device.{}.{}", device.value_or(0), path.substr(kDevice.size()));
+      if (setting.option == "--ip" || setting.option == "--neighbour") {
+        std::string& list = lists[path];
+        list += (list.empty() ? "" : ",") + value;
+        value = list;
+      }
+    }
+    Result<engine::Configuration> next = engine::apply_override(*std::move(configuration), path, value);
+    if (!next)
+      return Error{next.error().code,
+                   fmt::format("{} {}: {}", setting.option, setting.value, next.error().message)};
+    configuration = std::move(next);
+  }
+  // What a single key cannot see: two devices with one name or port.
+  return engine::parse_configuration(engine::to_toml(*configuration), "command line");
+}
+
+}  // namespace uroce::launch

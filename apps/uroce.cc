@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/info/info.h"
+#include "apps/launch/configuration_options.h"
+#include "apps/launch/run.h"
+#include "apps/perf/benchmark.h"
+#include "apps/perf/command_line.h"
+
+namespace {
+
+constexpr int kUsage = 2;
+
+constexpr const char* kHelp =
+    "RoCEv2 in user space: RDMA verbs over DPDK ports, without RDMA hardware or a kernel module.\n"
+    "Without any configuration there are two devices with a wire between them, in the process itself.\n";
+
+constexpr const char* kRunExamples =
+    "Examples:\n"
+    "  uroce run -- ibv_devinfo -v\n"
+    "  uroce run --config configs/memif-server.toml -- ibv_rc_pingpong -c\n"
+    "  uroce run --port 'net_memif0,role=client,id=0,socket=/tmp/memif.sock' --ip 192.0.2.2/24 --mtu 4200 "
+    "\\\n"
+    "            -- ibv_rc_pingpong -c 127.0.0.1\n";
+
+constexpr const char* kInfoExamples =
+    "Examples:\n"
+    "  uroce info\n"
+    "  uroce info --config configs/net-ring.toml\n";
+
+/// `uroce run OPTIONS -- PROGRAM ARGUMENTS`: what stands behind the first "--" is not ours to parse.
+struct Arguments {
+  std::vector<std::string> own;      // reversed, as CLI11 takes them
+  std::vector<std::string> program;  // of `run`
+};
+
+Arguments split(int argc, char** argv) {
+  Arguments arguments;
+  const bool run = argc > 1 && std::string_view(argv[1]) == "run";
+  int at = 1;
+  for (; at < argc && !(run && std::string_view(argv[at]) == "--"); ++at)
+    arguments.own.emplace_back(argv[at]);
+  for (++at; at < argc; ++at) arguments.program.emplace_back(argv[at]);
+  std::reverse(arguments.own.begin(), arguments.own.end());
+  return arguments;
+}
+
+/// perf and info are programs of the verbs like any other: they find the configuration in their environment.
+void publish(const uroce::engine::Configuration& configuration) {
+  setenv("UROCE_CONFIG_TEXT", uroce::engine::to_toml(configuration).c_str(), 1);
+}
+
+class CommandLine {
+ public:
+  CommandLine()
+      : app_(kHelp, "uroce"),
+        run_(*app_.add_subcommand("run",
+                                  "Run a program over uroce: uroce run [OPTIONS] -- PROGRAM [ARGUMENTS]")),
+        perf_(*app_.add_subcommand("perf", "Benchmark WRITE, READ and SEND on any verbs device")),
+        info_(*app_.add_subcommand("info", "Show devices, ports, limits, and what of the machine is used")),
+        run_configuration_(run_),
+        perf_configuration_(perf_),
+        info_configuration_(info_),
+        perf_options_(perf_) {
+    app_.set_version_flag("--version", "uroce " UROCE_VERSION);
+    app_.require_subcommand(1);
+    run_.footer(kRunExamples);
+    perf_.footer(uroce::perf::CommandLine::kExamples);
+    info_.footer(kInfoExamples);
+  }
+
+  int execute(Arguments arguments) {
+    const std::string first = arguments.own.empty() ? "" : arguments.own.back();
+    const auto known = app_.get_subcommands([](CLI::App*) { return true; });
+    const bool command = std::ranges::find(known, first, &CLI::App::get_name) != known.end();
+    if (!first.empty() && !first.starts_with('-') && !command) {
+      return complain(fmt::format("unknown command '{}' (there are run, perf and info)", first));
+    }
+    try {
+      app_.parse(arguments.own);
+    } catch (const CLI::CallForHelp& help) {
+      return app_.exit(help);
+    } catch (const CLI::CallForVersion& version) {
+      return app_.exit(version);
+    } catch (const CLI::ExtrasError&) {
+      const std::vector<std::string> unknown = app_.remaining(true);
+      return complain(fmt::format("unknown option or argument: {}", unknown.empty() ? "" : unknown.front()));
+    } catch (const CLI::ParseError& error) {
+      return complain(error.what());
+    }
+    if (run_.parsed()) return run(arguments.program);
+    return perf_.parsed() ? perf() : info();
+  }
+
+ private:
+  /// One line on standard error; returns the exit status.
+  [[nodiscard]] int complain(const std::string& what) const {
+    const auto chosen = app_.get_subcommands();
+    fmt::print(stderr, "uroce{}: {}\n", chosen.empty() ? "" : " " + chosen.front()->get_name(), what);
+    return kUsage;
+  }
+
+  int run(const std::vector<std::string>& program) {
+    if (program.empty()) return complain("no program: uroce run [OPTIONS] -- PROGRAM [ARGUMENTS]");
+    const auto configuration = run_configuration_.merged();
+    if (!configuration) return complain(configuration.error().message);
+    return uroce::launch::run(*configuration, program);
+  }
+
+  int perf() {
+    const auto options = perf_options_.options();
+    if (!options) return complain(options.error().message);
+    // Without a word about configuration the library in use may be anybody's.
+    if (perf_configuration_.given()) {
+      const auto configuration = perf_configuration_.merged();
+      if (!configuration) return complain(configuration.error().message);
+      publish(*configuration);
+    }
+    return uroce::perf::run(*options);
+  }
+
+  int info() {
+    const auto configuration = info_configuration_.merged();
+    if (!configuration) return complain(configuration.error().message);
+    publish(*configuration);
+    return uroce::info::run(*configuration);
+  }
+
+  CLI::App app_;
+  CLI::App& run_;
+  CLI::App& perf_;
+  CLI::App& info_;
+  uroce::launch::ConfigurationOptions run_configuration_;
+  uroce::launch::ConfigurationOptions perf_configuration_;
+  uroce::launch::ConfigurationOptions info_configuration_;
+  uroce::perf::CommandLine perf_options_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) { return CommandLine().execute(split(argc, argv)); }
