@@ -145,7 +145,7 @@ TEST(PlacerRandom, ReceiveRandomBursts_ExpectWhatOrderedPlacementsLeave) {
     Placer placer(row.kind);
     std::vector<std::byte> memory(1 << 15), model(1 << 15), packet(1 << 16);
     for (std::byte& byte : packet) byte = static_cast<std::byte>(random.next());
-    for (int i = 0; i < 20000; ++i) {
+    for (int i = 0; i < 5000; ++i) {
       const size_t length = random.below(random.chance(1, 2) ? 100 : 5000);
       const size_t at = random.below(memory.size() - length);
       const std::byte* from = packet.data() + random.below(packet.size() - length);

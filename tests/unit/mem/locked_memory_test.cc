@@ -1,0 +1,106 @@
+#include "mem/locked_memory.h"
+
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <vector>
+
+#include "mem/region_table.h"
+
+namespace uroce::mem {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+/// In a child process without CAP_IPC_LOCK, whose limit is `limit` bytes: what `body` returns is its exit
+/// status.
+template <typename Body>
+int exit_status_under_limit(rlim_t limit, Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data{};
+    const rlimit both{limit, limit};
+    if (::syscall(SYS_capset, &header, data.data()) != 0 || ::setrlimit(RLIMIT_MEMLOCK, &both) != 0)
+      _exit(99);
+    _exit(body());
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+const std::byte* address(uint64_t value) { return reinterpret_cast<const std::byte*>(value); }
+
+TEST(LockedMemory, CountsWholePages) {
+  LockedMemory account;
+  const auto charged = [&](uint64_t at, uint64_t length) {
+    EXPECT_TRUE(account.charge(address(at), length).ok());
+    const uint64_t bytes = account.bytes();
+    account.release(address(at), length);
+    EXPECT_EQ(account.bytes(), 0u);
+    return bytes;
+  };
+  EXPECT_EQ(charged(0x10000, 1), kPage);
+  EXPECT_EQ(charged(0x10000, kPage), kPage);
+  EXPECT_EQ(charged(0x10000, kPage + 1), 2 * kPage);
+  EXPECT_EQ(charged(0x10FFF, 2), 2 * kPage);
+}
+
+TEST(LockedMemory, WithoutThePrivilegeTheLimitHolds) {
+  EXPECT_EQ(exit_status_under_limit(4 * kPage,
+                                    [] {
+                                      LockedMemory account;
+                                      if (!account.charge(address(0x10000), 3 * kPage).ok()) return 1;
+                                      if (account.charge(address(0x90000), 2 * kPage).ok()) return 2;
+                                      if (account.charge(address(0x90000), UINT64_MAX / 2).ok()) return 3;
+                                      if (!account.charge(address(0x90000), kPage).ok()) return 4;
+                                      account.release(address(0x10000), 3 * kPage);
+                                      if (!account.charge(address(0x90000), 3 * kPage).ok()) return 5;
+                                      return 0;
+                                    }),
+            0);
+}
+
+TEST(LockedMemory, RegionsAreRefusedWithEnomemAndTheLimitInTheMessage) {
+  EXPECT_EQ(exit_status_under_limit(16 * kPage,
+                                    [] {
+                                      RegionTable table({.entries_max = 64});
+                                      std::vector<std::byte> memory(10 * kPage);
+                                      const UserRegion region{.domain = {1},
+                                                              .address = memory.data(),
+                                                              .length = memory.size(),
+                                                              .access = kLocalWrite};
+                                      const Result<RegionKeys> first = table.register_user(region);
+                                      if (!first.ok()) return 1;
+                                      const Result<RegionKeys> second = table.register_user(region);
+                                      if (second.ok() || second.error().code != ENOMEM) return 2;
+                                      if (second.error().message.find("RLIMIT_MEMLOCK") == std::string::npos)
+                                        return 3;
+                                      if (!table.deregister(first->lkey).ok()) return 4;
+                                      return table.register_user(region).ok() ? 0 : 5;
+                                    }),
+            0);
+}
+
+TEST(LockedMemory, ClosingATableGivesItsBytesBack) {
+  LockedMemory account;
+  std::vector<std::byte> memory(3 * kPage);
+  {
+    RegionTable table({.entries_max = 64, .locked_memory = &account});
+    const UserRegion region{.domain = {1}, .address = memory.data(), .length = memory.size()};
+    ASSERT_TRUE(table.register_user(region).ok());
+    ASSERT_TRUE(table.register_user(region).ok());
+    EXPECT_GE(account.bytes(), 6 * kPage);
+  }
+  EXPECT_EQ(account.bytes(), 0u);
+}
+
+}  // namespace
+}  // namespace uroce::mem
