@@ -1,9 +1,10 @@
 #include "drivers/registry.h"
 
+#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <utility>
 
+#include "drivers/port/ethdev/ethdev.h"
 #include "drivers/port/loopback/loopback.h"
 
 namespace uroce::drivers {
@@ -13,19 +14,18 @@ struct PortDriver {
   bool (*claims)(std::string_view devargs);
   Result<std::unique_ptr<port::Port>> (*open)(const PortSpecification& specification);
   bool needs_eal;
-  std::string (*wire)(std::string_view devargs) = nullptr;  // only where both ends live in this process
+  std::string (*wire)(std::string_view devargs);  // empty unless both ends live in this process
 };
 
-/// Every port driver; the first that claims the devargs opens the port.
+/// Every port driver; the first that claims the devargs opens the port. DPDK takes all that is left.
 constexpr std::array kPortDrivers = {
     PortDriver{is_loopback, open_loopback, false, loopback_wire},
+    PortDriver{[](std::string_view) { return true; }, open_ethdev, true, ethdev_wire},
 };
 
-const PortDriver* driver_of(std::string_view devargs) {
-  for (const PortDriver& driver : kPortDrivers) {
-    if (driver.claims(devargs)) return &driver;
-  }
-  return nullptr;
+const PortDriver& driver_of(std::string_view devargs) {
+  return *std::ranges::find_if(kPortDrivers,
+                               [&](const PortDriver& driver) { return driver.claims(devargs); });
 }
 
 PortDecorator& port_decorator() {
@@ -35,20 +35,12 @@ PortDecorator& port_decorator() {
 
 }  // namespace
 
-bool needs_eal(std::string_view devargs) {
-  const PortDriver* driver = driver_of(devargs);
-  return driver != nullptr && driver->needs_eal;
-}
+bool needs_eal(std::string_view devargs) { return driver_of(devargs).needs_eal; }
 
-std::string wire_of(std::string_view devargs) {
-  const PortDriver* driver = driver_of(devargs);
-  return driver != nullptr && driver->wire != nullptr ? driver->wire(devargs) : std::string();
-}
+std::string wire_of(std::string_view devargs) { return driver_of(devargs).wire(devargs); }
 
 Result<std::unique_ptr<port::Port>> open_port(const PortSpecification& specification) {
-  const PortDriver* driver = driver_of(specification.devargs);
-  if (driver == nullptr) return Error{ENODEV, "'" + specification.devargs + "': no such port driver"};
-  Result<std::unique_ptr<port::Port>> port = driver->open(specification);
+  Result<std::unique_ptr<port::Port>> port = driver_of(specification.devargs).open(specification);
   if (port && port_decorator()) return port_decorator()(std::move(*port));
   return port;
 }

@@ -56,6 +56,9 @@ class PortQueue {
   /// A transmitted-to-self frame becomes a received one without leaving the process; the handle stays the
   /// same and is given back through release().
   virtual RxFrame loop(const TxFrame& frame) = 0;
+
+  /// Frames that arrived and could not be handed out (in more pieces than fit one buffer). Any thread.
+  [[nodiscard]] virtual uint64_t dropped() const { return 0; }
 };
 
 /// An opened port. Control path: the thread that opened it.

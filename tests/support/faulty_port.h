@@ -43,6 +43,8 @@ class FaultyQueue final : public port::PortQueue {
     return taken;
   }
 
+  [[nodiscard]] uint64_t dropped() const override { return inner_.dropped(); }
+
   /// A dropped frame is looped with length 0: the buffer has to come back.
   port::RxFrame loop(const port::TxFrame& frame) override {
     port::RxFrame looped = inner_.loop(frame);

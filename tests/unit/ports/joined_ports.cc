@@ -1,31 +1,23 @@
 #include "joined_ports.h"
 
-#include <gtest/gtest.h>
-
-#include <utility>
-
-#include "drivers/registry.h"
+#include "open_pair.h"
+#include "temporary_folder.h"
 
 namespace uroce::testing {
 namespace {
 
-PortPair open_pair(const std::string& near, const std::string& far) {
-  PortPair pair;
-  for (auto [port, devargs] : {std::pair{&pair.near, near}, std::pair{&pair.far, far}}) {
-    auto opened = drivers::open_port({.devargs = devargs});
-    if (!opened) {
-      ADD_FAILURE() << opened.error().message;
-      return {};
-    }
-    *port = std::move(*opened);
-  }
-  return pair;
+PortPair open_memif_pair() {
+  static const TemporaryFolder folder;
+  const std::string common = ",id=0,socket-abstract=no,socket=" + folder.path() + "/pair.sock";
+  return open_pair("net_memif0,role=server" + common, "net_memif1,role=client" + common);
 }
 
 }  // namespace
 
 std::vector<JoinedPorts> joined_ports() {
-  return {{.name = "loopback", .open = [] { return open_pair("loopback0", "loopback1"); }}};
+  return {{.name = "loopback", .open = [] { return open_pair("loopback0", "loopback1"); }},
+          {.name = "net_ring", .open = [] { return open_pair("net_ring0", "net_ring1"); }},
+          {.name = "net_memif", .open = open_memif_pair}};
 }
 
 }  // namespace uroce::testing

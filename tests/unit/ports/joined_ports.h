@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct JoinedPorts {
   std::function<PortPair()> open;  // null pointers when it failed; the failure has been reported
   size_t buffers_kept = 0;         // that the driver may hold back after sending
 };
+
+inline void PrintTo(const JoinedPorts& ports, std::ostream* stream) { *stream << ports.name; }
 
 /// Every way there is.
 std::vector<JoinedPorts> joined_ports();

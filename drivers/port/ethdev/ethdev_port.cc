@@ -1,0 +1,247 @@
+#include "drivers/port/ethdev/ethdev_port.h"
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <set>
+
+#include "drivers/port/ethdev/interrupt_thread.h"
+
+namespace uroce::drivers {
+namespace {
+
+constexpr uint16_t kDescriptors = 512;
+constexpr uint32_t kBuffersPerQueue = 2047;  // of one short of a power of two a mempool wastes nothing
+constexpr uint32_t kMtuMin = 576;
+
+/// Devices that a port of this process has, by number.
+std::set<uint16_t>& attached() {
+  static auto* ports = new std::set<uint16_t>;  // never destroyed, as ports may be closed during exit
+  return *ports;
+}
+
+/// The port of the device that the devargs name, if DPDK knows it already.
+uint16_t find_port(const std::string& devargs) {
+  rte_dev_iterator iterator{};
+  if (rte_eth_iterator_init(&iterator, devargs.c_str()) != 0) return RTE_MAX_ETHPORTS;
+  const uint16_t port = rte_eth_iterator_next(&iterator);
+  if (port != RTE_MAX_ETHPORTS) rte_eth_iterator_cleanup(&iterator);
+  return port;
+}
+
+/// net_ring has none of its own. Locally administered; differs from loopback's.
+MacAddress ring_mac(uint32_t number) {
+  return {{0x02, 0x01, static_cast<uint8_t>(number >> 24), static_cast<uint8_t>(number >> 16),
+           static_cast<uint8_t>(number >> 8), static_cast<uint8_t>(number)}};
+}
+
+std::string reason(int code) { return rte_strerror(code < 0 ? -code : code); }
+
+}  // namespace
+
+EthdevPort::EthdevPort(const PortSpecification& specification)
+    : specification_(specification), devargs_(specification.devargs), traits_(pmd_traits(devargs_.name())) {
+  capabilities_.description = specification.devargs;
+  capabilities_.queues = specification.queues;
+}
+
+EthdevPort::~EthdevPort() {
+  if (port_id_ == kNoPort) return;
+  if (wire_ != nullptr) wire_->set_open(end_, false);
+  if (promiscuous_) rte_eth_promiscuous_disable(port_id_);
+  rte_eth_dev_info info{};
+  const bool known = rte_eth_dev_info_get(port_id_, &info) == 0;
+  control([this] {
+    if (started_) rte_eth_dev_stop(port_id_);
+    rte_eth_dev_close(port_id_);
+  });
+  if (known && info.device != nullptr) rte_dev_remove(info.device);
+  attached().erase(port_id_);
+}
+
+Status EthdevPort::prepare() {
+  if (rte_lcore_count() == 0) return error(ENODEV, "DPDK's EAL is not running");
+  if (specification_.queues == 0) return error(ENOTSUP, "0 queues asked for");
+  for (const DefaultArgument& argument : traits_.defaults) {
+    if (!devargs_.value(argument.key)) devargs_.set(std::string(argument.key), std::string(argument.value));
+  }
+  if (!traits_.queues_argument.empty() && specification_.queues > 1) {
+    devargs_.set(std::string(traits_.queues_argument), std::to_string(specification_.queues));
+  }
+  const Result<LinkLimits> limits = link_limits(traits_, devargs_);
+  if (!limits) return limits.error();
+  limits_ = limits.value();
+  if (traits_.prefix == "net_memif") {
+    Result<MemifSocket> socket = MemifSocket::claim(devargs_);
+    if (!socket) return socket.error();
+    socket_ = std::move(*socket);
+  }
+  return {};
+}
+
+Status EthdevPort::attach() {
+  const auto ring = ring_number(devargs_.name());
+  const Status status = ring ? attach_ring_end(*ring) : attach_device();
+  if (status) attached().insert(port_id_);
+  return status;
+}
+
+Status EthdevPort::attach_ring_end(uint32_t number) {
+  auto wire = RingWire::find_or_make(number / 2, specification_.queues, devargs_.name());
+  if (!wire) return wire.error();
+  end_ = number % 2;
+  if ((*wire)->is_open(end_)) return error(EBUSY, "is open already in this process");
+  auto& receive = (*wire)->toward(end_);
+  auto& transmit = (*wire)->toward(1 - end_);
+  const std::string name = "uroce" + std::to_string(number);
+  const int port = rte_eth_from_rings(name.c_str(), receive.data(), specification_.queues, transmit.data(),
+                                      specification_.queues, rte_socket_id());
+  if (port < 0) return error(ENODEV, "DPDK cannot make it: " + reason(rte_errno));
+  port_id_ = static_cast<uint16_t>(port);
+  wire_ = std::move(*wire);
+  wire_->set_open(end_, true);
+  capabilities_.in_process = true;
+  return {};
+}
+
+Status EthdevPort::attach_device() {
+  const std::string text = devargs_.text();
+  uint16_t port = find_port(text);
+  if (attached().contains(port)) return error(EBUSY, "is open already in this process");
+  if (port == RTE_MAX_ETHPORTS) {
+    const int failed = rte_dev_probe(text.c_str());
+    if (failed != 0) return error(ENODEV, "DPDK cannot open '" + text + "': " + reason(failed));
+    port = find_port(text);
+    if (port == RTE_MAX_ETHPORTS) return error(ENODEV, "is not an Ethernet device");
+  }
+  port_id_ = port;
+  return {};
+}
+
+Status EthdevPort::choose_mtu(const rte_eth_dev_info& info) {
+  if (limits_.mtu_max == 0) {
+    limits_.mtu_max = std::min<uint32_t>(info.max_mtu, info.max_rx_pktlen - kLinkHeaderBytes);
+    limits_.mtu_default =
+        std::min(limits_.mtu_default == 0 ? limits_.mtu_max : limits_.mtu_default, limits_.mtu_max);
+  }
+  const uint32_t mtu = specification_.mtu.value_or(limits_.mtu_default);
+  if (mtu < kMtuMin)
+    return error(EINVAL, "MTU " + std::to_string(mtu) + " is below " + std::to_string(kMtuMin));
+  if (mtu > limits_.mtu_max) {
+    return error(EMSGSIZE,
+                 "cannot carry MTU " + std::to_string(mtu) + ", at most " + std::to_string(limits_.mtu_max));
+  }
+  capabilities_.link_mtu = mtu;
+  capabilities_.frame_bytes_max = mtu + kLinkHeaderBytes;
+  return {};
+}
+
+Status EthdevPort::configure() {
+  rte_eth_dev_info info{};
+  if (const int failed = rte_eth_dev_info_get(port_id_, &info); failed != 0)
+    return error(-failed, reason(failed));
+  const uint16_t queues_max = std::min(info.max_rx_queues, info.max_tx_queues);
+  if (specification_.queues > queues_max) {
+    return error(ENOTSUP, std::to_string(specification_.queues) + " queues asked for, 1 to " +
+                              std::to_string(queues_max) + " are possible");
+  }
+  const Status mtu = choose_mtu(info);
+  if (!mtu) return mtu;
+
+  rte_eth_conf configuration{};
+  if (traits_.sets_mtu) configuration.rxmode.mtu = capabilities_.link_mtu;
+  const uint64_t udp_hashes =
+      (RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP) & info.flow_type_rss_offloads;
+  if (specification_.queues > 1 && udp_hashes != 0) {
+    configuration.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+    configuration.rx_adv_conf.rss_conf.rss_hf = udp_hashes;
+  }
+  const int failed =
+      rte_eth_dev_configure(port_id_, specification_.queues, specification_.queues, &configuration);
+  if (failed != 0) return error(-failed, "DPDK cannot configure it: " + reason(failed));
+  return set_up_queues(info);
+}
+
+rte_mempool* EthdevPort::make_pool(uint16_t queue) {
+  if (wire_ != nullptr) {
+    return wire_->pool(end_, queue, kBuffersPerQueue, limits_.mtu_max + kLinkHeaderBytes);
+  }
+  const uint32_t bytes = std::max(limits_.buffer_bytes, capabilities_.frame_bytes_max);
+  pools_.push_back(make_mbuf_pool(kBuffersPerQueue, bytes));
+  return pools_.back().get();
+}
+
+Status EthdevPort::set_up_queues(const rte_eth_dev_info& info) {
+  uint16_t receive_descriptors = kDescriptors;
+  uint16_t transmit_descriptors = kDescriptors;
+  rte_eth_dev_adjust_nb_rx_tx_desc(port_id_, &receive_descriptors, &transmit_descriptors);
+  const auto socket = static_cast<unsigned>(rte_eth_dev_socket_id(port_id_));
+  for (uint16_t i = 0; i < specification_.queues; ++i) {
+    rte_mempool* pool = make_pool(i);
+    if (pool == nullptr) return error(ENOMEM, "no memory for packet buffers: " + reason(rte_errno));
+    rte_eth_rxconf receive = info.default_rxconf;
+    rte_eth_txconf transmit = info.default_txconf;
+    int failed = rte_eth_rx_queue_setup(port_id_, i, receive_descriptors, socket, &receive, pool);
+    if (failed == 0) failed = rte_eth_tx_queue_setup(port_id_, i, transmit_descriptors, socket, &transmit);
+    if (failed != 0)
+      return error(-failed, "DPDK cannot set up queue " + std::to_string(i) + ": " + reason(failed));
+    queues_.emplace_back(
+        EthdevQueue::Place{.port_id = port_id_,
+                           .index = i,
+                           .pool = pool,
+                           .far_open = wire_ == nullptr ? nullptr : &wire_->is_open(1 - end_)});
+  }
+  return {};
+}
+
+Status EthdevPort::start() {
+  int failed = 0;
+  control([&] { failed = rte_eth_dev_start(port_id_); });
+  if (failed != 0) {
+    const auto socket = devargs_.value("socket");
+    return error(-failed, socket ? "cannot use the socket " + std::string(*socket) + ": " + reason(failed)
+                                 : "DPDK cannot start it: " + reason(failed));
+  }
+  started_ = true;
+  rte_ether_addr own{};
+  rte_eth_macaddr_get(port_id_, &own);
+  std::copy_n(own.addr_bytes, capabilities_.mac.bytes.size(), capabilities_.mac.bytes.begin());
+  if (wire_ != nullptr) capabilities_.mac = ring_mac(*ring_number(devargs_.name()));
+  if (traits_.mac != MacFilter::kNone) listen_to_our_addresses();
+  capabilities_.mac = specification_.mac.value_or(capabilities_.mac);
+  return {};
+}
+
+void EthdevPort::control(const std::function<void()>& work) const {
+  if (traits_.control_on_interrupt_thread) {
+    on_interrupt_thread(work);
+  } else {
+    work();
+  }
+}
+
+void EthdevPort::listen_to_our_addresses() {
+  // Neighbour discovery is multicast. A device that cannot be told delivers everything or nothing; either is
+  // its own.
+  rte_eth_allmulticast_enable(port_id_);
+  if (!specification_.mac || *specification_.mac == capabilities_.mac) return;
+  if (traits_.mac == MacFilter::kDevice) {
+    rte_ether_addr wanted{};
+    std::ranges::copy(specification_.mac->bytes, wanted.addr_bytes);
+    if (rte_eth_dev_default_mac_addr_set(port_id_, &wanted) == 0) return;
+  }
+  promiscuous_ = rte_eth_promiscuous_enable(port_id_) == 0;
+}
+
+bool EthdevPort::link_up() const {
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(port_id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+}  // namespace uroce::drivers

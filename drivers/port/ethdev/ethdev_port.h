@@ -1,0 +1,73 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "drivers/port/ethdev/devargs.h"
+#include "drivers/port/ethdev/ethdev_queue.h"
+#include "drivers/port/ethdev/mbuf_pool.h"
+#include "drivers/port/ethdev/memif_socket.h"
+#include "drivers/port/ethdev/pmd_traits.h"
+#include "drivers/port/ethdev/ring_wire.h"
+#include "drivers/registry.h"
+#include "port/port.h"
+
+struct rte_eth_dev_info;
+
+namespace uroce::drivers {
+
+/// Opened in steps, in this order; a failed step leaves an object whose destructor undoes the earlier ones.
+class EthdevPort final : public port::Port {
+ public:
+  explicit EthdevPort(const PortSpecification& specification);
+  ~EthdevPort() override;
+  EthdevPort(const EthdevPort&) = delete;
+  EthdevPort& operator=(const EthdevPort&) = delete;
+
+  /// What can be known without the device: arguments, kernel interface, socket file.
+  Status prepare();
+  /// The device exists in DPDK.
+  Status attach();
+  /// Queues, buffers, MTU.
+  Status configure();
+  /// Frames flow.
+  Status start();
+
+  [[nodiscard]] const port::Capabilities& capabilities() const override { return capabilities_; }
+  port::PortQueue& queue(uint16_t index) override { return queues_.at(index); }
+  [[nodiscard]] bool link_up() const override;
+
+ private:
+  static constexpr uint16_t kNoPort = UINT16_MAX;
+
+  [[nodiscard]] Error error(int code, const std::string& what) const {
+    return {code, devargs_.name() + ": " + what};
+  }
+  Status attach_ring_end(uint32_t number);
+  Status attach_device();
+  Status choose_mtu(const rte_eth_dev_info& info);
+  Status set_up_queues(const rte_eth_dev_info& info);
+  rte_mempool* make_pool(uint16_t queue);
+  void listen_to_our_addresses();
+  void control(const std::function<void()>& work) const;
+
+  const PortSpecification specification_;
+  Devargs devargs_;
+  const PmdTraits& traits_;
+  LinkLimits limits_;
+  MemifSocket socket_;
+  std::shared_ptr<RingWire> wire_;
+  uint32_t end_ = 0;  // of wire_
+  uint16_t port_id_ = kNoPort;
+  bool started_ = false;
+  bool promiscuous_ = false;
+  std::vector<MbufPool> pools_;  // empty with a wire
+  port::Capabilities capabilities_;
+  std::vector<EthdevQueue> queues_;
+};
+
+}  // namespace uroce::drivers

@@ -1,0 +1,119 @@
+#include "drivers/port/ethdev/ethdev_queue.h"
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+namespace uroce::drivers {
+namespace {
+
+constexpr size_t kBurst = 64;
+using Mbufs = std::array<rte_mbuf*, kBurst>;
+
+rte_mbuf* mbuf_of(const void* handle) { return static_cast<rte_mbuf*>(const_cast<void*>(handle)); }
+
+template <typename Frame>
+void free_mbufs(std::span<const Frame> frames) {
+  Mbufs mbufs;
+  while (!frames.empty()) {
+    const size_t count = std::min(frames.size(), kBurst);
+    for (size_t i = 0; i < count; ++i) mbufs[i] = mbuf_of(frames[i].handle);
+    rte_pktmbuf_free_bulk(mbufs.data(), static_cast<unsigned>(count));
+    frames = frames.subspan(count);
+  }
+}
+
+void set_length(rte_mbuf* mbuf, uint32_t length) {
+  assert(length > 0 && length <= rte_pktmbuf_tailroom(mbuf) + mbuf->data_len);
+  mbuf->data_len = static_cast<uint16_t>(length);
+  mbuf->pkt_len = length;
+}
+
+}  // namespace
+
+uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
+  Mbufs mbufs;
+  const auto wanted = static_cast<uint16_t>(std::min(frames.size(), kBurst));
+  const uint16_t received = rte_eth_rx_burst(place_.port_id, place_.index, mbufs.data(), wanted);
+  uint16_t count = 0;
+  for (uint16_t i = 0; i < received; ++i) {
+    rte_mbuf* mbuf = mbufs[i];
+    if (mbuf->nb_segs > 1 && rte_pktmbuf_linearize(mbuf) != 0) {
+      rte_pktmbuf_free(mbuf);
+      count_drops(1);
+      continue;
+    }
+    frames[count++] = {rte_pktmbuf_mtod(mbuf, std::byte*), mbuf->pkt_len, mbuf};
+  }
+  return count;
+}
+
+void EthdevQueue::release(std::span<const port::RxFrame> frames) { free_mbufs(frames); }
+
+uint16_t EthdevQueue::allocate(std::span<port::TxFrame> frames) {
+  Mbufs mbufs;
+  const auto wanted = static_cast<unsigned>(std::min(frames.size(), kBurst));
+  unsigned count = 0;
+  if (rte_pktmbuf_alloc_bulk(place_.pool, mbufs.data(), wanted) == 0) {
+    count = wanted;
+  } else {
+    // All or nothing; when the pool runs dry, take what is left one by one.
+    while (count < wanted && (mbufs[count] = rte_pktmbuf_alloc(place_.pool)) != nullptr) ++count;
+  }
+  for (unsigned i = 0; i < count; ++i) {
+    rte_mbuf* mbuf = mbufs[i];
+    frames[i] = {.data = rte_pktmbuf_mtod(mbuf, std::byte*),
+                 .capacity = rte_pktmbuf_tailroom(mbuf),
+                 .length = 0,
+                 .handle = mbuf};
+  }
+  return static_cast<uint16_t>(count);
+}
+
+bool EthdevQueue::nobody_there() const {
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(place_.port_id, &link) == 0 && link.link_status == RTE_ETH_LINK_DOWN;
+}
+
+uint16_t EthdevQueue::transmit(std::span<const port::TxFrame> frames) {
+  // Pairs with the release in RingWire: who sees the far end open may leave frames in its rings.
+  if (place_.far_open != nullptr && !place_.far_open->load(std::memory_order_acquire)) {
+    free(frames);
+    return static_cast<uint16_t>(frames.size());
+  }
+  Mbufs mbufs;
+  size_t sent = 0;
+  while (sent < frames.size()) {
+    const size_t count = std::min(frames.size() - sent, kBurst);
+    for (size_t i = 0; i < count; ++i) {
+      mbufs[i] = mbuf_of(frames[sent + i].handle);
+      set_length(mbufs[i], frames[sent + i].length);
+    }
+    const uint16_t taken =
+        rte_eth_tx_burst(place_.port_id, place_.index, mbufs.data(), static_cast<uint16_t>(count));
+    sent += taken;
+    if (taken < count) break;
+  }
+  // A link that is down loses frames, as any NIC's does; keeping them would fill the sender with old ones.
+  if (sent < frames.size() && nobody_there()) {
+    free(frames.subspan(sent));
+    sent = frames.size();
+  }
+  return static_cast<uint16_t>(sent);
+}
+
+void EthdevQueue::free(std::span<const port::TxFrame> frames) { free_mbufs(frames); }
+
+port::RxFrame EthdevQueue::loop(const port::TxFrame& frame) {
+  set_length(mbuf_of(frame.handle), frame.length);
+  return {frame.data, frame.length, frame.handle};
+}
+
+void EthdevQueue::count_drops(uint64_t count) {
+  __atomic_store_n(&dropped_, dropped_ + count, __ATOMIC_RELAXED);
+}
+
+}  // namespace uroce::drivers

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <rte_mempool.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "port/port.h"
+
+namespace uroce::drivers {
+
+/// A queue pair of a DPDK port. Frames are mbufs of one segment; those that a device delivers in pieces are
+/// made whole.
+class EthdevQueue final : public port::PortQueue {
+ public:
+  struct Place {
+    uint16_t port_id = 0;
+    uint16_t index = 0;
+    rte_mempool* pool = nullptr;
+    const std::atomic<bool>* far_open =
+        nullptr;  // a wire inside the process: is anybody there? Null: not known
+  };
+
+  explicit EthdevQueue(const Place& place) : place_(place) {}
+
+  uint16_t receive(std::span<port::RxFrame> frames) override;
+  void release(std::span<const port::RxFrame> frames) override;
+  uint16_t allocate(std::span<port::TxFrame> frames) override;
+  uint16_t transmit(std::span<const port::TxFrame> frames) override;
+  void free(std::span<const port::TxFrame> frames) override;
+  port::RxFrame loop(const port::TxFrame& frame) override;
+  [[nodiscard]] uint64_t dropped() const override { return __atomic_load_n(&dropped_, __ATOMIC_RELAXED); }
+
+ private:
+  [[nodiscard]] bool nobody_there() const;
+  void count_drops(uint64_t count);
+
+  const Place place_;
+  uint64_t dropped_ = 0;  // written by the poller, read by anyone
+};
+
+}  // namespace uroce::drivers

@@ -1,0 +1,130 @@
+#include "drivers/port/ethdev/pmd_traits.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+
+#include "drivers/port/ethdev/kernel_interface.h"
+
+namespace uroce::drivers {
+namespace {
+
+constexpr std::array kMemifDefaults = {DefaultArgument{"bsize", "8192"}};
+// The three sizes go together: frames fit blocks, and the ring is framecnt / 2 deep.
+constexpr std::array kAfPacketDefaults = {
+    DefaultArgument{"framesz", "8192"}, DefaultArgument{"blocksz", "65536"},
+    DefaultArgument{"framecnt", "512"}, DefaultArgument{"qdisc_bypass", "1"}};
+
+constexpr std::array kTraits = {
+    // Frames longer than bsize would go as chains; one buffer per frame is what is fast.
+    PmdTraits{.prefix = "net_memif",
+              .limit = FrameLimit::kBufferArgument,
+              .buffer_argument = "bsize",
+              .sets_mtu = false,
+              .mac = MacFilter::kNone,
+              .defaults = kMemifDefaults,
+              .control_on_interrupt_thread = true},
+    // Passes pointers: any size.
+    PmdTraits{.prefix = "net_ring",
+              .limit = FrameLimit::kFixed,
+              .mtu_default = 9000,
+              .mtu_max = 9216,
+              .sets_mtu = false,
+              .mac = MacFilter::kNone},
+    PmdTraits{.prefix = "net_null",
+              .limit = FrameLimit::kFixed,
+              .mtu_default = 9000,
+              .mtu_max = 9216,
+              .sets_mtu = false,
+              .mac = MacFilter::kNone},
+    // Each frame of the kernel's ring begins with its own header and alignment.
+    PmdTraits{.prefix = "net_af_packet",
+              .limit = FrameLimit::kInterface,
+              .buffer_argument = "framesz",
+              .buffer_overhead = 96,
+              .sets_mtu = false,
+              .mac = MacFilter::kPromiscuous,
+              .queues_argument = "qpairs",
+              .defaults = kAfPacketDefaults,
+              .needs_packet_socket = true},
+    // A frame, the kernel's headroom and the mbuf share one page; longer frames vanish without a word.
+    PmdTraits{.prefix = "net_af_xdp",
+              .limit = FrameLimit::kInterface,
+              .mtu_max = 3400,
+              .sets_mtu = false,
+              .mac = MacFilter::kPromiscuous,
+              .queues_argument = "queue_count"},
+    PmdTraits{.prefix = "net_pcap",
+              .limit = FrameLimit::kInterface,
+              .mtu_max = 9216,
+              .sets_mtu = false,
+              .mac = MacFilter::kPromiscuous,
+              .needs_packet_socket = true},
+    PmdTraits{.prefix = "net_tap",
+              .limit = FrameLimit::kFixed,
+              .mtu_max = 1500,
+              .sets_mtu = false,
+              .mac = MacFilter::kPromiscuous},
+    PmdTraits{.prefix = "net_vhost",
+              .limit = FrameLimit::kFixed,
+              .mtu_default = 9000,
+              .mtu_max = 9000,
+              .sets_mtu = false,
+              .mac = MacFilter::kNone,
+              .queues_argument = "queues"},
+    PmdTraits{.prefix = "net_virtio_user",
+              .limit = FrameLimit::kDevice,
+              .mac = MacFilter::kNone,
+              .queues_argument = "queues"},
+    PmdTraits{.prefix = "", .mtu_default = 1500},
+};
+
+Result<std::optional<uint32_t>> buffer_limit(const PmdTraits& traits, const Devargs& devargs) {
+  if (traits.buffer_argument.empty()) return std::optional<uint32_t>{};
+  const std::string key(traits.buffer_argument);
+  const std::optional<uint32_t> bytes = devargs.number(key);
+  constexpr uint32_t kBufferMin = 1024;
+  constexpr uint32_t kBufferMax = 32768;  // an mbuf's length has 16 bits
+  if (!bytes || *bytes < kBufferMin || *bytes > kBufferMax) {
+    return Error{EINVAL, devargs.name() + ": " + key + "='" + std::string(devargs.value(key).value_or("")) +
+                             "' is not a number from " + std::to_string(kBufferMin) + " to " +
+                             std::to_string(kBufferMax)};
+  }
+  return std::optional<uint32_t>(*bytes);
+}
+
+}  // namespace
+
+const PmdTraits& pmd_traits(std::string_view device_name) {
+  return *std::ranges::find_if(
+      kTraits, [&](const PmdTraits& traits) { return device_name.starts_with(traits.prefix); });
+}
+
+Result<LinkLimits> link_limits(const PmdTraits& traits, const Devargs& devargs) {
+  if (traits.limit == FrameLimit::kDevice) return LinkLimits{.mtu_default = traits.mtu_default};
+  const auto buffer = buffer_limit(traits, devargs);
+  if (!buffer) return buffer.error();
+  LinkLimits limits;
+  uint32_t mtu_max = traits.mtu_max == 0 ? UINT32_MAX : traits.mtu_max;
+  if (const auto bytes = buffer.value()) {
+    limits.buffer_bytes = *bytes;
+    mtu_max = std::min(mtu_max, *bytes - traits.buffer_overhead - kLinkHeaderBytes);
+  }
+  if (traits.needs_packet_socket) {
+    const Status permitted = may_open_packet_socket(devargs.name());
+    if (!permitted) return permitted.error();
+  }
+  if (traits.limit == FrameLimit::kInterface) {
+    const auto interface = devargs.value("iface");
+    if (!interface || interface->empty()) return Error{EINVAL, devargs.name() + ": iface=NAME is missing"};
+    const Result<uint32_t> interface_mtu = interface_mtu_of(devargs.name(), std::string(*interface));
+    if (!interface_mtu) return interface_mtu.error();
+    mtu_max = std::min(mtu_max, interface_mtu.value());
+  }
+  limits.mtu_max = mtu_max;
+  limits.mtu_default = traits.mtu_default == 0 ? mtu_max : std::min(traits.mtu_default, mtu_max);
+  return limits;
+}
+
+}  // namespace uroce::drivers
