@@ -67,4 +67,11 @@ struct Attributes {
 /// kMaskState is not set.
 int check_transition(Type type, State from, State to, uint32_t mask);
 
+/// Checks the ranges of the values that `mask` names: 0, EINVAL, or EOPNOTSUPP for what this stack does not
+/// have.
+int check_values(const Attributes& attributes, uint32_t mask, uint8_t rd_atomic_max);
+
+/// Copies the values that `mask` names, the states excepted.
+void apply(const Attributes& from, uint32_t mask, Attributes& to);
+
 }  // namespace uroce::qp

@@ -5,6 +5,12 @@
 #include "base/identifiers.h"
 #include "base/time.h"
 #include "qp/attributes.h"
+#include "qp/completer.h"
+#include "qp/connection.h"
+#include "qp/requester.h"
+#include "qp/responder.h"
+#include "qp/retransmission.h"
+#include "qp/send_window.h"
 #include "qp/turn.h"
 #include "queue/completion_queue.h"
 #include "queue/work_queue.h"
@@ -17,38 +23,48 @@ namespace uroce::qp {
 /// pair. No call allocates after construction.
 class QueuePair {
  public:
-  struct Options {
-    Type type = Type::kRc;
-    QpNumber number;
-    DomainId domain;
-    bool signal_all = false;
-    uint8_t rd_atomic_max = 16;              // upper limit for max_rd_atomic and max_dest_rd_atomic
-    queue::SendQueue* send_queue = nullptr;  // not owned, like the rest
-    queue::ReceiveQueue* receive_queue = nullptr;
-    queue::CompletionQueue* send_completions = nullptr;
-    queue::CompletionQueue* receive_completions = nullptr;
-  };
+  using Options = QueuePairOptions;
 
   explicit QueuePair(const Options& options);
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
 
-  [[nodiscard]] State state() const;
-  [[nodiscard]] QpNumber number() const;
-  [[nodiscard]] const Attributes& attributes() const;  // current values, as ibv_query_qp wants them
+  [[nodiscard]] State state() const { return connection_.state(); }
+  [[nodiscard]] QpNumber number() const { return connection_.options.number; }
+  /// Current values, as ibv_query_qp wants them.
+  [[nodiscard]] const Attributes& attributes() const { return connection_.attributes; }
 
-  /// ibv_modify_qp after the face has translated it: 0, or an errno and nothing changed.
+  /// ibv_modify_qp after the face has translated it: 0, or an errno and nothing changed. EINVAL: the state
+  /// table or the range of a value forbids it; EOPNOTSUPP: an attribute that this stack does not have.
   int modify(const Attributes& attributes, uint32_t mask, Turn& turn);
 
   /// A packet for this queue pair whose ICRC was right. Whatever it holds, the outcome is a state change by
   /// the rules, a NAK, or a counted drop.
   void receive(const wire::Packet& packet, Turn& turn);
 
-  /// Builds up to `budget` frames: responses first, then requests. True when there is more to send right now.
+  /// Builds up to `budget` (>= 2) frames: responses and requests. True when there is more to send right now.
+  /// In the error state it completes what was posted as flushed. Due after work was posted, packets were
+  /// received, or expire() was called.
   bool pump(Turn& turn, uint32_t budget);
 
   /// Next moment at which expire() wants to be called; kNever for none. Changes in receive(), pump(),
-  /// modify().
-  [[nodiscard]] Instant deadline() const;
+  /// modify(), expire().
+  [[nodiscard]] Instant deadline() const { return retransmission_.deadline(); }
   void expire(Turn& turn);
+
+ private:
+  [[nodiscard]] bool admits(const wire::Packet& packet, Turn& turn) const;
+  void enter(State state, Turn& turn);
+  void reset();
+  void settle(Turn& turn);
+  void flush(Turn& turn);
+
+  Connection connection_;
+  SendWindow window_;
+  Retransmission retransmission_;
+  Requester requester_;
+  Completer completer_;
+  Responder responder_;
 };
 
 }  // namespace uroce::qp

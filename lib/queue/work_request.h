@@ -34,9 +34,8 @@ struct SendRequest {
   bool fence = false;
   bool inline_data = false;
 
-  Psn first_psn;            // set when the first packet is built
-  uint32_t packets = 0;     // PSNs that the request takes
-  uint32_t read_bytes = 0;  // READ: bytes placed so far
+  Psn first_psn;         // set when the first packet is built
+  uint32_t packets = 0;  // PSNs that the request takes
 };
 
 /// A posted receive work request.

@@ -1,0 +1,47 @@
+#include "qp/attributes.h"
+
+#include <cerrno>
+
+namespace uroce::qp {
+
+int check_values(const Attributes& attributes, uint32_t mask, uint8_t rd_atomic_max) {
+  // Alternate paths, resizing and rate limits are not there; they are not advertised either.
+  if ((mask & (kMaskAltPath | kMaskCap | kMaskRateLimit)) != 0) return EOPNOTSUPP;
+  const auto out_of_range = [mask](uint32_t bit, uint32_t value, uint32_t lowest, uint32_t highest) {
+    return (mask & bit) != 0 && (value < lowest || value > highest);
+  };
+  const bool wrong = out_of_range(kMaskPort, attributes.port, 1, 1) ||
+                     out_of_range(kMaskPkeyIndex, attributes.pkey_index, 0, 0) ||
+                     out_of_range(kMaskPathMtu, static_cast<uint32_t>(attributes.path_mtu), 1, 5) ||
+                     out_of_range(kMaskDestQpn, attributes.destination.value, 0, QpNumber::kMask) ||
+                     out_of_range(kMaskTimeout, attributes.timeout, 0, 31) ||
+                     out_of_range(kMaskRetryCount, attributes.retry_count, 0, 7) ||
+                     out_of_range(kMaskRnrRetry, attributes.rnr_retry, 0, 7) ||
+                     out_of_range(kMaskMinRnrTimer, attributes.min_rnr_timer, 0, 31) ||
+                     out_of_range(kMaskMaxRdAtomic, attributes.max_rd_atomic, 0, rd_atomic_max) ||
+                     out_of_range(kMaskMaxDestRdAtomic, attributes.max_dest_rd_atomic, 0, rd_atomic_max);
+  return wrong ? EINVAL : 0;
+}
+
+void apply(const Attributes& from, uint32_t mask, Attributes& to) {
+  const auto has = [mask](uint32_t bit) { return (mask & bit) != 0; };
+  if (has(kMaskAccessFlags)) to.access = from.access;
+  if (has(kMaskPkeyIndex)) to.pkey_index = from.pkey_index;
+  if (has(kMaskPort)) to.port = from.port;
+  if (has(kMaskAv)) {
+    to.path = from.path;
+    to.to_self = from.to_self;
+  }
+  if (has(kMaskPathMtu)) to.path_mtu = from.path_mtu;
+  if (has(kMaskTimeout)) to.timeout = from.timeout;
+  if (has(kMaskRetryCount)) to.retry_count = from.retry_count;
+  if (has(kMaskRnrRetry)) to.rnr_retry = from.rnr_retry;
+  if (has(kMaskRqPsn)) to.rq_psn = from.rq_psn;
+  if (has(kMaskMaxRdAtomic)) to.max_rd_atomic = from.max_rd_atomic;
+  if (has(kMaskMinRnrTimer)) to.min_rnr_timer = from.min_rnr_timer;
+  if (has(kMaskSqPsn)) to.sq_psn = from.sq_psn;
+  if (has(kMaskMaxDestRdAtomic)) to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+  if (has(kMaskDestQpn)) to.destination = from.destination;
+}
+
+}  // namespace uroce::qp

@@ -1,0 +1,170 @@
+#include "qp/completer.h"
+
+#include <algorithm>
+
+#include "qp/completion_report.h"
+
+namespace uroce::qp {
+
+using queue::CompletionStatus;
+using queue::SendOperation;
+using queue::SendRequest;
+using wire::AethKind;
+using wire::NakCode;
+
+namespace {
+
+/// The status in which the refused request completes (protocol.md 6).
+CompletionStatus status_of(NakCode code) {
+  switch (code) {
+    case NakCode::kInvalidRequest:
+      return CompletionStatus::kRemoteInvalidRequest;
+    case NakCode::kRemoteAccess:
+      return CompletionStatus::kRemoteAccessError;
+    default:
+      return CompletionStatus::kRemoteOperationError;
+  }
+}
+
+Counter counter_of(NakCode code) {
+  switch (code) {
+    case NakCode::kSequenceError:
+      return Counter::kSequenceNakReceived;
+    case NakCode::kInvalidRequest:
+      return Counter::kInvalidRequestNakReceived;
+    case NakCode::kRemoteAccess:
+      return Counter::kAccessNakReceived;
+    case NakCode::kRemoteOperational:
+      return Counter::kOperationalNakReceived;
+    case NakCode::kInvalidRdRequest:
+      break;
+  }
+  return Counter::kDropBadAck;
+}
+
+}  // namespace
+
+void Completer::reset() { cursor_.restart(); }
+
+void Completer::receive(const wire::Packet& packet, Turn& turn) {
+  const Psn psn = packet.headers.bth.psn;
+  if (psn.before(window_.oldest())) {
+    turn.counters.add(Counter::kDropStaleAck);
+    return;
+  }
+  switch (packet.row->family) {
+    case wire::Family::kAck:
+      return receive_ack(packet, turn);
+    case wire::Family::kReadResponse:
+      return receive_read_response(packet, turn);
+    default:
+      turn.counters.add(Counter::kDropBadAck);  // an ATOMIC acknowledge: there are no atomics
+  }
+}
+
+/// The oldest `psns`, which belong to the head, are answered; `done` when that is all of it.
+void Completer::complete(uint32_t psns, bool done, Turn& turn) {
+  if (done) {
+    report_send(connection_, turn, window_.head(), CompletionStatus::kSuccess);
+    cursor_.restart();
+  }
+  window_.answered(psns, done);
+  retransmission_.progress(turn.now);
+}
+
+/// Everything before `end` (not later than sent_end()) is acknowledged. Only its responses answer a READ:
+/// false when an unanswered one stands in the way, which then is an implied NAK (protocol.md 5).
+bool Completer::acknowledge_before(Psn end, Turn& turn) {
+  while (window_.oldest() != end && !connection_.broken) {
+    const SendRequest& head = window_.head();
+    if (head.operation == SendOperation::kRead) return false;
+    const uint32_t left = head.packets - window_.head_packet();
+    const uint32_t newly = std::min(left, static_cast<uint32_t>(end - window_.oldest()));
+    complete(newly, newly == left, turn);
+  }
+  return true;
+}
+
+void Completer::receive_ack(const wire::Packet& packet, Turn& turn) {
+  const wire::Aeth& aeth = packet.headers.aeth;
+  const Psn psn = packet.headers.bth.psn;
+  const bool ack = aeth.kind == AethKind::kAck;
+  const bool known =
+      ack || aeth.kind == AethKind::kRnrNak ||
+      (aeth.kind == AethKind::kNak && aeth.value <= static_cast<uint8_t>(NakCode::kRemoteOperational));
+  // A NAK may name the packet that comes next: "all before it arrived".
+  const Psn newest = ack ? window_.sent_end() - 1u : window_.sent_end();
+  if (!known || psn.after(newest)) {
+    turn.counters.add(Counter::kDropBadAck);
+    return;
+  }
+  // An ACK answers its own PSN too, a NAK only what is before it.
+  if (!acknowledge_before(ack ? psn + 1 : psn, turn)) {
+    if (retransmission_.missing(turn)) turn.counters.add(Counter::kImpliedNak);
+    return;
+  }
+  if (connection_.broken || ack) return;
+  if (psn == window_.sent_end()) return;
+  if (aeth.kind == AethKind::kRnrNak) {
+    turn.counters.add(Counter::kRnrNakReceived);
+    retransmission_.receiver_not_ready(turn, aeth.value);
+    return;
+  }
+  receive_nak(aeth, turn);
+}
+
+/// A NAK for the oldest unanswered packet.
+void Completer::receive_nak(const wire::Aeth& aeth, Turn& turn) {
+  const NakCode code = static_cast<NakCode>(aeth.value);
+  turn.counters.add(counter_of(code));
+  if (code == NakCode::kSequenceError) {
+    retransmission_.missing(turn);
+  } else {
+    fail_oldest_send(connection_, turn, status_of(code));
+  }
+}
+
+void Completer::receive_read_response(const wire::Packet& packet, Turn& turn) {
+  const Psn psn = packet.headers.bth.psn;
+  const bool acknowledges =
+      !packet.row->headers.has(wire::Header::kAeth) || packet.headers.aeth.kind == AethKind::kAck;
+  if (!acknowledges || !psn.before(window_.sent_end())) {
+    turn.counters.add(Counter::kDropBadAck);
+    return;
+  }
+  if (!acknowledge_before(psn, turn)) {
+    // The response before this one, or a whole earlier READ's, was lost.
+    if (retransmission_.missing(turn)) turn.counters.add(Counter::kImpliedNak);
+    return;
+  }
+  if (connection_.broken) return;
+  if (window_.head().operation != SendOperation::kRead) {
+    turn.counters.add(Counter::kDropBadAck);
+    return;
+  }
+  place_read_data(packet, turn);
+}
+
+/// The response that is due. Its place in the READ follows from its PSN alone, so it does not matter whether
+/// it answers the original request or one for the missing rest.
+void Completer::place_read_data(const wire::Packet& packet, Turn& turn) {
+  const SendRequest& head = window_.head();
+  const uint32_t index = window_.head_packet();
+  const bool last = index + 1 == head.packets;
+  const uint64_t offset = uint64_t{index} * connection_.mtu;
+  const uint64_t bytes = std::min<uint64_t>(head.length - offset, connection_.mtu);
+  if (packet.payload.size() != bytes) {
+    fail_oldest_send(connection_, turn, CompletionStatus::kBadResponse);
+    return;
+  }
+  const LocalKeys keys{turn.regions, connection_.options.domain, mem::kLocalWrite};
+  if (!cursor_.resolve(connection_.options.send_queue->segments(head), offset, bytes, keys, range_)) {
+    turn.counters.add(Counter::kLocalProtectionError);
+    fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
+    return;
+  }
+  range_.place(turn.placer, packet.payload, last);
+  complete(1, last, turn);
+}
+
+}  // namespace uroce::qp

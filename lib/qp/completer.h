@@ -1,0 +1,36 @@
+#pragma once
+
+#include "qp/connection.h"
+#include "qp/local_memory.h"
+#include "qp/retransmission.h"
+#include "qp/send_window.h"
+#include "qp/turn.h"
+#include "wire/packet.h"
+
+namespace uroce::qp {
+
+/// Takes the peer's answers (ACK, NAK, RNR NAK, READ responses) and completes send work requests, in order.
+class Completer {
+ public:
+  Completer(Connection& connection, SendWindow& window, Retransmission& retransmission)
+      : connection_(connection), window_(window), retransmission_(retransmission) {}
+
+  void reset();
+  void receive(const wire::Packet& packet, Turn& turn);
+
+ private:
+  bool acknowledge_before(Psn end, Turn& turn);
+  void complete(uint32_t psns, bool done, Turn& turn);
+  void receive_ack(const wire::Packet& packet, Turn& turn);
+  void receive_nak(const wire::Aeth& aeth, Turn& turn);
+  void receive_read_response(const wire::Packet& packet, Turn& turn);
+  void place_read_data(const wire::Packet& packet, Turn& turn);
+
+  Connection& connection_;
+  SendWindow& window_;
+  Retransmission& retransmission_;
+  SegmentCursor cursor_;  // in the oldest request, when that is a READ
+  ResolvedRange range_;
+};
+
+}  // namespace uroce::qp

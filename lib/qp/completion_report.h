@@ -1,0 +1,21 @@
+#pragma once
+
+#include "qp/connection.h"
+#include "qp/turn.h"
+#include "queue/work_request.h"
+
+namespace uroce::qp {
+
+/// Reports the end of a send work request: a success only when it was asked for, anything else always. A full
+/// completion queue breaks the connection. Does not retire the request.
+void report_send(Connection& connection, Turn& turn, const queue::SendRequest& request,
+                 queue::CompletionStatus status);
+
+/// Reports and retires the oldest send work request as failed, which breaks the connection.
+void fail_oldest_send(Connection& connection, Turn& turn, queue::CompletionStatus status);
+
+/// Reports the end of the oldest receive work request and retires it. `completion` holds what the message
+/// said; work request id and queue pair numbers are filled in here.
+void report_receive(Connection& connection, Turn& turn, queue::Completion completion);
+
+}  // namespace uroce::qp

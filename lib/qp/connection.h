@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/identifiers.h"
+#include "qp/attributes.h"
+#include "queue/completion_queue.h"
+#include "queue/work_queue.h"
+#include "wire/frame.h"
+
+namespace uroce::qp {
+
+/// Longest message: what `max_msg_sz` of a port says.
+inline constexpr uint32_t kMessageBytesMax = 1u << 31;
+
+struct QueuePairOptions {
+  Type type = Type::kRc;
+  QpNumber number;
+  DomainId domain;
+  bool signal_all = false;
+  uint8_t rd_atomic_max = 16;              // upper limit for max_rd_atomic and max_dest_rd_atomic
+  queue::SendQueue* send_queue = nullptr;  // not owned, like the rest
+  queue::ReceiveQueue* receive_queue = nullptr;
+  queue::CompletionQueue* send_completions = nullptr;
+  queue::CompletionQueue* receive_completions = nullptr;
+};
+
+/// What requester, completer and responder of one queue pair share. Written by QueuePair, except `broken`.
+struct Connection {
+  QueuePairOptions options;
+  Attributes attributes;
+  wire::FrameTemplate frame;
+  uint32_t mtu = 256;
+  /// Somebody met an error that ends the connection and has reported it; QueuePair then enters the error
+  /// state.
+  bool broken = false;
+
+  [[nodiscard]] State state() const { return attributes.state; }
+};
+
+/// What one call of a pump did.
+struct Pumped {
+  uint32_t frames = 0;
+  bool more = false;  // stopped for want of budget or buffers, not of work
+};
+
+}  // namespace uroce::qp

@@ -1,0 +1,33 @@
+#include "qp/frame_writer.h"
+
+#include <cassert>
+#include <cstring>
+#include <span>
+
+#include "wire/frame.h"
+
+namespace uroce::qp {
+
+wire::Headers headers_to_peer(const Connection& connection, wire::Operation operation, Psn psn) {
+  wire::Headers headers;
+  headers.bth.opcode = wire::Opcode::make(wire::Service::kRc, operation);
+  headers.bth.destination = connection.attributes.destination;
+  headers.bth.psn = psn;
+  return headers;
+}
+
+void write_frame(port::TxFrame& frame, const Connection& connection, const wire::Headers& headers,
+                 const Payload& payload) {
+  const std::span<std::byte> buffer(frame.data, frame.capacity);
+  assert(wire::frame_bytes(connection.frame, headers.bth.opcode, payload.bytes) <= frame.capacity);
+  std::byte* to = wire::write_headers(buffer, connection.frame, headers, payload.bytes);
+  if (payload.range != nullptr) {
+    payload.range->gather(to);
+  } else if (payload.bytes > 0) {
+    std::memcpy(to, payload.inline_data, payload.bytes);
+  }
+  frame.length = wire::finish_frame(buffer, connection.frame, headers.bth.opcode, payload.bytes);
+  frame.to_self = connection.attributes.to_self;
+}
+
+}  // namespace uroce::qp

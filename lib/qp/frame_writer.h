@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "port/port.h"
+#include "qp/connection.h"
+#include "qp/local_memory.h"
+#include "wire/headers.h"
+
+namespace uroce::qp {
+
+/// What follows the headers of a frame: bytes of resolved memory, bytes at an address (inline data), or
+/// nothing.
+struct Payload {
+  uint32_t bytes = 0;
+  const ResolvedRange* range = nullptr;
+  const std::byte* inline_data = nullptr;
+};
+
+/// Headers of a packet to the peer of `connection`, with everything that is the same in all of them.
+wire::Headers headers_to_peer(const Connection& connection, wire::Operation operation, Psn psn);
+
+/// Completes `frame`: headers, payload, pad and ICRC.
+void write_frame(port::TxFrame& frame, const Connection& connection, const wire::Headers& headers,
+                 const Payload& payload);
+
+}  // namespace uroce::qp

@@ -1,0 +1,69 @@
+#include "qp/local_memory.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace uroce::qp {
+
+void ResolvedRange::gather(std::byte* to) const {
+  for (size_t i = 0; i < count_; ++i) {
+    const mem::Binding& binding = bindings_[i];
+    for (uint64_t offset = 0; offset < binding.length();) {
+      const mem::Piece piece = binding.piece(offset);
+      std::memcpy(to, piece.data, piece.length);
+      to += piece.length;
+      offset += piece.length;
+    }
+  }
+}
+
+void ResolvedRange::place(copy::Placer& placer, std::span<const std::byte> payload, bool last) const {
+  const std::byte* from = payload.data();
+  size_t left = payload.size();
+  for (size_t i = 0; i < count_; ++i) {
+    const mem::Binding& binding = bindings_[i];
+    for (uint64_t offset = 0; offset < binding.length();) {
+      const mem::Piece piece = binding.piece(offset);
+      assert(piece.length <= left);
+      // Only what ends the message has a tail; everything before it is body.
+      if (last && piece.length == left) {
+        placer.place_last(piece.data, from, piece.length, binding.cold());
+      } else {
+        placer.place(piece.data, from, piece.length, binding.cold());
+      }
+      from += piece.length;
+      left -= piece.length;
+      offset += piece.length;
+    }
+  }
+  assert(left == 0);
+}
+
+void SegmentCursor::seek(std::span<const queue::Segment> segments, uint64_t offset) {
+  if (offset < base_) restart();
+  while (index_ < segments.size() && offset >= base_ + segments[index_].length)
+    base_ += segments[index_++].length;
+}
+
+bool SegmentCursor::resolve(std::span<const queue::Segment> segments, uint64_t offset, uint64_t length,
+                            const LocalKeys& keys, ResolvedRange& range) {
+  range.clear();
+  if (length == 0) return true;
+  seek(segments, offset);
+  uint64_t skip = offset - base_;
+  for (uint32_t i = index_; length > 0; ++i, skip = 0) {
+    assert(i < segments.size());
+    const queue::Segment& segment = segments[i];
+    const uint64_t take = std::min<uint64_t>(length, segment.length - skip);
+    if (take == 0) continue;
+    const mem::Binding binding =
+        keys.regions.resolve(segment.lkey, keys.domain, segment.address + skip, take, keys.needed);
+    if (!binding.ok()) return false;
+    range.add(binding);
+    length -= take;
+  }
+  return true;
+}
+
+}  // namespace uroce::qp

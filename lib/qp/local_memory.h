@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "copy/placer.h"
+#include "mem/region_table.h"
+#include "queue/work_request.h"
+
+namespace uroce::qp {
+
+/// Most segments of one work request.
+inline constexpr uint32_t kSegmentsMax = 32;
+
+/// A run of bytes of a message, resolved into memory as a whole before the first of them is touched. Meant to
+/// be kept and reused: the array is deliberately not cleared. Bindings die with the turn.
+class ResolvedRange {
+ public:
+  void clear() { count_ = 0; }
+  void add(const mem::Binding& binding) { bindings_[count_++] = binding; }
+
+  /// Copies everything to `to`.
+  void gather(std::byte* to) const;
+  /// Places `payload`, as long as the range, into the memory; `last`: these are the final bytes of the
+  /// message.
+  void place(copy::Placer& placer, std::span<const std::byte> payload, bool last) const;
+
+ private:
+  std::array<mem::Binding, kSegmentsMax> bindings_;
+  size_t count_ = 0;
+};
+
+/// Keys of one protection domain as a work request's segments use them.
+struct LocalKeys {
+  const mem::RegionTable& regions;
+  DomainId domain;
+  mem::Access needed;
+};
+
+/// A position in a work request's segment list. Moves forward in constant time per packet; a move back starts
+/// over from the first segment.
+class SegmentCursor {
+ public:
+  void restart() { *this = {}; }
+
+  /// Resolves bytes [offset, offset + length) of the list, which holds that many. False when a segment's key,
+  /// rights or bounds do not allow it. Segments of length 0 are not looked at.
+  bool resolve(std::span<const queue::Segment> segments, uint64_t offset, uint64_t length,
+               const LocalKeys& keys, ResolvedRange& range);
+
+ private:
+  void seek(std::span<const queue::Segment> segments, uint64_t offset);
+
+  uint64_t base_ = 0;  // bytes of all segments before index_
+  uint32_t index_ = 0;
+};
+
+}  // namespace uroce::qp

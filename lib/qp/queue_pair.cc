@@ -1,0 +1,173 @@
+#include "qp/queue_pair.h"
+
+#include <cassert>
+#include <cerrno>
+
+#include "qp/completion_report.h"
+
+namespace uroce::qp {
+
+namespace {
+
+constexpr uint16_t kPartition = 0x7FFF;  // the default partition; bit 15 is the membership
+
+}  // namespace
+
+QueuePair::QueuePair(const Options& options)
+    : connection_{.options = options, .attributes = {}, .frame = {}},
+      window_(*options.send_queue, options.rd_atomic_max),
+      retransmission_(connection_, window_),
+      requester_(connection_, window_, retransmission_),
+      completer_(connection_, window_, retransmission_),
+      responder_(connection_) {
+  assert(options.type == Type::kRc);
+  assert(options.send_queue->options().segments_max <= kSegmentsMax);
+  assert(options.receive_queue->options().segments_max <= kSegmentsMax);
+}
+
+int QueuePair::modify(const Attributes& attributes, uint32_t mask, Turn& turn) {
+  const State from = state();
+  const State to = (mask & kMaskState) != 0 ? attributes.state : from;
+  if ((mask & kMaskCurrentState) != 0 && attributes.current_state != from) return EINVAL;
+  if (const int error = check_transition(connection_.options.type, from, to, mask); error != 0) return error;
+  if (const int error = check_values(attributes, mask, connection_.options.rd_atomic_max); error != 0)
+    return error;
+
+  apply(attributes, mask, connection_.attributes);
+  Attributes& current = connection_.attributes;
+  if ((mask & (kMaskAv | kMaskDestQpn)) != 0) {
+    wire::Path path = current.path;
+    path.udp_source_port = wire::udp_source_port(path.flow_label, number(), current.destination);
+    connection_.frame = wire::FrameTemplate(path);
+  }
+  if ((mask & kMaskPathMtu) != 0) connection_.mtu = path_mtu_bytes(current.path_mtu);
+  if (to != from || to == State::kReset) enter(to, turn);
+  return 0;
+}
+
+void QueuePair::enter(State to, Turn& turn) {
+  const State from = state();
+  connection_.attributes.state = to;
+  switch (to) {
+    case State::kReset:
+      return reset();
+    case State::kRtr:
+      return responder_.reset(connection_.attributes.rq_psn);
+    case State::kRts:
+      if (from != State::kRtr) return;  // from SQD the send side goes on where it was
+      window_.reset(connection_.attributes.sq_psn);
+      requester_.reset();
+      completer_.reset();
+      retransmission_.reset();
+      return;
+    case State::kErr:
+      retransmission_.reset();
+      responder_.drop_answers();
+      return flush(turn);
+    case State::kInit:
+    case State::kSqd:
+    case State::kSqe:
+      return;
+  }
+}
+
+/// Everything is forgotten, without completions.
+void QueuePair::reset() {
+  for (queue::SendQueue& queue = *connection_.options.send_queue; queue.retired() != queue.published();)
+    queue.retire();
+  for (queue::ReceiveQueue& queue = *connection_.options.receive_queue;
+       queue.retired() != queue.published();) {
+    queue.retire();
+  }
+  connection_.attributes = {};
+  connection_.broken = false;
+  window_.reset(Psn());
+  requester_.reset();
+  completer_.reset();
+  retransmission_.reset();
+  responder_.reset(Psn());
+}
+
+/// Everything outstanding completes as flushed.
+void QueuePair::flush(Turn& turn) {
+  queue::SendQueue& sends = *connection_.options.send_queue;
+  for (const uint32_t end = sends.published(); sends.retired() != end; sends.retire()) {
+    report_send(connection_, turn, sends.at(sends.retired()), queue::CompletionStatus::kFlushed);
+  }
+  queue::ReceiveQueue& receives = *connection_.options.receive_queue;
+  for (const uint32_t end = receives.published(); receives.retired() != end;) {
+    report_receive(
+        connection_, turn,
+        {.opcode = queue::CompletionOpcode::kReceive, .status = queue::CompletionStatus::kFlushed});
+  }
+}
+
+/// After an error that one of the parts has reported: the error state. A NAK that is due, and the READ
+/// responses before it, still go out.
+void QueuePair::settle(Turn& turn) {
+  if (!connection_.broken || state() == State::kErr) return;
+  connection_.attributes.state = State::kErr;
+  retransmission_.reset();
+  flush(turn);
+}
+
+bool QueuePair::admits(const wire::Packet& packet, Turn& turn) const {
+  const Attributes& attributes = connection_.attributes;
+  Counter reason = Counter::kCount;
+  if (packet.row->opcode.service() != wire::Service::kRc) {
+    reason = Counter::kDropService;
+  } else if (state() < State::kRtr || state() > State::kSqd ||
+             (packet.row->response && state() == State::kRtr)) {
+    reason = Counter::kDropQpState;
+  } else if (packet.source != attributes.path.destination || packet.destination != attributes.path.source) {
+    reason = Counter::kDropWrongPeer;
+  } else if ((packet.headers.bth.partition_key & kPartition) != kPartition) {
+    reason = Counter::kDropPartitionKey;
+  }
+  if (reason == Counter::kCount) return true;
+  turn.counters.add(reason);
+  return false;
+}
+
+void QueuePair::receive(const wire::Packet& packet, Turn& turn) {
+  if (!admits(packet, turn)) return;
+  if (packet.row->response) {
+    completer_.receive(packet, turn);
+  } else {
+    responder_.receive(packet, turn);
+  }
+  settle(turn);
+}
+
+bool QueuePair::pump(Turn& turn, uint32_t budget) {
+  switch (state()) {
+    case State::kReset:
+    case State::kInit:
+    case State::kSqe:
+      return false;
+    case State::kErr:
+      flush(turn);
+      return responder_.pump(turn, budget).more;
+    case State::kRtr:
+    case State::kRts:
+    case State::kSqd:
+      break;
+  }
+  // A long READ response must not keep our own requests waiting: it gets half of the budget, and what they
+  // leave.
+  Pumped responses = responder_.pump(turn, (budget + 1) / 2);
+  Pumped requests;
+  if (state() != State::kRtr && !connection_.broken)
+    requests = requester_.pump(turn, budget - responses.frames);
+  const uint32_t used = responses.frames + requests.frames;
+  if (responses.more && used < budget) responses = responder_.pump(turn, budget - used);
+  settle(turn);
+  return responses.more || requests.more;
+}
+
+void QueuePair::expire(Turn& turn) {
+  retransmission_.expire(turn);
+  settle(turn);
+}
+
+}  // namespace uroce::qp

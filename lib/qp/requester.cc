@@ -1,0 +1,165 @@
+#include "qp/requester.h"
+
+#include <algorithm>
+
+#include "qp/completion_report.h"
+#include "qp/frame_writer.h"
+
+namespace uroce::qp {
+
+using queue::CompletionStatus;
+using queue::SendOperation;
+using queue::SendRequest;
+using wire::Operation;
+
+namespace {
+
+/// An ACK is asked for at the end of each message and, so that the window never stalls, in every packet whose
+/// PSN ends a run of this many.
+constexpr uint32_t kPacketsPerAck = 16;
+
+bool is_send(SendOperation operation) {
+  return operation == SendOperation::kSend || operation == SendOperation::kSendImm;
+}
+
+bool has_immediate(SendOperation operation) {
+  return operation == SendOperation::kSendImm || operation == SendOperation::kWriteImm;
+}
+
+/// Opcode of a SEND or WRITE packet by its place in the message (protocol.md 2).
+Operation operation_of(SendOperation operation, bool first, bool last) {
+  const bool immediate = has_immediate(operation);
+  if (is_send(operation)) {
+    if (!last) return first ? Operation::kSendFirst : Operation::kSendMiddle;
+    if (first) return immediate ? Operation::kSendOnlyImm : Operation::kSendOnly;
+    return immediate ? Operation::kSendLastImm : Operation::kSendLast;
+  }
+  if (!last) return first ? Operation::kWriteFirst : Operation::kWriteMiddle;
+  if (first) return immediate ? Operation::kWriteOnlyImm : Operation::kWriteOnly;
+  return immediate ? Operation::kWriteLastImm : Operation::kWriteLast;
+}
+
+}  // namespace
+
+void Requester::reset() {
+  cursor_.restart();
+  cursor_number_ = connection_.options.send_queue->retired();
+}
+
+Pumped Requester::pump(Turn& turn, uint32_t budget) {
+  if (retransmission_.holds_back(turn.now)) return {};
+  Pumped pumped;
+  // One look at the posting thread's counter per pump. In SQD nothing new is begun.
+  const uint32_t published = connection_.options.send_queue->published();
+  while (window_.number() != published && window_.unanswered() < retransmission_.window()) {
+    if (!window_.current_started() && (connection_.state() == State::kSqd || !start_current(turn))) break;
+    if (!current_may_go()) break;
+    port::TxFrame* frame = pumped.frames < budget ? turn.tx.next() : nullptr;
+    if (frame == nullptr) {
+      pumped.more = true;
+      break;
+    }
+    const bool again = window_.retransmitting();
+    if (!build(turn, *frame)) break;
+    turn.tx.commit();
+    ++pumped.frames;
+    if (again) turn.counters.add(Counter::kRetransmittedPackets);
+  }
+  if (pumped.frames > 0) retransmission_.sent(turn.now);
+  return pumped;
+}
+
+/// Gives the next request its PSNs; false when it can never be sent.
+bool Requester::start_current(Turn& turn) {
+  const SendRequest& request = window_.current();
+  if (request.length > kMessageBytesMax) return fail_current(turn, CompletionStatus::kLocalLengthError);
+  if (request.operation == SendOperation::kRead && connection_.attributes.max_rd_atomic == 0) {
+    return fail_current(turn, CompletionStatus::kLocalQpOperationError);
+  }
+  window_.start(std::max(1u, (request.length + connection_.mtu - 1) / connection_.mtu));
+  return true;
+}
+
+bool Requester::current_may_go() const {
+  const SendRequest& request = window_.current();
+  // A fence waits until every earlier READ is complete; those before the current request are all among
+  // reads().
+  if (request.fence && window_.reads() > 0 && window_.current_packet() == 0) return false;
+  return request.operation != SendOperation::kRead || window_.reads() < connection_.attributes.max_rd_atomic;
+}
+
+bool Requester::build(Turn& turn, port::TxFrame& frame) {
+  if (cursor_number_ != window_.number()) {
+    cursor_.restart();
+    cursor_number_ = window_.number();
+  }
+  return window_.current().operation == SendOperation::kRead ? build_read(turn, frame)
+                                                             : build_data(turn, frame);
+}
+
+bool Requester::build_read(Turn& turn, port::TxFrame& frame) {
+  const SendRequest& request = window_.current();
+  // A long READ is asked for in parts, each a READ of its own to the peer. Their borders are fixed, so that a
+  // request for the missing rest of a part lies inside the original one.
+  const uint32_t packet = window_.current_packet();
+  const uint32_t end = std::min(request.packets, (packet / SendWindow::kPackets + 1) * SendWindow::kPackets);
+  const uint64_t offset = uint64_t{packet} * connection_.mtu;
+  const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * connection_.mtu) - offset;
+  if (!resolve(turn, offset, length, mem::kLocalWrite)) return false;
+
+  wire::Headers headers = headers_to_peer(connection_, Operation::kReadRequest, window_.next());
+  headers.bth.ack_request = true;
+  headers.reth = {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)};
+  write_frame(frame, connection_, headers, {});
+  window_.sent(end - packet);
+  window_.read_sent();
+  return true;
+}
+
+bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
+  const SendRequest& request = window_.current();
+  const uint32_t packet = window_.current_packet();
+  const bool first = packet == 0;
+  const bool last = packet + 1 == request.packets;
+  const uint64_t offset = uint64_t{packet} * connection_.mtu;
+  Payload payload{.bytes =
+                      static_cast<uint32_t>(std::min<uint64_t>(request.length - offset, connection_.mtu))};
+  if (request.inline_data) {
+    payload.inline_data = connection_.options.send_queue->inline_bytes(request) + offset;
+  } else {
+    if (!resolve(turn, offset, payload.bytes, mem::kLocalRead)) return false;
+    payload.range = &range_;
+    // What this turn placed into the same memory must be there before it is read.
+    if (turn.placer.dirty()) turn.placer.commit();
+  }
+
+  const Psn psn = window_.next();
+  wire::Headers headers = headers_to_peer(connection_, operation_of(request.operation, first, last), psn);
+  headers.bth.ack_request =
+      last || psn.value() % kPacketsPerAck == kPacketsPerAck - 1 || retransmission_.window() == 1;
+  headers.bth.solicited = last && request.solicited;
+  headers.reth = {request.remote_address, request.rkey, request.length};
+  headers.immediate = request.immediate;
+  write_frame(frame, connection_, headers, payload);
+  window_.sent(1);
+  return true;
+}
+
+bool Requester::resolve(Turn& turn, uint64_t offset, uint64_t length, mem::Access needed) {
+  const SendRequest& request = window_.current();
+  const LocalKeys keys{turn.regions, connection_.options.domain, needed};
+  if (cursor_.resolve(connection_.options.send_queue->segments(request), offset, length, keys, range_))
+    return true;
+  return fail_current(turn, CompletionStatus::kLocalProtectionError);
+}
+
+/// A request that we cannot send fails when all before it are complete; until then it is tried again whenever
+/// one completes. Always false.
+bool Requester::fail_current(Turn& turn, CompletionStatus status) {
+  if (!window_.current_is_head()) return false;
+  if (status == CompletionStatus::kLocalProtectionError) turn.counters.add(Counter::kLocalProtectionError);
+  fail_oldest_send(connection_, turn, status);
+  return false;
+}
+
+}  // namespace uroce::qp

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+#include "port/port.h"
+#include "qp/connection.h"
+#include "qp/local_memory.h"
+#include "qp/retransmission.h"
+#include "qp/send_window.h"
+#include "qp/turn.h"
+
+namespace uroce::qp {
+
+/// Turns send work requests into request packets, within the window, the READ limit and the fences. A
+/// position in the PSN space is all it knows about a message, so sending again is the same as sending.
+class Requester {
+ public:
+  Requester(Connection& connection, SendWindow& window, Retransmission& retransmission)
+      : connection_(connection), window_(window), retransmission_(retransmission) {}
+
+  void reset();
+  Pumped pump(Turn& turn, uint32_t budget);
+
+ private:
+  [[nodiscard]] bool current_may_go() const;
+  bool start_current(Turn& turn);
+  bool build(Turn& turn, port::TxFrame& frame);
+  bool build_read(Turn& turn, port::TxFrame& frame);
+  bool build_data(Turn& turn, port::TxFrame& frame);
+  bool resolve(Turn& turn, uint64_t offset, uint64_t length, mem::Access needed);
+  bool fail_current(Turn& turn, queue::CompletionStatus status);
+
+  Connection& connection_;
+  SendWindow& window_;
+  Retransmission& retransmission_;
+  SegmentCursor cursor_;
+  uint32_t cursor_number_ = 0;  // the request that cursor_ is in
+  ResolvedRange range_;
+};
+
+}  // namespace uroce::qp

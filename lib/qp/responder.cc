@@ -1,0 +1,247 @@
+#include "qp/responder.h"
+
+#include <algorithm>
+
+#include "qp/completion_report.h"
+#include "qp/frame_writer.h"
+#include "qp/transport_timers.h"
+
+namespace uroce::qp {
+
+using queue::Completion;
+using queue::CompletionOpcode;
+using queue::CompletionStatus;
+using wire::Family;
+using wire::Operation;
+using wire::Position;
+using Kind = InboundMessage::Kind;
+
+void Responder::reset(Psn expected) {
+  expected_ = expected;
+  msn_ = 0;
+  message_ = {};
+  nak_given_ = ahead_dropped_ = false;
+  rnr_quiet_until_ = {};
+  drop_answers();
+}
+
+void Responder::drop_answers() {
+  responses_.clear();
+  answer_ = Answer::kNone;
+}
+
+void Responder::receive(const wire::Packet& packet, Turn& turn) {
+  const Psn psn = packet.headers.bth.psn;
+  if (psn.after(expected_)) return receive_ahead(psn, turn);
+  if (psn.before(expected_)) return receive_again(packet, turn);
+
+  InboundMessage message = message_;
+  const wire::OpcodeRow& row = *packet.row;
+  if (row.position == Position::kFirst || row.position == Position::kOnly) {
+    message = {};
+    if (row.family == Family::kSend) message.kind = Kind::kSend;
+    if (row.family == Family::kWrite) {
+      const wire::Reth& reth = packet.headers.reth;
+      message.kind = Kind::kWrite;
+      message.address = reth.address;
+      message.rkey = reth.rkey;
+      message.length = reth.length;
+    }
+  }
+  RequestContext context{connection_, packet, turn, message, responses_, range_};
+  const Verdict verdict = check_request(context, message_.kind);
+  if (verdict != Verdict::kAccept) return refuse(verdict, turn);
+  perform(packet, message, turn);
+}
+
+/// A gap: NAK once, then silence until the missing packet is here. After an RNR NAK what follows is dropped
+/// without a NAK, for the peer is about to stop and send all of it again.
+void Responder::receive_ahead(Psn psn, Turn& turn) {
+  turn.counters.add(Counter::kDropSequence);
+  if (!ahead_dropped_ || psn.after(newest_dropped_)) newest_dropped_ = psn;
+  ahead_dropped_ = true;
+  if (nak_given_ || turn.now < rnr_quiet_until_) return;
+  nak_given_ = true;
+  answer_ = Answer::kSequenceNak;
+}
+
+/// Seen before: a SEND or WRITE is acknowledged again, up to the newest; a READ is performed again.
+void Responder::receive_again(const wire::Packet& packet, Turn& turn) {
+  turn.counters.add(Counter::kDuplicateRequest);
+  if (packet.row->family != Family::kReadRequest) {
+    if (answer_ == Answer::kNone) answer_ = Answer::kAck;
+    return;
+  }
+  const wire::Reth& reth = packet.headers.reth;
+  const ReadRange range{packet.headers.bth.psn, response_packets(reth.length, connection_.mtu), reth.address,
+                        reth.rkey, reth.length};
+  if (!responses_.repeat(range, connection_.mtu)) turn.counters.add(Counter::kDropResources);
+}
+
+void Responder::refuse(Verdict verdict, Turn& turn) {
+  switch (verdict) {
+    case Verdict::kNotReady:
+      answer_ = Answer::kRnrNak;
+      nak_given_ = false;
+      rnr_quiet_until_ = turn.now + rnr_wait(connection_.attributes.min_rnr_timer);
+      return;
+    case Verdict::kTooLong:
+      report_receive(connection_, turn, {.status = CompletionStatus::kLocalLengthError});
+      answer_ = Answer::kInvalidRequest;
+      break;
+    case Verdict::kRemoteOperational:
+      turn.counters.add(Counter::kLocalProtectionError);
+      report_receive(connection_, turn, {.status = CompletionStatus::kLocalProtectionError});
+      answer_ = Answer::kOperational;
+      break;
+    case Verdict::kRemoteAccess:
+      answer_ = Answer::kRemoteAccess;
+      break;
+    case Verdict::kInvalidRequest:
+    case Verdict::kAccept:
+      answer_ = Answer::kInvalidRequest;
+      break;
+  }
+  connection_.broken = true;
+}
+
+/// Every check has passed; `message` is what the packet begins or continues.
+void Responder::perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn) {
+  const wire::OpcodeRow& row = *packet.row;
+  turn.counters.add(Counter::kRequestsExecuted);
+  if (row.family == Family::kReadRequest) {
+    const wire::Reth& reth = packet.headers.reth;
+    msn_ = (msn_ + 1) & 0xFFFFFF;
+    const uint32_t packets = response_packets(reth.length, connection_.mtu);
+    responses_.add({expected_, packets, reth.address, reth.rkey, reth.length}, msn_);
+    // The response acknowledges everything before it.
+    if (answer_ == Answer::kAck) answer_ = Answer::kNone;
+    return arrived(packets, false);
+  }
+  const bool last = row.position == Position::kLast || row.position == Position::kOnly;
+  range_.place(turn.placer, packet.payload, last);
+  message_ = message;
+  message_.received += static_cast<uint32_t>(packet.payload.size());
+  if (last) {
+    msn_ = (msn_ + 1) & 0xFFFFFF;
+    if (row.consumes_receive) complete_receive(packet, message_.received, turn);
+    message_.kind = Kind::kNone;
+  }
+  arrived(1, packet.headers.bth.ack_request);
+}
+
+void Responder::complete_receive(const wire::Packet& packet, uint32_t bytes, Turn& turn) {
+  Completion completion;
+  completion.opcode =
+      packet.row->family == Family::kWrite ? CompletionOpcode::kReceiveWriteImm : CompletionOpcode::kReceive;
+  completion.bytes = bytes;
+  completion.has_immediate = packet.row->headers.has(wire::Header::kImmediate);
+  completion.immediate = completion.has_immediate ? packet.headers.immediate : 0;
+  completion.solicited = packet.headers.bth.solicited;
+  report_receive(connection_, turn, completion);
+}
+
+/// The expected packet came; it took `psns` numbers.
+void Responder::arrived(uint32_t psns, bool ack_requested) {
+  expected_ += psns;
+  nak_given_ = false;
+  rnr_quiet_until_ = {};
+  if (ahead_dropped_ && newest_dropped_.before(expected_)) ahead_dropped_ = false;
+  // A NAK that has not left yet is still due, for the packet that is missing now, if later ones were dropped.
+  if (answer_ == Answer::kSequenceNak || answer_ == Answer::kRnrNak) {
+    answer_ = ahead_dropped_ ? Answer::kSequenceNak : Answer::kAck;
+    nak_given_ = ahead_dropped_;
+  } else if (ack_requested) {
+    answer_ = Answer::kAck;
+  }
+}
+
+Pumped Responder::pump(Turn& turn, uint32_t budget) {
+  Pumped pumped;
+  for (;;) {
+    ReadResponse* read = responses_.next();
+    if (read == nullptr && answer_ == Answer::kNone) return pumped;
+    port::TxFrame* frame = pumped.frames < budget ? turn.tx.next() : nullptr;
+    if (frame == nullptr) {
+      pumped.more = true;
+      return pumped;
+    }
+    if (read == nullptr) {
+      build_answer(*frame, turn);
+    } else if (!build_response(*read, *frame, turn)) {
+      continue;
+    }
+    turn.tx.commit();
+    ++pumped.frames;
+  }
+}
+
+/// The next packet of a READ response; false when the memory may not be read any more.
+bool Responder::build_response(ReadResponse& read, port::TxFrame& frame, Turn& turn) {
+  const ReadRange& due = read.due;
+  const uint64_t offset = uint64_t{read.sent} * connection_.mtu;
+  const bool first = read.sent == 0;
+  const bool last = read.sent + 1 == due.packets;
+  const Payload payload{
+      .bytes = static_cast<uint32_t>(std::min<uint64_t>(due.length - offset, connection_.mtu)),
+      .range = &range_};
+  range_.clear();
+  if (payload.bytes > 0) {
+    const mem::Binding binding = turn.regions.resolve(due.rkey, connection_.options.domain,
+                                                      due.address + offset, payload.bytes, mem::kRemoteRead);
+    if (!binding.ok()) {
+      responses_.clear();
+      expected_ = due.psn + read.sent;
+      answer_ = Answer::kRemoteAccess;
+      connection_.broken = true;
+      return false;
+    }
+    range_.add(binding);
+    // What this turn placed into the same memory must be there before it is read.
+    if (turn.placer.dirty()) turn.placer.commit();
+  }
+  const Operation operation = last ? (first ? Operation::kReadResponseOnly : Operation::kReadResponseLast)
+                                   : (first ? Operation::kReadResponseFirst : Operation::kReadResponseMiddle);
+  wire::Headers headers = headers_to_peer(connection_, operation, due.psn + read.sent);
+  headers.aeth = wire::Aeth::ack(read.msn);
+  write_frame(frame, connection_, headers, payload);
+  ++read.sent;
+  read.pending = !last;
+  if (due.psn + read.sent == read.original.end()) read.answered = true;
+  return true;
+}
+
+void Responder::build_answer(port::TxFrame& frame, Turn& turn) {
+  wire::Headers headers = headers_to_peer(connection_, Operation::kAcknowledge, expected_);
+  switch (answer_) {
+    case Answer::kNone:
+    case Answer::kAck:
+      headers.bth.psn = expected_ - 1u;
+      headers.aeth = wire::Aeth::ack(msn_);
+      break;
+    case Answer::kSequenceNak:
+      turn.counters.add(Counter::kSequenceNakSent);
+      headers.aeth = wire::Aeth::nak(wire::NakCode::kSequenceError, msn_);
+      break;
+    case Answer::kRnrNak:
+      turn.counters.add(Counter::kRnrNakSent);
+      headers.aeth = wire::Aeth::rnr(connection_.attributes.min_rnr_timer, msn_);
+      break;
+    case Answer::kInvalidRequest:
+      turn.counters.add(Counter::kInvalidRequestNakSent);
+      headers.aeth = wire::Aeth::nak(wire::NakCode::kInvalidRequest, msn_);
+      break;
+    case Answer::kRemoteAccess:
+      turn.counters.add(Counter::kAccessNakSent);
+      headers.aeth = wire::Aeth::nak(wire::NakCode::kRemoteAccess, msn_);
+      break;
+    case Answer::kOperational:
+      turn.counters.add(Counter::kOperationalNakSent);
+      headers.aeth = wire::Aeth::nak(wire::NakCode::kRemoteOperational, msn_);
+      break;
+  }
+  answer_ = Answer::kNone;
+  write_frame(frame, connection_, headers, {});
+}
+
+}  // namespace uroce::qp

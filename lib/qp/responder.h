@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+#include "qp/connection.h"
+#include "qp/local_memory.h"
+#include "qp/responder_checks.h"
+#include "qp/response_queue.h"
+#include "qp/turn.h"
+#include "wire/packet.h"
+
+namespace uroce::qp {
+
+/// Performs the peer's requests in PSN order and answers them, also in PSN order: first the READ responses
+/// that are due, then one ACK or NAK for everything so far. READ responses are built packet by packet as the
+/// pump allows.
+class Responder {
+ public:
+  explicit Responder(Connection& connection)
+      : connection_(connection), responses_(connection.options.rd_atomic_max) {}
+
+  /// Nothing received yet; the first request packet will be `expected`.
+  void reset(Psn expected);
+
+  void receive(const wire::Packet& packet, Turn& turn);
+  Pumped pump(Turn& turn, uint32_t budget);
+
+  /// Forgets what it owes the peer.
+  void drop_answers();
+
+ private:
+  /// The answer behind the READ responses. NAKs are about expected_, so nothing but the kind needs to be
+  /// kept.
+  enum class Answer : uint8_t {
+    kNone,
+    kAck,
+    kSequenceNak,
+    kRnrNak,
+    kInvalidRequest,
+    kRemoteAccess,
+    kOperational
+  };
+
+  void receive_ahead(Psn psn, Turn& turn);
+  void receive_again(const wire::Packet& packet, Turn& turn);
+  void refuse(Verdict verdict, Turn& turn);
+  void perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn);
+  void complete_receive(const wire::Packet& packet, uint32_t bytes, Turn& turn);
+  void arrived(uint32_t psns, bool ack_requested);
+
+  bool build_response(ReadResponse& read, port::TxFrame& frame, Turn& turn);
+  void build_answer(port::TxFrame& frame, Turn& turn);
+
+  Connection& connection_;
+  Psn expected_;
+  uint32_t msn_ = 0;
+  InboundMessage message_;
+  ResponseQueue responses_;
+  ResolvedRange range_;
+  Answer answer_ = Answer::kNone;
+
+  bool nak_given_ = false;      // for the gap at expected_
+  bool ahead_dropped_ = false;  // newest_dropped_ counts
+  Psn newest_dropped_;          // newest packet that came too early and was dropped
+  Instant rnr_quiet_until_{};   // early packets are the tail of what the RNR NAK has stopped
+};
+
+}  // namespace uroce::qp

@@ -1,0 +1,157 @@
+#include "qp/responder_checks.h"
+
+namespace uroce::qp {
+
+using wire::Family;
+using wire::Position;
+
+namespace {
+
+using Kind = InboundMessage::Kind;
+
+bool begins(const wire::OpcodeRow& row) {
+  return row.position == Position::kFirst || row.position == Position::kOnly;
+}
+bool ends(const wire::OpcodeRow& row) {
+  return row.position == Position::kLast || row.position == Position::kOnly;
+}
+
+/// "First -> Middle* -> Last, Only is alone; anything else is an invalid request on RC" (protocol.md 2), and
+/// so is an operation that this responder does not have.
+Verdict check_order(const RequestContext& context, Kind in_progress) {
+  const wire::OpcodeRow& row = *context.packet.row;
+  if (row.headers.has(wire::Header::kInvalidate)) return Verdict::kInvalidRequest;
+  Kind family = Kind::kNone;
+  if (row.family == Family::kSend) {
+    family = Kind::kSend;
+  } else if (row.family == Family::kWrite) {
+    family = Kind::kWrite;
+  } else if (row.family != Family::kReadRequest) {
+    return Verdict::kInvalidRequest;
+  }
+  const Kind needed = begins(row) ? Kind::kNone : family;
+  return in_progress == needed ? Verdict::kAccept : Verdict::kInvalidRequest;
+}
+
+/// Payload of First and Middle packets: exactly the path MTU; Last: 1..MTU; Only: 0..MTU (protocol.md 2).
+Verdict check_payload(const RequestContext& context) {
+  const size_t bytes = context.packet.payload.size();
+  const uint32_t mtu = context.connection.mtu;
+  switch (context.packet.row->payload) {
+    case wire::PayloadRule::kNone:
+      return bytes == 0 ? Verdict::kAccept : Verdict::kInvalidRequest;
+    case wire::PayloadRule::kExactlyMtu:
+      return bytes == mtu ? Verdict::kAccept : Verdict::kInvalidRequest;
+    case wire::PayloadRule::kOneToMtu:
+      return bytes >= 1 && bytes <= mtu ? Verdict::kAccept : Verdict::kInvalidRequest;
+    case wire::PayloadRule::kZeroToMtu:
+      return bytes <= mtu ? Verdict::kAccept : Verdict::kInvalidRequest;
+    case wire::PayloadRule::kEightBytes:
+      return bytes == 8 ? Verdict::kAccept : Verdict::kInvalidRequest;
+  }
+  return Verdict::kInvalidRequest;
+}
+
+/// Remote rights of the queue pair itself: without them every request of the kind is an access error.
+Verdict check_queue_pair_access(const RequestContext& context) {
+  const mem::Access granted = context.connection.attributes.access;
+  switch (context.packet.row->family) {
+    case Family::kWrite:
+      return granted.covers(mem::kRemoteWrite) ? Verdict::kAccept : Verdict::kRemoteAccess;
+    case Family::kReadRequest:
+      return granted.covers(mem::kRemoteRead) ? Verdict::kAccept : Verdict::kRemoteAccess;
+    default:
+      return Verdict::kAccept;
+  }
+}
+
+/// "Too many outstanding READ: 0x61" (protocol.md 8).
+Verdict check_resources(const RequestContext& context) {
+  if (context.packet.row->family != Family::kReadRequest) return Verdict::kAccept;
+  const uint32_t limit = context.connection.attributes.max_dest_rd_atomic;
+  return context.responses.make_room(limit) ? Verdict::kAccept : Verdict::kInvalidRequest;
+}
+
+/// A SEND takes a receive work request with its first packet, a WRITE with immediate with its last.
+Verdict check_receive(const RequestContext& context) {
+  const wire::OpcodeRow& row = *context.packet.row;
+  const bool needed =
+      row.family == Family::kSend ? begins(row) : row.headers.has(wire::Header::kImmediate) && ends(row);
+  if (!needed) return Verdict::kAccept;
+  const queue::ReceiveQueue& queue = *context.connection.options.receive_queue;
+  return queue.published() != queue.retired() ? Verdict::kAccept : Verdict::kNotReady;
+}
+
+/// "RETH.length must match the sum": nothing beyond it, something left before the last packet, all of it with
+/// the last.
+Verdict check_length(const RequestContext& context) {
+  const wire::OpcodeRow& row = *context.packet.row;
+  if (row.family == Family::kReadRequest) {
+    return context.packet.headers.reth.length <= kMessageBytesMax ? Verdict::kAccept
+                                                                  : Verdict::kInvalidRequest;
+  }
+  if (row.family == Family::kSend) {
+    queue::ReceiveQueue& queue = *context.connection.options.receive_queue;
+    const uint64_t total = uint64_t{context.message.received} + context.packet.payload.size();
+    return total <= queue.at(queue.retired()).length ? Verdict::kAccept : Verdict::kTooLong;
+  }
+  const InboundMessage& message = context.message;
+  if (message.length > kMessageBytesMax) return Verdict::kInvalidRequest;
+  const uint64_t total = uint64_t{message.received} + context.packet.payload.size();
+  const bool right = ends(row) ? total == message.length : total < message.length;
+  return right ? Verdict::kAccept : Verdict::kInvalidRequest;
+}
+
+/// Remote keys. The first packet of a WRITE is checked for the whole message, each later one for its own
+/// bytes, so that an invalidation in the middle stops the rest. "Zero-length WRITE/READ: no key check"
+/// (C9-88, protocol.md 9).
+Verdict check_remote_memory(RequestContext& context) {
+  const wire::OpcodeRow& row = *context.packet.row;
+  const mem::RegionTable& regions = context.turn.regions;
+  const DomainId domain = context.connection.options.domain;
+  if (row.family == Family::kReadRequest) {
+    const wire::Reth& reth = context.packet.headers.reth;
+    if (reth.length == 0) return Verdict::kAccept;
+    return regions.resolve(reth.rkey, domain, reth.address, reth.length, mem::kRemoteRead).ok()
+               ? Verdict::kAccept
+               : Verdict::kRemoteAccess;
+  }
+  const InboundMessage& message = context.message;
+  context.range.clear();
+  if (message.length == 0) return Verdict::kAccept;
+  if (row.position == Position::kFirst &&
+      !regions.resolve(message.rkey, domain, message.address, message.length, mem::kRemoteWrite).ok()) {
+    return Verdict::kRemoteAccess;
+  }
+  const mem::Binding binding = regions.resolve(message.rkey, domain, message.address + message.received,
+                                               context.packet.payload.size(), mem::kRemoteWrite);
+  if (!binding.ok()) return Verdict::kRemoteAccess;
+  context.range.add(binding);
+  return Verdict::kAccept;
+}
+
+/// Our own receive buffer: trouble with it is not the peer's fault, hence 0x63.
+Verdict check_receive_memory(RequestContext& context) {
+  queue::ReceiveQueue& queue = *context.connection.options.receive_queue;
+  const LocalKeys keys{context.turn.regions, context.connection.options.domain, mem::kLocalWrite};
+  const queue::ReceiveRequest& request = queue.at(queue.retired());
+  const bool resolved = context.message.cursor.resolve(queue.segments(request), context.message.received,
+                                                       context.packet.payload.size(), keys, context.range);
+  return resolved ? Verdict::kAccept : Verdict::kRemoteOperational;
+}
+
+}  // namespace
+
+Verdict check_request(RequestContext& context, Kind in_progress) {
+  Verdict verdict = check_order(context, in_progress);
+  if (verdict == Verdict::kAccept) verdict = check_payload(context);
+  if (verdict == Verdict::kAccept) verdict = check_queue_pair_access(context);
+  if (verdict == Verdict::kAccept) verdict = check_resources(context);
+  if (verdict == Verdict::kAccept) verdict = check_receive(context);
+  if (verdict == Verdict::kAccept) verdict = check_length(context);
+  if (verdict != Verdict::kAccept) return verdict;
+  return context.packet.row->family == Family::kSend ? check_receive_memory(context)
+                                                     : check_remote_memory(context);
+}
+
+}  // namespace uroce::qp

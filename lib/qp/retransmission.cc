@@ -1,0 +1,81 @@
+#include "qp/retransmission.h"
+
+#include "qp/completion_report.h"
+#include "qp/transport_timers.h"
+
+namespace uroce::qp {
+
+using queue::CompletionStatus;
+
+void Retransmission::reset() {
+  ack_deadline_ = rnr_until_ = kNever;
+  retries_ = rnr_retries_ = 0;
+  rewound_ = probing_ = false;
+}
+
+void Retransmission::start_ack_timer(Instant now) {
+  const uint8_t code = connection_.attributes.timeout;
+  ack_deadline_ = code == kNoAckTimeout ? kNever : now + ack_timeout(code);
+}
+
+void Retransmission::progress(Instant now) {
+  retries_ = rnr_retries_ = 0;
+  rewound_ = probing_ = false;
+  if (window_.unanswered() > 0) {
+    start_ack_timer(now);
+  } else {
+    ack_deadline_ = kNever;
+  }
+}
+
+void Retransmission::sent(Instant now) {
+  rnr_until_ = kNever;
+  start_ack_timer(now);
+}
+
+bool Retransmission::missing(Turn& turn) {
+  if (rewound_) return false;
+  retry(turn);
+  return true;
+}
+
+void Retransmission::receiver_not_ready(Turn& turn, uint8_t timer_code) {
+  const uint8_t limit = connection_.attributes.rnr_retry;
+  if (limit != kRnrRetryForEver && ++rnr_retries_ > limit) {
+    fail_oldest_send(connection_, turn, CompletionStatus::kRnrRetryExceeded);
+    return;
+  }
+  // The peer is there and answers: what it may have missed before does not count any more.
+  retries_ = 0;
+  rewound_ = false;
+  probing_ = true;
+  window_.rewind();
+  ack_deadline_ = kNever;
+  rnr_until_ = turn.now + rnr_wait(timer_code);
+}
+
+void Retransmission::retry(Turn& turn) {
+  ack_deadline_ = kNever;
+  if (++retries_ > connection_.attributes.retry_count) {
+    turn.counters.add(Counter::kRetryExceeded);
+    fail_oldest_send(connection_, turn, CompletionStatus::kRetryExceeded);
+    return;
+  }
+  window_.rewind();
+  rewound_ = true;
+}
+
+void Retransmission::expire(Turn& turn) {
+  if (rnr_until_ != kNever) {
+    if (turn.now >= rnr_until_) rnr_until_ = kNever;
+    return;
+  }
+  if (turn.now < ack_deadline_) return;
+  turn.counters.add(Counter::kAckTimeout);
+  retry(turn);
+  // A NAK that answers the retransmission is news.
+  rewound_ = false;
+  probing_ = true;
+}
+
+}  // namespace uroce::qp

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+#include "qp/connection.h"
+#include "qp/send_window.h"
+#include "qp/turn.h"
+
+namespace uroce::qp {
+
+/// When the requester sends again, and when it gives up: the ACK timeout, sequence NAKs, and RNR NAKs.
+/// Recovery is go-back-N: the window rewinds to the oldest unanswered PSN.
+class Retransmission {
+ public:
+  Retransmission(Connection& connection, SendWindow& window) : connection_(connection), window_(window) {}
+
+  void reset();
+
+  /// Something new was answered: all retry counters start over.
+  void progress(Instant now);
+  /// Packets went out.
+  void sent(Instant now);
+
+  /// The peer (or the order of its answers) says that the oldest unanswered packet is missing. Acts once
+  /// until there is progress or a timeout, for more of the same are echoes of one loss; true when it did.
+  bool missing(Turn& turn);
+  /// RNR NAK for the oldest unanswered packet.
+  void receiver_not_ready(Turn& turn, uint8_t timer_code);
+
+  /// No packet may go out before the peer's RNR time has passed.
+  [[nodiscard]] bool holds_back(Instant now) const { return rnr_until_ != kNever && now < rnr_until_; }
+
+  /// Packets that may be unanswered now. After a timeout or an RNR NAK only the oldest packet goes out, until
+  /// it is answered: the peer may not be able to take more.
+  [[nodiscard]] uint32_t window() const { return probing_ ? 1 : SendWindow::kPackets; }
+
+  [[nodiscard]] Instant deadline() const { return rnr_until_ != kNever ? rnr_until_ : ack_deadline_; }
+  void expire(Turn& turn);
+
+ private:
+  void retry(Turn& turn);
+  void start_ack_timer(Instant now);
+
+  Connection& connection_;
+  SendWindow& window_;
+  Instant ack_deadline_ = kNever;
+  Instant rnr_until_ = kNever;
+  uint32_t retries_ = 0;
+  uint32_t rnr_retries_ = 0;
+  bool rewound_ = false;  // since the last progress or timeout
+  bool probing_ = false;
+};
+
+}  // namespace uroce::qp

@@ -1,0 +1,58 @@
+#include "qp/send_window.h"
+
+namespace uroce::qp {
+
+SendWindow::SendWindow(queue::SendQueue& queue, uint8_t reads_max)
+    : queue_(queue), read_ends_(reads_max > 0 ? reads_max : 1u) {
+  reset(Psn());
+}
+
+void SendWindow::reset(Psn first) {
+  oldest_ = next_ = sent_end_ = unassigned_ = first;
+  number_ = started_ = queue_.retired();
+  reads_first_ = reads_count_ = 0;
+}
+
+void SendWindow::start(uint32_t packets) {
+  assert(!current_started() && packets > 0);
+  queue::SendRequest& request = current();
+  request.first_psn = unassigned_;
+  request.packets = packets;
+  unassigned_ += packets;
+  ++started_;
+}
+
+void SendWindow::sent(uint32_t psns) {
+  assert(current_started() && current_packet() + psns <= current().packets);
+  const bool done = current_packet() + psns == current().packets;
+  next_ += psns;
+  if (next_.after(sent_end_)) sent_end_ = next_;
+  if (done) ++number_;
+}
+
+void SendWindow::read_sent() {
+  assert(reads_count_ < read_ends_.size());
+  read_ends_[(reads_first_ + reads_count_++) % read_ends_.size()] = next_;
+}
+
+void SendWindow::answered(uint32_t psns, bool done) {
+  oldest_ += psns;
+  if (done) queue_.retire();
+  while (reads_count_ > 0 && !read_ends_[reads_first_].after(oldest_)) {
+    reads_first_ = (reads_first_ + 1) % static_cast<uint32_t>(read_ends_.size());
+    --reads_count_;
+  }
+  // What was answered while it was waiting to be sent again need not be sent.
+  if (next_.before(oldest_)) {
+    next_ = oldest_;
+    number_ = queue_.retired();
+  }
+}
+
+void SendWindow::rewind() {
+  next_ = oldest_;
+  number_ = queue_.retired();
+  reads_count_ = 0;
+}
+
+}  // namespace uroce::qp

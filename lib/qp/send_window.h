@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <vector>
+
+#include "base/psn.h"
+#include "queue/work_queue.h"
+
+namespace uroce::qp {
+
+/// Where the requester stands between the send queue and the PSN space:
+///
+///      retired()            number                started            published()
+///   ---- done ----|-- sent, not yet answered --|-- sent before a rewind --|-- not yet begun --
+///              oldest()                      next()                   sent_end()          (PSNs)
+///
+/// Every work request gets its PSNs when its first packet is built. A request is retired as soon as all its
+/// PSNs are answered, so the oldest unanswered PSN always lies in the oldest request, and a rewind takes
+/// constant time.
+class SendWindow {
+ public:
+  /// Unanswered PSNs at which no further request is begun. READ responses count, so a READ is asked for in
+  /// parts of at most that many packets: a window fits the receive ring of the peer, and ours.
+  static constexpr uint32_t kPackets = 256;
+
+  SendWindow(queue::SendQueue& queue, uint8_t reads_max);
+
+  /// Nothing sent yet; the first packet will be `first`.
+  void reset(Psn first);
+
+  [[nodiscard]] Psn oldest() const { return oldest_; }
+  [[nodiscard]] Psn next() const { return next_; }
+  [[nodiscard]] Psn sent_end() const { return sent_end_; }
+  [[nodiscard]] uint32_t unanswered() const { return distance(oldest_, next_); }
+  /// True when next() goes out for the second time.
+  [[nodiscard]] bool retransmitting() const { return next_ != sent_end_; }
+
+  // The oldest request: the one that oldest() belongs to, when anything is unanswered.
+  [[nodiscard]] queue::SendRequest& head() { return queue_.at(queue_.retired()); }
+  [[nodiscard]] uint32_t head_packet() { return distance(head().first_psn, oldest_); }
+
+  // The request that next() belongs to.
+  [[nodiscard]] uint32_t number() const { return number_; }
+  [[nodiscard]] queue::SendRequest& current() { return queue_.at(number_); }
+  [[nodiscard]] uint32_t current_packet() { return distance(current().first_psn, next_); }
+  [[nodiscard]] bool current_is_head() const { return number_ == queue_.retired(); }
+  [[nodiscard]] bool current_started() const { return number_ != started_; }
+
+  /// Gives the current request, which has not started, its PSNs.
+  void start(uint32_t packets);
+  /// The current request's packet(s) next() .. next() + psns - 1 went out.
+  void sent(uint32_t psns);
+  /// A READ for all PSNs before next() went out.
+  void read_sent();
+
+  /// READ requests that went out (since the last rewind) and are not fully answered.
+  [[nodiscard]] uint32_t reads() const { return reads_count_; }
+
+  /// The oldest `psns` are answered; they all belong to the head, and `done` says that they end it: it
+  /// retires.
+  void answered(uint32_t psns, bool done);
+
+  /// Everything unanswered goes out again.
+  void rewind();
+
+ private:
+  static uint32_t distance(Psn from, Psn to) { return (to.value() - from.value()) & Psn::kMask; }
+
+  queue::SendQueue& queue_;
+  Psn oldest_;
+  Psn next_;
+  Psn sent_end_;
+  Psn unassigned_;        // first PSN of the next request to start
+  uint32_t number_ = 0;   // like retired() and published(): free-running
+  uint32_t started_ = 0;  // requests before it have PSNs
+  // Ends of the READ requests under way, in PSN order: a ring.
+  std::vector<Psn> read_ends_;
+  uint32_t reads_first_ = 0;
+  uint32_t reads_count_ = 0;
+};
+
+}  // namespace uroce::qp

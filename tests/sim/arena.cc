@@ -1,0 +1,77 @@
+#include "tests/sim/arena.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace uroce::sim {
+
+Arena::Arena(mem::RegionTable& regions, DomainId domain, uint64_t iova, Random& random)
+    : iova_(iova), memory_(kBytes), model_(kBytes) {
+  for (std::byte& byte : model_) byte = static_cast<std::byte>(random.next());
+  memory_ = model_;
+  auto keys = regions.register_user({.domain = domain,
+                                     .address = memory_.data(),
+                                     .length = memory_.size(),
+                                     .iova = iova,
+                                     .access = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead});
+  if (!keys) throw std::runtime_error(keys.error().message);
+  keys_ = *keys;
+}
+
+std::optional<Arena::Slot> Arena::lend(uint64_t length, Random& random) {
+  const uint64_t need = length + 2 * kGuardBytes + random.below(64);
+  if (need > kBytes) return std::nullopt;
+  // First fit from a random place, once around.
+  const uint64_t start = random.below(kBytes);
+  for (const bool again : {false, true}) {
+    uint64_t begin = again ? 0 : start;
+    auto next = lent_.upper_bound(begin);
+    if (next != lent_.begin()) begin = std::max(begin, std::prev(next)->second);
+    for (;; begin = next->second, ++next) {
+      const uint64_t end = next == lent_.end() ? kBytes : next->first;
+      if (end >= begin + need) {
+        lent_.emplace(begin, begin + need);
+        return Slot{begin + kGuardBytes, length};
+      }
+      if (next == lent_.end()) break;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string Arena::give_back(const Slot& slot) {
+  std::string wrong = check(slot);
+  if (lent_.erase(slot.offset - kGuardBytes) != 1) wrong += " slot was not lent";
+  return wrong;
+}
+
+void Arena::write(const Slot& slot, std::span<const std::byte> bytes) {
+  std::memcpy(memory_.data() + slot.offset, bytes.data(), bytes.size());
+  expect(slot, bytes);
+}
+
+void Arena::expect(const Slot& slot, std::span<const std::byte> bytes) {
+  std::memcpy(model_.data() + slot.offset, bytes.data(), bytes.size());
+}
+
+std::string Arena::compare(uint64_t begin, uint64_t end) const {
+  const auto first = memory_.begin() + static_cast<ptrdiff_t>(begin);
+  const auto differ = std::mismatch(first, memory_.begin() + static_cast<ptrdiff_t>(end),
+                                    model_.begin() + static_cast<ptrdiff_t>(begin));
+  if (differ.first == memory_.begin() + static_cast<ptrdiff_t>(end)) return {};
+  return "wrong byte at " + std::to_string(differ.first - memory_.begin()) + " in " + std::to_string(begin) +
+         ".." + std::to_string(end);
+}
+
+std::string Arena::check(const Slot& slot) const {
+  return compare(slot.offset - kGuardBytes, slot.offset + slot.length + kGuardBytes);
+}
+
+std::string Arena::check() const { return compare(0, kBytes); }
+
+queue::Segment Arena::segment(const Slot& slot) const {
+  return {iova(slot), static_cast<uint32_t>(slot.length), keys_.lkey};
+}
+
+}  // namespace uroce::sim

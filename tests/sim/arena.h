@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "mem/region_table.h"
+#include "queue/work_request.h"
+
+namespace uroce::sim {
+
+/// A registered region and, beside it, what its bytes ought to be. Parts of it are lent to messages, with
+/// guard bytes around each.
+class Arena {
+ public:
+  static constexpr uint64_t kBytes = 768 << 10;
+  static constexpr uint64_t kGuardBytes = 24;
+
+  struct Slot {
+    uint64_t offset = 0;  // of the first byte between the guards
+    uint64_t length = 0;
+  };
+
+  /// `iova` is what the region's keys call its first byte.
+  Arena(mem::RegionTable& regions, DomainId domain, uint64_t iova, Random& random);
+
+  std::optional<Slot> lend(uint64_t length, Random& random);
+  /// A lent slot comes back; a non-empty text says what its bytes, guards included, ought not to be.
+  std::string give_back(const Slot& slot);
+
+  /// Memory and model: the application writes.
+  void write(const Slot& slot, std::span<const std::byte> bytes);
+  /// Model only: the stack should have written.
+  void expect(const Slot& slot, std::span<const std::byte> bytes);
+
+  /// Compares the slot as give_back() does.
+  [[nodiscard]] std::string check(const Slot& slot) const;
+  /// Compares all of the arena; only when nothing is lent.
+  [[nodiscard]] std::string check() const;
+  [[nodiscard]] bool idle() const { return lent_.empty(); }
+
+  [[nodiscard]] const std::vector<std::byte>& memory() const { return memory_; }
+  [[nodiscard]] uint64_t iova(const Slot& slot) const { return iova_ + slot.offset; }
+  [[nodiscard]] queue::Segment segment(const Slot& slot) const;
+  [[nodiscard]] mem::RegionKeys keys() const { return keys_; }
+
+ private:
+  [[nodiscard]] std::string compare(uint64_t begin, uint64_t end) const;
+
+  uint64_t iova_;
+  std::vector<std::byte> memory_;
+  std::vector<std::byte> model_;
+  mem::RegionKeys keys_;
+  std::map<uint64_t, uint64_t> lent_;  // begin -> end, guards included
+};
+
+}  // namespace uroce::sim

@@ -1,0 +1,84 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "tests/sim/simulation.h"
+
+// Each test runs a number of seeds. UROCE_SIM_SEED=N runs just that one, UROCE_SIM_SEEDS=N that many.
+namespace uroce::sim {
+namespace {
+
+constexpr std::array kShown = {
+    Counter::kRequestsExecuted, Counter::kRetransmittedPackets, Counter::kAckTimeout,
+    Counter::kSequenceNakSent,  Counter::kImpliedNak,           Counter::kRnrNakSent,
+    Counter::kDuplicateRequest, Counter::kDropSequence,         Counter::kDropIcrc,
+    Counter::kDropBadAck,       Counter::kDropResources};
+
+struct Totals {
+  uint64_t messages = 0;
+  uint64_t frames = 0;
+  uint64_t damaged = 0;
+  std::array<uint64_t, kShown.size()> counters{};
+
+  void add(const Simulation& simulation) {
+    messages += simulation.messages();
+    frames += simulation.frames();
+    damaged += simulation.damaged();
+    for (size_t i = 0; i < kShown.size(); ++i) counters[i] += simulation.counter(kShown[i]);
+  }
+  void print() const {
+    std::cout << messages << " messages, " << frames << " frames, " << damaged << " damaged";
+    for (size_t i = 0; i < kShown.size(); ++i)
+      std::cout << ", " << counter_label(kShown[i]) << ' ' << counters[i];
+    std::cout << '\n';
+  }
+};
+
+uint64_t number_from(const char* variable, uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
+}
+
+/// Runs `make(seed)` for each seed and stops at the first that fails.
+template <typename Make>
+Totals run_seeds(uint64_t seeds, const Make& make) {
+  const uint64_t only = number_from("UROCE_SIM_SEED", 0);
+  const uint64_t first = only != 0 ? only : 1;
+  const uint64_t count = only != 0 ? 1 : number_from("UROCE_SIM_SEEDS", seeds);
+  Totals totals;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    Simulation simulation(make(seed));
+    const std::string wrong = simulation.run();
+    totals.add(simulation);
+    EXPECT_EQ(wrong, "") << "UROCE_SIM_SEED=" << seed << " at " << simulation.now().ns << " ns";
+    if (!wrong.empty()) break;
+  }
+  totals.print();
+  return totals;
+}
+
+TEST(Simulation, FairWeather) {
+  run_seeds(20, [](uint64_t seed) { return Simulation::Options{.seed = seed}; });
+}
+
+TEST(Simulation, LossDuplicationReorderingAndCorruption) {
+  run_seeds(100, [](uint64_t seed) {
+    Random random(seed * 7919);
+    Weather weather;
+    weather.loss = random.below(3'000);
+    weather.duplication = random.below(3'000);
+    weather.reordering = random.below(5'000);
+    weather.corruption = random.below(2'000);
+    weather.truncation = random.below(500);
+    weather.latency = microseconds(1 + static_cast<int64_t>(random.below(20)));
+    weather.jitter = microseconds(1 + static_cast<int64_t>(random.below(100)));
+    return Simulation::Options{
+        .seed = seed, .weather = weather, .connections = 1 + static_cast<uint32_t>(random.below(4))};
+  });
+}
+
+}  // namespace
+}  // namespace uroce::sim
