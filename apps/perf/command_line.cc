@@ -1,12 +1,26 @@
 #include "apps/perf/command_line.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
+#include <filesystem>
 
 #include "apps/perf/channel.h"
 
 namespace uroce::perf {
+namespace {
+
+/// Before the first measurement, rather than after the last: the folder of a file to be written.
+Status check_folder(const char* option, const std::string& path) {
+  if (path.empty()) return {};
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  if (access(folder.c_str(), W_OK) == 0) return {};
+  return Error{errno, fmt::format("{} {}: {}", option, path, std::strerror(errno))};
+}
+
+}  // namespace
 
 const char* const CommandLine::kExamples =
     "Examples:\n"
@@ -101,6 +115,8 @@ void CommandLine::add_places(CLI::App& command) {
 }
 
 Result<Options> CommandLine::options() const {
+  if (const Status json = check_folder("--json", options_.json_path); !json) return json.error();
+  if (const Status plot = check_folder("--plot", options_.plot_path); !plot) return plot.error();
   Options options = options_;
   const auto named = [](const char* option, const Error& error) {
     return Error{error.code, fmt::format("{}: {}", option, error.message)};

@@ -22,7 +22,10 @@ double seconds_since(Clock::time_point start) {
 }  // namespace
 
 Initiator::Initiator(Endpoint& endpoint, Peer& peer, const Round& round)
-    : endpoint_(endpoint), peer_(peer), round_(round), memory_(endpoint, round, Role::kInitiator) {}
+    : endpoint_(endpoint),
+      peer_(peer),
+      round_(round),
+      memory_(endpoint.source(), endpoint.target(), round, Role::kInitiator) {}
 
 void Initiator::begin(uint64_t seed) {
   phase_ = {.seed = seed, .first = posted_};

@@ -5,7 +5,9 @@
 namespace uroce::perf {
 
 Responder::Responder(Endpoint& endpoint, const Round& round)
-    : endpoint_(endpoint), round_(round), memory_(endpoint, round, Role::kResponder) {
+    : endpoint_(endpoint),
+      round_(round),
+      memory_(endpoint.source(), endpoint.target(), round, Role::kResponder) {
   if (round_.operation != Operation::kSend) return;
   while (receives_posted_ < endpoint_.receive_depth()) {
     const uint64_t room = endpoint_.receive_depth() - receives_posted_;

@@ -10,8 +10,13 @@
 
 namespace uroce::perf {
 
-RoundMemory::RoundMemory(Endpoint& endpoint, const Round& round, Role role)
-    : endpoint_(endpoint), round_(round), role_(role), layout_(round.layout()) {}
+RoundMemory::RoundMemory(std::span<std::byte> source, std::span<std::byte> target, const Round& round,
+                         Role role)
+    : round_(round),
+      role_(role),
+      layout_(round.layout()),
+      source_(source.first(layout_.area_bytes())),
+      target_(target.first(layout_.area_bytes())) {}
 
 bool RoundMemory::marked() const { return round_.operation == Operation::kWrite && round_.ping_pong(); }
 
@@ -21,14 +26,12 @@ uint64_t RoundMemory::seed_of(const Phase& phase, Role writer, uint32_t slot) co
 }
 
 void RoundMemory::prepare(const Phase& phase) {
-  const std::span<std::byte> source = endpoint_.source().first(layout_.area_bytes());
-  const std::span<std::byte> target = endpoint_.target().first(layout_.area_bytes());
-  std::ranges::fill(target, kPoison);
+  std::ranges::fill(target_, kPoison);
   for (uint32_t slot = 0; slot < layout_.slots; ++slot) {
-    fill_pattern(source.subspan(layout_.offset(slot), layout_.size), seed_of(phase, role_, slot));
+    fill_pattern(source_.subspan(layout_.offset(slot), layout_.size), seed_of(phase, role_, slot));
   }
   // The mark of the message before the first, so that arrived() cannot take poison for a mark.
-  if (marked()) target[layout_.size - 1] = std::byte{mark_of(phase.first - 1)};
+  if (marked()) target_[layout_.size - 1] = std::byte{mark_of(phase.first - 1)};
 }
 
 uint64_t RoundMemory::verify(const Phase& phase, uint64_t end) {
@@ -48,10 +51,11 @@ uint64_t RoundMemory::verify(const Phase& phase, uint64_t end) {
 }
 
 void RoundMemory::verify_slot(const Phase& phase, uint32_t slot, bool used) {
-  const std::span<const std::byte> bytes = endpoint_.target().subspan(layout_.offset(slot), layout_.stride);
+  const std::span<const std::byte> bytes = target_.subspan(layout_.offset(slot), layout_.stride);
   const auto where = [&](size_t byte) {
-    return fmt::format("{} of {} to {}: slot {}, byte {}", name_of(round_.operation), size_text(round_.size),
-                       endpoint_.device().name, slot, byte);
+    return fmt::format("{} of {}, {}: slot {}, byte {}", name_of(round_.operation), size_text(round_.size),
+                       role_ == Role::kInitiator ? "memory of the initiator" : "memory of the peer", slot,
+                       byte);
   };
   const size_t length = layout_.size - (marked() ? 1 : 0);
   if (!used) {
@@ -69,12 +73,10 @@ void RoundMemory::verify_slot(const Phase& phase, uint32_t slot, bool used) {
   }
 }
 
-void RoundMemory::mark_source(uint64_t message) {
-  endpoint_.source()[layout_.size - 1] = std::byte{mark_of(message)};
-}
+void RoundMemory::mark_source(uint64_t message) { source_[layout_.size - 1] = std::byte{mark_of(message)}; }
 
 bool RoundMemory::arrived(uint64_t message) const {
-  auto& last = reinterpret_cast<uint8_t&>(endpoint_.target()[layout_.size - 1]);
+  auto& last = reinterpret_cast<uint8_t&>(target_[layout_.size - 1]);
   // Acquire: pairs with whatever order the device gives its last byte; the bytes before it are read
   // afterwards.
   return std::atomic_ref<uint8_t>(last).load(std::memory_order_acquire) == mark_of(message);

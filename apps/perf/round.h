@@ -1,8 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
-#include "apps/perf/endpoint.h"
 #include "apps/perf/layout.h"
 #include "apps/perf/plan.h"
 
@@ -35,7 +36,8 @@ struct Phase {
 /// The memory of one end in a round: written before a phase, checked behind it, never during.
 class RoundMemory {
  public:
-  RoundMemory(Endpoint& endpoint, const Round& round, Role role);
+  /// The areas of this end; they begin with the round's slots.
+  RoundMemory(std::span<std::byte> source, std::span<std::byte> target, const Round& round, Role role);
 
   /// Sources get the data of this phase and end; targets, and the gaps between slots, get poison.
   void prepare(const Phase& phase);
@@ -54,10 +56,11 @@ class RoundMemory {
   [[nodiscard]] bool marked() const;
   void verify_slot(const Phase& phase, uint32_t slot, bool used);
 
-  Endpoint& endpoint_;
   Round round_;
   Role role_;
   Layout layout_;
+  std::span<std::byte> source_;
+  std::span<std::byte> target_;
 };
 
 }  // namespace uroce::perf

@@ -112,11 +112,4 @@ std::string text_of(const ibv_gid& gid) {
   return text.data();
 }
 
-std::optional<ibv_mtu> path_mtu_of(uint32_t bytes) {
-  for (const ibv_mtu mtu : {IBV_MTU_256, IBV_MTU_512, IBV_MTU_1024, IBV_MTU_2048, IBV_MTU_4096}) {
-    if (bytes_of(mtu) == bytes) return mtu;
-  }
-  return std::nullopt;
-}
-
 }  // namespace uroce::perf
