@@ -68,8 +68,8 @@ class CompletionListener {
 class CompletionQueue {
  public:
   struct Options {
-    uint32_t depth = 0;  // completions that can wait at once, per lane; exact
-    uint16_t lanes = 1;
+    uint32_t depth = 0;                      // completions that can wait at once, per lane; exact
+    uint16_t lanes = 1;                      // at most 64
     CompletionListener* listener = nullptr;  // not owned; nullptr: never armed
     void* owner = nullptr;                   // for the face that made it
   };
@@ -77,6 +77,12 @@ class CompletionQueue {
   ~CompletionQueue();
 
   [[nodiscard]] const Options& options() const { return options_; }
+
+  /// Control path: a queue pair of the poller with this lane now completes here. Never taken back.
+  void use_lane(uint16_t lane) { lanes_used_.fetch_or(uint64_t{1} << lane, std::memory_order_relaxed); }
+  /// Bit i: lane i is used. Any thread; relaxed, because who posts to a queue pair has been told of it
+  /// before.
+  [[nodiscard]] uint64_t lanes_used() const { return lanes_used_.load(std::memory_order_relaxed); }
 
   // Poller.
   /// False when the lane is full: the completion is lost and overrun() stays true.
@@ -101,6 +107,7 @@ class CompletionQueue {
   uint16_t next_lane_ = 0;
   std::atomic<uint8_t> armed_{kIdle};
   std::atomic<bool> overrun_{false};
+  std::atomic<uint64_t> lanes_used_{0};
 };
 
 /// The completion queues that a turn has pushed to, so that the engine can publish them together after the
