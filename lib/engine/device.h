@@ -97,6 +97,18 @@ class Device {
   /// Inline pollers: turns, once, every free poller that serves `queue`. Dedicated: nothing. Hot.
   void turn_for(queue::CompletionQueue& queue);
 
+  /// What `uroce info` shows and no other function tells.
+  struct Information {
+    PollerMode poller_mode = PollerMode::kInline;
+    uint16_t pollers = 0;
+    copy::Kind copy_kind = copy::Kind::kAuto;
+    bool eal = false;  // the port runs on DPDK
+    bool key_table_hugepages = false;
+    uint32_t regions = 0;
+    uint32_t queue_pairs = 0;
+  };
+  [[nodiscard]] Information information() const;
+
   /// Sum over all pollers.
   [[nodiscard]] uint64_t counter(Counter counter) const;
 

@@ -1,0 +1,38 @@
+#include "engine/attendance.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace uroce::engine {
+
+namespace {
+
+timespec to_timespec(int64_t ns) { return {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000}; }
+
+uint32_t* word(std::atomic<uint32_t>& atomic) {
+  static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
+  return reinterpret_cast<uint32_t*>(&atomic);
+}
+
+}  // namespace
+
+void Attendance::sleep_deeply(int64_t ns) {
+  const timespec timeout = to_timespec(ns);
+  asleep_.store(1, std::memory_order_seq_cst);
+  syscall(SYS_futex, word(asleep_), FUTEX_WAIT_PRIVATE, 1, &timeout, nullptr, 0);
+  asleep_.store(0, std::memory_order_relaxed);  // partner: nudge(), to which only the hint matters
+}
+
+void Attendance::nap(int64_t ns) {
+  const timespec duration = to_timespec(ns);
+  nanosleep(&duration, nullptr);
+}
+
+void Attendance::wake() {
+  if (asleep_.exchange(0, std::memory_order_seq_cst) == 0) return;
+  syscall(SYS_futex, word(asleep_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+}  // namespace uroce::engine

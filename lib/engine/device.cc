@@ -1,0 +1,152 @@
+#include "engine/device.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "engine/device_state.h"
+#include "engine/forked.h"
+
+namespace uroce::engine {
+
+namespace {
+
+constexpr uint32_t kQueuePairNumbers = 1u << 20;  // more than live at once: numbers rest after use
+
+std::vector<Gid> gids_of(const DeviceConfiguration& configuration) {
+  std::vector<Gid> gids;
+  for (const InterfaceAddress& address : configuration.addresses) gids.push_back(address.address);
+  return gids;
+}
+
+}  // namespace
+
+Device::State::State(Options options)
+    : configuration(options.device),
+      mode(options.configuration.poller_mode),
+      copy_kind(options.configuration.copy_kind),
+      eal(options.eal),
+      attendance(options.attendance),
+      clock(options.clock),
+      port(std::move(options.port)),
+      mac(configuration.mac.value_or(port->capabilities().mac)),
+      gids(mac, gids_of(configuration)),
+      regions({.entries_max = Limits::kRegions, .grace_period = &quiescence}),
+      domains(Limits::kDomains),
+      queue_pairs(kQueuePairNumbers),
+      surroundings{regions, queue_pairs, gids, mac} {
+  std::vector<Poller*> siblings;
+  for (uint16_t i = 0; i < port->capabilities().queues; ++i) {
+    const Poller::Options poller{.index = i,
+                                 .lcore = options.lcores.at(i),
+                                 .copy_kind = copy_kind,
+                                 .clock = clock,
+                                 .attendance = attendance};
+    siblings.push_back(
+        pollers.emplace_back(std::make_unique<Poller>(poller, port->queue(i), surroundings)).get());
+    quiescence.watch(siblings.back()->lock());
+  }
+  for (Poller* poller : siblings) poller->join(siblings);
+  load.resize(pollers.size());
+}
+
+void Device::State::turn(uint64_t which, Instant now) {
+  bool worked = false;
+  for (uint64_t left = which; left != 0; left &= left - 1) {
+    Poller& poller = *pollers[static_cast<size_t>(__builtin_ctzll(left))];
+    worked |= poller.application_turn(now) == TurnOutcome::kWorked;
+  }
+  turn_others(which, now, worked);
+}
+
+void Device::State::turn_for_post(QueuePairEntry& entry, Instant now) {
+  TurnOutcome outcome = entry.poller.application_turn(now, &entry);
+  if (outcome == TurnOutcome::kBusy) {
+    entry.poller.ring(entry);
+    // Whoever was at it may have finished before the doorbell rang.
+    outcome = entry.poller.application_turn(now);
+  }
+  turn_others(uint64_t{1} << entry.poller.index(), now, outcome == TurnOutcome::kWorked);
+}
+
+void Device::State::turn_others(uint64_t done, Instant now, bool worked) {
+  if (pollers.size() > 1) {
+    uint64_t handed_to = 0;
+    for (const auto& poller : pollers) handed_to |= poller->take_handed_to();
+    for (uint64_t left = handed_to & ~done; left != 0; left &= left - 1) {
+      pollers[static_cast<size_t>(__builtin_ctzll(left))]->application_turn(now);
+    }
+  }
+  for (State* partner : partners) {
+    for (const auto& poller : partner->pollers) worked |= poller->partner_turn(now) == TurnOutcome::kWorked;
+  }
+  // The background thread, should it be fast asleep, now has somebody to take over from.
+  if (worked && attendance != nullptr) attendance->nudge();
+}
+
+Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Device::~Device() = default;
+
+const std::string& Device::name() const { return state_->configuration.name; }
+
+uint64_t Device::guid() const {
+  uint64_t guid = 0;
+  for (const uint8_t byte : net::eui64(state_->mac)) guid = guid << 8 | byte;
+  return guid;
+}
+
+MacAddress Device::mac() const { return state_->mac; }
+const port::Capabilities& Device::port_capabilities() const { return state_->port->capabilities(); }
+bool Device::link_up() const { return state_->port->link_up(); }
+uint32_t Device::link_mtu() const { return state_->port->capabilities().link_mtu; }
+
+PathMtu Device::path_mtu_max() const {
+  // IPv6, UDP, BTH, RETH, immediate data and ICRC: the most that surrounds a full payload.
+  constexpr uint32_t kOverhead = 40 + 8 + 12 + 16 + 4 + 4;
+  for (const PathMtu mtu : {PathMtu::k4096, PathMtu::k2048, PathMtu::k1024, PathMtu::k512}) {
+    if (path_mtu_bytes(mtu) + kOverhead <= link_mtu()) return mtu;
+  }
+  return PathMtu::k256;
+}
+
+const net::GidTable& Device::gids() const { return state_->gids; }
+mem::RegionTable& Device::regions() { return state_->regions; }
+
+Result<DomainId> Device::allocate_domain() { return state_->domains.allocate(); }
+void Device::free_domain(DomainId domain) { (void)state_->domains.free(domain); }
+
+std::unique_ptr<queue::CompletionQueue> Device::create_completion_queue(
+    queue::CompletionQueue::Options options) {
+  options.lanes = static_cast<uint16_t>(state_->pollers.size());
+  return std::make_unique<queue::CompletionQueue>(options);
+}
+
+void Device::retire_completion_queue(queue::CompletionQueue&) {
+  // No queue pair names it any more; a turn that was under way may still be about to publish it.
+  if (!forked_since_start()) state_->quiescence.wait();
+}
+
+void Device::turn_for(queue::CompletionQueue& queue) {
+  State& state = *state_;
+  if (!state.inline_pollers() || forked_since_start()) return;
+  state.turn(queue.lanes_used(), state.clock());
+}
+
+uint64_t Device::counter(Counter counter) const {
+  uint64_t sum = 0;
+  for (const auto& poller : state_->pollers) sum += poller->counters().read(counter);
+  return sum;
+}
+
+Device::Information Device::information() const {
+  Information information{.poller_mode = state_->mode,
+                          .pollers = static_cast<uint16_t>(state_->pollers.size()),
+                          .copy_kind = state_->copy_kind,
+                          .eal = state_->eal,
+                          .key_table_hugepages = state_->regions.hugepages(),
+                          .regions = state_->regions.regions()};
+  const std::lock_guard guard(state_->mutex);
+  information.queue_pairs = static_cast<uint32_t>(state_->entries.size());
+  return information;
+}
+
+}  // namespace uroce::engine

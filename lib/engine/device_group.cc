@@ -1,0 +1,140 @@
+#include "engine/device_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <set>
+
+#include "drivers/registry.h"
+#include "engine/device_state.h"
+#include "engine/eal.h"
+#include "engine/forked.h"
+
+namespace uroce::engine {
+
+namespace {
+
+/// The groups that are open, for the end of the process; its lock also keeps ports from being opened and
+/// closed by two threads at once, which DPDK does not allow.
+struct OpenGroups {
+  std::mutex mutex;
+  std::set<DeviceGroup*> groups;
+};
+
+OpenGroups& open_groups() {
+  static OpenGroups& the = *new OpenGroups;  // never destroyed: see end_all()
+  return the;
+}
+
+/// Runs before the destructors of libraries that the threads use. Whoever exits may hold the lock in another
+/// thread; then nothing is ended.
+void end_all() {
+  if (forked_since_start()) return;
+  OpenGroups& open = open_groups();
+  if (!open.mutex.try_lock()) return;
+  for (DeviceGroup* group : open.groups) group->end();
+  open.groups.clear();
+  open.mutex.unlock();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& configuration,
+                                                       std::span<const size_t> members) {
+  watch_forks();
+  static const int registered = std::atexit(end_all);  // at exit(), and at dlclose()
+  (void)registered;
+  std::shared_ptr<DeviceGroup> group(new DeviceGroup);
+  OpenGroups& open = open_groups();
+  {
+    const std::lock_guard guard(open.mutex);
+    for (const size_t index : members) {
+      Status status = group->add(configuration, index);
+      if (!status) {
+        const std::string& name = configuration.devices[index].name;
+        return Error{status.error().code, fmt::format("{}: {}", name, status.error().message)};
+      }
+    }
+    open.groups.insert(group.get());
+  }
+  std::vector<Poller*> pollers;
+  for (const Member& member : group->members_) {
+    for (const Member& other : group->members_) {
+      if (&other != &member) member.state->partners.push_back(other.state);
+    }
+    for (const auto& poller : member.state->pollers) pollers.push_back(poller.get());
+  }
+  if (Status status = group->drive_.start(configuration, pollers); !status) return status.error();
+  return group;
+}
+
+Status DeviceGroup::add(const Configuration& configuration, size_t index) {
+  const DeviceConfiguration& device = configuration.devices[index];
+  auto port = drivers::open_port({.devargs = device.port,
+                                  .queues = configuration.pollers_per_device,
+                                  .mtu = device.mtu,
+                                  .mac = device.mac});
+  if (!port) return port.error();
+  Device::State::Options options{.device = device,
+                                 .configuration = configuration,
+                                 .port = std::move(*port),
+                                 .lcores = {},
+                                 .eal = drivers::needs_eal(device.port),
+                                 .attendance = &drive_.attendance()};
+  for (uint16_t i = 0; i < configuration.pollers_per_device; ++i) {
+    if (options.eal) {
+      const auto lcore = reserve_lcore();
+      if (!lcore) return lcore.error();
+      lcores_.push_back(*lcore);
+    }
+    options.lcores.push_back(options.eal ? lcores_.back() : kNoLcore);
+  }
+  try {
+    auto state = std::make_unique<Device::State>(std::move(options));
+    Device::State* const raw = state.get();
+    members_.push_back({index, raw, std::make_unique<Device>(std::move(state))});
+  } catch (const std::bad_alloc&) {
+    return Error{ENOMEM, "no memory for its tables"};
+  }
+  return {};
+}
+
+DeviceGroup::~DeviceGroup() {
+  if (ended_ || forked_since_start()) {
+    // The ports are closed, or belong to the parent; what is left is the operating system's to clean up.
+    drive_.abandon();
+    for (Member& member : members_) (void)member.device.release();
+    return;
+  }
+  drive_.stop();
+  OpenGroups& open = open_groups();
+  const std::lock_guard guard(open.mutex);
+  open.groups.erase(this);
+  members_.clear();
+  for (const uint32_t lcore : lcores_) release_lcore(lcore);
+}
+
+Device& DeviceGroup::device(size_t index) {
+  const auto it = std::ranges::find(members_, index, &Member::index);
+  assert(it != members_.end());
+  return *it->device;
+}
+
+void DeviceGroup::end() {
+  // An application's thread may be inside a turn, but a turn does not last.
+  constexpr Duration kPatience = milliseconds(200);
+  drive_.stop();
+  ended_ = true;
+  bool closed = true;
+  for (const Member& member : members_) {
+    for (const auto& poller : member.state->pollers) closed &= poller->close(kPatience);
+  }
+  if (!closed) return;
+  for (const Member& member : members_) member.state->port.reset();
+}
+
+}  // namespace uroce::engine

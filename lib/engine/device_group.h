@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/configuration.h"
+#include "engine/device.h"
+#include "engine/drive.h"
+
+namespace uroce::engine {
+
+/// Devices that are opened and closed together: both ends of a wire inside the process, or just one device;
+/// and the threads that turn their pollers.
+class DeviceGroup {
+ public:
+  /// `members` are indexes into the configuration's devices. EAL must run if a port needs it. Errors name the
+  /// device.
+  static Result<std::shared_ptr<DeviceGroup>> open(const Configuration& configuration,
+                                                   std::span<const size_t> members);
+
+  /// The threads have ended and the ports are closed when it returns.
+  ~DeviceGroup();
+  DeviceGroup(const DeviceGroup&) = delete;
+  DeviceGroup& operator=(const DeviceGroup&) = delete;
+
+  /// By index of the configuration; must be a member.
+  [[nodiscard]] Device& device(size_t index);
+
+  /// The process ends, or the library is unloaded, with the group open: threads end and ports close, in
+  /// bounded time. Calls that come later find pollers that cannot be turned.
+  void end();
+
+ private:
+  DeviceGroup() = default;
+  Status add(const Configuration& configuration, size_t index);
+
+  struct Member {
+    size_t index;
+    Device::State* state;
+    std::unique_ptr<Device> device;
+  };
+
+  Drive drive_;
+  std::vector<Member> members_;
+  std::vector<uint32_t> lcores_;
+  bool ended_ = false;
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,159 @@
+// The life of queue pairs on the control path. What their poller owns is done by commands to it.
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include "engine/device_state.h"
+#include "engine/forked.h"
+
+namespace uroce::engine {
+
+namespace {
+
+Status check(const QueuePairOptions& options) {
+  if (options.type != qp::Type::kRc) return Error{EOPNOTSUPP, "only RC queue pairs"};
+  if (options.send_completions == nullptr || options.receive_completions == nullptr) {
+    return Error{EINVAL, "a queue pair needs completion queues"};
+  }
+  if (std::max(options.send_depth, options.receive_depth) > Limits::kWorkRequests) {
+    return Error{EINVAL, "too many work requests"};
+  }
+  if (std::max(options.send_segments, options.receive_segments) > Limits::kSegments) {
+    return Error{EINVAL, "too many segments"};
+  }
+  if (options.inline_bytes > Limits::kInlineBytes) return Error{EINVAL, "too many inline bytes"};
+  return {};
+}
+
+}  // namespace
+
+Poller& Device::State::choose_poller(const QueuePairOptions& options) {
+  const uint64_t served = options.receive_completions->lanes_used() | options.send_completions->lanes_used();
+  size_t best = served != 0 ? static_cast<size_t>(__builtin_ctzll(served)) : 0;
+  for (size_t i = 0; i < pollers.size(); ++i) {
+    if (served != 0 && (served >> i & 1) == 0) continue;
+    if (load[i] < load[best]) best = i;
+  }
+  return *pollers[best];
+}
+
+Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& options) {
+  State& state = *state_;
+  if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
+  if (Status status = check(options); !status) return status.error();
+  if (Status status = state.domains.enter(options.domain); !status) return status.error();
+  try {
+    auto send =
+        std::make_unique<queue::SendQueue>(queue::SendQueue::Options{.depth = options.send_depth,
+                                                                     .segments_max = options.send_segments,
+                                                                     .inline_max = options.inline_bytes});
+    auto receive = std::make_unique<queue::ReceiveQueue>(queue::ReceiveQueue::Options{
+        .depth = options.receive_depth, .segments_max = options.receive_segments, .inline_max = 0});
+    const std::lock_guard guard(state.mutex);
+    const auto number =
+        state.entries.size() < Limits::kQueuePairs ? state.queue_pairs.allocate(state.clock()) : std::nullopt;
+    if (!number) {
+      state.domains.leave(options.domain);
+      return Error{ENOMEM, "no queue pair left"};
+    }
+    Poller& poller = state.choose_poller(options);
+    auto entry = std::make_unique<QueuePairEntry>(
+        qp::QueuePair::Options{.type = options.type,
+                               .number = *number,
+                               .domain = options.domain,
+                               .signal_all = options.signal_all,
+                               .rd_atomic_max = Limits::kReadAtomic,
+                               .send_queue = send.get(),
+                               .receive_queue = receive.get(),
+                               .send_completions = options.send_completions,
+                               .receive_completions = options.receive_completions},
+        poller);
+    entry->number = *number;
+    entry->domain = options.domain;
+    entry->send_queue = std::move(send);
+    entry->receive_queue = std::move(receive);
+    options.send_completions->use_lane(poller.index());
+    options.receive_completions->use_lane(poller.index());
+    ++state.load[poller.index()];
+    QueuePairEntry& made = *entry;
+    state.entries.emplace(&made, std::move(entry));
+    state.queue_pairs.publish(made.number, made);
+    return &made;
+  } catch (const std::bad_alloc&) {
+    state.domains.leave(options.domain);
+    return Error{ENOMEM, "no memory for the queues"};
+  }
+}
+
+void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
+  State& state = *state_;
+  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  if (forked_since_start()) return;  // its poller may stand in the middle of a turn for ever
+  state.queue_pairs.unpublish(entry.number);
+  entry.poller.run([&](qp::Turn&) { entry.poller.forget(entry); });
+  // Other pollers may have found the entry just before, to hand a frame over.
+  state.quiescence.wait();
+  const std::lock_guard guard(state.mutex);
+  state.queue_pairs.give_back(entry.number, state.clock());
+  state.domains.leave(entry.domain);
+  --state.load[entry.poller.index()];
+  state.entries.erase(&entry);
+}
+
+int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, uint32_t mask) {
+  State& state = *state_;
+  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  if (forked_since_start()) return ENODEV;
+  if ((mask & qp::kMaskPathMtu) != 0 && attributes.path_mtu > path_mtu_max()) return EINVAL;
+  if ((mask & qp::kMaskAv) != 0) {
+    if (const int error = state.resolve(attributes); error != 0) return error;
+  }
+  int error = ENODEV;
+  entry.poller.run([&](qp::Turn& turn) {
+    error = entry.queue_pair.modify(attributes, mask, turn);
+    entry.poller.activate(entry);
+  });
+  return error;
+}
+
+qp::Attributes Device::query_queue_pair(QueuePairHandle& queue_pair) {
+  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  qp::Attributes attributes;
+  if (forked_since_start()) return attributes;
+  entry.poller.run([&](qp::Turn&) { attributes = entry.queue_pair.attributes(); });
+  return attributes;
+}
+
+void Device::ring_doorbell(QueuePairHandle& queue_pair) {
+  State& state = *state_;
+  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  if (forked_since_start()) return;
+  if (state.inline_pollers()) {
+    state.turn_for_post(entry, state.clock());
+  } else {
+    entry.poller.ring(entry);
+  }
+}
+
+int Device::State::resolve(qp::Attributes& attributes) {
+  wire::Path& path = attributes.path;
+  path.source_mac = mac;
+  attributes.to_self = gids.owns(path.destination);
+  if (attributes.to_self) {
+    path.destination_mac = mac;
+    return 0;
+  }
+  for (const StaticNeighbour& neighbour : configuration.neighbours) {
+    if (neighbour.address != path.destination) continue;
+    path.destination_mac = neighbour.mac;
+    return 0;
+  }
+  for (const State* partner : partners) {
+    if (!partner->gids.owns(path.destination)) continue;
+    path.destination_mac = partner->mac;
+    return 0;
+  }
+  return EHOSTUNREACH;
+}
+
+}  // namespace uroce::engine

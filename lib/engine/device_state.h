@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/device.h"
+#include "engine/poller.h"
+#include "engine/quiescence.h"
+#include "mem/protection_domains.h"
+
+namespace uroce::engine {
+
+/// What a device is made of. Members stand in the order in which they need each other: pollers go first, the
+/// port last.
+struct Device::State {
+  struct Options {
+    const DeviceConfiguration& device;
+    const Configuration& configuration;
+    std::unique_ptr<port::Port> port;
+    std::vector<uint32_t> lcores;  // one per poller, or kNoLcore
+    bool eal = false;
+    Attendance* attendance = nullptr;
+    Instant (*clock)() = clock_now;
+  };
+  explicit State(Options options);
+
+  [[nodiscard]] bool inline_pollers() const { return mode == PollerMode::kInline; }
+
+  /// Gives the pollers of `which` (bit i: poller i) a turn each, then those that got work from them, then the
+  /// other end of the wire.
+  void turn(uint64_t which, Instant now);
+  /// The same after `entry` was posted to.
+  void turn_for_post(QueuePairEntry& entry, Instant now);
+
+  /// Fills in the MACs of a path and says whether it leads back here: 0, EHOSTUNREACH, or ETIMEDOUT.
+  int resolve(qp::Attributes& attributes);
+
+  /// The poller for a new queue pair: one that serves its completion queues already, else the least loaded
+  /// one. Under `mutex`.
+  Poller& choose_poller(const QueuePairOptions& options);
+
+  const DeviceConfiguration configuration;
+  const PollerMode mode;
+  const copy::Kind copy_kind;
+  const bool eal;
+  Attendance* const attendance;
+  Instant (*const clock)();
+  std::unique_ptr<port::Port> port;
+  const MacAddress mac;
+  const net::GidTable gids;
+  Quiescence quiescence;
+  mem::RegionTable regions;
+  mem::ProtectionDomains domains;
+  QueuePairTable queue_pairs;
+  const PollerSurroundings surroundings;
+  std::vector<State*> partners;  // the other end of an in-process wire; set-up
+
+  std::mutex mutex;
+  std::unordered_map<QueuePairEntry*, std::unique_ptr<QueuePairEntry>> entries;  // under `mutex`
+  std::vector<uint32_t> load;  // queue pairs per poller, likewise
+
+  std::vector<std::unique_ptr<Poller>> pollers;
+
+ private:
+  void turn_others(uint64_t done, Instant now, bool worked);
+};
+
+}  // namespace uroce::engine

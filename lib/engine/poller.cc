@@ -1,0 +1,271 @@
+// The turn of a poller. Its stages stand in turn_locked(); those that receive are in poller_receive.cc.
+#include "engine/poller.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cassert>
+#include <optional>
+
+#include "engine/eal.h"
+
+namespace uroce::engine {
+
+Poller::Poller(const Options& options, port::PortQueue& queue, const PollerSurroundings& surroundings)
+    : options_(options),
+      port_queue_(queue),
+      surroundings_(surroundings),
+      tx_(queue),
+      placer_(options.copy_kind),
+      completions_(options.index),
+      turn_{{}, tx_, placer_, completions_, surroundings.regions, counters_},
+      timers_(kTimerTick, kTimerSlots),
+      looped_(kLoopFramesMax),
+      commands_(kCommandsMax),
+      doorbells_(kDoorbellsMax) {}
+
+Poller::~Poller() {
+  // Nobody turns the poller any more: frames that are still on their way go back to the port.
+  port::RxFrame frame;
+  for (const auto& ring : from_sibling_) {
+    while (ring != nullptr && ring->pop(frame)) port_queue_.release({&frame, 1});
+  }
+  for (; looped_count_ > 0; --looped_count_) {
+    port_queue_.release({&looped_[looped_head_], 1});
+    looped_head_ = (looped_head_ + 1) % kLoopFramesMax;
+  }
+}
+
+void Poller::join(std::span<Poller* const> siblings) {
+  siblings_.assign(siblings.begin(), siblings.end());
+  from_sibling_.resize(siblings.size());
+  for (size_t i = 0; i < siblings.size(); ++i) {
+    if (siblings[i] != this) from_sibling_[i] = std::make_unique<SpscRing<port::RxFrame>>(kHandOffFramesMax);
+  }
+}
+
+TurnOutcome Poller::turn(Instant now, QueuePairEntry* posted) {
+  assert(turning_on_this_thread == nullptr);
+  if (!lock_.begin()) return TurnOutcome::kBusy;
+  turning_on_this_thread = &lock_;
+  bool worked = false;
+  {
+    const LcoreWorn lcore(options_.lcore);
+    if (posted != nullptr) activate(*posted);
+    worked = turn_locked(now);
+  }
+  turning_on_this_thread = nullptr;
+  lock_.end();
+  return worked ? TurnOutcome::kWorked : TurnOutcome::kIdle;
+}
+
+TurnOutcome Poller::application_turn(Instant now, QueuePairEntry* posted) {
+  const TurnOutcome outcome = turn(now, posted);
+  // Relaxed, like all of these: hints for the background thread, no data hangs on them.
+  if (outcome == TurnOutcome::kBusy) {
+    if (!wanted_.load(std::memory_order_relaxed)) wanted_.store(true, std::memory_order_relaxed);
+  } else {
+    note_application(now);
+    owner_turn_ns_.store(now.ns, std::memory_order_relaxed);
+  }
+  return outcome;
+}
+
+TurnOutcome Poller::partner_turn(Instant now) {
+  const Instant owner{owner_turn_ns_.load(std::memory_order_relaxed)};
+  if (now - owner < kOwnerAwayMin) return TurnOutcome::kIdle;
+  const TurnOutcome outcome = turn(now);
+  if (outcome != TurnOutcome::kBusy) note_application(now);
+  return outcome;
+}
+
+void Poller::ring(QueuePairEntry& entry) {
+  if (entry.rung.exchange(true, std::memory_order_acq_rel)) return;  // pairs with take_doorbells()
+  [[maybe_unused]] const bool room = doorbells_.push(&entry);
+  assert(room);  // each queue pair is in it at most once, and there are fewer than slots
+  if (options_.attendance != nullptr) options_.attendance->nudge();
+}
+
+bool Poller::submit(Command& command) {
+  while (!commands_.push(&command)) {
+    if (turn(options_.clock()) == TurnOutcome::kBusy) sched_yield();
+    if (closed_.load(std::memory_order_acquire)) return false;  // pairs with close()
+  }
+  if (options_.attendance != nullptr) options_.attendance->nudge();
+  while (!command.done.load(std::memory_order_acquire)) {  // pairs with take_commands()
+    if (turn(options_.clock()) == TurnOutcome::kBusy) sched_yield();
+    if (closed_.load(std::memory_order_acquire)) return command.done.load(std::memory_order_acquire);
+  }
+  return true;
+}
+
+bool Poller::close(Duration patience) {
+  const Instant until = options_.clock() + patience;
+  while (!lock_.begin()) {
+    if (options_.clock() > until) return false;
+    sched_yield();
+  }
+  closed_.store(true, std::memory_order_release);  // pairs with submit(); the lock is never given back
+  return true;
+}
+
+void Poller::forget(QueuePairEntry& entry) {
+  // Its last doorbell may still be in the ring, behind others.
+  take_doorbells(kDoorbellsMax);
+  active_.remove(entry);
+  timers_.disarm(entry);
+}
+
+Duration Poller::time_to_deadline() {
+  if (!lock_.begin()) return {};
+  Duration left{INT64_MAX};
+  if (!active_.empty() || looped_count_ > 0 || !tx_.frames().empty()) {
+    left = {};
+  } else if (const Instant deadline = timers_.next_deadline(); deadline != kNever) {
+    left = std::max(Duration{}, deadline - turn_.now);
+  }
+  lock_.end();
+  return left;
+}
+
+bool Poller::turn_locked(Instant now) {
+  work_ = 0;
+  advance_clock(now);
+  take_commands();
+  take_doorbells(kDoorbellsPerTurn);
+  receive();
+  stage();
+  dispatch();
+  placer_.commit();  // before the frames it reads from go, and before pump() reads what it writes to
+  release();
+  expire_timers();
+  pump();
+  publish();
+  transmit();
+  // Relaxed: a hint for the background thread.
+  if (work_ > 0) works_.store(works_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return work_ > 0;
+}
+
+void Poller::advance_clock(Instant now) {
+  if (last_turn_.ns == INT64_MIN) {
+    turn_.now = last_drained_ = now;
+  } else {
+    // A thread may have read the clock before another one made a turn.
+    turn_.now = turn_.now + std::clamp(now - last_turn_, Duration{}, kAttentionGapMax);
+  }
+  last_turn_ = std::max(last_turn_, now);
+}
+
+void Poller::take_commands() {
+  Command* command = nullptr;
+  for (size_t i = 0; i < kCommandsMax && commands_.pop(command); ++i) {
+    make_room();
+    command->run(command->context, turn_);
+    ++work_;
+    // Whoever waits sees the outcome complete, placed bytes and completions included.
+    publish();
+    command->done.store(true,
+                        std::memory_order_release);  // pairs with submit(); the command is gone after it
+  }
+}
+
+void Poller::take_doorbells(size_t count_max) {
+  QueuePairEntry* entry = nullptr;
+  for (size_t i = 0; i < count_max && doorbells_.pop(entry); ++i) {
+    // Before pump() looks at the queues: what is posted after this rings again. Pairs with ring().
+    entry->rung.exchange(false, std::memory_order_acq_rel);
+    activate(*entry);
+  }
+}
+
+void Poller::expire_timers() {
+  if (drained_) {
+    last_drained_ = turn_.now;
+  } else if (turn_.now - last_drained_ < kUndrainedMax) {
+    return;  // the answers that the timers wait for may be among the frames not seen yet
+  }
+  for (size_t i = 0; i < kExpiredMax; ++i) {
+    TimerNode* node = timers_.pop_expired(turn_.now);
+    if (node == nullptr) return;
+    auto& entry = static_cast<QueuePairEntry&>(*node);
+    // Timers are not moved on every packet: one that has nothing left to wait for, or waits longer by now,
+    // lapses.
+    if (entry.queue_pair.deadline() > turn_.now) {
+      rearm(entry);
+      continue;
+    }
+    make_room();
+    entry.queue_pair.expire(turn_);
+    activate(entry);
+    ++work_;
+  }
+}
+
+void Poller::pump() {
+  for (size_t left = active_.size(); left > 0 && !tx_.full(); --left) {
+    QueuePairEntry& entry = active_.pop_front();
+    make_room();
+    note_error_state(entry);
+    const size_t frames_before = tx_.frames().size();
+    bool more = entry.queue_pair.pump(turn_, kPumpFrames);
+    if (more && !tx_.full() && tx_.frames().size() - frames_before < kPumpFrames) count(Counter::kTxNoBuffer);
+    more |= note_error_state(entry);
+    rearm(entry);
+    if (more) activate(entry);
+    ++work_;
+  }
+}
+
+void Poller::transmit() {
+  std::span<port::TxFrame> frames = tx_.frames();
+  size_t sent = 0;
+  while (sent < frames.size()) {
+    const size_t count = dispose(frames.subspan(sent));
+    if (count == 0) break;
+    sent += count;
+  }
+  if (sent < frames.size()) count(Counter::kTxPortFull);  // the rest goes first in the next turn
+  uint64_t bytes = 0;
+  for (const port::TxFrame& frame : frames.first(sent)) bytes += frame.length;
+  counters_.add(Counter::kTxFrames, sent);
+  counters_.add(Counter::kTxBytes, bytes);
+  work_ += sent;
+  if (sent > 0) tx_.consume(sent);
+}
+
+/// Sends the longest run of frames at the front that go the same way; how many were taken.
+size_t Poller::dispose(std::span<port::TxFrame> frames) {
+  const auto is_other = [&](const port::TxFrame& frame) { return frame.to_self != frames.front().to_self; };
+  const auto run = static_cast<size_t>(std::ranges::find_if(frames, is_other) - frames.begin());
+  if (!frames.front().to_self) return port_queue_.transmit(frames.first(run));
+  const size_t count = std::min(run, kLoopFramesMax - looped_count_);
+  for (const port::TxFrame& frame : frames.first(count)) {
+    looped_[(looped_head_ + looped_count_++) % kLoopFramesMax] = port_queue_.loop(frame);
+  }
+  return count;
+}
+
+void Poller::make_room() {
+  if (completions_.full()) publish();
+}
+
+void Poller::publish() {
+  placer_.commit();
+  completions_.publish_all();
+}
+
+bool Poller::note_error_state(QueuePairEntry& entry) {
+  const bool error = entry.queue_pair.state() == qp::State::kErr;
+  if (error == entry.in_error.load(std::memory_order_relaxed)) return false;  // only this thread writes it
+  entry.in_error.store(error, std::memory_order_seq_cst);
+  return error;
+}
+
+void Poller::rearm(QueuePairEntry& entry) {
+  const Instant deadline = entry.queue_pair.deadline();
+  if (deadline == kNever) return;
+  if (!entry.armed() || deadline < entry.deadline()) timers_.arm(entry, deadline);
+}
+
+}  // namespace uroce::engine

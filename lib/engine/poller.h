@@ -1,0 +1,227 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/counters.h"
+#include "base/mpsc_ring.h"
+#include "base/spsc_ring.h"
+#include "base/timer_wheel.h"
+#include "copy/placer.h"
+#include "engine/attendance.h"
+#include "engine/clock.h"
+#include "engine/queue_pair_entry.h"
+#include "engine/queue_pair_table.h"
+#include "engine/turn_lock.h"
+#include "mem/region_table.h"
+#include "net/gid_table.h"
+#include "port/port.h"
+#include "port/tx_batch.h"
+#include "qp/turn.h"
+#include "queue/completion_queue.h"
+#include "wire/packet.h"
+
+namespace uroce::engine {
+
+/// What the pollers of one device share and only read. Outlives them.
+struct PollerSurroundings {
+  const mem::RegionTable& regions;
+  const QueuePairTable& queue_pairs;
+  const net::GidTable& gids;
+  MacAddress mac;
+};
+
+enum class TurnOutcome : uint8_t {
+  kBusy,    // somebody else is turning the poller
+  kIdle,    // there was nothing to do
+  kWorked,  // something was done; there may be more
+};
+
+/// Owns one queue of the port, the queue pairs that were given to it and their timers. Everything happens in
+/// turns; whichever thread makes one is the poller for its length. Other threads leave commands, doorbells
+/// and frames in rings.
+class Poller {
+ public:
+  /// The longest time that passes for the protocol from one turn to the next. What goes beyond it, the poller
+  /// was not turned: that does not count against a peer.
+  static constexpr Duration kAttentionGapMax = milliseconds(5);
+
+  struct Options {
+    uint16_t index = 0;           // within the device; also the lane of completion queues
+    uint32_t lcore = UINT32_MAX;  // worn for each turn; kNoLcore: none
+    copy::Kind copy_kind = copy::Kind::kAuto;
+    Instant (*clock)() = clock_now;  // for turns that the poller makes of its own accord
+    Attendance* attendance = nullptr;
+  };
+
+  Poller(const Options& options, port::PortQueue& queue, const PollerSurroundings& surroundings);
+  ~Poller();
+  Poller(const Poller&) = delete;
+  Poller& operator=(const Poller&) = delete;
+
+  /// Set-up: tells the poller who its siblings are, itself included, by index. Before the first turn.
+  void join(std::span<Poller* const> siblings);
+
+  [[nodiscard]] uint16_t index() const { return options_.index; }
+  [[nodiscard]] TurnLock& lock() { return lock_; }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+  // Any thread.
+
+  /// One turn, if nobody else is at it. `posted`: a queue pair of this poller with new work, taken up in this
+  /// turn.
+  TurnOutcome turn(Instant now, QueuePairEntry* posted = nullptr);
+  /// The same for an application's thread: it has the right of way before the background thread.
+  TurnOutcome application_turn(Instant now, QueuePairEntry* posted = nullptr);
+  /// The same for a thread that uses the device at the other end of a wire inside the process, unless this
+  /// end is being looked after by its own user.
+  TurnOutcome partner_turn(Instant now);
+
+  /// Leaves a note that `entry` has new work.
+  void ring(QueuePairEntry& entry);
+
+  /// Runs `function(qp::Turn&)` in a turn and returns after it; turns the poller itself when nobody does.
+  /// False: the poller is closed and nothing was run.
+  template <typename Function>
+  bool run(Function function) {
+    Command command{[](void* context, qp::Turn& turn) { (*static_cast<Function*>(context))(turn); },
+                    &function};
+    return submit(command);
+  }
+
+  /// No turn will ever be made again: for the end of a process that did not close us. False when the turn
+  /// that was under way did not end in time.
+  bool close(Duration patience);
+
+  // Inside a turn (commands).
+
+  /// The queue pair has something to do: it is pumped in this turn or the next.
+  void activate(QueuePairEntry& entry) { active_.push_back(entry); }
+  /// The poller forgets the queue pair.
+  void forget(QueuePairEntry& entry);
+
+  // The background thread's view of the application's turns.
+  [[nodiscard]] Instant application_turned() const {
+    return {application_turn_ns_.load(std::memory_order_relaxed)};
+  }
+  /// True, once, when the application found the poller busy: it is back.
+  bool application_waits() {
+    return wanted_.load(std::memory_order_relaxed) && wanted_.exchange(false, std::memory_order_relaxed);
+  }
+  void note_application(Instant now) { application_turn_ns_.store(now.ns, std::memory_order_relaxed); }
+  /// Grows with every turn that did something.
+  [[nodiscard]] uint64_t works() const { return works_.load(std::memory_order_relaxed); }
+  /// How long nothing happens unless a frame, a doorbell or a command comes; kNever for ever. Takes the turn
+  /// lock.
+  [[nodiscard]] Duration time_to_deadline();
+
+  /// Frames waiting for other pollers after the last turn of this one: bit i for sibling i. Cleared by
+  /// reading.
+  uint64_t take_handed_to() { return handed_to_.exchange(0, std::memory_order_relaxed); }
+
+ private:
+  static constexpr size_t kSourceFramesMax =
+      32;  // per turn from the port, from siblings and from ourselves, each
+  static constexpr size_t kBurstMax = 3 * kSourceFramesMax;
+  static constexpr size_t kLoopFramesMax = 1024;
+  static constexpr size_t kHandOffFramesMax = 1024;
+  static constexpr size_t kCommandsMax = 64;  // waiting; also the most in one turn
+  static constexpr size_t kDoorbellsMax = 32768;
+  static constexpr size_t kDoorbellsPerTurn = 256;
+  static constexpr size_t kExpiredMax = 64;    // per turn
+  static constexpr uint32_t kPumpFrames = 16;  // per queue pair and turn
+  static constexpr Duration kTimerTick = microseconds(16);
+  static constexpr size_t kTimerSlots = 1024;
+  static constexpr Duration kUndrainedMax =
+      milliseconds(10);  // timers wait no longer for an empty receive queue
+  static constexpr Duration kOwnerAwayMin = microseconds(20);  // see partner_turn()
+
+  struct Command {
+    void (*run)(void* context, qp::Turn& turn);
+    void* context;
+    std::atomic<bool> done{false};
+  };
+  /// A received frame on its way through the stages.
+  struct Staged {
+    wire::Packet packet;
+    QueuePairEntry* entry;
+  };
+
+  bool submit(Command& command);
+
+  // The turn and its stages, in order.
+  bool turn_locked(Instant now);
+  void advance_clock(Instant now);
+  void take_commands();
+  void take_doorbells(size_t count_max);
+  void receive();
+  void stage();
+  void stage_frame(const port::RxFrame& frame);
+  void dispatch();
+  void release();
+  void expire_timers();
+  void pump();
+  void transmit();
+
+  // Parts of stages (receive).
+  size_t take_looped(std::span<port::RxFrame> frames);
+  size_t take_handed_over(std::span<port::RxFrame> frames);
+  bool hand_over(uint16_t to, const port::RxFrame& frame);
+  void count(Counter counter) { counters_.add(counter); }
+
+  // Parts of stages (queue pairs).
+  /// Room for the two completion queues that one call of a queue pair may touch.
+  void make_room();
+  void publish();
+  /// Keeps `in_error` in step. True when it changed: what was posted meanwhile must be seen to once more.
+  static bool note_error_state(QueuePairEntry& entry);
+  void rearm(QueuePairEntry& entry);
+  size_t dispose(std::span<port::TxFrame> frames);
+
+  TurnLock lock_;
+  const Options options_;
+  port::PortQueue& port_queue_;
+  const PollerSurroundings& surroundings_;
+
+  // Belongs to the turn.
+  port::TxBatch tx_;
+  copy::Placer placer_;
+  queue::CompletionBatch completions_;
+  qp::Turn turn_;
+  Instant last_turn_{INT64_MIN};
+  Instant last_drained_{};
+  bool drained_ = false;
+  size_t work_ = 0;
+  TimerWheel timers_;
+  ActiveList active_;
+  size_t burst_ = 0;   // frames received in this turn ...
+  size_t staged_ = 0;  // ... of which packets for queue pairs of ours
+  size_t kept_ = 0;    // ... of which to be released by us
+  std::array<port::RxFrame, kBurstMax> frames_;
+  std::array<port::RxFrame, kBurstMax> kept_frames_;
+  std::array<Staged, kBurstMax> packets_;
+  std::vector<port::RxFrame> looped_;  // ring of frames to ourselves
+  size_t looped_head_ = 0;
+  size_t looped_count_ = 0;
+  std::vector<Poller*> siblings_;
+  size_t next_sibling_ = 0;  // whose frames come first in the next turn
+
+  // Shared.
+  Counters counters_;
+  MpscRing<Command*> commands_;
+  MpscRing<QueuePairEntry*> doorbells_;
+  std::vector<std::unique_ptr<SpscRing<port::RxFrame>>>
+      from_sibling_;  // by the sender's index; none from ourselves
+  alignas(64) std::atomic<int64_t> application_turn_ns_{INT64_MIN / 2};
+  std::atomic<int64_t> owner_turn_ns_{INT64_MIN / 2};
+  std::atomic<bool> wanted_{false};
+  std::atomic<bool> closed_{false};
+  std::atomic<uint64_t> works_{0};
+  std::atomic<uint64_t> handed_to_{0};
+};
+
+}  // namespace uroce::engine

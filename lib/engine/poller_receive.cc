@@ -1,0 +1,103 @@
+// The receiving stages of a turn: a burst is collected, parsed and found its queue pairs as a whole before
+// its first packet is performed, so that what the later stages touch is on its way from memory meanwhile.
+#include <algorithm>
+
+#include "engine/poller.h"
+
+namespace uroce::engine {
+
+void Poller::receive() {
+  const std::span<port::RxFrame> frames(frames_);
+  const size_t looped = take_looped(frames.first(kSourceFramesMax));
+  const size_t handed = take_handed_over(frames.subspan(looped, kSourceFramesMax));
+  const size_t received = port_queue_.receive(frames.subspan(looped + handed, kSourceFramesMax));
+  burst_ = looped + handed + received;
+  drained_ = std::max({looped, handed, received}) < kSourceFramesMax;
+  work_ += burst_;
+  if (burst_ == 0) return;
+  uint64_t bytes = 0;
+  // A handed-over frame was counted by the poller that received it.
+  for (size_t i = 0; i < burst_; ++i) bytes += i >= looped && i < looped + handed ? 0 : frames_[i].length;
+  counters_.add(Counter::kRxFrames, looped + received);
+  counters_.add(Counter::kRxBytes, bytes);
+}
+
+size_t Poller::take_looped(std::span<port::RxFrame> frames) {
+  const size_t count = std::min(frames.size(), looped_count_);
+  for (port::RxFrame& frame : frames.first(count)) {
+    frame = looped_[looped_head_];
+    looped_head_ = (looped_head_ + 1) % kLoopFramesMax;
+  }
+  looped_count_ -= count;
+  return count;
+}
+
+size_t Poller::take_handed_over(std::span<port::RxFrame> frames) {
+  size_t count = 0;
+  for (size_t i = 0; i < from_sibling_.size(); ++i) {
+    const auto& ring = from_sibling_[(next_sibling_ + i) % from_sibling_.size()];
+    while (ring != nullptr && count < frames.size() && ring->pop(frames[count])) ++count;
+  }
+  if (count > 0) next_sibling_ = (next_sibling_ + 1) % from_sibling_.size();
+  return count;
+}
+
+void Poller::stage() {
+  staged_ = 0;
+  kept_ = 0;
+  for (size_t i = 0; i < burst_; ++i) stage_frame(frames_[i]);
+  for (size_t i = 0; i < staged_; ++i) {
+    const wire::Packet& packet = packets_[i].packet;
+    __builtin_prefetch(&packets_[i].entry->queue_pair);
+    if (packet.row->headers.has(wire::Header::kReth))
+      surroundings_.regions.prefetch(packet.headers.reth.rkey);
+  }
+}
+
+/// Parses one frame. Afterwards it is staged, handed over to the poller that owns its queue pair, or dropped.
+void Poller::stage_frame(const port::RxFrame& frame) {
+  Staged& staged = packets_[staged_];
+  const wire::ParseOutcome outcome = wire::parse_frame({frame.data, frame.length}, staged.packet);
+  kept_frames_[kept_++] = frame;
+  if (outcome.result != wire::ParseResult::kRoce) return count(outcome.reason);
+  const wire::Packet& packet = staged.packet;
+  if (packet.destination_mac != surroundings_.mac || !surroundings_.gids.owns(packet.destination)) {
+    return count(Counter::kDropNotOurAddress);
+  }
+  staged.entry = surroundings_.queue_pairs.find(packet.headers.bth.destination);
+  if (staged.entry == nullptr) return count(Counter::kDropUnknownQp);
+  if (&staged.entry->poller == this) {
+    ++staged_;
+  } else if (hand_over(staged.entry->poller.index(), frame)) {
+    --kept_;
+  }
+}
+
+bool Poller::hand_over(uint16_t to, const port::RxFrame& frame) {
+  if (!siblings_[to]->from_sibling_[options_.index]->push(frame)) {
+    count(Counter::kRxHandOverFull);
+    return false;
+  }
+  count(Counter::kRxHandedOver);
+  handed_to_.fetch_or(uint64_t{1} << to, std::memory_order_relaxed);
+  return true;
+}
+
+void Poller::dispatch() {
+  for (size_t i = 0; i < staged_; ++i) {
+    const auto& [packet, entry] = packets_[i];
+    if (!wire::icrc_matches(packet)) {
+      count(Counter::kDropIcrc);
+      continue;
+    }
+    make_room();
+    entry->queue_pair.receive(packet, turn_);
+    activate(*entry);
+  }
+}
+
+void Poller::release() {
+  if (kept_ > 0) port_queue_.release({kept_frames_.data(), kept_});
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <atomic>
+
+#include "base/timer_wheel.h"
+#include "engine/device.h"
+#include "qp/queue_pair.h"
+
+namespace uroce::engine {
+
+class Poller;
+
+/// A queue pair as its poller sees it. Made and destroyed by Device on a control thread; in between
+/// everything but the doorbell belongs to the poller.
+struct QueuePairEntry final : QueuePairHandle, TimerNode {
+  explicit QueuePairEntry(const qp::QueuePair::Options& options, Poller& its_poller)
+      : poller(its_poller), queue_pair(options) {}
+
+  Poller& poller;
+  DomainId domain;
+  /// The entry is in its poller's doorbell ring, or about to be. Set by whoever posts, cleared by the poller
+  /// before it looks at the queues; both by exchange, so what was posted before a doorbell is seen after it.
+  std::atomic<bool> rung{false};
+  // In the poller's list of active queue pairs when `active`.
+  bool active = false;
+  QueuePairEntry* previous_active = nullptr;
+  QueuePairEntry* next_active = nullptr;
+  qp::QueuePair queue_pair;
+};
+
+/// The queue pairs that may have something to do, in the order of their turns. One poller.
+class ActiveList {
+ public:
+  [[nodiscard]] size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+
+  void push_back(QueuePairEntry& entry) {
+    if (entry.active) return;
+    entry.active = true;
+    entry.previous_active = last_;
+    entry.next_active = nullptr;
+    (last_ != nullptr ? last_->next_active : first_) = &entry;
+    last_ = &entry;
+    ++size_;
+  }
+
+  QueuePairEntry& pop_front() {
+    QueuePairEntry& entry = *first_;
+    remove(entry);
+    return entry;
+  }
+
+  void remove(QueuePairEntry& entry) {
+    if (!entry.active) return;
+    entry.active = false;
+    (entry.previous_active != nullptr ? entry.previous_active->next_active : first_) = entry.next_active;
+    (entry.next_active != nullptr ? entry.next_active->previous_active : last_) = entry.previous_active;
+    --size_;
+  }
+
+ private:
+  QueuePairEntry* first_ = nullptr;
+  QueuePairEntry* last_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,102 @@
+#include "engine/stack.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <optional>
+
+#include "drivers/registry.h"
+#include "engine/device_group.h"
+#include "engine/eal.h"
+#include "engine/forked.h"
+
+namespace uroce::engine {
+
+namespace {
+
+class ConfiguredStack final : public Stack {
+ public:
+  explicit ConfiguredStack(Configuration configuration)
+      : configuration_(std::move(configuration)), groups_(configuration_.devices.size()) {}
+
+  [[nodiscard]] const Configuration& configuration() const override { return configuration_; }
+  Result<std::shared_ptr<Device>> open(size_t index) override;
+
+ private:
+  [[nodiscard]] std::vector<size_t> opened_with(size_t index) const;
+  Status start_eal_for(std::span<const size_t> members) const;
+
+  const Configuration configuration_;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<DeviceGroup>> groups_;  // by device
+};
+
+Result<std::shared_ptr<Device>> ConfiguredStack::open(size_t index) {
+  if (index >= configuration_.devices.size())
+    return Error{ENODEV, fmt::format("there is no device {}", index)};
+  if (forked_since_start()) return Error{ENODEV, "a device was opened before fork()"};
+  const std::lock_guard guard(mutex_);
+  std::shared_ptr<DeviceGroup> group = groups_[index].lock();
+  if (group == nullptr) {
+    const std::vector<size_t> members = opened_with(index);
+    if (Status status = start_eal_for(members); !status) return status.error();
+    auto opened = DeviceGroup::open(configuration_, members);
+    if (!opened) return opened.error();
+    group = *opened;
+    for (const size_t member : members) groups_[member] = group;
+  }
+  Device* device = &group->device(index);
+  return std::shared_ptr<Device>(std::move(group), device);
+}
+
+std::vector<size_t> ConfiguredStack::opened_with(size_t index) const {
+  std::vector<size_t> members = {index};
+  const std::string wire = drivers::wire_of(configuration_.devices[index].port);
+  for (size_t i = 0; i < configuration_.devices.size() && !wire.empty(); ++i) {
+    if (i != index && drivers::wire_of(configuration_.devices[i].port) == wire) members.push_back(i);
+  }
+  return members;
+}
+
+Status ConfiguredStack::start_eal_for(std::span<const size_t> members) const {
+  const auto needs = [&](size_t i) { return drivers::needs_eal(configuration_.devices[i].port); };
+  if (std::ranges::none_of(members, needs)) return {};
+  // EAL starts once and must hear of every NIC then, also of those that are opened later.
+  std::vector<std::string> devargs;
+  for (size_t i = 0; i < configuration_.devices.size(); ++i) {
+    if (needs(i)) devargs.push_back(configuration_.devices[i].port);
+  }
+  return start_eal(configuration_, devargs);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Stack>> Stack::create(Configuration configuration) {
+  if (configuration.devices.empty()) return Error{EINVAL, "a stack needs a device"};
+  return std::unique_ptr<Stack>(std::make_unique<ConfiguredStack>(std::move(configuration)));
+}
+
+Result<Stack*> Stack::instance() {
+  // Never destroyed: programs end without closing anything, and their other threads go on until the very end.
+  struct Instance {
+    std::mutex mutex;
+    std::optional<Result<Stack*>> stack;
+  };
+  static Instance& instance = *new Instance;
+  const std::lock_guard guard(instance.mutex);
+  if (!instance.stack) {
+    Result<Configuration> configuration = configuration_from_environment();
+    if (configuration) {
+      instance.stack.emplace(new ConfiguredStack(std::move(*configuration)));
+    } else {
+      instance.stack.emplace(configuration.error());
+    }
+  }
+  return *instance.stack;
+}
+
+bool Stack::starting_on_this_thread() { return eal_starting_on_this_thread(); }
+
+}  // namespace uroce::engine

@@ -1,0 +1,138 @@
+#include "connected_pair.h"
+
+#include <sched.h>
+
+#include "base/random.h"
+
+namespace uroce::engine {
+
+Side::Side(std::shared_ptr<Device> device, size_t buffer_bytes)
+    : device_(std::move(device)), buffer_(buffer_bytes) {
+  domain_ = *device_->allocate_domain();
+  completions_ = device_->create_completion_queue({.depth = 2 * kDepth});
+  auto queue_pair = device_->create_queue_pair({.domain = domain_,
+                                                .signal_all = true,
+                                                .send_depth = kDepth,
+                                                .receive_depth = kDepth,
+                                                .send_completions = completions_.get(),
+                                                .receive_completions = completions_.get()});
+  EXPECT_TRUE(queue_pair) << queue_pair.error().message;
+  queue_pair_ = *queue_pair;
+  keys_ =
+      *device_->regions().register_user({.domain = domain_,
+                                         .address = buffer_.data(),
+                                         .length = buffer_.size(),
+                                         .iova = address(),
+                                         .access = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead});
+}
+
+Side::~Side() {
+  disconnect();
+  EXPECT_TRUE(device_->regions().deregister(keys_.lkey));
+  device_->retire_completion_queue(*completions_);
+  device_->free_domain(domain_);
+}
+
+void Side::disconnect() {
+  if (queue_pair_ != nullptr) device_->destroy_queue_pair(*queue_pair_);
+  queue_pair_ = nullptr;
+}
+
+int Side::connect(const Side& peer) {
+  qp::Attributes a;
+  a.state = qp::State::kInit;
+  a.access = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+  if (const int error = device_->modify_queue_pair(
+          *queue_pair_, a, qp::kMaskState | qp::kMaskPkeyIndex | qp::kMaskPort | qp::kMaskAccessFlags);
+      error != 0) {
+    return error;
+  }
+  a.state = qp::State::kRtr;
+  a.path.source = device_->gids().at(1);
+  a.path.destination = peer.device_->gids().at(1);
+  a.path_mtu = PathMtu::k1024;
+  a.destination = peer.queue_pair_->number;
+  a.rq_psn = Psn(peer.queue_pair_->number.value);
+  a.max_dest_rd_atomic = 4;
+  a.min_rnr_timer = 1;
+  if (const int error =
+          device_->modify_queue_pair(*queue_pair_, a,
+                                     qp::kMaskState | qp::kMaskAv | qp::kMaskPathMtu | qp::kMaskDestQpn |
+                                         qp::kMaskRqPsn | qp::kMaskMaxDestRdAtomic | qp::kMaskMinRnrTimer);
+      error != 0) {
+    return error;
+  }
+  a.state = qp::State::kRts;
+  a.sq_psn = Psn(queue_pair_->number.value);
+  a.timeout = 14;
+  a.retry_count = 7;
+  a.rnr_retry = 7;
+  a.max_rd_atomic = 4;
+  return device_->modify_queue_pair(*queue_pair_, a,
+                                    qp::kMaskState | qp::kMaskSqPsn | qp::kMaskTimeout | qp::kMaskRetryCount |
+                                        qp::kMaskRnrRetry | qp::kMaskMaxRdAtomic);
+}
+
+void Side::post_write(const Side& peer, uint32_t length, uint64_t wr_id) {
+  queue::SendRequest* request = queue_pair_->send_queue->reserve();
+  ASSERT_NE(request, nullptr);
+  request->wr_id = wr_id;
+  request->operation = queue::SendOperation::kWrite;
+  request->remote_address = peer.address();
+  request->rkey = peer.rkey();
+  request->length = length;
+  request->segments = 1;
+  request->signaled = true;
+  queue_pair_->send_queue->segments(*request)[0] = {address(), length, keys_.lkey};
+  queue_pair_->send_queue->publish();
+  device_->ring_doorbell(*queue_pair_);
+}
+
+void Side::post_send(uint32_t length, uint64_t wr_id) {
+  queue::SendRequest* request = queue_pair_->send_queue->reserve();
+  ASSERT_NE(request, nullptr);
+  request->wr_id = wr_id;
+  request->operation = queue::SendOperation::kSend;
+  request->length = length;
+  request->segments = 1;
+  request->signaled = true;
+  queue_pair_->send_queue->segments(*request)[0] = {address(), length, keys_.lkey};
+  queue_pair_->send_queue->publish();
+  device_->ring_doorbell(*queue_pair_);
+}
+
+void Side::post_receive(uint32_t length, uint64_t wr_id) {
+  queue::ReceiveRequest* request = queue_pair_->receive_queue->reserve();
+  ASSERT_NE(request, nullptr);
+  request->wr_id = wr_id;
+  request->length = length;
+  request->segments = 1;
+  queue_pair_->receive_queue->segments(*request)[0] = {address(), length, keys_.lkey};
+  queue_pair_->receive_queue->publish();
+  if (queue_pair_->in_error.load()) device_->ring_doorbell(*queue_pair_);
+}
+
+queue::Completion Side::wait() {
+  for (;;) {
+    if (const auto completion = poll()) return *completion;
+  }
+}
+
+std::optional<queue::Completion> Side::poll() {
+  if (const auto completion = look()) return completion;
+  device_->turn_for(*completions_);
+  return look();
+}
+
+std::optional<queue::Completion> Side::look() {
+  queue::Completion completion;
+  if (completions_->poll({&completion, 1}) == 0) return std::nullopt;
+  return completion;
+}
+
+void fill(std::vector<std::byte>& buffer, uint64_t seed) {
+  Random random(seed);
+  for (std::byte& byte : buffer) byte = static_cast<std::byte>(random.next());
+}
+
+}  // namespace uroce::engine
