@@ -132,6 +132,27 @@ TEST(Emit, WritesTheIpHeaderThatRoceWants) {
   EXPECT_EQ(repaired, frame) << "header checksum";
 }
 
+TEST(Emit, KeepsTooWideNumbersOutOfTheFieldsBesideThem) {
+  Random random(6);
+  const Path path = sample_paths()[2].path;
+  for (const Opcode opcode :
+       {Opcode::make(Service::kUd, Operation::kSendOnly), Opcode::make(Service::kXrc, Operation::kSendOnly),
+        Opcode::make(Service::kRc, Operation::kAcknowledge)}) {
+    const Headers headers = sample_headers(opcode, random);
+    Headers wide = headers;
+    wide.bth.destination.value |= 0xFF000000;
+    wide.deth.source.value |= 0xFF000000;
+    wide.xrc_srq |= 0xFF000000;
+    wide.aeth.msn |= 0xFF000000;
+    wide.aeth.value |= 0xE0;
+    EXPECT_EQ(make_frame(path, wide, {}), make_frame(path, headers, {})) << opcode_row(opcode).name;
+  }
+  Path wide_path = path;
+  wide_path.flow_label |= 0xFFF00000;
+  const Headers headers = sample_headers(Opcode::make(Service::kRc, Operation::kSendOnly), random);
+  EXPECT_EQ(make_frame(wide_path, headers, {}), make_frame(path, headers, {}));
+}
+
 TEST(Emit, ReproducesAFrameWrittenByHand) {
   // The RC SEND Only of the ICRC vectors, with our identification (0), DF and the checksum that follows.
   Path path;
