@@ -11,6 +11,15 @@ constexpr uint8_t kVersionAndPlainHeader = 0x45;  // version 4, five words: no o
 constexpr uint16_t kMoreFragments = 0x2000;
 constexpr uint16_t kFragmentOffset = 0x1FFF;
 
+/// ::ffff:a.b.c.d by stores alone: copying a GID that was just put together would wait for its bytes.
+void set_mapped(Gid& gid, const std::byte* address) {
+  constexpr uint64_t kZeros = 0;
+  constexpr uint32_t kMark = 0xFFFF0000;  // bytes 00 00 ff ff
+  std::memcpy(gid.bytes.data(), &kZeros, 8);
+  std::memcpy(gid.bytes.data() + 8, &kMark, 4);
+  std::memcpy(gid.bytes.data() + 12, address, 4);
+}
+
 /// What to call a UDP packet that has options or is a fragment: the drop reason if it is RoCE's as far as one
 /// can tell. Later fragments carry no port, and nothing else here could use them.
 ParseOutcome judge_unusual(std::span<const std::byte> bytes) {
@@ -43,10 +52,8 @@ ParseOutcome parse_ipv4(std::span<const std::byte> bytes, Packet& packet) {
   packet.ipv4 = true;
   packet.traffic_class = load_u8(header + 1);
   packet.hop_limit = load_u8(header + 8);
-  packet.source = Gid::from_ipv4({});
-  packet.destination = packet.source;
-  std::memcpy(packet.source.bytes.data() + 12, header + 12, 4);
-  std::memcpy(packet.destination.bytes.data() + 12, header + 16, 4);
+  set_mapped(packet.source, header + 12);
+  set_mapped(packet.destination, header + 16);
   packet.ip_packet = bytes.first(total);
   return parse_udp(bytes.subspan<12, 8>(), packet.ip_packet.subspan(kIpv4Bytes), packet);
 }
