@@ -19,6 +19,7 @@ namespace uroce {
   X(kRxHandedOver, "rx_handed_over")               \
   X(kRxHandOverFull, "rx_hand_over_full")          \
   X(kRxNotRoce, "rx_not_roce")                     \
+  X(kDropNeighbour, "drop_neighbour")              \
   X(kDropTruncated, "drop_truncated")              \
   X(kDropEthernet, "drop_ethernet")                \
   X(kDropIpHeader, "drop_ip_header")               \

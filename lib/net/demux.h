@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/counters.h"
+#include "base/identifiers.h"
+#include "net/gid_table.h"
+#include "wire/packet.h"
+
+namespace uroce::net {
+
+enum class FrameKind : uint8_t {
+  kRoce,       // for us; the packet is filled, its ICRC not yet checked
+  kNeighbour,  // ARP or neighbour discovery, unchecked: for Neighbours::receive()
+  kDropped,    // `reason` says why
+};
+
+struct Classified {
+  FrameKind kind = FrameKind::kDropped;
+  Counter reason = Counter::kRxNotRoce;  // the counter of a drop
+};
+
+/// Says once what a received frame is. RoCE is for us when it came to our MAC and to one of our GIDs; only
+/// then is it worth an ICRC, which is left to the poller that performs the packet (frames are handed over
+/// before that).
+class Demux {
+ public:
+  Demux(MacAddress mac, const GidTable& gids) : mac_(mac), gids_(gids) {}
+
+  /// Reads no byte outside `frame`.
+  [[nodiscard]] Classified classify(std::span<const std::byte> frame, wire::Packet& packet) const;
+
+ private:
+  const MacAddress mac_;
+  const GidTable& gids_;
+};
+
+}  // namespace uroce::net

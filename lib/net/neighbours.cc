@@ -1,0 +1,213 @@
+#include "net/neighbours.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "net/derived_mac.h"
+#include "net/gid_table.h"
+
+namespace uroce::net {
+namespace {
+
+constexpr MacAddress kBroadcast{{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}};
+constexpr uint8_t kLinkLocalBits = 64;
+
+bool has_mac(const Neighbour& neighbour, Instant now) {
+  return neighbour.state == NeighbourState::kFixed ||
+         (neighbour.state == NeighbourState::kKnown && now < neighbour.due);
+}
+
+}  // namespace
+
+Neighbours::Neighbours(NeighbourOptions options)
+    : options_(std::move(options)),
+      addresses_(options_.addresses),
+      table_(options_.capacity + options_.fixed.size()) {
+  assert(options_.ask_times > 0 && options_.capacity > 0);
+  addresses_.push_back({GidTable(options_.mac, {}).at(0), kLinkLocalBits});
+  for (const NeighbourOptions::Entry& entry : options_.fixed) {
+    Neighbour* neighbour = table_.find(entry.address);
+    if (neighbour == nullptr) neighbour = table_.insert(entry.address);
+    neighbour->state = NeighbourState::kFixed;
+    neighbour->mac = entry.mac;
+  }
+}
+
+bool Neighbours::owns(const Gid& address) const {
+  return std::ranges::any_of(addresses_, [&](const Prefix& prefix) { return prefix.address == address; });
+}
+
+const Prefix* Neighbours::link_of(const Gid& address) const {
+  const auto prefix = std::ranges::find_if(addresses_, [&](const Prefix& p) { return p.contains(address); });
+  return prefix == addresses_.end() ? nullptr : &*prefix;
+}
+
+std::optional<MacAddress> Neighbours::lookup(const Gid& address, Instant now) const {
+  if (owns(address)) return options_.mac;
+  if (is_multicast(address)) return multicast_mac(address);
+  const Neighbour* neighbour = table_.find(address);
+  if (neighbour == nullptr || !has_mac(*neighbour, now)) return std::nullopt;
+  return neighbour->mac;
+}
+
+Resolution Neighbours::resolve(const Gid& address, Instant now) {
+  if (lookup(address, now)) return Resolution::kKnown;
+  if (link_of(address) == nullptr || address == Gid{}) return Resolution::kOffLink;
+  Neighbour* neighbour = table_.find(address);
+  if (neighbour != nullptr && neighbour->state == NeighbourState::kAsking) return Resolution::kAsking;
+  if (neighbour != nullptr && neighbour->state == NeighbourState::kSilent) {
+    table_.erase(address);
+    return Resolution::kNoAnswer;
+  }
+  if (neighbour == nullptr) neighbour = make_entry(address);
+  if (neighbour == nullptr) return Resolution::kTableFull;
+  neighbour->state = NeighbourState::kAsking;
+  neighbour->asked = 0;
+  neighbour->due = now;
+  deadline_ = std::min(deadline_, now);
+  return Resolution::kAsking;
+}
+
+Neighbour* Neighbours::make_entry(const Gid& address) {
+  Neighbour* neighbour = table_.insert(address);
+  if (neighbour != nullptr) return neighbour;
+  // Full: the entry that was heard longest ago gives way, silent ones first. A caller's question is worth the
+  // search.
+  const Neighbour* oldest = nullptr;
+  for (const Neighbour& candidate : table_.slots()) {
+    if (candidate.state == NeighbourState::kSilent) {
+      oldest = &candidate;
+      break;
+    }
+    if (candidate.state == NeighbourState::kKnown && (oldest == nullptr || candidate.due < oldest->due)) {
+      oldest = &candidate;
+    }
+  }
+  if (oldest == nullptr) return nullptr;
+  table_.erase(Gid(oldest->address));
+  return table_.insert(address);
+}
+
+void Neighbours::learn(Neighbour& neighbour, MacAddress mac, Instant now) {
+  if (neighbour.state == NeighbourState::kFixed) return;
+  neighbour.state = NeighbourState::kKnown;
+  neighbour.mac = mac;
+  neighbour.due = now + options_.known_for;
+}
+
+void Neighbours::learn_from_question(const Gid& address, MacAddress mac, Instant now) {
+  // Who asks for us is about to talk to us. Never at the cost of another entry.
+  if (owns(address) || is_multicast(mac) || link_of(address) == nullptr) return;
+  Neighbour* neighbour = table_.find(address);
+  if (neighbour == nullptr) neighbour = table_.insert(address);
+  if (neighbour != nullptr) learn(*neighbour, mac, now);
+}
+
+bool Neighbours::receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch) {
+  if (const auto arp = parse_arp(frame)) return receive_arp(*arp, now, batch);
+  const auto discovery = parse_discovery(frame);
+  if (!discovery) return false;
+  return discovery->advertisement ? receive_advertisement(*discovery, now)
+                                  : receive_solicitation(*discovery, now, batch);
+}
+
+bool Neighbours::receive_arp(const ArpMessage& message, Instant now, port::TxBatch& batch) {
+  const bool for_us = owns(message.target);
+  Neighbour* sender = table_.find(message.sender);
+  // Whoever is in the table is updated by any ARP of his (RFC 826), an announcement included.
+  if (sender != nullptr && !owns(message.sender)) learn(*sender, message.sender_mac, now);
+  if (message.reply) return sender != nullptr;
+  if (!for_us) return sender != nullptr;
+  learn_from_question(message.sender, message.sender_mac, now);
+  if (port::TxFrame* frame = batch.next()) {
+    write_arp({frame->data, frame->capacity},
+              {.reply = true,
+               .sender_mac = options_.mac,
+               .sender = message.target,
+               .target_mac = message.sender_mac,
+               .target = message.sender},
+              message.sender_mac);
+    frame->length = kArpFrameBytes;
+    batch.commit();
+  }
+  return true;
+}
+
+bool Neighbours::receive_solicitation(const DiscoveryMessage& message, Instant now, port::TxBatch& batch) {
+  if (!owns(message.target)) return false;
+  const bool duplicate_detection = message.source == Gid{};
+  const MacAddress asker = message.link_address.value_or(message.source_mac);
+  if (!duplicate_detection) learn_from_question(message.source, asker, now);
+  if (port::TxFrame* frame = batch.next()) {
+    const Gid answer_to = duplicate_detection ? all_nodes() : message.source;
+    frame->length =
+        write_discovery({frame->data, frame->capacity},
+                        {.advertisement = true,
+                         .source_mac = options_.mac,
+                         .destination_mac = duplicate_detection ? multicast_mac(answer_to) : asker,
+                         .source = message.target,
+                         .destination = answer_to,
+                         .target = message.target,
+                         .link_address = options_.mac,
+                         .solicited = !duplicate_detection,
+                         .override = true});
+    batch.commit();
+  }
+  return true;
+}
+
+bool Neighbours::receive_advertisement(const DiscoveryMessage& message, Instant now) {
+  Neighbour* neighbour = table_.find(message.target);
+  if (neighbour == nullptr || owns(message.target)) return false;
+  const bool known = neighbour->state == NeighbourState::kKnown;
+  // RFC 4861 7.2.5: without the override flag a different address does not replace a known one.
+  const MacAddress mac = message.link_address.value_or(known ? neighbour->mac : message.source_mac);
+  if (is_multicast(mac) || (known && !message.override && mac != neighbour->mac)) return false;
+  learn(*neighbour, mac, now);
+  return true;
+}
+
+void Neighbours::pump(Instant now, port::TxBatch& batch) {
+  if (now < deadline_) return;
+  Instant next = kNever;
+  for (Neighbour& neighbour : table_.slots()) {
+    if (neighbour.state != NeighbourState::kAsking) continue;
+    if (neighbour.due <= now) {
+      if (neighbour.asked == options_.ask_times) {
+        neighbour.state = NeighbourState::kSilent;
+        continue;
+      }
+      if (ask(neighbour, batch)) {
+        ++neighbour.asked;
+        neighbour.due = now + options_.ask_every;
+      }
+    }
+    next = std::min(next, neighbour.due);
+  }
+  deadline_ = next;
+}
+
+bool Neighbours::ask(const Neighbour& neighbour, port::TxBatch& batch) {
+  port::TxFrame* frame = batch.next();
+  if (frame == nullptr) return false;
+  const Gid& ours = link_of(neighbour.address)->address;
+  const std::span<std::byte> buffer(frame->data, frame->capacity);
+  if (neighbour.address.is_ipv4()) {
+    write_arp(buffer,
+              {.sender_mac = options_.mac, .sender = ours, .target_mac = {}, .target = neighbour.address},
+              kBroadcast);
+    frame->length = kArpFrameBytes;
+  } else {
+    const Gid group = solicited_node(neighbour.address);
+    frame->length = write_discovery(buffer, {.source_mac = options_.mac,
+                                             .destination_mac = multicast_mac(group),
+                                             .source = ours,
+                                             .destination = group,
+                                             .target = neighbour.address,
+                                             .link_address = options_.mac});
+  }
+  batch.commit();
+  return true;
+}
+
+}  // namespace uroce::net

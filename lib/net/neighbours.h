@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/identifiers.h"
+#include "base/time.h"
+#include "net/arp.h"
+#include "net/neighbour_discovery.h"
+#include "net/neighbour_table.h"
+#include "net/prefix.h"
+#include "port/tx_batch.h"
+
+namespace uroce::net {
+
+enum class Resolution : uint8_t {
+  kKnown,      // lookup() has it
+  kAsking,     // ask again later; pump() and receive() go on with it
+  kNoAnswer,   // asked often enough in vain; told once, then asking may start anew (ETIMEDOUT)
+  kOffLink,    // outside every prefix of ours: there are no routes (EHOSTUNREACH)
+  kTableFull,  // every entry is being asked for or fixed (ENOBUFS)
+};
+
+struct NeighbourOptions {
+  struct Entry {
+    Gid address;
+    MacAddress mac;
+  };
+
+  MacAddress mac;                 // ours; its link-local address is ours, too
+  std::vector<Prefix> addresses;  // ours
+  std::vector<Entry> fixed = {};
+  size_t capacity = 1024;  // beyond the fixed ones
+  Duration ask_every = milliseconds(500);
+  uint8_t ask_times = 6;
+  Duration known_for = seconds(300);  // since the neighbour was last heard
+};
+
+/// Who has which MAC on one port's link: asks by ARP and neighbour discovery and answers for our own
+/// addresses. Sans-I/O: one thread at a time, time as an argument, frames out through a batch; no allocation
+/// after construction. A peer's bytes cannot make it grow, and never displace what a caller asked for.
+class Neighbours {
+ public:
+  explicit Neighbours(NeighbourOptions options);
+
+  /// The MAC to send to, if it is known now: neighbours, our own addresses, multicast groups.
+  [[nodiscard]] std::optional<MacAddress> lookup(const Gid& address, Instant now) const;
+
+  /// Starts asking where that is needed; the question leaves with the next pump().
+  Resolution resolve(const Gid& address, Instant now);
+
+  /// An ARP or neighbour discovery frame for our MAC or a group. Answers go into the batch; when that is full
+  /// they are not sent, and the peer will ask again. False: malformed or none of our business
+  /// (kDropNeighbour).
+  bool receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch);
+
+  /// Sends the questions that are due.
+  void pump(Instant now, port::TxBatch& batch);
+
+  /// When pump() has something to do, at the earliest; kNever when nothing is being asked.
+  [[nodiscard]] Instant deadline() const { return deadline_; }
+
+ private:
+  bool receive_arp(const ArpMessage& message, Instant now, port::TxBatch& batch);
+  bool receive_solicitation(const DiscoveryMessage& message, Instant now, port::TxBatch& batch);
+  bool receive_advertisement(const DiscoveryMessage& message, Instant now);
+  bool ask(const Neighbour& neighbour, port::TxBatch& batch);
+  void learn(Neighbour& neighbour, MacAddress mac, Instant now);
+  void learn_from_question(const Gid& address, MacAddress mac, Instant now);
+  Neighbour* make_entry(const Gid& address);
+
+  [[nodiscard]] bool owns(const Gid& address) const;
+  /// The prefix of ours that the address lies in, or nullptr.
+  [[nodiscard]] const Prefix* link_of(const Gid& address) const;
+
+  const NeighbourOptions options_;
+  std::vector<Prefix> addresses_;  // configured ones, then the link-local
+  NeighbourTable table_;
+  Instant deadline_ = kNever;
+};
+
+}  // namespace uroce::net
