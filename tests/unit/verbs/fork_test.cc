@@ -1,0 +1,59 @@
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "ends.h"
+
+namespace uroce::verbs_test {
+
+/// Runs `body` in a child and expects that it returns 0; the child leaves without running anything else.
+template <typename Body>
+void in_child(Body body) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(body());
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "status " << status;
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "check number";
+}
+
+TEST(Fork, AChildDoesNotHangOnWhatItInherited) {
+  End one(device_at(0), {.with_channel = true});
+  End other(device_at(1), {});
+  connect(one, other);
+  in_child([&] {
+    ibv_sge segment = one.part(0, 8);
+    ibv_wc completion{};
+    ibv_port_attr port{};
+    ibv_cq* cq = nullptr;
+    void* cq_context = nullptr;
+    if (one.send(write_request(1, segment, other)) != EIO) return 1;
+    if (one.receive(1, one.all()) != EIO) return 2;
+    if (ibv_poll_cq(one.cq, 1, &completion) >= 0) return 3;
+    if (ibv_query_port(one.context, 1, &port) != EIO) return 4;
+    if (ibv_get_cq_event(one.channel, &cq, &cq_context) != -1) return 5;
+    if (ibv_destroy_qp(one.qp) != EIO) return 6;
+    if (ibv_dereg_mr(one.mr) != EIO) return 7;
+    if (ibv_open_device(one.context->device) != nullptr || errno != EIO) return 8;
+    return ibv_close_device(one.context) == 0 ? 0 : 9;
+  });
+  // The parent does not notice.
+  one.fill(1);
+  ibv_sge segment = one.all();
+  ASSERT_EQ(one.send(write_request(1, segment, other)), 0);
+  EXPECT_EQ(one.next().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(one.memory, other.memory);
+}
+
+TEST(Fork, RegisteredMemoryStaysWithTheParent) {
+  // A program that forks while a transfer into its memory is going on sees the data all the same:
+  // is_fork_initialized.
+  EXPECT_EQ(ibv_fork_init(), 0);
+  EXPECT_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
+}
+
+}  // namespace uroce::verbs_test

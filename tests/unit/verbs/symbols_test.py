@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""The built libibverbs.so.1 has exactly the symbols and versions of symbols.txt, and of the distribution's library where
+that is installed; it refuses a stack of another version."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+DISTRIBUTION = Path("/usr/lib/x86_64-linux-gnu/libibverbs.so.1")
+
+
+def defined(library):
+    """{(name, node, type)} of the default versions."""
+    lines = subprocess.run(["readelf", "--dyn-syms", "-W", str(library)], check=True, capture_output=True, text=True)
+    found = set()
+    for line in lines.stdout.splitlines():
+        words = line.split()
+        if len(words) == 8 and words[6] != "UND" and "@@" in words[7]:
+            name, node = words[7].split("@@")
+            if name != node:
+                found.add((name, node, words[3]))
+    return found
+
+
+def listed(path):
+    words = [line.split("#")[0].split() for line in path.read_text().splitlines()]
+    return {(w[0], w[1], "OBJECT" if w[2] == "data" else "FUNC") for w in words if w}
+
+
+def main():
+    table, library, stack = map(Path, sys.argv[1:])
+    failures = []
+
+    def expect_equal(what, ours, theirs):
+        for sign, difference in (("missing", theirs - ours), ("too many", ours - theirs)):
+            failures.extend(f"{what}: {sign}: {' '.join(symbol)}" for symbol in sorted(difference))
+
+    ours = defined(library)
+    expect_equal("symbols.txt", ours, listed(table))
+    if DISTRIBUTION.exists() and b"IBVERBS_PRIVATE_34" in DISTRIBUTION.read_bytes():
+        expect_equal(str(DISTRIBUTION), ours, defined(DISTRIBUTION))
+    dynamic = subprocess.run(["readelf", "-dVW", str(library)], check=True, capture_output=True, text=True).stdout
+    for pattern in (r"SONAME.*\[libibverbs\.so\.1\]", r"NEEDED.*\[liburoce\.so\.0\]", r"RUNPATH.*\$ORIGIN",
+                    r"Name: UROCE_PRIVATE_\d+\.\d+"):
+        if not re.search(pattern, dynamic):
+            failures.append(f"{library}: no {pattern}")
+    exported = {name for name, _, _ in defined(stack)}
+    failures.extend(f"{stack}: exports {name}" for name in sorted(exported) if not name.startswith("uroce"))
+    print("\n".join(failures) or f"{len(ours)} symbols as they should be")
+    return 1 if failures else 0
+
+
+sys.exit(main())
