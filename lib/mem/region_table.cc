@@ -61,8 +61,8 @@ RegionTable::RegionTable(const Options& options)
 
 RegionTable::~RegionTable() {
   for (uint32_t index = 1; index < space_.backed(); ++index) {
-    const std::optional<RegionBinding> binding = entry(index).read();
-    if (binding->kind == RegionKind::kUser) locked_memory_.release(binding->base, binding->length);
+    const RegionBinding binding = entry(index).read();
+    if (binding.kind == RegionKind::kUser) locked_memory_.release(binding.base, binding.length);
   }
 }
 
@@ -81,9 +81,9 @@ Result<RegionKeys> RegionTable::register_user(const UserRegion& region) {
     return Error{ENOMEM, "no room for one more region beside " + std::to_string(regions())};
   }
   const std::lock_guard lock(writers_);
-  const std::optional<RegionBinding> previous = entry(*index).read();
-  assert(previous && previous->kind == RegionKind::kNone);
-  const MemoryKey key = next_key(*index, previous->key);
+  const RegionBinding previous = entry(*index).read();
+  assert(previous.kind == RegionKind::kNone);
+  const MemoryKey key = next_key(*index, previous.key);
   entry(*index).write({.key = key,
                        .kind = RegionKind::kUser,
                        .cold = region.length >= options_.cold_bytes,
@@ -100,10 +100,8 @@ Status RegionTable::deregister(MemoryKey lkey) {
   {
     const std::lock_guard lock(writers_);
     if (lkey.index() >= space_.backed()) return Error{EINVAL, "no such region"};
-    const std::optional<RegionBinding> binding = entry(lkey.index()).read();
-    assert(binding);
-    if (binding->kind == RegionKind::kNone || binding->key != lkey) return Error{EINVAL, "no such region"};
-    gone = *binding;
+    gone = entry(lkey.index()).read();
+    if (gone.kind == RegionKind::kNone || gone.key != lkey) return Error{EINVAL, "no such region"};
     entry(lkey.index()).write({.key = lkey});
   }
   // Not under the lock: a poller must not wait for one who waits for it.
@@ -116,14 +114,14 @@ Status RegionTable::deregister(MemoryKey lkey) {
 Binding RegionTable::resolve(MemoryKey key, DomainId domain, uint64_t iova, uint64_t length,
                              Access needed) const {
   if (key.index() >= space_.backed()) return Binding(Fault::kKey);
-  const std::optional<RegionBinding> bound = entry(key.index()).read();
-  if (!bound || bound->kind == RegionKind::kNone || bound->key != key) return Binding(Fault::kKey);
-  if (bound->domain != domain) return Binding(Fault::kDomain);
-  if (!bound->access.covers(needed)) return Binding(Fault::kAccess);
-  if (iova < bound->iova) return Binding(Fault::kBounds);
-  const uint64_t offset = iova - bound->iova;
-  if (offset > bound->length || length > bound->length - offset) return Binding(Fault::kBounds);
-  return Binding(bound->base + offset, length, bound->cold);
+  const RegionBinding bound = entry(key.index()).read();
+  if (bound.kind == RegionKind::kNone || bound.key != key) return Binding(Fault::kKey);
+  if (bound.domain != domain) return Binding(Fault::kDomain);
+  if (!bound.access.covers(needed)) return Binding(Fault::kAccess);
+  if (iova < bound.iova) return Binding(Fault::kBounds);
+  const uint64_t offset = iova - bound.iova;
+  if (offset > bound.length || length > bound.length - offset) return Binding(Fault::kBounds);
+  return Binding(bound.base + offset, length, bound.cold);
 }
 
 }  // namespace uroce::mem

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -173,14 +172,13 @@ TEST(RegionConcurrency, RebindALiveEntry_ExpectNoMixOfTwoBindings) {
     readers.emplace_back([&] {
       uint32_t latest = 0;
       while (!stop.load()) {
-        const std::optional<RegionBinding> seen = entry.read();
-        if (!seen) continue;
-        const RegionBinding whole = binding_of(seen->domain.value);
-        const bool mixed = seen->key != whole.key || seen->cold != whole.cold ||
-                           seen->access != whole.access || seen->iova != whole.iova ||
-                           seen->length != whole.length || seen->base != whole.base;
-        mixes += mixed || seen->domain.value < latest;  // nor does it go back
-        latest = seen->domain.value;
+        const RegionBinding seen = entry.read();
+        if (seen.kind == RegionKind::kNone) continue;
+        const RegionBinding whole = binding_of(seen.domain.value);
+        const bool mixed = seen.key != whole.key || seen.cold != whole.cold || seen.access != whole.access ||
+                           seen.iova != whole.iova || seen.length != whole.length || seen.base != whole.base;
+        mixes += mixed || seen.domain.value < latest;  // nor does it go back
+        latest = seen.domain.value;
         ++looks;
       }
     });
