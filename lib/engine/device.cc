@@ -18,6 +18,14 @@ std::vector<Gid> gids_of(const DeviceConfiguration& configuration) {
   return gids;
 }
 
+net::NeighbourOptions neighbour_options(const DeviceConfiguration& configuration, MacAddress mac) {
+  net::NeighbourOptions options{.mac = mac, .addresses = {}};
+  for (const auto& [address, prefix_bits] : configuration.addresses)
+    options.addresses.push_back({address, prefix_bits});
+  for (const auto& [address, its_mac] : configuration.neighbours) options.fixed.push_back({address, its_mac});
+  return options;
+}
+
 }  // namespace
 
 Device::State::State(Options options)
@@ -30,17 +38,20 @@ Device::State::State(Options options)
       port(std::move(options.port)),
       mac(configuration.mac.value_or(port->capabilities().mac)),
       gids(mac, gids_of(configuration)),
+      demux(mac, gids),
+      neighbours(neighbour_options(configuration, mac)),
       regions({.entries_max = Limits::kRegions, .grace_period = &quiescence}),
       domains(Limits::kDomains),
       queue_pairs(kQueuePairNumbers),
-      surroundings{regions, queue_pairs, gids, mac} {
+      surroundings{regions, queue_pairs, demux} {
   std::vector<Poller*> siblings;
   for (uint16_t i = 0; i < port->capabilities().queues; ++i) {
     const Poller::Options poller{.index = i,
                                  .lcore = options.lcores.at(i),
                                  .copy_kind = copy_kind,
                                  .clock = clock,
-                                 .attendance = attendance};
+                                 .attendance = attendance,
+                                 .neighbours = i == 0 ? &neighbours : nullptr};
     siblings.push_back(
         pollers.emplace_back(std::make_unique<Poller>(poller, port->queue(i), surroundings)).get());
     quiescence.watch(siblings.back()->lock());

@@ -143,17 +143,32 @@ int Device::State::resolve(qp::Attributes& attributes) {
     path.destination_mac = mac;
     return 0;
   }
-  for (const StaticNeighbour& neighbour : configuration.neighbours) {
-    if (neighbour.address != path.destination) continue;
-    path.destination_mac = neighbour.mac;
-    return 0;
+  // Neighbours live on poller 0 and are asked there, again and again until they have given up or found out.
+  Duration pause = microseconds(20);
+  for (;;) {
+    net::Resolution resolution = net::Resolution::kAsking;
+    const bool open = pollers[0]->run([&](qp::Turn& turn_of_poller) {
+      resolution = neighbours.resolve(path.destination, turn_of_poller.now);
+      const auto known = neighbours.lookup(path.destination, turn_of_poller.now);
+      if (known) path.destination_mac = *known;
+    });
+    if (!open) return ENODEV;
+    switch (resolution) {
+      case net::Resolution::kKnown:
+        return 0;
+      case net::Resolution::kNoAnswer:
+        return ETIMEDOUT;
+      case net::Resolution::kOffLink:
+        return EHOSTUNREACH;
+      case net::Resolution::kTableFull:
+        return ENOBUFS;
+      case net::Resolution::kAsking:
+        break;
+    }
+    if (inline_pollers()) turn(1, clock());
+    Attendance::nap(pause.ns);
+    pause = std::min(pause * 2, milliseconds(1));
   }
-  for (const State* partner : partners) {
-    if (!partner->gids.owns(path.destination)) continue;
-    path.destination_mac = partner->mac;
-    return 0;
-  }
-  return EHOSTUNREACH;
 }
 
 }  // namespace uroce::engine

@@ -35,7 +35,8 @@ struct Device::State {
   /// The same after `entry` was posted to.
   void turn_for_post(QueuePairEntry& entry, Instant now);
 
-  /// Fills in the MACs of a path and says whether it leads back here: 0, EHOSTUNREACH, or ETIMEDOUT.
+  /// Fills in the MACs of a path and says whether it leads back here: 0, EHOSTUNREACH (outside every prefix),
+  /// ETIMEDOUT (nobody answers), or ENOBUFS (too many neighbours). Waits for the answer.
   int resolve(qp::Attributes& attributes);
 
   /// The poller for a new queue pair: one that serves its completion queues already, else the least loaded
@@ -51,6 +52,8 @@ struct Device::State {
   std::unique_ptr<port::Port> port;
   const MacAddress mac;
   const net::GidTable gids;
+  const net::Demux demux;
+  net::Neighbours neighbours;  // poller 0's
   Quiescence quiescence;
   mem::RegionTable regions;
   mem::ProtectionDomains domains;

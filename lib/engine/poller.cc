@@ -124,6 +124,9 @@ Duration Poller::time_to_deadline() {
   } else if (const Instant deadline = timers_.next_deadline(); deadline != kNever) {
     left = std::max(Duration{}, deadline - turn_.now);
   }
+  if (options_.neighbours != nullptr && options_.neighbours->deadline() != kNever) {
+    left = std::min(left, std::max(Duration{}, options_.neighbours->deadline() - turn_.now));
+  }
   lock_.end();
   return left;
 }
@@ -203,6 +206,9 @@ void Poller::expire_timers() {
 }
 
 void Poller::pump() {
+  if (options_.neighbours != nullptr && options_.neighbours->deadline() <= turn_.now) {
+    options_.neighbours->pump(turn_.now, tx_);
+  }
   for (size_t left = active_.size(); left > 0 && !tx_.full(); --left) {
     QueuePairEntry& entry = active_.pop_front();
     make_room();

@@ -18,7 +18,8 @@
 #include "engine/queue_pair_table.h"
 #include "engine/turn_lock.h"
 #include "mem/region_table.h"
-#include "net/gid_table.h"
+#include "net/demux.h"
+#include "net/neighbours.h"
 #include "port/port.h"
 #include "port/tx_batch.h"
 #include "qp/turn.h"
@@ -31,8 +32,7 @@ namespace uroce::engine {
 struct PollerSurroundings {
   const mem::RegionTable& regions;
   const QueuePairTable& queue_pairs;
-  const net::GidTable& gids;
-  MacAddress mac;
+  const net::Demux& demux;
 };
 
 enum class TurnOutcome : uint8_t {
@@ -56,6 +56,7 @@ class Poller {
     copy::Kind copy_kind = copy::Kind::kAuto;
     Instant (*clock)() = clock_now;  // for turns that the poller makes of its own accord
     Attendance* attendance = nullptr;
+    net::Neighbours* neighbours = nullptr;  // that of the device, for poller 0; only touched in turns
   };
 
   Poller(const Options& options, port::PortQueue& queue, const PollerSurroundings& surroundings);
@@ -161,6 +162,8 @@ class Poller {
   void receive();
   void stage();
   void stage_frame(const port::RxFrame& frame);
+  void stage_packet(Staged& staged);
+  void meet_neighbour(const port::RxFrame& frame);
   void dispatch();
   void release();
   void expire_timers();
@@ -170,7 +173,7 @@ class Poller {
   // Parts of stages (receive).
   size_t take_looped(std::span<port::RxFrame> frames);
   size_t take_handed_over(std::span<port::RxFrame> frames);
-  bool hand_over(uint16_t to, const port::RxFrame& frame);
+  void hand_over(uint16_t to);
   void count(Counter counter) { counters_.add(counter); }
 
   // Parts of stages (queue pairs).

@@ -54,33 +54,43 @@ void Poller::stage() {
   }
 }
 
-/// Parses one frame. Afterwards it is staged, handed over to the poller that owns its queue pair, or dropped.
+/// Parses one frame. Afterwards it is staged, handed over, answered or dropped.
 void Poller::stage_frame(const port::RxFrame& frame) {
   Staged& staged = packets_[staged_];
-  const wire::ParseOutcome outcome = wire::parse_frame({frame.data, frame.length}, staged.packet);
   kept_frames_[kept_++] = frame;
-  if (outcome.result != wire::ParseResult::kRoce) return count(outcome.reason);
-  const wire::Packet& packet = staged.packet;
-  if (packet.destination_mac != surroundings_.mac || !surroundings_.gids.owns(packet.destination)) {
-    return count(Counter::kDropNotOurAddress);
-  }
-  staged.entry = surroundings_.queue_pairs.find(packet.headers.bth.destination);
-  if (staged.entry == nullptr) return count(Counter::kDropUnknownQp);
-  if (&staged.entry->poller == this) {
-    ++staged_;
-  } else if (hand_over(staged.entry->poller.index(), frame)) {
-    --kept_;
+  const net::Classified classified = surroundings_.demux.classify({frame.data, frame.length}, staged.packet);
+  switch (classified.kind) {
+    case net::FrameKind::kRoce:
+      return stage_packet(staged);
+    case net::FrameKind::kNeighbour:
+      return meet_neighbour(frame);
+    case net::FrameKind::kDropped:
+      return count(classified.reason);
   }
 }
 
-bool Poller::hand_over(uint16_t to, const port::RxFrame& frame) {
-  if (!siblings_[to]->from_sibling_[options_.index]->push(frame)) {
-    count(Counter::kRxHandOverFull);
-    return false;
+void Poller::stage_packet(Staged& staged) {
+  staged.entry = surroundings_.queue_pairs.find(staged.packet.headers.bth.destination);
+  if (staged.entry == nullptr) return count(Counter::kDropUnknownQp);
+  if (&staged.entry->poller != this) return hand_over(staged.entry->poller.index());
+  ++staged_;
+}
+
+/// Neighbours are poller 0's business.
+void Poller::meet_neighbour(const port::RxFrame& frame) {
+  if (options_.neighbours == nullptr) return hand_over(0);
+  if (!options_.neighbours->receive({frame.data, frame.length}, turn_.now, tx_))
+    count(Counter::kDropNeighbour);
+}
+
+/// Passes on the frame that was kept last.
+void Poller::hand_over(uint16_t to) {
+  if (!siblings_[to]->from_sibling_[options_.index]->push(kept_frames_[kept_ - 1])) {
+    return count(Counter::kRxHandOverFull);
   }
+  --kept_;
   count(Counter::kRxHandedOver);
   handed_to_.fetch_or(uint64_t{1} << to, std::memory_order_relaxed);
-  return true;
 }
 
 void Poller::dispatch() {

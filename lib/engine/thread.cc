@@ -5,6 +5,8 @@
 #include <signal.h>
 
 #include <cerrno>
+#include <latch>
+#include <memory>
 #include <system_error>
 #include <vector>
 
@@ -35,10 +37,14 @@ Result<Thread> Thread::start(std::string name, std::span<const uint32_t> process
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    std::thread thread([name = std::move(name), on = std::move(on), body = std::move(body)] {
+    // Shared: the new thread may still be inside count_down() when the wait is over.
+    const auto settled = std::make_shared<std::latch>(1);
+    std::thread thread([name = std::move(name), on = std::move(on), body = std::move(body), settled] {
       settle(name, on);
+      settled->count_down();
       body();
     });
+    settled->wait();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return Thread(std::move(thread));
   } catch (const std::system_error&) {

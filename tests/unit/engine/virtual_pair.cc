@@ -1,0 +1,72 @@
+#include "virtual_pair.h"
+
+#include "drivers/registry.h"
+#include "engine/eal.h"
+
+namespace uroce::engine {
+
+namespace {
+
+Instant virtual_now{1'000'000'000};
+
+std::shared_ptr<Device> make_device(Device::State*& state, const DeviceConfiguration& device,
+                                    const Configuration& configuration) {
+  auto port = drivers::open_port({.devargs = device.port, .queues = configuration.pollers_per_device});
+  EXPECT_TRUE(port) << port.error().message;
+  auto made = std::make_unique<Device::State>(
+      Device::State::Options{.device = device,
+                             .configuration = configuration,
+                             .port = std::move(*port),
+                             .lcores = std::vector<uint32_t>(configuration.pollers_per_device, kNoLcore),
+                             .clock = &VirtualPair::now});
+  state = made.get();
+  return std::make_shared<Device>(std::move(made));
+}
+
+}  // namespace
+
+VirtualPair::VirtualPair(const Options& options) {
+  Configuration configuration = embedded_default();
+  configuration.poller_mode = PollerMode::kDedicated;  // and nobody starts the threads
+  configuration.pollers_per_device = options.pollers;
+  configuration.devices[0].port = "loopback100";
+  configuration.devices[1].port = "loopback101" + options.right_arguments;
+  for (size_t i = 0; i < 2; ++i) {
+    // Nobody turns the other end while a verbs call waits for an answer of it.
+    const MacAddress mac{{2, 0, 0, 0, 1, static_cast<uint8_t>(i)}};
+    configuration.devices[i].mac = mac;
+    configuration.devices[1 - i].neighbours = {{configuration.devices[i].addresses[0].address, mac}};
+  }
+  left = make_device(left_state, configuration.devices[0], configuration);
+  right = make_device(right_state, configuration.devices[1], configuration);
+  left_state->partners = {right_state};
+  right_state->partners = {left_state};
+}
+
+VirtualPair::~VirtualPair() = default;
+
+void VirtualPair::advance(Duration by) { virtual_now = virtual_now + by; }
+Instant VirtualPair::now() { return virtual_now; }
+
+bool VirtualPair::turn(Device::State& device) const {
+  bool worked = false;
+  for (const auto& poller : device.pollers) worked |= poller->turn(now()) == TurnOutcome::kWorked;
+  return worked;
+}
+
+bool VirtualPair::turn_all() {
+  const bool worked = turn(*left_state);
+  return turn(*right_state) || worked;
+}
+
+void VirtualPair::settle(Duration step) {
+  while (turn_all()) advance(step);
+}
+
+uint64_t VirtualPair::counter(Device::State& device, Counter counter) const {
+  uint64_t sum = 0;
+  for (const auto& poller : device.pollers) sum += poller->counters().read(counter);
+  return sum;
+}
+
+}  // namespace uroce::engine

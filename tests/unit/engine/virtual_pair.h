@@ -1,0 +1,44 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "connected_pair.h"
+#include "engine/device_state.h"
+
+namespace uroce::engine {
+
+/// Two devices on one wire without any thread: pollers are turned by the test, in virtual time. Verbs calls
+/// only leave doorbells (as with dedicated pollers); commands turn the poller they need at the time that it
+/// is.
+class VirtualPair {
+ public:
+  struct Options {
+    uint16_t pollers = 1;
+    std::string right_arguments = {};  // behind the port's name
+  };
+  explicit VirtualPair(const Options& options);
+  VirtualPair() : VirtualPair(Options{}) {}
+  ~VirtualPair();
+
+  static void advance(Duration by);
+  static Instant now();
+
+  /// Every poller of both devices, once; false when nobody found anything to do.
+  bool turn_all();
+  bool turn(Device::State& device) const;
+  /// Until nobody finds anything to do, with `step` between the rounds.
+  void settle(Duration step = microseconds(1));
+
+  [[nodiscard]] uint64_t counter(Device::State& device, Counter counter) const;
+
+  std::shared_ptr<Device> left;
+  std::shared_ptr<Device> right;
+  Device::State* left_state = nullptr;
+  Device::State* right_state = nullptr;
+};
+
+}  // namespace uroce::engine
