@@ -102,7 +102,7 @@ Result<engine::Configuration> ConfigurationOptions::merged() const {
         value = list;
       }
     }
-    Result<engine::Configuration> next = engine::apply_override(*std::move(configuration), path, value);
+    Result<engine::Configuration> next = engine::apply_override(std::move(*configuration), path, value);
     if (!next)
       return Error{next.error().code,
                    fmt::format("{} {}: {}", setting.option, setting.value, next.error().message)};

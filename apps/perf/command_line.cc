@@ -127,9 +127,9 @@ Result<Options> CommandLine::options() const {
   if (!sizes) return named("--size", sizes.error());
   auto measures = parse_measures(measures_);
   if (!measures) return named("--measure", measures.error());
-  options.plan.operations = *std::move(operations);
-  options.plan.sizes = *std::move(sizes);
-  options.plan.measures = *std::move(measures);
+  options.plan.operations = std::move(*operations);
+  options.plan.sizes = std::move(*sizes);
+  options.plan.measures = std::move(*measures);
   if (iterations_ != 0) options.plan.iterations = iterations_;
   if (path_mtu_ != 0) options.plan.path_mtu = path_mtu_;
   if (gid_index_option_->count() != 0) options.device.gid_index = gid_index_;
