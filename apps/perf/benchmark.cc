@@ -154,8 +154,9 @@ Report run_client(const Options& options) {
 }
 
 int run_server(const Options& options) {
-  // Told now, rather than to the first client: a device that does not open.
-  VerbsDevice::open(options.device);
+  // Kept open: a device that does not open is told now, rather than to the client, and a link whose other end
+  // waits for this one comes up.
+  const VerbsDevice open_device = VerbsDevice::open(options.device);
   Listener listener(options.listen_port);
   if (!options.quiet) fmt::print("waiting for a client on port {}\n", listener.port());
   std::fflush(stdout);

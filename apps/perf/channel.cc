@@ -178,7 +178,10 @@ Channel Listener::accept() {
   getnameinfo(reinterpret_cast<sockaddr*>(&from), length, host.data(), host.size(), nullptr, 0,
               NI_NUMERICHOST);
   enable(fd, IPPROTO_TCP, TCP_NODELAY);
-  return Channel(fd, host.data());
+  std::string peer = host.data();
+  // An IPv4 client at a socket of both families.
+  if (peer.starts_with("::ffff:")) peer.erase(0, 7);
+  return Channel(fd, peer);
 }
 
 }  // namespace uroce::perf

@@ -98,6 +98,7 @@ void Endpoint::modify(ibv_qp_attr attributes, int mask, const char* to_state) {
 void Endpoint::connect(const Address& peer) {
   constexpr uint32_t kReadsMax = 16;
   peer_ = peer;
+  device_.wait_until_active();
   const uint32_t carried = std::min(bytes_of(device_.port_attributes.active_mtu), peer.path_mtu);
   if (path_mtu_wanted_.value_or(0) > carried) {
     throw Failure(fmt::format("--path-mtu {}: the path from {} to {} carries {}", *path_mtu_wanted_,

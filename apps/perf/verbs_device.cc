@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "apps/perf/failure.h"
 
@@ -91,15 +93,30 @@ VerbsDevice VerbsDevice::open(const DeviceChoice& choice) {
   if (const int error = ibv_query_device(device.context.get(), &device.limits)) {
     throw failed("ibv_query_device of " + device.name, error);
   }
-  if (const int error = ibv_query_port(device.context.get(), device.port, &device.port_attributes)) {
-    throw failed(fmt::format("ibv_query_port of {} port {}", device.name, device.port), error);
-  }
-  if (device.port_attributes.state != IBV_PORT_ACTIVE) {
-    throw Failure(fmt::format("{} port {} is {}", device.name, device.port,
-                              ibv_port_state_str(device.port_attributes.state)));
-  }
+  device.query_port();
   choose_gid(device, choice.gid_index);
   return device;
+}
+
+void VerbsDevice::wait_until_active() {
+  constexpr std::chrono::seconds kLimit{10};
+  constexpr std::chrono::milliseconds kPause{5};
+  const auto start = std::chrono::steady_clock::now();
+  while (port_attributes.state != IBV_PORT_ACTIVE) {
+    throw_if_interrupted();
+    if (std::chrono::steady_clock::now() - start > kLimit) {
+      throw Failure(fmt::format("{} port {} is still {} after {} s", name, port,
+                                ibv_port_state_str(port_attributes.state), kLimit.count()));
+    }
+    std::this_thread::sleep_for(kPause);
+    query_port();
+  }
+}
+
+void VerbsDevice::query_port() {
+  if (const int error = ibv_query_port(context.get(), port, &port_attributes)) {
+    throw failed(fmt::format("ibv_query_port of {} port {}", name, port), error);
+  }
 }
 
 std::string text_of(const ibv_gid& gid) {

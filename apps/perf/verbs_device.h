@@ -32,6 +32,12 @@ struct VerbsDevice {
 
   /// Throws Failure.
   static VerbsDevice open(const DeviceChoice& choice);
+
+  /// A link may come up only when its other end opens. Throws Failure when it does not within 10 s.
+  void wait_until_active();
+
+ private:
+  void query_port();
 };
 
 /// "10.0.0.1" or "fe80::1".
