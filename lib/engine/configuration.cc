@@ -96,6 +96,7 @@ Configuration embedded_default() {
     DeviceConfiguration device;
     device.name = fmt::format("uroce{}", i);
     device.port = fmt::format("loopback{}", i);
+    device.mac = MacAddress{{0x02, 0, 0, 0, 0, static_cast<uint8_t>(i + 1)}};  // told before it is opened
     device.addresses = {{Gid::from_ipv4({192, 0, 2, static_cast<uint8_t>(i + 1)}), 24}};
     configuration.devices.push_back(std::move(device));
   }

@@ -22,6 +22,7 @@ TEST(DeviceList, ShowsTheConfiguredDevices) {
   EXPECT_EQ(std::string(ibv_get_device_name(list[0])), "uroce0");
   EXPECT_EQ(std::string(ibv_get_device_name(list[1])), "uroce1");
   EXPECT_EQ(ibv_get_device_index(list[1]), 1);
+  EXPECT_EQ(ibv_get_device_guid(list[0]), htobe64(0x000000FFFE000001)) << "known before it is opened";
   EXPECT_EQ(list[0]->node_type, IBV_NODE_CA);
   EXPECT_EQ(list[0]->transport_type, IBV_TRANSPORT_IB);
   EXPECT_EQ(std::string(list[0]->ibdev_path), "/sys/class/infiniband/uroce0");

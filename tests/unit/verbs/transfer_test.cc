@@ -197,6 +197,14 @@ TEST_F(Transfer, ErrorsArriveAsCompletionsAndTheRestIsFlushed) {
   EXPECT_EQ(one.qp->state, IBV_QPS_ERR);
 }
 
+TEST_F(Transfer, APeerThatIsGoneIsNoticed) {
+  ASSERT_EQ(ibv_destroy_qp(other.qp), 0);
+  other.qp = nullptr;
+  ibv_sge segment = one.part(0, 8);
+  ASSERT_EQ(one.send(write_request(1, segment, other)), 0);
+  EXPECT_EQ(one.next().status, IBV_WC_RETRY_EXC_ERR);
+}
+
 TEST_F(Transfer, GoesOnAfterResetAndReconnect) {
   ibv_qp_attr reset{};
   reset.qp_state = IBV_QPS_RESET;

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""ibv_rc_pingpong between two processes over memif, data checked; and what happens when one is killed."""
+
+import socket
+import unittest
+
+import programs
+
+PINGPONG = ["ibv_rc_pingpong", "-c", "-g", "1"]
+# What the two tell each other over TCP: "lid:qpn:psn:gid" in hexadecimal and a zero byte.
+ADDRESS_BYTES = len("0000:000000:000000:" + "0" * 32) + 1
+
+
+def receive_exactly(connection, count):
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            raise AssertionError(f"closed after {len(data)} of {count} bytes")
+        data += more
+    return data
+
+
+class Pingpong(unittest.TestCase):
+    def expect_success(self, *options, iterations=1000):
+        command = [*PINGPONG, "-n", str(iterations), *options]
+        with programs.Pair(self.stack) as pair:
+            server = pair.start_server(command)
+            client = pair.start_client(command)
+            for process in (client, server):
+                status, output = programs.finish(process)
+                self.assertEqual(status, 0, output)
+                self.assertIn(f"{iterations} iters in", output)
+                self.assertNotIn("invalid data", output)
+
+    def test_polling(self):
+        self.expect_success()
+
+    def test_events(self):
+        self.expect_success("-e")
+
+    def test_one_byte(self):
+        self.expect_success("-s", "1")
+
+    def test_many_large_messages(self):
+        self.expect_success("-s", "1048576", "-m", "4096", iterations=200)
+
+    def test_many_iterations(self):
+        self.expect_success("-m", "4096", iterations=20000)
+
+    def test_smallest_path_mtu(self):
+        self.expect_success("-s", "10000", "-m", "256")
+
+    def test_short_receive_queue(self):
+        self.expect_success("-r", "2")
+
+    def expect_the_client_to_notice(self, *options):
+        """The server is killed when it has told its address and the client has not heard it yet: the client's first
+        message meets nobody. (Later, with the client waiting for an answer, RC has nothing by which to notice.)"""
+        command = [*PINGPONG, *options]
+        with programs.Pair(self.stack) as pair, socket.create_server(("127.0.0.1", 0)) as between:
+            between.settimeout(programs.TIME_LIMIT_SECONDS)
+            server = pair.start_server(command)
+            client = pair.start_client(command, between.getsockname()[1])
+            with between.accept()[0] as to_client, socket.create_connection(("127.0.0.1", pair.port)) as to_server:
+                to_server.sendall(receive_exactly(to_client, ADDRESS_BYTES))
+                answer = receive_exactly(to_server, ADDRESS_BYTES)
+                server.kill()
+                server.wait()
+                to_client.sendall(answer)
+                receive_exactly(to_client, len("done") + 1)
+                to_client.sendall(b"done\0")
+                status, output = programs.finish(client)
+            self.assertNotEqual(status, 0, output)
+            self.assertIn("retry counter exceeded", output)
+
+    def test_who_polls_notices_a_killed_peer(self):
+        self.expect_the_client_to_notice()
+
+    def test_who_sleeps_on_events_notices_a_killed_peer(self):
+        self.expect_the_client_to_notice("-e")
+
+
+programs.main("ibv_rc_pingpong")

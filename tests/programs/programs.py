@@ -1,0 +1,141 @@
+"""Runs unmodified programs over the built libraries, as a user would: library path and configuration by environment."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+# For any step of a program; far more than it needs, so that a slow machine does not fail and a hang does.
+TIME_LIMIT_SECONDS = 60
+SKIPPED = 77
+
+
+class Stack:
+    """The built libraries; `environment` is what a program needs to run over them."""
+
+    def __init__(self, folder, sanitizer_runtime):
+        self.folder = Path(folder).resolve()
+        self.sanitizer_runtime = sanitizer_runtime
+
+    def environment(self, configuration=None):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
+        environment["LD_LIBRARY_PATH"] = str(self.folder)
+        if configuration is not None:
+            environment["UROCE_CONFIG_TEXT"] = configuration
+        if self.sanitizer_runtime:
+            # The programs were built without it, and their own leaks are not ours.
+            environment["LD_PRELOAD"] = self.sanitizer_runtime
+            environment["ASAN_OPTIONS"] = "detect_leaks=0"
+        return environment
+
+    def start(self, command, configuration=None):
+        return subprocess.Popen(command, env=self.environment(configuration), stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def run(self, command, configuration=None):
+        """(exit status, output) of a program that ends by itself."""
+        return finish(self.start(command, configuration))
+
+
+def finish(process):
+    try:
+        output, _ = process.communicate(timeout=TIME_LIMIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+        raise AssertionError(f"{process.args} hangs; it said:\n{output}") from None
+    return process.returncode, output
+
+
+def free_tcp_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def listens(port):
+    """Whether some process listens on the TCP port. (A try to connect would be taken for the peer.)"""
+    wanted = f":{port:04X}"
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        if not os.path.exists(table):
+            continue
+        for line in Path(table).read_text().splitlines()[1:]:
+            words = line.split()
+            if words[1].endswith(wanted) and words[3] == "0A":
+                return True
+    return False
+
+
+def wait_until(condition, process):
+    """Waits until `condition` holds; fails when the process ends before."""
+    deadline = time.monotonic() + TIME_LIMIT_SECONDS
+    while not condition():
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            raise AssertionError(f"{process.args} does not get ready:\n{process.communicate()[0]}")
+        time.sleep(0.02)
+
+
+class Pair:
+    """Two processes on the ends of a memif link, which a program of its own serves at each end."""
+
+    CONFIGURATION = """
+[[device]]
+name = "uroce0"
+port = "net_memif0,role={role},id=0,socket={socket},socket-abstract=no,bsize=8192"
+mac = "02:00:00:00:02:0{own}"
+addresses = ["192.0.2.{own}/24"]
+neighbours = [{{ address = "192.0.2.{peer}", mac = "02:00:00:00:02:0{peer}" }}]
+mtu = 4200
+"""
+
+    def __init__(self, stack):
+        self.stack = stack
+        self.folder = tempfile.mkdtemp(prefix="uroce-programs-")
+        self.port = free_tcp_port()
+        self.processes = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        shutil.rmtree(self.folder)
+
+    def configuration(self, role):
+        own, peer = (1, 2) if role == "server" else (2, 1)
+        return self.CONFIGURATION.format(role=role, own=own, peer=peer, socket=self.folder + "/link")
+
+    def start_server(self, command):
+        """A program that takes -p PORT; returns when it listens."""
+        server = self.stack.start([*command, "-p", str(self.port)], self.configuration("server"))
+        self.processes.append(server)
+        wait_until(lambda: listens(self.port), server)
+        return server
+
+    def start_client(self, command, port=None):
+        """A program that takes -p PORT and the server's address."""
+        client = self.stack.start([*command, "-p", str(port or self.port), "127.0.0.1"], self.configuration("client"))
+        self.processes.append(client)
+        return client
+
+
+def main(*needed):
+    """Runs the tests of the calling module: MODULE LIBRARY_FOLDER [SANITIZER_RUNTIME]."""
+    missing = [name for name in needed if shutil.which(name) is None]
+    if missing:
+        print(f"SKIPPED, not installed: {', '.join(missing)} (Debian's package ibverbs-utils has them)")
+        sys.exit(SKIPPED)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    stack = Stack(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "")
+    unittest.TestCase.stack = stack
+    unittest.main(argv=sys.argv[:1], verbosity=2)
