@@ -173,7 +173,7 @@ rte_mempool* EthdevPort::make_pool(uint16_t queue) {
     return wire_->pool(end_, queue, kBuffersPerQueue, limits_.mtu_max + kLinkHeaderBytes);
   }
   const uint32_t bytes = std::max(limits_.buffer_bytes, capabilities_.frame_bytes_max);
-  pools_.push_back(make_mbuf_pool(kBuffersPerQueue, bytes));
+  pools_.push_back(make_mbuf_pool(kBuffersPerQueue + traits_.buffers_kept, bytes));
   return pools_.back().get();
 }
 

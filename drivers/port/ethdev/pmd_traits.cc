@@ -52,6 +52,8 @@ constexpr std::array kTraits = {
     PmdTraits{.prefix = "net_af_xdp",
               .limit = FrameLimit::kInterface,
               .mtu_max = 3400,
+              .buffer_bytes = 3712,  // the largest that leaves mbuf and pool header on the page
+              .buffers_kept = 4096,
               .sets_mtu = false,
               .mac = MacFilter::kPromiscuous,
               .queues_argument = "queue_count"},
@@ -105,7 +107,7 @@ Result<LinkLimits> link_limits(const PmdTraits& traits, const Devargs& devargs) 
   if (traits.limit == FrameLimit::kDevice) return LinkLimits{.mtu_default = traits.mtu_default};
   const auto buffer = buffer_limit(traits, devargs);
   if (!buffer) return buffer.error();
-  LinkLimits limits;
+  LinkLimits limits{.buffer_bytes = traits.buffer_bytes};
   uint32_t mtu_max = traits.mtu_max == 0 ? UINT32_MAX : traits.mtu_max;
   if (const auto bytes = buffer.value()) {
     limits.buffer_bytes = *bytes;

@@ -41,7 +41,9 @@ struct PmdTraits {
   uint32_t mtu_max = 0;                   // 0: no limit of the driver's own
   std::string_view buffer_argument = {};  // devarg that sets the size of the buffers between the two sides
   uint32_t buffer_overhead = 0;           // bytes of such a buffer that no frame gets
-  bool sets_mtu = true;                   // false: the MTU that DPDK knows stays at 1500 and means nothing
+  uint32_t buffer_bytes = 0;  // packet buffers of this size, whatever the MTU; 0: as the frame needs
+  uint32_t buffers_kept = 0;  // that the driver keeps in rings of its own, whatever their size is set to
+  bool sets_mtu = true;       // false: the MTU that DPDK knows stays at 1500 and means nothing
   MacFilter mac = MacFilter::kDevice;
   std::string_view queues_argument = {};           // devarg that says how many queues to make
   std::span<const DefaultArgument> defaults = {};  // for devargs that are not given
