@@ -1,5 +1,6 @@
 #include "drivers/port/ethdev/devargs.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace uroce::drivers {
@@ -31,6 +32,14 @@ std::optional<uint32_t> Devargs::number(std::string_view key) const {
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
   if (error != std::errc{} || end != text->data() + text->size()) return std::nullopt;
   return number;
+}
+
+std::optional<std::string> Devargs::first_not_in(std::span<const std::string_view> keys) const {
+  const auto found = std::ranges::find_if(arguments_, [&](const auto& argument) {
+    return std::ranges::find(keys, argument.first) == keys.end();
+  });
+  if (found == arguments_.end()) return std::nullopt;
+  return found->first;
 }
 
 void Devargs::set(std::string key, std::string value) {

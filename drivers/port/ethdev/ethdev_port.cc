@@ -1,5 +1,6 @@
 #include "drivers/port/ethdev/ethdev_port.h"
 
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
@@ -19,6 +20,8 @@ namespace {
 constexpr uint16_t kDescriptors = 512;
 constexpr uint32_t kBuffersPerQueue = 2047;  // of one short of a power of two a mempool wastes nothing
 constexpr uint32_t kMtuMin = 576;
+constexpr uint64_t kLookEveryUs = 20'000;
+constexpr uint32_t kLooksForConnecting = 10;  // a connection that has begun is given this long
 
 /// Devices that a port of this process has, by number.
 std::set<uint16_t>& attached() {
@@ -58,6 +61,7 @@ EthdevPort::~EthdevPort() {
   rte_eth_dev_info info{};
   const bool known = rte_eth_dev_info_get(port_id_, &info) == 0;
   control([this] {
+    if (reconnects_) rte_eal_alarm_cancel(look_at_connection, this);
     if (started_) rte_eth_dev_stop(port_id_);
     rte_eth_dev_close(port_id_);
   });
@@ -81,6 +85,9 @@ Status EthdevPort::prepare() {
     Result<MemifSocket> socket = MemifSocket::claim(devargs_);
     if (!socket) return socket.error();
     socket_ = std::move(*socket);
+    const auto role = devargs_.value("role");
+    reconnects_ = role != "server" && role != "master";
+    if (reconnects_) gate_ = std::make_unique<Gate>(specification_.queues);
   }
   return {};
 }
@@ -195,6 +202,7 @@ Status EthdevPort::set_up_queues(const rte_eth_dev_info& info) {
         EthdevQueue::Place{.port_id = port_id_,
                            .index = i,
                            .pool = pool,
+                           .gate = gate_.get(),
                            .far_open = wire_ == nullptr ? nullptr : &wire_->is_open(1 - end_)});
   }
   return {};
@@ -202,13 +210,15 @@ Status EthdevPort::set_up_queues(const rte_eth_dev_info& info) {
 
 Status EthdevPort::start() {
   int failed = 0;
-  control([&] { failed = rte_eth_dev_start(port_id_); });
-  if (failed != 0) {
+  control([&] {
+    failed = start_device();
+    if (reconnects_) watch_connection();
+  });
+  if (failed != 0 && !reconnects_) {
     const auto socket = devargs_.value("socket");
     return error(-failed, socket ? "cannot use the socket " + std::string(*socket) + ": " + reason(failed)
                                  : "DPDK cannot start it: " + reason(failed));
   }
-  started_ = true;
   rte_ether_addr own{};
   rte_eth_macaddr_get(port_id_, &own);
   std::copy_n(own.addr_bytes, capabilities_.mac.bytes.size(), capabilities_.mac.bytes.begin());
@@ -224,6 +234,32 @@ void EthdevPort::control(const std::function<void()>& work) const {
   } else {
     work();
   }
+}
+
+int EthdevPort::start_device() {
+  const int failed = rte_eth_dev_start(port_id_);
+  started_ = failed == 0;
+  if (started_ && gate_ != nullptr) gate_->open();
+  return failed;
+}
+
+void EthdevPort::watch_connection() { rte_eal_alarm_set(kLookEveryUs, look_at_connection, this); }
+
+void EthdevPort::look_at_connection(void* port) {
+  auto* self = static_cast<EthdevPort*>(port);
+  self->keep_connected();
+  self->watch_connection();
+}
+
+void EthdevPort::keep_connected() {
+  down_for_ = link_up() ? 0 : down_for_ + 1;
+  if (started_ && down_for_ < kLooksForConnecting) return;
+  if (started_) {
+    gate_->close();
+    rte_eth_dev_stop(port_id_);
+  }
+  down_for_ = 0;
+  start_device();
 }
 
 void EthdevPort::listen_to_our_addresses() {

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "drivers/port/ethdev/devargs.h"
 #include "drivers/port/ethdev/ethdev_queue.h"
+#include "drivers/port/ethdev/gate.h"
 #include "drivers/port/ethdev/mbuf_pool.h"
 #include "drivers/port/ethdev/memif_socket.h"
 #include "drivers/port/ethdev/pmd_traits.h"
@@ -54,16 +55,23 @@ class EthdevPort final : public port::Port {
   rte_mempool* make_pool(uint16_t queue);
   void listen_to_our_addresses();
   void control(const std::function<void()>& work) const;
+  int start_device();
+  void keep_connected();
+  static void look_at_connection(void* port);
+  void watch_connection();
 
   const PortSpecification specification_;
   Devargs devargs_;
   const PmdTraits& traits_;
   LinkLimits limits_;
   MemifSocket socket_;
+  bool reconnects_ = false;  // a memif client: its driver tries to connect only when it is started
   std::shared_ptr<RingWire> wire_;
   uint32_t end_ = 0;  // of wire_
   uint16_t port_id_ = kNoPort;
   bool started_ = false;
+  std::unique_ptr<Gate> gate_;  // with `reconnects_`
+  uint32_t down_for_ = 0;       // looks at the link since it was last up or the device started
   bool promiscuous_ = false;
   std::vector<MbufPool> pools_;  // empty with a wire
   port::Capabilities capabilities_;

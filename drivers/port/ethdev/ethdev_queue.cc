@@ -37,7 +37,9 @@ void set_length(rte_mbuf* mbuf, uint32_t length) {
 uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
   Mbufs mbufs;
   const auto wanted = static_cast<uint16_t>(std::min(frames.size(), kBurst));
+  if (!enter()) return 0;
   const uint16_t received = rte_eth_rx_burst(place_.port_id, place_.index, mbufs.data(), wanted);
+  leave();
   uint16_t count = 0;
   for (uint16_t i = 0; i < received; ++i) {
     rte_mbuf* mbuf = mbufs[i];
@@ -78,12 +80,7 @@ bool EthdevQueue::nobody_there() const {
   return rte_eth_link_get_nowait(place_.port_id, &link) == 0 && link.link_status == RTE_ETH_LINK_DOWN;
 }
 
-uint16_t EthdevQueue::transmit(std::span<const port::TxFrame> frames) {
-  // Pairs with the release in RingWire: who sees the far end open may leave frames in its rings.
-  if (place_.far_open != nullptr && !place_.far_open->load(std::memory_order_acquire)) {
-    free(frames);
-    return static_cast<uint16_t>(frames.size());
-  }
+size_t EthdevQueue::send(std::span<const port::TxFrame> frames) {
   Mbufs mbufs;
   size_t sent = 0;
   while (sent < frames.size()) {
@@ -96,6 +93,20 @@ uint16_t EthdevQueue::transmit(std::span<const port::TxFrame> frames) {
         rte_eth_tx_burst(place_.port_id, place_.index, mbufs.data(), static_cast<uint16_t>(count));
     sent += taken;
     if (taken < count) break;
+  }
+  return sent;
+}
+
+uint16_t EthdevQueue::transmit(std::span<const port::TxFrame> frames) {
+  // Pairs with the release in RingWire: who sees the far end open may leave frames in its rings.
+  if (place_.far_open != nullptr && !place_.far_open->load(std::memory_order_acquire)) {
+    free(frames);
+    return static_cast<uint16_t>(frames.size());
+  }
+  size_t sent = 0;
+  if (enter()) {
+    sent = send(frames);
+    leave();
   }
   // A link that is down loses frames, as any NIC's does; keeping them would fill the sender with old ones.
   if (sent < frames.size() && nobody_there()) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "drivers/port/ethdev/gate.h"
 #include "port/port.h"
 
 namespace uroce::drivers {
@@ -17,8 +18,8 @@ class EthdevQueue final : public port::PortQueue {
     uint16_t port_id = 0;
     uint16_t index = 0;
     rte_mempool* pool = nullptr;
-    const std::atomic<bool>* far_open =
-        nullptr;  // a wire inside the process: is anybody there? Null: not known
+    Gate* gate = nullptr;                         // of a device that may be restarted under its pollers
+    const std::atomic<bool>* far_open = nullptr;  // of a wire inside the process: is anybody there?
   };
 
   explicit EthdevQueue(const Place& place) : place_(place) {}
@@ -32,6 +33,11 @@ class EthdevQueue final : public port::PortQueue {
   [[nodiscard]] uint64_t dropped() const override { return __atomic_load_n(&dropped_, __ATOMIC_RELAXED); }
 
  private:
+  bool enter() { return place_.gate == nullptr || place_.gate->enter(place_.index); }
+  void leave() {
+    if (place_.gate != nullptr) place_.gate->leave(place_.index);
+  }
+  size_t send(std::span<const port::TxFrame> frames);
   [[nodiscard]] bool nobody_there() const;
   void count_drops(uint64_t count);
 

@@ -1,5 +1,6 @@
 #include "drivers/port/ethdev/memif_socket.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -28,6 +29,8 @@ ServerTable& server_table() {
   return *table;
 }
 
+constexpr int kHelloWaitMs = 1000;
+
 enum class Listener { kNone, kAlive, kUnknown };
 
 /// Whether somebody listens on the socket file `path`.
@@ -39,6 +42,11 @@ Listener listener_on(const std::string& path) {
   if (socket_fd < 0) return Listener::kUnknown;
   const int failed = connect(socket_fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   const int code = errno;
+  if (failed == 0) {
+    // DPDK's server panics when its visitor has gone before it could say hello.
+    pollfd hello{.fd = socket_fd, .events = POLLIN, .revents = 0};
+    poll(&hello, 1, kHelloWaitMs);
+  }
   close(socket_fd);
   // A full backlog (EAGAIN) and another socket type (EPROTOTYPE) also mean that somebody is there.
   if (failed == 0 || code == EAGAIN || code == EPROTOTYPE) return Listener::kAlive;

@@ -10,6 +10,10 @@
 namespace uroce::drivers {
 namespace {
 
+// With an argument that it does not know, net_memif ignores all the others, too.
+constexpr std::array<std::string_view, 11> kMemifArguments = {
+    "id",        "role",      "bsize", "rsize",  "socket",   "socket-abstract",
+    "owner-uid", "owner-gid", "mac",   "secret", "zero-copy"};
 constexpr std::array kMemifDefaults = {DefaultArgument{"bsize", "8192"}};
 // The three sizes go together: frames fit blocks, and the ring is framecnt / 2 deep.
 constexpr std::array kAfPacketDefaults = {
@@ -23,6 +27,7 @@ constexpr std::array kTraits = {
               .buffer_argument = "bsize",
               .sets_mtu = false,
               .mac = MacFilter::kNone,
+              .arguments = kMemifArguments,
               .defaults = kMemifDefaults,
               .control_on_interrupt_thread = true},
     // Passes pointers: any size.
@@ -104,6 +109,9 @@ const PmdTraits& pmd_traits(std::string_view device_name) {
 }
 
 Result<LinkLimits> link_limits(const PmdTraits& traits, const Devargs& devargs) {
+  if (const auto unknown = devargs.first_not_in(traits.arguments); !traits.arguments.empty() && unknown) {
+    return Error{EINVAL, devargs.name() + ": unknown argument '" + *unknown + "'"};
+  }
   if (traits.limit == FrameLimit::kDevice) return LinkLimits{.mtu_default = traits.mtu_default};
   const auto buffer = buffer_limit(traits, devargs);
   if (!buffer) return buffer.error();

@@ -45,8 +45,9 @@ struct PmdTraits {
   uint32_t buffers_kept = 0;  // that the driver keeps in rings of its own, whatever their size is set to
   bool sets_mtu = true;       // false: the MTU that DPDK knows stays at 1500 and means nothing
   MacFilter mac = MacFilter::kDevice;
-  std::string_view queues_argument = {};           // devarg that says how many queues to make
-  std::span<const DefaultArgument> defaults = {};  // for devargs that are not given
+  std::string_view queues_argument = {};             // devarg that says how many queues to make
+  std::span<const std::string_view> arguments = {};  // all there are, where the driver does not check
+  std::span<const DefaultArgument> defaults = {};    // for devargs that are not given
   bool needs_packet_socket = false;
   bool control_on_interrupt_thread = false;  // start, stop and close (interrupt_thread.h)
 };

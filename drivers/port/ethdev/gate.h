@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace uroce::drivers {
+
+/// Keeps pollers out of a device while it is stopped and started again. A poller pays two plain stores per
+/// burst; the other side has the kernel put the barrier in (membarrier).
+class Gate {
+ public:
+  explicit Gate(uint16_t queues);
+
+  /// The queue's poller, around each use of the device. False: stay out, and do not call leave().
+  bool enter(uint16_t queue) {
+    inside_[queue].inside.store(true, std::memory_order_relaxed);  // close() orders it against the next load
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (open_.load(std::memory_order_acquire)) return true;  // pairs with the release in open()
+    leave(queue);
+    return false;
+  }
+  void leave(uint16_t queue) {
+    inside_[queue].inside.store(false, std::memory_order_release);  // pairs with the acquire in close()
+  }
+
+  /// Returns when nobody is inside, and nobody enters until open().
+  void close();
+  void open();
+
+ private:
+  struct alignas(64) Place {
+    std::atomic<bool> inside{false};
+  };
+
+  const uint16_t queues_;
+  const std::unique_ptr<Place[]> inside_;
+  std::atomic<bool> open_{false};
+};
+
+}  // namespace uroce::drivers

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace uroce::testing {
+
+/// This test program started once more, in another role (roles.h). Ended when the object goes.
+class Child {
+ public:
+  explicit Child(const std::vector<std::string>& arguments);
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  /// The next line that it prints, without the newline; empty at the end.
+  std::string read_line();
+  /// Closes its standard input, which asks it to end, and waits; the exit status, or -1 after a signal.
+  int finish();
+  /// As a crash would.
+  void kill();
+
+ private:
+  int wait();
+
+  pid_t pid_ = -1;
+  int to_ = -1;
+  int from_ = -1;
+};
+
+}  // namespace uroce::testing

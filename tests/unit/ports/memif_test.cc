@@ -1,0 +1,147 @@
+// Two processes and a memif between them.
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "child.h"
+#include "drivers/registry.h"
+#include "eal.h"
+#include "open_pair.h"
+#include "temporary_folder.h"
+
+namespace uroce::testing {
+namespace {
+
+class Memif : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(start_eal(), ""); }
+
+  [[nodiscard]] std::string socket() const { return folder_.path() + "/memif.sock"; }
+  [[nodiscard]] std::string devargs(const std::string& device, const std::string& role) const {
+    return device + ",id=0,socket-abstract=no,role=" + role + ",socket=" + socket();
+  }
+
+  /// Sends frames of many sizes to an echo, some in flight at a time, and expects all of them back.
+  static void expect_echo(port::Port& port, uint32_t count) {
+    port::PortQueue& queue = port.queue(0);
+    const uint32_t longest = port.capabilities().frame_bytes_max;
+    for (uint32_t first = 0; first < count; first += kInFlight) {
+      for (uint32_t i = 0; i < kInFlight; ++i) {
+        const uint32_t length = 60 + (first + i) * 97 % (longest - 59);
+        while (send_frames(queue, first + i, 1, length) == 0) std::this_thread::yield();
+      }
+      const std::vector<int64_t> numbers = receive_frames(queue, kInFlight);
+      ASSERT_EQ(numbers.size(), kInFlight);
+      for (uint32_t i = 0; i < kInFlight; ++i) ASSERT_EQ(numbers[i], first + i);
+    }
+  }
+
+  static void wait_until_down(const port::Port& port) {
+    while (port.link_up()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+  static constexpr uint32_t kInFlight = 32;
+  TemporaryFolder folder_;
+};
+
+TEST_F(Memif, FramesOfAllSizesTravelBetweenProcesses) {
+  auto server = drivers::open_port({.devargs = devargs("net_memif0", "server")});
+  ASSERT_TRUE(server) << server.error().message;
+  Child client({"--echo", devargs("net_memif0", "client")});
+  ASSERT_EQ(client.read_line(), "ready");
+  ASSERT_TRUE(wait_for_link(**server));
+  expect_echo(**server, 2048);
+  EXPECT_EQ(client.finish(), 0);
+  wait_until_down(**server);
+}
+
+TEST_F(Memif, APeerThatDiedIsNoticedAndItsSuccessorWelcomed) {
+  auto server = drivers::open_port({.devargs = devargs("net_memif0", "server")});
+  ASSERT_TRUE(server) << server.error().message;
+  const size_t buffers = [&] {
+    const auto all = allocate_all((*server)->queue(0));
+    (*server)->queue(0).free(all);
+    return all.size();
+  }();
+  for (int life = 0; life < 3; ++life) {
+    Child client({"--echo", devargs("net_memif0", "client")});
+    ASSERT_EQ(client.read_line(), "ready");
+    ASSERT_TRUE(wait_for_link(**server)) << "life " << life;
+    expect_echo(**server, 256);
+    client.kill();
+    wait_until_down(**server);
+    // A link that is down loses what is sent, and gives the buffers back.
+    EXPECT_EQ(send_frames((*server)->queue(0), 0, 5000, 100), 5000u);
+  }
+  const auto all = allocate_all((*server)->queue(0));
+  EXPECT_EQ(all.size(), buffers);
+  (*server)->queue(0).free(all);
+}
+
+TEST_F(Memif, AClientWaitsForItsServerAndForItsSuccessor) {
+  auto client = drivers::open_port({.devargs = devargs("net_memif1", "client")});
+  ASSERT_TRUE(client) << client.error().message;
+  EXPECT_FALSE(client.value()->link_up());
+  EXPECT_EQ(send_frames((*client)->queue(0), 0, 5000, 100), 5000u) << "lost, as on any link that is down";
+  for (int life = 0; life < 3; ++life) {
+    Child server({"--echo", devargs("net_memif0", "server")});
+    ASSERT_EQ(server.read_line(), "ready");
+    ASSERT_TRUE(wait_for_link(**client)) << "life " << life;
+    expect_echo(**client, 256);
+    server.kill();
+    wait_until_down(**client);
+  }
+}
+
+TEST_F(Memif, ASecondServerIsRefusedAndADeadOnesSocketIsNot) {
+  Child other({"--echo", devargs("net_memif0", "server")});
+  ASSERT_EQ(other.read_line(), "ready");
+  const auto refused = drivers::open_port({.devargs = devargs("net_memif0", "server")});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EBUSY);
+  EXPECT_NE(refused.error().message.find(socket()), std::string::npos) << refused.error().message;
+
+  other.kill();
+  ASSERT_TRUE(std::filesystem::exists(socket())) << "a dead server leaves its socket";
+  {
+    const auto server = drivers::open_port({.devargs = devargs("net_memif0", "server")});
+    ASSERT_TRUE(server) << server.error().message;
+  }
+  EXPECT_FALSE(std::filesystem::exists(socket())) << "a closed one leaves nothing";
+}
+
+TEST_F(Memif, ARefusedServerLeavesTheOtherAlone) {
+  Child other({"--echo", devargs("net_memif0", "server")});
+  ASSERT_EQ(other.read_line(), "ready");
+  ASSERT_FALSE(drivers::open_port({.devargs = devargs("net_memif0", "server")}));
+  auto client = drivers::open_port({.devargs = devargs("net_memif1", "client")});
+  ASSERT_TRUE(client) << client.error().message;
+  ASSERT_TRUE(wait_for_link(**client));
+  expect_echo(**client, 64);
+  client->reset();
+  EXPECT_EQ(other.finish(), 0);
+}
+
+TEST_F(Memif, WhatIsNotASocketIsLeftAlone) {
+  std::ofstream(socket()) << "precious";
+  const auto server = drivers::open_port({.devargs = devargs("net_memif0", "server")});
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().code, EEXIST);
+  EXPECT_EQ(std::filesystem::file_size(socket()), 8u);
+}
+
+TEST_F(Memif, AFolderThatIsNotThereIsNamed) {
+  const auto server = drivers::open_port(
+      {.devargs = "net_memif0,role=server,socket-abstract=no,socket=" + folder_.path() + "/no/x"});
+  ASSERT_FALSE(server);
+  EXPECT_EQ(server.error().code, ENOENT);
+  EXPECT_NE(server.error().message.find("/no/x"), std::string::npos) << server.error().message;
+}
+
+}  // namespace
+}  // namespace uroce::testing
