@@ -52,14 +52,10 @@ void Completer::receive(const wire::Packet& packet, Turn& turn) {
     turn.counters.add(Counter::kDropStaleAck);
     return;
   }
-  switch (packet.row->family) {
-    case wire::Family::kAck:
-      return receive_ack(packet, turn);
-    case wire::Family::kReadResponse:
-      return receive_read_response(packet, turn);
-    default:
-      turn.counters.add(Counter::kDropBadAck);  // an ATOMIC acknowledge: there are no atomics
-  }
+  if (packet.row->family == wire::Family::kReadResponse) return receive_read_response(packet, turn);
+  // There are no atomics, so nobody may answer one.
+  if (packet.row->headers.has(wire::Header::kAtomicAckEth)) return turn.counters.add(Counter::kDropBadAck);
+  receive_ack(packet, turn);
 }
 
 /// The oldest `psns`, which belong to the head, are answered; `done` when that is all of it.

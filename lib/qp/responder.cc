@@ -86,12 +86,12 @@ void Responder::refuse(Verdict verdict, Turn& turn) {
       rnr_quiet_until_ = turn.now + rnr_wait(connection_.attributes.min_rnr_timer);
       return;
     case Verdict::kTooLong:
-      report_receive(connection_, turn, {.status = CompletionStatus::kLocalLengthError});
+      fail_receive(CompletionStatus::kLocalLengthError, turn);
       answer_ = Answer::kInvalidRequest;
       break;
     case Verdict::kRemoteOperational:
       turn.counters.add(Counter::kLocalProtectionError);
-      report_receive(connection_, turn, {.status = CompletionStatus::kLocalProtectionError});
+      fail_receive(CompletionStatus::kLocalProtectionError, turn);
       answer_ = Answer::kOperational;
       break;
     case Verdict::kRemoteAccess:
@@ -103,6 +103,10 @@ void Responder::refuse(Verdict verdict, Turn& turn) {
       break;
   }
   connection_.broken = true;
+}
+
+void Responder::fail_receive(CompletionStatus status, Turn& turn) {
+  report_receive(connection_, turn, {.opcode = CompletionOpcode::kReceive, .status = status});
 }
 
 /// Every check has passed; `message` is what the packet begins or continues.
@@ -205,9 +209,7 @@ bool Responder::build_response(ReadResponse& read, port::TxFrame& frame, Turn& t
   wire::Headers headers = headers_to_peer(connection_, operation, due.psn + read.sent);
   headers.aeth = wire::Aeth::ack(read.msn);
   write_frame(frame, connection_, headers, payload);
-  ++read.sent;
-  read.pending = !last;
-  if (due.psn + read.sent == read.original.end()) read.answered = true;
+  responses_.sent_one(read);
   return true;
 }
 

@@ -46,6 +46,7 @@ class Responder {
   void receive_again(const wire::Packet& packet, Turn& turn);
   void refuse(Verdict verdict, Turn& turn);
   void perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn);
+  void fail_receive(queue::CompletionStatus status, Turn& turn);
   void complete_receive(const wire::Packet& packet, uint32_t bytes, Turn& turn);
   void arrived(uint32_t psns, bool ack_requested);
 

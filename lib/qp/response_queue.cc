@@ -11,6 +11,7 @@ bool ResponseQueue::make_room(uint32_t limit) {
   while (count_ >= limit) {
     // A peer within its limit asks for a new READ only after the oldest was answered to the end.
     if (!at(0).answered) return false;
+    if (at(0).pending) --pending_;
     first_ = (first_ + 1) % static_cast<uint32_t>(reads_.size());
     --count_;
   }
@@ -20,6 +21,7 @@ bool ResponseQueue::make_room(uint32_t limit) {
 void ResponseQueue::add(const ReadRange& range, uint32_t msn) {
   assert(count_ < reads_.size());
   at(count_++) = {.original = range, .msn = msn, .due = range, .pending = true};
+  ++pending_;
 }
 
 bool ResponseQueue::repeat(const ReadRange& range, uint32_t mtu) {
@@ -33,6 +35,7 @@ bool ResponseQueue::repeat(const ReadRange& range, uint32_t mtu) {
     if (!inside) return false;
     read.due = range;
     read.sent = 0;
+    if (!read.pending) ++pending_;
     read.pending = true;
     return true;
   }
@@ -40,10 +43,19 @@ bool ResponseQueue::repeat(const ReadRange& range, uint32_t mtu) {
 }
 
 ReadResponse* ResponseQueue::next() {
+  if (pending_ == 0) return nullptr;
   for (uint32_t i = 0; i < count_; ++i) {
     if (at(i).pending) return &at(i);
   }
   return nullptr;
+}
+
+void ResponseQueue::sent_one(ReadResponse& read) {
+  ++read.sent;
+  if (read.due.psn + read.sent == read.original.end()) read.answered = true;
+  if (read.sent < read.due.packets) return;
+  read.pending = false;
+  --pending_;
 }
 
 }  // namespace uroce::qp

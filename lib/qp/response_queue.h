@@ -37,7 +37,7 @@ class ResponseQueue {
  public:
   explicit ResponseQueue(uint8_t reads_max) : reads_(reads_max > 0 ? reads_max : 1u) {}
 
-  void clear() { first_ = count_ = 0; }
+  void clear() { first_ = count_ = pending_ = 0; }
 
   /// Makes room among `limit` resources (at most the constructor's) for a READ that is new; false when as
   /// many are outstanding. Forgets the oldest that was answered.
@@ -51,6 +51,8 @@ class ResponseQueue {
 
   /// The pending answer with the lowest PSN, or nullptr. Valid until the next change.
   ReadResponse* next();
+  /// The next packet of what next() returned went out.
+  void sent_one(ReadResponse& read);
 
  private:
   ReadResponse& at(uint32_t i) { return reads_[(first_ + i) % reads_.size()]; }
@@ -58,6 +60,7 @@ class ResponseQueue {
   std::vector<ReadResponse> reads_;  // a ring
   uint32_t first_ = 0;
   uint32_t count_ = 0;
+  uint32_t pending_ = 0;  // of these
 };
 
 }  // namespace uroce::qp

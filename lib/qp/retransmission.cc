@@ -40,6 +40,7 @@ bool Retransmission::missing(Turn& turn) {
 }
 
 void Retransmission::receiver_not_ready(Turn& turn, uint8_t timer_code) {
+  if (holds_back(turn.now)) return;  // nothing went out since the last one: the network doubled it
   const uint8_t limit = connection_.attributes.rnr_retry;
   if (limit != kRnrRetryForEver && ++rnr_retries_ > limit) {
     fail_oldest_send(connection_, turn, CompletionStatus::kRnrRetryExceeded);

@@ -7,12 +7,15 @@
 namespace uroce::sim {
 
 Arena::Arena(mem::RegionTable& regions, DomainId domain, uint64_t iova, Random& random)
-    : iova_(iova), memory_(kBytes), model_(kBytes) {
-  for (std::byte& byte : model_) byte = static_cast<std::byte>(random.next());
-  memory_ = model_;
+    : iova_(iova), memory_(new(std::align_val_t{kPageBytes}) std::byte[kBytes]), model_(kBytes) {
+  for (uint64_t at = 0; at < kBytes; at += sizeof(uint64_t)) {
+    const uint64_t bits = random.next();
+    std::memcpy(model_.data() + at, &bits, sizeof bits);
+  }
+  std::memcpy(memory_.get(), model_.data(), kBytes);
   auto keys = regions.register_user({.domain = domain,
-                                     .address = memory_.data(),
-                                     .length = memory_.size(),
+                                     .address = memory_.get(),
+                                     .length = kBytes,
                                      .iova = iova,
                                      .access = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead});
   if (!keys) throw std::runtime_error(keys.error().message);
@@ -47,7 +50,7 @@ std::string Arena::give_back(const Slot& slot) {
 }
 
 void Arena::write(const Slot& slot, std::span<const std::byte> bytes) {
-  std::memcpy(memory_.data() + slot.offset, bytes.data(), bytes.size());
+  std::memcpy(memory_.get() + slot.offset, bytes.data(), bytes.size());
   expect(slot, bytes);
 }
 
@@ -56,11 +59,9 @@ void Arena::expect(const Slot& slot, std::span<const std::byte> bytes) {
 }
 
 std::string Arena::compare(uint64_t begin, uint64_t end) const {
-  const auto first = memory_.begin() + static_cast<ptrdiff_t>(begin);
-  const auto differ = std::mismatch(first, memory_.begin() + static_cast<ptrdiff_t>(end),
-                                    model_.begin() + static_cast<ptrdiff_t>(begin));
-  if (differ.first == memory_.begin() + static_cast<ptrdiff_t>(end)) return {};
-  return "wrong byte at " + std::to_string(differ.first - memory_.begin()) + " in " + std::to_string(begin) +
+  if (std::memcmp(memory_.get() + begin, model_.data() + begin, end - begin) == 0) return {};
+  const auto differ = std::mismatch(memory_.get() + begin, memory_.get() + end, model_.data() + begin);
+  return "wrong byte at " + std::to_string(differ.first - memory_.get()) + " in " + std::to_string(begin) +
          ".." + std::to_string(end);
 }
 

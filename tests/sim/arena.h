@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +20,7 @@ namespace uroce::sim {
 class Arena {
  public:
   static constexpr uint64_t kBytes = 768 << 10;
+  static constexpr uint64_t kPageBytes = 4096;
   static constexpr uint64_t kGuardBytes = 24;
 
   struct Slot {
@@ -43,7 +46,8 @@ class Arena {
   [[nodiscard]] std::string check() const;
   [[nodiscard]] bool idle() const { return lent_.empty(); }
 
-  [[nodiscard]] const std::vector<std::byte>& memory() const { return memory_; }
+  /// Whole pages.
+  [[nodiscard]] std::span<std::byte> memory() const { return {memory_.get(), kBytes}; }
   [[nodiscard]] uint64_t iova(const Slot& slot) const { return iova_ + slot.offset; }
   [[nodiscard]] queue::Segment segment(const Slot& slot) const;
   [[nodiscard]] mem::RegionKeys keys() const { return keys_; }
@@ -52,7 +56,10 @@ class Arena {
   [[nodiscard]] std::string compare(uint64_t begin, uint64_t end) const;
 
   uint64_t iova_;
-  std::vector<std::byte> memory_;
+  struct Free {
+    void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{kPageBytes}); }
+  };
+  std::unique_ptr<std::byte[], Free> memory_;
   std::vector<std::byte> model_;
   mem::RegionKeys keys_;
   std::map<uint64_t, uint64_t> lent_;  // begin -> end, guards included

@@ -118,13 +118,20 @@ bool Flow::prepare(Message& message, bool inline_data) {
   return true;
 }
 
+void Flow::fill_randomly(std::span<std::byte> bytes) {
+  for (; !bytes.empty(); bytes = bytes.subspan(std::min(bytes.size(), sizeof(uint64_t)))) {
+    const uint64_t bits = random_.next();
+    std::memcpy(bytes.data(), &bits, std::min(bytes.size(), sizeof bits));
+  }
+}
+
 bool Flow::post() {
   if (from_.sends.outstanding() == Endpoint::kDepth || outstanding_.size() == Endpoint::kDepth) return false;
   Message message;
   message.id = posted_;
   message.operation = static_cast<SendOperation>(random_.below(5));
   message.bytes.resize(random_size(random_, options_.mtu, options_.bytes_max));
-  for (std::byte& byte : message.bytes) byte = static_cast<std::byte>(random_.next());
+  fill_randomly(message.bytes);
   message.immediate = static_cast<uint32_t>(random_.next());
   // The last one is signaled, so that the end is seen.
   message.signaled = posted_ + 1 == options_.messages || random_.chance(2, 3);

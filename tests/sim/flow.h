@@ -49,6 +49,7 @@ class Flow {
   };
 
   bool post();
+  void fill_randomly(std::span<std::byte> bytes);
   void post_receive();
   bool prepare(Message& message, bool inline_data);
   void fill(queue::SendRequest& request, const Message& message, bool inline_data);

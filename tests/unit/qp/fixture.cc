@@ -1,0 +1,299 @@
+#include "tests/unit/qp/fixture.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace uroce::qp::testing {
+
+namespace {
+
+constexpr uint32_t kFrameBytesMax = 4096 + 192;
+constexpr QpNumber kOurs{0x11};
+constexpr QpNumber kPeers{0x22};
+
+wire::Path path_to_peer() {
+  wire::Path path;
+  path.source_mac = {{2, 0, 0, 0, 0, 1}};
+  path.destination_mac = {{2, 0, 0, 0, 0, 2}};
+  path.source = Gid::from_ipv4({10, 0, 0, 1});
+  path.destination = Gid::from_ipv4({10, 0, 0, 2});
+  return path;
+}
+
+}  // namespace
+
+Bytes pattern(size_t count, uint32_t salt) {
+  Bytes bytes(count);
+  for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 251 + salt * 31 + 1);
+  return bytes;
+}
+
+uint16_t CapturingQueue::allocate(std::span<port::TxFrame> frames) {
+  for (port::TxFrame& frame : frames)
+    frame = {.data = new std::byte[kFrameBytesMax], .capacity = kFrameBytesMax};
+  return static_cast<uint16_t>(frames.size());
+}
+
+uint16_t CapturingQueue::transmit(std::span<const port::TxFrame> frames) {
+  for (const port::TxFrame& frame : frames) {
+    sent.emplace_back(frame.data, frame.data + frame.length);
+    delete[] frame.data;
+  }
+  return static_cast<uint16_t>(frames.size());
+}
+
+void CapturingQueue::free(std::span<const port::TxFrame> frames) {
+  for (const port::TxFrame& frame : frames) delete[] frame.data;
+}
+
+QueuePairTest::QueuePairTest()
+    : memory(pattern(kMemory)),
+      regions({.entries_max = 1u << 10}),
+      sends({.depth = kDepth, .segments_max = 8, .inline_max = 600}),
+      receives({.depth = kDepth, .segments_max = 8}),
+      send_queue_completions({.depth = kDepth}),
+      receive_queue_completions({.depth = kDepth}),
+      turn{.now = {},
+           .tx = tx,
+           .placer = placer,
+           .completions = completions,
+           .regions = regions,
+           .counters = counters} {
+  turn.now = Instant{1'000'000};
+  mem::UserRegion region{.domain = domain, .address = memory.data(), .length = memory.size(), .iova = kIova};
+  region.access = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+  keys = regions.register_user(region).value();
+  region.access = mem::kRemoteRead;
+  read_only_keys = regions.register_user(region).value();
+  queue_pair =
+      std::make_unique<QueuePair>(QueuePair::Options{.number = kOurs,
+                                                     .domain = domain,
+                                                     .send_queue = &sends,
+                                                     .receive_queue = &receives,
+                                                     .send_completions = &send_queue_completions,
+                                                     .receive_completions = &receive_queue_completions});
+
+  attributes.access = mem::kRemoteWrite | mem::kRemoteRead;
+  attributes.path = path_to_peer();
+  attributes.path_mtu = PathMtu::k256;
+  attributes.destination = kPeers;
+  attributes.rq_psn = kPeerPsn;
+  attributes.sq_psn = kOurPsn;
+  attributes.timeout = 10;  // 4.194304 ms
+  attributes.retry_count = 3;
+  attributes.rnr_retry = 2;
+  attributes.min_rnr_timer = 12;  // 0.64 ms
+  attributes.max_rd_atomic = 2;
+  attributes.max_dest_rd_atomic = 2;
+}
+
+int QueuePairTest::modify(State state, uint32_t mask) {
+  Attributes changed = attributes;
+  changed.state = state;
+  const int error = queue_pair->modify(changed, mask | kMaskState, turn);
+  completions.publish_all();
+  return error;
+}
+
+void QueuePairTest::bring_up(State to) {
+  ASSERT_EQ(modify(State::kInit, kMaskAccessFlags | kMaskPkeyIndex | kMaskPort), 0);
+  if (to == State::kInit) return;
+  ASSERT_EQ(modify(State::kRtr, kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn | kMaskMaxDestRdAtomic |
+                                    kMaskMinRnrTimer),
+            0);
+  if (to == State::kRtr) return;
+  ASSERT_EQ(
+      modify(State::kRts, kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskSqPsn | kMaskMaxRdAtomic), 0);
+}
+
+queue::Segment QueuePairTest::segment(uint64_t offset, uint32_t length) const {
+  return {kIova + offset, length, keys.lkey};
+}
+
+/// Published at once; a test that changes the request does so before the next pump.
+queue::SendRequest& QueuePairTest::post(queue::SendOperation operation, uint32_t length, uint64_t offset) {
+  static uint64_t next_id = 1;
+  queue::SendRequest& request = *sends.reserve();
+  request.wr_id = next_id++;
+  request.operation = operation;
+  request.length = length;
+  request.signaled = true;
+  request.remote_address = kRemote;
+  request.rkey = {kRkey};
+  request.segments = 1;
+  sends.segments(request)[0] = segment(offset, length);
+  sends.publish();
+  return request;
+}
+
+void QueuePairTest::post_receive(uint32_t length, uint64_t offset) {
+  post_receive_pieces({segment(offset, length)});
+}
+
+void QueuePairTest::post_receive_pieces(const std::vector<queue::Segment>& segments) {
+  static uint64_t next_id = 1'000'000;
+  queue::ReceiveRequest& request = *receives.reserve();
+  request.wr_id = next_id++;
+  request.segments = static_cast<uint16_t>(segments.size());
+  for (size_t i = 0; i < segments.size(); ++i) {
+    receives.segments(request)[i] = segments[i];
+    request.length += segments[i].length;
+  }
+  receives.publish();
+}
+
+wire::Headers QueuePairTest::from_peer(wire::Operation operation, uint32_t psn) const {
+  wire::Headers headers;
+  headers.bth.opcode = wire::Opcode::make(wire::Service::kRc, operation);
+  headers.bth.destination = kOurs;
+  headers.bth.psn = Psn(psn);
+  return headers;
+}
+
+/// By way of a real frame, as parse_frame() hands it on.
+void QueuePairTest::receive(const wire::Headers& headers, const Bytes& payload) {
+  wire::Path path = attributes.path;
+  std::swap(path.source, path.destination);
+  std::swap(path.source_mac, path.destination_mac);
+  const wire::FrameTemplate frame_template(path);
+  Bytes frame(kFrameBytesMax);
+  std::byte* to = wire::write_headers(frame, frame_template, headers, static_cast<uint32_t>(payload.size()));
+  std::copy(payload.begin(), payload.end(), to);
+  frame.resize(
+      wire::finish_frame(frame, frame_template, headers.bth.opcode, static_cast<uint32_t>(payload.size())));
+  wire::Packet packet;
+  ASSERT_EQ(wire::parse_frame(frame, packet).result, wire::ParseResult::kRoce);
+  ASSERT_TRUE(wire::icrc_matches(packet));
+  queue_pair->receive(packet, turn);
+  placer.commit();  // the frame dies here
+  completions.publish_all();
+}
+
+void QueuePairTest::receive(wire::Operation operation, uint32_t psn, const Bytes& payload, bool ack_request) {
+  wire::Headers headers = from_peer(operation, psn);
+  headers.bth.ack_request = ack_request;
+  receive(headers, payload);
+}
+
+void QueuePairTest::receive_ack(uint32_t psn) {
+  wire::Headers headers = from_peer(wire::Operation::kAcknowledge, psn);
+  headers.aeth = wire::Aeth::ack(0);
+  receive(headers);
+}
+
+void QueuePairTest::receive_nak(wire::NakCode code, uint32_t psn) {
+  wire::Headers headers = from_peer(wire::Operation::kAcknowledge, psn);
+  headers.aeth = wire::Aeth::nak(code, 0);
+  receive(headers);
+}
+
+void QueuePairTest::receive_rnr(uint8_t timer, uint32_t psn) {
+  wire::Headers headers = from_peer(wire::Operation::kAcknowledge, psn);
+  headers.aeth = wire::Aeth::rnr(timer, 0);
+  receive(headers);
+}
+
+void QueuePairTest::receive_write(wire::Operation operation, uint32_t psn, uint64_t offset, uint32_t length,
+                                  const Bytes& payload) {
+  wire::Headers headers = from_peer(operation, psn);
+  headers.bth.ack_request = true;
+  headers.reth = {kIova + offset, keys.rkey, length};
+  receive(headers, payload);
+}
+
+void QueuePairTest::receive_read(uint32_t psn, uint64_t offset, uint32_t length) {
+  wire::Headers headers = from_peer(wire::Operation::kReadRequest, psn);
+  headers.reth = {kIova + offset, keys.rkey, length};
+  receive(headers);
+}
+
+bool QueuePairTest::pump_once(uint32_t budget) {
+  const bool more = queue_pair->pump(turn, budget);
+  placer.commit();
+  completions.publish_all();
+  tx.consume(port.transmit(tx.frames()));
+  return more;
+}
+
+std::vector<Sent> QueuePairTest::pump(uint32_t budget) {
+  for (int turns = 0; pump_once(budget); ++turns) {
+    if (turns > 100'000) {
+      ADD_FAILURE() << "pumps for ever";
+      break;
+    }
+  }
+  return take_sent();
+}
+
+std::vector<Sent> QueuePairTest::take_sent() {
+  std::vector<Sent> result;
+  for (Bytes& frame : port.sent) {
+    Sent& sent = result.emplace_back();
+    sent.frame = std::move(frame);
+    EXPECT_EQ(wire::parse_frame(sent.frame, sent.packet).result, wire::ParseResult::kRoce);
+    EXPECT_TRUE(wire::icrc_matches(sent.packet));
+    EXPECT_EQ(sent.packet.headers.bth.destination, kPeers);
+  }
+  port.sent.clear();
+  return result;
+}
+
+void QueuePairTest::advance(Duration time) { turn.now = turn.now + time; }
+
+void QueuePairTest::expire() {
+  ASSERT_NE(queue_pair->deadline(), kNever);
+  turn.now = std::max(turn.now, queue_pair->deadline());
+  queue_pair->expire(turn);
+  completions.publish_all();
+}
+
+namespace {
+
+std::vector<queue::Completion> poll_all(queue::CompletionQueue& queue) {
+  std::vector<queue::Completion> result(1024);
+  result.resize(queue.poll(result));
+  return result;
+}
+
+}  // namespace
+
+std::vector<queue::Completion> QueuePairTest::send_completions() { return poll_all(send_queue_completions); }
+std::vector<queue::Completion> QueuePairTest::receive_completions() {
+  return poll_all(receive_queue_completions);
+}
+
+Bytes QueuePairTest::memory_at(uint64_t offset, size_t length) const {
+  return {memory.begin() + static_cast<ptrdiff_t>(offset),
+          memory.begin() + static_cast<ptrdiff_t>(offset + length)};
+}
+
+void QueuePairTest::fill(uint64_t offset, const Bytes& bytes) {
+  std::copy(bytes.begin(), bytes.end(), memory.begin() + static_cast<ptrdiff_t>(offset));
+}
+
+void QueuePairTest::expect_failed_send(queue::CompletionStatus status) {
+  const auto failed = send_completions();
+  ASSERT_FALSE(failed.empty());
+  EXPECT_EQ(failed[0].status, status);
+  for (size_t i = 1; i < failed.size(); ++i) EXPECT_EQ(failed[i].status, queue::CompletionStatus::kFlushed);
+  EXPECT_EQ(queue_pair->state(), State::kErr);
+}
+
+void QueuePairTest::expect_failed_receive(queue::CompletionStatus status) {
+  const auto failed = receive_completions();
+  ASSERT_FALSE(failed.empty());
+  EXPECT_EQ(failed[0].status, status);
+  EXPECT_EQ(failed[0].opcode, queue::CompletionOpcode::kReceive);
+  EXPECT_EQ(queue_pair->state(), State::kErr);
+}
+
+void QueuePairTest::expect_answer(const std::vector<Sent>& frames, wire::AethKind kind, uint8_t value,
+                                  uint32_t psn) {
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].operation(), wire::Operation::kAcknowledge);
+  EXPECT_EQ(frames[0].aeth().kind, kind);
+  EXPECT_EQ(frames[0].aeth().value, value);
+  EXPECT_EQ(frames[0].psn(), psn);
+}
+
+}  // namespace uroce::qp::testing

@@ -1,0 +1,273 @@
+#include <functional>
+
+#include "tests/unit/qp/fixture.h"
+
+namespace uroce::qp::testing {
+namespace {
+
+using queue::CompletionStatus;
+using wire::AethKind;
+using wire::NakCode;
+using wire::Operation;
+
+class ResponderErrors : public QueuePairTest {
+ protected:
+  /// The packet at `psn` was refused: that NAK, the error state, and every byte as before.
+  void expect_refused(NakCode code, uint32_t psn = 5000) {
+    EXPECT_EQ(queue_pair->state(), State::kErr);
+    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(code), psn);
+    EXPECT_TRUE(pump().empty());
+    EXPECT_EQ(memory, memory_before);
+    receive_write(Operation::kWriteOnly, psn, 0, 1, pattern(1, 99));
+    EXPECT_EQ(memory, memory_before);
+    EXPECT_EQ(counter(Counter::kDropQpState), 1u);
+  }
+  Bytes memory_before = memory;
+};
+
+TEST_F(ResponderErrors, PacketsOutOfOrderWithinAMessage) {
+  const std::vector<std::vector<Operation>> wrong = {
+      {Operation::kSendMiddle},
+      {Operation::kSendLast},
+      {Operation::kWriteMiddle},
+      {Operation::kWriteLast},
+      {Operation::kSendFirst, Operation::kSendFirst},
+      {Operation::kSendFirst, Operation::kSendOnly},
+      {Operation::kSendFirst, Operation::kWriteMiddle},
+      {Operation::kSendFirst, Operation::kWriteLast},
+      {Operation::kSendFirst, Operation::kWriteOnly},
+      {Operation::kSendFirst, Operation::kReadRequest},
+      {Operation::kWriteFirst, Operation::kSendLast},
+      {Operation::kWriteFirst, Operation::kWriteFirst},
+      {Operation::kWriteFirst, Operation::kReadRequest},
+  };
+  for (const auto& operations : wrong) {
+    ASSERT_EQ(modify(State::kReset), 0);
+    send_completions();
+    receive_completions();
+    bring_up(State::kRtr);
+    post_receive(5000);
+    uint32_t psn = 5000;
+    for (const Operation operation : operations) {
+      EXPECT_EQ(queue_pair->state(), State::kRtr);
+      wire::Headers headers = from_peer(operation, psn++);
+      headers.reth = {kIova, keys.rkey, 5 * kMtu};
+      receive(headers, operation == Operation::kReadRequest ? Bytes{} : pattern(kMtu));
+    }
+    EXPECT_EQ(queue_pair->state(), State::kErr);
+    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kInvalidRequest), psn - 1);
+  }
+}
+
+TEST_F(ResponderErrors, OperationsThatAreNotThere) {
+  for (const Operation operation :
+       {Operation::kCompareSwap, Operation::kFetchAdd, Operation::kSendOnlyInvalidate, Operation::kFlush,
+        Operation::kAtomicWrite}) {
+    ASSERT_EQ(modify(State::kReset), 0);
+    bring_up(State::kRtr);
+    post_receive(100);
+    receive(from_peer(operation, 5000), operation == Operation::kAtomicWrite ? pattern(8) : Bytes{});
+    EXPECT_EQ(queue_pair->state(), State::kErr);
+    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kInvalidRequest), 5000);
+  }
+}
+
+TEST_F(ResponderErrors, PayloadsThatDoNotFitThePathMtu) {
+  const std::vector<std::pair<Operation, size_t>> wrong = {
+      {Operation::kSendFirst, kMtu - 1},  {Operation::kSendFirst, kMtu + 1}, {Operation::kSendOnly, kMtu + 1},
+      {Operation::kWriteFirst, kMtu - 1}, {Operation::kWriteOnly, kMtu + 1}, {Operation::kWriteFirst, 0},
+  };
+  for (const auto& [operation, bytes] : wrong) {
+    ASSERT_EQ(modify(State::kReset), 0);
+    bring_up(State::kRtr);
+    post_receive(5000);
+    receive_write(operation, 5000, 0, 5 * kMtu, pattern(bytes, 3));
+    EXPECT_EQ(queue_pair->state(), State::kErr);
+    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kInvalidRequest), 5000);
+    EXPECT_EQ(memory, memory_before);
+  }
+}
+
+TEST_F(ResponderErrors, AnEmptyLastPacket) {
+  bring_up(State::kRtr);
+  receive_write(Operation::kWriteFirst, 5000, 0, kMtu, pattern(kMtu));
+  // Already the first packet holds all that was announced, and must not.
+  memory_before = memory;
+  expect_refused(NakCode::kInvalidRequest);
+}
+
+TEST_F(ResponderErrors, AWriteShorterThanAnnounced) {
+  bring_up(State::kRtr);
+  receive_write(Operation::kWriteOnly, 5000, 0, 10, pattern(9, 1));
+  expect_refused(NakCode::kInvalidRequest);
+}
+
+TEST_F(ResponderErrors, AWriteLongerThanAnnounced) {
+  bring_up(State::kRtr);
+  receive_write(Operation::kWriteOnly, 5000, 0, 10, pattern(11, 1));
+  expect_refused(NakCode::kInvalidRequest);
+}
+
+TEST_F(ResponderErrors, AnUnannouncedPayload) {
+  bring_up(State::kRtr);
+  receive_write(Operation::kWriteOnly, 5000, 0, 0, pattern(1, 1));
+  expect_refused(NakCode::kInvalidRequest);
+}
+
+TEST_F(ResponderErrors, AWriteBeyondTheLongestMessage) {
+  bring_up(State::kRtr);
+  receive_write(Operation::kWriteFirst, 5000, 0, kMessageBytesMax + 1, pattern(kMtu, 1));
+  expect_refused(NakCode::kInvalidRequest);
+}
+
+TEST_F(ResponderErrors, ASendTooLongForTheReceive) {
+  bring_up(State::kRtr);
+  post_receive(kMtu + 9, 1000);
+  post_receive(10);
+  receive(Operation::kSendFirst, 5000, pattern(kMtu, 1));
+  memory_before = memory;
+  receive(Operation::kSendLast, 5001, pattern(10, 1));
+  const auto done = receive_completions();
+  ASSERT_EQ(done.size(), 2u);
+  EXPECT_EQ(done[0].status, CompletionStatus::kLocalLengthError);
+  EXPECT_EQ(done[1].status, CompletionStatus::kFlushed);
+  expect_refused(NakCode::kInvalidRequest, 5001);
+}
+
+TEST_F(ResponderErrors, AReceiveBufferWithoutRights) {
+  bring_up(State::kRtr);
+  post_receive_pieces({segment(0, 10), {kIova + 10, 300, read_only_keys.lkey}});
+  receive(Operation::kSendOnly, 5000, pattern(20, 1));
+  expect_failed_receive(CompletionStatus::kLocalProtectionError);
+  expect_refused(NakCode::kRemoteOperational);  // not even the first segment was touched
+}
+
+TEST_F(ResponderErrors, OneReadTooMany) {
+  bring_up(State::kRtr);
+  receive_read(5000, 0, 1);
+  receive_read(5001, 0, 1);
+  receive_read(5002, 0, 1);
+  const auto frames = pump();
+  ASSERT_EQ(frames.size(), 3u);  // what was accepted is answered before the NAK
+  EXPECT_EQ(frames[2].aeth().kind, AethKind::kNak);
+  EXPECT_EQ(frames[2].aeth().value, static_cast<uint8_t>(NakCode::kInvalidRequest));
+  EXPECT_EQ(frames[2].psn(), 5002u);
+  EXPECT_EQ(queue_pair->state(), State::kErr);
+}
+
+TEST_F(ResponderErrors, ReadsWithoutResources) {
+  attributes.max_dest_rd_atomic = 0;
+  bring_up(State::kRtr);
+  receive_read(5000, 0, 1);
+  expect_refused(NakCode::kInvalidRequest);
+}
+
+TEST_F(ResponderErrors, AnsweredReadsMakeRoom) {
+  bring_up(State::kRtr);
+  for (uint32_t i = 0; i < 50; ++i) {
+    receive_read(5000 + i, 0, 1);
+    EXPECT_EQ(pump().size(), 1u);
+  }
+  EXPECT_EQ(queue_pair->state(), State::kRtr);
+}
+
+struct AccessCase {
+  const char* what;
+  Operation operation;
+  std::function<void(wire::Reth&)> spoil;
+};
+
+TEST_F(ResponderErrors, RemoteAccessErrors) {
+  const std::vector<AccessCase> cases = {
+      {"write, wrong key", Operation::kWriteOnly, [](wire::Reth& reth) { reth.rkey.value ^= 1; }},
+      {"write, no such key", Operation::kWriteOnly, [](wire::Reth& reth) { reth.rkey.value ^= 0x500000; }},
+      {"write, read-only key", Operation::kWriteOnly,
+       [this](wire::Reth& reth) { reth.rkey = read_only_keys.rkey; }},
+      {"write, before the region", Operation::kWriteOnly, [](wire::Reth& reth) { reth.address = kIova - 1; }},
+      {"write, over the end", Operation::kWriteOnly,
+       [](wire::Reth& reth) { reth.address = kIova + kMemory - reth.length + 1; }},
+      {"write, wraps", Operation::kWriteOnly, [](wire::Reth& reth) { reth.address = UINT64_MAX - 3; }},
+      {"read, wrong key", Operation::kReadRequest, [](wire::Reth& reth) { reth.rkey.value ^= 1; }},
+      {"read, over the end", Operation::kReadRequest,
+       [](wire::Reth& reth) { reth.address = kIova + kMemory - reth.length + 1; }},
+      {"read, 2 GiB", Operation::kReadRequest, [](wire::Reth& reth) { reth.length = kMessageBytesMax; }},
+  };
+  for (const AccessCase& test : cases) {
+    SCOPED_TRACE(test.what);
+    ASSERT_EQ(modify(State::kReset), 0);
+    bring_up(State::kRtr);
+    wire::Headers headers = from_peer(test.operation, 5000);
+    headers.reth = {kIova, keys.rkey, 16};
+    test.spoil(headers.reth);
+    receive(headers, test.operation == Operation::kReadRequest ? Bytes{} : pattern(16, 5));
+    EXPECT_EQ(queue_pair->state(), State::kErr);
+    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteAccess), 5000);
+    EXPECT_EQ(memory, memory_before);
+  }
+}
+
+TEST_F(ResponderErrors, TheFirstPacketIsCheckedForTheWholeWrite) {
+  bring_up(State::kRtr);
+  receive_write(Operation::kWriteFirst, 5000, kMemory - kMtu, kMtu + 1, pattern(kMtu, 1));
+  expect_refused(NakCode::kRemoteAccess);
+}
+
+TEST_F(ResponderErrors, TheQueuePairMustGrantTheRightsToo) {
+  attributes.access = mem::kRemoteRead;
+  bring_up(State::kRtr);
+  receive_write(Operation::kWriteOnly, 5000, 0, 4, pattern(4, 1));
+  expect_refused(NakCode::kRemoteAccess);
+}
+
+TEST_F(ResponderErrors, TheQueuePairMustGrantReads) {
+  attributes.access = mem::kRemoteWrite;
+  bring_up(State::kRtr);
+  receive_read(5000, 0, 4);
+  expect_refused(NakCode::kRemoteAccess);
+}
+
+TEST_F(ResponderErrors, AnotherDomainsKey) {
+  const auto foreign = regions.register_user({.domain = {2},
+                                              .address = memory.data(),
+                                              .length = memory.size(),
+                                              .iova = kIova,
+                                              .access = mem::kLocalWrite | mem::kRemoteWrite});
+  bring_up(State::kRtr);
+  wire::Headers headers = from_peer(Operation::kWriteOnly, 5000);
+  headers.reth = {kIova, foreign.value().rkey, 4};
+  receive(headers, pattern(4, 1));
+  expect_refused(NakCode::kRemoteAccess);
+}
+
+TEST_F(ResponderErrors, AnInvalidationInTheMiddleStopsTheRestOfAWrite) {
+  bring_up(State::kRtr);
+  receive_write(Operation::kWriteFirst, 5000, 0, 2 * kMtu, pattern(kMtu, 1));
+  memory_before = memory;
+  ASSERT_TRUE(regions.deregister(keys.lkey));
+  receive(Operation::kWriteLast, 5001, pattern(kMtu, 2));
+  expect_refused(NakCode::kRemoteAccess, 5001);
+}
+
+TEST_F(ResponderErrors, AnInvalidationInTheMiddleStopsTheRestOfARead) {
+  bring_up(State::kRtr);
+  receive_read(5000, 0, 10 * kMtu);
+  EXPECT_TRUE(pump_once(4));
+  EXPECT_EQ(take_sent().size(), 4u);
+  ASSERT_TRUE(regions.deregister(keys.lkey));
+  expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteAccess), 5004);
+  EXPECT_EQ(queue_pair->state(), State::kErr);
+}
+
+TEST_F(ResponderErrors, AnInvalidationInTheMiddleStopsTheRestOfASend) {
+  bring_up(State::kRtr);
+  post_receive(1000);
+  receive(Operation::kSendFirst, 5000, pattern(kMtu, 1));
+  memory_before = memory;
+  ASSERT_TRUE(regions.deregister(keys.lkey));
+  receive(Operation::kSendLast, 5001, pattern(kMtu, 2));
+  expect_failed_receive(CompletionStatus::kLocalProtectionError);
+  expect_refused(NakCode::kRemoteOperational, 5001);
+}
+
+}  // namespace
+}  // namespace uroce::qp::testing

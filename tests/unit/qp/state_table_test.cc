@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <map>
+#include <tuple>
+
+#include "qp/attributes.h"
+
+namespace uroce::qp {
+namespace {
+
+constexpr std::array kStates = {State::kReset, State::kInit, State::kRtr, State::kRts,
+                                State::kSqd,   State::kSqe,  State::kErr};
+constexpr uint32_t kBits = 26;
+
+/// ibv_modify_qp(3) and the architecture's figure of the queue pair states, written down once more.
+struct Row {
+  uint32_t required;
+  uint32_t optional;
+};
+using Table = std::map<std::pair<State, State>, Row>;
+
+constexpr uint32_t kAlternate = kMaskAltPath | kMaskPathMigState;
+
+Table expected(Type type) {
+  const bool rc = type == Type::kRc;
+  const bool ud = type == Type::kUd;
+  const uint32_t init = kMaskPkeyIndex | kMaskPort | (ud ? kMaskQkey : kMaskAccessFlags);
+  const uint32_t to_rts =
+      kMaskCurrentState | (ud ? kMaskQkey : kMaskAccessFlags | kAlternate) | (rc ? kMaskMinRnrTimer : 0u);
+  uint32_t rtr = kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn;
+  uint32_t rts = kMaskSqPsn;
+  uint32_t sqd = kMaskAv | kMaskPkeyIndex | kMaskAccessFlags | kAlternate;
+  if (rc) {
+    rtr |= kMaskMaxDestRdAtomic | kMaskMinRnrTimer;
+    rts |= kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic;
+    sqd |= kMaskPort | kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic |
+           kMaskMaxDestRdAtomic | kMaskMinRnrTimer;
+  }
+  Table table;
+  for (const State from : kStates) {
+    table[{from, State::kReset}] = {0, 0};
+    if (from != State::kReset) table[{from, State::kErr}] = {0, 0};
+  }
+  table[{State::kReset, State::kInit}] = {init, 0};
+  table[{State::kInit, State::kInit}] = {0, init};
+  table[{State::kInit, State::kRtr}] =
+      ud ? Row{0, kMaskPkeyIndex | kMaskQkey} : Row{rtr, kMaskAltPath | kMaskAccessFlags | kMaskPkeyIndex};
+  table[{State::kRtr, State::kRts}] = {rts, to_rts};
+  table[{State::kRts, State::kRts}] = {0, to_rts};
+  table[{State::kRts, State::kSqd}] = {0, kMaskEnSqdAsyncNotify};
+  table[{State::kSqd, State::kRts}] = {0, to_rts};
+  table[{State::kSqd, State::kSqd}] = {0, ud ? kMaskPkeyIndex | kMaskQkey : sqd};
+  if (ud) table[{State::kSqe, State::kRts}] = {0, to_rts};
+  if (type == Type::kUc) table[{State::kSqe, State::kRts}] = {0, kMaskCurrentState | kMaskAccessFlags};
+  return table;
+}
+
+class StateTable : public ::testing::TestWithParam<Type> {};
+
+TEST_P(StateTable, EveryPairOfStatesAndEveryAttribute) {
+  const Table table = expected(GetParam());
+  for (const State from : kStates) {
+    for (const State to : kStates) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(from)) + " -> " + std::to_string(static_cast<int>(to)));
+      const auto found = table.find({from, to});
+      if (found == table.end()) {
+        for (uint32_t bit = 0; bit < kBits; ++bit) {
+          EXPECT_EQ(check_transition(GetParam(), from, to, kMaskState | 1u << bit), EINVAL);
+        }
+        EXPECT_EQ(check_transition(GetParam(), from, to, kMaskState), EINVAL);
+        continue;
+      }
+      const auto [required, optional] = found->second;
+      EXPECT_EQ(check_transition(GetParam(), from, to, kMaskState | required), 0);
+      EXPECT_EQ(check_transition(GetParam(), from, to, kMaskState | required | optional), 0);
+      for (uint32_t bit = 1; bit < kBits; ++bit) {
+        const uint32_t mask = 1u << bit;
+        if ((required & mask) != 0) {
+          EXPECT_EQ(check_transition(GetParam(), from, to, kMaskState | (required & ~mask)), EINVAL) << bit;
+        } else {
+          const int with = check_transition(GetParam(), from, to, kMaskState | required | mask);
+          EXPECT_EQ(with, (optional & mask) != 0 ? 0 : EINVAL) << bit;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, StateTable, ::testing::Values(Type::kRc, Type::kUc, Type::kUd));
+
+}  // namespace
+}  // namespace uroce::qp
