@@ -50,12 +50,12 @@ std::string Arena::give_back(const Slot& slot) {
 }
 
 void Arena::write(const Slot& slot, std::span<const std::byte> bytes) {
-  std::memcpy(memory_.get() + slot.offset, bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), memory_.get() + slot.offset);
   expect(slot, bytes);
 }
 
 void Arena::expect(const Slot& slot, std::span<const std::byte> bytes) {
-  std::memcpy(model_.data() + slot.offset, bytes.data(), bytes.size());
+  std::copy(bytes.begin(), bytes.end(), model_.data() + slot.offset);
 }
 
 std::string Arena::compare(uint64_t begin, uint64_t end) const {
@@ -69,7 +69,14 @@ std::string Arena::check(const Slot& slot) const {
   return compare(slot.offset - kGuardBytes, slot.offset + slot.length + kGuardBytes);
 }
 
-std::string Arena::check() const { return compare(0, kBytes); }
+std::string Arena::check() const {
+  uint64_t begin = 0;
+  for (const auto& [lent, end] : lent_) {
+    if (const std::string wrong = compare(begin, lent); !wrong.empty()) return wrong;
+    begin = end;
+  }
+  return compare(begin, kBytes);
+}
 
 queue::Segment Arena::segment(const Slot& slot) const {
   return {iova(slot), static_cast<uint32_t>(slot.length), keys_.lkey};

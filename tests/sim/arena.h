@@ -42,7 +42,7 @@ class Arena {
 
   /// Compares the slot as give_back() does.
   [[nodiscard]] std::string check(const Slot& slot) const;
-  /// Compares all of the arena; only when nothing is lent.
+  /// Compares all that is not lent.
   [[nodiscard]] std::string check() const;
   [[nodiscard]] bool idle() const { return lent_.empty(); }
 

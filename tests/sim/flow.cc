@@ -160,6 +160,7 @@ void Flow::fill(queue::SendRequest& request, const Message& message, bool inline
   if (message.remote) {
     request.remote_address = to_.arena.iova(*message.remote);
     request.rkey = to_.arena.keys().rkey;
+    if (options_.spoil > 0 && random_.chance(1, options_.spoil)) request.rkey.value ^= 1;
   }
   if (inline_data) {
     std::copy(message.bytes.begin(), message.bytes.end(), from_.sends.inline_bytes(request));
@@ -200,9 +201,8 @@ void Flow::poll_sends() {
       return fail("send failed with status " + std::to_string(static_cast<int>(completion.status)));
     }
     if (success && broken_) return fail("success after an error");
-    // The first error tells its cause, everything after it was flushed.
-    if (!success && broken_ != (completion.status == CompletionStatus::kFlushed))
-      return fail("wrong kind of error");
+    // The first error tells its cause (unless it was met elsewhere); everything after it was flushed.
+    if (broken_ && completion.status != CompletionStatus::kFlushed) return fail("not flushed after an error");
     broken_ |= !success;
     // Unsignaled ones before it are complete as well; only successes may be unsignaled.
     while (!outstanding_.empty() && outstanding_.front().id != completion.wr_id) {

@@ -21,6 +21,7 @@ class Flow {
     uint32_t mtu = 1024;
     uint64_t seed = 0;
     bool errors_expected = false;  // the connection may break: then the rest must be flushed
+    uint32_t spoil = 0;            // one in so many WRITEs and READs has a wrong key; 0: none
   };
   Flow(Endpoint& from, Endpoint& to, const Options& options);
 

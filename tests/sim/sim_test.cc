@@ -80,5 +80,46 @@ TEST(Simulation, LossDuplicationReorderingAndCorruption) {
   });
 }
 
+/// The wire is cut: what is outstanding ends with one error each, and what was complete stays as it was.
+TEST(Simulation, ConnectionsThatAreCut) {
+  run_seeds(50, [](uint64_t seed) {
+    Random random(seed * 104'729);
+    Weather weather;
+    weather.loss = random.below(1'000);
+    weather.cut = Instant{static_cast<int64_t>(random.below(1'000'000))};
+    return Simulation::Options{
+        .seed = seed, .weather = weather, .messages = 1'000, .timeout = 5, .errors_expected = true};
+  });
+}
+
+/// Some requests have a wrong key: those fail at both ends, everything behind them is flushed.
+TEST(Simulation, RequestsThatAreRefused) {
+  run_seeds(50, [](uint64_t seed) {
+    Random random(seed * 1'299'709);
+    Weather weather;
+    weather.loss = random.below(2'000);
+    return Simulation::Options{.seed = seed,
+                               .weather = weather,
+                               .messages = 1'000,
+                               .timeout = 5,
+                               .errors_expected = true,
+                               .spoil = 1 + static_cast<uint32_t>(random.below(50))};
+  });
+}
+
+/// A process that is stopped for ten seconds goes on without an error when its peer is patient.
+TEST(Simulation, AHostThatStopsForAWhile) {
+  run_seeds(30, [](uint64_t seed) {
+    Random random(seed * 15'485'863);
+    Weather weather;
+    weather.loss = random.below(500);
+    const Instant begin{static_cast<int64_t>(random.below(2'000'000))};
+    return Simulation::Options{.seed = seed,
+                               .weather = weather,
+                               .timeout = 19,
+                               .pause = {random.below(2), begin, begin + seconds(10)}};
+  });
+}
+
 }  // namespace
 }  // namespace uroce::sim

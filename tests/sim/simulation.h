@@ -26,6 +26,13 @@ struct Weather {
   Instant cut = kNever;               // from here on nothing arrives
 };
 
+/// A host that is not turned for a while, as when its process is stopped.
+struct Pause {
+  size_t side = 0;
+  Instant begin = kNever;
+  Instant end = kNever;
+};
+
 /// Two hosts, one wire, several connections with traffic both ways, and a virtual clock.
 class Simulation {
  public:
@@ -34,7 +41,10 @@ class Simulation {
     Weather weather;
     uint32_t connections = 2;
     uint32_t messages = 40;  // per flow; each connection has two
+    uint8_t timeout = 8;     // about 1 ms
+    Pause pause;
     bool errors_expected = false;
+    uint32_t spoil = 0;  // like Flow::Options::spoil
   };
   explicit Simulation(const Options& options);
 
@@ -52,6 +62,8 @@ class Simulation {
  private:
   void add_connection(uint32_t index);
   std::string turn(size_t side, bool& busy);
+  [[nodiscard]] bool paused() const { return now_ >= options_.pause.begin && now_ < options_.pause.end; }
+  [[nodiscard]] bool paused(size_t side) const { return side == options_.pause.side && paused(); }
   [[nodiscard]] Instant next_event() const;
   [[nodiscard]] bool done() const;
   std::string check_end() const;
