@@ -2,6 +2,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -76,6 +77,7 @@ struct VerbsCq {
   VerbsCq() : face_extended{} {}
 
   CallLock poll_lock;
+  std::array<queue::Completion, 16> batch{};  // on its way to the application, under poll_lock
   engine::Device* device = nullptr;
   VerbsContext* owner = nullptr;
   std::unique_ptr<queue::CompletionQueue> queue;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <mutex>
 
 #include "verbs/objects.h"
@@ -9,8 +8,6 @@ namespace uroce::verbs {
 namespace {
 
 using queue::Completion;
-
-constexpr size_t kBatch = 16;
 
 static_assert(static_cast<int>(queue::CompletionStatus::kFlushed) == IBV_WC_WR_FLUSH_ERR);
 static_assert(static_cast<int>(queue::CompletionStatus::kRemoteAccessError) == IBV_WC_REM_ACCESS_ERR);
@@ -35,13 +32,14 @@ ibv_wc translate(const Completion& from) {
 }
 
 size_t drain(VerbsCq& cq, size_t entries, ibv_wc* to) {
-  std::array<Completion, kBatch> batch;
+  // Most polls of most programs find nothing; they need not take the lock.
+  if (cq.queue->empty()) return 0;
   const std::lock_guard guard(cq.poll_lock);
   size_t count = 0;
   while (count < entries) {
-    const size_t wanted = std::min(entries - count, kBatch);
-    const size_t got = cq.queue->poll({batch.data(), wanted});
-    for (size_t i = 0; i < got; ++i) to[count + i] = translate(batch[i]);
+    const size_t wanted = std::min(entries - count, cq.batch.size());
+    const size_t got = cq.queue->poll({cq.batch.data(), wanted});
+    for (size_t i = 0; i < got; ++i) to[count + i] = translate(cq.batch[i]);
     count += got;
     if (got < wanted) break;
   }
