@@ -35,6 +35,7 @@ Device::State::State(Options options)
       eal(options.eal),
       attendance(options.attendance),
       clock(options.clock),
+      nap(options.nap),
       port(std::move(options.port)),
       mac(configuration.mac.value_or(port->capabilities().mac)),
       gids(mac, gids_of(configuration)),

@@ -166,7 +166,7 @@ int Device::State::resolve(qp::Attributes& attributes) {
         break;
     }
     if (inline_pollers()) turn(1, clock());
-    Attendance::nap(pause.ns);
+    nap(pause.ns);
     pause = std::min(pause * 2, milliseconds(1));
   }
 }

@@ -24,6 +24,7 @@ struct Device::State {
     bool eal = false;
     Attendance* attendance = nullptr;
     Instant (*clock)() = clock_now;
+    void (*nap)(int64_t ns) = Attendance::nap;  // of a thread that waits for a neighbour's answer
   };
   explicit State(Options options);
 
@@ -49,6 +50,7 @@ struct Device::State {
   const bool eal;
   Attendance* const attendance;
   Instant (*const clock)();
+  void (*const nap)(int64_t ns);
   std::unique_ptr<port::Port> port;
   const MacAddress mac;
   const net::GidTable gids;
