@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 
-#include "qp/queue_pair.h"
+#include "base/psn.h"
+#include "engine/device.h"
 #include "queue/completion_queue.h"
 #include "queue/work_queue.h"
 #include "tests/sim/arena.h"
@@ -11,28 +14,43 @@
 
 namespace uroce::sim {
 
-/// What an application holds for one connection: a queue pair with its queues, and memory.
-struct Endpoint {
+/// What an application holds for one connection: a queue pair with its completion queues, and memory.
+class Endpoint {
+ public:
   static constexpr uint32_t kDepth = 32;
   static constexpr uint32_t kSegments = 6;
   static constexpr uint32_t kInlineBytes = 300;
 
   struct Options {
-    QpNumber number;
     uint64_t iova = 0;
     bool signal_all = false;
   };
   Endpoint(Host& where, const Options& options, Random& random);
+  ~Endpoint() { close(); }
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
 
   Host& host;
-  DomainId domain{1};
+  const DomainId domain;
   Arena arena;
-  queue::SendQueue sends;
-  queue::ReceiveQueue receives;
-  queue::CompletionQueue send_completions;
-  queue::CompletionQueue receive_completions;
-  bool signal_all;
-  qp::QueuePair& queue_pair;
+  const bool signal_all;
+
+  /// Gives everything back to the device, with whatever traffic there is; what went wrong, or an empty text.
+  std::string close();
+
+  [[nodiscard]] QpNumber number() const { return queue_pair_->number; }
+  [[nodiscard]] queue::SendQueue& sends() { return *queue_pair_->send_queue; }
+  [[nodiscard]] queue::ReceiveQueue& receives() { return *queue_pair_->receive_queue; }
+  void publish_sends();
+  void publish_receives();
+  size_t poll_sends(std::span<queue::Completion> to) { return host.poll(*send_completions_, to); }
+  size_t poll_receives(std::span<queue::Completion> to) { return host.poll(*receive_completions_, to); }
+  void modify(const qp::Attributes& attributes, uint32_t mask);
+
+ private:
+  std::unique_ptr<queue::CompletionQueue> send_completions_;
+  std::unique_ptr<queue::CompletionQueue> receive_completions_;
+  engine::QueuePairHandle* queue_pair_ = nullptr;  // nullptr: closed
 };
 
 /// What both ends of a connection agree on.
@@ -44,10 +62,10 @@ struct ConnectionOptions {
   uint8_t timeout = 8;  // about 1 ms
   uint8_t retry_count = 7;
   uint8_t min_rnr_timer = 1;
-  wire::Path path_a;  // from a to b
+  size_t gid = 1;  // index in both tables
 };
 
-/// Takes both queue pairs from RESET to RTS.
+/// Takes both queue pairs from RESET to RTS. An endpoint connected to itself has one first PSN, psn_a.
 void connect(Endpoint& a, Endpoint& b, const ConnectionOptions& options);
 
 }  // namespace uroce::sim

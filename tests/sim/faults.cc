@@ -10,6 +10,11 @@ Duration up_to(Duration most, Random& random) {
   return nanoseconds(static_cast<int64_t>(random.below(static_cast<uint64_t>(most.ns) + 1)));
 }
 
+bool is_ip(const Frame& frame) {
+  const unsigned version = std::to_integer<unsigned>(frame.bytes[14]) >> 4;
+  return version == 4 || version == 6;
+}
+
 /// True when the ICRC covers the byte of an untagged frame (protocol.md 3): not the Ethernet header, nor what
 /// a router may change.
 bool covered(const std::vector<std::byte>& frame, size_t offset) {
@@ -52,6 +57,7 @@ void Delay::pass(FramePtr frame, Random& random, const Sink& next) {
 
 void Corrupt::pass(FramePtr frame, Random& random, const Sink& next) {
   if (random.chance(probability_, kPer)) {
+    if (!is_ip(*frame)) return;  // has no checksum but the link's, which would have noticed
     const std::vector<std::byte> sent = frame->bytes;
     for (uint64_t flips = 1 + random.below(3); flips > 0; --flips) {
       frame->bytes[random.below(frame->bytes.size())] ^= static_cast<std::byte>(1 + random.below(255));

@@ -126,7 +126,8 @@ void Flow::fill_randomly(std::span<std::byte> bytes) {
 }
 
 bool Flow::post() {
-  if (from_.sends.outstanding() == Endpoint::kDepth || outstanding_.size() == Endpoint::kDepth) return false;
+  if (from_.sends().outstanding() == Endpoint::kDepth || outstanding_.size() == Endpoint::kDepth)
+    return false;
   Message message;
   message.id = posted_;
   message.operation = static_cast<SendOperation>(random_.below(5));
@@ -140,8 +141,8 @@ bool Flow::post() {
                            message.bytes.size() <= Endpoint::kInlineBytes && random_.chance(1, 2);
   if (!prepare(message, inline_data)) return false;
 
-  fill(*from_.sends.reserve(), message, inline_data);
-  from_.sends.publish();
+  fill(*from_.sends().reserve(), message, inline_data);
+  from_.publish_sends();
   ++posted_;
   if (consumes_receive(message.operation)) to_be_received_.push_back(message);
   outstanding_.push_back(std::move(message));
@@ -163,12 +164,12 @@ void Flow::fill(queue::SendRequest& request, const Message& message, bool inline
     if (options_.spoil > 0 && random_.chance(1, options_.spoil)) request.rkey.value ^= 1;
   }
   if (inline_data) {
-    std::copy(message.bytes.begin(), message.bytes.end(), from_.sends.inline_bytes(request));
+    std::copy(message.bytes.begin(), message.bytes.end(), from_.sends().inline_bytes(request));
     return;
   }
   request.segments = static_cast<uint16_t>(message.local.size());
   for (size_t i = 0; i < message.local.size(); ++i) {
-    from_.sends.segments(request)[i] = from_.arena.segment(message.local[i]);
+    from_.sends().segments(request)[i] = from_.arena.segment(message.local[i]);
   }
 }
 
@@ -181,19 +182,19 @@ void Flow::post_receive() {
       to_be_received_[waiting].bytes.size() + (random_.chance(1, 2) ? random_.below(100) : 0);
   auto slots = lend_pieces(to_.arena, bytes);
   if (!slots) return;
-  queue::ReceiveRequest& request = *to_.receives.reserve();
+  queue::ReceiveRequest& request = *to_.receives().reserve();
   request.wr_id = receives_posted_;
   request.length = static_cast<uint32_t>(bytes);
   request.segments = static_cast<uint16_t>(slots->size());
   for (size_t i = 0; i < slots->size(); ++i)
-    to_.receives.segments(request)[i] = to_.arena.segment((*slots)[i]);
-  to_.receives.publish();
+    to_.receives().segments(request)[i] = to_.arena.segment((*slots)[i]);
+  to_.publish_receives();
   receives_.push_back({receives_posted_++, std::move(*slots)});
 }
 
 void Flow::poll_sends() {
   std::array<Completion, 8> completions;
-  const size_t count = from_.send_completions.poll(completions);
+  const size_t count = from_.poll_sends(completions);
   for (size_t i = 0; i < count && failure_.empty(); ++i) {
     const Completion& completion = completions[i];
     const bool success = completion.status == CompletionStatus::kSuccess;
@@ -239,7 +240,7 @@ void Flow::complete(const Message& message, bool success) {
 
 void Flow::poll_receives() {
   std::array<Completion, 8> completions;
-  const size_t count = to_.receive_completions.poll(completions);
+  const size_t count = to_.poll_receives(completions);
   for (size_t i = 0; i < count && failure_.empty(); ++i) {
     const Completion& completion = completions[i];
     if (receives_.empty() || receives_.front().id != completion.wr_id) return fail("receives out of order");

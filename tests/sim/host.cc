@@ -1,95 +1,73 @@
 #include "tests/sim/host.h"
 
 #include <algorithm>
-#include <array>
 
-#include "wire/packet.h"
+#include "engine/device_state.h"
+#include "engine/eal.h"
+#include "tests/sim/virtual_clock.h"
+#include "tests/sim/write_guard.h"
 
 namespace uroce::sim {
 
-namespace {
-
-constexpr size_t kBurst = 32;
-constexpr uint32_t kPumpBudget = 16;
-
-}  // namespace
-
-Host::Host(const Instant& now, port::Port& port, copy::Kind kind)
-    : now_(now),
-      queue_(port.queue(0)),
-      regions_({.entries_max = 1u << 10}),
-      placer_(kind),
-      tx_(queue_),
-      turn_{.now = now,
-            .tx = tx_,
-            .placer = placer_,
-            .completions = completions_,
-            .regions = regions_,
-            .counters = counters_} {}
-
-qp::QueuePair& Host::create_queue_pair(const qp::QueuePair::Options& options) {
-  auto& slot = queue_pairs_[options.number.value];
-  slot = std::make_unique<qp::QueuePair>(options);
-  return *slot;
+Host::Host(std::unique_ptr<WireEnd> end, const Options& options) : end_(*end) {
+  engine::Configuration configuration;
+  configuration.devices = {options.device};
+  configuration.poller_mode = options.mode;
+  configuration.copy_kind = options.copy_kind;
+  configuration.pollers_per_device = end->capabilities().queues;
+  const std::vector<uint32_t> lcores(end->capabilities().queues, engine::kNoLcore);
+  auto state =
+      std::make_unique<engine::Device::State>(engine::Device::State::Options{.device = options.device,
+                                                                             .configuration = configuration,
+                                                                             .port = std::move(end),
+                                                                             .lcores = lcores,
+                                                                             .clock = &VirtualClock::now,
+                                                                             .nap = &VirtualClock::nap});
+  state_ = state.get();
+  device_ = std::make_unique<engine::Device>(std::move(state));
 }
 
-int Host::modify(qp::QueuePair& queue_pair, const qp::Attributes& attributes, uint32_t mask) {
-  turn_.now = now_;
-  const int error = queue_pair.modify(attributes, mask, turn_);
-  publish();
-  return error;
+Host::~Host() = default;
+
+void Host::unwatch(std::span<std::byte> memory) {
+  std::erase_if(watched_, [&](const auto& watched) { return watched.data() == memory.data(); });
 }
 
-bool Host::turn() {
-  turn_.now = now_;
-  bool more = receive_burst();
-  for (auto& [number, queue_pair] : queue_pairs_) {
-    if (queue_pair->deadline() <= now_) queue_pair->expire(turn_);
-    more |= queue_pair->pump(turn_, kPumpBudget);
-  }
-  publish();
-  more |= flush();
-  return more;
+/// When a damaged frame comes next, it comes alone and the watched memory is guarded meanwhile.
+template <typename Turns>
+void Host::guarded(const Turns& turns) {
+  if (!end_.damaged_alone()) return turns();
+  end_.quarantine(true);
+  const WriteGuard guard(watched_);
+  turns();
+  if (guard.written()) failure_ = "a damaged frame changed memory";
+  end_.quarantine(false);
 }
 
-bool Host::receive_burst() {
-  std::array<port::RxFrame, kBurst> frames;
-  const uint16_t count = queue_.receive(frames);
-  for (uint16_t i = 0; i < count; ++i) dispatch(frames[i]);
-  // The placed bytes come out of these frames.
-  publish();
-  queue_.release({frames.data(), count});
-  return count == kBurst;
-}
+size_t Host::pollers() const { return state_->pollers.size(); }
 
-void Host::dispatch(const port::RxFrame& frame) {
-  wire::Packet packet;
-  const wire::ParseOutcome outcome = wire::parse_frame({frame.data, frame.length}, packet);
-  if (outcome.result != wire::ParseResult::kRoce) return counters_.add(outcome.reason);
-  if (!wire::icrc_matches(packet)) return counters_.add(Counter::kDropIcrc);
-  const auto found = queue_pairs_.find(packet.headers.bth.destination.value);
-  if (found == queue_pairs_.end()) return counters_.add(Counter::kDropUnknownQp);
-  found->second->receive(packet, turn_);
-}
-
-void Host::publish() {
-  placer_.commit();
-  completions_.publish_all();
-}
-
-/// True when frames are left that the port did not take.
-bool Host::flush() {
-  const std::span<port::TxFrame> frames = tx_.frames();
-  tx_.consume(queue_.transmit(frames));
-  return !tx_.frames().empty();
+bool Host::turn(size_t poller) {
+  bool worked = false;
+  guarded(
+      [&] { worked = state_->pollers[poller]->turn(VirtualClock::now()) == engine::TurnOutcome::kWorked; });
+  return worked;
 }
 
 Instant Host::deadline() const {
-  Instant earliest = kNever;
-  for (const auto& [number, queue_pair] : queue_pairs_) {
-    earliest = std::min(earliest, queue_pair->deadline());
-  }
-  return earliest;
+  // A poller's own clock advances by no more than this from one turn to the next.
+  Duration left = engine::Poller::kAttentionGapMax;
+  for (const auto& poller : state_->pollers) left = std::min(left, poller->time_to_deadline());
+  return VirtualClock::now() + left;
+}
+
+void Host::ring_doorbell(engine::QueuePairHandle& queue_pair) {
+  guarded([&] { device_->ring_doorbell(queue_pair); });
+}
+
+size_t Host::poll(queue::CompletionQueue& completions, std::span<queue::Completion> to) {
+  if (const size_t count = completions.poll(to); count > 0) return count;
+  guarded([&] { device_->turn_for(completions); });
+  return completions.poll(to);
 }
 
 }  // namespace uroce::sim

@@ -1,50 +1,59 @@
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
-#include "base/counters.h"
-#include "copy/placer.h"
-#include "mem/region_table.h"
-#include "port/port.h"
-#include "port/tx_batch.h"
-#include "qp/queue_pair.h"
-#include "qp/turn.h"
+#include "engine/configuration.h"
+#include "engine/device.h"
+#include "tests/sim/network.h"
 
 namespace uroce::sim {
 
-/// The smallest thing that turns queue pairs: parse, ICRC, lookup, receive, timers, pump, flush.
+/// A machine: one device of the engine at its end of the wire, without threads. Its pollers are turned by
+/// turn(), and where they are inline also by what the application calls, as on any device. Nothing else is
+/// simulated but the port and the clock.
 class Host {
  public:
-  Host(const Instant& now, port::Port& port, copy::Kind kind);
+  struct Options {
+    engine::DeviceConfiguration device;
+    engine::PollerMode mode = engine::PollerMode::kInline;
+    copy::Kind copy_kind = copy::Kind::kAuto;
+  };
+  Host(std::unique_ptr<WireEnd> end, const Options& options);
+  ~Host();
 
-  qp::QueuePair& create_queue_pair(const qp::QueuePair::Options& options);
-  int modify(qp::QueuePair& queue_pair, const qp::Attributes& attributes, uint32_t mask);
+  [[nodiscard]] engine::Device& device() { return *device_; }
+  [[nodiscard]] const engine::Device& device() const { return *device_; }
+  [[nodiscard]] WireEnd& end() const { return end_; }
 
-  [[nodiscard]] mem::RegionTable& regions() { return regions_; }
-  [[nodiscard]] const Counters& counters() const { return counters_; }
+  /// No damaged frame may have a byte of this memory (whole pages) stored to.
+  void watch(std::span<std::byte> memory) { watched_.push_back(memory); }
+  void unwatch(std::span<std::byte> memory);
 
-  /// One turn; true when there is more to do at once.
-  bool turn();
-  /// When turn() is due for the sake of a timer.
+  [[nodiscard]] size_t pollers() const;
+  /// One turn as a background thread makes it; true when it did something.
+  bool turn(size_t poller);
+  /// When the next turn is due if nothing arrives: right after every poller had one.
   [[nodiscard]] Instant deadline() const;
 
- private:
-  bool receive_burst();
-  void dispatch(const port::RxFrame& frame);
-  void publish();
-  bool flush();
+  // What the application calls.
+  void ring_doorbell(engine::QueuePairHandle& queue_pair);
+  size_t poll(queue::CompletionQueue& completions, std::span<queue::Completion> to);
 
-  const Instant& now_;
-  port::PortQueue& queue_;
-  mem::RegionTable regions_;
-  copy::Placer placer_;
-  port::TxBatch tx_;
-  queue::CompletionBatch completions_{0};
-  Counters counters_;
-  qp::Turn turn_;
-  std::map<uint32_t, std::unique_ptr<qp::QueuePair>> queue_pairs_;
+  /// What a damaged frame did; empty while all is well.
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+
+ private:
+  template <typename Turns>
+  void guarded(const Turns& turns);
+
+  WireEnd& end_;
+  engine::Device::State* state_ = nullptr;  // of device_
+  std::unique_ptr<engine::Device> device_;
+  std::vector<std::span<std::byte>> watched_;
+  std::string failure_;
 };
 
 }  // namespace uroce::sim

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "drivers/port/loopback/steering.h"
+#include "tests/sim/virtual_clock.h"
+
 namespace uroce::sim {
 
 namespace {
@@ -10,15 +13,25 @@ constexpr uint32_t kFrameBytesMax = 4096 + 192;
 constexpr int64_t kPicosecondsPerByte = 80;  // 100 Gbit/s
 
 FramePtr take(void* handle) { return FramePtr(static_cast<Frame*>(handle)); }
+const Frame& frame_of(void* handle) { return *static_cast<const Frame*>(handle); }
 
 }  // namespace
 
-WireEnd::WireEnd(const Instant& now, Options options)
-    : now_(now), options_(std::move(options)), random_(options_.seed) {
+WireEnd::WireEnd(Options options)
+    : options_(std::move(options)),
+      random_(options_.seed),
+      steering_random_(~options_.seed),
+      arriving_(options_.queues) {
   capabilities_.description = "simulated wire";
   capabilities_.mac = options_.mac;
   capabilities_.link_mtu = kFrameBytesMax - 14;
   capabilities_.frame_bytes_max = kFrameBytesMax;
+  capabilities_.queues = options_.queues;
+  for (size_t i = 0; i < options_.queues; ++i) queues_.emplace_back(*this, i);
+}
+
+WireEnd::~WireEnd() {
+  if (peer_ != nullptr) peer_->peer_ = nullptr;
 }
 
 void WireEnd::join(WireEnd& a, WireEnd& b) {
@@ -26,27 +39,7 @@ void WireEnd::join(WireEnd& a, WireEnd& b) {
   b.peer_ = &a;
 }
 
-uint16_t WireEnd::receive(std::span<port::RxFrame> frames) {
-  uint16_t count = 0;
-  while (count < frames.size() && next_arrival() <= now_) {
-    const bool damaged = next_is_damaged();
-    if (damaged && count > 0) break;
-    Frame* frame = arriving_.begin()->second.release();
-    arriving_.erase(arriving_.begin());
-    frames[count++] = {frame->bytes.data(), static_cast<uint32_t>(frame->bytes.size()), frame};
-    if (damaged) {
-      ++damaged_received_;
-      break;
-    }
-  }
-  return count;
-}
-
-void WireEnd::release(std::span<const port::RxFrame> frames) {
-  for (const port::RxFrame& frame : frames) take(frame.handle);
-}
-
-uint16_t WireEnd::allocate(std::span<port::TxFrame> frames) {
+uint16_t WireEnd::Queue::allocate(std::span<port::TxFrame> frames) {
   for (port::TxFrame& slot : frames) {
     FramePtr frame = std::make_unique<Frame>();
     frame->bytes.resize(kFrameBytesMax);
@@ -56,11 +49,17 @@ uint16_t WireEnd::allocate(std::span<port::TxFrame> frames) {
   return static_cast<uint16_t>(frames.size());
 }
 
+void WireEnd::Queue::free(std::span<const port::TxFrame> frames) {
+  for (const port::TxFrame& frame : frames) take(frame.handle);
+}
+
 uint16_t WireEnd::transmit(std::span<const port::TxFrame> frames) {
+  const std::lock_guard lock(sending_);
+  const Instant now = VirtualClock::now();
   uint16_t taken = 0;
   for (const port::TxFrame& slot : frames) {
-    wire_free_ = std::max(wire_free_, now_);
-    if (wire_free_ - now_ > options_.backlog_max) break;
+    wire_free_ = std::max(wire_free_, now);
+    if (wire_free_ - now > options_.backlog_max) break;
     FramePtr frame = take(slot.handle);
     frame->bytes.resize(slot.length);
     wire_free_ = wire_free_ + nanoseconds(1 + slot.length * kPicosecondsPerByte / 1000);
@@ -72,28 +71,108 @@ uint16_t WireEnd::transmit(std::span<const port::TxFrame> frames) {
   return taken;
 }
 
-void WireEnd::free(std::span<const port::TxFrame> frames) {
-  for (const port::TxFrame& frame : frames) take(frame.handle);
-}
-
-port::RxFrame WireEnd::loop(const port::TxFrame& frame) { return {frame.data, frame.length, frame.handle}; }
-
 void WireEnd::send(FramePtr frame, size_t node) {
+  if (peer_ == nullptr) return;
   if (node == options_.path.size()) return peer_->arrive(std::move(frame));
   options_.path[node]->pass(std::move(frame), random_,
                             [this, node](FramePtr passed) { send(std::move(passed), node + 1); });
 }
 
 void WireEnd::arrive(FramePtr frame) {
-  if (arriving_.size() >= options_.ring || frame->bytes.empty()) return;
+  const std::lock_guard lock(receiving_);
+  if (waiting_ >= options_.ring || frame->bytes.empty()) return;
   const std::pair key(frame->arrival, arrivals_++);
-  arriving_.emplace(key, std::move(frame));
+  const size_t queue = steer(*frame);
+  arriving_[queue].emplace(key, std::move(frame));
+  ++waiting_;
 }
 
-Instant WireEnd::next_arrival() const { return arriving_.empty() ? kNever : arriving_.begin()->first.first; }
+size_t WireEnd::steer(const Frame& frame) {
+  switch (options_.steering) {
+    case Steering::kHash:
+      return drivers::steering_hash(frame.bytes) % queues_.size();
+    case Steering::kRoundRobin:
+      return arrivals_ % queues_.size();
+    case Steering::kRandom:
+      return steering_random_.below(queues_.size());
+  }
+  return 0;
+}
 
-bool WireEnd::next_is_damaged() const {
-  return !arriving_.empty() && arriving_.begin()->first.first <= now_ && arriving_.begin()->second->damaged;
+uint16_t WireEnd::receive(size_t queue, std::span<port::RxFrame> frames) {
+  const std::lock_guard lock(receiving_);
+  if (frames.empty() || damaged_inside_) return 0;
+  if (const auto with_damaged = queue_with_damaged()) {
+    if (*with_damaged != queue) return 0;
+    const Duration waited = VirtualClock::now() - arriving_[queue].begin()->first.first;
+    if (inside_ > 0 && waited < kDamagedPatience) return 0;
+    // Without a quarantine nobody watches.
+    if (!quarantine_ && waited < kDamagedPatience) return 0;
+    damaged_inside_ = quarantine_;
+    damaged_isolated_ += quarantine_ ? 1 : 0;
+    frames[0] = take_next(queue);
+    return 1;
+  }
+  uint16_t count = 0;
+  while (!quarantine_ && count < frames.size() && due(queue)) {
+    if (options_.isolate_damaged && arriving_[queue].begin()->second->damaged) break;
+    frames[count++] = take_next(queue);
+  }
+  return count;
+}
+
+port::RxFrame WireEnd::take_next(size_t queue) {
+  Frame* const frame = arriving_[queue].begin()->second.release();
+  arriving_[queue].erase(arriving_[queue].begin());
+  --waiting_;
+  ++inside_;
+  damaged_received_ += frame->damaged ? 1 : 0;
+  return {frame->bytes.data(), static_cast<uint32_t>(frame->bytes.size()), frame};
+}
+
+void WireEnd::release(std::span<const port::RxFrame> frames) {
+  const std::lock_guard lock(receiving_);
+  inside_ -= frames.size();
+  for (const port::RxFrame& frame : frames) {
+    if (frame_of(frame.handle).damaged) damaged_inside_ = false;
+    take(frame.handle);
+  }
+}
+
+port::RxFrame WireEnd::loop(const port::TxFrame& frame) {
+  const std::lock_guard lock(receiving_);
+  ++inside_;
+  return {frame.data, frame.length, frame.handle};
+}
+
+bool WireEnd::due(size_t queue) const {
+  return !arriving_[queue].empty() && arriving_[queue].begin()->first.first <= VirtualClock::now();
+}
+
+std::optional<size_t> WireEnd::queue_with_damaged() const {
+  for (size_t i = 0; options_.isolate_damaged && i < arriving_.size(); ++i) {
+    if (due(i) && arriving_[i].begin()->second->damaged) return i;
+  }
+  return std::nullopt;
+}
+
+Instant WireEnd::next_arrival() const {
+  const std::lock_guard lock(receiving_);
+  Instant next = kNever;
+  for (const Arriving& arriving : arriving_) {
+    if (!arriving.empty()) next = std::min(next, arriving.begin()->first.first);
+  }
+  return next;
+}
+
+bool WireEnd::damaged_alone() const {
+  const std::lock_guard lock(receiving_);
+  return damaged_inside_ ? inside_ == 1 : inside_ == 0 && queue_with_damaged().has_value();
+}
+
+void WireEnd::quarantine(bool on) {
+  const std::lock_guard lock(receiving_);
+  quarantine_ = on;
 }
 
 }  // namespace uroce::sim

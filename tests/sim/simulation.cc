@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 #include <utility>
 
-#include "tests/sim/write_guard.h"
+#include "tests/sim/virtual_clock.h"
 
 namespace uroce::sim {
 
 namespace {
 
-constexpr int64_t kTurnNs = 200;  // what a turn takes when there is more to do
+constexpr Duration kTurn = nanoseconds(200);  // what a round takes when there is more to do
 constexpr Instant kTooLong{seconds(600).ns};
 
 constexpr std::array<MacAddress, 2> kMacs = {MacAddress{{2, 0, 0, 0, 0, 1}}, MacAddress{{2, 0, 0, 0, 0, 2}}};
@@ -27,106 +26,150 @@ Path path_of(const Weather& weather) {
   return path;
 }
 
-wire::Path addresses(bool ipv6) {
-  wire::Path path;
-  path.source_mac = kMacs[0];
-  path.destination_mac = kMacs[1];
-  if (ipv6) {
-    path.source.bytes = {0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
-    path.destination.bytes = {0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2};
-  } else {
-    path.source = Gid::from_ipv4({10, 0, 0, 1});
-    path.destination = Gid::from_ipv4({10, 0, 0, 2});
-  }
-  return path;
+/// GIDs of a host: 0 the link-local one, then these.
+std::vector<engine::InterfaceAddress> addresses_of(size_t side) {
+  const auto last = static_cast<uint8_t>(side + 1);
+  return {{Gid::from_ipv4({10, 0, 0, last}), 24},
+          {Gid{{0xFD, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last}}, 64}};
 }
+constexpr size_t kGids = 3;
 
 }  // namespace
 
 Simulation::Simulation(const Options& options) : options_(options), random_(options.seed) {
-  constexpr std::array kKinds = {copy::Kind::kAuto, copy::Kind::kOrdinary, copy::Kind::kString,
-                                 copy::Kind::kNonTemporal};
-  for (const MacAddress& mac : kMacs) {
-    ends_.push_back(std::make_unique<WireEnd>(
-        now_, WireEnd::Options{.mac = mac, .path = path_of(options.weather), .seed = random_.next()}));
-    hosts_.push_back(std::make_unique<Host>(now_, *ends_.back(), kKinds[random_.below(kKinds.size())]));
+  VirtualClock::set({});
+  VirtualClock::on_nap([this](Duration duration) { let_pass(duration); });
+  for (size_t side = 0; side < kMacs.size(); ++side) {
+    auto end = std::make_unique<WireEnd>(WireEnd::Options{.mac = kMacs[side],
+                                                          .path = path_of(options.weather),
+                                                          .seed = random_.next(),
+                                                          .queues = options.machines.pollers,
+                                                          .steering = options.machines.steering});
+    hosts_.push_back(std::make_unique<Host>(std::move(end), host_options(side)));
+    for (size_t i = 0; i < hosts_[side]->pollers(); ++i) turners_.push_back({side, i});
   }
-  WireEnd::join(*ends_[0], *ends_[1]);
+  WireEnd::join(hosts_[0]->end(), hosts_[1]->end());
   for (uint32_t i = 0; i < options.connections; ++i) add_connection(i);
 }
 
-void Simulation::add_connection(uint32_t index) {
-  for (uint32_t side = 0; side < 2; ++side) {
-    const Endpoint::Options options{.number = {0x100 * (side + 1) + index},
-                                    .iova = (uint64_t{side} << 40) + (uint64_t{index} << 32),
-                                    .signal_all = random_.chance(1, 4)};
-    endpoints_.push_back(std::make_unique<Endpoint>(*hosts_[side], options, random_));
+Host::Options Simulation::host_options(size_t side) {
+  constexpr std::array kKinds = {copy::Kind::kAuto, copy::Kind::kOrdinary, copy::Kind::kString,
+                                 copy::Kind::kNonTemporal};
+  Host::Options host{.device = {.addresses = addresses_of(side)},
+                     .mode = options_.machines.mode,
+                     .copy_kind = kKinds[random_.below(kKinds.size())]};
+  const size_t other = 1 - side;
+  const std::array<Gid, 1> link_local = {net::GidTable(kMacs[other], {}).at(0)};
+  if (!options_.machines.ask_neighbours) {
+    host.device.neighbours.push_back({link_local[0], kMacs[other]});
+    for (const auto& address : addresses_of(other)) {
+      host.device.neighbours.push_back({address.address, kMacs[other]});
+    }
   }
-  Endpoint& a = *endpoints_[endpoints_.size() - 2];
-  Endpoint& b = *endpoints_.back();
-
-  ConnectionOptions connection;
-  connection.path_mtu = static_cast<PathMtu>(1 + random_.below(5));
-  // Half of the connections pass the end of the PSN space.
-  connection.psn_a = random_.chance(1, 2) ? Psn(Psn::kMask - static_cast<uint32_t>(random_.below(100)))
-                                          : Psn(static_cast<uint32_t>(random_.next()));
-  connection.psn_b = random_.chance(1, 2) ? Psn(Psn::kMask - static_cast<uint32_t>(random_.below(100)))
-                                          : Psn(static_cast<uint32_t>(random_.next()));
-  connection.reads = static_cast<uint8_t>(1 + random_.below(16));
-  connection.min_rnr_timer = static_cast<uint8_t>(1 + random_.below(8));
-  connection.timeout = options_.timeout;
-  connection.path_a = addresses(random_.chance(1, 2));
-  connect(a, b, connection);
-
-  for (const auto& [from, to] : {std::pair(&a, &b), std::pair(&b, &a)}) {
-    flows_.push_back(std::make_unique<Flow>(*from, *to,
-                                            Flow::Options{.messages = options_.messages,
-                                                          .mtu = path_mtu_bytes(connection.path_mtu),
-                                                          .seed = random_.next(),
-                                                          .errors_expected = options_.errors_expected,
-                                                          .spoil = options_.spoil}));
-  }
+  return host;
 }
 
-/// One turn of a host. A damaged frame comes alone: then nothing in the host's memory may change.
-std::string Simulation::turn(size_t side, bool& busy) {
-  if (!ends_[side]->next_is_damaged()) {
-    busy |= hosts_[side]->turn();
-    return {};
-  }
-  std::vector<std::span<std::byte>> memory;
-  for (size_t i = side; i < endpoints_.size(); i += hosts_.size())
-    memory.push_back(endpoints_[i]->arena.memory());
-  const WriteGuard guard(std::move(memory));
-  busy |= hosts_[side]->turn();
-  return guard.written() ? "a damaged frame changed memory" : "";
+void Simulation::add_connection(uint32_t index) {
+  const auto make_endpoint = [&](size_t side, uint32_t which) -> Endpoint& {
+    const Endpoint::Options options{.iova = (uint64_t{which} << 40) + (uint64_t{index} << 32),
+                                    .signal_all = random_.chance(1, 4)};
+    return *endpoints_.emplace_back(std::make_unique<Endpoint>(*hosts_[side], options, random_));
+  };
+  const auto first_psn = [&] {
+    // Half of the connections pass the end of the PSN space.
+    return random_.chance(1, 2) ? Psn(Psn::kMask - static_cast<uint32_t>(random_.below(100)))
+                                : Psn(static_cast<uint32_t>(random_.next()));
+  };
+  const bool own = options_.machines.own_addresses && random_.chance(1, 2);
+  const size_t side = random_.below(hosts_.size());
+  Endpoint& a = make_endpoint(side, 0);
+  Endpoint& b = own && random_.chance(1, 3) ? a : make_endpoint(own ? side : 1 - side, 1);
+
+  const ConnectionOptions connection{.path_mtu = static_cast<PathMtu>(1 + random_.below(5)),
+                                     .psn_a = first_psn(),
+                                     .psn_b = first_psn(),
+                                     .reads = static_cast<uint8_t>(1 + random_.below(16)),
+                                     .timeout = options_.timeout,
+                                     .min_rnr_timer = static_cast<uint8_t>(1 + random_.below(8)),
+                                     .gid = random_.below(kGids)};
+  connect(a, b, connection);
+  add_flow(a, b, connection.path_mtu);
+  if (&a != &b) add_flow(b, a, connection.path_mtu);
+}
+
+void Simulation::add_flow(Endpoint& from, Endpoint& to, PathMtu mtu) {
+  flows_.push_back(std::make_unique<Flow>(from, to,
+                                          Flow::Options{.messages = options_.messages,
+                                                        .mtu = path_mtu_bytes(mtu),
+                                                        .seed = random_.next(),
+                                                        .errors_expected = options_.errors_expected,
+                                                        .spoil = options_.spoil}));
 }
 
 std::string Simulation::run() {
   while (!done()) {
-    bool busy = false;
-    for (size_t side = 0; side < hosts_.size(); ++side) {
-      if (paused(side)) continue;
-      if (const std::string wrong = turn(side, busy); !wrong.empty()) return wrong;
-    }
-    if (now_ >= next_act_ && !paused()) {
-      for (const auto& flow : flows_) {
-        flow->act();
-        if (!flow->failure().empty()) return flow->failure();
-      }
-      next_act_ = now_ + nanoseconds(static_cast<int64_t>(random_.below(20'000)));
+    bool busy = round();
+    if (VirtualClock::now() >= next_act_ && !paused()) {
+      act();
       busy = true;
     }
-    now_ = busy ? now_ + nanoseconds(kTurnNs) : std::max(now_ + nanoseconds(1), next_event());
-    if (now_ > kTooLong) return "stuck";
+    if (std::string wrong = failure(); !wrong.empty()) return wrong;
+    advance(busy);
+    if (VirtualClock::now() > kTooLong) return "stuck";
   }
   return check_end();
 }
 
+/// Every poller gets a turn, in an order of its own; true when one did something.
+bool Simulation::round() {
+  for (size_t i = turners_.size(); i > 1; --i) std::swap(turners_[i - 1], turners_[random_.below(i)]);
+  bool busy = false;
+  for (Turner& turner : turners_) {
+    if (!paused(turner.side) && !starved(turner)) busy |= hosts_[turner.side]->turn(turner.poller);
+  }
+  return busy;
+}
+
+bool Simulation::starved(Turner& turner) {
+  constexpr uint64_t kRoundsBetween = 2'000;
+  const Duration most = options_.machines.starvation;
+  const Instant now = VirtualClock::now();
+  if (now >= turner.starved_until && most > Duration{} && random_.chance(1, kRoundsBetween)) {
+    turner.starved_until =
+        now + nanoseconds(static_cast<int64_t>(random_.below(static_cast<uint64_t>(most.ns))));
+  }
+  return now < turner.starved_until;
+}
+
+/// What the applications do.
+void Simulation::act() {
+  for (const auto& flow : flows_) flow->act();
+  next_act_ = VirtualClock::now() + nanoseconds(static_cast<int64_t>(random_.below(20'000)));
+}
+
+/// While one application waits in a call, pollers turn; the other applications wait as well.
+void Simulation::let_pass(Duration duration) {
+  const Instant until = VirtualClock::now() + duration;
+  while (VirtualClock::now() < until) advance(round());
+}
+
+void Simulation::advance(bool busy) {
+  const Instant next = VirtualClock::now() + kTurn;
+  VirtualClock::set(busy ? next : std::max(next, next_event()));
+}
+
+bool Simulation::paused() const {
+  return VirtualClock::now() >= options_.pause.begin && VirtualClock::now() < options_.pause.end;
+}
+
 Instant Simulation::next_event() const {
   Instant next = paused() ? options_.pause.end : next_act_;
+  for (const Turner& turner : turners_) {
+    if (turner.starved_until > VirtualClock::now()) next = std::min(next, turner.starved_until);
+  }
   for (size_t side = 0; side < hosts_.size(); ++side) {
-    if (!paused(side)) next = std::min({next, ends_[side]->next_arrival(), hosts_[side]->deadline()});
+    const Host& host = *hosts_[side];
+    if (!paused(side)) next = std::min({next, host.end().next_arrival(), host.deadline()});
   }
   return next;
 }
@@ -135,19 +178,40 @@ bool Simulation::done() const {
   return std::all_of(flows_.begin(), flows_.end(), [](const auto& flow) { return flow->done(); });
 }
 
-std::string Simulation::check_end() const {
-  for (const auto& endpoint : endpoints_) {
-    if (!options_.errors_expected && !endpoint->arena.idle()) return "memory still lent";
-    if (const std::string wrong = endpoint->arena.check(); !wrong.empty()) return "at the end: " + wrong;
-    std::array<queue::Completion, 1> extra;
-    const size_t extras = endpoint->send_completions.poll(extra) + endpoint->receive_completions.poll(extra);
-    if (extras > 0 && !options_.errors_expected) return "a completion too many";
+std::string Simulation::failure() const {
+  for (const auto& flow : flows_) {
+    if (!flow->failure().empty()) return flow->failure();
+  }
+  for (const auto& host : hosts_) {
+    if (!host->failure().empty()) return host->failure();
   }
   return {};
 }
 
+std::string Simulation::check_end() {
+  for (const auto& endpoint : endpoints_) {
+    if (!options_.errors_expected && !endpoint->arena.idle()) return "memory still lent";
+    if (const std::string wrong = endpoint->arena.check(); !wrong.empty()) return "at the end: " + wrong;
+    std::array<queue::Completion, 1> extra;
+    const size_t extras = endpoint->poll_sends(extra) + endpoint->poll_receives(extra);
+    if (extras > 0 && !options_.errors_expected) return "a completion too many";
+    if (const std::string wrong = endpoint->close(); !wrong.empty()) return "closing: " + wrong;
+  }
+  return failure();
+}
+
 uint64_t Simulation::counter(Counter counter) const {
-  return hosts_[0]->counters().read(counter) + hosts_[1]->counters().read(counter);
+  return hosts_[0]->device().counter(counter) + hosts_[1]->device().counter(counter);
+}
+
+uint64_t Simulation::frames() const { return hosts_[0]->end().sent() + hosts_[1]->end().sent(); }
+
+uint64_t Simulation::damaged() const {
+  return hosts_[0]->end().damaged_received() + hosts_[1]->end().damaged_received();
+}
+
+uint64_t Simulation::damaged_watched() const {
+  return hosts_[0]->end().damaged_isolated() + hosts_[1]->end().damaged_isolated();
 }
 
 uint64_t Simulation::messages() const {

@@ -33,12 +33,23 @@ struct Pause {
   Instant end = kNever;
 };
 
-/// Two hosts, one wire, several connections with traffic both ways, and a virtual clock.
+/// What the two machines are like.
+struct Machines {
+  engine::PollerMode mode = engine::PollerMode::kDedicated;
+  uint16_t pollers = 1;
+  Steering steering = Steering::kHash;
+  Duration starvation{};        // now and then one poller is not turned for up to this long
+  bool own_addresses = false;   // half of the connections do not leave their device
+  bool ask_neighbours = false;  // MACs are found out over the wire, not given
+};
+
+/// Two hosts, one wire, several connections with traffic both ways, and a virtual clock. One at a time.
 class Simulation {
  public:
   struct Options {
     uint64_t seed = 1;
     Weather weather;
+    Machines machines;
     uint32_t connections = 2;
     uint32_t messages = 40;  // per flow; each connection has two
     uint8_t timeout = 8;     // about 1 ms
@@ -52,28 +63,40 @@ class Simulation {
   std::string run();
 
   [[nodiscard]] uint64_t counter(Counter counter) const;
-  [[nodiscard]] uint64_t frames() const { return ends_[0]->sent() + ends_[1]->sent(); }
-  [[nodiscard]] uint64_t damaged() const {
-    return ends_[0]->damaged_received() + ends_[1]->damaged_received();
-  }
+  [[nodiscard]] uint64_t frames() const;
+  [[nodiscard]] uint64_t damaged() const;
+  [[nodiscard]] uint64_t damaged_watched() const;
   [[nodiscard]] uint64_t messages() const;
-  [[nodiscard]] Instant now() const { return now_; }
 
  private:
+  struct Turner {
+    size_t side;
+    size_t poller;
+    Instant starved_until{};
+  };
+
+  [[nodiscard]] Host::Options host_options(size_t side);
   void add_connection(uint32_t index);
-  std::string turn(size_t side, bool& busy);
-  [[nodiscard]] bool paused() const { return now_ >= options_.pause.begin && now_ < options_.pause.end; }
+  void add_flow(Endpoint& from, Endpoint& to, PathMtu mtu);
+
+  bool round();
+  [[nodiscard]] bool starved(Turner& turner);
+  void act();
+  void let_pass(Duration duration);
+  void advance(bool busy);
+
+  [[nodiscard]] bool paused() const;
   [[nodiscard]] bool paused(size_t side) const { return side == options_.pause.side && paused(); }
   [[nodiscard]] Instant next_event() const;
   [[nodiscard]] bool done() const;
-  std::string check_end() const;
+  [[nodiscard]] std::string failure() const;
+  std::string check_end();
 
   Options options_;
   Random random_;
-  Instant now_{};
-  std::vector<std::unique_ptr<WireEnd>> ends_;
   std::vector<std::unique_ptr<Host>> hosts_;
-  std::vector<std::unique_ptr<Endpoint>> endpoints_;  // a, b, a, b ...
+  std::vector<Turner> turners_;
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<std::unique_ptr<Flow>> flows_;
   Instant next_act_{};
 };
