@@ -108,14 +108,15 @@ DeviceGroup::~DeviceGroup() {
     // The ports are closed, or belong to the parent; what is left is the operating system's to clean up.
     drive_.abandon();
     for (Member& member : members_) (void)member.device.release();
-    return;
+  } else {
+    drive_.stop();
+    OpenGroups& open = open_groups();
+    const std::lock_guard guard(open.mutex);
+    open.groups.erase(this);
+    members_.clear();
+    for (const uint32_t lcore : lcores_) release_lcore(lcore);
   }
-  drive_.stop();
-  OpenGroups& open = open_groups();
-  const std::lock_guard guard(open.mutex);
-  open.groups.erase(this);
-  members_.clear();
-  for (const uint32_t lcore : lcores_) release_lcore(lcore);
+  closed_->count_down();
 }
 
 Device& DeviceGroup::device(size_t index) {

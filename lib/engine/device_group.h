@@ -1,5 +1,6 @@
 #pragma once
 
+#include <latch>
 #include <memory>
 #include <span>
 #include <vector>
@@ -25,6 +26,9 @@ class DeviceGroup {
   DeviceGroup(const DeviceGroup&) = delete;
   DeviceGroup& operator=(const DeviceGroup&) = delete;
 
+  /// Counted down when the group has closed; outlives it.
+  [[nodiscard]] std::shared_ptr<std::latch> closed() const { return closed_; }
+
   /// By index of the configuration; must be a member.
   [[nodiscard]] Device& device(size_t index);
 
@@ -46,6 +50,7 @@ class DeviceGroup {
   std::vector<Member> members_;
   std::vector<uint32_t> lcores_;
   bool ended_ = false;
+  const std::shared_ptr<std::latch> closed_ = std::make_shared<std::latch>(1);
 };
 
 }  // namespace uroce::engine

@@ -105,7 +105,8 @@ bool Poller::close(Duration patience) {
     if (options_.clock() > until) return false;
     sched_yield();
   }
-  closed_.store(true, std::memory_order_release);  // pairs with submit(); the lock is never given back
+  closed_.store(true, std::memory_order_release);  // pairs with submit()
+  lock_.end_for_good();
   return true;
 }
 

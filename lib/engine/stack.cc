@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <latch>
 #include <mutex>
 #include <optional>
 
@@ -19,7 +20,7 @@ namespace {
 class ConfiguredStack final : public Stack {
  public:
   explicit ConfiguredStack(Configuration configuration)
-      : configuration_(std::move(configuration)), groups_(configuration_.devices.size()) {}
+      : configuration_(std::move(configuration)), slots_(configuration_.devices.size()) {}
 
   [[nodiscard]] const Configuration& configuration() const override { return configuration_; }
   Result<std::shared_ptr<Device>> open(size_t index) override;
@@ -30,7 +31,11 @@ class ConfiguredStack final : public Stack {
 
   const Configuration configuration_;
   std::mutex mutex_;
-  std::vector<std::weak_ptr<DeviceGroup>> groups_;  // by device
+  struct Slot {
+    std::weak_ptr<DeviceGroup> group;
+    std::shared_ptr<std::latch> closed;  // of the group that was opened last
+  };
+  std::vector<Slot> slots_;  // by device
 };
 
 Result<std::shared_ptr<Device>> ConfiguredStack::open(size_t index) {
@@ -38,14 +43,17 @@ Result<std::shared_ptr<Device>> ConfiguredStack::open(size_t index) {
     return Error{ENODEV, fmt::format("there is no device {}", index)};
   if (forked_since_start()) return Error{ENODEV, "a device was opened before fork()"};
   const std::lock_guard guard(mutex_);
-  std::shared_ptr<DeviceGroup> group = groups_[index].lock();
+  Slot& slot = slots_[index];
+  std::shared_ptr<DeviceGroup> group = slot.group.lock();
   if (group == nullptr) {
+    // The last reference may have gone this moment, in another thread: its ports are still to be closed.
+    if (slot.closed != nullptr) slot.closed->wait();
     const std::vector<size_t> members = opened_with(index);
     if (Status status = start_eal_for(members); !status) return status.error();
     auto opened = DeviceGroup::open(configuration_, members);
     if (!opened) return opened.error();
     group = *opened;
-    for (const size_t member : members) groups_[member] = group;
+    for (const size_t member : members) slots_[member] = {group, group->closed()};
   }
   Device* device = &group->device(index);
   return std::shared_ptr<Device>(std::move(group), device);

@@ -27,13 +27,18 @@ class alignas(64) TurnLock {
     epoch_.store(epoch_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
 
+  /// Instead of end(): no turn will ever begin again, and nobody waits for this one.
+  void end_for_good() { epoch_.store(kShut, std::memory_order_release); }
+
   [[nodiscard]] uint64_t observe() { return epoch_.fetch_add(0, std::memory_order_seq_cst); }
   /// The turn that observe() saw, if any, is over.
   [[nodiscard]] bool ended(uint64_t observed) const {
-    return (observed & 1) == 0 || epoch_.load(std::memory_order_acquire) != observed;  // pairs with end()
+    if ((observed & 1) == 0 || observed == kShut) return true;
+    return epoch_.load(std::memory_order_acquire) != observed;  // pairs with end()
   }
 
  private:
+  static constexpr uint64_t kShut = UINT64_MAX;  // odd, so begin() fails
   std::atomic<uint64_t> epoch_{0};
 };
 

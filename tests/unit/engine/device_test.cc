@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "connected_pair.h"
+#include "loopback.h"
 
 namespace uroce::engine {
 namespace {
@@ -23,20 +24,6 @@ Configuration configuration_of(PollerMode mode, uint16_t pollers = 1) {
   configuration.pollers_per_device = pollers;
   return configuration;
 }
-
-struct Loopback {
-  explicit Loopback(Configuration configuration = embedded_default())
-      : stack(std::move(Stack::create(std::move(configuration)).value())) {
-    for (size_t i = 0; i < stack->configuration().devices.size(); ++i) {
-      auto device = stack->open(i);
-      EXPECT_TRUE(device) << device.error().message;
-      devices.push_back(*device);
-    }
-  }
-
-  std::unique_ptr<Stack> stack;
-  std::vector<std::shared_ptr<Device>> devices;
-};
 
 /// Names of the threads of this process that are ours, sorted.
 std::vector<std::string> own_threads() {
@@ -230,6 +217,20 @@ TEST(Stack, OpensADeviceOnceForAll) {
   second.reset();
   // Closed by now: the same port can be opened again.
   EXPECT_TRUE(stack->open(1));
+}
+
+TEST(Stack, OpensAgainWhatAnotherThreadIsClosing) {
+  auto stack = std::move(Stack::create(embedded_default()).value());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      for (int life = 0; life < 50; ++life) {
+        const auto device = stack->open(i % 2);
+        EXPECT_TRUE(device) << device.error().message;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(Stack, NamesTheDeviceThatCannotBeOpened) {

@@ -28,6 +28,16 @@ TEST(Quiescence, DoesNotWaitForPollersBetweenTurns) {
   quiescence.wait();
 }
 
+TEST(Quiescence, DoesNotWaitForAPollerThatIsShut) {
+  TurnLock lock;
+  Quiescence quiescence;
+  quiescence.watch(lock);
+  ASSERT_TRUE(lock.begin());
+  lock.end_for_good();
+  quiescence.wait();
+  EXPECT_FALSE(lock.begin());
+}
+
 TEST(Quiescence, DoesNotWaitForTheTurnItIsCalledFrom) {
   TurnLock lock;
   Quiescence quiescence;
@@ -71,6 +81,7 @@ TEST(Quiescence, IsEnoughToFreeWhatATurnMayRead) {
         EXPECT_EQ(*value, 42);
       }
       lock.end();
+      std::this_thread::yield();
     }
   });
   for (int i = 0; i < 2'000; ++i) {
