@@ -61,12 +61,17 @@ int initialise(std::vector<std::string> arguments, bool user_arguments, EalLog& 
   if (capture && result < 0) capture->discard();
   opterr = opterr_before;
   // Nothing lies in EAL's runtime folder (no shared configuration), so it need not outlive the start.
-  if (result >= 0 || code != EALREADY) rmdir(rte_eal_get_runtime_dir());
+  rmdir(rte_eal_get_runtime_dir());
   if (result < 0 && log.last_error().empty()) log.note_error(rte_strerror(code));
   return result < 0 ? -code : 0;
 }
 
 Status start(const Configuration& configuration, std::span<const std::string> devargs, EalState& state) {
+  // Lcores are counted by EAL's start. Whose EAL it is, his are the log and the arguments.
+  if (rte_lcore_count() > 0) {
+    state = {.running = true, .attached = true, .hugepages = rte_eal_has_hugepages() != 0};
+    return {};
+  }
   const bool hugepages = configuration.hugepages && hugepages_free(configuration.memory_mb);
   EalLog& log = EalLog::install(log_level_in_force(configuration.log_level));
   std::vector<std::string> arguments = eal_arguments(configuration, devargs, hugepages);
@@ -79,10 +84,6 @@ Status start(const Configuration& configuration, std::span<const std::string> de
   });
   if (!thread) return thread.error();
   thread->join();
-  if (result == -EALREADY) {
-    state = {.running = true, .attached = true, .hugepages = rte_eal_has_hugepages() != 0};
-    return {};
-  }
   if (result < 0) return Error{-result, fmt::format("EAL does not start: {}", log.last_error())};
   state = {.running = true, .attached = false, .hugepages = hugepages};
   return {};
