@@ -42,7 +42,8 @@ std::vector<KindRow> rows_of_this_cpu() {
 }  // namespace
 
 std::span<const KindRow> kinds() {
-  static const std::vector<KindRow> rows = rows_of_this_cpu();
+  // Never destroyed: threads may still copy while the process ends.
+  static const auto& rows = *new std::vector<KindRow>(rows_of_this_cpu());
   return rows;
 }
 
