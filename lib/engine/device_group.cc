@@ -46,8 +46,6 @@ void end_all() {
 Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& configuration,
                                                        std::span<const size_t> members) {
   watch_forks();
-  static const int registered = std::atexit(end_all);  // at exit(), and at dlclose()
-  (void)registered;
   std::shared_ptr<DeviceGroup> group(new DeviceGroup);
   OpenGroups& open = open_groups();
   {
@@ -69,6 +67,9 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
     for (const auto& poller : member.state->pollers) pollers.push_back(poller.get());
   }
   if (Status status = group->drive_.start(configuration, pollers); !status) return status.error();
+  // At exit(). As late as this, so that it runs before the destructors of whatever opening has made.
+  static const int registered = std::atexit(end_all);
+  (void)registered;
   return group;
 }
 
