@@ -18,6 +18,8 @@ using engine::Limits;
 
 constexpr uint16_t kDefaultPkey = 0xFFFF;
 constexpr uint32_t kMessageBytesMax = 1u << 31;
+/// An OUI that belongs to nobody: its bit "locally administered" is set. Some programs take 0 for a mistake.
+constexpr uint32_t kVendor = 0x020000;
 
 // Codes of IBTA's PortInfo, which have no names in verbs.h.
 constexpr uint8_t kWidth1x = 1;
@@ -35,6 +37,7 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.sys_image_guid = attributes.node_guid;
   attributes.max_mr_size = Limits::kRegionBytes;
   attributes.page_size_cap = ~uint64_t{4095};
+  attributes.vendor_id = kVendor;
   attributes.max_qp = Limits::kQueuePairs;
   attributes.max_qp_wr = Limits::kWorkRequests;
   attributes.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD;

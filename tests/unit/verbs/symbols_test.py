@@ -3,8 +3,10 @@
 that is installed; it refuses a stack of another version."""
 
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 DISTRIBUTION = Path("/usr/lib/x86_64-linux-gnu/libibverbs.so.1")
@@ -28,6 +30,16 @@ def listed(path):
     return {(w[0], w[1], "OBJECT" if w[2] == "data" else "FUNC") for w in words if w}
 
 
+def refusal_of_another_version(library, stack):
+    """What ld.so says when the face wants a stack of another version; empty when it loads all the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(stack, Path(folder) / "liburoce.so.0")
+        other = Path(folder) / "libibverbs.so.1"
+        other.write_bytes(re.sub(rb"UROCE_PRIVATE_\d", b"UROCE_PRIVATE_x", library.read_bytes()))
+        load = f"import ctypes; ctypes.CDLL({str(other)!r})"
+        return subprocess.run([sys.executable, "-c", load], capture_output=True, text=True, check=False).stderr
+
+
 def main():
     table, library, stack = map(Path, sys.argv[1:])
     failures = []
@@ -47,6 +59,8 @@ def main():
             failures.append(f"{library}: no {pattern}")
     exported = {name for name, _, _ in defined(stack)}
     failures.extend(f"{stack}: exports {name}" for name in sorted(exported) if not name.startswith("uroce"))
+    if "UROCE_PRIVATE_x" not in refusal_of_another_version(library, stack) and b"__asan" not in stack.read_bytes():
+        failures.append(f"{library}: loads over a stack of another version")
     print("\n".join(failures) or f"{len(ours)} symbols as they should be")
     return 1 if failures else 0
 
