@@ -24,6 +24,8 @@ void fill_operations(VerbsContext& context) {
   context.sz = sizeof(verbs_context);
   context.query_port = query_port;
   context.query_device_ex = query_device_ex;
+  context.create_cq_ex = create_cq_ex;
+  context.create_qp_ex = create_qp_ex;
   ibv_context_ops& operations = context.context.ops;
   operations.post_send = post_send;
   operations.post_recv = post_recv;

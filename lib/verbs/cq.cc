@@ -9,32 +9,11 @@ namespace uroce::verbs {
 
 namespace {
 
-void change_references(VerbsChannel* channel, int by) {
+void change_references(ibv_comp_channel* channel, int by) {
   if (channel == nullptr) return;
   pthread_mutex_lock(&channel->context->mutex);
   channel->refcnt += by;
   pthread_mutex_unlock(&channel->context->mutex);
-}
-
-ibv_cq* create_cq(ibv_context* face, uint32_t entries, void* cq_context, VerbsChannel* channel) {
-  VerbsContext& context = object(face);
-  auto cq = std::make_unique<VerbsCq>();
-  cq->face.context = face;
-  cq->face.channel = channel;
-  cq->face.cq_context = cq_context;
-  cq->face.cqe = static_cast<int>(entries);
-  cq->owner = &context;
-  cq->device = context.device.get();
-  pthread_mutex_init(&cq->face.mutex, nullptr);
-  pthread_cond_init(&cq->face.cond, nullptr);
-  cq->queue = context.device->create_completion_queue({
-      .depth = entries,
-      .listener = channel == nullptr ? nullptr : &cq->notifier,
-      .owner = cq.get(),
-  });
-  if (cq->queue == nullptr) return fail(ENOMEM);
-  change_references(channel, 1);
-  return &cq.release()->face;
 }
 
 /// Takes the unread events of the queue out of its channel and waits until the others are acknowledged.
@@ -53,6 +32,30 @@ void await_acknowledgements(VerbsCq& cq) {
 
 }  // namespace
 
+ibv_cq* create_cq(ibv_context* face, uint32_t entries, void* cq_context, ibv_comp_channel* channel) {
+  VerbsContext& context = object(face);
+  if (!context.alive()) return fail(EIO);
+  if (entries == 0 || entries > engine::Limits::kCompletions) return fail(EINVAL);
+  if (channel != nullptr && channel->context != face) return fail(EINVAL);
+  auto cq = std::make_unique<VerbsCq>();
+  cq->face.context = face;
+  cq->face.channel = channel;
+  cq->face.cq_context = cq_context;
+  cq->face.cqe = static_cast<int>(entries);
+  cq->owner = &context;
+  cq->device = context.device.get();
+  cq->queue = context.device->create_completion_queue({
+      .depth = entries,
+      .listener = channel == nullptr ? nullptr : &cq->notifier,
+      .owner = cq.get(),
+  });
+  if (cq->queue == nullptr) return fail(ENOMEM);
+  pthread_mutex_init(&cq->face.mutex, nullptr);
+  pthread_cond_init(&cq->face.cond, nullptr);
+  change_references(channel, 1);
+  return &cq.release()->face;
+}
+
 int req_notify_cq(ibv_cq* face, int solicited_only) {
   VerbsCq& cq = object(face);
   if (!cq.owner->alive()) return EIO;
@@ -70,13 +73,8 @@ extern "C" {
 UROCE_EXPORT ibv_cq* uroce_ibv_create_cq(ibv_context* face, int entries, void* cq_context,
                                          ibv_comp_channel* channel, int vector) {
   return pointer_or_errno([&]() -> ibv_cq* {
-    if (!object(face).alive()) return fail(EIO);
-    if (entries <= 0 || static_cast<uint32_t>(entries) > uroce::engine::Limits::kCompletions)
-      return fail(EINVAL);
-    if (vector < 0 || vector >= face->num_comp_vectors) return fail(EINVAL);
-    if (channel != nullptr && channel->context != face) return fail(EINVAL);
-    return create_cq(face, static_cast<uint32_t>(entries), cq_context,
-                     channel == nullptr ? nullptr : &object(channel));
+    if (entries <= 0 || vector < 0 || vector >= face->num_comp_vectors) return fail(EINVAL);
+    return create_cq(face, static_cast<uint32_t>(entries), cq_context, channel);
   });
 }
 
@@ -88,7 +86,7 @@ UROCE_EXPORT int uroce_ibv_destroy_cq(ibv_cq* face) {
     cq.device->retire_completion_queue(*cq.queue);
     await_acknowledgements(cq);
     await_async_acknowledgements(cq);
-    change_references(face->channel == nullptr ? nullptr : &object(face->channel), -1);
+    change_references(face->channel, -1);
     pthread_cond_destroy(&face->cond);
     pthread_mutex_destroy(&face->mutex);
     delete &cq;

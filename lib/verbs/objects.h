@@ -6,12 +6,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "engine/device.h"
 #include "queue/completion_queue.h"
+#include "queue/work_request.h"
 #include "verbs/call_lock.h"
 #include "verbs/event_pipe.h"
 #include "verbs/process.h"
@@ -99,6 +101,9 @@ struct VerbsQp : ibv_qp_ex {
   std::atomic<uint8_t> state{IBV_QPS_RESET};  // as the application knows it; the poller may already be in ERR
   CallLock send_lock;
   CallLock receive_lock;
+  bool extended = false;                  // made for ibv_wr_*; under send_lock, between start and complete:
+  queue::SendRequest* request = nullptr;  //   the one that is being described
+  int list_error = 0;                     //   why the list will not be posted
   std::mutex control_lock;
   ibv_ah_attr address{};  // as it was given, for ibv_query_qp
   std::atomic<uint32_t> async_events_sent{0};
@@ -120,9 +125,30 @@ int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad);
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* completions);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted);
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attributes, size_t bytes);
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t bytes);
+
+// What the plain and the extended kind of an object have in common. NULL and errno; bad_alloc may be thrown.
+ibv_cq* create_cq(ibv_context* context, uint32_t entries, void* cq_context, ibv_comp_channel* channel);
+ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted);
+
+/// True when completions were lost: who waits for them would wait for ever. The first to notice raises the
+/// event.
+bool check_overrun(VerbsCq& cq);
+
+inline constexpr uint64_t kMessageBytesMax = 1ull << 31;
+
+/// The two shapes of a list of segments are one.
+inline void copy_segments(queue::Segment* to, const ibv_sge* from, uint32_t count) {
+  static_assert(sizeof(ibv_sge) == sizeof(queue::Segment));
+  static_assert(offsetof(ibv_sge, addr) == offsetof(queue::Segment, address));
+  static_assert(offsetof(ibv_sge, length) == offsetof(queue::Segment, length));
+  static_assert(offsetof(ibv_sge, lkey) == offsetof(queue::Segment, lkey));
+  if (count != 0) std::memcpy(static_cast<void*>(to), from, count * sizeof(queue::Segment));
+}
 
 /// ibv_modify_qp's values as the stack's; 0 or EINVAL, EOPNOTSUPP.
 int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attributes& to);

@@ -48,6 +48,12 @@ size_t drain(VerbsCq& cq, size_t entries, ibv_wc* to) {
 
 }  // namespace
 
+bool check_overrun(VerbsCq& cq) {
+  if (!cq.queue->overrun()) return false;
+  if (!cq.overrun_reported.exchange(true)) raise_async_event(cq, IBV_EVENT_CQ_ERR);
+  return true;
+}
+
 int poll_cq(ibv_cq* face, int entries, ibv_wc* completions) {
   VerbsCq& cq = object(face);
   if (!cq.owner->alive()) return -1;
@@ -58,12 +64,7 @@ int poll_cq(ibv_cq* face, int entries, ibv_wc* completions) {
     cq.device->turn_for(*cq.queue);
     count = drain(cq, wanted, completions);
   }
-  if (count == 0 && cq.queue->overrun()) {
-    // Completions were lost: who waits for them would wait for ever.
-    if (!cq.overrun_reported.exchange(true)) raise_async_event(cq, IBV_EVENT_CQ_ERR);
-    return -1;
-  }
-  return static_cast<int>(count);
+  return count == 0 && check_overrun(cq) ? -1 : static_cast<int>(count);
 }
 
 }  // namespace uroce::verbs

@@ -11,14 +11,8 @@ namespace uroce::verbs {
 
 namespace {
 
-constexpr uint64_t kMessageBytesMax = 1ull << 31;
 constexpr unsigned int kFlagsKnown =
     IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
-
-static_assert(sizeof(ibv_sge) == sizeof(queue::Segment));
-static_assert(offsetof(ibv_sge, addr) == offsetof(queue::Segment, address));
-static_assert(offsetof(ibv_sge, length) == offsetof(queue::Segment, length));
-static_assert(offsetof(ibv_sge, lkey) == offsetof(queue::Segment, lkey));
 
 /// Bytes of a list; more than a message can have when it is too long.
 uint64_t sum(const ibv_sge* segments, uint32_t count) {
@@ -56,11 +50,6 @@ int translate(ibv_wr_opcode opcode, queue::SendOperation& to) {
     default:
       return EINVAL;
   }
-}
-
-/// The two shapes of a list are one: see the assertions above.
-void copy_segments(queue::Segment* to, const ibv_sge* from, uint32_t count) {
-  if (count != 0) std::memcpy(static_cast<void*>(to), from, count * sizeof(queue::Segment));
 }
 
 void copy_inline(std::byte* to, const ibv_sge* segments, uint32_t count) {

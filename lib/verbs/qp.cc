@@ -36,6 +36,8 @@ int check(const ibv_pd& pd, const ibv_qp_init_attr& wanted) {
   return fits ? 0 : EINVAL;
 }
 
+}  // namespace
+
 ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted) {
   VerbsContext& context = object(pd.context);
   if (!context.alive()) return fail(EIO);
@@ -78,6 +80,8 @@ ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted) {
   receive_cq.users.fetch_add(1);
   return &qp.release()->qp_base;
 }
+
+namespace {
 
 /// From here on posts are refused, and none is on its way in.
 void shut_queues(VerbsQp& qp) {
@@ -184,8 +188,5 @@ UROCE_EXPORT int uroce_ibv_destroy_qp(ibv_qp* face) {
     return 0;
   });
 }
-
-/// No queue pair is made with the ibv_wr_* interface yet.
-UROCE_EXPORT ibv_qp_ex* uroce_ibv_qp_to_qp_ex(ibv_qp*) { return fail(EOPNOTSUPP); }
 
 }  // extern "C"

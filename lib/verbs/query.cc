@@ -17,7 +17,6 @@ namespace {
 using engine::Limits;
 
 constexpr uint16_t kDefaultPkey = 0xFFFF;
-constexpr uint32_t kMessageBytesMax = 1u << 31;
 /// An OUI that belongs to nobody: its bit "locally administered" is set. Some programs take 0 for a mistake.
 constexpr uint32_t kVendor = 0x020000;
 
@@ -66,7 +65,7 @@ ibv_port_attr port_attributes(const VerbsContext& context) {
   attributes.active_mtu = static_cast<ibv_mtu>(device.path_mtu_max());
   attributes.gid_tbl_len = static_cast<int>(device.gids().size());
   attributes.port_cap_flags = IBV_PORT_IP_BASED_GIDS;
-  attributes.max_msg_sz = kMessageBytesMax;
+  attributes.max_msg_sz = static_cast<uint32_t>(kMessageBytesMax);
   attributes.pkey_tbl_len = 1;
   attributes.max_vl_num = 1;
   attributes.active_width = kWidth1x;

@@ -39,6 +39,9 @@ class Pingpong(unittest.TestCase):
     def test_events(self):
         self.expect_success("-e")
 
+    def test_posting_by_the_extended_interface(self):
+        self.expect_success("-N")
+
     def test_one_byte(self):
         self.expect_success("-s", "1")
 

@@ -1,0 +1,80 @@
+#include <cerrno>
+
+#include "verbs/call_guard.h"
+#include "verbs/objects.h"
+
+// Completion queues of the extended kind (ibv_start_poll and its relatives): between start and end the caller
+// looks at one completion after the other, and holds the queue's lock.
+
+namespace uroce::verbs {
+
+namespace {
+
+VerbsCq& object(ibv_cq_ex* face) { return *reinterpret_cast<VerbsCq*>(face); }
+const queue::Completion& current(ibv_cq_ex* face) { return object(face).batch[0]; }
+
+/// Makes the next completion the current one.
+bool advance(VerbsCq& cq) {
+  if (cq.queue->poll({cq.batch.data(), 1}) == 0) return false;
+  cq.face_extended.wr_id = cq.batch[0].wr_id;
+  cq.face_extended.status = static_cast<ibv_wc_status>(cq.batch[0].status);
+  return true;
+}
+
+int start_poll(ibv_cq_ex* face, ibv_poll_cq_attr* attributes) {
+  VerbsCq& cq = object(face);
+  if (!cq.owner->alive()) return EIO;
+  if (attributes->comp_mask != 0) return EINVAL;
+  if (cq.queue->empty()) cq.device->turn_for(*cq.queue);
+  if (cq.queue->empty()) return check_overrun(cq) ? EIO : ENOENT;
+  cq.poll_lock.lock();
+  if (advance(cq)) return 0;
+  cq.poll_lock.unlock();
+  return ENOENT;
+}
+
+int next_poll(ibv_cq_ex* face) { return advance(object(face)) ? 0 : ENOENT; }
+
+void end_poll(ibv_cq_ex* face) { object(face).poll_lock.unlock(); }
+
+void fill_operations(ibv_cq_ex& face) {
+  face.start_poll = start_poll;
+  face.next_poll = next_poll;
+  face.end_poll = end_poll;
+  face.read_opcode = [](ibv_cq_ex* cq) { return static_cast<ibv_wc_opcode>(current(cq).opcode); };
+  face.read_vendor_err = [](ibv_cq_ex*) { return uint32_t{0}; };
+  face.read_byte_len = [](ibv_cq_ex* cq) { return current(cq).bytes; };
+  face.read_imm_data = [](ibv_cq_ex* cq) { return __be32{current(cq).immediate}; };
+  face.read_qp_num = [](ibv_cq_ex* cq) { return current(cq).local.value; };
+  face.read_src_qp = [](ibv_cq_ex* cq) { return current(cq).remote.value; };
+  face.read_wc_flags = [](ibv_cq_ex* cq) {
+    return current(cq).has_immediate ? unsigned{IBV_WC_WITH_IMM} : 0U;
+  };
+  face.read_slid = [](ibv_cq_ex*) { return uint32_t{0}; };
+  face.read_sl = [](ibv_cq_ex*) { return uint8_t{0}; };
+  face.read_dlid_path_bits = [](ibv_cq_ex*) { return uint8_t{0}; };
+}
+
+/// 0, or why no queue like this can be made.
+int check(const ibv_context& context, const ibv_cq_init_attr_ex& wanted) {
+  if ((wanted.comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0) return EOPNOTSUPP;
+  const bool flags_given = (wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
+  if (flags_given && (wanted.flags & ~uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) return EOPNOTSUPP;
+  if ((wanted.wc_flags & ~uint64_t{IBV_WC_STANDARD_FLAGS}) != 0) return EOPNOTSUPP;
+  return wanted.comp_vector < static_cast<uint32_t>(context.num_comp_vectors) ? 0 : EINVAL;
+}
+
+}  // namespace
+
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted) {
+  return pointer_or_errno([&]() -> ibv_cq_ex* {
+    if (const int error = check(*context, *wanted); error != 0) return fail(error);
+    ibv_cq* cq = create_cq(context, wanted->cqe, wanted->cq_context, wanted->channel);
+    if (cq == nullptr) return nullptr;
+    ibv_cq_ex& face = verbs::object(cq).face_extended;
+    fill_operations(face);
+    return &face;
+  });
+}
+
+}  // namespace uroce::verbs

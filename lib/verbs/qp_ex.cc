@@ -1,0 +1,199 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "verbs/call_guard.h"
+#include "verbs/export.h"
+#include "verbs/objects.h"
+
+// Posting by ibv_wr_*: between start and complete the caller describes one request after the other, and holds
+// the send queue's lock. What goes wrong on the way is told by complete, and then nothing is posted.
+
+namespace uroce::verbs {
+
+namespace {
+
+using queue::SendOperation;
+
+constexpr uint64_t kOperationsThere = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                                      IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                                      IBV_QP_EX_WITH_RDMA_READ;
+
+VerbsQp& object(ibv_qp_ex* face) { return *static_cast<VerbsQp*>(face); }
+
+/// The first mistake of a list counts.
+void refuse(VerbsQp& qp, int error) {
+  if (qp.list_error == 0) qp.list_error = error;
+  qp.request = nullptr;
+}
+
+void start(ibv_qp_ex* face) {
+  VerbsQp& qp = object(face);
+  qp.send_lock.lock();
+  qp.request = nullptr;
+  // Relaxed: as in post_send.
+  qp.list_error = !qp.owner->alive()                                       ? EIO
+                  : qp.state.load(std::memory_order_relaxed) < IBV_QPS_RTS ? EINVAL
+                                                                           : 0;
+}
+
+int complete(ibv_qp_ex* face) {
+  VerbsQp& qp = object(face);
+  const int error = qp.list_error;
+  if (error == 0) {
+    qp.handle->send_queue->publish();
+  } else {
+    qp.handle->send_queue->cancel();
+  }
+  qp.send_lock.unlock();
+  if (error == 0) qp.owner->device->ring_doorbell(*qp.handle);
+  return error;
+}
+
+void abort(ibv_qp_ex* face) {
+  VerbsQp& qp = object(face);
+  qp.handle->send_queue->cancel();
+  qp.send_lock.unlock();
+}
+
+/// Begins a request; null when the list has gone wrong.
+queue::SendRequest* begin(ibv_qp_ex* face, SendOperation operation) {
+  VerbsQp& qp = object(face);
+  if (qp.list_error != 0) return nullptr;
+  const auto given = [face](unsigned flag) { return (face->wr_flags & flag) != 0; };
+  if (given(~unsigned{IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE})) {
+    refuse(qp, EINVAL);
+    return nullptr;
+  }
+  qp.request = qp.handle->send_queue->reserve();
+  if (qp.request == nullptr) {
+    refuse(qp, ENOMEM);
+    return nullptr;
+  }
+  qp.request->wr_id = face->wr_id;
+  qp.request->operation = operation;
+  qp.request->signaled = qp.signal_all || given(IBV_SEND_SIGNALED);
+  qp.request->solicited = given(IBV_SEND_SOLICITED);
+  qp.request->fence = given(IBV_SEND_FENCE);
+  return qp.request;
+}
+
+void begin_remote(ibv_qp_ex* face, SendOperation operation, uint64_t remote_address, uint32_t rkey) {
+  if (queue::SendRequest* request = begin(face, operation); request != nullptr) {
+    request->remote_address = remote_address;
+    request->rkey = {rkey};
+  }
+}
+
+void set_immediate(ibv_qp_ex* face, __be32 immediate) {
+  if (VerbsQp& qp = object(face); qp.request != nullptr) qp.request->immediate = immediate;
+}
+
+void set_segments(ibv_qp_ex* face, size_t count, const ibv_sge* segments) {
+  VerbsQp& qp = object(face);
+  if (qp.request == nullptr) return;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) bytes += segments[i].length;
+  if (count > qp.caps.max_send_sge || bytes > kMessageBytesMax) return refuse(qp, EINVAL);
+  qp.request->segments = static_cast<uint16_t>(count);
+  qp.request->length = static_cast<uint32_t>(bytes);
+  copy_segments(qp.handle->send_queue->segments(*qp.request), segments, static_cast<uint32_t>(count));
+}
+
+void set_inline(ibv_qp_ex* face, size_t count, const ibv_data_buf* pieces) {
+  VerbsQp& qp = object(face);
+  if (qp.request == nullptr) return;
+  if (qp.request->operation == SendOperation::kRead) return refuse(qp, EINVAL);
+  std::byte* to = qp.handle->send_queue->inline_bytes(*qp.request);
+  size_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (pieces[i].length > qp.caps.max_inline_data - bytes) return refuse(qp, EINVAL);
+    if (pieces[i].length != 0) std::memcpy(to + bytes, pieces[i].addr, pieces[i].length);
+    bytes += pieces[i].length;
+  }
+  qp.request->inline_data = true;
+  qp.request->length = static_cast<uint32_t>(bytes);
+}
+
+void fill_operations(ibv_qp_ex& face) {
+  face.wr_start = start;
+  face.wr_complete = complete;
+  face.wr_abort = abort;
+  face.wr_send = [](ibv_qp_ex* qp) { begin(qp, SendOperation::kSend); };
+  face.wr_send_imm = [](ibv_qp_ex* qp, __be32 immediate) {
+    begin(qp, SendOperation::kSendImm);
+    set_immediate(qp, immediate);
+  };
+  face.wr_rdma_write = [](ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
+    begin_remote(qp, SendOperation::kWrite, address, rkey);
+  };
+  face.wr_rdma_write_imm = [](ibv_qp_ex* qp, uint32_t rkey, uint64_t address, __be32 immediate) {
+    begin_remote(qp, SendOperation::kWriteImm, address, rkey);
+    set_immediate(qp, immediate);
+  };
+  face.wr_rdma_read = [](ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
+    begin_remote(qp, SendOperation::kRead, address, rkey);
+  };
+  face.wr_set_sge = [](ibv_qp_ex* qp, uint32_t lkey, uint64_t address, uint32_t length) {
+    const ibv_sge segment{address, length, lkey};
+    set_segments(qp, 1, &segment);
+  };
+  face.wr_set_sge_list = set_segments;
+  face.wr_set_inline_data = [](ibv_qp_ex* qp, void* address, size_t length) {
+    const ibv_data_buf piece{address, length};
+    set_inline(qp, 1, &piece);
+  };
+  face.wr_set_inline_data_list = set_inline;
+}
+
+/// verbs.h calls what it finds here without looking; nobody may ask for these, so this is for who did not
+/// ask.
+void fill_refusals(ibv_qp_ex& face) {
+  constexpr auto kRefuse = [](ibv_qp_ex* qp, auto...) { refuse(object(qp), EOPNOTSUPP); };
+  face.wr_atomic_cmp_swp = kRefuse;
+  face.wr_atomic_fetch_add = kRefuse;
+  face.wr_atomic_write = kRefuse;
+  face.wr_bind_mw = kRefuse;
+  face.wr_local_inv = kRefuse;
+  face.wr_send_inv = kRefuse;
+  face.wr_send_tso = kRefuse;
+  face.wr_set_ud_addr = kRefuse;
+  face.wr_set_xrc_srqn = kRefuse;
+}
+
+int check(const ibv_context* context, const ibv_qp_init_attr_ex& wanted) {
+  constexpr uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  if ((wanted.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
+  if ((wanted.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && wanted.create_flags != 0) return EOPNOTSUPP;
+  if ((wanted.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 &&
+      (wanted.send_ops_flags & ~kOperationsThere) != 0) {
+    return EOPNOTSUPP;
+  }
+  const bool has_pd = (wanted.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 && wanted.pd != nullptr;
+  return has_pd && wanted.pd->context == context ? 0 : EINVAL;
+}
+
+}  // namespace
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted) {
+  return pointer_or_errno([&]() -> ibv_qp* {
+    if (const int error = check(context, *wanted); error != 0) return fail(error);
+    // verbs.h itself relies on the extended structure beginning as the plain one.
+    ibv_qp* qp = create_qp(verbs::object(wanted->pd), *reinterpret_cast<ibv_qp_init_attr*>(wanted));
+    if (qp == nullptr || (wanted->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0) return qp;
+    VerbsQp& made = verbs::object(qp);
+    made.extended = true;
+    fill_operations(made);
+    fill_refusals(made);
+    return qp;
+  });
+}
+
+}  // namespace uroce::verbs
+
+extern "C" UROCE_EXPORT ibv_qp_ex* uroce_ibv_qp_to_qp_ex(ibv_qp* face) {
+  using namespace uroce::verbs;
+  VerbsQp& qp = object(face);
+  return qp.extended ? &qp : static_cast<ibv_qp_ex*>(fail(EOPNOTSUPP));
+}
