@@ -73,6 +73,19 @@ TEST_F(Completer, AnAtomicAcknowledgeIsDropped) {
   EXPECT_EQ(sends.outstanding(), 1u);
 }
 
+TEST_F(Completer, ARefusalOfAPacketThatWasNeverSentIsOnlyAnAck) {
+  bring_up();
+  post(SendOperation::kSend, 1);
+  pump();
+  receive_nak(NakCode::kRemoteAccess, 101);
+  receive_rnr(1, 101);
+  EXPECT_EQ(send_completions().size(), 1u);
+  EXPECT_EQ(queue_pair->state(), State::kRts);
+  EXPECT_EQ(queue_pair->deadline(), kNever);
+  receive_nak(NakCode::kRemoteAccess, 102);
+  EXPECT_EQ(counter(Counter::kDropBadAck), 1u);
+}
+
 struct NakCase {
   NakCode code;
   CompletionStatus status;

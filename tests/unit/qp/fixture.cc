@@ -165,7 +165,11 @@ void QueuePairTest::receive(const wire::Headers& headers, const Bytes& payload) 
   ASSERT_EQ(wire::parse_frame(frame, packet).result, wire::ParseResult::kRoce);
   ASSERT_TRUE(wire::icrc_matches(packet));
   queue_pair->receive(packet, turn);
-  placer.commit();  // the frame dies here
+  burst.push_back(std::move(frame));
+  if (commit_after_receive) {
+    placer.commit();
+    burst.clear();
+  }
   completions.publish_all();
 }
 
@@ -210,6 +214,7 @@ void QueuePairTest::receive_read(uint32_t psn, uint64_t offset, uint32_t length)
 bool QueuePairTest::pump_once(uint32_t budget) {
   const bool more = queue_pair->pump(turn, budget);
   placer.commit();
+  burst.clear();
   completions.publish_all();
   tx.consume(port.transmit(tx.frames()));
   return more;

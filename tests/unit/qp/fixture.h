@@ -84,6 +84,9 @@ class QueuePairTest : public ::testing::Test {
                      const Bytes& payload);
   void receive_read(uint32_t psn, uint64_t offset, uint32_t length);
 
+  /// False: packets belong to one burst, nothing is committed between them.
+  bool commit_after_receive = true;
+
   /// Ends the turn: pumps until nothing is left to send, and returns what went out.
   std::vector<Sent> pump(uint32_t budget = 64);
   bool pump_once(uint32_t budget);
@@ -103,6 +106,8 @@ class QueuePairTest : public ::testing::Test {
   void expect_failed_receive(queue::CompletionStatus status);
   /// The only frame is an answer to `psn`.
   void expect_answer(const std::vector<Sent>& frames, wire::AethKind kind, uint8_t value, uint32_t psn);
+
+  std::vector<Bytes> burst;  // frames whose bytes may not be committed yet
 
   DomainId domain{1};
   Bytes memory;

@@ -112,6 +112,16 @@ TEST_F(Requester, GathersSegmentsAndSkipsEmptyOnes) {
   EXPECT_EQ(sent, expected);
 }
 
+TEST_F(Requester, ASendCarriesWhatTheSameTurnPlaced) {
+  bring_up();
+  commit_after_receive = false;
+  receive_write(Operation::kWriteOnly, 5000, 60, 30, pattern(30, 12));
+  post(SendOperation::kSend, 30, 60);
+  const auto frames = pump();
+  ASSERT_EQ(frames.size(), 2u);  // the ACK first
+  EXPECT_EQ(frames[1].payload(), pattern(30, 12));
+}
+
 TEST_F(Requester, InlineDataIsTakenFromTheRequest) {
   bring_up();
   queue::SendRequest& request = post(SendOperation::kSend, 500);

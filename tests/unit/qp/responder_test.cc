@@ -147,7 +147,7 @@ TEST_F(Responder, AnAckDoesNotOvertakeAReadResponse) {
 
 TEST_F(Responder, AReadSeesTheWriteBeforeIt) {
   bring_up(State::kRtr);
-  // Both in one burst: nothing is committed in between.
+  commit_after_receive = false;
   receive_write(Operation::kWriteOnly, 5000, 40, 30, pattern(30, 12));
   receive_read(5001, 40, 30);
   const auto frames = pump();

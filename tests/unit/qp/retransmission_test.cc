@@ -89,6 +89,11 @@ TEST_F(Retransmit, WhatWasAnsweredMeanwhileIsNotSentAgain) {
   receive_ack(102);  // the first ones had arrived
   EXPECT_TRUE(pump().empty());
   EXPECT_EQ(send_completions().size(), 3u);
+  EXPECT_EQ(queue_pair->deadline(), kNever);
+  post(SendOperation::kSend, 1);
+  const auto frames = pump();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].psn(), 103u);
 }
 
 TEST_F(Retransmit, RetriesRunOut) {
@@ -206,6 +211,23 @@ TEST_F(Retransmit, RnrRetrySevenIsForEver) {
   post(SendOperation::kSend, 1);
   pump();
   for (int i = 0; i < 1000; ++i) {
+    receive_rnr(1, 100);
+    expire();
+    ASSERT_EQ(pump().size(), 1u);
+  }
+  EXPECT_EQ(queue_pair->state(), State::kRts);
+}
+
+TEST_F(Retransmit, AnRnrNakGivesTheOtherRetriesBack) {
+  attributes.rnr_retry = 7;
+  bring_up();
+  post(SendOperation::kSend, 1);
+  pump();
+  for (int i = 0; i < 5; ++i) {
+    for (int lost = 0; lost < 3; ++lost) {  // of our packets, or of the peer's RNR NAKs
+      expire();
+      ASSERT_EQ(pump().size(), 1u);
+    }
     receive_rnr(1, 100);
     expire();
     ASSERT_EQ(pump().size(), 1u);
