@@ -12,6 +12,9 @@
 
 namespace uroce::verbs_test {
 
+/// An integer: the macro ibv_reg_mr mixes its argument with another enumeration.
+constexpr int kLocalWrite = IBV_ACCESS_LOCAL_WRITE;
+
 class Objects : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -140,7 +143,7 @@ TEST_F(Objects, AnExtendedQueuePairIsMadeWhenItAsksForNothingMore) {
 
 TEST_F(Objects, WhatIsInUseCannotBeDestroyed) {
   std::vector<uint8_t> memory(4096);
-  ibv_mr* mr = ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* mr = ibv_reg_mr(pd, memory.data(), memory.size(), kLocalWrite);
   ASSERT_NE(mr, nullptr);
   EXPECT_EQ(ibv_dealloc_pd(pd), EBUSY);
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
@@ -186,7 +189,7 @@ TEST_F(Objects, RegionsAreCheckedWhenTheyAreMade) {
 
 TEST_F(Objects, ARegionTellsItsKeys) {
   std::vector<uint8_t> memory(4096);
-  ibv_mr* mr = ibv_reg_mr(pd, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* mr = ibv_reg_mr(pd, memory.data(), memory.size(), kLocalWrite);
   ASSERT_NE(mr, nullptr);
   EXPECT_EQ(mr->addr, memory.data());
   EXPECT_EQ(mr->length, memory.size());
