@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <ranges>
 #include <set>
 
 #include "drivers/registry.h"
@@ -39,6 +40,16 @@ void end_all() {
   for (DeviceGroup* group : open.groups) group->end();
   open.groups.clear();
   open.mutex.unlock();
+}
+
+/// Devices that must not be touched any more, not even to take them apart.
+void forget(auto&& devices) {
+  static auto& forgotten = *new std::vector<std::unique_ptr<Device>>;
+  static std::mutex& mutex = *new std::mutex;
+  // A forked child has one thread, and may have inherited the lock taken.
+  std::unique_lock guard(mutex, std::defer_lock);
+  if (!forked_since_start()) guard.lock();
+  for (std::unique_ptr<Device>& device : devices) forgotten.push_back(std::move(device));
 }
 
 }  // namespace
@@ -108,7 +119,7 @@ DeviceGroup::~DeviceGroup() {
   if (ended_ || forked_since_start()) {
     // The ports are closed, or belong to the parent; what is left is the operating system's to clean up.
     drive_.abandon();
-    for (Member& member : members_) (void)member.device.release();
+    forget(members_ | std::views::transform(&Member::device));
   } else {
     drive_.stop();
     OpenGroups& open = open_groups();

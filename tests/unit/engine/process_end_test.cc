@@ -38,10 +38,12 @@ struct Traffic {
   Side right;
 };
 
+Traffic* kept = nullptr;
+
 TEST_P(ProcessEnd, ByExitWithoutClosing) {
   EXPECT_EXIT(
       {
-        (void)*new Traffic(configuration());
+        kept = new Traffic(configuration());
         std::exit(3);
       },
       testing::ExitedWithCode(3), "");
@@ -50,7 +52,8 @@ TEST_P(ProcessEnd, ByExitWithoutClosing) {
 TEST_P(ProcessEnd, ByExitWhileAnotherThreadPolls) {
   EXPECT_EXIT(
       {
-        auto& traffic = *new Traffic(configuration());
+        kept = new Traffic(configuration());
+        Traffic& traffic = *kept;
         std::thread([&] {
           for (;;) (void)traffic.left.poll();
         }).detach();
@@ -62,7 +65,7 @@ TEST_P(ProcessEnd, ByExitWhileAnotherThreadPolls) {
 TEST_P(ProcessEnd, ByImmediateExit) {
   EXPECT_EXIT(
       {
-        (void)*new Traffic(configuration());
+        kept = new Traffic(configuration());
         _exit(3);
       },
       testing::ExitedWithCode(3), "");
@@ -83,7 +86,8 @@ TEST_P(ProcessEnd, ByDestructorsAfterOurOwnEnd) {
 TEST_P(ProcessEnd, OfAForkedChildThatKeepsUsingTheDevice) {
   EXPECT_EXIT(
       {
-        auto& traffic = *new Traffic(configuration());
+        kept = new Traffic(configuration());
+        Traffic& traffic = *kept;
         const pid_t child = fork();
         if (child == 0) {
           // Whatever it does, nothing blocks and nothing happens.
