@@ -62,7 +62,8 @@ bool Flow::done() const {
 void Flow::act() {
   poll_sends();
   poll_receives();
-  for (uint64_t tries = random_.below(4); tries > 0 && !broken_ && failure_.empty(); --tries) {
+  if (stopped_ || broken_) return;
+  for (uint64_t tries = random_.below(4); tries > 0 && failure_.empty(); --tries) {
     if (posted_ < options_.messages && !post()) break;
   }
   if (random_.chance(1, 2)) post_receive();
@@ -137,6 +138,7 @@ bool Flow::post() {
   // The last one is signaled, so that the end is seen.
   message.signaled = posted_ + 1 == options_.messages || random_.chance(2, 3);
   message.solicited = random_.chance(1, 4);
+  message.spoiled = options_.spoil > 0 && !message.bytes.empty() && random_.chance(1, options_.spoil);
   const bool inline_data = message.operation != SendOperation::kRead &&
                            message.bytes.size() <= Endpoint::kInlineBytes && random_.chance(1, 2);
   if (!prepare(message, inline_data)) return false;
@@ -161,7 +163,7 @@ void Flow::fill(queue::SendRequest& request, const Message& message, bool inline
   if (message.remote) {
     request.remote_address = to_.arena.iova(*message.remote);
     request.rkey = to_.arena.keys().rkey;
-    if (options_.spoil > 0 && random_.chance(1, options_.spoil)) request.rkey.value ^= 1;
+    if (message.spoiled) request.rkey.value ^= 1;
   }
   if (inline_data) {
     std::copy(message.bytes.begin(), message.bytes.end(), from_.sends().inline_bytes(request));
@@ -177,7 +179,7 @@ void Flow::fill(queue::SendRequest& request, const Message& message, bool inline
 /// NAK), and may be longer than the message.
 void Flow::post_receive() {
   const size_t waiting = receives_.size();
-  if (broken_ || waiting == to_be_received_.size() || waiting == Endpoint::kDepth) return;
+  if (waiting == to_be_received_.size() || waiting == Endpoint::kDepth) return;
   const uint64_t bytes =
       to_be_received_[waiting].bytes.size() + (random_.chance(1, 2) ? random_.below(100) : 0);
   auto slots = lend_pieces(to_.arena, bytes);
@@ -216,6 +218,8 @@ void Flow::poll_sends() {
     const Message& message = outstanding_.front();
     if (success && !message.signaled && !from_.signal_all) return fail("completion nobody asked for");
     if (completion.opcode != opcode_of(message.operation)) return fail("wrong opcode");
+    if (completion.local != from_.number() || completion.remote != to_.number()) return fail("wrong number");
+    if (success && message.remote && message.spoiled) return fail("success with a wrong key");
     complete(message, success);
     outstanding_.pop_front();
   }
@@ -260,6 +264,7 @@ void Flow::check_received(const Message& message, const Receive& receive, const 
   if (completion.opcode != (write ? CompletionOpcode::kReceiveWriteImm : CompletionOpcode::kReceive)) {
     return fail("received: wrong opcode");
   }
+  if (completion.local != to_.number()) return fail("received: wrong number");
   if (completion.bytes != message.bytes.size()) return fail("received: wrong length");
   if (completion.has_immediate != has_immediate(message.operation)) return fail("received: immediate or not");
   if (completion.has_immediate && completion.immediate != message.immediate)

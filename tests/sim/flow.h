@@ -28,6 +28,9 @@ class Flow {
   /// What the two applications do now: post, poll, check.
   void act();
   [[nodiscard]] bool done() const;
+  /// Nothing more is posted; what was posted shall come back, one way or the other.
+  void stop() { stopped_ = true; }
+  [[nodiscard]] bool drained() const { return outstanding_.empty() && receives_.empty(); }
   /// Empty while all is well.
   [[nodiscard]] const std::string& failure() const { return failure_; }
   [[nodiscard]] uint32_t completed() const { return completed_; }
@@ -43,6 +46,7 @@ class Flow {
     uint32_t immediate = 0;
     bool signaled = false;
     bool solicited = false;
+    bool spoiled = false;  // must not succeed
   };
   struct Receive {
     uint64_t id = 0;
@@ -71,6 +75,7 @@ class Flow {
   uint32_t posted_ = 0;
   uint32_t completed_ = 0;
   uint64_t receives_posted_ = 0;
+  bool stopped_ = false;
   bool broken_ = false;                 // an error completion was seen
   std::deque<Message> outstanding_;     // posted, not completed
   std::deque<Message> to_be_received_;  // SEND and WRITE with immediate, until their receive completes

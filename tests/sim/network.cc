@@ -80,11 +80,10 @@ void WireEnd::send(FramePtr frame, size_t node) {
 
 void WireEnd::arrive(FramePtr frame) {
   const std::lock_guard lock(receiving_);
-  if (waiting_ >= options_.ring || frame->bytes.empty()) return;
+  if (frame->bytes.empty()) return;
   const std::pair key(frame->arrival, arrivals_++);
-  const size_t queue = steer(*frame);
-  arriving_[queue].emplace(key, std::move(frame));
-  ++waiting_;
+  Arriving& arriving = arriving_[steer(*frame)];
+  if (arriving.size() < options_.ring) arriving.emplace(key, std::move(frame));
 }
 
 size_t WireEnd::steer(const Frame& frame) {
@@ -124,7 +123,6 @@ uint16_t WireEnd::receive(size_t queue, std::span<port::RxFrame> frames) {
 port::RxFrame WireEnd::take_next(size_t queue) {
   Frame* const frame = arriving_[queue].begin()->second.release();
   arriving_[queue].erase(arriving_[queue].begin());
-  --waiting_;
   ++inside_;
   damaged_received_ += frame->damaged ? 1 : 0;
   return {frame->bytes.data(), static_cast<uint32_t>(frame->bytes.size()), frame};

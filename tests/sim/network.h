@@ -38,7 +38,7 @@ class WireEnd final : public port::Port {
     uint16_t queues = 1;
     Steering steering = Steering::kHash;
     bool isolate_damaged = true;              // false: damaged frames come like any other
-    size_t ring = 1024;                       // frames that wait to be received; more are lost
+    size_t ring = 1024;                       // frames that wait in a queue; more are lost
     Duration backlog_max = microseconds(50);  // of the wire; beyond it transmit() refuses
   };
 
@@ -112,7 +112,6 @@ class WireEnd final : public port::Port {
   mutable std::mutex receiving_;
   Random steering_random_;
   uint64_t arrivals_ = 0;
-  size_t waiting_ = 0;
   std::vector<Arriving> arriving_;  // by queue
   size_t inside_ = 0;               // given out or looped, and not released yet
   bool damaged_inside_ = false;     // isolated, and not released yet

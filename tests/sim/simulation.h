@@ -1,8 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -41,6 +44,9 @@ struct Machines {
   Duration starvation{};        // now and then one poller is not turned for up to this long
   bool own_addresses = false;   // half of the connections do not leave their device
   bool ask_neighbours = false;  // MACs are found out over the wire, not given
+  /// A second thread turns all pollers while the applications call; then the seed does not say everything,
+  /// and nobody watches over damaged frames.
+  bool background_thread = false;
 };
 
 /// Two hosts, one wire, several connections with traffic both ways, and a virtual clock. One at a time.
@@ -79,17 +85,21 @@ class Simulation {
   void add_connection(uint32_t index);
   void add_flow(Endpoint& from, Endpoint& to, PathMtu mtu);
 
+  std::string run_flows();
+  void attend(const std::stop_token& stop);
   bool round();
   [[nodiscard]] bool starved(Turner& turner);
   void act();
   void let_pass(Duration duration);
   void advance(bool busy);
+  [[nodiscard]] bool stuck();
 
   [[nodiscard]] bool paused() const;
   [[nodiscard]] bool paused(size_t side) const { return side == options_.pause.side && paused(); }
   [[nodiscard]] Instant next_event() const;
   [[nodiscard]] bool done() const;
   [[nodiscard]] std::string failure() const;
+  std::string break_all();
   std::string check_end();
 
   Options options_;
@@ -99,6 +109,10 @@ class Simulation {
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<std::unique_ptr<Flow>> flows_;
   Instant next_act_{};
+  uint64_t progress_ = 0;              // messages completed ...
+  Instant progress_at_{};              // ... when one last was
+  std::atomic<uint64_t> attended_{0};  // rounds of the background thread
+  std::jthread background_;            // ends before everything else goes
 };
 
 }  // namespace uroce::sim

@@ -1,0 +1,21 @@
+#include "tests/sim/seeds.h"
+
+namespace uroce::sim {
+namespace {
+
+/// The applications' calls and a background thread turn the same pollers: take-over in either direction,
+/// doorbells and commands that meet a turn, frames handed over between pollers on different threads.
+TEST(SimulationThreads, TakeOverFromEachOther) {
+  run_seeds(6, [](uint64_t seed) {
+    Random random(seed * 6'700'417);
+    Weather weather = any_weather(random);
+    weather.loss /= 4;
+    Machines machines = any_machines(random);
+    machines.starvation = {};
+    machines.background_thread = true;
+    return Simulation::Options{.seed = seed, .weather = weather, .machines = machines, .messages = 20};
+  });
+}
+
+}  // namespace
+}  // namespace uroce::sim
