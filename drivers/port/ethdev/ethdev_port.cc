@@ -1,6 +1,7 @@
 #include "drivers/port/ethdev/ethdev_port.h"
 
 #include <rte_alarm.h>
+#include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_eth_ring.h>
@@ -57,6 +58,7 @@ EthdevPort::EthdevPort(const PortSpecification& specification)
 EthdevPort::~EthdevPort() {
   if (port_id_ == kNoPort) return;
   if (wire_ != nullptr) wire_->set_open(end_, false);
+  if (started_) linger();
   if (promiscuous_) rte_eth_promiscuous_disable(port_id_);
   rte_eth_dev_info info{};
   const bool known = rte_eth_dev_info_get(port_id_, &info) == 0;
@@ -67,6 +69,12 @@ EthdevPort::~EthdevPort() {
   });
   if (known && info.device != nullptr) rte_dev_remove(info.device);
   attached().erase(port_id_);
+}
+
+/// The last acknowledgement of a program that ends is under way when the port is closed. Where frames wait in
+/// memory that both sides map, closing takes them back, and the peer would repeat its request to nobody.
+void EthdevPort::linger() const {
+  for (uint32_t waited = 0; waited < traits_.linger_ms && link_up(); ++waited) rte_delay_us_sleep(1000);
 }
 
 Status EthdevPort::prepare() {

@@ -56,6 +56,7 @@ class EthdevPort final : public port::Port {
   void listen_to_our_addresses();
   void control(const std::function<void()>& work) const;
   int start_device();
+  void linger() const;
   void keep_connected();
   static void look_at_connection(void* port);
   void watch_connection();

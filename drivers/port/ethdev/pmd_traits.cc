@@ -29,7 +29,8 @@ constexpr std::array kTraits = {
               .mac = MacFilter::kNone,
               .arguments = kMemifArguments,
               .defaults = kMemifDefaults,
-              .control_on_interrupt_thread = true},
+              .control_on_interrupt_thread = true,
+              .linger_ms = 100},
     // Passes pointers: any size.
     PmdTraits{.prefix = "net_ring",
               .limit = FrameLimit::kFixed,

@@ -50,6 +50,7 @@ struct PmdTraits {
   std::span<const DefaultArgument> defaults = {};    // for devargs that are not given
   bool needs_packet_socket = false;
   bool control_on_interrupt_thread = false;  // start, stop and close (interrupt_thread.h)
+  uint32_t linger_ms = 0;  // what was sent dies with the device, so the peer gets this long to take it
 };
 
 const PmdTraits& pmd_traits(std::string_view device_name);
