@@ -201,9 +201,10 @@ class Poller {
   size_t work_ = 0;
   TimerWheel timers_;
   ActiveList active_;
-  size_t burst_ = 0;   // frames received in this turn ...
-  size_t staged_ = 0;  // ... of which packets for queue pairs of ours
-  size_t kept_ = 0;    // ... of which to be released by us
+  size_t burst_ = 0;              // frames received in this turn ...
+  size_t staged_ = 0;             // ... of which packets for queue pairs of ours
+  size_t kept_ = 0;               // ... of which to be released by us
+  uint64_t handed_in_burst_ = 0;  // bit i: frames went to sibling i
   std::array<port::RxFrame, kBurstMax> frames_;
   std::array<port::RxFrame, kBurstMax> kept_frames_;
   std::array<Staged, kBurstMax> packets_;

@@ -1,6 +1,7 @@
 // The receiving stages of a turn: a burst is collected, parsed and found its queue pairs as a whole before
 // its first packet is performed, so that what the later stages touch is on its way from memory meanwhile.
 #include <algorithm>
+#include <utility>
 
 #include "engine/poller.h"
 
@@ -46,6 +47,9 @@ void Poller::stage() {
   staged_ = 0;
   kept_ = 0;
   for (size_t i = 0; i < burst_; ++i) stage_frame(frames_[i]);
+  // Relaxed: a hint for whoever turns the siblings.
+  if (handed_in_burst_ != 0)
+    handed_to_.fetch_or(std::exchange(handed_in_burst_, 0), std::memory_order_relaxed);
   for (size_t i = 0; i < staged_; ++i) {
     const wire::Packet& packet = packets_[i].packet;
     __builtin_prefetch(&packets_[i].entry->queue_pair);
@@ -90,7 +94,7 @@ void Poller::hand_over(uint16_t to) {
   }
   --kept_;
   count(Counter::kRxHandedOver);
-  handed_to_.fetch_or(uint64_t{1} << to, std::memory_order_relaxed);
+  handed_in_burst_ |= uint64_t{1} << to;
 }
 
 void Poller::dispatch() {
