@@ -1,13 +1,16 @@
 #include <fmt/format.h>
+#include <infiniband/verbs.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "apps/info/info.h"
+#include "apps/info/machine.h"
 #include "apps/launch/configuration_options.h"
 #include "apps/launch/run.h"
 #include "apps/perf/benchmark.h"
@@ -54,6 +57,15 @@ Arguments split(int argc, char** argv) {
 /// perf and info are programs of the verbs like any other: they find the configuration in their environment.
 void publish(const uroce::engine::Configuration& configuration) {
   setenv("UROCE_CONFIG_TEXT", uroce::engine::to_toml(configuration).c_str(), 1);
+}
+
+/// The file that our calls of verbs end in, empty when it is ours.
+std::string foreign_library() {
+  const std::string file = uroce::info::library_of(reinterpret_cast<const void*>(&ibv_get_device_list));
+  const auto own = uroce::launch::library_folder();
+  std::error_code error;
+  return own && std::filesystem::equivalent(std::filesystem::path(file).parent_path(), *own, error) ? ""
+                                                                                                    : file;
 }
 
 class CommandLine {
@@ -120,6 +132,10 @@ class CommandLine {
     if (perf_configuration_.given()) {
       const auto configuration = perf_configuration_.merged();
       if (!configuration) return complain(configuration.error().message);
+      if (const std::string other = foreign_library(); !other.empty()) {
+        return complain(
+            fmt::format("the configuration is of uroce's devices, but the verbs come from {}", other));
+      }
       publish(*configuration);
     }
     return uroce::perf::run(*options);

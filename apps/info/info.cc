@@ -9,6 +9,8 @@
 #include "apps/info/machine.h"
 #include "apps/perf/verbs_device.h"
 #include "apps/perf/verbs_objects.h"
+#include "copy/kind.h"
+#include "wire/short_icrc.h"
 
 namespace uroce::info {
 namespace {
@@ -102,11 +104,29 @@ std::string size_of_page(uint64_t kib) {
   return kib >= 1 << 20 ? fmt::format("{} GiB", kib >> 20) : fmt::format("{} MiB", kib >> 10);
 }
 
+std::string copy_text(copy::Kind kind) {
+  const copy::KindRow* chosen = copy::find_kind(kind);
+  if (chosen == nullptr) return "this CPU lacks the configured kind";
+  if (kind != copy::Kind::kAuto) return std::string(chosen->name);
+  // What kAuto stands for on this CPU: the kind that has nothing but that copy.
+  const auto name_of = [](copy::CopyFunction function) {
+    for (const copy::KindRow& row : copy::kinds()) {
+      if (row.kind != copy::Kind::kAuto && row.hot == function && row.cold == function) return row.name;
+    }
+    return std::string_view("its own");
+  };
+  return fmt::format("auto: {} where hot, {} where cold", name_of(chosen->hot), name_of(chosen->cold));
+}
+
 void print_machine(const engine::Configuration& configuration) {
   fmt::print("machine\n");
   row("processor", processor_name());
   row("usable CPUs", usable_cpus());
   row("instructions", instruction_sets());
+  row("ICRC", wire::has_short_icrc()
+                  ? fmt::format("folding by PCLMULQDQ up to {} bytes, ISA-L beyond", wire::kShortIcrcBytesMax)
+                  : "ISA-L");
+  row("copy", copy_text(configuration.copy_kind));
   bool any = false;
   for (const Hugepages& pages : hugepages()) {
     any |= pages.free != 0;
@@ -114,7 +134,7 @@ void print_machine(const engine::Configuration& configuration) {
         fmt::format("{} free of {}", pages.free, pages.total));
   }
   row("hugepages", !configuration.hugepages ? "not used: the configuration says so"
-                   : any                    ? "used"
+                   : any                    ? "used by DPDK ports and large tables"
                                             : "not used: none is free");
   row("DPDK", UROCE_DPDK_VERSION);
   row("verbs library", library_of(reinterpret_cast<const void*>(&ibv_open_device)));

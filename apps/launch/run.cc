@@ -15,18 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder with our libibverbs.so.1: beside this program in the build tree, or where it was installed.
-std::optional<fs::path> library_folder() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (error) return std::nullopt;
-  for (const char* candidate : {"../lib/verbs", UROCE_INSTALLED_LIBRARIES}) {
-    const fs::path folder = (self.parent_path() / candidate).lexically_normal();
-    if (fs::exists(folder / "libibverbs.so.1", error)) return folder;
-  }
-  return std::nullopt;
-}
-
 void prepend(const char* variable, const std::string& value, char separator) {
   const char* old = std::getenv(variable);
   const std::string all = old == nullptr || *old == '\0' ? value : value + separator + old;
@@ -44,6 +32,17 @@ void preload_sanitizer() {
 }
 
 }  // namespace
+
+std::optional<fs::path> library_folder() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (error) return std::nullopt;
+  for (const char* candidate : {"../lib/verbs", UROCE_INSTALLED_LIBRARIES}) {
+    const fs::path folder = (self.parent_path() / candidate).lexically_normal();
+    if (fs::exists(folder / "libibverbs.so.1", error)) return folder;
+  }
+  return std::nullopt;
+}
 
 int run(const engine::Configuration& configuration, const std::vector<std::string>& program) {
   const std::optional<fs::path> folder = library_folder();

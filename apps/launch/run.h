@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,9 @@ namespace uroce::launch {
 /// Exit statuses of a command that runs another, as shells have them.
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
+
+/// The folder with our libibverbs.so.1: beside this program in the build tree, or where it was installed.
+std::optional<std::filesystem::path> library_folder();
 
 /// Becomes `program` (searched in PATH, with arguments), which finds our verbs library first and this
 /// configuration in its environment. Returns only when that fails: the exit status, after one line on
