@@ -25,6 +25,8 @@ class CallLock {
       }
     }
   }
+  /// unlock(), and what the caller loads (seq_cst) afterwards is loaded after its stores became visible.
+  void unlock_in_order() { taken_.exchange(false, std::memory_order_seq_cst); }
   void unlock() { taken_.store(false, std::memory_order_release); }  // pairs with the acquire in lock()
 
  private:

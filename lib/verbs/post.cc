@@ -158,21 +158,20 @@ int post_recv(ibv_qp* face, ibv_recv_wr* request, ibv_recv_wr** bad) {
     return EIO;
   }
   bool posted = false;
-  int error = 0;
-  {
-    const std::lock_guard guard(qp.receive_lock);
-    // Relaxed: as in post_send.
-    if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_RESET) {
-      *bad = request;
-      return EINVAL;
-    }
+  int error = EINVAL;
+  qp.receive_lock.lock();
+  // Relaxed: as in post_send.
+  if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_RESET) {
+    *bad = request;
+  } else {
     error = enqueue_list(qp, *qp.handle->receive_queue, request, bad, posted);
   }
-  // In the error state the poller does not look at the queue by itself. The exchange orders the look at the
-  // state behind the publication (a store), so either the poller sees the requests when it flushes, or we see
-  // its state.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (posted && qp.handle->in_error.load()) qp.owner->device->ring_doorbell(*qp.handle);
+  // In the error state the poller does not look at the queue by itself. So the look at the state must not
+  // come before the publication: then either the poller sees the requests when it flushes, or we see its
+  // state.
+  qp.receive_lock.unlock_in_order();
+  if (posted && qp.handle->in_error.load(std::memory_order_seq_cst))
+    qp.owner->device->ring_doorbell(*qp.handle);
   return error;
 }
 
