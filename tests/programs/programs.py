@@ -91,7 +91,6 @@ name = "uroce0"
 port = "net_memif0,role={role},id=0,socket={socket},socket-abstract=no,bsize=8192"
 mac = "02:00:00:00:02:0{own}"
 addresses = ["192.0.2.{own}/24"]
-neighbours = [{{ address = "192.0.2.{peer}", mac = "02:00:00:00:02:0{peer}" }}]
 mtu = 4200
 """
 
@@ -112,8 +111,7 @@ mtu = 4200
         shutil.rmtree(self.folder)
 
     def configuration(self, role):
-        own, peer = (1, 2) if role == "server" else (2, 1)
-        return self.CONFIGURATION.format(role=role, own=own, peer=peer, socket=self.folder + "/link")
+        return self.CONFIGURATION.format(role=role, own=1 if role == "server" else 2, socket=self.folder + "/link")
 
     def start_server(self, command):
         """A program that takes -p PORT; returns when it listens."""
