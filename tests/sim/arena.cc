@@ -35,6 +35,7 @@ std::optional<Arena::Slot> Arena::lend(uint64_t length, Random& random) {
       const uint64_t end = next == lent_.end() ? kBytes : next->first;
       if (end >= begin + need) {
         lent_.emplace(begin, begin + need);
+        lent_bytes_ += need;
         return Slot{begin + kGuardBytes, length};
       }
       if (next == lent_.end()) break;
@@ -45,7 +46,10 @@ std::optional<Arena::Slot> Arena::lend(uint64_t length, Random& random) {
 
 std::string Arena::give_back(const Slot& slot) {
   std::string wrong = check(slot);
-  if (lent_.erase(slot.offset - kGuardBytes) != 1) wrong += " slot was not lent";
+  const auto lent = lent_.find(slot.offset - kGuardBytes);
+  if (lent == lent_.end()) return wrong + " slot was not lent";
+  lent_bytes_ -= lent->second - lent->first;
+  lent_.erase(lent);
   return wrong;
 }
 

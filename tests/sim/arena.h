@@ -45,6 +45,8 @@ class Arena {
   /// Compares all that is not lent.
   [[nodiscard]] std::string check() const;
   [[nodiscard]] bool idle() const { return lent_.empty(); }
+  /// Half of it is lent: what is left is for receives, without which nothing would ever come back.
+  [[nodiscard]] bool crowded() const { return lent_bytes_ > kBytes / 2; }
 
   /// Whole pages.
   [[nodiscard]] std::span<std::byte> memory() const { return {memory_.get(), kBytes}; }
@@ -63,6 +65,7 @@ class Arena {
   std::vector<std::byte> model_;
   mem::RegionKeys keys_;
   std::map<uint64_t, uint64_t> lent_;  // begin -> end, guards included
+  uint64_t lent_bytes_ = 0;
 };
 
 }  // namespace uroce::sim

@@ -129,6 +129,7 @@ void Flow::fill_randomly(std::span<std::byte> bytes) {
 bool Flow::post() {
   if (from_.sends().outstanding() == Endpoint::kDepth || outstanding_.size() == Endpoint::kDepth)
     return false;
+  if (from_.arena.crowded() || to_.arena.crowded()) return false;
   Message message;
   message.id = posted_;
   message.operation = static_cast<SendOperation>(random_.below(5));
