@@ -29,6 +29,9 @@ bool needs_eal(std::string_view devargs);
 /// Ports on one wire are opened together, so that each finds somebody at the other end.
 std::string wire_of(std::string_view devargs);
 
+/// False when the port has no MAC that stays the same from one opening to the next: give it one.
+bool has_mac(std::string_view devargs);
+
 /// Opens a port. Control path, any thread; ports of DPDK are opened and destroyed by one thread at a time.
 /// Errors are one line that names the thing: EINVAL (devargs, MTU out of range), ENODEV (no such driver or
 /// interface), EBUSY (in use already), EMSGSIZE (MTU that the port cannot carry), ENOMEM, ENOTSUP (too many

@@ -12,15 +12,26 @@
 #include "engine/device_group.h"
 #include "engine/eal.h"
 #include "engine/forked.h"
+#include "net/derived_mac.h"
 
 namespace uroce::engine {
 
 namespace {
 
+/// Gives a MAC to each device that has an address but whose port comes without one, so that its GUID and
+/// link-local GID are known before it is opened and stay the same.
+Configuration with_macs(Configuration configuration) {
+  for (DeviceConfiguration& device : configuration.devices) {
+    if (device.mac || device.addresses.empty() || drivers::has_mac(device.port)) continue;
+    device.mac = net::derived_mac(device.addresses.front().address);
+  }
+  return configuration;
+}
+
 class ConfiguredStack final : public Stack {
  public:
   explicit ConfiguredStack(Configuration configuration)
-      : configuration_(std::move(configuration)), slots_(configuration_.devices.size()) {}
+      : configuration_(with_macs(std::move(configuration))), slots_(configuration_.devices.size()) {}
 
   [[nodiscard]] const Configuration& configuration() const override { return configuration_; }
   Result<std::shared_ptr<Device>> open(size_t index) override;

@@ -5,12 +5,17 @@
 #include <cerrno>
 
 #include "drivers/port/ethdev/ethdev_port.h"
+#include "drivers/port/ethdev/pmd_traits.h"
 
 namespace uroce::drivers {
 
 std::string ethdev_wire(std::string_view devargs) {
   const auto number = ring_number(devargs.substr(0, devargs.find(',')));
   return number ? "net_ring wire " + std::to_string(*number / 2) : std::string();
+}
+
+bool ethdev_has_mac(std::string_view devargs) {
+  return pmd_traits(devargs.substr(0, devargs.find(','))).mac != MacFilter::kNone;
 }
 
 Result<std::unique_ptr<port::Port>> open_ethdev(const PortSpecification& specification) {
