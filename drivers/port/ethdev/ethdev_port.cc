@@ -131,7 +131,7 @@ Status EthdevPort::attach_device() {
   if (attached().contains(port)) return error(EBUSY, "is open already in this process");
   if (port == RTE_MAX_ETHPORTS) {
     const int failed = rte_dev_probe(text.c_str());
-    if (failed != 0) return error(ENODEV, "DPDK cannot open '" + text + "': " + reason(failed));
+    if (failed != 0) return error(ENODEV, "no DPDK driver opens '" + text + "' (" + reason(failed) + ")");
     port = find_port(text);
     if (port == RTE_MAX_ETHPORTS) return error(ENODEV, "is not an Ethernet device");
   }
