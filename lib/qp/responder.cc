@@ -18,7 +18,7 @@ using Kind = InboundMessage::Kind;
 
 void Responder::reset(Psn expected) {
   expected_ = expected;
-  msn_ = 0;
+  msn_ = said_msn_ = 0;
   message_ = {};
   nak_given_ = ahead_dropped_ = false;
   rnr_quiet_until_ = {};
@@ -207,39 +207,47 @@ bool Responder::build_response(ReadResponse& read, port::TxFrame& frame, Turn& t
   const Operation operation = last ? (first ? Operation::kReadResponseOnly : Operation::kReadResponseLast)
                                    : (first ? Operation::kReadResponseFirst : Operation::kReadResponseMiddle);
   wire::Headers headers = headers_to_peer(connection_, operation, due.psn + read.sent);
-  headers.aeth = wire::Aeth::ack(read.msn);
+  headers.aeth = wire::Aeth::ack(say_msn(read.msn));
   write_frame(frame, connection_, headers, payload);
   responses_.sent_one(read);
   return true;
 }
 
+/// What the requester hears never goes backwards, also when a READ is answered once more after newer
+/// requests.
+uint32_t Responder::say_msn(uint32_t msn) {
+  if (Psn(msn).after(Psn(said_msn_))) said_msn_ = msn;  // both count modulo 2^24
+  return said_msn_;
+}
+
 void Responder::build_answer(port::TxFrame& frame, Turn& turn) {
   wire::Headers headers = headers_to_peer(connection_, Operation::kAcknowledge, expected_);
+  const uint32_t msn = say_msn(msn_);
   switch (answer_) {
     case Answer::kNone:
     case Answer::kAck:
       headers.bth.psn = expected_ - 1u;
-      headers.aeth = wire::Aeth::ack(msn_);
+      headers.aeth = wire::Aeth::ack(msn);
       break;
     case Answer::kSequenceNak:
       turn.counters.add(Counter::kSequenceNakSent);
-      headers.aeth = wire::Aeth::nak(wire::NakCode::kSequenceError, msn_);
+      headers.aeth = wire::Aeth::nak(wire::NakCode::kSequenceError, msn);
       break;
     case Answer::kRnrNak:
       turn.counters.add(Counter::kRnrNakSent);
-      headers.aeth = wire::Aeth::rnr(connection_.attributes.min_rnr_timer, msn_);
+      headers.aeth = wire::Aeth::rnr(connection_.attributes.min_rnr_timer, msn);
       break;
     case Answer::kInvalidRequest:
       turn.counters.add(Counter::kInvalidRequestNakSent);
-      headers.aeth = wire::Aeth::nak(wire::NakCode::kInvalidRequest, msn_);
+      headers.aeth = wire::Aeth::nak(wire::NakCode::kInvalidRequest, msn);
       break;
     case Answer::kRemoteAccess:
       turn.counters.add(Counter::kAccessNakSent);
-      headers.aeth = wire::Aeth::nak(wire::NakCode::kRemoteAccess, msn_);
+      headers.aeth = wire::Aeth::nak(wire::NakCode::kRemoteAccess, msn);
       break;
     case Answer::kOperational:
       turn.counters.add(Counter::kOperationalNakSent);
-      headers.aeth = wire::Aeth::nak(wire::NakCode::kRemoteOperational, msn_);
+      headers.aeth = wire::Aeth::nak(wire::NakCode::kRemoteOperational, msn);
       break;
   }
   answer_ = Answer::kNone;

@@ -52,10 +52,12 @@ class Responder {
 
   bool build_response(ReadResponse& read, port::TxFrame& frame, Turn& turn);
   void build_answer(port::TxFrame& frame, Turn& turn);
+  uint32_t say_msn(uint32_t msn);
 
   Connection& connection_;
   Psn expected_;
   uint32_t msn_ = 0;
+  uint32_t said_msn_ = 0;  // the newest that an answer told the peer
   InboundMessage message_;
   ResponseQueue responses_;
   ResolvedRange range_;

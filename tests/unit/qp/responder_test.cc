@@ -244,6 +244,22 @@ TEST_F(Responder, ADuplicateReadIsPerformedAgainInPart) {
   EXPECT_EQ(frames[1].payload().size(), 5u);
 }
 
+TEST_F(Responder, TheMsnOfARepeatedAnswerIsNotOlderThanWhatWasSaid) {
+  bring_up(State::kRtr);
+  receive_read(5000, 0, 2 * kMtu);
+  receive_read(5002, 0, 1);
+  receive_write(Operation::kWriteOnly, 5003, 0, 1, pattern(1));
+  const auto frames = pump();
+  ASSERT_EQ(frames.size(), 4u);
+  EXPECT_EQ(frames[1].aeth().msn, 1u);
+  EXPECT_EQ(frames[2].aeth().msn, 2u);
+  EXPECT_EQ(frames[3].aeth().msn, 3u);
+  receive_read(5001, kMtu, kMtu);
+  const auto again = pump();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].aeth().msn, 3u);
+}
+
 TEST_F(Responder, ADuplicateReadOutsideTheOriginalIsDropped) {
   bring_up(State::kRtr);
   receive_read(5000, 0, 2 * kMtu);
