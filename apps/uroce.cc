@@ -64,8 +64,7 @@ std::string foreign_library() {
   const std::string file = uroce::info::library_of(reinterpret_cast<const void*>(&ibv_get_device_list));
   const auto own = uroce::launch::library_folder();
   std::error_code error;
-  return own && std::filesystem::equivalent(std::filesystem::path(file).parent_path(), *own, error) ? ""
-                                                                                                    : file;
+  return std::filesystem::equivalent(std::filesystem::path(file).parent_path(), own, error) ? "" : file;
 }
 
 class CommandLine {

@@ -31,26 +31,32 @@ void preload_sanitizer() {
   setenv("ASAN_OPTIONS", fmt::format("{}:detect_leaks=0", options == nullptr ? "" : options).c_str(), 1);
 }
 
-}  // namespace
-
-std::optional<fs::path> library_folder() {
+/// The first of our libraries that the folder lacks.
+std::optional<fs::path> missing_in(const fs::path& folder) {
   std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (error) return std::nullopt;
-  for (const char* candidate : {"../lib/verbs", UROCE_INSTALLED_LIBRARIES}) {
-    const fs::path folder = (self.parent_path() / candidate).lexically_normal();
-    if (fs::exists(folder / "libibverbs.so.1", error)) return folder;
+  for (const char* name : {"libibverbs.so.1", "liburoce.so.0"}) {
+    if (!fs::exists(folder / name, error)) return folder / name;
   }
   return std::nullopt;
 }
 
+}  // namespace
+
+fs::path library_folder() {
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path installed = (own / UROCE_INSTALLED_LIBRARIES).lexically_normal();
+  const fs::path built = (own / "../lib/verbs").lexically_normal();
+  return missing_in(installed) && !missing_in(built) ? built : installed;
+}
+
 int run(const engine::Configuration& configuration, const std::vector<std::string>& program) {
-  const std::optional<fs::path> folder = library_folder();
-  if (!folder) {
-    fmt::print(stderr, "uroce run: libibverbs.so.1 of uroce is missing beside this program\n");
+  const fs::path folder = library_folder();
+  if (const auto missing = missing_in(folder)) {
+    fmt::print(stderr, "uroce run: {} is missing: uroce is not installed completely\n", missing->string());
     return kCannotExecute;
   }
-  prepend("LD_LIBRARY_PATH", folder->string(), ':');
+  prepend("LD_LIBRARY_PATH", folder.string(), ':');
   setenv("UROCE_CONFIG_TEXT", engine::to_toml(configuration).c_str(), 1);
   unsetenv("UROCE_CONFIG");
   preload_sanitizer();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +12,8 @@ namespace uroce::launch {
 constexpr int kCannotExecute = 126;
 constexpr int kNotFound = 127;
 
-/// The folder with our libibverbs.so.1: beside this program in the build tree, or where it was installed.
-std::optional<std::filesystem::path> library_folder();
+/// The folder with our libibverbs.so.1: where it was installed, or beside this program in the build tree.
+std::filesystem::path library_folder();
 
 /// Becomes `program` (searched in PATH, with arguments), which finds our verbs library first and this
 /// configuration in its environment. Returns only when that fails: the exit status, after one line on

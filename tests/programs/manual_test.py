@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""The man page, --help, the parser's list of configuration keys and the environment that is read name the same things.
+
+    tests/programs/manual_test.py UROCE
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+UROCE = sys.argv[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PAGE = ROOT / "apps/uroce.1"
+MANUAL = PAGE.read_text()
+COMMANDS = ("run", "perf", "info")
+
+
+def section(name):
+    """A section of the man page, from its heading to the next."""
+    return re.search(rf"^\.Sh {name}\n(.*?)(?=^\.Sh |\Z)", MANUAL, re.M | re.S)[1]
+
+
+def options_in(text):
+    """The options that a piece of the man page describes."""
+    return set(re.findall(r"^\.It .*?Fl -([a-z-]+)", text, re.M))
+
+
+def options_of(command):
+    """The options that --help of a command lists."""
+    done = subprocess.run([UROCE, *command, "--help"], capture_output=True, text=True, check=True)
+    return set(re.findall(r"^  (?:-\w,)?--([a-z-]+)", done.stdout, re.M))
+
+
+def keys():
+    source = (ROOT / "lib/engine/configuration_keys.cc").read_text()
+    return set(re.findall(r'^    \{\{"([a-z]+\.[a-z_]+)",', source, re.M))
+
+
+class Manual(unittest.TestCase):
+    def test_every_configuration_key_is_described(self):
+        self.assertGreater(len(keys()), 10)
+        self.assertEqual(set(re.findall(r"^\.It Ic ([a-z_.]+)", section("CONFIGURATION"), re.M)), keys())
+
+    def test_every_option_is_described_where_it_belongs(self):
+        always = options_in(section("DESCRIPTION"))
+        self.assertEqual(always, options_of([]))
+        configuration = options_in(section("CONFIGURATION")) | {"help"}
+        self.assertGreater(len(configuration), len(keys()))
+        self.assertEqual(configuration, options_of(["run"]))
+        self.assertEqual(configuration, options_of(["info"]))
+        self.assertEqual(configuration | options_in(section("OPTIONS OF PERF")), options_of(["perf"]))
+
+    def test_every_command_is_described(self):
+        overview = subprocess.run([UROCE, "--help"], capture_output=True, text=True, check=True).stdout
+        listed = re.findall(r"^  ([a-z]+) ", overview.split("Subcommands:")[1], re.M)
+        self.assertEqual(sorted(listed), sorted(COMMANDS))
+        for command in listed:
+            self.assertRegex(section("SYNOPSIS"), rf"\.Cm {command}\n")
+            self.assertRegex(section("DESCRIPTION"), rf"\.It Cm {command}\n")
+
+    def test_every_variable_that_is_read_is_described(self):
+        read = set()
+        for folder in ("lib", "apps", "drivers"):
+            for source in (ROOT / folder).rglob("*.cc"):
+                read |= set(re.findall(r'getenv\("(UROCE_[A-Z_]+)"\)', source.read_text()))
+        self.assertIn("UROCE_CONFIG", read)
+        self.assertEqual(set(re.findall(r"^\.It Ev (UROCE_[A-Z_]+)", section("ENVIRONMENT"), re.M)), read)
+
+    def test_exit_statuses_are_described(self):
+        source = (ROOT / "apps/launch/run.h").read_text() + (ROOT / "apps/uroce.cc").read_text()
+        for status in re.findall(r"constexpr int k\w+ = (\d+);", source):
+            self.assertRegex(section("EXIT STATUS"), rf"\b{status}\b")
+
+    def test_it_is_well_formed(self):
+        checks = {"mandoc": ["mandoc", "-T", "lint", "-W", "warning", str(PAGE)],
+                  "groff": ["groff", "-mdoc", "-ww", "-z", str(PAGE)]}
+        there = [name for name in checks if shutil.which(name)]
+        if not there:
+            self.skipTest("neither mandoc nor groff is installed")
+        for name in there:
+            done = subprocess.run(checks[name], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (0, ""), name + done.stderr)
+
+
+unittest.main(argv=sys.argv[:1], verbosity=2)
