@@ -61,6 +61,9 @@ class PortQueue {
   [[nodiscard]] virtual uint64_t dropped() const { return 0; }
 };
 
+/// Whether somebody is at the other end of a port's wire, where a port can tell.
+enum class FarEnd : uint8_t { kUnknown, kAway, kConnected };
+
 /// An opened port. Control path: the thread that opened it.
 class Port {
  public:
@@ -68,8 +71,10 @@ class Port {
   [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
   /// `index` < capabilities().queues; the same object every time, owned by the port.
   virtual PortQueue& queue(uint16_t index) = 0;
-  /// True while the link is up.
+  /// True while the link is up. A software wire whose far end comes and goes (memif, vhost) is up as soon as
+  /// our end stands, as a host on a switch is: who is not there is noticed by what is not answered.
   [[nodiscard]] virtual bool link_up() const = 0;
+  [[nodiscard]] virtual FarEnd far_end() const { return FarEnd::kUnknown; }
 };
 
 }  // namespace uroce::port

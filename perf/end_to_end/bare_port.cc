@@ -57,7 +57,7 @@ class End {
   }
 
   void wait_for_link(std::chrono::seconds limit) {
-    for (const auto start = Clock::now(); !port_->link_up();) {
+    for (const auto start = Clock::now(); !port_->link_up() || port_->far_end() == port::FarEnd::kAway;) {
       if (Clock::now() - start > limit) throw std::runtime_error("the link does not come up");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

@@ -68,6 +68,7 @@ class FaultyPort final : public port::Port {
   [[nodiscard]] const port::Capabilities& capabilities() const override { return inner_->capabilities(); }
   port::PortQueue& queue(uint16_t index) override { return queues_.at(index); }
   [[nodiscard]] bool link_up() const override { return inner_->link_up(); }
+  [[nodiscard]] port::FarEnd far_end() const override { return inner_->far_end(); }
 
  private:
   const std::unique_ptr<port::Port> inner_;

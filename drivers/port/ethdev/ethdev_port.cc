@@ -74,7 +74,8 @@ EthdevPort::~EthdevPort() {
 /// The last acknowledgement of a program that ends is under way when the port is closed. Where frames wait in
 /// memory that both sides map, closing takes them back, and the peer would repeat its request to nobody.
 void EthdevPort::linger() const {
-  for (uint32_t waited = 0; waited < traits_.linger_ms && link_up(); ++waited) rte_delay_us_sleep(1000);
+  for (uint32_t waited = 0; waited < traits_.linger_ms && device_link_up(); ++waited)
+    rte_delay_us_sleep(1000);
 }
 
 Status EthdevPort::prepare() {
@@ -260,7 +261,7 @@ void EthdevPort::look_at_connection(void* port) {
 }
 
 void EthdevPort::keep_connected() {
-  down_for_ = link_up() ? 0 : down_for_ + 1;
+  down_for_ = device_link_up() ? 0 : down_for_ + 1;
   if (started_ && down_for_ < kLooksForConnecting) return;
   if (started_) {
     gate_->close();
@@ -283,7 +284,14 @@ void EthdevPort::listen_to_our_addresses() {
   promiscuous_ = rte_eth_promiscuous_enable(port_id_) == 0;
 }
 
-bool EthdevPort::link_up() const {
+bool EthdevPort::link_up() const { return traits_.far_end_comes_and_goes || device_link_up(); }
+
+port::FarEnd EthdevPort::far_end() const {
+  if (!traits_.far_end_comes_and_goes) return port::FarEnd::kUnknown;
+  return device_link_up() ? port::FarEnd::kConnected : port::FarEnd::kAway;
+}
+
+bool EthdevPort::device_link_up() const {
   rte_eth_link link{};
   return rte_eth_link_get_nowait(port_id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }

@@ -41,6 +41,7 @@ class EthdevPort final : public port::Port {
   [[nodiscard]] const port::Capabilities& capabilities() const override { return capabilities_; }
   port::PortQueue& queue(uint16_t index) override { return queues_.at(index); }
   [[nodiscard]] bool link_up() const override;
+  [[nodiscard]] port::FarEnd far_end() const override;
 
  private:
   static constexpr uint16_t kNoPort = UINT16_MAX;
@@ -56,6 +57,7 @@ class EthdevPort final : public port::Port {
   void listen_to_our_addresses();
   void control(const std::function<void()>& work) const;
   int start_device();
+  [[nodiscard]] bool device_link_up() const;
   void linger() const;
   void keep_connected();
   static void look_at_connection(void* port);

@@ -29,6 +29,7 @@ constexpr std::array kTraits = {
               .mac = MacFilter::kNone,
               .arguments = kMemifArguments,
               .defaults = kMemifDefaults,
+              .far_end_comes_and_goes = true,
               .control_on_interrupt_thread = true,
               .linger_ms = 100},
     // Passes pointers: any size.
@@ -80,11 +81,13 @@ constexpr std::array kTraits = {
               .mtu_max = 9000,
               .sets_mtu = false,
               .mac = MacFilter::kNone,
-              .queues_argument = "queues"},
+              .queues_argument = "queues",
+              .far_end_comes_and_goes = true},
     PmdTraits{.prefix = "net_virtio_user",
               .limit = FrameLimit::kDevice,
               .mac = MacFilter::kNone,
-              .queues_argument = "queues"},
+              .queues_argument = "queues",
+              .far_end_comes_and_goes = true},
     PmdTraits{.prefix = "", .mtu_default = 1500},
 };
 

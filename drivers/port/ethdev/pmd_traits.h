@@ -49,6 +49,7 @@ struct PmdTraits {
   std::span<const std::string_view> arguments = {};  // all there are, where the driver does not check
   std::span<const DefaultArgument> defaults = {};    // for devargs that are not given
   bool needs_packet_socket = false;
+  bool far_end_comes_and_goes = false;  // the device's link is up only while another process is connected
   bool control_on_interrupt_thread = false;  // start, stop and close (interrupt_thread.h)
   uint32_t linger_ms = 0;  // what was sent dies with the device, so the peer gets this long to take it
 };

@@ -50,6 +50,7 @@ class DamagingPort final : public port::Port {
   [[nodiscard]] const port::Capabilities& capabilities() const override { return port_->capabilities(); }
   port::PortQueue& queue(uint16_t) override { return queue_; }
   [[nodiscard]] bool link_up() const override { return port_->link_up(); }
+  [[nodiscard]] port::FarEnd far_end() const override { return port_->far_end(); }
 
  private:
   std::unique_ptr<port::Port> port_;

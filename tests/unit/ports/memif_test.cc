@@ -41,8 +41,8 @@ class Memif : public ::testing::Test {
     }
   }
 
-  static void wait_until_down(const port::Port& port) {
-    while (port.link_up()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  static void wait_until_away(const port::Port& port) {
+    while (port.far_end() != port::FarEnd::kAway) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
   static constexpr uint32_t kInFlight = 32;
@@ -52,12 +52,14 @@ class Memif : public ::testing::Test {
 TEST_F(Memif, FramesOfAllSizesTravelBetweenProcesses) {
   auto server = drivers::open_port({.devargs = devargs("net_memif0", "server")});
   ASSERT_TRUE(server) << server.error().message;
+  EXPECT_TRUE(server.value()->link_up()) << "who starts first can run";
+  EXPECT_EQ(server.value()->far_end(), port::FarEnd::kAway);
   Child client({"--echo", devargs("net_memif0", "client")});
   ASSERT_EQ(client.read_line(), "ready");
   ASSERT_TRUE(wait_for_link(**server));
   expect_echo(**server, 2048);
   EXPECT_EQ(client.finish(), 0);
-  wait_until_down(**server);
+  wait_until_away(**server);
 }
 
 TEST_F(Memif, APeerThatDiedIsNoticedAndItsSuccessorWelcomed) {
@@ -74,8 +76,9 @@ TEST_F(Memif, APeerThatDiedIsNoticedAndItsSuccessorWelcomed) {
     ASSERT_TRUE(wait_for_link(**server)) << "life " << life;
     expect_echo(**server, 256);
     client.kill();
-    wait_until_down(**server);
-    // A link that is down loses what is sent, and gives the buffers back.
+    wait_until_away(**server);
+    EXPECT_TRUE(server.value()->link_up()) << "a link to nobody stays up";
+    // It loses what is sent, and gives the buffers back.
     EXPECT_EQ(send_frames((*server)->queue(0), 0, 5000, 100), 5000u);
   }
   const auto all = allocate_all((*server)->queue(0));
@@ -86,15 +89,16 @@ TEST_F(Memif, APeerThatDiedIsNoticedAndItsSuccessorWelcomed) {
 TEST_F(Memif, AClientWaitsForItsServerAndForItsSuccessor) {
   auto client = drivers::open_port({.devargs = devargs("net_memif1", "client")});
   ASSERT_TRUE(client) << client.error().message;
-  EXPECT_FALSE(client.value()->link_up());
-  EXPECT_EQ(send_frames((*client)->queue(0), 0, 5000, 100), 5000u) << "lost, as on any link that is down";
+  EXPECT_TRUE(client.value()->link_up()) << "our end stands";
+  EXPECT_EQ(client.value()->far_end(), port::FarEnd::kAway);
+  EXPECT_EQ(send_frames((*client)->queue(0), 0, 5000, 100), 5000u) << "lost, as on a wire to nobody";
   for (int life = 0; life < 3; ++life) {
     Child server({"--echo", devargs("net_memif0", "server")});
     ASSERT_EQ(server.read_line(), "ready");
     ASSERT_TRUE(wait_for_link(**client)) << "life " << life;
     expect_echo(**client, 256);
     server.kill();
-    wait_until_down(**client);
+    wait_until_away(**client);
   }
 }
 

@@ -13,9 +13,9 @@ namespace uroce::testing {
 
 bool wait_for_link(const port::Port& port) {
   constexpr int kWaitsMax = 5000;
-  for (int i = 0; i < kWaitsMax && !port.link_up(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return port.link_up();
+  const auto ready = [&port] { return port.link_up() && port.far_end() != port::FarEnd::kAway; };
+  for (int i = 0; i < kWaitsMax && !ready(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return ready();
 }
 
 PortPair open_pair(const std::string& near, const std::string& far) {
