@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "conversation.h"
+#include "messages.h"
+
+namespace uroce::replay {
+
+/// What the answers that a requester got mean to it, by the rules of the protocol and nothing else:
+/// SEND and WRITE are acknowledged cumulatively, a READ only by its own responses in order.
+class Answered {
+ public:
+  enum class Asks {
+    kNothing,
+    kAgain,  // from the oldest unanswered packet on
+    kLater,  // the same, after the time that the RNR NAK names
+    kFailed,
+  };
+
+  explicit Answered(const Requests& requests) : messages_(requests.messages), oldest_(requests.first) {}
+
+  Asks take(const Packet& answer);
+
+  /// The oldest PSN that nobody answered.
+  [[nodiscard]] Psn oldest() const { return oldest_; }
+  /// Messages that are answered to their end.
+  [[nodiscard]] size_t complete() const { return complete_; }
+
+ private:
+  [[nodiscard]] bool at_read() const {
+    return complete_ < messages_.size() && messages_[complete_].is_read();
+  }
+  void advance(Psn to);
+  bool acknowledge_before(Psn end);
+
+  const std::vector<Message>& messages_;
+  Psn oldest_;
+  size_t complete_ = 0;
+};
+
+}  // namespace uroce::replay

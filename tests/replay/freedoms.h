@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "conversation.h"
+
+// What the standard leaves to whoever sends a packet. Frames are compared byte by byte, but for the freedoms
+// that are stated in freedoms.cc, each once with its reason.
+namespace uroce::replay {
+
+/// True when `ours` is what the kernel sent as `captured`, freedoms apart.
+bool same_packet(const Packet& ours, const Packet& captured);
+
+/// Packets of one kind (requests, or answers) that a capture shows and that we sent, in order: empty when
+/// they are the same, else what differs. `part`: the capture may lack some of ours.
+std::string compare(const std::vector<const Packet*>& captured, const std::vector<const Packet*>& ours,
+                    bool part);
+
+}  // namespace uroce::replay

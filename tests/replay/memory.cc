@@ -1,0 +1,161 @@
+#include "memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "mem/access.h"
+
+namespace uroce::replay {
+
+namespace {
+
+constexpr size_t kGuard = 64;
+constexpr std::byte kFill{0xA5};
+constexpr MemoryKey kNobodys{0xFFFFFF00};
+constexpr mem::Access kRemote = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+
+bool refused_access(const Message& message) { return message.refusal == wire::NakCode::kRemoteAccess; }
+
+}  // namespace
+
+Memory::Memory(mem::RegionTable& regions, DomainId domain, const Requests& own, const Requests& peers)
+    : regions_(regions), domain_(domain) {
+  add_regions(peers);
+  for (const Message& message : peers.messages) expect(message);
+  add_buffers(own);
+  add_receives(peers);
+}
+
+Memory::~Memory() {
+  for (const Area& area : areas_) {
+    if (area.keys.lkey != MemoryKey{}) static_cast<void>(regions_.deregister(area.keys.lkey));
+  }
+}
+
+Memory::Area& Memory::add(std::string name, uint64_t length) {
+  Area& area = areas_.emplace_back();
+  area.name = std::move(name);
+  area.bytes.assign(length + 2 * kGuard, kFill);
+  area.expected = area.bytes;
+  return area;
+}
+
+void Memory::register_area(Area& area, uint64_t iova, mem::Access access) {
+  area.iova = iova;
+  if (area.bytes.size() == 2 * kGuard) return;  // work requests without segments
+  auto keys = regions_.register_user({.domain = domain_,
+                                      .address = area.bytes.data() + kGuard,
+                                      .length = area.bytes.size() - 2 * kGuard,
+                                      .iova = iova,
+                                      .access = access});
+  if (!keys) throw std::runtime_error(keys.error().message);
+  area.keys = *keys;
+}
+
+queue::Segment Memory::segment(const Area& area) {
+  return {area.iova, static_cast<uint32_t>(area.bytes.size() - 2 * kGuard), area.keys.lkey};
+}
+
+/// A key with which something was allowed names a region, of which no more is known than what was asked for.
+/// Refused was either a key that names nothing, or, when it is the only one, an address outside of its
+/// region: then that ends one byte too early.
+void Memory::add_regions(const Requests& peers) {
+  std::map<MemoryKey, Span> spans;
+  const auto extend = [&](const Message& message, uint64_t length) {
+    Span& span = spans[message.rkey];
+    span.begin = std::min(span.begin, message.address);
+    span.end = std::max(span.end, message.address + length);
+  };
+  for (const Message& message : peers.messages) {
+    // Without a byte to read or write nobody looks at the key.
+    if (!message.is_send() && message.length > 0 && !refused_access(message)) extend(message, message.length);
+  }
+  if (spans.empty()) {
+    for (const Message& message : peers.messages) {
+      if (refused_access(message)) extend(message, message.length - 1);
+    }
+  }
+  for (const auto& [key, span] : spans) {
+    Area& area = add(fmt::format("region {:#x}", key.value), span.end - span.begin);
+    area.known.resize(area.bytes.size());
+    register_area(area, span.begin, kRemote);
+    remote_[key] = &area;
+  }
+}
+
+/// What a request of the peer does to our memory, or says about what was in it before.
+void Memory::expect(const Message& message) {
+  const auto found = remote_.find(message.rkey);
+  if (message.is_send() || message.failed() || found == remote_.end()) return;
+  Area& area = *found->second;
+  for (size_t i = 0; i < message.payload.size(); ++i) {
+    const size_t at = kGuard + static_cast<size_t>(message.address - area.iova) + i;
+    // A READ tells what was there from the beginning, unless a WRITE was there before.
+    if (message.is_read() && area.known[at] == std::byte{0}) area.bytes[at] = message.payload[i];
+    if (!message.is_read() || area.known[at] == std::byte{0}) area.expected[at] = message.payload[i];
+    area.known[at] = std::byte{1};
+  }
+}
+
+void Memory::add_buffers(const Requests& own) {
+  for (const Message& message : own.messages) {
+    Area& area =
+        add(fmt::format("buffer of the request at psn {:#x}", message.first.value()), message.length);
+    const auto to = static_cast<ptrdiff_t>(kGuard);
+    if (!message.is_read()) std::ranges::copy(message.payload, area.bytes.begin() + to);
+    if (message.is_read() && message.failed()) {
+      area.content_open = true;
+    } else {
+      std::ranges::copy(message.payload, area.expected.begin() + to);
+    }
+    register_area(area, reinterpret_cast<uint64_t>(area.bytes.data() + kGuard), mem::kLocalWrite);
+    buffers_.push_back(&area);
+  }
+}
+
+/// A receive is as long as its SEND. One that was too short had room for what was accepted before the NAK.
+void Memory::add_receives(const Requests& peers) {
+  for (const Message& message : peers.messages) {
+    const bool refused = message.is_send() && message.refusal.has_value();
+    Area& area = add(fmt::format("receive of the SEND at psn {:#x}", message.first.value()),
+                     refused             ? message.accepted
+                     : message.is_send() ? message.length
+                                         : 0);
+    // What a failed receive holds is open.
+    area.content_open = refused;
+    if (message.is_send() && !message.failed()) {
+      std::ranges::copy(message.payload, area.expected.begin() + static_cast<ptrdiff_t>(kGuard));
+    }
+    register_area(area, reinterpret_cast<uint64_t>(area.bytes.data() + kGuard), mem::kLocalWrite);
+    receives_.push_back(&area);
+  }
+}
+
+MemoryKey Memory::key(MemoryKey captured) const {
+  const auto found = remote_.find(captured);
+  return found == remote_.end() ? kNobodys : found->second->keys.rkey;
+}
+
+std::vector<std::string> Memory::differences() const {
+  std::vector<std::string> found;
+  for (const Area& area : areas_) {
+    for (size_t i = 0; i < area.bytes.size(); ++i) {
+      const bool guard = i < kGuard || i >= area.bytes.size() - kGuard;
+      if (area.bytes[i] == area.expected[i] || (area.content_open && !guard)) continue;
+      found.push_back(fmt::format("memory: {}, byte {} is {:#04x} and should be {:#04x}", area.name,
+                                  static_cast<ptrdiff_t>(i) - static_cast<ptrdiff_t>(kGuard),
+                                  static_cast<unsigned>(area.bytes[i]),
+                                  static_cast<unsigned>(area.expected[i])));
+      break;
+    }
+  }
+  return found;
+}
+
+void Memory::spoil() {
+  if (!areas_.empty()) areas_.front().bytes[kGuard - 1] ^= std::byte{1};
+}
+
+}  // namespace uroce::replay

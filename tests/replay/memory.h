@@ -1,0 +1,69 @@
+#pragma once
+
+#include <list>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "mem/region_table.h"
+#include "messages.h"
+#include "queue/work_request.h"
+
+namespace uroce::replay {
+
+/// All memory of our end, with what a capture says about it: the peer's regions, as far as its requests name
+/// them, the buffers of our own requests, and the receives. Every byte that nobody writes to has to stay as
+/// it was, also around the buffers.
+class Memory {
+ public:
+  /// Registers with `regions`, which must outlive this. `own` and `peers` are what we and the peer ask for.
+  Memory(mem::RegionTable& regions, DomainId domain, const Requests& own, const Requests& peers);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  /// Our key for the kernel's.
+  [[nodiscard]] MemoryKey key(MemoryKey captured) const;
+  /// The buffer of our i-th message; that of the receive for the peer's i-th message.
+  [[nodiscard]] queue::Segment buffer(size_t i) const { return segment(*buffers_[i]); }
+  [[nodiscard]] queue::Segment receive(size_t i) const { return segment(*receives_[i]); }
+
+  /// What is not as it should be in the end.
+  [[nodiscard]] std::vector<std::string> differences() const;
+  /// For tests of the test: the first byte of the first region changes.
+  void spoil();
+
+ private:
+  /// A registered piece of memory between two guards.
+  struct Area {
+    std::string name;
+    Bytes bytes;
+    Bytes expected;
+    bool content_open = false;  // only the guards are judged
+    mem::RegionKeys keys;
+    uint64_t iova = 0;
+    Bytes known;  // of a region: not 0 where its content was named
+  };
+  /// Addresses that the peer's accepted requests name with one key.
+  struct Span {
+    uint64_t begin = UINT64_MAX;
+    uint64_t end = 0;
+  };
+
+  Area& add(std::string name, uint64_t length);
+  void register_area(Area& area, uint64_t iova, mem::Access access);
+  static queue::Segment segment(const Area& area);
+  void add_regions(const Requests& peers);
+  void expect(const Message& message);
+  void add_buffers(const Requests& own);
+  void add_receives(const Requests& peers);
+
+  mem::RegionTable& regions_;
+  const DomainId domain_;
+  std::list<Area> areas_;
+  std::map<MemoryKey, Area*> remote_;
+  std::vector<Area*> buffers_;
+  std::vector<Area*> receives_;
+};
+
+}  // namespace uroce::replay
