@@ -1,0 +1,191 @@
+"""A guest with the kernel's rxe, in QEMU without hardware's help: slow, and the same on every machine."""
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import image
+import link
+
+HERE = Path(__file__).resolve().parent
+AGENT_PORT = 4790
+DIED = 125
+BOOT_SECONDS_MAX = 240
+PR_SET_PDEATHSIG = 1
+
+
+class Died(Exception):
+    """The guest has ended by itself; the text is what its console said last."""
+
+
+class Guest:
+    """Boots on creation; `folder` takes its console's output."""
+
+    def __init__(self, guest_image, folder):
+        if shutil.which("qemu-system-x86_64") is None:
+            raise image.Unavailable("qemu-system-x86_64 is not installed (Debian's package qemu-system-x86 has it)")
+        self.console = Path(folder) / "console"
+        self.process = subprocess.Popen(self._command(guest_image), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_parent)
+        try:
+            self._wait_for_agent()
+            self._set_up()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _command(self, guest_image):
+        start = {"START": HERE / "guest/start", "MODULES": guest_image.modules,
+                 "TCP_ADDRESS": f"{link.GUEST_TCP}/{link.TCP_PREFIX}"}
+        command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+                   "-machine", "pc,accel=tcg,usb=off", "-cpu", "max", "-smp", "1", "-m", "1G",
+                   "-kernel", str(guest_image.kernel), "-initrd", str(guest_image.initrd),
+                   "-append", "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr tsc=reliable "
+                   "random.trust_cpu=on net.ifnames=0 audit=0 " + " ".join(f"{k}={v}" for k, v in start.items()),
+                   "-serial", f"file:{self.console}",
+                   "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
+                   "-device", "virtio-9p-pci,fsdev=host,mount_tag=host"]
+        for name, tap, mac in (("n0", link.RDMA_TAP, link.GUEST_MAC), ("n1", link.TCP_TAP, "02:00:00:00:0a:02")):
+            # Without offloads the wire shows what the guest's stack meant.
+            command += ["-netdev", f"tap,id={name},ifname={tap},script=no,downscript=no,vhost=off",
+                        "-device", f"virtio-net-pci,netdev={name},mac={mac},romfile=,host_mtu={link.TAP_MTU},csum=off,"
+                        "gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ufo=off,"
+                        "host_tso4=off,host_tso6=off,host_ufo=off"]
+        return command
+
+    def _wait_for_agent(self):
+        deadline = time.monotonic() + BOOT_SECONDS_MAX
+        while True:
+            try:
+                with socket.create_connection((link.GUEST_TCP, AGENT_PORT), timeout=1):
+                    return
+            except OSError:
+                self.check()
+            if time.monotonic() > deadline:
+                raise Died(f"not up after {BOOT_SECONDS_MAX} s\n{self._last_words()}")
+            time.sleep(0.1)
+
+    def _set_up(self):
+        """The RDMA link's end in the guest, and loss and the like to be switched on (see impairments)."""
+        addresses = "".join(f"ip address add {address}/{link.PREFIX[family]} dev eth0 {option}\n"
+                            for (family, address), option in zip(link.GUEST_ADDRESSES.items(), ("", "nodad")))
+        self.do("echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad\n"
+                "echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_ra\n"
+                "ip link set eth0 up\n" + addresses +
+                "modprobe rdma_rxe\nmodprobe ib_uverbs\nrdma link add rxe0 type rxe netdev eth0\n"
+                "modprobe ifb numifbs=1\nmodprobe sch_netem\n"
+                "ip link set ifb0 mtu 9000 up\n"
+                "tc qdisc add dev eth0 handle ffff: ingress\n")
+
+    def impair(self, netem):
+        """Has netem do that to every frame that leaves the guest on the RDMA link or arrives there; None ends it."""
+        if netem is None:
+            return self.do("tc qdisc del dev eth0 root || true\n"
+                           "tc filter del dev eth0 parent ffff: || true\n"
+                           "ip neigh flush dev eth0 nud permanent\n")
+        # A lost question for an address ends a connection before it begins: not what is tried here.
+        known = "".join(f"ip neigh replace {address} lladdr {link.HOST_MAC} dev eth0 nud permanent\n"
+                        for address in link.HOST_ADDRESSES.values())
+        return self.do(known + f"tc qdisc replace dev ifb0 root netem {netem}\n"
+                       f"tc qdisc replace dev eth0 root netem {netem}\n"
+                       "tc filter del dev eth0 parent ffff: || true\n"
+                       "tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev ifb0\n")
+
+    def check(self):
+        if self.process.poll() is not None:
+            raise Died(f"QEMU's status was {self.process.returncode}\n{self.process.stdout.read()}{self._last_words()}")
+
+    def _last_words(self):
+        text = self.console.read_text(errors="replace") if self.console.exists() else ""
+        return "\n".join(text.splitlines()[-30:])
+
+    def complaints(self):
+        """What the guest's kernel said that it should not."""
+        text = self.console.read_text(errors="replace")
+        return [line for line in text.splitlines() if any(w in line for w in ("BUG:", "Oops", "WARNING:", "Call Trace"))]
+
+    def start(self, command, listens_on=None, environment=None):
+        """Returns when the program runs, and listens on that TCP port if it is to."""
+        return GuestProgram(self, command, listens_on, environment or {})
+
+    def do(self, script):
+        """Shell commands that have to succeed."""
+        status, output = self.start(["bash", "-e", "-c", script]).finish(60)
+        if status != 0:
+            raise RuntimeError(f"in the guest:\n{script}\nstatus {status}: {output}")
+        return output
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+
+class GuestProgram:
+    """A program in the guest; killed when this object is closed."""
+
+    def __init__(self, guest, command, listens_on, environment):
+        self.guest = guest
+        self.command = command
+        self.result = None
+        try:
+            self.socket = socket.create_connection((link.GUEST_TCP, AGENT_PORT), timeout=30)
+            self.socket.sendall(json.dumps({"command": [str(word) for word in command], "environment": environment,
+                                            "listens_on": listens_on}).encode() + b"\n")
+        except OSError:
+            guest.check()
+            raise
+        self.lines = self.socket.makefile()
+        self._hear(90)
+
+    def _hear(self, seconds):
+        """The agent's next message, or AssertionError when none comes in time."""
+        deadline = time.monotonic() + seconds
+        self.socket.settimeout(seconds)
+        try:
+            line = self.lines.readline()
+        except TimeoutError:
+            self.guest.check()
+            raise AssertionError(f"{self.command} hangs in the guest (no word for {seconds} s)") from None
+        except OSError:
+            line = ""
+        if not line:
+            # A dying guest closes nothing; QEMU's end may come a moment later.
+            while time.monotonic() < deadline and time.monotonic() < deadline - seconds + 5:
+                self.guest.check()
+                time.sleep(0.1)
+            raise AssertionError("the guest's agent has gone")
+        message = json.loads(line)
+        if "status" in message:
+            self.result = message["status"], message["output"]
+
+    def finish(self, seconds):
+        """(exit status, output) of a program that ends by itself."""
+        try:
+            if self.result is None:
+                self._hear(seconds)
+        finally:
+            self.close()
+        return self.result
+
+    def running(self):
+        return self.result is None
+
+    def kill(self):
+        self.close()
+
+    def close(self):
+        self.socket.close()
+        self.lines.close()
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1:
+        os._exit(1)
