@@ -1,5 +1,7 @@
 #include "fed_port.h"
 
+#include "tests/sim/virtual_clock.h"
+
 namespace uroce::replay {
 
 namespace {
@@ -47,7 +49,7 @@ uint16_t FedPort::transmit(std::span<const port::TxFrame> frames) {
   for (const port::TxFrame& frame : frames) {
     auto bytes = take(frame.handle);
     bytes->resize(frame.length);
-    sent_.push_back(std::move(*bytes));
+    sent_.push_back({std::move(*bytes), sim::VirtualClock::now()});
   }
   return static_cast<uint16_t>(frames.size());
 }

@@ -6,11 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/time.h"
 #include "port/port.h"
 
 namespace uroce::replay {
 
-/// A port whose other end is the test: what is fed arrives with the next turn, what is sent is kept.
+/// A port whose other end is the test: what is fed arrives with the next turn, what is sent is kept, with the
+/// virtual time.
 class FedPort final : public port::Port, private port::PortQueue {
  public:
   using Bytes = std::vector<std::byte>;
@@ -18,7 +20,11 @@ class FedPort final : public port::Port, private port::PortQueue {
   explicit FedPort(MacAddress mac);
 
   void feed(Bytes frame) { waiting_.push_back(std::make_unique<Bytes>(std::move(frame))); }
-  std::vector<Bytes> take_sent() { return std::exchange(sent_, {}); }
+  struct Sent {
+    Bytes frame;
+    Instant time;
+  };
+  std::vector<Sent> take_sent() { return std::exchange(sent_, {}); }
 
   [[nodiscard]] const port::Capabilities& capabilities() const override { return capabilities_; }
   port::PortQueue& queue(uint16_t) override { return *this; }
@@ -34,7 +40,7 @@ class FedPort final : public port::Port, private port::PortQueue {
 
   port::Capabilities capabilities_;
   std::deque<std::unique_ptr<Bytes>> waiting_;
-  std::vector<Bytes> sent_;
+  std::vector<Sent> sent_;
 };
 
 }  // namespace uroce::replay

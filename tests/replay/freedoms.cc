@@ -81,4 +81,27 @@ std::string compare(const std::vector<const Packet*>& captured, const std::vecto
   return fmt::format("the kernel sent nothing more\n    we sent {}", text(ours, at));
 }
 
+void leave_out_what_may_be_merged(std::vector<const Packet*>& answers) {
+  std::erase_if(answers, [](const Packet* answer) {
+    if (answer->parsed.row->family != wire::Family::kAck) return false;
+    const wire::Aeth& aeth = answer->aeth();
+    // An ACK acknowledges everything before it, so the newest can stand for all.
+    if (aeth.kind == wire::AethKind::kAck) return true;
+    // The packet that a sequence NAK would ask for may have come before the NAK left.
+    return aeth.kind == wire::AethKind::kNak &&
+           aeth.value == static_cast<uint8_t>(wire::NakCode::kSequenceError);
+  });
+}
+
+std::optional<Psn> newest_answered(const std::vector<const Packet*>& answers) {
+  std::optional<Psn> newest;
+  for (const Packet* answer : answers) {
+    const bool own = answer->parsed.row->family == wire::Family::kReadResponse ||
+                     answer->aeth().kind == wire::AethKind::kAck;
+    const Psn psn = own ? answer->psn() : answer->psn() - 1u;
+    if (!newest || psn.after(*newest)) newest = psn;
+  }
+  return newest;
+}
+
 }  // namespace uroce::replay

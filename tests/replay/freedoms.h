@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,5 +17,11 @@ bool same_packet(const Packet& ours, const Packet& captured);
 /// they are the same, else what differs. `part`: the capture may lack some of ours.
 std::string compare(const std::vector<const Packet*>& captured, const std::vector<const Packet*>& ours,
                     bool part);
+
+/// Of answers to packets that came together.
+void leave_out_what_may_be_merged(std::vector<const Packet*>& answers);
+
+/// The newest PSN that these answers leave answered; nullopt when there are none.
+std::optional<Psn> newest_answered(const std::vector<const Packet*>& answers);
 
 }  // namespace uroce::replay

@@ -15,7 +15,7 @@ namespace uroce::replay {
 class Judge {
  public:
   Judge(const Conversation& conversation, size_t ours, const Requests& own, const Requests& peers,
-        const Record& record);
+        Arrival arrival, const Record& record);
 
   std::vector<std::string> differences();
 
@@ -38,6 +38,7 @@ class Judge {
   const size_t ours_;
   const Requests& own_;
   const Requests& peers_;
+  const Arrival arrival_;
   const Record& record_;
   const Conditions conditions_;
   std::deque<Packet> corrected_;

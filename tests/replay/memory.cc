@@ -133,9 +133,9 @@ void Memory::add_receives(const Requests& peers) {
   }
 }
 
-MemoryKey Memory::key(MemoryKey captured) const {
-  const auto found = remote_.find(captured);
-  return found == remote_.end() ? kNobodys : found->second->keys.rkey;
+MemoryKey Memory::key(const wire::Reth& captured) const {
+  const auto found = remote_.find(captured.rkey);
+  return captured.length == 0 || found == remote_.end() ? kNobodys : found->second->keys.rkey;
 }
 
 std::vector<std::string> Memory::differences() const {

@@ -22,8 +22,9 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  /// Our key for the kernel's.
-  [[nodiscard]] MemoryKey key(MemoryKey captured) const;
+  /// Our key for the kernel's. A request without a byte to read or write gets one that names nothing: nobody
+  /// may look at it.
+  [[nodiscard]] MemoryKey key(const wire::Reth& captured) const;
   /// The buffer of our i-th message; that of the receive for the peer's i-th message.
   [[nodiscard]] queue::Segment buffer(size_t i) const { return segment(*buffers_[i]); }
   [[nodiscard]] queue::Segment receive(size_t i) const { return segment(*receives_[i]); }

@@ -154,13 +154,18 @@ void OurEnd::feed(const Packet& packet) {
       bytes.data() + ip + (packet.parsed.ipv4 ? wire::kIpv4Bytes : wire::kIpv6Bytes) + wire::kUdpBytes;
   wire::store_be32(bth + 4, static_cast<uint32_t>(bth[4]) << 24 | queue_pair_->number.value);
   if (packet.parsed.row->headers.has(wire::Header::kReth)) {
-    wire::store_be32(bth + wire::kBthBytes + 8, memory_->key(packet.parsed.headers.reth.rkey).value);
+    wire::store_be32(bth + wire::kBthBytes + 8, memory_->key(packet.parsed.headers.reth).value);
   }
   const uint32_t icrc = wire::icrc_of({bytes.data() + ip, ip_bytes});
   for (size_t i = 0; i < wire::kIcrcBytes; ++i)
     bytes[ip + ip_bytes + i] = static_cast<std::byte>(icrc >> 8 * i);
   port_.feed(std::move(bytes));
-  settle();
+}
+
+std::vector<FedPort::Sent> OurEnd::take_sent() {
+  std::vector<FedPort::Sent> sent = port_.take_sent();
+  for (FedPort::Sent& frame : sent) frame.time = {(frame.time - kStart).ns};
+  return sent;
 }
 
 void OurEnd::post_send(size_t index) {

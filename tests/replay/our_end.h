@@ -23,7 +23,7 @@ class OurEnd {
 
   /// Goes on to that moment of the capture; timers expire on the way.
   void advance(Instant to);
-  /// The peer's packet arrives and is dealt with at once: destination and keys become ours.
+  /// The peer's packet arrives with the next turn; destination and keys become ours.
   void feed(const Packet& packet);
   void post_send(size_t message);
   void post_receive(size_t message);
@@ -31,7 +31,8 @@ class OurEnd {
   void settle();
 
   [[nodiscard]] Instant now() const;
-  std::vector<Bytes> take_sent() { return port_.take_sent(); }
+  /// With the capture's time.
+  std::vector<FedPort::Sent> take_sent();
   std::vector<queue::Completion> take_sends() { return poll(*send_completions_); }
   std::vector<queue::Completion> take_receives() { return poll(*receive_completions_); }
   [[nodiscard]] Memory& memory() { return *memory_; }

@@ -27,7 +27,8 @@ class Recovery {
 
  private:
   void take_answer(const Event& event) {
-    if (due_now_) fail(event, "a sequence NAK was not followed by its packet");
+    if (due_now_ && settled_) fail(event, "a sequence NAK was not followed by its packet");
+    settled_ = event.settled;
     const Psn before = answered_.oldest();
     const Answered::Asks asks = answered_.take(*event.packet);
     if (answered_.oldest() != before) {
@@ -87,6 +88,7 @@ class Recovery {
   Instant wait_until_;      // RNR
   bool asked_ = false;      // an answer asks for the oldest packet
   bool due_now_ = false;    // and that was a sequence NAK
+  bool settled_ = true;     // there was time to answer it
   bool gone_back_ = false;  // since there was news
   std::vector<std::string> found_;
 };

@@ -13,9 +13,10 @@ namespace {
 
 class Replay {
  public:
-  Replay(const Conversation& conversation, size_t ours, const PlantedFaults& faults)
+  Replay(const Conversation& conversation, size_t ours, Arrival arrival, const PlantedFaults& faults)
       : conversation_(conversation),
         ours_(ours),
+        arrival_(arrival),
         faults_(faults),
         own_(requests_of(conversation, ours)),
         peers_(requests_of(conversation, 1 - ours)),
@@ -25,20 +26,23 @@ class Replay {
 
   std::vector<std::string> run() {
     for (const Packet& packet : conversation_.packets) {
-      end_.advance(packet.time);
+      const bool from_us = conversation_.sender(packet) == ours_;
+      if (from_us || arrival_ == Arrival::kOneByOne) settle();
+      if (waiting_ == 0) end_.advance(packet.time);
       collect();
-      if (conversation_.sender(packet) == ours_) {
+      if (from_us) {
         post_sends(packet);
       } else {
         post_receives(packet);
         if (replayed(packet)) feed(packet);
       }
     }
+    settle();
     // Long enough for whatever timer still runs.
     end_.advance(end_.now() + seconds(1));
     collect();
     if (faults_.memory) end_.memory().spoil();
-    std::vector<std::string> differences = Judge(conversation_, ours_, own_, peers_, record_).differences();
+    auto differences = Judge(conversation_, ours_, own_, peers_, arrival_, record_).differences();
     for (std::string& difference : end_.memory().differences()) differences.push_back(std::move(difference));
     if (peers_.missing) try_missing(differences);
     return differences;
@@ -50,23 +54,32 @@ class Replay {
   }
 
   void feed(const Packet& packet) {
-    const size_t event = record_.events.size();
-    record_.events.push_back({end_.now(), true, &packet, 0});
+    record_.events.push_back({end_.now(), true, &packet});
     end_.feed(packet);
+    ++waiting_;
+  }
+
+  /// What was fed is dealt with.
+  void settle() {
+    if (waiting_ == 0) return;
+    waiting_ = 0;
+    Event* const last = &record_.events.back();
+    end_.settle();
     collect();
-    record_.events[event].sends_completed = record_.sends.size();
+    last->settled = true;
+    last->sends_completed = record_.sends.size();
   }
 
   void collect() {
     for (const auto& completion : end_.take_sends()) record_.sends.push_back(completion);
     for (const auto& completion : end_.take_receives()) record_.receives.push_back(completion);
-    for (Bytes& bytes : end_.take_sent()) {
-      Packet packet = make_packet(std::move(bytes));
+    for (FedPort::Sent& sent : end_.take_sent()) {
+      Packet packet = make_packet(std::move(sent.frame));
       if (!packet.bytes.empty()) faults_.frame(packet);
       if (packet.bytes.empty()) continue;  // also what is not RoCE
-      packet.time = end_.now();
+      packet.time = sent.time;
       record_.sent.push_back(std::move(packet));
-      record_.events.push_back({end_.now(), false, &record_.sent.back(), record_.sends.size()});
+      record_.events.push_back({sent.time, false, &record_.sent.back()});
     }
   }
 
@@ -105,6 +118,7 @@ class Replay {
     const Requests::Missing& missing = *peers_.missing;
     const size_t before = record_.sent.size();
     feed(conversation_.packets[index_of(missing.frame)]);
+    settle();
     if (record_.sent.size() == before + 1 && is_refusal(record_.sent.back(), missing.psn)) return;
     differences.push_back(
         fmt::format("frame {}: {} is no longer refused: take it out of missing.txt and replay it",
@@ -125,19 +139,22 @@ class Replay {
 
   const Conversation& conversation_;
   const size_t ours_;
+  const Arrival arrival_;
   const PlantedFaults& faults_;
   const Requests own_;
   const Requests peers_;
   OurEnd end_;
   Record record_;
+  size_t waiting_ = 0;   // packets that were fed and not yet dealt with
   size_t sends_ = 0;     // posted
   size_t receives_ = 0;  // messages of the peer that were looked at
 };
 
 }  // namespace
 
-std::vector<std::string> replay(const Conversation& conversation, size_t ours, const PlantedFaults& faults) {
-  return Replay(conversation, ours, faults).run();
+std::vector<std::string> replay(const Conversation& conversation, size_t ours, Arrival arrival,
+                                const PlantedFaults& faults) {
+  return Replay(conversation, ours, arrival, faults).run();
 }
 
 }  // namespace uroce::replay

@@ -48,13 +48,17 @@ std::vector<Part> parts() {
 
 class Replay : public ::testing::TestWithParam<Part> {
  protected:
-  [[nodiscard]] static std::vector<std::string> play(const PlantedFaults& faults = {}) {
-    return replay(all()[GetParam().conversation], GetParam().ours, faults);
+  [[nodiscard]] static std::vector<std::string> play(Arrival arrival, const PlantedFaults& faults = {}) {
+    return replay(all()[GetParam().conversation], GetParam().ours, arrival, faults);
   }
 };
 
 TEST_P(Replay, OurEndDoesWhatTheKernelDid) {
-  for (const std::string& difference : play()) ADD_FAILURE() << difference;
+  for (const std::string& difference : play(Arrival::kOneByOne)) ADD_FAILURE() << difference;
+}
+
+TEST_P(Replay, InBurstsItComesToTheSame) {
+  for (const std::string& difference : play(Arrival::kInBursts)) ADD_FAILURE() << difference;
 }
 
 /// Makes something of a packet that it should not be; false when there is nothing in it to be changed.
@@ -137,13 +141,14 @@ TEST_P(Replay, APlantedFaultIsNoticed) {
                               wrong_payload, wrong_segmentation, left_out}) {
     bool planted = false;
     const auto found =
-        play({.frame = [&](Packet& packet) { planted = planted || (captured(packet) && change(packet)); }});
+        play(Arrival::kOneByOne,
+             {.frame = [&](Packet& packet) { planted = planted || (captured(packet) && change(packet)); }});
     EXPECT_EQ(planted, !found.empty());
   }
   const Requests own = requests_of(conversation, GetParam().ours);
   const Requests peers = requests_of(conversation, 1 - GetParam().ours);
   if (!own.messages.empty() || !peers.messages.empty()) {
-    EXPECT_FALSE(play({.memory = true}).empty());
+    EXPECT_FALSE(play(Arrival::kOneByOne, {.memory = true}).empty());
   }
 }
 
