@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "mem/access.h"
 
@@ -85,17 +86,27 @@ void Memory::add_regions(const Requests& peers) {
   }
 }
 
-/// What a request of the peer does to our memory, or says about what was in it before.
+/// What a request of the peer does to our memory, or says about what is in it.
 void Memory::expect(const Message& message) {
   const auto found = remote_.find(message.rkey);
   if (message.is_send() || message.failed() || found == remote_.end()) return;
   Area& area = *found->second;
   for (size_t i = 0; i < message.payload.size(); ++i) {
     const size_t at = kGuard + static_cast<size_t>(message.address - area.iova) + i;
-    // A READ tells what was there from the beginning, unless a WRITE was there before.
-    if (message.is_read() && area.known[at] == std::byte{0}) area.bytes[at] = message.payload[i];
-    if (!message.is_read() || area.known[at] == std::byte{0}) area.expected[at] = message.payload[i];
-    area.known[at] = std::byte{1};
+    const std::byte value = message.payload[i];
+    const bool known = std::exchange(area.known[at], std::byte{1}) != std::byte{0};
+    // A READ tells what was there from the beginning, unless something else was there before.
+    if (message.is_read() && !known) area.bytes[at] = value;
+    if (message.is_read() && known && area.expected[at] != value) {
+      stores_.push_back({message.begun, &area, at, value});
+    }
+    area.expected[at] = value;
+  }
+}
+
+void Memory::owner_stores(size_t frame) {
+  for (const Store& store : stores_) {
+    if (store.frame == frame) store.area->bytes[store.at] = store.value;
   }
 }
 

@@ -29,6 +29,10 @@ class Memory {
   [[nodiscard]] queue::Segment buffer(size_t i) const { return segment(*buffers_[i]); }
   [[nodiscard]] queue::Segment receive(size_t i) const { return segment(*receives_[i]); }
 
+  /// Its owner changes the memory before that frame, because the READ in it finds something else than what
+  /// was known to be there.
+  void owner_stores(size_t frame);
+
   /// What is not as it should be in the end.
   [[nodiscard]] std::vector<std::string> differences() const;
   /// For tests of the test: the first byte of the first region changes.
@@ -44,6 +48,12 @@ class Memory {
     mem::RegionKeys keys;
     uint64_t iova = 0;
     Bytes known;  // of a region: not 0 where its content was named
+  };
+  struct Store {
+    size_t frame = 0;
+    Area* area = nullptr;
+    size_t at = 0;
+    std::byte value{};
   };
   /// Addresses that the peer's accepted requests name with one key.
   struct Span {
@@ -63,6 +73,7 @@ class Memory {
   const DomainId domain_;
   std::list<Area> areas_;
   std::map<MemoryKey, Area*> remote_;
+  std::vector<Store> stores_;
   std::vector<Area*> buffers_;
   std::vector<Area*> receives_;
 };

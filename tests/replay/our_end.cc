@@ -147,6 +147,7 @@ void OurEnd::advance(Instant to) {
 }
 
 void OurEnd::feed(const Packet& packet) {
+  memory_->owner_stores(packet.number);
   Bytes bytes = packet.bytes;
   const size_t ip = static_cast<size_t>(packet.parsed.ip_packet.data() - packet.bytes.data());
   const size_t ip_bytes = packet.parsed.ip_packet.size();

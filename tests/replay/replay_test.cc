@@ -1,5 +1,6 @@
 #include "replay.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,18 +12,10 @@
 namespace uroce::replay {
 namespace {
 
-bool taken_in(const std::string& name) {
-  for (const char* group : {"rc_", "nak_", "loss_", "duplicate", "reorder", "mtu4096_rc", "mtu4096_v6"}) {
-    if (name.starts_with(group)) return true;
-  }
-  return false;
-}
-
 const std::vector<Conversation>& all() {
   static const auto conversations = [] {
     std::vector<Conversation> found;
     for (const auto& file : captures::files()) {
-      if (!taken_in(file.stem().string())) continue;
       for (Conversation& conversation : conversations_of(file)) found.push_back(std::move(conversation));
     }
     return found;
@@ -35,7 +28,13 @@ struct Part {
   size_t conversation = 0;
   size_t ours = 0;
 
-  [[nodiscard]] std::string name() const { return all()[conversation].capture + "_" + kEndNames[ours]; }
+  [[nodiscard]] std::string name() const {
+    const std::string& capture = all()[conversation].capture;
+    size_t before = 0;  // connections of the same capture
+    while (before < conversation && all()[conversation - before - 1].capture == capture) ++before;
+    if (before == 0) return fmt::format("{}_{}", capture, kEndNames[ours]);
+    return fmt::format("{}_{}_{}", capture, before + 1, kEndNames[ours]);
+  }
 };
 
 std::vector<Part> parts() {
