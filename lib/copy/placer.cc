@@ -3,7 +3,9 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cassert>
 
+#include "copy/guarded_copy.h"
 #include "copy/kernels.h"
 
 namespace uroce::copy {
@@ -25,32 +27,52 @@ Placer::Placer(Kind kind) : kind_(find_kind(kind)) {
   if (kind_ == nullptr) kind_ = find_kind(Kind::kAuto);
 }
 
-void Placer::place(std::byte* to, const std::byte* from, size_t length, bool cold) {
-  if (length == 0) return;
+bool Placer::place(std::byte* to, const std::byte* from, size_t length, bool cold) {
+  if (length == 0) return true;
   reserve(to, length);
-  body(to, from, length, cold);
+  return body(to, from, length, cold);
 }
 
-void Placer::place_last(std::byte* to, const std::byte* from, size_t length, bool cold) {
-  if (length == 0) return;
+bool Placer::place_last(std::byte* to, const std::byte* from, size_t length, bool cold,
+                        const MessageMark& mark) {
+  if (length == 0) return true;
   if (tails_ == kTailsMax) commit();
   reserve(to, length);
   const size_t tail = tail_length(to, length);
   const size_t before = length - tail;
-  if (before > 0) body(to, from, before, cold);
-  tail_[tails_++] = {to + before, from + before, static_cast<uint32_t>(tail)};
+  if (before > 0 && !body(to, from, before, cold)) return false;
+  tail_[tails_++] = {to + before, from + before, static_cast<uint32_t>(tail), mark};
+  return true;
 }
 
 void Placer::commit() {
   if (streamed_) _mm_sfence();
   // The compiler must not move a body's ordinary stores down between the tails' either; the CPU does not.
   asm volatile("" : : : "memory");
-  for (size_t i = 0; i < tails_; ++i) copy_ascending(tail_[i].to, tail_[i].from, tail_[i].length);
+  for (size_t i = 0; i < tails_; ++i) store(tail_[i]);
   asm volatile("" : : : "memory");
   streamed_ = false;
   tails_ = 0;
   ranges_ = 0;
   hull_ = {UINTPTR_MAX, 0};
+}
+
+void Placer::store(const Tail& tail) {
+  if (losses_ > 0 && lost_before(tail.mark)) [[unlikely]]
+    return;
+  if (guarded_copy_to(copy_ascending, tail.to, tail.from, tail.length)) [[likely]]
+    return;
+  // There is room: callers take note of losses before they place the next packet, which has but one tail.
+  assert(losses_ < loss_.size());
+  loss_[losses_++] = tail.mark;
+}
+
+/// A message behind a lost one must not be seen either. Requests and READ responses are two rows of messages.
+bool Placer::lost_before(const MessageMark& mark) const {
+  return std::ranges::any_of(losses(), [&](const MessageMark& lost) {
+    return lost.owner == mark.owner &&
+           (lost.kind == MessageMark::Kind::kRead) == (mark.kind == MessageMark::Kind::kRead);
+  });
 }
 
 /// Notes a destination, after a commit if one stands in the way.
@@ -78,14 +100,10 @@ bool Placer::overlaps(Range range) const {
   return false;
 }
 
-void Placer::body(std::byte* to, const std::byte* from, size_t length, bool cold) {
-  if (cold && length >= kStreamedMin) {
-    kind_->cold(to, from, length);
-    streamed_ = streamed_ || kind_->cold_streams;
-  } else {
-    kind_->hot(to, from, length);
-    streamed_ = streamed_ || kind_->hot_streams;
-  }
+bool Placer::body(std::byte* to, const std::byte* from, size_t length, bool cold) {
+  const bool streaming = cold && length >= kStreamedMin;
+  streamed_ = streamed_ || (streaming ? kind_->cold_streams : kind_->hot_streams);
+  return guarded_copy_to(streaming ? kind_->cold : kind_->hot, to, from, length);
 }
 
 }  // namespace uroce::copy
