@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "engine/device_state.h"
+#include "engine/fault_handler.h"
 #include "engine/forked.h"
 
 namespace uroce::engine {
@@ -45,6 +46,7 @@ Device::State::State(Options options)
       domains(Limits::kDomains),
       queue_pairs(kQueuePairNumbers),
       surroundings{regions, queue_pairs, demux} {
+  watch_faults();
   std::vector<Poller*> siblings;
   for (uint16_t i = 0; i < port->capabilities().queues; ++i) {
     const Poller::Options poller{.index = i,

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "engine/device_state.h"
+#include "engine/fault_handler.h"
 #include "engine/forked.h"
 
 namespace uroce::engine {
@@ -41,6 +42,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
   State& state = *state_;
   if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
   if (Status status = check(options); !status) return status.error();
+  watch_faults();
   if (Status status = state.domains.enter(options.domain); !status) return status.error();
   try {
     auto send =
@@ -104,6 +106,7 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
   State& state = *state_;
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   if (forked_since_start()) return ENODEV;
+  watch_faults();
   if ((mask & qp::kMaskPathMtu) != 0 && attributes.path_mtu > path_mtu_max()) return EINVAL;
   if ((mask & qp::kMaskAv) != 0) {
     if (const int error = state.resolve(attributes); error != 0) return error;

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "engine/eal.h"
+#include "engine/fault_handler.h"
 
 namespace uroce::engine {
 
@@ -46,6 +47,7 @@ void Poller::join(std::span<Poller* const> siblings) {
 
 TurnOutcome Poller::turn(Instant now, QueuePairEntry* posted) {
   assert(turning_on_this_thread == nullptr);
+  let_faults_in();
   if (!lock_.begin()) return TurnOutcome::kBusy;
   turning_on_this_thread = &lock_;
   bool worked = false;

@@ -1,5 +1,6 @@
 #include <cerrno>
 
+#include "engine/fault_handler.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
@@ -13,6 +14,7 @@ ibv_mr* register_region(ibv_pd* face, void* address, size_t length, uint64_t iov
     VerbsPd& pd = object(face);
     VerbsContext& context = object(pd.context);
     if (!context.alive()) return fail(EIO);
+    engine::watch_faults();
     auto mr = std::make_unique<VerbsMr>();
     const Result<mem::RegionKeys> keys = context.device->regions().register_user({
         .domain = pd.domain,
