@@ -59,7 +59,8 @@ namespace uroce {
   X(kRetransmittedPackets, "retransmitted_packets") \
   X(kRetryExceeded, "retry_exceeded")              \
   X(kCqOverrun, "cq_overrun")                      \
-  X(kLocalProtectionError, "local_protection_error")
+  X(kLocalProtectionError, "local_protection_error") \
+  X(kMemoryGone, "memory_gone")
 // clang-format on
 
 enum class Counter : uint16_t {

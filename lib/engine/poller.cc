@@ -142,7 +142,8 @@ bool Poller::turn_locked(Instant now) {
   receive();
   stage();
   dispatch();
-  placer_.commit();  // before the frames it reads from go, and before pump() reads what it writes to
+  qp::commit_placements(
+      turn_);  // before the frames it reads from go, and before pump() reads what it writes to
   release();
   expire_timers();
   pump();
@@ -260,7 +261,7 @@ void Poller::make_room() {
 }
 
 void Poller::publish() {
-  placer_.commit();
+  qp::commit_placements(turn_);
   completions_.publish_all();
 }
 

@@ -106,6 +106,8 @@ void Poller::dispatch() {
     }
     make_room();
     entry->queue_pair.receive(packet, turn_);
+    if (!placer_.losses().empty()) [[unlikely]]
+      qp::commit_placements(turn_);
     activate(*entry);
   }
 }

@@ -44,7 +44,10 @@ Counter counter_of(NakCode code) {
 
 }  // namespace
 
-void Completer::reset() { cursor_.restart(); }
+void Completer::reset() {
+  cursor_.restart();
+  lost_ = false;
+}
 
 void Completer::receive(const wire::Packet& packet, Turn& turn) {
   const Psn psn = packet.headers.bth.psn;
@@ -159,8 +162,29 @@ void Completer::place_read_data(const wire::Packet& packet, Turn& turn) {
     fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
     return;
   }
-  range_.place(turn.placer, packet.payload, last);
+  const copy::MessageMark mark{
+      .owner = connection_.queue_pair,
+      .kind = copy::MessageMark::Kind::kRead,
+      .reported = head.signaled || connection_.options.signal_all,
+      .completions = turn.completions.position(*connection_.options.send_completions),
+      .psn = packet.headers.bth.psn,
+      .wr_id = head.wr_id};
+  if (!range_.place(turn.placer, packet.payload, last ? &mark : nullptr)) [[unlikely]] {
+    turn.counters.add(Counter::kMemoryGone);
+    turn.counters.add(Counter::kLocalProtectionError);
+    fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
+    return;
+  }
   complete(1, last, turn);
+}
+
+void Completer::lost(const copy::MessageMark& mark, Turn& turn) {
+  turn.counters.add(Counter::kMemoryGone);
+  if (lost_) return;
+  lost_ = true;
+  turn.counters.add(Counter::kLocalProtectionError);
+  revise_sends(connection_, turn, mark);
+  connection_.broken = true;
 }
 
 }  // namespace uroce::qp

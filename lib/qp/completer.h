@@ -17,6 +17,8 @@ class Completer {
 
   void reset();
   void receive(const wire::Packet& packet, Turn& turn);
+  /// The end of a READ that is complete could not be placed: it and what came behind it are taken back.
+  void lost(const copy::MessageMark& mark, Turn& turn);
 
  private:
   bool acknowledge_before(Psn end, Turn& turn);
@@ -31,6 +33,7 @@ class Completer {
   Retransmission& retransmission_;
   SegmentCursor cursor_;  // in the oldest request, when that is a READ
   ResolvedRange range_;
+  bool lost_ = false;  // a READ, and with it the connection
 };
 
 }  // namespace uroce::qp

@@ -1,5 +1,8 @@
 #include "qp/completion_report.h"
 
+#include <optional>
+#include <utility>
+
 namespace uroce::qp {
 
 using queue::Completion;
@@ -31,6 +34,24 @@ void push(Connection& connection, Turn& turn, queue::CompletionQueue& queue, Com
   connection.broken = true;
 }
 
+/// Completions of the connection's sends, or of its receives, among those that nobody has seen since `lost`.
+template <typename Change>
+void revise(Connection& connection, Turn& turn, const copy::MessageMark& lost, Change change) {
+  const bool receives = lost.kind != copy::MessageMark::Kind::kRead;
+  queue::CompletionQueue& queue =
+      receives ? *connection.options.receive_completions : *connection.options.send_completions;
+  turn.completions.revise(queue, lost.completions, [&](Completion& completion) {
+    const bool receive = completion.opcode >= CompletionOpcode::kReceive;
+    if (completion.local == connection.options.number && receive == receives) change(completion);
+  });
+}
+
+void fail(Completion& completion, CompletionStatus status) {
+  completion.status = status;
+  completion.bytes = completion.immediate = 0;
+  completion.has_immediate = completion.solicited = false;
+}
+
 }  // namespace
 
 void report_send(Connection& connection, Turn& turn, const queue::SendRequest& request,
@@ -57,6 +78,35 @@ void report_receive(Connection& connection, Turn& turn, Completion completion) {
   completion.wr_id = queue.at(queue.retired()).wr_id;
   push(connection, turn, *connection.options.receive_completions, completion);
   queue.retire();
+}
+
+void revise_receives(Connection& connection, Turn& turn, const copy::MessageMark& lost) {
+  auto status = lost.kind == copy::MessageMark::Kind::kSend ? CompletionStatus::kLocalProtectionError
+                                                            : CompletionStatus::kFlushed;
+  revise(connection, turn, lost, [&](Completion& completion) {
+    fail(completion, std::exchange(status, CompletionStatus::kFlushed));
+    completion.opcode = CompletionOpcode::kReceive;
+  });
+}
+
+void revise_sends(Connection& connection, Turn& turn, const copy::MessageMark& lost) {
+  // A READ without a completion of its own gets one now, and the later ones move back by one place.
+  std::optional<Completion> carried = Completion{.wr_id = lost.wr_id, .opcode = CompletionOpcode::kRead};
+  fail(*carried, CompletionStatus::kLocalProtectionError);
+  bool first = true;
+  revise(connection, turn, lost, [&](Completion& completion) {
+    if (std::exchange(first, false) && lost.reported) {
+      fail(completion, CompletionStatus::kLocalProtectionError);
+      carried.reset();
+      return;
+    }
+    fail(completion, CompletionStatus::kFlushed);
+    if (!carried) return;
+    carried->local = completion.local;
+    carried->remote = completion.remote;
+    std::swap(completion, *carried);
+  });
+  if (carried) push(connection, turn, *connection.options.send_completions, *carried);
 }
 
 }  // namespace uroce::qp

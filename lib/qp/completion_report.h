@@ -1,5 +1,6 @@
 #pragma once
 
+#include "copy/placer.h"
 #include "qp/connection.h"
 #include "qp/turn.h"
 #include "queue/work_request.h"
@@ -17,5 +18,12 @@ void fail_oldest_send(Connection& connection, Turn& turn, queue::CompletionStatu
 /// Reports the end of the oldest receive work request and retires it. `completion` holds what the message
 /// said; work request id and queue pair numbers are filled in here.
 void report_receive(Connection& connection, Turn& turn, queue::Completion completion);
+
+/// The end of an incoming message could not be placed, when it and those behind it had been reported already
+/// (to nobody yet): a SEND failed with a local protection error, what came later is flushed.
+void revise_receives(Connection& connection, Turn& turn, const copy::MessageMark& lost);
+
+/// The same for the end of a READ, which fails also if nobody wanted to hear of its success.
+void revise_sends(Connection& connection, Turn& turn, const copy::MessageMark& lost);
 
 }  // namespace uroce::qp

@@ -10,6 +10,8 @@
 
 namespace uroce::qp {
 
+class QueuePair;
+
 /// Longest message: what `max_msg_sz` of a port says.
 inline constexpr uint32_t kMessageBytesMax = 1u << 31;
 
@@ -34,6 +36,7 @@ struct Connection {
   /// Somebody met an error that ends the connection and has reported it; QueuePair then enters the error
   /// state.
   bool broken = false;
+  QueuePair* queue_pair = nullptr;  // whose connection it is
 
   [[nodiscard]] State state() const { return attributes.state; }
 };

@@ -21,8 +21,11 @@ struct Payload {
 /// Headers of a packet to the peer of `connection`, with everything that is the same in all of them.
 wire::Headers headers_to_peer(const Connection& connection, wire::Operation operation, Psn psn);
 
-/// Completes `frame`: headers, payload, pad and ICRC.
-void write_frame(port::TxFrame& frame, const Connection& connection, const wire::Headers& headers,
-                 const Payload& payload);
+/// Completes `frame`: headers, payload, pad and ICRC. False: some of the payload's memory is gone, and the
+/// frame must not be sent.
+[[nodiscard]] bool write_frame(port::TxFrame& frame, const Connection& connection,
+                               const wire::Headers& headers, const Payload& payload);
+/// The same for a frame without payload.
+void write_frame(port::TxFrame& frame, const Connection& connection, const wire::Headers& headers);
 
 }  // namespace uroce::qp

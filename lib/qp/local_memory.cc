@@ -2,23 +2,27 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
+
+#include "copy/guarded_copy.h"
+#include "copy/kernels.h"
 
 namespace uroce::qp {
 
-void ResolvedRange::gather(std::byte* to) const {
+bool ResolvedRange::gather(std::byte* to) const {
   for (size_t i = 0; i < count_; ++i) {
     const mem::Binding& binding = bindings_[i];
     for (uint64_t offset = 0; offset < binding.length();) {
       const mem::Piece piece = binding.piece(offset);
-      std::memcpy(to, piece.data, piece.length);
+      if (!copy::guarded_copy_from(copy::copy_ordinary, to, piece.data, piece.length)) return false;
       to += piece.length;
       offset += piece.length;
     }
   }
+  return true;
 }
 
-void ResolvedRange::place(copy::Placer& placer, std::span<const std::byte> payload, bool last) const {
+bool ResolvedRange::place(copy::Placer& placer, std::span<const std::byte> payload,
+                          const copy::MessageMark* ends) const {
   const std::byte* from = payload.data();
   size_t left = payload.size();
   for (size_t i = 0; i < count_; ++i) {
@@ -27,17 +31,17 @@ void ResolvedRange::place(copy::Placer& placer, std::span<const std::byte> paylo
       const mem::Piece piece = binding.piece(offset);
       assert(piece.length <= left);
       // Only what ends the message has a tail; everything before it is body.
-      if (last && piece.length == left) {
-        placer.place_last(piece.data, from, piece.length, binding.cold());
-      } else {
-        placer.place(piece.data, from, piece.length, binding.cold());
-      }
+      const bool placed = ends != nullptr && piece.length == left
+                              ? placer.place_last(piece.data, from, piece.length, binding.cold(), *ends)
+                              : placer.place(piece.data, from, piece.length, binding.cold());
+      if (!placed) return false;
       from += piece.length;
       left -= piece.length;
       offset += piece.length;
     }
   }
   assert(left == 0);
+  return true;
 }
 
 void SegmentCursor::seek(std::span<const queue::Segment> segments, uint64_t offset) {

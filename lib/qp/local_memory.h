@@ -21,11 +21,12 @@ class ResolvedRange {
   void clear() { count_ = 0; }
   void add(const mem::Binding& binding) { bindings_[count_++] = binding; }
 
-  /// Copies everything to `to`.
-  void gather(std::byte* to) const;
-  /// Places `payload`, as long as the range, into the memory; `last`: these are the final bytes of the
-  /// message.
-  void place(copy::Placer& placer, std::span<const std::byte> payload, bool last) const;
+  /// Copies everything to `to`. False: some of the memory is gone.
+  [[nodiscard]] bool gather(std::byte* to) const;
+  /// Places `payload`, as long as the range, into the memory. `ends`: the message whose final bytes these
+  /// are, if so. False: some of the memory is gone.
+  [[nodiscard]] bool place(copy::Placer& placer, std::span<const std::byte> payload,
+                           const copy::MessageMark* ends) const;
 
  private:
   std::array<mem::Binding, kSegmentsMax> bindings_;

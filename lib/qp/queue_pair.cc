@@ -20,6 +20,7 @@ QueuePair::QueuePair(const Options& options)
       requester_(connection_, window_, retransmission_),
       completer_(connection_, window_, retransmission_),
       responder_(connection_) {
+  connection_.queue_pair = this;
   assert(options.type == Type::kRc);
   assert(options.send_queue->options().segments_max <= kSegmentsMax);
   assert(options.receive_queue->options().segments_max <= kSegmentsMax);
@@ -137,6 +138,24 @@ void QueuePair::receive(const wire::Packet& packet, Turn& turn) {
     responder_.receive(packet, turn);
   }
   settle(turn);
+}
+
+void QueuePair::lost(const copy::MessageMark& mark, Turn& turn) {
+  if (mark.kind == copy::MessageMark::Kind::kRead) {
+    completer_.lost(mark, turn);
+  } else {
+    responder_.lost(mark, turn);
+  }
+  settle(turn);
+}
+
+void commit_placements(Turn& turn) {
+  turn.placer.commit();
+  if (turn.placer.losses().empty()) [[likely]]
+    return;
+  for (const copy::MessageMark& mark : turn.placer.losses())
+    static_cast<QueuePair*>(mark.owner)->lost(mark, turn);
+  turn.placer.forget_losses();
 }
 
 bool QueuePair::pump(Turn& turn, uint32_t budget) {

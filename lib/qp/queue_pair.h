@@ -42,6 +42,9 @@ class QueuePair {
   /// the rules, a NAK, or a counted drop.
   void receive(const wire::Packet& packet, Turn& turn);
 
+  /// For commit_placements().
+  void lost(const copy::MessageMark& mark, Turn& turn);
+
   /// Builds up to `budget` (>= 2) frames: responses and requests. True when there is more to send right now.
   /// In the error state it completes what was posted as flushed. Due after work was posted, packets were
   /// received, or expire() was called.
@@ -66,5 +69,9 @@ class QueuePair {
   Completer completer_;
   Responder responder_;
 };
+
+/// turn.placer.commit(); queue pairs of which it has lost a message fail before anybody sees more of it. Due
+/// before completions are published, before pump(), and as soon as placer.losses() is not empty.
+void commit_placements(Turn& turn);
 
 }  // namespace uroce::qp

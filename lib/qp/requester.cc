@@ -110,7 +110,7 @@ bool Requester::build_read(Turn& turn, port::TxFrame& frame) {
   wire::Headers headers = headers_to_peer(connection_, Operation::kReadRequest, window_.next());
   headers.bth.ack_request = true;
   headers.reth = {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)};
-  write_frame(frame, connection_, headers, {});
+  write_frame(frame, connection_, headers);
   window_.sent(end - packet);
   window_.read_sent();
   return true;
@@ -140,7 +140,10 @@ bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
   headers.bth.solicited = last && request.solicited;
   headers.reth = {request.remote_address, request.rkey, request.length};
   headers.immediate = request.immediate;
-  write_frame(frame, connection_, headers, payload);
+  if (!write_frame(frame, connection_, headers, payload)) [[unlikely]] {
+    turn.counters.add(Counter::kMemoryGone);
+    return fail_current(turn, CompletionStatus::kLocalProtectionError);
+  }
   window_.sent(1);
   return true;
 }

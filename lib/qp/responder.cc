@@ -112,8 +112,8 @@ void Responder::fail_receive(CompletionStatus status, Turn& turn) {
 /// Every check has passed; `message` is what the packet begins or continues.
 void Responder::perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn) {
   const wire::OpcodeRow& row = *packet.row;
-  turn.counters.add(Counter::kRequestsExecuted);
   if (row.family == Family::kReadRequest) {
+    turn.counters.add(Counter::kRequestsExecuted);
     const wire::Reth& reth = packet.headers.reth;
     msn_ = (msn_ + 1) & 0xFFFFFF;
     const uint32_t packets = response_packets(reth.length, connection_.mtu);
@@ -123,7 +123,13 @@ void Responder::perform(const wire::Packet& packet, const InboundMessage& messag
     return arrived(packets, false);
   }
   const bool last = row.position == Position::kLast || row.position == Position::kOnly;
-  range_.place(turn.placer, packet.payload, last);
+  copy::MessageMark mark;
+  if (last) mark = mark_of(message, turn, row.consumes_receive);
+  if (!range_.place(turn.placer, packet.payload, last ? &mark : nullptr)) [[unlikely]] {
+    turn.counters.add(Counter::kMemoryGone);
+    return refuse(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
+  }
+  turn.counters.add(Counter::kRequestsExecuted);
   message_ = message;
   message_.received += static_cast<uint32_t>(packet.payload.size());
   if (last) {
@@ -132,6 +138,32 @@ void Responder::perform(const wire::Packet& packet, const InboundMessage& messag
     message_.kind = Kind::kNone;
   }
   arrived(1, packet.headers.bth.ack_request);
+}
+
+copy::MessageMark Responder::mark_of(const InboundMessage& message, const Turn& turn,
+                                     bool consumes_receive) const {
+  using MarkKind = copy::MessageMark::Kind;
+  return {.owner = connection_.queue_pair,
+          .kind = message.kind == Kind::kSend ? MarkKind::kSend : MarkKind::kWrite,
+          .reported = consumes_receive,
+          .completions = turn.completions.position(*connection_.options.receive_completions),
+          .psn = expected_,
+          .msn = msn_};
+}
+
+void Responder::lost(const copy::MessageMark& mark, Turn& turn) {
+  turn.counters.add(Counter::kMemoryGone);
+  // Unless an earlier one was lost or refused.
+  if (!mark.psn.before(expected_)) return;
+  const bool send = mark.kind == copy::MessageMark::Kind::kSend;
+  if (send) turn.counters.add(Counter::kLocalProtectionError);
+  revise_receives(connection_, turn, mark);
+  responses_.drop_from(mark.psn);
+  expected_ = mark.psn;
+  msn_ = mark.msn;
+  message_ = {};
+  answer_ = send ? Answer::kOperational : Answer::kRemoteAccess;
+  connection_.broken = true;
 }
 
 void Responder::complete_receive(const wire::Packet& packet, uint32_t bytes, Turn& turn) {
@@ -193,13 +225,7 @@ bool Responder::build_response(ReadResponse& read, port::TxFrame& frame, Turn& t
   if (payload.bytes > 0) {
     const mem::Binding binding = turn.regions.resolve(due.rkey, connection_.options.domain,
                                                       due.address + offset, payload.bytes, mem::kRemoteRead);
-    if (!binding.ok()) {
-      responses_.clear();
-      expected_ = due.psn + read.sent;
-      answer_ = Answer::kRemoteAccess;
-      connection_.broken = true;
-      return false;
-    }
+    if (!binding.ok()) return stop_reading(read);
     range_.add(binding);
     // What this turn placed into the same memory must be there before it is read.
     if (turn.placer.dirty()) turn.placer.commit();
@@ -208,7 +234,10 @@ bool Responder::build_response(ReadResponse& read, port::TxFrame& frame, Turn& t
                                    : (first ? Operation::kReadResponseFirst : Operation::kReadResponseMiddle);
   wire::Headers headers = headers_to_peer(connection_, operation, due.psn + read.sent);
   headers.aeth = wire::Aeth::ack(say_msn(read.msn));
-  write_frame(frame, connection_, headers, payload);
+  if (!write_frame(frame, connection_, headers, payload)) [[unlikely]] {
+    turn.counters.add(Counter::kMemoryGone);
+    return stop_reading(read);
+  }
   responses_.sent_one(read);
   return true;
 }
@@ -218,6 +247,15 @@ bool Responder::build_response(ReadResponse& read, port::TxFrame& frame, Turn& t
 uint32_t Responder::say_msn(uint32_t msn) {
   if (Psn(msn).after(Psn(said_msn_))) said_msn_ = msn;  // both count modulo 2^24
   return said_msn_;
+}
+
+/// Always false: instead of the next response the peer gets a NAK.
+bool Responder::stop_reading(const ReadResponse& read) {
+  expected_ = read.due.psn + read.sent;
+  responses_.clear();
+  answer_ = Answer::kRemoteAccess;
+  connection_.broken = true;
+  return false;
 }
 
 void Responder::build_answer(port::TxFrame& frame, Turn& turn) {
@@ -251,7 +289,7 @@ void Responder::build_answer(port::TxFrame& frame, Turn& turn) {
       break;
   }
   answer_ = Answer::kNone;
-  write_frame(frame, connection_, headers, {});
+  write_frame(frame, connection_, headers);
 }
 
 }  // namespace uroce::qp

@@ -26,6 +26,9 @@ class Responder {
   void receive(const wire::Packet& packet, Turn& turn);
   Pumped pump(Turn& turn, uint32_t budget);
 
+  /// The end of a message that was performed could not be placed: it and what came behind it are taken back.
+  void lost(const copy::MessageMark& mark, Turn& turn);
+
   /// Forgets what it owes the peer.
   void drop_answers();
 
@@ -46,11 +49,14 @@ class Responder {
   void receive_again(const wire::Packet& packet, Turn& turn);
   void refuse(Verdict verdict, Turn& turn);
   void perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn);
+  [[nodiscard]] copy::MessageMark mark_of(const InboundMessage& message, const Turn& turn,
+                                          bool consumes_receive) const;
   void fail_receive(queue::CompletionStatus status, Turn& turn);
   void complete_receive(const wire::Packet& packet, uint32_t bytes, Turn& turn);
   void arrived(uint32_t psns, bool ack_requested);
 
   bool build_response(ReadResponse& read, port::TxFrame& frame, Turn& turn);
+  bool stop_reading(const ReadResponse& read);
   void build_answer(port::TxFrame& frame, Turn& turn);
   uint32_t say_msn(uint32_t msn);
 

@@ -42,6 +42,12 @@ bool ResponseQueue::repeat(const ReadRange& range, uint32_t mtu) {
   return false;
 }
 
+void ResponseQueue::drop_from(Psn psn) {
+  for (; count_ > 0 && !at(count_ - 1).original.psn.before(psn); --count_) {
+    if (at(count_ - 1).pending) --pending_;
+  }
+}
+
 ReadResponse* ResponseQueue::next() {
   if (pending_ == 0) return nullptr;
   for (uint32_t i = 0; i < count_; ++i) {

@@ -49,6 +49,9 @@ class ResponseQueue {
   /// asks for something else than the original.
   bool repeat(const ReadRange& range, uint32_t mtu);
 
+  /// Forgets the READs at and behind `psn`.
+  void drop_from(Psn psn);
+
   /// The pending answer with the lowest PSN, or nullptr. Valid until the next change.
   ReadResponse* next();
   /// The next packet of what next() returned went out.

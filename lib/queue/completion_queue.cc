@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <utility>
 
 namespace uroce::queue {
@@ -56,6 +57,15 @@ void CompletionQueue::publish(uint16_t lane_index) {
       return;
     }
   }
+}
+
+uint32_t CompletionQueue::pushed(uint16_t lane) const { return lanes_[lane].pushed; }
+
+Completion& CompletionQueue::unpublished(uint16_t lane_index, uint32_t position) {
+  Lane& lane = lanes_[lane_index];
+  assert(position - lane.visible.load(std::memory_order_relaxed) < options_.depth);  // its own store
+  lane.solicited = true;  // whatever is taken back has failed
+  return lane.slots[position & mask_];
 }
 
 size_t CompletionQueue::poll(std::span<Completion> completions) {

@@ -89,6 +89,10 @@ class CompletionQueue {
   bool push(uint16_t lane, const Completion& completion);
   /// Makes everything pushed on the lane visible and notifies the listener when armed.
   void publish(uint16_t lane);
+  /// Completions pushed on the lane so far, free-running.
+  [[nodiscard]] uint32_t pushed(uint16_t lane) const;
+  /// The one that was pushed as number `position` and is not published yet.
+  Completion& unpublished(uint16_t lane, uint32_t position);
 
   // Application.
   size_t poll(std::span<Completion> completions);
@@ -120,7 +124,17 @@ class CompletionBatch {
 
   /// False on overrun of the queue.
   bool push(CompletionQueue& queue, const Completion& completion);
-  /// No room for the two queues that one packet may touch: publish_all() first.
+  /// The next push to the queue is number `position()` of this poller's lane.
+  [[nodiscard]] uint32_t position(const CompletionQueue& queue) const { return queue.pushed(lane_); }
+  /// Takes back what was said too early: change(Completion&) sees every completion from `position` on, oldest
+  /// first, none of which is published yet.
+  template <typename Change>
+  void revise(CompletionQueue& queue, uint32_t position, Change change) {
+    for (const uint32_t end = queue.pushed(lane_); position != end; ++position)
+      change(queue.unpublished(lane_, position));
+  }
+  /// No room for the two queues that one packet may touch: publish_all() first. Behind it is room for those
+  /// of queue pairs that lost messages of the burst.
   [[nodiscard]] bool full() const { return count_ + 2 > kQueuesMax; }
   void publish_all();
   [[nodiscard]] bool empty() const { return count_ == 0; }
@@ -128,7 +142,7 @@ class CompletionBatch {
  private:
   uint16_t lane_;
   size_t count_ = 0;
-  std::array<CompletionQueue*, kQueuesMax> queues_{};
+  std::array<CompletionQueue*, 3 * kQueuesMax> queues_{};
 };
 
 }  // namespace uroce::queue

@@ -25,6 +25,8 @@ class Side {
   [[nodiscard]] QueuePairHandle& queue_pair() const { return *queue_pair_; }
   [[nodiscard]] queue::CompletionQueue& completions() const { return *completions_; }
   [[nodiscard]] std::vector<std::byte>& buffer() { return buffer_; }
+  [[nodiscard]] DomainId domain() const { return domain_; }
+  [[nodiscard]] MemoryKey lkey() const { return keys_.lkey; }
   [[nodiscard]] MemoryKey rkey() const { return keys_.rkey; }
   [[nodiscard]] uint64_t address() const { return reinterpret_cast<uint64_t>(buffer_.data()); }
 

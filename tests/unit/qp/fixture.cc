@@ -167,10 +167,10 @@ void QueuePairTest::receive(const wire::Headers& headers, const Bytes& payload) 
   queue_pair->receive(packet, turn);
   burst.push_back(std::move(frame));
   if (commit_after_receive) {
-    placer.commit();
+    commit_placements(turn);
+    completions.publish_all();
     burst.clear();
   }
-  completions.publish_all();
 }
 
 void QueuePairTest::receive(wire::Operation operation, uint32_t psn, const Bytes& payload, bool ack_request) {
@@ -213,7 +213,7 @@ void QueuePairTest::receive_read(uint32_t psn, uint64_t offset, uint32_t length)
 
 bool QueuePairTest::pump_once(uint32_t budget) {
   const bool more = queue_pair->pump(turn, budget);
-  placer.commit();
+  commit_placements(turn);
   burst.clear();
   completions.publish_all();
   tx.consume(port.transmit(tx.frames()));
