@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "copy/kernels.h"
+#include "tests/unit/copy/fault_catcher.h"
 #include "tests/unit/copy/vanishing_memory.h"
 
 namespace uroce::copy {
@@ -41,7 +42,7 @@ std::vector<NamedCopy> all_copies() {
 std::vector<size_t> lengths_before() {
   std::vector<size_t> lengths(66);
   std::iota(lengths.begin(), lengths.end(), 0);
-  for (const size_t length : {127, 128, 511, 640, 4000}) lengths.push_back(length);
+  for (const size_t length : {127u, 128u, 511u, 640u, 4000u}) lengths.push_back(length);
   return lengths;
 }
 constexpr size_t kLengthsBeyond[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 200, 640, 4000};

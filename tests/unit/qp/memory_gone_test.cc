@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/unit/copy/fault_catcher.h"
 #include "tests/unit/copy/vanishing_memory.h"
 #include "tests/unit/qp/fixture.h"
 
