@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,14 +14,73 @@ namespace uroce::engine {
 
 namespace {
 
-/// A thread that found nothing to do, but expects something any moment.
-void relax() {
-  if (few_processors()) {
-    sched_yield();
-  } else {
-    __builtin_ia32_pause();
-  }
+Duration cpu_time(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
 }
+
+/// How a thread waits that found nothing to do, but expects something any moment. Where CPUs are many it
+/// keeps its own. Where they are few it offers it to others; and while somebody else wants it, it sleeps
+/// instead, because a sleeper is run as soon as it wakes, one that yielded only when the other's time slice
+/// has passed.
+class Expectation {
+ public:
+  void wait() {
+    if (!few_processors()) return __builtin_ia32_pause();
+    const Instant before = clock_now();
+    if (application_lacks_cpu(before)) note_crowd(before);
+    if (before < crowded_until_) return nap();
+    sched_yield();
+    const Instant after = clock_now();
+    if (after - before > kYieldMax) note_crowd(after);
+  }
+
+ private:
+  static constexpr Duration kYieldMax = microseconds(20);  // it takes longer: somebody else ran
+  // In a virtual machine a nap costs 25 us of CPU time, however short it is.
+  static constexpr Duration kCrowdedNapMin = microseconds(50);
+  static constexpr Duration kCrowdedNapMax = milliseconds(1);
+  static constexpr Duration kCrowdedMin = milliseconds(1);  // before a yield is tried again
+  static constexpr Duration kCrowdedMax = milliseconds(32);
+  static constexpr Duration kLookEvery = milliseconds(1);
+
+  /// A hiccup of the machine looks like a crowd, but does not come again at once.
+  void note_crowd(Instant now) {
+    const bool again = now - crowded_until_ < kCrowdedMax;
+    crowded_for_ = again ? std::min(crowded_for_ * 2, kCrowdedMax) : kCrowdedMin;
+    crowded_until_ = now + crowded_for_;
+  }
+
+  /// As long as we ran since the last one: who used more than half of a CPU that two want is not run when he
+  /// wakes, but at the scheduler's next tick, which is milliseconds away.
+  void nap() {
+    const Duration ran = cpu_time(CLOCK_THREAD_CPUTIME_ID);
+    Attendance::nap(std::clamp(ran - ran_, kCrowdedNapMin, kCrowdedNapMax).ns);
+    ran_ = ran;
+  }
+
+  /// The yield does not tell when the ones who lack a CPU wait for another CPU than ours: two processes whose
+  /// applications spin on one, their background threads on the other. But an application that spins and has a
+  /// CPU to itself uses all of the time, one that waits in the kernel none; what lies between wants more.
+  bool application_lacks_cpu(Instant now) {
+    if (now < look_at_) return false;
+    const Duration used = cpu_time(CLOCK_PROCESS_CPUTIME_ID) - cpu_time(CLOCK_THREAD_CPUTIME_ID);
+    const Duration share = used - used_;
+    const Duration elapsed = now - looked_at_;
+    used_ = used;
+    looked_at_ = now;
+    look_at_ = now + kLookEvery;
+    return share * 16 > elapsed && share * 16 < elapsed * 15;
+  }
+
+  Duration crowded_for_ = kCrowdedMin;
+  Instant crowded_until_{};
+  Instant looked_at_{};
+  Instant look_at_{};
+  Duration used_{};  // by the process's other threads
+  Duration ran_{};   // by this thread, when it last napped
+};
 
 }  // namespace
 
@@ -71,23 +131,30 @@ void Drive::abandon() {
 }
 
 void Drive::turn_for_ever(Poller& poller) const {
+  Expectation expectation;
+  if (few_processors()) prefer_short_slices();
   while (!stopping_.load(std::memory_order_relaxed)) {
-    if (poller.turn(clock_now()) != TurnOutcome::kWorked) relax();
+    if (poller.turn(clock_now()) != TurnOutcome::kWorked) expectation.wait();
   }
 }
 
 void Drive::attend() {
   // Sleeps of tens of microseconds shall not be rounded up by the default slack of another fifty.
   prctl(PR_SET_TIMERSLACK, 1'000UL);
+  prefer_short_slices();
+  Expectation expectation;
   busy_at_ = clock_now();
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Instant now = clock_now();
     const Instant due = look_after(now);
-    if (const uint64_t seen = works(); seen != works_seen_) {
-      works_seen_ = seen;
-      busy_at_ = now;
-    }
-    rest(now, due);
+    const uint64_t works_before = works_seen_;
+    works_seen_ = works();
+    if (works_seen_ != works_before) busy_at_ = now;
+    if (due > now || now - busy_at_ >= takeover_) {
+      rest(now, due);
+    } else if (works_seen_ == works_before) {
+      expectation.wait();
+    }  // else there may be more to do at once
   }
 }
 
@@ -108,18 +175,9 @@ Instant Drive::look_after(Instant now) {
 
 void Drive::rest(Instant now, Instant due) {
   const Duration idle = now - busy_at_;
-  if (idle < takeover_) {
-    // Something is going on: where a poller is ours it is turned without a pause, else its time is waited
-    // for.
-    if (due <= now) {
-      relax();
-    } else {
-      Attendance::nap((due - now).ns);
-    }
-    return;
-  }
+  if (idle < takeover_) return Attendance::nap((due - now).ns);
   const Duration longest = idle > kLongIdle ? kLongSleepMax : kSleepMax;
-  Duration wanted = std::min({Duration{idle.ns / 4}, longest, time_to_deadline()});
+  Duration wanted = std::min({std::max(Duration{idle.ns / 4}, takeover_), longest, time_to_deadline()});
   if (due > now) wanted = std::max(wanted, due - now);
   if (wanted > takeover_) {
     attendance_.sleep_deeply(wanted.ns);

@@ -34,4 +34,8 @@ class Thread {
   std::thread thread_;
 };
 
+/// Asks the scheduler to run the calling thread soon and briefly rather than late and long. Linux before 6.12
+/// takes no notice.
+void prefer_short_slices();
+
 }  // namespace uroce::engine
