@@ -32,6 +32,7 @@ struct DeviceConfiguration {
   std::vector<InterfaceAddress> addresses;
   std::optional<uint32_t> mtu;  // link MTU; default: what the port has
   std::vector<StaticNeighbour> neighbours;
+  uint32_t vendor_part = 0;  // ibv_device_attr::vendor_part_id, by which some programs choose what they use
 };
 
 inline constexpr uint16_t kPollersPerDeviceMax = 16;
@@ -49,6 +50,7 @@ struct Configuration {
   uint32_t memory_mb = 256;  // for packet buffers when a DPDK port is used
   std::vector<std::string> eal_arguments;
   std::string log_level = "warning";
+  bool log_counters = false;  // when a device closes, one line with those of its counters that are not zero
 };
 
 /// Two devices, one wire between them, in this process: no NIC, no hugepages, no privileges.

@@ -157,7 +157,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_numbe
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 15> kKeys = {{
+constexpr std::array<Key, 17> kKeys = {{
     {{"device.name", "text", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_text(v, t.device->name, kDeviceNameMax); }},
@@ -176,6 +176,10 @@ constexpr std::array<Key, 15> kKeys = {{
     {{"device.neighbours", "list of ADDRESS=MAC", "neighbours that are not to be asked for"},
      ValueKind::kNeighbourList,
      [](Node v, KeyTarget t) { return store_vector(v, t.device->neighbours, kListMax, store_neighbour); }},
+    {{"device.vendor_part", "number",
+      "vendor_part_id that programs are shown; some use inline data or ibv_wr_* only with one they know"},
+     ValueKind::kNumber,
+     [](Node v, KeyTarget t) { return store_number(v, t.device->vendor_part, 0, UINT32_MAX); }},
     {{"poller.mode", "inline or dedicated",
       "turned by the application's calls, or by threads that do nothing else"},
      ValueKind::kText,
@@ -212,6 +216,9 @@ constexpr std::array<Key, 15> kKeys = {{
       "what is written to standard error; UROCE_LOG overrides it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_log_level(v, t.configuration.log_level); }},
+    {{"log.counters", "true or false", "write each device's counters to standard error when it closes"},
+     ValueKind::kFlag,
+     [](Node v, KeyTarget t) { return store_flag(v, t.configuration.log_counters); }},
 }};
 
 }  // namespace

@@ -119,6 +119,7 @@ std::string to_toml(const DeviceConfiguration& device) {
                        return fmt::format("\"{}/{}\"", wire::to_text(a.address), a.prefix_bits);
                      }));
   if (device.mtu) out += fmt::format("mtu = {}\n", *device.mtu);
+  out += fmt::format("vendor_part = {}\n", device.vendor_part);
   out += fmt::format("neighbours = {}\n\n", joined(device.neighbours, [](const StaticNeighbour& n) {
                        return fmt::format("{{ address = \"{}\", mac = \"{}\" }}", wire::to_text(n.address),
                                           wire::to_text(n.mac));
@@ -167,7 +168,8 @@ std::string to_toml(const Configuration& configuration) {
   out +=
       fmt::format("[eal]\narguments = {}\n\n",
                   joined(configuration.eal_arguments, [](const std::string& text) { return quoted(text); }));
-  out += fmt::format("[log]\nlevel = {}\n", quoted(configuration.log_level));
+  out += fmt::format("[log]\nlevel = {}\ncounters = {}\n", quoted(configuration.log_level),
+                     configuration.log_counters);
   return out;
 }
 

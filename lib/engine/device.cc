@@ -102,6 +102,8 @@ Device::~Device() = default;
 
 const std::string& Device::name() const { return state_->configuration.name; }
 
+uint32_t Device::vendor_part() const { return state_->configuration.vendor_part; }
+
 uint64_t Device::guid() const {
   uint64_t guid = 0;
   for (const uint8_t byte : net::eui64(state_->mac)) guid = guid << 8 | byte;

@@ -64,6 +64,7 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] uint32_t vendor_part() const;
   [[nodiscard]] uint64_t guid() const;  // EUI-64 of the MAC, host order
   [[nodiscard]] MacAddress mac() const;
   [[nodiscard]] const port::Capabilities& port_capabilities() const;

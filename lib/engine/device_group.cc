@@ -1,6 +1,7 @@
 #include "engine/device_group.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -42,6 +43,20 @@ void end_all() {
   open.mutex.unlock();
 }
 
+/// One line of the counters that are not zero.
+std::string counters_of(const Device& device, Device::State& state) {
+  std::string line = fmt::format("uroce: {}: counters", device.name());
+  uint64_t dropped = 0;
+  for (uint16_t i = 0; i < state.pollers.size(); ++i) dropped += state.port->queue(i).dropped();
+  if (dropped != 0) line += fmt::format(" port_dropped {}", dropped);
+  for (size_t i = 0; i < kCounterCount; ++i) {
+    const auto counter = static_cast<Counter>(i);
+    const uint64_t value = device.counter(counter);
+    if (value != 0) line += fmt::format(" {} {}", counter_label(counter), value);
+  }
+  return line + "\n";
+}
+
 /// Devices that must not be touched any more, not even to take them apart.
 void forget(auto&& devices) {
   static auto& forgotten = *new std::vector<std::unique_ptr<Device>>;
@@ -58,6 +73,7 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
                                                        std::span<const size_t> members) {
   watch_forks();
   std::shared_ptr<DeviceGroup> group(new DeviceGroup);
+  group->log_counters_ = configuration.log_counters;
   OpenGroups& open = open_groups();
   {
     const std::lock_guard guard(open.mutex);
@@ -122,6 +138,7 @@ DeviceGroup::~DeviceGroup() {
     forget(members_ | std::views::transform(&Member::device));
   } else {
     drive_.stop();
+    write_counters();
     OpenGroups& open = open_groups();
     const std::lock_guard guard(open.mutex);
     open.groups.erase(this);
@@ -137,6 +154,15 @@ Device& DeviceGroup::device(size_t index) {
   return *it->device;
 }
 
+void DeviceGroup::write_counters() const {
+  if (!log_counters_) return;
+  for (const Member& member : members_) {
+    const std::string line = counters_of(*member.device, *member.state);
+    // One call, so that the lines of two processes do not mix; nobody can be told that it failed.
+    if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
+  }
+}
+
 void DeviceGroup::end() {
   // An application's thread may be inside a turn, but a turn does not last.
   constexpr Duration kPatience = milliseconds(200);
@@ -147,6 +173,7 @@ void DeviceGroup::end() {
     for (const auto& poller : member.state->pollers) closed &= poller->close(kPatience);
   }
   if (!closed) return;
+  write_counters();
   for (const Member& member : members_) member.state->port.reset();
 }
 

@@ -39,6 +39,8 @@ class DeviceGroup {
  private:
   DeviceGroup() = default;
   Status add(const Configuration& configuration, size_t index);
+  /// If the configuration asks for it. No poller is turned any more.
+  void write_counters() const;
 
   struct Member {
     size_t index;
@@ -49,6 +51,7 @@ class DeviceGroup {
   Drive drive_;
   std::vector<Member> members_;
   std::vector<uint32_t> lcores_;
+  bool log_counters_ = false;
   bool ended_ = false;
   const std::shared_ptr<std::latch> closed_ = std::make_shared<std::latch>(1);
 };

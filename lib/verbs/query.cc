@@ -37,6 +37,7 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.max_mr_size = Limits::kRegionBytes;
   attributes.page_size_cap = ~uint64_t{4095};
   attributes.vendor_id = kVendor;
+  attributes.vendor_part_id = context.device->vendor_part();
   attributes.max_qp = Limits::kQueuePairs;
   attributes.max_qp_wr = Limits::kWorkRequests;
   attributes.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD;

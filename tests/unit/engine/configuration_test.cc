@@ -20,6 +20,7 @@ mac = "02:00:00:00:09:01"
 addresses = ["198.51.100.1/24", "2001:db8::1/64"]
 mtu = 4200
 neighbours = [{ address = "198.51.100.2", mac = "02:00:00:00:09:02" }]
+vendor_part = 4099
 
 [[device]]
 port = "loopback7"
@@ -42,6 +43,7 @@ arguments = ["--log-level=lib.eal:debug", "--with \"quotes\""]
 
 [log]
 level = "debug"
+counters = true
 )";
 
 void expect_every_key(const Configuration& c) {
@@ -60,10 +62,12 @@ void expect_every_key(const Configuration& c) {
   ASSERT_EQ(left.neighbours.size(), 1u);
   EXPECT_EQ(wire::to_text(left.neighbours[0].address), "198.51.100.2");
   EXPECT_EQ(wire::to_text(left.neighbours[0].mac), "02:00:00:00:09:02");
+  EXPECT_EQ(left.vendor_part, 4099u);
   EXPECT_EQ(c.devices[1].name, "uroce1");
   EXPECT_EQ(c.devices[1].port, "loopback7");
   EXPECT_FALSE(c.devices[1].mac.has_value());
   EXPECT_FALSE(c.devices[1].mtu.has_value());
+  EXPECT_EQ(c.devices[1].vendor_part, 0u);
   EXPECT_EQ(c.poller_mode, PollerMode::kDedicated);
   EXPECT_EQ(c.takeover_us, 25u);
   EXPECT_EQ(c.cores, (std::vector<uint32_t>{1, 3}));
@@ -73,6 +77,7 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(c.memory_mb, 512u);
   EXPECT_EQ(c.eal_arguments, (std::vector<std::string>{"--log-level=lib.eal:debug", "--with \"quotes\""}));
   EXPECT_EQ(c.log_level, "debug");
+  EXPECT_TRUE(c.log_counters);
 }
 
 TEST(Configuration, ReadsEveryKey) {
@@ -176,6 +181,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"device.0.addresses", "198.51.100.1/24,2001:db8::1/64"},
       {"device.0.mtu", "4200"},
       {"device.0.neighbours", "198.51.100.2=02:00:00:00:09:02"},
+      {"device.0.vendor_part", "4099"},
       {"device.1.port", "loopback7"},
       {"poller.mode", "dedicated"},
       {"poller.takeover_us", "25"},
@@ -186,6 +192,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"memory.megabytes", "512"},
       {"eal.arguments", "--log-level=lib.eal:debug,--with \"quotes\""},
       {"log.level", "debug"},
+      {"log.counters", "true"},
   };
   for (const auto& [path, value] : options) {
     c = apply_override(std::move(*c), path, value);

@@ -49,6 +49,17 @@ TEST_P(ProcessEnd, ByExitWithoutClosing) {
       testing::ExitedWithCode(3), "");
 }
 
+TEST_P(ProcessEnd, TellsTheCountersWhenAsked) {
+  Configuration telling = configuration();
+  telling.log_counters = true;
+  EXPECT_EXIT(
+      {
+        kept = new Traffic(telling);
+        std::exit(3);
+      },
+      testing::ExitedWithCode(3), "uroce0: counters .*tx_frames [0-9]+");
+}
+
 TEST_P(ProcessEnd, ByExitWhileAnotherThreadPolls) {
   EXPECT_EXIT(
       {
