@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 SIDES = ("left", "right")
@@ -35,7 +34,7 @@ class Namespaces:
     def __enter__(self):
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, lambda *_: sys.exit(1))
+                signal.signal(number, signal.default_int_handler)
         remove_stale()
         try:
             self._make()

@@ -36,21 +36,25 @@ class Stack:
 
     def start(self, command, configuration=None):
         return subprocess.Popen(command, env=self.environment(configuration), stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, command, configuration=None):
         """(exit status, output) of a program that ends by itself."""
         return finish(self.start(command, configuration))
 
 
-def finish(process):
+def finish(process, limit_seconds=TIME_LIMIT_SECONDS):
+    """(exit status, standard output and then standard error)"""
     try:
-        output, _ = process.communicate(timeout=TIME_LIMIT_SECONDS)
+        said = said_by(process, limit_seconds)
     except subprocess.TimeoutExpired:
         process.kill()
-        output, _ = process.communicate()
-        raise AssertionError(f"{process.args} hangs; it said:\n{output}") from None
-    return process.returncode, output
+        raise AssertionError(f"{process.args} hangs; it said:\n{said_by(process)}") from None
+    return process.returncode, said
+
+
+def said_by(process, limit_seconds=None):
+    return "".join(said or "" for said in process.communicate(timeout=limit_seconds))
 
 
 def free_tcp_port():
@@ -59,10 +63,11 @@ def free_tcp_port():
         return probe.getsockname()[1]
 
 
-def listens(port):
-    """Whether some process listens on the TCP port. (A try to connect would be taken for the peer.)"""
+def listens(port, pid="self"):
+    """Whether somebody listens on the TCP port, in the network namespace of the process. (A try to connect would be
+    taken for the peer.)"""
     wanted = f":{port:04X}"
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+    for table in (f"/proc/{pid}/net/tcp", f"/proc/{pid}/net/tcp6"):
         if not os.path.exists(table):
             continue
         for line in Path(table).read_text().splitlines()[1:]:
@@ -78,7 +83,7 @@ def wait_until(condition, process):
     while not condition():
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()
-            raise AssertionError(f"{process.args} does not get ready:\n{process.communicate()[0]}")
+            raise AssertionError(f"{process.args} does not get ready:\n{said_by(process)}")
         time.sleep(0.02)
 
 
@@ -93,12 +98,14 @@ mac = "02:00:00:00:02:0{own}"
 addresses = ["192.0.2.{own}/24"]
 mtu = 4200
 """
+    server_address = "127.0.0.1"
 
     def __init__(self, stack):
         self.stack = stack
         self.folder = tempfile.mkdtemp(prefix="uroce-programs-")
         self.port = free_tcp_port()
         self.processes = []
+        self.more_configuration = ""  # keys of the device and more tables
 
     def __enter__(self):
         return self
@@ -113,27 +120,30 @@ mtu = 4200
     def configuration(self, role):
         return self.CONFIGURATION.format(role=role, own=1 if role == "server" else 2, socket=self.folder + "/link")
 
+    def start(self, role, command):
+        process = self.stack.start(command, self.configuration(role) + self.more_configuration)
+        self.processes.append(process)
+        return process
+
     def start_server(self, command):
         """A program that takes -p PORT; returns when it listens."""
-        server = self.stack.start([*command, "-p", str(self.port)], self.configuration("server"))
-        self.processes.append(server)
-        wait_until(lambda: listens(self.port), server)
+        server = self.start("server", [*command, "-p", str(self.port)])
+        wait_until(lambda: listens(self.port, server.pid), server)
         return server
 
     def start_client(self, command, port=None):
         """A program that takes -p PORT and the server's address."""
-        client = self.stack.start([*command, "-p", str(port or self.port), "127.0.0.1"], self.configuration("client"))
-        self.processes.append(client)
-        return client
+        return self.start("client", [*command, "-p", str(port or self.port), self.server_address])
 
 
 def main(*needed):
     """Runs the tests of the calling module: MODULE LIBRARY_FOLDER [SANITIZER_RUNTIME]."""
     missing = [name for name in needed if shutil.which(name) is None]
     if missing:
-        print(f"SKIPPED, not installed: {', '.join(missing)} (Debian's package ibverbs-utils has them)")
+        print(f"SKIPPED, not installed: {', '.join(missing)} (Debian's packages ibverbs-utils and perftest have them)")
         sys.exit(SKIPPED)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    # KeyboardInterrupt: the only exception by which unittest stops rather than going on with the next test.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     stack = Stack(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "")
     unittest.TestCase.stack = stack
     unittest.main(argv=sys.argv[:1], verbosity=2)

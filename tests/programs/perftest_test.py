@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Debian's perftest, unmodified: its six tools for WRITE, READ and SEND over a veth pair and over memif, in every size.
+
+perftest verifies no data; `uroce perf`, which does, runs over the same links.
+
+    tests/programs/perftest_test.py LIBRARY_FOLDER [SANITIZER_RUNTIME] [UROCE]
+"""
+
+import os
+import re
+import sys
+import unittest
+from dataclasses import dataclass
+
+import namespaces
+import programs
+import veth
+
+# Far more than any row needs where each process has a CPU.
+LIMIT_SECONDS = 300
+
+ALL_SIZES = [1 << i for i in range(1, 24)]
+
+# perftest asks for inline data, and uses ibv_wr_*, only with part numbers that it knows. With the first it does the
+# one, with the second both.
+INLINE_PART = 4099
+EXTENDED_PART = 4115
+
+# What must not be among our counters: nothing here damages, forges or forbids anything.
+UNEXPECTED = ("drop_icrc", "drop_bad_ack", "drop_opcode", "drop_partition_key", "drop_wrong_peer", "nak_invalid_request",
+              "nak_remote", "retry_exceeded", "cq_overrun", "local_protection_error")
+
+COMPLAINT = re.compile(r"error|fail|couldn't|can't|unable|invalid|mismatch|warning|syndrom", re.I)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run of a tool at both ends. `n`: messages of each size and queue pair."""
+    tool: str
+    options: str = ""
+    n: int = 20
+    part: int = 0
+    sanitized: bool = False  # also where everything is slow
+
+    @property
+    def sizes(self):
+        size = re.search(r"-s (\d+)", self.options)
+        return [int(size[1])] if size else ALL_SIZES
+
+    @property
+    def queue_pairs(self):
+        count = re.search(r"-q (\d+)", self.options)
+        return int(count[1]) if count else 1
+
+    @property
+    def inline_bytes(self):
+        size = re.search(r"-I (\d+)", self.options)
+        return int(size[1]) if size else None
+
+    def command(self):
+        sizes = [] if "-s" in self.options.split() else ["-a"]
+        # -F: the CPU's frequency is none of our business. -x 1: the device's first address. -m: some part numbers
+        # make perftest prefer another.
+        return [self.tool, "-F", "-x", "1", "-m", "4096", "-n", str(self.n), *sizes, *self.options.split()]
+
+    def __str__(self):
+        return f"{self.options or 'plain'}{f', part {self.part}' if self.part else ''}"
+
+
+ROWS = [
+    Row("ib_write_bw"),
+    Row("ib_write_bw", "-b -q 4", n=5),
+    Row("ib_write_bw", "-I 512", part=INLINE_PART),
+    Row("ib_write_bw", "-s 4096 -q 4", n=2000, sanitized=True),
+    Row("ib_write_bw", "-s 64 -b -I 64", n=5000, part=EXTENDED_PART),
+    Row("ib_read_bw"),
+    Row("ib_read_bw", "-e -b", n=10),
+    Row("ib_read_bw", "-q 4 -b", n=5),
+    Row("ib_read_bw", "-s 4096 -q 4 -e", n=2000, part=EXTENDED_PART, sanitized=True),
+    Row("ib_send_bw"),
+    Row("ib_send_bw", "-e -b -q 4", n=5),
+    Row("ib_send_bw", "-q 4", n=5),
+    Row("ib_send_bw", "-I 512", part=INLINE_PART),
+    Row("ib_send_bw", "-s 64 -b -I 64", n=5000, part=EXTENDED_PART),
+    Row("ib_send_bw", "-s 4096 -e", n=2000, sanitized=True),
+    Row("ib_write_lat"),
+    Row("ib_write_lat", "-I 512", part=INLINE_PART),
+    Row("ib_write_lat", "-s 64", n=1000, part=EXTENDED_PART, sanitized=True),
+    Row("ib_read_lat"),
+    Row("ib_read_lat", "-e"),
+    Row("ib_read_lat", "-s 64", n=2000, part=EXTENDED_PART, sanitized=True),
+    Row("ib_send_lat"),
+    Row("ib_send_lat", "-e"),
+    Row("ib_send_lat", "-I 512", part=INLINE_PART),
+    Row("ib_send_lat", "-s 64 -e", n=2000, part=EXTENDED_PART, sanitized=True),
+]
+TOOLS = sorted({row.tool for row in ROWS})
+
+
+class Perftest:
+    """The rows over one kind of link; `pair()` makes a link with nobody on it."""
+
+    @classmethod
+    def setUpClass(cls):
+        only = os.environ.get("UROCE_PERFTEST", "")
+        sanitized = bool(cls.stack.sanitizer_runtime)
+        cls.rows = [row for row in ROWS if row.sanitized >= sanitized and only in f"{row.tool} {row}"]
+
+    def rows_of(self, tool):
+        for row in self.rows:
+            if row.tool == tool:
+                with self.subTest(str(row)):
+                    self.run_row(row)
+
+    def run_row(self, row):
+        with self.pair() as pair:
+            pair.more_configuration = f"vendor_part = {row.part}\n[log]\ncounters = true\n"
+            server = pair.start_server(row.command())
+            client = pair.start_client(row.command())
+            ends = {}
+            failures = []
+            for end, process in (("client", client), ("server", server)):
+                try:
+                    status, ends[end] = programs.finish(process, LIMIT_SECONDS)
+                    failures += [f"{end}: {complaint}" for complaint in complaints(row, end, status, ends[end])]
+                except AssertionError as hangs:
+                    failures.append(str(hangs))
+            if failures:
+                said = "\n".join(f"--- {end} said:\n{output}" for end, output in ends.items())
+                self.fail("\n".join([" ".join(row.command()), *failures, said]))
+
+    def test_write_bandwidth(self):
+        self.rows_of("ib_write_bw")
+
+    def test_read_bandwidth(self):
+        self.rows_of("ib_read_bw")
+
+    def test_send_bandwidth(self):
+        self.rows_of("ib_send_bw")
+
+    def test_write_latency(self):
+        """Both ends spin on memory and poll no completion queue meanwhile: the background thread must turn."""
+        self.rows_of("ib_write_lat")
+
+    def test_read_latency(self):
+        self.rows_of("ib_read_lat")
+
+    def test_send_latency(self):
+        self.rows_of("ib_send_lat")
+
+    def test_uroce_perf_verifies_every_byte(self):
+        if len(sys.argv) < 4:
+            self.skipTest("no uroce given")
+        with self.pair() as pair:
+            port = str(pair.port)
+            server = pair.start("server", [sys.argv[3], "perf", "--server", "--listen", port])
+            programs.wait_until(lambda: programs.listens(pair.port, server.pid), server)
+            client = pair.start("client", [sys.argv[3], "perf", "--connect", f"{pair.server_address}:{port}", "--quiet",
+                                           "--size", "all", "--measure", "bandwidth", "--iterations", "20"])
+            for process in (client, server):
+                status, output = programs.finish(process, LIMIT_SECONDS)
+                self.assertEqual(status, 0, output)
+
+
+def complaints(row, end, status, output):
+    """What is wrong with what one end said."""
+    if status != 0:
+        yield f"ended with status {status}"
+    ours = [line for line in output.splitlines() if line.startswith("uroce:")]
+    theirs = [line for line in output.splitlines() if not line.startswith("uroce:")]
+    for line in theirs:
+        if COMPLAINT.search(line):
+            yield line
+    for counter in UNEXPECTED:
+        if any(f" {counter}" in line for line in ours):
+            yield f"counter {counter}"
+    table = [(int(size), int(n)) for size, n in re.findall(r"(?m)^ (\d+) +(\d+) +[\d.]+ ", output)]
+    if table != expected_table(row, end):
+        yield f"not the expected sizes and counts: {table}"
+    extended = re.search(r"ibv_wr\* API +: (\w+)", output)
+    if not extended or (extended[1] == "ON") != (row.part == EXTENDED_PART):
+        yield "not posted by the interface that was meant"
+    inline = re.search(r"Max inline data : (\d+)", output)
+    if row.inline_bytes is not None and (not inline or int(inline[1]) != row.inline_bytes):
+        yield "not as many inline bytes as meant"
+
+
+def expected_table(row, end):
+    whole = [(size, row.n * row.queue_pairs) for size in row.sizes]
+    if end == "client" or row.tool in ("ib_write_lat", "ib_send_bw", "ib_send_lat") or "-b" in row.options:
+        return whole
+    # A server that only serves.
+    return whole[-1:] if row.tool.endswith("_bw") else []
+
+
+class OverMemif(Perftest, unittest.TestCase):
+    def pair(self):
+        return programs.Pair(self.stack)
+
+
+class OverVeth(Perftest, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if reason := namespaces.why_not():
+            raise unittest.SkipTest(f"SKIPPED, no network namespaces here: {reason}")
+        cls.net = cls.enterClassContext(namespaces.Namespaces(mtu=4200))
+
+    def pair(self):
+        return veth.VethPair(self.stack, self.net)
+
+
+programs.main(*TOOLS)
