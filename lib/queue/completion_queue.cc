@@ -94,6 +94,13 @@ void CompletionQueue::arm(bool solicited_only) {
   armed_.compare_exchange_strong(idle, kSolicited, std::memory_order_seq_cst);
 }
 
+void CompletionQueue::remind() {
+  if (options_.listener == nullptr || armed_.load(std::memory_order_relaxed) != kAny || empty()) return;
+  // A poller may be about to notify for the same arming: one of the two does.
+  uint8_t any = kAny;
+  if (armed_.compare_exchange_strong(any, kIdle)) options_.listener->completed(*this);
+}
+
 bool CompletionQueue::empty() const {
   for (uint16_t i = 0; i < options_.lanes; ++i) {
     const Lane& lane = lanes_[i];

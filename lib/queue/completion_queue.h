@@ -54,8 +54,8 @@ struct Completion {
 
 class CompletionQueue;
 
-/// Called by a poller, after the completions are visible, when an armed queue got what it was armed for. Must
-/// not block.
+/// Called by a poller, after the completions are visible, when an armed queue got what it was armed for, and
+/// by remind(). Must not block.
 class CompletionListener {
  public:
   virtual ~CompletionListener() = default;
@@ -98,6 +98,11 @@ class CompletionQueue {
   size_t poll(std::span<Completion> completions);
   /// The next matching completion that becomes visible after this call notifies the listener, once.
   void arm(bool solicited_only);
+  /// After a poll that got all it asked for, and outside the caller's lock: notifies the listener if the
+  /// queue is armed (for any) and more is there. Some programs poll once for each event, as many as they have
+  /// room for; they would wait for ever for an event of what they left. Others poll on and get an event too
+  /// many.
+  void remind();
   [[nodiscard]] bool overrun() const { return overrun_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool empty() const;
 

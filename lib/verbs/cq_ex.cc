@@ -35,7 +35,11 @@ int start_poll(ibv_cq_ex* face, ibv_poll_cq_attr* attributes) {
 
 int next_poll(ibv_cq_ex* face) { return advance(object(face)) ? 0 : ENOENT; }
 
-void end_poll(ibv_cq_ex* face) { object(face).poll_lock.unlock(); }
+void end_poll(ibv_cq_ex* face) {
+  VerbsCq& cq = object(face);
+  cq.poll_lock.unlock();
+  cq.queue->remind();
+}
 
 void fill_operations(ibv_cq_ex& face) {
   face.start_poll = start_poll;

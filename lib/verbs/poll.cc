@@ -64,6 +64,7 @@ int poll_cq(ibv_cq* face, int entries, ibv_wc* completions) {
     cq.device->turn_for(*cq.queue);
     count = drain(cq, wanted, completions);
   }
+  if (count == wanted) cq.queue->remind();
   return count == 0 && check_overrun(cq) ? -1 : static_cast<int>(count);
 }
 

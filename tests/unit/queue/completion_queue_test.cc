@@ -73,6 +73,29 @@ TEST(CompletionQueue, AnArmedQueueNotifiesOnce) {
   EXPECT_EQ(listener.events, 1);
 }
 
+TEST(CompletionQueue, WhoArmsAndLeavesSomethingIsReminded) {
+  Listener listener;
+  CompletionQueue queue({.depth = 8, .listener = &listener});
+  for (uint64_t i = 0; i < 3; ++i) queue.push(0, numbered(i));
+  queue.publish(0);
+  poll_ids(queue, 1);
+  queue.remind();
+  EXPECT_EQ(listener.events, 0) << "not armed";
+  queue.arm(false);
+  poll_ids(queue, 1);
+  queue.remind();
+  EXPECT_EQ(listener.events, 1);
+  queue.remind();
+  EXPECT_EQ(listener.events, 1) << "once for each arming";
+  queue.arm(false);
+  poll_ids(queue, 1);
+  queue.remind();
+  EXPECT_EQ(listener.events, 1) << "nothing is left";
+  queue.push(0, numbered(3));
+  queue.publish(0);
+  EXPECT_EQ(listener.events, 2) << "it is still armed";
+}
+
 TEST(CompletionQueue, SolicitedOnlyWaitsForASolicitedOrFailedCompletion) {
   Listener listener;
   CompletionQueue queue({.depth = 8, .listener = &listener});

@@ -52,6 +52,21 @@ TEST_F(Events, AnArmedQueueTellsOfTheNextCompletionOnce) {
   EXPECT_TRUE(no_event()) << "it was not armed again";
 }
 
+TEST_F(Events, WhoPollsOnceForEachEventGetsEverything) {
+  constexpr uint64_t kMessages = 5;
+  for (uint64_t i = 0; i < kMessages; ++i) ASSERT_EQ(other.receive(i, other.all()), 0);
+  ASSERT_EQ(ibv_req_notify_cq(other.cq, 0), 0);
+  for (uint64_t i = 0; i < kMessages; ++i) send_one(i);
+  for (uint64_t i = 0; i < kMessages; ++i) {
+    expect_event();
+    ASSERT_EQ(ibv_req_notify_cq(other.cq, 0), 0);
+    ibv_wc completion{};
+    ASSERT_EQ(ibv_poll_cq(other.cq, 1, &completion), 1);
+    EXPECT_EQ(completion.wr_id, i);
+  }
+  EXPECT_TRUE(no_event());
+}
+
 TEST_F(Events, SolicitedOnlyWaitsForASolicitedOne) {
   for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(other.receive(i, other.all()), 0);
   ASSERT_EQ(ibv_req_notify_cq(other.cq, 1), 0);
