@@ -1,0 +1,121 @@
+"""The two ends of a link between processes, for perf/run: how to start a program at either end."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'tests/programs'))
+import namespaces  # noqa: E402
+import programs  # noqa: E402
+
+LIMIT_SECONDS = 60
+ADDRESSES = {'server': '192.0.2.1/24', 'client': '192.0.2.2/24'}
+
+
+class Link:
+    """Programs at the ends "server" and "client"; a with-block is the life of the link."""
+
+    host = '127.0.0.1'  # of the server, for TCP
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def port(self, role):
+        """Devargs."""
+        raise NotImplementedError
+
+    def wrapped(self, _role, command):
+        """The command that runs `command` at an end."""
+        return command
+
+    def is_open(self, _process):
+        """Whether a program that has just been started would get frames."""
+        raise NotImplementedError
+
+    def start(self, role, command):
+        return subprocess.Popen([str(word) for word in self.wrapped(role, command)], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+class MemifLink(Link):
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        return self
+
+    def __exit__(self, *_):
+        self.folder.cleanup()
+
+    def port(self, role):
+        return f'net_memif0,role={role},id=0,socket={self.folder.name}/memif.sock,socket-abstract=no,bsize=8192'
+
+    def is_open(self, _process):
+        return any(pathlib.Path(self.folder.name).iterdir())
+
+
+class VethLink(Link):
+    SIDES = {'server': 'left', 'client': 'right'}
+
+    def __enter__(self):
+        self.net = namespaces.Namespaces(mtu=4200).__enter__()
+        self.host = self.net.address('left')
+        return self
+
+    def __exit__(self, *what):
+        self.net.__exit__(*what)
+
+    def port(self, _role):
+        return f'net_af_packet0,iface={namespaces.LINK}'
+
+    def wrapped(self, role, command):
+        return self.net.command(self.SIDES[role], command)
+
+    def is_open(self, process):
+        """It has a packet socket (the first line is the table's head)."""
+        return len(pathlib.Path(f'/proc/{process.pid}/net/packet').read_text().splitlines()) > 1
+
+
+def wait_until(condition, process):
+    """False when `process` ends before `condition` holds, or it takes too long."""
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def pair(link, server_command, client_command, ready):
+    """What the two programs write on standard output: (server's, client's). `ready` says of the server's process that
+    the client may start. ValueError names the one that failed."""
+    server = link.start('server', server_command)
+    started = [('server', server)]
+    try:
+        if wait_until(lambda: ready(server), server):
+            started.append(('client', link.start('client', client_command)))
+        said = {}
+        for role, process in reversed(started):
+            try:
+                said[role], complaint = process.communicate(timeout=LIMIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise ValueError(f'{role} of {client_command[0]} does not end') from None
+            if process.returncode != 0 or len(started) < 2:
+                raise ValueError(f'{role} of {client_command[0]}: {complaint.strip() or process.returncode}')
+        return said['server'], said['client']
+    finally:
+        for _, process in started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+def listening(port):
+    """For `pair`: the server listens on the TCP port."""
+    return lambda process: programs.listens(port, process.pid)
+
+
+free_tcp_port = programs.free_tcp_port
