@@ -14,8 +14,9 @@ namespace uroce::engine {
 
 /// The threads that turn pollers. *Dedicated*: one pinned thread for each poller, which does nothing else.
 /// *Inline*: the application's own calls turn the pollers, and one background thread for all of them takes
-/// over where a poller was left alone for takeover_us. It goes on as long as there is work, gives way when
-/// the application comes back, and sleeps longer and longer (up to kSleepMax) while nothing happens.
+/// over where a poller was left alone for takeover_us (up to kSleepMax the first time after the application
+/// was at it for long). It goes on as long as there is work, gives way when the application comes back, and
+/// sleeps longer and longer (up to kSleepMax) while nothing happens.
 class Drive {
  public:
   /// The longest sleep bounds how long a packet waits for an idle process. Well below
@@ -45,6 +46,7 @@ class Drive {
   /// One look at every poller: turns those that are left alone. When the next one will be.
   Instant look_after(Instant now);
   void rest(Instant now, Instant due);
+  Duration patience();
   [[nodiscard]] uint64_t works() const;
   [[nodiscard]] Duration time_to_deadline() const;
 
@@ -55,7 +57,8 @@ class Drive {
   // The background thread's own.
   Duration takeover_{};
   uint64_t works_seen_ = 0;
-  Instant busy_at_{};  // when something was last seen to happen
+  uint32_t looks_in_vain_ = 0;  // in a row that found the application at it
+  Instant busy_at_{};           // when something was last seen to happen
 };
 
 }  // namespace uroce::engine
