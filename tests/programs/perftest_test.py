@@ -3,7 +3,7 @@
 
 perftest verifies no data; `uroce perf`, which does, runs over the same links.
 
-    tests/programs/perftest_test.py LIBRARY_FOLDER [SANITIZER_RUNTIME] [UROCE]
+    tests/programs/perftest_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE memif|veth
 """
 
 import os
@@ -146,8 +146,6 @@ class Perftest:
         self.rows_of("ib_send_lat")
 
     def test_uroce_perf_verifies_every_byte(self):
-        if len(sys.argv) < 4:
-            self.skipTest("no uroce given")
         with self.pair() as pair:
             port = str(pair.port)
             server = pair.start("server", [sys.argv[3], "perf", "--server", "--listen", port])
@@ -199,12 +197,18 @@ class OverVeth(Perftest, unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        if reason := namespaces.why_not():
-            raise unittest.SkipTest(f"SKIPPED, no network namespaces here: {reason}")
         cls.net = cls.enterClassContext(namespaces.Namespaces(mtu=4200))
 
     def pair(self):
         return veth.VethPair(self.stack, self.net)
 
 
-programs.main(*TOOLS)
+LINKS = {"memif": OverMemif, "veth": OverVeth}
+
+if __name__ == "__main__":
+    link = LINKS[sys.argv[4]]
+    reason = namespaces.why_not() if link is OverVeth else None
+    if reason:
+        print(f"SKIPPED, no network namespaces here: {reason}")
+        sys.exit(programs.SKIPPED)
+    programs.main(*TOOLS, only=link.__name__)

@@ -136,8 +136,8 @@ mtu = 4200
         return self.start("client", [*command, "-p", str(port or self.port), self.server_address])
 
 
-def main(*needed):
-    """Runs the tests of the calling module: MODULE LIBRARY_FOLDER [SANITIZER_RUNTIME]."""
+def main(*needed, only=None):
+    """Runs the tests of the calling module, or of its class `only`: MODULE LIBRARY_FOLDER [SANITIZER_RUNTIME]."""
     missing = [name for name in needed if shutil.which(name) is None]
     if missing:
         print(f"SKIPPED, not installed: {', '.join(missing)} (Debian's packages ibverbs-utils and perftest have them)")
@@ -146,4 +146,4 @@ def main(*needed):
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     stack = Stack(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "")
     unittest.TestCase.stack = stack
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *([only] if only else [])], verbosity=2)
