@@ -10,7 +10,7 @@
 namespace uroce::copy {
 
 // Registered memory belongs to the program: nothing keeps it from unmapping, truncating or protecting it
-// while a peer uses it. So it is only touched by these two, which survive that. They cost about twenty
+// while a peer uses it. So it is only touched by these two, which survive that. They cost about thirty
 // instructions, no system call and no atomic operation.
 //
 // The process's signal handler has to ask take_fault(); without one a fault kills as it always did.

@@ -38,8 +38,18 @@ std::vector<NamedCopy> all_copies() {
   return copies;
 }
 
+/// Functions that are left without a return stay on the shadow stack that TSan keeps, which is finite.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kFewFaults = true;
+#elif defined(__has_feature)
+constexpr bool kFewFaults = __has_feature(thread_sanitizer);
+#else
+constexpr bool kFewFaults = false;
+#endif
+
 /// Bytes on this side of a border, every alignment among them, and beyond it.
 std::vector<size_t> lengths_before() {
+  if (kFewFaults) return {0, 1, 33};
   std::vector<size_t> lengths(66);
   std::iota(lengths.begin(), lengths.end(), 0);
   for (const size_t length : {127u, 128u, 511u, 640u, 4000u}) lengths.push_back(length);

@@ -177,5 +177,41 @@ TEST(CompletionBatch, SaysWhenThereIsNoRoomForTwoMoreQueues) {
   EXPECT_FALSE(batch.full());
 }
 
+TEST(CompletionBatch, TakesBackWhatIsNotPublishedYet) {
+  CompletionQueue queue({.depth = 4});
+  CompletionBatch batch(0);
+  for (uint64_t i = 1; i <= 3; ++i) batch.push(queue, numbered(i));
+  batch.publish_all();
+  EXPECT_EQ(poll_ids(queue, 4).size(), 3u);
+  batch.push(queue, numbered(4));
+  const uint32_t from = batch.position(queue);
+  batch.push(queue, numbered(5));  // these two lie across the end of the ring
+  batch.push(queue, numbered(6));
+  std::vector<uint64_t> seen;
+  batch.revise(queue, from, [&](Completion& completion) {
+    seen.push_back(completion.wr_id);
+    completion.wr_id += 10;
+  });
+  EXPECT_EQ(seen, (std::vector<uint64_t>{5, 6}));
+  batch.publish_all();
+  EXPECT_EQ(poll_ids(queue, 4), (std::vector<uint64_t>{4, 15, 16}));
+}
+
+/// What is taken back has failed: that is news also for those who wait for solicited completions only.
+TEST(CompletionBatch, TellsWaitersOfWhatWasTakenBack) {
+  Listener listener;
+  CompletionQueue queue({.depth = 4, .listener = &listener});
+  CompletionBatch batch(0);
+  queue.arm(true);
+  batch.push(queue, numbered(1));
+  batch.publish_all();
+  EXPECT_EQ(listener.events, 0);
+  const uint32_t from = batch.position(queue);
+  batch.push(queue, numbered(2));
+  batch.revise(queue, from, [](Completion& c) { c.status = CompletionStatus::kFlushed; });
+  batch.publish_all();
+  EXPECT_EQ(listener.events, 1);
+}
+
 }  // namespace
 }  // namespace uroce::queue
