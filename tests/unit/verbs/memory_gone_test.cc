@@ -124,6 +124,9 @@ INSTANTIATE_TEST_SUITE_P(All, MemoryGone, ::testing::ValuesIn(uroce::testing::kV
 
 using MemoryGoneDeathTest = ::testing::Test;
 
+/// What the program itself must not touch, and does.
+void* own_page = nullptr;
+
 /// The program's own handler, installed before or after us, still hears of the program's own faults.
 TEST_F(MemoryGoneDeathTest, TheProgramsOwnHandlerKeepsItsFaults) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
@@ -133,13 +136,16 @@ TEST_F(MemoryGoneDeathTest, TheProgramsOwnHandlerKeepsItsFaults) {
           const auto install = [] {
             struct sigaction action = {};
             action.sa_sigaction = [](int, siginfo_t* info, void*) {
-              _exit(info->si_addr == nullptr ? 42 : 1);
+              _exit(info->si_addr == own_page ? 42 : 1);
             };
             action.sa_flags = SA_SIGINFO;
             sigaction(SIGSEGV, &action, nullptr);
           };
           if (before) install();
           const VanishingMemory memory(1);
+          const VanishingMemory own(1);
+          own.vanish(Vanishing::kNoAccess);
+          own_page = own.data();
           End sender(device_at(0), {});
           End victim(device_at(1), {});
           connect(sender, victim);
@@ -152,8 +158,7 @@ TEST_F(MemoryGoneDeathTest, TheProgramsOwnHandlerKeepsItsFaults) {
           request.wr.rdma.remote_addr = reinterpret_cast<uintptr_t>(memory.data());
           request.wr.rdma.rkey = mr->rkey;
           if (sender.send(request) != 0 || sender.next().status != IBV_WC_REM_ACCESS_ERR) _exit(2);
-          char* volatile nowhere = nullptr;
-          *reinterpret_cast<volatile char*>(nowhere) = 1;
+          *static_cast<volatile char*>(own_page) = 1;
         },
         ::testing::ExitedWithCode(42), "");
   }
