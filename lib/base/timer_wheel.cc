@@ -6,7 +6,8 @@
 
 namespace uroce {
 
-TimerWheel::TimerWheel(Duration tick, size_t slots) : tick_(tick), heads_(slots) {
+TimerWheel::TimerWheel(Duration tick, size_t slots)
+    : tick_(tick), heads_(slots), used_((slots + kSlotsPerWord - 1) / kSlotsPerWord) {
   assert(tick.ns > 0 && std::has_single_bit(slots));
   for (TimerNode& head : heads_) head.previous_ = head.next_ = &head;
 }
@@ -18,6 +19,7 @@ void TimerWheel::arm(TimerNode& node, Instant deadline) {
   // that is drained next.
   const int64_t due = std::max(current_tick_, (deadline.ns + tick_.ns - 1) / tick_.ns);
   TimerNode& head = heads_[slot_of(due)];
+  note_used(slot_of(due));
   node.previous_ = head.previous_;
   node.next_ = &head;
   head.previous_->next_ = &node;
@@ -29,6 +31,8 @@ void TimerWheel::disarm(TimerNode& node) {
   if (!node.armed()) return;
   node.previous_->next_ = node.next_;
   node.next_->previous_ = node.previous_;
+  // Between two times the same neighbour it was the only one; that neighbour is the list's head.
+  if (node.previous_ == node.next_) note_unused(static_cast<size_t>(node.next_ - heads_.data()));
   node.previous_ = node.next_ = nullptr;
   --size_;
 }
@@ -52,15 +56,32 @@ TimerNode* TimerWheel::pop_expired(Instant now) {
   }
 }
 
+int64_t TimerWheel::next_used(int64_t tick) const {
+  const auto revolution = static_cast<int64_t>(heads_.size());
+  for (int64_t at = tick; at < tick + revolution;) {
+    const size_t slot = slot_of(at);
+    const uint64_t later = used_[slot / kSlotsPerWord] >> slot % kSlotsPerWord;
+    if (later != 0) return std::min(at + std::countr_zero(later), tick + revolution);
+    // On to the next word, or around.
+    at += static_cast<int64_t>(std::min(kSlotsPerWord, heads_.size()) - slot % kSlotsPerWord);
+  }
+  return tick + revolution;
+}
+
 Instant TimerWheel::next_deadline() const {
   if (size_ == 0) return kNever;
-  Instant earliest = kNever;
-  for (const TimerNode& head : heads_) {
+  const int64_t end = current_tick_ + static_cast<int64_t>(heads_.size());
+  for (int64_t tick = next_used(current_tick_); tick < end; tick = next_used(tick + 1)) {
+    const TimerNode& head = heads_[slot_of(tick)];
+    Instant earliest = kNever;
     for (const TimerNode* node = head.next_; node != &head; node = node->next_) {
       earliest = std::min(earliest, node->deadline_);
     }
+    // Others in later slots are later, unless they are overdue, and then this one is, too.
+    if (earliest <= Instant{tick * tick_.ns}) return earliest;
   }
-  return earliest;
+  // All wait for a later revolution.
+  return Instant{(end - 1) * tick_.ns};
 }
 
 }  // namespace uroce

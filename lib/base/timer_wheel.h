@@ -37,7 +37,8 @@ class TimerWheel {
   /// Removes one expired node and returns it, or nullptr when nothing (more) is due at `now`.
   TimerNode* pop_expired(Instant now);
 
-  /// Earliest moment at which pop_expired could return something (a lower bound), kNever when empty.
+  /// Earliest moment at which pop_expired could return something (a lower bound), kNever when empty. Looks at
+  /// used slots only, up to the first that holds a node of this revolution.
   [[nodiscard]] Instant next_deadline() const;
 
   [[nodiscard]] size_t size() const { return size_; }
@@ -45,8 +46,17 @@ class TimerWheel {
  private:
   [[nodiscard]] size_t slot_of(int64_t tick) const { return static_cast<size_t>(tick) & (heads_.size() - 1); }
 
+  static constexpr size_t kSlotsPerWord = 64;
+
+  /// The earliest tick from `tick` on whose slot is used, less than one revolution away; nothing is used:
+  /// a revolution away.
+  [[nodiscard]] int64_t next_used(int64_t tick) const;
+  void note_used(size_t slot) { used_[slot / kSlotsPerWord] |= uint64_t{1} << slot % kSlotsPerWord; }
+  void note_unused(size_t slot) { used_[slot / kSlotsPerWord] &= ~(uint64_t{1} << slot % kSlotsPerWord); }
+
   Duration tick_;
   std::vector<TimerNode> heads_;  // circular lists
+  std::vector<uint64_t> used_;    // bit i: list i is not empty
   int64_t current_tick_ = 0;      // every earlier tick has been drained
   size_t size_ = 0;
 };

@@ -48,6 +48,74 @@ TEST(TimerWheel, ADeadlineInThePastFiresNext) {
   EXPECT_EQ(wheel.pop_expired(Instant{1'000'000}), &node);
 }
 
+TEST(TimerWheel, TellsTheNextDeadlineOfThisRevolution) {
+  TimerWheel wheel(kTick, 128);
+  EXPECT_EQ(wheel.next_deadline(), kNever);
+  std::vector<TimerNode> nodes(3);
+  wheel.arm(nodes[0], Instant{900'000});
+  EXPECT_EQ(wheel.next_deadline(), Instant{900'000});
+  wheel.arm(nodes[1], Instant{20'500});
+  EXPECT_EQ(wheel.next_deadline(), Instant{20'500});
+  wheel.arm(nodes[2], Instant{20'400});
+  EXPECT_EQ(wheel.next_deadline(), Instant{20'400}) << "two in one slot";
+  wheel.disarm(nodes[1]);
+  wheel.disarm(nodes[2]);
+  EXPECT_EQ(wheel.next_deadline(), Instant{900'000});
+  wheel.disarm(nodes[0]);
+  EXPECT_EQ(wheel.next_deadline(), kNever);
+}
+
+TEST(TimerWheel, ADeadlineOfALaterRevolutionIsNotToldLate) {
+  TimerWheel wheel(kTick, 128);
+  TimerNode node;
+  const Instant deadline = Instant{0} + kTick * 1000;
+  wheel.arm(node, deadline);
+  // Whoever sleeps until the time that is told looks again, and in the end in time.
+  Instant now = wheel.next_deadline();
+  int looks = 1;
+  for (; now < deadline; ++looks) {
+    ASSERT_EQ(wheel.pop_expired(now), nullptr);
+    const Instant next = wheel.next_deadline();
+    ASSERT_GT(next, now);
+    ASSERT_LE(next, deadline);
+    now = next;
+  }
+  EXPECT_EQ(wheel.pop_expired(now + kTick), &node);
+  EXPECT_LE(looks, 1000 / 127 + 2);
+}
+
+TEST(TimerWheel, TheNextDeadlineIsThatOfTheEarliestNodeWhateverIsArmed) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Random random(seed);
+    for (const size_t slots : {8u, 64u, 128u, 1024u}) {
+      TimerWheel wheel(kTick, slots);
+      std::vector<TimerNode> nodes(20);
+      Instant now{static_cast<int64_t>(random.below(1'000'000))};
+      for (int step = 0; step < 200; ++step) {
+        TimerNode& node = nodes[random.below(nodes.size())];
+        if (random.below(4) == 0) {
+          wheel.disarm(node);
+        } else {
+          wheel.arm(node, now + nanoseconds(static_cast<int64_t>(random.below(3 * slots * 10'000))));
+        }
+        now = now + nanoseconds(static_cast<int64_t>(random.below(20'000)));
+        while (wheel.pop_expired(now) != nullptr) continue;
+        Instant earliest = kNever;
+        for (const TimerNode& each : nodes) {
+          if (each.armed()) earliest = std::min(earliest, each.deadline());
+        }
+        const Instant told = wheel.next_deadline();
+        ASSERT_LE(told, earliest) << "seed " << seed;
+        // Exact as far as the wheel sees, which is all but the tick that is under way and one more.
+        const Duration seen = kTick * (static_cast<int64_t>(slots) - 2);
+        if (earliest < now + seen) {
+          ASSERT_EQ(told, earliest) << "seed " << seed << " slots " << slots;
+        }
+      }
+    }
+  }
+}
+
 TEST(TimerWheel, EveryNodeFiresExactlyOnceUnderRandomArmingAndPauses) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Random random(seed);
