@@ -5,6 +5,7 @@
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
+#include "verbs/standard_streams.h"
 
 namespace uroce::verbs {
 
@@ -39,6 +40,7 @@ extern "C" {
 UROCE_EXPORT ibv_comp_channel* uroce_ibv_create_comp_channel(ibv_context* face) {
   return pointer_or_errno([&]() -> ibv_comp_channel* {
     if (!object(face).alive()) return fail(EIO);
+    const StandardStreamsHeld streams;
     auto channel = std::make_unique<VerbsChannel>();
     if (const int error = channel->events.open(); error != 0) return fail(error);
     channel->context = face;

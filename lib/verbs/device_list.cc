@@ -12,6 +12,7 @@
 #include "net/gid_table.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
+#include "verbs/standard_streams.h"
 
 namespace uroce::verbs {
 
@@ -52,8 +53,6 @@ Result<const std::vector<std::unique_ptr<VerbsDevice>>*> configured_devices() {
   }());
   return &devices;
 }
-
-void complain(const std::string& message) { std::fprintf(stderr, "uroce: %s\n", message.c_str()); }
 
 }  // namespace uroce::verbs
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -21,8 +22,8 @@ constexpr int kPipeBytesMax = 1 << 20;
 }  // namespace
 
 EventPipe::~EventPipe() {
-  if (read_fd_ >= 0) close(read_fd_);
-  if (write_fd_ >= 0) close(write_fd_);
+  if (is_end(read_fd_)) close(read_fd_);
+  if (is_end(write_fd_)) close(write_fd_);
 }
 
 int EventPipe::open() {
@@ -31,11 +32,22 @@ int EventPipe::open() {
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return errno;
   read_fd_ = ends[0];
   write_fd_ = ends[1];
+  struct stat status {};
+  if (fstat(read_fd_, &status) != 0) return errno;
+  inode_ = status.st_ino;
   // The two ends have flags of their own, so the application's O_NONBLOCK and ours do not meet.
   return fcntl(write_fd_, F_SETFL, O_NONBLOCK) == 0 ? 0 : errno;
 }
 
+bool EventPipe::is_end(int descriptor) const {
+  struct stat status {};
+  return descriptor >= 0 && fstat(descriptor, &status) == 0 && S_ISFIFO(status.st_mode) &&
+         status.st_ino == inode_;
+}
+
 bool EventPipe::push(const void* record) {
+  // Without a read end a SIGPIPE would be the program's end.
+  if (!is_end(write_fd_) || !is_end(read_fd_)) return false;
   const auto written = [&] {
     return write(write_fd_, record, record_bytes_) == static_cast<ssize_t>(record_bytes_);
   };
@@ -44,6 +56,7 @@ bool EventPipe::push(const void* record) {
 }
 
 int EventPipe::pop(void* record) {
+  if (!is_end(read_fd_)) return EBADF;
   // Writes are atomic and of one size, so a read gets a whole record.
   const ssize_t got = read(read_fd_, record, record_bytes_);
   if (got < 0) return errno;
@@ -52,6 +65,7 @@ int EventPipe::pop(void* record) {
 
 size_t EventPipe::remove_if(const std::function<bool(const void*)>& unwanted) {
   const std::lock_guard guard(removal_);
+  if (!is_end(read_fd_)) return 0;
   int waiting = 0;
   if (ioctl(read_fd_, FIONREAD, &waiting) != 0 || waiting <= 0) return 0;
   std::vector<std::byte> records(static_cast<size_t>(waiting));

@@ -1,14 +1,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 
 namespace uroce::verbs {
 
 /// A pipe of records of one size: what stands behind ibv_comp_channel.fd and ibv_context.async_fd. The
-/// application polls the read end and may make it non-blocking; the write end is ours and never blocks. All
-/// members are thread-safe.
+/// application polls the read end and may make it non-blocking; the write end is ours and never blocks. A
+/// program that closes descriptors it does not know breaks the pipe, and a file of its own may get the
+/// number: then nothing is read, written or closed any more. All members are thread-safe.
 class EventPipe {
  public:
   /// Of a record.
@@ -23,18 +25,22 @@ class EventPipe {
   int open();
   [[nodiscard]] int read_fd() const { return read_fd_; }
 
-  /// Any thread, a poller's too. False when the pipe is full and cannot grow.
+  /// Any thread, a poller's too. False when the pipe is full and cannot grow, or broken.
   bool push(const void* record);
-  /// Waits for a record, unless the application made the read end non-blocking. 0 or errno.
+  /// Waits for a record, unless the application made the read end non-blocking. 0 or errno; EBADF: broken.
   int pop(void* record);
   /// Takes the records out for which `unwanted` says so, and returns how many. The others may change their
   /// order.
   size_t remove_if(const std::function<bool(const void*)>& unwanted);
 
  private:
+  /// The descriptor is still an end of this pipe.
+  [[nodiscard]] bool is_end(int descriptor) const;
+
   const size_t record_bytes_;
   int read_fd_ = -1;
   int write_fd_ = -1;
+  uint64_t inode_ = 0;  // of both ends, and of no other pipe
   std::mutex removal_;
 };
 

@@ -161,7 +161,4 @@ void raise_async_event(VerbsCq& cq, ibv_event_type type);
 void await_async_acknowledgements(VerbsCq& cq);
 void await_async_acknowledgements(VerbsQp& qp);
 
-/// One line on standard error that names the thing.
-void complain(const std::string& message);
-
 }  // namespace uroce::verbs

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <array>
+#include <string>
+
+// The descriptors 0, 1 and 2 are the program's, also while they are closed.
+namespace uroce::verbs {
+
+/// While it lives no descriptor of ours gets one of those numbers: what the program prints would end up in a
+/// pipe or socket of ours. To be held wherever descriptors are made.
+class StandardStreamsHeld {
+ public:
+  StandardStreamsHeld();
+  ~StandardStreamsHeld();
+  StandardStreamsHeld(const StandardStreamsHeld&) = delete;
+  StandardStreamsHeld& operator=(const StandardStreamsHeld&) = delete;
+
+ private:
+  std::array<bool, 3> held_{};
+};
+
+/// One line on standard error: the reason behind the errno that the application gets. It is kept to ourselves
+/// when descriptor 2 seems to be something else by now, a file or connection that got the number of a closed
+/// one: standard error is what was there when the library was loaded, a terminal, or a log that is appended
+/// to.
+void complain(const std::string& message);
+
+}  // namespace uroce::verbs
