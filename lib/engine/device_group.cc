@@ -142,6 +142,7 @@ DeviceGroup::~DeviceGroup() {
     OpenGroups& open = open_groups();
     const std::lock_guard guard(open.mutex);
     open.groups.erase(this);
+    if (!lcores_.empty() && !eal_intact()) forget(members_ | std::views::transform(&Member::device));
     members_.clear();
     for (const uint32_t lcore : lcores_) release_lcore(lcore);
   }
@@ -174,7 +175,10 @@ void DeviceGroup::end() {
   }
   if (!closed) return;
   write_counters();
-  for (const Member& member : members_) member.state->port.reset();
+  const bool intact = eal_intact();
+  for (const Member& member : members_) {
+    if (intact || !member.state->eal) member.state->port.reset();
+  }
 }
 
 }  // namespace uroce::engine

@@ -13,6 +13,7 @@
 #include <optional>
 #include <regex>
 
+#include "drivers/port/ethdev/open_descriptors.h"
 #include "engine/eal_log.h"
 #include "engine/processors.h"
 #include "engine/thread.h"
@@ -25,6 +26,7 @@ struct Process {
   std::mutex mutex;
   std::optional<Status> outcome;
   EalState state;
+  drivers::OpenDescriptors pipes;  // those that appeared during EAL's start: its own are among them
 };
 
 Process& process() {
@@ -47,6 +49,28 @@ bool hugepages_free(uint32_t megabytes) {
   return true;
 }
 
+std::vector<std::string> environment() {
+  std::vector<std::string> variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) variables.emplace_back(*entry);
+  return variables;
+}
+
+/// Drivers that EAL loads set variables for libraries of theirs; programs that are started later must not
+/// inherit them.
+void remove_variables_since(const std::vector<std::string>& before) {
+  for (const std::string& variable : environment()) {
+    if (std::ranges::find(before, variable) != before.end()) continue;
+    const std::string name = variable.substr(0, variable.find('='));
+    const auto is_old = [&](const std::string& old) { return old.starts_with(name + "="); };
+    const auto old = std::ranges::find_if(before, is_old);
+    if (old == before.end()) {
+      unsetenv(name.c_str());
+    } else {
+      setenv(name.c_str(), old->c_str() + name.size() + 1, 1);
+    }
+  }
+}
+
 /// rte_eal_init with its side effects on the process undone: the caller's getopt state and, when the user
 /// added arguments, whatever EAL prints about them past its own log.
 int initialise(std::vector<std::string> arguments, bool user_arguments, EalLog& log) {
@@ -54,24 +78,29 @@ int initialise(std::vector<std::string> arguments, bool user_arguments, EalLog& 
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   const int opterr_before = std::exchange(opterr, 0);
+  const std::vector<std::string> variables = environment();
   std::optional<OutputCapture> capture;
   if (user_arguments) capture.emplace();
   const int result = rte_eal_init(static_cast<int>(arguments.size()), argv.data());
   const int code = rte_errno;
   if (capture && result < 0) capture->discard();
   opterr = opterr_before;
+  remove_variables_since(variables);
   // Nothing lies in EAL's runtime folder (no shared configuration), so it need not outlive the start.
   rmdir(rte_eal_get_runtime_dir());
   if (result < 0 && log.last_error().empty()) log.note_error(rte_strerror(code));
   return result < 0 ? -code : 0;
 }
 
-Status start(const Configuration& configuration, std::span<const std::string> devargs, EalState& state) {
+Status start(const Configuration& configuration, std::span<const std::string> devargs, Process& the) {
+  EalState& state = the.state;
   // Lcores are counted by EAL's start. Whose EAL it is, his are the log and the arguments.
   if (rte_lcore_count() > 0) {
     state = {.running = true, .attached = true, .hugepages = rte_eal_has_hugepages() != 0};
     return {};
   }
+  const drivers::OpenDescriptors before = drivers::open_descriptors();
+  const bool selective = drivers::program_has_threads();
   const bool hugepages = configuration.hugepages && hugepages_free(configuration.memory_mb);
   EalLog& log = EalLog::install(log_level_in_force(configuration.log_level));
   std::vector<std::string> arguments = eal_arguments(configuration, devargs, hugepages);
@@ -84,9 +113,23 @@ Status start(const Configuration& configuration, std::span<const std::string> de
   });
   if (!thread) return thread.error();
   thread->join();
+  drivers::close_new_on_exec(before, selective);
   if (result < 0) return Error{-result, fmt::format("EAL does not start: {}", log.last_error())};
   state = {.running = true, .attached = false, .hugepages = hugepages};
+  for (const auto& [number, descriptor] : drivers::open_descriptors()) {
+    const bool is_new = !before.contains(number) || before.at(number).target != descriptor.target;
+    if (is_new && descriptor.target.starts_with("pipe:")) the.pipes[number] = descriptor;
+  }
   return {};
+}
+
+bool intact(const Process& the) {
+  if (the.pipes.empty()) return true;
+  const drivers::OpenDescriptors now = drivers::open_descriptors();
+  return std::ranges::any_of(the.pipes, [&](const auto& pipe) {
+    const auto same = now.find(pipe.first);
+    return same != now.end() && same->second.target == pipe.second.target;
+  });
 }
 
 }  // namespace
@@ -94,13 +137,21 @@ Status start(const Configuration& configuration, std::span<const std::string> de
 Status start_eal(const Configuration& configuration, std::span<const std::string> devargs) {
   Process& the = process();
   const std::lock_guard guard(the.mutex);
-  if (!the.outcome) the.outcome = start(configuration, devargs, the.state);
+  if (!the.outcome) the.outcome = start(configuration, devargs, the);
+  if (*the.outcome && !intact(the)) {
+    return Error{EBADF, "this program has closed DPDK's descriptors: its ports cannot be opened any more"};
+  }
   return *the.outcome;
 }
 
 EalState eal_state() {
   const std::lock_guard guard(process().mutex);
   return process().state;
+}
+
+bool eal_intact() {
+  const std::lock_guard guard(process().mutex);
+  return intact(process());
 }
 
 bool eal_starting_on_this_thread() { return starting; }

@@ -26,6 +26,11 @@ Status start_eal(const Configuration& configuration, std::span<const std::string
 
 [[nodiscard]] EalState eal_state();
 
+/// False when EAL's own descriptors are no longer what they were: a daemon has closed all that it did not
+/// know, and its files may have got the numbers. Ports must then neither be opened nor closed any more. True
+/// as long as EAL does not run, or is not ours.
+[[nodiscard]] bool eal_intact();
+
 /// True on the thread that is inside rte_eal_init just now.
 [[nodiscard]] bool eal_starting_on_this_thread();
 

@@ -63,7 +63,7 @@ EthdevPort::~EthdevPort() {
   rte_eth_dev_info info{};
   const bool known = rte_eth_dev_info_get(port_id_, &info) == 0;
   control([this] {
-    if (reconnects_) rte_eal_alarm_cancel(look_at_connection, this);
+    if (traits_.control_on_interrupt_thread) rte_eal_alarm_cancel(look_at_connection, this);
     if (started_) rte_eth_dev_stop(port_id_);
     rte_eth_dev_close(port_id_);
   });
@@ -81,6 +81,7 @@ void EthdevPort::linger() const {
 Status EthdevPort::prepare() {
   if (rte_lcore_count() == 0) return error(ENODEV, "DPDK's EAL is not running");
   if (specification_.queues == 0) return error(ENOTSUP, "0 queues asked for");
+  before_ = open_descriptors();
   for (const DefaultArgument& argument : traits_.defaults) {
     if (!devargs_.value(argument.key)) devargs_.set(std::string(argument.key), std::string(argument.value));
   }
@@ -221,7 +222,7 @@ Status EthdevPort::start() {
   int failed = 0;
   control([&] {
     failed = start_device();
-    if (reconnects_) watch_connection();
+    if (traits_.control_on_interrupt_thread) watch_connection();
   });
   if (failed != 0 && !reconnects_) {
     const auto socket = devargs_.value("socket");
@@ -234,6 +235,7 @@ Status EthdevPort::start() {
   if (wire_ != nullptr) capabilities_.mac = ring_mac(*ring_number(devargs_.name()));
   if (traits_.mac != MacFilter::kNone) listen_to_our_addresses();
   capabilities_.mac = specification_.mac.value_or(capabilities_.mac);
+  close_new_on_exec(before_, program_has_threads());
   return {};
 }
 
@@ -256,7 +258,8 @@ void EthdevPort::watch_connection() { rte_eal_alarm_set(kLookEveryUs, look_at_co
 
 void EthdevPort::look_at_connection(void* port) {
   auto* self = static_cast<EthdevPort*>(port);
-  self->keep_connected();
+  if (self->reconnects_) self->keep_connected();
+  self->note_descriptors();
   self->watch_connection();
 }
 
@@ -269,6 +272,13 @@ void EthdevPort::keep_connected() {
   }
   down_for_ = 0;
   start_device();
+}
+
+/// A connection, whenever it is made, comes with descriptors of its own.
+void EthdevPort::note_descriptors() {
+  looks_up_ = device_link_up() ? looks_up_ + 1 : 0;
+  // Not only at the first look: DPDK is still about it then.
+  if (looks_up_ > 0 && looks_up_ <= kLooksForConnecting) close_new_on_exec(before_, true);
 }
 
 void EthdevPort::listen_to_our_addresses() {

@@ -12,6 +12,7 @@
 #include "drivers/port/ethdev/gate.h"
 #include "drivers/port/ethdev/mbuf_pool.h"
 #include "drivers/port/ethdev/memif_socket.h"
+#include "drivers/port/ethdev/open_descriptors.h"
 #include "drivers/port/ethdev/pmd_traits.h"
 #include "drivers/port/ethdev/ring_wire.h"
 #include "drivers/registry.h"
@@ -60,6 +61,7 @@ class EthdevPort final : public port::Port {
   [[nodiscard]] bool device_link_up() const;
   void linger() const;
   void keep_connected();
+  void note_descriptors();
   static void look_at_connection(void* port);
   void watch_connection();
 
@@ -73,6 +75,8 @@ class EthdevPort final : public port::Port {
   uint32_t end_ = 0;  // of wire_
   uint16_t port_id_ = kNoPort;
   bool started_ = false;
+  OpenDescriptors before_;      // what the process had before the port was opened
+  uint32_t looks_up_ = 0;       // looks at the link since it was last down
   std::unique_ptr<Gate> gate_;  // with `reconnects_`
   uint32_t down_for_ = 0;       // looks at the link since it was last up or the device started
   bool promiscuous_ = false;

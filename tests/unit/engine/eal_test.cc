@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <rte_eal.h>
+#include <rte_errno.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "connected_pair.h"
@@ -96,6 +98,23 @@ TEST_P(DpdkPort, CarriesWritesUnderALcoreIdOfThePoller) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, DpdkPort, testing::Values(PollerMode::kInline, PollerMode::kDedicated));
+
+TEST(EalStart, AgainByTheProgramItselfIsRefusedAndHarmsNothing) {
+  const Loopback loopback(ring_configuration(PollerMode::kInline));
+  ASSERT_EQ(loopback.devices.size(), 2u);
+  std::string name = "host";
+  std::array<char*, 2> argv = {name.data(), nullptr};
+  EXPECT_EQ(rte_eal_init(1, argv.data()), -1);
+  EXPECT_EQ(rte_errno, EALREADY);
+  Side left(loopback.devices[0], 100'000);
+  Side right(loopback.devices[1], 100'000);
+  ASSERT_EQ(left.connect(right), 0);
+  ASSERT_EQ(right.connect(left), 0);
+  fill(left.buffer(), 1);
+  left.post_write(right, 100'000);
+  EXPECT_EQ(left.wait().status, queue::CompletionStatus::kSuccess);
+  EXPECT_EQ(left.buffer(), right.buffer());
+}
 
 TEST(LcoreIds, AreGivenBack) {
   Configuration configuration = ring_configuration(PollerMode::kInline);
