@@ -1,5 +1,6 @@
 #include "apps/info/info.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <infiniband/verbs.h>
 
@@ -10,6 +11,7 @@
 #include "apps/perf/verbs_device.h"
 #include "apps/perf/verbs_objects.h"
 #include "copy/kind.h"
+#include "verbs/port_facts.h"
 #include "wire/short_icrc.h"
 
 namespace uroce::info {
@@ -27,6 +29,17 @@ void print_gids(ibv_context& context, uint8_t port, int table_length) {
   }
 }
 
+/// Nothing when the verbs are not ours.
+void print_facts(ibv_context& context, uint8_t port) {
+  const auto facts = reinterpret_cast<decltype(&uroce_port_facts)>(
+      dlvsym(RTLD_DEFAULT, "uroce_port_facts", "UROCE_PRIVATE_" UROCE_VERSION));
+  if (facts == nullptr) return;
+  const auto print = [](void*, const char* name, const char* value) {
+    row(fmt::format("  {}", name), value);
+  };
+  facts(&context, port, print, nullptr);
+}
+
 void print_port(ibv_context& context, uint8_t port) {
   ibv_port_attr attributes{};
   if (const int error = ibv_query_port(&context, port, &attributes)) {
@@ -36,6 +49,7 @@ void print_port(ibv_context& context, uint8_t port) {
   row(fmt::format("port {}", port),
       fmt::format("{}, path MTU {} (at most {})", ibv_port_state_str(attributes.state),
                   perf::bytes_of(attributes.active_mtu), perf::bytes_of(attributes.max_mtu)));
+  print_facts(context, port);
   print_gids(context, port, attributes.gid_tbl_len);
 }
 

@@ -113,6 +113,7 @@ uint64_t Device::guid() const {
 MacAddress Device::mac() const { return state_->mac; }
 const port::Capabilities& Device::port_capabilities() const { return state_->port->capabilities(); }
 bool Device::link_up() const { return state_->port->link_up(); }
+port::FarEnd Device::far_end() const { return state_->port->far_end(); }
 uint32_t Device::link_mtu() const { return state_->port->capabilities().link_mtu; }
 
 PathMtu Device::path_mtu_max() const {

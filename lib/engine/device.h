@@ -69,6 +69,7 @@ class Device {
   [[nodiscard]] MacAddress mac() const;
   [[nodiscard]] const port::Capabilities& port_capabilities() const;
   [[nodiscard]] bool link_up() const;
+  [[nodiscard]] port::FarEnd far_end() const;
   [[nodiscard]] uint32_t link_mtu() const;
   [[nodiscard]] PathMtu path_mtu_max() const;
   [[nodiscard]] const net::GidTable& gids() const;

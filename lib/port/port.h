@@ -31,8 +31,10 @@ struct Capabilities {
   std::string description;       // one line for `uroce info`: driver and arguments
   MacAddress mac;                // the port's own; configuration may override it
   uint32_t link_mtu = 1500;      // IP packet bytes, as `ip link` shows it
+  std::string link_mtu_reason;   // what keeps it from being larger, in a few words; may be empty
   uint32_t frame_bytes_max = 0;  // Ethernet header to end, no FCS
   uint16_t queues = 1;           // receive/transmit queue pairs
+  uint16_t queues_max = 1;       // that could have been asked for
   bool in_process = false;       // both ends live in this process (loopback, net_ring)
 };
 

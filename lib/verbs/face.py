@@ -11,6 +11,9 @@ TARGETS = {
     "nothing": "uroce_verbs_nothing",
 }
 
+# What the stack exports beside what its faces jump to.
+NOT_VERBS = ["uroce_port_facts"]
+
 JUMP = """
     .globl {name}
     .type {name}, @function
@@ -74,7 +77,7 @@ def version_script(symbols):
 
 def stack_version_script(symbols, version):
     """What the stack exports to its faces. The node carries the version, so ld.so refuses a partner of another one."""
-    targets = sorted({TARGETS.get(kind, "uroce_" + name) for name, _, kind in symbols if kind != "data"})
+    targets = sorted({TARGETS.get(kind, "uroce_" + name) for name, _, kind in symbols if kind != "data"}) + NOT_VERBS
     names = "".join(f"    {target};\n" for target in targets)
     return f"UROCE_PRIVATE_{version} {{\n  global:\n{names}  local:\n    *;\n}};\n"
 

@@ -13,7 +13,9 @@
 #include <cerrno>
 #include <set>
 
+#include "drivers/port/ethdev/bpf_log.h"
 #include "drivers/port/ethdev/interrupt_thread.h"
+#include "drivers/port/ethdev/signals_held.h"
 
 namespace uroce::drivers {
 namespace {
@@ -57,6 +59,7 @@ EthdevPort::EthdevPort(const PortSpecification& specification)
 
 EthdevPort::~EthdevPort() {
   if (port_id_ == kNoPort) return;
+  const SignalsHeld held;
   if (wire_ != nullptr) wire_->set_open(end_, false);
   if (started_) linger();
   if (promiscuous_) rte_eth_promiscuous_disable(port_id_);
@@ -91,10 +94,10 @@ Status EthdevPort::prepare() {
   const Result<LinkLimits> limits = link_limits(traits_, devargs_);
   if (!limits) return limits.error();
   limits_ = limits.value();
+  Result<ServerSocket> socket = ServerSocket::claim(devargs_);
+  if (!socket) return socket.error();
+  socket_ = std::move(*socket);
   if (traits_.prefix == "net_memif") {
-    Result<MemifSocket> socket = MemifSocket::claim(devargs_);
-    if (!socket) return socket.error();
-    socket_ = std::move(*socket);
     const auto role = devargs_.value("role");
     reconnects_ = role != "server" && role != "master";
     if (reconnects_) gate_ = std::make_unique<Gate>(specification_.queues);
@@ -131,6 +134,7 @@ Status EthdevPort::attach_device() {
   const std::string text = devargs_.text();
   uint16_t port = find_port(text);
   if (attached().contains(port)) return error(EBUSY, "is open already in this process");
+  if (traits_.grant == Grant::kXdpSocket) silence_bpf();
   if (port == RTE_MAX_ETHPORTS) {
     const int failed = rte_dev_probe(text.c_str());
     if (failed != 0) return error(ENODEV, "no DPDK driver opens '" + text + "' (" + reason(failed) + ")");
@@ -147,14 +151,17 @@ Status EthdevPort::choose_mtu(const rte_eth_dev_info& info) {
     limits_.mtu_default =
         std::min(limits_.mtu_default == 0 ? limits_.mtu_max : limits_.mtu_default, limits_.mtu_max);
   }
+  const std::string largest =
+      std::to_string(limits_.mtu_max) + (limits_.mtu_reason.empty() ? "" : " (" + limits_.mtu_reason + ")");
   const uint32_t mtu = specification_.mtu.value_or(limits_.mtu_default);
   if (mtu < kMtuMin)
-    return error(EINVAL, "MTU " + std::to_string(mtu) + " is below " + std::to_string(kMtuMin));
-  if (mtu > limits_.mtu_max) {
-    return error(EMSGSIZE,
-                 "cannot carry MTU " + std::to_string(mtu) + ", at most " + std::to_string(limits_.mtu_max));
-  }
+    return error(EINVAL, "mtu " + std::to_string(mtu) + " is below " + std::to_string(kMtuMin));
+  if (mtu > limits_.mtu_max)
+    return error(EMSGSIZE, "mtu " + std::to_string(mtu) + " is too large: at most " + largest);
   capabilities_.link_mtu = mtu;
+  capabilities_.link_mtu_reason = mtu == limits_.mtu_max ? limits_.mtu_reason
+                                  : specification_.mtu   ? "as configured; at most " + largest
+                                                         : "unless configured; at most " + largest;
   capabilities_.frame_bytes_max = mtu + kLinkHeaderBytes;
   return {};
 }
@@ -164,6 +171,8 @@ Status EthdevPort::configure() {
   if (const int failed = rte_eth_dev_info_get(port_id_, &info); failed != 0)
     return error(-failed, reason(failed));
   const uint16_t queues_max = std::min(info.max_rx_queues, info.max_tx_queues);
+  capabilities_.queues_max = std::max(queues_max, specification_.queues);
+  if (info.if_index != 0) interface_ = KernelInterface::watch(info.if_index);
   if (specification_.queues > queues_max) {
     return error(ENOTSUP, std::to_string(specification_.queues) + " queues asked for, 1 to " +
                               std::to_string(queues_max) + " are possible");
@@ -213,6 +222,7 @@ Status EthdevPort::set_up_queues(const rte_eth_dev_info& info) {
                            .index = i,
                            .pool = pool,
                            .gate = gate_.get(),
+                           .interface = interface_.get(),
                            .far_open = wire_ == nullptr ? nullptr : &wire_->is_open(1 - end_)});
   }
   return {};
@@ -229,14 +239,20 @@ Status EthdevPort::start() {
     return error(-failed, socket ? "cannot use the socket " + std::string(*socket) + ": " + reason(failed)
                                  : "DPDK cannot start it: " + reason(failed));
   }
-  rte_ether_addr own{};
-  rte_eth_macaddr_get(port_id_, &own);
-  std::copy_n(own.addr_bytes, capabilities_.mac.bytes.size(), capabilities_.mac.bytes.begin());
-  if (wire_ != nullptr) capabilities_.mac = ring_mac(*ring_number(devargs_.name()));
-  if (traits_.mac != MacFilter::kNone) listen_to_our_addresses();
-  capabilities_.mac = specification_.mac.value_or(capabilities_.mac);
+  choose_mac();
   close_new_on_exec(before_, program_has_threads());
   return {};
+}
+
+void EthdevPort::choose_mac() {
+  rte_ether_addr own{};
+  rte_eth_macaddr_get(port_id_, &own);
+  MacAddress& mac = capabilities_.mac;
+  std::copy_n(own.addr_bytes, mac.bytes.size(), mac.bytes.begin());
+  if (wire_ != nullptr) mac = ring_mac(*ring_number(devargs_.name()));
+  if (traits_.mac_is_far_ends) mac.bytes.back() ^= 1;
+  if (traits_.mac != MacFilter::kNone) listen_to_our_addresses();
+  mac = specification_.mac.value_or(mac);
 }
 
 void EthdevPort::control(const std::function<void()>& work) const {
@@ -294,7 +310,10 @@ void EthdevPort::listen_to_our_addresses() {
   promiscuous_ = rte_eth_promiscuous_enable(port_id_) == 0;
 }
 
-bool EthdevPort::link_up() const { return traits_.far_end_comes_and_goes || device_link_up(); }
+bool EthdevPort::link_up() const {
+  if (traits_.far_end_comes_and_goes) return true;
+  return device_link_up() && (!interface_ || interface_->running());
+}
 
 port::FarEnd EthdevPort::far_end() const {
   if (!traits_.far_end_comes_and_goes) return port::FarEnd::kUnknown;

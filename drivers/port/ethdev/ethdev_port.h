@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,11 +9,12 @@
 #include "drivers/port/ethdev/devargs.h"
 #include "drivers/port/ethdev/ethdev_queue.h"
 #include "drivers/port/ethdev/gate.h"
+#include "drivers/port/ethdev/kernel_interface.h"
 #include "drivers/port/ethdev/mbuf_pool.h"
-#include "drivers/port/ethdev/memif_socket.h"
 #include "drivers/port/ethdev/open_descriptors.h"
 #include "drivers/port/ethdev/pmd_traits.h"
 #include "drivers/port/ethdev/ring_wire.h"
+#include "drivers/port/ethdev/server_socket.h"
 #include "drivers/registry.h"
 #include "port/port.h"
 
@@ -55,6 +55,7 @@ class EthdevPort final : public port::Port {
   Status choose_mtu(const rte_eth_dev_info& info);
   Status set_up_queues(const rte_eth_dev_info& info);
   rte_mempool* make_pool(uint16_t queue);
+  void choose_mac();
   void listen_to_our_addresses();
   void control(const std::function<void()>& work) const;
   int start_device();
@@ -69,11 +70,12 @@ class EthdevPort final : public port::Port {
   Devargs devargs_;
   const PmdTraits& traits_;
   LinkLimits limits_;
-  MemifSocket socket_;
+  ServerSocket socket_;
   bool reconnects_ = false;  // a memif client: its driver tries to connect only when it is started
   std::shared_ptr<RingWire> wire_;
   uint32_t end_ = 0;  // of wire_
   uint16_t port_id_ = kNoPort;
+  std::unique_ptr<KernelInterface> interface_;  // that the device is, or sends and receives through
   bool started_ = false;
   OpenDescriptors before_;      // what the process had before the port was opened
   uint32_t looks_up_ = 0;       // looks at the link since it was last down

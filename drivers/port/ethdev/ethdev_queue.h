@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "drivers/port/ethdev/gate.h"
+#include "drivers/port/ethdev/kernel_interface.h"
 #include "port/port.h"
 
 namespace uroce::drivers {
@@ -19,6 +20,7 @@ class EthdevQueue final : public port::PortQueue {
     uint16_t index = 0;
     rte_mempool* pool = nullptr;
     Gate* gate = nullptr;                         // of a device that may be restarted under its pollers
+    const KernelInterface* interface = nullptr;   // that the frames go through
     const std::atomic<bool>* far_open = nullptr;  // of a wire inside the process: is anybody there?
   };
 

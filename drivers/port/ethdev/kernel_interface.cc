@@ -1,14 +1,50 @@
 #include "drivers/port/ethdev/kernel_interface.h"
 
+#include <fcntl.h>
+#include <linux/capability.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
 namespace uroce::drivers {
+namespace {
+
+Status may_open_socket(int family, const std::string& port) {
+  const int socket_fd = socket(family, SOCK_RAW | SOCK_CLOEXEC, 0);
+  if (socket_fd >= 0) {
+    close(socket_fd);
+    return {};
+  }
+  const std::string kind = family == AF_XDP ? "AF_XDP" : "packet";
+  if (errno == EAFNOSUPPORT) return Error{errno, port + ": this kernel has no " + kind + " sockets"};
+  return Error{errno, port + ": no permission to open " + kind + " sockets (CAP_NET_RAW is needed)"};
+}
+
+bool has_capability(unsigned capability) {
+  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> data{};
+  if (syscall(SYS_capget, &header, data.data()) != 0) return true;  // then the driver says it
+  return (data[capability / 32].effective >> capability % 32 & 1) != 0;
+}
+
+Status may_make_tunnel(const std::string& port) {
+  constexpr const char* kDevice = "/dev/net/tun";
+  const int fd = open(kDevice, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return Error{errno, port + ": cannot open " + kDevice + ": " + std::strerror(errno)};
+  close(fd);
+  if (!has_capability(CAP_NET_ADMIN)) {
+    return Error{EPERM, port + ": no permission to make an interface (CAP_NET_ADMIN is needed)"};
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<uint32_t> interface_mtu_of(const std::string& port, const std::string& interface) {
   ifreq request{};
@@ -25,13 +61,34 @@ Result<uint32_t> interface_mtu_of(const std::string& port, const std::string& in
   return static_cast<uint32_t>(request.ifr_mtu);
 }
 
-Status may_open_packet_socket(const std::string& port) {
-  const int socket_fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-  if (socket_fd < 0) {
-    return Error{errno, port + ": no permission to open packet sockets (CAP_NET_RAW is needed)"};
+Status may_use(Grant grant, const std::string& port) {
+  switch (grant) {
+    case Grant::kNone:
+      return {};
+    case Grant::kPacketSocket:
+      return may_open_socket(AF_PACKET, port);
+    case Grant::kXdpSocket:
+      return may_open_socket(AF_XDP, port);
+    case Grant::kTunnel:
+      return may_make_tunnel(port);
   }
-  close(socket_fd);
   return {};
+}
+
+std::unique_ptr<KernelInterface> KernelInterface::watch(unsigned index) {
+  const int socket_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket_fd < 0) return nullptr;
+  return std::unique_ptr<KernelInterface>(new KernelInterface(index, socket_fd));
+}
+
+KernelInterface::~KernelInterface() { close(socket_); }
+
+bool KernelInterface::running() const {
+  ifreq request{};
+  request.ifr_ifindex = static_cast<int>(index_);
+  if (ioctl(socket_, SIOCGIFNAME, &request) != 0 || ioctl(socket_, SIOCGIFFLAGS, &request) != 0) return false;
+  constexpr short kRunning = IFF_UP | IFF_RUNNING;
+  return (request.ifr_flags & kRunning) == kRunning;
 }
 
 }  // namespace uroce::drivers

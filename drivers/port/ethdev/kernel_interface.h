@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/result.h"
@@ -11,7 +12,29 @@ namespace uroce::drivers {
 /// error's message.
 Result<uint32_t> interface_mtu_of(const std::string& port, const std::string& interface);
 
-/// EPERM when this process may not open packet sockets.
-Status may_open_packet_socket(const std::string& port);
+/// What the kernel must grant before a driver can open its device.
+enum class Grant : uint8_t { kNone, kPacketSocket, kXdpSocket, kTunnel };
+
+/// An error that says what is missing (EPERM: a capability) when this process would not get it.
+Status may_use(Grant grant, const std::string& port);
+
+/// An interface of the kernel, by its index: whatever its name becomes, and gone once it is deleted.
+class KernelInterface {
+ public:
+  /// In the network namespace of the calling thread. Null when the process has no file descriptor left.
+  static std::unique_ptr<KernelInterface> watch(unsigned index);
+  KernelInterface(const KernelInterface&) = delete;
+  KernelInterface& operator=(const KernelInterface&) = delete;
+  ~KernelInterface();
+
+  /// True while it exists, is up and has a carrier. Any thread; a system call or two.
+  [[nodiscard]] bool running() const;
+
+ private:
+  KernelInterface(unsigned index, int socket) : index_(index), socket_(socket) {}
+
+  const unsigned index_;
+  const int socket_;  // what questions are asked through; keeps to its namespace
+};
 
 }  // namespace uroce::drivers

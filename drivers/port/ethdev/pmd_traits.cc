@@ -5,8 +5,6 @@
 #include <cerrno>
 #include <optional>
 
-#include "drivers/port/ethdev/kernel_interface.h"
-
 namespace uroce::drivers {
 namespace {
 
@@ -19,6 +17,14 @@ constexpr std::array kMemifDefaults = {DefaultArgument{"bsize", "8192"}};
 constexpr std::array kAfPacketDefaults = {
     DefaultArgument{"framesz", "8192"}, DefaultArgument{"blocksz", "65536"},
     DefaultArgument{"framecnt", "512"}, DefaultArgument{"qdisc_bypass", "1"}};
+// Without it both ends of a link have one MAC, the driver's.
+constexpr std::array kPcapDefaults = {DefaultArgument{"phy_mac", "1"}};
+// All but "server": waiting for its peer, it could not be opened, nor interrupted.
+constexpr std::array<std::string_view, 10> kVirtioUserArguments = {
+    "path",      "mac",      "queues",    "queue_size", "iface",
+    "mrg_rxbuf", "in_order", "packed_vq", "speed",      "vectorized"};
+// The driver's own 256 are less than a burst of large messages.
+constexpr std::array kVirtioUserDefaults = {DefaultArgument{"queue_size", "1024"}};
 
 constexpr std::array kTraits = {
     // Frames longer than bsize would go as chains; one buffer per frame is what is fast.
@@ -54,27 +60,34 @@ constexpr std::array kTraits = {
               .mac = MacFilter::kPromiscuous,
               .queues_argument = "qpairs",
               .defaults = kAfPacketDefaults,
-              .needs_packet_socket = true},
+              .grant = Grant::kPacketSocket},
     // A frame, the kernel's headroom and the mbuf share one page; longer frames vanish without a word.
     PmdTraits{.prefix = "net_af_xdp",
               .limit = FrameLimit::kInterface,
               .mtu_max = 3400,
+              .mtu_reason = "AF_XDP has one page for a frame",
               .buffer_bytes = 3712,  // the largest that leaves mbuf and pool header on the page
               .buffers_kept = 4096,
               .sets_mtu = false,
               .mac = MacFilter::kPromiscuous,
-              .queues_argument = "queue_count"},
+              .queues_argument = "queue_count",
+              .grant = Grant::kXdpSocket},
     PmdTraits{.prefix = "net_pcap",
               .limit = FrameLimit::kInterface,
               .mtu_max = 9216,
               .sets_mtu = false,
               .mac = MacFilter::kPromiscuous,
-              .needs_packet_socket = true},
+              .defaults = kPcapDefaults,
+              .grant = Grant::kPacketSocket},
+    // At the other end of the wire is the kernel, with an interface of its own.
     PmdTraits{.prefix = "net_tap",
               .limit = FrameLimit::kFixed,
               .mtu_max = 1500,
+              .mtu_reason = "net_tap carries no longer frames",
               .sets_mtu = false,
-              .mac = MacFilter::kPromiscuous},
+              .mac = MacFilter::kNone,
+              .grant = Grant::kTunnel,
+              .mac_is_far_ends = true},
     PmdTraits{.prefix = "net_vhost",
               .limit = FrameLimit::kFixed,
               .mtu_default = 9000,
@@ -85,8 +98,12 @@ constexpr std::array kTraits = {
               .far_end_comes_and_goes = true},
     PmdTraits{.prefix = "net_virtio_user",
               .limit = FrameLimit::kDevice,
+              .mtu_default = 9000,
+              .buffer_bytes = 9856,  // the largest frame behind virtio's own header
               .mac = MacFilter::kNone,
               .queues_argument = "queues",
+              .arguments = kVirtioUserArguments,
+              .defaults = kVirtioUserDefaults,
               .far_end_comes_and_goes = true},
     PmdTraits{.prefix = "", .mtu_default = 1500},
 };
@@ -114,27 +131,35 @@ const PmdTraits& pmd_traits(std::string_view device_name) {
 
 Result<LinkLimits> link_limits(const PmdTraits& traits, const Devargs& devargs) {
   if (const auto unknown = devargs.first_not_in(traits.arguments); !traits.arguments.empty() && unknown) {
-    return Error{EINVAL, devargs.name() + ": unknown argument '" + *unknown + "'"};
+    return Error{EINVAL, devargs.name() + ": unknown or unsupported argument '" + *unknown + "'"};
   }
-  if (traits.limit == FrameLimit::kDevice) return LinkLimits{.mtu_default = traits.mtu_default};
+  if (traits.limit == FrameLimit::kDevice) {
+    return LinkLimits{.mtu_default = traits.mtu_default,
+                      .buffer_bytes = traits.buffer_bytes,
+                      .mtu_reason = "what its driver reports"};
+  }
   const auto buffer = buffer_limit(traits, devargs);
   if (!buffer) return buffer.error();
-  LinkLimits limits{.buffer_bytes = traits.buffer_bytes};
+  LinkLimits limits{.buffer_bytes = traits.buffer_bytes, .mtu_reason = std::string(traits.mtu_reason)};
   uint32_t mtu_max = traits.mtu_max == 0 ? UINT32_MAX : traits.mtu_max;
+  const auto limit = [&](uint32_t mtu, const std::string& reason) {
+    if (mtu >= mtu_max) return;
+    mtu_max = mtu;
+    limits.mtu_reason = reason;
+  };
   if (const auto bytes = buffer.value()) {
     limits.buffer_bytes = *bytes;
-    mtu_max = std::min(mtu_max, *bytes - traits.buffer_overhead - kLinkHeaderBytes);
+    limit(*bytes - traits.buffer_overhead - kLinkHeaderBytes,
+          std::string(traits.buffer_argument) + "=" + std::to_string(*bytes));
   }
-  if (traits.needs_packet_socket) {
-    const Status permitted = may_open_packet_socket(devargs.name());
-    if (!permitted) return permitted.error();
-  }
+  const Status granted = may_use(traits.grant, devargs.name());
+  if (!granted) return granted.error();
   if (traits.limit == FrameLimit::kInterface) {
     const auto interface = devargs.value("iface");
     if (!interface || interface->empty()) return Error{EINVAL, devargs.name() + ": iface=NAME is missing"};
     const Result<uint32_t> interface_mtu = interface_mtu_of(devargs.name(), std::string(*interface));
     if (!interface_mtu) return interface_mtu.error();
-    mtu_max = std::min(mtu_max, interface_mtu.value());
+    limit(*interface_mtu, "the MTU of interface " + std::string(*interface));
   }
   limits.mtu_max = mtu_max;
   limits.mtu_default = traits.mtu_default == 0 ? mtu_max : std::min(traits.mtu_default, mtu_max);

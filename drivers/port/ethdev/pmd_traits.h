@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "drivers/port/ethdev/devargs.h"
+#include "drivers/port/ethdev/kernel_interface.h"
 
 namespace uroce::drivers {
 
@@ -39,6 +41,7 @@ struct PmdTraits {
   FrameLimit limit = FrameLimit::kDevice;
   uint32_t mtu_default = 0;               // 0: the largest
   uint32_t mtu_max = 0;                   // 0: no limit of the driver's own
+  std::string_view mtu_reason = {};       // of mtu_max
   std::string_view buffer_argument = {};  // devarg that sets the size of the buffers between the two sides
   uint32_t buffer_overhead = 0;           // bytes of such a buffer that no frame gets
   uint32_t buffer_bytes = 0;  // packet buffers of this size, whatever the MTU; 0: as the frame needs
@@ -48,7 +51,8 @@ struct PmdTraits {
   std::string_view queues_argument = {};             // devarg that says how many queues to make
   std::span<const std::string_view> arguments = {};  // all there are, where the driver does not check
   std::span<const DefaultArgument> defaults = {};    // for devargs that are not given
-  bool needs_packet_socket = false;
+  Grant grant = Grant::kNone;
+  bool mac_is_far_ends = false;  // the MAC that the driver reports is that of the kernel at the other end
   bool far_end_comes_and_goes = false;  // the device's link is up only while another process is connected
   bool control_on_interrupt_thread = false;  // start, stop and close (interrupt_thread.h)
   uint32_t linger_ms = 0;  // what was sent dies with the device, so the peer gets this long to take it
@@ -61,6 +65,7 @@ struct LinkLimits {
   uint32_t mtu_max = 0;  // 0: ask the device
   uint32_t mtu_default = 0;
   uint32_t buffer_bytes = 0;  // at least this much, whatever the MTU; 0: the frame decides
+  std::string mtu_reason = {};
 };
 
 /// Reads the devargs and the kernel interface they name. Errors: EINVAL, ENODEV (no such interface), EPERM.

@@ -189,6 +189,7 @@ LoopbackPort::LoopbackPort(std::shared_ptr<Wire> wire, const Arguments& argument
   capabilities_.link_mtu = specification.mtu.value_or(kMtuDefault);
   capabilities_.frame_bytes_max = capabilities_.link_mtu + kLinkHeaderBytes;
   capabilities_.queues = specification.queues;
+  capabilities_.queues_max = kLoopbackQueuesMax;
   capabilities_.in_process = true;
 
   for (uint16_t i = 0; i < specification.queues; ++i) {

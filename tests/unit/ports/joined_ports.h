@@ -14,6 +14,8 @@ namespace uroce::testing {
 struct JoinedPorts {
   std::string name;
   std::function<PortPair()> open;  // null pointers when it failed; the failure has been reported
+  uint32_t path_mtu = 4096;        // the largest of RDMA that fits
+  bool by_kernel = false;          // which stands between: it takes frames that it then may lose
   size_t buffers_kept = 0;         // that the driver may hold back after sending
 };
 

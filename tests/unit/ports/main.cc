@@ -14,6 +14,7 @@
 
 #include "drivers/registry.h"
 #include "eal.h"
+#include "kernel_links.h"
 #include "port/port.h"
 
 namespace {
@@ -69,6 +70,7 @@ int open_without_eal(const char* devargs) {
 int main(int argc, char** argv) {
   if (argc == 3 && std::string_view(argv[1]) == "--echo") return echo(argv[2]);
   if (argc == 3 && std::string_view(argv[1]) == "--open") return open_without_eal(argv[2]);
+  uroce::testing::enter_namespace();
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -1,4 +1,4 @@
-#include "drivers/port/ethdev/memif_socket.h"
+#include "drivers/port/ethdev/server_socket.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -53,6 +53,11 @@ Listener listener_on(const std::string& path) {
   return code == ECONNREFUSED ? Listener::kNone : Listener::kUnknown;
 }
 
+bool is_memif_server(const Devargs& devargs) {
+  const std::string_view role = devargs.value("role").value_or("client");
+  return (role == "server" || role == "master") && devargs.value("socket-abstract").value_or("yes") == "no";
+}
+
 Status clear_path(const std::string& port, const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const std::string folder_name = folder.empty() ? "." : folder.string();
@@ -64,7 +69,7 @@ Status clear_path(const std::string& port, const std::string& path) {
   if (!S_ISSOCK(status.st_mode)) return Error{EEXIST, port + ": " + path + " exists and is not a socket"};
   switch (listener_on(path)) {
     case Listener::kAlive:
-      return Error{EBUSY, port + ": another process is the memif server on " + path};
+      return Error{EBUSY, port + ": another process listens on " + path};
     case Listener::kUnknown:
       return Error{EEXIST, port + ": " + path + " exists and cannot be examined"};
     case Listener::kNone:
@@ -78,14 +83,16 @@ Status clear_path(const std::string& port, const std::string& path) {
 
 }  // namespace
 
-Result<MemifSocket> MemifSocket::claim(const Devargs& devargs) {
-  const std::string role(devargs.value("role").value_or("client"));
-  const std::string path(devargs.value("socket").value_or(kSocketDefault));
-  const bool server = role == "server" || role == "master";
+Result<ServerSocket> ServerSocket::claim(const Devargs& devargs) {
+  const bool memif = devargs.name().starts_with("net_memif");
+  const bool vhost = devargs.name().starts_with("net_vhost");
+  if (!memif && !vhost) return ServerSocket{};
+  const std::string path(devargs.value(memif ? "socket" : "iface").value_or(memif ? kSocketDefault : ""));
   if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) {
     return Error{EINVAL, devargs.name() + ": socket path '" + path + "' is empty or too long"};
   }
-  if (!server || devargs.value("socket-abstract").value_or("yes") != "no") return MemifSocket{};
+  if (!(memif ? is_memif_server(devargs) : devargs.value("client").value_or("0") == "0"))
+    return ServerSocket{};
 
   ServerTable& table = server_table();
   const std::lock_guard lock(table.mutex);
@@ -94,17 +101,17 @@ Result<MemifSocket> MemifSocket::claim(const Devargs& devargs) {
     if (!clear) return clear.error();
   }
   ++table.servers[path];
-  return MemifSocket(path);
+  return ServerSocket(path);
 }
 
-MemifSocket::MemifSocket(MemifSocket&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+ServerSocket::ServerSocket(ServerSocket&& other) noexcept : path_(std::exchange(other.path_, {})) {}
 
-MemifSocket& MemifSocket::operator=(MemifSocket&& other) noexcept {
+ServerSocket& ServerSocket::operator=(ServerSocket&& other) noexcept {
   std::swap(path_, other.path_);
   return *this;
 }
 
-MemifSocket::~MemifSocket() {
+ServerSocket::~ServerSocket() {
   if (path_.empty()) return;
   ServerTable& table = server_table();
   const std::lock_guard lock(table.mutex);

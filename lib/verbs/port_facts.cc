@@ -1,0 +1,33 @@
+#include "verbs/port_facts.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+
+#include "engine/device.h"
+#include "verbs/export.h"
+#include "verbs/objects.h"
+#include "wire/address_text.h"
+
+using namespace uroce;
+
+extern "C" {
+
+UROCE_EXPORT int uroce_port_facts(ibv_context* face, uint8_t port, PortFactSink sink, void* to) {
+  const verbs::VerbsContext& context = verbs::object(face);
+  if (!context.alive()) return EIO;
+  if (port != 1) return EINVAL;
+  const engine::Device& device = *context.device;
+  const port::Capabilities& carries = device.port_capabilities();
+  const auto tell = [&](const char* name, const std::string& value) { sink(to, name, value.c_str()); };
+  tell("driver", carries.description);
+  tell("MAC", wire::to_text(device.mac()));
+  tell("link MTU", fmt::format("{}, frames up to {} bytes{}{}", carries.link_mtu, carries.frame_bytes_max,
+                               carries.link_mtu_reason.empty() ? "" : ": ", carries.link_mtu_reason));
+  tell("queues", fmt::format("{} of {}", carries.queues, carries.queues_max));
+  if (carries.in_process) tell("far end", "in this process");
+  if (device.far_end() != port::FarEnd::kUnknown)
+    tell("far end", device.far_end() == port::FarEnd::kConnected ? "connected" : "not connected");
+  return 0;
+}
+}
