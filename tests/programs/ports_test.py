@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+"""What each kind of port carries: told by `uroce info`, and proved by RC traffic between two processes.
+
+Every file in configs/ is run as its own header says. Then what is not in a header: the kernel as a neighbour, input that
+no port can be made of, and links and peers that vanish.
+
+    tests/programs/ports_test.py LIBRARY_FOLDER UROCE [SANITIZER_RUNTIME]
+"""
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+import namespaces
+import programs
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+UROCE = str(Path(sys.argv[2]).resolve())
+LINK = namespaces.LINK
+OURS = {"v4": "192.0.2.1", "v6": "2001:db8::1"}
+KERNELS = {"v4": "192.0.2.9", "v6": "2001:db8::9"}
+GID_INDEX = {"v4": "1", "v6": "2"}
+AF_PACKET = f"net_af_packet0,iface={LINK}"
+NO_NAMESPACES = namespaces.why_not()
+
+
+def has_af_xdp():
+    try:
+        socket.socket(44, socket.SOCK_RAW).close()  # AF_XDP
+    except OSError:
+        return False
+    return True
+
+
+def why_not(kind):
+    """Why this machine cannot have ports of that kind, or None."""
+    if kind in ("af-packet", "af-xdp", "tap", "pcap") and NO_NAMESPACES:
+        return f"no network namespaces: {NO_NAMESPACES}"
+    if kind == "af-xdp" and not has_af_xdp():
+        return "this kernel has no AF_XDP sockets"
+    if kind == "tap" and not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return "/dev/net/tun is missing"
+    return None
+
+
+class TestCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="uroce-ports-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def need(self, kind):
+        reason = why_not(kind)
+        if reason:
+            print(f"SKIPPED {kind}: {reason}", file=sys.stderr, flush=True)
+            self.skipTest(reason)
+
+    def namespaces(self, **options):
+        net = namespaces.Namespaces(**options)
+        net.__enter__()
+        self.addCleanup(net.__exit__)
+        return net
+
+    def start(self, command, configuration=None):
+        process = self.stack.start(["setpriv", "--pdeathsig", "KILL", *command], configuration)
+        self.addCleanup(self.end, process)
+        return process
+
+    @staticmethod
+    def end(process):
+        if process.poll() is None:
+            process.kill()
+        if not process.stdout.closed:
+            process.communicate()
+
+    def start_server(self, command):
+        """A `uroce perf --server`; the process and the TCP port that it tells."""
+        process = self.start([*command, "--listen", "0"])
+        alarm = threading.Timer(programs.TIME_LIMIT_SECONDS, process.kill)
+        alarm.start()
+        line = process.stdout.readline()
+        alarm.cancel()
+        self.assertRegex(line, r"port \d+$", process.args)
+        return process, line.split()[-1]
+
+    def info(self, *command):
+        status, output = programs.finish(self.start(command))
+        return status, output
+
+
+class Scenario:
+    """What the header of a configuration file says: commands that prepare, one or two that run."""
+
+    def __init__(self, path, folder):
+        text = path.read_text()
+        self.commands = [line[4:] for line in text.splitlines() if line.startswith("#   ")]
+        self.folder = folder
+        for file in CONFIGS.glob("*.toml"):
+            (folder / file.name).write_text(self.moved(file.read_text()))
+
+    def moved(self, text):
+        """The same with names that no other run has: namespaces, sockets, and where the configuration lies."""
+        text = text.replace("/tmp/uroce-", f"{self.folder}/").replace("configs/", f"{self.folder}/")
+        for side in namespaces.SIDES:
+            text = re.sub(rf"(netns|netns add|netns exec|-n) {side}\b", rf"\1 {namespaces.Namespaces.name(side)}", text)
+        return text
+
+    def preparation(self):
+        return [self.moved(command) for command in self.commands if command.startswith("ip ") and "uroce perf" not in command]
+
+    def runs(self):
+        return [self.moved(command).replace("uroce perf", f"{UROCE} perf").split()
+                for command in self.commands if "uroce perf" in command]
+
+
+# The ends of the link, what `uroce info` says of a server's port, and RDMA's path MTU.
+EXPECTED = {
+    "af-packet": (4096, [r"link MTU +4200, frames up to 4218 bytes: the MTU of interface uroce-veth", r"queues +1 of 1",
+                         r"port 1 +active, path MTU 4096"]),
+    "af-xdp": (2048, [r"link MTU +3400, .*: AF_XDP has one page", r"port 1 +active, path MTU 2048"]),
+    "tap": (1024, [r"link MTU +1500, .*: net_tap carries no longer frames", r"queues +1 of 16", r"port 1 +active, path MTU 1024"]),
+    "vhost": (4096, [r"link MTU +4200, .*: as configured; at most 9000", r"MAC +02:00:00:00:02:01", r"port 1 +active",
+                     r"far end +not connected"]),
+    "memif-server": (4096, [r"link MTU +4200, .*: as configured; at most 8174 \(bsize=8192\)", r"queues +1 of 255",
+                            r"port 1 +active", r"far end +not connected"]),
+    "embedded": (4096, [r"far end +in this process"]),
+    "net-ring": (4096, [r"far end +in this process"]),
+}
+
+
+class Configurations(TestCase):
+    """Each file by its header, over IPv4 and over IPv6."""
+
+    def test_all_are_known(self):
+        with_commands = {p.stem for p in CONFIGS.glob("*.toml") if "#   uroce perf" in p.read_text()
+                         or "uroce perf --server" in p.read_text()}
+        self.assertEqual(with_commands, set(EXPECTED))
+
+    def expect_traffic(self, commands, family, path_mtu):
+        figures = self.folder / f"{family}.json"
+        options = ["--size", "1,4096,100000", "--iterations", "5", "--measure", "bandwidth", "--quiet"]
+        # The embedded devices have IPv4 addresses only.
+        gid = [] if family == "v4" else ["--gid-index", GID_INDEX["v6"]]
+        server = None
+        client = commands[-1]
+        if len(commands) == 2:
+            server, port = self.start_server([*commands[0], *gid])
+            at = client.index("--connect") + 1
+            client = [*client[:at], f"{client[at]}:{port}", *client[at + 1:]]
+        status, output = programs.finish(self.start([*client, *gid, *options, "--json", str(figures)]))
+        self.assertEqual(status, 0, output)
+        if server:
+            status, output = programs.finish(server)
+            self.assertEqual(status, 0, output)
+        told = json.loads(figures.read_text())
+        self.assertEqual(told["path_mtu"], path_mtu)
+        for operation in ("write", "read", "send"):
+            for size in (1, 4096, 100000):
+                self.assertGreaterEqual(told[f"{operation}.{size}.bytes_verified"], size)
+
+    def expect(self, name, families=("v4", "v6")):
+        self.need(name)
+        scenario = Scenario(CONFIGS / f"{name}.toml", self.folder)
+        path_mtu, facts = EXPECTED[name]
+        namespaces.remove_stale()
+        self.addCleanup(lambda: [subprocess.run(["ip", "netns", "delete", namespaces.Namespaces.name(side)], check=False,
+                                                stderr=subprocess.DEVNULL) for side in namespaces.SIDES])
+        for command in scenario.preparation():
+            done = subprocess.run(["sh", "-e", "-c", command], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, f"{command}: {done.stderr}")
+        commands = scenario.runs()
+        server = commands[0]
+        where = server[:server.index(UROCE)]
+        status, output = self.info(*where, UROCE, "info", "--config", str(self.folder / f"{name}.toml"))
+        self.assertEqual(status, 0, output)
+        for fact in facts:
+            self.assertRegex(output, fact)
+        for family in families:
+            with self.subTest(family):
+                self.expect_traffic(commands[-2:] if "--server" in server else commands[:1], family, path_mtu)
+
+    def test_af_packet(self):
+        self.expect("af-packet")
+
+    def test_af_xdp(self):
+        self.expect("af-xdp")
+
+    def test_tap(self):
+        self.expect("tap")
+
+    def test_vhost(self):
+        self.expect("vhost")
+
+    def test_memif(self):
+        self.expect("memif-server", ["v4"])
+
+    def test_embedded(self):
+        self.expect("embedded", ["v4"])
+
+    def test_net_ring(self):
+        self.expect("net-ring", ["v4"])
+
+
+class KernelNeighbour(TestCase):
+    """At the other end of the veth pair is nobody but the kernel."""
+
+    def setUp(self):
+        super().setUp()
+        self.need("af-packet")
+        self.net = self.namespaces(tcp=False)
+        self.configuration = (f'[[device]]\nport = "{AF_PACKET}"\n'
+                              f'addresses = ["{OURS["v4"]}/24", "{OURS["v6"]}/64"]\n')
+        self.ip("right", "address", "add", f"{KERNELS['v4']}/24", "dev", LINK)
+        self.ip("right", "address", "add", f"{KERNELS['v6']}/64", "dev", LINK, "nodad")
+        self.ip("left", "link", "set", "lo", "up")
+
+    def ip(self, side, *arguments):
+        done = subprocess.run(["ip", "-n", self.net.name(side), *arguments], capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def until(self, condition, what):
+        deadline = time.monotonic() + programs.TIME_LIMIT_SECONDS
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.02)
+
+    def serve(self):
+        command = self.net.command("left", [UROCE, "perf", "--server", "--port", AF_PACKET,
+                                            "--ip", f"{OURS['v4']}/24", "--ip", f"{OURS['v6']}/64"])
+        return self.start_server(command)
+
+    def test_the_kernel_finds_us(self):
+        self.serve()
+        mac = json.loads(self.ip("left", "-j", "link", "show", LINK))[0]["address"]
+        for family, address in OURS.items():
+            # Whatever goes there, the kernel must first know where that is.
+            send = f"import socket; socket.socket(socket.AF_INET{'6' if family == 'v6' else ''}, " \
+                   f"socket.SOCK_DGRAM).sendto(b'', ('{address}', 9))"
+            subprocess.run(self.net.command("right", [sys.executable, "-c", send]), check=True)
+            self.until(lambda a=address: f'"lladdr":"{mac}"' in self.ip("right", "-j", "neigh", "show", a), address)
+
+    def test_our_addresses_are_taken(self):
+        """The kernel asks whether anybody has the address before it uses it, and hears that somebody has."""
+        self.serve()
+        self.ip("right", "address", "add", f"{OURS['v6']}/64", "dev", LINK)
+        self.until(lambda: "dadfailed" in self.ip("right", "address", "show", "dev", LINK), "dadfailed")
+
+    def pingpong_with(self, family, address):
+        """Output of an ibv_rc_pingpong that was told of a peer at that address; there is none."""
+        gid = socket.inet_pton(socket.AF_INET6, address if family == "v6" else f"::ffff:{address}").hex()
+        peer = ("import socket\ns = socket.create_server(('127.0.0.1', 18515))\nprint('ready', flush=True)\nc = s.accept()[0]\n"
+                f"c.recv(100)\nc.sendall(b'0000:000011:000000:{gid}\\0')\nc.recv(100)\nc.sendall(b'done\\0')\nc.recv(1)")
+        listener = self.start(self.net.command("left", [sys.executable, "-c", peer]))
+        self.assertEqual(listener.stdout.readline(), "ready\n")
+        command = ["ibv_rc_pingpong", "-g", GID_INDEX[family], "-p", "18515", "127.0.0.1"]
+        status, output = programs.finish(self.start(self.net.command("left", command), self.configuration))
+        self.assertNotEqual(status, 0, output)
+        listener.kill()
+        listener.communicate()
+        return output
+
+    @unittest.skipIf(shutil.which("ibv_rc_pingpong") is None, "ibv_rc_pingpong is not installed")
+    def test_we_find_the_kernel(self):
+        for family, address in KERNELS.items():
+            with self.subTest(family):
+                self.assertIn("retry counter exceeded", self.pingpong_with(family, address))
+
+    @unittest.skipIf(shutil.which("ibv_rc_pingpong") is None, "ibv_rc_pingpong is not installed")
+    def test_whom_nobody_answers_for_is_not_reached(self):
+        self.assertIn("Failed to modify QP to RTR", self.pingpong_with("v4", "192.0.2.77"))
+
+
+class BadInput(TestCase):
+    def expect_line(self, words, *command):
+        status, output = self.info(*command)
+        self.assertNotEqual(status, 0, output)
+        told = [line for line in output.splitlines() if line.startswith("uroce: ")]
+        self.assertEqual(len(told), 1, output)
+        for word in words:
+            self.assertIn(word, told[0])
+
+    def test_what_cannot_be_opened_is_told_in_one_line(self):
+        self.need("af-packet")
+        net = self.namespaces(tcp=False)
+        unprivileged = ["setpriv", "--bounding-set=-net_raw,-net_admin"]
+        cases = [
+            ([], ["--port", "net_af_packet0,iface=nowhere"], ["net_af_packet0", "'nowhere'"]),
+            ([], ["--port", "net_pcap0,iface=nowhere"], ["net_pcap0", "'nowhere'"]),
+            ([], ["--port", AF_PACKET, "--mtu", "9000"], ["mtu 9000", "at most 4200", f"interface {LINK}"]),
+            ([], ["--port", "net_tap0,iface=uroce-tap", "--mtu", "4200"], ["mtu 4200", "at most 1500"]),
+            ([], ["--port", f"net_vhost0,iface={self.folder}/no/such.sock"], ["net_vhost0", "no/such.sock"]),
+            ([], ["--port", f"net_virtio_user0,path={self.folder}/nobody.sock"], ["net_virtio_user0", "nobody.sock"]),
+            ([], ["--port", "net_virtio_user0,path=x,server=1"], ["net_virtio_user0", "'server'"]),
+            (unprivileged, ["--port", AF_PACKET], ["net_af_packet0", "CAP_NET_RAW"]),
+            (unprivileged, ["--port", "net_tap0,iface=uroce-tap"], ["net_tap0", "CAP_NET_ADMIN"]),
+        ]
+        if has_af_xdp():
+            cases += [([], ["--port", "net_af_xdp0,iface=nowhere"], ["net_af_xdp0", "'nowhere'"]),
+                      (unprivileged, ["--port", f"net_af_xdp0,iface={LINK}"], ["net_af_xdp0", "CAP_NET_RAW"])]
+        for before, options, words in cases:
+            with self.subTest(options=options, before=before):
+                self.expect_line(words, *net.command("left", [*before, UROCE, "info", *options, "--ip", "192.0.2.1/24"]))
+
+    def test_an_interface_that_is_down_is_a_port_that_is_down(self):
+        self.need("af-packet")
+        net = self.namespaces(tcp=False)
+        for state, seen in (("down", "down"), ("up", "active")):
+            subprocess.run(["ip", "-n", net.name("left"), "link", "set", LINK, state], check=True)
+            status, output = self.info(*net.command("left", [UROCE, "info", "--port", AF_PACKET]))
+            self.assertEqual(status, 0, output)
+            self.assertRegex(output, rf"port 1 +{seen},")
+
+
+class Vanishing(TestCase):
+    """Whatever goes, both processes end soon, by themselves, with a line that says why."""
+
+    def start_endless(self, server, client, host):
+        server, port = self.start_server(server)
+        client = self.start([*client, "--connect", f"{host}:{port}", "--duration", "600", "--size", "4096", "--quiet"])
+        time.sleep(1.5)
+        self.assertIsNone(client.poll(), "it should be at work")
+        return server, client
+
+    def expect_end(self, *processes):
+        for process in processes:
+            status, output = programs.finish(process)
+            self.assertEqual(status, 1, output)
+            told = [line for line in output.splitlines() if line.startswith("uroce")]
+            self.assertIn(len(told), (1, 2), output)
+
+    def test_an_interface_is_deleted(self):
+        self.need("af-packet")
+        net = self.namespaces()
+        perf = [UROCE, "perf", "--port", AF_PACKET]
+        ends = self.start_endless(net.command("left", [*perf, "--server", "--ip", "192.0.2.1/24"]),
+                                  net.command("right", [*perf, "--ip", "192.0.2.2/24"]), net.address("left"))
+        subprocess.run(["ip", "-n", net.name("left"), "link", "delete", LINK], check=True)
+        self.expect_end(*reversed(ends))
+
+    def test_the_owner_of_a_tap_is_killed(self):
+        self.need("tap")
+        net = self.namespaces(tcp=False)
+        tap, packet = "net_tap0,iface=uroce-tap", "net_af_packet0,iface=uroce-tap"
+        server, client = self.start_endless(
+            net.command("left", [UROCE, "perf", "--server", "--port", tap, "--ip", "192.0.2.1/24"]),
+            net.command("left", [UROCE, "perf", "--port", packet, "--mac", "02:00:00:00:00:02", "--ip", "192.0.2.2/24"]),
+            "127.0.0.1")
+        server.kill()
+        self.expect_end(client)
+
+    def vhost_ends(self):
+        path = self.folder / "vhost.sock"
+        return self.start_endless([UROCE, "perf", "--server", "--port", f"net_vhost0,iface={path}", "--ip", "192.0.2.1/24"],
+                                  [UROCE, "perf", "--port", f"net_virtio_user0,path={path}", "--ip", "192.0.2.2/24"],
+                                  "127.0.0.1")
+
+    def test_either_end_of_vhost_is_killed(self):
+        for which in (0, 1):
+            with self.subTest(killed=("vhost", "virtio-user")[which]):
+                ends = self.vhost_ends()
+                ends[which].kill()
+                self.expect_end(ends[1 - which])
+                ends[which].communicate()
+
+
+# programs.main takes LIBRARY_FOLDER and the sanitizer's runtime.
+sys.argv = [sys.argv[0], sys.argv[1], *sys.argv[3:]]
+programs.main("ip", "setpriv")
