@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -87,8 +89,12 @@ bool KernelInterface::running() const {
   ifreq request{};
   request.ifr_ifindex = static_cast<int>(index_);
   if (ioctl(socket_, SIOCGIFNAME, &request) != 0 || ioctl(socket_, SIOCGIFFLAGS, &request) != 0) return false;
-  constexpr short kRunning = IFF_UP | IFF_RUNNING;
-  return (request.ifr_flags & kRunning) == kRunning;
+  if ((request.ifr_flags & IFF_UP) == 0) return false;
+  // IFF_RUNNING may come a second late; the driver itself knows at once, where it tells.
+  const bool running = (request.ifr_flags & IFF_RUNNING) != 0;
+  ethtool_value link{.cmd = ETHTOOL_GLINK, .data = 0};
+  request.ifr_data = reinterpret_cast<char*>(&link);
+  return ioctl(socket_, SIOCETHTOOL, &request) == 0 ? link.data != 0 : running;
 }
 
 }  // namespace uroce::drivers

@@ -27,7 +27,7 @@ class KernelInterface {
   KernelInterface& operator=(const KernelInterface&) = delete;
   ~KernelInterface();
 
-  /// True while it exists, is up and has a carrier. Any thread; a system call or two.
+  /// True while it exists, is up and has a carrier. Any thread; some system calls.
   [[nodiscard]] bool running() const;
 
  private:
