@@ -31,7 +31,10 @@ struct Limits {
   static constexpr uint32_t kRegions = 1u << 24;
   static constexpr uint64_t kRegionBytes = 1ull << 46;
   static constexpr uint32_t kDomains = 1u << 16;
-  static constexpr uint8_t kReadAtomic = 16;
+  // READs of a queue pair under way. Programs take the peer's limit for what they send, so the one for
+  // sending is that of peers with much room.
+  static constexpr uint8_t kReadsSent = 128;
+  static constexpr uint8_t kReadsAnswered = 16;
 };
 
 /// A queue pair with the queues that the application's threads and its poller share. Made and destroyed by

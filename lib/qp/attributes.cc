@@ -4,7 +4,7 @@
 
 namespace uroce::qp {
 
-int check_values(const Attributes& attributes, uint32_t mask, uint8_t rd_atomic_max) {
+int check_values(const Attributes& attributes, uint32_t mask, ReadLimits reads) {
   // Alternate paths, resizing and rate limits are not there; they are not advertised either.
   if ((mask & (kMaskAltPath | kMaskCap | kMaskRateLimit)) != 0) return EOPNOTSUPP;
   const auto out_of_range = [mask](uint32_t bit, uint32_t value, uint32_t lowest, uint32_t highest) {
@@ -18,8 +18,8 @@ int check_values(const Attributes& attributes, uint32_t mask, uint8_t rd_atomic_
                      out_of_range(kMaskRetryCount, attributes.retry_count, 0, 7) ||
                      out_of_range(kMaskRnrRetry, attributes.rnr_retry, 0, 7) ||
                      out_of_range(kMaskMinRnrTimer, attributes.min_rnr_timer, 0, 31) ||
-                     out_of_range(kMaskMaxRdAtomic, attributes.max_rd_atomic, 0, rd_atomic_max) ||
-                     out_of_range(kMaskMaxDestRdAtomic, attributes.max_dest_rd_atomic, 0, rd_atomic_max);
+                     out_of_range(kMaskMaxRdAtomic, attributes.max_rd_atomic, 0, reads.sent) ||
+                     out_of_range(kMaskMaxDestRdAtomic, attributes.max_dest_rd_atomic, 0, reads.answered);
   return wrong ? EINVAL : 0;
 }
 

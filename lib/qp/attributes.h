@@ -67,9 +67,15 @@ struct Attributes {
 /// kMaskState is not set.
 int check_transition(Type type, State from, State to, uint32_t mask);
 
+/// How many READs a queue pair may have under way: its own, and those of the peer.
+struct ReadLimits {
+  uint8_t sent = 0;      // upper limit for max_rd_atomic
+  uint8_t answered = 0;  // upper limit for max_dest_rd_atomic
+};
+
 /// Checks the ranges of the values that `mask` names: 0, EINVAL, or EOPNOTSUPP for what this stack does not
 /// have.
-int check_values(const Attributes& attributes, uint32_t mask, uint8_t rd_atomic_max);
+int check_values(const Attributes& attributes, uint32_t mask, ReadLimits reads);
 
 /// Copies the values that `mask` names, the states excepted.
 void apply(const Attributes& from, uint32_t mask, Attributes& to);

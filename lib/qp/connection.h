@@ -20,7 +20,7 @@ struct QueuePairOptions {
   QpNumber number;
   DomainId domain;
   bool signal_all = false;
-  uint8_t rd_atomic_max = 16;              // upper limit for max_rd_atomic and max_dest_rd_atomic
+  ReadLimits reads{.sent = 128, .answered = 16};
   queue::SendQueue* send_queue = nullptr;  // not owned, like the rest
   queue::ReceiveQueue* receive_queue = nullptr;
   queue::CompletionQueue* send_completions = nullptr;

@@ -15,7 +15,7 @@ constexpr uint16_t kPartition = 0x7FFF;  // the default partition; bit 15 is the
 
 QueuePair::QueuePair(const Options& options)
     : connection_{.options = options, .attributes = {}, .frame = {}},
-      window_(*options.send_queue, options.rd_atomic_max),
+      window_(*options.send_queue, options.reads.sent),
       retransmission_(connection_, window_),
       requester_(connection_, window_, retransmission_),
       completer_(connection_, window_, retransmission_),
@@ -31,8 +31,7 @@ int QueuePair::modify(const Attributes& attributes, uint32_t mask, Turn& turn) {
   const State to = (mask & kMaskState) != 0 ? attributes.state : from;
   if ((mask & kMaskCurrentState) != 0 && attributes.current_state != from) return EINVAL;
   if (const int error = check_transition(connection_.options.type, from, to, mask); error != 0) return error;
-  if (const int error = check_values(attributes, mask, connection_.options.rd_atomic_max); error != 0)
-    return error;
+  if (const int error = check_values(attributes, mask, connection_.options.reads); error != 0) return error;
 
   apply(attributes, mask, connection_.attributes);
   Attributes& current = connection_.attributes;

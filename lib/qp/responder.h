@@ -18,7 +18,7 @@ namespace uroce::qp {
 class Responder {
  public:
   explicit Responder(Connection& connection)
-      : connection_(connection), responses_(connection.options.rd_atomic_max) {}
+      : connection_(connection), responses_(connection.options.reads.answered) {}
 
   /// Nothing received yet; the first request packet will be `expected`.
   void reset(Psn expected);

@@ -50,8 +50,8 @@ int check_values(const ibv_qp_attr& from, int mask, PathMtu path_mtu_max) {
       (given(IBV_QP_MIN_RNR_TIMER) && from.min_rnr_timer > kTimerMax) ||
       (given(IBV_QP_RETRY_CNT) && from.retry_cnt > kRetryMax) ||
       (given(IBV_QP_RNR_RETRY) && from.rnr_retry > kRetryMax) ||
-      (given(IBV_QP_MAX_QP_RD_ATOMIC) && from.max_rd_atomic > engine::Limits::kReadAtomic) ||
-      (given(IBV_QP_MAX_DEST_RD_ATOMIC) && from.max_dest_rd_atomic > engine::Limits::kReadAtomic) ||
+      (given(IBV_QP_MAX_QP_RD_ATOMIC) && from.max_rd_atomic > engine::Limits::kReadsSent) ||
+      (given(IBV_QP_MAX_DEST_RD_ATOMIC) && from.max_dest_rd_atomic > engine::Limits::kReadsAnswered) ||
       (given(IBV_QP_DEST_QPN) && from.dest_qp_num > QpNumber::kMask);
   return bad ? EINVAL : 0;
 }

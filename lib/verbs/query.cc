@@ -47,9 +47,9 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.max_cqe = Limits::kCompletions;
   attributes.max_mr = Limits::kRegions;
   attributes.max_pd = Limits::kDomains;
-  attributes.max_qp_rd_atom = Limits::kReadAtomic;
-  attributes.max_res_rd_atom = static_cast<int>(Limits::kReadAtomic * Limits::kQueuePairs);
-  attributes.max_qp_init_rd_atom = Limits::kReadAtomic;
+  attributes.max_qp_rd_atom = Limits::kReadsAnswered;
+  attributes.max_res_rd_atom = static_cast<int>(Limits::kReadsAnswered * Limits::kQueuePairs);
+  attributes.max_qp_init_rd_atom = Limits::kReadsSent;
   attributes.atomic_cap = IBV_ATOMIC_NONE;
   attributes.max_pkeys = 1;
   attributes.local_ca_ack_delay = 15;

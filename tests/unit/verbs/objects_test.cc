@@ -291,8 +291,8 @@ TEST_F(Modify, ValuesHaveBounds) {
   EXPECT_EQ(rts_with([](ibv_qp_attr& a) { a.timeout = 32; }), EINVAL);
   EXPECT_EQ(rts_with([](ibv_qp_attr& a) { a.retry_cnt = 8; }), EINVAL);
   EXPECT_EQ(rts_with([](ibv_qp_attr& a) { a.rnr_retry = 8; }), EINVAL);
-  EXPECT_EQ(rts_with([](ibv_qp_attr& a) { a.max_rd_atomic = 17; }), EINVAL);
-  EXPECT_EQ(rts_with([](ibv_qp_attr&) {}), 0);
+  EXPECT_EQ(rts_with([](ibv_qp_attr& a) { a.max_rd_atomic = 129; }), EINVAL);
+  EXPECT_EQ(rts_with([](ibv_qp_attr& a) { a.max_rd_atomic = 128; }), 0);
 }
 
 TEST_F(Modify, WhatWasSetIsToldBack) {
