@@ -1,5 +1,7 @@
 #include "qp/responder_checks.h"
 
+#include <bit>
+
 namespace uroce::qp {
 
 using wire::Family;
@@ -65,11 +67,13 @@ Verdict check_queue_pair_access(const RequestContext& context) {
   }
 }
 
-/// "Too many outstanding READ: 0x61" (protocol.md 8).
+/// "Too many outstanding READ: 0x61" (protocol.md 8). There are requesters, Linux's for one, that round what
+/// they were told up to a power of two.
 Verdict check_resources(const RequestContext& context) {
   if (context.packet.row->family != Family::kReadRequest) return Verdict::kAccept;
   const uint32_t limit = context.connection.attributes.max_dest_rd_atomic;
-  return context.responses.make_room(limit) ? Verdict::kAccept : Verdict::kInvalidRequest;
+  return limit != 0 && context.responses.make_room(std::bit_ceil(limit)) ? Verdict::kAccept
+                                                                         : Verdict::kInvalidRequest;
 }
 
 /// A SEND takes a receive work request with its first packet, a WRITE with immediate with its last.

@@ -162,6 +162,15 @@ TEST_F(ResponderErrors, ReadsWithoutResources) {
   expect_refused(NakCode::kInvalidRequest);
 }
 
+TEST_F(ResponderErrors, ReadsAreCountedInPowersOfTwo) {
+  attributes.max_dest_rd_atomic = 3;
+  bring_up(State::kRtr);
+  for (uint32_t i = 0; i < 4; ++i) receive_read(5000 + i, 0, 1);
+  EXPECT_EQ(queue_pair->state(), State::kRtr);
+  receive_read(5004, 0, 1);
+  EXPECT_EQ(queue_pair->state(), State::kErr);
+}
+
 TEST_F(ResponderErrors, AnsweredReadsMakeRoom) {
   bring_up(State::kRtr);
   for (uint32_t i = 0; i < 50; ++i) {
