@@ -51,6 +51,7 @@ void Completer::reset() {
 
 void Completer::receive(const wire::Packet& packet, Turn& turn) {
   const Psn psn = packet.headers.bth.psn;
+  retransmission_.heard(turn.now);
   if (psn.before(window_.oldest())) {
     turn.counters.add(Counter::kDropStaleAck);
     return;
@@ -68,7 +69,7 @@ void Completer::complete(uint32_t psns, bool done, Turn& turn) {
     cursor_.restart();
   }
   window_.answered(psns, done);
-  retransmission_.progress(turn.now);
+  retransmission_.progress(psns, turn.now);
 }
 
 /// Everything before `end` (not later than sent_end()) is acknowledged. Only its responses answer a READ:

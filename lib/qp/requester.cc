@@ -102,7 +102,8 @@ bool Requester::build_read(Turn& turn, port::TxFrame& frame) {
   // A long READ is asked for in parts, each a READ of its own to the peer. Their borders are fixed, so that a
   // request for the missing rest of a part lies inside the original one.
   const uint32_t packet = window_.current_packet();
-  const uint32_t end = std::min(request.packets, (packet / SendWindow::kPackets + 1) * SendWindow::kPackets);
+  const uint32_t end =
+      std::min(request.packets, (packet / SendWindow::kReadPackets + 1) * SendWindow::kReadPackets);
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
   const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * connection_.mtu) - offset;
   if (!resolve(turn, offset, length, mem::kLocalWrite)) return false;

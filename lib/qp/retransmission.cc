@@ -1,5 +1,7 @@
 #include "qp/retransmission.h"
 
+#include <algorithm>
+
 #include "qp/completion_report.h"
 #include "qp/transport_timers.h"
 
@@ -11,6 +13,8 @@ void Retransmission::reset() {
   ack_deadline_ = rnr_until_ = kNever;
   retries_ = rnr_retries_ = 0;
   rewound_ = probing_ = false;
+  window_packets_ = SendWindow::kPackets;
+  answered_since_step_ = 0;
 }
 
 void Retransmission::start_ack_timer(Instant now) {
@@ -18,7 +22,8 @@ void Retransmission::start_ack_timer(Instant now) {
   ack_deadline_ = code == kNoAckTimeout ? kNever : now + ack_timeout(code);
 }
 
-void Retransmission::progress(Instant now) {
+void Retransmission::progress(uint32_t psns, Instant now) {
+  grow_window(psns);
   retries_ = rnr_retries_ = 0;
   rewound_ = probing_ = false;
   if (window_.unanswered() > 0) {
@@ -26,6 +31,10 @@ void Retransmission::progress(Instant now) {
   } else {
     ack_deadline_ = kNever;
   }
+}
+
+void Retransmission::heard(Instant now) {
+  if (ack_deadline_ != kNever) start_ack_timer(now);
 }
 
 void Retransmission::sent(Instant now) {
@@ -62,8 +71,21 @@ void Retransmission::retry(Turn& turn) {
     fail_oldest_send(connection_, turn, CompletionStatus::kRetryExceeded);
     return;
   }
+  shrink_window();
   window_.rewind();
   rewound_ = true;
+}
+
+void Retransmission::shrink_window() {
+  window_packets_ = std::max(kWindowLeast, window_packets_ / 2);
+  answered_since_step_ = 0;
+}
+
+void Retransmission::grow_window(uint32_t answered) {
+  if (window_packets_ == SendWindow::kPackets) return;
+  answered_since_step_ += answered;
+  window_packets_ = std::min(SendWindow::kPackets, window_packets_ + answered_since_step_ / kAnsweredPerStep);
+  answered_since_step_ %= kAnsweredPerStep;
 }
 
 void Retransmission::expire(Turn& turn) {

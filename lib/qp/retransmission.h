@@ -17,8 +17,11 @@ class Retransmission {
 
   void reset();
 
-  /// Something new was answered: all retry counters start over.
-  void progress(Instant now);
+  /// `psns` were answered: all retry counters start over.
+  void progress(uint32_t psns, Instant now);
+  /// Any answer, be it to what was answered before: a peer that is slow, or busy with what it got twice, is
+  /// not a silent one. Each of our packets has an answer or none, so this does not go on by itself.
+  void heard(Instant now);
   /// Packets went out.
   void sent(Instant now);
 
@@ -33,12 +36,20 @@ class Retransmission {
 
   /// Packets that may be unanswered now. After a timeout or an RNR NAK only the oldest packet goes out, until
   /// it is answered: the peer may not be able to take more.
-  [[nodiscard]] uint32_t window() const { return probing_ ? 1 : SendWindow::kPackets; }
+  [[nodiscard]] uint32_t window() const { return probing_ ? 1 : window_packets_; }
 
   [[nodiscard]] Instant deadline() const { return rnr_until_ != kNever ? rnr_until_ : ack_deadline_; }
   void expire(Turn& turn);
 
  private:
+  // What was sent in vain is sent again in whole, so a peer that loses for want of room is given less at a
+  // time: half after each loss, and one packet more for every few that were answered.
+  static constexpr uint32_t kWindowLeast =
+      32;  // two runs of kPacketsPerAck: one is answered while the other goes
+  static constexpr uint32_t kAnsweredPerStep = 8;
+  void shrink_window();
+  void grow_window(uint32_t answered);
+
   void retry(Turn& turn);
   void start_ack_timer(Instant now);
 
@@ -46,6 +57,8 @@ class Retransmission {
   SendWindow& window_;
   Instant ack_deadline_ = kNever;
   Instant rnr_until_ = kNever;
+  uint32_t window_packets_ = SendWindow::kPackets;
+  uint32_t answered_since_step_ = 0;
   uint32_t retries_ = 0;
   uint32_t rnr_retries_ = 0;
   bool rewound_ = false;  // since the last progress or timeout

@@ -20,9 +20,11 @@ namespace uroce::qp {
 /// constant time.
 class SendWindow {
  public:
-  /// Unanswered PSNs at which no further request is begun. READ responses count, so a READ is asked for in
-  /// parts of at most that many packets: a window fits the receive ring of the peer, and ours.
+  /// Unanswered PSNs at which no further request is begun: a window fits the receive ring of the peer.
   static constexpr uint32_t kPackets = 256;
+  /// READ responses count, too. A READ is asked for in parts of at most that many: they fit our receive ring,
+  /// and when one is lost, not more than the rest of a part comes in vain.
+  static constexpr uint32_t kReadPackets = 64;
 
   SendWindow(queue::SendQueue& queue, uint8_t reads_max);
 

@@ -190,29 +190,30 @@ TEST_F(Requester, AReadTakesAsManyPsnsAsItHasResponses) {
   EXPECT_EQ(frames[1].psn(), 104u);
 }
 
-TEST_F(Requester, AReadBeyondTheWindowIsAskedForInParts) {
+TEST_F(Requester, ALongReadIsAskedForInParts) {
   bring_up();
-  const uint32_t part = SendWindow::kPackets * kMtu;
+  const uint32_t part = SendWindow::kReadPackets * kMtu;
   post(SendOperation::kRead, 2 * part + 77);
   auto frames = pump();
-  ASSERT_EQ(frames.size(), 1u);
+  ASSERT_EQ(frames.size(), 2u);  // max_rd_atomic
   EXPECT_EQ(frames[0].reth().length, part);
-  // With the first response there is room for the next part.
-  receive(Operation::kReadResponseFirst, 100, pattern(kMtu));
-  frames = pump();
-  ASSERT_EQ(frames.size(), 1u);
-  EXPECT_EQ(frames[0].psn(), 100 + SendWindow::kPackets);
-  EXPECT_EQ(frames[0].reth().address, kRemote + part);
-  for (uint32_t i = 1; i < 2 * SendWindow::kPackets; ++i) {
+  EXPECT_EQ(frames[1].psn(), 100 + SendWindow::kReadPackets);
+  EXPECT_EQ(frames[1].reth().address, kRemote + part);
+  for (uint32_t i = 0; i < 2 * SendWindow::kReadPackets; ++i) {
+    EXPECT_TRUE(pump().empty() || i == SendWindow::kReadPackets) << i;
     receive(Operation::kReadResponseMiddle, 100 + i, pattern(kMtu, i));
   }
-  frames = pump();
-  ASSERT_EQ(frames.size(), 1u);
-  EXPECT_EQ(frames[0].reth().length, 77u);
   EXPECT_TRUE(send_completions().empty());
-  receive(Operation::kReadResponseOnly, 100 + 2 * SendWindow::kPackets, pattern(77, 5));
+  receive(Operation::kReadResponseOnly, 100 + 2 * SendWindow::kReadPackets, pattern(77, 5));
   EXPECT_EQ(send_completions().size(), 1u);
   EXPECT_EQ(memory_at(2 * part, 77), pattern(77, 5));
+}
+
+TEST_F(Requester, ReadsFillTheWindowWithTheirResponses) {
+  attributes.max_rd_atomic = 100;
+  bring_up();
+  post(SendOperation::kRead, 1000 * kMtu);
+  EXPECT_EQ(pump().size(), SendWindow::kPackets / SendWindow::kReadPackets);
 }
 
 TEST_F(Requester, UnsignaledRequestsCompleteSilently) {

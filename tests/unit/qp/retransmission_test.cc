@@ -128,6 +128,57 @@ TEST_F(Retransmit, ProgressGivesAllRetriesBack) {
   EXPECT_EQ(queue_pair->state(), State::kRts);
 }
 
+TEST_F(Retransmit, APeerThatAnswersWhatItGotTwiceIsNotSilent) {
+  bring_up();
+  post(SendOperation::kSend, 1);
+  post(SendOperation::kSend, 1);
+  pump();
+  receive_ack(100);
+  EXPECT_EQ(send_completions().size(), 1u);
+  expire();
+  pump();
+  for (int i = 0; i < 20; ++i) {
+    advance(milliseconds(4));  // just short of the timeout
+    queue_pair->expire(turn);
+    receive_ack(100);  // an answer to an earlier packet that the network had held back
+    EXPECT_EQ(queue_pair->deadline(), turn.now + ack_timeout(10));
+  }
+  EXPECT_EQ(counter(Counter::kAckTimeout), 1u);
+  for (int i = 0; i < 3; ++i) {  // retry_count, one of which is gone
+    EXPECT_EQ(queue_pair->state(), State::kRts);
+    expire();
+    pump();
+  }
+  expect_failed_send(CompletionStatus::kRetryExceeded);
+}
+
+TEST_F(Retransmit, AnEchoStartsNoTimer) {
+  bring_up();
+  post(SendOperation::kSend, 1);
+  pump();
+  receive_ack(100);
+  receive_ack(100);
+  EXPECT_EQ(queue_pair->deadline(), kNever);
+}
+
+TEST_F(Retransmit, APeerThatLosesIsGivenLessAtATime) {
+  attributes.retry_count = 7;
+  bring_up();
+  post(SendOperation::kWrite, 1000 * kMtu);
+  EXPECT_EQ(pump().size(), SendWindow::kPackets);
+  uint32_t oldest = 100;
+  for (const uint32_t expected : {128u, 64u, 32u, 32u}) {
+    receive_nak(NakCode::kSequenceError, ++oldest);  // all before it arrived
+    EXPECT_EQ(pump().size(), expected);
+  }
+  // One packet more for every eight that were answered.
+  receive_ack(oldest + 31);
+  EXPECT_EQ(pump().size(), 32u + 4u);
+  receive_ack(oldest + 39);
+  EXPECT_EQ(pump().size(), 8u + 1u);
+  EXPECT_EQ(queue_pair->state(), State::kRts);
+}
+
 TEST_F(Retransmit, ASequenceNakGoesBackAtOnce) {
   bring_up();
   post(SendOperation::kWrite, 4 * kMtu);
