@@ -71,6 +71,13 @@ void CommandLine::add_measuring(CLI::App& command) {
       ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
       ->type_name("BYTES")
       ->group(kGroup);
+  command
+      .add_option("--ack-timeout", options_.plan.ack_timeout,
+                  "silence after which a packet is sent again: 4.096 us * 2^N, 0 for never")
+      ->check(CLI::Range(0u, 31u))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(kGroup);
 }
 
 void CommandLine::add_places(CLI::App& command) {

@@ -31,6 +31,7 @@ uint32_t random_psn() {
 Endpoint::Endpoint(const DeviceChoice& choice, const Plan& plan)
     : device_(VerbsDevice::open(choice)),
       path_mtu_wanted_(plan.path_mtu),
+      ack_timeout_(static_cast<uint8_t>(plan.ack_timeout)),
       send_depth_(plan.depth),
       receive_depth_(std::max(2 * plan.depth, 2 * kBatchMax)),
       area_bytes_(area_bytes_for(plan)),
@@ -127,7 +128,7 @@ void Endpoint::connect(const Address& peer) {
 
   attributes.qp_state = IBV_QPS_RTS;
   attributes.sq_psn = psn_;
-  attributes.timeout = 14;
+  attributes.timeout = ack_timeout_;
   attributes.retry_cnt = 7;
   attributes.rnr_retry = 7;
   attributes.max_rd_atomic =

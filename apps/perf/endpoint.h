@@ -71,6 +71,7 @@ class Endpoint {
 
   VerbsDevice device_;
   std::optional<uint32_t> path_mtu_wanted_;
+  uint8_t ack_timeout_;
   uint32_t send_depth_;
   uint32_t receive_depth_;
   uint64_t area_bytes_;

@@ -67,7 +67,8 @@ nlohmann::json to_json(const Plan& plan) {
   return {{"version", kDialogueVersion},
           {"sizes", plan.sizes},
           {"depth", plan.depth},
-          {"path_mtu", plan.path_mtu.value_or(0)}};
+          {"path_mtu", plan.path_mtu.value_or(0)},
+          {"ack_timeout", plan.ack_timeout}};
 }
 
 Plan plan_from(const nlohmann::json& json) {
@@ -85,6 +86,7 @@ Plan plan_from(const nlohmann::json& json) {
     if (!path_mtu_of(bytes)) throw wrong("path_mtu");
     plan.path_mtu = bytes;
   }
+  plan.ack_timeout = static_cast<uint32_t>(number_from(json, "ack_timeout", 31));
   return plan;
 }
 

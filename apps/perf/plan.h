@@ -27,6 +27,7 @@ struct Plan {
   std::optional<uint64_t> iterations;  // messages per measurement; without it `duration_s` decides
   double duration_s = 0.5;             // of one measurement
   std::optional<uint32_t> path_mtu;    // bytes; default: the largest that both ports carry
+  uint32_t ack_timeout = 14;           // of the queue pairs, as a code: 4.096 us * 2^code, 0 for never
 };
 
 /// "write,read": each at most once, in the order given.
