@@ -99,6 +99,8 @@ class Guest:
 
     def check(self):
         if self.process.poll() is not None:
+            if not self.console.exists() or self.console.stat().st_size == 0:
+                raise image.Unavailable(f"QEMU cannot run: {self.process.stdout.read().strip()}")
             raise Died(f"QEMU's status was {self.process.returncode}\n{self.process.stdout.read()}{self._last_words()}")
 
     def _last_words(self):

@@ -27,7 +27,7 @@ import sides
 TCP_PORT = 18515
 GID_INDEX = {cases.V4: 1, cases.V6: 2}  # 0 is the link-local address
 # Far more than a case needs, so that a slow machine does not fail and a hang does.
-PROGRAM_SECONDS_MAX = 150
+PROGRAM_SECONDS_MAX = 300
 NEEDED = ["ibv_rc_pingpong", "ib_write_bw", "setpriv", "tc"]
 
 
@@ -42,7 +42,7 @@ class Interop:
         self.uroce = sides.UroceSide(programs.Stack(arguments.libraries, arguments.sanitizer_runtime),
                                      visible=arguments.capture is not None)
         self.machine = None
-        self.deaths = 0
+        self.died = False
         self.failed = []
 
     def boot(self):
@@ -53,21 +53,25 @@ class Interop:
         print(f"guest: Linux {self.image.version}, up after {time.monotonic() - began:.1f} s", flush=True)
 
     def run_all(self, runs):
-        self.boot()
         for run in runs:
             try:
                 self.run_one(run)
             except guest.Died as death:
-                self.deaths += 1
-                print(f"THE GUEST DIED in {run.name()}: {death}", flush=True)
-                if self.deaths > 1:
+                if self.died:
                     raise
-                print("starting it once more, and this case with it", flush=True)
-                self.machine.stop()
-                self.boot()
+                self.died = True
+                print(f"THE GUEST DIED in {run.name()}; it is started once more, and so is this case. {death}", flush=True)
+                self.stop()
                 self.run_one(run)
 
+    def stop(self):
+        if self.machine is not None:
+            self.machine.stop()
+            self.machine = None
+
     def run_one(self, run):
+        if self.machine is None:
+            self.boot()
         began = time.monotonic()
         self.prepare(run)
         with ExitStack() as stack:
@@ -181,7 +185,7 @@ def main():
             interop = Interop(arguments, folder)
         except (image.Unavailable, link.NoLink) as reason:
             skip(str(reason))
-        stack.callback(lambda: interop.machine and interop.machine.stop())
+        stack.callback(interop.stop)
         try:
             interop.run_all(runs)
         except image.Unavailable as reason:
@@ -189,7 +193,7 @@ def main():
         except guest.Died as death:
             print(f"THE GUEST DIED: {death}")
             sys.exit(guest.DIED)
-        for line in interop.machine.complaints():
+        for line in interop.machine.complaints() if interop.machine else []:
             print(f"guest's kernel: {line}")
         print(f"{len(runs)} runs in {time.monotonic() - began:.0f} s, {len(interop.failed)} failed")
         for name in interop.failed:
