@@ -1,7 +1,5 @@
 """The two ends of the link, alike to use: `start` gives a program with `finish`, `running` and `close` (which kills)."""
 
-import subprocess
-
 import link
 import programs
 
@@ -36,11 +34,7 @@ class UroceProgram:
 
     def finish(self, seconds):
         """(exit status, output) of a program that ends by itself."""
-        try:
-            output, _ = self.process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"{' '.join(self.process.args)} hangs\n{self.close()}") from None
-        return self.process.returncode, output
+        return programs.finish(self.process, seconds)
 
     def running(self):
         return self.process.poll() is None
@@ -48,7 +42,9 @@ class UroceProgram:
     def close(self):
         if self.running():
             self.process.kill()
-        return self.process.communicate()[0] if not self.process.stdout.closed else ""
+        self.process.wait()
+        for pipe in (self.process.stdout, self.process.stderr):
+            pipe.close()
 
 
 class GuestSide:
