@@ -25,13 +25,16 @@ class Pingpong(unittest.TestCase):
     def expect_success(self, *options, iterations=1000):
         command = [*PINGPONG, "-n", str(iterations), *options]
         with programs.Pair(self.stack) as pair:
+            pair.more_configuration = "[log]\ncounters = true\n"
             server = pair.start_server(command)
             client = pair.start_client(command)
-            for process in (client, server):
-                status, output = programs.finish(process)
-                self.assertEqual(status, 0, output)
-                self.assertIn(f"{iterations} iters in", output)
-                self.assertNotIn("invalid data", output)
+            ends = {"client": programs.finish(client), "server": programs.finish(server)}
+            # What one end did wrong the other end's counters may tell.
+            story = "\n".join(f"--- {end} ended with {status}:\n{output}" for end, (status, output) in ends.items())
+            for status, output in ends.values():
+                self.assertEqual(status, 0, story)
+                self.assertIn(f"{iterations} iters in", output, story)
+                self.assertNotIn("invalid data", output, story)
 
     def test_polling(self):
         self.expect_success()
