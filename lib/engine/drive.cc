@@ -178,14 +178,21 @@ Instant Drive::look_after(Instant now) {
 void Drive::rest(Instant now, Instant due) {
   const Duration idle = now - busy_at_;
   if (idle < takeover_) return Attendance::nap(std::max(due - now, patience()).ns);
-  const Duration longest = idle > kLongIdle ? kLongSleepMax : kSleepMax;
-  Duration wanted = std::min({std::max(Duration{idle.ns / 4}, takeover_), longest, time_to_deadline()});
+  Duration wanted =
+      std::min({std::max(Duration{idle.ns / 4}, takeover_), longest_sleep(idle), time_to_deadline()});
   if (due > now) wanted = std::max(wanted, due - now);
   if (wanted > takeover_) {
     attendance_.sleep_deeply(wanted.ns);
   } else {
     Attendance::nap(wanted.ns);
   }
+}
+
+Duration Drive::longest_sleep(Duration idle) {
+  const Duration ran = cpu_time(CLOCK_THREAD_CPUTIME_ID);
+  const Duration wake_up = ran - ran_;
+  ran_ = ran;
+  return std::clamp(wake_up * (idle > kLongIdle ? kLongIdleShare : kIdleShare), kSleepMax, kDearSleepMax);
 }
 
 /// How long an application that has turned its pollers whenever we looked is trusted to go on with it. (Each

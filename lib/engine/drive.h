@@ -16,14 +16,17 @@ namespace uroce::engine {
 /// *Inline*: the application's own calls turn the pollers, and one background thread for all of them takes
 /// over where a poller was left alone for takeover_us (up to kSleepMax the first time after the application
 /// was at it for long). It goes on as long as there is work, gives way when the application comes back, and
-/// sleeps longer and longer (up to kSleepMax) while nothing happens.
+/// sleeps longer and longer while nothing happens.
 class Drive {
  public:
-  /// The longest sleep bounds how long a packet waits for an idle process. Well below
-  /// Poller::kAttentionGapMax, so that sleeping never slows the protocol's clock.
+  /// The longest sleep bounds how long a packet waits for an idle process: kSleepMax, or as long as it takes
+  /// for waking up to cost less than the idle share of a core. (In a virtual machine it costs 25 to 100 us.)
+  /// kDearSleepMax lies below Poller::kAttentionGapMax, so that sleeping never slows the protocol's clock.
   static constexpr Duration kSleepMax = milliseconds(1);
-  static constexpr Duration kLongSleepMax = milliseconds(2);
-  static constexpr Duration kLongIdle = seconds(1);  // after it kLongSleepMax holds
+  static constexpr Duration kDearSleepMax = milliseconds(4);
+  static constexpr int64_t kIdleShare = 64;          // one 64th of a core,
+  static constexpr int64_t kLongIdleShare = 128;     // and one 128th
+  static constexpr Duration kLongIdle = seconds(1);  // after this
 
   Drive() = default;
   ~Drive() { stop(); }
@@ -46,6 +49,7 @@ class Drive {
   /// One look at every poller: turns those that are left alone. When the next one will be.
   Instant look_after(Instant now);
   void rest(Instant now, Instant due);
+  Duration longest_sleep(Duration idle);
   Duration patience();
   [[nodiscard]] uint64_t works() const;
   [[nodiscard]] Duration time_to_deadline() const;
@@ -59,6 +63,7 @@ class Drive {
   uint64_t works_seen_ = 0;
   uint32_t looks_in_vain_ = 0;  // in a row that found the application at it
   Instant busy_at_{};           // when something was last seen to happen
+  Duration ran_{};              // CPU time of the thread at its last rest
 };
 
 }  // namespace uroce::engine
