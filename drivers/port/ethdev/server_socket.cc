@@ -1,6 +1,5 @@
 #include "drivers/port/ethdev/server_socket.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -11,12 +10,13 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
+
+#include "drivers/port/ethdev/memif_end.h"
 
 namespace uroce::drivers {
 namespace {
-
-constexpr std::string_view kSocketDefault = "/run/memif.sock";
 
 /// Servers of this process by socket file: several memif interfaces may share one.
 struct ServerTable {
@@ -29,33 +29,22 @@ ServerTable& server_table() {
   return *table;
 }
 
-constexpr int kHelloWaitMs = 1000;
-
 enum class Listener { kNone, kAlive, kUnknown };
 
-/// Whether somebody listens on the socket file `path`.
+/// Whether somebody listens on the socket file `path`. It is not visited, because a DPDK server panics when
+/// its visitor has gone before it could say hello: servers have connections, and sockets of another kind are
+/// told only whether there is somebody.
 Listener listener_on(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
-  const int socket_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int socket_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (socket_fd < 0) return Listener::kUnknown;
   const int failed = connect(socket_fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   const int code = errno;
-  if (failed == 0) {
-    // DPDK's server panics when its visitor has gone before it could say hello.
-    pollfd hello{.fd = socket_fd, .events = POLLIN, .revents = 0};
-    poll(&hello, 1, kHelloWaitMs);
-  }
   close(socket_fd);
-  // A full backlog (EAGAIN) and another socket type (EPROTOTYPE) also mean that somebody is there.
-  if (failed == 0 || code == EAGAIN || code == EPROTOTYPE) return Listener::kAlive;
+  if (failed == 0 || code == EPROTOTYPE) return Listener::kAlive;
   return code == ECONNREFUSED ? Listener::kNone : Listener::kUnknown;
-}
-
-bool is_memif_server(const Devargs& devargs) {
-  const std::string_view role = devargs.value("role").value_or("client");
-  return (role == "server" || role == "master") && devargs.value("socket-abstract").value_or("yes") == "no";
 }
 
 Status clear_path(const std::string& port, const std::string& path) {
@@ -84,15 +73,14 @@ Status clear_path(const std::string& port, const std::string& path) {
 }  // namespace
 
 Result<ServerSocket> ServerSocket::claim(const Devargs& devargs) {
-  const bool memif = devargs.name().starts_with("net_memif");
-  const bool vhost = devargs.name().starts_with("net_vhost");
-  if (!memif && !vhost) return ServerSocket{};
-  const std::string path(devargs.value(memif ? "socket" : "iface").value_or(memif ? kSocketDefault : ""));
+  const std::optional<MemifEnd> memif = memif_end(devargs);
+  if (!memif && !devargs.name().starts_with("net_vhost")) return ServerSocket{};
+  const std::string path = memif ? memif->socket : std::string(devargs.value("iface").value_or(""));
   if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) {
     return Error{EINVAL, devargs.name() + ": socket path '" + path + "' is empty or too long"};
   }
-  if (!(memif ? is_memif_server(devargs) : devargs.value("client").value_or("0") == "0"))
-    return ServerSocket{};
+  const bool serves = memif ? memif->serves_file() : devargs.value("client").value_or("0") == "0";
+  if (!serves) return ServerSocket{};
 
   ServerTable& table = server_table();
   const std::lock_guard lock(table.mutex);

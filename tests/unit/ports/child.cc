@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -50,14 +51,23 @@ std::string Child::read_line() {
 
 int Child::wait() {
   int status = 0;
-  waitpid(std::exchange(pid_, -1), &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  const pid_t child = std::exchange(pid_, -1);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 int Child::finish() {
   close(std::exchange(to_, -1));
   return wait();
 }
+
+void Child::pause() {
+  ::kill(pid_, SIGSTOP);
+  waitpid(pid_, nullptr, WUNTRACED);
+}
+
+void Child::resume() { ::kill(pid_, SIGCONT); }
 
 void Child::kill() {
   ::kill(pid_, SIGKILL);

@@ -17,10 +17,14 @@ class Child {
 
   /// The next line that it prints, without the newline; empty at the end.
   std::string read_line();
-  /// Closes its standard input, which asks it to end, and waits; the exit status, or -1 after a signal.
+  /// Closes its standard input, which asks it to end, and waits; the exit status, or 128 + the signal
+  /// that ended it.
   int finish();
   /// As a crash would.
   void kill();
+  /// Until resume(), it does nothing at all.
+  void pause();
+  void resume();
 
  private:
   int wait();

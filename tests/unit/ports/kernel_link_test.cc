@@ -33,7 +33,7 @@ class KernelLink : public ::testing::TestWithParam<const char*> {
   [[nodiscard]] bool carries() {
     for (int tries = 0; tries < 100; ++tries) {
       if (send_frames(pair_.near->queue(0), 77, 1, 200) == 1) {
-        for (const int64_t number : receive_frames(pair_.far->queue(0), 1)) {
+        for (const int64_t number : receive_frames(pair_.far->queue(0), 1, kSoon)) {
           if (number == 77) return true;
         }
       }

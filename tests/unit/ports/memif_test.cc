@@ -1,12 +1,18 @@
 // Two processes and a memif between them.
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "child.h"
 #include "drivers/registry.h"
@@ -122,13 +128,30 @@ TEST_F(Memif, ASecondServerIsRefusedAndADeadOnesSocketIsNot) {
 TEST_F(Memif, ARefusedServerLeavesTheOtherAlone) {
   Child other({"--echo", devargs("net_memif0", "server")});
   ASSERT_EQ(other.read_line(), "ready");
+  other.pause();
   ASSERT_FALSE(drivers::open_port({.devargs = devargs("net_memif0", "server")}));
+  other.resume();
   auto client = drivers::open_port({.devargs = devargs("net_memif1", "client")});
   ASSERT_TRUE(client) << client.error().message;
   ASSERT_TRUE(wait_for_link(**client));
   expect_echo(**client, 64);
   client->reset();
   EXPECT_EQ(other.finish(), 0);
+}
+
+/// A server of DPDK dies of a visitor who is gone before it had time for him.
+TEST_F(Memif, AForeignServerIsNotVisited) {
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  socket().copy(address.sun_path, sizeof address.sun_path - 1);
+  const int server = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  ASSERT_EQ(bind(server, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(server, 1), 0);
+  const auto refused = drivers::open_port({.devargs = devargs("net_memif0", "server")});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "net_memif0: another process listens on " + socket());
+  EXPECT_EQ(accept(server, nullptr, nullptr), -1);
+  EXPECT_EQ(errno, EAGAIN);
+  close(server);
 }
 
 TEST_F(Memif, WhatIsNotASocketIsLeftAlone) {

@@ -12,7 +12,7 @@
 namespace uroce::testing {
 
 bool wait_for_link(const port::Port& port) {
-  constexpr int kWaitsMax = 5000;
+  constexpr int kWaitsMax = 60'000;
   const auto ready = [&port] { return port.link_up() && port.far_end() != port::FarEnd::kAway; };
   for (int i = 0; i < kWaitsMax && !ready(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return ready();

@@ -10,7 +10,6 @@ namespace {
 
 constexpr size_t kNumberOffset = 14;
 constexpr size_t kPayloadOffset = 18;
-constexpr int kQuietPollsMax = 2000;
 
 std::byte pattern(uint32_t number, size_t offset) { return static_cast<std::byte>(number * 31 + offset * 7); }
 
@@ -49,15 +48,17 @@ uint32_t send_frames(port::PortQueue& queue, uint32_t first, uint32_t count, uin
   return count;
 }
 
-std::vector<int64_t> receive_frames(port::PortQueue& queue, size_t count) {
+std::vector<int64_t> receive_frames(port::PortQueue& queue, size_t count, std::chrono::milliseconds quiet) {
+  using Clock = std::chrono::steady_clock;
   std::vector<int64_t> numbers;
-  for (int quiet = 0; numbers.size() < count && quiet < kQuietPollsMax; ++quiet) {
+  Clock::time_point give_up = Clock::now() + quiet;
+  while (numbers.size() < count && Clock::now() < give_up) {
     std::array<port::RxFrame, 32> frames;
     const uint16_t received = queue.receive(frames);
     for (uint16_t i = 0; i < received; ++i) numbers.push_back(read_frame(frames[i]));
     queue.release({frames.data(), received});
     if (received > 0) {
-      quiet = 0;
+      give_up = Clock::now() + quiet;
     } else {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
