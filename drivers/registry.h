@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/identifiers.h"
 #include "base/result.h"
@@ -19,6 +20,7 @@ struct PortSpecification {
   uint16_t queues = 1;               // receive/transmit queue pairs wanted: exactly that many, or an error
   std::optional<uint32_t> mtu = {};  // link MTU; default: what the port carries
   std::optional<MacAddress> mac = {};  // default: the port's own
+  std::vector<Gid> addresses = {};     // that will be answered for: no two processes may on one interface
 };
 
 /// True when EAL must run before the port is opened (rte_eal_init is the engine's business). The engine gives

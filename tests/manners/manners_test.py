@@ -167,6 +167,18 @@ class SecondProcess(Manners):
         self.finish(first)
         self.play(configuration, GUEST, "leaving-after-closing", status=42)
 
+    def test_a_second_memif_client_is_refused(self):
+        first = self.start(devices("memif", self.scratch), GUEST, "stays-until-killed")
+        self.assertEqual(first.stdout.readline(), "ready\n")
+        client = PORTS["memif"][1].format(scratch=self.scratch)
+        configuration = "".join(DEVICE.format(port=port, number=number)
+                                for number, port in ((5, client), (6, "loopback0")))
+        self.refused(configuration, "uroce0", str(self.scratch / "link"), "client", "another process")
+        self.assertIsNone(first.poll())
+        first.send_signal(signal.SIGKILL)
+        self.finish(first)
+        self.play(devices("memif", self.scratch), GUEST, "leaving-after-closing", status=42)
+
     def test_wires_inside_a_process_are_its_own(self):
         for kind in ("loopback", "rings"):
             configuration = devices(kind, self.scratch)

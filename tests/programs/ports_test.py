@@ -320,6 +320,71 @@ class BadInput(TestCase):
             self.assertRegex(output, rf"port 1 +{seen},")
 
 
+class SecondProcess(TestCase):
+    """Two processes on one interface, each for itself, and never both for one address."""
+
+    def setUp(self):
+        super().setUp()
+        self.need("af-packet")
+        self.net = self.namespaces(tcp=False)
+
+    def command(self, *arguments):
+        return self.net.command("left", [UROCE, *arguments])
+
+    def expect_refused(self, what, *options):
+        status, output = self.info(*self.command("info", *options))
+        self.assertNotEqual(status, 0, output)
+        told = [line for line in output.splitlines() if line.startswith("uroce: ")]
+        self.assertEqual(told, [f"uroce: uroce0: {options[1].split(',')[0]}: another process uses {what}"])
+
+    def expect_open(self, *options):
+        status, output = self.info(*self.command("info", *options))
+        self.assertEqual(status, 0, output)
+
+    def test_an_address_has_one_process_at_a_time(self):
+        addresses = ["--ip", f"{OURS['v4']}/24", "--ip", f"{OURS['v6']}/64"]
+        first, _ = self.start_server(self.command("perf", "--server", "--port", AF_PACKET, *addresses))
+        other_mac = ["--mac", "02:00:00:00:00:07"]
+        for driver in ("net_af_packet0", "net_af_packet5", "net_pcap0", *(["net_af_xdp0"] if has_af_xdp() else [])):
+            with self.subTest(driver):
+                port = ["--port", f"{driver},iface={LINK}"]
+                self.expect_refused(f"{OURS['v4']} on interface {LINK}", *port, *addresses)
+                self.expect_refused(f"{OURS['v6']} on interface {LINK}", *port, *addresses[2:], *other_mac)
+        self.assertIsNone(first.poll())
+        self.expect_open("--port", AF_PACKET, "--ip", "192.0.2.2/24")
+        # The same at the other end of the cable, or in another namespace, is somebody else's to find out.
+        status, output = self.info(*self.net.command("right", [UROCE, "info", "--port", AF_PACKET, *addresses]))
+        self.assertEqual(status, 0, output)
+        first.kill()
+        first.wait()
+        self.expect_open("--port", AF_PACKET, *addresses)
+
+    def test_a_name_of_the_interface_is_not_the_interface(self):
+        address = ["--ip", f"{OURS['v4']}/24"]
+        self.start_server(self.command("perf", "--server", "--port", AF_PACKET, *address))
+        for change in (["down"], ["name", "uroce-renamed"], ["up"]):
+            name = "uroce-renamed" if change == ["up"] else LINK
+            subprocess.run(["ip", "-n", self.net.name("left"), "link", "set", name, *change], check=True)
+        self.expect_refused(f"{OURS['v4']} on interface uroce-renamed",
+                            "--port", "net_af_packet0,iface=uroce-renamed", *address)
+
+    def test_without_an_address_it_is_the_mac(self):
+        self.start_server(self.command("perf", "--server", "--port", AF_PACKET))
+        self.expect_refused(f"the MAC on interface {LINK}", "--port", AF_PACKET)
+        self.expect_open("--port", AF_PACKET, "--mac", "02:00:00:00:00:07")
+
+    def test_a_tap_has_one_process(self):
+        self.need("tap")
+        tap = ["--port", "net_tap0,iface=uroce-tap"]
+        first, _ = self.start_server(self.command("perf", "--server", *tap, "--ip", "192.0.2.1/24"))
+        self.expect_refused("tap uroce-tap", *tap, "--ip", "192.0.2.2/24")
+        self.expect_refused("192.0.2.1 on interface uroce-tap", "--port", "net_af_packet0,iface=uroce-tap",
+                            "--ip", "192.0.2.1/24")
+        first.kill()
+        first.wait()
+        self.expect_open(*tap, "--ip", "192.0.2.2/24")
+
+
 class Vanishing(TestCase):
     """Whatever goes, both processes end soon, by themselves, with a line that says why."""
 

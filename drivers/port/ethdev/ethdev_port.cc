@@ -1,5 +1,6 @@
 #include "drivers/port/ethdev/ethdev_port.h"
 
+#include <net/if.h>
 #include <rte_alarm.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
@@ -15,6 +16,7 @@
 
 #include "drivers/port/ethdev/bpf_log.h"
 #include "drivers/port/ethdev/interrupt_thread.h"
+#include "drivers/port/ethdev/memif_end.h"
 #include "drivers/port/ethdev/signals_held.h"
 
 namespace uroce::drivers {
@@ -94,14 +96,33 @@ Status EthdevPort::prepare() {
   const Result<LinkLimits> limits = link_limits(traits_, devargs_);
   if (!limits) return limits.error();
   limits_ = limits.value();
+  const Status claimed = claim_what_is_known();
+  if (!claimed) return claimed.error();
   Result<ServerSocket> socket = ServerSocket::claim(devargs_);
   if (!socket) return socket.error();
   socket_ = std::move(*socket);
-  if (traits_.prefix == "net_memif") {
-    const auto role = devargs_.value("role");
-    reconnects_ = role != "server" && role != "master";
-    if (reconnects_) gate_ = std::make_unique<Gate>(specification_.queues);
+  const auto memif = memif_end(devargs_);
+  reconnects_ = memif && !memif->server;
+  if (reconnects_) gate_ = std::make_unique<Gate>(specification_.queues);
+  return {};
+}
+
+/// Before the driver sees the device: closing it again may take from another process what is the interface's
+/// (net_af_xdp its program).
+Status EthdevPort::claim_what_is_known() {
+  if (traits_.limit == FrameLimit::kInterface) {
+    return claim_interface(if_nametoindex(std::string(*devargs_.value("iface")).c_str()));
   }
+  auto claims = claim_end_of_link(devargs_);
+  if (!claims) return claims.error();
+  end_claims_ = std::move(*claims);
+  return {};
+}
+
+Status EthdevPort::claim_interface(unsigned index) {
+  auto claims = claim_addresses(specification_, index);
+  if (!claims) return claims.error();
+  address_claims_ = std::move(*claims);
   return {};
 }
 
@@ -172,7 +193,11 @@ Status EthdevPort::configure() {
     return error(-failed, reason(failed));
   const uint16_t queues_max = std::min(info.max_rx_queues, info.max_tx_queues);
   capabilities_.queues_max = std::max(queues_max, specification_.queues);
-  if (info.if_index != 0) interface_ = KernelInterface::watch(info.if_index);
+  if (info.if_index != 0) {
+    interface_ = KernelInterface::watch(info.if_index);
+    const Status claimed = address_claims_.empty() ? claim_interface(info.if_index) : Status{};
+    if (!claimed) return claimed;
+  }
   if (specification_.queues > queues_max) {
     return error(ENOTSUP, std::to_string(specification_.queues) + " queues asked for, 1 to " +
                               std::to_string(queues_max) + " are possible");

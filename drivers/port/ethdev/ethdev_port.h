@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "drivers/port/ethdev/claims.h"
 #include "drivers/port/ethdev/devargs.h"
 #include "drivers/port/ethdev/ethdev_queue.h"
 #include "drivers/port/ethdev/gate.h"
@@ -50,6 +51,8 @@ class EthdevPort final : public port::Port {
   [[nodiscard]] Error error(int code, const std::string& what) const {
     return {code, devargs_.name() + ": " + what};
   }
+  Status claim_what_is_known();
+  Status claim_interface(unsigned index);
   Status attach_ring_end(uint32_t number);
   Status attach_device();
   Status choose_mtu(const rte_eth_dev_info& info);
@@ -70,6 +73,9 @@ class EthdevPort final : public port::Port {
   Devargs devargs_;
   const PmdTraits& traits_;
   LinkLimits limits_;
+  // Given up after the device is closed.
+  Claims end_claims_;
+  Claims address_claims_;
   ServerSocket socket_;
   bool reconnects_ = false;  // a memif client: its driver tries to connect only when it is started
   std::shared_ptr<RingWire> wire_;

@@ -3,10 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "child.h"
+#include "drivers/registry.h"
+#include "eal.h"
 #include "kernel_links.h"
 #include "open_pair.h"
+#include "wire/address_text.h"
 
 namespace uroce::testing {
 namespace {
@@ -61,6 +68,44 @@ TEST_P(KernelLink, IsDeleted) {
   expect_dead();
   ASSERT_TRUE(make_veth("near", "far", 3400)) << "one of the same name is another interface";
   expect_dead();
+}
+
+TEST_P(KernelLink, ASecondProcessOnItIsRefusedAndLeavesTheFirstAlone) {
+  const std::string driver = GetParam();
+  Child second({"--echo", driver + "7,iface=near"});
+  EXPECT_EQ(second.read_line(), driver + "7: another process uses the MAC on interface near");
+  EXPECT_EQ(second.finish(), 1);
+  EXPECT_TRUE(carries());
+}
+
+std::string error_of_opening(const std::string& driver, const char* mac, std::vector<Gid> addresses) {
+  const auto port = drivers::open_port(
+      {.devargs = driver + ",iface=near", .mac = wire::parse_mac(mac), .addresses = std::move(addresses)});
+  return port ? "" : port.error().message;
+}
+
+TEST(KernelLinkAddresses, HaveOneUserEach) {
+  if (!no_kernel_links().empty()) GTEST_SKIP() << no_kernel_links();
+  ASSERT_EQ(start_eal(), "");
+  ASSERT_TRUE(make_veth("near", "far", 3400));
+  const auto address = [](uint8_t host) { return Gid::from_ipv4({192, 0, 2, host}); };
+  constexpr const char* kMac = "02:00:00:00:00:01";
+  constexpr const char* kOther = "02:00:00:00:00:02";
+  constexpr const char* kItsOwn = "";
+  {
+    const auto port = drivers::open_port({.devargs = "net_af_packet0,iface=near",
+                                          .mac = wire::parse_mac(kMac),
+                                          .addresses = {address(1), address(2)}});
+    ASSERT_TRUE(port) << port.error().message;
+    // Whatever driver it is that the second asks.
+    EXPECT_EQ(error_of_opening("net_af_packet1", kOther, {address(3), address(2)}),
+              "net_af_packet1: another device of this process uses 192.0.2.2 on interface near");
+    EXPECT_EQ(error_of_opening("net_pcap0", kMac, {address(3)}),
+              "net_pcap0: another device of this process uses MAC 02:00:00:00:00:01 on interface near");
+    EXPECT_EQ(error_of_opening("net_af_packet1", kOther, {address(3)}), "") << "a refusal keeps nothing";
+    EXPECT_EQ(error_of_opening("net_af_packet1", kItsOwn, {address(3)}), "");
+  }
+  EXPECT_EQ(error_of_opening("net_af_packet1", kMac, {address(1), address(2)}), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Ports, KernelLink, ::testing::Values("net_af_packet", "net_af_xdp"),

@@ -1,8 +1,11 @@
 // Two processes and a memif between them.
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -152,6 +155,63 @@ TEST_F(Memif, AForeignServerIsNotVisited) {
   EXPECT_EQ(accept(server, nullptr, nullptr), -1);
   EXPECT_EQ(errno, EAGAIN);
   close(server);
+}
+
+TEST_F(Memif, ASecondClientIsRefusedUntilTheFirstHasGone) {
+  Child first({"--echo", devargs("net_memif1", "client")});
+  ASSERT_EQ(first.read_line(), "ready");
+  // By whatever path, also before there is a server.
+  std::filesystem::create_directory_symlink(folder_.path(), folder_.path() + "/link");
+  const std::string again =
+      "net_memif2,role=slave,socket-abstract=no,socket=" + folder_.path() + "/link/memif.sock";
+  const auto refused = drivers::open_port({.devargs = again});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EBUSY);
+  EXPECT_EQ(refused.error().message, "net_memif2: another process uses id 0 as client of socket " +
+                                         folder_.path() + "/link/memif.sock");
+  EXPECT_TRUE(drivers::open_port({.devargs = again + ",id=1"})) << "another link";
+  first.kill();
+  const auto client = drivers::open_port({.devargs = devargs("net_memif1", "client")});
+  ASSERT_TRUE(client) << client.error().message;
+  EXPECT_FALSE(drivers::open_port({.devargs = devargs("net_memif2", "client")})) << "of one process, too";
+}
+
+TEST_F(Memif, AForkedChildDoesNotKeepTheEnd) {
+  auto client = drivers::open_port({.devargs = devargs("net_memif1", "client")});
+  ASSERT_TRUE(client) << client.error().message;
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  ASSERT_GT(child, 0);
+  client->reset();
+  client = drivers::open_port({.devargs = devargs("net_memif1", "client")});
+  EXPECT_TRUE(client) << client.error().message;
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+/// The kernel keeps a socket while it is polled, closed or not, and there are threads that poll whatever has
+/// got the number of what they closed.
+TEST_F(Memif, AnEndThatWasClosedWhilePolledOpensAgain) {
+  auto client = drivers::open_port({.devargs = devargs("net_memif1", "client")});
+  ASSERT_TRUE(client) << client.error().message;
+  std::vector<pollfd> all;
+  for (int number = 3; number < 1000; ++number) {
+    sockaddr_un address{};
+    socklen_t length = sizeof address;
+    const bool is_socket = getsockname(number, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+    if (is_socket && address.sun_family == AF_UNIX &&
+        std::string_view(address.sun_path + 1).starts_with("uroce "))
+      all.push_back({.fd = number, .events = POLLIN, .revents = 0});
+  }
+  ASSERT_FALSE(all.empty());
+  std::thread poller([&] { poll(all.data(), all.size(), 500); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  client->reset();
+  client = drivers::open_port({.devargs = devargs("net_memif1", "client")});
+  EXPECT_TRUE(client) << client.error().message;
+  poller.join();
 }
 
 TEST_F(Memif, WhatIsNotASocketIsLeftAlone) {
