@@ -48,6 +48,7 @@ struct Configuration {
   copy::Kind copy_kind = copy::Kind::kAuto;
   bool hugepages = true;     // use them when there are any
   uint32_t memory_mb = 256;  // for packet buffers when a DPDK port is used
+  uint64_t bus_offset = 0;   // added to every bus address
   std::vector<std::string> eal_arguments;
   std::string log_level = "warning";
   bool log_counters = false;  // when a device closes, one line with those of its counters that are not zero

@@ -127,6 +127,7 @@ constexpr size_t kTextMax = 4096;
 constexpr size_t kListMax = 1024;
 constexpr int64_t kMtuMin = 576;
 constexpr int64_t kMtuMax = 9216;
+constexpr int64_t kBusOffsetMax = int64_t{1} << 58;
 
 constexpr std::array<std::pair<std::string_view, PollerMode>, 2> kModes = {
     {{"inline", PollerMode::kInline}, {"dedicated", PollerMode::kDedicated}}};
@@ -157,7 +158,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_numbe
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 17> kKeys = {{
+constexpr std::array<Key, 18> kKeys = {{
     {{"device.name", "text", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_text(v, t.device->name, kDeviceNameMax); }},
@@ -206,6 +207,9 @@ constexpr std::array<Key, 17> kKeys = {{
     {{"memory.megabytes", "number", "memory for packet buffers of DPDK ports"},
      ValueKind::kNumber,
      [](Node v, KeyTarget t) { return store_number(v, t.configuration.memory_mb, 32, 1 << 20); }},
+    {{"memory.bus_offset", "number", "added to every bus address (urocedv_dma_map_*): for tests"},
+     ValueKind::kNumber,
+     [](Node v, KeyTarget t) { return store_number(v, t.configuration.bus_offset, 0, kBusOffsetMax); }},
     {{"eal.arguments", "list of texts", "more arguments for rte_eal_init"},
      ValueKind::kTextList,
      [](Node v, KeyTarget t) {

@@ -6,6 +6,7 @@
 #include "engine/device_state.h"
 #include "engine/fault_handler.h"
 #include "engine/forked.h"
+#include "mem/dma_region.h"
 
 namespace uroce::engine {
 
@@ -42,7 +43,9 @@ Device::State::State(Options options)
       gids(mac, gids_of(configuration)),
       demux(mac, gids),
       neighbours(neighbour_options(configuration, mac)),
-      regions({.entries_max = Limits::kRegions, .grace_period = &quiescence}),
+      bus_space({.offset = options.configuration.bus_offset, .grace_period = &quiescence}),
+      regions({.entries_max = Limits::kRegions, .grace_period = &quiescence, .bus_space = &bus_space}),
+      reserved_lkey(*mem::make_reserved_lkey(regions)),
       domains(Limits::kDomains),
       queue_pairs(kQueuePairNumbers),
       surroundings{regions, queue_pairs, demux} {
@@ -127,6 +130,8 @@ PathMtu Device::path_mtu_max() const {
 
 const net::GidTable& Device::gids() const { return state_->gids; }
 mem::RegionTable& Device::regions() { return state_->regions; }
+mem::BusSpace& Device::bus_space() { return state_->bus_space; }
+MemoryKey Device::reserved_lkey() const { return state_->reserved_lkey; }
 
 Result<DomainId> Device::allocate_domain() { return state_->domains.allocate(); }
 void Device::free_domain(DomainId domain) { (void)state_->domains.free(domain); }

@@ -9,6 +9,7 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "engine/configuration.h"
+#include "mem/bus_space.h"
 #include "mem/region_table.h"
 #include "net/gid_table.h"
 #include "port/port.h"
@@ -45,6 +46,7 @@ struct QueuePairOptions {
   qp::Type type = qp::Type::kRc;
   DomainId domain;
   bool signal_all = false;
+  bool reserved_lkey = false;  // may use it
   uint32_t send_depth = 0;
   uint32_t receive_depth = 0;
   uint32_t send_segments = 1;
@@ -77,6 +79,8 @@ class Device {
   [[nodiscard]] PathMtu path_mtu_max() const;
   [[nodiscard]] const net::GidTable& gids() const;
   [[nodiscard]] mem::RegionTable& regions();
+  [[nodiscard]] mem::BusSpace& bus_space();
+  [[nodiscard]] MemoryKey reserved_lkey() const;
 
   Result<DomainId> allocate_domain();
   void free_domain(DomainId domain);

@@ -64,6 +64,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
                                .number = *number,
                                .domain = options.domain,
                                .signal_all = options.signal_all,
+                               .reserved_lkey = options.reserved_lkey,
                                .reads = {.sent = Limits::kReadsSent, .answered = Limits::kReadsAnswered},
                                .send_queue = send.get(),
                                .receive_queue = receive.get(),

@@ -57,7 +57,9 @@ struct Device::State {
   const net::Demux demux;
   net::Neighbours neighbours;  // poller 0's
   Quiescence quiescence;
+  mem::BusSpace bus_space;
   mem::RegionTable regions;
+  const MemoryKey reserved_lkey;
   mem::ProtectionDomains domains;
   QueuePairTable queue_pairs;
   const PollerSurroundings surroundings;

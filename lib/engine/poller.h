@@ -30,7 +30,7 @@ namespace uroce::engine {
 
 /// What the pollers of one device share and only read. Outlives them.
 struct PollerSurroundings {
-  const mem::RegionTable& regions;
+  mem::RegionTable& regions;
   const QueuePairTable& queue_pairs;
   const net::Demux& demux;
 };

@@ -15,6 +15,8 @@ class Quiescence final : public mem::GracePeriod {
   void watch(TurnLock& lock) { locks_.push_back(&lock); }
 
   void wait() override;
+  void begin(mem::GraceTicket& ticket) override;
+  bool over(mem::GraceTicket& ticket) override;
 
  private:
   std::vector<TurnLock*> locks_;

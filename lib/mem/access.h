@@ -22,7 +22,8 @@ class Access {
   uint32_t bits_ = 0;
 };
 
-inline constexpr Access kLocalRead{0};  // every region may be read locally
+/// Ours, not of the interface: every region may be read locally, but no memory window.
+inline constexpr Access kLocalRead{1u << 31};
 inline constexpr Access kLocalWrite{1u << 0};
 inline constexpr Access kRemoteWrite{1u << 1};
 inline constexpr Access kRemoteRead{1u << 2};

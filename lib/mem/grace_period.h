@@ -1,19 +1,38 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
 namespace uroce::mem {
 
-/// How the control path waits until no reader can still hold what was unpublished before the call. Readers
-/// are pollers between quiescent states; `engine` implements it (design: quiescent-state based reclamation).
+/// Most readers (pollers of one device).
+inline constexpr size_t kReadersMax = 64;
+
+/// A grace period that somebody waits for without blocking.
+class GraceTicket {
+ public:
+  std::array<uint64_t, kReadersMax> observed{};  // the implementation's
+};
+
+/// How writers wait until no reader can still hold what was unpublished before the call. Readers are pollers
+/// between quiescent states; `engine` implements it (design: quiescent-state based reclamation).
+///
+/// What the caller stored before (with release or relaxed order) is seen by every turn that begins later: an
+/// implementation needs a full barrier between the call and its first look at a poller, and one between the
+/// mark that a turn has begun and the first lookup in it.
 class GracePeriod {
  public:
   virtual ~GracePeriod() = default;
   /// Returns when every poller that was in a turn at the call has ended that turn. A poller that is not being
   /// turned counts as quiescent, and so does the one that the calling thread itself is turning.
-  ///
-  /// What the caller stored before (with release or relaxed order) is seen by every turn that begins later:
-  /// an implementation needs a full barrier between the call and its first look at a poller, and one between
-  /// the mark that a turn has begun and the first lookup in it.
   virtual void wait() = 0;
+
+  /// The same for a poller, which must not block inside its turn: two would wait for each other. What it
+  /// looked up itself earlier in its turn is its own affair.
+  virtual void begin(GraceTicket& ticket) = 0;
+  /// True when the grace period that begin() began is over. Called again and again, in later turns too.
+  virtual bool over(GraceTicket& ticket) = 0;
 };
 
 }  // namespace uroce::mem

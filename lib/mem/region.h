@@ -1,8 +1,8 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/identifiers.h"
 #include "mem/access.h"
@@ -10,15 +10,44 @@
 namespace uroce::mem {
 
 /// Kinds of region behind one table entry. More kinds are added here, not beside it.
-enum class RegionKind : uint8_t { kNone = 0, kUser = 1 };
+enum class RegionKind : uint8_t {
+  kNone = 0,
+  kUser,          // ibv_reg_mr and its relatives
+  kDma,           // urocedv_get_dma_mr: everything that is DMA-mapped, by bus address
+  kReservedLKey,  // the same, for queue pairs that were made for it, in any domain
+  kPhysical,      // urocedv_reg_phys_mr
+  kFast,          // urocedv_alloc_mr: bound by REG_MR, until it is invalidated
+  kMapped,        // FMR: bound by urocedv_map_phys_fmr, until it is unmapped
+  kWindow1,       // memory windows, bound over another region
+  kWindow2A,
+  kWindow2B,
+};
+
+/// Where the bytes of a region are. Not the same as its kind: a window lies as the region below it.
+enum class Layout : uint8_t {
+  kContiguous,  // at one address of the process
+  kPages,       // a list of pages of one size, a power of two
+  kSegments,    // a list of runs of any length
+  kBus,         // nowhere in particular: an address of the region is a bus address
+};
 
 /// Why a key did not resolve. The requester answers with a local protection error, the responder with a NAK.
+/// In the order of the checks.
 enum class Fault : uint8_t {
   kNone,
-  kKey,     // no such key: never made, deregistered, or the low eight bits differ
-  kDomain,  // another protection domain
-  kAccess,  // a right that was asked for is missing
-  kBounds,  // the range is not inside the region, or wraps
+  kKey,        // no such key: never made, deregistered, or the low eight bits differ
+  kDomain,     // another protection domain
+  kAccess,     // a right that was asked for is missing
+  kState,      // it is not bound: not yet, or invalidated
+  kBounds,     // the range is not inside the region, wraps, or is no mapped bus address
+  kQueuePair,  // a window of another queue pair
+};
+
+/// Who uses a key: what of a queue pair decides about its rights.
+struct KeyUser {
+  DomainId domain;
+  QpNumber queue_pair;
+  bool reserved_lkey = false;  // made by urocedv_create_qp with the right to use the reserved L_Key
 };
 
 /// A run of bytes that is contiguous in this process.
@@ -27,12 +56,29 @@ struct Piece {
   uint64_t length = 0;
 };
 
+/// What a region with Layout::kSegments lies in.
+struct RunList {
+  struct Run {
+    uint64_t end = 0;  // bytes of this run and all before it
+    std::byte* data = nullptr;
+  };
+  std::vector<Run> runs;
+};
+
 /// A range of a region that passed all checks. Valid until the end of the turn in which it was resolved.
 class Binding {
  public:
   Binding() = default;
   explicit Binding(Fault fault) : fault_(fault) {}
-  Binding(std::byte* base, uint64_t length, bool cold) : base_(base), length_(length), cold_(cold) {}
+  /// `memory` is what its layout says: the first byte (kContiguous), an array of pages' addresses (kPages),
+  /// or a RunList (kSegments); the range begins `start` bytes into it.
+  Binding(void* memory, uint64_t start, uint64_t length, Layout layout, uint8_t page_shift, bool cold)
+      : memory_(memory),
+        start_(start),
+        length_(length),
+        layout_(layout),
+        page_shift_(page_shift),
+        cold_(cold) {}
 
   [[nodiscard]] bool ok() const { return fault_ == Fault::kNone; }
   [[nodiscard]] Fault fault() const { return fault_; }
@@ -41,14 +87,25 @@ class Binding {
   [[nodiscard]] bool cold() const { return cold_; }
 
   /// The contiguous run at `offset` (< length()) of the range, at most up to its end. Regions made of pages
-  /// return one run after the other; a user MR has just one.
-  [[nodiscard]] Piece piece(uint64_t offset) const { return {base_ + offset, length_ - offset}; }
+  /// or segments return one run after the other.
+  [[nodiscard]] Piece piece(uint64_t offset) const {
+    if (layout_ == Layout::kContiguous) [[likely]]
+      return {static_cast<std::byte*>(memory_) + start_ + offset, length_ - offset};
+    return piece_of_list(offset);
+  }
 
  private:
-  std::byte* base_ = nullptr;
+  [[nodiscard]] Piece piece_of_list(uint64_t offset) const;
+
+  void* memory_ = nullptr;
+  uint64_t start_ = 0;
   uint64_t length_ = 0;
+  Layout layout_ = Layout::kContiguous;
+  uint8_t page_shift_ = 0;
   bool cold_ = false;
   Fault fault_ = Fault::kNone;
 };
+
+static_assert(sizeof(Binding) == 32);
 
 }  // namespace uroce::mem

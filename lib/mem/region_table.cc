@@ -62,7 +62,8 @@ RegionTable::RegionTable(const Options& options)
 RegionTable::~RegionTable() {
   for (uint32_t index = 1; index < space_.backed(); ++index) {
     const RegionBinding binding = entry(index).read();
-    if (binding.kind == RegionKind::kUser) locked_memory_.release(binding.base, binding.length);
+    if (binding.kind == RegionKind::kUser)
+      locked_memory_.release(static_cast<std::byte*>(binding.memory), binding.length);
   }
 }
 
@@ -75,53 +76,69 @@ Result<RegionKeys> RegionTable::register_user(const UserRegion& region) {
     locked_memory_.release(region.address, region.length);
     return Error{EFAULT, "some of the memory is not there, or not writable"};
   }
-  const std::optional<uint32_t> index = space_.allocate();
-  if (!index) {
+  const Result<MemoryKey> key = make_entry({.kind = RegionKind::kUser,
+                                            .cold = region.length >= options_.cold_bytes,
+                                            .domain = region.domain,
+                                            .access = (region.access & kChecked) | kLocalRead,
+                                            .iova = iova,
+                                            .length = region.length,
+                                            .memory = region.address});
+  if (!key) {
     locked_memory_.release(region.address, region.length);
-    return Error{ENOMEM, "no room for one more region beside " + std::to_string(regions())};
+    return key.error();
   }
-  const std::lock_guard lock(writers_);
+  return RegionKeys{.lkey = *key, .rkey = *key};
+}
+
+Result<MemoryKey> RegionTable::make_entry(RegionBinding binding) {
+  const std::optional<uint32_t> index = space_.allocate();
+  if (!index) return Error{ENOMEM, "no room for one more region beside " + std::to_string(regions())};
   const RegionBinding previous = entry(*index).read();
   assert(previous.kind == RegionKind::kNone);
-  const MemoryKey key = next_key(*index, previous.key);
-  entry(*index).write({.key = key,
-                       .kind = RegionKind::kUser,
-                       .cold = region.length >= options_.cold_bytes,
-                       .domain = region.domain,
-                       .access = region.access & kChecked,
-                       .iova = iova,
-                       .length = region.length,
-                       .base = region.address});
-  return RegionKeys{.lkey = key, .rkey = key};
+  binding.key = next_key(*index, previous.key);
+  entry(*index).write(binding);
+  return binding.key;
 }
 
 Status RegionTable::deregister(MemoryKey lkey) {
   RegionBinding gone;
   {
     const std::lock_guard lock(writers_);
-    if (lkey.index() >= space_.backed()) return Error{EINVAL, "no such region"};
-    gone = entry(lkey.index()).read();
-    if (gone.kind == RegionKind::kNone || gone.key != lkey) return Error{EINVAL, "no such region"};
-    entry(lkey.index()).write({.key = lkey});
+    gone = read_entry(lkey);
+    if (gone.kind != RegionKind::kUser || gone.key != lkey) return Error{EINVAL, "no such region"};
+    write_entry({.key = lkey});
   }
   // Not under the lock: a poller must not wait for one who waits for it.
-  if (options_.grace_period != nullptr) options_.grace_period->wait();
-  locked_memory_.release(gone.base, gone.length);
-  space_.free(lkey.index());
+  wait_for_grace();
+  locked_memory_.release(static_cast<std::byte*>(gone.memory), gone.length);
+  give_back(lkey);
   return {};
 }
 
-Binding RegionTable::resolve(MemoryKey key, DomainId domain, uint64_t iova, uint64_t length,
+Binding RegionTable::resolve(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,
                              Access needed) const {
   if (key.index() >= space_.backed()) return Binding(Fault::kKey);
   const RegionBinding bound = entry(key.index()).read();
   if (bound.kind == RegionKind::kNone || bound.key != key) return Binding(Fault::kKey);
-  if (bound.domain != domain) return Binding(Fault::kDomain);
+  if (bound.domain != user.domain && !(bound.kind == RegionKind::kReservedLKey && user.reserved_lkey))
+    return Binding(Fault::kDomain);
   if (!bound.access.covers(needed)) return Binding(Fault::kAccess);
+  if (!bound.bound) return Binding(Fault::kState);
   if (iova < bound.iova) return Binding(Fault::kBounds);
   const uint64_t offset = iova - bound.iova;
   if (offset > bound.length || length > bound.length - offset) return Binding(Fault::kBounds);
-  return Binding(bound.base + offset, length, bound.cold);
+  if (bound.queue_pair != QpNumber{} && bound.queue_pair != user.queue_pair)
+    return Binding(Fault::kQueuePair);
+  if (bound.layout == Layout::kBus) return resolve_on_bus(iova, length, needed);
+  return {bound.memory, bound.offset + offset, length, bound.layout, bound.page_shift, bound.cold};
+}
+
+/// Cold or not, nobody knows: what is mapped for DMA is mostly small.
+Binding RegionTable::resolve_on_bus(uint64_t address, uint64_t length, Access needed) const {
+  const Piece piece =
+      options_.bus_space != nullptr ? options_.bus_space->translate(address, length, needed) : Piece{};
+  if (piece.data == nullptr) return Binding(Fault::kBounds);
+  return {piece.data, 0, length, Layout::kContiguous, 0, length >= options_.cold_bytes};
 }
 
 }  // namespace uroce::mem

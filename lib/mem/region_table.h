@@ -8,6 +8,7 @@
 #include "base/index_space.h"
 #include "base/result.h"
 #include "mem/access.h"
+#include "mem/bus_space.h"
 #include "mem/grace_period.h"
 #include "mem/locked_memory.h"
 #include "mem/region.h"
@@ -33,6 +34,9 @@ struct RegionKeys {
 ///
 /// Control path (register, deregister): any thread, serialised inside; may allocate, lock and wait.
 /// resolve(): pollers within a turn; no lock, no allocation, no reference count.
+///
+/// The kinds that are more than a run of memory have a file each, beside this one; what they need of the
+/// table is the last section.
 class RegionTable {
  public:
   struct Options {
@@ -41,6 +45,7 @@ class RegionTable {
     GracePeriod* grace_period =
         nullptr;  // not owned; must outlive the table. nullptr: there are no other readers
     LockedMemory* locked_memory = nullptr;  // not owned; must outlive the table. nullptr: that of the process
+    const BusSpace* bus_space = nullptr;    // not owned; must outlive the table. nullptr: no bus addresses
   };
   /// Throws std::bad_alloc when the address space cannot be reserved.
   explicit RegionTable(const Options& options);
@@ -56,13 +61,13 @@ class RegionTable {
   /// byte has changed.
   Result<RegionKeys> register_user(const UserRegion& region);
 
-  /// Returns after the grace period: no byte of the region's memory is touched by the stack from then on.
-  /// EINVAL: no such region.
+  /// A user region's end. Returns after the grace period: no byte of the region's memory is touched by the
+  /// stack from then on. EINVAL: no such region. EBUSY: windows are bound over it.
   Status deregister(MemoryKey lkey);
 
-  /// Checks key, domain, rights and bounds of [iova, iova + length), in this order, overflow-safe. length 0
-  /// resolves when the key, the domain and the rights are right and iova is inside or at the end.
-  [[nodiscard]] Binding resolve(MemoryKey key, DomainId domain, uint64_t iova, uint64_t length,
+  /// Checks key, domain, rights, state, bounds of [iova, iova + length) and queue pair, in this order,
+  /// overflow-safe. length 0 resolves when all else is right and iova is inside or at the end.
+  [[nodiscard]] Binding resolve(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,
                                 Access needed) const;
 
   /// Gets the cache line of a key's entry under way. Any key, also one that a peer made up.
@@ -72,7 +77,27 @@ class RegionTable {
   /// True while the whole table is in hugepages.
   [[nodiscard]] bool hugepages() const { return space_.hugepages(); }
 
+  // For the kinds of region. Writes to one entry are serialised by whoever owns it (RegionObject).
+
+  /// A new entry, bound as said, with a key that its index did not have the last time. ENOMEM.
+  Result<MemoryKey> make_entry(RegionBinding binding);
+  /// The entry that the key's index has, whatever its low eight bits; kNone when there is none.
+  [[nodiscard]] RegionBinding read_entry(MemoryKey key) const {
+    return key.index() < space_.backed() ? entry(key.index()).read() : RegionBinding{};
+  }
+  /// Binds the entry of `binding.key`'s index anew, also to nothing.
+  void write_entry(const RegionBinding& binding) { entry(binding.key.index()).write(binding); }
+  /// After the grace period: the index, bound to nothing, rests and comes back with another key.
+  void give_back(MemoryKey key) { space_.free(key.index()); }
+
+  [[nodiscard]] GracePeriod* grace_period() const { return options_.grace_period; }
+  void wait_for_grace() const {
+    if (options_.grace_period != nullptr) options_.grace_period->wait();
+  }
+  [[nodiscard]] const BusSpace* bus_space() const { return options_.bus_space; }
+
  private:
+  [[nodiscard]] Binding resolve_on_bus(uint64_t address, uint64_t length, Access needed) const;
   [[nodiscard]] RegionEntry& entry(uint32_t index) const {
     return *reinterpret_cast<RegionEntry*>(space_.at(index));
   }
@@ -80,7 +105,7 @@ class RegionTable {
   IndexSpace space_;
   const Options options_;
   LockedMemory& locked_memory_;
-  std::mutex writers_;  // serialises writes to entries
+  std::mutex writers_;  // serialises the ends of user regions
 };
 
 }  // namespace uroce::mem

@@ -157,7 +157,7 @@ void Completer::place_read_data(const wire::Packet& packet, Turn& turn) {
     fail_oldest_send(connection_, turn, CompletionStatus::kBadResponse);
     return;
   }
-  const LocalKeys keys{turn.regions, connection_.options.domain, mem::kLocalWrite};
+  const LocalKeys keys{turn.regions, connection_.key_user(), mem::kLocalWrite};
   if (!cursor_.resolve(connection_.options.send_queue->segments(head), offset, bytes, keys, range_)) {
     turn.counters.add(Counter::kLocalProtectionError);
     fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/identifiers.h"
+#include "mem/region.h"
 #include "qp/attributes.h"
 #include "queue/completion_queue.h"
 #include "queue/work_queue.h"
@@ -20,6 +21,7 @@ struct QueuePairOptions {
   QpNumber number;
   DomainId domain;
   bool signal_all = false;
+  bool reserved_lkey = false;  // may use it
   ReadLimits reads{.sent = 128, .answered = 16};
   queue::SendQueue* send_queue = nullptr;  // not owned, like the rest
   queue::ReceiveQueue* receive_queue = nullptr;
@@ -39,6 +41,9 @@ struct Connection {
   QueuePair* queue_pair = nullptr;  // whose connection it is
 
   [[nodiscard]] State state() const { return attributes.state; }
+  [[nodiscard]] mem::KeyUser key_user() const {
+    return {options.domain, options.number, options.reserved_lkey};
+  }
 };
 
 /// What one call of a pump did.

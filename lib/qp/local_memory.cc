@@ -62,7 +62,7 @@ bool SegmentCursor::resolve(std::span<const queue::Segment> segments, uint64_t o
     const uint64_t take = std::min<uint64_t>(length, segment.length - skip);
     if (take == 0) continue;
     const mem::Binding binding =
-        keys.regions.resolve(segment.lkey, keys.domain, segment.address + skip, take, keys.needed);
+        keys.regions.resolve(segment.lkey, keys.user, segment.address + skip, take, keys.needed);
     if (!binding.ok()) return false;
     range.add(binding);
     length -= take;

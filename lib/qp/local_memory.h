@@ -33,10 +33,10 @@ class ResolvedRange {
   size_t count_ = 0;
 };
 
-/// Keys of one protection domain as a work request's segments use them.
+/// Keys as the segments of a queue pair's work requests use them.
 struct LocalKeys {
   const mem::RegionTable& regions;
-  DomainId domain;
+  mem::KeyUser user;
   mem::Access needed;
 };
 

@@ -151,7 +151,7 @@ bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
 
 bool Requester::resolve(Turn& turn, uint64_t offset, uint64_t length, mem::Access needed) {
   const SendRequest& request = window_.current();
-  const LocalKeys keys{turn.regions, connection_.options.domain, needed};
+  const LocalKeys keys{turn.regions, connection_.key_user(), needed};
   if (cursor_.resolve(connection_.options.send_queue->segments(request), offset, length, keys, range_))
     return true;
   return fail_current(turn, CompletionStatus::kLocalProtectionError);

@@ -223,8 +223,8 @@ bool Responder::build_response(ReadResponse& read, port::TxFrame& frame, Turn& t
       .range = &range_};
   range_.clear();
   if (payload.bytes > 0) {
-    const mem::Binding binding = turn.regions.resolve(due.rkey, connection_.options.domain,
-                                                      due.address + offset, payload.bytes, mem::kRemoteRead);
+    const mem::Binding binding = turn.regions.resolve(due.rkey, connection_.key_user(), due.address + offset,
+                                                      payload.bytes, mem::kRemoteRead);
     if (!binding.ok()) return stop_reading(read);
     range_.add(binding);
     // What this turn placed into the same memory must be there before it is read.

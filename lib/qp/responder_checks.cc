@@ -112,11 +112,11 @@ Verdict check_length(const RequestContext& context) {
 Verdict check_remote_memory(RequestContext& context) {
   const wire::OpcodeRow& row = *context.packet.row;
   const mem::RegionTable& regions = context.turn.regions;
-  const DomainId domain = context.connection.options.domain;
+  const mem::KeyUser user = context.connection.key_user();
   if (row.family == Family::kReadRequest) {
     const wire::Reth& reth = context.packet.headers.reth;
     if (reth.length == 0) return Verdict::kAccept;
-    return regions.resolve(reth.rkey, domain, reth.address, reth.length, mem::kRemoteRead).ok()
+    return regions.resolve(reth.rkey, user, reth.address, reth.length, mem::kRemoteRead).ok()
                ? Verdict::kAccept
                : Verdict::kRemoteAccess;
   }
@@ -124,10 +124,10 @@ Verdict check_remote_memory(RequestContext& context) {
   context.range.clear();
   if (message.length == 0) return Verdict::kAccept;
   if (row.position == Position::kFirst &&
-      !regions.resolve(message.rkey, domain, message.address, message.length, mem::kRemoteWrite).ok()) {
+      !regions.resolve(message.rkey, user, message.address, message.length, mem::kRemoteWrite).ok()) {
     return Verdict::kRemoteAccess;
   }
-  const mem::Binding binding = regions.resolve(message.rkey, domain, message.address + message.received,
+  const mem::Binding binding = regions.resolve(message.rkey, user, message.address + message.received,
                                                context.packet.payload.size(), mem::kRemoteWrite);
   if (!binding.ok()) return Verdict::kRemoteAccess;
   context.range.add(binding);
@@ -137,7 +137,7 @@ Verdict check_remote_memory(RequestContext& context) {
 /// Our own receive buffer: trouble with it is not the peer's fault, hence 0x63.
 Verdict check_receive_memory(RequestContext& context) {
   queue::ReceiveQueue& queue = *context.connection.options.receive_queue;
-  const LocalKeys keys{context.turn.regions, context.connection.options.domain, mem::kLocalWrite};
+  const LocalKeys keys{context.turn.regions, context.connection.key_user(), mem::kLocalWrite};
   const queue::ReceiveRequest& request = queue.at(queue.retired());
   const bool resolved = context.message.cursor.resolve(queue.segments(request), context.message.received,
                                                        context.packet.payload.size(), keys, context.range);

@@ -17,7 +17,7 @@ struct Turn {
   port::TxBatch& tx;
   copy::Placer& placer;
   queue::CompletionBatch& completions;
-  const mem::RegionTable& regions;
+  mem::RegionTable& regions;
   Counters& counters;
 };
 

@@ -81,7 +81,7 @@ void table_dependent(benchmark::State& state) {
   Tables& t = tables(state.range(0));
   size_t at = 0;
   for (auto _ : state) {
-    const mem::Binding binding = t.regions.resolve(t.keys[at], {1}, 0, kRegionBytes, mem::kRemoteRead);
+    const mem::Binding binding = t.regions.resolve(t.keys[at], {{1}, {}}, 0, kRegionBytes, mem::kRemoteRead);
     at = (at + 1 + static_cast<size_t>(binding.piece(0).data - t.memory.data())) % kKeys;
   }
   benchmark::DoNotOptimize(at);
@@ -108,7 +108,8 @@ void table_burst(benchmark::State& state) {
   for (auto _ : state) {
     for (size_t i = 0; i < kBurst; ++i) t.regions.prefetch(t.keys[at + i]);
     for (size_t i = 0; i < kBurst; ++i) {
-      const mem::Binding binding = t.regions.resolve(t.keys[at + i], {1}, 0, kRegionBytes, mem::kRemoteRead);
+      const mem::Binding binding =
+          t.regions.resolve(t.keys[at + i], {{1}, {}}, 0, kRegionBytes, mem::kRemoteRead);
       sum += static_cast<uint64_t>(binding.fault());
     }
     at = (at + kBurst) % kKeys;

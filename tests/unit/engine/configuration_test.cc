@@ -37,6 +37,7 @@ kind = "non-temporal"
 [memory]
 hugepages = false
 megabytes = 512
+bus_offset = 4096
 
 [eal]
 arguments = ["--log-level=lib.eal:debug", "--with \"quotes\""]
@@ -75,6 +76,7 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(c.copy_kind, copy::Kind::kNonTemporal);
   EXPECT_FALSE(c.hugepages);
   EXPECT_EQ(c.memory_mb, 512u);
+  EXPECT_EQ(c.bus_offset, 4096u);
   EXPECT_EQ(c.eal_arguments, (std::vector<std::string>{"--log-level=lib.eal:debug", "--with \"quotes\""}));
   EXPECT_EQ(c.log_level, "debug");
   EXPECT_TRUE(c.log_counters);
@@ -190,6 +192,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"copy.kind", "non-temporal"},
       {"memory.hugepages", "false"},
       {"memory.megabytes", "512"},
+      {"memory.bus_offset", "4096"},
       {"eal.arguments", "--log-level=lib.eal:debug,--with \"quotes\""},
       {"log.level", "debug"},
       {"log.counters", "true"},
@@ -223,7 +226,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 17u);
+  EXPECT_EQ(configuration_keys().size(), 18u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

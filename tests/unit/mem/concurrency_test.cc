@@ -29,6 +29,15 @@ class Turns : public GracePeriod {
       while (turn.count.load() == at_call) std::this_thread::yield();
     }
   }
+  void begin(GraceTicket& ticket) override {
+    for (size_t i = 0; i < kReaders; ++i) ticket.observed[i] = turns_[i].count.load();
+  }
+  bool over(GraceTicket& ticket) override {
+    for (size_t i = 0; i < kReaders; ++i) {
+      if (ticket.observed[i] % 2 == 1 && turns_[i].count.load() == ticket.observed[i]) return false;
+    }
+    return true;
+  }
 
  private:
   struct alignas(64) Turn {
@@ -59,7 +68,7 @@ TEST(RegionConcurrency, DeregisterWhilePollersWrite_ExpectNoByteTouchedAfterward
         for (int i = 0; i < 8; ++i) {
           const uint32_t newest = newest_keys[random.below(kWriters)].load();
           const MemoryKey key{newest - static_cast<uint32_t>(random.below(2))};
-          const Binding binding = table.resolve(key, {1}, 0x5000, kBytes, kRemoteWrite);
+          const Binding binding = table.resolve(key, {{1}, {}}, 0x5000, kBytes, kRemoteWrite);
           if (!binding.ok()) continue;
           // Now and then a poller loses its core between the check and the use.
           if (random.chance(1, 16)) std::this_thread::yield();
@@ -115,13 +124,13 @@ TEST(RegionConcurrency, DeregisterDuringATurn_ExpectItToWaitForTheEndOfTheTurn) 
   std::atomic<bool> returned{false};
 
   turns.begin(0);
-  ASSERT_TRUE(table.resolve(key, {1}, 0, 64, kLocalRead).ok());
+  ASSERT_TRUE(table.resolve(key, {{1}, {}}, 0, 64, kLocalRead).ok());
   std::thread control([&] {
     EXPECT_TRUE(table.deregister(key).ok());
     returned.store(true);
   });
   // The key dies at once, for this turn too; its index and its bytes are not given back.
-  while (table.resolve(key, {1}, 0, 64, kLocalRead).ok()) std::this_thread::yield();
+  while (table.resolve(key, {{1}, {}}, 0, 64, kLocalRead).ok()) std::this_thread::yield();
   for (int i = 0; i < 10000; ++i) std::this_thread::yield();
   EXPECT_FALSE(returned.load());
   EXPECT_EQ(table.regions(), 1u);
@@ -152,12 +161,16 @@ TEST(RegionConcurrency, DeregisterTwiceAtOnce_ExpectOneEinval) {
 RegionBinding binding_of(uint32_t number) {
   return {.key = MemoryKey::make(5, static_cast<uint8_t>(number)),
           .kind = RegionKind::kUser,
+          .page_shift = static_cast<uint8_t>(number % 40),
+          .bound = number % 3 == 0,
           .cold = number % 2 == 1,
           .domain = {number},
+          .queue_pair = {number + 1},
           .access = Access(number & 0xF),
           .iova = uint64_t{number} << 32,
           .length = uint64_t{number} * 3,
-          .base = reinterpret_cast<std::byte*>(uint64_t{number} << 12)};
+          .memory = reinterpret_cast<void*>(uint64_t{number} << 12),
+          .offset = uint64_t{number} * 5};
 }
 
 /// A live entry bound anew again and again, as fast re-registration will do it.
@@ -176,7 +189,10 @@ TEST(RegionConcurrency, RebindALiveEntry_ExpectNoMixOfTwoBindings) {
         if (seen.kind == RegionKind::kNone) continue;
         const RegionBinding whole = binding_of(seen.domain.value);
         const bool mixed = seen.key != whole.key || seen.cold != whole.cold || seen.access != whole.access ||
-                           seen.iova != whole.iova || seen.length != whole.length || seen.base != whole.base;
+                           seen.iova != whole.iova || seen.length != whole.length ||
+                           seen.memory != whole.memory || seen.offset != whole.offset ||
+                           seen.bound != whole.bound || seen.page_shift != whole.page_shift ||
+                           seen.queue_pair != whole.queue_pair;
         mixes += mixed || seen.domain.value < latest;  // nor does it go back
         latest = seen.domain.value;
         ++looks;

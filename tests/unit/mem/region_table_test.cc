@@ -30,7 +30,7 @@ class RegionTableTest : public testing::Test {
     return keys.ok() ? 0 : keys.error().code;
   }
   Fault fault(MemoryKey key, uint64_t iova, uint64_t length, Access needed = kLocalRead) {
-    return table_.resolve(key, kOurs, iova, length, needed).fault();
+    return table_.resolve(key, {kOurs, {}}, iova, length, needed).fault();
   }
 
   static constexpr uint64_t kIova = 0x700000;
@@ -42,7 +42,7 @@ class RegionTableTest : public testing::Test {
 TEST_F(RegionTableTest, RegisterAndResolve_ExpectTheBytesThatTheIovaNames) {
   const RegionKeys keys = table_.register_user(region()).value();
   EXPECT_EQ(keys.lkey, keys.rkey);
-  const Binding binding = table_.resolve(keys.rkey, kOurs, kIova + 100, 50, kRemoteWrite);
+  const Binding binding = table_.resolve(keys.rkey, {kOurs, {}}, kIova + 100, 50, kRemoteWrite);
   ASSERT_TRUE(binding.ok());
   EXPECT_EQ(binding.length(), 50u);
   EXPECT_EQ(binding.piece(0).data, memory_.data() + 100);
@@ -87,10 +87,10 @@ TEST_F(RegionTableTest, RegionThatEndsWhereIovasEnd_ExpectItsLastByteToResolve) 
 TEST_F(RegionTableTest, SeveralThingsWrong_ExpectTheFirstCheckToAnswer) {
   const MemoryKey key = table_.register_user(region(kLocalWrite)).value().lkey;
   const MemoryKey stale{key.value + 1};
-  EXPECT_EQ(table_.resolve(stale, kOthers, 0, 1, kRemoteRead).fault(), Fault::kKey);
-  EXPECT_EQ(table_.resolve(key, kOthers, 0, 1, kRemoteRead).fault(), Fault::kDomain);
-  EXPECT_EQ(table_.resolve(key, kOurs, 0, 1, kRemoteRead).fault(), Fault::kAccess);
-  EXPECT_EQ(table_.resolve(key, kOurs, 0, 1, kLocalWrite).fault(), Fault::kBounds);
+  EXPECT_EQ(table_.resolve(stale, {kOthers, {}}, 0, 1, kRemoteRead).fault(), Fault::kKey);
+  EXPECT_EQ(table_.resolve(key, {kOthers, {}}, 0, 1, kRemoteRead).fault(), Fault::kDomain);
+  EXPECT_EQ(table_.resolve(key, {kOurs, {}}, 0, 1, kRemoteRead).fault(), Fault::kAccess);
+  EXPECT_EQ(table_.resolve(key, {kOurs, {}}, 0, 1, kLocalWrite).fault(), Fault::kBounds);
 }
 
 TEST_F(RegionTableTest, AskForSeveralRights_ExpectEachToBeNeeded) {
@@ -104,7 +104,7 @@ TEST_F(RegionTableTest, AskForSeveralRights_ExpectEachToBeNeeded) {
 
 TEST_F(RegionTableTest, ZeroBasedRegion_ExpectOffsetsToBeAddresses) {
   const MemoryKey key = table_.register_user(region(kEverything | kZeroBased)).value().lkey;
-  EXPECT_EQ(table_.resolve(key, kOurs, 7, 1, kRemoteRead).piece(0).data, memory_.data() + 7);
+  EXPECT_EQ(table_.resolve(key, {kOurs, {}}, 7, 1, kRemoteRead).piece(0).data, memory_.data() + 7);
   EXPECT_EQ(fault(key, kIova, 1), Fault::kBounds);
 }
 
@@ -195,7 +195,7 @@ TEST_F(RegionTableTest, SenselessRanges_ExpectEinval) {
 TEST_F(RegionTableTest, LargeRegion_ExpectItCold) {
   memory_.resize(20000);
   const MemoryKey key = table_.register_user(region()).value().lkey;
-  EXPECT_TRUE(table_.resolve(key, kOurs, kIova, 1, kRemoteWrite).cold());
+  EXPECT_TRUE(table_.resolve(key, {kOurs, {}}, kIova, 1, kRemoteWrite).cold());
 }
 
 TEST_F(RegionTableTest, ManyRegions_ExpectEachToResolveToItself) {
@@ -208,7 +208,8 @@ TEST_F(RegionTableTest, ManyRegions_ExpectEachToResolveToItself) {
     keys.push_back(table.register_user(wanted).value().lkey);
   }
   for (size_t i = 0; i < keys.size(); ++i) {
-    ASSERT_EQ(table.resolve(keys[i], kOurs, kIova, 10, kRemoteRead).piece(0).data, memory_.data() + i % 5000);
+    ASSERT_EQ(table.resolve(keys[i], {kOurs, {}}, kIova, 10, kRemoteRead).piece(0).data,
+              memory_.data() + i % 5000);
   }
 }
 

@@ -1,0 +1,237 @@
+#include "mem/bus_space.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <new>
+#include <string>
+
+namespace uroce::mem {
+
+namespace {
+
+constexpr uint64_t kTag = 0xB;
+constexpr uint32_t kTagShift = 60;
+constexpr uint32_t kClassShift = 54;
+constexpr uint64_t kPageMask = 4095;
+constexpr uint32_t kSlotBitsMax = 22;
+constexpr uint32_t kGenerationBitsMax = 8;
+
+constexpr Access kWrites = kLocalWrite | kRemoteWrite | kRemoteAtomic;
+
+/// How the bits of an address are divided in a size class.
+struct Division {
+  uint32_t slot_shift;
+  uint32_t slot_bits;
+  uint32_t generation_bits;
+
+  explicit constexpr Division(uint32_t size_class)
+      : slot_shift(size_class),
+        slot_bits(std::min(kSlotBitsMax, kClassShift - size_class)),
+        generation_bits(std::min(kGenerationBitsMax, kClassShift - size_class - slot_bits)) {}
+
+  [[nodiscard]] constexpr uint32_t slot(uint64_t address) const {
+    return static_cast<uint32_t>(address >> slot_shift & ((uint64_t{1} << slot_bits) - 1));
+  }
+  [[nodiscard]] constexpr uint64_t base(uint32_t slot, uint32_t generation) const {
+    const uint64_t of_slot = generation & ((1u << generation_bits) - 1);
+    return kTag << kTagShift | uint64_t{slot_shift} << kClassShift | of_slot << (slot_shift + slot_bits) |
+           uint64_t{slot} << slot_shift;
+  }
+};
+
+bool allows(Direction direction, Access needed) {
+  return direction != (needed.any(kWrites) ? Direction::kToDevice : Direction::kFromDevice);
+}
+
+}  // namespace
+
+/// One cache line: a mapping under a sequence counter (as RegionEntry), and who pins it. All zero is unused.
+class alignas(64) BusSpace::Entry {
+ public:
+  struct Mapping {
+    uint64_t address = 0;  // of the first byte, without the space's offset
+    uint64_t length = 0;   // 0: unmapped
+    std::byte* data = nullptr;
+    Direction direction = Direction::kBidirectional;
+
+    /// As BusSpace::translate().
+    [[nodiscard]] std::byte* at(uint64_t from, uint64_t bytes, Access needed) const {
+      const uint64_t offset = from - address;
+      if (offset > length || bytes > length - offset || length == 0 || !allows(direction, needed))
+        return nullptr;
+      return data + offset;
+    }
+  };
+
+  void write(const Mapping& mapping) {
+    const uint32_t sequence = __atomic_load_n(&sequence_, __ATOMIC_RELAXED);  // the only writer
+    // Odd from here on; each field is released after it (partner: read()).
+    __atomic_store_n(&sequence_, sequence + 1, __ATOMIC_RELAXED);
+    store(address_, mapping.address);
+    store(length_, mapping.length);
+    store(data_, mapping.data);
+    store(direction_, static_cast<uint32_t>(mapping.direction));
+    store(sequence_, sequence + 2);
+  }
+
+  /// Unmapped also when a writer was at work during each of several looks: it is being unmapped then.
+  [[nodiscard]] Mapping read() const {
+    constexpr int kLooksMax = 64;
+    for (int look = 0; look < kLooksMax; ++look) {
+      const uint32_t before = load(sequence_);
+      const Mapping mapping{.address = load(address_),
+                            .length = load(length_),
+                            .data = load(data_),
+                            .direction = static_cast<Direction>(load(direction_))};
+      // The loads above are acquires, so this one cannot move before them.
+      if (__atomic_load_n(&sequence_, __ATOMIC_RELAXED) == before && before % 2 == 0) return mapping;
+    }
+    return {};
+  }
+
+  /// False: it is being unmapped.
+  bool pin() {
+    // Pairs with claim(): either this is seen there, or the claim here.
+    if ((pins_.fetch_add(1, std::memory_order_acq_rel) & kClaimed) == 0) return true;
+    unpin();
+    return false;
+  }
+  void unpin() { pins_.fetch_sub(1, std::memory_order_release); }  // pairs with claim()
+
+  /// The right to unmap. 0, EBUSY: pinned, EINVAL: somebody else has it.
+  int claim() {
+    uint32_t none = 0;
+    if (pins_.compare_exchange_strong(none, kClaimed, std::memory_order_acq_rel, std::memory_order_relaxed))
+      return 0;
+    return (none & kClaimed) != 0 ? EINVAL : EBUSY;
+  }
+  void give_up_claim() { pins_.fetch_and(~kClaimed, std::memory_order_release); }
+
+  uint32_t generation = 0;  // the owner of the slot
+
+ private:
+  static constexpr uint32_t kClaimed = 1u << 31;
+  template <typename T>
+  static void store(T& field, T value) {
+    __atomic_store_n(&field, value, __ATOMIC_RELEASE);  // pairs with the acquire in load()
+  }
+  template <typename T>
+  static T load(const T& field) {
+    return __atomic_load_n(&field, __ATOMIC_ACQUIRE);  // pairs with the release in store()
+  }
+
+  uint32_t sequence_ = 0;
+  uint64_t address_ = 0;
+  uint64_t length_ = 0;
+  std::byte* data_ = nullptr;
+  uint32_t direction_ = 0;
+  std::atomic<uint32_t> pins_{0};
+};
+
+BusSpace::BusSpace(const Options& options) : options_(options) {}
+
+BusSpace::~BusSpace() {
+  for (std::atomic<IndexSpace*>& slots : classes_) delete slots.load(std::memory_order_relaxed);
+}
+
+IndexSpace* BusSpace::slots_of(uint32_t size_class) {
+  std::atomic<IndexSpace*>& slots = classes_[size_class - kClassMin];
+  if (IndexSpace* made = slots.load(std::memory_order_acquire); made != nullptr) return made;  // as find()
+  const std::lock_guard lock(classes_mutex_);
+  if (IndexSpace* made = slots.load(std::memory_order_relaxed); made != nullptr) return made;
+  auto* made = new IndexSpace(1u << Division(size_class).slot_bits);
+  slots.store(made, std::memory_order_release);  // pairs with find()
+  return made;
+}
+
+BusSpace::Entry* BusSpace::find(uint64_t address) const {
+  static_assert(sizeof(Entry) == IndexSpace::kEntryBytes);
+  if (address >> kTagShift != kTag) return nullptr;
+  const uint32_t size_class = address >> kClassShift & 0x3F;
+  if (size_class < kClassMin || size_class > kClassMax) return nullptr;
+  const IndexSpace* slots = classes_[size_class - kClassMin].load(std::memory_order_acquire);
+  const uint32_t slot = Division(size_class).slot(address);
+  if (slots == nullptr || slot >= slots->backed()) return nullptr;
+  return reinterpret_cast<Entry*>(slots->at(slot));
+}
+
+Result<uint64_t> BusSpace::map(std::byte* address, uint64_t length, Direction direction) {
+  const auto start = reinterpret_cast<uint64_t>(address);
+  if (length == 0 || length > kLengthMax || start + (length - 1) < start) {
+    return Error{EINVAL, "cannot map " + std::to_string(length) + " bytes"};
+  }
+  const uint64_t in_page = start & kPageMask;
+  const auto size_class = std::max(kClassMin, static_cast<uint32_t>(std::bit_width(in_page + length - 1)));
+  try {
+    IndexSpace& slots = *slots_of(size_class);
+    const auto slot = slots.allocate();
+    if (!slot) return Error{ENOMEM, "too many mappings of this size"};
+    Entry& entry = *reinterpret_cast<Entry*>(slots.at(*slot));
+    const uint64_t mapped = Division(size_class).base(*slot, ++entry.generation) + in_page;
+    entry.write({.address = mapped, .length = length, .data = address, .direction = direction});
+    mappings_.fetch_add(1, std::memory_order_relaxed);
+    return mapped + options_.offset;
+  } catch (const std::bad_alloc&) {
+    return Error{ENOMEM, "no memory for mappings of this size"};
+  }
+}
+
+Status BusSpace::unmap(std::span<const BusRange> mappings) {
+  int error = 0;
+  size_t claimed = 0;
+  for (; claimed < mappings.size(); ++claimed) {
+    const uint64_t address = mappings[claimed].address - options_.offset;
+    Entry* entry = find(address);
+    error = entry == nullptr ? EINVAL : entry->claim();
+    if (error != 0) break;
+    const Entry::Mapping mapping = entry->read();
+    if (mapping.address == address && mapping.length == mappings[claimed].length && mapping.length != 0)
+      continue;
+    entry->give_up_claim();
+    error = EINVAL;
+    break;
+  }
+  if (error != 0) {
+    for (const BusRange& range : mappings.first(claimed))
+      find(range.address - options_.offset)->give_up_claim();
+    return Error{error, error == EBUSY ? "a region covers the mapping" : "no such mapping"};
+  }
+  for (const BusRange& range : mappings) {
+    const uint64_t address = range.address - options_.offset;
+    find(address)->write({.address = address});
+  }
+  if (options_.grace_period != nullptr) options_.grace_period->wait();
+  for (const BusRange& range : mappings) {
+    const uint64_t address = range.address - options_.offset;
+    take_back(*find(address), address);
+  }
+  return {};
+}
+
+void BusSpace::take_back(Entry& entry, uint64_t address) {
+  entry.give_up_claim();
+  const uint32_t size_class = address >> kClassShift & 0x3F;
+  slots_of(size_class)->free(Division(size_class).slot(address));
+  mappings_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Piece BusSpace::translate(uint64_t address, uint64_t length, Access needed) const {
+  const Entry* entry = find(address - options_.offset);
+  if (entry == nullptr) return {};
+  std::byte* data = entry->read().at(address - options_.offset, length, needed);
+  return {data, data != nullptr ? length : 0};
+}
+
+std::byte* BusSpace::pin(uint64_t address, uint64_t length, Access needed) {
+  Entry* entry = find(address - options_.offset);
+  if (entry == nullptr || !entry->pin()) return nullptr;
+  // With the pin, what is mapped now stays mapped.
+  std::byte* data = entry->read().at(address - options_.offset, length, needed);
+  if (data == nullptr) entry->unpin();
+  return data;
+}
+
+void BusSpace::unpin(uint64_t address) { find(address - options_.offset)->unpin(); }
+
+}  // namespace uroce::mem

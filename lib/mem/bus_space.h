@@ -1,0 +1,90 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "base/index_space.h"
+#include "base/result.h"
+#include "mem/access.h"
+#include "mem/grace_period.h"
+#include "mem/region.h"
+
+namespace uroce::mem {
+
+/// Who may do what with mapped memory; the values are those of the kernel's enum dma_data_direction.
+enum class Direction : uint8_t { kBidirectional = 0, kToDevice = 1, kFromDevice = 2 };
+
+/// A run of bus addresses.
+struct BusRange {
+  uint64_t address = 0;
+  uint64_t length = 0;
+};
+
+/// The addresses by which "the device" knows memory that was mapped for it: a software IOMMU of one device.
+/// A bus address is never the virtual address, and one that was not mapped, or not any more, resolves to
+/// nothing. Addresses keep their place within a page of 4096 bytes, and runs that were mapped one after the
+/// other are not neighbours: what lies beyond a run is nobody's.
+///
+///     63..60  59..54      ...                          (class) bits
+///     tag     size class  generation | slot of the class | offset
+///
+/// Every mapping takes one slot of the smallest class that it fits in. Freed slots rest, and come back with
+/// another generation where the address has room for it.
+///
+/// map() and unmap(): any thread, control path. pin(), unpin(): any thread, and pollers; no lock.
+/// translate(): pollers within a turn; no lock, no allocation.
+class BusSpace {
+ public:
+  /// No bus address: what a failed mapping returns (the kernel's DMA_MAPPING_ERROR).
+  static constexpr uint64_t kError = UINT64_MAX;
+  static constexpr uint64_t kLengthMax = uint64_t{1} << 46;
+
+  struct Options {
+    uint64_t offset = 0;                  // added to every address: for tests
+    GracePeriod* grace_period = nullptr;  // not owned; must outlive the space. nullptr: no readers
+  };
+  explicit BusSpace(const Options& options);
+  ~BusSpace();
+  BusSpace(const BusSpace&) = delete;
+  BusSpace& operator=(const BusSpace&) = delete;
+
+  /// EINVAL: no bytes, too many, or a range that wraps. ENOMEM: no slot left. The memory is not looked at.
+  Result<uint64_t> map(std::byte* address, uint64_t length, Direction direction);
+
+  /// Takes back whole mappings, all of them or none, with one grace period for all. EINVAL: not the start
+  /// and length of a mapping, or named twice. EBUSY: pinned.
+  Status unmap(std::span<const BusRange> mappings);
+
+  /// Where [address, address + length) is, if all of it lies in one mapping whose direction allows what is
+  /// `needed` (a right to write, or none); no data otherwise.
+  [[nodiscard]] Piece translate(uint64_t address, uint64_t length, Access needed) const;
+
+  /// The same, and the mapping that it lies in stays until unpin(). nullptr: there is none.
+  std::byte* pin(uint64_t address, uint64_t length, Access needed);
+  /// `address` as it was given to pin().
+  void unpin(uint64_t address);
+
+  [[nodiscard]] uint32_t mappings() const { return mappings_.load(std::memory_order_relaxed); }
+
+ private:
+  class Entry;
+  static constexpr uint32_t kClassMin = 12;
+  static constexpr uint32_t kClassMax = 47;
+  static constexpr uint32_t kClasses = kClassMax - kClassMin + 1;
+
+  [[nodiscard]] Entry* find(uint64_t address) const;
+  IndexSpace* slots_of(uint32_t size_class);
+  void take_back(Entry& entry, uint64_t address);
+
+  const Options options_;
+  std::mutex classes_mutex_;
+  std::array<std::atomic<IndexSpace*>, kClasses> classes_{};  // made when first needed, owned
+  std::atomic<uint32_t> mappings_{0};
+};
+
+}  // namespace uroce::mem

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace uroce::mem {
+
+/// What belongs to a region besides its entry in the key table, for those regions that may change while they
+/// live or have windows over them. Owned by whoever made the region; pollers may refer to it until the grace
+/// period after its entry was taken back.
+///
+/// The lock serialises the writes to the region's entry and guards what is in here. Readers of the entry do
+/// not take it. A poller tries, and comes back in its next turn.
+class RegionObject {
+ public:
+  RegionObject() = default;
+  RegionObject(const RegionObject&) = delete;
+  RegionObject& operator=(const RegionObject&) = delete;
+
+  bool try_lock() { return !locked_.exchange(true, std::memory_order_acquire); }  // pairs with unlock()
+  void lock() {
+    while (!try_lock()) sched_yield();
+  }
+  void unlock() { locked_.store(false, std::memory_order_release); }  // pairs with try_lock()
+
+  // Under the lock.
+  uint32_t windows = 0;            // that are bound over the region
+  RegionObject* parent = nullptr;  // a bound window's: what it is bound over
+
+ protected:
+  ~RegionObject() = default;
+
+ private:
+  std::atomic<bool> locked_{false};
+};
+
+}  // namespace uroce::mem
