@@ -26,6 +26,7 @@ constexpr uint16_t kDescriptors = 512;
 constexpr uint32_t kBuffersPerQueue = 2047;  // of one short of a power of two a mempool wastes nothing
 constexpr uint32_t kMtuMin = 576;
 constexpr uint64_t kLookEveryUs = 20'000;
+constexpr uint32_t kRetireMsMax = 1000;       // without descriptors the driver accepts nobody
 constexpr uint32_t kLooksForConnecting = 10;  // a connection that has begun is given this long
 
 /// Devices that a port of this process has, by number.
@@ -67,13 +68,33 @@ EthdevPort::~EthdevPort() {
   if (promiscuous_) rte_eth_promiscuous_disable(port_id_);
   rte_eth_dev_info info{};
   const bool known = rte_eth_dev_info_get(port_id_, &info) == 0;
-  control([this] {
-    if (traits_.control_on_interrupt_thread) rte_eal_alarm_cancel(look_at_connection, this);
-    if (started_) rte_eth_dev_stop(port_id_);
-    rte_eth_dev_close(port_id_);
-  });
+  retire();
+  control([this] { close_device(); });
   if (known && info.device != nullptr) rte_dev_remove(info.device);
   attached().erase(port_id_);
+}
+
+/// Nobody connects any more, and who has just done so is the driver's.
+void EthdevPort::retire() {
+  if (memif_ == nullptr) return;
+  control([this] {
+    rte_eal_alarm_cancel(look_at_connection, this);
+    memif_->relay().detach(*gate_);
+    memif_->retire();
+  });
+  bool may_close = false;
+  for (uint32_t waited_ms = 0; !may_close && waited_ms < kRetireMsMax; ++waited_ms) {
+    control([&] { may_close = memif_->may_close(); });
+    if (!may_close) rte_delay_us_sleep(1000);
+  }
+}
+
+void EthdevPort::close_device() {
+  if (started_) rte_eth_dev_stop(port_id_);
+  if (memif_ != nullptr) memif_->closing();
+  rte_eth_dev_close(port_id_);
+  if (memif_ != nullptr) memif_->closed();
+  memif_.reset();
 }
 
 /// The last acknowledgement of a program that ends is under way when the port is closed. Where frames wait in
@@ -101,9 +122,13 @@ Status EthdevPort::prepare() {
   Result<ServerSocket> socket = ServerSocket::claim(devargs_);
   if (!socket) return socket.error();
   socket_ = std::move(*socket);
-  const auto memif = memif_end(devargs_);
-  reconnects_ = memif && !memif->server;
-  if (reconnects_) gate_ = std::make_unique<Gate>(specification_.queues);
+  if (const auto memif = memif_end(devargs_)) {
+    reconnects_ = !memif->server;
+    gate_ = std::make_unique<Gate>(specification_.queues);
+    auto own = MemifSocket::make(devargs_);
+    if (!own) return own.error();
+    memif_ = std::move(*own);
+  }
   return {};
 }
 
@@ -158,11 +183,13 @@ Status EthdevPort::attach_device() {
   if (traits_.grant == Grant::kXdpSocket) silence_bpf();
   if (port == RTE_MAX_ETHPORTS) {
     const int failed = rte_dev_probe(text.c_str());
-    if (failed != 0) return error(ENODEV, "no DPDK driver opens '" + text + "' (" + reason(failed) + ")");
+    if (failed != 0)
+      return error(ENODEV, "no DPDK driver opens '" + specification_.devargs + "' (" + reason(failed) + ")");
     port = find_port(text);
     if (port == RTE_MAX_ETHPORTS) return error(ENODEV, "is not an Ethernet device");
   }
   port_id_ = port;
+  if (memif_ != nullptr) memif_->device_made();
   return {};
 }
 
@@ -256,14 +283,11 @@ Status EthdevPort::set_up_queues(const rte_eth_dev_info& info) {
 Status EthdevPort::start() {
   int failed = 0;
   control([&] {
+    if (memif_ != nullptr) memif_->relay().attach(*gate_, [this] { note_connection(); });
     failed = start_device();
-    if (traits_.control_on_interrupt_thread) watch_connection();
+    if (memif_ != nullptr) watch_connection();
   });
-  if (failed != 0 && !reconnects_) {
-    const auto socket = devargs_.value("socket");
-    return error(-failed, socket ? "cannot use the socket " + std::string(*socket) + ": " + reason(failed)
-                                 : "DPDK cannot start it: " + reason(failed));
-  }
+  if (failed != 0 && !reconnects_) return error(-failed, "DPDK cannot start it: " + reason(failed));
   choose_mac();
   close_new_on_exec(before_, program_has_threads());
   return {};
@@ -289,9 +313,9 @@ void EthdevPort::control(const std::function<void()>& work) const {
 }
 
 int EthdevPort::start_device() {
-  const int failed = rte_eth_dev_start(port_id_);
+  const auto start = [this] { return rte_eth_dev_start(port_id_); };
+  const int failed = memif_ != nullptr ? memif_->start(start) : start();
   started_ = failed == 0;
-  if (started_ && gate_ != nullptr) gate_->open();
   return failed;
 }
 
@@ -300,8 +324,15 @@ void EthdevPort::watch_connection() { rte_eal_alarm_set(kLookEveryUs, look_at_co
 void EthdevPort::look_at_connection(void* port) {
   auto* self = static_cast<EthdevPort*>(port);
   if (self->reconnects_) self->keep_connected();
+  self->memif_->relay().look();
   self->note_descriptors();
   self->watch_connection();
+}
+
+void EthdevPort::note_connection() {
+  const bool up = device_link_up();
+  if (up) gate_->open();
+  connected_.store(up, std::memory_order_release);  // pairs with far_end(): after the gate
 }
 
 void EthdevPort::keep_connected() {
@@ -342,7 +373,8 @@ bool EthdevPort::link_up() const {
 
 port::FarEnd EthdevPort::far_end() const {
   if (!traits_.far_end_comes_and_goes) return port::FarEnd::kUnknown;
-  return device_link_up() ? port::FarEnd::kConnected : port::FarEnd::kAway;
+  const bool let_in = memif_ == nullptr || connected_.load(std::memory_order_acquire);
+  return device_link_up() && let_in ? port::FarEnd::kConnected : port::FarEnd::kAway;
 }
 
 bool EthdevPort::device_link_up() const {

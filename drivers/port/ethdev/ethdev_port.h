@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "drivers/port/ethdev/gate.h"
 #include "drivers/port/ethdev/kernel_interface.h"
 #include "drivers/port/ethdev/mbuf_pool.h"
+#include "drivers/port/ethdev/memif_socket.h"
 #include "drivers/port/ethdev/open_descriptors.h"
 #include "drivers/port/ethdev/pmd_traits.h"
 #include "drivers/port/ethdev/ring_wire.h"
@@ -64,6 +66,9 @@ class EthdevPort final : public port::Port {
   int start_device();
   [[nodiscard]] bool device_link_up() const;
   void linger() const;
+  void note_connection();
+  void retire();
+  void close_device();
   void keep_connected();
   void note_descriptors();
   static void look_at_connection(void* port);
@@ -83,10 +88,12 @@ class EthdevPort final : public port::Port {
   uint16_t port_id_ = kNoPort;
   std::unique_ptr<KernelInterface> interface_;  // that the device is, or sends and receives through
   bool started_ = false;
-  OpenDescriptors before_;      // what the process had before the port was opened
-  uint32_t looks_up_ = 0;       // looks at the link since it was last down
-  std::unique_ptr<Gate> gate_;  // with `reconnects_`
-  uint32_t down_for_ = 0;       // looks at the link since it was last up or the device started
+  OpenDescriptors before_;              // what the process had before the port was opened
+  uint32_t looks_up_ = 0;               // looks at the link since it was last down
+  std::unique_ptr<Gate> gate_;          // with `memif_`
+  std::atomic<bool> connected_{false};  // with `memif_`: frames flow, or did before the link went down
+  std::shared_ptr<MemifSocket> memif_;  // of a memif
+  uint32_t down_for_ = 0;               // looks at the link since it was last up or the device started
   bool promiscuous_ = false;
   std::vector<MbufPool> pools_;  // empty with a wire
   port::Capabilities capabilities_;

@@ -19,7 +19,7 @@ class EthdevQueue final : public port::PortQueue {
     uint16_t port_id = 0;
     uint16_t index = 0;
     rte_mempool* pool = nullptr;
-    Gate* gate = nullptr;                         // of a device that may be restarted under its pollers
+    Gate* gate = nullptr;                         // of a device that changes under its pollers
     const KernelInterface* interface = nullptr;   // that the frames go through
     const std::atomic<bool>* far_open = nullptr;  // of a wire inside the process: is anybody there?
   };

@@ -6,8 +6,9 @@
 
 namespace uroce::drivers {
 
-/// Keeps pollers out of a device while it is stopped and started again. A poller pays two plain stores per
-/// burst; the other side has the kernel put the barrier in (membarrier).
+/// Keeps pollers out of a device while its connection is made, ended, or the device stopped and started
+/// again. A poller pays two plain stores per burst; the other side has the kernel put the barrier in
+/// (membarrier).
 class Gate {
  public:
   explicit Gate(uint16_t queues);

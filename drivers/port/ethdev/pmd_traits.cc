@@ -9,9 +9,8 @@ namespace uroce::drivers {
 namespace {
 
 // With an argument that it does not know, net_memif ignores all the others, too.
-constexpr std::array<std::string_view, 11> kMemifArguments = {
-    "id",        "role",      "bsize", "rsize",  "socket",   "socket-abstract",
-    "owner-uid", "owner-gid", "mac",   "secret", "zero-copy"};
+constexpr std::array<std::string_view, 9> kMemifArguments = {
+    "id", "role", "bsize", "rsize", "socket", "socket-abstract", "mac", "secret", "zero-copy"};
 constexpr std::array kMemifDefaults = {DefaultArgument{"bsize", "8192"}};
 // The three sizes go together: frames fit blocks, and the ring is framecnt / 2 deep.
 constexpr std::array kAfPacketDefaults = {

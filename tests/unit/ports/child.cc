@@ -1,7 +1,6 @@
 #include "child.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,8 +68,8 @@ void Child::pause() {
 
 void Child::resume() { ::kill(pid_, SIGCONT); }
 
-void Child::kill() {
-  ::kill(pid_, SIGKILL);
+void Child::kill(int signal) {
+  ::kill(pid_, signal);
   if (to_ >= 0) close(std::exchange(to_, -1));
   wait();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <string>
@@ -20,8 +21,8 @@ class Child {
   /// Closes its standard input, which asks it to end, and waits; the exit status, or 128 + the signal
   /// that ended it.
   int finish();
-  /// As a crash would.
-  void kill();
+  /// As a crash would, or another signal that ends it.
+  void kill(int signal = SIGKILL);
   /// Until resume(), it does nothing at all.
   void pause();
   void resume();

@@ -1,6 +1,7 @@
-// The test program has three roles: without arguments of ours it runs the tests; these start it again as the
+// The test program has four roles: without arguments of ours it runs the tests; these start it again as the
 // other process of a memif, or as one without EAL.
 //     ports_test --echo DEVARGS     opens the port, prints "ready", sends back what comes in until stdin ends
+//     ports_test --flood DEVARGS    the same, but takes all that comes in and sends as much as fits
 //     ports_test --open DEVARGS     opens the port without starting EAL and prints the error, if any
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@
 
 #include "drivers/registry.h"
 #include "eal.h"
+#include "flood.h"
 #include "kernel_links.h"
 #include "port/port.h"
 
@@ -37,7 +39,15 @@ void send_back(port::PortQueue& queue, const port::RxFrame& received) {
   }
 }
 
-int echo(const char* devargs) {
+void echo_once(port::PortQueue& queue) {
+  std::array<port::RxFrame, 32> frames;
+  const uint16_t received = queue.receive(frames);
+  for (uint16_t i = 0; i < received; ++i) send_back(queue, frames[i]);
+  queue.release({frames.data(), received});
+}
+
+template <typename Turn>
+int serve(const char* devargs, Turn turn) {
   const std::string failure = uroce::testing::start_eal();
   if (!failure.empty()) {
     std::cout << failure << std::endl;
@@ -50,12 +60,7 @@ int echo(const char* devargs) {
   }
   std::cout << "ready" << std::endl;
   port::PortQueue& queue = (*port)->queue(0);
-  std::array<port::RxFrame, 32> frames;
-  while (!input_ended()) {
-    const uint16_t received = queue.receive(frames);
-    for (uint16_t i = 0; i < received; ++i) send_back(queue, frames[i]);
-    queue.release({frames.data(), received});
-  }
+  while (!input_ended()) turn(queue);
   return 0;
 }
 
@@ -71,7 +76,8 @@ int open_without_eal(const char* devargs) {
 extern "C" const char* __lsan_default_suppressions() { return "leak:libxdp.so"; }
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::string_view(argv[1]) == "--echo") return echo(argv[2]);
+  if (argc == 3 && std::string_view(argv[1]) == "--echo") return serve(argv[2], echo_once);
+  if (argc == 3 && std::string_view(argv[1]) == "--flood") return serve(argv[2], uroce::testing::flood_once);
   if (argc == 3 && std::string_view(argv[1]) == "--open") return open_without_eal(argv[2]);
   uroce::testing::enter_namespace();
   ::testing::InitGoogleTest(&argc, argv);

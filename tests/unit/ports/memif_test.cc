@@ -3,15 +3,18 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -26,13 +29,24 @@
 namespace uroce::testing {
 namespace {
 
+/// Connects and is gone.
+bool visit_socket(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int visitor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const int failed = connect(visitor, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  close(visitor);
+  return failed == 0;
+}
+
 class Memif : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_EQ(start_eal(), ""); }
 
   [[nodiscard]] std::string socket() const { return folder_.path() + "/memif.sock"; }
-  [[nodiscard]] std::string devargs(const std::string& device, const std::string& role) const {
-    return device + ",id=0,socket-abstract=no,role=" + role + ",socket=" + socket();
+  [[nodiscard]] std::string devargs(const std::string& device, const std::string& role, int id = 0) const {
+    return device + ",id=" + std::to_string(id) + ",socket-abstract=no,role=" + role + ",socket=" + socket();
   }
 
   /// Sends frames of many sizes to an echo, some in flight at a time, and expects all of them back.
@@ -109,6 +123,68 @@ TEST_F(Memif, AClientWaitsForItsServerAndForItsSuccessor) {
     server.kill();
     wait_until_away(**client);
   }
+}
+
+TEST_F(Memif, ServersOfOneProcessMayShareASocketAndLoseTheirPeersOneByOne) {
+  std::array servers = {drivers::open_port({.devargs = devargs("net_memif0", "server", 0)}),
+                        drivers::open_port({.devargs = devargs("net_memif1", "server", 1)})};
+  ASSERT_TRUE(servers[0]) << servers[0].error().message;
+  ASSERT_TRUE(servers[1]) << servers[1].error().message;
+  Child first({"--echo", devargs("net_memif0", "client", 0)});
+  Child second({"--echo", devargs("net_memif0", "client", 1)});
+  for (const auto& server : servers) {
+    ASSERT_TRUE(wait_for_link(**server));
+    expect_echo(**server, 64);
+  }
+  first.kill();
+  wait_until_away(**servers[0]);
+  expect_echo(**servers[1], 64);
+  servers[0]->reset();
+  expect_echo(**servers[1], 64);
+  second.kill();
+  wait_until_away(**servers[1]);
+  Child third({"--echo", devargs("net_memif0", "client", 1)});
+  ASSERT_TRUE(wait_for_link(**servers[1]));
+  expect_echo(**servers[1], 64);
+}
+
+TEST_F(Memif, AVisitorThatLeavesBeforeItIsGreetedIsSurvived) {
+  auto server = drivers::open_port({.devargs = devargs("net_memif0", "server")});
+  ASSERT_TRUE(server) << server.error().message;
+  for (int visit = 0; visit < 200; ++visit) ASSERT_TRUE(visit_socket(socket())) << "visit " << visit;
+  Child client({"--echo", devargs("net_memif0", "client")});
+  ASSERT_TRUE(wait_for_link(**server));
+  expect_echo(**server, 64);
+}
+
+TEST_F(Memif, AChildProcessWithCopiesOfAllDescriptorsKeepsNobodyOut) {
+  auto server = drivers::open_port({.devargs = devargs("net_memif0", "server")});
+  ASSERT_TRUE(server) << server.error().message;
+  Child first({"--echo", devargs("net_memif0", "client")});
+  ASSERT_TRUE(wait_for_link(**server));
+  const pid_t holder = fork();
+  if (holder == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (true) pause();
+  }
+  first.kill();
+  wait_until_away(**server);
+  for (int visit = 0; visit < 10; ++visit) EXPECT_TRUE(visit_socket(socket()));
+  Child second({"--echo", devargs("net_memif0", "client")});
+  EXPECT_TRUE(wait_for_link(**server));
+  expect_echo(**server, 64);
+  kill(holder, SIGKILL);
+  waitpid(holder, nullptr, 0);
+}
+
+TEST_F(Memif, AClosedServerLeavesNothingInItsFolder) {
+  {
+    const auto server = drivers::open_port({.devargs = devargs("net_memif0", "server")});
+    ASSERT_TRUE(server) << server.error().message;
+    const std::filesystem::directory_iterator files(folder_.path());
+    EXPECT_EQ(std::distance(begin(files), end(files)), 1) << "only the socket that the user named";
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 TEST_F(Memif, ASecondServerIsRefusedAndADeadOnesSocketIsNot) {
