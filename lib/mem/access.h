@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "base/result.h"
+
 namespace uroce::mem {
 
 /// Access rights; the bits are those of `enum ibv_access_flags`, so the verbs face passes them through.
@@ -36,5 +38,14 @@ inline constexpr Access kFlushGlobal{1u << 8};
 inline constexpr Access kFlushPersistent{1u << 9};
 /// IBV_ACCESS_OPTIONAL_RANGE: bits that an implementation may ignore (relaxed ordering among them).
 inline constexpr Access kOptionalRange{0x3FFu << 20};
+
+/// Rights that let somebody write.
+inline constexpr Access kWriting = kLocalWrite | kRemoteWrite | kRemoteAtomic;
+/// All that a lookup is ever asked for; the rest of a registration's bits are spent when it is made.
+inline constexpr Access kChecked = kWriting | kRemoteRead;
+
+/// What a registration may ask for. EINVAL: unknown bits, or remote write or atomic access without local
+/// write. EOPNOTSUPP: known to the interface, but no region of this stack has them.
+Status check_rights(Access access);
 
 }  // namespace uroce::mem

@@ -10,27 +10,6 @@
 namespace uroce::mem {
 namespace {
 
-constexpr Access kKnown = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kWindowBind |
-                          kZeroBased | kOnDemand | kHugeTlb | kFlushGlobal | kFlushPersistent |
-                          kOptionalRange;
-constexpr Access kWritten = kLocalWrite | kRemoteWrite | kRemoteAtomic;
-/// Known to the interface, but no region of this stack has them.
-constexpr Access kNotOffered = kWindowBind | kOnDemand | kFlushGlobal | kFlushPersistent;
-/// All that resolve() is ever asked for; the rest of a registration's bits are spent when it is made.
-constexpr Access kChecked = kWritten | kRemoteRead;
-
-Status check_rights(Access access) {
-  if (!kKnown.covers(access)) return Error{EINVAL, "unknown access flags " + std::to_string(access.bits())};
-  if (access.any(kRemoteWrite | kRemoteAtomic) && !access.covers(kLocalWrite)) {
-    return Error{EINVAL, "remote write or atomic access without local write access"};
-  }
-  if (access.any(kNotOffered)) {
-    return Error{EOPNOTSUPP,
-                 "access flags " + std::to_string((access & kNotOffered).bits()) + " are not supported"};
-  }
-  return {};
-}
-
 bool wraps(uint64_t start, uint64_t length) { return start + (length - 1) < start; }
 
 Status check(const UserRegion& region, uint64_t iova) {
@@ -72,7 +51,7 @@ Result<RegionKeys> RegionTable::register_user(const UserRegion& region) {
   if (Status status = check(region, iova); !status.ok()) return status.error();
   if (Status status = locked_memory_.charge(region.address, region.length); !status.ok())
     return status.error();
-  if (!probe_memory(region.address, region.length, region.access.any(kWritten))) {
+  if (!probe_memory(region.address, region.length, region.access.any(kWriting))) {
     locked_memory_.release(region.address, region.length);
     return Error{EFAULT, "some of the memory is not there, or not writable"};
   }

@@ -45,7 +45,7 @@ class RegionTable {
     GracePeriod* grace_period =
         nullptr;  // not owned; must outlive the table. nullptr: there are no other readers
     LockedMemory* locked_memory = nullptr;  // not owned; must outlive the table. nullptr: that of the process
-    const BusSpace* bus_space = nullptr;    // not owned; must outlive the table. nullptr: no bus addresses
+    BusSpace* bus_space = nullptr;          // not owned; must outlive the table. nullptr: no bus addresses
   };
   /// Throws std::bad_alloc when the address space cannot be reserved.
   explicit RegionTable(const Options& options);
@@ -94,7 +94,7 @@ class RegionTable {
   void wait_for_grace() const {
     if (options_.grace_period != nullptr) options_.grace_period->wait();
   }
-  [[nodiscard]] const BusSpace* bus_space() const { return options_.bus_space; }
+  [[nodiscard]] BusSpace* bus_space() const { return options_.bus_space; }
 
  private:
   [[nodiscard]] Binding resolve_on_bus(uint64_t address, uint64_t length, Access needed) const;
