@@ -55,12 +55,12 @@ class alignas(64) BusSpace::Entry {
     std::byte* data = nullptr;
     Direction direction = Direction::kBidirectional;
 
+    [[nodiscard]] bool covers(uint64_t from, uint64_t bytes) const {
+      return length != 0 && from - address <= length && bytes <= length - (from - address);
+    }
     /// As BusSpace::translate().
     [[nodiscard]] std::byte* at(uint64_t from, uint64_t bytes, Access needed) const {
-      const uint64_t offset = from - address;
-      if (offset > length || bytes > length - offset || length == 0 || !allows(direction, needed))
-        return nullptr;
-      return data + offset;
+      return covers(from, bytes) && allows(direction, needed) ? data + (from - address) : nullptr;
     }
   };
 
@@ -177,7 +177,7 @@ Result<uint64_t> BusSpace::map(std::byte* address, uint64_t length, Direction di
   }
 }
 
-Status BusSpace::unmap(std::span<const BusRange> mappings) {
+Status BusSpace::unmap(std::span<const BusRange> mappings, Direction direction) {
   int error = 0;
   size_t claimed = 0;
   for (; claimed < mappings.size(); ++claimed) {
@@ -186,7 +186,8 @@ Status BusSpace::unmap(std::span<const BusRange> mappings) {
     error = entry == nullptr ? EINVAL : entry->claim();
     if (error != 0) break;
     const Entry::Mapping mapping = entry->read();
-    if (mapping.address == address && mapping.length == mappings[claimed].length && mapping.length != 0)
+    if (mapping.address == address && mapping.length == mappings[claimed].length && mapping.length != 0 &&
+        mapping.direction == direction)
       continue;
     entry->give_up_claim();
     error = EINVAL;
@@ -230,6 +231,13 @@ std::byte* BusSpace::pin(uint64_t address, uint64_t length, Access needed) {
   std::byte* data = entry->read().at(address - options_.offset, length, needed);
   if (data == nullptr) entry->unpin();
   return data;
+}
+
+bool BusSpace::covers(uint64_t address, uint64_t length, Direction direction) const {
+  const Entry* entry = find(address - options_.offset);
+  if (entry == nullptr) return false;
+  const Entry::Mapping mapping = entry->read();
+  return mapping.direction == direction && mapping.covers(address - options_.offset, length);
 }
 
 void BusSpace::unpin(uint64_t address) { find(address - options_.offset)->unpin(); }

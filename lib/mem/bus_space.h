@@ -57,8 +57,11 @@ class BusSpace {
   Result<uint64_t> map(std::byte* address, uint64_t length, Direction direction);
 
   /// Takes back whole mappings, all of them or none, with one grace period for all. EINVAL: not the start
-  /// and length of a mapping, or named twice. EBUSY: pinned.
-  Status unmap(std::span<const BusRange> mappings);
+  /// and length of a mapping of that direction, or named twice. EBUSY: pinned.
+  Status unmap(std::span<const BusRange> mappings, Direction direction);
+
+  /// Is the range inside a mapping of that direction? Any thread.
+  [[nodiscard]] bool covers(uint64_t address, uint64_t length, Direction direction) const;
 
   /// Where [address, address + length) is, if all of it lies in one mapping whose direction allows what is
   /// `needed` (a right to write, or none); no data otherwise.

@@ -26,7 +26,9 @@ void fill_operations(VerbsContext& context) {
   context.query_port = query_port;
   context.query_device_ex = query_device_ex;
   context.create_cq_ex = create_cq_ex;
-  context.create_qp_ex = create_qp_ex;
+  context.create_qp_ex = [](ibv_context* face, ibv_qp_init_attr_ex* wanted) {
+    return create_qp_ex(face, wanted, {});
+  };
   ibv_context_ops& operations = context.context.ops;
   operations.post_send = post_send;
   operations.post_recv = post_recv;

@@ -2,6 +2,7 @@
 
 #include <endian.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -52,6 +53,12 @@ Result<const std::vector<std::unique_ptr<VerbsDevice>>*> configured_devices() {
     return all;
   }());
   return &devices;
+}
+
+bool ours(const ibv_device& device) {
+  const auto devices = configured_devices();
+  if (!devices) return false;
+  return std::ranges::any_of(**devices, [&](const auto& one) { return &one->face == &device; });
 }
 
 }  // namespace uroce::verbs

@@ -12,4 +12,7 @@ namespace uroce::verbs {
 /// stays.
 Result<const std::vector<std::unique_ptr<VerbsDevice>>*> configured_devices();
 
+/// One of them? A program may have other libraries' devices as well.
+bool ours(const ibv_device& device);
+
 }  // namespace uroce::verbs

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the thin face of the verbs library out of symbols.txt: a jump per symbol, and the version scripts."""
+"""Makes the thin faces of the stack out of their lists of symbols: a jump per symbol, and the version scripts.
+
+    face.py VERSION STACK_MAP [SYMBOLS ASSEMBLER MAP ...]
+"""
 
 import re
 import sys
@@ -83,13 +86,14 @@ def stack_version_script(symbols, version):
 
 
 def main():
-    symbols = read_symbols(sys.argv[1])
-    version, assembler_path, map_path, stack_map_path = sys.argv[2:]
-    outputs = {
-        assembler_path: assembler(symbols),
-        map_path: version_script(symbols),
-        stack_map_path: stack_version_script(symbols, version),
-    }
+    version, stack_map_path, *faces = sys.argv[1:]
+    outputs, all_symbols = {}, []
+    for path, assembler_path, map_path in zip(*[iter(faces)] * 3):
+        symbols = read_symbols(path)
+        outputs[assembler_path] = assembler(symbols)
+        outputs[map_path] = version_script(symbols)
+        all_symbols += symbols
+    outputs[stack_map_path] = stack_version_script(all_symbols, version)
     for path, text in outputs.items():
         with open(path, "w", encoding="ascii") as output:
             output.write(text)

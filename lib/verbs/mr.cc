@@ -9,6 +9,11 @@ namespace uroce::verbs {
 
 namespace {
 
+int end_user_region(VerbsMr& mr) {
+  const Status status = object(mr.context).device->regions().deregister({mr.lkey});
+  return status ? 0 : status.error().code;
+}
+
 ibv_mr* register_region(ibv_pd* face, void* address, size_t length, uint64_t iova, unsigned int access) {
   return pointer_or_errno([&]() -> ibv_mr* {
     VerbsPd& pd = object(face);
@@ -24,19 +29,23 @@ ibv_mr* register_region(ibv_pd* face, void* address, size_t length, uint64_t iov
         .access = mem::Access(access),
     });
     if (!keys) return fail(keys.error().code);
-    mr->context = pd.context;
-    mr->pd = face;
+    fill_region(*mr, face, keys->lkey, end_user_region);
     mr->addr = address;
     mr->length = length;
-    mr->lkey = keys->lkey.value;
-    mr->rkey = keys->rkey.value;
-    mr->handle = keys->lkey.index();
-    pd.users.fetch_add(1);
     return mr.release();
   });
 }
 
 }  // namespace
+
+void fill_region(VerbsMr& mr, ibv_pd* pd, MemoryKey key, int (*end)(VerbsMr& mr)) {
+  mr.context = pd->context;
+  mr.pd = pd;
+  mr.lkey = mr.rkey = key.value;
+  mr.handle = key.index();
+  mr.end = end;
+  object(pd).users.fetch_add(1);
+}
 
 }  // namespace uroce::verbs
 
@@ -64,10 +73,9 @@ UROCE_EXPORT int uroce_ibv_dereg_mr(ibv_mr* face) {
     VerbsMr& mr = object(face);
     VerbsContext& context = object(mr.context);
     if (!context.alive()) return EIO;
-    const uroce::Status status = context.device->regions().deregister({mr.lkey});
-    if (!status) return status.error().code;
+    if (const int error = mr.end(mr); error != 0) return error;
     object(mr.pd).users.fetch_sub(1);
-    delete &mr;
+    mr.free(&mr);
     return 0;
   });
 }

@@ -53,7 +53,11 @@ struct VerbsPd : ibv_pd {
   std::atomic<uint32_t> users{0};  // regions and queue pairs
 };
 
-struct VerbsMr : ibv_mr {};
+struct VerbsMr : ibv_mr {
+  /// Ends the region, of whatever kind: 0, or why it lives on. Kinds with more to them derive from this.
+  int (*end)(VerbsMr& mr) = nullptr;
+  void (*free)(VerbsMr* mr) = [](VerbsMr* mr) { delete mr; };
+};
 
 struct VerbsChannel : ibv_comp_channel {
   EventPipe events{sizeof(ibv_cq*)};
@@ -126,14 +130,21 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad);
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* completions);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted);
-ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted);
+/// What a queue pair may have beyond what ibv_create_qp_ex can say.
+struct QpExtras {
+  bool reserved_lkey = false;
+};
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted, const QpExtras& extras);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attributes, size_t bytes);
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t bytes);
 
 // What the plain and the extended kind of an object have in common. NULL and errno; bad_alloc may be thrown.
 ibv_cq* create_cq(ibv_context* context, uint32_t entries, void* cq_context, ibv_comp_channel* channel);
-ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted);
+ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted, const QpExtras& extras);
+
+/// A region that was made joins its domain and is ready for the application.
+void fill_region(VerbsMr& mr, ibv_pd* pd, MemoryKey key, int (*end)(VerbsMr& mr));
 
 /// True when completions were lost: who waits for them would wait for ever. The first to notice raises the
 /// event.

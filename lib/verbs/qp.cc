@@ -38,7 +38,7 @@ int check(const ibv_pd& pd, const ibv_qp_init_attr& wanted) {
 
 }  // namespace
 
-ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted) {
+ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted, const QpExtras& extras) {
   VerbsContext& context = object(pd.context);
   if (!context.alive()) return fail(EIO);
   if (const int error = check(pd, wanted); error != 0) return fail(error);
@@ -49,6 +49,7 @@ ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted) {
       .type = qp::Type::kRc,
       .domain = pd.domain,
       .signal_all = wanted.sq_sig_all != 0,
+      .reserved_lkey = extras.reserved_lkey,
       .send_depth = wanted.cap.max_send_wr,
       .receive_depth = wanted.cap.max_recv_wr,
       .send_segments = wanted.cap.max_send_sge,
@@ -158,7 +159,7 @@ using namespace uroce::verbs;
 extern "C" {
 
 UROCE_EXPORT ibv_qp* uroce_ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
-  return pointer_or_errno([&] { return create_qp(object(pd), *wanted); });
+  return pointer_or_errno([&] { return create_qp(object(pd), *wanted, {}); });
 }
 
 UROCE_EXPORT int uroce_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {

@@ -176,11 +176,11 @@ int check(const ibv_context* context, const ibv_qp_init_attr_ex& wanted) {
 
 }  // namespace
 
-ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted) {
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted, const QpExtras& extras) {
   return pointer_or_errno([&]() -> ibv_qp* {
     if (const int error = check(context, *wanted); error != 0) return fail(error);
     // verbs.h itself relies on the extended structure beginning as the plain one.
-    ibv_qp* qp = create_qp(verbs::object(wanted->pd), *reinterpret_cast<ibv_qp_init_attr*>(wanted));
+    ibv_qp* qp = create_qp(verbs::object(wanted->pd), *reinterpret_cast<ibv_qp_init_attr*>(wanted), extras);
     if (qp == nullptr || (wanted->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0) return qp;
     VerbsQp& made = verbs::object(qp);
     made.extended = true;

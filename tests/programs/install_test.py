@@ -23,7 +23,9 @@ ENVIRONMENT = {key: value for key, value in os.environ.items()
                if not key.startswith("UROCE_") and key != "LD_LIBRARY_PATH"}
 # Below the prefix; {libdir} is the one that was configured.
 INSTALLED = {"bin/uroce", "{libdir}/uroce/libibverbs.so", "{libdir}/uroce/libibverbs.so.1", "{libdir}/uroce/liburoce.so",
-             "{libdir}/uroce/liburoce.so.0", "{libdir}/pkgconfig/uroce.pc", "share/man/man1/uroce.1",
+             "{libdir}/uroce/liburoce.so.0", "{libdir}/uroce/liburocedv.so", "{libdir}/uroce/liburocedv.so.1",
+             "include/infiniband/urocedv.h", "{libdir}/pkgconfig/uroce.pc", "{libdir}/pkgconfig/urocedv.pc",
+             "share/man/man1/uroce.1",
              "share/doc/uroce/LICENSE", "share/doc/uroce/README.md",
              *(f"share/uroce/configs/{path.name}" for path in (SOURCE / "configs").iterdir())}
 
@@ -40,6 +42,19 @@ int main(void) {
   if (devices == 0 || dladdr((void*)&ibv_get_device_list, &where) == 0) return 1;
   printf("%d %s\\n", count, where.dli_fname);
   return 0;
+}
+"""
+
+# Uses what the extensions offer.
+DV_PROGRAM = """
+#include <infiniband/urocedv.h>
+#include <stdio.h>
+int main(void) {
+  struct urocedv_device_attr attr = {0};
+  struct ibv_context* context = ibv_open_device(ibv_get_device_list(0)[0]);
+  if (context == 0 || urocedv_query_device(context, &attr) != 0) return 1;
+  puts("extensions");
+  return ibv_close_device(context);
 }
 """
 
@@ -141,6 +156,10 @@ class Works:
             count, library = output_of(program).split(" ", 1)
             self.assertEqual(count, "2")
             self.assertEqual(pathlib.Path(library.strip()).resolve(), (self.place.libraries / "libibverbs.so.1").resolve())
+            flags = shlex.split(output_of("pkg-config", "--cflags", "--libs", "urocedv", env=described))
+            source.write_text(DV_PROGRAM)
+            output_of("cc", "-Wall", "-Werror", source, "-o", program, *flags)
+            self.assertEqual(output_of(program), "extensions\n")
 
     def test_the_man_page_is_found(self):
         if shutil.which("man") is None:

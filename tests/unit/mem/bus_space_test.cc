@@ -29,9 +29,9 @@ class BusSpaceTest : public testing::TestWithParam<uint64_t> {
   uint64_t map(size_t offset, size_t length, Direction direction = Direction::kBidirectional) {
     return space_.map(at(offset), length, direction).value();
   }
-  int unmap(uint64_t address, uint64_t length) {
+  int unmap(uint64_t address, uint64_t length, Direction direction = Direction::kBidirectional) {
     const BusRange range{address, length};
-    const Status status = space_.unmap({&range, 1});
+    const Status status = space_.unmap({&range, 1}, direction);
     return status.ok() ? 0 : status.error().code;
   }
   std::byte* look(uint64_t address, uint64_t length, Access needed = kLocalRead) {
@@ -90,6 +90,11 @@ TEST_P(BusSpaceTest, Direction_ExpectOnlyWhatItAllows) {
   const uint64_t both = map(0, 100);
   EXPECT_NE(look(both, 1, kLocalRead), nullptr);
   EXPECT_NE(look(both, 1, kLocalWrite), nullptr);
+  EXPECT_TRUE(space_.covers(read_only + 1, 99, Direction::kToDevice));
+  EXPECT_FALSE(space_.covers(read_only + 1, 100, Direction::kToDevice));
+  EXPECT_FALSE(space_.covers(read_only, 1, Direction::kFromDevice));
+  EXPECT_EQ(unmap(read_only, 100, Direction::kFromDevice), EINVAL);
+  EXPECT_EQ(unmap(read_only, 100, Direction::kToDevice), 0);
 }
 
 TEST_P(BusSpaceTest, Unmap_ExpectItToBeGoneAfterAGracePeriod) {
@@ -114,12 +119,12 @@ TEST_P(BusSpaceTest, UnmapOfManyWithOneWrong_ExpectNoneUnmapped) {
   const std::vector<BusRange> good = {{map(0, 100), 100}, {map(200, 100), 100}};
   std::vector<BusRange> bad = good;
   bad.push_back({good[0].address + 1, 99});
-  EXPECT_EQ(space_.unmap(bad).error().code, EINVAL);
+  EXPECT_EQ(space_.unmap(bad, Direction::kBidirectional).error().code, EINVAL);
   std::vector<BusRange> twice = good;
   twice.push_back(good[0]);
-  EXPECT_EQ(space_.unmap(twice).error().code, EINVAL);
+  EXPECT_EQ(space_.unmap(twice, Direction::kBidirectional).error().code, EINVAL);
   for (const BusRange& range : good) EXPECT_NE(look(range.address, range.length), nullptr);
-  EXPECT_TRUE(space_.unmap(good).ok());
+  EXPECT_TRUE(space_.unmap(good, Direction::kBidirectional).ok());
   EXPECT_EQ(grace_.waits, 1);
   EXPECT_EQ(space_.mappings(), 0u);
 }

@@ -40,7 +40,7 @@ TEST_F(DmaRegionTest, Unmapped_ExpectNothing) {
   const MemoryKey key = make_dma_region(table_, kOurs, kLocalWrite).value();
   const BusRange range{map(), memory_.size()};
   EXPECT_EQ(fault(key, {kOurs, {}}, range.address), Fault::kNone);
-  ASSERT_TRUE(bus_.unmap({&range, 1}).ok());
+  ASSERT_TRUE(bus_.unmap({&range, 1}, Direction::kBidirectional).ok());
   EXPECT_EQ(fault(key, {kOurs, {}}, range.address), Fault::kBounds);
 }
 

@@ -63,7 +63,7 @@ End::End(ibv_device* device, const EndOptions& options) : memory(options.bytes) 
   initial.qp_type = IBV_QPT_RC;
   initial.sq_sig_all = options.signal_all ? 1 : 0;
   initial.cap = {options.depth, options.depth, options.segments, options.segments, options.inline_bytes};
-  qp = ibv_create_qp(pd, &initial);
+  qp = options.create_qp(pd, &initial);
   EXPECT_NE(qp, nullptr);
 }
 

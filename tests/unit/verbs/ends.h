@@ -21,6 +21,7 @@ struct EndOptions {
   bool with_channel = false;
   int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   size_t bytes = 1 << 16;
+  ibv_qp* (*create_qp)(ibv_pd* pd, ibv_qp_init_attr* initial) = ibv_create_qp;
 };
 
 /// One side of a connection as an application makes it: device, domain, queues, a region, a queue pair.

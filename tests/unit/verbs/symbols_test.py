@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The built libibverbs.so.1 has exactly the symbols and versions of symbols.txt, and of the distribution's library where
-that is installed; it refuses a stack of another version."""
+"""A built face (libibverbs.so.1, liburocedv.so.1) has exactly the symbols and versions of its list, and of the
+distribution's library where there is one; it refuses a stack of another version."""
 
 import re
 import shutil
@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-DISTRIBUTION = Path("/usr/lib/x86_64-linux-gnu/libibverbs.so.1")
+DISTRIBUTION = Path("/usr/lib/x86_64-linux-gnu")
 
 
 def defined(library):
@@ -34,7 +34,7 @@ def refusal_of_another_version(library, stack):
     """What ld.so says when the face wants a stack of another version; empty when it loads all the same."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(stack, Path(folder) / "liburoce.so.0")
-        other = Path(folder) / "libibverbs.so.1"
+        other = Path(folder) / library.name
         other.write_bytes(re.sub(rb"UROCE_PRIVATE_\d", b"UROCE_PRIVATE_x", library.read_bytes()))
         load = f"import ctypes; ctypes.CDLL({str(other)!r})"
         return subprocess.run([sys.executable, "-c", load], capture_output=True, text=True, check=False).stderr
@@ -49,11 +49,13 @@ def main():
             failures.extend(f"{what}: {sign}: {' '.join(symbol)}" for symbol in sorted(difference))
 
     ours = defined(library)
-    expect_equal("symbols.txt", ours, listed(table))
-    if DISTRIBUTION.exists() and b"IBVERBS_PRIVATE_34" in DISTRIBUTION.read_bytes():
-        expect_equal(str(DISTRIBUTION), ours, defined(DISTRIBUTION))
+    expect_equal(table.name, ours, listed(table))
+    name = ".".join(library.name.split(".")[:3])
+    theirs = DISTRIBUTION / name
+    if theirs.exists() and b"IBVERBS_PRIVATE_34" in theirs.read_bytes():
+        expect_equal(str(theirs), ours, defined(theirs))
     dynamic = subprocess.run(["readelf", "-dVW", str(library)], check=True, capture_output=True, text=True).stdout
-    for pattern in (r"SONAME.*\[libibverbs\.so\.1\]", r"NEEDED.*\[liburoce\.so\.0\]", r"RUNPATH.*\$ORIGIN",
+    for pattern in (rf"SONAME.*\[{re.escape(name)}\]", r"NEEDED.*\[liburoce\.so\.0\]", r"RUNPATH.*\$ORIGIN",
                     r"Name: UROCE_PRIVATE_\d+\.\d+"):
         if not re.search(pattern, dynamic):
             failures.append(f"{library}: no {pattern}")
