@@ -21,8 +21,7 @@
 extern "C" {
 #endif
 
-/* ---- Devices
- * ---------------------------------------------------------------------------------------------------- */
+/* Devices */
 
 /* True when the device is one of uroce's, so that the functions below may be used on it. */
 bool urocedv_is_supported(struct ibv_device* device);
@@ -36,8 +35,7 @@ struct urocedv_device_attr {
 /* EINVAL: unknown bits in comp_mask. */
 int urocedv_query_device(struct ibv_context* context, struct urocedv_device_attr* attr);
 
-/* ---- Bus addresses
- * ---------------------------------------------------------------------------------------------- */
+/* Bus addresses */
 
 /* A bus address is the device's name for memory that was mapped for it, as the kernel's DMA API hands it out:
  * a number of its own, never the virtual address. It is what DMA regions, the reserved L_Key, physical
@@ -101,8 +99,7 @@ static inline int urocedv_dma_mapping_error(struct ibv_context* context, uint64_
   return dma_address == UROCEDV_DMA_ERROR ? ENOMEM : 0;
 }
 
-/* ---- Regions by bus address
- * --------------------------------------------------------------------------------------- */
+/* Regions by bus address */
 
 /* A region of everything that is mapped for DMA, now and later: an address in an ibv_sge with its lkey is a
  * bus address. `access` is 0 or IBV_ACCESS_LOCAL_WRITE; anything else is EINVAL, for such a region is not for
