@@ -11,7 +11,7 @@ using queue::CompletionStatus;
 
 void Retransmission::reset() {
   ack_deadline_ = rnr_until_ = kNever;
-  retries_ = rnr_retries_ = 0;
+  retries_ = rnr_retries_ = silences_ = 0;
   rewound_ = probing_ = false;
   window_packets_ = SendWindow::kPackets;
   answered_since_step_ = 0;
@@ -19,7 +19,8 @@ void Retransmission::reset() {
 
 void Retransmission::start_ack_timer(Instant now) {
   const uint8_t code = connection_.attributes.timeout;
-  ack_deadline_ = code == kNoAckTimeout ? kNever : now + ack_timeout(code);
+  const int64_t patience = int64_t{1} << std::min(silences_, kDoublingsMax);
+  ack_deadline_ = code == kNoAckTimeout ? kNever : now + ack_timeout(code) * patience;
 }
 
 void Retransmission::progress(uint32_t psns, Instant now) {
@@ -34,6 +35,7 @@ void Retransmission::progress(uint32_t psns, Instant now) {
 }
 
 void Retransmission::heard(Instant now) {
+  silences_ = 0;
   if (ack_deadline_ != kNever) start_ack_timer(now);
 }
 
@@ -95,6 +97,7 @@ void Retransmission::expire(Turn& turn) {
   }
   if (turn.now < ack_deadline_) return;
   turn.counters.add(Counter::kAckTimeout);
+  ++silences_;
   retry(turn);
   // A NAK that answers the retransmission is news.
   rewound_ = false;

@@ -17,7 +17,7 @@ class Retransmission {
 
   void reset();
 
-  /// `psns` were answered: all retry counters start over.
+  /// `psns` were answered, which is also heard(): all retry counters start over.
   void progress(uint32_t psns, Instant now);
   /// Any answer, be it to what was answered before: a peer that is slow, or busy with what it got twice, is
   /// not a silent one. Each of our packets has an answer or none, so this does not go on by itself.
@@ -51,6 +51,10 @@ class Retransmission {
   void grow_window(uint32_t answered);
 
   void retry(Turn& turn);
+  // The ACK timer may react between T and 4T. A lost packet is sent again after T; each timeout in a row
+  // doubles the time, so that a peer that is merely not run gets as much of it as can be before it is given
+  // up: 27T instead of 8T with seven retries.
+  static constexpr uint32_t kDoublingsMax = 2;
   void start_ack_timer(Instant now);
 
   Connection& connection_;
@@ -61,7 +65,8 @@ class Retransmission {
   uint32_t answered_since_step_ = 0;
   uint32_t retries_ = 0;
   uint32_t rnr_retries_ = 0;
-  bool rewound_ = false;  // since the last progress or timeout
+  uint32_t silences_ = 0;  // timeouts since the peer was heard
+  bool rewound_ = false;   // since the last progress or timeout
   bool probing_ = false;
 };
 

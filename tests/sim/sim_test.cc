@@ -97,5 +97,21 @@ TEST(Simulation, AHostThatStopsForAWhile) {
   });
 }
 
+/// A process that is not run for longer than all its peer's retries would take at equal distances (eight
+/// times 67 ms, as most programs have it), with receives that are missing on either side.
+TEST(Simulation, AHostThatIsNotRunForAWhile) {
+  const Totals totals = run_seeds(20, [](uint64_t seed) {
+    Random random(seed * 32'452'843);
+    const Instant begin{static_cast<int64_t>(random.below(1'000'000))};
+    const Duration length = milliseconds(600 + static_cast<int64_t>(random.below(900)));
+    return Simulation::Options{.seed = seed,
+                               .machines = any_machines(random),
+                               .timeout = 14,
+                               .pause = {random.below(2), begin, begin + length}};
+  });
+  EXPECT_GT(totals.of(Counter::kAckTimeout), 0u);
+  EXPECT_GT(totals.of(Counter::kRnrNakSent), 0u);
+}
+
 }  // namespace
 }  // namespace uroce::sim

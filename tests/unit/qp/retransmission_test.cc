@@ -113,6 +113,49 @@ TEST_F(Retransmit, RetriesRunOut) {
   EXPECT_TRUE(pump().empty());
 }
 
+/// "allowed reaction time: between T and 4T" (protocol.md 7).
+TEST_F(Retransmit, ASilentPeerIsGivenMoreTimeWithEachRetry) {
+  attributes.retry_count = 7;
+  bring_up();
+  post(SendOperation::kSend, 1);
+  pump();
+  for (const int64_t patience : {1, 2, 4, 4, 4, 4, 4, 4}) {
+    EXPECT_EQ(queue_pair->deadline(), turn.now + ack_timeout(10) * patience);
+    expire();
+    pump();
+  }
+  expect_failed_send(CompletionStatus::kRetryExceeded);
+}
+
+TEST_F(Retransmit, APeerThatIsHeardOfIsSilentNoMore) {
+  bring_up();
+  post(SendOperation::kSend, 1);
+  post(SendOperation::kSend, 1);
+  post(SendOperation::kSend, 1);
+  const auto be_silent_twice = [&] {
+    pump();
+    expire();
+    pump();
+    expire();
+    pump();
+    EXPECT_EQ(queue_pair->deadline(), turn.now + ack_timeout(10) * 4);
+  };
+  be_silent_twice();
+  receive_ack(100);
+  pump();
+  EXPECT_EQ(queue_pair->deadline(), turn.now + ack_timeout(10));
+  be_silent_twice();
+  receive_ack(100);  // late, and for what was answered before
+  EXPECT_EQ(queue_pair->deadline(), turn.now + ack_timeout(10));
+  expire();
+  pump();
+  EXPECT_EQ(queue_pair->deadline(), turn.now + ack_timeout(10) * 2);
+  receive_rnr(12, 101);
+  expire();
+  pump();
+  EXPECT_EQ(queue_pair->deadline(), turn.now + ack_timeout(10));
+}
+
 TEST_F(Retransmit, ProgressGivesAllRetriesBack) {
   bring_up();
   for (int i = 0; i < 5; ++i) post(SendOperation::kSend, 1);
