@@ -60,7 +60,8 @@ namespace uroce {
   X(kRetryExceeded, "retry_exceeded")              \
   X(kCqOverrun, "cq_overrun")                      \
   X(kLocalProtectionError, "local_protection_error") \
-  X(kMemoryGone, "memory_gone")
+  X(kMemoryGone, "memory_gone")                    \
+  X(kUnattendedMs, "unattended_ms")
 // clang-format on
 
 enum class Counter : uint16_t {

@@ -159,7 +159,10 @@ void Poller::advance_clock(Instant now) {
     turn_.now = last_drained_ = now;
   } else {
     // A thread may have read the clock before another one made a turn.
-    turn_.now = turn_.now + std::clamp(now - last_turn_, Duration{}, kAttentionGapMax);
+    const Duration gap = now - last_turn_;
+    if (gap > kAttentionGapMax) [[unlikely]]
+      counters_.add(Counter::kUnattendedMs, static_cast<uint64_t>(gap.ns / milliseconds(1).ns));
+    turn_.now = turn_.now + std::clamp(gap, Duration{}, kAttentionGapMax);
   }
   last_turn_ = std::max(last_turn_, now);
 }
