@@ -91,7 +91,8 @@ class Device {
   void retire_completion_queue(queue::CompletionQueue& queue);
 
   Result<QueuePairHandle*> create_queue_pair(const QueuePairOptions& options);
-  /// Returns when no poller touches the queue pair, its queues or memory any more.
+  /// What was received is acknowledged. Returns when no poller touches the queue pair, its queues or memory
+  /// any more.
   void destroy_queue_pair(QueuePairHandle& queue_pair);
   /// `attributes.path` carries GIDs, traffic class, hop limit and flow label; the device resolves the MACs
   /// (ARP or neighbour discovery; ETIMEDOUT when nobody answers) and `to_self`.

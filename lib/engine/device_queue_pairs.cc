@@ -26,6 +26,17 @@ Status check(const QueuePairOptions& options) {
   return {};
 }
 
+/// Before the end of a queue pair. Who has seen the last receive complete may be there before its
+/// acknowledgement has left, and without it the peer would repeat its request to nobody.
+void answer_peer(QueuePairEntry& entry) {
+  constexpr int kTurnsMax = 64;  // more can only be a long READ
+  bool owing = true;
+  for (int turns = 0; owing && turns < kTurnsMax; ++turns) {
+    entry.poller.run(
+        [&](qp::Turn& turn) { owing = entry.queue_pair.answer(turn, port::TxBatch::kFramesMax); });
+  }
+}
+
 }  // namespace
 
 Poller& Device::State::choose_poller(const QueuePairOptions& options) {
@@ -93,6 +104,7 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   if (forked_since_start()) return;  // its poller may stand in the middle of a turn for ever
   state.queue_pairs.unpublish(entry.number);
+  answer_peer(entry);
   entry.poller.run([&](qp::Turn&) { entry.poller.forget(entry); });
   // Other pollers may have found the entry just before, to hand a frame over.
   state.quiescence.wait();
@@ -112,6 +124,8 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
   if ((mask & qp::kMaskAv) != 0) {
     if (const int error = state.resolve(attributes); error != 0) return error;
   }
+  const bool ends = attributes.state == qp::State::kErr || attributes.state == qp::State::kReset;
+  if ((mask & qp::kMaskState) != 0 && ends) answer_peer(entry);
   int error = ENODEV;
   entry.poller.run([&](qp::Turn& turn) {
     error = entry.queue_pair.modify(attributes, mask, turn);

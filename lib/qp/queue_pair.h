@@ -50,6 +50,9 @@ class QueuePair {
   /// received, or expire() was called.
   bool pump(Turn& turn, uint32_t budget);
 
+  /// Of pump() only what the peer is owed for requests that it has made. True when more is owed.
+  bool answer(Turn& turn, uint32_t budget) { return responder_.pump(turn, budget).more; }
+
   /// Next moment at which expire() wants to be called; kNever for none. Changes in receive(), pump(),
   /// modify(), expire().
   [[nodiscard]] Instant deadline() const { return retransmission_.deadline(); }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -73,6 +74,8 @@ TEST(Poller, CountsOnlyTheTimeInWhichItWasTurned) {
   }
   EXPECT_EQ(pair.counter(*pair.left_state, Counter::kAckTimeout), 0u);
   EXPECT_EQ(pair.counter(*pair.left_state, Counter::kRetransmittedPackets), 0u);
+  EXPECT_EQ(pair.counter(*pair.left_state, Counter::kUnattendedMs), 10u * 3600 * 1000)
+      << "told, all the same";
 
   pair.settle();
   const auto completion = left.look();
@@ -204,6 +207,46 @@ TEST(Poller, GivesTheLoopedFramesBackWhenItGoes) {
   one.post_write(other, 50'000);
   pair.turn(*pair.left_state);  // frames are in the loop now, and stay there
 }
+
+class EndOfAQueuePair : public testing::TestWithParam<std::optional<qp::State>> {};
+
+/// The last message is received while other queue pairs use up all frames of the turn. Whoever then ends the
+/// queue pair has seen a completion, and the peer must hear of it.
+TEST_P(EndOfAQueuePair, AcknowledgesWhatWasReceived) {
+  constexpr size_t kBusy = 4;
+  VirtualPair pair;
+  std::vector<std::unique_ptr<Side>> lefts;
+  std::vector<std::unique_ptr<Side>> rights;
+  for (size_t i = 0; i <= kBusy; ++i) {
+    lefts.push_back(std::make_unique<Side>(pair.left, 60'000));
+    rights.push_back(std::make_unique<Side>(pair.right, 60'000));
+    connect(*lefts[i], *rights[i]);
+  }
+  rights[kBusy]->post_receive(100);
+  lefts[kBusy]->post_send(100, 7);
+  pair.turn(*pair.left_state);
+  for (size_t i = 0; i < kBusy; ++i) rights[i]->post_write(*lefts[i], 60'000);
+  pair.turn(*pair.right_state);
+  ASSERT_TRUE(rights[kBusy]->look());
+  pair.turn(*pair.left_state);
+  ASSERT_FALSE(lefts[kBusy]->look()) << "the acknowledgement had room in that turn";
+
+  if (GetParam()) {
+    ASSERT_EQ(
+        pair.right->modify_queue_pair(rights[kBusy]->queue_pair(), {.state = *GetParam()}, qp::kMaskState),
+        0);
+  } else {
+    rights[kBusy]->disconnect();
+  }
+  pair.settle();
+  const auto completion = lefts[kBusy]->look();
+  ASSERT_TRUE(completion);
+  EXPECT_EQ(completion->status, queue::CompletionStatus::kSuccess);
+  EXPECT_EQ(pair.counter(*pair.left_state, Counter::kAckTimeout), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, EndOfAQueuePair,
+                         testing::Values(std::nullopt, qp::State::kErr, qp::State::kReset));
 
 TEST(Poller, RunsCommandsForOtherThreads) {
   VirtualPair pair;
