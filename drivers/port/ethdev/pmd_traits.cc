@@ -36,7 +36,7 @@ constexpr std::array kTraits = {
               .defaults = kMemifDefaults,
               .far_end_comes_and_goes = true,
               .control_on_interrupt_thread = true,
-              .linger_ms = 100},
+              .linger_ms = 500},
     // Passes pointers: any size.
     PmdTraits{.prefix = "net_ring",
               .limit = FrameLimit::kFixed,

@@ -1,7 +1,8 @@
-// The test program has four roles: without arguments of ours it runs the tests; these start it again as the
+// The test program has five roles: without arguments of ours it runs the tests; these start it again as the
 // other process of a memif, or as one without EAL.
 //     ports_test --echo DEVARGS     opens the port, prints "ready", sends back what comes in until stdin ends
 //     ports_test --flood DEVARGS    the same, but takes all that comes in and sends as much as fits
+//     ports_test --say DEVARGS      opens the port, prints "ready", sends one frame, prints "sent" and ends
 //     ports_test --open DEVARGS     opens the port without starting EAL and prints the error, if any
 
 #include <gtest/gtest.h>
@@ -17,6 +18,7 @@
 #include "eal.h"
 #include "flood.h"
 #include "kernel_links.h"
+#include "open_pair.h"
 #include "port/port.h"
 
 namespace {
@@ -64,6 +66,16 @@ int serve(const char* devargs, Turn turn) {
   return 0;
 }
 
+int say(const char* devargs) {
+  if (!uroce::testing::start_eal().empty()) return 1;
+  const auto port = drivers::open_port({.devargs = devargs});
+  if (!port || !uroce::testing::wait_for_link(**port)) return 1;
+  std::cout << "ready" << std::endl;
+  if (uroce::testing::send_frames((*port)->queue(0), 0, 1, 100) != 1) return 1;
+  std::cout << "sent" << std::endl;
+  return 0;
+}
+
 int open_without_eal(const char* devargs) {
   const auto port = drivers::open_port({.devargs = devargs});
   std::cout << (port ? "open" : port.error().message) << std::endl;
@@ -78,6 +90,7 @@ extern "C" const char* __lsan_default_suppressions() { return "leak:libxdp.so"; 
 int main(int argc, char** argv) {
   if (argc == 3 && std::string_view(argv[1]) == "--echo") return serve(argv[2], echo_once);
   if (argc == 3 && std::string_view(argv[1]) == "--flood") return serve(argv[2], uroce::testing::flood_once);
+  if (argc == 3 && std::string_view(argv[1]) == "--say") return say(argv[2]);
   if (argc == 3 && std::string_view(argv[1]) == "--open") return open_without_eal(argv[2]);
   uroce::testing::enter_namespace();
   ::testing::InitGoogleTest(&argc, argv);

@@ -187,6 +187,31 @@ TEST_F(Memif, AClosedServerLeavesNothingInItsFolder) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
+TEST_F(Memif, WhoEndsGivesAPeerThatIsNotRunTimeToTakeTheLastFrame) {
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
+  auto server = drivers::open_port({.devargs = devargs("net_memif0", "server")});
+  ASSERT_TRUE(server) << server.error().message;
+  constexpr milliseconds kAway{300};
+  constexpr milliseconds kAwayMax{450};  // away for longer than meant, this process proves nothing
+  bool in_time = false;
+  for (int attempt = 0; attempt < 20 && !in_time; ++attempt) {
+    Child client({"--say", devargs("net_memif0", "client")});
+    ASSERT_EQ(client.read_line(), "ready");
+    const auto before = steady_clock::now();
+    ASSERT_EQ(client.read_line(), "sent");
+    std::this_thread::sleep_for(kAway);
+    in_time = steady_clock::now() - before < kAwayMax;
+    const std::vector<int64_t> numbers = receive_frames((*server)->queue(0), 1);
+    if (in_time) {
+      EXPECT_EQ(numbers, std::vector<int64_t>{0});
+    }
+    EXPECT_EQ(client.finish(), 0);
+    wait_until_away(**server);
+  }
+  EXPECT_TRUE(in_time) << "this machine is too busy to tell";
+}
+
 TEST_F(Memif, ASecondServerIsRefusedAndADeadOnesSocketIsNot) {
   Child other({"--echo", devargs("net_memif0", "server")});
   ASSERT_EQ(other.read_line(), "ready");
