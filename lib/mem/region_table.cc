@@ -56,7 +56,7 @@ Result<RegionKeys> RegionTable::register_user(const UserRegion& region) {
     return Error{EFAULT, "some of the memory is not there, or not writable"};
   }
   const Result<MemoryKey> key = make_entry({.kind = RegionKind::kUser,
-                                            .cold = region.length >= options_.cold_bytes,
+                                            .cold = cold(region.length),
                                             .domain = region.domain,
                                             .access = (region.access & kChecked) | kLocalRead,
                                             .iova = iova,
@@ -117,7 +117,7 @@ Binding RegionTable::resolve_on_bus(uint64_t address, uint64_t length, Access ne
   const Piece piece =
       options_.bus_space != nullptr ? options_.bus_space->translate(address, length, needed) : Piece{};
   if (piece.data == nullptr) return Binding(Fault::kBounds);
-  return {piece.data, 0, length, Layout::kContiguous, 0, length >= options_.cold_bytes};
+  return {piece.data, 0, length, Layout::kContiguous, 0, cold(length)};
 }
 
 }  // namespace uroce::mem

@@ -94,6 +94,8 @@ class RegionTable {
   void wait_for_grace() const {
     if (options_.grace_period != nullptr) options_.grace_period->wait();
   }
+  /// A region of so many bytes is too large to stay in cache.
+  [[nodiscard]] bool cold(uint64_t length) const { return length >= options_.cold_bytes; }
   [[nodiscard]] BusSpace* bus_space() const { return options_.bus_space; }
 
  private:

@@ -9,42 +9,13 @@
 #include "base/random.h"
 #include "mem/region_entry.h"
 #include "mem/region_table.h"
+#include "turns.h"
 
 namespace uroce::mem {
 namespace {
 
-constexpr size_t kReaders = 2;
+constexpr size_t kReaders = Turns::kReaders;
 constexpr size_t kWriters = 2;
-
-/// Turns as pollers make them: a counter per reader, odd within a turn.
-class Turns : public GracePeriod {
- public:
-  void begin(size_t reader) { turns_[reader].count.fetch_add(1); }
-  void end(size_t reader) { turns_[reader].count.fetch_add(1); }
-
-  void wait() override {
-    for (const Turn& turn : turns_) {
-      const uint64_t at_call = turn.count.load();
-      if (at_call % 2 == 0) continue;
-      while (turn.count.load() == at_call) std::this_thread::yield();
-    }
-  }
-  void begin(GraceTicket& ticket) override {
-    for (size_t i = 0; i < kReaders; ++i) ticket.observed[i] = turns_[i].count.load();
-  }
-  bool over(GraceTicket& ticket) override {
-    for (size_t i = 0; i < kReaders; ++i) {
-      if (ticket.observed[i] % 2 == 1 && turns_[i].count.load() == ticket.observed[i]) return false;
-    }
-    return true;
-  }
-
- private:
-  struct alignas(64) Turn {
-    std::atomic<uint64_t> count{0};
-  };
-  Turn turns_[kReaders];
-};
 
 /// Readers resolve keys, the newest and old ones, and write into what they get. A writer whose deregistration
 /// has returned writes the same bytes without any synchronisation of its own, and expects them to stay.

@@ -1,0 +1,199 @@
+#include "mem/fmr_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+namespace uroce::mem {
+
+FmrPool::FmrPool(Options options)
+    : options_(std::move(options)), fmrs_(options_.size), buckets_(std::bit_ceil(2 * options_.size)) {
+  batch_.reserve(options_.size);
+}
+
+Result<std::unique_ptr<FmrPool>> FmrPool::make(RegionTable& table, const Options& options) {
+  if (options.size == 0 || options.size > kSizeMax || options.dirty_watermark == 0 ||
+      options.dirty_watermark > options.size) {
+    return Error{EINVAL, "a pool of " + std::to_string(options.size) + " FMRs with a watermark of " +
+                             std::to_string(options.dirty_watermark)};
+  }
+  std::unique_ptr<FmrPool> pool(new FmrPool(options));
+  Status status;
+  for (PooledFmr& fmr : pool->fmrs_) {
+    Result<std::unique_ptr<Fmr>> made = Fmr::make(table, options.fmr);
+    if (!made) {
+      status = made.error();
+      break;
+    }
+    fmr.fmr_ = std::move(*made);
+    fmr.pool_ = pool.get();
+    pool->free_.push_back(&fmr);
+    fmr.place_ = std::prev(pool->free_.end());
+  }
+  if (status.ok()) return pool;
+  (void)pool->end();  // none is in use
+  return status.error();
+}
+
+Result<PooledFmr*> FmrPool::map(std::span<const uint64_t> pages, uint64_t iova) {
+  std::unique_lock lock(mutex_);
+  if (PooledFmr* hit = find(pages, iova); hit != nullptr) {
+    if (hit->users_++ == 0) move(*hit, PooledFmr::State::kInUse);
+    ++statistics_.hits;
+    return hit;
+  }
+  while (free_.empty()) {
+    if (dirty_.empty() && flushing_.empty()) return Error{EAGAIN, "all FMRs of the pool are in use"};
+    lock.unlock();
+    flush(false);
+    lock.lock();
+  }
+  PooledFmr& fmr = *free_.front();
+  leave(fmr);
+  move(fmr, PooledFmr::State::kInUse);
+  fmr.users_ = 1;
+  lock.unlock();
+
+  const Status status = fmr.fmr_->map(pages, iova);
+  fmr.key_ = fmr.fmr_->key();
+  lock.lock();
+  enter(fmr);
+  if (!status) {
+    fmr.users_ = 0;
+    move(fmr, PooledFmr::State::kFree);
+    return status.error();
+  }
+  ++statistics_.misses;
+  ++statistics_.maps;
+  return &fmr;
+}
+
+Status FmrPool::unmap(PooledFmr& fmr) {
+  bool due = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (fmr.pool_ != this || fmr.users_ == 0) return Error{EINVAL, "the FMR is not in use"};
+    if (--fmr.users_ != 0) return {};
+    const bool used_up = fmr.fmr_->maps() == options_.fmr.maps_max;
+    move(fmr, used_up ? PooledFmr::State::kDirty : PooledFmr::State::kFree);
+    due = dirty_.size() >= options_.dirty_watermark;
+  }
+  if (due) flush(false);
+  return {};
+}
+
+void FmrPool::flush() { flush(true); }
+
+/// `all`: also those that could be mapped again as they are. Returns after those that another thread is
+/// flushing.
+void FmrPool::flush(bool all) {
+  {
+    const std::lock_guard flushing(flush_mutex_);
+    if (!take_batch(all)) return;
+    const Status status = Fmr::unmap(batch_);
+    assert(status.ok());  // they are of one table
+    (void)status;
+    const std::lock_guard lock(mutex_);
+    for (PooledFmr* fmr : flushing_) fmr->state_ = PooledFmr::State::kFree;
+    free_.splice(free_.begin(), flushing_);
+    statistics_.unmaps += batch_.size();
+    ++statistics_.flushes;
+  }
+  if (options_.flushed) options_.flushed();
+}
+
+/// False: there is nothing to unmap.
+bool FmrPool::take_batch(bool all) {
+  const std::lock_guard lock(mutex_);
+  flushing_.splice(flushing_.end(), dirty_);
+  if (all) {
+    for (auto at = free_.begin(); at != free_.end();) {
+      const auto here = at++;
+      if ((*here)->fmr_->maps() != 0) flushing_.splice(flushing_.end(), free_, here);
+    }
+  }
+  batch_.clear();
+  for (PooledFmr* fmr : flushing_) {
+    leave(*fmr);
+    batch_.push_back(fmr->fmr_.get());
+  }
+  return !batch_.empty();
+}
+
+Status FmrPool::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!in_use_.empty()) return Error{EBUSY, std::to_string(in_use_.size()) + " FMRs are in use"};
+  }
+  flush(true);
+  for (PooledFmr& fmr : fmrs_) {
+    if (fmr.fmr_ == nullptr) continue;
+    const Status status = fmr.fmr_->end();
+    assert(status.ok());
+    (void)status;
+  }
+  return {};
+}
+
+FmrPool::Statistics FmrPool::statistics() const {
+  const std::lock_guard lock(mutex_);
+  Statistics now = statistics_;
+  now.in_use = static_cast<uint32_t>(in_use_.size());
+  now.free = static_cast<uint32_t>(free_.size());
+  now.dirty = static_cast<uint32_t>(dirty_.size() + flushing_.size());
+  return now;
+}
+
+FmrPool::List& FmrPool::list_of(PooledFmr::State state) {
+  switch (state) {
+    case PooledFmr::State::kFree:
+      return free_;
+    case PooledFmr::State::kInUse:
+      return in_use_;
+    case PooledFmr::State::kDirty:
+      break;
+  }
+  return dirty_;
+}
+
+void FmrPool::move(PooledFmr& fmr, PooledFmr::State to) {
+  List& list = list_of(to);
+  list.splice(list.end(), list_of(fmr.state_), fmr.place_);
+  fmr.state_ = to;
+}
+
+PooledFmr*& FmrPool::bucket(std::span<const uint64_t> pages, uint64_t iova) {
+  // Pages and addresses are multiples of the page size: the low bits say nothing.
+  uint64_t hash = iova;
+  for (const uint64_t page : pages) {
+    hash = (hash ^ page) * 0x9E3779B97F4A7C15;
+    hash ^= hash >> 29;
+  }
+  return buckets_[(hash * 0x9E3779B97F4A7C15 >> 32) & (buckets_.size() - 1)];
+}
+
+PooledFmr* FmrPool::find(std::span<const uint64_t> pages, uint64_t iova) {
+  if (!options_.cache || pages.empty()) return nullptr;
+  for (PooledFmr* fmr = bucket(pages, iova); fmr != nullptr; fmr = fmr->next_) {
+    if (fmr->fmr_->iova() == iova && std::ranges::equal(fmr->fmr_->pages(), pages)) return fmr;
+  }
+  return nullptr;
+}
+
+void FmrPool::enter(PooledFmr& fmr) {
+  if (!options_.cache || fmr.fmr_->pages().empty()) return;
+  PooledFmr*& first = bucket(fmr.fmr_->pages(), fmr.fmr_->iova());
+  fmr.next_ = std::exchange(first, &fmr);
+}
+
+void FmrPool::leave(PooledFmr& fmr) {
+  if (!options_.cache || fmr.fmr_->pages().empty()) return;
+  PooledFmr** at = &bucket(fmr.fmr_->pages(), fmr.fmr_->iova());
+  while (*at != &fmr) at = &(*at)->next_;
+  *at = std::exchange(fmr.next_, nullptr);
+}
+
+}  // namespace uroce::mem
