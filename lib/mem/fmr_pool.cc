@@ -30,6 +30,7 @@ Result<std::unique_ptr<FmrPool>> FmrPool::make(RegionTable& table, const Options
     }
     fmr.fmr_ = std::move(*made);
     fmr.pool_ = pool.get();
+    fmr.number_ = static_cast<uint32_t>(&fmr - pool->fmrs_.data());
     pool->free_.push_back(&fmr);
     fmr.place_ = std::prev(pool->free_.end());
   }
@@ -59,6 +60,7 @@ Result<PooledFmr*> FmrPool::map(std::span<const uint64_t> pages, uint64_t iova) 
 
   const Status status = fmr.fmr_->map(pages, iova);
   fmr.key_ = fmr.fmr_->key();
+  if (status.ok() && options_.mapped) options_.mapped(fmr);
   lock.lock();
   enter(fmr);
   if (!status) {

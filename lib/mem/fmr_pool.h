@@ -23,6 +23,8 @@ class PooledFmr {
  public:
   /// Valid from map() to unmap().
   [[nodiscard]] MemoryKey key() const { return key_; }
+  /// Its place in the pool, below the pool's size; always the same.
+  [[nodiscard]] uint32_t number() const { return number_; }
 
  private:
   friend class FmrPool;
@@ -30,6 +32,7 @@ class PooledFmr {
 
   std::unique_ptr<Fmr> fmr_;
   FmrPool* pool_ = nullptr;
+  uint32_t number_ = 0;
   MemoryKey key_;
   State state_ = State::kFree;
   uint32_t users_ = 0;
@@ -56,6 +59,8 @@ class FmrPool {
     uint32_t size = 0;
     uint32_t dirty_watermark = 0;  // 1 to size
     bool cache = false;
+    // One was mapped anew, and nobody else can have it yet. Must not use the pool.
+    std::function<void(PooledFmr&)> mapped;
     std::function<void()> flushed;  // after each flush, by the thread that flushed, without a lock
   };
   struct Statistics {

@@ -123,6 +123,118 @@ struct urocedv_qp_init_attr {
 struct ibv_qp* urocedv_create_qp(struct ibv_context* context, struct ibv_qp_init_attr_ex* attr,
                                  struct urocedv_qp_init_attr* dv_attr);
 
+/* Physical regions */
+
+struct urocedv_phys_buf {
+  uint64_t dma_address;
+  uint64_t length;
+};
+
+/* A region of runs of bus addresses, one after the other at the addresses from `iova` on (`addr` and `length`
+ * of the result). Runs may begin and end anywhere; each lies in one mapping. `access` is that of ibv_reg_mr,
+ * and with IBV_ACCESS_ZERO_BASED iova is 0. What was mapped for one direction gives no right of the other: a
+ * region that lies in memory mapped FROM_DEVICE cannot be sent.
+ *
+ * While the region lives what it lies in cannot be unmapped; ibv_dereg_mr ends it. EINVAL: access, no runs or
+ * more than 65536, a run of no bytes, or more bytes than an address can tell. EFAULT: a run is not in one
+ * mapping of a suitable direction. ENOMEM. */
+struct ibv_mr* urocedv_reg_phys_mr(struct ibv_pd* pd, const struct urocedv_phys_buf* bufs, int count,
+                                   int access, uint64_t iova);
+
+/* Regions to be mapped again and again (FMR) */
+
+struct urocedv_fmr_attr {
+  uint32_t max_pages;  /* of a mapping: 1 to 65536 */
+  uint32_t max_maps;   /* before it has to be unmapped: 1 to 255 */
+  uint32_t page_shift; /* a page is 2^page_shift bytes: 12 to 30 */
+};
+
+/* The keys change with every mapping, in their low eight bits. */
+struct urocedv_fmr {
+  struct ibv_context* context;
+  struct ibv_pd* pd;
+  uint32_t lkey;
+  uint32_t rkey;
+};
+
+/* `access` is that of ibv_reg_mr, but neither ZERO_BASED nor MW_BIND. EINVAL: access or a limit. ENOMEM. */
+struct urocedv_fmr* urocedv_alloc_fmr(struct ibv_pd* pd, int access, const struct urocedv_fmr_attr* attr);
+
+/* Lays the pages, bus addresses, one after the other from `iova` on: the region is pages x page size long.
+ * Where it was mapped before it is not, any more: requests that come now find the old key dead, and when
+ * urocedv_unmap_fmr or urocedv_dma_unmap_* of the old pages returns the last that came before is over. While
+ * they are mapped here the pages cannot be unmapped on the bus.
+ *
+ * After a failure the old mapping stands. EINVAL: no pages or too many; a page or iova that is no multiple of
+ * the page size; max_maps reached. EFAULT: a page is not in one mapping of a suitable direction (as for
+ * urocedv_reg_phys_mr). EBUSY: another thread is unmapping it. */
+int urocedv_map_phys_fmr(struct urocedv_fmr* fmr, const uint64_t* page_list, int pages, uint64_t iova);
+
+/* Ends the mappings of all in the list, and waits once for all: afterwards no byte moves under a key that any
+ * of them has had. One that is not mapped stays so. EINVAL: FMRs of several devices. */
+int urocedv_unmap_fmr(struct urocedv_fmr* const* fmrs, int count);
+
+/* EBUSY: mapped. */
+int urocedv_dealloc_fmr(struct urocedv_fmr* fmr);
+
+/* Pools of FMRs: what is given back stays mapped until it is needed for other pages or its mappings are used
+ * up. Then it is dirty, and all that are dirty are unmapped together, by the call that reaches the watermark
+ * or finds no other FMR. Until then the old key works and the pages cannot be unmapped on the bus (EBUSY);
+ * urocedv_fmr_pool_flush ends both. */
+
+struct urocedv_fmr_pool {
+  struct ibv_context* context;
+  struct ibv_pd* pd;
+};
+
+/* Valid until it is given back. */
+struct urocedv_pool_fmr {
+  struct urocedv_fmr_pool* pool;
+  uint32_t lkey;
+  uint32_t rkey;
+};
+
+struct urocedv_fmr_pool_param {
+  uint64_t comp_mask; /* 0 */
+  int access;
+  struct urocedv_fmr_attr fmr; /* max_maps 0: 32 */
+  uint32_t pool_size;          /* 1 to 65536 */
+  uint32_t dirty_watermark;    /* 1 to pool_size; so many dirty ones are unmapped */
+  int cache;                   /* not 0: the same pages at the same iova share one mapping */
+  /* May be NULL. After each flush, in the thread that caused it; may use the pool. */
+  void (*flush_function)(struct urocedv_fmr_pool* pool, void* arg);
+  void* flush_arg;
+};
+
+/* EINVAL: as urocedv_alloc_fmr, or a size. ENOMEM. */
+struct urocedv_fmr_pool* urocedv_create_fmr_pool(struct ibv_pd* pd,
+                                                 const struct urocedv_fmr_pool_param* param);
+/* EBUSY: not everything was given back. */
+int urocedv_destroy_fmr_pool(struct urocedv_fmr_pool* pool);
+
+/* EAGAIN: every FMR of the pool is in use. Otherwise as urocedv_map_phys_fmr. */
+struct urocedv_pool_fmr* urocedv_fmr_pool_map_phys(struct urocedv_fmr_pool* pool, const uint64_t* page_list,
+                                                   int pages, uint64_t iova);
+/* As often as it was returned. EINVAL: more often. */
+int urocedv_fmr_pool_unmap(struct urocedv_pool_fmr* fmr);
+/* Unmaps all that are not in use; afterwards no byte moves under their keys. */
+int urocedv_fmr_pool_flush(struct urocedv_fmr_pool* pool);
+
+struct urocedv_fmr_pool_stats {
+  uint64_t comp_mask; /* in: 0 */
+  uint64_t hits;      /* found in the cache */
+  uint64_t misses;    /* mapped */
+  uint64_t maps;      /* mappings made, for misses */
+  uint64_t unmaps;    /* mappings ended by flushes */
+  uint64_t flushes;   /* that unmapped something */
+  uint32_t in_use;    /* now; the three together are pool_size */
+  uint32_t free;
+  uint32_t dirty;
+  uint32_t reserved;
+};
+
+int urocedv_fmr_pool_query(struct urocedv_fmr_pool* pool, struct urocedv_fmr_pool_stats* stats);
+
 #ifdef __cplusplus
 }
 #endif
