@@ -94,9 +94,9 @@ Status RegionTable::deregister(MemoryKey lkey) {
   return {};
 }
 
-Binding RegionTable::resolve(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,
-                             Access needed) const {
-  if (key.index() >= space_.backed()) return Binding(Fault::kKey);
+/// One check after the other, for what is not simple and for what is wrong.
+Binding RegionTable::resolve_in_order(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,
+                                      Access needed) const {
   const RegionBinding bound = entry(key.index()).read();
   if (bound.kind == RegionKind::kNone || bound.key != key) return Binding(Fault::kKey);
   if (bound.domain != user.domain && !(bound.kind == RegionKind::kReservedLKey && user.reserved_lkey))

@@ -68,7 +68,16 @@ class RegionTable {
   /// Checks key, domain, rights, state, bounds of [iova, iova + length) and queue pair, in this order,
   /// overflow-safe. length 0 resolves when all else is right and iova is inside or at the end.
   [[nodiscard]] Binding resolve(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,
-                                Access needed) const;
+                                Access needed) const {
+    if (key.index() >= space_.backed()) [[unlikely]]
+      return Binding(Fault::kKey);
+    bool cold = false;
+    std::byte* const memory =
+        entry(key.index()).resolve_at_once(key, user.domain, iova, length, needed, cold);
+    if (memory != nullptr) [[likely]]
+      return {memory, 0, length, Layout::kContiguous, 0, cold};
+    return resolve_in_order(key, user, iova, length, needed);
+  }
 
   /// Gets the cache line of a key's entry under way. Any key, also one that a peer made up.
   void prefetch(MemoryKey key) const { __builtin_prefetch(space_.at(key.index())); }
@@ -99,6 +108,8 @@ class RegionTable {
   [[nodiscard]] BusSpace* bus_space() const { return options_.bus_space; }
 
  private:
+  [[nodiscard]] Binding resolve_in_order(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,
+                                         Access needed) const;
   [[nodiscard]] Binding resolve_on_bus(uint64_t address, uint64_t length, Access needed) const;
   [[nodiscard]] RegionEntry& entry(uint32_t index) const {
     return *reinterpret_cast<RegionEntry*>(space_.at(index));
