@@ -1,0 +1,110 @@
+#include "mem/fast_region.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <new>
+
+namespace uroce::mem {
+
+namespace {
+
+/// Unbound is what a key then does not resolve for, whatever is asked of it.
+constexpr Access kAnything{UINT32_MAX};
+
+}  // namespace
+
+FastRegion::FastRegion(RegionTable& table, uint32_t pages_max)
+    : table_(table),
+      pages_max_(pages_max),
+      pages_(new std::byte*[pages_max]()),
+      pins_(new uint64_t[pages_max]()) {}
+
+Result<std::unique_ptr<FastRegion>> FastRegion::make(RegionTable& table, DomainId domain,
+                                                     uint32_t pages_max) {
+  assert(table.bus_space() != nullptr);
+  if (domain == DomainId{}) return Error{EINVAL, "a region needs a protection domain"};
+  if (pages_max == 0 || pages_max > kPagesMax) return Error{EINVAL, "no pages, or too many"};
+  try {
+    std::unique_ptr<FastRegion> region(new FastRegion(table, pages_max));
+    const Result<MemoryKey> key = table.make_entry({.kind = RegionKind::kFast,
+                                                    .bound = false,
+                                                    .domain = domain,
+                                                    .access = kAnything,
+                                                    .object = region.get()});
+    if (!key) return key.error();
+    region->first_key_ = *key;
+    return region;
+  } catch (const std::bad_alloc&) {
+    return Error{ENOMEM, "no memory for the pages of a region"};
+  }
+}
+
+Status FastRegion::end() {
+  lock();
+  if (windows != 0) {
+    unlock();
+    return Error{EBUSY, "windows are bound over the region"};
+  }
+  const MemoryKey last = table_.read_entry(first_key_).key;
+  table_.write_entry({.key = last});
+  unlock();
+  // Not under the lock: a poller must not wait for one who waits for it.
+  table_.wait_for_grace();
+  let_go();
+  table_.give_back(last);
+  return {};
+}
+
+int FastRegion::check(const PageExtent& extent, uint64_t iova, Access access) const {
+  if (const Status rights = check_rights(access); !rights) return rights.error().code;
+  if (access.any(kZeroBased) || extent.pages > pages_max_ || extent.length == 0) return EINVAL;
+  return iova + (extent.length - 1) < iova ? EINVAL : 0;
+}
+
+void FastRegion::take(const FastBinding& wanted, DomainId domain) {
+  PageList& list = *wanted.pages;
+  const PageExtent& extent = list.extent();
+  std::ranges::copy(list.pages(), pages_.get());
+  std::ranges::copy(list.pins(), pins_.get());
+  pinned_ = static_cast<uint32_t>(list.pins().size());
+  const bool contiguous = list.contiguous();
+  const Access granted = (wanted.access & kChecked) | (list.readable() ? kLocalRead : Access());
+  list.hand_over();
+  state_ = State::kBound;
+  table_.write_entry({.key = wanted.key,
+                      .kind = RegionKind::kFast,
+                      .layout = contiguous ? Layout::kContiguous : Layout::kPages,
+                      .page_shift = extent.page_shift,
+                      .cold = table_.cold(extent.length),
+                      .domain = domain,
+                      .access = granted,
+                      .iova = wanted.iova,
+                      .length = extent.length,
+                      .memory = contiguous ? static_cast<void*>(pages_[0] + extent.offset) : pages_.get(),
+                      .offset = contiguous ? 0 : extent.offset,
+                      .object = this});
+}
+
+void FastRegion::let_go() {
+  for (uint32_t i = 0; i < pinned_; ++i) table_.bus_space()->unpin(pins_[i]);
+  pinned_ = 0;
+  state_ = State::kFree;
+}
+
+Outcome bind_fast_region(RegionTable& table, const FastBinding& wanted, DomainId domain) {
+  const RegionBinding found = table.read_entry(wanted.region);
+  if (found.kind != RegionKind::kFast) return Outcome::kRefused;
+  auto& region = static_cast<FastRegion&>(*found.object);
+  if (!region.try_lock()) return Outcome::kBusy;
+  // Only now nobody changes it; it may have ended meanwhile.
+  const bool same = table.read_entry(wanted.region).object == &region;
+  const bool right = same && found.domain == domain && region.state_ == FastRegion::State::kFree &&
+                     wanted.key.index() == wanted.region.index() &&
+                     wanted.pages->pages().size() <= region.pages_max();
+  if (right) region.take(wanted, domain);
+  region.unlock();
+  return right ? Outcome::kDone : Outcome::kRefused;
+}
+
+}  // namespace uroce::mem

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/identifiers.h"
+#include "mem/grace_period.h"
+#include "mem/region_table.h"
+
+namespace uroce::mem {
+
+/// How a poller takes the binding of a key away without blocking: the key dies at once, and when no poller
+/// can be at the memory any more the region is free to be bound anew. One at a time; kept until over().
+class Invalidation {
+ public:
+  enum class Origin : uint8_t {
+    kLocal,   // a work request
+    kRemote,  // a peer's SEND with invalidate
+  };
+  enum class Answer : uint8_t {
+    kOver,     // done, and nobody is at the memory
+    kPending,  // done; see over()
+    kBusy,     // somebody else has the region just now: once more in the next turn
+    kRefused,
+  };
+
+  Invalidation() = default;
+  Invalidation(const Invalidation&) = delete;
+  Invalidation& operator=(const Invalidation&) = delete;
+
+  /// kRefused, by what is wrong first: no such key; of another domain; a kind that is not invalidated so
+  /// (only fast-registration regions are); not bound; windows are bound over it. What this poller resolved
+  /// and placed earlier in its turn is the caller's affair. Not while one is pending.
+  Answer begin(RegionTable& table, MemoryKey key, const KeyUser& user, Origin origin);
+  /// Whether begin() would refuse now.
+  [[nodiscard]] static bool refuses(const RegionTable& table, MemoryKey key, const KeyUser& user,
+                                    Origin origin);
+
+  /// True when nothing is pending. In a later turn too, and once more in the next when it is false.
+  bool over(RegionTable& table);
+
+ private:
+  bool finish(RegionTable& table) const;
+
+  bool pending_ = false;
+  MemoryKey key_;
+  GraceTicket ticket_;
+};
+
+}  // namespace uroce::mem
