@@ -38,6 +38,7 @@ namespace uroce {
   X(kDropWrongPeer, "drop_wrong_peer")             \
   X(kDropService, "drop_service")                  \
   X(kDropQpState, "drop_qp_state")                 \
+  X(kDropStalled, "drop_stalled")                  \
   X(kDropStaleAck, "drop_stale_ack")               \
   X(kDropSequence, "drop_sequence")                \
   X(kDropBadAck, "drop_bad_ack")                   \

@@ -105,9 +105,16 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   if (forked_since_start()) return;  // its poller may stand in the middle of a turn for ever
   state.queue_pairs.unpublish(entry.number);
   answer_peer(entry);
-  entry.poller.run([&](qp::Turn&) { entry.poller.forget(entry); });
-  // Other pollers may have found the entry just before, to hand a frame over.
+  bool over = false;
+  entry.poller.run([&](qp::Turn& turn) {
+    entry.poller.forget(entry);
+    over = entry.queue_pair.abandon(turn);
+  });
+  // Other pollers may have found the entry just before, to hand a frame over, or be at memory that it was
+  // about to invalidate.
   state.quiescence.wait();
+  while (!over && entry.poller.run([&](qp::Turn& turn) { over = entry.queue_pair.abandon(turn); })) {
+  }
   const std::lock_guard guard(state.mutex);
   state.queue_pairs.give_back(entry.number, state.clock());
   state.domains.leave(entry.domain);

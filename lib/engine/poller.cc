@@ -23,7 +23,9 @@ Poller::Poller(const Options& options, port::PortQueue& queue, const PollerSurro
       timers_(kTimerTick, kTimerSlots),
       looped_(kLoopFramesMax),
       commands_(kCommandsMax),
-      doorbells_(kDoorbellsMax) {}
+      doorbells_(kDoorbellsMax) {
+  deferred_.reserve(kDeferredFramesMax);
+}
 
 Poller::~Poller() {
   // Nobody turns the poller any more: frames that are still on their way go back to the port.
@@ -31,6 +33,7 @@ Poller::~Poller() {
   for (const auto& ring : from_sibling_) {
     while (ring != nullptr && ring->pop(frame)) port_queue_.release({&frame, 1});
   }
+  port_queue_.release(deferred_);
   for (; looped_count_ > 0; --looped_count_) {
     port_queue_.release({&looped_[looped_head_], 1});
     looped_head_ = (looped_head_ + 1) % kLoopFramesMax;
@@ -122,7 +125,7 @@ void Poller::forget(QueuePairEntry& entry) {
 Duration Poller::time_to_deadline() {
   if (!lock_.begin()) return {};
   Duration left{INT64_MAX};
-  if (!active_.empty() || looped_count_ > 0 || !tx_.frames().empty()) {
+  if (!active_.empty() || looped_count_ > 0 || !deferred_.empty() || !tx_.frames().empty()) {
     left = {};
   } else if (const Instant deadline = timers_.next_deadline(); deadline != kNever) {
     left = std::max(Duration{}, deadline - turn_.now);

@@ -127,7 +127,9 @@ class Poller {
  private:
   static constexpr size_t kSourceFramesMax =
       32;  // per turn from the port, from siblings and from ourselves, each
-  static constexpr size_t kBurstMax = 3 * kSourceFramesMax;
+  /// For queue pairs that are stalled; all of them are looked at again in the next turn, before newer ones.
+  static constexpr size_t kDeferredFramesMax = 256;
+  static constexpr size_t kBurstMax = kDeferredFramesMax + 3 * kSourceFramesMax;
   static constexpr size_t kLoopFramesMax = 1024;
   static constexpr size_t kHandOffFramesMax = 1024;
   static constexpr size_t kCommandsMax = 64;  // waiting; also the most in one turn
@@ -150,6 +152,7 @@ class Poller {
   struct Staged {
     wire::Packet packet;
     QueuePairEntry* entry;
+    uint32_t kept;  // its frame, among kept_frames_
   };
 
   bool submit(Command& command);
@@ -171,9 +174,11 @@ class Poller {
   void transmit();
 
   // Parts of stages (receive).
+  size_t take_deferred(std::span<port::RxFrame> frames);
   size_t take_looped(std::span<port::RxFrame> frames);
   size_t take_handed_over(std::span<port::RxFrame> frames);
   void hand_over(uint16_t to);
+  void defer(const Staged& staged);
   void count(Counter counter) { counters_.add(counter); }
 
   // Parts of stages (queue pairs).
@@ -208,7 +213,8 @@ class Poller {
   std::array<port::RxFrame, kBurstMax> frames_;
   std::array<port::RxFrame, kBurstMax> kept_frames_;
   std::array<Staged, kBurstMax> packets_;
-  std::vector<port::RxFrame> looped_;  // ring of frames to ourselves
+  std::vector<port::RxFrame> deferred_;  // frames that wait for stalled queue pairs, in their order
+  std::vector<port::RxFrame> looped_;    // ring of frames to ourselves
   size_t looped_head_ = 0;
   size_t looped_count_ = 0;
   std::vector<Poller*> siblings_;

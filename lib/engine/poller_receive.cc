@@ -8,19 +8,31 @@
 namespace uroce::engine {
 
 void Poller::receive() {
-  const std::span<port::RxFrame> frames(frames_);
+  std::span<port::RxFrame> frames(frames_);
+  const size_t deferred = take_deferred(frames);
+  frames = frames.subspan(deferred);
   const size_t looped = take_looped(frames.first(kSourceFramesMax));
   const size_t handed = take_handed_over(frames.subspan(looped, kSourceFramesMax));
   const size_t received = port_queue_.receive(frames.subspan(looped + handed, kSourceFramesMax));
-  burst_ = looped + handed + received;
+  burst_ = deferred + looped + handed + received;
   drained_ = std::max({looped, handed, received}) < kSourceFramesMax;
   work_ += burst_;
   if (burst_ == 0) return;
   uint64_t bytes = 0;
-  // A handed-over frame was counted by the poller that received it.
-  for (size_t i = 0; i < burst_; ++i) bytes += i >= looped && i < looped + handed ? 0 : frames_[i].length;
+  // A handed-over frame was counted by the poller that received it, a deferred one in an earlier turn.
+  for (const port::RxFrame& frame : frames.first(looped)) bytes += frame.length;
+  for (const port::RxFrame& frame : frames.subspan(looped + handed, received)) bytes += frame.length;
   counters_.add(Counter::kRxFrames, looped + received);
   counters_.add(Counter::kRxBytes, bytes);
+}
+
+size_t Poller::take_deferred(std::span<port::RxFrame> frames) {
+  const size_t count = deferred_.size();
+  if (count == 0) [[likely]]
+    return 0;
+  std::ranges::copy(deferred_, frames.begin());
+  deferred_.clear();
+  return count;
 }
 
 size_t Poller::take_looped(std::span<port::RxFrame> frames) {
@@ -77,6 +89,7 @@ void Poller::stage_packet(Staged& staged) {
   staged.entry = surroundings_.queue_pairs.find(staged.packet.headers.bth.destination);
   if (staged.entry == nullptr) return count(Counter::kDropUnknownQp);
   if (&staged.entry->poller != this) return hand_over(staged.entry->poller.index());
+  staged.kept = static_cast<uint32_t>(kept_ - 1);
   ++staged_;
 }
 
@@ -99,20 +112,36 @@ void Poller::hand_over(uint16_t to) {
 
 void Poller::dispatch() {
   for (size_t i = 0; i < staged_; ++i) {
-    const auto& [packet, entry] = packets_[i];
+    const auto& [packet, entry, kept] = packets_[i];
     if (!wire::icrc_matches(packet)) {
       count(Counter::kDropIcrc);
       continue;
     }
     make_room();
-    entry->queue_pair.receive(packet, turn_);
+    if (!entry->queue_pair.receive(packet, turn_)) [[unlikely]]
+      defer(packets_[i]);
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);
     activate(*entry);
   }
 }
 
+/// The frame waits, with those that come after it for the same queue pair. When there is no room it is lost
+/// as on the wire.
+void Poller::defer(const Staged& staged) {
+  if (deferred_.size() == kDeferredFramesMax) return count(Counter::kDropStalled);
+  port::RxFrame& frame = kept_frames_[staged.kept];
+  deferred_.push_back(frame);
+  frame.data = nullptr;
+}
+
 void Poller::release() {
+  if (!deferred_.empty()) [[unlikely]] {
+    const auto kept =
+        std::remove_if(kept_frames_.begin(), kept_frames_.begin() + static_cast<ptrdiff_t>(kept_),
+                       [](const port::RxFrame& frame) { return frame.data == nullptr; });
+    kept_ = static_cast<size_t>(kept - kept_frames_.begin());
+  }
   if (kept_ > 0) port_queue_.release({kept_frames_.data(), kept_});
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "qp/completion_report.h"
+#include "qp/local_operation.h"
 
 namespace uroce::qp {
 
@@ -69,6 +70,7 @@ void Completer::complete(uint32_t psns, bool done, Turn& turn) {
     cursor_.restart();
   }
   window_.answered(psns, done);
+  if (done) retire_executed(connection_, window_, turn);
   retransmission_.progress(psns, turn.now);
 }
 
@@ -77,7 +79,7 @@ void Completer::complete(uint32_t psns, bool done, Turn& turn) {
 bool Completer::acknowledge_before(Psn end, Turn& turn) {
   while (window_.oldest() != end && !connection_.broken) {
     const SendRequest& head = window_.head();
-    if (head.operation == SendOperation::kRead) return false;
+    if (is_read(head.operation)) return false;
     const uint32_t left = head.packets - window_.head_packet();
     const uint32_t newly = std::min(left, static_cast<uint32_t>(end - window_.oldest()));
     complete(newly, newly == left, turn);
@@ -138,7 +140,7 @@ void Completer::receive_read_response(const wire::Packet& packet, Turn& turn) {
     return;
   }
   if (connection_.broken) return;
-  if (window_.head().operation != SendOperation::kRead) {
+  if (!is_read(window_.head().operation)) {
     turn.counters.add(Counter::kDropBadAck);
     return;
   }
@@ -163,6 +165,15 @@ void Completer::place_read_data(const wire::Packet& packet, Turn& turn) {
     fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
     return;
   }
+  if (last && head.operation == SendOperation::kReadInvalidate) {
+    using mem::Invalidation;
+    const Invalidation::Answer answer =
+        begin_invalidation(connection_, turn, head.invalidate, Invalidation::Origin::kLocal, Waiter::kSend);
+    if (answer == Invalidation::Answer::kRefused)
+      return fail_oldest_send(connection_, turn, CompletionStatus::kWindowBindError);
+    connection_.again = answer == Invalidation::Answer::kBusy;
+    if (connection_.again) return;
+  }
   const copy::MessageMark mark{
       .owner = connection_.queue_pair,
       .kind = copy::MessageMark::Kind::kRead,
@@ -176,7 +187,16 @@ void Completer::place_read_data(const wire::Packet& packet, Turn& turn) {
     fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
     return;
   }
+  if (connection_.stalled) [[unlikely]]
+    return;
   complete(1, last, turn);
+}
+
+void Completer::invalidated(Turn& turn) {
+  if (is_read(window_.head().operation)) return complete(1, true, turn);
+  window_.start(0);
+  window_.pass();
+  retire_executed(connection_, window_, turn);
 }
 
 void Completer::lost(const copy::MessageMark& mark, Turn& turn) {
@@ -184,6 +204,10 @@ void Completer::lost(const copy::MessageMark& mark, Turn& turn) {
   if (lost_) return;
   lost_ = true;
   turn.counters.add(Counter::kLocalProtectionError);
+  if (connection_.waiter == Waiter::kSend && mark.psn == window_.oldest()) {
+    // It was not reported yet: it waits for an invalidation.
+    return fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
+  }
   revise_sends(connection_, turn, mark);
   connection_.broken = true;
 }

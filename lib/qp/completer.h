@@ -17,6 +17,8 @@ class Completer {
 
   void reset();
   void receive(const wire::Packet& packet, Turn& turn);
+  /// The invalidation that the oldest request waited for is over.
+  void invalidated(Turn& turn);
   /// The end of a READ that is complete could not be placed: it and what came behind it are taken back.
   void lost(const copy::MessageMark& mark, Turn& turn);
 

@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "qp/local_operation.h"
+
 namespace uroce::qp {
 
 using queue::Completion;
@@ -16,11 +18,17 @@ CompletionOpcode opcode_of(SendOperation operation) {
   switch (operation) {
     case SendOperation::kSend:
     case SendOperation::kSendImm:
+    case SendOperation::kSendInvalidate:
       return CompletionOpcode::kSend;
     case SendOperation::kWrite:
     case SendOperation::kWriteImm:
       return CompletionOpcode::kWrite;
+    case SendOperation::kLocalInvalidate:
+      return CompletionOpcode::kLocalInvalidate;
+    case SendOperation::kRegister:
+      return CompletionOpcode::kRegister;
     case SendOperation::kRead:
+    case SendOperation::kReadInvalidate:
       break;
   }
   return CompletionOpcode::kRead;
@@ -41,15 +49,15 @@ void revise(Connection& connection, Turn& turn, const copy::MessageMark& lost, C
   queue::CompletionQueue& queue =
       receives ? *connection.options.receive_completions : *connection.options.send_completions;
   turn.completions.revise(queue, lost.completions, [&](Completion& completion) {
-    const bool receive = completion.opcode >= CompletionOpcode::kReceive;
-    if (completion.local == connection.options.number && receive == receives) change(completion);
+    if (completion.local == connection.options.number && is_receive(completion.opcode) == receives)
+      change(completion);
   });
 }
 
 void fail(Completion& completion, CompletionStatus status) {
   completion.status = status;
   completion.bytes = completion.immediate = 0;
-  completion.has_immediate = completion.solicited = false;
+  completion.has_immediate = completion.has_invalidated = completion.solicited = false;
 }
 
 }  // namespace
@@ -68,7 +76,9 @@ void report_send(Connection& connection, Turn& turn, const queue::SendRequest& r
 
 void fail_oldest_send(Connection& connection, Turn& turn, CompletionStatus status) {
   queue::SendQueue& queue = *connection.options.send_queue;
-  report_send(connection, turn, queue.at(queue.retired()), status);
+  queue::SendRequest& oldest = queue.at(queue.retired());
+  report_send(connection, turn, oldest, status);
+  drop_operation(connection, oldest);
   queue.retire();
   connection.broken = true;
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/identifiers.h"
+#include "mem/invalidation.h"
 #include "mem/region.h"
 #include "qp/attributes.h"
 #include "queue/completion_queue.h"
@@ -12,6 +13,13 @@
 namespace uroce::qp {
 
 class QueuePair;
+
+/// Who waits for the end of the connection's invalidation.
+enum class Waiter : uint8_t {
+  kNone,
+  kSend,     // the oldest send work request: LOCAL_INV, or a READ that is complete but for this
+  kReceive,  // a SEND with invalidate that is placed
+};
 
 /// Longest message: what `max_msg_sz` of a port says.
 inline constexpr uint32_t kMessageBytesMax = 1u << 31;
@@ -38,7 +46,13 @@ struct Connection {
   /// Somebody met an error that ends the connection and has reported it; QueuePair then enters the error
   /// state.
   bool broken = false;
+  /// Nothing is received or sent before an invalidation is over, or a region free that somebody else has just
+  /// now.
+  bool stalled = false;
+  bool again = false;  // and the packet that met it was not taken
+  Waiter waiter = Waiter::kNone;
   QueuePair* queue_pair = nullptr;  // whose connection it is
+  mem::Invalidation* invalidation = nullptr;
 
   [[nodiscard]] State state() const { return attributes.state; }
   [[nodiscard]] mem::KeyUser key_user() const {

@@ -2,8 +2,10 @@
 
 #include <cassert>
 #include <cerrno>
+#include <utility>
 
 #include "qp/completion_report.h"
+#include "qp/local_operation.h"
 
 namespace uroce::qp {
 
@@ -21,6 +23,7 @@ QueuePair::QueuePair(const Options& options)
       completer_(connection_, window_, retransmission_),
       responder_(connection_) {
   connection_.queue_pair = this;
+  connection_.invalidation = &invalidation_;
   assert(options.type == Type::kRc);
   assert(options.send_queue->options().segments_max <= kSegmentsMax);
   assert(options.receive_queue->options().segments_max <= kSegmentsMax);
@@ -73,8 +76,8 @@ void QueuePair::enter(State to, Turn& turn) {
 
 /// Everything is forgotten, without completions.
 void QueuePair::reset() {
-  for (queue::SendQueue& queue = *connection_.options.send_queue; queue.retired() != queue.published();)
-    queue.retire();
+  drop_sends();
+  connection_.waiter = Waiter::kNone;
   for (queue::ReceiveQueue& queue = *connection_.options.receive_queue;
        queue.retired() != queue.published();) {
     queue.retire();
@@ -88,11 +91,21 @@ void QueuePair::reset() {
   responder_.reset(Psn());
 }
 
-/// Everything outstanding completes as flushed.
-void QueuePair::flush(Turn& turn) {
+void QueuePair::drop_sends() {
   queue::SendQueue& sends = *connection_.options.send_queue;
   for (const uint32_t end = sends.published(); sends.retired() != end; sends.retire()) {
-    report_send(connection_, turn, sends.at(sends.retired()), queue::CompletionStatus::kFlushed);
+    if (!window_.has_started(sends.retired())) drop_operation(connection_, sends.at(sends.retired()));
+  }
+}
+
+/// Everything outstanding completes as flushed.
+void QueuePair::flush(Turn& turn) {
+  connection_.waiter = Waiter::kNone;
+  queue::SendQueue& sends = *connection_.options.send_queue;
+  for (const uint32_t end = sends.published(); sends.retired() != end; sends.retire()) {
+    queue::SendRequest& request = sends.at(sends.retired());
+    report_send(connection_, turn, request, queue::CompletionStatus::kFlushed);
+    if (!window_.has_started(sends.retired())) drop_operation(connection_, request);
   }
   queue::ReceiveQueue& receives = *connection_.options.receive_queue;
   for (const uint32_t end = receives.published(); receives.retired() != end;) {
@@ -129,14 +142,42 @@ bool QueuePair::admits(const wire::Packet& packet, Turn& turn) const {
   return false;
 }
 
-void QueuePair::receive(const wire::Packet& packet, Turn& turn) {
-  if (!admits(packet, turn)) return;
+bool QueuePair::receive(const wire::Packet& packet, Turn& turn) {
+  if (connection_.stalled) [[unlikely]]
+    return false;
+  if (!admits(packet, turn)) return true;
   if (packet.row->response) {
     completer_.receive(packet, turn);
   } else {
     responder_.receive(packet, turn);
   }
   settle(turn);
+  if (connection_.stalled) [[unlikely]]
+    return !std::exchange(connection_.again, false);
+  return true;
+}
+
+/// True when what the queue pair waited for is over, and what waited for that is complete.
+bool QueuePair::resume(Turn& turn) {
+  if (!invalidation_.over(turn.regions)) return false;
+  connection_.stalled = false;
+  switch (std::exchange(connection_.waiter, Waiter::kNone)) {
+    case Waiter::kNone:
+      break;
+    case Waiter::kSend:
+      completer_.invalidated(turn);
+      break;
+    case Waiter::kReceive:
+      responder_.invalidated(turn);
+      break;
+  }
+  settle(turn);
+  return true;
+}
+
+bool QueuePair::abandon(Turn& turn) {
+  drop_sends();
+  return invalidation_.over(turn.regions);
 }
 
 void QueuePair::lost(const copy::MessageMark& mark, Turn& turn) {
@@ -158,6 +199,8 @@ void commit_placements(Turn& turn) {
 }
 
 bool QueuePair::pump(Turn& turn, uint32_t budget) {
+  if (connection_.stalled && !resume(turn)) [[unlikely]]
+    return true;
   switch (state()) {
     case State::kReset:
     case State::kInit:
@@ -180,10 +223,19 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
   const uint32_t used = responses.frames + requests.frames;
   if (responses.more && used < budget) responses = responder_.pump(turn, budget - used);
   settle(turn);
-  return responses.more || requests.more;
+  return responses.more || requests.more || connection_.stalled;
+}
+
+bool QueuePair::answer(Turn& turn, uint32_t budget) {
+  if (connection_.stalled && !resume(turn)) [[unlikely]]
+    return true;
+  return responder_.pump(turn, budget).more;
 }
 
 void QueuePair::expire(Turn& turn) {
+  // The answer may be among the packets that are not received yet.
+  if (connection_.stalled) [[unlikely]]
+    return retransmission_.heard(turn.now);
   retransmission_.expire(turn);
   settle(turn);
 }

@@ -39,8 +39,17 @@ class QueuePair {
   int modify(const Attributes& attributes, uint32_t mask, Turn& turn);
 
   /// A packet for this queue pair whose ICRC was right. Whatever it holds, the outcome is a state change by
-  /// the rules, a NAK, or a counted drop.
-  void receive(const wire::Packet& packet, Turn& turn);
+  /// the rules, a NAK, or a counted drop. False: the queue pair is stalled, and it is to be shown once more,
+  /// and before all that come later, when it no longer is.
+  bool receive(const wire::Packet& packet, Turn& turn);
+
+  /// The queue pair waits for other pollers: nothing is received or sent, and pump() says that there is more,
+  /// until a pump() finds that they have ended their turns.
+  [[nodiscard]] bool stalled() const { return connection_.stalled; }
+
+  /// Before its end: it gives back what its requests hold. False while it is stalled: come again in a turn
+  /// after the next grace period.
+  bool abandon(Turn& turn);
 
   /// For commit_placements().
   void lost(const copy::MessageMark& mark, Turn& turn);
@@ -51,7 +60,7 @@ class QueuePair {
   bool pump(Turn& turn, uint32_t budget);
 
   /// Of pump() only what the peer is owed for requests that it has made. True when more is owed.
-  bool answer(Turn& turn, uint32_t budget) { return responder_.pump(turn, budget).more; }
+  bool answer(Turn& turn, uint32_t budget);
 
   /// Next moment at which expire() wants to be called; kNever for none. Changes in receive(), pump(),
   /// modify(), expire().
@@ -62,6 +71,8 @@ class QueuePair {
   [[nodiscard]] bool admits(const wire::Packet& packet, Turn& turn) const;
   void enter(State state, Turn& turn);
   void reset();
+  void drop_sends();
+  bool resume(Turn& turn);
   void settle(Turn& turn);
   void flush(Turn& turn);
 
@@ -71,6 +82,7 @@ class QueuePair {
   Requester requester_;
   Completer completer_;
   Responder responder_;
+  mem::Invalidation invalidation_;
 };
 
 /// turn.placer.commit(); queue pairs of which it has lost a message fail before anybody sees more of it. Due

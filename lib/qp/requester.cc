@@ -4,9 +4,11 @@
 
 #include "qp/completion_report.h"
 #include "qp/frame_writer.h"
+#include "qp/local_operation.h"
 
 namespace uroce::qp {
 
+using mem::Invalidation;
 using queue::CompletionStatus;
 using queue::SendOperation;
 using queue::SendRequest;
@@ -19,7 +21,8 @@ namespace {
 constexpr uint32_t kPacketsPerAck = 16;
 
 bool is_send(SendOperation operation) {
-  return operation == SendOperation::kSend || operation == SendOperation::kSendImm;
+  return operation == SendOperation::kSend || operation == SendOperation::kSendImm ||
+         operation == SendOperation::kSendInvalidate;
 }
 
 bool has_immediate(SendOperation operation) {
@@ -31,6 +34,8 @@ Operation operation_of(SendOperation operation, bool first, bool last) {
   const bool immediate = has_immediate(operation);
   if (is_send(operation)) {
     if (!last) return first ? Operation::kSendFirst : Operation::kSendMiddle;
+    if (operation == SendOperation::kSendInvalidate)
+      return first ? Operation::kSendOnlyInvalidate : Operation::kSendLastInvalidate;
     if (first) return immediate ? Operation::kSendOnlyImm : Operation::kSendOnly;
     return immediate ? Operation::kSendLastImm : Operation::kSendLast;
   }
@@ -52,6 +57,10 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   // One look at the posting thread's counter per pump. In SQD nothing new is begun.
   const uint32_t published = connection_.options.send_queue->published();
   while (window_.number() != published && window_.unanswered() < retransmission_.window()) {
+    if (is_local(window_.current().operation)) [[unlikely]] {
+      if (!execute_current(turn, pumped)) break;
+      continue;
+    }
     if (!window_.current_started() && (connection_.state() == State::kSqd || !start_current(turn))) break;
     if (!current_may_go()) break;
     port::TxFrame* frame = pumped.frames < budget ? turn.tx.next() : nullptr;
@@ -73,11 +82,53 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
 bool Requester::start_current(Turn& turn) {
   const SendRequest& request = window_.current();
   if (request.length > kMessageBytesMax) return fail_current(turn, CompletionStatus::kLocalLengthError);
-  if (request.operation == SendOperation::kRead && connection_.attributes.max_rd_atomic == 0) {
+  if (is_read(request.operation) && connection_.attributes.max_rd_atomic == 0) {
     return fail_current(turn, CompletionStatus::kLocalQpOperationError);
+  }
+  if (request.operation == SendOperation::kReadInvalidate &&
+      Invalidation::refuses(turn.regions, request.invalidate, connection_.key_user(),
+                            Invalidation::Origin::kLocal)) {
+    return fail_current(turn, CompletionStatus::kWindowBindError);
   }
   window_.start(std::max(1u, (request.length + connection_.mtu - 1) / connection_.mtu));
   return true;
+}
+
+/// True when the current request, a local operation, is behind us: the next one is current.
+bool Requester::execute_current(Turn& turn, Pumped& pumped) {
+  const SendRequest& request = window_.current();
+  if (!window_.current_started()) {
+    if (connection_.state() == State::kSqd || (request.fence && window_.reads() > 0)) return false;
+    if (request.operation == SendOperation::kLocalInvalidate) {
+      if (!invalidate_current(turn)) return false;
+    } else {
+      const mem::Outcome outcome = execute_registration(connection_, request, turn);
+      if (outcome == mem::Outcome::kRefused) return fail_current(turn, CompletionStatus::kWindowBindError);
+      pumped.more = outcome == mem::Outcome::kBusy;
+      if (pumped.more) return false;
+    }
+    window_.start(0);
+  }
+  window_.pass();
+  retire_executed(connection_, window_, turn);
+  return true;
+}
+
+/// An invalidation waits for all that was posted before it. False also while it is under way: the connection
+/// is stalled then.
+bool Requester::invalidate_current(Turn& turn) {
+  if (!window_.current_is_head()) return false;
+  switch (begin_invalidation(connection_, turn, window_.current().invalidate, Invalidation::Origin::kLocal,
+                             Waiter::kSend)) {
+    case Invalidation::Answer::kOver:
+      return true;
+    case Invalidation::Answer::kRefused:
+      return fail_current(turn, CompletionStatus::kWindowBindError);
+    case Invalidation::Answer::kPending:
+    case Invalidation::Answer::kBusy:
+      break;
+  }
+  return false;
 }
 
 bool Requester::current_may_go() const {
@@ -85,7 +136,7 @@ bool Requester::current_may_go() const {
   // A fence waits until every earlier READ is complete; those before the current request are all among
   // reads().
   if (request.fence && window_.reads() > 0 && window_.current_packet() == 0) return false;
-  return request.operation != SendOperation::kRead || window_.reads() < connection_.attributes.max_rd_atomic;
+  return !is_read(request.operation) || window_.reads() < connection_.attributes.max_rd_atomic;
 }
 
 bool Requester::build(Turn& turn, port::TxFrame& frame) {
@@ -93,8 +144,7 @@ bool Requester::build(Turn& turn, port::TxFrame& frame) {
     cursor_.restart();
     cursor_number_ = window_.number();
   }
-  return window_.current().operation == SendOperation::kRead ? build_read(turn, frame)
-                                                             : build_data(turn, frame);
+  return is_read(window_.current().operation) ? build_read(turn, frame) : build_data(turn, frame);
 }
 
 bool Requester::build_read(Turn& turn, port::TxFrame& frame) {
@@ -141,6 +191,7 @@ bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
   headers.bth.solicited = last && request.solicited;
   headers.reth = {request.remote_address, request.rkey, request.length};
   headers.immediate = request.immediate;
+  headers.invalidate = request.invalidate;
   if (!write_frame(frame, connection_, headers, payload)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return fail_current(turn, CompletionStatus::kLocalProtectionError);

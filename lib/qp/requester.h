@@ -24,6 +24,8 @@ class Requester {
  private:
   [[nodiscard]] bool current_may_go() const;
   bool start_current(Turn& turn);
+  bool execute_current(Turn& turn, Pumped& pumped);
+  bool invalidate_current(Turn& turn);
   bool build(Turn& turn, port::TxFrame& frame);
   bool build_read(Turn& turn, port::TxFrame& frame);
   bool build_data(Turn& turn, port::TxFrame& frame);

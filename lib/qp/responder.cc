@@ -4,6 +4,7 @@
 
 #include "qp/completion_report.h"
 #include "qp/frame_writer.h"
+#include "qp/local_operation.h"
 #include "qp/transport_timers.h"
 
 namespace uroce::qp {
@@ -94,6 +95,10 @@ void Responder::refuse(Verdict verdict, Turn& turn) {
       fail_receive(CompletionStatus::kLocalProtectionError, turn);
       answer_ = Answer::kOperational;
       break;
+    case Verdict::kRemoteInvalidate:
+      fail_receive(CompletionStatus::kRemoteInvalidRequest, turn);
+      answer_ = Answer::kRemoteAccess;
+      break;
     case Verdict::kRemoteAccess:
       answer_ = Answer::kRemoteAccess;
       break;
@@ -123,6 +128,8 @@ void Responder::perform(const wire::Packet& packet, const InboundMessage& messag
     return arrived(packets, false);
   }
   const bool last = row.position == Position::kLast || row.position == Position::kOnly;
+  if (row.headers.has(wire::Header::kInvalidate) && !invalidate(packet, turn)) [[unlikely]]
+    return;
   copy::MessageMark mark;
   if (last) mark = mark_of(message, turn, row.consumes_receive);
   if (!range_.place(turn.placer, packet.payload, last ? &mark : nullptr)) [[unlikely]] {
@@ -132,12 +139,36 @@ void Responder::perform(const wire::Packet& packet, const InboundMessage& messag
   turn.counters.add(Counter::kRequestsExecuted);
   message_ = message;
   message_.received += static_cast<uint32_t>(packet.payload.size());
+  if (connection_.stalled) [[unlikely]] {
+    waiting_ = completion_of(packet, message_.received);
+    waiting_ack_ = packet.headers.bth.ack_request;
+    return;
+  }
   if (last) {
     msn_ = (msn_ + 1) & 0xFFFFFF;
-    if (row.consumes_receive) complete_receive(packet, message_.received, turn);
+    if (row.consumes_receive) report_receive(connection_, turn, completion_of(packet, message_.received));
     message_.kind = Kind::kNone;
   }
   arrived(1, packet.headers.bth.ack_request);
+}
+
+/// The key that the last packet of a SEND names dies before its bytes are placed: that is the last of the
+/// checks. The SEND is complete when no poller can be at the memory any more. False: it was refused, or shall
+/// be shown again.
+bool Responder::invalidate(const wire::Packet& packet, Turn& turn) {
+  using mem::Invalidation;
+  const Invalidation::Answer answer = begin_invalidation(connection_, turn, packet.headers.invalidate,
+                                                         Invalidation::Origin::kRemote, Waiter::kReceive);
+  if (answer == Invalidation::Answer::kRefused) refuse(Verdict::kRemoteInvalidate, turn);
+  connection_.again = answer == Invalidation::Answer::kBusy;
+  return answer == Invalidation::Answer::kOver || answer == Invalidation::Answer::kPending;
+}
+
+void Responder::invalidated(Turn& turn) {
+  msn_ = (msn_ + 1) & 0xFFFFFF;
+  report_receive(connection_, turn, waiting_);
+  message_.kind = Kind::kNone;
+  arrived(1, waiting_ack_);
 }
 
 copy::MessageMark Responder::mark_of(const InboundMessage& message, const Turn& turn,
@@ -154,10 +185,16 @@ copy::MessageMark Responder::mark_of(const InboundMessage& message, const Turn& 
 void Responder::lost(const copy::MessageMark& mark, Turn& turn) {
   turn.counters.add(Counter::kMemoryGone);
   // Unless an earlier one was lost or refused.
-  if (!mark.psn.before(expected_)) return;
+  const bool waits = connection_.waiter == Waiter::kReceive && mark.psn == expected_;
+  if (!mark.psn.before(expected_) && !waits) return;
   const bool send = mark.kind == copy::MessageMark::Kind::kSend;
   if (send) turn.counters.add(Counter::kLocalProtectionError);
-  revise_receives(connection_, turn, mark);
+  // One that waits for an invalidation was not reported yet.
+  if (waits) {
+    fail_receive(CompletionStatus::kLocalProtectionError, turn);
+  } else {
+    revise_receives(connection_, turn, mark);
+  }
   responses_.drop_from(mark.psn);
   expected_ = mark.psn;
   msn_ = mark.msn;
@@ -166,15 +203,18 @@ void Responder::lost(const copy::MessageMark& mark, Turn& turn) {
   connection_.broken = true;
 }
 
-void Responder::complete_receive(const wire::Packet& packet, uint32_t bytes, Turn& turn) {
+Completion Responder::completion_of(const wire::Packet& packet, uint32_t bytes) {
   Completion completion;
   completion.opcode =
       packet.row->family == Family::kWrite ? CompletionOpcode::kReceiveWriteImm : CompletionOpcode::kReceive;
   completion.bytes = bytes;
   completion.has_immediate = packet.row->headers.has(wire::Header::kImmediate);
-  completion.immediate = completion.has_immediate ? packet.headers.immediate : 0;
+  completion.has_invalidated = packet.row->headers.has(wire::Header::kInvalidate);
+  completion.immediate = completion.has_immediate     ? packet.headers.immediate
+                         : completion.has_invalidated ? packet.headers.invalidate.value
+                                                      : 0;
   completion.solicited = packet.headers.bth.solicited;
-  report_receive(connection_, turn, completion);
+  return completion;
 }
 
 /// The expected packet came; it took `psns` numbers.

@@ -25,6 +25,8 @@ class Responder {
 
   void receive(const wire::Packet& packet, Turn& turn);
   Pumped pump(Turn& turn, uint32_t budget);
+  /// The invalidation that a SEND waited for is over.
+  void invalidated(Turn& turn);
 
   /// The end of a message that was performed could not be placed: it and what came behind it are taken back.
   void lost(const copy::MessageMark& mark, Turn& turn);
@@ -52,7 +54,8 @@ class Responder {
   [[nodiscard]] copy::MessageMark mark_of(const InboundMessage& message, const Turn& turn,
                                           bool consumes_receive) const;
   void fail_receive(queue::CompletionStatus status, Turn& turn);
-  void complete_receive(const wire::Packet& packet, uint32_t bytes, Turn& turn);
+  bool invalidate(const wire::Packet& packet, Turn& turn);
+  [[nodiscard]] static queue::Completion completion_of(const wire::Packet& packet, uint32_t bytes);
   void arrived(uint32_t psns, bool ack_requested);
 
   bool build_response(ReadResponse& read, port::TxFrame& frame, Turn& turn);
@@ -65,6 +68,8 @@ class Responder {
   uint32_t msn_ = 0;
   uint32_t said_msn_ = 0;  // the newest that an answer told the peer
   InboundMessage message_;
+  queue::Completion waiting_;  // of a SEND that waits for an invalidation ...
+  bool waiting_ack_ = false;   // ... and whether it asked for an ACK
   ResponseQueue responses_;
   ResolvedRange range_;
   Answer answer_ = Answer::kNone;

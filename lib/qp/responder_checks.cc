@@ -22,7 +22,6 @@ bool ends(const wire::OpcodeRow& row) {
 /// so is an operation that this responder does not have.
 Verdict check_order(const RequestContext& context, Kind in_progress) {
   const wire::OpcodeRow& row = *context.packet.row;
-  if (row.headers.has(wire::Header::kInvalidate)) return Verdict::kInvalidRequest;
   Kind family = Kind::kNone;
   if (row.family == Family::kSend) {
     family = Kind::kSend;

@@ -17,6 +17,7 @@ enum class Verdict : uint8_t {
   kInvalidRequest,     // NAK 0x61
   kTooLong,            // NAK 0x61, and the receive completes with a local length error
   kRemoteAccess,       // NAK 0x62
+  kRemoteInvalidate,   // NAK 0x62, and the receive completes with a remote invalid request error
   kRemoteOperational,  // NAK 0x63: our own receive buffer; the receive completes with a local protection
                        // error
 };

@@ -14,7 +14,7 @@ void SendWindow::reset(Psn first) {
 }
 
 void SendWindow::start(uint32_t packets) {
-  assert(!current_started() && packets > 0);
+  assert(!current_started());
   queue::SendRequest& request = current();
   request.first_psn = unassigned_;
   request.packets = packets;
@@ -28,6 +28,13 @@ void SendWindow::sent(uint32_t psns) {
   next_ += psns;
   if (next_.after(sent_end_)) sent_end_ = next_;
   if (done) ++number_;
+}
+
+void SendWindow::retire_executed() {
+  assert(head_is_executed());
+  const bool current = current_is_head();
+  queue_.retire();
+  if (current) number_ = queue_.retired();
 }
 
 void SendWindow::read_sent() {

@@ -17,7 +17,7 @@ namespace uroce::qp {
 ///
 /// Every work request gets its PSNs when its first packet is built. A request is retired as soon as all its
 /// PSNs are answered, so the oldest unanswered PSN always lies in the oldest request, and a rewind takes
-/// constant time.
+/// constant time. A local operation takes none and is started when it was executed.
 class SendWindow {
  public:
   /// Unanswered PSNs at which no further request is begun: a window fits the receive ring of the peer.
@@ -51,6 +51,15 @@ class SendWindow {
 
   /// Gives the current request, which has not started, its PSNs.
   void start(uint32_t packets);
+  /// The request of that number has started, or, being a local operation, was executed.
+  [[nodiscard]] bool has_started(uint32_t number) const {
+    return static_cast<int32_t>(number - started_) < 0;
+  }
+  /// The current request is a local operation that was executed, just now or before a rewind: on to the next.
+  void pass() { ++number_; }
+  /// Nothing is left to do for the head, and all before it is answered.
+  [[nodiscard]] bool head_is_executed() { return queue_.retired() != started_ && head().packets == 0; }
+  void retire_executed();
   /// The current request's packet(s) next() .. next() + psns - 1 went out.
   void sent(uint32_t psns);
   /// A READ for all PSNs before next() went out.

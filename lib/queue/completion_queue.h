@@ -18,7 +18,7 @@ enum class CompletionStatus : uint8_t {
   kLocalQpOperationError = 2,
   kLocalProtectionError = 4,
   kFlushed = 5,
-  kWindowBindError = 6,
+  kWindowBindError = 6,  // in truth of any operation on regions and windows
   kBadResponse = 7,
   kLocalAccessError = 8,
   kRemoteInvalidRequest = 9,
@@ -36,9 +36,15 @@ enum class CompletionOpcode : uint32_t {
   kSend = 0,
   kWrite = 1,
   kRead = 2,
+  kLocalInvalidate = 6,
   kReceive = 1u << 7,
   kReceiveWriteImm = kReceive + 1,
+  kRegister = kReceive + 7,  // IBV_WC_DRIVER1
 };
+
+constexpr bool is_receive(CompletionOpcode opcode) {
+  return opcode == CompletionOpcode::kReceive || opcode == CompletionOpcode::kReceiveWriteImm;
+}
 
 struct Completion {
   uint64_t wr_id = 0;
@@ -46,8 +52,9 @@ struct Completion {
   CompletionStatus status = CompletionStatus::kSuccess;
   bool has_immediate = false;
   bool solicited = false;
+  bool has_invalidated = false;
   uint32_t bytes = 0;
-  uint32_t immediate = 0;  // network order
+  uint32_t immediate = 0;  // network order; or the key that was invalidated
   QpNumber local;
   QpNumber remote;
 };

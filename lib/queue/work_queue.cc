@@ -13,7 +13,9 @@ template <typename Request>
 WorkQueue<Request>::WorkQueue(const Options& options) : options_(options) {
   static_assert(std::is_trivially_destructible_v<Request>);
   const uint32_t slots = std::bit_ceil(std::max(options.depth, 1u));
-  const size_t tail = std::max<size_t>(size_t{options.segments_max} * sizeof(Segment), options.inline_max);
+  const size_t least = std::is_same_v<Request, SendRequest> ? kOperationBytes : 0;
+  const size_t tail =
+      std::max({size_t{options.segments_max} * sizeof(Segment), size_t{options.inline_max}, least});
   mask_ = slots - 1;
   stride_ = (sizeof(Request) + tail + kLine - 1) / kLine * kLine;
   memory_.reset(new (std::align_val_t{kLine}) std::byte[slots * stride_]());

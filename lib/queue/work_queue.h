@@ -4,17 +4,19 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <span>
+#include <type_traits>
 
 #include "queue/work_request.h"
 
 namespace uroce::queue {
 
 /// Fixed-size ring of work requests between one posting thread (the caller holds the queue's lock) and the
-/// poller that owns the queue pair. A slot holds the request and, behind it, its segments or inline bytes. A
-/// slot stays occupied from publish() until the poller retires it.
+/// poller that owns the queue pair. A slot holds the request and, behind it, its segments, its inline bytes,
+/// or what a local operation asks for. A slot stays occupied from publish() until the poller retires it.
 template <typename Request>
 class WorkQueue {
  public:
@@ -28,18 +30,36 @@ class WorkQueue {
 
   [[nodiscard]] const Options& options() const { return options_; }
 
+  /// Least bytes behind a send request: room for a local operation.
+  static constexpr size_t kOperationBytes = 64;
+
   // Posting thread. reserve() returns the next free slot or nullptr when `depth` requests are outstanding;
   // the slot becomes visible to the poller, together with all reserved before it, by publish(). cancel()
   // forgets what was reserved since the last publish().
   Request* reserve();
   void publish();
   void cancel() { reserved_ = published_.load(std::memory_order_relaxed); }
+  /// Requests [published(), reserved()) were reserved since the last publish().
+  [[nodiscard]] uint32_t reserved() const { return reserved_; }
 
-  // Either side: what lies behind a request.
+  // Either side: what lies behind a request. An operation is trivially copyable and no longer than
+  // kOperationBytes.
   [[nodiscard]] Segment* segments(Request& request) const;
   [[nodiscard]] std::span<const Segment> segments(const Request& request) const;
   [[nodiscard]] std::byte* inline_bytes(Request& request) const;
   [[nodiscard]] const std::byte* inline_bytes(const Request& request) const;
+  template <typename Operation>
+  void set_operation(Request& request, const Operation& operation) const {
+    static_assert(std::is_trivially_copyable_v<Operation> && sizeof(Operation) <= kOperationBytes);
+    std::memcpy(inline_bytes(request), &operation, sizeof(operation));
+  }
+  template <typename Operation>
+  [[nodiscard]] Operation operation(const Request& request) const {
+    static_assert(std::is_trivially_copyable_v<Operation> && sizeof(Operation) <= kOperationBytes);
+    Operation operation;
+    std::memcpy(&operation, inline_bytes(request), sizeof(operation));
+    return operation;
+  }
 
   // Poller. Requests are numbered by free-running counters: [retired(), published()) are outstanding.
   [[nodiscard]] uint32_t published() const { return published_.load(std::memory_order_acquire); }

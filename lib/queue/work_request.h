@@ -10,7 +10,23 @@
 namespace uroce::queue {
 
 /// What a send work request asks for. More operations are added here.
-enum class SendOperation : uint8_t { kSend, kSendImm, kWrite, kWriteImm, kRead };
+enum class SendOperation : uint8_t {
+  kSend,
+  kSendImm,
+  kSendInvalidate,  // and the peer's region `invalidate`
+  kWrite,
+  kWriteImm,
+  kRead,
+  kReadInvalidate,  // and then our region `invalidate`
+  // Local operations, which send nothing. Those but the first have what they ask for behind the request.
+  kLocalInvalidate,  // our region `invalidate`
+  kRegister,
+};
+
+constexpr bool is_read(SendOperation operation) {
+  return operation == SendOperation::kRead || operation == SendOperation::kReadInvalidate;
+}
+constexpr bool is_local(SendOperation operation) { return operation >= SendOperation::kLocalInvalidate; }
 
 /// One piece of local memory (shape of ibv_sge).
 struct Segment {
@@ -26,7 +42,8 @@ struct SendRequest {
   uint64_t remote_address = 0;
   MemoryKey rkey;
   uint32_t immediate = 0;  // network order, as in ibv_send_wr
-  uint32_t length = 0;     // sum of the segments, or of the inline bytes
+  MemoryKey invalidate;
+  uint32_t length = 0;  // sum of the segments, or of the inline bytes
   uint16_t segments = 0;
   SendOperation operation = SendOperation::kSend;
   bool signaled = false;
@@ -35,7 +52,7 @@ struct SendRequest {
   bool inline_data = false;
 
   Psn first_psn;         // set when the first packet is built
-  uint32_t packets = 0;  // PSNs that the request takes
+  uint32_t packets = 0;  // PSNs that the request takes; none: a local operation
 };
 
 /// A posted receive work request.

@@ -213,7 +213,8 @@ void Judge::judge_receives() {
     completion.status = message.refusal ? CompletionStatus::kLocalLengthError : CompletionStatus::kSuccess;
     completion.bytes = message.length;
     completion.has_immediate = message.has_immediate();
-    completion.immediate = message.immediate;
+    completion.has_invalidated = message.invalidates();
+    completion.immediate = message.invalidates() ? message.invalidate.value : message.immediate;
     completion.solicited = message.solicited;
   }
   if (record_.receives.size() < expected.size()) {
@@ -230,7 +231,8 @@ void Judge::judge_receives() {
     bool same = ours.wr_id == right.wr_id && ours.opcode == right.opcode && ours.status == right.status;
     if (right.status == CompletionStatus::kSuccess) {
       same &= ours.bytes == right.bytes && ours.has_immediate == right.has_immediate &&
-              ours.immediate == right.immediate && ours.solicited == right.solicited;
+              ours.has_invalidated == right.has_invalidated && ours.immediate == right.immediate &&
+              ours.solicited == right.solicited;
     }
     if (!same) fail(fmt::format("receive {} completed otherwise than its message asks", ours.wr_id));
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -31,7 +32,11 @@ Memory::Memory(mem::RegionTable& regions, DomainId domain, const Requests& own, 
 
 Memory::~Memory() {
   for (const Area& area : areas_) {
-    if (area.keys.lkey != MemoryKey{}) static_cast<void>(regions_.deregister(area.keys.lkey));
+    if (area.fast != nullptr) {
+      static_cast<void>(area.fast->end());
+    } else if (area.keys.lkey != MemoryKey{}) {
+      static_cast<void>(regions_.deregister(area.keys.lkey));
+    }
   }
 }
 
@@ -53,6 +58,26 @@ void Memory::register_area(Area& area, uint64_t iova, mem::Access access) {
                                       .access = access});
   if (!keys) throw std::runtime_error(keys.error().message);
   area.keys = *keys;
+}
+
+/// As a fast-registration region, which is what may be invalidated from afar.
+void Memory::bind_area(Area& area) {
+  constexpr uint64_t kPage = 4096;
+  mem::BusSpace& bus = *regions_.bus_space();
+  const uint64_t length = area.bytes.size() - 2 * kGuard;
+  const auto pages = static_cast<uint32_t>(length / kPage + 2);
+  const auto direction = mem::Direction::kBidirectional;
+  const mem::BusRange run{bus.map(area.bytes.data() + kGuard, length, direction).value(), length};
+  mem::PageList list(bus, pages);
+  mem::PageExtent extent;
+  uint64_t offset = 0;
+  area.fast = std::move(mem::FastRegion::make(regions_, domain_, pages).value());
+  area.keys = {area.fast->first_key(), area.fast->first_key()};
+  static_cast<void>(list.fill({&run, 1}, offset, kPage, extent));
+  const mem::FastBinding binding{area.keys.lkey, area.keys.lkey, kRemote, area.iova, &list};
+  if (list.post(extent, kRemote) != 0 ||
+      mem::bind_fast_region(regions_, binding, domain_) != mem::Outcome::kDone)
+    throw std::runtime_error("a region cannot be bound");
 }
 
 queue::Segment Memory::segment(const Area& area) {
@@ -78,11 +103,24 @@ void Memory::add_regions(const Requests& peers) {
       if (refused_access(message)) extend(message, message.length - 1);
     }
   }
+  std::set<MemoryKey> invalidated;
+  for (const Message& message : peers.messages) {
+    if (!message.invalidates()) continue;
+    invalidated.insert(message.invalidate);
+    // No more need be known of it than that it was there.
+    if (!spans.contains(message.invalidate)) spans[message.invalidate] = {.begin = 0, .end = 1};
+  }
   for (const auto& [key, span] : spans) {
     Area& area = add(fmt::format("region {:#x}", key.value), span.end - span.begin);
     area.known.resize(area.bytes.size());
-    register_area(area, span.begin, kRemote);
     remote_[key] = &area;
+    area.invalidated = invalidated.contains(key);
+    if (area.invalidated) {
+      area.iova = span.begin;
+      bind_area(area);
+    } else {
+      register_area(area, span.begin, kRemote);
+    }
   }
 }
 
@@ -149,9 +187,23 @@ MemoryKey Memory::key(const wire::Reth& captured) const {
   return captured.length == 0 || found == remote_.end() ? kNobodys : found->second->keys.rkey;
 }
 
+MemoryKey Memory::key(MemoryKey captured) const {
+  const auto found = remote_.find(captured);
+  return found == remote_.end() ? kNobodys : found->second->keys.rkey;
+}
+
+MemoryKey Memory::captured(MemoryKey ours) const {
+  for (const auto& [key, area] : remote_) {
+    if (area->keys.rkey == ours) return key;
+  }
+  return kNobodys;
+}
+
 std::vector<std::string> Memory::differences() const {
   std::vector<std::string> found;
   for (const Area& area : areas_) {
+    if (area.invalidated && regions_.read_entry(area.keys.rkey).bound)
+      found.push_back(fmt::format("memory: {} was not invalidated", area.name));
     for (size_t i = 0; i < area.bytes.size(); ++i) {
       const bool guard = i < kGuard || i >= area.bytes.size() - kGuard;
       if (area.bytes[i] == area.expected[i] || (area.content_open && !guard)) continue;

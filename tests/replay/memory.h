@@ -2,9 +2,11 @@
 
 #include <list>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "mem/fast_region.h"
 #include "mem/region_table.h"
 #include "messages.h"
 #include "queue/work_request.h"
@@ -25,6 +27,9 @@ class Memory {
   /// Our key for the kernel's. A request without a byte to read or write gets one that names nothing: nobody
   /// may look at it.
   [[nodiscard]] MemoryKey key(const wire::Reth& captured) const;
+  /// The same for a key that a SEND invalidates, and back.
+  [[nodiscard]] MemoryKey key(MemoryKey captured) const;
+  [[nodiscard]] MemoryKey captured(MemoryKey ours) const;
   /// The buffer of our i-th message; that of the receive for the peer's i-th message.
   [[nodiscard]] queue::Segment buffer(size_t i) const { return segment(*buffers_[i]); }
   [[nodiscard]] queue::Segment receive(size_t i) const { return segment(*receives_[i]); }
@@ -47,7 +52,9 @@ class Memory {
     bool content_open = false;  // only the guards are judged
     mem::RegionKeys keys;
     uint64_t iova = 0;
-    Bytes known;  // of a region: not 0 where its content was named
+    std::unique_ptr<mem::FastRegion> fast;  // of a region that the peer invalidates
+    bool invalidated = false;               // in the end
+    Bytes known;                            // of a region: not 0 where its content was named
   };
   struct Store {
     size_t frame = 0;
@@ -63,6 +70,7 @@ class Memory {
 
   Area& add(std::string name, uint64_t length);
   void register_area(Area& area, uint64_t iova, mem::Access access);
+  void bind_area(Area& area);
   static queue::Segment segment(const Area& area);
   void add_regions(const Requests& peers);
   void expect(const Message& message);

@@ -103,7 +103,6 @@ class Deduction {
       if (write && !by_psn_.contains(i)) break;
       const Packet& packet = packet_at(i);
       const wire::OpcodeRow& row = *packet.parsed.row;
-      if (row.headers.has(wire::Header::kInvalidate)) return miss(packet_at(at));
       const auto payload = packet.parsed.payload;
       message.payload.insert(message.payload.end(), payload.begin(), payload.end());
       message.packets = i - at + 1;
@@ -112,6 +111,10 @@ class Deduction {
       if (row.headers.has(wire::Header::kImmediate)) {
         message.immediate = packet.parsed.headers.immediate;
         message.operation = write ? SendOperation::kWriteImm : SendOperation::kSendImm;
+      }
+      if (row.headers.has(wire::Header::kInvalidate)) {
+        message.invalidate = packet.parsed.headers.invalidate;
+        message.operation = SendOperation::kSendInvalidate;
       }
       break;
     }

@@ -20,6 +20,7 @@ struct Message {
   uint64_t address = 0;  // WRITE, READ
   MemoryKey rkey;
   uint32_t immediate = 0;
+  MemoryKey invalidate;
   bool solicited = false;
   Bytes payload;  // SEND, WRITE: of its packets; READ: of their answers. Zeros where nothing was captured.
 
@@ -33,8 +34,10 @@ struct Message {
 
   [[nodiscard]] Psn end() const { return first + packets; }
   [[nodiscard]] bool is_read() const { return operation == queue::SendOperation::kRead; }
+  [[nodiscard]] bool invalidates() const { return operation == queue::SendOperation::kSendInvalidate; }
   [[nodiscard]] bool is_send() const {
-    return operation == queue::SendOperation::kSend || operation == queue::SendOperation::kSendImm;
+    return operation == queue::SendOperation::kSend || operation == queue::SendOperation::kSendImm ||
+           invalidates();
   }
   [[nodiscard]] bool has_immediate() const {
     return operation == queue::SendOperation::kSendImm || operation == queue::SendOperation::kWriteImm;

@@ -157,6 +157,9 @@ void OurEnd::feed(const Packet& packet) {
   if (packet.parsed.row->headers.has(wire::Header::kReth)) {
     wire::store_be32(bth + wire::kBthBytes + 8, memory_->key(packet.parsed.headers.reth).value);
   }
+  if (packet.parsed.row->headers.has(wire::Header::kInvalidate)) {
+    wire::store_be32(bth + wire::kBthBytes, memory_->key(packet.parsed.headers.invalidate).value);
+  }
   const uint32_t icrc = wire::icrc_of({bytes.data() + ip, ip_bytes});
   for (size_t i = 0; i < wire::kIcrcBytes; ++i)
     bytes[ip + ip_bytes + i] = static_cast<std::byte>(icrc >> 8 * i);
@@ -177,6 +180,7 @@ void OurEnd::post_send(size_t index) {
              .remote_address = message.address,
              .rkey = message.rkey,
              .immediate = message.immediate,
+             .invalidate = message.invalidate,
              .length = message.length,
              .segments = static_cast<uint16_t>(message.length > 0 ? 1 : 0),
              .operation = message.operation,

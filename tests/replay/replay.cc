@@ -72,7 +72,11 @@ class Replay {
 
   void collect() {
     for (const auto& completion : end_.take_sends()) record_.sends.push_back(completion);
-    for (const auto& completion : end_.take_receives()) record_.receives.push_back(completion);
+    for (auto& completion : end_.take_receives()) {
+      if (completion.has_invalidated)
+        completion.immediate = end_.memory().captured({completion.immediate}).value;
+      record_.receives.push_back(completion);
+    }
     for (FedPort::Sent& sent : end_.take_sent()) {
       Packet packet = make_packet(std::move(sent.frame));
       if (!packet.bytes.empty()) faults_.frame(packet);

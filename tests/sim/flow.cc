@@ -132,7 +132,9 @@ bool Flow::post() {
   if (from_.arena.crowded() || to_.arena.crowded()) return false;
   Message message;
   message.id = posted_;
-  message.operation = static_cast<SendOperation>(random_.below(5));
+  constexpr std::array kOperations = {SendOperation::kSend, SendOperation::kSendImm, SendOperation::kWrite,
+                                      SendOperation::kWriteImm, SendOperation::kRead};
+  message.operation = kOperations[random_.below(kOperations.size())];
   message.bytes.resize(random_size(random_, options_.mtu, options_.bytes_max));
   fill_randomly(message.bytes);
   message.immediate = static_cast<uint32_t>(random_.next());

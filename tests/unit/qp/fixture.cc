@@ -48,7 +48,7 @@ void CapturingQueue::free(std::span<const port::TxFrame> frames) {
 
 QueuePairTest::QueuePairTest()
     : memory(pattern(kMemory)),
-      regions({.entries_max = 1u << 10}),
+      regions({.entries_max = 1u << 10, .grace_period = &other_poller, .bus_space = &bus}),
       sends({.depth = kDepth, .segments_max = 8, .inline_max = 600}),
       receives({.depth = kDepth, .segments_max = 8}),
       send_queue_completions({.depth = kDepth}),
@@ -164,7 +164,7 @@ void QueuePairTest::receive(const wire::Headers& headers, const Bytes& payload) 
   wire::Packet packet;
   ASSERT_EQ(wire::parse_frame(frame, packet).result, wire::ParseResult::kRoce);
   ASSERT_TRUE(wire::icrc_matches(packet));
-  queue_pair->receive(packet, turn);
+  last_taken = queue_pair->receive(packet, turn);
   burst.push_back(std::move(frame));
   if (commit_after_receive) {
     commit_placements(turn);

@@ -11,7 +11,9 @@
 #include "copy/placer.h"
 #include "mem/region_table.h"
 #include "port/tx_batch.h"
+#include "qp/local_operation.h"
 #include "qp/queue_pair.h"
+#include "tests/unit/mem/other_poller.h"
 #include "wire/packet.h"
 
 namespace uroce::qp::testing {
@@ -84,6 +86,9 @@ class QueuePairTest : public ::testing::Test {
                      const Bytes& payload);
   void receive_read(uint32_t psn, uint64_t offset, uint32_t length);
 
+  /// Whether the queue pair took the last packet.
+  bool last_taken = true;
+
   /// False: packets belong to one burst, nothing is committed between them.
   bool commit_after_receive = true;
 
@@ -111,6 +116,8 @@ class QueuePairTest : public ::testing::Test {
 
   DomainId domain{1};
   Bytes memory;
+  mem::BusSpace bus{{.offset = uint64_t{3} << 21}};
+  mem::testing::OtherPoller other_poller;
   mem::RegionTable regions;
   mem::RegionKeys keys;
   mem::RegionKeys read_only_keys;  // same memory, readable from remote, not writable

@@ -18,12 +18,12 @@ class HostilePeer : public QueuePairTest {
 
   void send_anything(Random& random) {
     constexpr std::array kLikely = {
-        Operation::kSendFirst,         Operation::kSendMiddle,        Operation::kSendLast,
-        Operation::kSendOnly,          Operation::kWriteFirst,        Operation::kWriteLast,
-        Operation::kWriteOnly,         Operation::kWriteOnlyImm,      Operation::kReadRequest,
-        Operation::kReadResponseFirst, Operation::kReadResponseOnly,  Operation::kReadResponseLast,
-        Operation::kAcknowledge,       Operation::kAcknowledge,       Operation::kAcknowledge,
-        Operation::kAtomicAcknowledge, Operation::kReadResponseMiddle};
+        Operation::kSendFirst,         Operation::kSendMiddle,         Operation::kSendLast,
+        Operation::kSendOnly,          Operation::kWriteFirst,         Operation::kWriteLast,
+        Operation::kWriteOnly,         Operation::kWriteOnlyImm,       Operation::kReadRequest,
+        Operation::kReadResponseFirst, Operation::kReadResponseOnly,   Operation::kReadResponseLast,
+        Operation::kAcknowledge,       Operation::kAcknowledge,        Operation::kAcknowledge,
+        Operation::kAtomicAcknowledge, Operation::kReadResponseMiddle, Operation::kSendOnlyInvalidate};
     const Operation operation = kLikely[random.below(kLikely.size())];
     const bool response = wire::opcode_row(wire::Opcode::make(wire::Service::kRc, operation)).response;
     const uint32_t base = response ? next_ours_ : next_peers_;
@@ -50,8 +50,12 @@ class HostilePeer : public QueuePairTest {
   }
 
   void post_anything(Random& random) {
-    const auto operation = static_cast<SendOperation>(random.below(5));
-    post(operation, static_cast<uint32_t>(random.below(1500)));
+    constexpr std::array kLikely = {SendOperation::kSend,  SendOperation::kSendImm,
+                                    SendOperation::kWrite, SendOperation::kWriteImm,
+                                    SendOperation::kRead,  SendOperation::kSendInvalidate};
+    const bool invalidation = random.chance(1, 100);  // of nothing, which fails
+    post(invalidation ? SendOperation::kLocalInvalidate : kLikely[random.below(kLikely.size())],
+         static_cast<uint32_t>(random.below(1500)));
   }
 
   void act(Random& random) {

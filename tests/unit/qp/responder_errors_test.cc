@@ -61,8 +61,7 @@ TEST_F(ResponderErrors, PacketsOutOfOrderWithinAMessage) {
 
 TEST_F(ResponderErrors, OperationsThatAreNotThere) {
   for (const Operation operation :
-       {Operation::kCompareSwap, Operation::kFetchAdd, Operation::kSendOnlyInvalidate, Operation::kFlush,
-        Operation::kAtomicWrite}) {
+       {Operation::kCompareSwap, Operation::kFetchAdd, Operation::kFlush, Operation::kAtomicWrite}) {
     ASSERT_EQ(modify(State::kReset), 0);
     bring_up(State::kRtr);
     post_receive(100);
