@@ -41,8 +41,10 @@ inline constexpr Access kOptionalRange{0x3FFu << 20};
 
 /// Rights that let somebody write.
 inline constexpr Access kWriting = kLocalWrite | kRemoteWrite | kRemoteAtomic;
-/// All that a lookup is ever asked for; the rest of a registration's bits are spent when it is made.
+/// All that a lookup is ever asked for.
 inline constexpr Access kChecked = kWriting | kRemoteRead;
+/// What the entry of a region keeps: also what decides about windows over it.
+inline constexpr Access kKept = kChecked | kWindowBind | kZeroBased;
 
 /// What a registration may ask for. EINVAL: unknown bits, or remote write or atomic access without local
 /// write. EOPNOTSUPP: known to the interface, but no region of this stack has them.

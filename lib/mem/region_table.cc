@@ -2,13 +2,26 @@
 
 #include <cassert>
 #include <cerrno>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "mem/memory_probe.h"
+#include "mem/region_object.h"
 
 namespace uroce::mem {
 namespace {
+
+/// Of user regions that may have windows over them.
+class UserObject final : public RegionObject {};
+
+std::unique_ptr<UserObject> object_for(Access access) {
+  return access.any(kWindowBind) ? std::make_unique<UserObject>() : nullptr;
+}
+
+Status not_there() { return Error{EFAULT, "some of the memory is not there, or not writable"}; }
+
+constexpr const char* kWindowsOver = "windows are bound over the region";
 
 bool wraps(uint64_t start, uint64_t length) { return start + (length - 1) < start; }
 
@@ -41,31 +54,31 @@ RegionTable::RegionTable(const Options& options)
 RegionTable::~RegionTable() {
   for (uint32_t index = 1; index < space_.backed(); ++index) {
     const RegionBinding binding = entry(index).read();
-    if (binding.kind == RegionKind::kUser)
-      locked_memory_.release(static_cast<std::byte*>(binding.memory), binding.length);
+    if (binding.kind != RegionKind::kUser) continue;
+    locked_memory_.release(static_cast<std::byte*>(binding.memory), binding.length);
+    delete static_cast<UserObject*>(binding.object);
   }
 }
 
 Result<RegionKeys> RegionTable::register_user(const UserRegion& region) {
   const uint64_t iova = region.access.any(kZeroBased) ? 0 : region.iova;
   if (Status status = check(region, iova); !status.ok()) return status.error();
-  if (Status status = locked_memory_.charge(region.address, region.length); !status.ok())
+  if (Status status = take_memory(region.address, region.length, region.access); !status.ok())
     return status.error();
-  if (!probe_memory(region.address, region.length, region.access.any(kWriting))) {
-    locked_memory_.release(region.address, region.length);
-    return Error{EFAULT, "some of the memory is not there, or not writable"};
-  }
+  std::unique_ptr<UserObject> object = object_for(region.access);
   const Result<MemoryKey> key = make_entry({.kind = RegionKind::kUser,
                                             .cold = cold(region.length),
                                             .domain = region.domain,
-                                            .access = (region.access & kChecked) | kLocalRead,
+                                            .access = (region.access & kKept) | kLocalRead,
                                             .iova = iova,
                                             .length = region.length,
-                                            .memory = region.address});
+                                            .memory = region.address,
+                                            .object = object.get()});
   if (!key) {
     locked_memory_.release(region.address, region.length);
     return key.error();
   }
+  object.release();  // the table's, until deregister()
   return RegionKeys{.lkey = *key, .rkey = *key};
 }
 
@@ -79,16 +92,87 @@ Result<MemoryKey> RegionTable::make_entry(RegionBinding binding) {
   return binding.key;
 }
 
+Status RegionTable::take_memory(std::byte* address, uint64_t length, Access access) {
+  if (Status status = locked_memory_.charge(address, length); !status.ok()) return status;
+  if (probe_memory(address, length, access.any(kWriting))) return {};
+  locked_memory_.release(address, length);
+  return not_there();
+}
+
+Status RegionTable::reregister(MemoryKey lkey, const RegionChange& change) {
+  const RegionBinding old = read_entry(lkey);
+  if (old.kind != RegionKind::kUser || old.key != lkey) return Error{EINVAL, "no such region"};
+  UserRegion wanted{.domain = change.domain.value_or(old.domain),
+                    .address = static_cast<std::byte*>(old.memory),
+                    .length = old.length,
+                    .iova = old.iova,
+                    .access = change.access.value_or(old.access & kKept)};
+  if (change.place) {
+    wanted.address = change.place->address;
+    wanted.length = change.place->length;
+    wanted.iova = wanted.access.any(kZeroBased) ? 0 : reinterpret_cast<uint64_t>(wanted.address);
+  } else if (wanted.access.any(kZeroBased) && !old.access.any(kZeroBased)) {
+    return Error{EINVAL, "a region becomes zero-based only with a new place"};
+  } else {
+    wanted.access = wanted.access | (old.access & kZeroBased);
+  }
+  if (Status status = check(wanted, wanted.iova); !status.ok()) return status;
+  if (!change.place) {
+    // It is paid for; but it may have been read-only so far.
+    const bool there = probe_memory(wanted.address, wanted.length, wanted.access.any(kWriting));
+    return there ? bind_anew(old, wanted) : not_there();
+  }
+  if (Status status = take_memory(wanted.address, wanted.length, wanted.access); !status.ok()) return status;
+  Status done = bind_anew(old, wanted);
+  // What is not used any more, or was not used after all.
+  const std::byte* const left = done ? static_cast<std::byte*>(old.memory) : wanted.address;
+  locked_memory_.release(left, done ? old.length : wanted.length);
+  return done;
+}
+
+/// Returns after the grace period.
+Status RegionTable::bind_anew(const RegionBinding& old, const UserRegion& wanted) {
+  std::unique_ptr<UserObject> object = old.object == nullptr ? object_for(wanted.access) : nullptr;
+  {
+    const std::lock_guard lock(writers_);
+    const RegionBinding now = read_entry(old.key);
+    // Others may have come first, and may have what was looked up: every field that they can change counts.
+    if (now.kind != RegionKind::kUser || now.key != old.key || now.domain != old.domain ||
+        now.access != old.access || now.memory != old.memory || now.length != old.length ||
+        now.iova != old.iova || now.object != old.object) {
+      return Error{EBUSY, "the region changes already"};
+    }
+    std::unique_lock<RegionObject> held;
+    if (now.object != nullptr) held = std::unique_lock(*now.object);
+    if (now.object != nullptr && now.object->windows != 0) return Error{EBUSY, kWindowsOver};
+    write_entry({.key = old.key,
+                 .kind = RegionKind::kUser,
+                 .cold = wanted.length >= options_.cold_bytes,
+                 .domain = wanted.domain,
+                 .access = (wanted.access & kKept) | kLocalRead,
+                 .iova = wanted.iova,
+                 .length = wanted.length,
+                 .memory = wanted.address,
+                 .object = now.object != nullptr ? now.object : object.release()});
+  }
+  wait_for_grace();
+  return {};
+}
+
 Status RegionTable::deregister(MemoryKey lkey) {
   RegionBinding gone;
   {
     const std::lock_guard lock(writers_);
     gone = read_entry(lkey);
     if (gone.kind != RegionKind::kUser || gone.key != lkey) return Error{EINVAL, "no such region"};
+    std::unique_lock<RegionObject> held;
+    if (gone.object != nullptr) held = std::unique_lock(*gone.object);
+    if (gone.object != nullptr && gone.object->windows != 0) return Error{EBUSY, kWindowsOver};
     write_entry({.key = lkey});
   }
   // Not under the lock: a poller must not wait for one who waits for it.
   wait_for_grace();
+  delete static_cast<UserObject*>(gone.object);
   locked_memory_.release(static_cast<std::byte*>(gone.memory), gone.length);
   give_back(lkey);
   return {};

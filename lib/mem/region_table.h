@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
 #include "base/identifiers.h"
 #include "base/index_space.h"
@@ -23,6 +24,18 @@ struct UserRegion {
   uint64_t length = 0;
   uint64_t iova = 0;  // address of the first byte as keys' users name it: the VA, a chosen one, or 0
   Access access;      // with kZeroBased, iova is 0 whatever it says
+};
+
+/// What of a user region shall change; the rest stays. With a new place, the iova is the new address, or 0 if
+/// the region is zero-based then.
+struct RegionChange {
+  struct Place {
+    std::byte* address = nullptr;
+    uint64_t length = 0;
+  };
+  std::optional<DomainId> domain;
+  std::optional<Place> place;
+  std::optional<Access> access;
 };
 
 struct RegionKeys {
@@ -55,11 +68,16 @@ class RegionTable {
   RegionTable& operator=(const RegionTable&) = delete;
 
   /// EINVAL: unknown or contradictory access bits (remote write or atomic without local write), no domain,
-  /// zero length, or a range that wraps. EOPNOTSUPP: on-demand paging, window binding, flush. EFAULT: some
+  /// zero length, or a range that wraps. EOPNOTSUPP: on-demand paging, flush. EFAULT: some
   /// page is not there, or is not writable although a right to write was asked for. ENOMEM: the table is
   /// full, or RLIMIT_MEMLOCK. (ibv_reg_mr(3)) All pages are there afterwards, filled in if need be; not a
   /// byte has changed.
   Result<RegionKeys> register_user(const UserRegion& region);
+
+  /// Binds a user region anew; its keys stay. Returns after the grace period: no byte moves as the region was
+  /// before. Whatever fails, the region is as it was. As register_user(), and EINVAL: no such region, or to
+  /// be zero-based where it lies. EBUSY: windows are bound over it, or somebody else changed it meanwhile.
+  Status reregister(MemoryKey lkey, const RegionChange& change);
 
   /// A user region's end. Returns after the grace period: no byte of the region's memory is touched by the
   /// stack from then on. EINVAL: no such region. EBUSY: windows are bound over it.
@@ -108,6 +126,9 @@ class RegionTable {
   [[nodiscard]] BusSpace* bus_space() const { return options_.bus_space; }
 
  private:
+  /// Pays for memory and looks whether it is all there.
+  Status take_memory(std::byte* address, uint64_t length, Access access);
+  Status bind_anew(const RegionBinding& old, const UserRegion& wanted);
   [[nodiscard]] Binding resolve_in_order(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,
                                          Access needed) const;
   [[nodiscard]] Binding resolve_on_bus(uint64_t address, uint64_t length, Access needed) const;
@@ -118,7 +139,7 @@ class RegionTable {
   IndexSpace space_;
   const Options options_;
   LockedMemory& locked_memory_;
-  std::mutex writers_;  // serialises the ends of user regions
+  std::mutex writers_;  // serialises the changes and ends of user regions
 };
 
 }  // namespace uroce::mem

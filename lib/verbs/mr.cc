@@ -47,6 +47,8 @@ void fill_region(VerbsMr& mr, ibv_pd* pd, MemoryKey key, int (*end)(VerbsMr& mr)
   object(pd).users.fetch_add(1);
 }
 
+bool is_user_region(const VerbsMr& mr) { return mr.end == end_user_region; }
+
 }  // namespace uroce::verbs
 
 using namespace uroce::verbs;

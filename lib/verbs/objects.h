@@ -137,6 +137,7 @@ struct QpExtras {
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted, const QpExtras& extras);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attributes, size_t bytes);
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* list, uint32_t count);
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t bytes);
 
 // What the plain and the extended kind of an object have in common. NULL and errno; bad_alloc may be thrown.
@@ -145,6 +146,9 @@ ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted, const QpExtras& extras)
 
 /// A region that was made joins its domain and is ready for the application.
 void fill_region(VerbsMr& mr, ibv_pd* pd, MemoryKey key, int (*end)(VerbsMr& mr));
+
+/// Made by ibv_reg_mr or a relative of it.
+bool is_user_region(const VerbsMr& mr);
 
 /// True when completions were lost: who waits for them would wait for ever. The first to notice raises the
 /// event.

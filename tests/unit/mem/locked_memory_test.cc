@@ -89,6 +89,32 @@ TEST(LockedMemory, RegionsAreRefusedWithEnomemAndTheLimitInTheMessage) {
             0);
 }
 
+/// Old and new memory are held for a moment, as the kernel does it; what only changes its rights costs
+/// nothing.
+TEST(LockedMemory, ReregistrationNeedsRoomForBoth) {
+  EXPECT_EQ(exit_status_under_limit(16 * kPage,
+                                    [] {
+                                      RegionTable table({.entries_max = 64});
+                                      std::vector<std::byte> memory(20 * kPage);
+                                      std::byte* first = memory.data();
+                                      const auto region = table.register_user(
+                                          {.domain = {1}, .address = first, .length = 9 * kPage});
+                                      if (!region.ok()) return 1;
+                                      const MemoryKey key = region->lkey;
+                                      const auto change = [&](const RegionChange& wanted) {
+                                        const Status status = table.reregister(key, wanted);
+                                        return status.ok() ? 0 : status.error().code;
+                                      };
+                                      if (change({.place = RegionChange::Place{first, 8 * kPage}}) != ENOMEM)
+                                        return 2;
+                                      if (change({.access = kLocalWrite}) != 0) return 3;
+                                      if (change({.place = RegionChange::Place{first, 4 * kPage}}) != 0)
+                                        return 4;
+                                      return change({.place = RegionChange::Place{first, 10 * kPage}});
+                                    }),
+            0);
+}
+
 TEST(LockedMemory, ClosingATableGivesItsBytesBack) {
   LockedMemory account;
   std::vector<std::byte> memory(3 * kPage);

@@ -1,0 +1,102 @@
+// What is done to a user region that is there: re-registration and advice.
+#include <cerrno>
+#include <vector>
+
+#include "engine/fault_handler.h"
+#include "mem/advice.h"
+#include "verbs/call_guard.h"
+#include "verbs/export.h"
+#include "verbs/objects.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+/// What ibv_rereg_mr is told beside its flags and the domain.
+struct Wish {
+  void* address = nullptr;
+  size_t length = 0;
+  int access = 0;
+};
+
+/// The changes that libibverbs lets pass; 0 or errno.
+int translate(const VerbsMr& mr, int flags, const ibv_pd* pd, const Wish& wish, mem::RegionChange& change) {
+  if (!is_user_region(mr) || flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) return EINVAL;
+  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
+    if (wish.address == nullptr || wish.length == 0) return EINVAL;
+    change.place = {static_cast<std::byte*>(wish.address), wish.length};
+  }
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {
+    if (pd == nullptr || pd->context != mr.context) return EINVAL;
+    change.domain = static_cast<const VerbsPd*>(pd)->domain;
+  }
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) == 0) return wish.access == 0 ? 0 : EINVAL;
+  change.access = mem::Access(static_cast<uint32_t>(wish.access));
+  return 0;
+}
+
+int reregister(VerbsMr& mr, int flags, ibv_pd* pd, const Wish& wish) {
+  mem::RegionChange change;
+  if (const int error = translate(mr, flags, pd, wish, change); error != 0) return error;
+  engine::watch_faults();
+  const Status done = object(mr.context).device->regions().reregister({mr.lkey}, change);
+  if (!done) return done.error().code;
+  if (change.domain) {
+    object(pd).users.fetch_add(1);
+    object(mr.pd).users.fetch_sub(1);
+    mr.pd = pd;
+  }
+  if (change.place) {
+    mr.addr = wish.address;
+    mr.length = wish.length;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int advise_mr(ibv_pd* face, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* list, uint32_t count) {
+  return zero_or_errno([&] {
+    VerbsContext& context = object(face->context);
+    if (!context.alive()) return EIO;
+    if ((flags & ~uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0) return EINVAL;
+    mem::Advice means{};
+    switch (advice) {
+      case IBV_ADVISE_MR_ADVICE_PREFETCH:
+        means = mem::Advice::kPrefetch;
+        break;
+      case IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE:
+        means = mem::Advice::kPrefetchWrite;
+        break;
+      case IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT:
+        means = mem::Advice::kPrefetchPresent;
+        break;
+      default:
+        return ENOTSUP;
+    }
+    std::vector<mem::AdvisedRange> ranges;
+    ranges.reserve(count);
+    for (uint32_t i = 0; i < count; ++i) ranges.push_back({{list[i].lkey}, list[i].addr, list[i].length});
+    const Status done = mem::advise(context.device->regions(), object(face).domain, means, ranges);
+    return done ? 0 : done.error().code;
+  });
+}
+
+}  // namespace uroce::verbs
+
+using namespace uroce::verbs;
+
+/// The values of enum ibv_rereg_mr_err_code say whether the old region lives on. With us it always does,
+/// which is what only the first of them says; errno has the reason.
+extern "C" UROCE_EXPORT int uroce_ibv_rereg_mr(ibv_mr* face, int flags, ibv_pd* pd, void* address,
+                                               size_t length, int access) {
+  VerbsMr& mr = object(face);
+  if (!object(mr.context).alive()) {
+    errno = EIO;
+    return IBV_REREG_MR_ERR_CMD;
+  }
+  const int error = zero_or_errno([&] { return reregister(mr, flags, pd, {address, length, access}); });
+  if (error == 0) return 0;
+  errno = error;
+  return IBV_REREG_MR_ERR_INPUT;
+}
