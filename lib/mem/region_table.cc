@@ -147,7 +147,7 @@ Status RegionTable::bind_anew(const RegionBinding& old, const UserRegion& wanted
     if (now.object != nullptr && now.object->windows != 0) return Error{EBUSY, kWindowsOver};
     write_entry({.key = old.key,
                  .kind = RegionKind::kUser,
-                 .cold = wanted.length >= options_.cold_bytes,
+                 .cold = cold(wanted.length),
                  .domain = wanted.domain,
                  .access = (wanted.access & kKept) | kLocalRead,
                  .iova = wanted.iova,
