@@ -1,0 +1,80 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mem/fast_region.h"
+#include "mem/fmr.h"
+#include "mem/page_list.h"
+#include "mem/physical_region.h"
+#include "mem/region_table.h"
+#include "reference.h"
+
+namespace uroce::mem {
+
+/// One step of a random program. What the numbers mean follows from the state that it meets, so that any list
+/// of them is a program, and parts of one are, too.
+struct Command {
+  uint8_t what = 0;
+  std::array<uint32_t, 6> numbers{};
+};
+
+/// Runs programs on the key table and on the reference, side by side.
+class Machine {
+ public:
+  explicit Machine(uint64_t bus_offset);
+  ~Machine();
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  /// What differs between the two after the command; empty when nothing does.
+  std::string step(const Command& command);
+
+ private:
+  /// What the stack made for a region of the reference, at the same place.
+  struct Made {
+    std::unique_ptr<PhysicalRegion> physical;
+    std::unique_ptr<Fmr> fmr;
+    std::unique_ptr<FastRegion> fast;
+  };
+  struct Pages {
+    std::vector<uint64_t> addresses;
+    std::vector<size_t> mappings;
+    std::vector<Stretch> bytes;
+    bool mapped = true;  // all of them, for what `access` asks
+  };
+  using Numbers = std::array<uint32_t, 6>;
+
+  std::string map(const Numbers& n);
+  std::string unmap(const Numbers& n);
+  std::string make_user(const Numbers& n);
+  std::string make_dma(const Numbers& n);
+  std::string make_physical(const Numbers& n);
+  std::string make_fmr(const Numbers& n);
+  std::string map_fmr(const Numbers& n);
+  std::string unmap_fmr(const Numbers& n);
+  std::string make_fast(const Numbers& n);
+  std::string bind_fast(const Numbers& n);
+  std::string invalidate(const Numbers& n);
+  std::string end(const Numbers& n);
+  std::string look(const Numbers& n);
+
+  /// A region of the kind, in whatever state but ended; `regions.size()` when there is none.
+  [[nodiscard]] size_t choose(uint32_t number, RegionKind kind) const;
+  [[nodiscard]] Pages choose_pages(const Numbers& n, uint32_t count, Access access) const;
+  void add(ReferenceRegion region, Made made = {});
+  void bind(ReferenceRegion& region, MemoryKey key, uint64_t iova, Pages pages);
+
+  std::unique_ptr<std::byte, void (*)(void*)> memory_;
+  LockedMemory locked_;
+  BusSpace bus_;
+  RegionTable table_;
+  Reference reference_;
+  std::vector<Made> made_;
+  std::vector<std::unique_ptr<PageList>> lists_;
+};
+
+}  // namespace uroce::mem

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/identifiers.h"
+#include "mem/access.h"
+#include "mem/bus_space.h"
+#include "mem/region.h"
+
+namespace uroce::mem {
+
+/// A run of bytes of the test's memory.
+struct Stretch {
+  size_t offset = 0;
+  size_t length = 0;
+};
+
+/// Memory mapped on the bus, as the reference remembers it.
+struct ReferenceMapping {
+  uint64_t bus = 0;
+  Stretch memory;
+  Direction direction = Direction::kBidirectional;
+  bool live = false;
+
+  [[nodiscard]] bool readable() const { return direction != Direction::kFromDevice; }
+  [[nodiscard]] bool writable() const { return direction != Direction::kToDevice; }
+  /// Whether a region with these rights may lie in it.
+  [[nodiscard]] bool admits(Access access) const;
+};
+
+/// A region with nothing clever about it: its bytes are a list of stretches.
+struct ReferenceRegion {
+  RegionKind kind = RegionKind::kNone;
+  bool live = false;
+  bool bound = false;
+  MemoryKey key;
+  DomainId domain;
+  Access access;  // as it was asked for, or what an unbound one answers for
+  bool readable = true;
+  uint64_t iova = 0;
+  std::vector<Stretch> bytes;
+  std::vector<size_t> mappings;  // that it lies in
+
+  [[nodiscard]] uint64_t length() const;
+};
+
+/// What a lookup must say.
+struct Answer {
+  Fault fault = Fault::kNone;
+  std::vector<Stretch> bytes;  // without fault: where they are, neighbours joined
+};
+
+/// The key table as its documentation describes it, slow and simple.
+class Reference {
+ public:
+  std::vector<ReferenceMapping> mappings;
+  std::vector<ReferenceRegion> regions;
+
+  /// Somebody lies in it.
+  [[nodiscard]] bool pinned(size_t mapping) const;
+  /// A bus address of live mappings: which; `mappings.size()` when none. [address, address + length) lies in
+  /// it.
+  [[nodiscard]] size_t find_mapping(uint64_t address, uint64_t length) const;
+  [[nodiscard]] Answer resolve(MemoryKey key, DomainId domain, uint64_t address, uint64_t length,
+                               Access needed) const;
+
+ private:
+  [[nodiscard]] Answer resolve_on_bus(uint64_t address, uint64_t length, Access needed) const;
+};
+
+/// Adds a stretch; one that goes on where the last ended joins it.
+void append(std::vector<Stretch>& bytes, Stretch stretch);
+
+}  // namespace uroce::mem
