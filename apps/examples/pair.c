@@ -11,7 +11,8 @@ static struct ibv_qp* create_qp(const struct pair* pair, uint32_t create_flags) 
       .sq_sig_all = 1,
       .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
       .pd = pair->pd,
-      .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND,
+      .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND |
+                        IBV_QP_EX_WITH_LOCAL_INV,
   };
   struct urocedv_qp_init_attr more = {.create_flags = create_flags};
   struct ibv_qp* qp = urocedv_create_qp(pair->context, &attr, &more);

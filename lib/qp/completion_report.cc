@@ -78,7 +78,7 @@ void fail_oldest_send(Connection& connection, Turn& turn, CompletionStatus statu
   queue::SendQueue& queue = *connection.options.send_queue;
   queue::SendRequest& oldest = queue.at(queue.retired());
   report_send(connection, turn, oldest, status);
-  drop_operation(connection, oldest);
+  drop_operation(queue, oldest);
   queue.retire();
   connection.broken = true;
 }

@@ -12,9 +12,9 @@ mem::Outcome execute_registration(Connection& connection, const queue::SendReque
   return mem::bind_fast_region(turn.regions, wanted, connection.options.domain);
 }
 
-void drop_operation(Connection& connection, queue::SendRequest& request) {
+void drop_operation(const queue::SendQueue& queue, const queue::SendRequest& request) {
   if (request.operation != SendOperation::kRegister) return;
-  connection.options.send_queue->operation<RegisterOperation>(request).pages->give_back();
+  queue.operation<RegisterOperation>(request).pages->give_back();
 }
 
 Invalidation::Answer begin_invalidation(Connection& connection, Turn& turn, MemoryKey key,

@@ -23,7 +23,7 @@ using RegisterOperation = mem::FastBinding;
 mem::Outcome execute_registration(Connection& connection, const queue::SendRequest& request, Turn& turn);
 
 /// Gives back what a request holds that will not be executed any more. Nothing to do for most.
-void drop_operation(Connection& connection, queue::SendRequest& request);
+void drop_operation(const queue::SendQueue& queue, const queue::SendRequest& request);
 
 /// Begins the invalidation of one of our keys; while it is pending, or its region busy, the connection
 /// stalls. Remote keys also after all other checks of their packet.

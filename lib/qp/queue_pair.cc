@@ -94,7 +94,7 @@ void QueuePair::reset() {
 void QueuePair::drop_sends() {
   queue::SendQueue& sends = *connection_.options.send_queue;
   for (const uint32_t end = sends.published(); sends.retired() != end; sends.retire()) {
-    if (!window_.has_started(sends.retired())) drop_operation(connection_, sends.at(sends.retired()));
+    if (!window_.has_started(sends.retired())) drop_operation(sends, sends.at(sends.retired()));
   }
 }
 
@@ -105,7 +105,7 @@ void QueuePair::flush(Turn& turn) {
   for (const uint32_t end = sends.published(); sends.retired() != end; sends.retire()) {
     queue::SendRequest& request = sends.at(sends.retired());
     report_send(connection_, turn, request, queue::CompletionStatus::kFlushed);
-    if (!window_.has_started(sends.retired())) drop_operation(connection_, request);
+    if (!window_.has_started(sends.retired())) drop_operation(sends, request);
   }
   queue::ReceiveQueue& receives = *connection_.options.receive_queue;
   for (const uint32_t end = receives.published(); receives.retired() != end;) {

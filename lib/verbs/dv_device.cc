@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "mem/fast_region.h"
 #include "verbs/call_guard.h"
 #include "verbs/device_list.h"
 #include "verbs/dv.h"
@@ -19,7 +20,9 @@ UROCE_EXPORT bool uroce_urocedv_is_supported(ibv_device* device) {
 UROCE_EXPORT int uroce_urocedv_query_device(ibv_context* face, urocedv_device_attr* attributes) {
   if (const int error = check_context(face); error != 0) return error;
   if (attributes->comp_mask != 0) return EINVAL;
-  *attributes = {.comp_mask = 0, .reserved_lkey = object(face).device->reserved_lkey().value, .reserved = 0};
+  *attributes = {.comp_mask = 0,
+                 .reserved_lkey = object(face).device->reserved_lkey().value,
+                 .max_fast_reg_pages = uroce::mem::FastRegion::kPagesMax};
   return 0;
 }
 

@@ -122,6 +122,7 @@ inline VerbsPd& object(ibv_pd* pd) { return *static_cast<VerbsPd*>(pd); }
 inline VerbsMr& object(ibv_mr* mr) { return *static_cast<VerbsMr*>(mr); }
 inline VerbsChannel& object(ibv_comp_channel* channel) { return *static_cast<VerbsChannel*>(channel); }
 inline VerbsCq& object(ibv_cq* cq) { return *reinterpret_cast<VerbsCq*>(cq); }
+inline VerbsQp& object(ibv_qp_ex* qp) { return *static_cast<VerbsQp*>(qp); }
 inline VerbsQp& object(ibv_qp* qp) { return *static_cast<VerbsQp*>(reinterpret_cast<ibv_qp_ex*>(qp)); }
 
 // What the context's table of operations points to.
@@ -150,9 +151,19 @@ void fill_region(VerbsMr& mr, ibv_pd* pd, MemoryKey key, int (*end)(VerbsMr& mr)
 /// Made by ibv_reg_mr or a relative of it.
 bool is_user_region(const VerbsMr& mr);
 
+// Describing a request between ibv_wr_start and ibv_wr_complete. begin() is null when the list has gone
+// wrong; the first mistake of a list counts.
+queue::SendRequest* begin(ibv_qp_ex* qp, queue::SendOperation operation);
+void refuse(VerbsQp& qp, int error);
+
 /// True when completions were lost: who waits for them would wait for ever. The first to notice raises the
 /// event.
 bool check_overrun(VerbsCq& cq);
+
+inline unsigned int flags_of(const queue::Completion& completion) {
+  return (completion.has_immediate ? unsigned{IBV_WC_WITH_IMM} : 0U) |
+         (completion.has_invalidated ? unsigned{IBV_WC_WITH_INV} : 0U);
+}
 
 inline constexpr uint64_t kMessageBytesMax = 1ull << 31;
 

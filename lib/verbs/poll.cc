@@ -17,6 +17,11 @@ static_assert(static_cast<int>(queue::CompletionStatus::kGeneral) == IBV_WC_GENE
 static_assert(static_cast<int>(queue::CompletionOpcode::kRead) == IBV_WC_RDMA_READ);
 static_assert(static_cast<int>(queue::CompletionOpcode::kReceive) == IBV_WC_RECV);
 static_assert(static_cast<int>(queue::CompletionOpcode::kReceiveWriteImm) == IBV_WC_RECV_RDMA_WITH_IMM);
+static_assert(static_cast<int>(queue::CompletionOpcode::kLocalInvalidate) == IBV_WC_LOCAL_INV);
+static_assert(static_cast<int>(queue::CompletionOpcode::kRegister) == IBV_WC_DRIVER1);
+static_assert(static_cast<int>(queue::CompletionStatus::kWindowBindError) == IBV_WC_MW_BIND_ERR);
+static_assert(static_cast<int>(queue::CompletionStatus::kRemoteInvalidRequest) == IBV_WC_REM_INV_REQ_ERR);
+static_assert(offsetof(ibv_wc, imm_data) == offsetof(ibv_wc, invalidated_rkey));
 
 ibv_wc translate(const Completion& from) {
   ibv_wc to{};
@@ -24,10 +29,10 @@ ibv_wc translate(const Completion& from) {
   to.status = static_cast<ibv_wc_status>(from.status);
   to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
   to.byte_len = from.bytes;
-  to.imm_data = from.immediate;
+  to.imm_data = from.immediate;  // or, in the same place, invalidated_rkey
   to.qp_num = from.local.value;
   to.src_qp = from.remote.value;
-  to.wc_flags = from.has_immediate ? IBV_WC_WITH_IMM : 0;
+  to.wc_flags = flags_of(from);
   return to;
 }
 

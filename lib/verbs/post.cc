@@ -39,11 +39,15 @@ int translate(ibv_wr_opcode opcode, queue::SendOperation& to) {
     case IBV_WR_RDMA_READ:
       to = queue::SendOperation::kRead;
       return 0;
+    case IBV_WR_SEND_WITH_INV:
+      to = queue::SendOperation::kSendInvalidate;
+      return 0;
+    case IBV_WR_LOCAL_INV:
+      to = queue::SendOperation::kLocalInvalidate;
+      return 0;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-    case IBV_WR_LOCAL_INV:
     case IBV_WR_BIND_MW:
-    case IBV_WR_SEND_WITH_INV:
     case IBV_WR_TSO:
     case IBV_WR_ATOMIC_WRITE:
       return EOPNOTSUPP;
@@ -65,13 +69,14 @@ void copy_inline(std::byte* to, const ibv_sge* segments, uint32_t count) {
 int enqueue(VerbsQp& qp, const ibv_send_wr& from) {
   queue::SendOperation operation{};
   if (const int error = translate(from.opcode, operation); error != 0) return error;
-  const auto count = static_cast<uint32_t>(from.num_sge);
+  const bool local = is_local(operation);  // and has no data
+  const uint32_t count = local ? 0 : static_cast<uint32_t>(from.num_sge);
   if (from.num_sge < 0 || count > qp.caps.max_send_sge || (from.send_flags & ~kFlagsKnown) != 0)
     return EINVAL;
   const uint64_t bytes = sum(from.sg_list, count);
   const bool inline_data = (from.send_flags & IBV_SEND_INLINE) != 0;
   if (bytes > kMessageBytesMax) return EINVAL;
-  if (inline_data && (bytes > qp.caps.max_inline_data || operation == queue::SendOperation::kRead))
+  if (inline_data && (bytes > qp.caps.max_inline_data || operation == queue::SendOperation::kRead || local))
     return EINVAL;
 
   queue::SendQueue& queue = *qp.handle->send_queue;
@@ -81,6 +86,7 @@ int enqueue(VerbsQp& qp, const ibv_send_wr& from) {
   request->remote_address = from.wr.rdma.remote_addr;
   request->rkey = {from.wr.rdma.rkey};
   request->immediate = from.imm_data;
+  request->invalidate = {from.invalidate_rkey};
   request->length = static_cast<uint32_t>(bytes);
   request->operation = operation;
   request->signaled = qp.signal_all || (from.send_flags & IBV_SEND_SIGNALED) != 0;

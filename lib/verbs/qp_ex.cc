@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "qp/local_operation.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
@@ -17,14 +18,15 @@ using queue::SendOperation;
 
 constexpr uint64_t kOperationsThere = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-                                      IBV_QP_EX_WITH_RDMA_READ;
+                                      IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND_WITH_INV |
+                                      IBV_QP_EX_WITH_LOCAL_INV;
 
-VerbsQp& object(ibv_qp_ex* face) { return *static_cast<VerbsQp*>(face); }
-
-/// The first mistake of a list counts.
-void refuse(VerbsQp& qp, int error) {
-  if (qp.list_error == 0) qp.list_error = error;
-  qp.request = nullptr;
+/// What was described since start is forgotten, and what it holds given back.
+void cancel(VerbsQp& qp) {
+  queue::SendQueue& queue = *qp.handle->send_queue;
+  for (uint32_t number = queue.published(); number != queue.reserved(); ++number)
+    qp::drop_operation(queue, queue.at(number));
+  queue.cancel();
 }
 
 void start(ibv_qp_ex* face) {
@@ -43,7 +45,7 @@ int complete(ibv_qp_ex* face) {
   if (error == 0) {
     qp.handle->send_queue->publish();
   } else {
-    qp.handle->send_queue->cancel();
+    cancel(qp);
   }
   qp.send_lock.unlock();
   if (error == 0) qp.owner->device->ring_doorbell(*qp.handle);
@@ -52,11 +54,17 @@ int complete(ibv_qp_ex* face) {
 
 void abort(ibv_qp_ex* face) {
   VerbsQp& qp = object(face);
-  qp.handle->send_queue->cancel();
+  cancel(qp);
   qp.send_lock.unlock();
 }
 
-/// Begins a request; null when the list has gone wrong.
+}  // namespace
+
+void refuse(VerbsQp& qp, int error) {
+  if (qp.list_error == 0) qp.list_error = error;
+  qp.request = nullptr;
+}
+
 queue::SendRequest* begin(ibv_qp_ex* face, SendOperation operation) {
   VerbsQp& qp = object(face);
   if (qp.list_error != 0) return nullptr;
@@ -78,6 +86,8 @@ queue::SendRequest* begin(ibv_qp_ex* face, SendOperation operation) {
   return qp.request;
 }
 
+namespace {
+
 void begin_remote(ibv_qp_ex* face, SendOperation operation, uint64_t remote_address, uint32_t rkey) {
   if (queue::SendRequest* request = begin(face, operation); request != nullptr) {
     request->remote_address = remote_address;
@@ -94,7 +104,8 @@ void set_segments(ibv_qp_ex* face, size_t count, const ibv_sge* segments) {
   if (qp.request == nullptr) return;
   uint64_t bytes = 0;
   for (size_t i = 0; i < count; ++i) bytes += segments[i].length;
-  if (count > qp.caps.max_send_sge || bytes > kMessageBytesMax) return refuse(qp, EINVAL);
+  if (count > qp.caps.max_send_sge || bytes > kMessageBytesMax || is_local(qp.request->operation))
+    return refuse(qp, EINVAL);
   qp.request->segments = static_cast<uint16_t>(count);
   qp.request->length = static_cast<uint32_t>(bytes);
   copy_segments(qp.handle->send_queue->segments(*qp.request), segments, static_cast<uint32_t>(count));
@@ -103,7 +114,8 @@ void set_segments(ibv_qp_ex* face, size_t count, const ibv_sge* segments) {
 void set_inline(ibv_qp_ex* face, size_t count, const ibv_data_buf* pieces) {
   VerbsQp& qp = object(face);
   if (qp.request == nullptr) return;
-  if (qp.request->operation == SendOperation::kRead) return refuse(qp, EINVAL);
+  const SendOperation operation = qp.request->operation;
+  if (is_read(operation) || is_local(operation)) return refuse(qp, EINVAL);
   std::byte* to = qp.handle->send_queue->inline_bytes(*qp.request);
   size_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -123,6 +135,14 @@ void fill_operations(ibv_qp_ex& face) {
   face.wr_send_imm = [](ibv_qp_ex* qp, __be32 immediate) {
     begin(qp, SendOperation::kSendImm);
     set_immediate(qp, immediate);
+  };
+  face.wr_send_inv = [](ibv_qp_ex* qp, uint32_t key) {
+    if (queue::SendRequest* request = begin(qp, SendOperation::kSendInvalidate); request != nullptr)
+      request->invalidate = {key};
+  };
+  face.wr_local_inv = [](ibv_qp_ex* qp, uint32_t key) {
+    if (queue::SendRequest* request = begin(qp, SendOperation::kLocalInvalidate); request != nullptr)
+      request->invalidate = {key};
   };
   face.wr_rdma_write = [](ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
     begin_remote(qp, SendOperation::kWrite, address, rkey);
@@ -154,8 +174,6 @@ void fill_refusals(ibv_qp_ex& face) {
   face.wr_atomic_fetch_add = kRefuse;
   face.wr_atomic_write = kRefuse;
   face.wr_bind_mw = kRefuse;
-  face.wr_local_inv = kRefuse;
-  face.wr_send_inv = kRefuse;
   face.wr_send_tso = kRefuse;
   face.wr_set_ud_addr = kRefuse;
   face.wr_set_xrc_srqn = kRefuse;

@@ -27,9 +27,9 @@ extern "C" {
 bool urocedv_is_supported(struct ibv_device* device);
 
 struct urocedv_device_attr {
-  uint64_t comp_mask;     /* in: 0 */
-  uint32_t reserved_lkey; /* see urocedv_create_qp */
-  uint32_t reserved;
+  uint64_t comp_mask;          /* in: 0 */
+  uint32_t reserved_lkey;      /* see urocedv_create_qp */
+  uint32_t max_fast_reg_pages; /* see urocedv_alloc_mr */
 };
 
 /* EINVAL: unknown bits in comp_mask. */
@@ -140,6 +140,86 @@ struct urocedv_phys_buf {
  * mapping of a suitable direction. ENOMEM. */
 struct ibv_mr* urocedv_reg_phys_mr(struct ibv_pd* pd, const struct urocedv_phys_buf* bufs, int count,
                                    int access, uint64_t iova);
+
+/* Fast registration: regions that are bound to pages by work requests, and unbound by work requests or by the
+ * peer (IBV_DEVICE_MEM_MGT_EXTENSIONS). */
+
+enum urocedv_mr_type {
+  UROCEDV_MR_TYPE_MEM_REG = 0, /* pages of one size */
+};
+
+/* A region that is not bound to anything yet, of at most max_pages pages (urocedv_device_attr) when it is.
+ * lkey and rkey are the key that it is to have next. ibv_dereg_mr ends it, bound or not; EBUSY: a page list
+ * of its own is posted. EINVAL: no such type, no pages or too many of them. ENOMEM. */
+struct ibv_mr* urocedv_alloc_mr(struct ibv_pd* pd, enum urocedv_mr_type type, uint32_t max_pages);
+
+/* The low eight bits of the key belong to the program: it chooses new ones for the next binding. */
+static inline void urocedv_update_key(struct ibv_mr* mr, uint8_t key) {
+  mr->lkey = (mr->lkey & 0xFFFFFF00u) | key;
+  mr->rkey = (mr->rkey & 0xFFFFFF00u) | key;
+}
+
+/* The program writes bus addresses of pages into it and posts it; from then until that work request is
+ * complete it is the stack's. */
+struct urocedv_page_list {
+  struct ibv_context* context;
+  uint64_t* pages; /* multiples of the page size that is posted with them */
+  uint32_t max_pages;
+};
+
+/* EINVAL: max_pages is 0 or too large. ENOMEM. */
+struct urocedv_page_list* urocedv_alloc_page_list(struct ibv_context* context, uint32_t max_pages);
+/* EBUSY: it is posted. */
+int urocedv_free_page_list(struct urocedv_page_list* list);
+
+/* Fills the page list that every region has of its own, and its `addr` (the bus address of the first byte)
+ * and `length`, with entries that were mapped by urocedv_dma_map_sg, beginning `*offset` bytes into the first
+ * (NULL: 0). All but the first begin and all but the last end on the border of a page, or go on where the one
+ * before ends; what does not, ends the list. Returns how many entries it holds; `*offset` is then how many
+ * bytes of the last of them it holds, or 0 when that is all. 0 and errno EINVAL: page_size is not a power of
+ * two from 4096 on, there is no first byte, or no region of urocedv_alloc_mr; EBUSY: the list is posted. */
+int urocedv_map_mr_sg(struct ibv_mr* mr, const struct urocedv_sg* sg, int entries, uint64_t* offset,
+                      uint64_t page_size);
+
+struct urocedv_reg_mr_attr {
+  uint64_t comp_mask; /* 0 */
+  uint64_t iova;      /* address of the first byte under the key */
+  uint32_t key;       /* the key: that of the region, but for its low eight bits */
+  int access;         /* as that of ibv_reg_mr, but neither ZERO_BASED nor MW_BIND */
+  /* NULL: the region's own list, as urocedv_map_mr_sg has filled it; what follows is not looked at. */
+  struct urocedv_page_list* page_list;
+  uint64_t offset; /* of the first byte in the first page */
+  uint64_t length;
+  uint32_t pages;      /* in the list */
+  uint32_t page_shift; /* a page is 2^page_shift bytes: 12 to 40 */
+};
+
+/* Between ibv_wr_start and ibv_wr_complete of a queue pair that was made with send_ops_flags: the region is
+ * bound to the pages when it is this request's turn, before anything that is posted behind it begins. Until
+ * the region is unbound its pages cannot be unmapped on the bus.
+ *
+ * Flags: IBV_SEND_SIGNALED, IBV_SEND_FENCE. The completion has opcode UROCEDV_WC_REG_MR. Errors of
+ * ibv_wr_complete: EINVAL (a page that is not mapped as `access` asks, or not a multiple of its size; too few
+ * pages for the length, or too many for the region; access; comp_mask; another device's region or none of
+ * urocedv_alloc_mr), EOPNOTSUPP (an access that no region has), EBUSY (the list is posted). Completion
+ * status IBV_WC_MW_BIND_ERR, the "memory management operation error": the region is bound already, is of
+ * another protection domain, or the key is not one of its. A request that is flushed may have been executed;
+ * ibv_dereg_mr ends the region all the same. */
+void urocedv_wr_reg_mr(struct ibv_qp_ex* qp, struct ibv_mr* mr, const struct urocedv_reg_mr_attr* attr);
+
+#define UROCEDV_WC_REG_MR IBV_WC_DRIVER1
+
+/* A region is unbound by IBV_WR_LOCAL_INV (ibv_post_send) and ibv_wr_local_inv, by a peer's SEND with
+ * invalidate, or by a READ with invalidate. When any of these is complete not one further byte moves under
+ * the key. LOCAL_INV begins when all before it is complete, and nothing behind it begins before it is. Status
+ * IBV_WC_MW_BIND_ERR: no key of this protection domain, not bound, or of no region of urocedv_alloc_mr. A
+ * peer that sends such a key gets a remote access error, and the receive that its message took fails with
+ * IBV_WC_REM_INV_REQ_ERR. */
+
+/* READ, and when the data is there the local region `invalidate_key` is unbound: one work request, one
+ * completion (IBV_WC_RDMA_READ). What is read into is told by ibv_wr_set_sge, as for ibv_wr_rdma_read. */
+void urocedv_wr_rdma_read_inv(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr,
+                              uint32_t invalidate_key);
 
 /* Regions to be mapped again and again (FMR) */
 
