@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/device.h"
+#include "engine/parallel_probe.h"
 #include "engine/poller.h"
 #include "engine/quiescence.h"
 #include "mem/protection_domains.h"
@@ -57,6 +58,7 @@ struct Device::State {
   const net::Demux demux;
   net::Neighbours neighbours;  // poller 0's
   Quiescence quiescence;
+  ParallelProbe prober;
   mem::BusSpace bus_space;
   mem::RegionTable regions;
   const MemoryKey reserved_lkey;

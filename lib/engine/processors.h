@@ -9,6 +9,9 @@ namespace uroce::engine {
 /// narrowed the affinity of a thread. Never empty.
 const std::vector<uint32_t>& allowed_processors();
 
+/// Those of them that share the memory node of the CPU that the caller runs on; never empty.
+std::vector<uint32_t> allowed_processors_nearby();
+
 /// Too few CPUs to keep one spinning: whoever has nothing to do gives his away.
 inline bool few_processors() { return allowed_processors().size() <= 2; }
 

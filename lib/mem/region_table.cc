@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "mem/memory_probe.h"
 #include "mem/region_object.h"
 
 namespace uroce::mem {
@@ -94,7 +93,7 @@ Result<MemoryKey> RegionTable::make_entry(RegionBinding binding) {
 
 Status RegionTable::take_memory(std::byte* address, uint64_t length, Access access) {
   if (Status status = locked_memory_.charge(address, length); !status.ok()) return status;
-  if (probe_memory(address, length, access.any(kWriting))) return {};
+  if (probe(address, length, access.any(kWriting))) return {};
   locked_memory_.release(address, length);
   return not_there();
 }
@@ -119,7 +118,7 @@ Status RegionTable::reregister(MemoryKey lkey, const RegionChange& change) {
   if (Status status = check(wanted, wanted.iova); !status.ok()) return status;
   if (!change.place) {
     // It is paid for; but it may have been read-only so far.
-    const bool there = probe_memory(wanted.address, wanted.length, wanted.access.any(kWriting));
+    const bool there = probe(wanted.address, wanted.length, wanted.access.any(kWriting));
     return there ? bind_anew(old, wanted) : not_there();
   }
   if (Status status = take_memory(wanted.address, wanted.length, wanted.access); !status.ok()) return status;

@@ -12,6 +12,7 @@
 #include "mem/bus_space.h"
 #include "mem/grace_period.h"
 #include "mem/locked_memory.h"
+#include "mem/memory_probe.h"
 #include "mem/region.h"
 #include "mem/region_entry.h"
 
@@ -58,6 +59,7 @@ class RegionTable {
     GracePeriod* grace_period =
         nullptr;  // not owned; must outlive the table. nullptr: there are no other readers
     LockedMemory* locked_memory = nullptr;  // not owned; must outlive the table. nullptr: that of the process
+    MemoryProber* prober = nullptr;         // not owned; must outlive the table. nullptr: the calling thread
     BusSpace* bus_space = nullptr;          // not owned; must outlive the table. nullptr: no bus addresses
   };
   /// Throws std::bad_alloc when the address space cannot be reserved.
@@ -120,6 +122,11 @@ class RegionTable {
   [[nodiscard]] GracePeriod* grace_period() const { return options_.grace_period; }
   void wait_for_grace() const {
     if (options_.grace_period != nullptr) options_.grace_period->wait();
+  }
+  /// As probe_memory().
+  [[nodiscard]] bool probe(const std::byte* address, uint64_t length, bool write) const {
+    return options_.prober != nullptr ? options_.prober->probe(address, length, write)
+                                      : probe_memory(address, length, write);
   }
   /// A region of so many bytes is too large to stay in cache.
   [[nodiscard]] bool cold(uint64_t length) const { return length >= options_.cold_bytes; }

@@ -56,7 +56,7 @@ TEST_P(PhysicalRegionTest, RunsOfAnyLengthAndPlace_ExpectOneRangeOfAddresses) {
       table_.resolve(region->key(), {kOurs, {}}, kIova, region->length(), kRemoteWrite | kRemoteRead);
   ASSERT_TRUE(whole.ok());
   uint64_t at = 0;
-  for (const size_t expected : {50000, 3, 20001, 70000}) {
+  for (const size_t expected : {size_t{50000}, size_t{3}, size_t{20001}, size_t{70000}}) {
     EXPECT_EQ(whole.piece(at).data, memory_.data() + expected);
     at += whole.piece(at).length;
   }
