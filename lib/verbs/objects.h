@@ -12,6 +12,7 @@
 #include <string>
 
 #include "engine/device.h"
+#include "mem/hugepage_arena.h"
 #include "queue/completion_queue.h"
 #include "queue/work_request.h"
 #include "verbs/call_lock.h"
@@ -51,6 +52,8 @@ struct VerbsContext : verbs_context {
 struct VerbsPd : ibv_pd {
   DomainId domain;
   std::atomic<uint32_t> users{0};  // regions and queue pairs
+  std::mutex arena_mutex;
+  std::unique_ptr<mem::HugepageArena> arena;  // made when it is first needed, under the mutex
 };
 
 struct VerbsMr : ibv_mr {

@@ -27,6 +27,8 @@ UROCE_EXPORT int uroce_ibv_dealloc_pd(ibv_pd* face) {
   VerbsContext& context = object(pd.context);
   if (!context.alive()) return EIO;
   if (pd.users.load() != 0) return EBUSY;
+  // Memory that was freed may be kept for the next who needs some; a region of another domain may cover it.
+  if (pd.arena != nullptr && !pd.arena->end()) return EBUSY;
   context.device->free_domain(pd.domain);
   delete &pd;
   return 0;

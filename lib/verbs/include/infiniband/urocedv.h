@@ -315,6 +315,44 @@ struct urocedv_fmr_pool_stats {
 
 int urocedv_fmr_pool_query(struct urocedv_fmr_pool* pool, struct urocedv_fmr_pool_stats* stats);
 
+/* Registered memory */
+
+enum urocedv_memory_flags {
+  UROCEDV_MEMORY_HUGEPAGES_ONLY = 1 << 0, /* otherwise ordinary pages will do where there are no others */
+  UROCEDV_MEMORY_OWN_REGION = 1 << 1,     /* its keys are good for nothing else */
+};
+
+#define UROCEDV_ANY_NODE (-1)
+
+/* Memory in hugepages of 2 MB where there are any, registered and mapped for DMA in both directions. */
+struct urocedv_memory {
+  struct ibv_context* context;
+  struct ibv_pd* pd;
+  void* addr;    /* a multiple of 64, and from 4096 bytes on of 4096 */
+  size_t length; /* as it was asked for */
+  uint32_t lkey; /* for addresses from `addr` on */
+  uint32_t rkey;
+  uint64_t dma_address; /* of the first byte */
+  size_t page_size;     /* 2 MB, or that of the ordinary pages that were taken instead */
+  int node;             /* where it lies; UROCEDV_ANY_NODE: the kernel does not say */
+  int reserved;
+};
+
+/* `access` is that of ibv_reg_mr without ZERO_BASED; `node` a memory node or UROCEDV_ANY_NODE; `flags` of
+ * enum urocedv_memory_flags. Up to 1 MB comes from memory that was registered before, which is what makes it
+ * fast: all such memory of a domain with the same access and node has the same keys, so who is given the rkey
+ * of some is given all. Say OWN_REGION if that is not wanted. The bytes are not zeroed.
+ *
+ * EINVAL: no bytes, access, no such node, unknown flags. ENOMEM: none is left, of that kind, on that node, or
+ * within RLIMIT_MEMLOCK. */
+struct urocedv_memory* urocedv_alloc_memory(struct ibv_pd* pd, size_t bytes, int node, int access,
+                                            uint32_t flags);
+
+/* Frees the struct, too. The keys of memory that shared them live on: whoever still uses them reaches what is
+ * allocated there next. EBUSY: it has a region of its own, and something is bound to that or covers the
+ * memory on the bus; free it again later, its own keys may be dead already. */
+int urocedv_free_memory(struct urocedv_memory* memory);
+
 #ifdef __cplusplus
 }
 #endif
