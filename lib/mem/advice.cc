@@ -2,8 +2,6 @@
 
 #include <cerrno>
 
-#include "mem/memory_probe.h"
-
 namespace uroce::mem {
 
 namespace {
@@ -33,7 +31,7 @@ Status advise(const RegionTable& table, DomainId domain, Advice advice,
     // Again, as it may have changed meanwhile.
     if (Status status = check(region, domain, advice, range); !status) return status;
     const std::byte* first = static_cast<std::byte*>(region.memory) + (range.address - region.iova);
-    if (range.length != 0 && !probe_memory(first, range.length, advice == Advice::kPrefetchWrite))
+    if (range.length != 0 && !table.probe(first, range.length, advice == Advice::kPrefetchWrite))
       return Error{EFAULT, "some of the memory is not there, or not writable"};
   }
   return {};

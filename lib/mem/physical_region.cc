@@ -37,6 +37,7 @@ Result<std::unique_ptr<PhysicalRegion>> PhysicalRegion::make(RegionTable& table,
   region->length_ = *length;
   if (Status status = region->pin(runs, options.access); !status) return status.error();
   const Access local = region->pins_.readable() ? kLocalRead : Access{};
+  const bool windows = options.access.any(kWindowBind);
   const Result<MemoryKey> key = table.make_entry({.kind = RegionKind::kPhysical,
                                                   .layout = Layout::kSegments,
                                                   .cold = table.cold(*length),
@@ -45,7 +46,7 @@ Result<std::unique_ptr<PhysicalRegion>> PhysicalRegion::make(RegionTable& table,
                                                   .iova = iova,
                                                   .length = *length,
                                                   .memory = &region->runs_,
-                                                  .object = region.get()});
+                                                  .object = windows ? region.get() : nullptr});
   if (!key) {
     region->pins_.release();
     return key.error();
@@ -74,7 +75,8 @@ Status PhysicalRegion::end() {
   {
     const std::lock_guard guard(static_cast<RegionObject&>(*this));
     if (windows != 0) return Error{EBUSY, "windows are bound over the region"};
-    if (table_.read_entry(key_).object != this) return Error{EINVAL, "no such region"};
+    const RegionBinding bound = table_.read_entry(key_);
+    if (bound.kind != RegionKind::kPhysical || bound.key != key_) return Error{EINVAL, "no such region"};
     table_.write_entry({.key = key_});
   }
   table_.wait_for_grace();

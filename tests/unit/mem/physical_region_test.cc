@@ -187,7 +187,8 @@ TEST_P(PhysicalRegionTest, UnmapWhatItCovers_ExpectEbusyUntilTheEnd) {
 
 TEST_P(PhysicalRegionTest, EndWithAWindowOverIt_ExpectEbusy) {
   const BusRange run = map(0, 100);
-  const auto region = taken(PhysicalRegion::make(table_, {&run, 1}, {.domain = kOurs, .iova = kIova}));
+  const auto region =
+      taken(PhysicalRegion::make(table_, {&run, 1}, {.domain = kOurs, .access = kWindowBind, .iova = kIova}));
   RegionObject* object = table_.read_entry(region->key()).object;
   ASSERT_EQ(object, region.get());
   object->lock();
