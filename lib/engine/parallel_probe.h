@@ -7,9 +7,10 @@
 
 namespace uroce::engine {
 
-/// Probes large ranges with several threads: filling pages in is mostly the kernel clearing them. The helpers
-/// are threads of ours (thread.h) that live for one call; they run on the CPUs of the caller's memory node,
-/// so that pages that are filled in lie where the caller alone would have put them.
+/// Probes large ranges with several threads when it takes long: filling pages in is mostly the kernel
+/// clearing them, while those that are there are soon looked at. The helpers are threads of ours (thread.h)
+/// that live for one call; they run on the CPUs of the caller's memory node, so that pages that are filled in
+/// lie where the caller alone would have put them.
 class ParallelProbe final : public mem::MemoryProber {
  public:
   /// Below two such parts it is not worth a thread.
