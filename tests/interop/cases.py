@@ -1,7 +1,8 @@
 """The table of cases: programs that meet over the link, one end on uroce and the other on the kernel's rxe.
 
-In a command stand {device}, {gid} (index), {mtu} (of the path), {port} (TCP), {peer} (the server's TCP address) and
-{uroce} (the program). A case is run once for each of its GIDs, link MTUs, impairments and directions.
+In a command stand {device}, {gid} (index), {mtu} (of the path), {port} (TCP), {peer} (the server's TCP address),
+{uroce} (the program) and {keys} (the folder of tests/keys). A case is run once for each of its GIDs, link MTUs,
+impairments and directions.
 """
 
 from dataclasses import dataclass, replace
@@ -95,6 +96,12 @@ def plain():
     yield perf("perf", "--size 1,1025,30000 --iterations 8 --depth 16", **both)
 
 
+def memory():
+    """Keys of every kind of region on uroce in the hands of rxe, and a window of rxe in ours: tests/keys."""
+    options = "-d {device} -g {gid} -m {mtu} -p {port}"
+    yield Case("keys", f"{{keys}}/keys_owner {options}", f"{{keys}}/keys_peer {options} {{peer}}", clients=(GUEST,))
+
+
 def impaired():
     # Not ibv_rc_pingpong: who has all answers leaves, and when the other's last ACK is lost, rxe asks for it for ever.
     every = {"impairments": tuple(IMPAIRMENTS)}
@@ -114,4 +121,4 @@ def killed():
     yield pingpong("pingpong after that", "-n 50")
 
 
-CASES = [*plain(), *impaired(), *killed()]
+CASES = [*plain(), *memory(), *impaired(), *killed()]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs on uroce and programs on the Linux kernel's rxe, which runs in a guest, meet over a link.
 
-    tests/interop/interop_test.py [--only TEXT] [--list] [--capture FOLDER] UROCE LIBRARY_FOLDER [SANITIZER_RUNTIME]
+    tests/interop/interop_test.py [--only TEXT] [--list] [--capture FOLDER] UROCE LIBRARY_FOLDER KEYS_FOLDER [SANITIZER_RUNTIME]
 """
 
 import argparse
@@ -129,7 +129,8 @@ class Interop:
     def command(self, run, text, side, server_side):
         return shlex.split(text.format(
             device=side.device, gid=GID_INDEX[run.gid], mtu=cases.PATH_MTU[run.link_mtu], port=TCP_PORT,
-            peer=server_side.tcp_address, uroce=shlex.quote(str(self.arguments.uroce))))
+            peer=server_side.tcp_address, uroce=shlex.quote(str(self.arguments.uroce)),
+            keys=shlex.quote(str(self.arguments.keys))))
 
 
 class Capture:
@@ -164,6 +165,7 @@ def parse_arguments():
     parser.add_argument("--capture", metavar="FOLDER", type=Path, help="keep a pcap of each run there")
     parser.add_argument("uroce", type=lambda path: Path(path).resolve())
     parser.add_argument("libraries")
+    parser.add_argument("keys", type=lambda path: Path(path).resolve())
     parser.add_argument("sanitizer_runtime", nargs="?", default="")
     return parser.parse_args()
 
