@@ -21,7 +21,7 @@ inline constexpr std::array kShown = {
     Counter::kSequenceNakSent,  Counter::kImpliedNak,           Counter::kRnrNakSent,
     Counter::kDuplicateRequest, Counter::kDropSequence,         Counter::kDropIcrc,
     Counter::kDropBadAck,       Counter::kDropResources,        Counter::kRxHandedOver,
-    Counter::kRxHandOverFull};
+    Counter::kRxHandOverFull,   Counter::kAccessNakSent,        Counter::kDropStalled};
 
 /// What the runs of one test came to.
 struct Totals {

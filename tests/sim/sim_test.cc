@@ -82,6 +82,38 @@ TEST(Simulation, RequestsThatAreRefused) {
   });
 }
 
+/// Regions are bound and their keys taken away while a bad network repeats what was sent under them.
+TEST(Simulation, KeysThatAreTakenAway) {
+  run_seeds(30, [](uint64_t seed) {
+    Random random(seed * 86'028'121);
+    Weather weather = any_weather(random);
+    weather.duplication *= 3;
+    return Simulation::Options{.seed = seed,
+                               .weather = weather,
+                               .machines = any_machines(random),
+                               .connections = 1 + static_cast<uint32_t>(random.below(4)),
+                               .messages = 15,
+                               .keys = true};
+  });
+}
+
+/// The same, and in the end in the middle of what the other is doing.
+TEST(Simulation, KeysThatAreTakenAwayInTheMiddleOfAMessage) {
+  const Totals totals = run_seeds(30, [](uint64_t seed) {
+    Random random(seed * 122'949'823);
+    Weather weather = any_weather(random);
+    return Simulation::Options{.seed = seed,
+                               .weather = weather,
+                               .machines = any_machines(random),
+                               .connections = 4,
+                               .messages = 1 + static_cast<uint32_t>(random.below(4)),
+                               .timeout = 5,
+                               .keys = true,
+                               .break_in = true};
+  });
+  EXPECT_GT(totals.of(Counter::kAccessNakSent), 0u);
+}
+
 /// A process that is stopped for ten seconds goes on without an error when its peer is patient.
 TEST(Simulation, AHostThatStopsForAWhile) {
   run_seeds(20, [](uint64_t seed) {

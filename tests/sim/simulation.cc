@@ -92,7 +92,8 @@ void Simulation::add_connection(uint32_t index) {
   const bool own = options_.machines.own_addresses && random_.chance(1, 2);
   const size_t side = random_.below(hosts_.size());
   Endpoint& a = make_endpoint(side, 0);
-  Endpoint& b = own && random_.chance(1, 3) ? a : make_endpoint(own ? side : 1 - side, 1);
+  const bool to_itself = own && !options_.keys && random_.chance(1, 3);
+  Endpoint& b = to_itself ? a : make_endpoint(own ? side : 1 - side, 1);
 
   const ConnectionOptions connection{.path_mtu = static_cast<PathMtu>(1 + random_.below(5)),
                                      .psn_a = first_psn(),
@@ -102,6 +103,13 @@ void Simulation::add_connection(uint32_t index) {
                                      .min_rnr_timer = static_cast<uint8_t>(1 + random_.below(8)),
                                      .gid = random_.below(kGids)};
   connect(a, b, connection);
+  if (options_.keys) {
+    key_traffic_.push_back(std::make_unique<KeyTraffic>(
+        a, b,
+        KeyTraffic::Options{
+            .rounds = options_.messages, .seed = random_.next(), .break_in = options_.break_in}));
+    return;
+  }
   add_flow(a, b, connection.path_mtu);
   if (&a != &b) add_flow(b, a, connection.path_mtu);
 }
@@ -196,6 +204,7 @@ bool Simulation::starved(Turner& turner) {
 /// What the applications do.
 void Simulation::act() {
   for (const auto& flow : flows_) flow->act();
+  for (const auto& keys : key_traffic_) keys->act();
   next_act_ = VirtualClock::now() + nanoseconds(static_cast<int64_t>(random_.below(20'000)));
 }
 
@@ -236,12 +245,16 @@ Instant Simulation::next_event() const {
 }
 
 bool Simulation::done() const {
-  return std::all_of(flows_.begin(), flows_.end(), [](const auto& flow) { return flow->done(); });
+  const auto is_done = [](const auto& traffic) { return traffic->done(); };
+  return std::ranges::all_of(flows_, is_done) && std::ranges::all_of(key_traffic_, is_done);
 }
 
 std::string Simulation::failure() const {
   for (const auto& flow : flows_) {
     if (!flow->failure().empty()) return flow->failure();
+  }
+  for (const auto& keys : key_traffic_) {
+    if (!keys->failure().empty()) return keys->failure();
   }
   for (const auto& host : hosts_) {
     if (!host->failure().empty()) return host->failure();
@@ -250,6 +263,9 @@ std::string Simulation::failure() const {
 }
 
 std::string Simulation::check_end() {
+  for (const auto& keys : key_traffic_) {
+    if (const std::string wrong = keys->close(); !wrong.empty()) return wrong;
+  }
   for (const auto& endpoint : endpoints_) {
     if (!options_.errors_expected && !endpoint->arena.idle()) return "memory still lent";
     if (const std::string wrong = endpoint->arena.check(); !wrong.empty()) return "at the end: " + wrong;
@@ -278,6 +294,7 @@ uint64_t Simulation::damaged_watched() const {
 uint64_t Simulation::messages() const {
   uint64_t sum = 0;
   for (const auto& flow : flows_) sum += flow->completed();
+  for (const auto& keys : key_traffic_) sum += keys->completed();
   return sum;
 }
 

@@ -13,6 +13,7 @@
 #include "tests/sim/endpoint.h"
 #include "tests/sim/flow.h"
 #include "tests/sim/host.h"
+#include "tests/sim/key_traffic.h"
 #include "tests/sim/network.h"
 
 namespace uroce::sim {
@@ -61,7 +62,9 @@ class Simulation {
     uint8_t timeout = 8;     // about 1 ms
     Pause pause;
     bool errors_expected = false;
-    uint32_t spoil = 0;  // like Flow::Options::spoil
+    uint32_t spoil = 0;     // like Flow::Options::spoil
+    bool keys = false;      // KeyTraffic instead of flows, `messages` rounds of it ...
+    bool break_in = false;  // ... as KeyTraffic::Options::break_in
   };
   explicit Simulation(const Options& options);
 
@@ -108,6 +111,7 @@ class Simulation {
   std::vector<Turner> turners_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<std::unique_ptr<Flow>> flows_;
+  std::vector<std::unique_ptr<KeyTraffic>> key_traffic_;
   Instant next_act_{};
   uint64_t progress_ = 0;              // messages completed ...
   Instant progress_at_{};              // ... when one last was

@@ -17,5 +17,24 @@ TEST(SimulationThreads, TakeOverFromEachOther) {
   });
 }
 
+/// The key is taken away by one thread's turn while the other thread's may be using it.
+TEST(SimulationThreads, KeysThatAreTakenAway) {
+  run_seeds(3, [](uint64_t seed) {
+    Random random(seed * 141'650'939);
+    Weather weather = any_weather(random);
+    weather.loss /= 4;
+    Machines machines = any_machines(random);
+    machines.pollers = 2;
+    machines.starvation = {};
+    machines.background_thread = true;
+    return Simulation::Options{.seed = seed,
+                               .weather = weather,
+                               .machines = machines,
+                               .connections = 2,
+                               .messages = 6,
+                               .keys = true};
+  });
+}
+
 }  // namespace
 }  // namespace uroce::sim
