@@ -1,0 +1,193 @@
+// Queue pairs that wait for other pollers: what comes for them meanwhile waits too, and loses nothing of its
+// order.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "engine/turn_lock.h"
+#include "mem/fast_region.h"
+#include "virtual_pair.h"
+
+namespace uroce::engine {
+namespace {
+
+using queue::CompletionStatus;
+using queue::SendOperation;
+
+constexpr size_t kBytes = 250'000;
+constexpr uint32_t kMtu = 1024;
+
+/// A region of one page for `side`, bound.
+class BoundRegion {
+ public:
+  explicit BoundRegion(const Side& side)
+      : bus_(side.device().bus_space()),
+        address_(bus_.map(page_.data(), page_.size(), mem::Direction::kBidirectional).value()),
+        list_(bus_, 1),
+        region_(std::move(mem::FastRegion::make(side.device().regions(), side.domain(), 1).value())) {
+    list_.addresses()[0] = address_;
+    EXPECT_EQ(list_.post({1, 12, 0, page_.size()}, mem::kLocalWrite), 0);
+    const mem::FastBinding binding{key(), key(), mem::kLocalWrite, 0, &list_};
+    EXPECT_EQ(mem::bind_fast_region(side.device().regions(), binding, side.domain()), mem::Outcome::kDone);
+  }
+  ~BoundRegion() {
+    EXPECT_TRUE(region_->end().ok());
+    if (mapped_) {
+      EXPECT_EQ(unmap(), 0);
+    }
+  }
+  [[nodiscard]] MemoryKey key() const { return region_->first_key(); }
+  int unmap() {
+    const mem::BusRange range{address_, page_.size()};
+    const Status status = bus_.unmap({&range, 1}, mem::Direction::kBidirectional);
+    mapped_ = !status.ok();
+    return status ? 0 : status.error().code;
+  }
+
+ private:
+  alignas(4096) std::array<std::byte, 4096> page_{};
+  bool mapped_ = true;
+  mem::BusSpace& bus_;
+  uint64_t address_;
+  mem::PageList list_;
+  std::unique_ptr<mem::FastRegion> region_;
+};
+
+void connect(Side& a, Side& b) {
+  ASSERT_EQ(a.connect(b), 0);
+  ASSERT_EQ(b.connect(a), 0);
+}
+
+void post_invalidation(const Side& side, SendOperation operation, MemoryKey key) {
+  queue::SendRequest& request = *side.queue_pair().send_queue->reserve();
+  request.operation = operation;
+  request.invalidate = key;
+  request.signaled = true;
+  side.queue_pair().send_queue->publish();
+  side.device().ring_doorbell(side.queue_pair());
+}
+
+/// Another poller of the right device may stand in the middle of a turn. Here it is no more than its lock.
+class Stalled : public ::testing::Test {
+ protected:
+  Stalled() { pair.right_state->quiescence.watch(other_poller); }
+
+  void run(int turns = 200) {
+    for (int i = 0; i < turns; ++i) {
+      VirtualPair::advance(microseconds(1));
+      pair.turn_all();
+    }
+  }
+  uint64_t lost() {
+    return pair.counter(*pair.right_state, Counter::kDropSequence) +
+           pair.counter(*pair.left_state, Counter::kRetransmittedPackets);
+  }
+
+  TurnLock other_poller;
+  VirtualPair pair;
+  Side left{pair.left, kBytes};
+  Side right{pair.right, kBytes};
+};
+
+TEST_F(Stalled, BySendWithInvalidate_ExpectWhatFollowsToWaitInOrder) {
+  connect(left, right);
+  BoundRegion region(right);
+  fill(left.buffer(), 3);
+  right.post_receive(0, 1);
+  right.post_receive(100, 2);
+  ASSERT_TRUE(other_poller.begin());
+  post_invalidation(left, SendOperation::kSendInvalidate, region.key());
+  left.post_send(100, 8);
+  left.post_write(right, kBytes, 9);
+  run();
+  EXPECT_FALSE(left.look());
+  EXPECT_FALSE(right.look());
+  EXPECT_EQ(region.unmap(), EBUSY);
+  other_poller.end();
+  pair.settle();
+
+  const auto invalidated = right.look();
+  ASSERT_TRUE(invalidated);
+  EXPECT_TRUE(invalidated->has_invalidated);
+  EXPECT_EQ(invalidated->immediate, region.key().value);
+  const auto received = right.look();
+  ASSERT_TRUE(received);
+  EXPECT_EQ(received->wr_id, 2u);
+  for (int i = 0; i < 3; ++i) {
+    const auto completion = left.look();
+    ASSERT_TRUE(completion);
+    EXPECT_EQ(completion->status, CompletionStatus::kSuccess);
+  }
+  EXPECT_EQ(left.buffer(), right.buffer());
+  EXPECT_EQ(lost(), 0u);
+}
+
+TEST_F(Stalled, ByLocalInvalidate_ExpectItsEndWithTheTurnOfTheOther) {
+  connect(left, right);
+  BoundRegion region(right);
+  ASSERT_TRUE(other_poller.begin());
+  post_invalidation(right, SendOperation::kLocalInvalidate, region.key());
+  run(1);
+  left.post_write(right, 10 * kMtu);
+  run();
+  EXPECT_FALSE(right.look());
+  EXPECT_FALSE(left.look());
+  other_poller.end();
+  pair.settle();
+  EXPECT_EQ(right.look().value().status, CompletionStatus::kSuccess);
+  EXPECT_EQ(left.look().value().status, CompletionStatus::kSuccess);
+  EXPECT_EQ(lost(), 0u);
+}
+
+/// There is room for so many only; the rest is lost as on the wire, and comes again.
+TEST_F(Stalled, MoreThanCanWait_ExpectItSentAgain) {
+  Side left_too(pair.left, kBytes);
+  Side too(pair.right, kBytes);
+  connect(left, right);
+  connect(left_too, too);
+  BoundRegion region(right);
+  BoundRegion region_too(too);
+  fill(left.buffer(), 5);
+  fill(left_too.buffer(), 6);
+  right.post_receive(0);
+  too.post_receive(0);
+  ASSERT_TRUE(other_poller.begin());
+  post_invalidation(left, SendOperation::kSendInvalidate, region.key());
+  post_invalidation(left_too, SendOperation::kSendInvalidate, region_too.key());
+  left.post_write(right, kBytes);
+  left_too.post_write(too, kBytes);
+  run();
+  EXPECT_GT(pair.counter(*pair.right_state, Counter::kDropStalled), 0u);
+  other_poller.end();
+  for (int i = 0; i < 1000; ++i) {
+    VirtualPair::advance(milliseconds(1));
+    pair.turn_all();
+  }
+  EXPECT_EQ(left.buffer(), right.buffer());
+  EXPECT_EQ(left_too.buffer(), too.buffer());
+}
+
+/// The queue pair ends while it is stalled and frames for it wait.
+TEST_F(Stalled, DestroyedMeanwhile_ExpectTheRegionFree) {
+  auto gone = std::make_unique<Side>(pair.right, kBytes);
+  Side far(pair.left, kBytes);
+  connect(far, *gone);
+  BoundRegion region(*gone);
+  gone->post_receive(0);
+  ASSERT_TRUE(other_poller.begin());
+  post_invalidation(far, SendOperation::kSendInvalidate, region.key());
+  far.post_write(*gone, 20 * kMtu);
+  run();
+  other_poller.end();
+  EXPECT_EQ(region.unmap(), EBUSY);
+  gone.reset();
+  EXPECT_EQ(region.unmap(), 0);
+  run();
+  EXPECT_GT(pair.counter(*pair.right_state, Counter::kDropUnknownQp), 0u);
+}
+
+}  // namespace
+}  // namespace uroce::engine
