@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <fstream>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/parallel_probe.h"
@@ -25,6 +25,8 @@ namespace {
 constexpr uint64_t kSmall = 4096;
 constexpr uint64_t kLarge = 1ull << 30;
 constexpr int kHugepages = MAP_HUGETLB | 21 << MAP_HUGE_SHIFT;
+
+constexpr const char* kNoMemory = "there is no such memory; of 2 MB it takes 512 free pages";
 
 class Memory {
  public:
@@ -65,7 +67,7 @@ mem::UserRegion region_of(const Memory& memory) {
 /// `ready`: before each registration, outside of the time that is taken.
 template <typename Ready>
 void register_and_end(benchmark::State& state, const Memory& memory, Ready ready) {
-  if (!memory.there()) return state.SkipWithError("no such memory");
+  if (!memory.there()) return state.SkipWithError(kNoMemory);
   Tables tables;
   for (auto _ : state) {
     ready();
@@ -75,7 +77,7 @@ void register_and_end(benchmark::State& state, const Memory& memory, Ready ready
 }
 
 void lock_and_unlock(benchmark::State& state, const Memory& memory) {
-  if (!memory.there()) return state.SkipWithError("no such memory");
+  if (!memory.there()) return state.SkipWithError(kNoMemory);
   for (auto _ : state) {
     if (!memory.fill() || ::mlock(memory.data(), memory.length()) != 0 ||
         ::munlock(memory.data(), memory.length()) != 0) {
@@ -86,13 +88,13 @@ void lock_and_unlock(benchmark::State& state, const Memory& memory) {
 
 void user_present(benchmark::State& state, uint64_t length, int flags) {
   const Memory memory(length, flags);
-  if (memory.there() && !memory.fill()) return state.SkipWithError("no such memory");
+  if (memory.there() && !memory.fill()) return state.SkipWithError(kNoMemory);
   register_and_end(state, memory, [] {});
 }
 
 void floor_present(benchmark::State& state, uint64_t length, int flags) {
   const Memory memory(length, flags);
-  if (memory.there() && !memory.fill()) return state.SkipWithError("no such memory");
+  if (memory.there() && !memory.fill()) return state.SkipWithError(kNoMemory);
   lock_and_unlock(state, memory);
 }
 
@@ -186,8 +188,6 @@ int main(int count, char** values) {
   add("registration/user/1G_hugepages", [](benchmark::State& s) { user_present(s, kLarge, kHugepages); });
   add("registration/floor_mlock/1G_hugepages",
       [](benchmark::State& s) { floor_present(s, kLarge, kHugepages); });
-  if (!Memory(kLarge, kHugepages).there())
-    std::fputs("registration_bench: 1G_hugepages is absent: there are not 512 free pages of 2 MB\n", stderr);
   add("registration/user/1G_empty", user_empty)->Iterations(2);
   add("registration/floor_populate/1G_empty", floor_empty)->Iterations(2);
   add("registration/fmr_pool/hit", [](benchmark::State& s) { fmr_pool(s, 16); });
