@@ -53,9 +53,10 @@ class HostilePeer : public QueuePairTest {
     constexpr std::array kLikely = {SendOperation::kSend,  SendOperation::kSendImm,
                                     SendOperation::kWrite, SendOperation::kWriteImm,
                                     SendOperation::kRead,  SendOperation::kSendInvalidate};
-    const bool invalidation = random.chance(1, 100);  // of nothing, which fails
-    post(invalidation ? SendOperation::kLocalInvalidate : kLikely[random.below(kLikely.size())],
-         static_cast<uint32_t>(random.below(1500)));
+    // An invalidation is one of nothing, which fails.
+    const SendOperation operation =
+        random.chance(1, 1000) ? SendOperation::kLocalInvalidate : kLikely[random.below(kLikely.size())];
+    post(operation, static_cast<uint32_t>(random.below(1500)));
   }
 
   void act(Random& random) {
@@ -90,7 +91,7 @@ class HostilePeer : public QueuePairTest {
 
 TEST_F(HostilePeer, CannotMakeAWorkRequestCompleteTwiceOrNever) {
   std::map<CompletionStatus, size_t> statuses;
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= 1200; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
     ASSERT_EQ(modify(State::kReset), 0);
