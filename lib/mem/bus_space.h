@@ -27,8 +27,8 @@ struct BusRange {
 
 /// The addresses by which "the device" knows memory that was mapped for it: a software IOMMU of one device.
 /// A bus address is never the virtual address, and one that was not mapped, or not any more, resolves to
-/// nothing. Addresses keep their place within a page of 4096 bytes, and runs that were mapped one after the
-/// other are not neighbours: what lies beyond a run is nobody's.
+/// nothing. Addresses keep their place within a page of 4096 bytes. A range never reaches from one mapping
+/// into another, also where their addresses happen to be neighbours.
 ///
 ///     63..60  59..54      ...                          (class) bits
 ///     tag     size class  generation | slot of the class | offset
