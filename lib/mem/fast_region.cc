@@ -69,7 +69,7 @@ void FastRegion::take(const FastBinding& wanted, DomainId domain) {
   std::ranges::copy(list.pins(), pins_.get());
   pinned_ = static_cast<uint32_t>(list.pins().size());
   const bool contiguous = list.contiguous();
-  const Access granted = (wanted.access & kChecked) | (list.readable() ? kLocalRead : Access());
+  const Access granted = (wanted.access & kKept) | (list.readable() ? kLocalRead : Access());
   list.hand_over();
   state_ = State::kBound;
   table_.write_entry({.key = wanted.key,

@@ -8,42 +8,70 @@ namespace uroce::mem {
 
 namespace {
 
-bool can_be_invalidated(RegionKind kind, Invalidation::Origin) { return kind == RegionKind::kFast; }
+bool can_be_invalidated(RegionKind kind) {
+  return kind == RegionKind::kFast || kind == RegionKind::kWindow2A || kind == RegionKind::kWindow2B;
+}
 
 /// Access before state, so that an unbound key says that it is unbound, whatever is asked of it.
 constexpr Access kAnything{UINT32_MAX};
 
-bool refused(const RegionBinding& found, MemoryKey key, const KeyUser& user, Invalidation::Origin origin) {
+bool refused(const RegionBinding& found, MemoryKey key, const KeyUser& user) {
   return found.kind == RegionKind::kNone || found.key != key || found.domain != user.domain ||
-         !can_be_invalidated(found.kind, origin) || !found.bound;
+         !can_be_invalidated(found.kind) || !found.bound ||
+         (found.queue_pair != QpNumber{} && found.queue_pair != user.queue_pair);
 }
 
 }  // namespace
 
-bool Invalidation::refuses(const RegionTable& table, MemoryKey key, const KeyUser& user, Origin origin) {
-  return refused(table.read_entry(key), key, user, origin);
+bool Invalidation::refuses(const RegionTable& table, MemoryKey key, const KeyUser& user, Origin) {
+  return refused(table.read_entry(key), key, user);
 }
 
-Invalidation::Answer Invalidation::begin(RegionTable& table, MemoryKey key, const KeyUser& user,
-                                         Origin origin) {
+Invalidation::Answer Invalidation::begin(RegionTable& table, MemoryKey key, const KeyUser& user, Origin) {
   assert(!pending_);
   const RegionBinding found = table.read_entry(key);
-  if (refused(found, key, user, origin)) return Answer::kRefused;
-  auto& region = static_cast<FastRegion&>(*found.object);
-  if (!region.try_lock()) return Answer::kBusy;
+  if (refused(found, key, user)) return Answer::kRefused;
+  if (!found.object->try_lock()) return Answer::kBusy;
   // Only now nobody changes it; it may be another's, or nobody's, meanwhile.
-  const bool right = !refused(table.read_entry(key), key, user, origin) && region.windows == 0;
-  if (right) {
-    region.unbind();
-    table.write_entry({.key = key,
-                       .kind = found.kind,
-                       .bound = false,
-                       .domain = found.domain,
-                       .access = kAnything,
-                       .object = &region});
+  Answer answer = Answer::kRefused;
+  const RegionBinding now = table.read_entry(key);
+  if (now.object == found.object && !refused(now, key, user)) answer = unbind(table, now);
+  found.object->unlock();
+  return answer == Answer::kPending ? wait(table, key) : answer;
+}
+
+/// Under the lock. kPending: done.
+Invalidation::Answer Invalidation::unbind(RegionTable& table, const RegionBinding& found) {
+  if (is_window(found.kind))
+    return static_cast<Window*>(found.object)->try_unbind() ? Answer::kPending : Answer::kBusy;
+  if (found.object->windows != 0) return Answer::kRefused;
+  static_cast<FastRegion*>(found.object)->unbind();
+  table.write_entry({.key = found.key,
+                     .kind = found.kind,
+                     .bound = false,
+                     .domain = found.domain,
+                     .access = kAnything,
+                     .object = found.object});
+  return Answer::kPending;
+}
+
+Invalidation::Answer Invalidation::begin_bind(RegionTable& table, const WindowBinding& wanted,
+                                              const KeyUser& user) {
+  assert(!pending_);
+  switch (bind_window(table, wanted, user)) {
+    case Bound::kDone:
+      return Answer::kOver;
+    case Bound::kAnew:
+      return wait(table, wanted.key);
+    case Bound::kBusy:
+      return Answer::kBusy;
+    case Bound::kRefused:
+      break;
   }
-  region.unlock();
-  if (!right) return Answer::kRefused;
+  return Answer::kRefused;
+}
+
+Invalidation::Answer Invalidation::wait(RegionTable& table, MemoryKey key) {
   key_ = key;
   pending_ = true;
   if (table.grace_period() != nullptr) table.grace_period()->begin(ticket_);
@@ -60,7 +88,7 @@ bool Invalidation::over(RegionTable& table) {
 /// False when somebody else has the region just now.
 bool Invalidation::finish(RegionTable& table) const {
   const RegionBinding found = table.read_entry(key_);
-  if (found.kind != RegionKind::kFast || found.key != key_) return true;  // it has ended
+  if (found.kind != RegionKind::kFast || found.key != key_) return true;  // it has ended, or is a window
   auto& region = static_cast<FastRegion&>(*found.object);
   if (!region.try_lock()) return false;
   if (table.read_entry(key_).object == &region && region.state_ == FastRegion::State::kInvalidating)

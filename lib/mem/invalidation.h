@@ -5,6 +5,7 @@
 #include "base/identifiers.h"
 #include "mem/grace_period.h"
 #include "mem/region_table.h"
+#include "mem/window.h"
 
 namespace uroce::mem {
 
@@ -28,9 +29,13 @@ class Invalidation {
   Invalidation& operator=(const Invalidation&) = delete;
 
   /// kRefused, by what is wrong first: no such key; of another domain; a kind that is not invalidated so
-  /// (only fast-registration regions are); not bound; windows are bound over it. What this poller resolved
-  /// and placed earlier in its turn is the caller's affair. Not while one is pending.
+  /// (only fast-registration regions and windows of type 2 are); not bound; of another queue pair (2B);
+  /// windows are bound over it. What this poller resolved and placed earlier in its turn is the caller's
+  /// affair. Not while one is pending.
   Answer begin(RegionTable& table, MemoryKey key, const KeyUser& user, Origin origin);
+  /// As bind_window(). Of a window that was bound (type 1) the old key is dead at once, and the rest is as
+  /// for begin().
+  Answer begin_bind(RegionTable& table, const WindowBinding& wanted, const KeyUser& user);
   /// Whether begin() would refuse now.
   [[nodiscard]] static bool refuses(const RegionTable& table, MemoryKey key, const KeyUser& user,
                                     Origin origin);
@@ -39,6 +44,8 @@ class Invalidation {
   bool over(RegionTable& table);
 
  private:
+  static Answer unbind(RegionTable& table, const RegionBinding& found);
+  Answer wait(RegionTable& table, MemoryKey key);
   bool finish(RegionTable& table) const;
 
   bool pending_ = false;

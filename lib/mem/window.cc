@@ -1,0 +1,141 @@
+#include "mem/window.h"
+
+#include <cassert>
+#include <cerrno>
+
+namespace uroce::mem {
+
+namespace {
+
+/// Unbound is what a key then does not resolve for, whatever is asked of it.
+constexpr Access kAnything{UINT32_MAX};
+
+RegionBinding unbound(MemoryKey key, RegionKind kind, DomainId domain, RegionObject* window) {
+  return {.key = key, .kind = kind, .bound = false, .domain = domain, .access = kAnything, .object = window};
+}
+
+/// What can be said without the region.
+bool may_be_bound(const RegionBinding& window, const WindowBinding& wanted, const KeyUser& user) {
+  if (!is_window(window.kind) || (window.kind == RegionKind::kWindow1) != wanted.type1) return false;
+  if (window.domain != user.domain || wanted.key.index() != wanted.window.index()) return false;
+  if (!wanted.type1)
+    return !window.bound && wanted.length != 0 && (kWindowRights | kZeroBased).covers(wanted.access);
+  return kWindowRights.covers(wanted.access);
+}
+
+bool can_have_windows(RegionKind kind) {
+  return kind == RegionKind::kUser || kind == RegionKind::kPhysical || kind == RegionKind::kFast;
+}
+
+/// IBTA C10-72 to C10-75.
+bool fits(const RegionBinding& region, const WindowBinding& wanted, DomainId domain) {
+  if (!can_have_windows(region.kind) || region.key != wanted.region || region.domain != domain) return false;
+  if (!region.access.covers(kWindowBind) || region.access.any(kZeroBased)) return false;
+  if (!region.bound || region.object == nullptr) return false;
+  if (wanted.access.any(kWriting) && !region.access.covers(kLocalWrite)) return false;
+  const uint64_t offset = wanted.address - region.iova;
+  return wanted.address >= region.iova && offset <= region.length && wanted.length <= region.length - offset;
+}
+
+RegionBinding over(const RegionBinding& region, const WindowBinding& wanted, const RegionBinding& window,
+                   const KeyUser& user) {
+  RegionBinding binding = region;
+  binding.key = wanted.key;
+  binding.kind = window.kind;
+  binding.queue_pair = window.kind == RegionKind::kWindow2B ? user.queue_pair : QpNumber{};
+  binding.access = wanted.access & kWindowRights;
+  binding.iova = wanted.access.any(kZeroBased) ? 0 : wanted.address;
+  binding.length = wanted.length;
+  binding.offset = region.offset + (wanted.address - region.iova);
+  binding.object = window.object;
+  if (region.layout == Layout::kContiguous) {  // quicker to look up without an offset
+    binding.memory = static_cast<std::byte*>(region.memory) + binding.offset;
+    binding.offset = 0;
+  }
+  return binding;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Window>> Window::make(RegionTable& table, DomainId domain, RegionKind kind) {
+  assert(is_window(kind));
+  if (domain == DomainId{}) return Error{EINVAL, "a window needs a protection domain"};
+  std::unique_ptr<Window> window(new Window(table));
+  const Result<MemoryKey> key = table.make_entry(unbound({}, kind, domain, window.get()));
+  if (!key) return key.error();
+  window->first_key_ = *key;
+  return window;
+}
+
+void Window::end() {
+  lock();
+  const MemoryKey last = table_.read_entry(first_key_).key;
+  if (parent != nullptr) parent->lock();
+  move_to(nullptr, {.key = last});
+  unlock();
+  // Not under the lock: a poller must not wait for one who waits for it.
+  table_.wait_for_grace();
+  table_.give_back(last);
+}
+
+/// The caller has locked both regions, the one that is left and the one that it comes to, which are released.
+void Window::move_to(RegionObject* region, const RegionBinding& binding) {
+  RegionObject* const left = parent;
+  if (region != nullptr) ++region->windows;
+  table_.write_entry(binding);
+  parent = region;
+  if (left != nullptr) --left->windows;
+  if (left != nullptr) left->unlock();
+  if (region != nullptr && region != left) region->unlock();
+}
+
+Bound Window::bind(const WindowBinding& wanted, const KeyUser& user) {
+  const RegionBinding now = table_.read_entry(wanted.window);
+  if (now.object != this || !may_be_bound(now, wanted, user)) return Bound::kRefused;
+  const Bound done = now.bound ? Bound::kAnew : Bound::kDone;
+  RegionObject* next = nullptr;
+  if (wanted.length != 0) {
+    const RegionBinding region = table_.read_entry(wanted.region);
+    if (!fits(region, wanted, now.domain)) return Bound::kRefused;
+    next = region.object;
+    if (!next->try_lock()) return Bound::kBusy;
+  }
+  if (parent != nullptr && parent != next && !parent->try_lock()) {
+    if (next != nullptr) next->unlock();
+    return Bound::kBusy;
+  }
+  if (next == nullptr) {
+    move_to(nullptr, unbound(wanted.key, now.kind, now.domain, this));
+    return done;
+  }
+  // Only now nobody changes the region; it may be another's, or nobody's, meanwhile.
+  const RegionBinding region = table_.read_entry(wanted.region);
+  if (region.object != next || !fits(region, wanted, now.domain)) {
+    next->unlock();
+    if (parent != nullptr && parent != next) parent->unlock();
+    return Bound::kRefused;
+  }
+  RegionBinding binding = over(region, wanted, now, user);
+  binding.cold = table_.cold(wanted.length);
+  move_to(next, binding);
+  return done;
+}
+
+bool Window::try_unbind() {
+  if (!parent->try_lock()) return false;
+  const RegionBinding now = table_.read_entry(first_key_);
+  move_to(nullptr, unbound(now.key, now.kind, now.domain, this));
+  return true;
+}
+
+Bound bind_window(RegionTable& table, const WindowBinding& wanted, const KeyUser& user) {
+  const RegionBinding found = table.read_entry(wanted.window);
+  if (!is_window(found.kind)) return Bound::kRefused;
+  auto& window = static_cast<Window&>(*found.object);
+  if (!window.try_lock()) return Bound::kBusy;
+  const Bound bound = window.bind(wanted, user);
+  window.unlock();
+  return bound;
+}
+
+}  // namespace uroce::mem
