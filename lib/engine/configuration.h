@@ -25,6 +25,9 @@ struct StaticNeighbour {
   MacAddress mac;
 };
 
+/// What ibv_alloc_mw makes when it is asked for type 2.
+enum class WindowType2 : uint8_t { k2A, k2B };
+
 struct DeviceConfiguration {
   std::string name = "uroce0";     // as ibv_devices shows it
   std::string port = "loopback0";  // "loopbackN" or DPDK devargs
@@ -33,6 +36,7 @@ struct DeviceConfiguration {
   std::optional<uint32_t> mtu;  // link MTU; default: what the port has
   std::vector<StaticNeighbour> neighbours;
   uint32_t vendor_part = 0;  // ibv_device_attr::vendor_part_id, by which some programs choose what they use
+  WindowType2 window_type2 = WindowType2::k2B;
 };
 
 inline constexpr uint16_t kPollersPerDeviceMax = 16;

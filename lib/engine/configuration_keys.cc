@@ -141,6 +141,13 @@ Complaint store_log_level(const toml::node& value, std::string& to) {
   return complaint;
 }
 
+Complaint store_window_type2(const toml::node& value, WindowType2& to) {
+  const auto* text = value.as_string();
+  if (text == nullptr || (text->get() != "2A" && text->get() != "2B")) return "must be \"2A\" or \"2B\"";
+  to = text->get() == "2A" ? WindowType2::k2A : WindowType2::k2B;
+  return std::nullopt;
+}
+
 Complaint store_copy_kind(const toml::node& value, copy::Kind& to) {
   const auto* text = value.as_string();
   const copy::KindRow* row = text != nullptr ? copy::find_kind(text->get()) : nullptr;
@@ -158,7 +165,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_numbe
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 18> kKeys = {{
+constexpr std::array<Key, 19> kKeys = {{
     {{"device.name", "text", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_text(v, t.device->name, kDeviceNameMax); }},
@@ -181,6 +188,9 @@ constexpr std::array<Key, 18> kKeys = {{
       "vendor_part_id that programs are shown; some use inline data or ibv_wr_* only with one they know"},
      ValueKind::kNumber,
      [](Node v, KeyTarget t) { return store_number(v, t.device->vendor_part, 0, UINT32_MAX); }},
+    {{"device.window_type2", "2A or 2B", "what ibv_alloc_mw makes when it is asked for type 2"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_window_type2(v, t.device->window_type2); }},
     {{"poller.mode", "inline or dedicated",
       "turned by the application's calls, or by threads that do nothing else"},
      ValueKind::kText,

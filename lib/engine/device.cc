@@ -108,6 +108,7 @@ Device::~Device() = default;
 
 const std::string& Device::name() const { return state_->configuration.name; }
 
+WindowType2 Device::window_type2() const { return state_->configuration.window_type2; }
 uint32_t Device::vendor_part() const { return state_->configuration.vendor_part; }
 
 uint64_t Device::guid() const {

@@ -30,6 +30,7 @@ struct Limits {
   static constexpr uint32_t kCompletionQueues = 16384;
   static constexpr uint32_t kCompletions = 1u << 20;  // per queue
   static constexpr uint32_t kRegions = 1u << 24;
+  static constexpr uint32_t kWindows = 1u << 24;  // and regions, together
   static constexpr uint64_t kRegionBytes = 1ull << 46;
   static constexpr uint32_t kDomains = 1u << 16;
   // READs of a queue pair under way. Programs take the peer's limit for what they send, so the one for
@@ -70,6 +71,7 @@ class Device {
 
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] uint32_t vendor_part() const;
+  [[nodiscard]] WindowType2 window_type2() const;
   [[nodiscard]] uint64_t guid() const;  // EUI-64 of the MAC, host order
   [[nodiscard]] MacAddress mac() const;
   [[nodiscard]] const port::Capabilities& port_capabilities() const;

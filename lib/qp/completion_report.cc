@@ -27,6 +27,8 @@ CompletionOpcode opcode_of(SendOperation operation) {
       return CompletionOpcode::kLocalInvalidate;
     case SendOperation::kRegister:
       return CompletionOpcode::kRegister;
+    case SendOperation::kBindWindow:
+      return CompletionOpcode::kBindWindow;
     case SendOperation::kRead:
     case SendOperation::kReadInvalidate:
       break;

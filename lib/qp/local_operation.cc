@@ -17,13 +17,27 @@ void drop_operation(const queue::SendQueue& queue, const queue::SendRequest& req
   queue.operation<RegisterOperation>(request).pages->give_back();
 }
 
-Invalidation::Answer begin_invalidation(Connection& connection, Turn& turn, MemoryKey key,
-                                        Invalidation::Origin origin, Waiter waiter) {
-  const Invalidation::Answer answer =
-      connection.invalidation->begin(turn.regions, key, connection.key_user(), origin);
+namespace {
+
+Invalidation::Answer stall_for(Connection& connection, Invalidation::Answer answer, Waiter waiter) {
   if (answer == Invalidation::Answer::kPending) connection.waiter = waiter;
   connection.stalled = answer == Invalidation::Answer::kPending || answer == Invalidation::Answer::kBusy;
   return answer;
+}
+
+}  // namespace
+
+Invalidation::Answer begin_bind(Connection& connection, const queue::SendRequest& request, Turn& turn) {
+  const auto wanted = connection.options.send_queue->operation<BindOperation>(request);
+  return stall_for(connection,
+                   connection.invalidation->begin_bind(turn.regions, wanted, connection.key_user()),
+                   Waiter::kSend);
+}
+
+Invalidation::Answer begin_invalidation(Connection& connection, Turn& turn, MemoryKey key,
+                                        Invalidation::Origin origin, Waiter waiter) {
+  return stall_for(connection,
+                   connection.invalidation->begin(turn.regions, key, connection.key_user(), origin), waiter);
 }
 
 void retire_executed(Connection& connection, SendWindow& window, Turn& turn) {

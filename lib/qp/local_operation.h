@@ -17,10 +17,16 @@ namespace uroce::qp {
 /// What lies behind a request to register: mem::FastBinding. Its page list is the stack's until the request
 /// was executed or dropped.
 using RegisterOperation = mem::FastBinding;
+/// What lies behind a request to bind a window.
+using BindOperation = mem::WindowBinding;
 
 /// The current request, a local operation that has not started. kDone: it was executed; kBusy: once more in
 /// the next turn; kRefused: it can never be.
 mem::Outcome execute_registration(Connection& connection, const queue::SendRequest& request, Turn& turn);
+
+/// Begins to bind a window as the current request says, a local operation that has not started; stalls as
+/// begin_invalidation() does.
+mem::Invalidation::Answer begin_bind(Connection& connection, const queue::SendRequest& request, Turn& turn);
 
 /// Gives back what a request holds that will not be executed any more. Nothing to do for most.
 void drop_operation(const queue::SendQueue& queue, const queue::SendRequest& request);

@@ -99,8 +99,8 @@ bool Requester::execute_current(Turn& turn, Pumped& pumped) {
   const SendRequest& request = window_.current();
   if (!window_.current_started()) {
     if (connection_.state() == State::kSqd || (request.fence && window_.reads() > 0)) return false;
-    if (request.operation == SendOperation::kLocalInvalidate) {
-      if (!invalidate_current(turn)) return false;
+    if (request.operation != SendOperation::kRegister) {
+      if (!change_key(turn)) return false;
     } else {
       const mem::Outcome outcome = execute_registration(connection_, request, turn);
       if (outcome == mem::Outcome::kRefused) return fail_current(turn, CompletionStatus::kWindowBindError);
@@ -114,21 +114,19 @@ bool Requester::execute_current(Turn& turn, Pumped& pumped) {
   return true;
 }
 
-/// An invalidation waits for all that was posted before it. False also while it is under way: the connection
-/// is stalled then.
-bool Requester::invalidate_current(Turn& turn) {
-  if (!window_.current_is_head()) return false;
-  switch (begin_invalidation(connection_, turn, window_.current().invalidate, Invalidation::Origin::kLocal,
-                             Waiter::kSend)) {
-    case Invalidation::Answer::kOver:
-      return true;
-    case Invalidation::Answer::kRefused:
-      return fail_current(turn, CompletionStatus::kWindowBindError);
-    case Invalidation::Answer::kPending:
-    case Invalidation::Answer::kBusy:
-      break;
-  }
-  return false;
+/// Invalidates or binds what the current request names. What takes a binding away waits for all that was
+/// posted before it: an invalidation, and of the other binds those of type 1. False also while it is under
+/// way: the connection is stalled then.
+bool Requester::change_key(Turn& turn) {
+  const SendRequest& request = window_.current();
+  const bool binds = request.operation == SendOperation::kBindWindow;
+  const bool keeps = binds && !connection_.options.send_queue->operation<BindOperation>(request).type1;
+  if (!keeps && !window_.current_is_head()) return false;
+  const Invalidation::Answer answer = binds ? begin_bind(connection_, request, turn)
+                                            : begin_invalidation(connection_, turn, request.invalidate,
+                                                                 Invalidation::Origin::kLocal, Waiter::kSend);
+  if (answer == Invalidation::Answer::kRefused) return fail_current(turn, CompletionStatus::kWindowBindError);
+  return answer == Invalidation::Answer::kOver;
 }
 
 bool Requester::current_may_go() const {

@@ -25,7 +25,7 @@ class Requester {
   [[nodiscard]] bool current_may_go() const;
   bool start_current(Turn& turn);
   bool execute_current(Turn& turn, Pumped& pumped);
-  bool invalidate_current(Turn& turn);
+  bool change_key(Turn& turn);
   bool build(Turn& turn, port::TxFrame& frame);
   bool build_read(Turn& turn, port::TxFrame& frame);
   bool build_data(Turn& turn, port::TxFrame& frame);

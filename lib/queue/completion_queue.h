@@ -36,6 +36,7 @@ enum class CompletionOpcode : uint32_t {
   kSend = 0,
   kWrite = 1,
   kRead = 2,
+  kBindWindow = 5,
   kLocalInvalidate = 6,
   kReceive = 1u << 7,
   kReceiveWriteImm = kReceive + 1,

@@ -21,6 +21,7 @@ enum class SendOperation : uint8_t {
   // Local operations, which send nothing. Those but the first have what they ask for behind the request.
   kLocalInvalidate,  // our region `invalidate`
   kRegister,
+  kBindWindow,
 };
 
 constexpr bool is_read(SendOperation operation) {

@@ -13,9 +13,7 @@ namespace uroce::verbs {
 
 namespace {
 
-// verbs.h calls these without looking whether they are there.
-int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
-int dealloc_mw(ibv_mw*) { return EOPNOTSUPP; }
+// verbs.h calls this without looking whether it is there.
 int post_srq_recv(ibv_srq*, ibv_recv_wr* request, ibv_recv_wr** bad) {
   *bad = request;
   return EOPNOTSUPP;
@@ -36,6 +34,7 @@ void fill_operations(VerbsContext& context) {
   operations.post_srq_recv = post_srq_recv;
   operations.poll_cq = poll_cq;
   operations.req_notify_cq = req_notify_cq;
+  operations.alloc_mw = alloc_mw;
   operations.bind_mw = bind_mw;
   operations.dealloc_mw = dealloc_mw;
 }

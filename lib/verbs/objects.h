@@ -13,6 +13,7 @@
 
 #include "engine/device.h"
 #include "mem/hugepage_arena.h"
+#include "qp/local_operation.h"
 #include "queue/completion_queue.h"
 #include "queue/work_request.h"
 #include "verbs/call_lock.h"
@@ -51,7 +52,7 @@ struct VerbsContext : verbs_context {
 
 struct VerbsPd : ibv_pd {
   DomainId domain;
-  std::atomic<uint32_t> users{0};  // regions and queue pairs
+  std::atomic<uint32_t> users{0};  // regions, windows and queue pairs
   std::mutex arena_mutex;
   std::unique_ptr<mem::HugepageArena> arena;  // made when it is first needed, under the mutex
 };
@@ -131,6 +132,11 @@ inline VerbsQp& object(ibv_qp* qp) { return *static_cast<VerbsQp*>(reinterpret_c
 // What the context's table of operations points to.
 int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad);
+/// As post_send with one request to bind a window of type 1, which post_send itself refuses.
+int post_bind(ibv_qp* qp, const ibv_send_wr& request);
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
+int dealloc_mw(ibv_mw* mw);
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* completions);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted);
@@ -181,6 +187,10 @@ inline void copy_segments(queue::Segment* to, const ibv_sge* from, uint32_t coun
 
 /// ibv_modify_qp's values as the stack's; 0 or EINVAL, EOPNOTSUPP.
 int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attributes& to);
+
+/// What a window is to be bound to; 0, or EINVAL for what no poller could refuse.
+int translate(const VerbsQp& qp, const ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info,
+              qp::BindOperation& to);
 
 /// Queues an event of the queue for ibv_get_async_event. Any thread.
 void raise_async_event(VerbsCq& cq, ibv_event_type type);

@@ -17,6 +17,7 @@ static_assert(static_cast<int>(queue::CompletionStatus::kGeneral) == IBV_WC_GENE
 static_assert(static_cast<int>(queue::CompletionOpcode::kRead) == IBV_WC_RDMA_READ);
 static_assert(static_cast<int>(queue::CompletionOpcode::kReceive) == IBV_WC_RECV);
 static_assert(static_cast<int>(queue::CompletionOpcode::kReceiveWriteImm) == IBV_WC_RECV_RDMA_WITH_IMM);
+static_assert(static_cast<int>(queue::CompletionOpcode::kBindWindow) == IBV_WC_BIND_MW);
 static_assert(static_cast<int>(queue::CompletionOpcode::kLocalInvalidate) == IBV_WC_LOCAL_INV);
 static_assert(static_cast<int>(queue::CompletionOpcode::kRegister) == IBV_WC_DRIVER1);
 static_assert(static_cast<int>(queue::CompletionStatus::kWindowBindError) == IBV_WC_MW_BIND_ERR);

@@ -47,7 +47,7 @@ int translate(ibv_wr_opcode opcode, queue::SendOperation& to) {
       return 0;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-    case IBV_WR_BIND_MW:
+    case IBV_WR_BIND_MW:  // enqueue_bind()
     case IBV_WR_TSO:
     case IBV_WR_ATOMIC_WRITE:
       return EOPNOTSUPP;
@@ -64,9 +64,30 @@ void copy_inline(std::byte* to, const ibv_sge* segments, uint32_t count) {
   }
 }
 
+/// As enqueue(), of a request to bind a window of that type.
+int enqueue_bind(VerbsQp& qp, const ibv_send_wr& from, ibv_mw_type type) {
+  if ((from.send_flags & ~unsigned{IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED}) != 0)
+    return EINVAL;
+  if (from.bind_mw.mw == nullptr || from.bind_mw.mw->type != type) return EINVAL;
+  qp::BindOperation operation;
+  if (const int error = translate(qp, from.bind_mw.mw, from.bind_mw.rkey, from.bind_mw.bind_info, operation);
+      error != 0)
+    return error;
+  queue::SendQueue& queue = *qp.handle->send_queue;
+  queue::SendRequest* request = queue.reserve();
+  if (request == nullptr) return ENOMEM;
+  request->wr_id = from.wr_id;
+  request->operation = queue::SendOperation::kBindWindow;
+  request->signaled = qp.signal_all || (from.send_flags & IBV_SEND_SIGNALED) != 0;
+  request->fence = (from.send_flags & IBV_SEND_FENCE) != 0;
+  queue.set_operation(*request, operation);
+  return 0;
+}
+
 /// Writes one request behind the others of this call; 0 or errno. Nothing is taken from the queue before all
 /// is checked.
 int enqueue(VerbsQp& qp, const ibv_send_wr& from) {
+  if (from.opcode == IBV_WR_BIND_MW) return enqueue_bind(qp, from, IBV_MW_TYPE_2);
   queue::SendOperation operation{};
   if (const int error = translate(from.opcode, operation); error != 0) return error;
   const bool local = is_local(operation);  // and has no data
@@ -155,6 +176,20 @@ int post_send(ibv_qp* face, ibv_send_wr* request, ibv_send_wr** bad) {
   }
   if (posted) qp.owner->device->ring_doorbell(*qp.handle);
   return error;
+}
+
+int post_bind(ibv_qp* face, const ibv_send_wr& request) {
+  VerbsQp& qp = object(face);
+  if (!qp.owner->alive()) return EIO;
+  {
+    const std::lock_guard guard(qp.send_lock);
+    // Relaxed: as in post_send.
+    if (qp.state.load(std::memory_order_relaxed) < IBV_QPS_RTS) return EINVAL;
+    if (const int error = enqueue_bind(qp, request, IBV_MW_TYPE_1); error != 0) return error;
+    qp.handle->send_queue->publish();
+  }
+  qp.owner->device->ring_doorbell(*qp.handle);
+  return 0;
 }
 
 int post_recv(ibv_qp* face, ibv_recv_wr* request, ibv_recv_wr** bad) {

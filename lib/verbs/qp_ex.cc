@@ -19,7 +19,7 @@ using queue::SendOperation;
 constexpr uint64_t kOperationsThere = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                       IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
                                       IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND_WITH_INV |
-                                      IBV_QP_EX_WITH_LOCAL_INV;
+                                      IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
 
 /// What was described since start is forgotten, and what it holds given back.
 void cancel(VerbsQp& qp) {
@@ -127,6 +127,15 @@ void set_inline(ibv_qp_ex* face, size_t count, const ibv_data_buf* pieces) {
   qp.request->length = static_cast<uint32_t>(bytes);
 }
 
+void bind_window(ibv_qp_ex* face, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
+  VerbsQp& qp = object(face);
+  qp::BindOperation operation;
+  if (mw == nullptr || mw->type != IBV_MW_TYPE_2) return refuse(qp, EINVAL);
+  if (const int error = translate(qp, mw, rkey, *info, operation); error != 0) return refuse(qp, error);
+  if (queue::SendRequest* request = begin(face, SendOperation::kBindWindow); request != nullptr)
+    qp.handle->send_queue->set_operation(*request, operation);
+}
+
 void fill_operations(ibv_qp_ex& face) {
   face.wr_start = start;
   face.wr_complete = complete;
@@ -144,6 +153,7 @@ void fill_operations(ibv_qp_ex& face) {
     if (queue::SendRequest* request = begin(qp, SendOperation::kLocalInvalidate); request != nullptr)
       request->invalidate = {key};
   };
+  face.wr_bind_mw = bind_window;
   face.wr_rdma_write = [](ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
     begin_remote(qp, SendOperation::kWrite, address, rkey);
   };
@@ -173,7 +183,6 @@ void fill_refusals(ibv_qp_ex& face) {
   face.wr_atomic_cmp_swp = kRefuse;
   face.wr_atomic_fetch_add = kRefuse;
   face.wr_atomic_write = kRefuse;
-  face.wr_bind_mw = kRefuse;
   face.wr_send_tso = kRefuse;
   face.wr_set_ud_addr = kRefuse;
   face.wr_set_xrc_srqn = kRefuse;

@@ -42,6 +42,11 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.max_qp_wr = Limits::kWorkRequests;
   attributes.device_cap_flags =
       IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+  attributes.device_cap_flags |=
+      IBV_DEVICE_MEM_WINDOW |
+      (context.device->window_type2() == engine::WindowType2::k2A ? IBV_DEVICE_MEM_WINDOW_TYPE_2A
+                                                                  : IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+  attributes.max_mw = Limits::kWindows;
   attributes.max_sge = Limits::kSegments;
   attributes.max_sge_rd = Limits::kSegments;
   attributes.max_cq = Limits::kCompletionQueues;

@@ -21,6 +21,7 @@ addresses = ["198.51.100.1/24", "2001:db8::1/64"]
 mtu = 4200
 neighbours = [{ address = "198.51.100.2", mac = "02:00:00:00:09:02" }]
 vendor_part = 4099
+window_type2 = "2A"
 
 [[device]]
 port = "loopback7"
@@ -64,6 +65,7 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(wire::to_text(left.neighbours[0].address), "198.51.100.2");
   EXPECT_EQ(wire::to_text(left.neighbours[0].mac), "02:00:00:00:09:02");
   EXPECT_EQ(left.vendor_part, 4099u);
+  EXPECT_EQ(left.window_type2, WindowType2::k2A);
   EXPECT_EQ(c.devices[1].name, "uroce1");
   EXPECT_EQ(c.devices[1].port, "loopback7");
   EXPECT_FALSE(c.devices[1].mac.has_value());
@@ -135,6 +137,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"device = [1]", "f.toml:1: device: must be a list of tables"},
         Mistake{"[poller]\nmode = \"fast\"",
                 "f.toml:2: poller.mode: must be one of \"inline\", \"dedicated\""},
+        Mistake{"[[device]]\nwindow_type2 = \"1\"",
+                "f.toml:2: device.window_type2: must be \"2A\" or \"2B\""},
         Mistake{"[poller]\nmode = 3", "f.toml:2: poller.mode: must be one of"},
         Mistake{"[poller]\ntakeover_us = 0",
                 "f.toml:2: poller.takeover_us: must be from 1 to 1000000, not 0"},
@@ -184,6 +188,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"device.0.mtu", "4200"},
       {"device.0.neighbours", "198.51.100.2=02:00:00:00:09:02"},
       {"device.0.vendor_part", "4099"},
+      {"device.0.window_type2", "2A"},
       {"device.1.port", "loopback7"},
       {"poller.mode", "dedicated"},
       {"poller.takeover_us", "25"},
@@ -226,7 +231,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 18u);
+  EXPECT_EQ(configuration_keys().size(), 19u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

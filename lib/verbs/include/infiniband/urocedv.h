@@ -353,6 +353,19 @@ struct urocedv_memory* urocedv_alloc_memory(struct ibv_pd* pd, size_t bytes, int
  * memory on the bus; free it again later, its own keys may be dead already. */
 int urocedv_free_memory(struct urocedv_memory* memory);
 
+/* Memory windows */
+
+enum urocedv_mw_type {
+  UROCEDV_MW_TYPE_1 = 1,  /* bound by ibv_bind_mw, also while it is bound; of the protection domain */
+  UROCEDV_MW_TYPE_2A = 2, /* bound by IBV_WR_BIND_MW when it is free; of the protection domain */
+  UROCEDV_MW_TYPE_2B = 3, /* the same, and only of the queue pair that bound it */
+};
+
+/* ibv_alloc_mw whatever the device is configured to make of type 2 (`device.window_type2`, which also decides
+ * about IBV_DEVICE_MEM_WINDOW_TYPE_2A and _2B). Windows lie over regions of ibv_reg_mr, urocedv_reg_phys_mr
+ * and urocedv_alloc_mr that were given IBV_ACCESS_MW_BIND. */
+struct ibv_mw* urocedv_alloc_mw(struct ibv_pd* pd, enum urocedv_mw_type type);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,103 @@
+// Memory windows.
+#include <infiniband/urocedv.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "engine/fault_handler.h"
+#include "verbs/call_guard.h"
+#include "verbs/dv.h"
+#include "verbs/export.h"
+#include "verbs/objects.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+struct VerbsMw : ibv_mw {
+  std::unique_ptr<mem::Window> window;
+};
+
+ibv_mw* make_window(ibv_pd* pd, ibv_mw_type type, mem::RegionKind kind) {
+  return pointer_or_errno([&]() -> ibv_mw* {
+    VerbsContext& context = object(pd->context);
+    if (!context.alive()) return fail(EIO);
+    engine::watch_faults();
+    auto mw = std::make_unique<VerbsMw>();
+    auto window = mem::Window::make(context.device->regions(), object(pd).domain, kind);
+    if (!window) return fail(window.error().code);
+    mw->window = std::move(*window);
+    mw->context = pd->context;
+    mw->pd = pd;
+    mw->rkey = mw->window->first_key().value;
+    mw->handle = mw->window->first_key().index();
+    mw->type = type;
+    object(pd).users.fetch_add(1);
+    return mw.release();
+  });
+}
+
+}  // namespace
+
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
+  if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) return fail(EINVAL);
+  if (type == IBV_MW_TYPE_1) return make_window(pd, type, mem::RegionKind::kWindow1);
+  const bool of_domain = object(pd->context).device->window_type2() == engine::WindowType2::k2A;
+  return make_window(pd, type, of_domain ? mem::RegionKind::kWindow2A : mem::RegionKind::kWindow2B);
+}
+
+int dealloc_mw(ibv_mw* face) {
+  VerbsMw& mw = static_cast<VerbsMw&>(*face);
+  if (!object(mw.context).alive()) return EIO;
+  mw.window->end();
+  object(mw.pd).users.fetch_sub(1);
+  delete &mw;
+  return 0;
+}
+
+int translate(const VerbsQp& qp, const ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info,
+              qp::BindOperation& to) {
+  if (mw == nullptr || mw->context != &qp.owner->context) return EINVAL;
+  if (info.mr == nullptr ? info.addr != 0 || info.length != 0 : info.mr->context != &qp.owner->context)
+    return EINVAL;
+  to = {.window = static_cast<const VerbsMw*>(mw)->window->first_key(),
+        .key = {rkey},
+        .region = {info.mr != nullptr ? info.mr->lkey : 0},
+        .access = mem::Access(info.mw_access_flags),
+        .address = info.addr,
+        .length = info.length,
+        .type1 = mw->type == IBV_MW_TYPE_1};
+  return 0;
+}
+
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
+  if (mw->type != IBV_MW_TYPE_1) return EINVAL;
+  if ((bind->send_flags & ~unsigned{IBV_SEND_FENCE | IBV_SEND_SIGNALED}) != 0) return EINVAL;
+  ibv_send_wr request{};
+  request.wr_id = bind->wr_id;
+  request.opcode = IBV_WR_BIND_MW;
+  request.send_flags = bind->send_flags;
+  request.bind_mw = {.mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info};
+  const int error = post_bind(qp, request);
+  if (error == 0) mw->rkey = request.bind_mw.rkey;
+  return error;
+}
+
+}  // namespace uroce::verbs
+
+using namespace uroce;
+using namespace uroce::verbs;
+
+extern "C" UROCE_EXPORT ibv_mw* uroce_urocedv_alloc_mw(ibv_pd* pd, urocedv_mw_type type) {
+  if (pd == nullptr) return fail(EINVAL);
+  if (const int error = check_context(pd->context); error != 0) return fail(error);
+  switch (type) {
+    case UROCEDV_MW_TYPE_1:
+      return make_window(pd, IBV_MW_TYPE_1, mem::RegionKind::kWindow1);
+    case UROCEDV_MW_TYPE_2A:
+      return make_window(pd, IBV_MW_TYPE_2, mem::RegionKind::kWindow2A);
+    case UROCEDV_MW_TYPE_2B:
+      return make_window(pd, IBV_MW_TYPE_2, mem::RegionKind::kWindow2B);
+  }
+  return fail(EINVAL);
+}
