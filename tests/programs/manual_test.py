@@ -25,24 +25,24 @@ def section(name):
 
 def options_in(text):
     """The options that a piece of the man page describes."""
-    return set(re.findall(r"^\.It .*?Fl -([a-z-]+)", text, re.M))
+    return set(re.findall(r"^\.It .*?Fl -([a-z0-9-]+)", text, re.M))
 
 
 def options_of(command):
     """The options that --help of a command lists."""
     done = subprocess.run([UROCE, *command, "--help"], capture_output=True, text=True, check=True)
-    return set(re.findall(r"^  (?:-\w,)?--([a-z-]+)", done.stdout, re.M))
+    return set(re.findall(r"^  (?:-\w,)?--([a-z0-9-]+)", done.stdout, re.M))
 
 
 def keys():
     source = (ROOT / "lib/engine/configuration_keys.cc").read_text()
-    return set(re.findall(r'^    \{\{"([a-z]+\.[a-z_]+)",', source, re.M))
+    return set(re.findall(r'^    \{\{"([a-z]+\.[a-z0-9_]+)",', source, re.M))
 
 
 class Manual(unittest.TestCase):
     def test_every_configuration_key_is_described(self):
         self.assertGreater(len(keys()), 10)
-        self.assertEqual(set(re.findall(r"^\.It Ic ([a-z_.]+)", section("CONFIGURATION"), re.M)), keys())
+        self.assertEqual(set(re.findall(r"^\.It Ic ([a-z0-9_.]+)", section("CONFIGURATION"), re.M)), keys())
 
     def test_every_option_is_described_where_it_belongs(self):
         always = options_in(section("DESCRIPTION"))
