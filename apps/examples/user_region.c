@@ -20,8 +20,9 @@ int main(void) {
   CHECK(pair_far_write(&pair, iova, mr->rkey, 1) == IBV_WC_REM_ACCESS_ERR);
   pair_connect(&pair);
 
+  const uint32_t dead_key = mr->rkey;
   CHECK((errno = ibv_dereg_mr(mr)) == 0);
-  CHECK(pair_far_read(&pair, iova, mr->rkey, 1) == IBV_WC_REM_ACCESS_ERR);
+  CHECK(pair_far_read(&pair, iova, dead_key, 1) == IBV_WC_REM_ACCESS_ERR);
   puts(
       "user region: read by its key at an address of our choice, refused where it gives no right, and when "
       "it is gone");

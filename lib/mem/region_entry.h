@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sched.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -53,6 +55,7 @@ class alignas(64) RegionEntry {
   /// Nothing bound (kNone) also when a writer was at work during each of several looks.
   [[nodiscard]] RegionBinding read() const {
     for (int look = 0; look < kLooksMax; ++look) {
+      if (look >= kQuickLooks) sched_yield();
       std::array<uint64_t, kWords> words;
       for (size_t i = 0; i < kWords; ++i) words[i] = load(i);
       if (unchanged(words[kSequenceAccess])) [[likely]]
@@ -104,8 +107,11 @@ class alignas(64) RegionEntry {
   static constexpr uint32_t kCold = 1u << 24;
   static constexpr uint32_t kUnbound = 1u << 25;
   static constexpr uint32_t kAtOnce = 1u << 26;  // resolve_at_once() may
-  /// A writer that is preempted half-way must not hold up a poller: it then answers as if nothing were bound.
-  static constexpr int kLooksMax = 64;
+  /// A writer may lose its core half-way, in the middle of a change that leaves the region usable: it is
+  /// given the reader's, a peer's request must not be refused for that. But it cannot hold up a poller for
+  /// ever.
+  static constexpr int kQuickLooks = 64;
+  static constexpr int kLooksMax = kQuickLooks + 1000;
 
   static constexpr uint64_t pair(uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; }
   static constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
