@@ -14,6 +14,7 @@
 
 #include "connected_pair.h"
 #include "loopback.h"
+#include "tests/support/soon.h"
 
 namespace uroce::engine {
 namespace {
@@ -35,6 +36,11 @@ std::vector<std::string> own_threads() {
   }
   std::ranges::sort(names);
   return names;
+}
+
+void expect_own_threads(const std::vector<std::string>& names) {
+  EXPECT_TRUE(soon([&] { return own_threads() == names; }))
+      << testing::PrintToString(own_threads()) << " instead of " << testing::PrintToString(names);
 }
 
 class DeviceModes : public testing::TestWithParam<std::pair<PollerMode, uint16_t>> {};
@@ -141,18 +147,18 @@ TEST(Device, GoesWithTrafficUnderWay) {
 }
 
 TEST(Device, LeavesNoThreadBehind) {
-  EXPECT_EQ(own_threads(), std::vector<std::string>());
+  expect_own_threads({});
   for (int i = 0; i < 3; ++i) {
     const Loopback loopback;
     // One for both ends of the wire.
-    EXPECT_EQ(own_threads(), std::vector<std::string>{"uroce-attend"});
+    expect_own_threads({"uroce-attend"});
   }
-  EXPECT_EQ(own_threads(), std::vector<std::string>());
+  expect_own_threads({});
   {
     const Loopback loopback(configuration_of(PollerMode::kDedicated));
-    EXPECT_EQ(own_threads(), (std::vector<std::string>{"uroce-poll-0", "uroce-poll-1"}));
+    expect_own_threads({"uroce-poll-0", "uroce-poll-1"});
   }
-  EXPECT_EQ(own_threads(), std::vector<std::string>());
+  expect_own_threads({});
 }
 
 TEST(Device, SaysWhenAPeerCannotBeReached) {
@@ -241,7 +247,7 @@ TEST(Stack, NamesTheDeviceThatCannotBeOpened) {
     change(configuration);
     auto stack = std::move(Stack::create(configuration).value());
     const auto device = stack->open(0);
-    EXPECT_EQ(own_threads(), std::vector<std::string>());
+    expect_own_threads({});
     return device ? Error{} : device.error();
   };
   const Error port = error_of([](auto& c) { c.devices[0].port = "loopback0,steer=left"; });
