@@ -93,10 +93,7 @@ End::End(const Options& options, uint64_t send_ops_flags)
       buffer_(static_cast<std::byte*>(std::aligned_alloc(kPage, kBufferBytes))) {
   if (!domain_) throw perf::failed("ibv_alloc_pd", errno);
   std::ranges::fill(buffer(), std::byte{0});
-  // What a device without windows does not know, it refuses.
-  for (const int rights : {kRights, kRights & ~IBV_ACCESS_MW_BIND}) {
-    if (!region_) region_.reset(ibv_reg_mr(domain(), buffer_.get(), kBufferBytes, rights));
-  }
+  region_.reset(ibv_reg_mr(domain(), buffer_.get(), kBufferBytes, kRights));
   if (!region_) throw perf::failed("ibv_reg_mr", errno);
   completions_.reset(ibv_create_cq(context(), 2 * kRequests, nullptr, nullptr, 0));
   if (!completions_) throw perf::failed("ibv_create_cq", errno);

@@ -41,7 +41,6 @@ class End {
   End(const Options& options, uint64_t send_ops_flags);
 
   [[nodiscard]] ibv_context* context() const { return device_.context.get(); }
-  [[nodiscard]] const ibv_device_attr& limits() const { return device_.limits; }
   [[nodiscard]] ibv_pd* domain() const { return domain_.get(); }
   [[nodiscard]] ibv_qp* queue_pair() const { return queue_pair_.get(); }
   [[nodiscard]] std::span<std::byte> buffer() { return {buffer_.get(), kBufferBytes}; }

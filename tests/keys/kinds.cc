@@ -50,6 +50,7 @@ Region deregistered(ibv_mr* mr, uint64_t address, std::span<std::byte> memory, s
   return {.address = address,
           .key = mr->rkey,
           .pieces = {memory.first(border), memory.subspan(border)},
+          .mr = mr,
           .endings = {{"deregistered", dereg}},
           .release = dereg};
 }
@@ -147,6 +148,14 @@ Region fmr_of_pool(End& owner, Arena& arena, int rights) {
           }};
 }
 
+void local_invalidate(End& owner, uint32_t key) {
+  ibv_send_wr request{};
+  request.opcode = IBV_WR_LOCAL_INV;
+  request.invalidate_rkey = key;
+  owner.post(request);
+  expect_success(owner.completion(), "IBV_WR_LOCAL_INV");
+}
+
 /// READ of the peer's buffer, after which the key is no more.
 void read_with_invalidate(End& owner, uint32_t key) {
   ibv_qp_ex* queue_pair = ibv_qp_to_qp_ex(owner.queue_pair());
@@ -170,13 +179,7 @@ Region fast(End& owner, ibv_mr* mr, const urocedv_reg_mr_attr& attr,
   Region region = deregistered(mr, attr.iova, pieces.front(), 0);
   region.key = attr.key;
   region.pieces = std::move(pieces);
-  const auto invalidate = [&owner, key = attr.key] {
-    ibv_send_wr request{};
-    request.opcode = IBV_WR_LOCAL_INV;
-    request.invalidate_rkey = key;
-    owner.post(request);
-    expect_success(owner.completion(), "IBV_WR_LOCAL_INV");
-  };
+  const auto invalidate = [&owner, key = attr.key] { local_invalidate(owner, key); };
   const auto read = [&owner, key = attr.key] { read_with_invalidate(owner, key); };
   region.endings.insert(region.endings.begin(),
                         {{"invalidated", invalidate}, {"invalidated by a READ", read}});
@@ -225,6 +228,71 @@ Region fast_by_sg_list(End& owner, Arena& arena, int rights) {
   return fast(owner, mr, attr, pieces);
 }
 
+void bind(End& owner, ibv_mw* window, const ibv_mw_bind_info& info) {
+  if (window->type == IBV_MW_TYPE_1) {
+    ibv_mw_bind verb{};
+    verb.bind_info = info;
+    check(ibv_bind_mw(owner.queue_pair(), window, &verb), "ibv_bind_mw");
+  } else {
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_BIND_MW;
+    request.bind_mw = {.mw = window, .rkey = ibv_inc_rkey(window->rkey), .bind_info = info};
+    owner.post(request);
+    window->rkey = request.bind_mw.rkey;
+  }
+  expect_success(owner.completion(), "binding a window");
+}
+
+/// A window on all of the parent but its first and last kCut bytes.
+Region window_on(Region parent, End& owner, urocedv_mw_type type, int rights) {
+  constexpr size_t kCut = 2;
+  const auto window =
+      std::make_shared<ibv_mw*>(made(urocedv_alloc_mw(owner.domain(), type), "urocedv_alloc_mw"));
+  Region region{.address = parent.address + kCut, .pieces = parent.pieces};
+  region.pieces.front() = region.pieces.front().subspan(kCut);
+  region.pieces.back() = region.pieces.back().first(region.pieces.back().size() - kCut);
+  const ibv_mw_bind_info info{.mr = parent.mr,
+                              .addr = region.address,
+                              .length = region.length(),
+                              .mw_access_flags = static_cast<unsigned>(rights & ~IBV_ACCESS_LOCAL_WRITE)};
+  bind(owner, *window, info);
+  region.key = (*window)->rkey;
+  if (type == UROCEDV_MW_TYPE_1) {
+    region.endings = {{"unbound", [&owner, window] { bind(owner, *window, {}); }},
+                      {"bound anew", [&owner, window, info] { bind(owner, *window, info); }}};
+  } else {
+    region.endings = {{"invalidated", [&owner, key = region.key] { local_invalidate(owner, key); }}};
+  }
+  const auto deallocate = [window] {
+    if (*window != nullptr) check(ibv_dealloc_mw(std::exchange(*window, nullptr)), "ibv_dealloc_mw");
+  };
+  region.endings.push_back({"deallocated", deallocate});
+  region.release = [deallocate, release = parent.release] {
+    deallocate();
+    release();
+  };
+  return region;
+}
+
+// The window's rights are what counts.
+constexpr int kParent = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
+
+Region window_1(End& owner, Arena& arena, int rights) {
+  return window_on(user(owner, arena, kParent), owner, UROCEDV_MW_TYPE_1, rights);
+}
+
+Region window_2a(End& owner, Arena& arena, int rights) {
+  return window_on(physical(owner, arena, kParent), owner, UROCEDV_MW_TYPE_2A, rights);
+}
+
+Region window_2b(End& owner, Arena& arena, int rights) {
+  return window_on(user(owner, arena, kParent), owner, UROCEDV_MW_TYPE_2B, rights);
+}
+
+Region window_2b_on_fast(End& owner, Arena& arena, int rights) {
+  return window_on(fast_by_page_list(owner, arena, kParent), owner, UROCEDV_MW_TYPE_2B, rights);
+}
+
 constexpr std::array kKinds{
     Kind{"user", user, false},
     Kind{"user at a chosen address", user_at_chosen_address, false},
@@ -234,6 +302,10 @@ constexpr std::array kKinds{
     Kind{"FMR of a pool", fmr_of_pool, false},
     Kind{"fast registration of pages", fast_by_page_list, true},
     Kind{"fast registration of an SG list", fast_by_sg_list, true},
+    Kind{"window of type 1", window_1, false},
+    Kind{"window of type 2A", window_2a, true},
+    Kind{"window of type 2B", window_2b, true},
+    Kind{"window of type 2B on a fast registration", window_2b_on_fast, true},
 };
 
 }  // namespace

@@ -48,6 +48,8 @@ struct Region {
     std::string name;
     std::function<void()> end;
   };
+  /// What windows can be bound to, if they can.
+  ibv_mr* mr = nullptr;
   /// One of them is used at most.
   std::vector<Ending> endings;
   /// Ends all that is left of it. Keeps the objects that it is made of.

@@ -256,10 +256,6 @@ class Owner {
 void Owner::try_window_of_peer() {
   constexpr uint32_t kBytes = 10000;
   const json window = order({{"do", "bind a window"}, {"bytes", kBytes}});
-  if (!window.at("windows")) {
-    fmt::print("the peer has no windows of type 2\n");
-    return;
-  }
   const uint64_t address = window.at("address");
   const uint32_t key = window.at("key");
   const auto write = [&](uint32_t bytes, uint32_t seed) {

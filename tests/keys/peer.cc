@@ -76,12 +76,8 @@ class Peer {
     return std::ranges::all_of(bytes, [](std::byte b) { return b == kUntouched; });
   }
 
-  /// A type 2 window on the whole buffer, if there are any here.
+  /// A type 2 window at the beginning of the buffer.
   json bind(const json& order) {
-    if ((end_.limits().device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) ==
-        0) {
-      return {{"windows", false}};
-    }
     if (!window_) window_.reset(ibv_alloc_mw(end_.domain(), IBV_MW_TYPE_2));
     if (!window_) throw perf::failed("ibv_alloc_mw", errno);
     ibv_send_wr request{};
@@ -98,7 +94,7 @@ class Peer {
       throw perf::Failure(fmt::format("binding a window: {}", ibv_wc_status_str(completion.status)));
     }
     window_->rkey = request.bind_mw.rkey;
-    return {{"windows", true}, {"key", window_->rkey}, {"address", request.bind_mw.bind_info.addr}};
+    return {{"key", window_->rkey}, {"address", request.bind_mw.bind_info.addr}};
   }
 
   /// Whether the buffer begins with `bytes` of one seed and goes on with another.
