@@ -43,6 +43,10 @@ namespace uroce {
   X(kDropSequence, "drop_sequence")                \
   X(kDropBadAck, "drop_bad_ack")                   \
   X(kDropResources, "drop_resources")              \
+  X(kDropNoReceive, "drop_no_receive")             \
+  X(kDropTooLong, "drop_too_long")                 \
+  X(kDropRemoteAccess, "drop_remote_access")       \
+  X(kDropInvalidRequest, "drop_invalid_request")   \
   X(kDuplicateRequest, "duplicate_request")        \
   X(kRequestsExecuted, "requests_executed")        \
   X(kSequenceNakSent, "nak_sequence_sent")         \

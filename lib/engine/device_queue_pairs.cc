@@ -12,7 +12,8 @@ namespace uroce::engine {
 namespace {
 
 Status check(const QueuePairOptions& options) {
-  if (options.type != qp::Type::kRc) return Error{EOPNOTSUPP, "only RC queue pairs"};
+  if (options.type != qp::Type::kRc && options.type != qp::Type::kUc)
+    return Error{EOPNOTSUPP, "only RC and UC queue pairs"};
   if (options.send_completions == nullptr || options.receive_completions == nullptr) {
     return Error{EINVAL, "a queue pair needs completion queues"};
   }

@@ -13,7 +13,7 @@ namespace uroce::qp {
 enum class State : uint8_t { kReset = 0, kInit = 1, kRtr = 2, kRts = 3, kSqd = 4, kSqe = 5, kErr = 6 };
 
 /// Values of `enum ibv_qp_type`.
-enum class Type : uint8_t { kRc = 2, kUc = 3, kUd = 4 };
+enum class Type : uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcReceive = 10 };
 
 /// Bits of `enum ibv_qp_attr_mask`.
 enum AttributeMask : uint32_t {

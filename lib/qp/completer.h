@@ -17,6 +17,8 @@ class Completer {
 
   void reset();
   void receive(const wire::Packet& packet, Turn& turn);
+  /// On a service without answers: what was sent is complete.
+  void sent(Turn& turn) { acknowledge_before(window_.sent_end(), turn); }
   /// The invalidation that the oldest request waited for is over.
   void invalidated(Turn& turn);
   /// The end of a READ that is complete could not be placed: it and what came behind it are taken back.

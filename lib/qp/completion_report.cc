@@ -82,14 +82,13 @@ void fail_oldest_send(Connection& connection, Turn& turn, CompletionStatus statu
   report_send(connection, turn, oldest, status);
   drop_operation(queue, oldest);
   queue.retire();
-  connection.broken = true;
+  (connection.reliable() ? connection.broken : connection.sends_broken) = true;
 }
 
 void report_receive(Connection& connection, Turn& turn, Completion completion) {
-  queue::ReceiveQueue& queue = *connection.options.receive_queue;
-  completion.wr_id = queue.at(queue.retired()).wr_id;
+  completion.wr_id = connection.receives.current().wr_id;
   push(connection, turn, *connection.options.receive_completions, completion);
-  queue.retire();
+  connection.receives.retire();
 }
 
 void revise_receives(Connection& connection, Turn& turn, const copy::MessageMark& lost) {

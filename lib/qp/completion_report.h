@@ -12,7 +12,8 @@ namespace uroce::qp {
 void report_send(Connection& connection, Turn& turn, const queue::SendRequest& request,
                  queue::CompletionStatus status);
 
-/// Reports and retires the oldest send work request as failed, which breaks the connection.
+/// Reports and retires the oldest send work request as failed, which breaks the connection, or
+/// the sending of one that is not reliable.
 void fail_oldest_send(Connection& connection, Turn& turn, queue::CompletionStatus status);
 
 /// Reports the end of the oldest receive work request and retires it. `completion` holds what the message

@@ -6,6 +6,8 @@
 #include "mem/invalidation.h"
 #include "mem/region.h"
 #include "qp/attributes.h"
+#include "qp/event.h"
+#include "qp/receive_requests.h"
 #include "queue/completion_queue.h"
 #include "queue/work_queue.h"
 #include "wire/frame.h"
@@ -21,6 +23,22 @@ enum class Waiter : uint8_t {
   kReceive,  // a SEND with invalidate that is placed
 };
 
+constexpr wire::Service service_of(Type type) {
+  switch (type) {
+    case Type::kRc:
+      break;
+    case Type::kUc:
+      return wire::Service::kUc;
+    case Type::kUd:
+      return wire::Service::kUd;
+    case Type::kXrcSend:
+    case Type::kXrcReceive:
+      return wire::Service::kXrc;
+  }
+  return wire::Service::kRc;
+}
+constexpr bool is_reliable(Type type) { return type != Type::kUc && type != Type::kUd; }
+
 /// Longest message: what `max_msg_sz` of a port says.
 inline constexpr uint32_t kMessageBytesMax = 1u << 31;
 
@@ -35,17 +53,23 @@ struct QueuePairOptions {
   queue::ReceiveQueue* receive_queue = nullptr;
   queue::CompletionQueue* send_completions = nullptr;
   queue::CompletionQueue* receive_completions = nullptr;
+  EventListener* listener = nullptr;
 };
 
-/// What requester, completer and responder of one queue pair share. Written by QueuePair, except `broken`.
+/// What requester, completer and responder of one queue pair share. Written by QueuePair, except `broken`
+/// and `sends_broken`.
 struct Connection {
   QueuePairOptions options;
+  ReceiveRequests receives;
   Attributes attributes;
   wire::FrameTemplate frame;
   uint32_t mtu = 256;
   /// Somebody met an error that ends the connection and has reported it; QueuePair then enters the error
   /// state.
   bool broken = false;
+  /// The same of an error that only ends the sending: of a send, on a service whose peer does not wait for
+  /// it.
+  bool sends_broken = false;
   /// Nothing is received or sent before an invalidation is over, or a region free that somebody else has just
   /// now.
   bool stalled = false;
@@ -55,6 +79,12 @@ struct Connection {
   mem::Invalidation* invalidation = nullptr;
 
   [[nodiscard]] State state() const { return attributes.state; }
+  [[nodiscard]] wire::Service service() const { return service_of(options.type); }
+  /// The peer answers what we send.
+  [[nodiscard]] bool reliable() const { return is_reliable(options.type); }
+  void raise(Event event) const {
+    if (options.listener != nullptr) options.listener->raised(event);
+  }
   [[nodiscard]] mem::KeyUser key_user() const {
     return {options.domain, options.number, options.reserved_lkey};
   }

@@ -10,7 +10,7 @@ namespace uroce::qp {
 
 wire::Headers headers_to_peer(const Connection& connection, wire::Operation operation, Psn psn) {
   wire::Headers headers;
-  headers.bth.opcode = wire::Opcode::make(wire::Service::kRc, operation);
+  headers.bth.opcode = wire::Opcode::make(connection.service(), operation);
   headers.bth.destination = connection.attributes.destination;
   headers.bth.psn = psn;
   return headers;

@@ -6,6 +6,8 @@
 
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
+#include "qp/rc_responder.h"
+#include "qp/uc_responder.h"
 
 namespace uroce::qp {
 
@@ -13,18 +15,26 @@ namespace {
 
 constexpr uint16_t kPartition = 0x7FFF;  // the default partition; bit 15 is the membership
 
+std::unique_ptr<Responder> make_responder(Connection& connection) {
+  if (connection.options.type == Type::kUc) return std::make_unique<UcResponder>(connection);
+  assert(connection.options.type == Type::kRc);
+  return std::make_unique<RcResponder>(connection);
+}
+
 }  // namespace
 
 QueuePair::QueuePair(const Options& options)
-    : connection_{.options = options, .attributes = {}, .frame = {}},
+    : connection_{.options = options,
+                  .receives = ReceiveRequests(*options.receive_queue),
+                  .attributes = {},
+                  .frame = {}},
       window_(*options.send_queue, options.reads.sent),
       retransmission_(connection_, window_),
       requester_(connection_, window_, retransmission_),
       completer_(connection_, window_, retransmission_),
-      responder_(connection_) {
+      responder_(make_responder(connection_)) {
   connection_.queue_pair = this;
   connection_.invalidation = &invalidation_;
-  assert(options.type == Type::kRc);
   assert(options.send_queue->options().segments_max <= kSegmentsMax);
   assert(options.receive_queue->options().segments_max <= kSegmentsMax);
 }
@@ -55,17 +65,14 @@ void QueuePair::enter(State to, Turn& turn) {
     case State::kReset:
       return reset();
     case State::kRtr:
-      return responder_.reset(connection_.attributes.rq_psn);
+      return responder_->reset(connection_.attributes.rq_psn);
     case State::kRts:
-      if (from != State::kRtr) return;  // from SQD the send side goes on where it was
-      window_.reset(connection_.attributes.sq_psn);
-      requester_.reset();
-      completer_.reset();
-      retransmission_.reset();
-      return;
+      connection_.sends_broken = false;
+      if (from == State::kRtr) reset_sends(connection_.attributes.sq_psn);
+      return;  // from SQD the send side goes on where it was; in SQE all of it was flushed
     case State::kErr:
       retransmission_.reset();
-      responder_.drop_answers();
+      responder_->drop_answers();
       return flush(turn);
     case State::kInit:
     case State::kSqd:
@@ -74,21 +81,22 @@ void QueuePair::enter(State to, Turn& turn) {
   }
 }
 
+void QueuePair::reset_sends(Psn first) {
+  window_.reset(first);
+  requester_.reset();
+  completer_.reset();
+  retransmission_.reset();
+}
+
 /// Everything is forgotten, without completions.
 void QueuePair::reset() {
   drop_sends();
   connection_.waiter = Waiter::kNone;
-  for (queue::ReceiveQueue& queue = *connection_.options.receive_queue;
-       queue.retired() != queue.published();) {
-    queue.retire();
-  }
+  for (uint32_t left = connection_.receives.waiting(); left > 0; --left) connection_.receives.retire();
   connection_.attributes = {};
-  connection_.broken = false;
-  window_.reset(Psn());
-  requester_.reset();
-  completer_.reset();
-  retransmission_.reset();
-  responder_.reset(Psn());
+  connection_.broken = connection_.sends_broken = false;
+  reset_sends(Psn());
+  responder_->reset(Psn());
 }
 
 void QueuePair::drop_sends() {
@@ -98,17 +106,20 @@ void QueuePair::drop_sends() {
   }
 }
 
-/// Everything outstanding completes as flushed.
-void QueuePair::flush(Turn& turn) {
-  connection_.waiter = Waiter::kNone;
+void QueuePair::flush_sends(Turn& turn) {
   queue::SendQueue& sends = *connection_.options.send_queue;
   for (const uint32_t end = sends.published(); sends.retired() != end; sends.retire()) {
     queue::SendRequest& request = sends.at(sends.retired());
     report_send(connection_, turn, request, queue::CompletionStatus::kFlushed);
     if (!window_.has_started(sends.retired())) drop_operation(sends, request);
   }
-  queue::ReceiveQueue& receives = *connection_.options.receive_queue;
-  for (const uint32_t end = receives.published(); receives.retired() != end;) {
+}
+
+/// Everything outstanding completes as flushed.
+void QueuePair::flush(Turn& turn) {
+  connection_.waiter = Waiter::kNone;
+  flush_sends(turn);
+  for (uint32_t left = connection_.receives.waiting(); left > 0; --left) {
     report_receive(
         connection_, turn,
         {.opcode = queue::CompletionOpcode::kReceive, .status = queue::CompletionStatus::kFlushed});
@@ -118,6 +129,11 @@ void QueuePair::flush(Turn& turn) {
 /// After an error that one of the parts has reported: the error state. A NAK that is due, and the READ
 /// responses before it, still go out.
 void QueuePair::settle(Turn& turn) {
+  if (connection_.sends_broken && state() == State::kRts) {
+    connection_.attributes.state = State::kSqe;
+    flush_sends(turn);
+    reset_sends(window_.sent_end());
+  }
   if (!connection_.broken || state() == State::kErr) return;
   connection_.attributes.state = State::kErr;
   retransmission_.reset();
@@ -127,9 +143,9 @@ void QueuePair::settle(Turn& turn) {
 bool QueuePair::admits(const wire::Packet& packet, Turn& turn) const {
   const Attributes& attributes = connection_.attributes;
   Counter reason = Counter::kCount;
-  if (packet.row->opcode.service() != wire::Service::kRc) {
+  if (packet.row->opcode.service() != connection_.service()) {
     reason = Counter::kDropService;
-  } else if (state() < State::kRtr || state() > State::kSqd ||
+  } else if (state() < State::kRtr || state() > State::kSqe ||
              (packet.row->response && state() == State::kRtr)) {
     reason = Counter::kDropQpState;
   } else if (packet.source != attributes.path.destination || packet.destination != attributes.path.source) {
@@ -149,7 +165,7 @@ bool QueuePair::receive(const wire::Packet& packet, Turn& turn) {
   if (packet.row->response) {
     completer_.receive(packet, turn);
   } else {
-    responder_.receive(packet, turn);
+    responder_->receive(packet, turn);
   }
   settle(turn);
   if (connection_.stalled) [[unlikely]]
@@ -168,7 +184,7 @@ bool QueuePair::resume(Turn& turn) {
       completer_.invalidated(turn);
       break;
     case Waiter::kReceive:
-      responder_.invalidated(turn);
+      responder_->invalidated(turn);
       break;
   }
   settle(turn);
@@ -184,7 +200,7 @@ void QueuePair::lost(const copy::MessageMark& mark, Turn& turn) {
   if (mark.kind == copy::MessageMark::Kind::kRead) {
     completer_.lost(mark, turn);
   } else {
-    responder_.lost(mark, turn);
+    responder_->lost(mark, turn);
   }
   settle(turn);
 }
@@ -204,11 +220,14 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
   switch (state()) {
     case State::kReset:
     case State::kInit:
+      return false;
     case State::kSqe:
+      flush_sends(turn);
+      window_.reset(window_.sent_end());
       return false;
     case State::kErr:
       flush(turn);
-      return responder_.pump(turn, budget).more;
+      return responder_->pump(turn, budget).more;
     case State::kRtr:
     case State::kRts:
     case State::kSqd:
@@ -216,20 +235,34 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
   }
   // A long READ response must not keep our own requests waiting: it gets half of the budget, and what they
   // leave.
-  Pumped responses = responder_.pump(turn, (budget + 1) / 2);
+  Pumped responses = responder_->pump(turn, (budget + 1) / 2);
   Pumped requests;
   if (state() != State::kRtr && !connection_.broken)
-    requests = requester_.pump(turn, budget - responses.frames);
+    requests = pump_requests(turn, budget - responses.frames);
   const uint32_t used = responses.frames + requests.frames;
-  if (responses.more && used < budget) responses = responder_.pump(turn, budget - used);
+  if (responses.more && used < budget) responses = responder_->pump(turn, budget - used);
   settle(turn);
   return responses.more || requests.more || connection_.stalled;
+}
+
+Pumped QueuePair::pump_requests(Turn& turn, uint32_t budget) {
+  Pumped pumped = requester_.pump(turn, budget);
+  if (connection_.reliable()) return pumped;
+  // What has gone is complete, and what waited for that may go.
+  for (uint32_t newly = pumped.frames; newly > 0 && !connection_.broken;) {
+    completer_.sent(turn);
+    const Pumped again = requester_.pump(turn, budget - pumped.frames);
+    newly = again.frames;
+    pumped.frames += newly;
+    pumped.more = again.more;
+  }
+  return pumped;
 }
 
 bool QueuePair::answer(Turn& turn, uint32_t budget) {
   if (connection_.stalled && !resume(turn)) [[unlikely]]
     return true;
-  return responder_.pump(turn, budget).more;
+  return responder_->pump(turn, budget).more;
 }
 
 void QueuePair::expire(Turn& turn) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "base/identifiers.h"
 #include "base/time.h"
@@ -18,9 +19,9 @@
 
 namespace uroce::qp {
 
-/// One RC queue pair: requester, completer and responder over shared state. No clock, no randomness, no I/O:
-/// `now`, buffers and memory come with the Turn. All members are called on the poller that owns the queue
-/// pair. No call allocates after construction.
+/// One queue pair: requester, completer and responder over shared state; the service decides which responder.
+/// No clock, no randomness, no I/O: `now`, buffers and memory come with the Turn. All members are called on
+/// the poller that owns the queue pair. No call allocates after construction.
 class QueuePair {
  public:
   using Options = QueuePairOptions;
@@ -71,9 +72,12 @@ class QueuePair {
   [[nodiscard]] bool admits(const wire::Packet& packet, Turn& turn) const;
   void enter(State state, Turn& turn);
   void reset();
+  void reset_sends(Psn first);
   void drop_sends();
   bool resume(Turn& turn);
+  Pumped pump_requests(Turn& turn, uint32_t budget);
   void settle(Turn& turn);
+  void flush_sends(Turn& turn);
   void flush(Turn& turn);
 
   Connection connection_;
@@ -81,7 +85,7 @@ class QueuePair {
   Retransmission retransmission_;
   Requester requester_;
   Completer completer_;
-  Responder responder_;
+  std::unique_ptr<Responder> responder_;
   mem::Invalidation invalidation_;
 };
 

@@ -185,7 +185,8 @@ bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
   const Psn psn = window_.next();
   wire::Headers headers = headers_to_peer(connection_, operation_of(request.operation, first, last), psn);
   headers.bth.ack_request =
-      last || psn.value() % kPacketsPerAck == kPacketsPerAck - 1 || retransmission_.window() == 1;
+      connection_.reliable() &&
+      (last || psn.value() % kPacketsPerAck == kPacketsPerAck - 1 || retransmission_.window() == 1);
   headers.bth.solicited = last && request.solicited;
   headers.reth = {request.remote_address, request.rkey, request.length};
   headers.immediate = request.immediate;

@@ -2,82 +2,40 @@
 
 #include <cstdint>
 
-#include "base/time.h"
+#include "base/psn.h"
+#include "copy/placer.h"
 #include "qp/connection.h"
-#include "qp/local_memory.h"
-#include "qp/responder_checks.h"
-#include "qp/response_queue.h"
 #include "qp/turn.h"
 #include "wire/packet.h"
 
 namespace uroce::qp {
 
-/// Performs the peer's requests in PSN order and answers them, also in PSN order: first the READ responses
-/// that are due, then one ACK or NAK for everything so far. READ responses are built packet by packet as the
-/// pump allows.
+/// What a queue pair does with the peer's requests: one kind for each service.
 class Responder {
  public:
-  explicit Responder(Connection& connection)
-      : connection_(connection), responses_(connection.options.reads.answered) {}
+  virtual ~Responder() = default;
 
   /// Nothing received yet; the first request packet will be `expected`.
-  void reset(Psn expected);
+  virtual void reset(Psn expected) = 0;
 
-  void receive(const wire::Packet& packet, Turn& turn);
-  Pumped pump(Turn& turn, uint32_t budget);
-  /// The invalidation that a SEND waited for is over.
-  void invalidated(Turn& turn);
+  /// A request packet that the queue pair may look at.
+  virtual void receive(const wire::Packet& packet, Turn& turn) = 0;
+
+  // Services that answer.
+  virtual Pumped pump(Turn&, uint32_t) { return {}; }
+  /// Forgets what it owes the peer.
+  virtual void drop_answers() {}
+
+  /// The invalidation that a message waited for is over.
+  virtual void invalidated(Turn&) {}
 
   /// The end of a message that was performed could not be placed: it and what came behind it are taken back.
-  void lost(const copy::MessageMark& mark, Turn& turn);
+  virtual void lost(const copy::MessageMark& mark, Turn& turn) = 0;
 
-  /// Forgets what it owes the peer.
-  void drop_answers();
-
- private:
-  /// The answer behind the READ responses. NAKs are about expected_, so nothing but the kind needs to be
-  /// kept.
-  enum class Answer : uint8_t {
-    kNone,
-    kAck,
-    kSequenceNak,
-    kRnrNak,
-    kInvalidRequest,
-    kRemoteAccess,
-    kOperational
-  };
-
-  void receive_ahead(Psn psn, Turn& turn);
-  void receive_again(const wire::Packet& packet, Turn& turn);
-  void refuse(Verdict verdict, Turn& turn);
-  void perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn);
-  [[nodiscard]] copy::MessageMark mark_of(const InboundMessage& message, const Turn& turn,
-                                          bool consumes_receive) const;
-  void fail_receive(queue::CompletionStatus status, Turn& turn);
-  bool invalidate(const wire::Packet& packet, Turn& turn);
-  [[nodiscard]] static queue::Completion completion_of(const wire::Packet& packet, uint32_t bytes);
-  void arrived(uint32_t psns, bool ack_requested);
-
-  bool build_response(ReadResponse& read, port::TxFrame& frame, Turn& turn);
-  bool stop_reading(const ReadResponse& read);
-  void build_answer(port::TxFrame& frame, Turn& turn);
-  uint32_t say_msn(uint32_t msn);
-
-  Connection& connection_;
-  Psn expected_;
-  uint32_t msn_ = 0;
-  uint32_t said_msn_ = 0;  // the newest that an answer told the peer
-  InboundMessage message_;
-  queue::Completion waiting_;  // of a SEND that waits for an invalidation ...
-  bool waiting_ack_ = false;   // ... and whether it asked for an ACK
-  ResponseQueue responses_;
-  ResolvedRange range_;
-  Answer answer_ = Answer::kNone;
-
-  bool nak_given_ = false;      // for the gap at expected_
-  bool ahead_dropped_ = false;  // newest_dropped_ counts
-  Psn newest_dropped_;          // newest packet that came too early and was dropped
-  Instant rnr_quiet_until_{};   // early packets are the tail of what the RNR NAK has stopped
+ protected:
+  Responder() = default;
+  Responder(const Responder&) = default;
+  Responder& operator=(const Responder&) = default;
 };
 
 }  // namespace uroce::qp

@@ -11,13 +11,6 @@ namespace {
 
 using Kind = InboundMessage::Kind;
 
-bool begins(const wire::OpcodeRow& row) {
-  return row.position == Position::kFirst || row.position == Position::kOnly;
-}
-bool ends(const wire::OpcodeRow& row) {
-  return row.position == Position::kLast || row.position == Position::kOnly;
-}
-
 /// "First -> Middle* -> Last, Only is alone; anything else is an invalid request on RC" (protocol.md 2), and
 /// so is an operation that this responder does not have.
 Verdict check_order(const RequestContext& context, Kind in_progress) {
@@ -30,7 +23,7 @@ Verdict check_order(const RequestContext& context, Kind in_progress) {
   } else if (row.family != Family::kReadRequest) {
     return Verdict::kInvalidRequest;
   }
-  const Kind needed = begins(row) ? Kind::kNone : family;
+  const Kind needed = begins_message(row) ? Kind::kNone : family;
   return in_progress == needed ? Verdict::kAccept : Verdict::kInvalidRequest;
 }
 
@@ -71,18 +64,18 @@ Verdict check_queue_pair_access(const RequestContext& context) {
 Verdict check_resources(const RequestContext& context) {
   if (context.packet.row->family != Family::kReadRequest) return Verdict::kAccept;
   const uint32_t limit = context.connection.attributes.max_dest_rd_atomic;
-  return limit != 0 && context.responses.make_room(std::bit_ceil(limit)) ? Verdict::kAccept
-                                                                         : Verdict::kInvalidRequest;
+  return limit != 0 && context.responses->make_room(std::bit_ceil(limit)) ? Verdict::kAccept
+                                                                          : Verdict::kInvalidRequest;
 }
 
 /// A SEND takes a receive work request with its first packet, a WRITE with immediate with its last.
 Verdict check_receive(const RequestContext& context) {
   const wire::OpcodeRow& row = *context.packet.row;
-  const bool needed =
-      row.family == Family::kSend ? begins(row) : row.headers.has(wire::Header::kImmediate) && ends(row);
+  const bool needed = row.family == Family::kSend
+                          ? begins_message(row)
+                          : row.headers.has(wire::Header::kImmediate) && ends_message(row);
   if (!needed) return Verdict::kAccept;
-  const queue::ReceiveQueue& queue = *context.connection.options.receive_queue;
-  return queue.published() != queue.retired() ? Verdict::kAccept : Verdict::kNotReady;
+  return context.connection.receives.available() ? Verdict::kAccept : Verdict::kNotReady;
 }
 
 /// "RETH.length must match the sum": nothing beyond it, something left before the last packet, all of it with
@@ -94,14 +87,13 @@ Verdict check_length(const RequestContext& context) {
                                                                   : Verdict::kInvalidRequest;
   }
   if (row.family == Family::kSend) {
-    queue::ReceiveQueue& queue = *context.connection.options.receive_queue;
     const uint64_t total = uint64_t{context.message.received} + context.packet.payload.size();
-    return total <= queue.at(queue.retired()).length ? Verdict::kAccept : Verdict::kTooLong;
+    return total <= context.connection.receives.current().length ? Verdict::kAccept : Verdict::kTooLong;
   }
   const InboundMessage& message = context.message;
   if (message.length > kMessageBytesMax) return Verdict::kInvalidRequest;
   const uint64_t total = uint64_t{message.received} + context.packet.payload.size();
-  const bool right = ends(row) ? total == message.length : total < message.length;
+  const bool right = ends_message(row) ? total == message.length : total < message.length;
   return right ? Verdict::kAccept : Verdict::kInvalidRequest;
 }
 
@@ -135,11 +127,10 @@ Verdict check_remote_memory(RequestContext& context) {
 
 /// Our own receive buffer: trouble with it is not the peer's fault, hence 0x63.
 Verdict check_receive_memory(RequestContext& context) {
-  queue::ReceiveQueue& queue = *context.connection.options.receive_queue;
   const LocalKeys keys{context.turn.regions, context.connection.key_user(), mem::kLocalWrite};
-  const queue::ReceiveRequest& request = queue.at(queue.retired());
-  const bool resolved = context.message.cursor.resolve(queue.segments(request), context.message.received,
-                                                       context.packet.payload.size(), keys, context.range);
+  const bool resolved =
+      context.message.cursor.resolve(context.connection.receives.segments(), context.message.received,
+                                     context.packet.payload.size(), keys, context.range);
   return resolved ? Verdict::kAccept : Verdict::kRemoteOperational;
 }
 

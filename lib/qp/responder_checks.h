@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "qp/connection.h"
+#include "qp/inbound_message.h"
 #include "qp/local_memory.h"
 #include "qp/response_queue.h"
 #include "qp/turn.h"
@@ -22,25 +23,14 @@ enum class Verdict : uint8_t {
                        // error
 };
 
-/// The message that is coming in, between its packets.
-struct InboundMessage {
-  enum class Kind : uint8_t { kNone, kSend, kWrite };
-  Kind kind = Kind::kNone;
-  uint64_t address = 0;  // WRITE: of the first byte, with its key and the length that was announced
-  MemoryKey rkey;
-  uint32_t length = 0;
-  uint32_t received = 0;
-  SegmentCursor cursor;  // SEND: in the receive buffer
-};
-
 /// Everything that is known when a request packet is judged. The checks change nothing but `range`, into
 /// which they resolve the memory that the packet goes to.
 struct RequestContext {
-  const Connection& connection;
+  Connection& connection;
   const wire::Packet& packet;
   Turn& turn;
-  InboundMessage& message;  // as it will be when the packet is accepted
-  ResponseQueue& responses;
+  InboundMessage& message;   // as it will be when the packet is accepted
+  ResponseQueue* responses;  // nullptr: the service has none, nor requests that need it
   ResolvedRange& range;
 };
 

@@ -46,8 +46,9 @@ void CapturingQueue::free(std::span<const port::TxFrame> frames) {
   for (const port::TxFrame& frame : frames) delete[] frame.data;
 }
 
-QueuePairTest::QueuePairTest()
-    : memory(pattern(kMemory)),
+QueuePairTest::QueuePairTest(Type its_type)
+    : type(its_type),
+      memory(pattern(kMemory)),
       regions({.entries_max = 1u << 10, .grace_period = &other_poller, .bus_space = &bus}),
       sends({.depth = kDepth, .segments_max = 8, .inline_max = 600}),
       receives({.depth = kDepth, .segments_max = 8}),
@@ -66,7 +67,8 @@ QueuePairTest::QueuePairTest()
   region.access = mem::kRemoteRead;
   read_only_keys = regions.register_user(region).value();
   queue_pair =
-      std::make_unique<QueuePair>(QueuePair::Options{.number = kOurs,
+      std::make_unique<QueuePair>(QueuePair::Options{.type = type,
+                                                     .number = kOurs,
                                                      .domain = domain,
                                                      .send_queue = &sends,
                                                      .receive_queue = &receives,
@@ -96,14 +98,14 @@ int QueuePairTest::modify(State state, uint32_t mask) {
 }
 
 void QueuePairTest::bring_up(State to) {
+  constexpr uint32_t kRcRtr = kMaskMaxDestRdAtomic | kMaskMinRnrTimer;
+  constexpr uint32_t kRcRts = kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic;
+  const bool rc = type == Type::kRc;
   ASSERT_EQ(modify(State::kInit, kMaskAccessFlags | kMaskPkeyIndex | kMaskPort), 0);
   if (to == State::kInit) return;
-  ASSERT_EQ(modify(State::kRtr, kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn | kMaskMaxDestRdAtomic |
-                                    kMaskMinRnrTimer),
-            0);
+  ASSERT_EQ(modify(State::kRtr, kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn | (rc ? kRcRtr : 0)), 0);
   if (to == State::kRtr) return;
-  ASSERT_EQ(
-      modify(State::kRts, kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskSqPsn | kMaskMaxRdAtomic), 0);
+  ASSERT_EQ(modify(State::kRts, kMaskSqPsn | (rc ? kRcRts : 0)), 0);
 }
 
 queue::Segment QueuePairTest::segment(uint64_t offset, uint32_t length) const {
@@ -144,7 +146,7 @@ void QueuePairTest::post_receive_pieces(const std::vector<queue::Segment>& segme
 
 wire::Headers QueuePairTest::from_peer(wire::Operation operation, uint32_t psn) const {
   wire::Headers headers;
-  headers.bth.opcode = wire::Opcode::make(wire::Service::kRc, operation);
+  headers.bth.opcode = wire::Opcode::make(service_of(type), operation);
   headers.bth.destination = kOurs;
   headers.bth.psn = Psn(psn);
   return headers;

@@ -62,7 +62,7 @@ class QueuePairTest : public ::testing::Test {
   static constexpr uint32_t kRkey = 0x7700;  // of the peer's memory, in our requests
   static constexpr uint64_t kRemote = 0xABCD000;
 
-  QueuePairTest();
+  explicit QueuePairTest(Type type = Type::kRc);
 
   /// The values that bring_up() uses; a test may change them before.
   Attributes attributes;
@@ -114,6 +114,7 @@ class QueuePairTest : public ::testing::Test {
 
   std::vector<Bytes> burst;  // frames whose bytes may not be committed yet
 
+  const Type type;
   DomainId domain{1};
   Bytes memory;
   mem::BusSpace bus{{.offset = uint64_t{3} << 21}};

@@ -1,4 +1,4 @@
-#include "qp/responder.h"
+#include "qp/rc_responder.h"
 
 #include <algorithm>
 
@@ -9,15 +9,13 @@
 
 namespace uroce::qp {
 
-using queue::Completion;
 using queue::CompletionOpcode;
 using queue::CompletionStatus;
 using wire::Family;
 using wire::Operation;
-using wire::Position;
 using Kind = InboundMessage::Kind;
 
-void Responder::reset(Psn expected) {
+void RcResponder::reset(Psn expected) {
   expected_ = expected;
   msn_ = said_msn_ = 0;
   message_ = {};
@@ -26,30 +24,18 @@ void Responder::reset(Psn expected) {
   drop_answers();
 }
 
-void Responder::drop_answers() {
+void RcResponder::drop_answers() {
   responses_.clear();
   answer_ = Answer::kNone;
 }
 
-void Responder::receive(const wire::Packet& packet, Turn& turn) {
+void RcResponder::receive(const wire::Packet& packet, Turn& turn) {
   const Psn psn = packet.headers.bth.psn;
   if (psn.after(expected_)) return receive_ahead(psn, turn);
   if (psn.before(expected_)) return receive_again(packet, turn);
 
-  InboundMessage message = message_;
-  const wire::OpcodeRow& row = *packet.row;
-  if (row.position == Position::kFirst || row.position == Position::kOnly) {
-    message = {};
-    if (row.family == Family::kSend) message.kind = Kind::kSend;
-    if (row.family == Family::kWrite) {
-      const wire::Reth& reth = packet.headers.reth;
-      message.kind = Kind::kWrite;
-      message.address = reth.address;
-      message.rkey = reth.rkey;
-      message.length = reth.length;
-    }
-  }
-  RequestContext context{connection_, packet, turn, message, responses_, range_};
+  InboundMessage message = begins_message(*packet.row) ? begin_message(packet) : message_;
+  RequestContext context{connection_, packet, turn, message, &responses_, range_};
   const Verdict verdict = check_request(context, message_.kind);
   if (verdict != Verdict::kAccept) return refuse(verdict, turn);
   perform(packet, message, turn);
@@ -57,7 +43,7 @@ void Responder::receive(const wire::Packet& packet, Turn& turn) {
 
 /// A gap: NAK once, then silence until the missing packet is here. After an RNR NAK what follows is dropped
 /// without a NAK, for the peer is about to stop and send all of it again.
-void Responder::receive_ahead(Psn psn, Turn& turn) {
+void RcResponder::receive_ahead(Psn psn, Turn& turn) {
   turn.counters.add(Counter::kDropSequence);
   if (!ahead_dropped_ || psn.after(newest_dropped_)) newest_dropped_ = psn;
   ahead_dropped_ = true;
@@ -67,7 +53,7 @@ void Responder::receive_ahead(Psn psn, Turn& turn) {
 }
 
 /// Seen before: a SEND or WRITE is acknowledged again, up to the newest; a READ is performed again.
-void Responder::receive_again(const wire::Packet& packet, Turn& turn) {
+void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
   turn.counters.add(Counter::kDuplicateRequest);
   if (packet.row->family != Family::kReadRequest) {
     if (answer_ == Answer::kNone) answer_ = Answer::kAck;
@@ -79,7 +65,7 @@ void Responder::receive_again(const wire::Packet& packet, Turn& turn) {
   if (!responses_.repeat(range, connection_.mtu)) turn.counters.add(Counter::kDropResources);
 }
 
-void Responder::refuse(Verdict verdict, Turn& turn) {
+void RcResponder::refuse(Verdict verdict, Turn& turn) {
   switch (verdict) {
     case Verdict::kNotReady:
       answer_ = Answer::kRnrNak;
@@ -110,12 +96,12 @@ void Responder::refuse(Verdict verdict, Turn& turn) {
   connection_.broken = true;
 }
 
-void Responder::fail_receive(CompletionStatus status, Turn& turn) {
+void RcResponder::fail_receive(CompletionStatus status, Turn& turn) {
   report_receive(connection_, turn, {.opcode = CompletionOpcode::kReceive, .status = status});
 }
 
 /// Every check has passed; `message` is what the packet begins or continues.
-void Responder::perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn) {
+void RcResponder::perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn) {
   const wire::OpcodeRow& row = *packet.row;
   if (row.family == Family::kReadRequest) {
     turn.counters.add(Counter::kRequestsExecuted);
@@ -127,11 +113,11 @@ void Responder::perform(const wire::Packet& packet, const InboundMessage& messag
     if (answer_ == Answer::kAck) answer_ = Answer::kNone;
     return arrived(packets, false);
   }
-  const bool last = row.position == Position::kLast || row.position == Position::kOnly;
+  const bool last = ends_message(row);
   if (row.headers.has(wire::Header::kInvalidate) && !invalidate(packet, turn)) [[unlikely]]
     return;
   copy::MessageMark mark;
-  if (last) mark = mark_of(message, turn, row.consumes_receive);
+  if (last) mark = mark_of(connection_, message, packet, msn_, turn);
   if (!range_.place(turn.placer, packet.payload, last ? &mark : nullptr)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return refuse(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
@@ -155,7 +141,7 @@ void Responder::perform(const wire::Packet& packet, const InboundMessage& messag
 /// The key that the last packet of a SEND names dies before its bytes are placed: that is the last of the
 /// checks. The SEND is complete when no poller can be at the memory any more. False: it was refused, or shall
 /// be shown again.
-bool Responder::invalidate(const wire::Packet& packet, Turn& turn) {
+bool RcResponder::invalidate(const wire::Packet& packet, Turn& turn) {
   using mem::Invalidation;
   const Invalidation::Answer answer = begin_invalidation(connection_, turn, packet.headers.invalidate,
                                                          Invalidation::Origin::kRemote, Waiter::kReceive);
@@ -164,25 +150,14 @@ bool Responder::invalidate(const wire::Packet& packet, Turn& turn) {
   return answer == Invalidation::Answer::kOver || answer == Invalidation::Answer::kPending;
 }
 
-void Responder::invalidated(Turn& turn) {
+void RcResponder::invalidated(Turn& turn) {
   msn_ = (msn_ + 1) & 0xFFFFFF;
   report_receive(connection_, turn, waiting_);
   message_.kind = Kind::kNone;
   arrived(1, waiting_ack_);
 }
 
-copy::MessageMark Responder::mark_of(const InboundMessage& message, const Turn& turn,
-                                     bool consumes_receive) const {
-  using MarkKind = copy::MessageMark::Kind;
-  return {.owner = connection_.queue_pair,
-          .kind = message.kind == Kind::kSend ? MarkKind::kSend : MarkKind::kWrite,
-          .reported = consumes_receive,
-          .completions = turn.completions.position(*connection_.options.receive_completions),
-          .psn = expected_,
-          .msn = msn_};
-}
-
-void Responder::lost(const copy::MessageMark& mark, Turn& turn) {
+void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   turn.counters.add(Counter::kMemoryGone);
   // Unless an earlier one was lost or refused.
   const bool waits = connection_.waiter == Waiter::kReceive && mark.psn == expected_;
@@ -203,22 +178,8 @@ void Responder::lost(const copy::MessageMark& mark, Turn& turn) {
   connection_.broken = true;
 }
 
-Completion Responder::completion_of(const wire::Packet& packet, uint32_t bytes) {
-  Completion completion;
-  completion.opcode =
-      packet.row->family == Family::kWrite ? CompletionOpcode::kReceiveWriteImm : CompletionOpcode::kReceive;
-  completion.bytes = bytes;
-  completion.has_immediate = packet.row->headers.has(wire::Header::kImmediate);
-  completion.has_invalidated = packet.row->headers.has(wire::Header::kInvalidate);
-  completion.immediate = completion.has_immediate     ? packet.headers.immediate
-                         : completion.has_invalidated ? packet.headers.invalidate.value
-                                                      : 0;
-  completion.solicited = packet.headers.bth.solicited;
-  return completion;
-}
-
 /// The expected packet came; it took `psns` numbers.
-void Responder::arrived(uint32_t psns, bool ack_requested) {
+void RcResponder::arrived(uint32_t psns, bool ack_requested) {
   expected_ += psns;
   nak_given_ = false;
   rnr_quiet_until_ = {};
@@ -232,7 +193,7 @@ void Responder::arrived(uint32_t psns, bool ack_requested) {
   }
 }
 
-Pumped Responder::pump(Turn& turn, uint32_t budget) {
+Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
   Pumped pumped;
   for (;;) {
     ReadResponse* read = responses_.next();
@@ -253,7 +214,7 @@ Pumped Responder::pump(Turn& turn, uint32_t budget) {
 }
 
 /// The next packet of a READ response; false when the memory may not be read any more.
-bool Responder::build_response(ReadResponse& read, port::TxFrame& frame, Turn& turn) {
+bool RcResponder::build_response(ReadResponse& read, port::TxFrame& frame, Turn& turn) {
   const ReadRange& due = read.due;
   const uint64_t offset = uint64_t{read.sent} * connection_.mtu;
   const bool first = read.sent == 0;
@@ -284,13 +245,13 @@ bool Responder::build_response(ReadResponse& read, port::TxFrame& frame, Turn& t
 
 /// What the requester hears never goes backwards, also when a READ is answered once more after newer
 /// requests.
-uint32_t Responder::say_msn(uint32_t msn) {
+uint32_t RcResponder::say_msn(uint32_t msn) {
   if (Psn(msn).after(Psn(said_msn_))) said_msn_ = msn;  // both count modulo 2^24
   return said_msn_;
 }
 
 /// Always false: instead of the next response the peer gets a NAK.
-bool Responder::stop_reading(const ReadResponse& read) {
+bool RcResponder::stop_reading(const ReadResponse& read) {
   expected_ = read.due.psn + read.sent;
   responses_.clear();
   answer_ = Answer::kRemoteAccess;
@@ -298,7 +259,7 @@ bool Responder::stop_reading(const ReadResponse& read) {
   return false;
 }
 
-void Responder::build_answer(port::TxFrame& frame, Turn& turn) {
+void RcResponder::build_answer(port::TxFrame& frame, Turn& turn) {
   wire::Headers headers = headers_to_peer(connection_, Operation::kAcknowledge, expected_);
   const uint32_t msn = say_msn(msn_);
   switch (answer_) {

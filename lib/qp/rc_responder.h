@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+#include "qp/connection.h"
+#include "qp/local_memory.h"
+#include "qp/responder.h"
+#include "qp/responder_checks.h"
+#include "qp/response_queue.h"
+#include "qp/turn.h"
+#include "wire/packet.h"
+
+namespace uroce::qp {
+
+/// Performs the peer's requests in PSN order and answers them, also in PSN order: first the READ responses
+/// that are due, then one ACK or NAK for everything so far. READ responses are built packet by packet as the
+/// pump allows.
+class RcResponder final : public Responder {
+ public:
+  explicit RcResponder(Connection& connection)
+      : connection_(connection), responses_(connection.options.reads.answered) {}
+
+  void reset(Psn expected) override;
+  void receive(const wire::Packet& packet, Turn& turn) override;
+  Pumped pump(Turn& turn, uint32_t budget) override;
+  void drop_answers() override;
+  void invalidated(Turn& turn) override;
+  void lost(const copy::MessageMark& mark, Turn& turn) override;
+
+ private:
+  /// The answer behind the READ responses. NAKs are about expected_, so nothing but the kind needs to be
+  /// kept.
+  enum class Answer : uint8_t {
+    kNone,
+    kAck,
+    kSequenceNak,
+    kRnrNak,
+    kInvalidRequest,
+    kRemoteAccess,
+    kOperational
+  };
+
+  void receive_ahead(Psn psn, Turn& turn);
+  void receive_again(const wire::Packet& packet, Turn& turn);
+  void refuse(Verdict verdict, Turn& turn);
+  void perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn);
+  void fail_receive(queue::CompletionStatus status, Turn& turn);
+  bool invalidate(const wire::Packet& packet, Turn& turn);
+  void arrived(uint32_t psns, bool ack_requested);
+
+  bool build_response(ReadResponse& read, port::TxFrame& frame, Turn& turn);
+  bool stop_reading(const ReadResponse& read);
+  void build_answer(port::TxFrame& frame, Turn& turn);
+  uint32_t say_msn(uint32_t msn);
+
+  Connection& connection_;
+  Psn expected_;
+  uint32_t msn_ = 0;
+  uint32_t said_msn_ = 0;  // the newest that an answer told the peer
+  InboundMessage message_;
+  queue::Completion waiting_;  // of a SEND that waits for an invalidation ...
+  bool waiting_ack_ = false;   // ... and whether it asked for an ACK
+  ResponseQueue responses_;
+  ResolvedRange range_;
+  Answer answer_ = Answer::kNone;
+
+  bool nak_given_ = false;      // for the gap at expected_
+  bool ahead_dropped_ = false;  // newest_dropped_ counts
+  Psn newest_dropped_;          // newest packet that came too early and was dropped
+  Instant rnr_quiet_until_{};   // early packets are the tail of what the RNR NAK has stopped
+};
+
+}  // namespace uroce::qp

@@ -1,0 +1,90 @@
+#include "qp/uc_responder.h"
+
+#include "qp/completion_report.h"
+
+namespace uroce::qp {
+
+using Kind = InboundMessage::Kind;
+
+namespace {
+
+/// Why a message that fails a check is dropped.
+Counter counter_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kNotReady:
+      return Counter::kDropNoReceive;
+    case Verdict::kTooLong:
+      return Counter::kDropTooLong;
+    case Verdict::kRemoteAccess:
+    case Verdict::kRemoteInvalidate:
+      return Counter::kDropRemoteAccess;
+    case Verdict::kRemoteOperational:
+      return Counter::kLocalProtectionError;
+    case Verdict::kInvalidRequest:
+    case Verdict::kAccept:
+      break;
+  }
+  return Counter::kDropInvalidRequest;
+}
+
+}  // namespace
+
+void UcResponder::reset(Psn expected) {
+  expected_ = expected;
+  message_ = {};
+}
+
+void UcResponder::receive(const wire::Packet& packet, Turn& turn) {
+  const Psn psn = packet.headers.bth.psn;
+  const bool begins = begins_message(*packet.row);
+  // Whatever is between two messages is a gap of its own: what is in progress has lost its end.
+  if (psn != expected_ || begins) message_ = {};
+  if (!begins && message_.kind == Kind::kNone) return turn.counters.add(Counter::kDropSequence);
+  expected_ = psn + 1;
+
+  InboundMessage message = begins ? begin_message(packet) : message_;
+  RequestContext context{connection_, packet, turn, message, nullptr, range_};
+  const Verdict verdict = check_request(context, message_.kind);
+  if (verdict != Verdict::kAccept) return drop(verdict, turn);
+  perform(packet, message, turn);
+}
+
+void UcResponder::drop(Verdict verdict, Turn& turn) {
+  turn.counters.add(counter_of(verdict));
+  message_ = {};
+  if (verdict != Verdict::kRemoteOperational) return;
+  // Our own receive buffer is at fault: that is for its owner to hear.
+  report_receive(connection_, turn,
+                 {.opcode = queue::CompletionOpcode::kReceive,
+                  .status = queue::CompletionStatus::kLocalProtectionError});
+  connection_.broken = true;
+}
+
+void UcResponder::perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn) {
+  const bool last = ends_message(*packet.row);
+  copy::MessageMark mark;
+  if (last) mark = mark_of(connection_, message, packet, 0, turn);
+  if (!range_.place(turn.placer, packet.payload, last ? &mark : nullptr)) [[unlikely]] {
+    turn.counters.add(Counter::kMemoryGone);
+    return drop(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
+  }
+  turn.counters.add(Counter::kRequestsExecuted);
+  message_ = message;
+  message_.received += static_cast<uint32_t>(packet.payload.size());
+  if (!last) return;
+  if (packet.row->consumes_receive)
+    report_receive(connection_, turn, completion_of(packet, message_.received));
+  message_ = {};
+}
+
+/// The placer has left out the ends of later messages, too, so this cannot pass for a loss on the way: what
+/// was said of them is taken back.
+void UcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
+  turn.counters.add(Counter::kMemoryGone);
+  if (mark.kind == copy::MessageMark::Kind::kSend) turn.counters.add(Counter::kLocalProtectionError);
+  revise_receives(connection_, turn, mark);
+  message_ = {};
+  connection_.broken = true;
+}
+
+}  // namespace uroce::qp

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "qp/inbound_message.h"
+#include "qp/local_memory.h"
+#include "qp/responder.h"
+#include "qp/responder_checks.h"
+
+namespace uroce::qp {
+
+/// Performs the messages of an unreliable connection. Nobody is told when one does not arrive: a gap in the
+/// PSNs, and whatever is wrong with a packet, drops the rest of its message, and the next First or Only
+/// packet begins anew (protocol.md 4). A receive work request whose message was dropped serves the next one.
+class UcResponder final : public Responder {
+ public:
+  explicit UcResponder(Connection& connection) : connection_(connection) {}
+
+  void reset(Psn expected) override;
+  void receive(const wire::Packet& packet, Turn& turn) override;
+  void lost(const copy::MessageMark& mark, Turn& turn) override;
+
+ private:
+  void perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn);
+  void drop(Verdict verdict, Turn& turn);
+
+  Connection& connection_;
+  Psn expected_;
+  InboundMessage message_;  // kNone also while the rest of a message is dropped
+  ResolvedRange range_;
+};
+
+}  // namespace uroce::qp
