@@ -65,7 +65,6 @@ Parties::Parties()
       owner(device_at(1), {.segments = 16, .signal_all = true, .create_qp = create_able}),
       list_(urocedv_alloc_page_list(owner.context, kRegionPages)) {
   map_arena();
-  for (size_t i = 0; i < kRegionPages; ++i) list_->pages[i] = bus_ + kOrder[i] * kPageBytes;
   connect(peer, owner);
 }
 
@@ -77,6 +76,7 @@ Parties::~Parties() {
 void Parties::map_arena() {
   bus_ = urocedv_dma_map_single(owner.context, page(0), kArenaBytes, UROCEDV_DMA_BIDIRECTIONAL);
   EXPECT_EQ(urocedv_dma_mapping_error(owner.context, bus_), 0);
+  for (size_t i = 0; i < kRegionPages; ++i) list_->pages[i] = bus_ + kOrder[i] * kPageBytes;
 }
 
 int Parties::unmap_arena() const {
