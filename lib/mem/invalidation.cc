@@ -23,11 +23,11 @@ bool refused(const RegionBinding& found, MemoryKey key, const KeyUser& user) {
 
 }  // namespace
 
-bool Invalidation::refuses(const RegionTable& table, MemoryKey key, const KeyUser& user, Origin) {
+bool Invalidation::refuses(const RegionTable& table, MemoryKey key, const KeyUser& user) {
   return refused(table.read_entry(key), key, user);
 }
 
-Invalidation::Answer Invalidation::begin(RegionTable& table, MemoryKey key, const KeyUser& user, Origin) {
+Invalidation::Answer Invalidation::begin(RegionTable& table, MemoryKey key, const KeyUser& user) {
   assert(!pending_);
   const RegionBinding found = table.read_entry(key);
   if (refused(found, key, user)) return Answer::kRefused;

@@ -13,10 +13,6 @@ namespace uroce::mem {
 /// can be at the memory any more the region is free to be bound anew. One at a time; kept until over().
 class Invalidation {
  public:
-  enum class Origin : uint8_t {
-    kLocal,   // a work request
-    kRemote,  // a peer's SEND with invalidate
-  };
   enum class Answer : uint8_t {
     kOver,     // done, and nobody is at the memory
     kPending,  // done; see over()
@@ -32,13 +28,12 @@ class Invalidation {
   /// (only fast-registration regions and windows of type 2 are); not bound; of another queue pair (2B);
   /// windows are bound over it. What this poller resolved and placed earlier in its turn is the caller's
   /// affair. Not while one is pending.
-  Answer begin(RegionTable& table, MemoryKey key, const KeyUser& user, Origin origin);
+  Answer begin(RegionTable& table, MemoryKey key, const KeyUser& user);
   /// As bind_window(). Of a window that was bound (type 1) the old key is dead at once, and the rest is as
   /// for begin().
   Answer begin_bind(RegionTable& table, const WindowBinding& wanted, const KeyUser& user);
   /// Whether begin() would refuse now.
-  [[nodiscard]] static bool refuses(const RegionTable& table, MemoryKey key, const KeyUser& user,
-                                    Origin origin);
+  [[nodiscard]] static bool refuses(const RegionTable& table, MemoryKey key, const KeyUser& user);
 
   /// True when nothing is pending. In a later turn too, and once more in the next when it is false.
   bool over(RegionTable& table);

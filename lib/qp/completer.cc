@@ -167,8 +167,7 @@ void Completer::place_read_data(const wire::Packet& packet, Turn& turn) {
   }
   if (last && head.operation == SendOperation::kReadInvalidate) {
     using mem::Invalidation;
-    const Invalidation::Answer answer =
-        begin_invalidation(connection_, turn, head.invalidate, Invalidation::Origin::kLocal, Waiter::kSend);
+    const Invalidation::Answer answer = begin_invalidation(connection_, turn, head.invalidate, Waiter::kSend);
     if (answer == Invalidation::Answer::kRefused)
       return fail_oldest_send(connection_, turn, CompletionStatus::kWindowBindError);
     connection_.again = answer == Invalidation::Answer::kBusy;

@@ -34,10 +34,9 @@ Invalidation::Answer begin_bind(Connection& connection, const queue::SendRequest
                    Waiter::kSend);
 }
 
-Invalidation::Answer begin_invalidation(Connection& connection, Turn& turn, MemoryKey key,
-                                        Invalidation::Origin origin, Waiter waiter) {
-  return stall_for(connection,
-                   connection.invalidation->begin(turn.regions, key, connection.key_user(), origin), waiter);
+Invalidation::Answer begin_invalidation(Connection& connection, Turn& turn, MemoryKey key, Waiter waiter) {
+  return stall_for(connection, connection.invalidation->begin(turn.regions, key, connection.key_user()),
+                   waiter);
 }
 
 void retire_executed(Connection& connection, SendWindow& window, Turn& turn) {

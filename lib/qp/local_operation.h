@@ -34,7 +34,7 @@ void drop_operation(const queue::SendQueue& queue, const queue::SendRequest& req
 /// Begins the invalidation of one of our keys; while it is pending, or its region busy, the connection
 /// stalls. Remote keys also after all other checks of their packet.
 mem::Invalidation::Answer begin_invalidation(Connection& connection, Turn& turn, MemoryKey key,
-                                             mem::Invalidation::Origin origin, Waiter waiter);
+                                             Waiter waiter);
 
 /// Reports and retires what was executed and has come to the head.
 void retire_executed(Connection& connection, SendWindow& window, Turn& turn);

@@ -143,8 +143,8 @@ void RcResponder::perform(const wire::Packet& packet, const InboundMessage& mess
 /// be shown again.
 bool RcResponder::invalidate(const wire::Packet& packet, Turn& turn) {
   using mem::Invalidation;
-  const Invalidation::Answer answer = begin_invalidation(connection_, turn, packet.headers.invalidate,
-                                                         Invalidation::Origin::kRemote, Waiter::kReceive);
+  const Invalidation::Answer answer =
+      begin_invalidation(connection_, turn, packet.headers.invalidate, Waiter::kReceive);
   if (answer == Invalidation::Answer::kRefused) refuse(Verdict::kRemoteInvalidate, turn);
   connection_.again = answer == Invalidation::Answer::kBusy;
   return answer == Invalidation::Answer::kOver || answer == Invalidation::Answer::kPending;

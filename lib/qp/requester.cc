@@ -86,8 +86,7 @@ bool Requester::start_current(Turn& turn) {
     return fail_current(turn, CompletionStatus::kLocalQpOperationError);
   }
   if (request.operation == SendOperation::kReadInvalidate &&
-      Invalidation::refuses(turn.regions, request.invalidate, connection_.key_user(),
-                            Invalidation::Origin::kLocal)) {
+      Invalidation::refuses(turn.regions, request.invalidate, connection_.key_user())) {
     return fail_current(turn, CompletionStatus::kWindowBindError);
   }
   window_.start(std::max(1u, (request.length + connection_.mtu - 1) / connection_.mtu));
@@ -122,9 +121,9 @@ bool Requester::change_key(Turn& turn) {
   const bool binds = request.operation == SendOperation::kBindWindow;
   const bool keeps = binds && !connection_.options.send_queue->operation<BindOperation>(request).type1;
   if (!keeps && !window_.current_is_head()) return false;
-  const Invalidation::Answer answer = binds ? begin_bind(connection_, request, turn)
-                                            : begin_invalidation(connection_, turn, request.invalidate,
-                                                                 Invalidation::Origin::kLocal, Waiter::kSend);
+  const Invalidation::Answer answer =
+      binds ? begin_bind(connection_, request, turn)
+            : begin_invalidation(connection_, turn, request.invalidate, Waiter::kSend);
   if (answer == Invalidation::Answer::kRefused) return fail_current(turn, CompletionStatus::kWindowBindError);
   return answer == Invalidation::Answer::kOver;
 }

@@ -69,7 +69,6 @@ INSTANTIATE_TEST_SUITE_P(Offsets, FastRegionTest, ::testing::Values(0, uint64_t{
                          [](const auto& of) { return of.param == 0 ? "none" : "some"; });
 
 using Answer = Invalidation::Answer;
-using Origin = Invalidation::Origin;
 
 TEST_P(FastRegionTest, BindAndInvalidate_ExpectTheKeyToResolveInBetween) {
   EXPECT_EQ(fault(region->first_key()), Fault::kState);
@@ -86,7 +85,7 @@ TEST_P(FastRegionTest, BindAndInvalidate_ExpectTheKeyToResolveInBetween) {
   EXPECT_EQ(fault(key(0xAB), 3 * kPage - 99), Fault::kBounds);
   for (const uint64_t address : buses) EXPECT_EQ(unmap(address), EBUSY);
 
-  EXPECT_EQ(invalidation.begin(table, key(0xAB), kUser, Origin::kLocal), Answer::kOver);
+  EXPECT_EQ(invalidation.begin(table, key(0xAB), kUser), Answer::kOver);
   EXPECT_EQ(fault(key(0xAB)), Fault::kState);
   for (const uint64_t address : buses) EXPECT_EQ(unmap(address), 0);
 
@@ -119,7 +118,7 @@ TEST_P(FastRegionTest, InvalidateDuringAnothersTurn_ExpectItToBePendingUntilItsE
   const uint64_t address = post_pages(1)[0];
   ASSERT_EQ(bind(key(1)), Outcome::kDone);
   other.begin_turn();
-  ASSERT_EQ(invalidation.begin(table, key(1), kUser, Origin::kRemote), Answer::kPending);
+  ASSERT_EQ(invalidation.begin(table, key(1), kUser), Answer::kPending);
   EXPECT_EQ(fault(key(1)), Fault::kState);
   EXPECT_EQ(unmap(address), EBUSY);
   EXPECT_FALSE(invalidation.over(table));
@@ -140,11 +139,11 @@ TEST_P(FastRegionTest, WhileSomebodyHasTheRegion_ExpectBusy) {
   region->unlock();
   ASSERT_EQ(bind(key(1)), Outcome::kDone);
   region->lock();
-  EXPECT_EQ(invalidation.begin(table, key(1), kUser, Origin::kLocal), Answer::kBusy);
+  EXPECT_EQ(invalidation.begin(table, key(1), kUser), Answer::kBusy);
   EXPECT_EQ(fault(key(1)), Fault::kNone);
   region->unlock();
   other.begin_turn();
-  ASSERT_EQ(invalidation.begin(table, key(1), kUser, Origin::kLocal), Answer::kPending);
+  ASSERT_EQ(invalidation.begin(table, key(1), kUser), Answer::kPending);
   other.end_turn();
   region->lock();
   EXPECT_FALSE(invalidation.over(table));
@@ -187,27 +186,25 @@ TEST_P(FastRegionTest, InvalidationRefusals) {
   const MemoryKey user = table.register_user({kDomain, user_memory.data(), 64, 0, kAll}).value().lkey;
   const MemoryKey never{(user.index() + 9) << 8};
   const MemoryKey beyond = MemoryKey::make(0xFFFFFF, 1);
-  for (const Origin origin : {Origin::kLocal, Origin::kRemote}) {
-    const auto refused = [&](MemoryKey wanted, KeyUser of = kUser) {
-      const bool refuses = Invalidation::refuses(table, wanted, of, origin);
-      EXPECT_EQ(refuses, invalidation.begin(table, wanted, of, origin) == Answer::kRefused);
-      return refuses;
-    };
-    EXPECT_TRUE(refused(never)) << "no such key";
-    EXPECT_TRUE(refused(beyond)) << "an index that no region can have yet";
-    EXPECT_TRUE(refused(user)) << "a user region";
-    EXPECT_TRUE(refused(region->first_key())) << "not bound";
-    post_pages(1);
-    ASSERT_EQ(bind(key(7)), Outcome::kDone);
-    EXPECT_TRUE(refused(key(8))) << "another key of the index";
-    EXPECT_TRUE(refused(key(7), {{4}, {}})) << "another domain";
-    region->windows = 1;
-    EXPECT_EQ(invalidation.begin(table, key(7), kUser, origin), Answer::kRefused) << "windows over it";
-    region->windows = 0;
-    EXPECT_EQ(fault(key(7)), Fault::kNone);
-    EXPECT_EQ(invalidation.begin(table, key(7), kUser, origin), Answer::kOver);
-    EXPECT_TRUE(refused(key(7))) << "invalidated already";
-  }
+  const auto refused = [&](MemoryKey wanted, KeyUser of = kUser) {
+    const bool refuses = Invalidation::refuses(table, wanted, of);
+    EXPECT_EQ(refuses, invalidation.begin(table, wanted, of) == Answer::kRefused);
+    return refuses;
+  };
+  EXPECT_TRUE(refused(never)) << "no such key";
+  EXPECT_TRUE(refused(beyond)) << "an index that no region can have yet";
+  EXPECT_TRUE(refused(user)) << "a user region";
+  EXPECT_TRUE(refused(region->first_key())) << "not bound";
+  post_pages(1);
+  ASSERT_EQ(bind(key(7)), Outcome::kDone);
+  EXPECT_TRUE(refused(key(8))) << "another key of the index";
+  EXPECT_TRUE(refused(key(7), {{4}, {}})) << "another domain";
+  region->windows = 1;
+  EXPECT_EQ(invalidation.begin(table, key(7), kUser), Answer::kRefused) << "windows over it";
+  region->windows = 0;
+  EXPECT_EQ(fault(key(7)), Fault::kNone);
+  EXPECT_EQ(invalidation.begin(table, key(7), kUser), Answer::kOver);
+  EXPECT_TRUE(refused(key(7))) << "invalidated already";
   EXPECT_TRUE(table.deregister(user).ok());
 }
 
@@ -255,7 +252,7 @@ TEST_P(FastRegionTest, EndInEveryState_ExpectThePagesFreeAndTheKeyDead) {
   const uint64_t invalidated = post_pages(1)[0];
   ASSERT_EQ(bind(key(1)), Outcome::kDone);
   other.begin_turn();
-  ASSERT_EQ(invalidation.begin(table, key(1), kUser, Origin::kLocal), Answer::kPending);
+  ASSERT_EQ(invalidation.begin(table, key(1), kUser), Answer::kPending);
   EXPECT_TRUE(region->end().ok());
   EXPECT_EQ(unmap(invalidated), 0);
   region.reset();
@@ -350,7 +347,7 @@ TEST(FastRegionConcurrency, InvalidateWhilePollersWrite_ExpectNoByteTouchedAfter
     turns.leave(0);
     if (round % 4 == 0) std::this_thread::yield();
     turns.enter(0);
-    const Answer answer = invalidation.begin(table, key, kUser, Origin::kLocal);
+    const Answer answer = invalidation.begin(table, key, kUser);
     ASSERT_TRUE(answer == Answer::kOver || answer == Answer::kPending);
     turns.leave(0);
     for (bool over = answer == Answer::kOver; !over;) {

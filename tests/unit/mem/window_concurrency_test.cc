@@ -18,7 +18,6 @@ namespace uroce::mem {
 namespace {
 
 using Answer = Invalidation::Answer;
-using Origin = Invalidation::Origin;
 
 constexpr uint64_t kIova = 0x40000;
 constexpr DomainId kDomain{3};
@@ -68,7 +67,7 @@ TEST(WindowConcurrency, BindInvalidateAndDeregisterWhilePollersWrite_ExpectNoByt
           const size_t type = random.below(2);
           const MemoryKey first = windows[type]->first_key();
           if (type == 1 && random.chance(1, 2)) {
-            invalidation.begin(table, MemoryKey{newest[1].load()}, kUser, Origin::kLocal);
+            invalidation.begin(table, MemoryKey{newest[1].load()}, kUser);
           } else {
             const MemoryKey key = MemoryKey::make(first.index(), static_cast<uint8_t>(random.below(256)));
             const bool nothing = type == 0 && random.chance(1, 2);

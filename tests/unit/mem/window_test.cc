@@ -19,7 +19,6 @@ namespace uroce::mem {
 namespace {
 
 using Answer = Invalidation::Answer;
-using Origin = Invalidation::Origin;
 
 constexpr uint64_t kBytes = 8 * 4096;
 constexpr uint64_t kIova = 0x40000;
@@ -63,7 +62,7 @@ class WindowTest : public ::testing::TestWithParam<RegionKind> {
       nothing.length = 0;
       EXPECT_EQ(bind(nothing), Bound::kAnew);
     } else {
-      EXPECT_EQ(invalidation.begin(table, bound, kUser, Origin::kLocal), Answer::kOver);
+      EXPECT_EQ(invalidation.begin(table, bound, kUser), Answer::kOver);
     }
   }
 
@@ -180,13 +179,13 @@ TEST_P(WindowTest, OverEveryKindOfRegion) {
 
   ASSERT_EQ(bind(to(fast_key, 5)), Bound::kDone);
   EXPECT_EQ(fast->end().error().code, EBUSY);
-  EXPECT_EQ(invalidation.begin(table, fast_key, kUser, Origin::kLocal), Answer::kRefused);
+  EXPECT_EQ(invalidation.begin(table, fast_key, kUser), Answer::kRefused);
   binding = table.resolve(key(5), kUser, kIova + 1000, 5000, kRemoteWrite);
   ASSERT_TRUE(binding.ok());
   EXPECT_EQ(binding.piece(0).data, page + 4096 + 1000);
   EXPECT_EQ(binding.piece(3096).data, page);
   unbind(key(5));
-  EXPECT_EQ(invalidation.begin(table, fast_key, kUser, Origin::kLocal), Answer::kOver);
+  EXPECT_EQ(invalidation.begin(table, fast_key, kUser), Answer::kOver);
   EXPECT_EQ(bind(to(fast_key, 6)), Bound::kRefused) << "a region that is not bound";
   EXPECT_TRUE(fast->end().ok());
 }
@@ -243,33 +242,28 @@ TEST_P(WindowTest, BindRefusals) {
 /// Who may invalidate what, by LOCAL_INV and by a peer's SEND with invalidate.
 TEST_P(WindowTest, InvalidationRefusals) {
   const MemoryKey region = make_user();
-  uint8_t low = 0;
-  for (const Origin origin : {Origin::kLocal, Origin::kRemote}) {
-    const auto refused = [&](MemoryKey wanted, const KeyUser& user = kUser) {
-      const bool refuses = Invalidation::refuses(table, wanted, user, origin);
-      EXPECT_EQ(refuses, invalidation.begin(table, wanted, user, origin) == Answer::kRefused);
-      return refuses;
-    };
-    if (type1()) {
-      ++low;
-      EXPECT_EQ(bind(to(region, low)), low == 1 ? Bound::kDone : Bound::kAnew);
-      EXPECT_TRUE(refused(key(low))) << "type 1";
-      EXPECT_EQ(fault(key(low), kIova + 1000), Fault::kNone);
-      continue;
-    }
-    EXPECT_TRUE(refused(low == 0 ? window->first_key() : key(low))) << "free";
-    ASSERT_EQ(bind(to(region, ++low)), Bound::kDone);
-    EXPECT_TRUE(refused(key(low + 1))) << "another key of the index";
-    EXPECT_TRUE(refused(key(low), kOtherDomain));
-    EXPECT_EQ(fault(key(low), kIova + 1000), Fault::kNone);
-    if (GetParam() == RegionKind::kWindow2B) {
-      EXPECT_TRUE(refused(key(low), kOtherQueuePair)) << "another queue pair";
-      EXPECT_FALSE(refused(key(low)));
-    } else {
-      EXPECT_FALSE(refused(key(low), kOtherQueuePair));
-    }
-    EXPECT_TRUE(refused(key(low))) << "invalidated already";
+  const auto refused = [&](MemoryKey wanted, const KeyUser& user = kUser) {
+    const bool refuses = Invalidation::refuses(table, wanted, user);
+    EXPECT_EQ(refuses, invalidation.begin(table, wanted, user) == Answer::kRefused);
+    return refuses;
+  };
+  EXPECT_TRUE(refused(window->first_key())) << "free";
+  ASSERT_EQ(bind(to(region)), Bound::kDone);
+  if (type1()) {
+    EXPECT_TRUE(refused(key(1))) << "type 1";
+    EXPECT_EQ(fault(key(1), kIova + 1000), Fault::kNone);
+    return;
   }
+  EXPECT_TRUE(refused(key(2))) << "another key of the index";
+  EXPECT_TRUE(refused(key(1), kOtherDomain));
+  EXPECT_EQ(fault(key(1), kIova + 1000), Fault::kNone);
+  if (GetParam() == RegionKind::kWindow2B) {
+    EXPECT_TRUE(refused(key(1), kOtherQueuePair)) << "another queue pair";
+    EXPECT_FALSE(refused(key(1)));
+  } else {
+    EXPECT_FALSE(refused(key(1), kOtherQueuePair));
+  }
+  EXPECT_TRUE(refused(key(1))) << "invalidated already";
 }
 
 /// A region with windows over it cannot go or change.
@@ -316,7 +310,7 @@ TEST_P(WindowTest, WhileSomebodyHasWindowOrRegion_ExpectBusy) {
   if (type1()) {
     EXPECT_EQ(bind(to(second, 2)), Bound::kBusy);
   } else {
-    EXPECT_EQ(invalidation.begin(table, key(1), kUser, Origin::kRemote), Answer::kBusy);
+    EXPECT_EQ(invalidation.begin(table, key(1), kUser), Answer::kBusy);
   }
   EXPECT_EQ(fault(key(1), kIova + 1000), Fault::kNone);
   object->unlock();
@@ -335,7 +329,7 @@ TEST_P(WindowTest, UnbindDuringAnothersTurn_ExpectItToBePendingUntilItsEnd) {
     EXPECT_EQ(fault(key(1), kIova + 1000), Fault::kKey);
     EXPECT_EQ(fault(key(2), kIova + 1000), Fault::kNone);
   } else {
-    EXPECT_EQ(invalidation.begin(table, key(1), kUser, Origin::kRemote), Answer::kPending);
+    EXPECT_EQ(invalidation.begin(table, key(1), kUser), Answer::kPending);
     EXPECT_EQ(fault(key(1), kIova + 1000), Fault::kState);
   }
   EXPECT_FALSE(invalidation.over(table));

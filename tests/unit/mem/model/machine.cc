@@ -307,12 +307,11 @@ std::string Machine::invalidate(const Numbers& n) {
   MemoryKey key = region.key;
   if (n[1] % 4 == 0) key.value ^= 1;
   const KeyUser user{domain_of(n[2]), {}};
-  const auto origin = n[3] % 2 == 0 ? Invalidation::Origin::kLocal : Invalidation::Origin::kRemote;
   const bool right = region.live && region.kind == RegionKind::kFast && region.bound && key == region.key &&
                      user.domain == region.domain;
-  if (Invalidation::refuses(table_, key, user, origin) == right) return "Invalidation::refuses is wrong";
+  if (Invalidation::refuses(table_, key, user) == right) return "Invalidation::refuses is wrong";
   Invalidation invalidation;
-  const auto answer = invalidation.begin(table_, key, user, origin);
+  const auto answer = invalidation.begin(table_, key, user);
   if (answer != (right ? Invalidation::Answer::kOver : Invalidation::Answer::kRefused))
     return "Invalidation::begin: unexpected answer";
   if (right) {
