@@ -7,13 +7,6 @@
 
 namespace uroce::mem {
 
-namespace {
-
-/// Unbound is what a key then does not resolve for, whatever is asked of it.
-constexpr Access kAnything{UINT32_MAX};
-
-}  // namespace
-
 FastRegion::FastRegion(RegionTable& table, uint32_t pages_max)
     : table_(table),
       pages_max_(pages_max),
@@ -27,11 +20,8 @@ Result<std::unique_ptr<FastRegion>> FastRegion::make(RegionTable& table, DomainI
   if (pages_max == 0 || pages_max > kPagesMax) return Error{EINVAL, "no pages, or too many"};
   try {
     std::unique_ptr<FastRegion> region(new FastRegion(table, pages_max));
-    const Result<MemoryKey> key = table.make_entry({.kind = RegionKind::kFast,
-                                                    .bound = false,
-                                                    .domain = domain,
-                                                    .access = kAnything,
-                                                    .object = region.get()});
+    const Result<MemoryKey> key =
+        table.make_entry(unbound_entry({}, RegionKind::kFast, domain, region.get()));
     if (!key) return key.error();
     region->first_key_ = *key;
     return region;

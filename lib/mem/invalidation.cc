@@ -12,9 +12,6 @@ bool can_be_invalidated(RegionKind kind) {
   return kind == RegionKind::kFast || kind == RegionKind::kWindow2A || kind == RegionKind::kWindow2B;
 }
 
-/// Access before state, so that an unbound key says that it is unbound, whatever is asked of it.
-constexpr Access kAnything{UINT32_MAX};
-
 bool refused(const RegionBinding& found, MemoryKey key, const KeyUser& user) {
   return found.kind == RegionKind::kNone || found.key != key || found.domain != user.domain ||
          !can_be_invalidated(found.kind) || !found.bound ||
@@ -46,12 +43,7 @@ Invalidation::Answer Invalidation::unbind(RegionTable& table, const RegionBindin
     return static_cast<Window*>(found.object)->try_unbind() ? Answer::kPending : Answer::kBusy;
   if (found.object->windows != 0) return Answer::kRefused;
   static_cast<FastRegion*>(found.object)->unbind();
-  table.write_entry({.key = found.key,
-                     .kind = found.kind,
-                     .bound = false,
-                     .domain = found.domain,
-                     .access = kAnything,
-                     .object = found.object});
+  table.write_entry(unbound_entry(found.key, found.kind, found.domain, found.object));
   return Answer::kPending;
 }
 

@@ -32,6 +32,17 @@ struct RegionBinding {
   RegionObject* object = nullptr;  // of a region that has one
 };
 
+/// A key that waits for what a work request binds it to. Access is checked before state, so it has every
+/// right: whatever is asked of it, the answer is that it is unbound.
+inline RegionBinding unbound_entry(MemoryKey key, RegionKind kind, DomainId domain, RegionObject* object) {
+  return {.key = key,
+          .kind = kind,
+          .bound = false,
+          .domain = domain,
+          .access = Access(UINT32_MAX),
+          .object = object};
+}
+
 /// One cache line of the key table: a RegionBinding under a sequence counter, so that a live entry can be
 /// bound anew while pollers read it and none of them ever sees a mix of two bindings. All zero is a valid,
 /// unbound entry. Writers are serialised by the caller; readers are wait-free.

@@ -26,8 +26,7 @@ class RegionObject {
   void unlock() { locked_.store(false, std::memory_order_release); }  // pairs with try_lock()
 
   // Under the lock.
-  uint32_t windows = 0;            // that are bound over the region
-  RegionObject* parent = nullptr;  // a bound window's: what it is bound over
+  uint32_t windows = 0;  // that are bound over the region
 
  protected:
   ~RegionObject() = default;

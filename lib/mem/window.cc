@@ -7,13 +7,6 @@ namespace uroce::mem {
 
 namespace {
 
-/// Unbound is what a key then does not resolve for, whatever is asked of it.
-constexpr Access kAnything{UINT32_MAX};
-
-RegionBinding unbound(MemoryKey key, RegionKind kind, DomainId domain, RegionObject* window) {
-  return {.key = key, .kind = kind, .bound = false, .domain = domain, .access = kAnything, .object = window};
-}
-
 /// What can be said without the region.
 bool may_be_bound(const RegionBinding& window, const WindowBinding& wanted, const KeyUser& user) {
   if (!is_window(window.kind) || (window.kind == RegionKind::kWindow1) != wanted.type1) return false;
@@ -61,7 +54,7 @@ Result<std::unique_ptr<Window>> Window::make(RegionTable& table, DomainId domain
   assert(is_window(kind));
   if (domain == DomainId{}) return Error{EINVAL, "a window needs a protection domain"};
   std::unique_ptr<Window> window(new Window(table));
-  const Result<MemoryKey> key = table.make_entry(unbound({}, kind, domain, window.get()));
+  const Result<MemoryKey> key = table.make_entry(unbound_entry({}, kind, domain, window.get()));
   if (!key) return key.error();
   window->first_key_ = *key;
   return window;
@@ -70,7 +63,7 @@ Result<std::unique_ptr<Window>> Window::make(RegionTable& table, DomainId domain
 void Window::end() {
   lock();
   const MemoryKey last = table_.read_entry(first_key_).key;
-  if (parent != nullptr) parent->lock();
+  if (parent_ != nullptr) parent_->lock();
   move_to(nullptr, {.key = last});
   unlock();
   // Not under the lock: a poller must not wait for one who waits for it.
@@ -80,10 +73,10 @@ void Window::end() {
 
 /// The caller has locked both regions, the one that is left and the one that it comes to, which are released.
 void Window::move_to(RegionObject* region, const RegionBinding& binding) {
-  RegionObject* const left = parent;
+  RegionObject* const left = parent_;
   if (region != nullptr) ++region->windows;
   table_.write_entry(binding);
-  parent = region;
+  parent_ = region;
   if (left != nullptr) --left->windows;
   if (left != nullptr) left->unlock();
   if (region != nullptr && region != left) region->unlock();
@@ -100,19 +93,19 @@ Bound Window::bind(const WindowBinding& wanted, const KeyUser& user) {
     next = region.object;
     if (!next->try_lock()) return Bound::kBusy;
   }
-  if (parent != nullptr && parent != next && !parent->try_lock()) {
+  if (parent_ != nullptr && parent_ != next && !parent_->try_lock()) {
     if (next != nullptr) next->unlock();
     return Bound::kBusy;
   }
   if (next == nullptr) {
-    move_to(nullptr, unbound(wanted.key, now.kind, now.domain, this));
+    move_to(nullptr, unbound_entry(wanted.key, now.kind, now.domain, this));
     return done;
   }
   // Only now nobody changes the region; it may be another's, or nobody's, meanwhile.
   const RegionBinding region = table_.read_entry(wanted.region);
   if (region.object != next || !fits(region, wanted, now.domain)) {
     next->unlock();
-    if (parent != nullptr && parent != next) parent->unlock();
+    if (parent_ != nullptr && parent_ != next) parent_->unlock();
     return Bound::kRefused;
   }
   RegionBinding binding = over(region, wanted, now, user);
@@ -122,9 +115,9 @@ Bound Window::bind(const WindowBinding& wanted, const KeyUser& user) {
 }
 
 bool Window::try_unbind() {
-  if (!parent->try_lock()) return false;
+  if (!parent_->try_lock()) return false;
   const RegionBinding now = table_.read_entry(first_key_);
-  move_to(nullptr, unbound(now.key, now.kind, now.domain, this));
+  move_to(nullptr, unbound_entry(now.key, now.kind, now.domain, this));
   return true;
 }
 

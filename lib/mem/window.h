@@ -67,6 +67,7 @@ class Window final : public RegionObject {
 
   RegionTable& table_;
   MemoryKey first_key_;
+  RegionObject* parent_ = nullptr;  // what it is bound over; under the lock
 };
 
 /// Binds, for pollers. kRefused, by what is wrong first: no window of that type has this index; it is of
