@@ -6,6 +6,8 @@
 #include <new>
 #include <string>
 
+#include "base/sequenced_words.h"
+
 namespace uroce::mem {
 
 namespace {
@@ -16,8 +18,6 @@ constexpr uint32_t kClassShift = 54;
 constexpr uint64_t kPageMask = 4095;
 constexpr uint32_t kSlotBitsMax = 22;
 constexpr uint32_t kGenerationBitsMax = 8;
-
-constexpr Access kWrites = kLocalWrite | kRemoteWrite | kRemoteAtomic;
 
 /// How the bits of an address are divided in a size class.
 struct Division {
@@ -41,12 +41,12 @@ struct Division {
 };
 
 bool allows(Direction direction, Access needed) {
-  return direction != (needed.any(kWrites) ? Direction::kToDevice : Direction::kFromDevice);
+  return direction != (needed.any(kWriting) ? Direction::kToDevice : Direction::kFromDevice);
 }
 
 }  // namespace
 
-/// One cache line: a mapping under a sequence counter (as RegionEntry), and who pins it. All zero is unused.
+/// One cache line: a mapping, and who pins it. All zero is unused.
 class alignas(64) BusSpace::Entry {
  public:
   struct Mapping {
@@ -65,29 +65,17 @@ class alignas(64) BusSpace::Entry {
   };
 
   void write(const Mapping& mapping) {
-    const uint32_t sequence = __atomic_load_n(&sequence_, __ATOMIC_RELAXED);  // the only writer
-    // Odd from here on; each field is released after it (partner: read()).
-    __atomic_store_n(&sequence_, sequence + 1, __ATOMIC_RELAXED);
-    store(address_, mapping.address);
-    store(length_, mapping.length);
-    store(data_, mapping.data);
-    store(direction_, static_cast<uint32_t>(mapping.direction));
-    store(sequence_, sequence + 2);
+    words_.write({uint64_t{static_cast<uint8_t>(mapping.direction)} << kDirectionShift, mapping.address,
+                  mapping.length, reinterpret_cast<uint64_t>(mapping.data)});
   }
 
-  /// Unmapped also when a writer was at work during each of several looks: it is being unmapped then.
+  /// Unmapped also when a writer was at work during each of very many looks.
   [[nodiscard]] Mapping read() const {
-    constexpr int kLooksMax = 64;
-    for (int look = 0; look < kLooksMax; ++look) {
-      const uint32_t before = load(sequence_);
-      const Mapping mapping{.address = load(address_),
-                            .length = load(length_),
-                            .data = load(data_),
-                            .direction = static_cast<Direction>(load(direction_))};
-      // The loads above are acquires, so this one cannot move before them.
-      if (__atomic_load_n(&sequence_, __ATOMIC_RELAXED) == before && before % 2 == 0) return mapping;
-    }
-    return {};
+    const auto [direction, address, length, data] = words_.read();
+    return {.address = address,
+            .length = length,
+            .data = reinterpret_cast<std::byte*>(data),
+            .direction = static_cast<Direction>(direction >> kDirectionShift)};
   }
 
   /// False: it is being unmapped.
@@ -112,20 +100,9 @@ class alignas(64) BusSpace::Entry {
 
  private:
   static constexpr uint32_t kClaimed = 1u << 31;
-  template <typename T>
-  static void store(T& field, T value) {
-    __atomic_store_n(&field, value, __ATOMIC_RELEASE);  // pairs with the acquire in load()
-  }
-  template <typename T>
-  static T load(const T& field) {
-    return __atomic_load_n(&field, __ATOMIC_ACQUIRE);  // pairs with the release in store()
-  }
+  static constexpr uint32_t kDirectionShift = 32;
 
-  uint32_t sequence_ = 0;
-  uint64_t address_ = 0;
-  uint64_t length_ = 0;
-  std::byte* data_ = nullptr;
-  uint32_t direction_ = 0;
+  SequencedWords<4> words_;
   std::atomic<uint32_t> pins_{0};
 };
 

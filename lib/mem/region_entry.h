@@ -1,12 +1,10 @@
 #pragma once
 
-#include <sched.h>
-
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/identifiers.h"
+#include "base/sequenced_words.h"
 #include "mem/access.h"
 #include "mem/region.h"
 
@@ -49,31 +47,14 @@ inline RegionBinding unbound_entry(MemoryKey key, RegionKind kind, DomainId doma
 class alignas(64) RegionEntry {
  public:
   void write(const RegionBinding& binding) {
-    const auto sequence = static_cast<uint32_t>(load_relaxed(words_[kSequenceAccess]));
-    // The counter is odd from here on. Each word is released after it, so a reader that sees a new one also
-    // sees, at its second look, that the counter has moved.
-    __atomic_store_n(&words_[kSequenceAccess], pair(sequence + 1, 0), __ATOMIC_RELAXED);
-    store(kKeyAttributes, pair(binding.key.value, attributes_of(binding)));
-    store(kDomainQueuePair, pair(binding.domain.value, binding.queue_pair.value));
-    store(kIova, binding.iova);
-    store(kLength, binding.length);
-    store(kMemory, reinterpret_cast<uint64_t>(binding.memory));
-    store(kOffset, binding.offset);
-    store(kObject, reinterpret_cast<uint64_t>(binding.object));
-    store(kSequenceAccess, pair(sequence + 2, binding.access.bits()));
+    words_.write({pair(0, binding.access.bits()), pair(binding.key.value, attributes_of(binding)),
+                  pair(binding.domain.value, binding.queue_pair.value), binding.iova, binding.length,
+                  reinterpret_cast<uint64_t>(binding.memory), binding.offset,
+                  reinterpret_cast<uint64_t>(binding.object)});
   }
 
-  /// Nothing bound (kNone) also when a writer was at work during each of several looks.
-  [[nodiscard]] RegionBinding read() const {
-    for (int look = 0; look < kLooksMax; ++look) {
-      if (look >= kQuickLooks) sched_yield();
-      std::array<uint64_t, kWords> words;
-      for (size_t i = 0; i < kWords; ++i) words[i] = load(i);
-      if (unchanged(words[kSequenceAccess])) [[likely]]
-        return unpack(words);
-    }
-    return {};
-  }
+  /// Nothing bound (kNone) also when a writer was at work during each of very many looks.
+  [[nodiscard]] RegionBinding read() const { return unpack(words_.read()); }
 
   /// Where [iova, iova + length) is when the entry is of the most frequent sort (in one piece, bound, for any
   /// queue pair), nobody is writing it, and everything is right; else nullptr, and read() tells what is not.
@@ -81,15 +62,15 @@ class alignas(64) RegionEntry {
   [[gnu::always_inline]] [[nodiscard]] inline std::byte* resolve_at_once(MemoryKey key, DomainId domain,
                                                                          uint64_t iova, uint64_t length,
                                                                          Access needed, bool& cold) const {
-    const uint64_t sequence_access = load(kSequenceAccess);
-    const uint64_t key_attributes = load(kKeyAttributes);
-    const uint64_t domain_queue_pair = load(kDomainQueuePair);
-    const uint64_t base = load(kIova);
-    const uint64_t bytes = load(kLength);
-    auto* const memory = reinterpret_cast<std::byte*>(load(kMemory));
+    const uint64_t sequence_access = words_.load(kSequenceAccess);
+    const uint64_t key_attributes = words_.load(kKeyAttributes);
+    const uint64_t domain_queue_pair = words_.load(kDomainQueuePair);
+    const uint64_t base = words_.load(kIova);
+    const uint64_t bytes = words_.load(kLength);
+    auto* const memory = reinterpret_cast<std::byte*>(words_.load(kMemory));
     const uint32_t attributes = high(key_attributes);
     const uint64_t offset = iova - base;
-    const bool right = unchanged(sequence_access) && low(key_attributes) == key.value &&
+    const bool right = words_.unchanged(sequence_access) && low(key_attributes) == key.value &&
                        (attributes & kAtOnce) != 0 && domain_queue_pair == pair(domain.value, 0) &&
                        (needed.bits() & ~high(sequence_access)) == 0 && iova >= base && offset <= bytes &&
                        length <= bytes - offset;
@@ -118,11 +99,6 @@ class alignas(64) RegionEntry {
   static constexpr uint32_t kCold = 1u << 24;
   static constexpr uint32_t kUnbound = 1u << 25;
   static constexpr uint32_t kAtOnce = 1u << 26;  // resolve_at_once() may
-  /// A writer may lose its core half-way, in the middle of a change that leaves the region usable: it is
-  /// given the reader's, a peer's request must not be refused for that. But it cannot hold up a poller for
-  /// ever.
-  static constexpr int kQuickLooks = 64;
-  static constexpr int kLooksMax = kQuickLooks + 1000;
 
   static constexpr uint64_t pair(uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; }
   static constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
@@ -136,7 +112,7 @@ class alignas(64) RegionEntry {
            uint32_t{binding.page_shift} << kPageShift | (binding.cold ? kCold : 0) |
            (binding.bound ? 0 : kUnbound) | (at_once ? kAtOnce : 0);
   }
-  static RegionBinding unpack(const std::array<uint64_t, kWords>& words) {
+  static RegionBinding unpack(const SequencedWords<kWords>::Words& words) {
     const uint32_t attributes = high(words[kKeyAttributes]);
     return {.key = {low(words[kKeyAttributes])},
             .kind = static_cast<RegionKind>(attributes & kKindMask),
@@ -154,21 +130,7 @@ class alignas(64) RegionEntry {
             .object = reinterpret_cast<RegionObject*>(words[kObject])};
   }
 
-  void store(Word word, uint64_t value) {
-    __atomic_store_n(&words_[word], value, __ATOMIC_RELEASE);  // pairs with the acquire in load()
-  }
-  [[nodiscard]] uint64_t load(size_t word) const {
-    return __atomic_load_n(&words_[word], __ATOMIC_ACQUIRE);  // pairs with the release in store()
-  }
-  /// Partners as said where it is used.
-  static uint64_t load_relaxed(const uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_RELAXED); }
-  /// Nobody wrote since `before`, which was loaded first. All loads in between were acquires, so this one
-  /// cannot move before them.
-  [[nodiscard]] bool unchanged(uint64_t before) const {
-    return load_relaxed(words_[kSequenceAccess]) == before && (before & 1) == 0;
-  }
-
-  std::array<uint64_t, kWords> words_{};
+  SequencedWords<kWords> words_;
 };
 
 static_assert(sizeof(RegionEntry) == 64);

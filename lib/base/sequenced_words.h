@@ -1,0 +1,83 @@
+#pragma once
+
+#include <sched.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace uroce {
+
+/// A few words that one thread changes while others read them, and none of those ever sees a mix of two
+/// versions: a sequence counter, in the low half of the first word, is odd while they change. All zero is
+/// valid. Writers are serialised by the caller and wait for nobody; readers take no lock.
+template <size_t kWords>
+class SequencedWords {
+ public:
+  using Words = std::array<uint64_t, kWords>;
+
+  /// The low half of the first word is not the caller's: it must be zero.
+  void write(const Words& words) {
+    const uint64_t sequence = load_relaxed(words_[0]) & kSequence;  // this thread's, or ordered by the caller
+    // The counter is odd from here on. Each word is released after it, so a reader that sees a new one also
+    // sees, at its second look, that the counter has moved.
+    __atomic_store_n(&words_[0], sequence + 1, __ATOMIC_RELAXED);
+    for (size_t i = 1; i < kWords; ++i) store(i, words[i]);
+    store(0, words[0] | ((sequence + 2) & kSequence));
+  }
+
+  /// All zero also when a writer was at work during each of very many looks. What the low half of the first
+  /// word says means nothing.
+  [[nodiscard]] Words read() const {
+    const Words words = look();
+    if (unchanged(words[0])) [[likely]]
+      return words;
+    return look_again();
+  }
+
+  // For a reader that need not look again when a writer is at work. The first word first, then any others;
+  // they belong together if after all of them it is unchanged().
+
+  [[nodiscard]] uint64_t load(size_t word) const {
+    return __atomic_load_n(&words_[word], __ATOMIC_ACQUIRE);  // pairs with the release in store()
+  }
+  /// Nobody wrote since the first word was `before`. All loads in between were acquires, so this one cannot
+  /// move before them.
+  [[nodiscard]] bool unchanged(uint64_t before) const {
+    return load_relaxed(words_[0]) == before && (before & 1) == 0;
+  }
+
+ private:
+  /// Without a loop: the words stay in registers.
+  [[nodiscard]] Words look() const {
+    return [this]<size_t... kWord>(std::index_sequence<kWord...>) {
+      return Words{load(kWord)...};  // in this order
+    }(std::make_index_sequence<kWords>());
+  }
+  /// Not inlined, for the sake of those who see what they want at once.
+  [[gnu::noinline, gnu::cold]] [[nodiscard]] Words look_again() const {
+    for (int looks = 1; looks < kLooksMax; ++looks) {
+      if (looks >= kQuickLooks) sched_yield();
+      const Words words = look();
+      if (unchanged(words[0])) return words;
+    }
+    return {};
+  }
+
+  static constexpr uint64_t kSequence = UINT32_MAX;
+  /// A writer may lose its core half-way, in the middle of a change that leaves what was there usable: it is
+  /// given the reader's. But it cannot hold up a poller for ever.
+  static constexpr int kQuickLooks = 64;
+  static constexpr int kLooksMax = kQuickLooks + 1000;
+
+  void store(size_t word, uint64_t value) {
+    __atomic_store_n(&words_[word], value, __ATOMIC_RELEASE);  // pairs with the acquire in load()
+  }
+  /// Partners as said where it is used.
+  static uint64_t load_relaxed(const uint64_t& word) { return __atomic_load_n(&word, __ATOMIC_RELAXED); }
+
+  Words words_{};
+};
+
+}  // namespace uroce
