@@ -1,28 +1,31 @@
 #include "mem/bus_pins.h"
 
+#include <cassert>
+
 namespace uroce::mem {
 
 std::byte* BusPins::add(uint64_t address, uint64_t length, Access access) {
-  const bool writes = access.any(kWriting);
+  assert(addresses_.size() < addresses_.capacity());
+  const BusSpace::Pinned pinned = bus_.pin(address, length, access);
+  if (pinned.data == nullptr) return nullptr;
   addresses_.push_back(address);
-  std::byte* const data = bus_.pin(address, length, writes ? kLocalWrite : Access{});
-  if (data == nullptr) {
-    addresses_.pop_back();
-    return nullptr;
-  }
-  // It is pinned, so it stays what it is between the two looks.
-  const bool reads = bus_.translate(address, length, {}).data != nullptr;
-  if (!reads && access.any(kRemoteRead)) {
-    addresses_.pop_back();
-    bus_.unpin(address);
-    return nullptr;
-  }
-  readable_ = readable_ && reads;
-  return data;
+  readable_ = readable_ && pinned.readable;
+  return pinned.data;
+}
+
+void BusPins::take_from(BusPins& other) {
+  assert(addresses_.empty() && other.addresses_.size() <= addresses_.capacity());
+  addresses_.assign(other.addresses_.begin(), other.addresses_.end());
+  readable_ = other.readable_;
+  other.forget();
 }
 
 void BusPins::release() {
   for (const uint64_t address : addresses_) bus_.unpin(address);
+  forget();
+}
+
+void BusPins::forget() {
   addresses_.clear();
   readable_ = true;
 }

@@ -201,13 +201,15 @@ Piece BusSpace::translate(uint64_t address, uint64_t length, Access needed) cons
   return {data, data != nullptr ? length : 0};
 }
 
-std::byte* BusSpace::pin(uint64_t address, uint64_t length, Access needed) {
+BusSpace::Pinned BusSpace::pin(uint64_t address, uint64_t length, Access access) {
   Entry* entry = find(address - options_.offset);
-  if (entry == nullptr || !entry->pin()) return nullptr;
+  if (entry == nullptr || !entry->pin()) return {};
   // With the pin, what is mapped now stays mapped.
-  std::byte* data = entry->read().at(address - options_.offset, length, needed);
-  if (data == nullptr) entry->unpin();
-  return data;
+  const Entry::Mapping mapping = entry->read();
+  const Pinned pinned{mapping.at(address - options_.offset, length, access), allows(mapping.direction, {})};
+  if (pinned.data != nullptr && (pinned.readable || !access.any(kRemoteRead))) return pinned;
+  entry->unpin();
+  return {};
 }
 
 bool BusSpace::covers(uint64_t address, uint64_t length, Direction direction) const {

@@ -67,8 +67,14 @@ class BusSpace {
   /// `needed` (a right to write, or none); no data otherwise.
   [[nodiscard]] Piece translate(uint64_t address, uint64_t length, Access needed) const;
 
-  /// The same, and the mapping that it lies in stays until unpin(). nullptr: there is none.
-  std::byte* pin(uint64_t address, uint64_t length, Access needed);
+  struct Pinned {
+    std::byte* data = nullptr;
+    bool readable = false;  // the mapping's direction lets the device read
+  };
+  /// Where the range is, for a region with such rights; the mapping that it lies in stays until unpin(). No
+  /// data: it does not lie in one mapping, or its direction forbids what `access` permits: writing, reading
+  /// by a peer, or, when it permits neither, reading.
+  Pinned pin(uint64_t address, uint64_t length, Access access);
   /// `address` as it was given to pin().
   void unpin(uint64_t address);
 

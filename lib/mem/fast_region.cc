@@ -8,10 +8,9 @@
 namespace uroce::mem {
 
 FastRegion::FastRegion(RegionTable& table, uint32_t pages_max)
-    : table_(table),
-      pages_max_(pages_max),
-      pages_(new std::byte*[pages_max]()),
-      pins_(new uint64_t[pages_max]()) {}
+    : table_(table), pages_max_(pages_max), pages_(new std::byte*[pages_max]()), pins_(*table.bus_space()) {
+  pins_.reserve(pages_max);
+}
 
 Result<std::unique_ptr<FastRegion>> FastRegion::make(RegionTable& table, DomainId domain,
                                                      uint32_t pages_max) {
@@ -56,11 +55,9 @@ void FastRegion::take(const FastBinding& wanted, DomainId domain) {
   PageList& list = *wanted.pages;
   const PageExtent& extent = list.extent();
   std::ranges::copy(list.pages(), pages_.get());
-  std::ranges::copy(list.pins(), pins_.get());
-  pinned_ = static_cast<uint32_t>(list.pins().size());
   const bool contiguous = list.contiguous();
   const Access granted = (wanted.access & kKept) | (list.readable() ? kLocalRead : Access());
-  list.hand_over();
+  list.hand_over(pins_);
   state_ = State::kBound;
   table_.write_entry({.key = wanted.key,
                       .kind = RegionKind::kFast,
@@ -77,8 +74,7 @@ void FastRegion::take(const FastBinding& wanted, DomainId domain) {
 }
 
 void FastRegion::let_go() {
-  for (uint32_t i = 0; i < pinned_; ++i) table_.bus_space()->unpin(pins_[i]);
-  pinned_ = 0;
+  pins_.release();
   state_ = State::kFree;
 }
 

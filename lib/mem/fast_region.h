@@ -7,7 +7,7 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "mem/access.h"
-#include "mem/bus_space.h"
+#include "mem/bus_pins.h"
 #include "mem/page_list.h"
 #include "mem/region_object.h"
 #include "mem/region_table.h"
@@ -67,9 +67,8 @@ class FastRegion final : public RegionObject {
   const uint32_t pages_max_;
   MemoryKey first_key_;
   State state_ = State::kFree;
-  uint32_t pinned_ = 0;
   std::unique_ptr<std::byte*[]> pages_;
-  std::unique_ptr<uint64_t[]> pins_;
+  BusPins pins_;
 };
 
 /// Binds as REG_MR does; for pollers. kRefused, by what is wrong first: no fast region has this index, it is

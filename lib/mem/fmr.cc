@@ -30,10 +30,6 @@ Result<std::unique_ptr<Fmr>> Fmr::make(RegionTable& table, const Options& option
   return fmr;
 }
 
-Fmr::~Fmr() {
-  for (Side& side : sides_) side.pins.forget();
-}
-
 RegionBinding Fmr::unbound() const {
   return {.key = key_,
           .kind = RegionKind::kMapped,

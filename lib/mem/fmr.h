@@ -37,7 +37,6 @@ class Fmr {
   };
   /// EINVAL: a limit above, rights, zero-based or window-bind access, no domain. ENOMEM.
   static Result<std::unique_ptr<Fmr>> make(RegionTable& table, const Options& options);
-  ~Fmr();
 
   /// Binds the pages, bus addresses that are multiples of the page size, one after the other to iova. What
   /// was bound before is not, any more, and its key dead for all requests that begin now; unmap() says when

@@ -26,7 +26,9 @@ PageList::PageList(BusSpace& bus, uint32_t pages_max)
       pages_max_(pages_max),
       addresses_(new uint64_t[pages_max]()),
       pages_(new std::byte*[pages_max]()),
-      pins_(new uint64_t[pages_max]()) {}
+      pins_(bus) {
+  pins_.reserve(pages_max);
+}
 
 PageList::~PageList() { assert(!posted()); }
 
@@ -63,22 +65,17 @@ Result<uint32_t> PageList::fill(std::span<const BusRange> runs, uint64_t& offset
 
 int PageList::post(const PageExtent& extent, Access access) {
   if (posted_.exchange(true, std::memory_order_acquire)) return EBUSY;  // pairs with its clearing
-  used_ = pinned_ = 0;
-  if (!in_pages(extent, pages_max_)) {
-    posted_.store(false, std::memory_order_release);  // pairs with post()
-    return EINVAL;
-  }
-  const int error = pin(extent, access & kWriting);
-  if (error == 0 && (readable_ || !access.any(kRemoteRead))) return 0;
-  give_back();
-  return EINVAL;
+  const int error = in_pages(extent, pages_max_) ? pin(extent, access) : EINVAL;
+  if (error != 0) give_back();
+  return error;
 }
 
 /// One pin for each run of pages that lie in one mapping one behind the other.
-int PageList::pin(const PageExtent& extent, Access needed) {
+int PageList::pin(const PageExtent& extent, Access access) {
   const uint64_t page = uint64_t{1} << extent.page_shift;
   extent_ = extent;
-  contiguous_ = readable_ = true;
+  used_ = 0;
+  contiguous_ = true;
   uint64_t run = 0;  // where the last pinned run begins, and how long it is
   uint64_t run_bytes = 0;
   for (uint64_t covered = 0; covered < extent.length; ++used_) {
@@ -88,17 +85,16 @@ int PageList::pin(const PageExtent& extent, Access needed) {
     const uint64_t start = addresses_[used_] + skipped;
     std::byte* data = nullptr;
     if (used_ > 0 && start == run + run_bytes) {
-      const Piece whole = bus_.translate(run, run_bytes + bytes, needed);
+      const Piece whole = bus_.translate(run, run_bytes + bytes, access & kWriting);
       if (whole.data != nullptr) data = whole.data + run_bytes;
     }
     if (data == nullptr) {
-      data = bus_.pin(start, bytes, needed);
+      data = pins_.add(start, bytes, access);
       if (data == nullptr) return EINVAL;
-      pins_[pinned_++] = run = start;
+      run = start;
       run_bytes = 0;
     }
     run_bytes += bytes;
-    readable_ = readable_ && bus_.translate(start, bytes, {}).data != nullptr;
     pages_[used_] = data - skipped;
     contiguous_ = contiguous_ && (used_ == 0 || pages_[used_] == pages_[used_ - 1] + page);
     covered += bytes;
@@ -107,12 +103,16 @@ int PageList::pin(const PageExtent& extent, Access needed) {
 }
 
 void PageList::give_back() {
-  for (const uint64_t address : pins()) bus_.unpin(address);
-  hand_over();
+  pins_.release();
+  let_go();
 }
 
-void PageList::hand_over() {
-  pinned_ = 0;
+void PageList::hand_over(BusPins& to) {
+  to.take_from(pins_);
+  let_go();
+}
+
+void PageList::let_go() {
   posted_.store(false, std::memory_order_release);  // pairs with post()
 }
 

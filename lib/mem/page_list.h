@@ -7,6 +7,7 @@
 #include <span>
 
 #include "mem/access.h"
+#include "mem/bus_pins.h"
 #include "mem/bus_space.h"
 
 namespace uroce::mem {
@@ -58,29 +59,29 @@ class PageList {
   [[nodiscard]] const PageExtent& extent() const { return extent_; }
   /// Where the pages are in this process; as many as the extent needs.
   [[nodiscard]] std::span<std::byte* const> pages() const { return {pages_.get(), used_}; }
-  [[nodiscard]] std::span<const uint64_t> pins() const { return {pins_.get(), pinned_}; }
+  /// An address in each mapping that is pinned, once for each pin.
+  [[nodiscard]] std::span<const uint64_t> pins() const { return pins_.addresses(); }
   [[nodiscard]] bool contiguous() const { return contiguous_; }
   /// Every page is mapped for reading.
-  [[nodiscard]] bool readable() const { return readable_; }
+  [[nodiscard]] bool readable() const { return pins_.readable(); }
 
   /// Back to the consumer, unpinned.
   void give_back();
-  /// Back to the consumer; the pins are the caller's now.
-  void hand_over();
+  /// Back to the consumer; the pins go to one that has none, but room.
+  void hand_over(BusPins& to);
 
  private:
-  int pin(const PageExtent& extent, Access needed);
+  int pin(const PageExtent& extent, Access access);
+  void let_go();
 
   BusSpace& bus_;
   const uint32_t pages_max_;
   std::unique_ptr<uint64_t[]> addresses_;
   std::unique_ptr<std::byte*[]> pages_;
-  std::unique_ptr<uint64_t[]> pins_;  // an address in each mapping that is pinned, once for each pin
+  BusPins pins_;
   PageExtent extent_;
   uint32_t used_ = 0;
-  uint32_t pinned_ = 0;
   bool contiguous_ = false;
-  bool readable_ = false;
   std::atomic<bool> posted_{false};
 };
 

@@ -37,7 +37,7 @@ class PhysicalRegion final : public RegionObject {
   [[nodiscard]] MemoryKey key() const { return key_; }
   [[nodiscard]] uint64_t length() const { return length_; }
   [[nodiscard]] uint64_t iova() const { return iova_; }
-  ~PhysicalRegion() { pins_.forget(); }
+  ~PhysicalRegion() = default;
 
  private:
   explicit PhysicalRegion(RegionTable& table) : table_(table), pins_(*table.bus_space()) {}

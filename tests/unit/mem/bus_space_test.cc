@@ -131,16 +131,40 @@ TEST_P(BusSpaceTest, UnmapOfManyWithOneWrong_ExpectNoneUnmapped) {
 
 TEST_P(BusSpaceTest, Pinned_ExpectEbusyUntilTheLastPinIsGone) {
   const uint64_t bus = map(0, 8192);
-  EXPECT_EQ(space_.pin(bus + 4096, 100, kLocalWrite), at(4096));
-  EXPECT_EQ(space_.pin(bus, 8192, kLocalRead), at(0));
-  EXPECT_EQ(space_.pin(bus, 8193, kLocalRead), nullptr);
+  EXPECT_EQ(space_.pin(bus + 4096, 100, kLocalWrite).data, at(4096));
+  EXPECT_EQ(space_.pin(bus, 8192, kLocalRead).data, at(0));
+  EXPECT_EQ(space_.pin(bus, 8193, kLocalRead).data, nullptr);
   EXPECT_EQ(unmap(bus, 8192), EBUSY);
   space_.unpin(bus);
   EXPECT_EQ(unmap(bus, 8192), EBUSY);
   EXPECT_EQ(look(bus, 8192), at(0));
   space_.unpin(bus + 4096);
   EXPECT_EQ(unmap(bus, 8192), 0);
-  EXPECT_EQ(space_.pin(bus, 1, kLocalRead), nullptr);
+  EXPECT_EQ(space_.pin(bus, 1, kLocalRead).data, nullptr);
+}
+
+/// What a region may have that lies in mappings of the three directions.
+TEST_P(BusSpaceTest, PinForRights_ExpectWhatTheDirectionAllows) {
+  const auto pinned = [&](Direction direction, Access access) -> std::optional<bool> {
+    const uint64_t bus = space_.map(at(0), 64, direction).value();
+    const BusSpace::Pinned found = space_.pin(bus, 64, access);
+    if (found.data != nullptr) space_.unpin(bus);
+    const BusRange range{bus, 64};
+    EXPECT_TRUE(space_.unmap({&range, 1}, direction).ok()) << "what is refused is not pinned";
+    return found.data != nullptr ? std::optional(found.readable) : std::nullopt;
+  };
+  constexpr std::optional<bool> kRefused;
+  for (const Access reads : {Access(), kRemoteRead}) {
+    EXPECT_EQ(pinned(Direction::kBidirectional, reads), true);
+    EXPECT_EQ(pinned(Direction::kToDevice, reads), true);
+    EXPECT_EQ(pinned(Direction::kFromDevice, reads), kRefused);
+  }
+  for (const Access writes : {kLocalWrite, kLocalWrite | kRemoteWrite, kLocalWrite | kRemoteAtomic}) {
+    EXPECT_EQ(pinned(Direction::kBidirectional, writes), true);
+    EXPECT_EQ(pinned(Direction::kToDevice, writes), kRefused);
+    EXPECT_EQ(pinned(Direction::kFromDevice, writes), false);
+    EXPECT_EQ(pinned(Direction::kFromDevice, writes | kRemoteRead), kRefused);
+  }
 }
 
 TEST_P(BusSpaceTest, BadMappings_ExpectEinval) {
@@ -201,7 +225,7 @@ TEST_P(BusSpaceTest, ThreadsMapAndUnmapWhileOthersLook_ExpectNeverAnothersBytes)
         std::byte* data = look(bus, length);
         wrong += data != nullptr && data != at(4096) && (data != at(0) || length == 65);
       }
-      if (space_.pin(bus, 64, kLocalRead) != nullptr) space_.unpin(bus);
+      if (space_.pin(bus, 64, kLocalRead).data != nullptr) space_.unpin(bus);
     }
   });
   for (int i = 0; i < kRounds; ++i) {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/random.h"
-#include "mem/bus_pins.h"
 
 namespace uroce::mem {
 namespace {
@@ -166,13 +165,11 @@ TEST_F(HugepageArenaTest, Refused_ExpectTheErrnoAndNothingLeft) {
 
 TEST_F(HugepageArenaTest, FreeWhatAnotherRegionCovers_ExpectEbusyUntilItDoesNot) {
   const auto block = arena_.allocate({.bytes = 4096, .access = kRights, .alone = true}).value();
-  {
-    BusPins pins(bus_);
-    ASSERT_EQ(pins.add(block.bus_address, 4096, kLocalWrite), block.address);
-    EXPECT_EQ(code(arena_.free(block.address)), EBUSY);
-    EXPECT_EQ(code(arena_.end()), EBUSY);
-    std::memset(block.address, 1, 4096);
-  }
+  ASSERT_EQ(bus_.pin(block.bus_address, 4096, kLocalWrite).data, block.address);
+  EXPECT_EQ(code(arena_.free(block.address)), EBUSY);
+  EXPECT_EQ(code(arena_.end()), EBUSY);
+  std::memset(block.address, 1, 4096);
+  bus_.unpin(block.bus_address);
   EXPECT_EQ(code(arena_.free(block.address)), 0);
   EXPECT_EQ(code(arena_.free(block.address)), EINVAL);
   EXPECT_EQ(code(arena_.end()), 0);
