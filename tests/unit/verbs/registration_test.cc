@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -205,6 +207,50 @@ TEST_F(Registration, OfAnyMemoryOfTheProcess) {
   mapped("file, shared", MAP_SHARED, file);
   mapped("file, private", MAP_PRIVATE, file);
   close(file);
+}
+
+/// What the peer writes is there for everybody who has the memory, as another process would: at another
+/// address.
+TEST_F(Registration, OfSharedMemoryOfBothKinds) {
+  const auto transfer = [&](const char* what, void* memory, const void* elsewhere) {
+    SCOPED_TRACE(what);
+    ASSERT_NE(memory, MAP_FAILED);  // which is what shmat returns, too
+    ASSERT_NE(elsewhere, MAP_FAILED);
+    ibv_mr* mr = ibv_reg_mr(other.pd, memory, kBytes, kRemote);
+    ASSERT_NE(mr, nullptr);
+    one.fill(static_cast<uint8_t>(what[0]));
+    EXPECT_EQ(write(memory, mr->rkey).status, IBV_WC_SUCCESS);
+    EXPECT_TRUE(arrived(elsewhere));
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  };
+  // Both are gone for others before they are used, so that nothing stays behind.
+  const int segment = shmget(IPC_PRIVATE, kBytes, IPC_CREAT | 0600);
+  ASSERT_GE(segment, 0);
+  void* const attached = shmat(segment, nullptr, 0);
+  void* const elsewhere = shmat(segment, nullptr, SHM_RDONLY);
+  ASSERT_EQ(shmctl(segment, IPC_RMID, nullptr), 0);
+  transfer("System V", attached, elsewhere);
+  shmdt(attached);
+  shmdt(elsewhere);
+
+  const std::string name = "/uroce-registration-test-" + std::to_string(getpid());
+  const int file = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(shm_unlink(name.c_str()), 0);
+  ASSERT_EQ(ftruncate(file, kBytes), 0);
+  void* const mapped = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* const read_only = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, file, 0);
+  close(file);
+  transfer("POSIX", mapped, read_only);
+  // What may only be read is registered for nothing else.
+  errno = 0;
+  EXPECT_EQ(ibv_reg_mr(other.pd, read_only, kBytes, kRemote), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  ibv_mr* mr = ibv_reg_mr(other.pd, read_only, kBytes, IBV_ACCESS_REMOTE_READ);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(ibv_dereg_mr(mr), 0);
+  munmap(mapped, kBytes);
+  munmap(read_only, kBytes);
 }
 
 TEST_F(Registration, OfHugepages) {
