@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "mem/dma_region.h"
-#include "mem/invalidation.h"
 
 namespace uroce::mem {
 namespace {
@@ -20,6 +19,10 @@ constexpr Access kAccesses[] = {Access{},
                                 kRemoteRead,
                                 kLocalWrite | kRemoteWrite,
                                 kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic,
+                                kLocalWrite | kWindowBind,
+                                kLocalWrite | kRemoteRead | kWindowBind,
+                                kWindowBind,
+                                kLocalWrite | kWindowBind | kZeroBased,
                                 kRemoteWrite};  // the last is refused
 constexpr Access kNeeds[] = {kLocalRead, kLocalWrite, kRemoteRead, kRemoteWrite, kRemoteAtomic};
 
@@ -27,7 +30,6 @@ template <typename T, size_t N>
 const T& pick(const T (&from)[N], uint32_t number) {
   return from[number % N];
 }
-DomainId domain_of(uint32_t number) { return {1 + number % 2}; }
 Direction direction_of(uint32_t number) {
   // Mostly both, or little would ever fit.
   return number % 4 < 2 ? Direction::kBidirectional : static_cast<Direction>(number % 4 - 1);
@@ -54,8 +56,11 @@ Machine::Machine(uint64_t bus_offset)
 
 Machine::~Machine() {
   // As an application does: everything ends, then everything is unmapped.
-  for (uint32_t i = 0; i < made_.size(); ++i) {
-    if (reference_.regions[i].live) end({i, 0, 0, 0, 0, 0});
+  for (const bool windows : {true, false}) {
+    for (uint32_t i = 0; i < made_.size(); ++i) {
+      const ReferenceRegion& region = reference_.regions[i];
+      if (region.live && is_window(region.kind) == windows) end({i, 0, 0, 0, 0, 0});
+    }
   }
 }
 
@@ -63,11 +68,13 @@ std::string Machine::step(const Command& command) {
   using Step = std::string (Machine::*)(const Numbers&);
   // Lookups are what it is all about.
   constexpr Step kSteps[] = {
-      &Machine::map,       &Machine::map,           &Machine::unmap,     &Machine::make_user,
-      &Machine::make_dma,  &Machine::make_physical, &Machine::make_fmr,  &Machine::map_fmr,
-      &Machine::map_fmr,   &Machine::unmap_fmr,     &Machine::make_fast, &Machine::bind_fast,
-      &Machine::bind_fast, &Machine::invalidate,    &Machine::end,       &Machine::look,
-      &Machine::look,      &Machine::look,          &Machine::look,      &Machine::look};
+      &Machine::map,         &Machine::map,           &Machine::unmap,       &Machine::make_user,
+      &Machine::make_dma,    &Machine::make_physical, &Machine::make_fmr,    &Machine::map_fmr,
+      &Machine::map_fmr,     &Machine::unmap_fmr,     &Machine::make_fast,   &Machine::bind_fast,
+      &Machine::bind_fast,   &Machine::invalidate,    &Machine::end,         &Machine::look,
+      &Machine::look,        &Machine::look,          &Machine::look,        &Machine::look,
+      &Machine::make_window, &Machine::bind_window,   &Machine::bind_window, &Machine::bind_window,
+      &Machine::invalidate};
   return (this->*pick(kSteps, command.what))(command.numbers);
 }
 
@@ -107,7 +114,7 @@ std::string Machine::make_user(const Numbers& n) {
   const size_t offset = n[0] % kMemoryBytes;
   const size_t length = n[1] % (kMemoryBytes - offset + 1);
   const Access access = pick(kAccesses, n[2]);
-  const uint64_t iova = uint64_t{n[4]} << 12;
+  const uint64_t iova = access.any(kZeroBased) ? 0 : uint64_t{n[4]} << 12;
   const Result<RegionKeys> keys = table_.register_user({.domain = domain_of(n[3]),
                                                         .address = memory_.get() + offset,
                                                         .length = length,
@@ -147,7 +154,7 @@ std::string Machine::make_physical(const Numbers& n) {
                          .bound = true,
                          .domain = domain_of(n[1]),
                          .access = access,
-                         .iova = n[2],
+                         .iova = access.any(kZeroBased) ? 0 : n[2],
                          .bytes = {},
                          .mappings = {}};
   std::vector<BusRange> runs;
@@ -222,7 +229,8 @@ std::string Machine::make_fmr(const Numbers& n) {
          .mappings = {}},
         {.physical = {}, .fmr = std::move(*made), .fast = {}});
   }
-  return differ("Fmr::make", contradictory(access) ? EINVAL : 0, got);
+  const bool wrong = contradictory(access) || access.any(kWindowBind | kZeroBased);
+  return differ("Fmr::make", wrong ? EINVAL : 0, got);
 }
 
 std::string Machine::map_fmr(const Numbers& n) {
@@ -280,7 +288,7 @@ std::string Machine::bind_fast(const Numbers& n) {
                           .offset = offset,
                           .length = length};
   if (const int error = fast.check(extent, iova, access); error != 0)
-    return differ("FastRegion::check", contradictory(access) ? EINVAL : 0, error);
+    return differ("FastRegion::check", contradictory(access) || access.any(kZeroBased) ? EINVAL : 0, error);
   PageList list(bus_, kPagesMax);
   std::ranges::copy(pages.addresses, list.addresses().begin());
   const int posted = list.post(extent, access);
@@ -295,30 +303,9 @@ std::string Machine::bind_fast(const Numbers& n) {
   if ((outcome == Outcome::kDone) != right) return "bind_fast_region: unexpected outcome";
   if (!right) return {};
   bind(region, key, iova, std::move(pages));
-  region.access = access & kChecked;
+  region.access = access & kKept;
   region.bytes.front().offset += offset;
   region.bytes.front().length -= offset;
-  return {};
-}
-
-std::string Machine::invalidate(const Numbers& n) {
-  if (reference_.regions.empty()) return {};
-  ReferenceRegion& region = reference_.regions[n[0] % reference_.regions.size()];
-  MemoryKey key = region.key;
-  if (n[1] % 4 == 0) key.value ^= 1;
-  const KeyUser user{domain_of(n[2]), {}};
-  const bool right = region.live && region.kind == RegionKind::kFast && region.bound && key == region.key &&
-                     user.domain == region.domain;
-  if (Invalidation::refuses(table_, key, user) == right) return "Invalidation::refuses is wrong";
-  Invalidation invalidation;
-  const auto answer = invalidation.begin(table_, key, user);
-  if (answer != (right ? Invalidation::Answer::kOver : Invalidation::Answer::kRefused))
-    return "Invalidation::begin: unexpected answer";
-  if (right) {
-    region.bound = false;
-    region.readable = true;
-    region.access = Access(UINT32_MAX);
-  }
   return {};
 }
 
@@ -327,7 +314,7 @@ std::string Machine::end(const Numbers& n) {
   const size_t which = n[0] % reference_.regions.size();
   ReferenceRegion& region = reference_.regions[which];
   if (!region.live) return {};
-  int expected = 0;
+  int expected = reference_.covered(which) ? EBUSY : 0;
   int got = 0;
   switch (region.kind) {
     case RegionKind::kUser:
@@ -347,7 +334,7 @@ std::string Machine::end(const Numbers& n) {
       got = code(made_[which].fast->end());
       break;
     default:
-      return "a region of no kind";
+      made_[which].window->end();
   }
   if (got == 0) region.live = false;
   return differ("end", expected, got);
@@ -359,7 +346,8 @@ std::string Machine::look(const Numbers& n) {
   const ReferenceRegion& region = reference_.regions[n[0] % reference_.regions.size()];
   MemoryKey key = region.key;
   if (n[1] % 8 == 0) key.value ^= 1u << (n[1] >> 8) % 32;
-  const DomainId domain = n[2] % 8 == 0 ? domain_of(n[2] >> 8) : region.domain;
+  const KeyUser user{.domain = n[2] % 8 == 0 ? domain_of(n[2] >> 8) : region.domain,
+                     .queue_pair = queue_pair_of(n[2] >> 16)};
   const Access needed = pick(kNeeds, n[3]);
   uint64_t address = region.iova;
   uint64_t length = std::max<uint64_t>(region.length(), 1);
@@ -374,8 +362,8 @@ std::string Machine::look(const Numbers& n) {
   if (n[1] % 16 == 1) length += n[5] >> 16;         // beyond the end
   if (n[1] % 16 == 2) address -= skip + n[5] % 64;  // before the start
 
-  const Binding binding = table_.resolve(key, {domain, {}}, address, length, needed);
-  const Answer expected = reference_.resolve(key, domain, address, length, needed);
+  const Binding binding = table_.resolve(key, user, address, length, needed);
+  const Answer expected = reference_.resolve(key, user, address, length, needed);
   if (binding.fault() != expected.fault) {
     return "resolve: expected fault " + std::to_string(static_cast<int>(expected.fault)) + ", got " +
            std::to_string(static_cast<int>(binding.fault()));

@@ -11,9 +11,14 @@
 #include "mem/page_list.h"
 #include "mem/physical_region.h"
 #include "mem/region_table.h"
+#include "mem/window.h"
 #include "reference.h"
 
 namespace uroce::mem {
+
+/// Few of each, so that they meet.
+inline DomainId domain_of(uint32_t number) { return {1 + number % 2}; }
+inline QpNumber queue_pair_of(uint32_t number) { return {17 + number % 2}; }
 
 /// One step of a random program. What the numbers mean follows from the state that it meets, so that any list
 /// of them is a program, and parts of one are, too.
@@ -39,6 +44,7 @@ class Machine {
     std::unique_ptr<PhysicalRegion> physical;
     std::unique_ptr<Fmr> fmr;
     std::unique_ptr<FastRegion> fast;
+    std::unique_ptr<Window> window;
   };
   struct Pages {
     std::vector<uint64_t> addresses;
@@ -58,10 +64,15 @@ class Machine {
   std::string unmap_fmr(const Numbers& n);
   std::string make_fast(const Numbers& n);
   std::string bind_fast(const Numbers& n);
+  std::string make_window(const Numbers& n);
+  std::string bind_window(const Numbers& n);
   std::string invalidate(const Numbers& n);
   std::string end(const Numbers& n);
   std::string look(const Numbers& n);
 
+  /// What the documentation says about a bind. `region`: the index of what it is bound to, if there is one.
+  [[nodiscard]] bool may_be_bound(const ReferenceRegion& window, const WindowBinding& wanted,
+                                  const KeyUser& user, size_t region) const;
   /// A region of the kind, in whatever state but ended; `regions.size()` when there is none.
   [[nodiscard]] size_t choose(uint32_t number, RegionKind kind) const;
   [[nodiscard]] Pages choose_pages(const Numbers& n, uint32_t count, Access access) const;

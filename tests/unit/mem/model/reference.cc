@@ -25,6 +25,24 @@ void append(std::vector<Stretch>& bytes, Stretch stretch) {
   }
 }
 
+std::vector<Stretch> part_of(const std::vector<Stretch>& bytes, uint64_t skip, uint64_t length) {
+  std::vector<Stretch> part;
+  for (const Stretch& stretch : bytes) {
+    const uint64_t skipped = std::min<uint64_t>(skip, stretch.length);
+    const uint64_t taken = std::min(stretch.length - skipped, length);
+    append(part, {stretch.offset + skipped, taken});
+    skip -= skipped;
+    length -= taken;
+  }
+  return part;
+}
+
+bool Reference::covered(size_t region) const {
+  return std::ranges::any_of(regions, [&](const ReferenceRegion& other) {
+    return other.live && other.bound && other.parent == region;
+  });
+}
+
 bool Reference::pinned(size_t mapping) const {
   return std::ranges::any_of(regions, [&](const ReferenceRegion& region) {
     return region.live && region.bound &&
@@ -51,14 +69,14 @@ Answer Reference::resolve_on_bus(uint64_t address, uint64_t length, Access neede
   return answer;
 }
 
-Answer Reference::resolve(MemoryKey key, DomainId domain, uint64_t address, uint64_t length,
+Answer Reference::resolve(MemoryKey key, const KeyUser& user, uint64_t address, uint64_t length,
                           Access needed) const {
   const auto fault = [](Fault what) { return Answer{.fault = what, .bytes = {}}; };
   const auto found = std::ranges::find_if(
       regions, [&](const ReferenceRegion& region) { return region.live && region.key == key; });
   if (found == regions.end()) return fault(Fault::kKey);
   const ReferenceRegion& region = *found;
-  if (region.domain != domain) return fault(Fault::kDomain);
+  if (region.domain != user.domain) return fault(Fault::kDomain);
   const Access granted = region.access | (region.readable ? kLocalRead : Access{});
   if (!granted.covers(needed)) return fault(Fault::kAccess);
   if (!region.bound) return fault(Fault::kState);
@@ -67,16 +85,9 @@ Answer Reference::resolve(MemoryKey key, DomainId domain, uint64_t address, uint
       length > region.length() - (address - region.iova)) {
     return fault(Fault::kBounds);
   }
-  Answer answer;
-  uint64_t skip = address - region.iova;
-  for (const Stretch& stretch : region.bytes) {
-    const uint64_t skipped = std::min<uint64_t>(skip, stretch.length);
-    const uint64_t taken = std::min(stretch.length - skipped, length);
-    append(answer.bytes, {stretch.offset + skipped, taken});
-    skip -= skipped;
-    length -= taken;
-  }
-  return answer;
+  if (region.queue_pair != QpNumber{} && region.queue_pair != user.queue_pair)
+    return fault(Fault::kQueuePair);
+  return {.fault = Fault::kNone, .bytes = part_of(region.bytes, address - region.iova, length)};
 }
 
 }  // namespace uroce::mem

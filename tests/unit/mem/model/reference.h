@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/identifiers.h"
@@ -42,6 +43,8 @@ struct ReferenceRegion {
   uint64_t iova = 0;
   std::vector<Stretch> bytes;
   std::vector<size_t> mappings;  // that it lies in
+  QpNumber queue_pair{};         // a window's; 0: of any
+  std::optional<size_t> parent;  // a bound window's
 
   [[nodiscard]] uint64_t length() const;
 };
@@ -58,17 +61,22 @@ class Reference {
   std::vector<ReferenceMapping> mappings;
   std::vector<ReferenceRegion> regions;
 
+  /// A window is bound over it.
+  [[nodiscard]] bool covered(size_t region) const;
   /// Somebody lies in it.
   [[nodiscard]] bool pinned(size_t mapping) const;
   /// A bus address of live mappings: which; `mappings.size()` when none. [address, address + length) lies in
   /// it.
   [[nodiscard]] size_t find_mapping(uint64_t address, uint64_t length) const;
-  [[nodiscard]] Answer resolve(MemoryKey key, DomainId domain, uint64_t address, uint64_t length,
+  [[nodiscard]] Answer resolve(MemoryKey key, const KeyUser& user, uint64_t address, uint64_t length,
                                Access needed) const;
 
  private:
   [[nodiscard]] Answer resolve_on_bus(uint64_t address, uint64_t length, Access needed) const;
 };
+
+/// [skip, skip + length) of all that the stretches are.
+std::vector<Stretch> part_of(const std::vector<Stretch>& bytes, uint64_t skip, uint64_t length);
 
 /// Adds a stretch; one that goes on where the last ended joins it.
 void append(std::vector<Stretch>& bytes, Stretch stretch);
