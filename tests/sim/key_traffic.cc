@@ -17,7 +17,12 @@ using queue::SendOperation;
 
 namespace {
 
-constexpr mem::Access kAccess = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+constexpr mem::Access kBoth = mem::kRemoteWrite | mem::kRemoteRead;
+constexpr mem::RegionKind kWindows[] = {mem::RegionKind::kWindow1, mem::RegionKind::kWindow2A,
+                                        mem::RegionKind::kWindow2B};
+
+/// wr_id of what is part of another step; nothing follows from its success.
+constexpr uint64_t kNoStep = UINT64_MAX;
 
 }  // namespace
 
@@ -32,10 +37,12 @@ KeyTraffic::KeyTraffic(Endpoint& user, Endpoint& owner, const Options& options)
       list_(owner.host.device().bus_space(), kPages) {
   engine::Device& device = owner.host.device();
   region_ = std::move(mem::FastRegion::make(device.regions(), owner.domain, kPages).value());
+  for (size_t i = 0; i < windows_.size(); ++i)
+    windows_[i] = std::move(mem::Window::make(device.regions(), owner.domain, kWindows[i]).value());
   bus_address_ =
       device.bus_space().map(memory_.get(), kPages * kPage, mem::Direction::kBidirectional).value();
   std::iota(order_.begin(), order_.end(), 0U);
-  key_ = region_->first_key();
+  region_key_ = region_->first_key();
   overwrite();
 }
 
@@ -44,6 +51,7 @@ std::string KeyTraffic::close() {
   check_owned();
   mem::BusSpace& bus = owner_.host.device().bus_space();
   if (step_ == Step::kDone && list_.posted()) fail("a page list was not given back");
+  for (const auto& window : windows_) window->end();
   if (const Status status = region_->end(); !status) fail(status.error().message);
   region_.reset();
   const mem::BusRange range{bus_address_, kPages * kPage};
@@ -76,24 +84,53 @@ queue::SendRequest& KeyTraffic::reserve(Endpoint& endpoint, SendOperation operat
   return request;
 }
 
-/// A new key, other pages in another order, another address.
+/// A new key, other pages in another order, another address; and mostly a window over a part of it.
 void KeyTraffic::bind() {
-  const uint32_t previous = key_.value;
-  key_ = MemoryKey::make(region_->first_key().index(), static_cast<uint8_t>(previous + 1));
   for (size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random_.below(i)]);
   const auto pages = static_cast<uint32_t>(1 + random_.below(kPages));
   start_ = random_.below(kPage);
-  const uint64_t length = pages * kPage - start_ - random_.below(kPage - start_);
-  iova_ = random_.next() >> 1;
-  for (uint32_t i = 0; i < pages; ++i) list_.addresses()[i] = bus_address_ + order_[i] * kPage;
-  if (list_.post({pages, 12, start_, length}, kAccess) != 0) return fail("pages that cannot be posted");
+  uint64_t length = pages * kPage - start_ - random_.below(kPage - start_);
+  iova_ = address_ = random_.next() >> 1;
+  skip_ = 0;
+  const uint64_t kind = random_.below(1 + windows_.size());
+  window_ = kind == 0 ? nullptr : windows_[kind - 1].get();
+  post_registration(pages, length);
+  if (window_ != nullptr) {
+    skip_ = random_.below(length);
+    length = 1 + random_.below(length - skip_);
+    post_bind(length);
+  }
   model_.resize(length);
   for (uint64_t i = 0; i < length; ++i) model_[i] = at(i);
-  queue::SendRequest& request = reserve(owner_, SendOperation::kRegister);
-  owner_.sends().set_operation(request,
-                               qp::RegisterOperation{region_->first_key(), key_, kAccess, iova_, &list_});
   step_ = Step::kBinding;
   owner_.publish_sends();
+}
+
+void KeyTraffic::post_registration(uint32_t pages, uint64_t length) {
+  const mem::Access access = mem::kLocalWrite | (window_ == nullptr ? kBoth : mem::kWindowBind);
+  region_key_ = MemoryKey::make(region_->first_key().index(), static_cast<uint8_t>(region_key_.key() + 1));
+  key_ = region_key_;
+  for (uint32_t i = 0; i < pages; ++i) list_.addresses()[i] = bus_address_ + order_[i] * kPage;
+  if (list_.post({pages, 12, start_, length}, access) != 0) return fail("pages that cannot be posted");
+  queue::SendRequest& request = reserve(owner_, SendOperation::kRegister);
+  if (window_ != nullptr) request.wr_id = kNoStep;
+  owner_.sends().set_operation(
+      request, qp::RegisterOperation{region_->first_key(), region_key_, access, iova_, &list_});
+}
+
+/// A window of type 2 may begin at 0, one of type 1 may have no bytes.
+void KeyTraffic::post_bind(uint64_t length) {
+  const mem::Access from = !type1() && random_.chance(1, 2) ? mem::kZeroBased : mem::Access{};
+  key_ = MemoryKey::make(window_->first_key().index(), static_cast<uint8_t>(random_.next()));
+  address_ = from == mem::kZeroBased ? 0 : iova_ + skip_;
+  owner_.sends().set_operation(reserve(owner_, SendOperation::kBindWindow),
+                               qp::BindOperation{.window = window_->first_key(),
+                                                 .key = key_,
+                                                 .region = region_key_,
+                                                 .access = kBoth | from,
+                                                 .address = iova_ + skip_,
+                                                 .length = length,
+                                                 .type1 = type1()});
 }
 
 /// The user writes, also in long messages; then somebody takes the key away.
@@ -123,7 +160,7 @@ void KeyTraffic::post_write(uint32_t bytes_max) {
   user_.arena.write(*slot, bytes);
   std::ranges::copy(bytes, model_.begin() + static_cast<ptrdiff_t>(begin));
   queue::SendRequest& request = reserve(user_, SendOperation::kWrite);
-  request.remote_address = iova_ + begin;
+  request.remote_address = address_ + begin;
   request.rkey = key_;
   request.length = length;
   request.segments = 1;
@@ -136,7 +173,7 @@ void KeyTraffic::post_end() {
   // A receive that holds nothing.
   owner_.receives().reserve()->wr_id = round_;
   owner_.publish_receives();
-  const bool by_user = random_.chance(1, 2);
+  const bool by_user = !type1() && random_.chance(1, 2);
   queue::SendRequest& request =
       reserve(user_, by_user ? SendOperation::kSendInvalidate : SendOperation::kSend);
   request.invalidate = key_;
@@ -147,11 +184,8 @@ void KeyTraffic::post_end() {
 /// After what the user did.
 void KeyTraffic::post_take_back() {
   const auto length = static_cast<uint32_t>(1 + random_.below(model_.size()));
-  if (random_.chance(1, 2)) read_from_ = user_.arena.lend(length, random_);
-  if (!read_from_) {
-    reserve(owner_, SendOperation::kLocalInvalidate).invalidate = key_;
-    return owner_.publish_sends();
-  }
+  if (!type1() && random_.chance(1, 2)) read_from_ = user_.arena.lend(length, random_);
+  if (!read_from_) return post_invalidation();
   for (std::byte& byte : std::span(model_).first(length)) byte = static_cast<std::byte>(random_.next());
   user_.arena.write(*read_from_, std::span(model_).first(length));
   queue::SendRequest& request = reserve(owner_, SendOperation::kReadInvalidate);
@@ -160,15 +194,23 @@ void KeyTraffic::post_take_back() {
   request.invalidate = key_;
   request.length = length;
   request.segments = 1;
-  owner_.sends().segments(request)[0] = {iova_, length, key_};
+  owner_.sends().segments(request)[0] = {iova_ + skip_, length, region_key_};
+  owner_.publish_sends();
+}
+
+void KeyTraffic::post_invalidation() {
+  if (type1()) {
+    post_bind(0);
+  } else {
+    reserve(owner_, SendOperation::kLocalInvalidate).invalidate = key_;
+  }
   owner_.publish_sends();
 }
 
 /// In the middle of what the user does.
 void KeyTraffic::post_break() {
   taken_back_ = true;
-  reserve(owner_, SendOperation::kLocalInvalidate).invalidate = key_;
-  owner_.publish_sends();
+  post_invalidation();
 }
 
 void KeyTraffic::poll_user() {
@@ -197,12 +239,22 @@ void KeyTraffic::poll_owner() {
 
 void KeyTraffic::handle_owner(const Completion& completion) {
   const bool success = completion.status == CompletionStatus::kSuccess;
-  // The LOCAL_INV may be flushed when the refusal of a WRITE comes first; nothing before it may fail.
+  // What ends the key may be flushed when the refusal of a WRITE comes first; nothing before it may fail.
   if (!success && step_ != Step::kBreaking)
     return fail("the owner's status " + std::to_string(static_cast<int>(completion.status)));
+  if (success && completion.wr_id == kNoStep) return;
   switch (completion.opcode) {
     case CompletionOpcode::kRegister:
       return use();
+    case CompletionOpcode::kBindWindow:
+      if (step_ == Step::kBinding) return use();
+      [[fallthrough]];
+    case CompletionOpcode::kLocalInvalidate:
+      if (step_ != Step::kBreaking) return take_back();
+      key_ = {};
+      if (success) return overwrite();
+      std::copy_n(memory_.get(), owned_.size(), owned_.begin());  // with the queue pair everything has ended
+      return;
     case CompletionOpcode::kReceive:
       if (completion.has_invalidated) {
         if (completion.immediate != key_.value) fail("another key was invalidated");
@@ -214,12 +266,6 @@ void KeyTraffic::handle_owner(const Completion& completion) {
           !wrong.empty())
         fail(wrong);
       return take_back();
-    case CompletionOpcode::kLocalInvalidate:
-      if (step_ != Step::kBreaking) return take_back();
-      key_ = {};
-      if (success) return overwrite();
-      std::copy_n(memory_.get(), owned_.size(), owned_.begin());  // with the queue pair everything has ended
-      return;
     default:
       return fail("an opcode that nobody posted");
   }
@@ -232,6 +278,12 @@ void KeyTraffic::take_back() {
   }
   overwrite();
   step_ = round_ == options_.rounds ? Step::kDone : Step::kOwned;
+  if (window_ == nullptr || step_ == Step::kDone) return;
+  // What it was over, before it is bound to other pages.
+  queue::SendRequest& request = reserve(owner_, SendOperation::kLocalInvalidate);
+  request.wr_id = kNoStep;
+  request.invalidate = region_key_;
+  owner_.publish_sends();
 }
 
 void KeyTraffic::overwrite() {
