@@ -131,6 +131,8 @@ constexpr int64_t kBusOffsetMax = int64_t{1} << 58;
 
 constexpr std::array<std::pair<std::string_view, PollerMode>, 2> kModes = {
     {{"inline", PollerMode::kInline}, {"dedicated", PollerMode::kDedicated}}};
+constexpr std::array<std::pair<std::string_view, WindowType2>, 2> kWindowTypes = {
+    {{"2A", WindowType2::k2A}, {"2B", WindowType2::k2B}}};
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kLogLevels = {
     {{"none", "none"}, {"error", "error"}, {"warning", "warning"}, {"info", "info"}, {"debug", "debug"}}};
 
@@ -139,13 +141,6 @@ Complaint store_log_level(const toml::node& value, std::string& to) {
   Complaint complaint = store_choice(value, level, kLogLevels);
   if (!complaint) to = level;
   return complaint;
-}
-
-Complaint store_window_type2(const toml::node& value, WindowType2& to) {
-  const auto* text = value.as_string();
-  if (text == nullptr || (text->get() != "2A" && text->get() != "2B")) return "must be \"2A\" or \"2B\"";
-  to = text->get() == "2A" ? WindowType2::k2A : WindowType2::k2B;
-  return std::nullopt;
 }
 
 Complaint store_copy_kind(const toml::node& value, copy::Kind& to) {
@@ -190,7 +185,7 @@ constexpr std::array<Key, 19> kKeys = {{
      [](Node v, KeyTarget t) { return store_number(v, t.device->vendor_part, 0, UINT32_MAX); }},
     {{"device.window_type2", "2A or 2B", "what ibv_alloc_mw makes when it is asked for type 2"},
      ValueKind::kText,
-     [](Node v, KeyTarget t) { return store_window_type2(v, t.device->window_type2); }},
+     [](Node v, KeyTarget t) { return store_choice(v, t.device->window_type2, kWindowTypes); }},
     {{"poller.mode", "inline or dedicated",
       "turned by the application's calls, or by threads that do nothing else"},
      ValueKind::kText,

@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"[poller]\nmode = \"fast\"",
                 "f.toml:2: poller.mode: must be one of \"inline\", \"dedicated\""},
         Mistake{"[[device]]\nwindow_type2 = \"1\"",
-                "f.toml:2: device.window_type2: must be \"2A\" or \"2B\""},
+                "f.toml:2: device.window_type2: must be one of \"2A\", \"2B\""},
         Mistake{"[poller]\nmode = 3", "f.toml:2: poller.mode: must be one of"},
         Mistake{"[poller]\ntakeover_us = 0",
                 "f.toml:2: poller.takeover_us: must be from 1 to 1000000, not 0"},
