@@ -14,12 +14,6 @@ namespace {
 
 constexpr uint32_t kQueuePairNumbers = 1u << 20;  // more than live at once: numbers rest after use
 
-std::vector<Gid> gids_of(const DeviceConfiguration& configuration) {
-  std::vector<Gid> gids;
-  for (const InterfaceAddress& address : configuration.addresses) gids.push_back(address.address);
-  return gids;
-}
-
 net::NeighbourOptions neighbour_options(const DeviceConfiguration& configuration, MacAddress mac) {
   net::NeighbourOptions options{.mac = mac, .addresses = {}};
   for (const auto& [address, prefix_bits] : configuration.addresses)
@@ -29,6 +23,12 @@ net::NeighbourOptions neighbour_options(const DeviceConfiguration& configuration
 }
 
 }  // namespace
+
+std::vector<Gid> gids_of(const DeviceConfiguration& configuration) {
+  std::vector<Gid> gids;
+  for (const InterfaceAddress& address : configuration.addresses) gids.push_back(address.address);
+  return gids;
+}
 
 Device::State::State(Options options)
     : configuration(options.device),

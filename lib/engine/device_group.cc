@@ -102,13 +102,11 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
 
 Status DeviceGroup::add(const Configuration& configuration, size_t index) {
   const DeviceConfiguration& device = configuration.devices[index];
-  std::vector<Gid> addresses;
-  for (const InterfaceAddress& address : device.addresses) addresses.push_back(address.address);
   auto port = drivers::open_port({.devargs = device.port,
                                   .queues = configuration.pollers_per_device,
                                   .mtu = device.mtu,
                                   .mac = device.mac,
-                                  .addresses = std::move(addresses)});
+                                  .addresses = gids_of(device)});
   if (!port) return port.error();
   Device::State::Options options{.device = device,
                                  .configuration = configuration,

@@ -14,6 +14,9 @@
 
 namespace uroce::engine {
 
+/// The addresses of a device without their prefixes, in order.
+std::vector<Gid> gids_of(const DeviceConfiguration& configuration);
+
 /// What a device is made of. Members stand in the order in which they need each other: pollers go first, the
 /// port last.
 struct Device::State {
