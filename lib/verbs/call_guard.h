@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <new>
 
+#include "base/result.h"
+
 namespace uroce::verbs {
 
 // No exception crosses the C face: running out of memory on the control path becomes ENOMEM.
@@ -27,6 +29,9 @@ int zero_or_errno(Body body) {
     return ENOMEM;
   }
 }
+
+/// 0 or errno.
+inline int errno_of(const Status& status) { return status ? 0 : status.error().code; }
 
 /// "NULL and errno" in one expression.
 inline decltype(nullptr) fail(int code) {

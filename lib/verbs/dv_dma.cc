@@ -48,8 +48,7 @@ int unmap(ibv_context* face, std::span<const mem::BusRange> mappings, urocedv_dm
   if (const int error = check_context(face); error != 0) return error;
   const auto way = direction_of(direction);
   if (!way) return EINVAL;
-  const Status status = object(face).device->bus_space().unmap(mappings, *way);
-  return status ? 0 : status.error().code;
+  return errno_of(object(face).device->bus_space().unmap(mappings, *way));
 }
 
 int unmap(ibv_context* face, uint64_t address, size_t length, urocedv_dma_direction direction) {
@@ -93,8 +92,7 @@ int sync(ibv_context* face, uint64_t address, size_t length, urocedv_dma_directi
 }
 
 int end_dma_region(VerbsMr& mr) {
-  const Status status = mem::end_dma_region(object(mr.context).device->regions(), {mr.lkey});
-  return status ? 0 : status.error().code;
+  return errno_of(mem::end_dma_region(object(mr.context).device->regions(), {mr.lkey}));
 }
 
 }  // namespace

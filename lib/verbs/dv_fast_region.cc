@@ -32,8 +32,7 @@ struct VerbsPageList : urocedv_page_list {
 int end_fast_region(VerbsMr& mr) {
   auto& fast = static_cast<VerbsFastMr&>(mr);
   if (fast.list->posted()) return EBUSY;
-  const Status status = fast.region->end();
-  return status ? 0 : status.error().code;
+  return errno_of(fast.region->end());
 }
 
 /// nullptr for a region of another kind.
@@ -154,12 +153,12 @@ UROCE_EXPORT urocedv_page_list* uroce_urocedv_alloc_page_list(ibv_context* conte
 }
 
 UROCE_EXPORT int uroce_urocedv_free_page_list(urocedv_page_list* face) {
-  if (face == nullptr) return EINVAL;
-  if (const int error = check_context(face->context); error != 0) return error;
-  auto* list = static_cast<VerbsPageList*>(face);
-  if (list->list->posted()) return EBUSY;
-  delete list;
-  return 0;
+  return checked_errno(face, [&] {
+    auto* list = static_cast<VerbsPageList*>(face);
+    if (list->list->posted()) return EBUSY;
+    delete list;
+    return 0;
+  });
 }
 
 UROCE_EXPORT int uroce_urocedv_map_mr_sg(ibv_mr* face, const urocedv_sg* sg, int entries, uint64_t* offset,

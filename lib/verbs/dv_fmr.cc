@@ -37,8 +37,6 @@ VerbsFmr& object(urocedv_fmr* fmr) { return *static_cast<VerbsFmr*>(fmr); }
 VerbsFmrPool& object(urocedv_fmr_pool* pool) { return *static_cast<VerbsFmrPool*>(pool); }
 VerbsPoolFmr& object(urocedv_pool_fmr* fmr) { return *static_cast<VerbsPoolFmr*>(fmr); }
 
-int code(const Status& status) { return status ? 0 : status.error().code; }
-
 /// Limits too large for their type here become such that the region refuses.
 mem::Fmr::Options options_of(const VerbsPd& pd, int access, const urocedv_fmr_attr& attributes) {
   return {.domain = pd.domain,
@@ -75,7 +73,7 @@ int unmap_fmrs(std::span<urocedv_fmr* const> fmrs) {
     if (const int error = check_context(fmr->context); error != 0) return error;
     regions.push_back(object(fmr).region.get());
   }
-  return code(mem::Fmr::unmap(regions));
+  return errno_of(mem::Fmr::unmap(regions));
 }
 
 urocedv_fmr_pool* create_pool(ibv_pd* pd, const urocedv_fmr_pool_param& wanted) {
@@ -132,10 +130,9 @@ UROCE_EXPORT urocedv_fmr* uroce_urocedv_alloc_fmr(ibv_pd* pd, int access,
 
 UROCE_EXPORT int uroce_urocedv_map_phys_fmr(urocedv_fmr* fmr, const uint64_t* page_list, int pages,
                                             uint64_t iova) {
-  if (fmr == nullptr || page_list == nullptr || pages <= 0) return EINVAL;
-  if (const int error = check_context(fmr->context); error != 0) return error;
-  return zero_or_errno([&] {
-    const int error = code(object(fmr).region->map({page_list, static_cast<size_t>(pages)}, iova));
+  if (page_list == nullptr || pages <= 0) return EINVAL;
+  return checked_errno(fmr, [&] {
+    const int error = errno_of(object(fmr).region->map({page_list, static_cast<size_t>(pages)}, iova));
     if (error == 0) settle(*fmr, object(fmr).region->key());
     return error;
   });
@@ -147,10 +144,8 @@ UROCE_EXPORT int uroce_urocedv_unmap_fmr(urocedv_fmr* const* fmrs, int count) {
 }
 
 UROCE_EXPORT int uroce_urocedv_dealloc_fmr(urocedv_fmr* fmr) {
-  if (fmr == nullptr) return EINVAL;
-  if (const int error = check_context(fmr->context); error != 0) return error;
-  return zero_or_errno([&] {
-    if (const int error = code(object(fmr).region->end()); error != 0) return error;
+  return checked_errno(fmr, [&] {
+    if (const int error = errno_of(object(fmr).region->end()); error != 0) return error;
     object(fmr->pd).users.fetch_sub(1);
     delete &object(fmr);
     return 0;
@@ -164,10 +159,8 @@ UROCE_EXPORT urocedv_fmr_pool* uroce_urocedv_create_fmr_pool(ibv_pd* pd,
 }
 
 UROCE_EXPORT int uroce_urocedv_destroy_fmr_pool(urocedv_fmr_pool* pool) {
-  if (pool == nullptr) return EINVAL;
-  if (const int error = check_context(pool->context); error != 0) return error;
-  return zero_or_errno([&] {
-    if (const int error = code(object(pool).regions->end()); error != 0) return error;
+  return checked_errno(pool, [&] {
+    if (const int error = errno_of(object(pool).regions->end()); error != 0) return error;
     object(pool->pd).users.fetch_sub(1);
     delete &object(pool);
     return 0;
@@ -186,35 +179,34 @@ UROCE_EXPORT urocedv_pool_fmr* uroce_urocedv_fmr_pool_map_phys(urocedv_fmr_pool*
 
 UROCE_EXPORT int uroce_urocedv_fmr_pool_unmap(urocedv_pool_fmr* fmr) {
   if (fmr == nullptr) return EINVAL;
-  if (const int error = check_context(fmr->pool->context); error != 0) return error;
-  return zero_or_errno([&] { return code(object(fmr->pool).regions->unmap(*object(fmr).region)); });
+  return checked_errno(fmr->pool,
+                       [&] { return errno_of(object(fmr->pool).regions->unmap(*object(fmr).region)); });
 }
 
 UROCE_EXPORT int uroce_urocedv_fmr_pool_flush(urocedv_fmr_pool* pool) {
-  if (pool == nullptr) return EINVAL;
-  if (const int error = check_context(pool->context); error != 0) return error;
-  return zero_or_errno([&] {
+  return checked_errno(pool, [&] {
     object(pool).regions->flush();
     return 0;
   });
 }
 
 UROCE_EXPORT int uroce_urocedv_fmr_pool_query(urocedv_fmr_pool* pool, urocedv_fmr_pool_stats* stats) {
-  if (pool == nullptr || stats == nullptr) return EINVAL;
-  if (const int error = check_context(pool->context); error != 0) return error;
-  if (stats->comp_mask != 0) return EINVAL;
-  const uroce::mem::FmrPool::Statistics now = object(pool).regions->statistics();
-  *stats = {.comp_mask = 0,
-            .hits = now.hits,
-            .misses = now.misses,
-            .maps = now.maps,
-            .unmaps = now.unmaps,
-            .flushes = now.flushes,
-            .in_use = now.in_use,
-            .free = now.free,
-            .dirty = now.dirty,
-            .reserved = 0};
-  return 0;
+  if (stats == nullptr) return EINVAL;
+  return checked_errno(pool, [&] {
+    if (stats->comp_mask != 0) return EINVAL;
+    const uroce::mem::FmrPool::Statistics now = object(pool).regions->statistics();
+    *stats = {.comp_mask = 0,
+              .hits = now.hits,
+              .misses = now.misses,
+              .maps = now.maps,
+              .unmaps = now.unmaps,
+              .flushes = now.flushes,
+              .in_use = now.in_use,
+              .free = now.free,
+              .dirty = now.dirty,
+              .reserved = 0};
+    return 0;
+  });
 }
 
 }  // extern "C"

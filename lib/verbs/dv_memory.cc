@@ -70,11 +70,9 @@ UROCE_EXPORT urocedv_memory* uroce_urocedv_alloc_memory(ibv_pd* pd, size_t bytes
 }
 
 UROCE_EXPORT int uroce_urocedv_free_memory(urocedv_memory* memory) {
-  if (memory == nullptr) return EINVAL;
-  if (const int error = check_context(memory->context); error != 0) return error;
-  return zero_or_errno([&] {
-    const Status freed = arena_of(memory->pd).free(static_cast<std::byte*>(memory->addr));
-    if (!freed) return freed.error().code;
+  return checked_errno(memory, [&] {
+    const int error = errno_of(arena_of(memory->pd).free(static_cast<std::byte*>(memory->addr)));
+    if (error != 0) return error;
     object(memory->pd).users.fetch_sub(1);
     delete memory;
     return 0;

@@ -20,10 +20,7 @@ struct VerbsPhysicalMr : VerbsMr {
   std::unique_ptr<mem::PhysicalRegion> region;
 };
 
-int end_physical_region(VerbsMr& mr) {
-  const Status status = static_cast<VerbsPhysicalMr&>(mr).region->end();
-  return status ? 0 : status.error().code;
-}
+int end_physical_region(VerbsMr& mr) { return errno_of(static_cast<VerbsPhysicalMr&>(mr).region->end()); }
 
 ibv_mr* register_runs(ibv_pd* face, std::span<const urocedv_phys_buf> bufs, uint32_t access, uint64_t iova) {
   if (const int error = check_context(face->context); error != 0) return fail(error);

@@ -10,8 +10,7 @@ namespace uroce::verbs {
 namespace {
 
 int end_user_region(VerbsMr& mr) {
-  const Status status = object(mr.context).device->regions().deregister({mr.lkey});
-  return status ? 0 : status.error().code;
+  return errno_of(object(mr.context).device->regions().deregister({mr.lkey}));
 }
 
 ibv_mr* register_region(ibv_pd* face, void* address, size_t length, uint64_t iova, unsigned int access) {

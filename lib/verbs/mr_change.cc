@@ -39,8 +39,8 @@ int reregister(VerbsMr& mr, int flags, ibv_pd* pd, const Wish& wish) {
   mem::RegionChange change;
   if (const int error = translate(mr, flags, pd, wish, change); error != 0) return error;
   engine::watch_faults();
-  const Status done = object(mr.context).device->regions().reregister({mr.lkey}, change);
-  if (!done) return done.error().code;
+  const int error = errno_of(object(mr.context).device->regions().reregister({mr.lkey}, change));
+  if (error != 0) return error;
   if (change.domain) {
     object(pd).users.fetch_add(1);
     object(mr.pd).users.fetch_sub(1);
@@ -77,8 +77,7 @@ int advise_mr(ibv_pd* face, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge
     std::vector<mem::AdvisedRange> ranges;
     ranges.reserve(count);
     for (uint32_t i = 0; i < count; ++i) ranges.push_back({{list[i].lkey}, list[i].addr, list[i].length});
-    const Status done = mem::advise(context.device->regions(), object(face).domain, means, ranges);
-    return done ? 0 : done.error().code;
+    return errno_of(mem::advise(context.device->regions(), object(face).domain, means, ranges));
   });
 }
 
