@@ -5,7 +5,8 @@
 
 #include <utility>
 
-// The calls that make a source of interrupts are "experimental" in DPDK 22.11, and the same ever since.
+// The calls that make a source of interrupts (rte_intr_instance_alloc() and what fills it in) are marked
+// experimental in DPDK 22.11.
 #define ALLOW_EXPERIMENTAL_API
 #include <rte_interrupts.h>
 
