@@ -1,100 +1,29 @@
 #!/usr/bin/env python3
 """What each kind of port carries: told by `uroce info`, and proved by RC traffic between two processes.
 
-Every file in configs/ is run as its own header says. Then what is not in a header: the kernel as a neighbour, input that
-no port can be made of, and links and peers that vanish.
+Every file in configs/ is run as its own header says. Then what is not in a header: the kernel as a neighbour, and input
+that no port can be made of. (port_life_test.py: two processes on one link, and what vanishes.)
 
     tests/programs/ports_test.py LIBRARY_FOLDER UROCE [SANITIZER_RUNTIME]
 """
 
 import json
-import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 import unittest
 from pathlib import Path
 
 import namespaces
 import programs
+from ports import AF_PACKET, LINK, OURS, UROCE, TestCase, has_af_xdp, main
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
-UROCE = str(Path(sys.argv[2]).resolve())
-LINK = namespaces.LINK
-OURS = {"v4": "192.0.2.1", "v6": "2001:db8::1"}
 KERNELS = {"v4": "192.0.2.9", "v6": "2001:db8::9"}
 GID_INDEX = {"v4": "1", "v6": "2"}
-AF_PACKET = f"net_af_packet0,iface={LINK}"
-NO_NAMESPACES = namespaces.why_not()
-
-
-def has_af_xdp():
-    try:
-        socket.socket(44, socket.SOCK_RAW).close()  # AF_XDP
-    except OSError:
-        return False
-    return True
-
-
-def why_not(kind):
-    """Why this machine cannot have ports of that kind, or None."""
-    if kind in ("af-packet", "af-xdp", "tap", "pcap") and NO_NAMESPACES:
-        return f"no network namespaces: {NO_NAMESPACES}"
-    if kind == "af-xdp" and not has_af_xdp():
-        return "this kernel has no AF_XDP sockets"
-    if kind == "tap" and not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        return "/dev/net/tun is missing"
-    return None
-
-
-class TestCase(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="uroce-ports-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def need(self, kind):
-        reason = why_not(kind)
-        if reason:
-            print(f"SKIPPED {kind}: {reason}", file=sys.stderr, flush=True)
-            self.skipTest(reason)
-
-    def namespaces(self, **options):
-        net = namespaces.Namespaces(**options)
-        net.__enter__()
-        self.addCleanup(net.__exit__)
-        return net
-
-    def start(self, command, configuration=None):
-        process = self.stack.start(["setpriv", "--pdeathsig", "KILL", *command], configuration)
-        self.addCleanup(self.end, process)
-        return process
-
-    @staticmethod
-    def end(process):
-        if process.poll() is None:
-            process.kill()
-        if not process.stdout.closed:
-            process.communicate()
-
-    def start_server(self, command):
-        """A `uroce perf --server`; the process and the TCP port that it tells."""
-        process = self.start([*command, "--listen", "0"])
-        alarm = threading.Timer(programs.TIME_LIMIT_SECONDS, process.kill)
-        alarm.start()
-        line = process.stdout.readline()
-        alarm.cancel()
-        self.assertRegex(line, r"port \d+$", process.args)
-        return process, line.split()[-1]
-
-    def info(self, *command):
-        status, output = programs.finish(self.start(command))
-        return status, output
 
 
 class Scenario:
@@ -320,123 +249,4 @@ class BadInput(TestCase):
             self.assertRegex(output, rf"port 1 +{seen},")
 
 
-class SecondProcess(TestCase):
-    """Two processes on one interface, each for itself, and never both for one address."""
-
-    def setUp(self):
-        super().setUp()
-        self.need("af-packet")
-        self.net = self.namespaces(tcp=False)
-
-    def command(self, *arguments):
-        return self.net.command("left", [UROCE, *arguments])
-
-    def expect_refused(self, what, *options):
-        status, output = self.info(*self.command("info", *options))
-        self.assertNotEqual(status, 0, output)
-        told = [line for line in output.splitlines() if line.startswith("uroce: ")]
-        self.assertEqual(told, [f"uroce: uroce0: {options[1].split(',')[0]}: another process uses {what}"])
-
-    def expect_open(self, *options):
-        status, output = self.info(*self.command("info", *options))
-        self.assertEqual(status, 0, output)
-
-    def test_an_address_has_one_process_at_a_time(self):
-        addresses = ["--ip", f"{OURS['v4']}/24", "--ip", f"{OURS['v6']}/64"]
-        first, _ = self.start_server(self.command("perf", "--server", "--port", AF_PACKET, *addresses))
-        other_mac = ["--mac", "02:00:00:00:00:07"]
-        for driver in ("net_af_packet0", "net_af_packet5", "net_pcap0", *(["net_af_xdp0"] if has_af_xdp() else [])):
-            with self.subTest(driver):
-                port = ["--port", f"{driver},iface={LINK}"]
-                self.expect_refused(f"{OURS['v4']} on interface {LINK}", *port, *addresses)
-                self.expect_refused(f"{OURS['v6']} on interface {LINK}", *port, *addresses[2:], *other_mac)
-        self.assertIsNone(first.poll())
-        self.expect_open("--port", AF_PACKET, "--ip", "192.0.2.2/24")
-        # The same at the other end of the cable, or in another namespace, is somebody else's to find out.
-        status, output = self.info(*self.net.command("right", [UROCE, "info", "--port", AF_PACKET, *addresses]))
-        self.assertEqual(status, 0, output)
-        first.kill()
-        first.wait()
-        self.expect_open("--port", AF_PACKET, *addresses)
-
-    def test_a_name_of_the_interface_is_not_the_interface(self):
-        address = ["--ip", f"{OURS['v4']}/24"]
-        self.start_server(self.command("perf", "--server", "--port", AF_PACKET, *address))
-        for change in (["down"], ["name", "uroce-renamed"], ["up"]):
-            name = "uroce-renamed" if change == ["up"] else LINK
-            subprocess.run(["ip", "-n", self.net.name("left"), "link", "set", name, *change], check=True)
-        self.expect_refused(f"{OURS['v4']} on interface uroce-renamed",
-                            "--port", "net_af_packet0,iface=uroce-renamed", *address)
-
-    def test_without_an_address_it_is_the_mac(self):
-        self.start_server(self.command("perf", "--server", "--port", AF_PACKET))
-        self.expect_refused(f"the MAC on interface {LINK}", "--port", AF_PACKET)
-        self.expect_open("--port", AF_PACKET, "--mac", "02:00:00:00:00:07")
-
-    def test_a_tap_has_one_process(self):
-        self.need("tap")
-        tap = ["--port", "net_tap0,iface=uroce-tap"]
-        first, _ = self.start_server(self.command("perf", "--server", *tap, "--ip", "192.0.2.1/24"))
-        self.expect_refused("tap uroce-tap", *tap, "--ip", "192.0.2.2/24")
-        self.expect_refused("192.0.2.1 on interface uroce-tap", "--port", "net_af_packet0,iface=uroce-tap",
-                            "--ip", "192.0.2.1/24")
-        first.kill()
-        first.wait()
-        self.expect_open(*tap, "--ip", "192.0.2.2/24")
-
-
-class Vanishing(TestCase):
-    """Whatever goes, both processes end soon, by themselves, with a line that says why."""
-
-    def start_endless(self, server, client, host):
-        server, port = self.start_server(server)
-        client = self.start([*client, "--connect", f"{host}:{port}", "--duration", "600", "--size", "4096", "--quiet"])
-        time.sleep(1.5)
-        self.assertIsNone(client.poll(), "it should be at work")
-        return server, client
-
-    def expect_end(self, *processes):
-        for process in processes:
-            status, output = programs.finish(process)
-            self.assertEqual(status, 1, output)
-            told = [line for line in output.splitlines() if line.startswith("uroce")]
-            self.assertIn(len(told), (1, 2), output)
-
-    def test_an_interface_is_deleted(self):
-        self.need("af-packet")
-        net = self.namespaces()
-        perf = [UROCE, "perf", "--port", AF_PACKET]
-        ends = self.start_endless(net.command("left", [*perf, "--server", "--ip", "192.0.2.1/24"]),
-                                  net.command("right", [*perf, "--ip", "192.0.2.2/24"]), net.address("left"))
-        subprocess.run(["ip", "-n", net.name("left"), "link", "delete", LINK], check=True)
-        self.expect_end(*reversed(ends))
-
-    def test_the_owner_of_a_tap_is_killed(self):
-        self.need("tap")
-        net = self.namespaces(tcp=False)
-        tap, packet = "net_tap0,iface=uroce-tap", "net_af_packet0,iface=uroce-tap"
-        server, client = self.start_endless(
-            net.command("left", [UROCE, "perf", "--server", "--port", tap, "--ip", "192.0.2.1/24"]),
-            net.command("left", [UROCE, "perf", "--port", packet, "--mac", "02:00:00:00:00:02", "--ip", "192.0.2.2/24"]),
-            "127.0.0.1")
-        server.kill()
-        self.expect_end(client)
-
-    def vhost_ends(self):
-        path = self.folder / "vhost.sock"
-        return self.start_endless([UROCE, "perf", "--server", "--port", f"net_vhost0,iface={path}", "--ip", "192.0.2.1/24"],
-                                  [UROCE, "perf", "--port", f"net_virtio_user0,path={path}", "--ip", "192.0.2.2/24"],
-                                  "127.0.0.1")
-
-    def test_either_end_of_vhost_is_killed(self):
-        for which in (0, 1):
-            with self.subTest(killed=("vhost", "virtio-user")[which]):
-                ends = self.vhost_ends()
-                ends[which].kill()
-                self.expect_end(ends[1 - which])
-                ends[which].communicate()
-
-
-# programs.main takes LIBRARY_FOLDER and the sanitizer's runtime.
-sys.argv = [sys.argv[0], sys.argv[1], *sys.argv[3:]]
-programs.main("ip", "setpriv")
+main()
