@@ -36,6 +36,8 @@ namespace uroce {
   X(kDropUnknownQp, "drop_unknown_qp")             \
   X(kDropPartitionKey, "drop_partition_key")       \
   X(kDropWrongPeer, "drop_wrong_peer")             \
+  X(kDropQkey, "drop_qkey")                        \
+  X(kDropNoGroup, "drop_no_group")                 \
   X(kDropService, "drop_service")                  \
   X(kDropQpState, "drop_qp_state")                 \
   X(kDropStalled, "drop_stalled")                  \
