@@ -13,6 +13,7 @@
 
 #include "engine/device.h"
 #include "mem/hugepage_arena.h"
+#include "qp/attributes.h"
 #include "qp/local_operation.h"
 #include "queue/completion_queue.h"
 #include "queue/work_request.h"
@@ -104,6 +105,7 @@ struct VerbsQp : ibv_qp_ex {
 
   VerbsContext* owner = nullptr;
   engine::QueuePairHandle* handle = nullptr;
+  qp::Type type = qp::Type::kRc;
   ibv_qp_cap caps{};
   bool signal_all = false;
   std::atomic<uint8_t> state{IBV_QPS_RESET};  // as the application knows it; the poller may already be in ERR

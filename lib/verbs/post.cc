@@ -3,6 +3,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "qp/operations.h"
 #include "verbs/objects.h"
 
 // The hot path of posting: one lock, one publish and one doorbell per call, however long the list.
@@ -68,6 +69,7 @@ void copy_inline(std::byte* to, const ibv_sge* segments, uint32_t count) {
 int enqueue_bind(VerbsQp& qp, const ibv_send_wr& from, ibv_mw_type type) {
   if ((from.send_flags & ~unsigned{IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED}) != 0)
     return EINVAL;
+  if (!qp::has_operation(qp.type, queue::SendOperation::kBindWindow)) return EINVAL;
   if (from.bind_mw.mw == nullptr || from.bind_mw.mw->type != type) return EINVAL;
   qp::BindOperation operation;
   if (const int error = translate(qp, from.bind_mw.mw, from.bind_mw.rkey, from.bind_mw.bind_info, operation);
@@ -90,6 +92,7 @@ int enqueue(VerbsQp& qp, const ibv_send_wr& from) {
   if (from.opcode == IBV_WR_BIND_MW) return enqueue_bind(qp, from, IBV_MW_TYPE_2);
   queue::SendOperation operation{};
   if (const int error = translate(from.opcode, operation); error != 0) return error;
+  if (!qp::has_operation(qp.type, operation)) return EINVAL;
   const bool local = is_local(operation);  // and has no data
   const uint32_t count = local ? 0 : static_cast<uint32_t>(from.num_sge);
   if (from.num_sge < 0 || count > qp.caps.max_send_sge || (from.send_flags & ~kFlagsKnown) != 0)

@@ -16,8 +16,8 @@ using engine::Limits;
 int check(const ibv_pd& pd, const ibv_qp_init_attr& wanted) {
   switch (wanted.qp_type) {
     case IBV_QPT_RC:
-      break;
     case IBV_QPT_UC:
+      break;
     case IBV_QPT_UD:
     case IBV_QPT_RAW_PACKET:
     case IBV_QPT_XRC_SEND:
@@ -43,10 +43,11 @@ ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted, const QpExtras& extras)
   if (!context.alive()) return fail(EIO);
   if (const int error = check(pd, wanted); error != 0) return fail(error);
   auto qp = std::make_unique<VerbsQp>();
+  qp->type = static_cast<qp::Type>(wanted.qp_type);
   VerbsCq& send_cq = object(wanted.send_cq);
   VerbsCq& receive_cq = object(wanted.recv_cq);
   const Result<engine::QueuePairHandle*> handle = context.device->create_queue_pair({
-      .type = qp::Type::kRc,
+      .type = qp->type,
       .domain = pd.domain,
       .signal_all = wanted.sq_sig_all != 0,
       .reserved_lkey = extras.reserved_lkey,

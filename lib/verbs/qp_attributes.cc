@@ -32,6 +32,7 @@ static_assert(static_cast<int>(qp::kMaskAv) == IBV_QP_AV &&
               static_cast<int>(qp::kMaskSqPsn) == IBV_QP_SQ_PSN);
 static_assert(static_cast<int>(qp::State::kErr) == IBV_QPS_ERR);
 static_assert(static_cast<int>(qp::Type::kRc) == IBV_QPT_RC);
+static_assert(static_cast<int>(qp::Type::kUc) == IBV_QPT_UC && static_cast<int>(qp::Type::kUd) == IBV_QPT_UD);
 static_assert(static_cast<int>(PathMtu::k4096) == IBV_MTU_4096);
 
 bool state_known(ibv_qp_state state) { return state >= IBV_QPS_RESET && state <= IBV_QPS_ERR; }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "qp/local_operation.h"
+#include "qp/operations.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
@@ -16,10 +17,28 @@ namespace {
 
 using queue::SendOperation;
 
-constexpr uint64_t kOperationsThere = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                                      IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-                                      IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND_WITH_INV |
-                                      IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+struct Flag {
+  uint64_t flag;
+  SendOperation operation;
+};
+constexpr Flag kFlags[] = {
+    {IBV_QP_EX_WITH_RDMA_WRITE, SendOperation::kWrite},
+    {IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, SendOperation::kWriteImm},
+    {IBV_QP_EX_WITH_SEND, SendOperation::kSend},
+    {IBV_QP_EX_WITH_SEND_WITH_IMM, SendOperation::kSendImm},
+    {IBV_QP_EX_WITH_RDMA_READ, SendOperation::kRead},
+    {IBV_QP_EX_WITH_SEND_WITH_INV, SendOperation::kSendInvalidate},
+    {IBV_QP_EX_WITH_LOCAL_INV, SendOperation::kLocalInvalidate},
+    {IBV_QP_EX_WITH_BIND_MW, SendOperation::kBindWindow},
+};
+
+/// Values of send_ops_flags that a queue pair of that type may be asked for.
+uint64_t flags_of(ibv_qp_type type) {
+  uint64_t flags = 0;
+  for (const auto& [flag, operation] : kFlags)
+    if (qp::has_operation(static_cast<qp::Type>(type), operation)) flags |= flag;
+  return flags;
+}
 
 /// What was described since start is forgotten, and what it holds given back.
 void cancel(VerbsQp& qp) {
@@ -68,6 +87,10 @@ void refuse(VerbsQp& qp, int error) {
 queue::SendRequest* begin(ibv_qp_ex* face, SendOperation operation) {
   VerbsQp& qp = object(face);
   if (qp.list_error != 0) return nullptr;
+  if (!qp::has_operation(qp.type, operation)) {
+    refuse(qp, EINVAL);
+    return nullptr;
+  }
   const auto given = [face](unsigned flag) { return (face->wr_flags & flag) != 0; };
   if (given(~unsigned{IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE})) {
     refuse(qp, EINVAL);
@@ -194,7 +217,7 @@ int check(const ibv_context* context, const ibv_qp_init_attr_ex& wanted) {
   if ((wanted.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
   if ((wanted.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && wanted.create_flags != 0) return EOPNOTSUPP;
   if ((wanted.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 &&
-      (wanted.send_ops_flags & ~kOperationsThere) != 0) {
+      (wanted.send_ops_flags & ~flags_of(wanted.qp_type)) != 0) {
     return EOPNOTSUPP;
   }
   const bool has_pd = (wanted.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 && wanted.pd != nullptr;

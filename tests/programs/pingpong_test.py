@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""ibv_rc_pingpong between two processes over memif, data checked; and what happens when one is killed."""
+"""ibv_rc_pingpong and ibv_uc_pingpong between two processes over memif, data checked where they can check it; and what
+happens when one is killed."""
 
 import socket
 import unittest
@@ -22,8 +23,8 @@ def receive_exactly(connection, count):
 
 
 class Pingpong(unittest.TestCase):
-    def expect_success(self, *options, iterations=1000):
-        command = [*PINGPONG, "-n", str(iterations), *options]
+    def expect_success(self, *options, iterations=1000, program=PINGPONG):
+        command = [*program, "-n", str(iterations), *options]
         with programs.Pair(self.stack) as pair:
             pair.more_configuration = "[log]\ncounters = true\n"
             server = pair.start_server(command)
@@ -60,6 +61,11 @@ class Pingpong(unittest.TestCase):
     def test_short_receive_queue(self):
         self.expect_success("-r", "2")
 
+    def test_unreliable_connection(self):
+        for options in ([], ["-e"], ["-s", "100000", "-m", "4096"]):
+            with self.subTest(options):
+                self.expect_success(*options, program=["ibv_uc_pingpong", "-g", "1"])
+
     def expect_the_client_to_notice(self, *options):
         """The server is killed when it has told its address and the client has not heard it yet: the client's first
         message meets nobody. (Later, with the client waiting for an answer, RC has nothing by which to notice.)"""
@@ -87,4 +93,4 @@ class Pingpong(unittest.TestCase):
         self.expect_the_client_to_notice("-e")
 
 
-programs.main("ibv_rc_pingpong")
+programs.main("ibv_rc_pingpong", "ibv_uc_pingpong")

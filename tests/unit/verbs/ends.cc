@@ -60,7 +60,7 @@ End::End(ibv_device* device, const EndOptions& options) : memory(options.bytes) 
   initial.qp_context = this;
   initial.send_cq = cq;
   initial.recv_cq = cq;
-  initial.qp_type = IBV_QPT_RC;
+  initial.qp_type = options.type;
   initial.sq_sig_all = options.signal_all ? 1 : 0;
   initial.cap = {options.depth, options.depth, options.segments, options.segments, options.inline_bytes};
   qp = options.create_qp(pd, &initial);
@@ -89,12 +89,19 @@ void End::to_rtr(const End& peer) const {
   ibv_gid gid{};
   ASSERT_EQ(ibv_query_gid(peer.context, 1, kGidIndex, &gid), 0);
   ibv_qp_attr attributes = rtr_attributes(context, peer.qp->qp_num, gid);
-  ASSERT_EQ(ibv_modify_qp(qp, &attributes, kRtrMask), 0);
+  ASSERT_EQ(ibv_modify_qp(qp, &attributes, qp->qp_type == IBV_QPT_RC ? kRtrMask : kRtrMaskUc), 0);
 }
 
 void End::to_rts() const {
   ibv_qp_attr attributes = rts_attributes();
-  ASSERT_EQ(ibv_modify_qp(qp, &attributes, kRtsMask), 0);
+  ASSERT_EQ(ibv_modify_qp(qp, &attributes, qp->qp_type == IBV_QPT_RC ? kRtsMask : kRtsMaskUc), 0);
+}
+
+ibv_qp_state End::state() const {
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr initial{};
+  EXPECT_EQ(ibv_query_qp(qp, &attributes, IBV_QP_STATE, &initial), 0);
+  return attributes.qp_state;
 }
 
 ibv_sge End::part(size_t offset, size_t bytes) const {

@@ -21,6 +21,7 @@ struct EndOptions {
   bool with_channel = false;
   int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   size_t bytes = 1 << 16;
+  ibv_qp_type type = IBV_QPT_RC;
   ibv_qp* (*create_qp)(ibv_pd* pd, ibv_qp_init_attr* initial) = ibv_create_qp;
 };
 
@@ -34,6 +35,7 @@ struct End {
   void to_init() const;
   void to_rtr(const End& peer) const;
   void to_rts() const;
+  [[nodiscard]] ibv_qp_state state() const;
 
   [[nodiscard]] ibv_sge all() const { return part(0, memory.size()); }
   [[nodiscard]] ibv_sge part(size_t offset, size_t bytes) const;
@@ -68,6 +70,9 @@ inline constexpr int kRtrMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV
                                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 inline constexpr int kRtsMask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                 IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+inline constexpr int kRtrMaskUc =
+    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+inline constexpr int kRtsMaskUc = IBV_QP_STATE | IBV_QP_SQ_PSN;
 /// Index of the first configured address.
 inline constexpr uint8_t kGidIndex = 1;
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "qp/attributes.h"
+#include "queue/work_request.h"
+
+namespace uroce::qp {
+
+/// Which operations a queue pair of a type has; all others are refused when they are posted.
+constexpr bool has_operation(Type type, queue::SendOperation operation) {
+  using queue::SendOperation;
+  switch (operation) {
+    case SendOperation::kSend:
+    case SendOperation::kSendImm:
+      return type != Type::kXrcReceive;
+    case SendOperation::kWrite:
+    case SendOperation::kWriteImm:
+    case SendOperation::kLocalInvalidate:
+    case SendOperation::kRegister:
+    case SendOperation::kBindWindow:
+      return type != Type::kXrcReceive && type != Type::kUd;
+    // The peer answers these, or must be told of their failure.
+    case SendOperation::kSendInvalidate:
+    case SendOperation::kRead:
+    case SendOperation::kReadInvalidate:
+      return type == Type::kRc || type == Type::kXrcSend;
+  }
+  return false;
+}
+
+}  // namespace uroce::qp
