@@ -41,7 +41,15 @@ class SpscRing {
     return true;
   }
 
+  /// Consumer. What pop() would give; not empty().
+  [[nodiscard]] const T& front() const { return slots_[head_.load(std::memory_order_relaxed) & mask_]; }
+
   /// Any thread; a moment's truth.
+  [[nodiscard]] size_t size() const {
+    // The head first: the tail is never behind it then.
+    const size_t head = head_.load(std::memory_order_acquire);
+    return tail_.load(std::memory_order_acquire) - head;
+  }
   [[nodiscard]] bool empty() const {
     return head_.load(std::memory_order_acquire) == tail_.load(std::memory_order_acquire);
   }

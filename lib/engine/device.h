@@ -15,6 +15,7 @@
 #include "port/port.h"
 #include "qp/attributes.h"
 #include "queue/completion_queue.h"
+#include "queue/shared_receive_queue.h"
 #include "queue/work_queue.h"
 
 namespace uroce::engine {
@@ -27,6 +28,7 @@ struct Limits {
   static constexpr uint32_t kWorkRequests = 16384;  // per queue
   static constexpr uint32_t kSegments = 32;         // per request
   static constexpr uint32_t kInlineBytes = 1024;
+  static constexpr uint32_t kSharedReceiveQueues = 16384;
   static constexpr uint32_t kCompletionQueues = 16384;
   static constexpr uint32_t kCompletions = 1u << 20;  // per queue
   static constexpr uint32_t kRegions = 1u << 24;
@@ -43,6 +45,15 @@ struct Limits {
 /// Device.
 struct QueuePairHandle;
 
+/// A receive queue that queue pairs share. Made and destroyed by Device.
+struct SharedReceives {
+  explicit SharedReceives(const queue::SharedReceiveQueue::Options& options) : queue(options) {}
+
+  queue::SharedReceiveQueue queue;
+  DomainId domain;
+  Poller* poller = nullptr;  // whose queue pairs use it: that of the first
+};
+
 struct QueuePairOptions {
   qp::Type type = qp::Type::kRc;
   DomainId domain;
@@ -55,6 +66,7 @@ struct QueuePairOptions {
   uint32_t inline_bytes = 0;
   queue::CompletionQueue* send_completions = nullptr;
   queue::CompletionQueue* receive_completions = nullptr;
+  SharedReceives* shared_receives = nullptr;  // instead of a queue of its own
 };
 
 /// One RDMA device: a port, its addresses, its memory regions, its queue pairs and the pollers that turn
@@ -91,6 +103,11 @@ class Device {
   std::unique_ptr<queue::CompletionQueue> create_completion_queue(queue::CompletionQueue::Options options);
   /// No poller refers to the queue after the return.
   void retire_completion_queue(queue::CompletionQueue& queue);
+
+  /// The queue must outlive every queue pair that names it.
+  Result<std::unique_ptr<SharedReceives>> create_shared_receives(
+      DomainId domain, const queue::SharedReceiveQueue::Options& options);
+  void destroy_shared_receives(std::unique_ptr<SharedReceives> receives);
 
   Result<QueuePairHandle*> create_queue_pair(const QueuePairOptions& options);
   /// What was received is acknowledged. Returns when no poller touches the queue pair, its queues or memory

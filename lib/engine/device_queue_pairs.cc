@@ -41,6 +41,8 @@ void answer_peer(QueuePairEntry& entry) {
 }  // namespace
 
 Poller& Device::State::choose_poller(const QueuePairOptions& options) {
+  if (options.shared_receives != nullptr && options.shared_receives->poller != nullptr)
+    return *options.shared_receives->poller;
   const uint64_t served = options.receive_completions->lanes_used() | options.send_completions->lanes_used();
   size_t best = served != 0 ? static_cast<size_t>(__builtin_ctzll(served)) : 0;
   for (size_t i = 0; i < pollers.size(); ++i) {
@@ -48,6 +50,35 @@ Poller& Device::State::choose_poller(const QueuePairOptions& options) {
     if (load[i] < load[best]) best = i;
   }
   return *pollers[best];
+}
+
+Result<std::unique_ptr<SharedReceives>> Device::create_shared_receives(
+    DomainId domain, const queue::SharedReceiveQueue::Options& options) {
+  State& state = *state_;
+  if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
+  if (options.depth == 0 || options.depth > Limits::kWorkRequests)
+    return Error{EINVAL, "a shared receive queue has at least one work request, and not too many"};
+  if (options.segments_max > Limits::kSegments) return Error{EINVAL, "too many segments"};
+  if (Status status = state.domains.enter(domain); !status) return status.error();
+  try {
+    auto made = std::make_unique<SharedReceives>(options);
+    made->domain = domain;
+    const std::lock_guard guard(state.mutex);
+    if (state.shared_receives < Limits::kSharedReceiveQueues) {
+      ++state.shared_receives;
+      return made;
+    }
+  } catch (const std::bad_alloc&) {
+  }
+  state.domains.leave(domain);
+  return Error{ENOMEM, "no shared receive queue left"};
+}
+
+void Device::destroy_shared_receives(std::unique_ptr<SharedReceives> receives) {
+  State& state = *state_;
+  state.domains.leave(receives->domain);
+  const std::lock_guard guard(state.mutex);
+  --state.shared_receives;
 }
 
 Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& options) {
@@ -71,17 +102,20 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
       return Error{ENOMEM, "no queue pair left"};
     }
     Poller& poller = state.choose_poller(options);
+    if (options.shared_receives != nullptr) options.shared_receives->poller = &poller;
     auto entry = std::make_unique<QueuePairEntry>(
-        qp::QueuePair::Options{.type = options.type,
-                               .number = *number,
-                               .domain = options.domain,
-                               .signal_all = options.signal_all,
-                               .reserved_lkey = options.reserved_lkey,
-                               .reads = {.sent = Limits::kReadsSent, .answered = Limits::kReadsAnswered},
-                               .send_queue = send.get(),
-                               .receive_queue = receive.get(),
-                               .send_completions = options.send_completions,
-                               .receive_completions = options.receive_completions},
+        qp::QueuePair::Options{
+            .type = options.type,
+            .number = *number,
+            .domain = options.domain,
+            .signal_all = options.signal_all,
+            .reserved_lkey = options.reserved_lkey,
+            .reads = {.sent = Limits::kReadsSent, .answered = Limits::kReadsAnswered},
+            .send_queue = send.get(),
+            .receive_queue = receive.get(),
+            .shared_receives = options.shared_receives != nullptr ? &options.shared_receives->queue : nullptr,
+            .send_completions = options.send_completions,
+            .receive_completions = options.receive_completions},
         poller);
     entry->number = *number;
     entry->domain = options.domain;

@@ -72,7 +72,8 @@ struct Device::State {
 
   std::mutex mutex;
   std::unordered_map<QueuePairEntry*, std::unique_ptr<QueuePairEntry>> entries;  // under `mutex`
-  std::vector<uint32_t> load;  // queue pairs per poller, likewise
+  std::vector<uint32_t> load;    // queue pairs per poller, likewise
+  uint32_t shared_receives = 0;  // how many there are, likewise
 
   std::vector<std::unique_ptr<Poller>> pollers;
 

@@ -51,6 +51,7 @@ struct QueuePairOptions {
   ReadLimits reads{.sent = 128, .answered = 16};
   queue::SendQueue* send_queue = nullptr;  // not owned, like the rest
   queue::ReceiveQueue* receive_queue = nullptr;
+  queue::SharedReceiveQueue* shared_receives = nullptr;  // takes the place of the one above, if given
   queue::CompletionQueue* send_completions = nullptr;
   queue::CompletionQueue* receive_completions = nullptr;
   EventListener* listener = nullptr;

@@ -25,7 +25,7 @@ std::unique_ptr<Responder> make_responder(Connection& connection) {
 
 QueuePair::QueuePair(const Options& options)
     : connection_{.options = options,
-                  .receives = ReceiveRequests(*options.receive_queue),
+                  .receives = ReceiveRequests(*options.receive_queue, options.shared_receives),
                   .attributes = {},
                   .frame = {}},
       window_(*options.send_queue, options.reads.sent),
@@ -71,9 +71,8 @@ void QueuePair::enter(State to, Turn& turn) {
       if (from == State::kRtr) reset_sends(connection_.attributes.sq_psn);
       return;  // from SQD the send side goes on where it was; in SQE all of it was flushed
     case State::kErr:
-      retransmission_.reset();
       responder_->drop_answers();
-      return flush(turn);
+      return end(turn);
     case State::kInit:
     case State::kSqd:
     case State::kSqe:
@@ -136,8 +135,14 @@ void QueuePair::settle(Turn& turn) {
   }
   if (!connection_.broken || state() == State::kErr) return;
   connection_.attributes.state = State::kErr;
+  end(turn);
+}
+
+/// The error state was entered.
+void QueuePair::end(Turn& turn) {
   retransmission_.reset();
   flush(turn);
+  if (connection_.receives.are_shared()) connection_.raise(Event::kLastReceive);
 }
 
 bool QueuePair::admits(const wire::Packet& packet, Turn& turn) const {

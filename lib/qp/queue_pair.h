@@ -77,6 +77,7 @@ class QueuePair {
   bool resume(Turn& turn);
   Pumped pump_requests(Turn& turn, uint32_t budget);
   void settle(Turn& turn);
+  void end(Turn& turn);
   void flush_sends(Turn& turn);
   void flush(Turn& turn);
 

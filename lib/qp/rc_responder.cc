@@ -123,6 +123,7 @@ void RcResponder::perform(const wire::Packet& packet, const InboundMessage& mess
     return refuse(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
   }
   turn.counters.add(Counter::kRequestsExecuted);
+  if (message.kind == Kind::kSend) connection_.receives.take();
   message_ = message;
   message_.received += static_cast<uint32_t>(packet.payload.size());
   if (connection_.stalled) [[unlikely]] {

@@ -3,29 +3,60 @@
 #include <cstdint>
 #include <span>
 
+#include "queue/shared_receive_queue.h"
 #include "queue/work_queue.h"
 
 namespace uroce::qp {
 
-/// Where a queue pair takes its receive work requests from, one for each message that needs one: from the
-/// first packet of that message until it is reported, the request is the current one.
+/// Where a queue pair takes its receive work requests from, one for each message that needs one: its own
+/// queue, or one that it shares with others. From the first packet of that message until it is reported, the
+/// request is the current one.
 class ReceiveRequests {
  public:
-  explicit ReceiveRequests(queue::ReceiveQueue& own) : own_(own) {}
+  ReceiveRequests(queue::ReceiveQueue& own, queue::SharedReceiveQueue* shared) : own_(own), shared_(shared) {}
+
+  [[nodiscard]] bool are_shared() const { return shared_ != nullptr; }
 
   /// There is a current request, or one that can become it.
-  [[nodiscard]] bool available() const { return waiting() != 0; }
-  /// How many there are, the current one included.
-  [[nodiscard]] uint32_t waiting() const { return own_.published() - own_.retired(); }
+  [[nodiscard]] bool available() const {
+    if (shared_ == nullptr) [[likely]]
+      return waiting() != 0;
+    return taken_ != nullptr || !shared_->empty();
+  }
 
   // When available():
-  [[nodiscard]] const queue::ReceiveRequest& current() const { return own_.at(own_.retired()); }
-  [[nodiscard]] std::span<const queue::Segment> segments() const { return own_.segments(current()); }
+  [[nodiscard]] const queue::ReceiveRequest& current() const {
+    if (shared_ == nullptr) [[likely]]
+      return own_.at(own_.retired());
+    return taken_ != nullptr ? *taken_ : shared_->front();
+  }
+  [[nodiscard]] std::span<const queue::Segment> segments() const {
+    return shared_ == nullptr ? own_.segments(current()) : shared_->segments(current());
+  }
+  /// Nobody else gets the current request any more.
+  void take() {
+    if (shared_ != nullptr && taken_ == nullptr) taken_ = &shared_->take();
+  }
   /// The current request is done with.
-  void retire() { own_.retire(); }
+  void retire() {
+    if (shared_ == nullptr) [[likely]]
+      return own_.retire();
+    take();
+    shared_->give_back(*taken_);
+    taken_ = nullptr;
+  }
+
+  /// How many are the queue pair's own, and end with it: all of its queue; of a shared one what it took.
+  [[nodiscard]] uint32_t waiting() const {
+    if (shared_ == nullptr) [[likely]]
+      return own_.published() - own_.retired();
+    return taken_ != nullptr ? 1 : 0;
+  }
 
  private:
   queue::ReceiveQueue& own_;
+  queue::SharedReceiveQueue* shared_;
+  const queue::ReceiveRequest* taken_ = nullptr;  // of the shared queue
 };
 
 }  // namespace uroce::qp

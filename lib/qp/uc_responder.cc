@@ -69,6 +69,7 @@ void UcResponder::perform(const wire::Packet& packet, const InboundMessage& mess
     return drop(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
   }
   turn.counters.add(Counter::kRequestsExecuted);
+  if (message.kind == Kind::kSend) connection_.receives.take();
   message_ = message;
   message_.received += static_cast<uint32_t>(packet.payload.size());
   if (!last) return;

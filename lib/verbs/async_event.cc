@@ -26,6 +26,10 @@ bool names_qp(ibv_event_type type) {
   }
 }
 
+bool names_srq(ibv_event_type type) {
+  return type == IBV_EVENT_SRQ_LIMIT_REACHED || type == IBV_EVENT_SRQ_ERR;
+}
+
 /// Mutex, condition and count of acknowledged events, which each kind of object has under other names.
 struct Acknowledgements {
   pthread_mutex_t& mutex;
@@ -47,7 +51,29 @@ void await(const Acknowledgements& of, uint32_t delivered) {
 }
 
 Acknowledgements acknowledgements(ibv_cq& cq) { return {cq.mutex, cq.cond, cq.async_events_completed}; }
+Acknowledgements acknowledgements(ibv_srq& srq) { return {srq.mutex, srq.cond, srq.events_completed}; }
 Acknowledgements acknowledgements(ibv_qp& qp) { return {qp.mutex, qp.cond, qp.events_completed}; }
+
+}  // namespace
+
+namespace {
+
+void raise(VerbsContext& owner, const ibv_async_event& event, std::atomic<uint32_t>& sent) {
+  sent.fetch_add(1);
+  if (!owner.async_events.push(&event)) sent.fetch_sub(1);
+}
+
+/// `names(event)`: it is one of the object's.
+template <typename Names>
+void await_all(VerbsContext& owner, const Acknowledgements& of, const std::atomic<uint32_t>& sent,
+               Names names) {
+  const size_t unread = owner.async_events.remove_if([&](const void* record) {
+    ibv_async_event event{};
+    std::memcpy(&event, record, sizeof(event));
+    return names(event);
+  });
+  await(of, sent.load() - static_cast<uint32_t>(unread));
+}
 
 }  // namespace
 
@@ -55,26 +81,32 @@ void raise_async_event(VerbsCq& cq, ibv_event_type type) {
   ibv_async_event event{};
   event.element.cq = &cq.face;
   event.event_type = type;
-  cq.async_events_sent.fetch_add(1);
-  if (!cq.owner->async_events.push(&event)) cq.async_events_sent.fetch_sub(1);
+  raise(*cq.owner, event, cq.async_events_sent);
+}
+
+void raise_async_event(VerbsSrq& srq, ibv_event_type type) {
+  ibv_async_event event{};
+  event.element.srq = &srq;
+  event.event_type = type;
+  raise(*srq.owner, event, srq.async_events_sent);
 }
 
 void await_async_acknowledgements(VerbsCq& cq) {
-  const size_t unread = cq.owner->async_events.remove_if([&](const void* record) {
-    ibv_async_event event{};
-    std::memcpy(&event, record, sizeof(event));
+  await_all(*cq.owner, acknowledgements(cq.face), cq.async_events_sent, [&](const ibv_async_event& event) {
     return names_cq(event.event_type) && event.element.cq == &cq.face;
   });
-  await(acknowledgements(cq.face), cq.async_events_sent.load() - static_cast<uint32_t>(unread));
 }
 
 void await_async_acknowledgements(VerbsQp& qp) {
-  const size_t unread = qp.owner->async_events.remove_if([&](const void* record) {
-    ibv_async_event event{};
-    std::memcpy(&event, record, sizeof(event));
+  await_all(*qp.owner, acknowledgements(qp.qp_base), qp.async_events_sent, [&](const ibv_async_event& event) {
     return names_qp(event.event_type) && event.element.qp == &qp.qp_base;
   });
-  await(acknowledgements(qp.qp_base), qp.async_events_sent.load() - static_cast<uint32_t>(unread));
+}
+
+void await_async_acknowledgements(VerbsSrq& srq) {
+  await_all(*srq.owner, acknowledgements(srq), srq.async_events_sent, [&](const ibv_async_event& event) {
+    return names_srq(event.event_type) && event.element.srq == &srq;
+  });
 }
 
 }  // namespace uroce::verbs
@@ -96,6 +128,8 @@ UROCE_EXPORT void uroce_ibv_ack_async_event(ibv_async_event* event) {
     acknowledge(acknowledgements(*event->element.cq));
   } else if (names_qp(event->event_type)) {
     acknowledge(acknowledgements(*event->element.qp));
+  } else if (names_srq(event->event_type)) {
+    acknowledge(acknowledgements(*event->element.srq));
   }
 }
 

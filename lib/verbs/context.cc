@@ -13,12 +13,6 @@ namespace uroce::verbs {
 
 namespace {
 
-// verbs.h calls this without looking whether it is there.
-int post_srq_recv(ibv_srq*, ibv_recv_wr* request, ibv_recv_wr** bad) {
-  *bad = request;
-  return EOPNOTSUPP;
-}
-
 void fill_operations(VerbsContext& context) {
   context.sz = sizeof(verbs_context);
   context.query_port = query_port;

@@ -100,6 +100,29 @@ struct VerbsCq {
   std::atomic<bool> overrun_reported{false};
 };
 
+struct VerbsSrq;
+
+/// Raises the event of a shared receive queue that runs dry; called by its poller.
+class LimitNotifier final : public queue::LimitListener {
+ public:
+  explicit LimitNotifier(VerbsSrq& srq) : srq_(srq) {}
+  void limit_reached(queue::SharedReceiveQueue& queue) override;
+
+ private:
+  VerbsSrq& srq_;
+};
+
+struct VerbsSrq : ibv_srq {
+  VerbsSrq() : ibv_srq{} {}
+
+  VerbsContext* owner = nullptr;
+  std::unique_ptr<engine::SharedReceives> receives;
+  CallLock lock;                   // of posting
+  std::atomic<uint32_t> users{0};  // queue pairs
+  LimitNotifier notifier{*this};
+  std::atomic<uint32_t> async_events_sent{0};
+};
+
 struct VerbsQp : ibv_qp_ex {
   VerbsQp() : ibv_qp_ex{} {}
 
@@ -128,12 +151,16 @@ inline VerbsPd& object(ibv_pd* pd) { return *static_cast<VerbsPd*>(pd); }
 inline VerbsMr& object(ibv_mr* mr) { return *static_cast<VerbsMr*>(mr); }
 inline VerbsChannel& object(ibv_comp_channel* channel) { return *static_cast<VerbsChannel*>(channel); }
 inline VerbsCq& object(ibv_cq* cq) { return *reinterpret_cast<VerbsCq*>(cq); }
+inline VerbsSrq& object(ibv_srq* srq) { return *static_cast<VerbsSrq*>(srq); }
 inline VerbsQp& object(ibv_qp_ex* qp) { return *static_cast<VerbsQp*>(qp); }
 inline VerbsQp& object(ibv_qp* qp) { return *static_cast<VerbsQp*>(reinterpret_cast<ibv_qp_ex*>(qp)); }
 
 // What the context's table of operations points to.
 int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad);
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* request, ibv_recv_wr** bad);
+/// Writes a request down as a queue keeps it; its number of segments is checked.
+void describe_receive(const ibv_recv_wr& from, queue::ReceiveRequest& to, queue::Segment* segments);
 /// As post_send with one request to bind a window of type 1, which post_send itself refuses.
 int post_bind(ibv_qp* qp, const ibv_send_wr& request);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
@@ -194,12 +221,14 @@ int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attribut
 int translate(const VerbsQp& qp, const ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info,
               qp::BindOperation& to);
 
-/// Queues an event of the queue for ibv_get_async_event. Any thread.
+/// Queues an event of the object for ibv_get_async_event. Any thread.
 void raise_async_event(VerbsCq& cq, ibv_event_type type);
+void raise_async_event(VerbsSrq& srq, ibv_event_type type);
 
 /// What every destroy verb does with the events of a dying object: takes out of the pipe those that nobody
 /// has read and waits until the others are acknowledged.
 void await_async_acknowledgements(VerbsCq& cq);
 void await_async_acknowledgements(VerbsQp& qp);
+void await_async_acknowledgements(VerbsSrq& srq);
 
 }  // namespace uroce::verbs

@@ -127,17 +127,11 @@ int enqueue(VerbsQp& qp, const ibv_send_wr& from) {
 }
 
 int enqueue(VerbsQp& qp, const ibv_recv_wr& from) {
-  const auto count = static_cast<uint32_t>(from.num_sge);
-  if (from.num_sge < 0 || count > qp.caps.max_recv_sge) return EINVAL;
-  const uint64_t bytes = sum(from.sg_list, count);
-  // Buffers may be longer than any message; the length only says what fits.
+  if (from.num_sge < 0 || static_cast<uint32_t>(from.num_sge) > qp.caps.max_recv_sge) return EINVAL;
   queue::ReceiveQueue& queue = *qp.handle->receive_queue;
   queue::ReceiveRequest* request = queue.reserve();
   if (request == nullptr) return ENOMEM;
-  request->wr_id = from.wr_id;
-  request->length = static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX));
-  request->segments = static_cast<uint16_t>(count);
-  copy_segments(queue.segments(*request), from.sg_list, count);
+  describe_receive(from, *request, queue.segments(*request));
   return 0;
 }
 
@@ -159,6 +153,15 @@ int enqueue_list(VerbsQp& qp, Queue& queue, Request* request, Request** bad, boo
 }
 
 }  // namespace
+
+void describe_receive(const ibv_recv_wr& from, queue::ReceiveRequest& to, queue::Segment* segments) {
+  const auto count = static_cast<uint32_t>(from.num_sge);
+  to.wr_id = from.wr_id;
+  // Buffers may be longer than any message; the length only says what fits.
+  to.length = static_cast<uint32_t>(std::min<uint64_t>(sum(from.sg_list, count), UINT32_MAX));
+  to.segments = static_cast<uint16_t>(count);
+  copy_segments(segments, from.sg_list, count);
+}
 
 int post_send(ibv_qp* face, ibv_send_wr* request, ibv_send_wr** bad) {
   VerbsQp& qp = object(face);
@@ -205,7 +208,7 @@ int post_recv(ibv_qp* face, ibv_recv_wr* request, ibv_recv_wr** bad) {
   int error = EINVAL;
   qp.receive_lock.lock();
   // Relaxed: as in post_send.
-  if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_RESET) {
+  if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_RESET || qp.qp_base.srq != nullptr) {
     *bad = request;
   } else {
     error = enqueue_list(qp, *qp.handle->receive_queue, request, bad, posted);

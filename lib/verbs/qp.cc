@@ -26,7 +26,7 @@ int check(const ibv_pd& pd, const ibv_qp_init_attr& wanted) {
     default:
       return EINVAL;
   }
-  if (wanted.srq != nullptr) return EOPNOTSUPP;
+  if (wanted.srq != nullptr && wanted.srq->context != pd.context) return EINVAL;
   if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr) return EINVAL;
   if (wanted.send_cq->context != pd.context || wanted.recv_cq->context != pd.context) return EINVAL;
   const ibv_qp_cap& caps = wanted.cap;
@@ -46,6 +46,8 @@ ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted, const QpExtras& extras)
   qp->type = static_cast<qp::Type>(wanted.qp_type);
   VerbsCq& send_cq = object(wanted.send_cq);
   VerbsCq& receive_cq = object(wanted.recv_cq);
+  if (wanted.srq != nullptr)
+    wanted.cap.max_recv_wr = wanted.cap.max_recv_sge = 0;  // it has no queue for them
   const Result<engine::QueuePairHandle*> handle = context.device->create_queue_pair({
       .type = qp->type,
       .domain = pd.domain,
@@ -58,6 +60,7 @@ ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted, const QpExtras& extras)
       .inline_bytes = wanted.cap.max_inline_data,
       .send_completions = send_cq.queue.get(),
       .receive_completions = receive_cq.queue.get(),
+      .shared_receives = wanted.srq != nullptr ? object(wanted.srq).receives.get() : nullptr,
   });
   if (!handle) return fail(handle.error().code);
   qp->owner = &context;
@@ -71,6 +74,7 @@ ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted, const QpExtras& extras)
   face.pd = &pd;
   face.send_cq = wanted.send_cq;
   face.recv_cq = wanted.recv_cq;
+  face.srq = wanted.srq;
   face.qp_num = qp->handle->number.value;
   face.handle = face.qp_num;
   face.state = IBV_QPS_RESET;
@@ -80,6 +84,7 @@ ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted, const QpExtras& extras)
   pd.users.fetch_add(1);
   send_cq.users.fetch_add(1);
   receive_cq.users.fetch_add(1);
+  if (wanted.srq != nullptr) object(wanted.srq).users.fetch_add(1);
   return &qp.release()->qp_base;
 }
 
@@ -146,6 +151,7 @@ void query_qp(VerbsQp& qp, ibv_qp_attr& attributes, ibv_qp_init_attr& initial) {
   initial.qp_context = face.qp_context;
   initial.send_cq = face.send_cq;
   initial.recv_cq = face.recv_cq;
+  initial.srq = face.srq;
   initial.cap = qp.caps;
   initial.qp_type = face.qp_type;
   initial.sq_sig_all = qp.signal_all ? 1 : 0;
@@ -184,6 +190,7 @@ UROCE_EXPORT int uroce_ibv_destroy_qp(ibv_qp* face) {
     object(face->pd).users.fetch_sub(1);
     object(face->send_cq).users.fetch_sub(1);
     object(face->recv_cq).users.fetch_sub(1);
+    if (face->srq != nullptr) object(face->srq).users.fetch_sub(1);
     pthread_cond_destroy(&face->cond);
     pthread_mutex_destroy(&face->mutex);
     delete &qp;

@@ -49,6 +49,9 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.max_mw = Limits::kWindows;
   attributes.max_sge = Limits::kSegments;
   attributes.max_sge_rd = Limits::kSegments;
+  attributes.max_srq = Limits::kSharedReceiveQueues;
+  attributes.max_srq_wr = Limits::kWorkRequests;
+  attributes.max_srq_sge = Limits::kSegments;
   attributes.max_cq = Limits::kCompletionQueues;
   attributes.max_cqe = Limits::kCompletions;
   attributes.max_mr = Limits::kRegions;

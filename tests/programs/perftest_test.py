@@ -85,6 +85,7 @@ ROWS = [
     Row("ib_send_bw", "-s 64 -b -I 64", n=5000, part=EXTENDED_PART),
     Row("ib_send_bw", "-s 4096 -e", n=2000, sanitized=True),
     Row("ib_send_bw", "-c UC -s 65536 -t 4", n=8, sanitized=True),
+    Row("ib_send_bw", "-s 4096 -q 4 --use-srq", n=2000),
     Row("ib_write_lat", "-C -I 512", part=INLINE_PART),
     Row("ib_write_lat", "-s 64", n=1000, sanitized=True),
     Row("ib_write_lat", "-s 4096", n=1000, part=EXTENDED_PART),

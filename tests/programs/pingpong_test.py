@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""ibv_rc_pingpong and ibv_uc_pingpong between two processes over memif, data checked where they can check it; and what
-happens when one is killed."""
+"""ibv_rc_pingpong, ibv_uc_pingpong and ibv_srq_pingpong between two processes over memif, data checked where they can
+check it; and what happens when one is killed."""
 
 import socket
 import unittest
@@ -8,6 +8,7 @@ import unittest
 import programs
 
 PINGPONG = ["ibv_rc_pingpong", "-c", "-g", "1"]
+SHARED_RECEIVES = ["ibv_srq_pingpong", "-c", "-g", "1"]
 # What the two tell each other over TCP: "lid:qpn:psn:gid" in hexadecimal and a zero byte.
 ADDRESS_BYTES = len("0000:000000:000000:" + "0" * 32) + 1
 
@@ -65,6 +66,12 @@ class Pingpong(unittest.TestCase):
         for options in ([], ["-e"], ["-s", "100000", "-m", "4096"]):
             with self.subTest(options):
                 self.expect_success(*options, program=["ibv_uc_pingpong", "-g", "1"])
+
+    def test_many_queue_pairs_on_a_shared_receive_queue(self):
+        self.expect_success("-q", "16", program=SHARED_RECEIVES, iterations=1600)
+
+    def test_a_shared_receive_queue_with_events(self):
+        self.expect_success("-q", "4", "-e", program=SHARED_RECEIVES, iterations=400)
 
     def expect_the_client_to_notice(self, *options):
         """The server is killed when it has told its address and the client has not heard it yet: the client's first

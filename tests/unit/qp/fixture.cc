@@ -66,14 +66,14 @@ QueuePairTest::QueuePairTest(Type its_type)
   keys = regions.register_user(region).value();
   region.access = mem::kRemoteRead;
   read_only_keys = regions.register_user(region).value();
-  queue_pair =
-      std::make_unique<QueuePair>(QueuePair::Options{.type = type,
-                                                     .number = kOurs,
-                                                     .domain = domain,
-                                                     .send_queue = &sends,
-                                                     .receive_queue = &receives,
-                                                     .send_completions = &send_queue_completions,
-                                                     .receive_completions = &receive_queue_completions});
+  options.type = type;
+  options.number = kOurs;
+  options.domain = domain;
+  options.send_queue = &sends;
+  options.receive_queue = &receives;
+  options.send_completions = &send_queue_completions;
+  options.receive_completions = &receive_queue_completions;
+  queue_pair = std::make_unique<QueuePair>(options);
 
   attributes.access = mem::kRemoteWrite | mem::kRemoteRead;
   attributes.path = path_to_peer();

@@ -132,6 +132,7 @@ class QueuePairTest : public ::testing::Test {
   queue::CompletionBatch completions{0};
   Counters counters;
   Turn turn;
+  QueuePair::Options options;  // that it was made with
   std::unique_ptr<QueuePair> queue_pair;
 };
 

@@ -47,7 +47,7 @@ TEST_F(OpenDevice, AdvertisesOnlyWhatIsThere) {
   EXPECT_NE(attributes.node_guid, 0U);
   EXPECT_EQ(attributes.node_guid, ibv_get_device_guid(context->device));
   EXPECT_EQ(attributes.atomic_cap, IBV_ATOMIC_NONE);
-  EXPECT_EQ(attributes.max_srq, 0);
+  EXPECT_GT(attributes.max_srq, 0);  // srq_test
   EXPECT_EQ(attributes.max_ah, 0);
   EXPECT_EQ(attributes.max_mcast_grp, 0);
   EXPECT_GT(attributes.max_qp_wr, 0);
@@ -131,10 +131,6 @@ TEST_F(OpenDevice, HasTheDefaultPkeyAndNoOther) {
 TEST_F(OpenDevice, WhatIsNotThereFailsWithEopnotsupp) {
   ibv_pd* pd = ibv_alloc_pd(context);
   ASSERT_NE(pd, nullptr);
-  ibv_srq_init_attr srq{};
-  errno = 0;
-  EXPECT_EQ(ibv_create_srq(pd, &srq), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
   ibv_ah_attr address{};
   errno = 0;
   EXPECT_EQ(ibv_create_ah(pd, &address), nullptr);

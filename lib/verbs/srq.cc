@@ -1,0 +1,121 @@
+// Shared receive queues.
+#include <cerrno>
+#include <mutex>
+
+#include "verbs/call_guard.h"
+#include "verbs/export.h"
+#include "verbs/objects.h"
+
+namespace uroce::verbs {
+
+namespace {
+
+using engine::Limits;
+
+bool fits(const ibv_srq_attr& wanted) {
+  return wanted.max_wr > 0 && wanted.max_wr <= Limits::kWorkRequests && wanted.max_sge <= Limits::kSegments;
+}
+
+ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr& wanted) {
+  VerbsContext& context = object(pd->context);
+  if (!context.alive()) return fail(EIO);
+  if (!fits(wanted.attr)) return fail(EINVAL);
+  auto srq = std::make_unique<VerbsSrq>();
+  auto made = context.device->create_shared_receives(object(pd).domain, {.depth = wanted.attr.max_wr,
+                                                                         .segments_max = wanted.attr.max_sge,
+                                                                         .listener = &srq->notifier,
+                                                                         .owner = srq.get()});
+  if (!made) return fail(made.error().code);
+  srq->receives = std::move(*made);
+  srq->owner = &context;
+  ibv_srq& face = *srq;
+  face.context = pd->context;
+  face.srq_context = wanted.srq_context;
+  face.pd = pd;
+  pthread_mutex_init(&face.mutex, nullptr);
+  pthread_cond_init(&face.cond, nullptr);
+  object(pd).users.fetch_add(1);
+  return srq.release();
+}
+
+int modify_srq(VerbsSrq& srq, const ibv_srq_attr& wanted, int mask) {
+  if (!srq.owner->alive()) return EIO;
+  // IBV_SRQ_MAX_WR: queues keep their size, and no device flag says otherwise.
+  if ((mask & ~IBV_SRQ_LIMIT) != 0) return EINVAL;
+  queue::SharedReceiveQueue& queue = srq.receives->queue;
+  if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
+  if (wanted.srq_limit > queue.options().depth) return EINVAL;
+  queue.set_limit(wanted.srq_limit);
+  return 0;
+}
+
+int query_srq(const VerbsSrq& srq, ibv_srq_attr& attributes) {
+  if (!srq.owner->alive()) return EIO;
+  const queue::SharedReceiveQueue& queue = srq.receives->queue;
+  attributes = {
+      .max_wr = queue.options().depth, .max_sge = queue.options().segments_max, .srq_limit = queue.limit()};
+  return 0;
+}
+
+int enqueue(VerbsSrq& srq, const ibv_recv_wr& from) {
+  queue::SharedReceiveQueue& queue = srq.receives->queue;
+  if (from.num_sge < 0 || static_cast<uint32_t>(from.num_sge) > queue.options().segments_max) return EINVAL;
+  queue::ReceiveRequest* request = queue.reserve();
+  if (request == nullptr) return ENOMEM;
+  describe_receive(from, *request, queue.segments(*request));
+  queue.publish(*request);
+  return 0;
+}
+
+}  // namespace
+
+void LimitNotifier::limit_reached(queue::SharedReceiveQueue&) {
+  raise_async_event(srq_, IBV_EVENT_SRQ_LIMIT_REACHED);
+}
+
+int post_srq_recv(ibv_srq* face, ibv_recv_wr* request, ibv_recv_wr** bad) {
+  VerbsSrq& srq = object(face);
+  int error = srq.owner->alive() ? 0 : EIO;
+  const std::lock_guard guard(srq.lock);
+  for (; error == 0 && request != nullptr; request = request->next) {
+    error = enqueue(srq, *request);
+    if (error != 0) break;
+  }
+  if (error != 0) *bad = request;
+  return error;
+}
+
+}  // namespace uroce::verbs
+
+using namespace uroce::verbs;
+
+extern "C" {
+
+UROCE_EXPORT ibv_srq* uroce_ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* wanted) {
+  return pointer_or_errno([&] { return create_srq(pd, *wanted); });
+}
+
+UROCE_EXPORT int uroce_ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
+  return modify_srq(object(srq), *attributes, mask);
+}
+
+UROCE_EXPORT int uroce_ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attributes) {
+  return query_srq(object(srq), *attributes);
+}
+
+UROCE_EXPORT int uroce_ibv_destroy_srq(ibv_srq* face) {
+  return zero_or_errno([&] {
+    VerbsSrq& srq = object(face);
+    if (!srq.owner->alive()) return EIO;
+    if (srq.users.load() != 0) return EBUSY;
+    srq.owner->device->destroy_shared_receives(std::move(srq.receives));
+    await_async_acknowledgements(srq);
+    object(face->pd).users.fetch_sub(1);
+    pthread_cond_destroy(&face->cond);
+    pthread_mutex_destroy(&face->mutex);
+    delete &srq;
+    return 0;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,113 @@
+#include "tests/unit/qp/fixture.h"
+
+namespace uroce::qp::testing {
+namespace {
+
+using queue::CompletionStatus;
+using wire::AethKind;
+using wire::Operation;
+
+struct Heard final : EventListener {
+  void raised(Event event) override { events.push_back(event); }
+  std::vector<Event> events;
+};
+
+/// A queue pair whose receives come from a queue that others use, too.
+class SharedReceives : public QueuePairTest {
+ protected:
+  SharedReceives() {
+    options.shared_receives = &shared;
+    options.listener = &heard;
+    queue_pair = std::make_unique<QueuePair>(options);
+  }
+
+  void post_shared(uint64_t id, uint32_t length, uint64_t offset) {
+    queue::ReceiveRequest& request = *shared.reserve();
+    request.wr_id = id;
+    request.length = length;
+    request.segments = 1;
+    shared.segments(request)[0] = segment(offset, length);
+    shared.publish(request);
+  }
+
+  queue::SharedReceiveQueue shared{{.depth = 4}};
+  Heard heard;
+};
+
+TEST_F(SharedReceives, AMessageTakesARequestWithItsFirstPacket) {
+  bring_up();
+  post_shared(1, 600, 4000);
+  post_shared(2, 600, 8000);
+  receive(Operation::kSendFirst, 5000, pattern(kMtu, 1));
+  EXPECT_EQ(shared.front().wr_id, 2u) << "the first is nobody else's any more";
+  receive(Operation::kSendLast, 5001, pattern(5, 2), true);
+  receive(Operation::kSendOnly, 5002, pattern(6, 3), true);
+  const auto done = receive_completions();
+  ASSERT_EQ(done.size(), 2u);
+  EXPECT_EQ(done[0].wr_id, 1u);
+  EXPECT_EQ(done[0].bytes, kMtu + 5);
+  EXPECT_EQ(done[1].wr_id, 2u);
+  EXPECT_EQ(memory_at(4000, kMtu), pattern(kMtu, 1));
+  EXPECT_EQ(memory_at(8000, 6), pattern(6, 3));
+  EXPECT_TRUE(shared.empty());
+  for (int i = 0; i < 4; ++i) EXPECT_NE(shared.reserve(), nullptr) << "all slots are back";
+}
+
+TEST_F(SharedReceives, AnEmptyQueueIsAReceiverThatIsNotReady) {
+  bring_up();
+  receive(Operation::kSendOnly, 5000, pattern(6));
+  expect_answer(pump(), AethKind::kRnrNak, 12, 5000);
+  post_shared(1, 10, 4000);
+  receive(Operation::kSendOnly, 5000, pattern(6), true);
+  expect_answer(pump(), AethKind::kAck, wire::kNoCredits, 5000);
+  EXPECT_EQ(receive_completions().size(), 1u);
+}
+
+TEST_F(SharedReceives, AWriteWithImmediateTakesARequestWithItsLastPacket) {
+  bring_up();
+  wire::Headers headers = from_peer(Operation::kWriteFirst, 5000);
+  headers.reth = {kIova, keys.rkey, kMtu + 1};
+  receive(headers, pattern(kMtu));
+  post_shared(1, 0, 0);
+  headers = from_peer(Operation::kWriteLastImm, 5001);
+  receive(headers, pattern(1));
+  ASSERT_EQ(receive_completions().size(), 1u);
+  EXPECT_TRUE(shared.empty());
+}
+
+TEST_F(SharedReceives, InTheErrorStateOnlyWhatWasTakenIsFlushed) {
+  bring_up();
+  post_shared(1, 600, 4000);
+  post_shared(2, 600, 8000);
+  receive(Operation::kSendFirst, 5000, pattern(kMtu, 1));
+  EXPECT_TRUE(heard.events.empty());
+  ASSERT_EQ(modify(State::kErr), 0);
+  const auto done = receive_completions();
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].wr_id, 1u);
+  EXPECT_EQ(done[0].status, CompletionStatus::kFlushed);
+  EXPECT_EQ(heard.events, std::vector<Event>{Event::kLastReceive});
+  EXPECT_EQ(shared.front().wr_id, 2u) << "it is left to the other queue pairs";
+  pump();
+  EXPECT_EQ(heard.events.size(), 1u);
+}
+
+TEST_F(SharedReceives, AResetGivesBackWhatWasTakenWithoutAWord) {
+  bring_up();
+  post_shared(1, 600, 4000);
+  receive(Operation::kSendFirst, 5000, pattern(kMtu, 1));
+  ASSERT_EQ(modify(State::kReset), 0);
+  EXPECT_TRUE(receive_completions().empty());
+  for (int i = 0; i < 4; ++i) EXPECT_NE(shared.reserve(), nullptr);
+}
+
+TEST_F(SharedReceives, ARequestThatIsTooShortFailsAndItsSlotComesBack) {
+  bring_up();
+  post_shared(1, 5, 4000);
+  receive(Operation::kSendOnly, 5000, pattern(6));
+  expect_failed_receive(CompletionStatus::kLocalLengthError);
+  for (int i = 0; i < 4; ++i) EXPECT_NE(shared.reserve(), nullptr);
+}
+
+}  // namespace
+}  // namespace uroce::qp::testing
