@@ -33,9 +33,10 @@ Result<HugepageArena::Block> HugepageArena::allocate(const Request& request) {
 
 Result<HugepageArena::Block> HugepageArena::allocate_alone(const Request& request) {
   Result<Chunk> chunk = make_chunk(request, request.bytes);
+  const std::lock_guard lock(mutex_);
+  if (!chunk && chunk.error().code == ENOMEM && drop_unused()) chunk = make_chunk(request, request.bytes);
   if (!chunk) return chunk.error();
   const Block block = chunk->at(0);
-  const std::lock_guard lock(mutex_);
   chunks_.emplace(block.address, std::move(*chunk));
   return block;
 }
@@ -57,6 +58,8 @@ Result<HugepageArena::Block> HugepageArena::allocate_shared(const Request& reque
   }
   auto blocks = std::make_unique<BuddyBlocks>();
   Result<Chunk> chunk = make_chunk(request, BuddyBlocks::kBytes);
+  if (!chunk && chunk.error().code == ENOMEM && drop_unused())
+    chunk = make_chunk(request, BuddyBlocks::kBytes);
   if (!chunk) return chunk.error();
   chunk->blocks = std::move(blocks);
   std::byte* const address = chunk->mapping.address();
@@ -107,6 +110,15 @@ Status HugepageArena::free(std::byte* address) {
   });
   if (another) (void)take_out(found);
   return {};
+}
+
+bool HugepageArena::drop_unused() {
+  bool dropped = false;
+  for (auto next = chunks_.begin(); next != chunks_.end();) {
+    const auto chunk = next++;
+    if (chunk->second.blocks != nullptr && chunk->second.blocks->unused()) dropped |= take_out(chunk).ok();
+  }
+  return dropped;
 }
 
 Status HugepageArena::take_out(Chunks::iterator chunk) {

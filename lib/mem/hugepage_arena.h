@@ -39,8 +39,8 @@ class HugepageArena {
 
   HugepageArena(RegionTable& table, DomainId domain) : table_(table), domain_(domain) {}
 
-  /// Memory may come back that was freed before, with what was in it. Errors: those of PageMapping::make()
-  /// and RegionTable::register_user().
+  /// Memory may come back that was freed before, with what was in it. What is held and not used is given back
+  /// before it fails with ENOMEM. Errors: those of PageMapping::make() and RegionTable::register_user().
   Result<Block> allocate(const Request& request);
   /// No byte of it is touched by the stack afterwards, if its keys were its own; memory in a shared chunk
   /// keeps its keys, which are the neighbours' too. EINVAL: no such block. EBUSY: it has its own region, and
@@ -71,6 +71,8 @@ class HugepageArena {
   Result<Chunk> make_chunk(const Request& request, uint64_t bytes);
   Result<Block> allocate_alone(const Request& request);
   Result<Block> allocate_shared(const Request& request);
+  // Under the lock. True: there is room now that was not there before.
+  bool drop_unused();
   Status give_back(Chunk& chunk);
   Status take_out(Chunks::iterator chunk);
 

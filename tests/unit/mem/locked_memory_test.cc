@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <vector>
 
+#include "mem/bus_space.h"
+#include "mem/hugepage_arena.h"
 #include "mem/region_table.h"
 
 namespace uroce::mem {
@@ -112,6 +114,37 @@ TEST(LockedMemory, ReregistrationNeedsRoomForBoth) {
                                         return 4;
                                       return change({.place = RegionChange::Place{first, 10 * kPage}});
                                     }),
+            0);
+}
+
+/// Memory from the arena counts as what it is, registered memory: hugepages by their bytes, and what is
+/// shared in steps of 2 MB. What nobody uses is in nobody's way.
+TEST(LockedMemory, OfTheArena_ExpectWholeChunksCountedAndUnusedOnesGivenUp) {
+  EXPECT_EQ(exit_status_under_limit(
+                (5 << 20) + kPage,
+                [] {
+                  LockedMemory account;
+                  BusSpace bus({});
+                  RegionTable table({.entries_max = 64, .locked_memory = &account, .bus_space = &bus});
+                  HugepageArena arena(table, {1});
+                  const auto get = [&](uint64_t bytes, Access access, bool alone = false) {
+                    const auto made = arena.allocate({.bytes = bytes, .access = access, .alone = alone});
+                    if (!made && made.error().code != ENOMEM) _exit(98);
+                    return made ? made->address : nullptr;
+                  };
+                  std::byte* const first = get(64, kLocalWrite);
+                  if (account.bytes() != 2 << 20) return 1;
+                  if (get(64, kLocalWrite) == nullptr || account.bytes() != 2 << 20) return 2;
+                  std::byte* const other = get(64, kRemoteRead);
+                  if (account.bytes() != 4 << 20) return 3;
+                  if (get(64, kLocalWrite | kRemoteRead) != nullptr) return 4;
+                  if (get(1 << 20, kLocalWrite, true) == nullptr || account.bytes() != 5 << 20) return 5;
+                  if (get(2 * kPage, kLocalWrite, true) != nullptr) return 6;
+                  if (first == nullptr || !arena.free(other).ok()) return 7;
+                  if (account.bytes() != 5 << 20) return 8;  // one that nobody uses is kept
+                  if (get(64, kLocalWrite | kRemoteRead) == nullptr || account.bytes() != 5 << 20) return 9;
+                  return 0;
+                }),
             0);
 }
 
