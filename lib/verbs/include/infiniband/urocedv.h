@@ -185,7 +185,7 @@ struct urocedv_reg_mr_attr {
   uint64_t comp_mask; /* 0 */
   uint64_t iova;      /* address of the first byte under the key */
   uint32_t key;       /* the key: that of the region, but for its low eight bits */
-  int access;         /* as that of ibv_reg_mr, but neither ZERO_BASED nor MW_BIND */
+  int access;         /* as that of ibv_reg_mr, but not ZERO_BASED */
   /* NULL: the region's own list, as urocedv_map_mr_sg has filled it; what follows is not looked at. */
   struct urocedv_page_list* page_list;
   uint64_t offset; /* of the first byte in the first page */
@@ -341,7 +341,8 @@ struct urocedv_memory {
 /* `access` is that of ibv_reg_mr without ZERO_BASED; `node` a memory node or UROCEDV_ANY_NODE; `flags` of
  * enum urocedv_memory_flags. Up to 1 MB comes from memory that was registered before, which is what makes it
  * fast: all such memory of a domain with the same access and node has the same keys, so who is given the rkey
- * of some is given all. Say OWN_REGION if that is not wanted. The bytes are not zeroed.
+ * of some is given all. Say OWN_REGION if that is not wanted. The bytes are not zeroed. It counts against
+ * RLIMIT_MEMLOCK like all that is registered, hugepages too: what shares a region in steps of 2 MB.
  *
  * EINVAL: no bytes, access, no such node, unknown flags. ENOMEM: none is left, of that kind, on that node, or
  * within RLIMIT_MEMLOCK. */
