@@ -1,6 +1,7 @@
-/* A memory window of type 2: a key of its own for a part of a region, that a work request binds and another
- * one, or the peer, ends. The region itself gives peers nothing, so each of them can be given just the bytes,
- * the rights and the time that it needs, without a registration. */
+/* A memory window: a key of its own for a part of a region. The region itself gives peers nothing, so each of
+ * them can be given just the bytes, the rights and the time that it needs, without a registration. One of
+ * type 2 is bound by a work request and ended by another one, or by the peer; one of type 1 is bound by a
+ * call, also anew while it is bound. */
 #include "pair.h"
 
 enum { BYTES = 100000, OPEN_FROM = 30000, OPEN_BYTES = 20000 };
@@ -25,6 +26,26 @@ static void invalidate(struct pair* pair, uint32_t key) {
   struct ibv_send_wr* bad;
   CHECK((errno = ibv_post_send(pair->near_qp, &request, &bad)) == 0);
   CHECK(pair_completion(pair).status == IBV_WC_SUCCESS);
+}
+
+/* To this part and then to that. */
+static void of_type_1(struct pair* pair, struct ibv_mr* mr, const unsigned char* memory) {
+  struct ibv_mw* window = ibv_alloc_mw(pair->pd, IBV_MW_TYPE_1);
+  CHECK(window != NULL);
+  for (int part = 0; part < 3; ++part) {
+    const unsigned char* begin = memory + part * 1000;
+    struct ibv_mw_bind bind = {
+        .bind_info = {
+            .mr = mr, .addr = (uintptr_t)begin, .length = 1000, .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
+    CHECK((errno = ibv_bind_mw(pair->near_qp, window, &bind)) == 0);
+    CHECK(pair_completion(pair).status == IBV_WC_SUCCESS);
+    CHECK(pair_far_read(pair, (uintptr_t)begin, window->rkey, 1000) == IBV_WC_SUCCESS);
+    CHECK(memcmp(pair->far_memory, begin, 1000) == 0);
+  }
+  /* It may read what the window is bound to now, and not what it was bound to before. */
+  CHECK(pair_far_read(pair, (uintptr_t)memory, window->rkey, 1) == IBV_WC_REM_ACCESS_ERR);
+  pair_connect(pair);
+  CHECK((errno = ibv_dealloc_mw(window)) == 0);
 }
 
 int main(void) {
@@ -63,8 +84,11 @@ int main(void) {
   pair_connect(&pair);
 
   CHECK((errno = ibv_dealloc_mw(window)) == 0);
+  of_type_1(&pair, mr, memory);
   CHECK((errno = ibv_dereg_mr(mr)) == 0);
-  puts("memory window: a part of a region opened to the peer by a work request, and closed again by another");
+  puts(
+      "memory window: a part of a region opened to the peer by a work request, and closed again by another; "
+      "moved by a call");
   free(memory);
   pair_close(&pair);
   return 0;
