@@ -51,7 +51,8 @@ Device::State::State(Options options)
       reserved_lkey(*mem::make_reserved_lkey(regions)),
       domains(Limits::kDomains),
       queue_pairs(kQueuePairNumbers),
-      surroundings{regions, queue_pairs, demux} {
+      groups({.groups = Limits::kGroups, .members = Limits::kGroupMembers, .total = Limits::kMemberships}),
+      surroundings{regions, queue_pairs, groups, demux} {
   watch_faults();
   std::vector<Poller*> siblings;
   for (uint16_t i = 0; i < port->capabilities().queues; ++i) {

@@ -14,6 +14,7 @@
 #include "net/gid_table.h"
 #include "port/port.h"
 #include "qp/attributes.h"
+#include "qp/datagram_address.h"
 #include "queue/completion_queue.h"
 #include "queue/shared_receive_queue.h"
 #include "queue/work_queue.h"
@@ -35,6 +36,10 @@ struct Limits {
   static constexpr uint32_t kWindows = 1u << 24;  // and regions, together
   static constexpr uint64_t kRegionBytes = 1ull << 46;
   static constexpr uint32_t kDomains = 1u << 16;
+  static constexpr uint32_t kAddressHandles = 1u << 16;
+  static constexpr uint32_t kGroups = 1024;
+  static constexpr uint32_t kGroupMembers = 64;   // a packet is copied to each
+  static constexpr uint32_t kMemberships = 8192;  // of all groups together
   // READs of a queue pair under way. Programs take the peer's limit for what they send, so the one for
   // sending is that of peers with much room.
   static constexpr uint8_t kReadsSent = 128;
@@ -117,6 +122,18 @@ class Device {
   /// (ARP or neighbour discovery; ETIMEDOUT when nobody answers) and `to_self`.
   int modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, uint32_t mask);
   qp::Attributes query_queue_pair(QueuePairHandle& queue_pair);
+
+  /// An address for datagrams, of a path as above and without queue pair numbers and Q_Key; given back when
+  /// it is copied no more. ENOMEM at the limit.
+  Result<qp::DatagramAddress> take_address(wire::Path path);
+  void give_back_address();
+
+  /// The queue pair, of UD, gets a copy of each message to the group: those of this device's own queue pairs,
+  /// too. 0 if it does already; ENOMEM at a limit. A member is not destroyed.
+  int attach_group(QueuePairHandle& queue_pair, const Gid& group);
+  /// None is under way after the return. EINVAL: it is no member.
+  int detach_group(QueuePairHandle& queue_pair, const Gid& group);
+  [[nodiscard]] bool in_groups(const QueuePairHandle& queue_pair) const;
 
   /// Something was published on the send queue, or on the receive queue of a queue pair in the error state.
   /// Any thread, hot: at most one ring push. With inline pollers the caller's thread then turns the poller

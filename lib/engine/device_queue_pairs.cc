@@ -1,5 +1,6 @@
 // The life of queue pairs on the control path. What their poller owns is done by commands to it.
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <new>
 
@@ -12,8 +13,8 @@ namespace uroce::engine {
 namespace {
 
 Status check(const QueuePairOptions& options) {
-  if (options.type != qp::Type::kRc && options.type != qp::Type::kUc)
-    return Error{EOPNOTSUPP, "only RC and UC queue pairs"};
+  if (options.type != qp::Type::kRc && options.type != qp::Type::kUc && options.type != qp::Type::kUd)
+    return Error{EOPNOTSUPP, "only RC, UC and UD queue pairs"};
   if (options.send_completions == nullptr || options.receive_completions == nullptr) {
     return Error{EINVAL, "a queue pair needs completion queues"};
   }
@@ -25,6 +26,10 @@ Status check(const QueuePairOptions& options) {
   }
   if (options.inline_bytes > Limits::kInlineBytes) return Error{EINVAL, "too many inline bytes"};
   return {};
+}
+
+constexpr uint32_t attachment_bytes(qp::Type type) {
+  return type == qp::Type::kUd ? sizeof(qp::DatagramAddress) : 0;
 }
 
 /// Before the end of a queue pair. Who has seen the last receive complete may be there before its
@@ -88,10 +93,11 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
   watch_faults();
   if (Status status = state.domains.enter(options.domain); !status) return status.error();
   try {
-    auto send =
-        std::make_unique<queue::SendQueue>(queue::SendQueue::Options{.depth = options.send_depth,
-                                                                     .segments_max = options.send_segments,
-                                                                     .inline_max = options.inline_bytes});
+    auto send = std::make_unique<queue::SendQueue>(
+        queue::SendQueue::Options{.depth = options.send_depth,
+                                  .segments_max = options.send_segments,
+                                  .inline_max = options.inline_bytes,
+                                  .attachment_bytes = attachment_bytes(options.type)});
     auto receive = std::make_unique<queue::ReceiveQueue>(queue::ReceiveQueue::Options{
         .depth = options.receive_depth, .segments_max = options.receive_segments, .inline_max = 0});
     const std::lock_guard guard(state.mutex);
@@ -111,6 +117,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
             .signal_all = options.signal_all,
             .reserved_lkey = options.reserved_lkey,
             .reads = {.sent = Limits::kReadsSent, .answered = Limits::kReadsAnswered},
+            .datagram_mtu = path_mtu_bytes(path_mtu_max()),
             .send_queue = send.get(),
             .receive_queue = receive.get(),
             .shared_receives = options.shared_receives != nullptr ? &options.shared_receives->queue : nullptr,
@@ -138,6 +145,7 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   State& state = *state_;
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   if (forked_since_start()) return;  // its poller may stand in the middle of a turn for ever
+  assert(!in_groups(queue_pair));
   state.queue_pairs.unpublish(entry.number);
   answer_peer(entry);
   bool over = false;
@@ -164,7 +172,7 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
   watch_faults();
   if ((mask & qp::kMaskPathMtu) != 0 && attributes.path_mtu > path_mtu_max()) return EINVAL;
   if ((mask & qp::kMaskAv) != 0) {
-    if (const int error = state.resolve(attributes); error != 0) return error;
+    if (const int error = state.resolve(attributes.path, attributes.to_self); error != 0) return error;
   }
   const bool ends = attributes.state == qp::State::kErr || attributes.state == qp::State::kReset;
   if ((mask & qp::kMaskState) != 0 && ends) answer_peer(entry);
@@ -192,42 +200,6 @@ void Device::ring_doorbell(QueuePairHandle& queue_pair) {
     state.turn_for_post(entry, state.clock());
   } else {
     entry.poller.ring(entry);
-  }
-}
-
-int Device::State::resolve(qp::Attributes& attributes) {
-  wire::Path& path = attributes.path;
-  path.source_mac = mac;
-  attributes.to_self = gids.owns(path.destination);
-  if (attributes.to_self) {
-    path.destination_mac = mac;
-    return 0;
-  }
-  // Neighbours live on poller 0 and are asked there, again and again until they have given up or found out.
-  Duration pause = microseconds(20);
-  for (;;) {
-    net::Resolution resolution = net::Resolution::kAsking;
-    const bool open = pollers[0]->run([&](qp::Turn& turn_of_poller) {
-      resolution = neighbours.resolve(path.destination, turn_of_poller.now);
-      const auto known = neighbours.lookup(path.destination, turn_of_poller.now);
-      if (known) path.destination_mac = *known;
-    });
-    if (!open) return ENODEV;
-    switch (resolution) {
-      case net::Resolution::kKnown:
-        return 0;
-      case net::Resolution::kNoAnswer:
-        return ETIMEDOUT;
-      case net::Resolution::kOffLink:
-        return EHOSTUNREACH;
-      case net::Resolution::kTableFull:
-        return ENOBUFS;
-      case net::Resolution::kAsking:
-        break;
-    }
-    if (inline_pollers()) turn(1, clock());
-    nap(pause.ns);
-    pause = std::min(pause * 2, milliseconds(1));
   }
 }
 

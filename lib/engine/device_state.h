@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "engine/device.h"
+#include "engine/multicast_groups.h"
 #include "engine/parallel_probe.h"
 #include "engine/poller.h"
 #include "engine/quiescence.h"
@@ -40,9 +42,9 @@ struct Device::State {
   /// The same after `entry` was posted to.
   void turn_for_post(QueuePairEntry& entry, Instant now);
 
-  /// Fills in the MACs of a path and says whether it leads back here: 0, EHOSTUNREACH (outside every prefix),
-  /// ETIMEDOUT (nobody answers), or ENOBUFS (too many neighbours). Waits for the answer.
-  int resolve(qp::Attributes& attributes);
+  /// Fills in the MACs of a path and says whether it leads back here, and here only: 0, EHOSTUNREACH (outside
+  /// every prefix), ETIMEDOUT (nobody answers), or ENOBUFS (too many neighbours). Waits for the answer.
+  int resolve(wire::Path& path, bool& to_self);
 
   /// The poller for a new queue pair: one that serves its completion queues already, else the least loaded
   /// one. Under `mutex`.
@@ -67,10 +69,12 @@ struct Device::State {
   const MemoryKey reserved_lkey;
   mem::ProtectionDomains domains;
   QueuePairTable queue_pairs;
+  MulticastGroups groups;  // changed under `mutex`
+  std::atomic<uint32_t> addresses{0};
   const PollerSurroundings surroundings;
   std::vector<State*> partners;  // the other end of an in-process wire; set-up
 
-  std::mutex mutex;
+  mutable std::mutex mutex;
   std::unordered_map<QueuePairEntry*, std::unique_ptr<QueuePairEntry>> entries;  // under `mutex`
   std::vector<uint32_t> load;    // queue pairs per poller, likewise
   uint32_t shared_receives = 0;  // how many there are, likewise

@@ -252,7 +252,13 @@ void Poller::transmit() {
 
 /// Sends the longest run of frames at the front that go the same way; how many were taken.
 size_t Poller::dispose(std::span<port::TxFrame> frames) {
-  const auto is_other = [&](const port::TxFrame& frame) { return frame.to_self != frames.front().to_self; };
+  if (frames.front().to_group) [[unlikely]] {
+    frames.front().to_group = false;
+    loop_copy(frames.front());
+  }
+  const auto is_other = [&](const port::TxFrame& frame) {
+    return frame.to_self != frames.front().to_self || frame.to_group;
+  };
   const auto run = static_cast<size_t>(std::ranges::find_if(frames, is_other) - frames.begin());
   if (!frames.front().to_self) return port_queue_.transmit(frames.first(run));
   const size_t count = std::min(run, kLoopFramesMax - looped_count_);
@@ -260,6 +266,15 @@ size_t Poller::dispose(std::span<port::TxFrame> frames) {
     looped_[(looped_head_ + looped_count_++) % kLoopFramesMax] = port_queue_.loop(frame);
   }
   return count;
+}
+
+/// A frame to a group goes out, and to members of ours.
+void Poller::loop_copy(const port::TxFrame& frame) {
+  if (surroundings_.groups.empty()) return;
+  if (looped_count_ == kLoopFramesMax) return count(Counter::kRxHandOverFull);
+  const port::RxFrame copy = copy_of(frame.data, frame.length);
+  if (copy.data == nullptr) return;
+  looped_[(looped_head_ + looped_count_++) % kLoopFramesMax] = copy;
 }
 
 void Poller::make_room() {

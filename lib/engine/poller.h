@@ -14,6 +14,7 @@
 #include "copy/placer.h"
 #include "engine/attendance.h"
 #include "engine/clock.h"
+#include "engine/multicast_groups.h"
 #include "engine/queue_pair_entry.h"
 #include "engine/queue_pair_table.h"
 #include "engine/turn_lock.h"
@@ -32,6 +33,7 @@ namespace uroce::engine {
 struct PollerSurroundings {
   mem::RegionTable& regions;
   const QueuePairTable& queue_pairs;
+  const MulticastGroups& groups;
   const net::Demux& demux;
 };
 
@@ -151,8 +153,9 @@ class Poller {
   /// A received frame on its way through the stages.
   struct Staged {
     wire::Packet packet;
-    QueuePairEntry* entry;
-    uint32_t kept;  // its frame, among kept_frames_
+    QueuePairEntry* entry;        // for which it is, or nullptr:
+    const MulticastGroup* group;  // of whose members it is for ours
+    uint32_t kept;                // its frame, among kept_frames_
   };
 
   bool submit(Command& command);
@@ -164,8 +167,9 @@ class Poller {
   void take_doorbells(size_t count_max);
   void receive();
   void stage();
-  void stage_frame(const port::RxFrame& frame);
+  void stage_frame(size_t index);
   void stage_packet(Staged& staged);
+  void stage_for_group(Staged& staged, size_t index);
   void meet_neighbour(const port::RxFrame& frame);
   void dispatch();
   void release();
@@ -178,6 +182,9 @@ class Poller {
   size_t take_looped(std::span<port::RxFrame> frames);
   size_t take_handed_over(std::span<port::RxFrame> frames);
   void hand_over(uint16_t to);
+  port::RxFrame copy_of(const std::byte* data, uint32_t length);
+  void copy_to(uint16_t sibling, const port::RxFrame& frame);
+  void show(const wire::Packet& packet, const MulticastGroup& group);
   void defer(const Staged& staged);
   void count(Counter counter) { counters_.add(counter); }
 
@@ -189,6 +196,7 @@ class Poller {
   static bool note_error_state(QueuePairEntry& entry);
   void rearm(QueuePairEntry& entry);
   size_t dispose(std::span<port::TxFrame> frames);
+  void loop_copy(const port::TxFrame& frame);
 
   TurnLock lock_;
   const Options options_;
@@ -206,7 +214,9 @@ class Poller {
   size_t work_ = 0;
   TimerWheel timers_;
   ActiveList active_;
-  size_t burst_ = 0;              // frames received in this turn ...
+  size_t burst_ = 0;         // frames received in this turn ...
+  size_t handed_begin_ = 0;  // ... of which [handed_begin_, handed_end_) by siblings ...
+  size_t handed_end_ = 0;
   size_t staged_ = 0;             // ... of which packets for queue pairs of ours
   size_t kept_ = 0;               // ... of which to be released by us
   uint64_t handed_in_burst_ = 0;  // bit i: frames went to sibling i

@@ -1,6 +1,8 @@
 // The receiving stages of a turn: a burst is collected, parsed and found its queue pairs as a whole before
 // its first packet is performed, so that what the later stages touch is on its way from memory meanwhile.
 #include <algorithm>
+#include <cassert>
+#include <cstring>
 #include <utility>
 
 #include "engine/poller.h"
@@ -15,6 +17,8 @@ void Poller::receive() {
   const size_t handed = take_handed_over(frames.subspan(looped, kSourceFramesMax));
   const size_t received = port_queue_.receive(frames.subspan(looped + handed, kSourceFramesMax));
   burst_ = deferred + looped + handed + received;
+  handed_begin_ = deferred + looped;
+  handed_end_ = handed_begin_ + handed;
   drained_ = std::max({looped, handed, received}) < kSourceFramesMax;
   work_ += burst_;
   if (burst_ == 0) return;
@@ -58,26 +62,29 @@ size_t Poller::take_handed_over(std::span<port::RxFrame> frames) {
 void Poller::stage() {
   staged_ = 0;
   kept_ = 0;
-  for (size_t i = 0; i < burst_; ++i) stage_frame(frames_[i]);
+  for (size_t i = 0; i < burst_; ++i) stage_frame(i);
   // Relaxed: a hint for whoever turns the siblings.
   if (handed_in_burst_ != 0)
     handed_to_.fetch_or(std::exchange(handed_in_burst_, 0), std::memory_order_relaxed);
   for (size_t i = 0; i < staged_; ++i) {
     const wire::Packet& packet = packets_[i].packet;
-    __builtin_prefetch(&packets_[i].entry->queue_pair);
+    if (packets_[i].entry != nullptr) __builtin_prefetch(&packets_[i].entry->queue_pair);
     if (packet.row->headers.has(wire::Header::kReth))
       surroundings_.regions.prefetch(packet.headers.reth.rkey);
   }
 }
 
 /// Parses one frame. Afterwards it is staged, handed over, answered or dropped.
-void Poller::stage_frame(const port::RxFrame& frame) {
+void Poller::stage_frame(size_t index) {
+  const port::RxFrame& frame = frames_[index];
   Staged& staged = packets_[staged_];
   kept_frames_[kept_++] = frame;
   const net::Classified classified = surroundings_.demux.classify({frame.data, frame.length}, staged.packet);
   switch (classified.kind) {
     case net::FrameKind::kRoce:
       return stage_packet(staged);
+    case net::FrameKind::kGroup:
+      return stage_for_group(staged, index);
     case net::FrameKind::kNeighbour:
       return meet_neighbour(frame);
     case net::FrameKind::kDropped:
@@ -91,6 +98,44 @@ void Poller::stage_packet(Staged& staged) {
   if (&staged.entry->poller != this) return hand_over(staged.entry->poller.index());
   staged.kept = static_cast<uint32_t>(kept_ - 1);
   ++staged_;
+}
+
+/// Who gets the frame first copies it to the siblings that have members.
+void Poller::stage_for_group(Staged& staged, size_t index) {
+  staged.entry = nullptr;
+  staged.group = surroundings_.groups.find(staged.packet.destination);
+  if (staged.group == nullptr) return count(Counter::kDropNoGroup);
+  const uint64_t ours = uint64_t{1} << options_.index;
+  const bool copied = index >= handed_begin_ && index < handed_end_;
+  for (uint64_t left = copied ? 0 : staged.group->pollers & ~ours; left != 0; left &= left - 1)
+    copy_to(static_cast<uint16_t>(__builtin_ctzll(left)), frames_[index]);
+  if ((staged.group->pollers & ours) == 0) return;
+  staged.kept = static_cast<uint32_t>(kept_ - 1);
+  ++staged_;
+}
+
+/// As if received; without data when there is no buffer.
+port::RxFrame Poller::copy_of(const std::byte* data, uint32_t length) {
+  port::TxFrame copy;
+  if (port_queue_.allocate({&copy, 1}) == 0) {
+    count(Counter::kTxNoBuffer);
+    return {};
+  }
+  assert(length <= copy.capacity);
+  std::memcpy(copy.data, data, length);
+  copy.length = length;
+  return port_queue_.loop(copy);
+}
+
+void Poller::copy_to(uint16_t sibling, const port::RxFrame& frame) {
+  const port::RxFrame copy = copy_of(frame.data, frame.length);
+  if (copy.data == nullptr) return;
+  if (!siblings_[sibling]->from_sibling_[options_.index]->push(copy)) {
+    count(Counter::kRxHandOverFull);
+    return port_queue_.release({&copy, 1});
+  }
+  count(Counter::kRxHandedOver);
+  handed_in_burst_ |= uint64_t{1} << sibling;
 }
 
 /// Neighbours are poller 0's business.
@@ -112,9 +157,13 @@ void Poller::hand_over(uint16_t to) {
 
 void Poller::dispatch() {
   for (size_t i = 0; i < staged_; ++i) {
-    const auto& [packet, entry, kept] = packets_[i];
+    const auto& [packet, entry, group, kept] = packets_[i];
     if (!wire::icrc_matches(packet)) {
       count(Counter::kDropIcrc);
+      continue;
+    }
+    if (entry == nullptr) [[unlikely]] {
+      show(packet, *group);
       continue;
     }
     make_room();
@@ -123,6 +172,18 @@ void Poller::dispatch() {
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);
     activate(*entry);
+  }
+}
+
+void Poller::show(const wire::Packet& packet, const MulticastGroup& group) {
+  for (QueuePairEntry* member : group.members) {
+    if (&member->poller != this) continue;
+    make_room();
+    [[maybe_unused]] const bool taken = member->queue_pair.receive(packet, turn_);
+    assert(taken);  // UD never stalls
+    if (!placer_.losses().empty()) [[unlikely]]
+      qp::commit_placements(turn_);
+    activate(*member);
   }
 }
 

@@ -11,6 +11,9 @@ Classified Demux::classify(std::span<const std::byte> frame, wire::Packet& packe
   const wire::ParseOutcome outcome = wire::parse_frame(frame, packet);
   if (outcome.result == wire::ParseResult::kRoce) {
     const bool ours = packet.destination_mac == mac_ && gids_.owns(packet.destination);
+    if (!ours && is_multicast(packet.destination) && packet.headers.bth.destination == kMembers &&
+        packet.destination_mac == multicast_mac(packet.destination))
+      return {FrameKind::kGroup};
     return ours ? Classified{FrameKind::kRoce} : Classified{FrameKind::kDropped, Counter::kDropNotOurAddress};
   }
   if (outcome.result == wire::ParseResult::kDropped) return {FrameKind::kDropped, outcome.reason};

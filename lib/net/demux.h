@@ -13,6 +13,7 @@ namespace uroce::net {
 
 enum class FrameKind : uint8_t {
   kRoce,       // for us; the packet is filled, its ICRC not yet checked
+  kGroup,      // the same for members of a multicast group, should there be any
   kNeighbour,  // ARP or neighbour discovery, unchecked: for Neighbours::receive()
   kDropped,    // `reason` says why
 };
@@ -22,11 +23,14 @@ struct Classified {
   Counter reason = Counter::kRxNotRoce;  // the counter of a drop
 };
 
-/// Says once what a received frame is. RoCE is for us when it came to our MAC and to one of our GIDs; only
-/// then is it worth an ICRC, which is left to the poller that performs the packet (frames are handed over
-/// before that).
+/// Says once what a received frame is. RoCE is for us when it came to our MAC and to one of our GIDs, or for
+/// a group when it came to the group's MAC and to the number that stands for members; only then is it worth
+/// an ICRC, which is left to the poller that performs the packet (frames are handed over before that).
 class Demux {
  public:
+  /// The queue pair number in packets to a group.
+  static constexpr QpNumber kMembers{0xFFFFFF};
+
   Demux(MacAddress mac, const GidTable& gids) : mac_(mac), gids_(gids) {}
 
   /// Reads no byte outside `frame`.

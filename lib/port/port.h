@@ -24,6 +24,7 @@ struct TxFrame {
   uint32_t length = 0;     // set by the writer
   void* handle = nullptr;  // the driver's own
   bool to_self = false;    // addressed to this port: the engine loops it and the driver never sees it
+  bool to_group = false;   // members may be here, too: the engine loops a copy
 };
 
 /// What a port can carry, derived from the real thing when it was opened.

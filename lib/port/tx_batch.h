@@ -24,7 +24,7 @@ class TxBatch {
   /// An empty buffer that becomes part of the batch with commit(), or nullptr when the batch is full or the
   /// port has no buffers: stop producing and try again in a later turn.
   TxFrame* next();
-  /// The frame that next() returned last is complete (length and to_self set).
+  /// The frame that next() returned last is complete (length, to_self and to_group set).
   void commit();
 
   [[nodiscard]] bool full() const { return committed_ == kFramesMax; }

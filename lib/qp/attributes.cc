@@ -42,6 +42,7 @@ void apply(const Attributes& from, uint32_t mask, Attributes& to) {
   if (has(kMaskSqPsn)) to.sq_psn = from.sq_psn;
   if (has(kMaskMaxDestRdAtomic)) to.max_dest_rd_atomic = from.max_dest_rd_atomic;
   if (has(kMaskDestQpn)) to.destination = from.destination;
+  if (has(kMaskQkey)) to.qkey = from.qkey;
 }
 
 }  // namespace uroce::qp

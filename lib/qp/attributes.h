@@ -52,6 +52,7 @@ struct Attributes {
   bool to_self = false;  // `path` leads to this very port
   PathMtu path_mtu = PathMtu::k1024;
   QpNumber destination;
+  uint32_t qkey = 0;
   Psn rq_psn;
   Psn sq_psn;
   uint8_t timeout = 0;  // 4.096 us * 2^timeout; 0 = never

@@ -38,7 +38,7 @@ CompletionOpcode opcode_of(SendOperation operation) {
 
 void push(Connection& connection, Turn& turn, queue::CompletionQueue& queue, Completion& completion) {
   completion.local = connection.options.number;
-  completion.remote = connection.attributes.destination;
+  if (connection.service() != wire::Service::kUd) completion.remote = connection.attributes.destination;
   if (turn.completions.push(queue, completion)) return;
   turn.counters.add(Counter::kCqOverrun);
   connection.broken = true;
@@ -59,7 +59,7 @@ void revise(Connection& connection, Turn& turn, const copy::MessageMark& lost, C
 void fail(Completion& completion, CompletionStatus status) {
   completion.status = status;
   completion.bytes = completion.immediate = 0;
-  completion.has_immediate = completion.has_invalidated = completion.solicited = false;
+  completion.has_immediate = completion.has_invalidated = completion.solicited = completion.has_grh = false;
 }
 
 }  // namespace

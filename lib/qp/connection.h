@@ -49,7 +49,8 @@ struct QueuePairOptions {
   bool signal_all = false;
   bool reserved_lkey = false;  // may use it
   ReadLimits reads{.sent = 128, .answered = 16};
-  queue::SendQueue* send_queue = nullptr;  // not owned, like the rest
+  uint32_t datagram_mtu = 4096;            // of the port: the longest message of UD
+  queue::SendQueue* send_queue = nullptr;  // not owned, like the rest; of UD: with a DatagramAddress attached
   queue::ReceiveQueue* receive_queue = nullptr;
   queue::SharedReceiveQueue* shared_receives = nullptr;  // takes the place of the one above, if given
   queue::CompletionQueue* send_completions = nullptr;

@@ -16,19 +16,40 @@ wire::Headers headers_to_peer(const Connection& connection, wire::Operation oper
   return headers;
 }
 
-bool write_frame(port::TxFrame& frame, const Connection& connection, const wire::Headers& headers,
+namespace {
+
+bool write_frame(port::TxFrame& frame, const wire::FrameTemplate& path, const wire::Headers& headers,
                  const Payload& payload) {
   const std::span<std::byte> buffer(frame.data, frame.capacity);
-  assert(wire::frame_bytes(connection.frame, headers.bth.opcode, payload.bytes) <= frame.capacity);
-  std::byte* to = wire::write_headers(buffer, connection.frame, headers, payload.bytes);
+  assert(wire::frame_bytes(path, headers.bth.opcode, payload.bytes) <= frame.capacity);
+  std::byte* to = wire::write_headers(buffer, path, headers, payload.bytes);
   if (payload.range != nullptr) {
     if (!payload.range->gather(to)) return false;
   } else if (payload.bytes > 0) {
     std::memcpy(to, payload.inline_data, payload.bytes);
   }
-  frame.length = wire::finish_frame(buffer, connection.frame, headers.bth.opcode, payload.bytes);
-  frame.to_self = connection.attributes.to_self;
+  frame.length = wire::finish_frame(buffer, path, headers.bth.opcode, payload.bytes);
   return true;
+}
+
+}  // namespace
+
+bool write_frame(port::TxFrame& frame, const Connection& connection, const wire::Headers& headers,
+                 const Payload& payload) {
+  frame.to_self = connection.attributes.to_self;
+  frame.to_group = false;
+  return write_frame(frame, connection.frame, headers, payload);
+}
+
+bool write_datagram(port::TxFrame& frame, const Connection& connection, const DatagramAddress& address,
+                    wire::Headers headers, const Payload& payload) {
+  frame.to_self = address.to_self;
+  frame.to_group = address.to_group;
+  headers.bth.destination = address.destination;
+  headers.deth.source = connection.options.number;
+  const bool own = (address.qkey & DatagramAddress::kOwnQkey) != 0;
+  headers.deth.qkey = own ? connection.attributes.qkey : address.qkey;
+  return write_frame(frame, address.frame, headers, payload);
 }
 
 void write_frame(port::TxFrame& frame, const Connection& connection, const wire::Headers& headers) {

@@ -5,6 +5,7 @@
 
 #include "port/port.h"
 #include "qp/connection.h"
+#include "qp/datagram_address.h"
 #include "qp/local_memory.h"
 #include "wire/headers.h"
 
@@ -25,6 +26,10 @@ wire::Headers headers_to_peer(const Connection& connection, wire::Operation oper
 /// frame must not be sent.
 [[nodiscard]] bool write_frame(port::TxFrame& frame, const Connection& connection,
                                const wire::Headers& headers, const Payload& payload);
+/// The same of a datagram; `headers` needs only what does not follow from the address.
+[[nodiscard]] bool write_datagram(port::TxFrame& frame, const Connection& connection,
+                                  const DatagramAddress& address, wire::Headers headers,
+                                  const Payload& payload);
 /// The same for a frame without payload.
 void write_frame(port::TxFrame& frame, const Connection& connection, const wire::Headers& headers);
 

@@ -8,6 +8,7 @@
 #include "qp/local_operation.h"
 #include "qp/rc_responder.h"
 #include "qp/uc_responder.h"
+#include "qp/ud_responder.h"
 
 namespace uroce::qp {
 
@@ -17,6 +18,7 @@ constexpr uint16_t kPartition = 0x7FFF;  // the default partition; bit 15 is the
 
 std::unique_ptr<Responder> make_responder(Connection& connection) {
   if (connection.options.type == Type::kUc) return std::make_unique<UcResponder>(connection);
+  if (connection.options.type == Type::kUd) return std::make_unique<UdResponder>(connection);
   assert(connection.options.type == Type::kRc);
   return std::make_unique<RcResponder>(connection);
 }
@@ -27,7 +29,8 @@ QueuePair::QueuePair(const Options& options)
     : connection_{.options = options,
                   .receives = ReceiveRequests(*options.receive_queue, options.shared_receives),
                   .attributes = {},
-                  .frame = {}},
+                  .frame = {},
+                  .mtu = options.datagram_mtu},
       window_(*options.send_queue, options.reads.sent),
       retransmission_(connection_, window_),
       requester_(connection_, window_, retransmission_),
@@ -153,7 +156,8 @@ bool QueuePair::admits(const wire::Packet& packet, Turn& turn) const {
   } else if (state() < State::kRtr || state() > State::kSqe ||
              (packet.row->response && state() == State::kRtr)) {
     reason = Counter::kDropQpState;
-  } else if (packet.source != attributes.path.destination || packet.destination != attributes.path.source) {
+  } else if (connection_.service() != wire::Service::kUd &&
+             (packet.source != attributes.path.destination || packet.destination != attributes.path.source)) {
     reason = Counter::kDropWrongPeer;
   } else if ((packet.headers.bth.partition_key & kPartition) != kPartition) {
     reason = Counter::kDropPartitionKey;

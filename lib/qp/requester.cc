@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "qp/completion_report.h"
-#include "qp/frame_writer.h"
 #include "qp/local_operation.h"
 
 namespace uroce::qp {
@@ -81,7 +80,9 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
 /// Gives the next request its PSNs; false when it can never be sent.
 bool Requester::start_current(Turn& turn) {
   const SendRequest& request = window_.current();
-  if (request.length > kMessageBytesMax) return fail_current(turn, CompletionStatus::kLocalLengthError);
+  const uint32_t longest =
+      connection_.service() == wire::Service::kUd ? connection_.options.datagram_mtu : kMessageBytesMax;
+  if (request.length > longest) return fail_current(turn, CompletionStatus::kLocalLengthError);
   if (is_read(request.operation) && connection_.attributes.max_rd_atomic == 0) {
     return fail_current(turn, CompletionStatus::kLocalQpOperationError);
   }
@@ -190,12 +191,18 @@ bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
   headers.reth = {request.remote_address, request.rkey, request.length};
   headers.immediate = request.immediate;
   headers.invalidate = request.invalidate;
-  if (!write_frame(frame, connection_, headers, payload)) [[unlikely]] {
+  if (!write(frame, headers, payload)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return fail_current(turn, CompletionStatus::kLocalProtectionError);
   }
   window_.sent(1);
   return true;
+}
+
+bool Requester::write(port::TxFrame& frame, const wire::Headers& headers, const Payload& payload) {
+  if (connection_.service() != wire::Service::kUd) return write_frame(frame, connection_, headers, payload);
+  const auto& address = connection_.options.send_queue->attachment<DatagramAddress>(window_.current());
+  return write_datagram(frame, connection_, address, headers, payload);
 }
 
 bool Requester::resolve(Turn& turn, uint64_t offset, uint64_t length, mem::Access needed) {

@@ -4,6 +4,7 @@
 
 #include "port/port.h"
 #include "qp/connection.h"
+#include "qp/frame_writer.h"
 #include "qp/local_memory.h"
 #include "qp/retransmission.h"
 #include "qp/send_window.h"
@@ -29,6 +30,7 @@ class Requester {
   bool build(Turn& turn, port::TxFrame& frame);
   bool build_read(Turn& turn, port::TxFrame& frame);
   bool build_data(Turn& turn, port::TxFrame& frame);
+  bool write(port::TxFrame& frame, const wire::Headers& headers, const Payload& payload);
   bool resolve(Turn& turn, uint64_t offset, uint64_t length, mem::Access needed);
   bool fail_current(Turn& turn, queue::CompletionStatus status);
 

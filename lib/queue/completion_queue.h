@@ -54,6 +54,8 @@ struct Completion {
   bool has_immediate = false;
   bool solicited = false;
   bool has_invalidated = false;
+  bool has_grh = false;  // the message lies behind 40 bytes for an IP header
+  uint8_t service_level = 0;
   uint32_t bytes = 0;
   uint32_t immediate = 0;  // network order; or the key that was invalidated
   QpNumber local;

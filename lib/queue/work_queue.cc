@@ -17,7 +17,9 @@ WorkQueue<Request>::WorkQueue(const Options& options) : options_(options) {
   const size_t tail =
       std::max({size_t{options.segments_max} * sizeof(Segment), size_t{options.inline_max}, least});
   mask_ = slots - 1;
-  stride_ = (sizeof(Request) + tail + kLine - 1) / kLine * kLine;
+  attachment_offset_ =
+      (sizeof(Request) + tail + kAttachmentAlignment - 1) / kAttachmentAlignment * kAttachmentAlignment;
+  stride_ = (attachment_offset_ + options.attachment_bytes + kLine - 1) / kLine * kLine;
   memory_.reset(new (std::align_val_t{kLine}) std::byte[slots * stride_]());
   for (uint32_t i = 0; i < slots; ++i) new (memory_.get() + i * stride_) Request();
 }

@@ -16,14 +16,16 @@ namespace uroce::queue {
 
 /// Fixed-size ring of work requests between one posting thread (the caller holds the queue's lock) and the
 /// poller that owns the queue pair. A slot holds the request and, behind it, its segments, its inline bytes,
-/// or what a local operation asks for. A slot stays occupied from publish() until the poller retires it.
+/// or what a local operation asks for, and its attachment. A slot stays occupied from publish() until the
+/// poller retires it.
 template <typename Request>
 class WorkQueue {
  public:
   struct Options {
-    uint32_t depth = 0;         // requests outstanding at most; exact
-    uint32_t segments_max = 1;  // per request
-    uint32_t inline_max = 0;    // bytes per request
+    uint32_t depth = 0;             // requests outstanding at most; exact
+    uint32_t segments_max = 1;      // per request
+    uint32_t inline_max = 0;        // bytes per request
+    uint32_t attachment_bytes = 0;  // for something that goes with every request, beside its data
   };
 
   explicit WorkQueue(const Options& options);
@@ -61,6 +63,21 @@ class WorkQueue {
     return operation;
   }
 
+  /// What goes with a request: of a type that is trivially copyable and as long as attachment_bytes. There
+  /// when it was attached.
+  template <typename Attachment>
+  void attach(Request& request, const Attachment& attachment) const {
+    static_assert(std::is_trivially_copyable_v<Attachment> && alignof(Attachment) <= kAttachmentAlignment);
+    assert(sizeof(Attachment) == options_.attachment_bytes);
+    new (reinterpret_cast<std::byte*>(&request) + attachment_offset_) Attachment(attachment);
+  }
+  template <typename Attachment>
+  [[nodiscard]] const Attachment& attachment(const Request& request) const {
+    assert(sizeof(Attachment) == options_.attachment_bytes);
+    const auto* from = reinterpret_cast<const std::byte*>(&request) + attachment_offset_;
+    return *std::launder(reinterpret_cast<const Attachment*>(from));
+  }
+
   // Poller. Requests are numbered by free-running counters: [retired(), published()) are outstanding.
   [[nodiscard]] uint32_t published() const { return published_.load(std::memory_order_acquire); }
   [[nodiscard]] uint32_t retired() const { return retired_.load(std::memory_order_relaxed); }
@@ -82,8 +99,11 @@ class WorkQueue {
     void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
   };
 
+  static constexpr size_t kAttachmentAlignment = 8;
+
   Options options_;
   uint32_t mask_ = 0;
+  size_t attachment_offset_ = 0;
   size_t stride_ = 0;
   std::unique_ptr<std::byte[], Free> memory_;
   alignas(64) std::atomic<uint32_t> published_{0};

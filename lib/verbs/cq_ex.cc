@@ -53,7 +53,7 @@ void fill_operations(ibv_cq_ex& face) {
   face.read_src_qp = [](ibv_cq_ex* cq) { return current(cq).remote.value; };
   face.read_wc_flags = [](ibv_cq_ex* cq) { return flags_of(current(cq)); };
   face.read_slid = [](ibv_cq_ex*) { return uint32_t{0}; };
-  face.read_sl = [](ibv_cq_ex*) { return uint8_t{0}; };
+  face.read_sl = [](ibv_cq_ex* cq) { return current(cq).service_level; };
   face.read_dlid_path_bits = [](ibv_cq_ex*) { return uint8_t{0}; };
 }
 

@@ -53,7 +53,7 @@ struct VerbsContext : verbs_context {
 
 struct VerbsPd : ibv_pd {
   DomainId domain;
-  std::atomic<uint32_t> users{0};  // regions, windows and queue pairs
+  std::atomic<uint32_t> users{0};  // regions, windows, queue pairs and address handles
   std::mutex arena_mutex;
   std::unique_ptr<mem::HugepageArena> arena;  // made when it is first needed, under the mutex
 };
@@ -62,6 +62,11 @@ struct VerbsMr : ibv_mr {
   /// Ends the region, of whatever kind: 0, or why it lives on. Kinds with more to them derive from this.
   int (*end)(VerbsMr& mr) = nullptr;
   void (*free)(VerbsMr* mr) = [](VerbsMr* mr) { delete mr; };
+};
+
+struct VerbsAh : ibv_ah {
+  qp::DatagramAddress address;  // but for numbers and Q_Key
+  uint32_t flow_label = 0;
 };
 
 struct VerbsChannel : ibv_comp_channel {
@@ -149,6 +154,7 @@ inline VerbsContext& object(ibv_context* context) {
 }
 inline VerbsPd& object(ibv_pd* pd) { return *static_cast<VerbsPd*>(pd); }
 inline VerbsMr& object(ibv_mr* mr) { return *static_cast<VerbsMr*>(mr); }
+inline VerbsAh& object(ibv_ah* ah) { return *static_cast<VerbsAh*>(ah); }
 inline VerbsChannel& object(ibv_comp_channel* channel) { return *static_cast<VerbsChannel*>(channel); }
 inline VerbsCq& object(ibv_cq* cq) { return *reinterpret_cast<VerbsCq*>(cq); }
 inline VerbsSrq& object(ibv_srq* srq) { return *static_cast<VerbsSrq*>(srq); }
@@ -199,7 +205,8 @@ void refuse(VerbsQp& qp, int error);
 bool check_overrun(VerbsCq& cq);
 
 inline unsigned int flags_of(const queue::Completion& completion) {
-  return (completion.has_immediate ? unsigned{IBV_WC_WITH_IMM} : 0U) |
+  return (completion.has_grh ? unsigned{IBV_WC_GRH} : 0U) |
+         (completion.has_immediate ? unsigned{IBV_WC_WITH_IMM} : 0U) |
          (completion.has_invalidated ? unsigned{IBV_WC_WITH_INV} : 0U);
 }
 
@@ -216,6 +223,14 @@ inline void copy_segments(queue::Segment* to, const ibv_sge* from, uint32_t coun
 
 /// ibv_modify_qp's values as the stack's; 0 or EINVAL, EOPNOTSUPP.
 int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attributes& to);
+
+/// An address vector as a path without MACs, 0 or EINVAL. On Ethernet it is made of two GIDs and must have
+/// them.
+int translate(const ibv_ah_attr& from, const net::GidTable& gids, wire::Path& to);
+
+/// Whether a request of a UD queue pair may go there, and the attachment that makes it do so.
+bool can_go_to(const VerbsQp& qp, const ibv_ah* ah, uint32_t number);
+void set_address(const VerbsQp& qp, queue::SendRequest& request, ibv_ah& ah, uint32_t number, uint32_t qkey);
 
 /// What a window is to be bound to; 0, or EINVAL for what no poller could refuse.
 int translate(const VerbsQp& qp, const ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info,

@@ -34,6 +34,7 @@ ibv_wc translate(const Completion& from) {
   to.qp_num = from.local.value;
   to.src_qp = from.remote.value;
   to.wc_flags = flags_of(from);
+  to.sl = from.service_level;
   return to;
 }
 

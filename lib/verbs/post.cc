@@ -102,10 +102,13 @@ int enqueue(VerbsQp& qp, const ibv_send_wr& from) {
   if (bytes > kMessageBytesMax) return EINVAL;
   if (inline_data && (bytes > qp.caps.max_inline_data || operation == queue::SendOperation::kRead || local))
     return EINVAL;
+  if (qp.type == qp::Type::kUd && !can_go_to(qp, from.wr.ud.ah, from.wr.ud.remote_qpn)) return EINVAL;
 
   queue::SendQueue& queue = *qp.handle->send_queue;
   queue::SendRequest* request = queue.reserve();
   if (request == nullptr) return ENOMEM;
+  if (qp.type == qp::Type::kUd)
+    set_address(qp, *request, *from.wr.ud.ah, from.wr.ud.remote_qpn, from.wr.ud.remote_qkey);
   request->wr_id = from.wr_id;
   request->remote_address = from.wr.rdma.remote_addr;
   request->rkey = {from.wr.rdma.rkey};

@@ -17,8 +17,8 @@ int check(const ibv_pd& pd, const ibv_qp_init_attr& wanted) {
   switch (wanted.qp_type) {
     case IBV_QPT_RC:
     case IBV_QPT_UC:
-      break;
     case IBV_QPT_UD:
+      break;
     case IBV_QPT_RAW_PACKET:
     case IBV_QPT_XRC_SEND:
     case IBV_QPT_XRC_RECV:
@@ -127,6 +127,7 @@ ibv_qp_attr describe(VerbsQp& qp, const qp::Attributes& now) {
   attributes.rq_psn = now.rq_psn.value();
   attributes.sq_psn = now.sq_psn.value();
   attributes.dest_qp_num = now.destination.value;
+  attributes.qkey = now.qkey;
   attributes.qp_access_flags = now.access.bits();
   attributes.cap = qp.caps;
   attributes.ah_attr = qp.address;
@@ -185,6 +186,7 @@ UROCE_EXPORT int uroce_ibv_destroy_qp(ibv_qp* face) {
   return zero_or_errno([&] {
     VerbsQp& qp = object(face);
     if (!qp.owner->alive()) return EIO;
+    if (qp.owner->device->in_groups(*qp.handle)) return EBUSY;
     qp.owner->device->destroy_queue_pair(*qp.handle);
     await_async_acknowledgements(qp);
     object(face->pd).users.fetch_sub(1);

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "net/derived_mac.h"
 #include "qp/attributes.h"
 #include "verbs/objects.h"
 
@@ -57,25 +58,25 @@ int check_values(const ibv_qp_attr& from, int mask, PathMtu path_mtu_max) {
   return bad ? EINVAL : 0;
 }
 
-bool can_be_a_host(const Gid& gid) {
-  const bool multicast = gid.bytes[0] == 0xFF || (gid.is_ipv4() && gid.bytes[12] >= 224);
-  return gid != Gid{} && gid != Gid::from_ipv4({}) && !multicast;
+/// A host or a group.
+bool can_be_there(const Gid& gid) {
+  const bool reserved = gid.is_ipv4() && gid.bytes[12] >= 240;
+  return gid != Gid{} && gid != Gid::from_ipv4({}) && !reserved;
 }
 
-/// On Ethernet a path is made of two GIDs; the address handle must have them.
-int translate_path(const ibv_ah_attr& from, const net::GidTable& gids, wire::Path& to) {
+}  // namespace
+
+int translate(const ibv_ah_attr& from, const net::GidTable& gids, wire::Path& to) {
   if (from.is_global == 0 || from.port_num != 1 || from.grh.sgid_index >= gids.size()) return EINVAL;
   if (from.sl > 7 || from.grh.flow_label > 0xFFFFF) return EINVAL;
   to.source = gids.at(from.grh.sgid_index);
   std::memcpy(to.destination.bytes.data(), from.grh.dgid.raw, to.destination.bytes.size());
-  if (!can_be_a_host(to.destination) || to.source.is_ipv4() != to.destination.is_ipv4()) return EINVAL;
+  if (!can_be_there(to.destination) || to.source.is_ipv4() != to.destination.is_ipv4()) return EINVAL;
   to.traffic_class = from.grh.traffic_class;
   to.hop_limit = from.grh.hop_limit != 0 ? from.grh.hop_limit : kDefaultHopLimit;
   to.flow_label = from.grh.flow_label;
   return 0;
 }
-
-}  // namespace
 
 int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attributes& to) {
   if ((mask & ~kKnown) != 0) return EINVAL;
@@ -83,7 +84,8 @@ int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attribut
   const engine::Device& device = *qp.owner->device;
   if (const int error = check_values(from, mask, device.path_mtu_max()); error != 0) return error;
   if ((mask & IBV_QP_AV) != 0) {
-    if (const int error = translate_path(from.ah_attr, device.gids(), to.path); error != 0) return error;
+    if (const int error = translate(from.ah_attr, device.gids(), to.path); error != 0) return error;
+    if (net::is_multicast(to.path.destination)) return EINVAL;
   }
   // What is not in the mask is not looked at, so it need not be sensible.
   to.state = static_cast<qp::State>(from.qp_state);
@@ -93,6 +95,7 @@ int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attribut
   to.port = from.port_num;
   to.path_mtu = static_cast<PathMtu>(from.path_mtu);
   to.destination = {from.dest_qp_num};
+  to.qkey = from.qkey;
   to.rq_psn = Psn(from.rq_psn & kPsnMask);
   to.sq_psn = Psn(from.sq_psn & kPsnMask);
   to.timeout = from.timeout;

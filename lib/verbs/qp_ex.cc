@@ -58,8 +58,16 @@ void start(ibv_qp_ex* face) {
                                                                            : 0;
 }
 
+/// A datagram that was described must have got its address.
+void check_address(VerbsQp& qp) {
+  if (qp.type != qp::Type::kUd || qp.request == nullptr) return;
+  if (qp.handle->send_queue->attachment<qp::DatagramAddress>(*qp.request).frame.bytes() == 0)
+    refuse(qp, EINVAL);
+}
+
 int complete(ibv_qp_ex* face) {
   VerbsQp& qp = object(face);
+  check_address(qp);
   const int error = qp.list_error;
   if (error == 0) {
     qp.handle->send_queue->publish();
@@ -86,6 +94,7 @@ void refuse(VerbsQp& qp, int error) {
 
 queue::SendRequest* begin(ibv_qp_ex* face, SendOperation operation) {
   VerbsQp& qp = object(face);
+  check_address(qp);
   if (qp.list_error != 0) return nullptr;
   if (!qp::has_operation(qp.type, operation)) {
     refuse(qp, EINVAL);
@@ -101,6 +110,7 @@ queue::SendRequest* begin(ibv_qp_ex* face, SendOperation operation) {
     refuse(qp, ENOMEM);
     return nullptr;
   }
+  if (qp.type == qp::Type::kUd) qp.handle->send_queue->attach(*qp.request, qp::DatagramAddress{});
   qp.request->wr_id = face->wr_id;
   qp.request->operation = operation;
   qp.request->signaled = qp.signal_all || given(IBV_SEND_SIGNALED);
@@ -150,6 +160,13 @@ void set_inline(ibv_qp_ex* face, size_t count, const ibv_data_buf* pieces) {
   qp.request->length = static_cast<uint32_t>(bytes);
 }
 
+void set_ud_address(ibv_qp_ex* face, ibv_ah* ah, uint32_t number, uint32_t qkey) {
+  VerbsQp& qp = object(face);
+  if (qp.request == nullptr) return;
+  if (qp.type != qp::Type::kUd || !can_go_to(qp, ah, number)) return refuse(qp, EINVAL);
+  set_address(qp, *qp.request, *ah, number, qkey);
+}
+
 void bind_window(ibv_qp_ex* face, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
   VerbsQp& qp = object(face);
   qp::BindOperation operation;
@@ -187,6 +204,7 @@ void fill_operations(ibv_qp_ex& face) {
   face.wr_rdma_read = [](ibv_qp_ex* qp, uint32_t rkey, uint64_t address) {
     begin_remote(qp, SendOperation::kRead, address, rkey);
   };
+  face.wr_set_ud_addr = set_ud_address;
   face.wr_set_sge = [](ibv_qp_ex* qp, uint32_t lkey, uint64_t address, uint32_t length) {
     const ibv_sge segment{address, length, lkey};
     set_segments(qp, 1, &segment);
@@ -207,7 +225,6 @@ void fill_refusals(ibv_qp_ex& face) {
   face.wr_atomic_fetch_add = kRefuse;
   face.wr_atomic_write = kRefuse;
   face.wr_send_tso = kRefuse;
-  face.wr_set_ud_addr = kRefuse;
   face.wr_set_xrc_srqn = kRefuse;
 }
 

@@ -60,6 +60,10 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.max_res_rd_atom = static_cast<int>(Limits::kReadsAnswered * Limits::kQueuePairs);
   attributes.max_qp_init_rd_atom = Limits::kReadsSent;
   attributes.atomic_cap = IBV_ATOMIC_NONE;
+  attributes.max_ah = static_cast<int>(Limits::kAddressHandles);
+  attributes.max_mcast_grp = Limits::kGroups;
+  attributes.max_mcast_qp_attach = Limits::kGroupMembers;
+  attributes.max_total_mcast_qp_attach = Limits::kMemberships;
   attributes.max_pkeys = 1;
   attributes.local_ca_ack_delay = 15;
   attributes.phys_port_cnt = 1;

@@ -78,6 +78,11 @@ FrameTemplate::FrameTemplate(const Path& path) {
   bytes_ = static_cast<uint8_t>(at + kUdpBytes - image_.data());
 }
 
+void FrameTemplate::set_udp_source_port(uint16_t port) {
+  assert(bytes_ != 0);
+  store_be16(image_.data() + bytes_ - kUdpBytes, port);
+}
+
 void FrameTemplate::write(std::byte* to, uint32_t transport_bytes) const {
   // Copies of constant size are a few vector moves; a size from a variable would be a call.
   const std::byte* from = image_.data();

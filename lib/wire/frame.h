@@ -35,7 +35,9 @@ class FrameTemplate {
   FrameTemplate() = default;
   explicit FrameTemplate(const Path& path);
 
-  [[nodiscard]] uint32_t bytes() const { return bytes_; }          // up to the BTH
+  void set_udp_source_port(uint16_t port);
+
+  [[nodiscard]] uint32_t bytes() const { return bytes_; }          // up to the BTH; 0 before it is made
   [[nodiscard]] uint32_t ip_offset() const { return ip_offset_; }  // of the IP header
 
   /// Writes bytes() bytes with lengths (and the IPv4 checksum) set for `transport_bytes` bytes, which count

@@ -21,7 +21,7 @@ MacAddress mac(const char* text) { return wire::parse_mac(text).value(); }
 class DemuxTest : public ::testing::Test {
  protected:
   /// A SEND Only with eight bytes.
-  static Frame roce(MacAddress destination_mac, const Gid& destination) {
+  static Frame roce(MacAddress destination_mac, const Gid& destination, QpNumber number = {77}) {
     wire::Path path;
     path.source_mac = mac("02:00:00:00:00:0b");
     path.destination_mac = destination_mac;
@@ -30,7 +30,7 @@ class DemuxTest : public ::testing::Test {
     const wire::FrameTemplate headers_before(path);
     wire::Headers headers;
     headers.bth.opcode = wire::Opcode::make(wire::Service::kRc, wire::Operation::kSendOnly);
-    headers.bth.destination = {77};
+    headers.bth.destination = number;
     Frame frame(256);
     wire::write_headers(frame, headers_before, headers, 8);
     frame.resize(wire::finish_frame(frame, headers_before, headers.bth.opcode, 8));
@@ -63,6 +63,16 @@ TEST_F(DemuxTest, AnotherMacOrAddressIsNotForUs) {
   expect_dropped(roce(mac("02:00:00:00:00:0c"), addresses_[0]), Counter::kDropNotOurAddress);
   expect_dropped(roce(ours_, ip("192.0.2.12")), Counter::kDropNotOurAddress);
   expect_dropped(roce(mac("ff:ff:ff:ff:ff:ff"), addresses_[0]), Counter::kDropNotOurAddress);
+}
+
+TEST_F(DemuxTest, WhatIsForAGroupHasItsMacAndTheNumberOfMembers) {
+  for (const char* text : {"239.1.2.3", "ff0e::1:2"}) {
+    const Gid group = ip(text);
+    EXPECT_EQ(classified(roce(multicast_mac(group), group, Demux::kMembers)).kind, FrameKind::kGroup);
+    expect_dropped(roce(multicast_mac(group), group), Counter::kDropNotOurAddress);
+    expect_dropped(roce(ours_, group, Demux::kMembers), Counter::kDropNotOurAddress);
+    expect_dropped(roce(mac("01:00:5e:00:00:01"), group, Demux::kMembers), Counter::kDropNotOurAddress);
+  }
 }
 
 TEST_F(DemuxTest, BrokenRoceIsCountedByItsReason) {

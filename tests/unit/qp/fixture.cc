@@ -46,11 +46,14 @@ void CapturingQueue::free(std::span<const port::TxFrame> frames) {
   for (const port::TxFrame& frame : frames) delete[] frame.data;
 }
 
-QueuePairTest::QueuePairTest(Type its_type)
+QueuePairTest::QueuePairTest(Type its_type, uint32_t datagram_mtu)
     : type(its_type),
       memory(pattern(kMemory)),
       regions({.entries_max = 1u << 10, .grace_period = &other_poller, .bus_space = &bus}),
-      sends({.depth = kDepth, .segments_max = 8, .inline_max = 600}),
+      sends({.depth = kDepth,
+             .segments_max = 8,
+             .inline_max = 600,
+             .attachment_bytes = its_type == Type::kUd ? uint32_t{sizeof(DatagramAddress)} : 0}),
       receives({.depth = kDepth, .segments_max = 8}),
       send_queue_completions({.depth = kDepth}),
       receive_queue_completions({.depth = kDepth}),
@@ -69,6 +72,7 @@ QueuePairTest::QueuePairTest(Type its_type)
   options.type = type;
   options.number = kOurs;
   options.domain = domain;
+  options.datagram_mtu = datagram_mtu;
   options.send_queue = &sends;
   options.receive_queue = &receives;
   options.send_completions = &send_queue_completions;
@@ -79,6 +83,7 @@ QueuePairTest::QueuePairTest(Type its_type)
   attributes.path = path_to_peer();
   attributes.path_mtu = PathMtu::k256;
   attributes.destination = kPeers;
+  attributes.qkey = kQkey;
   attributes.rq_psn = kPeerPsn;
   attributes.sq_psn = kOurPsn;
   attributes.timeout = 10;  // 4.194304 ms
@@ -101,6 +106,13 @@ void QueuePairTest::bring_up(State to) {
   constexpr uint32_t kRcRtr = kMaskMaxDestRdAtomic | kMaskMinRnrTimer;
   constexpr uint32_t kRcRts = kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic;
   const bool rc = type == Type::kRc;
+  if (type == Type::kUd) {
+    ASSERT_EQ(modify(State::kInit, kMaskQkey | kMaskPkeyIndex | kMaskPort), 0);
+    ASSERT_EQ(modify(State::kRtr), 0);
+    if (to == State::kRtr) return;
+    ASSERT_EQ(modify(State::kRts, kMaskSqPsn), 0);
+    return;
+  }
   ASSERT_EQ(modify(State::kInit, kMaskAccessFlags | kMaskPkeyIndex | kMaskPort), 0);
   if (to == State::kInit) return;
   ASSERT_EQ(modify(State::kRtr, kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn | (rc ? kRcRtr : 0)), 0);
@@ -124,6 +136,10 @@ queue::SendRequest& QueuePairTest::post(queue::SendOperation operation, uint32_t
   request.rkey = {kRkey};
   request.segments = 1;
   sends.segments(request)[0] = segment(offset, length);
+  if (type == Type::kUd)
+    sends.attach(request, DatagramAddress{.frame = wire::FrameTemplate(attributes.path),
+                                          .destination = attributes.destination,
+                                          .qkey = kPeersQkey});
   sends.publish();
   return request;
 }
@@ -239,7 +255,9 @@ std::vector<Sent> QueuePairTest::take_sent() {
     sent.frame = std::move(frame);
     EXPECT_EQ(wire::parse_frame(sent.frame, sent.packet).result, wire::ParseResult::kRoce);
     EXPECT_TRUE(wire::icrc_matches(sent.packet));
-    EXPECT_EQ(sent.packet.headers.bth.destination, kPeers);
+    if (type != Type::kUd) {
+      EXPECT_EQ(sent.packet.headers.bth.destination, kPeers);
+    }
   }
   port.sent.clear();
   return result;

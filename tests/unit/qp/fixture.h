@@ -62,7 +62,10 @@ class QueuePairTest : public ::testing::Test {
   static constexpr uint32_t kRkey = 0x7700;  // of the peer's memory, in our requests
   static constexpr uint64_t kRemote = 0xABCD000;
 
-  explicit QueuePairTest(Type type = Type::kRc);
+  static constexpr uint32_t kQkey = 0x11111111;       // ours, of UD
+  static constexpr uint32_t kPeersQkey = 0x22222222;  // of our datagrams
+
+  explicit QueuePairTest(Type type = Type::kRc, uint32_t datagram_mtu = kMtu);
 
   /// The values that bring_up() uses; a test may change them before.
   Attributes attributes;

@@ -90,7 +90,7 @@ TEST_F(Objects, QueuePairWithinTheLimitsOnly) {
 }
 
 TEST_F(Objects, OtherTransportsAreNotThereAndNonsenseIsInvalid) {
-  initial.qp_type = IBV_QPT_UD;
+  initial.qp_type = IBV_QPT_XRC_SEND;
   EXPECT_EQ(refusal(), EOPNOTSUPP);
   initial.qp_type = IBV_QPT_RAW_PACKET;
   EXPECT_EQ(refusal(), EOPNOTSUPP);

@@ -1,0 +1,91 @@
+// Where frames of a device go: the neighbours of its paths, addresses of datagrams, and groups.
+#include <algorithm>
+#include <cerrno>
+
+#include "engine/device_state.h"
+#include "engine/forked.h"
+#include "net/derived_mac.h"
+
+namespace uroce::engine {
+
+int Device::State::resolve(wire::Path& path, bool& to_self) {
+  path.source_mac = mac;
+  to_self = gids.owns(path.destination);
+  if (to_self) {
+    path.destination_mac = mac;
+    return 0;
+  }
+  // Neighbours live on poller 0 and are asked there, again and again until they have given up or found out.
+  Duration pause = microseconds(20);
+  for (;;) {
+    net::Resolution resolution = net::Resolution::kAsking;
+    const bool open = pollers[0]->run([&](qp::Turn& turn_of_poller) {
+      resolution = neighbours.resolve(path.destination, turn_of_poller.now);
+      const auto known = neighbours.lookup(path.destination, turn_of_poller.now);
+      if (known) path.destination_mac = *known;
+    });
+    if (!open) return ENODEV;
+    switch (resolution) {
+      case net::Resolution::kKnown:
+        return 0;
+      case net::Resolution::kNoAnswer:
+        return ETIMEDOUT;
+      case net::Resolution::kOffLink:
+        return EHOSTUNREACH;
+      case net::Resolution::kTableFull:
+        return ENOBUFS;
+      case net::Resolution::kAsking:
+        break;
+    }
+    if (inline_pollers()) turn(1, clock());
+    nap(pause.ns);
+    pause = std::min(pause * 2, milliseconds(1));
+  }
+}
+
+Result<qp::DatagramAddress> Device::take_address(wire::Path path) {
+  State& state = *state_;
+  if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
+  qp::DatagramAddress address;
+  if (const int error = state.resolve(path, address.to_self); error != 0)
+    return Error{error, "no way to the address"};
+  address.to_group = net::is_multicast(path.destination);
+  address.frame = wire::FrameTemplate(path);
+  // Relaxed, here and where it goes down: it is nothing but a count.
+  if (state.addresses.fetch_add(1, std::memory_order_relaxed) < Limits::kAddressHandles) return address;
+  state.addresses.fetch_sub(1, std::memory_order_relaxed);
+  return Error{ENOMEM, "no address handle left"};
+}
+
+void Device::give_back_address() { state_->addresses.fetch_sub(1, std::memory_order_relaxed); }
+
+int Device::attach_group(QueuePairHandle& queue_pair, const Gid& group) {
+  if (forked_since_start()) return ENODEV;
+  MulticastGroups::Retired retired;
+  int error = 0;
+  {
+    const std::lock_guard guard(state_->mutex);
+    error = state_->groups.attach(group, static_cast<QueuePairEntry&>(queue_pair), retired);
+  }
+  if (retired != nullptr) state_->quiescence.wait();
+  return error;
+}
+
+int Device::detach_group(QueuePairHandle& queue_pair, const Gid& group) {
+  if (forked_since_start()) return ENODEV;
+  MulticastGroups::Retired retired;
+  int error = 0;
+  {
+    const std::lock_guard guard(state_->mutex);
+    error = state_->groups.detach(group, static_cast<QueuePairEntry&>(queue_pair), retired);
+  }
+  if (retired != nullptr) state_->quiescence.wait();
+  return error;
+}
+
+bool Device::in_groups(const QueuePairHandle& queue_pair) const {
+  const std::lock_guard guard(state_->mutex);
+  return state_->groups.memberships(static_cast<const QueuePairEntry&>(queue_pair)) != 0;
+}
+
+}  // namespace uroce::engine

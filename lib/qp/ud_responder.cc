@@ -1,0 +1,85 @@
+#include "qp/ud_responder.h"
+
+#include <array>
+#include <span>
+
+#include "qp/completion_report.h"
+#include "qp/inbound_message.h"
+
+namespace uroce::qp {
+
+namespace {
+
+constexpr uint32_t kHeaderBytes = 40;
+constexpr uint32_t kIpv4Bytes = 20;
+constexpr std::array<std::byte, kHeaderBytes - kIpv4Bytes> kZeros{};
+
+constexpr uint8_t priority_of(uint16_t vlan_tci) { return static_cast<uint8_t>(vlan_tci >> 13); }
+
+}  // namespace
+
+/// kCount for none.
+Counter UdResponder::reason_to_drop(const wire::Packet& packet) const {
+  if (packet.headers.deth.qkey != connection_.attributes.qkey) return Counter::kDropQkey;
+  if (packet.payload.size() > connection_.options.datagram_mtu) return Counter::kDropTooLong;
+  if (!connection_.receives.available()) return Counter::kDropNoReceive;
+  if (packet.payload.size() + kHeaderBytes > connection_.receives.current().length)
+    return Counter::kDropTooLong;
+  return Counter::kCount;
+}
+
+void UdResponder::receive(const wire::Packet& packet, Turn& turn) {
+  if (const Counter reason = reason_to_drop(packet); reason != Counter::kCount)
+    return turn.counters.add(reason);
+  if (!place(packet, turn)) return fail(turn);
+  turn.counters.add(Counter::kRequestsExecuted);
+  queue::Completion completion =
+      completion_of(packet, kHeaderBytes + static_cast<uint32_t>(packet.payload.size()));
+  completion.remote = packet.headers.deth.source;
+  completion.has_grh = true;
+  completion.service_level = packet.has_vlan ? priority_of(packet.vlan_tci) : uint8_t{0};
+  report_receive(connection_, turn, completion);
+}
+
+bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
+  const std::span<const queue::Segment> segments = connection_.receives.segments();
+  const LocalKeys keys{turn.regions, connection_.key_user(), mem::kLocalWrite};
+  SegmentCursor cursor;
+  // All of it before the first byte is touched.
+  if (!cursor.resolve(segments, 0, kHeaderBytes + packet.payload.size(), keys, range_)) return false;
+
+  const copy::MessageMark mark = mark_of(connection_, begin_message(packet), packet, 0, turn);
+  const std::span<const std::byte> zeros =
+      std::span<const std::byte>(kZeros).first(packet.ipv4 ? kZeros.size() : 0);
+  const std::span<const std::byte> header = packet.ip_packet.first(kHeaderBytes - zeros.size());
+  uint64_t offset = 0;
+  for (const std::span<const std::byte> piece : {zeros, header, packet.payload}) {
+    const bool last = offset + piece.size() == kHeaderBytes + packet.payload.size();
+    if (!cursor.resolve(segments, offset, piece.size(), keys, range_)) return false;
+    if (!piece.empty() && !range_.place(turn.placer, piece, last ? &mark : nullptr)) [[unlikely]] {
+      turn.counters.add(Counter::kMemoryGone);
+      return false;
+    }
+    offset += piece.size();
+  }
+  return true;
+}
+
+/// Our own receive buffer is at fault: that is for its owner to hear.
+void UdResponder::fail(Turn& turn) {
+  turn.counters.add(Counter::kLocalProtectionError);
+  report_receive(connection_, turn,
+                 {.opcode = queue::CompletionOpcode::kReceive,
+                  .status = queue::CompletionStatus::kLocalProtectionError});
+  connection_.broken = true;
+}
+
+/// As on UC: what was said of later ones is taken back.
+void UdResponder::lost(const copy::MessageMark& mark, Turn& turn) {
+  turn.counters.add(Counter::kMemoryGone);
+  turn.counters.add(Counter::kLocalProtectionError);
+  revise_receives(connection_, turn, mark);
+  connection_.broken = true;
+}
+
+}  // namespace uroce::qp

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "qp/connection.h"
+#include "qp/local_memory.h"
+#include "qp/responder.h"
+
+namespace uroce::qp {
+
+/// Takes datagrams: each is a message of its own, from whoever has the Q_Key. It lies in the receive buffer
+/// behind 40 bytes for its IP header: that of IPv6, or 20 zero bytes and that of IPv4 (protocol.md 9). What
+/// cannot be taken is dropped, and the receive work request serves the next one.
+class UdResponder final : public Responder {
+ public:
+  explicit UdResponder(Connection& connection) : connection_(connection) {}
+
+  void reset(Psn) override {}
+  void receive(const wire::Packet& packet, Turn& turn) override;
+  void lost(const copy::MessageMark& mark, Turn& turn) override;
+
+ private:
+  [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet) const;
+  bool place(const wire::Packet& packet, Turn& turn);
+  void fail(Turn& turn);
+
+  Connection& connection_;
+  ResolvedRange range_;
+};
+
+}  // namespace uroce::qp

@@ -1,0 +1,237 @@
+#include "qp/datagram_address.h"
+#include "qp/operations.h"
+#include "tests/unit/qp/fixture.h"
+
+namespace uroce::qp::testing {
+namespace {
+
+using queue::CompletionStatus;
+using queue::SendOperation;
+using wire::Operation;
+
+constexpr uint32_t kGrh = 40;
+
+/// UD: each message is a packet of its own, from anybody to anybody.
+class Datagram : public QueuePairTest {
+ protected:
+  Datagram() : QueuePairTest(Type::kUd) {}
+
+  [[nodiscard]] wire::Headers from_somebody(Operation operation = Operation::kSendOnly) const {
+    wire::Headers headers = from_peer(operation, 77);
+    headers.deth = {.qkey = kQkey, .source = {0x333}};
+    return headers;
+  }
+};
+
+TEST_F(Datagram, GoesWhereItsRequestSays) {
+  bring_up();
+  wire::Path other = attributes.path;
+  other.destination_mac = {{2, 0, 0, 0, 0, 9}};
+  other.source = Gid{{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  other.destination = Gid{{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}};
+  post(SendOperation::kSend, kMtu);
+  queue::SendRequest& second = post(SendOperation::kSendImm, 0);
+  second.immediate = 0x01020304;
+  sends.attach(second,
+               DatagramAddress{.frame = wire::FrameTemplate(other), .destination = {0x99}, .qkey = 5});
+  const auto frames = pump();
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(frames[0].operation(), Operation::kSendOnly);
+  EXPECT_EQ(frames[0].packet.row->opcode.service(), wire::Service::kUd);
+  EXPECT_EQ(frames[0].packet.headers.bth.destination, attributes.destination);
+  EXPECT_EQ(frames[0].packet.headers.deth.qkey, kPeersQkey);
+  EXPECT_EQ(frames[0].packet.headers.deth.source, queue_pair->number());
+  EXPECT_EQ(frames[0].payload(), memory_at(0, kMtu));
+  EXPECT_FALSE(frames[0].ack_request());
+  EXPECT_EQ(frames[1].operation(), Operation::kSendOnlyImm);
+  EXPECT_EQ(frames[1].packet.destination, other.destination);
+  EXPECT_EQ(frames[1].packet.destination_mac, other.destination_mac);
+  EXPECT_EQ(frames[1].packet.headers.bth.destination, QpNumber{0x99});
+  EXPECT_EQ(frames[1].packet.headers.deth.qkey, 5u);
+  EXPECT_EQ(frames[1].packet.headers.immediate, 0x01020304u);
+  EXPECT_EQ(frames[1].psn(), frames[0].psn() + 1);
+  EXPECT_EQ(send_completions().size(), 2u);
+  EXPECT_EQ(queue_pair->deadline(), kNever);
+}
+
+TEST_F(Datagram, ABitOfTheQkeyMeansOurOwn) {
+  bring_up();
+  for (const uint32_t qkey : {0x80000000u, 0xFFFFFFFFu}) {
+    DatagramAddress address{.frame = wire::FrameTemplate(attributes.path), .destination = {1}, .qkey = qkey};
+    sends.attach(post(SendOperation::kSend, 1), address);
+  }
+  for (const Sent& frame : pump()) EXPECT_EQ(frame.packet.headers.deth.qkey, kQkey);
+}
+
+TEST_F(Datagram, LongerThanThePortsMtuFailsAndEndsTheSending) {
+  bring_up();
+  post(SendOperation::kSend, 1);
+  post(SendOperation::kSend, kMtu + 1);
+  post(SendOperation::kSend, 1);
+  EXPECT_EQ(pump().size(), 1u);
+  const auto done = send_completions();
+  ASSERT_EQ(done.size(), 3u);
+  EXPECT_EQ(done[0].status, CompletionStatus::kSuccess);
+  EXPECT_EQ(done[1].status, CompletionStatus::kLocalLengthError);
+  EXPECT_EQ(done[2].status, CompletionStatus::kFlushed);
+  EXPECT_EQ(queue_pair->state(), State::kSqe);
+  post_receive(100);
+  receive(from_somebody(), pattern(4));
+  EXPECT_EQ(receive_completions().size(), 1u) << "receiving goes on";
+  ASSERT_EQ(modify(State::kRts), 0);
+  post(SendOperation::kSend, 1);
+  EXPECT_EQ(pump().size(), 1u);
+}
+
+TEST_F(Datagram, LiesBehindItsIpv4Header) {
+  bring_up(State::kRtr);
+  fill(4000, Bytes(200, std::byte{0xEE}));
+  post_receive(150, 4000);
+  wire::Headers headers = from_somebody(Operation::kSendOnlyImm);
+  headers.immediate = 0x04030201;
+  headers.bth.solicited = true;
+  receive(headers, pattern(110, 3));
+  const auto done = receive_completions();
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, CompletionStatus::kSuccess);
+  EXPECT_EQ(done[0].bytes, kGrh + 110);
+  EXPECT_EQ(done[0].remote, QpNumber{0x333});
+  EXPECT_TRUE(done[0].has_grh);
+  EXPECT_TRUE(done[0].solicited);
+  EXPECT_TRUE(done[0].has_immediate);
+  EXPECT_EQ(done[0].immediate, 0x04030201u);
+  EXPECT_EQ(memory_at(4000, 20), Bytes(20));
+  const Bytes header = memory_at(4020, 20);
+  EXPECT_EQ(header[0], std::byte{0x45});
+  EXPECT_EQ(Bytes(header.begin() + 12, header.begin() + 16),
+            (Bytes{std::byte{10}, std::byte{0}, std::byte{0}, std::byte{2}}));
+  EXPECT_EQ(memory_at(4040, 110), pattern(110, 3));
+  EXPECT_EQ(memory_at(4150, 50), Bytes(50, std::byte{0xEE}));
+}
+
+TEST_F(Datagram, LiesBehindItsIpv6Header) {
+  attributes.path.source = Gid{{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  attributes.path.destination = Gid{{0xFE, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}};
+  attributes.path.traffic_class = 0x12;
+  bring_up();
+  // In pieces that the borders of header and payload do not match.
+  post_receive_pieces({segment(0, 7), segment(100, 30), segment(300, 60)});
+  receive(from_somebody(), pattern(57, 4));
+  const auto done = receive_completions();
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].bytes, kGrh + 57);
+  Bytes all = memory_at(0, 7);
+  for (const auto& [offset, length] : {std::pair{100, 30}, std::pair{300, 60}}) {
+    const Bytes piece = memory_at(static_cast<uint64_t>(offset), static_cast<size_t>(length));
+    all.insert(all.end(), piece.begin(), piece.end());
+  }
+  EXPECT_EQ(all[0], std::byte{0x61});
+  EXPECT_EQ(all[1], std::byte{0x20});
+  EXPECT_EQ(all[8], std::byte{0xFE});
+  EXPECT_EQ(all[23], std::byte{9}) << "who sent it";
+  EXPECT_EQ(all[39], std::byte{1});
+  EXPECT_EQ(Bytes(all.begin() + kGrh, all.end()), pattern(57, 4));
+}
+
+TEST_F(Datagram, OfNoBytesIsAllHeader) {
+  bring_up();
+  post_receive(kGrh);
+  receive(from_somebody(), {});
+  const auto done = receive_completions();
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].bytes, kGrh);
+  EXPECT_EQ(memory_at(20, 1)[0], std::byte{0x45});
+}
+
+TEST_F(Datagram, ComesFromAnybodyAndInAnyOrder) {
+  bring_up();
+  uint32_t number = 0;
+  for (const uint32_t psn : {9u, 3u, 0xFFFFFFu, 3u}) {
+    post_receive(100);
+    wire::Headers headers = from_somebody();
+    headers.bth.psn = Psn(psn);
+    headers.deth.source = {++number};
+    receive(headers, pattern(5));
+    const auto done = receive_completions();
+    ASSERT_EQ(done.size(), 1u);
+    EXPECT_EQ(done[0].remote, QpNumber{number});
+  }
+}
+
+TEST_F(Datagram, WhatCannotBeTakenIsDroppedInSilenceAndItsReceiveServesTheNext) {
+  bring_up();
+  receive(from_somebody(), pattern(4));
+  EXPECT_EQ(counter(Counter::kDropNoReceive), 1u);
+  post_receive(kGrh + 3, 4000);
+  const Bytes before = memory_at(4000, 100);
+  receive(from_somebody(), pattern(4));
+  EXPECT_EQ(counter(Counter::kDropTooLong), 1u);
+  receive(from_somebody(), pattern(kMtu + 1));
+  EXPECT_EQ(counter(Counter::kDropTooLong), 2u);
+  for (const uint32_t qkey : {kQkey ^ 1, kQkey ^ (1u << 31), 0u}) {
+    wire::Headers headers = from_somebody();
+    headers.deth.qkey = qkey;
+    receive(headers, pattern(1));
+  }
+  EXPECT_EQ(counter(Counter::kDropQkey), 3u);
+  wire::Headers headers = from_somebody();
+  headers.bth.partition_key = 0x1234;
+  receive(headers, pattern(1));
+  EXPECT_EQ(counter(Counter::kDropPartitionKey), 1u);
+  headers = from_somebody();
+  headers.bth.opcode = wire::Opcode::make(wire::Service::kUc, Operation::kSendOnly);
+  receive(headers, pattern(1));
+  EXPECT_EQ(counter(Counter::kDropService), 1u);
+
+  EXPECT_TRUE(receive_completions().empty());
+  EXPECT_EQ(memory_at(4000, 100), before);
+  EXPECT_TRUE(pump().empty());
+  receive(from_somebody(), pattern(3));
+  EXPECT_EQ(receive_completions().size(), 1u);
+  EXPECT_EQ(queue_pair->state(), State::kRts);
+}
+
+TEST_F(Datagram, OurOwnBrokenBufferIsOurError) {
+  bring_up();
+  queue::Segment bad = segment(4000, 60);
+  bad.lkey = {0xBAD};
+  post_receive_pieces({segment(0, 40), bad});
+  post_receive(100);
+  const Bytes before = memory_at(0, 40);
+  receive(from_somebody(), pattern(60));
+  const auto done = receive_completions();
+  ASSERT_EQ(done.size(), 2u);
+  EXPECT_EQ(done[0].status, CompletionStatus::kLocalProtectionError);
+  EXPECT_EQ(done[1].status, CompletionStatus::kFlushed);
+  EXPECT_EQ(memory_at(0, 40), before) << "not one byte of what fits not as a whole";
+  EXPECT_EQ(queue_pair->state(), State::kErr);
+}
+
+TEST(Operations, EachServiceHasItsOwn) {
+  struct Row {
+    SendOperation operation;
+    bool rc, uc, ud, xrc_send;
+  };
+  constexpr Row kTable[] = {
+      {SendOperation::kSend, true, true, true, true},
+      {SendOperation::kSendImm, true, true, true, true},
+      {SendOperation::kSendInvalidate, true, false, false, true},
+      {SendOperation::kWrite, true, true, false, true},
+      {SendOperation::kWriteImm, true, true, false, true},
+      {SendOperation::kRead, true, false, false, true},
+      {SendOperation::kReadInvalidate, true, false, false, true},
+      {SendOperation::kLocalInvalidate, true, true, false, true},
+      {SendOperation::kRegister, true, true, false, true},
+      {SendOperation::kBindWindow, true, true, false, true},
+  };
+  for (const Row& row : kTable) {
+    EXPECT_EQ(has_operation(Type::kRc, row.operation), row.rc);
+    EXPECT_EQ(has_operation(Type::kUc, row.operation), row.uc);
+    EXPECT_EQ(has_operation(Type::kUd, row.operation), row.ud);
+    EXPECT_EQ(has_operation(Type::kXrcSend, row.operation), row.xrc_send);
+    EXPECT_FALSE(has_operation(Type::kXrcReceive, row.operation)) << "it only receives";
+  }
+}
+
+}  // namespace
+}  // namespace uroce::qp::testing
