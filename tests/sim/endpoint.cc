@@ -21,9 +21,11 @@ Endpoint::Endpoint(Host& where, const Options& options, Random& random)
       domain(expect(where.device().allocate_domain())),
       arena(where.device().regions(), domain, options.iova, random),
       signal_all(options.signal_all),
+      type(options.type),
       send_completions_(where.device().create_completion_queue({.depth = kDepth})),
       receive_completions_(where.device().create_completion_queue({.depth = kDepth})) {
-  queue_pair_ = expect(where.device().create_queue_pair({.domain = domain,
+  queue_pair_ = expect(where.device().create_queue_pair({.type = options.type,
+                                                         .domain = domain,
                                                          .signal_all = options.signal_all,
                                                          .send_depth = kDepth,
                                                          .receive_depth = kDepth,

@@ -24,6 +24,7 @@ class Endpoint {
   struct Options {
     uint64_t iova = 0;
     bool signal_all = false;
+    qp::Type type = qp::Type::kRc;
   };
   Endpoint(Host& where, const Options& options, Random& random);
   ~Endpoint() { close(); }
@@ -34,6 +35,7 @@ class Endpoint {
   const DomainId domain;
   Arena arena;
   const bool signal_all;
+  const qp::Type type;
 
   /// Gives everything back to the device, with whatever traffic there is; what went wrong, or an empty text.
   std::string close();

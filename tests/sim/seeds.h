@@ -26,6 +26,7 @@ inline constexpr std::array kShown = {
 /// What the runs of one test came to.
 struct Totals {
   uint64_t messages = 0;
+  uint64_t unanswered = 0;  // that arrived, of those that nobody answers
   uint64_t frames = 0;
   uint64_t damaged = 0;
   uint64_t damaged_watched = 0;
@@ -33,6 +34,7 @@ struct Totals {
 
   void add(const Simulation& simulation) {
     messages += simulation.messages();
+    unanswered += simulation.unanswered_received();
     frames += simulation.frames();
     damaged += simulation.damaged();
     damaged_watched += simulation.damaged_watched();

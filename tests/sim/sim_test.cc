@@ -48,6 +48,20 @@ TEST(Simulation, LossDuplicationReorderingAndCorruption) {
   });
 }
 
+/// UC and UD beside RC. Of what nobody answers some arrives, and all that arrives is whole.
+TEST(Simulation, MessagesThatNobodyAnswers) {
+  const Totals totals = run_seeds(40, [](uint64_t seed) {
+    Random random(seed * 49'979'687);
+    return Simulation::Options{.seed = seed,
+                               .weather = random.chance(1, 3) ? Weather{} : any_weather(random),
+                               .machines = any_machines(random),
+                               .connections = 1 + static_cast<uint32_t>(random.below(4)),
+                               .messages = 15,
+                               .unanswered = true};
+  });
+  EXPECT_GT(totals.unanswered, 0u);
+}
+
 /// The wire is cut: what is outstanding ends with one error each, and what was complete stays as it was.
 TEST(Simulation, ConnectionsThatAreCut) {
   run_seeds(50, [](uint64_t seed) {

@@ -59,6 +59,7 @@ Simulation::Simulation(const Options& options) : options_(options), random_(opti
     background_ = std::jthread([this](const std::stop_token& stop) { attend(stop); });
   }
   for (uint32_t i = 0; i < options.connections; ++i) add_connection(i);
+  for (uint32_t i = 0; options.unanswered && i < options.connections; ++i) add_unanswered(i);
 }
 
 Host::Options Simulation::host_options(size_t side) {
@@ -84,11 +85,6 @@ void Simulation::add_connection(uint32_t index) {
                                     .signal_all = random_.chance(1, 4)};
     return *endpoints_.emplace_back(std::make_unique<Endpoint>(*hosts_[side], options, random_));
   };
-  const auto first_psn = [&] {
-    // Half of the connections pass the end of the PSN space.
-    return random_.chance(1, 2) ? Psn(Psn::kMask - static_cast<uint32_t>(random_.below(100)))
-                                : Psn(static_cast<uint32_t>(random_.next()));
-  };
   const bool own = options_.machines.own_addresses && random_.chance(1, 2);
   const size_t side = random_.below(hosts_.size());
   Endpoint& a = make_endpoint(side, 0);
@@ -112,6 +108,41 @@ void Simulation::add_connection(uint32_t index) {
   }
   add_flow(a, b, connection.path_mtu);
   if (&a != &b) add_flow(b, a, connection.path_mtu);
+}
+
+/// Half of the connections pass the end of the PSN space.
+Psn Simulation::first_psn() {
+  return random_.chance(1, 2) ? Psn(Psn::kMask - static_cast<uint32_t>(random_.below(100)))
+                              : Psn(static_cast<uint32_t>(random_.next()));
+}
+
+void Simulation::add_unanswered(uint32_t index) {
+  const bool datagrams = random_.chance(1, 2);
+  const Endpoint::Options options{.iova = uint64_t{index} << 32,
+                                  .type = datagrams ? qp::Type::kUd : qp::Type::kUc};
+  const size_t side = random_.below(hosts_.size());
+  const size_t other = options_.machines.own_addresses && random_.chance(1, 2) ? side : 1 - side;
+  const auto make = [&](size_t where) -> Endpoint& {
+    return *endpoints_.emplace_back(std::make_unique<Endpoint>(*hosts_[where], options, random_));
+  };
+  Endpoint& a = make(side);
+  Endpoint& b = make(other);
+  const auto address = connect_unanswered(a, b,
+                                          {.path_mtu = static_cast<PathMtu>(1 + random_.below(5)),
+                                           .psn_a = first_psn(),
+                                           .psn_b = first_psn(),
+                                           .gid = random_.below(kGids)});
+  const Machines& machines = options_.machines;
+  const bool in_order = options_.weather.reordering == 0 && options_.weather.duplication == 0 &&
+                        (machines.pollers == 1 || machines.steering == Steering::kHash);
+  unanswered_.push_back(std::make_unique<UnansweredTraffic>(
+      a, b,
+      UnansweredTraffic::Options{
+          .messages = 2 * options_.messages,
+          .bytes_max = datagrams ? path_mtu_bytes(a.host.device().path_mtu_max()) : 6'000,
+          .seed = random_.next(),
+          .in_order = in_order && !datagrams,
+          .to = address}));
 }
 
 void Simulation::add_flow(Endpoint& from, Endpoint& to, PathMtu mtu) {
@@ -205,6 +236,7 @@ bool Simulation::starved(Turner& turner) {
 void Simulation::act() {
   for (const auto& flow : flows_) flow->act();
   for (const auto& keys : key_traffic_) keys->act();
+  for (const auto& traffic : unanswered_) traffic->act();
   next_act_ = VirtualClock::now() + nanoseconds(static_cast<int64_t>(random_.below(20'000)));
 }
 
@@ -246,7 +278,8 @@ Instant Simulation::next_event() const {
 
 bool Simulation::done() const {
   const auto is_done = [](const auto& traffic) { return traffic->done(); };
-  return std::ranges::all_of(flows_, is_done) && std::ranges::all_of(key_traffic_, is_done);
+  return std::ranges::all_of(flows_, is_done) && std::ranges::all_of(key_traffic_, is_done) &&
+         std::ranges::all_of(unanswered_, is_done);
 }
 
 std::string Simulation::failure() const {
@@ -255,6 +288,9 @@ std::string Simulation::failure() const {
   }
   for (const auto& keys : key_traffic_) {
     if (!keys->failure().empty()) return keys->failure();
+  }
+  for (const auto& traffic : unanswered_) {
+    if (!traffic->failure().empty()) return traffic->failure();
   }
   for (const auto& host : hosts_) {
     if (!host->failure().empty()) return host->failure();
@@ -265,6 +301,9 @@ std::string Simulation::failure() const {
 std::string Simulation::check_end() {
   for (const auto& keys : key_traffic_) {
     if (const std::string wrong = keys->close(); !wrong.empty()) return wrong;
+  }
+  for (const auto& traffic : unanswered_) {
+    if (const std::string wrong = traffic->close(); !wrong.empty()) return wrong;
   }
   for (const auto& endpoint : endpoints_) {
     if (!options_.errors_expected && !endpoint->arena.idle()) return "memory still lent";
@@ -295,6 +334,13 @@ uint64_t Simulation::messages() const {
   uint64_t sum = 0;
   for (const auto& flow : flows_) sum += flow->completed();
   for (const auto& keys : key_traffic_) sum += keys->completed();
+  for (const auto& traffic : unanswered_) sum += traffic->completed();
+  return sum;
+}
+
+uint64_t Simulation::unanswered_received() const {
+  uint64_t sum = 0;
+  for (const auto& traffic : unanswered_) sum += traffic->received();
   return sum;
 }
 

@@ -15,6 +15,7 @@
 #include "tests/sim/host.h"
 #include "tests/sim/key_traffic.h"
 #include "tests/sim/network.h"
+#include "tests/sim/unanswered_traffic.h"
 
 namespace uroce::sim {
 
@@ -62,9 +63,10 @@ class Simulation {
     uint8_t timeout = 8;     // about 1 ms
     Pause pause;
     bool errors_expected = false;
-    uint32_t spoil = 0;     // like Flow::Options::spoil
-    bool keys = false;      // KeyTraffic instead of flows, `messages` rounds of it ...
-    bool break_in = false;  // ... as KeyTraffic::Options::break_in
+    uint32_t spoil = 0;       // like Flow::Options::spoil
+    bool unanswered = false;  // each connection has one of UC or UD beside it
+    bool keys = false;        // KeyTraffic instead of flows, `messages` rounds of it ...
+    bool break_in = false;    // ... as KeyTraffic::Options::break_in
   };
   explicit Simulation(const Options& options);
 
@@ -76,6 +78,7 @@ class Simulation {
   [[nodiscard]] uint64_t damaged() const;
   [[nodiscard]] uint64_t damaged_watched() const;
   [[nodiscard]] uint64_t messages() const;
+  [[nodiscard]] uint64_t unanswered_received() const;
 
  private:
   struct Turner {
@@ -86,6 +89,8 @@ class Simulation {
 
   [[nodiscard]] Host::Options host_options(size_t side);
   void add_connection(uint32_t index);
+  void add_unanswered(uint32_t index);
+  [[nodiscard]] Psn first_psn();
   void add_flow(Endpoint& from, Endpoint& to, PathMtu mtu);
 
   std::string run_flows();
@@ -112,6 +117,7 @@ class Simulation {
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<std::unique_ptr<Flow>> flows_;
   std::vector<std::unique_ptr<KeyTraffic>> key_traffic_;
+  std::vector<std::unique_ptr<UnansweredTraffic>> unanswered_;
   Instant next_act_{};
   uint64_t progress_ = 0;              // messages completed ...
   Instant progress_at_{};              // ... when one last was
