@@ -75,6 +75,14 @@ def perftest(tool, options, **more):
     return pair(f"{tool} {options}", command, **more)
 
 
+def unreliable_pingpong(service, **more):
+    """Who sends first must not be before the other is ready: the two tell each other when that is. Nothing is lost on
+    this link."""
+    options = "-m {mtu} " if service == "uc" else ""
+    command = f"ibv_{service}_pingpong -d {{device}} -g {{gid}} -p {{port}} -c -s 1000 -n 50 {options}"
+    return pair(f"ibv_{service}_pingpong", command, **more)
+
+
 def perf(name, options, **more):
     common = "{uroce} perf --quiet --device {device} --gid-index {gid} --path-mtu {mtu}"
     return Case(name, f"{common} --server --listen {{port}}",
@@ -85,6 +93,8 @@ def plain():
     both = {"gids": (V4, V6), "link_mtus": (1500, 4200)}
     yield pingpong("pingpong", "-n 100", **both)
     yield pingpong("pingpong with events", "-e -n 50 -s 10000")
+    yield unreliable_pingpong("uc", gids=(V4, V6))
+    yield unreliable_pingpong("ud", gids=(V4, V6))
     for operation in ("write", "read", "send"):
         yield perftest(f"ib_{operation}_bw", "-n 64 -s 4000")
         yield perftest(f"ib_{operation}_lat", "-n 32 -s 2")

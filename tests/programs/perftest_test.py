@@ -86,6 +86,7 @@ ROWS = [
     Row("ib_send_bw", "-s 4096 -e", n=2000, sanitized=True),
     Row("ib_send_bw", "-c UC -s 65536 -t 4", n=8, sanitized=True),
     Row("ib_send_bw", "-s 4096 -q 4 --use-srq", n=2000),
+    Row("ib_send_bw", "-c UD -s 2048 -t 16", n=100, part=EXTENDED_PART),
     Row("ib_write_lat", "-C -I 512", part=INLINE_PART),
     Row("ib_write_lat", "-s 64", n=1000, sanitized=True),
     Row("ib_write_lat", "-s 4096", n=1000, part=EXTENDED_PART),
@@ -94,6 +95,7 @@ ROWS = [
     Row("ib_send_lat", "-C -e -I 512", part=INLINE_PART),
     Row("ib_send_lat", "-s 64", n=2000),
     Row("ib_send_lat", "-c UC -s 10000", n=500),
+    Row("ib_send_lat", "-c UD -s 64", n=500, sanitized=True),
     Row("ib_send_lat", "-s 64 -e", n=2000, part=EXTENDED_PART, sanitized=True),
 ]
 TOOLS = sorted({row.tool for row in ROWS})

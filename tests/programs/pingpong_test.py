@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""ibv_rc_pingpong, ibv_uc_pingpong and ibv_srq_pingpong between two processes over memif, data checked where they can
-check it; and what happens when one is killed."""
+"""ibv_{rc,uc,ud,srq}_pingpong between two processes over memif, data checked where they can check it; and what happens
+when one is killed."""
 
 import socket
 import unittest
@@ -65,7 +65,12 @@ class Pingpong(unittest.TestCase):
     def test_unreliable_connection(self):
         for options in ([], ["-e"], ["-s", "100000", "-m", "4096"]):
             with self.subTest(options):
-                self.expect_success(*options, program=["ibv_uc_pingpong", "-g", "1"])
+                self.expect_success(*options, program=["ibv_uc_pingpong", "-c", "-g", "1"])
+
+    def test_datagrams(self):
+        for options in ([], ["-e"], ["-s", "1"]):
+            with self.subTest(options):
+                self.expect_success(*options, program=["ibv_ud_pingpong", "-c", "-g", "1"])
 
     def test_many_queue_pairs_on_a_shared_receive_queue(self):
         self.expect_success("-q", "16", program=SHARED_RECEIVES, iterations=1600)
@@ -100,4 +105,4 @@ class Pingpong(unittest.TestCase):
         self.expect_the_client_to_notice("-e")
 
 
-programs.main("ibv_rc_pingpong", "ibv_uc_pingpong")
+programs.main("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong")
