@@ -147,6 +147,26 @@ std::unique_ptr<queue::CompletionQueue> Device::create_completion_queue(
   return std::make_unique<queue::CompletionQueue>(options);
 }
 
+int Device::resize_completion_queue(queue::CompletionQueue& queue, uint32_t depth) {
+  using Slots = queue::CompletionQueue::Slots;
+  if (forked_since_start()) return ENODEV;
+  const auto resize = [&](Poller& poller, uint32_t to, Slots& slots) {
+    bool done = false;
+    poller.run([&](qp::Turn&) { done = queue.resize(poller.index(), to, slots); });
+    return done;
+  };
+  const uint32_t before = queue.depth();
+  std::vector<Slots> slots;
+  for (size_t i = 0; i < state_->pollers.size(); ++i)
+    slots.push_back(queue::CompletionQueue::slots_for(depth));
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (resize(*state_->pollers[i], depth, slots[i])) continue;
+    while (i-- > 0) resize(*state_->pollers[i], before, slots[i]);
+    return EINVAL;
+  }
+  return 0;
+}
+
 void Device::retire_completion_queue(queue::CompletionQueue&) {
   // No queue pair names it any more; a turn that was under way may still be about to publish it.
   if (!forked_since_start()) state_->quiescence.wait();

@@ -106,6 +106,9 @@ class Device {
 
   /// The queue must outlive every queue pair that names it. `lanes` is set by the device.
   std::unique_ptr<queue::CompletionQueue> create_completion_queue(queue::CompletionQueue::Options options);
+  /// ibv_resize_cq, while the caller keeps everybody from polling: 0, ENOMEM, or EINVAL when more completions
+  /// than that wait; then the queue is as it was.
+  int resize_completion_queue(queue::CompletionQueue& queue, uint32_t depth);
   /// No poller refers to the queue after the return.
   void retire_completion_queue(queue::CompletionQueue& queue);
 

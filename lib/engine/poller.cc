@@ -158,6 +158,7 @@ bool Poller::turn_locked(Instant now) {
 }
 
 void Poller::advance_clock(Instant now) {
+  completions_.set_time(now);
   if (last_turn_.ns == INT64_MIN) {
     turn_.now = last_drained_ = now;
   } else {

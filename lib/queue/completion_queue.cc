@@ -9,7 +9,9 @@ namespace uroce::queue {
 
 /// Free-running counters. `pushed` is the poller's own; completions in [polled, visible) can be read.
 struct CompletionQueue::Lane {
-  std::unique_ptr<Completion[]> slots;
+  Slots slots;
+  uint32_t depth = 0;
+  uint32_t mask = 0;
   alignas(64) uint32_t pushed = 0;
   uint32_t polled_cache = 0;
   bool solicited = false;  // since the last publish: a solicited or failed completion
@@ -18,24 +20,51 @@ struct CompletionQueue::Lane {
 };
 
 CompletionQueue::CompletionQueue(const Options& options)
-    : options_(options),
-      mask_(std::bit_ceil(std::max(options.depth, 1u)) - 1),
-      lanes_(new Lane[options.lanes]) {
-  for (uint16_t i = 0; i < options.lanes; ++i) lanes_[i].slots = std::make_unique<Completion[]>(mask_ + 1);
+    : options_(options), lanes_(new Lane[options.lanes]) {
+  for (uint16_t i = 0; i < options.lanes; ++i) {
+    Slots slots = slots_for(options.depth);
+    resize(i, options.depth, slots);
+  }
+}
+
+namespace {
+
+uint32_t slots_of(uint32_t depth) { return std::bit_ceil(std::max(depth, 1u)); }
+
+}  // namespace
+
+CompletionQueue::Slots CompletionQueue::slots_for(uint32_t depth) {
+  return std::make_unique<Completion[]>(slots_of(depth));
+}
+
+uint32_t CompletionQueue::depth() const { return lanes_[0].depth; }
+
+bool CompletionQueue::resize(uint16_t lane_index, uint32_t depth, Slots& slots) {
+  Lane& lane = lanes_[lane_index];
+  // Nobody polls; who did has handed on its stores by whatever keeps others away now.
+  const uint32_t polled = lane.polled.load(std::memory_order_acquire);
+  if (lane.pushed - polled > depth) return false;
+  const uint32_t mask = slots_of(depth) - 1;
+  for (uint32_t i = polled; i != lane.pushed; ++i) slots[i & mask] = lane.slots[i & lane.mask];
+  lane.slots.swap(slots);
+  lane.depth = depth;
+  lane.mask = mask;
+  lane.polled_cache = polled;
+  return true;
 }
 
 CompletionQueue::~CompletionQueue() = default;
 
 bool CompletionQueue::push(uint16_t lane_index, const Completion& completion) {
   Lane& lane = lanes_[lane_index];
-  if (lane.pushed - lane.polled_cache >= options_.depth) {
+  if (lane.pushed - lane.polled_cache >= lane.depth) {
     lane.polled_cache = lane.polled.load(std::memory_order_acquire);  // pairs with the release in poll
-    if (lane.pushed - lane.polled_cache >= options_.depth) {
+    if (lane.pushed - lane.polled_cache >= lane.depth) {
       overrun_.store(true, std::memory_order_relaxed);
       return false;
     }
   }
-  lane.slots[lane.pushed++ & mask_] = completion;
+  lane.slots[lane.pushed++ & lane.mask] = completion;
   lane.solicited |= completion.solicited || completion.status != CompletionStatus::kSuccess;
   return true;
 }
@@ -63,9 +92,9 @@ uint32_t CompletionQueue::pushed(uint16_t lane) const { return lanes_[lane].push
 
 Completion& CompletionQueue::unpublished(uint16_t lane_index, uint32_t position) {
   Lane& lane = lanes_[lane_index];
-  assert(position - lane.visible.load(std::memory_order_relaxed) < options_.depth);  // its own store
+  assert(position - lane.visible.load(std::memory_order_relaxed) < lane.depth);  // its own store
   lane.solicited = true;  // whatever is taken back has failed
-  return lane.slots[position & mask_];
+  return lane.slots[position & lane.mask];
 }
 
 size_t CompletionQueue::poll(std::span<Completion> completions) {
@@ -75,7 +104,7 @@ size_t CompletionQueue::poll(std::span<Completion> completions) {
     uint32_t polled = lane.polled.load(std::memory_order_relaxed);
     const uint32_t visible = lane.visible.load(std::memory_order_seq_cst);  // see publish
     while (polled != visible && count < completions.size())
-      completions[count++] = lane.slots[polled++ & mask_];
+      completions[count++] = lane.slots[polled++ & lane.mask];
     lane.polled.store(polled, std::memory_order_release);  // pairs with the acquire in push
     // A lane that was not emptied goes first next time; otherwise the lanes take turns.
     if (polled != visible) break;
@@ -110,7 +139,8 @@ bool CompletionQueue::empty() const {
   return true;
 }
 
-bool CompletionBatch::push(CompletionQueue& queue, const Completion& completion) {
+bool CompletionBatch::push(CompletionQueue& queue, Completion completion) {
+  completion.time = now_;
   if (std::find(queues_.begin(), queues_.begin() + static_cast<ptrdiff_t>(count_), &queue) ==
       queues_.begin() + static_cast<ptrdiff_t>(count_)) {
     queues_[count_++] = &queue;

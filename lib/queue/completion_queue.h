@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/identifiers.h"
+#include "base/time.h"
 
 namespace uroce::queue {
 
@@ -60,6 +61,7 @@ struct Completion {
   uint32_t immediate = 0;  // network order; or the key that was invalidated
   QpNumber local;
   QpNumber remote;
+  Instant time;  // of the turn that it was pushed in
 };
 
 class CompletionQueue;
@@ -78,7 +80,7 @@ class CompletionListener {
 class CompletionQueue {
  public:
   struct Options {
-    uint32_t depth = 0;                      // completions that can wait at once, per lane; exact
+    uint32_t depth = 0;                      // completions that can wait at once, per lane; exact; at first
     uint16_t lanes = 1;                      // at most 64
     CompletionListener* listener = nullptr;  // not owned; nullptr: never armed
     void* owner = nullptr;                   // for the face that made it
@@ -87,6 +89,15 @@ class CompletionQueue {
   ~CompletionQueue();
 
   [[nodiscard]] const Options& options() const { return options_; }
+
+  using Slots = std::unique_ptr<Completion[]>;
+  [[nodiscard]] static Slots slots_for(uint32_t depth);
+  /// The poller of the lane, while nobody polls: from now on `depth` completions can wait there. `slots` is
+  /// slots_for(depth), and becomes those that the lane had. False, and nothing changed: more than that wait
+  /// already.
+  bool resize(uint16_t lane, uint32_t depth, Slots& slots);
+  /// Who may resize(): how many can wait on each lane.
+  [[nodiscard]] uint32_t depth() const;
 
   /// Control path: a queue pair of the poller with this lane now completes here. Never taken back.
   void use_lane(uint16_t lane) { lanes_used_.fetch_or(uint64_t{1} << lane, std::memory_order_relaxed); }
@@ -121,7 +132,6 @@ class CompletionQueue {
   enum Armed : uint8_t { kIdle, kSolicited, kAny };
 
   Options options_;
-  uint32_t mask_ = 0;
   std::unique_ptr<Lane[]> lanes_;
   uint16_t next_lane_ = 0;
   std::atomic<uint8_t> armed_{kIdle};
@@ -137,8 +147,11 @@ class CompletionBatch {
 
   explicit CompletionBatch(uint16_t lane) : lane_(lane) {}
 
+  /// What is pushed from now on happens at `now`.
+  void set_time(Instant now) { now_ = now; }
+
   /// False on overrun of the queue.
-  bool push(CompletionQueue& queue, const Completion& completion);
+  bool push(CompletionQueue& queue, Completion completion);
   /// The next push to the queue is number `position()` of this poller's lane.
   [[nodiscard]] uint32_t position(const CompletionQueue& queue) const { return queue.pushed(lane_); }
   /// Takes back what was said too early: change(Completion&) sees every completion from `position` on, oldest
@@ -156,6 +169,7 @@ class CompletionBatch {
 
  private:
   uint16_t lane_;
+  Instant now_{};
   size_t count_ = 0;
   std::array<CompletionQueue*, 3 * kQueuesMax> queues_{};
 };

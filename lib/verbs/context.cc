@@ -17,6 +17,7 @@ void fill_operations(VerbsContext& context) {
   context.sz = sizeof(verbs_context);
   context.query_port = query_port;
   context.query_device_ex = query_device_ex;
+  context.query_rt_values = query_rt_values;
   context.advise_mr = advise_mr;
   context.create_cq_ex = create_cq_ex;
   context.create_qp_ex = [](ibv_context* face, ibv_qp_init_attr_ex* wanted) {

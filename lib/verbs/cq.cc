@@ -1,5 +1,6 @@
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
@@ -56,6 +57,19 @@ ibv_cq* create_cq(ibv_context* face, uint32_t entries, void* cq_context, ibv_com
   return &cq.release()->face;
 }
 
+namespace {
+
+int resize_cq(VerbsCq& cq, int entries) {
+  if (!cq.owner->alive()) return EIO;
+  if (entries <= 0 || static_cast<uint32_t>(entries) > engine::Limits::kCompletions) return EINVAL;
+  const std::lock_guard guard(cq.poll_lock);
+  const int error = cq.device->resize_completion_queue(*cq.queue, static_cast<uint32_t>(entries));
+  if (error == 0) cq.face.cqe = entries;
+  return error;
+}
+
+}  // namespace
+
 int req_notify_cq(ibv_cq* face, int solicited_only) {
   VerbsCq& cq = object(face);
   if (!cq.owner->alive()) return EIO;
@@ -76,6 +90,10 @@ UROCE_EXPORT ibv_cq* uroce_ibv_create_cq(ibv_context* face, int entries, void* c
     if (entries <= 0 || vector < 0 || vector >= face->num_comp_vectors) return fail(EINVAL);
     return create_cq(face, static_cast<uint32_t>(entries), cq_context, channel);
   });
+}
+
+UROCE_EXPORT int uroce_ibv_resize_cq(ibv_cq* cq, int entries) {
+  return zero_or_errno([&] { return resize_cq(object(cq), entries); });
 }
 
 UROCE_EXPORT int uroce_ibv_destroy_cq(ibv_cq* face) {

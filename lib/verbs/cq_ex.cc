@@ -1,5 +1,8 @@
+#include <time.h>
+
 #include <cerrno>
 
+#include "engine/clock.h"
 #include "verbs/call_guard.h"
 #include "verbs/objects.h"
 
@@ -54,6 +57,14 @@ void fill_operations(ibv_cq_ex& face) {
   face.read_wc_flags = [](ibv_cq_ex* cq) { return flags_of(current(cq)); };
   face.read_slid = [](ibv_cq_ex*) { return uint32_t{0}; };
   face.read_sl = [](ibv_cq_ex* cq) { return current(cq).service_level; };
+  // Of the clock that ibv_query_rt_values_ex reads; the date is that of now, moved back by the difference.
+  face.read_completion_ts = [](ibv_cq_ex* cq) { return static_cast<uint64_t>(current(cq).time.ns); };
+  face.read_completion_wallclock_ns = [](ibv_cq_ex* cq) {
+    timespec date{};
+    clock_gettime(CLOCK_REALTIME, &date);
+    const int64_t age = engine::clock_now().ns - current(cq).time.ns;
+    return static_cast<uint64_t>(int64_t{date.tv_sec} * 1'000'000'000 + date.tv_nsec - age);
+  };
   face.read_dlid_path_bits = [](ibv_cq_ex*) { return uint8_t{0}; };
 }
 
@@ -62,7 +73,9 @@ int check(const ibv_context& context, const ibv_cq_init_attr_ex& wanted) {
   if ((wanted.comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0) return EOPNOTSUPP;
   const bool flags_given = (wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
   if (flags_given && (wanted.flags & ~uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) return EOPNOTSUPP;
-  if ((wanted.wc_flags & ~uint64_t{IBV_WC_STANDARD_FLAGS}) != 0) return EOPNOTSUPP;
+  constexpr uint64_t kTimes =
+      IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+  if ((wanted.wc_flags & ~(uint64_t{IBV_WC_STANDARD_FLAGS} | kTimes)) != 0) return EOPNOTSUPP;
   return wanted.comp_vector < static_cast<uint32_t>(context.num_comp_vectors) ? 0 : EINVAL;
 }
 

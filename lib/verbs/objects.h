@@ -182,6 +182,7 @@ struct QpExtras {
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted, const QpExtras& extras);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attributes, size_t bytes);
+int query_rt_values(ibv_context* context, ibv_values_ex* values);
 int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* list, uint32_t count);
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t bytes);
 

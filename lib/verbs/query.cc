@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "engine/clock.h"
 #include "engine/device.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
@@ -127,9 +128,21 @@ int query_device_ex(ibv_context* face, const ibv_query_device_ex_input* input, i
   ibv_device_attr_ex all{};
   all.orig_attr = device_attributes(context);
   all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+  // Completions carry nanoseconds; the clock is in kHz.
+  all.completion_timestamp_mask = ~uint64_t{0};
+  all.hca_core_clock = 1'000'000;
   all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
   std::memset(attributes, 0, bytes);
   std::memcpy(attributes, &all, std::min(bytes, sizeof(all)));
+  return 0;
+}
+
+int query_rt_values(ibv_context* face, ibv_values_ex* values) {
+  if (!object(face).alive()) return EIO;
+  if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EOPNOTSUPP;
+  if (values->comp_mask == 0) return 0;
+  const int64_t now = engine::clock_now().ns;
+  values->raw_clock = {.tv_sec = now / 1'000'000'000, .tv_nsec = now % 1'000'000'000};
   return 0;
 }
 

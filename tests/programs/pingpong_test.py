@@ -47,6 +47,9 @@ class Pingpong(unittest.TestCase):
     def test_posting_by_the_extended_interface(self):
         self.expect_success("-N")
 
+    def test_time_stamps(self):
+        self.expect_success("-t", "-N")
+
     def test_one_byte(self):
         self.expect_success("-s", "1")
 

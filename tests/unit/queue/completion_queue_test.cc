@@ -213,5 +213,47 @@ TEST(CompletionBatch, TellsWaitersOfWhatWasTakenBack) {
   EXPECT_EQ(listener.events, 1);
 }
 
+bool resize(CompletionQueue& queue, uint32_t depth) {
+  CompletionQueue::Slots slots = CompletionQueue::slots_for(depth);
+  return queue.resize(0, depth, slots);
+}
+
+TEST(CompletionQueue, GrowsAndShrinksWithWhatIsInIt) {
+  CompletionQueue queue({.depth = 3});
+  // The ring has come round before.
+  for (uint64_t id = 0; id < 2; ++id) queue.push(0, numbered(100 + id));
+  queue.publish(0);
+  EXPECT_EQ(poll_ids(queue, 4).size(), 2u);
+
+  for (uint64_t id = 0; id < 3; ++id) ASSERT_TRUE(queue.push(0, numbered(id)));
+  queue.publish(0);
+  ASSERT_TRUE(resize(queue, 6));
+  EXPECT_EQ(queue.depth(), 6u);
+  for (uint64_t id = 3; id < 6; ++id) ASSERT_TRUE(queue.push(0, numbered(id))) << id;
+  EXPECT_FALSE(resize(queue, 5)) << "six wait, three of them unpublished";
+  EXPECT_EQ(queue.depth(), 6u);
+  queue.publish(0);
+  EXPECT_EQ(poll_ids(queue, 4), (std::vector<uint64_t>{0, 1, 2, 3}));
+  ASSERT_TRUE(resize(queue, 2));
+  EXPECT_EQ(poll_ids(queue, 4), (std::vector<uint64_t>{4, 5}));
+  EXPECT_FALSE(queue.overrun());
+  for (uint64_t id = 6; id < 8; ++id) EXPECT_TRUE(queue.push(0, numbered(id)));
+  EXPECT_FALSE(queue.push(0, numbered(8)));
+}
+
+TEST(CompletionBatch, SaysWhenACompletionWasPushed) {
+  CompletionQueue queue({.depth = 2});
+  CompletionBatch batch(0);
+  batch.set_time(Instant{7});
+  batch.push(queue, numbered(1));
+  batch.set_time(Instant{9});
+  batch.push(queue, numbered(2));
+  batch.publish_all();
+  std::array<Completion, 2> completions;
+  ASSERT_EQ(queue.poll(completions), 2u);
+  EXPECT_EQ(completions[0].time.ns, 7);
+  EXPECT_EQ(completions[1].time.ns, 9);
+}
+
 }  // namespace
 }  // namespace uroce::queue

@@ -61,7 +61,8 @@ TEST_F(OpenDevice, ExtendedAttributesRepeatThePlainOnesAndHonourTheSize) {
   EXPECT_EQ(std::memcmp(&plain, &extended.orig_attr, sizeof(plain)), 0);
   EXPECT_EQ(extended.phys_port_cnt_ex, plain.phys_port_cnt);
   EXPECT_EQ(extended.odp_caps.general_caps, 0U);
-  EXPECT_EQ(extended.completion_timestamp_mask, 0U);
+  EXPECT_EQ(extended.completion_timestamp_mask, ~uint64_t{0});  // extended_test
+  EXPECT_EQ(extended.hca_core_clock, 1'000'000U);
 
   // A program that knows a shorter structure gets no byte more.
   std::memset(static_cast<void*>(&extended), 0xAA, sizeof(extended));

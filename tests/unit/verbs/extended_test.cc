@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,7 +19,8 @@ class Extended : public Connected {
   void SetUp() override {
     ibv_cq_init_attr_ex queue{};
     queue.cqe = 32;
-    queue.wc_flags = IBV_WC_STANDARD_FLAGS;
+    queue.wc_flags = uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+                     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
     cq = ibv_create_cq_ex(one.context, &queue);
     ASSERT_NE(cq, nullptr);
     wanted.send_cq = ibv_cq_ex_to_cq(cq);
@@ -62,6 +64,38 @@ class Extended : public Connected {
   ibv_qp_init_attr_ex wanted{};
   ibv_qp_ex* qp = nullptr;
 };
+
+TEST_F(Extended, CompletionsSayWhenTheyHappened) {
+  connect(one, other);
+  const auto raw_clock = [&] {
+    ibv_values_ex values{};
+    values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+    EXPECT_EQ(ibv_query_rt_values_ex(one.context, &values), 0);
+    return static_cast<uint64_t>(values.raw_clock.tv_sec) * 1'000'000'000 +
+           static_cast<uint64_t>(values.raw_clock.tv_nsec);
+  };
+  const auto date = [] {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+  };
+  const uint64_t before = raw_clock();
+  const uint64_t date_before = date();
+  uint64_t last = before;
+  for (uint64_t id = 0; id < 3; ++id) {
+    ibv_wr_start(qp);
+    write(id, 10);
+    ASSERT_EQ(ibv_wr_complete(qp), 0);
+    start_poll();
+    EXPECT_GE(ibv_wc_read_completion_ts(cq), last);
+    last = ibv_wc_read_completion_ts(cq);
+    EXPECT_LE(last, raw_clock());
+    // The two clocks are read one after the other.
+    EXPECT_GE(ibv_wc_read_completion_wallclock_ns(cq) + 1'000'000'000, date_before);
+    EXPECT_LE(ibv_wc_read_completion_wallclock_ns(cq), date());
+    ibv_end_poll(cq);
+  }
+}
 
 TEST_F(Extended, AListIsDescribedPostedAndPolledOneByOne) {
   connect(one, other);
@@ -162,7 +196,7 @@ TEST_F(Extended, UnknownWishesAreRefused) {
   };
   EXPECT_EQ(refusal_of_queue([](auto& q) { q.cqe = 0; }), EINVAL);
   EXPECT_EQ(refusal_of_queue([](auto& q) { q.comp_vector = 1; }), EINVAL);
-  EXPECT_EQ(refusal_of_queue([](auto& q) { q.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP; }), EOPNOTSUPP);
+  EXPECT_EQ(refusal_of_queue([](auto& q) { q.wc_flags = IBV_WC_EX_WITH_FLOW_TAG; }), EOPNOTSUPP);
   EXPECT_EQ(refusal_of_queue([](auto& q) { q.comp_mask = 1U << 20; }), EOPNOTSUPP);
   const auto refusal_of_pair = [&](auto change) {
     ibv_qp_init_attr_ex changed = wanted;

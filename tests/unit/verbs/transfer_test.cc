@@ -282,4 +282,37 @@ TEST(Threads, TwoMayPostToOneQueuePairAndTwoMayPollOneQueue) {
   for (const auto& count : completed) EXPECT_EQ(count.load(), 1U);
 }
 
+TEST_F(Transfer, AQueueIsResizedWithCompletionsInIt) {
+  ASSERT_EQ(one.cq->cqe, 64);
+  ibv_sge segment = one.part(0, 10);
+  for (uint64_t id = 0; id < 8; ++id) ASSERT_EQ(one.send(write_request(id, segment, other)), 0);
+  EXPECT_EQ(one.next().wr_id, 0U);
+  ASSERT_EQ(ibv_resize_cq(one.cq, 1000), 0);
+  EXPECT_GE(one.cq->cqe, 1000);
+  for (uint64_t id = 1; id < 8; ++id) EXPECT_EQ(one.next().wr_id, id);
+  ASSERT_EQ(ibv_resize_cq(one.cq, 1), 0);
+  ASSERT_EQ(one.send(write_request(8, segment, other)), 0);
+  EXPECT_EQ(one.next().wr_id, 8U);
+
+  EXPECT_EQ(ibv_resize_cq(one.cq, 0), EINVAL);
+  EXPECT_EQ(ibv_resize_cq(one.cq, -1), EINVAL);
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(one.context, &device), 0);
+  EXPECT_EQ(ibv_resize_cq(one.cq, device.max_cqe + 1), EINVAL);
+  EXPECT_EQ(one.cq->cqe, 1);
+}
+
+TEST_F(Transfer, AQueueDoesNotShrinkBelowWhatWaits) {
+  ibv_sge segment = one.part(0, 10);
+  // The send queue holds 16: when three more found room, three completions wait at least.
+  for (uint64_t id = 0; id < 19;) {
+    const int error = one.send(write_request(id, segment, other));
+    ASSERT_TRUE(error == 0 || error == ENOMEM);
+    if (error == 0) ++id;
+  }
+  EXPECT_EQ(ibv_resize_cq(one.cq, 2), EINVAL);
+  EXPECT_EQ(one.cq->cqe, 64);
+  for (uint64_t id = 0; id < 19; ++id) EXPECT_EQ(one.next().wr_id, id);
+}
+
 }  // namespace uroce::verbs_test
