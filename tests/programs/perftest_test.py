@@ -87,6 +87,8 @@ ROWS = [
     Row("ib_send_bw", "-c UC -s 65536 -t 4", n=8, sanitized=True),
     Row("ib_send_bw", "-s 4096 -q 4 --use-srq", n=2000),
     Row("ib_send_bw", "-c UD -s 2048 -t 16", n=100, part=EXTENDED_PART),
+    # To a group: perftest makes one of IPv6.
+    Row("ib_send_bw", "-c UD -g -x 0 -s 512 -t 8", n=50),
     Row("ib_write_lat", "-C -I 512", part=INLINE_PART),
     Row("ib_write_lat", "-s 64", n=1000, sanitized=True),
     Row("ib_write_lat", "-s 4096", n=1000, part=EXTENDED_PART),

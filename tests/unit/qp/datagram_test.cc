@@ -191,6 +191,25 @@ TEST_F(Datagram, WhatCannotBeTakenIsDroppedInSilenceAndItsReceiveServesTheNext) 
   EXPECT_EQ(queue_pair->state(), State::kRts);
 }
 
+TEST_F(Datagram, MayComeFromASharedReceiveQueue) {
+  queue::SharedReceiveQueue shared{{.depth = 2}};
+  options.shared_receives = &shared;
+  queue_pair = std::make_unique<QueuePair>(options);
+  bring_up();
+  queue::ReceiveRequest& request = *shared.reserve();
+  request.length = 100;
+  request.segments = 1;
+  shared.segments(request)[0] = segment(4000, 100);
+  shared.publish(request);
+  receive(from_somebody(), pattern(61));
+  EXPECT_EQ(counter(Counter::kDropTooLong), 1u);
+  EXPECT_FALSE(shared.empty()) << "it is still everybody's";
+  receive(from_somebody(), pattern(60));
+  EXPECT_EQ(receive_completions().size(), 1u);
+  EXPECT_TRUE(shared.empty());
+  for (int i = 0; i < 2; ++i) EXPECT_NE(shared.reserve(), nullptr) << "the slot is back";
+}
+
 TEST_F(Datagram, OurOwnBrokenBufferIsOurError) {
   bring_up();
   queue::Segment bad = segment(4000, 60);
