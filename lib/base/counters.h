@@ -68,6 +68,8 @@ namespace uroce {
   X(kCqOverrun, "cq_overrun")                      \
   X(kLocalProtectionError, "local_protection_error") \
   X(kMemoryGone, "memory_gone")                    \
+  X(kEngineCopies, "engine_copies")                \
+  X(kEngineFailed, "engine_failed")                \
   X(kUnattendedMs, "unattended_ms")
 // clang-format on
 

@@ -5,12 +5,15 @@
 #include <cstdint>
 #include <span>
 
+#include "base/counters.h"
+#include "base/memory_nature.h"
 #include "base/psn.h"
+#include "copy/engine.h"
 #include "copy/kind.h"
 
 namespace uroce::copy {
 
-/// Which message a tail ends, in the terms of whoever placed it; handed back when the tail is lost.
+/// Which message bytes belong to, in the terms of whoever placed them; handed back when they are lost.
 struct MessageMark {
   enum class Kind : uint8_t { kSend, kWrite, kRead };
 
@@ -18,8 +21,8 @@ struct MessageMark {
   Kind kind = Kind::kWrite;
   bool reported = false;     // a completion of its own was or will be pushed ...
   uint32_t completions = 0;  // ... at or behind this position of its completion queue's lane
-  Psn psn;                   // of the packet that ends it
-  uint32_t msn = 0;          // before the message
+  Psn psn;                   // of the packet
+  uint32_t msn = 0;          // messages performed before it, or READs completed
   uint64_t wr_id = 0;
 };
 
@@ -33,33 +36,65 @@ struct MessageMark {
 /// ACK leaves, and any READ of the same memory; placements that overlap an uncommitted one cause it by
 /// themselves.
 ///
+/// An engine, if there is one, copies long bodies of memory that is the stack's own, asynchronously. Then a
+/// burst is not complete when everything has been placed: who places it calls start_copies(), keeps sources,
+/// destinations and everything that hangs on them as they are until copies_ended() says so, and only then
+/// calls commit(). A commit() that comes earlier, whatever causes it, waits.
+///
 /// The memory was resolved by the caller, but its owner may have unmapped, truncated or protected it all the
 /// same. A body that meets such memory says so at once. A tail is lost at commit(), which notes its mark and
 /// leaves out the owner's later tails of the same direction, and goes on with those of others. Whoever calls
 /// commit() looks at losses() before anything of those messages becomes visible. Bytes placed before the
-/// missing page stay.
+/// missing page stay. A copy that fails in the engine is a loss, too, of the packet that it belongs to.
 ///
 /// One thread.
 class Placer {
  public:
   static constexpr size_t kTailsMax = 64;
-  static constexpr size_t kTailBytes = 64;  // most bytes of a tail
-  static constexpr size_t kRangesMax = 64;  // uncommitted ranges; the next one causes a commit
+  static constexpr size_t kTailBytes = 64;    // most bytes of a tail
+  static constexpr size_t kRangesMax = 64;    // uncommitted ranges; the next one causes a commit
+  static constexpr size_t kCopiesMax = 128;   // in the engine
+  static constexpr size_t kCopiedMin = 1024;  // bytes: what is shorter is copied sooner than handed over
+
+  /// All or nothing; none is owned.
+  struct Offload {
+    Engine* engine = nullptr;
+    Patience* patience = nullptr;
+    Counters* counters = nullptr;
+  };
 
   /// A kind that this CPU lacks is taken for kAuto (configurations are checked with find_kind()).
-  explicit Placer(Kind kind);
+  explicit Placer(Kind kind) : Placer(kind, Offload{}) {}
+  Placer(Kind kind, const Offload& offload);
+  ~Placer() { abandon(); }
+  Placer(const Placer&) = delete;
+  Placer& operator=(const Placer&) = delete;
 
-  /// Bytes of a message that are not its end. False: some of the memory is gone.
-  bool place(std::byte* to, const std::byte* from, size_t length, bool cold);
+  /// Bytes of a message that are not its end. False: some of the memory is gone. `mark`: not needed unless
+  /// marks_bodies().
+  bool place(std::byte* to, const std::byte* from, size_t length, MemoryNature nature,
+             const MessageMark* mark = nullptr);
   /// The final bytes of a message. False: some of the body's memory is gone, and the tail will not be placed.
-  bool place_last(std::byte* to, const std::byte* from, size_t length, bool cold,
+  bool place_last(std::byte* to, const std::byte* from, size_t length, MemoryNature nature,
                   const MessageMark& mark = {});
+  /// There is an engine, which may lose any packet.
+  [[nodiscard]] bool marks_bodies() const { return engine_natures_ != 0; }
 
   void commit();
-  [[nodiscard]] bool dirty() const { return tails_ > 0 || streamed_; }
+  [[nodiscard]] bool dirty() const { return tails_ > 0 || streamed_ || copies_ > 0; }
 
-  /// The first lost tail of each owner and direction since forget_losses(), in the order in which they were
-  /// placed.
+  /// True when copies are under way.
+  bool start_copies() { return copies_ > 0 && start(); }
+  [[nodiscard]] bool copying() const { return copies_ > 0; }
+  /// Asks the engine: true when none is under way any more.
+  bool copies_ended();
+  /// The engine is not to be waited for any longer: it is stopped, what it has not done is lost, and from now
+  /// on the CPU copies.
+  void give_up();
+  /// The end: nothing of what is not committed will be, and nothing is touched any more.
+  void abandon();
+
+  /// The first loss of each owner and direction since forget_losses().
   [[nodiscard]] std::span<const MessageMark> losses() const { return {loss_.data(), losses_}; }
   void forget_losses() { losses_ = 0; }
 
@@ -76,11 +111,21 @@ class Placer {
   };
   void reserve(const std::byte* to, size_t length);
   [[nodiscard]] bool overlaps(Range range) const;
-  bool body(std::byte* to, const std::byte* from, size_t length, bool cold);
-  void store(const Tail& tail);
-  [[nodiscard]] bool lost_before(const MessageMark& mark) const;
+  bool body(std::byte* to, const std::byte* from, size_t length, MemoryNature nature,
+            const MessageMark* mark);
+  bool hand_over(std::byte* to, const std::byte* from, size_t length, const MessageMark* mark);
+  bool start();
+  void wait_for_copies();
+  void stop(bool overdue);
+  void store(size_t index);
+  void note_loss(const MessageMark& mark, size_t tails_before);
+  [[nodiscard]] bool lost_before(size_t index) const;
 
   const KindRow* kind_;
+  const Offload offload_;
+  uint32_t engine_natures_ = 0;  // bit of MemoryNature that the engine may write to; 0: there is none
+  size_t copies_ = 0;            // handed over, of the burst ...
+  size_t ended_ = 0;             // ... and of these, have ended
   bool streamed_ = false;
   size_t tails_ = 0;
   size_t ranges_ = 0;
@@ -88,7 +133,13 @@ class Placer {
   Range hull_{UINTPTR_MAX, 0};  // of all ranges: most placements are outside it and need no closer look
   std::array<Tail, kTailsMax> tail_;
   std::array<Range, kRangesMax> range_;  // all uncommitted destinations; neighbours are joined
-  std::array<MessageMark, kTailsMax> loss_;
+  std::array<MessageMark, kTailsMax + kCopiesMax> loss_;
+  std::array<size_t, kTailsMax + kCopiesMax> tails_before_loss_;  // that were placed before it, uncommitted
+  struct Copy {
+    MessageMark mark;
+    size_t tails_before;
+  };
+  std::array<Copy, kCopiesMax> copy_;  // in the order in which they were handed over
 };
 
 }  // namespace uroce::copy

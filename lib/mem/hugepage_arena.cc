@@ -75,7 +75,8 @@ Result<HugepageArena::Chunk> HugepageArena::make_chunk(const Request& request, u
                             .address = mapping->address(),
                             .length = bytes,
                             .iova = reinterpret_cast<uint64_t>(mapping->address()),
-                            .access = request.access});
+                            .access = request.access,
+                            .ours = true});
   if (!keys) return keys.error();
   const Result<uint64_t> bus = table_.bus_space()->map(mapping->address(), bytes, Direction::kBidirectional);
   if (!bus) {

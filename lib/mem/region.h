@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/identifiers.h"
+#include "base/memory_nature.h"
 #include "mem/access.h"
 
 namespace uroce::mem {
@@ -72,19 +73,21 @@ class Binding {
   explicit Binding(Fault fault) : fault_(fault) {}
   /// `memory` is what its layout says: the first byte (kContiguous), an array of pages' addresses (kPages),
   /// or a RunList (kSegments); the range begins `start` bytes into it.
-  Binding(void* memory, uint64_t start, uint64_t length, Layout layout, uint8_t page_shift, bool cold)
+  Binding(void* memory, uint64_t start, uint64_t length, Layout layout, uint8_t page_shift,
+          MemoryNature nature)
       : memory_(memory),
         start_(start),
         length_(length),
         layout_(layout),
         page_shift_(page_shift),
-        cold_(cold) {}
+        nature_(nature) {}
 
   [[nodiscard]] bool ok() const { return fault_ == Fault::kNone; }
   [[nodiscard]] Fault fault() const { return fault_; }
   [[nodiscard]] uint64_t length() const { return length_; }
+  [[nodiscard]] MemoryNature nature() const { return nature_; }
   /// The region is too large to stay in cache: placement may go around it.
-  [[nodiscard]] bool cold() const { return cold_; }
+  [[nodiscard]] bool cold() const { return nature_.cold(); }
 
   /// The contiguous run at `offset` (< length()) of the range, at most up to its end. Regions made of pages
   /// or segments return one run after the other.
@@ -102,7 +105,7 @@ class Binding {
   uint64_t length_ = 0;
   Layout layout_ = Layout::kContiguous;
   uint8_t page_shift_ = 0;
-  bool cold_ = false;
+  MemoryNature nature_;
   Fault fault_ = Fault::kNone;
 };
 

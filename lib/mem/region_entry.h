@@ -20,6 +20,7 @@ struct RegionBinding {
   uint8_t page_shift = 0;  // kPages
   bool bound = true;       // false: the region waits for a binding (REG_MR, bind, map); what follows is void
   bool cold = false;
+  bool ours = false;  // memory of the stack's own: MemoryNature
   DomainId domain{};
   QpNumber queue_pair{};  // a window of one queue pair; 0: of any
   Access access{};
@@ -58,10 +59,11 @@ class alignas(64) RegionEntry {
 
   /// Where [iova, iova + length) is when the entry is of the most frequent sort (in one piece, bound, for any
   /// queue pair), nobody is writing it, and everything is right; else nullptr, and read() tells what is not.
-  /// `cold` is that of the region. (A Binding made here would be copied through memory.)
+  /// `nature` is that of the region. (A Binding made here would be copied through memory.)
   [[gnu::always_inline]] [[nodiscard]] inline std::byte* resolve_at_once(MemoryKey key, DomainId domain,
                                                                          uint64_t iova, uint64_t length,
-                                                                         Access needed, bool& cold) const {
+                                                                         Access needed,
+                                                                         MemoryNature& nature) const {
     const uint64_t sequence_access = words_.load(kSequenceAccess);
     const uint64_t key_attributes = words_.load(kKeyAttributes);
     const uint64_t domain_queue_pair = words_.load(kDomainQueuePair);
@@ -74,7 +76,7 @@ class alignas(64) RegionEntry {
                        (attributes & kAtOnce) != 0 && domain_queue_pair == pair(domain.value, 0) &&
                        (needed.bits() & ~high(sequence_access)) == 0 && iova >= base && offset <= bytes &&
                        length <= bytes - offset;
-    cold = (attributes & kCold) != 0;
+    nature = MemoryNature::from_bits(attributes >> kNatureShift & kNatureMask);
     return right ? memory + offset : nullptr;
   }
 
@@ -96,9 +98,10 @@ class alignas(64) RegionEntry {
   static constexpr uint32_t kLayoutMask = 0xF;
   static constexpr uint32_t kPageShift = 16;
   static constexpr uint32_t kPageMask = 0x3F;
-  static constexpr uint32_t kCold = 1u << 24;
-  static constexpr uint32_t kUnbound = 1u << 25;
-  static constexpr uint32_t kAtOnce = 1u << 26;  // resolve_at_once() may
+  static constexpr uint32_t kNatureShift = 24;
+  static constexpr uint32_t kNatureMask = (1u << MemoryNature::kBits) - 1;
+  static constexpr uint32_t kUnbound = 1u << 28;
+  static constexpr uint32_t kAtOnce = 1u << 29;  // resolve_at_once() may
 
   static constexpr uint64_t pair(uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; }
   static constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
@@ -109,17 +112,20 @@ class alignas(64) RegionEntry {
                          binding.layout == Layout::kContiguous && binding.bound && binding.offset == 0 &&
                          binding.queue_pair == QpNumber{};
     return static_cast<uint32_t>(binding.kind) | static_cast<uint32_t>(binding.layout) << kLayoutShift |
-           uint32_t{binding.page_shift} << kPageShift | (binding.cold ? kCold : 0) |
-           (binding.bound ? 0 : kUnbound) | (at_once ? kAtOnce : 0);
+           uint32_t{binding.page_shift} << kPageShift |
+           MemoryNature(binding.cold, binding.ours).bits() << kNatureShift | (binding.bound ? 0 : kUnbound) |
+           (at_once ? kAtOnce : 0);
   }
   static RegionBinding unpack(const SequencedWords<kWords>::Words& words) {
     const uint32_t attributes = high(words[kKeyAttributes]);
+    const auto nature = MemoryNature::from_bits(attributes >> kNatureShift & kNatureMask);
     return {.key = {low(words[kKeyAttributes])},
             .kind = static_cast<RegionKind>(attributes & kKindMask),
             .layout = static_cast<Layout>(attributes >> kLayoutShift & kLayoutMask),
             .page_shift = static_cast<uint8_t>(attributes >> kPageShift & kPageMask),
             .bound = (attributes & kUnbound) == 0,
-            .cold = (attributes & kCold) != 0,
+            .cold = nature.cold(),
+            .ours = nature.ours(),
             .domain = {low(words[kDomainQueuePair])},
             .queue_pair = {high(words[kDomainQueuePair])},
             .access = Access(high(words[kSequenceAccess])),

@@ -67,6 +67,7 @@ Result<RegionKeys> RegionTable::register_user(const UserRegion& region) {
   std::unique_ptr<UserObject> object = object_for(region.access);
   const Result<MemoryKey> key = make_entry({.kind = RegionKind::kUser,
                                             .cold = cold(region.length),
+                                            .ours = region.ours,
                                             .domain = region.domain,
                                             .access = (region.access & kKept) | kLocalRead,
                                             .iova = iova,
@@ -105,7 +106,8 @@ Status RegionTable::reregister(MemoryKey lkey, const RegionChange& change) {
                     .address = static_cast<std::byte*>(old.memory),
                     .length = old.length,
                     .iova = old.iova,
-                    .access = change.access.value_or(old.access & kKept)};
+                    .access = change.access.value_or(old.access & kKept),
+                    .ours = old.ours && !change.place};
   if (change.place) {
     wanted.address = change.place->address;
     wanted.length = change.place->length;
@@ -147,6 +149,7 @@ Status RegionTable::bind_anew(const RegionBinding& old, const UserRegion& wanted
     write_entry({.key = old.key,
                  .kind = RegionKind::kUser,
                  .cold = cold(wanted.length),
+                 .ours = wanted.ours,
                  .domain = wanted.domain,
                  .access = (wanted.access & kKept) | kLocalRead,
                  .iova = wanted.iova,
@@ -192,7 +195,8 @@ Binding RegionTable::resolve_in_order(MemoryKey key, const KeyUser& user, uint64
   if (bound.queue_pair != QpNumber{} && bound.queue_pair != user.queue_pair)
     return Binding(Fault::kQueuePair);
   if (bound.layout == Layout::kBus) return resolve_on_bus(iova, length, needed);
-  return {bound.memory, bound.offset + offset, length, bound.layout, bound.page_shift, bound.cold};
+  return {bound.memory, bound.offset + offset, length,
+          bound.layout, bound.page_shift,      MemoryNature(bound.cold, bound.ours)};
 }
 
 /// Cold or not, nobody knows: what is mapped for DMA is mostly small.

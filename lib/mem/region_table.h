@@ -25,6 +25,7 @@ struct UserRegion {
   uint64_t length = 0;
   uint64_t iova = 0;  // address of the first byte as keys' users name it: the VA, a chosen one, or 0
   Access access;      // with kZeroBased, iova is 0 whatever it says
+  bool ours = false;  // memory of the stack's own, which is there until deregister(): see MemoryNature
 };
 
 /// What of a user region shall change; the rest stays. With a new place, the iova is the new address, or 0 if
@@ -91,11 +92,11 @@ class RegionTable {
                                 Access needed) const {
     if (key.index() >= space_.backed()) [[unlikely]]
       return Binding(Fault::kKey);
-    bool cold = false;
+    MemoryNature nature;
     std::byte* const memory =
-        entry(key.index()).resolve_at_once(key, user.domain, iova, length, needed, cold);
+        entry(key.index()).resolve_at_once(key, user.domain, iova, length, needed, nature);
     if (memory != nullptr) [[likely]]
-      return {memory, 0, length, Layout::kContiguous, 0, cold};
+      return {memory, 0, length, Layout::kContiguous, 0, nature};
     return resolve_in_order(key, user, iova, length, needed);
   }
 

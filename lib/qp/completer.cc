@@ -66,6 +66,7 @@ void Completer::receive(const wire::Packet& packet, Turn& turn) {
 /// The oldest `psns`, which belong to the head, are answered; `done` when that is all of it.
 void Completer::complete(uint32_t psns, bool done, Turn& turn) {
   if (done) {
+    if (is_read(window_.head().operation)) ++reads_completed_;
     report_send(connection_, turn, window_.head(), CompletionStatus::kSuccess);
     cursor_.restart();
   }
@@ -179,8 +180,9 @@ void Completer::place_read_data(const wire::Packet& packet, Turn& turn) {
       .reported = head.signaled || connection_.options.signal_all,
       .completions = turn.completions.position(*connection_.options.send_completions),
       .psn = packet.headers.bth.psn,
+      .msn = reads_completed_,
       .wr_id = head.wr_id};
-  if (!range_.place(turn.placer, packet.payload, last ? &mark : nullptr)) [[unlikely]] {
+  if (!range_.place(turn.placer, packet.payload, mark, last)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     turn.counters.add(Counter::kLocalProtectionError);
     fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
@@ -203,9 +205,10 @@ void Completer::lost(const copy::MessageMark& mark, Turn& turn) {
   if (lost_) return;
   lost_ = true;
   turn.counters.add(Counter::kLocalProtectionError);
-  if (connection_.waiter == Waiter::kSend && mark.psn == window_.oldest()) {
-    // It was not reported yet: it waits for an invalidation.
-    return fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
+  if (mark.msn == reads_completed_) {
+    // Not reported yet, unless as failed: the rest of it is still to come, or it waits for an invalidation.
+    if (!connection_.broken) fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
+    return;
   }
   revise_sends(connection_, turn, mark);
   connection_.broken = true;

@@ -21,7 +21,7 @@ class Completer {
   void sent(Turn& turn) { acknowledge_before(window_.sent_end(), turn); }
   /// The invalidation that the oldest request waited for is over.
   void invalidated(Turn& turn);
-  /// The end of a READ that is complete could not be placed: it and what came behind it are taken back.
+  /// A part of a READ, which may be complete, could not be placed: it and what came behind it are taken back.
   void lost(const copy::MessageMark& mark, Turn& turn);
 
  private:
@@ -37,6 +37,7 @@ class Completer {
   Retransmission& retransmission_;
   SegmentCursor cursor_;  // in the oldest request, when that is a READ
   ResolvedRange range_;
+  uint32_t reads_completed_ = 0;
   bool lost_ = false;  // a READ, and with it the connection
 };
 

@@ -22,7 +22,7 @@ bool ResolvedRange::gather(std::byte* to) const {
 }
 
 bool ResolvedRange::place(copy::Placer& placer, std::span<const std::byte> payload,
-                          const copy::MessageMark* ends) const {
+                          const copy::MessageMark& mark, bool ends) const {
   const std::byte* from = payload.data();
   size_t left = payload.size();
   for (size_t i = 0; i < count_; ++i) {
@@ -31,9 +31,9 @@ bool ResolvedRange::place(copy::Placer& placer, std::span<const std::byte> paylo
       const mem::Piece piece = binding.piece(offset);
       assert(piece.length <= left);
       // Only what ends the message has a tail; everything before it is body.
-      const bool placed = ends != nullptr && piece.length == left
-                              ? placer.place_last(piece.data, from, piece.length, binding.cold(), *ends)
-                              : placer.place(piece.data, from, piece.length, binding.cold());
+      const bool placed = ends && piece.length == left
+                              ? placer.place_last(piece.data, from, piece.length, binding.nature(), mark)
+                              : placer.place(piece.data, from, piece.length, binding.nature(), &mark);
       if (!placed) return false;
       from += piece.length;
       left -= piece.length;

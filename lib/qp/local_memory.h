@@ -23,10 +23,10 @@ class ResolvedRange {
 
   /// Copies everything to `to`. False: some of the memory is gone.
   [[nodiscard]] bool gather(std::byte* to) const;
-  /// Places `payload`, as long as the range, into the memory. `ends`: the message whose final bytes these
-  /// are, if so. False: some of the memory is gone.
+  /// Places `payload`, as long as the range, into the memory. `ends`: these are the message's final bytes.
+  /// `mark` counts then, or if the placer marks bodies. False: some of the memory is gone.
   [[nodiscard]] bool place(copy::Placer& placer, std::span<const std::byte> payload,
-                           const copy::MessageMark* ends) const;
+                           const copy::MessageMark& mark, bool ends) const;
 
  private:
   std::array<mem::Binding, kSegmentsMax> bindings_;

@@ -117,8 +117,8 @@ void RcResponder::perform(const wire::Packet& packet, const InboundMessage& mess
   if (row.headers.has(wire::Header::kInvalidate) && !invalidate(packet, turn)) [[unlikely]]
     return;
   copy::MessageMark mark;
-  if (last) mark = mark_of(connection_, message, packet, msn_, turn);
-  if (!range_.place(turn.placer, packet.payload, last ? &mark : nullptr)) [[unlikely]] {
+  if (last || turn.placer.marks_bodies()) mark = mark_of(connection_, message, packet, msn_, turn);
+  if (!range_.place(turn.placer, packet.payload, mark, last)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return refuse(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
   }
@@ -165,8 +165,9 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   if (!mark.psn.before(expected_) && !waits) return;
   const bool send = mark.kind == copy::MessageMark::Kind::kSend;
   if (send) turn.counters.add(Counter::kLocalProtectionError);
-  // One that waits for an invalidation was not reported yet.
-  if (waits) {
+  // Not reported yet: the rest of it is still to come, or it waits for an invalidation.
+  const bool unreported = mark.msn == msn_ && !connection_.broken;
+  if (send && unreported) {
     fail_receive(CompletionStatus::kLocalProtectionError, turn);
   } else {
     revise_receives(connection_, turn, mark);

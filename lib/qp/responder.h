@@ -29,7 +29,8 @@ class Responder {
   /// The invalidation that a message waited for is over.
   virtual void invalidated(Turn&) {}
 
-  /// The end of a message that was performed could not be placed: it and what came behind it are taken back.
+  /// A part of a message, which may have been performed, could not be placed: it and what came behind it are
+  /// taken back.
   virtual void lost(const copy::MessageMark& mark, Turn& turn) = 0;
 
  protected:

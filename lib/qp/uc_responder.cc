@@ -54,17 +54,21 @@ void UcResponder::drop(Verdict verdict, Turn& turn) {
   message_ = {};
   if (verdict != Verdict::kRemoteOperational) return;
   // Our own receive buffer is at fault: that is for its owner to hear.
+  fail_receive(turn);
+  connection_.broken = true;
+}
+
+void UcResponder::fail_receive(Turn& turn) {
   report_receive(connection_, turn,
                  {.opcode = queue::CompletionOpcode::kReceive,
                   .status = queue::CompletionStatus::kLocalProtectionError});
-  connection_.broken = true;
 }
 
 void UcResponder::perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn) {
   const bool last = ends_message(*packet.row);
   copy::MessageMark mark;
-  if (last) mark = mark_of(connection_, message, packet, 0, turn);
-  if (!range_.place(turn.placer, packet.payload, last ? &mark : nullptr)) [[unlikely]] {
+  if (last || turn.placer.marks_bodies()) mark = mark_of(connection_, message, packet, performed_, turn);
+  if (!range_.place(turn.placer, packet.payload, mark, last)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return drop(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
   }
@@ -73,6 +77,7 @@ void UcResponder::perform(const wire::Packet& packet, const InboundMessage& mess
   message_ = message;
   message_.received += static_cast<uint32_t>(packet.payload.size());
   if (!last) return;
+  ++performed_;
   if (packet.row->consumes_receive)
     report_receive(connection_, turn, completion_of(packet, message_.received));
   message_ = {};
@@ -83,7 +88,12 @@ void UcResponder::perform(const wire::Packet& packet, const InboundMessage& mess
 void UcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   turn.counters.add(Counter::kMemoryGone);
   if (mark.kind == copy::MessageMark::Kind::kSend) turn.counters.add(Counter::kLocalProtectionError);
-  revise_receives(connection_, turn, mark);
+  const bool unreported = mark.msn == performed_ && !connection_.broken;
+  if (mark.kind == copy::MessageMark::Kind::kSend && unreported) {
+    fail_receive(turn);
+  } else {
+    revise_receives(connection_, turn, mark);
+  }
   message_ = {};
   connection_.broken = true;
 }

@@ -21,11 +21,13 @@ class UcResponder final : public Responder {
  private:
   void perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn);
   void drop(Verdict verdict, Turn& turn);
+  void fail_receive(Turn& turn);
 
   Connection& connection_;
   Psn expected_;
   InboundMessage message_;  // kNone also while the rest of a message is dropped
   ResolvedRange range_;
+  uint32_t performed_ = 0;  // messages
 };
 
 }  // namespace uroce::qp

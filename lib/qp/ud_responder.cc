@@ -56,7 +56,7 @@ bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
   for (const std::span<const std::byte> piece : {zeros, header, packet.payload}) {
     const bool last = offset + piece.size() == kHeaderBytes + packet.payload.size();
     if (!cursor.resolve(segments, offset, piece.size(), keys, range_)) return false;
-    if (!piece.empty() && !range_.place(turn.placer, piece, last ? &mark : nullptr)) [[unlikely]] {
+    if (!piece.empty() && !range_.place(turn.placer, piece, mark, last)) [[unlikely]] {
       turn.counters.add(Counter::kMemoryGone);
       return false;
     }
