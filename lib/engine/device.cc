@@ -39,6 +39,7 @@ Device::State::State(Options options)
       clock(options.clock),
       nap(options.nap),
       port(std::move(options.port)),
+      copy_engines(std::move(options.copy_engines)),
       mac(configuration.mac.value_or(port->capabilities().mac)),
       gids(mac, gids_of(configuration)),
       demux(mac, gids),
@@ -59,12 +60,14 @@ Device::State::State(Options options)
     const Poller::Options poller{.index = i,
                                  .lcore = options.lcores.at(i),
                                  .copy_kind = copy_kind,
+                                 .copy_engine = copy_engines.empty() ? nullptr : copy_engines.at(i).get(),
                                  .clock = clock,
                                  .attendance = attendance,
                                  .neighbours = i == 0 ? &neighbours : nullptr};
     siblings.push_back(
         pollers.emplace_back(std::make_unique<Poller>(poller, port->queue(i), surroundings)).get());
-    quiescence.watch(siblings.back()->lock());
+    quiescence.watch(siblings.back()->lock(),
+                     [poller = siblings.back(), now = clock] { poller->turn(now()); });
   }
   for (Poller* poller : siblings) poller->join(siblings);
   load.resize(pollers.size());

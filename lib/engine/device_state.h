@@ -26,7 +26,8 @@ struct Device::State {
     const DeviceConfiguration& device;
     const Configuration& configuration;
     std::unique_ptr<port::Port> port;
-    std::vector<uint32_t> lcores;  // one per poller, or kNoLcore
+    std::vector<uint32_t> lcores;                                  // one per poller, or kNoLcore
+    std::vector<std::unique_ptr<copy::Engine>> copy_engines = {};  // one per poller, or none at all
     bool eal = false;
     Attendance* attendance = nullptr;
     Instant (*clock)() = clock_now;
@@ -58,6 +59,7 @@ struct Device::State {
   Instant (*const clock)();
   void (*const nap)(int64_t ns);
   std::unique_ptr<port::Port> port;
+  const std::vector<std::unique_ptr<copy::Engine>> copy_engines;
   const MacAddress mac;
   const net::GidTable gids;
   const net::Demux demux;

@@ -17,7 +17,9 @@ Poller::Poller(const Options& options, port::PortQueue& queue, const PollerSurro
       port_queue_(queue),
       surroundings_(surroundings),
       tx_(queue),
-      placer_(options.copy_kind),
+      patience_(options.clock),
+      placer_(options.copy_kind,
+              {.engine = options.copy_engine, .patience = &patience_, .counters = &counters_}),
       completions_(options.index),
       turn_{{}, tx_, placer_, completions_, surroundings.regions, counters_},
       timers_(kTimerTick, kTimerSlots),
@@ -25,10 +27,14 @@ Poller::Poller(const Options& options, port::PortQueue& queue, const PollerSurro
       commands_(kCommandsMax),
       doorbells_(kDoorbellsMax) {
   deferred_.reserve(kDeferredFramesMax);
+  if (options.copy_engine != nullptr) held_.reserve(kBurstMax);
 }
 
 Poller::~Poller() {
   // Nobody turns the poller any more: frames that are still on their way go back to the port.
+  placer_.abandon();
+  port_queue_.release(held_);
+  if (ahead_) port_queue_.release({kept_frames_.data(), kept_});
   port::RxFrame frame;
   for (const auto& ring : from_sibling_) {
     while (ring != nullptr && ring->pop(frame)) port_queue_.release({&frame, 1});
@@ -60,8 +66,14 @@ TurnOutcome Poller::turn(Instant now, QueuePairEntry* posted) {
     worked = turn_locked(now);
   }
   turning_on_this_thread = nullptr;
-  lock_.end();
+  leave();
   return worked ? TurnOutcome::kWorked : TurnOutcome::kIdle;
+}
+
+void Poller::leave() {
+  if (placer_.copying()) [[unlikely]]
+    return lock_.pause();
+  lock_.end();
 }
 
 TurnOutcome Poller::application_turn(Instant now, QueuePairEntry* posted) {
@@ -93,12 +105,13 @@ void Poller::ring(QueuePairEntry& entry) {
 
 bool Poller::submit(Command& command) {
   while (!commands_.push(&command)) {
-    if (turn(options_.clock()) == TurnOutcome::kBusy) sched_yield();
+    if (turn(options_.clock()) != TurnOutcome::kWorked) sched_yield();
     if (closed_.load(std::memory_order_acquire)) return false;  // pairs with close()
   }
   if (options_.attendance != nullptr) options_.attendance->nudge();
   while (!command.done.load(std::memory_order_acquire)) {  // pairs with take_commands()
-    if (turn(options_.clock()) == TurnOutcome::kBusy) sched_yield();
+    // Idle: the command waits for the end of copies.
+    if (turn(options_.clock()) != TurnOutcome::kWorked) sched_yield();
     if (closed_.load(std::memory_order_acquire)) return command.done.load(std::memory_order_acquire);
   }
   return true;
@@ -110,6 +123,7 @@ bool Poller::close(Duration patience) {
     if (options_.clock() > until) return false;
     sched_yield();
   }
+  placer_.abandon();
   closed_.store(true, std::memory_order_release);  // pairs with submit()
   lock_.end_for_good();
   return true;
@@ -125,7 +139,8 @@ void Poller::forget(QueuePairEntry& entry) {
 Duration Poller::time_to_deadline() {
   if (!lock_.begin()) return {};
   Duration left{INT64_MAX};
-  if (!active_.empty() || looped_count_ > 0 || !deferred_.empty() || !tx_.frames().empty()) {
+  if (!active_.empty() || looped_count_ > 0 || !deferred_.empty() || !tx_.frames().empty() || ahead_ ||
+      placer_.copying()) {
     left = {};
   } else if (const Instant deadline = timers_.next_deadline(); deadline != kNever) {
     left = std::max(Duration{}, deadline - turn_.now);
@@ -133,18 +148,37 @@ Duration Poller::time_to_deadline() {
   if (options_.neighbours != nullptr && options_.neighbours->deadline() != kNever) {
     left = std::min(left, std::max(Duration{}, options_.neighbours->deadline() - turn_.now));
   }
-  lock_.end();
+  leave();
   return left;
 }
 
 bool Poller::turn_locked(Instant now) {
   work_ = 0;
   advance_clock(now);
-  take_commands();
-  take_doorbells(kDoorbellsPerTurn);
-  receive();
-  stage();
-  dispatch();
+  if (placer_.copying()) [[unlikely]] {
+    if (see_to_copies()) conclude();
+  } else {
+    take_commands();
+    take_doorbells(kDoorbellsPerTurn);
+    if (ahead_) [[unlikely]] {
+      take_up_next();
+    } else {
+      receive();
+      stage();
+    }
+    dispatch();
+    if (placer_.start_copies()) [[unlikely]] {
+      hold();
+    } else {
+      conclude();
+    }
+  }
+  // Relaxed: a hint for the background thread.
+  if (work_ > 0) works_.store(works_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return work_ > 0;
+}
+
+void Poller::conclude() {
   qp::commit_placements(
       turn_);  // before the frames it reads from go, and before pump() reads what it writes to
   release();
@@ -152,9 +186,6 @@ bool Poller::turn_locked(Instant now) {
   pump();
   publish();
   transmit();
-  // Relaxed: a hint for the background thread.
-  if (work_ > 0) works_.store(works_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return work_ > 0;
 }
 
 void Poller::advance_clock(Instant now) {
@@ -194,7 +225,7 @@ void Poller::take_doorbells(size_t count_max) {
 }
 
 void Poller::expire_timers() {
-  if (drained_) {
+  if (drained_ && !ahead_) {
     last_drained_ = turn_.now;
   } else if (turn_.now - last_drained_ < kUndrainedMax) {
     return;  // the answers that the timers wait for may be among the frames not seen yet

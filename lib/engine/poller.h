@@ -11,9 +11,11 @@
 #include "base/mpsc_ring.h"
 #include "base/spsc_ring.h"
 #include "base/timer_wheel.h"
+#include "copy/engine.h"
 #include "copy/placer.h"
 #include "engine/attendance.h"
 #include "engine/clock.h"
+#include "engine/copy_patience.h"
 #include "engine/multicast_groups.h"
 #include "engine/queue_pair_entry.h"
 #include "engine/queue_pair_table.h"
@@ -56,7 +58,8 @@ class Poller {
     uint16_t index = 0;           // within the device; also the lane of completion queues
     uint32_t lcore = UINT32_MAX;  // worn for each turn; kNoLcore: none
     copy::Kind copy_kind = copy::Kind::kAuto;
-    Instant (*clock)() = clock_now;  // for turns that the poller makes of its own accord
+    copy::Engine* copy_engine = nullptr;  // for memory of the stack's own; not owned
+    Instant (*clock)() = clock_now;       // for turns that the poller makes of its own accord
     Attendance* attendance = nullptr;
     net::Neighbours* neighbours = nullptr;  // that of the device, for poller 0; only touched in turns
   };
@@ -162,6 +165,7 @@ class Poller {
 
   // The turn and its stages, in order.
   bool turn_locked(Instant now);
+  void leave();
   void advance_clock(Instant now);
   void take_commands();
   void take_doorbells(size_t count_max);
@@ -172,6 +176,7 @@ class Poller {
   void stage_for_group(Staged& staged, size_t index);
   void meet_neighbour(const port::RxFrame& frame);
   void dispatch();
+  void conclude();
   void release();
   void expire_timers();
   void pump();
@@ -186,7 +191,16 @@ class Poller {
   void copy_to(uint16_t sibling, const port::RxFrame& frame);
   void show(const wire::Packet& packet, const MulticastGroup& group);
   void defer(const Staged& staged);
+  void forget_deferred();
   void count(Counter counter) { counters_.add(counter); }
+
+  // While a copy engine is at work.
+  void hold();
+  bool see_to_copies();
+  void prepare_next();
+  void take_up_next();
+  template <typename ReasonToDrop>
+  void keep_staged(ReasonToDrop reason_to_drop);
 
   // Parts of stages (queue pairs).
   /// Room for the two completion queues that one call of a queue pair may touch.
@@ -205,6 +219,8 @@ class Poller {
 
   // Belongs to the turn.
   port::TxBatch tx_;
+  Counters counters_;  // which others read
+  CopyPatience patience_;
   copy::Placer placer_;
   queue::CompletionBatch completions_;
   qp::Turn turn_;
@@ -220,10 +236,13 @@ class Poller {
   size_t staged_ = 0;             // ... of which packets for queue pairs of ours
   size_t kept_ = 0;               // ... of which to be released by us
   uint64_t handed_in_burst_ = 0;  // bit i: frames went to sibling i
+  bool ahead_ = false;            // all this is of a burst that waits for the end of copies, or for its turn
+  Instant copying_since_{};
   std::array<port::RxFrame, kBurstMax> frames_;
   std::array<port::RxFrame, kBurstMax> kept_frames_;
   std::array<Staged, kBurstMax> packets_;
   std::vector<port::RxFrame> deferred_;  // frames that wait for stalled queue pairs, in their order
+  std::vector<port::RxFrame> held_;      // of the burst that is being copied
   std::vector<port::RxFrame> looped_;    // ring of frames to ourselves
   size_t looped_head_ = 0;
   size_t looped_count_ = 0;
@@ -231,7 +250,6 @@ class Poller {
   size_t next_sibling_ = 0;  // whose frames come first in the next turn
 
   // Shared.
-  Counters counters_;
   MpscRing<Command*> commands_;
   MpscRing<QueuePairEntry*> doorbells_;
   std::vector<std::unique_ptr<SpscRing<port::RxFrame>>>

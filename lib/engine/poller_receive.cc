@@ -156,9 +156,10 @@ void Poller::hand_over(uint16_t to) {
 }
 
 void Poller::dispatch() {
+  const bool checked = std::exchange(ahead_, false);
   for (size_t i = 0; i < staged_; ++i) {
     const auto& [packet, entry, group, kept] = packets_[i];
-    if (!wire::icrc_matches(packet)) {
+    if (!checked && !wire::icrc_matches(packet)) {
       count(Counter::kDropIcrc);
       continue;
     }
@@ -173,6 +174,8 @@ void Poller::dispatch() {
       qp::commit_placements(turn_);
     activate(*entry);
   }
+  if (!deferred_.empty()) [[unlikely]]
+    forget_deferred();
 }
 
 void Poller::show(const wire::Packet& packet, const MulticastGroup& group) {
@@ -196,12 +199,18 @@ void Poller::defer(const Staged& staged) {
   frame.data = nullptr;
 }
 
+/// They are not among those that are released after the burst.
+void Poller::forget_deferred() {
+  const auto kept = std::remove_if(kept_frames_.begin(), kept_frames_.begin() + static_cast<ptrdiff_t>(kept_),
+                                   [](const port::RxFrame& frame) { return frame.data == nullptr; });
+  kept_ = static_cast<size_t>(kept - kept_frames_.begin());
+}
+
 void Poller::release() {
-  if (!deferred_.empty()) [[unlikely]] {
-    const auto kept =
-        std::remove_if(kept_frames_.begin(), kept_frames_.begin() + static_cast<ptrdiff_t>(kept_),
-                       [](const port::RxFrame& frame) { return frame.data == nullptr; });
-    kept_ = static_cast<size_t>(kept - kept_frames_.begin());
+  if (!held_.empty()) [[unlikely]] {
+    // Of the burst that was copied; what was kept last is of the next one.
+    port_queue_.release(held_);
+    return held_.clear();
   }
   if (kept_ > 0) port_queue_.release({kept_frames_.data(), kept_});
 }

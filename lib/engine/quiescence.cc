@@ -7,10 +7,15 @@ namespace uroce::engine {
 void Quiescence::wait() {
   // Observed one after the other: what is unpublished stays so, so a turn that begins meanwhile cannot see
   // it.
-  for (TurnLock* lock : locks_) {
+  for (size_t i = 0; i < locks_.size(); ++i) {
+    TurnLock* const lock = locks_[i];
     if (lock == turning_on_this_thread) continue;
     const uint64_t observed = lock->observe();
-    while (!lock->ended(observed)) sched_yield();
+    while (!lock->ended(observed)) {
+      // The turn that this waits for may be one that nobody but the caller would make.
+      if (lock->paused() && turns_[i] && turning_on_this_thread == nullptr) turns_[i]();
+      sched_yield();
+    }
   }
 }
 

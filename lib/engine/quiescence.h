@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "engine/turn_lock.h"
@@ -8,11 +10,15 @@
 namespace uroce::engine {
 
 /// Grace periods over the pollers of one device. No report per burst is needed: a poller is quiescent
-/// whenever its turn lock is free, so one that is not being turned never holds anybody up.
+/// whenever its turn lock is free, so one that is not being turned never holds anybody up; unless it has left
+/// copies under way, for which it needs one more turn.
 class Quiescence final : public mem::GracePeriod {
  public:
-  /// Set-up only, before the first wait(). Not owned; outlives this.
-  void watch(TurnLock& lock) { locks_.push_back(&lock); }
+  /// Set-up only, before the first wait(). Not owned; outlives this. `turn` makes a turn of the poller.
+  void watch(TurnLock& lock, std::function<void()> turn = nullptr) {
+    locks_.push_back(&lock);
+    turns_.push_back(std::move(turn));
+  }
 
   void wait() override;
   void begin(mem::GraceTicket& ticket) override;
@@ -20,6 +26,7 @@ class Quiescence final : public mem::GracePeriod {
 
  private:
   std::vector<TurnLock*> locks_;
+  std::vector<std::function<void()>> turns_;  // by lock
 };
 
 }  // namespace uroce::engine

@@ -5,40 +5,55 @@
 
 namespace uroce::engine {
 
-/// Makes the turns of one poller exclusive, and tells the control path which of them have ended. The epoch is
-/// odd during a turn and even between turns.
+/// Makes the turns of one poller exclusive, and tells the control path when what was looked up in them is not
+/// used any more. The epoch's lowest bit is set during a turn; the next one between two turns, and during the
+/// later of them, when the first has left something under way (a copy engine at work); the rest counts.
 ///
 /// Grace period: who unpublished something calls observe(), which is a read-modify-write of the epoch like
 /// begin(). All of them stand in one order: a begin() after the observe() reads its value and therefore sees
-/// the unpublication; one before it has made the epoch odd, and the observer waits until that very turn has
-/// ended.
+/// the unpublication; one before it has set the bit, and the observer waits until that very turn, or the last
+/// one of those that belong together, has ended.
 class alignas(64) TurnLock {
  public:
   /// Whoever gets false does not wait: somebody else is turning the poller just now.
   bool begin() {
     uint64_t epoch = epoch_.load(std::memory_order_relaxed);
-    if ((epoch & 1) != 0) return false;
-    return epoch_.compare_exchange_strong(epoch, epoch + 1, std::memory_order_seq_cst,
+    if ((epoch & kTurning) != 0) return false;
+    return epoch_.compare_exchange_strong(epoch, epoch | kTurning, std::memory_order_seq_cst,
                                           std::memory_order_relaxed);
   }
   /// Everything done in the turn happens before what follows a begin() or ended() that sees this.
   void end() {
     // A plain store: between begin() and end() only observe() writes, and that writes what it read.
-    epoch_.store(epoch_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    epoch_.store((epoch_.load(std::memory_order_relaxed) | kTurning | kUnderWay) + 1,
+                 std::memory_order_release);
+  }
+
+  /// Instead of end(): the turn is over, but what it looked up is still in use until a later turn ends.
+  void pause() {
+    epoch_.store((epoch_.load(std::memory_order_relaxed) & ~kTurning) | kUnderWay, std::memory_order_release);
   }
 
   /// Instead of end(): no turn will ever begin again, and nobody waits for this one.
   void end_for_good() { epoch_.store(kShut, std::memory_order_release); }
 
   [[nodiscard]] uint64_t observe() { return epoch_.fetch_add(0, std::memory_order_seq_cst); }
-  /// The turn that observe() saw, if any, is over.
+  /// Nobody is at it, but something is under way, which waits for a turn.
+  [[nodiscard]] bool paused() const {
+    // Relaxed: a hint for who may make that turn.
+    return (epoch_.load(std::memory_order_relaxed) & (kTurning | kUnderWay)) == kUnderWay;
+  }
+  /// The turn that observe() saw, if any, is over, with all that it left under way.
   [[nodiscard]] bool ended(uint64_t observed) const {
-    if ((observed & 1) == 0 || observed == kShut) return true;
-    return epoch_.load(std::memory_order_acquire) != observed;  // pairs with end()
+    constexpr uint64_t kFlags = kTurning | kUnderWay;
+    if ((observed & kFlags) == 0 || observed == kShut) return true;
+    return (epoch_.load(std::memory_order_acquire) | kFlags) != (observed | kFlags);  // pairs with end()
   }
 
  private:
-  static constexpr uint64_t kShut = UINT64_MAX;  // odd, so begin() fails
+  static constexpr uint64_t kTurning = 1;
+  static constexpr uint64_t kUnderWay = 2;
+  static constexpr uint64_t kShut = UINT64_MAX;  // as if in a turn, so begin() fails
   std::atomic<uint64_t> epoch_{0};
 };
 

@@ -17,7 +17,8 @@ Arena::Arena(mem::RegionTable& regions, DomainId domain, uint64_t iova, Random& 
                                      .address = memory_.get(),
                                      .length = kBytes,
                                      .iova = iova,
-                                     .access = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead});
+                                     .access = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead,
+                                     .ours = true});
   if (!keys) throw std::runtime_error(keys.error().message);
   keys_ = *keys;
 }

@@ -4,6 +4,7 @@
 
 #include "engine/device_state.h"
 #include "engine/eal.h"
+#include "tests/sim/slow_engine.h"
 #include "tests/sim/virtual_clock.h"
 #include "tests/sim/write_guard.h"
 
@@ -16,13 +17,17 @@ Host::Host(std::unique_ptr<WireEnd> end, const Options& options) : end_(*end) {
   configuration.copy_kind = options.copy_kind;
   configuration.pollers_per_device = end->capabilities().queues;
   const std::vector<uint32_t> lcores(end->capabilities().queues, engine::kNoLcore);
-  auto state =
-      std::make_unique<engine::Device::State>(engine::Device::State::Options{.device = options.device,
-                                                                             .configuration = configuration,
-                                                                             .port = std::move(end),
-                                                                             .lcores = lcores,
-                                                                             .clock = &VirtualClock::now,
-                                                                             .nap = &VirtualClock::nap});
+  std::vector<std::unique_ptr<copy::Engine>> engines;
+  for (size_t i = 0; options.slow_engines && i < lcores.size(); ++i)
+    engines.push_back(std::make_unique<SlowEngine>(*options.slow_engines + i));
+  auto state = std::make_unique<engine::Device::State>(
+      engine::Device::State::Options{.device = options.device,
+                                     .configuration = configuration,
+                                     .port = std::move(end),
+                                     .lcores = lcores,
+                                     .copy_engines = std::move(engines),
+                                     .clock = &VirtualClock::now,
+                                     .nap = &VirtualClock::nap});
   state_ = state.get();
   device_ = std::make_unique<engine::Device>(std::move(state));
 }

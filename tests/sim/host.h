@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ class Host {
     engine::DeviceConfiguration device;
     engine::PollerMode mode = engine::PollerMode::kInline;
     copy::Kind copy_kind = copy::Kind::kAuto;
+    std::optional<uint64_t> slow_engines = {};  // for copies, one for each poller; their seed
   };
   Host(std::unique_ptr<WireEnd> end, const Options& options);
   ~Host();

@@ -21,7 +21,8 @@ inline constexpr std::array kShown = {
     Counter::kSequenceNakSent,  Counter::kImpliedNak,           Counter::kRnrNakSent,
     Counter::kDuplicateRequest, Counter::kDropSequence,         Counter::kDropIcrc,
     Counter::kDropBadAck,       Counter::kDropResources,        Counter::kRxHandedOver,
-    Counter::kRxHandOverFull,   Counter::kAccessNakSent,        Counter::kDropStalled};
+    Counter::kRxHandOverFull,   Counter::kAccessNakSent,        Counter::kDropStalled,
+    Counter::kEngineCopies,     Counter::kEngineFailed};
 
 /// What the runs of one test came to.
 struct Totals {

@@ -128,6 +128,23 @@ TEST(Simulation, KeysThatAreTakenAwayInTheMiddleOfAMessage) {
   EXPECT_GT(totals.of(Counter::kAccessNakSent), 0u);
 }
 
+/// Bursts that are held up until their copies have been made, and what comes meanwhile.
+TEST(Simulation, CopyEnginesThatTakeTheirTime) {
+  const Totals totals = run_seeds(30, [](uint64_t seed) {
+    Random random(seed * 179'424'673);
+    Weather weather = any_weather(random);
+    weather.corruption = weather.truncation = 0;
+    Machines machines = any_machines(random);
+    machines.slow_engines = true;
+    return Simulation::Options{.seed = seed,
+                               .weather = weather,
+                               .machines = machines,
+                               .connections = 1 + static_cast<uint32_t>(random.below(4))};
+  });
+  EXPECT_GT(totals.of(Counter::kEngineCopies), 0u);
+  EXPECT_EQ(totals.of(Counter::kEngineFailed), 0u);
+}
+
 /// A process that is stopped for ten seconds goes on without an error when its peer is patient.
 TEST(Simulation, AHostThatStopsForAWhile) {
   run_seeds(20, [](uint64_t seed) {

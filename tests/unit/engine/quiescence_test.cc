@@ -18,6 +18,43 @@ TEST(TurnLock, IsExclusiveAndMakesNobodyWait) {
   lock.end();
 }
 
+TEST(TurnLock, HasEndedOnlyWhenWhatATurnLeftUnderWayHasEnded) {
+  TurnLock lock;
+  ASSERT_TRUE(lock.begin());
+  const uint64_t first = lock.observe();
+  lock.pause();
+  EXPECT_TRUE(lock.paused());
+  EXPECT_FALSE(lock.ended(first));
+  const uint64_t between = lock.observe();
+  ASSERT_TRUE(lock.begin());
+  EXPECT_FALSE(lock.begin());
+  EXPECT_FALSE(lock.paused());
+  const uint64_t later = lock.observe();
+  lock.pause();
+  for (const uint64_t observed : {first, between, later}) EXPECT_FALSE(lock.ended(observed));
+  ASSERT_TRUE(lock.begin());
+  lock.end();
+  for (const uint64_t observed : {first, between, later}) EXPECT_TRUE(lock.ended(observed));
+  EXPECT_FALSE(lock.paused());
+  EXPECT_TRUE(lock.ended(lock.observe()));
+}
+
+TEST(Quiescence, MakesTheTurnThatSomethingUnderWayWaitsFor) {
+  TurnLock lock;
+  Quiescence quiescence;
+  int turns = 0;
+  quiescence.watch(lock, [&] {
+    ASSERT_TRUE(lock.begin());
+    ++turns < 3 ? lock.pause() : lock.end();
+  });
+  ASSERT_TRUE(lock.begin());
+  lock.pause();
+  quiescence.wait();
+  EXPECT_EQ(turns, 3);
+  quiescence.wait();
+  EXPECT_EQ(turns, 3);
+}
+
 TEST(Quiescence, DoesNotWaitForPollersBetweenTurns) {
   std::array<TurnLock, 3> locks;
   Quiescence quiescence;

@@ -10,14 +10,18 @@ namespace {
 Instant virtual_now{1'000'000'000};
 
 std::shared_ptr<Device> make_device(Device::State*& state, const DeviceConfiguration& device,
-                                    const Configuration& configuration) {
+                                    const Configuration& configuration,
+                                    std::unique_ptr<copy::Engine> engine) {
   auto port = drivers::open_port({.devargs = device.port, .queues = configuration.pollers_per_device});
   EXPECT_TRUE(port) << port.error().message;
+  std::vector<std::unique_ptr<copy::Engine>> engines;
+  if (engine != nullptr) engines.push_back(std::move(engine));
   auto made = std::make_unique<Device::State>(
       Device::State::Options{.device = device,
                              .configuration = configuration,
                              .port = std::move(*port),
                              .lcores = std::vector<uint32_t>(configuration.pollers_per_device, kNoLcore),
+                             .copy_engines = std::move(engines),
                              .clock = &VirtualPair::now});
   state = made.get();
   return std::make_shared<Device>(std::move(made));
@@ -37,8 +41,14 @@ VirtualPair::VirtualPair(const Options& options) {
     configuration.devices[i].mac = mac;
     configuration.devices[1 - i].neighbours = {{configuration.devices[i].addresses[0].address, mac}};
   }
-  left = make_device(left_state, configuration.devices[0], configuration);
-  right = make_device(right_state, configuration.devices[1], configuration);
+  std::unique_ptr<copy::LateEngine> engines[2];
+  if (options.late_engines) {
+    for (auto& engine : engines) engine = std::make_unique<copy::LateEngine>();
+  }
+  left_engine = engines[0].get();
+  right_engine = engines[1].get();
+  left = make_device(left_state, configuration.devices[0], configuration, std::move(engines[0]));
+  right = make_device(right_state, configuration.devices[1], configuration, std::move(engines[1]));
   left_state->partners = {right_state};
   right_state->partners = {left_state};
 }

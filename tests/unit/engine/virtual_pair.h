@@ -8,6 +8,7 @@
 
 #include "connected_pair.h"
 #include "engine/device_state.h"
+#include "tests/support/late_engine.h"
 
 namespace uroce::engine {
 
@@ -19,6 +20,7 @@ class VirtualPair {
   struct Options {
     uint16_t pollers = 1;
     std::string right_arguments = {};  // behind the port's name
+    bool late_engines = false;         // for copies, one for each device of one poller
   };
   explicit VirtualPair(const Options& options);
   VirtualPair() : VirtualPair(Options{}) {}
@@ -39,6 +41,8 @@ class VirtualPair {
   std::shared_ptr<Device> right;
   Device::State* left_state = nullptr;
   Device::State* right_state = nullptr;
+  copy::LateEngine* left_engine = nullptr;
+  copy::LateEngine* right_engine = nullptr;
 };
 
 }  // namespace uroce::engine
