@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "drivers/copy/dmadev/dmadev.h"
 #include "drivers/port/ethdev/ethdev.h"
 #include "drivers/port/loopback/loopback.h"
 
@@ -46,6 +47,11 @@ Result<std::unique_ptr<port::Port>> open_port(const PortSpecification& specifica
   Result<std::unique_ptr<port::Port>> port = driver_of(specification.devargs).open(specification);
   if (port && port_decorator()) return port_decorator()(std::move(*port));
   return port;
+}
+
+/// There is one driver of them. What the CPU copies is lib/copy's affair.
+Result<std::unique_ptr<copy::Engine>> open_copy_engine(std::string_view devargs) {
+  return open_dmadev(devargs);
 }
 
 void decorate_ports(PortDecorator decorator) { port_decorator() = std::move(decorator); }

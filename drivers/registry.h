@@ -10,6 +10,7 @@
 
 #include "base/identifiers.h"
 #include "base/result.h"
+#include "copy/engine.h"
 #include "port/port.h"
 
 namespace uroce::drivers {
@@ -39,6 +40,10 @@ bool has_mac(std::string_view devargs);
 /// interface), EBUSY (in use already), EMSGSIZE (MTU that the port cannot carry), ENOMEM, ENOTSUP (too many
 /// queues).
 Result<std::unique_ptr<port::Port>> open_port(const PortSpecification& specification);
+
+/// Opens a copy engine: DPDK devargs of a DMA device, whose EAL must run. Errors as above, and ENOTSUP when
+/// it cannot do what copy::Engine asks for.
+Result<std::unique_ptr<copy::Engine>> open_copy_engine(std::string_view devargs);
 
 /// Wraps every port that open_port opens from now on: faults, taps and traces are decorators. Null removes
 /// it. Not to be called while a port is being opened.

@@ -99,7 +99,9 @@ void print_configuration(const engine::Configuration& configuration) {
   fmt::print("configuration\n");
   for (const engine::DeviceConfiguration& device : configuration.devices) {
     row(device.name,
-        fmt::format("port {}{}", device.port, device.mtu ? fmt::format(", link MTU {}", *device.mtu) : ""));
+        fmt::format(
+            "port {}{}{}", device.port, device.mtu ? fmt::format(", link MTU {}", *device.mtu) : "",
+            device.dmadev.empty() ? "" : fmt::format(", copies by {}", fmt::join(device.dmadev, " and "))));
   }
   const bool dedicated = configuration.poller_mode == engine::PollerMode::kDedicated;
   std::string cores;

@@ -37,6 +37,7 @@ struct DeviceConfiguration {
   std::vector<StaticNeighbour> neighbours;
   uint32_t vendor_part = 0;  // ibv_device_attr::vendor_part_id, by which some programs choose what they use
   WindowType2 window_type2 = WindowType2::k2B;
+  std::vector<std::string> dmadev;  // DMA devices that copy for its pollers: one for each, or none
 };
 
 inline constexpr uint16_t kPollersPerDeviceMax = 16;

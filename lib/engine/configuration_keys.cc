@@ -160,7 +160,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_numbe
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 19> kKeys = {{
+constexpr std::array<Key, 20> kKeys = {{
     {{"device.name", "text", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_text(v, t.device->name, kDeviceNameMax); }},
@@ -186,6 +186,14 @@ constexpr std::array<Key, 19> kKeys = {{
     {{"device.window_type2", "2A or 2B", "what ibv_alloc_mw makes when it is asked for type 2"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_choice(v, t.device->window_type2, kWindowTypes); }},
+    {{"device.dmadev", "list of texts",
+      "DMA devices of DPDK that copy what peers send into memory of urocedv_alloc_memory, one for each "
+      "poller"},
+     ValueKind::kTextList,
+     [](Node v, KeyTarget t) {
+       return store_vector(v, t.device->dmadev, kListMax,
+                           [](Node e, std::string& to) { return store_text(e, to, kTextMax); });
+     }},
     {{"poller.mode", "inline or dedicated",
       "turned by the application's calls, or by threads that do nothing else"},
      ValueKind::kText,

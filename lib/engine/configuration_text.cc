@@ -121,6 +121,8 @@ std::string to_toml(const DeviceConfiguration& device) {
   if (device.mtu) out += fmt::format("mtu = {}\n", *device.mtu);
   out += fmt::format("vendor_part = {}\n", device.vendor_part);
   out += fmt::format("window_type2 = \"{}\"\n", device.window_type2 == WindowType2::k2A ? "2A" : "2B");
+  out += fmt::format("dmadev = {}\n",
+                     joined(device.dmadev, [](const std::string& text) { return quoted(text); }));
   out += fmt::format("neighbours = {}\n\n", joined(device.neighbours, [](const StaticNeighbour& n) {
                        return fmt::format("{{ address = \"{}\", mac = \"{}\" }}", wire::to_text(n.address),
                                           wire::to_text(n.mac));

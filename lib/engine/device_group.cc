@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cerrno>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -55,6 +56,21 @@ std::string counters_of(const Device& device, Device::State& state) {
     if (value != 0) line += fmt::format(" {} {}", counter_label(counter), value);
   }
   return line + "\n";
+}
+
+Result<std::vector<std::unique_ptr<copy::Engine>>> open_copy_engines(const DeviceConfiguration& device,
+                                                                     size_t pollers) {
+  std::vector<std::unique_ptr<copy::Engine>> engines;
+  if (!device.dmadev.empty() && device.dmadev.size() != pollers) {
+    return Error{EINVAL, fmt::format("device.dmadev: {} devices for {} pollers: each needs one of its own",
+                                     device.dmadev.size(), pollers)};
+  }
+  for (const std::string& name : device.dmadev) {
+    auto engine = drivers::open_copy_engine(name);
+    if (!engine) return Error{engine.error().code, "device.dmadev: " + engine.error().message};
+    engines.push_back(std::move(*engine));
+  }
+  return engines;
 }
 
 /// Devices that must not be touched any more, not even to take them apart.
@@ -114,6 +130,10 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                  .lcores = {},
                                  .eal = drivers::needs_eal(device.port),
                                  .attendance = &drive_.attendance()};
+  dpdk_ |= options.eal || !device.dmadev.empty();
+  auto engines = open_copy_engines(device, configuration.pollers_per_device);
+  if (!engines) return engines.error();
+  options.copy_engines = std::move(*engines);
   for (uint16_t i = 0; i < configuration.pollers_per_device; ++i) {
     if (options.eal) {
       const auto lcore = reserve_lcore();
@@ -143,7 +163,7 @@ DeviceGroup::~DeviceGroup() {
     OpenGroups& open = open_groups();
     const std::lock_guard guard(open.mutex);
     open.groups.erase(this);
-    if (!lcores_.empty() && !eal_intact()) forget(members_ | std::views::transform(&Member::device));
+    if (dpdk_ && !eal_intact()) forget(members_ | std::views::transform(&Member::device));
     members_.clear();
     for (const uint32_t lcore : lcores_) release_lcore(lcore);
   }

@@ -52,6 +52,7 @@ class DeviceGroup {
   std::vector<Member> members_;
   std::vector<uint32_t> lcores_;
   bool log_counters_ = false;
+  bool dpdk_ = false;  // something of EAL's is open
   bool ended_ = false;
   const std::shared_ptr<std::latch> closed_ = std::make_shared<std::latch>(1);
 };

@@ -80,12 +80,17 @@ std::vector<size_t> ConfiguredStack::opened_with(size_t index) const {
 }
 
 Status ConfiguredStack::start_eal_for(std::span<const size_t> members) const {
-  const auto needs = [&](size_t i) { return drivers::needs_eal(configuration_.devices[i].port); };
+  const auto needs = [&](size_t i) {
+    const DeviceConfiguration& device = configuration_.devices[i];
+    return drivers::needs_eal(device.port) || !device.dmadev.empty();
+  };
   if (std::ranges::none_of(members, needs)) return {};
   // EAL starts once and must hear of every NIC then, also of those that are opened later.
   std::vector<std::string> devargs;
   for (size_t i = 0; i < configuration_.devices.size(); ++i) {
-    if (needs(i)) devargs.push_back(configuration_.devices[i].port);
+    const DeviceConfiguration& device = configuration_.devices[i];
+    if (drivers::needs_eal(device.port)) devargs.push_back(device.port);
+    devargs.insert(devargs.end(), device.dmadev.begin(), device.dmadev.end());
   }
   return start_eal(configuration_, devargs);
 }

@@ -22,6 +22,7 @@ mtu = 4200
 neighbours = [{ address = "198.51.100.2", mac = "02:00:00:00:09:02" }]
 vendor_part = 4099
 window_type2 = "2A"
+dmadev = ["dma_skeleton0", "dma_skeleton1"]
 
 [[device]]
 port = "loopback7"
@@ -66,6 +67,7 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(wire::to_text(left.neighbours[0].mac), "02:00:00:00:09:02");
   EXPECT_EQ(left.vendor_part, 4099u);
   EXPECT_EQ(left.window_type2, WindowType2::k2A);
+  EXPECT_EQ(left.dmadev, (std::vector<std::string>{"dma_skeleton0", "dma_skeleton1"}));
   EXPECT_EQ(c.devices[1].name, "uroce1");
   EXPECT_EQ(c.devices[1].port, "loopback7");
   EXPECT_FALSE(c.devices[1].mac.has_value());
@@ -139,6 +141,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "f.toml:2: poller.mode: must be one of \"inline\", \"dedicated\""},
         Mistake{"[[device]]\nwindow_type2 = \"1\"",
                 "f.toml:2: device.window_type2: must be one of \"2A\", \"2B\""},
+        Mistake{"[[device]]\ndmadev = \"dma_skeleton0\"", "f.toml:2: device.dmadev: must be a list"},
+        Mistake{"[[device]]\ndmadev = [\"\"]", "f.toml:2: device.dmadev: must not be empty"},
         Mistake{"[poller]\nmode = 3", "f.toml:2: poller.mode: must be one of"},
         Mistake{"[poller]\ntakeover_us = 0",
                 "f.toml:2: poller.takeover_us: must be from 1 to 1000000, not 0"},
@@ -189,6 +193,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"device.0.neighbours", "198.51.100.2=02:00:00:00:09:02"},
       {"device.0.vendor_part", "4099"},
       {"device.0.window_type2", "2A"},
+      {"device.0.dmadev", "dma_skeleton0,dma_skeleton1"},
       {"device.1.port", "loopback7"},
       {"poller.mode", "dedicated"},
       {"poller.takeover_us", "25"},
@@ -231,7 +236,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 19u);
+  EXPECT_EQ(configuration_keys().size(), 20u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());
