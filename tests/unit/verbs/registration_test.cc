@@ -246,7 +246,7 @@ TEST_F(Registration, OfSharedMemoryOfBothKinds) {
   errno = 0;
   EXPECT_EQ(ibv_reg_mr(other.pd, read_only, kBytes, kRemote), nullptr);
   EXPECT_EQ(errno, EFAULT);
-  ibv_mr* mr = ibv_reg_mr(other.pd, read_only, kBytes, IBV_ACCESS_REMOTE_READ);
+  ibv_mr* mr = ibv_reg_mr(other.pd, read_only, kBytes, int{IBV_ACCESS_REMOTE_READ});
   ASSERT_NE(mr, nullptr);
   EXPECT_EQ(ibv_dereg_mr(mr), 0);
   munmap(mapped, kBytes);
