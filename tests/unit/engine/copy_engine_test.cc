@@ -320,7 +320,7 @@ TEST_F(CopyEngine, EndOfTheDevice_ExpectTheEngineStoppedFirst) {
 }
 
 TEST_F(CopyEngine, FailedCopyOfAWrite_ExpectARemoteAccessErrorAndNothingBehindItSeen) {
-  for (const size_t failing : {0, 1, 2}) {
+  for (const size_t failing : {size_t{0}, size_t{1}, size_t{2}}) {
     SCOPED_TRACE(failing);
     OurMemory target(right);
     pair.right_engine->failing = {pair.right_engine->submitted() + failing};
