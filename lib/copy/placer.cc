@@ -33,6 +33,15 @@ Placer::Placer(Kind kind, const Offload& offload) : kind_(find_kind(kind)), offl
   if (offload.engine != nullptr) engine_natures_ = MemoryNature(false, true).bits();
 }
 
+inline bool Placer::body(std::byte* to, const std::byte* from, size_t length, MemoryNature nature,
+                         const MessageMark* mark) {
+  if ((nature.bits() & engine_natures_) != 0 && hand_over(to, from, length, mark)) [[unlikely]]
+    return true;
+  const bool streaming = nature.cold() && length >= kStreamedMin;
+  streamed_ = streamed_ || (streaming ? kind_->cold_streams : kind_->hot_streams);
+  return guarded_copy_to(streaming ? kind_->cold : kind_->hot, to, from, length);
+}
+
 bool Placer::place(std::byte* to, const std::byte* from, size_t length, MemoryNature nature,
                    const MessageMark* mark) {
   if (length == 0) return true;
@@ -125,15 +134,6 @@ bool Placer::overlaps(Range range) const {
     if (range.begin < range_[i].end && range_[i].begin < range.end) return true;
   }
   return false;
-}
-
-bool Placer::body(std::byte* to, const std::byte* from, size_t length, MemoryNature nature,
-                  const MessageMark* mark) {
-  if ((nature.bits() & engine_natures_) != 0 && hand_over(to, from, length, mark)) [[unlikely]]
-    return true;
-  const bool streaming = nature.cold() && length >= kStreamedMin;
-  streamed_ = streamed_ || (streaming ? kind_->cold_streams : kind_->hot_streams);
-  return guarded_copy_to(streaming ? kind_->cold : kind_->hot, to, from, length);
 }
 
 /// False: it is the CPU's after all.

@@ -111,9 +111,9 @@ class Placer {
   };
   void reserve(const std::byte* to, size_t length);
   [[nodiscard]] bool overlaps(Range range) const;
-  bool body(std::byte* to, const std::byte* from, size_t length, MemoryNature nature,
-            const MessageMark* mark);
-  bool hand_over(std::byte* to, const std::byte* from, size_t length, const MessageMark* mark);
+  [[gnu::always_inline]] inline bool body(std::byte* to, const std::byte* from, size_t length,
+                                          MemoryNature nature, const MessageMark* mark);
+  [[gnu::cold]] bool hand_over(std::byte* to, const std::byte* from, size_t length, const MessageMark* mark);
   bool start();
   void wait_for_copies();
   void stop(bool overdue);
