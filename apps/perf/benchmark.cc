@@ -27,9 +27,12 @@ class Runner {
 
   std::vector<Measurement> run(bool show_progress) {
     std::vector<Measurement> measurements;
-    Progress progress(plan_.operations.size() * plan_.sizes.size() * plan_.measures.size(), show_progress);
+    size_t rounds = 0;
+    for (const Operation operation : plan_.operations)
+      rounds += sizes_of(operation).size() * plan_.measures.size();
+    Progress progress(rounds, show_progress);
     for (const Operation operation : plan_.operations) {
-      for (const uint64_t size : plan_.sizes) {
+      for (const uint64_t size : sizes_of(operation)) {
         Measurement measurement{.operation = operation, .size = size, .bandwidth = {}, .latency = {}};
         for (const Measure measure : plan_.measures) {
           progress.step(fmt::format("{} {} {}", name_of(operation), size_text(size), name_of(measure)));
@@ -45,7 +48,13 @@ class Runner {
   [[nodiscard]] const ibv_gid& peer_gid() const { return peer_gid_; }
 
  private:
+  [[nodiscard]] std::vector<uint64_t> sizes_of(Operation operation) const {
+    return is_atomic(operation) ? std::vector{kAtomicBytes} : plan_.sizes;
+  }
+
   void round(const Round& round, Measurement& measurement) {
+    if (is_atomic(round.operation) && !endpoint_.device().has_atomics())
+      throw Failure(endpoint_.device().name + " has no atomics");
     endpoint_.begin_round(round.layout());
     const Address peer = peer_.meet(round, endpoint_.address());
     peer_gid_ = peer.gid;

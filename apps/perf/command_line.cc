@@ -28,7 +28,7 @@ const char* const CommandLine::kExamples =
     "  uroce perf --op write --size all --plot write.svg\n"
     "  uroce perf --server --config configs/memif-server.toml\n"
     "  uroce perf --connect 127.0.0.1 --config configs/memif-client.toml\n"
-    "Latencies are round trips: ping and pong of SEND and WRITE, post to completion of a READ.\n"
+    "Latencies are round trips: ping and pong of SEND and WRITE, post to completion of a READ or atomic.\n"
     "All data are verified before and after, outside the measured time; a mismatch is an error.\n";
 
 CommandLine::CommandLine(CLI::App& command) {
@@ -38,7 +38,7 @@ CommandLine::CommandLine(CLI::App& command) {
 
 void CommandLine::add_measuring(CLI::App& command) {
   constexpr const char* kGroup = "What is measured";
-  command.add_option("--op", operations_, "operations: write, read, send")
+  command.add_option("--op", operations_, "operations: write, read, send, and of 8 bytes: add, swap")
       ->capture_default_str()
       ->type_name("LIST")
       ->group(kGroup);

@@ -21,6 +21,27 @@ Buffer allocate(uint64_t bytes) {
   return Buffer(memory);
 }
 
+int access_for(const VerbsDevice& device) {
+  return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+         (device.has_atomics() ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
+ibv_wr_opcode opcode_of(Operation operation) {
+  switch (operation) {
+    case Operation::kWrite:
+      return IBV_WR_RDMA_WRITE;
+    case Operation::kRead:
+      return IBV_WR_RDMA_READ;
+    case Operation::kFetchAdd:
+      return IBV_WR_ATOMIC_FETCH_AND_ADD;
+    case Operation::kCompareSwap:
+      return IBV_WR_ATOMIC_CMP_AND_SWP;
+    case Operation::kSend:
+      break;
+  }
+  return IBV_WR_SEND;
+}
+
 uint32_t random_psn() {
   static std::random_device source;
   return source() & 0xFFFFFF;
@@ -44,8 +65,7 @@ Endpoint::Endpoint(const DeviceChoice& choice, const Plan& plan)
   receive_depth_ = std::min(receive_depth_, requests_max);
   domain_.reset(ibv_alloc_pd(device_.context.get()));
   if (!domain_) throw failed("ibv_alloc_pd on " + device_.name, errno);
-  region_.reset(ibv_reg_mr(domain_.get(), buffer_.get(), 2 * area_bytes_,
-                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ));
+  region_.reset(ibv_reg_mr(domain_.get(), buffer_.get(), 2 * area_bytes_, access_for(device_)));
   if (!region_)
     throw failed(fmt::format("ibv_reg_mr of {} bytes on {}", 2 * area_bytes_, device_.name), errno);
   const auto entries = static_cast<int>(send_depth_ + receive_depth_);
@@ -73,7 +93,7 @@ void Endpoint::begin_round(const Layout& layout) {
   ibv_qp_attr init{};
   init.qp_state = IBV_QPS_INIT;
   init.port_num = device_.port;
-  init.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  init.qp_access_flags = static_cast<unsigned>(access_for(device_));
   modify(init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "INIT");
 }
 
@@ -143,9 +163,9 @@ void Endpoint::connect(const Address& peer) {
 void Endpoint::post(Operation operation, uint64_t first, uint32_t count) {
   std::array<ibv_send_wr, kBatchMax> requests;
   std::array<ibv_sge, kBatchMax> segments;
-  const bool read = operation == Operation::kRead;
-  const uint64_t local = reinterpret_cast<uint64_t>(buffer_.get()) + (read ? area_bytes_ : 0);
-  const uint64_t remote = read ? peer_.source : peer_.target;
+  const bool fetches = operation == Operation::kRead || is_atomic(operation);
+  const uint64_t local = reinterpret_cast<uint64_t>(buffer_.get()) + (fetches ? area_bytes_ : 0);
+  const uint64_t remote = fetches ? peer_.source : peer_.target;
   last_operation_ = operation;
   for (uint32_t i = 0; i < count; ++i) {
     const uint64_t offset = layout_.offset(first + i);
@@ -156,12 +176,18 @@ void Endpoint::post(Operation operation, uint64_t first, uint32_t count) {
     request.next = i + 1 < count ? &requests[i + 1] : nullptr;
     request.sg_list = &segments[i];
     request.num_sge = 1;
-    request.opcode = read                             ? IBV_WR_RDMA_READ
-                     : operation == Operation::kWrite ? IBV_WR_RDMA_WRITE
-                                                      : IBV_WR_SEND;
+    request.opcode = opcode_of(operation);
     request.send_flags = i + 1 < count ? 0 : IBV_SEND_SIGNALED;
-    request.wr.rdma.remote_addr = remote + offset;
-    request.wr.rdma.rkey = peer_.remote_key;
+    if (is_atomic(operation)) {
+      const bool swap = operation == Operation::kCompareSwap;
+      request.wr.atomic.remote_addr = remote + offset;
+      request.wr.atomic.rkey = peer_.remote_key;
+      request.wr.atomic.compare_add = swap ? first + i : layout_.slots;
+      request.wr.atomic.swap = first + i + layout_.slots;
+    } else {
+      request.wr.rdma.remote_addr = remote + offset;
+      request.wr.rdma.rkey = peer_.remote_key;
+    }
   }
   ibv_send_wr* bad = nullptr;
   if (const int error = ibv_post_send(queue_pair_.get(), requests.data(), &bad)) {

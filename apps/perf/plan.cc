@@ -68,6 +68,10 @@ std::string_view name_of(Operation operation) {
       return "read";
     case Operation::kSend:
       return "send";
+    case Operation::kFetchAdd:
+      return "add";
+    case Operation::kCompareSwap:
+      return "swap";
   }
   return "?";
 }
@@ -75,7 +79,9 @@ std::string_view name_of(Operation operation) {
 std::string_view name_of(Measure measure) { return measure == Measure::kBandwidth ? "bandwidth" : "latency"; }
 
 Result<std::vector<Operation>> parse_operations(std::string_view text) {
-  return parse_names(text, "operation", std::array{Operation::kWrite, Operation::kRead, Operation::kSend});
+  return parse_names(text, "operation",
+                     std::array{Operation::kWrite, Operation::kRead, Operation::kSend, Operation::kFetchAdd,
+                                Operation::kCompareSwap});
 }
 
 Result<std::vector<Measure>> parse_measures(std::string_view text) {

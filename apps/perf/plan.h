@@ -10,7 +10,12 @@
 
 namespace uroce::perf {
 
-enum class Operation : uint8_t { kWrite, kRead, kSend };
+enum class Operation : uint8_t { kWrite, kRead, kSend, kFetchAdd, kCompareSwap };
+
+/// Of 8 bytes, whatever the sizes.
+constexpr bool is_atomic(Operation operation) {
+  return operation == Operation::kFetchAdd || operation == Operation::kCompareSwap;
+}
 
 /// What one round measures.
 enum class Measure : uint8_t { kBandwidth, kLatency };

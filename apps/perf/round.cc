@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "apps/perf/failure.h"
 #include "apps/perf/pattern.h"
@@ -30,11 +31,50 @@ void RoundMemory::prepare(const Phase& phase) {
   for (uint32_t slot = 0; slot < layout_.slots; ++slot) {
     fill_pattern(source_.subspan(layout_.offset(slot), layout_.size), seed_of(phase, role_, slot));
   }
+  for (uint32_t slot = 0; is_atomic(round_.operation) && slot < layout_.slots; ++slot) {
+    const uint64_t next = next_of(phase.first, slot);
+    std::memcpy(&source_[layout_.offset(slot)], &next, sizeof(next));
+  }
   // The mark of the message before the first, so that arrived() cannot take poison for a mark.
   if (marked()) target_[layout_.size - 1] = std::byte{mark_of(phase.first - 1)};
 }
 
+/// The first message from `message` on that goes to that slot.
+uint64_t RoundMemory::next_of(uint64_t message, uint32_t slot) const {
+  return message + (slot + layout_.slots - message % layout_.slots) % layout_.slots;
+}
+
+uint64_t RoundMemory::word(std::span<const std::byte> area, uint32_t slot) const {
+  uint64_t value = 0;
+  std::memcpy(&value, &area[layout_.offset(slot)], sizeof(value));
+  return value;
+}
+
+void RoundMemory::verify_counter(uint64_t end, uint32_t slot) const {
+  if (word(source_, slot) == next_of(end, slot)) return;
+  throw Failure(fmt::format("{}: the word of slot {} is {} and should be {}", name_of(round_.operation), slot,
+                            word(source_, slot), next_of(end, slot)));
+}
+
+void RoundMemory::verify_original(uint64_t end, uint32_t slot, bool used) const {
+  const std::span<const std::byte> bytes = target_.subspan(layout_.offset(slot), layout_.stride);
+  const bool right = used ? word(target_, slot) == next_of(end, slot) - layout_.slots
+                          : !first_touched(bytes.first(layout_.size));
+  if (right && !first_touched(bytes.subspan(layout_.size))) return;
+  throw Failure(fmt::format("{}: what slot {} got is not what was there", name_of(round_.operation), slot));
+}
+
 uint64_t RoundMemory::verify(const Phase& phase, uint64_t end) {
+  if (is_atomic(round_.operation)) {
+    for (uint32_t slot = 0; slot < layout_.slots; ++slot) {
+      if (role_ == Role::kResponder) {
+        verify_counter(end, slot);
+      } else {
+        verify_original(end, slot, next_of(phase.first, slot) < end);
+      }
+    }
+    return std::min<uint64_t>(end - phase.first, layout_.slots) * layout_.size;
+  }
   const bool read = round_.operation == Operation::kRead;
   const bool is_target = round_.ping_pong() || (role_ == Role::kInitiator) == read;
   const uint64_t messages = is_target ? end - phase.first : 0;

@@ -19,7 +19,7 @@ struct Round {
   [[nodiscard]] Layout layout() const { return Layout::of(size, measure == Measure::kLatency ? 1 : depth); }
   /// Both ends send, in turn.
   [[nodiscard]] bool ping_pong() const {
-    return measure == Measure::kLatency && operation != Operation::kRead;
+    return measure == Measure::kLatency && operation != Operation::kRead && !is_atomic(operation);
   }
 };
 
@@ -32,6 +32,9 @@ struct Phase {
   uint64_t seed = 0;
   uint64_t first = 0;  // number of its first message
 };
+
+/// The bytes of an atomic's message.
+inline constexpr uint64_t kAtomicBytes = 8;
 
 /// The memory of one end in a round: written before a phase, checked behind it, never during.
 class RoundMemory {
@@ -46,6 +49,9 @@ class RoundMemory {
   /// poison wherever none of them belongs. Returns the bytes of messages compared.
   uint64_t verify(const Phase& phase, uint64_t end);
 
+  // Atomics: the source of the responder holds a word per slot, the number of the next message that goes
+  // there, which each message moves on to the one after it; the target of the initiator gets what was there.
+
   // WRITE ping-pong: the last byte of a message tells its number, so that the target can watch for it.
   void mark_source(uint64_t message);
   [[nodiscard]] bool arrived(uint64_t message) const;
@@ -54,6 +60,10 @@ class RoundMemory {
   static uint8_t mark_of(uint64_t message) { return static_cast<uint8_t>(message + 1); }
   [[nodiscard]] uint64_t seed_of(const Phase& phase, Role writer, uint32_t slot) const;
   [[nodiscard]] bool marked() const;
+  [[nodiscard]] uint64_t next_of(uint64_t message, uint32_t slot) const;
+  [[nodiscard]] uint64_t word(std::span<const std::byte> area, uint32_t slot) const;
+  void verify_counter(uint64_t end, uint32_t slot) const;
+  void verify_original(uint64_t end, uint32_t slot, bool used) const;
   void verify_slot(const Phase& phase, uint32_t slot, bool used);
 
   Round round_;

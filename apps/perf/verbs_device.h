@@ -28,6 +28,7 @@ struct VerbsDevice {
   uint32_t gid_index = 0;
   ibv_gid gid{};
   ibv_device_attr limits{};
+  [[nodiscard]] bool has_atomics() const { return limits.atomic_cap != IBV_ATOMIC_NONE; }
   ibv_port_attr port_attributes{};
 
   /// Throws Failure.

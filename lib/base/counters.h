@@ -51,6 +51,8 @@ namespace uroce {
   X(kDropInvalidRequest, "drop_invalid_request")   \
   X(kDuplicateRequest, "duplicate_request")        \
   X(kRequestsExecuted, "requests_executed")        \
+  X(kAtomicsExecuted, "atomics_executed")          \
+  X(kCreditProbes, "credit_probes")                \
   X(kSequenceNakSent, "nak_sequence_sent")         \
   X(kInvalidRequestNakSent, "nak_invalid_request_sent") \
   X(kAccessNakSent, "nak_remote_access_sent")      \

@@ -15,6 +15,7 @@
 #include "port/port.h"
 #include "qp/attributes.h"
 #include "qp/datagram_address.h"
+#include "qp/event.h"
 #include "queue/completion_queue.h"
 #include "queue/shared_receive_queue.h"
 #include "queue/work_queue.h"
@@ -72,6 +73,8 @@ struct QueuePairOptions {
   queue::CompletionQueue* send_completions = nullptr;
   queue::CompletionQueue* receive_completions = nullptr;
   SharedReceives* shared_receives = nullptr;  // instead of a queue of its own
+  /// Not owned: called by the queue pair's poller when the turn's completions are visible. Must not block.
+  qp::EventListener* listener = nullptr;
 };
 
 /// One RDMA device: a port, its addresses, its memory regions, its queue pairs and the pollers that turn

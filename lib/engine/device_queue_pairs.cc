@@ -122,7 +122,8 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
             .receive_queue = receive.get(),
             .shared_receives = options.shared_receives != nullptr ? &options.shared_receives->queue : nullptr,
             .send_completions = options.send_completions,
-            .receive_completions = options.receive_completions},
+            .receive_completions = options.receive_completions,
+            .listener = options.listener},
         poller);
     entry->number = *number;
     entry->domain = options.domain;

@@ -185,6 +185,7 @@ void Poller::conclude() {
   expire_timers();
   pump();
   publish();
+  pass_events_on();
   transmit();
 }
 
@@ -210,6 +211,7 @@ void Poller::take_commands() {
     ++work_;
     // Whoever waits sees the outcome complete, placed bytes and completions included.
     publish();
+    pass_events_on();
     command->done.store(true,
                         std::memory_order_release);  // pairs with submit(); the command is gone after it
   }
@@ -316,6 +318,17 @@ void Poller::make_room() {
 void Poller::publish() {
   qp::commit_placements(turn_);
   completions_.publish_all();
+}
+
+void Poller::pass_events_on() {
+  while (raised_ != nullptr) [[unlikely]]
+    std::exchange(raised_, raised_->next_raised)->pass_events_on();
+}
+
+void QueuePairEntry::raised(qp::Event event) {
+  if (listener == nullptr) return;
+  if (events_ == 0) poller.note_events(*this);
+  events_ |= 1u << static_cast<unsigned>(event);
 }
 
 bool Poller::note_error_state(QueuePairEntry& entry) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/counters.h"
@@ -109,6 +110,8 @@ class Poller {
   void activate(QueuePairEntry& entry) { active_.push_back(entry); }
   /// The poller forgets the queue pair.
   void forget(QueuePairEntry& entry);
+  /// It has events to be passed on at the end of the turn.
+  void note_events(QueuePairEntry& entry) { entry.next_raised = std::exchange(raised_, &entry); }
 
   // The background thread's view of the application's turns.
   [[nodiscard]] Instant application_turned() const {
@@ -206,6 +209,7 @@ class Poller {
   /// Room for the two completion queues that one call of a queue pair may touch.
   void make_room();
   void publish();
+  void pass_events_on();
   /// Keeps `in_error` in step. True when it changed: what was posted meanwhile must be seen to once more.
   static bool note_error_state(QueuePairEntry& entry);
   void rearm(QueuePairEntry& entry);
@@ -230,8 +234,9 @@ class Poller {
   size_t work_ = 0;
   TimerWheel timers_;
   ActiveList active_;
-  size_t burst_ = 0;         // frames received in this turn ...
-  size_t handed_begin_ = 0;  // ... of which [handed_begin_, handed_end_) by siblings ...
+  QueuePairEntry* raised_ = nullptr;  // the last of those with events
+  size_t burst_ = 0;                  // frames received in this turn ...
+  size_t handed_begin_ = 0;           // ... of which [handed_begin_, handed_end_) by siblings ...
   size_t handed_end_ = 0;
   size_t staged_ = 0;             // ... of which packets for queue pairs of ours
   size_t kept_ = 0;               // ... of which to be released by us

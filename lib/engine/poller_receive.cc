@@ -71,6 +71,8 @@ void Poller::stage() {
     if (packets_[i].entry != nullptr) __builtin_prefetch(&packets_[i].entry->queue_pair);
     if (packet.row->headers.has(wire::Header::kReth))
       surroundings_.regions.prefetch(packet.headers.reth.rkey);
+    if (packet.row->headers.has(wire::Header::kAtomicEth))
+      surroundings_.regions.prefetch(packet.headers.atomic.rkey);
   }
 }
 

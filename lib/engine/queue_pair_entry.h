@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
+#include <utility>
 
 #include "base/timer_wheel.h"
 #include "engine/device.h"
@@ -12,11 +14,21 @@ class Poller;
 
 /// A queue pair as its poller sees it. Made and destroyed by Device on a control thread; in between
 /// everything but the doorbell belongs to the poller.
-struct QueuePairEntry final : QueuePairHandle, TimerNode {
-  explicit QueuePairEntry(const qp::QueuePair::Options& options, Poller& its_poller)
-      : poller(its_poller), queue_pair(options) {}
+struct QueuePairEntry final : QueuePairHandle, TimerNode, private qp::EventListener {
+  /// The listener of `options` is told after the turn.
+  explicit QueuePairEntry(qp::QueuePair::Options options, Poller& its_poller)
+      : poller(its_poller),
+        listener(std::exchange(options.listener, static_cast<qp::EventListener*>(this))),
+        queue_pair(options) {}
+
+  /// What was raised since the last time, to the listener.
+  void pass_events_on() {
+    for (uint32_t left = std::exchange(events_, 0); left != 0; left &= left - 1)
+      listener->raised(static_cast<qp::Event>(std::countr_zero(left)));
+  }
 
   Poller& poller;
+  qp::EventListener* const listener;
   DomainId domain;
   /// The entry is in its poller's doorbell ring, or about to be. Set by whoever posts, cleared by the poller
   /// before it looks at the queues; both by exchange, so what was posted before a doorbell is seen after it.
@@ -25,7 +37,13 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode {
   bool active = false;
   QueuePairEntry* previous_active = nullptr;
   QueuePairEntry* next_active = nullptr;
+  QueuePairEntry* next_raised = nullptr;  // in the poller's list of those with events
   qp::QueuePair queue_pair;
+
+ private:
+  void raised(qp::Event event) override;
+
+  uint32_t events_ = 0;  // bit per qp::Event
 };
 
 /// The queue pairs that may have something to do, in the order of their turns. One poller.

@@ -9,7 +9,7 @@ namespace {
 constexpr Access kKnown = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kWindowBind |
                           kZeroBased | kOnDemand | kHugeTlb | kFlushGlobal | kFlushPersistent |
                           kOptionalRange;
-constexpr Access kNotOffered = kOnDemand | kFlushGlobal | kFlushPersistent;
+constexpr Access kNotOffered = kOnDemand | kFlushPersistent;
 
 }  // namespace
 

@@ -42,7 +42,7 @@ inline constexpr Access kOptionalRange{0x3FFu << 20};
 /// Rights that let somebody write.
 inline constexpr Access kWriting = kLocalWrite | kRemoteWrite | kRemoteAtomic;
 /// All that a lookup is ever asked for.
-inline constexpr Access kChecked = kWriting | kRemoteRead;
+inline constexpr Access kChecked = kWriting | kRemoteRead | kFlushGlobal | kFlushPersistent;
 /// What the entry of a region keeps: also what decides about windows over it.
 inline constexpr Access kKept = kChecked | kWindowBind | kZeroBased;
 

@@ -61,6 +61,8 @@ struct Attributes {
   uint8_t min_rnr_timer = 0;
   uint8_t max_rd_atomic = 0;
   uint8_t max_dest_rd_atomic = 0;
+  bool notify_drained = false;  // with the way to SQD: tell when nothing is under way any more ...
+  bool draining = false;        // ... which is not so yet. Only told
 };
 
 /// Checks a transition by the state table: 0, or EINVAL when the transition does not exist, a required

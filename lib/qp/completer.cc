@@ -1,9 +1,12 @@
 #include "qp/completer.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
+#include "qp/queue_pair.h"
 
 namespace uroce::qp {
 
@@ -53,14 +56,24 @@ void Completer::reset() {
 void Completer::receive(const wire::Packet& packet, Turn& turn) {
   const Psn psn = packet.headers.bth.psn;
   retransmission_.heard(turn.now);
+  take_credits(packet);
   if (psn.before(window_.oldest())) {
     turn.counters.add(Counter::kDropStaleAck);
     return;
   }
   if (packet.row->family == wire::Family::kReadResponse) return receive_read_response(packet, turn);
-  // There are no atomics, so nobody may answer one.
-  if (packet.row->headers.has(wire::Header::kAtomicAckEth)) return turn.counters.add(Counter::kDropBadAck);
+  if (packet.row->headers.has(wire::Header::kAtomicAckEth)) return receive_atomic_response(packet, turn);
   receive_ack(packet, turn);
+}
+
+/// Also from an answer to the newest packet that was answered before: a peer that has got new receives may
+/// say so unasked.
+void Completer::take_credits(const wire::Packet& packet) {
+  const Psn psn = packet.headers.bth.psn;
+  const wire::Aeth& aeth = packet.headers.aeth;
+  if (!packet.row->headers.has(wire::Header::kAeth) || aeth.kind != AethKind::kAck) return;
+  if (psn.before(window_.oldest() - 1u) || !psn.before(window_.sent_end())) return;
+  window_.take_credits(aeth.msn, aeth.value);
 }
 
 /// The oldest `psns`, which belong to the head, are answered; `done` when that is all of it.
@@ -75,12 +88,12 @@ void Completer::complete(uint32_t psns, bool done, Turn& turn) {
   retransmission_.progress(psns, turn.now);
 }
 
-/// Everything before `end` (not later than sent_end()) is acknowledged. Only its responses answer a READ:
-/// false when an unanswered one stands in the way, which then is an implied NAK (protocol.md 5).
+/// Everything before `end` (not later than sent_end()) is acknowledged. Only its responses answer a READ or
+/// an atomic: false when an unanswered one stands in the way, which then is an implied NAK (protocol.md 5).
 bool Completer::acknowledge_before(Psn end, Turn& turn) {
   while (window_.oldest() != end && !connection_.broken) {
     const SendRequest& head = window_.head();
-    if (is_read(head.operation)) return false;
+    if (is_answered_by_itself(head.operation)) return false;
     const uint32_t left = head.packets - window_.head_packet();
     const uint32_t newly = std::min(left, static_cast<uint32_t>(end - window_.oldest()));
     complete(newly, newly == left, turn);
@@ -127,25 +140,54 @@ void Completer::receive_nak(const wire::Aeth& aeth, Turn& turn) {
   }
 }
 
-void Completer::receive_read_response(const wire::Packet& packet, Turn& turn) {
+/// A response to the oldest request, which all before it are acknowledged by; otherwise false, and what there
+/// is to be done is done.
+bool Completer::reach(const wire::Packet& packet, Turn& turn) {
   const Psn psn = packet.headers.bth.psn;
   const bool acknowledges =
       !packet.row->headers.has(wire::Header::kAeth) || packet.headers.aeth.kind == AethKind::kAck;
   if (!acknowledges || !psn.before(window_.sent_end())) {
     turn.counters.add(Counter::kDropBadAck);
-    return;
+    return false;
   }
   if (!acknowledge_before(psn, turn)) {
-    // The response before this one, or a whole earlier READ's, was lost.
+    // The response before this one, or all those of an earlier request, were lost.
     if (retransmission_.missing(turn)) turn.counters.add(Counter::kImpliedNak);
-    return;
+    return false;
   }
-  if (connection_.broken) return;
-  if (!is_read(window_.head().operation)) {
-    turn.counters.add(Counter::kDropBadAck);
+  return !connection_.broken;
+}
+
+void Completer::receive_read_response(const wire::Packet& packet, Turn& turn) {
+  if (!reach(packet, turn)) return;
+  const SendOperation operation = window_.head().operation;
+  if (is_read(operation)) return place_read_data(packet, turn);
+  // An ATOMIC WRITE and a FLUSH are answered by a response without a byte.
+  if (!is_answered_by_itself(operation) || is_atomic(operation))
+    return turn.counters.add(Counter::kDropBadAck);
+  if (!packet.payload.empty()) return fail_oldest_send(connection_, turn, CompletionStatus::kBadResponse);
+  complete(1, true, turn);
+}
+
+void Completer::receive_atomic_response(const wire::Packet& packet, Turn& turn) {
+  if (!reach(packet, turn)) return;
+  const SendRequest& head = window_.head();
+  if (!is_atomic(head.operation)) return turn.counters.add(Counter::kDropBadAck);
+  // The value is stored at once, for nothing else holds it until the end of the burst.
+  commit_placements(turn);
+  if (connection_.broken) [[unlikely]]
     return;
+  const LocalKeys keys{turn.regions, connection_.key_user(), mem::kLocalWrite};
+  const auto segments = connection_.options.send_queue->segments(head);
+  std::array<std::byte, queue::kAtomicBytes> original;
+  std::memcpy(original.data(), &packet.headers.atomic_original, original.size());
+  const bool resolved = cursor_.resolve(segments, 0, original.size(), keys, range_);
+  if (!resolved || !range_.store(original)) {
+    if (resolved) turn.counters.add(Counter::kMemoryGone);
+    turn.counters.add(Counter::kLocalProtectionError);
+    return fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
   }
-  place_read_data(packet, turn);
+  complete(1, true, turn);
 }
 
 /// The response that is due. Its place in the READ follows from its PSN alone, so it does not matter whether

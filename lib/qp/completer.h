@@ -9,7 +9,8 @@
 
 namespace uroce::qp {
 
-/// Takes the peer's answers (ACK, NAK, RNR NAK, READ responses) and completes send work requests, in order.
+/// Takes the peer's answers (ACK, NAK, RNR NAK, READ and ATOMIC responses) and completes send work requests,
+/// in order.
 class Completer {
  public:
   Completer(Connection& connection, SendWindow& window, Retransmission& retransmission)
@@ -25,12 +26,15 @@ class Completer {
   void lost(const copy::MessageMark& mark, Turn& turn);
 
  private:
+  void take_credits(const wire::Packet& packet);
   bool acknowledge_before(Psn end, Turn& turn);
   void complete(uint32_t psns, bool done, Turn& turn);
   void receive_ack(const wire::Packet& packet, Turn& turn);
   void receive_nak(const wire::Aeth& aeth, Turn& turn);
   void receive_read_response(const wire::Packet& packet, Turn& turn);
   void place_read_data(const wire::Packet& packet, Turn& turn);
+  bool reach(const wire::Packet& packet, Turn& turn);
+  void receive_atomic_response(const wire::Packet& packet, Turn& turn);
 
   Connection& connection_;
   SendWindow& window_;

@@ -29,6 +29,14 @@ CompletionOpcode opcode_of(SendOperation operation) {
       return CompletionOpcode::kRegister;
     case SendOperation::kBindWindow:
       return CompletionOpcode::kBindWindow;
+    case SendOperation::kCompareSwap:
+      return CompletionOpcode::kCompareSwap;
+    case SendOperation::kFetchAdd:
+      return CompletionOpcode::kFetchAdd;
+    case SendOperation::kAtomicWrite:
+      return CompletionOpcode::kAtomicWrite;
+    case SendOperation::kFlush:
+      return CompletionOpcode::kFlush;
     case SendOperation::kRead:
     case SendOperation::kReadInvalidate:
       break;
@@ -42,6 +50,7 @@ void push(Connection& connection, Turn& turn, queue::CompletionQueue& queue, Com
   if (turn.completions.push(queue, completion)) return;
   turn.counters.add(Counter::kCqOverrun);
   connection.broken = true;
+  if (connection.state() != State::kErr) connection.raise(Event::kFatal);
 }
 
 /// Completions of the connection's sends, or of its receives, among those that nobody has seen since `lost`.

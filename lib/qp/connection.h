@@ -48,6 +48,7 @@ struct QueuePairOptions {
   DomainId domain;
   bool signal_all = false;
   bool reserved_lkey = false;  // may use it
+  bool credits = true;         // tells the peer how many receives there are
   ReadLimits reads{.sent = 128, .answered = 16};
   uint32_t datagram_mtu = 4096;            // of the port: the longest message of UD
   queue::SendQueue* send_queue = nullptr;  // not owned, like the rest; of UD: with a DatagramAddress attached
@@ -84,6 +85,8 @@ struct Connection {
   [[nodiscard]] wire::Service service() const { return service_of(options.type); }
   /// The peer answers what we send.
   [[nodiscard]] bool reliable() const { return is_reliable(options.type); }
+  /// It has one peer.
+  [[nodiscard]] bool connected() const { return options.type != Type::kUd; }
   void raise(Event event) const {
     if (options.listener != nullptr) options.listener->raised(event);
   }

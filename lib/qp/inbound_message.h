@@ -26,6 +26,12 @@ struct InboundMessage {
 bool begins_message(const wire::OpcodeRow& row);
 bool ends_message(const wire::OpcodeRow& row);
 
+/// Requests that take one of the responder's resources (ResponseQueue).
+constexpr bool is_answered_by_itself(wire::Family family) {
+  return family == wire::Family::kReadRequest || family == wire::Family::kAtomic ||
+         family == wire::Family::kAtomicWrite || family == wire::Family::kFlush;
+}
+
 /// The message that `packet`, its first or only one, begins.
 InboundMessage begin_message(const wire::Packet& packet);
 

@@ -44,6 +44,27 @@ bool ResolvedRange::place(copy::Placer& placer, std::span<const std::byte> paylo
   return true;
 }
 
+std::byte* ResolvedRange::word() const {
+  if (count_ != 1) return nullptr;
+  const mem::Piece piece = bindings_[0].piece(0);
+  constexpr size_t kBytes = sizeof(uint64_t);
+  const bool whole = piece.length == kBytes && reinterpret_cast<uintptr_t>(piece.data) % kBytes == 0;
+  return whole ? piece.data : nullptr;
+}
+
+bool ResolvedRange::store(std::span<const std::byte> bytes) const {
+  for (size_t i = 0; i < count_; ++i) {
+    const mem::Binding& binding = bindings_[i];
+    for (uint64_t offset = 0; offset < binding.length();) {
+      const mem::Piece piece = binding.piece(offset);
+      if (!copy::guarded_copy_to(copy::copy_ascending, piece.data, bytes.data(), piece.length)) return false;
+      bytes = bytes.subspan(piece.length);
+      offset += piece.length;
+    }
+  }
+  return true;
+}
+
 void SegmentCursor::seek(std::span<const queue::Segment> segments, uint64_t offset) {
   if (offset < base_) restart();
   while (index_ < segments.size() && offset >= base_ + segments[index_].length)

@@ -27,6 +27,11 @@ class ResolvedRange {
   /// `mark` counts then, or if the placer marks bodies. False: some of the memory is gone.
   [[nodiscard]] bool place(copy::Placer& placer, std::span<const std::byte> payload,
                            const copy::MessageMark& mark, bool ends) const;
+  /// The memory, when it is a whole word that can be accessed at once, else nullptr.
+  [[nodiscard]] std::byte* word() const;
+  /// Stores `bytes`, as long as the range and few, at once and in ascending order; after a commit. False:
+  /// some of the memory is gone.
+  [[nodiscard]] bool store(std::span<const std::byte> bytes) const;
 
  private:
   std::array<mem::Binding, kSegmentsMax> bindings_;

@@ -22,7 +22,12 @@ constexpr bool has_operation(Type type, queue::SendOperation operation) {
     case SendOperation::kSendInvalidate:
     case SendOperation::kRead:
     case SendOperation::kReadInvalidate:
+    case SendOperation::kCompareSwap:
+    case SendOperation::kFetchAdd:
       return type == Type::kRc || type == Type::kXrcSend;
+    case SendOperation::kAtomicWrite:
+    case SendOperation::kFlush:
+      return type == Type::kRc;
   }
   return false;
 }

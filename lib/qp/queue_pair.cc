@@ -56,6 +56,8 @@ int QueuePair::modify(const Attributes& attributes, uint32_t mask, Turn& turn) {
     path.udp_source_port = wire::udp_source_port(path.flow_label, number(), current.destination);
     connection_.frame = wire::FrameTemplate(path);
   }
+  if (to == State::kSqd && from != State::kSqd)
+    current.notify_drained = (mask & kMaskEnSqdAsyncNotify) != 0 && attributes.notify_drained;
   if ((mask & kMaskPathMtu) != 0) connection_.mtu = path_mtu_bytes(current.path_mtu);
   if (to != from || to == State::kReset) enter(to, turn);
   return 0;
@@ -64,10 +66,12 @@ int QueuePair::modify(const Attributes& attributes, uint32_t mask, Turn& turn) {
 void QueuePair::enter(State to, Turn& turn) {
   const State from = state();
   connection_.attributes.state = to;
+  connection_.attributes.draining = to == State::kSqd;
   switch (to) {
     case State::kReset:
       return reset();
     case State::kRtr:
+      established_ = false;
       return responder_->reset(connection_.attributes.rq_psn);
     case State::kRts:
       connection_.sends_broken = false;
@@ -76,8 +80,9 @@ void QueuePair::enter(State to, Turn& turn) {
     case State::kErr:
       responder_->drop_answers();
       return end(turn);
-    case State::kInit:
     case State::kSqd:
+      return note_drained();
+    case State::kInit:
     case State::kSqe:
       return;
   }
@@ -128,6 +133,14 @@ void QueuePair::flush(Turn& turn) {
   }
 }
 
+/// In SQD: whether nothing is under way any more.
+void QueuePair::note_drained() {
+  Attributes& current = connection_.attributes;
+  if (!current.draining || !window_.idle() || connection_.stalled) return;
+  current.draining = false;
+  if (current.notify_drained) connection_.raise(Event::kSendQueueDrained);
+}
+
 /// After an error that one of the parts has reported: the error state. A NAK that is due, and the READ
 /// responses before it, still go out.
 void QueuePair::settle(Turn& turn) {
@@ -136,13 +149,15 @@ void QueuePair::settle(Turn& turn) {
     flush_sends(turn);
     reset_sends(window_.sent_end());
   }
-  if (!connection_.broken || state() == State::kErr) return;
+  if (!connection_.broken) return note_drained();
+  if (state() == State::kErr) return;
   connection_.attributes.state = State::kErr;
   end(turn);
 }
 
 /// The error state was entered.
 void QueuePair::end(Turn& turn) {
+  connection_.attributes.draining = false;
   retransmission_.reset();
   flush(turn);
   if (connection_.receives.are_shared()) connection_.raise(Event::kLastReceive);
@@ -171,6 +186,8 @@ bool QueuePair::receive(const wire::Packet& packet, Turn& turn) {
   if (connection_.stalled) [[unlikely]]
     return false;
   if (!admits(packet, turn)) return true;
+  if (state() == State::kRtr && connection_.connected() && !std::exchange(established_, true))
+    connection_.raise(Event::kEstablished);
   if (packet.row->response) {
     completer_.receive(packet, turn);
   } else {

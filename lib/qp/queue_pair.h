@@ -78,6 +78,7 @@ class QueuePair {
   Pumped pump_requests(Turn& turn, uint32_t budget);
   void settle(Turn& turn);
   void end(Turn& turn);
+  void note_drained();
   void flush_sends(Turn& turn);
   void flush(Turn& turn);
 
@@ -88,6 +89,7 @@ class QueuePair {
   Completer completer_;
   std::unique_ptr<Responder> responder_;
   mem::Invalidation invalidation_;
+  bool established_ = false;  // a packet came
 };
 
 /// turn.placer.commit(); queue pairs of which it has lost a message fail before anybody sees more of it. Due

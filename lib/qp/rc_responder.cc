@@ -1,9 +1,6 @@
 #include "qp/rc_responder.h"
 
-#include <algorithm>
-
 #include "qp/completion_report.h"
-#include "qp/frame_writer.h"
 #include "qp/local_operation.h"
 #include "qp/transport_timers.h"
 
@@ -11,8 +8,6 @@ namespace uroce::qp {
 
 using queue::CompletionOpcode;
 using queue::CompletionStatus;
-using wire::Family;
-using wire::Operation;
 using Kind = InboundMessage::Kind;
 
 void RcResponder::reset(Psn expected) {
@@ -52,17 +47,17 @@ void RcResponder::receive_ahead(Psn psn, Turn& turn) {
   answer_ = Answer::kSequenceNak;
 }
 
-/// Seen before: a SEND or WRITE is acknowledged again, up to the newest; a READ is performed again.
+/// Seen before: a SEND or WRITE is acknowledged again, up to the newest; a READ is performed again, and of
+/// what must not be performed twice the outcome is told once more.
 void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
   turn.counters.add(Counter::kDuplicateRequest);
-  if (packet.row->family != Family::kReadRequest) {
+  if (!is_answered_by_itself(packet.row->family)) {
     if (answer_ == Answer::kNone) answer_ = Answer::kAck;
     return;
   }
-  const wire::Reth& reth = packet.headers.reth;
-  const ReadRange range{packet.headers.bth.psn, response_packets(reth.length, connection_.mtu), reth.address,
-                        reth.rkey, reth.length};
-  if (!responses_.repeat(range, connection_.mtu)) turn.counters.add(Counter::kDropResources);
+  const Response asked = response_to(packet, connection_.mtu);
+  if (!responses_.repeat(asked.kind, asked.original, connection_.mtu))
+    turn.counters.add(Counter::kDropResources);
 }
 
 void RcResponder::refuse(Verdict verdict, Turn& turn) {
@@ -87,10 +82,12 @@ void RcResponder::refuse(Verdict verdict, Turn& turn) {
       break;
     case Verdict::kRemoteAccess:
       answer_ = Answer::kRemoteAccess;
+      connection_.raise(Event::kAccessError);
       break;
     case Verdict::kInvalidRequest:
     case Verdict::kAccept:
       answer_ = Answer::kInvalidRequest;
+      connection_.raise(Event::kRequestError);
       break;
   }
   connection_.broken = true;
@@ -103,16 +100,7 @@ void RcResponder::fail_receive(CompletionStatus status, Turn& turn) {
 /// Every check has passed; `message` is what the packet begins or continues.
 void RcResponder::perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn) {
   const wire::OpcodeRow& row = *packet.row;
-  if (row.family == Family::kReadRequest) {
-    turn.counters.add(Counter::kRequestsExecuted);
-    const wire::Reth& reth = packet.headers.reth;
-    msn_ = (msn_ + 1) & 0xFFFFFF;
-    const uint32_t packets = response_packets(reth.length, connection_.mtu);
-    responses_.add({expected_, packets, reth.address, reth.rkey, reth.length}, msn_);
-    // The response acknowledges everything before it.
-    if (answer_ == Answer::kAck) answer_ = Answer::kNone;
-    return arrived(packets, false);
-  }
+  if (is_answered_by_itself(row.family)) return perform_operation(packet, turn);
   const bool last = ends_message(row);
   if (row.headers.has(wire::Header::kInvalidate) && !invalidate(packet, turn)) [[unlikely]]
     return;
@@ -177,6 +165,7 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   msn_ = mark.msn;
   message_ = {};
   answer_ = send ? Answer::kOperational : Answer::kRemoteAccess;
+  if (!send) connection_.raise(Event::kAccessError);
   connection_.broken = true;
 }
 
@@ -193,106 +182,6 @@ void RcResponder::arrived(uint32_t psns, bool ack_requested) {
   } else if (ack_requested) {
     answer_ = Answer::kAck;
   }
-}
-
-Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
-  Pumped pumped;
-  for (;;) {
-    ReadResponse* read = responses_.next();
-    if (read == nullptr && answer_ == Answer::kNone) return pumped;
-    port::TxFrame* frame = pumped.frames < budget ? turn.tx.next() : nullptr;
-    if (frame == nullptr) {
-      pumped.more = true;
-      return pumped;
-    }
-    if (read == nullptr) {
-      build_answer(*frame, turn);
-    } else if (!build_response(*read, *frame, turn)) {
-      continue;
-    }
-    turn.tx.commit();
-    ++pumped.frames;
-  }
-}
-
-/// The next packet of a READ response; false when the memory may not be read any more.
-bool RcResponder::build_response(ReadResponse& read, port::TxFrame& frame, Turn& turn) {
-  const ReadRange& due = read.due;
-  const uint64_t offset = uint64_t{read.sent} * connection_.mtu;
-  const bool first = read.sent == 0;
-  const bool last = read.sent + 1 == due.packets;
-  const Payload payload{
-      .bytes = static_cast<uint32_t>(std::min<uint64_t>(due.length - offset, connection_.mtu)),
-      .range = &range_};
-  range_.clear();
-  if (payload.bytes > 0) {
-    const mem::Binding binding = turn.regions.resolve(due.rkey, connection_.key_user(), due.address + offset,
-                                                      payload.bytes, mem::kRemoteRead);
-    if (!binding.ok()) return stop_reading(read);
-    range_.add(binding);
-    // What this turn placed into the same memory must be there before it is read.
-    if (turn.placer.dirty()) turn.placer.commit();
-  }
-  const Operation operation = last ? (first ? Operation::kReadResponseOnly : Operation::kReadResponseLast)
-                                   : (first ? Operation::kReadResponseFirst : Operation::kReadResponseMiddle);
-  wire::Headers headers = headers_to_peer(connection_, operation, due.psn + read.sent);
-  headers.aeth = wire::Aeth::ack(say_msn(read.msn));
-  if (!write_frame(frame, connection_, headers, payload)) [[unlikely]] {
-    turn.counters.add(Counter::kMemoryGone);
-    return stop_reading(read);
-  }
-  responses_.sent_one(read);
-  return true;
-}
-
-/// What the requester hears never goes backwards, also when a READ is answered once more after newer
-/// requests.
-uint32_t RcResponder::say_msn(uint32_t msn) {
-  if (Psn(msn).after(Psn(said_msn_))) said_msn_ = msn;  // both count modulo 2^24
-  return said_msn_;
-}
-
-/// Always false: instead of the next response the peer gets a NAK.
-bool RcResponder::stop_reading(const ReadResponse& read) {
-  expected_ = read.due.psn + read.sent;
-  responses_.clear();
-  answer_ = Answer::kRemoteAccess;
-  connection_.broken = true;
-  return false;
-}
-
-void RcResponder::build_answer(port::TxFrame& frame, Turn& turn) {
-  wire::Headers headers = headers_to_peer(connection_, Operation::kAcknowledge, expected_);
-  const uint32_t msn = say_msn(msn_);
-  switch (answer_) {
-    case Answer::kNone:
-    case Answer::kAck:
-      headers.bth.psn = expected_ - 1u;
-      headers.aeth = wire::Aeth::ack(msn);
-      break;
-    case Answer::kSequenceNak:
-      turn.counters.add(Counter::kSequenceNakSent);
-      headers.aeth = wire::Aeth::nak(wire::NakCode::kSequenceError, msn);
-      break;
-    case Answer::kRnrNak:
-      turn.counters.add(Counter::kRnrNakSent);
-      headers.aeth = wire::Aeth::rnr(connection_.attributes.min_rnr_timer, msn);
-      break;
-    case Answer::kInvalidRequest:
-      turn.counters.add(Counter::kInvalidRequestNakSent);
-      headers.aeth = wire::Aeth::nak(wire::NakCode::kInvalidRequest, msn);
-      break;
-    case Answer::kRemoteAccess:
-      turn.counters.add(Counter::kAccessNakSent);
-      headers.aeth = wire::Aeth::nak(wire::NakCode::kRemoteAccess, msn);
-      break;
-    case Answer::kOperational:
-      turn.counters.add(Counter::kOperationalNakSent);
-      headers.aeth = wire::Aeth::nak(wire::NakCode::kRemoteOperational, msn);
-      break;
-  }
-  answer_ = Answer::kNone;
-  write_frame(frame, connection_, headers);
 }
 
 }  // namespace uroce::qp

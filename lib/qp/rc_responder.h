@@ -13,9 +13,12 @@
 
 namespace uroce::qp {
 
-/// Performs the peer's requests in PSN order and answers them, also in PSN order: first the READ responses
-/// that are due, then one ACK or NAK for everything so far. READ responses are built packet by packet as the
-/// pump allows.
+/// Performs the peer's requests in PSN order and answers them, also in PSN order: first the responses to
+/// READs and atomics that are due, then one ACK or NAK for everything so far. READ responses are built packet
+/// by packet as the pump allows.
+///
+/// Of its three files rc_responder.cc receives and places messages, rc_responder_operations.cc performs what
+/// is answered by itself, and rc_responder_answers.cc says what there is to say.
 class RcResponder final : public Responder {
  public:
   explicit RcResponder(Connection& connection)
@@ -45,13 +48,18 @@ class RcResponder final : public Responder {
   void receive_again(const wire::Packet& packet, Turn& turn);
   void refuse(Verdict verdict, Turn& turn);
   void perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn);
+  void perform_operation(const wire::Packet& packet, Turn& turn);
+  bool execute(const wire::Packet& packet, Response& response, Turn& turn);
+  bool access_word(const wire::Packet& packet, Response& response) const;
   void fail_receive(queue::CompletionStatus status, Turn& turn);
   bool invalidate(const wire::Packet& packet, Turn& turn);
   void arrived(uint32_t psns, bool ack_requested);
 
-  bool build_response(ReadResponse& read, port::TxFrame& frame, Turn& turn);
-  bool stop_reading(const ReadResponse& read);
+  bool build_read_response(Response& read, port::TxFrame& frame, Turn& turn);
+  bool stop_reading(const Response& read);
+  void build_outcome(Response& response, port::TxFrame& frame);
   void build_answer(port::TxFrame& frame, Turn& turn);
+  wire::Aeth acknowledge(uint32_t msn);
   uint32_t say_msn(uint32_t msn);
 
   Connection& connection_;
@@ -70,5 +78,8 @@ class RcResponder final : public Responder {
   Psn newest_dropped_;          // newest packet that came too early and was dropped
   Instant rnr_quiet_until_{};   // early packets are the tail of what the RNR NAK has stopped
 };
+
+/// What is owed for such a request, before it is performed.
+Response response_to(const wire::Packet& packet, uint32_t mtu);
 
 }  // namespace uroce::qp

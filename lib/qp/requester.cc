@@ -28,8 +28,18 @@ bool has_immediate(SendOperation operation) {
   return operation == SendOperation::kSendImm || operation == SendOperation::kWriteImm;
 }
 
+/// Of the peer's.
+bool needs_receive(SendOperation operation) {
+  return is_send(operation) || operation == SendOperation::kWriteImm;
+}
+
+bool is_of_a_word(SendOperation operation) {
+  return is_atomic(operation) || operation == SendOperation::kAtomicWrite;
+}
+
 /// Opcode of a SEND or WRITE packet by its place in the message (protocol.md 2).
 Operation operation_of(SendOperation operation, bool first, bool last) {
+  if (operation == SendOperation::kAtomicWrite) return Operation::kAtomicWrite;
   const bool immediate = has_immediate(operation);
   if (is_send(operation)) {
     if (!last) return first ? Operation::kSendFirst : Operation::kSendMiddle;
@@ -68,10 +78,13 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
       break;
     }
     const bool again = window_.retransmitting();
+    const bool probe =
+        window_.current_packet() == 0 && needs_receive(window_.current().operation) && !window_.has_credit();
     if (!build(turn, *frame)) break;
     turn.tx.commit();
     ++pumped.frames;
     if (again) turn.counters.add(Counter::kRetransmittedPackets);
+    if (probe) turn.counters.add(Counter::kCreditProbes);
   }
   if (pumped.frames > 0) retransmission_.sent(turn.now);
   return pumped;
@@ -83,12 +96,18 @@ bool Requester::start_current(Turn& turn) {
   const uint32_t longest =
       connection_.service() == wire::Service::kUd ? connection_.options.datagram_mtu : kMessageBytesMax;
   if (request.length > longest) return fail_current(turn, CompletionStatus::kLocalLengthError);
-  if (is_read(request.operation) && connection_.attributes.max_rd_atomic == 0) {
+  if (is_of_a_word(request.operation) && request.length != queue::kAtomicBytes)
+    return fail_current(turn, CompletionStatus::kLocalLengthError);
+  if (is_answered_by_itself(request.operation) && connection_.attributes.max_rd_atomic == 0) {
     return fail_current(turn, CompletionStatus::kLocalQpOperationError);
   }
   if (request.operation == SendOperation::kReadInvalidate &&
       Invalidation::refuses(turn.regions, request.invalidate, connection_.key_user())) {
     return fail_current(turn, CompletionStatus::kWindowBindError);
+  }
+  if (request.operation == SendOperation::kFlush) {
+    window_.start(1);
+    return true;
   }
   window_.start(std::max(1u, (request.length + connection_.mtu - 1) / connection_.mtu));
   return true;
@@ -131,10 +150,14 @@ bool Requester::change_key(Turn& turn) {
 
 bool Requester::current_may_go() const {
   const SendRequest& request = window_.current();
-  // A fence waits until every earlier READ is complete; those before the current request are all among
-  // reads().
+  // A fence waits until every earlier READ and atomic is complete; those before the current request are all
+  // among reads().
   if (request.fence && window_.reads() > 0 && window_.current_packet() == 0) return false;
-  return !is_read(request.operation) || window_.reads() < connection_.attributes.max_rd_atomic;
+  // Without a credit one message may go to ask for more, when all before it are answered.
+  if (needs_receive(request.operation) && window_.current_packet() == 0 && !window_.has_credit() &&
+      window_.unanswered() > 0)
+    return false;
+  return !is_answered_by_itself(request.operation) || window_.reads() < connection_.attributes.max_rd_atomic;
 }
 
 bool Requester::build(Turn& turn, port::TxFrame& frame) {
@@ -142,7 +165,10 @@ bool Requester::build(Turn& turn, port::TxFrame& frame) {
     cursor_.restart();
     cursor_number_ = window_.number();
   }
-  return is_read(window_.current().operation) ? build_read(turn, frame) : build_data(turn, frame);
+  const SendOperation operation = window_.current().operation;
+  if (is_read(operation)) return build_read(turn, frame);
+  if (is_atomic(operation)) return build_atomic(turn, frame);
+  return operation == SendOperation::kFlush ? build_flush(turn, frame) : build_data(turn, frame);
 }
 
 bool Requester::build_read(Turn& turn, port::TxFrame& frame) {
@@ -161,6 +187,34 @@ bool Requester::build_read(Turn& turn, port::TxFrame& frame) {
   headers.reth = {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)};
   write_frame(frame, connection_, headers);
   window_.sent(end - packet);
+  window_.read_sent();
+  return true;
+}
+
+bool Requester::build_atomic(Turn& turn, port::TxFrame& frame) {
+  queue::SendRequest& request = window_.current();
+  if (!resolve(turn, 0, queue::kAtomicBytes, mem::kLocalWrite)) return false;
+  const Operation operation =
+      request.operation == SendOperation::kCompareSwap ? Operation::kCompareSwap : Operation::kFetchAdd;
+  wire::Headers headers = headers_to_peer(connection_, operation, window_.next());
+  headers.bth.ack_request = true;
+  const queue::AtomicOperands& operands = connection_.options.send_queue->operands(request);
+  headers.atomic = {request.remote_address, request.rkey, operands.swap_or_add, operands.compare};
+  write_frame(frame, connection_, headers);
+  window_.sent(1);
+  window_.read_sent();
+  return true;
+}
+
+bool Requester::build_flush(Turn&, port::TxFrame& frame) {
+  const SendRequest& request = window_.current();
+  const auto wanted = connection_.options.send_queue->operation<queue::FlushOperation>(request);
+  wire::Headers headers = headers_to_peer(connection_, Operation::kFlush, window_.next());
+  headers.bth.ack_request = true;
+  headers.feth = {wanted.global_visibility, wanted.persistence, wanted.whole_region};
+  headers.reth = {request.remote_address, request.rkey, request.length};
+  write_frame(frame, connection_, headers);
+  window_.sent(1);
   window_.read_sent();
   return true;
 }
@@ -196,6 +250,7 @@ bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
     return fail_current(turn, CompletionStatus::kLocalProtectionError);
   }
   window_.sent(1);
+  if (is_answered_by_itself(request.operation)) window_.read_sent();
   return true;
 }
 

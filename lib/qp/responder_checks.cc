@@ -4,6 +4,7 @@
 
 namespace uroce::qp {
 
+using queue::kAtomicBytes;
 using wire::Family;
 using wire::Position;
 
@@ -20,7 +21,7 @@ Verdict check_order(const RequestContext& context, Kind in_progress) {
     family = Kind::kSend;
   } else if (row.family == Family::kWrite) {
     family = Kind::kWrite;
-  } else if (row.family != Family::kReadRequest) {
+  } else if (!is_answered_by_itself(row.family)) {
     return Verdict::kInvalidRequest;
   }
   const Kind needed = begins_message(row) ? Kind::kNone : family;
@@ -46,23 +47,34 @@ Verdict check_payload(const RequestContext& context) {
   return Verdict::kInvalidRequest;
 }
 
+mem::Access needed_for(const wire::Feth& flush) {
+  return (flush.global_visibility ? mem::kFlushGlobal : mem::Access()) |
+         (flush.persistence ? mem::kFlushPersistent : mem::Access());
+}
+
 /// Remote rights of the queue pair itself: without them every request of the kind is an access error.
 Verdict check_queue_pair_access(const RequestContext& context) {
   const mem::Access granted = context.connection.attributes.access;
   switch (context.packet.row->family) {
     case Family::kWrite:
+    case Family::kAtomicWrite:
       return granted.covers(mem::kRemoteWrite) ? Verdict::kAccept : Verdict::kRemoteAccess;
     case Family::kReadRequest:
       return granted.covers(mem::kRemoteRead) ? Verdict::kAccept : Verdict::kRemoteAccess;
+    case Family::kAtomic:
+      return granted.covers(mem::kRemoteAtomic) ? Verdict::kAccept : Verdict::kRemoteAccess;
+    case Family::kFlush:
+      return granted.covers(needed_for(context.packet.headers.feth)) ? Verdict::kAccept
+                                                                     : Verdict::kRemoteAccess;
     default:
       return Verdict::kAccept;
   }
 }
 
-/// "Too many outstanding READ: 0x61" (protocol.md 8). There are requesters, Linux's for one, that round what
-/// they were told up to a power of two.
+/// "Too many outstanding READ/ATOMIC: 0x61" (protocol.md 8). There are requesters, Linux's for one, that
+/// round what they were told up to a power of two.
 Verdict check_resources(const RequestContext& context) {
-  if (context.packet.row->family != Family::kReadRequest) return Verdict::kAccept;
+  if (!is_answered_by_itself(context.packet.row->family)) return Verdict::kAccept;
   const uint32_t limit = context.connection.attributes.max_dest_rd_atomic;
   return limit != 0 && context.responses->make_room(std::bit_ceil(limit)) ? Verdict::kAccept
                                                                           : Verdict::kInvalidRequest;
@@ -86,6 +98,21 @@ Verdict check_length(const RequestContext& context) {
     return context.packet.headers.reth.length <= kMessageBytesMax ? Verdict::kAccept
                                                                   : Verdict::kInvalidRequest;
   }
+  if (row.family == Family::kFlush) {
+    // One that asks for nothing is none.
+    return needed_for(context.packet.headers.feth) != mem::Access() ? Verdict::kAccept
+                                                                    : Verdict::kInvalidRequest;
+  }
+  if (row.family == Family::kAtomicWrite) {
+    const wire::Reth& reth = context.packet.headers.reth;
+    return reth.length == kAtomicBytes && reth.address % kAtomicBytes == 0 ? Verdict::kAccept
+                                                                           : Verdict::kInvalidRequest;
+  }
+  // "Atomics: 8 bytes, 8-byte aligned, else NAK 0x61" (protocol.md 8).
+  if (row.family == Family::kAtomic) {
+    return context.packet.headers.atomic.address % kAtomicBytes == 0 ? Verdict::kAccept
+                                                                     : Verdict::kInvalidRequest;
+  }
   if (row.family == Family::kSend) {
     const uint64_t total = uint64_t{context.message.received} + context.packet.payload.size();
     return total <= context.connection.receives.current().length ? Verdict::kAccept : Verdict::kTooLong;
@@ -97,6 +124,30 @@ Verdict check_length(const RequestContext& context) {
   return right ? Verdict::kAccept : Verdict::kInvalidRequest;
 }
 
+/// The region may lie so that what is aligned for the peer is not for a CPU, or not in one piece.
+Verdict check_word(RequestContext& context, uint64_t address, MemoryKey rkey, mem::Access needed) {
+  const mem::Binding binding =
+      context.turn.regions.resolve(rkey, context.connection.key_user(), address, kAtomicBytes, needed);
+  if (!binding.ok()) return Verdict::kRemoteAccess;
+  context.range.clear();
+  context.range.add(binding);
+  return context.range.word() != nullptr ? Verdict::kAccept : Verdict::kInvalidRequest;
+}
+
+/// Persistence asks for a right that only a region of persistent memory can have.
+Verdict check_flushed_memory(const RequestContext& context) {
+  const mem::RegionTable& regions = context.turn.regions;
+  const wire::Feth& flush = context.packet.headers.feth;
+  wire::Reth range = context.packet.headers.reth;
+  if (flush.whole_region) {
+    range.address = regions.read_entry(range.rkey).iova;
+    range.length = 0;
+  }
+  const mem::Binding binding = regions.resolve(range.rkey, context.connection.key_user(), range.address,
+                                               range.length, needed_for(flush));
+  return binding.ok() ? Verdict::kAccept : Verdict::kRemoteAccess;
+}
+
 /// Remote keys. The first packet of a WRITE is checked for the whole message, each later one for its own
 /// bytes, so that an invalidation in the middle stops the rest. "Zero-length WRITE/READ: no key check"
 /// (C9-88, protocol.md 9).
@@ -104,6 +155,15 @@ Verdict check_remote_memory(RequestContext& context) {
   const wire::OpcodeRow& row = *context.packet.row;
   const mem::RegionTable& regions = context.turn.regions;
   const mem::KeyUser user = context.connection.key_user();
+  if (row.family == Family::kAtomic) {
+    const wire::AtomicEth& atomic = context.packet.headers.atomic;
+    return check_word(context, atomic.address, atomic.rkey, mem::kRemoteAtomic);
+  }
+  if (row.family == Family::kAtomicWrite) {
+    const wire::Reth& reth = context.packet.headers.reth;
+    return check_word(context, reth.address, reth.rkey, mem::kRemoteWrite);
+  }
+  if (row.family == Family::kFlush) return check_flushed_memory(context);
   if (row.family == Family::kReadRequest) {
     const wire::Reth& reth = context.packet.headers.reth;
     if (reth.length == 0) return Verdict::kAccept;

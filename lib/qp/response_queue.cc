@@ -6,37 +6,41 @@
 namespace uroce::qp {
 
 bool ResponseQueue::make_room(uint32_t limit) {
-  limit = std::min(limit, static_cast<uint32_t>(reads_.size()));
+  limit = std::min(limit, static_cast<uint32_t>(responses_.size()));
   if (limit == 0) return false;
   while (count_ >= limit) {
-    // A peer within its limit asks for a new READ only after the oldest was answered to the end.
+    // A peer within its limit asks for something new only after the oldest was answered to the end.
     if (!at(0).answered) return false;
     if (at(0).pending) --pending_;
-    first_ = (first_ + 1) % static_cast<uint32_t>(reads_.size());
+    first_ = (first_ + 1) % static_cast<uint32_t>(responses_.size());
     --count_;
   }
   return true;
 }
 
-void ResponseQueue::add(const ReadRange& range, uint32_t msn) {
-  assert(count_ < reads_.size());
-  at(count_++) = {.original = range, .msn = msn, .due = range, .pending = true};
+void ResponseQueue::add(const Response& response) {
+  assert(count_ < responses_.size());
+  Response& added = at(count_++) = response;
+  added.due = response.original;
+  added.pending = true;
   ++pending_;
 }
 
-bool ResponseQueue::repeat(const ReadRange& range, uint32_t mtu) {
+bool ResponseQueue::repeat(Response::Kind kind, const ResponseRange& range, uint32_t mtu) {
   for (uint32_t i = 0; i < count_; ++i) {
-    ReadResponse& read = at(i);
-    const int32_t skipped = range.psn - read.original.psn;
-    if (skipped < 0 || static_cast<uint32_t>(skipped) >= read.original.packets) continue;
+    Response& response = at(i);
+    const ResponseRange& original = response.original;
+    const int32_t skipped = range.psn - original.psn;
+    if (skipped < 0 || static_cast<uint32_t>(skipped) >= original.packets) continue;
     const uint64_t offset = uint64_t{static_cast<uint32_t>(skipped)} * mtu;
-    const bool inside = range.rkey == read.original.rkey && range.address == read.original.address + offset &&
-                        offset + range.length <= read.original.length;
+    const bool inside = kind == response.kind && range.rkey == original.rkey &&
+                        range.address == original.address + offset &&
+                        offset + range.length <= original.length;
     if (!inside) return false;
-    read.due = range;
-    read.sent = 0;
-    if (!read.pending) ++pending_;
-    read.pending = true;
+    response.due = range;
+    response.sent = 0;
+    if (!response.pending) ++pending_;
+    response.pending = true;
     return true;
   }
   return false;
@@ -48,7 +52,7 @@ void ResponseQueue::drop_from(Psn psn) {
   }
 }
 
-ReadResponse* ResponseQueue::next() {
+Response* ResponseQueue::next() {
   if (pending_ == 0) return nullptr;
   for (uint32_t i = 0; i < count_; ++i) {
     if (at(i).pending) return &at(i);
@@ -56,11 +60,11 @@ ReadResponse* ResponseQueue::next() {
   return nullptr;
 }
 
-void ResponseQueue::sent_one(ReadResponse& read) {
-  ++read.sent;
-  if (read.due.psn + read.sent == read.original.end()) read.answered = true;
-  if (read.sent < read.due.packets) return;
-  read.pending = false;
+void ResponseQueue::sent_one(Response& response) {
+  ++response.sent;
+  if (response.due.psn + response.sent == response.original.end()) response.answered = true;
+  if (response.sent < response.due.packets) return;
+  response.pending = false;
   --pending_;
 }
 

@@ -2,9 +2,11 @@
 
 #include <cassert>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/psn.h"
+#include "qp/credits.h"
 #include "queue/work_queue.h"
 
 namespace uroce::qp {
@@ -55,6 +57,8 @@ class SendWindow {
   [[nodiscard]] bool has_started(uint32_t number) const {
     return static_cast<int32_t>(number - started_) < 0;
   }
+  /// Everything that has started is complete.
+  [[nodiscard]] bool idle() const { return queue_.retired() == started_; }
   /// The current request is a local operation that was executed, just now or before a rewind: on to the next.
   void pass() { ++number_; }
   /// Nothing is left to do for the head, and all before it is answered.
@@ -62,10 +66,22 @@ class SendWindow {
   void retire_executed();
   /// The current request's packet(s) next() .. next() + psns - 1 went out.
   void sent(uint32_t psns);
-  /// A READ for all PSNs before next() went out.
+  /// A READ for all PSNs before next() went out, or something else that is answered by itself: for the window
+  /// an atomic is a READ of one packet.
   void read_sent();
 
-  /// READ requests that went out (since the last rewind) and are not fully answered.
+  // End-to-end credits. Messages are numbered from 1 on, modulo 2^24; local operations are none.
+  /// The peer has completed `msn` messages, and has receives for as many more as the code says.
+  void take_credits(uint32_t msn, uint8_t code) {
+    const bool before = std::exchange(limited_, code < kCreditsOfCode.size());
+    if (!limited_) return;
+    // What was promised stays, whatever order the answers come in.
+    if (const Psn limit = Psn(msn) + kCreditsOfCode[code]; !before || limit.after(limit_)) limit_ = limit;
+  }
+  /// The peer has a receive for the current message, as far as we know.
+  [[nodiscard]] bool has_credit() const { return !limited_ || !message_.after(limit_); }
+
+  /// READs that went out (since the last rewind) and are not fully answered.
   [[nodiscard]] uint32_t reads() const { return reads_count_; }
 
   /// The oldest `psns` are answered; they all belong to the head, and `done` says that they end it: it
@@ -83,6 +99,10 @@ class SendWindow {
   Psn next_;
   Psn sent_end_;
   Psn unassigned_;        // first PSN of the next request to start
+  Psn message_{1};        // number of the current message ...
+  Psn head_message_{1};   // ... and of the oldest
+  Psn limit_;             // messages up to this one have a receive, when limited_
+  bool limited_ = false;  // not before the peer says so
   uint32_t number_ = 0;   // like retired() and published(): free-running
   uint32_t started_ = 0;  // requests before it have PSNs
   // Ends of the READ requests under way, in PSN order: a ring.

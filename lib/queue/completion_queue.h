@@ -37,8 +37,12 @@ enum class CompletionOpcode : uint32_t {
   kSend = 0,
   kWrite = 1,
   kRead = 2,
+  kCompareSwap = 3,
+  kFetchAdd = 4,
   kBindWindow = 5,
   kLocalInvalidate = 6,
+  kFlush = 8,
+  kAtomicWrite = 9,
   kReceive = 1u << 7,
   kReceiveWriteImm = kReceive + 1,
   kRegister = kReceive + 7,  // IBV_WC_DRIVER1

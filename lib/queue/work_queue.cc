@@ -13,9 +13,9 @@ template <typename Request>
 WorkQueue<Request>::WorkQueue(const Options& options) : options_(options) {
   static_assert(std::is_trivially_destructible_v<Request>);
   const uint32_t slots = std::bit_ceil(std::max(options.depth, 1u));
-  const size_t least = std::is_same_v<Request, SendRequest> ? kOperationBytes : 0;
-  const size_t tail =
-      std::max({size_t{options.segments_max} * sizeof(Segment), size_t{options.inline_max}, least});
+  constexpr bool kSends = std::is_same_v<Request, SendRequest>;
+  const size_t list = size_t{options.segments_max} * sizeof(Segment) + (kSends ? sizeof(AtomicOperands) : 0);
+  const size_t tail = std::max({list, size_t{options.inline_max}, kSends ? kOperationBytes : size_t{0}});
   mask_ = slots - 1;
   attachment_offset_ =
       (sizeof(Request) + tail + kAttachmentAlignment - 1) / kAttachmentAlignment * kAttachmentAlignment;

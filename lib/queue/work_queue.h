@@ -32,7 +32,7 @@ class WorkQueue {
 
   [[nodiscard]] const Options& options() const { return options_; }
 
-  /// Least bytes behind a send request: room for a local operation.
+  /// Bytes behind a send request, at least: room for a local operation.
   static constexpr size_t kOperationBytes = 64;
 
   // Posting thread. reserve() returns the next free slot or nullptr when `depth` requests are outstanding;
@@ -50,6 +50,10 @@ class WorkQueue {
   [[nodiscard]] std::span<const Segment> segments(const Request& request) const;
   [[nodiscard]] std::byte* inline_bytes(Request& request) const;
   [[nodiscard]] const std::byte* inline_bytes(const Request& request) const;
+  /// A send queue. They have a place of their own, behind the longest list of segments.
+  [[nodiscard]] AtomicOperands& operands(Request& request) const {
+    return *std::launder(reinterpret_cast<AtomicOperands*>(segments(request) + options_.segments_max));
+  }
   template <typename Operation>
   void set_operation(Request& request, const Operation& operation) const {
     static_assert(std::is_trivially_copyable_v<Operation> && sizeof(Operation) <= kOperationBytes);

@@ -18,6 +18,10 @@ enum class SendOperation : uint8_t {
   kWriteImm,
   kRead,
   kReadInvalidate,  // and then our region `invalidate`
+  kCompareSwap,     // with AtomicOperands, and a list of 8 bytes in all for what was there before
+  kFetchAdd,
+  kAtomicWrite,  // of 8 bytes, which are stored at once
+  kFlush,        // `length` bytes at the address, as FlushOperation says
   // Local operations, which send nothing. Those but the first have what they ask for behind the request.
   kLocalInvalidate,  // our region `invalidate`
   kRegister,
@@ -27,13 +31,38 @@ enum class SendOperation : uint8_t {
 constexpr bool is_read(SendOperation operation) {
   return operation == SendOperation::kRead || operation == SendOperation::kReadInvalidate;
 }
+constexpr bool is_atomic(SendOperation operation) {
+  return operation == SendOperation::kCompareSwap || operation == SendOperation::kFetchAdd;
+}
+/// Only an answer of its own completes it, not the acknowledgement of what came later; the peer keeps what it
+/// answered, and allows for so many at a time (max_rd_atomic).
+constexpr bool is_answered_by_itself(SendOperation operation) {
+  return is_read(operation) || is_atomic(operation) || operation == SendOperation::kAtomicWrite ||
+         operation == SendOperation::kFlush;
+}
 constexpr bool is_local(SendOperation operation) { return operation >= SendOperation::kLocalInvalidate; }
+
+/// What lies behind a request to flush.
+struct FlushOperation {
+  bool global_visibility = false;
+  bool persistence = false;
+  bool whole_region = false;  // address and length do not count
+};
 
 /// One piece of local memory (shape of ibv_sge).
 struct Segment {
   uint64_t address = 0;
   uint32_t length = 0;
   MemoryKey lkey;
+};
+
+/// What an atomic works on in the peer's memory.
+inline constexpr uint32_t kAtomicBytes = 8;
+
+/// Of an atomic; they lie in the slot of its request.
+struct AtomicOperands {
+  uint64_t swap_or_add = 0;
+  uint64_t compare = 0;
 };
 
 /// A posted send work request as it lies in the send queue. The first group is written by the posting thread

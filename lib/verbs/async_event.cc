@@ -91,6 +91,35 @@ void raise_async_event(VerbsSrq& srq, ibv_event_type type) {
   raise(*srq.owner, event, srq.async_events_sent);
 }
 
+namespace {
+
+ibv_event_type type_of(qp::Event event) {
+  switch (event) {
+    case qp::Event::kEstablished:
+      return IBV_EVENT_COMM_EST;
+    case qp::Event::kSendQueueDrained:
+      return IBV_EVENT_SQ_DRAINED;
+    case qp::Event::kLastReceive:
+      return IBV_EVENT_QP_LAST_WQE_REACHED;
+    case qp::Event::kRequestError:
+      return IBV_EVENT_QP_REQ_ERR;
+    case qp::Event::kAccessError:
+      return IBV_EVENT_QP_ACCESS_ERR;
+    case qp::Event::kFatal:
+      break;
+  }
+  return IBV_EVENT_QP_FATAL;
+}
+
+}  // namespace
+
+void QpEventNotifier::raised(qp::Event what) {
+  ibv_async_event event{};
+  event.element.qp = &qp_.qp_base;
+  event.event_type = type_of(what);
+  raise(*qp_.owner, event, qp_.async_events_sent);
+}
+
 void await_async_acknowledgements(VerbsCq& cq) {
   await_all(*cq.owner, acknowledgements(cq.face), cq.async_events_sent, [&](const ibv_async_event& event) {
     return names_cq(event.event_type) && event.element.cq == &cq.face;

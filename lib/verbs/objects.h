@@ -128,8 +128,22 @@ struct VerbsSrq : ibv_srq {
   std::atomic<uint32_t> async_events_sent{0};
 };
 
+struct VerbsQp;
+
+/// Puts a queue pair's events among the asynchronous ones; called by its poller.
+class QpEventNotifier final : public qp::EventListener {
+ public:
+  explicit QpEventNotifier(VerbsQp& qp) : qp_(qp) {}
+  void raised(qp::Event event) override;
+
+ private:
+  VerbsQp& qp_;
+};
+
 struct VerbsQp : ibv_qp_ex {
   VerbsQp() : ibv_qp_ex{} {}
+
+  QpEventNotifier notifier{*this};
 
   VerbsContext* owner = nullptr;
   engine::QueuePairHandle* handle = nullptr;
@@ -212,6 +226,9 @@ inline unsigned int flags_of(const queue::Completion& completion) {
 }
 
 inline constexpr uint64_t kMessageBytesMax = 1ull << 31;
+
+/// Its list is written to.
+inline bool has_result(queue::SendOperation operation) { return is_read(operation) || is_atomic(operation); }
 
 /// The two shapes of a list of segments are one.
 inline void copy_segments(queue::Segment* to, const ibv_sge* from, uint32_t count) {

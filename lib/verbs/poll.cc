@@ -15,6 +15,9 @@ static_assert(static_cast<int>(queue::CompletionStatus::kRetryExceeded) == IBV_W
 static_assert(static_cast<int>(queue::CompletionStatus::kRnrRetryExceeded) == IBV_WC_RNR_RETRY_EXC_ERR);
 static_assert(static_cast<int>(queue::CompletionStatus::kGeneral) == IBV_WC_GENERAL_ERR);
 static_assert(static_cast<int>(queue::CompletionOpcode::kRead) == IBV_WC_RDMA_READ);
+static_assert(static_cast<int>(queue::CompletionOpcode::kCompareSwap) == IBV_WC_COMP_SWAP);
+static_assert(static_cast<int>(queue::CompletionOpcode::kFetchAdd) == IBV_WC_FETCH_ADD);
+static_assert(static_cast<int>(queue::CompletionOpcode::kAtomicWrite) == IBV_WC_ATOMIC_WRITE);
 static_assert(static_cast<int>(queue::CompletionOpcode::kReceive) == IBV_WC_RECV);
 static_assert(static_cast<int>(queue::CompletionOpcode::kReceiveWriteImm) == IBV_WC_RECV_RDMA_WITH_IMM);
 static_assert(static_cast<int>(queue::CompletionOpcode::kBindWindow) == IBV_WC_BIND_MW);

@@ -47,10 +47,16 @@ int translate(ibv_wr_opcode opcode, queue::SendOperation& to) {
       to = queue::SendOperation::kLocalInvalidate;
       return 0;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
+      to = queue::SendOperation::kCompareSwap;
+      return 0;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      to = queue::SendOperation::kFetchAdd;
+      return 0;
+    case IBV_WR_ATOMIC_WRITE:
+      to = queue::SendOperation::kAtomicWrite;
+      return 0;
     case IBV_WR_BIND_MW:  // enqueue_bind()
     case IBV_WR_TSO:
-    case IBV_WR_ATOMIC_WRITE:
       return EOPNOTSUPP;
     default:
       return EINVAL;
@@ -63,6 +69,15 @@ void copy_inline(std::byte* to, const ibv_sge* segments, uint32_t count) {
     std::memcpy(to, reinterpret_cast<const void*>(segments[i].addr), segments[i].length);
     to += segments[i].length;
   }
+}
+
+void fill_atomic(queue::SendQueue& queue, queue::SendRequest& request, const ibv_send_wr& from) {
+  const auto& atomic = from.wr.atomic;
+  request.remote_address = atomic.remote_addr;
+  request.rkey = {atomic.rkey};
+  const bool swap = request.operation == queue::SendOperation::kCompareSwap;
+  queue.operands(request) = {.swap_or_add = swap ? atomic.swap : atomic.compare_add,
+                             .compare = swap ? atomic.compare_add : 0};
 }
 
 /// As enqueue(), of a request to bind a window of that type.
@@ -100,8 +115,7 @@ int enqueue(VerbsQp& qp, const ibv_send_wr& from) {
   const uint64_t bytes = sum(from.sg_list, count);
   const bool inline_data = (from.send_flags & IBV_SEND_INLINE) != 0;
   if (bytes > kMessageBytesMax) return EINVAL;
-  if (inline_data && (bytes > qp.caps.max_inline_data || operation == queue::SendOperation::kRead || local))
-    return EINVAL;
+  if (inline_data && (bytes > qp.caps.max_inline_data || has_result(operation) || local)) return EINVAL;
   if (qp.type == qp::Type::kUd && !can_go_to(qp, from.wr.ud.ah, from.wr.ud.remote_qpn)) return EINVAL;
 
   queue::SendQueue& queue = *qp.handle->send_queue;
@@ -120,6 +134,7 @@ int enqueue(VerbsQp& qp, const ibv_send_wr& from) {
   request->solicited = (from.send_flags & IBV_SEND_SOLICITED) != 0;
   request->fence = (from.send_flags & IBV_SEND_FENCE) != 0;
   request->inline_data = inline_data;
+  if (is_atomic(operation)) fill_atomic(queue, *request, from);
   if (inline_data) {
     copy_inline(queue.inline_bytes(*request), from.sg_list, count);
   } else {

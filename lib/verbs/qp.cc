@@ -61,6 +61,7 @@ ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted, const QpExtras& extras)
       .send_completions = send_cq.queue.get(),
       .receive_completions = receive_cq.queue.get(),
       .shared_receives = wanted.srq != nullptr ? object(wanted.srq).receives.get() : nullptr,
+      .listener = &qp->notifier,
   });
   if (!handle) return fail(handle.error().code);
   qp->owner = &context;
@@ -139,6 +140,8 @@ ibv_qp_attr describe(VerbsQp& qp, const qp::Attributes& now) {
   attributes.timeout = now.timeout;
   attributes.retry_cnt = now.retry_count;
   attributes.rnr_retry = now.rnr_retry;
+  attributes.en_sqd_async_notify = now.notify_drained ? 1 : 0;
+  attributes.sq_draining = now.draining ? 1 : 0;
   return attributes;
 }
 

@@ -16,16 +16,15 @@ constexpr uint8_t kRetryMax = 7;   // retry_cnt, rnr_retry: three bits
 constexpr uint8_t kDefaultHopLimit = 64;
 constexpr unsigned int kAccessKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                      IBV_ACCESS_OPTIONAL_RANGE;
+                                      IBV_ACCESS_OPTIONAL_RANGE | mem::kFlushGlobal.bits();
 
 /// Attributes of features that are not there.
-constexpr int kUnsupported =
-    IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP | IBV_QP_RATE_LIMIT | IBV_QP_EN_SQD_ASYNC_NOTIFY;
+constexpr int kUnsupported = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP | IBV_QP_RATE_LIMIT;
 constexpr int kKnown = IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
                        IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT |
                        IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
                        IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_DEST_QPN |
-                       kUnsupported;
+                       IBV_QP_EN_SQD_ASYNC_NOTIFY | kUnsupported;
 
 static_assert(static_cast<int>(qp::kMaskDestQpn) == IBV_QP_DEST_QPN);
 static_assert(static_cast<int>(qp::kMaskMaxDestRdAtomic) == IBV_QP_MAX_DEST_RD_ATOMIC);
@@ -104,6 +103,7 @@ int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attribut
   to.min_rnr_timer = from.min_rnr_timer;
   to.max_rd_atomic = from.max_rd_atomic;
   to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+  to.notify_drained = from.en_sqd_async_notify != 0;
   return 0;
 }
 

@@ -27,6 +27,9 @@ constexpr Flag kFlags[] = {
     {IBV_QP_EX_WITH_SEND, SendOperation::kSend},
     {IBV_QP_EX_WITH_SEND_WITH_IMM, SendOperation::kSendImm},
     {IBV_QP_EX_WITH_RDMA_READ, SendOperation::kRead},
+    {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, SendOperation::kCompareSwap},
+    {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, SendOperation::kFetchAdd},
+    {IBV_QP_EX_WITH_ATOMIC_WRITE, SendOperation::kAtomicWrite},
     {IBV_QP_EX_WITH_SEND_WITH_INV, SendOperation::kSendInvalidate},
     {IBV_QP_EX_WITH_LOCAL_INV, SendOperation::kLocalInvalidate},
     {IBV_QP_EX_WITH_BIND_MW, SendOperation::kBindWindow},
@@ -128,6 +131,24 @@ void begin_remote(ibv_qp_ex* face, SendOperation operation, uint64_t remote_addr
   }
 }
 
+void begin_atomic(ibv_qp_ex* face, SendOperation operation, uint64_t remote_address, uint32_t rkey,
+                  const queue::AtomicOperands& operands) {
+  begin_remote(face, operation, remote_address, rkey);
+  if (const VerbsQp& qp = object(face); qp.request != nullptr)
+    qp.handle->send_queue->operands(*qp.request) = operands;
+}
+
+/// The value is taken at once; there is no list.
+void write_atomically(ibv_qp_ex* face, uint32_t rkey, uint64_t remote_address, const void* value) {
+  begin_remote(face, SendOperation::kAtomicWrite, remote_address, rkey);
+  const VerbsQp& qp = object(face);
+  if (qp.request == nullptr) return;
+  static_assert(queue::SendQueue::kOperationBytes >= queue::kAtomicBytes);
+  std::memcpy(qp.handle->send_queue->inline_bytes(*qp.request), value, queue::kAtomicBytes);
+  qp.request->inline_data = true;
+  qp.request->length = queue::kAtomicBytes;
+}
+
 void set_immediate(ibv_qp_ex* face, __be32 immediate) {
   if (VerbsQp& qp = object(face); qp.request != nullptr) qp.request->immediate = immediate;
 }
@@ -137,7 +158,8 @@ void set_segments(ibv_qp_ex* face, size_t count, const ibv_sge* segments) {
   if (qp.request == nullptr) return;
   uint64_t bytes = 0;
   for (size_t i = 0; i < count; ++i) bytes += segments[i].length;
-  if (count > qp.caps.max_send_sge || bytes > kMessageBytesMax || is_local(qp.request->operation))
+  if (count > qp.caps.max_send_sge || bytes > kMessageBytesMax || is_local(qp.request->operation) ||
+      qp.request->operation == SendOperation::kFlush)
     return refuse(qp, EINVAL);
   qp.request->segments = static_cast<uint16_t>(count);
   qp.request->length = static_cast<uint32_t>(bytes);
@@ -148,7 +170,8 @@ void set_inline(ibv_qp_ex* face, size_t count, const ibv_data_buf* pieces) {
   VerbsQp& qp = object(face);
   if (qp.request == nullptr) return;
   const SendOperation operation = qp.request->operation;
-  if (is_read(operation) || is_local(operation)) return refuse(qp, EINVAL);
+  const bool no_list = is_local(operation) || operation == SendOperation::kFlush;
+  if (has_result(operation) || no_list) return refuse(qp, EINVAL);
   std::byte* to = qp.handle->send_queue->inline_bytes(*qp.request);
   size_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -205,6 +228,14 @@ void fill_operations(ibv_qp_ex& face) {
     begin_remote(qp, SendOperation::kRead, address, rkey);
   };
   face.wr_set_ud_addr = set_ud_address;
+  face.wr_atomic_cmp_swp = [](ibv_qp_ex* qp, uint32_t rkey, uint64_t address, uint64_t compare,
+                              uint64_t swap) {
+    begin_atomic(qp, SendOperation::kCompareSwap, address, rkey, {.swap_or_add = swap, .compare = compare});
+  };
+  face.wr_atomic_fetch_add = [](ibv_qp_ex* qp, uint32_t rkey, uint64_t address, uint64_t add) {
+    begin_atomic(qp, SendOperation::kFetchAdd, address, rkey, {.swap_or_add = add, .compare = 0});
+  };
+  face.wr_atomic_write = write_atomically;
   face.wr_set_sge = [](ibv_qp_ex* qp, uint32_t lkey, uint64_t address, uint32_t length) {
     const ibv_sge segment{address, length, lkey};
     set_segments(qp, 1, &segment);
@@ -221,9 +252,6 @@ void fill_operations(ibv_qp_ex& face) {
 /// ask.
 void fill_refusals(ibv_qp_ex& face) {
   constexpr auto kRefuse = [](ibv_qp_ex* qp, auto...) { refuse(object(qp), EOPNOTSUPP); };
-  face.wr_atomic_cmp_swp = kRefuse;
-  face.wr_atomic_fetch_add = kRefuse;
-  face.wr_atomic_write = kRefuse;
   face.wr_send_tso = kRefuse;
   face.wr_set_xrc_srqn = kRefuse;
 }

@@ -60,7 +60,8 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.max_qp_rd_atom = Limits::kReadsAnswered;
   attributes.max_res_rd_atom = static_cast<int>(Limits::kReadsAnswered * Limits::kQueuePairs);
   attributes.max_qp_init_rd_atom = Limits::kReadsSent;
-  attributes.atomic_cap = IBV_ATOMIC_NONE;
+  // Ours are locked instructions of the CPU, which every CPU and every coherent device takes for one step.
+  attributes.atomic_cap = IBV_ATOMIC_GLOB;
   attributes.max_ah = static_cast<int>(Limits::kAddressHandles);
   attributes.max_mcast_grp = Limits::kGroups;
   attributes.max_mcast_qp_attach = Limits::kGroupMembers;

@@ -100,6 +100,8 @@ def plain():
         yield perftest(f"ib_{operation}_lat", "-n 32 -s 2")
         yield perftest(f"ib_{operation}_bw", "-n 10 -s 300000", gids=(V6,), link_mtus=(4200,))
         yield perftest(f"ib_{operation}_lat", "-n 10 -s 30000", gids=(V6,), link_mtus=(4200,))
+    yield perftest("ib_atomic_bw", "-n 64 -A FETCH_AND_ADD")
+    yield perf("perf, atomics", "--op add,swap --iterations 16 --depth 8")
     every_size = "--size all --measure bandwidth --iterations 1 --depth 1"
     yield perf("perf, every size", every_size)
     yield perf("perf, every size", every_size, gids=(V6,), link_mtus=(4200,))
@@ -116,6 +118,8 @@ def impaired():
     # Not ibv_rc_pingpong: who has all answers leaves, and when the other's last ACK is lost, rxe asks for it for ever.
     every = {"impairments": tuple(IMPAIRMENTS)}
     yield perf("perf", "--size 1,1024,40000 --measure bandwidth --iterations 16 --depth 8", **every)
+    yield perf("perf, atomics", "--op add,swap --measure bandwidth --iterations 32 --depth 8",
+               impairments=tuple(IMPAIRMENTS))
     yield perftest("ib_read_bw", "-n 16 -s 65536", **every)
     yield perftest("ib_send_lat", "-n 32 -s 3000", **every)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Debian's perftest, unmodified: its six tools for WRITE, READ and SEND over a veth pair and over memif, in every size.
+"""Debian's perftest, unmodified: its tools for WRITE, READ, SEND and atomics over a veth pair and over memif, in every size.
 
 perftest verifies no data; `uroce perf`, which does, runs over the same links.
 
@@ -44,6 +44,8 @@ class Row:
 
     @property
     def sizes(self):
+        if "atomic" in self.tool:
+            return [8]
         size = re.search(r"-s (\d+)", self.options)
         return [int(size[1])] if size else ALL_SIZES
 
@@ -58,7 +60,7 @@ class Row:
         return int(size[1]) if size else None
 
     def command(self):
-        sizes = [] if "-s" in self.options.split() else ["-a"]
+        sizes = [] if "-s" in self.options.split() or "atomic" in self.tool else ["-a"]
         # -F: the CPU's frequency is none of our business. -x 1: the device's first address. -m: some part numbers
         # make perftest prefer another.
         return [self.tool, "-F", "-x", "1", "-m", "4096", "-n", str(self.n), *sizes, *self.options.split()]
@@ -99,6 +101,10 @@ ROWS = [
     Row("ib_send_lat", "-c UC -s 10000", n=500),
     Row("ib_send_lat", "-c UD -s 64", n=500, sanitized=True),
     Row("ib_send_lat", "-s 64 -e", n=2000, part=EXTENDED_PART, sanitized=True),
+    Row("ib_atomic_bw", "-A FETCH_AND_ADD -q 4", n=2000, sanitized=True),
+    Row("ib_atomic_bw", "-A CMP_AND_SWAP -b", n=2000, part=EXTENDED_PART),
+    Row("ib_atomic_lat", "-A FETCH_AND_ADD", n=1000, part=EXTENDED_PART, sanitized=True),
+    Row("ib_atomic_lat", "-A CMP_AND_SWAP -e", n=1000),
 ]
 TOOLS = sorted({row.tool for row in ROWS})
 
@@ -154,13 +160,20 @@ class Perftest:
     def test_send_latency(self):
         self.rows_of("ib_send_lat")
 
+    def test_atomic_bandwidth(self):
+        self.rows_of("ib_atomic_bw")
+
+    def test_atomic_latency(self):
+        self.rows_of("ib_atomic_lat")
+
     def test_uroce_perf_verifies_every_byte(self):
         with self.pair() as pair:
             port = str(pair.port)
             server = pair.start("server", [sys.argv[3], "perf", "--server", "--listen", port])
             programs.wait_until(lambda: programs.listens(pair.port, server.pid), server)
             client = pair.start("client", [sys.argv[3], "perf", "--connect", f"{pair.server_address}:{port}", "--quiet",
-                                           "--size", "all", "--measure", "bandwidth", "--iterations", "20"])
+                                           "--size", "all", "--measure", "bandwidth", "--iterations", "20",
+                                           "--op", "write,read,send,add,swap"])
             for process in (client, server):
                 status, output = programs.finish(process, LIMIT_SECONDS)
                 self.assertEqual(status, 0, output)

@@ -7,10 +7,10 @@ void Answered::advance(Psn to) {
   while (complete_ < messages_.size() && !messages_[complete_].end().after(to)) ++complete_;
 }
 
-/// False when an unanswered READ stands in the way.
+/// False when an unanswered READ or atomic stands in the way.
 bool Answered::acknowledge_before(Psn end) {
   while (oldest_.before(end)) {
-    if (at_read() || complete_ == messages_.size()) return false;
+    if (waits() || complete_ == messages_.size()) return false;
     const Psn message_end = messages_[complete_].end();
     advance(message_end.before(end) ? message_end : end);
   }
@@ -20,8 +20,10 @@ bool Answered::acknowledge_before(Psn end) {
 Answered::Asks Answered::take(const Packet& answer) {
   const Psn psn = answer.psn();
   if (psn.before(oldest_)) return Asks::kNothing;
-  if (answer.parsed.row->family == wire::Family::kReadResponse) {
-    if (!acknowledge_before(psn) || !at_read()) return Asks::kAgain;
+  const bool own = answer.parsed.row->family == wire::Family::kReadResponse ||
+                   answer.parsed.row->headers.has(wire::Header::kAtomicAckEth);
+  if (own) {
+    if (!acknowledge_before(psn) || !waits()) return Asks::kAgain;
     advance(psn + 1);
     return Asks::kNothing;
   }

@@ -9,7 +9,7 @@
 namespace uroce::replay {
 
 /// What the answers that a requester got mean to it, by the rules of the protocol and nothing else:
-/// SEND and WRITE are acknowledged cumulatively, a READ only by its own responses in order.
+/// SEND and WRITE are acknowledged cumulatively, a READ or atomic only by its own responses in order.
 class Answered {
  public:
   enum class Asks {
@@ -29,8 +29,9 @@ class Answered {
   [[nodiscard]] size_t complete() const { return complete_; }
 
  private:
-  [[nodiscard]] bool at_read() const {
-    return complete_ < messages_.size() && messages_[complete_].is_read();
+  /// The oldest message wants an answer of its own.
+  [[nodiscard]] bool waits() const {
+    return complete_ < messages_.size() && messages_[complete_].is_answered_by_itself();
   }
   void advance(Psn to);
   bool acknowledge_before(Psn end);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "wire/layers.h"
 #include "wire/print.h"
@@ -12,6 +13,7 @@ namespace uroce::replay {
 namespace {
 
 constexpr std::byte kAckRequest{0x80};
+constexpr std::byte kCredits{0x1F};
 constexpr size_t kBthFlagsBeforePsn = 8;
 
 /// Where the IP header and the BTH begin.
@@ -40,6 +42,9 @@ Bytes canonical(const Packet& packet, bool ack_request_free) {
   clear(bytes, bth_offset(packet) - wire::kUdpBytes, 2);
   // The ICRC covers both. It was verified when the packet was made.
   clear(bytes, ip + packet.parsed.ip_packet.size(), wire::kIcrcBytes);
+  // How many receives are there is an end's own affair.
+  if (packet.has_aeth() && packet.aeth().kind == wire::AethKind::kAck)
+    bytes[bth_offset(packet) + wire::kBthBytes] &= ~kCredits;
   // When a requester wants to hear in the middle of a message is its own affair.
   if (ack_request_free) bytes[bth_offset(packet) + kBthFlagsBeforePsn] &= ~kAckRequest;
   return bytes;
@@ -82,8 +87,14 @@ std::string compare(const std::vector<const Packet*>& captured, const std::vecto
 }
 
 void leave_out_what_may_be_merged(std::vector<const Packet*>& answers) {
-  std::erase_if(answers, [](const Packet* answer) {
+  const Packet* before = nullptr;
+  std::erase_if(answers, [&](const Packet* answer) {
     if (answer->parsed.row->family != wire::Family::kAck) return false;
+    // A duplicate that came before its original was answered may share the answer.
+    if (answer->parsed.row->headers.has(wire::Header::kAtomicAckEth)) {
+      const Packet* const last = std::exchange(before, answer);
+      return last != nullptr && last->psn() == answer->psn();
+    }
     const wire::Aeth& aeth = answer->aeth();
     // An ACK acknowledges everything before it, so the newest can stand for all.
     if (aeth.kind == wire::AethKind::kAck) return true;

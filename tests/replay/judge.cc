@@ -77,10 +77,11 @@ void Judge::judge_answers() {
 }
 
 /// What holds for every answer, also for one that the capture lost: an ACK says how many messages are
-/// complete, and a READ response holds its part of what the READ got in the end.
+/// complete, and the response to a READ or an atomic holds its part of what that got in the end.
 void Judge::judge_answer(const Packet& answer) {
   const Psn psn = answer.psn();
-  if (answer.parsed.row->family == wire::Family::kAck) {
+  const bool original = answer.parsed.row->headers.has(wire::Header::kAtomicAckEth);
+  if (answer.parsed.row->family == wire::Family::kAck && !original) {
     if (answer.aeth().kind == wire::AethKind::kAck && answer.aeth().msn != peers_.complete_at(psn)) {
       fail(fmt::format("an ACK whose MSN should be {}: {}", peers_.complete_at(psn),
                        wire::to_text(answer.parsed)));
@@ -90,10 +91,12 @@ void Judge::judge_answer(const Packet& answer) {
   const Message* message = peers_.at(psn);
   const size_t offset =
       message == nullptr ? 0 : static_cast<size_t>(psn - message->first) * conversation_.mtu;
-  const auto payload = answer.parsed.payload;
-  if (message == nullptr || !message->is_read() || offset + payload.size() > message->payload.size() ||
+  const auto payload =
+      original ? std::as_bytes(std::span(&answer.parsed.headers.atomic_original, 1)) : answer.parsed.payload;
+  const bool asked = message != nullptr && (original ? message->is_atomic() : message->is_read());
+  if (!asked || offset + payload.size() > message->payload.size() ||
       !std::ranges::equal(payload, std::span(message->payload).subspan(offset, payload.size()))) {
-    fail("a READ response with something else than the READ got: " + wire::to_text(answer.parsed));
+    fail("a response with something else than the request got: " + wire::to_text(answer.parsed));
   }
 }
 
@@ -144,6 +147,8 @@ void Judge::judge_contents(const Packets& captured, const Packets& ours) {
 namespace {
 
 CompletionOpcode opcode_of(const Message& message) {
+  if (message.operation == SendOperation::kCompareSwap) return CompletionOpcode::kCompareSwap;
+  if (message.operation == SendOperation::kFetchAdd) return CompletionOpcode::kFetchAdd;
   if (message.is_read()) return CompletionOpcode::kRead;
   return message.is_send() ? CompletionOpcode::kSend : CompletionOpcode::kWrite;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -16,7 +17,22 @@ namespace {
 constexpr size_t kGuard = 64;
 constexpr std::byte kFill{0xA5};
 constexpr MemoryKey kNobodys{0xFFFFFF00};
-constexpr mem::Access kRemote = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+constexpr mem::Access kRemote = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
+
+/// What an atomic leaves where `original` was.
+Bytes outcome_of(const Message& message) {
+  uint64_t value = 0;
+  std::memcpy(&value, message.payload.data(), sizeof(value));
+  const auto& [swap_or_add, compare] = message.operands;
+  if (message.operation == queue::SendOperation::kFetchAdd) {
+    value += swap_or_add;
+  } else if (value == compare) {
+    value = swap_or_add;
+  }
+  Bytes outcome(sizeof(value));
+  std::memcpy(outcome.data(), &value, sizeof(value));
+  return outcome;
+}
 
 bool refused_access(const Message& message) { return message.refusal == wire::NakCode::kRemoteAccess; }
 
@@ -129,16 +145,19 @@ void Memory::expect(const Message& message) {
   const auto found = remote_.find(message.rkey);
   if (message.is_send() || message.failed() || found == remote_.end()) return;
   Area& area = *found->second;
+  const bool tells = message.is_read() || message.is_atomic();
+  const Bytes outcome = message.is_atomic() ? outcome_of(message) : message.payload;
   for (size_t i = 0; i < message.payload.size(); ++i) {
     const size_t at = kGuard + static_cast<size_t>(message.address - area.iova) + i;
     const std::byte value = message.payload[i];
     const bool known = std::exchange(area.known[at], std::byte{1}) != std::byte{0};
-    // A READ tells what was there from the beginning, unless something else was there before.
-    if (message.is_read() && !known) area.bytes[at] = value;
-    if (message.is_read() && known && area.expected[at] != value) {
+    // A READ tells what was there from the beginning, unless something else was there before; so does an
+    // atomic.
+    if (tells && !known) area.bytes[at] = value;
+    if (tells && known && area.expected[at] != value) {
       stores_.push_back({message.begun, &area, at, value});
     }
-    area.expected[at] = value;
+    area.expected[at] = outcome[i];
   }
 }
 
@@ -153,10 +172,11 @@ void Memory::add_buffers(const Requests& own) {
     Area& area =
         add(fmt::format("buffer of the request at psn {:#x}", message.first.value()), message.length);
     const auto to = static_cast<ptrdiff_t>(kGuard);
-    if (!message.is_read()) std::ranges::copy(message.payload, area.bytes.begin() + to);
+    const bool filled = message.is_read() || message.is_atomic();
+    if (!filled) std::ranges::copy(message.payload, area.bytes.begin() + to);
     if (message.is_read() && message.failed()) {
       area.content_open = true;
-    } else {
+    } else if (!message.is_atomic() || !message.failed()) {
       std::ranges::copy(message.payload, area.expected.begin() + to);
     }
     register_area(area, reinterpret_cast<uint64_t>(area.bytes.data() + kGuard), mem::kLocalWrite);

@@ -27,7 +27,7 @@ class Memory {
   /// Our key for the kernel's. A request without a byte to read or write gets one that names nothing: nobody
   /// may look at it.
   [[nodiscard]] MemoryKey key(const wire::Reth& captured) const;
-  /// The same for a key that a SEND invalidates, and back.
+  /// The same for the key of an atomic or one that a SEND invalidates, and back.
   [[nodiscard]] MemoryKey key(MemoryKey captured) const;
   [[nodiscard]] MemoryKey captured(MemoryKey ours) const;
   /// The buffer of our i-th message; that of the receive for the peer's i-th message.

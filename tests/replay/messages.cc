@@ -1,6 +1,7 @@
 #include "messages.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <stdexcept>
 
@@ -69,6 +70,8 @@ class Deduction {
       take_reth(packet, message);
       message.packets = packets_of(message.length);
       message.payload.resize(message.length);
+    } else if (row.family == Family::kAtomic) {
+      take_atomic(packet, message);
     } else if (row.family == Family::kSend || row.family == Family::kWrite) {
       take_data(at, message);
     } else {
@@ -92,6 +95,17 @@ class Deduction {
     message.address = reth.address;
     message.rkey = reth.rkey;
     message.length = reth.length;
+  }
+
+  static void take_atomic(const Packet& packet, Message& message) {
+    const wire::AtomicEth& atomic = packet.parsed.headers.atomic;
+    const bool swap = packet.parsed.row->opcode.operation() == wire::Operation::kCompareSwap;
+    message.operation = swap ? SendOperation::kCompareSwap : SendOperation::kFetchAdd;
+    message.address = atomic.address;
+    message.rkey = atomic.rkey;
+    message.operands = {atomic.swap_or_add, atomic.compare};
+    message.length = queue::kAtomicBytes;
+    message.payload.resize(message.length);
   }
 
   void take_data(uint32_t at, Message& message) {
@@ -138,6 +152,7 @@ class Deduction {
         continue;
       }
       if (packet.parsed.row->family == Family::kReadResponse) take_read_data(packet, message);
+      if (packet.parsed.row->headers.has(wire::Header::kAtomicAckEth)) take_original(packet, message);
       if (packet.parsed.row->family == Family::kAck) take_ack(packet, message);
     }
   }
@@ -149,6 +164,11 @@ class Deduction {
       throw std::runtime_error("a READ response that nobody asked for");
     }
     std::ranges::copy(payload, message.payload.begin() + static_cast<ptrdiff_t>(offset));
+  }
+
+  static void take_original(const Packet& packet, Message& message) {
+    if (!message.is_atomic()) throw std::runtime_error("an ATOMIC response that nobody asked for");
+    std::memcpy(message.payload.data(), &packet.parsed.headers.atomic_original, message.payload.size());
   }
 
   /// Given up when nothing else comes after an RNR NAK.

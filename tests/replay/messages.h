@@ -17,12 +17,15 @@ struct Message {
   Psn first;
   uint32_t packets = 1;  // PSNs that it takes
   uint32_t length = 0;
-  uint64_t address = 0;  // WRITE, READ
+  uint64_t address = 0;  // of the peer's memory
   MemoryKey rkey;
   uint32_t immediate = 0;
   MemoryKey invalidate;
   bool solicited = false;
-  Bytes payload;  // SEND, WRITE: of its packets; READ: of their answers. Zeros where nothing was captured.
+  queue::AtomicOperands operands;
+  // SEND, WRITE: of its packets; READ: of their answers; an atomic: the original value as it lies in memory.
+  // Zeros where nothing was captured.
+  Bytes payload;
 
   size_t begun = 0;  // number of the first frame that shows it, or a later one: it was posted by then
 
@@ -34,6 +37,9 @@ struct Message {
 
   [[nodiscard]] Psn end() const { return first + packets; }
   [[nodiscard]] bool is_read() const { return operation == queue::SendOperation::kRead; }
+  [[nodiscard]] bool is_atomic() const { return queue::is_atomic(operation); }
+  /// No acknowledgement of something later completes it.
+  [[nodiscard]] bool is_answered_by_itself() const { return queue::is_answered_by_itself(operation); }
   [[nodiscard]] bool invalidates() const { return operation == queue::SendOperation::kSendInvalidate; }
   [[nodiscard]] bool is_send() const {
     return operation == queue::SendOperation::kSend || operation == queue::SendOperation::kSendImm ||

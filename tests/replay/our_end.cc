@@ -17,7 +17,7 @@ namespace uroce::replay {
 namespace {
 
 constexpr uint32_t kDepth = 256;
-constexpr mem::Access kAccess = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+constexpr mem::Access kAccess = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
 /// The capture's zero.
 constexpr Instant kStart{1'000'000'000};
 
@@ -157,6 +157,9 @@ void OurEnd::feed(const Packet& packet) {
   if (packet.parsed.row->headers.has(wire::Header::kReth)) {
     wire::store_be32(bth + wire::kBthBytes + 8, memory_->key(packet.parsed.headers.reth).value);
   }
+  if (packet.parsed.row->headers.has(wire::Header::kAtomicEth)) {
+    wire::store_be32(bth + wire::kBthBytes + 8, memory_->key(packet.parsed.headers.atomic.rkey).value);
+  }
   if (packet.parsed.row->headers.has(wire::Header::kInvalidate)) {
     wire::store_be32(bth + wire::kBthBytes, memory_->key(packet.parsed.headers.invalidate).value);
   }
@@ -187,6 +190,7 @@ void OurEnd::post_send(size_t index) {
              .signaled = true,
              .solicited = message.solicited};
   if (message.length > 0) sends.segments(request)[0] = memory_->buffer(index);
+  if (message.is_atomic()) sends.operands(request) = message.operands;
   sends.publish();
   device_->ring_doorbell(*queue_pair_);
   settle();

@@ -6,7 +6,7 @@ namespace uroce::sim {
 
 namespace {
 
-constexpr mem::Access kAccess = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
+constexpr mem::Access kAccess = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
 
 template <typename Value>
 Value expect(Result<Value> result) {

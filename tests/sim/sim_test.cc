@@ -145,6 +145,23 @@ TEST(Simulation, CopyEnginesThatTakeTheirTime) {
   EXPECT_EQ(totals.of(Counter::kEngineFailed), 0u);
 }
 
+/// A word that both ends of several connections count up while a bad network repeats what they ask for: in
+/// the end it is exactly the number of operations.
+TEST(Simulation, AtomicsAreExecutedOnce) {
+  const Totals totals = run_seeds(40, [](uint64_t seed) {
+    Random random(seed * 179'424'673);
+    Weather weather = any_weather(random);
+    weather.duplication *= 3;
+    return Simulation::Options{.seed = seed,
+                               .weather = weather,
+                               .machines = any_machines(random),
+                               .connections = 1 + static_cast<uint32_t>(random.below(4)),
+                               .messages = 60,
+                               .atomics = true};
+  });
+  EXPECT_GT(totals.of(Counter::kDuplicateRequest), 0u);
+}
+
 /// A process that is stopped for ten seconds goes on without an error when its peer is patient.
 TEST(Simulation, AHostThatStopsForAWhile) {
   run_seeds(20, [](uint64_t seed) {

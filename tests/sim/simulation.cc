@@ -107,6 +107,11 @@ void Simulation::add_connection(uint32_t index) {
             .rounds = options_.messages, .seed = random_.next(), .break_in = options_.break_in}));
     return;
   }
+  if (options_.atomics) {
+    add_atomics(a, b);
+    if (&a != &b) add_atomics(b, a);
+    return;
+  }
   add_flow(a, b, connection.path_mtu);
   if (&a != &b) add_flow(b, a, connection.path_mtu);
 }
@@ -144,6 +149,13 @@ void Simulation::add_unanswered(uint32_t index) {
           .seed = random_.next(),
           .in_order = in_order && !datagrams,
           .to = address}));
+}
+
+void Simulation::add_atomics(Endpoint& user, Endpoint& owner) {
+  const size_t side = &owner.host == hosts_[0].get() ? 0 : 1;
+  atomic_traffic_.push_back(std::make_unique<AtomicTraffic>(
+      user, owner, counters_[side],
+      AtomicTraffic::Options{.operations = options_.messages, .seed = random_.next()}));
 }
 
 void Simulation::add_flow(Endpoint& from, Endpoint& to, PathMtu mtu) {
@@ -238,6 +250,7 @@ void Simulation::act() {
   for (const auto& flow : flows_) flow->act();
   for (const auto& keys : key_traffic_) keys->act();
   for (const auto& traffic : unanswered_) traffic->act();
+  for (const auto& atomics : atomic_traffic_) atomics->act();
   next_act_ = VirtualClock::now() + nanoseconds(static_cast<int64_t>(random_.below(20'000)));
 }
 
@@ -280,7 +293,7 @@ Instant Simulation::next_event() const {
 bool Simulation::done() const {
   const auto is_done = [](const auto& traffic) { return traffic->done(); };
   return std::ranges::all_of(flows_, is_done) && std::ranges::all_of(key_traffic_, is_done) &&
-         std::ranges::all_of(unanswered_, is_done);
+         std::ranges::all_of(unanswered_, is_done) && std::ranges::all_of(atomic_traffic_, is_done);
 }
 
 std::string Simulation::failure() const {
@@ -292,6 +305,9 @@ std::string Simulation::failure() const {
   }
   for (const auto& traffic : unanswered_) {
     if (!traffic->failure().empty()) return traffic->failure();
+  }
+  for (const auto& atomics : atomic_traffic_) {
+    if (!atomics->failure().empty()) return atomics->failure();
   }
   for (const auto& host : hosts_) {
     if (!host->failure().empty()) return host->failure();
@@ -305,6 +321,10 @@ std::string Simulation::check_end() {
   }
   for (const auto& traffic : unanswered_) {
     if (const std::string wrong = traffic->close(); !wrong.empty()) return wrong;
+  }
+  for (const auto& atomics : atomic_traffic_) atomics->close();
+  for (const SharedCounter& counter : counters_) {
+    if (counter.value != counter.found.size()) return "a counter that is not what was added to it";
   }
   for (const auto& endpoint : endpoints_) {
     if (!options_.errors_expected && !endpoint->arena.idle()) return "memory still lent";
@@ -336,6 +356,7 @@ uint64_t Simulation::messages() const {
   for (const auto& flow : flows_) sum += flow->completed();
   for (const auto& keys : key_traffic_) sum += keys->completed();
   for (const auto& traffic : unanswered_) sum += traffic->completed();
+  for (const auto& atomics : atomic_traffic_) sum += atomics->completed();
   return sum;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "base/random.h"
 #include "base/time.h"
+#include "tests/sim/atomic_traffic.h"
 #include "tests/sim/endpoint.h"
 #include "tests/sim/flow.h"
 #include "tests/sim/host.h"
@@ -70,6 +72,7 @@ class Simulation {
     bool unanswered = false;  // each connection has one of UC or UD beside it
     bool keys = false;        // KeyTraffic instead of flows, `messages` rounds of it ...
     bool break_in = false;    // ... as KeyTraffic::Options::break_in
+    bool atomics = false;  // AtomicTraffic instead: `messages` operations each way, on one word for each host
   };
   explicit Simulation(const Options& options);
 
@@ -94,6 +97,7 @@ class Simulation {
   void add_connection(uint32_t index);
   void add_unanswered(uint32_t index);
   [[nodiscard]] Psn first_psn();
+  void add_atomics(Endpoint& user, Endpoint& owner);
   void add_flow(Endpoint& from, Endpoint& to, PathMtu mtu);
 
   std::string run_flows();
@@ -121,6 +125,8 @@ class Simulation {
   std::vector<std::unique_ptr<Flow>> flows_;
   std::vector<std::unique_ptr<KeyTraffic>> key_traffic_;
   std::vector<std::unique_ptr<UnansweredTraffic>> unanswered_;
+  std::array<SharedCounter, 2> counters_;
+  std::vector<std::unique_ptr<AtomicTraffic>> atomic_traffic_;
   Instant next_act_{};
   uint64_t progress_ = 0;              // messages completed ...
   Instant progress_at_{};              // ... when one last was

@@ -130,5 +130,35 @@ TEST(RoundMemory, PingPongOfWritesTellsMessagesApartByTheirLastByte) {
   }
 }
 
+/// What a FETCH & ADD does, or a COMPARE & SWAP that finds what it expects.
+void carry_atomic(Ends& ends, uint64_t message) {
+  const Layout layout = ends.round.layout();
+  const size_t offset = layout.offset(message);
+  uint64_t word = 0;
+  std::memcpy(&word, &ends.areas[2][offset], sizeof(word));
+  EXPECT_EQ(word, message);
+  std::memcpy(&ends.areas[1][offset], &word, sizeof(word));
+  word += layout.slots;
+  std::memcpy(&ends.areas[2][offset], &word, sizeof(word));
+}
+
+TEST(RoundMemory, AtomicsCountMessages) {
+  for (const Operation operation : {Operation::kFetchAdd, Operation::kCompareSwap}) {
+    Ends ends({.operation = operation, .measure = Measure::kBandwidth, .size = kAtomicBytes, .depth = 4});
+    const Phase phase{.seed = 1, .first = 6};
+    ends.begin(phase);
+    for (uint64_t message = 6; message < 9; ++message) carry_atomic(ends, message);
+    EXPECT_EQ(ends.initiator.verify(phase, 9), 24u) << "one slot is not used";
+    EXPECT_EQ(ends.responder.verify(phase, 9), 24u);
+    for (uint64_t message = 9; message < 20; ++message) carry_atomic(ends, message);
+    EXPECT_EQ(ends.initiator.verify(phase, 20), 32u);
+    EXPECT_EQ(ends.responder.verify(phase, 20), 32u);
+    EXPECT_THROW(ends.responder.verify(phase, 21), Failure) << "one was lost";
+    EXPECT_THROW(ends.responder.verify(phase, 19), Failure) << "one was executed twice";
+    ends.areas[1][0] ^= std::byte{1};
+    EXPECT_THROW(ends.initiator.verify(phase, 20), Failure);
+  }
+}
+
 }  // namespace
 }  // namespace uroce::perf

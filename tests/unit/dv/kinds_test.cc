@@ -138,7 +138,8 @@ constexpr int kFromZero = IBV_ACCESS_ZERO_BASED;
 constexpr int kHugepages = IBV_ACCESS_HUGETLB;
 constexpr int kRelaxed = IBV_ACCESS_RELAXED_ORDERING;
 constexpr int kOnDemand = IBV_ACCESS_ON_DEMAND;
-constexpr int kFlush = 1 << 8;  // IBV_ACCESS_FLUSH_GLOBAL of later verbs.h
+constexpr int kFlush = UROCEDV_ACCESS_FLUSH_GLOBAL;
+constexpr int kPersistent = UROCEDV_ACCESS_FLUSH_PERSISTENT;
 constexpr int kUnknown = 1 << 15;
 
 // clang-format off
@@ -162,7 +163,8 @@ constexpr Rights kRights[] = {
     {kHugepages,      {kDone,   kDone,   kDone,   kDone,   kDenied, kDenied}, {kDone, kRecv, kNak,  kNak}},
     {kRelaxed,        {kDone,   kDone,   kDone,   kDone,   kDenied, kDenied}, {kDone, kRecv, kNak,  kNak}},
     {kOnDemand,       {kAbsent, kAbsent, kAbsent, kAbsent, kDenied, kDenied}, {}},
-    {kFlush,          {kAbsent, kAbsent, kAbsent, kAbsent, kDenied, kDenied}, {}},
+    {kFlush,          {kDone,   kDone,   kDone,   kDone,   kDenied, kDenied}, {kDone, kRecv, kNak,  kNak}},
+    {kPersistent,     {kAbsent, kAbsent, kAbsent, kAbsent, kDenied, kDenied}, {}},
     {kUnknown,        {kEinval, kEinval, kEinval, kEinval, kDenied, kDenied}, {}},
 };
 // clang-format on

@@ -166,7 +166,7 @@ TEST_F(RegionTableTest, ContradictoryOrUnknownRights_ExpectEinval) {
 }
 
 TEST_F(RegionTableTest, RightsThatNobodyImplements_ExpectEopnotsupp) {
-  for (const Access access : {kOnDemand, kFlushGlobal, kFlushPersistent}) {
+  for (const Access access : {kOnDemand, kFlushPersistent}) {
     EXPECT_EQ(refusal(region(kLocalWrite | access)), EOPNOTSUPP);
   }
 }

@@ -64,7 +64,7 @@ TEST_F(Completer, UndefinedSyndromesAreDropped) {
   EXPECT_EQ(queue_pair->state(), State::kRts);
 }
 
-TEST_F(Completer, AnAtomicAcknowledgeIsDropped) {
+TEST_F(Completer, AnAtomicAcknowledgeOfASendIsDropped) {
   bring_up();
   post(SendOperation::kSend, 1);
   pump();

@@ -73,10 +73,12 @@ QueuePairTest::QueuePairTest(Type its_type, uint32_t datagram_mtu)
   options.number = kOurs;
   options.domain = domain;
   options.datagram_mtu = datagram_mtu;
+  options.credits = false;
   options.send_queue = &sends;
   options.receive_queue = &receives;
   options.send_completions = &send_queue_completions;
   options.receive_completions = &receive_queue_completions;
+  options.listener = &events;
   queue_pair = std::make_unique<QueuePair>(options);
 
   attributes.access = mem::kRemoteWrite | mem::kRemoteRead;

@@ -49,6 +49,12 @@ class CapturingQueue final : public port::PortQueue {
   std::vector<Bytes> sent;
 };
 
+class RecordedEvents final : public EventListener {
+ public:
+  void raised(Event event) override { list.push_back(event); }
+  std::vector<Event> list;
+};
+
 /// A queue pair with everything it needs, whose peer is the test: it sends crafted packets and sees what
 /// comes back.
 class QueuePairTest : public ::testing::Test {
@@ -134,6 +140,7 @@ class QueuePairTest : public ::testing::Test {
   copy::Placer placer{copy::Kind::kAuto};
   queue::CompletionBatch completions{0};
   Counters counters;
+  RecordedEvents events;
   Turn turn;
   QueuePair::Options options;  // that it was made with
   std::unique_ptr<QueuePair> queue_pair;

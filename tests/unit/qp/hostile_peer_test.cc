@@ -17,13 +17,17 @@ class HostilePeer : public QueuePairTest {
   static constexpr uint32_t kSteps = 250;
 
   void send_anything(Random& random) {
-    constexpr std::array kLikely = {
-        Operation::kSendFirst,         Operation::kSendMiddle,         Operation::kSendLast,
-        Operation::kSendOnly,          Operation::kWriteFirst,         Operation::kWriteLast,
-        Operation::kWriteOnly,         Operation::kWriteOnlyImm,       Operation::kReadRequest,
-        Operation::kReadResponseFirst, Operation::kReadResponseOnly,   Operation::kReadResponseLast,
-        Operation::kAcknowledge,       Operation::kAcknowledge,        Operation::kAcknowledge,
-        Operation::kAtomicAcknowledge, Operation::kReadResponseMiddle, Operation::kSendOnlyInvalidate};
+    constexpr std::array kLikely = {Operation::kSendFirst,          Operation::kSendMiddle,
+                                    Operation::kSendLast,           Operation::kSendOnly,
+                                    Operation::kWriteFirst,         Operation::kWriteLast,
+                                    Operation::kWriteOnly,          Operation::kWriteOnlyImm,
+                                    Operation::kReadRequest,        Operation::kReadResponseFirst,
+                                    Operation::kReadResponseOnly,   Operation::kReadResponseLast,
+                                    Operation::kAcknowledge,        Operation::kAcknowledge,
+                                    Operation::kAcknowledge,        Operation::kAtomicAcknowledge,
+                                    Operation::kReadResponseMiddle, Operation::kSendOnlyInvalidate,
+                                    Operation::kCompareSwap,        Operation::kFetchAdd,
+                                    Operation::kAtomicWrite,        Operation::kFlush};
     const Operation operation = kLikely[random.below(kLikely.size())];
     const bool response = wire::opcode_row(wire::Opcode::make(wire::Service::kRc, operation)).response;
     const uint32_t base = response ? next_ours_ : next_peers_;
@@ -33,6 +37,9 @@ class HostilePeer : public QueuePairTest {
     headers.bth.ack_request = random.chance(1, 2);
     headers.reth = {kIova + random.below(kMemory), random.chance(9, 10) ? keys.rkey : MemoryKey{0x1234},
                     static_cast<uint32_t>(random.chance(1, 10) ? random.next() : random.below(2000))};
+    headers.atomic = {kIova + random.below(kMemory / 8) * 8 + (random.chance(1, 20) ? 1 : 0), keys.rkey,
+                      random.below(10), random.below(10)};
+    headers.feth = {random.chance(9, 10), random.chance(1, 10), random.chance(1, 4)};
     headers.aeth = {static_cast<wire::AethKind>(random.chance(3, 4) ? 0 : random.below(4)),
                     static_cast<uint8_t>(random.below(random.chance(1, 2) ? 4 : 32)),
                     static_cast<uint32_t>(random.below(1u << 24))};
@@ -41,7 +48,9 @@ class HostilePeer : public QueuePairTest {
     if (rule == wire::PayloadRule::kExactlyMtu) payload = pattern(kMtu);
     if (rule == wire::PayloadRule::kOneToMtu) payload = pattern(1 + random.below(kMtu));
     if (rule == wire::PayloadRule::kZeroToMtu) payload = pattern(random.below(kMtu + 1));
-    if (rule != wire::PayloadRule::kNone && random.chance(1, 30)) payload = pattern(1 + random.below(4096));
+    if (rule == wire::PayloadRule::kEightBytes) payload = pattern(8);
+    if (rule != wire::PayloadRule::kNone && rule != wire::PayloadRule::kEightBytes && random.chance(1, 30))
+      payload = pattern(1 + random.below(4096));
     if (operation == Operation::kWriteOnly && random.chance(3, 4)) {
       headers.reth.length = static_cast<uint32_t>(payload.size());
     }
@@ -50,13 +59,15 @@ class HostilePeer : public QueuePairTest {
   }
 
   void post_anything(Random& random) {
-    constexpr std::array kLikely = {SendOperation::kSend,  SendOperation::kSendImm,
-                                    SendOperation::kWrite, SendOperation::kWriteImm,
-                                    SendOperation::kRead,  SendOperation::kSendInvalidate};
+    constexpr std::array kLikely = {SendOperation::kSend,     SendOperation::kSendImm,
+                                    SendOperation::kWrite,    SendOperation::kWriteImm,
+                                    SendOperation::kRead,     SendOperation::kSendInvalidate,
+                                    SendOperation::kFetchAdd, SendOperation::kAtomicWrite};
     // An invalidation is one of nothing, which fails.
     const SendOperation operation =
         random.chance(1, 1000) ? SendOperation::kLocalInvalidate : kLikely[random.below(kLikely.size())];
-    post(operation, static_cast<uint32_t>(random.below(1500)));
+    const bool word = operation == SendOperation::kFetchAdd || operation == SendOperation::kAtomicWrite;
+    post(operation, word ? 8 : static_cast<uint32_t>(random.below(1500)));
   }
 
   void act(Random& random) {

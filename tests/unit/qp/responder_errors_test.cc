@@ -59,18 +59,6 @@ TEST_F(ResponderErrors, PacketsOutOfOrderWithinAMessage) {
   }
 }
 
-TEST_F(ResponderErrors, OperationsThatAreNotThere) {
-  for (const Operation operation :
-       {Operation::kCompareSwap, Operation::kFetchAdd, Operation::kFlush, Operation::kAtomicWrite}) {
-    ASSERT_EQ(modify(State::kReset), 0);
-    bring_up(State::kRtr);
-    post_receive(100);
-    receive(from_peer(operation, 5000), operation == Operation::kAtomicWrite ? pattern(8) : Bytes{});
-    EXPECT_EQ(queue_pair->state(), State::kErr);
-    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kInvalidRequest), 5000);
-  }
-}
-
 TEST_F(ResponderErrors, PayloadsThatDoNotFitThePathMtu) {
   const std::vector<std::pair<Operation, size_t>> wrong = {
       {Operation::kSendFirst, kMtu - 1},  {Operation::kSendFirst, kMtu + 1}, {Operation::kSendOnly, kMtu + 1},

@@ -46,7 +46,7 @@ TEST_F(OpenDevice, AdvertisesOnlyWhatIsThere) {
   EXPECT_EQ(attributes.phys_port_cnt, 1);
   EXPECT_NE(attributes.node_guid, 0U);
   EXPECT_EQ(attributes.node_guid, ibv_get_device_guid(context->device));
-  EXPECT_EQ(attributes.atomic_cap, IBV_ATOMIC_NONE);
+  EXPECT_EQ(attributes.atomic_cap, IBV_ATOMIC_GLOB);
   EXPECT_GT(attributes.max_srq, 0);  // srq_test
   EXPECT_GT(attributes.max_qp_wr, 0);
   EXPECT_EQ(attributes.device_cap_flags & IBV_DEVICE_XRC, 0U);

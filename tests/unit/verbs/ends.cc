@@ -81,7 +81,8 @@ End::~End() {
 }
 
 void End::to_init() const {
-  ibv_qp_attr attributes = init_attributes(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+  ibv_qp_attr attributes =
+      init_attributes(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
   ASSERT_EQ(ibv_modify_qp(qp, &attributes, kInitMask), 0);
 }
 

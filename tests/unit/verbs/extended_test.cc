@@ -163,7 +163,7 @@ TEST_F(Extended, AMistakeIsToldByCompleteAndNothingIsPosted) {
   EXPECT_EQ(ibv_wr_complete(qp), ENOMEM) << "there is room for four";
 
   ibv_wr_start(qp);
-  ibv_wr_atomic_fetch_add(qp, other.mr->rkey, 0, 1);
+  ibv_wr_send_tso(qp, nullptr, 0, 0);
   EXPECT_EQ(ibv_wr_complete(qp), EOPNOTSUPP);
 
   ibv_wr_start(qp);
@@ -205,7 +205,7 @@ TEST_F(Extended, UnknownWishesAreRefused) {
     EXPECT_EQ(ibv_create_qp_ex(one.context, &changed), nullptr);
     return errno;
   };
-  EXPECT_EQ(refusal_of_pair([](auto& q) { q.send_ops_flags |= IBV_QP_EX_WITH_ATOMIC_WRITE; }), EOPNOTSUPP);
+  EXPECT_EQ(refusal_of_pair([](auto& q) { q.send_ops_flags |= IBV_QP_EX_WITH_TSO; }), EOPNOTSUPP);
   EXPECT_EQ(refusal_of_pair([](auto& q) { q.comp_mask |= IBV_QP_INIT_ATTR_XRCD; }), EOPNOTSUPP);
   EXPECT_EQ(refusal_of_pair([](auto& q) { q.comp_mask &= ~unsigned{IBV_QP_INIT_ATTR_PD}; }), EINVAL);
 }

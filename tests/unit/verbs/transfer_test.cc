@@ -145,7 +145,7 @@ TEST_F(Transfer, BadRequestsAreRefused) {
   request.num_sge = -1;
   EXPECT_EQ(one.send(request), EINVAL);
   request = send_request(1, segment);
-  request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+  request.opcode = IBV_WR_TSO;
   EXPECT_EQ(one.send(request), EOPNOTSUPP);
   request.opcode = static_cast<ibv_wr_opcode>(13);
   EXPECT_EQ(one.send(request), EINVAL);

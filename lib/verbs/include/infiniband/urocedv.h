@@ -367,6 +367,34 @@ enum urocedv_mw_type {
  * and urocedv_alloc_mr that were given IBV_ACCESS_MW_BIND. */
 struct ibv_mw* urocedv_alloc_mw(struct ibv_pd* pd, enum urocedv_mw_type type);
 
+/* Flush */
+
+/* IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT of later verbs.h: rights of a region, and of a queue pair
+ * (qp_access_flags), to be flushed by a peer. There is no persistent memory, so the second is EOPNOTSUPP. */
+#define UROCEDV_ACCESS_FLUSH_GLOBAL (1 << 8)
+#define UROCEDV_ACCESS_FLUSH_PERSISTENT (1 << 9)
+
+enum urocedv_flush_type {
+  UROCEDV_FLUSH_GLOBAL = 1 << 0,     /* what was written before is visible to everybody */
+  UROCEDV_FLUSH_PERSISTENT = 1 << 1, /* it survives a loss of power */
+};
+
+enum urocedv_flush_level {
+  UROCEDV_FLUSH_RANGE = 0,
+  UROCEDV_FLUSH_MR = 1, /* all of the region, whatever the address and the length */
+};
+
+/* Between ibv_wr_start and ibv_wr_complete of a queue pair that was made with send_ops_flags: when it
+ * completes, with opcode UROCEDV_WC_FLUSH, what this queue pair wrote to the remote range before is as `type`
+ * says, which is a set. Nothing is told with ibv_wr_set_*. It counts against max_rd_atomic as a READ does.
+ * Errors of ibv_wr_complete: EINVAL (no type or an unknown one, an unknown level, more than 2^31 bytes).
+ * Completion status IBV_WC_REM_ACCESS_ERR: the range, or a right, such as that to persistence;
+ * IBV_WC_REM_INV_REQ_ERR: the peer does not know the operation. */
+void urocedv_wr_flush(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr, size_t length, uint8_t type,
+                      uint8_t level);
+
+#define UROCEDV_WC_FLUSH ((enum ibv_wc_opcode)8)
+
 #ifdef __cplusplus
 }
 #endif
