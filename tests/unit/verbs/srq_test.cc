@@ -120,6 +120,21 @@ TEST_F(SharedReceiveQueue, TellsWhenItRunsLow) {
   EXPECT_EQ(attributes.srq_limit, 0U);
 }
 
+TEST_F(SharedReceiveQueue, TellsWhenAQueuePairHasNoneOfItsRequestsAnyMore) {
+  ASSERT_EQ(post(1, server.all()), 0);
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(qps[0], &attributes, IBV_QP_STATE), 0);
+  ibv_async_event event{};
+  ASSERT_EQ(ibv_get_async_event(server.context, &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+  EXPECT_EQ(event.element.qp, qps[0]);
+  ibv_ack_async_event(&event);
+  EXPECT_TRUE(server.nothing_to_poll()) << "what was posted is the others'";
+  send(clients[1], 10);
+  EXPECT_EQ(server.next().wr_id, 1U);
+}
+
 TEST_F(SharedReceiveQueue, RefusesWhatCannotBe) {
   ibv_srq_attr attributes{};
   attributes.srq_limit = kDepth + 1;
