@@ -21,7 +21,7 @@ class Devices(unittest.TestCase):
             part = output[output.index(f"hca_id:\t{device}"):].split("\nhca_id:")[0]
             for expected in (r"transport:\s+InfiniBand \(0\)", r"node_guid:\s+(?!0000:0000:0000:0000)",
                              r"state:\s+PORT_ACTIVE", r"link_layer:\s+Ethernet", r"active_mtu:\s+4096",
-                             r"max_msg_sz:\s+0x80000000", r"atomic_cap:\s+ATOMIC_GLOB", r"max_srq:\s+0",
+                             r"max_msg_sz:\s+0x80000000", r"atomic_cap:\s+ATOMIC_GLOB", r"max_srq:\s+[1-9]",
                              r"GID\[\s*0\]:\s+fe80:.*RoCE v2",
                              rf"GID\[\s*1\]:\s+::ffff:{re.escape(address)}, RoCE v2"):
                 self.assertRegex(part, expected)
