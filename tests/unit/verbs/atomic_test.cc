@@ -119,7 +119,7 @@ TEST(AtomicRights, TheRegionMustGrantThem) {
 TEST(AtomicRights, TheyNeedLocalWrite) {
   const End end(device_at(0), {});
   alignas(8) uint64_t word = 0;
-  EXPECT_EQ(ibv_reg_mr(end.pd, &word, sizeof(word), IBV_ACCESS_REMOTE_ATOMIC), nullptr);
+  EXPECT_EQ(ibv_reg_mr(end.pd, &word, sizeof(word), int{IBV_ACCESS_REMOTE_ATOMIC}), nullptr);
   EXPECT_EQ(errno, EINVAL);
 }
 
