@@ -145,7 +145,9 @@ bool Placer::hand_over(std::byte* to, const std::byte* from, size_t length, cons
   return true;
 }
 
-bool Placer::start() {
+bool Placer::start_copies() {
+  if (copies_ == 0) [[likely]]
+    return false;
   offload_.engine->start();
   return true;
 }
@@ -168,7 +170,7 @@ bool Placer::copies_ended() {
 }
 
 void Placer::wait_for_copies() {
-  start();
+  start_copies();
   offload_.patience->begin();
   while (!copies_ended()) {
     if (!offload_.patience->wait()) return give_up();

@@ -84,7 +84,7 @@ class Placer {
   [[nodiscard]] bool dirty() const { return tails_ > 0 || streamed_ || copies_ > 0; }
 
   /// True when copies are under way.
-  bool start_copies() { return copies_ > 0 && start(); }
+  bool start_copies();
   [[nodiscard]] bool copying() const { return copies_ > 0; }
   /// Asks the engine: true when none is under way any more.
   bool copies_ended();
@@ -114,7 +114,6 @@ class Placer {
   [[gnu::always_inline]] inline bool body(std::byte* to, const std::byte* from, size_t length,
                                           MemoryNature nature, const MessageMark* mark);
   [[gnu::cold]] bool hand_over(std::byte* to, const std::byte* from, size_t length, const MessageMark* mark);
-  bool start();
   void wait_for_copies();
   void stop(bool overdue);
   void store(size_t index);

@@ -116,14 +116,18 @@ void Poller::stage_for_group(Staged& staged, size_t index) {
   ++staged_;
 }
 
-/// As if received; without data when there is no buffer.
+/// As if received; without data when there is no buffer, or none that is long enough for what a peer sent.
 port::RxFrame Poller::copy_of(const std::byte* data, uint32_t length) {
   port::TxFrame copy;
   if (port_queue_.allocate({&copy, 1}) == 0) {
     count(Counter::kTxNoBuffer);
     return {};
   }
-  assert(length <= copy.capacity);
+  if (length > copy.capacity) {
+    count(Counter::kDropPayloadLength);
+    port_queue_.free({&copy, 1});
+    return {};
+  }
   std::memcpy(copy.data, data, length);
   copy.length = length;
   return port_queue_.loop(copy);

@@ -14,7 +14,7 @@
 #include <set>
 #include <string>
 
-#include "drivers/port/ethdev/signals_held.h"
+#include "drivers/signals_held.h"
 
 namespace uroce::drivers {
 namespace {

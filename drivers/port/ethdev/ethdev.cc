@@ -6,7 +6,7 @@
 
 #include "drivers/port/ethdev/ethdev_port.h"
 #include "drivers/port/ethdev/pmd_traits.h"
-#include "drivers/port/ethdev/signals_held.h"
+#include "drivers/signals_held.h"
 
 namespace uroce::drivers {
 

@@ -17,7 +17,7 @@
 #include "drivers/port/ethdev/bpf_log.h"
 #include "drivers/port/ethdev/interrupt_thread.h"
 #include "drivers/port/ethdev/memif_end.h"
-#include "drivers/port/ethdev/signals_held.h"
+#include "drivers/signals_held.h"
 
 namespace uroce::drivers {
 namespace {

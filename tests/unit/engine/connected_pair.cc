@@ -73,43 +73,48 @@ int Side::connect(const Side& peer) {
                                         qp::kMaskRnrRetry | qp::kMaskMaxRdAtomic);
 }
 
-void Side::post_write(const Side& peer, uint32_t length, uint64_t wr_id) {
-  queue::SendRequest* request = queue_pair_->send_queue->reserve();
-  ASSERT_NE(request, nullptr);
-  request->wr_id = wr_id;
-  request->operation = queue::SendOperation::kWrite;
-  request->remote_address = peer.address();
-  request->rkey = peer.rkey();
-  request->length = length;
-  request->segments = 1;
-  request->signaled = true;
-  queue_pair_->send_queue->segments(*request)[0] = {address(), length, keys_.lkey};
-  queue_pair_->send_queue->publish();
+void Side::post(const std::vector<Message>& messages, uint64_t first_id) {
+  queue::SendQueue& queue = *queue_pair_->send_queue;
+  for (const Message& message : messages) {
+    queue::SendRequest* request = queue.reserve();
+    ASSERT_NE(request, nullptr);
+    request->wr_id = first_id++;
+    request->operation = message.operation;
+    request->length = message.local.length;
+    request->remote_address = message.remote;
+    request->rkey = message.rkey;
+    request->segments = 1;
+    request->signaled = true;
+    queue.segments(*request)[0] = message.local;
+  }
+  queue.publish();
   device_->ring_doorbell(*queue_pair_);
+}
+
+void Side::receive(const std::vector<queue::Segment>& segments, uint64_t first_id) {
+  queue::ReceiveQueue& queue = *queue_pair_->receive_queue;
+  for (const queue::Segment& segment : segments) {
+    queue::ReceiveRequest* request = queue.reserve();
+    ASSERT_NE(request, nullptr);
+    request->wr_id = first_id++;
+    request->length = segment.length;
+    request->segments = 1;
+    queue.segments(*request)[0] = segment;
+  }
+  queue.publish();
+  if (queue_pair_->in_error.load()) device_->ring_doorbell(*queue_pair_);
+}
+
+void Side::post_write(const Side& peer, uint32_t length, uint64_t wr_id) {
+  post({{queue::SendOperation::kWrite, {address(), length, keys_.lkey}, peer.address(), peer.rkey()}}, wr_id);
 }
 
 void Side::post_send(uint32_t length, uint64_t wr_id) {
-  queue::SendRequest* request = queue_pair_->send_queue->reserve();
-  ASSERT_NE(request, nullptr);
-  request->wr_id = wr_id;
-  request->operation = queue::SendOperation::kSend;
-  request->length = length;
-  request->segments = 1;
-  request->signaled = true;
-  queue_pair_->send_queue->segments(*request)[0] = {address(), length, keys_.lkey};
-  queue_pair_->send_queue->publish();
-  device_->ring_doorbell(*queue_pair_);
+  post({{queue::SendOperation::kSend, {address(), length, keys_.lkey}}}, wr_id);
 }
 
 void Side::post_receive(uint32_t length, uint64_t wr_id) {
-  queue::ReceiveRequest* request = queue_pair_->receive_queue->reserve();
-  ASSERT_NE(request, nullptr);
-  request->wr_id = wr_id;
-  request->length = length;
-  request->segments = 1;
-  queue_pair_->receive_queue->segments(*request)[0] = {address(), length, keys_.lkey};
-  queue_pair_->receive_queue->publish();
-  if (queue_pair_->in_error.load()) device_->ring_doorbell(*queue_pair_);
+  receive({{address(), length, keys_.lkey}}, wr_id);
 }
 
 queue::Completion Side::wait() {

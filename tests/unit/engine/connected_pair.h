@@ -10,6 +10,14 @@
 
 namespace uroce::engine {
 
+/// A send work request with one segment.
+struct Message {
+  queue::SendOperation operation;
+  queue::Segment local;
+  uint64_t remote = 0;
+  MemoryKey rkey;
+};
+
 /// One side of a connection: a device, a domain, a completion queue, a queue pair and a registered buffer,
 /// made through the calls that the verbs face makes.
 class Side {
@@ -33,6 +41,10 @@ class Side {
   /// To RTS, towards `peer` (which may be this very side).
   [[nodiscard]] int connect(const Side& peer);
   void disconnect();
+
+  /// Posts all at once, numbered from `first_id`.
+  void post(const std::vector<Message>& messages, uint64_t first_id = 1);
+  void receive(const std::vector<queue::Segment>& segments, uint64_t first_id);
 
   /// Writes the first `length` bytes of the buffer to the same place of the peer's.
   void post_write(const Side& peer, uint32_t length, uint64_t wr_id = 1);

@@ -73,39 +73,6 @@ class CopyEngine : public ::testing::Test {
     }
   }
 
-  struct Message {
-    SendOperation operation;
-    queue::Segment local;
-    uint64_t remote = 0;
-    MemoryKey rkey;
-  };
-  static void post(Side& side, const std::vector<Message>& messages) {
-    queue::SendQueue& queue = *side.queue_pair().send_queue;
-    uint64_t id = 0;
-    for (const Message& message : messages) {
-      queue::SendRequest* request = queue.reserve();
-      ASSERT_NE(request, nullptr);
-      request->wr_id = ++id;
-      request->operation = message.operation;
-      request->length = message.local.length;
-      request->remote_address = message.remote;
-      request->rkey = message.rkey;
-      request->segments = 1;
-      queue.segments(*request)[0] = message.local;
-    }
-    queue.publish();
-    side.device().ring_doorbell(side.queue_pair());
-  }
-  static void receive(Side& side, const queue::Segment& segment, uint64_t id = 100) {
-    queue::ReceiveQueue& queue = *side.queue_pair().receive_queue;
-    queue::ReceiveRequest* request = queue.reserve();
-    ASSERT_NE(request, nullptr);
-    request->wr_id = id;
-    request->length = segment.length;
-    request->segments = 1;
-    queue.segments(*request)[0] = segment;
-    queue.publish();
-  }
   [[nodiscard]] queue::Segment from_left(uint32_t length, size_t offset = 0) const {
     return {left.address() + offset, length, left.lkey()};
   }
@@ -158,7 +125,7 @@ class CopyEngine : public ::testing::Test {
 
 TEST_F(CopyEngine, Write_ExpectNothingOfItSeenBeforeItsCopiesHaveEnded) {
   OurMemory target(right);
-  post(left, {write(target, 0, kLength)});
+  left.post({write(target, 0, kLength)});
   run();
   EXPECT_EQ(pair.right_engine->waiting(), 3u);
   EXPECT_TRUE(right_lock().paused());
@@ -183,8 +150,8 @@ TEST_F(CopyEngine, Write_ExpectNothingOfItSeenBeforeItsCopiesHaveEnded) {
 
 TEST_F(CopyEngine, Send_ExpectItsReceiveCompleteOnlyThen) {
   OurMemory target(right);
-  receive(right, target.part(0, kLength));
-  post(left, {{SendOperation::kSend, from_left(kLength)}});
+  right.receive({target.part(0, kLength)}, 100);
+  left.post({{SendOperation::kSend, from_left(kLength)}});
   run();
   EXPECT_FALSE(right.look());
   EXPECT_FALSE(left.look());
@@ -196,7 +163,7 @@ TEST_F(CopyEngine, Send_ExpectItsReceiveCompleteOnlyThen) {
 
 TEST_F(CopyEngine, Read_ExpectItCompleteOnlyThen) {
   OurMemory target(left);
-  post(left, {{SendOperation::kRead, target.part(0, kLength), right.address(), right.rkey()}});
+  left.post({{SendOperation::kRead, target.part(0, kLength), right.address(), right.rkey()}});
   run();
   EXPECT_EQ(pair.left_engine->waiting(), 3u);
   EXPECT_FALSE(left.look());
@@ -210,8 +177,8 @@ TEST_F(CopyEngine, Read_ExpectItCompleteOnlyThen) {
 TEST_F(CopyEngine, ReadOfWhatAWriteBeforeItPuts_ExpectItsBytes) {
   OurMemory target(right);
   std::vector<std::byte> expected(left.buffer().begin(), left.buffer().begin() + kLength);
-  post(left, {write(target, 0, kLength),
-              {SendOperation::kRead, from_left(kLength, 30'000), target.address(0), target.key()}});
+  left.post({write(target, 0, kLength),
+             {SendOperation::kRead, from_left(kLength, 30'000), target.address(0), target.key()}});
   run();
   EXPECT_EQ(at_right(Counter::kTxFrames), 0u);
   finish_right();
@@ -229,13 +196,13 @@ TEST_F(CopyEngine, OtherMemory_ExpectTheEngineUntouched) {
 
 TEST_F(CopyEngine, NextBurst_ExpectItReceivedButNotPerformed) {
   OurMemory target(right);
-  post(left, {write(target, 0, kLength)});
+  left.post({write(target, 0, kLength)});
   run();
   const uint64_t performed = at_right(Counter::kRequestsExecuted);
   const uint64_t received = at_right(Counter::kRxFrames);
-  post(left, {write(target, 10'000, 200, 5'000)});
-  receive(right, target.part(20'000, kLength));
-  post(left, {{SendOperation::kSend, from_left(kLength, 7'000)}});
+  left.post({write(target, 10'000, 200, 5'000)});
+  right.receive({target.part(20'000, kLength)}, 100);
+  left.post({{SendOperation::kSend, from_left(kLength, 7'000)}});
   run();
   EXPECT_EQ(at_right(Counter::kRequestsExecuted), performed);
   EXPECT_GT(at_right(Counter::kRxFrames), received);
@@ -259,7 +226,7 @@ TEST_F(CopyEngine, WritesOverEachOther_ExpectTheLastOnTop) {
   for (size_t i = 0; i < 8; ++i) {
     // Whoever waits for the copies below asks some more times.
     pair.right_engine->finish_when_asked(3);
-    post(left, {write(target, 0, 2 * kMtu, i * 4'000), write(target, 500, 2 * kMtu, i * 4'000 + 1'000)});
+    left.post({write(target, 0, 2 * kMtu, i * 4'000), write(target, 500, 2 * kMtu, i * 4'000 + 1'000)});
     run();
     finish_right();
     EXPECT_TRUE(same(target, 0, left.buffer(), 500, i * 4'000));
@@ -270,7 +237,7 @@ TEST_F(CopyEngine, WritesOverEachOther_ExpectTheLastOnTop) {
 
 TEST_F(CopyEngine, Deregister_ExpectItToReturnOnlyWhenNothingIsCopiedAnyMore) {
   OurMemory target(right);
-  post(left, {write(target, 0, kLength)});
+  left.post({write(target, 0, kLength)});
   run();
   ASSERT_TRUE(right_lock().paused());
   std::atomic<bool> returned = false;
@@ -294,9 +261,9 @@ TEST_F(CopyEngine, Deregister_ExpectItToReturnOnlyWhenNothingIsCopiedAnyMore) {
 
 TEST_F(CopyEngine, EndOfTheQueuePair_ExpectItToWaitForTheCopies) {
   OurMemory target(right);
-  post(left, {write(target, 0, kLength)});
+  left.post({write(target, 0, kLength)});
   run();
-  post(left, {write(target, 20'000, kLength)});  // waits behind it
+  left.post({write(target, 20'000, kLength)});  // waits behind it
   run();
   pair.right_engine->finish_when_asked(50);
   right.disconnect();
@@ -310,7 +277,7 @@ TEST_F(CopyEngine, EndOfTheQueuePair_ExpectItToWaitForTheCopies) {
 
 TEST_F(CopyEngine, EndOfTheDevice_ExpectTheEngineStoppedFirst) {
   OurMemory target(right);
-  post(left, {write(target, 0, kLength)});
+  left.post({write(target, 0, kLength)});
   run();
   ASSERT_EQ(pair.right_engine->waiting(), 3u);
   ASSERT_TRUE(pair.right_state->pollers[0]->close(seconds(1)));
@@ -325,8 +292,8 @@ TEST_F(CopyEngine, FailedCopyOfAWrite_ExpectARemoteAccessErrorAndNothingBehindIt
     OurMemory target(right);
     pair.right_engine->failing = {pair.right_engine->submitted() + failing};
     const uint64_t gone = at_right(Counter::kMemoryGone);
-    receive(right, target.part(40'000, 100));
-    post(left, {write(target, 0, 8), write(target, 1'000, kLength), write(target, 20'000, 8)});
+    right.receive({target.part(40'000, 100)}, 100);
+    left.post({write(target, 0, 8), write(target, 1'000, kLength), write(target, 20'000, 8)});
     run();
     finish_right();
     expect(left, {{1, CompletionStatus::kSuccess},
@@ -348,9 +315,8 @@ TEST_F(CopyEngine, FailedCopyOfASend_ExpectTheReceiveFailedOnceAndTheRestFlushed
     SCOPED_TRACE(length);
     OurMemory target(right);
     pair.right_engine->failing = {pair.right_engine->submitted() + 1};
-    receive(right, target.part(0, length), 100);
-    receive(right, target.part(50'000, 100), 101);
-    post(left, {{SendOperation::kSend, from_left(length)}, {SendOperation::kSend, from_left(100)}});
+    right.receive({target.part(0, length), target.part(50'000, 100)}, 100);
+    left.post({{SendOperation::kSend, from_left(length)}, {SendOperation::kSend, from_left(100)}});
     run();
     finish_right();
     expect(left, {{1, CompletionStatus::kRemoteOperationError}, {2, CompletionStatus::kFlushed}});
@@ -364,8 +330,8 @@ TEST_F(CopyEngine, FailedCopyOfARead_ExpectItFailedOnceAndTheRestFlushed) {
     SCOPED_TRACE(length);
     OurMemory target(left);
     pair.left_engine->failing = {pair.left_engine->submitted() + 1};
-    post(left, {{SendOperation::kRead, target.part(0, length), right.address(), right.rkey()},
-                {SendOperation::kRead, target.part(50'000, 100), right.address(), right.rkey()}});
+    left.post({{SendOperation::kRead, target.part(0, length), right.address(), right.rkey()},
+               {SendOperation::kRead, target.part(50'000, 100), right.address(), right.rkey()}});
     run();
     pair.left_engine->finish();
     run();
@@ -380,7 +346,7 @@ TEST_F(CopyEngine, FailedCopyOfARead_ExpectItFailedOnceAndTheRestFlushed) {
 
 TEST_F(CopyEngine, ThatNeverEnds_ExpectItStoppedAndTheCpuToGoOn) {
   OurMemory target(right);
-  post(left, {write(target, 0, kLength)});
+  left.post({write(target, 0, kLength)});
   for (int ms = 0; ms < 900; ++ms) {
     VirtualPair::advance(milliseconds(1));
     pair.turn(*pair.right_state);
@@ -398,7 +364,7 @@ TEST_F(CopyEngine, ThatNeverEnds_ExpectItStoppedAndTheCpuToGoOn) {
   expect(left, {{1, CompletionStatus::kRemoteAccessError}});
 
   reconnect();
-  post(left, {write(target, 20'000, kLength)});
+  left.post({write(target, 20'000, kLength)});
   pair.settle();
   expect(left, {{1, CompletionStatus::kSuccess}});
   EXPECT_TRUE(same(target, 20'000, left.buffer(), kLength));
@@ -407,7 +373,7 @@ TEST_F(CopyEngine, ThatNeverEnds_ExpectItStoppedAndTheCpuToGoOn) {
 
 TEST_F(CopyEngine, TimeInWhichNobodyTurned_ExpectItNotToCount) {
   OurMemory target(right);
-  post(left, {write(target, 0, kLength)});
+  left.post({write(target, 0, kLength)});
   run();
   for (int i = 0; i < 10; ++i) {
     VirtualPair::advance(seconds(3600));

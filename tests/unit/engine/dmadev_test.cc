@@ -64,33 +64,6 @@ class Dmadev : public ::testing::TestWithParam<PollerMode> {
     EXPECT_EQ(left.connect(right), 0);
     EXPECT_EQ(right.connect(left), 0);
   }
-  struct Target {
-    uint64_t address = 0;
-    MemoryKey key;
-  };
-  static void post(const Side& side, SendOperation operation, const queue::Segment& local,
-                   const Target& target) {
-    queue::SendQueue& queue = *side.queue_pair().send_queue;
-    queue::SendRequest* request = queue.reserve();
-    ASSERT_NE(request, nullptr);
-    request->operation = operation;
-    request->length = local.length;
-    request->remote_address = target.address;
-    request->rkey = target.key;
-    request->segments = 1;
-    queue.segments(*request)[0] = local;
-    queue.publish();
-    side.device().ring_doorbell(side.queue_pair());
-  }
-  static void receive(const Side& side, const queue::Segment& segment) {
-    queue::ReceiveQueue& queue = *side.queue_pair().receive_queue;
-    queue::ReceiveRequest* request = queue.reserve();
-    ASSERT_NE(request, nullptr);
-    request->length = segment.length;
-    request->segments = 1;
-    queue.segments(*request)[0] = segment;
-    queue.publish();
-  }
   [[nodiscard]] queue::Segment buffer_of(Side& side, uint32_t length) const {
     return {side.address(), length, side.lkey()};
   }
@@ -107,19 +80,19 @@ TEST_P(Dmadev, MessagesOfAllSizes_ExpectThemWholeAndCopiedByTheDevices) {
   for (const uint32_t length : {1u, 64u, 1000u, 1024u, 1025u, 1500u, 4096u, 65'536u, 100'001u, kBytesMax}) {
     SCOPED_TRACE(length);
     fill(left.buffer(), length);
-    post(left, SendOperation::kWrite, buffer_of(left, length), {at_right.address(), at_right.key()});
+    left.post({{SendOperation::kWrite, buffer_of(left, length), at_right.address(), at_right.key()}});
     ASSERT_EQ(left.wait().status, CompletionStatus::kSuccess);
     EXPECT_EQ(std::memcmp(at_right.data(), left.buffer().data(), length), 0);
 
     std::memset(at_right.data(), 0, length);
-    receive(right, at_right.part(length));
-    post(left, SendOperation::kSend, buffer_of(left, length), {});
+    right.receive({at_right.part(length)}, 1);
+    left.post({{SendOperation::kSend, buffer_of(left, length)}});
     ASSERT_EQ(left.wait().status, CompletionStatus::kSuccess);
     ASSERT_EQ(right.wait().status, CompletionStatus::kSuccess);
     EXPECT_EQ(std::memcmp(at_right.data(), left.buffer().data(), length), 0);
 
     fill(right.buffer(), length + 1);
-    post(left, SendOperation::kRead, at_left.part(length), {right.address(), right.rkey()});
+    left.post({{SendOperation::kRead, at_left.part(length), right.address(), right.rkey()}});
     ASSERT_EQ(left.wait().status, CompletionStatus::kSuccess);
     EXPECT_EQ(std::memcmp(at_left.data(), right.buffer().data(), length), 0);
     bodies += (length - 1) / 1024;  // packets of path MTU 1024, the last one only but for its tail
@@ -136,8 +109,10 @@ TEST_P(Dmadev, ManyMessagesAtOnce_ExpectEachInItsPlace) {
   for (uint64_t round = 0; round < 20; ++round) {
     fill(left.buffer(), round);
     for (uint32_t i = 0; i < kAtOnce; ++i) {
-      post(left, SendOperation::kWrite, {left.address() + i * kMessage, kMessage, left.lkey()},
-           {target.address() + i * kMessage, target.key()});
+      left.post({{SendOperation::kWrite,
+                  {left.address() + i * kMessage, kMessage, left.lkey()},
+                  target.address() + i * kMessage,
+                  target.key()}});
     }
     for (uint32_t i = 0; i < kAtOnce; ++i) ASSERT_EQ(left.wait().status, CompletionStatus::kSuccess);
     ASSERT_EQ(std::memcmp(target.data(), left.buffer().data(), kAtOnce * kMessage), 0);
@@ -171,8 +146,8 @@ TEST_P(Dmadev, AWatchedMessage_ExpectItsLastByteAndTheFlagBehindItLast) {
   });
   for (int round = 1; round <= kRounds; ++round) {
     std::memset(left.buffer().data(), round, kMessage);
-    post(left, SendOperation::kWrite, buffer_of(left, kMessage), {target.address(), target.key()});
-    post(left, SendOperation::kWrite, buffer_of(left, 1), {target.address() + kFlag, target.key()});
+    left.post({{SendOperation::kWrite, buffer_of(left, kMessage), target.address(), target.key()}});
+    left.post({{SendOperation::kWrite, buffer_of(left, 1), target.address() + kFlag, target.key()}});
     for (int i = 0; i < 2; ++i) EXPECT_EQ(left.wait().status, CompletionStatus::kSuccess);
     while (seen != round) sched_yield();
   }

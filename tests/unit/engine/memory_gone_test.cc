@@ -55,13 +55,6 @@ class Pages {
   mem::RegionKeys keys_;
 };
 
-struct Message {
-  SendOperation operation;
-  queue::Segment local;
-  uint64_t remote = 0;
-  MemoryKey rkey;
-};
-
 /// Lengths and distances before the border: all beyond it, across it, in one packet and in several, tails and
 /// bodies.
 struct Place {
@@ -84,36 +77,6 @@ class MemoryGone : public ::testing::TestWithParam<Vanishing> {
     }
   }
 
-  static void post(Side& side, const std::vector<Message>& messages) {
-    queue::SendQueue& queue = *side.queue_pair().send_queue;
-    uint64_t id = 0;
-    for (const Message& message : messages) {
-      queue::SendRequest* request = queue.reserve();
-      ASSERT_NE(request, nullptr);
-      request->wr_id = ++id;
-      request->operation = message.operation;
-      request->length = message.local.length;
-      request->remote_address = message.remote;
-      request->rkey = message.rkey;
-      request->segments = 1;
-      queue.segments(*request)[0] = message.local;
-    }
-    queue.publish();
-    side.device().ring_doorbell(side.queue_pair());
-  }
-  static void receive(Side& side, const std::vector<queue::Segment>& segments) {
-    queue::ReceiveQueue& queue = *side.queue_pair().receive_queue;
-    uint64_t id = 100;
-    for (const queue::Segment& segment : segments) {
-      queue::ReceiveRequest* request = queue.reserve();
-      ASSERT_NE(request, nullptr);
-      request->wr_id = ++id;
-      request->length = segment.length;
-      request->segments = 1;
-      queue.segments(*request)[0] = segment;
-    }
-    queue.publish();
-  }
   [[nodiscard]] static queue::Segment own(Side& side, size_t offset, size_t length) {
     return {side.address() + offset, static_cast<uint32_t>(length), side.lkey()};
   }
@@ -122,8 +85,8 @@ class MemoryGone : public ::testing::TestWithParam<Vanishing> {
   void run() {
     fill(others_left.buffer(), ++seed_);
     for (size_t at = 0; at < 50'000; at += 5'000) {
-      post(others_left, {{SendOperation::kWrite, own(others_left, at, 5'000), others_right.address() + at,
-                          others_right.rkey()}});
+      others_left.post({{SendOperation::kWrite, own(others_left, at, 5'000), others_right.address() + at,
+                         others_right.rkey()}});
     }
     pair.settle();
     for (int i = 0; i < 10; ++i) {
@@ -179,11 +142,11 @@ TEST_P(MemoryGone, WriteToIt_ExpectARemoteAccessErrorAndWhatIsBehindItUnseen) {
     std::memset(right.buffer().data(), 0, right.buffer().size());
     const uint64_t gone = at_right(Counter::kMemoryGone);
     const uint64_t naks = at_right(Counter::kAccessNakSent);
-    receive(right, {own(right, 0, 8)});
-    post(left, {{SendOperation::kWrite, own(left, 0, 8), right.address(), right.rkey()},
-                {SendOperation::kWrite, own(left, 0, length), target.address(Pages::kBorder - before),
-                 target.rkey()},
-                {SendOperation::kWrite, own(left, 0, 8), right.address() + 100, right.rkey()}});
+    right.receive({own(right, 0, 8)}, 101);
+    left.post({{SendOperation::kWrite, own(left, 0, 8), right.address(), right.rkey()},
+               {SendOperation::kWrite, own(left, 0, length), target.address(Pages::kBorder - before),
+                target.rkey()},
+               {SendOperation::kWrite, own(left, 0, 8), right.address() + 100, right.rkey()}});
     run();
     expect(left, {{1, CompletionStatus::kSuccess},
                   {2, CompletionStatus::kRemoteAccessError},
@@ -205,11 +168,11 @@ TEST_P(MemoryGone, WriteWithImmediateToIt_ExpectTheReceiveFlushed) {
     SCOPED_TRACE(std::to_string(before) + " before the border of " + std::to_string(length));
     const Pages target(right);
     target.vanish(GetParam());
-    receive(right, {own(right, 0, 8), own(right, 0, 8), own(right, 0, 8)});
-    post(left, {{SendOperation::kWriteImm, own(left, 0, 8), right.address(), right.rkey()},
-                {SendOperation::kWriteImm, own(left, 0, length), target.address(Pages::kBorder - before),
-                 target.rkey()},
-                {SendOperation::kWriteImm, own(left, 0, 8), right.address(), right.rkey()}});
+    right.receive({own(right, 0, 8), own(right, 0, 8), own(right, 0, 8)}, 101);
+    left.post({{SendOperation::kWriteImm, own(left, 0, 8), right.address(), right.rkey()},
+               {SendOperation::kWriteImm, own(left, 0, length), target.address(Pages::kBorder - before),
+                target.rkey()},
+               {SendOperation::kWriteImm, own(left, 0, 8), right.address(), right.rkey()}});
     run();
     expect(left, {{1, CompletionStatus::kSuccess},
                   {2, CompletionStatus::kRemoteAccessError},
@@ -229,10 +192,11 @@ TEST_P(MemoryGone, SendIntoIt_ExpectALocalProtectionErrorAndARemoteOperationalOn
     target.vanish(GetParam());
     const uint64_t gone = at_right(Counter::kMemoryGone);
     const uint64_t naks = at_right(Counter::kOperationalNakSent);
-    receive(right, {own(right, 0, 100), target.part(Pages::kBorder - before, length), own(right, 0, 100)});
-    post(left, {{SendOperation::kSend, own(left, 0, 8), 0, {}},
-                {SendOperation::kSend, own(left, 0, length), 0, {}},
-                {SendOperation::kSend, own(left, 0, 8), 0, {}}});
+    right.receive({own(right, 0, 100), target.part(Pages::kBorder - before, length), own(right, 0, 100)},
+                  101);
+    left.post({{SendOperation::kSend, own(left, 0, 8), 0, {}},
+               {SendOperation::kSend, own(left, 0, length), 0, {}},
+               {SendOperation::kSend, own(left, 0, 8), 0, {}}});
     run();
     expect(left, {{1, CompletionStatus::kSuccess},
                   {2, CompletionStatus::kRemoteOperationError},
@@ -254,10 +218,10 @@ TEST_P(MemoryGone, ReadFromIt_ExpectARemoteAccessError) {
     const Pages source(right);
     source.vanish(GetParam());
     const uint64_t gone = at_right(Counter::kMemoryGone);
-    post(left, {{SendOperation::kRead, own(left, 0, 8), right.address(), right.rkey()},
-                {SendOperation::kRead, own(left, 0, length), source.address(Pages::kBorder - before),
-                 source.rkey()},
-                {SendOperation::kRead, own(left, 40'000, 8), right.address(), right.rkey()}});
+    left.post(
+        {{SendOperation::kRead, own(left, 0, 8), right.address(), right.rkey()},
+         {SendOperation::kRead, own(left, 0, length), source.address(Pages::kBorder - before), source.rkey()},
+         {SendOperation::kRead, own(left, 40'000, 8), right.address(), right.rkey()}});
     run();
     if (readable()) {
       expect(left, {{1, CompletionStatus::kSuccess},
@@ -284,10 +248,10 @@ TEST_P(MemoryGone, SendOrWriteOutOfIt_ExpectALocalProtectionErrorAndThePeerUntou
       source.vanish(GetParam());
       const uint64_t gone = at_left(Counter::kMemoryGone);
       if (operation == SendOperation::kSend)
-        receive(right, {own(right, 0, 100), own(right, 0, 9000), own(right, 0, 100)});
-      post(left, {{operation, own(left, 0, 8), right.address(), right.rkey()},
-                  {operation, source.part(Pages::kBorder - before, length), right.address(), right.rkey()},
-                  {operation, own(left, 0, 8), right.address(), right.rkey()}});
+        right.receive({own(right, 0, 100), own(right, 0, 9000), own(right, 0, 100)}, 101);
+      left.post({{operation, own(left, 0, 8), right.address(), right.rkey()},
+                 {operation, source.part(Pages::kBorder - before, length), right.address(), right.rkey()},
+                 {operation, own(left, 0, 8), right.address(), right.rkey()}});
       run();
       if (readable()) {
         expect(left, {{1, CompletionStatus::kSuccess},
@@ -314,10 +278,10 @@ TEST_P(MemoryGone, ReadIntoIt_ExpectALocalProtectionErrorAndThePeerUntouched) {
     const Pages target(left);
     target.vanish(GetParam());
     const uint64_t gone = at_left(Counter::kMemoryGone);
-    post(left,
-         {{SendOperation::kRead, own(left, 0, 8), right.address(), right.rkey()},
-          {SendOperation::kRead, target.part(Pages::kBorder - before, length), right.address(), right.rkey()},
-          {SendOperation::kRead, own(left, 0, 8), right.address(), right.rkey()}});
+    left.post(
+        {{SendOperation::kRead, own(left, 0, 8), right.address(), right.rkey()},
+         {SendOperation::kRead, target.part(Pages::kBorder - before, length), right.address(), right.rkey()},
+         {SendOperation::kRead, own(left, 0, 8), right.address(), right.rkey()}});
     run();
     expect(left, {{1, CompletionStatus::kSuccess},
                   {2, CompletionStatus::kLocalProtectionError},
@@ -339,8 +303,8 @@ TEST_P(MemoryGone, MemoryMappedAnewAtItsAddress_ExpectTheNewMemoryAccessed) {
   void* const anew = mmap(target.memory().data(), target.memory().size(), PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   ASSERT_EQ(anew, target.memory().data());
-  post(left, {{SendOperation::kWrite, own(left, 0, 3000), target.address(Pages::kBorder), target.rkey()},
-              {SendOperation::kRead, own(left, 4000, 3000), target.address(Pages::kBorder), target.rkey()}});
+  left.post({{SendOperation::kWrite, own(left, 0, 3000), target.address(Pages::kBorder), target.rkey()},
+             {SendOperation::kRead, own(left, 4000, 3000), target.address(Pages::kBorder), target.rkey()}});
   run();
   expect(left, {{1, CompletionStatus::kSuccess}, {2, CompletionStatus::kSuccess}});
   EXPECT_EQ(target.memory().data()[Pages::kBorder + 2999], std::byte{9});

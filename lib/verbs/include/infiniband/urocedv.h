@@ -369,8 +369,8 @@ struct ibv_mw* urocedv_alloc_mw(struct ibv_pd* pd, enum urocedv_mw_type type);
 
 /* Flush */
 
-/* IBV_ACCESS_FLUSH_GLOBAL and _PERSISTENT of later verbs.h: rights of a region, and of a queue pair
- * (qp_access_flags), to be flushed by a peer. There is no persistent memory, so the second is EOPNOTSUPP. */
+/* IBV_ACCESS_FLUSH_* of later verbs.h: rights of a region, and of a queue pair (qp_access_flags), to be
+ * flushed by a peer. There is no persistent memory, so the second is EOPNOTSUPP. */
 #define UROCEDV_ACCESS_FLUSH_GLOBAL (1 << 8)
 #define UROCEDV_ACCESS_FLUSH_PERSISTENT (1 << 9)
 
@@ -379,10 +379,7 @@ enum urocedv_flush_type {
   UROCEDV_FLUSH_PERSISTENT = 1 << 1, /* it survives a loss of power */
 };
 
-enum urocedv_flush_level {
-  UROCEDV_FLUSH_RANGE = 0,
-  UROCEDV_FLUSH_MR = 1, /* all of the region, whatever the address and the length */
-};
+enum urocedv_flush_level { UROCEDV_FLUSH_RANGE = 0, UROCEDV_FLUSH_MR = 1 /* all of the region */ };
 
 /* Between ibv_wr_start and ibv_wr_complete of a queue pair that was made with send_ops_flags: when it
  * completes, with opcode UROCEDV_WC_FLUSH, what this queue pair wrote to the remote range before is as `type`

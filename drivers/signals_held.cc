@@ -1,4 +1,4 @@
-#include "drivers/port/ethdev/signals_held.h"
+#include "drivers/signals_held.h"
 
 #include <ctime>
 
