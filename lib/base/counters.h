@@ -33,7 +33,9 @@ namespace uroce {
   X(kDropPayloadLength, "drop_payload_length")     \
   X(kDropIcrc, "drop_icrc")                        \
   X(kDropNotOurAddress, "drop_not_our_address")    \
+  X(kDropVlan, "drop_vlan")                        \
   X(kDropUnknownQp, "drop_unknown_qp")             \
+  X(kDropUnknownSrq, "drop_unknown_srq")           \
   X(kDropPartitionKey, "drop_partition_key")       \
   X(kDropWrongPeer, "drop_wrong_peer")             \
   X(kDropQkey, "drop_qkey")                        \
