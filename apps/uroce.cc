@@ -35,6 +35,7 @@ constexpr const char* kRunExamples =
 constexpr const char* kInfoExamples =
     "Examples:\n"
     "  uroce info\n"
+    "  uroce info -v                                also what the devices can do, and the test of each\n"
     "  uroce info --config configs/net-ring.toml\n";
 
 /// `uroce run OPTIONS -- PROGRAM ARGUMENTS`: what stands behind the first "--" is not ours to parse.
@@ -84,6 +85,8 @@ class CommandLine {
     run_.footer(kRunExamples);
     perf_.footer(uroce::perf::CommandLine::kExamples);
     info_.footer(kInfoExamples);
+    info_.add_flag("-v,--verbose", verbose_,
+                   "Also the table of capabilities, each with the test that exercises it");
   }
 
   int execute(Arguments arguments) {
@@ -144,7 +147,7 @@ class CommandLine {
     const auto configuration = info_configuration_.merged();
     if (!configuration) return complain(configuration.error().message);
     publish(*configuration);
-    return uroce::info::run(*configuration);
+    return uroce::info::run(*configuration, verbose_);
   }
 
   CLI::App app_;
@@ -155,6 +158,7 @@ class CommandLine {
   uroce::launch::ConfigurationOptions perf_configuration_;
   uroce::launch::ConfigurationOptions info_configuration_;
   uroce::perf::CommandLine perf_options_;
+  bool verbose_ = false;
 };
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "apps/info/capabilities.h"
 #include "apps/info/machine.h"
+#include "apps/perf/failure.h"
 #include "apps/perf/verbs_device.h"
 #include "apps/perf/verbs_objects.h"
 #include "copy/kind.h"
@@ -62,7 +64,25 @@ void print_limits(const ibv_device_attr& limits) {
   row("READs at once", fmt::format("{} per queue pair", limits.max_qp_rd_atom));
 }
 
-bool print_device(ibv_device& device) {
+bool print_capabilities(ibv_context& context, const char* device) {
+  constexpr std::string_view kPlain = "orig_attr.";
+  try {
+    const Advertised advertised = ask(context);
+    fmt::print("  capabilities, and the tests that exercise them\n");
+    for (const Capability& capability : capabilities()) {
+      const std::string value = value_of(capability, advertised);
+      std::string_view name = capability.name;
+      if (name.starts_with(kPlain)) name.remove_prefix(kPlain.size());
+      if (!value.empty()) fmt::print("    {:<48}{:<22}{}\n", name, value, capability.test);
+    }
+    return true;
+  } catch (const perf::Failure& failure) {
+    fmt::print(stderr, "uroce info: {}: {}\n", device, failure.what());
+    return false;
+  }
+}
+
+bool print_device(ibv_device& device, bool verbose) {
   const char* name = ibv_get_device_name(&device);
   fmt::print("device {}\n", name);
   const perf::Context context(ibv_open_device(&device));
@@ -77,11 +97,12 @@ bool print_device(ibv_device& device) {
   }
   for (uint8_t port = 1; port <= limits.phys_port_cnt; ++port) print_port(*context, port);
   print_limits(limits);
+  const bool good = !verbose || print_capabilities(*context, name);
   fmt::print("\n");
-  return true;
+  return good;
 }
 
-bool print_devices() {
+bool print_devices(bool verbose) {
   int count = 0;
   errno = 0;
   const perf::DeviceList devices(ibv_get_device_list(&count));
@@ -91,7 +112,7 @@ bool print_devices() {
   }
   if (count == 0) fmt::print("no device\n\n");
   bool all_good = true;
-  for (int i = 0; i < count; ++i) all_good &= print_device(*devices[static_cast<size_t>(i)]);
+  for (int i = 0; i < count; ++i) all_good &= print_device(*devices[static_cast<size_t>(i)], verbose);
   return all_good;
 }
 
@@ -158,8 +179,8 @@ void print_machine(const engine::Configuration& configuration) {
 
 }  // namespace
 
-int run(const engine::Configuration& configuration) {
-  const bool good = print_devices();
+int run(const engine::Configuration& configuration, bool verbose) {
+  const bool good = print_devices(verbose);
   print_configuration(configuration);
   print_machine(configuration);
   return good ? 0 : 1;
