@@ -113,6 +113,21 @@ size_t CompletionQueue::poll(std::span<Completion> completions) {
   return count;
 }
 
+void CompletionQueue::remove(QpNumber local) {
+  for (uint16_t i = 0; i < options_.lanes; ++i) {
+    Lane& lane = lanes_[i];
+    const uint32_t polled = lane.polled.load(std::memory_order_relaxed);
+    const uint32_t visible = lane.visible.load(std::memory_order_acquire);  // pairs with the store in publish
+    // What stays moves towards the newest; the slots in between are nobody else's.
+    uint32_t to = visible;
+    for (uint32_t from = visible; from != polled;) {
+      const Completion& completion = lane.slots[--from & lane.mask];
+      if (completion.local != local) lane.slots[--to & lane.mask] = completion;
+    }
+    lane.polled.store(to, std::memory_order_release);  // pairs with the acquire in push
+  }
+}
+
 void CompletionQueue::arm(bool solicited_only) {
   // An armed-for-any queue is not weakened by a later solicited-only request (ibv_req_notify_cq(3)).
   if (!solicited_only) {

@@ -121,6 +121,8 @@ class CompletionQueue {
 
   // Application.
   size_t poll(std::span<Completion> completions);
+  /// Takes the completions of that queue pair away, as far as they are visible.
+  void remove(QpNumber local);
   /// The next matching completion that becomes visible after this call notifies the listener, once.
   void arm(bool solicited_only);
   /// After a poll that got all it asked for, and outside the caller's lock: notifies the listener if the

@@ -63,7 +63,9 @@ int translate(const VerbsQp& qp, const ibv_mw* mw, uint32_t rkey, const ibv_mw_b
   to = {.window = static_cast<const VerbsMw*>(mw)->window->first_key(),
         .key = {rkey},
         .region = {info.mr != nullptr ? info.mr->lkey : 0},
-        .access = mem::Access(info.mw_access_flags),
+        // A window has rights for peers only. Programs ask for local writing beside them, as for a region,
+        // and hardware takes that for a matter of course.
+        .access = mem::Access(info.mw_access_flags & ~unsigned{IBV_ACCESS_LOCAL_WRITE}),
         .address = info.addr,
         .length = info.length,
         .type1 = mw->type == IBV_MW_TYPE_1};

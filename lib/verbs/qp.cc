@@ -98,6 +98,16 @@ void shut_queues(VerbsQp& qp) {
   const std::scoped_lock receive(qp.receive_lock);
 }
 
+/// What was flushed on the way to RESET belongs to the queue pair's last life: nobody waits for it in the
+/// next.
+void forget_completions(const VerbsQp& qp) {
+  for (ibv_cq* face : {qp.qp_base.send_cq, qp.qp_base.recv_cq}) {
+    VerbsCq& cq = object(face);
+    const std::lock_guard guard(cq.poll_lock);
+    cq.queue->remove(qp.handle->number);
+  }
+}
+
 int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int mask) {
   if (!qp.owner->alive()) return EIO;
   qp::Attributes attributes;
@@ -111,6 +121,7 @@ int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int mask) {
     qp.state.store(before);
     return error;
   }
+  if (to_reset) forget_completions(qp);
   if ((mask & IBV_QP_AV) != 0) qp.address = wanted.ah_attr;
   if ((mask & IBV_QP_STATE) != 0) {
     qp.qp_base.state = wanted.qp_state;

@@ -83,6 +83,7 @@ TEST_P(Window, APeerIsRefusedEverythingElse) {
       {"writing", IBV_ACCESS_REMOTE_READ, IBV_WR_RDMA_WRITE, kOffset, 1},
       {"reading", IBV_ACCESS_REMOTE_WRITE, IBV_WR_RDMA_READ, kOffset, 1},
       {"anything", 0, IBV_WR_RDMA_READ, kOffset, 1},
+      {"what is a local right", IBV_ACCESS_LOCAL_WRITE, IBV_WR_RDMA_WRITE, kOffset, 1},
   };
   for (const Case& one : cases) {
     const Pair fresh(GetParam());
@@ -125,7 +126,9 @@ TEST_P(Window, WhileItIsBoundItsRegionStays) {
 }
 
 TEST_P(Window, IsOfNoUseLocally) {
-  pair.bind_well();
+  // Programs bind with local writing as well.
+  ASSERT_EQ(pair.bind(pair.part(kOffset, kLength, kBoth | IBV_ACCESS_LOCAL_WRITE)).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.write(pair.address(kOffset), kLength), IBV_WC_SUCCESS);
   ibv_sge segment{pair.address(kOffset), 8, pair.window->rkey};
   EXPECT_EQ(pair.owner.send(write_request(9, segment, pair.peer)), 0);
   EXPECT_EQ(pair.owner.next().status, IBV_WC_LOC_PROT_ERR);
@@ -146,7 +149,8 @@ TEST_P(Window, WhatCannotBeBoundCompletesWithABindError) {
   const std::vector<Case> cases = {
       {"behind the region", [](const Pair& of, ibv_mw_bind_info& i) { i.addr = of.address(1 << 16); }},
       {"longer than it", [](const Pair&, ibv_mw_bind_info& i) { i.length = 1 << 16; }},
-      {"a local right", [](const Pair&, ibv_mw_bind_info& i) { i.mw_access_flags = IBV_ACCESS_LOCAL_WRITE; }},
+      {"a right of no window",
+       [](const Pair&, ibv_mw_bind_info& i) { i.mw_access_flags = IBV_ACCESS_MW_BIND; }},
       {"a region without the right",
        [&](const Pair& of, ibv_mw_bind_info& i) { i.mr = region(of.owner.pd, of, IBV_ACCESS_LOCAL_WRITE); }},
       {"writing without local write",

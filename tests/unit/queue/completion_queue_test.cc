@@ -59,6 +59,29 @@ TEST(CompletionQueue, EveryLaneIsReadAndNoneStarves) {
   EXPECT_EQ(all, (std::vector<uint64_t>{0, 1, 2, 3, 10, 11, 12, 13}));
 }
 
+TEST(CompletionQueue, TheCompletionsOfOneQueuePairAreTakenAwayAndTheOthersKeepTheirOrder) {
+  CompletionQueue queue({.depth = 5, .lanes = 2});
+  for (uint64_t id = 0; id < 3; ++id) queue.push(0, numbered(id));
+  queue.publish(0);
+  EXPECT_EQ(poll_ids(queue, 3).size(), 3U);
+  // Round the end of the slots, on both lanes, and some of them not yet visible.
+  for (uint64_t id = 10; id < 15; ++id) {
+    queue.push(0, {.wr_id = id, .local = {static_cast<uint32_t>(id % 2)}});
+    if (id < 13) queue.publish(0);
+  }
+  for (uint64_t id = 20; id < 24; ++id)
+    queue.push(1, {.wr_id = id, .local = {static_cast<uint32_t>(id % 2)}});
+  queue.publish(1);
+  queue.remove({0});
+  for (uint64_t id = 30; id < 32; ++id)
+    EXPECT_TRUE(queue.push(0, {.wr_id = id, .local = {1}})) << "there is room";
+  EXPECT_EQ(poll_ids(queue, 16), (std::vector<uint64_t>{21, 23, 11}));
+  queue.publish(0);
+  EXPECT_EQ(poll_ids(queue, 1), std::vector<uint64_t>{13});
+  queue.remove({1});
+  EXPECT_EQ(poll_ids(queue, 16), std::vector<uint64_t>{14});
+}
+
 TEST(CompletionQueue, AnArmedQueueNotifiesOnce) {
   Listener listener;
   CompletionQueue queue({.depth = 8, .listener = &listener});

@@ -217,6 +217,31 @@ TEST_F(Transfer, GoesOnAfterResetAndReconnect) {
   EXPECT_EQ(one.next().status, IBV_WC_SUCCESS);
 }
 
+TEST_F(Transfer, WhatWasFlushedBeforeAResetIsNotToldAfterIt) {
+  ibv_qp_init_attr initial{};
+  initial.send_cq = initial.recv_cq = one.cq;
+  initial.cap = {
+      .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+  initial.qp_type = IBV_QPT_RC;
+  ibv_qp* bystander = ibv_create_qp(one.pd, &initial);
+  ASSERT_NE(bystander, nullptr);
+  ibv_qp_attr to = init_attributes(0);
+  ASSERT_EQ(ibv_modify_qp(bystander, &to, kInitMask), 0);
+  ibv_recv_wr request{.wr_id = 77, .next = nullptr, .sg_list = nullptr, .num_sge = 0};
+  ibv_recv_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_recv(bystander, &request, &bad), 0);
+  for (uint64_t id = 0; id < 3; ++id) ASSERT_EQ(one.receive(id, one.all()), 0);
+
+  to.qp_state = IBV_QPS_ERR;
+  for (ibv_qp* qp : {one.qp, bystander}) ASSERT_EQ(ibv_modify_qp(qp, &to, IBV_QP_STATE), 0);
+  EXPECT_EQ(one.next().status, IBV_WC_WR_FLUSH_ERR);
+  to.qp_state = IBV_QPS_RESET;
+  ASSERT_EQ(ibv_modify_qp(one.qp, &to, IBV_QP_STATE), 0);
+  EXPECT_EQ(one.next().wr_id, 77U) << "of a queue pair that was not reset";
+  EXPECT_TRUE(one.nothing_to_poll());
+  EXPECT_EQ(ibv_destroy_qp(bystander), 0);
+}
+
 TEST(BeforeConnection, PostsAreRefusedUntilTheStateAllowsThem) {
   End one(device_at(0), {});
   End other(device_at(1), {});

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""rdma-core's own Python tests of the verbs (pyverbs), unmodified, over the built libraries.
+
+Each test passes, or is skipped for something that we do not have and do not advertise; pyverbs_skips.txt says which and
+why. A skip that is not there, one that did not happen, a failure and a test that did not run are failures of ours.
+
+    tests/programs/pyverbs_test.py LIBRARY_FOLDER WORK_FOLDER [SANITIZER_RUNTIME]
+
+The tests are documentation of Debian's package python3-pyverbs. Where documentation is not installed they are fetched
+into WORK_FOLDER.
+"""
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import programs
+
+PYTHON = "/usr/bin/python3"  # pyverbs is made for this one
+PACKAGE = "python3-pyverbs"
+INSTALLED = Path("/usr/share/doc/rdma-core/tests")
+MODULES = ("test_device", "test_pd", "test_addr", "test_mr", "test_cq", "test_cq_events", "test_cqex", "test_qp", "test_qpex",
+           "test_atomic", "test_relaxed_ordering", "test_parent_domain", "test_fork")
+SKIPS = Path(__file__).with_name("pyverbs_skips.txt")
+ONE_POLLER = """
+device = [ { name = "uroce0", port = "loopback0", mac = "02:00:00:00:00:01", addresses = ["192.0.2.1/24"] } ]
+"""
+TWO_POLLERS = ONE_POLLER + "poller.per_device = 2\n"
+TIME_LIMIT_SECONDS = 240
+
+
+def run_or_skip(command, what, folder):
+    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        print(f"SKIPPED, {what}: {done.stderr.strip() or done.stdout.strip()}")
+        sys.exit(programs.SKIPPED)
+    return done.stdout.strip()
+
+
+def folder_of_tests(work):
+    """A folder `tests` with the modules, unpacked."""
+    version = run_or_skip(["dpkg-query", "-W", "-f", "${Version}", PACKAGE], f"{PACKAGE} is not installed", "/")
+    run_or_skip([PYTHON, "-c", "import pyverbs"], f"{PACKAGE} is not installed", "/")
+    ready = work / f"pyverbs-tests-{version.replace(':', '_')}"
+    if ready.exists():
+        return ready
+    work.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=work) as folder:
+        source = INSTALLED
+        if not (source / "base.py.gz").exists() and not (source / "base.py").exists():
+            run_or_skip(["apt-get", "download", "-q", f"{PACKAGE}={version}"], f"the tests of {PACKAGE} cannot be fetched", folder)
+            run_or_skip(["dpkg-deb", "-x", next(Path(folder).glob("*.deb")), "unpacked"], "unpacking", folder)
+            source = Path(folder, "unpacked", *INSTALLED.parts[1:])
+        unpack(source, Path(folder, "ready", "tests"))
+        # All or nothing, also when two runs do it at once.
+        try:
+            Path(folder, "ready").rename(ready)
+        except OSError:
+            if not ready.exists():
+                raise
+    return ready
+
+
+def unpack(source, target):
+    target.mkdir(parents=True)
+    for file in source.iterdir():
+        if file.suffix == ".gz":
+            (target / file.stem).write_bytes(gzip.decompress(file.read_bytes()))
+        elif file.is_file():
+            shutil.copyfile(file, target / file.name)
+
+
+def expected_skips():
+    """{test: why}"""
+    skips = {}
+    for line in SKIPS.read_text().splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        test, _, why = line.partition(" ")
+        why = why.strip()
+        assert why, f"{SKIPS.name} does not say why {test} is skipped"
+        assert test not in skips, f"{SKIPS.name} names {test} twice"
+        skips[test] = why
+    return skips
+
+
+class Outcomes:
+    def __init__(self, file):
+        self.found = []
+        self.became = {}  # test: (what, why); the worst, if there is more than one
+        if not file.exists():
+            return
+        for line in file.read_text().splitlines():
+            told = json.loads(line)
+            test = told["test"]
+            if told["what"] == "found":
+                self.found.append(test)
+            elif self.became.get(test, ("started", ""))[0] != "failed":
+                self.became[test] = (told["what"], told["why"])
+
+    def complaints(self, skips):
+        for test in self.found:
+            what, why = self.became.get(test, ("not run", ""))
+            if what == "skipped" and test not in skips:
+                yield f"{test}: skipped, and {SKIPS.name} does not expect it: {why}"
+            elif what == "passed" and test in skips:
+                yield f"{test}: passed; {SKIPS.name} still says that it is skipped: {skips[test]}"
+            elif what == "started":
+                yield f"{test}: was under way when the run ended"
+            elif what not in ("passed", "skipped"):
+                yield f"{test}: {what}\n{why}"
+        for test in self.became:
+            if test not in self.found:  # of a class or module as a whole
+                yield f"{test}: {self.became[test]}"
+
+
+class Pyverbs(unittest.TestCase):
+    maxDiff = None
+
+    def run_modules(self, configuration):
+        with tempfile.TemporaryDirectory(prefix="uroce-pyverbs-") as folder:
+            told = Path(folder, "outcomes")
+            process = self.stack.start([PYTHON, "-B", Path(__file__).with_name("pyverbs_run.py"), self.tests, told, *MODULES],
+                                       configuration)
+            try:
+                output = programs.said_by(process, TIME_LIMIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                output = "it hung\n" + programs.said_by(process)
+            return process.returncode, output, Outcomes(told)
+
+    def expect_success(self, configuration):
+        status, output, outcomes = self.run_modules(configuration)
+        skips = expected_skips()
+        complaints = list(outcomes.complaints(skips))
+        complaints += [f"{test}: in {SKIPS.name}, but there is no such test" for test in skips if test not in outcomes.found]
+        complaints += [f"tests.{module}: no test was found in it" for module in MODULES
+                       if not any(test.startswith(f"tests.{module}.") for test in outcomes.found)]
+        if status != 0:
+            complaints.append(f"the run ended with {status}; it said:\n{output}")
+        counts = {what: sum(became[0] == what for became in outcomes.became.values()) for what in ("passed", "skipped")}
+        print(f"{counts['passed']} passed, {counts['skipped']} skipped of {len(outcomes.found)}")
+        self.assertFalse(complaints, "\n".join(["", *complaints]))
+
+    def test_one_poller(self):
+        self.expect_success(ONE_POLLER)
+
+    def test_two_pollers(self):
+        self.expect_success(TWO_POLLERS)
+
+
+if __name__ == "__main__":
+    Pyverbs.tests = folder_of_tests(Path(sys.argv.pop(2)).resolve())
+    programs.main()
