@@ -170,9 +170,13 @@ int Device::resize_completion_queue(queue::CompletionQueue& queue, uint32_t dept
   return 0;
 }
 
-void Device::retire_completion_queue(queue::CompletionQueue&) {
+void Device::retire_completion_queue(queue::CompletionQueue& queue) {
+  if (forked_since_start()) return;
   // No queue pair names it any more; a turn that was under way may still be about to publish it.
-  if (!forked_since_start()) state_->quiescence.wait();
+  state_->quiescence.wait();
+  if (!queue.ever_moderated()) return;
+  for (const auto& poller : state_->pollers)
+    poller->run([&](qp::Turn& turn) { turn.completions.forget(queue); });
 }
 
 void Device::turn_for(queue::CompletionQueue& queue) {

@@ -148,6 +148,7 @@ Duration Poller::time_to_deadline() {
   if (options_.neighbours != nullptr && options_.neighbours->deadline() != kNever) {
     left = std::min(left, std::max(Duration{}, options_.neighbours->deadline() - turn_.now));
   }
+  left = std::min(left, completions_.time_to_due());
   leave();
   return left;
 }
@@ -185,6 +186,7 @@ void Poller::conclude() {
   expire_timers();
   pump();
   publish();
+  completions_.notify_due();
   pass_events_on();
   transmit();
 }

@@ -14,7 +14,12 @@ struct CompletionQueue::Lane {
   uint32_t mask = 0;
   alignas(64) uint32_t pushed = 0;
   uint32_t polled_cache = 0;
-  bool solicited = false;  // since the last publish: a solicited or failed completion
+  uint32_t solicited = 0;  // since the last publish: solicited or failed completions
+  // Of a moderated queue that is to notify later, and is in the batch's list: for which arming, and when.
+  bool held = false;
+  uint32_t held_armed = 0;
+  Instant held_until{};
+  CompletionQueue* next_held = nullptr;
   alignas(64) std::atomic<uint32_t> visible{0};
   alignas(64) std::atomic<uint32_t> polled{0};
 };
@@ -65,27 +70,78 @@ bool CompletionQueue::push(uint16_t lane_index, const Completion& completion) {
     }
   }
   lane.slots[lane.pushed++ & lane.mask] = completion;
-  lane.solicited |= completion.solicited || completion.status != CompletionStatus::kSuccess;
+  if (completion.solicited || completion.status != CompletionStatus::kSuccess) ++lane.solicited;
   return true;
 }
 
-void CompletionQueue::publish(uint16_t lane_index) {
+bool CompletionQueue::publish(uint16_t lane_index, Instant now) {
   Lane& lane = lanes_[lane_index];
-  const bool solicited = std::exchange(lane.solicited, false);
+  const uint32_t solicited = std::exchange(lane.solicited, 0);
   if (options_.listener == nullptr) {
     lane.visible.store(lane.pushed, std::memory_order_release);  // pairs with the acquire in poll
-    return;
+    return false;
   }
+  const uint32_t all = lane.pushed - lane.visible.load(std::memory_order_relaxed);  // its own store
   // Sequentially consistent with arm() and the poll() that follows it: either that poll sees these
   // completions, or this load sees the queue armed.
   lane.visible.store(lane.pushed, std::memory_order_seq_cst);
-  uint8_t armed = armed_.load(std::memory_order_seq_cst);
-  while (armed == kAny || (armed == kSolicited && solicited)) {
-    if (armed_.compare_exchange_weak(armed, kIdle)) {
-      options_.listener->completed(*this);
-      return;
+  uint32_t armed = armed_.load(std::memory_order_seq_cst);
+  while (true) {
+    const uint32_t mode = armed & kArmedMask;
+    if (mode == kIdle || (mode == kSolicited && solicited == 0)) return false;
+    if (moderation_.load(std::memory_order_relaxed) != 0 &&
+        hold(lane, armed, mode == kAny ? all : solicited, now)) {
+      return true;
     }
+    if (notify(armed)) return false;
+    armed = armed_.load(std::memory_order_seq_cst);
   }
+}
+
+/// Ends that arming, if nobody has yet.
+bool CompletionQueue::notify(uint32_t armed) {
+  if (!armed_.compare_exchange_strong(armed, (armed & ~uint32_t{kArmedMask}) + kNotified)) return false;
+  held_.store(0, std::memory_order_relaxed);
+  options_.listener->completed(*this);
+  return true;
+}
+
+// Several pollers hold back for one queue. The count is theirs together and may be a few off, because whoever
+// notifies clears it while others add. That is why it never decides alone: each poller that held something
+// back notifies when its own time has come, unless the arming that it saw has ended. Who ended it did so
+// after these completions were visible, so whoever heard of it finds them.
+
+/// Armed for all instead of for solicited ones meanwhile, it is the same one: those count for both.
+bool CompletionQueue::same_arming(uint32_t before, uint32_t now) {
+  return (now & kArmedMask) != kIdle && (now | kArmedMask) == (before | kArmedMask);
+}
+
+bool CompletionQueue::hold(Lane& lane, uint32_t armed, uint32_t completions, Instant now) {
+  const uint32_t moderation = moderation_.load(std::memory_order_relaxed);
+  const uint32_t count = moderation & 0xFFFFu;
+  if (held_.fetch_add(completions, std::memory_order_relaxed) + completions >= count) return false;
+  if (lane.held && same_arming(lane.held_armed, armed)) return true;
+  lane.held_armed = armed;
+  lane.held_until = now + microseconds(moderation >> 16);
+  return true;
+}
+
+Instant CompletionQueue::held_until(uint16_t lane) const { return lanes_[lane].held_until; }
+
+void CompletionQueue::notify_held(uint16_t lane_index) {
+  Lane& lane = lanes_[lane_index];
+  uint32_t armed = armed_.load(std::memory_order_seq_cst);
+  while (same_arming(lane.held_armed, armed) && !notify(armed))
+    armed = armed_.load(std::memory_order_seq_cst);
+}
+
+void CompletionQueue::moderate(const Moderation& moderation) {
+  const auto period = static_cast<uint32_t>(moderation.period.ns / microseconds(1).ns);
+  const bool moderated = moderation.count > 1 && period != 0;
+  assert(period <= 0xFFFF);
+  // Relaxed: pollers take it up some time soon.
+  if (moderated) ever_moderated_.store(true, std::memory_order_relaxed);
+  moderation_.store(moderated ? period << 16 | moderation.count : 0, std::memory_order_relaxed);
 }
 
 uint32_t CompletionQueue::pushed(uint16_t lane) const { return lanes_[lane].pushed; }
@@ -93,7 +149,7 @@ uint32_t CompletionQueue::pushed(uint16_t lane) const { return lanes_[lane].push
 Completion& CompletionQueue::unpublished(uint16_t lane_index, uint32_t position) {
   Lane& lane = lanes_[lane_index];
   assert(position - lane.visible.load(std::memory_order_relaxed) < lane.depth);  // its own store
-  lane.solicited = true;  // whatever is taken back has failed
+  ++lane.solicited;  // whatever is taken back has failed
   return lane.slots[position & lane.mask];
 }
 
@@ -129,20 +185,20 @@ void CompletionQueue::remove(QpNumber local) {
 }
 
 void CompletionQueue::arm(bool solicited_only) {
-  // An armed-for-any queue is not weakened by a later solicited-only request (ibv_req_notify_cq(3)).
-  if (!solicited_only) {
-    armed_.store(kAny, std::memory_order_seq_cst);
-    return;
-  }
-  uint8_t idle = kIdle;
-  armed_.compare_exchange_strong(idle, kSolicited, std::memory_order_seq_cst);
+  uint32_t before = armed_.load(std::memory_order_relaxed);
+  uint32_t after = 0;
+  do {
+    // An armed-for-any queue is not weakened by a later solicited-only request (ibv_req_notify_cq(3)).
+    after = (before & ~uint32_t{kArmedMask}) |
+            (solicited_only && (before & kArmedMask) != kAny ? kSolicited : kAny);
+  } while (!armed_.compare_exchange_weak(before, after, std::memory_order_seq_cst));
 }
 
 void CompletionQueue::remind() {
-  if (options_.listener == nullptr || armed_.load(std::memory_order_relaxed) != kAny || empty()) return;
+  if (options_.listener == nullptr) return;
+  const uint32_t armed = armed_.load(std::memory_order_relaxed);
   // A poller may be about to notify for the same arming: one of the two does.
-  uint8_t any = kAny;
-  if (armed_.compare_exchange_strong(any, kIdle)) options_.listener->completed(*this);
+  if ((armed & kArmedMask) == kAny && !empty()) notify(armed);
 }
 
 bool CompletionQueue::empty() const {
@@ -164,8 +220,47 @@ bool CompletionBatch::push(CompletionQueue& queue, Completion completion) {
 }
 
 void CompletionBatch::publish_all() {
-  for (size_t i = 0; i < count_; ++i) queues_[i]->publish(lane_);
+  for (size_t i = 0; i < count_; ++i) {
+    if (queues_[i]->publish(lane_, now_)) [[unlikely]]
+      hold(*queues_[i]);
+  }
   count_ = 0;
+}
+
+void CompletionBatch::hold(CompletionQueue& queue) {
+  due_ = std::min(due_, queue.held_until(lane_));
+  CompletionQueue::Lane& lane = queue.lanes_[lane_];
+  if (!std::exchange(lane.held, true)) lane.next_held = std::exchange(held_, &queue);
+}
+
+void CompletionBatch::notify_held() {
+  due_ = kNever;
+  for (CompletionQueue** link = &held_; *link != nullptr;) {
+    CompletionQueue& queue = **link;
+    if (queue.held_until(lane_) > now_) {
+      due_ = std::min(due_, queue.held_until(lane_));
+      link = &queue.lanes_[lane_].next_held;
+    } else {
+      unlink(link);
+      queue.notify_held(lane_);
+    }
+  }
+}
+
+void CompletionBatch::unlink(CompletionQueue** link) {
+  CompletionQueue::Lane& lane = (*link)->lanes_[lane_];
+  lane.held = false;
+  *link = std::exchange(lane.next_held, nullptr);
+}
+
+Duration CompletionBatch::time_to_due() const {
+  return due_ == kNever ? Duration{INT64_MAX} : std::max(Duration{}, due_ - now_);
+}
+
+void CompletionBatch::forget(CompletionQueue& queue) {
+  CompletionQueue** link = &held_;
+  while (*link != nullptr && *link != &queue) link = &(*link)->lanes_[lane_].next_held;
+  if (*link != nullptr) unlink(link);
 }
 
 }  // namespace uroce::queue

@@ -109,11 +109,25 @@ class CompletionQueue {
   /// before.
   [[nodiscard]] uint64_t lanes_used() const { return lanes_used_.load(std::memory_order_relaxed); }
 
+  /// When an armed queue notifies: not before `count` of the completions that it was armed for are visible,
+  /// or `period` has passed since the first of them; without one of the two, at once. Any thread.
+  struct Moderation {
+    uint16_t count = 0;
+    Duration period{};  // less than 2^16 microseconds
+  };
+  void moderate(const Moderation& moderation);
+  /// It was moderated, now or once: a CompletionBatch may know of it.
+  [[nodiscard]] bool ever_moderated() const { return ever_moderated_.load(std::memory_order_relaxed); }
+
   // Poller.
   /// False when the lane is full: the completion is lost and overrun() stays true.
   bool push(uint16_t lane, const Completion& completion);
-  /// Makes everything pushed on the lane visible and notifies the listener when armed.
-  void publish(uint16_t lane);
+  /// Makes everything pushed on the lane visible and notifies the listener when armed. True: it will have to
+  /// be notified later, by notify_held().
+  bool publish(uint16_t lane, Instant now = {});
+  /// When that is.
+  [[nodiscard]] Instant held_until(uint16_t lane) const;
+  void notify_held(uint16_t lane);
   /// Completions pushed on the lane so far, free-running.
   [[nodiscard]] uint32_t pushed(uint16_t lane) const;
   /// The one that was pushed as number `position` and is not published yet.
@@ -134,13 +148,22 @@ class CompletionQueue {
   [[nodiscard]] bool empty() const;
 
  private:
+  friend class CompletionBatch;
   struct Lane;
-  enum Armed : uint8_t { kIdle, kSolicited, kAny };
+  /// The lower bits of `armed_`; those above count the notifications.
+  enum Armed : uint32_t { kIdle = 0, kSolicited = 1, kAny = 2, kArmedMask = 3, kNotified = 4 };
+
+  [[nodiscard]] static bool same_arming(uint32_t before, uint32_t now);
+  bool notify(uint32_t armed);
+  [[nodiscard]] bool hold(Lane& lane, uint32_t armed, uint32_t completions, Instant now);
 
   Options options_;
   std::unique_ptr<Lane[]> lanes_;
   uint16_t next_lane_ = 0;
-  std::atomic<uint8_t> armed_{kIdle};
+  std::atomic<uint32_t> armed_{kIdle};
+  std::atomic<uint32_t> moderation_{0};  // count and, in the upper half, microseconds
+  std::atomic<uint32_t> held_{0};        // completions of this arming so far; moderated queues only
+  std::atomic<bool> ever_moderated_{false};
   std::atomic<bool> overrun_{false};
   std::atomic<uint64_t> lanes_used_{0};
 };
@@ -173,9 +196,25 @@ class CompletionBatch {
   void publish_all();
   [[nodiscard]] bool empty() const { return count_ == 0; }
 
+  /// Notifies the listeners of moderated queues whose time has come.
+  void notify_due() {
+    if (due_ <= now_) [[unlikely]]
+      notify_held();
+  }
+  /// How long that takes; kNever's when nobody waits.
+  [[nodiscard]] Duration time_to_due() const;
+  /// A moderated queue is about to end; it is not pushed to any more.
+  void forget(CompletionQueue& queue);
+
  private:
+  void hold(CompletionQueue& queue);
+  void notify_held();
+  void unlink(CompletionQueue** link);
+
   uint16_t lane_;
   Instant now_{};
+  Instant due_ = kNever;
+  CompletionQueue* held_ = nullptr;  // a list: those with a notification to come
   size_t count_ = 0;
   std::array<CompletionQueue*, 3 * kQueuesMax> queues_{};
 };

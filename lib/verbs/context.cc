@@ -20,6 +20,7 @@ void fill_operations(VerbsContext& context) {
   context.query_rt_values = query_rt_values;
   context.advise_mr = advise_mr;
   context.create_cq_ex = create_cq_ex;
+  context.modify_cq = modify_cq;
   context.create_qp_ex = [](ibv_context* face, ibv_qp_init_attr_ex* wanted) {
     return create_qp_ex(face, wanted, {});
   };

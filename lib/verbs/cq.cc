@@ -70,6 +70,15 @@ int resize_cq(VerbsCq& cq, int entries) {
 
 }  // namespace
 
+int modify_cq(ibv_cq* face, ibv_modify_cq_attr* wanted) {
+  VerbsCq& cq = object(face);
+  if (!cq.owner->alive()) return EIO;
+  if (wanted->attr_mask != IBV_CQ_ATTR_MODERATE) return EINVAL;
+  cq.queue->moderate(
+      {.count = wanted->moderate.cq_count, .period = microseconds(wanted->moderate.cq_period)});
+  return 0;
+}
+
 int req_notify_cq(ibv_cq* face, int solicited_only) {
   VerbsCq& cq = object(face);
   if (!cq.owner->alive()) return EIO;

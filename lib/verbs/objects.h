@@ -188,6 +188,7 @@ int dealloc_mw(ibv_mw* mw);
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* completions);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* wanted);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted);
 /// What a queue pair may have beyond what ibv_create_qp_ex can say.
 struct QpExtras {

@@ -132,6 +132,7 @@ int query_device_ex(ibv_context* face, const ibv_query_device_ex_input* input, i
   // Completions carry nanoseconds; the clock is in kHz.
   all.completion_timestamp_mask = ~uint64_t{0};
   all.hca_core_clock = 1'000'000;
+  all.cq_mod_caps = {.max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX};
   all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
   std::memset(attributes, 0, bytes);
   std::memcpy(attributes, &all, std::min(bytes, sizeof(all)));
