@@ -74,7 +74,7 @@ class CommandLine {
       : app_(kHelp, "uroce"),
         run_(*app_.add_subcommand("run",
                                   "Run a program over uroce: uroce run [OPTIONS] -- PROGRAM [ARGUMENTS]")),
-        perf_(*app_.add_subcommand("perf", "Benchmark WRITE, READ and SEND on any verbs device")),
+        perf_(*app_.add_subcommand("perf", "Benchmark RC, UC and UD on any verbs device")),
         info_(*app_.add_subcommand("info", "Show devices, ports, limits, and what of the machine is used")),
         run_configuration_(run_),
         perf_configuration_(perf_),

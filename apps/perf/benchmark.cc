@@ -36,7 +36,11 @@ class Runner {
         Measurement measurement{.operation = operation, .size = size, .bandwidth = {}, .latency = {}};
         for (const Measure measure : plan_.measures) {
           progress.step(fmt::format("{} {} {}", name_of(operation), size_text(size), name_of(measure)));
-          round({.operation = operation, .measure = measure, .size = size, .depth = depth_for(plan_, size)},
+          round({.service = plan_.service,
+                 .operation = operation,
+                 .measure = measure,
+                 .size = size,
+                 .depth = depth_for(plan_, size)},
                 measurement);
         }
         measurements.push_back(measurement);
@@ -81,8 +85,10 @@ class Runner {
     initiator.begin(++seed_);
     const Stretch stretch = initiator.stream(stop());
     measurement.bytes_verified += initiator.finish();
-    const double rate = static_cast<double>(stretch.messages) / stretch.seconds;
+    const uint64_t received = initiator.received();
+    const double rate = stretch.seconds > 0 ? static_cast<double>(received) / stretch.seconds : 0;
     measurement.bandwidth = {.messages = stretch.messages,
+                             .received = received,
                              .seconds = stretch.seconds,
                              .gigabits_per_second = rate * static_cast<double>(round.size) * 8 / 1e9,
                              .messages_per_second = rate};
@@ -96,9 +102,10 @@ class Runner {
     measurement.bytes_verified += initiator.finish();
     samples.clear();
     initiator.begin(++seed_);
-    initiator.ping(stop(), samples);
+    const Stretch stretch = initiator.ping(stop(), samples);
     measurement.bytes_verified += initiator.finish();
     measurement.latency = {.samples = samples.count(),
+                           .lost = stretch.messages - samples.count(),
                            .p50_us = microseconds(samples.percentile(50)),
                            .p99_us = microseconds(samples.percentile(99)),
                            .p999_us = microseconds(samples.percentile(99.9))};
@@ -113,6 +120,7 @@ class Runner {
 
 Report report_of(const Runner& runner, const Plan& plan, const Endpoint& endpoint) {
   Report report;
+  report.service = plan.service;
   report.device = endpoint.device().name;
   report.address = text_of(endpoint.device().gid);
   report.peer_address = text_of(runner.peer_gid());

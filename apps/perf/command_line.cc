@@ -28,7 +28,10 @@ const char* const CommandLine::kExamples =
     "  uroce perf --op write --size all --plot write.svg\n"
     "  uroce perf --server --config configs/memif-server.toml\n"
     "  uroce perf --connect 127.0.0.1 --config configs/memif-client.toml\n"
+    "  uroce perf --service ud --size 64,1K\n"
     "Latencies are round trips: ping and pong of SEND and WRITE, post to completion of a READ or atomic.\n"
+    "On UC and UD every message brings its number as immediate data; what is lost is counted, not sent "
+    "again.\n"
     "All data are verified before and after, outside the measured time; a mismatch is an error.\n";
 
 CommandLine::CommandLine(CLI::App& command) {
@@ -38,12 +41,21 @@ CommandLine::CommandLine(CLI::App& command) {
 
 void CommandLine::add_measuring(CLI::App& command) {
   constexpr const char* kGroup = "What is measured";
-  command.add_option("--op", operations_, "operations: write, read, send, and of 8 bytes: add, swap")
+  command.add_option("--service", service_, "rc, uc or ud")
       ->capture_default_str()
+      ->type_name("NAME")
+      ->group(kGroup);
+  command
+      .add_option("--op", operations_,
+                  "operations: write, read, send, and of 8 bytes: add (FETCH & ADD), swap (COMPARE & SWAP); "
+                  "of uc write and send, of ud send; default: write,read,send as far as the service has them")
       ->type_name("LIST")
       ->group(kGroup);
-  command.add_option("--size", sizes_, "message sizes, 1 to 8M, or all: the powers of two")
-      ->capture_default_str()
+  command
+      .add_option(
+          "--size", sizes_,
+          "message sizes, 1 to 8M (of ud to 4K, and at most the path MTU), or all: the powers of two; "
+          "default: 64,4K,64K,1M, of ud 64,1K")
       ->type_name("LIST")
       ->group(kGroup);
   command.add_option("--measure", measures_, "bandwidth, latency")
@@ -128,10 +140,22 @@ Result<Options> CommandLine::options() const {
   const auto named = [](const char* option, const Error& error) {
     return Error{error.code, fmt::format("{}: {}", option, error.message)};
   };
-  auto operations = parse_operations(operations_);
+  const auto service = parse_service(service_);
+  if (!service) return named("--service", service.error());
+  const bool datagrams = *service == Service::kUd;
+  const char* const all = datagrams ? "send" : *service == Service::kUc ? "write,send" : "write,read,send";
+  auto operations = parse_operations(operations_.empty() ? all : operations_);
   if (!operations) return named("--op", operations.error());
-  auto sizes = parse_sizes(sizes_);
+  if (const Status there = check_operations(*service, *operations); !there)
+    return named("--op", there.error());
+  auto sizes = parse_sizes(!sizes_.empty() ? sizes_ : datagrams ? "64,1K" : "64,4K,64K,1M");
   if (!sizes) return named("--size", sizes.error());
+  if (datagrams && sizes_ == "all") std::erase_if(*sizes, [](uint64_t size) { return size > kDatagramMax; });
+  if (datagrams && sizes->back() > kDatagramMax) {
+    return named("--size", {EINVAL, fmt::format("{}: a message of UD is one packet, at most {}",
+                                                size_text(sizes->back()), size_text(kDatagramMax))});
+  }
+  options.plan.service = *service;
   auto measures = parse_measures(measures_);
   if (!measures) return named("--measure", measures.error());
   options.plan.operations = std::move(*operations);

@@ -24,8 +24,9 @@ class CommandLine {
   void add_places(CLI::App& command);
 
   Options options_;
-  std::string operations_ = "write,read,send";
-  std::string sizes_ = "64,4K,64K,1M";
+  std::string service_ = "rc";
+  std::string operations_;
+  std::string sizes_;
   std::string measures_ = "bandwidth,latency";
   uint64_t iterations_ = 0;
   uint32_t path_mtu_ = 0;

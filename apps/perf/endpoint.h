@@ -27,8 +27,16 @@ struct Address {
 
 /// What one poll of the completion queue found.
 struct Completions {
+  static constexpr size_t kMax = 16;
+
   uint64_t sent = 0;  // messages whose completion was reported, unsignalled ones before it included
   uint64_t received = 0;
+  /// Of those received on an unreliable service: the immediate data, and whether it was all there was.
+  struct Arrival {
+    uint32_t number = 0;
+    bool empty = false;
+  };
+  std::array<Arrival, kMax> arrivals;
 };
 
 /// One end: a device, registered memory, a completion queue, and the queue pair of the current round. Every
@@ -56,20 +64,32 @@ class Endpoint {
   /// Receives outstanding that a round of SENDs keeps posted.
   [[nodiscard]] uint32_t receive_depth() const { return receive_depth_; }
 
+  [[nodiscard]] uint32_t send_depth() const { return send_depth_; }
+
   /// Posts messages `first` .. `first + count - 1` (count <= kBatchMax) in one call; the last one is
-  /// signalled.
+  /// signalled. On an unreliable service each brings its number as immediate data.
   void post(Operation operation, uint64_t first, uint32_t count);
   /// Posts receives for the messages `first` .. `first + count - 1` (count <= kBatchMax).
   void post_receives(uint64_t first, uint32_t count);
+  /// On an unreliable service: a message without bytes that brings `number`.
+  void post_number(uint64_t number);
   Completions poll();
 
  private:
   static constexpr uint64_t kReceiveMark = uint64_t{1} << 63;
 
+  [[nodiscard]] ibv_ah_attr way_to(const Address& peer) const;
+  void create_queue_pair();
+  void connect_reliably(const Address& peer);
+  void connect_unreliably(const Address& peer);
+  void aim(ibv_send_wr& request) const;
+  void post_list(ibv_send_wr* requests, Operation operation);
+  void note_arrival(const ibv_wc& completion, Completions& completions) const;
   void modify(ibv_qp_attr attributes, int mask, const char* to_state);
   [[noreturn]] void throw_completion(const ibv_wc& completion) const;
 
   VerbsDevice device_;
+  Service service_;
   std::optional<uint32_t> path_mtu_wanted_;
   uint8_t ack_timeout_;
   uint32_t send_depth_;
@@ -79,6 +99,7 @@ class Endpoint {
   ProtectionDomain domain_;
   MemoryRegion region_;
   CompletionQueue completions_;
+  AddressHandle address_;  // UD only
   QueuePair queue_pair_;
 
   Layout layout_;

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 
+#include "apps/perf/failure.h"
 #include "apps/perf/patience.h"
 
 namespace uroce::perf {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// Silence after which a message of an unreliable service, or what would have told of it, counts as lost.
+constexpr std::chrono::milliseconds kLost{100};
 
 std::string answer_of(const Round& round) {
   return fmt::format("the peer for a {} of {}", name_of(round.operation), size_text(round.size));
@@ -25,15 +29,85 @@ Initiator::Initiator(Endpoint& endpoint, Peer& peer, const Round& round)
     : endpoint_(endpoint),
       peer_(peer),
       round_(round),
-      memory_(endpoint.source(), endpoint.target(), round, Role::kInitiator) {}
+      memory_(endpoint.source(), endpoint.target(), round, Role::kInitiator),
+      arrivals_(round.layout(), round.operation == Operation::kWrite) {
+  if (!round_.reliable()) replenish(endpoint_.receive_depth());
+}
 
 void Initiator::begin(uint64_t seed) {
   phase_ = {.seed = seed, .first = posted_};
   memory_.prepare(phase_);
+  arrivals_.begin(posted_);
   peer_.begin(phase_);
 }
 
+void Initiator::replenish(uint64_t received) {
+  while (received != 0) {
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>(received, Endpoint::kBatchMax));
+    endpoint_.post_receives(receives_posted_, count);
+    receives_posted_ += count;
+    received -= count;
+  }
+}
+
+Completions Initiator::poll() {
+  const Completions found = endpoint_.poll();
+  completed_ += found.sent;
+  received_ += found.received;
+  if (round_.reliable()) return found;
+  replenish(found.received);
+  for (uint64_t i = 0; i < found.received; ++i) {
+    const auto [low_bits, empty] = found.arrivals[i];
+    if (!empty) {
+      arrivals_.note(low_bits);
+    } else if (const uint64_t told = full_number(settled_, low_bits); told <= posted_) {
+      settled_ = std::max(settled_, told);
+    }
+  }
+  return found;
+}
+
+void Initiator::post_batches(uint64_t batch, uint64_t window, uint64_t end) {
+  while (posted_ < end && posted_ - completed_ + batch <= round_.depth &&
+         posted_ - settled_ + batch <= window) {
+    const auto count = static_cast<uint32_t>(std::min(batch, end - posted_));
+    endpoint_.post(round_.operation, posted_, count);
+    posted_ += count;
+  }
+}
+
+/// No more under way than the other end has receives for: it tells what it has seen, and silence means that
+/// what is under way, or the word of it, is lost.
+Stretch Initiator::stream_unreliably(const Stop& stop) {
+  const uint64_t window = std::min(round_.depth, round_.layout().slots);
+  const uint64_t batch = std::clamp<uint64_t>(window / 4, 1, Endpoint::kBatchMax);
+  uint64_t end = stop.messages ? phase_.first + *stop.messages : UINT64_MAX;
+  settled_ = posted_;
+  Patience patience(answer_of(round_));
+  Silence silence(kLost);
+  const auto start = Clock::now();
+  auto progress = start;
+  for (uint64_t turn = 0; posted_ < end || completed_ < posted_ || settled_ < posted_; ++turn) {
+    post_batches(batch, window, end);
+    const uint64_t settled = settled_;
+    const Completions found = poll();
+    peer_.turn();
+    if (found.sent != 0) patience.progressed();
+    patience.waited();
+    if (settled_ != settled) {
+      progress = Clock::now();
+      silence.broken();
+    } else if (silence.lasts()) {
+      settled_ = posted_;
+    }
+    if (!stop.messages && turn % 16 == 0 && Clock::now() - start >= stop.time) end = posted_;
+  }
+  return {.messages = posted_ - phase_.first,
+          .seconds = std::chrono::duration<double>(progress - start).count()};
+}
+
 Stretch Initiator::stream(const Stop& stop) {
+  if (!round_.reliable()) return stream_unreliably(stop);
   // Quarters: the device always has work while the completion of a quarter is on its way.
   const uint64_t batch = std::clamp<uint64_t>(round_.depth / 4, 1, Endpoint::kBatchMax);
   const uint64_t end_at_most = stop.messages ? phase_.first + *stop.messages : UINT64_MAX;
@@ -46,8 +120,7 @@ Stretch Initiator::stream(const Stop& stop) {
       endpoint_.post(round_.operation, posted_, count);
       posted_ += count;
     }
-    const Completions found = endpoint_.poll();
-    completed_ += found.sent;
+    const Completions found = poll();
     peer_.turn();
     if (found.sent != 0) patience.progressed();
     patience.waited();
@@ -57,7 +130,22 @@ Stretch Initiator::stream(const Stop& stop) {
   return {.messages = posted_ - phase_.first, .seconds = seconds_since(start)};
 }
 
-void Initiator::ping_once() {
+bool Initiator::ping_unreliably() {
+  const uint64_t message = posted_++;
+  endpoint_.post(round_.operation, message, 1);
+  Silence silence(kLost);
+  while (arrivals_.next() <= message) {
+    poll();
+    peer_.turn();
+    if (!silence.lasts()) continue;
+    throw_if_interrupted();
+    return false;
+  }
+  return true;
+}
+
+bool Initiator::ping_once() {
+  if (!round_.reliable()) return ping_unreliably();
   const uint64_t message = posted_++;
   const bool write = round_.operation == Operation::kWrite;
   const bool send = round_.operation == Operation::kSend;
@@ -69,12 +157,11 @@ void Initiator::ping_once() {
     return write ? memory_.arrived(message) : send ? received_ > message : completed_ > message;
   };
   while (!answered()) {
-    const Completions found = endpoint_.poll();
-    completed_ += found.sent;
-    received_ += found.received;
+    poll();
     peer_.turn();
     patience.waited();
   }
+  return true;
 }
 
 Stretch Initiator::ping(const Stop& stop, Histogram& samples) {
@@ -83,13 +170,13 @@ Stretch Initiator::ping(const Stop& stop, Histogram& samples) {
   auto now = start;
   while (posted_ < end_at_most && (stop.messages || now - start < stop.time)) {
     const auto sent_at = Clock::now();
-    ping_once();
+    const bool answered = ping_once();
     now = Clock::now();
-    samples.record(static_cast<uint64_t>((now - sent_at).count()));
+    if (answered) samples.record(static_cast<uint64_t>((now - sent_at).count()));
     // The pong may overtake the completion of its ping; waiting for it here keeps it out of the next sample.
     Patience patience(answer_of(round_));
     while (completed_ < posted_) {
-      completed_ += endpoint_.poll().sent;
+      poll();
       peer_.turn();
       patience.waited();
     }
@@ -98,8 +185,11 @@ Stretch Initiator::ping(const Stop& stop, Histogram& samples) {
 }
 
 uint64_t Initiator::finish() {
-  const uint64_t there = peer_.finish(posted_);
-  return there + memory_.verify(phase_, posted_);
+  const Outcome there = peer_.finish(posted_);
+  received_there_ = there.received;
+  const uint64_t here = round_.reliable() ? memory_.verify(phase_, posted_)
+                                          : memory_.verify_arrived(phase_, posted_, arrivals_);
+  return there.bytes_verified + here;
 }
 
 }  // namespace uroce::perf

@@ -31,6 +31,9 @@ class Initiator {
   /// Memory of both ends gets the data of a new phase.
   void begin(uint64_t seed);
 
+  /// Of the last phase: those that the other end got, and of ping() the answers.
+  [[nodiscard]] uint64_t received() const { return received_there_; }
+
   /// As many messages outstanding as the round's depth, until `stop`; from the first post to the last
   /// completion.
   Stretch stream(const Stop& stop);
@@ -43,7 +46,14 @@ class Initiator {
   uint64_t finish();
 
  private:
-  void ping_once();
+  using Clock = std::chrono::steady_clock;
+
+  Stretch stream_unreliably(const Stop& stop);
+  void post_batches(uint64_t batch, uint64_t window, uint64_t end);
+  void replenish(uint64_t received);
+  Completions poll();
+  bool ping_once();
+  bool ping_unreliably();
 
   Endpoint& endpoint_;
   Peer& peer_;
@@ -53,6 +63,12 @@ class Initiator {
   uint64_t posted_ = 0;
   uint64_t completed_ = 0;
   uint64_t received_ = 0;
+  uint64_t received_there_ = 0;
+
+  // Unreliable services.
+  Arrivals arrivals_;  // of pongs
+  uint64_t receives_posted_ = 0;
+  uint64_t settled_ = 0;  // messages that have come, or are lost
 };
 
 }  // namespace uroce::perf

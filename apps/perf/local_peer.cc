@@ -13,7 +13,7 @@ Address LocalPeer::meet(const Round& round, const Address& initiator) {
   return address;
 }
 
-uint64_t LocalPeer::finish(uint64_t end) {
+Outcome LocalPeer::finish(uint64_t end) {
   Patience patience("the other end of this process");
   while (!responder_->done(end)) {
     responder_->step();

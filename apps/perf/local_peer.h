@@ -17,7 +17,7 @@ class LocalPeer final : public Peer {
   Address meet(const Round& round, const Address& initiator) override;
   void begin(const Phase& phase) override { responder_->begin(phase); }
   void turn() override { responder_->step(); }
-  uint64_t finish(uint64_t end) override;
+  Outcome finish(uint64_t end) override;
 
  private:
   Endpoint endpoint_;

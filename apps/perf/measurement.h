@@ -10,15 +10,17 @@
 namespace uroce::perf {
 
 struct Bandwidth {
-  uint64_t messages = 0;
+  uint64_t messages = 0;  // sent
+  uint64_t received = 0;
   double seconds = 0;
-  double gigabits_per_second = 0;
+  double gigabits_per_second = 0;  // of what was received
   double messages_per_second = 0;
 };
 
 /// Round trips in microseconds.
 struct Latency {
   uint64_t samples = 0;
+  uint64_t lost = 0;  // pings without an answer
   double p50_us = 0;
   double p99_us = 0;
   double p999_us = 0;
@@ -35,6 +37,7 @@ struct Measurement {
 
 /// What was measured, between whom.
 struct Report {
+  Service service = Service::kRc;
   std::string device;
   std::string peer;  // device, or host
   std::string address;

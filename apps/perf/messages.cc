@@ -35,6 +35,10 @@ Measure measure_from(const nlohmann::json& json) {
   return measures->front();
 }
 
+const char* service_word(Service service) {
+  return service == Service::kRc ? "rc" : service == Service::kUc ? "uc" : "ud";
+}
+
 std::string hex_of(const ibv_gid& gid) {
   std::string text;
   for (const uint8_t byte : gid.raw) text += fmt::format("{:02x}", byte);
@@ -65,6 +69,7 @@ uint64_t number_from(const nlohmann::json& json, const char* key, uint64_t max) 
 // Only what the server needs: how much memory, how many requests, which path MTU. Rounds come one by one.
 nlohmann::json to_json(const Plan& plan) {
   return {{"version", kDialogueVersion},
+          {"service", service_word(plan.service)},
           {"sizes", plan.sizes},
           {"depth", plan.depth},
           {"path_mtu", plan.path_mtu.value_or(0)},
@@ -75,6 +80,9 @@ Plan plan_from(const nlohmann::json& json) {
   if (number_from(json, "version") != kDialogueVersion)
     throw Failure("the peer is another version of uroce perf");
   Plan plan;
+  const auto service = parse_service(text_from(json, "service"));
+  if (!service) throw wrong("service");
+  plan.service = *service;
   const nlohmann::json& sizes = field(json, "sizes");
   if (!sizes.is_array() || sizes.empty()) throw wrong("sizes");
   for (const nlohmann::json& size : sizes) {

@@ -16,4 +16,15 @@ void Patience::look() {
   }
 }
 
+bool Silence::lasts() {
+  constexpr uint64_t kLooksBetweenClocks = 64;
+  constexpr uint64_t kLooks = 1024;
+  if (++looks_ % kLooksBetweenClocks != 1) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (looks_ == 1) since_ = now;
+  if (looks_ < kLooks || now - since_ < limit_) return false;
+  looks_ = 0;
+  return true;
+}
+
 }  // namespace uroce::perf

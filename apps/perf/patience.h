@@ -26,4 +26,20 @@ class Patience {
   std::chrono::steady_clock::time_point idle_since_{};
 };
 
+/// Tells when what may be lost has not come for so long that it counts as lost. Time in which this process
+/// was not run does not count for much: it takes many looks, too.
+class Silence {
+ public:
+  explicit Silence(std::chrono::milliseconds limit) : limit_(limit) {}
+
+  void broken() { looks_ = 0; }
+  /// Call on every look that brought nothing: true when it lasts for too long, and then it begins anew.
+  bool lasts();
+
+ private:
+  std::chrono::milliseconds limit_;
+  uint64_t looks_ = 0;
+  std::chrono::steady_clock::time_point since_{};
+};
+
 }  // namespace uroce::perf

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "apps/perf/endpoint.h"
+#include "apps/perf/responder.h"
 #include "apps/perf/round.h"
 
 namespace uroce::perf {
@@ -19,9 +20,9 @@ class Peer {
   virtual void begin(const Phase& phase) = 0;
   /// Called over and over while the initiator waits. Hot.
   virtual void turn() = 0;
-  /// All messages up to number `end` completed at the initiator: the other end has had them too, and its
-  /// memory was checked. Returns the bytes compared there.
-  virtual uint64_t finish(uint64_t end) = 0;
+  /// All messages up to number `end` completed at the initiator: the other end has had them too, unless they
+  /// were lost, and its memory was checked.
+  virtual Outcome finish(uint64_t end) = 0;
 };
 
 }  // namespace uroce::perf

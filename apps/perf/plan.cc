@@ -78,6 +78,26 @@ std::string_view name_of(Operation operation) {
 
 std::string_view name_of(Measure measure) { return measure == Measure::kBandwidth ? "bandwidth" : "latency"; }
 
+std::string_view name_of(Service service) {
+  return service == Service::kRc ? "RC" : service == Service::kUc ? "UC" : "UD";
+}
+
+Result<Service> parse_service(std::string_view text) {
+  if (text == "rc") return Service::kRc;
+  if (text == "uc") return Service::kUc;
+  if (text == "ud") return Service::kUd;
+  return invalid(fmt::format("'{}' is no service (rc, uc, ud)", text));
+}
+
+Status check_operations(Service service, const std::vector<Operation>& operations) {
+  for (const Operation operation : operations) {
+    if (has_operation(service, operation)) continue;
+    return invalid(fmt::format("{} has no '{}' (it has {})", name_of(service), name_of(operation),
+                               service == Service::kUd ? "send" : "write and send"));
+  }
+  return {};
+}
+
 Result<std::vector<Operation>> parse_operations(std::string_view text) {
   return parse_names(text, "operation",
                      std::array{Operation::kWrite, Operation::kRead, Operation::kSend, Operation::kFetchAdd,

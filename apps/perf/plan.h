@@ -17,14 +17,26 @@ constexpr bool is_atomic(Operation operation) {
   return operation == Operation::kFetchAdd || operation == Operation::kCompareSwap;
 }
 
+/// What a queue pair promises: RC everything, UC order, UD nothing.
+enum class Service : uint8_t { kRc, kUc, kUd };
+
+constexpr bool is_reliable(Service service) { return service == Service::kRc; }
+
+constexpr bool has_operation(Service service, Operation operation) {
+  return service == Service::kRc || operation == Operation::kSend ||
+         (service == Service::kUc && operation == Operation::kWrite);
+}
+
 /// What one round measures.
 enum class Measure : uint8_t { kBandwidth, kLatency };
 
 std::string_view name_of(Operation operation);
 std::string_view name_of(Measure measure);
+std::string_view name_of(Service service);  // "RC"
 
 /// What both ends must agree on before the first round; the client's holds.
 struct Plan {
+  Service service = Service::kRc;
   std::vector<Operation> operations;
   std::vector<uint64_t> sizes;
   std::vector<Measure> measures;
@@ -38,6 +50,12 @@ struct Plan {
 /// "write,read": each at most once, in the order given.
 Result<std::vector<Operation>> parse_operations(std::string_view text);
 
+/// "rc", "uc" or "ud".
+Result<Service> parse_service(std::string_view text);
+
+/// EINVAL when the service lacks one of the operations.
+Status check_operations(Service service, const std::vector<Operation>& operations);
+
 /// "bandwidth,latency".
 Result<std::vector<Measure>> parse_measures(std::string_view text);
 
@@ -48,5 +66,6 @@ Result<std::vector<uint64_t>> parse_sizes(std::string_view text);
 std::string size_text(uint64_t bytes);
 
 constexpr uint64_t kSizeMax = 8u << 20;
+constexpr uint64_t kDatagramMax = 4096;  // the largest path MTU
 
 }  // namespace uroce::perf

@@ -26,9 +26,10 @@ void RemotePeer::turn() {
   if (++turns_ % kTurnsBetweenLooks == 0) channel_.receive_if_any();
 }
 
-uint64_t RemotePeer::finish(uint64_t end) {
+Outcome RemotePeer::finish(uint64_t end) {
   channel_.send({{"finish", end}});
-  return number_from(channel_.receive(), "verified");
+  const nlohmann::json answer = channel_.receive();
+  return {.bytes_verified = number_from(answer, "verified"), .received = number_from(answer, "received")};
 }
 
 void RemotePeer::part() { channel_.send({{"part", true}}); }

@@ -14,7 +14,7 @@ class RemotePeer final : public Peer {
   Address meet(const Round& round, const Address& initiator) override;
   void begin(const Phase& phase) override;
   void turn() override;
-  uint64_t finish(uint64_t end) override;
+  Outcome finish(uint64_t end) override;
 
   /// The last message: the server ends without an error.
   void part();

@@ -39,8 +39,8 @@ std::string plot_of(const Report& report) {
   for (Chart* chart : {&bandwidth, &latency}) {
     if (!chart->series.empty()) charts.push_back(std::move(*chart));
   }
-  return svg_of(fmt::format("{} to {}, RC, path MTU {}, {} outstanding, {}", report.device, report.peer,
-                            report.path_mtu, report.depth, report.arrangement),
+  return svg_of(fmt::format("{} to {}, {}, path MTU {}, {} outstanding, {}", report.device, report.peer,
+                            name_of(report.service), report.path_mtu, report.depth, report.arrangement),
                 charts);
 }
 

@@ -1,9 +1,17 @@
 #pragma once
 
+#include "apps/perf/arrivals.h"
 #include "apps/perf/endpoint.h"
+#include "apps/perf/patience.h"
 #include "apps/perf/round.h"
 
 namespace uroce::perf {
+
+/// What came of a phase.
+struct Outcome {
+  uint64_t bytes_verified = 0;
+  uint64_t received = 0;  // messages
+};
 
 /// The answering end of a round: keeps receives posted, sends the pongs, and turns its device by polling.
 class Responder {
@@ -17,12 +25,15 @@ class Responder {
   void step();
 
   /// The initiator has sent the messages [phase.first, end): true when all that belongs to them happened
-  /// here.
-  [[nodiscard]] bool done(uint64_t end) const;
+  /// here, or, on an unreliable service, nothing more of it comes.
+  [[nodiscard]] bool done(uint64_t end);
 
-  uint64_t verify(uint64_t end) { return memory_.verify(phase_, end); }
+  Outcome verify(uint64_t end);
 
  private:
+  void answer_reliable(const Completions& found);
+  void answer_unreliable(const Completions& found);
+  void tell_credit(bool idle);
   void pong();
 
   Endpoint& endpoint_;
@@ -33,6 +44,13 @@ class Responder {
   uint64_t received_ = 0;
   uint64_t pongs_ = 0;
   uint64_t sent_ = 0;  // pongs whose completion was seen
+
+  // Unreliable services.
+  Arrivals arrivals_;
+  uint64_t posted_ = 0;  // answers
+  uint64_t told_ = 0;    // to the initiator: what is lower has come, or is lost
+  uint32_t idle_turns_ = 0;
+  Silence quiet_;
 };
 
 }  // namespace uroce::perf

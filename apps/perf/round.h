@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
+#include "apps/perf/arrivals.h"
 #include "apps/perf/layout.h"
 #include "apps/perf/plan.h"
 
@@ -11,12 +13,16 @@ namespace uroce::perf {
 
 /// One operation at one size, measured one way, on a queue pair of its own.
 struct Round {
+  Service service = Service::kRc;
   Operation operation = Operation::kWrite;
   Measure measure = Measure::kBandwidth;
   uint64_t size = 0;
   uint32_t depth = 1;
 
-  [[nodiscard]] Layout layout() const { return Layout::of(size, measure == Measure::kLatency ? 1 : depth); }
+  [[nodiscard]] Layout layout() const {
+    return Layout::of(size, measure == Measure::kLatency ? 1 : depth, lead_of(service));
+  }
+  [[nodiscard]] bool reliable() const { return is_reliable(service); }
   /// Both ends send, in turn.
   [[nodiscard]] bool ping_pong() const {
     return measure == Measure::kLatency && operation != Operation::kRead && !is_atomic(operation);
@@ -49,6 +55,10 @@ class RoundMemory {
   /// poison wherever none of them belongs. Returns the bytes of messages compared.
   uint64_t verify(const Phase& phase, uint64_t end);
 
+  /// The same when messages may have been lost: this end got those of `arrivals`, whose receives were filled
+  /// in turn, and nothing else is whole.
+  uint64_t verify_arrived(const Phase& phase, uint64_t end, const Arrivals& arrivals);
+
   // Atomics: the source of the responder holds a word per slot, the number of the next message that goes
   // there, which each message moves on to the one after it; the target of the initiator gets what was there.
 
@@ -65,6 +75,9 @@ class RoundMemory {
   void verify_counter(uint64_t end, uint32_t slot) const;
   void verify_original(uint64_t end, uint32_t slot, bool used) const;
   void verify_slot(const Phase& phase, uint32_t slot, bool used);
+  void expect_untouched(uint32_t slot) const;
+  void expect_message(const Phase& phase, uint32_t slot, uint32_t source_slot) const;
+  [[nodiscard]] std::string place(uint32_t slot, size_t byte) const;
 
   Round round_;
   Role role_;

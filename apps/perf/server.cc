@@ -24,7 +24,9 @@ class Session {
       const nlohmann::json message = next();
       if (message.contains("part")) return verified_;
       if (message.contains("round")) {
-        meet(round_from(message["round"]), address_from(message.value("address", nlohmann::json())));
+        Round round = round_from(message["round"]);
+        round.service = plan_.service;
+        meet(round, address_from(message.value("address", nlohmann::json())));
       } else if (!responder_) {
         throw Failure("the client names no round");
       } else if (message.contains("phase")) {
@@ -51,6 +53,7 @@ class Session {
 
   void meet(const Round& round, const Address& client) {
     responder_.reset();
+    if (!has_operation(round.service, round.operation)) throw Failure("the service has no such operation");
     if (round.layout().area_bytes() > endpoint_.target().size())
       throw Failure("the round is not part of the plan");
     endpoint_.begin_round(round.layout());
@@ -66,9 +69,9 @@ class Session {
       responder_->step();
       patience.waited();
     }
-    const uint64_t bytes = responder_->verify(end);
-    verified_ += bytes;
-    channel_.send({{"verified", bytes}});
+    const Outcome outcome = responder_->verify(end);
+    verified_ += outcome.bytes_verified;
+    channel_.send({{"verified", outcome.bytes_verified}, {"received", outcome.received}});
   }
 
   Channel& channel_;

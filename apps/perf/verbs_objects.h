@@ -22,6 +22,7 @@ using Context = std::unique_ptr<ibv_context, Destroyer<ibv_close_device>>;
 using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
 using MemoryRegion = std::unique_ptr<ibv_mr, Destroyer<ibv_dereg_mr>>;
 using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>;
+using AddressHandle = std::unique_ptr<ibv_ah, Destroyer<ibv_destroy_ah>>;
 using QueuePair = std::unique_ptr<ibv_qp, Destroyer<ibv_destroy_qp>>;
 using Buffer = std::unique_ptr<std::byte[], Destroyer<std::free>>;
 

@@ -4,6 +4,7 @@
     tests/programs/port_life_test.py LIBRARY_FOLDER UROCE [SANITIZER_RUNTIME]
 """
 
+import json
 import subprocess
 import time
 
@@ -126,6 +127,33 @@ class Vanishing(TestCase):
                 ends[which].kill()
                 self.expect_end(ends[1 - which])
                 ends[which].communicate()
+
+    def test_a_link_that_comes_and_goes_loses_messages_of_ud_and_uc(self):
+        self.need("af-packet")
+        net = self.namespaces()
+        left, right = "02:00:00:00:00:01", "02:00:00:00:00:02"
+        perf = [UROCE, "perf", "--port", AF_PACKET]
+        for service in ("ud", "uc"):
+            with self.subTest(service):
+                server, port = self.start_server(net.command("left", [
+                    *perf, "--server", "--ip", "192.0.2.1/24", "--mac", left, "--neighbour", f"192.0.2.2={right}"]))
+                path = self.folder / f"{service}.json"
+                client = self.start(net.command("right", [
+                    *perf, "--connect", f"{net.address('left')}:{port}", "--ip", "192.0.2.2/24", "--mac", right,
+                    "--neighbour", f"192.0.2.1={left}", "--service", service, "--op", "send", "--size", "1000",
+                    "--measure", "bandwidth", "--duration", "3", "--json", str(path)]))
+                deadline = time.monotonic() + programs.TIME_LIMIT_SECONDS
+                while client.poll() is None and time.monotonic() < deadline:
+                    for state in ("down", "up"):
+                        subprocess.run(["ip", "-n", net.name("right"), "link", "set", LINK, state], check=True)
+                        time.sleep(0.1 if state == "down" else 0.3)
+                for process in (client, server):
+                    status, output = programs.finish(process)
+                    self.assertEqual(status, 0, output)
+                figures = json.loads(path.read_text())
+                self.assertEqual(figures["send.1000.received"] + figures["send.1000.lost"], figures["send.1000.messages"])
+                self.assertGreater(figures["send.1000.received"], 0)
+                self.assertGreater(figures["send.1000.lost"], 0)
 
 
 main()

@@ -53,8 +53,22 @@ TEST(Operations, KeepsTheOrderAndRefusesDoubles) {
   EXPECT_FALSE(parse_measures("throughput"));
 }
 
+TEST(Services, HaveOperationsOfTheirOwn) {
+  EXPECT_EQ(*parse_service("uc"), Service::kUc);
+  EXPECT_FALSE(parse_service("UC"));
+  const std::vector<Operation> all{Operation::kWrite, Operation::kRead, Operation::kSend,
+                                   Operation::kFetchAdd, Operation::kCompareSwap};
+  EXPECT_TRUE(check_operations(Service::kRc, all));
+  EXPECT_TRUE(check_operations(Service::kUc, {Operation::kWrite, Operation::kSend}));
+  EXPECT_TRUE(check_operations(Service::kUd, {Operation::kSend}));
+  for (const Operation operation : {Operation::kRead, Operation::kFetchAdd, Operation::kCompareSwap})
+    EXPECT_FALSE(check_operations(Service::kUc, {Operation::kSend, operation})) << name_of(operation);
+  EXPECT_FALSE(check_operations(Service::kUd, {Operation::kWrite}));
+}
+
 Plan some_plan() {
   Plan plan;
+  plan.service = Service::kUc;
   plan.operations = {Operation::kWrite};
   plan.sizes = {1, 4096};
   plan.measures = {Measure::kLatency};
@@ -69,6 +83,7 @@ nlohmann::json sent(const nlohmann::json& message) { return nlohmann::json::pars
 TEST(Messages, CarryAPlanAndAnAddress) {
   const Plan plan = plan_from(sent(to_json(some_plan())));
   EXPECT_EQ(plan.sizes, some_plan().sizes);
+  EXPECT_EQ(plan.service, Service::kUc);
   EXPECT_EQ(plan.depth, 17u);
   EXPECT_EQ(plan.path_mtu, 1024u);
 
@@ -96,6 +111,7 @@ TEST(Messages, OfAStrangerAreRefused) {
   refuses("sizes", {kSizeMax + 1});
   refuses("sizes", {-1});
   refuses("sizes", "64");
+  refuses("service", "rd");
   refuses("depth", 1 << 20);
   refuses("depth", "many");
   refuses("path_mtu", 1500);

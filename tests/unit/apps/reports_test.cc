@@ -61,6 +61,21 @@ TEST(Table, HasARowForEachMeasurementAndDashesForGaps) {
   EXPECT_EQ(std::ranges::count(read, '-'), 3) << table;
 }
 
+TEST(Table, TellsWhatAnUnreliableServiceLost) {
+  Report report = report_of_two();
+  EXPECT_EQ(table_of(report).find("lost"), std::string::npos);
+  report.service = Service::kUd;
+  report.measurements[0].bandwidth->received = 958;
+  report.measurements[0].latency->lost = 3;
+  const std::string table = table_of(report);
+  EXPECT_NE(table.find("UD"), std::string::npos) << table;
+  EXPECT_NE(table.find(" 45 "), std::string::npos) << table;
+  const nlohmann::json json = nlohmann::json::parse(json_of(report));
+  EXPECT_EQ(json["write.4096.received"], 958);
+  EXPECT_EQ(json["write.4096.lost"], 42);
+  EXPECT_EQ(json["write.4096.round_trips_lost"], 3);
+}
+
 size_t count_of(const std::string& text, const std::string& what) {
   size_t count = 0;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
