@@ -87,6 +87,14 @@ MemoryKey Memory::rkey(const Line& line, const std::string& text) {
 
 Bytes Memory::data(const Line& line, const std::string& text, uint64_t skip, size_t count) {
   if (text == "zeros") return Bytes(count);
+  if (text.starts_with("hex:")) {
+    Bytes bytes;
+    for (size_t i = 4 + 2 * skip; i + 1 < text.size(); i += 2)
+      bytes.push_back(static_cast<std::byte>(line.to_number("0x" + text.substr(i, 2))));
+    if (bytes.size() < count) line.fail("too few bytes: " + text);
+    bytes.resize(count);
+    return bytes;
+  }
   if (is_number(text)) {
     const std::vector<std::string> parts = split(text, '+');
     return pattern(line.to_number(parts[0]), (parts.size() > 1 ? line.to_number(parts[1]) : 0) + skip, count);
@@ -102,14 +110,21 @@ void Memory::expect(const Address& at, const Bytes& bytes) {
   std::copy(bytes.begin(), bytes.end(), at.region->model.begin() + static_cast<ptrdiff_t>(at.offset));
 }
 
+std::string Memory::compare(const Address& at, size_t count) {
+  for (uint64_t i = at.offset; i < at.offset + count; ++i) {
+    const std::byte found = at.region->memory[i];
+    const std::byte expected = at.region->model[i];
+    if (found == expected) continue;
+    return "byte " + at.region->name + '+' + std::to_string(i) + " is " +
+           std::to_string(static_cast<int>(found)) + ", expected " +
+           std::to_string(static_cast<int>(expected));
+  }
+  return {};
+}
+
 std::string Memory::compare() const {
   for (const auto& [name, region] : regions_) {
-    const auto& model = region->model;
-    const auto differ = std::mismatch(model.begin(), model.end(), region->memory);
-    if (differ.first == model.end()) continue;
-    return "byte " + name + '+' + std::to_string(differ.first - model.begin()) + " is " +
-           std::to_string(static_cast<int>(*differ.second)) + ", expected " +
-           std::to_string(static_cast<int>(*differ.first));
+    if (std::string wrong = compare({region.get(), 0}, region->model.size()); !wrong.empty()) return wrong;
   }
   return {};
 }

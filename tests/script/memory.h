@@ -50,13 +50,14 @@ class Memory {
   /// A number, or the R_Key of a region.
   [[nodiscard]] MemoryKey rkey(const Line& line, const std::string& text);
 
-  /// What `text` says, `skip` bytes further on: "zeros", a pattern ("3" or "3+256"), or bytes of a region
-  /// ("m+16").
+  /// What `text` says, `skip` bytes further on: "zeros", a pattern ("3" or "3+256"), "hex:45A0", or bytes
+  /// of a region ("m+16").
   [[nodiscard]] Bytes data(const Line& line, const std::string& text, uint64_t skip, size_t count);
 
   /// The model changes.
   void expect(const Address& at, const Bytes& bytes);
-  /// Compares all memory with its model; what is wrong, or nothing.
+  /// Compares that many bytes, or all memory, with the model; what is wrong, or nothing.
+  [[nodiscard]] static std::string compare(const Address& at, size_t count);
   [[nodiscard]] std::string compare() const;
 
  private:

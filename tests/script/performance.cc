@@ -122,13 +122,8 @@ void Performance::expect_silence(const Line& line) const {
 }
 
 void Performance::check_counters(const Line& line) const {
-  for (size_t i = 0; i < kCounterCount; ++i) {
-    const auto counter = static_cast<Counter>(i);
-    const uint64_t value = stage_.counter(counter);
-    if (!is_ordinary(counter) && value != counters_[i])
-      line.fail("in the end counter " + std::string(counter_label(counter)) + " has grown by " +
-                std::to_string(value - counters_[i]) + ", which no line expects");
-  }
+  if (const std::string grown = grown_counters(); !grown.empty())
+    line.fail("in the end counters have grown that no line names" + grown);
 }
 
 void Performance::packet(Line& line) {
@@ -176,6 +171,18 @@ void Performance::wait(Line& line) {
   if (passed < least) line.fail("after " + std::to_string(passed.ns) + " ns came already " + unexpected());
 }
 
+/// Those of something extraordinary that no line has named.
+std::string Performance::grown_counters() const {
+  std::string text;
+  for (size_t i = 0; i < kCounterCount; ++i) {
+    const auto counter = static_cast<Counter>(i);
+    const uint64_t grown = stage_.counter(counter) - counters_[i];
+    if (!is_ordinary(counter) && grown > 0)
+      text += ", " + std::string(counter_label(counter)) + " by " + std::to_string(grown);
+  }
+  return text;
+}
+
 void Performance::counter(Line& line) {
   ++expectations_;
   const std::string name = line.next("name of the counter");
@@ -188,7 +195,7 @@ void Performance::counter(Line& line) {
     const uint64_t grown = value - counters_[i];
     counters_[i] = value;
     if (grown != line.to_number(growth.substr(1)))
-      line.fail("counter " + name + " has grown by " + std::to_string(grown));
+      line.fail("counter " + name + " has grown by " + std::to_string(grown) + grown_counters());
     return;
   }
   line.fail("no such counter: " + name);
@@ -232,7 +239,7 @@ void Performance::memory(Line& line) {
     }
   }
   memory.expect(at, bytes);
-  if (const std::string wrong = memory.compare(); !wrong.empty()) line.fail(wrong);
+  if (const std::string wrong = Memory::compare(at, bytes.size()); !wrong.empty()) line.fail(wrong);
 }
 
 }  // namespace uroce::script

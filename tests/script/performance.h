@@ -46,6 +46,8 @@ class Performance {
   void event(Line& line);
   void memory(Line& line);
 
+  void fill_request(Line& line, queue::SendRequest& request, queue::SendOperation operation);
+  void address_request(Line& line, queue::SendRequest& request);
   void bring_up(const Line& line, Actor& actor, const std::string& state);
   void step(const Line& line, Actor& actor, qp::State state, uint32_t mask);
   void act();
@@ -53,6 +55,7 @@ class Performance {
   [[nodiscard]] std::string unexpected() const;
   [[nodiscard]] bool came() const { return !unexpected().empty(); }
   void expect_silence(const Line& line) const;
+  [[nodiscard]] std::string grown_counters() const;
   void check_counters(const Line& line) const;
   void finish(const Line& line);
 

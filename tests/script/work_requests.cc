@@ -81,72 +81,88 @@ queue::SendRequest request_in(Line& line, Memory& memory, SendOperation operatio
 
 }  // namespace
 
-/// post ID OPERATION [m+0 ...] bytes=N ...
+/// post ID OPERATION [m+0 ...] bytes=N ...; with A..B for ID so many of the same, posted together.
 void Performance::post(Line& line) {
   expect_silence(line);
   Actor& actor = this->actor(line);
-  queue::SendQueue& sends = *actor.queue_pair->send_queue;
-  const uint64_t id = line.to_number(line.next("number of the request"));
+  const auto [first, last] = Line::to_range(line.next("number of the request"));
   const SendOperation operation = value_of(line, kOperations, line.next("operation"), "operation");
-  queue::SendRequest* const slot = sends.reserve();
-  if (slot == nullptr) line.fail("the queue is full");
-  *slot = request_in(line, stage_.memory(), operation);
-  slot->wr_id = id;
-  if (queue::is_atomic(operation)) {
-    sends.operands(*slot) = {line.number("add", line.number("swap", 0)), line.number("compare", 0)};
-    slot->length = queue::kAtomicBytes;
+  const Line said = line;
+  for (uint64_t id = line.to_number(first); id <= line.to_number(last); ++id) {
+    line = said;
+    queue::SendRequest* const slot = actor.queue_pair->send_queue->reserve();
+    if (slot == nullptr) line.fail("the queue is full");
+    fill_request(line, *slot, operation);
+    slot->wr_id = id;
+    line.end();
   }
-  if (operation == SendOperation::kFlush) {
-    const wire::Feth flush = feth_in(line);
-    sends.set_operation(
-        *slot, queue::FlushOperation{flush.global_visibility, flush.persistence, flush.whole_region});
-  } else if (slot->inline_data) {
-    const Bytes bytes = stage_.memory().data(line, line.option("data").value_or("0"), 0, slot->length);
-    std::copy(bytes.begin(), bytes.end(), sends.inline_bytes(*slot));
-  } else {
-    const auto segments = segments_in(line, stage_.memory(), slot->length);
-    slot->segments = static_cast<uint16_t>(segments.size());
-    std::copy(segments.begin(), segments.end(), sends.segments(*slot));
-  }
-  if (actor.type == qp::Type::kUd) {
-    wire::Path path = actor.attributes.path;
-    if (const auto to = line.option("to")) path.destination = wire::parse_ip(*to).value();
-    auto address = stage_.device().take_address(path);
-    if (!address) line.fail(address.error().message);
-    stage_.device().give_back_address();
-    const QpNumber to{static_cast<uint32_t>(line.number("to_qp", actor.peer.value))};
-    sends.attach(*slot, qp::address_to(*address, 0, actor.queue_pair->number, to,
-                                       static_cast<uint32_t>(line.number("qkey", actor.attributes.qkey))));
-  }
-  line.end();
-  sends.publish();
+  actor.queue_pair->send_queue->publish();
   stage_.device().ring_doorbell(*actor.queue_pair);
   act();
 }
 
-/// recv ID [m+0 ...] bytes=N [srq=NAME]
+void Performance::fill_request(Line& line, queue::SendRequest& request, queue::SendOperation operation) {
+  Actor& actor = this->actor(line);
+  queue::SendQueue& sends = *actor.queue_pair->send_queue;
+  request = request_in(line, stage_.memory(), operation);
+  if (queue::is_atomic(operation)) {
+    sends.operands(request) = {line.number("add", line.number("swap", 0)), line.number("compare", 0)};
+    request.length = queue::kAtomicBytes;
+  }
+  if (operation == SendOperation::kFlush) {
+    const wire::Feth flush = feth_in(line);
+    sends.set_operation(
+        request, queue::FlushOperation{flush.global_visibility, flush.persistence, flush.whole_region});
+  } else if (request.inline_data) {
+    const Bytes bytes = stage_.memory().data(line, line.option("data").value_or("0"), 0, request.length);
+    std::copy(bytes.begin(), bytes.end(), sends.inline_bytes(request));
+  } else {
+    const auto segments = segments_in(line, stage_.memory(), request.length);
+    request.segments = static_cast<uint16_t>(segments.size());
+    std::copy(segments.begin(), segments.end(), sends.segments(request));
+  }
+  if (actor.type == qp::Type::kUd) address_request(line, request);
+}
+
+/// Where a datagram goes.
+void Performance::address_request(Line& line, queue::SendRequest& request) {
+  const Actor& actor = this->actor(line);
+  wire::Path path = actor.attributes.path;
+  if (const auto to = line.option("to")) path.destination = wire::parse_ip(*to).value();
+  auto address = stage_.device().take_address(path);
+  if (!address) line.fail(address.error().message);
+  stage_.device().give_back_address();
+  const QpNumber to{static_cast<uint32_t>(line.number("to_qp", actor.peer.value))};
+  const auto qkey = static_cast<uint32_t>(line.number("qkey", actor.attributes.qkey));
+  actor.queue_pair->send_queue->attach(request,
+                                       qp::address_to(*address, 0, actor.queue_pair->number, to, qkey));
+}
+
+/// recv ID [m+0 ...] [bytes=N] [srq=NAME]; with A..B for ID so many of the same.
 void Performance::receive(Line& line) {
   expect_silence(line);
-  const uint64_t id = line.to_number(line.next("number of the request"));
+  const auto [first, last] = Line::to_range(line.next("number of the request"));
   const auto bytes = static_cast<uint32_t>(line.number("bytes", 0));
   const auto shared = line.option("srq");
   const auto segments = segments_in(line, stage_.memory(), bytes);
-  const auto fill = [&](auto& queue) -> queue::ReceiveRequest& {
+  const auto fill = [&](auto& queue, uint64_t id) -> queue::ReceiveRequest& {
     queue::ReceiveRequest* const slot = queue.reserve();
     if (slot == nullptr) line.fail("the queue is full");
     *slot = {.wr_id = id, .length = bytes, .segments = static_cast<uint16_t>(segments.size())};
     std::copy(segments.begin(), segments.end(), queue.segments(*slot));
     return *slot;
   };
-  if (shared) {
-    queue::SharedReceiveQueue& queue = stage_.shared_receives(line, *shared).receives->queue;
-    queue.publish(fill(queue));
-    return act();
+  for (uint64_t id = line.to_number(first); id <= line.to_number(last); ++id) {
+    if (shared) {
+      queue::SharedReceiveQueue& queue = stage_.shared_receives(line, *shared).receives->queue;
+      queue.publish(fill(queue, id));
+      continue;
+    }
+    engine::QueuePairHandle& queue_pair = *actor(line).queue_pair;
+    fill(*queue_pair.receive_queue, id);
+    queue_pair.receive_queue->publish();
+    if (queue_pair.in_error.load()) stage_.device().ring_doorbell(queue_pair);
   }
-  engine::QueuePairHandle& queue_pair = *actor(line).queue_pair;
-  fill(*queue_pair.receive_queue);
-  queue_pair.receive_queue->publish();
-  if (queue_pair.in_error.load()) stage_.device().ring_doorbell(queue_pair);
   act();
 }
 
@@ -178,7 +194,7 @@ std::string compare(Line& line, Memory& memory, const queue::Completion& found, 
 
 }  // namespace
 
-/// completion send|recv ID STATUS ...
+/// completion send|recv ID STATUS ...; with A..B for ID so many of the same.
 void Performance::completion(Line& line) {
   ++expectations_;
   Actor& actor = this->actor(line);
@@ -186,14 +202,18 @@ void Performance::completion(Line& line) {
   if (which != "send" && which != "recv") line.fail("send or recv");
   const bool receive = which == "recv";
   auto& queue = receive ? actor.receive_completions : actor.send_completions;
-  const uint64_t id = line.to_number(line.next("number of the request"));
+  const auto [first, last] = Line::to_range(line.next("number of the request"));
   const CompletionStatus status = value_of(line, kStatuses, line.next("status"), "status");
-  if (queue.empty()) line.fail("no completion came");
-  const queue::Completion found = queue.front();
-  queue.pop_front();
-  if (found.wr_id != id) line.fail("that of " + std::to_string(found.wr_id) + " came");
-  if (const std::string wrong = compare(line, stage_.memory(), found, status, receive); !wrong.empty())
-    line.fail(wrong);
+  const Line said = line;
+  for (uint64_t id = line.to_number(first); id <= line.to_number(last); ++id) {
+    if (queue.empty()) line.fail("no completion came");
+    const queue::Completion found = queue.front();
+    queue.pop_front();
+    if (found.wr_id != id) line.fail("that of " + std::to_string(found.wr_id) + " came");
+    line = said;
+    if (const std::string wrong = compare(line, stage_.memory(), found, status, receive); !wrong.empty())
+      line.fail(wrong);
+  }
 }
 
 }  // namespace uroce::script
