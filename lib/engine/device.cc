@@ -160,8 +160,7 @@ int Device::resize_completion_queue(queue::CompletionQueue& queue, uint32_t dept
   };
   const uint32_t before = queue.depth();
   std::vector<Slots> slots;
-  for (size_t i = 0; i < state_->pollers.size(); ++i)
-    slots.push_back(queue::CompletionQueue::slots_for(depth));
+  for (size_t i = 0; i < state_->pollers.size(); ++i) slots.push_back(queue.slots_for(depth));
   for (size_t i = 0; i < slots.size(); ++i) {
     if (resize(*state_->pollers[i], depth, slots[i])) continue;
     while (i-- > 0) resize(*state_->pollers[i], before, slots[i]);

@@ -38,8 +38,13 @@ uint32_t slots_of(uint32_t depth) { return std::bit_ceil(std::max(depth, 1u)); }
 
 }  // namespace
 
-CompletionQueue::Slots CompletionQueue::slots_for(uint32_t depth) {
-  return std::make_unique<Completion[]>(slots_of(depth));
+CompletionQueue::Slots::Slots(uint32_t count, std::pmr::memory_resource* from)
+    : memory_(count * sizeof(Completion), from), first_(new(memory_.get()) Completion()) {
+  for (uint32_t i = 1; i < count; ++i) new (first_ + i) Completion();
+}
+
+CompletionQueue::Slots CompletionQueue::slots_for(uint32_t depth) const {
+  return {slots_of(depth), options_.memory};
 }
 
 uint32_t CompletionQueue::depth() const { return lanes_[0].depth; }
@@ -51,7 +56,7 @@ bool CompletionQueue::resize(uint16_t lane_index, uint32_t depth, Slots& slots) 
   if (lane.pushed - polled > depth) return false;
   const uint32_t mask = slots_of(depth) - 1;
   for (uint32_t i = polled; i != lane.pushed; ++i) slots[i & mask] = lane.slots[i & lane.mask];
-  lane.slots.swap(slots);
+  std::swap(lane.slots, slots);
   lane.depth = depth;
   lane.mask = mask;
   lane.polled_cache = polled;

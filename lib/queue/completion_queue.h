@@ -5,10 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
+#include <new>
 #include <span>
+#include <type_traits>
 
 #include "base/identifiers.h"
 #include "base/time.h"
+#include "queue/queue_memory.h"
 
 namespace uroce::queue {
 
@@ -88,14 +92,26 @@ class CompletionQueue {
     uint16_t lanes = 1;                      // at most 64
     CompletionListener* listener = nullptr;  // not owned; nullptr: never armed
     void* owner = nullptr;                   // for the face that made it
+    std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the heap
   };
   explicit CompletionQueue(const Options& options);
   ~CompletionQueue();
 
   [[nodiscard]] const Options& options() const { return options_; }
 
-  using Slots = std::unique_ptr<Completion[]>;
-  [[nodiscard]] static Slots slots_for(uint32_t depth);
+  /// What a lane keeps its completions in.
+  class Slots {
+   public:
+    Slots() = default;
+    Slots(uint32_t count, std::pmr::memory_resource* from);
+    [[nodiscard]] Completion& operator[](uint32_t index) const { return first_[index]; }
+
+   private:
+    static_assert(std::is_trivially_destructible_v<Completion>);
+    QueueMemory memory_;
+    Completion* first_ = nullptr;
+  };
+  [[nodiscard]] Slots slots_for(uint32_t depth) const;
   /// The poller of the lane, while nobody polls: from now on `depth` completions can wait there. `slots` is
   /// slots_for(depth), and becomes those that the lane had. False, and nothing changed: more than that wait
   /// already.

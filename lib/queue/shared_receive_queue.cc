@@ -8,7 +8,7 @@ namespace uroce::queue {
 
 namespace {
 
-constexpr size_t kLine = 64;
+constexpr size_t kLine = QueueMemory::kAlignment;
 
 size_t ring_slots(uint32_t depth) { return std::bit_ceil(std::max(depth, 1u)); }
 
@@ -17,7 +17,7 @@ size_t ring_slots(uint32_t depth) { return std::bit_ceil(std::max(depth, 1u)); }
 SharedReceiveQueue::SharedReceiveQueue(const Options& options)
     : options_(options),
       stride_((sizeof(ReceiveRequest) + options.segments_max * sizeof(Segment) + kLine - 1) / kLine * kLine),
-      memory_(new(std::align_val_t{kLine}) std::byte[options.depth * stride_]()),
+      memory_(options.depth * stride_, options.memory),
       posted_(ring_slots(options.depth)),
       free_(ring_slots(options.depth)) {
   for (uint32_t i = 0; i < options.depth; ++i) {

@@ -3,11 +3,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <memory_resource>
 #include <new>
 #include <span>
 
 #include "base/spsc_ring.h"
+#include "queue/queue_memory.h"
 #include "queue/work_request.h"
 
 namespace uroce::queue {
@@ -30,10 +31,11 @@ class LimitListener {
 class SharedReceiveQueue {
  public:
   struct Options {
-    uint32_t depth = 0;                 // requests posted and not yet given back at most; exact
-    uint32_t segments_max = 1;          // per request
-    LimitListener* listener = nullptr;  // not owned
-    void* owner = nullptr;              // for the face that made it
+    uint32_t depth = 0;                           // requests posted and not yet given back at most; exact
+    uint32_t segments_max = 1;                    // per request
+    LimitListener* listener = nullptr;            // not owned
+    void* owner = nullptr;                        // for the face that made it
+    std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the heap
   };
   explicit SharedReceiveQueue(const Options& options);
 
@@ -66,13 +68,9 @@ class SharedReceiveQueue {
     return static_cast<uint32_t>(
         static_cast<size_t>(reinterpret_cast<const std::byte*>(&request) - memory_.get()) / stride_);
   }
-  struct Free {
-    void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
-  };
-
   Options options_;
   size_t stride_ = 0;
-  std::unique_ptr<std::byte[], Free> memory_;
+  QueueMemory memory_;
   SpscRing<uint32_t> posted_;  // from the posting thread to the poller
   SpscRing<uint32_t> free_;    // and back
   std::atomic<uint32_t> limit_{0};

@@ -5,13 +5,10 @@
 
 namespace uroce::queue {
 
-namespace {
-constexpr size_t kLine = 64;
-}
-
 template <typename Request>
 WorkQueue<Request>::WorkQueue(const Options& options) : options_(options) {
   static_assert(std::is_trivially_destructible_v<Request>);
+  constexpr size_t kLine = QueueMemory::kAlignment;
   const uint32_t slots = std::bit_ceil(std::max(options.depth, 1u));
   constexpr bool kSends = std::is_same_v<Request, SendRequest>;
   const size_t list = size_t{options.segments_max} * sizeof(Segment) + (kSends ? sizeof(AtomicOperands) : 0);
@@ -20,7 +17,7 @@ WorkQueue<Request>::WorkQueue(const Options& options) : options_(options) {
   attachment_offset_ =
       (sizeof(Request) + tail + kAttachmentAlignment - 1) / kAttachmentAlignment * kAttachmentAlignment;
   stride_ = (attachment_offset_ + options.attachment_bytes + kLine - 1) / kLine * kLine;
-  memory_.reset(new (std::align_val_t{kLine}) std::byte[slots * stride_]());
+  memory_ = QueueMemory(slots * stride_, options.memory);
   for (uint32_t i = 0; i < slots; ++i) new (memory_.get() + i * stride_) Request();
 }
 

@@ -5,11 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <memory_resource>
 #include <new>
 #include <span>
 #include <type_traits>
 
+#include "queue/queue_memory.h"
 #include "queue/work_request.h"
 
 namespace uroce::queue {
@@ -26,6 +27,7 @@ class WorkQueue {
     uint32_t segments_max = 1;      // per request
     uint32_t inline_max = 0;        // bytes per request
     uint32_t attachment_bytes = 0;  // for something that goes with every request, beside its data
+    std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the heap
   };
 
   explicit WorkQueue(const Options& options);
@@ -99,17 +101,13 @@ class WorkQueue {
   [[nodiscard]] Request* slot(uint32_t number) const {
     return std::launder(reinterpret_cast<Request*>(memory_.get() + size_t{number & mask_} * stride_));
   }
-  struct Free {
-    void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
-  };
-
   static constexpr size_t kAttachmentAlignment = 8;
 
   Options options_;
   uint32_t mask_ = 0;
   size_t attachment_offset_ = 0;
   size_t stride_ = 0;
-  std::unique_ptr<std::byte[], Free> memory_;
+  QueueMemory memory_;
   alignas(64) std::atomic<uint32_t> published_{0};
   uint32_t reserved_ = 0;
   alignas(64) std::atomic<uint32_t> retired_{0};

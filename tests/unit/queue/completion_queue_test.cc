@@ -237,7 +237,7 @@ TEST(CompletionBatch, TellsWaitersOfWhatWasTakenBack) {
 }
 
 bool resize(CompletionQueue& queue, uint32_t depth) {
-  CompletionQueue::Slots slots = CompletionQueue::slots_for(depth);
+  CompletionQueue::Slots slots = queue.slots_for(depth);
   return queue.resize(0, depth, slots);
 }
 
