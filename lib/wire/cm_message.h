@@ -34,8 +34,8 @@ enum class CmTransport : uint8_t { kRc = 0, kUc = 1, kReserved = 2, kExtended = 
 struct CmPath {
   uint16_t local_lid = 0;
   uint16_t remote_lid = 0;
-  Gid local_gid;
-  Gid remote_gid;
+  Gid local_gid{};
+  Gid remote_gid{};
   uint32_t flow_label = 0;  // 20 bits
   uint8_t packet_rate = 0;  // 6 bits
   uint8_t traffic_class = 0;
@@ -68,12 +68,12 @@ enum class RejectReason : uint16_t {
 };
 
 struct CmReq {
-  CommId local;
+  CommId local{};
   uint32_t vendor_id = 0;  // 24 bits
-  ServiceId service;
+  ServiceId service{};
   uint64_t ca_guid = 0;
   uint32_t qkey = 0;
-  QpNumber qp;
+  QpNumber qp{};
   uint8_t responder_resources = 0;
   uint32_t local_eecn = 0;  // 24 bits
   uint8_t initiator_depth = 0;
@@ -81,7 +81,7 @@ struct CmReq {
   uint8_t remote_cm_response_timeout = 20;  // 5 bits: 4.096 us times 2 to it
   CmTransport transport = CmTransport::kRc;
   bool flow_control = false;  // end to end
-  Psn starting_psn;
+  Psn starting_psn{};
   uint8_t local_cm_response_timeout = 20;
   uint8_t retry_count = 0;  // 3 bits
   uint16_t partition_key = 0xFFFF;
@@ -91,18 +91,18 @@ struct CmReq {
   uint8_t max_cm_retries = 0;   // 4 bits
   bool srq = false;
   uint8_t extended_transport = 0;  // 3 bits; 1 with kExtended is XRC
-  CmPath primary;
-  CmPath alternate;
+  CmPath primary{};
+  CmPath alternate{};
   PrivateData<92> private_data{};
 };
 
 struct CmRep {
-  CommId local;
-  CommId remote;
+  CommId local{};
+  CommId remote{};
   uint32_t qkey = 0;
-  QpNumber qp;
+  QpNumber qp{};
   uint32_t local_eecn = 0;  // 24 bits; with XRC the number of the answering queue pair
-  Psn starting_psn;
+  Psn starting_psn{};
   uint32_t vendor_id = 0;  // 24 bits
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
@@ -116,22 +116,22 @@ struct CmRep {
 };
 
 struct CmRtu {
-  CommId local;
-  CommId remote;
+  CommId local{};
+  CommId remote{};
   PrivateData<224> private_data{};
 };
 
 struct CmMra {
-  CommId local;
-  CommId remote;
+  CommId local{};
+  CommId remote{};
   CmAnswered answered = CmAnswered::kReq;
   uint8_t service_timeout = 0;  // 5 bits
   PrivateData<222> private_data{};
 };
 
 struct CmRej {
-  CommId local;
-  CommId remote;
+  CommId local{};
+  CommId remote{};
   CmAnswered answered = CmAnswered::kReq;
   uint8_t information_length = 0;  // 7 bits
   RejectReason reason = RejectReason::kConsumerDefined;
@@ -140,22 +140,22 @@ struct CmRej {
 };
 
 struct CmDreq {
-  CommId local;
-  CommId remote;
-  QpNumber remote_qp;
+  CommId local{};
+  CommId remote{};
+  QpNumber remote_qp{};
   PrivateData<220> private_data{};
 };
 
 struct CmDrep {
-  CommId local;
-  CommId remote;
+  CommId local{};
+  CommId remote{};
   PrivateData<224> private_data{};
 };
 
 struct CmSidrReq {
-  CommId request;
+  CommId request{};
   uint16_t partition_key = 0xFFFF;
-  ServiceId service;
+  ServiceId service{};
   PrivateData<216> private_data{};
 };
 
@@ -169,11 +169,11 @@ enum class SidrStatus : uint8_t {
 };
 
 struct CmSidrRep {
-  CommId request;
+  CommId request{};
   SidrStatus status = SidrStatus::kSuccess;
   uint8_t information_length = 0;
-  QpNumber qp;
-  ServiceId service;
+  QpNumber qp{};
+  ServiceId service{};
   uint32_t qkey = 0;
   std::array<std::byte, 72> information{};
   PrivateData<136> private_data{};
@@ -181,19 +181,19 @@ struct CmSidrRep {
 
 /// Load alternate path. Only what an answer needs: there are no alternate paths here.
 struct CmLap {
-  CommId local;
-  CommId remote;
-  QpNumber remote_qp;
+  CommId local{};
+  CommId remote{};
+  QpNumber remote_qp{};
   uint8_t remote_cm_response_timeout = 0;  // 5 bits
-  CmPath alternate;
+  CmPath alternate{};
   PrivateData<168> private_data{};
 };
 
 enum class AprStatus : uint8_t { kSuccess = 0, kInvalidCommId = 1, kUnsupported = 2, kReject = 3 };
 
 struct CmApr {
-  CommId local;
-  CommId remote;
+  CommId local{};
+  CommId remote{};
   uint8_t information_length = 0;
   AprStatus status = AprStatus::kUnsupported;
   std::array<std::byte, 72> information{};

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "base/timer_wheel.h"
+#include "cm/connection_table.h"
+#include "cm/event.h"
+#include "cm/state_table.h"
+
+namespace uroce::cm {
+
+struct AgentOptions {
+  size_t connections_max = 8192;
+  size_t listeners_max = 256;
+  uint32_t salt = 0;  // random; see ConnectionTable
+  /// How long a peer waits for the consumer when it has asked twice: 4.096 us times 2 to it. As Linux: 68 s.
+  uint8_t service_timeout = 24;
+};
+
+/// What has happened to datagrams that led to nothing.
+struct AgentCounters {
+  uint64_t malformed = 0;
+  uint64_t unknown_connection = 0;
+  uint64_t no_room = 0;     // a table or a listener's backlog is full
+  uint64_t repeated = 0;    // messages sent again
+  uint64_t unexpected = 0;  // in this state
+};
+
+/// Numbers a listener; 0 is none.
+struct ListenerId {
+  uint32_t value = 0;
+};
+
+/// The InfiniBand communication manager of one port: a state x message table (state_table.h), retries and
+/// timewait. Sans-I/O: one thread at a time, time as an argument, datagrams in by receive() and out by
+/// pump(). Memory is taken once; what peers send cannot make it grow, and what has no room is dropped, as if
+/// lost.
+class Agent {
+ public:
+  Agent(const AgentOptions& options, Consumer& consumer);
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  /// Requests for `service` to `address`, or to every address when that is all zeroes. At most `backlog` wait
+  /// for the consumer's decision. EADDRINUSE when somebody listens there, ENOMEM when there are too many.
+  Result<ListenerId> listen(ServiceId service, const Gid& address, uint32_t backlog, uint64_t consumer);
+  /// Requests that wait are rejected.
+  void end_listening(ListenerId listener);
+
+  /// Sends `req`, whose own number is filled in. ENOMEM.
+  Result<CommId> connect(const Address& address, const wire::CmReq& req, uint64_t consumer,
+                         uint32_t ece_options = 0);
+  /// Answers kRequest; both numbers are filled in. EINVAL in any other state.
+  [[nodiscard]] int reply(CommId id, const wire::CmRep& rep, uint64_t consumer, uint32_t ece_options = 0);
+  /// Answers kReply. EINVAL in any other state, or with more than a RTU carries.
+  [[nodiscard]] int ready_to_use(CommId id, std::span<const std::byte> private_data);
+  /// Data of the peer came before its RTU, which may have been lost. EINVAL unless REP was sent.
+  [[nodiscard]] int established(CommId id);
+  /// Instead of reply() or ready_to_use(). EINVAL in any other state, or with more than a REJ carries.
+  [[nodiscard]] int reject(CommId id, wire::RejectReason reason, std::span<const std::byte> private_data);
+  /// EINVAL unless connected, or with more than a DREQ carries.
+  [[nodiscard]] int disconnect(CommId id, std::span<const std::byte> private_data);
+
+  /// Sends a SIDR_REQ, and again `retries` times, each `answer_within` after the one before. ENOMEM.
+  Result<CommId> resolve_service(const Address& address, const wire::CmSidrReq& req, Duration answer_within,
+                                 uint8_t retries, uint64_t consumer);
+  /// Answers kServiceRequest, and forgets it. EINVAL in any other state.
+  [[nodiscard]] int answer_service(CommId id, const wire::CmSidrRep& rep);
+
+  /// The consumer hears nothing of it any more. What goes on is ended as the protocol wants it.
+  void release(CommId id);
+
+  /// A datagram that came to QP 1 of `address.local` from `address.remote`. Answers to what is nobody's go
+  /// out through `sink` at once, if there is room.
+  void receive(const Address& address, std::span<const std::byte> mad, Instant now, MadSink& sink);
+  /// Sends what is due, until `sink` has no room.
+  void pump(Instant now, MadSink& sink);
+  /// When pump() has something to do, at the earliest; kNever: nothing.
+  [[nodiscard]] Instant deadline() const;
+
+  [[nodiscard]] const AgentCounters& counters() const { return counters_; }
+  [[nodiscard]] size_t connections() const { return table_.in_use(); }
+  /// kFree when there is none.
+  [[nodiscard]] State state_of(CommId id);
+
+ private:
+  struct Listener {
+    bool used = false;
+    ServiceId service;
+    Gid address;
+    uint64_t consumer = 0;
+    uint32_t backlog = 0;
+    uint32_t waiting = 0;
+  };
+
+  // What comes: agent_receive.cc.
+  void on_req(const Address& address, const wire::CmMad& mad, Instant now, MadSink& sink);
+  void on_sidr_req(const Address& address, const wire::CmMad& mad, MadSink& sink);
+  void on_answer(const Address& address, const wire::CmMad& mad, Incoming incoming, CommId ours,
+                 CommId theirs, Instant now, MadSink& sink);
+  void perform(Action action, Connection& connection, const wire::CmMad& mad, Instant now, MadSink& sink);
+  void on_rep(Connection& connection, const wire::CmMad& mad);
+  void wait_longer(Connection& connection, const wire::CmMra& mra, Instant now);
+  void ask_for_time(Connection& connection);
+  Listener* listener_of(ServiceId service, const Gid& address);
+  Connection* admit(Listener& listener, State state, const Address& address, CommId theirs);
+
+  // What becomes of connections: agent_timers.cc.
+  void send(Connection& connection, wire::CmMessage message, uint32_t ece_options = 0);
+  void mark_due(Connection& connection);
+  void on_timer(Connection& connection, Instant now);
+  void give_up(Connection& connection, Instant now);
+  void reject_and_close(Connection& connection, wire::CmRej rej);
+  void hang_up(Connection& connection, const wire::CmDreq& dreq);
+  void enter_timewait(Connection& connection, Instant now);
+  void close(Connection& connection);
+  void free_if_done(Connection& connection);
+  void no_longer_waiting(Connection& connection);
+  /// Last of all: the consumer may call back.
+  void tell(EventKind kind, const Connection& connection, const wire::CmMad* mad = nullptr);
+
+  Connection* in_state(CommId id, State state);
+
+  const AgentOptions options_;
+  Consumer& consumer_;
+  ConnectionTable table_;
+  std::vector<Listener> listeners_;  // [0] is nobody
+  TimerWheel wheel_;
+  uint32_t first_due_ = 0;  // in the order in which they became due
+  uint32_t last_due_ = 0;
+  uint64_t next_transaction_;
+  AgentCounters counters_;
+};
+
+}  // namespace uroce::cm

@@ -1,0 +1,221 @@
+#include <concepts>
+
+#include "cm/agent.h"
+
+namespace uroce::cm {
+namespace {
+
+constexpr uint8_t kExtendedXrc = 1;
+
+Incoming incoming_of(const wire::CmMra&) { return Incoming::kMra; }
+Incoming incoming_of(const wire::CmRej&) { return Incoming::kRej; }
+Incoming incoming_of(const wire::CmRep&) { return Incoming::kRep; }
+Incoming incoming_of(const wire::CmRtu&) { return Incoming::kRtu; }
+Incoming incoming_of(const wire::CmDreq&) { return Incoming::kDreq; }
+Incoming incoming_of(const wire::CmDrep&) { return Incoming::kDrep; }
+Incoming incoming_of(const wire::CmLap&) { return Incoming::kLap; }
+Incoming incoming_of(const wire::CmApr&) { return Incoming::kApr; }
+
+bool transport_known(const wire::CmReq& req) {
+  switch (req.transport) {
+    case wire::CmTransport::kRc:
+    case wire::CmTransport::kUc:
+      return true;
+    case wire::CmTransport::kExtended:
+      return req.extended_transport == kExtendedXrc;
+    case wire::CmTransport::kReserved:
+      return false;
+  }
+  return false;
+}
+
+/// A message to somebody who is no connection of ours. What finds no room is as good as lost.
+void send_to_stranger(const Address& address, uint64_t transaction, wire::CmMessage message, MadSink& sink) {
+  static_cast<void>(sink.send(address, {transaction, 0, std::move(message)}));
+}
+
+void refuse(const Address& address, const wire::CmMad& mad, wire::RejectReason reason, MadSink& sink) {
+  send_to_stranger(address, mad.transaction_id,
+                   wire::CmRej{.remote = std::get<wire::CmReq>(mad.message).local, .reason = reason}, sink);
+}
+
+}  // namespace
+
+void Agent::receive(const Address& address, std::span<const std::byte> bytes, Instant now, MadSink& sink) {
+  wire::CmMad mad;
+  if (wire::parse_cm(bytes, mad) != wire::CmParse::kOk) {
+    ++counters_.malformed;
+    return;
+  }
+  std::visit(
+      [&]<typename Message>(const Message& message) {
+        if constexpr (std::same_as<Message, wire::CmReq>)
+          on_req(address, mad, now, sink);
+        else if constexpr (std::same_as<Message, wire::CmSidrReq>)
+          on_sidr_req(address, mad, sink);
+        else if constexpr (std::same_as<Message, wire::CmSidrRep>)
+          on_answer(address, mad, Incoming::kSidrRep, message.request, {}, now, sink);
+        else
+          on_answer(address, mad, incoming_of(message), message.remote, message.local, now, sink);
+      },
+      mad.message);
+}
+
+Connection* Agent::admit(Listener& listener, State state, const Address& address, CommId theirs) {
+  Connection* const connection = listener.waiting < listener.backlog ? table_.allocate() : nullptr;
+  if (connection == nullptr) {
+    // The peer asks again, and may find room then.
+    ++counters_.no_room;
+    return nullptr;
+  }
+  ++listener.waiting;
+  connection->state = state;
+  connection->attended = true;
+  connection->listener = static_cast<uint32_t>(&listener - listeners_.data());
+  connection->consumer = listener.consumer;
+  connection->address = address;
+  connection->remote = theirs;
+  table_.enlist_comm(*connection);
+  return connection;
+}
+
+void Agent::on_req(const Address& address, const wire::CmMad& mad, Instant now, MadSink& sink) {
+  const auto& req = std::get<wire::CmReq>(mad.message);
+  if (Connection* const known = table_.find_comm(address.remote, req.local, false))
+    return perform(action_of(known->state, Incoming::kReq), *known, mad, now, sink);
+  if (!transport_known(req)) return refuse(address, mad, wire::RejectReason::kInvalidTransport, sink);
+  if (req.primary.local_gid != address.remote || req.primary.remote_gid != address.local)
+    return refuse(address, mad, wire::RejectReason::kInvalidGid, sink);
+  if (Connection* const stale = table_.find_qp(address.remote, req.qp)) {
+    // The peer has begun anew, and what we take for alive is not: it has to be ended before.
+    if (stale->state == State::kEstablished) hang_up(*stale, {});
+    return refuse(address, mad, wire::RejectReason::kStaleConnection, sink);
+  }
+  Listener* const listener = listener_of(req.service, address.local);
+  if (listener == nullptr) return refuse(address, mad, wire::RejectReason::kInvalidServiceId, sink);
+
+  Connection* const connection = admit(*listener, State::kReqReceived, address, req.local);
+  if (connection == nullptr) return;
+  connection->remote_qp = req.qp;
+  connection->repeats = req.max_cm_retries;
+  connection->timewait = cm_time(req.primary.ack_timeout);
+  connection->answer_within = cm_time(req.local_cm_response_timeout) + connection->timewait;
+  connection->transaction = mad.transaction_id;
+  table_.enlist_qp(*connection);
+  tell(EventKind::kRequest, *connection, &mad);
+}
+
+void Agent::on_sidr_req(const Address& address, const wire::CmMad& mad, MadSink& sink) {
+  const auto& req = std::get<wire::CmSidrReq>(mad.message);
+  if (table_.find_comm(address.remote, req.request, true) != nullptr) {
+    ++counters_.unexpected;  // the consumer is at it
+    return;
+  }
+  Listener* const listener = listener_of(req.service, address.local);
+  if (listener == nullptr) {
+    return send_to_stranger(
+        address, mad.transaction_id,
+        wire::CmSidrRep{
+            .request = req.request, .status = wire::SidrStatus::kUnsupported, .service = req.service},
+        sink);
+  }
+  Connection* const connection = admit(*listener, State::kSidrReqReceived, address, req.request);
+  if (connection == nullptr) return;
+  connection->transaction = mad.transaction_id;
+  tell(EventKind::kServiceRequest, *connection, &mad);
+}
+
+void Agent::on_answer(const Address& address, const wire::CmMad& mad, Incoming incoming, CommId ours,
+                      CommId theirs, Instant now, MadSink& sink) {
+  // A peer that gives up on its REQ has never heard our number.
+  Connection* const connection = incoming == Incoming::kRej && ours == CommId{}
+                                     ? table_.find_comm(address.remote, theirs, false)
+                                     : table_.find(ours);
+  const bool its_own = connection != nullptr && connection->address.remote == address.remote &&
+                       (connection->remote == theirs || connection->remote == CommId{});
+  if (its_own) return perform(action_of(connection->state, incoming), *connection, mad, now, sink);
+
+  ++counters_.unknown_connection;
+  if (incoming == Incoming::kDreq) {
+    send_to_stranger(address, mad.transaction_id, wire::CmDrep{.local = ours, .remote = theirs}, sink);
+  } else if (incoming == Incoming::kRep) {
+    send_to_stranger(address, mad.transaction_id,
+                     wire::CmRej{.local = ours,
+                                 .remote = theirs,
+                                 .answered = wire::CmAnswered::kRep,
+                                 .reason = wire::RejectReason::kInvalidCommId},
+                     sink);
+  }
+}
+
+void Agent::perform(Action action, Connection& connection, const wire::CmMad& mad, Instant now,
+                    MadSink& sink) {
+  switch (action) {
+    case Action::kIgnore:
+      ++counters_.unexpected;
+      return;
+    case Action::kRepeat:
+      ++counters_.repeated;
+      return mark_due(connection);
+    case Action::kAskForTime:
+      return ask_for_time(connection);
+    case Action::kWait:
+      return wait_longer(connection, std::get<wire::CmMra>(mad.message), now);
+    case Action::kRefused:
+      close(connection);
+      return tell(EventKind::kRejected, connection, &mad);
+    case Action::kReplied:
+      return on_rep(connection, mad);
+    case Action::kEstablished:
+      connection.state = State::kEstablished;
+      wheel_.disarm(connection);
+      return tell(EventKind::kEstablished, connection, &mad);
+    case Action::kHangUp:
+      if (std::get<wire::CmDreq>(mad.message).remote_qp != connection.local_qp) {
+        ++counters_.unexpected;
+        return;
+      }
+      connection.transaction = mad.transaction_id;
+      enter_timewait(connection, now);
+      send(connection, wire::CmDrep{.local = connection.local, .remote = connection.remote});
+      return tell(EventKind::kDisconnected, connection, &mad);
+    case Action::kHungUp:
+      enter_timewait(connection, now);
+      return tell(EventKind::kDisconnected, connection, &mad);
+    case Action::kRefusePath:
+      return send_to_stranger(connection.address, mad.transaction_id,
+                              wire::CmApr{.local = connection.local,
+                                          .remote = connection.remote,
+                                          .status = wire::AprStatus::kUnsupported},
+                              sink);
+    case Action::kStale:
+      return refuse(connection.address, mad, wire::RejectReason::kStaleConnection, sink);
+    case Action::kResolved:
+      close(connection);
+      return tell(EventKind::kServiceReply, connection, &mad);
+  }
+}
+
+void Agent::on_rep(Connection& connection, const wire::CmMad& mad) {
+  const auto& rep = std::get<wire::CmRep>(mad.message);
+  connection.state = State::kRepReceived;
+  connection.remote = rep.local;
+  connection.remote_qp = rep.qp;
+  table_.enlist_qp(connection);
+  wheel_.disarm(connection);
+  tell(EventKind::kReply, connection, &mad);
+}
+
+void Agent::wait_longer(Connection& connection, const wire::CmMra& mra, Instant now) {
+  wheel_.arm(connection, now + cm_time(mra.service_timeout) + connection.answer_within);
+}
+
+void Agent::ask_for_time(Connection& connection) {
+  send(connection, wire::CmMra{.local = connection.local,
+                               .remote = connection.remote,
+                               .answered = connection.state == State::kReqReceived ? wire::CmAnswered::kReq
+                                                                                   : wire::CmAnswered::kRep,
+                               .service_timeout = options_.service_timeout});
+}
+
+}  // namespace uroce::cm

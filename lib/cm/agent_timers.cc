@@ -1,0 +1,137 @@
+#include "cm/agent.h"
+
+namespace uroce::cm {
+namespace {
+
+// Link addresses are told within a round trip.
+constexpr Duration kNextAttempt = milliseconds(1);
+
+bool awaits_answer(State state) {
+  return state == State::kReqSent || state == State::kRepSent || state == State::kDreqSent ||
+         state == State::kSidrReqSent;
+}
+
+}  // namespace
+
+void Agent::send(Connection& connection, wire::CmMessage message, uint32_t ece_options) {
+  connection.last = {connection.transaction, ece_options, std::move(message)};
+  connection.repeats_left = connection.repeats;
+  connection.unsent = false;
+  if (connection.state != State::kTimewait) wheel_.disarm(connection);
+  mark_due(connection);
+}
+
+void Agent::mark_due(Connection& connection) {
+  if (connection.due) return;
+  connection.due = true;
+  const uint32_t index = table_.index_of(connection);
+  (last_due_ == 0 ? first_due_ : table_.at(last_due_).next_due) = index;
+  last_due_ = index;
+}
+
+void Agent::pump(Instant now, MadSink& sink) {
+  while (TimerNode* const node = wheel_.pop_expired(now)) on_timer(*static_cast<Connection*>(node), now);
+  while (first_due_ != 0) {
+    Connection& connection = table_.at(first_due_);
+    const Sent sent = sink.send(connection.address, connection.last);
+    if (sent == Sent::kNoRoom) return;
+    first_due_ = connection.next_due;
+    if (first_due_ == 0) last_due_ = 0;
+    connection.next_due = 0;
+    connection.due = false;
+    if (awaits_answer(connection.state)) {
+      connection.unsent = sent == Sent::kLater;
+      wheel_.arm(connection, now + (connection.unsent ? kNextAttempt : connection.answer_within));
+    }
+    free_if_done(connection);
+  }
+}
+
+Instant Agent::deadline() const {
+  // What is due found no room: again at the next occasion.
+  return first_due_ != 0 ? Instant{} : wheel_.next_deadline();
+}
+
+void Agent::on_timer(Connection& connection, Instant now) {
+  if (connection.state == State::kTimewait) {
+    close(connection);
+    return tell(EventKind::kTimewaitEnded, connection);
+  }
+  if (connection.unsent) {
+    connection.unsent = false;
+    return mark_due(connection);
+  }
+  if (connection.repeats_left == 0) return give_up(connection, now);
+  --connection.repeats_left;
+  ++counters_.repeated;
+  mark_due(connection);
+}
+
+void Agent::give_up(Connection& connection, Instant now) {
+  switch (connection.state) {
+    case State::kReqSent:
+    case State::kRepSent:
+      reject_and_close(connection, {.reason = wire::RejectReason::kTimeout});
+      return tell(EventKind::kUnanswered, connection);
+    case State::kDreqSent:
+      enter_timewait(connection, now);
+      return tell(EventKind::kDisconnected, connection);
+    default:
+      close(connection);
+      return tell(EventKind::kUnanswered, connection);
+  }
+}
+
+void Agent::reject_and_close(Connection& connection, wire::CmRej rej) {
+  rej.local = connection.local;
+  rej.remote = connection.remote;
+  rej.answered = connection.state == State::kReqReceived   ? wire::CmAnswered::kReq
+                 : connection.state == State::kRepReceived ? wire::CmAnswered::kRep
+                                                           : wire::CmAnswered::kOther;
+  send(connection, rej);
+  close(connection);
+}
+
+void Agent::hang_up(Connection& connection, const wire::CmDreq& dreq) {
+  wire::CmDreq numbered = dreq;
+  numbered.local = connection.local;
+  numbered.remote = connection.remote;
+  numbered.remote_qp = connection.remote_qp;
+  connection.state = State::kDreqSent;
+  connection.transaction = next_transaction_++;
+  send(connection, numbered);
+}
+
+void Agent::enter_timewait(Connection& connection, Instant now) {
+  // A peer that uses its queue pair's number anew has waited, and meets another one of ours: only what lives
+  // is stale.
+  table_.strike_qp(connection);
+  connection.state = State::kTimewait;
+  wheel_.arm(connection, now + connection.timewait);
+}
+
+void Agent::close(Connection& connection) {
+  no_longer_waiting(connection);
+  table_.strike_comm(connection);
+  table_.strike_qp(connection);
+  wheel_.disarm(connection);
+  connection.state = State::kClosed;
+  free_if_done(connection);
+}
+
+void Agent::free_if_done(Connection& connection) {
+  if (connection.state == State::kClosed && !connection.attended && !connection.due) table_.free(connection);
+}
+
+void Agent::no_longer_waiting(Connection& connection) {
+  if (connection.listener == 0) return;
+  --listeners_[connection.listener].waiting;
+  connection.listener = 0;
+}
+
+void Agent::tell(EventKind kind, const Connection& connection, const wire::CmMad* mad) {
+  if (!connection.attended) return;
+  consumer_.on_event({kind, connection.local, connection.consumer, connection.address, mad});
+}
+
+}  // namespace uroce::cm

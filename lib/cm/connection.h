@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/identifiers.h"
+#include "base/time.h"
+#include "base/timer_wheel.h"
+#include "wire/cm_message.h"
+
+namespace uroce::cm {
+
+using wire::CommId;
+using wire::ServiceId;
+
+/// Between which addresses the messages of a connection travel, and how.
+struct Address {
+  Gid local;
+  Gid remote;
+  uint8_t traffic_class = 0;
+  uint8_t hop_limit = 64;
+  uint8_t service_level = 0;
+  uint32_t flow_label = 0;
+
+  [[nodiscard]] bool operator==(const Address&) const = default;
+};
+
+enum class State : uint8_t {
+  kFree,
+  kReqSent,
+  kReqReceived,
+  kRepReceived,
+  kRepSent,
+  kEstablished,
+  kDreqSent,
+  kTimewait,
+  kSidrReqSent,
+  kSidrReqReceived,
+  kClosed,  // nothing more will come; the consumer still knows it, or its last message has yet to leave
+};
+inline constexpr size_t kStateCount = 11;
+
+/// Times of the protocol are 4.096 us times 2 to a code of five bits.
+constexpr Duration cm_time(uint8_t code) { return nanoseconds(int64_t{4096} << (code & 31)); }
+
+/// One end of a connection, or of the resolution of a service. Belongs to its Agent.
+struct Connection : TimerNode {
+  State state = State::kFree;
+  bool attended = false;  // the consumer has not released it
+  bool due = false;       // `last` has to be sent; then it is in the agent's list
+  bool unsent = false;    // the timer is for another attempt to send it
+  CommId local;
+  CommId remote;  // 0 until the peer has told
+  Address address;
+  uint64_t consumer = 0;  // the consumer's name for it
+  QpNumber local_qp;
+  QpNumber remote_qp;
+  uint64_t transaction = 0;  // of the REQ or DREQ that is being answered
+  uint32_t listener = 0;     // while kReqReceived and kSidrReqReceived
+
+  wire::CmMad last;  // what was sent last, and is sent again
+  uint8_t repeats_left = 0;
+  uint8_t repeats = 0;       // how often a message is sent again
+  Duration answer_within{};  // after that it is
+  Duration timewait{};
+
+  // Indexes of other connections, 0: none.
+  uint32_t next_free = 0;
+  uint32_t next_due = 0;
+  uint32_t next_of_comm = 0;
+  uint32_t next_of_qp = 0;
+};
+
+}  // namespace uroce::cm

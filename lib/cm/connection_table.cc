@@ -1,0 +1,119 @@
+#include "cm/connection_table.h"
+
+#include <bit>
+#include <cassert>
+
+namespace uroce::cm {
+namespace {
+
+constexpr uint32_t kIndexMask = (uint32_t{1} << ConnectionTable::kIndexBits) - 1;
+constexpr uint32_t kGeneration = uint32_t{1} << ConnectionTable::kIndexBits;
+
+bool is_sidr(const Connection& connection) {
+  return connection.state == State::kSidrReqSent || connection.state == State::kSidrReqReceived;
+}
+
+}  // namespace
+
+ConnectionTable::ConnectionTable(size_t capacity, uint32_t salt)
+    : salt_(salt),
+      connections_(capacity + 1),
+      by_comm_(std::bit_ceil(capacity + 1)),
+      by_qp_(by_comm_.size()) {
+  assert(capacity > 0 && capacity <= kCapacityMax);
+  for (uint32_t i = 1; i <= capacity; ++i) {
+    connections_[i].local.value = (salt & ~kIndexMask) | i;
+    connections_[i].next_free = i < capacity ? i + 1 : 0;
+  }
+  first_free_ = 1;
+  last_free_ = static_cast<uint32_t>(capacity);
+}
+
+Connection* ConnectionTable::allocate() {
+  if (first_free_ == 0) return nullptr;
+  Connection& connection = connections_[first_free_];
+  first_free_ = connection.next_free;
+  if (first_free_ == 0) last_free_ = 0;
+  connection.next_free = 0;
+  ++in_use_;
+  return &connection;
+}
+
+void ConnectionTable::free(Connection& connection) {
+  assert(!connection.armed() && !connection.due);
+  const CommId next_number{connection.local.value + kGeneration};
+  connection = Connection{};
+  connection.local = next_number;
+  const uint32_t index = index_of(connection);
+  (last_free_ == 0 ? first_free_ : connections_[last_free_].next_free) = index;
+  last_free_ = index;
+  --in_use_;
+}
+
+Connection* ConnectionTable::find(CommId local) {
+  const uint32_t index = local.value & kIndexMask;
+  if (index == 0 || index >= connections_.size()) return nullptr;
+  Connection& connection = connections_[index];
+  return connection.state != State::kFree && connection.local == local ? &connection : nullptr;
+}
+
+uint32_t& ConnectionTable::head(std::vector<uint32_t>& heads, const Gid& address, uint32_t number) const {
+  uint64_t hash = uint64_t{salt_} << 32 | number;
+  for (const uint8_t byte : address.bytes) hash = (hash ^ byte) * 0x9E37'79B9'7F4A'7C15u;
+  return heads[(hash >> 32) & (heads.size() - 1)];
+}
+
+void ConnectionTable::push(uint32_t& head, Connection& connection, Link link) {
+  connection.*link = head;
+  head = index_of(connection);
+}
+
+void ConnectionTable::remove(uint32_t& head, Connection& connection, Link link) {
+  const uint32_t index = index_of(connection);
+  for (uint32_t* at = &head; *at != 0; at = &(connections_[*at].*link)) {
+    if (*at != index) continue;
+    *at = connection.*link;
+    connection.*link = 0;
+    return;
+  }
+}
+
+void ConnectionTable::enlist_comm(Connection& connection) {
+  push(head(by_comm_, connection.address.remote, connection.remote.value), connection,
+       &Connection::next_of_comm);
+}
+
+void ConnectionTable::enlist_qp(Connection& connection) {
+  if (connection.remote_qp == QpNumber{}) return;
+  push(head(by_qp_, connection.address.remote, connection.remote_qp.value), connection,
+       &Connection::next_of_qp);
+}
+
+void ConnectionTable::strike_comm(Connection& connection) {
+  remove(head(by_comm_, connection.address.remote, connection.remote.value), connection,
+         &Connection::next_of_comm);
+}
+
+void ConnectionTable::strike_qp(Connection& connection) {
+  remove(head(by_qp_, connection.address.remote, connection.remote_qp.value), connection,
+         &Connection::next_of_qp);
+}
+
+Connection* ConnectionTable::find_comm(const Gid& address, CommId remote, bool sidr) {
+  for (uint32_t i = head(by_comm_, address, remote.value); i != 0; i = connections_[i].next_of_comm) {
+    Connection& connection = connections_[i];
+    if (connection.remote == remote && connection.address.remote == address && is_sidr(connection) == sidr)
+      return &connection;
+  }
+  return nullptr;
+}
+
+Connection* ConnectionTable::find_qp(const Gid& address, QpNumber qp) {
+  for (uint32_t i = head(by_qp_, address, qp.value); i != 0; i = connections_[i].next_of_qp) {
+    Connection& connection = connections_[i];
+    if (connection.remote_qp == qp && connection.address.remote == address) return &connection;
+  }
+  return nullptr;
+}
+
+}  // namespace uroce::cm

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "cm/connection.h"
+
+namespace uroce::cm {
+
+/// All connections of an agent: found by their own number, by the peer's, and by the peer's queue pair.
+/// Nothing is allocated after construction.
+class ConnectionTable {
+ public:
+  static constexpr uint32_t kIndexBits = 20;
+  static constexpr size_t kCapacityMax = (size_t{1} << kIndexBits) - 1;
+
+  /// `capacity` up to kCapacityMax. `salt` makes the numbers of two processes differ, so that those of an
+  /// earlier one meet nobody.
+  ConnectionTable(size_t capacity, uint32_t salt);
+
+  /// A connection with a number of its own, or null when there is none left. Others than the last freed come
+  /// first.
+  Connection* allocate();
+  /// In no list of a peer, no timer armed, not due.
+  void free(Connection& connection);
+
+  [[nodiscard]] Connection* find(CommId local);
+  [[nodiscard]] size_t in_use() const { return in_use_; }
+  [[nodiscard]] size_t capacity() const { return connections_.size() - 1; }
+
+  /// After `address.remote` and `remote` were set, or `remote_qp`; a queue pair of number 0 is none.
+  void enlist_comm(Connection& connection);
+  void enlist_qp(Connection& connection);
+  /// If it is in the list.
+  void strike_comm(Connection& connection);
+  void strike_qp(Connection& connection);
+
+  /// Made by the REQ or SIDR_REQ that the peer at `address` numbered `remote`, or null.
+  [[nodiscard]] Connection* find_comm(const Gid& address, CommId remote, bool sidr);
+  /// Whose other end is the queue pair `qp` at `address`, or null.
+  [[nodiscard]] Connection* find_qp(const Gid& address, QpNumber qp);
+
+  [[nodiscard]] uint32_t index_of(const Connection& connection) const {
+    return static_cast<uint32_t>(&connection - connections_.data());
+  }
+  [[nodiscard]] Connection& at(uint32_t index) { return connections_[index]; }
+
+ private:
+  using Link = uint32_t Connection::*;
+
+  [[nodiscard]] uint32_t& head(std::vector<uint32_t>& heads, const Gid& address, uint32_t number) const;
+  void push(uint32_t& head, Connection& connection, Link link);
+  void remove(uint32_t& head, Connection& connection, Link link);
+
+  const uint32_t salt_;                  // of the lists too: a peer does not choose which of them grows long
+  std::vector<Connection> connections_;  // [0] is nobody
+  std::vector<uint32_t> by_comm_;
+  std::vector<uint32_t> by_qp_;
+  uint32_t first_free_ = 0;
+  uint32_t last_free_ = 0;
+  size_t in_use_ = 0;
+};
+
+}  // namespace uroce::cm
