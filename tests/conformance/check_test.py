@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""A table without a hole passes, and each kind of hole is noticed."""
+import pathlib
+import tempfile
+import unittest
+
+import check
+
+RULES = '''
+# A comment.
+
+[one]
+rule    It does
+        something.
+source  a manual
+code    lib/a.cc: Thing::work
+test    a.pkt: it works
+test    Thing.Works
+'''
+
+
+class Holes(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        root = pathlib.Path(self.folder.name)
+        self.files = {
+            'lib/a.cc': 'int Thing::work(int a) const {\n  other(a);\n}\n// int Thing::gone() {}\n',
+            'lib/base/counters.h': 'X(kDropThis, "drop_this")',
+            'tests/unit/a_test.cc': 'TEST_F(Thing, Works) {}\n',
+            'tests/script/a.pkt': 'case it works\n  counter drop_this +1\n',
+        }
+        self.root = root
+
+    def holes(self, rules=RULES):
+        for name, text in self.files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        found = []
+        parsed = check.parse(rules, lambda line, what: found.append(what))
+        check.check(parsed, check.Tree(self.root), lambda line, what: found.append(what))
+        return found
+
+    def expect(self, what, rules=RULES):
+        found = self.holes(rules)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(what, found[0])
+
+    def test_none(self):
+        self.assertEqual(self.holes(), [])
+
+    def test_rule_without_test(self):
+        self.files['tests/script/a.pkt'] = '#  counter drop_this +1\n'
+        self.expect('has no test', '\n'.join(l for l in RULES.splitlines() if not l.startswith('test')))
+
+    def test_rule_without_code_or_source(self):
+        self.expect('has no code', RULES.replace('code    lib/a.cc: Thing::work\n', ''))
+        self.expect('has no source', RULES.replace('source  a manual\n', ''))
+
+    def test_function_that_is_not_there(self):
+        self.expect('no such code', RULES.replace('Thing::work', 'Thing::idle'))
+
+    def test_function_that_is_only_called_or_a_comment(self):
+        self.expect('no such code', RULES.replace('Thing::work', 'other'))
+        self.expect('no such code', RULES.replace('Thing::work', 'Thing::gone'))
+
+    def test_file_that_is_not_there(self):
+        self.expect('no such code', RULES.replace('lib/a.cc', 'lib/b.cc'))
+
+    def test_gtest_that_is_not_there(self):
+        self.expect('no such test', RULES.replace('Thing.Works', 'Thing.Sleeps'))
+
+    def test_case_that_is_not_there(self):
+        self.files['tests/script/a.pkt'] += 'case it also works\n'
+        found = self.holes(RULES.replace('a.pkt: it works', 'a.pkt: it also works').replace('also', 'almost'))
+        self.assertTrue(any('no such case' in what for what in found), found)
+
+    def test_pattern_for_everything(self):
+        self.expect('no such case', RULES.replace('a.pkt: it works', 'a.pkt: *'))
+
+    def test_case_of_no_rule(self):
+        self.files['tests/script/a.pkt'] += 'case it also works\n'
+        self.expect('belongs to no rule: a.pkt: it also works')
+
+    def test_rule_twice(self):
+        self.expect('there is a rule one already', RULES + RULES)
+
+    def test_unknown_field(self):
+        self.expect('no field of a rule', RULES + 'note    something\n')
+
+    def test_counter_that_no_script_shows(self):
+        self.files['lib/base/counters.h'] += 'X(kDropThat, "drop_that")'
+        self.expect('no script shows what drop_that counts')
+
+
+if __name__ == '__main__':
+    unittest.main()
