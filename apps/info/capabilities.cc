@@ -162,6 +162,7 @@ constexpr Capability kCapabilities[] = {
     behaviour("several pollers", "verbs over two pollers"),
     behaviour("dedicated pollers", "verbs over dedicated pollers"),
     behaviour("fork", "verbs: Fork"),
+    behaviour("events of links", "programs asyncwatch: AsyncWatch.test_a_link_goes_down_and_up_and_away"),
     behaviour("UC programs", "programs pingpong: Pingpong.test_unreliable_connection"),
 };
 // clang-format on

@@ -124,6 +124,8 @@ uint64_t Device::guid() const {
 MacAddress Device::mac() const { return state_->mac; }
 const port::Capabilities& Device::port_capabilities() const { return state_->port->capabilities(); }
 bool Device::link_up() const { return state_->port->link_up(); }
+void Device::add_listener(DeviceListener& listener) { state_->listeners.add(listener); }
+void Device::remove_listener(DeviceListener& listener) { state_->listeners.remove(listener); }
 port::FarEnd Device::far_end() const { return state_->port->far_end(); }
 uint32_t Device::link_mtu() const { return state_->port->capabilities().link_mtu; }
 

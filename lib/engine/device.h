@@ -22,6 +22,7 @@
 
 namespace uroce::engine {
 
+class DeviceListener;
 class Poller;
 
 /// Limits that hold for every device; what the verbs face advertises.
@@ -98,6 +99,9 @@ class Device {
   [[nodiscard]] bool link_up() const;
   [[nodiscard]] port::FarEnd far_end() const;
   [[nodiscard]] uint32_t link_mtu() const;
+  /// It is told of the device's events until it is taken out again.
+  void add_listener(DeviceListener& listener);
+  void remove_listener(DeviceListener& listener);
   [[nodiscard]] PathMtu path_mtu_max() const;
   [[nodiscard]] const net::GidTable& gids() const;
   [[nodiscard]] mem::RegionTable& regions();

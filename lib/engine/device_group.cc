@@ -108,8 +108,10 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
       if (&other != &member) member.state->partners.push_back(other.state);
     }
     for (const auto& poller : member.state->pollers) pollers.push_back(poller.get());
+    group->links_.add(*member.state);
   }
   if (Status status = group->drive_.start(configuration, pollers); !status) return status.error();
+  if (Status status = group->links_.start(); !status) return status.error();
   // At exit(). As late as this, so that it runs before the destructors of whatever opening has made.
   static const int registered = std::atexit(end_all);
   (void)registered;
@@ -156,9 +158,11 @@ DeviceGroup::~DeviceGroup() {
   if (ended_ || forked_since_start()) {
     // The ports are closed, or belong to the parent; what is left is the operating system's to clean up.
     drive_.abandon();
+    links_.abandon();
     forget(members_ | std::views::transform(&Member::device));
   } else {
     drive_.stop();
+    links_.stop();
     write_counters();
     OpenGroups& open = open_groups();
     const std::lock_guard guard(open.mutex);
@@ -189,6 +193,7 @@ void DeviceGroup::end() {
   // An application's thread may be inside a turn, but a turn does not last.
   constexpr Duration kPatience = milliseconds(200);
   drive_.stop();
+  links_.stop();
   ended_ = true;
   bool closed = true;
   for (const Member& member : members_) {

@@ -9,6 +9,7 @@
 #include "engine/configuration.h"
 #include "engine/device.h"
 #include "engine/drive.h"
+#include "engine/link_watch.h"
 
 namespace uroce::engine {
 
@@ -50,6 +51,7 @@ class DeviceGroup {
 
   Drive drive_;
   std::vector<Member> members_;
+  LinkWatch links_;
   std::vector<uint32_t> lcores_;
   bool log_counters_ = false;
   bool dpdk_ = false;  // something of EAL's is open

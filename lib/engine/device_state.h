@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/device.h"
+#include "engine/device_events.h"
 #include "engine/multicast_groups.h"
 #include "engine/parallel_probe.h"
 #include "engine/poller.h"
@@ -73,6 +74,7 @@ struct Device::State {
   QueuePairTable queue_pairs;
   MulticastGroups groups;  // changed under `mutex`
   std::atomic<uint32_t> addresses{0};
+  DeviceListeners listeners;
   const PollerSurroundings surroundings;
   std::vector<State*> partners;  // the other end of an in-process wire; set-up
 

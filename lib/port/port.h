@@ -75,8 +75,13 @@ class Port {
   /// `index` < capabilities().queues; the same object every time, owned by the port.
   virtual PortQueue& queue(uint16_t index) = 0;
   /// True while the link is up. A software wire whose far end comes and goes (memif, vhost) is up as soon as
-  /// our end stands, as a host on a switch is: who is not there is noticed by what is not answered.
+  /// our end stands, as a host on a switch is: who is not there is noticed by what is not answered. Any
+  /// thread, as the next two.
   [[nodiscard]] virtual bool link_up() const = 0;
+  /// What link_up() says may change, and gone() may become true.
+  [[nodiscard]] virtual bool link_changes() const { return false; }
+  /// What is behind the port was taken away and does not come back.
+  [[nodiscard]] virtual bool gone() const { return false; }
   [[nodiscard]] virtual FarEnd far_end() const { return FarEnd::kUnknown; }
 };
 

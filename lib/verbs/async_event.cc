@@ -113,6 +113,25 @@ ibv_event_type type_of(qp::Event event) {
 
 }  // namespace
 
+void DeviceEventNotifier::raised(engine::DeviceEvent what) {
+  ibv_async_event event{};
+  event.element.port_num = 1;
+  switch (what) {
+    case engine::DeviceEvent::kPortActive:
+      event.event_type = IBV_EVENT_PORT_ACTIVE;
+      break;
+    case engine::DeviceEvent::kPortError:
+      event.event_type = IBV_EVENT_PORT_ERR;
+      break;
+    case engine::DeviceEvent::kFatal:
+      event.element = {};
+      event.event_type = IBV_EVENT_DEVICE_FATAL;
+      break;
+  }
+  // Nobody acknowledges these. A pipe that is full has more to tell than this.
+  context_.async_events.push(&event);
+}
+
 void QpEventNotifier::raised(qp::Event what) {
   ibv_async_event event{};
   event.element.qp = &qp_.qp_base;

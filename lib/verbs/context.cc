@@ -62,6 +62,7 @@ ibv_context* open_device(VerbsDevice& device) {
   face.num_comp_vectors = 1;
   face.abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&face.mutex, nullptr);
+  context->device->add_listener(context->notifier);
   return &context.release()->context;
 }
 
@@ -81,6 +82,7 @@ UROCE_EXPORT int uroce_ibv_close_device(ibv_context* face) {
   VerbsContext& context = object(face);
   // A child has no threads to end: the parent's device stays as it lies.
   if (!context.alive()) return 0;
+  context.device->remove_listener(context.notifier);
   pthread_mutex_destroy(&face->mutex);
   delete &context;
   return 0;

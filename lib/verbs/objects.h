@@ -12,6 +12,7 @@
 #include <string>
 
 #include "engine/device.h"
+#include "engine/device_events.h"
 #include "mem/hugepage_arena.h"
 #include "qp/attributes.h"
 #include "qp/local_operation.h"
@@ -40,12 +41,25 @@ struct VerbsDevice {
   std::atomic<uint64_t> guid{0};
 };
 
+struct VerbsContext;
+
+/// Puts a device's events among the asynchronous ones of a context.
+class DeviceEventNotifier final : public engine::DeviceListener {
+ public:
+  explicit DeviceEventNotifier(VerbsContext& context) : context_(context) {}
+  void raised(engine::DeviceEvent event) override;
+
+ private:
+  VerbsContext& context_;
+};
+
 struct VerbsContext : verbs_context {
   VerbsContext() : verbs_context{} {}
 
   std::shared_ptr<engine::Device> device;
   uint32_t birth = 0;  // value of fork_count
   EventPipe async_events{sizeof(ibv_async_event)};
+  DeviceEventNotifier notifier{*this};
 
   /// False in a child of the process that opened the device: nothing of it can be used.
   [[nodiscard]] bool alive() const { return birth == fork_count.load(std::memory_order_relaxed); }

@@ -68,6 +68,8 @@ class FaultyPort final : public port::Port {
   [[nodiscard]] const port::Capabilities& capabilities() const override { return inner_->capabilities(); }
   port::PortQueue& queue(uint16_t index) override { return queues_.at(index); }
   [[nodiscard]] bool link_up() const override { return inner_->link_up(); }
+  [[nodiscard]] bool link_changes() const override { return inner_->link_changes(); }
+  [[nodiscard]] bool gone() const override { return inner_->gone(); }
   [[nodiscard]] port::FarEnd far_end() const override { return inner_->far_end(); }
 
  private:

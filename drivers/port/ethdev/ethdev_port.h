@@ -45,6 +45,10 @@ class EthdevPort final : public port::Port {
   [[nodiscard]] const port::Capabilities& capabilities() const override { return capabilities_; }
   port::PortQueue& queue(uint16_t index) override { return queues_.at(index); }
   [[nodiscard]] bool link_up() const override;
+  [[nodiscard]] bool link_changes() const override {
+    return !traits_.far_end_comes_and_goes && wire_ == nullptr;
+  }
+  [[nodiscard]] bool gone() const override { return interface_ != nullptr && !interface_->exists(); }
   [[nodiscard]] port::FarEnd far_end() const override;
 
  private:

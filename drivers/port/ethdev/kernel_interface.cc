@@ -85,6 +85,12 @@ std::unique_ptr<KernelInterface> KernelInterface::watch(unsigned index) {
 
 KernelInterface::~KernelInterface() { close(socket_); }
 
+bool KernelInterface::exists() const {
+  ifreq request{};
+  request.ifr_ifindex = static_cast<int>(index_);
+  return ioctl(socket_, SIOCGIFNAME, &request) == 0;
+}
+
 bool KernelInterface::running() const {
   ifreq request{};
   request.ifr_ifindex = static_cast<int>(index_);

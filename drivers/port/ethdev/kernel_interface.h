@@ -27,6 +27,8 @@ class KernelInterface {
   KernelInterface& operator=(const KernelInterface&) = delete;
   ~KernelInterface();
 
+  /// Any thread.
+  [[nodiscard]] bool exists() const;
   /// True while it exists, is up and has a carrier. Any thread; some system calls.
   [[nodiscard]] bool running() const;
 

@@ -59,15 +59,18 @@ TEST_P(KernelLink, GoesDownAndComesBack) {
     ASSERT_TRUE(ip(std::string("link set ") + which + " up"));
     ASSERT_TRUE(wait_for_link(*pair_.near)) << which;
     EXPECT_TRUE(carries()) << which;
+    EXPECT_FALSE(pair_.near->gone());
   }
 }
 
 TEST_P(KernelLink, IsDeleted) {
   ASSERT_TRUE(carries());
+  EXPECT_TRUE(pair_.near->link_changes());
   ASSERT_TRUE(ip("link delete near"));
   expect_dead();
   ASSERT_TRUE(make_veth("near", "far", 3400)) << "one of the same name is another interface";
   expect_dead();
+  EXPECT_TRUE(pair_.near->gone());
 }
 
 TEST_P(KernelLink, ASecondProcessOnItIsRefusedAndLeavesTheFirstAlone) {
