@@ -9,6 +9,7 @@
 #include "qp/event.h"
 #include "qp/receive_requests.h"
 #include "queue/completion_queue.h"
+#include "queue/shared_receive_queue.h"
 #include "queue/work_queue.h"
 #include "wire/frame.h"
 
@@ -57,6 +58,9 @@ struct QueuePairOptions {
   queue::CompletionQueue* send_completions = nullptr;
   queue::CompletionQueue* receive_completions = nullptr;
   EventListener* listener = nullptr;
+  // XRC target, which gets domain and receive_completions with each message (xrc_target.h).
+  const queue::SharedReceiveTable* xrc_receives = nullptr;
+  queue::XrcDomainId xrc_domain;
 };
 
 /// What requester, completer and responder of one queue pair share. Written by QueuePair, except `broken`
@@ -87,6 +91,7 @@ struct Connection {
   [[nodiscard]] bool reliable() const { return is_reliable(options.type); }
   /// It has one peer.
   [[nodiscard]] bool connected() const { return options.type != Type::kUd; }
+  [[nodiscard]] bool is_xrc_target() const { return options.type == Type::kXrcReceive; }
   void raise(Event event) const {
     if (options.listener != nullptr) options.listener->raised(event);
   }

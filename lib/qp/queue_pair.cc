@@ -6,9 +6,11 @@
 
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
+#include "qp/no_responder.h"
 #include "qp/rc_responder.h"
 #include "qp/uc_responder.h"
 #include "qp/ud_responder.h"
+#include "qp/xrc_target.h"
 
 namespace uroce::qp {
 
@@ -17,9 +19,17 @@ namespace {
 constexpr uint16_t kPartition = 0x7FFF;  // the default partition; bit 15 is the membership
 
 std::unique_ptr<Responder> make_responder(Connection& connection) {
-  if (connection.options.type == Type::kUc) return std::make_unique<UcResponder>(connection);
-  if (connection.options.type == Type::kUd) return std::make_unique<UdResponder>(connection);
-  assert(connection.options.type == Type::kRc);
+  switch (connection.options.type) {
+    case Type::kUc:
+      return std::make_unique<UcResponder>(connection);
+    case Type::kUd:
+      return std::make_unique<UdResponder>(connection);
+    case Type::kXrcSend:
+      return std::make_unique<NoResponder>();
+    case Type::kRc:
+    case Type::kXrcReceive:
+      break;
+  }
   return std::make_unique<RcResponder>(connection);
 }
 
@@ -38,6 +48,7 @@ QueuePair::QueuePair(const Options& options)
       responder_(make_responder(connection_)) {
   connection_.queue_pair = this;
   connection_.invalidation = &invalidation_;
+  if (connection_.is_xrc_target()) connection_.receives.share(nullptr);
   assert(options.send_queue->options().segments_max <= kSegmentsMax);
   assert(options.receive_queue->options().segments_max <= kSegmentsMax);
 }
@@ -99,11 +110,15 @@ void QueuePair::reset_sends(Psn first) {
 void QueuePair::reset() {
   drop_sends();
   connection_.waiter = Waiter::kNone;
-  for (uint32_t left = connection_.receives.waiting(); left > 0; --left) connection_.receives.retire();
+  drop_receives();
   connection_.attributes = {};
   connection_.broken = connection_.sends_broken = false;
   reset_sends(Psn());
   responder_->reset(Psn());
+}
+
+void QueuePair::drop_receives() {
+  for (uint32_t left = connection_.receives.waiting(); left > 0; --left) connection_.receives.retire();
 }
 
 void QueuePair::drop_sends() {
@@ -219,7 +234,13 @@ bool QueuePair::resume(Turn& turn) {
 
 bool QueuePair::abandon(Turn& turn) {
   drop_sends();
+  drop_receives();
+  connection_.waiter = Waiter::kNone;
   return invalidation_.over(turn.regions);
+}
+
+void QueuePair::forget_receives(const queue::SharedReceiveQueue& receives) {
+  qp::forget_receives(connection_, receives);
 }
 
 void QueuePair::lost(const copy::MessageMark& mark, Turn& turn) {

@@ -48,6 +48,10 @@ class QueuePair {
   /// until a pump() finds that they have ended their turns.
   [[nodiscard]] bool stalled() const { return connection_.stalled; }
 
+  /// XRC target: the shared receive queue goes. What was taken from it ends without a word, and the message
+  /// it was taken for is refused.
+  void forget_receives(const queue::SharedReceiveQueue& receives);
+
   /// Before its end: it gives back what its requests hold. False while it is stalled: come again in a turn
   /// after the next grace period.
   bool abandon(Turn& turn);
@@ -74,6 +78,7 @@ class QueuePair {
   void reset();
   void reset_sends(Psn first);
   void drop_sends();
+  void drop_receives();
   bool resume(Turn& turn);
   Pumped pump_requests(Turn& turn, uint32_t budget);
   void settle(Turn& turn);

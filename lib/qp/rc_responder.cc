@@ -2,7 +2,9 @@
 
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
+#include "qp/queue_pair.h"
 #include "qp/transport_timers.h"
+#include "qp/xrc_target.h"
 
 namespace uroce::qp {
 
@@ -29,11 +31,32 @@ void RcResponder::receive(const wire::Packet& packet, Turn& turn) {
   if (psn.after(expected_)) return receive_ahead(psn, turn);
   if (psn.before(expected_)) return receive_again(packet, turn);
 
+  if (connection_.is_xrc_target() && !turn_to_receives(receives_named_by(packet), turn)) return;
   InboundMessage message = begins_message(*packet.row) ? begin_message(packet) : message_;
   RequestContext context{connection_, packet, turn, message, &responses_, range_};
   const Verdict verdict = check_request(context, message_.kind);
   if (verdict != Verdict::kAccept) return refuse(verdict, turn);
   perform(packet, message, turn);
+}
+
+/// XRC: the expected packet names a shared receive queue, the same in all packets of a message. False: it was
+/// refused, or the connection is broken.
+bool RcResponder::turn_to_receives(queue::SrqNumber number, Turn& turn) {
+  const queue::SharedReceiveQueue* current = connection_.receives.shared();
+  if (current != nullptr && current->options().xrc.number == number) [[likely]]
+    return true;
+  queue::SharedReceiveQueue* named = find_receives(connection_, number);
+  if (named == nullptr) turn.counters.add(Counter::kDropUnknownSrq);
+  if (named == nullptr || message_.kind != Kind::kNone) {
+    refuse(Verdict::kInvalidRequest, turn);
+    return false;
+  }
+  // What is lost of the messages before is revised in the completion queue that they all have.
+  if (turn.placer.dirty()) commit_placements(turn);
+  if (connection_.broken) [[unlikely]]
+    return false;
+  turn_to(connection_, *named);
+  return true;
 }
 
 /// A gap: NAK once, then silence until the missing packet is here. After an RNR NAK what follows is dropped

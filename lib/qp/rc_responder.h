@@ -15,7 +15,7 @@ namespace uroce::qp {
 
 /// Performs the peer's requests in PSN order and answers them, also in PSN order: first the responses to
 /// READs and atomics that are due, then one ACK or NAK for everything so far. READ responses are built packet
-/// by packet as the pump allows.
+/// by packet as the pump allows. XRC target: the same, for the shared receive queue that each message names.
 ///
 /// Of its three files rc_responder.cc receives and places messages, rc_responder_operations.cc performs what
 /// is answered by itself, and rc_responder_answers.cc says what there is to say.
@@ -44,6 +44,7 @@ class RcResponder final : public Responder {
     kOperational
   };
 
+  bool turn_to_receives(queue::SrqNumber number, Turn& turn);
   void receive_ahead(Psn psn, Turn& turn);
   void receive_again(const wire::Packet& packet, Turn& turn);
   void refuse(Verdict verdict, Turn& turn);

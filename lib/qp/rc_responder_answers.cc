@@ -4,6 +4,7 @@
 #include "qp/credits.h"
 #include "qp/frame_writer.h"
 #include "qp/rc_responder.h"
+#include "qp/xrc_target.h"
 
 namespace uroce::qp {
 
@@ -42,8 +43,8 @@ bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn
       .range = &range_};
   range_.clear();
   if (payload.bytes > 0) {
-    const mem::Binding binding = turn.regions.resolve(due.rkey, connection_.key_user(), due.address + offset,
-                                                      payload.bytes, mem::kRemoteRead);
+    const mem::Binding binding = turn.regions.resolve(due.rkey, key_user_for(connection_, due.srq),
+                                                      due.address + offset, payload.bytes, mem::kRemoteRead);
     if (!binding.ok()) return stop_reading(read);
     range_.add(binding);
     // What this turn placed into the same memory must be there before it is read.

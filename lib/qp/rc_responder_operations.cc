@@ -4,6 +4,7 @@
 #include "copy/guarded_atomic.h"
 #include "qp/queue_pair.h"
 #include "qp/rc_responder.h"
+#include "qp/xrc_target.h"
 
 namespace uroce::qp {
 
@@ -12,15 +13,16 @@ using wire::Operation;
 
 Response response_to(const wire::Packet& packet, uint32_t mtu) {
   const Psn psn = packet.headers.bth.psn;
+  const queue::SrqNumber srq = receives_named_by(packet);
   if (packet.row->family == Family::kAtomic) {
     const wire::AtomicEth& atomic = packet.headers.atomic;
-    return {.kind = Response::Kind::kAtomic, .original = {psn, 1, atomic.address, atomic.rkey, 0}};
+    return {.kind = Response::Kind::kAtomic, .original = {psn, 1, atomic.address, atomic.rkey, 0, srq}};
   }
   const wire::Reth& reth = packet.headers.reth;
   if (packet.row->family != Family::kReadRequest)
-    return {.kind = Response::Kind::kDone, .original = {psn, 1, reth.address, reth.rkey, reth.length}};
+    return {.kind = Response::Kind::kDone, .original = {psn, 1, reth.address, reth.rkey, reth.length, srq}};
   return {.kind = Response::Kind::kRead,
-          .original = {psn, response_packets(reth.length, mtu), reth.address, reth.rkey, reth.length}};
+          .original = {psn, response_packets(reth.length, mtu), reth.address, reth.rkey, reth.length, srq}};
 }
 
 /// Every check has passed, and there is room for the response.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <span>
 
@@ -9,13 +10,28 @@
 namespace uroce::qp {
 
 /// Where a queue pair takes its receive work requests from, one for each message that needs one: its own
-/// queue, or one that it shares with others. From the first packet of that message until it is reported, the
-/// request is the current one.
+/// queue, one that it shares with others, or (XRC) of these the one that the message names. From the first
+/// packet of that message until it is reported, the request is the current one.
 class ReceiveRequests {
  public:
-  ReceiveRequests(queue::ReceiveQueue& own, queue::SharedReceiveQueue* shared) : own_(own), shared_(shared) {}
+  ReceiveRequests(queue::ReceiveQueue& own, queue::SharedReceiveQueue* shared)
+      : own_(own), shared_(shared), are_shared_(shared != nullptr) {}
 
-  [[nodiscard]] bool are_shared() const { return shared_ != nullptr; }
+  [[nodiscard]] bool are_shared() const { return are_shared_; }
+
+  // XRC, whose own queue is empty for ever.
+  /// The queue that the messages from now on name, or none; when no request is taken.
+  void share(queue::SharedReceiveQueue* queue) {
+    assert(waiting() == 0);
+    are_shared_ = true;
+    shared_ = queue;
+  }
+  [[nodiscard]] const queue::SharedReceiveQueue* shared() const { return shared_; }
+  /// The queue goes, and what was taken from it: there is none then.
+  void forget_shared() {
+    taken_ = nullptr;
+    shared_ = nullptr;
+  }
 
   /// There is a current request, or one that can become it.
   [[nodiscard]] bool available() const {
@@ -56,6 +72,7 @@ class ReceiveRequests {
  private:
   queue::ReceiveQueue& own_;
   queue::SharedReceiveQueue* shared_;
+  bool are_shared_;
   const queue::ReceiveRequest* taken_ = nullptr;  // of the shared queue
 };
 

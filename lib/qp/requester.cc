@@ -160,6 +160,16 @@ bool Requester::current_may_go() const {
   return !is_answered_by_itself(request.operation) || window_.reads() < connection_.attributes.max_rd_atomic;
 }
 
+/// Of the next packet, which is one of the current request.
+wire::Headers Requester::next_headers(Operation operation) const {
+  wire::Headers headers = headers_to_peer(connection_, operation, window_.next());
+  if (connection_.options.type == Type::kXrcSend) {
+    const queue::SendQueue& queue = *connection_.options.send_queue;
+    headers.xrc_srq = queue.attachment<queue::SrqNumber>(window_.current()).value;
+  }
+  return headers;
+}
+
 bool Requester::build(Turn& turn, port::TxFrame& frame) {
   if (cursor_number_ != window_.number()) {
     cursor_.restart();
@@ -182,7 +192,7 @@ bool Requester::build_read(Turn& turn, port::TxFrame& frame) {
   const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * connection_.mtu) - offset;
   if (!resolve(turn, offset, length, mem::kLocalWrite)) return false;
 
-  wire::Headers headers = headers_to_peer(connection_, Operation::kReadRequest, window_.next());
+  wire::Headers headers = next_headers(Operation::kReadRequest);
   headers.bth.ack_request = true;
   headers.reth = {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)};
   write_frame(frame, connection_, headers);
@@ -196,7 +206,7 @@ bool Requester::build_atomic(Turn& turn, port::TxFrame& frame) {
   if (!resolve(turn, 0, queue::kAtomicBytes, mem::kLocalWrite)) return false;
   const Operation operation =
       request.operation == SendOperation::kCompareSwap ? Operation::kCompareSwap : Operation::kFetchAdd;
-  wire::Headers headers = headers_to_peer(connection_, operation, window_.next());
+  wire::Headers headers = next_headers(operation);
   headers.bth.ack_request = true;
   const queue::AtomicOperands& operands = connection_.options.send_queue->operands(request);
   headers.atomic = {request.remote_address, request.rkey, operands.swap_or_add, operands.compare};
@@ -209,7 +219,7 @@ bool Requester::build_atomic(Turn& turn, port::TxFrame& frame) {
 bool Requester::build_flush(Turn&, port::TxFrame& frame) {
   const SendRequest& request = window_.current();
   const auto wanted = connection_.options.send_queue->operation<queue::FlushOperation>(request);
-  wire::Headers headers = headers_to_peer(connection_, Operation::kFlush, window_.next());
+  wire::Headers headers = next_headers(Operation::kFlush);
   headers.bth.ack_request = true;
   headers.feth = {wanted.global_visibility, wanted.persistence, wanted.whole_region};
   headers.reth = {request.remote_address, request.rkey, request.length};
@@ -237,7 +247,7 @@ bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
   }
 
   const Psn psn = window_.next();
-  wire::Headers headers = headers_to_peer(connection_, operation_of(request.operation, first, last), psn);
+  wire::Headers headers = next_headers(operation_of(request.operation, first, last));
   headers.bth.ack_request =
       connection_.reliable() &&
       (last || psn.value() % kPacketsPerAck == kPacketsPerAck - 1 || retransmission_.window() == 1);

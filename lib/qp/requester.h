@@ -27,6 +27,7 @@ class Requester {
   bool start_current(Turn& turn);
   bool execute_current(Turn& turn, Pumped& pumped);
   bool change_key(Turn& turn);
+  [[nodiscard]] wire::Headers next_headers(wire::Operation operation) const;
   bool build(Turn& turn, port::TxFrame& frame);
   bool build_read(Turn& turn, port::TxFrame& frame);
   bool build_atomic(Turn& turn, port::TxFrame& frame);

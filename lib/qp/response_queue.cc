@@ -33,7 +33,7 @@ bool ResponseQueue::repeat(Response::Kind kind, const ResponseRange& range, uint
     const int32_t skipped = range.psn - original.psn;
     if (skipped < 0 || static_cast<uint32_t>(skipped) >= original.packets) continue;
     const uint64_t offset = uint64_t{static_cast<uint32_t>(skipped)} * mtu;
-    const bool inside = kind == response.kind && range.rkey == original.rkey &&
+    const bool inside = kind == response.kind && range.rkey == original.rkey && range.srq == original.srq &&
                         range.address == original.address + offset &&
                         offset + range.length <= original.length;
     if (!inside) return false;

@@ -5,6 +5,7 @@
 
 #include "base/identifiers.h"
 #include "base/psn.h"
+#include "queue/shared_receive_queue.h"
 
 namespace uroce::qp {
 
@@ -15,7 +16,8 @@ struct ResponseRange {
   uint32_t packets = 0;
   uint64_t address = 0;
   MemoryKey rkey;
-  uint32_t length = 0;  // of a READ
+  uint32_t length = 0;   // of a READ
+  queue::SrqNumber srq;  // XRC: whose domain the key is of
 
   [[nodiscard]] Psn end() const { return psn + packets; }
 };

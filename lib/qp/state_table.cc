@@ -23,19 +23,22 @@ constexpr uint32_t kRtrConnected = kMaskAv | kMaskPathMtu | kMaskDestQpn | kMask
 constexpr uint32_t kRtrOptional = kMaskAltPath | kMaskAccessFlags | kMaskPkeyIndex;
 constexpr uint32_t kRtsUc = kMaskCurrentState | kMaskAccessFlags | kPathMigration;
 constexpr uint32_t kRtsRc = kRtsUc | kMaskMinRnrTimer;
+constexpr uint32_t kResponderConnected = kMaskMaxDestRdAtomic | kMaskMinRnrTimer;
+constexpr uint32_t kRequesterConnected =
+    kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskSqPsn | kMaskMaxRdAtomic;
 constexpr uint32_t kRtsUd = kMaskCurrentState | kMaskQkey;
 constexpr uint32_t kSqdUc = kMaskAv | kMaskPkeyIndex | kMaskAccessFlags | kPathMigration;
-constexpr uint32_t kSqdRc = kSqdUc | kMaskPort | kMaskTimeout | kMaskRetryCount | kMaskRnrRetry |
-                            kMaskMaxRdAtomic | kMaskMaxDestRdAtomic | kMaskMinRnrTimer;
+constexpr uint32_t kSqdInitiator =
+    kSqdUc | kMaskPort | kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic;
+constexpr uint32_t kSqdTarget = kSqdUc | kMaskPort | kMaskTimeout | kResponderConnected;
+constexpr uint32_t kSqdRc = kSqdInitiator | kSqdTarget;
 
 /// The transitions that take attributes. Those to RESET and ERR, which take none, follow from a rule below.
 constexpr Transition kTransitions[] = {
     {Type::kRc, State::kReset, State::kInit, kInitConnected, 0},
     {Type::kRc, State::kInit, State::kInit, 0, kInitConnected},
-    {Type::kRc, State::kInit, State::kRtr, kRtrConnected | kMaskMaxDestRdAtomic | kMaskMinRnrTimer,
-     kRtrOptional},
-    {Type::kRc, State::kRtr, State::kRts,
-     kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskSqPsn | kMaskMaxRdAtomic, kRtsRc},
+    {Type::kRc, State::kInit, State::kRtr, kRtrConnected | kResponderConnected, kRtrOptional},
+    {Type::kRc, State::kRtr, State::kRts, kRequesterConnected, kRtsRc},
     {Type::kRc, State::kRts, State::kRts, 0, kRtsRc},
     {Type::kRc, State::kRts, State::kSqd, 0, kMaskEnSqdAsyncNotify},
     {Type::kRc, State::kSqd, State::kRts, 0, kRtsRc},
@@ -50,6 +53,25 @@ constexpr Transition kTransitions[] = {
     {Type::kUc, State::kSqd, State::kRts, 0, kRtsUc},
     {Type::kUc, State::kSqd, State::kSqd, 0, kSqdUc},
     {Type::kUc, State::kSqe, State::kRts, 0, kMaskCurrentState | kMaskAccessFlags},
+
+    // The sending half of RC, and the receiving one.
+    {Type::kXrcSend, State::kReset, State::kInit, kInitConnected, 0},
+    {Type::kXrcSend, State::kInit, State::kInit, 0, kInitConnected},
+    {Type::kXrcSend, State::kInit, State::kRtr, kRtrConnected, kRtrOptional},
+    {Type::kXrcSend, State::kRtr, State::kRts, kRequesterConnected, kRtsUc},
+    {Type::kXrcSend, State::kRts, State::kRts, 0, kRtsUc},
+    {Type::kXrcSend, State::kRts, State::kSqd, 0, kMaskEnSqdAsyncNotify},
+    {Type::kXrcSend, State::kSqd, State::kRts, 0, kRtsUc},
+    {Type::kXrcSend, State::kSqd, State::kSqd, 0, kSqdInitiator},
+
+    {Type::kXrcReceive, State::kReset, State::kInit, kInitConnected, 0},
+    {Type::kXrcReceive, State::kInit, State::kInit, 0, kInitConnected},
+    {Type::kXrcReceive, State::kInit, State::kRtr, kRtrConnected | kResponderConnected, kRtrOptional},
+    {Type::kXrcReceive, State::kRtr, State::kRts, kMaskTimeout | kMaskSqPsn, kRtsRc},
+    {Type::kXrcReceive, State::kRts, State::kRts, 0, kRtsRc},
+    {Type::kXrcReceive, State::kRts, State::kSqd, 0, kMaskEnSqdAsyncNotify},
+    {Type::kXrcReceive, State::kSqd, State::kRts, 0, kRtsRc},
+    {Type::kXrcReceive, State::kSqd, State::kSqd, 0, kSqdTarget},
 
     {Type::kUd, State::kReset, State::kInit, kInitDatagram, 0},
     {Type::kUd, State::kInit, State::kInit, 0, kInitDatagram},

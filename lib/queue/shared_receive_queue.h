@@ -7,13 +7,36 @@
 #include <new>
 #include <span>
 
+#include "base/number_table.h"
 #include "base/spsc_ring.h"
 #include "queue/queue_memory.h"
 #include "queue/work_request.h"
 
 namespace uroce::queue {
 
+class CompletionQueue;
 class SharedReceiveQueue;
+
+/// By which the packets of XRC name a shared receive queue: 24 bits, and never 0.
+struct SrqNumber {
+  static constexpr uint32_t kMask = 0xFFFFFF;
+  uint32_t value = 0;
+  [[nodiscard]] constexpr auto operator<=>(const SrqNumber&) const = default;
+};
+
+/// Of an XRC domain, never used again; 0 is none.
+struct XrcDomainId {
+  uint64_t value = 0;
+  [[nodiscard]] constexpr auto operator<=>(const XrcDomainId&) const = default;
+};
+
+/// What a message that names the queue needs beside it: all that another service has from its queue pair.
+struct XrcIdentity {
+  XrcDomainId xrc_domain;  // whose target queue pairs it serves
+  SrqNumber number;
+  DomainId domain;                         // of all keys
+  CompletionQueue* completions = nullptr;  // not owned
+};
 
 /// Called by the poller when fewer requests are left than set_limit() said; once, until it is called again.
 /// Must not block.
@@ -36,6 +59,7 @@ class SharedReceiveQueue {
     LimitListener* listener = nullptr;            // not owned
     void* owner = nullptr;                        // for the face that made it
     std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the heap
+    XrcIdentity xrc;                              // of XRC, for which queue pairs take it message by message
   };
   explicit SharedReceiveQueue(const Options& options);
 
@@ -75,5 +99,8 @@ class SharedReceiveQueue {
   SpscRing<uint32_t> free_;    // and back
   std::atomic<uint32_t> limit_{0};
 };
+
+/// Those of XRC.
+using SharedReceiveTable = NumberTable<SrqNumber, SharedReceiveQueue>;
 
 }  // namespace uroce::queue

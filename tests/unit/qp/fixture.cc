@@ -53,7 +53,9 @@ QueuePairTest::QueuePairTest(Type its_type, uint32_t datagram_mtu)
       sends({.depth = kDepth,
              .segments_max = 8,
              .inline_max = 600,
-             .attachment_bytes = its_type == Type::kUd ? uint32_t{sizeof(DatagramAddress)} : 0}),
+             .attachment_bytes = its_type == Type::kUd        ? uint32_t{sizeof(DatagramAddress)}
+                                 : its_type == Type::kXrcSend ? uint32_t{sizeof(queue::SrqNumber)}
+                                                              : 0}),
       receives({.depth = kDepth, .segments_max = 8}),
       send_queue_completions({.depth = kDepth}),
       receive_queue_completions({.depth = kDepth}),
@@ -105,9 +107,12 @@ int QueuePairTest::modify(State state, uint32_t mask) {
 }
 
 void QueuePairTest::bring_up(State to) {
-  constexpr uint32_t kRcRtr = kMaskMaxDestRdAtomic | kMaskMinRnrTimer;
-  constexpr uint32_t kRcRts = kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic;
-  const bool rc = type == Type::kRc;
+  const bool requester = type == Type::kRc || type == Type::kXrcSend;
+  const bool responder = type == Type::kRc || type == Type::kXrcReceive;
+  const uint32_t more_rtr = responder ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : 0u;
+  const uint32_t more_rts = requester   ? kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic
+                            : responder ? kMaskTimeout
+                                        : 0u;
   if (type == Type::kUd) {
     ASSERT_EQ(modify(State::kInit, kMaskQkey | kMaskPkeyIndex | kMaskPort), 0);
     ASSERT_EQ(modify(State::kRtr), 0);
@@ -117,9 +122,9 @@ void QueuePairTest::bring_up(State to) {
   }
   ASSERT_EQ(modify(State::kInit, kMaskAccessFlags | kMaskPkeyIndex | kMaskPort), 0);
   if (to == State::kInit) return;
-  ASSERT_EQ(modify(State::kRtr, kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn | (rc ? kRcRtr : 0)), 0);
+  ASSERT_EQ(modify(State::kRtr, kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn | more_rtr), 0);
   if (to == State::kRtr) return;
-  ASSERT_EQ(modify(State::kRts, kMaskSqPsn | (rc ? kRcRts : 0)), 0);
+  ASSERT_EQ(modify(State::kRts, kMaskSqPsn | more_rts), 0);
 }
 
 queue::Segment QueuePairTest::segment(uint64_t offset, uint32_t length) const {
@@ -142,6 +147,7 @@ queue::SendRequest& QueuePairTest::post(queue::SendOperation operation, uint32_t
     sends.attach(request, DatagramAddress{.frame = wire::FrameTemplate(attributes.path),
                                           .destination = attributes.destination,
                                           .qkey = kPeersQkey});
+  if (type == Type::kXrcSend) sends.attach(request, kPeersReceives);
   sends.publish();
   return request;
 }

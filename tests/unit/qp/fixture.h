@@ -71,6 +71,8 @@ class QueuePairTest : public ::testing::Test {
   static constexpr uint32_t kQkey = 0x11111111;       // ours, of UD
   static constexpr uint32_t kPeersQkey = 0x22222222;  // of our datagrams
 
+  static constexpr queue::SrqNumber kPeersReceives{0x123456};  // of our XRC requests
+
   explicit QueuePairTest(Type type = Type::kRc, uint32_t datagram_mtu = kMtu);
 
   /// The values that bring_up() uses; a test may change them before.

@@ -24,19 +24,23 @@ using Table = std::map<std::pair<State, State>, Row>;
 constexpr uint32_t kAlternate = kMaskAltPath | kMaskPathMigState;
 
 Table expected(Type type) {
-  const bool rc = type == Type::kRc;
+  const bool requester = type == Type::kRc || type == Type::kXrcSend;  // of a reliable service
+  const bool responder = type == Type::kRc || type == Type::kXrcReceive;
   const bool ud = type == Type::kUd;
   const uint32_t init = kMaskPkeyIndex | kMaskPort | (ud ? kMaskQkey : kMaskAccessFlags);
-  const uint32_t to_rts =
-      kMaskCurrentState | (ud ? kMaskQkey : kMaskAccessFlags | kAlternate) | (rc ? kMaskMinRnrTimer : 0u);
+  const uint32_t to_rts = kMaskCurrentState | (ud ? kMaskQkey : kMaskAccessFlags | kAlternate) |
+                          (responder ? kMaskMinRnrTimer : 0u);
   uint32_t rtr = kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn;
   uint32_t rts = kMaskSqPsn;
   uint32_t sqd = kMaskAv | kMaskPkeyIndex | kMaskAccessFlags | kAlternate;
-  if (rc) {
+  if (responder) {
     rtr |= kMaskMaxDestRdAtomic | kMaskMinRnrTimer;
+    rts |= kMaskTimeout;
+    sqd |= kMaskPort | kMaskTimeout | kMaskMaxDestRdAtomic | kMaskMinRnrTimer;
+  }
+  if (requester) {
     rts |= kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic;
-    sqd |= kMaskPort | kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic |
-           kMaskMaxDestRdAtomic | kMaskMinRnrTimer;
+    sqd |= kMaskPort | kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic;
   }
   Table table;
   for (const State from : kStates) {
@@ -88,7 +92,9 @@ TEST_P(StateTable, EveryPairOfStatesAndEveryAttribute) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, StateTable, ::testing::Values(Type::kRc, Type::kUc, Type::kUd));
+INSTANTIATE_TEST_SUITE_P(Types, StateTable,
+                         ::testing::Values(Type::kRc, Type::kUc, Type::kUd, Type::kXrcSend,
+                                           Type::kXrcReceive));
 
 }  // namespace
 }  // namespace uroce::qp

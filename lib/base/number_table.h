@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+
+#include "base/index_space.h"
+#include "base/time.h"
+
+namespace uroce {
+
+/// Objects that peers know by a 24-bit number. Numbers have no spare bits that could tell two users of one
+/// number apart, so a number rests after its object is gone until no packet for it can be under way any more.
+template <typename Number, typename Object>
+class NumberTable {
+ public:
+  /// How long a packet may live in the network, or wait in a peer that still resends it.
+  static constexpr Duration kRest = seconds(4);
+
+  /// `numbers` is a power of two, at most 2^24.
+  explicit NumberTable(uint32_t numbers) : numbers_(numbers) {}
+
+  // Control path, any thread.
+  /// nullopt: all numbers are in use or rest. Never 0.
+  std::optional<Number> allocate(Instant now) {
+    const std::lock_guard guard(mutex_);
+    for (; !resting_.empty() && resting_.front().until <= now; resting_.pop_front())
+      numbers_.free(resting_.front().number.value);
+    const auto index = numbers_.allocate();
+    if (!index) return std::nullopt;
+    return Number{*index};
+  }
+  void publish(Number number, Object& object) {
+    __atomic_store_n(slot(number), &object, __ATOMIC_RELEASE);  // pairs with find()
+  }
+  /// Readers that found the object before may hold it until the grace period is over.
+  void unpublish(Number number) {
+    // Ordered before the turn lock's observe() by that read-modify-write itself.
+    __atomic_store_n(slot(number), nullptr, __ATOMIC_RELEASE);
+  }
+  void give_back(Number number, Instant now) {
+    const std::lock_guard guard(mutex_);
+    resting_.push_back({number, now + kRest});
+  }
+
+  // Pollers, during a turn. Any value a packet can hold will do.
+  [[nodiscard]] Object* find(Number number) const {
+    if (number.value >= numbers_.backed()) return nullptr;
+    return __atomic_load_n(slot(number), __ATOMIC_ACQUIRE);  // pairs with publish()
+  }
+  void prefetch(Number number) const {
+    if (number.value < numbers_.backed()) __builtin_prefetch(slot(number));
+  }
+
+ private:
+  struct Resting {
+    Number number;
+    Instant until;
+  };
+
+  [[nodiscard]] Object** slot(Number number) const {
+    return reinterpret_cast<Object**>(numbers_.at(number.value));
+  }
+
+  IndexSpace numbers_;
+  std::mutex mutex_;
+  std::deque<Resting> resting_;  // oldest first
+};
+
+}  // namespace uroce

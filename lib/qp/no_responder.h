@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cassert>
+
+#include "qp/responder.h"
+
+namespace uroce::qp {
+
+/// Of a queue pair that only sends (XRC initiator).
+class NoResponder final : public Responder {
+ public:
+  void reset(Psn) override {}
+  void receive(const wire::Packet&, Turn& turn) override { turn.counters.add(Counter::kDropInvalidRequest); }
+  void lost(const copy::MessageMark&, Turn&) override { assert(false); }
+};
+
+}  // namespace uroce::qp

@@ -1,0 +1,37 @@
+#include "qp/xrc_target.h"
+
+namespace uroce::qp {
+
+using queue::SharedReceiveQueue;
+using queue::SrqNumber;
+using queue::XrcIdentity;
+
+SharedReceiveQueue* find_receives(const Connection& connection, SrqNumber number) {
+  SharedReceiveQueue* found = connection.options.xrc_receives->find(number);
+  const bool ours = found != nullptr && found->options().xrc.xrc_domain == connection.options.xrc_domain;
+  return ours ? found : nullptr;
+}
+
+void turn_to(Connection& connection, SharedReceiveQueue& receives) {
+  const XrcIdentity& identity = receives.options().xrc;
+  connection.receives.share(&receives);
+  connection.options.domain = identity.domain;
+  connection.options.receive_completions = identity.completions;
+}
+
+void forget_receives(Connection& connection, const SharedReceiveQueue& receives) {
+  if (connection.receives.shared() != &receives) return;
+  connection.receives.forget_shared();
+  // What is left of a SEND that waits for its invalidation is to tell who posted its receive.
+  if (connection.waiter == Waiter::kReceive) connection.waiter = Waiter::kNone;
+}
+
+mem::KeyUser key_user_for(const Connection& connection, SrqNumber number) {
+  mem::KeyUser user = connection.key_user();
+  if (!connection.is_xrc_target()) return user;
+  const SharedReceiveQueue* found = find_receives(connection, number);
+  user.domain = found != nullptr ? found->options().xrc.domain : DomainId{};
+  return user;
+}
+
+}  // namespace uroce::qp

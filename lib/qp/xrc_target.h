@@ -1,0 +1,33 @@
+#pragma once
+
+#include "mem/region.h"
+#include "qp/connection.h"
+#include "queue/shared_receive_queue.h"
+#include "wire/packet.h"
+
+namespace uroce::qp {
+
+// An XRC target has neither protection domain nor completion queue nor receives of its own: those of the
+// shared receive queue count that the message names. All target queue pairs and shared receive queues of an
+// XRC domain belong to one poller.
+
+/// The shared receive queue that the packet names; none on other services.
+inline queue::SrqNumber receives_named_by(const wire::Packet& packet) {
+  return packet.row->headers.has(wire::Header::kXrcEth) ? queue::SrqNumber{packet.headers.xrc_srq}
+                                                        : queue::SrqNumber{};
+}
+
+/// The queue of that number, if it is one of the connection's XRC domain, else nullptr.
+queue::SharedReceiveQueue* find_receives(const Connection& connection, queue::SrqNumber number);
+
+/// The messages from now on are for `receives`; when none is under way.
+void turn_to(Connection& connection, queue::SharedReceiveQueue& receives);
+
+/// The queue goes: a message that is coming in for it cannot go on.
+void forget_receives(Connection& connection, const queue::SharedReceiveQueue& receives);
+
+/// As which user the keys of a request are looked up that was made for the queue `number`; on other services
+/// as the queue pair.
+mem::KeyUser key_user_for(const Connection& connection, queue::SrqNumber number);
+
+}  // namespace uroce::qp
