@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include "engine/device_state.h"
 #include "engine/fault_handler.h"
@@ -45,7 +46,7 @@ Device::State::State(Options options)
       demux(mac, gids),
       neighbours(neighbour_options(configuration, mac)),
       bus_space({.offset = options.configuration.bus_offset, .grace_period = &quiescence}),
-      regions({.entries_max = Limits::kRegions,
+      regions({.entries_max = Limits::kKeys,
                .grace_period = &quiescence,
                .prober = &prober,
                .bus_space = &bus_space}),
@@ -149,7 +150,15 @@ void Device::free_domain(DomainId domain) { (void)state_->domains.free(domain); 
 std::unique_ptr<queue::CompletionQueue> Device::create_completion_queue(
     queue::CompletionQueue::Options options) {
   options.lanes = static_cast<uint16_t>(state_->pollers.size());
-  return std::make_unique<queue::CompletionQueue>(options);
+  // Relaxed, here and where it goes down: it is nothing but a count.
+  std::atomic<uint32_t>& count = state_->completion_queues;
+  const bool room = count.fetch_add(1, std::memory_order_relaxed) < Limits::kCompletionQueues;
+  try {
+    if (room) return std::make_unique<queue::CompletionQueue>(options);
+  } catch (const std::bad_alloc&) {
+  }
+  count.fetch_sub(1, std::memory_order_relaxed);
+  return nullptr;
 }
 
 int Device::resize_completion_queue(queue::CompletionQueue& queue, uint32_t depth) {
@@ -172,6 +181,7 @@ int Device::resize_completion_queue(queue::CompletionQueue& queue, uint32_t dept
 }
 
 void Device::retire_completion_queue(queue::CompletionQueue& queue) {
+  state_->completion_queues.fetch_sub(1, std::memory_order_relaxed);
   if (forked_since_start()) return;
   // No queue pair names it any more; a turn that was under way may still be about to publish it.
   state_->quiescence.wait();

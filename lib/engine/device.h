@@ -34,8 +34,9 @@ struct Limits {
   static constexpr uint32_t kSharedReceiveQueues = 16384;
   static constexpr uint32_t kCompletionQueues = 16384;
   static constexpr uint32_t kCompletions = 1u << 20;  // per queue
-  static constexpr uint32_t kRegions = 1u << 24;
-  static constexpr uint32_t kWindows = 1u << 24;  // and regions, together
+  static constexpr uint32_t kKeys = 1u << 24;  // indexes; 0 is nobody's, and one is the reserved L_Key's
+  static constexpr uint32_t kRegions = kKeys - 2;
+  static constexpr uint32_t kWindows = kKeys - 2;  // and regions, together
   static constexpr uint64_t kRegionBytes = 1ull << 46;
   static constexpr uint32_t kDomains = 1u << 16;
   static constexpr uint32_t kAddressHandles = 1u << 16;
@@ -111,7 +112,8 @@ class Device {
   Result<DomainId> allocate_domain();
   void free_domain(DomainId domain);
 
-  /// The queue must outlive every queue pair that names it. `lanes` is set by the device.
+  /// Null: there is no memory for it, or none left at the limit. The queue must outlive every queue pair that
+  /// names it, and is retired before it ends. `lanes` is set by the device.
   std::unique_ptr<queue::CompletionQueue> create_completion_queue(queue::CompletionQueue::Options options);
   /// ibv_resize_cq, while the caller keeps everybody from polling: 0, ENOMEM, or EINVAL when more completions
   /// than that wait; then the queue is as it was.

@@ -75,6 +75,7 @@ struct Device::State {
   MulticastGroups groups;  // changed under `mutex`
   std::atomic<uint32_t> addresses{0};
   DeviceListeners listeners;
+  std::atomic<uint32_t> completion_queues{0};
   const PollerSurroundings surroundings;
   std::vector<State*> partners;  // the other end of an in-process wire; set-up
 
