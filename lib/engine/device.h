@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -130,6 +131,8 @@ class Device {
   /// What was received is acknowledged. Returns when no poller touches the queue pair, its queues or memory
   /// any more.
   void destroy_queue_pair(QueuePairHandle& queue_pair);
+  /// The same for all queue pairs of which `is_meant` says so; they leave their groups, too.
+  void destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant);
   /// `attributes.path` carries GIDs, traffic class, hop limit and flow label; the device resolves the MACs
   /// (ARP or neighbour discovery; ETIMEDOUT when nobody answers) and `to_self`.
   int modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, uint32_t mask);

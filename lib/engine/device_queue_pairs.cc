@@ -3,6 +3,7 @@
 #include <cassert>
 #include <cerrno>
 #include <new>
+#include <vector>
 
 #include "engine/device_state.h"
 #include "engine/fault_handler.h"
@@ -164,6 +165,28 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   state.domains.leave(entry.domain);
   --state.load[entry.poller.index()];
   state.entries.erase(&entry);
+}
+
+void Device::destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant) {
+  State& state = *state_;
+  std::vector<QueuePairEntry*> meant;
+  {
+    const std::lock_guard guard(state.mutex);
+    for (const auto& [entry, owned] : state.entries) {
+      if (is_meant(*entry)) meant.push_back(entry);
+    }
+  }
+  for (QueuePairEntry* entry : meant) {
+    if (in_groups(*entry)) {
+      MulticastGroups::Retired retired;
+      {
+        const std::lock_guard guard(state.mutex);
+        state.groups.detach_all(*entry, retired);
+      }
+      state.quiescence.wait();
+    }
+    destroy_queue_pair(*entry);
+  }
 }
 
 int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, uint32_t mask) {

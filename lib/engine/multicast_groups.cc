@@ -62,6 +62,16 @@ int MulticastGroups::detach(const Gid& group, QueuePairEntry& entry, Retired& re
   return 0;
 }
 
+void MulticastGroups::detach_all(QueuePairEntry& entry, Retired& retired) {
+  Table table = *table_.load(std::memory_order_relaxed);
+  for (MulticastGroup& group : table) {
+    std::erase(group.members, &entry);
+    group.pollers = pollers_of(group);
+  }
+  std::erase_if(table, [](const MulticastGroup& group) { return group.members.empty(); });
+  replace(std::move(table), retired);
+}
+
 size_t MulticastGroups::memberships(const QueuePairEntry& entry) const {
   return static_cast<size_t>(
       std::ranges::count_if(*table_.load(std::memory_order_relaxed), [&](const MulticastGroup& group) {

@@ -41,6 +41,8 @@ class MulticastGroups {
   int attach(const Gid& group, QueuePairEntry& entry, Retired& retired);
   /// EINVAL: no member of it.
   int detach(const Gid& group, QueuePairEntry& entry, Retired& retired);
+  /// From all groups.
+  void detach_all(QueuePairEntry& entry, Retired& retired);
   /// Of how many groups the queue pair is a member.
   [[nodiscard]] size_t memberships(const QueuePairEntry& entry) const;
 

@@ -180,6 +180,29 @@ Status RegionTable::deregister(MemoryKey lkey) {
   return {};
 }
 
+void RegionTable::end_domain(DomainId domain) {
+  std::vector<RegionBinding> ended;
+  {
+    const std::lock_guard lock(writers_);
+    ended.reserve(regions());
+    for (uint32_t index = 1; index < space_.backed(); ++index) {
+      const RegionBinding binding = entry(index).read();
+      if (binding.kind == RegionKind::kNone || binding.domain != domain) continue;
+      ended.push_back(binding);
+      write_entry({.key = binding.key});
+    }
+  }
+  wait_for_grace();
+  for (const RegionBinding& binding : ended) {
+    // What other kinds have besides their entry belongs to whoever made them.
+    if (binding.kind == RegionKind::kUser) {
+      delete static_cast<UserObject*>(binding.object);
+      locked_memory_.release(static_cast<std::byte*>(binding.memory), binding.length);
+    }
+    give_back(binding.key);
+  }
+}
+
 /// One check after the other, for what is not simple and for what is wrong.
 Binding RegionTable::resolve_in_order(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,
                                       Access needed) const {

@@ -86,6 +86,10 @@ class RegionTable {
   /// stack from then on. EINVAL: no such region. EBUSY: windows are bound over it.
   Status deregister(MemoryKey lkey);
 
+  /// The end of whatever is bound in a domain whose user is gone without a word; no queue pair is left in it.
+  /// Returns after the grace period. Who made the regions must not come back to them.
+  void end_domain(DomainId domain);
+
   /// Checks key, domain, rights, state, bounds of [iova, iova + length) and queue pair, in this order,
   /// overflow-safe. length 0 resolves when all else is right and iova is inside or at the end.
   [[nodiscard]] Binding resolve(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,

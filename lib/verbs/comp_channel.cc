@@ -46,6 +46,7 @@ UROCE_EXPORT ibv_comp_channel* uroce_ibv_create_comp_channel(ibv_context* face) 
     channel->context = face;
     channel->fd = channel->events.read_fd();
     channel->refcnt = 0;
+    object(face).users.fetch_add(1);
     return channel.release();
   });
 }
@@ -56,6 +57,7 @@ UROCE_EXPORT int uroce_ibv_destroy_comp_channel(ibv_comp_channel* face) {
   const bool used = channel.refcnt != 0;
   pthread_mutex_unlock(&channel.context->mutex);
   if (used) return EBUSY;
+  object(channel.context).users.fetch_sub(1);
   delete &channel;
   return 0;
 }

@@ -66,6 +66,21 @@ ibv_context* open_device(VerbsDevice& device) {
   return &context.release()->context;
 }
 
+/// As the kernel does when a process closes its descriptor: nothing of the context sends, answers or touches
+/// memory any more. The objects stay as they lie, because the program has pointers to them; whatever it does
+/// with one is refused.
+void leave_behind(VerbsContext& context) {
+  context.birth.store(VerbsContext::kClosed);
+  engine::Device& device = *context.device;
+  device.destroy_queue_pairs([&](const engine::QueuePairHandle& queue_pair) {
+    const auto* qp = static_cast<const VerbsQp*>(queue_pair.owner);
+    return qp != nullptr && qp->owner == &context;
+  });
+  const std::lock_guard guard(context.domains_mutex);
+  for (const DomainId domain : context.domains) device.regions().end_domain(domain);
+  context.device.reset();
+}
+
 }  // namespace
 
 }  // namespace uroce::verbs
@@ -79,13 +94,19 @@ UROCE_EXPORT ibv_context* uroce_ibv_open_device(ibv_device* device) {
 }
 
 UROCE_EXPORT int uroce_ibv_close_device(ibv_context* face) {
-  VerbsContext& context = object(face);
-  // A child has no threads to end: the parent's device stays as it lies.
-  if (!context.alive()) return 0;
-  context.device->remove_listener(context.notifier);
-  pthread_mutex_destroy(&face->mutex);
-  delete &context;
-  return 0;
+  return zero_or_errno([&] {
+    VerbsContext& context = object(face);
+    // A child has no threads to end: the parent's device stays as it lies.
+    if (!context.alive()) return 0;
+    context.device->remove_listener(context.notifier);
+    if (context.users.load() != 0) {
+      leave_behind(context);
+      return 0;
+    }
+    pthread_mutex_destroy(&face->mutex);
+    delete &context;
+    return 0;
+  });
 }
 
 }  // extern "C"

@@ -54,6 +54,7 @@ ibv_cq* create_cq(ibv_context* face, uint32_t entries, void* cq_context, ibv_com
   pthread_mutex_init(&cq->face.mutex, nullptr);
   pthread_cond_init(&cq->face.cond, nullptr);
   change_references(channel, 1);
+  context.users.fetch_add(1);
   return &cq.release()->face;
 }
 
@@ -114,6 +115,7 @@ UROCE_EXPORT int uroce_ibv_destroy_cq(ibv_cq* face) {
     await_acknowledgements(cq);
     await_async_acknowledgements(cq);
     change_references(face->channel, -1);
+    cq.owner->users.fetch_sub(1);
     pthread_cond_destroy(&face->cond);
     pthread_mutex_destroy(&face->mutex);
     delete &cq;

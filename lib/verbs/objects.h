@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "engine/device.h"
 #include "engine/device_events.h"
@@ -57,12 +58,19 @@ struct VerbsContext : verbs_context {
   VerbsContext() : verbs_context{} {}
 
   std::shared_ptr<engine::Device> device;
-  uint32_t birth = 0;  // value of fork_count
+  static constexpr uint32_t kClosed = UINT32_MAX;
+  std::atomic<uint32_t> birth{0};  // value of fork_count, or kClosed
+  std::atomic<uint32_t> users{0};  // domains, completion queues and their channels
+  std::mutex domains_mutex;
+  std::vector<DomainId> domains;  // under the mutex
   EventPipe async_events{sizeof(ibv_async_event)};
   DeviceEventNotifier notifier{*this};
 
-  /// False in a child of the process that opened the device: nothing of it can be used.
-  [[nodiscard]] bool alive() const { return birth == fork_count.load(std::memory_order_relaxed); }
+  /// False in a child of the process that opened the device, and when it was closed although objects of it
+  /// were left: nothing of it can be used. Relaxed, both: who is told of neither has no business here.
+  [[nodiscard]] bool alive() const {
+    return birth.load(std::memory_order_relaxed) == fork_count.load(std::memory_order_relaxed);
+  }
 };
 
 struct VerbsPd : ibv_pd {

@@ -1,4 +1,6 @@
 #include <cerrno>
+#include <mutex>
+#include <vector>
 
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
@@ -13,11 +15,15 @@ UROCE_EXPORT ibv_pd* uroce_ibv_alloc_pd(ibv_context* face) {
     VerbsContext& context = object(face);
     if (!context.alive()) return fail(EIO);
     auto pd = std::make_unique<VerbsPd>();
+    const std::lock_guard guard(context.domains_mutex);
+    context.domains.reserve(context.domains.size() + 1);
     const uroce::Result<uroce::DomainId> domain = context.device->allocate_domain();
     if (!domain) return fail(domain.error().code);
     pd->context = face;
     pd->domain = *domain;
     pd->handle = pd->domain.value;
+    context.domains.push_back(pd->domain);
+    context.users.fetch_add(1);
     return pd.release();
   });
 }
@@ -29,6 +35,11 @@ UROCE_EXPORT int uroce_ibv_dealloc_pd(ibv_pd* face) {
   if (pd.users.load() != 0) return EBUSY;
   // Memory that was freed may be kept for the next who needs some; a region of another domain may cover it.
   if (pd.arena != nullptr && !pd.arena->end()) return EBUSY;
+  {
+    const std::lock_guard guard(context.domains_mutex);
+    std::erase(context.domains, pd.domain);
+  }
+  context.users.fetch_sub(1);
   context.device->free_domain(pd.domain);
   delete &pd;
   return 0;

@@ -70,6 +70,10 @@ void check_address(VerbsQp& qp) {
 
 int complete(ibv_qp_ex* face) {
   VerbsQp& qp = object(face);
+  if (!qp.owner->alive()) {
+    qp.send_lock.unlock();
+    return EIO;
+  }
   check_address(qp);
   const int error = qp.list_error;
   if (error == 0) {
@@ -84,7 +88,7 @@ int complete(ibv_qp_ex* face) {
 
 void abort(ibv_qp_ex* face) {
   VerbsQp& qp = object(face);
-  cancel(qp);
+  if (qp.owner->alive()) cancel(qp);
   qp.send_lock.unlock();
 }
 

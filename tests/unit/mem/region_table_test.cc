@@ -65,6 +65,22 @@ TEST_F(RegionTableTest, ResolveAtTheEdges_ExpectNotOneByteOutside) {
   EXPECT_EQ(fault(key, 0, 1), Fault::kBounds);
 }
 
+TEST_F(RegionTableTest, EndADomain_ExpectItsKeysDeadAndItsMemoryPaidBack) {
+  UserRegion others = region();
+  others.domain = kOthers;
+  std::vector<MemoryKey> ended;
+  for (int i = 0; i < 3; ++i) ended.push_back(table_.register_user(region()).value().lkey);
+  ended.push_back(table_.register_user(region(kEverything | kWindowBind)).value().lkey);
+  const MemoryKey stays = table_.register_user(others).value().lkey;
+  table_.end_domain(kOurs);
+  for (const MemoryKey key : ended) EXPECT_EQ(fault(key, kIova, 1), Fault::kKey);
+  EXPECT_TRUE(table_.resolve(stays, {kOthers, {}}, kIova, 1, kLocalRead).ok());
+  EXPECT_EQ(table_.regions(), 1u);
+  EXPECT_TRUE(table_.deregister(stays));
+  EXPECT_EQ(locked_.bytes(), 0u);
+  table_.end_domain(kOurs);
+}
+
 TEST_F(RegionTableTest, ResolveRangesThatWrap_ExpectBoundsFaults) {
   const MemoryKey key = table_.register_user(region()).value().lkey;
   EXPECT_EQ(fault(key, kIova, UINT64_MAX), Fault::kBounds);
