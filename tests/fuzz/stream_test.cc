@@ -1,6 +1,7 @@
 // What the fuzzer asks of any stream, asked of streams that are the same in every run.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <stdexcept>
 #include <vector>
 
@@ -53,9 +54,16 @@ void expect_depth(const Depth& total) {
     EXPECT_GT(total.counters[static_cast<size_t>(counter)], 0u) << counter_label(counter);
 }
 
+/// UROCE_STREAMS=N runs that many.
+uint64_t streams() {
+  constexpr uint64_t kStreams = 6'000;
+  const char* const text = std::getenv("UROCE_STREAMS");
+  return text == nullptr ? kStreams : std::strtoull(text, nullptr, 0);
+}
+
 TEST(Streams, OfRandomChoices) {
   Depth total;
-  for (uint64_t seed = 1; seed <= 6'000; ++seed) {
+  for (uint64_t seed = 1; seed <= streams(); ++seed) {
     Random random(seed);
     try {
       const Depth depth = check_stream(random_bytes(random, 200 + random.below(6000)));

@@ -152,6 +152,7 @@ void Performance::attach(Line& line) {
   const Gid group = wire::parse_ip(line.next("address of the group")).value();
   if (const int error = stage_.device().attach_group(*actor(line).queue_pair, group); error != 0)
     line.fail("attach: error " + std::to_string(error));
+  actor_->groups.push_back(group);
 }
 
 }  // namespace uroce::script

@@ -64,6 +64,7 @@ Stage::~Stage() {
 
 void Stage::destroy(Actor& actor) {
   if (actor.queue_pair == nullptr) return;
+  for (const Gid& group : actor.groups) device_->detach_group(*actor.queue_pair, group);
   device_->destroy_queue_pair(*actor.queue_pair);
   actor.queue_pair = nullptr;
   device_->retire_completion_queue(*actor.sends);
@@ -120,6 +121,11 @@ SharedReceives& Stage::shared_receives(const Line& line, const std::string& name
 }
 
 Instant Stage::now() { return {(Clock::now() - kStart).ns}; }
+
+void Stage::turn() {
+  state_->pollers[0]->turn(Clock::now());
+  collect();
+}
 
 void Stage::settle() {
   engine::Poller& poller = *state_->pollers[0];

@@ -28,6 +28,7 @@ class Actor final : public qp::EventListener {
   std::deque<queue::Completion> send_completions;
   std::deque<queue::Completion> receive_completions;
   std::deque<qp::Event> events;
+  std::vector<Gid> groups;  // attached to
 };
 
 /// A receive queue that the script's queue pairs may share.
@@ -68,6 +69,8 @@ class Stage {
   // Time.
   [[nodiscard]] static Instant now();
   void feed(Bytes frame) { port_.feed(std::move(frame)); }
+  /// One turn of the poller, and takes what came of it.
+  void turn();
   /// Turns until there is nothing to do, and takes what came of it.
   void settle();
   /// The same after the time up to the next deadline, at most `limit`.
