@@ -1,6 +1,7 @@
 #include "tests/sim/network.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "drivers/port/loopback/steering.h"
 #include "tests/sim/virtual_clock.h"
@@ -31,12 +32,14 @@ WireEnd::WireEnd(Options options)
 }
 
 WireEnd::~WireEnd() {
-  if (peer_ != nullptr) peer_->peer_ = nullptr;
+  for (WireEnd* const peer : peers_) std::erase(peer->peers_, this);
 }
 
-void WireEnd::join(WireEnd& a, WireEnd& b) {
-  a.peer_ = &b;
-  b.peer_ = &a;
+void WireEnd::join(std::span<WireEnd* const> ends) {
+  for (WireEnd* const end : ends) {
+    end->peers_.assign(ends.begin(), ends.end());
+    std::erase(end->peers_, end);
+  }
 }
 
 uint16_t WireEnd::Queue::allocate(std::span<port::TxFrame> frames) {
@@ -72,10 +75,22 @@ uint16_t WireEnd::transmit(std::span<const port::TxFrame> frames) {
 }
 
 void WireEnd::send(FramePtr frame, size_t node) {
-  if (peer_ == nullptr) return;
-  if (node == options_.path.size()) return peer_->arrive(std::move(frame));
+  if (node == options_.path.size()) return cross(std::move(frame));
   options_.path[node]->pass(std::move(frame), random_,
                             [this, node](FramePtr passed) { send(std::move(passed), node + 1); });
+}
+
+/// Where there is one other end everything comes to it; a switch looks at the address.
+void WireEnd::cross(FramePtr frame) {
+  if (peers_.empty()) return;
+  if (peers_.size() == 1) return peers_[0]->arrive(std::move(frame));
+  MacAddress destination;
+  if (frame->bytes.size() < destination.bytes.size()) return;
+  std::memcpy(destination.bytes.data(), frame->bytes.data(), destination.bytes.size());
+  const bool group = (destination.bytes[0] & 1) != 0;
+  for (WireEnd* const peer : peers_) {
+    if (group || peer->options_.mac == destination) peer->arrive(std::make_unique<Frame>(*frame));
+  }
 }
 
 void WireEnd::arrive(FramePtr frame) {

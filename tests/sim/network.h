@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -44,8 +45,8 @@ class WireEnd final : public port::Port {
 
   explicit WireEnd(Options options);
   ~WireEnd() override;
-  /// Makes two ends one wire. Set-up.
-  static void join(WireEnd& a, WireEnd& b);
+  /// Makes two ends one wire, or more of them a switch, which knows where each address is. Set-up.
+  static void join(std::span<WireEnd* const> ends);
 
   // port::Port
   [[nodiscard]] const port::Capabilities& capabilities() const override { return capabilities_; }
@@ -91,6 +92,7 @@ class WireEnd final : public port::Port {
   port::RxFrame loop(const port::TxFrame& frame);
 
   void send(FramePtr frame, size_t node);
+  void cross(FramePtr frame);
   void arrive(FramePtr frame);
   size_t steer(const Frame& frame);
 
@@ -102,7 +104,7 @@ class WireEnd final : public port::Port {
   const Options options_;
   port::Capabilities capabilities_;
   std::vector<Queue> queues_;
-  WireEnd* peer_ = nullptr;
+  std::vector<WireEnd*> peers_;
 
   std::mutex sending_;  // before the receiving_ of the peer
   Random random_;

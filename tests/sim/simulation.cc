@@ -19,17 +19,6 @@ constexpr Duration kTooLong = seconds(30);  // without a message that completes
 
 constexpr std::array<MacAddress, 2> kMacs = {MacAddress{{2, 0, 0, 0, 0, 1}}, MacAddress{{2, 0, 0, 0, 0, 2}}};
 
-Path path_of(const Weather& weather) {
-  Path path;
-  path.push_back(std::make_unique<Outage>(weather.cut, kNever));
-  path.push_back(std::make_unique<Drop>(weather.loss));
-  path.push_back(std::make_unique<Corrupt>(weather.corruption));
-  path.push_back(std::make_unique<Truncate>(weather.truncation));
-  path.push_back(std::make_unique<Delay>(weather.latency, weather.reordering, weather.jitter));
-  path.push_back(std::make_unique<Duplicate>(weather.duplication, weather.jitter));
-  return path;
-}
-
 /// GIDs of a host: 0 the link-local one, then these.
 std::vector<engine::InterfaceAddress> addresses_of(size_t side) {
   const auto last = static_cast<uint8_t>(side + 1);
@@ -54,7 +43,7 @@ Simulation::Simulation(const Options& options) : options_(options), random_(opti
     hosts_.push_back(std::make_unique<Host>(std::move(end), host_options(side)));
     for (size_t i = 0; i < hosts_[side]->pollers(); ++i) turners_.push_back({side, i});
   }
-  WireEnd::join(hosts_[0]->end(), hosts_[1]->end());
+  WireEnd::join(std::array{&hosts_[0]->end(), &hosts_[1]->end()});
   if (options.machines.background_thread) {
     background_ = std::jthread([this](const std::stop_token& stop) { attend(stop); });
   }

@@ -18,20 +18,9 @@
 #include "tests/sim/key_traffic.h"
 #include "tests/sim/network.h"
 #include "tests/sim/unanswered_traffic.h"
+#include "tests/sim/weather.h"
 
 namespace uroce::sim {
-
-/// How bad the network is, per direction.
-struct Weather {
-  uint64_t loss = 0;  // like the others: per kPer frames
-  uint64_t duplication = 0;
-  uint64_t reordering = 0;
-  uint64_t corruption = 0;
-  uint64_t truncation = 0;
-  Duration latency = microseconds(2);
-  Duration jitter = microseconds(5);  // of duplicates and of what is overtaken
-  Instant cut = kNever;               // from here on nothing arrives
-};
 
 /// A host that is not turned for a while, as when its process is stopped.
 struct Pause {
