@@ -41,6 +41,7 @@ wire::Headers StreamPeer::headers(Operation operation, Psn psn) const {
   headers.bth.psn = psn;
   headers.deth = {0x11111111, {0x22}};
   headers.aeth = wire::Aeth::ack(msn_);
+  headers.xrc_srq = target_->receives_number.value;
   return headers;
 }
 
@@ -121,7 +122,8 @@ void StreamPeer::send_request(Choices& choices) {
   uint32_t bytes = 0;
   uint32_t numbers = 1;
   Operation operation;
-  if (target_->options.type == qp::Type::kRc && first_ && choices.once_in(3)) {
+  const bool connected = target_->options.type != qp::Type::kUc && target_->options.type != qp::Type::kUd;
+  if (connected && first_ && choices.once_in(3)) {
     operation = kAnswered[choices.below(kAnswered.size())];
     const uint32_t length = operation == Operation::kReadRequest ? choices.below(2048) : 8;
     headers.reth = {StreamTarget::kTargetIova + uint64_t{choices.below(0x700)} * 8, target_->target.rkey,
@@ -224,6 +226,7 @@ void StreamPeer::mutate(Choices& choices, wire::Headers& headers, uint32_t& byte
     case 10:
       headers.feth = {choices.once_in(2), choices.once_in(2), choices.once_in(2)};
       headers.deth.qkey ^= choices.below(2);
+      headers.xrc_srq ^= choices.below(2);
       break;
     default:
       headers.invalidate = choices.once_in(2) ? target_->target.rkey : MemoryKey{edge(choices)};

@@ -65,7 +65,8 @@ void act(Choices& choices, StreamTarget& target, StreamPeer& peer) {
 
 Depth check_stream(std::span<const std::byte> input) {
   Choices choices(input);
-  constexpr std::array kTypes = {qp::Type::kRc, qp::Type::kUc, qp::Type::kUd};
+  constexpr std::array kTypes = {qp::Type::kRc, qp::Type::kUc, qp::Type::kUd, qp::Type::kXrcSend,
+                                 qp::Type::kXrcReceive};
   const StreamTarget::Options options{.type = kTypes[choices.below(kTypes.size())],
                                       .shared_receives = choices.once_in(4),
                                       .credits = choices.once_in(2)};

@@ -48,6 +48,25 @@ constexpr uint32_t kPumpFrames = 16;
 constexpr uint32_t kPumpsMax =
     2 * (256 + 16 * (StreamTarget::kTargetBytes / StreamTarget::kMtu)) / (kPumpFrames / 2);
 
+constexpr queue::XrcDomainId kXrcDomain{1};
+
+/// Of what goes with each request.
+uint32_t attachment_bytes(qp::Type type) {
+  if (type == qp::Type::kUd) return sizeof(qp::DatagramAddress);
+  return type == qp::Type::kXrcSend ? uint32_t{sizeof(queue::SrqNumber)} : 0;
+}
+
+/// A target of XRC has of its own only what the queues have that messages name.
+qp::QueuePairOptions only_target(qp::QueuePairOptions options, const queue::SharedReceiveTable& table) {
+  if (options.type != qp::Type::kXrcReceive) return options;
+  options.domain = {};
+  options.shared_receives = nullptr;
+  options.send_completions = options.receive_completions = nullptr;
+  options.xrc_receives = &table;
+  options.xrc_domain = kXrcDomain;
+  return options;
+}
+
 wire::Path path_to_peer() {
   wire::Path path;
   path.source_mac = {{2, 0, 0, 0, 0, 1}};
@@ -94,20 +113,28 @@ StreamTarget::StreamTarget(const Options& wanted, Observer observer)
       sends_({.depth = kDepth,
               .segments_max = 1,
               .inline_max = 64,
-              .attachment_bytes = wanted.type == qp::Type::kUd ? uint32_t{sizeof(qp::DatagramAddress)} : 0}),
+              .attachment_bytes = attachment_bytes(wanted.type)}),
+      shared_({.depth = kDepth,
+               .segments_max = 1,
+               .xrc = {.xrc_domain = kXrcDomain,
+                       .number = receives_number = *shared_table_.allocate({}),
+                       .domain = kDomain,
+                       .completions = &receive_completions_}}),
       port_(std::move(observer)),
       turn_{Instant{1'000'000}, tx_, placer_, completions_, regions_, counters_},
-      queue_pair_({.type = wanted.type,
-                   .number = kOurs,
-                   .domain = kDomain,
-                   .signal_all = true,
-                   .credits = wanted.credits,
-                   .datagram_mtu = 1024,
-                   .send_queue = &sends_,
-                   .receive_queue = &receives_,
-                   .shared_receives = wanted.shared_receives ? &shared_ : nullptr,
-                   .send_completions = &send_completions_,
-                   .receive_completions = &receive_completions_}) {
+      queue_pair_(only_target({.type = wanted.type,
+                               .number = kOurs,
+                               .domain = kDomain,
+                               .signal_all = true,
+                               .credits = wanted.credits,
+                               .datagram_mtu = 1024,
+                               .send_queue = &sends_,
+                               .receive_queue = &receives_,
+                               .shared_receives = wanted.shared_receives ? &shared_ : nullptr,
+                               .send_completions = &send_completions_,
+                               .receive_completions = &receive_completions_},
+                              shared_table_)) {
+  shared_table_.publish(receives_number, shared_);
   const auto enter = [&](size_t at, size_t bytes, uint64_t iova, mem::Access access) {
     return regions_
         .register_user({.domain = kDomain,
@@ -150,22 +177,23 @@ void StreamTarget::restart() {
   step(State::kReset, 0);
   // What a shared queue holds stays.
   sends_completed_ = sends_posted_;
-  if (!options.shared_receives) receives_completed_ = receives_posted_;
+  if (!has_shared_receives()) receives_completed_ = receives_posted_;
   sends_failed_ = receives_failed_ = false;
   const bool datagrams = options.type == Type::kUd;
-  const bool reliable = options.type == Type::kRc;
+  const bool requester = options.type == Type::kRc || options.type == Type::kXrcSend;
+  const bool responder = options.type == Type::kRc || options.type == Type::kXrcReceive;
   step(State::kInit, kMaskPkeyIndex | kMaskPort | (datagrams ? kMaskQkey : kMaskAccessFlags));
   step(State::kRtr, (datagrams ? 0u : kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn) |
-                        (reliable ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : 0u));
-  step(State::kRts,
-       kMaskSqPsn | (reliable ? kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic : 0u));
+                        (responder ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : 0u));
+  step(State::kRts, kMaskSqPsn | (requester || responder ? kMaskTimeout : 0u) |
+                        (requester ? kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic : 0u));
 }
 
 void StreamTarget::fail() {
   step(qp::State::kErr, 0);
   pump();
   require(sends_completed_ == sends_posted_, "every send completes");
-  require(options.shared_receives || receives_completed_ == receives_posted_, "every receive completes");
+  require(has_shared_receives() || receives_completed_ == receives_posted_, "every receive completes");
 }
 
 void StreamTarget::drain() {
@@ -191,21 +219,22 @@ bool StreamTarget::post(const queue::SendRequest& wanted, bool of_source, uint32
   if (options.type == qp::Type::kUd)
     sends_.attach(
         *slot, qp::DatagramAddress{.frame = wire::FrameTemplate(path), .destination = kPeers, .qkey = kQkey});
+  if (options.type == qp::Type::kXrcSend) sends_.attach(*slot, receives_number);
   sends_.publish();
   return true;
 }
 
 bool StreamTarget::post_receive(uint32_t bytes) {
-  queue::ReceiveRequest* const slot = options.shared_receives ? shared_.reserve() : receives_.reserve();
+  queue::ReceiveRequest* const slot = has_shared_receives() ? shared_.reserve() : receives_.reserve();
   if (slot == nullptr) return false;
   const uint64_t number = receives_posted_++;
   bytes = std::min<uint32_t>(bytes, kReceiveBytes);
   *slot = {.wr_id = number, .length = bytes, .segments = 1};
   receive_bytes_[number % kDepth] = bytes;
   queue::Segment* const segments =
-      options.shared_receives ? shared_.segments(*slot) : receives_.segments(*slot);
+      has_shared_receives() ? shared_.segments(*slot) : receives_.segments(*slot);
   segments[0] = {number % kDepth * kReceiveBytes, bytes, receives_key_.lkey};
-  if (options.shared_receives) {
+  if (has_shared_receives()) {
     shared_.publish(*slot);
   } else {
     receives_.publish();
@@ -269,7 +298,7 @@ void StreamTarget::check_completions() {
   for (const queue::Completion& completion : std::span(found).first(receive_completions_.poll(found))) {
     // One of a shared queue that was taken when the queue pair began anew is gone without a word.
     const uint64_t skipped = completion.wr_id - receives_completed_;
-    require(skipped == 0 || (options.shared_receives && completion.wr_id > receives_completed_),
+    require(skipped == 0 || (has_shared_receives() && completion.wr_id > receives_completed_),
             "receives complete once and in order");
     receives_completed_ = completion.wr_id + 1;
     require(completion.wr_id < receives_posted_, "what completes was posted");

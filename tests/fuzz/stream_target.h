@@ -62,11 +62,15 @@ class StreamTarget {
   StreamTarget(const Options& options, Observer observer);
 
   const Options options;
+  [[nodiscard]] bool has_shared_receives() const {
+    return options.shared_receives || options.type == qp::Type::kXrcReceive;
+  }
   const wire::Path path;  // from here to the peer
   Psn first_sent{100};
   Psn first_expected{5000};
   mem::RegionKeys target;
   mem::RegionKeys source;
+  queue::SrqNumber receives_number;  // XRC
 
   /// To RTS, from whatever state; what was posted is forgotten.
   void restart();
@@ -112,10 +116,10 @@ class StreamTarget {
   mem::RegionKeys receives_key_;
   queue::SendQueue sends_;
   queue::ReceiveQueue receives_{{.depth = kDepth}};
-  queue::SharedReceiveQueue shared_{
-      {.depth = kDepth, .segments_max = 1, .listener = nullptr, .owner = nullptr}};
   queue::CompletionQueue send_completions_{{.depth = 4 * kDepth}};
   queue::CompletionQueue receive_completions_{{.depth = 4 * kDepth}};
+  queue::SharedReceiveTable shared_table_{16};
+  queue::SharedReceiveQueue shared_;
   Pool port_;
   port::TxBatch tx_{port_};
   copy::Placer placer_{copy::Kind::kAuto};
