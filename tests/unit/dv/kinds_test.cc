@@ -146,15 +146,16 @@ constexpr int kUnknown = 1 << 15;
 constexpr Rights kRights[] = {
     // user, physical, FMR, fast, window of type 1, of type 2; local read and write, WRITE, READ; window over it
     {0,               {kDone,   kDone,   kDone,   kDone,   kDone,   kDone},   {kDone, kRecv, kNak,  kNak}},
-    {kHome,           {kDone,   kDone,   kDone,   kDone,   kDenied, kDenied}, {kDone, kDone, kNak,  kNak}},
+    {kHome,           {kDone,   kDone,   kDone,   kDone,   kDone,   kDone},   {kDone, kDone, kNak,  kNak}},
     {kRead,           {kDone,   kDone,   kDone,   kDone,   kDone,   kDone},   {kDone, kRecv, kNak,  kDone}},
-    {kHome | kWrite,  {kDone,   kDone,   kDone,   kDone,   kDenied, kDenied}, {kDone, kDone, kDone, kNak}},
-    {kHome | kRead,   {kDone,   kDone,   kDone,   kDone,   kDenied, kDenied}, {kDone, kDone, kNak,  kDone}},
-    {kAll,            {kDone,   kDone,   kDone,   kDone,   kDenied, kDenied}, {kDone, kDone, kDone, kDone}},
-    {kHome | kAtomic, {kDone,   kDone,   kDone,   kDone,   kDenied, kDenied}, {kDone, kDone, kNak,  kNak}},
+    {kHome | kWrite,  {kDone,   kDone,   kDone,   kDone,   kDone,   kDone},   {kDone, kDone, kDone, kNak}},
+    {kHome | kRead,   {kDone,   kDone,   kDone,   kDone,   kDone,   kDone},   {kDone, kDone, kNak,  kDone}},
+    {kAll,            {kDone,   kDone,   kDone,   kDone,   kDone,   kDone},   {kDone, kDone, kDone, kDone}},
+    {kHome | kAtomic, {kDone,   kDone,   kDone,   kDone,   kDone,   kDone},   {kDone, kDone, kNak,  kNak}},
     {kBind,           {kDone,   kDone,   kEinval, kDone,   kDenied, kDenied}, {kDone, kRecv, kNak,  kNak},  kDone},
     {kAll | kBind,    {kDone,   kDone,   kEinval, kDone,   kDenied, kDenied}, {kDone, kDone, kDone, kDone}, kDone},
-    // Who may write from far may write at home, but for windows, which are never for home.
+    // Who may write from far may write at home, but for windows, which are never for home: that right is as good
+    // as not given.
     {kWrite,          {kEinval, kEinval, kEinval, kEinval, kDone,   kDone},   {kDone, kRecv, kDone, kNak}},
     {kWrite | kRead,  {kEinval, kEinval, kEinval, kEinval, kDone,   kDone},   {kDone, kRecv, kDone, kDone}},
     {kAtomic,         {kEinval, kEinval, kEinval, kEinval, kDone,   kDone},   {kDone, kRecv, kNak,  kNak}},
