@@ -13,7 +13,8 @@ namespace uroce::engine {
 
 namespace {
 
-constexpr uint32_t kQueuePairNumbers = 1u << 20;  // more than live at once: numbers rest after use
+/// Of queue pairs, and of shared receive queues: more than live at once, as numbers rest after use.
+constexpr uint32_t kNumbers = 1u << 20;
 
 net::NeighbourOptions neighbour_options(const DeviceConfiguration& configuration, MacAddress mac) {
   net::NeighbourOptions options{.mac = mac, .addresses = {}};
@@ -52,7 +53,8 @@ Device::State::State(Options options)
                .bus_space = &bus_space}),
       reserved_lkey(*mem::make_reserved_lkey(regions)),
       domains(Limits::kDomains),
-      queue_pairs(kQueuePairNumbers),
+      queue_pairs(kNumbers),
+      xrc_receives(kNumbers),
       groups({.groups = Limits::kGroups, .members = Limits::kGroupMembers, .total = Limits::kMemberships}),
       surroundings{regions, queue_pairs, groups, demux} {
   watch_faults();
@@ -131,8 +133,8 @@ port::FarEnd Device::far_end() const { return state_->port->far_end(); }
 uint32_t Device::link_mtu() const { return state_->port->capabilities().link_mtu; }
 
 PathMtu Device::path_mtu_max() const {
-  // IPv6, UDP, BTH, RETH, immediate data and ICRC: the most that surrounds a full payload.
-  constexpr uint32_t kOverhead = 40 + 8 + 12 + 16 + 4 + 4;
+  // IPv6, UDP, BTH, XRCETH, RETH, immediate data and ICRC: the most that surrounds a full payload.
+  constexpr uint32_t kOverhead = 40 + 8 + 12 + 4 + 16 + 4 + 4;
   for (const PathMtu mtu : {PathMtu::k4096, PathMtu::k2048, PathMtu::k1024, PathMtu::k512}) {
     if (path_mtu_bytes(mtu) + kOverhead <= link_mtu()) return mtu;
   }

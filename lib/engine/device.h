@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/counters.h"
 #include "base/identifiers.h"
@@ -25,6 +27,7 @@ namespace uroce::engine {
 
 class DeviceListener;
 class Poller;
+struct QueuePairEntry;
 
 /// Limits that hold for every device; what the verbs face advertises.
 struct Limits {
@@ -33,6 +36,7 @@ struct Limits {
   static constexpr uint32_t kSegments = 32;         // per request
   static constexpr uint32_t kInlineBytes = 1024;
   static constexpr uint32_t kSharedReceiveQueues = 16384;
+  static constexpr uint32_t kXrcDomains = 4096;
   static constexpr uint32_t kCompletionQueues = 16384;
   static constexpr uint32_t kCompletions = 1u << 20;  // per queue
   static constexpr uint32_t kKeys = 1u << 24;  // indexes; 0 is nobody's, and one is the reserved L_Key's
@@ -54,6 +58,14 @@ struct Limits {
 /// Device.
 struct QueuePairHandle;
 
+/// What target queue pairs and shared receive queues of XRC have in common. Made and destroyed by Device.
+struct XrcDomain {
+  queue::XrcDomainId id;
+  Poller* poller = nullptr;              // whose all of them are
+  std::mutex mutex;                      // nobody on the packet path takes it
+  std::vector<QueuePairEntry*> targets;  // under the mutex
+};
+
 /// A receive queue that queue pairs share. Made and destroyed by Device.
 struct SharedReceives {
   explicit SharedReceives(const queue::SharedReceiveQueue::Options& options) : queue(options) {}
@@ -61,6 +73,15 @@ struct SharedReceives {
   queue::SharedReceiveQueue queue;
   DomainId domain;
   Poller* poller = nullptr;  // whose queue pairs use it: that of the first
+  XrcDomain* xrc_domain = nullptr;
+};
+
+struct SharedReceivesOptions {
+  DomainId domain;
+  queue::SharedReceiveQueue::Options queue;
+  // Of XRC, both:
+  XrcDomain* xrc_domain = nullptr;
+  queue::CompletionQueue* completions = nullptr;
 };
 
 struct QueuePairOptions {
@@ -76,6 +97,7 @@ struct QueuePairOptions {
   queue::CompletionQueue* send_completions = nullptr;
   queue::CompletionQueue* receive_completions = nullptr;
   SharedReceives* shared_receives = nullptr;  // instead of a queue of its own
+  XrcDomain* xrc_domain = nullptr;            // of a target queue pair, which has nothing of the above
   /// Not owned: called by the queue pair's poller when the turn's completions are visible. Must not block.
   qp::EventListener* listener = nullptr;
 };
@@ -122,10 +144,14 @@ class Device {
   /// No poller refers to the queue after the return.
   void retire_completion_queue(queue::CompletionQueue& queue);
 
-  /// The queue must outlive every queue pair that names it.
-  Result<std::unique_ptr<SharedReceives>> create_shared_receives(
-      DomainId domain, const queue::SharedReceiveQueue::Options& options);
+  /// The queue must outlive every queue pair that names it; of XRC, where packets do, it gets a number.
+  Result<std::unique_ptr<SharedReceives>> create_shared_receives(const SharedReceivesOptions& options);
+  /// No poller touches the queue, its memory or its completion queue any more when it returns.
   void destroy_shared_receives(std::unique_ptr<SharedReceives> receives);
+
+  /// The domain must outlive what is made in it.
+  Result<std::unique_ptr<XrcDomain>> create_xrc_domain();
+  void destroy_xrc_domain(std::unique_ptr<XrcDomain> domain);
 
   Result<QueuePairHandle*> create_queue_pair(const QueuePairOptions& options);
   /// What was received is acknowledged. Returns when no poller touches the queue pair, its queues or memory

@@ -14,11 +14,14 @@ namespace uroce::engine {
 namespace {
 
 Status check(const QueuePairOptions& options) {
-  if (options.type != qp::Type::kRc && options.type != qp::Type::kUc && options.type != qp::Type::kUd)
-    return Error{EOPNOTSUPP, "only RC, UC and UD queue pairs"};
-  if (options.send_completions == nullptr || options.receive_completions == nullptr) {
-    return Error{EINVAL, "a queue pair needs completion queues"};
-  }
+  const bool sends = options.type != qp::Type::kXrcReceive;
+  const bool receives = sends && options.type != qp::Type::kXrcSend;
+  if (sends != (options.send_completions != nullptr) || receives != (options.receive_completions != nullptr))
+    return Error{EINVAL, "a queue pair needs a completion queue for what it does itself"};
+  if (sends != (options.domain != DomainId{}))
+    return Error{EINVAL, "a queue pair needs a protection domain for what it does itself"};
+  if (sends != (options.xrc_domain == nullptr))
+    return Error{EINVAL, "an XRC target has an XRC domain, and nothing else has"};
   if (std::max(options.send_depth, options.receive_depth) > Limits::kWorkRequests) {
     return Error{EINVAL, "too many work requests"};
   }
@@ -30,7 +33,38 @@ Status check(const QueuePairOptions& options) {
 }
 
 constexpr uint32_t attachment_bytes(qp::Type type) {
+  if (type == qp::Type::kXrcSend) return sizeof(queue::SrqNumber);
   return type == qp::Type::kUd ? sizeof(qp::DatagramAddress) : 0;
+}
+
+uint64_t lanes_used(const queue::CompletionQueue* queue) {
+  return queue != nullptr ? queue->lanes_used() : 0;
+}
+
+void use_lane(queue::CompletionQueue* queue, uint16_t lane) {
+  if (queue != nullptr) queue->use_lane(lane);
+}
+
+/// An XRC target has no protection domain.
+Status enter(Device::State& state, const QueuePairOptions& options) {
+  return options.domain == DomainId{} ? Status{} : state.domains.enter(options.domain);
+}
+void leave(Device::State& state, DomainId domain) {
+  if (domain != DomainId{}) state.domains.leave(domain);
+}
+
+/// Under the device's mutex, so that add_target() has room.
+void make_room_for_target(XrcDomain& domain) {
+  const std::lock_guard guard(domain.mutex);
+  domain.targets.reserve(domain.targets.size() + 1);
+}
+void add_target(XrcDomain& domain, QueuePairEntry& entry) {
+  const std::lock_guard guard(domain.mutex);
+  domain.targets.push_back(&entry);
+}
+void remove_target(XrcDomain& domain, QueuePairEntry& entry) {
+  const std::lock_guard guard(domain.mutex);
+  std::erase(domain.targets, &entry);
 }
 
 /// Before the end of a queue pair. Who has seen the last receive complete may be there before its
@@ -49,7 +83,8 @@ void answer_peer(QueuePairEntry& entry) {
 Poller& Device::State::choose_poller(const QueuePairOptions& options) {
   if (options.shared_receives != nullptr && options.shared_receives->poller != nullptr)
     return *options.shared_receives->poller;
-  const uint64_t served = options.receive_completions->lanes_used() | options.send_completions->lanes_used();
+  if (options.xrc_domain != nullptr) return *options.xrc_domain->poller;
+  const uint64_t served = lanes_used(options.receive_completions) | lanes_used(options.send_completions);
   size_t best = served != 0 ? static_cast<size_t>(__builtin_ctzll(served)) : 0;
   for (size_t i = 0; i < pollers.size(); ++i) {
     if (served != 0 && (served >> i & 1) == 0) continue;
@@ -58,41 +93,12 @@ Poller& Device::State::choose_poller(const QueuePairOptions& options) {
   return *pollers[best];
 }
 
-Result<std::unique_ptr<SharedReceives>> Device::create_shared_receives(
-    DomainId domain, const queue::SharedReceiveQueue::Options& options) {
-  State& state = *state_;
-  if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
-  if (options.depth == 0 || options.depth > Limits::kWorkRequests)
-    return Error{EINVAL, "a shared receive queue has at least one work request, and not too many"};
-  if (options.segments_max > Limits::kSegments) return Error{EINVAL, "too many segments"};
-  if (Status status = state.domains.enter(domain); !status) return status.error();
-  try {
-    auto made = std::make_unique<SharedReceives>(options);
-    made->domain = domain;
-    const std::lock_guard guard(state.mutex);
-    if (state.shared_receives < Limits::kSharedReceiveQueues) {
-      ++state.shared_receives;
-      return made;
-    }
-  } catch (const std::bad_alloc&) {
-  }
-  state.domains.leave(domain);
-  return Error{ENOMEM, "no shared receive queue left"};
-}
-
-void Device::destroy_shared_receives(std::unique_ptr<SharedReceives> receives) {
-  State& state = *state_;
-  state.domains.leave(receives->domain);
-  const std::lock_guard guard(state.mutex);
-  --state.shared_receives;
-}
-
 Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& options) {
   State& state = *state_;
   if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
   if (Status status = check(options); !status) return status.error();
   watch_faults();
-  if (Status status = state.domains.enter(options.domain); !status) return status.error();
+  if (Status status = enter(state, options); !status) return status.error();
   try {
     auto send = std::make_unique<queue::SendQueue>(
         queue::SendQueue::Options{.depth = options.send_depth,
@@ -105,7 +111,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
     const auto number =
         state.entries.size() < Limits::kQueuePairs ? state.queue_pairs.allocate(state.clock()) : std::nullopt;
     if (!number) {
-      state.domains.leave(options.domain);
+      leave(state, options.domain);
       return Error{ENOMEM, "no queue pair left"};
     }
     Poller& poller = state.choose_poller(options);
@@ -124,21 +130,26 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
             .shared_receives = options.shared_receives != nullptr ? &options.shared_receives->queue : nullptr,
             .send_completions = options.send_completions,
             .receive_completions = options.receive_completions,
-            .listener = options.listener},
+            .listener = options.listener,
+            .xrc_receives = &state.xrc_receives,
+            .xrc_domain = options.xrc_domain != nullptr ? options.xrc_domain->id : queue::XrcDomainId{}},
         poller);
     entry->number = *number;
     entry->domain = options.domain;
+    entry->xrc_domain = options.xrc_domain;
     entry->send_queue = std::move(send);
     entry->receive_queue = std::move(receive);
-    options.send_completions->use_lane(poller.index());
-    options.receive_completions->use_lane(poller.index());
-    ++state.load[poller.index()];
+    use_lane(options.send_completions, poller.index());
+    use_lane(options.receive_completions, poller.index());
+    if (options.xrc_domain != nullptr) make_room_for_target(*options.xrc_domain);
     QueuePairEntry& made = *entry;
     state.entries.emplace(&made, std::move(entry));
+    if (options.xrc_domain != nullptr) add_target(*options.xrc_domain, made);
+    ++state.load[poller.index()];
     state.queue_pairs.publish(made.number, made);
     return &made;
   } catch (const std::bad_alloc&) {
-    state.domains.leave(options.domain);
+    leave(state, options.domain);
     return Error{ENOMEM, "no memory for the queues"};
   }
 }
@@ -160,9 +171,10 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   state.quiescence.wait();
   while (!over && entry.poller.run([&](qp::Turn& turn) { over = entry.queue_pair.abandon(turn); })) {
   }
+  if (entry.xrc_domain != nullptr) remove_target(*entry.xrc_domain, entry);
   const std::lock_guard guard(state.mutex);
   state.queue_pairs.give_back(entry.number, state.clock());
-  state.domains.leave(entry.domain);
+  leave(state, entry.domain);
   --state.load[entry.poller.index()];
   state.entries.erase(&entry);
 }

@@ -48,8 +48,8 @@ struct Device::State {
   /// every prefix), ETIMEDOUT (nobody answers), or ENOBUFS (too many neighbours). Waits for the answer.
   int resolve(wire::Path& path, bool& to_self);
 
-  /// The poller for a new queue pair: one that serves its completion queues already, else the least loaded
-  /// one. Under `mutex`.
+  /// The poller for a new queue pair: that of what it shares, one that serves its completion queues already,
+  /// else the least loaded one. Under `mutex`.
   Poller& choose_poller(const QueuePairOptions& options);
 
   const DeviceConfiguration configuration;
@@ -72,6 +72,7 @@ struct Device::State {
   const MemoryKey reserved_lkey;
   mem::ProtectionDomains domains;
   QueuePairTable queue_pairs;
+  queue::SharedReceiveTable xrc_receives;
   MulticastGroups groups;  // changed under `mutex`
   std::atomic<uint32_t> addresses{0};
   DeviceListeners listeners;
@@ -81,8 +82,10 @@ struct Device::State {
 
   mutable std::mutex mutex;
   std::unordered_map<QueuePairEntry*, std::unique_ptr<QueuePairEntry>> entries;  // under `mutex`
-  std::vector<uint32_t> load;    // queue pairs per poller, likewise
+  std::vector<uint32_t> load;    // queue pairs and XRC domains per poller, likewise
   uint32_t shared_receives = 0;  // how many there are, likewise
+  uint32_t xrc_domains = 0;      // likewise ...
+  uint64_t xrc_domains_ever = 0;
 
   std::vector<std::unique_ptr<Poller>> pollers;
 

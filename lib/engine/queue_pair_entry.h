@@ -30,6 +30,7 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, private qp::EventListe
   Poller& poller;
   qp::EventListener* const listener;
   DomainId domain;
+  XrcDomain* xrc_domain = nullptr;
   /// The entry is in its poller's doorbell ring, or about to be. Set by whoever posts, cleared by the poller
   /// before it looks at the queues; both by exchange, so what was posted before a doorbell is seen after it.
   std::atomic<bool> rung{false};

@@ -132,12 +132,14 @@ void DeviceEventNotifier::raised(engine::DeviceEvent what) {
   context_.async_events.push(&event);
 }
 
-void QpEventNotifier::raised(qp::Event what) {
+void raise_async_event(VerbsQp& qp, qp::Event what) {
   ibv_async_event event{};
-  event.element.qp = &qp_.qp_base;
+  event.element.qp = &qp.qp_base;
   event.event_type = type_of(what);
-  raise(*qp_.owner, event, qp_.async_events_sent);
+  raise(*qp.owner, event, qp.async_events_sent);
 }
+
+void QpEventNotifier::raised(qp::Event event) { raise_async_event(qp_, event); }
 
 void await_async_acknowledgements(VerbsCq& cq) {
   await_all(*cq.owner, acknowledgements(cq.face), cq.async_events_sent, [&](const ibv_async_event& event) {

@@ -21,6 +21,11 @@ void fill_operations(VerbsContext& context) {
   context.advise_mr = advise_mr;
   context.create_cq_ex = create_cq_ex;
   context.modify_cq = modify_cq;
+  context.open_xrcd = open_xrcd;
+  context.close_xrcd = close_xrcd;
+  context.create_srq_ex = create_srq_ex;
+  context.get_srq_num = get_srq_num;
+  context.open_qp = open_qp;
   context.create_qp_ex = [](ibv_context* face, ibv_qp_init_attr_ex* wanted) {
     return create_qp_ex(face, wanted, {});
   };
@@ -76,6 +81,7 @@ void leave_behind(VerbsContext& context) {
     const auto* qp = static_cast<const VerbsQp*>(queue_pair.owner);
     return qp != nullptr && qp->owner == &context;
   });
+  leave_xrc_domains(context);
   const std::lock_guard guard(context.domains_mutex);
   for (const DomainId domain : context.domains) device.regions().end_domain(domain);
   context.device.reset();

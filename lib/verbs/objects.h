@@ -54,15 +54,18 @@ class DeviceEventNotifier final : public engine::DeviceListener {
   VerbsContext& context_;
 };
 
+struct VerbsXrcd;
+
 struct VerbsContext : verbs_context {
   VerbsContext() : verbs_context{} {}
 
   std::shared_ptr<engine::Device> device;
   static constexpr uint32_t kClosed = UINT32_MAX;
   std::atomic<uint32_t> birth{0};  // value of fork_count, or kClosed
-  std::atomic<uint32_t> users{0};  // domains, completion queues and their channels
+  std::atomic<uint32_t> users{0};  // domains of both kinds, completion queues and their channels
   std::mutex domains_mutex;
-  std::vector<DomainId> domains;  // under the mutex
+  std::vector<DomainId> domains;  // under the mutex, like the next
+  std::vector<VerbsXrcd*> xrcds;
   EventPipe async_events{sizeof(ibv_async_event)};
   DeviceEventNotifier notifier{*this};
 
@@ -139,10 +142,33 @@ class LimitNotifier final : public queue::LimitListener {
   VerbsSrq& srq_;
 };
 
+struct XrcTarget;
+
+/// An XRC domain behind all handles to it: there are several when it belongs to a file.
+struct VerbsXrcDomain {
+  explicit VerbsXrcDomain(std::shared_ptr<engine::Device> its_device) : device(std::move(its_device)) {}
+  ~VerbsXrcDomain() {
+    if (domain != nullptr) device->destroy_xrc_domain(std::move(domain));
+  }
+
+  std::shared_ptr<engine::Device> device;
+  std::unique_ptr<engine::XrcDomain> domain;
+  std::mutex mutex;  // of the two lists below it, that of handles to a target included
+  std::vector<XrcTarget*> targets;
+};
+
+struct VerbsXrcd : ibv_xrcd {
+  VerbsContext* owner = nullptr;
+  std::shared_ptr<VerbsXrcDomain> domain;
+  std::atomic<uint32_t> users{0};  // shared receive queues and target queue pairs made with this handle
+};
+
 struct VerbsSrq : ibv_srq {
   VerbsSrq() : ibv_srq{} {}
 
   VerbsContext* owner = nullptr;
+  VerbsXrcd* xrcd = nullptr;  // of XRC, like the next
+  VerbsCq* cq = nullptr;
   std::unique_ptr<engine::SharedReceives> receives;
   CallLock lock;                   // of posting
   std::atomic<uint32_t> users{0};  // queue pairs
@@ -162,10 +188,34 @@ class QpEventNotifier final : public qp::EventListener {
   VerbsQp& qp_;
 };
 
+/// What the control path keeps of a queue pair.
+struct QpControl {
+  std::mutex lock;
+  ibv_ah_attr address{};  // as it was given, for ibv_query_qp
+};
+
+/// A target queue pair of an XRC domain behind all handles to it (ibv_open_qp), each of which hears of its
+/// events.
+struct XrcTarget final : qp::EventListener {
+  void raised(qp::Event event) override;
+
+  engine::QueuePairHandle* handle = nullptr;
+  QpControl control;
+  CallLock opens_lock;
+  std::vector<VerbsQp*>
+      opens;  // under the domain's mutex and the lock above; for pollers one of them is enough
+};
+
 struct VerbsQp : ibv_qp_ex {
   VerbsQp() : ibv_qp_ex{} {}
 
   QpEventNotifier notifier{*this};
+  QpControl own_control;
+  QpControl* control = &own_control;
+
+  // A handle to an XRC target, which everything else here is about then.
+  std::shared_ptr<XrcTarget> target;
+  VerbsXrcd* xrcd = nullptr;
 
   VerbsContext* owner = nullptr;
   engine::QueuePairHandle* handle = nullptr;
@@ -178,8 +228,6 @@ struct VerbsQp : ibv_qp_ex {
   bool extended = false;                  // made for ibv_wr_*; under send_lock, between start and complete:
   queue::SendRequest* request = nullptr;  //   the one that is being described
   int list_error = 0;                     //   why the list will not be posted
-  std::mutex control_lock;
-  ibv_ah_attr address{};  // as it was given, for ibv_query_qp
   std::atomic<uint32_t> async_events_sent{0};
 };
 
@@ -193,6 +241,7 @@ inline VerbsMr& object(ibv_mr* mr) { return *static_cast<VerbsMr*>(mr); }
 inline VerbsAh& object(ibv_ah* ah) { return *static_cast<VerbsAh*>(ah); }
 inline VerbsChannel& object(ibv_comp_channel* channel) { return *static_cast<VerbsChannel*>(channel); }
 inline VerbsCq& object(ibv_cq* cq) { return *reinterpret_cast<VerbsCq*>(cq); }
+inline VerbsXrcd& object(ibv_xrcd* xrcd) { return *static_cast<VerbsXrcd*>(xrcd); }
 inline VerbsSrq& object(ibv_srq* srq) { return *static_cast<VerbsSrq*>(srq); }
 inline VerbsQp& object(ibv_qp_ex* qp) { return *static_cast<VerbsQp*>(qp); }
 inline VerbsQp& object(ibv_qp* qp) { return *static_cast<VerbsQp*>(reinterpret_cast<ibv_qp_ex*>(qp)); }
@@ -215,6 +264,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted);
 /// What a queue pair may have beyond what ibv_create_qp_ex can say.
 struct QpExtras {
   bool reserved_lkey = false;
+  ibv_xrcd* xrcd = nullptr;  // of an XRC target
 };
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted, const QpExtras& extras);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
@@ -225,7 +275,28 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
 
 // What the plain and the extended kind of an object have in common. NULL and errno; bad_alloc may be thrown.
 ibv_cq* create_cq(ibv_context* context, uint32_t entries, void* cq_context, ibv_comp_channel* channel);
-ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted, const QpExtras& extras);
+/// `pd` is nullptr for an XRC target.
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, const QpExtras& extras);
+
+// XRC.
+ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* wanted);
+int close_xrcd(ibv_xrcd* xrcd);
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* wanted);
+int get_srq_num(ibv_srq* srq, uint32_t* number);
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* wanted);
+/// The first handle to a new target, and one that goes: true for the last, with which the target goes. While
+/// a target is made its domain's mutex is held, and there is room for it.
+std::unique_lock<std::mutex> make_room_for_target(VerbsXrcDomain& domain, XrcTarget& target);
+void enter_target(VerbsXrcd& xrcd, VerbsQp& qp);
+bool leave_target(VerbsQp& qp);
+/// The context is closed: its handles to targets and domains go.
+void leave_xrc_domains(VerbsContext& context);
+
+/// Whether a request to that shared receive queue may be posted, and the attachment that names it.
+inline bool can_name_srq(uint32_t number) { return number != 0 && number <= queue::SrqNumber::kMask; }
+inline void set_srq(const VerbsQp& qp, queue::SendRequest& request, uint32_t number) {
+  qp.handle->send_queue->attach(request, queue::SrqNumber{number});
+}
 
 /// A region that was made joins its domain and is ready for the application.
 void fill_region(VerbsMr& mr, ibv_pd* pd, MemoryKey key, int (*end)(VerbsMr& mr));
@@ -280,6 +351,7 @@ int translate(const VerbsQp& qp, const ibv_mw* mw, uint32_t rkey, const ibv_mw_b
 /// Queues an event of the object for ibv_get_async_event. Any thread.
 void raise_async_event(VerbsCq& cq, ibv_event_type type);
 void raise_async_event(VerbsSrq& srq, ibv_event_type type);
+void raise_async_event(VerbsQp& qp, qp::Event event);
 
 /// What every destroy verb does with the events of a dying object: takes out of the pipe those that nobody
 /// has read and waits until the others are acknowledged.

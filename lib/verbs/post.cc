@@ -117,12 +117,15 @@ int enqueue(VerbsQp& qp, const ibv_send_wr& from) {
   if (bytes > kMessageBytesMax) return EINVAL;
   if (inline_data && (bytes > qp.caps.max_inline_data || has_result(operation) || local)) return EINVAL;
   if (qp.type == qp::Type::kUd && !can_go_to(qp, from.wr.ud.ah, from.wr.ud.remote_qpn)) return EINVAL;
+  const bool names_srq = qp.type == qp::Type::kXrcSend && !local;
+  if (names_srq && !can_name_srq(from.qp_type.xrc.remote_srqn)) return EINVAL;
 
   queue::SendQueue& queue = *qp.handle->send_queue;
   queue::SendRequest* request = queue.reserve();
   if (request == nullptr) return ENOMEM;
   if (qp.type == qp::Type::kUd)
     set_address(qp, *request, *from.wr.ud.ah, from.wr.ud.remote_qpn, from.wr.ud.remote_qkey);
+  if (names_srq) set_srq(qp, *request, from.qp_type.xrc.remote_srqn);
   request->wr_id = from.wr_id;
   request->remote_address = from.wr.rdma.remote_addr;
   request->rkey = {from.wr.rdma.rkey};
@@ -226,7 +229,8 @@ int post_recv(ibv_qp* face, ibv_recv_wr* request, ibv_recv_wr** bad) {
   int error = EINVAL;
   qp.receive_lock.lock();
   // Relaxed: as in post_send.
-  if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_RESET || qp.qp_base.srq != nullptr) {
+  if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_RESET || qp.qp_base.recv_cq == nullptr ||
+      qp.qp_base.srq != nullptr) {
     *bad = request;
   } else {
     error = enqueue_list(qp, *qp.handle->receive_queue, request, bad, posted);

@@ -12,23 +12,48 @@ namespace {
 
 using engine::Limits;
 
-/// 0, or why no queue pair like this can be made.
-int check(const ibv_pd& pd, const ibv_qp_init_attr& wanted) {
-  switch (wanted.qp_type) {
+/// 0, or why there are no queue pairs of that type.
+int check(ibv_qp_type type) {
+  switch (type) {
     case IBV_QPT_RC:
     case IBV_QPT_UC:
     case IBV_QPT_UD:
-      break;
-    case IBV_QPT_RAW_PACKET:
     case IBV_QPT_XRC_SEND:
     case IBV_QPT_XRC_RECV:
+      return 0;
+    case IBV_QPT_RAW_PACKET:
       return EOPNOTSUPP;
     default:
       return EINVAL;
   }
-  if (wanted.srq != nullptr && wanted.srq->context != pd.context) return EINVAL;
-  if (wanted.send_cq == nullptr || wanted.recv_cq == nullptr) return EINVAL;
-  if (wanted.send_cq->context != pd.context || wanted.recv_cq->context != pd.context) return EINVAL;
+}
+
+bool sends(ibv_qp_type type) { return type != IBV_QPT_XRC_RECV; }
+bool receives(ibv_qp_type type) { return sends(type) && type != IBV_QPT_XRC_SEND; }
+
+/// What a queue pair of the type does not have is not looked at. With a shared receive queue it has none of
+/// its own.
+void leave_out_what_it_lacks(ibv_qp_init_attr& wanted) {
+  if (!receives(wanted.qp_type)) {
+    wanted.recv_cq = nullptr;
+    wanted.srq = nullptr;
+  }
+  if (!receives(wanted.qp_type) || wanted.srq != nullptr)
+    wanted.cap.max_recv_wr = wanted.cap.max_recv_sge = 0;
+  if (sends(wanted.qp_type)) return;
+  wanted.send_cq = nullptr;
+  wanted.cap = {};
+}
+
+/// 0, or why no queue pair like this can be made.
+int check(const ibv_context* context, const ibv_qp_init_attr& wanted) {
+  const auto is_of_context = [&](const auto* object) {
+    return object != nullptr && object->context == context;
+  };
+  if (wanted.srq != nullptr && (!is_of_context(wanted.srq) || object(wanted.srq).xrcd != nullptr))
+    return EINVAL;
+  if (sends(wanted.qp_type) && !is_of_context(wanted.send_cq)) return EINVAL;
+  if (receives(wanted.qp_type) && !is_of_context(wanted.recv_cq)) return EINVAL;
   const ibv_qp_cap& caps = wanted.cap;
   const bool fits = caps.max_send_wr <= Limits::kWorkRequests && caps.max_recv_wr <= Limits::kWorkRequests &&
                     caps.max_send_sge <= Limits::kSegments && caps.max_recv_sge <= Limits::kSegments &&
@@ -38,19 +63,59 @@ int check(const ibv_pd& pd, const ibv_qp_init_attr& wanted) {
 
 }  // namespace
 
-ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted, const QpExtras& extras) {
-  VerbsContext& context = object(pd.context);
+namespace {
+
+void fill_face(VerbsQp& qp, ibv_context* context, ibv_pd* pd, const ibv_qp_init_attr& wanted) {
+  qp.caps = wanted.cap;
+  qp.signal_all = wanted.sq_sig_all != 0;
+  ibv_qp& face = qp.qp_base;
+  face.context = context;
+  face.qp_context = wanted.qp_context;
+  face.pd = pd;
+  face.send_cq = wanted.send_cq;
+  face.recv_cq = wanted.recv_cq;
+  face.srq = wanted.srq;
+  face.qp_num = qp.handle->number.value;
+  face.handle = face.qp_num;
+  face.state = IBV_QPS_RESET;
+  face.qp_type = wanted.qp_type;
+  pthread_mutex_init(&face.mutex, nullptr);
+  pthread_cond_init(&face.cond, nullptr);
+}
+
+/// change(users) for everything that the queue pair is made of.
+template <typename Change>
+void for_each_count_of_users(const ibv_qp& face, Change change) {
+  if (face.pd != nullptr) change(object(face.pd).users);
+  if (face.send_cq != nullptr) change(object(face.send_cq).users);
+  if (face.recv_cq != nullptr) change(object(face.recv_cq).users);
+  if (face.srq != nullptr) change(object(face.srq).users);
+}
+
+queue::CompletionQueue* queue_of(ibv_cq* cq) { return cq != nullptr ? object(cq).queue.get() : nullptr; }
+
+}  // namespace
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
+  ibv_qp_init_attr wanted = asked;
+  if (const int error = check(wanted.qp_type); error != 0) return fail(error);
+  const bool is_target = !sends(wanted.qp_type);
+  if (is_target ? extras.xrcd == nullptr : pd == nullptr || extras.xrcd != nullptr) return fail(EINVAL);
+  ibv_context* face = is_target ? extras.xrcd->context : pd->context;
+  VerbsContext& context = object(face);
   if (!context.alive()) return fail(EIO);
-  if (const int error = check(pd, wanted); error != 0) return fail(error);
+  leave_out_what_it_lacks(wanted);
+  if (const int error = check(face, wanted); error != 0) return fail(error);
   auto qp = std::make_unique<VerbsQp>();
   qp->type = static_cast<qp::Type>(wanted.qp_type);
-  VerbsCq& send_cq = object(wanted.send_cq);
-  VerbsCq& receive_cq = object(wanted.recv_cq);
-  if (wanted.srq != nullptr)
-    wanted.cap.max_recv_wr = wanted.cap.max_recv_sge = 0;  // it has no queue for them
+  std::unique_lock<std::mutex> targets;
+  if (is_target) {
+    qp->target = std::make_shared<XrcTarget>();
+    targets = make_room_for_target(*object(extras.xrcd).domain, *qp->target);
+  }
   const Result<engine::QueuePairHandle*> handle = context.device->create_queue_pair({
       .type = qp->type,
-      .domain = pd.domain,
+      .domain = is_target ? DomainId{} : object(pd).domain,
       .signal_all = wanted.sq_sig_all != 0,
       .reserved_lkey = extras.reserved_lkey,
       .send_depth = wanted.cap.max_send_wr,
@@ -58,34 +123,20 @@ ibv_qp* create_qp(VerbsPd& pd, ibv_qp_init_attr& wanted, const QpExtras& extras)
       .send_segments = wanted.cap.max_send_sge,
       .receive_segments = wanted.cap.max_recv_sge,
       .inline_bytes = wanted.cap.max_inline_data,
-      .send_completions = send_cq.queue.get(),
-      .receive_completions = receive_cq.queue.get(),
+      .send_completions = queue_of(wanted.send_cq),
+      .receive_completions = queue_of(wanted.recv_cq),
       .shared_receives = wanted.srq != nullptr ? object(wanted.srq).receives.get() : nullptr,
-      .listener = &qp->notifier,
+      .xrc_domain = is_target ? object(extras.xrcd).domain->domain.get() : nullptr,
+      .listener = is_target ? static_cast<qp::EventListener*>(qp->target.get()) : &qp->notifier,
   });
   if (!handle) return fail(handle.error().code);
   qp->owner = &context;
   qp->handle = *handle;
-  qp->handle->owner = qp.get();
-  qp->caps = wanted.cap;
-  qp->signal_all = wanted.sq_sig_all != 0;
-  ibv_qp& face = qp->qp_base;
-  face.context = pd.context;
-  face.qp_context = wanted.qp_context;
-  face.pd = &pd;
-  face.send_cq = wanted.send_cq;
-  face.recv_cq = wanted.recv_cq;
-  face.srq = wanted.srq;
-  face.qp_num = qp->handle->number.value;
-  face.handle = face.qp_num;
-  face.state = IBV_QPS_RESET;
-  face.qp_type = wanted.qp_type;
-  pthread_mutex_init(&face.mutex, nullptr);
-  pthread_cond_init(&face.cond, nullptr);
-  pd.users.fetch_add(1);
-  send_cq.users.fetch_add(1);
-  receive_cq.users.fetch_add(1);
-  if (wanted.srq != nullptr) object(wanted.srq).users.fetch_add(1);
+  if (!is_target) qp->handle->owner = qp.get();
+  fill_face(*qp, face, is_target ? nullptr : pd, wanted);
+  for_each_count_of_users(qp->qp_base, [](auto& users) { users.fetch_add(1); });
+  asked.cap = wanted.cap;
+  if (is_target) enter_target(object(extras.xrcd), *qp);
   return &qp.release()->qp_base;
 }
 
@@ -102,6 +153,7 @@ void shut_queues(VerbsQp& qp) {
 /// next.
 void forget_completions(const VerbsQp& qp) {
   for (ibv_cq* face : {qp.qp_base.send_cq, qp.qp_base.recv_cq}) {
+    if (face == nullptr) continue;
     VerbsCq& cq = object(face);
     const std::lock_guard guard(cq.poll_lock);
     cq.queue->remove(qp.handle->number);
@@ -112,7 +164,7 @@ int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int mask) {
   if (!qp.owner->alive()) return EIO;
   qp::Attributes attributes;
   if (const int error = translate(qp, wanted, mask, attributes); error != 0) return error;
-  const std::lock_guard guard(qp.control_lock);
+  const std::lock_guard guard(qp.control->lock);
   const uint8_t before = qp.state.load();
   const bool to_reset = (mask & IBV_QP_STATE) != 0 && wanted.qp_state == IBV_QPS_RESET;
   if (to_reset) shut_queues(qp);
@@ -122,7 +174,7 @@ int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int mask) {
     return error;
   }
   if (to_reset) forget_completions(qp);
-  if ((mask & IBV_QP_AV) != 0) qp.address = wanted.ah_attr;
+  if ((mask & IBV_QP_AV) != 0) qp.control->address = wanted.ah_attr;
   if ((mask & IBV_QP_STATE) != 0) {
     qp.qp_base.state = wanted.qp_state;
     qp.state.store(static_cast<uint8_t>(wanted.qp_state));
@@ -142,7 +194,7 @@ ibv_qp_attr describe(VerbsQp& qp, const qp::Attributes& now) {
   attributes.qkey = now.qkey;
   attributes.qp_access_flags = now.access.bits();
   attributes.cap = qp.caps;
-  attributes.ah_attr = qp.address;
+  attributes.ah_attr = qp.control->address;
   attributes.pkey_index = now.pkey_index;
   attributes.max_rd_atomic = now.max_rd_atomic;
   attributes.max_dest_rd_atomic = now.max_dest_rd_atomic;
@@ -157,7 +209,7 @@ ibv_qp_attr describe(VerbsQp& qp, const qp::Attributes& now) {
 }
 
 void query_qp(VerbsQp& qp, ibv_qp_attr& attributes, ibv_qp_init_attr& initial) {
-  const std::lock_guard guard(qp.control_lock);
+  const std::lock_guard guard(qp.control->lock);
   attributes = describe(qp, qp.owner->device->query_queue_pair(*qp.handle));
   ibv_qp& face = qp.qp_base;
   face.state = attributes.qp_state;
@@ -181,7 +233,7 @@ using namespace uroce::verbs;
 extern "C" {
 
 UROCE_EXPORT ibv_qp* uroce_ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
-  return pointer_or_errno([&] { return create_qp(object(pd), *wanted, {}); });
+  return pointer_or_errno([&] { return create_qp(pd, *wanted, {}); });
 }
 
 UROCE_EXPORT int uroce_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
@@ -201,12 +253,10 @@ UROCE_EXPORT int uroce_ibv_destroy_qp(ibv_qp* face) {
     VerbsQp& qp = object(face);
     if (!qp.owner->alive()) return EIO;
     if (qp.owner->device->in_groups(*qp.handle)) return EBUSY;
-    qp.owner->device->destroy_queue_pair(*qp.handle);
+    if (qp.target == nullptr || leave_target(qp)) qp.owner->device->destroy_queue_pair(*qp.handle);
     await_async_acknowledgements(qp);
-    object(face->pd).users.fetch_sub(1);
-    object(face->send_cq).users.fetch_sub(1);
-    object(face->recv_cq).users.fetch_sub(1);
-    if (face->srq != nullptr) object(face->srq).users.fetch_sub(1);
+    for_each_count_of_users(*face, [](auto& users) { users.fetch_sub(1); });
+    if (qp.xrcd != nullptr) qp.xrcd->users.fetch_sub(1);
     pthread_cond_destroy(&face->cond);
     pthread_mutex_destroy(&face->mutex);
     delete &qp;

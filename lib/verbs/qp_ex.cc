@@ -61,11 +61,17 @@ void start(ibv_qp_ex* face) {
                                                                            : 0;
 }
 
-/// A datagram that was described must have got its address.
+/// A datagram that was described must have got its address, and what is sent over XRC its shared receive
+/// queue.
 void check_address(VerbsQp& qp) {
-  if (qp.type != qp::Type::kUd || qp.request == nullptr) return;
-  if (qp.handle->send_queue->attachment<qp::DatagramAddress>(*qp.request).frame.bytes() == 0)
-    refuse(qp, EINVAL);
+  if (qp.request == nullptr) return;
+  const queue::SendQueue& queue = *qp.handle->send_queue;
+  const bool lost = qp.type == qp::Type::kUd
+                        ? queue.attachment<qp::DatagramAddress>(*qp.request).frame.bytes() == 0
+                    : qp.type == qp::Type::kXrcSend && !is_local(qp.request->operation)
+                        ? queue.attachment<queue::SrqNumber>(*qp.request) == queue::SrqNumber{}
+                        : false;
+  if (lost) refuse(qp, EINVAL);
 }
 
 int complete(ibv_qp_ex* face) {
@@ -118,6 +124,7 @@ queue::SendRequest* begin(ibv_qp_ex* face, SendOperation operation) {
     return nullptr;
   }
   if (qp.type == qp::Type::kUd) qp.handle->send_queue->attach(*qp.request, qp::DatagramAddress{});
+  if (qp.type == qp::Type::kXrcSend) qp.handle->send_queue->attach(*qp.request, queue::SrqNumber{});
   qp.request->wr_id = face->wr_id;
   qp.request->operation = operation;
   qp.request->signaled = qp.signal_all || given(IBV_SEND_SIGNALED);
@@ -194,6 +201,13 @@ void set_ud_address(ibv_qp_ex* face, ibv_ah* ah, uint32_t number, uint32_t qkey)
   set_address(qp, *qp.request, *ah, number, qkey);
 }
 
+void set_xrc_srqn(ibv_qp_ex* face, uint32_t number) {
+  VerbsQp& qp = object(face);
+  if (qp.request == nullptr) return;
+  if (qp.type != qp::Type::kXrcSend || !can_name_srq(number)) return refuse(qp, EINVAL);
+  set_srq(qp, *qp.request, number);
+}
+
 void bind_window(ibv_qp_ex* face, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
   VerbsQp& qp = object(face);
   qp::BindOperation operation;
@@ -232,6 +246,7 @@ void fill_operations(ibv_qp_ex& face) {
     begin_remote(qp, SendOperation::kRead, address, rkey);
   };
   face.wr_set_ud_addr = set_ud_address;
+  face.wr_set_xrc_srqn = set_xrc_srqn;
   face.wr_atomic_cmp_swp = [](ibv_qp_ex* qp, uint32_t rkey, uint64_t address, uint64_t compare,
                               uint64_t swap) {
     begin_atomic(qp, SendOperation::kCompareSwap, address, rkey, {.swap_or_add = swap, .compare = compare});
@@ -252,25 +267,28 @@ void fill_operations(ibv_qp_ex& face) {
   face.wr_set_inline_data_list = set_inline;
 }
 
-/// verbs.h calls what it finds here without looking; nobody may ask for these, so this is for who did not
+/// verbs.h calls what it finds here without looking; nobody may ask for this, so this is for who did not
 /// ask.
 void fill_refusals(ibv_qp_ex& face) {
-  constexpr auto kRefuse = [](ibv_qp_ex* qp, auto...) { refuse(object(qp), EOPNOTSUPP); };
-  face.wr_send_tso = kRefuse;
-  face.wr_set_xrc_srqn = kRefuse;
+  face.wr_send_tso = [](ibv_qp_ex* qp, auto...) { refuse(object(qp), EOPNOTSUPP); };
 }
 
 int check(const ibv_context* context, const ibv_qp_init_attr_ex& wanted) {
-  constexpr uint32_t kKnown =
-      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+                              IBV_QP_INIT_ATTR_CREATE_FLAGS;
   if ((wanted.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
   if ((wanted.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && wanted.create_flags != 0) return EOPNOTSUPP;
   if ((wanted.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 &&
       (wanted.send_ops_flags & ~flags_of(wanted.qp_type)) != 0) {
     return EOPNOTSUPP;
   }
-  const bool has_pd = (wanted.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 && wanted.pd != nullptr;
-  return has_pd && wanted.pd->context == context ? 0 : EINVAL;
+  const auto given = [&](unsigned bit, const auto* object) {
+    return (wanted.comp_mask & bit) != 0 && object != nullptr && object->context == context;
+  };
+  const bool is_target = wanted.qp_type == IBV_QPT_XRC_RECV;
+  if (is_target) return given(IBV_QP_INIT_ATTR_XRCD, wanted.xrcd) ? 0 : EINVAL;
+  return given(IBV_QP_INIT_ATTR_PD, wanted.pd) && (wanted.comp_mask & IBV_QP_INIT_ATTR_XRCD) == 0 ? 0
+                                                                                                  : EINVAL;
 }
 
 }  // namespace
@@ -279,7 +297,11 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted, const Qp
   return pointer_or_errno([&]() -> ibv_qp* {
     if (const int error = check(context, *wanted); error != 0) return fail(error);
     // verbs.h itself relies on the extended structure beginning as the plain one.
-    ibv_qp* qp = create_qp(verbs::object(wanted->pd), *reinterpret_cast<ibv_qp_init_attr*>(wanted), extras);
+    const bool is_target = wanted->qp_type == IBV_QPT_XRC_RECV;
+    QpExtras all = extras;
+    if (is_target) all.xrcd = wanted->xrcd;
+    ibv_qp* qp =
+        create_qp(is_target ? nullptr : wanted->pd, *reinterpret_cast<ibv_qp_init_attr*>(wanted), all);
     if (qp == nullptr || (wanted->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0) return qp;
     VerbsQp& made = verbs::object(qp);
     made.extended = true;

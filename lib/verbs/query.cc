@@ -41,8 +41,8 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.vendor_part_id = context.device->vendor_part();
   attributes.max_qp = Limits::kQueuePairs;
   attributes.max_qp_wr = Limits::kWorkRequests;
-  attributes.device_cap_flags =
-      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+  attributes.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD |
+                                IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
   attributes.device_cap_flags |=
       IBV_DEVICE_MEM_WINDOW |
       (context.device->window_type2() == engine::WindowType2::k2A ? IBV_DEVICE_MEM_WINDOW_TYPE_2A

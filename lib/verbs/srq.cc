@@ -16,26 +16,53 @@ bool fits(const ibv_srq_attr& wanted) {
   return wanted.max_wr > 0 && wanted.max_wr <= Limits::kWorkRequests && wanted.max_sge <= Limits::kSegments;
 }
 
-ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr& wanted) {
+/// `xrcd` and `cq`: of XRC.
+ibv_srq* create_srq(ibv_pd* pd, const ibv_srq_attr& wanted, void* srq_context, ibv_xrcd* xrcd = nullptr,
+                    ibv_cq* cq = nullptr) {
   VerbsContext& context = object(pd->context);
   if (!context.alive()) return fail(EIO);
-  if (!fits(wanted.attr)) return fail(EINVAL);
+  if (!fits(wanted)) return fail(EINVAL);
   auto srq = std::make_unique<VerbsSrq>();
-  auto made = context.device->create_shared_receives(object(pd).domain, {.depth = wanted.attr.max_wr,
-                                                                         .segments_max = wanted.attr.max_sge,
-                                                                         .listener = &srq->notifier,
-                                                                         .owner = srq.get()});
+  auto made = context.device->create_shared_receives(
+      {.domain = object(pd).domain,
+       .queue = {.depth = wanted.max_wr,
+                 .segments_max = wanted.max_sge,
+                 .listener = &srq->notifier,
+                 .owner = srq.get()},
+       .xrc_domain = xrcd != nullptr ? object(xrcd).domain->domain.get() : nullptr,
+       .completions = cq != nullptr ? object(cq).queue.get() : nullptr});
   if (!made) return fail(made.error().code);
   srq->receives = std::move(*made);
   srq->owner = &context;
   ibv_srq& face = *srq;
   face.context = pd->context;
-  face.srq_context = wanted.srq_context;
+  face.srq_context = srq_context;
   face.pd = pd;
   pthread_mutex_init(&face.mutex, nullptr);
   pthread_cond_init(&face.cond, nullptr);
   object(pd).users.fetch_add(1);
+  if (xrcd != nullptr) {
+    srq->xrcd = &object(xrcd);
+    srq->cq = &object(cq);
+    srq->xrcd->users.fetch_add(1);
+    srq->cq->users.fetch_add(1);
+  }
   return srq.release();
+}
+
+/// 0, or why no queue like this can be made.
+int check(const ibv_context* context, const ibv_srq_init_attr_ex& wanted) {
+  constexpr uint32_t kKnown =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  const auto given = [&](unsigned bit, const auto* object) {
+    return (wanted.comp_mask & bit) != 0 && object != nullptr && object->context == context;
+  };
+  const bool xrc = (wanted.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && wanted.srq_type != IBV_SRQT_BASIC;
+  if ((wanted.comp_mask & ~kKnown) != 0 || (xrc && wanted.srq_type != IBV_SRQT_XRC)) return EOPNOTSUPP;
+  if (!given(IBV_SRQ_INIT_ATTR_PD, wanted.pd)) return EINVAL;
+  if (!xrc) return 0;
+  const bool complete = given(IBV_SRQ_INIT_ATTR_XRCD, wanted.xrcd) && given(IBV_SRQ_INIT_ATTR_CQ, wanted.cq);
+  return complete ? 0 : EINVAL;
 }
 
 int modify_srq(VerbsSrq& srq, const ibv_srq_attr& wanted, int mask) {
@@ -73,6 +100,15 @@ void LimitNotifier::limit_reached(queue::SharedReceiveQueue&) {
   raise_async_event(srq_, IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* wanted) {
+  return pointer_or_errno([&]() -> ibv_srq* {
+    if (const int error = check(context, *wanted); error != 0) return fail(error);
+    const bool xrc = (wanted->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && wanted->srq_type == IBV_SRQT_XRC;
+    return create_srq(wanted->pd, wanted->attr, wanted->srq_context, xrc ? wanted->xrcd : nullptr,
+                      xrc ? wanted->cq : nullptr);
+  });
+}
+
 int post_srq_recv(ibv_srq* face, ibv_recv_wr* request, ibv_recv_wr** bad) {
   VerbsSrq& srq = object(face);
   int error = srq.owner->alive() ? 0 : EIO;
@@ -92,7 +128,7 @@ using namespace uroce::verbs;
 extern "C" {
 
 UROCE_EXPORT ibv_srq* uroce_ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* wanted) {
-  return pointer_or_errno([&] { return create_srq(pd, *wanted); });
+  return pointer_or_errno([&] { return create_srq(pd, wanted->attr, wanted->srq_context); });
 }
 
 UROCE_EXPORT int uroce_ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
@@ -111,6 +147,10 @@ UROCE_EXPORT int uroce_ibv_destroy_srq(ibv_srq* face) {
     srq.owner->device->destroy_shared_receives(std::move(srq.receives));
     await_async_acknowledgements(srq);
     object(face->pd).users.fetch_sub(1);
+    if (srq.xrcd != nullptr) {
+      srq.xrcd->users.fetch_sub(1);
+      srq.cq->users.fetch_sub(1);
+    }
     pthread_cond_destroy(&face->cond);
     pthread_mutex_destroy(&face->mutex);
     delete &srq;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ibv_{rc,uc,ud,srq}_pingpong between two processes over memif, data checked where they can check it; and what happens
+"""ibv_{rc,uc,ud,srq,xsrq}_pingpong between two processes over memif, data checked where they can check it; and what happens
 when one is killed."""
 
 import socket
@@ -9,6 +9,7 @@ import programs
 
 PINGPONG = ["ibv_rc_pingpong", "-c", "-g", "1"]
 SHARED_RECEIVES = ["ibv_srq_pingpong", "-c", "-g", "1"]
+EXTENDED_RECEIVES = ["ibv_xsrq_pingpong", "-g", "1"]
 # What the two tell each other over TCP: "lid:qpn:psn:gid" in hexadecimal and a zero byte.
 ADDRESS_BYTES = len("0000:000000:000000:" + "0" * 32) + 1
 
@@ -81,6 +82,16 @@ class Pingpong(unittest.TestCase):
     def test_a_shared_receive_queue_with_events(self):
         self.expect_success("-q", "4", "-e", program=SHARED_RECEIVES, iterations=400)
 
+    def test_xrc(self):
+        for options in (["-n", "1000"], ["-n", "200", "-e"], ["-n", "30", "-s", "1000000", "-m", "4096"]):
+            with self.subTest(options), programs.Pair(self.stack) as pair:
+                command = [*EXTENDED_RECEIVES, *options]
+                server = pair.start_server(command)
+                ends = [programs.finish(pair.start_client(command)), programs.finish(server)]
+                for status, output in ends:
+                    self.assertEqual(status, 0, output)
+                    self.assertIn("success", output)
+
     def expect_the_client_to_notice(self, *options):
         """The server is killed when it has told its address and the client has not heard it yet: the client's first
         message meets nobody. (Later, with the client waiting for an answer, RC has nothing by which to notice.)"""
@@ -108,4 +119,4 @@ class Pingpong(unittest.TestCase):
         self.expect_the_client_to_notice("-e")
 
 
-programs.main("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong")
+programs.main("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong", "ibv_xsrq_pingpong")

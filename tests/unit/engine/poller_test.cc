@@ -331,7 +331,8 @@ TEST(Device, ChecksWhatItIsAskedFor) {
     const auto result = pair.left->create_queue_pair(options);
     return result ? 0 : result.error().code;
   };
-  EXPECT_EQ(code_of([](auto& o) { o.type = qp::Type::kXrcSend; }), EOPNOTSUPP);
+  EXPECT_EQ(code_of([](auto& o) { o.type = qp::Type::kXrcSend; }), EINVAL) << "it receives nothing";
+  EXPECT_EQ(code_of([](auto& o) { o.type = qp::Type::kXrcReceive; }), EINVAL) << "it has a domain of its own";
   EXPECT_EQ(code_of([](auto& o) { o.domain = {999}; }), EINVAL);
   EXPECT_EQ(code_of([](auto& o) { o.send_completions = nullptr; }), EINVAL);
   EXPECT_EQ(code_of([](auto& o) { o.send_depth = Limits::kWorkRequests + 1; }), EINVAL);

@@ -49,7 +49,7 @@ TEST_F(OpenDevice, AdvertisesOnlyWhatIsThere) {
   EXPECT_EQ(attributes.atomic_cap, IBV_ATOMIC_GLOB);
   EXPECT_GT(attributes.max_srq, 0);  // srq_test
   EXPECT_GT(attributes.max_qp_wr, 0);
-  EXPECT_EQ(attributes.device_cap_flags & IBV_DEVICE_XRC, 0U);
+  EXPECT_NE(attributes.device_cap_flags & IBV_DEVICE_XRC, 0U);
   EXPECT_NE(attributes.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS, 0U);  // tests/unit/dv
 }
 
