@@ -96,7 +96,7 @@ wire::Path path_from_peer(Line& line, const Actor& actor) {
   return path;
 }
 
-wire::Headers headers_in(Line& line, Memory& memory, const wire::OpcodeRow& row, const Actor& actor) {
+wire::Headers headers_in(Line& line, Stage& stage, const wire::OpcodeRow& row, const Actor& actor) {
   wire::Headers headers;
   headers.bth.opcode = row.opcode;
   headers.bth.destination = {static_cast<uint32_t>(line.number("qp", actor.queue_pair->number.value))};
@@ -109,9 +109,12 @@ wire::Headers headers_in(Line& line, Memory& memory, const wire::OpcodeRow& row,
     headers.aeth = aeth_in(line, credits).value_or(wire::Aeth::ack(0));
   }
   if (row.headers.has(wire::Header::kFeth)) headers.feth = feth_in(line);
+  if (row.headers.has(wire::Header::kXrcEth)) {
+    if (const auto srq = line.option("srq")) headers.xrc_srq = stage.receives_number(line, *srq);
+  }
   headers.deth = {actor.attributes.qkey, actor.peer};
   for (const Field& field : fields_of(row)) {
-    if (const auto value = value_in(line, memory, field)) field.set(headers, *value);
+    if (const auto value = value_in(line, stage.memory(), field)) field.set(headers, *value);
   }
   return headers;
 }
@@ -130,7 +133,7 @@ std::vector<Bytes> frames_to(Line& line, Stage& stage, const Actor& actor) {
   const wire::OpcodeRow& row = row_named(line, line.next("name of the packet"), qp::service_of(actor.type));
   const wire::Path path = path_from_peer(line, actor);
   const wire::FrameTemplate frame_template(path);
-  wire::Headers headers = headers_in(line, stage.memory(), row, actor);
+  wire::Headers headers = headers_in(line, stage, row, actor);
   const auto [first, last] = Line::to_range(line.option("psn").value_or("0"));
   const Psn begin(static_cast<uint32_t>(line.to_number(first)));
   const size_t count = static_cast<size_t>(Psn(static_cast<uint32_t>(line.to_number(last))) - begin + 1);

@@ -44,6 +44,9 @@ ExpectedPackets::ExpectedPackets(Line& line, Stage& stage, const Actor& actor) {
     aeth_ = aeth.value_or(wire::Aeth::ack(0));
   }
   if (row_->headers.has(wire::Header::kFeth)) feth_ = feth_in(line);
+  if (row_->headers.has(wire::Header::kXrcEth)) {
+    if (const auto srq = line.option("srq")) fields_.push_back({"srq", stage.receives_number(line, *srq)});
+  }
   for (const Field& field : fields_of(*row_)) {
     const auto value = value_in(line, memory, field);
     if (value) fields_.push_back({field.name, *value});

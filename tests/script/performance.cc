@@ -113,6 +113,8 @@ std::string Performance::unexpected() const {
   }
   for (const auto& [name, shared] : stage_.all_shared()) {
     if (shared->limits_reached > 0) return "limit event of " + name;
+    if (!shared->completed.empty())
+      return "completion of " + std::to_string(shared->completed.front().wr_id) + " of " + name;
   }
   return {};
 }

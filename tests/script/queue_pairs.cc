@@ -14,7 +14,11 @@ constexpr uint32_t kSegments = 4;
 constexpr uint32_t kInlineBytes = 512;
 constexpr uint32_t kQkey = 0x11111111;
 
-constexpr Named<Type> kTypes[] = {{"rc", Type::kRc}, {"uc", Type::kUc}, {"ud", Type::kUd}};
+constexpr Named<Type> kTypes[] = {{"rc", Type::kRc},
+                                  {"uc", Type::kUc},
+                                  {"ud", Type::kUd},
+                                  {"xrc_send", Type::kXrcSend},
+                                  {"xrc_recv", Type::kXrcReceive}};
 constexpr Named<State> kStates[] = {{"reset", State::kReset}, {"init", State::kInit}, {"rtr", State::kRtr},
                                     {"rts", State::kRts},     {"sqd", State::kSqd},   {"sqe", State::kSqe},
                                     {"err", State::kErr}};
@@ -64,7 +68,7 @@ void Performance::deregister(Line& line) { stage_.memory().remove(line); }
 void Performance::shared_receives(Line& line) {
   const std::string name = line.next("name of the queue");
   const auto depth = static_cast<uint32_t>(line.number("depth", kDepth));
-  SharedReceives& shared = stage_.add_shared_receives(line, name, depth);
+  SharedReceives& shared = stage_.add_shared_receives(line, name, depth, line.flag("xrc"));
   if (const auto limit = line.number("limit"))
     shared.receives->queue.set_limit(static_cast<uint32_t>(*limit));
 }
@@ -77,6 +81,9 @@ void Performance::queue_pair(Line& line) {
                                    .send_segments = kSegments,
                                    .receive_segments = kSegments,
                                    .inline_bytes = kInlineBytes};
+  if (options.type == Type::kXrcReceive)
+    options.send_depth = options.receive_depth = options.inline_bytes = 0;
+  if (options.type == Type::kXrcSend) options.receive_depth = 0;
   const qp::Attributes attributes = attributes_in(line);
   const std::string name = line.has_next() ? line.next("name") : "q";
   if (const auto shared = line.option("srq"))
@@ -90,17 +97,19 @@ void Performance::queue_pair(Line& line) {
 void Performance::bring_up(const Line& line, Actor& actor, const std::string& state) {
   using namespace qp;
   const State goal = value_of(line, kStates, state, "state");
-  const bool reliable = actor.type == Type::kRc;
+  const bool requester = actor.type == Type::kRc || actor.type == Type::kXrcSend;
+  const bool responder = actor.type == Type::kRc || actor.type == Type::kXrcReceive;
   const bool datagrams = actor.type == Type::kUd;
   if (goal == State::kReset) return;
   step(line, actor, State::kInit, kMaskPkeyIndex | kMaskPort | (datagrams ? kMaskQkey : kMaskAccessFlags));
   if (goal == State::kInit) return;
   const uint32_t connected = kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn;
   step(line, actor, State::kRtr,
-       (datagrams ? 0u : connected) | (reliable ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : 0u));
+       (datagrams ? 0u : connected) | (responder ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : 0u));
   if (goal == State::kRtr) return;
-  const uint32_t retries = kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic;
-  step(line, actor, State::kRts, kMaskSqPsn | (reliable ? retries : 0u));
+  step(line, actor, State::kRts,
+       kMaskSqPsn | (requester || responder ? kMaskTimeout : 0u) |
+           (requester ? kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic : 0u));
   if (goal != State::kRts) step(line, actor, goal, 0);
 }
 
@@ -123,11 +132,7 @@ void Performance::modify(Line& line) {
   if (state == State::kInit || state == State::kRtr) return bring_up(line, actor, name);
   const State from = stage_.device().query_queue_pair(*actor.queue_pair).state;
   uint32_t mask = 0;
-  if (state == State::kRts && from == State::kRtr) {
-    mask = qp::kMaskSqPsn;
-    if (actor.type == Type::kRc)
-      mask |= qp::kMaskTimeout | qp::kMaskRetryCount | qp::kMaskRnrRetry | qp::kMaskMaxRdAtomic;
-  }
+  if (state == State::kRts && from == State::kRtr) line.fail("there is state= for that");
   actor.attributes.notify_drained = line.flag("notify");
   if (actor.attributes.notify_drained) mask |= qp::kMaskEnSqdAsyncNotify;
   step(line, actor, state, mask);

@@ -56,7 +56,11 @@ Stage::Stage(std::unique_ptr<replay::FedPort> port) : port_(*port) {
 
 Stage::~Stage() {
   for (const auto& [name, actor] : actors_) destroy(*actor);
-  for (const auto& [name, shared] : shared_) device_->destroy_shared_receives(std::move(shared->receives));
+  for (const auto& [name, shared] : shared_) {
+    device_->destroy_shared_receives(std::move(shared->receives));
+    if (shared->completions != nullptr) device_->retire_completion_queue(*shared->completions);
+  }
+  if (xrc_domain_ != nullptr) device_->destroy_xrc_domain(std::move(xrc_domain_));
   memory_.reset();
   device_->free_domain(domain_);
   device_->free_domain(other_domain_);
@@ -87,9 +91,13 @@ Actor& Stage::add_queue_pair(const Line& line, const std::string& name, engine::
   actor->peer = {kFirstPeer + static_cast<uint32_t>(actors_.size())};
   actor->sends = device_->create_completion_queue({.depth = kDepth});
   actor->receives = device_->create_completion_queue({.depth = kDepth});
-  options.domain = domain_;
-  options.send_completions = actor->sends.get();
-  options.receive_completions = actor->receives.get();
+  if (options.type == qp::Type::kXrcReceive) {
+    options.xrc_domain = &xrc_domain();
+  } else {
+    options.domain = domain_;
+    options.send_completions = actor->sends.get();
+    options.receive_completions = actor->receives.get();
+  }
   options.listener = actor.get();
   auto made = device_->create_queue_pair(options);
   if (!made) line.fail(made.error().message);
@@ -99,13 +107,31 @@ Actor& Stage::add_queue_pair(const Line& line, const std::string& name, engine::
   return *place->second;
 }
 
-SharedReceives& Stage::add_shared_receives(const Line& line, const std::string& name, uint32_t depth) {
+SharedReceives& Stage::add_shared_receives(const Line& line, const std::string& name, uint32_t depth,
+                                           bool xrc) {
   auto shared = std::make_unique<SharedReceives>();
-  auto made = device_->create_shared_receives(
-      domain_, {.depth = depth, .segments_max = 4, .listener = shared.get(), .owner = nullptr});
+  engine::SharedReceivesOptions options{
+      .domain = domain_, .queue = {.depth = depth, .segments_max = 4, .listener = shared.get()}};
+  if (xrc) {
+    shared->completions = device_->create_completion_queue({.depth = kDepth});
+    options.xrc_domain = &xrc_domain();
+    options.completions = shared->completions.get();
+  }
+  auto made = device_->create_shared_receives(options);
   if (!made) line.fail(made.error().message);
   shared->receives = std::move(*made);
   return *shared_.emplace(name, std::move(shared)).first->second;
+}
+
+engine::XrcDomain& Stage::xrc_domain() {
+  if (xrc_domain_ == nullptr) xrc_domain_ = std::move(device_->create_xrc_domain().value());
+  return *xrc_domain_;
+}
+
+uint32_t Stage::receives_number(const Line& line, const std::string& text) {
+  const auto found = shared_.find(text);
+  if (found == shared_.end()) return static_cast<uint32_t>(line.to_number(text));
+  return found->second->receives->queue.options().xrc.number.value;
 }
 
 Actor& Stage::actor(const Line& line, const std::string& name) {
@@ -157,6 +183,9 @@ void Stage::collect() {
   for (const auto& [name, actor] : actors_) {
     poll(*actor->sends, actor->send_completions);
     poll(*actor->receives, actor->receive_completions);
+  }
+  for (const auto& [name, shared] : shared_) {
+    if (shared->completions != nullptr) poll(*shared->completions, shared->completed);
   }
 }
 

@@ -38,6 +38,9 @@ class SharedReceives final : public queue::LimitListener {
 
   std::unique_ptr<engine::SharedReceives> receives;
   size_t limits_reached = 0;
+  // XRC: where its receives complete.
+  std::unique_ptr<queue::CompletionQueue> completions;
+  std::deque<queue::Completion> completed;
 };
 
 /// A device of the real engine in virtual time, whose wire and clock are the script's.
@@ -57,7 +60,10 @@ class Stage {
 
   /// In RESET. `options` without domain, queues and listener.
   Actor& add_queue_pair(const Line& line, const std::string& name, engine::QueuePairOptions options);
-  SharedReceives& add_shared_receives(const Line& line, const std::string& name, uint32_t depth);
+  SharedReceives& add_shared_receives(const Line& line, const std::string& name, uint32_t depth, bool xrc);
+  /// "s" or a number.
+  [[nodiscard]] uint32_t receives_number(const Line& line, const std::string& text);
+  [[nodiscard]] engine::XrcDomain& xrc_domain();
   [[nodiscard]] Actor& actor(const Line& line, const std::string& name);
   [[nodiscard]] SharedReceives& shared_receives(const Line& line, const std::string& name);
   [[nodiscard]] std::map<std::string, std::unique_ptr<Actor>>& actors() { return actors_; }
@@ -91,6 +97,7 @@ class Stage {
   DomainId domain_;
   DomainId other_domain_;
   std::unique_ptr<Memory> memory_;
+  std::unique_ptr<engine::XrcDomain> xrc_domain_;  // of all that is XRC
   std::map<std::string, std::unique_ptr<SharedReceives>> shared_;
   std::map<std::string, std::unique_ptr<Actor>> actors_;
 };

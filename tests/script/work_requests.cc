@@ -122,6 +122,8 @@ void Performance::fill_request(Line& line, queue::SendRequest& request, queue::S
     std::copy(segments.begin(), segments.end(), sends.segments(request));
   }
   if (actor.type == qp::Type::kUd) address_request(line, request);
+  if (actor.type == qp::Type::kXrcSend)
+    sends.attach(request, queue::SrqNumber{stage_.receives_number(line, line.option("srq").value_or("0"))});
 }
 
 /// Where a datagram goes.
@@ -201,7 +203,9 @@ void Performance::completion(Line& line) {
   const std::string which = line.next("send or recv");
   if (which != "send" && which != "recv") line.fail("send or recv");
   const bool receive = which == "recv";
-  auto& queue = receive ? actor.receive_completions : actor.send_completions;
+  const auto shared = line.option("srq");
+  auto& own = receive ? actor.receive_completions : actor.send_completions;
+  auto& queue = shared ? stage_.shared_receives(line, *shared).completed : own;
   const auto [first, last] = Line::to_range(line.next("number of the request"));
   const CompletionStatus status = value_of(line, kStatuses, line.next("status"), "status");
   const Line said = line;

@@ -22,11 +22,11 @@ CrowdServer::CrowdServer(Host& host, uint32_t bytes_max, bool in_order, uint64_t
       random_(seed),
       domain_(host.device().allocate_domain().value()),
       completions_(host.device().create_completion_queue({.depth = 4096})),
-      receives_(
-          std::move(host.device()
-                        .create_shared_receives(
-                            domain_, {.depth = kSlots, .segments_max = 1, .listener = this, .owner = nullptr})
-                        .value())),
+      receives_(std::move(
+          host.device()
+              .create_shared_receives(
+                  {.domain = domain_, .queue = {.depth = kSlots, .segments_max = 1, .listener = this}})
+              .value())),
       memory_(host.device(), domain_, size_t{kSlots} * slot_bytes_),
       answers_(host.device(), domain_, size_t{kMembersMax} * kAnswersMax * kAnswerBytes),
       posted_(kSlots) {}
