@@ -18,7 +18,6 @@ NOT_SCRIPTED = {
     'drop_ethernet': 'Malformed.EthernetAndUdpAreJudgedTheSameOverBothIpVersions',
     'drop_stalled': 'tests/unit/engine/stalled_test.cc',
     'drop_vlan': 'nothing is counted yet',
-    'drop_unknown_srq': 'XrcTarget.ANumberOfNothingIsAnInvalidRequest',
 }
 
 

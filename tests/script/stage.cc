@@ -96,7 +96,7 @@ Actor& Stage::add_queue_pair(const Line& line, const std::string& name, engine::
   } else {
     options.domain = domain_;
     options.send_completions = actor->sends.get();
-    options.receive_completions = actor->receives.get();
+    if (options.type != qp::Type::kXrcSend) options.receive_completions = actor->receives.get();
   }
   options.listener = actor.get();
   auto made = device_->create_queue_pair(options);
