@@ -175,6 +175,8 @@ constexpr Capability kCapabilities[] = {
     behaviour("several pollers", "verbs over two pollers"),
     behaviour("dedicated pollers", "verbs over dedicated pollers"),
     behaviour("fork", "verbs: Fork"),
+    behaviour("parent domains", "verbs: ParentDomain"),
+    behaviour("thread domains", "engine: ThreadDomains"),
     behaviour("events of links", "programs asyncwatch: AsyncWatch.test_a_link_goes_down_and_up_and_away"),
     behaviour("UC programs", "programs pingpong: Pingpong.test_unreliable_connection"),
 };

@@ -74,6 +74,7 @@ Device::State::State(Options options)
   }
   for (Poller* poller : siblings) poller->join(siblings);
   load.resize(pollers.size());
+  thread_domains.resize(pollers.size());
 }
 
 void Device::State::turn(uint64_t which, Instant now) {

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,6 +86,11 @@ struct SharedReceivesOptions {
   queue::CompletionQueue* completions = nullptr;
 };
 
+/// One thread of the application: what it uses is one poller's.
+struct ThreadDomain {
+  uint16_t poller = 0;
+};
+
 struct QueuePairOptions {
   qp::Type type = qp::Type::kRc;
   DomainId domain;
@@ -100,6 +107,10 @@ struct QueuePairOptions {
   XrcDomain* xrc_domain = nullptr;            // of a target queue pair, which has nothing of the above
   /// Not owned: called by the queue pair's poller when the turn's completions are visible. Must not block.
   qp::EventListener* listener = nullptr;
+  std::optional<ThreadDomain> thread_domain = {};
+  /// Not owned: where the queues lie; nullptr: the heap. Called in the constructing and destroying thread,
+  /// without locks.
+  std::pmr::memory_resource* memory = nullptr;
 };
 
 /// One RDMA device: a port, its addresses, its memory regions, its queue pairs and the pollers that turn
@@ -153,6 +164,14 @@ class Device {
   Result<std::unique_ptr<XrcDomain>> create_xrc_domain();
   void destroy_xrc_domain(std::unique_ptr<XrcDomain> domain);
 
+  ThreadDomain take_thread_domain();
+  void give_back_thread_domain(ThreadDomain domain);
+  /// Queue pairs of this queue come to the domain's poller, unless they have another domain of their own.
+  void bind(queue::CompletionQueue& queue, ThreadDomain domain);
+  /// Before the first queue pair uses it.
+  void bind(SharedReceives& receives, ThreadDomain domain);
+
+  /// EINVAL also: its thread domain is not that of its shared receive queue.
   Result<QueuePairHandle*> create_queue_pair(const QueuePairOptions& options);
   /// What was received is acknowledged. Returns when no poller touches the queue pair, its queues or memory
   /// any more.

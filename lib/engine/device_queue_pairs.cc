@@ -84,6 +84,7 @@ Poller& Device::State::choose_poller(const QueuePairOptions& options) {
   if (options.shared_receives != nullptr && options.shared_receives->poller != nullptr)
     return *options.shared_receives->poller;
   if (options.xrc_domain != nullptr) return *options.xrc_domain->poller;
+  if (options.thread_domain) return *pollers[options.thread_domain->poller];
   const uint64_t served = lanes_used(options.receive_completions) | lanes_used(options.send_completions);
   size_t best = served != 0 ? static_cast<size_t>(__builtin_ctzll(served)) : 0;
   for (size_t i = 0; i < pollers.size(); ++i) {
@@ -104,9 +105,13 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
         queue::SendQueue::Options{.depth = options.send_depth,
                                   .segments_max = options.send_segments,
                                   .inline_max = options.inline_bytes,
-                                  .attachment_bytes = attachment_bytes(options.type)});
-    auto receive = std::make_unique<queue::ReceiveQueue>(queue::ReceiveQueue::Options{
-        .depth = options.receive_depth, .segments_max = options.receive_segments, .inline_max = 0});
+                                  .attachment_bytes = attachment_bytes(options.type),
+                                  .memory = options.memory});
+    auto receive = std::make_unique<queue::ReceiveQueue>(
+        queue::ReceiveQueue::Options{.depth = options.receive_depth,
+                                     .segments_max = options.receive_segments,
+                                     .inline_max = 0,
+                                     .memory = options.memory});
     const std::lock_guard guard(state.mutex);
     const auto number =
         state.entries.size() < Limits::kQueuePairs ? state.queue_pairs.allocate(state.clock()) : std::nullopt;
@@ -115,6 +120,11 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
       return Error{ENOMEM, "no queue pair left"};
     }
     Poller& poller = state.choose_poller(options);
+    if (options.thread_domain && poller.index() != options.thread_domain->poller) {
+      state.queue_pairs.give_back(*number, state.clock());
+      leave(state, options.domain);
+      return Error{EINVAL, "the shared receive queue is another thread's"};
+    }
     if (options.shared_receives != nullptr) options.shared_receives->poller = &poller;
     auto entry = std::make_unique<QueuePairEntry>(
         qp::QueuePair::Options{
@@ -172,11 +182,15 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   while (!over && entry.poller.run([&](qp::Turn& turn) { over = entry.queue_pair.abandon(turn); })) {
   }
   if (entry.xrc_domain != nullptr) remove_target(*entry.xrc_domain, entry);
+  // Its memory goes without the lock: it may be the application's to take back.
+  std::unique_ptr<QueuePairEntry> ended;
   const std::lock_guard guard(state.mutex);
   state.queue_pairs.give_back(entry.number, state.clock());
   leave(state, entry.domain);
   --state.load[entry.poller.index()];
-  state.entries.erase(&entry);
+  const auto place = state.entries.find(&entry);
+  ended = std::move(place->second);
+  state.entries.erase(place);
 }
 
 void Device::destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant) {

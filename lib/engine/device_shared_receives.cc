@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
+#include <mutex>
 #include <new>
 #include <optional>
 
@@ -29,9 +30,10 @@ Result<std::unique_ptr<SharedReceives>> Device::create_shared_receives(const Sha
   if (Status status = check(options); !status) return status.error();
   if (Status status = state.domains.enter(options.domain); !status) return status.error();
   std::optional<queue::SrqNumber> number;
+  bool counted = false;
   try {
     queue::SharedReceiveQueue::Options of_queue = options.queue;
-    const std::lock_guard guard(state.mutex);
+    std::unique_lock lock(state.mutex);
     if (options.xrc_domain != nullptr) number = state.xrc_receives.allocate(state.clock());
     if (number) {
       of_queue.xrc = {.xrc_domain = options.xrc_domain->id,
@@ -41,11 +43,15 @@ Result<std::unique_ptr<SharedReceives>> Device::create_shared_receives(const Sha
     }
     const bool numbered = options.xrc_domain == nullptr || number;
     if (numbered && state.shared_receives < Limits::kSharedReceiveQueues) {
+      ++state.shared_receives;
+      counted = true;
+      // Its memory may be the application's to give, which does not happen under a lock.
+      lock.unlock();
       auto made = std::make_unique<SharedReceives>(of_queue);
       made->domain = options.domain;
       made->xrc_domain = options.xrc_domain;
-      ++state.shared_receives;
       if (number) {
+        lock.lock();
         options.completions->use_lane(options.xrc_domain->poller->index());
         state.xrc_receives.publish(*number, made->queue);
       }
@@ -53,6 +59,8 @@ Result<std::unique_ptr<SharedReceives>> Device::create_shared_receives(const Sha
     }
   } catch (const std::bad_alloc&) {
   }
+  const std::lock_guard guard(state.mutex);
+  if (counted) --state.shared_receives;
   if (number) state.xrc_receives.give_back(*number, state.clock());
   state.domains.leave(options.domain);
   return Error{ENOMEM, "no shared receive queue left"};

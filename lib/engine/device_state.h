@@ -82,9 +82,10 @@ struct Device::State {
 
   mutable std::mutex mutex;
   std::unordered_map<QueuePairEntry*, std::unique_ptr<QueuePairEntry>> entries;  // under `mutex`
-  std::vector<uint32_t> load;    // queue pairs and XRC domains per poller, likewise
-  uint32_t shared_receives = 0;  // how many there are, likewise
-  uint32_t xrc_domains = 0;      // likewise ...
+  std::vector<uint32_t> load;            // queue pairs and XRC domains per poller, likewise
+  std::vector<uint32_t> thread_domains;  // per poller, likewise
+  uint32_t shared_receives = 0;          // how many there are, likewise
+  uint32_t xrc_domains = 0;              // likewise ...
   uint64_t xrc_domains_ever = 0;
 
   std::vector<std::unique_ptr<Poller>> pollers;

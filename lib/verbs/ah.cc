@@ -12,7 +12,7 @@
 namespace uroce::verbs {
 
 bool can_go_to(const VerbsQp& qp, const ibv_ah* ah, uint32_t number) {
-  return ah != nullptr && ah->pd == qp.qp_base.pd && number <= QpNumber::kMask;
+  return ah != nullptr && object(ah->pd).domain == object(qp.qp_base.pd).domain && number <= QpNumber::kMask;
 }
 
 void set_address(const VerbsQp& qp, queue::SendRequest& request, ibv_ah& face, uint32_t number,

@@ -26,6 +26,9 @@ void fill_operations(VerbsContext& context) {
   context.create_srq_ex = create_srq_ex;
   context.get_srq_num = get_srq_num;
   context.open_qp = open_qp;
+  context.alloc_td = alloc_td;
+  context.dealloc_td = dealloc_td;
+  context.alloc_parent_domain = alloc_parent_domain;
   context.create_qp_ex = [](ibv_context* face, ibv_qp_init_attr_ex* wanted) {
     return create_qp_ex(face, wanted, {});
   };

@@ -33,7 +33,8 @@ void await_acknowledgements(VerbsCq& cq) {
 
 }  // namespace
 
-ibv_cq* create_cq(ibv_context* face, uint32_t entries, void* cq_context, ibv_comp_channel* channel) {
+ibv_cq* create_cq(ibv_context* face, uint32_t entries, void* cq_context, ibv_comp_channel* channel,
+                  VerbsPd* parent_domain) {
   VerbsContext& context = object(face);
   if (!context.alive()) return fail(EIO);
   if (entries == 0 || entries > engine::Limits::kCompletions) return fail(EINVAL);
@@ -45,12 +46,19 @@ ibv_cq* create_cq(ibv_context* face, uint32_t entries, void* cq_context, ibv_com
   cq->face.cqe = static_cast<int>(entries);
   cq->owner = &context;
   cq->device = context.device.get();
+  cq->memory = memory_of(parent_domain, DomainMemory::Type::kCompletionQueue);
   cq->queue = context.device->create_completion_queue({
       .depth = entries,
       .listener = channel == nullptr ? nullptr : &cq->notifier,
       .owner = cq.get(),
+      .memory = cq->memory.get(),
   });
   if (cq->queue == nullptr) return fail(ENOMEM);
+  if (parent_domain != nullptr) {
+    cq->parent_domain = parent_domain;
+    if (parent_domain->td != nullptr) context.device->bind(*cq->queue, parent_domain->td->domain);
+    parent_domain->users.fetch_add(1);
+  }
   pthread_mutex_init(&cq->face.mutex, nullptr);
   pthread_cond_init(&cq->face.cond, nullptr);
   change_references(channel, 1);
@@ -118,7 +126,10 @@ UROCE_EXPORT int uroce_ibv_destroy_cq(ibv_cq* face) {
     cq.owner->users.fetch_sub(1);
     pthread_cond_destroy(&face->cond);
     pthread_mutex_destroy(&face->mutex);
+    VerbsPd* const parent_domain = cq.parent_domain;
     delete &cq;
+    // Its allocator was needed to the last.
+    if (parent_domain != nullptr) parent_domain->users.fetch_sub(1);
     return 0;
   });
 }

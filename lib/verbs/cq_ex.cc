@@ -70,12 +70,18 @@ void fill_operations(ibv_cq_ex& face) {
 
 /// 0, or why no queue like this can be made.
 int check(const ibv_context& context, const ibv_cq_init_attr_ex& wanted) {
-  if ((wanted.comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0) return EOPNOTSUPP;
+  if ((wanted.comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD}) != 0)
+    return EOPNOTSUPP;
   const bool flags_given = (wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
   if (flags_given && (wanted.flags & ~uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) return EOPNOTSUPP;
   constexpr uint64_t kTimes =
       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
   if ((wanted.wc_flags & ~(uint64_t{IBV_WC_STANDARD_FLAGS} | kTimes)) != 0) return EOPNOTSUPP;
+  if ((wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
+    const ibv_pd* pd = wanted.parent_domain;
+    if (pd == nullptr || pd->context != &context || static_cast<const VerbsPd*>(pd)->below == nullptr)
+      return EINVAL;
+  }
   return wanted.comp_vector < static_cast<uint32_t>(context.num_comp_vectors) ? 0 : EINVAL;
 }
 
@@ -84,7 +90,9 @@ int check(const ibv_context& context, const ibv_cq_init_attr_ex& wanted) {
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted) {
   return pointer_or_errno([&]() -> ibv_cq_ex* {
     if (const int error = check(*context, *wanted); error != 0) return fail(error);
-    ibv_cq* cq = create_cq(context, wanted->cqe, wanted->cq_context, wanted->channel);
+    const bool in_domain = (wanted->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
+    ibv_cq* cq = create_cq(context, wanted->cqe, wanted->cq_context, wanted->channel,
+                           in_domain ? &verbs::object(wanted->parent_domain) : nullptr);
     if (cq == nullptr) return nullptr;
     ibv_cq_ex& face = verbs::object(cq).face_extended;
     fill_operations(face);

@@ -14,12 +14,12 @@
 
 #include "engine/device.h"
 #include "engine/device_events.h"
-#include "mem/hugepage_arena.h"
 #include "qp/attributes.h"
 #include "qp/local_operation.h"
 #include "queue/completion_queue.h"
 #include "queue/work_request.h"
 #include "verbs/call_lock.h"
+#include "verbs/domains.h"
 #include "verbs/event_pipe.h"
 #include "verbs/process.h"
 
@@ -76,13 +76,6 @@ struct VerbsContext : verbs_context {
   }
 };
 
-struct VerbsPd : ibv_pd {
-  DomainId domain;
-  std::atomic<uint32_t> users{0};  // regions, windows, queue pairs and address handles
-  std::mutex arena_mutex;
-  std::unique_ptr<mem::HugepageArena> arena;  // made when it is first needed, under the mutex
-};
-
 struct VerbsMr : ibv_mr {
   /// Ends the region, of whatever kind: 0, or why it lives on. Kinds with more to them derive from this.
   int (*end)(VerbsMr& mr) = nullptr;
@@ -121,6 +114,8 @@ struct VerbsCq {
   std::array<queue::Completion, 16> batch{};  // on its way to the application, under poll_lock
   engine::Device* device = nullptr;
   VerbsContext* owner = nullptr;
+  VerbsPd* parent_domain = nullptr;
+  std::unique_ptr<DomainMemory> memory;
   std::unique_ptr<queue::CompletionQueue> queue;
   std::atomic<uint32_t> users{0};  // sides of queue pairs
   CompletionNotifier notifier{*this};
@@ -169,6 +164,7 @@ struct VerbsSrq : ibv_srq {
   VerbsContext* owner = nullptr;
   VerbsXrcd* xrcd = nullptr;  // of XRC, like the next
   VerbsCq* cq = nullptr;
+  std::unique_ptr<DomainMemory> memory;
   std::unique_ptr<engine::SharedReceives> receives;
   CallLock lock;                   // of posting
   std::atomic<uint32_t> users{0};  // queue pairs
@@ -218,6 +214,7 @@ struct VerbsQp : ibv_qp_ex {
   VerbsXrcd* xrcd = nullptr;
 
   VerbsContext* owner = nullptr;
+  std::unique_ptr<DomainMemory> memory;
   engine::QueuePairHandle* handle = nullptr;
   qp::Type type = qp::Type::kRc;
   ibv_qp_cap caps{};
@@ -236,6 +233,7 @@ inline VerbsContext& object(ibv_context* context) {
   auto* whole = reinterpret_cast<std::byte*>(context) - offsetof(verbs_context, context);
   return *static_cast<VerbsContext*>(reinterpret_cast<verbs_context*>(whole));
 }
+inline VerbsTd& object(ibv_td* td) { return *static_cast<VerbsTd*>(td); }
 inline VerbsPd& object(ibv_pd* pd) { return *static_cast<VerbsPd*>(pd); }
 inline VerbsMr& object(ibv_mr* mr) { return *static_cast<VerbsMr*>(mr); }
 inline VerbsAh& object(ibv_ah* ah) { return *static_cast<VerbsAh*>(ah); }
@@ -259,6 +257,9 @@ int dealloc_mw(ibv_mw* mw);
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
 int poll_cq(ibv_cq* cq, int entries, ibv_wc* completions);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* wanted);
+int dealloc_td(ibv_td* td);
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* wanted);
 int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* wanted);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted);
 /// What a queue pair may have beyond what ibv_create_qp_ex can say.
@@ -274,7 +275,9 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* 
 int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, size_t bytes);
 
 // What the plain and the extended kind of an object have in common. NULL and errno; bad_alloc may be thrown.
-ibv_cq* create_cq(ibv_context* context, uint32_t entries, void* cq_context, ibv_comp_channel* channel);
+/// `parent_domain`: or nullptr.
+ibv_cq* create_cq(ibv_context* context, uint32_t entries, void* cq_context, ibv_comp_channel* channel,
+                  VerbsPd* parent_domain = nullptr);
 /// `pd` is nullptr for an XRC target.
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& wanted, const QpExtras& extras);
 

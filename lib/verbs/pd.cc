@@ -35,12 +35,15 @@ UROCE_EXPORT int uroce_ibv_dealloc_pd(ibv_pd* face) {
   if (pd.users.load() != 0) return EBUSY;
   // Memory that was freed may be kept for the next who needs some; a region of another domain may cover it.
   if (pd.arena != nullptr && !pd.arena->end()) return EBUSY;
-  {
+  if (pd.below != nullptr) {
+    pd.below->users.fetch_sub(1);
+    if (pd.td != nullptr) pd.td->users.fetch_sub(1);
+  } else {
     const std::lock_guard guard(context.domains_mutex);
     std::erase(context.domains, pd.domain);
+    context.device->free_domain(pd.domain);
   }
   context.users.fetch_sub(1);
-  context.device->free_domain(pd.domain);
   delete &pd;
   return 0;
 }

@@ -113,6 +113,8 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
     qp->target = std::make_shared<XrcTarget>();
     targets = make_room_for_target(*object(extras.xrcd).domain, *qp->target);
   }
+  VerbsPd* const domain = is_target ? nullptr : &object(pd);
+  qp->memory = memory_of(domain, DomainMemory::Type::kQueuePair);
   const Result<engine::QueuePairHandle*> handle = context.device->create_queue_pair({
       .type = qp->type,
       .domain = is_target ? DomainId{} : object(pd).domain,
@@ -128,6 +130,8 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
       .shared_receives = wanted.srq != nullptr ? object(wanted.srq).receives.get() : nullptr,
       .xrc_domain = is_target ? object(extras.xrcd).domain->domain.get() : nullptr,
       .listener = is_target ? static_cast<qp::EventListener*>(qp->target.get()) : &qp->notifier,
+      .thread_domain = is_target ? std::nullopt : domain->thread_domain(),
+      .memory = qp->memory.get(),
   });
   if (!handle) return fail(handle.error().code);
   qp->owner = &context;

@@ -23,15 +23,19 @@ ibv_srq* create_srq(ibv_pd* pd, const ibv_srq_attr& wanted, void* srq_context, i
   if (!context.alive()) return fail(EIO);
   if (!fits(wanted)) return fail(EINVAL);
   auto srq = std::make_unique<VerbsSrq>();
+  srq->memory = memory_of(&object(pd), DomainMemory::Type::kSharedReceiveQueue);
   auto made = context.device->create_shared_receives(
       {.domain = object(pd).domain,
        .queue = {.depth = wanted.max_wr,
                  .segments_max = wanted.max_sge,
                  .listener = &srq->notifier,
-                 .owner = srq.get()},
+                 .owner = srq.get(),
+                 .memory = srq->memory.get()},
        .xrc_domain = xrcd != nullptr ? object(xrcd).domain->domain.get() : nullptr,
        .completions = cq != nullptr ? object(cq).queue.get() : nullptr});
   if (!made) return fail(made.error().code);
+  // One of XRC is its domain's poller's.
+  if (object(pd).td != nullptr && xrcd == nullptr) context.device->bind(**made, object(pd).td->domain);
   srq->receives = std::move(*made);
   srq->owner = &context;
   ibv_srq& face = *srq;

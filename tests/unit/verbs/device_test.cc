@@ -128,13 +128,14 @@ TEST_F(OpenDevice, HasTheDefaultPkeyAndNoOther) {
 }
 
 TEST_F(OpenDevice, WhatIsNotThereFailsWithEopnotsupp) {
-  ibv_pd* pd = ibv_alloc_pd(context);
-  ASSERT_NE(pd, nullptr);
-  ibv_td_init_attr td{};
+  ibv_alloc_dm_attr memory{.length = 4096, .log_align_req = 0, .comp_mask = 0};
   errno = 0;
-  EXPECT_EQ(ibv_alloc_td(context, &td), nullptr);
+  EXPECT_EQ(ibv_alloc_dm(context, &memory), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
-  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  ibv_counters_init_attr counters{};
+  errno = 0;
+  EXPECT_EQ(ibv_create_counters(context, &counters), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
 TEST(Names, EveryValueHasOneAndOthersAreUnknown) {
