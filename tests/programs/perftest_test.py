@@ -75,6 +75,7 @@ ROWS = [
     Row("ib_write_bw"),
     Row("ib_write_bw", "-b -q 4 -I 512", n=5, part=INLINE_PART),
     Row("ib_write_bw", "-s 4096 -q 4", n=2000, sanitized=True),
+    Row("ib_write_bw", "-s 4096 -q 16", n=500),
     Row("ib_write_bw", "-s 64 -b -I 64", n=5000, part=EXTENDED_PART),
     # What is sent too fast is lost, and perftest does not get over that: the messages fit every queue on the way.
     Row("ib_write_bw", "-c UC -s 4096", n=200, part=EXTENDED_PART),
