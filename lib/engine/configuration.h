@@ -10,13 +10,15 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "copy/kind.h"
+#include "wire/frame.h"
 
 namespace uroce::engine {
 
-/// One IP address with its prefix length.
+/// One IP address with its prefix length, and the VLAN that it lives in.
 struct InterfaceAddress {
   Gid address;              // IPv4 as ::ffff:a.b.c.d
   uint8_t prefix_bits = 0;  // of the IPv4 or IPv6 address: 0..32 or 0..128
+  uint16_t vlan = 0;        // 1..4094, or 0: untagged
 };
 
 /// A neighbour whose MAC is given instead of asked for.
@@ -37,6 +39,8 @@ struct DeviceConfiguration {
   std::vector<StaticNeighbour> neighbours;
   uint32_t vendor_part = 0;  // ibv_device_attr::vendor_part_id, by which some programs choose what they use
   WindowType2 window_type2 = WindowType2::k2B;
+  std::vector<uint16_t> partition_keys = {0xFFFF};  // never empty; bit 15: full member
+  wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;
   std::vector<std::string> dmadev;  // DMA devices that copy for its pollers: one for each, or none
 };
 

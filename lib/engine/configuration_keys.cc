@@ -76,23 +76,35 @@ Complaint store_mac(const toml::node& value, MacAddress& to) {
   return std::nullopt;
 }
 
+/// Whether the whole text is a number in the range.
+template <typename T>
+bool read_number(std::string_view text, T& to, int lowest, int highest) {
+  int number = -1;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  to = static_cast<T>(number);
+  return error == std::errc{} && stop == text.data() + text.size() && number >= lowest && number <= highest;
+}
+
+constexpr int kVlanMax = 4094;
+
 Complaint store_address(const toml::node& value, InterfaceAddress& to) {
   const auto* text = value.as_string();
   if (text == nullptr) return "must be a list of addresses such as \"192.0.2.1/24\"";
-  const std::string& whole = text->get();
+  const size_t at = text->get().find('@');
+  if (at != std::string::npos &&
+      !read_number(std::string_view(text->get()).substr(at + 1), to.vlan, 1, kVlanMax))
+    return fmt::format("the VLAN of \"{}\" must be from 1 to {}", text->get(), kVlanMax);
+  const std::string whole = text->get().substr(0, at);
   const size_t slash = whole.find('/');
   const auto address = wire::parse_ip(std::string_view(whole).substr(0, slash));
   if (!address || slash == std::string::npos) {
     return fmt::format("\"{}\" is not an address with prefix length such as \"192.0.2.1/24\"", whole);
   }
   const int bits_max = address->is_ipv4() ? 32 : 128;
-  int bits = -1;
-  const char* end = whole.data() + whole.size();
-  const auto [stop, error] = std::from_chars(whole.data() + slash + 1, end, bits);
-  if (error != std::errc{} || stop != end || bits < 0 || bits > bits_max) {
+  if (!read_number(std::string_view(whole).substr(slash + 1), to.prefix_bits, 0, bits_max)) {
     return fmt::format("the prefix length of \"{}\" must be from 0 to {}", whole, bits_max);
   }
-  to = {*address, static_cast<uint8_t>(bits)};
+  to.address = *address;
   return std::nullopt;
 }
 
@@ -133,6 +145,8 @@ constexpr std::array<std::pair<std::string_view, PollerMode>, 2> kModes = {
     {{"inline", PollerMode::kInline}, {"dedicated", PollerMode::kDedicated}}};
 constexpr std::array<std::pair<std::string_view, WindowType2>, 2> kWindowTypes = {
     {{"2A", WindowType2::k2A}, {"2B", WindowType2::k2B}}};
+constexpr std::array<std::pair<std::string_view, wire::SourcePorts>, 2> kSourcePorts = {
+    {{"flow-label", wire::SourcePorts::kFlowLabel}, {"queue-pair", wire::SourcePorts::kQueuePair}}};
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kLogLevels = {
     {{"none", "none"}, {"error", "error"}, {"warning", "warning"}, {"info", "info"}, {"debug", "debug"}}};
 
@@ -156,11 +170,37 @@ Complaint store_copy_kind(const toml::node& value, copy::Kind& to) {
   return fmt::format("must be one of {} (on this CPU)", known);
 }
 
+/// An address has one VLAN, so it can be told from the address alone.
+Complaint store_addresses(const toml::node& value, std::vector<InterfaceAddress>& to) {
+  std::vector<InterfaceAddress> list;
+  if (Complaint complaint = store_vector(value, list, kListMax, store_address)) return complaint;
+  for (size_t i = 0; i < list.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (list[i].address == list[j].address)
+        return fmt::format("\"{}\" is given twice", wire::to_text(list[i].address));
+  to = std::move(list);
+  return std::nullopt;
+}
+
+Complaint store_partition_keys(const toml::node& value, std::vector<uint16_t>& to) {
+  constexpr size_t kCountMax = 128;
+  std::vector<uint16_t> list;
+  Complaint complaint = store_vector(value, list, kCountMax, [](const toml::node& element, uint16_t& key) {
+    Complaint wrong = store_number(element, key, 1, 0xFFFF);
+    if (!wrong && (key & 0x7FFF) == 0) return Complaint("0x8000 is no partition");
+    return wrong;
+  });
+  if (complaint) return complaint;
+  if (list.empty()) return "must have a partition key";
+  to = std::move(list);
+  return std::nullopt;
+}
+
 Complaint store_core(const toml::node& value, uint32_t& to) { return store_number(value, to, 0, 4095); }
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 20> kKeys = {{
+constexpr std::array<Key, 22> kKeys = {{
     {{"device.name", "text", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_text(v, t.device->name, kDeviceNameMax); }},
@@ -170,15 +210,23 @@ constexpr std::array<Key, 20> kKeys = {{
     {{"device.mac", "MAC address", "instead of the port's own"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_mac(v, t.device->mac.emplace()); }},
-    {{"device.addresses", "list of ADDRESS/PREFIX", "IPv4 and IPv6 addresses; GIDs 1, 2, ... in this order"},
+    {{"device.addresses", "list of ADDRESS/PREFIX[@VLAN]",
+      "IPv4 and IPv6 addresses; GIDs 1, 2, ... in this order"},
      ValueKind::kTextList,
-     [](Node v, KeyTarget t) { return store_vector(v, t.device->addresses, kListMax, store_address); }},
+     [](Node v, KeyTarget t) { return store_addresses(v, t.device->addresses); }},
     {{"device.mtu", "number", "link MTU as `ip link` shows it; default: what the port carries"},
      ValueKind::kNumber,
      [](Node v, KeyTarget t) { return store_number(v, t.device->mtu.emplace(), kMtuMin, kMtuMax); }},
     {{"device.neighbours", "list of ADDRESS=MAC", "neighbours that are not to be asked for"},
      ValueKind::kNeighbourList,
      [](Node v, KeyTarget t) { return store_vector(v, t.device->neighbours, kListMax, store_neighbour); }},
+    {{"device.partition_keys", "list of numbers", "P_Keys 0, 1, ... in this order; bit 15 says full member"},
+     ValueKind::kNumberList,
+     [](Node v, KeyTarget t) { return store_partition_keys(v, t.device->partition_keys); }},
+    {{"device.source_port", "flow-label or queue-pair",
+      "UDP source ports: from the flow label or both queue pair numbers, or from our own number only"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_choice(v, t.device->source_ports, kSourcePorts); }},
     {{"device.vendor_part", "number",
       "vendor_part_id that programs are shown; some use inline data or ibv_wr_* only with one they know"},
      ValueKind::kNumber,

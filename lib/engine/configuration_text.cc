@@ -34,8 +34,10 @@ toml::array text_list(std::string_view text) {
 /// words.
 void push_number(toml::array& list, std::string_view text) {
   int64_t number = 0;
+  const bool hexadecimal = text.starts_with("0x");
   const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  const auto [stop, error] =
+      std::from_chars(text.data() + (hexadecimal ? 2 : 0), end, number, hexadecimal ? 16 : 10);
   if (error == std::errc{} && stop == end) {
     list.push_back(number);
   } else {
@@ -116,9 +118,15 @@ std::string to_toml(const DeviceConfiguration& device) {
       fmt::format("[[device]]\nname = {}\nport = {}\n", quoted(device.name), quoted(device.port));
   if (device.mac) out += fmt::format("mac = \"{}\"\n", wire::to_text(*device.mac));
   out += fmt::format("addresses = {}\n", joined(device.addresses, [](const InterfaceAddress& a) {
-                       return fmt::format("\"{}/{}\"", wire::to_text(a.address), a.prefix_bits);
+                       return fmt::format("\"{}/{}{}\"", wire::to_text(a.address), a.prefix_bits,
+                                          a.vlan != 0 ? fmt::format("@{}", a.vlan) : "");
                      }));
   if (device.mtu) out += fmt::format("mtu = {}\n", *device.mtu);
+  out +=
+      fmt::format("partition_keys = {}\n",
+                  joined(device.partition_keys, [](uint16_t key) { return fmt::format("0x{:04X}", key); }));
+  out += fmt::format("source_port = \"{}\"\n",
+                     device.source_ports == wire::SourcePorts::kQueuePair ? "queue-pair" : "flow-label");
   out += fmt::format("vendor_part = {}\n", device.vendor_part);
   out += fmt::format("window_type2 = \"{}\"\n", device.window_type2 == WindowType2::k2A ? "2A" : "2B");
   out += fmt::format("dmadev = {}\n",

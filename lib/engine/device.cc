@@ -16,12 +16,24 @@ namespace {
 /// Of queue pairs, and of shared receive queues: more than live at once, as numbers rest after use.
 constexpr uint32_t kNumbers = 1u << 20;
 
-net::NeighbourOptions neighbour_options(const DeviceConfiguration& configuration, MacAddress mac) {
-  net::NeighbourOptions options{.mac = mac, .addresses = {}};
-  for (const auto& [address, prefix_bits] : configuration.addresses)
-    options.addresses.push_back({address, prefix_bits});
-  for (const auto& [address, its_mac] : configuration.neighbours) options.fixed.push_back({address, its_mac});
-  return options;
+/// Of the untagged link first, then of each VLAN.
+std::vector<net::NeighbourOptions> links_of(const DeviceConfiguration& configuration, MacAddress mac) {
+  std::vector<net::NeighbourOptions> links(1, {.mac = mac, .addresses = {}});
+  for (const InterfaceAddress& ours : configuration.addresses) {
+    auto link = std::ranges::find(links, ours.vlan, &net::NeighbourOptions::vlan);
+    if (link == links.end())
+      link = links.insert(links.end(), {.mac = mac, .vlan = ours.vlan, .addresses = {}});
+    link->addresses.push_back({ours.address, ours.prefix_bits});
+  }
+  for (net::NeighbourOptions& link : links)
+    for (const auto& [address, its_mac] : configuration.neighbours) link.fixed.push_back({address, its_mac});
+  return links;
+}
+
+std::vector<uint16_t> vlans_of(const DeviceConfiguration& configuration) {
+  std::vector<uint16_t> vlans;
+  for (const InterfaceAddress& ours : configuration.addresses) vlans.push_back(ours.vlan);
+  return vlans;
 }
 
 }  // namespace
@@ -43,9 +55,9 @@ Device::State::State(Options options)
       port(std::move(options.port)),
       copy_engines(std::move(options.copy_engines)),
       mac(configuration.mac.value_or(port->capabilities().mac)),
-      gids(mac, gids_of(configuration)),
+      gids(mac, gids_of(configuration), vlans_of(configuration)),
       demux(mac, gids),
-      neighbours(neighbour_options(configuration, mac)),
+      links(links_of(configuration, mac)),
       bus_space({.offset = options.configuration.bus_offset, .grace_period = &quiescence}),
       regions({.entries_max = Limits::kKeys,
                .grace_period = &quiescence,
@@ -66,7 +78,7 @@ Device::State::State(Options options)
                                  .copy_engine = copy_engines.empty() ? nullptr : copy_engines.at(i).get(),
                                  .clock = clock,
                                  .attendance = attendance,
-                                 .neighbours = i == 0 ? &neighbours : nullptr};
+                                 .links = i == 0 ? &links : nullptr};
     siblings.push_back(
         pollers.emplace_back(std::make_unique<Poller>(poller, port->queue(i), surroundings)).get());
     quiescence.watch(siblings.back()->lock(),
@@ -117,6 +129,8 @@ Device::~Device() = default;
 const std::string& Device::name() const { return state_->configuration.name; }
 
 WindowType2 Device::window_type2() const { return state_->configuration.window_type2; }
+std::span<const uint16_t> Device::partition_keys() const { return state_->configuration.partition_keys; }
+wire::SourcePorts Device::source_ports() const { return state_->configuration.source_ports; }
 uint32_t Device::vendor_part() const { return state_->configuration.vendor_part; }
 
 uint64_t Device::guid() const {
@@ -135,9 +149,11 @@ uint32_t Device::link_mtu() const { return state_->port->capabilities().link_mtu
 
 PathMtu Device::path_mtu_max() const {
   // IPv6, UDP, BTH, XRCETH, RETH, immediate data and ICRC: the most that surrounds a full payload.
-  constexpr uint32_t kOverhead = 40 + 8 + 12 + 4 + 16 + 4 + 4;
+  constexpr uint32_t kAround = 40 + 8 + 12 + 4 + 16 + 4 + 4;
+  // Not every link carries a tag on top of its MTU.
+  const uint32_t overhead = kAround + (state_->gids.has_vlans() ? 4 : 0);
   for (const PathMtu mtu : {PathMtu::k4096, PathMtu::k2048, PathMtu::k1024, PathMtu::k512}) {
-    if (path_mtu_bytes(mtu) + kOverhead <= link_mtu()) return mtu;
+    if (path_mtu_bytes(mtu) + overhead <= link_mtu()) return mtu;
   }
   return PathMtu::k256;
 }

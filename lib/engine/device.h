@@ -7,6 +7,7 @@
 #include <memory_resource>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -128,6 +129,8 @@ class Device {
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] uint32_t vendor_part() const;
   [[nodiscard]] WindowType2 window_type2() const;
+  [[nodiscard]] std::span<const uint16_t> partition_keys() const;  // by P_Key index; not empty
+  [[nodiscard]] wire::SourcePorts source_ports() const;
   [[nodiscard]] uint64_t guid() const;  // EUI-64 of the MAC, host order
   [[nodiscard]] MacAddress mac() const;
   [[nodiscard]] const port::Capabilities& port_capabilities() const;

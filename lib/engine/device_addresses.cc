@@ -8,13 +8,22 @@
 
 namespace uroce::engine {
 
+namespace {
+
+constexpr uint16_t kVlanId = 0x0FFF;
+
+}  // namespace
+
 int Device::State::resolve(wire::Path& path, bool& to_self) {
   path.source_mac = mac;
-  to_self = gids.owns(path.destination);
+  // What is ours in another VLAN is as far away as a stranger.
+  const uint16_t vlan = path.vlan_tci & kVlanId;
+  to_self = gids.owns(path.destination, vlan);
   if (to_self) {
     path.destination_mac = mac;
     return 0;
   }
+  net::Neighbours& neighbours = links.of(vlan);
   // Neighbours live on poller 0 and are asked there, again and again until they have given up or found out.
   Duration pause = microseconds(20);
   for (;;) {

@@ -134,6 +134,8 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
             .signal_all = options.signal_all,
             .reserved_lkey = options.reserved_lkey,
             .reads = {.sent = Limits::kReadsSent, .answered = Limits::kReadsAnswered},
+            .partition_keys = partition_keys(),
+            .source_ports = source_ports(),
             .datagram_mtu = path_mtu_bytes(path_mtu_max()),
             .send_queue = send.get(),
             .receive_queue = receive.get(),

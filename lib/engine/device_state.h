@@ -64,7 +64,7 @@ struct Device::State {
   const MacAddress mac;
   const net::GidTable gids;
   const net::Demux demux;
-  net::Neighbours neighbours;  // poller 0's
+  net::Links links;  // poller 0's
   Quiescence quiescence;
   ParallelProbe prober;
   mem::BusSpace bus_space;

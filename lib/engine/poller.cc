@@ -145,8 +145,8 @@ Duration Poller::time_to_deadline() {
   } else if (const Instant deadline = timers_.next_deadline(); deadline != kNever) {
     left = std::max(Duration{}, deadline - turn_.now);
   }
-  if (options_.neighbours != nullptr && options_.neighbours->deadline() != kNever) {
-    left = std::min(left, std::max(Duration{}, options_.neighbours->deadline() - turn_.now));
+  if (options_.links != nullptr && options_.links->deadline() != kNever) {
+    left = std::min(left, std::max(Duration{}, options_.links->deadline() - turn_.now));
   }
   left = std::min(left, completions_.time_to_due());
   leave();
@@ -252,8 +252,8 @@ void Poller::expire_timers() {
 }
 
 void Poller::pump() {
-  if (options_.neighbours != nullptr && options_.neighbours->deadline() <= turn_.now) {
-    options_.neighbours->pump(turn_.now, tx_);
+  if (options_.links != nullptr && options_.links->deadline() <= turn_.now) {
+    options_.links->pump(turn_.now, tx_);
   }
   for (size_t left = active_.size(); left > 0 && !tx_.full(); --left) {
     QueuePairEntry& entry = active_.pop_front();

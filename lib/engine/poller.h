@@ -23,7 +23,7 @@
 #include "engine/turn_lock.h"
 #include "mem/region_table.h"
 #include "net/demux.h"
-#include "net/neighbours.h"
+#include "net/links.h"
 #include "port/port.h"
 #include "port/tx_batch.h"
 #include "qp/turn.h"
@@ -62,7 +62,7 @@ class Poller {
     copy::Engine* copy_engine = nullptr;  // for memory of the stack's own; not owned
     Instant (*clock)() = clock_now;       // for turns that the poller makes of its own accord
     Attendance* attendance = nullptr;
-    net::Neighbours* neighbours = nullptr;  // that of the device, for poller 0; only touched in turns
+    net::Links* links = nullptr;  // that of the device, for poller 0; only touched in turns
   };
 
   Poller(const Options& options, port::PortQueue& queue, const PollerSurroundings& surroundings);

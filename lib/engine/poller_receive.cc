@@ -146,9 +146,8 @@ void Poller::copy_to(uint16_t sibling, const port::RxFrame& frame) {
 
 /// Neighbours are poller 0's business.
 void Poller::meet_neighbour(const port::RxFrame& frame) {
-  if (options_.neighbours == nullptr) return hand_over(0);
-  if (!options_.neighbours->receive({frame.data, frame.length}, turn_.now, tx_))
-    count(Counter::kDropNeighbour);
+  if (options_.links == nullptr) return hand_over(0);
+  if (!options_.links->receive({frame.data, frame.length}, turn_.now, tx_)) count(Counter::kDropNeighbour);
 }
 
 /// Passes on the frame that was kept last.

@@ -7,22 +7,40 @@
 
 namespace uroce::net {
 
+namespace {
+
+constexpr uint16_t kVlanId = 0x0FFF;  // of a TCI; 0 says nothing but a priority
+constexpr size_t kTypeOffset = 12;
+constexpr size_t kTagBytes = 4;
+
+Classified dropped(Counter reason) { return {FrameKind::kDropped, reason}; }
+
+}  // namespace
+
+Classified Demux::classify_roce(const wire::Packet& packet, uint16_t vlan) const {
+  if (packet.destination_mac == mac_) {
+    const auto index = gids_.find(packet.destination);
+    if (!index) return dropped(Counter::kDropNotOurAddress);
+    return gids_.vlan_of(*index) == vlan ? Classified{FrameKind::kRoce} : dropped(Counter::kDropVlan);
+  }
+  const bool to_group = is_multicast(packet.destination) && packet.headers.bth.destination == kMembers &&
+                        packet.destination_mac == multicast_mac(packet.destination);
+  if (!to_group) return dropped(Counter::kDropNotOurAddress);
+  return gids_.has_vlan(vlan) ? Classified{FrameKind::kGroup} : dropped(Counter::kDropVlan);
+}
+
 Classified Demux::classify(std::span<const std::byte> frame, wire::Packet& packet) const {
   const wire::ParseOutcome outcome = wire::parse_frame(frame, packet);
-  if (outcome.result == wire::ParseResult::kRoce) {
-    const bool ours = packet.destination_mac == mac_ && gids_.owns(packet.destination);
-    if (!ours && is_multicast(packet.destination) && packet.headers.bth.destination == kMembers &&
-        packet.destination_mac == multicast_mac(packet.destination))
-      return {FrameKind::kGroup};
-    return ours ? Classified{FrameKind::kRoce} : Classified{FrameKind::kDropped, Counter::kDropNotOurAddress};
-  }
-  if (outcome.result == wire::ParseResult::kDropped) return {FrameKind::kDropped, outcome.reason};
+  if (outcome.result == wire::ParseResult::kDropped) return dropped(outcome.reason);
+  const uint16_t vlan = packet.vlan_tci & kVlanId;
+  if (outcome.result == wire::ParseResult::kRoce) return classify_roce(packet, vlan);
 
-  const bool arp = wire::load_be16(frame.data() + 12) == kEtherTypeArp;
-  if (!arp && !looks_like_discovery(frame)) return {FrameKind::kDropped, Counter::kRxNotRoce};
-  const bool heard = packet.destination_mac == mac_ || is_multicast(packet.destination_mac);
-  return heard ? Classified{FrameKind::kNeighbour}
-               : Classified{FrameKind::kDropped, Counter::kDropNotOurAddress};
+  const size_t tag = packet.has_vlan ? kTagBytes : 0;
+  const bool arp = wire::load_be16(frame.data() + kTypeOffset + tag) == kEtherTypeArp;
+  if (!arp && !looks_like_discovery(frame, tag)) return dropped(Counter::kRxNotRoce);
+  if (packet.destination_mac != mac_ && !is_multicast(packet.destination_mac))
+    return dropped(Counter::kDropNotOurAddress);
+  return gids_.has_vlan(vlan) ? Classified{FrameKind::kNeighbour} : dropped(Counter::kDropVlan);
 }
 
 }  // namespace uroce::net

@@ -23,9 +23,10 @@ struct Classified {
   Counter reason = Counter::kRxNotRoce;  // the counter of a drop
 };
 
-/// Says once what a received frame is. RoCE is for us when it came to our MAC and to one of our GIDs, or for
-/// a group when it came to the group's MAC and to the number that stands for members; only then is it worth
-/// an ICRC, which is left to the poller that performs the packet (frames are handed over before that).
+/// Says once what a received frame is. A tagged frame is for the addresses of its VLAN; a tag without a VLAN,
+/// that has only a priority, counts as none. RoCE is for us when it came to our MAC and to one of our GIDs,
+/// or for a group when it came to the group's MAC and to the number that stands for members; only then is it
+/// worth an ICRC, which is left to the poller that performs the packet (frames are handed over before that).
 class Demux {
  public:
   /// The queue pair number in packets to a group.
@@ -37,6 +38,8 @@ class Demux {
   [[nodiscard]] Classified classify(std::span<const std::byte> frame, wire::Packet& packet) const;
 
  private:
+  [[nodiscard]] Classified classify_roce(const wire::Packet& packet, uint16_t vlan) const;
+
   const MacAddress mac_;
   const GidTable& gids_;
 };

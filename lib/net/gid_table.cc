@@ -9,14 +9,20 @@ std::array<uint8_t, 8> eui64(MacAddress mac) {
   return {static_cast<uint8_t>(m[0] ^ 0x02), m[1], m[2], 0xFF, 0xFE, m[3], m[4], m[5]};
 }
 
-GidTable::GidTable(MacAddress mac, std::span<const Gid> addresses) {
+GidTable::GidTable(MacAddress mac, std::span<const Gid> addresses, std::span<const uint16_t> vlans) {
   Gid link_local;
   link_local.bytes[0] = 0xFE;
   link_local.bytes[1] = 0x80;
   std::ranges::copy(eui64(mac), link_local.bytes.begin() + 8);
   gids_.push_back(link_local);
   gids_.insert(gids_.end(), addresses.begin(), addresses.end());
+  vlans_.push_back(0);
+  vlans_.insert(vlans_.end(), vlans.begin(), vlans.end());
+  vlans_.resize(gids_.size());
+  has_vlans_ = std::ranges::any_of(vlans_, [](uint16_t vlan) { return vlan != 0; });
 }
+
+bool GidTable::has_vlan(uint16_t vlan) const { return std::ranges::find(vlans_, vlan) != vlans_.end(); }
 
 std::optional<size_t> GidTable::find(const Gid& gid) const {
   const auto it = std::ranges::find(gids_, gid);

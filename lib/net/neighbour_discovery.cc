@@ -87,11 +87,11 @@ bool plausible(const DiscoveryMessage& message) {
 
 }  // namespace
 
-bool looks_like_discovery(std::span<const std::byte> frame) {
-  if (frame.size() < kEthernetBytes + kIpv6Bytes + kMessageBytes) return false;
-  const std::byte* ip = frame.data() + kEthernetBytes;
+bool looks_like_discovery(std::span<const std::byte> frame, size_t tag_bytes) {
+  if (frame.size() < tag_bytes + kEthernetBytes + kIpv6Bytes + kMessageBytes) return false;
+  const std::byte* ip = frame.data() + tag_bytes + kEthernetBytes;
   const uint8_t type = wire::load_u8(ip + kIpv6Bytes);
-  return wire::load_be16(frame.data() + 12) == kEtherTypeIpv6 && version_of(ip) == 6 &&
+  return wire::load_be16(ip - 2) == kEtherTypeIpv6 && version_of(ip) == 6 &&
          wire::load_u8(ip + kNextHeader) == kNextHeaderIcmpv6 &&
          (type == kSolicitation || type == kAdvertisement);
 }

@@ -26,7 +26,8 @@ struct DiscoveryMessage {
 inline constexpr uint32_t kDiscoveryFrameBytes = 14 + 40 + 24 + 8;
 
 /// True for frames that parse_discovery() may understand: untagged ICMPv6 solicitations and advertisements.
-[[nodiscard]] bool looks_like_discovery(std::span<const std::byte> frame);
+/// With `tag_bytes` 4, behind a VLAN tag.
+[[nodiscard]] bool looks_like_discovery(std::span<const std::byte> frame, size_t tag_bytes = 0);
 
 /// Every check of RFC 4861 7.1.1 and 7.1.2; nullopt when one fails.
 std::optional<DiscoveryMessage> parse_discovery(std::span<const std::byte> frame);

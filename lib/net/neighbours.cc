@@ -5,6 +5,7 @@
 
 #include "net/derived_mac.h"
 #include "net/gid_table.h"
+#include "net/vlan_tag.h"
 
 namespace uroce::net {
 namespace {
@@ -24,7 +25,7 @@ Neighbours::Neighbours(NeighbourOptions options)
       addresses_(options_.addresses),
       table_(options_.capacity + options_.fixed.size()) {
   assert(options_.ask_times > 0 && options_.capacity > 0);
-  addresses_.push_back({GidTable(options_.mac, {}).at(0), kLinkLocalBits});
+  if (options_.vlan == 0) addresses_.push_back({GidTable(options_.mac, {}).at(0), kLinkLocalBits});
   for (const NeighbourOptions::Entry& entry : options_.fixed) {
     Neighbour* neighbour = table_.find(entry.address);
     if (neighbour == nullptr) neighbour = table_.insert(entry.address);
@@ -128,7 +129,7 @@ bool Neighbours::receive_arp(const ArpMessage& message, Instant now, port::TxBat
                .target = message.sender},
               message.sender_mac);
     frame->length = kArpFrameBytes;
-    batch.commit();
+    commit(*frame, batch);
   }
   return true;
 }
@@ -151,7 +152,7 @@ bool Neighbours::receive_solicitation(const DiscoveryMessage& message, Instant n
                          .link_address = options_.mac,
                          .solicited = !duplicate_detection,
                          .override = true});
-    batch.commit();
+    commit(*frame, batch);
   }
   return true;
 }
@@ -206,8 +207,13 @@ bool Neighbours::ask(const Neighbour& neighbour, port::TxBatch& batch) {
                                              .target = neighbour.address,
                                              .link_address = options_.mac});
   }
-  batch.commit();
+  commit(*frame, batch);
   return true;
+}
+
+void Neighbours::commit(port::TxFrame& frame, port::TxBatch& batch) const {
+  if (options_.vlan != 0) frame.length = put_tag({frame.data, frame.capacity}, frame.length, options_.vlan);
+  batch.commit();
 }
 
 }  // namespace uroce::net

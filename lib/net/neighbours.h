@@ -30,7 +30,8 @@ struct NeighbourOptions {
     MacAddress mac;
   };
 
-  MacAddress mac;                 // ours; its link-local address is ours, too
+  MacAddress mac;                 // ours; outside VLANs its link-local address is ours, too
+  uint16_t vlan = 0;              // the link is this VLAN: frames get its tag
   std::vector<Prefix> addresses;  // ours
   std::vector<Entry> fixed = {};
   size_t capacity = 1024;  // beyond the fixed ones
@@ -52,9 +53,9 @@ class Neighbours {
   /// Starts asking where that is needed; the question leaves with the next pump().
   Resolution resolve(const Gid& address, Instant now);
 
-  /// An ARP or neighbour discovery frame for our MAC or a group. Answers go into the batch; when that is full
-  /// they are not sent, and the peer will ask again. False: malformed or none of our business
-  /// (kDropNeighbour).
+  /// An ARP or neighbour discovery frame, without a tag, for our MAC or a group. Answers go into the batch;
+  /// when that is full they are not sent, and the peer will ask again. False: malformed or none of our
+  /// business (kDropNeighbour).
   bool receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch);
 
   /// Sends the questions that are due.
@@ -68,6 +69,7 @@ class Neighbours {
   bool receive_solicitation(const DiscoveryMessage& message, Instant now, port::TxBatch& batch);
   bool receive_advertisement(const DiscoveryMessage& message, Instant now);
   bool ask(const Neighbour& neighbour, port::TxBatch& batch);
+  void commit(port::TxFrame& frame, port::TxBatch& batch) const;
   void learn(Neighbour& neighbour, MacAddress mac, Instant now);
   void learn_from_question(const Gid& address, MacAddress mac, Instant now);
   Neighbour* make_entry(const Gid& address);

@@ -4,22 +4,23 @@
 
 namespace uroce::qp {
 
-int check_values(const Attributes& attributes, uint32_t mask, ReadLimits reads) {
+int check_values(const Attributes& attributes, uint32_t mask, ReadLimits reads, size_t partition_keys) {
   // Alternate paths, resizing and rate limits are not there; they are not advertised either.
   if ((mask & (kMaskAltPath | kMaskCap | kMaskRateLimit)) != 0) return EOPNOTSUPP;
   const auto out_of_range = [mask](uint32_t bit, uint32_t value, uint32_t lowest, uint32_t highest) {
     return (mask & bit) != 0 && (value < lowest || value > highest);
   };
-  const bool wrong = out_of_range(kMaskPort, attributes.port, 1, 1) ||
-                     out_of_range(kMaskPkeyIndex, attributes.pkey_index, 0, 0) ||
-                     out_of_range(kMaskPathMtu, static_cast<uint32_t>(attributes.path_mtu), 1, 5) ||
-                     out_of_range(kMaskDestQpn, attributes.destination.value, 0, QpNumber::kMask) ||
-                     out_of_range(kMaskTimeout, attributes.timeout, 0, 31) ||
-                     out_of_range(kMaskRetryCount, attributes.retry_count, 0, 7) ||
-                     out_of_range(kMaskRnrRetry, attributes.rnr_retry, 0, 7) ||
-                     out_of_range(kMaskMinRnrTimer, attributes.min_rnr_timer, 0, 31) ||
-                     out_of_range(kMaskMaxRdAtomic, attributes.max_rd_atomic, 0, reads.sent) ||
-                     out_of_range(kMaskMaxDestRdAtomic, attributes.max_dest_rd_atomic, 0, reads.answered);
+  const bool wrong =
+      out_of_range(kMaskPort, attributes.port, 1, 1) ||
+      out_of_range(kMaskPkeyIndex, attributes.pkey_index, 0, static_cast<uint32_t>(partition_keys) - 1) ||
+      out_of_range(kMaskPathMtu, static_cast<uint32_t>(attributes.path_mtu), 1, 5) ||
+      out_of_range(kMaskDestQpn, attributes.destination.value, 0, QpNumber::kMask) ||
+      out_of_range(kMaskTimeout, attributes.timeout, 0, 31) ||
+      out_of_range(kMaskRetryCount, attributes.retry_count, 0, 7) ||
+      out_of_range(kMaskRnrRetry, attributes.rnr_retry, 0, 7) ||
+      out_of_range(kMaskMinRnrTimer, attributes.min_rnr_timer, 0, 31) ||
+      out_of_range(kMaskMaxRdAtomic, attributes.max_rd_atomic, 0, reads.sent) ||
+      out_of_range(kMaskMaxDestRdAtomic, attributes.max_dest_rd_atomic, 0, reads.answered);
   return wrong ? EINVAL : 0;
 }
 

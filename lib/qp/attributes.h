@@ -78,7 +78,7 @@ struct ReadLimits {
 
 /// Checks the ranges of the values that `mask` names: 0, EINVAL, or EOPNOTSUPP for what this stack does not
 /// have.
-int check_values(const Attributes& attributes, uint32_t mask, ReadLimits reads);
+int check_values(const Attributes& attributes, uint32_t mask, ReadLimits reads, size_t partition_keys);
 
 /// Copies the values that `mask` names, the states excepted.
 void apply(const Attributes& from, uint32_t mask, Attributes& to);

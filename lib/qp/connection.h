@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/identifiers.h"
 #include "mem/invalidation.h"
@@ -43,6 +44,15 @@ constexpr bool is_reliable(Type type) { return type != Type::kUc && type != Type
 /// Longest message: what `max_msg_sz` of a port says.
 inline constexpr uint32_t kMessageBytesMax = 1u << 31;
 
+/// The P_Key that everybody has. Bit 15 of a P_Key is the membership, the others are the partition.
+inline constexpr uint16_t kDefaultPartition[] = {0xFFFF};
+inline constexpr uint16_t kFullMember = 0x8000;
+
+/// Two members of a partition talk unless both are limited ones.
+constexpr bool may_talk(uint16_t ours, uint16_t theirs) {
+  return ((ours ^ theirs) & ~kFullMember & 0xFFFF) == 0 && ((ours | theirs) & kFullMember) != 0;
+}
+
 struct QueuePairOptions {
   Type type = Type::kRc;
   QpNumber number;
@@ -51,6 +61,8 @@ struct QueuePairOptions {
   bool reserved_lkey = false;  // may use it
   bool credits = true;         // tells the peer how many receives there are
   ReadLimits reads{.sent = 128, .answered = 16};
+  std::span<const uint16_t> partition_keys = kDefaultPartition;  // not owned: the port's table
+  wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;
   uint32_t datagram_mtu = 4096;            // of the port: the longest message of UD
   queue::SendQueue* send_queue = nullptr;  // not owned, like the rest; of UD: with a DatagramAddress attached
   queue::ReceiveQueue* receive_queue = nullptr;
@@ -71,6 +83,7 @@ struct Connection {
   Attributes attributes;
   wire::FrameTemplate frame;
   uint32_t mtu = 256;
+  uint16_t partition_key = 0xFFFF;  // by attributes.pkey_index
   /// Somebody met an error that ends the connection and has reported it; QueuePair then enters the error
   /// state.
   bool broken = false;

@@ -21,10 +21,10 @@ struct DatagramAddress {
 };
 
 /// `address` for a message of the queue pair `from`.
-inline DatagramAddress address_to(const DatagramAddress& address, uint32_t flow_label, QpNumber from,
-                                  QpNumber to, uint32_t qkey) {
+inline DatagramAddress address_to(const DatagramAddress& address, wire::SourcePorts source_ports,
+                                  uint32_t flow_label, QpNumber from, QpNumber to, uint32_t qkey) {
   DatagramAddress complete = address;
-  complete.frame.set_udp_source_port(wire::udp_source_port(flow_label, from, to));
+  complete.frame.set_udp_source_port(wire::udp_source_port(source_ports, flow_label, from, to));
   complete.destination = to;
   complete.qkey = qkey;
   return complete;

@@ -16,8 +16,6 @@ namespace uroce::qp {
 
 namespace {
 
-constexpr uint16_t kPartition = 0x7FFF;  // the default partition; bit 15 is the membership
-
 std::unique_ptr<Responder> make_responder(Connection& connection) {
   switch (connection.options.type) {
     case Type::kUc:
@@ -58,17 +56,23 @@ int QueuePair::modify(const Attributes& attributes, uint32_t mask, Turn& turn) {
   const State to = (mask & kMaskState) != 0 ? attributes.state : from;
   if ((mask & kMaskCurrentState) != 0 && attributes.current_state != from) return EINVAL;
   if (const int error = check_transition(connection_.options.type, from, to, mask); error != 0) return error;
-  if (const int error = check_values(attributes, mask, connection_.options.reads); error != 0) return error;
+  if (const int error = check_values(attributes, mask, connection_.options.reads,
+                                     connection_.options.partition_keys.size());
+      error != 0)
+    return error;
 
   apply(attributes, mask, connection_.attributes);
   Attributes& current = connection_.attributes;
   if ((mask & (kMaskAv | kMaskDestQpn)) != 0) {
     wire::Path path = current.path;
-    path.udp_source_port = wire::udp_source_port(path.flow_label, number(), current.destination);
+    path.udp_source_port = wire::udp_source_port(connection_.options.source_ports, path.flow_label, number(),
+                                                 current.destination);
     connection_.frame = wire::FrameTemplate(path);
   }
   if (to == State::kSqd && from != State::kSqd)
     current.notify_drained = (mask & kMaskEnSqdAsyncNotify) != 0 && attributes.notify_drained;
+  if ((mask & kMaskPkeyIndex) != 0)
+    connection_.partition_key = connection_.options.partition_keys[current.pkey_index];
   if ((mask & kMaskPathMtu) != 0) connection_.mtu = path_mtu_bytes(current.path_mtu);
   if (to != from || to == State::kReset) enter(to, turn);
   return 0;
@@ -189,7 +193,7 @@ bool QueuePair::admits(const wire::Packet& packet, Turn& turn) const {
   } else if (connection_.service() != wire::Service::kUd &&
              (packet.source != attributes.path.destination || packet.destination != attributes.path.source)) {
     reason = Counter::kDropWrongPeer;
-  } else if ((packet.headers.bth.partition_key & kPartition) != kPartition) {
+  } else if (!may_talk(connection_.partition_key, packet.headers.bth.partition_key)) {
     reason = Counter::kDropPartitionKey;
   }
   if (reason == Counter::kCount) return true;

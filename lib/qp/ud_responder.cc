@@ -38,6 +38,8 @@ void UdResponder::receive(const wire::Packet& packet, Turn& turn) {
   completion.remote = packet.headers.deth.source;
   completion.has_grh = true;
   completion.service_level = packet.has_vlan ? priority_of(packet.vlan_tci) : uint8_t{0};
+  completion.vlan_tci = packet.vlan_tci;
+  completion.pkey_index = connection_.attributes.pkey_index;
   report_receive(connection_, turn, completion);
 }
 

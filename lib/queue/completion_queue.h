@@ -65,6 +65,8 @@ struct Completion {
   bool has_invalidated = false;
   bool has_grh = false;  // the message lies behind 40 bytes for an IP header
   uint8_t service_level = 0;
+  uint16_t pkey_index = 0;
+  uint16_t vlan_tci = 0;  // of a tagged message; 0: none
   uint32_t bytes = 0;
   uint32_t immediate = 0;  // network order; or the key that was invalidated
   QpNumber local;

@@ -56,6 +56,7 @@ void fill_operations(ibv_cq_ex& face) {
   face.read_src_qp = [](ibv_cq_ex* cq) { return current(cq).remote.value; };
   face.read_wc_flags = [](ibv_cq_ex* cq) { return flags_of(current(cq)); };
   face.read_slid = [](ibv_cq_ex*) { return uint32_t{0}; };
+  face.read_cvlan = [](ibv_cq_ex* cq) { return current(cq).vlan_tci; };
   face.read_sl = [](ibv_cq_ex* cq) { return current(cq).service_level; };
   // Of the clock that ibv_query_rt_values_ex reads; the date is that of now, moved back by the difference.
   face.read_completion_ts = [](ibv_cq_ex* cq) { return static_cast<uint64_t>(current(cq).time.ns); };
@@ -76,7 +77,8 @@ int check(const ibv_context& context, const ibv_cq_init_attr_ex& wanted) {
   if (flags_given && (wanted.flags & ~uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) return EOPNOTSUPP;
   constexpr uint64_t kTimes =
       IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-  if ((wanted.wc_flags & ~(uint64_t{IBV_WC_STANDARD_FLAGS} | kTimes)) != 0) return EOPNOTSUPP;
+  if ((wanted.wc_flags & ~(uint64_t{IBV_WC_STANDARD_FLAGS} | IBV_WC_EX_WITH_CVLAN | kTimes)) != 0)
+    return EOPNOTSUPP;
   if ((wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
     const ibv_pd* pd = wanted.parent_domain;
     if (pd == nullptr || pd->context != &context || static_cast<const VerbsPd*>(pd)->below == nullptr)

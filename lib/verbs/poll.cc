@@ -38,6 +38,7 @@ ibv_wc translate(const Completion& from) {
   to.src_qp = from.remote.value;
   to.wc_flags = flags_of(from);
   to.sl = from.service_level;
+  to.pkey_index = from.pkey_index;
   return to;
 }
 

@@ -14,6 +14,7 @@ constexpr uint32_t kPsnMask = 0xFFFFFF;
 constexpr uint8_t kTimerMax = 31;  // timeout, min_rnr_timer: five bits
 constexpr uint8_t kRetryMax = 7;   // retry_cnt, rnr_retry: three bits
 constexpr uint8_t kDefaultHopLimit = 64;
+constexpr int kPriorityShift = 13;  // in a VLAN tag
 constexpr unsigned int kAccessKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                       IBV_ACCESS_OPTIONAL_RANGE | mem::kFlushGlobal.bits();
@@ -38,15 +39,16 @@ static_assert(static_cast<int>(PathMtu::k4096) == IBV_MTU_4096);
 bool state_known(ibv_qp_state state) { return state >= IBV_QPS_RESET && state <= IBV_QPS_ERR; }
 
 /// 0 or EINVAL; a value counts only when its bit is in the mask.
-int check_values(const ibv_qp_attr& from, int mask, PathMtu path_mtu_max) {
+int check_values(const ibv_qp_attr& from, int mask, const engine::Device& device) {
   const auto given = [mask](int bit) { return (mask & bit) != 0; };
   const bool bad =
       (given(IBV_QP_STATE) && !state_known(from.qp_state)) ||
       (given(IBV_QP_CUR_STATE) && !state_known(from.cur_qp_state)) ||
       (given(IBV_QP_ACCESS_FLAGS) && (from.qp_access_flags & ~kAccessKnown) != 0) ||
-      (given(IBV_QP_PKEY_INDEX) && from.pkey_index != 0) || (given(IBV_QP_PORT) && from.port_num != 1) ||
+      (given(IBV_QP_PKEY_INDEX) && from.pkey_index >= device.partition_keys().size()) ||
+      (given(IBV_QP_PORT) && from.port_num != 1) ||
       (given(IBV_QP_PATH_MTU) &&
-       (from.path_mtu < IBV_MTU_256 || from.path_mtu > static_cast<ibv_mtu>(path_mtu_max))) ||
+       (from.path_mtu < IBV_MTU_256 || from.path_mtu > static_cast<ibv_mtu>(device.path_mtu_max()))) ||
       (given(IBV_QP_TIMEOUT) && from.timeout > kTimerMax) ||
       (given(IBV_QP_MIN_RNR_TIMER) && from.min_rnr_timer > kTimerMax) ||
       (given(IBV_QP_RETRY_CNT) && from.retry_cnt > kRetryMax) ||
@@ -71,6 +73,10 @@ int translate(const ibv_ah_attr& from, const net::GidTable& gids, wire::Path& to
   to.source = gids.at(from.grh.sgid_index);
   std::memcpy(to.destination.bytes.data(), from.grh.dgid.raw, to.destination.bytes.size());
   if (!can_be_there(to.destination) || to.source.is_ipv4() != to.destination.is_ipv4()) return EINVAL;
+  // As Linux does: the VLAN is that of our address, the priority the service level.
+  const uint16_t vlan = gids.vlan_of(from.grh.sgid_index);
+  to.has_vlan = vlan != 0;
+  to.vlan_tci = static_cast<uint16_t>(vlan != 0 ? from.sl << kPriorityShift | vlan : 0);
   to.traffic_class = from.grh.traffic_class;
   to.hop_limit = from.grh.hop_limit != 0 ? from.grh.hop_limit : kDefaultHopLimit;
   to.flow_label = from.grh.flow_label;
@@ -81,7 +87,7 @@ int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attribut
   if ((mask & ~kKnown) != 0) return EINVAL;
   if ((mask & kUnsupported) != 0) return EOPNOTSUPP;
   const engine::Device& device = *qp.owner->device;
-  if (const int error = check_values(from, mask, device.path_mtu_max()); error != 0) return error;
+  if (const int error = check_values(from, mask, device); error != 0) return error;
   if ((mask & IBV_QP_AV) != 0) {
     if (const int error = translate(from.ah_attr, device.gids(), to.path); error != 0) return error;
     if (net::is_multicast(to.path.destination)) return EINVAL;

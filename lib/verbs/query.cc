@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <span>
 
 #include "engine/clock.h"
 #include "engine/device.h"
@@ -17,7 +18,6 @@ namespace {
 
 using engine::Limits;
 
-constexpr uint16_t kDefaultPkey = 0xFFFF;
 /// An OUI that belongs to nobody: its bit "locally administered" is set. Some programs take 0 for a mistake.
 constexpr uint32_t kVendor = 0x020000;
 
@@ -66,7 +66,7 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.max_mcast_grp = Limits::kGroups;
   attributes.max_mcast_qp_attach = Limits::kGroupMembers;
   attributes.max_total_mcast_qp_attach = Limits::kMemberships;
-  attributes.max_pkeys = 1;
+  attributes.max_pkeys = static_cast<uint16_t>(context.device->partition_keys().size());
   attributes.local_ca_ack_delay = 15;
   attributes.phys_port_cnt = 1;
   return attributes;
@@ -82,7 +82,7 @@ ibv_port_attr port_attributes(const VerbsContext& context) {
   attributes.gid_tbl_len = static_cast<int>(device.gids().size());
   attributes.port_cap_flags = IBV_PORT_IP_BASED_GIDS;
   attributes.max_msg_sz = static_cast<uint32_t>(kMessageBytesMax);
-  attributes.pkey_tbl_len = 1;
+  attributes.pkey_tbl_len = static_cast<uint16_t>(device.partition_keys().size());
   attributes.max_vl_num = 1;
   attributes.active_width = kWidth1x;
   attributes.active_speed = kSpeed25Gbps;
@@ -217,15 +217,20 @@ UROCE_EXPORT int uroce_ibv_query_gid_type(ibv_context* face, uint8_t port, unsig
 }
 
 UROCE_EXPORT int uroce_ibv_query_pkey(ibv_context* face, uint8_t port, int index, __be16* pkey) {
-  if (const int error = check_port(object(face), port); error != 0) return minus_one(error);
-  if (index != 0) return minus_one(EINVAL);
-  *pkey = htobe16(kDefaultPkey);
+  const VerbsContext& context = object(face);
+  if (const int error = check_port(context, port); error != 0) return minus_one(error);
+  const std::span<const uint16_t> keys = context.device->partition_keys();
+  if (index < 0 || static_cast<size_t>(index) >= keys.size()) return minus_one(EINVAL);
+  *pkey = htobe16(keys[static_cast<size_t>(index)]);
   return 0;
 }
 
 UROCE_EXPORT int uroce_ibv_get_pkey_index(ibv_context* face, uint8_t port, __be16 pkey) {
-  if (const int error = check_port(object(face), port); error != 0) return minus_one(error);
-  return pkey == htobe16(kDefaultPkey) ? 0 : minus_one(EINVAL);
+  const VerbsContext& context = object(face);
+  if (const int error = check_port(context, port); error != 0) return minus_one(error);
+  const std::span<const uint16_t> keys = context.device->partition_keys();
+  const auto found = std::ranges::find(keys, be16toh(pkey));
+  return found != keys.end() ? static_cast<int>(found - keys.begin()) : minus_one(EINVAL);
 }
 
 }  // extern "C"

@@ -39,7 +39,11 @@ constexpr uint32_t kIpv6TemplateBytes = kEthernetBytes + kIpv6Bytes + kUdpBytes;
 
 }  // namespace
 
-uint16_t udp_source_port(uint32_t flow_label, QpNumber local, QpNumber remote) {
+uint16_t udp_source_port(SourcePorts recipe, uint32_t flow_label, QpNumber local, QpNumber remote) {
+  if (recipe == SourcePorts::kQueuePair) {
+    constexpr uint32_t kGoldenRatio = 0x61C88647;
+    return static_cast<uint16_t>(0xC000 | local.value * kGoldenRatio >> 18);
+  }
   uint32_t label = flow_label & 0xFFFFF;
   if (label == 0) {
     uint64_t mixed = uint64_t{local.value} * remote.value;

@@ -24,8 +24,14 @@ struct Path {
   uint16_t udp_source_port = 0xC000;
 };
 
-/// UDP source port from the flow label or, when that is 0, from the two QP numbers (protocol.md 12).
-uint16_t udp_source_port(uint32_t flow_label, QpNumber local, QpNumber remote);
+/// What the UDP source port, by which a network spreads flows over its paths, is made of.
+enum class SourcePorts : uint8_t {
+  kFlowLabel,  // the flow label or, when that is 0, both queue pair numbers: the same both ways
+  kQueuePair,  // our own queue pair number
+};
+
+/// 0xC000..0xFFFF (protocol.md 12).
+uint16_t udp_source_port(SourcePorts recipe, uint32_t flow_label, QpNumber local, QpNumber remote);
 
 /// Everything before the BTH, made once per QP: Ethernet, optional VLAN, IPv4 or IPv6, UDP.
 class FrameTemplate {

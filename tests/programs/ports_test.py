@@ -249,4 +249,42 @@ class BadInput(TestCase):
             self.assertRegex(output, rf"port 1 +{seen},")
 
 
+class Vlan(TestCase):
+    """Addresses in VLANs, over an interface whose kernel takes the tags out of the frames."""
+
+    def ends(self, client_vlan, family="v4"):
+        self.need("af-packet")
+        net = self.namespaces()
+        server, port = self.start_server(net.command("left", [
+            UROCE, "perf", "--server", "--port", AF_PACKET, "--ip", "192.0.2.1/24@7", "--ip", "2001:db8::1/64@7",
+            "--gid-index", GID_INDEX[family]]))
+        client = net.command("right", [
+            UROCE, "perf", "--connect", f"{net.address('left')}:{port}", "--port", AF_PACKET,
+            "--ip", f"192.0.2.2/24@{client_vlan}", "--ip", f"2001:db8::2/64@{client_vlan}",
+            "--log-counters", "true", "--op", "write,send", "--size", "1,4096,10000", "--iterations", "5", "--measure", "bandwidth", "--quiet",
+            "--gid-index", GID_INDEX[family]])
+        return server, client
+
+    def test_two_in_one_talk(self):
+        for family in ("v4", "v6"):
+            with self.subTest(family):
+                server, client = self.ends(7, family)
+                status, output = programs.finish(self.start(client))
+                self.assertEqual(status, 0, output)
+                self.assertIn("path MTU 4096", output)
+                status, output = programs.finish(server)
+                self.assertEqual(status, 0, output)
+                self.doCleanups()
+
+    def test_two_in_different_ones_do_not(self):
+        server, client = self.ends(8)
+        status, output = programs.finish(self.start(client))
+        self.assertEqual(status, 1, output)
+        self.assertIn("timed out", output)
+        # The server asked who the client is, in its own VLAN.
+        self.assertRegex(output, r"counters .*drop_vlan [1-9]")
+        status, output = programs.finish(server)
+        self.assertEqual(status, 1, output)
+
+
 main()

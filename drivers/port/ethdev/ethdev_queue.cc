@@ -1,11 +1,13 @@
 #include "drivers/port/ethdev/ethdev_queue.h"
 
 #include <rte_ethdev.h>
+#include <rte_ether.h>
 #include <rte_mbuf.h>
 
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstring>
 
 namespace uroce::drivers {
 namespace {
@@ -32,6 +34,18 @@ void set_length(rte_mbuf* mbuf, uint32_t length) {
   mbuf->pkt_len = length;
 }
 
+/// A device, or the kernel under it, may have taken a tag out of the frame; there it belongs. False: no room.
+bool put_tag_back(rte_mbuf* mbuf) {
+  constexpr size_t kAddresses = 2 * RTE_ETHER_ADDR_LEN;
+  char* const begin = rte_pktmbuf_prepend(mbuf, RTE_VLAN_HLEN);
+  if (begin == nullptr) return false;
+  std::memmove(begin, begin + RTE_VLAN_HLEN, kAddresses);
+  const rte_be16_t tag[] = {rte_cpu_to_be_16(RTE_ETHER_TYPE_VLAN), rte_cpu_to_be_16(mbuf->vlan_tci)};
+  std::memcpy(begin + kAddresses, tag, sizeof(tag));
+  mbuf->ol_flags &= ~(RTE_MBUF_F_RX_VLAN | RTE_MBUF_F_RX_VLAN_STRIPPED);
+  return true;
+}
+
 }  // namespace
 
 uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
@@ -44,6 +58,11 @@ uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
   for (uint16_t i = 0; i < received; ++i) {
     rte_mbuf* mbuf = mbufs[i];
     if (mbuf->nb_segs > 1 && rte_pktmbuf_linearize(mbuf) != 0) {
+      rte_pktmbuf_free(mbuf);
+      count_drops(1);
+      continue;
+    }
+    if ((mbuf->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0 && !put_tag_back(mbuf)) {
       rte_pktmbuf_free(mbuf);
       count_drops(1);
       continue;

@@ -17,9 +17,11 @@ constexpr std::string_view kEveryKey = R"(
 name = "left"
 port = "net_memif0,role=server"
 mac = "02:00:00:00:09:01"
-addresses = ["198.51.100.1/24", "2001:db8::1/64"]
+addresses = ["198.51.100.1/24", "2001:db8::1/64@4094"]
 mtu = 4200
 neighbours = [{ address = "198.51.100.2", mac = "02:00:00:00:09:02" }]
+partition_keys = [0xFFFF, 0x8001, 2]
+source_port = "queue-pair"
 vendor_part = 4099
 window_type2 = "2A"
 dmadev = ["dma_skeleton0", "dma_skeleton1"]
@@ -61,6 +63,10 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(left.addresses[0].prefix_bits, 24);
   EXPECT_EQ(wire::to_text(left.addresses[1].address), "2001:db8::1");
   EXPECT_EQ(left.addresses[1].prefix_bits, 64);
+  EXPECT_EQ(left.addresses[0].vlan, 0);
+  EXPECT_EQ(left.addresses[1].vlan, 4094);
+  EXPECT_EQ(left.partition_keys, (std::vector<uint16_t>{0xFFFF, 0x8001, 2}));
+  EXPECT_EQ(left.source_ports, wire::SourcePorts::kQueuePair);
   EXPECT_EQ(left.mtu, 4200u);
   ASSERT_EQ(left.neighbours.size(), 1u);
   EXPECT_EQ(wire::to_text(left.neighbours[0].address), "198.51.100.2");
@@ -72,6 +78,8 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(c.devices[1].port, "loopback7");
   EXPECT_FALSE(c.devices[1].mac.has_value());
   EXPECT_FALSE(c.devices[1].mtu.has_value());
+  EXPECT_EQ(c.devices[1].partition_keys, std::vector<uint16_t>{0xFFFF});
+  EXPECT_EQ(c.devices[1].source_ports, wire::SourcePorts::kFlowLabel);
   EXPECT_EQ(c.devices[1].vendor_part, 0u);
   EXPECT_EQ(c.poller_mode, PollerMode::kDedicated);
   EXPECT_EQ(c.takeover_us, 25u);
@@ -139,6 +147,18 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"device = [1]", "f.toml:1: device: must be a list of tables"},
         Mistake{"[poller]\nmode = \"fast\"",
                 "f.toml:2: poller.mode: must be one of \"inline\", \"dedicated\""},
+        Mistake{"[[device]]\naddresses = [\"192.0.2.1/24@4095\"]",
+                "f.toml:2: device.addresses: the VLAN of \"192.0.2.1/24@4095\" must be from 1 to 4094"},
+        Mistake{"[[device]]\naddresses = [\"192.0.2.1/24\", \"192.0.2.1/16@7\"]",
+                "f.toml:2: device.addresses: \"192.0.2.1\" is given twice"},
+        Mistake{"[[device]]\npartition_keys = []",
+                "f.toml:2: device.partition_keys: must have a partition key"},
+        Mistake{"[[device]]\npartition_keys = [0x8000]",
+                "f.toml:2: device.partition_keys: 0x8000 is no partition"},
+        Mistake{"[[device]]\npartition_keys = [0x10000]",
+                "f.toml:2: device.partition_keys: must be from 1 to 65535, not 65536"},
+        Mistake{"[[device]]\nsource_port = \"random\"",
+                "f.toml:2: device.source_port: must be one of \"flow-label\", \"queue-pair\""},
         Mistake{"[[device]]\nwindow_type2 = \"1\"",
                 "f.toml:2: device.window_type2: must be one of \"2A\", \"2B\""},
         Mistake{"[[device]]\ndmadev = \"dma_skeleton0\"", "f.toml:2: device.dmadev: must be a list"},
@@ -188,9 +208,11 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"device.name", "left"},
       {"device.port", "net_memif0,role=server"},
       {"device.mac", "02:00:00:00:09:01"},
-      {"device.0.addresses", "198.51.100.1/24,2001:db8::1/64"},
+      {"device.0.addresses", "198.51.100.1/24,2001:db8::1/64@4094"},
       {"device.0.mtu", "4200"},
       {"device.0.neighbours", "198.51.100.2=02:00:00:00:09:02"},
+      {"device.0.partition_keys", "0xFFFF,0x8001,2"},
+      {"device.0.source_port", "queue-pair"},
       {"device.0.vendor_part", "4099"},
       {"device.0.window_type2", "2A"},
       {"device.0.dmadev", "dma_skeleton0,dma_skeleton1"},
@@ -236,7 +258,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 20u);
+  EXPECT_EQ(configuration_keys().size(), 22u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

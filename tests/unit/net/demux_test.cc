@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 #include "net/arp.h"
 #include "net/derived_mac.h"
 #include "net/neighbour_discovery.h"
+#include "net/vlan_tag.h"
 #include "wire/address_text.h"
 #include "wire/frame.h"
 
@@ -21,8 +23,12 @@ MacAddress mac(const char* text) { return wire::parse_mac(text).value(); }
 class DemuxTest : public ::testing::Test {
  protected:
   /// A SEND Only with eight bytes.
-  static Frame roce(MacAddress destination_mac, const Gid& destination, QpNumber number = {77}) {
+  static Frame roce(MacAddress destination_mac, const Gid& destination, QpNumber number = {77},
+                    std::optional<uint16_t> tag = {}, uint16_t source_port = 0xC000) {
     wire::Path path;
+    path.has_vlan = tag.has_value();
+    path.vlan_tci = tag.value_or(0);
+    path.udp_source_port = source_port;
     path.source_mac = mac("02:00:00:00:00:0b");
     path.destination_mac = destination_mac;
     path.source = destination.is_ipv4() ? ip("192.0.2.11") : ip("2001:db8::11");
@@ -73,6 +79,57 @@ TEST_F(DemuxTest, WhatIsForAGroupHasItsMacAndTheNumberOfMembers) {
     expect_dropped(roce(ours_, group, Demux::kMembers), Counter::kDropNotOurAddress);
     expect_dropped(roce(mac("01:00:5e:00:00:01"), group, Demux::kMembers), Counter::kDropNotOurAddress);
   }
+}
+
+TEST_F(DemuxTest, AnySourcePortWillDo) {
+  for (const int each : {0, 1, 4791, 0xBFFF, 0xC000, 0xFFFF}) {
+    const auto port = static_cast<uint16_t>(each);
+    EXPECT_EQ(classified(roce(ours_, addresses_[0], {77}, {}, port)).kind, FrameKind::kRoce) << port;
+    EXPECT_EQ(packet_.udp_source_port, port);
+  }
+}
+
+TEST_F(DemuxTest, AnAddressIsHeardInItsVlanOnly) {
+  constexpr uint16_t kPriority = 5 << 13;
+  const std::vector<Gid> addresses = {ip("192.0.2.10"), ip("203.0.113.10"), ip("2001:db8:9::10")};
+  const std::vector<uint16_t> vlans = {0, 7, 9};
+  const GidTable gids(ours_, addresses, vlans);
+  const Demux demux(ours_, gids);
+  const auto expect = [&](const Gid& to, std::optional<uint16_t> tag, std::optional<Counter> reason) {
+    const Classified result = demux.classify(roce(ours_, to, {77}, tag), packet_);
+    EXPECT_EQ(result.kind, reason ? FrameKind::kDropped : FrameKind::kRoce) << tag.value_or(0xFFFF);
+    if (reason) {
+      EXPECT_EQ(result.reason, *reason) << counter_label(result.reason);
+    }
+  };
+  expect(addresses[0], std::nullopt, std::nullopt);
+  expect(addresses[0], kPriority, std::nullopt);  // a priority, and no VLAN
+  expect(addresses[0], 7, Counter::kDropVlan);
+  expect(addresses[1], 7, std::nullopt);
+  expect(addresses[1], kPriority | 7, std::nullopt);
+  expect(addresses[1], 0x1000 | 7, std::nullopt);  // may be discarded where it is narrow
+  expect(addresses[1], std::nullopt, Counter::kDropVlan);
+  expect(addresses[1], kPriority, Counter::kDropVlan);
+  expect(addresses[1], 9, Counter::kDropVlan);
+  expect(addresses[1], 10, Counter::kDropVlan);
+  expect(addresses[2], 9, std::nullopt);
+  expect(gids.at(0), std::nullopt, std::nullopt);
+  expect(gids.at(0), 7, Counter::kDropVlan);
+  expect(ip("203.0.113.99"), 7, Counter::kDropNotOurAddress);
+
+  const Gid group = ip("239.1.2.3");
+  const auto to_group = [&](uint16_t tag) {
+    return demux.classify(roce(multicast_mac(group), group, Demux::kMembers, tag), packet_);
+  };
+  EXPECT_EQ(to_group(7).kind, FrameKind::kGroup);
+  EXPECT_EQ(to_group(8).reason, Counter::kDropVlan);
+
+  Frame arp(kArpFrameBytes + kVlanTagBytes);
+  write_arp(arp, {.sender = ip("203.0.113.11"), .target = addresses[1]}, mac("ff:ff:ff:ff:ff:ff"));
+  put_tag(arp, kArpFrameBytes, 7);
+  EXPECT_EQ(demux.classify(arp, packet_).kind, FrameKind::kNeighbour);
+  arp[15] = std::byte{8};
+  EXPECT_EQ(demux.classify(arp, packet_).reason, Counter::kDropVlan);
 }
 
 TEST_F(DemuxTest, BrokenRoceIsCountedByItsReason) {

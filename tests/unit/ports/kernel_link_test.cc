@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <utility>
@@ -61,6 +62,31 @@ TEST_P(KernelLink, GoesDownAndComesBack) {
     EXPECT_TRUE(carries()) << which;
     EXPECT_FALSE(pair_.near->gone());
   }
+}
+
+/// The kernel takes the tag of a received frame out and tells it apart from the bytes.
+TEST_P(KernelLink, ATagArrivesInItsPlace) {
+  ASSERT_TRUE(carries());
+  std::vector<std::byte> tagged(100, std::byte{0x5A});
+  const uint8_t begin[18] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2, 0,    0,
+                             0,    0,    1,    0x81, 0,    0x60, 7, 0x88, 0xB5};
+  std::memcpy(tagged.data(), begin, sizeof(begin));
+  port::PortQueue& from = pair_.near->queue(0);
+  port::TxFrame out;
+  ASSERT_EQ(from.allocate({&out, 1}), 1);
+  std::memcpy(out.data, tagged.data(), tagged.size());
+  out.length = static_cast<uint32_t>(tagged.size());
+  ASSERT_EQ(from.transmit({&out, 1}), 1);
+  port::PortQueue& to = pair_.far->queue(0);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  bool arrived = false;
+  while (!arrived && std::chrono::steady_clock::now() < deadline) {
+    port::RxFrame in;
+    if (to.receive({&in, 1}) == 0) continue;
+    arrived = in.length == tagged.size() && std::memcmp(in.data, tagged.data(), tagged.size()) == 0;
+    to.release({&in, 1});
+  }
+  EXPECT_TRUE(arrived);
 }
 
 TEST_P(KernelLink, IsDeleted) {

@@ -124,6 +124,38 @@ TEST_F(Lifecycle, StrangersAreCountedAndIgnored) {
   EXPECT_EQ(memory_at(0, 1), pattern(1, 4));
 }
 
+TEST_F(Lifecycle, ThePartitionIsThatOfTheIndex) {
+  constexpr uint16_t kKeys[] = {0xFFFF, 0x0123};
+  options.partition_keys = kKeys;
+  queue_pair = std::make_unique<QueuePair>(options);
+  attributes.pkey_index = 2;
+  EXPECT_EQ(modify(State::kInit, kMaskAccessFlags | kMaskPkeyIndex | kMaskPort), EINVAL);
+  attributes.pkey_index = 1;
+  bring_up();
+  post(SendOperation::kSend, 1);
+  EXPECT_EQ(pump().at(0).packet.headers.bth.partition_key, 0x0123);
+  const auto hears = [&](uint16_t key) {
+    const uint64_t before = counter(Counter::kDropPartitionKey);
+    wire::Headers headers = from_peer(Operation::kAcknowledge, 99);
+    headers.bth.partition_key = key;
+    receive(headers);
+    return counter(Counter::kDropPartitionKey) == before;
+  };
+  EXPECT_TRUE(hears(0x8123));
+  EXPECT_FALSE(hears(0x0123)) << "two limited members";
+  EXPECT_FALSE(hears(0x8124));
+  EXPECT_FALSE(hears(0xFFFF));
+}
+
+TEST(PartitionKeys, TwoMembersTalkUnlessBothAreLimited) {
+  EXPECT_TRUE(may_talk(0xFFFF, 0xFFFF));
+  EXPECT_TRUE(may_talk(0xFFFF, 0x7FFF));
+  EXPECT_TRUE(may_talk(0x7FFF, 0xFFFF));
+  EXPECT_FALSE(may_talk(0x7FFF, 0x7FFF));
+  EXPECT_FALSE(may_talk(0xFFFF, 0x8001));
+  EXPECT_TRUE(may_talk(0x8001, 0x0001));
+}
+
 TEST_F(Lifecycle, AnOverrunCompletionQueueBreaksTheConnection) {
   bring_up();
   queue::CompletionQueue tiny({.depth = 1});

@@ -176,12 +176,13 @@ TEST(Emit, ReproducesAFrameWrittenByHand) {
 }
 
 TEST(UdpSourcePort, FollowsTheFlowLabelOrElseBothQueuePairs) {
-  EXPECT_EQ(udp_source_port(0x00001, {1}, {2}), 0xC001);
-  EXPECT_EQ(udp_source_port(0xFFFFF, {1}, {2}), 0xC000 | (0x3FFF ^ 0x3F));
-  EXPECT_EQ(udp_source_port(0x04000, {1}, {2}), 0xC001);
+  EXPECT_EQ(udp_source_port(SourcePorts::kFlowLabel, 0x00001, {1}, {2}), 0xC001);
+  EXPECT_EQ(udp_source_port(SourcePorts::kFlowLabel, 0xFFFFF, {1}, {2}), 0xC000 | (0x3FFF ^ 0x3F));
+  EXPECT_EQ(udp_source_port(SourcePorts::kFlowLabel, 0x04000, {1}, {2}), 0xC001);
   // 0x11 * 0x12 = 0x132 is below 2^20: nothing to fold in.
-  EXPECT_EQ(udp_source_port(0, {0x11}, {0x12}), 0xC132);
-  EXPECT_EQ(udp_source_port(0, {0x123456}, {0xABCDEF}), 0xC3C8) << "by the formula, computed elsewhere";
+  EXPECT_EQ(udp_source_port(SourcePorts::kFlowLabel, 0, {0x11}, {0x12}), 0xC132);
+  EXPECT_EQ(udp_source_port(SourcePorts::kFlowLabel, 0, {0x123456}, {0xABCDEF}), 0xC3C8)
+      << "by the formula, computed elsewhere";
 }
 
 TEST(UdpSourcePort, IsTheSameFromBothEndsAndAlwaysInTheEphemeralRange) {
@@ -189,9 +190,22 @@ TEST(UdpSourcePort, IsTheSameFromBothEndsAndAlwaysInTheEphemeralRange) {
   for (int round = 0; round < 1000; ++round) {
     const QpNumber local{static_cast<uint32_t>(random.below(1 << 24))};
     const QpNumber remote{static_cast<uint32_t>(random.below(1 << 24))};
-    EXPECT_EQ(udp_source_port(0, local, remote), udp_source_port(0, remote, local));
-    EXPECT_GE(udp_source_port(0, local, remote), 0xC000);
+    EXPECT_EQ(udp_source_port(SourcePorts::kFlowLabel, 0, local, remote),
+              udp_source_port(SourcePorts::kFlowLabel, 0, remote, local));
+    EXPECT_GE(udp_source_port(SourcePorts::kFlowLabel, 0, local, remote), 0xC000);
   }
+}
+
+TEST(UdpSourcePort, MayFollowOurOwnQueuePairAlone) {
+  const auto port = [](uint32_t local, uint32_t flow_label = 0, uint32_t remote = 1) {
+    return udp_source_port(SourcePorts::kQueuePair, flow_label, {local}, {remote});
+  };
+  // The number times 0x61C88647 in 32 bits, of which the upper 14 count; computed elsewhere.
+  EXPECT_EQ(port(1), 0xD872);
+  EXPECT_EQ(port(0x11), 0xDF94);
+  EXPECT_EQ(port(0x123456), 0xC168);
+  EXPECT_EQ(port(0xFFFFFF), 0xF94D);
+  EXPECT_EQ(port(0x11, 0xABCDE, 0x77), port(0x11)) << "nothing else counts";
 }
 
 }  // namespace

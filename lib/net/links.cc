@@ -1,0 +1,62 @@
+#include "net/links.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstring>
+
+#include "net/vlan_tag.h"
+
+namespace uroce::net {
+namespace {
+
+constexpr size_t kAddresses = 12;
+constexpr uint16_t kVlanId = 0x0FFF;
+/// What of a tagged frame is looked at: more than any message has that we understand.
+constexpr size_t kFrameBytesMax = 512;
+
+}  // namespace
+
+Links::Links(std::vector<NeighbourOptions> options) {
+  links_.reserve(options.size());
+  for (NeighbourOptions& one : options) {
+    const uint16_t vlan = one.vlan;
+    links_.push_back({vlan, Neighbours(std::move(one))});
+  }
+}
+
+Links::Link* Links::find(uint16_t vlan) {
+  const auto found = std::ranges::find(links_, vlan, &Link::vlan);
+  return found == links_.end() ? nullptr : &*found;
+}
+
+Neighbours& Links::of(uint16_t vlan) {
+  Link* const link = find(vlan);
+  assert(link != nullptr);
+  return link->neighbours;
+}
+
+bool Links::receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch) {
+  const bool tagged = frame.size() >= kAddresses + kVlanTagBytes &&
+                      wire::load_be16(frame.data() + kAddresses) == kEtherTypeVlan;
+  if (!tagged) return of(0).receive(frame, now, batch);
+  Link* const link = find(wire::load_be16(frame.data() + kAddresses + 2) & kVlanId);
+  if (link == nullptr) return false;
+  std::array<std::byte, kFrameBytesMax> untagged;
+  const size_t rest = std::min(frame.size() - kAddresses - kVlanTagBytes, untagged.size() - kAddresses);
+  std::memcpy(untagged.data(), frame.data(), kAddresses);
+  std::memcpy(untagged.data() + kAddresses, frame.data() + kAddresses + kVlanTagBytes, rest);
+  return link->neighbours.receive(std::span<const std::byte>(untagged).first(kAddresses + rest), now, batch);
+}
+
+void Links::pump(Instant now, port::TxBatch& batch) {
+  for (Link& link : links_) link.neighbours.pump(now, batch);
+}
+
+Instant Links::deadline() const {
+  Instant first = kNever;
+  for (const Link& link : links_) first = std::min(first, link.neighbours.deadline());
+  return first;
+}
+
+}  // namespace uroce::net

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/identifiers.h"
+#include "base/time.h"
+#include "net/neighbours.h"
+#include "port/tx_batch.h"
+
+namespace uroce::net {
+
+/// The neighbours of one port: of the untagged link, and of each VLAN that an address of ours lives in.
+/// Threads and time as in Neighbours.
+class Links {
+ public:
+  /// One of each VLAN, the untagged link (VLAN 0) among them.
+  explicit Links(std::vector<NeighbourOptions> options);
+
+  /// `vlan` is that of one of the options.
+  Neighbours& of(uint16_t vlan);
+
+  /// A frame that may have a tag. False: malformed, of no link of ours, or none of our business.
+  bool receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch);
+
+  void pump(Instant now, port::TxBatch& batch);
+  [[nodiscard]] Instant deadline() const;
+
+ private:
+  struct Link {
+    uint16_t vlan;
+    Neighbours neighbours;
+  };
+  Link* find(uint16_t vlan);
+
+  std::vector<Link> links_;
+};
+
+}  // namespace uroce::net
