@@ -89,7 +89,8 @@ void UnansweredTraffic::post() {
   request.segments = 1;
   sends.segments(request)[0] = segment_of(place.first(bytes.size()), source_keys_);
   if (options_.to)
-    sends.attach(request, qp::address_to(*options_.to, 0, from_.number(), to_.number(), kQkey));
+    sends.attach(request, qp::address_to(*options_.to, wire::SourcePorts::kFlowLabel, 0, from_.number(),
+                                         to_.number(), kQkey));
   ++posted_;
   from_.publish_sends();
 }

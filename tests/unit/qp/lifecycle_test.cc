@@ -147,6 +147,35 @@ TEST_F(Lifecycle, ThePartitionIsThatOfTheIndex) {
   EXPECT_FALSE(hears(0xFFFF));
 }
 
+TEST_F(Lifecycle, EveryFrameHasTheFieldsOfItsAddress) {
+  attributes.path.traffic_class = 0xB9;
+  attributes.path.hop_limit = 17;
+  attributes.path.has_vlan = true;
+  attributes.path.vlan_tci = 5 << 13 | 7;
+  bring_up();
+  post(SendOperation::kWrite, 2 * kMtu);
+  receive_write(Operation::kWriteOnly, 5000, 0, 1, pattern(1, 4));
+  const std::vector<Sent> sent = pump();
+  ASSERT_EQ(sent.size(), 3u) << "two packets and an answer";
+  for (const Sent& frame : sent) {
+    EXPECT_EQ(frame.packet.traffic_class, 0xB9);
+    EXPECT_EQ(frame.packet.hop_limit, 17);
+    EXPECT_TRUE(frame.packet.has_vlan);
+    EXPECT_EQ(frame.packet.vlan_tci, 5 << 13 | 7);
+    EXPECT_EQ(frame.packet.udp_source_port, wire::udp_source_port(wire::SourcePorts::kFlowLabel, 0,
+                                                                  options.number, attributes.destination));
+  }
+}
+
+TEST_F(Lifecycle, TheSourcePortFollowsTheRecipe) {
+  options.source_ports = wire::SourcePorts::kQueuePair;
+  queue_pair = std::make_unique<QueuePair>(options);
+  bring_up();
+  post(SendOperation::kSend, 1);
+  EXPECT_EQ(pump().at(0).packet.udp_source_port,
+            wire::udp_source_port(wire::SourcePorts::kQueuePair, 0, options.number, attributes.destination));
+}
+
 TEST(PartitionKeys, TwoMembersTalkUnlessBothAreLimited) {
   EXPECT_TRUE(may_talk(0xFFFF, 0xFFFF));
   EXPECT_TRUE(may_talk(0xFFFF, 0x7FFF));
