@@ -136,8 +136,8 @@ void Performance::address_request(Line& line, queue::SendRequest& request) {
   stage_.device().give_back_address();
   const QpNumber to{static_cast<uint32_t>(line.number("to_qp", actor.peer.value))};
   const auto qkey = static_cast<uint32_t>(line.number("qkey", actor.attributes.qkey));
-  actor.queue_pair->send_queue->attach(request,
-                                       qp::address_to(*address, 0, actor.queue_pair->number, to, qkey));
+  actor.queue_pair->send_queue->attach(request, qp::address_to(*address, wire::SourcePorts::kFlowLabel, 0,
+                                                               actor.queue_pair->number, to, qkey));
 }
 
 /// recv ID [m+0 ...] [bytes=N] [srq=NAME]; with A..B for ID so many of the same.
