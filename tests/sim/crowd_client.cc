@@ -71,8 +71,8 @@ void CrowdClient::post(Sender& sender) {
   request.segments = 1;
   sends.segments(request)[0] = sender.memory->segment(place, message.size());
   if (sender.address)
-    sends.attach(request,
-                 qp::address_to(*sender.address, 0, sender.member.client, sender.member.server, kQkey));
+    sends.attach(request, qp::address_to(*sender.address, wire::SourcePorts::kFlowLabel, 0,
+                                         sender.member.client, sender.member.server, kQkey));
   ++sender.posted;
   sends.publish();
   host_.ring_doorbell(*sender.queue_pair);
