@@ -195,9 +195,13 @@ void BusSpace::take_back(Entry& entry, uint64_t address) {
 }
 
 Piece BusSpace::translate(uint64_t address, uint64_t length, Access needed) const {
-  const Entry* entry = find(address - options_.offset);
-  if (entry == nullptr) return {};
-  std::byte* data = entry->read().at(address - options_.offset, length, needed);
+  const auto look = [&](uint64_t where) {
+    const Entry* entry = find(where - options_.offset);
+    return entry == nullptr ? nullptr : entry->read().at(address - options_.offset, length, needed);
+  };
+  std::byte* data = look(address);
+  // No bytes at the end of a mapping are still of it, also when the address is that of its neighbour.
+  if (data == nullptr && length == 0) data = look(address - 1);
   return {data, data != nullptr ? length : 0};
 }
 

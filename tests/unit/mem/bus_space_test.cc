@@ -55,6 +55,19 @@ TEST_P(BusSpaceTest, MapAndTranslate_ExpectTheBytesAndNothingBeyondThem) {
   EXPECT_EQ(look(bus, UINT64_MAX), nullptr);
 }
 
+TEST_P(BusSpaceTest, NoBytesAtTheEndOfAFullSlot_ExpectThemThere) {
+  const size_t page = 4096 - reinterpret_cast<uint64_t>(at(0)) % 4096;
+  for (const size_t pages : {1, 2, 3, 4, 16}) {
+    const size_t length = pages * 4096;
+    const uint64_t bus = map(page, length);
+    EXPECT_EQ(look(bus + length, 0), at(page + length));
+    EXPECT_EQ(look(bus + length, 1), nullptr);
+    EXPECT_EQ(look(bus + length + 1, 0), nullptr);
+    EXPECT_EQ(unmap(bus, length), 0);
+    EXPECT_EQ(look(bus + length, 0), nullptr);
+  }
+}
+
 TEST_P(BusSpaceTest, Map_ExpectThePlaceWithinThePageToBeKept) {
   for (const size_t offset : {size_t{0}, size_t{1}, size_t{4095}, size_t{5000}}) {
     const uint64_t place = (reinterpret_cast<uint64_t>(at(offset)) + GetParam()) % 4096;
