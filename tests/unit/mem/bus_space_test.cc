@@ -57,7 +57,7 @@ TEST_P(BusSpaceTest, MapAndTranslate_ExpectTheBytesAndNothingBeyondThem) {
 
 TEST_P(BusSpaceTest, NoBytesAtTheEndOfAFullSlot_ExpectThemThere) {
   const size_t page = 4096 - reinterpret_cast<uint64_t>(at(0)) % 4096;
-  for (const size_t pages : {1, 2, 3, 4, 16}) {
+  for (const size_t pages : {1U, 2U, 3U, 4U, 16U}) {
     const size_t length = pages * 4096;
     const uint64_t bus = map(page, length);
     EXPECT_EQ(look(bus + length, 0), at(page + length));
