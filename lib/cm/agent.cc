@@ -1,6 +1,7 @@
 #include "cm/agent.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 
 namespace uroce::cm {
@@ -43,6 +44,7 @@ Result<ListenerId> Agent::listen(ServiceId service, const Gid& address, uint32_t
 }
 
 void Agent::end_listening(ListenerId listener) {
+  assert(listener.value != 0 && listeners_[listener.value].used);
   for (uint32_t i = 1; i <= table_.capacity(); ++i) {
     const Connection& connection = table_.at(i);
     if (connection.listener == listener.value) release(connection.local);

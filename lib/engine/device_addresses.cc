@@ -5,19 +5,14 @@
 #include "engine/device_state.h"
 #include "engine/forked.h"
 #include "net/derived_mac.h"
+#include "wire/vlan.h"
 
 namespace uroce::engine {
-
-namespace {
-
-constexpr uint16_t kVlanId = 0x0FFF;
-
-}  // namespace
 
 int Device::State::resolve(wire::Path& path, bool& to_self) {
   path.source_mac = mac;
   // What is ours in another VLAN is as far away as a stranger.
-  const uint16_t vlan = path.vlan_tci & kVlanId;
+  const uint16_t vlan = wire::vlan_of(path.vlan_tci);
   to_self = gids.owns(path.destination, vlan);
   if (to_self) {
     path.destination_mac = mac;

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
+#include <memory>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "engine/device_state.h"
@@ -94,76 +96,101 @@ Poller& Device::State::choose_poller(const QueuePairOptions& options) {
   return *pollers[best];
 }
 
+namespace {
+
+struct Queues {
+  std::unique_ptr<queue::SendQueue> send;
+  std::unique_ptr<queue::ReceiveQueue> receive;
+};
+
+Queues make_queues(const QueuePairOptions& options) {
+  return {std::make_unique<queue::SendQueue>(
+              queue::SendQueue::Options{.depth = options.send_depth,
+                                        .segments_max = options.send_segments,
+                                        .inline_max = options.inline_bytes,
+                                        .attachment_bytes = attachment_bytes(options.type),
+                                        .memory = options.memory}),
+          std::make_unique<queue::ReceiveQueue>(
+              queue::ReceiveQueue::Options{.depth = options.receive_depth,
+                                           .segments_max = options.receive_segments,
+                                           .inline_max = 0,
+                                           .memory = options.memory})};
+}
+
+std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, const Device& device,
+                                           QpNumber number, Queues queues, Poller& poller,
+                                           const queue::SharedReceiveTable& xrc_receives) {
+  const bool shares = options.shared_receives != nullptr;
+  auto entry = std::make_unique<QueuePairEntry>(
+      qp::QueuePair::Options{
+          .type = options.type,
+          .number = number,
+          .domain = options.domain,
+          .signal_all = options.signal_all,
+          .reserved_lkey = options.reserved_lkey,
+          .reads = {.sent = Limits::kReadsSent, .answered = Limits::kReadsAnswered},
+          .partition_keys = device.partition_keys(),
+          .source_ports = device.source_ports(),
+          .datagram_mtu = path_mtu_bytes(device.path_mtu_max()),
+          .send_queue = queues.send.get(),
+          .receive_queue = queues.receive.get(),
+          .shared_receives = shares ? &options.shared_receives->queue : nullptr,
+          .send_completions = options.send_completions,
+          .receive_completions = options.receive_completions,
+          .listener = options.listener,
+          .xrc_receives = &xrc_receives,
+          .xrc_domain = options.xrc_domain != nullptr ? options.xrc_domain->id : queue::XrcDomainId{}},
+      poller);
+  entry->number = number;
+  entry->domain = options.domain;
+  entry->xrc_domain = options.xrc_domain;
+  entry->send_queue = std::move(queues.send);
+  entry->receive_queue = std::move(queues.receive);
+  return entry;
+}
+
+}  // namespace
+
+QueuePairEntry& Device::State::add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry) {
+  QueuePairEntry& added = *entry;
+  if (options.xrc_domain != nullptr) make_room_for_target(*options.xrc_domain);
+  entries.emplace(&added, std::move(entry));
+  if (options.xrc_domain != nullptr) add_target(*options.xrc_domain, added);
+  if (options.shared_receives != nullptr) options.shared_receives->poller = &added.poller;
+  use_lane(options.send_completions, added.poller.index());
+  use_lane(options.receive_completions, added.poller.index());
+  ++load[added.poller.index()];
+  queue_pairs.publish(added.number, added);
+  return added;
+}
+
 Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& options) {
   State& state = *state_;
   if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
   if (Status status = check(options); !status) return status.error();
   watch_faults();
   if (Status status = enter(state, options); !status) return status.error();
+  std::optional<QpNumber> number;
+  Error refusal{ENOMEM, "no memory for the queues"};
   try {
-    auto send = std::make_unique<queue::SendQueue>(
-        queue::SendQueue::Options{.depth = options.send_depth,
-                                  .segments_max = options.send_segments,
-                                  .inline_max = options.inline_bytes,
-                                  .attachment_bytes = attachment_bytes(options.type),
-                                  .memory = options.memory});
-    auto receive = std::make_unique<queue::ReceiveQueue>(
-        queue::ReceiveQueue::Options{.depth = options.receive_depth,
-                                     .segments_max = options.receive_segments,
-                                     .inline_max = 0,
-                                     .memory = options.memory});
+    Queues queues = make_queues(options);
     const std::lock_guard guard(state.mutex);
-    const auto number =
-        state.entries.size() < Limits::kQueuePairs ? state.queue_pairs.allocate(state.clock()) : std::nullopt;
-    if (!number) {
-      leave(state, options.domain);
-      return Error{ENOMEM, "no queue pair left"};
-    }
     Poller& poller = state.choose_poller(options);
     if (options.thread_domain && poller.index() != options.thread_domain->poller) {
-      state.queue_pairs.give_back(*number, state.clock());
-      leave(state, options.domain);
-      return Error{EINVAL, "the shared receive queue is another thread's"};
+      refusal = {EINVAL, "the shared receive queue is another thread's"};
+    } else {
+      if (state.entries.size() < Limits::kQueuePairs) number = state.queue_pairs.allocate(state.clock());
+      if (number) {
+        return &state.add(options,
+                          make_entry(options, *this, *number, std::move(queues), poller, state.xrc_receives));
+      }
+      refusal = {ENOMEM, "no queue pair left"};
     }
-    if (options.shared_receives != nullptr) options.shared_receives->poller = &poller;
-    auto entry = std::make_unique<QueuePairEntry>(
-        qp::QueuePair::Options{
-            .type = options.type,
-            .number = *number,
-            .domain = options.domain,
-            .signal_all = options.signal_all,
-            .reserved_lkey = options.reserved_lkey,
-            .reads = {.sent = Limits::kReadsSent, .answered = Limits::kReadsAnswered},
-            .partition_keys = partition_keys(),
-            .source_ports = source_ports(),
-            .datagram_mtu = path_mtu_bytes(path_mtu_max()),
-            .send_queue = send.get(),
-            .receive_queue = receive.get(),
-            .shared_receives = options.shared_receives != nullptr ? &options.shared_receives->queue : nullptr,
-            .send_completions = options.send_completions,
-            .receive_completions = options.receive_completions,
-            .listener = options.listener,
-            .xrc_receives = &state.xrc_receives,
-            .xrc_domain = options.xrc_domain != nullptr ? options.xrc_domain->id : queue::XrcDomainId{}},
-        poller);
-    entry->number = *number;
-    entry->domain = options.domain;
-    entry->xrc_domain = options.xrc_domain;
-    entry->send_queue = std::move(send);
-    entry->receive_queue = std::move(receive);
-    use_lane(options.send_completions, poller.index());
-    use_lane(options.receive_completions, poller.index());
-    if (options.xrc_domain != nullptr) make_room_for_target(*options.xrc_domain);
-    QueuePairEntry& made = *entry;
-    state.entries.emplace(&made, std::move(entry));
-    if (options.xrc_domain != nullptr) add_target(*options.xrc_domain, made);
-    ++state.load[poller.index()];
-    state.queue_pairs.publish(made.number, made);
-    return &made;
   } catch (const std::bad_alloc&) {
-    leave(state, options.domain);
-    return Error{ENOMEM, "no memory for the queues"};
   }
+  if (number) state.queue_pairs.give_back(*number, state.clock());
+  leave(state, options.domain);
+  return refusal;
 }
 
 void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {

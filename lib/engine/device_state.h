@@ -51,6 +51,8 @@ struct Device::State {
   /// The poller for a new queue pair: that of what it shares, one that serves its completion queues already,
   /// else the least loaded one. Under `mutex`.
   Poller& choose_poller(const QueuePairOptions& options);
+  /// Where packets find it from then on. Under `mutex`; bad_alloc: nothing has happened.
+  QueuePairEntry& add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry);
 
   const DeviceConfiguration configuration;
   const PollerMode mode;

@@ -4,14 +4,13 @@
 #include "net/derived_mac.h"
 #include "net/neighbour_discovery.h"
 #include "wire/big_endian.h"
+#include "wire/vlan.h"
 
 namespace uroce::net {
 
 namespace {
 
-constexpr uint16_t kVlanId = 0x0FFF;  // of a TCI; 0 says nothing but a priority
 constexpr size_t kTypeOffset = 12;
-constexpr size_t kTagBytes = 4;
 
 Classified dropped(Counter reason) { return {FrameKind::kDropped, reason}; }
 
@@ -32,10 +31,10 @@ Classified Demux::classify_roce(const wire::Packet& packet, uint16_t vlan) const
 Classified Demux::classify(std::span<const std::byte> frame, wire::Packet& packet) const {
   const wire::ParseOutcome outcome = wire::parse_frame(frame, packet);
   if (outcome.result == wire::ParseResult::kDropped) return dropped(outcome.reason);
-  const uint16_t vlan = packet.vlan_tci & kVlanId;
+  const uint16_t vlan = wire::vlan_of(packet.vlan_tci);
   if (outcome.result == wire::ParseResult::kRoce) return classify_roce(packet, vlan);
 
-  const size_t tag = packet.has_vlan ? kTagBytes : 0;
+  const size_t tag = packet.has_vlan ? wire::kVlanTagBytes : 0;
   const bool arp = wire::load_be16(frame.data() + kTypeOffset + tag) == kEtherTypeArp;
   if (!arp && !looks_like_discovery(frame, tag)) return dropped(Counter::kRxNotRoce);
   if (packet.destination_mac != mac_ && !is_multicast(packet.destination_mac))

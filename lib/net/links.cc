@@ -5,13 +5,13 @@
 #include <cassert>
 #include <cstring>
 
-#include "net/vlan_tag.h"
+#include "wire/big_endian.h"
+#include "wire/vlan.h"
 
 namespace uroce::net {
 namespace {
 
 constexpr size_t kAddresses = 12;
-constexpr uint16_t kVlanId = 0x0FFF;
 /// What of a tagged frame is looked at: more than any message has that we understand.
 constexpr size_t kFrameBytesMax = 512;
 
@@ -37,15 +37,15 @@ Neighbours& Links::of(uint16_t vlan) {
 }
 
 bool Links::receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch) {
-  const bool tagged = frame.size() >= kAddresses + kVlanTagBytes &&
-                      wire::load_be16(frame.data() + kAddresses) == kEtherTypeVlan;
+  const bool tagged = frame.size() >= kAddresses + wire::kVlanTagBytes &&
+                      wire::load_be16(frame.data() + kAddresses) == wire::kEtherTypeVlan;
   if (!tagged) return of(0).receive(frame, now, batch);
-  Link* const link = find(wire::load_be16(frame.data() + kAddresses + 2) & kVlanId);
+  Link* const link = find(wire::vlan_of(wire::load_be16(frame.data() + kAddresses + 2)));
   if (link == nullptr) return false;
   std::array<std::byte, kFrameBytesMax> untagged;
-  const size_t rest = std::min(frame.size() - kAddresses - kVlanTagBytes, untagged.size() - kAddresses);
+  const size_t rest = std::min(frame.size() - kAddresses - wire::kVlanTagBytes, untagged.size() - kAddresses);
   std::memcpy(untagged.data(), frame.data(), kAddresses);
-  std::memcpy(untagged.data() + kAddresses, frame.data() + kAddresses + kVlanTagBytes, rest);
+  std::memcpy(untagged.data() + kAddresses, frame.data() + kAddresses + wire::kVlanTagBytes, rest);
   return link->neighbours.receive(std::span<const std::byte>(untagged).first(kAddresses + rest), now, batch);
 }
 

@@ -7,22 +7,20 @@
 #include <span>
 
 #include "wire/big_endian.h"
+#include "wire/vlan.h"
 
 namespace uroce::net {
-
-inline constexpr size_t kVlanTagBytes = 4;
-inline constexpr uint16_t kEtherTypeVlan = 0x8100;
 
 /// Puts a tag of `vlan`, without priority, into the untagged frame of `length` bytes at the start of
 /// `buffer`; returns its new length.
 inline uint32_t put_tag(std::span<std::byte> buffer, uint32_t length, uint16_t vlan) {
   constexpr size_t kAddresses = 12;
-  assert(length >= kAddresses && length + kVlanTagBytes <= buffer.size());
+  assert(length >= kAddresses && length + wire::kVlanTagBytes <= buffer.size());
   std::byte* const at = buffer.data() + kAddresses;
-  std::memmove(at + kVlanTagBytes, at, length - kAddresses);
-  wire::store_be16(at, kEtherTypeVlan);
+  std::memmove(at + wire::kVlanTagBytes, at, length - kAddresses);
+  wire::store_be16(at, wire::kEtherTypeVlan);
   wire::store_be16(at + 2, vlan);
-  return static_cast<uint32_t>(length + kVlanTagBytes);
+  return static_cast<uint32_t>(length + wire::kVlanTagBytes);
 }
 
 }  // namespace uroce::net

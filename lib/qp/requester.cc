@@ -178,7 +178,7 @@ bool Requester::build(Turn& turn, port::TxFrame& frame) {
   const SendOperation operation = window_.current().operation;
   if (is_read(operation)) return build_read(turn, frame);
   if (is_atomic(operation)) return build_atomic(turn, frame);
-  return operation == SendOperation::kFlush ? build_flush(turn, frame) : build_data(turn, frame);
+  return operation == SendOperation::kFlush ? build_flush(frame) : build_data(turn, frame);
 }
 
 bool Requester::build_read(Turn& turn, port::TxFrame& frame) {
@@ -216,7 +216,7 @@ bool Requester::build_atomic(Turn& turn, port::TxFrame& frame) {
   return true;
 }
 
-bool Requester::build_flush(Turn&, port::TxFrame& frame) {
+bool Requester::build_flush(port::TxFrame& frame) {
   const SendRequest& request = window_.current();
   const auto wanted = connection_.options.send_queue->operation<queue::FlushOperation>(request);
   wire::Headers headers = next_headers(Operation::kFlush);

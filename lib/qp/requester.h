@@ -31,7 +31,7 @@ class Requester {
   bool build(Turn& turn, port::TxFrame& frame);
   bool build_read(Turn& turn, port::TxFrame& frame);
   bool build_atomic(Turn& turn, port::TxFrame& frame);
-  bool build_flush(Turn& turn, port::TxFrame& frame);
+  bool build_flush(port::TxFrame& frame);
   bool build_data(Turn& turn, port::TxFrame& frame);
   bool write(port::TxFrame& frame, const wire::Headers& headers, const Payload& payload);
   bool resolve(Turn& turn, uint64_t offset, uint64_t length, mem::Access needed);

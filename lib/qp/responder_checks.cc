@@ -47,28 +47,30 @@ Verdict check_payload(const RequestContext& context) {
   return Verdict::kInvalidRequest;
 }
 
-mem::Access needed_for(const wire::Feth& flush) {
-  return (flush.global_visibility ? mem::kFlushGlobal : mem::Access()) |
-         (flush.persistence ? mem::kFlushPersistent : mem::Access());
-}
-
-/// Remote rights of the queue pair itself: without them every request of the kind is an access error.
-Verdict check_queue_pair_access(const RequestContext& context) {
-  const mem::Access granted = context.connection.attributes.access;
-  switch (context.packet.row->family) {
+/// The remote right that a request needs, of the queue pair and of the memory.
+mem::Access needed_for(const wire::Packet& packet) {
+  switch (packet.row->family) {
     case Family::kWrite:
     case Family::kAtomicWrite:
-      return granted.covers(mem::kRemoteWrite) ? Verdict::kAccept : Verdict::kRemoteAccess;
+      return mem::kRemoteWrite;
     case Family::kReadRequest:
-      return granted.covers(mem::kRemoteRead) ? Verdict::kAccept : Verdict::kRemoteAccess;
+      return mem::kRemoteRead;
     case Family::kAtomic:
-      return granted.covers(mem::kRemoteAtomic) ? Verdict::kAccept : Verdict::kRemoteAccess;
-    case Family::kFlush:
-      return granted.covers(needed_for(context.packet.headers.feth)) ? Verdict::kAccept
-                                                                     : Verdict::kRemoteAccess;
+      return mem::kRemoteAtomic;
+    case Family::kFlush: {
+      const wire::Feth& flush = packet.headers.feth;
+      return (flush.global_visibility ? mem::kFlushGlobal : mem::Access()) |
+             (flush.persistence ? mem::kFlushPersistent : mem::Access());
+    }
     default:
-      return Verdict::kAccept;
+      return {};
   }
+}
+
+/// Without that right of the queue pair itself every request of the kind is an access error.
+Verdict check_queue_pair_access(const RequestContext& context) {
+  const mem::Access granted = context.connection.attributes.access;
+  return granted.covers(needed_for(context.packet)) ? Verdict::kAccept : Verdict::kRemoteAccess;
 }
 
 /// "Too many outstanding READ/ATOMIC: 0x61" (protocol.md 8). There are requesters, Linux's for one, that
@@ -100,8 +102,7 @@ Verdict check_length(const RequestContext& context) {
   }
   if (row.family == Family::kFlush) {
     // One that asks for nothing is none.
-    return needed_for(context.packet.headers.feth) != mem::Access() ? Verdict::kAccept
-                                                                    : Verdict::kInvalidRequest;
+    return needed_for(context.packet) != mem::Access() ? Verdict::kAccept : Verdict::kInvalidRequest;
   }
   if (row.family == Family::kAtomicWrite) {
     const wire::Reth& reth = context.packet.headers.reth;
@@ -125,9 +126,9 @@ Verdict check_length(const RequestContext& context) {
 }
 
 /// The region may lie so that what is aligned for the peer is not for a CPU, or not in one piece.
-Verdict check_word(RequestContext& context, uint64_t address, MemoryKey rkey, mem::Access needed) {
-  const mem::Binding binding =
-      context.turn.regions.resolve(rkey, context.connection.key_user(), address, kAtomicBytes, needed);
+Verdict check_word(RequestContext& context, uint64_t address, MemoryKey rkey) {
+  const mem::Binding binding = context.turn.regions.resolve(rkey, context.connection.key_user(), address,
+                                                            kAtomicBytes, needed_for(context.packet));
   if (!binding.ok()) return Verdict::kRemoteAccess;
   context.range.clear();
   context.range.add(binding);
@@ -137,14 +138,13 @@ Verdict check_word(RequestContext& context, uint64_t address, MemoryKey rkey, me
 /// Persistence asks for a right that only a region of persistent memory can have.
 Verdict check_flushed_memory(const RequestContext& context) {
   const mem::RegionTable& regions = context.turn.regions;
-  const wire::Feth& flush = context.packet.headers.feth;
   wire::Reth range = context.packet.headers.reth;
-  if (flush.whole_region) {
+  if (context.packet.headers.feth.whole_region) {
     range.address = regions.read_entry(range.rkey).iova;
     range.length = 0;
   }
   const mem::Binding binding = regions.resolve(range.rkey, context.connection.key_user(), range.address,
-                                               range.length, needed_for(flush));
+                                               range.length, needed_for(context.packet));
   return binding.ok() ? Verdict::kAccept : Verdict::kRemoteAccess;
 }
 
@@ -157,11 +157,11 @@ Verdict check_remote_memory(RequestContext& context) {
   const mem::KeyUser user = context.connection.key_user();
   if (row.family == Family::kAtomic) {
     const wire::AtomicEth& atomic = context.packet.headers.atomic;
-    return check_word(context, atomic.address, atomic.rkey, mem::kRemoteAtomic);
+    return check_word(context, atomic.address, atomic.rkey);
   }
   if (row.family == Family::kAtomicWrite) {
     const wire::Reth& reth = context.packet.headers.reth;
-    return check_word(context, reth.address, reth.rkey, mem::kRemoteWrite);
+    return check_word(context, reth.address, reth.rkey);
   }
   if (row.family == Family::kFlush) return check_flushed_memory(context);
   if (row.family == Family::kReadRequest) {

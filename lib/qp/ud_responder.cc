@@ -5,6 +5,7 @@
 
 #include "qp/completion_report.h"
 #include "qp/inbound_message.h"
+#include "wire/vlan.h"
 
 namespace uroce::qp {
 
@@ -13,8 +14,6 @@ namespace {
 constexpr uint32_t kHeaderBytes = 40;
 constexpr uint32_t kIpv4Bytes = 20;
 constexpr std::array<std::byte, kHeaderBytes - kIpv4Bytes> kZeros{};
-
-constexpr uint8_t priority_of(uint16_t vlan_tci) { return static_cast<uint8_t>(vlan_tci >> 13); }
 
 }  // namespace
 
@@ -37,7 +36,7 @@ void UdResponder::receive(const wire::Packet& packet, Turn& turn) {
       completion_of(packet, kHeaderBytes + static_cast<uint32_t>(packet.payload.size()));
   completion.remote = packet.headers.deth.source;
   completion.has_grh = true;
-  completion.service_level = packet.has_vlan ? priority_of(packet.vlan_tci) : uint8_t{0};
+  completion.service_level = wire::priority_of(packet.vlan_tci);
   completion.vlan_tci = packet.vlan_tci;
   completion.pkey_index = connection_.attributes.pkey_index;
   report_receive(connection_, turn, completion);

@@ -5,6 +5,7 @@
 #include "net/derived_mac.h"
 #include "qp/attributes.h"
 #include "verbs/objects.h"
+#include "wire/vlan.h"
 
 namespace uroce::verbs {
 
@@ -14,7 +15,6 @@ constexpr uint32_t kPsnMask = 0xFFFFFF;
 constexpr uint8_t kTimerMax = 31;  // timeout, min_rnr_timer: five bits
 constexpr uint8_t kRetryMax = 7;   // retry_cnt, rnr_retry: three bits
 constexpr uint8_t kDefaultHopLimit = 64;
-constexpr int kPriorityShift = 13;  // in a VLAN tag
 constexpr unsigned int kAccessKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                       IBV_ACCESS_OPTIONAL_RANGE | mem::kFlushGlobal.bits();
@@ -76,7 +76,7 @@ int translate(const ibv_ah_attr& from, const net::GidTable& gids, wire::Path& to
   // As Linux does: the VLAN is that of our address, the priority the service level.
   const uint16_t vlan = gids.vlan_of(from.grh.sgid_index);
   to.has_vlan = vlan != 0;
-  to.vlan_tci = static_cast<uint16_t>(vlan != 0 ? from.sl << kPriorityShift | vlan : 0);
+  to.vlan_tci = vlan != 0 ? wire::make_tci(vlan, from.sl) : uint16_t{0};
   to.traffic_class = from.grh.traffic_class;
   to.hop_limit = from.grh.hop_limit != 0 ? from.grh.hop_limit : kDefaultHopLimit;
   to.flow_label = from.grh.flow_label;

@@ -164,13 +164,18 @@ void set_immediate(ibv_qp_ex* face, __be32 immediate) {
   if (VerbsQp& qp = object(face); qp.request != nullptr) qp.request->immediate = immediate;
 }
 
+/// All of it is said with the call that begins it.
+bool has_no_list(SendOperation operation) {
+  return is_local(operation) || operation == SendOperation::kFlush ||
+         operation == SendOperation::kAtomicWrite;
+}
+
 void set_segments(ibv_qp_ex* face, size_t count, const ibv_sge* segments) {
   VerbsQp& qp = object(face);
   if (qp.request == nullptr) return;
   uint64_t bytes = 0;
   for (size_t i = 0; i < count; ++i) bytes += segments[i].length;
-  if (count > qp.caps.max_send_sge || bytes > kMessageBytesMax || is_local(qp.request->operation) ||
-      qp.request->operation == SendOperation::kFlush)
+  if (count > qp.caps.max_send_sge || bytes > kMessageBytesMax || has_no_list(qp.request->operation))
     return refuse(qp, EINVAL);
   qp.request->segments = static_cast<uint16_t>(count);
   qp.request->length = static_cast<uint32_t>(bytes);
@@ -180,9 +185,7 @@ void set_segments(ibv_qp_ex* face, size_t count, const ibv_sge* segments) {
 void set_inline(ibv_qp_ex* face, size_t count, const ibv_data_buf* pieces) {
   VerbsQp& qp = object(face);
   if (qp.request == nullptr) return;
-  const SendOperation operation = qp.request->operation;
-  const bool no_list = is_local(operation) || operation == SendOperation::kFlush;
-  if (has_result(operation) || no_list) return refuse(qp, EINVAL);
+  if (has_result(qp.request->operation) || has_no_list(qp.request->operation)) return refuse(qp, EINVAL);
   std::byte* to = qp.handle->send_queue->inline_bytes(*qp.request);
   size_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {

@@ -54,6 +54,10 @@ ibv_srq* create_srq(ibv_pd* pd, const ibv_srq_attr& wanted, void* srq_context, i
   return srq.release();
 }
 
+bool is_basic(const ibv_srq_init_attr_ex& wanted) {
+  return (wanted.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || wanted.srq_type == IBV_SRQT_BASIC;
+}
+
 /// 0, or why no queue like this can be made.
 int check(const ibv_context* context, const ibv_srq_init_attr_ex& wanted) {
   constexpr uint32_t kKnown =
@@ -61,10 +65,10 @@ int check(const ibv_context* context, const ibv_srq_init_attr_ex& wanted) {
   const auto given = [&](unsigned bit, const auto* object) {
     return (wanted.comp_mask & bit) != 0 && object != nullptr && object->context == context;
   };
-  const bool xrc = (wanted.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && wanted.srq_type != IBV_SRQT_BASIC;
-  if ((wanted.comp_mask & ~kKnown) != 0 || (xrc && wanted.srq_type != IBV_SRQT_XRC)) return EOPNOTSUPP;
+  if ((wanted.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
+  if (!is_basic(wanted) && wanted.srq_type != IBV_SRQT_XRC) return EOPNOTSUPP;
   if (!given(IBV_SRQ_INIT_ATTR_PD, wanted.pd)) return EINVAL;
-  if (!xrc) return 0;
+  if (is_basic(wanted)) return 0;
   const bool complete = given(IBV_SRQ_INIT_ATTR_XRCD, wanted.xrcd) && given(IBV_SRQ_INIT_ATTR_CQ, wanted.cq);
   return complete ? 0 : EINVAL;
 }
@@ -107,9 +111,8 @@ void LimitNotifier::limit_reached(queue::SharedReceiveQueue&) {
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* wanted) {
   return pointer_or_errno([&]() -> ibv_srq* {
     if (const int error = check(context, *wanted); error != 0) return fail(error);
-    const bool xrc = (wanted->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0 && wanted->srq_type == IBV_SRQT_XRC;
-    return create_srq(wanted->pd, wanted->attr, wanted->srq_context, xrc ? wanted->xrcd : nullptr,
-                      xrc ? wanted->cq : nullptr);
+    if (is_basic(*wanted)) return create_srq(wanted->pd, wanted->attr, wanted->srq_context);
+    return create_srq(wanted->pd, wanted->attr, wanted->srq_context, wanted->xrcd, wanted->cq);
   });
 }
 

@@ -64,7 +64,7 @@ FrameTemplate::FrameTemplate(const Path& path) {
   if (path.has_vlan) {
     store_be16(at, kEtherTypeVlan);
     store_be16(at + 2, path.vlan_tci);
-    at += kVlanBytes;
+    at += kVlanTagBytes;
   }
   store_be16(at, ipv4 ? kEtherTypeIpv4 : kEtherTypeIpv6);
   at += 2;
@@ -94,14 +94,14 @@ void FrameTemplate::write(std::byte* to, uint32_t transport_bytes) const {
     case kIpv4TemplateBytes:
       std::memcpy(to, from, kIpv4TemplateBytes);
       break;
-    case kIpv4TemplateBytes + kVlanBytes:
-      std::memcpy(to, from, kIpv4TemplateBytes + kVlanBytes);
+    case kIpv4TemplateBytes + kVlanTagBytes:
+      std::memcpy(to, from, kIpv4TemplateBytes + kVlanTagBytes);
       break;
     case kIpv6TemplateBytes:
       std::memcpy(to, from, kIpv6TemplateBytes);
       break;
     default:
-      std::memcpy(to, from, kIpv6TemplateBytes + kVlanBytes);
+      std::memcpy(to, from, kIpv6TemplateBytes + kVlanTagBytes);
       break;
   }
   std::byte* ip = to + ip_offset_;

@@ -18,10 +18,10 @@ ParseOutcome parse_frame(std::span<const std::byte> frame, Packet& packet) {
   packet.has_vlan = type == kEtherTypeVlan;
   packet.vlan_tci = 0;
   if (packet.has_vlan) {
-    if (rest.size() < kVlanBytes) return dropped(Counter::kDropTruncated);
+    if (rest.size() < kVlanTagBytes) return dropped(Counter::kDropTruncated);
     packet.vlan_tci = load_be16(rest.data());
     type = load_be16(rest.data() + 2);
-    rest = rest.subspan(kVlanBytes);
+    rest = rest.subspan(kVlanTagBytes);
   }
 
   if (type == kEtherTypeIpv4) return parse_ipv4(rest, packet);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "wire/address_text.h"
+#include "wire/vlan.h"
 
 namespace uroce::wire {
 namespace {
@@ -96,7 +97,7 @@ std::string to_text(const Packet& packet) {
   const Output out = std::back_inserter(text);
   fmt::format_to(out, "{} {} > {} qp 0x{:06x} psn 0x{:06x}", packet.row->name, to_text(packet.source),
                  to_text(packet.destination), bth.destination.value, bth.psn.value());
-  if (packet.has_vlan) fmt::format_to(out, " vlan {}", packet.vlan_tci & 0xFFF);
+  if (packet.has_vlan) fmt::format_to(out, " vlan {}", vlan_of(packet.vlan_tci));
   print_flags(out, bth);
   for (uint32_t left = packet.row->headers.bits(); left != 0; left &= left - 1) {
     print_extension(out, static_cast<Header>(std::countr_zero(left)), packet.headers);

@@ -124,7 +124,7 @@ TEST_F(DemuxTest, AnAddressIsHeardInItsVlanOnly) {
   EXPECT_EQ(to_group(7).kind, FrameKind::kGroup);
   EXPECT_EQ(to_group(8).reason, Counter::kDropVlan);
 
-  Frame arp(kArpFrameBytes + kVlanTagBytes);
+  Frame arp(kArpFrameBytes + wire::kVlanTagBytes);
   write_arp(arp, {.sender = ip("203.0.113.11"), .target = addresses[1]}, mac("ff:ff:ff:ff:ff:ff"));
   put_tag(arp, kArpFrameBytes, 7);
   EXPECT_EQ(demux.classify(arp, packet_).kind, FrameKind::kNeighbour);
