@@ -14,6 +14,7 @@
 #include "base/counters.h"
 #include "base/identifiers.h"
 #include "base/result.h"
+#include "base/time.h"
 #include "engine/configuration.h"
 #include "mem/bus_space.h"
 #include "mem/region_table.h"
@@ -29,8 +30,10 @@
 namespace uroce::engine {
 
 class DeviceListener;
+class GeneralServices;
 class Poller;
 struct QueuePairEntry;
+class ServicesUser;
 
 /// Limits that hold for every device; what the verbs face advertises.
 struct Limits {
@@ -197,6 +200,10 @@ class Device {
   /// None is under way after the return. EINVAL: it is no member.
   int detach_group(QueuePairHandle& queue_pair, const Gid& group);
   [[nodiscard]] bool in_groups(const QueuePairHandle& queue_pair) const;
+
+  /// The general services, which are there from the first call on, with the user of that call: `function` is
+  /// run in a turn. ENODEV: the device is closed. Neither may call the device.
+  int manage(ServicesUser& user, const std::function<void(GeneralServices&, Instant now)>& function);
 
   /// Something was published on the send queue, or on the receive queue of a queue pair in the error state.
   /// Any thread, hot: at most one ring push. With inline pollers the caller's thread then turns the poller

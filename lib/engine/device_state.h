@@ -90,6 +90,8 @@ struct Device::State {
   uint32_t xrc_domains = 0;              // likewise ...
   uint64_t xrc_domains_ever = 0;
 
+  std::unique_ptr<GeneralServices> services;  // made under `mutex`; then poller 0's
+
   std::vector<std::unique_ptr<Poller>> pollers;
 
  private:

@@ -148,6 +148,8 @@ Duration Poller::time_to_deadline() {
   if (options_.links != nullptr && options_.links->deadline() != kNever) {
     left = std::min(left, std::max(Duration{}, options_.links->deadline() - turn_.now));
   }
+  if (services_ != nullptr && services_->deadline() != kNever)
+    left = std::min(left, std::max(Duration{}, services_->deadline() - turn_.now));
   left = std::min(left, completions_.time_to_due());
   leave();
   return left;
@@ -255,6 +257,7 @@ void Poller::pump() {
   if (options_.links != nullptr && options_.links->deadline() <= turn_.now) {
     options_.links->pump(turn_.now, tx_);
   }
+  if (services_ != nullptr && services_->deadline() <= turn_.now) services_->pump(turn_.now, tx_);
   for (size_t left = active_.size(); left > 0 && !tx_.full(); --left) {
     QueuePairEntry& entry = active_.pop_front();
     make_room();

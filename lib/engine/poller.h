@@ -17,6 +17,7 @@
 #include "engine/attendance.h"
 #include "engine/clock.h"
 #include "engine/copy_patience.h"
+#include "engine/general_services.h"
 #include "engine/multicast_groups.h"
 #include "engine/queue_pair_entry.h"
 #include "engine/queue_pair_table.h"
@@ -110,6 +111,8 @@ class Poller {
   void activate(QueuePairEntry& entry) { active_.push_back(entry); }
   /// The poller forgets the queue pair.
   void forget(QueuePairEntry& entry);
+  /// Poller 0's, from now on; null: no more.
+  void attend(GeneralServices* services) { services_ = services; }
   /// It has events to be passed on at the end of the turn.
   void note_events(QueuePairEntry& entry) { entry.next_raised = std::exchange(raised_, &entry); }
 
@@ -160,7 +163,7 @@ class Poller {
   struct Staged {
     wire::Packet packet;
     QueuePairEntry* entry;        // for which it is, or nullptr:
-    const MulticastGroup* group;  // of whose members it is for ours
+    const MulticastGroup* group;  // of whose members it is for ours, or nullptr: for the general services
     uint32_t kept;                // its frame, among kept_frames_
   };
 
@@ -177,6 +180,7 @@ class Poller {
   void stage_frame(size_t index);
   void stage_packet(Staged& staged);
   void stage_for_group(Staged& staged, size_t index);
+  void stage_for_services(Staged& staged);
   void meet_neighbour(const port::RxFrame& frame);
   void dispatch();
   void conclude();
@@ -193,6 +197,7 @@ class Poller {
   port::RxFrame copy_of(const std::byte* data, uint32_t length);
   void copy_to(uint16_t sibling, const port::RxFrame& frame);
   void show(const wire::Packet& packet, const MulticastGroup& group);
+  void serve(const wire::Packet& packet);
   void defer(const Staged& staged);
   void forget_deferred();
   void count(Counter counter) { counters_.add(counter); }
@@ -234,6 +239,7 @@ class Poller {
   size_t work_ = 0;
   TimerWheel timers_;
   ActiveList active_;
+  GeneralServices* services_ = nullptr;
   QueuePairEntry* raised_ = nullptr;  // the last of those with events
   size_t burst_ = 0;                  // frames received in this turn ...
   size_t handed_begin_ = 0;           // ... of which [handed_begin_, handed_end_) by siblings ...

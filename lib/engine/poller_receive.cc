@@ -96,8 +96,20 @@ void Poller::stage_frame(size_t index) {
 
 void Poller::stage_packet(Staged& staged) {
   staged.entry = surroundings_.queue_pairs.find(staged.packet.headers.bth.destination);
-  if (staged.entry == nullptr) return count(Counter::kDropUnknownQp);
+  if (staged.entry == nullptr) [[unlikely]]
+    return stage_for_services(staged);
   if (&staged.entry->poller != this) return hand_over(staged.entry->poller.index());
+  staged.kept = static_cast<uint32_t>(kept_ - 1);
+  ++staged_;
+}
+
+/// General services are poller 0's business.
+void Poller::stage_for_services(Staged& staged) {
+  if (staged.packet.headers.bth.destination != GeneralServices::kNumber)
+    return count(Counter::kDropUnknownQp);
+  if (options_.links == nullptr) return hand_over(0);
+  if (services_ == nullptr) return count(Counter::kDropUnknownQp);
+  staged.group = nullptr;
   staged.kept = static_cast<uint32_t>(kept_ - 1);
   ++staged_;
 }
@@ -169,7 +181,7 @@ void Poller::dispatch() {
       continue;
     }
     if (entry == nullptr) [[unlikely]] {
-      show(packet, *group);
+      group != nullptr ? show(packet, *group) : serve(packet);
       continue;
     }
     make_room();
@@ -181,6 +193,11 @@ void Poller::dispatch() {
   }
   if (!deferred_.empty()) [[unlikely]]
     forget_deferred();
+}
+
+void Poller::serve(const wire::Packet& packet) {
+  if (services_ == nullptr) return count(Counter::kDropUnknownQp);
+  if (const auto dropped = services_->receive(packet, turn_.now, tx_)) count(*dropped);
 }
 
 void Poller::show(const wire::Packet& packet, const MulticastGroup& group) {

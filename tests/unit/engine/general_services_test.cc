@@ -1,0 +1,191 @@
+#include "engine/general_services.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "virtual_pair.h"
+
+// The communication manager's datagrams between two devices, in virtual time.
+namespace uroce::engine {
+namespace {
+
+constexpr cm::ServiceId kService{0x0106'1144};
+
+/// A device's user, who answers what comes as rdma_cm does.
+class Host final : public ServicesUser {
+ public:
+  explicit Host(std::shared_ptr<Device> its_device) : device(std::move(its_device)) {}
+
+  void on_event(const cm::Event& event) override {
+    events.push_back(event.kind);
+    if (event.kind == cm::EventKind::kRequest) {
+      EXPECT_EQ(agent->reply(event.id, {.qp = {200}}, 0), 0);
+      connection = event.id;
+    }
+    if (event.kind == cm::EventKind::kReply) {
+      EXPECT_EQ(agent->ready_to_use(event.id, {}), 0);
+    }
+  }
+  void on_resolved(uint64_t who, int error) override { resolved.emplace_back(who, error); }
+
+  template <typename Function>
+  void manage(Function function) {
+    const auto in_turn = [&](GeneralServices& services, Instant) { function(*(agent = &services.agent())); };
+    EXPECT_EQ(device->manage(*this, in_turn), 0);
+  }
+  void resolve(const Gid& to, uint64_t who, Duration patience = seconds(10)) {
+    const auto in_turn = [&](GeneralServices& services, Instant now) {
+      services.resolve(device->gids().at(1), to, who, now, now + patience);
+    };
+    EXPECT_EQ(device->manage(*this, in_turn), 0);
+  }
+  void listen() {
+    manage([](cm::Agent& its_agent) { EXPECT_TRUE(its_agent.listen(kService, {}, 8, 0).ok()); });
+  }
+  void connect(const Gid& to, uint32_t qp = 100) {
+    const cm::Address address{.local = device->gids().at(1), .remote = to};
+    wire::CmReq req;
+    req.service = kService;
+    req.qp = {qp};
+    req.primary.local_gid = address.local;
+    req.primary.remote_gid = address.remote;
+    req.remote_cm_response_timeout = 12;  // 17 ms
+    req.max_cm_retries = 3;
+    manage([&](cm::Agent& its_agent) { connection = *its_agent.connect(address, req, 0); });
+  }
+  [[nodiscard]] cm::State state() {
+    cm::State state{};
+    manage([&](cm::Agent& its_agent) { state = its_agent.state_of(connection); });
+    return state;
+  }
+
+  const std::shared_ptr<Device> device;
+  cm::Agent* agent = nullptr;
+  cm::CommId connection;
+  std::vector<cm::EventKind> events;
+  std::vector<std::pair<uint64_t, int>> resolved;
+};
+
+class Services : public ::testing::TestWithParam<uint16_t> {
+ protected:
+  /// Until `time` has passed.
+  void run(Duration time) {
+    for (const Instant end = VirtualPair::now() + time; VirtualPair::now() < end;) {
+      pair.settle();
+      VirtualPair::advance(milliseconds(1));
+    }
+  }
+  [[nodiscard]] const Gid& right_address() const { return pair.right->gids().at(1); }
+
+  VirtualPair pair{{.pollers = GetParam()}};
+  Host left{pair.left};
+  Host right{pair.right};
+};
+INSTANTIATE_TEST_SUITE_P(Pollers, Services, ::testing::Values(1, 2));
+
+TEST_P(Services, ConnectionBetweenDevices_ExpectItSetUpAndEnded) {
+  right.listen();
+  left.connect(right_address());
+  run(milliseconds(3));
+  EXPECT_EQ(left.events, std::vector{cm::EventKind::kReply});
+  EXPECT_EQ(right.events, (std::vector{cm::EventKind::kRequest, cm::EventKind::kEstablished}));
+  EXPECT_EQ(left.state(), cm::State::kEstablished);
+
+  right.manage([&](cm::Agent& agent) { EXPECT_EQ(agent.disconnect(right.connection, {}), 0); });
+  run(milliseconds(3));
+  EXPECT_EQ(left.events.back(), cm::EventKind::kTimewaitEnded);
+  EXPECT_EQ(right.events.back(), cm::EventKind::kTimewaitEnded);
+}
+
+TEST_P(Services, ConnectionToOurselves_ExpectItSetUp) {
+  left.listen();
+  left.connect(pair.left->gids().at(1));
+  run(milliseconds(3));
+  EXPECT_EQ(left.events,
+            (std::vector{cm::EventKind::kRequest, cm::EventKind::kReply, cm::EventKind::kEstablished}));
+}
+
+TEST_P(Services, ThousandConnectionsAtOnce_ExpectAllSetUp) {
+  right.manage([](cm::Agent& agent) { EXPECT_TRUE(agent.listen(kService, {}, 1000, 0).ok()); });
+  for (uint32_t qp = 1; qp <= 1000; ++qp) left.connect(right_address(), qp);
+  run(seconds(1));
+  EXPECT_EQ(std::ranges::count(right.events, cm::EventKind::kEstablished), 1000);
+  EXPECT_EQ(left.events.size(), 1000u);
+}
+
+TEST_P(Services, NobodyAtThatAddress_ExpectUnanswered) {
+  Gid nobody = right_address();
+  nobody.bytes[15] ^= 0x40;
+  left.connect(nobody);
+  run(seconds(20));
+  EXPECT_EQ(left.events, std::vector{cm::EventKind::kUnanswered});
+}
+
+TEST_P(Services, NobodyManagesTheOtherDevice_ExpectUnansweredAndTheReasonCounted) {
+  left.connect(right_address());
+  run(seconds(1));
+  EXPECT_EQ(left.events, std::vector{cm::EventKind::kUnanswered});
+  EXPECT_EQ(pair.counter(*pair.right_state, Counter::kDropUnknownQp), 5u);  // four REQs and a REJ
+}
+
+TEST_P(Services, AddressesAskedFor_ExpectWhoeverAskedTold) {
+  using Answers = std::vector<std::pair<uint64_t, int>>;
+  Gid nobody = right_address();
+  nobody.bytes[15] ^= 0x40;
+  left.resolve(right_address(), 1);
+  left.resolve(pair.left->gids().at(1), 2);
+  left.resolve(Gid::from_ipv4({8, 8, 8, 8}), 3);
+  EXPECT_EQ(left.resolved, (Answers{{1, 0}, {2, 0}, {3, EHOSTUNREACH}}));
+  left.resolved.clear();
+  left.resolve(nobody, 4);
+  left.resolve(nobody, 5, milliseconds(100));
+  left.resolve(nobody, 6);
+  EXPECT_EQ(left.device->manage(left, [](GeneralServices& services, Instant) { services.forget(6); }), 0);
+  run(milliseconds(200));
+  EXPECT_EQ(left.resolved, (Answers{{5, ETIMEDOUT}}));
+  run(seconds(10));
+  EXPECT_EQ(left.resolved, (Answers{{5, ETIMEDOUT}, {4, ETIMEDOUT}}));
+}
+
+struct Spoilt {
+  const char* what;
+  void (*spoil)(wire::Headers&, size_t& payload);
+  Counter counter;
+};
+
+/// Straight into the services, since nobody of ours would send them.
+TEST(GeneralServices, DatagramsThatAreNone_ExpectTheReasonCounted) {
+  const Spoilt table[] = {
+      {"another opcode", [](wire::Headers& h, size_t&) { h.bth.opcode = {0x65}; }, Counter::kDropService},
+      {"RC", [](wire::Headers& h, size_t&) { h.bth.opcode = {0x04}; }, Counter::kDropService},
+      {"partition", [](wire::Headers& h, size_t&) { h.bth.partition_key = 0x8001; },
+       Counter::kDropPartitionKey},
+      {"Q_Key", [](wire::Headers& h, size_t&) { h.deth.qkey = 1; }, Counter::kDropQkey},
+      {"too short", [](wire::Headers&, size_t& payload) { payload = 255; }, Counter::kDropPayloadLength},
+      {"too long", [](wire::Headers&, size_t& payload) { payload = 257; }, Counter::kDropPayloadLength},
+      {"empty", [](wire::Headers&, size_t& payload) { payload = 0; }, Counter::kDropPayloadLength},
+  };
+  VirtualPair pair;
+  Host host(pair.left);
+  GeneralServices services(
+      {.mac = pair.left->mac(), .gids = pair.left->gids(), .links = pair.left_state->links, .agent = {}},
+      host);
+  port::TxBatch batch(pair.left_state->port->queue(0));
+  const std::vector<std::byte> bytes(300);
+  for (const Spoilt& spoilt : table) {
+    SCOPED_TRACE(spoilt.what);
+    wire::Packet packet;
+    packet.headers.bth.opcode = {0x64};
+    packet.headers.deth.qkey = wire::kGsiQkey;
+    size_t payload = wire::kMadBytes;
+    spoilt.spoil(packet.headers, payload);
+    packet.payload = std::span(bytes).first(payload);
+    EXPECT_EQ(services.receive(packet, VirtualPair::now(), batch), spoilt.counter);
+  }
+  EXPECT_EQ(services.agent().counters().malformed, 0u);
+}
+
+}  // namespace
+}  // namespace uroce::engine
