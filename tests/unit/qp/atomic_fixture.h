@@ -14,15 +14,7 @@ class Atomic : public QueuePairTest {
 
   Atomic() {
     attributes.timeout = 0;
-    attributes.access = kAll;
-    static_cast<void>(regions.deregister(keys.lkey));
-    keys = register_region(memory.data(), memory.size(), kIova);
-  }
-
-  mem::RegionKeys register_region(std::byte* at, uint64_t bytes, uint64_t iova, mem::Access access = kAll) {
-    return regions
-        .register_user({.domain = domain, .address = at, .length = bytes, .iova = iova, .access = access})
-        .value();
+    grant(kAll);
   }
 
   // Our requests.

@@ -158,7 +158,7 @@ TEST_F(AtomicRequester, AndStillWhenTheResponseComes) {
 TEST_F(AtomicRequester, MemoryThatIsGoneWhenTheResponseComes) {
   const FaultCatcher catcher;
   const VanishingMemory gone(1);
-  const mem::RegionKeys its = register_region(gone.data(), gone.size(), 0x90000000);
+  const mem::RegionKeys its = register_region(gone.data(), gone.size(), 0x90000000, kAll);
   bring_up();
   queue::SendRequest& request = post_atomic(SendOperation::kFetchAdd, 1);
   sends.segments(request)[0] = {0x90000000, 8, its.lkey};

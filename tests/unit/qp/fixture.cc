@@ -66,11 +66,9 @@ QueuePairTest::QueuePairTest(Type its_type, uint32_t datagram_mtu)
            .regions = regions,
            .counters = counters} {
   turn.now = Instant{1'000'000};
-  mem::UserRegion region{.domain = domain, .address = memory.data(), .length = memory.size(), .iova = kIova};
-  region.access = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
-  keys = regions.register_user(region).value();
-  region.access = mem::kRemoteRead;
-  read_only_keys = regions.register_user(region).value();
+  keys = register_region(memory.data(), memory.size(), kIova,
+                         mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead);
+  read_only_keys = register_region(memory.data(), memory.size(), kIova, mem::kRemoteRead);
   options.type = type;
   options.number = kOurs;
   options.domain = domain;
@@ -96,6 +94,19 @@ QueuePairTest::QueuePairTest(Type its_type, uint32_t datagram_mtu)
   attributes.min_rnr_timer = 12;  // 0.64 ms
   attributes.max_rd_atomic = 2;
   attributes.max_dest_rd_atomic = 2;
+}
+
+mem::RegionKeys QueuePairTest::register_region(std::byte* at, uint64_t bytes, uint64_t iova,
+                                               mem::Access access) {
+  return regions
+      .register_user({.domain = domain, .address = at, .length = bytes, .iova = iova, .access = access})
+      .value();
+}
+
+void QueuePairTest::grant(mem::Access access) {
+  attributes.access = access;
+  static_cast<void>(regions.deregister(keys.lkey));
+  keys = register_region(memory.data(), memory.size(), kIova, access);
 }
 
 int QueuePairTest::modify(State state, uint32_t mask) {
@@ -320,13 +331,26 @@ void QueuePairTest::expect_failed_receive(queue::CompletionStatus status) {
   EXPECT_EQ(queue_pair->state(), State::kErr);
 }
 
+void QueuePairTest::expect_answer(const Sent& frame, wire::AethKind kind, uint8_t value, uint32_t psn) {
+  EXPECT_EQ(frame.operation(), wire::Operation::kAcknowledge);
+  EXPECT_EQ(frame.aeth().kind, kind);
+  EXPECT_EQ(frame.aeth().value, value);
+  EXPECT_EQ(frame.psn(), psn);
+}
+
+void QueuePairTest::expect_nak(const Sent& frame, wire::NakCode code, uint32_t psn) {
+  expect_answer(frame, wire::AethKind::kNak, static_cast<uint8_t>(code), psn);
+}
+
 void QueuePairTest::expect_answer(const std::vector<Sent>& frames, wire::AethKind kind, uint8_t value,
                                   uint32_t psn) {
   ASSERT_EQ(frames.size(), 1u);
-  EXPECT_EQ(frames[0].operation(), wire::Operation::kAcknowledge);
-  EXPECT_EQ(frames[0].aeth().kind, kind);
-  EXPECT_EQ(frames[0].aeth().value, value);
-  EXPECT_EQ(frames[0].psn(), psn);
+  expect_answer(frames[0], kind, value, psn);
+}
+
+void QueuePairTest::expect_nak(const std::vector<Sent>& frames, wire::NakCode code, uint32_t psn) {
+  ASSERT_EQ(frames.size(), 1u);
+  expect_nak(frames[0], code, psn);
 }
 
 }  // namespace uroce::qp::testing

@@ -80,6 +80,11 @@ class QueuePairTest : public ::testing::Test {
   void bring_up(State to = State::kRts);
   int modify(State state, uint32_t mask = 0);
 
+  /// A region of the queue pair's domain.
+  mem::RegionKeys register_region(std::byte* at, uint64_t bytes, uint64_t iova, mem::Access access);
+  /// The queue pair grants it, and so does the region of `keys`, which is a new one.
+  void grant(mem::Access access);
+
   // Posting. The data is at `offset` of memory.
   queue::SendRequest& post(queue::SendOperation operation, uint32_t length, uint64_t offset = 0);
   void post_receive(uint32_t length, uint64_t offset = 0);
@@ -120,8 +125,12 @@ class QueuePairTest : public ::testing::Test {
   /// What the only completion says.
   void expect_failed_send(queue::CompletionStatus status);
   void expect_failed_receive(queue::CompletionStatus status);
+  static void expect_answer(const Sent& frame, wire::AethKind kind, uint8_t value, uint32_t psn);
+  static void expect_nak(const Sent& frame, wire::NakCode code, uint32_t psn);
   /// The only frame is an answer to `psn`.
-  void expect_answer(const std::vector<Sent>& frames, wire::AethKind kind, uint8_t value, uint32_t psn);
+  static void expect_answer(const std::vector<Sent>& frames, wire::AethKind kind, uint8_t value,
+                            uint32_t psn);
+  static void expect_nak(const std::vector<Sent>& frames, wire::NakCode code, uint32_t psn);
 
   std::vector<Bytes> burst;  // frames whose bytes may not be committed yet
 

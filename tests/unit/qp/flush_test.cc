@@ -20,19 +20,7 @@ class Flush : public QueuePairTest {
 
   Flush() {
     attributes.timeout = 0;
-    attributes.access = kAll;
-    static_cast<void>(regions.deregister(keys.lkey));
-    keys = register_region(kAll, 0, kMemory);
-  }
-
-  mem::RegionKeys register_region(mem::Access access, uint64_t offset, uint64_t bytes) {
-    return regions
-        .register_user({.domain = domain,
-                        .address = memory.data() + offset,
-                        .length = bytes,
-                        .iova = kIova,
-                        .access = access})
-        .value();
+    grant(kAll);
   }
 
   queue::SendRequest& post_flush(uint32_t length, const queue::FlushOperation& how) {
@@ -168,7 +156,8 @@ struct FlushRefusal {
 };
 
 TEST_F(Flush, Refusals) {
-  const mem::RegionKeys plain = register_region(mem::kLocalWrite | mem::kRemoteWrite, 0, kMemory);
+  const mem::RegionKeys plain =
+      register_region(memory.data(), kMemory, kIova, mem::kLocalWrite | mem::kRemoteWrite);
   const std::vector<FlushRefusal> cases = {
       {"no type", NakCode::kInvalidRequest, [](auto& headers) { headers.feth = {}; }},
       {"persistence: no region is of such memory", NakCode::kRemoteAccess,
@@ -191,13 +180,13 @@ TEST_F(Flush, Refusals) {
     wire::Headers headers = flush(5000, kGlobal);
     test.spoil(headers);
     receive(headers);
-    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(test.code), 5000);
+    expect_nak(pump(), test.code, 5000);
   }
 }
 
 TEST_F(Flush, RefusalsOfAtomicWrites) {
-  const mem::RegionKeys readable = register_region(mem::kRemoteRead, 0, kMemory);
-  const mem::RegionKeys askew = register_region(kAll, 4, 64);
+  const mem::RegionKeys readable = register_region(memory.data(), kMemory, kIova, mem::kRemoteRead);
+  const mem::RegionKeys askew = register_region(memory.data() + 4, 64, kIova, kAll);
   const std::vector<FlushRefusal> cases = {
       {"address", NakCode::kInvalidRequest, [](auto& headers) { headers.reth.address += 4; }},
       {"memory not aligned", NakCode::kInvalidRequest,
@@ -215,7 +204,7 @@ TEST_F(Flush, RefusalsOfAtomicWrites) {
     headers.reth = {kIova, keys.rkey, 8};
     test.spoil(headers);
     receive(headers, pattern(8, 99));
-    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(test.code), 5000);
+    expect_nak(pump(), test.code, 5000);
     EXPECT_EQ(memory, before);
   }
 }
@@ -224,13 +213,12 @@ TEST_F(Flush, TheQueuePairMustGrantIt) {
   attributes.access = mem::kRemoteWrite;
   bring_up(State::kRtr);
   receive(flush(5000, kGlobal));
-  expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteAccess), 5000);
+  expect_nak(pump(), NakCode::kRemoteAccess, 5000);
 }
 
 /// The responder's resources: what takes one, and that all of them share the limit.
 TEST_F(Flush, EveryOperationThatIsAnsweredByItselfTakesAResource) {
-  attributes.access = kAll | mem::kRemoteAtomic;
-  const mem::RegionKeys all = register_region(kAll | mem::kRemoteAtomic, 0, kMemory);
+  grant(kAll | mem::kRemoteAtomic);
   const std::vector<Operation> operations = {Operation::kReadRequest, Operation::kCompareSwap,
                                              Operation::kFetchAdd, Operation::kFlush,
                                              Operation::kAtomicWrite};
@@ -244,16 +232,15 @@ TEST_F(Flush, EveryOperationThatIsAnsweredByItselfTakesAResource) {
         EXPECT_EQ(queue_pair->state(), State::kRtr);
         const Operation operation = operations[(first + i) % operations.size()];
         wire::Headers headers = from_peer(operation, 5000 + i);
-        headers.reth = {kIova, all.rkey, 8};
-        headers.atomic = {kIova, all.rkey, 1, 1};
+        headers.reth = {kIova, keys.rkey, 8};
+        headers.atomic = {kIova, keys.rkey, 1, 1};
         headers.feth = kGlobal;
         receive(headers, operation == Operation::kAtomicWrite ? pattern(8) : Bytes{});
       }
       EXPECT_EQ(queue_pair->state(), State::kErr);
       const auto frames = pump();
       ASSERT_EQ(frames.size(), limit + 1u);
-      EXPECT_EQ(frames.back().aeth().kind, AethKind::kNak);
-      EXPECT_EQ(frames.back().aeth().value, static_cast<uint8_t>(NakCode::kInvalidRequest));
+      expect_nak(frames.back(), NakCode::kInvalidRequest, 5000 + limit);
     }
   }
 }

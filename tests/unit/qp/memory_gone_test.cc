@@ -23,10 +23,8 @@ class MemoryGone : public QueuePairTest {
   using Statuses = std::vector<CompletionStatus>;
 
   MemoryGone() {
-    mem::UserRegion region{
-        .domain = domain, .address = gone_.data(), .length = gone_.size(), .iova = kGoneIova};
-    region.access = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead;
-    gone_keys_ = regions.register_user(region).value();
+    gone_keys_ = register_region(gone_.data(), gone_.size(), kGoneIova,
+                                 mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead);
     gone_.vanish(Vanishing::kNoAccess);
     commit_after_receive = false;
     attributes.timeout = 0;
@@ -90,7 +88,7 @@ TEST_F(MemoryGone, ReceiveABurstWithALostWrite_ExpectANakForItAndLaterTailsLeftO
   EXPECT_EQ(memory_at(100, 8), pattern(8, 2));
   EXPECT_EQ(memory_at(200, 8), before);
   const auto frames = pump();
-  expect_answer(frames, wire::AethKind::kNak, static_cast<uint8_t>(wire::NakCode::kRemoteAccess), 5002);
+  expect_nak(frames, wire::NakCode::kRemoteAccess, 5002);
   EXPECT_EQ(frames[0].aeth().msn, 2u);
   EXPECT_EQ(queue_pair->state(), State::kErr);
   EXPECT_EQ(counter(Counter::kMemoryGone), 1u);
@@ -119,7 +117,7 @@ TEST_F(MemoryGone, ReceiveTwoLostMessages_ExpectTheFirstToCount) {
   receive(Operation::kSendOnly, 5003, pattern(8));
   end_burst();
   EXPECT_EQ(statuses(receive_completions()), (Statuses{kSuccess, kProtection, kFlushed}));
-  expect_answer(pump(), wire::AethKind::kNak, static_cast<uint8_t>(wire::NakCode::kRemoteOperational), 5001);
+  expect_nak(pump(), wire::NakCode::kRemoteOperational, 5001);
 }
 
 TEST_F(MemoryGone, ReceiveARefusedRequestBehindALostOne_ExpectTheLostOneAnswered) {
@@ -129,7 +127,7 @@ TEST_F(MemoryGone, ReceiveARefusedRequestBehindALostOne_ExpectTheLostOneAnswered
   receive(Operation::kSendOnly, 5001, pattern(9));  // too long
   end_burst();
   EXPECT_EQ(statuses(receive_completions()), (Statuses{kProtection, kFlushed}));
-  expect_answer(pump(), wire::AethKind::kNak, static_cast<uint8_t>(wire::NakCode::kRemoteOperational), 5000);
+  expect_nak(pump(), wire::NakCode::kRemoteOperational, 5000);
 }
 
 /// The second message's body commits the first one's tail, which is lost: neither is reported as received.
@@ -140,7 +138,7 @@ TEST_F(MemoryGone, ReceiveAMessageOverALostTail_ExpectBothTakenBack) {
   receive(Operation::kSendOnly, 5001, pattern(8));
   end_burst();
   EXPECT_EQ(statuses(receive_completions()), (Statuses{kProtection, kFlushed}));
-  expect_answer(pump(), wire::AethKind::kNak, static_cast<uint8_t>(wire::NakCode::kRemoteOperational), 5000);
+  expect_nak(pump(), wire::NakCode::kRemoteOperational, 5000);
 }
 
 TEST_F(MemoryGone, ReceiveReadDataThatIsLost_ExpectItsCompletionRevisedAndLaterOnesFlushed) {

@@ -131,7 +131,7 @@ TEST_F(RemoteInvalidation, WhatIsRefused_ExpectNakAndNoByte) {
     post_receive(100);
     receive_send(Operation::kSendOnlyInvalidate, kPsn, pattern(50, 8), wrong.key);
     EXPECT_EQ(queue_pair->state(), State::kErr);
-    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteAccess), kPsn);
+    expect_nak(pump(), NakCode::kRemoteAccess, kPsn);
     EXPECT_EQ(memory, before);
     const auto done = receive_completions();
     ASSERT_EQ(done.size(), 2u);
@@ -174,7 +174,7 @@ TEST_F(RemoteInvalidation, WritesOfTheSameBurst_ExpectThoseBeforeItOnly) {
   EXPECT_EQ(Bytes(page(0), page(0) + 200), pattern(200, 6));
   EXPECT_EQ(Bytes(page(0) + 1000, page(0) + 1200), Bytes(200));
   expect_received(key(9), 0);
-  expect_answer(answers, AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteAccess), kPsn + 2);
+  expect_nak(answers, NakCode::kRemoteAccess, kPsn + 2);
 }
 
 /// In the middle of a WRITE the rest of it is refused.
@@ -187,7 +187,7 @@ TEST_F(RemoteInvalidation, InTheMiddleOfAnothersWrite_ExpectTheRestRefused) {
   mem::Invalidation by_another;
   ASSERT_EQ(by_another.begin(regions, key(9), {domain, {}}), mem::Invalidation::Answer::kOver);
   receive(Operation::kWriteMiddle, kPsn + 1, pattern(kMtu, 2));
-  expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteAccess), kPsn + 1);
+  expect_nak(pump(), NakCode::kRemoteAccess, kPsn + 1);
   EXPECT_EQ(Bytes(page(0) + kMtu, page(0) + 2 * kMtu), Bytes(kMtu));
 }
 

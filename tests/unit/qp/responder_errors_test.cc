@@ -15,7 +15,7 @@ class ResponderErrors : public QueuePairTest {
   /// The packet at `psn` was refused: that NAK, the error state, and every byte as before.
   void expect_refused(NakCode code, uint32_t psn = 5000) {
     EXPECT_EQ(queue_pair->state(), State::kErr);
-    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(code), psn);
+    expect_nak(pump(), code, psn);
     EXPECT_TRUE(pump().empty());
     EXPECT_EQ(memory, memory_before);
     receive_write(Operation::kWriteOnly, psn, 0, 1, pattern(1, 99));
@@ -55,7 +55,7 @@ TEST_F(ResponderErrors, PacketsOutOfOrderWithinAMessage) {
       receive(headers, operation == Operation::kReadRequest ? Bytes{} : pattern(kMtu));
     }
     EXPECT_EQ(queue_pair->state(), State::kErr);
-    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kInvalidRequest), psn - 1);
+    expect_nak(pump(), NakCode::kInvalidRequest, psn - 1);
   }
 }
 
@@ -70,7 +70,7 @@ TEST_F(ResponderErrors, PayloadsThatDoNotFitThePathMtu) {
     post_receive(5000);
     receive_write(operation, 5000, 0, 5 * kMtu, pattern(bytes, 3));
     EXPECT_EQ(queue_pair->state(), State::kErr);
-    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kInvalidRequest), 5000);
+    expect_nak(pump(), NakCode::kInvalidRequest, 5000);
     EXPECT_EQ(memory, memory_before);
   }
 }
@@ -136,9 +136,7 @@ TEST_F(ResponderErrors, OneReadTooMany) {
   receive_read(5002, 0, 1);
   const auto frames = pump();
   ASSERT_EQ(frames.size(), 3u);  // what was accepted is answered before the NAK
-  EXPECT_EQ(frames[2].aeth().kind, AethKind::kNak);
-  EXPECT_EQ(frames[2].aeth().value, static_cast<uint8_t>(NakCode::kInvalidRequest));
-  EXPECT_EQ(frames[2].psn(), 5002u);
+  expect_nak(frames[2], NakCode::kInvalidRequest, 5002);
   EXPECT_EQ(queue_pair->state(), State::kErr);
 }
 
@@ -197,7 +195,7 @@ TEST_F(ResponderErrors, RemoteAccessErrors) {
     test.spoil(headers.reth);
     receive(headers, test.operation == Operation::kReadRequest ? Bytes{} : pattern(16, 5));
     EXPECT_EQ(queue_pair->state(), State::kErr);
-    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteAccess), 5000);
+    expect_nak(pump(), NakCode::kRemoteAccess, 5000);
     EXPECT_EQ(memory, memory_before);
   }
 }
@@ -250,7 +248,7 @@ TEST_F(ResponderErrors, AnInvalidationInTheMiddleStopsTheRestOfARead) {
   EXPECT_TRUE(pump_once(4));
   EXPECT_EQ(take_sent().size(), 4u);
   ASSERT_TRUE(regions.deregister(keys.lkey));
-  expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(NakCode::kRemoteAccess), 5004);
+  expect_nak(pump(), NakCode::kRemoteAccess, 5004);
   EXPECT_EQ(queue_pair->state(), State::kErr);
 }
 

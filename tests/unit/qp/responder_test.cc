@@ -12,8 +12,6 @@ using wire::Operation;
 
 using Responder = QueuePairTest;
 
-constexpr uint8_t kSequence = static_cast<uint8_t>(NakCode::kSequenceError);
-
 TEST_F(Responder, ASendFillsTheReceiveAndIsAcknowledged) {
   bring_up(State::kRtr);
   post_receive(1000, 4000);
@@ -186,7 +184,7 @@ TEST_F(Responder, AGapIsNakedOnceThenSilence) {
   bring_up(State::kRtr);
   receive_write(Operation::kWriteOnly, 5001, 0, 1, pattern(1, 3));
   receive_write(Operation::kWriteOnly, 5002, 0, 1, pattern(1, 3));
-  expect_answer(pump(), AethKind::kNak, kSequence, 5000);
+  expect_nak(pump(), NakCode::kSequenceError, 5000);
   receive_write(Operation::kWriteOnly, 5003, 0, 1, pattern(1, 3));
   EXPECT_TRUE(pump().empty());
   EXPECT_EQ(memory_at(0, 1), pattern(1));
@@ -195,7 +193,7 @@ TEST_F(Responder, AGapIsNakedOnceThenSilence) {
   receive_write(Operation::kWriteOnly, 5000, 0, 1, pattern(1, 3));
   expect_answer(pump(), AethKind::kAck, wire::kNoCredits, 5000);
   receive_write(Operation::kWriteOnly, 5005, 0, 1, pattern(1, 3));
-  expect_answer(pump(), AethKind::kNak, kSequence, 5001);
+  expect_nak(pump(), NakCode::kSequenceError, 5001);
 }
 
 TEST_F(Responder, ANakThatHasNotLeftFollowsTheGap) {
@@ -203,7 +201,7 @@ TEST_F(Responder, ANakThatHasNotLeftFollowsTheGap) {
   // 5001 overtakes 5000 within a burst: 5001 was dropped and is what is missing in the end.
   receive_write(Operation::kWriteOnly, 5001, 0, 1, pattern(1));
   receive_write(Operation::kWriteOnly, 5000, 0, 1, pattern(1));
-  expect_answer(pump(), AethKind::kNak, kSequence, 5001);
+  expect_nak(pump(), NakCode::kSequenceError, 5001);
   receive_write(Operation::kWriteOnly, 5002, 0, 1, pattern(1));
   EXPECT_TRUE(pump().empty());  // that gap was NAKed
 }
@@ -305,7 +303,7 @@ TEST_F(Responder, AfterTheRnrTimeAGapIsAGapAgain) {
   pump();
   advance(rnr_wait(12));
   receive(Operation::kSendOnly, 5001, pattern(1), true);
-  expect_answer(pump(), AethKind::kNak, kSequence, 5000);
+  expect_nak(pump(), NakCode::kSequenceError, 5000);
 }
 
 TEST_F(Responder, AWriteWithImmediateWaitsForAReceiveAtItsEnd) {

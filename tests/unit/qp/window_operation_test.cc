@@ -32,15 +32,8 @@ class WindowOperation : public QueuePairTest {
   static constexpr uint64_t kBytes = 1000;
 
   WindowOperation() {
-    for (mem::RegionKeys& made : parents) {
-      made = regions
-                 .register_user({.domain = domain,
-                                 .address = memory.data(),
-                                 .length = memory.size(),
-                                 .iova = kIova,
-                                 .access = mem::kLocalWrite | mem::kWindowBind})
-                 .value();
-    }
+    for (mem::RegionKeys& made : parents)
+      made = register_region(memory.data(), memory.size(), kIova, mem::kLocalWrite | mem::kWindowBind);
   }
   ~WindowOperation() override {
     type1->end();
