@@ -1,5 +1,5 @@
-// XRC: an initiator sends as RC does and names a shared receive queue in each request; a target answers as RC
-// does, with the receives, the completion queue and the protection domain of the queue that is named.
+// XRC, the target: it answers as RC does, with the receives, the completion queue and the protection domain
+// of the shared receive queue that each request names.
 #include <algorithm>
 #include <memory>
 
@@ -11,7 +11,6 @@ namespace uroce::qp::testing {
 namespace {
 
 using queue::CompletionStatus;
-using queue::SendOperation;
 using queue::SrqNumber;
 using queue::XrcDomainId;
 using wire::AethKind;
@@ -104,8 +103,8 @@ class XrcTarget : public QueuePairTest {
     headers.reth = {kIova + offset, owner.keys.rkey, bytes};
     receive(headers);
   }
-  void expect_nak(NakCode code, uint32_t psn) {
-    expect_answer(pump(), AethKind::kNak, static_cast<uint8_t>(code), psn);
+  void expect_refused(NakCode code, uint32_t psn) {
+    expect_nak(pump(), code, psn);
     EXPECT_EQ(queue_pair->state(), State::kErr);
   }
   void expect_event(Event event) const {
@@ -174,7 +173,7 @@ TEST_F(XrcTarget, KeysAreOfTheDomainOfTheQueueThatIsNamed) {
   write = to(second, Operation::kWriteOnly, 5002);
   write.reth = {kIova + 100, first.keys.rkey, 8};
   receive(write, pattern(8, 2));
-  expect_nak(NakCode::kRemoteAccess, 5002);
+  expect_refused(NakCode::kRemoteAccess, 5002);
   EXPECT_EQ(memory_at(100, 8), pattern(8, 1));
 }
 
@@ -186,7 +185,7 @@ TEST_F(XrcTarget, AReceiveBufferWithAKeyOfAnotherDomainIsOurOwnMistake) {
   second.queue->segments(request)[0] = {kIova, 100, first.keys.lkey};
   second.queue->publish(request);
   send_to(second, Operation::kSendOnly, 5000, pattern(6));
-  expect_nak(NakCode::kRemoteOperational, 5000);
+  expect_refused(NakCode::kRemoteOperational, 5000);
   ASSERT_EQ(second.completed().size(), 1u);
   EXPECT_TRUE(first.completed().empty());
 }
@@ -227,7 +226,7 @@ TEST_F(XrcTarget, ANumberOfNothingIsAnInvalidRequest) {
   wire::Headers headers = to(first, Operation::kSendOnly, 5000);
   headers.xrc_srq = 0xFFFFFF;
   receive(headers, pattern(6));
-  expect_nak(NakCode::kInvalidRequest, 5000);
+  expect_refused(NakCode::kInvalidRequest, 5000);
   EXPECT_EQ(counter(Counter::kDropUnknownSrq), 1u);
   expect_event(Event::kRequestError);
 }
@@ -235,7 +234,7 @@ TEST_F(XrcTarget, ANumberOfNothingIsAnInvalidRequest) {
 TEST_F(XrcTarget, ANumberOfAnotherXrcDomainIsAnInvalidRequest) {
   post_to(foreign, 1, 600, 4000);
   send_to(foreign, Operation::kSendOnly, 5000, pattern(6));
-  expect_nak(NakCode::kInvalidRequest, 5000);
+  expect_refused(NakCode::kInvalidRequest, 5000);
   EXPECT_EQ(counter(Counter::kDropUnknownSrq), 1u);
   EXPECT_FALSE(foreign.queue->empty());
 }
@@ -245,7 +244,7 @@ TEST_F(XrcTarget, AMessageKeepsToOneQueue) {
   post_to(second, 2, 600, 8000);
   send_to(first, Operation::kSendFirst, 5000, pattern(kMtu));
   send_to(second, Operation::kSendLast, 5001, pattern(6));
-  expect_nak(NakCode::kInvalidRequest, 5001);
+  expect_refused(NakCode::kInvalidRequest, 5001);
   const auto done = first.completed();
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].status, CompletionStatus::kFlushed);
@@ -262,7 +261,7 @@ TEST_F(XrcTarget, AQueueThatGoesTakesItsMessageAlong) {
   queue_pair->forget_receives(*first.queue);
   first.queue.reset();
   send_to(first, Operation::kSendLast, 5001, pattern(6));
-  expect_nak(NakCode::kInvalidRequest, 5001);
+  expect_refused(NakCode::kInvalidRequest, 5001);
   EXPECT_TRUE(first.completed().empty());
 }
 
@@ -277,7 +276,7 @@ TEST_F(XrcTarget, AQueueThatGoesBetweenMessagesIsNoLongerThere) {
   send_to(second, Operation::kSendOnly, 5001, pattern(6));
   expect_answer(pump(), AethKind::kAck, wire::kNoCredits, 5001);
   send_to(first, Operation::kSendOnly, 5002, pattern(6));
-  expect_nak(NakCode::kInvalidRequest, 5002);
+  expect_refused(NakCode::kInvalidRequest, 5002);
 }
 
 TEST_F(XrcTarget, ItsEndGivesBackWhatItTook) {
@@ -311,7 +310,7 @@ TEST_F(XrcTarget, ALostMessageIsTakenBackBeforeTheNextQueueIsServed) {
   commit_after_receive = false;
   send_to(first, Operation::kSendOnly, 5000, pattern(6, 1));
   send_to(second, Operation::kSendOnly, 5001, pattern(6, 2));
-  expect_nak(NakCode::kRemoteOperational, 5000);
+  expect_refused(NakCode::kRemoteOperational, 5000);
   const auto done = first.completed();
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].status, CompletionStatus::kLocalProtectionError);
@@ -337,68 +336,6 @@ TEST_F(XrcTarget, AnswersMeanNothingToIt) {
   receive_nak(NakCode::kRemoteAccess, kOurPsn.value());
   receive_rnr(1, kOurPsn.value());
   EXPECT_TRUE(pump().empty());
-  EXPECT_EQ(queue_pair->state(), State::kRts);
-}
-
-class XrcInitiator : public QueuePairTest {
- protected:
-  XrcInitiator() : QueuePairTest(Type::kXrcSend) {
-    options.receive_completions = nullptr;
-    queue_pair = std::make_unique<QueuePair>(options);
-    bring_up();
-  }
-
-  Psn sends_begin = kOurPsn;  // of the next message
-};
-
-TEST_F(XrcInitiator, EveryRequestNamesAQueue) {
-  constexpr SendOperation kOperations[] = {SendOperation::kSend,           SendOperation::kSendImm,
-                                           SendOperation::kSendInvalidate, SendOperation::kWrite,
-                                           SendOperation::kWriteImm,       SendOperation::kRead,
-                                           SendOperation::kCompareSwap,    SendOperation::kFetchAdd};
-  for (const SendOperation operation : kOperations) {
-    SCOPED_TRACE(static_cast<int>(operation));
-    const bool of_a_word = is_atomic(operation);
-    post(operation, of_a_word ? 8 : 3 * kMtu);
-    for (int again = 0; again < 2; ++again) {
-      const auto frames = pump();
-      ASSERT_EQ(frames.size(), of_a_word || is_read(operation) ? 1u : again == 0 ? 3u : 1u);
-      for (const Sent& sent : frames) {
-        EXPECT_EQ(sent.packet.row->opcode.service(), wire::Service::kXrc);
-        ASSERT_TRUE(sent.packet.row->headers.has(wire::Header::kXrcEth));
-        EXPECT_EQ(sent.packet.headers.xrc_srq, kPeersReceives.value);
-      }
-      if (again == 0) expire();
-    }
-    if (operation == SendOperation::kRead) {
-      for (uint32_t i = 0; i < 3; ++i) {
-        wire::Headers headers = from_peer(i == 0   ? Operation::kReadResponseFirst
-                                          : i == 1 ? Operation::kReadResponseMiddle
-                                                   : Operation::kReadResponseLast,
-                                          (sends_begin + i).value());
-        headers.aeth = wire::Aeth::ack(0);
-        receive(headers, pattern(kMtu, i));
-      }
-    } else if (of_a_word) {
-      wire::Headers headers = from_peer(Operation::kAtomicAcknowledge, sends_begin.value());
-      headers.aeth = wire::Aeth::ack(0);
-      receive(headers);
-    } else {
-      receive_ack((sends_begin + 2u).value());
-    }
-    sends_begin = sends_begin + (of_a_word ? 1u : 3u);
-    const auto done = send_completions();
-    ASSERT_EQ(done.size(), 1u);
-    EXPECT_EQ(done[0].status, CompletionStatus::kSuccess);
-  }
-}
-
-TEST_F(XrcInitiator, ReceivesNothing) {
-  wire::Headers headers = from_peer(Operation::kSendOnly, kPeerPsn.value());
-  headers.bth.ack_request = true;
-  receive(headers, pattern(6));
-  EXPECT_TRUE(pump().empty());
-  EXPECT_EQ(counter(Counter::kDropInvalidRequest), 1u);
   EXPECT_EQ(queue_pair->state(), State::kRts);
 }
 

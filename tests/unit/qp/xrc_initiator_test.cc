@@ -1,0 +1,74 @@
+// XRC, the initiator: it sends as RC does and names a shared receive queue in each request.
+#include "tests/unit/qp/fixture.h"
+
+namespace uroce::qp::testing {
+namespace {
+
+using queue::CompletionStatus;
+using queue::SendOperation;
+using wire::Operation;
+
+class XrcInitiator : public QueuePairTest {
+ protected:
+  XrcInitiator() : QueuePairTest(Type::kXrcSend) {
+    options.receive_completions = nullptr;
+    queue_pair = std::make_unique<QueuePair>(options);
+    bring_up();
+  }
+
+  Psn sends_begin = kOurPsn;  // of the next message
+};
+
+TEST_F(XrcInitiator, EveryRequestNamesAQueue) {
+  constexpr SendOperation kOperations[] = {SendOperation::kSend,           SendOperation::kSendImm,
+                                           SendOperation::kSendInvalidate, SendOperation::kWrite,
+                                           SendOperation::kWriteImm,       SendOperation::kRead,
+                                           SendOperation::kCompareSwap,    SendOperation::kFetchAdd};
+  for (const SendOperation operation : kOperations) {
+    SCOPED_TRACE(static_cast<int>(operation));
+    const bool of_a_word = is_atomic(operation);
+    post(operation, of_a_word ? 8 : 3 * kMtu);
+    for (int again = 0; again < 2; ++again) {
+      const auto frames = pump();
+      ASSERT_EQ(frames.size(), of_a_word || is_read(operation) ? 1u : again == 0 ? 3u : 1u);
+      for (const Sent& sent : frames) {
+        EXPECT_EQ(sent.packet.row->opcode.service(), wire::Service::kXrc);
+        ASSERT_TRUE(sent.packet.row->headers.has(wire::Header::kXrcEth));
+        EXPECT_EQ(sent.packet.headers.xrc_srq, kPeersReceives.value);
+      }
+      if (again == 0) expire();
+    }
+    if (operation == SendOperation::kRead) {
+      for (uint32_t i = 0; i < 3; ++i) {
+        wire::Headers headers = from_peer(i == 0   ? Operation::kReadResponseFirst
+                                          : i == 1 ? Operation::kReadResponseMiddle
+                                                   : Operation::kReadResponseLast,
+                                          (sends_begin + i).value());
+        headers.aeth = wire::Aeth::ack(0);
+        receive(headers, pattern(kMtu, i));
+      }
+    } else if (of_a_word) {
+      wire::Headers headers = from_peer(Operation::kAtomicAcknowledge, sends_begin.value());
+      headers.aeth = wire::Aeth::ack(0);
+      receive(headers);
+    } else {
+      receive_ack((sends_begin + 2u).value());
+    }
+    sends_begin = sends_begin + (of_a_word ? 1u : 3u);
+    const auto done = send_completions();
+    ASSERT_EQ(done.size(), 1u);
+    EXPECT_EQ(done[0].status, CompletionStatus::kSuccess);
+  }
+}
+
+TEST_F(XrcInitiator, ReceivesNothing) {
+  wire::Headers headers = from_peer(Operation::kSendOnly, kPeerPsn.value());
+  headers.bth.ack_request = true;
+  receive(headers, pattern(6));
+  EXPECT_TRUE(pump().empty());
+  EXPECT_EQ(counter(Counter::kDropInvalidRequest), 1u);
+  EXPECT_EQ(queue_pair->state(), State::kRts);
+}
+
+}  // namespace
+}  // namespace uroce::qp::testing
