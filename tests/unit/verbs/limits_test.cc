@@ -141,16 +141,4 @@ TEST_F(Limits, LongestQueuesOfTheLongestRequests) {
   EXPECT_EQ(ibv_destroy_cq(longest), 0);
 }
 
-// Sixteen million objects: in the suite `soak`.
-
-TEST_F(Limits, DISABLED_Regions) {
-  static char bytes[4096];
-  std::vector<ibv_mr*> all;
-  while (ibv_mr* const mr = ibv_reg_mr(pd, bytes, sizeof(bytes), int{IBV_ACCESS_LOCAL_WRITE}))
-    all.push_back(mr);
-  EXPECT_EQ(errno, ENOMEM);
-  EXPECT_EQ(all.size(), static_cast<size_t>(limits.max_mr));
-  for (ibv_mr* mr : all) ASSERT_EQ(ibv_dereg_mr(mr), 0);
-}
-
 }  // namespace uroce::verbs_test
