@@ -21,16 +21,8 @@ constexpr uint32_t kPage = 4096;
 constexpr uint32_t kShift = 12;
 constexpr uint32_t kPages = 4;
 constexpr uint64_t kIova = 0x5000000123;
-
-ibv_qp* create_extended(ibv_pd* pd, ibv_qp_init_attr* initial) {
-  ibv_qp_init_attr_ex wanted{};
-  std::memcpy(static_cast<void*>(&wanted), initial, sizeof(*initial));
-  wanted.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  wanted.pd = pd;
-  wanted.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV |
-                          IBV_QP_EX_WITH_RDMA_READ;
-  return ibv_create_qp_ex(pd->context, &wanted);
-}
+constexpr uint64_t kOperations =
+    IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_RDMA_READ;
 
 /// `own` has a region over pages that are mapped on the bus one by one, in reverse; `peer` uses its keys.
 class FastRegion : public ::testing::Test {
@@ -117,7 +109,7 @@ class FastRegion : public ::testing::Test {
   std::unique_ptr<uint8_t, decltype(&std::free)> memory{
       static_cast<uint8_t*>(std::aligned_alloc(kPage, size_t{kPages} * kPage)), &std::free};
   std::vector<uint64_t> bus;
-  End own{device_at(0), {.signal_all = true, .create_qp = create_extended}};
+  End own{device_at(0), {.signal_all = true, .operations = kOperations}};
   End peer{device_at(1), {.signal_all = true}};
   ibv_qp_ex* qp = ibv_qp_to_qp_ex(own.qp);
   ibv_mr* mr = urocedv_alloc_mr(own.pd, UROCEDV_MR_TYPE_MEM_REG, kPages);

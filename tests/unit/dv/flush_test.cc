@@ -12,18 +12,11 @@ namespace {
 constexpr int kFlushAccess =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | UROCEDV_ACCESS_FLUSH_GLOBAL;
 
-ibv_qp* create_extended(ibv_pd* pd, ibv_qp_init_attr* initial) {
-  ibv_qp_init_attr_ex wanted{};
-  std::memcpy(&wanted, initial, sizeof(*initial));
-  wanted.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  wanted.pd = pd;
-  wanted.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_RDMA_WRITE;
-  return ibv_create_qp_ex(pd->context, &wanted);
-}
-
 class Flush : public Connected {
  protected:
-  Flush() : Connected({.access = kFlushAccess, .create_qp = create_extended}) {
+  Flush()
+      : Connected(
+            {.access = kFlushAccess, .operations = IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_RDMA_WRITE}) {
     ibv_qp_attr attributes{};
     attributes.qp_access_flags = kFlushAccess & ~IBV_ACCESS_LOCAL_WRITE;
     EXPECT_EQ(ibv_modify_qp(other.qp, &attributes, IBV_QP_ACCESS_FLAGS), 0);

@@ -299,18 +299,8 @@ TEST_P(Window, TheVerbMakesWhatTheDeviceAdvertises) {
 
 /// As ibv_wr_* describe it.
 TEST(WindowByBuilder, IsBoundAndUsed) {
-  EndOptions options{.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND};
-  options.create_qp = [](ibv_pd* pd, ibv_qp_init_attr* initial) {
-    ibv_qp_init_attr_ex extended{};
-    extended.send_cq = initial->send_cq;
-    extended.recv_cq = initial->recv_cq;
-    extended.cap = initial->cap;
-    extended.qp_type = initial->qp_type;
-    extended.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    extended.pd = pd;
-    extended.send_ops_flags = IBV_QP_EX_WITH_BIND_MW;
-    return ibv_create_qp_ex(pd->context, &extended);
-  };
+  const EndOptions options{.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND,
+                           .operations = IBV_QP_EX_WITH_BIND_MW};
   End peer(device_at(0), {});
   End owner(device_at(1), options);
   connect(peer, owner);

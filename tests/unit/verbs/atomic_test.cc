@@ -1,6 +1,5 @@
 // Atomics as a program posts them.
 #include <cerrno>
-#include <cstring>
 
 #include "ends.h"
 
@@ -10,18 +9,11 @@ namespace {
 constexpr int kAtomicAccess =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
-ibv_qp* create_with_atomics(ibv_pd* pd, ibv_qp_init_attr* initial) {
-  ibv_qp_init_attr_ex wanted{};
-  std::memcpy(&wanted, initial, sizeof(*initial));
-  wanted.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  wanted.pd = pd;
-  wanted.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
-  return ibv_create_qp_ex(pd->context, &wanted);
-}
-
 class Atomics : public Connected {
  protected:
-  Atomics() : Connected({.access = kAtomicAccess, .create_qp = create_with_atomics}) {}
+  Atomics()
+      : Connected({.access = kAtomicAccess,
+                   .operations = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD}) {}
 
   static uint64_t& word(End& end, size_t offset) {
     return *reinterpret_cast<uint64_t*>(end.memory.data() + offset);

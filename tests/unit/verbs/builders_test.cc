@@ -22,23 +22,10 @@ constexpr uint64_t operations_of(ibv_qp_type type) {
   return kSends | kWrites | (type == IBV_QPT_RC ? uint64_t{IBV_QP_EX_WITH_RDMA_READ} : 0);
 }
 
-ibv_qp* create_extended(ibv_pd* pd, ibv_qp_init_attr* initial) {
-  ibv_qp_init_attr_ex wanted{};
-  wanted.qp_context = initial->qp_context;
-  wanted.send_cq = initial->send_cq;
-  wanted.recv_cq = initial->recv_cq;
-  wanted.cap = initial->cap;
-  wanted.qp_type = initial->qp_type;
-  wanted.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  wanted.pd = pd;
-  wanted.send_ops_flags = operations_of(initial->qp_type);
-  return ibv_create_qp_ex(pd->context, &wanted);
-}
-
 EndOptions options_of(ibv_qp_type type) {
   EndOptions options;
   options.type = type;
-  options.create_qp = create_extended;
+  options.operations = operations_of(type);
   return options;
 }
 

@@ -34,6 +34,14 @@ class QpEvents : public Connected {
     EXPECT_EQ(ibv_query_qp(end.qp, &attributes, IBV_QP_STATE, &initial), 0);
     return attributes;
   }
+  /// By `other`: its queue pair breaks as well.
+  void be_refused() const {
+    ibv_sge segment = one.part(0, 8);
+    ibv_send_wr request = write_request(1, segment, other);
+    request.wr.rdma.rkey ^= 1;
+    ASSERT_EQ(one.send(request), 0);
+    EXPECT_EQ(one.next().status, IBV_WC_REM_ACCESS_ERR);
+  }
 };
 
 TEST_F(QpEvents, ADrainedSendQueueSaysSo) {
@@ -53,29 +61,17 @@ TEST_F(QpEvents, ADrainedSendQueueSaysSo) {
 }
 
 TEST_F(QpEvents, ARefusedRequestIsAnEventOfWhoRefusedIt) {
-  ibv_sge segment = one.part(0, 8);
-  ibv_send_wr request = write_request(1, segment, other);
-  request.wr.rdma.rkey ^= 1;
-  ASSERT_EQ(one.send(request), 0);
-  EXPECT_EQ(one.next().status, IBV_WC_REM_ACCESS_ERR);
+  be_refused();
   expect_event(other, IBV_EVENT_QP_ACCESS_ERR);
 }
 
 TEST_F(QpEvents, AnEventThatNobodyReadsGoesWithItsQueuePair) {
-  ibv_sge segment = one.part(0, 8);
-  ibv_send_wr request = write_request(1, segment, other);
-  request.wr.rdma.rkey ^= 1;
-  ASSERT_EQ(one.send(request), 0);
-  EXPECT_EQ(one.next().status, IBV_WC_REM_ACCESS_ERR);
+  be_refused();
   EXPECT_EQ(query(other).qp_state, IBV_QPS_ERR);
 }
 
 TEST_F(QpEvents, DestroyWaitsForTheAcknowledgement) {
-  ibv_sge segment = one.part(0, 8);
-  ibv_send_wr request = write_request(1, segment, other);
-  request.wr.rdma.rkey ^= 1;
-  ASSERT_EQ(one.send(request), 0);
-  EXPECT_EQ(one.next().status, IBV_WC_REM_ACCESS_ERR);
+  be_refused();
   ibv_async_event event = next_event(other);
   std::atomic<bool> acknowledged{false};
   const std::jthread acknowledging([&] {

@@ -4,6 +4,25 @@
 
 namespace uroce::verbs_test {
 
+namespace {
+
+/// As ibv_wr_* need it.
+ibv_qp* create_extended(ibv_pd* pd, const ibv_qp_init_attr& initial, uint64_t operations) {
+  ibv_qp_init_attr_ex wanted{};
+  wanted.qp_context = initial.qp_context;
+  wanted.send_cq = initial.send_cq;
+  wanted.recv_cq = initial.recv_cq;
+  wanted.cap = initial.cap;
+  wanted.qp_type = initial.qp_type;
+  wanted.sq_sig_all = initial.sq_sig_all;
+  wanted.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  wanted.pd = pd;
+  wanted.send_ops_flags = operations;
+  return ibv_create_qp_ex(pd->context, &wanted);
+}
+
+}  // namespace
+
 ibv_device* device_at(size_t index) {
   int count = 0;
   ibv_device** list = ibv_get_device_list(&count);
@@ -63,7 +82,8 @@ End::End(ibv_device* device, const EndOptions& options) : memory(options.bytes) 
   initial.qp_type = options.type;
   initial.sq_sig_all = options.signal_all ? 1 : 0;
   initial.cap = {options.depth, options.depth, options.segments, options.segments, options.inline_bytes};
-  qp = options.create_qp(pd, &initial);
+  qp = options.operations == 0 ? options.create_qp(pd, &initial)
+                               : create_extended(pd, initial, options.operations);
   EXPECT_NE(qp, nullptr);
 }
 

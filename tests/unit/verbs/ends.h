@@ -22,6 +22,7 @@ struct EndOptions {
   int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   size_t bytes = 1 << 16;
   ibv_qp_type type = IBV_QPT_RC;
+  uint64_t operations = 0;  // flags IBV_QP_EX_WITH_: made by ibv_create_qp_ex for them
   ibv_qp* (*create_qp)(ibv_pd* pd, ibv_qp_init_attr* initial) = ibv_create_qp;
 };
 
