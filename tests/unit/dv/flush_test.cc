@@ -3,6 +3,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "ends.h"
 
@@ -89,6 +92,27 @@ TEST_F(Flush, AnAtomicWriteOfBothInterfaces) {
   request.wr.rdma.remote_addr += 4;
   ASSERT_EQ(one.send(request), 0);
   EXPECT_EQ(one.next().status, IBV_WC_REM_INV_REQ_ERR);
+}
+
+TEST_F(Flush, AnAtomicWriteHasItsValueAndNoList) {
+  const uint64_t value = 1;
+  ibv_sge segment = one.part(0, 8);
+  ibv_data_buf piece{.addr = one.memory.data(), .length = 8};
+  const std::vector<std::pair<const char*, std::function<void()>>> lists = {
+      {"ibv_wr_set_sge", [&] { ibv_wr_set_sge(qp_, segment.lkey, segment.addr, segment.length); }},
+      {"ibv_wr_set_sge_list", [&] { ibv_wr_set_sge_list(qp_, 1, &segment); }},
+      {"ibv_wr_set_sge_list of none", [&] { ibv_wr_set_sge_list(qp_, 0, nullptr); }},
+      {"ibv_wr_set_inline_data", [&] { ibv_wr_set_inline_data(qp_, one.memory.data(), 8); }},
+      {"ibv_wr_set_inline_data_list", [&] { ibv_wr_set_inline_data_list(qp_, 1, &piece); }},
+  };
+  for (const auto& [name, set] : lists) {
+    SCOPED_TRACE(name);
+    ibv_wr_start(qp_);
+    ibv_wr_atomic_write(qp_, other.mr->rkey, address(), &value);
+    set();
+    EXPECT_EQ(ibv_wr_complete(qp_), EINVAL);
+  }
+  EXPECT_TRUE(one.nothing_to_poll());
 }
 
 }  // namespace
