@@ -1,12 +1,16 @@
 #include "parse_property.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
+#include "wire/cm_message.h"
 #include "wire/frame.h"
 #include "wire/icrc.h"
+#include "wire/ip_cm.h"
 #include "wire/packet.h"
 #include "wire/print.h"
 
@@ -77,7 +81,52 @@ void check_emitted(const Packet& packet) {
   require(std::ranges::equal(again.payload, packet.payload), "what we emit carries the payload");
 }
 
+/// Whether all bits of `part` are in `whole`.
+bool bits_inside(std::span<const std::byte> part, std::span<const std::byte> whole) {
+  return std::ranges::equal(part, whole,
+                            [](std::byte one, std::byte other) { return (one & ~other) == std::byte{0}; });
+}
+
+void check_ip_cm(std::span<const std::byte> data) {
+  const std::optional<wire::IpCmHeader> header = wire::parse_ip_cm(data);
+  if (!header) return;
+  std::array<std::byte, wire::kIpCmBytes> once;
+  std::array<std::byte, wire::kIpCmBytes> twice;
+  once.fill(std::byte{0xFF});
+  twice.fill(std::byte{0});
+  wire::write_ip_cm(once.data(), *header);
+  const std::optional<wire::IpCmHeader> again = wire::parse_ip_cm(once);
+  require(again.has_value(), "the addresses that we write are read");
+  wire::write_ip_cm(twice.data(), *again);
+  require(once == twice, "the addresses that we write are those that were read");
+  require(bits_inside(once, data.first(once.size())), "no bit is added to addresses");
+}
+
 }  // namespace
+
+void check_mad(std::span<const std::byte> bytes) {
+  constexpr uint64_t kNone = 0x5EED;
+  wire::CmMad mad{.transaction_id = kNone};
+  const wire::CmParse result = wire::parse_cm(bytes, mad);
+  if (result != wire::CmParse::kOk)
+    return require(mad.transaction_id == kNone, "only a message sets anything");
+
+  std::array<std::byte, wire::kMadBytes> once;
+  std::array<std::byte, wire::kMadBytes> twice;
+  once.fill(std::byte{0xFF});
+  twice.fill(std::byte{0});
+  wire::write_cm(once.data(), mad);
+  wire::CmMad again;
+  require(wire::parse_cm(once, again) == wire::CmParse::kOk, "the message that we write is read");
+  require(again.message.index() == mad.message.index(), "it is of the same kind");
+  require(again.transaction_id == mad.transaction_id && again.ece_options == mad.ece_options,
+          "its head says the same");
+  wire::write_cm(twice.data(), again);
+  require(once == twice, "the message that we write is the one that was read");
+  require(bits_inside(once, bytes), "no bit is added to a message");
+  if (const auto* req = std::get_if<wire::CmReq>(&mad.message)) check_ip_cm(req->private_data);
+  if (const auto* req = std::get_if<wire::CmSidrReq>(&mad.message)) check_ip_cm(req->private_data);
+}
 
 void check_frame(std::span<const std::byte> frame) {
   Packet packet;

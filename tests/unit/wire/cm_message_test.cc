@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "reader.h"
 #include "wire/big_endian.h"
 #include "wire/ip_cm.h"
@@ -158,29 +157,6 @@ TEST(IpCm, OtherVersions_ExpectNone) {
   }
   data[1] = std::byte{0x60};
   EXPECT_FALSE(parse_ip_cm(std::span(data).first(kIpCmBytes - 1)).has_value());
-}
-
-/// Every bit of a message belongs to one field or to none: what is read, is written to where it was.
-TEST(CmMessage, RandomBytes_ExpectWhatWasReadToBeReadAgain) {
-  const uint64_t seed = 77;
-  Random random(seed);
-  for (int i = 0; i < 20'000; ++i) {
-    Mad bytes;
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
-    write_mad_header(bytes.data(), {.management_class = 7,
-                                    .class_version = 2,
-                                    .method = 3,
-                                    .transaction_id = random.next(),
-                                    .attribute = static_cast<uint16_t>(0x10 + i % 11),
-                                    .modifier = static_cast<uint32_t>(random.next())});
-    Mad once;
-    Mad twice;
-    write_cm(once.data(), parsed(bytes));
-    write_cm(twice.data(), parsed(once));
-    ASSERT_EQ(once, twice) << "seed " << seed << " message " << i;
-    // Writing drops reserved bits and adds none.
-    for (size_t at = 0; at < kMadBytes; ++at) ASSERT_EQ(once[at] & ~bytes[at], std::byte{0}) << at;
-  }
 }
 
 struct Wrong {

@@ -6,16 +6,18 @@
 #include "parse_property.h"
 #include "reader.h"
 #include "sample_frames.h"
+#include "wire/mad.h"
 
 // What the fuzzer asks of any input, asked of inputs that are the same in every run.
 namespace uroce::wire {
 namespace {
 
 /// A copy that ends where its allocation ends, as the fuzzer's inputs do.
-void check_exactly(std::span<const std::byte> frame) {
-  const auto copy = std::make_unique<std::byte[]>(frame.size());
-  std::ranges::copy(frame, copy.get());
-  fuzz::check_frame({copy.get(), frame.size()});
+template <auto kCheck = fuzz::check_frame>
+void check_exactly(std::span<const std::byte> input) {
+  const auto copy = std::make_unique<std::byte[]>(input.size());
+  std::ranges::copy(input, copy.get());
+  kCheck({copy.get(), input.size()});
 }
 
 /// Some of what libFuzzer does to an input: overwrite, flip, cut, grow, repeat a part.
@@ -76,7 +78,34 @@ TEST(FuzzReplay, EveryOpcodeWithHeadersThatHoldAnything) {
   }
 }
 
+TEST(FuzzReplay, MessagesOfTheCommunicationManager) {
+  const uint64_t seed = 77;
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Random random(seed);
+  for (int i = 0; i < 20'000; ++i) {
+    Bytes mad(kMadBytes);
+    for (std::byte& byte : mad) byte = static_cast<std::byte>(random.next());
+    write_mad_header(mad.data(), {.management_class = 7,
+                                  .class_version = 2,
+                                  .method = 3,
+                                  .status = static_cast<uint16_t>(random.next()),
+                                  .class_specific = static_cast<uint16_t>(random.next()),
+                                  .transaction_id = random.next(),
+                                  .attribute = static_cast<uint16_t>(0x0F + i % 13),
+                                  .modifier = static_cast<uint32_t>(random.next())});
+    // What rdma_cm put into a REQ or SIDR_REQ, behind its version 0, which is of IPv4 or IPv6.
+    for (const size_t data : {size_t{140}, size_t{16}}) {
+      mad[kMadHeaderBytes + data] = std::byte{0};
+      mad[kMadHeaderBytes + data + 1] = static_cast<std::byte>(0x40 + i % 2 * 0x20);
+    }
+    check_exactly<fuzz::check_mad>(mad);
+    if (i % 8 == 0) mutate(mad, random);
+    check_exactly<fuzz::check_mad>(mad);
+  }
+}
+
 TEST(FuzzReplay, InputsOnceFound) {
+  check_exactly<fuzz::check_mad>({});
   check_exactly({});
   // A header that announces more words than there are bytes.
   check_exactly(from_hex("0200000009020200000009010800 4f00002000000000401100000a0900010a090002"));
