@@ -20,6 +20,8 @@ namespace uroce {
   X(kRxHandOverFull, "rx_hand_over_full")          \
   X(kRxNotRoce, "rx_not_roce")                     \
   X(kDropNeighbour, "drop_neighbour")              \
+  X(kEchoAnswered, "echo_answered")                \
+  X(kAddressConflict, "address_conflict")          \
   X(kDropTruncated, "drop_truncated")              \
   X(kDropEthernet, "drop_ethernet")                \
   X(kDropIpHeader, "drop_ip_header")               \

@@ -18,15 +18,12 @@ constexpr uint32_t kNumbers = 1u << 20;
 
 /// Of the untagged link first, then of each VLAN.
 std::vector<net::NeighbourOptions> links_of(const DeviceConfiguration& configuration, MacAddress mac) {
-  std::vector<net::NeighbourOptions> links(1, {.mac = mac, .addresses = {}});
+  std::vector<net::NeighbourOptions> links(1, link_options(configuration, mac, 0));
   for (const InterfaceAddress& ours : configuration.addresses) {
     auto link = std::ranges::find(links, ours.vlan, &net::NeighbourOptions::vlan);
-    if (link == links.end())
-      link = links.insert(links.end(), {.mac = mac, .vlan = ours.vlan, .addresses = {}});
+    if (link == links.end()) link = links.insert(links.end(), link_options(configuration, mac, ours.vlan));
     link->addresses.push_back({ours.address, ours.prefix_bits});
   }
-  for (net::NeighbourOptions& link : links)
-    for (const auto& [address, its_mac] : configuration.neighbours) link.fixed.push_back({address, its_mac});
   return links;
 }
 
@@ -37,6 +34,12 @@ std::vector<uint16_t> vlans_of(const DeviceConfiguration& configuration) {
 }
 
 }  // namespace
+
+net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan) {
+  net::NeighbourOptions options{.mac = mac, .vlan = vlan, .addresses = {}};
+  for (const auto& [address, its_mac] : configuration.neighbours) options.fixed.push_back({address, its_mac});
+  return options;
+}
 
 std::vector<Gid> gids_of(const DeviceConfiguration& configuration) {
   std::vector<Gid> gids;
@@ -55,8 +58,7 @@ Device::State::State(Options options)
       port(std::move(options.port)),
       copy_engines(std::move(options.copy_engines)),
       mac(configuration.mac.value_or(port->capabilities().mac)),
-      gids(mac, gids_of(configuration), vlans_of(configuration)),
-      demux(mac, gids),
+      addresses(mac, net::GidTable(mac, gids_of(configuration), vlans_of(configuration))),
       links(links_of(configuration, mac)),
       bus_space({.offset = options.configuration.bus_offset, .grace_period = &quiescence}),
       regions({.entries_max = Limits::kKeys,
@@ -68,7 +70,7 @@ Device::State::State(Options options)
       queue_pairs(kNumbers),
       xrc_receives(kNumbers),
       groups({.groups = Limits::kGroups, .members = Limits::kGroupMembers, .total = Limits::kMemberships}),
-      surroundings{regions, queue_pairs, groups, demux} {
+      surroundings{regions, queue_pairs, groups, addresses} {
   watch_faults();
   std::vector<Poller*> siblings;
   for (uint16_t i = 0; i < port->capabilities().queues; ++i) {
@@ -151,14 +153,14 @@ PathMtu Device::path_mtu_max() const {
   // IPv6, UDP, BTH, XRCETH, RETH, immediate data and ICRC: the most that surrounds a full payload.
   constexpr uint32_t kAround = 40 + 8 + 12 + 4 + 16 + 4 + 4;
   // Not every link carries a tag on top of its MTU.
-  const uint32_t overhead = kAround + (state_->gids.has_vlans() ? 4 : 0);
+  const uint32_t overhead = kAround + (state_->addresses.gids().has_vlans() ? 4 : 0);
   for (const PathMtu mtu : {PathMtu::k4096, PathMtu::k2048, PathMtu::k1024, PathMtu::k512}) {
     if (path_mtu_bytes(mtu) + overhead <= link_mtu()) return mtu;
   }
   return PathMtu::k256;
 }
 
-const net::GidTable& Device::gids() const { return state_->gids; }
+net::GidTable Device::gids() const { return state_->addresses.gids(); }
 mem::RegionTable& Device::regions() { return state_->regions; }
 mem::BusSpace& Device::bus_space() { return state_->bus_space; }
 MemoryKey Device::reserved_lkey() const { return state_->reserved_lkey; }

@@ -144,7 +144,13 @@ class Device {
   void add_listener(DeviceListener& listener);
   void remove_listener(DeviceListener& listener);
   [[nodiscard]] PathMtu path_mtu_max() const;
-  [[nodiscard]] const net::GidTable& gids() const;
+  /// As they are now.
+  [[nodiscard]] net::GidTable gids() const;
+  /// An address of ours more: 0, EEXIST, ENOSPC (no GID index is left), ENODEV. When it returns its packets
+  /// are received and who asks for it is answered; listeners hear of it (kGidChange).
+  int add_address(const InterfaceAddress& address);
+  /// One less: 0, ENOENT, ENODEV. Queue pairs that send from it go on, but what comes to it is dropped.
+  int remove_address(const Gid& address);
   [[nodiscard]] mem::RegionTable& regions();
   [[nodiscard]] mem::BusSpace& bus_space();
   [[nodiscard]] MemoryKey reserved_lkey() const;

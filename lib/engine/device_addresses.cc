@@ -13,17 +13,17 @@ int Device::State::resolve(wire::Path& path, bool& to_self) {
   path.source_mac = mac;
   // What is ours in another VLAN is as far away as a stranger.
   const uint16_t vlan = wire::vlan_of(path.vlan_tci);
-  to_self = gids.owns(path.destination, vlan);
+  to_self = addresses.gids().owns(path.destination, vlan);
   if (to_self) {
     path.destination_mac = mac;
     return 0;
   }
-  net::Neighbours& neighbours = links.of(vlan);
   // Neighbours live on poller 0 and are asked there, again and again until they have given up or found out.
   Duration pause = microseconds(20);
   for (;;) {
     net::Resolution resolution = net::Resolution::kAsking;
     const bool open = pollers[0]->run([&](qp::Turn& turn_of_poller) {
+      net::Neighbours& neighbours = links.of(vlan);  // links come, but never go
       resolution = neighbours.resolve(path.destination, turn_of_poller.now);
       const auto known = neighbours.lookup(path.destination, turn_of_poller.now);
       if (known) path.destination_mac = *known;
@@ -56,12 +56,51 @@ Result<qp::DatagramAddress> Device::take_address(wire::Path path) {
   address.to_group = net::is_multicast(path.destination);
   address.frame = wire::FrameTemplate(path);
   // Relaxed, here and where it goes down: it is nothing but a count.
-  if (state.addresses.fetch_add(1, std::memory_order_relaxed) < Limits::kAddressHandles) return address;
-  state.addresses.fetch_sub(1, std::memory_order_relaxed);
+  if (state.address_handles.fetch_add(1, std::memory_order_relaxed) < Limits::kAddressHandles) return address;
+  state.address_handles.fetch_sub(1, std::memory_order_relaxed);
   return Error{ENOMEM, "no address handle left"};
 }
 
-void Device::give_back_address() { state_->addresses.fetch_sub(1, std::memory_order_relaxed); }
+void Device::give_back_address() { state_->address_handles.fetch_sub(1, std::memory_order_relaxed); }
+
+int Device::add_address(const InterfaceAddress& address) {
+  State& state = *state_;
+  if (forked_since_start()) return ENODEV;
+  const std::lock_guard guard(state.address_changes);
+  net::GidTable gids = state.addresses.gids();
+  if (gids.owns(address.address)) return EEXIST;
+  if (!gids.add(address.address, address.vlan)) return ENOSPC;
+  // Who asks for the address is answered before there is anybody who may be asked for.
+  const bool open = state.pollers[0]->run([&](qp::Turn&) {
+    if (state.links.find(address.vlan) == nullptr)
+      state.links.add(link_options(state.configuration, state.mac, address.vlan));
+    state.links.of(address.vlan).add_address({address.address, address.prefix_bits});
+  });
+  if (!open) return ENODEV;
+  state.change_addresses(std::move(gids));
+  return 0;
+}
+
+int Device::remove_address(const Gid& address) {
+  State& state = *state_;
+  if (forked_since_start()) return ENODEV;
+  const std::lock_guard guard(state.address_changes);
+  net::GidTable gids = state.addresses.gids();
+  const auto index = gids.find(address);
+  if (!index) return ENOENT;
+  const uint16_t vlan = gids.vlan_of(*index);
+  if (!gids.remove(address)) return ENOENT;
+  const bool open = state.pollers[0]->run([&](qp::Turn&) { state.links.of(vlan).remove_address(address); });
+  if (!open) return ENODEV;
+  state.change_addresses(std::move(gids));
+  return 0;
+}
+
+void Device::State::change_addresses(net::GidTable gids) {
+  const AddressTable::Retired retired = addresses.replace(std::move(gids));
+  quiescence.wait();
+  listeners.raise(DeviceEvent::kGidChange);
+}
 
 int Device::attach_group(QueuePairHandle& queue_pair, const Gid& group) {
   if (forked_since_start()) return ENODEV;

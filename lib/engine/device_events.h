@@ -10,6 +10,7 @@ namespace uroce::engine {
 enum class DeviceEvent : uint8_t {
   kPortActive,
   kPortError,  // its link is down
+  kGidChange,  // addresses came or went
   kFatal,      // what was behind the port is gone and does not come back
 };
 

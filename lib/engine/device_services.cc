@@ -15,7 +15,7 @@ int Device::manage(ServicesUser& user, const std::function<void(GeneralServices&
     if (state.services == nullptr) {
       state.services = std::make_unique<GeneralServices>(
           GeneralServices::Options{.mac = state.mac,
-                                   .gids = state.gids,
+                                   .addresses = state.addresses,
                                    .links = state.links,
                                    .source_ports = state.configuration.source_ports,
                                    .agent = {.salt = std::random_device{}()}},

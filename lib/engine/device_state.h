@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/address_table.h"
 #include "engine/device.h"
 #include "engine/device_events.h"
 #include "engine/multicast_groups.h"
@@ -16,6 +17,10 @@
 #include "mem/protection_domains.h"
 
 namespace uroce::engine {
+
+/// The link that an address in `vlan` lives on, with what of the configuration is of it but for the
+/// addresses.
+net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan);
 
 /// The addresses of a device without their prefixes, in order.
 std::vector<Gid> gids_of(const DeviceConfiguration& configuration);
@@ -48,6 +53,9 @@ struct Device::State {
   /// every prefix), ETIMEDOUT (nobody answers), or ENOBUFS (too many neighbours). Waits for the answer.
   int resolve(wire::Path& path, bool& to_self);
 
+  /// Returns when every poller has the new ones. Under `address_changes`.
+  void change_addresses(net::GidTable gids);
+
   /// The poller for a new queue pair: that of what it shares, one that serves its completion queues already,
   /// else the least loaded one. Under `mutex`.
   Poller& choose_poller(const QueuePairOptions& options);
@@ -64,9 +72,9 @@ struct Device::State {
   std::unique_ptr<port::Port> port;
   const std::vector<std::unique_ptr<copy::Engine>> copy_engines;
   const MacAddress mac;
-  const net::GidTable gids;
-  const net::Demux demux;
-  net::Links links;  // poller 0's
+  AddressTable addresses;
+  std::mutex address_changes;  // held from the beginning of one to its end
+  net::Links links;            // poller 0's
   Quiescence quiescence;
   ParallelProbe prober;
   mem::BusSpace bus_space;
@@ -76,7 +84,7 @@ struct Device::State {
   QueuePairTable queue_pairs;
   queue::SharedReceiveTable xrc_receives;
   MulticastGroups groups;  // changed under `mutex`
-  std::atomic<uint32_t> addresses{0};
+  std::atomic<uint32_t> address_handles{0};
   DeviceListeners listeners;
   std::atomic<uint32_t> completion_queues{0};
   const PollerSurroundings surroundings;

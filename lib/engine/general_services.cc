@@ -74,10 +74,15 @@ void GeneralServices::look_at_questions(Instant now) {
   }
 }
 
+uint16_t GeneralServices::vlan_of(const Gid& local) const {
+  const net::GidTable& gids = options_.addresses.seen().gids;
+  return gids.vlan_of(gids.find(local).value_or(0));
+}
+
 int GeneralServices::ask(const Gid& local, const Gid& remote, Instant now, MacAddress& mac) {
   mac = options_.mac;
-  const uint16_t vlan = options_.gids.vlan_of(options_.gids.find(local).value_or(0));
-  if (options_.gids.owns(remote, vlan)) return 0;
+  const uint16_t vlan = vlan_of(local);
+  if (options_.addresses.seen().gids.owns(remote, vlan)) return 0;
   net::Neighbours& neighbours = options_.links.of(vlan);
   switch (neighbours.resolve(remote, now)) {
     case net::Resolution::kKnown:
@@ -121,7 +126,7 @@ cm::Sent GeneralServices::send(const cm::Address& address, const wire::CmMad& ma
 }
 
 wire::Path GeneralServices::path_to(const cm::Address& address, MacAddress mac) const {
-  const uint16_t vlan = options_.gids.vlan_of(options_.gids.find(address.local).value_or(0));
+  const uint16_t vlan = vlan_of(address.local);
   return {
       .source_mac = options_.mac,
       .destination_mac = mac,

@@ -6,7 +6,7 @@
 #include "base/counters.h"
 #include "base/time.h"
 #include "cm/agent.h"
-#include "net/gid_table.h"
+#include "engine/address_table.h"
 #include "net/links.h"
 #include "port/tx_batch.h"
 #include "wire/frame.h"
@@ -34,7 +34,7 @@ class GeneralServices final : private cm::MadSink {
 
   struct Options {
     MacAddress mac;
-    const net::GidTable& gids;
+    const AddressTable& addresses;
     net::Links& links;
     wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;
     cm::AgentOptions agent;
@@ -73,6 +73,7 @@ class GeneralServices final : private cm::MadSink {
   [[nodiscard]] int ask(const Gid& local, const Gid& remote, Instant now, MacAddress& mac);
   void look_at_questions(Instant now);
   void note_deadline(Instant now);
+  [[nodiscard]] uint16_t vlan_of(const Gid& local) const;
   [[nodiscard]] wire::Path path_to(const cm::Address& address, MacAddress mac) const;
 
   const Options options_;

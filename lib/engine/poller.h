@@ -14,6 +14,7 @@
 #include "base/timer_wheel.h"
 #include "copy/engine.h"
 #include "copy/placer.h"
+#include "engine/address_table.h"
 #include "engine/attendance.h"
 #include "engine/clock.h"
 #include "engine/copy_patience.h"
@@ -23,7 +24,6 @@
 #include "engine/queue_pair_table.h"
 #include "engine/turn_lock.h"
 #include "mem/region_table.h"
-#include "net/demux.h"
 #include "net/links.h"
 #include "port/port.h"
 #include "port/tx_batch.h"
@@ -38,7 +38,7 @@ struct PollerSurroundings {
   mem::RegionTable& regions;
   const QueuePairTable& queue_pairs;
   const MulticastGroups& groups;
-  const net::Demux& demux;
+  const AddressTable& addresses;
 };
 
 enum class TurnOutcome : uint8_t {
@@ -177,7 +177,7 @@ class Poller {
   void take_doorbells(size_t count_max);
   void receive();
   void stage();
-  void stage_frame(size_t index);
+  void stage_frame(size_t index, const net::Demux& demux);
   void stage_packet(Staged& staged);
   void stage_for_group(Staged& staged, size_t index);
   void stage_for_services(Staged& staged);

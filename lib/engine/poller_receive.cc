@@ -62,7 +62,8 @@ size_t Poller::take_handed_over(std::span<port::RxFrame> frames) {
 void Poller::stage() {
   staged_ = 0;
   kept_ = 0;
-  for (size_t i = 0; i < burst_; ++i) stage_frame(i);
+  const net::Demux& demux = surroundings_.addresses.seen().demux;
+  for (size_t i = 0; i < burst_; ++i) stage_frame(i, demux);
   // Relaxed: a hint for whoever turns the siblings.
   if (handed_in_burst_ != 0)
     handed_to_.fetch_or(std::exchange(handed_in_burst_, 0), std::memory_order_relaxed);
@@ -77,11 +78,11 @@ void Poller::stage() {
 }
 
 /// Parses one frame. Afterwards it is staged, handed over, answered or dropped.
-void Poller::stage_frame(size_t index) {
+void Poller::stage_frame(size_t index, const net::Demux& demux) {
   const port::RxFrame& frame = frames_[index];
   Staged& staged = packets_[staged_];
   kept_frames_[kept_++] = frame;
-  const net::Classified classified = surroundings_.demux.classify({frame.data, frame.length}, staged.packet);
+  const net::Classified classified = demux.classify({frame.data, frame.length}, staged.packet);
   switch (classified.kind) {
     case net::FrameKind::kRoce:
       return stage_packet(staged);

@@ -12,14 +12,27 @@
 namespace uroce::net {
 
 /// The GIDs of a port as Linux makes them: index 0 the link-local IPv6 of the MAC (fe80:: and the EUI-64),
-/// then the addresses in configured order. All RoCE v2. Built at set-up, read by anyone.
+/// then the addresses in configured order. All RoCE v2. An address keeps its index for as long as it is
+/// there; one that goes leaves its index empty, and the next to come takes the first of these. A value: who
+/// reads one while others change theirs has a copy.
 class GidTable {
  public:
+  static constexpr size_t kAddedMax = 256;  // indexes up to which add() goes; verbs have eight bits for one
+
   GidTable() = default;
   /// `vlans`: of each address, 0 for none; or empty: all are untagged, as the link-local one always is.
   GidTable(MacAddress mac, std::span<const Gid> addresses, std::span<const uint16_t> vlans = {});
 
+  /// Its index, or nullopt: there is no room. `gid` is not there yet.
+  std::optional<size_t> add(const Gid& gid, uint16_t vlan);
+  /// False: there is none, or it is the link-local one of the MAC, which stays.
+  bool remove(const Gid& gid);
+
+  /// One more than the highest index in use.
   [[nodiscard]] size_t size() const { return gids_.size(); }
+  /// False for an index that is empty or beyond size().
+  [[nodiscard]] bool in_use(size_t index) const { return index < size() && gids_[index] != Gid{}; }
+  /// All zero at an empty index.
   [[nodiscard]] const Gid& at(size_t index) const { return gids_[index]; }
   /// The VLAN that the address lives in; 0: none.
   [[nodiscard]] uint16_t vlan_of(size_t index) const { return vlans_[index]; }
@@ -34,8 +47,10 @@ class GidTable {
   }
 
  private:
+  void note_vlans();
+
   std::vector<Gid> gids_;
-  std::vector<uint16_t> vlans_;
+  std::vector<uint16_t> vlans_;  // 0 at an empty index
   bool has_vlans_ = false;
 };
 

@@ -19,34 +19,37 @@ constexpr size_t kFrameBytesMax = 512;
 
 Links::Links(std::vector<NeighbourOptions> options) {
   links_.reserve(options.size());
-  for (NeighbourOptions& one : options) {
-    const uint16_t vlan = one.vlan;
-    links_.push_back({vlan, Neighbours(std::move(one))});
-  }
+  for (NeighbourOptions& one : options) add(std::move(one));
 }
 
-Links::Link* Links::find(uint16_t vlan) {
+void Links::add(NeighbourOptions options) {
+  const uint16_t vlan = options.vlan;
+  assert(find(vlan) == nullptr);
+  links_.push_back({vlan, Neighbours(std::move(options))});
+}
+
+Neighbours* Links::find(uint16_t vlan) {
   const auto found = std::ranges::find(links_, vlan, &Link::vlan);
-  return found == links_.end() ? nullptr : &*found;
+  return found == links_.end() ? nullptr : &found->neighbours;
 }
 
 Neighbours& Links::of(uint16_t vlan) {
-  Link* const link = find(vlan);
+  Neighbours* const link = find(vlan);
   assert(link != nullptr);
-  return link->neighbours;
+  return *link;
 }
 
 bool Links::receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch) {
   const bool tagged = frame.size() >= kAddresses + wire::kVlanTagBytes &&
                       wire::load_be16(frame.data() + kAddresses) == wire::kEtherTypeVlan;
   if (!tagged) return of(0).receive(frame, now, batch);
-  Link* const link = find(wire::vlan_of(wire::load_be16(frame.data() + kAddresses + 2)));
+  Neighbours* const link = find(wire::vlan_of(wire::load_be16(frame.data() + kAddresses + 2)));
   if (link == nullptr) return false;
   std::array<std::byte, kFrameBytesMax> untagged;
   const size_t rest = std::min(frame.size() - kAddresses - wire::kVlanTagBytes, untagged.size() - kAddresses);
   std::memcpy(untagged.data(), frame.data(), kAddresses);
   std::memcpy(untagged.data() + kAddresses, frame.data() + kAddresses + wire::kVlanTagBytes, rest);
-  return link->neighbours.receive(std::span<const std::byte>(untagged).first(kAddresses + rest), now, batch);
+  return link->receive(std::span<const std::byte>(untagged).first(kAddresses + rest), now, batch);
 }
 
 void Links::pump(Instant now, port::TxBatch& batch) {

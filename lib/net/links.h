@@ -19,8 +19,13 @@ class Links {
   /// One of each VLAN, the untagged link (VLAN 0) among them.
   explicit Links(std::vector<NeighbourOptions> options);
 
-  /// `vlan` is that of one of the options.
+  /// Of a VLAN that has none yet. Allocates.
+  void add(NeighbourOptions options);
+
+  /// `vlan` is that of a link.
   Neighbours& of(uint16_t vlan);
+  /// Nullptr: no link of ours.
+  Neighbours* find(uint16_t vlan);
 
   /// A frame that may have a tag. False: malformed, of no link of ours, or none of our business.
   bool receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch);
@@ -33,7 +38,6 @@ class Links {
     uint16_t vlan;
     Neighbours neighbours;
   };
-  Link* find(uint16_t vlan);
 
   std::vector<Link> links_;
 };

@@ -34,6 +34,12 @@ Neighbours::Neighbours(NeighbourOptions options)
   }
 }
 
+void Neighbours::add_address(const Prefix& address) { addresses_.push_back(address); }
+
+void Neighbours::remove_address(const Gid& address) {
+  std::erase_if(addresses_, [&](const Prefix& prefix) { return prefix.address == address; });
+}
+
 bool Neighbours::owns(const Gid& address) const {
   return std::ranges::any_of(addresses_, [&](const Prefix& prefix) { return prefix.address == address; });
 }
@@ -189,9 +195,11 @@ void Neighbours::pump(Instant now, port::TxBatch& batch) {
 }
 
 bool Neighbours::ask(const Neighbour& neighbour, port::TxBatch& batch) {
+  const Prefix* const link = link_of(neighbour.address);
+  if (link == nullptr) return true;  // our address has gone meanwhile: nobody will answer
+  const Gid& ours = link->address;
   port::TxFrame* frame = batch.next();
   if (frame == nullptr) return false;
-  const Gid& ours = link_of(neighbour.address)->address;
   const std::span<std::byte> buffer(frame->data, frame->capacity);
   if (neighbour.address.is_ipv4()) {
     write_arp(buffer,

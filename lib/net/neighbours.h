@@ -47,6 +47,10 @@ class Neighbours {
  public:
   explicit Neighbours(NeighbourOptions options);
 
+  /// An address of ours more, and one less. What was learned stays.
+  void add_address(const Prefix& address);
+  void remove_address(const Gid& address);
+
   /// The MAC to send to, if it is known now: neighbours, our own addresses, multicast groups.
   [[nodiscard]] std::optional<MacAddress> lookup(const Gid& address, Instant now) const;
 

@@ -74,6 +74,7 @@ bool read_header(const ibv_grh& grh, Received& received) {
 /// Our address that answers: the one that was meant or, for what came to a group, the first one of its kind.
 int answering_gid(const net::GidTable& gids, const Gid& meant) {
   for (size_t i = 0; i < gids.size(); ++i) {
+    if (!gids.in_use(i)) continue;
     const bool answers =
         net::is_multicast(meant) ? gids.at(i).is_ipv4() == meant.is_ipv4() : gids.at(i) == meant;
     if (answers) return static_cast<int>(i);

@@ -123,6 +123,9 @@ void DeviceEventNotifier::raised(engine::DeviceEvent what) {
     case engine::DeviceEvent::kPortError:
       event.event_type = IBV_EVENT_PORT_ERR;
       break;
+    case engine::DeviceEvent::kGidChange:
+      event.event_type = IBV_EVENT_GID_CHANGE;
+      break;
     case engine::DeviceEvent::kFatal:
       event.element = {};
       event.event_type = IBV_EVENT_DEVICE_FATAL;

@@ -68,7 +68,7 @@ bool can_be_there(const Gid& gid) {
 }  // namespace
 
 int translate(const ibv_ah_attr& from, const net::GidTable& gids, wire::Path& to) {
-  if (from.is_global == 0 || from.port_num != 1 || from.grh.sgid_index >= gids.size()) return EINVAL;
+  if (from.is_global == 0 || from.port_num != 1 || !gids.in_use(from.grh.sgid_index)) return EINVAL;
   if (from.sl > 7 || from.grh.flow_label > 0xFFFFF) return EINVAL;
   to.source = gids.at(from.grh.sgid_index);
   std::memcpy(to.destination.bytes.data(), from.grh.dgid.raw, to.destination.bytes.size());

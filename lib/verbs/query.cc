@@ -98,18 +98,22 @@ int check_port(const VerbsContext& context, uint32_t port) {
   return port == 1 ? 0 : EINVAL;
 }
 
-int check_gid(const VerbsContext& context, uint32_t port, uint32_t index) {
-  if (const int error = check_port(context, port); error != 0) return error;
-  return index < context.device->gids().size() ? 0 : EINVAL;
-}
-
-ibv_gid_entry gid_entry(const VerbsContext& context, uint32_t index) {
+ibv_gid_entry gid_entry(const net::GidTable& gids, uint32_t index) {
   ibv_gid_entry entry{};
-  std::memcpy(entry.gid.raw, context.device->gids().at(index).bytes.data(), sizeof(entry.gid.raw));
+  std::memcpy(entry.gid.raw, gids.at(index).bytes.data(), sizeof(entry.gid.raw));
   entry.gid_index = index;
   entry.port_num = 1;
   entry.gid_type = IBV_GID_TYPE_ROCE_V2;
   return entry;
+}
+
+/// 0, EIO or EINVAL; ENODATA when the index is empty, and then the GID is zero.
+int find_gid(const VerbsContext& context, uint32_t port, uint32_t index, ibv_gid_entry& found) {
+  if (const int error = check_port(context, port); error != 0) return error;
+  const net::GidTable gids = context.device->gids();
+  if (index >= gids.size()) return EINVAL;
+  found = gid_entry(gids, index);
+  return gids.in_use(index) ? 0 : ENODATA;
 }
 
 /// "-1 and errno".
@@ -174,20 +178,20 @@ UROCE_EXPORT int uroce_ibv_query_port(ibv_context* face, uint8_t port, _compat_i
   return query_port(face, port, reinterpret_cast<ibv_port_attr*>(attributes), kCompatPortBytes);
 }
 
+/// An empty index has the GID zero, by which programs that go through all of them know it.
 UROCE_EXPORT int uroce_ibv_query_gid(ibv_context* face, uint8_t port, int index, ibv_gid* gid) {
-  const VerbsContext& context = object(face);
-  const auto unsigned_index = static_cast<uint32_t>(index);
-  if (const int error = check_gid(context, port, unsigned_index); error != 0) return minus_one(error);
-  *gid = gid_entry(context, unsigned_index).gid;
+  ibv_gid_entry found{};
+  const int error = find_gid(object(face), port, static_cast<uint32_t>(index), found);
+  if (error != 0 && error != ENODATA) return minus_one(error);
+  *gid = found.gid;
   return 0;
 }
 
 UROCE_EXPORT int uroce__ibv_query_gid_ex(ibv_context* face, uint32_t port, uint32_t index,
                                          ibv_gid_entry* entry, uint32_t flags, size_t bytes) {
-  const VerbsContext& context = object(face);
   if (flags != 0) return EOPNOTSUPP;
-  if (const int error = check_gid(context, port, index); error != 0) return error;
-  const ibv_gid_entry found = gid_entry(context, index);
+  ibv_gid_entry found{};
+  if (const int error = find_gid(object(face), port, index, found); error != 0) return error;
   std::memset(entry, 0, bytes);
   std::memcpy(entry, &found, std::min(bytes, sizeof(found)));
   return 0;
@@ -198,11 +202,13 @@ UROCE_EXPORT ssize_t uroce__ibv_query_gid_table(ibv_context* face, ibv_gid_entry
   const VerbsContext& context = object(face);
   if (!context.alive()) return -EIO;
   if (flags != 0) return -EOPNOTSUPP;
-  const size_t count = context.device->gids().size();
-  if (count > entries_max) return -EINVAL;
-  for (uint32_t i = 0; i < count; ++i) {
-    const ibv_gid_entry found = gid_entry(context, i);
-    auto* to = reinterpret_cast<std::byte*>(entries) + i * bytes;
+  const uroce::net::GidTable gids = context.device->gids();
+  size_t count = 0;
+  for (uint32_t i = 0; i < gids.size(); ++i) {
+    if (!gids.in_use(i)) continue;
+    if (count == entries_max) return -EINVAL;
+    const ibv_gid_entry found = gid_entry(gids, i);
+    auto* to = reinterpret_cast<std::byte*>(entries) + count++ * bytes;
     std::memset(to, 0, bytes);
     std::memcpy(to, &found, std::min(bytes, sizeof(found)));
   }
@@ -211,7 +217,9 @@ UROCE_EXPORT ssize_t uroce__ibv_query_gid_table(ibv_context* face, ibv_gid_entry
 
 /// Of libibverbs' private interface, used by ibv_devinfo: 0 is InfiniBand or RoCE v1, 1 is RoCE v2.
 UROCE_EXPORT int uroce_ibv_query_gid_type(ibv_context* face, uint8_t port, unsigned int index, int* type) {
-  if (const int error = check_gid(object(face), port, index); error != 0) return minus_one(error);
+  ibv_gid_entry found{};
+  const int error = find_gid(object(face), port, index, found);
+  if (error != 0 && error != ENODATA) return minus_one(error);
   *type = 1;
   return 0;
 }

@@ -77,7 +77,7 @@ class Services : public ::testing::TestWithParam<uint16_t> {
       VirtualPair::advance(milliseconds(1));
     }
   }
-  [[nodiscard]] const Gid& right_address() const { return pair.right->gids().at(1); }
+  [[nodiscard]] Gid right_address() const { return pair.right->gids().at(1); }
 
   VirtualPair pair{{.pollers = GetParam()}};
   Host left{pair.left};
@@ -169,9 +169,11 @@ TEST(GeneralServices, DatagramsThatAreNone_ExpectTheReasonCounted) {
   };
   VirtualPair pair;
   Host host(pair.left);
-  GeneralServices services(
-      {.mac = pair.left->mac(), .gids = pair.left->gids(), .links = pair.left_state->links, .agent = {}},
-      host);
+  GeneralServices services({.mac = pair.left->mac(),
+                            .addresses = pair.left_state->addresses,
+                            .links = pair.left_state->links,
+                            .agent = {}},
+                           host);
   port::TxBatch batch(pair.left_state->port->queue(0));
   const std::vector<std::byte> bytes(300);
   for (const Spoilt& spoilt : table) {

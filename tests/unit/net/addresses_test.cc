@@ -33,6 +33,41 @@ TEST(GidTable, AddressesFollowInConfiguredOrder) {
   EXPECT_EQ(table.find(ip("::192.0.2.7")), std::nullopt) << "an IPv6 address with the same last bytes";
 }
 
+TEST(GidTable, AnAddressKeepsItsIndexWhileOthersComeAndGo) {
+  const std::vector<Gid> addresses = {ip("192.0.2.7"), ip("2001:db8::7"), ip("192.0.2.1")};
+  GidTable table(mac("02:00:c0:00:02:07"), addresses);
+  EXPECT_TRUE(table.remove(addresses[1]));
+  EXPECT_EQ(table.size(), 4u);
+  EXPECT_FALSE(table.in_use(2));
+  EXPECT_FALSE(table.owns(addresses[1]));
+  EXPECT_FALSE(table.owns(Gid{})) << "an empty index is nobody's";
+  EXPECT_EQ(table.find(addresses[2]), 3u);
+  EXPECT_FALSE(table.remove(addresses[1]));
+  EXPECT_FALSE(table.remove(table.at(0))) << "the link-local one is the MAC's";
+
+  EXPECT_EQ(table.add(ip("198.51.100.7"), 9), 2u);
+  EXPECT_EQ(table.vlan_of(2), 9u);
+  EXPECT_TRUE(table.has_vlans());
+  EXPECT_EQ(table.add(ip("198.51.100.8"), 0), 4u);
+  EXPECT_TRUE(table.remove(ip("198.51.100.7")));
+  EXPECT_FALSE(table.has_vlan(9));
+  EXPECT_FALSE(table.has_vlans());
+  EXPECT_TRUE(table.remove(ip("198.51.100.8")));
+  EXPECT_TRUE(table.remove(addresses[2]));
+  EXPECT_EQ(table.size(), 2u) << "without empty ones at the end";
+}
+
+TEST(GidTable, IsFullAtSomeTime) {
+  GidTable table(mac("02:00:00:00:00:01"), {});
+  for (uint32_t i = 1; i < GidTable::kAddedMax; ++i) {
+    ASSERT_EQ(table.add(Gid::from_ipv4({10, 0, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i)}), 0),
+              i);
+  }
+  EXPECT_EQ(table.add(ip("192.0.2.1"), 0), std::nullopt);
+  EXPECT_TRUE(table.remove(ip("10.0.0.77")));
+  EXPECT_EQ(table.add(ip("192.0.2.1"), 0), 77u);
+}
+
 TEST(GidTable, EmptyOwnsNothing) {
   const GidTable table;
   EXPECT_EQ(table.size(), 0u);

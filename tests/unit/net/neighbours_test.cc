@@ -204,6 +204,30 @@ TEST(FixedNeighbours, NeedNoQuestionAndDoNotChange) {
   EXPECT_EQ(a.neighbours.lookup(kB4, Instant{0}), kMacB);
 }
 
+TEST_F(TwoHosts, AnswersForAnAddressFromWhenItComesUntilItGoes) {
+  const Gid late = ip("198.51.100.11");
+  a_.neighbours.add_address({ip("198.51.100.10"), 24});
+  const auto answers = [&] {
+    EXPECT_EQ(a_.neighbours.resolve(late, now_), Resolution::kAsking);
+    size_t count = 0;
+    for (const Frame& question : a_.pumped(now_)) count += b_.received(question, now_).size();
+    return count;
+  };
+  EXPECT_EQ(answers(), 0u);
+  b_.neighbours.add_address({late, 24});
+  now_ = a_.neighbours.deadline();
+  EXPECT_EQ(answers(), 1u);
+  b_.neighbours.remove_address(late);
+  now_ = a_.neighbours.deadline();
+  EXPECT_EQ(answers(), 0u);
+
+  // Without an address of that network there is nobody who could ask.
+  a_.neighbours.remove_address(ip("198.51.100.10"));
+  now_ = a_.neighbours.deadline();
+  EXPECT_TRUE(a_.pumped(now_).empty());
+  EXPECT_EQ(a_.neighbours.resolve(late, now_), Resolution::kOffLink);
+}
+
 TEST_F(TwoHosts, AnswersOnlyForItself) {
   a_.neighbours.resolve(ip("192.0.2.99"), now_);
   a_.neighbours.resolve(ip("2001:db8::99"), now_);

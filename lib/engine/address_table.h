@@ -1,0 +1,56 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "base/identifiers.h"
+#include "net/demux.h"
+#include "net/gid_table.h"
+
+namespace uroce::engine {
+
+/// The GIDs of a device, and the demultiplexer that knows them. Pollers look at them without a lock: what
+/// they see is never changed but replaced, and what is replaced lives until a grace period has passed.
+class AddressTable {
+ public:
+  /// As the addresses are at one moment.
+  struct Snapshot {
+    Snapshot(MacAddress mac, net::GidTable table) : gids(std::move(table)), demux(mac, gids) {}
+    Snapshot(const Snapshot&) = delete;
+    Snapshot& operator=(const Snapshot&) = delete;
+    const net::GidTable gids;
+    const net::Demux demux;
+  };
+  /// The addresses as they were: to be destroyed after a grace period.
+  using Retired = std::unique_ptr<const Snapshot>;
+
+  AddressTable(MacAddress mac, net::GidTable gids) : mac_(mac), now_(new Snapshot(mac, std::move(gids))) {}
+  // Nobody else is left: relaxed.
+  ~AddressTable() { delete now_.load(std::memory_order_relaxed); }
+  AddressTable(const AddressTable&) = delete;
+  AddressTable& operator=(const AddressTable&) = delete;
+
+  /// Pollers, during a turn, until the end of which it lives. Pairs with replace().
+  [[nodiscard]] const Snapshot& seen() const { return *now_.load(std::memory_order_acquire); }
+
+  /// Any thread.
+  [[nodiscard]] net::GidTable gids() const {
+    const std::lock_guard guard(mutex_);  // keeps the snapshot from being replaced, and thus from ending
+    return now_.load(std::memory_order_relaxed)->gids;
+  }
+  /// One thread at a time.
+  [[nodiscard]] Retired replace(net::GidTable gids) {
+    auto next = std::make_unique<const Snapshot>(mac_, std::move(gids));
+    const std::lock_guard guard(mutex_);
+    // Pairs with seen(): the snapshot is whole before it is seen.
+    return Retired(now_.exchange(next.release(), std::memory_order_acq_rel));
+  }
+
+ private:
+  const MacAddress mac_;
+  mutable std::mutex mutex_;
+  std::atomic<const Snapshot*> now_;
+};
+
+}  // namespace uroce::engine
