@@ -105,6 +105,7 @@ class Agent {
                  CommId theirs, Instant now, MadSink& sink);
   void perform(Action action, Connection& connection, const wire::CmMad& mad, Instant now, MadSink& sink);
   void on_rep(Connection& connection, const wire::CmMad& mad);
+  void answer_hang_up(Connection& connection, const wire::CmMad& dreq);
   void wait_longer(Connection& connection, const wire::CmMra& mra, Instant now);
   void ask_for_time(Connection& connection);
   Listener* listener_of(ServiceId service, const Gid& address);

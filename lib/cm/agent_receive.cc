@@ -175,13 +175,15 @@ void Agent::perform(Action action, Connection& connection, const wire::CmMad& ma
         ++counters_.unexpected;
         return;
       }
-      connection.transaction = mad.transaction_id;
       enter_timewait(connection, now);
-      send(connection, wire::CmDrep{.local = connection.local, .remote = connection.remote});
+      answer_hang_up(connection, mad);
       return tell(EventKind::kDisconnected, connection, &mad);
     case Action::kHungUp:
       enter_timewait(connection, now);
       return tell(EventKind::kDisconnected, connection, &mad);
+    case Action::kIsHungUp:
+      ++counters_.repeated;
+      return answer_hang_up(connection, mad);
     case Action::kRefusePath:
       return send_to_stranger(connection.address, mad.transaction_id,
                               wire::CmApr{.local = connection.local,
@@ -194,6 +196,12 @@ void Agent::perform(Action action, Connection& connection, const wire::CmMad& ma
       close(connection);
       return tell(EventKind::kServiceReply, connection, &mad);
   }
+}
+
+/// Whatever was sent last: with a DREQ for a DREQ two ends would never be done.
+void Agent::answer_hang_up(Connection& connection, const wire::CmMad& dreq) {
+  connection.transaction = dreq.transaction_id;
+  send(connection, wire::CmDrep{.local = connection.local, .remote = connection.remote});
 }
 
 void Agent::on_rep(Connection& connection, const wire::CmMad& mad) {

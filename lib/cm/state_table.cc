@@ -20,7 +20,7 @@ constexpr std::array<Row, kStateCount> table() {
   row(State::kRepSent) =     {kRepeat,     kWait, kRefused, no,          kEstablished, kHangUp, no,      no,          no};
   row(State::kEstablished) = {no,          no,    kHungUp,  kRepeat,     no,           kHangUp, no,      kRefusePath, no};
   row(State::kDreqSent) =    {no,          no,    kHungUp,  no,          no,           kHangUp, kHungUp, no,          no};
-  row(State::kTimewait) =    {kStale,      no,    no,       no,          no,           kRepeat, no,      no,          no};
+  row(State::kTimewait) =    {kStale,      no,    no,       no,          no,           kIsHungUp, no,    no,          no};
   row(State::kSidrReqSent)[static_cast<size_t>(Incoming::kSidrRep)] = kResolved;
   return rows;
 }

@@ -18,6 +18,7 @@ enum class Action : uint8_t {
   kEstablished,  // event kEstablished
   kHangUp,       // DREP, event kDisconnected, timewait
   kHungUp,       // event kDisconnected, timewait
+  kIsHungUp,     // DREP: the peer has not heard that it is over
   kRefusePath,   // APR: there are no alternate paths
   kStale,        // REJ: what the peer takes for alive is gone
   kResolved,     // event kServiceReply, and the end

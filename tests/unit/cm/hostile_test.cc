@@ -88,6 +88,30 @@ TEST(Hostile, MessagesOfAStranger_ExpectTheConnectionUntouched) {
   EXPECT_EQ(answers.sent.size(), 2u);
 }
 
+/// Both hang up while nothing arrives, and give up; then one more DREQ comes.
+TEST(Hostile, HangUpAfterBothGaveUp_ExpectOneAnswer) {
+  TwoAgents world;
+  const CommId client = world.connect();
+  world.run(seconds(1));
+  const CommId server = world.server.told[0].id;
+  world.fate = [](size_t) { return TwoAgents::Fate::kLost; };
+  ASSERT_EQ(world.client.agent.disconnect(client, {}), 0);
+  ASSERT_EQ(world.server.agent.disconnect(server, {}), 0);
+  while (world.server.agent.state_of(server) == State::kDreqSent) world.run(milliseconds(10));
+  ASSERT_EQ(world.server.agent.state_of(server), State::kTimewait);
+  ASSERT_EQ(world.client.agent.state_of(client), State::kTimewait);
+
+  world.fate = [](size_t) { return TwoAgents::Fate::kDelivered; };
+  const size_t sent = world.trace().size();
+  Answers answers;
+  world.server.agent.receive(world.server.to(world.client),
+                             bytes_of(wire::CmDreq{.local = client, .remote = server}), world.now, answers);
+  world.run();
+  ASSERT_EQ(world.trace().size(), sent + 1);
+  EXPECT_EQ(world.trace().back(), "server DREP");
+  EXPECT_EQ(world.client.agent.connections() + world.server.agent.connections(), 0u);
+}
+
 struct Refused {
   const char* what;
   void (*spoil)(wire::CmReq&);
