@@ -22,6 +22,8 @@ struct PortSpecification {
   std::optional<uint32_t> mtu = {};  // link MTU; default: what the port carries
   std::optional<MacAddress> mac = {};  // default: the port's own
   std::vector<Gid> addresses = {};     // that will be answered for: no two processes may on one interface
+  /// The interface stays the kernel's: only RoCE is taken, and nothing of the interface is changed.
+  bool beside_kernel = false;
 };
 
 /// True when EAL must run before the port is opened (rte_eal_init is the engine's business). The engine gives

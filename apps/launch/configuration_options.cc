@@ -20,7 +20,9 @@ constexpr std::array<ShortName, 3> kShortNames{
     {{"device.addresses", "--ip"}, {"device.neighbours", "--neighbour"}, {"poller.mode", "--poller"}}};
 
 constexpr std::string_view kDevice = "device.";
-constexpr std::string_view kPortKey = "device.port";
+
+/// What begins a device.
+bool begins_device(std::string_view path) { return path == "device.port" || path == "device.interface"; }
 
 std::string option_name(std::string_view path) {
   for (const ShortName& name : kShortNames) {
@@ -45,7 +47,7 @@ void ConfigurationOptions::add_key(CLI::App& command, const engine::KeyDescripti
   CLI::Option* option = command.add_option(option_name(key.path));
   option->description(std::string(key.help))->type_name(std::string(key.type))->expected(1);
   if (key.path.starts_with(kDevice)) {
-    option->group("Devices (each --port begins one)")->take_all();
+    option->group("Devices (each --port or --interface begins one)")->take_all();
   } else {
     option->group("Configuration");
   }
@@ -57,7 +59,7 @@ bool ConfigurationOptions::given() const {
          std::ranges::any_of(keys_, [](const KeyOption& key) { return key.option->count() != 0; });
 }
 
-// In the order of the command line, which decides what belongs to which --port.
+// In the order of the command line, which decides what belongs to which --port or --interface.
 std::vector<ConfigurationOptions::Setting> ConfigurationOptions::settings() const {
   std::vector<Setting> settings;
   std::map<const CLI::Option*, size_t> taken;
@@ -80,15 +82,15 @@ Result<engine::Configuration> ConfigurationOptions::merged() const {
   Result<engine::Configuration> configuration = base();
   if (!configuration) return configuration;
   const std::vector<Setting> all = settings();
-  if (std::ranges::find(all, kPortKey, &Setting::path) != all.end()) configuration->devices.clear();
+  if (std::ranges::any_of(all, begins_device, &Setting::path)) configuration->devices.clear();
 
-  std::optional<size_t> device;              // of the last --port
+  std::optional<size_t> device;              // of the last --port or --interface
   std::map<std::string, std::string> lists;  // several --ip of a device are one list
   for (const Setting& setting : all) {
     std::string path = setting.path;
     std::string value = setting.value;
     if (path.starts_with(kDevice)) {
-      if (path == kPortKey) device = device ? *device + 1 : 0;
+      if (begins_device(path)) device = device ? *device + 1 : 0;
       if (!device && configuration->devices.size() != 1) {
         return Error{
             EINVAL,

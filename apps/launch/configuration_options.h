@@ -10,7 +10,7 @@
 namespace uroce::launch {
 
 /// The configuration on a command line: --config, every key of it as an option, and the options of a device
-/// in groups: each --port begins one.
+/// in groups: each --port or --interface begins one.
 class ConfigurationOptions {
  public:
   /// Adds the options to `command`, which must outlive this.
@@ -20,8 +20,8 @@ class ConfigurationOptions {
   [[nodiscard]] bool given() const;
 
   /// After parsing: the file (or what the environment says), and the options over it. The devices of a
-  /// command line with --port replace those of the file; without --port, device options change the file's
-  /// only device. Errors name the option or the file and its line.
+  /// command line with --port or --interface replace those of the file; without, device options change the
+  /// file's only device. Errors name the option or the file and its line.
   [[nodiscard]] Result<engine::Configuration> merged() const;
 
  private:

@@ -16,7 +16,8 @@ class AddressTable {
  public:
   /// As the addresses are at one moment.
   struct Snapshot {
-    Snapshot(MacAddress mac, net::GidTable table) : gids(std::move(table)), demux(mac, gids) {}
+    Snapshot(MacAddress mac, net::GidTable table, bool beside_kernel)
+        : gids(std::move(table)), demux(mac, gids, beside_kernel) {}
     Snapshot(const Snapshot&) = delete;
     Snapshot& operator=(const Snapshot&) = delete;
     const net::GidTable gids;
@@ -25,7 +26,8 @@ class AddressTable {
   /// The addresses as they were: to be destroyed after a grace period.
   using Retired = std::unique_ptr<const Snapshot>;
 
-  AddressTable(MacAddress mac, net::GidTable gids) : mac_(mac), now_(new Snapshot(mac, std::move(gids))) {}
+  AddressTable(MacAddress mac, net::GidTable gids, bool beside_kernel)
+      : mac_(mac), beside_kernel_(beside_kernel), now_(new Snapshot(mac, std::move(gids), beside_kernel)) {}
   // Nobody else is left: relaxed.
   ~AddressTable() { delete now_.load(std::memory_order_relaxed); }
   AddressTable(const AddressTable&) = delete;
@@ -41,7 +43,7 @@ class AddressTable {
   }
   /// One thread at a time.
   [[nodiscard]] Retired replace(net::GidTable gids) {
-    auto next = std::make_unique<const Snapshot>(mac_, std::move(gids));
+    auto next = std::make_unique<const Snapshot>(mac_, std::move(gids), beside_kernel_);
     const std::lock_guard guard(mutex_);
     // Pairs with seen(): the snapshot is whole before it is seen.
     return Retired(now_.exchange(next.release(), std::memory_order_acq_rel));
@@ -49,6 +51,7 @@ class AddressTable {
 
  private:
   const MacAddress mac_;
+  const bool beside_kernel_;
   mutable std::mutex mutex_;
   std::atomic<const Snapshot*> now_;
 };

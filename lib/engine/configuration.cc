@@ -59,6 +59,7 @@ class Parser {
       device.name = fmt::format("uroce{}", configuration_.devices.size());
       device.port = fmt::format("loopback{}", configuration_.devices.size());
       keys("device", *table, &device);
+      if (!device.interface.empty()) beside_kernel(*table);
       for (const DeviceConfiguration& other : configuration_.devices) {
         if (other.name == device.name)
           fail(table->source(), "device.name", "two devices called " + device.name);
@@ -66,6 +67,16 @@ class Parser {
           fail(table->source(), "device.port", "two devices on port " + device.port);
       }
       configuration_.devices.push_back(std::move(device));
+    }
+  }
+
+  /// What the kernel says about its interface, the configuration does not.
+  void beside_kernel(const toml::table& table) {
+    for (const std::string_view name : {"port", "mac", "addresses", "neighbours"}) {
+      const toml::node* value = table.get(name);
+      const toml::array* list = value == nullptr ? nullptr : value->as_array();
+      if (value == nullptr || (list != nullptr && list->empty())) continue;
+      fail(value->source(), fmt::format("device.{}", name), "does not go together with an interface");
     }
   }
 

@@ -33,7 +33,10 @@ enum class WindowType2 : uint8_t { k2A, k2B };
 struct DeviceConfiguration {
   std::string name = "uroce0";     // as ibv_devices shows it
   std::string port = "loopback0";  // "loopbackN" or DPDK devargs
-  std::optional<MacAddress> mac;   // default: the port's own
+  /// An interface of the kernel beside which the device stands, or empty. Then `port` is made of it, and MAC,
+  /// addresses and neighbours are the kernel's.
+  std::string interface = {};
+  std::optional<MacAddress> mac;  // default: the port's own
   std::vector<InterfaceAddress> addresses;
   std::optional<uint32_t> mtu;  // link MTU; default: what the port has
   std::vector<StaticNeighbour> neighbours;

@@ -196,17 +196,30 @@ Complaint store_partition_keys(const toml::node& value, std::vector<uint16_t>& t
   return std::nullopt;
 }
 
+/// AF_PACKET's driver has a name by which it is told from one that the configuration names itself.
+Complaint store_interface(const toml::node& value, DeviceConfiguration& to) {
+  constexpr size_t kInterfaceNameMax = 15;
+  if (Complaint complaint = store_text(value, to.interface, kInterfaceNameMax)) return complaint;
+  if (to.interface.find_first_of(",/ ") != std::string::npos) return "must be the name of an interface";
+  to.port = fmt::format("net_af_packet_{0},iface={0}", to.interface);
+  return std::nullopt;
+}
+
 Complaint store_core(const toml::node& value, uint32_t& to) { return store_number(value, to, 0, 4095); }
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 22> kKeys = {{
+constexpr std::array<Key, 23> kKeys = {{
     {{"device.name", "text", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_text(v, t.device->name, kDeviceNameMax); }},
     {{"device.port", "text", "loopbackN (wires join 0 and 1, 2 and 3, ...) or DPDK devargs"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_text(v, t.device->port, kTextMax); }},
+    {{"device.interface", "text",
+      "instead of a port: an interface of the kernel, beside which the device stands"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_interface(v, *t.device); }},
     {{"device.mac", "MAC address", "instead of the port's own"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_mac(v, t.device->mac.emplace()); }},

@@ -114,8 +114,10 @@ std::string joined(const List& list, Text text) {
 }
 
 std::string to_toml(const DeviceConfiguration& device) {
-  std::string out =
-      fmt::format("[[device]]\nname = {}\nport = {}\n", quoted(device.name), quoted(device.port));
+  const bool beside_kernel = !device.interface.empty();
+  std::string out = fmt::format("[[device]]\nname = {}\n{} = {}\n", quoted(device.name),
+                                beside_kernel ? "interface" : "port",
+                                quoted(beside_kernel ? device.interface : device.port));
   if (device.mac) out += fmt::format("mac = \"{}\"\n", wire::to_text(*device.mac));
   out += fmt::format("addresses = {}\n", joined(device.addresses, [](const InterfaceAddress& a) {
                        return fmt::format("\"{}/{}{}\"", wire::to_text(a.address), a.prefix_bits,

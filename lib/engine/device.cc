@@ -17,11 +17,13 @@ namespace {
 constexpr uint32_t kNumbers = 1u << 20;
 
 /// Of the untagged link first, then of each VLAN.
-std::vector<net::NeighbourOptions> links_of(const DeviceConfiguration& configuration, MacAddress mac) {
-  std::vector<net::NeighbourOptions> links(1, link_options(configuration, mac, 0));
+std::vector<net::NeighbourOptions> links_of(const DeviceConfiguration& configuration, MacAddress mac,
+                                            net::Asker* asker) {
+  std::vector<net::NeighbourOptions> links(1, link_options(configuration, mac, 0, asker));
   for (const InterfaceAddress& ours : configuration.addresses) {
     auto link = std::ranges::find(links, ours.vlan, &net::NeighbourOptions::vlan);
-    if (link == links.end()) link = links.insert(links.end(), link_options(configuration, mac, ours.vlan));
+    if (link == links.end())
+      link = links.insert(links.end(), link_options(configuration, mac, ours.vlan, asker));
     link->addresses.push_back({ours.address, ours.prefix_bits});
   }
   return links;
@@ -35,8 +37,9 @@ std::vector<uint16_t> vlans_of(const DeviceConfiguration& configuration) {
 
 }  // namespace
 
-net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan) {
-  net::NeighbourOptions options{.mac = mac, .vlan = vlan, .addresses = {}};
+net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan,
+                                   net::Asker* asker) {
+  net::NeighbourOptions options{.mac = mac, .vlan = vlan, .addresses = {}, .asker = asker};
   for (const auto& [address, its_mac] : configuration.neighbours) options.fixed.push_back({address, its_mac});
   return options;
 }
@@ -55,11 +58,12 @@ Device::State::State(Options options)
       attendance(options.attendance),
       clock(options.clock),
       nap(options.nap),
+      host(std::move(options.host)),
       port(std::move(options.port)),
       copy_engines(std::move(options.copy_engines)),
       mac(configuration.mac.value_or(port->capabilities().mac)),
-      addresses(mac, net::GidTable(mac, gids_of(configuration), vlans_of(configuration))),
-      links(links_of(configuration, mac)),
+      addresses(mac, net::GidTable(mac, gids_of(configuration), vlans_of(configuration)), host != nullptr),
+      links(links_of(configuration, mac, host.get())),
       bus_space({.offset = options.configuration.bus_offset, .grace_period = &quiescence}),
       regions({.entries_max = Limits::kKeys,
                .grace_period = &quiescence,
@@ -147,7 +151,10 @@ bool Device::link_up() const { return state_->port->link_up(); }
 void Device::add_listener(DeviceListener& listener) { state_->listeners.add(listener); }
 void Device::remove_listener(DeviceListener& listener) { state_->listeners.remove(listener); }
 port::FarEnd Device::far_end() const { return state_->port->far_end(); }
-uint32_t Device::link_mtu() const { return state_->port->capabilities().link_mtu; }
+uint32_t Device::link_mtu() const {
+  return std::min(state_->port->capabilities().link_mtu,
+                  state_->interface_mtu.load(std::memory_order_relaxed));  // nothing but a number
+}
 
 PathMtu Device::path_mtu_max() const {
   // IPv6, UDP, BTH, XRCETH, RETH, immediate data and ICRC: the most that surrounds a full payload.

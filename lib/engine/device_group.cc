@@ -112,6 +112,11 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
   }
   if (Status status = group->drive_.start(configuration, pollers); !status) return status.error();
   if (Status status = group->links_.start(); !status) return status.error();
+  for (const Member& member : group->members_) {
+    if (member.state->host == nullptr) continue;
+    if (Status status = member.state->host->start(*member.device, *member.state); !status)
+      return status.error();
+  }
   // At exit(). As late as this, so that it runs before the destructors of whatever opening has made.
   static const int registered = std::atexit(end_all);
   (void)registered;
@@ -119,17 +124,26 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
 }
 
 Status DeviceGroup::add(const Configuration& configuration, size_t index) {
-  const DeviceConfiguration& device = configuration.devices[index];
+  DeviceConfiguration device = configuration.devices[index];
+  std::unique_ptr<HostInterface> host;
+  if (!device.interface.empty()) {
+    auto opened = HostInterface::open(device.interface);
+    if (!opened) return opened.error();
+    host = std::move(*opened);
+    device.addresses = host->addresses();
+  }
   auto port = drivers::open_port({.devargs = device.port,
                                   .queues = configuration.pollers_per_device,
                                   .mtu = device.mtu,
                                   .mac = device.mac,
-                                  .addresses = gids_of(device)});
+                                  .addresses = host != nullptr ? std::vector<Gid>() : gids_of(device),
+                                  .beside_kernel = host != nullptr});
   if (!port) return port.error();
   Device::State::Options options{.device = device,
                                  .configuration = configuration,
                                  .port = std::move(*port),
                                  .lcores = {},
+                                 .host = std::move(host),
                                  .eal = drivers::needs_eal(device.port),
                                  .attendance = &drive_.attendance()};
   dpdk_ |= options.eal || !device.dmadev.empty();
@@ -159,10 +173,14 @@ DeviceGroup::~DeviceGroup() {
     // The ports are closed, or belong to the parent; what is left is the operating system's to clean up.
     drive_.abandon();
     links_.abandon();
+    for (const Member& member : members_)
+      if (member.state->host != nullptr) member.state->host->abandon();
     forget(members_ | std::views::transform(&Member::device));
   } else {
     drive_.stop();
     links_.stop();
+    for (const Member& member : members_)
+      if (member.state->host != nullptr) member.state->host->stop();
     write_counters();
     OpenGroups& open = open_groups();
     const std::lock_guard guard(open.mutex);
@@ -197,9 +215,13 @@ void DeviceGroup::end() {
   ended_ = true;
   bool closed = true;
   for (const Member& member : members_) {
+    // It may wait for a turn that never ends, since we are inside it; but not for a closed poller.
+    if (member.state->host != nullptr) member.state->host->ask_to_stop();
     for (const auto& poller : member.state->pollers) closed &= poller->close(kPatience);
   }
   if (!closed) return;
+  for (const Member& member : members_)
+    if (member.state->host != nullptr) member.state->host->stop();
   write_counters();
   const bool intact = eal_intact();
   for (const Member& member : members_) {

@@ -10,6 +10,7 @@
 #include "engine/address_table.h"
 #include "engine/device.h"
 #include "engine/device_events.h"
+#include "engine/host_interface.h"
 #include "engine/multicast_groups.h"
 #include "engine/parallel_probe.h"
 #include "engine/poller.h"
@@ -20,7 +21,9 @@ namespace uroce::engine {
 
 /// The link that an address in `vlan` lives on, with what of the configuration is of it but for the
 /// addresses.
-net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan);
+/// `asker`: who knows the ways instead, or nullptr.
+net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan,
+                                   net::Asker* asker);
 
 /// The addresses of a device without their prefixes, in order.
 std::vector<Gid> gids_of(const DeviceConfiguration& configuration);
@@ -34,6 +37,7 @@ struct Device::State {
     std::unique_ptr<port::Port> port;
     std::vector<uint32_t> lcores;                                  // one per poller, or kNoLcore
     std::vector<std::unique_ptr<copy::Engine>> copy_engines = {};  // one per poller, or none at all
+    std::unique_ptr<HostInterface> host = nullptr;                 // beside which the device stands
     bool eal = false;
     Attendance* attendance = nullptr;
     Instant (*clock)() = clock_now;
@@ -69,6 +73,8 @@ struct Device::State {
   Attendance* const attendance;
   Instant (*const clock)();
   void (*const nap)(int64_t ns);
+  const std::unique_ptr<HostInterface> host;
+  std::atomic<uint32_t> interface_mtu{UINT32_MAX};  // as it is now, of a host's interface
   std::unique_ptr<port::Port> port;
   const std::vector<std::unique_ptr<copy::Engine>> copy_engines;
   const MacAddress mac;

@@ -33,6 +33,7 @@ Classified Demux::classify(std::span<const std::byte> frame, wire::Packet& packe
   if (outcome.result == wire::ParseResult::kDropped) return dropped(outcome.reason);
   const uint16_t vlan = wire::vlan_of(packet.vlan_tci);
   if (outcome.result == wire::ParseResult::kRoce) return classify_roce(packet, vlan);
+  if (beside_kernel_) return dropped(Counter::kRxNotRoce);
 
   const size_t tag = packet.has_vlan ? wire::kVlanTagBytes : 0;
   const bool arp = wire::load_be16(frame.data() + kTypeOffset + tag) == kEtherTypeArp;

@@ -32,7 +32,9 @@ class Demux {
   /// The queue pair number in packets to a group.
   static constexpr QpNumber kMembers{0xFFFFFF};
 
-  Demux(MacAddress mac, const GidTable& gids) : mac_(mac), gids_(gids) {}
+  /// `beside_kernel`: whatever is not RoCE is the kernel's.
+  Demux(MacAddress mac, const GidTable& gids, bool beside_kernel = false)
+      : mac_(mac), gids_(gids), beside_kernel_(beside_kernel) {}
 
   /// Reads no byte outside `frame`.
   [[nodiscard]] Classified classify(std::span<const std::byte> frame, wire::Packet& packet) const;
@@ -42,6 +44,7 @@ class Demux {
 
   const MacAddress mac_;
   const GidTable& gids_;
+  const bool beside_kernel_;
 };
 
 }  // namespace uroce::net

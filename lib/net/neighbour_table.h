@@ -22,6 +22,7 @@ struct Neighbour {
   MacAddress mac;
   NeighbourState state = NeighbourState::kFree;
   uint8_t asked = 0;
+  bool off_link = false;  // why it is kSilent: there is no way
   Instant due{};
 };
 

@@ -59,12 +59,14 @@ std::optional<MacAddress> Neighbours::lookup(const Gid& address, Instant now) co
 
 Resolution Neighbours::resolve(const Gid& address, Instant now) {
   if (lookup(address, now)) return Resolution::kKnown;
-  if (link_of(address) == nullptr || address == Gid{}) return Resolution::kOffLink;
+  const bool on_link = options_.asker != nullptr || link_of(address) != nullptr;
+  if (!on_link || address == Gid{}) return Resolution::kOffLink;
   Neighbour* neighbour = table_.find(address);
   if (neighbour != nullptr && neighbour->state == NeighbourState::kAsking) return Resolution::kAsking;
   if (neighbour != nullptr && neighbour->state == NeighbourState::kSilent) {
+    const bool off_link = neighbour->off_link;
     table_.erase(address);
-    return Resolution::kNoAnswer;
+    return off_link ? Resolution::kOffLink : Resolution::kNoAnswer;
   }
   if (neighbour == nullptr) neighbour = make_entry(address);
   if (neighbour == nullptr) return Resolution::kTableFull;
@@ -111,6 +113,7 @@ void Neighbours::learn_from_question(const Gid& address, MacAddress mac, Instant
 }
 
 bool Neighbours::receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch) {
+  assert(options_.asker == nullptr);
   if (const auto arp = parse_arp(frame)) return receive_arp(*arp, now, batch);
   const auto discovery = parse_discovery(frame);
   if (!discovery) return false;
@@ -174,6 +177,25 @@ bool Neighbours::receive_advertisement(const DiscoveryMessage& message, Instant 
   return true;
 }
 
+void Neighbours::told(const Gid& address, MacAddress mac, Instant now) {
+  Neighbour* neighbour = table_.find(address);
+  if (neighbour != nullptr) learn(*neighbour, mac, now);
+}
+
+void Neighbours::told_in_vain(const Gid& address, Resolution why) {
+  Neighbour* neighbour = table_.find(address);
+  if (neighbour == nullptr || neighbour->state != NeighbourState::kAsking) return;
+  neighbour->state = NeighbourState::kSilent;
+  neighbour->off_link = why == Resolution::kOffLink;
+}
+
+void Neighbours::forget() {
+  std::vector<Gid> known;
+  for (const Neighbour& neighbour : table_.slots())
+    if (neighbour.state == NeighbourState::kKnown) known.push_back(neighbour.address);
+  for (const Gid& address : known) table_.erase(address);
+}
+
 void Neighbours::pump(Instant now, port::TxBatch& batch) {
   if (now < deadline_) return;
   Instant next = kNever;
@@ -195,6 +217,10 @@ void Neighbours::pump(Instant now, port::TxBatch& batch) {
 }
 
 bool Neighbours::ask(const Neighbour& neighbour, port::TxBatch& batch) {
+  if (options_.asker != nullptr) {
+    options_.asker->ask(neighbour.address);
+    return true;
+  }
   const Prefix* const link = link_of(neighbour.address);
   if (link == nullptr) return true;  // our address has gone meanwhile: nobody will answer
   const Gid& ours = link->address;

@@ -24,6 +24,14 @@ enum class Resolution : uint8_t {
   kTableFull,  // every entry is being asked for or fixed (ENOBUFS)
 };
 
+/// Who knows the ways from an interface better than we can find out: the kernel, when the interface is its.
+class Asker {
+ public:
+  virtual ~Asker() = default;
+  /// Neighbours::told() or told_in_vain() follows some time. Called by pump().
+  virtual void ask(const Gid& address) = 0;
+};
+
 struct NeighbourOptions {
   struct Entry {
     Gid address;
@@ -38,6 +46,7 @@ struct NeighbourOptions {
   Duration ask_every = milliseconds(500);
   uint8_t ask_times = 6;
   Duration known_for = seconds(300);  // since the neighbour was last heard
+  Asker* asker = nullptr;             // not owned: then frames are neither sent nor understood
 };
 
 /// Who has which MAC on one port's link: asks by ARP and neighbour discovery and answers for our own
@@ -64,6 +73,13 @@ class Neighbours {
 
   /// Sends the questions that are due.
   void pump(Instant now, port::TxBatch& batch);
+
+  // With an asker, whose answers may be of any address, however far.
+  void told(const Gid& address, MacAddress mac, Instant now);
+  /// kNoAnswer or kOffLink: what resolve() says once.
+  void told_in_vain(const Gid& address, Resolution why);
+  /// What was told may be wrong by now.
+  void forget();
 
   /// When pump() has something to do, at the earliest; kNever when nothing is being asked.
   [[nodiscard]] Instant deadline() const { return deadline_; }

@@ -17,6 +17,7 @@
 #include "drivers/port/ethdev/bpf_log.h"
 #include "drivers/port/ethdev/interrupt_thread.h"
 #include "drivers/port/ethdev/memif_end.h"
+#include "drivers/port/ethdev/packet_filter.h"
 #include "drivers/signals_held.h"
 
 namespace uroce::drivers {
@@ -225,6 +226,10 @@ Status EthdevPort::configure() {
     const Status claimed = address_claims_.empty() ? claim_interface(info.if_index) : Status{};
     if (!claimed) return claimed;
   }
+  if (specification_.beside_kernel) {
+    const Status filtered = only_roce(before_, info.if_index, devargs_.name());
+    if (!filtered) return filtered;
+  }
   if (specification_.queues > queues_max) {
     return error(ENOTSUP, std::to_string(specification_.queues) + " queues asked for, 1 to " +
                               std::to_string(queues_max) + " are possible");
@@ -300,7 +305,7 @@ void EthdevPort::choose_mac() {
   std::copy_n(own.addr_bytes, mac.bytes.size(), mac.bytes.begin());
   if (wire_ != nullptr) mac = ring_mac(*ring_number(devargs_.name()));
   if (traits_.mac_is_far_ends) mac.bytes.back() ^= 1;
-  if (traits_.mac != MacFilter::kNone) listen_to_our_addresses();
+  if (traits_.mac != MacFilter::kNone && !specification_.beside_kernel) listen_to_our_addresses();
   mac = specification_.mac.value_or(mac);
 }
 

@@ -24,6 +24,7 @@ partition_keys = [0xFFFF, 0x8001, 2]
 source_port = "queue-pair"
 vendor_part = 4099
 window_type2 = "2A"
+# interface = "..." stands instead of port, mac, addresses and neighbours
 dmadev = ["dma_skeleton0", "dma_skeleton1"]
 
 [[device]]
@@ -161,6 +162,18 @@ INSTANTIATE_TEST_SUITE_P(
                 "f.toml:2: device.source_port: must be one of \"flow-label\", \"queue-pair\""},
         Mistake{"[[device]]\nwindow_type2 = \"1\"",
                 "f.toml:2: device.window_type2: must be one of \"2A\", \"2B\""},
+        Mistake{"[[device]]\ninterface = \"eth0/1\"",
+                "f.toml:2: device.interface: must be the name of an interface"},
+        Mistake{"[[device]]\ninterface = \"a-name-of-sixteen\"",
+                "f.toml:2: device.interface: must not be longer than 15 characters"},
+        Mistake{"[[device]]\ninterface = \"eth0\"\nport = \"loopback0\"",
+                "f.toml:3: device.port: does not go together with an interface"},
+        Mistake{"[[device]]\ninterface = \"eth0\"\nmac = \"02:00:00:00:00:01\"",
+                "f.toml:3: device.mac: does not go together with an interface"},
+        Mistake{"[[device]]\naddresses = [\"192.0.2.1/24\"]\ninterface = \"eth0\"",
+                "f.toml:2: device.addresses: does not go together with an interface"},
+        Mistake{"[[device]]\ninterface = \"eth0\"\n[[device]]\ninterface = \"eth0\"",
+                "f.toml:3: device.port: two devices on port net_af_packet_eth0,iface=eth0"},
         Mistake{"[[device]]\ndmadev = \"dma_skeleton0\"", "f.toml:2: device.dmadev: must be a list"},
         Mistake{"[[device]]\ndmadev = [\"\"]", "f.toml:2: device.dmadev: must not be empty"},
         Mistake{"[poller]\nmode = 3", "f.toml:2: poller.mode: must be one of"},
@@ -236,6 +249,20 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
   expect_every_key(*c);
 }
 
+TEST(Configuration, StandsBesideTheKernelOnAnInterface) {
+  const auto read = parse_configuration("[[device]]\ninterface = \"eth0\"\naddresses = []", "f.toml");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->devices[0].interface, "eth0");
+  EXPECT_EQ(read->devices[0].port, "net_af_packet_eth0,iface=eth0");
+  const auto again = parse_configuration(to_toml(*read), "again");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->devices[0].interface, "eth0");
+  EXPECT_EQ(again->devices[0].port, read->devices[0].port);
+  const auto option = apply_override({}, "device.0.interface", "eth1");
+  ASSERT_TRUE(option) << option.error().message;
+  EXPECT_EQ(option->devices[0].port, "net_af_packet_eth1,iface=eth1");
+}
+
 TEST(Configuration, NamesAWrongOption) {
   const std::pair<std::string_view, std::string_view> wrong[] = {
       {"poller", ""},
@@ -258,7 +285,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 22u);
+  EXPECT_EQ(configuration_keys().size(), 23u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

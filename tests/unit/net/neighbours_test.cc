@@ -293,6 +293,62 @@ TEST_F(TwoHosts, WithoutTheOverrideFlagAKnownAddressStays) {
   EXPECT_EQ(a_.neighbours.lookup(kB6, now_), mac("02:00:00:00:00:0c"));
 }
 
+/// Who is asked, and answers when the test wants.
+struct Knowing final : Asker {
+  std::vector<Gid> asked;
+  void ask(const Gid& address) override { asked.push_back(address); }
+};
+
+struct BesideTheKernel : ::testing::Test {
+  Knowing kernel;
+  Host a{[this] {
+    NeighbourOptions options = options_of(kMacA, kA4, kA6);
+    options.asker = &kernel;
+    return options;
+  }()};
+  const Gid far = ip("203.0.113.1");  // no prefix of ours
+  const Instant now{1'000'000};
+};
+
+TEST_F(BesideTheKernel, SomebodyElseIsAskedForTheWay) {
+  EXPECT_EQ(a.neighbours.lookup(kA4, now), kMacA);
+  EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kAsking);
+  EXPECT_TRUE(a.pumped(now).empty()) << "not by frames";
+  EXPECT_EQ(kernel.asked, std::vector<Gid>{far});
+  EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kAsking);
+  a.neighbours.told(far, kMacB, now);
+  EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kKnown);
+  EXPECT_EQ(a.neighbours.lookup(far, now), kMacB);
+  a.neighbours.told(kB4, kMacB, now);
+  EXPECT_EQ(a.neighbours.lookup(kB4, now), std::nullopt) << "nobody has asked for that";
+
+  a.neighbours.forget();
+  EXPECT_EQ(a.neighbours.lookup(far, now), std::nullopt);
+  EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kAsking);
+}
+
+TEST_F(BesideTheKernel, ThatThereIsNoWayIsToldOnce) {
+  for (const Resolution why : {Resolution::kOffLink, Resolution::kNoAnswer}) {
+    EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kAsking);
+    a.neighbours.told_in_vain(far, why);
+    EXPECT_EQ(a.neighbours.resolve(far, now), why);
+  }
+  EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kAsking);
+  a.neighbours.forget();
+  EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kAsking) << "a question stays one";
+}
+
+TEST_F(BesideTheKernel, NoAnswerAtAllIsOneToo) {
+  Instant later = now;
+  EXPECT_EQ(a.neighbours.resolve(far, later), Resolution::kAsking);
+  while (a.neighbours.deadline() != kNever) {
+    later = a.neighbours.deadline();
+    a.pumped(later);
+  }
+  EXPECT_EQ(kernel.asked.size(), 6u);
+  EXPECT_EQ(a.neighbours.resolve(far, later), Resolution::kNoAnswer);
+}
+
 TEST(NeighboursLimits, PeersFillTheTableButDisplaceNothing) {
   NeighbourOptions options = options_of(kMacA, kA4, kA6);
   options.capacity = 8;

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "drivers/port/ethdev/open_descriptors.h"
+
+namespace uroce::drivers {
+
+/// Lets nothing but RoCEv2 into the packet sockets on that interface that were opened since `before`: what is
+/// the kernel's costs us nothing then. ENOTSUP: there are no such sockets. `port` begins the error's message.
+Status only_roce(const OpenDescriptors& before, unsigned interface_index, const std::string& port);
+
+}  // namespace uroce::drivers

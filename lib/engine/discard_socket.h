@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+
+#include "base/identifiers.h"
+#include "base/result.h"
+
+namespace uroce::engine {
+
+/// The kernel's end of RoCEv2's UDP port on an interface: takes all that comes there and throws it away, so
+/// that the kernel does not answer that nobody listens. The kernel gives the port to one socket at a time, so
+/// it is also the lock against a second one who wants to be RoCE there. One thread at a time.
+class DiscardSocket {
+ public:
+  /// EBUSY: somebody else has the port, in this process or another. The message is a sentence without its
+  /// subject.
+  static Result<DiscardSocket> open(const std::string& interface, unsigned index);
+
+  DiscardSocket(DiscardSocket&& other) noexcept;
+  DiscardSocket& operator=(DiscardSocket&&) = delete;
+  ~DiscardSocket();
+
+  /// Makes the kernel find out who has the address, which is on the link: a datagram without content goes to
+  /// the port "discard" there.
+  void solicit(const Gid& address) const;
+
+ private:
+  DiscardSocket(int socket, int family, unsigned index) : socket_(socket), family_(family), index_(index) {}
+
+  int socket_;
+  int family_;  // AF_INET6, which is both, or AF_INET where there is nothing else
+  unsigned index_;
+};
+
+}  // namespace uroce::engine

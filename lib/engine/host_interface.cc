@@ -1,0 +1,213 @@
+#include "engine/host_interface.h"
+
+#include <fmt/format.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "engine/device_state.h"
+
+namespace uroce::engine {
+namespace {
+
+/// How often the kernel is looked at that is finding something out: it tells, too, but not of everything.
+constexpr int kLookEveryMs = 20;
+
+constexpr uint32_t kGroups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_NEIGH |
+                             RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
+
+}  // namespace
+
+Result<std::unique_ptr<HostInterface>> HostInterface::open(const std::string& name) {
+  const auto failed = [&](int code, const std::string& what) {
+    return Error{code, fmt::format("interface {}: {}", name, what)};
+  };
+  const unsigned index = if_nametoindex(name.c_str());
+  if (index == 0) return failed(ENODEV, "there is none of that name");
+  auto events = RtNetlink::open(kGroups);
+  if (!events) return failed(events.error().code, events.error().message);
+  auto questions = RtNetlink::open(0);
+  if (!questions) return failed(questions.error().code, questions.error().message);
+  const auto link = questions->link(index);
+  const auto addresses = questions->addresses(index);
+  if (!link || !addresses) return failed(ENODEV, "the kernel does not say what it is");
+  if (!link->ethernet) return failed(ENOTSUP, "is no Ethernet interface");
+  auto discards = DiscardSocket::open(name, index);
+  if (!discards) return failed(discards.error().code, discards.error().message);
+  std::unique_ptr<HostInterface> interface(
+      new HostInterface(index, std::move(*events), std::move(*questions), std::move(*discards)));
+  if (interface->wake_ < 0) return failed(EMFILE, "no descriptor is left");
+  interface->addresses_ = *addresses;
+  interface->mac_ = link->mac;
+  return interface;
+}
+
+HostInterface::HostInterface(unsigned index, RtNetlink events, RtNetlink questions, DiscardSocket discards)
+    : index_(index),
+      events_(std::move(events)),
+      questions_socket_(std::move(questions)),
+      discards_(std::move(discards)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+HostInterface::~HostInterface() {
+  stop();
+  if (wake_ >= 0) close(wake_);
+}
+
+Status HostInterface::start(Device& device, Device::State& state) {
+  device_ = &device;
+  state_ = &state;
+  auto thread = Thread::start("uroce-kernel", {}, [this] { follow(); });
+  if (!thread) return thread.error();
+  thread_.emplace(std::move(*thread));
+  return {};
+}
+
+void HostInterface::ask_to_stop() {
+  stopping_.store(true, std::memory_order_relaxed);  // only needs to be seen; joining orders the rest
+  wake();
+}
+
+void HostInterface::stop() {
+  ask_to_stop();
+  if (thread_) thread_->join();
+}
+
+void HostInterface::abandon() {
+  if (thread_) thread_->abandon();
+}
+
+void HostInterface::wake() const {
+  constexpr uint64_t kOne = 1;
+  // Nobody is to be told that it is awake already.
+  if (write(wake_, &kOne, sizeof kOne) < 0) return;
+}
+
+void HostInterface::ask(const Gid& address) {
+  {
+    const std::lock_guard guard(mutex_);
+    asked_.push_back(address);
+  }
+  wake();
+}
+
+void HostInterface::follow() {
+  compare_addresses();  // what has changed since it was opened
+  compare_link();
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    wait();
+    take_events();
+    take_questions();
+    answer_questions();
+  }
+}
+
+void HostInterface::wait() {
+  pollfd sources[] = {{.fd = events_.descriptor(), .events = POLLIN, .revents = 0},
+                      {.fd = wake_, .events = POLLIN, .revents = 0}};
+  (void)poll(sources, std::size(sources), open_.empty() ? -1 : kLookEveryMs);
+  uint64_t count = 0;
+  if (read(wake_, &count, sizeof count) < 0) return;  // it was not that
+}
+
+void HostInterface::take_events() {
+  bool addresses = false;
+  bool link = false;
+  bool ways = false;
+  const bool all = events_.receive([&](uint16_t type, unsigned interface_index) {
+    if (interface_index != 0 && interface_index != index_) return;
+    addresses |= type == RTM_NEWADDR || type == RTM_DELADDR;
+    link |= type == RTM_NEWLINK;
+    ways |= type == RTM_NEWROUTE || type == RTM_DELROUTE || type == RTM_NEWNEIGH || type == RTM_DELNEIGH;
+  });
+  if (addresses || !all) compare_addresses();
+  if (link || !all) compare_link();
+  if (ways || !all) state_->pollers[0]->run([this](qp::Turn&) { state_->links.of(0).forget(); });
+}
+
+void HostInterface::take_questions() {
+  std::vector<Gid> asked;
+  {
+    const std::lock_guard guard(mutex_);
+    asked.swap(asked_);
+  }
+  for (const Gid& address : asked)
+    if (std::ranges::find(open_, address, &Question::address) == open_.end()) open_.push_back({address});
+}
+
+void HostInterface::answer_questions() {
+  std::erase_if(open_, [this](Question& question) { return answer(question); });
+}
+
+bool HostInterface::answer(Question& question) {
+  const auto hop = questions_socket_.next_hop(question.address, index_);
+  if (!hop) {
+    tell(question.address, std::nullopt, net::Resolution::kOffLink);
+    return true;
+  }
+  const RtNetlink::Neighbour neighbour = questions_socket_.neighbour(*hop, index_);
+  const bool first_look = !std::exchange(question.solicited, true);
+  switch (neighbour.known) {
+    case RtNetlink::Known::kOnceWas:
+      // Should it be wrong, the next one to ask gets another.
+      discards_.solicit(*hop);
+      [[fallthrough]];
+    case RtNetlink::Known::kYes:
+      tell(question.address, neighbour.mac, net::Resolution::kKnown);
+      return true;
+    case RtNetlink::Known::kSilent:
+      if (!first_look) {
+        tell(question.address, std::nullopt, net::Resolution::kNoAnswer);
+        return true;
+      }
+      [[fallthrough]];
+    case RtNetlink::Known::kNo:
+      discards_.solicit(*hop);
+      return false;
+    case RtNetlink::Known::kAsked:
+      return false;
+  }
+  return false;
+}
+
+void HostInterface::tell(const Gid& address, std::optional<MacAddress> mac, net::Resolution otherwise) {
+  state_->pollers[0]->run([&](qp::Turn& turn) {
+    net::Neighbours& neighbours = state_->links.of(0);
+    if (mac) {
+      neighbours.told(address, *mac, turn.now);
+    } else {
+      neighbours.told_in_vain(address, otherwise);
+    }
+  });
+}
+
+void HostInterface::compare_addresses() {
+  const auto now = questions_socket_.addresses(index_);
+  if (!now) return;
+  const net::GidTable before = device_->gids();
+  for (size_t i = 1; i < before.size(); ++i) {
+    const auto same = std::ranges::find(*now, before.at(i), &InterfaceAddress::address);
+    if (before.in_use(i) && same == now->end()) device_->remove_address(before.at(i));
+  }
+  // What is there already is refused: addresses that have stayed, and the link-local one of the MAC.
+  for (const InterfaceAddress& address : *now) device_->add_address(address);
+}
+
+void HostInterface::compare_link() {
+  const auto link = questions_socket_.link(index_);
+  if (!link) return;
+  // Relaxed: it is nothing but a number.
+  state_->interface_mtu.store(link->mtu, std::memory_order_relaxed);
+  // Paths and the GUID are made of the old one.
+  if (link->mac != mac_ && !std::exchange(has_another_mac_, true))
+    state_->listeners.raise(DeviceEvent::kFatal);
+}
+
+}  // namespace uroce::engine
