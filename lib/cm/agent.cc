@@ -19,6 +19,14 @@ bool copy_private(std::span<const std::byte> from, wire::PrivateData<N>& to) {
   return true;
 }
 
+/// How precisely a listener at `where` means `address`; 0: not at all.
+int precision_of(const ListenAddress& where, const Gid& address) {
+  if (where.address == address) return 3;
+  if (where.address == Gid::from_ipv4({})) return address.is_ipv4() ? 2 : 0;
+  if (where.address == Gid{}) return address.is_ipv4() && where.ipv6_only ? 0 : 1;
+  return 0;
+}
+
 }  // namespace
 
 Agent::Agent(const AgentOptions& options, Consumer& consumer)
@@ -29,12 +37,13 @@ Agent::Agent(const AgentOptions& options, Consumer& consumer)
       wheel_(kTick, kTimerSlots),
       next_transaction_(uint64_t{options.salt} << 32) {}
 
-Result<ListenerId> Agent::listen(ServiceId service, const Gid& address, uint32_t backlog, uint64_t consumer) {
+Result<ListenerId> Agent::listen(ServiceId service, const ListenAddress& address, uint32_t backlog,
+                                 uint64_t consumer) {
   Listener* place = nullptr;
   for (Listener& listener : std::span(listeners_).subspan(1)) {
     if (!listener.used) {
       if (place == nullptr) place = &listener;
-    } else if (listener.service == service && listener.address == address) {
+    } else if (listener.service == service && listener.address.address == address.address) {
       return Error{EADDRINUSE, "somebody listens there already"};
     }
   }
@@ -53,13 +62,16 @@ void Agent::end_listening(ListenerId listener) {
 }
 
 Agent::Listener* Agent::listener_of(ServiceId service, const Gid& address) {
-  Listener* of_all = nullptr;
+  Listener* best = nullptr;
+  int precision = 0;
   for (Listener& listener : std::span(listeners_).subspan(1)) {
     if (!listener.used || listener.service != service) continue;
-    if (listener.address == address) return &listener;
-    if (listener.address == Gid{}) of_all = &listener;
+    if (const int match = precision_of(listener.address, address); match > precision) {
+      best = &listener;
+      precision = match;
+    }
   }
-  return of_all;
+  return best;
 }
 
 Connection* Agent::in_state(CommId id, State state) {
@@ -97,7 +109,7 @@ int Agent::reply(CommId id, const wire::CmRep& rep, uint64_t consumer, uint32_t 
   no_longer_waiting(*connection);
   connection->state = State::kRepSent;
   connection->consumer = consumer;
-  connection->local_qp = rep.qp;
+  connection->local_qp = queue_pair_of(rep);
   wire::CmRep numbered = rep;
   numbered.local = connection->local;
   numbered.remote = connection->remote;

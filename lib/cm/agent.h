@@ -36,6 +36,17 @@ struct ListenerId {
   uint32_t value = 0;
 };
 
+/// Where a listener listens: at one address, at every IPv4 address (::ffff:0.0.0.0), or at every address
+/// (all zeroes), IPv4 among them or not. Who is asked for more precisely comes first.
+struct ListenAddress {
+  ListenAddress() = default;
+  ListenAddress(const Gid& gid, bool only_ipv6 = false) : address(gid), ipv6_only(only_ipv6) {}
+
+  Gid address;
+  bool ipv6_only = false;
+  [[nodiscard]] bool operator==(const ListenAddress&) const = default;
+};
+
 /// The InfiniBand communication manager of one port: a state x message table (state_table.h), retries and
 /// timewait. Sans-I/O: one thread at a time, time as an argument, datagrams in by receive() and out by
 /// pump(). Memory is taken once; what peers send cannot make it grow, and what has no room is dropped, as if
@@ -46,9 +57,10 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  /// Requests for `service` to `address`, or to every address when that is all zeroes. At most `backlog` wait
-  /// for the consumer's decision. EADDRINUSE when somebody listens there, ENOMEM when there are too many.
-  Result<ListenerId> listen(ServiceId service, const Gid& address, uint32_t backlog, uint64_t consumer);
+  /// Requests for `service`. At most `backlog` wait for the consumer's decision. EADDRINUSE when somebody
+  /// listens there, ENOMEM when there are too many.
+  Result<ListenerId> listen(ServiceId service, const ListenAddress& address, uint32_t backlog,
+                            uint64_t consumer);
   /// Requests that wait are rejected.
   void end_listening(ListenerId listener);
 
@@ -92,7 +104,7 @@ class Agent {
   struct Listener {
     bool used = false;
     ServiceId service;
-    Gid address;
+    ListenAddress address;
     uint64_t consumer = 0;
     uint32_t backlog = 0;
     uint32_t waiting = 0;

@@ -208,7 +208,7 @@ void Agent::on_rep(Connection& connection, const wire::CmMad& mad) {
   const auto& rep = std::get<wire::CmRep>(mad.message);
   connection.state = State::kRepReceived;
   connection.remote = rep.local;
-  connection.remote_qp = rep.qp;
+  connection.remote_qp = queue_pair_of(rep);
   table_.enlist_qp(connection);
   wheel_.disarm(connection);
   tell(EventKind::kReply, connection, &mad);

@@ -42,6 +42,11 @@ inline constexpr size_t kStateCount = 11;
 /// Times of the protocol are 4.096 us times 2 to a code of five bits.
 constexpr Duration cm_time(uint8_t code) { return nanoseconds(int64_t{4096} << (code & 31)); }
 
+/// The queue pair that answers. With XRC it stands where end-to-end contexts have their number.
+constexpr QpNumber queue_pair_of(const wire::CmRep& rep) {
+  return rep.qp != QpNumber{} ? rep.qp : QpNumber{rep.local_eecn};
+}
+
 /// One end of a connection, or of the resolution of a service. Belongs to its Agent.
 struct Connection : TimerNode {
   State state = State::kFree;

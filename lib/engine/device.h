@@ -151,6 +151,9 @@ class Device {
   int add_address(const InterfaceAddress& address);
   /// One less: 0, ENOENT, ENODEV. Queue pairs that send from it go on, but what comes to it is dropped.
   int remove_address(const Gid& address);
+  /// Our address that `destination` is reached from: the one with the longest prefix that it lies in; for a
+  /// group, the first. Null: no way leads there, or the device is closed.
+  [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const;
   [[nodiscard]] mem::RegionTable& regions();
   [[nodiscard]] mem::BusSpace& bus_space();
   [[nodiscard]] MemoryKey reserved_lkey() const;

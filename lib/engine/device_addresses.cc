@@ -47,6 +47,13 @@ int Device::State::resolve(wire::Path& path, bool& to_self) {
   }
 }
 
+std::optional<Gid> Device::source_to(const Gid& destination) const {
+  std::optional<Gid> source;
+  if (forked_since_start()) return source;
+  state_->pollers[0]->run([&](qp::Turn&) { source = state_->links.source_to(destination); });
+  return source;
+}
+
 Result<qp::DatagramAddress> Device::take_address(wire::Path path) {
   State& state = *state_;
   if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};

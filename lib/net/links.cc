@@ -39,6 +39,15 @@ Neighbours& Links::of(uint16_t vlan) {
   return *link;
 }
 
+std::optional<Gid> Links::source_to(const Gid& destination) const {
+  const Prefix* best = nullptr;
+  for (const Link& link : links_) {
+    const Prefix* const source = link.neighbours.source_to(destination);
+    if (source != nullptr && (best == nullptr || source->bits > best->bits)) best = source;
+  }
+  return best != nullptr ? std::optional(best->address) : std::nullopt;
+}
+
 bool Links::receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch) {
   const bool tagged = frame.size() >= kAddresses + wire::kVlanTagBytes &&
                       wire::load_be16(frame.data() + kAddresses) == wire::kEtherTypeVlan;

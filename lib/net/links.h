@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,10 @@ class Links {
   Neighbours& of(uint16_t vlan);
   /// Nullptr: no link of ours.
   Neighbours* find(uint16_t vlan);
+
+  /// Our address from which `destination` is reached (Neighbours::source_to), on the link whose prefix says
+  /// most of it.
+  [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const;
 
   /// A frame that may have a tag. False: malformed, of no link of ours, or none of our business.
   bool receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch);

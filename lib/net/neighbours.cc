@@ -49,6 +49,17 @@ const Prefix* Neighbours::link_of(const Gid& address) const {
   return prefix == addresses_.end() ? nullptr : &*prefix;
 }
 
+const Prefix* Neighbours::source_to(const Gid& destination) const {
+  const bool group = is_multicast(destination);
+  const Prefix* best = nullptr;
+  for (const Prefix& ours : addresses_) {
+    const bool reaches =
+        group ? ours.address.is_ipv4() == destination.is_ipv4() : ours.contains(destination);
+    if (reaches && (best == nullptr || (!group && ours.bits > best->bits))) best = &ours;
+  }
+  return best;
+}
+
 std::optional<MacAddress> Neighbours::lookup(const Gid& address, Instant now) const {
   if (owns(address)) return options_.mac;
   if (is_multicast(address)) return multicast_mac(address);

@@ -63,6 +63,10 @@ class Neighbours {
   /// The MAC to send to, if it is known now: neighbours, our own addresses, multicast groups.
   [[nodiscard]] std::optional<MacAddress> lookup(const Gid& address, Instant now) const;
 
+  /// Our address with the longest prefix that `destination` lies in; for a group the first of its family.
+  /// Nullptr: it is on no link of ours.
+  [[nodiscard]] const Prefix* source_to(const Gid& destination) const;
+
   /// Starts asking where that is needed; the question leaves with the next pump().
   Resolution resolve(const Gid& address, Instant now);
 

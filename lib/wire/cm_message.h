@@ -65,6 +65,7 @@ enum class RejectReason : uint16_t {
   kConsumerDefined = 28,
   kDuplicateCommId = 30,
   kClassVersion = 31,
+  kVendorOption = 35,
 };
 
 struct CmReq {
