@@ -53,8 +53,7 @@ const Prefix* Neighbours::source_to(const Gid& destination) const {
   const bool group = is_multicast(destination);
   const Prefix* best = nullptr;
   for (const Prefix& ours : addresses_) {
-    const bool reaches =
-        group ? ours.address.is_ipv4() == destination.is_ipv4() : ours.contains(destination);
+    const bool reaches = group ? ours.address.is_ipv4() == destination.is_ipv4() : ours.contains(destination);
     if (reaches && (best == nullptr || (!group && ours.bits > best->bits))) best = &ours;
   }
   return best;

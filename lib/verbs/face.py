@@ -12,6 +12,7 @@ TARGETS = {
     "null": "uroce_verbs_unsupported_null",
     "minus_one": "uroce_verbs_unsupported_minus_one",
     "nothing": "uroce_verbs_nothing",
+    "sockets": "uroce_rdmacm_no_sockets",
 }
 
 # What the stack exports beside what its faces jump to.

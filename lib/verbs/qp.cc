@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <mutex>
 
@@ -43,6 +44,14 @@ void leave_out_what_it_lacks(ibv_qp_init_attr& wanted) {
   if (sends(wanted.qp_type)) return;
   wanted.send_cq = nullptr;
   wanted.cap = {};
+}
+
+/// Room for inline data where a list of segments would lie, whether it was asked for or not: rdma_xclient
+/// counts on it.
+void round_up_inline(ibv_qp_cap& caps) {
+  if (caps.max_send_wr == 0) return;
+  const auto room = std::min<uint32_t>(caps.max_send_sge * sizeof(ibv_sge), Limits::kInlineBytes);
+  caps.max_inline_data = std::max(caps.max_inline_data, room);
 }
 
 /// 0, or why no queue pair like this can be made.
@@ -106,6 +115,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
   if (!context.alive()) return fail(EIO);
   leave_out_what_it_lacks(wanted);
   if (const int error = check(face, wanted); error != 0) return fail(error);
+  round_up_inline(wanted.cap);
   auto qp = std::make_unique<VerbsQp>();
   qp->type = static_cast<qp::Type>(wanted.qp_type);
   std::unique_lock<std::mutex> targets;

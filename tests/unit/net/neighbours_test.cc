@@ -94,6 +94,22 @@ TEST_F(TwoHosts, LinkLocalIsAlwaysOnTheLink) {
   EXPECT_EQ(a_.neighbours.lookup(kLinkLocalB, now_), kMacB);
 }
 
+TEST(Source, IsTheAddressWithTheLongestPrefix) {
+  Neighbours ours({.mac = kMacA, .addresses = {{kA4, 24}, {ip("192.0.2.200"), 28}, {kA6, 64}}});
+  const auto source = [&](const std::string& text) {
+    const Prefix* const found = ours.source_to(ip(text));
+    return found != nullptr ? found->address : Gid{};
+  };
+  EXPECT_EQ(source("192.0.2.11"), kA4);
+  EXPECT_EQ(source("192.0.2.201"), ip("192.0.2.200"));
+  EXPECT_EQ(source("198.51.100.1"), Gid{}) << "on no link";
+  EXPECT_EQ(source("2001:db8::11"), kA6);
+  EXPECT_EQ(source("2001:db8:1::11"), Gid{});
+  EXPECT_EQ(source("fe80::ff:fe00:b"), ip("fe80::ff:fe00:a"));
+  EXPECT_EQ(source("239.1.1.1"), kA4) << "a group is reached from the first of its family";
+  EXPECT_EQ(source("ff12::1"), kA6);
+}
+
 TEST_F(TwoHosts, ArpRequestOnTheWire) {
   ASSERT_EQ(a_.neighbours.resolve(kB4, now_), Resolution::kAsking);
   const std::vector<Frame> frames = a_.pumped(now_);

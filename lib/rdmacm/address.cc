@@ -1,0 +1,185 @@
+// From rdma_bind_addr to rdma_listen: which device and port an id has, and where its peer is.
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+
+#include "rdmacm/core.h"
+#include "rdmacm/id.h"
+#include "rdmacm/id_life.h"
+#include "verbs/call_guard.h"
+#include "verbs/export.h"
+
+namespace uroce::rdmacm {
+namespace {
+
+/// As Linux takes a backlog that says nothing.
+constexpr int kBacklogMax = 1024;
+
+/// Gives the id its port and, unless `address` is that of all, its device. 0 or errno.
+int bind(Id& id, const SocketAddress& address) {
+  CmDevice* device = nullptr;
+  if (!address.is_any()) {
+    device = device_of(address.address);
+    if (device == nullptr) return EADDRNOTAVAIL;
+  } else if (const auto all = devices(); !all) {
+    return all.error().code;
+  }
+  const std::lock_guard guard(core().mutex);
+  if (id.state != IdState::kIdle) return EINVAL;
+  const Result<uint16_t> port =
+      core().ports.bind({.space = id.space(),
+                         .address = address,
+                         .reuse = id.reuse_address,
+                         .family_only = address.family == AF_INET || id.family_only},
+                        &id);
+  if (!port) return port.error().code;
+  id.local = address;
+  id.local.port = *port;
+  id.state = IdState::kBound;
+  return 0;
+}
+
+int bind_and_attach(Id& id, const SocketAddress& address) {
+  if (const int error = bind(id, address); error != 0) return error;
+  if (CmDevice* const device = address.is_any() ? nullptr : device_of(address.address); device != nullptr)
+    attach(id, *device);
+  else
+    show_addresses(id);
+  return 0;
+}
+
+/// The device and the address that `destination` is reached from, which must be the bound one, if any. 0 or
+/// errno.
+int choose_source(Id& id, const SocketAddress& destination) {
+  if (id.local.family != destination.family) return EINVAL;
+  if (id.device != nullptr) return 0;
+  const auto source = source_to(destination.address);
+  if (!source) return ENETUNREACH;
+  id.local.address = source->address;
+  attach(id, *source->device);
+  return 0;
+}
+
+int resolve_address(Id& id, const sockaddr* from, const sockaddr* to, int timeout_ms) {
+  auto destination = read_address(to);
+  if (!destination) return EAFNOSUPPORT;
+  if (id.state == IdState::kIdle) {
+    const auto source = from != nullptr
+                            ? read_address(from)
+                            : SocketAddress{destination->family, SocketAddress::any(destination->family)};
+    if (!source) return EAFNOSUPPORT;
+    if (const int error = bind_and_attach(id, *source); error != 0) return error;
+  }
+  if (id.state != IdState::kBound) return EINVAL;
+  if (const int error = choose_source(id, *destination); error != 0) return error;
+  // Whoever wants to reach nobody in particular means himself.
+  if (destination->is_any()) destination->address = id.local.address;
+  id.remote = *destination;
+  id.way = {.local = id.local.address,
+            .remote = destination->address,
+            .traffic_class = id.type_of_service,
+            .service_level = static_cast<uint8_t>(id.type_of_service >> 5)};
+  show_addresses(id);
+  {
+    const std::lock_guard guard(core().mutex);
+    id.state = IdState::kAddressQuery;
+  }
+  const int error = id.device->manage([&](engine::GeneralServices& services, Instant now) {
+    services.resolve(id.way.local, id.way.remote, id.handle, now,
+                     now + milliseconds(std::max(timeout_ms, 0)));
+  });
+  return error != 0 ? error : wait_if_synchronous(id);
+}
+
+/// There is one path, and nobody has to be asked for it.
+int resolve_route(Id& id) {
+  {
+    const std::lock_guard guard(core().mutex);
+    if (id.state != IdState::kAddressResolved) return EINVAL;
+    id.state = IdState::kRouteResolved;
+    show_path(id);
+    if (!post(id, make_event(RDMA_CM_EVENT_ROUTE_RESOLVED))) return ENOBUFS;
+  }
+  return wait_if_synchronous(id);
+}
+
+int listen_on(Id& id, CmDevice& device, uint32_t backlog) {
+  int error = 0;
+  const int managed = device.manage([&](engine::GeneralServices& services, Instant) {
+    const Result<cm::ListenerId> listener = services.agent().listen(
+        wire::service_of(id.space(), id.local.port), {id.local.address, id.family_only}, backlog, id.handle);
+    if (listener)
+      id.listening.push_back({&device, *listener});
+    else
+      error = listener.error().code;
+  });
+  return managed != 0 ? managed : error;
+}
+
+}  // namespace
+
+void end_listening(Id& id) {
+  for (const Id::Listening& one : id.listening) {
+    static_cast<void>(one.device->manage(
+        [&](engine::GeneralServices& services, Instant) { services.agent().end_listening(one.listener); }));
+  }
+  id.listening.clear();
+}
+
+namespace {
+
+int listen(Id& id, int backlog) {
+  if (id.state == IdState::kIdle) {
+    if (const int error = bind_and_attach(id, {AF_INET, SocketAddress::any(AF_INET)}); error != 0)
+      return error;
+  }
+  {
+    const std::lock_guard guard(core().mutex);
+    if (id.state != IdState::kBound) return EINVAL;
+    if (const Status claimed = core().ports.claim(&id); !claimed) return claimed.error().code;
+    id.state = IdState::kListening;
+  }
+  const auto waiting = static_cast<uint32_t>(backlog > 0 ? std::min(backlog, kBacklogMax) : kBacklogMax);
+  const auto all = devices();
+  if (!all) return all.error().code;
+  for (const auto& device : *all) {
+    if (id.device != nullptr && id.device != device.get()) continue;
+    const int error = listen_on(id, *device, waiting);
+    if (error == 0) continue;
+    end_listening(id);
+    const std::lock_guard guard(core().mutex);
+    id.state = IdState::kBound;
+    return error;
+  }
+  return 0;
+}
+
+}  // namespace
+
+}  // namespace uroce::rdmacm
+
+using namespace uroce::rdmacm;
+
+extern "C" {
+
+UROCE_EXPORT int uroce_rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
+  return returned(uroce::verbs::zero_or_errno([&] {
+    const auto local = read_address(address);
+    return local ? bind_and_attach(object(id), *local) : EAFNOSUPPORT;
+  }));
+}
+
+UROCE_EXPORT int uroce_rdma_resolve_addr(rdma_cm_id* id, sockaddr* from, sockaddr* to, int timeout_ms) {
+  return returned(
+      uroce::verbs::zero_or_errno([&] { return resolve_address(object(id), from, to, timeout_ms); }));
+}
+
+UROCE_EXPORT int uroce_rdma_resolve_route(rdma_cm_id* id, int) {
+  return returned(uroce::verbs::zero_or_errno([&] { return resolve_route(object(id)); }));
+}
+
+UROCE_EXPORT int uroce_rdma_listen(rdma_cm_id* id, int backlog) {
+  return returned(uroce::verbs::zero_or_errno([&] { return listen(object(id), backlog); }));
+}
+
+}  // extern "C"

@@ -1,0 +1,326 @@
+#include "rdmacm/connection.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "rdmacm/core.h"
+#include "rdmacm/event_actions.h"
+#include "rdmacm/queue_pair.h"
+#include "verbs/call_guard.h"
+#include "verbs/export.h"
+
+namespace uroce::rdmacm {
+namespace {
+
+// As Linux's rdma_cm asks: 4.3 s for each answer, and 15 times again.
+constexpr uint8_t kResponseTimeout = 20;
+constexpr uint8_t kRetries = 15;
+// Of a path whose packets live 4.096 us times 2 to 16.
+constexpr uint8_t kAckTimeout = 17;
+constexpr uint8_t kRetryCount = 7;
+constexpr uint16_t kNoLid = 0xFFFF;
+constexpr uint8_t kExtendedXrc = 1;
+
+std::span<const std::byte> bytes_of(const void* data, size_t length) {
+  return {static_cast<const std::byte*>(data), data != nullptr ? length : 0};
+}
+
+/// What the program says, or what stands for it when it says nothing (rdma_connect(3), rdma_accept(3)).
+struct Wishes {
+  std::span<const std::byte> private_data;
+  uint8_t flow_control = 1;
+  uint8_t retry_count = kRetryCount;
+  uint8_t rnr_retry_count = kRetryCount;
+  bool srq = false;
+  QpNumber qp;
+};
+
+Wishes wishes_of(const Id& id, const rdma_conn_param* param) {
+  Wishes wishes;
+  if (param != nullptr) {
+    wishes.private_data = bytes_of(param->private_data, param->private_data_len);
+    wishes.flow_control = param->flow_control;
+    wishes.retry_count = std::min(param->retry_count, kRetryCount);
+    wishes.rnr_retry_count = std::min(param->rnr_retry_count, kRetryCount);
+    wishes.srq = param->srq != 0;
+    wishes.qp = {param->qp_num & QpNumber::kMask};
+  } else if (!id.connect_data.empty()) {
+    wishes.private_data = bytes_of(id.connect_data.data(), id.connect_data.size());
+  }
+  if (id.qp == nullptr) return wishes;
+  wishes.qp = {id.qp->qp_num};
+  wishes.srq = id.qp->srq != nullptr;
+  return wishes;
+}
+
+uint8_t within(uint8_t wanted, uint8_t limit) { return std::min(wanted, limit); }
+
+/// The READs of both directions, as far as the device has room.
+void take_depths(Id& id, const rdma_conn_param* param, uint8_t depth, uint8_t resources) {
+  id.initiator_depth = within(param != nullptr ? param->initiator_depth : depth, engine::Limits::kReadsSent);
+  id.responder_resources =
+      within(param != nullptr ? param->responder_resources : resources, engine::Limits::kReadsAnswered);
+}
+
+/// False: there is more private data than fits.
+template <size_t N>
+bool write_private(const Id& id, std::span<const std::byte> data, wire::PrivateData<N>& to) {
+  if (data.size() > N - wire::kIpCmBytes) return false;
+  wire::write_ip_cm(to.data(), {.ipv4 = id.local.family == AF_INET,
+                                .source_port = id.local.port,
+                                .source = id.way.local,
+                                .destination = id.way.remote});
+  std::ranges::copy(data, to.begin() + wire::kIpCmBytes);
+  return true;
+}
+
+wire::CmReq describe_request(const Id& id, const Wishes& wishes) {
+  wire::CmReq req;
+  req.vendor_id = id.local_ece.vendor_id & 0xFFFFFF;
+  req.service = wire::service_of(id.space(), id.remote.port);
+  req.ca_guid = id.device->device().guid();
+  req.qp = wishes.qp;
+  req.responder_resources = id.responder_resources;
+  req.initiator_depth = id.initiator_depth;
+  req.remote_cm_response_timeout = kResponseTimeout;
+  req.local_cm_response_timeout = kResponseTimeout;
+  req.transport = id.qp_type == IBV_QPT_UC         ? wire::CmTransport::kUc
+                  : id.qp_type == IBV_QPT_XRC_SEND ? wire::CmTransport::kExtended
+                                                   : wire::CmTransport::kRc;
+  req.extended_transport = id.qp_type == IBV_QPT_XRC_SEND ? kExtendedXrc : uint8_t{0};
+  req.flow_control = wishes.flow_control != 0;
+  req.starting_psn = id.psn;
+  req.retry_count = wishes.retry_count;
+  req.rnr_retry_count = wishes.rnr_retry_count;
+  req.path_mtu = static_cast<uint8_t>(id.peer.mtu);
+  req.max_cm_retries = kRetries;
+  req.srq = wishes.srq;
+  req.primary = {.local_lid = kNoLid,
+                 .remote_lid = kNoLid,
+                 .local_gid = id.way.local,
+                 .remote_gid = id.way.remote,
+                 .flow_label = id.way.flow_label,
+                 .traffic_class = id.way.traffic_class,
+                 .hop_limit = id.way.hop_limit,
+                 .service_level = id.way.service_level,
+                 .ack_timeout = id.peer.ack_timeout};
+  return req;
+}
+
+/// Begins with the agent: the id is connecting as soon as it has a number, because answers may come within
+/// the same turn.
+template <typename Start>
+int begin_connecting(Id& id, Start start) {
+  int error = 0;
+  const int managed = id.device->manage([&](engine::GeneralServices& services, Instant) {
+    const Result<cm::CommId> comm = start(services.agent());
+    if (!comm) {
+      error = comm.error().code;
+      return;
+    }
+    const std::lock_guard guard(core().mutex);
+    id.comm = *comm;
+    id.state = IdState::kConnecting;
+  });
+  return managed != 0 ? managed : error;
+}
+
+int connect(Id& id, const rdma_conn_param* param) {
+  if (id.state != IdState::kRouteResolved) return EINVAL;
+  const Wishes wishes = wishes_of(id, param);
+  if (id.is_datagram()) {
+    wire::CmSidrReq req{.service = wire::service_of(id.space(), id.remote.port)};
+    if (!write_private(id, wishes.private_data, req.private_data)) return EINVAL;
+    return begin_connecting(id, [&](cm::Agent& agent) {
+      return agent.resolve_service(id.way, req, cm::cm_time(kResponseTimeout), kRetries, id.handle);
+    });
+  }
+  take_depths(id, param, engine::Limits::kReadsSent, engine::Limits::kReadsAnswered);
+  id.retry_count = wishes.retry_count;
+  id.peer.mtu = id.device->device().path_mtu_max();
+  id.peer.ack_timeout = id.ack_timeout.value_or(kAckTimeout);
+  wire::CmReq req = describe_request(id, wishes);
+  if (!write_private(id, wishes.private_data, req.private_data)) return EINVAL;
+  return begin_connecting(
+      id, [&](cm::Agent& agent) { return agent.connect(id.way, req, id.handle, id.local_ece.options); });
+}
+
+/// 0 or errno; `change` is asked of the agent.
+template <typename Change>
+int ask_agent(Id& id, Change change) {
+  if (id.device == nullptr || id.comm == cm::CommId{}) return EINVAL;
+  int error = 0;
+  const int managed = id.device->manage(
+      [&](engine::GeneralServices& services, Instant) { error = change(services.agent()); });
+  return managed != 0 ? managed : error;
+}
+
+int accept_datagrams(Id& id, const Wishes& wishes) {
+  wire::CmSidrRep rep{
+      .qp = wishes.qp, .service = wire::service_of(id.space(), id.local.port), .qkey = id.datagram_qkey};
+  if (wishes.private_data.size() > rep.private_data.size()) return EINVAL;
+  std::ranges::copy(wishes.private_data, rep.private_data.begin());
+  return ask_agent(id, [&](cm::Agent& agent) { return agent.answer_service(id.comm, rep); });
+}
+
+int accept(Id& id, const rdma_conn_param* param) {
+  if (id.state != IdState::kRequested) return EINVAL;
+  const Wishes wishes = wishes_of(id, param);
+  if (id.is_datagram()) {
+    const int error = accept_datagrams(id, wishes);
+    if (error == 0) id.state = IdState::kConnected;
+    return error;
+  }
+  // Never more than the peer said: what it does not answer nobody may ask.
+  take_depths(id, param, id.peer.reads_to_it, id.peer.reads_from_us);
+  id.retry_count = id.peer.retry_count;
+  wire::CmRep rep;
+  rep.qp = wishes.qp;
+  if (id.qp_type == IBV_QPT_XRC_RECV) {
+    rep.qp = {};
+    rep.local_eecn = wishes.qp.value;
+  }
+  rep.starting_psn = id.psn;
+  rep.vendor_id = id.local_ece.vendor_id & 0xFFFFFF;
+  rep.responder_resources = id.responder_resources;
+  rep.initiator_depth = id.initiator_depth;
+  rep.flow_control = wishes.flow_control != 0;
+  rep.rnr_retry_count = wishes.rnr_retry_count;
+  rep.srq = wishes.srq;
+  rep.ca_guid = id.device->device().guid();
+  if (wishes.private_data.size() > rep.private_data.size()) return EINVAL;
+  std::ranges::copy(wishes.private_data, rep.private_data.begin());
+  if (id.qp != nullptr) {
+    if (const int error = make_ready(id); error != 0) return error;
+  }
+  return ask_agent(id, [&](cm::Agent& agent) {
+    const int error = agent.reply(id.comm, rep, id.handle, id.local_ece.options);
+    const std::lock_guard guard(core().mutex);
+    if (error == 0) id.state = IdState::kConnecting;
+    return error;
+  });
+}
+
+int reject(Id& id, std::span<const std::byte> data, wire::RejectReason reason) {
+  if (id.is_datagram()) {
+    wire::CmSidrRep rep{.status = wire::SidrStatus::kReject,
+                        .service = wire::service_of(id.space(), id.local.port)};
+    if (data.size() > rep.private_data.size()) return EINVAL;
+    std::ranges::copy(data, rep.private_data.begin());
+    return ask_agent(id, [&](cm::Agent& agent) { return agent.answer_service(id.comm, rep); });
+  }
+  const int error = ask_agent(id, [&](cm::Agent& agent) { return agent.reject(id.comm, reason, data); });
+  if (error == 0) break_off(id);
+  return error;
+}
+
+/// Of what the agent will not tell.
+int say_disconnected(Id& id) {
+  const std::lock_guard guard(core().mutex);
+  id.comm = {};
+  id.state = IdState::kDisconnected;
+  return post(id, make_event(RDMA_CM_EVENT_DISCONNECTED)) ? 0 : ENOBUFS;
+}
+
+/// One that the peer, too, has ended is disconnected already.
+int disconnect(Id& id) {
+  if (id.is_datagram()) return EINVAL;
+  if (id.comm == cm::CommId{}) return ENOTCONN;
+  break_off(id);
+  return ask_agent(id, [&](cm::Agent& agent) {
+    switch (agent.state_of(id.comm)) {
+      case cm::State::kEstablished:
+        return agent.disconnect(id.comm, {});
+      case cm::State::kRepSent:
+        agent.release(id.comm);
+        return say_disconnected(id);
+      case cm::State::kDreqSent:
+      case cm::State::kTimewait:
+        return 0;
+      default:
+        return ENOTCONN;
+    }
+  });
+}
+
+/// Its end was seen already: there is no other event to wait for.
+bool has_seen_the_end(const Id& id) {
+  return id.event != nullptr && id.event->event == RDMA_CM_EVENT_DISCONNECTED;
+}
+
+}  // namespace
+
+int establish(Id& id) {
+  return ask_agent(id, [&](cm::Agent& agent) {
+    const int error = agent.ready_to_use(id.comm, {});
+    const std::lock_guard guard(core().mutex);
+    if (error == 0) id.state = IdState::kConnected;
+    return error;
+  });
+}
+
+void abandon(Id& id) { static_cast<void>(reject(id, {}, wire::RejectReason::kConsumerDefined)); }
+
+}  // namespace uroce::rdmacm
+
+using namespace uroce::rdmacm;
+using uroce::verbs::zero_or_errno;
+using uroce::wire::RejectReason;
+
+extern "C" {
+
+UROCE_EXPORT int uroce_rdma_connect(rdma_cm_id* id, rdma_conn_param* param) {
+  return returned(zero_or_errno([&] {
+    const int error = connect(object(id), param);
+    return error != 0 ? error : wait_if_synchronous(object(id));
+  }));
+}
+
+UROCE_EXPORT int uroce_rdma_accept(rdma_cm_id* id, rdma_conn_param* param) {
+  return returned(zero_or_errno([&] {
+    const int error = accept(object(id), param);
+    if (error != 0) return error;
+    // Of a service that was found there is nothing more to hear.
+    if (object(id).is_datagram()) return drop_last_event(object(id)), 0;
+    return wait_if_synchronous(object(id));
+  }));
+}
+
+UROCE_EXPORT int uroce_rdma_reject(rdma_cm_id* id, const void* data, uint8_t length) {
+  return returned(zero_or_errno(
+      [&] { return reject(object(id), bytes_of(data, length), RejectReason::kConsumerDefined); }));
+}
+
+UROCE_EXPORT int uroce_rdma_reject_ece(rdma_cm_id* id, const void* data, uint8_t length) {
+  return returned(
+      zero_or_errno([&] { return reject(object(id), bytes_of(data, length), RejectReason::kVendorOption); }));
+}
+
+UROCE_EXPORT int uroce_rdma_establish(rdma_cm_id* id) {
+  return returned(zero_or_errno([&] {
+    // With a queue pair rdma_get_cm_event has done it.
+    return object(id).qp != nullptr ? EINVAL : establish(object(id));
+  }));
+}
+
+UROCE_EXPORT int uroce_rdma_notify(rdma_cm_id* id, ibv_event_type event) {
+  return returned(zero_or_errno([&] {
+    if (event != IBV_EVENT_COMM_EST) return EINVAL;
+    // What is established already has lost nothing.
+    return ask_agent(object(id), [&](uroce::cm::Agent& agent) {
+      const int error = agent.established(object(id).comm);
+      return agent.state_of(object(id).comm) == uroce::cm::State::kEstablished ? 0 : error;
+    });
+  }));
+}
+
+UROCE_EXPORT int uroce_rdma_disconnect(rdma_cm_id* id) {
+  return returned(zero_or_errno([&] {
+    const int error = disconnect(object(id));
+    return error != 0 || has_seen_the_end(object(id)) ? error : wait_if_synchronous(object(id));
+  }));
+}
+
+}  // extern "C"

@@ -1,0 +1,90 @@
+#include "rdmacm/device.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+
+#include "verbs/device_list.h"
+#include "verbs/entry_points.h"
+#include "verbs/objects.h"
+
+namespace uroce::rdmacm {
+namespace {
+
+using Devices = std::vector<std::unique_ptr<CmDevice>>;
+
+Result<Devices> open_all() {
+  const auto configured = verbs::configured_devices();
+  if (!configured) return configured.error();
+  Devices all;
+  int error = ENODEV;
+  for (const auto& device : **configured) {
+    if (ibv_context* const context = uroce_ibv_open_device(&device->face); context != nullptr)
+      all.push_back(std::make_unique<CmDevice>(*context));
+    else
+      error = errno;
+  }
+  if (all.empty()) return Error{error, "no device can be opened"};
+  return all;
+}
+
+}  // namespace
+
+CmDevice::CmDevice(ibv_context& context) : verbs_(context), device_(*verbs::object(&context).device) {
+  device_.add_listener(*this);
+}
+
+ibv_pd* CmDevice::default_domain() {
+  const std::lock_guard guard(defaults_);
+  if (domain_ == nullptr) domain_ = uroce_ibv_alloc_pd(&verbs_);
+  return domain_;
+}
+
+ibv_xrcd* CmDevice::default_xrc_domain() {
+  const std::lock_guard guard(defaults_);
+  ibv_xrcd_init_attr wanted{
+      .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+  if (xrc_domain_ == nullptr) xrc_domain_ = verbs::open_xrcd(&verbs_, &wanted);
+  return xrc_domain_;
+}
+
+int CmDevice::manage(const std::function<void(engine::GeneralServices&, Instant now)>& function) {
+  return device_.manage(*this, [&](engine::GeneralServices& services, Instant now) {
+    services_ = &services;
+    function(services, now);
+  });
+}
+
+Result<std::span<const std::unique_ptr<CmDevice>>> devices() {
+  static std::mutex mutex;
+  static auto& all = *new Devices;
+  const std::lock_guard guard(mutex);
+  if (all.empty()) {
+    Result<Devices> opened = open_all();
+    if (!opened) return opened.error();
+    all = std::move(*opened);
+  }
+  return std::span<const std::unique_ptr<CmDevice>>(all);
+}
+
+CmDevice* device_of(const Gid& address) {
+  const auto all = devices();
+  if (!all) return nullptr;
+  const auto found =
+      std::ranges::find_if(*all, [&](const auto& one) { return one->device().gids().owns(address); });
+  return found == all->end() ? nullptr : found->get();
+}
+
+std::optional<Source> source_to(const Gid& destination) {
+  if (CmDevice* const owner = device_of(destination); owner != nullptr) return Source{owner, destination};
+  const auto all = devices();
+  if (!all) return std::nullopt;
+  for (const auto& one : *all) {
+    if (const auto source = one->device().source_to(destination)) return Source{one.get(), *source};
+  }
+  return std::nullopt;
+}
+
+}  // namespace uroce::rdmacm

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/device.h"
+#include "engine/device_events.h"
+#include "engine/general_services.h"
+
+namespace uroce::rdmacm {
+
+struct Event;
+struct Request;
+
+/// A device as rdma_cm sees it: opened once and never closed, so that all ids have the same context. Hears
+/// of the communication manager's events, in turns of poller 0.
+class CmDevice final : public engine::ServicesUser, public engine::DeviceListener {
+ public:
+  explicit CmDevice(ibv_context& context);
+
+  [[nodiscard]] ibv_context* verbs() const { return &verbs_; }
+  [[nodiscard]] engine::Device& device() const { return device_; }
+  /// The protection domain of ids whose program brings none. Null and errno.
+  ibv_pd* default_domain();
+  /// The same of XRC.
+  ibv_xrcd* default_xrc_domain();
+
+  /// Runs the function in a turn, where the agent is; the core's mutex is not held. 0, or ENODEV.
+  int manage(const std::function<void(engine::GeneralServices&, Instant now)>& function);
+
+  // Of pollers.
+  void on_event(const cm::Event& event) override;
+  void on_resolved(uint64_t who, int error) override;
+  // Of the engine's threads.
+  void raised(engine::DeviceEvent event) override;
+
+ private:
+  void on_request(const cm::Event& event);
+  void on_service_request(const cm::Event& event);
+  void on_progress(const cm::Event& event);
+  bool offer(uint64_t listener, std::unique_ptr<Request> request, std::unique_ptr<Event> event);
+
+  ibv_context& verbs_;
+  engine::Device& device_;
+  std::mutex defaults_;
+  ibv_pd* domain_ = nullptr;  // under the mutex, like the next
+  ibv_xrcd* xrc_domain_ = nullptr;
+  engine::GeneralServices* services_ = nullptr;  // of turns; there before anything happens
+};
+
+/// All devices of the configuration that can be opened, opened on first use. The error of the first when
+/// there is none.
+Result<std::span<const std::unique_ptr<CmDevice>>> devices();
+
+/// Whose address it is, or null.
+CmDevice* device_of(const Gid& address);
+
+struct Source {
+  CmDevice* device;
+  Gid address;
+};
+/// From where `destination` is reached; of what is ours, that itself. Null: no way leads there.
+std::optional<Source> source_to(const Gid& destination);
+
+}  // namespace uroce::rdmacm

@@ -1,0 +1,122 @@
+#include "rdmacm/event.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "rdmacm/core.h"
+#include "rdmacm/event_actions.h"
+#include "rdmacm/id.h"
+#include "verbs/call_guard.h"
+#include "verbs/export.h"
+
+namespace uroce::rdmacm {
+
+void Event::keep_connection_data(std::span<const std::byte> data) {
+  std::ranges::copy(data, private_data.begin());
+  param.conn.private_data = private_data.data();
+  param.conn.private_data_len = static_cast<uint8_t>(data.size());
+}
+
+void Event::keep_datagram_data(std::span<const std::byte> data) {
+  std::ranges::copy(data, private_data.begin());
+  param.ud.private_data = private_data.data();
+  param.ud.private_data_len = static_cast<uint8_t>(data.size());
+}
+
+std::unique_ptr<Event> make_event(rdma_cm_event_type type, int status) {
+  auto made = std::make_unique<Event>();
+  made->event = type;
+  made->status = status;
+  return made;
+}
+
+bool post(Id& id, std::unique_ptr<Event> event) {
+  event->owner = &id;
+  event->id = &id;
+  Event* const pointer = event.get();
+  if (!object(id.channel).events.push(&pointer)) return false;
+  static_cast<void>(event.release());  // the channel's
+  return true;
+}
+
+std::vector<std::unique_ptr<Event>> take_events(Id& id) {
+  std::vector<std::unique_ptr<Event>> taken;
+  object(id.channel).events.remove_if([&](const void* record) {
+    Event* event = nullptr;
+    std::memcpy(&event, record, sizeof(event));
+    if (event->owner != &id) return false;
+    taken.emplace_back(event);
+    return true;
+  });
+  return taken;
+}
+
+namespace {
+
+/// The next event that the program is to see. Null and errno.
+rdma_cm_event* next_event(Channel& channel) {
+  for (;;) {
+    Event* pointer = nullptr;
+    if (const int error = channel.events.pop(&pointer); error != 0) return verbs::fail(error);
+    std::unique_ptr<Event> event(pointer);
+    {
+      const std::lock_guard guard(core().mutex);
+      ++event->owner->unacknowledged;
+    }
+    if (carry_out(*event)) return event.release();
+    acknowledge(*event);
+  }
+}
+
+}  // namespace
+
+void acknowledge(Event& event) {
+  const std::lock_guard guard(core().mutex);
+  --event.owner->unacknowledged;
+  core().acknowledged.notify_all();
+}
+
+int wait_if_synchronous(Id& id) {
+  if (!id.synchronous()) return 0;
+  drop_last_event(id);
+  id.event = next_event(*id.own_channel);
+  if (id.event == nullptr) return errno;
+  const int status = id.event->status;
+  if (status == 0) return 0;
+  return id.event->event == RDMA_CM_EVENT_REJECTED || status > 0 ? ECONNREFUSED : -status;
+}
+
+void drop_last_event(Id& id) {
+  if (id.event == nullptr) return;
+  const std::unique_ptr<Event> last(&object(id.event));
+  id.event = nullptr;
+  acknowledge(*last);
+}
+
+}  // namespace uroce::rdmacm
+
+using namespace uroce::rdmacm;
+
+extern "C" {
+
+UROCE_EXPORT int uroce_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
+  return returned(uroce::verbs::zero_or_errno([&] {
+    std::atomic<uint32_t>& readers = object(channel).readers;
+    ++readers;
+    *event = next_event(object(channel));
+    const int error = *event != nullptr ? 0 : errno;
+    --readers;
+    return error;
+  }));
+}
+
+UROCE_EXPORT int uroce_rdma_ack_cm_event(rdma_cm_event* face) {
+  if (face == nullptr) return returned(EINVAL);
+  const std::unique_ptr<Event> event(&object(face));
+  acknowledge(*event);
+  return 0;
+}
+
+}  // extern "C"

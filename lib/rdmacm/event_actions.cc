@@ -1,0 +1,104 @@
+#include "rdmacm/event_actions.h"
+
+#include <cerrno>
+
+#include "rdmacm/connection.h"
+#include "rdmacm/id.h"
+#include "rdmacm/id_life.h"
+#include "rdmacm/multicast.h"
+#include "rdmacm/queue_pair.h"
+
+namespace uroce::rdmacm {
+namespace {
+
+Peer peer_of(const wire::CmReq& req) {
+  return {.qp = req.qp,
+          .psn = req.starting_psn,
+          .reads_from_us = req.initiator_depth,
+          .reads_to_it = req.responder_resources,
+          .retry_count = req.retry_count,
+          .rnr_retry_count = req.rnr_retry_count,
+          .mtu = static_cast<PathMtu>(req.path_mtu),
+          .ack_timeout = req.primary.ack_timeout};
+}
+
+ibv_qp_type type_of(const Request& request) {
+  if (request.datagram) return IBV_QPT_UD;
+  switch (request.req.transport) {
+    case wire::CmTransport::kUc:
+      return IBV_QPT_UC;
+    case wire::CmTransport::kExtended:
+      return IBV_QPT_XRC_RECV;
+    default:
+      return IBV_QPT_RC;
+  }
+}
+
+/// The id for a request that came to `listener`. Null: there is no memory.
+Id* make_child(Id& listener, const Request& request) {
+  Id* const child = make_id(listener.synchronous() ? nullptr : listener.channel, listener.context,
+                            listener.ps, type_of(request));
+  if (child == nullptr) return nullptr;
+  const sa_family_t family = request.header.ipv4 ? AF_INET : AF_INET6;
+  child->local = {family, request.way.local, request.port};
+  child->remote = {family, request.header.source, request.header.source_port};
+  child->comm = request.comm;
+  child->way = request.way;
+  child->state = IdState::kRequested;
+  child->type_of_service = listener.type_of_service;
+  child->remote_ece = request.ece;
+  if (!request.datagram) {
+    child->peer = peer_of(request.req);
+    child->initiator_depth = child->peer.reads_to_it;
+    child->responder_resources = child->peer.reads_from_us;
+  }
+  attach(*child, *request.device);
+  show_path(*child);
+  return child;
+}
+
+bool carry_out_request(Event& event) {
+  Id& listener = *event.owner;
+  const std::unique_ptr<Request> request = std::move(event.request);
+  Id* const child = make_child(listener, *request);
+  if (child == nullptr) {
+    static_cast<void>(request->device->manage(
+        [&](engine::GeneralServices& services, Instant) { services.agent().release(request->comm); }));
+    return false;
+  }
+  event.listen_id = &listener;
+  event.id = child;
+  return true;
+}
+
+/// The peer accepts.
+bool carry_out_response(Event& event) {
+  Id& id = *event.owner;
+  if (id.qp == nullptr) return true;
+  int error = make_ready(id);
+  if (error == 0) error = establish(id);
+  event.event = error == 0 ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_ERROR;
+  event.status = -error;
+  if (error != 0) abandon(id);
+  return true;
+}
+
+}  // namespace
+
+bool carry_out(Event& event) {
+  switch (event.event) {
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+      return carry_out_request(event);
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+      return carry_out_response(event);
+    case RDMA_CM_EVENT_REJECTED:
+      break_off(*event.owner);
+      return true;
+    case RDMA_CM_EVENT_MULTICAST_JOIN:
+      return carry_out_join(event);
+    default:
+      return true;
+  }
+}
+
+}  // namespace uroce::rdmacm

@@ -1,0 +1,194 @@
+// What pollers tell: the communication manager's events and found addresses, as events of ids.
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "rdmacm/core.h"
+#include "rdmacm/id.h"
+
+namespace uroce::rdmacm {
+namespace {
+
+rdma_conn_param describe(const wire::CmReq& req) {
+  rdma_conn_param param{};
+  // What the peer will send is what is asked of us, and the other way round (rdma_get_cm_event(3)).
+  param.responder_resources = req.initiator_depth;
+  param.initiator_depth = req.responder_resources;
+  param.flow_control = req.flow_control ? 1 : 0;
+  param.retry_count = req.retry_count;
+  param.rnr_retry_count = req.rnr_retry_count;
+  param.srq = req.srq ? 1 : 0;
+  param.qp_num = req.qp.value;
+  return param;
+}
+
+rdma_conn_param describe(const wire::CmRep& rep) {
+  rdma_conn_param param{};
+  param.responder_resources = rep.initiator_depth;
+  param.initiator_depth = rep.responder_resources;
+  param.flow_control = rep.flow_control ? 1 : 0;
+  param.rnr_retry_count = rep.rnr_retry_count;
+  param.srq = rep.srq ? 1 : 0;
+  param.qp_num = cm::queue_pair_of(rep).value;
+  return param;
+}
+
+std::unique_ptr<Event> on_reply(Id& id, const cm::Event& event) {
+  const auto& rep = std::get<wire::CmRep>(event.mad->message);
+  id.state = IdState::kReplied;
+  id.peer.qp = cm::queue_pair_of(rep);
+  id.peer.psn = rep.starting_psn;
+  id.peer.reads_from_us = rep.initiator_depth;
+  id.peer.reads_to_it = rep.responder_resources;
+  id.peer.rnr_retry_count = rep.rnr_retry_count;
+  id.remote_ece = {.vendor_id = rep.vendor_id, .options = event.mad->ece_options, .comp_mask = 0};
+  auto made = make_event(RDMA_CM_EVENT_CONNECT_RESPONSE);
+  made->param.conn = describe(rep);
+  made->keep_connection_data(rep.private_data);
+  return made;
+}
+
+std::unique_ptr<Event> on_refusal(Id& id, const cm::Event& event) {
+  const auto& rej = std::get<wire::CmRej>(event.mad->message);
+  id.state = IdState::kDisconnected;
+  auto made = make_event(RDMA_CM_EVENT_REJECTED, static_cast<int>(rej.reason));
+  made->keep_connection_data(rej.private_data);
+  return made;
+}
+
+std::unique_ptr<Event> on_service_reply(Id& id, const cm::Event& event) {
+  const auto& rep = std::get<wire::CmSidrRep>(event.mad->message);
+  const bool found = rep.status == wire::SidrStatus::kSuccess;
+  id.state = found ? IdState::kConnected : IdState::kDisconnected;
+  auto made =
+      make_event(found ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_UNREACHABLE, static_cast<int>(rep.status));
+  made->keep_datagram_data(rep.private_data);
+  if (!found) return made;
+  made->param.ud.qp_num = rep.qp.value;
+  made->param.ud.qkey = rep.qkey;
+  made->param.ud.ah_attr = address_vector(id, id.way);
+  return made;
+}
+
+std::unique_ptr<Event> on_end(Id& id, rdma_cm_event_type type, int status) {
+  id.state = IdState::kDisconnected;
+  return make_event(type, status);
+}
+
+}  // namespace
+
+void CmDevice::on_event(const cm::Event& event) {
+  switch (event.kind) {
+    case cm::EventKind::kRequest:
+      return on_request(event);
+    case cm::EventKind::kServiceRequest:
+      return on_service_request(event);
+    default:
+      return on_progress(event);
+  }
+}
+
+/// To the listener's program, if there is one that can take it.
+bool CmDevice::offer(uint64_t handle, std::unique_ptr<Request> request, std::unique_ptr<Event> event) {
+  const std::lock_guard guard(core().mutex);
+  Id* const listener = core().find(handle);
+  if (listener == nullptr) return false;
+  request->device = this;
+  request->port = listener->local.port;
+  event->request = std::move(request);
+  return post(*listener, std::move(event));
+}
+
+void CmDevice::on_request(const cm::Event& event) {
+  const auto& req = std::get<wire::CmReq>(event.mad->message);
+  const auto refuse = [&](wire::RejectReason reason) {
+    static_cast<void>(services_->agent().reject(event.id, reason, {}));
+    services_->agent().release(event.id);
+  };
+  const auto header = wire::parse_ip_cm(req.private_data);
+  if (!header || header->ipv4 != event.address.remote.is_ipv4())
+    return refuse(wire::RejectReason::kConsumerDefined);
+  if (req.path_mtu < static_cast<uint8_t>(PathMtu::k256) ||
+      req.path_mtu > static_cast<uint8_t>(device_.path_mtu_max()))
+    return refuse(wire::RejectReason::kInvalidMtu);
+  auto request = std::make_unique<Request>();
+  request->comm = event.id;
+  request->way = event.address;
+  request->header = *header;
+  request->req = req;
+  request->ece = {.vendor_id = req.vendor_id, .options = event.mad->ece_options, .comp_mask = 0};
+  auto made = make_event(RDMA_CM_EVENT_CONNECT_REQUEST);
+  made->param.conn = describe(req);
+  made->keep_connection_data(std::span(req.private_data).subspan(wire::kIpCmBytes));
+  if (!offer(event.consumer, std::move(request), std::move(made)))
+    refuse(wire::RejectReason::kInvalidServiceId);
+}
+
+void CmDevice::on_service_request(const cm::Event& event) {
+  const auto& req = std::get<wire::CmSidrReq>(event.mad->message);
+  const auto header = wire::parse_ip_cm(req.private_data);
+  if (!header || header->ipv4 != event.address.remote.is_ipv4()) return services_->agent().release(event.id);
+  auto request = std::make_unique<Request>();
+  request->comm = event.id;
+  request->way = event.address;
+  request->header = *header;
+  request->datagram = true;
+  auto made = make_event(RDMA_CM_EVENT_CONNECT_REQUEST);
+  made->keep_datagram_data(std::span(req.private_data).subspan(wire::kIpCmBytes));
+  if (!offer(event.consumer, std::move(request), std::move(made))) services_->agent().release(event.id);
+}
+
+void CmDevice::on_progress(const cm::Event& event) {
+  const std::lock_guard guard(core().mutex);
+  Id* const id = core().find(event.consumer);
+  if (id == nullptr) return;
+  std::unique_ptr<Event> made;
+  switch (event.kind) {
+    case cm::EventKind::kReply:
+      made = on_reply(*id, event);
+      break;
+    case cm::EventKind::kEstablished:
+      id->state = IdState::kConnected;
+      made = make_event(RDMA_CM_EVENT_ESTABLISHED);
+      break;
+    case cm::EventKind::kRejected:
+      made = on_refusal(*id, event);
+      break;
+    case cm::EventKind::kUnanswered:
+      made = on_end(*id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+      break;
+    case cm::EventKind::kDisconnected:
+      made = on_end(*id, RDMA_CM_EVENT_DISCONNECTED, 0);
+      break;
+    case cm::EventKind::kTimewaitEnded:
+      made = make_event(RDMA_CM_EVENT_TIMEWAIT_EXIT);
+      break;
+    case cm::EventKind::kServiceReply:
+      made = on_service_reply(*id, event);
+      break;
+    case cm::EventKind::kRequest:
+    case cm::EventKind::kServiceRequest:
+      return;
+  }
+  static_cast<void>(post(*id, std::move(made)));
+}
+
+void CmDevice::on_resolved(uint64_t who, int error) {
+  const std::lock_guard guard(core().mutex);
+  Id* const id = core().find(who);
+  if (id == nullptr || id->state != IdState::kAddressQuery) return;
+  id->state = error == 0 ? IdState::kAddressResolved : IdState::kBound;
+  static_cast<void>(
+      post(*id, make_event(error == 0 ? RDMA_CM_EVENT_ADDR_RESOLVED : RDMA_CM_EVENT_ADDR_ERROR, -error)));
+}
+
+/// The device is gone for good: who is bound to it is told.
+void CmDevice::raised(engine::DeviceEvent event) {
+  if (event != engine::DeviceEvent::kFatal) return;
+  const std::lock_guard guard(core().mutex);
+  for (const auto& [handle, id] : core().ids) {
+    if (id->device == this) static_cast<void>(post(*id, make_event(RDMA_CM_EVENT_DEVICE_REMOVAL)));
+  }
+}
+
+}  // namespace uroce::rdmacm
