@@ -76,7 +76,7 @@ struct Id : rdma_cm_id {
   cm::CommId comm;  // 0: none
   cm::Address way;
   Peer peer;
-  Psn psn;  // with which we begin to send
+  Psn psn;  // with which the peer is to begin to send
   uint8_t initiator_depth = 0;
   uint8_t responder_resources = 0;
   uint8_t retry_count = 0;

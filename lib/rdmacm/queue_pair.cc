@@ -37,7 +37,7 @@ void describe_rtr(const Id& id, ibv_qp_attr& attributes, int& mask) {
   attributes.ah_attr = address_vector(id, id.way);
   attributes.path_mtu = static_cast<ibv_mtu>(id.peer.mtu);
   attributes.dest_qp_num = id.peer.qp.value;
-  attributes.rq_psn = id.peer.psn.value();
+  attributes.rq_psn = id.psn.value();
   mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (!answers_reads(id.qp_type)) return;
   attributes.max_dest_rd_atomic = id.responder_resources;
@@ -47,7 +47,7 @@ void describe_rtr(const Id& id, ibv_qp_attr& attributes, int& mask) {
 
 void describe_rts(const Id& id, ibv_qp_attr& attributes, int& mask) {
   mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-  attributes.sq_psn = id.psn.value();
+  attributes.sq_psn = id.peer.psn.value();
   if (id.qp_type == IBV_QPT_XRC_RECV) {
     attributes.timeout = id.ack_timeout.value_or(id.peer.ack_timeout);
     mask |= IBV_QP_TIMEOUT;
