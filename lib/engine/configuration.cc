@@ -10,6 +10,8 @@
 #include <iterator>
 
 #include "engine/configuration_keys.h"
+#include "net/prefix.h"
+#include "wire/address_text.h"
 
 namespace uroce::engine {
 
@@ -60,6 +62,8 @@ class Parser {
       device.port = fmt::format("loopback{}", configuration_.devices.size());
       keys("device", *table, &device);
       if (!device.interface.empty()) beside_kernel(*table);
+      for (const StaticRoute& route : device.routes) router(*table, "routes", device, route.via);
+      for (const Gid& gateway : device.gateways) router(*table, "gateway", device, gateway);
       for (const DeviceConfiguration& other : configuration_.devices) {
         if (other.name == device.name)
           fail(table->source(), "device.name", "two devices called " + device.name);
@@ -70,9 +74,23 @@ class Parser {
     }
   }
 
+  /// A router must be somebody whom we can reach.
+  void router(const toml::table& table, std::string_view name, const DeviceConfiguration& device,
+              const Gid& address) {
+    const net::Prefix link_local{{{0xFE, 0x80}}, 64};
+    const bool on_link =
+        link_local.contains(address) ||
+        std::ranges::any_of(device.addresses, [&](const InterfaceAddress& ours) {
+          return net::Prefix{ours.address, ours.prefix_bits}.contains(address) && ours.address != address;
+        });
+    if (on_link) return;
+    fail(table.get(name)->source(), fmt::format("device.{}", name),
+         fmt::format("router {} is in no network of an address of ours", wire::to_text(address)));
+  }
+
   /// What the kernel says about its interface, the configuration does not.
   void beside_kernel(const toml::table& table) {
-    for (const std::string_view name : {"port", "mac", "addresses", "neighbours"}) {
+    for (const std::string_view name : {"port", "mac", "addresses", "neighbours", "routes", "gateway"}) {
       const toml::node* value = table.get(name);
       const toml::array* list = value == nullptr ? nullptr : value->as_array();
       if (value == nullptr || (list != nullptr && list->empty())) continue;

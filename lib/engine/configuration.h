@@ -27,6 +27,13 @@ struct StaticNeighbour {
   MacAddress mac;
 };
 
+/// The way to what is on no link of ours.
+struct StaticRoute {
+  Gid to;                   // without bits behind the prefix
+  uint8_t prefix_bits = 0;  // of the IPv4 or IPv6 address
+  Gid via;                  // a router on a link of ours
+};
+
 /// What ibv_alloc_mw makes when it is asked for type 2.
 enum class WindowType2 : uint8_t { k2A, k2B };
 
@@ -40,7 +47,9 @@ struct DeviceConfiguration {
   std::vector<InterfaceAddress> addresses;
   std::optional<uint32_t> mtu;  // link MTU; default: what the port has
   std::vector<StaticNeighbour> neighbours;
-  uint32_t vendor_part = 0;  // ibv_device_attr::vendor_part_id, by which some programs choose what they use
+  std::vector<StaticRoute> routes;
+  std::vector<Gid> gateways;  // for all that nothing else leads to
+  uint32_t vendor_part = 0;   // ibv_device_attr::vendor_part_id, by which some programs choose what they use
   WindowType2 window_type2 = WindowType2::k2B;
   std::vector<uint16_t> partition_keys = {0xFFFF};  // never empty; bit 15: full member
   wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "copy/kind.h"
+#include "net/prefix.h"
 #include "wire/address_text.h"
 
 namespace uroce::engine {
@@ -87,14 +88,8 @@ bool read_number(std::string_view text, T& to, int lowest, int highest) {
 
 constexpr int kVlanMax = 4094;
 
-Complaint store_address(const toml::node& value, InterfaceAddress& to) {
-  const auto* text = value.as_string();
-  if (text == nullptr) return "must be a list of addresses such as \"192.0.2.1/24\"";
-  const size_t at = text->get().find('@');
-  if (at != std::string::npos &&
-      !read_number(std::string_view(text->get()).substr(at + 1), to.vlan, 1, kVlanMax))
-    return fmt::format("the VLAN of \"{}\" must be from 1 to {}", text->get(), kVlanMax);
-  const std::string whole = text->get().substr(0, at);
+/// "192.0.2.1/24".
+Complaint store_prefix(const std::string& whole, InterfaceAddress& to) {
   const size_t slash = whole.find('/');
   const auto address = wire::parse_ip(std::string_view(whole).substr(0, slash));
   if (!address || slash == std::string::npos) {
@@ -106,6 +101,16 @@ Complaint store_address(const toml::node& value, InterfaceAddress& to) {
   }
   to.address = *address;
   return std::nullopt;
+}
+
+Complaint store_address(const toml::node& value, InterfaceAddress& to) {
+  const auto* text = value.as_string();
+  if (text == nullptr) return "must be a list of addresses such as \"192.0.2.1/24\"";
+  const size_t at = text->get().find('@');
+  if (at != std::string::npos &&
+      !read_number(std::string_view(text->get()).substr(at + 1), to.vlan, 1, kVlanMax))
+    return fmt::format("the VLAN of \"{}\" must be from 1 to {}", text->get(), kVlanMax);
+  return store_prefix(text->get().substr(0, at), to);
 }
 
 Complaint store_neighbour(const toml::node& value, StaticNeighbour& to) {
@@ -182,6 +187,50 @@ Complaint store_addresses(const toml::node& value, std::vector<InterfaceAddress>
   return std::nullopt;
 }
 
+Complaint store_router(std::string_view text, Gid& to) {
+  const auto router = wire::parse_ip(text);
+  if (!router) return fmt::format("\"{}\" is not the address of a router", text);
+  to = *router;
+  return std::nullopt;
+}
+
+Complaint store_route(const toml::node& value, StaticRoute& to) {
+  constexpr std::string_view kVia = " via ";
+  const auto* text = value.as_string();
+  const size_t via = text != nullptr ? text->get().find(kVia) : std::string::npos;
+  if (via == std::string::npos) return "must be a list of routes such as \"10.0.0.0/8 via 192.0.2.254\"";
+  InterfaceAddress prefix;
+  if (Complaint complaint = store_prefix(text->get().substr(0, via), prefix)) return complaint;
+  to.to = prefix.address;
+  to.prefix_bits = prefix.prefix_bits;
+  const net::Prefix network{prefix.address, prefix.prefix_bits};
+  if (net::first_of(network) != prefix.address)
+    return fmt::format("\"{}\" has bits behind its prefix", text->get().substr(0, via));
+  if (Complaint complaint = store_router(std::string_view(text->get()).substr(via + kVia.size()), to.via))
+    return complaint;
+  if (to.via.is_ipv4() != to.to.is_ipv4()) return fmt::format("\"{}\" is of two families", text->get());
+  return std::nullopt;
+}
+
+Complaint store_gateways(const toml::node& value, std::vector<Gid>& to) {
+  const auto store = [](const toml::node& element, Gid& gateway) {
+    const auto* text = element.as_string();
+    return text != nullptr ? store_router(text->get(), gateway) : Complaint("must be an address");
+  };
+  // One alone needs no brackets.
+  if (value.is_string()) {
+    to.assign(1, {});
+    return store(value, to.front());
+  }
+  std::vector<Gid> list;
+  if (Complaint complaint = store_vector(value, list, kListMax, store)) return complaint;
+  for (size_t i = 0; i < list.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (list[i].is_ipv4() == list[j].is_ipv4()) return "must have one router of each family at most";
+  to = std::move(list);
+  return std::nullopt;
+}
+
 Complaint store_partition_keys(const toml::node& value, std::vector<uint16_t>& to) {
   constexpr size_t kCountMax = 128;
   std::vector<uint16_t> list;
@@ -209,7 +258,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_numbe
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 23> kKeys = {{
+constexpr std::array<Key, 25> kKeys = {{
     {{"device.name", "text", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_text(v, t.device->name, kDeviceNameMax); }},
@@ -233,6 +282,12 @@ constexpr std::array<Key, 23> kKeys = {{
     {{"device.neighbours", "list of ADDRESS=MAC", "neighbours that are not to be asked for"},
      ValueKind::kNeighbourList,
      [](Node v, KeyTarget t) { return store_vector(v, t.device->neighbours, kListMax, store_neighbour); }},
+    {{"device.routes", "list of PREFIX via ROUTER", "ways to other networks; the router is on one of ours"},
+     ValueKind::kTextList,
+     [](Node v, KeyTarget t) { return store_vector(v, t.device->routes, kListMax, store_route); }},
+    {{"device.gateway", "list of ADDRESS", "router for all other networks, one of IPv4 and one of IPv6"},
+     ValueKind::kTextList,
+     [](Node v, KeyTarget t) { return store_gateways(v, t.device->gateways); }},
     {{"device.partition_keys", "list of numbers", "P_Keys 0, 1, ... in this order; bit 15 says full member"},
      ValueKind::kNumberList,
      [](Node v, KeyTarget t) { return store_partition_keys(v, t.device->partition_keys); }},

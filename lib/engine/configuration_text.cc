@@ -133,6 +133,14 @@ std::string to_toml(const DeviceConfiguration& device) {
   out += fmt::format("window_type2 = \"{}\"\n", device.window_type2 == WindowType2::k2A ? "2A" : "2B");
   out += fmt::format("dmadev = {}\n",
                      joined(device.dmadev, [](const std::string& text) { return quoted(text); }));
+  out +=
+      fmt::format("routes = {}\ngateway = {}\n",
+                  joined(device.routes,
+                         [](const StaticRoute& route) {
+                           return fmt::format("\"{}/{} via {}\"", wire::to_text(route.to), route.prefix_bits,
+                                              wire::to_text(route.via));
+                         }),
+                  joined(device.gateways, [](const Gid& router) { return quoted(wire::to_text(router)); }));
   out += fmt::format("neighbours = {}\n\n", joined(device.neighbours, [](const StaticNeighbour& n) {
                        return fmt::format("{{ address = \"{}\", mac = \"{}\" }}", wire::to_text(n.address),
                                           wire::to_text(n.mac));

@@ -41,6 +41,10 @@ net::NeighbourOptions link_options(const DeviceConfiguration& configuration, Mac
                                    net::Asker* asker) {
   net::NeighbourOptions options{.mac = mac, .vlan = vlan, .addresses = {}, .asker = asker};
   for (const auto& [address, its_mac] : configuration.neighbours) options.fixed.push_back({address, its_mac});
+  for (const StaticRoute& route : configuration.routes)
+    options.routes.push_back({{route.to, route.prefix_bits}, route.via});
+  for (const Gid& gateway : configuration.gateways)
+    options.routes.push_back({{gateway.is_ipv4() ? Gid::from_ipv4({}) : Gid{}, 0}, gateway});
   return options;
 }
 

@@ -50,6 +50,10 @@ int Device::State::resolve(wire::Path& path, bool& to_self) {
 std::optional<Gid> Device::source_to(const Gid& destination) const {
   std::optional<Gid> source;
   if (forked_since_start()) return source;
+  if (state_->host != nullptr && !net::is_multicast(destination)) {
+    source = state_->host->source_to(destination);
+    return source && state_->addresses.gids().owns(*source) ? source : std::nullopt;
+  }
   state_->pollers[0]->run([&](qp::Turn&) { source = state_->links.source_to(destination); });
   return source;
 }

@@ -84,6 +84,13 @@ void HostInterface::abandon() {
   if (thread_) thread_->abandon();
 }
 
+std::optional<Gid> HostInterface::source_to(const Gid& destination) const {
+  auto netlink = RtNetlink::open(0);
+  if (!netlink) return std::nullopt;
+  const auto way = netlink->way_to(destination, index_);
+  return way ? way->source : std::nullopt;
+}
+
 void HostInterface::wake() const {
   constexpr uint64_t kOne = 1;
   // Nobody is to be told that it is awake already.
@@ -147,17 +154,17 @@ void HostInterface::answer_questions() {
 }
 
 bool HostInterface::answer(Question& question) {
-  const auto hop = questions_socket_.next_hop(question.address, index_);
-  if (!hop) {
+  const auto way = questions_socket_.way_to(question.address, index_);
+  if (!way) {
     tell(question.address, std::nullopt, net::Resolution::kOffLink);
     return true;
   }
-  const RtNetlink::Neighbour neighbour = questions_socket_.neighbour(*hop, index_);
+  const RtNetlink::Neighbour neighbour = questions_socket_.neighbour(way->hop, index_);
   const bool first_look = !std::exchange(question.solicited, true);
   switch (neighbour.known) {
     case RtNetlink::Known::kOnceWas:
       // Should it be wrong, the next one to ask gets another.
-      discards_.solicit(*hop);
+      discards_.solicit(way->hop);
       [[fallthrough]];
     case RtNetlink::Known::kYes:
       tell(question.address, neighbour.mac, net::Resolution::kKnown);
@@ -169,7 +176,7 @@ bool HostInterface::answer(Question& question) {
       }
       [[fallthrough]];
     case RtNetlink::Known::kNo:
-      discards_.solicit(*hop);
+      discards_.solicit(way->hop);
       return false;
     case RtNetlink::Known::kAsked:
       return false;

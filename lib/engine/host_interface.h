@@ -32,6 +32,9 @@ class HostInterface final : public net::Asker {
   /// As they were when it was opened.
   [[nodiscard]] const std::vector<InterfaceAddress>& addresses() const { return addresses_; }
 
+  /// The kernel's address that `destination` is reached from, through this interface. Any thread.
+  [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const;
+
   /// From now until stop() the device's addresses follow the kernel's, and what its neighbours ask is
   /// answered. EAGAIN: no thread.
   Status start(Device& device, Device::State& state);

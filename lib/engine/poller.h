@@ -181,6 +181,7 @@ class Poller {
   void stage_packet(Staged& staged);
   void stage_for_group(Staged& staged, size_t index);
   void stage_for_services(Staged& staged);
+  void answer_echo(const port::RxFrame& frame);
   void meet_neighbour(const port::RxFrame& frame);
   void dispatch();
   void conclude();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/poller.h"
+#include "net/echo.h"
 
 namespace uroce::engine {
 
@@ -90,6 +91,8 @@ void Poller::stage_frame(size_t index, const net::Demux& demux) {
       return stage_for_group(staged, index);
     case net::FrameKind::kNeighbour:
       return meet_neighbour(frame);
+    case net::FrameKind::kEcho:
+      return answer_echo(frame);
     case net::FrameKind::kDropped:
       return count(classified.reason);
   }
@@ -155,6 +158,20 @@ void Poller::copy_to(uint16_t sibling, const port::RxFrame& frame) {
   }
   count(Counter::kRxHandedOver);
   handed_in_burst_ |= uint64_t{1} << sibling;
+}
+
+/// It needs no state, so it is any poller's business. What there is no room for is asked again.
+void Poller::answer_echo(const port::RxFrame& frame) {
+  port::TxFrame* const reply = tx_.next();
+  if (reply == nullptr) return count(Counter::kTxNoBuffer);
+  const uint32_t length = net::echo_reply({frame.data, frame.length}, surroundings_.addresses.seen().gids,
+                                          {reply->data, reply->capacity});
+  if (length == 0) return count(Counter::kRxNotRoce);
+  reply->length = length;
+  reply->to_self = false;
+  reply->to_group = false;
+  tx_.commit();
+  count(Counter::kEchoAnswered);
 }
 
 /// Neighbours are poller 0's business.

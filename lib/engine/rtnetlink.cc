@@ -225,8 +225,7 @@ std::optional<std::vector<InterfaceAddress>> RtNetlink::addresses(unsigned index
   return all;
 }
 
-bool RtNetlink::has_route(const Gid& destination, unsigned index, uint32_t flags,
-                          std::optional<Gid>& gateway) {
+bool RtNetlink::has_route(const Gid& destination, unsigned index, uint32_t flags, Way& way) {
   rtmsg fixed{};
   fixed.rtm_family = family_of(destination);
   fixed.rtm_dst_len = destination.is_ipv4() ? 32 : 128;
@@ -239,22 +238,25 @@ bool RtNetlink::has_route(const Gid& destination, unsigned index, uint32_t flags
     const auto route = load<rtmsg>(body);
     unicast = route.rtm_type == RTN_UNICAST;
     for_each_attribute(body, sizeof route, [&](uint16_t type, std::span<const std::byte> value) {
-      if (type == RTA_GATEWAY) gateway = address_of(route.rtm_family, value);
+      const auto own_family = address_of(route.rtm_family, value);
+      if (type == RTA_GATEWAY) way.hop = own_family.value_or(destination);
+      if (type == RTA_PREFSRC) way.source = own_family;
       // A router of the other family: its family, and its address.
       if (type == RTA_VIA && value.size() > 2)
-        gateway = address_of(static_cast<uint8_t>(load<uint16_t>(value)), value.subspan(2));
+        way.hop =
+            address_of(static_cast<uint8_t>(load<uint16_t>(value)), value.subspan(2)).value_or(destination);
     });
   });
   return answered && unicast;
 }
 
-std::optional<Gid> RtNetlink::next_hop(const Gid& destination, unsigned index) {
-  std::optional<Gid> gateway;
+std::optional<RtNetlink::Way> RtNetlink::way_to(const Gid& destination, unsigned index) {
+  Way way{destination, std::nullopt};
   // When it is told the interface, the kernel takes for a neighbour whatever IPv4 address it has no route to.
-  std::optional<Gid> ignored;
+  Way ignored = way;
   if (destination.is_ipv4() && !has_route(destination, index, RTM_F_FIB_MATCH, ignored)) return std::nullopt;
-  if (!has_route(destination, index, 0, gateway)) return std::nullopt;
-  return gateway.value_or(destination);
+  if (!has_route(destination, index, 0, way)) return std::nullopt;
+  return way;
 }
 
 RtNetlink::Neighbour RtNetlink::neighbour(const Gid& address, unsigned index) {

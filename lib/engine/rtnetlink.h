@@ -41,8 +41,13 @@ class RtNetlink {
   std::optional<Link> link(unsigned index);
   /// In the kernel's order, IPv4 first; those that may be used.
   std::optional<std::vector<InterfaceAddress>> addresses(unsigned index);
-  /// Who a packet to `destination` is given to, through the interface: that is it itself, or a router.
-  std::optional<Gid> next_hop(const Gid& destination, unsigned index);
+  /// Who a packet to `destination` is given to, through the interface: that is it itself, or a router; and
+  /// from which address it is sent.
+  struct Way {
+    Gid hop;
+    std::optional<Gid> source;
+  };
+  std::optional<Way> way_to(const Gid& destination, unsigned index);
 
   enum class Known : uint8_t {
     kNo,       // nobody has asked for it
@@ -66,7 +71,7 @@ class RtNetlink {
   /// Calls `each` for the messages of the answer. False: refused, or no answer.
   bool ask(Request& request, const Each& each);
   std::optional<std::span<const std::byte>> next_datagram(int flags);
-  bool has_route(const Gid& destination, unsigned index, uint32_t flags, std::optional<Gid>& gateway);
+  bool has_route(const Gid& destination, unsigned index, uint32_t flags, Way& way);
 
   int socket_;
   uint32_t sequence_ = 0;

@@ -15,6 +15,7 @@ enum class FrameKind : uint8_t {
   kRoce,       // for us; the packet is filled, its ICRC not yet checked
   kGroup,      // the same for members of a multicast group, should there be any
   kNeighbour,  // ARP or neighbour discovery, unchecked: for Neighbours::receive()
+  kEcho,       // an echo request to our MAC, unchecked: for echo_reply()
   kDropped,    // `reason` says why
 };
 

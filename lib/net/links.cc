@@ -40,12 +40,12 @@ Neighbours& Links::of(uint16_t vlan) {
 }
 
 std::optional<Gid> Links::source_to(const Gid& destination) const {
-  const Prefix* best = nullptr;
+  std::optional<Neighbours::Source> best;
   for (const Link& link : links_) {
-    const Prefix* const source = link.neighbours.source_to(destination);
-    if (source != nullptr && (best == nullptr || source->bits > best->bits)) best = source;
+    const auto source = link.neighbours.source_to(destination);
+    if (source && (!best || source->bits > best->bits)) best = source;
   }
-  return best != nullptr ? std::optional(best->address) : std::nullopt;
+  return best ? std::optional(best->address) : std::nullopt;
 }
 
 bool Links::receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch) {

@@ -45,32 +45,51 @@ bool Neighbours::owns(const Gid& address) const {
 }
 
 const Prefix* Neighbours::link_of(const Gid& address) const {
-  const auto prefix = std::ranges::find_if(addresses_, [&](const Prefix& p) { return p.contains(address); });
-  return prefix == addresses_.end() ? nullptr : &*prefix;
+  const Prefix* longest = nullptr;
+  for (const Prefix& prefix : addresses_)
+    if (prefix.contains(address) && (longest == nullptr || prefix.bits > longest->bits)) longest = &prefix;
+  return longest;
 }
 
-const Prefix* Neighbours::source_to(const Gid& destination) const {
-  const bool group = is_multicast(destination);
-  const Prefix* best = nullptr;
-  for (const Prefix& ours : addresses_) {
-    const bool reaches = group ? ours.address.is_ipv4() == destination.is_ipv4() : ours.contains(destination);
-    if (reaches && (best == nullptr || (!group && ours.bits > best->bits))) best = &ours;
+std::optional<Neighbours::Way> Neighbours::way_to(const Gid& address) const {
+  const Neighbour* neighbour = table_.find(address);
+  const bool fixed = neighbour != nullptr && neighbour->state == NeighbourState::kFixed;
+  const Prefix* const link = link_of(address);
+  if (fixed || options_.asker != nullptr) return Way{address, link != nullptr ? link->bits : 0};
+  std::optional<Way> way;
+  if (link != nullptr) way = {address, link->bits};
+  for (const Route& route : options_.routes) {
+    if (!route.to.contains(address) || link_of(route.via) == nullptr) continue;
+    if (!way || route.to.bits > way->bits) way = {route.via, route.to.bits};
   }
-  return best;
+  return way;
+}
+
+std::optional<Neighbours::Source> Neighbours::source_to(const Gid& destination) const {
+  if (is_multicast(destination)) {
+    const auto first = std::ranges::find_if(
+        addresses_, [&](const Prefix& ours) { return ours.address.is_ipv4() == destination.is_ipv4(); });
+    return first != addresses_.end() ? std::optional(Source{first->address, 0}) : std::nullopt;
+  }
+  const auto way = way_to(destination);
+  const Prefix* const ours = way ? link_of(way->hop) : nullptr;
+  return ours != nullptr ? std::optional(Source{ours->address, way->bits}) : std::nullopt;
 }
 
 std::optional<MacAddress> Neighbours::lookup(const Gid& address, Instant now) const {
   if (owns(address)) return options_.mac;
   if (is_multicast(address)) return multicast_mac(address);
-  const Neighbour* neighbour = table_.find(address);
+  const auto way = way_to(address);
+  const Neighbour* neighbour = way ? table_.find(way->hop) : nullptr;
   if (neighbour == nullptr || !has_mac(*neighbour, now)) return std::nullopt;
   return neighbour->mac;
 }
 
-Resolution Neighbours::resolve(const Gid& address, Instant now) {
-  if (lookup(address, now)) return Resolution::kKnown;
-  const bool on_link = options_.asker != nullptr || link_of(address) != nullptr;
-  if (!on_link || address == Gid{}) return Resolution::kOffLink;
+Resolution Neighbours::resolve(const Gid& destination, Instant now) {
+  if (lookup(destination, now)) return Resolution::kKnown;
+  const auto way = way_to(destination);
+  if (!way || destination == Gid{}) return Resolution::kOffLink;
+  const Gid& address = way->hop;
   Neighbour* neighbour = table_.find(address);
   if (neighbour != nullptr && neighbour->state == NeighbourState::kAsking) return Resolution::kAsking;
   if (neighbour != nullptr && neighbour->state == NeighbourState::kSilent) {

@@ -12,6 +12,7 @@
 #include "net/neighbour_discovery.h"
 #include "net/neighbour_table.h"
 #include "net/prefix.h"
+#include "net/route.h"
 #include "port/tx_batch.h"
 
 namespace uroce::net {
@@ -20,7 +21,7 @@ enum class Resolution : uint8_t {
   kKnown,      // lookup() has it
   kAsking,     // ask again later; pump() and receive() go on with it
   kNoAnswer,   // asked often enough in vain; told once, then asking may start anew (ETIMEDOUT)
-  kOffLink,    // outside every prefix of ours: there are no routes (EHOSTUNREACH)
+  kOffLink,    // outside every prefix of ours, and there is no route (EHOSTUNREACH)
   kTableFull,  // every entry is being asked for or fixed (ENOBUFS)
 };
 
@@ -42,7 +43,8 @@ struct NeighbourOptions {
   uint16_t vlan = 0;              // the link is this VLAN: frames get its tag
   std::vector<Prefix> addresses;  // ours
   std::vector<Entry> fixed = {};
-  size_t capacity = 1024;  // beyond the fixed ones
+  std::vector<Route> routes = {};  // those whose router is in no prefix of ours are not taken
+  size_t capacity = 1024;          // beyond the fixed ones
   Duration ask_every = milliseconds(500);
   uint8_t ask_times = 6;
   Duration known_for = seconds(300);  // since the neighbour was last heard
@@ -60,15 +62,21 @@ class Neighbours {
   void add_address(const Prefix& address);
   void remove_address(const Gid& address);
 
-  /// The MAC to send to, if it is known now: neighbours, our own addresses, multicast groups.
+  /// The MAC to send to, if it is known now: of neighbours, of the routers to what is further away, of
+  /// ourselves and of multicast groups.
   [[nodiscard]] std::optional<MacAddress> lookup(const Gid& address, Instant now) const;
 
-  /// Our address with the longest prefix that `destination` lies in; for a group the first of its family.
-  /// Nullptr: it is on no link of ours.
-  [[nodiscard]] const Prefix* source_to(const Gid& destination) const;
+  /// Our address from which `destination` is reached, and the length of the prefix that says so: of that
+  /// address itself, or of a route, and then the address is that on the router's link. For a group the first
+  /// of its family, and 0. Nullopt: no way leads there.
+  struct Source {
+    Gid address;
+    int bits;
+  };
+  [[nodiscard]] std::optional<Source> source_to(const Gid& destination) const;
 
   /// Starts asking where that is needed; the question leaves with the next pump().
-  Resolution resolve(const Gid& address, Instant now);
+  Resolution resolve(const Gid& destination, Instant now);
 
   /// An ARP or neighbour discovery frame, without a tag, for our MAC or a group. Answers go into the batch;
   /// when that is full they are not sent, and the peer will ask again. False: malformed or none of our
@@ -99,6 +107,12 @@ class Neighbours {
   Neighbour* make_entry(const Gid& address);
 
   [[nodiscard]] bool owns(const Gid& address) const;
+  /// Who a packet to the address is given to, by the longest prefix: itself, or a router.
+  struct Way {
+    Gid hop;
+    int bits;
+  };
+  [[nodiscard]] std::optional<Way> way_to(const Gid& address) const;
   /// The prefix of ours that the address lies in, or nullptr.
   [[nodiscard]] const Prefix* link_of(const Gid& address) const;
 

@@ -24,4 +24,15 @@ struct Prefix {
   }
 };
 
+/// The address inside the prefix with no bit behind it.
+constexpr Gid first_of(const Prefix& prefix) {
+  Gid first = prefix.address;
+  const uint32_t bits = prefix.address.is_ipv4() ? 96u + prefix.bits : prefix.bits;
+  for (uint32_t i = 0; i < 16; ++i) {
+    const uint32_t here = bits <= i * 8 ? 0 : bits - i * 8;
+    if (here < 8) first.bytes[i] = static_cast<uint8_t>(first.bytes[i] & (0xFF00u >> here));
+  }
+  return first;
+}
+
 }  // namespace uroce::net

@@ -19,7 +19,11 @@ SIDES = ("left", "right")
 LINK = "uroce-rdma"
 TCP_LINK = "uroce-tcp"
 
-NAME = re.compile(r"uroce-(\d+)-(?:left|right)")
+# A router's: the beginning of the addresses of each side's networks, and the length of the prefix.
+ROUTED_LINK = "uroce-routed"
+ROUTED_NETWORKS = {"left": (("192.0.2.", 24), ("2001:db8::", 64)), "right": (("203.0.113.", 24), ("2001:db8:1::", 64))}
+
+NAME = re.compile(r"uroce-(\d+)-(?:left|right|middle)")
 
 
 class Namespaces:
@@ -50,6 +54,22 @@ class Namespaces:
     def name(side):
         return f"uroce-{os.getpid()}-{side}"
 
+    def add_router(self):
+        """A third namespace between the two, whose kernel forwards: ROUTED_LINK in each leads there, to the address .254
+        or ::254 of that side's network, ROUTED_NETWORKS."""
+        self.middle = self.name("middle")
+        ip("netns", "add", self.middle)
+        for side, networks in ROUTED_NETWORKS.items():
+            link = f"uroce-{side}"
+            ip("link", "add", ROUTED_LINK, "netns", self.name(side), "mtu", str(self.mtu),
+               "type", "veth", "peer", "name", link, "netns", self.middle, "mtu", str(self.mtu))
+            ip("-n", self.name(side), "link", "set", ROUTED_LINK, "addrgenmode", "none", "up")
+            ip("-n", self.middle, "link", "set", link, "up")
+            for prefix, bits in networks:
+                ip("-n", self.middle, "address", "add", f"{prefix}254/{bits}", "dev", link, *(["nodad"] if ":" in prefix else []))
+        switches = "echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding"
+        subprocess.run(["ip", "netns", "exec", self.middle, "sh", "-c", switches], check=True)
+
     @staticmethod
     def address(side):
         """Of the kernel, on TCP_LINK."""
@@ -78,7 +98,7 @@ class Namespaces:
             ip("-n", self.name(side), "link", "set", link, "addrgenmode", "none", "up")
 
     def _remove(self):
-        for side in SIDES:
+        for side in (*SIDES, "middle"):
             if self.name(side) in existing():
                 ip("netns", "delete", self.name(side))
 

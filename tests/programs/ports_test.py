@@ -177,6 +177,18 @@ class KernelNeighbour(TestCase):
             subprocess.run(self.net.command("right", [sys.executable, "-c", send]), check=True)
             self.until(lambda a=address: f'"lladdr":"{mac}"' in self.ip("right", "-j", "neigh", "show", a), address)
 
+    @unittest.skipIf(shutil.which("ping") is None, "ping is not installed")
+    def test_the_kernel_pings_us(self):
+        self.serve()
+        for address in OURS.values():
+            for size in ("0", "56", "4000"):
+                with self.subTest(address=address, size=size):
+                    # Answered is answered: a lost one is asked again until the time is up.
+                    ping = ["ping", "-n", "-c", "1", "-w", str(programs.TIME_LIMIT_SECONDS), "-s", size, address]
+                    done = subprocess.run(self.net.command("right", ping), capture_output=True, text=True)
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    self.assertIn(f"{int(size) + 8} bytes from {address}", done.stdout)
+
     def test_our_addresses_are_taken(self):
         """The kernel asks whether anybody has the address before it uses it, and hears that somebody has."""
         self.serve()

@@ -24,6 +24,8 @@ partition_keys = [0xFFFF, 0x8001, 2]
 source_port = "queue-pair"
 vendor_part = 4099
 window_type2 = "2A"
+routes = ["10.0.0.0/8 via 198.51.100.254", "2001:db8:8::/48 via fe80::1"]
+gateway = ["198.51.100.253"]
 # interface = "..." stands instead of port, mac, addresses and neighbours
 dmadev = ["dma_skeleton0", "dma_skeleton1"]
 
@@ -74,6 +76,12 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(wire::to_text(left.neighbours[0].mac), "02:00:00:00:09:02");
   EXPECT_EQ(left.vendor_part, 4099u);
   EXPECT_EQ(left.window_type2, WindowType2::k2A);
+  ASSERT_EQ(left.routes.size(), 2u);
+  EXPECT_EQ(left.routes[0].to, Gid::from_ipv4({10, 0, 0, 0}));
+  EXPECT_EQ(left.routes[0].prefix_bits, 8);
+  EXPECT_EQ(left.routes[0].via, Gid::from_ipv4({198, 51, 100, 254}));
+  EXPECT_EQ(left.routes[1].prefix_bits, 48);
+  EXPECT_EQ(left.gateways, std::vector{Gid::from_ipv4({198, 51, 100, 253})});
   EXPECT_EQ(left.dmadev, (std::vector<std::string>{"dma_skeleton0", "dma_skeleton1"}));
   EXPECT_EQ(c.devices[1].name, "uroce1");
   EXPECT_EQ(c.devices[1].port, "loopback7");
@@ -174,6 +182,20 @@ INSTANTIATE_TEST_SUITE_P(
                 "f.toml:2: device.addresses: does not go together with an interface"},
         Mistake{"[[device]]\ninterface = \"eth0\"\n[[device]]\ninterface = \"eth0\"",
                 "f.toml:3: device.port: two devices on port net_af_packet_eth0,iface=eth0"},
+        Mistake{"[[device]]\naddresses = [\"192.0.2.1/24\"]\ngateway = \"198.51.100.1\"",
+                "f.toml:3: device.gateway: router 198.51.100.1 is in no network of an address of ours"},
+        Mistake{"[[device]]\naddresses = [\"192.0.2.1/24\"]\ngateway = \"192.0.2.1\"",
+                "f.toml:3: device.gateway: router 192.0.2.1 is in no network of an address of ours"},
+        Mistake{"[[device]]\ngateway = [\"fe80::1\", \"fe80::2\"]",
+                "f.toml:2: device.gateway: must have one router of each family at most"},
+        Mistake{"[[device]]\ngateway = [\"here\"]", "f.toml:2: device.gateway: \"here\" is not the address"},
+        Mistake{"[[device]]\nroutes = [\"10.0.0.0/8\"]", "f.toml:2: device.routes: must be a list of routes"},
+        Mistake{"[[device]]\naddresses = [\"192.0.2.1/24\"]\nroutes = [\"10.0.0.0/8 via 203.0.113.9\"]",
+                "f.toml:3: device.routes: router 203.0.113.9 is in no network of an address of ours"},
+        Mistake{"[[device]]\nroutes = [\"10.0.0.1/8 via 192.0.2.1\"]",
+                "f.toml:2: device.routes: \"10.0.0.1/8\" has bits behind its prefix"},
+        Mistake{"[[device]]\nroutes = [\"10.0.0.0/8 via fe80::1\"]",
+                "f.toml:2: device.routes: \"10.0.0.0/8 via fe80::1\" is of two families"},
         Mistake{"[[device]]\ndmadev = \"dma_skeleton0\"", "f.toml:2: device.dmadev: must be a list"},
         Mistake{"[[device]]\ndmadev = [\"\"]", "f.toml:2: device.dmadev: must not be empty"},
         Mistake{"[poller]\nmode = 3", "f.toml:2: poller.mode: must be one of"},
@@ -228,6 +250,8 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"device.0.source_port", "queue-pair"},
       {"device.0.vendor_part", "4099"},
       {"device.0.window_type2", "2A"},
+      {"device.0.routes", "10.0.0.0/8 via 198.51.100.254,2001:db8:8::/48 via fe80::1"},
+      {"device.0.gateway", "198.51.100.253"},
       {"device.0.dmadev", "dma_skeleton0,dma_skeleton1"},
       {"device.1.port", "loopback7"},
       {"poller.mode", "dedicated"},
@@ -285,7 +309,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 23u);
+  EXPECT_EQ(configuration_keys().size(), 25u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());
