@@ -14,11 +14,12 @@ int Device::manage(ServicesUser& user, const std::function<void(GeneralServices&
     const std::lock_guard guard(state.mutex);
     if (state.services == nullptr) {
       state.services = std::make_unique<GeneralServices>(
-          GeneralServices::Options{.mac = state.mac,
-                                   .addresses = state.addresses,
-                                   .links = state.links,
-                                   .source_ports = state.configuration.source_ports,
-                                   .agent = {.salt = std::random_device{}()}},
+          GeneralServices::Options{
+              .mac = state.mac,
+              .addresses = state.addresses,
+              .links = state.links,
+              .source_ports = state.configuration.source_ports,
+              .agent = {.connections_max = 2 * size_t{Limits::kQueuePairs}, .salt = std::random_device{}()}},
           user);
     }
   }
