@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <mutex>
 
+#include "rdmacm/core.h"
+#include "rdmacm/id.h"
 #include "verbs/device_list.h"
 #include "verbs/entry_points.h"
 #include "verbs/objects.h"
@@ -29,6 +32,9 @@ Result<Devices> open_all() {
   if (all.empty()) return Error{error, "no device can be opened"};
   return all;
 }
+
+/// For those whose connections are many.
+constexpr int kTurnsOfGoodbye = 256;
 
 }  // namespace
 
@@ -57,6 +63,26 @@ int CmDevice::manage(const std::function<void(engine::GeneralServices&, Instant 
   });
 }
 
+void CmDevice::say_goodbye() {
+  std::vector<cm::CommId> left;
+  {
+    const std::lock_guard guard(core().mutex);
+    for (const auto& [handle, id] : core().ids) {
+      if (id->device == this && id->comm != cm::CommId{}) left.push_back(id->comm);
+    }
+    core().ids.clear();
+  }
+  bool done = left.empty();
+  for (int turn = 0; turn < kTurnsOfGoodbye && !done; ++turn) {
+    const int error = manage([&](engine::GeneralServices& services, Instant now) {
+      for (const cm::CommId comm : left) services.agent().release(comm);
+      left.clear();
+      done = turn > 0 && services.deadline() > now;
+    });
+    done = done || error != 0;
+  }
+}
+
 Result<std::span<const std::unique_ptr<CmDevice>>> devices() {
   static std::mutex mutex;
   static auto& all = *new Devices;
@@ -65,6 +91,10 @@ Result<std::span<const std::unique_ptr<CmDevice>>> devices() {
     Result<Devices> opened = open_all();
     if (!opened) return opened.error();
     all = std::move(*opened);
+    // Before the devices end, because they were opened before.
+    std::atexit([] {
+      for (const auto& device : all) device->say_goodbye();
+    });
   }
   return std::span<const std::unique_ptr<CmDevice>>(all);
 }

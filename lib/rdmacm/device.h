@@ -35,6 +35,10 @@ class CmDevice final : public engine::ServicesUser, public engine::DeviceListene
   /// Runs the function in a turn, where the agent is; the core's mutex is not held. 0, or ENODEV.
   int manage(const std::function<void(engine::GeneralServices&, Instant now)>& function);
 
+  /// The process ends with ids that it has not destroyed: as if it had, so that peers hear of it. What the
+  /// kernel does when a process closes its descriptors.
+  void say_goodbye();
+
   // Of pollers.
   void on_event(const cm::Event& event) override;
   void on_resolved(uint64_t who, int error) override;

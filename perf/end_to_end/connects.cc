@@ -10,7 +10,6 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -326,8 +325,7 @@ int main(int argc, char** argv) {
     else
       run_client(options);
     // Open connections end with the process.
-    std::fflush(stdout);
-    std::_Exit(0);
+    return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "connects: {}\n", error.what());
     return 1;
