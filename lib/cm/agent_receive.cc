@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <concepts>
 
 #include "cm/agent.h"
@@ -6,6 +7,14 @@ namespace uroce::cm {
 namespace {
 
 constexpr uint8_t kExtendedXrc = 1;
+
+// What a peer may have us wait at most, whatever it says: with codes up to 31, or 2.4 hours, it could hold
+// a place for days by being silent. Nobody needs more than Linux asks for: 20 (4.3 s) for an answer, less for
+// packets on their way, and 24 (69 s) for a consumer that is at it.
+constexpr uint8_t kAnswerMax = 20;
+constexpr uint8_t kServiceMax = 24;
+
+Duration time_within(uint8_t code, uint8_t limit) { return cm_time(std::min(code, limit)); }
 
 Incoming incoming_of(const wire::CmMra&) { return Incoming::kMra; }
 Incoming incoming_of(const wire::CmRej&) { return Incoming::kRej; }
@@ -98,8 +107,8 @@ void Agent::on_req(const Address& address, const wire::CmMad& mad, Instant now, 
   if (connection == nullptr) return;
   connection->remote_qp = req.qp;
   connection->repeats = req.max_cm_retries;
-  connection->timewait = cm_time(req.primary.ack_timeout);
-  connection->answer_within = cm_time(req.local_cm_response_timeout) + connection->timewait;
+  connection->timewait = time_within(req.primary.ack_timeout, kAnswerMax);
+  connection->answer_within = time_within(req.local_cm_response_timeout, kAnswerMax) + connection->timewait;
   connection->transaction = mad.transaction_id;
   table_.enlist_qp(*connection);
   tell(EventKind::kRequest, *connection, &mad);
@@ -215,7 +224,7 @@ void Agent::on_rep(Connection& connection, const wire::CmMad& mad) {
 }
 
 void Agent::wait_longer(Connection& connection, const wire::CmMra& mra, Instant now) {
-  wheel_.arm(connection, now + cm_time(mra.service_timeout) + connection.answer_within);
+  wheel_.arm(connection, now + time_within(mra.service_timeout, kServiceMax) + connection.answer_within);
 }
 
 void Agent::ask_for_time(Connection& connection) {

@@ -112,6 +112,41 @@ TEST(Hostile, HangUpAfterBothGaveUp_ExpectOneAnswer) {
   EXPECT_EQ(world.client.agent.connections() + world.server.agent.connections(), 0u);
 }
 
+/// Silent after a request in which every time is as long as can be said.
+TEST(Hostile, RequestOfEndlessPatience_ExpectThePlaceBackInMinutes) {
+  TwoAgents world;
+  world.fate = [](size_t) { return TwoAgents::Fate::kLost; };
+  wire::CmReq req = world.req();
+  req.max_cm_retries = 15;
+  req.primary.ack_timeout = 31;
+  req.local_cm_response_timeout = 31;
+  req.local = {77};
+  const Address client = world.server.to(world.client);
+  Answers answers;
+  world.server.agent.receive(client, bytes_of(req), world.now, answers);
+  world.deliver();
+  world.server.agent.receive(client,
+                             bytes_of(wire::CmMra{.local = {77},
+                                                  .remote = world.server.told.at(0).id,
+                                                  .answered = wire::CmAnswered::kRep,
+                                                  .service_timeout = 31}),
+                             world.now, answers);
+  world.run(seconds(300));
+  EXPECT_EQ(world.server.count(EventKind::kUnanswered), 1u);
+  EXPECT_EQ(world.server.agent.connections(), 0u);
+
+  // One that was in use waits no longer than that, either.
+  req.local = {78};
+  world.server.agent.receive(client, bytes_of(req), world.now, answers);
+  const CommId id = world.server.told.back().id;
+  world.server.agent.receive(client, bytes_of(wire::CmRtu{.local = {78}, .remote = id}), world.now, answers);
+  ASSERT_EQ(world.server.agent.disconnect(id, {}), 0);
+  world.server.agent.receive(client, bytes_of(wire::CmDrep{.local = {78}, .remote = id}), world.now, answers);
+  EXPECT_EQ(world.server.agent.state_of(id), State::kTimewait);
+  world.run(seconds(5));
+  EXPECT_EQ(world.server.agent.connections(), 0u);
+}
+
 struct Refused {
   const char* what;
   void (*spoil)(wire::CmReq&);
