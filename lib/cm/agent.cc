@@ -61,6 +61,14 @@ void Agent::end_listening(ListenerId listener) {
   listeners_[listener.value] = {};
 }
 
+int Agent::take_request(CommId id, uint64_t consumer) {
+  Connection* const connection = table_.find(id);
+  if (connection == nullptr || connection->listener == 0) return EINVAL;
+  no_longer_waiting(*connection);
+  connection->consumer = consumer;
+  return 0;
+}
+
 Agent::Listener* Agent::listener_of(ServiceId service, const Gid& address) {
   Listener* best = nullptr;
   int precision = 0;

@@ -57,12 +57,15 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  /// Requests for `service`. At most `backlog` wait for the consumer's decision. EADDRINUSE when somebody
-  /// listens there, ENOMEM when there are too many.
+  /// Requests for `service`. At most `backlog` wait until the consumer takes them or decides. EADDRINUSE when
+  /// somebody listens there, ENOMEM when there are too many.
   Result<ListenerId> listen(ServiceId service, const ListenAddress& address, uint32_t backlog,
                             uint64_t consumer);
   /// Requests that wait are rejected.
   void end_listening(ListenerId listener);
+  /// The consumer has taken a request and will decide on its own: it counts for the backlog no more, outlives
+  /// its listener, and what becomes of it is told to `consumer`. EINVAL when it does not wait any more.
+  [[nodiscard]] int take_request(CommId id, uint64_t consumer);
 
   /// Sends `req`, whose own number is filled in. ENOMEM.
   Result<CommId> connect(const Address& address, const wire::CmReq& req, uint64_t consumer,

@@ -60,7 +60,7 @@ struct Connection : TimerNode {
   QpNumber local_qp;
   QpNumber remote_qp;
   uint64_t transaction = 0;  // of the REQ or DREQ that is being answered
-  uint32_t listener = 0;     // while kReqReceived and kSidrReqReceived
+  uint32_t listener = 0;     // whose backlog it is in
 
   wire::CmMad last;  // what was sent last, and is sent again
   uint8_t repeats_left = 0;

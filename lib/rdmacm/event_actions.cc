@@ -34,7 +34,7 @@ ibv_qp_type type_of(const Request& request) {
   }
 }
 
-/// The id for a request that came to `listener`. Null: there is no memory.
+/// The id for a request that came to `listener`. Null: there is no memory, or the peer waits no more.
 Id* make_child(Id& listener, const Request& request) {
   Id* const child = make_id(listener.synchronous() ? nullptr : listener.channel, listener.context,
                             listener.ps, type_of(request));
@@ -54,7 +54,13 @@ Id* make_child(Id& listener, const Request& request) {
   }
   attach(*child, *request.device);
   show_path(*child);
-  return child;
+  int error = 0;
+  const int managed = request.device->manage([&](engine::GeneralServices& services, Instant) {
+    error = services.agent().take_request(request.comm, child->handle);
+  });
+  if (managed == 0 && error == 0) return child;
+  destroy_id(*child);
+  return nullptr;
 }
 
 bool carry_out_request(Event& event) {

@@ -122,27 +122,6 @@ TEST(Agent, NobodyListens_ExpectInvalidServiceId) {
   EXPECT_TRUE(world.server.told.empty());
 }
 
-TEST(Agent, ListenersOfAddresses_ExpectTheNearestAsked) {
-  TwoAgents world;
-  world.server.answers = false;
-  const Result<ListenerId> mine = world.server.agent.listen(TwoAgents::kService, world.server.address, 4, 42);
-  ASSERT_TRUE(mine.ok());
-  EXPECT_EQ(world.server.agent.listen(TwoAgents::kService, world.server.address, 4, 43).error().code,
-            EADDRINUSE);
-  ASSERT_TRUE(world.server.agent.listen(TwoAgents::kService, world.client.address, 4, 44).ok());
-  EXPECT_EQ(world.server.agent.listen({1}, {}, 4, 45).ok(), true);
-  EXPECT_EQ(world.server.agent.listen({2}, {}, 4, 46).error().code, ENOMEM);
-
-  world.connect(1);
-  world.deliver();
-  world.server.agent.end_listening(*mine);
-  world.connect(2);
-  world.run();
-  // The one that waited at `mine` was rejected with it; the other came to the listener of all addresses.
-  EXPECT_EQ(world.client.count(EventKind::kRejected), 1u);
-  EXPECT_EQ(world.server.count(EventKind::kRequest), 2u);
-}
-
 TEST(Agent, ServerIsGone_ExpectUnansweredAfterAllRetries) {
   TwoAgents world;
   world.fate = [](size_t) { return TwoAgents::Fate::kLost; };
