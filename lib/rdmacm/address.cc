@@ -98,7 +98,7 @@ int resolve_route(Id& id) {
     if (id.state != IdState::kAddressResolved) return EINVAL;
     id.state = IdState::kRouteResolved;
     show_path(id);
-    if (!post(id, make_event(RDMA_CM_EVENT_ROUTE_RESOLVED))) return ENOBUFS;
+    post(id, make_event(RDMA_CM_EVENT_ROUTE_RESOLVED));
   }
   return wait_if_synchronous(id);
 }

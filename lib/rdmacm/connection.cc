@@ -221,7 +221,8 @@ int say_disconnected(Id& id) {
   const std::lock_guard guard(core().mutex);
   id.comm = {};
   id.state = IdState::kDisconnected;
-  return post(id, make_event(RDMA_CM_EVENT_DISCONNECTED)) ? 0 : ENOBUFS;
+  post(id, make_event(RDMA_CM_EVENT_DISCONNECTED));
+  return 0;
 }
 
 /// One that the peer, too, has ended is disconnected already.

@@ -32,24 +32,50 @@ std::unique_ptr<Event> make_event(rdma_cm_event_type type, int status) {
   return made;
 }
 
-bool post(Id& id, std::unique_ptr<Event> event) {
+namespace {
+
+void move_late(Channel& channel) {
+  while (!channel.late.empty() && channel.events.push(&channel.late.front())) channel.late.pop_front();
+}
+
+void put(Id& id, std::unique_ptr<Event> event) {
+  Channel& channel = object(id.channel);
+  channel.late.push_back(event.get());
+  static_cast<void>(event.release());  // the channel's
+  // From now on: whoever takes it out of the pipe may not have told yet that he has it.
+  ++id.unacknowledged;
+  move_late(channel);
+}
+
+}  // namespace
+
+void post(Id& id, std::unique_ptr<Event> event) {
   event->owner = &id;
   event->id = &id;
-  Event* const pointer = event.get();
-  if (!object(id.channel).events.push(&pointer)) return false;
-  static_cast<void>(event.release());  // the channel's
-  return true;
+  put(id, std::move(event));
+}
+
+void put_back(Id& id, std::vector<std::unique_ptr<Event>> events) {
+  for (auto& event : events) put(id, std::move(event));
 }
 
 std::vector<std::unique_ptr<Event>> take_events(Id& id) {
+  Channel& channel = object(id.channel);
   std::vector<std::unique_ptr<Event>> taken;
-  object(id.channel).events.remove_if([&](const void* record) {
+  channel.events.remove_if([&](const void* record) {
     Event* event = nullptr;
     std::memcpy(&event, record, sizeof(event));
     if (event->owner != &id) return false;
     taken.emplace_back(event);
     return true;
   });
+  std::erase_if(channel.late, [&](Event* event) {
+    if (event->owner != &id) return false;
+    taken.emplace_back(event);
+    return true;
+  });
+  id.unacknowledged -= static_cast<uint32_t>(taken.size());
+  move_late(channel);
   return taken;
 }
 
@@ -63,7 +89,7 @@ rdma_cm_event* next_event(Channel& channel) {
     std::unique_ptr<Event> event(pointer);
     {
       const std::lock_guard guard(core().mutex);
-      ++event->owner->unacknowledged;
+      move_late(channel);
     }
     if (carry_out(*event)) return event.release();
     acknowledge(*event);

@@ -58,11 +58,7 @@ int migrate(Id& id, rdma_event_channel* channel) {
   const std::lock_guard guard(core().mutex);
   std::vector<std::unique_ptr<Event>> waiting = take_events(id);
   id.channel = channel;
-  for (auto& event : waiting) {
-    // Not post(): a request's event has no id yet.
-    Event* const pointer = event.get();
-    if (object(channel).events.push(&pointer)) static_cast<void>(event.release());
-  }
+  put_back(id, std::move(waiting));
   std::swap(id.own_channel, own);
   return 0;
 }

@@ -61,7 +61,7 @@ struct Id : rdma_cm_id {
   IdState state = IdState::kIdle;
   CmDevice* device = nullptr;            // once it is bound to an address of one
   std::unique_ptr<Channel> own_channel;  // synchronous: calls wait for their events
-  uint32_t unacknowledged = 0;           // events that the program holds
+  uint32_t unacknowledged = 0;           // events that were told and not taken back
 
   SocketAddress local;
   SocketAddress remote;

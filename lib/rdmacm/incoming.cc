@@ -88,7 +88,7 @@ void CmDevice::on_event(const cm::Event& event) {
   }
 }
 
-/// To the listener's program, if there is one that can take it.
+/// To the listener's program, if there is one.
 bool CmDevice::offer(uint64_t handle, std::unique_ptr<Request> request, std::unique_ptr<Event> event) {
   const std::lock_guard guard(core().mutex);
   Id* const listener = core().find(handle);
@@ -96,7 +96,8 @@ bool CmDevice::offer(uint64_t handle, std::unique_ptr<Request> request, std::uni
   request->device = this;
   request->port = listener->local.port;
   event->request = std::move(request);
-  return post(*listener, std::move(event));
+  post(*listener, std::move(event));
+  return true;
 }
 
 void CmDevice::on_request(const cm::Event& event) {
@@ -141,7 +142,8 @@ void CmDevice::on_service_request(const cm::Event& event) {
 void CmDevice::on_progress(const cm::Event& event) {
   const std::lock_guard guard(core().mutex);
   Id* const id = core().find(event.consumer);
-  if (id == nullptr) return;
+  // What becomes of a request that nobody has taken is seen when it is taken.
+  if (id == nullptr || id->state == IdState::kListening) return;
   std::unique_ptr<Event> made;
   switch (event.kind) {
     case cm::EventKind::kReply:
@@ -170,7 +172,7 @@ void CmDevice::on_progress(const cm::Event& event) {
     case cm::EventKind::kServiceRequest:
       return;
   }
-  static_cast<void>(post(*id, std::move(made)));
+  post(*id, std::move(made));
 }
 
 void CmDevice::on_resolved(uint64_t who, int error) {
@@ -178,8 +180,7 @@ void CmDevice::on_resolved(uint64_t who, int error) {
   Id* const id = core().find(who);
   if (id == nullptr || id->state != IdState::kAddressQuery) return;
   id->state = error == 0 ? IdState::kAddressResolved : IdState::kBound;
-  static_cast<void>(
-      post(*id, make_event(error == 0 ? RDMA_CM_EVENT_ADDR_RESOLVED : RDMA_CM_EVENT_ADDR_ERROR, -error)));
+  post(*id, make_event(error == 0 ? RDMA_CM_EVENT_ADDR_RESOLVED : RDMA_CM_EVENT_ADDR_ERROR, -error));
 }
 
 /// The device is gone for good: who is bound to it is told.
@@ -187,7 +188,7 @@ void CmDevice::raised(engine::DeviceEvent event) {
   if (event != engine::DeviceEvent::kFatal) return;
   const std::lock_guard guard(core().mutex);
   for (const auto& [handle, id] : core().ids) {
-    if (id->device == this) static_cast<void>(post(*id, make_event(RDMA_CM_EVENT_DEVICE_REMOVAL)));
+    if (id->device == this) post(*id, make_event(RDMA_CM_EVENT_DEVICE_REMOVAL));
   }
 }
 

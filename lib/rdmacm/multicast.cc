@@ -37,7 +37,8 @@ int join(Id& id, const sockaddr* to, void* context, bool send_only) {
   event->param.ud.qkey = id.datagram_qkey;
   id.groups.push_back({.address = *address, .gid = gid_of(*address), .send_only = send_only});
   const std::lock_guard guard(core().mutex);
-  return post(id, std::move(event)) ? 0 : ENOBUFS;
+  post(id, std::move(event));
+  return 0;
 }
 
 int detach(const Id& id, Group& group) {
