@@ -88,7 +88,10 @@ int resolve_address(Id& id, const sockaddr* from, const sockaddr* to, int timeou
     services.resolve(id.way.local, id.way.remote, id.handle, now,
                      now + milliseconds(std::max(timeout_ms, 0)));
   });
-  return error != 0 ? error : wait_if_synchronous(id);
+  if (error == 0) return wait_if_synchronous(id);
+  const std::lock_guard guard(core().mutex);
+  id.state = IdState::kBound;
+  return error;
 }
 
 /// There is one path, and nobody has to be asked for it.

@@ -51,7 +51,8 @@ class Resources {
   void make(rdma_cm_id& id) {
     if (completions_ != nullptr) return;
     completions_ = check(ibv_create_cq(id.verbs, kCompletions, nullptr, nullptr, 0), "ibv_create_cq");
-    region_ = check(ibv_reg_mr(id.pd, buffer_.data(), buffer_.size(), IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
+    region_ =
+        check(ibv_reg_mr(id.pd, buffer_.data(), buffer_.size(), int{IBV_ACCESS_LOCAL_WRITE}), "ibv_reg_mr");
   }
 
   void create_queue_pair(rdma_cm_id& id) {
