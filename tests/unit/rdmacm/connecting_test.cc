@@ -150,7 +150,7 @@ TEST_F(Connecting, ListenerEndsWhileRequestsWait_ExpectTheClientsRejected) {
   listen();
   std::vector<Id> clients;
   for (int i = 0; i < 3; ++i) {
-    clients.push_back(caller());
+    clients.push_back(caller(client_channel));
     make_queue_pair(clients.back());
     must(rdma_connect(clients.back().get(), nullptr));
   }
@@ -189,7 +189,7 @@ TEST_F(Connecting, BacklogOfOne_ExpectAnyNumberTaken) {
   std::vector<Id> clients;
   std::vector<Id> servers;
   for (int i = 0; i < 3; ++i) {
-    clients.push_back(caller());
+    clients.push_back(caller(client_channel));
     make_queue_pair(clients.back());
     must(rdma_connect(clients.back().get(), nullptr));
     servers.emplace_back(server_channel.take(RDMA_CM_EVENT_CONNECT_REQUEST)->id);

@@ -155,20 +155,20 @@ void Ends::listen(int backlog, rdma_port_space space) {
   must(rdma_listen(listener.get(), backlog));
 }
 
-Id Ends::caller(rdma_port_space space, uint8_t type_of_service) const {
-  Id made(client_channel, space);
+Id Ends::caller(const Channel& channel, rdma_port_space space, uint8_t type_of_service) const {
+  Id made(channel, space);
   if (type_of_service != 0)
     must(rdma_set_option(made.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &type_of_service, 1));
   must(rdma_resolve_addr(made.get(), Address(at_client).get(), Address(at_server, listener.port()).get(),
                          kResolveMs));
-  client_channel.take(RDMA_CM_EVENT_ADDR_RESOLVED);
+  channel.take(RDMA_CM_EVENT_ADDR_RESOLVED);
   must(rdma_resolve_route(made.get(), kResolveMs));
-  client_channel.take(RDMA_CM_EVENT_ROUTE_RESOLVED);
+  channel.take(RDMA_CM_EVENT_ROUTE_RESOLVED);
   return made;
 }
 
 void Ends::prepare(ibv_qp_type type) {
-  client = caller(type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP);
+  client = caller(client_channel, type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP);
   make_queue_pair(client, type);
 }
 

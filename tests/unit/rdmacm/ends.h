@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace uroce::rdmacm_test {
@@ -90,7 +91,8 @@ class Ends : public ::testing::Test {
 
   void listen(int backlog = 8, rdma_port_space space = RDMA_PS_TCP);
   /// A client that knows the way.
-  [[nodiscard]] Id caller(rdma_port_space space = RDMA_PS_TCP, uint8_t type_of_service = 0) const;
+  [[nodiscard]] Id caller(const Channel& channel, rdma_port_space space = RDMA_PS_TCP,
+                          uint8_t type_of_service = 0) const;
   /// The same as `client`, with a queue pair.
   void prepare(ibv_qp_type type = IBV_QPT_RC);
   /// Asks, and takes the request's id as `server`, with a queue pair.
