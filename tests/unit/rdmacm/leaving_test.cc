@@ -114,15 +114,5 @@ TEST_F(Leaving, EventIsHeldByAnotherThread_ExpectDestructionToWaitForIt) {
   holder.join();
 }
 
-TEST_F(Leaving, ChannelIsDestroyedWhileAThreadWaits_ExpectNoHarm) {
-  rdma_event_channel* const channel = rdma_create_event_channel();
-  ASSERT_NE(channel, nullptr);
-  std::thread([channel] {
-    rdma_cm_event* event = nullptr;
-    rdma_get_cm_event(channel, &event);
-  }).detach();
-  rdma_destroy_event_channel(channel);
-}
-
 }  // namespace
 }  // namespace uroce::rdmacm_test
