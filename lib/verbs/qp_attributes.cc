@@ -59,6 +59,15 @@ int check_values(const ibv_qp_attr& from, int mask, const engine::Device& device
   return bad ? EINVAL : 0;
 }
 
+/// What is not in the mask may be any bytes, also such as are no value of its type.
+template <typename Enumeration>
+unsigned bits_of(const Enumeration& from) {
+  unsigned bits = 0;
+  static_assert(sizeof(from) == sizeof(bits));
+  std::memcpy(&bits, &from, sizeof(bits));
+  return bits;
+}
+
 /// A host or a group.
 bool can_be_there(const Gid& gid) {
   const bool reserved = gid.is_ipv4() && gid.bytes[12] >= 240;
@@ -93,12 +102,12 @@ int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attribut
     if (net::is_multicast(to.path.destination)) return EINVAL;
   }
   // What is not in the mask is not looked at, so it need not be sensible.
-  to.state = static_cast<qp::State>(from.qp_state);
-  to.current_state = static_cast<qp::State>(from.cur_qp_state);
+  to.state = static_cast<qp::State>(bits_of(from.qp_state));
+  to.current_state = static_cast<qp::State>(bits_of(from.cur_qp_state));
   to.access = mem::Access(from.qp_access_flags & ~static_cast<unsigned int>(IBV_ACCESS_OPTIONAL_RANGE));
   to.pkey_index = from.pkey_index;
   to.port = from.port_num;
-  to.path_mtu = static_cast<PathMtu>(from.path_mtu);
+  to.path_mtu = static_cast<PathMtu>(bits_of(from.path_mtu));
   to.destination = {from.dest_qp_num};
   to.qkey = from.qkey;
   to.rq_psn = Psn(from.rq_psn & kPsnMask);
