@@ -14,6 +14,9 @@ constexpr uint16_t kDefaultPartition = 0x7FFF;
 // Neighbours do not tell when they have found out.
 constexpr Duration kLookEvery = milliseconds(1);
 
+// Beyond that answers that are given once (REJ, SIDR_REP) may be lost, and the peer has to ask again.
+constexpr size_t kHeldMax = 64;
+
 }  // namespace
 
 std::optional<Counter> GeneralServices::receive(const wire::Packet& packet, Instant now,
@@ -26,11 +29,16 @@ std::optional<Counter> GeneralServices::receive(const wire::Packet& packet, Inst
   if (packet.payload.size() != wire::kMadBytes) return Counter::kDropPayloadLength;
   batch_ = &batch;
   now_ = now;
-  agent_.receive({.local = packet.destination,
-                  .remote = packet.source,
-                  .traffic_class = packet.traffic_class,
-                  .service_level = wire::priority_of(packet.vlan_tci)},
-                 packet.payload, now, *this);
+  const cm::Address from{.local = packet.destination,
+                         .remote = packet.source,
+                         .traffic_class = packet.traffic_class,
+                         .service_level = wire::priority_of(packet.vlan_tci)};
+  MacAddress mac;
+  if (held_.size() < kHeldMax && ask(from.local, from.remote, now, mac) == EINPROGRESS) {
+    std::ranges::copy(packet.payload, held_.emplace_back(Held{from, {}}).mad.begin());
+  } else {
+    agent_.receive(from, packet.payload, now, *this);
+  }
   note_deadline(now);
   return std::nullopt;
 }
@@ -39,12 +47,13 @@ void GeneralServices::pump(Instant now, port::TxBatch& batch) {
   batch_ = &batch;
   now_ = now;
   look_at_questions(now);
+  look_at_held(now);
   agent_.pump(now, *this);
   note_deadline(now);
 }
 
 void GeneralServices::note_deadline(Instant now) {
-  deadline_ = std::min(agent_.deadline(), questions_.empty() ? kNever : now + kLookEvery);
+  deadline_ = std::min(agent_.deadline(), questions_.empty() && held_.empty() ? kNever : now + kLookEvery);
 }
 
 void GeneralServices::resolve(const Gid& local, const Gid& remote, uint64_t who, Instant now,
@@ -71,6 +80,18 @@ void GeneralServices::look_at_questions(Instant now) {
       questions_.push_back(question);
     else
       user_.on_resolved(question.who, answer == EINPROGRESS ? ETIMEDOUT : answer);
+  }
+}
+
+void GeneralServices::look_at_held(Instant now) {
+  for (size_t left = held_.size(); left > 0; --left) {
+    const Held held = held_.front();
+    held_.erase(held_.begin());
+    MacAddress mac;
+    if (ask(held.from.local, held.from.remote, now, mac) == EINPROGRESS)
+      held_.push_back(held);
+    else
+      agent_.receive(held.from, held.mad, now, *this);
   }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -69,9 +71,15 @@ class GeneralServices final : private cm::MadSink {
     uint64_t who;
     Instant deadline;
   };
+  /// What came from somebody whose link address we do not have.
+  struct Held {
+    cm::Address from;
+    std::array<std::byte, wire::kMadBytes> mad;
+  };
   /// 0, EINPROGRESS, or why not.
   [[nodiscard]] int ask(const Gid& local, const Gid& remote, Instant now, MacAddress& mac);
   void look_at_questions(Instant now);
+  void look_at_held(Instant now);
   void note_deadline(Instant now);
   [[nodiscard]] uint16_t vlan_of(const Gid& local) const;
   [[nodiscard]] wire::Path path_to(const cm::Address& address, MacAddress mac) const;
@@ -80,6 +88,7 @@ class GeneralServices final : private cm::MadSink {
   ServicesUser& user_;
   cm::Agent agent_;
   std::vector<Question> questions_;
+  std::vector<Held> held_;
   Instant deadline_ = kNever;  // of the agent and the questions, after the last call
   Psn next_psn_;
   // Of the call that is under way.

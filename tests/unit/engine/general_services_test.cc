@@ -149,6 +149,20 @@ TEST_P(Services, AddressesAskedFor_ExpectWhoeverAskedTold) {
   EXPECT_EQ(left.resolved, (Answers{{5, ETIMEDOUT}, {4, ETIMEDOUT}}));
 }
 
+TEST(GeneralServices, RefusalOfSomebodyWhoseMacIsUnknown_ExpectHimAskedForItAndAnsweredAtOnce) {
+  VirtualPair strangers{{.right_knows_left = false}};
+  Host asking{strangers.left};
+  Host refusing{strangers.right};
+  refusing.manage([](cm::Agent&) {});
+  asking.connect(strangers.right->gids().at(1));
+  for (int i = 0; i < 10; ++i) {
+    strangers.settle();
+    VirtualPair::advance(milliseconds(1));
+  }
+  EXPECT_EQ(asking.events, std::vector{cm::EventKind::kRejected});
+  asking.manage([](cm::Agent& agent) { EXPECT_EQ(agent.counters().repeated, 0u); });
+}
+
 struct Spoilt {
   const char* what;
   void (*spoil)(wire::Headers&, size_t& payload);

@@ -39,7 +39,8 @@ VirtualPair::VirtualPair(const Options& options) {
     // Nobody turns the other end while a verbs call waits for an answer of it.
     const MacAddress mac{{2, 0, 0, 0, 1, static_cast<uint8_t>(i)}};
     configuration.devices[i].mac = mac;
-    configuration.devices[1 - i].neighbours = {{configuration.devices[i].addresses[0].address, mac}};
+    if (i == 1 || options.right_knows_left)
+      configuration.devices[1 - i].neighbours = {{configuration.devices[i].addresses[0].address, mac}};
   }
   std::unique_ptr<copy::LateEngine> engines[2];
   if (options.late_engines) {

@@ -20,6 +20,7 @@ class VirtualPair {
   struct Options {
     uint16_t pollers = 1;
     std::string right_arguments = {};  // behind the port's name
+    bool right_knows_left = true;      // its MAC; otherwise it has to ask
     bool late_engines = false;         // for copies, one for each device of one poller
   };
   explicit VirtualPair(const Options& options);
