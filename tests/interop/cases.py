@@ -1,17 +1,21 @@
 """The table of cases: programs that meet over the link, one end on uroce and the other on the kernel's rxe.
 
-In a command stand {device}, {gid} (index), {mtu} (of the path), {port} (TCP), {peer} (the server's TCP address),
-{uroce} (the program) and {keys} (the folder of tests/keys). A case is run once for each of its GIDs, link MTUs,
-impairments and directions.
+In a command stand {device}, {gid} (index), {mtu} (of the path), {port}, {peer} (the server's TCP address), {uroce} (the
+program), {keys} (the folder of tests/keys), and what tests/programs/cm_rows.py has: its rows are cases, too. A case is run once
+for each of its GIDs, link MTUs, impairments and directions.
 """
 
 from dataclasses import dataclass, replace
 
-V4, V6 = "v4", "v6"
+import cm_rows
+from cm_rows import CM, TCP, V4, V6
+
 # Link MTU -> path MTU.
 PATH_MTU = {1500: 1024, 4200: 4096}
 # Who is the client.
 GUEST, UROCE = "guest", "uroce"
+# Both ends are the guest's: what the kernel can do at all.
+ALONE = "alone"
 
 # 4.096 us * 2^16 = 0.27 s: an emulated CPU is slow to answer.
 ACK_TIMEOUT = 16
@@ -33,10 +37,22 @@ class Case:
     link_mtus: tuple = (1500,)
     impairments: tuple = (None,)
     clients: tuple = (GUEST, UROCE)
-    # Which end is killed once they run: "server" or "client". The other's status is not 0 then.
+    # What is killed once they run: "server", "client", or "guest" with all that is in it. The survivor's status is not 0 then,
+    # unless it takes it for an ordinary end.
     killed: str = ""
+    ordinary_end: bool = False
     # A word that the survivor says.
     told: str = ""
+    # As in cm_rows.Row.
+    server_says: str = ""
+    client_says: str = ""
+    ready: str = TCP
+    endless: bool = False
+    client_fails: bool = False
+    number_of_clients: int = 1
+    connects_twice: bool = False
+    not_with_kernel: str = ""
+    flaky: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,7 +66,8 @@ class Run:
     client: str
 
     def name(self):
-        words = [self.case.name, self.gid, str(self.link_mtu), f"{self.client}-is-client", self.impairment]
+        way = "kernel-alone" if self.client == ALONE else f"{self.client}-is-client"
+        words = [self.case.name, self.gid, str(self.link_mtu), way, self.impairment]
         return "/".join(word for word in words if word)
 
 
@@ -59,6 +76,11 @@ def runs():
     every = [Run(case, gid, link_mtu, impairment, client) for case in CASES for gid in case.gids
              for link_mtu in case.link_mtus for impairment in case.impairments for client in case.clients]
     return sorted(every, key=lambda run: run.link_mtu)
+
+
+def runs_of_the_kernel_alone():
+    """What is connected by the connection manager, with the kernel at both ends, also what it cannot do."""
+    return [Run(case, gid, 1500, None, ALONE) for case in connected(all_of_them=True) for gid in case.gids]
 
 
 def pair(name, command, **options):
@@ -114,6 +136,15 @@ def memory():
     yield Case("keys", f"{{keys}}/keys_owner {options}", f"{{keys}}/keys_peer {options} {{peer}}", clients=(GUEST,))
 
 
+def connected(all_of_them=False):
+    """Connected by the connection manager."""
+    for row in cm_rows.ROWS:
+        yield Case("cm, " + row.name, row.server, row.client, gids=row.families if all_of_them else row.with_kernel, server_says=row.server_says,
+                   client_says=row.client_says, clients=(UROCE,) if row.not_with_kernel_as_client else (GUEST, UROCE),
+                   ready=row.ready, endless=row.endless, client_fails=row.client_fails, number_of_clients=row.clients, connects_twice=row.connects_twice,
+                   not_with_kernel=row.not_with_kernel, flaky=row.flaky_with_kernel)
+
+
 def impaired():
     # Not ibv_rc_pingpong: who has all answers leaves, and when the other's last ACK is lost, rxe asks for it for ever.
     every = {"impairments": tuple(IMPAIRMENTS)}
@@ -133,6 +164,15 @@ def killed():
     yield replace(perftest("ib_write_bw", "-D 60", clients=(UROCE,)), name="server killed, unnoticed by TCP",
                   killed="server", told="error")
     yield pingpong("pingpong after that", "-n 50")
+    # The kernel closes the connections of a program that is killed.
+    rping = {"server": "rping -s -a {any} -p {port} -S 60000", "client": "rping -c -a {server} -p {port} -S 60000",
+             "ready": CM, "told": "DISCONNECT EVENT", "ordinary_end": True}
+    yield Case("cm, rping's server killed", **rping, clients=(UROCE,), killed="server")
+    yield Case("cm, rping's client killed", **rping, clients=(GUEST,), killed="client")
+    # Nobody does that of a guest, which is the last thing that happens: it has to be booted anew, and this MTU comes last.
+    command = "ib_write_bw -R -F -p {port} -s 65536 -D 600"
+    yield Case("cm, the guest is killed", command, command + " {server}", link_mtus=(4200,), clients=(UROCE,), ready=CM,
+               killed="guest", told="error", connects_twice=True)
 
 
-CASES = [*plain(), *memory(), *impaired(), *killed()]
+CASES = [*plain(), *memory(), *connected(), *impaired(), *killed()]

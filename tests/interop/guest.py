@@ -78,7 +78,9 @@ class Guest:
         self.do("echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad\n"
                 "echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_ra\n"
                 "ip link set eth0 up\n" + addresses +
-                "modprobe rdma_rxe\nmodprobe ib_uverbs\nrdma link add rxe0 type rxe netdev eth0\n"
+                f"ip rule add to {link.HOST_ADDRESSES['v4']} ipproto tcp lookup 100\n"
+                f"ip route add {link.HOST_ADDRESSES['v4']} via {link.HOST_TCP} table 100\n"
+                "modprobe rdma_rxe\nmodprobe ib_uverbs\nmodprobe rdma_ucm\nrdma link add rxe0 type rxe netdev eth0\n"
                 "modprobe ifb numifbs=1\nmodprobe sch_netem\n"
                 "ip link set ifb0 mtu 9000 up\n"
                 "tc qdisc add dev eth0 handle ffff: ingress\n")
@@ -112,9 +114,9 @@ class Guest:
         text = self.console.read_text(errors="replace")
         return [line for line in text.splitlines() if any(w in line for w in ("BUG:", "Oops", "WARNING:", "Call Trace"))]
 
-    def start(self, command, listens_on=None, environment=None):
-        """Returns when the program runs, and listens on that TCP port if it is to."""
-        return GuestProgram(self, command, listens_on, environment or {})
+    def start(self, command, ready=None, environment=None):
+        """Returns when the program runs, and listens on the TCP port `ready` or has made the file of that name."""
+        return GuestProgram(self, command, ready, environment or {})
 
     def do(self, script):
         """Shell commands that have to succeed."""
@@ -132,14 +134,14 @@ class Guest:
 class GuestProgram:
     """A program in the guest; killed when this object is closed."""
 
-    def __init__(self, guest, command, listens_on, environment):
+    def __init__(self, guest, command, ready, environment):
         self.guest = guest
         self.command = command
         self.result = None
         try:
             self.socket = socket.create_connection((link.GUEST_TCP, AGENT_PORT), timeout=30)
             self.socket.sendall(json.dumps({"command": [str(word) for word in command], "environment": environment,
-                                            "listens_on": listens_on}).encode() + b"\n")
+                                            "ready": ready}).encode() + b"\n")
         except OSError:
             guest.check()
             raise

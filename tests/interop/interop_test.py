@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Programs on uroce and programs on the Linux kernel's rxe, which runs in a guest, meet over a link.
 
-    tests/interop/interop_test.py [--only TEXT] [--list] [--capture FOLDER] UROCE LIBRARY_FOLDER KEYS_FOLDER [SANITIZER_RUNTIME]
+    tests/interop/interop_test.py [--only TEXT] [--list] [--capture FOLDER] [--kernel-alone]
+                                  UROCE LIBRARY_FOLDER TESTS_FOLDER [SANITIZER_RUNTIME]
 """
 
 import argparse
@@ -18,17 +19,23 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
 import cases
+import cm_rows
 import guest
 import image
 import link
 import programs
 import sides
 
-TCP_PORT = 18515
+PORT = 18515
 GID_INDEX = {cases.V4: 1, cases.V6: 2}  # 0 is the link-local address
 # Far more than a case needs, so that a slow machine does not fail and a hang does.
 PROGRAM_SECONDS_MAX = 300
-NEEDED = ["ibv_rc_pingpong", "ib_write_bw", "setpriv", "tc"]
+LEFT_ALONE_SECONDS = 5
+NEEDED = ["ibv_rc_pingpong", "ib_write_bw", "rping", "qperf", "setpriv", "tc"]
+# More than it takes to connect.
+FRAMES_OF_TRAFFIC = 500
+# Of one that may fail between two ends that are right.
+ATTEMPTS_MAX = 3
 
 
 class Interop:
@@ -39,9 +46,11 @@ class Interop:
         self.folder = folder
         self.image = image.image()
         link.enter()
+        self.notice = arguments.tests / "programs/libcm_ready.so"
         self.uroce = sides.UroceSide(programs.Stack(arguments.libraries, arguments.sanitizer_runtime),
-                                     visible=arguments.capture is not None)
+                                     visible=arguments.capture is not None, notice=self.notice, folder=folder)
         self.machine = None
+        self.kernel_complaints = []
         self.died = False
         self.failed = []
 
@@ -49,7 +58,7 @@ class Interop:
         began = time.monotonic()
         self.link_mtu = self.impairment = None
         self.machine = guest.Guest(self.image, self.folder)
-        self.guest = sides.GuestSide(self.machine)
+        self.guest = sides.GuestSide(self.machine, self.notice)
         print(f"guest: Linux {self.image.version}, up after {time.monotonic() - began:.1f} s", flush=True)
 
     def run_all(self, runs):
@@ -66,23 +75,34 @@ class Interop:
 
     def stop(self):
         if self.machine is not None:
+            self.kernel_complaints += self.machine.complaints()
             self.machine.stop()
             self.machine = None
 
     def run_one(self, run):
         if self.machine is None:
             self.boot()
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            if not self.failed_at(run, attempt) or not run.case.flaky or attempt == ATTEMPTS_MAX:
+                return
+            print(f"       it is tried again, because {run.case.flaky}", flush=True)
+            self.failed.pop()
+
+    def failed_at(self, run, attempt):
         began = time.monotonic()
         self.prepare(run)
         with ExitStack() as stack:
             if self.arguments.capture:
                 stack.enter_context(Capture(self.arguments.capture, run.name()))
             problem = self.meet(run, stack)
+        if run.client == cases.ALONE and run.case.not_with_kernel:
+            problem = "" if problem else f"the kernel can do it now, and the table says: {run.case.not_with_kernel}"
         verdict = "FAILED" if problem else "ok"
         print(f"{verdict:6} {time.monotonic() - began:6.1f} s  {run.name()}", flush=True)
         if problem:
             self.failed.append(run.name())
             print("\n".join("       | " + line for line in problem.splitlines()), flush=True)
+        return bool(problem)
 
     def prepare(self, run):
         """Link MTU and impairment at both ends, where they differ from what they were."""
@@ -96,41 +116,64 @@ class Interop:
 
     def meet(self, run, stack):
         """What went wrong, or nothing."""
-        server_side, client_side = self.uroce, self.guest
-        if run.client == cases.UROCE:
-            server_side, client_side = client_side, server_side
+        server_side, client_side = {cases.GUEST: (self.uroce, self.guest), cases.UROCE: (self.guest, self.uroce),
+                                    cases.ALONE: (self.guest, self.guest)}[run.client]
+        case = run.case
+        frames = link.frames()
+        said = []
         try:
-            server = server_side.start(self.command(run, run.case.server, server_side, server_side), TCP_PORT)
+            server = server_side.start(self.command(run, case.server, server_side, client_side, server_side),
+                                       cm_rows.CM if case.ready == cm_rows.CM else PORT)
             stack.callback(server.close)
-            client = client_side.start(self.command(run, run.case.client, client_side, server_side))
-            stack.callback(client.close)
-            if run.case.killed:
-                return self.kill(run, server, client)
-            outcomes = {f"client on {client_side.name}": client.finish(PROGRAM_SECONDS_MAX),
-                        f"server on {server_side.name}": server.finish(PROGRAM_SECONDS_MAX)}
+            at_once = case.number_of_clients if client_side is self.guest else 1  # with us an address is one process's
+            complaints = []
+            for _ in range(0, case.number_of_clients, at_once):
+                clients = []
+                for _ in range(at_once):
+                    clients.append(client_side.start(self.command(run, case.client, server_side, client_side, client_side),
+                                                     pauses=case.connects_twice))
+                    stack.callback(clients[-1].close)
+                if case.killed:
+                    return self.kill(run, server, clients[0], frames)
+                for client in clients:
+                    status, output = client.finish(PROGRAM_SECONDS_MAX)
+                    said.append(f"client on {client_side.name}: status {status}\n{output}")
+                    complaints += cm_rows.complaints("the client", status, output, case.client_says, case.client_fails)
+            if not case.endless:
+                # A client that failed may leave a server that waits for ever.
+                status, output = server.finish(LEFT_ALONE_SECONDS if complaints else PROGRAM_SECONDS_MAX)
+                said.append(f"server on {server_side.name}: status {status}\n{output}")
+                complaints += cm_rows.complaints("the server", status, output, case.server_says)
         except AssertionError as failure:
-            return str(failure)
-        if all(status == 0 for status, _ in outcomes.values()):
-            return ""
-        return "\n".join(f"{who}: status {status}\n{output}" for who, (status, output) in outcomes.items())
+            return "\n".join([str(failure), *said])
+        return "\n".join([*complaints, *said]) if complaints else ""
 
-    def kill(self, run, server, client):
+    def kill(self, run, server, client, began_with):
         """One end is killed while the two are at it; the other says so, or can at least be killed itself."""
-        time.sleep(3)
+        deadline = time.monotonic() + PROGRAM_SECONDS_MAX
+        while link.frames() < began_with + FRAMES_OF_TRAFFIC and time.monotonic() < deadline:
+            time.sleep(0.1)
+            if not (server.running() and client.running()):
+                break
         if not (server.running() and client.running()):
             return "an end has ended before it was to be killed"
-        victim, survivor = (server, client) if run.case.killed == "server" else (client, server)
-        victim.close()
+        victim, survivor = (client, server) if run.case.killed == "client" else (server, client)
+        if run.case.killed == "guest":
+            self.stop()
+        else:
+            victim.close()
         status, output = survivor.finish(PROGRAM_SECONDS_MAX)
-        if status == 0 or run.case.told not in output:
+        if (status == 0 and not run.case.ordinary_end) or run.case.told not in output:
             return f"the survivor ended with status {status} and said:\n{output}"
         return ""
 
-    def command(self, run, text, side, server_side):
+    def command(self, run, text, server_side, client_side, side):
         return shlex.split(text.format(
-            device=side.device, gid=GID_INDEX[run.gid], mtu=cases.PATH_MTU[run.link_mtu], port=TCP_PORT,
+            device=side.device, gid=GID_INDEX[run.gid], mtu=cases.PATH_MTU[run.link_mtu], port=PORT,
             peer=server_side.tcp_address, uroce=shlex.quote(str(self.arguments.uroce)),
-            keys=shlex.quote(str(self.arguments.keys))))
+            keys=shlex.quote(str(self.arguments.tests / "keys")), server=server_side.addresses[run.gid],
+            client=client_side.addresses[run.gid], nobody=link.NOBODY[run.gid], any=cm_rows.ANY[run.gid],
+            group=cm_rows.GROUP[run.gid]))
 
 
 class Capture:
@@ -163,16 +206,20 @@ def parse_arguments():
     parser.add_argument("--only", metavar="TEXT", default="", help="runs whose name contains it")
     parser.add_argument("--list", action="store_true", help="the names of the runs")
     parser.add_argument("--capture", metavar="FOLDER", type=Path, help="keep a pcap of each run there")
+    parser.add_argument("--kernel-alone", action="store_true",
+                        help="what is connected by the connection manager, with the kernel at both ends: does the table say "
+                        "what the kernel cannot do?")
     parser.add_argument("uroce", type=lambda path: Path(path).resolve())
     parser.add_argument("libraries")
-    parser.add_argument("keys", type=lambda path: Path(path).resolve())
+    parser.add_argument("tests", type=lambda path: Path(path).resolve())
     parser.add_argument("sanitizer_runtime", nargs="?", default="")
     return parser.parse_args()
 
 
 def main():
     arguments = parse_arguments()
-    runs = [run for run in cases.runs() if arguments.only in run.name()]
+    every = cases.runs_of_the_kernel_alone() if arguments.kernel_alone else cases.runs()
+    runs = [run for run in every if arguments.only in run.name()]
     if arguments.list:
         return print("\n".join(run.name() for run in runs))
     missing = [name for name in NEEDED if shutil.which(name) is None]
@@ -195,7 +242,8 @@ def main():
         except guest.Died as death:
             print(f"THE GUEST DIED: {death}")
             sys.exit(guest.DIED)
-        for line in interop.machine.complaints() if interop.machine else []:
+        interop.stop()
+        for line in interop.kernel_complaints:
             print(f"guest's kernel: {line}")
         print(f"{len(runs)} runs in {time.monotonic() - began:.0f} s, {len(interop.failed)} failed")
         for name in interop.failed:

@@ -6,6 +6,7 @@ The namespace has no name and goes with the last process in it.
 """
 
 import ctypes
+import json
 import os
 import subprocess
 
@@ -19,6 +20,7 @@ HOST_MAC = "02:00:00:00:09:01"
 GUEST_MAC = "02:00:00:00:09:02"
 HOST_ADDRESSES = {"v4": "192.0.2.1", "v6": "fd00:9::1"}
 GUEST_ADDRESSES = {"v4": "192.0.2.2", "v6": "fd00:9::2"}
+NOBODY = {"v4": "192.0.2.99", "v6": "fd00:9::99"}
 PREFIX = {"v4": 24, "v6": 64}
 HOST_TCP = "198.51.100.1"
 GUEST_TCP = "198.51.100.2"
@@ -38,6 +40,18 @@ def enter():
         ip("tuntap", "add", "dev", tap, "mode", "tap")
         ip("link", "set", tap, "mtu", str(TAP_MTU), "addrgenmode", "none", "up")
     ip("address", "add", f"{HOST_TCP}/{TCP_PREFIX}", "dev", TCP_TAP)
+    # Some programs meet by TCP at the address that they then connect to; that goes over TCP_TAP, too (see Guest). And
+    # getaddrinfo() knows IPv6 only where the host has such an address.
+    ip("link", "set", RDMA_TAP, "arp", "off")
+    for address in HOST_ADDRESSES.values():
+        ip("address", "add", address, "dev", "lo")
+    ip("route", "add", GUEST_ADDRESSES["v4"], "via", GUEST_TCP)
+
+
+def frames():
+    """How many have been on the link under test so far."""
+    counted = json.loads(ip("-json", "-statistics", "link", "show", RDMA_TAP))[0]["stats64"]
+    return counted["rx"]["packets"] + counted["tx"]["packets"]
 
 
 def set_mtu(mtu):
@@ -51,3 +65,4 @@ def ip(*arguments):
         raise NoLink("ip is not installed (Debian's package iproute2 has it)") from None
     if done.returncode != 0:
         raise NoLink(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout

@@ -23,7 +23,8 @@ class Stack:
         self.folder = Path(folder).resolve()
         self.sanitizer_runtime = sanitizer_runtime
 
-    def environment(self, configuration=None):
+    def environment(self, configuration=None, more=None):
+        """`more`: variables besides; of LD_PRELOAD what is to be added."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
         environment["LD_LIBRARY_PATH"] = str(self.folder)
         if configuration is not None:
@@ -32,10 +33,14 @@ class Stack:
             # The programs were built without it, and their own leaks are not ours.
             environment["LD_PRELOAD"] = self.sanitizer_runtime
             environment["ASAN_OPTIONS"] = "detect_leaks=0"
-        return environment
+        more = dict(more or {})
+        preloaded = [library for library in (environment.get("LD_PRELOAD"), more.pop("LD_PRELOAD", None)) if library]
+        if preloaded:
+            environment["LD_PRELOAD"] = ":".join(preloaded)
+        return environment | more
 
-    def start(self, command, configuration=None):
-        return subprocess.Popen(command, env=self.environment(configuration), stdin=subprocess.DEVNULL,
+    def start(self, command, configuration=None, more=None):
+        return subprocess.Popen(command, env=self.environment(configuration, more), stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, command, configuration=None):
@@ -140,7 +145,7 @@ def main(*needed, only=None):
     """Runs the tests of the calling module, or of its class `only`: MODULE LIBRARY_FOLDER [SANITIZER_RUNTIME]."""
     missing = [name for name in needed if shutil.which(name) is None]
     if missing:
-        print(f"SKIPPED, not installed: {', '.join(missing)} (Debian's packages ibverbs-utils and perftest have them)")
+        print(f"SKIPPED, not installed: {', '.join(missing)} (Debian's packages ibverbs-utils, rdmacm-utils, perftest and qperf have them)")
         sys.exit(SKIPPED)
     # KeyboardInterrupt: the only exception by which unittest stops rather than going on with the next test.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -3,16 +3,18 @@
 known how far a run came that did not end. Started by pyverbs_test.py with the interpreter that pyverbs was made for.
 
     tests/programs/pyverbs_run.py FOLDER_OF_TESTS OUTCOMES_FILE MODULE ...
+
+test_rdmacm forks two processes that are to be one host, with one address and a device that their parent has opened. With us a
+process has its devices for itself: pyverbs_hosts.py makes the two meet as two hosts.
 """
 
 import importlib
 import json
 import sys
-import types
 import unittest
 from pathlib import Path
 
-FOLDER, OUTCOMES, MODULES = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
+import pyverbs_hosts
 
 
 class Told(unittest.TestResult):
@@ -49,20 +51,19 @@ def tests_in(suite):
 
 
 def main():
-    sys.path[:0] = [str(FOLDER), str(FOLDER / "tests")]
-    # The package's own __init__ imports every module, also those of other devices' private interfaces.
-    package = types.ModuleType("tests")
-    package.__path__ = [str(FOLDER / "tests")]
-    sys.modules["tests"] = package
+    folder, outcomes, modules = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]
+    pyverbs_hosts.make_package(folder)
     from args_parser import parser
     sys.argv[1:] = ["--dev", "uroce0", "--gid", "1"]
     parser.parse_args()
+    if "test_rdmacm" in modules:
+        pyverbs_hosts.make_two_hosts(outcomes.parent)
 
-    with OUTCOMES.open("w", buffering=1) as file:
+    with outcomes.open("w", buffering=1) as file:
         def tell(what, test, why=""):
             file.write(json.dumps({"what": what, "test": test.id(), "why": why}) + "\n")
 
-        tests = [test for module in MODULES
+        tests = [test for module in modules
                  for test in tests_in(unittest.defaultTestLoader.loadTestsFromModule(importlib.import_module("tests." + module)))]
         for test in tests:
             tell("found", test)
@@ -71,4 +72,5 @@ def main():
         unittest.TestSuite(tests).run(result)
 
 
-main()
+if __name__ == "__main__":  # and not where multiprocessing imports it
+    main()

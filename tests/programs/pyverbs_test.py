@@ -26,6 +26,14 @@ PACKAGE = "python3-pyverbs"
 INSTALLED = Path("/usr/share/doc/rdma-core/tests")
 MODULES = ("test_device", "test_pd", "test_addr", "test_mr", "test_cq", "test_cq_events", "test_cqex", "test_qp", "test_qpex",
            "test_atomic", "test_relaxed_ordering", "test_parent_domain", "test_fork")
+# These want to find the address of a network interface that belongs to the device, and two hosts.
+CONNECTED = ("test_rdmacm",)
+INTERFACE = """
+mount -t tmpfs none /sys/class
+mkdir -p /sys/class/infiniband/uroce0/device/net/lo
+ip address add 192.0.2.1/24 dev lo
+exec "$@"
+"""
 SKIPS = Path(__file__).with_name("pyverbs_skips.txt")
 ONE_POLLER = """
 device = [ { name = "uroce0", port = "loopback0", mac = "02:00:00:00:00:01", addresses = ["192.0.2.1/24"] } ]
@@ -133,11 +141,11 @@ class Outcomes:
 class Pyverbs(unittest.TestCase):
     maxDiff = None
 
-    def run_modules(self, configuration):
+    def run_modules(self, configuration, modules, surroundings):
         with tempfile.TemporaryDirectory(prefix="uroce-pyverbs-") as folder:
             told = Path(folder, "outcomes")
-            process = self.stack.start([PYTHON, "-B", Path(__file__).with_name("pyverbs_run.py"), self.tests, told, *MODULES],
-                                       configuration)
+            command = [PYTHON, "-B", Path(__file__).with_name("pyverbs_run.py"), self.tests, told, *modules]
+            process = self.stack.start([*surroundings, *command], configuration)
             try:
                 output = programs.said_by(process, TIME_LIMIT_SECONDS)
             except subprocess.TimeoutExpired:
@@ -145,15 +153,17 @@ class Pyverbs(unittest.TestCase):
                 output = "it hung\n" + programs.said_by(process)
             return process.returncode, output, Outcomes(told)
 
-    def expect_success(self, configuration):
-        status, output, outcomes = self.run_modules(configuration)
-        skips = expected_skips()
+    def expect_success(self, configuration, modules=MODULES, surroundings=()):
+        status, output, outcomes = self.run_modules(configuration, modules, surroundings)
+        skips = {test: why for test, why in expected_skips().items() if test.split(".")[1] in modules}
         complaints = list(outcomes.complaints(skips))
         complaints += [f"{test}: in {SKIPS.name}, but there is no such test" for test in skips if test not in outcomes.found]
-        complaints += [f"tests.{module}: no test was found in it" for module in MODULES
+        complaints += [f"tests.{module}: no test was found in it" for module in modules
                        if not any(test.startswith(f"tests.{module}.") for test in outcomes.found)]
         if status != 0:
-            complaints.append(f"the run ended with {status}; it said:\n{output}")
+            complaints.append(f"the run ended with {status}")
+        if complaints:
+            complaints.append(f"it said:\n{output}")
         counts = {what: sum(became[0] == what for became in outcomes.became.values()) for what in ("passed", "skipped")}
         print(f"{counts['passed']} passed, {counts['skipped']} skipped of {len(outcomes.found)}")
         self.assertFalse(complaints, "\n".join(["", *complaints]))
@@ -163,6 +173,13 @@ class Pyverbs(unittest.TestCase):
 
     def test_two_pollers(self):
         self.expect_success(TWO_POLLERS)
+
+    def test_connection_manager(self):
+        own_network = ["unshare", "--mount", "--net", "sh", "-e", "-c", INTERFACE, "sh"]
+        done = subprocess.run([*own_network, "true"], capture_output=True, text=True)
+        if done.returncode != 0:
+            self.skipTest(f"no namespaces here: {done.stderr.strip()}")
+        self.expect_success(ONE_POLLER, CONNECTED, own_network)
 
 
 if __name__ == "__main__":

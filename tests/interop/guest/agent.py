@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs programs in the guest for the host. Each connection is one program.
 
-The host sends one line of JSON: {"command": [...], "environment": {...}, "listens_on": PORT or null}. The agent answers
-with a line {"ready": true} when the program runs (listens, if it is to), and with {"status": N, "output": "..."} when it
-has ended. When the host closes the connection, the program is killed.
+The host sends one line of JSON: {"command": [...], "environment": {...}, "ready": PORT, FILE or null}. The agent answers
+with a line {"ready": true} when the program runs (listens on that TCP port, or has made that file, if it is to), and with
+{"status": N, "output": "..."} when it has ended. When the host closes the connection, the program is killed.
 """
 
 import json
@@ -23,12 +23,20 @@ import programs
 PORT = 4790
 
 
+def is_ready(sign):
+    if isinstance(sign, int):
+        return programs.listens(sign)
+    return sign is None or os.path.exists(sign)
+
+
 class Run(socketserver.StreamRequestHandler):
     def handle(self):
         line = self.rfile.readline()
         if not line:
             return  # somebody looked whether we are up
         request = json.loads(line)
+        if isinstance(request["ready"], str):
+            Path(request["ready"]).unlink(missing_ok=True)  # from the last one
         with tempfile.TemporaryFile() as output:
             try:
                 process = subprocess.Popen(request["command"], env=os.environ | request["environment"],
@@ -37,7 +45,7 @@ class Run(socketserver.StreamRequestHandler):
             except OSError as error:
                 return self.tell({"status": 127, "output": str(error)})
             try:
-                self.wait_for(process, lambda: request["listens_on"] is None or programs.listens(request["listens_on"]))
+                self.wait_for(process, lambda: is_ready(request["ready"]))
                 self.tell({"ready": True})
                 self.wait_for(process, lambda: False)
             finally:
