@@ -21,26 +21,13 @@ int Device::State::resolve(wire::Path& path, bool& to_self) {
   // Neighbours live on poller 0 and are asked there, again and again until they have given up or found out.
   Duration pause = microseconds(20);
   for (;;) {
-    net::Resolution resolution = net::Resolution::kAsking;
+    int error = EINPROGRESS;
     const bool open = pollers[0]->run([&](qp::Turn& turn_of_poller) {
-      net::Neighbours& neighbours = links.of(vlan);  // links come, but never go
-      resolution = neighbours.resolve(path.destination, turn_of_poller.now);
-      const auto known = neighbours.lookup(path.destination, turn_of_poller.now);
-      if (known) path.destination_mac = *known;
+      // Links come, but never go.
+      error = links.of(vlan).find_mac(path.destination, turn_of_poller.now, path.destination_mac);
     });
     if (!open) return ENODEV;
-    switch (resolution) {
-      case net::Resolution::kKnown:
-        return 0;
-      case net::Resolution::kNoAnswer:
-        return ETIMEDOUT;
-      case net::Resolution::kOffLink:
-        return EHOSTUNREACH;
-      case net::Resolution::kTableFull:
-        return ENOBUFS;
-      case net::Resolution::kAsking:
-        break;
-    }
+    if (error != EINPROGRESS) return error;
     if (inline_pollers()) turn(1, clock());
     nap(pause.ns);
     pause = std::min(pause * 2, milliseconds(1));

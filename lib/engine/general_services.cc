@@ -104,21 +104,7 @@ int GeneralServices::ask(const Gid& local, const Gid& remote, Instant now, MacAd
   mac = options_.mac;
   const uint16_t vlan = vlan_of(local);
   if (options_.addresses.seen().gids.owns(remote, vlan)) return 0;
-  net::Neighbours& neighbours = options_.links.of(vlan);
-  switch (neighbours.resolve(remote, now)) {
-    case net::Resolution::kKnown:
-      mac = neighbours.lookup(remote, now).value_or(MacAddress{});
-      return 0;
-    case net::Resolution::kAsking:
-      return EINPROGRESS;
-    case net::Resolution::kNoAnswer:
-      return ETIMEDOUT;
-    case net::Resolution::kOffLink:
-      return EHOSTUNREACH;
-    case net::Resolution::kTableFull:
-      return ENOBUFS;
-  }
-  return EHOSTUNREACH;
+  return options_.links.of(vlan).find_mac(remote, now, mac);
 }
 
 cm::Sent GeneralServices::send(const cm::Address& address, const wire::CmMad& mad) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cerrno>
 
 #include "net/derived_mac.h"
 #include "net/gid_table.h"
@@ -83,6 +84,23 @@ std::optional<MacAddress> Neighbours::lookup(const Gid& address, Instant now) co
   const Neighbour* neighbour = way ? table_.find(way->hop) : nullptr;
   if (neighbour == nullptr || !has_mac(*neighbour, now)) return std::nullopt;
   return neighbour->mac;
+}
+
+int Neighbours::find_mac(const Gid& address, Instant now, MacAddress& mac) {
+  switch (resolve(address, now)) {
+    case Resolution::kKnown:
+      mac = lookup(address, now).value_or(MacAddress{});
+      return 0;
+    case Resolution::kAsking:
+      return EINPROGRESS;
+    case Resolution::kNoAnswer:
+      return ETIMEDOUT;
+    case Resolution::kOffLink:
+      return EHOSTUNREACH;
+    case Resolution::kTableFull:
+      return ENOBUFS;
+  }
+  return EHOSTUNREACH;
 }
 
 Resolution Neighbours::resolve(const Gid& destination, Instant now) {

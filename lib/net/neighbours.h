@@ -77,6 +77,8 @@ class Neighbours {
 
   /// Starts asking where that is needed; the question leaves with the next pump().
   Resolution resolve(const Gid& destination, Instant now);
+  /// The same for who wants the MAC: 0, EINPROGRESS (kAsking), or the errno of what resolve() says.
+  int find_mac(const Gid& address, Instant now, MacAddress& mac);
 
   /// An ARP or neighbour discovery frame, without a tag, for our MAC or a group. Answers go into the batch;
   /// when that is full they are not sent, and the peer will ask again. False: malformed or none of our

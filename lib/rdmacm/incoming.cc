@@ -9,27 +9,17 @@
 namespace uroce::rdmacm {
 namespace {
 
-rdma_conn_param describe(const wire::CmReq& req) {
+/// What REQ and REP have in common.
+template <typename Message>
+rdma_conn_param describe(const Message& message, QpNumber queue_pair) {
   rdma_conn_param param{};
   // What the peer will send is what is asked of us, and the other way round (rdma_get_cm_event(3)).
-  param.responder_resources = req.initiator_depth;
-  param.initiator_depth = req.responder_resources;
-  param.flow_control = req.flow_control ? 1 : 0;
-  param.retry_count = req.retry_count;
-  param.rnr_retry_count = req.rnr_retry_count;
-  param.srq = req.srq ? 1 : 0;
-  param.qp_num = req.qp.value;
-  return param;
-}
-
-rdma_conn_param describe(const wire::CmRep& rep) {
-  rdma_conn_param param{};
-  param.responder_resources = rep.initiator_depth;
-  param.initiator_depth = rep.responder_resources;
-  param.flow_control = rep.flow_control ? 1 : 0;
-  param.rnr_retry_count = rep.rnr_retry_count;
-  param.srq = rep.srq ? 1 : 0;
-  param.qp_num = cm::queue_pair_of(rep).value;
+  param.responder_resources = message.initiator_depth;
+  param.initiator_depth = message.responder_resources;
+  param.flow_control = message.flow_control ? 1 : 0;
+  param.rnr_retry_count = message.rnr_retry_count;
+  param.srq = message.srq ? 1 : 0;
+  param.qp_num = queue_pair.value;
   return param;
 }
 
@@ -43,7 +33,7 @@ std::unique_ptr<Event> on_reply(Id& id, const cm::Event& event) {
   id.peer.rnr_retry_count = rep.rnr_retry_count;
   id.remote_ece = {.vendor_id = rep.vendor_id, .options = event.mad->ece_options, .comp_mask = 0};
   auto made = make_event(RDMA_CM_EVENT_CONNECT_RESPONSE);
-  made->param.conn = describe(rep);
+  made->param.conn = describe(rep, id.peer.qp);
   made->keep_connection_data(rep.private_data);
   return made;
 }
@@ -119,7 +109,8 @@ void CmDevice::on_request(const cm::Event& event) {
   request->req = req;
   request->ece = {.vendor_id = req.vendor_id, .options = event.mad->ece_options, .comp_mask = 0};
   auto made = make_event(RDMA_CM_EVENT_CONNECT_REQUEST);
-  made->param.conn = describe(req);
+  made->param.conn = describe(req, req.qp);
+  made->param.conn.retry_count = req.retry_count;
   made->keep_connection_data(std::span(req.private_data).subspan(wire::kIpCmBytes));
   if (!offer(event.consumer, std::move(request), std::move(made)))
     refuse(wire::RejectReason::kInvalidServiceId);
