@@ -39,6 +39,13 @@ TEST(EalArguments, SuitTheMemoryThatThereIs) {
   EXPECT_FALSE(has(huge, "--no-huge"));
 }
 
+TEST(EalArguments, SpeakOfTheProcesssAddressesUnlessANicDecides) {
+  const std::string nic[] = {"0000:3b:00.1"};
+  EXPECT_TRUE(has(eal_arguments({}, {}, true), "--iova-mode=va"));
+  EXPECT_TRUE(has(eal_arguments({}, nic, false), "--iova-mode=va"));
+  EXPECT_FALSE(has(eal_arguments({}, nic, true), "--iova-mode=va"));
+}
+
 TEST(EalArguments, LeaveOtherPeoplesNicsAlone) {
   const std::string virtual_only[] = {"net_memif0,role=server"};
   EXPECT_TRUE(has(eal_arguments({}, virtual_only, false), "--no-pci"));
