@@ -2,7 +2,7 @@
 """Other people's programs that connect by the connection manager, unmodified, between two of our processes: the rows of
 cm_rows.py over a veth pair or memif, IPv4 and IPv6, and what happens when an end is killed.
 
-    tests/programs/rdmacm_test.py LIBRARY_FOLDER SANITIZER_RUNTIME NOTICE_LIBRARY memif|veth
+    tests/programs/rdmacm_test.py LIBRARY_FOLDER SANITIZER_RUNTIME NOTICE_LIBRARY LEAVING_PROGRAM memif|veth
 
 Rows whose name contains $UROCE_RDMACM are run, when it is set.
 """
@@ -175,6 +175,15 @@ class Programs:
     def test_qperf(self):
         self.rows("qperf")
 
+    def test_a_program_that_ends_with_an_open_connection_says_goodbye(self):
+        with self.pair() as pair:
+            server = pair.host(SERVER).start_server(f"rping -s -a 0.0.0.0 -p {PORT}".split(), CM)
+            client = pair.host(CLIENT).start([self.leaver, address(SERVER, V4), str(PORT)])
+            status, output = programs.finish(client, LIMIT_SECONDS)
+            self.assertEqual(status, 0, output)
+            _, output = programs.finish(server, LIMIT_SECONDS)
+            self.assertIn("server DISCONNECT EVENT", output)
+
 
 class OverMemif(Programs, unittest.TestCase):
     has_tcp = False  # to the addresses of our devices
@@ -226,8 +235,8 @@ class OverVeth(Programs, unittest.TestCase):
 LINKS = {"memif": OverMemif, "veth": OverVeth}
 
 if __name__ == "__main__":
-    link = LINKS[sys.argv[4]]
-    link.notice = Path(sys.argv[3]).resolve()
+    link = LINKS[sys.argv[5]]
+    link.notice, link.leaver = (str(Path(path).resolve()) for path in sys.argv[3:5])
     reason = namespaces.why_not() if link is OverVeth else None
     if reason:
         print(f"SKIPPED, no network namespaces here: {reason}")
