@@ -50,7 +50,7 @@ class Case:
     endless: bool = False
     client_fails: bool = False
     number_of_clients: int = 1
-    connects_twice: bool = False
+    listens_late: bool = False
     not_with_kernel: str = ""
     flaky: str = ""
 
@@ -141,7 +141,7 @@ def connected(all_of_them=False):
     for row in cm_rows.ROWS:
         yield Case("cm, " + row.name, row.server, row.client, gids=row.families if all_of_them else row.with_kernel, server_says=row.server_says,
                    client_says=row.client_says, clients=(UROCE,) if row.not_with_kernel_as_client else (GUEST, UROCE),
-                   ready=row.ready, endless=row.endless, client_fails=row.client_fails, number_of_clients=row.clients, connects_twice=row.connects_twice,
+                   ready=row.ready, endless=row.endless, client_fails=row.client_fails, number_of_clients=row.clients, listens_late=row.listens_late,
                    not_with_kernel=row.not_with_kernel, flaky=row.flaky_with_kernel)
 
 
@@ -172,7 +172,7 @@ def killed():
     # Nobody does that of a guest, which is the last thing that happens: it has to be booted anew, and this MTU comes last.
     command = "ib_write_bw -R -F -p {port} -s 65536 -D 600"
     yield Case("cm, the guest is killed", command, command + " {server}", link_mtus=(4200,), clients=(UROCE,), ready=CM,
-               killed="guest", told="error", connects_twice=True)
+               killed="guest", told="error", listens_late=True)
 
 
 CASES = [*plain(), *memory(), *connected(), *impaired(), *killed()]

@@ -131,7 +131,7 @@ class Interop:
                 clients = []
                 for _ in range(at_once):
                     clients.append(client_side.start(self.command(run, case.client, server_side, client_side, client_side),
-                                                     pauses=case.connects_twice))
+                                                     pauses=case.listens_late))
                     stack.callback(clients[-1].close)
                 if case.killed:
                     return self.kill(run, server, clients[0], frames)

@@ -1,6 +1,6 @@
 """The two ends of the link, alike to use: `start` gives a program with `finish`, `running` and `close` (which kills). It returns
 when the program runs, and is ready if it is a server: it listens on that TCP port, or (CM) by the connection manager.
-`pauses`: a client that connects twice to a server that needs a moment in between (tests/programs/cm_ready.c)."""
+`pauses`: a client of a server that needs a moment before each connection (tests/programs/cm_ready.c)."""
 
 import os
 

@@ -2,10 +2,10 @@
  * guess. The file that UROCE_TEST_READY names grows by a byte each time the program listens or has joined a
  * group.
  *
- * perftest's -R connects twice, and its server listens anew in between without a word to the client, whose
- * second connection request may come too early and is refused: a race between the two programs.
- * UROCE_TEST_PEER names the file of the server: connection request N waits until it has listened N times.
- * Where there is no such file to look at UROCE_TEST_PAUSE_MS is the time that all but the first wait. */
+ * perftest's -R connects twice, and its server listens anew in between without a word to the client; qperf's
+ * tells its port before it listens. The client's connection request may come too early and is refused: a race
+ * between the two programs. UROCE_TEST_PEER names the file of the server: connection request N waits until it
+ * has listened N times. Where there is no such file to look at UROCE_TEST_PAUSE_MS is the time that each waits. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ static void wait_for_peer(void) {
   struct stat of_peer;
   ++requests;
   while (peer != NULL && stat(peer, &of_peer) == 0 && of_peer.st_size < requests) usleep(1000);
-  if (pause != NULL && requests > 1) usleep(1000 * (unsigned)atoi(pause));
+  if (pause != NULL) usleep(1000 * (unsigned)atoi(pause));
 }
 
 int rdma_connect(struct rdma_cm_id* id, struct rdma_conn_param* parameters) {

@@ -134,7 +134,7 @@ class Programs:
             server = host.start_server(self.command(row.server, family), row.ready)
             at_once = row.clients if pair.clients_at_once else 1
             for first in range(0, row.clients, at_once):
-                clients = [pair.host(number).start(self.command(row.client, family, number), host if row.connects_twice else None)
+                clients = [pair.host(number).start(self.command(row.client, family, number), host if row.listens_late else None)
                            for number in range(CLIENT, CLIENT + at_once)]
                 for client in clients:
                     judge("the client", client, row.client_says, row.client_fails)
