@@ -168,8 +168,7 @@ std::vector<std::string> eal_arguments(const Configuration& configuration,
   } else {
     // Without hugepages --in-memory is refused: a prefix of our own and no shared configuration come close to
     // it.
-    for (const char* argument : {"--no-huge", "--no-shconf", "-m"})
-      arguments.emplace_back(argument);
+    for (const char* argument : {"--no-huge", "--no-shconf", "-m"}) arguments.emplace_back(argument);
     arguments.push_back(fmt::format("{}", configuration.memory_mb));
     arguments.push_back(fmt::format("--file-prefix=uroce-{}", getpid()));
   }
@@ -183,8 +182,8 @@ std::vector<std::string> eal_arguments(const Configuration& configuration,
     arguments.push_back(device);
   }
   if (!pci) arguments.emplace_back("--no-pci");
-  // Copy engines that use the process's addresses open only when EAL speaks of those, and without hugepages there are
-  // no others; a NIC's driver and the IOMMU decide otherwise.
+  // Copy engines that use the process's addresses open only when EAL speaks of those, and without hugepages
+  // there are no others; a NIC's driver and the IOMMU decide otherwise.
   if (!pci || !hugepages) arguments.emplace_back("--iova-mode=va");
   arguments.insert(arguments.end(), configuration.eal_arguments.begin(), configuration.eal_arguments.end());
   return arguments;
