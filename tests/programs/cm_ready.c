@@ -5,7 +5,8 @@
  * perftest's -R connects twice, and its server listens anew in between without a word to the client; qperf's
  * tells its port before it listens. The client's connection request may come too early and is refused: a race
  * between the two programs. UROCE_TEST_PEER names the file of the server: connection request N waits until it
- * has listened N times. Where there is no such file to look at UROCE_TEST_PAUSE_MS is the time that each waits. */
+ * has listened N times. Where there is no such file to look at UROCE_TEST_PAUSE_MS is the time that each
+ * waits. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
