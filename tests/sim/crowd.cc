@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <stdexcept>
 
+#include "tests/sim/bring_up.h"
 #include "tests/sim/virtual_clock.h"
 
 namespace uroce::sim {
 
 namespace {
 
-constexpr Duration kTurn = nanoseconds(200);
 constexpr Duration kTooLong = seconds(30);  // without anything that completes
 constexpr uint32_t kBytesMax = 3000;
 constexpr uint32_t kDatagramMax = 1024;
@@ -19,32 +18,9 @@ constexpr uint32_t kQkey = 0x1234567;
 MacAddress mac_of(size_t host) { return {{2, 0, 0, 0, 0, static_cast<uint8_t>(host + 1)}}; }
 Gid address_of(size_t host) { return Gid::from_ipv4({10, 0, 0, static_cast<uint8_t>(host + 1)}); }
 
-void step(Host& host, engine::QueuePairHandle& queue_pair, qp::Attributes attributes, qp::State state,
-          uint32_t mask) {
-  attributes.state = state;
-  if (host.device().modify_queue_pair(queue_pair, attributes, mask | qp::kMaskState) != 0)
-    throw std::runtime_error("modify_queue_pair");
-}
-
-void bring_up(Host& host, engine::QueuePairHandle& queue_pair, qp::Type type,
-              const qp::Attributes& attributes) {
-  using namespace qp;
-  const bool datagrams = type == Type::kUd;
-  const bool reliable = qp::is_reliable(type);
-  step(host, queue_pair, attributes, State::kInit,
-       kMaskPkeyIndex | kMaskPort | (datagrams ? kMaskQkey : kMaskAccessFlags));
-  step(host, queue_pair, attributes, State::kRtr,
-       (datagrams ? 0u : kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn) |
-           (reliable ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : 0u));
-  step(host, queue_pair, attributes, State::kRts,
-       kMaskSqPsn | (reliable ? kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic : 0u));
-}
-
 }  // namespace
 
-Crowd::Crowd(const Options& options) : options_(options), random_(options.seed) {
-  VirtualClock::set({});
-  VirtualClock::on_nap([this](Duration duration) { let_pass(duration); });
+Crowd::Crowd(const Options& options) : options_(options), random_(options.seed), turns_(~options.seed) {
   std::vector<WireEnd*> ends;
   for (size_t i = 0; i < kHosts; ++i) {
     auto end = std::make_unique<WireEnd>(WireEnd::Options{.mac = mac_of(i),
@@ -54,6 +30,7 @@ Crowd::Crowd(const Options& options) : options_(options), random_(options.seed) 
                                                           .steering = options.steering});
     ends.push_back(end.get());
     hosts_.push_back(std::make_unique<Host>(std::move(end), host_options(i)));
+    turns_.add(*hosts_.back());
   }
   WireEnd::join(ends);
   const bool in_order = options.weather.reordering == 0 && options.weather.duplication == 0 &&
@@ -123,13 +100,13 @@ void Crowd::add_member(uint32_t index) {
 
 std::string Crowd::run() {
   while (!done()) {
-    bool busy = round();
+    bool busy = turns_.round();
     if (VirtualClock::now() >= next_act_) {
       act();
       busy = true;
     }
     if (std::string wrong = failure(); !wrong.empty()) return wrong;
-    advance(busy);
+    turns_.advance(busy, next_act_);
     if (const uint64_t completed = messages() + received(); completed != progress_) {
       progress_ = completed;
       progress_at_ = VirtualClock::now();
@@ -141,33 +118,10 @@ std::string Crowd::run() {
   return wrong + server_->close();
 }
 
-/// Every poller gets a turn, the hosts in an order of its own.
-bool Crowd::round() {
-  std::array<size_t, kHosts> order{0, 1, 2};
-  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random_.below(i)]);
-  bool busy = false;
-  for (const size_t host : order) {
-    for (size_t poller = 0; poller < hosts_[host]->pollers(); ++poller) busy |= hosts_[host]->turn(poller);
-  }
-  return busy;
-}
-
 void Crowd::act() {
   for (const auto& client : clients_) client->act();
   server_->act();
   next_act_ = VirtualClock::now() + nanoseconds(static_cast<int64_t>(random_.below(20'000)));
-}
-
-void Crowd::let_pass(Duration duration) {
-  const Instant until = VirtualClock::now() + duration;
-  while (VirtualClock::now() < until) advance(round());
-}
-
-void Crowd::advance(bool busy) {
-  const Instant now = VirtualClock::now();
-  Instant next = next_act_;
-  for (const auto& host : hosts_) next = std::min({next, host->end().next_arrival(), host->deadline()});
-  VirtualClock::set(busy ? now + kTurn : std::max(now + kTurn, next));
 }
 
 bool Crowd::done() const {

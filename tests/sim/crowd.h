@@ -10,6 +10,7 @@
 #include "tests/sim/crowd_server.h"
 #include "tests/sim/host.h"
 #include "tests/sim/network.h"
+#include "tests/sim/turns.h"
 #include "tests/sim/weather.h"
 
 namespace uroce::sim {
@@ -44,15 +45,13 @@ class Crowd {
   [[nodiscard]] Host::Options host_options(size_t index) const;
   void add_member(uint32_t index);
   [[nodiscard]] qp::Attributes attributes(Host& from, Host& to) const;
-  bool round();
   void act();
-  void advance(bool busy);
-  void let_pass(Duration duration);
   [[nodiscard]] bool done() const;
   [[nodiscard]] std::string failure() const;
 
   Options options_;
   Random random_;
+  Turns turns_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::unique_ptr<CrowdServer> server_;
   std::vector<std::unique_ptr<CrowdClient>> clients_;

@@ -1,0 +1,34 @@
+#include "tests/sim/bring_up.h"
+
+#include <stdexcept>
+
+#include "qp/connection.h"
+
+namespace uroce::sim {
+
+namespace {
+
+void step(Host& host, engine::QueuePairHandle& queue_pair, qp::Attributes attributes, qp::State state,
+          uint32_t mask) {
+  attributes.state = state;
+  if (host.device().modify_queue_pair(queue_pair, attributes, mask | qp::kMaskState) != 0)
+    throw std::runtime_error("modify_queue_pair");
+}
+
+}  // namespace
+
+void bring_up(Host& host, engine::QueuePairHandle& queue_pair, qp::Type type,
+              const qp::Attributes& attributes) {
+  using namespace qp;
+  const bool datagrams = type == Type::kUd;
+  const bool reliable = qp::is_reliable(type);
+  step(host, queue_pair, attributes, State::kInit,
+       kMaskPkeyIndex | kMaskPort | (datagrams ? kMaskQkey : kMaskAccessFlags));
+  step(host, queue_pair, attributes, State::kRtr,
+       (datagrams ? 0u : kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn) |
+           (reliable ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : 0u));
+  step(host, queue_pair, attributes, State::kRts,
+       kMaskSqPsn | (reliable ? kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic : 0u));
+}
+
+}  // namespace uroce::sim
