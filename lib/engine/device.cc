@@ -18,12 +18,12 @@ constexpr uint32_t kNumbers = 1u << 20;
 
 /// Of the untagged link first, then of each VLAN.
 std::vector<net::NeighbourOptions> links_of(const DeviceConfiguration& configuration, MacAddress mac,
-                                            net::Asker* asker) {
-  std::vector<net::NeighbourOptions> links(1, link_options(configuration, mac, 0, asker));
+                                            net::Asker* asker, bool probe) {
+  std::vector<net::NeighbourOptions> links(1, link_options(configuration, mac, 0, asker, probe));
   for (const InterfaceAddress& ours : configuration.addresses) {
     auto link = std::ranges::find(links, ours.vlan, &net::NeighbourOptions::vlan);
     if (link == links.end())
-      link = links.insert(links.end(), link_options(configuration, mac, ours.vlan, asker));
+      link = links.insert(links.end(), link_options(configuration, mac, ours.vlan, asker, probe));
     link->addresses.push_back({ours.address, ours.prefix_bits});
   }
   return links;
@@ -38,8 +38,8 @@ std::vector<uint16_t> vlans_of(const DeviceConfiguration& configuration) {
 }  // namespace
 
 net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan,
-                                   net::Asker* asker) {
-  net::NeighbourOptions options{.mac = mac, .vlan = vlan, .addresses = {}, .asker = asker};
+                                   net::Asker* asker, bool probe) {
+  net::NeighbourOptions options{.mac = mac, .vlan = vlan, .addresses = {}, .probe = probe, .asker = asker};
   for (const auto& [address, its_mac] : configuration.neighbours) options.fixed.push_back({address, its_mac});
   for (const StaticRoute& route : configuration.routes)
     options.routes.push_back({{route.to, route.prefix_bits}, route.via});
@@ -63,11 +63,12 @@ Device::State::State(Options options)
       clock(options.clock),
       nap(options.nap),
       host(std::move(options.host)),
+      probe_addresses(options.probe_addresses),
       port(std::move(options.port)),
       copy_engines(std::move(options.copy_engines)),
       mac(configuration.mac.value_or(port->capabilities().mac)),
       addresses(mac, net::GidTable(mac, gids_of(configuration), vlans_of(configuration)), host != nullptr),
-      links(links_of(configuration, mac, host.get())),
+      links(links_of(configuration, mac, host.get(), probe_addresses)),
       bus_space({.offset = options.configuration.bus_offset, .grace_period = &quiescence}),
       regions({.entries_max = Limits::kKeys,
                .grace_period = &quiescence,
@@ -88,6 +89,7 @@ Device::State::State(Options options)
                                  .copy_engine = copy_engines.empty() ? nullptr : copy_engines.at(i).get(),
                                  .clock = clock,
                                  .attendance = attendance,
+                                 .listeners = &listeners,
                                  .links = i == 0 ? &links : nullptr};
     siblings.push_back(
         pollers.emplace_back(std::make_unique<Poller>(poller, port->queue(i), surroundings)).get());

@@ -71,7 +71,8 @@ int Device::add_address(const InterfaceAddress& address) {
   // Who asks for the address is answered before there is anybody who may be asked for.
   const bool open = state.pollers[0]->run([&](qp::Turn&) {
     if (state.links.find(address.vlan) == nullptr)
-      state.links.add(link_options(state.configuration, state.mac, address.vlan, state.host.get()));
+      state.links.add(link_options(state.configuration, state.mac, address.vlan, state.host.get(),
+                                   state.probe_addresses));
     state.links.of(address.vlan).add_address({address.address, address.prefix_bits});
   });
   if (!open) return ENODEV;

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/identifiers.h"
+
 namespace uroce::engine {
 
 /// What happens to a device as a whole.
@@ -18,6 +20,9 @@ enum class DeviceEvent : uint8_t {
 class DeviceListener {
  public:
   virtual void raised(DeviceEvent event) = 0;
+  /// Another station says that one of the device's addresses is his; of each address once, in a turn. True:
+  /// somebody has been told, and nobody else needs to be.
+  virtual bool contested(const Gid& /*address*/, MacAddress /*by*/) { return false; }
 
  protected:
   ~DeviceListener() = default;
@@ -29,11 +34,18 @@ class DeviceListeners {
   void add(DeviceListener& listener) {
     const std::lock_guard guard(mutex_);
     all_.push_back(&listener);
+    std::erase_if(untold_, [&](const Conflict& one) { return listener.contested(one.address, one.by); });
   }
   /// It is not called any more after the return.
   void remove(DeviceListener& listener) {
     const std::lock_guard guard(mutex_);
     std::erase(all_, &listener);
+  }
+  void tell_conflict(const Gid& address, MacAddress by) {
+    const std::lock_guard guard(mutex_);
+    for (DeviceListener* listener : all_)
+      if (listener->contested(address, by)) return;
+    untold_.push_back({address, by});
   }
   void raise(DeviceEvent event) {
     const std::lock_guard guard(mutex_);
@@ -43,6 +55,11 @@ class DeviceListeners {
  private:
   std::mutex mutex_;
   std::vector<DeviceListener*> all_;
+  struct Conflict {
+    Gid address;
+    MacAddress by;
+  };
+  std::vector<Conflict> untold_;  // what happened before there was anybody to be told
 };
 
 }  // namespace uroce::engine

@@ -139,11 +139,14 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                   .addresses = host != nullptr ? std::vector<Gid>() : gids_of(device),
                                   .beside_kernel = host != nullptr});
   if (!port) return port.error();
+  // At the other end of a wire in this process is nobody else.
+  const bool probe = host == nullptr && !(*port)->capabilities().in_process;
   Device::State::Options options{.device = device,
                                  .configuration = configuration,
                                  .port = std::move(*port),
                                  .lcores = {},
                                  .host = std::move(host),
+                                 .probe_addresses = probe,
                                  .eal = drivers::needs_eal(device.port),
                                  .attendance = &drive_.attendance()};
   dpdk_ |= options.eal || !device.dmadev.empty();

@@ -21,9 +21,9 @@ namespace uroce::engine {
 
 /// The link that an address in `vlan` lives on, with what of the configuration is of it but for the
 /// addresses.
-/// `asker`: who knows the ways instead, or nullptr.
+/// `asker`: who knows the ways instead, or nullptr. `probe`: whether others have our addresses is asked.
 net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan,
-                                   net::Asker* asker);
+                                   net::Asker* asker, bool probe);
 
 /// The addresses of a device without their prefixes, in order.
 std::vector<Gid> gids_of(const DeviceConfiguration& configuration);
@@ -38,6 +38,7 @@ struct Device::State {
     std::vector<uint32_t> lcores;                                  // one per poller, or kNoLcore
     std::vector<std::unique_ptr<copy::Engine>> copy_engines = {};  // one per poller, or none at all
     std::unique_ptr<HostInterface> host = nullptr;                 // beside which the device stands
+    bool probe_addresses = false;
     bool eal = false;
     Attendance* attendance = nullptr;
     Instant (*clock)() = clock_now;
@@ -74,6 +75,7 @@ struct Device::State {
   Instant (*const clock)();
   void (*const nap)(int64_t ns);
   const std::unique_ptr<HostInterface> host;
+  const bool probe_addresses;
   std::atomic<uint32_t> interface_mtu{UINT32_MAX};  // as it is now, of a host's interface
   std::unique_ptr<port::Port> port;
   const std::vector<std::unique_ptr<copy::Engine>> copy_engines;

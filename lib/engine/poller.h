@@ -18,6 +18,7 @@
 #include "engine/attendance.h"
 #include "engine/clock.h"
 #include "engine/copy_patience.h"
+#include "engine/device_events.h"
 #include "engine/general_services.h"
 #include "engine/multicast_groups.h"
 #include "engine/queue_pair_entry.h"
@@ -63,6 +64,7 @@ class Poller {
     copy::Engine* copy_engine = nullptr;  // for memory of the stack's own; not owned
     Instant (*clock)() = clock_now;       // for turns that the poller makes of its own accord
     Attendance* attendance = nullptr;
+    DeviceListeners* listeners = nullptr;
     net::Links* links = nullptr;  // that of the device, for poller 0; only touched in turns
   };
 

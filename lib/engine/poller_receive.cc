@@ -178,6 +178,11 @@ void Poller::answer_echo(const port::RxFrame& frame) {
 void Poller::meet_neighbour(const port::RxFrame& frame) {
   if (options_.links == nullptr) return hand_over(0);
   if (!options_.links->receive({frame.data, frame.length}, turn_.now, tx_)) count(Counter::kDropNeighbour);
+  while (const auto conflict = options_.links->take_conflict()) {
+    count(Counter::kAddressConflict);
+    if (conflict->first && options_.listeners != nullptr)
+      options_.listeners->tell_conflict(conflict->address, conflict->with);
+  }
 }
 
 /// Passes on the frame that was kept last.

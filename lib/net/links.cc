@@ -61,6 +61,12 @@ bool Links::receive(std::span<const std::byte> frame, Instant now, port::TxBatch
   return link->receive(std::span<const std::byte>(untagged).first(kAddresses + rest), now, batch);
 }
 
+std::optional<OwnAddresses::Conflict> Links::take_conflict() {
+  for (Link& link : links_)
+    if (const auto conflict = link.neighbours.take_conflict()) return conflict;
+  return std::nullopt;
+}
+
 void Links::pump(Instant now, port::TxBatch& batch) {
   for (Link& link : links_) link.neighbours.pump(now, batch);
 }

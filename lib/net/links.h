@@ -35,6 +35,9 @@ class Links {
   /// A frame that may have a tag. False: malformed, of no link of ours, or none of our business.
   bool receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch);
 
+  /// As Neighbours::take_conflict(), of any link.
+  std::optional<OwnAddresses::Conflict> take_conflict();
+
   void pump(Instant now, port::TxBatch& batch);
   [[nodiscard]] Instant deadline() const;
 

@@ -27,6 +27,10 @@ Neighbours::Neighbours(NeighbourOptions options)
       table_(options_.capacity + options_.fixed.size()) {
   assert(options_.ask_times > 0 && options_.capacity > 0);
   if (options_.vlan == 0) addresses_.push_back({GidTable(options_.mac, {}).at(0), kLinkLocalBits});
+  for (const Prefix& prefix : options_.addresses) own_.add(prefix.address, options_.probe);
+  // It may be the kernel's, too, which then has the same MAC.
+  if (options_.vlan == 0) own_.add(addresses_.back().address, false);
+  deadline_ = own_.deadline();
   for (const NeighbourOptions::Entry& entry : options_.fixed) {
     Neighbour* neighbour = table_.find(entry.address);
     if (neighbour == nullptr) neighbour = table_.insert(entry.address);
@@ -35,9 +39,14 @@ Neighbours::Neighbours(NeighbourOptions options)
   }
 }
 
-void Neighbours::add_address(const Prefix& address) { addresses_.push_back(address); }
+void Neighbours::add_address(const Prefix& address) {
+  addresses_.push_back(address);
+  own_.add(address.address, options_.probe);
+  deadline_ = std::min(deadline_, own_.deadline());
+}
 
 void Neighbours::remove_address(const Gid& address) {
+  own_.remove(address);
   std::erase_if(addresses_, [&](const Prefix& prefix) { return prefix.address == address; });
 }
 
@@ -164,29 +173,25 @@ bool Neighbours::receive(std::span<const std::byte> frame, Instant now, port::Tx
   if (const auto arp = parse_arp(frame)) return receive_arp(*arp, now, batch);
   const auto discovery = parse_discovery(frame);
   if (!discovery) return false;
-  return discovery->advertisement ? receive_advertisement(*discovery, now)
+  return discovery->advertisement ? receive_advertisement(*discovery, now, batch)
                                   : receive_solicitation(*discovery, now, batch);
 }
 
 bool Neighbours::receive_arp(const ArpMessage& message, Instant now, port::TxBatch& batch) {
   const bool for_us = owns(message.target);
+  if (contested(message.sender, message.sender_mac, now, batch)) return true;
   Neighbour* sender = table_.find(message.sender);
   // Whoever is in the table is updated by any ARP of his (RFC 826), an announcement included.
   if (sender != nullptr && !owns(message.sender)) learn(*sender, message.sender_mac, now);
   if (message.reply) return sender != nullptr;
   if (!for_us) return sender != nullptr;
   learn_from_question(message.sender, message.sender_mac, now);
-  if (port::TxFrame* frame = batch.next()) {
-    write_arp({frame->data, frame->capacity},
-              {.reply = true,
-               .sender_mac = options_.mac,
-               .sender = message.target,
-               .target_mac = message.sender_mac,
-               .target = message.sender},
-              message.sender_mac);
-    frame->length = kArpFrameBytes;
-    commit(*frame, batch);
-  }
+  (void)send({.reply = true,
+              .sender_mac = options_.mac,
+              .sender = message.target,
+              .target_mac = message.sender_mac,
+              .target = message.sender},
+             message.sender_mac, batch);
   return true;
 }
 
@@ -195,25 +200,22 @@ bool Neighbours::receive_solicitation(const DiscoveryMessage& message, Instant n
   const bool duplicate_detection = message.source == Gid{};
   const MacAddress asker = message.link_address.value_or(message.source_mac);
   if (!duplicate_detection) learn_from_question(message.source, asker, now);
-  if (port::TxFrame* frame = batch.next()) {
-    const Gid answer_to = duplicate_detection ? all_nodes() : message.source;
-    frame->length =
-        write_discovery({frame->data, frame->capacity},
-                        {.advertisement = true,
-                         .source_mac = options_.mac,
-                         .destination_mac = duplicate_detection ? multicast_mac(answer_to) : asker,
-                         .source = message.target,
-                         .destination = answer_to,
-                         .target = message.target,
-                         .link_address = options_.mac,
-                         .solicited = !duplicate_detection,
-                         .override = true});
-    commit(*frame, batch);
-  }
+  const Gid answer_to = duplicate_detection ? all_nodes() : message.source;
+  (void)send({.advertisement = true,
+              .source_mac = options_.mac,
+              .destination_mac = duplicate_detection ? multicast_mac(answer_to) : asker,
+              .source = message.target,
+              .destination = answer_to,
+              .target = message.target,
+              .link_address = options_.mac,
+              .solicited = !duplicate_detection,
+              .override = true},
+             batch);
   return true;
 }
 
-bool Neighbours::receive_advertisement(const DiscoveryMessage& message, Instant now) {
+bool Neighbours::receive_advertisement(const DiscoveryMessage& message, Instant now, port::TxBatch& batch) {
+  if (contested(message.target, message.link_address.value_or(message.source_mac), now, batch)) return true;
   Neighbour* neighbour = table_.find(message.target);
   if (neighbour == nullptr || owns(message.target)) return false;
   const bool known = neighbour->state == NeighbourState::kKnown;
@@ -260,7 +262,49 @@ void Neighbours::pump(Instant now, port::TxBatch& batch) {
     }
     next = std::min(next, neighbour.due);
   }
-  deadline_ = next;
+  pump_own(now, batch);
+  deadline_ = std::min(next, own_.deadline());
+}
+
+void Neighbours::pump_own(Instant now, port::TxBatch& batch) {
+  while (const auto due = own_.due(now)) {
+    const bool sent = due->step == OwnAddresses::Step::kProbe ? probe_for(due->address, batch)
+                                                              : announce(due->address, batch);
+    if (!sent) return;
+    own_.done(*due, now);
+  }
+}
+
+bool Neighbours::probe_for(const Gid& address, port::TxBatch& batch) const {
+  if (address.is_ipv4())
+    return send({.sender_mac = options_.mac, .sender = Gid::from_ipv4({}), .target = address}, kBroadcast,
+                batch);
+  const Gid group = solicited_node(address);
+  return send({.source_mac = options_.mac,
+               .destination_mac = multicast_mac(group),
+               .destination = group,
+               .target = address},
+              batch);
+}
+
+bool Neighbours::announce(const Gid& address, port::TxBatch& batch) const {
+  if (address.is_ipv4())
+    return send({.sender_mac = options_.mac, .sender = address, .target = address}, kBroadcast, batch);
+  return send({.advertisement = true,
+               .source_mac = options_.mac,
+               .destination_mac = multicast_mac(all_nodes()),
+               .source = address,
+               .destination = all_nodes(),
+               .target = address,
+               .link_address = options_.mac,
+               .override = true},
+              batch);
+}
+
+bool Neighbours::contested(const Gid& address, MacAddress by, Instant now, port::TxBatch& batch) {
+  if (by == options_.mac || !owns(address)) return false;
+  if (own_.note_conflict(address, by, now)) (void)announce(address, batch);
+  return true;
 }
 
 bool Neighbours::ask(const Neighbour& neighbour, port::TxBatch& batch) {
@@ -271,23 +315,31 @@ bool Neighbours::ask(const Neighbour& neighbour, port::TxBatch& batch) {
   const Prefix* const link = link_of(neighbour.address);
   if (link == nullptr) return true;  // our address has gone meanwhile: nobody will answer
   const Gid& ours = link->address;
-  port::TxFrame* frame = batch.next();
+  if (neighbour.address.is_ipv4())
+    return send({.sender_mac = options_.mac, .sender = ours, .target = neighbour.address}, kBroadcast, batch);
+  const Gid group = solicited_node(neighbour.address);
+  return send({.source_mac = options_.mac,
+               .destination_mac = multicast_mac(group),
+               .source = ours,
+               .destination = group,
+               .target = neighbour.address,
+               .link_address = options_.mac},
+              batch);
+}
+
+bool Neighbours::send(const ArpMessage& message, MacAddress to, port::TxBatch& batch) const {
+  port::TxFrame* const frame = batch.next();
   if (frame == nullptr) return false;
-  const std::span<std::byte> buffer(frame->data, frame->capacity);
-  if (neighbour.address.is_ipv4()) {
-    write_arp(buffer,
-              {.sender_mac = options_.mac, .sender = ours, .target_mac = {}, .target = neighbour.address},
-              kBroadcast);
-    frame->length = kArpFrameBytes;
-  } else {
-    const Gid group = solicited_node(neighbour.address);
-    frame->length = write_discovery(buffer, {.source_mac = options_.mac,
-                                             .destination_mac = multicast_mac(group),
-                                             .source = ours,
-                                             .destination = group,
-                                             .target = neighbour.address,
-                                             .link_address = options_.mac});
-  }
+  write_arp({frame->data, frame->capacity}, message, to);
+  frame->length = kArpFrameBytes;
+  commit(*frame, batch);
+  return true;
+}
+
+bool Neighbours::send(const DiscoveryMessage& message, port::TxBatch& batch) const {
+  port::TxFrame* const frame = batch.next();
+  if (frame == nullptr) return false;
+  frame->length = write_discovery({frame->data, frame->capacity}, message);
   commit(*frame, batch);
   return true;
 }

@@ -11,6 +11,7 @@
 #include "net/arp.h"
 #include "net/neighbour_discovery.h"
 #include "net/neighbour_table.h"
+#include "net/own_addresses.h"
 #include "net/prefix.h"
 #include "net/route.h"
 #include "port/tx_batch.h"
@@ -48,6 +49,7 @@ struct NeighbourOptions {
   Duration ask_every = milliseconds(500);
   uint8_t ask_times = 6;
   Duration known_for = seconds(300);  // since the neighbour was last heard
+  bool probe = false;                 // asks whether others have our addresses, and announces them
   Asker* asker = nullptr;             // not owned: then frames are neither sent nor understood
 };
 
@@ -85,6 +87,10 @@ class Neighbours {
   /// business (kDropNeighbour).
   bool receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch);
 
+  /// Another station says that one of our addresses is his: the last one to do so, told once. It was
+  /// defended, but not more often than every ten seconds.
+  std::optional<OwnAddresses::Conflict> take_conflict() { return own_.take_conflict(); }
+
   /// Sends the questions that are due.
   void pump(Instant now, port::TxBatch& batch);
 
@@ -101,9 +107,17 @@ class Neighbours {
  private:
   bool receive_arp(const ArpMessage& message, Instant now, port::TxBatch& batch);
   bool receive_solicitation(const DiscoveryMessage& message, Instant now, port::TxBatch& batch);
-  bool receive_advertisement(const DiscoveryMessage& message, Instant now);
+  bool receive_advertisement(const DiscoveryMessage& message, Instant now, port::TxBatch& batch);
+  void pump_own(Instant now, port::TxBatch& batch);
+  // False: there is no room in the batch.
   bool ask(const Neighbour& neighbour, port::TxBatch& batch);
+  bool probe_for(const Gid& address, port::TxBatch& batch) const;
+  bool announce(const Gid& address, port::TxBatch& batch) const;
+  bool send(const ArpMessage& message, MacAddress to, port::TxBatch& batch) const;
+  bool send(const DiscoveryMessage& message, port::TxBatch& batch) const;
   void commit(port::TxFrame& frame, port::TxBatch& batch) const;
+  /// True when the frame's sender claims an address of ours, which then is defended.
+  bool contested(const Gid& address, MacAddress by, Instant now, port::TxBatch& batch);
   void learn(Neighbour& neighbour, MacAddress mac, Instant now);
   void learn_from_question(const Gid& address, MacAddress mac, Instant now);
   Neighbour* make_entry(const Gid& address);
@@ -120,6 +134,7 @@ class Neighbours {
 
   const NeighbourOptions options_;
   std::vector<Prefix> addresses_;  // configured ones, then the link-local
+  OwnAddresses own_;
   NeighbourTable table_;
   Instant deadline_ = kNever;
 };

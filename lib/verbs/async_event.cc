@@ -3,6 +3,8 @@
 
 #include "verbs/export.h"
 #include "verbs/objects.h"
+#include "verbs/standard_streams.h"
+#include "wire/address_text.h"
 
 namespace uroce::verbs {
 
@@ -133,6 +135,11 @@ void DeviceEventNotifier::raised(engine::DeviceEvent what) {
   }
   // Nobody acknowledges these. A pipe that is full has more to tell than this.
   context_.async_events.push(&event);
+}
+
+bool DeviceEventNotifier::contested(const Gid& address, MacAddress by) {
+  complain(context_.device->name() + ": " + wire::to_text(address) + " is also used by " + wire::to_text(by));
+  return true;
 }
 
 void raise_async_event(VerbsQp& qp, qp::Event what) {

@@ -49,6 +49,7 @@ class DeviceEventNotifier final : public engine::DeviceListener {
  public:
   explicit DeviceEventNotifier(VerbsContext& context) : context_(context) {}
   void raised(engine::DeviceEvent event) override;
+  bool contested(const Gid& address, MacAddress by) override;
 
  private:
   VerbsContext& context_;

@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -194,6 +195,22 @@ class KernelNeighbour(TestCase):
         self.serve()
         self.ip("right", "address", "add", f"{OURS['v6']}/64", "dev", LINK)
         self.until(lambda: "dadfailed" in self.ip("right", "address", "show", "dev", LINK), "dadfailed")
+
+    def test_who_has_our_address_too_is_told_of(self):
+        """The kernel had it before us, and answers when we ask whether anybody has it."""
+        mac = json.loads(self.ip("right", "-j", "link", "show", LINK))[0]["address"]
+        for address, length in ((OURS["v4"], 24), (OURS["v6"], 64)):
+            with self.subTest(address):
+                self.ip("right", "address", "add", f"{address}/{length}", "dev", LINK, *(["nodad"] if ":" in address else []))
+                server, _ = self.start_server(self.net.command("left", [
+                    UROCE, "perf", "--server", "--port", AF_PACKET, "--ip", f"{address}/{length}", "--gid-index", "1"]))
+                alarm = threading.Timer(programs.TIME_LIMIT_SECONDS, server.kill)
+                alarm.start()
+                said = server.stderr.readline()
+                alarm.cancel()
+                self.assertIn(f"uroce0: {address} is also used by {mac}", said)
+                server.kill()
+                server.communicate()
 
     def pingpong_with(self, family, address):
         """Output of an ibv_rc_pingpong that was told of a peer at that address; there is none."""
