@@ -230,6 +230,13 @@ void Device::turn_for(queue::CompletionQueue& queue) {
   state.turn(queue.lanes_used(), state.clock());
 }
 
+bool Device::turn_for_services() {
+  State& state = *state_;
+  if (!state.inline_pollers() || forked_since_start()) return false;
+  state.turn(1, state.clock());  // poller 0
+  return true;
+}
+
 uint64_t Device::counter(Counter counter) const {
   uint64_t sum = 0;
   for (const auto& poller : state_->pollers) sum += poller->counters().read(counter);

@@ -222,6 +222,10 @@ class Device {
   /// Inline pollers: turns, once, every free poller that serves `queue`. Dedicated: nothing. Hot.
   void turn_for(queue::CompletionQueue& queue);
 
+  /// Inline pollers: turns, once, the poller of the general services, if it is free. False with dedicated
+  /// ones.
+  bool turn_for_services();
+
   /// What `uroce info` shows and no other function tells.
   struct Information {
     PollerMode poller_mode = PollerMode::kInline;

@@ -83,20 +83,44 @@ void CmDevice::say_goodbye() {
   }
 }
 
+namespace {
+
+struct Opened {
+  std::mutex mutex;
+  Devices devices;
+};
+
+Opened& opened() {
+  static auto& the = *new Opened;  // never destroyed: threads may still ask while the process ends
+  return the;
+}
+
+}  // namespace
+
 Result<std::span<const std::unique_ptr<CmDevice>>> devices() {
-  static std::mutex mutex;
-  static auto& all = *new Devices;
-  const std::lock_guard guard(mutex);
-  if (all.empty()) {
-    Result<Devices> opened = open_all();
-    if (!opened) return opened.error();
-    all = std::move(*opened);
+  Opened& the = opened();
+  const std::lock_guard guard(the.mutex);
+  if (the.devices.empty()) {
+    Result<Devices> all = open_all();
+    if (!all) return all.error();
+    the.devices = std::move(*all);
     // Before the devices end, because they were opened before.
     std::atexit([] {
-      for (const auto& device : all) device->say_goodbye();
+      for (const auto& device : opened().devices) device->say_goodbye();
     });
   }
-  return std::span<const std::unique_ptr<CmDevice>>(all);
+  return std::span<const std::unique_ptr<CmDevice>>(the.devices);
+}
+
+bool turn_for_services() {
+  std::span<const std::unique_ptr<CmDevice>> all;
+  {
+    const std::lock_guard guard(opened().mutex);
+    all = opened().devices;  // there for good
+  }
+  bool turned = false;
+  for (const auto& device : all) turned |= device->device().turn_for_services();
+  return turned;
 }
 
 CmDevice* device_of(const Gid& address) {

@@ -63,6 +63,9 @@ class CmDevice final : public engine::ServicesUser, public engine::DeviceListene
 /// there is none.
 Result<std::span<const std::unique_ptr<CmDevice>>> devices();
 
+/// Turns the pollers of those that are open once, as far as calls turn them; false: none are.
+bool turn_for_services();
+
 /// Whose address it is, or null.
 CmDevice* device_of(const Gid& address);
 

@@ -1,11 +1,15 @@
 #include "rdmacm/event.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 
 #include "rdmacm/core.h"
+#include "rdmacm/device.h"
 #include "rdmacm/event_actions.h"
 #include "rdmacm/id.h"
 #include "verbs/call_guard.h"
@@ -81,10 +85,24 @@ std::vector<std::unique_ptr<Event>> take_events(Id& id) {
 
 namespace {
 
+/// A peer that is awake answers within that, and then nobody has to be woken.
+constexpr auto kTurnsFor = std::chrono::microseconds(100);
+
+/// Who is about to wait for an event turns the pollers that bring it meanwhile, as ibv_poll_cq does; who does
+/// not wait, once.
+void turn_for_events(const Channel& channel) {
+  const int flags = fcntl(channel.fd, F_GETFL);
+  const bool waits = flags >= 0 && (flags & O_NONBLOCK) == 0;
+  const auto end = std::chrono::steady_clock::now() + kTurnsFor;
+  while (channel.events.empty() && turn_for_services() && waits && std::chrono::steady_clock::now() < end) {
+  }
+}
+
 /// The next event that the program is to see. Null and errno.
 rdma_cm_event* next_event(Channel& channel) {
   for (;;) {
     Event* pointer = nullptr;
+    turn_for_events(channel);
     if (const int error = channel.events.pop(&pointer); error != 0) return verbs::fail(error);
     std::unique_ptr<Event> event(pointer);
     {

@@ -55,6 +55,11 @@ bool EventPipe::push(const void* record) {
   return errno == EAGAIN && fcntl(write_fd_, F_SETPIPE_SZ, kPipeBytesMax) > 0 && written();
 }
 
+bool EventPipe::empty() const {
+  int waiting = 0;
+  return ioctl(read_fd_, FIONREAD, &waiting) != 0 || waiting == 0;
+}
+
 int EventPipe::pop(void* record) {
   if (!is_end(read_fd_)) return EBADF;
   // Writes are atomic and of one size, so a read gets a whole record.

@@ -27,6 +27,8 @@ class EventPipe {
 
   /// Any thread, a poller's too. False when the pipe is full and cannot grow, or broken.
   bool push(const void* record);
+  /// Nothing can be read now. Any thread.
+  [[nodiscard]] bool empty() const;
   /// Waits for a record, unless the application made the read end non-blocking. 0 or errno; EBADF: broken.
   int pop(void* record);
   /// Takes the records out for which `unwanted` says so, and returns how many. The others may change their
