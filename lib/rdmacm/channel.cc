@@ -1,18 +1,93 @@
 #include "rdmacm/channel.h"
 
-#include <cerrno>
-#include <memory>
+#include <unistd.h>
 
-#include "rdmacm/event.h"
+#include <cerrno>
+#include <deque>
+#include <mutex>
+
+#include "rdmacm/core.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 
 namespace uroce::rdmacm {
+namespace {
+
+constexpr size_t kRestingMax = 64;
+
+/// A thread may be about to enter, as rping's is when it has acknowledged its last event: it has to find that
+/// the channel is destroyed.
+void rest(Channel& channel) {
+  channel.signal.close();
+  static auto& resting = *new std::deque<std::unique_ptr<Channel>>;
+  std::unique_ptr<Channel> oldest;
+  const std::lock_guard guard(core().mutex);
+  resting.emplace_back(&channel);
+  if (resting.size() <= kRestingMax) return;
+  oldest = std::move(resting.front());
+  resting.pop_front();
+}
+
+}  // namespace
+
+void Channel::tell() {
+  const std::byte any{};
+  if (!told_ && !waiting_.empty()) told_ = signal.push(&any);
+}
+
+void Channel::put(std::unique_ptr<Event> event) {
+  const uint64_t place = next_place_++;
+  places_.emplace(event->owner, place);
+  waiting_.emplace(place, std::move(event));
+  tell();
+}
+
+std::unique_ptr<Event> Channel::take_first() {
+  told_ = false;
+  if (waiting_.empty()) return nullptr;
+  auto first = waiting_.extract(waiting_.begin());
+  places_.erase({first.mapped()->owner, first.key()});
+  tell();
+  return std::move(first.mapped());
+}
+
+std::vector<std::unique_ptr<Event>> Channel::take_of(const Id& id,
+                                                     const std::function<bool(const Event&)>& wanted) {
+  std::vector<std::unique_ptr<Event>> taken;
+  for (auto place = places_.lower_bound({&id, 0}); place != places_.end() && place->first == &id;) {
+    const auto event = waiting_.find(place->second);
+    if (!wanted(*event->second)) {
+      ++place;
+      continue;
+    }
+    taken.push_back(std::move(event->second));
+    waiting_.erase(event);
+    place = places_.erase(place);
+  }
+  // Whoever has read the byte meanwhile finds nothing, or what comes next.
+  if (waiting_.empty() && told_ && signal.remove_if([](const void*) { return true; }) != 0) told_ = false;
+  return taken;
+}
+
+void Channel::enter() {
+  ++users_;
+  while (destroyed_) pause();
+}
+
+void Channel::leave() {
+  if (--users_ == 0 && destroyed_) rest(*this);
+}
+
+void Channel::destroy() {
+  ++users_;
+  destroyed_ = true;
+  leave();
+}
 
 Channel* make_channel() {
   auto channel = std::make_unique<Channel>();
-  if (const int error = channel->events.open(); error != 0) return verbs::fail(error);
-  channel->fd = channel->events.read_fd();
+  if (const int error = channel->signal.open(); error != 0) return verbs::fail(error);
+  channel->fd = channel->signal.read_fd();
   return channel.release();
 }
 
@@ -26,10 +101,7 @@ UROCE_EXPORT rdma_event_channel* uroce_rdma_create_event_channel() {
   return uroce::verbs::pointer_or_errno([]() -> rdma_event_channel* { return make_channel(); });
 }
 
-/// A thread that waits for an event, as rping's does at its end, goes on waiting for ever.
-UROCE_EXPORT void uroce_rdma_destroy_event_channel(rdma_event_channel* face) {
-  Channel& channel = object(face);
-  if (channel.readers.load() == 0) delete &channel;
-}
+/// A thread that waits for an event, or comes a moment later to do so, waits for ever.
+UROCE_EXPORT void uroce_rdma_destroy_event_channel(rdma_event_channel* channel) { object(channel).destroy(); }
 
 }  // extern "C"

@@ -4,22 +4,45 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
 
+#include "rdmacm/event.h"
 #include "verbs/event_pipe.h"
 
 namespace uroce::rdmacm {
 
-struct Event;
-
-/// Behind rdma_event_channel: what waits for rdma_get_cm_event, as pointers in a pipe, which the program may
-/// poll. Who puts something in or takes it out but by pop() holds the core's mutex.
+/// Behind rdma_event_channel: what waits for rdma_get_cm_event, and a pipe that the program may poll.
 struct Channel : rdma_event_channel {
-  verbs::EventPipe events{sizeof(Event*)};
-  /// What found no room in the pipe, oldest first, under the core's mutex: a connection whose end is lost
-  /// would never be given back. There are no more than a few for each id.
-  std::deque<Event*> late;
-  std::atomic<uint32_t> readers{0};  // threads in rdma_get_cm_event
+  /// One byte while events wait, or somebody has read it who is about to take one.
+  verbs::EventPipe signal{1};
+
+  // With the core's mutex held. Putting in and taking out cost the logarithm of how many there are.
+  void put(std::unique_ptr<Event> event);
+  /// The oldest one; null: those that were signalled have been taken back. To be called for each byte read.
+  std::unique_ptr<Event> take_first();
+  /// Those of the id's for which `wanted` says so, oldest first.
+  std::vector<std::unique_ptr<Event>> take_of(const Id& id, const std::function<bool(const Event&)>& wanted);
+
+  // Around each rdma_get_cm_event. Who enters when it is destroyed stays for ever.
+  void enter();
+  void leave();
+  /// It is freed some time after the last one has left.
+  void destroy();
+
+ private:
+  void tell();
+
+  std::map<uint64_t, std::unique_ptr<Event>> waiting_;  // in their order
+  std::set<std::pair<const Id*, uint64_t>> places_;     // of each id's events in it
+  uint64_t next_place_ = 0;
+  bool told_ = false;
+  std::atomic<uint32_t> users_{0};  // destroy() among them
+  std::atomic<bool> destroyed_{false};
 };
 
 inline Channel& object(rdma_event_channel* channel) { return *static_cast<Channel*>(channel); }

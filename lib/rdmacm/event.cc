@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <cstddef>
 #include <mutex>
 
 #include "rdmacm/core.h"
@@ -38,17 +38,10 @@ std::unique_ptr<Event> make_event(rdma_cm_event_type type, int status) {
 
 namespace {
 
-void move_late(Channel& channel) {
-  while (!channel.late.empty() && channel.events.push(&channel.late.front())) channel.late.pop_front();
-}
-
 void put(Id& id, std::unique_ptr<Event> event) {
-  Channel& channel = object(id.channel);
-  channel.late.push_back(event.get());
-  static_cast<void>(event.release());  // the channel's
-  // From now on: whoever takes it out of the pipe may not have told yet that he has it.
+  // From now on: whoever takes it out of the channel may not have told yet that he has it.
   ++id.unacknowledged;
-  move_late(channel);
+  object(id.channel).put(std::move(event));
 }
 
 }  // namespace
@@ -63,23 +56,9 @@ void put_back(Id& id, std::vector<std::unique_ptr<Event>> events) {
   for (auto& event : events) put(id, std::move(event));
 }
 
-std::vector<std::unique_ptr<Event>> take_events(Id& id) {
-  Channel& channel = object(id.channel);
-  std::vector<std::unique_ptr<Event>> taken;
-  channel.events.remove_if([&](const void* record) {
-    Event* event = nullptr;
-    std::memcpy(&event, record, sizeof(event));
-    if (event->owner != &id) return false;
-    taken.emplace_back(event);
-    return true;
-  });
-  std::erase_if(channel.late, [&](Event* event) {
-    if (event->owner != &id) return false;
-    taken.emplace_back(event);
-    return true;
-  });
+std::vector<std::unique_ptr<Event>> take_events(Id& id, const std::function<bool(const Event&)>& wanted) {
+  std::vector<std::unique_ptr<Event>> taken = object(id.channel).take_of(id, wanted);
   id.unacknowledged -= static_cast<uint32_t>(taken.size());
-  move_late(channel);
   return taken;
 }
 
@@ -94,21 +73,22 @@ void turn_for_events(const Channel& channel) {
   const int flags = fcntl(channel.fd, F_GETFL);
   const bool waits = flags >= 0 && (flags & O_NONBLOCK) == 0;
   const auto end = std::chrono::steady_clock::now() + kTurnsFor;
-  while (channel.events.empty() && turn_for_services() && waits && std::chrono::steady_clock::now() < end) {
+  while (channel.signal.empty() && turn_for_services() && waits && std::chrono::steady_clock::now() < end) {
   }
 }
 
 /// The next event that the program is to see. Null and errno.
 rdma_cm_event* next_event(Channel& channel) {
   for (;;) {
-    Event* pointer = nullptr;
+    std::byte signal{};
     turn_for_events(channel);
-    if (const int error = channel.events.pop(&pointer); error != 0) return verbs::fail(error);
-    std::unique_ptr<Event> event(pointer);
+    if (const int error = channel.signal.pop(&signal); error != 0) return verbs::fail(error);
+    std::unique_ptr<Event> event;
     {
       const std::lock_guard guard(core().mutex);
-      move_late(channel);
+      event = channel.take_first();
     }
+    if (event == nullptr) continue;
     if (carry_out(*event)) return event.release();
     acknowledge(*event);
   }
@@ -147,11 +127,11 @@ extern "C" {
 
 UROCE_EXPORT int uroce_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
   return returned(uroce::verbs::zero_or_errno([&] {
-    std::atomic<uint32_t>& readers = object(channel).readers;
-    ++readers;
-    *event = next_event(object(channel));
+    Channel& its = object(channel);
+    its.enter();
+    *event = next_event(its);
     const int error = *event != nullptr ? 0 : errno;
-    --readers;
+    its.leave();
     return error;
   }));
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -49,9 +50,10 @@ std::unique_ptr<Event> make_event(rdma_cm_event_type type, int status = 0);
 /// Puts it into the id's channel, with the core's mutex held.
 void post(Id& id, std::unique_ptr<Event> event);
 
-/// Takes the id's events out of its channel, with the core's mutex held. Who is in rdma_get_cm_event may have
-/// one all the same.
-std::vector<std::unique_ptr<Event>> take_events(Id& id);
+/// Takes the id's events for which `wanted` says so out of its channel, with the core's mutex held. Who is in
+/// rdma_get_cm_event may have one all the same.
+std::vector<std::unique_ptr<Event>> take_events(
+    Id& id, const std::function<bool(const Event&)>& wanted = [](const Event&) { return true; });
 /// What was taken out of another channel, with the core's mutex held.
 void put_back(Id& id, std::vector<std::unique_ptr<Event>> events);
 

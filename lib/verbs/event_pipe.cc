@@ -21,9 +21,9 @@ constexpr int kPipeBytesMax = 1 << 20;
 
 }  // namespace
 
-EventPipe::~EventPipe() {
-  if (is_end(read_fd_)) close(read_fd_);
-  if (is_end(write_fd_)) close(write_fd_);
+void EventPipe::close() {
+  if (is_end(read_fd_)) ::close(read_fd_);
+  if (is_end(write_fd_)) ::close(write_fd_);
 }
 
 int EventPipe::open() {

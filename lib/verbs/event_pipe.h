@@ -17,13 +17,15 @@ class EventPipe {
   static constexpr size_t kBytesMax = 16;
 
   explicit EventPipe(size_t record_bytes) : record_bytes_(record_bytes) {}
-  ~EventPipe();
+  ~EventPipe() { close(); }
   EventPipe(const EventPipe&) = delete;
   EventPipe& operator=(const EventPipe&) = delete;
 
   /// 0 or errno. To be called once, before anything else.
   int open();
   [[nodiscard]] int read_fd() const { return read_fd_; }
+  /// It is broken from then on. The destructor does the same.
+  void close();
 
   /// Any thread, a poller's too. False when the pipe is full and cannot grow, or broken.
   bool push(const void* record);
