@@ -98,7 +98,9 @@ rdma_cm_event* next_event(Channel& channel) {
 
 void acknowledge(Event& event) {
   const std::lock_guard guard(core().mutex);
-  --event.owner->unacknowledged;
+  Id& id = *event.owner;
+  --id.unacknowledged;
+  if (Group* const group = id.find_group(event.group)) group->heard_of = true;
   core().acknowledged.notify_all();
 }
 

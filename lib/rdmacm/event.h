@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/identifiers.h"
 #include "cm/connection.h"
 #include "wire/ip_cm.h"
 
@@ -35,6 +36,7 @@ struct Event : rdma_cm_event {
   Event() : rdma_cm_event{} {}
 
   Id* owner = nullptr;  // whose program acknowledges it: `id`, or the listener
+  Gid group;            // that was joined
   std::array<std::byte, 256> private_data{};
   std::unique_ptr<Request> request;
 

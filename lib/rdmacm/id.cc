@@ -144,11 +144,12 @@ void destroy_id(Id& id) {
   }
   release_requests(unread);
   leave_agents(id);
+  {
+    std::unique_lock lock(core().mutex);
+    core().acknowledged.wait(lock, [&] { return id.unacknowledged == 0; });
+    core().ports.release(&id);
+  }
   leave_groups(id);
-  std::unique_lock lock(core().mutex);
-  core().acknowledged.wait(lock, [&] { return id.unacknowledged == 0; });
-  core().ports.release(&id);
-  lock.unlock();
   delete &id;
 }
 

@@ -46,14 +46,14 @@ struct Peer {
 };
 
 struct Group {
-  SocketAddress address;
-  ibv_gid gid{};
+  Gid address;
   bool send_only = false;
   bool attached = false;
+  bool heard_of = false;  // the program has taken back the event that says so
 };
 
-/// Behind rdma_cm_id. What pollers look at, too, is under the core's mutex: state, comm, peer, channel,
-/// unacknowledged.
+/// Behind rdma_cm_id. What pollers or a thread in rdma_get_cm_event look at, too, is under the core's mutex:
+/// state, comm, peer, channel, unacknowledged, groups.
 struct Id : rdma_cm_id {
   Id() : rdma_cm_id{} {}
 
@@ -103,6 +103,8 @@ struct Id : rdma_cm_id {
   [[nodiscard]] bool synchronous() const { return own_channel != nullptr; }
   [[nodiscard]] wire::PortSpace space() const { return static_cast<wire::PortSpace>(ps); }
   [[nodiscard]] bool is_datagram() const { return qp_type == IBV_QPT_UD; }
+  /// Null: it is in no such group.
+  Group* find_group(const Gid& group);
 };
 
 inline Id& object(rdma_cm_id* id) { return *static_cast<Id*>(id); }

@@ -7,6 +7,7 @@
 
 #include "net/derived_mac.h"
 #include "rdmacm/core.h"
+#include "rdmacm/event_actions.h"
 #include "verbs/call_guard.h"
 #include "verbs/entry_points.h"
 #include "verbs/export.h"
@@ -16,9 +17,9 @@ namespace {
 
 constexpr uint32_t kGroupQueuePair = 0xFFFFFF;
 
-ibv_gid gid_of(const SocketAddress& address) {
+ibv_gid gid_of(const Group& group) {
   ibv_gid gid;
-  std::memcpy(gid.raw, address.address.bytes.data(), sizeof(gid.raw));
+  std::memcpy(gid.raw, group.address.bytes.data(), sizeof(gid.raw));
   return gid;
 }
 
@@ -27,61 +28,89 @@ int join(Id& id, const sockaddr* to, void* context, bool send_only) {
   const auto address = read_address(to);
   if (!address || !net::is_multicast(address->address)) return EINVAL;
   if (id.device == nullptr) return EINVAL;
-  if (std::ranges::find(id.groups, address->address, [](const Group& g) { return g.address.address; }) !=
-      id.groups.end())
-    return EADDRINUSE;
   auto event = make_event(RDMA_CM_EVENT_MULTICAST_JOIN);
+  event->group = address->address;
   event->param.ud.private_data = context;
   event->param.ud.ah_attr = address_vector(id, {.local = id.local.address, .remote = address->address});
   event->param.ud.qp_num = kGroupQueuePair;
   event->param.ud.qkey = id.datagram_qkey;
-  id.groups.push_back({.address = *address, .gid = gid_of(*address), .send_only = send_only});
-  const std::lock_guard guard(core().mutex);
-  post(id, std::move(event));
-  return 0;
+  {
+    const std::lock_guard guard(core().mutex);
+    if (id.find_group(address->address) != nullptr) return EADDRINUSE;
+    id.groups.push_back({.address = address->address, .send_only = send_only});
+    post(id, std::move(event));
+  }
+  return wait_if_synchronous(id);
 }
 
-int detach(const Id& id, Group& group) {
-  if (!group.attached) return 0;
-  group.attached = false;
-  return uroce_ibv_detach_mcast(id.qp, &group.gid, 0);
+int detach(const Id& id, const Group& group) {
+  ibv_gid gid = gid_of(group);
+  return group.attached ? uroce_ibv_detach_mcast(id.qp, &gid, 0) : 0;
 }
 
+/// The event that the group is joined is taken back, unless the program has it: then it is waited for, as the
+/// program may use its context until then.
 int leave(Id& id, const sockaddr* to) {
   const auto address = read_address(to);
   if (!address) return EINVAL;
-  const auto group =
-      std::ranges::find(id.groups, address->address, [](const Group& g) { return g.address.address; });
-  if (group == id.groups.end()) return EADDRNOTAVAIL;
-  const int error = detach(id, *group);
-  id.groups.erase(group);
-  return error;
+  if (id.event != nullptr && object(id.event).group == address->address) drop_last_event(id);
+  std::unique_lock lock(core().mutex);
+  const Group* group = id.find_group(address->address);
+  if (group == nullptr) return EADDRNOTAVAIL;
+  const bool unread =
+      !take_events(id, [&](const Event& event) { return event.group == address->address; }).empty();
+  core().acknowledged.wait(lock, [&] {
+    group = id.find_group(address->address);
+    return unread || group == nullptr || group->heard_of;
+  });
+  if (group == nullptr) return EADDRNOTAVAIL;
+  const Group left = *group;
+  std::erase_if(id.groups, [&](const Group& one) { return one.address == left.address; });
+  lock.unlock();
+  return detach(id, left);
 }
 
 }  // namespace
 
+Group* Id::find_group(const Gid& group) {
+  const auto found = std::ranges::find(groups, group, &Group::address);
+  return found == groups.end() ? nullptr : &*found;
+}
+
 bool carry_out_join(Event& event) {
   Id& id = *event.owner;
-  const ibv_gid gid = event.param.ud.ah_attr.grh.dgid;
-  const auto group = std::ranges::find_if(
-      id.groups, [&](const Group& g) { return std::memcmp(g.gid.raw, gid.raw, sizeof(gid.raw)) == 0; });
-  if (group == id.groups.end() || group->send_only || id.qp == nullptr) return true;
-  if (const int error = uroce_ibv_attach_mcast(id.qp, &group->gid, 0); error != 0) {
+  const auto find = [&] { return id.find_group(event.group); };
+  std::unique_lock lock(core().mutex);
+  // Who leaves it waits until the event is acknowledged.
+  const Group* const group = find();
+  if (group == nullptr || group->send_only || id.qp == nullptr) return true;
+  ibv_gid gid = gid_of(*group);
+  lock.unlock();
+  const int error = uroce_ibv_attach_mcast(id.qp, &gid, 0);
+  if (error != 0) {
     event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
     event.status = -error;
     return true;
   }
-  group->attached = true;
+  lock.lock();
+  if (Group* const joined = find()) joined->attached = true;
   return true;
 }
 
 void leave_groups_of_queue_pair(Id& id) {
-  for (Group& group : id.groups) detach(id, group);
+  std::vector<Group> attached;
+  {
+    const std::lock_guard guard(core().mutex);
+    for (Group& group : id.groups) {
+      attached.push_back(group);
+      group.attached = false;
+    }
+  }
+  for (const Group& group : attached) detach(id, group);
 }
 
 void leave_groups(Id& id) {
   if (id.qp != nullptr) leave_groups_of_queue_pair(id);
-  id.groups.clear();
 }
 
 }  // namespace uroce::rdmacm

@@ -1,7 +1,9 @@
 #include <rdma/rdma_verbs.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "ends.h"
 
@@ -89,6 +91,52 @@ TEST_F(Datagrams, Groups_ExpectMembersToBeAttachedAndSendersNot) {
   EXPECT_EQ(rdma_leave_multicast(client.get(), group.get()), 0);
   sending.comp_mask = RDMA_CM_JOIN_MC_ATTR_ADDRESS;
   EXPECT_EQ(error_of(rdma_join_multicast_ex(client.get(), &sending, nullptr)), EINVAL);
+}
+
+TEST_F(Datagrams, LeftBeforeItsEventIsTaken_ExpectNoEvent) {
+  client = Id(client_channel, RDMA_PS_UDP);
+  must(rdma_bind_addr(client.get(), Address(at_client).get()));
+  Address left("239.1.2.3");
+  Address kept("239.1.2.4");
+  int mark = 0;
+  must(rdma_join_multicast(client.get(), left.get(), nullptr));
+  must(rdma_join_multicast(client.get(), kept.get(), &mark));
+  EXPECT_EQ(rdma_leave_multicast(client.get(), left.get()), 0);
+  EXPECT_EQ(client_channel.take(RDMA_CM_EVENT_MULTICAST_JOIN)->param.ud.private_data, &mark);
+  EXPECT_FALSE(client_channel.readable());
+  EXPECT_EQ(rdma_leave_multicast(client.get(), kept.get()), 0);
+}
+
+/// Whose context may be freed when the call has returned.
+TEST_F(Datagrams, LeftWhileItsEventIsUsed_ExpectTheCallToWaitForTheAcknowledgement) {
+  client = Id(client_channel, RDMA_PS_UDP);
+  must(rdma_bind_addr(client.get(), Address(at_client).get()));
+  Address group("239.1.2.3");
+  must(rdma_join_multicast(client.get(), group.get(), nullptr));
+  Event joined = client_channel.take(RDMA_CM_EVENT_MULTICAST_JOIN);
+  std::atomic<bool> acknowledged = false;
+  std::thread leaving([&] {
+    EXPECT_EQ(rdma_leave_multicast(client.get(), group.get()), 0);
+    EXPECT_TRUE(acknowledged);
+  });
+  std::this_thread::yield();
+  acknowledged = true;
+  joined.reset();
+  leaving.join();
+}
+
+TEST_F(Datagrams, SynchronousId_ExpectJoiningToWaitForItsEvent) {
+  client = Id(client_channel, RDMA_PS_UDP);
+  must(rdma_bind_addr(client.get(), Address(at_client).get()));
+  must(rdma_migrate_id(client.get(), nullptr));
+  Address group("239.1.2.3");
+  int mark = 0;
+  must(rdma_join_multicast(client.get(), group.get(), &mark));
+  ASSERT_NE(client->event, nullptr);
+  EXPECT_EQ(client->event->event, RDMA_CM_EVENT_MULTICAST_JOIN);
+  EXPECT_EQ(client->event->param.ud.private_data, &mark);
+  EXPECT_EQ(rdma_leave_multicast(client.get(), group.get()), 0);
+  EXPECT_EQ(client->event, nullptr);
 }
 
 /// As UCX and libfabric do it: the library connects, the program moves the queue pair.
