@@ -70,6 +70,13 @@ class Namespaces:
         switches = "echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding"
         subprocess.run(["ip", "netns", "exec", self.middle, "sh", "-c", switches], check=True)
 
+    def add_routes(self):
+        """The kernels', who have addresses on ROUTED_LINK, to each other's networks by the router."""
+        for side, other in zip(SIDES, reversed(SIDES)):
+            for (via, _), (to, bits) in zip(ROUTED_NETWORKS[side], ROUTED_NETWORKS[other]):
+                first = to if ":" in to else f"{to}0"
+                ip("-n", self.name(side), "route", "add", f"{first}/{bits}", "via", f"{via}254")
+
     @staticmethod
     def address(side):
         """Of the kernel, on TCP_LINK."""

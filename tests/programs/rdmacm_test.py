@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Other people's programs that connect by the connection manager, unmodified, between two of our processes: the rows of
-cm_rows.py over a veth pair or memif, IPv4 and IPv6, and what happens when an end is killed.
+cm_rows.py over a veth pair or memif, some of them beside the kernel, IPv4 and IPv6, and what happens when an end is killed.
 
-    tests/programs/rdmacm_test.py LIBRARY_FOLDER SANITIZER_RUNTIME NOTICE_LIBRARY LEAVING_PROGRAM memif|veth
+    tests/programs/rdmacm_test.py LIBRARY_FOLDER SANITIZER_RUNTIME NOTICE_LIBRARY LEAVING_PROGRAM memif|veth|interface
 
 Rows whose name contains $UROCE_RDMACM are run, when it is set.
 """
@@ -25,28 +25,37 @@ PORT = 7471
 LIMIT_SECONDS = 300
 # Of a server whose client has failed, and that may wait for ever.
 LEFT_ALONE_SECONDS = 5
-NETWORK = {V4: "192.0.2.{}", V6: "2001:db8::{}"}
 SERVER, CLIENT, NOBODY = 1, 2, 99
+PREFIX_BITS = {V4: 24, V6: 64}
 NEEDED = ["rping", "ucmatose", "udaddy", "cmtime", "rdma_server", "rdma_xserver", "mckey", "ib_send_bw", "qperf"]
 
 
-def address(number, family):
-    return NETWORK[family].format(number)
+class Network:
+    """Where everybody is: `networks` are the beginnings of the server's addresses, and of all others'."""
+
+    def __init__(self, *networks):
+        self.networks = networks
+
+    def address(self, number, family):
+        return f"{self.networks[0 if number == SERVER else -1][family]}{number}"
+
+
+ON_LINK = Network({V4: "192.0.2.", V6: "2001:db8::"})
+# The router's networks, and who is the first host in each.
+ROUTED = Network(*({V4: v4, V6: v6} for (v4, _), (v6, _) in namespaces.ROUTED_NETWORKS.values()))
 
 
 class Host:
-    """An end of the link: a program at a time, with a device of its own. `port`: what DPDK makes it of."""
+    """An end of the link: a program at a time, with a device of its own, of which `place` is the configuration."""
 
-    def __init__(self, pair, number, port):
+    def __init__(self, pair, number, place):
         self.pair = pair
         self.number = number
-        self.port = port
+        self.place = place
         self.sign = Path(pair.folder, f"ready-{number}")
 
     def configuration(self):
-        addresses = ", ".join(f'"{address(self.number, family)}/{length}"' for family, length in ((V4, 24), (V6, 64)))
-        return (f'[[device]]\nname = "uroce0"\nport = "{self.port}"\nmac = "02:00:00:00:02:{self.number:02}"\n'
-                f'addresses = [{addresses}]\nmtu = 4200\n[log]\ncounters = true\n')
+        return f'[[device]]\nname = "uroce0"\n{self.place}[log]\ncounters = true\n'
 
     def start(self, command, waits_for=None):
         """`waits_for`: the server that each connection has to wait for."""
@@ -65,6 +74,12 @@ class Host:
         return process
 
 
+def of_our_own(number, port):
+    """A place on the link, by a port that DPDK makes."""
+    addresses = ", ".join(f'"{ON_LINK.address(number, family)}/{bits}"' for family, bits in PREFIX_BITS.items())
+    return f'port = "{port}"\nmac = "02:00:00:00:02:{number:02}"\naddresses = [{addresses}]\nmtu = 4200\n'
+
+
 class Pair(programs.Pair):
     """Two hosts on a memif link."""
 
@@ -76,7 +91,8 @@ class Pair(programs.Pair):
 
     def host(self, number):
         role = "server" if number == SERVER else "client"
-        return Host(self, number, f"net_memif0,role={role},id=0,socket={self.folder}/link,socket-abstract=no,bsize=8192")
+        return Host(self, number, of_our_own(
+            number, f"net_memif0,role={role},id=0,socket={self.folder}/link,socket-abstract=no,bsize=8192"))
 
     def placed(self, number, command):
         return command
@@ -92,14 +108,29 @@ class VethPair(Pair):
         self.net = net
 
     def host(self, number):
-        return Host(self, number, f"net_af_packet0,iface={namespaces.LINK}")
+        return Host(self, number, of_our_own(number, f"net_af_packet0,iface={namespaces.LINK}"))
 
     def placed(self, number, command):
         return self.net.command("left" if number == SERVER else "right", command)
 
 
+class InterfacePair(VethPair):
+    """Two hosts beside the kernel at the ends of a veth pair, `link`."""
+
+    clients_at_once = False
+
+    def __init__(self, stack, notice, net, link):
+        super().__init__(stack, notice, net)
+        self.link = link
+
+    def host(self, number):
+        return Host(self, number, f'interface = "{self.link}"\n')
+
+
 class Programs:
     """`pair()` makes a link with nobody on it."""
+
+    network = ON_LINK
 
     def rows(self, begins):
         only = os.environ.get("UROCE_RDMACM", "")
@@ -145,12 +176,14 @@ class Programs:
                 judge("the server", server, row.server_says, limit=LEFT_ALONE_SECONDS if complaints else LIMIT_SECONDS)
             return "\n".join([*complaints, *said]) if complaints else ""
 
-    @staticmethod
-    def command(text, family, client=CLIENT):
+    def command(self, text, family, client=CLIENT):
+        address = self.network.address
         return shlex.split(text.format(
             server=address(SERVER, family), client=address(client, family), nobody=address(NOBODY, family), port=PORT,
             any=cm_rows.ANY[family], group=cm_rows.GROUP[family]))
 
+
+class AllPrograms(Programs):
     def test_rping(self):
         self.rows("rping")
 
@@ -178,21 +211,21 @@ class Programs:
     def test_a_program_that_ends_with_an_open_connection_says_goodbye(self):
         with self.pair() as pair:
             server = pair.host(SERVER).start_server(f"rping -s -a 0.0.0.0 -p {PORT}".split(), CM)
-            client = pair.host(CLIENT).start([self.leaver, address(SERVER, V4), str(PORT)])
+            client = pair.host(CLIENT).start([self.leaver, ON_LINK.address(SERVER, V4), str(PORT)])
             status, output = programs.finish(client, LIMIT_SECONDS)
             self.assertEqual(status, 0, output)
             _, output = programs.finish(server, LIMIT_SECONDS)
             self.assertIn("server DISCONNECT EVENT", output)
 
 
-class OverMemif(Programs, unittest.TestCase):
+class OverMemif(AllPrograms, unittest.TestCase):
     has_tcp = False  # to the addresses of our devices
 
     def pair(self):
         return Pair(self.stack, self.notice)
 
 
-class OverVeth(Programs, unittest.TestCase):
+class OverVeth(AllPrograms, unittest.TestCase):
     has_tcp = True
 
     @classmethod
@@ -204,9 +237,8 @@ class OverVeth(Programs, unittest.TestCase):
         for side, number in zip(namespaces.SIDES, (SERVER, CLIENT)):
             namespace = cls.net.name(side)
             namespaces.ip("-n", namespace, "link", "set", namespaces.LINK, "arp", "off")
-            for family, length in ((V4, 24), (V6, 64)):
-                namespaces.ip("-n", namespace, "address", "add", f"{address(number, family)}/{length}", "nodad",
-                              "dev", namespaces.TCP_LINK)
+            for family in (V4, V6):
+                give_address(namespace, ON_LINK.address(number, family), family, namespaces.TCP_LINK)
 
     def pair(self):
         return VethPair(self.stack, self.notice, self.net)
@@ -223,7 +255,7 @@ class OverVeth(Programs, unittest.TestCase):
                 host = pair.host(SERVER)
                 server = host.start_server(command.split(), CM)
                 before = self.sent("left") + self.sent("right")
-                client = pair.host(CLIENT).start([*command.split(), address(SERVER, V4)], host)
+                client = pair.host(CLIENT).start([*command.split(), ON_LINK.address(SERVER, V4)], host)
                 # So many are messages, whatever is said to connect.
                 programs.wait_until(lambda: self.sent("left") + self.sent("right") > before + (10 << 20), client)
                 server.kill()
@@ -232,12 +264,48 @@ class OverVeth(Programs, unittest.TestCase):
                 self.assertIn("error", output)
 
 
-LINKS = {"memif": OverMemif, "veth": OverVeth}
+class BesideTheKernel(Programs, unittest.TestCase):
+    """Who is reached by which way is the kernel's knowledge."""
+
+    has_tcp = False
+
+    def setUp(self):
+        self.net = self.enterContext(namespaces.Namespaces(mtu=4200, tcp=False))
+        self.link = namespaces.LINK
+        self.network = ON_LINK
+
+    def give_addresses(self):
+        for side, number in zip(namespaces.SIDES, (SERVER, CLIENT)):
+            for family in (V4, V6):
+                give_address(self.net.name(side), self.network.address(number, family), family, self.link)
+
+    def pair(self):
+        return InterfacePair(self.stack, self.notice, self.net, self.link)
+
+    def test_on_the_link(self):
+        self.give_addresses()
+        for begins in ("rping", "udaddy", "ucmatose, no such", "ib_send_bw"):
+            self.rows(begins)
+
+    def test_behind_a_router(self):
+        self.net.add_router()
+        self.link, self.network = namespaces.ROUTED_LINK, ROUTED
+        self.give_addresses()
+        self.net.add_routes()
+        for begins in ("rping of 100 bytes", "udaddy of ten"):
+            self.rows(begins)
+
+
+def give_address(namespace, address, family, link):
+    namespaces.ip("-n", namespace, "address", "add", f"{address}/{PREFIX_BITS[family]}", "nodad", "dev", link)
+
+
+LINKS = {"memif": OverMemif, "veth": OverVeth, "interface": BesideTheKernel}
 
 if __name__ == "__main__":
     link = LINKS[sys.argv[5]]
     link.notice, link.leaver = (str(Path(path).resolve()) for path in sys.argv[3:5])
-    reason = namespaces.why_not() if link is OverVeth else None
+    reason = namespaces.why_not() if link is not OverMemif else None
     if reason:
         print(f"SKIPPED, no network namespaces here: {reason}")
         sys.exit(programs.SKIPPED)
