@@ -37,6 +37,7 @@ class Row:
     endless: bool = False
     # Not 0: the program reports what the row is about by its status.
     client_fails: bool = False
+    # One after the other: of two requests that come at once rping's server forgets one.
     clients: int = 1
     # The client may connect before the server listens, which says nothing of it; cm_ready.c has the client wait.
     listens_late: bool = False

@@ -83,8 +83,6 @@ def of_our_own(number, port):
 class Pair(programs.Pair):
     """Two hosts on a memif link."""
 
-    clients_at_once = False  # an end of a memif is one process's
-
     def __init__(self, stack, notice):
         super().__init__(stack)
         self.notice = notice
@@ -99,9 +97,7 @@ class Pair(programs.Pair):
 
 
 class VethPair(Pair):
-    """Two hosts on a veth pair, one of which may be several."""
-
-    clients_at_once = True
+    """Two hosts on a veth pair."""
 
     def __init__(self, stack, notice, net):
         super().__init__(stack, notice)
@@ -116,8 +112,6 @@ class VethPair(Pair):
 
 class InterfacePair(VethPair):
     """Two hosts beside the kernel at the ends of a veth pair, `link`."""
-
-    clients_at_once = False
 
     def __init__(self, stack, notice, net, link):
         super().__init__(stack, notice, net)
@@ -163,12 +157,9 @@ class Programs:
 
             host = pair.host(SERVER)
             server = host.start_server(self.command(row.server, family), row.ready)
-            at_once = row.clients if pair.clients_at_once else 1
-            for first in range(0, row.clients, at_once):
-                clients = [pair.host(number).start(self.command(row.client, family, number), host if row.listens_late else None)
-                           for number in range(CLIENT, CLIENT + at_once)]
-                for client in clients:
-                    judge("the client", client, row.client_says, row.client_fails)
+            for _ in range(row.clients):
+                client = pair.host(CLIENT).start(self.command(row.client, family), host if row.listens_late else None)
+                judge("the client", client, row.client_says, row.client_fails)
             if row.endless:
                 if server.poll() is not None:
                     complaints.append(f"the server has ended with status {server.returncode}:\n{programs.said_by(server)}")
@@ -176,10 +167,10 @@ class Programs:
                 judge("the server", server, row.server_says, limit=LEFT_ALONE_SECONDS if complaints else LIMIT_SECONDS)
             return "\n".join([*complaints, *said]) if complaints else ""
 
-    def command(self, text, family, client=CLIENT):
+    def command(self, text, family):
         address = self.network.address
         return shlex.split(text.format(
-            server=address(SERVER, family), client=address(client, family), nobody=address(NOBODY, family), port=PORT,
+            server=address(SERVER, family), client=address(CLIENT, family), nobody=address(NOBODY, family), port=PORT,
             any=cm_rows.ANY[family], group=cm_rows.GROUP[family]))
 
 
