@@ -85,14 +85,14 @@ TEST_F(Offload, PlaceWhatIsShortOrNotOurs_ExpectTheEngineUntouched) {
   placer_.place(to(0), bytes(1), kLong, MemoryNature(true, false), &any);
   placer_.place_last(to(8192), bytes(2), kLong, false, any);
   ASSERT_TRUE(place(20'000, 3, any, Placer::kCopiedMin - 1));
-  ASSERT_TRUE(place_last(30'000, 4, any, Placer::kCopiedMin + 1));  // its body is shorter
+  ASSERT_TRUE(place_last(30'000, 4, any, Placer::kCopiedMin));  // its body is shorter
   EXPECT_EQ(engine_.submitted(), 0u);
   EXPECT_FALSE(placer_.start_copies());
   placer_.commit();
   EXPECT_TRUE(filled(1, 0, kLong));
   EXPECT_TRUE(filled(2, 8192, kLong));
   EXPECT_TRUE(filled(3, 20'000, Placer::kCopiedMin - 1));
-  EXPECT_TRUE(filled(4, 30'000, Placer::kCopiedMin + 1));
+  EXPECT_TRUE(filled(4, 30'000, Placer::kCopiedMin));
 }
 
 TEST_F(Offload, PlaceMoreThanTheEngineHasRoomFor_ExpectTheRestCopiedAtOnce) {
