@@ -7,6 +7,7 @@
 
 #include "engine/poller.h"
 #include "net/echo.h"
+#include "wire/flow.h"
 
 namespace uroce::engine {
 
@@ -83,6 +84,13 @@ void Poller::stage_frame(size_t index, const net::Demux& demux) {
   const port::RxFrame& frame = frames_[index];
   Staged& staged = packets_[staged_];
   kept_frames_[kept_++] = frame;
+  if (staged_ > 0 && packets_[staged_ - 1].entry != nullptr) {
+    const auto outcome =
+        wire::parse_alike({frame.data, frame.length}, packets_[staged_ - 1].packet, staged.packet);
+    // What came to one of our addresses does so again.
+    if (outcome)
+      return outcome->result == wire::ParseResult::kRoce ? stage_packet(staged) : count(outcome->reason);
+  }
   const net::Classified classified = demux.classify({frame.data, frame.length}, staged.packet);
   switch (classified.kind) {
     case net::FrameKind::kRoce:

@@ -1,0 +1,112 @@
+#include "wire/flow.h"
+
+#include <gtest/gtest.h>
+
+#include "sample_frames.h"
+#include "wire/print.h"
+
+// parse_alike() is never wrong, and does not give up where it could know.
+namespace uroce::wire {
+namespace {
+
+Path path() { return sample_paths().at(0).path; }
+
+void expect_same(const Packet& packet, const Packet& expected) {
+  EXPECT_EQ(packet.row, expected.row);
+  EXPECT_EQ(to_text(packet), to_text(expected));
+  EXPECT_EQ(packet.payload.data(), expected.payload.data());
+  EXPECT_EQ(packet.payload.size(), expected.payload.size());
+  EXPECT_EQ(packet.source_mac, expected.source_mac);
+  EXPECT_EQ(packet.destination_mac, expected.destination_mac);
+  EXPECT_EQ(packet.has_vlan, expected.has_vlan);
+  EXPECT_EQ(packet.vlan_tci, expected.vlan_tci);
+  EXPECT_EQ(packet.source, expected.source);
+  EXPECT_EQ(packet.destination, expected.destination);
+  EXPECT_EQ(packet.ipv4, expected.ipv4);
+  EXPECT_EQ(packet.traffic_class, expected.traffic_class);
+  EXPECT_EQ(packet.hop_limit, expected.hop_limit);
+  EXPECT_EQ(packet.udp_source_port, expected.udp_source_port);
+  EXPECT_EQ(packet.ip_packet.data(), expected.ip_packet.data());
+  EXPECT_EQ(packet.ip_packet.size(), expected.ip_packet.size());
+  EXPECT_EQ(packet.icrc, expected.icrc);
+}
+
+/// A packet that was parsed before, in whose place the next one comes.
+Packet parsed(const Bytes& frame) {
+  Packet packet;
+  EXPECT_EQ(parse_frame(frame, packet).result, ParseResult::kRoce);
+  return packet;
+}
+
+/// What parse_alike() says of `frame` after `before`, if anything, is what parse_frame() says. True: it did.
+bool agrees(std::span<const std::byte> frame, const Packet& before, const Bytes& stale) {
+  Packet packet = parsed(stale);
+  Packet expected = packet;
+  const auto outcome = parse_alike(frame, before, packet);
+  if (!outcome) return false;
+  const ParseOutcome right = parse_frame(frame, expected);
+  EXPECT_EQ(outcome->result, right.result);
+  EXPECT_EQ(outcome->reason, right.reason);
+  if (right.result == ParseResult::kRoce) expect_same(packet, expected);
+  return true;
+}
+
+TEST(Flow, EveryPacketIsKnownByAnyOther) {
+  Random random(1);
+  const Bytes first = make_sample(path(), Opcode::make(Service::kRc, Operation::kAcknowledge), 0, random);
+  const Bytes stale = make_sample(sample_paths().at(1).path, valid_opcodes().front(), 256, random);
+  const Packet before = parsed(first);
+  for (const Opcode opcode : valid_opcodes()) {
+    for (const uint32_t bytes : sample_payload_sizes(opcode)) {
+      SCOPED_TRACE(bytes);
+      const Bytes frame = make_sample(path(), opcode, bytes, random);
+      EXPECT_TRUE(agrees(frame, before, stale));
+      EXPECT_TRUE(agrees(first, parsed(frame), stale));
+    }
+  }
+}
+
+TEST(Flow, WhateverIsBrokenTheAnswerIsThatOfTheWholeParse) {
+  Random random(2);
+  const Opcode opcode = Opcode::make(Service::kRc, Operation::kWriteOnlyImm);
+  const Bytes first = make_sample(path(), opcode, 13, random);
+  const Bytes good = make_sample(path(), opcode, 64, random);
+  const Packet before = parsed(first);
+  for (size_t at = 0; at < good.size(); ++at) {
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      for (const bool repaired : {false, true}) {
+        SCOPED_TRACE(testing::Message() << "bit " << bit << " of byte " << at);
+        Bytes frame = good;
+        frame[at] ^= std::byte{1} << bit;
+        if (repaired) repair_ipv4_checksum(frame, path());
+        (void)agrees(frame, before, first);
+      }
+    }
+  }
+  for (size_t bytes = 0; bytes <= good.size(); ++bytes) {
+    // A copy of exactly that length: a sanitizer sees what is read behind it.
+    const Bytes frame(good.begin(), good.begin() + static_cast<ptrdiff_t>(bytes));
+    EXPECT_EQ(agrees(frame, before, first), bytes == good.size()) << bytes;
+  }
+}
+
+TEST(Flow, WhatComesFromElsewhereIsAnother) {
+  Random random(3);
+  const Opcode opcode = Opcode::make(Service::kRc, Operation::kSendOnly);
+  for (const NamedPath& from : sample_paths()) {
+    const Bytes first = make_sample(from.path, opcode, 64, random);
+    for (const NamedPath& to : sample_paths()) {
+      SCOPED_TRACE(from.name + ", then " + to.name);
+      const bool same = from.name == to.name;
+      const bool simple = !from.path.has_vlan && from.path.source.is_ipv4();
+      EXPECT_EQ(agrees(make_sample(to.path, opcode, 64, random), parsed(first), first), same && simple);
+    }
+  }
+  Path other = path();
+  other.udp_source_port ^= 1;
+  const Bytes first = make_sample(path(), opcode, 64, random);
+  EXPECT_FALSE(agrees(make_sample(other, opcode, 64, random), parsed(first), first));
+}
+
+}  // namespace
+}  // namespace uroce::wire
