@@ -6,6 +6,8 @@
 namespace uroce::copy {
 namespace {
 
+constexpr size_t kLine = 64;
+
 /// An aligned word is stored at once, and so within one cache line. volatile: as written, and in this order.
 template <typename Word>
 void store_word(std::byte* to, const std::byte* from) {
@@ -29,6 +31,11 @@ void copy_string(std::byte* to, const std::byte* from, size_t length) {
 }
 
 void copy_ascending(std::byte* to, const std::byte* from, size_t length) {
+  // A whole line, as most tails are.
+  if (length == kLine && reinterpret_cast<uintptr_t>(to) % sizeof(uint64_t) == 0) [[likely]] {
+    for (size_t at = 0; at < kLine; at += sizeof(uint64_t)) store_word<uint64_t>(to + at, from + at);
+    return;
+  }
   while (length > 0) {
     size_t step = 1;
     if (fits<uint64_t>(to, length)) {

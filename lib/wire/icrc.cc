@@ -46,14 +46,25 @@ void Icrc::add(std::span<const std::byte> bytes) {
   crc_ = crc32_gzip_refl(crc_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }
 
-uint32_t icrc_of(std::span<const std::byte> ip_packet) {
-  if (ip_packet.size() <= kShortIcrcBytesMax && has_short_icrc()) return short_icrc(ip_packet);
+namespace {
+
+const bool kShortIcrc = has_short_icrc();
+
+/// Apart, so that the way to short_icrc() is a jump.
+[[gnu::noinline]] uint32_t long_icrc(std::span<const std::byte> ip_packet) {
   const bool ipv4 = load_u8(ip_packet.data()) >> 4 == 4;
   const size_t masked = ipv4 ? kIpv4HeaderBytes : kIpv6HeaderBytes;
   Icrc icrc;
   icrc.add_masked_headers(ip_packet.first(masked));
   icrc.add(ip_packet.subspan(masked));
   return icrc.value();
+}
+
+}  // namespace
+
+uint32_t icrc_of(std::span<const std::byte> ip_packet) {
+  if (ip_packet.size() <= kShortIcrcBytesMax && kShortIcrc) return short_icrc(ip_packet);
+  return long_icrc(ip_packet);
 }
 
 }  // namespace uroce::wire

@@ -62,7 +62,8 @@ alignas(64) constexpr std::array<uint8_t, 48> kShifts = {
     0,    1,    2,    3,    4,    5,    6,    7,    8,    9,    10,   11,   12,   13,   14,   15,
     0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80};
 
-#define UROCE_PCLMUL __attribute__((target("pclmul,sse4.1")))
+// AVX for its forms with three operands, of vectors of 16 bytes only.
+#define UROCE_PCLMUL __attribute__((target("pclmul,avx")))
 
 UROCE_PCLMUL inline __m128i load(const void* from) {
   return _mm_loadu_si128(static_cast<const __m128i*>(from));

@@ -11,7 +11,9 @@ namespace uroce::wire {
 inline constexpr size_t kShortIcrcBytesMax = 512;
 
 /// Whether this CPU can run short_icrc().
-inline bool has_short_icrc() { return __builtin_cpu_supports("pclmul") != 0; }
+inline bool has_short_icrc() {
+  return __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("avx") != 0;
+}
 
 /// icrc_of() in one pass that masks the headers in registers. Any length from the end of the BTH on.
 uint32_t short_icrc(std::span<const std::byte> ip_packet);
