@@ -5,15 +5,6 @@ namespace uroce::qp {
 using queue::Completion;
 using queue::CompletionOpcode;
 using wire::Family;
-using wire::Position;
-
-bool begins_message(const wire::OpcodeRow& row) {
-  return row.position == Position::kFirst || row.position == Position::kOnly;
-}
-
-bool ends_message(const wire::OpcodeRow& row) {
-  return row.position == Position::kLast || row.position == Position::kOnly;
-}
 
 InboundMessage begin_message(const wire::Packet& packet) {
   InboundMessage message;

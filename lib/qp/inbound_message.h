@@ -23,8 +23,12 @@ struct InboundMessage {
 };
 
 /// First or Only, and Last or Only.
-bool begins_message(const wire::OpcodeRow& row);
-bool ends_message(const wire::OpcodeRow& row);
+constexpr bool begins_message(const wire::OpcodeRow& row) {
+  return row.position == wire::Position::kFirst || row.position == wire::Position::kOnly;
+}
+constexpr bool ends_message(const wire::OpcodeRow& row) {
+  return row.position == wire::Position::kLast || row.position == wire::Position::kOnly;
+}
 
 /// Requests that take one of the responder's resources (ResponseQueue).
 constexpr bool is_answered_by_itself(wire::Family family) {

@@ -9,6 +9,12 @@
 namespace uroce::qp {
 
 bool ResolvedRange::gather(std::byte* to) const {
+  // In one piece, as most is.
+  if (count_ == 1) [[likely]] {
+    const mem::Piece piece = bindings_[0].piece(0);
+    if (piece.length == bindings_[0].length()) [[likely]]
+      return copy::guarded_copy_from(copy::copy_ordinary, to, piece.data, piece.length);
+  }
   for (size_t i = 0; i < count_; ++i) {
     const mem::Binding& binding = bindings_[i];
     for (uint64_t offset = 0; offset < binding.length();) {
@@ -25,6 +31,12 @@ bool ResolvedRange::place(copy::Placer& placer, std::span<const std::byte> paylo
                           const copy::MessageMark& mark, bool ends) const {
   const std::byte* from = payload.data();
   size_t left = payload.size();
+  // In one piece, as most is.
+  if (count_ == 1 && bindings_[0].piece(0).length == left) [[likely]] {
+    std::byte* const to = bindings_[0].piece(0).data;
+    return ends ? placer.place_last(to, from, left, bindings_[0].nature(), mark)
+                : placer.place(to, from, left, bindings_[0].nature(), &mark);
+  }
   for (size_t i = 0; i < count_; ++i) {
     const mem::Binding& binding = bindings_[i];
     for (uint64_t offset = 0; offset < binding.length();) {
@@ -71,24 +83,36 @@ void SegmentCursor::seek(std::span<const queue::Segment> segments, uint64_t offs
     base_ += segments[index_++].length;
 }
 
+namespace {
+
+/// Of a list, from `skip` bytes into its first segment on. Apart from what most need, which is one segment.
+[[gnu::noinline]] bool resolve_list(std::span<const queue::Segment> segments, uint64_t skip, uint64_t length,
+                                    const LocalKeys& keys, ResolvedRange& range) {
+  for (; length > 0; segments = segments.subspan(1), skip = 0) {
+    assert(!segments.empty());
+    const queue::Segment& segment = segments.front();
+    const uint64_t take = std::min<uint64_t>(length, segment.length - skip);
+    if (take == 0) continue;
+    if (!range.add(keys.regions.resolve(segment.lkey, keys.user, segment.address + skip, take, keys.needed)))
+      return false;
+    length -= take;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool SegmentCursor::resolve(std::span<const queue::Segment> segments, uint64_t offset, uint64_t length,
                             const LocalKeys& keys, ResolvedRange& range) {
   range.clear();
   if (length == 0) return true;
   seek(segments, offset);
-  uint64_t skip = offset - base_;
-  for (uint32_t i = index_; length > 0; ++i, skip = 0) {
-    assert(i < segments.size());
-    const queue::Segment& segment = segments[i];
-    const uint64_t take = std::min<uint64_t>(length, segment.length - skip);
-    if (take == 0) continue;
-    const mem::Binding binding =
-        keys.regions.resolve(segment.lkey, keys.user, segment.address + skip, take, keys.needed);
-    if (!binding.ok()) return false;
-    range.add(binding);
-    length -= take;
-  }
-  return true;
+  const queue::Segment& segment = segments[index_];
+  const uint64_t skip = offset - base_;
+  if (length > segment.length - skip) [[unlikely]]
+    return resolve_list(segments.subspan(index_), skip, length, keys, range);
+  return range.add(
+      keys.regions.resolve(segment.lkey, keys.user, segment.address + skip, length, keys.needed));
 }
 
 }  // namespace uroce::qp

@@ -19,7 +19,12 @@ inline constexpr uint32_t kSegmentsMax = 32;
 class ResolvedRange {
  public:
   void clear() { count_ = 0; }
-  void add(const mem::Binding& binding) { bindings_[count_++] = binding; }
+  /// Adds the run if it may be used, and says whether it may.
+  bool add(const mem::Binding& binding) {
+    bindings_[count_] = binding;
+    count_ += binding.ok() ? 1 : 0;
+    return binding.ok();
+  }
 
   /// Copies everything to `to`. False: some of the memory is gone.
   [[nodiscard]] bool gather(std::byte* to) const;

@@ -178,11 +178,10 @@ Verdict check_remote_memory(RequestContext& context) {
       !regions.resolve(message.rkey, user, message.address, message.length, mem::kRemoteWrite).ok()) {
     return Verdict::kRemoteAccess;
   }
-  const mem::Binding binding = regions.resolve(message.rkey, user, message.address + message.received,
-                                               context.packet.payload.size(), mem::kRemoteWrite);
-  if (!binding.ok()) return Verdict::kRemoteAccess;
-  context.range.add(binding);
-  return Verdict::kAccept;
+  return context.range.add(regions.resolve(message.rkey, user, message.address + message.received,
+                                           context.packet.payload.size(), mem::kRemoteWrite))
+             ? Verdict::kAccept
+             : Verdict::kRemoteAccess;
 }
 
 /// Our own receive buffer: trouble with it is not the peer's fault, hence 0x63.

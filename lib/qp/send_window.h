@@ -92,6 +92,12 @@ class SendWindow {
   void rewind();
 
  private:
+  /// As the peer counts them: a READ is as many as the parts in which it is asked for.
+  static uint32_t messages_of(const queue::SendRequest& request) {
+    if (!is_read(request.operation)) [[likely]]
+      return 1;
+    return (request.packets + kReadPackets - 1) / kReadPackets;
+  }
   static uint32_t distance(Psn from, Psn to) { return (to.value() - from.value()) & Psn::kMask; }
 
   queue::SendQueue& queue_;
@@ -110,5 +116,44 @@ class SendWindow {
   uint32_t reads_first_ = 0;
   uint32_t reads_count_ = 0;
 };
+
+// What every packet takes.
+
+inline void SendWindow::start(uint32_t packets) {
+  assert(!current_started());
+  queue::SendRequest& request = current();
+  request.first_psn = unassigned_;
+  request.packets = packets;
+  unassigned_ += packets;
+  ++started_;
+}
+
+inline void SendWindow::sent(uint32_t psns) {
+  assert(current_started() && current_packet() + psns <= current().packets);
+  const bool done = current_packet() + psns == current().packets;
+  next_ += psns;
+  if (next_.after(sent_end_)) sent_end_ = next_;
+  if (!done) return;
+  message_ += messages_of(current());
+  ++number_;
+}
+
+inline void SendWindow::answered(uint32_t psns, bool done) {
+  oldest_ += psns;
+  if (done) {
+    head_message_ += messages_of(head());
+    queue_.retire();
+  }
+  while (reads_count_ > 0 && !read_ends_[reads_first_].after(oldest_)) {
+    reads_first_ = (reads_first_ + 1) % static_cast<uint32_t>(read_ends_.size());
+    --reads_count_;
+  }
+  // What was answered while it was waiting to be sent again need not be sent.
+  if (next_.before(oldest_)) {
+    next_ = oldest_;
+    number_ = queue_.retired();
+    message_ = head_message_;
+  }
+}
 
 }  // namespace uroce::qp
