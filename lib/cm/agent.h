@@ -90,6 +90,12 @@ class Agent {
   /// The consumer hears nothing of it any more. What goes on is ended as the protocol wants it.
   void release(CommId id);
 
+  /// The process ends: releases all that there is. A peer that has yet to answer a DREQ is asked again
+  /// `repeats` times, each `answer_within` after the one before, however patient the connection was.
+  void end(Duration answer_within, uint8_t repeats, Instant now);
+  /// Nothing has to be sent, and no peer has yet to answer a DREQ.
+  [[nodiscard]] bool has_ended() const { return hanging_up_ == 0 && first_due_ == 0; }
+
   /// A datagram that came to QP 1 of `address.local` from `address.remote`. Answers to what is nobody's go
   /// out through `sink` at once, if there is room.
   void receive(const Address& address, std::span<const std::byte> mad, Instant now, MadSink& sink);
@@ -149,6 +155,7 @@ class Agent {
   TimerWheel wheel_;
   uint32_t first_due_ = 0;  // in the order in which they became due
   uint32_t last_due_ = 0;
+  size_t hanging_up_ = 0;  // connections that have sent a DREQ
   uint64_t next_transaction_;
   AgentCounters counters_;
 };

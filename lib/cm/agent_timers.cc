@@ -98,6 +98,7 @@ void Agent::hang_up(Connection& connection, const wire::CmDreq& dreq) {
   numbered.remote = connection.remote;
   numbered.remote_qp = connection.remote_qp;
   connection.state = State::kDreqSent;
+  ++hanging_up_;
   connection.transaction = next_transaction_++;
   send(connection, numbered);
 }
@@ -106,6 +107,7 @@ void Agent::enter_timewait(Connection& connection, Instant now) {
   // A peer that uses its queue pair's number anew has waited, and meets another one of ours: only what lives
   // is stale.
   table_.strike_qp(connection);
+  if (connection.state == State::kDreqSent) --hanging_up_;
   connection.state = State::kTimewait;
   wheel_.arm(connection, now + connection.timewait);
 }
@@ -115,8 +117,20 @@ void Agent::close(Connection& connection) {
   table_.strike_comm(connection);
   table_.strike_qp(connection);
   wheel_.disarm(connection);
+  if (connection.state == State::kDreqSent) --hanging_up_;
   connection.state = State::kClosed;
   free_if_done(connection);
+}
+
+void Agent::end(Duration answer_within, uint8_t repeats, Instant now) {
+  for (uint32_t i = 1; i <= table_.capacity(); ++i) {
+    Connection& connection = table_.at(i);
+    release(connection.local);
+    if (connection.state != State::kDreqSent) continue;
+    connection.answer_within = answer_within;
+    connection.repeats_left = repeats;
+    if (!connection.due && !connection.unsent) wheel_.arm(connection, now + answer_within);
+  }
 }
 
 void Agent::free_if_done(Connection& connection) {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
+#include <thread>
 
 #include "rdmacm/core.h"
 #include "rdmacm/id.h"
@@ -33,8 +34,10 @@ Result<Devices> open_all() {
   return all;
 }
 
-/// For those whose connections are many.
-constexpr int kTurnsOfGoodbye = 256;
+// A DREQ may be lost, and nobody repeats it when the process is gone. A peer answers when its program does:
+// who does not answer delays our end by all these attempts.
+constexpr Duration kDrepWithin = milliseconds(50);
+constexpr uint8_t kDreqRepeats = 3;
 
 }  // namespace
 
@@ -64,22 +67,22 @@ int CmDevice::manage(const std::function<void(engine::GeneralServices&, Instant 
 }
 
 void CmDevice::say_goodbye() {
-  std::vector<cm::CommId> left;
+  if (services_ == nullptr) return;  // it has never met anybody
   {
     const std::lock_guard guard(core().mutex);
-    for (const auto& [handle, id] : core().ids) {
-      if (id->device == this && id->comm != cm::CommId{}) left.push_back(id->comm);
-    }
-    core().ids.clear();
+    core().ids.clear();  // nobody is told of anything any more
   }
-  bool done = left.empty();
-  for (int turn = 0; turn < kTurnsOfGoodbye && !done; ++turn) {
-    const int error = manage([&](engine::GeneralServices& services, Instant now) {
-      for (const cm::CommId comm : left) services.agent().release(comm);
-      left.clear();
-      done = turn > 0 && services.deadline() > now;
+  Instant until{};
+  bool done = false;
+  int error = manage([&](engine::GeneralServices& services, Instant now) {
+    services.agent().end(kDrepWithin, kDreqRepeats, now);
+    until = now + kDrepWithin * (kDreqRepeats + 1);
+  });
+  while (error == 0 && !done) {
+    std::this_thread::yield();
+    error = manage([&](engine::GeneralServices& services, Instant now) {
+      done = services.agent().has_ended() || now > until;
     });
-    done = done || error != 0;
   }
 }
 
