@@ -9,6 +9,7 @@
 #include "wire/big_endian.h"
 #include "wire/short_icrc.h"
 #include "wire/variant_mask.h"
+#include "wire/wide_icrc.h"
 
 namespace uroce::wire {
 namespace {
@@ -49,9 +50,11 @@ void Icrc::add(std::span<const std::byte> bytes) {
 namespace {
 
 const bool kShortIcrc = has_short_icrc();
+const bool kWideIcrc = has_wide_icrc();
 
 /// Apart, so that the way to short_icrc() is a jump.
 [[gnu::noinline]] uint32_t long_icrc(std::span<const std::byte> ip_packet) {
+  if (kWideIcrc && ip_packet.size() >= kWideIcrcBytesMin) return wide_icrc(ip_packet);
   const bool ipv4 = load_u8(ip_packet.data()) >> 4 == 4;
   const size_t masked = ipv4 ? kIpv4HeaderBytes : kIpv6HeaderBytes;
   Icrc icrc;

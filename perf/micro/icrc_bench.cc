@@ -8,6 +8,7 @@
 
 #include "wire/icrc.h"
 #include "wire/short_icrc.h"
+#include "wire/wide_icrc.h"
 
 // The ICRC of one packet in L1 against memcpy of as many bytes: what checking costs beside moving. The size
 // is that of the IP packet. `pieces` and `folding` are the two ways in which icrc_of() does it, `isal` is the
@@ -57,6 +58,12 @@ void folding(benchmark::State& state) {
   measure(state, short_icrc);
 }
 
+void wide(benchmark::State& state) {
+  if (!has_wide_icrc()) return state.SkipWithError("no VPCLMULQDQ here");
+  if (static_cast<size_t>(state.range(0)) < kWideIcrcBytesMin) return state.SkipWithError("too short");
+  measure(state, wide_icrc);
+}
+
 void isal(benchmark::State& state) {
   measure(state, [](std::span<const std::byte> packet) {
     return crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(packet.data()), packet.size());
@@ -79,6 +86,7 @@ BENCHMARK(copy)->Apply(sizes);
 BENCHMARK(icrc)->Apply(sizes);
 BENCHMARK(pieces)->Apply(sizes);
 BENCHMARK(folding)->Apply(sizes);
+BENCHMARK(wide)->Apply(sizes);
 BENCHMARK(isal)->Apply(sizes);
 BENCHMARK(zlib)->Apply(sizes);
 

@@ -8,6 +8,7 @@
 
 #include "sample_frames.h"
 #include "wire/short_icrc.h"
+#include "wire/wide_icrc.h"
 
 namespace uroce::wire {
 namespace {
@@ -111,6 +112,9 @@ TEST(Icrc, EqualsZlibAtEveryShortLengthInBothWays) {
       ASSERT_EQ(pieces.value(), expected) << bytes << " bytes";
       if (has_short_icrc()) {
         ASSERT_EQ(short_icrc(packet), expected) << bytes << " bytes";
+      }
+      if (has_wide_icrc() && bytes >= kWideIcrcBytesMin) {
+        ASSERT_EQ(wide_icrc(packet), expected) << bytes << " bytes";
       }
     }
   }

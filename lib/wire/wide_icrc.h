@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+// The ICRC of a long packet in vectors of 32 bytes, for CPUs with VPCLMULQDQ.
+namespace uroce::wire {
+
+/// Of packets this long or longer.
+inline constexpr size_t kWideIcrcBytesMin = 256;
+
+/// Whether this CPU can run wide_icrc().
+inline bool has_wide_icrc() {
+  return __builtin_cpu_supports("vpclmulqdq") != 0 && __builtin_cpu_supports("avx2") != 0 &&
+         __builtin_cpu_supports("pclmul") != 0;
+}
+
+/// icrc_of() of at least kWideIcrcBytesMin bytes.
+uint32_t wide_icrc(std::span<const std::byte> ip_packet);
+
+}  // namespace uroce::wire
