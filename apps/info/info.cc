@@ -15,6 +15,7 @@
 #include "copy/kind.h"
 #include "verbs/port_facts.h"
 #include "wire/short_icrc.h"
+#include "wire/wide_icrc.h"
 
 namespace uroce::info {
 namespace {
@@ -155,14 +156,19 @@ std::string copy_text(copy::Kind kind) {
   return fmt::format("auto: {} where hot, {} where cold", name_of(chosen->hot), name_of(chosen->cold));
 }
 
+std::string icrc_text() {
+  if (!wire::has_short_icrc()) return "ISA-L";
+  if (!wire::has_wide_icrc())
+    return fmt::format("folding by PCLMULQDQ up to {} bytes, ISA-L beyond", wire::kShortIcrcBytesMax);
+  return fmt::format("folding by PCLMULQDQ, by VPCLMULQDQ from {} bytes on", wire::kWideIcrcBytesMin);
+}
+
 void print_machine(const engine::Configuration& configuration) {
   fmt::print("machine\n");
   row("processor", processor_name());
   row("usable CPUs", usable_cpus());
   row("instructions", instruction_sets());
-  row("ICRC", wire::has_short_icrc()
-                  ? fmt::format("folding by PCLMULQDQ up to {} bytes, ISA-L beyond", wire::kShortIcrcBytesMax)
-                  : "ISA-L");
+  row("ICRC", icrc_text());
   row("copy", copy_text(configuration.copy_kind));
   bool any = false;
   for (const Hugepages& pages : hugepages()) {

@@ -52,9 +52,7 @@ namespace {
 const bool kShortIcrc = has_short_icrc();
 const bool kWideIcrc = has_wide_icrc();
 
-/// Apart, so that the way to short_icrc() is a jump.
-[[gnu::noinline]] uint32_t long_icrc(std::span<const std::byte> ip_packet) {
-  if (kWideIcrc && ip_packet.size() >= kWideIcrcBytesMin) return wide_icrc(ip_packet);
+uint32_t icrc_in_pieces(std::span<const std::byte> ip_packet) {
   const bool ipv4 = load_u8(ip_packet.data()) >> 4 == 4;
   const size_t masked = ipv4 ? kIpv4HeaderBytes : kIpv6HeaderBytes;
   Icrc icrc;
@@ -63,11 +61,18 @@ const bool kWideIcrc = has_wide_icrc();
   return icrc.value();
 }
 
+/// Of at least kWideIcrcBytesMin bytes. Apart, so that the way to short_icrc() is a jump.
+[[gnu::noinline]] uint32_t icrc_beyond(std::span<const std::byte> ip_packet) {
+  if (kWideIcrc) return wide_icrc(ip_packet);
+  const bool is_short = ip_packet.size() <= kShortIcrcBytesMax;
+  return kShortIcrc && is_short ? short_icrc(ip_packet) : icrc_in_pieces(ip_packet);
+}
+
 }  // namespace
 
 uint32_t icrc_of(std::span<const std::byte> ip_packet) {
-  if (ip_packet.size() <= kShortIcrcBytesMax && kShortIcrc) return short_icrc(ip_packet);
-  return long_icrc(ip_packet);
+  if (ip_packet.size() >= kWideIcrcBytesMin) return icrc_beyond(ip_packet);
+  return kShortIcrc ? short_icrc(ip_packet) : icrc_in_pieces(ip_packet);
 }
 
 }  // namespace uroce::wire

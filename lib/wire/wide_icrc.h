@@ -7,13 +7,13 @@
 // The ICRC of a long packet in vectors of 32 bytes, for CPUs with VPCLMULQDQ.
 namespace uroce::wire {
 
-/// Of packets this long or longer.
+/// From here on it wins over short_icrc(), and is about twice as fast as ISA-L (perf/micro/icrc_bench).
 inline constexpr size_t kWideIcrcBytesMin = 256;
 
-/// Whether this CPU can run wide_icrc().
+/// Whether this CPU can run wide_icrc(), and ISA-L has nothing wider: with AVX-512 it has.
 inline bool has_wide_icrc() {
   return __builtin_cpu_supports("vpclmulqdq") != 0 && __builtin_cpu_supports("avx2") != 0 &&
-         __builtin_cpu_supports("pclmul") != 0;
+         __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu_supports("avx512vl") == 0;
 }
 
 /// icrc_of() of at least kWideIcrcBytesMin bytes.
