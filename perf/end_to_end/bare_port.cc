@@ -1,17 +1,22 @@
 // What a port carries without any protocol: frames of a given size as fast as they go, and one frame there
-// and back. The floor beside which uroce over the same port is measured. With --peer-port one thread turns
-// both ends, as `uroce perf` does in one process; with --responder the other end is another process.
+// and back. The floor beside which uroce over the same port is measured. `copied` frames are filled from
+// memory and emptied into memory; `placed` ones have a CRC as well, which the other end verifies before it
+// places what is in the frame, in the order that a watching CPU may rely on, into a region of 512 MiB. With
+// --peer-port one thread turns both ends, as `uroce perf` does in one process, or with --two-threads a second
+// one turns the other end; with --responder the other end is another process.
 //
 //   bare_port --port net_ring0 --peer-port net_ring1 --bytes 138,4170
 //   bare_port --port net_memif0,role=server,... --responder
 //   bare_port --port net_memif0,role=client,... --bytes 138,4170
 #include <fmt/format.h>
+#include <isa-l/crc.h>
 
 #include <CLI/CLI.hpp>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -23,6 +28,7 @@
 #include "drivers/registry.h"
 #include "engine/configuration.h"
 #include "engine/eal.h"
+#include "perf/end_to_end/placed_region.h"
 #include "port/port.h"
 
 namespace uroce::perf {
@@ -32,7 +38,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kBurst = 32;
 
-enum class Kind : uint8_t { kFlood, kFloodCopied, kEndOfFlood, kPing, kBye };
+enum class Kind : uint8_t { kFlood, kFloodCopied, kFloodPlaced, kEndOfFlood, kPing, kBye };
 
 /// Ethernet (broadcast, an experimental type), what the frame is, a number; then as many bytes as wanted.
 struct Header {
@@ -43,6 +49,14 @@ struct Header {
   uint64_t number;
 };
 static_assert(sizeof(Header) == 24);
+
+bool is_flood(Kind kind) {
+  return kind == Kind::kFlood || kind == Kind::kFloodCopied || kind == Kind::kFloodPlaced;
+}
+
+uint32_t crc_of(const std::byte* bytes, size_t count) {
+  return crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(bytes), count);
+}
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -76,8 +90,12 @@ class End {
                           .round = round,
                           .number = number + i};
       std::memcpy(frames[i].data, &header, sizeof(header));
-      if (kind == Kind::kFloodCopied) {
+      if (kind == Kind::kFloodCopied || kind == Kind::kFloodPlaced) {
         std::memcpy(frames[i].data + sizeof(header), slot(number + i, bytes), bytes - sizeof(header));
+      }
+      if (kind == Kind::kFloodPlaced) {
+        const uint32_t crc = crc_of(frames[i].data, bytes - sizeof(uint32_t));
+        std::memcpy(frames[i].data + bytes - sizeof(crc), &crc, sizeof(crc));
       }
       frames[i].length = bytes;
     }
@@ -101,17 +119,28 @@ class End {
       if (frames[i].length < sizeof(header)) continue;
       std::memcpy(&header, frames[i].data, sizeof(header));
       if (header.type != std::array<uint8_t, 2>{0x88, 0xB5}) continue;
-      if (header.kind == Kind::kFloodCopied) {
+      if (header.kind == Kind::kFloodPlaced) {
+        place(header, frames[i]);
+      } else if (header.kind == Kind::kFloodCopied) {
         std::memcpy(slot(header.number, frames[i].length), frames[i].data + sizeof(header),
                     frames[i].length - sizeof(header));
       }
       take(header, frames[i].length);
     }
+    region_.commit();
     queue_->release({frames.data(), count});
     return count;
   }
 
  private:
+  void place(const Header& header, const port::RxFrame& frame) {
+    uint32_t crc = 0;
+    const size_t covered = frame.length - sizeof(crc);
+    std::memcpy(&crc, frame.data + covered, sizeof(crc));
+    if (crc != crc_of(frame.data, covered)) throw std::runtime_error("a CRC is wrong");
+    region_.place(header.number, frame.data + sizeof(header), (covered - sizeof(header)) / 64 * 64);
+  }
+
   // 128 slots, as `uroce perf` has messages outstanding.
   static constexpr size_t kSlots = 128;
   static constexpr size_t kMemoryBytes = kSlots * 16384;
@@ -123,6 +152,7 @@ class End {
   std::unique_ptr<port::Port> port_;
   port::PortQueue* queue_;
   std::vector<std::byte> memory_;
+  PlacedRegion region_;
 };
 
 /// Counts floods and answers.
@@ -134,7 +164,7 @@ class Responder {
   bool step() {
     bool more = true;
     end_.receive([&](const Header& header, uint32_t bytes) {
-      if (header.kind == Kind::kFlood || header.kind == Kind::kFloodCopied) {
+      if (is_flood(header.kind)) {
         ++flooded_;
       } else if (header.kind == Kind::kEndOfFlood) {
         if (header.round != round_) answer_ = std::exchange(flooded_, 0);
@@ -233,9 +263,9 @@ void measure(Initiator& initiator, const std::vector<uint32_t>& sizes, double du
     out += fmt::format("{}\n  \"{}\": {:.6g}", out.empty() ? "" : ",", name, value);
   };
   for (const uint32_t bytes : sizes) {
-    initiator.flood(Kind::kFloodCopied, bytes, duration_s / 4);
-    for (const auto& [kind, name] :
-         {std::pair{Kind::kFlood, "bare"}, std::pair{Kind::kFloodCopied, "copied"}}) {
+    initiator.flood(Kind::kFloodPlaced, bytes, duration_s / 4);
+    for (const auto& [kind, name] : {std::pair{Kind::kFlood, "bare"}, std::pair{Kind::kFloodCopied, "copied"},
+                                     std::pair{Kind::kFloodPlaced, "placed"}}) {
       const double rate = initiator.flood(kind, bytes, duration_s);
       add(fmt::format("{}.{}.frames_per_second", name, bytes), rate);
       add(fmt::format("{}.{}.gigabits_per_second", name, bytes), rate * bytes * 8 / 1e9);
@@ -255,6 +285,7 @@ struct Options {
   std::string port;
   std::string peer_port;
   bool responder = false;
+  bool two_threads = false;
   std::vector<uint32_t> sizes{138, 4170};
   double duration_s = 0.5;
 };
@@ -269,6 +300,35 @@ void respond(End& end) {
   }
 }
 
+/// DPDK's caches are those of a numbered thread.
+void wear_lcore() {
+  const auto lcore = engine::reserve_lcore();
+  if (!lcore) throw std::runtime_error(lcore.error().message);
+  RTE_PER_LCORE(_lcore_id) = *lcore;
+}
+
+void run_two_threads(End& end, End& peer_end, const Options& options) {
+  std::exception_ptr failure;
+  std::thread other([&] {
+    try {
+      if (drivers::needs_eal(options.peer_port)) wear_lcore();
+      respond(peer_end);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  Initiator initiator(end, nullptr);
+  try {
+    measure(initiator, options.sizes, options.duration_s);
+  } catch (...) {
+    initiator.part(options.sizes.front());
+    other.join();
+    throw;
+  }
+  other.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
 void run(const Options& options) {
   constexpr std::chrono::seconds kLinkLimit{10};
   if (drivers::needs_eal(options.port)) {
@@ -278,9 +338,7 @@ void run(const Options& options) {
     if (const Status started = engine::start_eal(configuration, ports); !started) {
       throw std::runtime_error(started.error().message);
     }
-    const auto lcore = engine::reserve_lcore();
-    if (!lcore) throw std::runtime_error(lcore.error().message);
-    RTE_PER_LCORE(_lcore_id) = *lcore;
+    wear_lcore();
   }
   End end(options.port);
   std::unique_ptr<End> peer_end;
@@ -292,6 +350,7 @@ void run(const Options& options) {
   }
   end.wait_for_link(kLinkLimit);
   if (options.responder) return respond(end);
+  if (options.two_threads && peer_end) return run_two_threads(end, *peer_end, options);
   Initiator initiator(end, peer ? &*peer : nullptr);
   measure(initiator, options.sizes, options.duration_s);
 }
@@ -305,7 +364,8 @@ int main(int argc, char** argv) {
   app.add_option("--port", options.port, "this end")->required();
   auto* peer = app.add_option("--peer-port", options.peer_port, "the other end, turned by the same thread");
   app.add_flag("--responder", options.responder, "answer until the other end says goodbye")->excludes(peer);
-  app.add_option("--bytes", options.sizes, "frame sizes")->delimiter(',')->check(CLI::Range(24, 9000));
+  app.add_flag("--two-threads", options.two_threads, "the other end has a thread of its own")->needs(peer);
+  app.add_option("--bytes", options.sizes, "frame sizes")->delimiter(',')->check(CLI::Range(64, 9000));
   app.add_option("--seconds", options.duration_s, "per measurement");
   CLI11_PARSE(app, argc, argv);
   try {

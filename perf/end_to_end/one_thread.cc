@@ -8,88 +8,23 @@
 #include <time.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstring>
 #include <exception>
 #include <string>
-#include <vector>
 
-#include "apps/perf/failure.h"
-#include "apps/perf/pattern.h"
-#include "perf/end_to_end/rc_end.h"
+#include "perf/end_to_end/wire.h"
 
 namespace uroce::perf {
 
-class OneThread;
-
 // With names that a profiler finds.
 extern "C" {
-void measured_operations(OneThread& wire, uint64_t operations);
-void measured_far_end(OneThread& wire);
+void measured_operations(Wire& wire, uint64_t operations);
+void measured_far_end(Wire& wire);
 }
 
-/// Both ends.
-class OneThread {
- public:
-  explicit OneThread(const Traffic& traffic)
-      : traffic_(traffic), near_(device_names().at(0), traffic), far_(device_names().at(1), traffic) {
-    near_.connect(far_);
-    far_.connect(near_);
-    if (traffic.operation != Operation::kSend) return;
-    for (uint32_t receives = 0; receives < Traffic::kOutstanding; receives += Traffic::kBatch)
-      far_.post_receives();
-  }
-
-  /// `operations` from the first to the last completion; rounded up to whole batches. `far_end` is
-  /// turn_far_end(), by whatever name.
-  void run(uint64_t operations, void (*far_end)(OneThread&)) {
-    for (const uint64_t end = completed_ + operations; completed_ < end;) {
-      for (; posted_ < end && posted_ - completed_ < Traffic::kOutstanding; posted_ += Traffic::kBatch)
-        near_.post(far_);
-      far_end(*this);
-      completed_ += near_.poll();
-    }
-  }
-
-  static void turn_far_end(OneThread& wire) {
-    wire.received_ += wire.far_.poll();
-    for (; wire.received_ >= Traffic::kBatch; wire.received_ -= Traffic::kBatch) wire.far_.post_receives();
-  }
-
-  /// From now on the sources hold what they have not held before.
-  void new_data() {
-    const bool read = traffic_.operation == Operation::kRead;
-    for (uint64_t slot = 0; slot < Traffic::kOutstanding; ++slot)
-      fill_pattern((read ? far_ : near_).source(slot), ++seed_);
-    fresh_ = posted_;
-  }
-
-  /// Everything sent since new_data() is there.
-  void verify() {
-    RcEnd& to = traffic_.operation == Operation::kRead ? near_ : far_;
-    RcEnd& from = traffic_.operation == Operation::kRead ? far_ : near_;
-    const uint64_t first = posted_ - std::min(posted_ - fresh_, traffic_.targets());
-    for (uint64_t message = first; message < posted_; ++message) {
-      if (std::memcmp(to.target(message).data(), from.source(message).data(), traffic_.size) != 0)
-        throw Failure(fmt::format("message {} is not what was sent", message));
-    }
-  }
-
- private:
-  const Traffic traffic_;
-  RcEnd near_;
-  RcEnd far_;
-  uint64_t posted_ = 0;
-  uint64_t completed_ = 0;
-  uint32_t received_ = 0;
-  uint64_t seed_ = 0;
-  uint64_t fresh_ = 0;
-};
-
-[[gnu::noinline]] void measured_operations(OneThread& wire, uint64_t operations) {
+[[gnu::noinline]] void measured_operations(Wire& wire, uint64_t operations) {
   wire.run(operations, measured_far_end);
 }
-[[gnu::noinline]] void measured_far_end(OneThread& wire) { OneThread::turn_far_end(wire); }
+[[gnu::noinline]] void measured_far_end(Wire& wire) { wire.turn_far_end(); }
 
 namespace {
 
@@ -99,18 +34,18 @@ int64_t cpu_ns() {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-/// Exactly `operations`, or, if there are none, as many as take the time.
-void measure(OneThread& wire, uint64_t operations, double seconds) {
-  constexpr uint64_t kAtOnce = 1024;
+/// Exactly `operations`, or, if there are none, as many as take the time, `at_once` of them at once.
+void measure(Wire& wire, uint64_t operations, uint64_t at_once, double seconds) {
   wire.new_data();
-  wire.run(operations != 0 ? operations : kAtOnce, OneThread::turn_far_end);
+  // Not by measured_far_end(), whose instructions count.
+  wire.run(operations != 0 ? operations : at_once, [](Wire& it) { it.turn_far_end(); });
   wire.verify();
   wire.new_data();
   const int64_t start = cpu_ns();
   int64_t used = 0;
   uint64_t done = 0;
   while (operations != 0 ? done == 0 : static_cast<double>(used) < seconds * 1e9) {
-    const uint64_t now = operations != 0 ? operations : kAtOnce;
+    const uint64_t now = operations != 0 ? operations : at_once;
     measured_operations(wire, now);
     done += now;
     used = cpu_ns() - start;
@@ -118,12 +53,6 @@ void measure(OneThread& wire, uint64_t operations, double seconds) {
   wire.verify();
   fmt::print("{{\"operations\": {}, \"cpu_ns_per_operation\": {:.1f}}}\n", done,
              static_cast<double>(used) / static_cast<double>(done));
-}
-
-Operation operation_of(const std::string& name) {
-  const auto operations = parse_operations(name);
-  if (!operations) throw Failure(operations.error().message);
-  return operations->front();
 }
 
 }  // namespace
@@ -140,14 +69,22 @@ int main(int argc, char** argv) {
   app.add_option("--size", traffic.size)->transform(CLI::AsSizeValue(false));
   app.add_option("--mtu", traffic.mtu);
   app.add_option("--region-mb", region_mb);
+  app.add_option("--queue-pairs", traffic.queue_pairs)->check(CLI::PositiveNumber);
+  app.add_option("--batch", traffic.batch)->check(CLI::PositiveNumber);
+  app.add_option("--outstanding", traffic.outstanding)->check(CLI::PositiveNumber);
   app.add_option("--operations", operations, "exactly so many, after as many that do not count");
   app.add_option("--seconds", seconds, "of CPU time");
   CLI11_PARSE(app, argc, argv);
   try {
     traffic.operation = uroce::perf::operation_of(operation);
     traffic.region_bytes = region_mb << 20;
-    uroce::perf::OneThread wire(traffic);
-    uroce::perf::measure(wire, operations, seconds);
+    uroce::perf::Wire wire(traffic);
+    // Enough for the clock not to matter, and for each queue pair to have a turn.
+    constexpr uint64_t kBytesAtOnce = 64 << 20;
+    const uint64_t at_once =
+        std::clamp<uint64_t>(kBytesAtOnce / traffic.size, traffic.outstanding,
+                             std::max<uint64_t>(1024, uint64_t{traffic.queue_pairs} * traffic.batch));
+    uroce::perf::measure(wire, operations, at_once, seconds);
   } catch (const std::exception& error) {
     fmt::print(stderr, "one_thread: {}\n", error.what());
     return 1;

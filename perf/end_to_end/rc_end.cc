@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -11,7 +12,6 @@ namespace uroce::perf {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr uint32_t kReceives = 2 * Traffic::kOutstanding;
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 void check(int error, const char* what) {
@@ -32,54 +32,73 @@ ibv_wr_opcode opcode_of(Operation operation) {
 
 }  // namespace
 
-RcEnd::RcEnd(const std::string& device, const Traffic& traffic)
-    : traffic_(traffic), device_(VerbsDevice::open({.name = device})) {
-  const uint64_t bytes = Traffic::kOutstanding * traffic.stride() + traffic.region_bytes;
+RcEnd::RcEnd(const std::string& device, const Traffic& traffic, Part part)
+    : traffic_(traffic),
+      part_(part),
+      device_(VerbsDevice::open({.name = device})),
+      sends_(traffic.batch),
+      receives_(traffic.batch),
+      segments_(traffic.batch) {
+  if (traffic.targets() == 0) throw Failure("the region is too small for a batch of messages");
+  const uint64_t bytes = source_bytes() + (part == Part::kSources ? 0 : traffic.region_bytes);
   own(memory_, static_cast<std::byte*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage)),
       "memory");
   own(domain_, ibv_alloc_pd(device_.context.get()), "ibv_alloc_pd");
   own(region_, ibv_reg_mr(domain_.get(), memory_.get(), bytes, kAccess), "ibv_reg_mr");
-  own(completions_, ibv_create_cq(device_.context.get(), 2 * kReceives, nullptr, nullptr, 0),
+  own(completions_,
+      ibv_create_cq(device_.context.get(), static_cast<int>(3 * traffic.outstanding), nullptr, nullptr, 0),
       "ibv_create_cq");
-  ibv_qp_init_attr initial{};
-  initial.send_cq = initial.recv_cq = completions_.get();
-  initial.qp_type = IBV_QPT_RC;
-  initial.cap = {.max_send_wr = Traffic::kOutstanding,
-                 .max_recv_wr = kReceives,
-                 .max_send_sge = 1,
-                 .max_recv_sge = 1,
-                 .max_inline_data = 0};
-  own(queue_pair_, ibv_create_qp(domain_.get(), &initial), "ibv_create_qp");
-  for (uint32_t i = 0; i < Traffic::kBatch; ++i) {
-    const bool last = i + 1 == Traffic::kBatch;
+  make_queue_pairs();
+  for (uint32_t i = 0; i < traffic.batch; ++i) {
+    const bool last = i + 1 == traffic.batch;
     segments_[i] = {.addr = 0, .length = traffic.size, .lkey = region_->lkey};
     sends_[i].next = last ? nullptr : &sends_[i + 1];
     sends_[i].sg_list = &segments_[i];
     sends_[i].num_sge = 1;
     sends_[i].opcode = opcode_of(traffic.operation);
     sends_[i].send_flags = last ? IBV_SEND_SIGNALED : 0;
-    sends_[i].wr_id = Traffic::kBatch;
-    receives_[i] = {
-        .wr_id = 1, .next = last ? nullptr : &receives_[i + 1], .sg_list = &segments_[i], .num_sge = 1};
+    receives_[i].next = last ? nullptr : &receives_[i + 1];
+    receives_[i].sg_list = &segments_[i];
+    receives_[i].num_sge = 1;
   }
 }
 
-void RcEnd::modify(ibv_qp_attr attributes, int mask) {
-  check(ibv_modify_qp(queue_pair_.get(), &attributes, mask), "ibv_modify_qp");
+void RcEnd::make_queue_pairs() {
+  if (traffic_.operation == Operation::kSend && traffic_.queue_pairs > 1)
+    throw Failure("SEND is measured on one queue pair");
+  ibv_qp_init_attr initial{};
+  initial.send_cq = initial.recv_cq = completions_.get();
+  initial.qp_type = IBV_QPT_RC;
+  initial.cap = {.max_send_wr = traffic_.outstanding,
+                 .max_recv_wr = traffic_.operation == Operation::kSend ? 2 * traffic_.outstanding : 1,
+                 .max_send_sge = 1,
+                 .max_recv_sge = 1,
+                 .max_inline_data = 0};
+  for (uint32_t i = 0; i < traffic_.queue_pairs; ++i)
+    own(queue_pairs_.emplace_back(), ibv_create_qp(domain_.get(), &initial), "ibv_create_qp");
+}
+
+void RcEnd::modify(ibv_qp& queue_pair, ibv_qp_attr attributes, int mask) {
+  check(ibv_modify_qp(&queue_pair, &attributes, mask), "ibv_modify_qp");
 }
 
 void RcEnd::connect(const RcEnd& peer) {
   device_.wait_until_active();
+  for (size_t i = 0; i < queue_pairs_.size(); ++i)
+    connect(*queue_pairs_[i], peer, peer.queue_pairs_[i]->qp_num);
+}
+
+void RcEnd::connect(ibv_qp& queue_pair, const RcEnd& peer, uint32_t peers_number) const {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = device_.port;
   attributes.qp_access_flags = static_cast<unsigned>(kAccess);
-  modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  modify(queue_pair, attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 
   constexpr uint8_t kReads = 16;
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = path_mtu_of(static_cast<uint32_t>(traffic_.mtu)).value_or(IBV_MTU_4096);
-  attributes.dest_qp_num = peer.queue_pair_->qp_num;
+  attributes.dest_qp_num = peers_number;
   attributes.max_dest_rd_atomic = kReads;
   attributes.min_rnr_timer = 1;
   attributes.ah_attr.port_num = device_.port;
@@ -87,21 +106,23 @@ void RcEnd::connect(const RcEnd& peer) {
   attributes.ah_attr.grh.dgid = peer.device_.gid;
   attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(device_.gid_index);
   attributes.ah_attr.grh.hop_limit = 64;
-  modify(attributes, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  modify(queue_pair, attributes,
+         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 
   attributes.qp_state = IBV_QPS_RTS;
   attributes.timeout = 14;
   attributes.retry_cnt = 7;
   attributes.rnr_retry = 7;
   attributes.max_rd_atomic = kReads;
-  modify(attributes, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                         IBV_QP_MAX_QP_RD_ATOMIC);
+  modify(queue_pair, attributes,
+         IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+             IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 uint64_t RcEnd::next_targets() {
   const uint64_t offset = targets_offset_;
-  targets_offset_ += Traffic::kBatch * traffic_.stride();
+  targets_offset_ += traffic_.batch * traffic_.stride();
   if (targets_offset_ == traffic_.targets() * traffic_.stride()) targets_offset_ = 0;
   return offset;
 }
@@ -111,36 +132,39 @@ void RcEnd::post(const RcEnd& peer) {
   const bool read = traffic_.operation == Operation::kRead;
   const uint64_t sources = reinterpret_cast<uint64_t>((read ? peer : *this).memory_.get()) + sources_offset_;
   const uint64_t targets = reinterpret_cast<uint64_t>((read ? *this : peer).targets()) + next_targets();
-  sources_offset_ += Traffic::kBatch * stride;
-  if (sources_offset_ == Traffic::kOutstanding * stride) sources_offset_ = 0;
-  for (uint32_t i = 0; i < Traffic::kBatch; ++i) {
+  sources_offset_ += traffic_.batch * stride;
+  if (sources_offset_ == traffic_.sources() * stride) sources_offset_ = 0;
+  for (uint32_t i = 0; i < traffic_.batch; ++i) {
     segments_[i].addr = (read ? targets : sources) + i * stride;
     sends_[i].wr.rdma.remote_addr = (read ? sources : targets) + i * stride;
     sends_[i].wr.rdma.rkey = peer.region_->rkey;
   }
   ibv_send_wr* bad = nullptr;
-  check(ibv_post_send(queue_pair_.get(), sends_.data(), &bad), "ibv_post_send");
+  check(ibv_post_send(queue_pairs_[next_queue_pair_].get(), sends_.data(), &bad), "ibv_post_send");
+  if (++next_queue_pair_ == queue_pairs_.size()) next_queue_pair_ = 0;
 }
 
 void RcEnd::post_receives() {
   const uint64_t targets = reinterpret_cast<uint64_t>(this->targets()) + next_targets();
-  for (uint32_t i = 0; i < Traffic::kBatch; ++i) segments_[i].addr = targets + i * traffic_.stride();
+  for (uint32_t i = 0; i < traffic_.batch; ++i) segments_[i].addr = targets + i * traffic_.stride();
   ibv_recv_wr* bad = nullptr;
-  check(ibv_post_recv(queue_pair_.get(), receives_.data(), &bad), "ibv_post_recv");
+  check(ibv_post_recv(queue_pairs_.front().get(), receives_.data(), &bad), "ibv_post_recv");
 }
 
-uint32_t RcEnd::poll() {
-  std::array<ibv_wc, Traffic::kBatch> found;
-  const int count = ibv_poll_cq(completions_.get(), static_cast<int>(found.size()), found.data());
+RcEnd::Found RcEnd::poll() {
+  std::array<ibv_wc, 16> completions;
+  const int count = ibv_poll_cq(completions_.get(), static_cast<int>(completions.size()), completions.data());
   if (count < 0) throw Failure("ibv_poll_cq failed");
-  uint64_t messages = 0;
-  for (int i = 0; i < count; ++i) {
-    const ibv_wc& completion = found[static_cast<size_t>(i)];
+  Found found;
+  for (const ibv_wc& completion : std::span(completions).first(static_cast<size_t>(count))) {
     if (completion.status != IBV_WC_SUCCESS)
       throw Failure(fmt::format("{}: {}", name_of(traffic_.operation), ibv_wc_status_str(completion.status)));
-    messages += completion.wr_id;
+    if ((completion.opcode & IBV_WC_RECV) != 0)
+      ++found.received;
+    else
+      found.completed += traffic_.batch;
   }
-  return static_cast<uint32_t>(messages);
+  return found;
 }
 
 }  // namespace uroce::perf

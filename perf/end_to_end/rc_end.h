@@ -1,10 +1,11 @@
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "apps/perf/plan.h"
 #include "apps/perf/verbs_device.h"
@@ -18,56 +19,73 @@ struct Traffic {
   uint32_t size = 64;
   uint64_t region_bytes = 512u << 20;  // of targets
   uint64_t mtu = 4096;
-
-  static constexpr uint32_t kBatch = 16;  // messages in one post, of which the last is signalled
-  static constexpr uint32_t kOutstanding = 64;
+  uint32_t queue_pairs = 1;   // of each end, which take their turns post by post; SEND: only 1
+  uint32_t batch = 16;        // messages in one post, of which the last is signalled
+  uint32_t outstanding = 64;  // messages on all queue pairs together; a multiple of `batch`
 
   [[nodiscard]] uint64_t stride() const { return (uint64_t{size} + 63) / 64 * 64; }
-  [[nodiscard]] uint64_t targets() const { return region_bytes / stride() / kBatch * kBatch; }
+  [[nodiscard]] uint64_t targets() const { return region_bytes / stride() / batch * batch; }
+  /// Large messages share them, as long as they take turns at all.
+  [[nodiscard]] uint64_t sources() const {
+    return std::clamp<uint64_t>((64u << 20) / stride() / batch * batch, batch, outstanding);
+  }
 };
 
-/// One end of the traffic: a device, kOutstanding sources and a large region of targets, and a queue pair
-/// whose posts and polls do as little as a program can. Every failure throws. One thread.
+/// What an end needs memory for.
+enum class Part : uint8_t { kSources, kTargets, kBoth };
+
+/// One end of the traffic: a device, sources or a large region of targets or both, and queue pairs whose
+/// posts and polls do as little as a program can. Every failure throws. One thread.
 class RcEnd {
  public:
-  RcEnd(const std::string& device, const Traffic& traffic);
+  RcEnd(const std::string& device, const Traffic& traffic, Part part);
 
   void connect(const RcEnd& peer);
 
-  /// Posts the next kBatch messages to or from `peer`.
+  /// Posts the next batch of messages to or from `peer`, on the next queue pair.
   void post(const RcEnd& peer);
-  /// Posts receives for the next kBatch messages.
+  /// Posts receives for the next batch of messages.
   void post_receives();
-  /// Messages completed, or received, that the poll found.
-  uint32_t poll();
+
+  /// Messages.
+  struct Found {
+    uint32_t completed = 0;
+    uint32_t received = 0;
+  };
+  Found poll();
 
   [[nodiscard]] std::span<std::byte> source(uint64_t message) {
-    return {memory_.get() + message % Traffic::kOutstanding * traffic_.stride(), traffic_.size};
+    return {memory_.get() + message % traffic_.sources() * traffic_.stride(), traffic_.size};
   }
   [[nodiscard]] std::span<std::byte> target(uint64_t message) {
     return {targets() + message % traffic_.targets() * traffic_.stride(), traffic_.size};
   }
 
  private:
-  [[nodiscard]] std::byte* targets() const {
-    return memory_.get() + Traffic::kOutstanding * traffic_.stride();
+  [[nodiscard]] uint64_t source_bytes() const {
+    return part_ == Part::kTargets ? 0 : traffic_.sources() * traffic_.stride();
   }
-  void modify(ibv_qp_attr attributes, int mask);
+  [[nodiscard]] std::byte* targets() const { return memory_.get() + source_bytes(); }
+  void make_queue_pairs();
+  static void modify(ibv_qp& queue_pair, ibv_qp_attr attributes, int mask);
+  void connect(ibv_qp& queue_pair, const RcEnd& peer, uint32_t peers_number) const;
   /// Offset of the next batch of targets.
   uint64_t next_targets();
 
   const Traffic traffic_;
+  const Part part_;
   VerbsDevice device_;
   Buffer memory_;
   ProtectionDomain domain_;
   MemoryRegion region_;
   CompletionQueue completions_;
-  QueuePair queue_pair_;
+  std::vector<QueuePair> queue_pairs_;
+  size_t next_queue_pair_ = 0;
   uint64_t sources_offset_ = 0;
   uint64_t targets_offset_ = 0;
-  std::array<ibv_send_wr, Traffic::kBatch> sends_{};
-  std::array<ibv_recv_wr, Traffic::kBatch> receives_{};
-  std::array<ibv_sge, Traffic::kBatch> segments_{};
+  std::vector<ibv_send_wr> sends_;
+  std::vector<ibv_recv_wr> receives_;
+  std::vector<ibv_sge> segments_;
 };
 
 }  // namespace uroce::perf
