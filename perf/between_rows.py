@@ -1,0 +1,166 @@
+"""Rows of two ends with a port between them, beside the bare port, for perf/run."""
+
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import links
+from rows import LARGE, LARGE_FRAME, SMALL, SMALL_FRAME, Failure, Row, command
+
+# Debian's perftest, unmodified: tool, arguments, and how many of its latencies make a round trip. Its figures stand
+# beside the bare port's and those of `uroce perf` with the same operation and size.
+PERFTEST = (
+    ('ib_write_bw', 65536, ['-n', '5000', '--report_gbits'], None),
+    ('ib_send_lat', SMALL, ['-n', '10000'], 2),
+    ('ib_read_lat', SMALL, ['-n', '10000'], 1),
+    ('ib_write_lat', SMALL, ['-n', '2000'], 2),
+)
+WHY_NO_FLOOR = """ib_write_lat spins on memory and leaves its poller to our background thread, which begins takeover_us
+(50 us) after the program's last call; and where CPUs are as few as programs, the two share one."""
+
+
+def over_port(name, bare, figures):
+    """Rows that set figures of `uroce perf` beside those of the bare port."""
+    for kind in 'bare', 'copied', 'placed':
+        yield Row(f'{name}.{kind}.{LARGE_FRAME}.goodput', bare[f'{kind}.{LARGE_FRAME}.gigabits_per_second'], 'Gbit/s')
+        yield Row(f'{name}.{kind}.{SMALL_FRAME}.rate', bare[f'{kind}.{SMALL_FRAME}.frames_per_second'] / 1e6, 'M/s')
+    yield Row(f'{name}.bare.{SMALL_FRAME}.round_trip', bare[f'bare.{SMALL_FRAME}.round_trip_p50_us'], 'us')
+    for size in LARGE, 65536, 1 << 20:
+        yield Row(f'{name}.write.{size}.goodput', figures[f'write.{size}.gigabits_per_second'], 'Gbit/s',
+                  bare[f'copied.{LARGE_FRAME}.gigabits_per_second'], 'copied')
+    for operation in 'write', 'read', 'send':
+        yield Row(f'{name}.{operation}.{SMALL}.rate', figures[f'{operation}.{SMALL}.messages_per_second'] / 1e6, 'M/s',
+                  bare[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6, 'copied')
+    for operation in 'write', 'read', 'send':
+        yield Row(f'{name}.{operation}.{SMALL}.round_trip', figures[f'{operation}.{SMALL}.round_trip_p50_us'], 'us',
+                  bare[f'bare.{SMALL_FRAME}.round_trip_p50_us'], 'bare', 'lower')
+
+
+def between_two(link, bare, figures):
+    """What two processes reach of what the bare port carries between them. The floor of the goodput carries what we do:
+    it copies, has a CRC and places, but has no protocol."""
+    carried = bare[f'bare.{LARGE_FRAME}.gigabits_per_second']
+    for size in 65536, 1 << 20:
+        yield Row(f'{link}_ratio.write.{size}', figures[f'write.{size}.gigabits_per_second'] / carried, 'x bare',
+                  bare[f'placed.{LARGE_FRAME}.gigabits_per_second'] / carried, 'placed')
+    for operation in 'write', 'read', 'send':
+        yield over_bare(link, operation, figures[f'{operation}.{SMALL}.round_trip_p50_us'], bare)
+    yield Row(f'rtt_p99_over_p50.{link}.send64',
+              figures[f'send.{SMALL}.round_trip_p99_us'] / figures[f'send.{SMALL}.round_trip_p50_us'], 'x')
+
+
+def over_bare(link, operation, round_trip, bare):
+    return Row(f'rtt_over_bare_us.{link}.{operation}64', round_trip - bare[f'bare.{SMALL_FRAME}.round_trip_p50_us'], 'us')
+
+
+class EndToEnd:
+    def __init__(self, build, duration):
+        self.uroce = build / 'apps/uroce'
+        self.bare = build / 'perf/end_to_end/bare_port'
+        self.connects = build / 'perf/end_to_end/connects'
+        self.duration = duration
+        self.bare_options = ['--bytes', f'{SMALL_FRAME},{LARGE_FRAME}', '--seconds', duration]
+        self.perf_options = ['--size', f'{SMALL},{LARGE},65536,1M', '--duration', duration, '--quiet']
+
+    def in_process(self, name, ports, addresses):
+        bare = json.loads(command([self.bare, '--port', ports[0], '--peer-port', ports[1], *self.bare_options]))
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / 'perf.json'
+            options = []
+            for port, address in zip(ports, addresses):
+                options += ['--port', port, '--ip', address]
+            command([self.uroce, 'perf', *options, *self.perf_options, '--json', out])
+            figures = json.loads(out.read_text())
+            services = {}
+            for service, *more in (['uc', '--op', 'write,send'], ['ud', '--op', 'send'], ['rc', '--op', 'add,swap']):
+                command([self.uroce, 'perf', *options, '--service', service, *more, '--size', f'{SMALL},{LARGE}',
+                         *self.perf_options[2:], '--json', out])
+                services[service] = json.loads(out.read_text())
+        yield from over_port(name, bare, figures)
+        yield from self.other_services(name, bare, services)
+
+    @staticmethod
+    def other_services(name, bare, services):
+        """UC, UD and atomics beside the same floors."""
+        for service, operation in ('uc', 'write'), ('uc', 'send'), ('ud', 'send'):
+            figures = services[service]
+            yield Row(f'{name}.{service}.{operation}.{LARGE}.goodput', figures[f'{operation}.{LARGE}.gigabits_per_second'],
+                      'Gbit/s', bare[f'copied.{LARGE_FRAME}.gigabits_per_second'], 'copied')
+            yield Row(f'{name}.{service}.{operation}.{SMALL}.rate', figures[f'{operation}.{SMALL}.messages_per_second'] / 1e6,
+                      'M/s', bare[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6, 'copied')
+            yield Row(f'{name}.{service}.{operation}.{SMALL}.round_trip', figures[f'{operation}.{SMALL}.round_trip_p50_us'],
+                      'us', bare[f'bare.{SMALL_FRAME}.round_trip_p50_us'], 'bare', 'lower')
+        for operation in 'add', 'swap':
+            yield Row(f'{name}.{operation}.8.rate', services['rc'][f'{operation}.8.messages_per_second'] / 1e6, 'M/s',
+                      bare[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6, 'copied')
+
+    def between_processes(self, name, new_link):
+        with new_link() as link:
+            _, said = links.pair(link, [self.bare, '--port', link.port('server'), '--responder'],
+                                 [self.bare, '--port', link.port('client'), *self.bare_options], link.is_open)
+            bare = json.loads(said)
+        with new_link() as link, tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / 'perf.json'
+            port = links.free_tcp_port()
+            links.pair(link, [self.uroce, 'perf', *self.device(link, 'server'), '--server', '--listen', port],
+                       [self.uroce, 'perf', *self.device(link, 'client'), '--connect', f'{link.host}:{port}',
+                        *self.perf_options, '--json', out], links.listening(port))
+            figures = json.loads(out.read_text())
+        yield from over_port(name, bare, figures)
+        yield from between_two(name, bare, figures)
+        for tool, size, arguments, latencies in PERFTEST:
+            if shutil.which(tool):
+                yield from self.perftest(name, new_link, tool, size, arguments, latencies, bare, figures)
+            else:
+                print(f'perf/run: {name}: {tool} is not installed', file=sys.stderr)
+
+    def perftest(self, name, new_link, tool, size, arguments, latencies, bare, figures):
+        with new_link() as link:
+            port = links.free_tcp_port()
+            # -F: not a word about the CPU's frequency; -x 1: the device's first address.
+            program = [tool, '-F', '-x', '1', '-s', size, '-p', port, *arguments]
+            _, said = links.pair(link, [self.uroce, 'run', *self.device(link, 'server'), '--', *program],
+                                 [self.uroce, 'run', *self.device(link, 'client'), '--', *program, link.host],
+                                 links.listening(port))
+        words = next((line.split() for line in said.splitlines() if line.split()[:1] == [str(size)]), None)
+        if words is None:
+            raise Failure(f'{tool} said nothing of {size} bytes:\n{said}')
+        operation = tool.split('_')[1]
+        if latencies is None:
+            row, value, unit, better = f'{name}.{tool}.{size}.goodput', float(words[3]), 'Gbit/s', 'higher'
+            floors = {'copied': bare[f'copied.{LARGE_FRAME}.gigabits_per_second'],
+                      'uroce perf': figures[f'{operation}.{size}.gigabits_per_second']}
+        else:
+            row, value, unit, better = f'{name}.{tool}.{size}.round_trip', float(words[4]) * latencies, 'us', 'lower'
+            floors = {'bare': bare[f'bare.{SMALL_FRAME}.round_trip_p50_us'],
+                      'uroce perf': figures[f'{operation}.{size}.round_trip_p50_us']}
+        if tool == 'ib_write_lat':
+            yield Row(row, value, unit, note=WHY_NO_FLOOR)
+            return
+        for floor_name, floor in floors.items():
+            suffix = '' if floor_name != 'uroce perf' else '.beside_perf'
+            yield Row(row + suffix, value, unit, floor, floor_name, better)
+
+    def connections(self):
+        """Connections of rdma_cm between two processes, beside the kernel's TCP on the loopback interface; and with
+        many that stay open."""
+        seconds = max(2.0, self.duration)
+        tcp = json.loads(command([self.connects.with_name('tcp_connects'), '--seconds', seconds]))['connects_per_second']
+        for suffix, opened in ('', 0), ('.10k_open', 10000):
+            with links.MemifLink() as link:
+                address = links.ADDRESSES['server'].split('/')[0]
+                _, said = links.pair(link, [self.uroce, 'run', *self.device(link, 'server'), '--', self.connects, '--server', address],
+                                     [self.uroce, 'run', *self.device(link, 'client'), '--', self.connects, address,
+                                      '--seconds', seconds, '--open', opened],
+                                     lambda process: process.stdout.readline() == 'listening\n')
+            figures = json.loads(said)
+            yield Row('cm_connects_per_s' + suffix, figures['connects_per_second'], '/s', tcp, 'TCP')
+            for what, name in ('cm_setup', 'set_up'), ('cm_first_byte', 'first_byte'):
+                for quantile in 'p50', 'p99':
+                    yield Row(f'{what}_{quantile}_ms{suffix}', figures[f'{name}_{quantile}_ms'], 'ms')
+
+    @staticmethod
+    def device(link, role):
+        return ['--port', link.port(role), '--ip', links.ADDRESSES[role]]

@@ -1,0 +1,72 @@
+"""What perf/run's figures shall be: metric -> comparison and number. A metric that ends in .ratio is the figure's ratio to
+its floor of the same run, above 1 when it beats it."""
+
+AT_MOST, AT_LEAST = '<=', '>='
+
+
+def _cpu_time():
+    """Of both ends together; a SEND costs at most 15 % more than a WRITE, a READ 40 %, as its responses are copied."""
+    for size, nanoseconds in (64, 150), (4096, 550), (65536, 7000):
+        yield f'cpu_ns.write.{size}', (AT_MOST, nanoseconds)
+        yield f'cpu_ns.send.{size}.over_write', (AT_MOST, 1.15)
+        yield f'cpu_ns.read.{size}.over_write', (AT_MOST, 1.4)
+
+
+def _latency():
+    """Above the bare port's round trip."""
+    for link in 'ring', 'memif':
+        for operation, microseconds in ('send', 0.3), ('write', 0.3), ('read', 0.5):
+            yield f'rtt_over_bare_us.{link}.{operation}64', (AT_MOST, microseconds)
+        yield f'rtt_p99_over_p50.{link}.send64', (AT_MOST, 2)
+
+
+GOALS = {
+    **dict(_cpu_time()),
+    'placement.cold': (AT_LEAST, 0.75),
+    'placement.cold.over_memcpy': (AT_LEAST, 1.7),
+    'placement.cold.one_packet': (AT_LEAST, 0.5),
+    'placement.hot': (AT_LEAST, 0.9),
+    'gbps.ring.write.65536': (AT_LEAST, 100),
+    'gbps.ring.write.1048576': (AT_LEAST, 100),
+    'gbps.ring.read.65536.over_write': (AT_LEAST, 0.5),
+    'memif_ratio.write.65536': (AT_LEAST, 0.45),
+    'memif_ratio.write.1048576': (AT_LEAST, 0.45),
+    'mmsgs.ring.write64.qp1': (AT_LEAST, 8),
+    'mmsgs.ring.send64.qp1': (AT_LEAST, 8),
+    'mmsgs.ring.write64.qp64': (AT_LEAST, 10),
+    'af_packet.write.64.rate.ratio': (AT_LEAST, 0.9),
+    'af_packet.send.64.rate.ratio': (AT_LEAST, 0.9),
+    **dict(_latency()),
+    'instr.send64': (AT_MOST, 900),
+    'instr.write4k': (AT_MOST, 250),
+    'memif.ib_write_bw.65536.goodput.beside_perf.ratio': (AT_LEAST, 0.8),
+    'memif.ib_send_lat.64.round_trip.beside_perf.ratio': (AT_LEAST, 1 / 1.3),
+    'memif.ib_read_lat.64.round_trip.beside_perf.ratio': (AT_LEAST, 1 / 1.3),
+}
+
+
+class Tally:
+    """What became of the goals of one run."""
+
+    def __init__(self):
+        self.met, self.missed = 0, []
+
+    def of(self, metrics):
+        """Text that stands beside metrics of one row ('' when nobody wants anything of them)."""
+        said = []
+        for name, value in metrics.items():
+            if name not in GOALS:
+                continue
+            comparison, goal = GOALS[name]
+            if value <= goal if comparison == AT_MOST else value >= goal:
+                self.met += 1
+                verdict = 'met'
+            else:
+                self.missed.append(name)
+                verdict = 'not met'
+            said.append(f'{"ratio " if name.endswith(".ratio") else ""}{comparison} {goal:.3g} {verdict}')
+        return ', '.join(said)
+
+    def __str__(self):
+        text = f'goals: {self.met} met, {len(self.missed)} not'
+        return text + (f': {", ".join(self.missed)}' if self.missed else '')

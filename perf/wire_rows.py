@@ -1,0 +1,119 @@
+"""Rows of a wire inside one process, turned by one thread or by two, for perf/run."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import sys
+import tempfile
+
+import links
+from between_rows import over_bare
+from rows import LARGE, LARGE_FRAME, SMALL, SMALL_FRAME, Failure, Row, command
+
+# What Linux's rxe takes for the same on one core of two virtual CPUs, in ns of CPU time for both ends together.
+RXE_CPU_NS = {
+    'write': {64: 2273, 4096: 2799, 65536: 28532},
+    'read': {64: 2220, 4096: 2706, 65536: 26633},
+    'send': {64: 2261, 4096: 2731, 65536: 28169},
+}
+
+# Counts of instructions: operation, size, the function that counts, and those below it that do not.
+INSTRUCTIONS = {
+    'instr.send64': ('send', 64, 'measured_operations', ()),
+    'instr.write4k': ('write', LARGE, 'measured_far_end', ('uroce::wire::icrc_of', 'uroce::copy::copy_')),
+}
+# Of what two CPUs do together the median of so many runs counts.
+RUNS = 3
+
+
+class Wire:
+    """Programs that have both ends."""
+
+    ADDRESSES = list(links.ADDRESSES.values())
+
+    def __init__(self, build, duration):
+        self.build = build
+        self.duration = duration
+
+    def cpu_time(self):
+        """CPU time of an operation, both ends together, beside what the kernel's own RoCEv2 takes."""
+        cold = {}
+        for operation, sizes in RXE_CPU_NS.items():
+            for size, floor in sizes.items():
+                for suffix, region in ('', 512), ('.hot', 4):
+                    said = self.run('net_ring', [self.program('one_thread'), '--op', operation, '--size', size,
+                                                 '--region-mb', region, '--seconds', self.duration])
+                    value = json.loads(said)['cpu_ns_per_operation']
+                    yield Row(f'cpu_ns.{operation}.{size}{suffix}', value, 'ns', floor, 'rxe', 'lower')
+                    cold.setdefault((operation, size), value)
+        for (operation, size), value in cold.items():
+            if operation != 'write':
+                yield Row(f'cpu_ns.{operation}.{size}.over_write', value / cold['write', size], 'x')
+
+    def two_threads(self):
+        """What two CPUs do, one at each end, beside the bare port between the same two."""
+        if len(os.sched_getaffinity(0)) < 2:
+            return print('perf/run: two_threads: SKIPPED, there is one CPU', file=sys.stderr)
+        bare = json.loads(command([self.program('bare_port'), '--port', 'net_ring0', '--peer-port', 'net_ring1', '--two-threads',
+                                   '--bytes', f'{SMALL_FRAME},{LARGE_FRAME}', '--seconds', self.duration]))
+        placed = bare[f'placed.{LARGE_FRAME}.gigabits_per_second']
+        goodput = {}
+        for operation, size in ('write', 65536), ('write', 1 << 20), ('read', 65536):
+            outstanding = max(1, (4 << 20) // size)
+            goodput[operation, size] = self.of_two('--op', operation, '--size', size, '--batch', 1, '--outstanding',
+                                                   outstanding)['gigabits_per_second']
+            yield Row(f'gbps.ring.{operation}.{size}', goodput[operation, size], 'Gbit/s', placed, 'placed')
+        yield Row('gbps.ring.read.65536.over_write', goodput['read', 65536] / goodput['write', 65536], 'x')
+        copied = bare[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6
+        for operation, pairs in ('write', 1), ('send', 1), ('write', 64):
+            figures = self.of_two('--op', operation, '--size', SMALL, '--queue-pairs', pairs, '--outstanding', max(256, 16 * pairs))
+            yield Row(f'mmsgs.ring.{operation}64.qp{pairs}', figures['messages_per_second'] / 1e6, 'M/s', copied, 'copied')
+        trips = self.of_two('--ping', '--size', SMALL)
+        yield over_bare('ring', 'send', trips['round_trip_p50_us'], bare)
+        yield Row('rtt_p99_over_p50.ring.send64', trips['round_trip_p99_us'] / trips['round_trip_p50_us'], 'x')
+
+    def of_two(self, *options):
+        """Medians of all that two_threads says."""
+        program = [self.program('two_threads'), '--seconds', self.duration, *options]
+        runs = [json.loads(self.run('net_ring', program)) for _ in range(RUNS)]
+        return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+
+    def instructions(self):
+        """Instructions of an operation, which are the same in each run. Callgrind knows no AVX-512
+        and no VPCLMULQDQ, and neither does what runs on it: the count is that of a CPU with AVX2."""
+        if not shutil.which('valgrind'):
+            return print('perf/run: instructions: SKIPPED, valgrind is not installed', file=sys.stderr)
+        operations = 4096
+        for name, (operation, size, counted, left_out) in INSTRUCTIONS.items():
+            with tempfile.TemporaryDirectory() as folder:
+                out = pathlib.Path(folder) / 'callgrind.out'
+                self.run('loopback', ['valgrind', '-q', '--tool=callgrind', f'--callgrind-out-file={out}',
+                                      '--collect-atstart=no', f'--toggle-collect={counted}',
+                                      self.program('one_thread_counted'), '--op', operation, '--size', size,
+                                      '--region-mb', 16, '--operations', operations])
+                listing = command(['callgrind_annotate', '--inclusive=yes', '--threshold=100', out])
+            yield Row(name, instructions_of(listing, counted, left_out) / operations, '')
+
+    def program(self, name):
+        return self.build / 'perf/end_to_end' / name
+
+    def run(self, port, program):
+        ends = [word for end in (0, 1) for word in ('--port', f'{port}{end}', '--ip', self.ADDRESSES[end])]
+        return command([self.build / 'apps/uroce', 'run', *ends, '--', *program])
+
+
+def instructions_of(listing, counted, left_out):
+    """Of a function and all that it called, without what functions whose names begin so took."""
+    figures = [(line.split(':', 1)[1], int(line.split()[0].replace(',', ''))) for line in listing.splitlines()
+               if re.match(r'^ *[\d,]+ \(', line) and ':' in line]
+
+    def sum_of(beginning):
+        sums = [count for function, count in figures if function.startswith(beginning)]
+        if not sums:
+            raise Failure(f'no instructions were counted in {beginning}')
+        return sum(sums)
+
+    return sum_of(counted) - sum(sum_of(beginning) for beginning in left_out)
