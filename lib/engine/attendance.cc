@@ -18,11 +18,11 @@ uint32_t* word(std::atomic<uint32_t>& atomic) {
 
 }  // namespace
 
-void Attendance::sleep_deeply(int64_t ns) {
+void Attendance::sleep(uint32_t how, int64_t ns) {
   const timespec timeout = to_timespec(ns);
-  asleep_.store(1, std::memory_order_seq_cst);
-  syscall(SYS_futex, word(asleep_), FUTEX_WAIT_PRIVATE, 1, &timeout, nullptr, 0);
-  asleep_.store(0, std::memory_order_relaxed);  // partner: nudge(), to which only the hint matters
+  asleep_.store(how, std::memory_order_seq_cst);
+  syscall(SYS_futex, word(asleep_), FUTEX_WAIT_PRIVATE, how, &timeout, nullptr, 0);
+  asleep_.store(kAwake, std::memory_order_relaxed);  // partner: nudge(), to which only the hint matters
 }
 
 void Attendance::nap(int64_t ns) {
@@ -31,7 +31,7 @@ void Attendance::nap(int64_t ns) {
 }
 
 void Attendance::wake() {
-  if (asleep_.exchange(0, std::memory_order_seq_cst) == 0) return;
+  if (asleep_.exchange(kAwake, std::memory_order_seq_cst) == kAwake) return;
   syscall(SYS_futex, word(asleep_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 

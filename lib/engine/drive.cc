@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "engine/processors.h"
 
@@ -23,21 +24,27 @@ Duration cpu_time(clockid_t clock) {
 /// How a thread waits that found nothing to do, but expects something any moment. Where CPUs are many it
 /// keeps its own. Where they are few it offers it to others; and while somebody else wants it, it sleeps
 /// instead, because a sleeper is run as soon as it wakes, one that yielded only when the other's time slice
-/// has passed.
+/// has passed. But what comes at once, as it does from a peer that polls, is not worth a sleep.
 class Expectation {
  public:
   void wait() {
     if (!few_processors()) return __builtin_ia32_pause();
     const Instant before = clock_now();
+    if (!std::exchange(waiting_, true)) waiting_since_ = before;
     if (application_lacks_cpu(before)) note_crowd(before);
-    if (before < crowded_until_) return nap();
+    if (before < crowded_until_) return before - waiting_since_ < kAtOnce ? __builtin_ia32_pause() : nap();
     sched_yield();
     const Instant after = clock_now();
     if (after - before > kYieldMax) note_crowd(after);
   }
+  /// There was something.
+  void fulfil() { waiting_ = false; }
 
  private:
-  static constexpr Duration kYieldMax = microseconds(20);  // it takes longer: somebody else ran
+  static constexpr Duration kAtOnce = microseconds(10);
+  /// It takes longer: somebody else spins, and runs until the scheduler's next tick. One who only looks in,
+  /// as background threads do, takes less even in a virtual machine.
+  static constexpr Duration kYieldMax = microseconds(200);
   // In a virtual machine a nap costs 25 us of CPU time, however short it is.
   static constexpr Duration kCrowdedNapMin = microseconds(50);
   static constexpr Duration kCrowdedNapMax = milliseconds(1);
@@ -74,6 +81,8 @@ class Expectation {
     return share * 16 > elapsed && share * 16 < elapsed * 15;
   }
 
+  bool waiting_ = false;
+  Instant waiting_since_{};
   Duration crowded_for_ = kCrowdedMin;
   Instant crowded_until_{};
   Instant looked_at_{};
@@ -134,85 +143,78 @@ void Drive::turn_for_ever(Poller& poller) const {
   Expectation expectation;
   if (few_processors()) prefer_short_slices();
   while (!stopping_.load(std::memory_order_relaxed)) {
-    if (poller.turn(clock_now()) != TurnOutcome::kWorked) expectation.wait();
+    if (poller.turn(clock_now()) == TurnOutcome::kWorked) {
+      expectation.fulfil();
+    } else {
+      expectation.wait();
+    }
   }
 }
 
 void Drive::attend() {
+  using Rest = AttendancePolicy::Rest;
   // Sleeps of tens of microseconds shall not be rounded up by the default slack of another fifty.
   prctl(PR_SET_TIMERSLACK, 1'000UL);
   prefer_short_slices();
   Expectation expectation;
-  busy_at_ = clock_now();
+  AttendancePolicy policy(takeover_);
+  Instant awake_at = kNever;
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Instant now = clock_now();
-    const Instant due = look_after(now);
-    const uint64_t works_before = works_seen_;
-    works_seen_ = works();
-    if (works_seen_ != works_before) busy_at_ = now;
-    if (due > now || now - busy_at_ >= takeover_) {
-      rest(now, due);
-    } else if (works_seen_ == works_before) {
-      expectation.wait();
-    } else {
-      looks_in_vain_ = 0;  // it was right to take over, and there may be more to do at once
-    }
+    const AttendancePolicy::Decision decision = policy.after(look_after(now, now - std::min(now, awake_at)));
+    awake_at = kNever;
+    if (decision.rest == Rest::kNone) expectation.fulfil();
+    if (decision.rest == Rest::kExpect) expectation.wait();
+    if (decision.rest == Rest::kTrust || decision.rest == Rest::kIdle) awake_at = sleep(policy, decision);
   }
 }
 
-Instant Drive::look_after(Instant now) {
-  Instant due = kNever;
+AttendancePolicy::Look Drive::look_after(Instant now, Duration overslept) const {
+  AttendancePolicy::Look look{.now = now, .due = kNever};
   for (Poller* poller : pollers_) {
     if (poller->application_waits()) poller->note_application(now);
-    const Instant left_alone = poller->application_turned() + takeover_;
-    if (now < left_alone) {
-      due = std::min(due, left_alone);
-    } else {
-      poller->turn(now);
-      due = now;
+    Instant left_alone = poller->application_turned() + takeover_ + overslept;
+    if (now >= left_alone) {
+      const TurnOutcome outcome = poller->turn(now);
+      if (outcome != TurnOutcome::kBusy) {
+        ++look.in_charge;
+        look.worked |= outcome == TurnOutcome::kWorked;
+        continue;
+      }
+      // The application is inside a turn that takes long.
+      poller->note_application(now);
+      left_alone = now + takeover_;
     }
+    look.due = std::min(look.due, left_alone);
   }
-  return due;
+  return look;
 }
 
-void Drive::rest(Instant now, Instant due) {
-  const Duration idle = now - busy_at_;
-  if (idle < takeover_) return Attendance::nap(std::max(due - now, patience()).ns);
-  Duration wanted =
-      std::min({std::max(Duration{idle.ns / 4}, takeover_), longest_sleep(idle), time_to_deadline()});
-  if (due > now) wanted = std::max(wanted, due - now);
-  if (wanted > takeover_) {
-    attendance_.sleep_deeply(wanted.ns);
-  } else {
-    Attendance::nap(wanted.ns);
-  }
-}
-
-Duration Drive::longest_sleep(Duration idle) {
+Instant Drive::sleep(const AttendancePolicy& policy, AttendancePolicy::Decision decision) {
   const Duration ran = cpu_time(CLOCK_THREAD_CPUTIME_ID);
-  const Duration wake_up = ran - ran_;
+  const Duration longest = policy.longest_sleep(ran - ran_);
   ran_ = ran;
-  return std::clamp(wake_up * (idle > kLongIdle ? kLongIdleShare : kIdleShare), kSleepMax, kDearSleepMax);
+  const Instant now = clock_now();
+  if (decision.rest == AttendancePolicy::Rest::kTrust) {
+    // takeover_us may be more.
+    const Duration trusted = std::min(decision.duration, std::max(longest, takeover_));
+    attendance_.sleep_through(trusted.ns);
+    return now + trusted;
+  }
+  const Duration duration = std::min({decision.duration, longest, time_to_deadline(now)});
+  if (duration > takeover_) {
+    attendance_.sleep_deeply(duration.ns);
+  } else {
+    Attendance::nap(duration.ns);
+  }
+  return now + duration;
 }
 
-/// How long an application that has turned its pollers whenever we looked is trusted to go on with it. (Each
-/// look takes its CPU away, for 25 us in a virtual machine.)
-Duration Drive::patience() {
-  constexpr uint32_t kLooksBeforeTrust = 8;
-  if (++looks_in_vain_ <= kLooksBeforeTrust) return {};
-  const uint32_t doublings = std::min(looks_in_vain_ - kLooksBeforeTrust, 16U);
-  return std::min(takeover_ * (int64_t{1} << doublings), kSleepMax);
-}
-
-uint64_t Drive::works() const {
-  uint64_t sum = 0;
-  for (const Poller* poller : pollers_) sum += poller->works();
-  return sum;
-}
-
-Duration Drive::time_to_deadline() const {
+Duration Drive::time_to_deadline(Instant now) const {
   Duration least{INT64_MAX};
-  for (Poller* poller : pollers_) least = std::min(least, poller->time_to_deadline());
+  for (Poller* poller : pollers_) {
+    if (now >= poller->application_turned() + takeover_) least = std::min(least, poller->time_to_deadline());
+  }
   return least;
 }
 

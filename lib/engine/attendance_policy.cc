@@ -1,0 +1,35 @@
+#include "engine/attendance_policy.h"
+
+#include <algorithm>
+
+namespace uroce::engine {
+
+AttendancePolicy::Decision AttendancePolicy::after(const Look& look) {
+  const bool attended = look.due != kNever;
+  // A poller that somebody was at may only have been between two long turns. But what there was to do for it,
+  // or that nobody is at it at the second look either, shows that it was right to take over.
+  if (look.worked || (!attended && look.in_charge == in_charge_)) looks_in_vain_ = 0;
+  if (look.worked || look.in_charge > in_charge_) busy_at_ = look.now;
+  in_charge_ = look.in_charge;
+  idle_ = look.now - busy_at_;
+  if (in_charge_ == 0) return {Rest::kTrust, trusted_for(look)};
+  if (look.worked) return {Rest::kNone, {}};
+  if (idle_ < takeover_) return {Rest::kExpect, {}};
+  const Duration duration = std::max(Duration{idle_.ns / 4}, takeover_);
+  if (!attended) return {Rest::kIdle, duration};
+  return {Rest::kTrust, std::min(duration, trusted_for(look))};
+}
+
+Duration AttendancePolicy::trusted_for(const Look& look) {
+  constexpr uint32_t kDoublingsMax = 16;
+  looks_in_vain_ = std::min(looks_in_vain_ + 1, kLooksBeforeTrust + kDoublingsMax);
+  const Duration until_due = look.due - look.now;
+  if (looks_in_vain_ <= kLooksBeforeTrust) return until_due;
+  return std::max(until_due, takeover_ * (int64_t{1} << (looks_in_vain_ - kLooksBeforeTrust)));
+}
+
+Duration AttendancePolicy::longest_sleep(Duration cost) const {
+  return std::clamp(cost * (idle_ > kLongIdle ? kLongIdleShare : kIdleShare), kSleepMax, kDearSleepMax);
+}
+
+}  // namespace uroce::engine
