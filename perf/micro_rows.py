@@ -51,11 +51,11 @@ def results(program, duration, *options):
     return values
 
 
-def micro(program, duration):
+def micro(program, duration, *options):
     """Rows of one Google Benchmark program. The floor of a/b/c/64 is the floor whose other components are among them,
     such as a/floor/64."""
     name = program.name.removesuffix('_bench')
-    values = results(program, duration)
+    values = results(program, duration, *options)
     floors = {parts: floor_part(name, parts) for parts in values if floor_part(name, parts)}
     for parts, (value, unit, better) in values.items():
         floor = None
@@ -70,11 +70,12 @@ def key_lookup(program, duration):
     """Beside the rows of its floor, those of the lookup in a burst by the number of live regions, and how many times
     faster it is than DPDK's rte_hash with the same checks."""
     values = {}
-    for row in micro(program, duration):
+    lives = {'1K': 1 << 10, '1M': 1 << 20, '16M': 1 << 24}
+    for row in micro(program, duration, f'--benchmark_filter=/({"|".join(str(live) for live in lives.values())})$'):
         values[row.name] = row.value
         row.shown = row.name.startswith('key_lookup.table')
         yield row
-    for live, name in ((1 << 10, '1K'), (1 << 20, '1M'), (1 << 24, '16M')):
+    for name, live in lives.items():
         table, rte_hash = (values[f'key_lookup.{one}.burst.{live}'] for one in ('table', 'rte_hash'))
         yield Row(f'lookup_ns.{name}', table, 'ns')
         yield Row(f'lookup_vs_rte_hash.{name}', rte_hash / table, 'x')

@@ -100,9 +100,12 @@ class Wire:
     def program(self, name):
         return self.build / 'perf/end_to_end' / name
 
-    def run(self, port, program):
+    def command(self, port, program, configuration=()):
         ends = [word for end in (0, 1) for word in ('--port', f'{port}{end}', '--ip', self.ADDRESSES[end])]
-        return command([self.build / 'apps/uroce', 'run', *ends, '--', *program])
+        return [self.build / 'apps/uroce', 'run', *configuration, *ends, '--', *program]
+
+    def run(self, port, program):
+        return command(self.command(port, program))
 
 
 def instructions_of(listing, counted, left_out):

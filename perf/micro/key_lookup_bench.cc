@@ -61,9 +61,9 @@ class Hash {
   explicit Hash(const std::vector<uint32_t>& keys, std::byte* memory) : regions_(keys.size()) {
     start_eal();
     advise_hugepages(regions_.data(), regions_.size() * sizeof(HashedRegion));
-    // Room beyond the keys, or the last of them would not find a place.
+    // Room beyond the keys, or the last of them would not find a place; and not less than it takes.
     const rte_hash_parameters parameters{.name = "keys",
-                                         .entries = static_cast<uint32_t>(keys.size() + keys.size() / 4),
+                                         .entries = static_cast<uint32_t>(keys.size() + keys.size() / 4 + 8),
                                          .key_len = sizeof(uint32_t),
                                          .hash_func = rte_hash_crc};
     table_ = rte_hash_create(&parameters);
@@ -264,7 +264,7 @@ int main(int count, char** values) {
   benchmark::Initialize(&count, values);
   if (benchmark::ReportUnrecognizedArguments(count, values)) return 1;
   // Size by size: one set of tables at a time.
-  for (const int64_t live : {1 << 10, 1 << 20, 1 << 24}) {
+  for (const int64_t live : {1, 1 << 5, 1 << 10, 1 << 15, 1 << 20, 1 << 24}) {
     benchmark::RegisterBenchmark("key_lookup/floor/dependent", floor_dependent)->Arg(live);
     benchmark::RegisterBenchmark("key_lookup/table/dependent", table_dependent)->Arg(live);
     benchmark::RegisterBenchmark("key_lookup/floor/burst", floor_burst)->Arg(live);
