@@ -111,7 +111,7 @@ void RcEnd::connect(ibv_qp& queue_pair, const RcEnd& peer, uint32_t peers_number
              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 
   attributes.qp_state = IBV_QPS_RTS;
-  attributes.timeout = 14;
+  attributes.timeout = 18;  // a second: nothing is lost, but an end may wait for a CPU
   attributes.retry_cnt = 7;
   attributes.rnr_retry = 7;
   attributes.max_rd_atomic = kReads;

@@ -1,6 +1,6 @@
 // What two CPUs do: one thread turns each end of a wire inside the process. Goodput and rate of messages of
-// one size, or with --ping the round trip of one SEND and the next. All data are verified, outside of what is
-// measured.
+// one size, whose data are verified outside of what is measured; or with --ping the round trip of one SEND
+// and the next.
 //
 //   uroce run --port net_ring0 --ip 192.0.2.1/24 --port net_ring1 --ip 192.0.2.2/24 -- two_threads --size 64K
 #include <fmt/format.h>
@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "apps/perf/failure.h"
 #include "apps/perf/histogram.h"
 #include "perf/end_to_end/wire.h"
 
@@ -102,7 +103,7 @@ class PingPong {
     const auto start = Clock::now();
     for (auto sent = start; seconds_since(start) < seconds; sent = Clock::now()) {
       near_.post(far_);
-      for (bool answered = false; !answered;) answered = near_.poll().received > 0;
+      wait_for_answer(sent);
       samples.record(static_cast<uint64_t>((Clock::now() - sent).count()));
       near_.post_receives();
     }
@@ -110,6 +111,14 @@ class PingPong {
   }
 
  private:
+  void wait_for_answer(Clock::time_point sent) {
+    constexpr double kPatienceSeconds = 30;
+    for (uint32_t polls = 1; near_.poll().received == 0; ++polls) {
+      if (polls % 65536 == 0 && seconds_since(sent) > kPatienceSeconds)
+        throw Failure("no answer from the other end");
+    }
+  }
+
   static void serve(RcEnd& here, const RcEnd& there) {
     if (here.poll().received == 0) return;
     here.post_receives();
