@@ -57,8 +57,8 @@ class Wire:
         """What two CPUs do, one at each end, beside the bare port between the same two."""
         if len(os.sched_getaffinity(0)) < 2:
             return print('perf/run: two_threads: SKIPPED, there is one CPU', file=sys.stderr)
-        bare = json.loads(command([self.program('bare_port'), '--port', 'net_ring0', '--peer-port', 'net_ring1', '--two-threads',
-                                   '--bytes', f'{SMALL_FRAME},{LARGE_FRAME}', '--seconds', self.duration]))
+        bare = medians([self.program('bare_port'), '--port', 'net_ring0', '--peer-port', 'net_ring1', '--two-threads',
+                        '--bytes', f'{SMALL_FRAME},{LARGE_FRAME}', '--seconds', self.duration])
         placed = bare[f'placed.{LARGE_FRAME}.gigabits_per_second']
         goodput = {}
         for operation, size in ('write', 65536), ('write', 1 << 20), ('read', 65536):
@@ -76,10 +76,7 @@ class Wire:
         yield Row('rtt_p99_over_p50.ring.send64', trips['round_trip_p99_us'] / trips['round_trip_p50_us'], 'x')
 
     def of_two(self, *options):
-        """Medians of all that two_threads says."""
-        program = [self.program('two_threads'), '--seconds', self.duration, *options]
-        runs = [json.loads(self.run('net_ring', program)) for _ in range(RUNS)]
-        return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+        return medians(self.command('net_ring', [self.program('two_threads'), '--seconds', self.duration, *options]))
 
     def instructions(self):
         """Instructions of an operation, which are the same in each run. Callgrind knows no AVX-512
@@ -106,6 +103,12 @@ class Wire:
 
     def run(self, port, program):
         return command(self.command(port, program))
+
+
+def medians(program):
+    """Of all that the runs of it say."""
+    runs = [json.loads(command(program)) for _ in range(RUNS)]
+    return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
 def instructions_of(listing, counted, left_out):
