@@ -89,8 +89,13 @@ TurnOutcome Poller::application_turn(Instant now, QueuePairEntry* posted) {
 }
 
 TurnOutcome Poller::partner_turn(Instant now) {
-  const Instant owner{owner_turn_ns_.load(std::memory_order_relaxed)};
-  if (now - owner < kOwnerAwayMin) return TurnOutcome::kIdle;
+  // Relaxed, all of them: hints.
+  if (now.ns < owner_there_until_ns_.load(std::memory_order_relaxed)) return TurnOutcome::kIdle;
+  const Instant until = Instant{owner_turn_ns_.load(std::memory_order_relaxed)} + kOwnerAwayMin;
+  if (now < until) {
+    owner_there_until_ns_.store(until.ns, std::memory_order_relaxed);
+    return TurnOutcome::kIdle;
+  }
   const TurnOutcome outcome = turn(now);
   if (outcome != TurnOutcome::kBusy) note_application(now);
   return outcome;
@@ -167,6 +172,7 @@ bool Poller::turn_locked(Instant now) {
       take_up_next();
     } else {
       receive();
+      if (finds_nothing()) return false;
       stage();
     }
     dispatch();
@@ -179,6 +185,20 @@ bool Poller::turn_locked(Instant now) {
   // Relaxed: a hint for the background thread.
   if (work_ > 0) works_.store(works_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return work_ > 0;
+}
+
+/// As most turns do: they end here. After the receiving stage, whose burst the timers may have waited for.
+bool Poller::finds_nothing() {
+  if (work_ > 0 || !active_.empty() || !tx_.frames().empty() || general_work_due()) return false;
+  expire_timers();
+  completions_.notify_due();
+  return work_ == 0;
+}
+
+/// Of what poller 0 does for the whole device.
+bool Poller::general_work_due() const {
+  return (options_.links != nullptr && options_.links->deadline() <= turn_.now) ||
+         (services_ != nullptr && services_->deadline() <= turn_.now);
 }
 
 void Poller::conclude() {

@@ -186,6 +186,8 @@ class Poller {
   void answer_echo(const port::RxFrame& frame);
   void meet_neighbour(const port::RxFrame& frame);
   void dispatch();
+  bool finds_nothing();
+  [[nodiscard]] bool general_work_due() const;
   void conclude();
   void release();
   void expire_timers();
@@ -274,6 +276,9 @@ class Poller {
   std::atomic<bool> closed_{false};
   std::atomic<uint64_t> works_{0};
   std::atomic<uint64_t> handed_to_{0};
+  /// On a line of its own: who owns the poller writes to the others' with each turn, and would lose it to
+  /// each poll at the other end of the wire.
+  alignas(64) std::atomic<int64_t> owner_there_until_ns_{INT64_MIN};
 };
 
 }  // namespace uroce::engine

@@ -52,6 +52,7 @@ size_t Poller::take_looped(std::span<port::RxFrame> frames) {
 }
 
 size_t Poller::take_handed_over(std::span<port::RxFrame> frames) {
+  if (from_sibling_.size() < 2) return 0;
   size_t count = 0;
   for (size_t i = 0; i < from_sibling_.size(); ++i) {
     const auto& ring = from_sibling_[(next_sibling_ + i) % from_sibling_.size()];

@@ -4,6 +4,9 @@
 
 namespace uroce::engine {
 
+constinit thread_local const TurnLock* turning_on_this_thread __attribute__((tls_model("initial-exec"))) =
+    nullptr;
+
 void Quiescence::wait() {
   // Observed one after the other: what is unpublished stays so, so a turn that begins meanwhile cannot see
   // it.

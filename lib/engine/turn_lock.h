@@ -57,7 +57,9 @@ class alignas(64) TurnLock {
   std::atomic<uint64_t> epoch_{0};
 };
 
-/// The lock that the calling thread holds, nullptr between turns. Turns do not nest.
-inline thread_local const TurnLock* turning_on_this_thread = nullptr;
+/// The lock that the calling thread holds, nullptr between turns. Turns do not nest. initial-exec: written in
+/// every turn.
+extern constinit thread_local const TurnLock* turning_on_this_thread
+    __attribute__((tls_model("initial-exec")));
 
 }  // namespace uroce::engine
