@@ -1,6 +1,6 @@
-// int uroce_guarded_call(to, from, length, copy, stack): see guarded_copy.cc, whose only business it is.
+// int uroce_guarded_call(to, from, length, sum, copy, stack): see guarded_copy.cc, whose only business it is.
 //
-// Calls copy(to, from, length) and returns 0. While it does, *stack says where the registers lie that a C++ function
+// Calls copy(to, from, length, sum) and returns 0. While it does, *stack says where the registers lie that a C++ function
 // expects back; take_fault() lets a thread whose copy faulted go on at uroce_guarded_call_lost with that stack, and 1
 // is returned. Nothing but general registers is to be restored: all vector registers are the
 // caller's to save, and copies neither change the control words nor the direction flag.
@@ -32,15 +32,15 @@ uroce_guarded_call:
         pushq   %r15
         .cfi_adjust_cfa_offset 8
         .cfi_rel_offset %r15, 0
-        pushq   %r8
+        pushq   %r9
         .cfi_adjust_cfa_offset 8
-        movq    %rsp, (%r8)
-        call    *%rcx
+        movq    %rsp, (%r9)
+        call    *%r8
         // The copy kept the registers, as every function does: they need not be loaded.
-        popq    %r8
+        popq    %r9
         .cfi_remember_state
         .cfi_adjust_cfa_offset -8
-        movq    $0, (%r8)
+        movq    $0, (%r9)
         addq    $48, %rsp
         .cfi_adjust_cfa_offset -48
         xorl    %eax, %eax
@@ -48,9 +48,9 @@ uroce_guarded_call:
 
 uroce_guarded_call_lost:
         .cfi_restore_state
-        popq    %r8
+        popq    %r9
         .cfi_adjust_cfa_offset -8
-        movq    $0, (%r8)
+        movq    $0, (%r9)
         popq    %r15
         .cfi_adjust_cfa_offset -8
         popq    %r14

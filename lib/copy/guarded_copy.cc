@@ -15,8 +15,8 @@ extern "C" {
 void __asan_handle_no_return();
 #endif
 // guarded_call.S. 0, or 1 when take_fault() ended the copy; *stack is the guard's and not 0 meanwhile.
-int uroce_guarded_call(std::byte* to, const std::byte* from, size_t length, uroce::copy::CopyFunction copy,
-                       uintptr_t* stack);
+int uroce_guarded_call(std::byte* to, const std::byte* from, size_t length, void* sum,
+                       uroce::copy::SummingCopy copy, uintptr_t* stack);
 extern const char uroce_guarded_call_lost[] __attribute__((visibility("hidden")));
 }
 
@@ -34,6 +34,12 @@ struct FaultGuard {
 /// loaded by dlopen().
 constinit thread_local FaultGuard fault_guard __attribute__((tls_model("initial-exec")));
 
+/// Nothing but uroce_guarded_call() calls it, which is no C++ and leaves the sum in a register that such a
+/// copy does not look at.
+SummingCopy without_sum(CopyFunction copy) {
+  return reinterpret_cast<SummingCopy>(reinterpret_cast<void*>(copy));
+}
+
 /// The frames of the copy were left without a return.
 [[gnu::cold]] bool lost() {
 #ifdef UROCE_ADDRESS_SANITIZER
@@ -48,14 +54,18 @@ bool guarded_copy_to(CopyFunction copy, std::byte* to, const std::byte* from, si
   FaultGuard& guard = fault_guard;
   guard.begin = reinterpret_cast<uintptr_t>(to);
   guard.end = guard.begin + length;
-  return uroce_guarded_call(to, from, length, copy, &guard.stack) == 0 || lost();
+  return uroce_guarded_call(to, from, length, nullptr, without_sum(copy), &guard.stack) == 0 || lost();
 }
 
 bool guarded_copy_from(CopyFunction copy, std::byte* to, const std::byte* from, size_t length) {
+  return guarded_copy_from(without_sum(copy), to, from, length, nullptr);
+}
+
+bool guarded_copy_from(SummingCopy copy, std::byte* to, const std::byte* from, size_t length, void* sum) {
   FaultGuard& guard = fault_guard;
   guard.begin = reinterpret_cast<uintptr_t>(from);
   guard.end = guard.begin + length;
-  return uroce_guarded_call(to, from, length, copy, &guard.stack) == 0 || lost();
+  return uroce_guarded_call(to, from, length, sum, copy, &guard.stack) == 0 || lost();
 }
 
 bool take_fault(int signal, const siginfo_t& info, void* context) {

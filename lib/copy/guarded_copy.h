@@ -21,6 +21,8 @@ bool guarded_copy_to(CopyFunction copy, std::byte* to, const std::byte* from, si
 
 /// The same where `from` is the registered memory.
 bool guarded_copy_from(CopyFunction copy, std::byte* to, const std::byte* from, size_t length);
+/// The same with a copy that sums up what it moves; false: `sum` may be anything.
+bool guarded_copy_from(SummingCopy copy, std::byte* to, const std::byte* from, size_t length, void* sum);
 
 /// For handlers of SIGSEGV and SIGBUS: true when the fault happened at the guarded end of a copy that the
 /// calling thread is in; the copy then ends as soon as the handler returns. Any other fault, also one of the

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "wire/frame.h"
+#include "wire/icrc.h"
 
 namespace uroce::qp {
 
@@ -25,6 +26,14 @@ bool write_frame(port::TxFrame& frame, const wire::FrameTemplate& path, const wi
   assert(wire::frame_bytes(path, headers.bth.opcode, payload.bytes) <= frame.capacity);
   std::byte* to = wire::write_headers(buffer, path, headers, payload.bytes);
   if (payload.range != nullptr) {
+    // Long ones in one pass.
+    if (const auto copy = wire::copy_with_icrc(payload.bytes);
+        copy != nullptr && payload.bytes % 4 == 0 && payload.range->in_one_piece()) {
+      uint32_t icrc = wire::icrc_of_headers(buffer, path, headers.bth.opcode);
+      if (!payload.range->gather(to, copy, &icrc)) return false;
+      frame.length = wire::finish_frame(buffer, path, headers.bth.opcode, payload.bytes, icrc);
+      return true;
+    }
     if (!payload.range->gather(to)) return false;
   } else if (payload.bytes > 0) {
     std::memcpy(to, payload.inline_data, payload.bytes);

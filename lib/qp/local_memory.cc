@@ -9,11 +9,9 @@
 namespace uroce::qp {
 
 bool ResolvedRange::gather(std::byte* to) const {
-  // In one piece, as most is.
-  if (count_ == 1) [[likely]] {
+  if (in_one_piece()) [[likely]] {
     const mem::Piece piece = bindings_[0].piece(0);
-    if (piece.length == bindings_[0].length()) [[likely]]
-      return copy::guarded_copy_from(copy::copy_ordinary, to, piece.data, piece.length);
+    return copy::guarded_copy_from(copy::copy_ordinary, to, piece.data, piece.length);
   }
   for (size_t i = 0; i < count_; ++i) {
     const mem::Binding& binding = bindings_[i];
@@ -25,6 +23,12 @@ bool ResolvedRange::gather(std::byte* to) const {
     }
   }
   return true;
+}
+
+bool ResolvedRange::gather(std::byte* to, copy::SummingCopy copy, void* sum) const {
+  assert(in_one_piece());
+  const mem::Piece piece = bindings_[0].piece(0);
+  return copy::guarded_copy_from(copy, to, piece.data, piece.length, sum);
 }
 
 bool ResolvedRange::place(copy::Placer& placer, std::span<const std::byte> payload,

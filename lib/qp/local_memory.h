@@ -28,6 +28,12 @@ class ResolvedRange {
 
   /// Copies everything to `to`. False: some of the memory is gone.
   [[nodiscard]] bool gather(std::byte* to) const;
+  /// It is contiguous, as most is.
+  [[nodiscard]] bool in_one_piece() const {
+    return count_ == 1 && bindings_[0].piece(0).length == bindings_[0].length();
+  }
+  /// The same as gather() of what lies in one piece, by a copy that takes it into `sum`.
+  [[nodiscard]] bool gather(std::byte* to, copy::SummingCopy copy, void* sum) const;
   /// Places `payload`, as long as the range, into the memory. `ends`: these are the message's final bytes.
   /// `mark` counts then, or if the placer marks bodies. False: some of the memory is gone.
   [[nodiscard]] bool place(copy::Placer& placer, std::span<const std::byte> payload,

@@ -131,6 +131,20 @@ std::byte* write_headers(std::span<std::byte> buffer, const FrameTemplate& path,
   return write_transport(buffer.data() + path.bytes(), headers, pad_of(payload_bytes));
 }
 
+uint32_t icrc_of_headers(std::span<const std::byte> buffer, const FrameTemplate& path, Opcode opcode) {
+  const size_t end = path.bytes() + opcode_row(opcode).header_bytes;
+  return icrc_of(buffer.first(end).subspan(path.ip_offset()));
+}
+
+uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
+                      uint32_t payload_bytes, uint32_t icrc) {
+  assert(pad_of(payload_bytes) == 0);
+  const uint32_t frame = frame_bytes(path, opcode, payload_bytes);
+  assert(frame <= buffer.size());
+  std::memcpy(buffer.data() + frame - kIcrcBytes, &icrc, sizeof icrc);  // Least significant byte first.
+  return frame;
+}
+
 uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
                       uint32_t payload_bytes) {
   const uint32_t frame = frame_bytes(path, opcode, payload_bytes);

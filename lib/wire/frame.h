@@ -65,6 +65,14 @@ uint32_t frame_bytes(const FrameTemplate& path, Opcode opcode, uint32_t payload_
 std::byte* write_headers(std::span<std::byte> buffer, const FrameTemplate& path, const Headers& headers,
                          uint32_t payload_bytes);
 
+/// icrc_of() the headers that were written before a payload that brings no pad.
+uint32_t icrc_of_headers(std::span<const std::byte> buffer, const FrameTemplate& path, Opcode opcode);
+
+/// To be called when the payload stands and `icrc` is that of the whole: writes it, returns the frame's
+/// length. No pad.
+uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
+                      uint32_t payload_bytes, uint32_t icrc);
+
 /// To be called when the payload stands: writes pad and ICRC, returns the frame's length.
 uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
                       uint32_t payload_bytes);

@@ -70,6 +70,10 @@ uint32_t icrc_in_pieces(std::span<const std::byte> ip_packet) {
 
 }  // namespace
 
+CopyWithIcrc copy_with_icrc(size_t bytes) {
+  return kWideIcrc && bytes >= kWideIcrcBytesMin ? wide_copy_with_icrc : nullptr;
+}
+
 uint32_t icrc_of(std::span<const std::byte> ip_packet) {
   if (ip_packet.size() >= kWideIcrcBytesMin) return icrc_beyond(ip_packet);
   return kShortIcrc ? short_icrc(ip_packet) : icrc_in_pieces(ip_packet);

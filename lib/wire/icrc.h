@@ -27,6 +27,12 @@ class Icrc {
   uint32_t crc_ = ~0xDEBB20E3u;
 };
 
+/// Copies a payload to where it stands in a packet and takes it into `icrc`, a uint32_t that was icrc_of()
+/// what stands before it.
+using CopyWithIcrc = void (*)(std::byte* to, const std::byte* from, size_t bytes, void* icrc);
+/// For payloads of so many bytes, or nullptr: then the way is a copy, and icrc_of() the whole.
+CopyWithIcrc copy_with_icrc(size_t bytes);
+
 /// ICRC of a whole IP packet, at least to the end of its BTH (`ip_packet` ends before the ICRC itself).
 uint32_t icrc_of(std::span<const std::byte> ip_packet);
 

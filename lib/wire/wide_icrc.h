@@ -19,4 +19,9 @@ inline bool has_wide_icrc() {
 /// icrc_of() of at least kWideIcrcBytesMin bytes.
 uint32_t wide_icrc(std::span<const std::byte> ip_packet);
 
+/// Copies at least kWideIcrcBytesMin bytes, which may change meanwhile, and takes them as copied into `icrc`,
+/// a uint32_t: icrc_of() what stands before them. One pass instead of two; the form is that of
+/// copy::SummingCopy.
+void wide_copy_with_icrc(std::byte* to, const std::byte* from, size_t bytes, void* icrc);
+
 }  // namespace uroce::wire

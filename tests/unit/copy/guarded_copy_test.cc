@@ -63,6 +63,23 @@ class GuardedCopy : public ::testing::Test {
   const std::vector<std::byte> ones_ = std::vector<std::byte>(3 * kPage, std::byte{1});
 };
 
+void copy_and_count(std::byte* to, const std::byte* from, size_t length, void* sum) {
+  std::memcpy(to, from, length);
+  *static_cast<size_t*>(sum) += length;
+}
+
+TEST_F(GuardedCopy, CopyThatSumsUp_ExpectTheSumOrTheLoss) {
+  const VanishingMemory memory(2);
+  std::vector<std::byte> to(3 * kPage);
+  size_t sum = 5;
+  EXPECT_TRUE(guarded_copy_from(copy_and_count, to.data(), memory.data() + 3, 200, &sum));
+  EXPECT_EQ(sum, 205u);
+  memory.vanish(Vanishing::kNoAccess, kPage);
+  EXPECT_FALSE(guarded_copy_from(copy_and_count, to.data(), memory.data() + 3, kPage, &sum));
+  EXPECT_TRUE(guarded_copy_from(copy_and_count, to.data(), memory.data() + 3, 7, &sum));
+  EXPECT_EQ(sum, 212u);
+}
+
 TEST_F(GuardedCopy, MemoryThatIsThere_ExpectTheBytes) {
   const VanishingMemory memory(2);
   std::vector<std::byte> source(kPage);

@@ -4,7 +4,10 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <string>
+#include <thread>
 
 #include "sample_frames.h"
 #include "wire/short_icrc.h"
@@ -118,6 +121,63 @@ TEST(Icrc, EqualsZlibAtEveryShortLengthInBothWays) {
       }
     }
   }
+}
+
+TEST(Icrc, TakenWhileThePayloadIsCopied_ExpectTheBytesAndTheIcrcOfTheWhole) {
+  if (copy_with_icrc(4096) == nullptr) GTEST_SKIP() << "this CPU copies first";
+  EXPECT_EQ(copy_with_icrc(64), nullptr);
+  Random random(13);
+  const Bytes source = sample_payload(4096 + 64, random);
+  for (size_t bytes = kWideIcrcBytesMin; bytes <= 4096; bytes += bytes < 700 ? 1 : 61) {
+    for (const size_t headers : {40u, 56u, 60u, 76u}) {
+      SCOPED_TRACE(std::to_string(headers) + " and " + std::to_string(bytes) + " bytes");
+      Bytes packet(source.begin(), source.begin() + static_cast<ptrdiff_t>(headers));
+      packet[0] = headers % 40 < 20 ? std::byte{0x45} : std::byte{0x6A};
+      packet.resize(headers + bytes + 1);
+      uint32_t icrc = icrc_of(std::span(packet).first(headers));
+      const std::byte* const from = source.data() + headers % 32 + bytes % 7;
+      copy_with_icrc(bytes)(packet.data() + headers, from, bytes, &icrc);
+      ASSERT_TRUE(std::equal(from, from + bytes, packet.data() + headers));
+      ASSERT_EQ(packet.back(), std::byte{0});
+      ASSERT_EQ(icrc, icrc_by_recipe(std::span(packet).first(headers + bytes)));
+    }
+  }
+}
+
+/// The program's race, which is what the test is about.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kReportsRaces = true;
+#elif defined(__has_feature)
+constexpr bool kReportsRaces = __has_feature(thread_sanitizer);
+#else
+constexpr bool kReportsRaces = false;
+#endif
+
+TEST(Icrc, OfAPayloadThatChangesWhileItIsCopied_ExpectThatOfWhatWasCopied) {
+  if (kReportsRaces) GTEST_SKIP() << "a race on purpose";
+  if (copy_with_icrc(4096) == nullptr) GTEST_SKIP() << "this CPU copies first";
+  Random random(17);
+  Bytes source = sample_payload(4096, random);
+  std::atomic<bool> done{false};
+  std::thread changes([&] {
+    for (uint8_t value = 0; !done; ++value)
+      for (std::byte& byte : source) std::atomic_ref(byte).store(std::byte{value}, std::memory_order_relaxed);
+  });
+  Bytes packet = sample_payload(40, random);
+  packet[0] = std::byte{0x45};
+  for (int i = 0; i < 20'000; ++i) {
+    const size_t bytes = kWideIcrcBytesMin + random.below(600);
+    packet.resize(40);
+    uint32_t icrc = icrc_of(packet);
+    packet.resize(40 + bytes);
+    copy_with_icrc(bytes)(packet.data() + 40, source.data(), bytes, &icrc);
+    if (icrc != icrc_of(packet)) {
+      ADD_FAILURE() << "round " << i << ", " << bytes << " bytes";
+      break;
+    }
+  }
+  done = true;
+  changes.join();
 }
 
 TEST(Icrc, IgnoresExactlyTheFieldsThatChangeOnTheWay) {
