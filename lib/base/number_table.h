@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -18,18 +19,20 @@ class NumberTable {
   /// How long a packet may live in the network, or wait in a peer that still resends it.
   static constexpr Duration kRest = seconds(4);
 
-  /// `numbers` is a power of two, at most 2^24.
-  explicit NumberTable(uint32_t numbers) : numbers_(numbers) {}
+  /// `numbers` is a power of two, at most 2^24. The numbers begin at `first`, not 0.
+  explicit NumberTable(uint32_t numbers, uint32_t first = 1) : offset_(first - 1), numbers_(numbers) {
+    assert(first > 0);
+  }
 
   // Control path, any thread.
-  /// nullopt: all numbers are in use or rest. Never 0.
+  /// nullopt: all numbers are in use or rest.
   std::optional<Number> allocate(Instant now) {
     const std::lock_guard guard(mutex_);
     for (; !resting_.empty() && resting_.front().until <= now; resting_.pop_front())
-      numbers_.free(resting_.front().number.value);
+      numbers_.free(index_of(resting_.front().number));
     const auto index = numbers_.allocate();
     if (!index) return std::nullopt;
-    return Number{*index};
+    return Number{*index + offset_};
   }
   void publish(Number number, Object& object) {
     __atomic_store_n(slot(number), &object, __ATOMIC_RELEASE);  // pairs with find()
@@ -46,11 +49,11 @@ class NumberTable {
 
   // Pollers, during a turn. Any value a packet can hold will do.
   [[nodiscard]] Object* find(Number number) const {
-    if (number.value >= numbers_.backed()) return nullptr;
+    if (index_of(number) >= numbers_.backed()) return nullptr;
     return __atomic_load_n(slot(number), __ATOMIC_ACQUIRE);  // pairs with publish()
   }
   void prefetch(Number number) const {
-    if (number.value < numbers_.backed()) __builtin_prefetch(slot(number));
+    if (index_of(number) < numbers_.backed()) __builtin_prefetch(slot(number));
   }
 
  private:
@@ -59,10 +62,13 @@ class NumberTable {
     Instant until;
   };
 
+  /// One of a number before the first is larger than any.
+  [[nodiscard]] uint32_t index_of(Number number) const { return number.value - offset_; }
   [[nodiscard]] Object** slot(Number number) const {
-    return reinterpret_cast<Object**>(numbers_.at(number.value));
+    return reinterpret_cast<Object**>(numbers_.at(index_of(number)));
   }
 
+  const uint32_t offset_;  // of a number over its index
   IndexSpace numbers_;
   std::mutex mutex_;
   std::deque<Resting> resting_;  // oldest first

@@ -13,9 +13,6 @@ namespace uroce::engine {
 
 namespace {
 
-/// Of queue pairs, and of shared receive queues: more than live at once, as numbers rest after use.
-constexpr uint32_t kNumbers = 1u << 20;
-
 /// Of the untagged link first, then of each VLAN.
 std::vector<net::NeighbourOptions> links_of(const DeviceConfiguration& configuration, MacAddress mac,
                                             net::Asker* asker, bool probe) {
@@ -76,7 +73,7 @@ Device::State::State(Options options)
                .bus_space = &bus_space}),
       reserved_lkey(*mem::make_reserved_lkey(regions)),
       domains(Limits::kDomains),
-      queue_pairs(kNumbers),
+      queue_pairs(kNumbers, options.first_queue_pair),
       xrc_receives(kNumbers),
       groups({.groups = Limits::kGroups, .members = Limits::kGroupMembers, .total = Limits::kMemberships}),
       surroundings{regions, queue_pairs, groups, addresses} {

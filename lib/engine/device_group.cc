@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <random>
 #include <ranges>
 #include <set>
 
@@ -123,6 +124,16 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
   return group;
 }
 
+namespace {
+
+uint32_t random_first_queue_pair() {
+  std::random_device random;
+  return std::uniform_int_distribution<uint32_t>(QueuePairTable::kFirstMin,
+                                                 QueuePairTable::first_max(Device::State::kNumbers))(random);
+}
+
+}  // namespace
+
 Status DeviceGroup::add(const Configuration& configuration, size_t index) {
   DeviceConfiguration device = configuration.devices[index];
   std::unique_ptr<HostInterface> host;
@@ -147,6 +158,7 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                  .lcores = {},
                                  .host = std::move(host),
                                  .probe_addresses = probe,
+                                 .first_queue_pair = random_first_queue_pair(),
                                  .eal = drivers::needs_eal(device.port),
                                  .attendance = &drive_.attendance()};
   dpdk_ |= options.eal || !device.dmadev.empty();

@@ -31,6 +31,9 @@ std::vector<Gid> gids_of(const DeviceConfiguration& configuration);
 /// What a device is made of. Members stand in the order in which they need each other: pollers go first, the
 /// port last.
 struct Device::State {
+  /// Of queue pairs, and of shared receive queues: more than live at once, as numbers rest after use.
+  static constexpr uint32_t kNumbers = 1u << 20;
+
   struct Options {
     const DeviceConfiguration& device;
     const Configuration& configuration;
@@ -39,6 +42,7 @@ struct Device::State {
     std::vector<std::unique_ptr<copy::Engine>> copy_engines = {};  // one per poller, or none at all
     std::unique_ptr<HostInterface> host = nullptr;                 // beside which the device stands
     bool probe_addresses = false;
+    uint32_t first_queue_pair = QueuePairTable::kFirstMin;
     bool eal = false;
     Attendance* attendance = nullptr;
     Instant (*clock)() = clock_now;

@@ -66,6 +66,7 @@ int a_pinned_caller_stays_pinned() {
   CPU_ZERO(&one);
   CPU_SET(last, &one);
   sched_setaffinity(0, sizeof(one), &one);
+  const int niceness = getpriority(PRIO_PROCESS, 0);
   Connection connection;
   connection.exchange();
   cpu_set_t now;
@@ -73,7 +74,7 @@ int a_pinned_caller_stays_pinned() {
   REQUIRE(CPU_EQUAL(&now, &one));
   sched_param parameters{};
   REQUIRE(sched_getscheduler(0) == SCHED_OTHER && sched_getparam(0, &parameters) == 0);
-  REQUIRE(getpriority(PRIO_PROCESS, 0) == 0);
+  REQUIRE(getpriority(PRIO_PROCESS, 0) == niceness);
   return 0;
 }
 

@@ -286,12 +286,16 @@ TEST(Poller, RefusesEverythingOnceClosed) {
 
 TEST(QueuePairNumbers, RestBeforeTheyAreUsedAgain) {
   constexpr uint32_t kNumbers = 64;
-  QueuePairTable table(kNumbers);
+  constexpr uint32_t kFirst = QueuePairTable::first_max(kNumbers);
+  QueuePairTable table(kNumbers, kFirst);
   Instant now{};
   std::vector<QpNumber> numbers;
   while (const auto number = table.allocate(now)) numbers.push_back(*number);
-  ASSERT_EQ(numbers.size(), kNumbers - 2);  // 0 and 1 belong to management
-  EXPECT_EQ(std::ranges::min(numbers).value, 2u);
+  ASSERT_EQ(numbers.size(), kNumbers - 1);
+  EXPECT_EQ(std::ranges::min(numbers).value, kFirst);
+  EXPECT_EQ(std::ranges::max(numbers).value, QpNumber::kMask - 1);  // the one behind it is a group's
+  for (const uint32_t nobody : {0u, 1u, kFirst - 1, QpNumber::kMask})
+    EXPECT_EQ(table.find({nobody}), nullptr);
   EXPECT_EQ(std::set<QpNumber>(numbers.begin(), numbers.end()).size(), numbers.size());
 
   table.give_back(numbers[7], now);
