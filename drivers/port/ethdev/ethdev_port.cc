@@ -293,6 +293,7 @@ Status EthdevPort::start() {
     if (memif_ != nullptr) watch_connection();
   });
   if (failed != 0 && !reconnects_) return error(-failed, "DPDK cannot start it: " + reason(failed));
+  if (specification_.beside_kernel) discard_unfiltered(port_id_, specification_.queues);
   choose_mac();
   close_new_on_exec(before_, program_has_threads());
   return {};

@@ -4,6 +4,8 @@
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
 #include <netinet/in.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -71,6 +73,19 @@ Status only_roce(const OpenDescriptors& before, unsigned interface_index, const 
   }
   if (!found) return Error{ENOTSUP, port + ": its packet sockets are not to be found"};
   return {};
+}
+
+void discard_unfiltered(uint16_t port_id, uint16_t queues) {
+  constexpr unsigned kMore = 1u << 14;  // than the rings of the sockets hold
+  std::array<rte_mbuf*, 32> frames;
+  for (uint16_t queue = 0; queue < queues; ++queue) {
+    for (unsigned seen = 0; seen < kMore;) {
+      const uint16_t count = rte_eth_rx_burst(port_id, queue, frames.data(), frames.size());
+      if (count == 0) break;
+      rte_pktmbuf_free_bulk(frames.data(), count);
+      seen += count;
+    }
+  }
 }
 
 }  // namespace uroce::drivers
