@@ -24,6 +24,9 @@ class Died(Exception):
     """The guest has ended by itself; the text is what its console said last."""
 
 
+WORRYING = "BUG:", "Oops", "WARNING:", "Call Trace", "segfault", "general protection"
+
+
 class Guest:
     """Boots on creation; `folder` takes its console's output."""
 
@@ -80,6 +83,8 @@ class Guest:
                 "ip link set eth0 up\n" + addresses +
                 f"ip rule add to {link.HOST_ADDRESSES['v4']} ipproto tcp lookup 100\n"
                 f"ip route add {link.HOST_ADDRESSES['v4']} via {link.HOST_TCP} table 100\n"
+                # From now on the console hears where a program was that crashes.
+                "dmesg -n 7\n"
                 "modprobe rdma_rxe\nmodprobe ib_uverbs\nmodprobe rdma_ucm\nrdma link add rxe0 type rxe netdev eth0\n"
                 "modprobe ifb numifbs=1\nmodprobe sch_netem\n"
                 "ip link set ifb0 mtu 9000 up\n"
@@ -112,7 +117,7 @@ class Guest:
     def complaints(self):
         """What the guest's kernel said that it should not."""
         text = self.console.read_text(errors="replace")
-        return [line for line in text.splitlines() if any(w in line for w in ("BUG:", "Oops", "WARNING:", "Call Trace"))]
+        return [line for line in text.splitlines() if any(w in line for w in WORRYING)]
 
     def start(self, command, ready=None, environment=None):
         """Returns when the program runs, and listens on the TCP port `ready` or has made the file of that name."""
