@@ -11,10 +11,7 @@ namespace uroce::qp {
 
 wire::Headers headers_to_peer(const Connection& connection, wire::Operation operation, Psn psn) {
   wire::Headers headers;
-  headers.bth.opcode = wire::Opcode::make(connection.service(), operation);
-  headers.bth.partition_key = connection.partition_key;
-  headers.bth.destination = connection.attributes.destination;
-  headers.bth.psn = psn;
+  address_to_peer(headers.bth, connection, operation, psn);
   return headers;
 }
 

@@ -19,6 +19,16 @@ struct Payload {
   const std::byte* inline_data = nullptr;
 };
 
+/// What the BTH of a packet to the peer of `connection` has in common with all of them, and what tells it
+/// apart.
+inline void address_to_peer(wire::Bth& bth, const Connection& connection, wire::Operation operation,
+                            Psn psn) {
+  bth.opcode = wire::Opcode::make(connection.service(), operation);
+  bth.partition_key = connection.partition_key;
+  bth.destination = connection.attributes.destination;
+  bth.psn = psn;
+}
+
 /// Headers of a packet to the peer of `connection`, with everything that is the same in all of them.
 wire::Headers headers_to_peer(const Connection& connection, wire::Operation operation, Psn psn);
 

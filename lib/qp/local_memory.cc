@@ -87,12 +87,13 @@ void SegmentCursor::seek(std::span<const queue::Segment> segments, uint64_t offs
     base_ += segments[index_++].length;
 }
 
-namespace {
-
-/// Of a list, from `skip` bytes into its first segment on. Apart from what most need, which is one segment.
-[[gnu::noinline]] bool resolve_list(std::span<const queue::Segment> segments, uint64_t skip, uint64_t length,
-                                    const LocalKeys& keys, ResolvedRange& range) {
-  for (; length > 0; segments = segments.subspan(1), skip = 0) {
+bool SegmentCursor::resolve_list(std::span<const queue::Segment> segments, uint64_t offset, uint64_t length,
+                                 const LocalKeys& keys, ResolvedRange& range) {
+  range.clear();
+  if (length == 0) return true;
+  seek(segments, offset);
+  segments = segments.subspan(index_);
+  for (uint64_t skip = offset - base_; length > 0; segments = segments.subspan(1), skip = 0) {
     assert(!segments.empty());
     const queue::Segment& segment = segments.front();
     const uint64_t take = std::min<uint64_t>(length, segment.length - skip);
@@ -102,21 +103,6 @@ namespace {
     length -= take;
   }
   return true;
-}
-
-}  // namespace
-
-bool SegmentCursor::resolve(std::span<const queue::Segment> segments, uint64_t offset, uint64_t length,
-                            const LocalKeys& keys, ResolvedRange& range) {
-  range.clear();
-  if (length == 0) return true;
-  seek(segments, offset);
-  const queue::Segment& segment = segments[index_];
-  const uint64_t skip = offset - base_;
-  if (length > segment.length - skip) [[unlikely]]
-    return resolve_list(segments.subspan(index_), skip, length, keys, range);
-  return range.add(
-      keys.regions.resolve(segment.lkey, keys.user, segment.address + skip, length, keys.needed));
 }
 
 }  // namespace uroce::qp

@@ -65,9 +65,18 @@ class SegmentCursor {
   /// Resolves bytes [offset, offset + length) of the list, which holds that many. False when a segment's key,
   /// rights or bounds do not allow it. Segments of length 0 are not looked at.
   bool resolve(std::span<const queue::Segment> segments, uint64_t offset, uint64_t length,
-               const LocalKeys& keys, ResolvedRange& range);
+               const LocalKeys& keys, ResolvedRange& range) {
+    // Most lists have one segment, where there is nothing to look for.
+    if (segments.size() != 1 || length == 0 || offset + length > segments[0].length) [[unlikely]]
+      return resolve_list(segments, offset, length, keys, range);
+    range.clear();
+    return range.add(
+        keys.regions.resolve(segments[0].lkey, keys.user, segments[0].address + offset, length, keys.needed));
+  }
 
  private:
+  bool resolve_list(std::span<const queue::Segment> segments, uint64_t offset, uint64_t length,
+                    const LocalKeys& keys, ResolvedRange& range);
   void seek(std::span<const queue::Segment> segments, uint64_t offset);
 
   uint64_t base_ = 0;  // bytes of all segments before index_

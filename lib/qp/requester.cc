@@ -162,12 +162,18 @@ bool Requester::current_may_go() const {
 
 /// Of the next packet, which is one of the current request.
 wire::Headers Requester::next_headers(Operation operation) const {
-  wire::Headers headers = headers_to_peer(connection_, operation, window_.next());
-  if (connection_.options.type == Type::kXrcSend) {
+  wire::Headers headers;
+  begin_headers(headers, operation);
+  return headers;
+}
+
+/// What does not depend on the request's own fields.
+void Requester::begin_headers(wire::Headers& headers, Operation operation) const {
+  address_to_peer(headers.bth, connection_, operation, window_.next());
+  if (connection_.options.type == Type::kXrcSend) [[unlikely]] {
     const queue::SendQueue& queue = *connection_.options.send_queue;
     headers.xrc_srq = queue.attachment<queue::SrqNumber>(window_.current()).value;
   }
-  return headers;
 }
 
 bool Requester::build(Turn& turn, port::TxFrame& frame) {
@@ -247,7 +253,8 @@ bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
   }
 
   const Psn psn = window_.next();
-  wire::Headers headers = next_headers(operation_of(request.operation, first, last));
+  wire::Headers& headers = data_headers_;
+  begin_headers(headers, operation_of(request.operation, first, last));
   headers.bth.ack_request =
       connection_.reliable() &&
       (last || psn.value() % kPacketsPerAck == kPacketsPerAck - 1 || retransmission_.window() == 1);

@@ -28,6 +28,7 @@ class Requester {
   bool execute_current(Turn& turn, Pumped& pumped);
   bool change_key(Turn& turn);
   [[nodiscard]] wire::Headers next_headers(wire::Operation operation) const;
+  void begin_headers(wire::Headers& headers, wire::Operation operation) const;
   bool build(Turn& turn, port::TxFrame& frame);
   bool build_read(Turn& turn, port::TxFrame& frame);
   bool build_atomic(Turn& turn, port::TxFrame& frame);
@@ -43,6 +44,7 @@ class Requester {
   SegmentCursor cursor_;
   uint32_t cursor_number_ = 0;  // the request that cursor_ is in
   ResolvedRange range_;
+  wire::Headers data_headers_;  // of SENDs and WRITEs: what their opcode does not name is left as it was
 };
 
 }  // namespace uroce::qp
