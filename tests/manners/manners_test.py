@@ -9,6 +9,7 @@ EAL, with EAL, and with EAL and sockets.
 
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -51,10 +52,8 @@ def devices(kind, scratch):
                    for number, port in enumerate(PORTS[kind], 1))
 
 
-def left_behind(pid):
-    """What EAL may have left of a process that has ended: it is called as we told it (--file-prefix)."""
-    return [str(path) for folder in FOLDERS if os.path.isdir(folder) for path in pathlib.Path(folder).iterdir()
-            if path.name == f"uroce-{pid}" or path.name.startswith(f"uroce-{pid}-")]
+def files_of_eal():
+    return {str(path) for folder in FOLDERS if os.path.isdir(folder) for path in pathlib.Path(folder).iterdir()}
 
 
 class Manners(unittest.TestCase):
@@ -64,6 +63,8 @@ class Manners(unittest.TestCase):
         self.scratch = pathlib.Path(folder.name)
 
     def start(self, configuration, *command):
+        # Another process of that number may have been killed some day.
+        self.files_before = files_of_eal()
         process = subprocess.Popen(command, env=environment(configuration, self.scratch), stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
@@ -81,7 +82,12 @@ class Manners(unittest.TestCase):
         process = self.start(configuration, *command)
         out, errors = self.finish(process)
         self.assertEqual((process.returncode, out, errors), (status, "", ""))
-        self.assertEqual(left_behind(process.pid), [])
+        self.assertEqual(self.left_behind(process.pid), [])
+
+    def left_behind(self, pid):
+        """What EAL may have left of a process that has ended: it is called as we told it (--file-prefix)."""
+        return [path for path in files_of_eal() - self.files_before
+                if re.fullmatch(rf"uroce-{pid}(-.*)?", os.path.basename(path))]
 
     def refused(self, configuration, *naming):
         """The device does not open, and that is told in one line which names these."""
@@ -105,7 +111,7 @@ class Killed(Manners):
             self.assertEqual(process.stdout.readline(), "ready\n")
             process.kill()
             self.assertEqual(self.finish(process)[1], "")
-            self.assertEqual(left_behind(process.pid), [])
+            self.assertEqual(self.left_behind(process.pid), [])
         self.play(configuration, GUEST, "leaving-after-closing", status=42)
         self.assertEqual(list(self.scratch.iterdir()), [])
 
