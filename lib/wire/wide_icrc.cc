@@ -38,19 +38,19 @@ struct Lanes {
   __m256i lane3;
 };
 
-/// The vector at `from`, which is also stored at `to` if that is wanted. Read once: somebody may be writing.
+/// The vector at `from + at`, which is also stored at `to + at` if that is wanted. Read once: somebody may be
+/// writing.
 template <bool kCopies>
-UROCE_VPCLMUL inline __m256i take(const std::byte* from, [[maybe_unused]] std::byte* to) {
-  const __m256i vector = load_vector(from);
-  if constexpr (kCopies) _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), vector);
+UROCE_VPCLMUL inline __m256i take(const std::byte* from, [[maybe_unused]] std::byte* to, size_t at) {
+  const __m256i vector = load_vector(from + at);
+  if constexpr (kCopies) _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + at), vector);
   return vector;
 }
 
 template <bool kCopies>
-UROCE_VPCLMUL inline Lanes take_step(const std::byte* from, std::byte* to) {
-  return {take<kCopies>(from, to), take<kCopies>(from + kVector, to + kVector),
-          take<kCopies>(from + 2 * kVector, to + 2 * kVector),
-          take<kCopies>(from + 3 * kVector, to + 3 * kVector)};
+UROCE_VPCLMUL inline Lanes take_step(const std::byte* from, std::byte* to, size_t at) {
+  return {take<kCopies>(from, to, at), take<kCopies>(from, to, at + kVector),
+          take<kCopies>(from, to, at + 2 * kVector), take<kCopies>(from, to, at + 3 * kVector)};
 }
 
 /// The register behind all `bytes`, of which `lanes` are the first kStep.
@@ -58,7 +58,7 @@ template <bool kCopies>
 UROCE_VPCLMUL inline uint32_t fold_rest(Lanes lanes, const std::byte* from, std::byte* to, size_t bytes) {
   size_t at = kStep;
   for (; at + kStep <= bytes; at += kStep) {
-    const Lanes next = take_step<kCopies>(from + at, to + at);
+    const Lanes next = take_step<kCopies>(from, to, at);
     lanes.lane0 = _mm256_xor_si256(fold_vector<kStep>(lanes.lane0), next.lane0);
     lanes.lane1 = _mm256_xor_si256(fold_vector<kStep>(lanes.lane1), next.lane1);
     lanes.lane2 = _mm256_xor_si256(fold_vector<kStep>(lanes.lane2), next.lane2);
@@ -93,7 +93,7 @@ UROCE_VPCLMUL uint32_t wide_icrc(std::span<const std::byte> ip_packet) {
   assert(ip_packet.size() >= kWideIcrcBytesMin);
   const std::byte* const ip = ip_packet.data();
   const uint8_t* const mask = load_u8(ip) >> 4 == 4 ? kIpv4VariantMask.data() : kIpv6VariantMask.data();
-  Lanes lanes = take_step<false>(ip, nullptr);
+  Lanes lanes = take_step<false>(ip, nullptr, 0);
   // Whatever is masked lies in the first 64 bytes.
   lanes.lane0 = begin_with(kRegisterBehindLrh, _mm256_or_si256(lanes.lane0, load_vector(mask)));
   lanes.lane1 = _mm256_or_si256(lanes.lane1, load_vector(mask + kVector));
@@ -103,7 +103,7 @@ UROCE_VPCLMUL uint32_t wide_icrc(std::span<const std::byte> ip_packet) {
 UROCE_VPCLMUL void wide_copy_with_icrc(std::byte* to, const std::byte* from, size_t bytes, void* icrc) {
   assert(bytes >= kWideIcrcBytesMin);
   auto& value = *static_cast<uint32_t*>(icrc);
-  Lanes lanes = take_step<true>(from, to);
+  Lanes lanes = take_step<true>(from, to, 0);
   lanes.lane0 = begin_with(~value, lanes.lane0);
   value = ~fold_rest<true>(lanes, from, to, bytes);
 }
