@@ -158,9 +158,10 @@ std::string copy_text(copy::Kind kind) {
 
 std::string icrc_text() {
   if (!wire::has_short_icrc()) return "ISA-L";
-  if (!wire::has_wide_icrc())
+  if (!wire::has_wide_icrc_256())
     return fmt::format("folding by PCLMULQDQ up to {} bytes, ISA-L beyond", wire::kShortIcrcBytesMax);
-  return fmt::format("folding by PCLMULQDQ, by VPCLMULQDQ from {} bytes on", wire::kWideIcrcBytesMin);
+  return fmt::format("folding by PCLMULQDQ, by VPCLMULQDQ in {} bits from {} bytes on",
+                     wire::has_wide_icrc_512() ? 512 : 256, wire::kWideIcrcBytesMin);
 }
 
 void print_machine(const engine::Configuration& configuration) {

@@ -85,6 +85,7 @@ Endpoint::Endpoint(const DeviceChoice& choice, const Plan& plan)
 void Endpoint::begin_round(const Layout& layout) {
   queue_pair_.reset();
   address_.reset();
+  forget_completions();
   layout_ = layout;
   path_mtu_ = 0;
   create_queue_pair();
@@ -99,6 +100,14 @@ void Endpoint::begin_round(const Layout& layout) {
          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
              (service_ == Service::kUd ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS),
          "INIT");
+}
+
+/// A device may leave what a queue pair has completed in the queue when that is destroyed. A message that came
+/// late is of no later round.
+void Endpoint::forget_completions() {
+  ibv_wc completion;
+  while (ibv_poll_cq(completions_.get(), 1, &completion) > 0) {
+  }
 }
 
 void Endpoint::create_queue_pair() {

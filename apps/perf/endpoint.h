@@ -79,6 +79,7 @@ class Endpoint {
   static constexpr uint64_t kReceiveMark = uint64_t{1} << 63;
 
   [[nodiscard]] ibv_ah_attr way_to(const Address& peer) const;
+  void forget_completions();
   void create_queue_pair();
   void connect_reliably(const Address& peer);
   void connect_unreliably(const Address& peer);

@@ -50,7 +50,20 @@ void Icrc::add(std::span<const std::byte> bytes) {
 namespace {
 
 const bool kShortIcrc = has_short_icrc();
-const bool kWideIcrc = has_wide_icrc();
+
+/// The widest way that this CPU has, if any.
+struct WideIcrc {
+  uint32_t (*of)(std::span<const std::byte> ip_packet) = nullptr;
+  CopyWithIcrc copy = nullptr;
+};
+
+WideIcrc widest() {
+  if (has_wide_icrc_512()) return {wide_icrc_512, wide_copy_with_icrc_512};
+  if (has_wide_icrc_256()) return {wide_icrc_256, wide_copy_with_icrc_256};
+  return {};
+}
+
+const WideIcrc kWideIcrc = widest();
 
 uint32_t icrc_in_pieces(std::span<const std::byte> ip_packet) {
   const bool ipv4 = load_u8(ip_packet.data()) >> 4 == 4;
@@ -63,16 +76,14 @@ uint32_t icrc_in_pieces(std::span<const std::byte> ip_packet) {
 
 /// Of at least kWideIcrcBytesMin bytes. Apart, so that the way to short_icrc() is a jump.
 [[gnu::noinline]] uint32_t icrc_beyond(std::span<const std::byte> ip_packet) {
-  if (kWideIcrc) return wide_icrc(ip_packet);
+  if (kWideIcrc.of != nullptr) return kWideIcrc.of(ip_packet);
   const bool is_short = ip_packet.size() <= kShortIcrcBytesMax;
   return kShortIcrc && is_short ? short_icrc(ip_packet) : icrc_in_pieces(ip_packet);
 }
 
 }  // namespace
 
-CopyWithIcrc copy_with_icrc(size_t bytes) {
-  return kWideIcrc && bytes >= kWideIcrcBytesMin ? wide_copy_with_icrc : nullptr;
-}
+CopyWithIcrc copy_with_icrc(size_t bytes) { return bytes >= kWideIcrcBytesMin ? kWideIcrc.copy : nullptr; }
 
 uint32_t icrc_of(std::span<const std::byte> ip_packet) {
   if (ip_packet.size() >= kWideIcrcBytesMin) return icrc_beyond(ip_packet);

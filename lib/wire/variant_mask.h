@@ -11,6 +11,7 @@ namespace uroce::wire {
 /// Ones over the fields that the ICRC leaves out because they change on the way, zeros elsewhere. Longer than
 /// any headers by one vector, so that a window behind them reads zeros.
 inline constexpr size_t kVariantMaskBytes = 80;
+inline constexpr size_t kMaskedBytes = kVariantMaskBytes - 16;
 
 constexpr std::array<uint8_t, kVariantMaskBytes> make_variant_mask(bool ipv4) {
   std::array<uint8_t, kVariantMaskBytes> mask{};

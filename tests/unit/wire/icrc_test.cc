@@ -116,16 +116,19 @@ TEST(Icrc, EqualsZlibAtEveryShortLengthInBothWays) {
       if (has_short_icrc()) {
         ASSERT_EQ(short_icrc(packet), expected) << bytes << " bytes";
       }
-      if (has_wide_icrc() && bytes >= kWideIcrcBytesMin) {
-        ASSERT_EQ(wide_icrc(packet), expected) << bytes << " bytes";
+      if (bytes < kWideIcrcBytesMin) continue;
+      if (has_wide_icrc_256()) {
+        ASSERT_EQ(wide_icrc_256(packet), expected) << bytes << " bytes";
+      }
+      if (has_wide_icrc_512()) {
+        ASSERT_EQ(wide_icrc_512(packet), expected) << bytes << " bytes";
       }
     }
   }
 }
 
-TEST(Icrc, TakenWhileThePayloadIsCopied_ExpectTheBytesAndTheIcrcOfTheWhole) {
-  if (copy_with_icrc(4096) == nullptr) GTEST_SKIP() << "this CPU copies first";
-  EXPECT_EQ(copy_with_icrc(64), nullptr);
+/// Copies by `copy` with headers in front, at any offset, and looks at the bytes and the ICRC of the whole.
+void expect_copies_with_icrc(CopyWithIcrc copy) {
   Random random(13);
   const Bytes source = sample_payload(4096 + 64, random);
   for (size_t bytes = kWideIcrcBytesMin; bytes <= 4096; bytes += bytes < 700 ? 1 : 61) {
@@ -136,12 +139,20 @@ TEST(Icrc, TakenWhileThePayloadIsCopied_ExpectTheBytesAndTheIcrcOfTheWhole) {
       packet.resize(headers + bytes + 1);
       uint32_t icrc = icrc_of(std::span(packet).first(headers));
       const std::byte* const from = source.data() + headers % 32 + bytes % 7;
-      copy_with_icrc(bytes)(packet.data() + headers, from, bytes, &icrc);
+      copy(packet.data() + headers, from, bytes, &icrc);
       ASSERT_TRUE(std::equal(from, from + bytes, packet.data() + headers));
       ASSERT_EQ(packet.back(), std::byte{0});
       ASSERT_EQ(icrc, icrc_by_recipe(std::span(packet).first(headers + bytes)));
     }
   }
+}
+
+TEST(Icrc, TakenWhileThePayloadIsCopied_ExpectTheBytesAndTheIcrcOfTheWhole) {
+  if (!has_wide_icrc_256()) GTEST_SKIP() << "this CPU copies first";
+  EXPECT_EQ(copy_with_icrc(64), nullptr);
+  EXPECT_EQ(copy_with_icrc(4096), has_wide_icrc_512() ? wide_copy_with_icrc_512 : wide_copy_with_icrc_256);
+  expect_copies_with_icrc(wide_copy_with_icrc_256);
+  if (has_wide_icrc_512()) expect_copies_with_icrc(wide_copy_with_icrc_512);
 }
 
 /// The program's race, which is what the test is about.
