@@ -110,42 +110,6 @@ TEST(Agent, RejectedByTheClient_ExpectTheServerTold) {
   EXPECT_EQ(world.client.agent.connections() + world.server.agent.connections(), 0u);
 }
 
-TEST(Agent, EndOfTheProcess_ExpectALostDreqRepeatedSoonThoughTheConnectionIsPatient) {
-  TwoAgents world;
-  world.connect(100);
-  const CommId hung_up = world.connect(101);
-  world.deliver();
-  world.deliver();
-  world.deliver();
-  ASSERT_EQ(world.client.agent.disconnect(hung_up, {}), 0);
-  world.client.agent.release(hung_up);
-  const size_t before = world.datagrams();
-  world.fate = [&](size_t n) {
-    return n < before + 4 ? TwoAgents::Fate::kLost : TwoAgents::Fate::kDelivered;
-  };
-  EXPECT_FALSE(world.client.agent.has_ended());
-  world.client.agent.end(milliseconds(50), 3, world.now);
-  world.run(milliseconds(149));  // both are lost twice
-  EXPECT_TRUE(world.client.agent.has_ended());
-  EXPECT_EQ(world.client.told.size(), 2u);  // of the replies
-  EXPECT_EQ(world.server.count(EventKind::kDisconnected), 2u);
-}
-
-TEST(Agent, EndOfTheProcess_ExpectItDoneWithPeersThatDoNotAnswer) {
-  TwoAgents world;
-  world.connect(100);
-  world.deliver();
-  world.deliver();
-  world.deliver();
-  world.connect(101);
-  world.fate = [](size_t) { return TwoAgents::Fate::kLost; };
-  world.client.agent.end(milliseconds(50), 3, world.now);
-  world.run(milliseconds(199));
-  EXPECT_FALSE(world.client.agent.has_ended());
-  world.run(milliseconds(10));
-  EXPECT_TRUE(world.client.agent.has_ended());
-}
-
 TEST(Agent, NobodyListens_ExpectInvalidServiceId) {
   TwoAgents world;
   wire::CmReq req = world.req();
@@ -225,32 +189,6 @@ TEST(Agent, BothHangUpAtOnce_ExpectBothDisconnected) {
     EXPECT_EQ(host->count(EventKind::kDisconnected), 1u);
     EXPECT_EQ(host->count(EventKind::kTimewaitEnded), 1u);
     EXPECT_EQ(host->agent.connections(), 0u);
-  }
-}
-
-TEST(Agent, ProgramThatEndsAtAnyMoment_ExpectNothingLeft) {
-  for (int steps = 0; steps < 8; ++steps) {
-    for (const bool client_ends : {true, false}) {
-      SCOPED_TRACE(testing::Message() << steps << " steps, " << (client_ends ? "client" : "server"));
-      TwoAgents world;
-      const CommId id = world.connect();
-      for (int i = 0; i < steps; ++i) {
-        if (i == 4) static_cast<void>(world.client.agent.disconnect(id, {}));
-        world.deliver();
-      }
-      if (client_ends) {
-        world.client.agent.release(id);
-      } else if (!world.server.told.empty()) {
-        world.server.agent.release(world.server.told[0].id);
-      }
-      world.run();
-      if (!client_ends && world.server.told.empty()) continue;
-      // Whoever is left hears of it, whatever it is, and lets go; or hangs up in its turn.
-      if (world.client.agent.state_of(id) == State::kEstablished) world.client.agent.release(id);
-      world.run();
-      EXPECT_EQ(world.client.agent.connections(), 0u);
-      EXPECT_EQ(world.server.agent.connections(), 0u);
-    }
   }
 }
 
@@ -363,31 +301,6 @@ TEST(Agent, CallsInTheWrongState_ExpectEinvalAndNothingSent) {
   EXPECT_EQ(world.client.agent.disconnect(id, too_much), EINVAL);
   world.client.agent.release(nobody);
   EXPECT_EQ(world.client.agent.state_of(id), State::kEstablished);
-}
-
-/// Finds out the peer's link address meanwhile.
-class Reluctant final : public MadSink {
- public:
-  Sent send(const Address&, const wire::CmMad&) override { return ++asked < 10 ? Sent::kLater : Sent::kYes; }
-  int asked = 0;
-};
-
-TEST(Agent, EndOfTheProcessWithoutTheLinkAddress_ExpectItNotEndedBeforeTheDreqHasLeft) {
-  TwoAgents world;
-  const CommId id = world.connect();
-  world.deliver();
-  world.deliver();
-  world.deliver();
-  Reluctant sink;
-  ASSERT_EQ(world.client.agent.disconnect(id, {}), 0);
-  world.client.agent.pump(world.now, sink);
-  world.client.agent.end(milliseconds(50), 3, world.now);
-  for (int i = 0; i < 15; ++i) {
-    EXPECT_FALSE(world.client.agent.has_ended());
-    world.now = world.now + milliseconds(2);
-    world.client.agent.pump(world.now, sink);
-  }
-  EXPECT_EQ(sink.asked, 10);
 }
 
 TEST(Agent, LinkAddressUnknownForAWhile_ExpectNoRetrySpent) {

@@ -93,4 +93,11 @@ class TwoAgents {
   std::vector<std::string> trace_;
 };
 
+/// Finds out the peer's link address meanwhile.
+class Reluctant final : public MadSink {
+ public:
+  Sent send(const Address&, const wire::CmMad&) override { return ++asked < 10 ? Sent::kLater : Sent::kYes; }
+  int asked = 0;
+};
+
 }  // namespace uroce::cm
