@@ -8,9 +8,10 @@
 #include <time.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
-#include <string>
 
+#include "perf/end_to_end/traffic_options.h"
 #include "perf/end_to_end/wire.h"
 
 namespace uroce::perf {
@@ -60,24 +61,14 @@ void measure(Wire& wire, uint64_t operations, uint64_t at_once, double seconds) 
 
 int main(int argc, char** argv) {
   CLI::App app("One thread at both ends of a wire: CPU time per operation, as JSON");
-  std::string operation = "write";
-  uroce::perf::Traffic traffic;
-  uint64_t region_mb = 512;
+  const uroce::perf::TrafficOptions asked(app);
   uint64_t operations = 0;
   double seconds = 0.5;
-  app.add_option("--op", operation)->check(CLI::IsMember({"write", "read", "send"}));
-  app.add_option("--size", traffic.size)->transform(CLI::AsSizeValue(false));
-  app.add_option("--mtu", traffic.mtu);
-  app.add_option("--region-mb", region_mb);
-  app.add_option("--queue-pairs", traffic.queue_pairs)->check(CLI::PositiveNumber);
-  app.add_option("--batch", traffic.batch)->check(CLI::PositiveNumber);
-  app.add_option("--outstanding", traffic.outstanding)->check(CLI::PositiveNumber);
   app.add_option("--operations", operations, "exactly so many, after as many that do not count");
   app.add_option("--seconds", seconds, "of CPU time");
   CLI11_PARSE(app, argc, argv);
   try {
-    traffic.operation = uroce::perf::operation_of(operation);
-    traffic.region_bytes = region_mb << 20;
+    const uroce::perf::Traffic traffic = asked.traffic();
     uroce::perf::Wire wire(traffic);
     // Enough for the clock not to matter, and for each queue pair to have a turn.
     constexpr uint64_t kBytesAtOnce = 64 << 20;

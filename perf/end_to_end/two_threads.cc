@@ -15,6 +15,7 @@
 
 #include "apps/perf/failure.h"
 #include "apps/perf/histogram.h"
+#include "perf/end_to_end/traffic_options.h"
 #include "perf/end_to_end/wire.h"
 
 namespace uroce::perf {
@@ -149,24 +150,14 @@ void measure_round_trips(Traffic traffic, double seconds) {
 
 int main(int argc, char** argv) {
   CLI::App app("A thread at each end of a wire: goodput and rate, or round trips, as JSON");
-  std::string operation = "write";
-  uroce::perf::Traffic traffic;
-  uint64_t region_mb = 512;
+  const uroce::perf::TrafficOptions asked(app);
   double seconds = 0.5;
   bool ping = false;
-  app.add_option("--op", operation)->check(CLI::IsMember({"write", "read", "send"}));
   app.add_flag("--ping", ping, "round trips of SENDs");
-  app.add_option("--size", traffic.size)->transform(CLI::AsSizeValue(false));
-  app.add_option("--mtu", traffic.mtu);
-  app.add_option("--region-mb", region_mb);
-  app.add_option("--queue-pairs", traffic.queue_pairs)->check(CLI::PositiveNumber);
-  app.add_option("--batch", traffic.batch)->check(CLI::PositiveNumber);
-  app.add_option("--outstanding", traffic.outstanding)->check(CLI::PositiveNumber);
   app.add_option("--seconds", seconds);
   CLI11_PARSE(app, argc, argv);
   try {
-    traffic.operation = uroce::perf::operation_of(operation);
-    traffic.region_bytes = region_mb << 20;
+    const uroce::perf::Traffic traffic = asked.traffic();
     ping ? uroce::perf::measure_round_trips(traffic, seconds) : uroce::perf::measure_rate(traffic, seconds);
   } catch (const std::exception& error) {
     fmt::print(stderr, "two_threads: {}\n", error.what());

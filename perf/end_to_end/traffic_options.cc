@@ -1,0 +1,24 @@
+#include "perf/end_to_end/traffic_options.h"
+
+#include "perf/end_to_end/wire.h"
+
+namespace uroce::perf {
+
+TrafficOptions::TrafficOptions(CLI::App& app) {
+  app.add_option("--op", operation_)->check(CLI::IsMember({"write", "read", "send"}));
+  app.add_option("--size", traffic_.size)->transform(CLI::AsSizeValue(false));
+  app.add_option("--mtu", traffic_.mtu);
+  app.add_option("--region-mb", region_mb_);
+  app.add_option("--queue-pairs", traffic_.queue_pairs)->check(CLI::PositiveNumber);
+  app.add_option("--batch", traffic_.batch)->check(CLI::PositiveNumber);
+  app.add_option("--outstanding", traffic_.outstanding)->check(CLI::PositiveNumber);
+}
+
+Traffic TrafficOptions::traffic() const {
+  Traffic traffic = traffic_;
+  traffic.operation = operation_of(operation_);
+  traffic.region_bytes = region_mb_ << 20;
+  return traffic;
+}
+
+}  // namespace uroce::perf
