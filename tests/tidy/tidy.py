@@ -14,13 +14,16 @@ TOP_LEVEL = {'meson.build', 'meson_options.txt', 'LICENSE', 'README.md', 'lib', 
 LEVEL = {
     'base': 0,
     'wire': 1, 'queue': 1, 'mem': 1, 'port': 1, 'copy': 1, 'block': 1,
-    'net': 2, 'qp': 2, 'drivers': 2,
+    'net': 2, 'qp': 2, 'drivers': 2, 'block_drivers': 2,
     'cm': 3,
     'engine': 4,
     'verbs': 5,
     'rdmacm': 6, 'nvmf': 6,
 }
 ENGINE = LEVEL['engine']
+# Block drivers are linked by programs beside the stack: of what stands lower they see this only.
+BLOCK_DRIVERS_SEE = ('base', 'block', 'block_drivers')
+LIBURING = re.compile(r'#include\s*[<"]liburing')
 
 BELOW_ENGINE_BANNED = [
     (re.compile(r'\bstd::chrono\b|#include <chrono>|\bclock_gettime\b|\bgettimeofday\b|\brdtscp?\b|__rdtscp?\b|\btime\(NULL|\btime\(nullptr'),
@@ -39,11 +42,13 @@ def module_of(path):
     """The module a path (relative to the root) belongs to, or None for tests, apps and perf."""
     parts = path.parts
     if parts[0] == 'drivers':
-        return 'drivers'
+        return 'block_drivers' if parts[1].startswith('block') else 'drivers'
     return parts[1] if parts[0] == 'lib' and len(parts) > 2 else None
 
 
 def included_module(name):
+    if name.startswith('drivers/block'):
+        return 'block_drivers'
     first = name.split('/')[0]
     return first if first in LEVEL else None
 
@@ -61,9 +66,13 @@ def check_layers(path, text, fail):
             target = included_module(found.group(1))
             if target and target != module and LEVEL[target] >= level:
                 fail(path, number, f'includes upwards or sideways: {module} (level {level}) -> {target} (level {LEVEL[target]})')
+            elif target and module == 'block_drivers' and target not in BLOCK_DRIVERS_SEE:
+                fail(path, number, f'a block driver sees base and block only, not {target}')
         if DPDK.search(line) and module not in ('engine', 'drivers'):
             fail(path, number, 'includes DPDK: only engine and drivers may')
-        if level < ENGINE and module != 'drivers':
+        if LIBURING.search(line) and module != 'block_drivers':
+            fail(path, number, 'includes liburing: only block drivers may')
+        if level < ENGINE and module not in ('drivers', 'block_drivers'):
             code = line.split('//')[0]
             for pattern, what in BELOW_ENGINE_BANNED:
                 if pattern.search(code):

@@ -25,7 +25,7 @@ using block::Operation;
 constexpr uint32_t kDepth = 16;
 constexpr uint32_t kBlocksMax = 24;  // of a request
 constexpr uint64_t kBlocks = 512;    // of the device that are used: few, so that requests meet each other's
-constexpr int kRequests = 2000;
+constexpr int kRequests = 1000;
 
 /// What the device holds, and which blocks may read as zeroes as well.
 struct Model {
