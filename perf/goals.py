@@ -37,6 +37,7 @@ GOALS = {
     'af_packet.write.64.rate.ratio': (AT_LEAST, 0.9),
     'af_packet.send.64.rate.ratio': (AT_LEAST, 0.9),
     **dict(_latency()),
+    **{f'block.file.{load}.qd32.ratio': (AT_LEAST, 0.95) for load in ('randread4k', 'randwrite4k', 'read128k', 'write128k')},
     'instr.send64': (AT_MOST, 900),
     'instr.write4k': (AT_MOST, 250),
     'memif.ib_write_bw.65536.goodput.beside_perf.ratio': (AT_LEAST, 0.8),
