@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/block/run_request.h"
@@ -194,6 +195,21 @@ TEST_P(BlockDevices, LieInTheirMemory) {
   const AlignedMemory written = scribbled(16, 6);
   ASSERT_EQ(write(100, written), Outcome::kDone);
   EXPECT_TRUE(std::ranges::equal(memory.subspan(100 * block_bytes_, 16 * block_bytes_), written.bytes()));
+}
+
+/// The thread that opens a queue, the one that uses it and the one that ends it may be three.
+TEST_P(BlockDevices, AreUsedByAnotherThread) {
+  const AlignedMemory memory(size_t{64} * block_bytes_);
+  const iovec piece = memory.piece();
+  std::thread([&] {
+    EXPECT_EQ(write(0, scribbled(64, 8)), Outcome::kDone);
+    for (uint32_t i = 0; i < kDepth; ++i)
+      EXPECT_TRUE(queue_->submit({.operation = Operation::kRead, .blocks = 64, .memory = {&piece, 1}}));
+    EXPECT_EQ(queue_->poll({}), 0u);  // and leaves them
+  }).join();
+  queue_.reset();
+  queue_ = open_queue(1);
+  EXPECT_EQ(run_request(*queue_, {.operation = Operation::kFlush}), Outcome::kDone);
 }
 
 TEST_P(BlockDevices, LeaveMemoryAloneOnceTheQueueIsGone) {

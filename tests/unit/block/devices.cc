@@ -17,8 +17,9 @@ using On = DeviceKind::On;
 void prepare_storage(const DeviceKind& kind, OpenedDevice& opened) {
   if (kind.on == On::kNothing) return;
   opened.folder = std::make_unique<TemporaryFolder>();
-  if (kind.on == On::kSmallFileSystem) {
-    opened.file_system = std::make_unique<SmallFileSystem>(*opened.folder, 2 * kDeviceBytes);
+  if (kind.on == On::kTmpfs || kind.on == On::kRamfs) {
+    opened.file_system = std::make_unique<MemoryFileSystem>(
+        *opened.folder, kind.on == On::kTmpfs ? "tmpfs" : "ramfs", 2 * kDeviceBytes);
     opened.missing = opened.file_system->missing();
   }
   opened.path = opened.folder->make_file("contents", kDeviceBytes);

@@ -23,7 +23,7 @@ struct DeviceKind {
   uint32_t block_bytes;
   bool keeps = true;  // what is written
   bool volatile_cache = false;
-  enum class On : uint8_t { kNothing, kDisk, kSmallFileSystem, kLoop } on = On::kNothing;
+  enum class On : uint8_t { kNothing, kDisk, kTmpfs, kRamfs, kLoop } on = On::kNothing;
 };
 
 inline constexpr std::array kDeviceKinds = {
@@ -33,7 +33,8 @@ inline constexpr std::array kDeviceKinds = {
     DeviceKind{"ram_4096", "ram", 4096},
     DeviceKind{"file_512", "file", 512, true, true, DeviceKind::On::kDisk},
     DeviceKind{"file_4096", "file", 4096, true, true, DeviceKind::On::kDisk},
-    DeviceKind{"file_tmpfs", "file", 4096, true, true, DeviceKind::On::kSmallFileSystem},
+    DeviceKind{"file_tmpfs", "file", 4096, true, true, DeviceKind::On::kTmpfs},
+    DeviceKind{"file_ramfs", "file", 512, true, true, DeviceKind::On::kRamfs},
     DeviceKind{"loop_512", "file", 512, true, true, DeviceKind::On::kLoop},
     DeviceKind{"loop_4096", "file", 4096, true, true, DeviceKind::On::kLoop},
     DeviceKind{"power_cut_512", "", 512, true, true},
@@ -50,7 +51,7 @@ inline void PrintTo(const DeviceKind& kind, std::ostream* out) { *out << kind.na
 /// A device and what it stands on.
 struct OpenedDevice {
   std::unique_ptr<TemporaryFolder> folder;
-  std::unique_ptr<SmallFileSystem> file_system;
+  std::unique_ptr<MemoryFileSystem> file_system;
   std::unique_ptr<LoopDevice> loop;
   std::string path;
   std::unique_ptr<block::Device> device;

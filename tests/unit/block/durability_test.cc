@@ -188,6 +188,7 @@ TEST_F(Submissions, ManyWithOneCall) {
   EXPECT_EQ(watch_.submits, 0u);
   std::vector<block::Ended> ended(16);
   for (size_t count = 0; count < 16;) count += queue_->poll(ended);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(queue_->poll(ended), 0u);  // nothing to hand over
   EXPECT_EQ(watch_.submits, 1u);
   EXPECT_EQ(watch_.seen.size(), 16u);
 }

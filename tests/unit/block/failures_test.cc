@@ -77,7 +77,7 @@ TEST_F(FailingStorage, ZeroesAreNotDurableWhenTheFlushFails) {
 }
 
 TEST_F(FailingStorage, AFullFileSystemHasNoSpace) {
-  const SmallFileSystem small(folder_, 1 << 20);
+  const MemoryFileSystem small(folder_, "tmpfs", 1 << 20);
   if (!small.missing().empty()) GTEST_SKIP() << small.missing();
   open(folder_.make_file("contents", 16 << 20));
   uint64_t block = 0;

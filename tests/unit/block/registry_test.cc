@@ -135,6 +135,16 @@ TEST_F(BlockFiles, MayBeUsedInPart) {
   EXPECT_EQ((*device)->properties().blocks, (1u << 19) / (*device)->properties().block_bytes);
 }
 
+TEST_F(BlockFiles, SayWhenTheyGoThroughThePageCache) {
+  const TemporaryFolder folder;
+  const MemoryFileSystem file_system(folder, "ramfs", 0);
+  if (!file_system.missing().empty()) GTEST_SKIP() << file_system.missing();
+  const auto buffered = open_block_device({.driver = "file", .path = folder.make_file("contents", 1 << 20)});
+  ASSERT_TRUE(buffered.ok()) << buffered.error().message;
+  EXPECT_NE((*buffered)->properties().description.find("through the page cache"), std::string::npos);
+  EXPECT_EQ((*buffered)->properties().memory_alignment, 1u);
+}
+
 TEST_F(BlockFiles, AreNotOpenedWithoutPermission) {
   ASSERT_EQ(::chmod(path_.c_str(), 0), 0);
   ASSERT_EQ(::chmod(folder_.path().c_str(), 0755), 0);
@@ -191,6 +201,7 @@ TEST_F(BlockFiles, AreNotAccessedInLessThanTheyCan) {
 TEST_F(BlockFiles, QueuesHaveADepth) {
   const auto device = open_block_device({.driver = "file", .path = path_});
   ASSERT_TRUE(device.ok()) << device.error().message;
+  for (const uint32_t depth : {1u, 32768u}) EXPECT_TRUE((*device)->open_queue(depth, {}).ok()) << depth;
   for (const uint32_t depth : {0u, 32769u, ~0u}) {
     const auto queue = (*device)->open_queue(depth, {});
     ASSERT_FALSE(queue.ok());

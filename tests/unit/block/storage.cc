@@ -43,14 +43,15 @@ std::string TemporaryFolder::make_file(const std::string& name, uint64_t bytes) 
   return path;
 }
 
-SmallFileSystem::SmallFileSystem(const TemporaryFolder& folder, uint64_t bytes)
+MemoryFileSystem::MemoryFileSystem(const TemporaryFolder& folder, const std::string& type, uint64_t bytes)
     : path_(folder.path()), missing_(mounts_of_our_own()) {
   if (!missing_.empty()) return;
-  const std::string options = "size=" + std::to_string(bytes);
-  if (::mount("tmpfs", path_.c_str(), "tmpfs", 0, options.c_str()) != 0) missing_ = reason("no tmpfs");
+  const std::string options = type == "tmpfs" ? "size=" + std::to_string(bytes) : "";
+  if (::mount(type.c_str(), path_.c_str(), type.c_str(), 0, options.c_str()) != 0)
+    missing_ = reason("no " + type);
 }
 
-SmallFileSystem::~SmallFileSystem() {
+MemoryFileSystem::~MemoryFileSystem() {
   if (missing_.empty()) ::umount2(path_.c_str(), MNT_DETACH);
 }
 

@@ -21,13 +21,14 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// A tmpfs of limited size over a folder, seen by this process alone. Needs root.
-class SmallFileSystem {
+/// A file system in memory over a folder, seen by this process alone. Needs root.
+class MemoryFileSystem {
  public:
-  SmallFileSystem(const TemporaryFolder& folder, uint64_t bytes);
-  ~SmallFileSystem();
-  SmallFileSystem(const SmallFileSystem&) = delete;
-  SmallFileSystem& operator=(const SmallFileSystem&) = delete;
+  /// `type`: "tmpfs", which has holes and `bytes` at most, or "ramfs", which has neither, nor O_DIRECT.
+  MemoryFileSystem(const TemporaryFolder& folder, const std::string& type, uint64_t bytes);
+  ~MemoryFileSystem();
+  MemoryFileSystem(const MemoryFileSystem&) = delete;
+  MemoryFileSystem& operator=(const MemoryFileSystem&) = delete;
 
   /// Empty when it is there; otherwise why it is not.
   [[nodiscard]] const std::string& missing() const { return missing_; }
