@@ -109,12 +109,15 @@ TEST_P(BlockDevices, TakeAsManyAsTheQueueIsDeep) {
   for (int round = 0; round < 3; ++round) {
     const AlignedMemory memory(block_bytes_);
     const iovec piece = memory.piece();
-    block::Request request = {.operation = Operation::kRead, .blocks = 1, .memory = {&piece, 1}};
-    for (int& user : users) {
-      request.user = &user;
+    const block::Request read = {.operation = Operation::kRead, .blocks = 1, .memory = {&piece, 1}};
+    for (size_t i = 0; i < users.size(); ++i) {
+      block::Request request = read;
+      if (i % 3 != 0)
+        request = {.operation = i % 3 == 1 ? Operation::kWriteZeroes : Operation::kFlush, .blocks = 1};
+      request.user = &users[i];
       EXPECT_TRUE(queue_->submit(request));
     }
-    EXPECT_FALSE(queue_->submit(request));
+    EXPECT_FALSE(queue_->submit(read));
     std::set<void*> back;
     while (back.size() < users.size()) {
       if (queue_->poll(ended) == 0) continue;
