@@ -13,8 +13,8 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <functional>
-#include <iostream>
 #include <string>
 #include <vector>
 
@@ -43,7 +43,7 @@ void expect_refused_after(const std::function<bool()>& change, const BlockSpecif
   if (child == 0) {
     if (!change()) ::_exit(77);
     const auto device = open_block_device(specification);
-    if (!device.ok()) std::cerr << device.error().message << '\n';
+    if (!device.ok()) std::fprintf(stderr, "%s\n", device.error().message.c_str());
     ::_exit(!device.ok() && device.error().code == code &&
                     device.error().message.find(words) != std::string::npos
                 ? 0
