@@ -12,11 +12,9 @@ import tempfile
 from rows import Row, command
 
 FILE_BYTES = 256 << 20
-TURNS = 5
-LOADS = {f'{pattern}{name}': (pattern, size)
-         for pattern, name, size in (('randread', '4k', 4096), ('randwrite', '4k', 4096), ('read', '128k', 131072),
-                                     ('write', '128k', 131072))}
-DEPTHS = 1, 32
+TURNS = 10  # a disk that others use, too, is not the same for long
+LOADS = [('randread4k', 'randread', 4096, 1), ('randread4k', 'randread', 4096, 32), ('randwrite4k', 'randwrite', 4096, 32),
+         ('read128k', 'read', 131072, 32), ('write128k', 'write', 131072, 32)]
 
 
 def fio(path, pattern, size, depth, seconds):
@@ -39,12 +37,11 @@ def block(program, duration):
             for _ in range(FILE_BYTES >> 20):
                 file.write(os.urandom(1 << 20))
             os.fsync(file.fileno())
-        for name, (pattern, size) in LOADS.items():
-            for depth in DEPTHS:
-                ours, theirs = [], []
-                for _ in range(TURNS):
-                    ours.append(float(command([program, path, pattern, size, depth, duration])))
-                    if shutil.which('fio'):
-                        theirs.append(fio(path, pattern, size, depth, duration))
-                yield Row(f'block.file.{name}.qd{depth}', statistics.median(ours), '1/s',
-                          statistics.median(theirs) if theirs else None, 'fio')
+        for name, pattern, size, depth in LOADS:
+            ours, theirs = [], []
+            for _ in range(TURNS):
+                ours.append(float(command([program, path, pattern, size, depth, duration])))
+                if shutil.which('fio'):
+                    theirs.append(fio(path, pattern, size, depth, duration))
+            yield Row(f'block.file.{name}.qd{depth}', statistics.median(ours), '1/s',
+                      statistics.median(theirs) if theirs else None, 'fio')
