@@ -102,8 +102,8 @@ void Endpoint::begin_round(const Layout& layout) {
          "INIT");
 }
 
-/// A device may leave what a queue pair has completed in the queue when that is destroyed. A message that came
-/// late is of no later round.
+/// A device may leave what a queue pair has completed in the queue when that is destroyed. A message that
+/// came late is of no later round.
 void Endpoint::forget_completions() {
   ibv_wc completion;
   while (ibv_poll_cq(completions_.get(), 1, &completion) > 0) {
