@@ -36,6 +36,9 @@ std::string start_eal() {
       for (std::string& argument : arguments) argv.push_back(argument.data());
       started = rte_eal_init(static_cast<int>(argv.size()), argv.data());
       code = rte_errno;
+      // Nothing lies in the runtime folder (no shared configuration); a child that is killed could not remove
+      // it.
+      if (started >= 0) rmdir(rte_eal_get_runtime_dir());
     });
     starter.join();
     return started < 0 ? std::string("EAL does not start: ") + rte_strerror(code) : std::string();
