@@ -83,4 +83,15 @@ static_assert(sizeof(Completion) == 16);
 static_assert(offsetof(Completion, sq_head) == 8);
 static_assert(offsetof(Completion, status) == 14);
 
+/// The NSID that means all of them.
+inline constexpr uint32_t kAllNamespaces = 0xFFFFFFFF;
+
+/// One range of Dataset Management (section 6.7).
+struct DatasetRange {
+  uint32_t attributes;
+  uint32_t blocks;
+  uint64_t block;
+};
+static_assert(sizeof(DatasetRange) == 16);
+
 }  // namespace uroce::nvmf

@@ -12,6 +12,7 @@
 namespace uroce::nvmf {
 
 class Target;
+struct QueueState;
 
 // The life of a request, and of a queue
 //
@@ -95,8 +96,7 @@ class Queue {
   [[nodiscard]] std::optional<uint16_t> controller_id() const;
 
  private:
-  class Turn;
-  std::unique_ptr<Turn> turn_;
+  std::unique_ptr<QueueState> state_;
 };
 
 }  // namespace uroce::nvmf

@@ -10,6 +10,7 @@
 
 namespace uroce::nvmf {
 
+struct CommandRow;
 struct NamespaceWay;
 
 /// Where a command's data goes.
@@ -45,19 +46,19 @@ struct Request {
   struct Progress {
     enum class State : uint8_t { kFree, kReceived, kExecuting, kEnded, kHandedBack };
     State state = State::kFree;
-    uint8_t steps = 0;      // block requests that are under way or still to make
-    bool excluded = false;  // has the namespace for itself (fused)
-    uint16_t range = 0;     // Dataset Management: the next one
-    const struct CommandRow* row = nullptr;
+    bool waiting = false;    // to be run again
+    bool exclusive = false;  // half of a fused pair that has the namespace for itself
+    uint16_t steps = 0;      // block requests that are under way
+    uint32_t next_part = 0;  // range of Dataset Management, block of Compare and Verify, namespace of Flush
+    const CommandRow* row = nullptr;
     NamespaceWay* way = nullptr;  // counted there as in use
     uint64_t block = 0;           // logical block address and number of blocks of an I/O command
     uint32_t blocks = 0;
-    uint32_t done_blocks = 0;  // Compare and Verify go through the range piece by piece
-    CommandStatus status{};
+    CommandStatus status{};       // what will come of it, if anything went wrong so far
     uint16_t parameter = 0xFFFF;  // of the error log: byte and bit of the wrong field
     Request* fused = nullptr;     // the other half
     Request* next = nullptr;      // in one of the queue's lists
-    iovec piece{};                // in-place data, or a step's memory
+    iovec piece{};                // in-place data, or memory of a step
   };
   Progress progress{};
 };

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,64 +11,17 @@
 #include <vector>
 
 #include "base/result.h"
-#include "block/block.h"
+#include "nvmf/options.h"
 #include "nvmf/queue.h"
 
 namespace uroce::nvmf {
 
 class Subsystem;
 
-/// Asymmetric namespace access (NVMe 1.4, section 8.20): what the wire calls the states.
-enum class AnaState : uint8_t {
-  kOptimized = 1,
-  kNonOptimized = 2,
-  kInaccessible = 3,
-  kPersistentLoss = 4,
-  kChange = 15,
-};
-
-struct NamespaceOptions {
-  uint32_t nsid = 1;  // 1 to kNsidMax
-  std::unique_ptr<block::Device> device;
-  // Names; all zeroes: none. A namespace has one at least: without any, the UUID is derived from the
-  // subsystem's NQN and the nsid, so that it is the same the next time.
-  std::array<uint8_t, 16> uuid{};
-  std::array<uint8_t, 16> nguid{};
-  std::array<uint8_t, 8> eui64{};
-  bool read_only = false;
-  uint32_t ana_group = 1;  // 1 to kAnaGroupMax
-};
-
-struct SubsystemOptions {
-  std::string nqn;
-  std::string serial;              // at most 20 printable characters
-  std::string model = "uroce";     // at most 40
-  std::vector<std::string> hosts;  // NQNs that may connect
-  bool allow_any_host = false;
-  uint16_t io_queues_max = 128;  // that one controller grants
-  uint16_t controllers_max = 256;
-};
-
-/// Where hosts find us: an entry of the discovery log page.
-struct Listener {
-  uint8_t transport = 1;       // TRTYPE: RDMA
-  uint8_t address_family = 1;  // ADRFAM: 1 IPv4, 2 IPv6
-  std::string address;         // TRADDR
-  std::string service;         // TRSVCID
-  uint16_t port_id = 1;
-};
-
-struct TargetOptions {
-  std::string firmware;  // revision, at most 8 characters; the program's version
-};
-
 /// All that is exported: subsystems, who may see them, and where. Any thread; calls are for the control path,
 /// and take effect for queues with their next poll(). The discovery subsystem is always there.
 class Target {
  public:
-  static constexpr uint32_t kNsidMax = 1024;
-  static constexpr uint32_t kAnaGroupMax = 32;
-
   explicit Target(TargetOptions options);
   ~Target();
   Target(const Target&) = delete;
@@ -89,13 +43,35 @@ class Target {
   /// calls closes the devices). How many are still in use.
   size_t collect();
 
+  // For queues.
+  /// nullptr: there is none. The discovery subsystem, too.
+  [[nodiscard]] std::shared_ptr<Subsystem> find(std::string_view nqn);
+  struct Discovery {
+    struct Entry {
+      std::string nqn;
+      Listener listener;
+    };
+    uint64_t generation = 0;
+    std::vector<Entry> entries;
+  };
+  /// What this host may use, and where.
+  [[nodiscard]] Discovery discovery(std::string_view host_nqn);
+
   /// The thread that is to turn it.
   std::unique_ptr<Queue> open_queue(QueueOptions options);
 
  private:
-  friend class Queue;
-  struct State;
-  std::unique_ptr<State> state_;
+  [[nodiscard]] Result<std::shared_ptr<Subsystem>> known(std::string_view nqn);
+  /// Hosts that ask for the discovery log are told, and those that wait for news.
+  void changed();
+
+  const TargetOptions options_;
+  const std::shared_ptr<Subsystem> discovery_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Subsystem>, std::less<>> subsystems_;
+  std::vector<std::shared_ptr<Subsystem>> leaving_;
+  std::vector<Listener> listeners_;
+  uint64_t generation_ = 0;  // of the discovery log
 };
 
 }  // namespace uroce::nvmf
