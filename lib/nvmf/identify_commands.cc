@@ -94,7 +94,7 @@ IdentifyNamespace namespace_page(const Namespace& subject) {
   page.sharing = kShared;
   page.deallocate_features = kWriteZeroesDeallocates;  // what deallocated blocks read as is not promised
   page.ana_group = subject.options().ana_group;
-  page.attributes = subject.options().read_only ? kWriteProtected : 0;
+  page.attributes = subject.read_only() ? kWriteProtected : 0;
   std::ranges::copy(subject.options().nguid, page.nguid);
   std::ranges::copy(subject.options().eui64, page.eui64);
   page.lba_formats[0].data_bytes_log2 = static_cast<uint8_t>(std::countr_zero(properties.block_bytes));

@@ -47,7 +47,7 @@ CommandStatus check_transfer(QueueState& queue, Request& request) {
 }
 
 CommandStatus check_writable(const Request& request) {
-  if (!request.progress.way->subject->options().read_only) return {};
+  if (!request.progress.way->subject->read_only()) return {};
   return refused(StatusCode::kNamespaceWriteProtected);
 }
 

@@ -21,6 +21,7 @@ class Namespace {
   [[nodiscard]] uint32_t nsid() const { return options_.nsid; }
   [[nodiscard]] const NamespaceOptions& options() const { return options_; }
   [[nodiscard]] const block::Properties& properties() const { return properties_; }
+  [[nodiscard]] bool read_only() const { return options_.read_only || properties_.read_only; }
   [[nodiscard]] std::span<std::byte> memory() const { return options_.device->memory(); }
   /// Any thread.
   [[nodiscard]] AnaState ana_state() const {

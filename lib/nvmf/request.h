@@ -32,7 +32,8 @@ struct Request {
   bool in_place = false;    // kToHost: the queue will say where the bytes lie: no buffers are needed
 
   /// The bytes, `data_bytes` in all. Set by the transport before Queue::execute() unless `in_place`: then the
-  /// queue has set it when the request has ended. Array and memory stay until the request is released.
+  /// queue has set it when the request has ended. The transport's pieces begin at multiples of 4096 and are
+  /// of 4096 bytes or multiples, but for the last. Array and memory stay until the request is released.
   std::span<const iovec> data{};
 
   // The queue's, when the request has ended.
