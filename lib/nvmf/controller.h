@@ -12,7 +12,7 @@
 #include "base/time.h"
 #include "nvmf/async_events.h"
 #include "nvmf/error_log.h"
-#include "nvmf/features.h"
+#include "nvmf/feature_values.h"
 #include "nvmf/queue.h"
 #include "nvmf/registers.h"
 #include "nvmf/status.h"

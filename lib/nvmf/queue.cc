@@ -119,8 +119,9 @@ void tell_events(QueueState& state) {
   }
 }
 
-void leave(QueueState& state) {
-  if (state.io == nullptr || state.left) return;
+/// A controller that is reset or shut down waits for its I/O queues.
+void leave_if_drained(QueueState& state) {
+  if (state.io == nullptr || !state.disconnected || state.held > 0 || state.left) return;
   state.left = true;
   state.controller->remove_io_queue(state.qid);
 }
@@ -197,7 +198,6 @@ size_t Queue::poll(Instant now, std::span<Request*> ended) {
     }
     ended[count] = &request;
   }
-  if (state.disconnected && drained()) leave(state);
   return count;
 }
 
@@ -212,6 +212,7 @@ void Queue::release(Request& request) {
   if (state.io != nullptr) state.io->release(request);
   request.progress.state = State::kFree;
   --state.held;
+  leave_if_drained(state);
 }
 
 bool Queue::ending() const {
@@ -232,6 +233,7 @@ void Queue::disconnected(Instant now) {
   if (state.fused_first != nullptr && state.fused_first->progress.state == State::kExecuting)
     state.end(*state.fused_first, failed(StatusCode::kAbortedQueueDeleted));
   if (state.io != nullptr) state.io->abort_waiting();
+  leave_if_drained(state);
 }
 
 bool Queue::drained() const { return state_->held == 0; }

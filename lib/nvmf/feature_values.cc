@@ -1,4 +1,4 @@
-#include "nvmf/features.h"
+#include "nvmf/feature_values.h"
 
 #include <cassert>
 #include <cstddef>
