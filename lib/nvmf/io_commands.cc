@@ -90,8 +90,9 @@ CommandStatus check_write_zeroes(QueueState& queue, Request& request) {
 }
 
 CommandStatus check_flush(QueueState& queue, Request& request) {
-  if (request.command.nsid == kAllNamespaces) return {};
-  return queue.io->find_way(request);
+  if (request.command.nsid != kAllNamespaces) return queue.io->find_way(request);
+  queue.io->view().refresh();
+  return {};
 }
 
 CommandStatus check_deallocate(QueueState& queue, Request& request) {

@@ -56,7 +56,12 @@ CommandStatus IoExecution::find_way(Request& request) {
   constexpr uint16_t kNsidAt = 4;
   const uint32_t nsid = request.command.nsid;
   if (nsid == 0 || nsid > kNsidMax) return invalid_field(request, kNsidAt, 0, StatusCode::kInvalidNamespace);
-  NamespaceWay* const way = view_.find(nsid);
+  NamespaceWay* way = view_.find(nsid);
+  if (way == nullptr) {
+    // The host may have heard of it sooner than this queue was polled.
+    view_.refresh();
+    way = view_.find(nsid);
+  }
   if (way == nullptr) return invalid_field(request, kNsidAt);
   switch (way->subject->ana_state()) {
     case AnaState::kOptimized:

@@ -19,7 +19,7 @@ namespace uroce::nvmf {
 class Subsystem;
 
 /// All that is exported: subsystems, who may see them, and where. Any thread; calls are for the control path,
-/// and take effect for queues with their next poll(). The discovery subsystem is always there.
+/// and take effect for a queue with its next poll() at the latest. The discovery subsystem is always there.
 class Target {
  public:
   explicit Target(TargetOptions options);

@@ -133,7 +133,7 @@ std::vector<Answer> HostQueue::poll() {
 }
 
 std::optional<Answer> HostQueue::answer(uint16_t cid) {
-  constexpr int kPollsMax = 50;
+  constexpr int kPollsMax = 500;
   for (int polls = 0; polls < kPollsMax; ++polls) {
     const auto found = std::ranges::find(answers_, cid, &Answer::cid);
     if (found != answers_.end()) {

@@ -1,4 +1,6 @@
 // Commands of an admin queue that have no page: features, events, keep alive, abort.
+#include <array>
+
 #include "disks.h"
 #include "nvmf/controller.h"
 
@@ -37,9 +39,15 @@ struct FeatureRow {
   uint32_t invalid;  // 0: every value is valid
 };
 constexpr FeatureRow kFeatures[] = {
-    {0x01, 0x7, 0x01010103, 0x8},        {0x02, 0, 0x20, 0x1},         {0x04, 0xFFFF, 0x0150, 0x10000},
-    {0x05, 0, 0x10, 0x10000},            {0x06, 1, 0, 2},              {0x07, 0x70007, 0x20002, 0xFFFF},
-    {0x0A, 0, 1, 2},                     {0x0B, 0, 1u << 8, 1u << 9},  {0x0F, 0, 5000, 0},
+    {0x01, 0x7, 0x01010103, 0x8},
+    {0x02, 0, 0x20, 0x1},
+    {0x04, 0xFFFF, 0x0150, 0x10000},
+    {0x05, 0, 0x10, 0x10000},
+    {0x06, 1, 0, 2},
+    {0x07, 0x70007, 0x20002, 0xFFFF},
+    {0x0A, 0, 1, 2},
+    {0x0B, 0, 1u << 8, 1u << 9},
+    {0x0F, 0, 5000, 0},
 };
 
 TEST_F(Admin, FeaturesAreKept) {
@@ -47,7 +55,8 @@ TEST_F(Admin, FeaturesAreKept) {
     SCOPED_TRACE(static_cast<uint32_t>(row.feature));
     EXPECT_EQ(host.admin.run(command::get_features(row.feature)).result, row.initial);
     if (row.invalid != 0)
-      expect_refused(host.admin.run(command::set_features(row.feature, row.invalid)), StatusCode::kInvalidField);
+      expect_refused(host.admin.run(command::set_features(row.feature, row.invalid)),
+                     StatusCode::kInvalidField);
     EXPECT_EQ(host.admin.run(command::get_features(row.feature)).result, row.initial);
     EXPECT_TRUE(host.admin.run(command::set_features(row.feature, row.changed)).ok());
     EXPECT_EQ(host.admin.run(command::get_features(row.feature)).result, row.changed);
@@ -59,7 +68,8 @@ TEST_F(Admin, FeaturesAreKept) {
 }
 
 TEST_F(Admin, FeatureMistakes) {
-  for (const uint8_t missing : {0x00, 0x03, 0x08, 0x09, 0x0C, 0x0D, 0x0E, 0x10, 0x80, 0x82, 0xC0}) {
+  for (const uint8_t missing :
+       std::to_array<uint8_t>({0x00, 0x03, 0x08, 0x09, 0x0C, 0x0D, 0x0E, 0x10, 0x80, 0x82})) {
     expect_refused(host.admin.run(command::get_features(missing)), StatusCode::kInvalidField);
     expect_refused(host.admin.run(command::set_features(missing, 0)), StatusCode::kInvalidField);
   }
@@ -96,7 +106,8 @@ TEST_F(Admin, NumberOfQueues) {
   EXPECT_EQ(host.admin.run(command::set_features(0x07, 99 | 99u << 16)).result, 7u | 7u << 16);
   expect_refused(host.admin.run(command::set_features(0x07, 0xFFFFu << 16)), StatusCode::kInvalidField);
   HostQueue& io = host.io();
-  expect_refused(host.admin.run(command::set_features(0x07, 1 | 1u << 16)), StatusCode::kCommandSequenceError);
+  expect_refused(host.admin.run(command::set_features(0x07, 1 | 1u << 16)),
+                 StatusCode::kCommandSequenceError);
   EXPECT_TRUE(io.drain());
   EXPECT_TRUE(host.admin.run(command::set_features(0x07, 1 | 1u << 16)).ok());
 }

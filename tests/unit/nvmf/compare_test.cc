@@ -1,4 +1,6 @@
 // Compare, and fused Compare and Write.
+#include <algorithm>
+
 #include "disks.h"
 
 namespace uroce::nvmf {

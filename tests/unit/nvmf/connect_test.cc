@@ -1,4 +1,6 @@
 // How a connection becomes a queue, and how it does not.
+#include <algorithm>
+
 #include "disks.h"
 
 namespace uroce::nvmf {
