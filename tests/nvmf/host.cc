@@ -1,4 +1,4 @@
-#include "host.h"
+#include "tests/nvmf/host.h"
 
 #include <algorithm>
 #include <cstring>
@@ -34,6 +34,13 @@ HostQueue::Slot& HostQueue::slot_of(uint16_t cid) {
   return *found;
 }
 
+std::vector<uint16_t> HostQueue::with_transport() const {
+  std::vector<uint16_t> cids;
+  for (const Slot& slot : slots_)
+    if (slot.with_transport) cids.push_back(slot.request.command.cid);
+  return cids;
+}
+
 uint16_t HostQueue::receive(nvmf::Command command, Bytes data) {
   promise(!free_.empty(), "the test sends more than there are slots");
   Slot& slot = *free_.back();
@@ -58,8 +65,9 @@ void HostQueue::stage(Slot& slot) {
   for (size_t i = 0; i < pieces; ++i) {
     const size_t bytes = std::min(kPiece, request.data_bytes - i * kPiece);
     slot.pieces.push_back({slot.buffer.data() + (pieces - 1 - i) * kPiece, bytes});
-    if (request.direction != nvmf::Direction::kFromHost) continue;
-    const size_t from = std::min(i * kPiece, slot.to_target.size());
+    // What the test leaves out comes as it lies there.
+    const size_t from = i * kPiece;
+    if (request.direction != nvmf::Direction::kFromHost || from >= slot.to_target.size()) continue;
     std::memcpy(slot.pieces[i].iov_base, slot.to_target.data() + from,
                 std::min(bytes, slot.to_target.size() - from));
   }
@@ -81,9 +89,8 @@ void HostQueue::fail(uint16_t cid, nvmf::CommandStatus status) {
 
 uint16_t HostQueue::send(nvmf::Command command, Bytes data) {
   const uint16_t cid = receive(command, std::move(data));
-  const bool waits = std::ranges::any_of(
-      slots_, [cid](const Slot& slot) { return slot.with_transport && slot.request.command.cid == cid; });
-  if (waits) execute(cid);
+  const std::vector<uint16_t> waiting = with_transport();
+  if (std::ranges::find(waiting, cid) != waiting.end()) execute(cid);
   return cid;
 }
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "commands.h"
 #include "nvmf/target.h"
+#include "tests/nvmf/commands.h"
 
 namespace uroce::testing {
 
@@ -68,6 +68,8 @@ class HostQueue {
 
   [[nodiscard]] nvmf::Queue& queue() { return *queue_; }
   [[nodiscard]] size_t free_slots() const { return free_.size(); }
+  /// Commands that were received and neither executed nor failed.
+  [[nodiscard]] std::vector<uint16_t> with_transport() const;
   Instant now = Instant{} + seconds(1000);
 
  private:

@@ -1,4 +1,4 @@
-#include "scripted_device.h"
+#include "tests/nvmf/scripted_device.h"
 
 #include <algorithm>
 #include <cerrno>

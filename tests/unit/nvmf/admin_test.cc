@@ -23,7 +23,7 @@ class Admin : public Disks {
 
 TEST_F(Admin, EveryOtherOpcodeIsInvalid) {
   const auto known = [](uint32_t opcode) {
-    for (const uint32_t one : {0x02, 0x06, 0x08, 0x09, 0x0A, 0x0C, 0x18, 0x7F})
+    for (const uint32_t one : {0x02u, 0x06u, 0x08u, 0x09u, 0x0Au, 0x0Cu, 0x18u, 0x7Fu})
       if (one == opcode) return true;
     return false;
   };

@@ -5,8 +5,8 @@
 #include <memory>
 #include <ostream>
 
-#include "host.h"
-#include "scripted_device.h"
+#include "tests/nvmf/host.h"
+#include "tests/nvmf/scripted_device.h"
 
 namespace uroce::nvmf {
 

@@ -297,7 +297,7 @@ TEST_F(Io, TransportThatFails) {
 
 TEST_F(Io, EveryOtherOpcodeIsInvalid) {
   const auto known = [](uint32_t opcode) {
-    for (const uint32_t one : {0x00, 0x01, 0x02, 0x05, 0x08, 0x09, 0x0C, 0x7F})
+    for (const uint32_t one : {0x00u, 0x01u, 0x02u, 0x05u, 0x08u, 0x09u, 0x0Cu, 0x7Fu})
       if (one == opcode) return true;
     return false;
   };
