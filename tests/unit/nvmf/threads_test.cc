@@ -92,7 +92,7 @@ void count_up(HostQueue& io, std::atomic<bool>& failed) {
 }
 
 TEST_F(Threads, CompareAndWriteLosesNoCount) {
-  constexpr uint64_t kThreads = 3, kRounds = 200;
+  constexpr uint64_t kThreads = 3, kRounds = 50;
   add_counter(1);
   std::atomic<bool> failed = false;
   std::atomic<uint64_t> finished = 0;
