@@ -121,8 +121,9 @@ void Controller::watch(Instant now) {
     if (now - disabled_at_ > kDisabledMax) end();
     return;
   }
-  const Duration silence = now - heard_at_;
-  if (features_.keep_alive_ms == 0 || silence <= milliseconds(features_.keep_alive_ms)) return;
+  uint32_t silence_max_ms = features_.keep_alive_ms;
+  if (silence_max_ms == 0 && subsystem_->is_discovery()) silence_max_ms = kDiscoveryIdleMaxMs;
+  if (silence_max_ms == 0 || now - heard_at_ <= milliseconds(silence_max_ms)) return;
   {
     const std::lock_guard guard(mutex_);
     registers_.fail();

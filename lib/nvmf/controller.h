@@ -31,6 +31,8 @@ class Controller {
   static constexpr uint16_t kAbortsMax = 4;
   /// A host that does not enable its controller, or leaves it disabled, is given up.
   static constexpr Duration kDisabledMax = seconds(120);
+  /// Of a discovery controller without keep alive: its host has gone without a word.
+  static constexpr uint32_t kDiscoveryIdleMaxMs = 120'000;
   static constexpr Duration kWatchInterval = milliseconds(100);
   /// In units of 100 ms (KAS): timeouts are rounded up to it.
   static constexpr uint32_t kKeepAliveGranularity = 10;
@@ -80,6 +82,7 @@ class Controller {
   [[nodiscard]] std::optional<uint64_t> property(uint32_t offset, bool eight_bytes);
   CommandStatus configure(uint32_t configuration, Instant now);
   [[nodiscard]] bool ready();
+  /// The host is there.
   void keep_alive(Instant now) { heard_at_ = now; }
   void set_keep_alive(uint32_t timeout_ms, Instant now);
   void set_writes_through(bool on) {

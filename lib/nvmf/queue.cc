@@ -60,6 +60,8 @@ CommandStatus find_row(QueueState& state, Request& request) {
       find_command(admin ? admin_commands() : io_commands(), request.command.opcode);
   if (row == nullptr || (state.controller->subsystem().is_discovery() && !row->discovery))
     return refused(StatusCode::kInvalidOpcode);
+  // Hosts that only look need not keep it alive.
+  if (admin && state.controller->subsystem().is_discovery()) state.controller->keep_alive(state.now);
   if (admin && !state.controller->ready()) return refused(StatusCode::kCommandSequenceError);
   request.progress.row = row;
   return {};

@@ -20,21 +20,19 @@ struct QueueState;
 // slots as the queue has entries. A queue is born without a controller: the only command it takes is Fabrics
 // Connect, which makes it the admin queue of a new controller or an I/O queue of an existing one. Then:
 //
-//   1. A capsule arrives. The transport copies the 64 bytes into a free slot and calls receive(), in the
-//   order
-//      of arrival (fused pairs are found by it). The queue checks all that can be known without the data, and
-//      answers in the slot: a direction with a length, or `ended`.
-//   2. Not `ended`: the transport checks the SGL against direction and length, and waits for buffers as long
-//   as it
-//      must. A descriptor that is wrong, or data that could not be moved: fail(). Data from the host is
-//      brought to the buffers first. Then execute(). Requests may be executed in any order.
-//   3. poll() does what is to be done and hands back requests that have ended, each exactly once: those which
-//      receive() has ended too. Their completion is filled in, with the SQ head in the order of handing back,
-//      so completions are sent in that order.
-//   4. If sends_data(), the transport moves `data` to the host and then sends the completion. With `in_place`
-//      the bytes lie in the memory of a namespace's device: they are sent from there.
-//   5. When nothing of the slot is needed any more (the data and the completion are sent) the transport calls
-//      release(), and the slot is free again. Until then the namespace stays where it is.
+// - A capsule arrives. The transport copies the 64 bytes into a free slot and calls receive(), in the order
+//   of arrival (fused pairs are found by it). The queue checks all that can be known without the data, and
+//   answers in the slot: a direction with a length, or `ended`.
+// - Not `ended`: the transport checks the SGL against direction and length, and waits for buffers as long as
+//   it must. A descriptor that is wrong, or data that could not be moved: fail(). Data from the host is
+//   brought to the buffers first. Then execute(). Requests may be executed in any order.
+// - poll() does what is to be done and hands back requests that have ended, each exactly once: those which
+//   receive() has ended too. Their completion is filled in, with the SQ head in the order of handing back,
+//   so completions are sent in that order.
+// - If sends_data(), the transport moves `data` to the host and then sends the completion. With `in_place`
+//   the bytes lie in the memory of a namespace's device: they are sent from there.
+// - When nothing of the slot is needed any more (the data and the completion are sent) the transport calls
+//   release(), and the slot is free again. Until then the namespace stays where it is.
 //
 // An Asynchronous Event Request may rest in the queue for days, and the first half of a fused pair rests
 // until the second is there.

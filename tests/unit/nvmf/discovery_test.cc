@@ -139,6 +139,17 @@ TEST_F(Discovery, KeepAlive) {
   EXPECT_TRUE(host.admin.queue().ending());
 }
 
+TEST_F(Discovery, HostThatIsSilentIsGivenUp) {
+  for (int i = 0; i < 3; ++i) {
+    host.admin.now = host.admin.now + seconds(119);
+    EXPECT_TRUE(host.admin.run(command::get_log_page(LogPage::kDiscovery, 16)).ok());
+    EXPECT_FALSE(host.admin.queue().ending());
+  }
+  host.admin.now = host.admin.now + seconds(121);
+  host.admin.poll();
+  EXPECT_TRUE(host.admin.queue().ending());
+}
+
 struct Wrong {
   const char* name;
   Status (*call)(Target&);
