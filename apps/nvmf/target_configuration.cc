@@ -135,7 +135,8 @@ class Reader {
     };
     read_keys(table, "nvmf.subsystem", keys, complaints_);
     if (to.serial.empty()) to.serial = derived_serial(to.nqn);
-    if (to.hosts.empty() && !to.allow_any_host)
+    // What was meant to allow somebody may be what is wrong.
+    if (to.hosts.empty() && !to.allow_any_host && complaints_.first().empty())
       complaints_.add(table.source(), "nvmf.subsystem.hosts",
                       "nobody may connect: name hosts, or allow_any_host = true");
     for (const SubsystemConfiguration& other : configuration_.subsystems) {

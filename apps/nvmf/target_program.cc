@@ -14,6 +14,7 @@
 
 #include "apps/nvmf/exports.h"
 #include "apps/nvmf/statistics.h"
+#include "engine/clock.h"
 
 namespace uroce::nvmf_target {
 namespace {
@@ -65,7 +66,9 @@ class Program {
     const Signals signals;
     const auto configuration = read_target_configuration(path_);
     if (!configuration) return fail(configuration.error().message);
-    auto transport = nvmf::RdmaTransport::open(target_, configuration->transport);
+    nvmf::RdmaOptions options = configuration->transport;
+    options.clock = engine::clock_now;
+    auto transport = nvmf::RdmaTransport::open(target_, options);
     if (!transport) return fail(transport.error().message);
     transport_ = std::move(*transport);
     exports_ = std::make_unique<Exports>(target_, *transport_);

@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/time.h"
+
 namespace uroce::nvmf {
 
 /// How the RDMA transport is laid out. Memory and entries are for each poller and device.
 struct RdmaOptions {
+  Instant (*clock)() = nullptr;         // monotonic; any thread
   std::vector<uint32_t> cores;          // a poller thread on each; empty: one, on any core
   uint32_t in_capsule_bytes = 4096;     // of data with a command; 0 to 8192, a multiple of 16
   uint32_t data_bytes_max = 128 << 10;  // of one command: 4096 times a power of two

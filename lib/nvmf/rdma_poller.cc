@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 namespace uroce::nvmf {
 namespace {
@@ -14,12 +13,6 @@ namespace {
 constexpr size_t kCompletionsOfTurn = 64;
 /// The target's own clocks (keep alive, news of namespaces) go on while a poller sleeps.
 constexpr int kSleepMaxMs = 20;
-
-Instant read_clock() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::steady_clock::now().time_since_epoch())
-              .count()};
-}
 
 void stay_on(uint32_t core) {
   cpu_set_t cores;
@@ -34,7 +27,11 @@ void stay_on(uint32_t core) {
 
 RdmaPoller::RdmaPoller(Target& target, const RdmaOptions& options, std::optional<uint32_t> core,
                        RdmaMailbox<RdmaReport>& reports)
-    : target_(target), idle_(microseconds(options.idle_us)), reports_(reports), thread_([this, core] {
+    : target_(target),
+      clock_(options.clock),
+      idle_(microseconds(options.idle_us)),
+      reports_(reports),
+      thread_([this, core] {
         if (core) stay_on(*core);
         run();
       }) {}
@@ -46,9 +43,9 @@ RdmaPoller::~RdmaPoller() {
 }
 
 void RdmaPoller::run() {
-  worked_at_ = read_clock();
+  worked_at_ = clock_();
   while (!stopping_.load(std::memory_order_relaxed)) {
-    const Instant now = read_clock();
+    const Instant now = clock_();
     if (turn(now)) {
       worked_at_ = now;
     } else {
@@ -172,8 +169,8 @@ void RdmaPoller::sleep() {
     waiting.push_back({.fd = share->channel().fd, .events = POLLIN, .revents = 0});
   }
   // What came before the request to be told is not told.
-  if (turn(read_clock())) {
-    worked_at_ = read_clock();
+  if (turn(clock_())) {
+    worked_at_ = clock_();
     return;
   }
   ::poll(waiting.data(), waiting.size(), kSleepMaxMs);

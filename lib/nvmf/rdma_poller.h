@@ -76,6 +76,7 @@ class RdmaPoller {
   void sleep();
 
   Target& target_;
+  Instant (*const clock_)();
   const Duration idle_;
   RdmaMailbox<RdmaReport>& reports_;
   RdmaMailbox<Message> mailbox_;

@@ -200,7 +200,7 @@ nvmf::SglDescriptor RdmaHostQueue::host_memory(uint16_t cid, uint32_t bytes) con
 
 void RdmaHostQueue::send(const nvmf::Command& command, std::span<const std::byte> data) {
   std::byte* capsule = capsules_ + command.cid * (sizeof(command) + options_.in_capsule_bytes);
-  std::memcpy(capsule + sizeof(command), data.data(), data.size());
+  std::ranges::copy(data, capsule + sizeof(command));
   std::memcpy(capsule, &command, sizeof(command));
   ibv_sge segment{reinterpret_cast<uintptr_t>(capsule), static_cast<uint32_t>(sizeof(command) + data.size()),
                   region_->lkey};
@@ -216,7 +216,7 @@ void RdmaHostQueue::send(const nvmf::Command& command, std::span<const std::byte
 
 void RdmaHostQueue::send_bytes(uint16_t slot, std::span<const std::byte> bytes) {
   std::byte* capsule = capsules_ + slot * (sizeof(nvmf::Command) + options_.in_capsule_bytes);
-  std::memcpy(capsule, bytes.data(), bytes.size());
+  std::ranges::copy(bytes, capsule);
   ibv_sge segment{reinterpret_cast<uintptr_t>(capsule), static_cast<uint32_t>(bytes.size()), region_->lkey};
   ibv_send_wr request{};
   request.wr_id = kSendId | slot;

@@ -5,13 +5,16 @@
 #include <fstream>
 
 #include "drivers/block_registry.h"
+#include "engine/clock.h"
 
 namespace uroce::testing {
 
 void Exported::open(const nvmf::RdmaOptions& options) {
   close();
   target = std::make_unique<nvmf::Target>(nvmf::TargetOptions{.firmware = "1"});
-  auto opened = nvmf::RdmaTransport::open(*target, options);
+  nvmf::RdmaOptions with_clock = options;
+  with_clock.clock = engine::clock_now;
+  auto opened = nvmf::RdmaTransport::open(*target, with_clock);
   ASSERT_TRUE(opened.ok()) << opened.error().message;
   transport = std::move(*opened);
   ASSERT_TRUE(target->add_subsystem({.nqn = kDisks, .serial = "1", .allow_any_host = true}).ok());
