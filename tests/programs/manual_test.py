@@ -15,7 +15,7 @@ UROCE = sys.argv[1]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "apps/uroce.1"
 MANUAL = PAGE.read_text()
-COMMANDS = ("run", "perf", "info")
+COMMANDS = ("run", "perf", "nvmf", "info")
 
 
 def section(name):

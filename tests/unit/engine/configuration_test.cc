@@ -117,6 +117,13 @@ TEST(Configuration, SurvivesBeingWrittenOutAndReadBack) {
   expect_every_key(*second);
 }
 
+TEST(Configuration, TablesOfPrograms_ExpectThemPassedOver) {
+  const auto configuration =
+      parse_configuration("[nvmf]\nanything = 1\n[[nvmf.listen]]\n[poller]\ntakeover_us = 7\n", "f");
+  ASSERT_TRUE(configuration) << configuration.error().message;
+  EXPECT_EQ(configuration->takeover_us, 7u);
+}
+
 TEST(Configuration, WithoutDevicesHasTheEmbeddedDefaultsTwo) {
   const auto configuration = parse_configuration("[poller]\nmode = \"dedicated\"\n", "short");
   ASSERT_TRUE(configuration);
