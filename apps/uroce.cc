@@ -13,6 +13,7 @@
 #include "apps/info/machine.h"
 #include "apps/launch/configuration_options.h"
 #include "apps/launch/run.h"
+#include "apps/nvmf/target_program.h"
 #include "apps/perf/benchmark.h"
 #include "apps/perf/command_line.h"
 
@@ -37,6 +38,15 @@ constexpr const char* kInfoExamples =
     "  uroce info\n"
     "  uroce info -v                                also what the devices can do, and the test of each\n"
     "  uroce info --config configs/net-ring.toml\n";
+
+constexpr const char* kNvmfExamples =
+    "The file has the tables [nvmf], [[nvmf.listen]], [[nvmf.subsystem]] and [[nvmf.subsystem.namespace]] "
+    "beside\n"
+    "those of the devices: see configs/nvmf.toml. SIGHUP reads it again: namespaces, subsystems, hosts and\n"
+    "listeners come and go. SIGUSR1 prints statistics. SIGTERM stops.\n\n"
+    "Examples:\n"
+    "  uroce nvmf --config configs/nvmf.toml --interface eth0\n"
+    "  nvme connect -t rdma -a 198.51.100.1 -n nqn.2026-11.example:disks       on the host\n";
 
 /// `uroce run OPTIONS -- PROGRAM ARGUMENTS`: what stands behind the first "--" is not ours to parse.
 struct Arguments {
@@ -75,15 +85,19 @@ class CommandLine {
         run_(*app_.add_subcommand("run",
                                   "Run a program over uroce: uroce run [OPTIONS] -- PROGRAM [ARGUMENTS]")),
         perf_(*app_.add_subcommand("perf", "Benchmark RC, UC and UD on any verbs device")),
+        nvmf_(
+            *app_.add_subcommand("nvmf", "Export files, block devices and memory over NVMe-oF (NVMe/RDMA)")),
         info_(*app_.add_subcommand("info", "Show devices, ports, limits, and what of the machine is used")),
         run_configuration_(run_),
         perf_configuration_(perf_),
+        nvmf_configuration_(nvmf_),
         info_configuration_(info_),
         perf_options_(perf_) {
     app_.set_version_flag("--version", "uroce " UROCE_VERSION);
     app_.require_subcommand(1);
     run_.footer(kRunExamples);
     perf_.footer(uroce::perf::CommandLine::kExamples);
+    nvmf_.footer(kNvmfExamples);
     info_.footer(kInfoExamples);
     info_.add_flag("-v,--verbose", verbose_,
                    "Also the table of capabilities, each with the test that exercises it");
@@ -94,7 +108,7 @@ class CommandLine {
     const auto known = app_.get_subcommands([](CLI::App*) { return true; });
     const bool command = std::ranges::find(known, first, &CLI::App::get_name) != known.end();
     if (!first.empty() && !first.starts_with('-') && !command) {
-      return complain(fmt::format("unknown command '{}' (there are run, perf and info)", first));
+      return complain(fmt::format("unknown command '{}' (there are run, perf, nvmf and info)", first));
     }
     try {
       app_.parse(arguments.own);
@@ -109,6 +123,7 @@ class CommandLine {
       return complain(error.what());
     }
     if (run_.parsed()) return run(arguments.program);
+    if (nvmf_.parsed()) return nvmf();
     return perf_.parsed() ? perf() : info();
   }
 
@@ -143,6 +158,16 @@ class CommandLine {
     return uroce::perf::run(*options);
   }
 
+  int nvmf() {
+    const std::string file = nvmf_configuration_.file();
+    if (file.empty()) return complain("what to export? Give --config FILE, with a table [nvmf] in it");
+    const auto configuration = nvmf_configuration_.merged();
+    if (!configuration) return complain(configuration.error().message);
+    // Over a library of hardware devices the file has nothing to say about them.
+    if (foreign_library().empty()) publish(*configuration);
+    return uroce::nvmf_target::run(file);
+  }
+
   int info() {
     const auto configuration = info_configuration_.merged();
     if (!configuration) return complain(configuration.error().message);
@@ -153,9 +178,11 @@ class CommandLine {
   CLI::App app_;
   CLI::App& run_;
   CLI::App& perf_;
+  CLI::App& nvmf_;
   CLI::App& info_;
   uroce::launch::ConfigurationOptions run_configuration_;
   uroce::launch::ConfigurationOptions perf_configuration_;
+  uroce::launch::ConfigurationOptions nvmf_configuration_;
   uroce::launch::ConfigurationOptions info_configuration_;
   uroce::perf::CommandLine perf_options_;
   bool verbose_ = false;

@@ -59,6 +59,10 @@ bool ConfigurationOptions::given() const {
          std::ranges::any_of(keys_, [](const KeyOption& key) { return key.option->count() != 0; });
 }
 
+std::string ConfigurationOptions::file() const {
+  return file_->count() != 0 ? file_->as<std::string>() : std::string();
+}
+
 // In the order of the command line, which decides what belongs to which --port or --interface.
 std::vector<ConfigurationOptions::Setting> ConfigurationOptions::settings() const {
   std::vector<Setting> settings;

@@ -19,6 +19,9 @@ class ConfigurationOptions {
   /// After parsing: anything of it was given.
   [[nodiscard]] bool given() const;
 
+  /// After parsing: of --config; empty without it.
+  [[nodiscard]] std::string file() const;
+
   /// After parsing: the file (or what the environment says), and the options over it. The devices of a
   /// command line with --port or --interface replace those of the file; without, device options change the
   /// file's only device. Errors name the option or the file and its line.

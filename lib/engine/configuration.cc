@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,9 @@
 namespace uroce::engine {
 
 namespace {
+
+/// Tables of programs that share the file with the devices: who owns one checks it.
+constexpr std::array<std::string_view, 1> kTablesOfPrograms{"nvmf"};
 
 /// One run over a TOML document. The first error ends it.
 class Parser {
@@ -43,6 +47,7 @@ class Parser {
   }
 
   void top_level(const toml::key& key, const toml::node& node) {
+    if (std::ranges::find(kTablesOfPrograms, key.str()) != kTablesOfPrograms.end()) return;
     if (!is_table(key.str())) return fail(key.source(), key.str(), "unknown table or key");
     if (key.str() == "device") return devices(key, node);
     const toml::table* table = node.as_table();

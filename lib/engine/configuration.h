@@ -79,7 +79,8 @@ struct Configuration {
 Configuration embedded_default();
 
 /// Reads TOML; without any [[device]] the devices are those of the embedded default. Every error names
-/// `origin`, the line, and the key: unknown keys and tables, wrong types, values out of range.
+/// `origin`, the line, and the key: unknown keys and tables, wrong types, values out of range. What is in
+/// [nvmf] belongs to `uroce nvmf`, and is passed over.
 Result<Configuration> parse_configuration(std::string_view toml, std::string_view origin);
 Result<Configuration> read_configuration(const std::string& path);
 

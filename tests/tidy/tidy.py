@@ -23,6 +23,8 @@ LEVEL = {
 ENGINE = LEVEL['engine']
 # Block drivers are linked by programs beside the stack: of what stands lower they see this only.
 BLOCK_DRIVERS_SEE = ('base', 'block', 'block_drivers')
+# The target is linked beside the stack as any program of verbs: of what stands lower it sees this only.
+NVMF_SEES = ('base', 'block', 'nvmf')
 LIBURING = re.compile(r'#include\s*[<"]liburing')
 
 BELOW_ENGINE_BANNED = [
@@ -68,11 +70,13 @@ def check_layers(path, text, fail):
                 fail(path, number, f'includes upwards or sideways: {module} (level {level}) -> {target} (level {LEVEL[target]})')
             elif target and module == 'block_drivers' and target not in BLOCK_DRIVERS_SEE:
                 fail(path, number, f'a block driver sees base and block only, not {target}')
+            elif target and module == 'nvmf' and target not in NVMF_SEES:
+                fail(path, number, f'nvmf sees base and block only, not {target}')
         if DPDK.search(line) and module not in ('engine', 'drivers'):
             fail(path, number, 'includes DPDK: only engine and drivers may')
         if LIBURING.search(line) and module != 'block_drivers':
             fail(path, number, 'includes liburing: only block drivers may')
-        if level < ENGINE and module not in ('drivers', 'block_drivers'):
+        if (level < ENGINE or module == 'nvmf') and module not in ('drivers', 'block_drivers'):
             code = line.split('//')[0]
             for pattern, what in BELOW_ENGINE_BANNED:
                 if pattern.search(code):

@@ -1,0 +1,118 @@
+#include "apps/nvmf/keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace uroce::nvmf_target {
+
+void Complaints::add(const toml::source_region& where, std::string_view key, std::string_view what) {
+  if (!first_.empty() && where.begin.line >= line_) return;
+  line_ = where.begin.line;
+  first_ = fmt::format("{}: {}", place(where, key), what);
+}
+
+std::string Complaints::place(const toml::source_region& where, std::string_view key) const {
+  return fmt::format("{}:{}: {}", origin_, where.begin.line, key);
+}
+
+void read_keys(const toml::table& table, std::string_view path, std::span<const Key> keys,
+               Complaints& complaints) {
+  for (const auto& [name, value] : table) {
+    const std::string full = fmt::format("{}.{}", path, name.str());
+    const auto key = std::ranges::find(keys, name.str(), &Key::name);
+    if (key == keys.end()) {
+      complaints.add(name.source(), full, "unknown key");
+    } else if (const Complaint complaint = key->store(value)) {
+      complaints.add(name.source(), full, *complaint);
+    }
+  }
+  for (const Key& key : keys) {
+    if (key.required && !table.contains(key.name))
+      complaints.add(table.source(), fmt::format("{}.{}", path, key.name), "is missing");
+  }
+}
+
+Complaint store_text(const toml::node& value, std::string& to, size_t bytes_max) {
+  const auto* text = value.as_string();
+  if (text == nullptr) return "must be text in quotes";
+  if (text->get().empty()) return "must not be empty";
+  if (text->get().size() > bytes_max) return fmt::format("must not be longer than {} characters", bytes_max);
+  to = text->get();
+  return std::nullopt;
+}
+
+Complaint store_texts(const toml::node& value, std::vector<std::string>& to, size_t bytes_max) {
+  const toml::array* list = value.as_array();
+  if (list == nullptr) return "must be a list of texts";
+  for (const toml::node& element : *list) {
+    if (Complaint complaint = store_text(element, to.emplace_back(), bytes_max)) return complaint;
+  }
+  return std::nullopt;
+}
+
+Complaint store_flag(const toml::node& value, bool& to) {
+  const auto* flag = value.as_boolean();
+  if (flag == nullptr) return "must be true or false";
+  to = flag->get();
+  return std::nullopt;
+}
+
+Complaint read_number(const toml::node& value, int64_t lowest, int64_t highest, int64_t& to) {
+  const auto* number = value.as_integer();
+  if (number == nullptr) return "must be a whole number";
+  if (number->get() < lowest || number->get() > highest)
+    return fmt::format("must be from {} to {}, not {}", lowest, highest, number->get());
+  to = number->get();
+  return std::nullopt;
+}
+
+Complaint store_numbers(const toml::node& value, std::vector<uint32_t>& to, int64_t highest) {
+  const toml::array* list = value.as_array();
+  if (list == nullptr) return "must be a list of whole numbers";
+  for (const toml::node& element : *list) {
+    if (Complaint complaint = store_number(element, to.emplace_back(), 0, highest)) return complaint;
+  }
+  return std::nullopt;
+}
+
+Complaint store_size(const toml::node& value, std::optional<uint64_t>& to) {
+  constexpr std::string_view kUnits = "KMGT";
+  constexpr const char* kForm = "must be a number of bytes, or text like \"64M\" or \"10 GiB\"";
+  if (const auto* number = value.as_integer(); number != nullptr && number->get() > 0) {
+    to = static_cast<uint64_t>(number->get());
+    return std::nullopt;
+  }
+  const auto* text = value.as_string();
+  if (text == nullptr) return kForm;
+  const std::string& all = text->get();
+  uint64_t number = 0;
+  const auto [stop, error] = std::from_chars(all.data(), all.data() + all.size(), number);
+  std::string_view unit(stop, all.data() + all.size());
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  const size_t power = unit.empty() ? 0 : kUnits.find(unit.front()) + 1;
+  const bool is_unit = unit.empty() || (power != 0 && (unit.size() == 1 || unit.substr(1) == "iB"));
+  if (error != std::errc{} || number == 0 || !is_unit) return kForm;
+  if (number > (uint64_t{1} << 62) >> (10 * power)) return "is too large";
+  to = number << (10 * power);
+  return std::nullopt;
+}
+
+Complaint store_name128(const toml::node& value, std::array<uint8_t, 16>& to) {
+  constexpr const char* kForm = "must be text of 32 hexadecimal digits, with or without hyphens";
+  const auto* text = value.as_string();
+  if (text == nullptr) return kForm;
+  std::string digits = text->get();
+  std::erase(digits, '-');
+  if (digits.size() != 2 * to.size()) return kForm;
+  for (size_t i = 0; i < to.size(); ++i) {
+    const char* begin = digits.data() + 2 * i;
+    const auto [stop, error] = std::from_chars(begin, begin + 2, to[i], 16);
+    if (error != std::errc{} || stop != begin + 2) return kForm;
+  }
+  if (std::ranges::all_of(to, [](uint8_t byte) { return byte == 0; })) return "must not be zero";
+  return std::nullopt;
+}
+
+}  // namespace uroce::nvmf_target

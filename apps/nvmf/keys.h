@@ -1,0 +1,65 @@
+#pragma once
+
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace uroce::nvmf_target {
+
+/// What is wrong with a value, to be put behind "FILE:LINE: KEY: "; nullopt when it was stored.
+using Complaint = std::optional<std::string>;
+
+/// A key that a table may have.
+struct Key {
+  std::string_view name;
+  std::function<Complaint(const toml::node& value)> store;
+  bool required = false;
+};
+
+/// Collects complaints of one file: the one that stands first in it is told.
+class Complaints {
+ public:
+  explicit Complaints(std::string origin) : origin_(std::move(origin)) {}
+
+  void add(const toml::source_region& where, std::string_view key, std::string_view what);
+  /// Empty: there are none.
+  [[nodiscard]] const std::string& first() const { return first_; }
+  /// "FILE:LINE: key".
+  [[nodiscard]] std::string place(const toml::source_region& where, std::string_view key) const;
+
+ private:
+  const std::string origin_;
+  std::string first_;
+  toml::source_index line_ = 0;
+};
+
+/// Stores every key of the table; complains of unknown ones and of required ones that are not there. `path`:
+/// how complaints call the table.
+void read_keys(const toml::table& table, std::string_view path, std::span<const Key> keys,
+               Complaints& complaints);
+
+// Storing one value.
+Complaint store_text(const toml::node& value, std::string& to, size_t bytes_max);
+Complaint store_texts(const toml::node& value, std::vector<std::string>& to, size_t bytes_max);
+Complaint store_flag(const toml::node& value, bool& to);
+Complaint read_number(const toml::node& value, int64_t lowest, int64_t highest, int64_t& to);
+template <typename T>
+Complaint store_number(const toml::node& value, T& to, int64_t lowest, int64_t highest) {
+  int64_t number = 0;
+  Complaint complaint = read_number(value, lowest, highest, number);
+  if (!complaint) to = static_cast<T>(number);
+  return complaint;
+}
+Complaint store_numbers(const toml::node& value, std::vector<uint32_t>& to, int64_t highest);
+/// A number of bytes, or text with a unit of 1024: "64 MiB", "10G".
+Complaint store_size(const toml::node& value, std::optional<uint64_t>& to);
+/// 32 hexadecimal digits; hyphens are passed over.
+Complaint store_name128(const toml::node& value, std::array<uint8_t, 16>& to);
+
+}  // namespace uroce::nvmf_target

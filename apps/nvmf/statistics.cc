@@ -1,0 +1,30 @@
+#include "apps/nvmf/statistics.h"
+
+#include <fmt/format.h>
+
+namespace uroce::nvmf_target {
+namespace {
+
+using nvmf::RdmaQueueCounter;
+
+uint64_t count(const nvmf::RdmaQueueTotals& totals, RdmaQueueCounter counter) {
+  return totals[static_cast<size_t>(counter)];
+}
+
+}  // namespace
+
+std::string describe(std::span<const nvmf::RdmaQueueReport> queues) {
+  std::string out = fmt::format("{:<24} {:>5} {:>12} {:>10} {:>16} {:>16} {:>10}\n", "host", "queue",
+                                "commands", "errors", "bytes from host", "bytes to host", "waits");
+  for (const nvmf::RdmaQueueReport& queue : queues) {
+    out += fmt::format("{:<24} {:>5} {:>12} {:>10} {:>16} {:>16} {:>10}\n", queue.host, queue.qid,
+                       count(queue.totals, RdmaQueueCounter::kCommands),
+                       count(queue.totals, RdmaQueueCounter::kErrors),
+                       count(queue.totals, RdmaQueueCounter::kBytesFromHost),
+                       count(queue.totals, RdmaQueueCounter::kBytesToHost),
+                       count(queue.totals, RdmaQueueCounter::kBufferWaits));
+  }
+  return out;
+}
+
+}  // namespace uroce::nvmf_target

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "nvmf/rdma_connections.h"
+
+namespace uroce::nvmf_target {
+
+/// A table of what queues have done so far, for people; each line ends with a line feed.
+std::string describe(std::span<const nvmf::RdmaQueueReport> queues);
+
+}  // namespace uroce::nvmf_target

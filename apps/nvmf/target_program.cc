@@ -1,0 +1,143 @@
+#include "apps/nvmf/target_program.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+
+#include "apps/nvmf/exports.h"
+#include "apps/nvmf/statistics.h"
+
+namespace uroce::nvmf_target {
+namespace {
+
+/// How often removed namespaces that were still in use are looked at.
+constexpr int kCollectMs = 100;
+
+int fail(const std::string& message) {
+  fmt::print(stderr, "uroce nvmf: {}\n", message);
+  return 1;
+}
+
+sigset_t our_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&signals, signal);
+  return signals;
+}
+
+/// The signals as a descriptor; no thread is interrupted by them.
+class Signals {
+ public:
+  Signals() {
+    const sigset_t signals = our_signals();
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+    fd_ = signalfd(-1, &signals, SFD_CLOEXEC);
+  }
+  ~Signals() { close(fd_); }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  /// The next one, or 0 after so many milliseconds.
+  int wait(int milliseconds) const {
+    pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
+    signalfd_siginfo info{};
+    if (poll(&waiting, 1, milliseconds) != 1 || read(fd_, &info, sizeof(info)) != sizeof(info)) return 0;
+    return static_cast<int>(info.ssi_signo);
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+class Program {
+ public:
+  explicit Program(std::string path) : path_(std::move(path)) {}
+
+  int execute() {
+    const Signals signals;
+    const auto configuration = read_target_configuration(path_);
+    if (!configuration) return fail(configuration.error().message);
+    auto transport = nvmf::RdmaTransport::open(target_, configuration->transport);
+    if (!transport) return fail(transport.error().message);
+    transport_ = std::move(*transport);
+    exports_ = std::make_unique<Exports>(target_, *transport_);
+    if (const Status status = exports_->apply(*configuration); !status) return fail(status.error().message);
+    statistics_s_ = configuration->statistics_s;
+    for (const ListenConfiguration& one : configuration->listens)
+      fmt::print("uroce nvmf: listening at {} port {}\n", one.address, one.port);
+    std::fflush(stdout);
+    serve(signals);
+    return stop();
+  }
+
+ private:
+  void serve(const Signals& signals) {
+    std::time_t reported = std::time(nullptr);
+    size_t in_use = 0;
+    while (true) {
+      const int pause_ms = in_use != 0 ? kCollectMs : statistics_s_ != 0 ? 1000 : -1;
+      switch (signals.wait(pause_ms)) {
+        case SIGTERM:
+        case SIGINT:
+          return;
+        case SIGHUP:
+          read_again();
+          break;
+        case SIGUSR1:
+          report();
+          break;
+        default:
+          break;
+      }
+      in_use = target_.collect();
+      const std::time_t now = std::time(nullptr);
+      if (statistics_s_ == 0 || now - reported < static_cast<std::time_t>(statistics_s_)) continue;
+      report();
+      reported = now;
+    }
+  }
+
+  void read_again() {
+    const auto configuration = read_target_configuration(path_);
+    const Status status = configuration ? exports_->apply(*configuration) : Status(configuration.error());
+    if (!status) {
+      fmt::print(stderr, "uroce nvmf: {}; nothing is changed\n", status.error().message);
+      return;
+    }
+    statistics_s_ = configuration->statistics_s;
+    fmt::print("uroce nvmf: {} was read again\n", path_);
+    std::fflush(stdout);
+  }
+
+  void report() const {
+    fmt::print("{}", describe(transport_->report()));
+    std::fflush(stdout);
+  }
+
+  int stop() {
+    report();
+    transport_->stop();
+    fmt::print("uroce nvmf: stopped\n");
+    return 0;
+  }
+
+  const std::string path_;
+  nvmf::Target target_{{.firmware = UROCE_VERSION}};
+  std::unique_ptr<nvmf::RdmaTransport> transport_;  // before the target, whose namespaces it sends from
+  std::unique_ptr<Exports> exports_;
+  uint32_t statistics_s_ = 0;
+};
+
+}  // namespace
+
+int run(const std::string& configuration_path) { return Program(configuration_path).execute(); }
+
+}  // namespace uroce::nvmf_target

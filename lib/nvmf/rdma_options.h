@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace uroce::nvmf {
+
+/// How the RDMA transport is laid out. Memory and entries are for each poller and device.
+struct RdmaOptions {
+  std::vector<uint32_t> cores;          // a poller thread on each; empty: one, on any core
+  uint32_t in_capsule_bytes = 4096;     // of data with a command; 0 to 8192, a multiple of 16
+  uint32_t data_bytes_max = 128 << 10;  // of one command: 4096 times a power of two
+  uint32_t io_entries_max = 128;        // of an I/O queue
+  uint16_t qid_max = 1024;
+  bool shared_receives = true;  // a shared receive queue, when the device has them
+  uint32_t shared_receive_entries = 4096;
+  uint32_t small_buffers = 1024;  // of kSmallBufferBytes
+  uint32_t large_buffers = 128;   // of data_bytes_max
+  uint32_t queues_max = 1024;     // connections, of all pollers
+  uint32_t idle_us = 1000;        // without anything to do before a poller sleeps
+
+  static constexpr uint32_t kSmallBufferBytes = 8192;
+  static constexpr uint32_t kInCapsuleBytesMax = 8192;
+  static constexpr uint32_t kAdminEntriesMax = 128;
+};
+
+}  // namespace uroce::nvmf

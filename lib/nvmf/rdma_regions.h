@@ -1,0 +1,89 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "block/block.h"
+
+namespace uroce::nvmf {
+
+/// Memory of namespaces that is sent from where it lies, registered with every RDMA device in use. Any
+/// thread; control path.
+class RdmaRegions {
+ public:
+  struct Region {
+    const std::byte* begin;
+    const std::byte* end;
+    uint32_t local_key;
+  };
+
+  ~RdmaRegions();
+
+  /// With every device that is there or will come. What ibv_reg_mr says.
+  Status add(std::span<std::byte> memory);
+  /// Nobody sends from there any more.
+  void remove(std::span<std::byte> memory);
+  Status add_domain(ibv_pd& domain);
+  void remove_domain(ibv_pd& domain);
+
+  /// Changes when regions change: who has a copy of them compares it before each use.
+  [[nodiscard]] uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::vector<Region> of(const ibv_pd& domain) const;
+
+ private:
+  struct Registered {
+    ibv_pd* domain;
+    std::span<std::byte> memory;
+    ibv_mr* region;
+  };
+  Status register_with(ibv_pd& domain, std::span<std::byte> memory);
+  template <typename Unwanted>
+  void deregister(Unwanted unwanted);
+
+  mutable std::mutex mutex_;
+  std::vector<std::span<std::byte>> memories_;
+  std::vector<ibv_pd*> domains_;
+  std::vector<Registered> registered_;
+  std::atomic<uint64_t> generation_{1};
+};
+
+/// One thread's copy of a domain's regions.
+class RdmaRegionView {
+ public:
+  RdmaRegionView(const RdmaRegions& regions, const ibv_pd& domain) : regions_(regions), domain_(domain) {}
+
+  /// Of the region that all of it lies in.
+  std::optional<uint32_t> local_key(const iovec& piece) {
+    if (const uint64_t now = regions_.generation(); now != seen_) refresh(now);
+    const auto* begin = static_cast<const std::byte*>(piece.iov_base);
+    for (const RdmaRegions::Region& region : copy_) {
+      if (begin >= region.begin && begin + piece.iov_len <= region.end) return region.local_key;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  void refresh(uint64_t generation);
+
+  const RdmaRegions& regions_;
+  const ibv_pd& domain_;
+  uint64_t seen_ = 0;
+  std::vector<RdmaRegions::Region> copy_;
+};
+
+/// The same device, whose memory() is registered as long as it lives. If it cannot be registered, memory() is
+/// empty and the device is read by requests.
+std::unique_ptr<block::Device> with_registered_memory(std::shared_ptr<RdmaRegions> regions,
+                                                      std::unique_ptr<block::Device> device);
+
+}  // namespace uroce::nvmf

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+
+#include "nvmf/status.h"
+
+namespace uroce::fuzz {
+
+/// How commands were answered.
+struct CapsuleDepth {
+  std::map<nvmf::StatusCode, uint64_t> answers;
+};
+
+/// Takes the input for what hosts send to a target on several queues, how its devices behave, and what is
+/// configured meanwhile. Throws std::logic_error when something comes of it that must not: a block request
+/// that does not fit the device, a command that is answered twice or never, a queue that does not end, or a
+/// target that does not serve a well-behaved host any more.
+CapsuleDepth check_capsules(std::span<const std::byte> input);
+
+}  // namespace uroce::fuzz
