@@ -23,16 +23,22 @@ class UroceTarget:
         self.side = side
         self.uroce = uroce
         self.file = Path(folder) / "nvmf.toml"
+        self.backing = Path(folder) / "disk.img"
+        with open(self.backing, "wb") as backing:
+            backing.truncate(NAMESPACES[1][1])
         self.program = None
         self.in_capsule = None
         self.addresses = side.addresses
 
     def configure(self, namespaces):
         listeners = "".join(f'[[nvmf.listen]]\naddress = "{address}"\n' for address in self.addresses.values())
-        disks = "".join(f'[[nvmf.subsystem.namespace]]\nnsid = {nsid}\ndriver = "ram"\nsize = {size}\nblock_size = {block}\n'
+        disks = "".join(f"[[nvmf.subsystem.namespace]]\nnsid = {nsid}\n{self.backend(nsid)}\nsize = {size}\nblock_size = {block}\n"
                         for nsid, size, block in namespaces)
         self.file.write_text(f"{self.side.configuration}[nvmf]\nin_capsule_bytes = {self.in_capsule}\n{listeners}"
                              f'[[nvmf.subsystem]]\nnqn = "{nvme_cases.NQN}"\nallow_any_host = true\n{disks}')
+
+    def backend(self, nsid):
+        return f'driver = "file"\npath = "{self.backing}"' if nsid == 2 else 'driver = "ram"'
 
     def prepare(self, case):
         """A running target that is as the case wants it."""
