@@ -30,7 +30,7 @@ Result<std::unique_ptr<RdmaMemory>> RdmaMemory::allocate(ibv_pd& domain, size_t 
   const std::span<std::byte> mapped = map(bytes);
   if (mapped.empty()) return Error{ENOMEM, "no memory for " + std::to_string(bytes) + " bytes of buffers"};
   std::unique_ptr<RdmaMemory> memory(new RdmaMemory(mapped));
-  memory->region_ = ibv_reg_mr(&domain, mapped.data(), mapped.size(), IBV_ACCESS_LOCAL_WRITE);
+  memory->region_ = ibv_reg_mr(&domain, mapped.data(), mapped.size(), int{IBV_ACCESS_LOCAL_WRITE});
   if (memory->region_ == nullptr) {
     const int code = errno != 0 ? errno : ENOMEM;
     return Error{code, std::string("cannot register buffers: ") + std::strerror(code)};

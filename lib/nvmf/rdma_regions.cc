@@ -39,7 +39,7 @@ RdmaRegions::~RdmaRegions() {
 }
 
 Status RdmaRegions::register_with(ibv_pd& domain, std::span<std::byte> memory) {
-  ibv_mr* region = ibv_reg_mr(&domain, memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* region = ibv_reg_mr(&domain, memory.data(), memory.size(), int{IBV_ACCESS_LOCAL_WRITE});
   if (region == nullptr) {
     const int code = errno != 0 ? errno : ENOMEM;
     return Error{code, std::string("cannot register the memory of a namespace: ") + std::strerror(code)};

@@ -106,9 +106,9 @@ void RdmaHostQueue::make_queue_pair() {
   data_ = mapped_ + data_at;
   domain_ = ibv_alloc_pd(id_->verbs);
   must(domain_ != nullptr, "ibv_alloc_pd");
-  region_ = ibv_reg_mr(
-      domain_, mapped_, mapped_bytes_,
-      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
+  constexpr int kAccess =
+      int{IBV_ACCESS_LOCAL_WRITE} | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
+  region_ = ibv_reg_mr(domain_, mapped_, mapped_bytes_, kAccess);
   must(region_ != nullptr, "ibv_reg_mr");
   queue_ = ibv_create_cq(id_->verbs, static_cast<int>(3 * slots + 1), nullptr, nullptr, 0);
   must(queue_ != nullptr, "ibv_create_cq");
@@ -279,7 +279,7 @@ uint32_t RdmaHostQueue::bind_window(uint16_t cid, uint32_t bytes) {
   request.bind_mw.bind_info = {.mr = region_,
                                .addr = reinterpret_cast<uintptr_t>(memory(cid).data()),
                                .length = bytes,
-                               .mw_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE};
+                               .mw_access_flags = int{IBV_ACCESS_REMOTE_READ} | IBV_ACCESS_REMOTE_WRITE};
   ibv_send_wr* bad = nullptr;
   must(ibv_post_send(id_->qp, &request, &bad) == 0, "bind");
   std::array<nvmf::Completion, 1> none;

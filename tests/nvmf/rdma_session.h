@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/nvmf/commands.h"
 #include "nvmf/status.h"
+#include "tests/nvmf/commands.h"
 #include "tests/nvmf/rdma_host.h"
 
 namespace uroce::testing {
