@@ -7,14 +7,17 @@
 
 import argparse
 import os
+import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
+import cm_rows
 import guest
 import image
 import link
@@ -23,6 +26,8 @@ import nvme_targets
 import programs
 import sides
 
+TOP = Path(__file__).resolve().parents[2]
+README = "the README's example"
 SCRIPT_SECONDS_MAX = 600
 LONG_SECONDS_MAX = 3600
 # In which the host notices that its target has gone.
@@ -77,6 +82,30 @@ class Hosts:
         self.machine.start(["nvme", "disconnect-all"]).finish(120)
         return f"status {status}\n{output}"
 
+    def follow_readme(self, uroce):
+        """The README's section on NVMe-oF, word by word: as if the guest's second NIC and our end of that link were the ones
+        that it speaks of. What went wrong, or nothing."""
+        section = re.search(r"^## Export a file over NVMe-oF.*?^## ", (TOP / "README.md").read_text(), re.M | re.S)[0]
+        blocks = re.findall(r"^```sh (target|host)\n(.*?)^```$", section, re.M | re.S)
+        assert [who for who, _ in blocks] == ["target", "host", "host"], blocks
+        self.machine.do("rdma link delete rxe0\n")
+        *before, last = blocks[0][1].replace("build/apps/uroce", str(uroce)).replace("eth0", link.TCP_TAP).splitlines()
+        subprocess.run(["sh", "-e", "-c", "\n".join(before)], check=True, cwd=TOP)
+        target = self.target.side.start(["sh", "-c", f"cd {TOP} && exec {last}"], cm_rows.CM)
+        try:
+            for _, commands in blocks[1:]:
+                # Without udev a disk appears a moment after its name.
+                waits = "until [ -b /dev/nvme0n1 ]; do sleep 0.1; done\n" if "mkfs" in commands else ""
+                status, output = self.machine.start(["bash", "-e", "-c", waits + commands]).finish(SCRIPT_SECONDS_MAX)
+                if status != 0:
+                    return f"{commands}\nstatus {status}\n{output}"
+            target.process.send_signal(signal.SIGINT)
+            status, output = target.finish(30)
+            return f"the target ended with status {status}: {output}" if status != 0 else ""
+        finally:
+            target.close()
+            Path("/tmp/disk.img").unlink(missing_ok=True)
+
     def stop(self):
         """What went wrong at the end."""
         try:
@@ -114,11 +143,22 @@ def run_all(hosts, cases):
             continue
         except AssertionError as failure:
             problem = str(failure)
-        print(f"{'FAILED' if problem else 'ok':6} {time.monotonic() - began:6.1f} s  {case.name}", flush=True)
-        if problem:
+        if tell(case.name, began, problem):
             failed.append(case.name)
-            print("\n".join("       | " + line for line in problem.splitlines()), flush=True)
     return failed
+
+
+def tell(name, began, problem):
+    print(f"{'FAILED' if problem else 'ok':6} {time.monotonic() - began:6.1f} s  {name}", flush=True)
+    if problem:
+        print("\n".join("       | " + line for line in problem.splitlines()), flush=True)
+    return bool(problem)
+
+
+def follow_readme(hosts, uroce):
+    began = time.monotonic()
+    problem = hosts.target.stop() or hosts.follow_readme(uroce)
+    return [README] if tell(README, began, problem) else []
 
 
 def main():
@@ -140,6 +180,10 @@ def main():
             skip(str(reason))
         try:
             failed = run_all(hosts, cases)
+            ran = len(cases)
+            if not arguments.kernel_alone and not arguments.long and arguments.only in README:
+                ran += 1
+                failed += follow_readme(hosts, arguments.uroce)
         except guest.Died as death:
             print(f"THE GUEST DIED: {death}")
             sys.exit(guest.DIED)
@@ -150,7 +194,7 @@ def main():
             print(at_the_end)
         for line in hosts.machine.complaints():
             print(f"guest's kernel: {line}")
-        print(f"{len(cases)} cases in {time.monotonic() - began:.0f} s, {len(failed)} failed")
+        print(f"{ran} cases in {time.monotonic() - began:.0f} s, {len(failed)} failed")
         for name in failed:
             print(f"failed: {name}")
         sys.exit(1 if failed else 0)
