@@ -22,7 +22,8 @@ PACKAGE = re.compile(r"linux-image-(6\.12\.\d+)\+deb12-amd64")
 BOOT_MODULES = ["virtio_net", "9pnet_virtio", "9p", "overlay"]
 # What is loaded later. The kernel asks for crc32 by itself, when rxe wants to compute an ICRC.
 PEER_MODULES = ["rdma_rxe", "ib_uverbs", "rdma_ucm", "crc32_generic", "crc32_pclmul",
-                "sch_netem", "sch_ingress", "ifb", "act_mirred", "cls_matchall"]
+                "sch_netem", "sch_ingress", "ifb", "act_mirred", "cls_matchall",
+                "nvme_rdma", "nvmet_rdma", "null_blk", "ext4", "crc32c_generic"]
 
 
 class Unavailable(Exception):
