@@ -27,20 +27,21 @@ void stay_on(uint32_t core) {
 
 RdmaPoller::RdmaPoller(Target& target, const RdmaOptions& options, std::optional<uint32_t> core,
                        RdmaMailbox<RdmaReport>& reports)
-    : target_(target),
-      clock_(options.clock),
-      idle_(microseconds(options.idle_us)),
-      reports_(reports),
-      thread_([this, core] {
-        if (core) stay_on(*core);
-        run();
-      }) {}
+    : target_(target), clock_(options.clock), idle_(microseconds(options.idle_us)), reports_(reports) {
+  if (!options.own_threads) return;
+  thread_ = std::thread([this, core] {
+    if (core) stay_on(*core);
+    run();
+  });
+}
 
 RdmaPoller::~RdmaPoller() {
   stopping_.store(true);
   mailbox_.wake();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
+
+bool RdmaPoller::turn() { return turn(clock_()); }
 
 void RdmaPoller::run() {
   worked_at_ = clock_();
