@@ -9,14 +9,15 @@ import tempfile
 
 import callgrind
 import links
-from rows import SMALL, Failure, Row, command
+from rows import LARGE, SMALL, Failure, Row, command
 from wire_rows import RUNS
 
 # What the kernel takes on this kind of machine for a 4 KiB random read, in us of CPU time of both ends together.
 PEERS_CPU_US = {'nvme-tcp': 3.4, 'rxe': 8.5}
 PATTERNS = {
     'randread4k': ['--size', '4K'],
-    'randwrite4k': ['--size', '4K', '--write'],
+    'randwrite4k': ['--size', '4K', '--write', '--in-capsule'],  # as the Linux host writes it
+    'randwrite4k_by_read': ['--size', '4K', '--write'],
     'read128k': ['--size', '128K', '--sequential'],
     'write128k': ['--size', '128K', '--sequential', '--write'],
 }
@@ -40,6 +41,9 @@ class Nvmf:
 
     ENDS = [word for end, address in enumerate(links.ADDRESSES.values()) for word in ('--port', f'net_ring{end}', '--ip', address)]
 
+    # Who turns both ends leaves each alone for a while, which is not a matter for the background thread.
+    TURNED_BY_ONE = [*ENDS, '--poller-takeover-us', 1_000_000]
+
     def __init__(self, build, duration):
         self.build = build
         self.duration = duration
@@ -57,12 +61,20 @@ class Nvmf:
             yield from self.beside_fio(file)
 
     def cpu_time(self, driver, pattern, file):
-        value = self.run(driver, pattern, file, '--depth', DEEP, '--threads', 1)['cpu_us']
+        value = self.run(driver, pattern, file, '--depth', DEEP, '--threads', 1, ends=self.TURNED_BY_ONE)['cpu_us']
         if (driver, pattern) != ('ram', 'randread4k'):
             yield Row(f'nvmf_cpu_us.{driver}.{pattern}', value, 'us', shown=False)
             return
         for suffix, (peer, floor) in zip(('', '.beside_rxe'), PEERS_CPU_US.items()):
             yield Row(f'nvmf_cpu_us.{pattern}{suffix}', value, 'us', floor, peer, 'lower')
+        verbs = 2 * self.operation('send', SMALL) + self.operation('write', LARGE)
+        yield Row(f'nvmf_cpu_us.{pattern}.beside_verbs', value, 'us', verbs, 'verbs', 'lower')
+
+    def operation(self, operation, size):
+        """us of CPU time of both ends."""
+        said = command([self.uroce, 'run', *self.TURNED_BY_ONE, '--', self.build / 'perf/end_to_end/one_thread', '--op', operation,
+                        '--size', size, '--region-mb', NAMESPACE_MB, '--seconds', self.duration])
+        return json.loads(said)['cpu_ns_per_operation'] / 1000
 
     def rate_and_latency(self, driver, pattern, file):
         deep = self.run(driver, pattern, file, '--depth', DEEP, '--threads', 2)
@@ -133,9 +145,9 @@ class Nvmf:
                      '--driver', driver, '--namespace-mb', 16, '--commands', COUNTED, *PATTERNS[pattern]])
             return callgrind.instructions_by_layer(out.read_text(), LAYERS)
 
-    def run(self, driver, pattern, file, *options):
+    def run(self, driver, pattern, file, *options, ends=ENDS):
         path = ['--path', file] if driver == 'file' else []
-        program = [self.uroce, 'run', *self.ENDS, '--', self.program, '--driver', driver, *path, '--namespace-mb', NAMESPACE_MB,
+        program = [self.uroce, 'run', *ends, '--', self.program, '--driver', driver, *path, '--namespace-mb', NAMESPACE_MB,
                    '--seconds', self.duration, *PATTERNS[pattern], *options]
         runs = [json.loads(command(program)) for _ in range(RUNS if driver == 'ram' else 1)]
         return {name: statistics.median(run[name] for run in runs) for name in runs[0]}

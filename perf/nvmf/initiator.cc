@@ -57,7 +57,8 @@ nvmf::Command Initiator::command_of(bool write, uint16_t cid, uint64_t unit) con
   nvmf::Command made =
       command::blocks(write ? command::kWrite : command::kRead, kExportedNsid, unit * blocks, blocks);
   made.cid = cid;
-  made.sgl = queue_.host_memory(cid, traffic_.bytes);
+  made.sgl = in_capsule_bytes() != 0 && write ? testing::RdmaHostQueue::in_capsule(traffic_.bytes)
+                                              : queue_.host_memory(cid, traffic_.bytes);
   return made;
 }
 
@@ -134,7 +135,7 @@ void Initiator::post() {
     ++posted_;
   }
   full_ = posted_ == end_;
-  if (!batch_.empty()) queue_.send(batch_);
+  if (!batch_.empty()) queue_.send(batch_, in_capsule_bytes());
 }
 
 void Initiator::take() {

@@ -9,9 +9,10 @@ namespace uroce::perf {
 struct IoTraffic {
   bool write = false;
   bool random = true;
-  uint32_t bytes = 4096;  // of each; a multiple of the block size
-  uint32_t depth = 128;   // commands under way
-  bool verified = true;   // the namespace keeps what is written to it
+  uint32_t bytes = 4096;    // of each; a multiple of the block size
+  uint32_t depth = 128;     // commands under way
+  bool in_capsule = false;  // data to be written comes with the command
+  bool verified = true;     // the namespace keeps what is written to it
 };
 
 /// Where both ends find each other, and the namespace.

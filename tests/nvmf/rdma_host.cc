@@ -118,7 +118,7 @@ void RdmaHostQueue::make_queue_pair() {
   wanted.qp_type = IBV_QPT_RC;
   wanted.cap = {.max_send_wr = 2 * slots,
                 .max_recv_wr = slots,
-                .max_send_sge = 1,
+                .max_send_sge = 2,
                 .max_recv_sge = 1,
                 .max_inline_data = 0};
   must(rdma_create_qp(id_, domain_, &wanted) == 0, "rdma_create_qp");
@@ -214,10 +214,14 @@ void RdmaHostQueue::send(const nvmf::Command& command, std::span<const std::byte
   send_capsule(command.cid, sizeof(command) + data.size());
 }
 
-void RdmaHostQueue::send(std::span<const nvmf::Command* const> commands) {
+void RdmaHostQueue::send(std::span<const nvmf::Command* const> commands, uint32_t data_bytes) {
   for (size_t i = 0; i < commands.size(); ++i) {
-    std::memcpy(capsule(commands[i]->cid), commands[i], sizeof(nvmf::Command));
-    chain_capsule(commands[i]->cid, sizeof(nvmf::Command), i);
+    const uint16_t cid = commands[i]->cid;
+    std::memcpy(capsule(cid), commands[i], sizeof(nvmf::Command));
+    chain_capsule(cid, sizeof(nvmf::Command), i);
+    if (data_bytes == 0) continue;
+    send_segments_[i][1] = {reinterpret_cast<uintptr_t>(memory(cid).data()), data_bytes, region_->lkey};
+    sends_[i].num_sge = 2;
   }
   post_sends(commands.size());
 }
@@ -233,12 +237,12 @@ void RdmaHostQueue::send_capsule(uint16_t slot, size_t bytes) {
 }
 
 void RdmaHostQueue::chain_capsule(uint16_t slot, size_t bytes, size_t at) {
-  send_segments_[at] = {reinterpret_cast<uintptr_t>(capsule(slot)), static_cast<uint32_t>(bytes),
-                        region_->lkey};
+  send_segments_[at][0] = {reinterpret_cast<uintptr_t>(capsule(slot)), static_cast<uint32_t>(bytes),
+                           region_->lkey};
   ibv_send_wr& request = sends_[at];
   request = {};
   request.wr_id = kSendId | slot;
-  request.sg_list = &send_segments_[at];
+  request.sg_list = send_segments_[at].data();
   request.num_sge = 1;
   request.opcode = IBV_WR_SEND;
   if (at > 0) sends_[at - 1].next = &request;

@@ -61,8 +61,9 @@ class RdmaHostQueue {
   /// A capsule of the command, with what stands in `data` behind it. The CID says whose slot is used, and is
   /// free until the completion comes.
   void send(const nvmf::Command& command, std::span<const std::byte> data = {});
-  /// At most slots() commands without data in their capsules, in one call of ibv_post_send.
-  void send(std::span<const nvmf::Command* const> commands);
+  /// At most slots() commands in one call of ibv_post_send, each with the first `data_bytes` of its slot's
+  /// memory behind it in the capsule.
+  void send(std::span<const nvmf::Command* const> commands, uint32_t data_bytes = 0);
   /// The capsule of the slot's last command needs not be sent again: it may hold another one.
   [[nodiscard]] bool is_acknowledged(uint16_t cid) const { return positions_[cid] <= acknowledged_; }
   /// The bytes of a capsule, whatever they are.
@@ -119,7 +120,7 @@ class RdmaHostQueue {
   // Work requests that are about to be posted, and their segments.
   std::vector<ibv_send_wr> sends_;
   std::vector<ibv_recv_wr> receives_;
-  std::vector<ibv_sge> send_segments_;
+  std::vector<std::array<ibv_sge, 2>> send_segments_;
   std::vector<ibv_sge> receive_segments_;
   size_t receives_ready_ = 0;
   // Of SENDs: how many were posted, which of them a slot's last was, and up to which all have ended.
