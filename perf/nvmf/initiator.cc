@@ -14,6 +14,8 @@ namespace uroce::perf {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(30);
+/// Units that are written at once, however few the traffic has under way.
+constexpr uint32_t kFilledAtOnce = 64;
 /// Polls between two looks at whether the connection is still there.
 constexpr uint32_t kSilentPolls = 1u << 16;
 
@@ -24,7 +26,7 @@ testing::RdmaSession::Options session_options(const IoTraffic& traffic, const Io
   options.queue.port = place.port;
   options.queue.slot_bytes = std::max(traffic.bytes, 4096u);
   options.queue.in_capsule_bytes = 0;
-  options.io_entries = std::min(2 * traffic.depth, kIoEntriesMax);
+  options.io_entries = std::clamp(2 * traffic.depth, 2 * kFilledAtOnce, kIoEntriesMax);
   return options;
 }
 
@@ -57,18 +59,13 @@ nvmf::Command Initiator::command_of(bool write, uint16_t cid, uint64_t unit) con
   nvmf::Command made =
       command::blocks(write ? command::kWrite : command::kRead, kExportedNsid, unit * blocks, blocks);
   made.cid = cid;
-  made.sgl = in_capsule_bytes() != 0 && write ? testing::RdmaHostQueue::in_capsule(traffic_.bytes)
-                                              : queue_.host_memory(cid, traffic_.bytes);
+  made.sgl = in_capsule_bytes() != 0 ? testing::RdmaHostQueue::in_capsule(traffic_.bytes)
+                                     : queue_.host_memory(cid, traffic_.bytes);
   return made;
 }
 
 void Initiator::prepare(const std::function<void()>& far_end) {
-  if (!traffic_.write && traffic_.verified && !std::exchange(filled_, true)) {
-    for (uint64_t unit = 0; unit < units_; ++unit) {
-      fill_pattern(memory(0), unit);
-      run_one(command_of(true, 0, unit), far_end);
-    }
-  }
+  if (!traffic_.write && traffic_.verified && !std::exchange(filled_, true)) fill(far_end);
   seed_ += traffic_.depth;
   for (uint32_t i = 0; i < traffic_.depth; ++i) {
     if (traffic_.write) {
@@ -79,21 +76,42 @@ void Initiator::prepare(const std::function<void()>& far_end) {
   }
 }
 
-void Initiator::run_one(const nvmf::Command& command, const std::function<void()>& far_end) {
-  queue_.send(command);
-  std::array<nvmf::Completion, 1> came;
-  while (queue_.poll(came) == 0) {
-    far_end();
-    give_up_if_ended();
+void Initiator::fill(const std::function<void()>& far_end) {
+  std::vector<uint64_t> units;
+  for (uint64_t first = 0; first < units_; first += kFilledAtOnce) {
+    units.clear();
+    for (uint64_t unit = first; unit < std::min(first + kFilledAtOnce, units_); ++unit) {
+      fill_pattern(memory(static_cast<uint32_t>(unit - first)), unit);
+      units.push_back(unit);
+    }
+    move(true, units, far_end);
   }
-  while (!queue_.is_acknowledged(command.cid)) {
-    static_cast<void>(queue_.poll({}));
+}
+
+void Initiator::move(bool write, std::span<const uint64_t> units, const std::function<void()>& far_end) {
+  std::vector<nvmf::Command> commands;
+  for (size_t i = 0; i < units.size(); ++i) {
+    commands.push_back(command_of(write, static_cast<uint16_t>(i), units[i]));
+    commands.back().sgl = queue_.host_memory(static_cast<uint16_t>(i), traffic_.bytes);
+  }
+  batch_.clear();
+  for (const nvmf::Command& command : commands) batch_.push_back(&command);
+  queue_.send(batch_);
+  std::array<nvmf::Completion, 32> came;
+  const auto last = static_cast<uint16_t>(units.size() - 1);
+  for (size_t left = units.size(); left > 0 || !queue_.is_acknowledged(last);) {
+    const size_t count = queue_.poll(came);
+    for (size_t i = 0; i < count; ++i) check(came[i]);
+    left -= count;
     far_end();
-    give_up_if_ended();
+    if (count == 0) give_up_if_ended();
   }
   silent_ = 0;
-  if (testing::code_of(came[0]) != nvmf::StatusCode::kSuccess)
-    throw Failure(fmt::format("a command ended with status {:#x}", came[0].status));
+}
+
+void Initiator::check(const nvmf::Completion& completion) {
+  if (testing::code_of(completion) != nvmf::StatusCode::kSuccess)
+    throw Failure(fmt::format("a command ended with status {:#x}", completion.status));
 }
 
 void Initiator::begin(double seconds, uint64_t commands) {
@@ -156,8 +174,7 @@ void Initiator::take() {
 }
 
 void Initiator::complete(const nvmf::Completion& completion) {
-  if (testing::code_of(completion) != nvmf::StatusCode::kSuccess)
-    throw Failure(fmt::format("a command ended with status {:#x}", completion.status));
+  check(completion);
   if (completion.cid >= slots_.size()) throw Failure("a completion of no command");
   latencies_.record(static_cast<uint64_t>((last_seen_ - slots_[completion.cid].sent).count()));
   ++completed_;
@@ -173,16 +190,15 @@ void Initiator::give_up_if_ended() {
 
 void Initiator::verify(const std::function<void()>& far_end) {
   if (!traffic_.verified) return;
+  std::vector<uint64_t> units;
+  for (const Slot& slot : slots_) units.push_back(slot.unit);
+  if (traffic_.write) {
+    for (uint32_t i = 0; i < traffic_.depth; ++i) std::ranges::fill(memory(i), kPoison);
+    move(false, units, far_end);
+  }
   for (uint32_t i = 0; i < traffic_.depth; ++i) {
-    const auto cid = static_cast<uint16_t>(i);
-    uint64_t expected = slots_[i].unit;
-    if (traffic_.write) {
-      std::ranges::fill(memory(i), kPoison);
-      run_one(command_of(false, cid, slots_[i].unit), far_end);
-      expected = seed_ + i;
-    }
-    if (const auto at = first_difference(memory(i), expected))
-      throw Failure(fmt::format("byte {} of I/O {} of the namespace is wrong", *at, slots_[i].unit));
+    if (const auto at = first_difference(memory(i), traffic_.write ? seed_ + i : units[i]))
+      throw Failure(fmt::format("byte {} of I/O {} of the namespace is wrong", *at, units[i]));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "apps/perf/histogram.h"
@@ -56,9 +57,11 @@ class Initiator {
   void take();
   void aim(Slot& slot, uint32_t index);
   void complete(const nvmf::Completion& completion);
+  static void check(const nvmf::Completion& completion);
+  void fill(const std::function<void()>& far_end);
   void give_up_if_ended();
-  /// One command of its own, while no other is under way.
-  void run_one(const nvmf::Command& command, const std::function<void()>& far_end);
+  /// Writes or reads a unit with each of the first slots, while no other command is under way.
+  void move(bool write, std::span<const uint64_t> units, const std::function<void()>& far_end);
   [[nodiscard]] nvmf::Command command_of(bool write, uint16_t cid, uint64_t unit) const;
   [[nodiscard]] std::span<std::byte> memory(uint32_t slot) const {
     return queue_.memory(static_cast<uint16_t>(slot)).first(traffic_.bytes);
