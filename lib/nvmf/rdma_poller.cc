@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kCompletionsOfTurn = 64;
 /// The target's own clocks (keep alive, news of namespaces) go on while a poller sleeps.
 constexpr int kSleepMaxMs = 20;
+/// The answer to a host that has one command under way comes within this time: it is not worth a system call.
+constexpr Duration kSpin = microseconds(20);
 
 void stay_on(uint32_t core) {
   cpu_set_t cores;
@@ -155,6 +157,7 @@ void RdmaPoller::report(Turned& turned) {
 }
 
 void RdmaPoller::rest(Instant now) {
+  if (now - worked_at_ < kSpin) return;
   const bool executes = std::ranges::any_of(queues_, [](const Turned& one) { return one.queue->executes(); });
   if (executes || now - worked_at_ < idle_) {
     sched_yield();
