@@ -1,6 +1,7 @@
 """Rows of I/O over NVMe-oF, for perf/run."""
 
 import json
+import os
 import pathlib
 import shutil
 import statistics
@@ -53,12 +54,17 @@ class Nvmf:
     def of_one_process(self):
         """CPU time per I/O where one thread turns both ends; IOPS of a target that has a core, and latency, where each has
         a thread."""
+        two = len(os.sched_getaffinity(0)) >= 2
+        if not two:
+            print('perf/run: nvmf: a thread at each end: SKIPPED, there is one CPU', file=sys.stderr)
         with File() as file:
             for driver in DRIVERS:
                 for pattern in PATTERNS:
                     yield from self.cpu_time(driver, pattern, file)
-                    yield from self.rate_and_latency(driver, pattern, file)
-            yield from self.beside_fio(file)
+                    if two:
+                        yield from self.rate_and_latency(driver, pattern, file)
+            if two:
+                yield from self.beside_fio(file)
 
     def cpu_time(self, driver, pattern, file):
         value = self.run(driver, pattern, file, '--depth', DEEP, '--threads', 1, ends=self.TURNED_BY_ONE)['cpu_us']
