@@ -20,7 +20,7 @@ struct RdmaQueueReport {
 };
 
 /// Connections from the host's request to the end: what events of rdma_cm, of devices and of pollers do to
-/// them. Control thread, but for report().
+/// them. Control thread, but for report() and turn().
 class RdmaConnections {
  public:
   RdmaConnections(Target& target, const RdmaOptions& options, std::shared_ptr<RdmaRegions> regions);
@@ -45,6 +45,13 @@ class RdmaConnections {
   [[nodiscard]] std::vector<int> descriptors() const;
 
   [[nodiscard]] std::vector<RdmaQueueReport> report() const;
+
+  /// Pollers without threads of their own; see RdmaPoller::turn().
+  bool turn() {
+    bool worked = false;
+    for (const auto& poller : pollers_) worked |= poller->turn();
+    return worked;
+  }
 
  private:
   struct Connection {

@@ -21,6 +21,7 @@ struct RdmaOptions {
   uint32_t large_buffers = 128;   // of data_bytes_max
   uint32_t queues_max = 1024;     // connections, of all pollers
   uint32_t idle_us = 1000;        // without anything to do before a poller sleeps
+  bool own_threads = true;        // of the pollers; false: they are turned by RdmaTransport::turn()
 
   static constexpr uint32_t kSmallBufferBytes = 8192;
   static constexpr uint32_t kInCapsuleBytesMax = 8192;

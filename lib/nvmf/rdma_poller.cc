@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kCompletionsOfTurn = 64;
 /// The target's own clocks (keep alive, news of namespaces) go on while a poller sleeps.
 constexpr int kSleepMaxMs = 20;
+/// The answer to a host that has one command under way comes within this time: it is not worth a system call.
+constexpr Duration kSpin = microseconds(20);
 
 void stay_on(uint32_t core) {
   cpu_set_t cores;
@@ -27,20 +29,21 @@ void stay_on(uint32_t core) {
 
 RdmaPoller::RdmaPoller(Target& target, const RdmaOptions& options, std::optional<uint32_t> core,
                        RdmaMailbox<RdmaReport>& reports)
-    : target_(target),
-      clock_(options.clock),
-      idle_(microseconds(options.idle_us)),
-      reports_(reports),
-      thread_([this, core] {
-        if (core) stay_on(*core);
-        run();
-      }) {}
+    : target_(target), clock_(options.clock), idle_(microseconds(options.idle_us)), reports_(reports) {
+  if (!options.own_threads) return;
+  thread_ = std::thread([this, core] {
+    if (core) stay_on(*core);
+    run();
+  });
+}
 
 RdmaPoller::~RdmaPoller() {
   stopping_.store(true);
   mailbox_.wake();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
+
+bool RdmaPoller::turn() { return turn(clock_()); }
 
 void RdmaPoller::run() {
   worked_at_ = clock_();
@@ -154,6 +157,7 @@ void RdmaPoller::report(Turned& turned) {
 }
 
 void RdmaPoller::rest(Instant now) {
+  if (now - worked_at_ < kSpin) return;
   const bool executes = std::ranges::any_of(queues_, [](const Turned& one) { return one.queue->executes(); });
   if (executes || now - worked_at_ < idle_) {
     sched_yield();

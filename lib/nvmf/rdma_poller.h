@@ -21,8 +21,8 @@ struct RdmaReport {
   RdmaQueue* queue;
 };
 
-/// A thread that turns queues: it polls completions, hands commands on, and posts what is to be posted. After
-/// options.idle_us without work it sleeps until something comes.
+/// Turns queues: it polls completions, hands commands on, and posts what is to be posted. On a thread of its
+/// own, which sleeps after options.idle_us without work until something comes; or on the caller's.
 class RdmaPoller {
  public:
   /// `core`: the thread stays there. `reports` is read by the control thread.
@@ -48,6 +48,10 @@ class RdmaPoller {
     mailbox_.push({.kind = Message::Kind::kLastReceive, .queue = &queue});
   }
   uint32_t queues_assigned = 0;  // the control thread's count
+
+  /// Without a thread of its own: always by the same one, or with a happens-before between two. True: there
+  /// was something to do.
+  bool turn();
 
  private:
   struct Message {

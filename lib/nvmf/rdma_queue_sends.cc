@@ -21,10 +21,12 @@ struct Chain {
   ibv_send_wr& add(size_t at, ibv_wr_opcode opcode, ibv_sge segment) {
     segments[at] = segment;
     ibv_send_wr& request = requests[at];
-    request = {};
-    request.opcode = opcode;
+    // Most of it is for other operations, and nobody looks at it.
+    request.next = nullptr;
     request.sg_list = &segments[at];
     request.num_sge = 1;
+    request.opcode = opcode;
+    request.send_flags = 0;
     if (at > 0) requests[at - 1].next = &request;
     return request;
   }

@@ -36,10 +36,17 @@ class RdmaShare {
 
   // Whose a completion of the shared receive queue is.
   void add(uint32_t queue_pair, RdmaQueue& queue) { queues_[queue_pair] = &queue; }
-  void remove(uint32_t queue_pair) { queues_.erase(queue_pair); }
-  [[nodiscard]] RdmaQueue* find(uint32_t queue_pair) const {
+  void remove(uint32_t queue_pair) {
+    queues_.erase(queue_pair);
+    found_ = {};
+  }
+  [[nodiscard]] RdmaQueue* find(uint32_t queue_pair) {
+    // Commands of one queue come in bursts.
+    if (found_.queue != nullptr && found_.queue_pair == queue_pair) return found_.queue;
     const auto found = queues_.find(queue_pair);
-    return found == queues_.end() ? nullptr : found->second;
+    if (found == queues_.end()) return nullptr;
+    found_ = {queue_pair, found->second};
+    return found->second;
   }
 
  private:
@@ -55,6 +62,10 @@ class RdmaShare {
   std::unique_ptr<RdmaReceives> receives_;
   std::unique_ptr<ibv_srq, FreeSharedReceives> shared_;
   std::unordered_map<uint32_t, RdmaQueue*> queues_;
+  struct {
+    uint32_t queue_pair = 0;
+    RdmaQueue* queue = nullptr;
+  } found_;  // the last one
   bool empty_ = false;
   uint32_t reserved_ = 0;  // completions
 };

@@ -36,6 +36,9 @@ class RdmaTransport {
   Status stop_listening(const std::string& address, uint16_t port);
   /// Ends all connections; waits for the block requests of their commands.
   void stop();
+  /// Without options.own_threads: does what there is to do. One thread at a time, again and again until
+  /// stop() has returned. False: there was nothing.
+  bool turn() { return connections_.turn(); }
 
   /// To be given to with_registered_memory().
   [[nodiscard]] const std::shared_ptr<RdmaRegions>& regions() const { return regions_; }

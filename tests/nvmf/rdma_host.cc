@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 namespace uroce::testing {
 namespace {
@@ -117,22 +118,31 @@ void RdmaHostQueue::make_queue_pair() {
   wanted.qp_type = IBV_QPT_RC;
   wanted.cap = {.max_send_wr = 2 * slots,
                 .max_recv_wr = slots,
-                .max_send_sge = 1,
+                .max_send_sge = 2,
                 .max_recv_sge = 1,
                 .max_inline_data = 0};
   must(rdma_create_qp(id_, domain_, &wanted) == 0, "rdma_create_qp");
-  for (size_t i = 0; i < slots; ++i) post_receive(i);
+  sends_.resize(slots);
+  receives_.resize(slots);
+  send_segments_.resize(slots);
+  receive_segments_.resize(slots);
+  positions_.resize(slots);
+  for (size_t i = 0; i < slots; ++i) add_receive(i);
+  post_receives();
 }
 
-void RdmaHostQueue::post_receive(size_t index) {
-  ibv_sge segment{reinterpret_cast<uintptr_t>(completions_ + index * sizeof(nvmf::Completion)),
-                  sizeof(nvmf::Completion), region_->lkey};
-  ibv_recv_wr receive{};
-  receive.wr_id = index;
-  receive.sg_list = &segment;
-  receive.num_sge = 1;
+void RdmaHostQueue::add_receive(size_t index) {
+  const size_t at = receives_ready_++;
+  receive_segments_[at] = {reinterpret_cast<uintptr_t>(completions_ + index * sizeof(nvmf::Completion)),
+                           sizeof(nvmf::Completion), region_->lkey};
+  receives_[at] = {.wr_id = index, .next = nullptr, .sg_list = &receive_segments_[at], .num_sge = 1};
+  if (at > 0) receives_[at - 1].next = &receives_[at];
+}
+
+void RdmaHostQueue::post_receives() {
+  if (std::exchange(receives_ready_, 0) == 0) return;
   ibv_recv_wr* bad = nullptr;
-  if (ibv_post_recv(id_->qp, &receive, &bad) != 0) ended_ = true;
+  if (ibv_post_recv(id_->qp, receives_.data(), &bad) != 0) ended_ = true;
 }
 
 void RdmaHostQueue::connect() {
@@ -199,33 +209,51 @@ nvmf::SglDescriptor RdmaHostQueue::host_memory(uint16_t cid, uint32_t bytes) con
 }
 
 void RdmaHostQueue::send(const nvmf::Command& command, std::span<const std::byte> data) {
-  std::byte* capsule = capsules_ + command.cid * (sizeof(command) + options_.in_capsule_bytes);
-  std::ranges::copy(data, capsule + sizeof(command));
-  std::memcpy(capsule, &command, sizeof(command));
-  ibv_sge segment{reinterpret_cast<uintptr_t>(capsule), static_cast<uint32_t>(sizeof(command) + data.size()),
-                  region_->lkey};
-  ibv_send_wr request{};
-  request.wr_id = kSendId | command.cid;
-  request.sg_list = &segment;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  request.send_flags = IBV_SEND_SIGNALED;
-  ibv_send_wr* bad = nullptr;
-  if (ibv_post_send(id_->qp, &request, &bad) != 0) ended_ = true;
+  std::ranges::copy(data, capsule(command.cid) + sizeof(command));
+  std::memcpy(capsule(command.cid), &command, sizeof(command));
+  send_capsule(command.cid, sizeof(command) + data.size());
+}
+
+void RdmaHostQueue::send(std::span<const nvmf::Command* const> commands, uint32_t data_bytes) {
+  for (size_t i = 0; i < commands.size(); ++i) {
+    const uint16_t cid = commands[i]->cid;
+    std::memcpy(capsule(cid), commands[i], sizeof(nvmf::Command));
+    chain_capsule(cid, sizeof(nvmf::Command), i);
+    if (data_bytes == 0) continue;
+    send_segments_[i][1] = {reinterpret_cast<uintptr_t>(memory(cid).data()), data_bytes, region_->lkey};
+    sends_[i].num_sge = 2;
+  }
+  post_sends(commands.size());
 }
 
 void RdmaHostQueue::send_bytes(uint16_t slot, std::span<const std::byte> bytes) {
-  std::byte* capsule = capsules_ + slot * (sizeof(nvmf::Command) + options_.in_capsule_bytes);
-  std::ranges::copy(bytes, capsule);
-  ibv_sge segment{reinterpret_cast<uintptr_t>(capsule), static_cast<uint32_t>(bytes.size()), region_->lkey};
-  ibv_send_wr request{};
+  std::ranges::copy(bytes, capsule(slot));
+  send_capsule(slot, bytes.size());
+}
+
+void RdmaHostQueue::send_capsule(uint16_t slot, size_t bytes) {
+  chain_capsule(slot, bytes, 0);
+  post_sends(1);
+}
+
+void RdmaHostQueue::chain_capsule(uint16_t slot, size_t bytes, size_t at) {
+  send_segments_[at][0] = {reinterpret_cast<uintptr_t>(capsule(slot)), static_cast<uint32_t>(bytes),
+                           region_->lkey};
+  ibv_send_wr& request = sends_[at];
+  request = {};
   request.wr_id = kSendId | slot;
-  request.sg_list = &segment;
+  request.sg_list = send_segments_[at].data();
   request.num_sge = 1;
   request.opcode = IBV_WR_SEND;
-  request.send_flags = IBV_SEND_SIGNALED;
+  if (at > 0) sends_[at - 1].next = &request;
+  positions_[slot] = ++posted_;
+}
+
+void RdmaHostQueue::post_sends(size_t count) {
+  if (count == 0) return;
+  sends_[count - 1].send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
-  if (ibv_post_send(id_->qp, &request, &bad) != 0) ended_ = true;
+  if (ibv_post_send(id_->qp, sends_.data(), &bad) != 0) ended_ = true;
 }
 
 size_t RdmaHostQueue::poll(std::span<nvmf::Completion> completions) {
@@ -234,6 +262,7 @@ size_t RdmaHostQueue::poll(std::span<nvmf::Completion> completions) {
   const int got = ibv_poll_cq(queue_, wanted, work.data());
   size_t count = 0;
   for (int i = 0; i < got; ++i) handle_completion(work[static_cast<size_t>(i)], completions, count);
+  post_receives();
   return count;
 }
 
@@ -244,11 +273,13 @@ void RdmaHostQueue::handle_completion(const ibv_wc& completion, std::span<nvmf::
     return;
   }
   if ((completion.wr_id & kBindId) != 0) ++binds_done_;
+  if ((completion.wr_id & kSendId) != 0)
+    acknowledged_ = std::max(acknowledged_, positions_[completion.wr_id & ~kSendId]);
   if ((completion.wr_id & (kBindId | kSendId)) != 0) return;
   if ((completion.wc_flags & IBV_WC_WITH_INV) != 0) invalidated_.push_back(completion.invalidated_rkey);
   std::memcpy(&to[count++], completions_ + completion.wr_id * sizeof(nvmf::Completion),
               sizeof(nvmf::Completion));
-  post_receive(completion.wr_id);
+  add_receive(completion.wr_id);
 }
 
 std::optional<nvmf::Completion> RdmaHostQueue::run(const nvmf::Command& command,

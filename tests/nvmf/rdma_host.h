@@ -61,6 +61,11 @@ class RdmaHostQueue {
   /// A capsule of the command, with what stands in `data` behind it. The CID says whose slot is used, and is
   /// free until the completion comes.
   void send(const nvmf::Command& command, std::span<const std::byte> data = {});
+  /// At most slots() commands in one call of ibv_post_send, each with the first `data_bytes` of its slot's
+  /// memory behind it in the capsule.
+  void send(std::span<const nvmf::Command* const> commands, uint32_t data_bytes = 0);
+  /// The capsule of the slot's last command needs not be sent again: it may hold another one.
+  [[nodiscard]] bool is_acknowledged(uint16_t cid) const { return positions_[cid] <= acknowledged_; }
   /// The bytes of a capsule, whatever they are.
   void send_bytes(uint16_t slot, std::span<const std::byte> bytes);
   /// Completions that have come, a prefix of `completions`; how many. Sends among them are counted only.
@@ -83,8 +88,17 @@ class RdmaHostQueue {
 
   void resolve();
   void make_queue_pair();
-  void post_receive(size_t index);
+  /// Those of `receives_`, linked.
+  void post_receives();
   void connect();
+  std::byte* capsule(size_t slot) const {
+    return capsules_ + slot * (sizeof(nvmf::Command) + options_.in_capsule_bytes);
+  }
+  void add_receive(size_t index);
+  void send_capsule(uint16_t slot, size_t bytes);
+  void chain_capsule(uint16_t slot, size_t bytes, size_t at);
+  /// The first `count` of `sends_`, of which the last says that it has ended.
+  void post_sends(size_t count);
   /// The next event, which must be of that type.
   void expect(rdma_cm_event_type type);
   void handle_completion(const ibv_wc& completion, std::span<nvmf::Completion> to, size_t& count);
@@ -103,6 +117,16 @@ class RdmaHostQueue {
   std::byte* capsules_ = nullptr;
   std::byte* completions_ = nullptr;
   std::byte* data_ = nullptr;
+  // Work requests that are about to be posted, and their segments.
+  std::vector<ibv_send_wr> sends_;
+  std::vector<ibv_recv_wr> receives_;
+  std::vector<std::array<ibv_sge, 2>> send_segments_;
+  std::vector<ibv_sge> receive_segments_;
+  size_t receives_ready_ = 0;
+  // Of SENDs: how many were posted, which of them a slot's last was, and up to which all have ended.
+  uint64_t posted_ = 0;
+  std::vector<uint64_t> positions_;
+  uint64_t acknowledged_ = 0;
   uint16_t controller_receive_size_ = 0;
   uint32_t binds_done_ = 0;
   bool ended_ = false;

@@ -31,6 +31,7 @@ RdmaSession::RdmaSession(Options options) : options_(std::move(options)), admin_
 RdmaHostQueue::Options RdmaSession::with_qid(uint16_t qid) const {
   RdmaHostQueue::Options queue = options_.queue;
   queue.qid = qid;
+  if (qid != 0 && options_.io_entries != 0) queue.entries = options_.io_entries;
   return queue;
 }
 

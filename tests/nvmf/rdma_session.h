@@ -20,6 +20,7 @@ class RdmaSession {
     uint32_t keep_alive_ms = 0;
     bool flow_control = true;
     RdmaHostQueue::Options queue = {};  // of each; qid is the session's
+    uint32_t io_entries = 0;            // of I/O queues; 0: as many as the admin queue has
   };
 
   explicit RdmaSession(Options options);
