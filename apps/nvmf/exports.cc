@@ -66,16 +66,20 @@ Status Exports::apply(const TargetConfiguration& wanted) {
   auto devices = open_devices(wanted);
   if (!devices) return devices.error();
   Undo undo;
-  if (const Status status = add_new(wanted, undo); !status) {
+  Status status = add_subsystems(wanted, undo);
+  if (status && !first_) status = listen(wanted, undo);
+  if (!status) {
     undo.run();
     return status;
   }
-  // From here on nothing fails: all devices are open, and all names have been checked.
+  // From here on nothing fails but the first listen(): all devices are open, and all names have been checked.
   remove_old(wanted);
-  const Status attached = attach(std::move(*devices), wanted);
+  status = attach(std::move(*devices), wanted);
+  // A host that waits for a target to come back looks at once which namespaces there are.
+  if (status && first_) status = listen(wanted, undo);
   current_ = wanted;
   first_ = false;
-  return attached;
+  return status;
 }
 
 Status Exports::check_changeable(const TargetConfiguration& wanted) const {
@@ -107,7 +111,7 @@ Result<std::vector<Exports::Opened>> Exports::open_devices(const TargetConfigura
   return opened;
 }
 
-Status Exports::add_new(const TargetConfiguration& wanted, Undo& undo) {
+Status Exports::add_subsystems(const TargetConfiguration& wanted, Undo& undo) {
   for (const SubsystemConfiguration& one : wanted.subsystems) {
     if (current(one.nqn) != nullptr) continue;
     const Status added = target_.add_subsystem({.nqn = one.nqn,
@@ -119,6 +123,10 @@ Status Exports::add_new(const TargetConfiguration& wanted, Undo& undo) {
     if (!added) return at(one.where, added.error());
     undo.steps.emplace_back([this, nqn = one.nqn] { static_cast<void>(target_.remove_subsystem(nqn)); });
   }
+  return {};
+}
+
+Status Exports::listen(const TargetConfiguration& wanted, Undo& undo) {
   for (const ListenConfiguration& one : wanted.listens) {
     if (listens_at(current_, one)) continue;
     if (const Status status = transport_.listen(one.address, one.port); !status)

@@ -17,8 +17,8 @@ class Exports {
  public:
   Exports(nvmf::Target& target, nvmf::RdmaTransport& transport) : target_(target), transport_(transport) {}
 
-  /// Names what is wrong with file and line; then all is as it was before. Devices that are gone or changed
-  /// are closed later, by Target::collect().
+  /// Names what is wrong with file and line; then all is as it was before, except at the start, which is the
+  /// program's end. Devices that are gone or changed are closed later, by Target::collect().
   Status apply(const TargetConfiguration& wanted);
 
  private:
@@ -32,7 +32,8 @@ class Exports {
   [[nodiscard]] Status check_changeable(const TargetConfiguration& wanted) const;
   /// Devices of namespaces that are new or changed.
   Result<std::vector<Opened>> open_devices(const TargetConfiguration& wanted) const;
-  Status add_new(const TargetConfiguration& wanted, Undo& undo);
+  Status add_subsystems(const TargetConfiguration& wanted, Undo& undo);
+  Status listen(const TargetConfiguration& wanted, Undo& undo);
   void remove_old(const TargetConfiguration& wanted);
   Status attach(std::vector<Opened> devices, const TargetConfiguration& wanted);
   [[nodiscard]] const SubsystemConfiguration* current(const std::string& nqn) const;
