@@ -1,6 +1,7 @@
 #include "tests/nvmf/rdma_session.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -20,10 +21,17 @@ nvmf::StatusCode code_of(const nvmf::Completion& completion) {
   return static_cast<nvmf::StatusCode>((completion.status >> 9 & 7) << 8 | (completion.status >> 1 & 0xFF));
 }
 
+void expect_success(const char* what, const std::optional<nvmf::Completion>& completion) {
+  if (!completion) throw std::runtime_error(std::string(what) + " failed: the connection ended");
+  if (code_of(*completion) == nvmf::StatusCode::kSuccess) return;
+  char code[8];
+  std::snprintf(code, sizeof(code), "0x%03x", static_cast<unsigned>(code_of(*completion)));
+  throw std::runtime_error(std::string(what) + " failed: " + code);
+}
+
 RdmaSession::RdmaSession(Options options) : options_(std::move(options)), admin_(with_qid(0)) {
   const auto connected = run_connect(admin_, 0, nvmf::kDynamicController);
-  if (!connected || code_of(*connected) != nvmf::StatusCode::kSuccess)
-    throw std::runtime_error("Connect of the admin queue failed");
+  expect_success("Connect of the admin queue", connected);
   controller_ = static_cast<uint16_t>(connected->result);
   set_configuration(kEnable);
 }
@@ -53,15 +61,12 @@ std::optional<nvmf::Completion> RdmaSession::run_connect(RdmaHostQueue& queue, u
 
 RdmaHostQueue& RdmaSession::connect_io(uint16_t qid) {
   RdmaHostQueue& queue = io_.emplace_back(with_qid(qid));
-  const auto connected = run_connect(queue, qid, controller_);
-  if (!connected || code_of(*connected) != nvmf::StatusCode::kSuccess)
-    throw std::runtime_error("Connect of an I/O queue failed");
+  expect_success("Connect of an I/O queue", run_connect(queue, qid, controller_));
   return queue;
 }
 
 void RdmaSession::set_configuration(uint32_t value) {
-  const auto set = admin_.run(command::set_property(nvmf::Property::kConfiguration, value));
-  if (!set || code_of(*set) != nvmf::StatusCode::kSuccess) throw std::runtime_error("Property Set failed");
+  expect_success("Property Set", admin_.run(command::set_property(nvmf::Property::kConfiguration, value)));
 }
 
 }  // namespace uroce::testing

@@ -42,6 +42,8 @@ class RdmaSession {
   uint16_t controller_ = 0;
 };
 
+/// Throws unless there is one, and it says success. `what` failed.
+void expect_success(const char* what, const std::optional<nvmf::Completion>& completion);
 /// The code of a completion.
 nvmf::StatusCode code_of(const nvmf::Completion& completion);
 

@@ -1,0 +1,89 @@
+// A host that does what its arguments say, one after the other, on one I/O queue:
+//
+//   nvmf_host TARGET OWN SUBSYSTEM HOST [namespaces | write:NSID:SEED | verify:NSID:SEED] ...
+//
+// TARGET and OWN are addresses, SUBSYSTEM and HOST names. Says what it found; 1 when something failed.
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/nvmf/rdma_session.h"
+
+namespace uroce::testing {
+namespace {
+
+constexpr uint32_t kBytes = 64 << 10;
+
+std::byte pattern(size_t at, unsigned seed) {
+  return static_cast<std::byte>((at * 2654435761u + seed * 40503u) >> 11);
+}
+
+class Host {
+ public:
+  explicit Host(RdmaSession::Options options)
+      : session_(std::move(options)), queue_(session_.connect_io(1)) {}
+
+  void namespaces() {
+    nvmf::Command identify = command::identify(nvmf::IdentifyCode::kActiveNamespaces);
+    identify.sgl = session_.admin().host_memory(0, nvmf::kIdentifyBytes);
+    expect_success("identify", session_.admin().run(identify));
+    const auto* const nsids = reinterpret_cast<const uint32_t*>(session_.admin().memory(0).data());
+    std::printf("namespaces");
+    for (size_t i = 0; i < nvmf::kIdentifyBytes / 4 && nsids[i] != 0; ++i) std::printf(" %u", nsids[i]);
+    std::printf("\n");
+  }
+
+  void write(uint32_t nsid, unsigned seed) {
+    const std::span<std::byte> memory = queue_.memory(0).first(kBytes);
+    for (size_t i = 0; i < memory.size(); ++i) memory[i] = pattern(i, seed);
+    expect_success("write", move(command::kWrite, nsid));
+  }
+
+  void verify(uint32_t nsid, unsigned seed) {
+    std::ranges::fill(queue_.memory(0), std::byte{});
+    expect_success("read", move(command::kRead, nsid));
+    const std::span<std::byte> memory = queue_.memory(0).first(kBytes);
+    for (size_t i = 0; i < memory.size(); ++i)
+      if (memory[i] != pattern(i, seed)) throw std::runtime_error("byte " + std::to_string(i) + " is wrong");
+    std::printf("namespace %u is right\n", nsid);
+  }
+
+ private:
+  std::optional<nvmf::Completion> move(uint8_t opcode, uint32_t nsid) {
+    nvmf::Command command = command::blocks(opcode, nsid, 0, kBytes / 512);
+    command.sgl = queue_.host_memory(0, kBytes);
+    return queue_.run(command);
+  }
+
+  RdmaSession session_;
+  RdmaHostQueue& queue_;
+};
+
+void perform(Host& host, const std::string& action) {
+  unsigned nsid = 0, seed = 0;
+  if (action == "namespaces") return host.namespaces();
+  if (std::sscanf(action.c_str(), "write:%u:%u", &nsid, &seed) == 2) return host.write(nsid, seed);
+  if (std::sscanf(action.c_str(), "verify:%u:%u", &nsid, &seed) == 2) return host.verify(nsid, seed);
+  throw std::runtime_error("no such action: " + action);
+}
+
+}  // namespace
+}  // namespace uroce::testing
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.size() < 5) return 2;
+  try {
+    uroce::testing::RdmaSession::Options options{.subsystem_nqn = words[2], .host_nqn = words[3]};
+    options.queue.target_address = words[0];
+    options.queue.own_address = words[1];
+    uroce::testing::Host host(std::move(options));
+    for (size_t i = 4; i < words.size(); ++i) uroce::testing::perform(host, words[i]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "nvmf_host: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""`uroce nvmf` as its user sees it, with a host of ours (tests/nvmf) over memif; tests/interop has the kernel's.
+
+    tests/programs/nvmf_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE HOST
+"""
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import programs
+
+SUBSYSTEM = "nqn.2026-11.example:disks"
+FRIEND = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
+STRANGER = "nqn.2014-08.org.nvmexpress:uuid:99999999-2222-3333-4444-555555555555"
+
+TABLES = f"""
+[[nvmf.listen]]
+address = "192.0.2.1"
+
+[[nvmf.subsystem]]
+nqn = "{SUBSYSTEM}"
+hosts = ["{FRIEND}"]
+
+[[nvmf.subsystem.namespace]]
+nsid = 1
+driver = "ram"
+size = "1M"
+block_size = 512
+"""
+
+
+class Target:
+    """The program, and the file that it was started with."""
+
+    def __init__(self, pair, folder, tables=TABLES):
+        self.file = Path(folder) / "nvmf.toml"
+        self.said = Path(folder) / "said"
+        self.devices = pair.configuration("server")
+        self.write(tables)
+        with open(self.said, "wb") as output:
+            self.process = subprocess.Popen([sys.argv[3], "nvmf", "--config", str(self.file)], env=pair.stack.environment(),
+                                            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        pair.processes.append(self.process)
+        self.wait_for("listening at 192.0.2.1 port 4420")
+
+    def write(self, tables):
+        self.file.write_text(self.devices + tables)
+
+    def wait_for(self, text, since=0):
+        deadline = time.monotonic() + programs.TIME_LIMIT_SECONDS
+        while text not in self.said.read_text()[since:]:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"the target does not say '{text}', but:\n{self.said.read_text()}")
+            time.sleep(0.02)
+
+    def signal(self, number, answer):
+        since = len(self.said.read_text())
+        self.process.send_signal(number)
+        self.wait_for(answer, since)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(programs.TIME_LIMIT_SECONDS)
+
+
+class Nvmf(unittest.TestCase):
+    def setUp(self):
+        self.pair = programs.Pair(self.stack)
+        self.addCleanup(self.pair.__exit__)
+        folder = tempfile.TemporaryDirectory(prefix="uroce-nvmf-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def host(self, *actions, name=FRIEND):
+        """(exit status, output)"""
+        return programs.finish(self.pair.start("client", [sys.argv[4], "192.0.2.1", "192.0.2.2", SUBSYSTEM, name, *actions]))
+
+    def expect(self, said, *actions):
+        status, output = self.host(*actions)
+        self.assertEqual(status, 0, output)
+        self.assertIn(said, output)
+
+    def test_the_file_is_followed(self):
+        backing = Path(self.folder) / "disk"
+        backing.write_bytes(bytes(1 << 20))
+        target = Target(self.pair, self.folder)
+        self.expect("namespaces 1\n", "namespaces", "write:1:7")
+
+        target.write(TABLES + f'[[nvmf.subsystem.namespace]]\nnsid = 5\ndriver = "file"\npath = "{backing}"\nblock_size = 512\n')
+        target.signal(signal.SIGHUP, "was read again")
+        self.expect("namespaces 1 5\n", "namespaces", "verify:1:7", "write:5:9", "verify:5:9")
+
+        # What is wrong is told with its line, and changes nothing.
+        wrong = TABLES.replace('driver = "ram"', 'driver = "rum"')
+        target.write(wrong)
+        line = next(n for n, text in enumerate(target.file.read_text().splitlines(), 1) if "rum" in text)
+        target.signal(signal.SIGHUP, "nothing is changed")
+        said = target.said.read_text()
+        self.assertRegex(said, rf"nvmf\.toml:\d+: .*no block driver 'rum'")
+        self.assertLessEqual(abs(int(said.split("nvmf.toml:")[-1].split(":")[0]) - line), 2, said)
+        self.expect("namespaces 1 5\n", "namespaces", "verify:5:9")
+
+        target.write(TABLES)
+        target.signal(signal.SIGHUP, "was read again")
+        self.expect("namespaces 1\n", "namespaces", "verify:1:7")
+
+        target.signal(signal.SIGUSR1, "bytes from host")
+        self.assertEqual(target.stop(), 0, target.said.read_text())
+
+    def test_who_is_not_on_the_list_is_refused(self):
+        target = Target(self.pair, self.folder)
+        status, output = self.host("namespaces", name=STRANGER)
+        self.assertEqual(status, 1, output)
+        self.assertIn("Connect of the admin queue failed: 0x184", output)
+        self.expect("namespaces 1\n", "namespaces")
+        self.assertEqual(target.stop(), 0, target.said.read_text())
+
+    def test_a_killed_target_comes_back_with_its_file(self):
+        backing = Path(self.folder) / "disk"
+        backing.write_bytes(bytes(1 << 20))
+        tables = TABLES.replace('driver = "ram"\nsize = "1M"', f'driver = "file"\npath = "{backing}"')
+        target = Target(self.pair, self.folder, tables)
+        self.expect("namespace 1 is right\n", "write:1:3", "verify:1:3")
+        target.process.kill()
+        target.process.wait()
+        target = Target(self.pair, self.folder, tables)
+        self.expect("namespace 1 is right\n", "verify:1:3")
+        self.assertEqual(target.stop(), 0, target.said.read_text())
+
+    def test_a_wrong_file_is_the_end_at_the_start(self):
+        file = Path(self.folder) / "nvmf.toml"
+        file.write_text(self.pair.configuration("server") + TABLES + "colour = 1\n")
+        done = subprocess.run([sys.argv[3], "nvmf", "--config", str(file)], env=self.stack.environment(), stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=programs.TIME_LIMIT_SECONDS)
+        line = len(file.read_text().splitlines())
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"nvmf.toml:{line}: ", done.stderr)
+        self.assertIn("colour", done.stderr)
+
+
+if __name__ == "__main__":
+    programs.main()
