@@ -9,8 +9,10 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <thread>
 
 namespace uroce::drivers {
 namespace {
@@ -21,6 +23,21 @@ constexpr uint32_t kPageBytes = 4096;
 Error refusal(const std::string& path, int error) {
   if (error == EBUSY) return {EBUSY, "file " + path + ": in use (mounted, or claimed by another program)"};
   return {error, "file " + path + ": " + strerrordesc_np(error)};
+}
+
+/// The kernel holds a file for a moment after its process has ended, until it has taken its io_uring down. A
+/// target that is started anew must not fail for that.
+template <typename Attempt>
+int until_free(int busy, Attempt attempt) {
+  constexpr std::chrono::seconds kHeldMax{2};
+  constexpr std::chrono::milliseconds kPause{10};
+  const auto last = std::chrono::steady_clock::now() + kHeldMax;
+  int outcome = attempt();
+  while (outcome < 0 && errno == busy && std::chrono::steady_clock::now() < last) {
+    std::this_thread::sleep_for(kPause);
+    outcome = attempt();
+  }
+  return outcome;
 }
 
 int open_as(const std::string& path, int flags) {
@@ -42,7 +59,7 @@ Result<Backing> Backing::open(const std::string& path, bool read_only) {
     return Error{ENOTSUP, "file " + path + ": neither a regular file nor a block device"};
   const int claim = S_ISBLK(status.st_mode) && !read_only ? O_EXCL : 0;
   const int flags = (read_only ? O_RDONLY : O_RDWR) | claim;
-  int file = open_as(path, flags | O_DIRECT);
+  int file = until_free(EBUSY, [&] { return open_as(path, flags | O_DIRECT); });
   const bool direct = file >= 0;
   if (!direct && errno == EINVAL) file = open_as(path, flags);  // a file system without O_DIRECT
   if (file < 0) return refusal(path, errno);
@@ -58,7 +75,8 @@ Backing::~Backing() {
 }
 
 Status Backing::lock(bool read_only) const {
-  if (::flock(file_, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0) return {};
+  const int kind = (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB;
+  if (until_free(EWOULDBLOCK, [&] { return ::flock(file_, kind); }) == 0) return {};
   if (errno == EWOULDBLOCK)
     return Error{EBUSY, "file " + path_ + ": in use (another program holds its lock)"};
   return failure("flock", errno);

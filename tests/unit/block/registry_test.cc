@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -12,10 +13,12 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "drivers/block_registry.h"
@@ -171,6 +174,20 @@ TEST_F(BlockFiles, HaveOneWriterOrManyReaders) {
     expect_refused(to_write, EBUSY, words);
   }
   EXPECT_TRUE(open_block_device(to_write).ok());
+}
+
+/// The kernel is not done with a process's io_uring when that has ended.
+TEST_F(BlockFiles, AreOpenedWhenWhoHeldThemLetsGo) {
+  const int held = ::open(path_.c_str(), O_RDWR);
+  ASSERT_GE(held, 0);
+  ASSERT_EQ(::flock(held, LOCK_EX), 0);
+  std::thread holder([held] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ::close(held);
+  });
+  const auto device = open_block_device({.driver = "file", .path = path_});
+  holder.join();
+  EXPECT_TRUE(device.ok()) << device.error().message;
 }
 
 TEST_F(BlockFiles, ThatAreBlockDevicesAreClaimed) {
