@@ -77,28 +77,45 @@ void Completer::take_credits(const wire::Packet& packet) {
 }
 
 /// The oldest `psns`, which belong to the head, are answered; `done` when that is all of it.
-void Completer::complete(uint32_t psns, bool done, Turn& turn) {
+inline void Completer::answer(const SendRequest& head, uint32_t psns, bool done, Turn& turn) {
+  if (done) report_success(connection_, turn, head);
+  window_.answered(head, psns, done);
+  if (done && window_.head_is_executed()) [[unlikely]]
+    retire_executed(connection_, window_, turn);
+}
+
+/// `psns` were answered by what came.
+inline void Completer::settle(uint32_t psns, Turn& turn) {
+  window_.settle();
+  retransmission_.progress(psns, turn.now);
+}
+
+/// The head, which is answered by itself, got one more of its answers.
+void Completer::complete(bool done, Turn& turn) {
+  const SendRequest& head = window_.head();
   if (done) {
-    if (is_read(window_.head().operation)) ++reads_completed_;
-    report_send(connection_, turn, window_.head(), CompletionStatus::kSuccess);
+    if (is_read(head.operation)) ++reads_completed_;
     cursor_.restart();
   }
-  window_.answered(psns, done);
-  if (done) retire_executed(connection_, window_, turn);
-  retransmission_.progress(psns, turn.now);
+  answer(head, 1, done, turn);
+  settle(1, turn);
 }
 
 /// Everything before `end` (not later than sent_end()) is acknowledged. Only its responses answer a READ or
 /// an atomic: false when an unanswered one stands in the way, which then is an implied NAK (protocol.md 5).
 bool Completer::acknowledge_before(Psn end, Turn& turn) {
+  const Psn from = window_.oldest();
+  bool reached = true;
   while (window_.oldest() != end && !connection_.broken) {
     const SendRequest& head = window_.head();
-    if (is_answered_by_itself(head.operation)) return false;
-    const uint32_t left = head.packets - window_.head_packet();
+    reached = !is_answered_by_itself(head.operation);
+    if (!reached) break;
+    const uint32_t left = head.packets - window_.head_packet(head);
     const uint32_t newly = std::min(left, static_cast<uint32_t>(end - window_.oldest()));
-    complete(newly, newly == left, turn);
+    answer(head, newly, newly == left, turn);
   }
-  return true;
+  if (window_.oldest() != from) settle(static_cast<uint32_t>(window_.oldest() - from), turn);
+  return reached;
 }
 
 void Completer::receive_ack(const wire::Packet& packet, Turn& turn) {
@@ -166,7 +183,7 @@ void Completer::receive_read_response(const wire::Packet& packet, Turn& turn) {
   if (!is_answered_by_itself(operation) || is_atomic(operation))
     return turn.counters.add(Counter::kDropBadAck);
   if (!packet.payload.empty()) return fail_oldest_send(connection_, turn, CompletionStatus::kBadResponse);
-  complete(1, true, turn);
+  complete(true, turn);
 }
 
 void Completer::receive_atomic_response(const wire::Packet& packet, Turn& turn) {
@@ -187,14 +204,14 @@ void Completer::receive_atomic_response(const wire::Packet& packet, Turn& turn) 
     turn.counters.add(Counter::kLocalProtectionError);
     return fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
   }
-  complete(1, true, turn);
+  complete(true, turn);
 }
 
 /// The response that is due. Its place in the READ follows from its PSN alone, so it does not matter whether
 /// it answers the original request or one for the missing rest.
 void Completer::place_read_data(const wire::Packet& packet, Turn& turn) {
   const SendRequest& head = window_.head();
-  const uint32_t index = window_.head_packet();
+  const uint32_t index = window_.head_packet(head);
   const bool last = index + 1 == head.packets;
   const uint64_t offset = uint64_t{index} * connection_.mtu;
   const uint64_t bytes = std::min<uint64_t>(head.length - offset, connection_.mtu);
@@ -232,12 +249,12 @@ void Completer::place_read_data(const wire::Packet& packet, Turn& turn) {
   }
   if (connection_.stalled) [[unlikely]]
     return;
-  complete(1, last, turn);
+  complete(last, turn);
 }
 
 void Completer::invalidated(Turn& turn) {
-  if (is_read(window_.head().operation)) return complete(1, true, turn);
-  window_.start(0);
+  if (is_read(window_.head().operation)) return complete(true, turn);
+  window_.start(window_.current(), 0);
   window_.pass();
   retire_executed(connection_, window_, turn);
 }

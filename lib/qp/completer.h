@@ -28,7 +28,9 @@ class Completer {
  private:
   void take_credits(const wire::Packet& packet);
   bool acknowledge_before(Psn end, Turn& turn);
-  void complete(uint32_t psns, bool done, Turn& turn);
+  void answer(const queue::SendRequest& head, uint32_t psns, bool done, Turn& turn);
+  void settle(uint32_t psns, Turn& turn);
+  void complete(bool done, Turn& turn);
   void receive_ack(const wire::Packet& packet, Turn& turn);
   void receive_nak(const wire::Aeth& aeth, Turn& turn);
   void receive_read_response(const wire::Packet& packet, Turn& turn);

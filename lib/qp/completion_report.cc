@@ -46,7 +46,7 @@ CompletionOpcode opcode_of(SendOperation operation) {
 
 void push(Connection& connection, Turn& turn, queue::CompletionQueue& queue, Completion& completion) {
   completion.local = connection.options.number;
-  if (connection.service() != wire::Service::kUd) completion.remote = connection.attributes.destination;
+  if (connection.connected) completion.remote = connection.attributes.destination;
   if (turn.completions.push(queue, completion)) return;
   turn.counters.add(Counter::kCqOverrun);
   connection.broken = true;
@@ -91,7 +91,7 @@ void fail_oldest_send(Connection& connection, Turn& turn, CompletionStatus statu
   report_send(connection, turn, oldest, status);
   drop_operation(queue, oldest);
   queue.retire();
-  (connection.reliable() ? connection.broken : connection.sends_broken) = true;
+  (connection.reliable ? connection.broken : connection.sends_broken) = true;
 }
 
 void report_receive(Connection& connection, Turn& turn, Completion completion) {

@@ -12,6 +12,12 @@ namespace uroce::qp {
 void report_send(Connection& connection, Turn& turn, const queue::SendRequest& request,
                  queue::CompletionStatus status);
 
+/// The same of a success.
+inline void report_success(Connection& connection, Turn& turn, const queue::SendRequest& request) {
+  if (request.signaled || connection.options.signal_all)
+    report_send(connection, turn, request, queue::CompletionStatus::kSuccess);
+}
+
 /// Reports and retires the oldest send work request as failed, which breaks the connection, or
 /// the sending of one that is not reliable.
 void fail_oldest_send(Connection& connection, Turn& turn, queue::CompletionStatus status);

@@ -79,6 +79,10 @@ struct QueuePairOptions {
 /// and `sends_broken`.
 struct Connection {
   QueuePairOptions options;
+  // What follows from its type.
+  wire::Service service = service_of(options.type);
+  bool reliable = is_reliable(options.type);    // the peer answers what we send
+  bool connected = options.type != Type::kUd;  // it has one peer
   ReceiveRequests receives;
   Attributes attributes;
   wire::FrameTemplate frame;
@@ -99,11 +103,6 @@ struct Connection {
   mem::Invalidation* invalidation = nullptr;
 
   [[nodiscard]] State state() const { return attributes.state; }
-  [[nodiscard]] wire::Service service() const { return service_of(options.type); }
-  /// The peer answers what we send.
-  [[nodiscard]] bool reliable() const { return is_reliable(options.type); }
-  /// It has one peer.
-  [[nodiscard]] bool connected() const { return options.type != Type::kUd; }
   [[nodiscard]] bool is_xrc_target() const { return options.type == Type::kXrcReceive; }
   void raise(Event event) const {
     if (options.listener != nullptr) options.listener->raised(event);

@@ -23,7 +23,7 @@ struct Payload {
 /// apart.
 inline void address_to_peer(wire::Bth& bth, const Connection& connection, wire::Operation operation,
                             Psn psn) {
-  bth.opcode = wire::Opcode::make(connection.service(), operation);
+  bth.opcode = wire::Opcode::make(connection.service, operation);
   bth.partition_key = connection.partition_key;
   bth.destination = connection.attributes.destination;
   bth.psn = psn;

@@ -4,7 +4,6 @@
 
 #include "copy/placer.h"
 #include "qp/connection.h"
-#include "qp/local_memory.h"
 #include "qp/turn.h"
 #include "queue/completion_queue.h"
 #include "wire/packet.h"
@@ -19,7 +18,6 @@ struct InboundMessage {
   MemoryKey rkey;
   uint32_t length = 0;
   uint32_t received = 0;
-  SegmentCursor cursor;  // SEND: in the receive buffer
 };
 
 /// First or Only, and Last or Only.
@@ -36,14 +34,34 @@ constexpr bool is_answered_by_itself(wire::Family family) {
          family == wire::Family::kAtomicWrite || family == wire::Family::kFlush;
 }
 
+/// Of the messages of that family; none of what is answered by itself.
+constexpr InboundMessage::Kind kind_of(wire::Family family) {
+  return family == wire::Family::kSend    ? InboundMessage::Kind::kSend
+         : family == wire::Family::kWrite ? InboundMessage::Kind::kWrite
+                                          : InboundMessage::Kind::kNone;
+}
+
 /// The message that `packet`, its first or only one, begins.
-InboundMessage begin_message(const wire::Packet& packet);
+inline InboundMessage begin_message(const wire::Packet& packet) {
+  const InboundMessage::Kind kind = kind_of(packet.row->family);
+  if (kind != InboundMessage::Kind::kWrite) return {.kind = kind};
+  const wire::Reth& reth = packet.headers.reth;
+  return {.kind = kind, .address = reth.address, .rkey = reth.rkey, .length = reth.length};
+}
 
 /// What the last packet of a message of `bytes` says to whoever posted its receive work request.
 queue::Completion completion_of(const wire::Packet& packet, uint32_t bytes);
 
 /// Mark of the message that `packet` ends; `msn` is that before it.
-copy::MessageMark mark_of(const Connection& connection, const InboundMessage& message,
-                          const wire::Packet& packet, uint32_t msn, const Turn& turn);
+inline copy::MessageMark mark_of(const Connection& connection, const InboundMessage& message,
+                                 const wire::Packet& packet, uint32_t msn, const Turn& turn) {
+  using MarkKind = copy::MessageMark::Kind;
+  return {.owner = connection.queue_pair,
+          .kind = message.kind == InboundMessage::Kind::kSend ? MarkKind::kSend : MarkKind::kWrite,
+          .reported = packet.row->consumes_receive,
+          .completions = turn.completions.position(*connection.options.receive_completions),
+          .psn = packet.headers.bth.psn,
+          .msn = msn};
+}
 
 }  // namespace uroce::qp

@@ -162,7 +162,12 @@ void QueuePair::note_drained() {
 
 /// After an error that one of the parts has reported: the error state. A NAK that is due, and the READ
 /// responses before it, still go out.
-void QueuePair::settle(Turn& turn) {
+inline void QueuePair::settle(Turn& turn) {
+  if (connection_.broken || connection_.sends_broken || connection_.attributes.draining) [[unlikely]]
+    change_state(turn);
+}
+
+void QueuePair::change_state(Turn& turn) {
   if (connection_.sends_broken && state() == State::kRts) {
     connection_.attributes.state = State::kSqe;
     flush_sends(turn);
@@ -182,30 +187,28 @@ void QueuePair::end(Turn& turn) {
   if (connection_.receives.are_shared()) connection_.raise(Event::kLastReceive);
 }
 
-bool QueuePair::admits(const wire::Packet& packet, Turn& turn) const {
+/// Why the packet is none for the queue pair; kCount: it is one.
+inline Counter QueuePair::reason_to_drop(const wire::Packet& packet) const {
   const Attributes& attributes = connection_.attributes;
-  Counter reason = Counter::kCount;
-  if (packet.row->opcode.service() != connection_.service()) {
-    reason = Counter::kDropService;
-  } else if (state() < State::kRtr || state() > State::kSqe ||
-             (packet.row->response && state() == State::kRtr)) {
-    reason = Counter::kDropQpState;
-  } else if (connection_.service() != wire::Service::kUd &&
-             (packet.source != attributes.path.destination || packet.destination != attributes.path.source)) {
-    reason = Counter::kDropWrongPeer;
-  } else if (!may_talk(connection_.partition_key, packet.headers.bth.partition_key)) {
-    reason = Counter::kDropPartitionKey;
-  }
-  if (reason == Counter::kCount) return true;
-  turn.counters.add(reason);
-  return false;
+  if (packet.row->opcode.service() != connection_.service) return Counter::kDropService;
+  if (state() < State::kRtr || state() > State::kSqe || (packet.row->response && state() == State::kRtr))
+    return Counter::kDropQpState;
+  if (connection_.connected &&
+      (packet.source != attributes.path.destination || packet.destination != attributes.path.source))
+    return Counter::kDropWrongPeer;
+  if (!may_talk(connection_.partition_key, packet.headers.bth.partition_key))
+    return Counter::kDropPartitionKey;
+  return Counter::kCount;
 }
 
 bool QueuePair::receive(const wire::Packet& packet, Turn& turn) {
   if (connection_.stalled) [[unlikely]]
     return false;
-  if (!admits(packet, turn)) return true;
-  if (state() == State::kRtr && connection_.connected() && !std::exchange(established_, true))
+  if (const Counter reason = reason_to_drop(packet); reason != Counter::kCount) [[unlikely]] {
+    turn.counters.add(reason);
+    return true;
+  }
+  if (state() == State::kRtr && connection_.connected && !std::exchange(established_, true))
     connection_.raise(Event::kEstablished);
   if (packet.row->response) {
     completer_.receive(packet, turn);
@@ -298,7 +301,7 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
 
 Pumped QueuePair::pump_requests(Turn& turn, uint32_t budget) {
   Pumped pumped = requester_.pump(turn, budget);
-  if (connection_.reliable()) return pumped;
+  if (connection_.reliable) return pumped;
   // What has gone is complete, and what waited for that may go.
   for (uint32_t newly = pumped.frames; newly > 0 && !connection_.broken;) {
     completer_.sent(turn);

@@ -73,7 +73,7 @@ class QueuePair {
   void expire(Turn& turn);
 
  private:
-  [[nodiscard]] bool admits(const wire::Packet& packet, Turn& turn) const;
+  [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet) const;
   void enter(State state, Turn& turn);
   void reset();
   void reset_sends(Psn first);
@@ -82,6 +82,7 @@ class QueuePair {
   bool resume(Turn& turn);
   Pumped pump_requests(Turn& turn, uint32_t budget);
   void settle(Turn& turn);
+  void change_state(Turn& turn);
   void end(Turn& turn);
   void note_drained();
   void flush_sends(Turn& turn);

@@ -2,6 +2,8 @@
 
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
+#include "qp/message_checks.h"
+#include "qp/operation_checks.h"
 #include "qp/queue_pair.h"
 #include "qp/transport_timers.h"
 #include "qp/xrc_target.h"
@@ -26,17 +28,54 @@ void RcResponder::drop_answers() {
   answer_ = Answer::kNone;
 }
 
+void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
+  const RequestContext context{connection_, packet, turn, cursor_, range_};
+  const Verdict verdict = check_operation(context, responses_, message_.kind);
+  if (verdict != Verdict::kAccept) return refuse(verdict, turn);
+  perform_operation(packet, turn);
+}
+
+/// Of a SEND or WRITE.
+[[gnu::always_inline]] inline void RcResponder::receive_message(const wire::Packet& packet, Turn& turn) {
+  const wire::OpcodeRow& row = *packet.row;
+  InboundMessage message = begins_message(row) ? begin_message(packet) : message_;
+  const RequestContext context{connection_, packet, turn, cursor_, range_};
+  if (const Verdict verdict = check_message(context, message, message_.kind); verdict != Verdict::kAccept)
+    return refuse(verdict, turn);
+  if (row.headers.has(wire::Header::kInvalidate) && !invalidate(packet, turn)) [[unlikely]]
+    return;
+  const bool last = ends_message(row);
+  const copy::MessageMark mark = mark_of(connection_, message, packet, msn_, turn);
+  if (!range_.place(turn.placer, packet.payload, mark, last)) [[unlikely]] {
+    turn.counters.add(Counter::kMemoryGone);
+    return refuse(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
+  }
+  turn.counters.add(Counter::kRequestsExecuted);
+  if (message.kind == Kind::kSend) connection_.receives.take();
+  message.received += static_cast<uint32_t>(packet.payload.size());
+  if (connection_.stalled) [[unlikely]] {
+    waiting_ = completion_of(packet, message.received);
+    waiting_ack_ = packet.headers.bth.ack_request;
+    return;
+  }
+  if (last) {
+    msn_ = (msn_ + 1) & 0xFFFFFF;
+    if (row.consumes_receive) report_receive(connection_, turn, completion_of(packet, message.received));
+    message_.kind = Kind::kNone;
+  } else {
+    message_ = message;
+  }
+  arrived(1, packet.headers.bth.ack_request);
+}
+
 void RcResponder::receive(const wire::Packet& packet, Turn& turn) {
   const Psn psn = packet.headers.bth.psn;
   if (psn.after(expected_)) return receive_ahead(psn, turn);
   if (psn.before(expected_)) return receive_again(packet, turn);
 
   if (connection_.is_xrc_target() && !turn_to_receives(receives_named_by(packet), turn)) return;
-  InboundMessage message = begins_message(*packet.row) ? begin_message(packet) : message_;
-  RequestContext context{connection_, packet, turn, message, &responses_, range_};
-  const Verdict verdict = check_request(context, message_.kind);
-  if (verdict != Verdict::kAccept) return refuse(verdict, turn);
-  perform(packet, message, turn);
+  if (is_answered_by_itself(packet.row->family)) return receive_operation(packet, turn);
+  receive_message(packet, turn);
 }
 
 /// XRC: the expected packet names a shared receive queue, the same in all packets of a message. False: it was
@@ -120,36 +159,6 @@ void RcResponder::fail_receive(CompletionStatus status, Turn& turn) {
   report_receive(connection_, turn, {.opcode = CompletionOpcode::kReceive, .status = status});
 }
 
-/// Every check has passed; `message` is what the packet begins or continues.
-void RcResponder::perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn) {
-  const wire::OpcodeRow& row = *packet.row;
-  if (is_answered_by_itself(row.family)) return perform_operation(packet, turn);
-  const bool last = ends_message(row);
-  if (row.headers.has(wire::Header::kInvalidate) && !invalidate(packet, turn)) [[unlikely]]
-    return;
-  copy::MessageMark mark;
-  if (last || turn.placer.marks_bodies()) mark = mark_of(connection_, message, packet, msn_, turn);
-  if (!range_.place(turn.placer, packet.payload, mark, last)) [[unlikely]] {
-    turn.counters.add(Counter::kMemoryGone);
-    return refuse(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
-  }
-  turn.counters.add(Counter::kRequestsExecuted);
-  if (message.kind == Kind::kSend) connection_.receives.take();
-  message_ = message;
-  message_.received += static_cast<uint32_t>(packet.payload.size());
-  if (connection_.stalled) [[unlikely]] {
-    waiting_ = completion_of(packet, message_.received);
-    waiting_ack_ = packet.headers.bth.ack_request;
-    return;
-  }
-  if (last) {
-    msn_ = (msn_ + 1) & 0xFFFFFF;
-    if (row.consumes_receive) report_receive(connection_, turn, completion_of(packet, message_.received));
-    message_.kind = Kind::kNone;
-  }
-  arrived(1, packet.headers.bth.ack_request);
-}
-
 /// The key that the last packet of a SEND names dies before its bytes are placed: that is the last of the
 /// checks. The SEND is complete when no poller can be at the memory any more. False: it was refused, or shall
 /// be shown again.
@@ -192,13 +201,9 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   connection_.broken = true;
 }
 
-/// The expected packet came; it took `psns` numbers.
-void RcResponder::arrived(uint32_t psns, bool ack_requested) {
-  expected_ += psns;
-  nak_given_ = false;
-  rnr_quiet_until_ = {};
+/// A NAK that has not left yet is still due, for the packet that is missing now, if later ones were dropped.
+void RcResponder::arrived_after_gap(bool ack_requested) {
   if (ahead_dropped_ && newest_dropped_.before(expected_)) ahead_dropped_ = false;
-  // A NAK that has not left yet is still due, for the packet that is missing now, if later ones were dropped.
   if (answer_ == Answer::kSequenceNak || answer_ == Answer::kRnrNak) {
     answer_ = ahead_dropped_ ? Answer::kSequenceNak : Answer::kAck;
     nak_given_ = ahead_dropped_;

@@ -4,9 +4,10 @@
 
 #include "base/time.h"
 #include "qp/connection.h"
+#include "qp/inbound_message.h"
 #include "qp/local_memory.h"
 #include "qp/responder.h"
-#include "qp/responder_checks.h"
+#include "qp/request_context.h"
 #include "qp/response_queue.h"
 #include "qp/turn.h"
 #include "wire/packet.h"
@@ -48,13 +49,15 @@ class RcResponder final : public Responder {
   void receive_ahead(Psn psn, Turn& turn);
   void receive_again(const wire::Packet& packet, Turn& turn);
   void refuse(Verdict verdict, Turn& turn);
-  void perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn);
+  void receive_message(const wire::Packet& packet, Turn& turn);
+  void receive_operation(const wire::Packet& packet, Turn& turn);
   void perform_operation(const wire::Packet& packet, Turn& turn);
   bool execute(const wire::Packet& packet, Response& response, Turn& turn);
   bool access_word(const wire::Packet& packet, Response& response) const;
   void fail_receive(queue::CompletionStatus status, Turn& turn);
   bool invalidate(const wire::Packet& packet, Turn& turn);
   void arrived(uint32_t psns, bool ack_requested);
+  void arrived_after_gap(bool ack_requested);
 
   bool build_read_response(Response& read, port::TxFrame& frame, Turn& turn);
   bool stop_reading(const Response& read);
@@ -71,6 +74,7 @@ class RcResponder final : public Responder {
   queue::Completion waiting_;  // of a SEND that waits for an invalidation ...
   bool waiting_ack_ = false;   // ... and whether it asked for an ACK
   ResponseQueue responses_;
+  SegmentCursor cursor_;  // of message_, a SEND, in its receive buffer
   ResolvedRange range_;
   Answer answer_ = Answer::kNone;
 
@@ -82,5 +86,15 @@ class RcResponder final : public Responder {
 
 /// What is owed for such a request, before it is performed.
 Response response_to(const wire::Packet& packet, uint32_t mtu);
+
+/// The expected packet came; it took `psns` numbers.
+inline void RcResponder::arrived(uint32_t psns, bool ack_requested) {
+  expected_ += psns;
+  nak_given_ = false;
+  rnr_quiet_until_ = {};
+  if (ahead_dropped_ || answer_ > Answer::kAck) [[unlikely]]
+    return arrived_after_gap(ack_requested);
+  if (ack_requested) answer_ = Answer::kAck;
+}
 
 }  // namespace uroce::qp

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "copy/guarded_atomic.h"
+#include "qp/operation_checks.h"
 #include "qp/queue_pair.h"
 #include "qp/rc_responder.h"
 #include "qp/xrc_target.h"

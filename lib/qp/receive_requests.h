@@ -46,8 +46,8 @@ class ReceiveRequests {
       return own_.at(own_.retired());
     return taken_ != nullptr ? *taken_ : shared_->front();
   }
-  [[nodiscard]] std::span<const queue::Segment> segments() const {
-    return shared_ == nullptr ? own_.segments(current()) : shared_->segments(current());
+  [[nodiscard]] std::span<const queue::Segment> segments(const queue::ReceiveRequest& current) const {
+    return shared_ == nullptr ? own_.segments(current) : shared_->segments(current);
   }
   /// Nobody else gets the current request any more.
   void take() {

@@ -24,10 +24,6 @@ bool is_send(SendOperation operation) {
          operation == SendOperation::kSendInvalidate;
 }
 
-bool has_immediate(SendOperation operation) {
-  return operation == SendOperation::kSendImm || operation == SendOperation::kWriteImm;
-}
-
 /// Of the peer's.
 bool needs_receive(SendOperation operation) {
   return is_send(operation) || operation == SendOperation::kWriteImm;
@@ -37,20 +33,37 @@ bool is_of_a_word(SendOperation operation) {
   return is_atomic(operation) || operation == SendOperation::kAtomicWrite;
 }
 
-/// Opcode of a SEND or WRITE packet by its place in the message (protocol.md 2).
-Operation operation_of(SendOperation operation, bool first, bool last) {
-  if (operation == SendOperation::kAtomicWrite) return Operation::kAtomicWrite;
-  const bool immediate = has_immediate(operation);
-  if (is_send(operation)) {
-    if (!last) return first ? Operation::kSendFirst : Operation::kSendMiddle;
-    if (operation == SendOperation::kSendInvalidate)
-      return first ? Operation::kSendOnlyInvalidate : Operation::kSendLastInvalidate;
-    if (first) return immediate ? Operation::kSendOnlyImm : Operation::kSendOnly;
-    return immediate ? Operation::kSendLastImm : Operation::kSendLast;
-  }
-  if (!last) return first ? Operation::kWriteFirst : Operation::kWriteMiddle;
-  if (first) return immediate ? Operation::kWriteOnlyImm : Operation::kWriteOnly;
-  return immediate ? Operation::kWriteLastImm : Operation::kWriteLast;
+/// Opcodes of the packets of a message by their place in it (protocol.md 2).
+struct MessageOpcodes {
+  SendOperation operation;
+  Operation middle, first, last, only;
+};
+constexpr MessageOpcodes kMessages[] = {
+    {SendOperation::kSend, Operation::kSendMiddle, Operation::kSendFirst, Operation::kSendLast,
+     Operation::kSendOnly},
+    {SendOperation::kSendImm, Operation::kSendMiddle, Operation::kSendFirst, Operation::kSendLastImm,
+     Operation::kSendOnlyImm},
+    {SendOperation::kSendInvalidate, Operation::kSendMiddle, Operation::kSendFirst,
+     Operation::kSendLastInvalidate, Operation::kSendOnlyInvalidate},
+    {SendOperation::kWrite, Operation::kWriteMiddle, Operation::kWriteFirst, Operation::kWriteLast,
+     Operation::kWriteOnly},
+    {SendOperation::kWriteImm, Operation::kWriteMiddle, Operation::kWriteFirst, Operation::kWriteLastImm,
+     Operation::kWriteOnlyImm},
+    {SendOperation::kAtomicWrite, Operation::kAtomicWrite, Operation::kAtomicWrite, Operation::kAtomicWrite,
+     Operation::kAtomicWrite},
+};
+
+/// The same for looking up: by the operation's number, then 1 for a first packet and 2 for a last one.
+constexpr auto kOpcodes = [] {
+  std::array<std::array<Operation, 4>, static_cast<size_t>(SendOperation::kBindWindow) + 1> opcodes{};
+  for (const MessageOpcodes& message : kMessages)
+    opcodes[static_cast<size_t>(message.operation)] = {message.middle, message.first, message.last,
+                                                       message.only};
+  return opcodes;
+}();
+
+inline Operation opcode_of(SendOperation operation, bool first, bool last) {
+  return kOpcodes[static_cast<size_t>(operation)][unsigned{first} | unsigned{last} << 1];
 }
 
 }  // namespace
@@ -63,59 +76,77 @@ void Requester::reset() {
 Pumped Requester::pump(Turn& turn, uint32_t budget) {
   if (retransmission_.holds_back(turn.now)) return {};
   Pumped pumped;
-  // One look at the posting thread's counter per pump. In SQD nothing new is begun.
+  // One look at the posting thread's counter per pump.
   const uint32_t published = connection_.options.send_queue->published();
-  while (window_.number() != published && window_.unanswered() < retransmission_.window()) {
-    if (is_local(window_.current().operation)) [[unlikely]] {
+  const uint32_t window = retransmission_.window();
+  while (window_.number() != published && window_.unanswered() < window) {
+    SendRequest& request = window_.current();
+    if (is_local(request.operation)) [[unlikely]] {
       if (!execute_current(turn, pumped)) break;
       continue;
     }
-    if (!window_.current_started() && (connection_.state() == State::kSqd || !start_current(turn))) break;
-    if (!current_may_go()) break;
+    if (!window_.current_started() && !start(request, turn)) break;
+    const bool probe = lacks_credit(request);
+    if (!may_go(request, probe)) break;
     port::TxFrame* frame = pumped.frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) {
       pumped.more = true;
       break;
     }
     const bool again = window_.retransmitting();
-    const bool probe =
-        window_.current_packet() == 0 && needs_receive(window_.current().operation) && !window_.has_credit();
-    if (!build(turn, *frame)) break;
+    if (!build(request, turn, *frame)) break;
     turn.tx.commit();
     ++pumped.frames;
-    if (again) turn.counters.add(Counter::kRetransmittedPackets);
-    if (probe) turn.counters.add(Counter::kCreditProbes);
+    if (again) [[unlikely]]
+      turn.counters.add(Counter::kRetransmittedPackets);
+    if (probe) [[unlikely]]
+      turn.counters.add(Counter::kCreditProbes);
   }
   if (pumped.frames > 0) retransmission_.sent(turn.now);
   return pumped;
 }
 
-/// Gives the next request its PSNs; false when it can never be sent.
-bool Requester::start_current(Turn& turn) {
-  const SendRequest& request = window_.current();
-  const uint32_t longest =
-      connection_.service() == wire::Service::kUd ? connection_.options.datagram_mtu : kMessageBytesMax;
-  if (request.length > longest) return fail_current(turn, CompletionStatus::kLocalLengthError);
-  if (is_of_a_word(request.operation) && request.length != queue::kAtomicBytes)
-    return fail_current(turn, CompletionStatus::kLocalLengthError);
-  if (is_answered_by_itself(request.operation) && connection_.attributes.max_rd_atomic == 0) {
-    return fail_current(turn, CompletionStatus::kLocalQpOperationError);
+/// Gives the current request its PSNs. False: in SQD nothing new is begun, or it can never be sent.
+inline bool Requester::start(SendRequest& request, Turn& turn) {
+  if (connection_.state() == State::kSqd) [[unlikely]]
+    return false;
+  if (request.length > longest_ || is_answered_by_itself(request.operation)) {
+    const CompletionStatus refusal = refusal_of(request, turn);
+    if (refusal != CompletionStatus::kSuccess) return fail_current(turn, refusal);
   }
-  if (request.operation == SendOperation::kReadInvalidate &&
-      Invalidation::refuses(turn.regions, request.invalidate, connection_.key_user())) {
-    return fail_current(turn, CompletionStatus::kWindowBindError);
-  }
-  if (request.operation == SendOperation::kFlush) {
-    window_.start(1);
-    return true;
-  }
-  window_.start(std::max(1u, (request.length + connection_.mtu - 1) / connection_.mtu));
+  const bool one = request.length <= connection_.mtu || request.operation == SendOperation::kFlush;
+  window_.start(request, one ? 1 : (request.length + connection_.mtu - 1) / connection_.mtu);
   return true;
+}
+
+CompletionStatus Requester::refusal_of(const SendRequest& request, Turn& turn) const {
+  if (request.length > longest_) return CompletionStatus::kLocalLengthError;
+  if (is_of_a_word(request.operation) && request.length != queue::kAtomicBytes)
+    return CompletionStatus::kLocalLengthError;
+  if (connection_.attributes.max_rd_atomic == 0) return CompletionStatus::kLocalQpOperationError;
+  if (request.operation == SendOperation::kReadInvalidate &&
+      Invalidation::refuses(turn.regions, request.invalidate, connection_.key_user()))
+    return CompletionStatus::kWindowBindError;
+  return CompletionStatus::kSuccess;
+}
+
+/// The peer has no receive for it, as far as we know.
+inline bool Requester::lacks_credit(const SendRequest& request) {
+  return !window_.has_credit() && needs_receive(request.operation) && window_.current_packet(request) == 0;
+}
+
+inline bool Requester::may_go(const SendRequest& request, bool without_credit) {
+  // Without a credit one message may go to ask for more, when all before it are answered.
+  if (without_credit && window_.unanswered() > 0) return false;
+  // A fence waits until every earlier READ and atomic is complete; those before the current request are all
+  // among reads().
+  if (request.fence && window_.reads() > 0 && window_.current_packet(request) == 0) return false;
+  return !is_answered_by_itself(request.operation) || window_.reads() < connection_.attributes.max_rd_atomic;
 }
 
 /// True when the current request, a local operation, is behind us: the next one is current.
 bool Requester::execute_current(Turn& turn, Pumped& pumped) {
-  const SendRequest& request = window_.current();
+  SendRequest& request = window_.current();
   if (!window_.current_started()) {
     if (connection_.state() == State::kSqd || (request.fence && window_.reads() > 0)) return false;
     if (request.operation != SendOperation::kRegister) {
@@ -126,7 +157,7 @@ bool Requester::execute_current(Turn& turn, Pumped& pumped) {
       pumped.more = outcome == mem::Outcome::kBusy;
       if (pumped.more) return false;
     }
-    window_.start(0);
+    window_.start(request, 0);
   }
   window_.pass();
   retire_executed(connection_, window_, turn);
@@ -148,18 +179,6 @@ bool Requester::change_key(Turn& turn) {
   return answer == Invalidation::Answer::kOver;
 }
 
-bool Requester::current_may_go() const {
-  const SendRequest& request = window_.current();
-  // A fence waits until every earlier READ and atomic is complete; those before the current request are all
-  // among reads().
-  if (request.fence && window_.reads() > 0 && window_.current_packet() == 0) return false;
-  // Without a credit one message may go to ask for more, when all before it are answered.
-  if (needs_receive(request.operation) && window_.current_packet() == 0 && !window_.has_credit() &&
-      window_.unanswered() > 0)
-    return false;
-  return !is_answered_by_itself(request.operation) || window_.reads() < connection_.attributes.max_rd_atomic;
-}
-
 /// Of the next packet, which is one of the current request.
 wire::Headers Requester::next_headers(Operation operation) const {
   wire::Headers headers;
@@ -176,40 +195,41 @@ void Requester::begin_headers(wire::Headers& headers, Operation operation) const
   }
 }
 
-bool Requester::build(Turn& turn, port::TxFrame& frame) {
+inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame) {
   if (cursor_number_ != window_.number()) {
     cursor_.restart();
     cursor_number_ = window_.number();
   }
-  const SendOperation operation = window_.current().operation;
-  if (is_read(operation)) return build_read(turn, frame);
-  if (is_atomic(operation)) return build_atomic(turn, frame);
-  return operation == SendOperation::kFlush ? build_flush(frame) : build_data(turn, frame);
+  return request.operation <= SendOperation::kAtomicWrite ? build_data(request, turn, frame)
+                                                          : build_without_data(request, turn, frame);
 }
 
-bool Requester::build_read(Turn& turn, port::TxFrame& frame) {
-  const SendRequest& request = window_.current();
+bool Requester::build_without_data(SendRequest& request, Turn& turn, port::TxFrame& frame) {
+  if (is_read(request.operation)) return build_read(request, turn, frame);
+  return is_atomic(request.operation) ? build_atomic(request, turn, frame) : build_flush(request, frame);
+}
+
+bool Requester::build_read(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
   // A long READ is asked for in parts, each a READ of its own to the peer. Their borders are fixed, so that a
   // request for the missing rest of a part lies inside the original one.
-  const uint32_t packet = window_.current_packet();
+  const uint32_t packet = window_.current_packet(request);
   const uint32_t end =
       std::min(request.packets, (packet / SendWindow::kReadPackets + 1) * SendWindow::kReadPackets);
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
   const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * connection_.mtu) - offset;
-  if (!resolve(turn, offset, length, mem::kLocalWrite)) return false;
+  if (!resolve(request, turn, offset, length, mem::kLocalWrite)) return false;
 
   wire::Headers headers = next_headers(Operation::kReadRequest);
   headers.bth.ack_request = true;
   headers.reth = {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)};
   write_frame(frame, connection_, headers);
-  window_.sent(end - packet);
+  window_.sent(request, end - packet);
   window_.read_sent();
   return true;
 }
 
-bool Requester::build_atomic(Turn& turn, port::TxFrame& frame) {
-  queue::SendRequest& request = window_.current();
-  if (!resolve(turn, 0, queue::kAtomicBytes, mem::kLocalWrite)) return false;
+bool Requester::build_atomic(SendRequest& request, Turn& turn, port::TxFrame& frame) {
+  if (!resolve(request, turn, 0, queue::kAtomicBytes, mem::kLocalWrite)) return false;
   const Operation operation =
       request.operation == SendOperation::kCompareSwap ? Operation::kCompareSwap : Operation::kFetchAdd;
   wire::Headers headers = next_headers(operation);
@@ -217,28 +237,25 @@ bool Requester::build_atomic(Turn& turn, port::TxFrame& frame) {
   const queue::AtomicOperands& operands = connection_.options.send_queue->operands(request);
   headers.atomic = {request.remote_address, request.rkey, operands.swap_or_add, operands.compare};
   write_frame(frame, connection_, headers);
-  window_.sent(1);
+  window_.sent(request, 1);
   window_.read_sent();
   return true;
 }
 
-bool Requester::build_flush(port::TxFrame& frame) {
-  const SendRequest& request = window_.current();
+bool Requester::build_flush(const SendRequest& request, port::TxFrame& frame) {
   const auto wanted = connection_.options.send_queue->operation<queue::FlushOperation>(request);
   wire::Headers headers = next_headers(Operation::kFlush);
   headers.bth.ack_request = true;
   headers.feth = {wanted.global_visibility, wanted.persistence, wanted.whole_region};
   headers.reth = {request.remote_address, request.rkey, request.length};
   write_frame(frame, connection_, headers);
-  window_.sent(1);
+  window_.sent(request, 1);
   window_.read_sent();
   return true;
 }
 
-bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
-  const SendRequest& request = window_.current();
-  const uint32_t packet = window_.current_packet();
-  const bool first = packet == 0;
+inline bool Requester::build_data(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
+  const uint32_t packet = window_.current_packet(request);
   const bool last = packet + 1 == request.packets;
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
   Payload payload{.bytes =
@@ -246,7 +263,7 @@ bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
   if (request.inline_data) {
     payload.inline_data = connection_.options.send_queue->inline_bytes(request) + offset;
   } else {
-    if (!resolve(turn, offset, payload.bytes, mem::kLocalRead)) return false;
+    if (!resolve(request, turn, offset, payload.bytes, mem::kLocalRead)) return false;
     payload.range = &range_;
     // What this turn placed into the same memory must be there before it is read.
     if (turn.placer.dirty()) turn.placer.commit();
@@ -254,9 +271,9 @@ bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
 
   const Psn psn = window_.next();
   wire::Headers& headers = data_headers_;
-  begin_headers(headers, operation_of(request.operation, first, last));
+  begin_headers(headers, opcode_of(request.operation, packet == 0, last));
   headers.bth.ack_request =
-      connection_.reliable() &&
+      connection_.reliable &&
       (last || psn.value() % kPacketsPerAck == kPacketsPerAck - 1 || retransmission_.window() == 1);
   headers.bth.solicited = last && request.solicited;
   headers.reth = {request.remote_address, request.rkey, request.length};
@@ -266,19 +283,19 @@ bool Requester::build_data(Turn& turn, port::TxFrame& frame) {
     turn.counters.add(Counter::kMemoryGone);
     return fail_current(turn, CompletionStatus::kLocalProtectionError);
   }
-  window_.sent(1);
+  window_.sent(request, 1);
   if (is_answered_by_itself(request.operation)) window_.read_sent();
   return true;
 }
 
 bool Requester::write(port::TxFrame& frame, const wire::Headers& headers, const Payload& payload) {
-  if (connection_.service() != wire::Service::kUd) return write_frame(frame, connection_, headers, payload);
+  if (connection_.connected) return write_frame(frame, connection_, headers, payload);
   const auto& address = connection_.options.send_queue->attachment<DatagramAddress>(window_.current());
   return write_datagram(frame, connection_, address, headers, payload);
 }
 
-bool Requester::resolve(Turn& turn, uint64_t offset, uint64_t length, mem::Access needed) {
-  const SendRequest& request = window_.current();
+inline bool Requester::resolve(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length,
+                               mem::Access needed) {
   const LocalKeys keys{turn.regions, connection_.key_user(), needed};
   if (cursor_.resolve(connection_.options.send_queue->segments(request), offset, length, keys, range_))
     return true;

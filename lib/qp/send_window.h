@@ -42,17 +42,21 @@ class SendWindow {
 
   // The oldest request: the one that oldest() belongs to, when anything is unanswered.
   [[nodiscard]] queue::SendRequest& head() { return queue_.at(queue_.retired()); }
-  [[nodiscard]] uint32_t head_packet() { return distance(head().first_psn, oldest_); }
+  [[nodiscard]] uint32_t head_packet(const queue::SendRequest& head) const {
+    return distance(head.first_psn, oldest_);
+  }
 
   // The request that next() belongs to.
   [[nodiscard]] uint32_t number() const { return number_; }
   [[nodiscard]] queue::SendRequest& current() { return queue_.at(number_); }
-  [[nodiscard]] uint32_t current_packet() { return distance(current().first_psn, next_); }
+  [[nodiscard]] uint32_t current_packet(const queue::SendRequest& current) const {
+    return distance(current.first_psn, next_);
+  }
   [[nodiscard]] bool current_is_head() const { return number_ == queue_.retired(); }
   [[nodiscard]] bool current_started() const { return number_ != started_; }
 
   /// Gives the current request, which has not started, its PSNs.
-  void start(uint32_t packets);
+  void start(queue::SendRequest& current, uint32_t packets);
   /// The request of that number has started, or, being a local operation, was executed.
   [[nodiscard]] bool has_started(uint32_t number) const {
     return static_cast<int32_t>(number - started_) < 0;
@@ -65,7 +69,7 @@ class SendWindow {
   [[nodiscard]] bool head_is_executed() { return queue_.retired() != started_ && head().packets == 0; }
   void retire_executed();
   /// The current request's packet(s) next() .. next() + psns - 1 went out.
-  void sent(uint32_t psns);
+  void sent(const queue::SendRequest& current, uint32_t psns);
   /// A READ for all PSNs before next() went out, or something else that is answered by itself: for the window
   /// an atomic is a READ of one packet.
   void read_sent();
@@ -85,8 +89,9 @@ class SendWindow {
   [[nodiscard]] uint32_t reads() const { return reads_count_; }
 
   /// The oldest `psns` are answered; they all belong to the head, and `done` says that they end it: it
-  /// retires.
-  void answered(uint32_t psns, bool done);
+  /// retires. After all that is answered at once follows settle().
+  void answered(const queue::SendRequest& head, uint32_t psns, bool done);
+  void settle();
 
   /// Everything unanswered goes out again.
   void rewind();
@@ -119,31 +124,33 @@ class SendWindow {
 
 // What every packet takes.
 
-inline void SendWindow::start(uint32_t packets) {
+inline void SendWindow::start(queue::SendRequest& current, uint32_t packets) {
   assert(!current_started());
-  queue::SendRequest& request = current();
-  request.first_psn = unassigned_;
-  request.packets = packets;
+  current.first_psn = unassigned_;
+  current.packets = packets;
   unassigned_ += packets;
   ++started_;
 }
 
-inline void SendWindow::sent(uint32_t psns) {
-  assert(current_started() && current_packet() + psns <= current().packets);
-  const bool done = current_packet() + psns == current().packets;
+inline void SendWindow::sent(const queue::SendRequest& current, uint32_t psns) {
+  assert(current_started() && current_packet(current) + psns <= current.packets);
+  const bool done = current_packet(current) + psns == current.packets;
   next_ += psns;
   if (next_.after(sent_end_)) sent_end_ = next_;
   if (!done) return;
-  message_ += messages_of(current());
+  message_ += messages_of(current);
   ++number_;
 }
 
-inline void SendWindow::answered(uint32_t psns, bool done) {
+inline void SendWindow::answered(const queue::SendRequest& head, uint32_t psns, bool done) {
   oldest_ += psns;
   if (done) {
-    head_message_ += messages_of(head());
+    head_message_ += messages_of(head);
     queue_.retire();
   }
+}
+
+inline void SendWindow::settle() {
   while (reads_count_ > 0 && !read_ends_[reads_first_].after(oldest_)) {
     reads_first_ = (reads_first_ + 1) % static_cast<uint32_t>(read_ends_.size());
     --reads_count_;

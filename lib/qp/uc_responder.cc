@@ -1,6 +1,7 @@
 #include "qp/uc_responder.h"
 
 #include "qp/completion_report.h"
+#include "qp/message_checks.h"
 
 namespace uroce::qp {
 
@@ -43,8 +44,8 @@ void UcResponder::receive(const wire::Packet& packet, Turn& turn) {
   expected_ = psn + 1;
 
   InboundMessage message = begins ? begin_message(packet) : message_;
-  RequestContext context{connection_, packet, turn, message, nullptr, range_};
-  const Verdict verdict = check_request(context, message_.kind);
+  const RequestContext context{connection_, packet, turn, cursor_, range_};
+  const Verdict verdict = check_message(context, message, message_.kind);
   if (verdict != Verdict::kAccept) return drop(verdict, turn);
   perform(packet, message, turn);
 }
@@ -66,8 +67,7 @@ void UcResponder::fail_receive(Turn& turn) {
 
 void UcResponder::perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn) {
   const bool last = ends_message(*packet.row);
-  copy::MessageMark mark;
-  if (last || turn.placer.marks_bodies()) mark = mark_of(connection_, message, packet, performed_, turn);
+  const copy::MessageMark mark = mark_of(connection_, message, packet, performed_, turn);
   if (!range_.place(turn.placer, packet.payload, mark, last)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return drop(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);

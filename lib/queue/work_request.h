@@ -11,23 +11,27 @@ namespace uroce::queue {
 
 /// What a send work request asks for. More operations are added here.
 enum class SendOperation : uint8_t {
+  // Messages: complete when they, or what came later, are acknowledged.
   kSend,
   kSendImm,
   kSendInvalidate,  // and the peer's region `invalidate`
   kWrite,
   kWriteImm,
+  // Answered by themselves: complete with an answer of their own only.
+  kAtomicWrite,  // of 8 bytes, which are stored at once
+  kFlush,        // `length` bytes at the address, as FlushOperation says
   kRead,
   kReadInvalidate,  // and then our region `invalidate`
   kCompareSwap,     // with AtomicOperands, and a list of 8 bytes in all for what was there before
   kFetchAdd,
-  kAtomicWrite,  // of 8 bytes, which are stored at once
-  kFlush,        // `length` bytes at the address, as FlushOperation says
   // Local operations, which send nothing. Those but the first have what they ask for behind the request.
   kLocalInvalidate,  // our region `invalidate`
   kRegister,
   kBindWindow,
 };
 
+/// SENDs and WRITEs.
+constexpr bool is_message(SendOperation operation) { return operation <= SendOperation::kWriteImm; }
 constexpr bool is_read(SendOperation operation) {
   return operation == SendOperation::kRead || operation == SendOperation::kReadInvalidate;
 }
@@ -37,8 +41,7 @@ constexpr bool is_atomic(SendOperation operation) {
 /// Only an answer of its own completes it, not the acknowledgement of what came later; the peer keeps what it
 /// answered, and allows for so many at a time (max_rd_atomic).
 constexpr bool is_answered_by_itself(SendOperation operation) {
-  return is_read(operation) || is_atomic(operation) || operation == SendOperation::kAtomicWrite ||
-         operation == SendOperation::kFlush;
+  return operation >= SendOperation::kAtomicWrite && operation <= SendOperation::kFetchAdd;
 }
 constexpr bool is_local(SendOperation operation) { return operation >= SendOperation::kLocalInvalidate; }
 

@@ -3,9 +3,7 @@
 #include <cstdint>
 
 #include "qp/connection.h"
-#include "qp/inbound_message.h"
 #include "qp/local_memory.h"
-#include "qp/response_queue.h"
 #include "qp/turn.h"
 #include "wire/packet.h"
 
@@ -24,23 +22,13 @@ enum class Verdict : uint8_t {
 };
 
 /// Everything that is known when a request packet is judged. The checks change nothing but `range`, into
-/// which they resolve the memory that the packet goes to.
+/// which they resolve the memory that the packet goes to, and `cursor`.
 struct RequestContext {
-  Connection& connection;
+  const Connection& connection;
   const wire::Packet& packet;
-  Turn& turn;
-  InboundMessage& message;   // as it will be when the packet is accepted
-  ResponseQueue* responses;  // nullptr: the service has none, nor requests that need it
+  const Turn& turn;
+  SegmentCursor& cursor;  // of a SEND in its receive buffer
   ResolvedRange& range;
 };
-
-/// PSNs that a READ of `length` bytes takes.
-constexpr uint32_t response_packets(uint32_t length, uint32_t mtu) {
-  return length == 0 ? 1u : static_cast<uint32_t>((uint64_t{length} + mtu - 1) / mtu);
-}
-
-/// Runs all checks of a packet whose PSN is the expected one, in the order in which their answers take
-/// precedence.
-Verdict check_request(RequestContext& context, InboundMessage::Kind in_progress);
 
 }  // namespace uroce::qp
