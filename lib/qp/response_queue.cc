@@ -6,20 +6,25 @@
 namespace uroce::qp {
 
 bool ResponseQueue::make_room(uint32_t limit) {
-  limit = std::min(limit, static_cast<uint32_t>(responses_.size()));
+  limit = std::min(limit, max_);
   if (limit == 0) return false;
   while (count_ >= limit) {
     // A peer within its limit asks for something new only after the oldest was answered to the end.
     if (!at(0).answered) return false;
-    if (at(0).pending) --pending_;
-    first_ = (first_ + 1) % static_cast<uint32_t>(responses_.size());
-    --count_;
+    drop_oldest();
   }
   return true;
 }
 
+void ResponseQueue::drop_oldest() {
+  if (at(0).pending) --pending_;
+  if (answered_ > 0) --answered_;
+  ++first_;
+  --count_;
+}
+
 void ResponseQueue::add(const Response& response) {
-  assert(count_ < responses_.size());
+  assert(count_ < max_);
   Response& added = at(count_++) = response;
   added.due = response.original;
   added.pending = true;
@@ -41,6 +46,7 @@ bool ResponseQueue::repeat(Response::Kind kind, const ResponseRange& range, uint
     response.sent = 0;
     if (!response.pending) ++pending_;
     response.pending = true;
+    answered_ = std::min(answered_, i);
     return true;
   }
   return false;
@@ -50,14 +56,13 @@ void ResponseQueue::drop_from(Psn psn) {
   for (; count_ > 0 && !at(count_ - 1).original.psn.before(psn); --count_) {
     if (at(count_ - 1).pending) --pending_;
   }
+  answered_ = std::min(answered_, count_);
 }
 
 Response* ResponseQueue::next() {
   if (pending_ == 0) return nullptr;
-  for (uint32_t i = 0; i < count_; ++i) {
-    if (at(i).pending) return &at(i);
-  }
-  return nullptr;
+  while (!at(answered_).pending) ++answered_;
+  return &at(answered_);
 }
 
 void ResponseQueue::sent_one(Response& response) {

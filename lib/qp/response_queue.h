@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -47,9 +48,10 @@ struct Response {
 /// the network duplicates.
 class ResponseQueue {
  public:
-  explicit ResponseQueue(uint8_t responses_max) : responses_(responses_max > 0 ? responses_max : 1u) {}
+  explicit ResponseQueue(uint8_t responses_max)
+      : max_(responses_max > 0 ? responses_max : 1u), responses_(std::bit_ceil(max_)) {}
 
-  void clear() { first_ = count_ = pending_ = 0; }
+  void clear() { first_ = count_ = pending_ = answered_ = 0; }
 
   /// Makes room among `limit` resources (at most the constructor's) for a request that is new; false when as
   /// many are outstanding. Forgets the oldest that was answered.
@@ -70,12 +72,15 @@ class ResponseQueue {
   void sent_one(Response& response);
 
  private:
-  Response& at(uint32_t i) { return responses_[(first_ + i) % responses_.size()]; }
+  Response& at(uint32_t i) { return responses_[(first_ + i) & (responses_.size() - 1)]; }
+  void drop_oldest();
 
-  std::vector<Response> responses_;  // a ring
+  const uint32_t max_;
+  std::vector<Response> responses_;  // a ring, of a power of two
   uint32_t first_ = 0;
   uint32_t count_ = 0;
-  uint32_t pending_ = 0;  // of these
+  uint32_t pending_ = 0;   // of these
+  uint32_t answered_ = 0;  // the oldest so many are not pending
 };
 
 }  // namespace uroce::qp
