@@ -42,11 +42,14 @@ class SequencedWords {
   [[nodiscard]] uint64_t load(size_t word) const {
     return __atomic_load_n(&words_[word], __ATOMIC_ACQUIRE);  // pairs with the release in store()
   }
-  /// Nobody wrote since the first word was `before`. All loads in between were acquires, so this one cannot
-  /// move before them.
-  [[nodiscard]] bool unchanged(uint64_t before) const {
-    return load_relaxed(words_[0]) == before && (before & 1) == 0;
-  }
+  /// Nobody wrote since the first word was `before`.
+  [[nodiscard]] bool unchanged(uint64_t before) const { return still(before) && (before & kChanging) == 0; }
+
+  /// In the first word: a writer is at work. For who tests it together with bits of his own in that word.
+  static constexpr uint32_t kChanging = 1;
+  /// The first word is `before`; unless it said kChanging, nobody wrote since. All loads in between were
+  /// acquires, so this one cannot move before them.
+  [[nodiscard]] bool still(uint64_t before) const { return load_relaxed(words_[0]) == before; }
 
  private:
   /// Without a loop: the words stay in registers.

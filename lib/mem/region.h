@@ -71,11 +71,14 @@ class Binding {
  public:
   Binding() = default;
   explicit Binding(Fault fault) : fault_(fault) {}
+  /// In one piece.
+  Binding(std::byte* data, uint64_t length, MemoryNature nature)
+      : memory_(data), length_(length), nature_(nature) {}
   /// `memory` is what its layout says: the first byte (kContiguous), an array of pages' addresses (kPages),
   /// or a RunList (kSegments); the range begins `start` bytes into it.
   Binding(void* memory, uint64_t start, uint64_t length, Layout layout, uint8_t page_shift,
           MemoryNature nature)
-      : memory_(memory),
+      : memory_(layout == Layout::kContiguous ? static_cast<std::byte*>(memory) + start : memory),
         start_(start),
         length_(length),
         layout_(layout),
@@ -92,21 +95,25 @@ class Binding {
   /// The contiguous run at `offset` (< length()) of the range, at most up to its end. Regions made of pages
   /// or segments return one run after the other.
   [[nodiscard]] Piece piece(uint64_t offset) const {
-    if (layout_ == Layout::kContiguous) [[likely]]
-      return {static_cast<std::byte*>(memory_) + start_ + offset, length_ - offset};
+    if (contiguous()) [[likely]]
+      return {data() + offset, length_ - offset};
     return piece_of_list(offset);
   }
+  /// All of the range is one run ...
+  [[nodiscard]] bool contiguous() const { return layout_ == Layout::kContiguous; }
+  /// ... that begins here.
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory_); }
 
  private:
   [[nodiscard]] Piece piece_of_list(uint64_t offset) const;
 
   void* memory_ = nullptr;
-  uint64_t start_ = 0;
+  uint64_t start_ = 0;  // of a list
   uint64_t length_ = 0;
   Layout layout_ = Layout::kContiguous;
   uint8_t page_shift_ = 0;
-  MemoryNature nature_;
   Fault fault_ = Fault::kNone;
+  MemoryNature nature_;
 };
 
 static_assert(sizeof(Binding) == 32);

@@ -48,42 +48,50 @@ inline RegionBinding unbound_entry(MemoryKey key, RegionKind kind, DomainId doma
 class alignas(64) RegionEntry {
  public:
   void write(const RegionBinding& binding) {
-    words_.write({pair(0, binding.access.bits()), pair(binding.key.value, attributes_of(binding)),
-                  pair(binding.domain.value, binding.queue_pair.value), binding.iova, binding.length,
-                  reinterpret_cast<uint64_t>(binding.memory), binding.offset,
+    words_.write({pair(0, ~binding.access.bits()), pair(binding.key.value, attributes_of(binding)),
+                  pair(binding.domain.value, binding.queue_pair.value | (at_once(binding) ? 0 : kInOrder)),
+                  binding.iova, binding.length, reinterpret_cast<uint64_t>(binding.memory), binding.offset,
                   reinterpret_cast<uint64_t>(binding.object)});
   }
 
   /// Nothing bound (kNone) also when a writer was at work during each of very many looks.
   [[nodiscard]] RegionBinding read() const { return unpack(words_.read()); }
 
+  struct Found {
+    bool right = false;
+    std::byte* data = nullptr;
+    MemoryNature nature;
+  };
   /// Where [iova, iova + length) is when the entry is of the most frequent sort (in one piece, bound, for any
-  /// queue pair), nobody is writing it, and everything is right; else nullptr, and read() tells what is not.
-  /// `nature` is that of the region. (A Binding made here would be copied through memory.)
-  [[gnu::always_inline]] [[nodiscard]] inline std::byte* resolve_at_once(MemoryKey key, DomainId domain,
-                                                                         uint64_t iova, uint64_t length,
-                                                                         Access needed,
-                                                                         MemoryNature& nature) const {
-    const uint64_t sequence_access = words_.load(kSequenceAccess);
+  /// queue pair), nobody is writing it, length is not 0, and everything is right; else read() tells what is
+  /// not. (A Binding made here would be copied through memory.)
+  [[gnu::always_inline]] [[nodiscard]] inline Found resolve_at_once(MemoryKey key, DomainId domain,
+                                                                    uint64_t iova, uint64_t length,
+                                                                    Access needed) const {
+    // One word at a time: all at once are more than there are registers.
+    const uint64_t sequence_denied = words_.load(kSequenceDenied);
+    if ((sequence_denied & pair(Words::kChanging, needed.bits())) != 0) [[unlikely]]
+      return {};
     const uint64_t key_attributes = words_.load(kKeyAttributes);
-    const uint64_t domain_queue_pair = words_.load(kDomainQueuePair);
-    const uint64_t base = words_.load(kIova);
-    const uint64_t bytes = words_.load(kLength);
+    if (low(key_attributes) != key.value) [[unlikely]]
+      return {};
+    if (words_.load(kDomainQueuePair) != pair(domain.value, 0)) [[unlikely]]
+      return {};
+    // Below the region the offset wraps to beyond it, or the last byte's; length 0 has a last byte far away.
+    const uint64_t offset = iova - words_.load(kIova);
+    uint64_t last = 0;
+    if (__builtin_add_overflow(offset, length - 1, &last) || last >= words_.load(kLength)) [[unlikely]]
+      return {};
     auto* const memory = reinterpret_cast<std::byte*>(words_.load(kMemory));
-    const uint32_t attributes = high(key_attributes);
-    const uint64_t offset = iova - base;
-    const bool right = words_.unchanged(sequence_access) && low(key_attributes) == key.value &&
-                       (attributes & kAtOnce) != 0 && domain_queue_pair == pair(domain.value, 0) &&
-                       (needed.bits() & ~high(sequence_access)) == 0 && iova >= base && offset <= bytes &&
-                       length <= bytes - offset;
-    nature = MemoryNature::from_bits(attributes >> kNatureShift & kNatureMask);
-    return right ? memory + offset : nullptr;
+    if (!words_.still(sequence_denied)) [[unlikely]]
+      return {};
+    return {true, memory + offset, MemoryNature::from_bits(high(key_attributes) >> kNatureShift)};
   }
 
  private:
   // Two halves of a word: the low one first.
   enum Word : size_t {
-    kSequenceAccess,
+    kSequenceDenied,  // the rights that it does not have
     kKeyAttributes,
     kDomainQueuePair,
     kIova,
@@ -93,42 +101,47 @@ class alignas(64) RegionEntry {
     kObject,
     kWords
   };
+  using Words = SequencedWords<kWords>;
   static constexpr uint32_t kKindMask = 0xFF;
   static constexpr uint32_t kLayoutShift = 8;
   static constexpr uint32_t kLayoutMask = 0xF;
   static constexpr uint32_t kPageShift = 16;
   static constexpr uint32_t kPageMask = 0x3F;
-  static constexpr uint32_t kNatureShift = 24;
-  static constexpr uint32_t kNatureMask = (1u << MemoryNature::kBits) - 1;
-  static constexpr uint32_t kUnbound = 1u << 28;
-  static constexpr uint32_t kAtOnce = 1u << 29;  // resolve_at_once() may
+  static constexpr uint32_t kUnbound = 1u << 22;
+  static constexpr uint32_t kNatureShift = 24;  // nothing is above it
+  /// Beside the queue pair, so that all that keeps resolve_at_once() from an entry is in one word.
+  static constexpr uint32_t kInOrder = 1u << 31;
 
   static constexpr uint64_t pair(uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; }
   static constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
   static constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
 
-  static uint32_t attributes_of(const RegionBinding& binding) {
-    const bool at_once = binding.kind != RegionKind::kNone && binding.kind != RegionKind::kReservedLKey &&
-                         binding.layout == Layout::kContiguous && binding.bound && binding.offset == 0 &&
-                         binding.queue_pair == QpNumber{};
-    return static_cast<uint32_t>(binding.kind) | static_cast<uint32_t>(binding.layout) << kLayoutShift |
-           uint32_t{binding.page_shift} << kPageShift |
-           MemoryNature(binding.cold, binding.ours).bits() << kNatureShift | (binding.bound ? 0 : kUnbound) |
-           (at_once ? kAtOnce : 0);
+  /// resolve_at_once() may, unless it is for one queue pair.
+  static bool at_once(const RegionBinding& binding) {
+    return binding.kind != RegionKind::kNone && binding.kind != RegionKind::kReservedLKey &&
+           binding.layout == Layout::kContiguous && binding.bound && binding.offset == 0;
   }
-  static RegionBinding unpack(const SequencedWords<kWords>::Words& words) {
+  static uint32_t attributes_of(const RegionBinding& binding) {
+    return static_cast<uint32_t>(binding.kind) | static_cast<uint32_t>(binding.layout) << kLayoutShift |
+           uint32_t{binding.page_shift} << kPageShift | (binding.bound ? 0 : kUnbound) |
+           MemoryNature(binding.cold, binding.ours).bits() << kNatureShift;
+  }
+  static RegionBinding unpack(const Words::Words& words) {
     const uint32_t attributes = high(words[kKeyAttributes]);
-    const auto nature = MemoryNature::from_bits(attributes >> kNatureShift & kNatureMask);
-    return {.key = {low(words[kKeyAttributes])},
-            .kind = static_cast<RegionKind>(attributes & kKindMask),
+    const auto nature = MemoryNature::from_bits(attributes >> kNatureShift);
+    const MemoryKey key{low(words[kKeyAttributes])};
+    const auto kind = static_cast<RegionKind>(attributes & kKindMask);
+    if (kind == RegionKind::kNone) return {.key = key};  // zeros deny nothing
+    return {.key = key,
+            .kind = kind,
             .layout = static_cast<Layout>(attributes >> kLayoutShift & kLayoutMask),
             .page_shift = static_cast<uint8_t>(attributes >> kPageShift & kPageMask),
             .bound = (attributes & kUnbound) == 0,
             .cold = nature.cold(),
             .ours = nature.ours(),
             .domain = {low(words[kDomainQueuePair])},
-            .queue_pair = {high(words[kDomainQueuePair])},
-            .access = Access(high(words[kSequenceAccess])),
+            .queue_pair = {high(words[kDomainQueuePair]) & ~kInOrder},
+            .access = Access(~high(words[kSequenceDenied])),
             .iova = words[kIova],
             .length = words[kLength],
             .memory = reinterpret_cast<void*>(words[kMemory]),
@@ -136,7 +149,7 @@ class alignas(64) RegionEntry {
             .object = reinterpret_cast<RegionObject*>(words[kObject])};
   }
 
-  SequencedWords<kWords> words_;
+  Words words_;
 };
 
 static_assert(sizeof(RegionEntry) == 64);

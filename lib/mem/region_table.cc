@@ -206,6 +206,7 @@ void RegionTable::end_domain(DomainId domain) {
 /// One check after the other, for what is not simple and for what is wrong.
 Binding RegionTable::resolve_in_order(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,
                                       Access needed) const {
+  if (key.index() >= space_.backed()) return Binding(Fault::kKey);
   const RegionBinding bound = entry(key.index()).read();
   if (bound.kind == RegionKind::kNone || bound.key != key) return Binding(Fault::kKey);
   if (bound.domain != user.domain && !(bound.kind == RegionKind::kReservedLKey && user.reserved_lkey))
@@ -218,8 +219,12 @@ Binding RegionTable::resolve_in_order(MemoryKey key, const KeyUser& user, uint64
   if (bound.queue_pair != QpNumber{} && bound.queue_pair != user.queue_pair)
     return Binding(Fault::kQueuePair);
   if (bound.layout == Layout::kBus) return resolve_on_bus(iova, length, needed);
-  return {bound.memory, bound.offset + offset, length,
-          bound.layout, bound.page_shift,      MemoryNature(bound.cold, bound.ours)};
+  const MemoryNature nature(bound.cold, bound.ours);
+  const Binding binding(bound.memory, bound.offset + offset, length, bound.layout, bound.page_shift, nature);
+  if (length == 0) return binding;
+  // Within one page or run it is in one piece, however its region lies.
+  const Piece first = binding.piece(0);
+  return first.length == length ? Binding(first.data, length, nature) : binding;
 }
 
 /// Cold or not, nobody knows: what is mapped for DMA is mostly small.
@@ -227,7 +232,7 @@ Binding RegionTable::resolve_on_bus(uint64_t address, uint64_t length, Access ne
   const Piece piece =
       options_.bus_space != nullptr ? options_.bus_space->translate(address, length, needed) : Piece{};
   if (piece.data == nullptr) return Binding(Fault::kBounds);
-  return {piece.data, 0, length, Layout::kContiguous, 0, cold(length)};
+  return {piece.data, length, cold(length)};
 }
 
 }  // namespace uroce::mem

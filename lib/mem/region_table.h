@@ -94,14 +94,18 @@ class RegionTable {
   /// overflow-safe. length 0 resolves when all else is right and iova is inside or at the end.
   [[nodiscard]] Binding resolve(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,
                                 Access needed) const {
-    if (key.index() >= space_.backed()) [[unlikely]]
-      return Binding(Fault::kKey);
-    MemoryNature nature;
-    std::byte* const memory =
-        entry(key.index()).resolve_at_once(key, user.domain, iova, length, needed, nature);
-    if (memory != nullptr) [[likely]]
-      return {memory, 0, length, Layout::kContiguous, 0, nature};
+    const RegionEntry::Found found = resolve_at_once(key, user.domain, iova, length, needed);
+    if (found.right) [[likely]]
+      return {found.data, length, found.nature};
     return resolve_in_order(key, user, iova, length, needed);
+  }
+  /// The most frequent case of it: something that is in one piece, and everything is right. Else ask
+  /// resolve().
+  [[gnu::always_inline]] [[nodiscard]] inline RegionEntry::Found resolve_at_once(
+      MemoryKey key, DomainId domain, uint64_t iova, uint64_t length, Access needed) const {
+    if (key.index() >= space_.backed()) [[unlikely]]
+      return {};
+    return entry(key.index()).resolve_at_once(key, domain, iova, length, needed);
   }
 
   /// Gets the cache line of a key's entry under way. Any key, also one that a peer made up.
