@@ -2,22 +2,15 @@
 
 #include <ucontext.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define UROCE_ADDRESS_SANITIZER 1
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define UROCE_ADDRESS_SANITIZER 1
-#endif
-
 extern "C" {
-#ifdef UROCE_ADDRESS_SANITIZER
-void __asan_handle_no_return();
-#endif
 // guarded_call.S. 0, or 1 when take_fault() ended the copy; *stack is the guard's and not 0 meanwhile.
 int uroce_guarded_call(std::byte* to, const std::byte* from, size_t length, void* sum,
                        uroce::copy::SummingCopy copy, uintptr_t* stack);
 extern const char uroce_guarded_call_lost[] __attribute__((visibility("hidden")));
+// short_copies.S
+extern const char uroce_read_short_end[] __attribute__((visibility("hidden")));
+extern const char uroce_store_ascending_end[] __attribute__((visibility("hidden")));
+extern const char uroce_short_copy_lost[] __attribute__((visibility("hidden")));
 }
 
 namespace uroce::copy {
@@ -42,10 +35,34 @@ SummingCopy without_sum(CopyFunction copy) {
 
 /// The frames of the copy were left without a return.
 [[gnu::cold]] bool lost() {
-#ifdef UROCE_ADDRESS_SANITIZER
-  __asan_handle_no_return();
-#endif
+  tell_of_left_frames();
   return false;
+}
+
+uintptr_t address_of(const char* code) { return reinterpret_cast<uintptr_t>(code); }
+
+/// True when a thread with these registers is in a copy of short_copies.S, and the address is of its guarded
+/// end.
+bool in_short_copy(const greg_t* registers, uintptr_t address) {
+  struct Row {
+    bool (*copy)(std::byte*, const std::byte*, size_t);
+    const char* end;
+    int guarded;  // the register that has its first byte
+  };
+  static constexpr Row kRows[] = {{uroce_read_short, uroce_read_short_end, REG_RSI},
+                                  {uroce_store_ascending, uroce_store_ascending_end, REG_RDI}};
+  const auto at = static_cast<uintptr_t>(registers[REG_RIP]);
+  for (const Row& row : kRows) {
+    if (at < reinterpret_cast<uintptr_t>(row.copy) || at >= address_of(row.end)) continue;
+    const auto begin = static_cast<uintptr_t>(registers[row.guarded]);
+    return address - begin < static_cast<uintptr_t>(registers[REG_RDX]);
+  }
+  return false;
+}
+
+/// True when the thread is in a guarded call, and the address is of its guarded end.
+bool in_guarded_call(const FaultGuard& guard, uintptr_t address) {
+  return guard.stack != 0 && address >= guard.begin && address < guard.end;
 }
 
 }  // namespace
@@ -69,15 +86,19 @@ bool guarded_copy_from(SummingCopy copy, std::byte* to, const std::byte* from, s
 }
 
 bool take_fault(int signal, const siginfo_t& info, void* context) {
-  const FaultGuard& guard = fault_guard;
   // Signals that somebody sent have no address, and news of broken memory elsewhere are no fault of ours.
-  if (guard.stack == 0 || info.si_code <= 0) return false;
+  if (info.si_code <= 0) return false;
   if (signal == SIGBUS && info.si_code == BUS_MCEERR_AO) return false;
   const auto address = reinterpret_cast<uintptr_t>(info.si_addr);
-  if (address < guard.begin || address >= guard.end) return false;
   // Not a jump: the kernel restores mask, stack and registers when the handler returns.
   greg_t* const registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-  registers[REG_RIP] = static_cast<greg_t>(reinterpret_cast<uintptr_t>(uroce_guarded_call_lost));
+  if (in_short_copy(registers, address)) {
+    registers[REG_RIP] = static_cast<greg_t>(address_of(uroce_short_copy_lost));
+    return true;
+  }
+  const FaultGuard& guard = fault_guard;
+  if (!in_guarded_call(guard, address)) return false;
+  registers[REG_RIP] = static_cast<greg_t>(address_of(uroce_guarded_call_lost));
   registers[REG_RSP] = static_cast<greg_t>(guard.stack);
   return true;
 }

@@ -14,8 +14,4 @@ void copy_non_temporal_128(std::byte* to, const std::byte* from, size_t length);
 void copy_non_temporal_256(std::byte* to, const std::byte* from, size_t length);  // needs AVX2
 void copy_non_temporal_512(std::byte* to, const std::byte* from, size_t length);  // needs AVX-512F
 
-/// Ordinary stores in ascending order of addresses, none of which crosses a cache line, and which the
-/// compiler neither joins nor moves. For the ends of messages, which someone may be watching.
-void copy_ascending(std::byte* to, const std::byte* from, size_t length);
-
 }  // namespace uroce::copy

@@ -29,35 +29,46 @@ bool same_row(const MessageMark& a, const MessageMark& b) {
 }  // namespace
 
 Placer::Placer(Kind kind, const Offload& offload) : kind_(find_kind(kind)), offload_(offload) {
+  next_ = tail_.data();
   if (kind_ == nullptr) kind_ = find_kind(Kind::kAuto);
   if (offload.engine != nullptr) engine_natures_ = MemoryNature(false, true).bits();
 }
 
-inline bool Placer::body(std::byte* to, const std::byte* from, size_t length, MemoryNature nature,
-                         const MessageMark* mark) {
-  if ((nature.bits() & engine_natures_) != 0 && hand_over(to, from, length, mark)) [[unlikely]]
+inline bool Placer::body(std::byte* to, const std::byte* from, size_t length, MemoryNature nature) {
+  if ((nature.bits() & engine_natures_) != 0 && hand_over(to, from, length)) [[unlikely]]
     return true;
   const bool streaming = nature.cold() && length >= kStreamedMin;
-  streamed_ = streamed_ || (streaming ? kind_->cold_streams : kind_->hot_streams);
+  if (streaming ? kind_->cold_streams : kind_->hot_streams) streamed_ = dirty_ = true;
   return guarded_copy_to(streaming ? kind_->cold : kind_->hot, to, from, length);
 }
 
-bool Placer::place(std::byte* to, const std::byte* from, size_t length, MemoryNature nature,
-                   const MessageMark* mark) {
-  if (length == 0) return true;
-  reserve(to, length);
-  return body(to, from, length, nature, mark);
+inline void Placer::note_body(Range range) {
+  const bool joined = ranges_ > 0 && range_[ranges_ - 1].end == range.begin;
+  if (!joined && ranges_ == kRangesMax) [[unlikely]]
+    commit_early();
+  hull_ = hull_.with(range);
+  if (joined) {
+    range_[ranges_ - 1].end = range.end;
+  } else {
+    range_[ranges_++] = range;
+  }
 }
 
-bool Placer::place_last(std::byte* to, const std::byte* from, size_t length, MemoryNature nature,
-                        const MessageMark& mark) {
+bool Placer::place(std::byte* to, const std::byte* from, size_t length, MemoryNature nature) {
   if (length == 0) return true;
-  if (tails_ == kTailsMax) commit();
-  reserve(to, length);
-  const size_t tail = tail_length(to, length);
-  const size_t before = length - tail;
-  if (before > 0 && !body(to, from, before, nature, &mark)) return false;
-  tail_[tails_++] = {to + before, from + before, static_cast<uint32_t>(tail), mark};
+  const Range range = range_of(to, length);
+  make_way(range);
+  note_body(range);
+  return body(to, from, length, nature);
+}
+
+bool Placer::place_long(std::byte* to, const std::byte* from, size_t length, MemoryNature nature) {
+  if (length == 0) return true;
+  const size_t before = length - tail_length(to, length);
+  make_way(range_of(to, length));
+  note_body(range_of(to, before));
+  if (!body(to, from, before, nature)) return false;
+  keep_tail(to + before, from + before, length - before);
   return true;
 }
 
@@ -67,24 +78,20 @@ void Placer::commit() {
   if (streamed_) _mm_sfence();
   // The compiler must not move a body's ordinary stores down between the tails' either; the CPU does not.
   asm volatile("" : : : "memory");
-  for (size_t i = 0; i < tails_; ++i) store(i);
+  for (const Tail* tail = tail_.data(); tail != next_; ++tail) {
+    if (losses_ > 0 && lost_before(*tail)) [[unlikely]]
+      continue;
+    if (!guarded_store_ascending(tail->to, tail->from, tail->length)) [[unlikely]]
+      lose(*tail);
+  }
   asm volatile("" : : : "memory");
-  streamed_ = false;
-  tails_ = 0;
+  dirty_ = streamed_ = false;
+  next_ = tail_.data();
   ranges_ = 0;
-  hull_ = {UINTPTR_MAX, 0};
+  hull_ = kNowhere;
   // Whatever comes now is behind them.
   if (losses_ > 0) [[unlikely]]
     std::fill_n(tails_before_loss_.begin(), losses_, 0);
-}
-
-void Placer::store(size_t index) {
-  if (losses_ > 0 && lost_before(index)) [[unlikely]]
-    return;
-  const Tail& tail = tail_[index];
-  if (guarded_copy_to(copy_ascending, tail.to, tail.from, tail.length)) [[likely]]
-    return;
-  note_loss(tail.mark, index);
 }
 
 void Placer::note_loss(const MessageMark& mark, size_t tails_before) {
@@ -104,44 +111,41 @@ void Placer::note_loss(const MessageMark& mark, size_t tails_before) {
 }
 
 /// A message behind a lost one must not be seen either, nor the end of the lost one itself.
-bool Placer::lost_before(size_t index) const {
+bool Placer::lost_before(const Tail& tail) const {
   for (size_t i = 0; i < losses_; ++i) {
-    if (same_row(loss_[i], tail_[index].mark) && tails_before_loss_[i] <= index) return true;
+    if (same_row(loss_[i], tail.mark) && tails_before_loss_[i] <= tails_before(&tail)) return true;
   }
   return false;
 }
 
-/// Notes a destination, after a commit if one stands in the way.
-void Placer::reserve(const std::byte* to, size_t length) {
-  const auto begin = reinterpret_cast<uintptr_t>(to);
-  const Range range{begin, begin + length};
-  if (overlaps(range)) commit();
-  hull_ = {std::min(hull_.begin, range.begin), std::max(hull_.end, range.end)};
-  if (ranges_ > 0 && range_[ranges_ - 1].end == range.begin) {
-    range_[ranges_ - 1].end = range.end;
-    return;
-  }
-  if (ranges_ == kRangesMax) {
-    commit();
-    hull_ = range;
-  }
-  range_[ranges_++] = range;
+void Placer::look_closer(Range range) {
+  if (next_ == &tail_.back() || overlaps(range)) commit_early();
+}
+
+/// Before a packet whose mark may have been written.
+void Placer::commit_early() {
+  const MessageMark mark = next_mark();
+  commit();
+  next_mark() = mark;
 }
 
 bool Placer::overlaps(Range range) const {
-  if (range.end <= hull_.begin || hull_.end <= range.begin) return false;
+  if (!range.meets(hull_)) return false;
+  for (const Tail* tail = tail_.data(); tail != next_; ++tail) {
+    if (range.meets(range_of(tail->to, tail->length))) return true;
+  }
   for (size_t i = 0; i < ranges_; ++i) {
-    if (range.begin < range_[i].end && range_[i].begin < range.end) return true;
+    if (range.meets(range_[i])) return true;
   }
   return false;
 }
 
 /// False: it is the CPU's after all.
-bool Placer::hand_over(std::byte* to, const std::byte* from, size_t length, const MessageMark* mark) {
+bool Placer::hand_over(std::byte* to, const std::byte* from, size_t length) {
   if (length < kCopiedMin || copies_ == kCopiesMax) return false;
   if (!offload_.engine->submit(to, from, static_cast<uint32_t>(length))) return false;
-  assert(mark != nullptr);
-  copy_[copies_++] = {*mark, tails_};
+  copy_[copies_++] = {next_mark(), tails_before(next_)};
+  dirty_ = true;
   return true;
 }
 
@@ -187,7 +191,9 @@ void Placer::give_up() {
 
 void Placer::abandon() {
   if (marks_bodies()) stop(false);
-  tails_ = copies_ = ended_ = 0;
+  next_ = tail_.data();
+  copies_ = ended_ = 0;
+  dirty_ = false;
 }
 
 void Placer::stop(bool overdue) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -70,18 +71,25 @@ class Placer {
   Placer(const Placer&) = delete;
   Placer& operator=(const Placer&) = delete;
 
-  /// Bytes of a message that are not its end. False: some of the memory is gone. `mark`: not needed unless
-  /// marks_bodies().
-  bool place(std::byte* to, const std::byte* from, size_t length, MemoryNature nature,
-             const MessageMark* mark = nullptr);
+  /// Bytes of a message that are not its end. False: some of the memory is gone.
+  bool place(std::byte* to, const std::byte* from, size_t length, MemoryNature nature);
   /// The final bytes of a message. False: some of the body's memory is gone, and the tail will not be placed.
-  bool place_last(std::byte* to, const std::byte* from, size_t length, MemoryNature nature,
-                  const MessageMark& mark = {});
+  bool place_last(std::byte* to, const std::byte* from, size_t length, MemoryNature nature) {
+    // Most messages that come in great numbers are all tail, and come one behind the other. (0: not at all.)
+    if (length - 1 >= kTailBytes) [[unlikely]]
+      return place_long(to, from, length, nature);
+    keep_tail(to, from, length);
+    return true;
+  }
+  /// What belongs to the message whose end is placed next: it is written here before, and not handed over,
+  /// for it is large beside a short message. Of a message that is not at its end it is needed if
+  /// marks_bodies().
+  [[nodiscard]] MessageMark& next_mark() { return next_->mark; }
   /// There is an engine, which may lose any packet.
   [[nodiscard]] bool marks_bodies() const { return engine_natures_ != 0; }
 
   void commit();
-  [[nodiscard]] bool dirty() const { return tails_ > 0 || streamed_ || copies_ > 0; }
+  [[nodiscard]] bool dirty() const { return dirty_; }
 
   /// True when copies are under way.
   bool start_copies();
@@ -101,37 +109,70 @@ class Placer {
  private:
   struct Tail {
     std::byte* to;
-    const std::byte* from;
     uint32_t length;
+    const std::byte* from;
     MessageMark mark;
   };
   struct Range {
     uintptr_t begin;
     uintptr_t end;
+    [[nodiscard]] bool meets(Range other) const { return begin < other.end && other.begin < end; }
+    [[nodiscard]] Range with(Range other) const {
+      return {std::min(begin, other.begin), std::max(end, other.end)};
+    }
   };
-  void reserve(const std::byte* to, size_t length);
+  static constexpr Range kNowhere{UINTPTR_MAX, 0};
+  static Range range_of(const std::byte* to, size_t length) {
+    const auto begin = reinterpret_cast<uintptr_t>(to);
+    return {begin, begin + length};
+  }
+
+  /// A commit if something stands in the way of what comes there.
+  void make_way(Range range) {
+    if (next_ == &tail_.back() || range.begin < hull_.end) [[unlikely]]
+      look_closer(range);
+  }
+  void keep_tail(std::byte* to, const std::byte* from, size_t length) {
+    const Range range = range_of(to, length);
+    make_way(range);
+    hull_ = hull_.with(range);
+    next_->to = to;
+    next_->length = static_cast<uint32_t>(length);
+    next_->from = from;
+    ++next_;
+    dirty_ = true;
+  }
+  bool place_long(std::byte* to, const std::byte* from, size_t length, MemoryNature nature);
+  void look_closer(Range range);
+  void commit_early();
+  void note_body(Range range);
   [[nodiscard]] bool overlaps(Range range) const;
+  [[nodiscard]] size_t tails_before(const Tail* tail) const {
+    return static_cast<size_t>(tail - tail_.data());
+  }
   [[gnu::always_inline]] inline bool body(std::byte* to, const std::byte* from, size_t length,
-                                          MemoryNature nature, const MessageMark* mark);
-  [[gnu::cold]] bool hand_over(std::byte* to, const std::byte* from, size_t length, const MessageMark* mark);
+                                          MemoryNature nature);
+  [[gnu::cold]] bool hand_over(std::byte* to, const std::byte* from, size_t length);
   void wait_for_copies();
   void stop(bool overdue);
-  void store(size_t index);
   void note_loss(const MessageMark& mark, size_t tails_before);
-  [[nodiscard]] bool lost_before(size_t index) const;
+  [[gnu::cold]] void lose(const Tail& tail) { note_loss(tail.mark, tails_before(&tail)); }
+  [[gnu::cold]] [[nodiscard]] bool lost_before(const Tail& tail) const;
 
+  // What a short message touches first.
+  Tail* next_ = nullptr;   // the end of those in tail_
+  Range hull_ = kNowhere;  // of all ranges and tails: most placements are outside it
+  bool dirty_ = false;
+  bool streamed_ = false;
+  uint32_t engine_natures_ = 0;  // bit of MemoryNature that the engine may write to; 0: there is none
+  size_t losses_ = 0;
+  size_t copies_ = 0;  // handed over, of the burst ...
+  size_t ended_ = 0;   // ... and of these, have ended
+  size_t ranges_ = 0;
   const KindRow* kind_;
   const Offload offload_;
-  uint32_t engine_natures_ = 0;  // bit of MemoryNature that the engine may write to; 0: there is none
-  size_t copies_ = 0;            // handed over, of the burst ...
-  size_t ended_ = 0;             // ... and of these, have ended
-  bool streamed_ = false;
-  size_t tails_ = 0;
-  size_t ranges_ = 0;
-  size_t losses_ = 0;
-  Range hull_{UINTPTR_MAX, 0};  // of all ranges: most placements are outside it and need no closer look
-  std::array<Tail, kTailsMax> tail_;
-  std::array<Range, kRangesMax> range_;  // all uncommitted destinations; neighbours are joined
+  std::array<Tail, kTailsMax + 1> tail_;  // and room for next_mark()
+  std::array<Range, kRangesMax> range_;   // uncommitted destinations of bodies; neighbours are joined
   std::array<MessageMark, kTailsMax + kCopiesMax> loss_;
   std::array<size_t, kTailsMax + kCopiesMax> tails_before_loss_;  // that were placed before it, uncommitted
   struct Copy {

@@ -233,15 +233,14 @@ void Completer::place_read_data(const wire::Packet& packet, Turn& turn) {
     connection_.again = answer == Invalidation::Answer::kBusy;
     if (connection_.again) return;
   }
-  const copy::MessageMark mark{
-      .owner = connection_.queue_pair,
-      .kind = copy::MessageMark::Kind::kRead,
-      .reported = head.signaled || connection_.options.signal_all,
-      .completions = turn.completions.position(*connection_.options.send_completions),
-      .psn = packet.headers.bth.psn,
-      .msn = reads_completed_,
-      .wr_id = head.wr_id};
-  if (!range_.place(turn.placer, packet.payload, mark, last)) [[unlikely]] {
+  turn.placer.next_mark() = {.owner = connection_.queue_pair,
+                             .kind = copy::MessageMark::Kind::kRead,
+                             .reported = head.signaled || connection_.options.signal_all,
+                             .completions = turn.completions.position(*connection_.options.send_completions),
+                             .psn = packet.headers.bth.psn,
+                             .msn = reads_completed_,
+                             .wr_id = head.wr_id};
+  if (!range_.place(turn.placer, packet.payload, last)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     turn.counters.add(Counter::kLocalProtectionError);
     fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);

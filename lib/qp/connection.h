@@ -88,6 +88,8 @@ struct Connection {
   wire::FrameTemplate frame;
   uint32_t mtu = 256;
   uint16_t partition_key = 0xFFFF;  // by attributes.pkey_index
+  /// How its keys are looked up. An XRC target has the domain of the message's receive queue.
+  mem::KeyUser user{options.domain, options.number, options.reserved_lkey};
   /// Somebody met an error that ends the connection and has reported it; QueuePair then enters the error
   /// state.
   bool broken = false;
@@ -107,9 +109,7 @@ struct Connection {
   void raise(Event event) const {
     if (options.listener != nullptr) options.listener->raised(event);
   }
-  [[nodiscard]] mem::KeyUser key_user() const {
-    return {options.domain, options.number, options.reserved_lkey};
-  }
+  [[nodiscard]] const mem::KeyUser& key_user() const { return user; }
 };
 
 /// What one call of a pump did.

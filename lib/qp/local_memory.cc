@@ -3,21 +3,19 @@
 #include <algorithm>
 #include <cassert>
 
-#include "copy/guarded_copy.h"
-#include "copy/kernels.h"
-
 namespace uroce::qp {
 
-bool ResolvedRange::gather(std::byte* to) const {
-  if (in_one_piece()) [[likely]] {
-    const mem::Piece piece = bindings_[0].piece(0);
-    return copy::guarded_copy_from(copy::copy_ordinary, to, piece.data, piece.length);
-  }
+bool ResolvedRange::become_in_order(const LocalKeys& keys, MemoryKey key, uint64_t address, uint64_t length) {
+  clear();
+  return add(keys.regions.resolve(key, keys.user, address, length, keys.needed));
+}
+
+bool ResolvedRange::gather_pieces(std::byte* to) const {
   for (size_t i = 0; i < count_; ++i) {
     const mem::Binding& binding = bindings_[i];
     for (uint64_t offset = 0; offset < binding.length();) {
       const mem::Piece piece = binding.piece(offset);
-      if (!copy::guarded_copy_from(copy::copy_ordinary, to, piece.data, piece.length)) return false;
+      if (!copy::guarded_read(to, piece.data, piece.length)) return false;
       to += piece.length;
       offset += piece.length;
     }
@@ -27,20 +25,12 @@ bool ResolvedRange::gather(std::byte* to) const {
 
 bool ResolvedRange::gather(std::byte* to, copy::SummingCopy copy, void* sum) const {
   assert(in_one_piece());
-  const mem::Piece piece = bindings_[0].piece(0);
-  return copy::guarded_copy_from(copy, to, piece.data, piece.length, sum);
+  return copy::guarded_copy_from(copy, to, bindings_[0].data(), bindings_[0].length(), sum);
 }
 
-bool ResolvedRange::place(copy::Placer& placer, std::span<const std::byte> payload,
-                          const copy::MessageMark& mark, bool ends) const {
+bool ResolvedRange::place_pieces(copy::Placer& placer, std::span<const std::byte> payload, bool ends) const {
   const std::byte* from = payload.data();
   size_t left = payload.size();
-  // In one piece, as most is.
-  if (count_ == 1 && bindings_[0].piece(0).length == left) [[likely]] {
-    std::byte* const to = bindings_[0].piece(0).data;
-    return ends ? placer.place_last(to, from, left, bindings_[0].nature(), mark)
-                : placer.place(to, from, left, bindings_[0].nature(), &mark);
-  }
   for (size_t i = 0; i < count_; ++i) {
     const mem::Binding& binding = bindings_[i];
     for (uint64_t offset = 0; offset < binding.length();) {
@@ -48,8 +38,8 @@ bool ResolvedRange::place(copy::Placer& placer, std::span<const std::byte> paylo
       assert(piece.length <= left);
       // Only what ends the message has a tail; everything before it is body.
       const bool placed = ends && piece.length == left
-                              ? placer.place_last(piece.data, from, piece.length, binding.nature(), mark)
-                              : placer.place(piece.data, from, piece.length, binding.nature(), &mark);
+                              ? placer.place_last(piece.data, from, piece.length, binding.nature())
+                              : placer.place(piece.data, from, piece.length, binding.nature());
       if (!placed) return false;
       from += piece.length;
       left -= piece.length;
@@ -73,7 +63,7 @@ bool ResolvedRange::store(std::span<const std::byte> bytes) const {
     const mem::Binding& binding = bindings_[i];
     for (uint64_t offset = 0; offset < binding.length();) {
       const mem::Piece piece = binding.piece(offset);
-      if (!copy::guarded_copy_to(copy::copy_ascending, piece.data, bytes.data(), piece.length)) return false;
+      if (!copy::guarded_store_ascending(piece.data, bytes.data(), piece.length)) return false;
       bytes = bytes.subspan(piece.length);
       offset += piece.length;
     }

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "copy/guarded_copy.h"
 #include "copy/placer.h"
 #include "mem/region_table.h"
 #include "queue/work_request.h"
@@ -14,30 +16,64 @@ namespace uroce::qp {
 /// Most segments of one work request.
 inline constexpr uint32_t kSegmentsMax = 32;
 
+/// Keys as the segments of a queue pair's work requests use them.
+struct LocalKeys {
+  const mem::RegionTable& regions;
+  const mem::KeyUser& user;
+  mem::Access needed;
+};
+
 /// A run of bytes of a message, resolved into memory as a whole before the first of them is touched. Meant to
 /// be kept and reused: the array is deliberately not cleared. Bindings die with the turn.
 class ResolvedRange {
  public:
-  void clear() { count_ = 0; }
+  void clear() {
+    count_ = 0;
+    in_one_piece_ = false;
+  }
   /// Adds the run if it may be used, and says whether it may.
   bool add(const mem::Binding& binding) {
-    bindings_[count_] = binding;
-    count_ += binding.ok() ? 1 : 0;
-    return binding.ok();
+    if (!binding.ok()) [[unlikely]]
+      return false;
+    in_one_piece_ = count_ == 0 && binding.contiguous();
+    bindings_[count_++] = binding;
+    return true;
+  }
+  /// Becomes [address, address + length) of a key's region if that may be used, and says whether it may.
+  bool become(const LocalKeys& keys, MemoryKey key, uint64_t address, uint64_t length) {
+    return become_at_once(keys, key, address, length) ||
+           become_in_order({keys.regions, keys.user, keys.needed}, key, address, length);
+  }
+  /// The most frequent case of it. False: that is not it.
+  bool become_at_once(const LocalKeys& keys, MemoryKey key, uint64_t address, uint64_t length) {
+    const mem::RegionEntry::Found found =
+        keys.regions.resolve_at_once(key, keys.user.domain, address, length, keys.needed);
+    if (!found.right) [[unlikely]]
+      return false;
+    bindings_[0] = {found.data, length, found.nature};
+    count_ = 1;
+    in_one_piece_ = true;
+    return true;
   }
 
   /// Copies everything to `to`. False: some of the memory is gone.
-  [[nodiscard]] bool gather(std::byte* to) const;
-  /// It is contiguous, as most is.
-  [[nodiscard]] bool in_one_piece() const {
-    return count_ == 1 && bindings_[0].piece(0).length == bindings_[0].length();
+  [[nodiscard]] bool gather(std::byte* to) const {
+    if (!in_one_piece()) [[unlikely]]
+      return gather_pieces(to);
+    return copy::guarded_read(to, bindings_[0].data(), bindings_[0].length());
   }
+  /// It is contiguous, as most is.
+  [[nodiscard]] bool in_one_piece() const { return in_one_piece_; }
   /// The same as gather() of what lies in one piece, by a copy that takes it into `sum`.
   [[nodiscard]] bool gather(std::byte* to, copy::SummingCopy copy, void* sum) const;
   /// Places `payload`, as long as the range, into the memory. `ends`: these are the message's final bytes.
-  /// `mark` counts then, or if the placer marks bodies. False: some of the memory is gone.
-  [[nodiscard]] bool place(copy::Placer& placer, std::span<const std::byte> payload,
-                           const copy::MessageMark& mark, bool ends) const;
+  /// False: some of the memory is gone. The placer has the packet's mark if it needs one.
+  [[nodiscard]] bool place(copy::Placer& placer, std::span<const std::byte> payload, bool ends) const {
+    if (!ends || !in_one_piece()) [[unlikely]]
+      return place_pieces(placer, payload, ends);
+    assert(bindings_[0].length() == payload.size());
+    return placer.place_last(bindings_[0].data(), payload.data(), payload.size(), bindings_[0].nature());
+  }
   /// The memory, when it is a whole word that can be accessed at once, else nullptr.
   [[nodiscard]] std::byte* word() const;
   /// Stores `bytes`, as long as the range and few, at once and in ascending order; after a commit. False:
@@ -45,15 +81,14 @@ class ResolvedRange {
   [[nodiscard]] bool store(std::span<const std::byte> bytes) const;
 
  private:
-  std::array<mem::Binding, kSegmentsMax> bindings_;
-  size_t count_ = 0;
-};
+  [[gnu::cold]] bool become_in_order(const LocalKeys& keys, MemoryKey key, uint64_t address, uint64_t length);
+  [[nodiscard]] bool gather_pieces(std::byte* to) const;
+  [[nodiscard]] bool place_pieces(copy::Placer& placer, std::span<const std::byte> payload, bool ends) const;
 
-/// Keys as the segments of a queue pair's work requests use them.
-struct LocalKeys {
-  const mem::RegionTable& regions;
-  mem::KeyUser user;
-  mem::Access needed;
+  uint8_t count_ = 0;
+  bool in_one_piece_ = false;  // one, and that is contiguous
+  static_assert(kSegmentsMax <= UINT8_MAX);
+  std::array<mem::Binding, kSegmentsMax> bindings_;
 };
 
 /// A position in a work request's segment list. Moves forward in constant time per packet; a move back starts
@@ -67,11 +102,11 @@ class SegmentCursor {
   bool resolve(std::span<const queue::Segment> segments, uint64_t offset, uint64_t length,
                const LocalKeys& keys, ResolvedRange& range) {
     // Most lists have one segment, where there is nothing to look for.
-    if (segments.size() != 1 || length == 0 || offset + length > segments[0].length) [[unlikely]]
-      return resolve_list(segments, offset, length, keys, range);
-    range.clear();
-    return range.add(
-        keys.regions.resolve(segments[0].lkey, keys.user, segments[0].address + offset, length, keys.needed));
+    if (segments.size() == 1 && offset + length <= segments[0].length &&
+        range.become_at_once(keys, segments[0].lkey, segments[0].address + offset, length)) [[likely]]
+      return true;
+    // Made anew here, so that `keys` need not be in memory before.
+    return resolve_list(segments, offset, length, {keys.regions, keys.user, keys.needed}, range);
   }
 
  private:

@@ -9,7 +9,7 @@ using queue::SendOperation;
 
 mem::Outcome execute_registration(Connection& connection, const queue::SendRequest& request, Turn& turn) {
   const auto wanted = connection.options.send_queue->operation<RegisterOperation>(request);
-  return mem::bind_fast_region(turn.regions, wanted, connection.options.domain);
+  return mem::bind_fast_region(turn.regions, wanted, connection.key_user().domain);
 }
 
 void drop_operation(const queue::SendQueue& queue, const queue::SendRequest& request) {

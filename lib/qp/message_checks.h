@@ -54,12 +54,12 @@ inline Verdict check_written_memory(const RequestContext& context, const Inbound
   context.range.clear();
   if (message.length == 0) return Verdict::kAccept;
   const mem::RegionTable& regions = context.turn.regions;
-  const mem::KeyUser user = context.connection.key_user();
+  const mem::KeyUser& user = context.connection.key_user();
   if (context.packet.row->position == wire::Position::kFirst &&
       !regions.resolve(message.rkey, user, message.address, message.length, mem::kRemoteWrite).ok())
     return Verdict::kRemoteAccess;
-  return context.range.add(regions.resolve(message.rkey, user, message.address + message.received,
-                                           context.packet.payload.size(), mem::kRemoteWrite))
+  return context.range.become({regions, user, mem::kRemoteWrite}, message.rkey,
+                              message.address + message.received, context.packet.payload.size())
              ? Verdict::kAccept
              : Verdict::kRemoteAccess;
 }

@@ -45,8 +45,8 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
   if (row.headers.has(wire::Header::kInvalidate) && !invalidate(packet, turn)) [[unlikely]]
     return;
   const bool last = ends_message(row);
-  const copy::MessageMark mark = mark_of(connection_, message, packet, msn_, turn);
-  if (!range_.place(turn.placer, packet.payload, mark, last)) [[unlikely]] {
+  turn.placer.next_mark() = mark_of(connection_, message, packet, msn_, turn);
+  if (!range_.place(turn.placer, packet.payload, last)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return refuse(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
   }

@@ -67,8 +67,8 @@ void UcResponder::fail_receive(Turn& turn) {
 
 void UcResponder::perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn) {
   const bool last = ends_message(*packet.row);
-  const copy::MessageMark mark = mark_of(connection_, message, packet, performed_, turn);
-  if (!range_.place(turn.placer, packet.payload, mark, last)) [[unlikely]] {
+  turn.placer.next_mark() = mark_of(connection_, message, packet, performed_, turn);
+  if (!range_.place(turn.placer, packet.payload, last)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return drop(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
   }

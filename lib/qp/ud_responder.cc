@@ -49,7 +49,7 @@ bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
   // All of it before the first byte is touched.
   if (!cursor.resolve(segments, 0, kHeaderBytes + packet.payload.size(), keys, range_)) return false;
 
-  const copy::MessageMark mark = mark_of(connection_, begin_message(packet), packet, 0, turn);
+  turn.placer.next_mark() = mark_of(connection_, begin_message(packet), packet, 0, turn);
   const std::span<const std::byte> zeros =
       std::span<const std::byte>(kZeros).first(packet.ipv4 ? kZeros.size() : 0);
   const std::span<const std::byte> header = packet.ip_packet.first(kHeaderBytes - zeros.size());
@@ -57,7 +57,7 @@ bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
   for (const std::span<const std::byte> piece : {zeros, header, packet.payload}) {
     const bool last = offset + piece.size() == kHeaderBytes + packet.payload.size();
     if (!cursor.resolve(segments, offset, piece.size(), keys, range_)) return false;
-    if (!piece.empty() && !range_.place(turn.placer, piece, mark, last)) [[unlikely]] {
+    if (!piece.empty() && !range_.place(turn.placer, piece, last)) [[unlikely]] {
       turn.counters.add(Counter::kMemoryGone);
       return false;
     }

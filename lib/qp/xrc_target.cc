@@ -15,7 +15,7 @@ SharedReceiveQueue* find_receives(const Connection& connection, SrqNumber number
 void turn_to(Connection& connection, SharedReceiveQueue& receives) {
   const XrcIdentity& identity = receives.options().xrc;
   connection.receives.share(&receives);
-  connection.options.domain = identity.domain;
+  connection.user.domain = identity.domain;
   connection.options.receive_completions = identity.completions;
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "copy/kernels.h"
+#include "copy/guarded_copy.h"
 #include "copy/placer.h"
 #include "watched_messages.h"
 
@@ -56,7 +56,7 @@ void send_by_memcpy(const Message& message) {
   for_each_packet(message, [](std::byte* to, const std::byte* from, size_t length, bool) {
     std::memcpy(to, from, length);
   });
-  copy::copy_ascending(message.flag, message.flag_from, kFlagBytes);
+  copy::guarded_store_ascending(message.flag, message.flag_from, kFlagBytes);
 }
 
 /// The placer's order without its fence.
@@ -65,9 +65,9 @@ void send_unfenced(const Message& message) {
   for_each_packet(message, [&](std::byte* to, const std::byte* from, size_t length, bool last) {
     const size_t tail = last ? std::min(length, copy::Placer::kTailBytes) : 0;
     stream(to, from, length - tail);
-    copy::copy_ascending(to + length - tail, from + length - tail, tail);
+    copy::guarded_store_ascending(to + length - tail, from + length - tail, tail);
   });
-  copy::copy_ascending(message.flag, message.flag_from, kFlagBytes);
+  copy::guarded_store_ascending(message.flag, message.flag_from, kFlagBytes);
 }
 
 void print(std::string_view name, const Sightings& seen) {

@@ -74,15 +74,5 @@ TEST(Kinds, EveryKindCopiesEveryLengthAtEveryOffsetOfALine) {
   }
 }
 
-TEST(Kinds, AscendingCopiesEveryLengthAtEveryOffset) {
-  Random random(7);
-  for (size_t offset = 0; offset < 64; ++offset) {
-    for (size_t length = 0; length <= 130; ++length) {
-      ASSERT_TRUE(copies_exactly(copy_ascending, random, offset, length))
-          << "offset " << offset << " length " << length;
-    }
-  }
-}
-
 }  // namespace
 }  // namespace uroce::copy

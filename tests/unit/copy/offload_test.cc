@@ -40,10 +40,12 @@ class Offload : public ::testing::Test {
     return {.owner = owner == nullptr ? this : owner, .kind = kind, .psn = Psn(psn)};
   }
   bool place(size_t at, int value, const MessageMark& of, size_t length = kLong) {
-    return placer_.place(to(at), bytes(value, length), length, kOurs, &of);
+    placer_.next_mark() = of;
+    return placer_.place(to(at), bytes(value, length), length, kOurs);
   }
   bool place_last(size_t at, int value, const MessageMark& of, size_t length = kLong) {
-    return placer_.place_last(to(at), bytes(value, length), length, kOurs, of);
+    placer_.next_mark() = of;
+    return placer_.place_last(to(at), bytes(value, length), length, kOurs);
   }
   [[nodiscard]] uint64_t copied() const { return counters_.read(Counter::kEngineCopies); }
   [[nodiscard]] uint64_t failed() const { return counters_.read(Counter::kEngineFailed); }
@@ -82,8 +84,8 @@ TEST_F(Offload, PlaceALongMessage_ExpectItsBodyWithTheEngineAndItsTailWithUs) {
 
 TEST_F(Offload, PlaceWhatIsShortOrNotOurs_ExpectTheEngineUntouched) {
   const MessageMark any = mark(1);
-  placer_.place(to(0), bytes(1), kLong, MemoryNature(true, false), &any);
-  placer_.place_last(to(8192), bytes(2), kLong, false, any);
+  placer_.place(to(0), bytes(1), kLong, MemoryNature(true, false));
+  placer_.place_last(to(8192), bytes(2), kLong, false);
   ASSERT_TRUE(place(20'000, 3, any, Placer::kCopiedMin - 1));
   ASSERT_TRUE(place_last(30'000, 4, any, Placer::kCopiedMin));  // its body is shorter
   EXPECT_EQ(engine_.submitted(), 0u);

@@ -7,12 +7,16 @@
 #include <vector>
 
 #include "base/random.h"
+#include "tests/unit/copy/fault_catcher.h"
+#include "tests/unit/copy/vanishing_memory.h"
 
 namespace uroce::copy {
 namespace {
 
+namespace testing = uroce::testing;
+
 /// A target region and messages to place there.
-class PlacerTest : public testing::Test {
+class PlacerTest : public ::testing::Test {
  protected:
   static constexpr size_t kBytes = 1 << 16;
 
@@ -134,6 +138,36 @@ TEST_F(PlacerTest, ReceiveAKindThatThisCpuMayLack_ExpectTheBytesAllTheSame) {
   placer.place_last(to(1), message(3, 5000), 5000, true);
   placer.commit();
   EXPECT_TRUE(filled(3, 1, 5001));
+}
+
+/// A placement that causes a commit keeps the mark that was written for it.
+TEST_F(PlacerTest, ReceiveOverAnUncommittedMessageWhoseMemoryIsGone_ExpectEachLossUnderItsOwnMark) {
+  const testing::FaultCatcher catcher;
+  const testing::VanishingMemory memory(1);
+  memory.vanish(testing::Vanishing::kNoAccess);
+  int owners[2];
+  Placer placer(Kind::kAuto);
+  for (int& owner : owners) {
+    placer.next_mark() = {.owner = &owner, .psn = Psn(static_cast<uint32_t>(&owner - owners))};
+    placer.place_last(memory.data(), message(1, 64), 64, false);
+  }
+  ASSERT_EQ(placer.losses().size(), 1u);
+  placer.commit();
+  ASSERT_EQ(placer.losses().size(), 2u);
+  for (uint32_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(placer.losses()[i].owner, &owners[i]);
+    EXPECT_EQ(placer.losses()[i].psn, Psn(i));
+  }
+}
+
+TEST_F(PlacerTest, ReceiveAMessageOverTheEndOfALongOne_ExpectTheLongOneWholeBefore) {
+  Placer placer(Kind::kOrdinary);
+  placer.place_last(to(0), message(1, 1024), 1024, false);
+  placer.place_last(to(1020), message(2, 8), 8, false);
+  EXPECT_TRUE(filled(1, 0, 1024));
+  placer.commit();
+  EXPECT_TRUE(filled(1, 0, 1020));
+  EXPECT_TRUE(filled(2, 1020, 1028));
 }
 
 /// Random bursts against a model that applies each placement at once, in order.

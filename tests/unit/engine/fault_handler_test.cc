@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "copy/guarded_copy.h"
-#include "copy/kernels.h"
 #include "tests/unit/copy/vanishing_memory.h"
 
 // Each test is the body of a forked child with signal dispositions of its own; it returns 0, or the number of
@@ -70,7 +69,7 @@ struct Program {
   /// True when it was noticed and survived.
   [[nodiscard]] bool guarded_fault() const {
     const std::byte bytes[8] = {};
-    return !copy::guarded_copy_to(copy::copy_ascending, registered.data(), bytes, sizeof(bytes));
+    return !copy::guarded_store_ascending(registered.data(), bytes, sizeof(bytes));
   }
 };
 
