@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +33,15 @@ struct DomainId {
 
 struct MacAddress {
   std::array<uint8_t, 6> bytes{};
+
   [[nodiscard]] constexpr auto operator<=>(const MacAddress&) const = default;
+  /// By words: an array of bytes is compared by a call.
+  [[nodiscard]] constexpr bool operator==(const MacAddress& other) const {
+    using Words = std::array<uint16_t, 3>;
+    const auto a = std::bit_cast<Words>(bytes);
+    const auto b = std::bit_cast<Words>(other.bytes);
+    return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2])) == 0;
+  }
 };
 
 /// 128-bit GID in wire order. On RoCEv2 it is the IPv6 address, or ::ffff:a.b.c.d for IPv4.
@@ -40,6 +49,13 @@ struct Gid {
   std::array<uint8_t, 16> bytes{};
 
   [[nodiscard]] constexpr auto operator<=>(const Gid&) const = default;
+  /// By words, too.
+  [[nodiscard]] constexpr bool operator==(const Gid& other) const {
+    using Words = std::array<uint64_t, 2>;
+    const auto a = std::bit_cast<Words>(bytes);
+    const auto b = std::bit_cast<Words>(other.bytes);
+    return ((a[0] ^ b[0]) | (a[1] ^ b[1])) == 0;
+  }
 
   [[nodiscard]] constexpr bool is_ipv4() const {
     for (size_t i = 0; i < 10; ++i) {
