@@ -34,11 +34,11 @@ constexpr uint32_t power(unsigned n) {
 /// The factor that multiplies a reflected register by x^n mod P.
 constexpr int64_t factor(unsigned n) { return static_cast<int64_t>(reversed(power(n - 1), 64)); }
 
-/// floor(x^64 / P), 33 bits.
-constexpr uint64_t quotient_of_x64() {
+/// floor(x^95 / P), 64 bits.
+constexpr uint64_t quotient_of_x95() {
   uint64_t quotient = 0;
-  uint64_t remainder = 1;  // long division, one coefficient of x^64 after the other
-  for (int i = 0; i < 64; ++i) {
+  uint64_t remainder = 1;  // long division, one coefficient of x^95 after the other
+  for (int i = 0; i < 95; ++i) {
     remainder <<= 1;
     quotient <<= 1;
     if ((remainder >> 32) != 0) {
@@ -49,7 +49,7 @@ constexpr uint64_t quotient_of_x64() {
   return quotient;
 }
 
-inline constexpr auto kQuotient = static_cast<int64_t>(reversed(quotient_of_x64(), 33));
+inline constexpr auto kQuotient = static_cast<int64_t>(reversed(quotient_of_x95(), 64));
 inline constexpr auto kDivisor = static_cast<int64_t>(reversed(uint64_t{1} << 32 | kPolynomial, 33));
 
 /// A window of sixteen bytes at 16 - n is the shuffle that moves a register n bytes towards its end and fills
@@ -74,21 +74,26 @@ UROCE_PCLMUL inline __m128i fold(__m128i block) {
                        _mm_clmulepi64_si128(block, factors, 0x11));
 }
 
+/// What `block` and `next` behind it amount to at the end of `next`.
+UROCE_PCLMUL inline __m128i append(__m128i block, __m128i next) {
+  return _mm_xor_si128(fold<kBlock>(block), next);
+}
+
 /// Register of the CRC (before the final xor) from the sixteen bytes that are left: their polynomial times
 /// x^32, mod P.
 UROCE_PCLMUL inline uint32_t reduce(__m128i block) {
-  const __m128i factors = _mm_set_epi64x(factor(64), factor(96));
-  // 128 coefficients to 96, to 64 (in the upper half), then Barrett's division to 32.
+  // Times x^32, folded to 96 coefficients in the first 96 bits, which the factors without their 32 zeros do.
+  constexpr auto kLow = static_cast<int64_t>(static_cast<uint64_t>(factor(96)) >> 32);
+  constexpr auto kHigh = static_cast<int64_t>(static_cast<uint64_t>(factor(32)) >> 32);
+  const __m128i factors = _mm_set_epi64x(kHigh, kLow);
   const __m128i left96 =
-      _mm_xor_si128(_mm_clmulepi64_si128(block, factors, 0x00), _mm_slli_si128(_mm_srli_si128(block, 8), 4));
-  const __m128i left64 = _mm_xor_si128(_mm_clmulepi64_si128(left96, factors, 0x10), left96);
-  const auto remainder = static_cast<uint64_t>(_mm_extract_epi64(left64, 1));
+      _mm_xor_si128(_mm_clmulepi64_si128(block, factors, 0x00), _mm_clmulepi64_si128(block, factors, 0x11));
+  // Barrett's division of the upper 64 by P: the first half of the product is the whole quotient, and of the
+  // quotient times P the lower 32 stand where they are in what is left.
   const __m128i division = _mm_set_epi64x(kDivisor, kQuotient);
-  const __m128i upper = _mm_cvtsi64_si128(static_cast<int64_t>(remainder & 0xFFFFFFFF));
-  const __m128i quotient = _mm_clmulepi64_si128(upper, division, 0x00);
-  const __m128i low = _mm_cvtsi64_si128(_mm_cvtsi128_si64(quotient) & 0xFFFFFFFF);
-  const __m128i product = _mm_clmulepi64_si128(low, division, 0x10);
-  return static_cast<uint32_t>((remainder ^ static_cast<uint64_t>(_mm_cvtsi128_si64(product))) >> 32);
+  const __m128i quotient = _mm_clmulepi64_si128(left96, division, 0x00);
+  const __m128i product = _mm_clmulepi64_si128(quotient, division, 0x10);
+  return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(left96, product), 2));
 }
 
 /// Appends the last `count` (1..15) bytes, which `last` ends with, to `block`.
