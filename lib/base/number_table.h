@@ -35,12 +35,12 @@ class NumberTable {
     return Number{*index + offset_};
   }
   void publish(Number number, Object& object) {
-    __atomic_store_n(slot(number), &object, __ATOMIC_RELEASE);  // pairs with find()
+    __atomic_store_n(slot_at(index_of(number)), &object, __ATOMIC_RELEASE);  // pairs with find()
   }
   /// Readers that found the object before may hold it until the grace period is over.
   void unpublish(Number number) {
     // Ordered before the turn lock's observe() by that read-modify-write itself.
-    __atomic_store_n(slot(number), nullptr, __ATOMIC_RELEASE);
+    __atomic_store_n(slot_at(index_of(number)), nullptr, __ATOMIC_RELEASE);
   }
   void give_back(Number number, Instant now) {
     const std::lock_guard guard(mutex_);
@@ -49,11 +49,13 @@ class NumberTable {
 
   // Pollers, during a turn. Any value a packet can hold will do.
   [[nodiscard]] Object* find(Number number) const {
-    if (index_of(number) >= numbers_.backed()) return nullptr;
-    return __atomic_load_n(slot(number), __ATOMIC_ACQUIRE);  // pairs with publish()
+    const uint32_t index = index_of(number);
+    if (index >= numbers_.backed()) return nullptr;
+    return __atomic_load_n(slot_at(index), __ATOMIC_ACQUIRE);  // pairs with publish()
   }
   void prefetch(Number number) const {
-    if (index_of(number) < numbers_.backed()) __builtin_prefetch(slot(number));
+    const uint32_t index = index_of(number);
+    if (index < numbers_.backed()) __builtin_prefetch(slot_at(index));
   }
 
  private:
@@ -64,8 +66,8 @@ class NumberTable {
 
   /// One of a number before the first is larger than any.
   [[nodiscard]] uint32_t index_of(Number number) const { return number.value - offset_; }
-  [[nodiscard]] Object** slot(Number number) const {
-    return reinterpret_cast<Object**>(numbers_.at(index_of(number)));
+  [[nodiscard]] Object** slot_at(uint32_t index) const {
+    return reinterpret_cast<Object**>(numbers_.at(index));
   }
 
   const uint32_t offset_;  // of a number over its index
