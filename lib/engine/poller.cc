@@ -34,7 +34,7 @@ Poller::~Poller() {
   // Nobody turns the poller any more: frames that are still on their way go back to the port.
   placer_.abandon();
   port_queue_.release(held_);
-  if (ahead_) port_queue_.release({kept_frames_.data(), kept_});
+  if (ahead_) port_queue_.release(kept_frames());
   port::RxFrame frame;
   for (const auto& ring : from_sibling_) {
     while (ring != nullptr && ring->pop(frame)) port_queue_.release({&frame, 1});

@@ -166,8 +166,12 @@ class Poller {
     wire::Packet packet;
     QueuePairEntry* entry;        // for which it is, or nullptr:
     const MulticastGroup* group;  // of whose members it is for ours, or nullptr: for the general services
-    uint32_t kept;                // its frame, among kept_frames_
+    uint32_t frame;               // its frame, among frames_
   };
+
+  /// Headers with a key that a peer sent: one of them at most is in a packet.
+  static constexpr wire::HeaderSet kKeyedHeaders =
+      wire::HeaderSet::of(wire::Header::kReth, wire::Header::kAtomicEth);
 
   bool submit(Command& command);
 
@@ -179,12 +183,14 @@ class Poller {
   void take_doorbells(size_t count_max);
   void receive();
   void stage();
-  void stage_frame(size_t index, const net::Demux& demux);
-  void stage_packet(Staged& staged);
-  void stage_for_group(Staged& staged, size_t index);
-  void stage_for_services(Staged& staged);
-  void answer_echo(const port::RxFrame& frame);
-  void meet_neighbour(const port::RxFrame& frame);
+  bool stage_frame(std::span<const std::byte> frame, Staged& staged, const Staged* before,
+                   const net::Demux& demux);
+  bool stage_unlike(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux);
+  bool stage_packet(Staged& staged);
+  bool stage_for_group(Staged& staged);
+  bool stage_for_services(Staged& staged);
+  void answer_echo(std::span<const std::byte> frame);
+  void meet_neighbour(size_t index);
   void dispatch();
   bool finds_nothing();
   [[nodiscard]] bool general_work_due() const;
@@ -198,14 +204,21 @@ class Poller {
   size_t take_deferred(std::span<port::RxFrame> frames);
   size_t take_looped(std::span<port::RxFrame> frames);
   size_t take_handed_over(std::span<port::RxFrame> frames);
-  void hand_over(uint16_t to);
+  void prefetch_region(const wire::Packet& packet);
+  bool hand_over(size_t index, uint16_t to);
+  void let_go(size_t index);
   port::RxFrame copy_of(const std::byte* data, uint32_t length);
   void copy_to(uint16_t sibling, const port::RxFrame& frame);
   void show(const wire::Packet& packet, const MulticastGroup& group);
   void serve(const wire::Packet& packet);
   void defer(const Staged& staged);
-  void forget_deferred();
+  std::span<const port::RxFrame> kept_frames();
   void count(Counter counter) { counters_.add(counter); }
+  /// False: what was dropped is not staged.
+  bool drop(Counter reason) {
+    count(reason);
+    return false;
+  }
 
   // While a copy engine is at work.
   void hold();
@@ -250,12 +263,12 @@ class Poller {
   size_t handed_begin_ = 0;           // ... of which [handed_begin_, handed_end_) by siblings ...
   size_t handed_end_ = 0;
   size_t staged_ = 0;             // ... of which packets for queue pairs of ours
-  size_t kept_ = 0;               // ... of which to be released by us
+  size_t kept_ = 0;               // ... of which to be released by us, but for those without data ...
+  bool all_kept_ = true;          // ... of which there are none
   uint64_t handed_in_burst_ = 0;  // bit i: frames went to sibling i
   bool ahead_ = false;            // all this is of a burst that waits for the end of copies, or for its turn
   Instant copying_since_{};
   std::array<port::RxFrame, kBurstMax> frames_;
-  std::array<port::RxFrame, kBurstMax> kept_frames_;
   std::array<Staged, kBurstMax> packets_;
   std::vector<port::RxFrame> deferred_;  // frames that wait for stalled queue pairs, in their order
   std::vector<port::RxFrame> held_;      // of the burst that is being copied

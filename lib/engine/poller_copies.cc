@@ -10,7 +10,8 @@ namespace uroce::engine {
 
 /// The frames that the engine copies from, and what they belong to, are kept until it has ended.
 void Poller::hold() {
-  held_.assign(kept_frames_.begin(), kept_frames_.begin() + static_cast<ptrdiff_t>(kept_));
+  const std::span<const port::RxFrame> frames = kept_frames();
+  held_.assign(frames.begin(), frames.end());
   kept_ = 0;
   copying_since_ = turn_.now;
 }

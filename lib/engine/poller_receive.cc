@@ -63,82 +63,94 @@ size_t Poller::take_handed_over(std::span<port::RxFrame> frames) {
 }
 
 void Poller::stage() {
-  staged_ = 0;
-  kept_ = 0;
+  kept_ = burst_;
   const net::Demux& demux = surroundings_.addresses.seen().demux;
-  for (size_t i = 0; i < burst_; ++i) stage_frame(i, demux);
+  Staged* next = packets_.data();
+  const Staged* before = nullptr;
+  for (size_t i = 0; i < burst_; ++i) {
+    next->frame = static_cast<uint32_t>(i);
+    const std::span<const std::byte> frame(frames_[i].data, frames_[i].length);
+    if (!stage_frame(frame, *next, before, demux)) continue;
+    if (next->entry != nullptr) [[likely]]
+      before = next;
+    ++next;
+  }
+  staged_ = static_cast<size_t>(next - packets_.data());
   // Relaxed: a hint for whoever turns the siblings.
   if (handed_in_burst_ != 0)
     handed_to_.fetch_or(std::exchange(handed_in_burst_, 0), std::memory_order_relaxed);
-  for (size_t i = 0; i < staged_; ++i) {
-    const wire::Packet& packet = packets_[i].packet;
-    if (packets_[i].entry != nullptr) __builtin_prefetch(&packets_[i].entry->queue_pair);
-    if (packet.row->headers.has(wire::Header::kReth))
-      surroundings_.regions.prefetch(packet.headers.reth.rkey);
-    if (packet.row->headers.has(wire::Header::kAtomicEth))
-      surroundings_.regions.prefetch(packet.headers.atomic.rkey);
-  }
 }
 
-/// Parses one frame. Afterwards it is staged, handed over, answered or dropped.
-void Poller::stage_frame(size_t index, const net::Demux& demux) {
-  const port::RxFrame& frame = frames_[index];
-  Staged& staged = packets_[staged_];
-  kept_frames_[kept_++] = frame;
-  if (staged_ > 0 && packets_[staged_ - 1].entry != nullptr) {
-    const auto outcome =
-        wire::parse_alike({frame.data, frame.length}, packets_[staged_ - 1].packet, staged.packet);
-    // What came to one of our addresses does so again.
-    if (outcome)
-      return outcome->result == wire::ParseResult::kRoce ? stage_packet(staged) : count(outcome->reason);
-  }
-  const net::Classified classified = demux.classify({frame.data, frame.length}, staged.packet);
+/// Parses one frame. Afterwards it is staged (true), or handed over, answered or dropped. `before`: the last
+/// one that is for a queue pair of ours, if any.
+inline bool Poller::stage_frame(std::span<const std::byte> frame, Staged& staged, const Staged* before,
+                                const net::Demux& demux) {
+  if (before == nullptr) return stage_unlike(frame, staged, demux);
+  const size_t ip_bytes = wire::ip_bytes_if_alike(frame, before->packet);
+  if (ip_bytes == 0) return stage_unlike(frame, staged, demux);
+  const wire::ParseOutcome outcome = wire::parse_alike(frame, ip_bytes, before->packet, staged.packet);
+  // What came to one of our addresses does so again.
+  return outcome.result == wire::ParseResult::kRoce ? stage_packet(staged) : drop(outcome.reason);
+}
+
+/// One that is not like the one before it.
+bool Poller::stage_unlike(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux) {
+  const net::Classified classified = demux.classify(frame, staged.packet);
   switch (classified.kind) {
     case net::FrameKind::kRoce:
       return stage_packet(staged);
     case net::FrameKind::kGroup:
-      return stage_for_group(staged, index);
+      return stage_for_group(staged);
     case net::FrameKind::kNeighbour:
-      return meet_neighbour(frame);
+      meet_neighbour(staged.frame);
+      return false;
     case net::FrameKind::kEcho:
-      return answer_echo(frame);
+      answer_echo(frame);
+      return false;
     case net::FrameKind::kDropped:
-      return count(classified.reason);
+      break;
   }
+  return drop(classified.reason);
 }
 
-void Poller::stage_packet(Staged& staged) {
-  staged.entry = surroundings_.queue_pairs.find(staged.packet.headers.bth.destination);
-  if (staged.entry == nullptr) [[unlikely]]
+inline bool Poller::stage_packet(Staged& staged) {
+  const wire::Packet& packet = staged.packet;
+  QueuePairEntry* const entry = surroundings_.queue_pairs.find(packet.headers.bth.destination);
+  staged.entry = entry;
+  if (entry == nullptr) [[unlikely]]
     return stage_for_services(staged);
-  if (&staged.entry->poller != this) return hand_over(staged.entry->poller.index());
-  staged.kept = static_cast<uint32_t>(kept_ - 1);
-  ++staged_;
+  if (&entry->poller != this) return hand_over(staged.frame, entry->poller.index());
+  __builtin_prefetch(&entry->queue_pair);
+  if (packet.row->headers.has_any(kKeyedHeaders)) prefetch_region(packet);
+  return true;
+}
+
+/// The region that the packet's key stands for, in whichever of kKeyedHeaders it is.
+void Poller::prefetch_region(const wire::Packet& packet) {
+  const wire::Headers& headers = packet.headers;
+  surroundings_.regions.prefetch(packet.row->headers.has(wire::Header::kReth) ? headers.reth.rkey
+                                                                              : headers.atomic.rkey);
 }
 
 /// General services are poller 0's business.
-void Poller::stage_for_services(Staged& staged) {
-  if (staged.packet.headers.bth.destination != GeneralServices::kNumber)
-    return count(Counter::kDropUnknownQp);
-  if (options_.links == nullptr) return hand_over(0);
-  if (services_ == nullptr) return count(Counter::kDropUnknownQp);
+bool Poller::stage_for_services(Staged& staged) {
+  if (staged.packet.headers.bth.destination != GeneralServices::kNumber) return drop(Counter::kDropUnknownQp);
+  if (options_.links == nullptr) return hand_over(staged.frame, 0);
+  if (services_ == nullptr) return drop(Counter::kDropUnknownQp);
   staged.group = nullptr;
-  staged.kept = static_cast<uint32_t>(kept_ - 1);
-  ++staged_;
+  return true;
 }
 
 /// Who gets the frame first copies it to the siblings that have members.
-void Poller::stage_for_group(Staged& staged, size_t index) {
+bool Poller::stage_for_group(Staged& staged) {
   staged.entry = nullptr;
   staged.group = surroundings_.groups.find(staged.packet.destination);
-  if (staged.group == nullptr) return count(Counter::kDropNoGroup);
+  if (staged.group == nullptr) return drop(Counter::kDropNoGroup);
   const uint64_t ours = uint64_t{1} << options_.index;
-  const bool copied = index >= handed_begin_ && index < handed_end_;
+  const bool copied = staged.frame >= handed_begin_ && staged.frame < handed_end_;
   for (uint64_t left = copied ? 0 : staged.group->pollers & ~ours; left != 0; left &= left - 1)
-    copy_to(static_cast<uint16_t>(__builtin_ctzll(left)), frames_[index]);
-  if ((staged.group->pollers & ours) == 0) return;
-  staged.kept = static_cast<uint32_t>(kept_ - 1);
-  ++staged_;
+    copy_to(static_cast<uint16_t>(__builtin_ctzll(left)), frames_[staged.frame]);
+  return (staged.group->pollers & ours) != 0;
 }
 
 /// As if received; without data when there is no buffer, or none that is long enough for what a peer sent.
@@ -170,11 +182,11 @@ void Poller::copy_to(uint16_t sibling, const port::RxFrame& frame) {
 }
 
 /// It needs no state, so it is any poller's business. What there is no room for is asked again.
-void Poller::answer_echo(const port::RxFrame& frame) {
+void Poller::answer_echo(std::span<const std::byte> frame) {
   port::TxFrame* const reply = tx_.next();
   if (reply == nullptr) return count(Counter::kTxNoBuffer);
-  const uint32_t length = net::echo_reply({frame.data, frame.length}, surroundings_.addresses.seen().gids,
-                                          {reply->data, reply->capacity});
+  const uint32_t length =
+      net::echo_reply(frame, surroundings_.addresses.seen().gids, {reply->data, reply->capacity});
   if (length == 0) return count(Counter::kRxNotRoce);
   reply->length = length;
   reply->to_self = false;
@@ -184,8 +196,12 @@ void Poller::answer_echo(const port::RxFrame& frame) {
 }
 
 /// Neighbours are poller 0's business.
-void Poller::meet_neighbour(const port::RxFrame& frame) {
-  if (options_.links == nullptr) return hand_over(0);
+void Poller::meet_neighbour(size_t index) {
+  if (options_.links == nullptr) {
+    hand_over(index, 0);
+    return;
+  }
+  const port::RxFrame& frame = frames_[index];
   if (!options_.links->receive({frame.data, frame.length}, turn_.now, tx_)) count(Counter::kDropNeighbour);
   while (const auto conflict = options_.links->take_conflict()) {
     count(Counter::kAddressConflict);
@@ -194,20 +210,26 @@ void Poller::meet_neighbour(const port::RxFrame& frame) {
   }
 }
 
-/// Passes on the frame that was kept last.
-void Poller::hand_over(uint16_t to) {
-  if (!siblings_[to]->from_sibling_[options_.index]->push(kept_frames_[kept_ - 1])) {
-    return count(Counter::kRxHandOverFull);
-  }
-  --kept_;
+/// Passes on a frame of the burst, which is not staged then.
+bool Poller::hand_over(size_t index, uint16_t to) {
+  if (!siblings_[to]->from_sibling_[options_.index]->push(frames_[index]))
+    return drop(Counter::kRxHandOverFull);
+  let_go(index);
   count(Counter::kRxHandedOver);
   handed_in_burst_ |= uint64_t{1} << to;
+  return false;
+}
+
+/// Somebody else releases the frame.
+void Poller::let_go(size_t index) {
+  frames_[index].data = nullptr;
+  all_kept_ = false;
 }
 
 void Poller::dispatch() {
   const bool checked = std::exchange(ahead_, false);
   for (size_t i = 0; i < staged_; ++i) {
-    const auto& [packet, entry, group, kept] = packets_[i];
+    const auto& [packet, entry, group, frame] = packets_[i];
     if (!checked && !wire::icrc_matches(packet)) {
       count(Counter::kDropIcrc);
       continue;
@@ -223,8 +245,6 @@ void Poller::dispatch() {
       qp::commit_placements(turn_);
     activate(*entry);
   }
-  if (!deferred_.empty()) [[unlikely]]
-    forget_deferred();
 }
 
 void Poller::serve(const wire::Packet& packet) {
@@ -248,16 +268,18 @@ void Poller::show(const wire::Packet& packet, const MulticastGroup& group) {
 /// as on the wire.
 void Poller::defer(const Staged& staged) {
   if (deferred_.size() == kDeferredFramesMax) return count(Counter::kDropStalled);
-  port::RxFrame& frame = kept_frames_[staged.kept];
-  deferred_.push_back(frame);
-  frame.data = nullptr;
+  deferred_.push_back(frames_[staged.frame]);
+  let_go(staged.frame);
 }
 
-/// They are not among those that are released after the burst.
-void Poller::forget_deferred() {
-  const auto kept = std::remove_if(kept_frames_.begin(), kept_frames_.begin() + static_cast<ptrdiff_t>(kept_),
-                                   [](const port::RxFrame& frame) { return frame.data == nullptr; });
-  kept_ = static_cast<size_t>(kept - kept_frames_.begin());
+/// The frames of the burst that are still ours.
+std::span<const port::RxFrame> Poller::kept_frames() {
+  const std::span<port::RxFrame> frames = std::span(frames_).first(kept_);
+  if (std::exchange(all_kept_, true)) [[likely]]
+    return frames;
+  const auto gone = std::ranges::remove(frames, nullptr, &port::RxFrame::data);
+  kept_ -= gone.size();
+  return frames.first(kept_);
 }
 
 void Poller::release() {
@@ -266,7 +288,7 @@ void Poller::release() {
     port_queue_.release(held_);
     return held_.clear();
   }
-  if (kept_ > 0) port_queue_.release({kept_frames_.data(), kept_});
+  if (const auto frames = kept_frames(); !frames.empty()) port_queue_.release(frames);
 }
 
 }  // namespace uroce::engine

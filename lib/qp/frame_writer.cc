@@ -17,25 +17,34 @@ wire::Headers headers_to_peer(const Connection& connection, wire::Operation oper
 
 namespace {
 
-bool write_frame(port::TxFrame& frame, const wire::FrameTemplate& path, const wire::Headers& headers,
-                 const Payload& payload) {
+/// Behind the headers a long payload, in one pass with the ICRC.
+[[gnu::noinline]] bool finish_in_one_pass(port::TxFrame& frame, const wire::FrameTemplate& path,
+                                          wire::Opcode opcode, const Payload& payload,
+                                          wire::CopyWithIcrc copy) {
   const std::span<std::byte> buffer(frame.data, frame.capacity);
-  assert(wire::frame_bytes(path, headers.bth.opcode, payload.bytes) <= frame.capacity);
-  std::byte* to = wire::write_headers(buffer, path, headers, payload.bytes);
+  uint32_t icrc = wire::icrc_of_headers(buffer, path, opcode);
+  if (!payload.range->gather(wire::payload_in(buffer, path, opcode), copy, &icrc)) return false;
+  frame.length = wire::finish_frame(buffer, path, opcode, payload.bytes, icrc);
+  return true;
+}
+
+inline bool write_frame(port::TxFrame& frame, const wire::FrameTemplate& path, const wire::Headers& headers,
+                        const Payload& payload) {
+  const wire::OpcodeRow& row = wire::opcode_row(headers.bth.opcode);
+  const wire::FrameLayout layout(path, row, payload.bytes);
+  assert(row.valid && layout.end <= frame.capacity);
+  std::byte* const data = frame.data;
+  frame.length = layout.end;
+  wire::write_headers(data, path, row, headers, layout);
   if (payload.range != nullptr) {
-    // Long ones in one pass.
     if (const auto copy = wire::copy_with_icrc(payload.bytes);
-        copy != nullptr && payload.bytes % 4 == 0 && payload.range->in_one_piece()) {
-      uint32_t icrc = wire::icrc_of_headers(buffer, path, headers.bth.opcode);
-      if (!payload.range->gather(to, copy, &icrc)) return false;
-      frame.length = wire::finish_frame(buffer, path, headers.bth.opcode, payload.bytes, icrc);
-      return true;
-    }
-    if (!payload.range->gather(to)) return false;
+        copy != nullptr && payload.bytes % 4 == 0 && payload.range->in_one_piece())
+      return finish_in_one_pass(frame, path, headers.bth.opcode, payload, copy);
+    if (!payload.range->gather(data + layout.payload)) return false;
   } else if (payload.bytes > 0) {
-    std::memcpy(to, payload.inline_data, payload.bytes);
+    std::memcpy(data + layout.payload, payload.inline_data, payload.bytes);
   }
-  frame.length = wire::finish_frame(buffer, path, headers.bth.opcode, payload.bytes);
+  wire::write_pad_and_icrc(data, path, layout);
   return true;
 }
 

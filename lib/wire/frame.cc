@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "wire/big_endian.h"
-#include "wire/icrc.h"
 #include "wire/internet_checksum.h"
 #include "wire/layers.h"
 
@@ -31,11 +30,6 @@ void write_ipv6(std::byte* ip, const Path& path) {
   std::memcpy(ip + 8, path.source.bytes.data(), 16);
   std::memcpy(ip + 24, path.destination.bytes.data(), 16);
 }
-
-constexpr uint8_t pad_of(uint32_t payload_bytes) { return static_cast<uint8_t>(-payload_bytes & 3u); }
-
-constexpr uint32_t kIpv4TemplateBytes = kEthernetBytes + kIpv4Bytes + kUdpBytes;
-constexpr uint32_t kIpv6TemplateBytes = kEthernetBytes + kIpv6Bytes + kUdpBytes;
 
 }  // namespace
 
@@ -87,48 +81,18 @@ void FrameTemplate::set_udp_source_port(uint16_t port) {
   store_be16(image_.data() + bytes_ - kUdpBytes, port);
 }
 
-void FrameTemplate::write(std::byte* to, uint32_t transport_bytes) const {
-  // Copies of constant size are a few vector moves; a size from a variable would be a call.
-  const std::byte* from = image_.data();
-  switch (bytes_) {
-    case kIpv4TemplateBytes:
-      std::memcpy(to, from, kIpv4TemplateBytes);
-      break;
-    case kIpv4TemplateBytes + kVlanTagBytes:
-      std::memcpy(to, from, kIpv4TemplateBytes + kVlanTagBytes);
-      break;
-    case kIpv6TemplateBytes:
-      std::memcpy(to, from, kIpv6TemplateBytes);
-      break;
-    default:
-      std::memcpy(to, from, kIpv6TemplateBytes + kVlanTagBytes);
-      break;
-  }
-  std::byte* ip = to + ip_offset_;
-  std::byte* udp = to + bytes_ - kUdpBytes;
-  const auto udp_bytes = static_cast<uint16_t>(kUdpBytes + transport_bytes);
-  store_be16(udp + 4, udp_bytes);
-  if (udp - ip == kIpv4Bytes) {
-    const auto total = static_cast<uint16_t>(kIpv4Bytes + udp_bytes);
-    const auto checksum = static_cast<uint16_t>(~fold_sum(ipv4_checksum_seed_ + word_on_wire(total)));
-    store_be16(ip + 2, total);
-    std::memcpy(ip + 10, &checksum, sizeof checksum);
-  } else {
-    store_be16(ip + 4, udp_bytes);
-  }
-}
-
 uint32_t frame_bytes(const FrameTemplate& path, Opcode opcode, uint32_t payload_bytes) {
-  return path.bytes() + opcode_row(opcode).header_bytes + payload_bytes + pad_of(payload_bytes) + kIcrcBytes;
+  return FrameLayout(path, opcode_row(opcode), payload_bytes).end;
 }
 
 std::byte* write_headers(std::span<std::byte> buffer, const FrameTemplate& path, const Headers& headers,
                          uint32_t payload_bytes) {
-  assert(opcode_row(headers.bth.opcode).valid);
-  const uint32_t frame = frame_bytes(path, headers.bth.opcode, payload_bytes);
-  assert(frame <= buffer.size());
-  path.write(buffer.data(), frame - path.bytes());
-  return write_transport(buffer.data() + path.bytes(), headers, pad_of(payload_bytes));
+  const OpcodeRow& row = opcode_row(headers.bth.opcode);
+  assert(row.valid);
+  const FrameLayout layout(path, row, payload_bytes);
+  assert(layout.end <= buffer.size());
+  write_headers(buffer.data(), path, row, headers, layout);
+  return buffer.data() + layout.payload;
 }
 
 uint32_t icrc_of_headers(std::span<const std::byte> buffer, const FrameTemplate& path, Opcode opcode) {
@@ -138,23 +102,19 @@ uint32_t icrc_of_headers(std::span<const std::byte> buffer, const FrameTemplate&
 
 uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
                       uint32_t payload_bytes, uint32_t icrc) {
-  assert(pad_of(payload_bytes) == 0);
-  const uint32_t frame = frame_bytes(path, opcode, payload_bytes);
-  assert(frame <= buffer.size());
-  std::memcpy(buffer.data() + frame - kIcrcBytes, &icrc, sizeof icrc);  // Least significant byte first.
-  return frame;
+  const FrameLayout layout(path, opcode_row(opcode), payload_bytes);
+  assert(layout.icrc == layout.pad);
+  assert(layout.end <= buffer.size());
+  std::memcpy(buffer.data() + layout.icrc, &icrc, sizeof icrc);  // Least significant byte first.
+  return layout.end;
 }
 
 uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
                       uint32_t payload_bytes) {
-  const uint32_t frame = frame_bytes(path, opcode, payload_bytes);
-  assert(frame <= buffer.size());
-  std::byte* const icrc_at = buffer.data() + frame - kIcrcBytes;
-  // A whole word of zeros covers 0 to 3 bytes of pad; the ICRC then covers the rest of it.
-  store_be32(icrc_at - pad_of(payload_bytes), 0);
-  const uint32_t icrc = icrc_of({buffer.data() + path.ip_offset(), icrc_at});
-  std::memcpy(icrc_at, &icrc, sizeof icrc);  // Least significant byte first.
-  return frame;
+  const FrameLayout layout(path, opcode_row(opcode), payload_bytes);
+  assert(layout.end <= buffer.size());
+  write_pad_and_icrc(buffer.data(), path, layout);
+  return layout.end;
 }
 
 }  // namespace uroce::wire

@@ -3,10 +3,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "base/identifiers.h"
 #include "wire/headers.h"
+#include "wire/icrc.h"
+#include "wire/internet_checksum.h"
+#include "wire/layers.h"
+#include "wire/transport.h"
 
 namespace uroce::wire {
 
@@ -48,13 +53,58 @@ class FrameTemplate {
 
   /// Writes bytes() bytes with lengths (and the IPv4 checksum) set for `transport_bytes` bytes, which count
   /// from the BTH to the ICRC inclusive.
-  void write(std::byte* to, uint32_t transport_bytes) const;
+  void write(std::byte* to, uint32_t transport_bytes) const {
+    constexpr uint32_t kTagged = kEthernetBytes + kVlanTagBytes;
+    switch (bytes_) {
+      [[likely]] case kEthernetBytes + kIpv4Bytes + kUdpBytes:
+        return write_as<kEthernetBytes, kIpv4Bytes>(to, transport_bytes);
+      case kEthernetBytes + kIpv6Bytes + kUdpBytes:
+        return write_as<kEthernetBytes, kIpv6Bytes>(to, transport_bytes);
+      case kTagged + kIpv4Bytes + kUdpBytes:
+        return write_as<kTagged, kIpv4Bytes>(to, transport_bytes);
+      default:
+        return write_as<kTagged, kIpv6Bytes>(to, transport_bytes);
+    }
+  }
 
  private:
+  /// With constant sizes: then the copy is a few vector moves.
+  template <uint32_t kIpOffset, uint32_t kIpBytes>
+  void write_as(std::byte* to, uint32_t transport_bytes) const {
+    constexpr uint32_t kBytes = kIpOffset + kIpBytes + kUdpBytes;
+    const uint32_t seed = ipv4_checksum_seed_;
+    std::memcpy(to, image_.data(), kBytes);
+    std::byte* const ip = to + kIpOffset;
+    const auto udp_bytes = static_cast<uint16_t>(kUdpBytes + transport_bytes);
+    store_be16(ip + kIpBytes + 4, udp_bytes);
+    if constexpr (kIpBytes == kIpv4Bytes) {
+      const auto total = static_cast<uint16_t>(kIpv4Bytes + udp_bytes);
+      const auto checksum = static_cast<uint16_t>(~fold_short_sum(seed + word_on_wire(total)));
+      store_be16(ip + 2, total);
+      std::memcpy(ip + 10, &checksum, sizeof checksum);
+    } else {
+      store_be16(ip + 4, udp_bytes);
+    }
+  }
+
   std::array<std::byte, kBytesMax> image_{};
   uint8_t bytes_ = 0;
   uint8_t ip_offset_ = 0;
   uint32_t ipv4_checksum_seed_ = 0;  // sum of the header's words without the total length
+};
+
+/// What a frame consists of, as the offsets of its parts.
+struct FrameLayout {
+  FrameLayout(const FrameTemplate& path, const OpcodeRow& row, uint32_t payload_bytes)
+      : payload(path.bytes() + row.header_bytes),
+        pad(payload + payload_bytes),
+        icrc(pad + (-payload_bytes & 3)),
+        end(icrc + kIcrcBytes) {}
+
+  uint32_t payload;
+  uint32_t pad;
+  uint32_t icrc;
+  uint32_t end;
 };
 
 /// Bytes that a frame needs, Ethernet header to ICRC.
@@ -64,6 +114,11 @@ uint32_t frame_bytes(const FrameTemplate& path, Opcode opcode, uint32_t payload_
 /// holds at least frame_bytes() bytes, and returns where the payload goes.
 std::byte* write_headers(std::span<std::byte> buffer, const FrameTemplate& path, const Headers& headers,
                          uint32_t payload_bytes);
+
+/// Where the payload of such a frame goes.
+inline std::byte* payload_in(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode) {
+  return buffer.data() + path.bytes() + opcode_row(opcode).header_bytes;
+}
 
 /// icrc_of() the headers that were written before a payload that brings no pad.
 uint32_t icrc_of_headers(std::span<const std::byte> buffer, const FrameTemplate& path, Opcode opcode);
@@ -76,5 +131,21 @@ uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Op
 /// To be called when the payload stands: writes pad and ICRC, returns the frame's length.
 uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
                       uint32_t payload_bytes);
+
+// The parts of the above, for who knows the layout.
+
+inline void write_headers(std::byte* frame, const FrameTemplate& path, const OpcodeRow& row,
+                          const Headers& headers, const FrameLayout& layout) {
+  const uint32_t begin = path.bytes();
+  path.write(frame, layout.end - begin);
+  write_transport(frame + begin, row, headers, layout.icrc - layout.pad);
+}
+
+inline void write_pad_and_icrc(std::byte* frame, const FrameTemplate& path, const FrameLayout& layout) {
+  // A whole word of zeros covers 0 to 3 bytes of pad; the ICRC then covers the rest of it.
+  store_be32(frame + layout.pad, 0);
+  const uint32_t icrc = icrc_of({frame + path.ip_offset(), frame + layout.icrc});
+  std::memcpy(frame + layout.icrc, &icrc, sizeof icrc);  // Least significant byte first.
+}
 
 }  // namespace uroce::wire

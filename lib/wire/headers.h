@@ -8,18 +8,19 @@
 
 namespace uroce::wire {
 
-/// Base transport header, every field but TVer (always 0) and the pad count (derived from the payload).
+/// Base transport header, every field but TVer (always 0) and the pad count (derived from the payload). The
+/// order is such that it is read from the wire as one vector (transport.h).
 struct Bth {
   Opcode opcode;
   bool solicited = false;
   bool migration = false;
-  uint8_t pad = 0;  // parsed; ignored by emit, which derives it
+  bool ack_request = false;
   uint16_t partition_key = 0xFFFF;
   bool fecn = false;
   bool becn = false;
   QpNumber destination;
-  bool ack_request = false;
   Psn psn;
+  uint8_t pad = 0;  // parsed; ignored by emit, which derives it
 };
 
 struct Reth {

@@ -49,8 +49,6 @@ void Icrc::add(std::span<const std::byte> bytes) {
 
 namespace {
 
-const bool kShortIcrc = has_short_icrc();
-
 /// The widest way that this CPU has, if any.
 struct WideIcrc {
   uint32_t (*of)(std::span<const std::byte> ip_packet) = nullptr;
@@ -74,20 +72,21 @@ uint32_t icrc_in_pieces(std::span<const std::byte> ip_packet) {
   return icrc.value();
 }
 
-/// Of at least kWideIcrcBytesMin bytes. Apart, so that the way to short_icrc() is a jump.
+/// Of less than kWideIcrcBytesMin bytes.
+uint32_t (*const kShortIcrc)(std::span<const std::byte>) = has_short_icrc() ? short_icrc : icrc_in_pieces;
+
+/// Of more. Apart, so that the way to a short one is a jump.
 [[gnu::noinline]] uint32_t icrc_beyond(std::span<const std::byte> ip_packet) {
   if (kWideIcrc.of != nullptr) return kWideIcrc.of(ip_packet);
-  const bool is_short = ip_packet.size() <= kShortIcrcBytesMax;
-  return kShortIcrc && is_short ? short_icrc(ip_packet) : icrc_in_pieces(ip_packet);
+  return ip_packet.size() <= kShortIcrcBytesMax ? kShortIcrc(ip_packet) : icrc_in_pieces(ip_packet);
 }
 
 }  // namespace
 
-CopyWithIcrc copy_with_icrc(size_t bytes) { return bytes >= kWideIcrcBytesMin ? kWideIcrc.copy : nullptr; }
+CopyWithIcrc widest_copy_with_icrc() { return kWideIcrc.copy; }
 
 uint32_t icrc_of(std::span<const std::byte> ip_packet) {
-  if (ip_packet.size() >= kWideIcrcBytesMin) return icrc_beyond(ip_packet);
-  return kShortIcrc ? short_icrc(ip_packet) : icrc_in_pieces(ip_packet);
+  return ip_packet.size() >= kWideIcrcBytesMin ? icrc_beyond(ip_packet) : kShortIcrc(ip_packet);
 }
 
 }  // namespace uroce::wire

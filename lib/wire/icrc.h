@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "wire/wide_icrc.h"
+
 namespace uroce::wire {
 
 /// RoCEv2 invariant CRC (protocol.md 3): CRC-32 with zlib's parameters over eight bytes of ones (a masked
@@ -30,8 +32,12 @@ class Icrc {
 /// Copies a payload to where it stands in a packet and takes it into `icrc`, a uint32_t that was icrc_of()
 /// what stands before it.
 using CopyWithIcrc = void (*)(std::byte* to, const std::byte* from, size_t bytes, void* icrc);
+/// The widest that this CPU has; nullptr: none.
+CopyWithIcrc widest_copy_with_icrc();
 /// For payloads of so many bytes, or nullptr: then the way is a copy, and icrc_of() the whole.
-CopyWithIcrc copy_with_icrc(size_t bytes);
+inline CopyWithIcrc copy_with_icrc(size_t bytes) {
+  return bytes >= kWideIcrcBytesMin ? widest_copy_with_icrc() : nullptr;
+}
 
 /// ICRC of a whole IP packet, at least to the end of its BTH (`ip_packet` ends before the ICRC itself).
 uint32_t icrc_of(std::span<const std::byte> ip_packet);

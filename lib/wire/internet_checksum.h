@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -24,16 +25,16 @@ inline uint64_t add_words(std::span<const std::byte> bytes, uint64_t sum = 0) {
 }
 
 /// A 16-bit field of a pseudo-header, as add_words would see it on the wire.
-inline uint64_t word_on_wire(uint16_t value) { return __builtin_bswap16(value); }
+inline uint16_t word_on_wire(uint16_t value) { return __builtin_bswap16(value); }
 
-/// The 16-bit sum in memory order: 0xFFFF over data that contains its own checksum, if that is right; its
-/// complement is the checksum of data that does not.
+/// A sum of two words, or of any number, to one of 16 bits in memory order: 0xFFFF over data that contains
+/// its own checksum, if that is right; its complement is the checksum of data that does not. One half is
+/// added to the other each time, and the carry of the lower half comes round into the upper one.
+inline uint16_t fold_short_sum(uint32_t sum) {
+  return static_cast<uint16_t>((sum + std::rotl(sum, 16)) >> 16);
+}
 inline uint16_t fold_sum(uint64_t sum) {
-  sum = (sum >> 32) + (sum & 0xFFFFFFFF);
-  sum = (sum >> 32) + (sum & 0xFFFFFFFF);
-  sum = (sum >> 16) + (sum & 0xFFFF);
-  sum = (sum >> 16) + (sum & 0xFFFF);
-  return static_cast<uint16_t>(sum);
+  return fold_short_sum(static_cast<uint32_t>((sum + std::rotl(sum, 32)) >> 32));
 }
 
 }  // namespace uroce::wire

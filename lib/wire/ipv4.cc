@@ -54,8 +54,8 @@ ParseOutcome parse_ipv4(std::span<const std::byte> bytes, Packet& packet) {
   packet.hop_limit = load_u8(header + 8);
   set_mapped(packet.source, header + 12);
   set_mapped(packet.destination, header + 16);
-  packet.ip_packet = bytes.first(total);
-  return parse_udp(bytes.subspan<12, 8>(), packet.ip_packet.subspan(kIpv4Bytes), packet);
+  packet.ip_packet = bytes.first(total - kIcrcBytes);
+  return parse_udp(bytes.subspan<12, 8>(), bytes.first(total).subspan(kIpv4Bytes), packet);
 }
 
 }  // namespace uroce::wire

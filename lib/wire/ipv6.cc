@@ -47,8 +47,8 @@ ParseOutcome parse_ipv6(std::span<const std::byte> bytes, Packet& packet) {
   packet.hop_limit = load_u8(header + 7);
   std::memcpy(packet.source.bytes.data(), header + 8, 16);
   std::memcpy(packet.destination.bytes.data(), header + 24, 16);
-  packet.ip_packet = bytes.first(total);
-  return parse_udp(bytes.subspan<8, 32>(), packet.ip_packet.subspan(kIpv6Bytes), packet);
+  packet.ip_packet = bytes.first(total - kIcrcBytes);
+  return parse_udp(bytes.subspan<8, 32>(), bytes.first(total).subspan(kIpv6Bytes), packet);
 }
 
 }  // namespace uroce::wire

@@ -7,7 +7,7 @@
 #include "wire/vlan.h"
 
 // How parse_frame goes down: each layer proves its own lengths, fills its part of the packet and hands the
-// rest to the next one. Inside wire only.
+// rest to the next one. Inside wire only, but for the sizes.
 namespace uroce::wire {
 
 inline constexpr size_t kEthernetBytes = 14;
@@ -30,11 +30,5 @@ ParseOutcome parse_ipv6(std::span<const std::byte> bytes, Packet& packet);
 /// `addresses` are the IP header's two, `datagram` is exactly what IP announces, at least a UDP header.
 ParseOutcome parse_udp(std::span<const std::byte> addresses, std::span<const std::byte> datagram,
                        Packet& packet);
-
-/// `bytes` are exactly BTH .. ICRC; `packet.ip_packet` still ends with the ICRC and loses it here.
-ParseOutcome parse_transport(std::span<const std::byte> bytes, Packet& packet);
-
-/// Writes BTH and extension headers of `headers.bth.opcode` and returns what follows them.
-std::byte* write_transport(std::byte* to, const Headers& headers, uint8_t pad);
 
 }  // namespace uroce::wire

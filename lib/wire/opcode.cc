@@ -95,6 +95,13 @@ constexpr bool is_response(Family family) {
   return family == Family::kReadResponse || family == Family::kAck;
 }
 
+constexpr void set_payload(OpcodeRow& row, PayloadRule rule) {
+  row.payload = rule;
+  if (rule == PayloadRule::kEightBytes) row.payload_bytes_min = 8;
+  const bool by_mtu = rule != PayloadRule::kNone && rule != PayloadRule::kEightBytes;
+  row.payload_bytes_range = by_mtu ? kPayloadBytesMax : 0;
+}
+
 constexpr OpcodeRow make_row(Service service, const OperationFacts& operation) {
   OpcodeRow row;
   row.opcode = Opcode::make(service, operation.operation);
@@ -107,7 +114,7 @@ constexpr OpcodeRow make_row(Service service, const OperationFacts& operation) {
   row.header_bytes = static_cast<uint16_t>(kBthBytes + row.headers.bytes());
   row.family = operation.family;
   row.position = operation.position;
-  row.payload = operation.payload;
+  set_payload(row, operation.payload);
   row.consumes_receive = operation.family == Family::kSend || operation.headers.has(Header::kImmediate);
   row.valid = true;
   return row;

@@ -68,10 +68,9 @@ enum class Header : uint8_t {
 };
 inline constexpr size_t kHeaderKinds = 10;
 
-constexpr uint32_t header_bytes(Header header) {
-  constexpr std::array<uint32_t, kHeaderKinds> kBytes = {4, 8, 4, 16, 28, 4, 8, 4, 4, 16};
-  return kBytes[static_cast<size_t>(header)];
-}
+inline constexpr std::array<uint8_t, kHeaderKinds> kHeaderBytes = {4, 8, 4, 16, 28, 4, 8, 4, 4, 16};
+
+constexpr uint32_t header_bytes(Header header) { return kHeaderBytes[static_cast<size_t>(header)]; }
 
 class HeaderSet {
  public:
@@ -85,6 +84,7 @@ class HeaderSet {
   [[nodiscard]] constexpr bool has(Header header) const {
     return (bits_ >> static_cast<unsigned>(header) & 1u) != 0;
   }
+  [[nodiscard]] constexpr bool has_any(HeaderSet other) const { return (bits_ & other.bits_) != 0; }
   [[nodiscard]] constexpr HeaderSet with(Header header) const {
     HeaderSet set = *this;
     set.bits_ = static_cast<uint16_t>(set.bits_ | 1u << static_cast<unsigned>(header));
@@ -137,6 +137,13 @@ struct OpcodeRow {
   bool valid = false;
   bool response = false;          // travels from responder to requester
   bool consumes_receive = false;  // every SEND, and the packets of a WRITE that carry an immediate
+  // Bytes of payload at any path MTU: the fewest, and how many more there may be.
+  uint16_t payload_bytes_min = 0;
+  uint16_t payload_bytes_range = 0;
+
+  [[nodiscard]] constexpr bool admits(size_t payload_bytes) const {
+    return payload_bytes - payload_bytes_min <= payload_bytes_range;
+  }
 };
 
 inline constexpr uint32_t kBthBytes = 12;

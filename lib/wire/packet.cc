@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "wire/big_endian.h"
-#include "wire/icrc.h"
 #include "wire/layers.h"
 
 namespace uroce::wire {
@@ -30,7 +29,5 @@ ParseOutcome parse_frame(std::span<const std::byte> frame, Packet& packet) {
   if (type == kEtherTypeVlan || type == kEtherTypeServiceVlan) return dropped(Counter::kDropEthernet);
   return not_roce();
 }
-
-bool icrc_matches(const Packet& packet) { return icrc_of(packet.ip_packet) == packet.icrc; }
 
 }  // namespace uroce::wire

@@ -7,6 +7,7 @@
 #include "base/counters.h"
 #include "base/identifiers.h"
 #include "wire/headers.h"
+#include "wire/icrc.h"
 #include "wire/opcode.h"
 
 namespace uroce::wire {
@@ -14,14 +15,8 @@ namespace uroce::wire {
 /// UDP destination port of RoCEv2.
 inline constexpr uint16_t kRoceUdpPort = 4791;
 
-/// A received RoCEv2 frame as values. Spans point into the frame and live as long as it does. Of the
-/// extension headers only those that `row->headers` names are filled; the others keep what they held, so that
-/// a packet can be reused for frame after frame without being cleared.
-struct Packet {
-  const OpcodeRow* row = nullptr;  // never null, never an invalid row, after a successful parse
-  Headers headers;
-  std::span<const std::byte> payload;  // without pad
-
+/// What a packet has in common with all others of its flow.
+struct Flow {
   MacAddress source_mac;
   MacAddress destination_mac;
   bool has_vlan = false;
@@ -32,7 +27,15 @@ struct Packet {
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 0;
   uint16_t udp_source_port = 0;
+};
 
+/// A received RoCEv2 frame as values. Spans point into the frame and live as long as it does. Of the
+/// extension headers only those that `row->headers` names are filled; the others keep what they held, so that
+/// a packet can be reused for frame after frame without being cleared.
+struct Packet : Flow {
+  const OpcodeRow* row = nullptr;  // never null, never an invalid row, after a successful parse
+  Headers headers;
+  std::span<const std::byte> payload;    // without pad
   std::span<const std::byte> ip_packet;  // first byte of the IP header .. last pad byte: what the ICRC covers
   uint32_t icrc = 0;                     // as received
 };
@@ -55,6 +58,6 @@ struct ParseOutcome {
 ParseOutcome parse_frame(std::span<const std::byte> frame, Packet& packet);
 
 /// Compares the received ICRC with the computed one.
-bool icrc_matches(const Packet& packet);
+inline bool icrc_matches(const Packet& packet) { return icrc_of(packet.ip_packet) == packet.icrc; }
 
 }  // namespace uroce::wire

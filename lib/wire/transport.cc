@@ -1,37 +1,13 @@
-#include <array>
+#include "wire/transport.h"
+
 #include <bit>
 #include <cstring>
 
 #include "wire/big_endian.h"
-#include "wire/layers.h"
 
-// BTH and extension headers, reading beside writing, so that each offset is seen twice on one screen.
+// Extension headers, reading beside writing, so that each offset is seen twice on one screen.
 namespace uroce::wire {
 namespace {
-
-void read_bth(const std::byte* from, Bth& bth) {
-  const uint8_t flags = load_u8(from + 1);
-  const uint8_t congestion = load_u8(from + 4);
-  bth.opcode = {load_u8(from)};
-  bth.solicited = (flags & 0x80) != 0;
-  bth.migration = (flags & 0x40) != 0;
-  bth.pad = flags >> 4 & 3;
-  bth.partition_key = load_be16(from + 2);
-  bth.fecn = (congestion & 0x80) != 0;
-  bth.becn = (congestion & 0x40) != 0;
-  bth.destination = {load_be24(from + 4)};
-  bth.ack_request = (load_u8(from + 8) & 0x80) != 0;
-  bth.psn = Psn(load_be24(from + 8));
-}
-
-void write_bth(std::byte* to, const Bth& bth, uint8_t pad) {
-  store_u8(to, bth.opcode.value);
-  store_u8(to + 1, static_cast<uint8_t>(bth.solicited << 7 | bth.migration << 6 | pad << 4));
-  store_be16(to + 2, bth.partition_key);
-  store_be32(to + 4,
-             uint32_t{bth.fecn} << 31 | uint32_t{bth.becn} << 30 | (bth.destination.value & QpNumber::kMask));
-  store_be32(to + 8, uint32_t{bth.ack_request} << 31 | bth.psn.value());
-}
 
 void read_reth(const std::byte* from, Reth& reth) {
   reth.address = load_be64(from);
@@ -154,54 +130,27 @@ void for_each_extension(HeaderSet set, Visit visit) {
   }
 }
 
-/// Whether an opcode may carry so many bytes at some path MTU.
-bool payload_fits(PayloadRule rule, size_t bytes) {
-  switch (rule) {
-    case PayloadRule::kNone:
-      return bytes == 0;
-    case PayloadRule::kEightBytes:
-      return bytes == 8;
-    case PayloadRule::kExactlyMtu:
-    case PayloadRule::kOneToMtu:
-    case PayloadRule::kZeroToMtu:
-      return bytes <= kPayloadBytesMax;
-  }
-  return false;
-}
-
 }  // namespace
 
-ParseOutcome parse_transport(std::span<const std::byte> bytes, Packet& packet) {
-  if (bytes.size() < kBthBytes + kIcrcBytes) return dropped(Counter::kDropTruncated);
-  const std::byte* bth = bytes.data();
-  const uint8_t flags = load_u8(bth + 1);
-  if ((flags & 0x0F) != 0) return dropped(Counter::kDropTransportVersion);
-  const OpcodeRow& row = opcode_row({load_u8(bth)});
-  if (!row.valid) return dropped(Counter::kDropOpcode);
-  if (bytes.size() < size_t{row.header_bytes} + kIcrcBytes) return dropped(Counter::kDropTruncated);
-
-  const size_t padded = bytes.size() - row.header_bytes - kIcrcBytes;
-  const size_t pad = flags >> 4 & 3;
-  if (padded % 4 != 0 || pad > padded) return dropped(Counter::kDropPad);
-  if (!payload_fits(row.payload, padded - pad)) return dropped(Counter::kDropPayloadLength);
-
-  packet.row = &row;
-  read_bth(bth, packet.headers.bth);
-  for_each_extension(row.headers, [&](Header header, uint32_t offset) {
-    read_extension(header, bth + offset, packet.headers);
-  });
-  packet.payload = bytes.subspan(row.header_bytes, padded - pad);
-  std::memcpy(&packet.icrc, bth + row.header_bytes + padded, kIcrcBytes);
-  packet.ip_packet = packet.ip_packet.first(packet.ip_packet.size() - kIcrcBytes);
-  return {ParseResult::kRoce, Counter::kRxFrames};
+ParseOutcome wrong_length(size_t bytes, const OpcodeRow& row, size_t pad) {
+  if (bytes < size_t{row.header_bytes} + kIcrcBytes) return dropped(Counter::kDropTruncated);
+  const size_t padded = bytes - row.header_bytes - kIcrcBytes;
+  return dropped(padded % 4 != 0 || pad > padded ? Counter::kDropPad : Counter::kDropPayloadLength);
 }
 
-std::byte* write_transport(std::byte* to, const Headers& headers, uint8_t pad) {
-  const OpcodeRow& row = opcode_row(headers.bth.opcode);
-  write_bth(to, headers.bth, pad);
-  for_each_extension(row.headers,
-                     [&](Header header, uint32_t offset) { write_extension(header, to + offset, headers); });
-  return to + row.header_bytes;
+void write_rare_flags(std::byte* to, const Bth& bth) {
+  to[1] |= std::byte{bth.migration} << 6;
+  to[4] |= std::byte{bth.fecn} << 7 | std::byte{bth.becn} << 6;
+}
+
+void read_extensions(HeaderSet set, const std::byte* bth, Headers& headers) {
+  for_each_extension(set,
+                     [&](Header header, uint32_t offset) { read_extension(header, bth + offset, headers); });
+}
+
+void write_extensions(HeaderSet set, std::byte* bth, const Headers& headers) {
+  for_each_extension(set,
+                     [&](Header header, uint32_t offset) { write_extension(header, bth + offset, headers); });
 }
 
 }  // namespace uroce::wire

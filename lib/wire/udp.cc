@@ -1,6 +1,7 @@
 #include "wire/big_endian.h"
 #include "wire/internet_checksum.h"
 #include "wire/layers.h"
+#include "wire/transport.h"
 
 namespace uroce::wire {
 namespace {
