@@ -1,6 +1,7 @@
 #include "wire/transport.h"
 
 #include <bit>
+#include <cassert>
 #include <cstring>
 
 #include "wire/big_endian.h"
@@ -119,13 +120,17 @@ void write_extension(Header header, std::byte* to, const Headers& headers) {
   }
 }
 
-/// Calls `visit(header, offset from the BTH)` for each header of the set, in wire order.
+/// Calls `visit(header, offset from the BTH)` for each header of the set, in wire order. There is one at
+/// least, and mostly no other.
 template <typename Visit>
 void for_each_extension(HeaderSet set, Visit visit) {
-  uint32_t offset = kBthBytes;
-  for (uint32_t left = set.bits(); left != 0; left &= left - 1) {
+  uint32_t left = set.bits();
+  assert(left != 0);
+  for (uint32_t offset = kBthBytes;;) {
     const auto header = static_cast<Header>(std::countr_zero(left));
     visit(header, offset);
+    left &= left - 1;
+    if (left == 0) return;
     offset += header_bytes(header);
   }
 }
