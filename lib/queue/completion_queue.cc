@@ -7,23 +7,6 @@
 
 namespace uroce::queue {
 
-/// Free-running counters. `pushed` is the poller's own; completions in [polled, visible) can be read.
-struct CompletionQueue::Lane {
-  Slots slots;
-  uint32_t depth = 0;
-  uint32_t mask = 0;
-  alignas(64) uint32_t pushed = 0;
-  uint32_t polled_cache = 0;
-  uint32_t solicited = 0;  // since the last publish: solicited or failed completions
-  // Of a moderated queue that is to notify later, and is in the batch's list: for which arming, and when.
-  bool held = false;
-  uint32_t held_armed = 0;
-  Instant held_until{};
-  CompletionQueue* next_held = nullptr;
-  alignas(64) std::atomic<uint32_t> visible{0};
-  alignas(64) std::atomic<uint32_t> polled{0};
-};
-
 CompletionQueue::CompletionQueue(const Options& options)
     : options_(options), lanes_(new Lane[options.lanes]) {
   for (uint16_t i = 0; i < options.lanes; ++i) {
@@ -65,18 +48,11 @@ bool CompletionQueue::resize(uint16_t lane_index, uint32_t depth, Slots& slots) 
 
 CompletionQueue::~CompletionQueue() = default;
 
-bool CompletionQueue::push(uint16_t lane_index, const Completion& completion) {
-  Lane& lane = lanes_[lane_index];
-  if (lane.pushed - lane.polled_cache >= lane.depth) {
-    lane.polled_cache = lane.polled.load(std::memory_order_acquire);  // pairs with the release in poll
-    if (lane.pushed - lane.polled_cache >= lane.depth) {
-      overrun_.store(true, std::memory_order_relaxed);
-      return false;
-    }
-  }
-  lane.slots[lane.pushed++ & lane.mask] = completion;
-  if (completion.solicited || completion.status != CompletionStatus::kSuccess) ++lane.solicited;
-  return true;
+bool CompletionQueue::look_for_room(Lane& lane) {
+  lane.polled_cache = lane.polled.load(std::memory_order_acquire);  // pairs with the release in poll
+  if (lane.pushed - lane.polled_cache < lane.depth) return true;
+  overrun_.store(true, std::memory_order_relaxed);
+  return false;
 }
 
 bool CompletionQueue::publish(uint16_t lane_index, Instant now) {
@@ -149,29 +125,11 @@ void CompletionQueue::moderate(const Moderation& moderation) {
   moderation_.store(moderated ? period << 16 | moderation.count : 0, std::memory_order_relaxed);
 }
 
-uint32_t CompletionQueue::pushed(uint16_t lane) const { return lanes_[lane].pushed; }
-
 Completion& CompletionQueue::unpublished(uint16_t lane_index, uint32_t position) {
   Lane& lane = lanes_[lane_index];
   assert(position - lane.visible.load(std::memory_order_relaxed) < lane.depth);  // its own store
   ++lane.solicited;  // whatever is taken back has failed
   return lane.slots[position & lane.mask];
-}
-
-size_t CompletionQueue::poll(std::span<Completion> completions) {
-  size_t count = 0;
-  for (uint16_t tried = 0; tried < options_.lanes && count < completions.size(); ++tried) {
-    Lane& lane = lanes_[next_lane_];
-    uint32_t polled = lane.polled.load(std::memory_order_relaxed);
-    const uint32_t visible = lane.visible.load(std::memory_order_seq_cst);  // see publish
-    while (polled != visible && count < completions.size())
-      completions[count++] = lane.slots[polled++ & lane.mask];
-    lane.polled.store(polled, std::memory_order_release);  // pairs with the acquire in push
-    // A lane that was not emptied goes first next time; otherwise the lanes take turns.
-    if (polled != visible) break;
-    next_lane_ = static_cast<uint16_t>(next_lane_ + 1 == options_.lanes ? 0 : next_lane_ + 1);
-  }
-  return count;
 }
 
 void CompletionQueue::remove(QpNumber local) {
@@ -185,7 +143,7 @@ void CompletionQueue::remove(QpNumber local) {
       const Completion& completion = lane.slots[--from & lane.mask];
       if (completion.local != local) lane.slots[--to & lane.mask] = completion;
     }
-    lane.polled.store(to, std::memory_order_release);  // pairs with the acquire in push
+    lane.polled.store(to, std::memory_order_release);  // pairs with the acquire in look_for_room
   }
 }
 
@@ -206,26 +164,9 @@ void CompletionQueue::remind() {
   if ((armed & kArmedMask) == kAny && !empty()) notify(armed);
 }
 
-bool CompletionQueue::empty() const {
-  for (uint16_t i = 0; i < options_.lanes; ++i) {
-    const Lane& lane = lanes_[i];
-    if (lane.visible.load(std::memory_order_acquire) != lane.polled.load(std::memory_order_acquire))
-      return false;
-  }
-  return true;
-}
-
-bool CompletionBatch::push(CompletionQueue& queue, Completion completion) {
-  completion.time = now_;
-  if (std::find(queues_.begin(), queues_.begin() + static_cast<ptrdiff_t>(count_), &queue) ==
-      queues_.begin() + static_cast<ptrdiff_t>(count_)) {
-    queues_[count_++] = &queue;
-  }
-  return queue.push(lane_, completion);
-}
-
 void CompletionBatch::publish_all() {
   for (size_t i = 0; i < count_; ++i) {
+    queues_[i]->lanes_[lane_].touched = false;
     if (queues_[i]->publish(lane_, now_)) [[unlikely]]
       hold(*queues_[i]);
   }

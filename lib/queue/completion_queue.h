@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <new>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "base/identifiers.h"
 #include "base/time.h"
@@ -139,7 +141,13 @@ class CompletionQueue {
 
   // Poller.
   /// False when the lane is full: the completion is lost and overrun() stays true.
-  bool push(uint16_t lane, const Completion& completion);
+  bool push(uint16_t lane, const Completion& completion) {
+    Completion* const slot = begin(lanes_[lane]);
+    if (slot == nullptr) return false;
+    *slot = completion;
+    lanes_[lane].commit();
+    return true;
+  }
   /// Makes everything pushed on the lane visible and notifies the listener when armed. True: it will have to
   /// be notified later, by notify_held().
   bool publish(uint16_t lane, Instant now = {});
@@ -147,12 +155,18 @@ class CompletionQueue {
   [[nodiscard]] Instant held_until(uint16_t lane) const;
   void notify_held(uint16_t lane);
   /// Completions pushed on the lane so far, free-running.
-  [[nodiscard]] uint32_t pushed(uint16_t lane) const;
+  [[nodiscard]] uint32_t pushed(uint16_t lane) const { return lanes_[lane].pushed; }
   /// The one that was pushed as number `position` and is not published yet.
   Completion& unpublished(uint16_t lane, uint32_t position);
 
   // Application.
-  size_t poll(std::span<Completion> completions);
+  /// Up to so many: `take` sees each, in its slot. How many it saw.
+  template <typename Take>
+  size_t poll(size_t count_max, Take take);
+  size_t poll(std::span<Completion> completions) {
+    return poll(completions.size(),
+                [to = completions.data()](const Completion& completion) mutable { *to++ = completion; });
+  }
   /// Takes the completions of that queue pair away, as far as they are visible.
   void remove(QpNumber local);
   /// The next matching completion that becomes visible after this call notifies the listener, once.
@@ -163,14 +177,53 @@ class CompletionQueue {
   /// many.
   void remind();
   [[nodiscard]] bool overrun() const { return overrun_.load(std::memory_order_relaxed); }
-  [[nodiscard]] bool empty() const;
+  [[nodiscard]] bool empty() const {
+    for (uint16_t i = 0; i < options_.lanes; ++i) {
+      const Lane& lane = lanes_[i];
+      if (lane.visible.load(std::memory_order_acquire) != lane.polled.load(std::memory_order_acquire))
+        return false;
+    }
+    return true;
+  }
 
  private:
   friend class CompletionBatch;
-  struct Lane;
+  /// Free-running counters. `pushed` is the poller's own; completions in [polled, visible) can be read.
+  struct Lane {
+    /// The slot that begin() gave is written.
+    void commit() {
+      const Completion& completion = slots[pushed++ & mask];
+      solicited += static_cast<uint32_t>(completion.solicited) |
+                   static_cast<uint32_t>(completion.status != CompletionStatus::kSuccess);
+    }
+
+    Slots slots;
+    uint32_t depth = 0;
+    uint32_t mask = 0;
+    alignas(64) uint32_t pushed = 0;
+    uint32_t polled_cache = 0;
+    uint32_t solicited = 0;  // since the last publish: solicited or failed completions
+    bool touched = false;    // the queue is among those that the batch will publish
+    // Of a moderated queue that is to notify later, and is in the batch's list: for which arming, and when.
+    bool held = false;
+    uint32_t held_armed = 0;
+    Instant held_until{};
+    CompletionQueue* next_held = nullptr;
+    alignas(64) std::atomic<uint32_t> visible{0};
+    alignas(64) std::atomic<uint32_t> polled{0};
+  };
   /// The lower bits of `armed_`; those above count the notifications.
   enum Armed : uint32_t { kIdle = 0, kSolicited = 1, kAny = 2, kArmedMask = 3, kNotified = 4 };
 
+  /// Where the next completion of the lane is to be written, or nullptr when it is full.
+  Completion* begin(Lane& lane) {
+    if (lane.pushed - lane.polled_cache >= lane.depth && !look_for_room(lane)) [[unlikely]]
+      return nullptr;
+    return &lane.slots[lane.pushed & lane.mask];
+  }
+  /// The poller knows of no free slot: whether the application has polled since it looked last. If not, the
+  /// queue is overrun.
+  bool look_for_room(Lane& lane);
   [[nodiscard]] static bool same_arming(uint32_t before, uint32_t now);
   bool notify(uint32_t armed);
   [[nodiscard]] bool hold(Lane& lane, uint32_t armed, uint32_t completions, Instant now);
@@ -186,6 +239,25 @@ class CompletionQueue {
   std::atomic<uint64_t> lanes_used_{0};
 };
 
+template <typename Take>
+size_t CompletionQueue::poll(size_t count_max, Take take) {
+  size_t count = 0;
+  for (uint16_t tried = 0; tried < options_.lanes && count < count_max; ++tried) {
+    Lane& lane = lanes_[next_lane_];
+    const uint32_t first = lane.polled.load(std::memory_order_relaxed);
+    const uint32_t visible = lane.visible.load(std::memory_order_seq_cst);  // see publish
+    const auto end = first + static_cast<uint32_t>(std::min<size_t>(visible - first, count_max - count));
+    for (uint32_t number = first; number != end; ++number)
+      take(std::as_const(lane.slots[number & lane.mask]));
+    count += end - first;
+    lane.polled.store(end, std::memory_order_release);  // pairs with the acquire in look_for_room
+    // A lane that was not emptied goes first next time; otherwise the lanes take turns.
+    if (end != visible) break;
+    next_lane_ = static_cast<uint16_t>(next_lane_ + 1 == options_.lanes ? 0 : next_lane_ + 1);
+  }
+  return count;
+}
+
 /// The completion queues that a turn has pushed to, so that the engine can publish them together after the
 /// placed bytes are visible.
 class CompletionBatch {
@@ -197,8 +269,28 @@ class CompletionBatch {
   /// What is pushed from now on happens at `now`.
   void set_time(Instant now) { now_ = now; }
 
+  /// Where the queue's next completion is to be written, all of it but its time, and then committed; nullptr
+  /// on overrun of the queue.
+  Completion* begin(CompletionQueue& queue) {
+    CompletionQueue::Lane& lane = queue.lanes_[lane_];
+    if (!lane.touched) [[unlikely]]
+      touch(queue, lane);
+    return queue.begin(lane);
+  }
+  /// What begin() gave last, of that queue, is written.
+  void commit(CompletionQueue& queue) {
+    CompletionQueue::Lane& lane = queue.lanes_[lane_];
+    lane.slots[lane.pushed & lane.mask].time = now_;
+    lane.commit();
+  }
   /// False on overrun of the queue.
-  bool push(CompletionQueue& queue, Completion completion);
+  bool push(CompletionQueue& queue, const Completion& completion) {
+    Completion* const slot = begin(queue);
+    if (slot == nullptr) return false;
+    *slot = completion;
+    commit(queue);
+    return true;
+  }
   /// The next push to the queue is number `position()` of this poller's lane.
   [[nodiscard]] uint32_t position(const CompletionQueue& queue) const { return queue.pushed(lane_); }
   /// Takes back what was said too early: change(Completion&) sees every completion from `position` on, oldest
@@ -225,6 +317,10 @@ class CompletionBatch {
   void forget(CompletionQueue& queue);
 
  private:
+  void touch(CompletionQueue& queue, CompletionQueue::Lane& lane) {
+    lane.touched = true;
+    queues_[count_++] = &queue;
+  }
   void hold(CompletionQueue& queue);
   void notify_held();
   void unlink(CompletionQueue** link);

@@ -22,35 +22,9 @@ WorkQueue<Request>::WorkQueue(const Options& options) : options_(options) {
 }
 
 template <typename Request>
-Request* WorkQueue<Request>::reserve() {
-  // Acquire pairs with the release in retire(): the poller is done with the slot.
-  if (reserved_ - retired_.load(std::memory_order_acquire) >= options_.depth) return nullptr;
-  return new (slot(reserved_++)) Request();
-}
-
-template <typename Request>
-void WorkQueue<Request>::publish() {
-  published_.store(reserved_, std::memory_order_release);  // pairs with the acquire in published()
-}
-
-template <typename Request>
-Segment* WorkQueue<Request>::segments(Request& request) const {
-  return std::launder(reinterpret_cast<Segment*>(&request + 1));
-}
-
-template <typename Request>
-std::span<const Segment> WorkQueue<Request>::segments(const Request& request) const {
-  return {std::launder(reinterpret_cast<const Segment*>(&request + 1)), request.segments};
-}
-
-template <typename Request>
-std::byte* WorkQueue<Request>::inline_bytes(Request& request) const {
-  return reinterpret_cast<std::byte*>(&request + 1);
-}
-
-template <typename Request>
-const std::byte* WorkQueue<Request>::inline_bytes(const Request& request) const {
-  return reinterpret_cast<const std::byte*>(&request + 1);
+bool WorkQueue<Request>::look_for_room() {
+  retired_seen_ = retired_.load(std::memory_order_acquire);  // pairs with retire(): it is done with the slot
+  return reserved_ - retired_seen_ < options_.depth;
 }
 
 template class WorkQueue<SendRequest>;

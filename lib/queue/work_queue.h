@@ -39,19 +39,38 @@ class WorkQueue {
 
   // Posting thread. reserve() returns the next free slot or nullptr when `depth` requests are outstanding;
   // the slot becomes visible to the poller, together with all reserved before it, by publish(). cancel()
-  // forgets what was reserved since the last publish().
-  Request* reserve();
-  void publish();
+  // forgets what was reserved since the last publish(). reserve_used() is for who writes all of the request:
+  // an older one is still in it.
+  Request* reserve_used() {
+    if (reserved_ - retired_seen_ >= options_.depth && !look_for_room()) [[unlikely]]
+      return nullptr;
+    return slot(reserved_++);
+  }
+  Request* reserve() {
+    Request* const request = reserve_used();
+    return request != nullptr ? new (request) Request() : nullptr;
+  }
+  void publish() {
+    published_.store(reserved_, std::memory_order_release);  // pairs with the acquire in published()
+  }
   void cancel() { reserved_ = published_.load(std::memory_order_relaxed); }
   /// Requests [published(), reserved()) were reserved since the last publish().
   [[nodiscard]] uint32_t reserved() const { return reserved_; }
 
   // Either side: what lies behind a request. An operation is trivially copyable and no longer than
   // kOperationBytes.
-  [[nodiscard]] Segment* segments(Request& request) const;
-  [[nodiscard]] std::span<const Segment> segments(const Request& request) const;
-  [[nodiscard]] std::byte* inline_bytes(Request& request) const;
-  [[nodiscard]] const std::byte* inline_bytes(const Request& request) const;
+  [[nodiscard]] Segment* segments(Request& request) const {
+    return std::launder(reinterpret_cast<Segment*>(&request + 1));
+  }
+  [[nodiscard]] std::span<const Segment> segments(const Request& request) const {
+    return {std::launder(reinterpret_cast<const Segment*>(&request + 1)), request.segments};
+  }
+  [[nodiscard]] std::byte* inline_bytes(Request& request) const {
+    return reinterpret_cast<std::byte*>(&request + 1);
+  }
+  [[nodiscard]] const std::byte* inline_bytes(const Request& request) const {
+    return reinterpret_cast<const std::byte*>(&request + 1);
+  }
   /// A send queue. They have a place of their own, behind the longest list of segments.
   [[nodiscard]] AtomicOperands& operands(Request& request) const {
     return *std::launder(reinterpret_cast<AtomicOperands*>(segments(request) + options_.segments_max));
@@ -90,7 +109,7 @@ class WorkQueue {
   [[nodiscard]] Request& at(uint32_t number) { return *slot(number); }
   void retire() {
     retired_.store(retired() + 1, std::memory_order_release);
-  }  // the oldest; pairs with reserve()
+  }  // the oldest; pairs with look_for_room()
 
   /// Requests outstanding; any thread, a moment's truth.
   [[nodiscard]] uint32_t outstanding() const {
@@ -98,6 +117,8 @@ class WorkQueue {
   }
 
  private:
+  /// The posting thread knows of no free slot: whether the poller has retired some since it looked last.
+  bool look_for_room();
   [[nodiscard]] Request* slot(uint32_t number) const {
     return std::launder(reinterpret_cast<Request*>(memory_.get() + size_t{number & mask_} * stride_));
   }
@@ -110,6 +131,7 @@ class WorkQueue {
   QueueMemory memory_;
   alignas(64) std::atomic<uint32_t> published_{0};
   uint32_t reserved_ = 0;
+  uint32_t retired_seen_ = 0;  // by the posting thread, which looks only when it has to
   alignas(64) std::atomic<uint32_t> retired_{0};
 };
 

@@ -38,6 +38,8 @@ constexpr bool is_read(SendOperation operation) {
 constexpr bool is_atomic(SendOperation operation) {
   return operation == SendOperation::kCompareSwap || operation == SendOperation::kFetchAdd;
 }
+/// Its list is written to.
+constexpr bool has_result(SendOperation operation) { return is_read(operation) || is_atomic(operation); }
 /// Only an answer of its own completes it, not the acknowledgement of what came later; the peer keeps what it
 /// answered, and allows for so many at a time (max_rd_atomic).
 constexpr bool is_answered_by_itself(SendOperation operation) {
@@ -68,21 +70,25 @@ struct AtomicOperands {
   uint64_t compare = 0;
 };
 
+/// What is said beside the operation.
+struct SendFlags {
+  bool fence = false;
+  bool signaled = false;
+  bool solicited = false;
+  bool inline_data = false;
+};
+
 /// A posted send work request as it lies in the send queue. The first group is written by the posting thread
 /// before the request is published and only read afterwards; the second belongs to the owning poller.
-struct SendRequest {
+struct SendRequest : SendFlags {
+  uint16_t segments = 0;
+  SendOperation operation = SendOperation::kSend;
   uint64_t wr_id = 0;
   uint64_t remote_address = 0;
   MemoryKey rkey;
   uint32_t immediate = 0;  // network order, as in ibv_send_wr
   MemoryKey invalidate;
   uint32_t length = 0;  // sum of the segments, or of the inline bytes
-  uint16_t segments = 0;
-  SendOperation operation = SendOperation::kSend;
-  bool signaled = false;
-  bool solicited = false;
-  bool fence = false;
-  bool inline_data = false;
 
   Psn first_psn;         // set when the first packet is built
   uint32_t packets = 0;  // PSNs that the request takes; none: a local operation

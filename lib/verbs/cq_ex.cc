@@ -14,13 +14,13 @@ namespace uroce::verbs {
 namespace {
 
 VerbsCq& object(ibv_cq_ex* face) { return *reinterpret_cast<VerbsCq*>(face); }
-const queue::Completion& current(ibv_cq_ex* face) { return object(face).batch[0]; }
+const queue::Completion& current(ibv_cq_ex* face) { return object(face).current; }
 
 /// Makes the next completion the current one.
 bool advance(VerbsCq& cq) {
-  if (cq.queue->poll({cq.batch.data(), 1}) == 0) return false;
-  cq.face_extended.wr_id = cq.batch[0].wr_id;
-  cq.face_extended.status = static_cast<ibv_wc_status>(cq.batch[0].status);
+  if (cq.queue->poll({&cq.current, 1}) == 0) return false;
+  cq.face_extended.wr_id = cq.current.wr_id;
+  cq.face_extended.status = static_cast<ibv_wc_status>(cq.current.status);
   return true;
 }
 

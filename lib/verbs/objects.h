@@ -2,6 +2,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -112,7 +113,7 @@ struct VerbsCq {
   VerbsCq() : face_extended{} {}
 
   CallLock poll_lock;
-  std::array<queue::Completion, 16> batch{};  // on its way to the application, under poll_lock
+  queue::Completion current{};  // that an extended queue's reader looks at, under poll_lock
   engine::Device* device = nullptr;
   VerbsContext* owner = nullptr;
   VerbsPd* parent_domain = nullptr;
@@ -249,8 +250,6 @@ inline VerbsQp& object(ibv_qp* qp) { return *static_cast<VerbsQp*>(reinterpret_c
 int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad);
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* request, ibv_recv_wr** bad);
-/// Writes a request down as a queue keeps it; its number of segments is checked.
-void describe_receive(const ibv_recv_wr& from, queue::ReceiveRequest& to, queue::Segment* segments);
 /// As post_send with one request to bind a window of type 1, which post_send itself refuses.
 int post_bind(ibv_qp* qp, const ibv_send_wr& request);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
@@ -325,8 +324,13 @@ inline unsigned int flags_of(const queue::Completion& completion) {
 
 inline constexpr uint64_t kMessageBytesMax = 1ull << 31;
 
-/// Its list is written to.
-inline bool has_result(queue::SendOperation operation) { return is_read(operation) || is_atomic(operation); }
+/// Bytes of a list; more than a message can have when it is too long.
+[[gnu::noinline]] uint64_t sum_of_many(const ibv_sge* segments, uint32_t count);
+inline uint64_t sum(const ibv_sge* segments, uint32_t count) {
+  if (count == 1) [[likely]]
+    return segments->length;
+  return sum_of_many(segments, count);
+}
 
 /// The two shapes of a list of segments are one.
 inline void copy_segments(queue::Segment* to, const ibv_sge* from, uint32_t count) {
@@ -334,7 +338,20 @@ inline void copy_segments(queue::Segment* to, const ibv_sge* from, uint32_t coun
   static_assert(offsetof(ibv_sge, addr) == offsetof(queue::Segment, address));
   static_assert(offsetof(ibv_sge, length) == offsetof(queue::Segment, length));
   static_assert(offsetof(ibv_sge, lkey) == offsetof(queue::Segment, lkey));
-  if (count != 0) std::memcpy(static_cast<void*>(to), from, count * sizeof(queue::Segment));
+  if (count == 1) [[likely]] {
+    std::memcpy(static_cast<void*>(to), from, sizeof(queue::Segment));
+  } else if (count != 0) {
+    std::memcpy(static_cast<void*>(to), from, count * sizeof(queue::Segment));
+  }
+}
+
+/// Writes a request down as a queue keeps it; its number of segments is checked.
+inline void describe_receive(const ibv_recv_wr& from, queue::ReceiveRequest& to, queue::Segment* segments) {
+  const auto count = static_cast<uint32_t>(from.num_sge);
+  // Buffers may be longer than any message; the length only says what fits.
+  const auto length = static_cast<uint32_t>(std::min<uint64_t>(sum(from.sg_list, count), UINT32_MAX));
+  to = {.wr_id = from.wr_id, .length = length, .segments = static_cast<uint16_t>(count)};
+  copy_segments(segments, from.sg_list, count);
 }
 
 /// ibv_modify_qp's values as the stack's; 0 or EINVAL, EOPNOTSUPP.

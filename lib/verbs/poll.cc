@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <mutex>
 
 #include "verbs/objects.h"
@@ -27,34 +26,24 @@ static_assert(static_cast<int>(queue::CompletionStatus::kWindowBindError) == IBV
 static_assert(static_cast<int>(queue::CompletionStatus::kRemoteInvalidRequest) == IBV_WC_REM_INV_REQ_ERR);
 static_assert(offsetof(ibv_wc, imm_data) == offsetof(ibv_wc, invalidated_rkey));
 
-ibv_wc translate(const Completion& from) {
-  ibv_wc to{};
-  to.wr_id = from.wr_id;
-  to.status = static_cast<ibv_wc_status>(from.status);
-  to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
-  to.byte_len = from.bytes;
-  to.imm_data = from.immediate;  // or, in the same place, invalidated_rkey
-  to.qp_num = from.local.value;
-  to.src_qp = from.remote.value;
-  to.wc_flags = flags_of(from);
-  to.sl = from.service_level;
-  to.pkey_index = from.pkey_index;
-  return to;
+void translate(const Completion& from, ibv_wc& to) {
+  to = {.wr_id = from.wr_id,
+        .status = static_cast<ibv_wc_status>(from.status),
+        .opcode = static_cast<ibv_wc_opcode>(from.opcode),
+        .byte_len = from.bytes,
+        .imm_data = from.immediate,  // or, in the same place, invalidated_rkey
+        .qp_num = from.local.value,
+        .src_qp = from.remote.value,
+        .wc_flags = flags_of(from),
+        .pkey_index = from.pkey_index,
+        .sl = from.service_level};
 }
 
 size_t drain(VerbsCq& cq, size_t entries, ibv_wc* to) {
   // Most polls of most programs find nothing; they need not take the lock.
   if (cq.queue->empty()) return 0;
   const std::lock_guard guard(cq.poll_lock);
-  size_t count = 0;
-  while (count < entries) {
-    const size_t wanted = std::min(entries - count, cq.batch.size());
-    const size_t got = cq.queue->poll({cq.batch.data(), wanted});
-    for (size_t i = 0; i < got; ++i) to[count + i] = translate(cq.batch[i]);
-    count += got;
-    if (got < wanted) break;
-  }
-  return count;
+  return cq.queue->poll(entries, [to](const Completion& from) mutable { translate(from, *to++); });
 }
 
 }  // namespace

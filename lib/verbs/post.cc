@@ -2,66 +2,17 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "qp/operations.h"
 #include "verbs/objects.h"
+#include "verbs/post_rules.h"
 
 // The hot path of posting: one lock, one publish and one doorbell per call, however long the list.
 
 namespace uroce::verbs {
 
 namespace {
-
-constexpr unsigned int kFlagsKnown =
-    IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
-
-/// Bytes of a list; more than a message can have when it is too long.
-uint64_t sum(const ibv_sge* segments, uint32_t count) {
-  uint64_t bytes = 0;
-  for (uint32_t i = 0; i < count; ++i) bytes += segments[i].length;
-  return bytes;
-}
-
-/// 0, or EINVAL for a number that is no operation and EOPNOTSUPP for one that is not there.
-int translate(ibv_wr_opcode opcode, queue::SendOperation& to) {
-  switch (opcode) {
-    case IBV_WR_SEND:
-      to = queue::SendOperation::kSend;
-      return 0;
-    case IBV_WR_SEND_WITH_IMM:
-      to = queue::SendOperation::kSendImm;
-      return 0;
-    case IBV_WR_RDMA_WRITE:
-      to = queue::SendOperation::kWrite;
-      return 0;
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-      to = queue::SendOperation::kWriteImm;
-      return 0;
-    case IBV_WR_RDMA_READ:
-      to = queue::SendOperation::kRead;
-      return 0;
-    case IBV_WR_SEND_WITH_INV:
-      to = queue::SendOperation::kSendInvalidate;
-      return 0;
-    case IBV_WR_LOCAL_INV:
-      to = queue::SendOperation::kLocalInvalidate;
-      return 0;
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-      to = queue::SendOperation::kCompareSwap;
-      return 0;
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      to = queue::SendOperation::kFetchAdd;
-      return 0;
-    case IBV_WR_ATOMIC_WRITE:
-      to = queue::SendOperation::kAtomicWrite;
-      return 0;
-    case IBV_WR_BIND_MW:  // enqueue_bind()
-    case IBV_WR_TSO:
-      return EOPNOTSUPP;
-    default:
-      return EINVAL;
-  }
-}
 
 void copy_inline(std::byte* to, const ibv_sge* segments, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
@@ -101,87 +52,125 @@ int enqueue_bind(VerbsQp& qp, const ibv_send_wr& from, ibv_mw_type type) {
   return 0;
 }
 
-/// Writes one request behind the others of this call; 0 or errno. Nothing is taken from the queue before all
-/// is checked.
-int enqueue(VerbsQp& qp, const ibv_send_wr& from) {
+/// What is not described by opcode and list alone.
+[[gnu::cold]] int enqueue_other(VerbsQp& qp, const ibv_send_wr& from) {
   if (from.opcode == IBV_WR_BIND_MW) return enqueue_bind(qp, from, IBV_MW_TYPE_2);
-  queue::SendOperation operation{};
-  if (const int error = translate(from.opcode, operation); error != 0) return error;
-  if (!qp::has_operation(qp.type, operation)) return EINVAL;
-  const bool local = is_local(operation);  // and has no data
-  const uint32_t count = local ? 0 : static_cast<uint32_t>(from.num_sge);
-  if (from.num_sge < 0 || count > qp.caps.max_send_sge || (from.send_flags & ~kFlagsKnown) != 0)
-    return EINVAL;
-  const uint64_t bytes = sum(from.sg_list, count);
-  const bool inline_data = (from.send_flags & IBV_SEND_INLINE) != 0;
-  if (bytes > kMessageBytesMax) return EINVAL;
-  if (inline_data && (bytes > qp.caps.max_inline_data || has_result(operation) || local)) return EINVAL;
-  if (qp.type == qp::Type::kUd && !can_go_to(qp, from.wr.ud.ah, from.wr.ud.remote_qpn)) return EINVAL;
-  const bool names_srq = qp.type == qp::Type::kXrcSend && !local;
-  if (names_srq && !can_name_srq(from.qp_type.xrc.remote_srqn)) return EINVAL;
+  return from.opcode == IBV_WR_TSO ? EOPNOTSUPP : EINVAL;
+}
 
+/// Of a request that is more than a list of segments: whether the rest of it is good.
+bool may_be_described(const VerbsQp& qp, const PostRule& rule, const ibv_send_wr& from, uint64_t bytes) {
+  if ((from.send_flags & IBV_SEND_INLINE) != 0 && bytes > qp.caps.max_inline_data) return false;
+  if (qp.type == qp::Type::kUd) return can_go_to(qp, from.wr.ud.ah, from.wr.ud.remote_qpn);
+  return qp.type != qp::Type::kXrcSend || !rule.has_list || can_name_srq(from.qp_type.xrc.remote_srqn);
+}
+
+/// Writes down what such a request has behind it.
+void describe_rest(const VerbsQp& qp, queue::SendRequest& request, const ibv_send_wr& from) {
   queue::SendQueue& queue = *qp.handle->send_queue;
-  queue::SendRequest* request = queue.reserve();
+  if (qp.type == qp::Type::kUd) {
+    set_address(qp, request, *from.wr.ud.ah, from.wr.ud.remote_qpn, from.wr.ud.remote_qkey);
+  } else if (qp.type == qp::Type::kXrcSend && !is_local(request.operation)) {
+    set_srq(qp, request, from.qp_type.xrc.remote_srqn);
+  }
+  if (is_atomic(request.operation)) fill_atomic(queue, request, from);
+  if (request.inline_data) {
+    copy_inline(queue.inline_bytes(request), from.sg_list, std::exchange(request.segments, 0));
+  } else {
+    copy_segments(queue.segments(request), from.sg_list, request.segments);
+  }
+}
+
+/// What the requests of one call have in common.
+struct Sends {
+  VerbsQp& qp;
+  queue::SendQueue& queue;
+  const PostRules& rules;
+  const unsigned flags;  // that all of them have
+};
+
+/// Writes one request behind the others of this call; 0 or errno. Nothing is taken from the queue before all
+/// is checked. `kPlain`: its rule is, and it is not inline.
+template <bool kPlain>
+[[gnu::always_inline]] inline int enqueue_as(const Sends& sends, const PostRule& rule,
+                                             const ibv_send_wr& from) {
+  VerbsQp& qp = sends.qp;
+  if (!kPlain && !rule.allowed) return enqueue_other(qp, from);
+  const auto count =
+      static_cast<uint32_t>(kPlain || rule.has_list ? from.num_sge : std::min(from.num_sge, 0));
+  if (count > qp.caps.max_send_sge || (from.send_flags & rule.flags_refused) != 0) return EINVAL;
+  const uint64_t bytes = sum(from.sg_list, count);
+  if (bytes > kMessageBytesMax) return EINVAL;
+  if (!kPlain && !may_be_described(qp, rule, from, bytes)) return EINVAL;
+
+  queue::SendRequest* const request = sends.queue.reserve_used();
   if (request == nullptr) return ENOMEM;
-  if (qp.type == qp::Type::kUd)
-    set_address(qp, *request, *from.wr.ud.ah, from.wr.ud.remote_qpn, from.wr.ud.remote_qkey);
-  if (names_srq) set_srq(qp, *request, from.qp_type.xrc.remote_srqn);
+  *request = {send_flags(from.send_flags | sends.flags)};
+  request->segments = static_cast<uint16_t>(count);
+  request->operation = rule.operation;
   request->wr_id = from.wr_id;
   request->remote_address = from.wr.rdma.remote_addr;
   request->rkey = {from.wr.rdma.rkey};
   request->immediate = from.imm_data;
   request->invalidate = {from.invalidate_rkey};
   request->length = static_cast<uint32_t>(bytes);
-  request->operation = operation;
-  request->signaled = qp.signal_all || (from.send_flags & IBV_SEND_SIGNALED) != 0;
-  request->solicited = (from.send_flags & IBV_SEND_SOLICITED) != 0;
-  request->fence = (from.send_flags & IBV_SEND_FENCE) != 0;
-  request->inline_data = inline_data;
-  if (is_atomic(operation)) fill_atomic(queue, *request, from);
-  if (inline_data) {
-    copy_inline(queue.inline_bytes(*request), from.sg_list, count);
+  if (kPlain) {
+    copy_segments(sends.queue.segments(*request), from.sg_list, count);
   } else {
-    request->segments = static_cast<uint16_t>(count);
-    copy_segments(queue.segments(*request), from.sg_list, count);
+    describe_rest(qp, *request, from);
   }
   return 0;
 }
 
-int enqueue(VerbsQp& qp, const ibv_recv_wr& from) {
-  if (from.num_sge < 0 || static_cast<uint32_t>(from.num_sge) > qp.caps.max_recv_sge) return EINVAL;
-  queue::ReceiveQueue& queue = *qp.handle->receive_queue;
-  queue::ReceiveRequest* request = queue.reserve();
+/// Any request. A function of its own, for the sake of the registers of its caller.
+[[gnu::noinline]] int enqueue_any(const Sends& sends, const PostRule& rule, const ibv_send_wr& from) {
+  return enqueue_as<false>(sends, rule, from);
+}
+
+[[gnu::always_inline]] inline int enqueue(const Sends& sends, const ibv_send_wr& from) {
+  const PostRule& rule = sends.rules.of(from.opcode);
+  if (!rule.plain || (from.send_flags & IBV_SEND_INLINE) != 0) [[unlikely]]
+    return enqueue_any(sends, rule, from);
+  return enqueue_as<true>(sends, rule, from);
+}
+
+struct Receives {
+  VerbsQp& qp;
+  queue::ReceiveQueue& queue;
+};
+
+[[gnu::always_inline]] inline int enqueue(const Receives& receives, const ibv_recv_wr& from) {
+  if (static_cast<uint32_t>(from.num_sge) > receives.qp.caps.max_recv_sge) return EINVAL;
+  queue::ReceiveRequest* const request = receives.queue.reserve_used();
   if (request == nullptr) return ENOMEM;
-  describe_receive(from, *request, queue.segments(*request));
+  describe_receive(from, *request, receives.queue.segments(*request));
   return 0;
 }
 
 /// Enqueues until the end or the first bad request, which `bad` then names; what was good before it is
 /// published. `posted` says whether there was any.
-template <typename Request, typename Queue>
-int enqueue_list(VerbsQp& qp, Queue& queue, Request* request, Request** bad, bool& posted) {
+template <typename Requests, typename Request>
+int enqueue_list(const Requests& requests, Request* request, Request** bad, bool& posted) {
+  Request* const first = request;
   int error = 0;
   for (; request != nullptr; request = request->next) {
-    error = enqueue(qp, *request);
-    if (error != 0) {
+    error = enqueue(requests, *request);
+    if (error != 0) [[unlikely]] {
       *bad = request;
       break;
     }
-    posted = true;
   }
-  if (posted) queue.publish();
+  posted = request != first;
+  if (posted) requests.queue.publish();
   return error;
 }
 
 }  // namespace
 
-void describe_receive(const ibv_recv_wr& from, queue::ReceiveRequest& to, queue::Segment* segments) {
-  const auto count = static_cast<uint32_t>(from.num_sge);
-  to.wr_id = from.wr_id;
-  // Buffers may be longer than any message; the length only says what fits.
-  to.length = static_cast<uint32_t>(std::min<uint64_t>(sum(from.sg_list, count), UINT32_MAX));
-  to.segments = static_cast<uint16_t>(count);
-  copy_segments(segments, from.sg_list, count);
+uint64_t sum_of_many(const ibv_sge* segments, uint32_t count) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < count; ++i) bytes += segments[i].length;
+  return bytes;
 }
 
 int post_send(ibv_qp* face, ibv_send_wr* request, ibv_send_wr** bad) {
@@ -199,7 +188,9 @@ int post_send(ibv_qp* face, ibv_send_wr* request, ibv_send_wr** bad) {
       *bad = request;
       return EINVAL;
     }
-    error = enqueue_list(qp, *qp.handle->send_queue, request, bad, posted);
+    const Sends sends{qp, *qp.handle->send_queue, post_rules(qp.type),
+                      qp.signal_all ? unsigned{IBV_SEND_SIGNALED} : 0U};
+    error = enqueue_list(sends, request, bad, posted);
   }
   if (posted) qp.owner->device->ring_doorbell(*qp.handle);
   return error;
@@ -233,7 +224,7 @@ int post_recv(ibv_qp* face, ibv_recv_wr* request, ibv_recv_wr** bad) {
       qp.qp_base.srq != nullptr) {
     *bad = request;
   } else {
-    error = enqueue_list(qp, *qp.handle->receive_queue, request, bad, posted);
+    error = enqueue_list(Receives{qp, *qp.handle->receive_queue}, request, bad, posted);
   }
   // In the error state the poller does not look at the queue by itself. So the look at the state must not
   // come before the publication: then either the poller sees the requests when it flushes, or we see its
