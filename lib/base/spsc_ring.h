@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cassert>
@@ -19,26 +20,40 @@ class SpscRing {
 
   /// Producer. False when full.
   bool push(const T& value) {
+    return push_burst(1, [&](size_t) { return value; }) == 1;
+  }
+
+  /// Producer. The next `count` values, of which make(i) gives number i, as far as there is room; they become
+  /// visible together. How many that were.
+  template <typename Make>
+  size_t push_burst(size_t count, Make make) {
     const size_t tail = tail_.load(std::memory_order_relaxed);
-    if (tail - cached_head_ > mask_) {
-      cached_head_ = head_.load(std::memory_order_acquire);  // pairs with the release in pop
-      if (tail - cached_head_ > mask_) return false;
+    if (tail + count - cached_head_ > mask_ + 1) {
+      cached_head_ = head_.load(std::memory_order_acquire);  // pairs with the release in pop_burst
+      count = std::min(count, mask_ + 1 - (tail - cached_head_));
     }
-    slots_[tail & mask_] = value;
-    tail_.store(tail + 1, std::memory_order_release);  // pairs with the acquire in pop
-    return true;
+    visit(tail, count, [&](size_t i, T& slot) { slot = make(i); });
+    tail_.store(tail + count, std::memory_order_release);  // pairs with the acquire in pop_burst
+    return count;
   }
 
   /// Consumer. False when empty.
   bool pop(T& value) {
+    return pop_burst(1, [&](size_t, const T& front) { value = front; }) == 1;
+  }
+
+  /// Consumer. Up to `count_max` values: take(i, value) sees number i. How many there were.
+  template <typename Take>
+  size_t pop_burst(size_t count_max, Take take) {
     const size_t head = head_.load(std::memory_order_relaxed);
-    if (head == cached_tail_) {
-      cached_tail_ = tail_.load(std::memory_order_acquire);  // pairs with the release in push
-      if (head == cached_tail_) return false;
+    if (cached_tail_ - head < count_max) {
+      cached_tail_ = tail_.load(std::memory_order_acquire);  // pairs with the release in push_burst
+      if (head == cached_tail_) return 0;
     }
-    value = slots_[head & mask_];
-    head_.store(head + 1, std::memory_order_release);  // pairs with the acquire in push
-    return true;
+    const size_t count = std::min(count_max, cached_tail_ - head);
+    visit(head, count, [&](size_t i, const T& slot) { take(i, slot); });
+    head_.store(head + count, std::memory_order_release);  // pairs with the acquire in push_burst
+    return count;
   }
 
   /// Consumer. What pop() would give; not empty().
@@ -55,6 +70,17 @@ class SpscRing {
   }
 
  private:
+  /// The slots from position `begin` on: `each` sees their numbers from 0 on, too. They lie in one piece, or
+  /// in two around the end.
+  template <typename Each>
+  void visit(size_t begin, size_t count, Each each) {
+    for (size_t done = 0; done < count;) {
+      T* slot = &slots_[(begin + done) & mask_];
+      const size_t end = std::min(count, done + static_cast<size_t>(slots_.get() + mask_ + 1 - slot));
+      for (; done < end; ++done) each(done, *slot++);
+    }
+  }
+
   const size_t mask_;
   const std::unique_ptr<T[]> slots_;
   alignas(64) std::atomic<size_t> head_{0};

@@ -18,6 +18,7 @@ void TimerWheel::arm(TimerNode& node, Instant deadline) {
   // Rounded up, so that a node is never found before its deadline; a deadline in the past goes to the slot
   // that is drained next.
   const int64_t due = std::max(current_tick_, (deadline.ns + tick_.ns - 1) / tick_.ns);
+  if (due == current_tick_) quiet_until_ = std::min(quiet_until_, deadline);
   TimerNode& head = heads_[slot_of(due)];
   note_used(slot_of(due));
   node.previous_ = head.previous_;
@@ -37,10 +38,11 @@ void TimerWheel::disarm(TimerNode& node) {
   --size_;
 }
 
-TimerNode* TimerWheel::pop_expired(Instant now) {
+TimerNode* TimerWheel::search(Instant now) {
   const int64_t now_tick = now.ns / tick_.ns;
   if (size_ == 0) {
     current_tick_ = std::max(current_tick_, now_tick);
+    quiet_until_ = Instant{(current_tick_ + 1) * tick_.ns};
     return nullptr;
   }
   // After a long pause one revolution visits every slot; more would visit them again.
@@ -52,7 +54,11 @@ TimerNode* TimerWheel::pop_expired(Instant now) {
       disarm(*node);
       return node;
     }
-    if (current_tick_ >= now_tick) return nullptr;
+    if (current_tick_ >= now_tick) {
+      // What is not due yet lies in a later slot, or waits there for a later round.
+      quiet_until_ = Instant{(current_tick_ + 1) * tick_.ns};
+      return nullptr;
+    }
   }
 }
 

@@ -35,7 +35,11 @@ class TimerWheel {
   void disarm(TimerNode& node);
 
   /// Removes one expired node and returns it, or nullptr when nothing (more) is due at `now`.
-  TimerNode* pop_expired(Instant now);
+  TimerNode* pop_expired(Instant now) {
+    if (now < quiet_until_) [[likely]]
+      return nullptr;
+    return search(now);
+  }
 
   /// Earliest moment at which pop_expired could return something (a lower bound), kNever when empty. Looks at
   /// used slots only, up to the first that holds a node of this revolution.
@@ -48,6 +52,8 @@ class TimerWheel {
 
   static constexpr size_t kSlotsPerWord = 64;
 
+  TimerNode* search(Instant now);
+
   /// The earliest tick from `tick` on whose slot is used, less than one revolution away; nothing is used:
   /// a revolution away.
   [[nodiscard]] int64_t next_used(int64_t tick) const;
@@ -55,9 +61,10 @@ class TimerWheel {
   void note_unused(size_t slot) { used_[slot / kSlotsPerWord] &= ~(uint64_t{1} << slot % kSlotsPerWord); }
 
   Duration tick_;
-  std::vector<TimerNode> heads_;  // circular lists
-  std::vector<uint64_t> used_;    // bit i: list i is not empty
-  int64_t current_tick_ = 0;      // every earlier tick has been drained
+  std::vector<TimerNode> heads_;    // circular lists
+  std::vector<uint64_t> used_;      // bit i: list i is not empty
+  int64_t current_tick_ = 0;        // every earlier tick has been drained
+  Instant quiet_until_{INT64_MIN};  // nothing is due before
   size_t size_ = 0;
 };
 

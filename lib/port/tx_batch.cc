@@ -1,34 +1,21 @@
 #include "port/tx_batch.h"
 
 #include <algorithm>
-#include <cassert>
+#include <utility>
 
 namespace uroce::port {
 
 TxBatch::~TxBatch() {
-  if (stocked_ > 0) queue_.free({frames_.data(), stocked_});
+  if (stocked_ > first_) queue_.free({frames_.data() + first_, stocked_ - first_});
 }
 
-TxFrame* TxBatch::next() {
-  if (full()) return nullptr;
-  if (committed_ == stocked_) {
-    stocked_ += queue_.allocate({frames_.data() + stocked_, kFramesMax - stocked_});
-    if (committed_ == stocked_) return nullptr;
-  }
-  return &frames_[committed_];
-}
-
-void TxBatch::commit() {
-  assert(committed_ < stocked_ && frames_[committed_].length > 0);
-  ++committed_;
-}
-
-void TxBatch::consume(size_t count) {
-  assert(count <= committed_);
-  std::move(frames_.begin() + static_cast<ptrdiff_t>(count),
-            frames_.begin() + static_cast<ptrdiff_t>(stocked_), frames_.begin());
-  committed_ -= count;
-  stocked_ -= count;
+bool TxBatch::restock() {
+  assert(committed_ == stocked_);
+  const auto begin = frames_.begin();
+  std::move(begin + static_cast<ptrdiff_t>(first_), begin + static_cast<ptrdiff_t>(committed_), begin);
+  committed_ = stocked_ = committed_ - std::exchange(first_, 0);
+  if (!full()) stocked_ += queue_.allocate({frames_.data() + stocked_, kFramesMax - stocked_});
+  return committed_ < stocked_;
 }
 
 }  // namespace uroce::port

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,19 +24,34 @@ class TxBatch {
 
   /// An empty buffer that becomes part of the batch with commit(), or nullptr when the batch is full or the
   /// port has no buffers: stop producing and try again in a later turn.
-  TxFrame* next();
+  TxFrame* next() {
+    if (committed_ == stocked_ && !restock()) [[unlikely]]
+      return nullptr;
+    return &frames_[committed_];
+  }
   /// The frame that next() returned last is complete (length, to_self and to_group set).
-  void commit();
+  void commit() {
+    assert(committed_ < stocked_ && frames_[committed_].length > 0);
+    ++committed_;
+  }
 
-  [[nodiscard]] bool full() const { return committed_ == kFramesMax; }
-  [[nodiscard]] std::span<TxFrame> frames() { return {frames_.data(), committed_}; }
+  [[nodiscard]] bool full() const { return committed_ - first_ == kFramesMax; }
+  [[nodiscard]] std::span<TxFrame> frames() { return {frames_.data() + first_, committed_ - first_}; }
 
-  /// The engine has disposed of the first `count` frames; later ones move up.
-  void consume(size_t count);
+  /// The engine has disposed of the first `count` frames.
+  void consume(size_t count) {
+    assert(count <= committed_ - first_);
+    first_ += count;
+  }
 
  private:
+  /// The stock is used up: complete frames move to the front and empty buffers go behind them. False: there
+  /// are none, or no room.
+  bool restock();
+
   PortQueue& queue_;
-  std::array<TxFrame, kFramesMax> frames_{};  // [0, committed) complete, [committed, stocked) empty buffers
+  std::array<TxFrame, kFramesMax> frames_{};  // [first, committed) complete, [committed, stocked) empty
+  size_t first_ = 0;
   size_t committed_ = 0;
   size_t stocked_ = 0;
 };

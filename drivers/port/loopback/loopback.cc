@@ -100,32 +100,51 @@ class LoopbackQueue final : public port::PortQueue {
   uint16_t turn_ = 0;          // of round-robin steering
 };
 
+uint16_t following(uint16_t number, uint16_t count) {
+  return static_cast<uint16_t>(number + 1 < count ? number + 1 : 0);
+}
+
+template <typename Frame>
+Buffer* buffer_of(const Frame& frame) {
+  return static_cast<Buffer*>(frame.handle);
+}
+
 uint16_t LoopbackQueue::receive(std::span<port::RxFrame> frames) {
   const uint16_t senders = place_.in->senders();
-  uint16_t received = 0;
+  size_t received = 0;
+  uint16_t sender = first_sender_;
   for (uint16_t i = 0; i < senders; ++i) {
-    Lane::Ring& ring = place_.in->ring(place_.index, static_cast<uint16_t>((first_sender_ + i) % senders));
-    for (FrameInFlight frame; received < frames.size() && ring.pop(frame); ++received) {
-      frames[received] = {frame.buffer->frame, frame.length, frame.buffer};
-    }
+    Lane::Ring& ring = place_.in->ring(place_.index, sender);
+    port::RxFrame* const to = frames.data() + received;
+    received += ring.pop_burst(frames.size() - received, [to](size_t number, const FrameInFlight& frame) {
+      to[number] = {frame.buffer->frame, frame.length, frame.buffer};
+    });
+    sender = following(sender, senders);
   }
-  if (received > 0) first_sender_ = static_cast<uint16_t>((first_sender_ + 1) % senders);
-  return received;
+  if (received > 0) first_sender_ = following(first_sender_, senders);
+  return static_cast<uint16_t>(received);
 }
 
 void LoopbackQueue::release(std::span<const port::RxFrame> frames) {
-  for (const port::RxFrame& frame : frames) BufferPool::give_back(static_cast<Buffer*>(frame.handle));
+  // Those in a row that came from the same pool go back together.
+  for (size_t i = 0; i < frames.size();) {
+    Buffer* const first = buffer_of(frames[i]);
+    Buffer* last = first;
+    for (++i; i < frames.size() && buffer_of(frames[i])->home == first->home; ++i)
+      last = last->next = buffer_of(frames[i]);
+    first->home->give_back(first, last);
+  }
 }
 
 uint16_t LoopbackQueue::allocate(std::span<port::TxFrame> frames) {
-  place_.pool->collect();
-  uint16_t count = 0;
-  for (; count < frames.size(); ++count) {
-    Buffer* buffer = place_.pool->take();
+  port::TxFrame* const end = frames.data() + frames.size();
+  port::TxFrame* to = frames.data();
+  for (; to != end; ++to) {
+    Buffer* const buffer = place_.pool->take();
     if (buffer == nullptr) break;
-    frames[count] = {.data = buffer->frame, .capacity = Buffer::kFrameBytes, .length = 0, .handle = buffer};
+    *to = {.data = buffer->frame, .capacity = Buffer::kFrameBytes, .length = 0, .handle = buffer};
   }
-  return count;
+  return static_cast<uint16_t>(to - frames.data());
 }
 
 uint16_t LoopbackQueue::receiver_of(const port::TxFrame& frame, uint16_t receivers) {
@@ -143,19 +162,24 @@ uint16_t LoopbackQueue::transmit(std::span<const port::TxFrame> frames) {
     free(frames);
     return static_cast<uint16_t>(frames.size());
   }
-  uint16_t sent = 0;
-  for (const port::TxFrame& frame : frames) {
-    assert(frame.length > 0 && frame.length <= frame.capacity);
-    Lane::Ring& ring = place_.out->ring(receiver_of(frame, receivers), place_.index);
-    if (!ring.push({static_cast<Buffer*>(frame.handle), frame.length})) break;
-    ++turn_;
-    ++sent;
+  size_t sent = 0;
+  while (sent < frames.size()) {
+    const port::TxFrame* const from = &frames[sent];
+    const size_t run = receivers == 1 ? frames.size() : 1;  // of frames that certainly go the same way
+    Lane::Ring& ring = place_.out->ring(receiver_of(*from, receivers), place_.index);
+    const size_t taken = ring.push_burst(run, [from](size_t number) -> FrameInFlight {
+      assert(from[number].length > 0 && from[number].length <= from[number].capacity);
+      return {buffer_of(from[number]), from[number].length};
+    });
+    turn_ = static_cast<uint16_t>(turn_ + taken);
+    sent += taken;
+    if (taken < run) break;
   }
-  return sent;
+  return static_cast<uint16_t>(sent);
 }
 
 void LoopbackQueue::free(std::span<const port::TxFrame> frames) {
-  for (const port::TxFrame& frame : frames) place_.pool->put(static_cast<Buffer*>(frame.handle));
+  for (const port::TxFrame& frame : frames) place_.pool->put(buffer_of(frame));
 }
 
 MacAddress mac_of(uint32_t number) {

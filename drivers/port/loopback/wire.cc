@@ -34,7 +34,7 @@ void Lane::drain() {
   for (uint16_t receiver = 0; receiver < receivers_made_; ++receiver) {
     for (uint16_t sender = 0; sender < senders_made_; ++sender) {
       FrameInFlight frame;
-      while (ring(receiver, sender).pop(frame)) BufferPool::give_back(frame.buffer);
+      while (ring(receiver, sender).pop(frame)) frame.buffer->home->give_back(frame.buffer, frame.buffer);
     }
   }
 }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <thread>
@@ -22,6 +23,57 @@ TEST(SpscRing, HoldsItsCapacityAndNoMore) {
   }
   EXPECT_FALSE(ring.pop(value));
   EXPECT_TRUE(ring.empty());
+}
+
+TEST(SpscRing, TakesOfABurstWhatThereIsRoomForAndGivesWhatThereIs) {
+  SpscRing<size_t> ring(8);
+  size_t pushed = 0;
+  size_t popped = 0;
+  const auto push = [&](size_t count) {
+    const size_t taken = ring.push_burst(count, [&](size_t i) { return pushed + i; });
+    pushed += taken;
+    return taken;
+  };
+  const auto pop = [&](size_t count) {
+    const size_t given = ring.pop_burst(count, [&](size_t i, size_t value) { EXPECT_EQ(value, popped + i); });
+    popped += given;
+    return given;
+  };
+  // Round the end of the slots at each place.
+  for (size_t at = 0; at < 8; ++at) {
+    EXPECT_EQ(push(0), 0u);
+    EXPECT_EQ(pop(8), 0u);
+    EXPECT_EQ(push(5), 5u);
+    EXPECT_EQ(pop(2), 2u);
+    EXPECT_EQ(push(6), 5u) << "three and five are eight";
+    EXPECT_EQ(push(1), 0u);
+    EXPECT_EQ(pop(7), 7u);
+    EXPECT_EQ(pop(7), 1u);
+    EXPECT_TRUE(ring.empty());
+    EXPECT_EQ(push(1), 1u);
+    EXPECT_EQ(pop(0), 0u);
+    EXPECT_EQ(pop(1), 1u);
+  }
+}
+
+TEST(SpscRing, KeepsOrderOfBurstsBetweenThreads) {
+  constexpr size_t kCount = 100'000;
+  SpscRing<size_t> ring(64);
+  std::thread producer([&] {
+    for (size_t i = 0; i < kCount;) {
+      const size_t taken =
+          ring.push_burst(std::min<size_t>(i % 7 + 1, kCount - i), [i](size_t number) { return i + number; });
+      if (taken == 0) std::this_thread::yield();
+      i += taken;
+    }
+  });
+  for (size_t expected = 0; expected < kCount;) {
+    const size_t given = ring.pop_burst(
+        expected % 5 + 1, [expected](size_t number, size_t value) { ASSERT_EQ(value, expected + number); });
+    if (given == 0) std::this_thread::yield();
+    expected += given;
+  }
+  producer.join();
 }
 
 TEST(SpscRing, KeepsOrderBetweenThreads) {
