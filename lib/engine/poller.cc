@@ -336,10 +336,6 @@ void Poller::loop_copy(const port::TxFrame& frame) {
   looped_[(looped_head_ + looped_count_++) % kLoopFramesMax] = copy;
 }
 
-void Poller::make_room() {
-  if (completions_.full()) publish();
-}
-
 void Poller::publish() {
   qp::commit_placements(turn_);
   completions_.publish_all();

@@ -230,7 +230,10 @@ class Poller {
 
   // Parts of stages (queue pairs).
   /// Room for the two completion queues that one call of a queue pair may touch.
-  void make_room();
+  void make_room() {
+    if (completions_.full()) [[unlikely]]
+      publish();
+  }
   void publish();
   void pass_events_on();
   /// Keeps `in_error` in step. True when it changed: what was posted meanwhile must be seen to once more.

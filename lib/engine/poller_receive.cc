@@ -56,7 +56,10 @@ size_t Poller::take_handed_over(std::span<port::RxFrame> frames) {
   size_t count = 0;
   for (size_t i = 0; i < from_sibling_.size(); ++i) {
     const auto& ring = from_sibling_[(next_sibling_ + i) % from_sibling_.size()];
-    while (ring != nullptr && count < frames.size() && ring->pop(frames[count])) ++count;
+    if (ring == nullptr) continue;
+    port::RxFrame* const to = frames.data() + count;
+    count += ring->pop_burst(frames.size() - count,
+                             [to](size_t number, const port::RxFrame& frame) { to[number] = frame; });
   }
   if (count > 0) next_sibling_ = (next_sibling_ + 1) % from_sibling_.size();
   return count;
@@ -229,13 +232,14 @@ void Poller::let_go(size_t index) {
 void Poller::dispatch() {
   const bool checked = std::exchange(ahead_, false);
   for (size_t i = 0; i < staged_; ++i) {
-    const auto& [packet, entry, group, frame] = packets_[i];
+    const wire::Packet& packet = packets_[i].packet;
+    QueuePairEntry* const entry = packets_[i].entry;
     if (!checked && !wire::icrc_matches(packet)) {
       count(Counter::kDropIcrc);
       continue;
     }
     if (entry == nullptr) [[unlikely]] {
-      group != nullptr ? show(packet, *group) : serve(packet);
+      packets_[i].group != nullptr ? show(packet, *packets_[i].group) : serve(packet);
       continue;
     }
     make_room();
