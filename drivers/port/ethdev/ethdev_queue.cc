@@ -17,15 +17,33 @@ using Mbufs = std::array<rte_mbuf*, kBurst>;
 
 rte_mbuf* mbuf_of(const void* handle) { return static_cast<rte_mbuf*>(const_cast<void*>(handle)); }
 
+/// As many as there are, up to so many.
+unsigned take_mbufs(rte_mempool* pool, rte_mbuf** mbufs, unsigned wanted) {
+  void** const to = reinterpret_cast<void**>(mbufs);
+  if (rte_mempool_get_bulk(pool, to, wanted) == 0) return wanted;
+  // All or nothing; when the pool runs dry, take what is left one by one.
+  unsigned count = 0;
+  while (count < wanted && rte_mempool_get(pool, to + count) == 0) ++count;
+  return count;
+}
+
+/// As rte_pktmbuf_free_bulk, for mbufs of one segment.
 template <typename Frame>
 void free_mbufs(std::span<const Frame> frames) {
   Mbufs mbufs;
-  while (!frames.empty()) {
-    const size_t count = std::min(frames.size(), kBurst);
-    for (size_t i = 0; i < count; ++i) mbufs[i] = mbuf_of(frames[i].handle);
-    rte_pktmbuf_free_bulk(mbufs.data(), static_cast<unsigned>(count));
-    frames = frames.subspan(count);
+  unsigned count = 0;
+  const auto give_back = [&] {
+    if (count > 0) rte_mempool_put_bulk(mbufs[0]->pool, reinterpret_cast<void**>(mbufs.data()), count);
+    count = 0;
+  };
+  for (const Frame& frame : frames) {
+    assert(mbuf_of(frame.handle)->nb_segs == 1);
+    rte_mbuf* const mbuf = rte_pktmbuf_prefree_seg(mbuf_of(frame.handle));
+    if (mbuf == nullptr) continue;  // somebody else has it, too
+    if (count == kBurst || (count > 0 && mbuf->pool != mbufs[0]->pool)) give_back();
+    mbufs[count++] = mbuf;
   }
+  give_back();
 }
 
 void set_length(rte_mbuf* mbuf, uint32_t length) {
@@ -54,9 +72,8 @@ uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
   if (!enter()) return 0;
   const uint16_t received = rte_eth_rx_burst(place_.port_id, place_.index, mbufs.data(), wanted);
   leave();
-  uint16_t count = 0;
-  for (uint16_t i = 0; i < received; ++i) {
-    rte_mbuf* mbuf = mbufs[i];
+  port::RxFrame* to = frames.data();
+  for (rte_mbuf* const mbuf : std::span(mbufs).first(received)) {
     if (mbuf->nb_segs > 1 && rte_pktmbuf_linearize(mbuf) != 0) {
       rte_pktmbuf_free(mbuf);
       count_drops(1);
@@ -67,29 +84,28 @@ uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
       count_drops(1);
       continue;
     }
-    frames[count++] = {rte_pktmbuf_mtod(mbuf, std::byte*), mbuf->pkt_len, mbuf};
+    *to++ = {rte_pktmbuf_mtod(mbuf, std::byte*), mbuf->pkt_len, mbuf};
   }
-  return count;
+  return static_cast<uint16_t>(to - frames.data());
 }
 
 void EthdevQueue::release(std::span<const port::RxFrame> frames) { free_mbufs(frames); }
 
 uint16_t EthdevQueue::allocate(std::span<port::TxFrame> frames) {
   Mbufs mbufs;
-  const auto wanted = static_cast<unsigned>(std::min(frames.size(), kBurst));
-  unsigned count = 0;
-  if (rte_pktmbuf_alloc_bulk(place_.pool, mbufs.data(), wanted) == 0) {
-    count = wanted;
-  } else {
-    // All or nothing; when the pool runs dry, take what is left one by one.
-    while (count < wanted && (mbufs[count] = rte_pktmbuf_alloc(place_.pool)) != nullptr) ++count;
-  }
+  const unsigned count =
+      take_mbufs(place_.pool, mbufs.data(), static_cast<unsigned>(std::min(frames.size(), kBurst)));
+  port::TxFrame* to = frames.data();
   for (unsigned i = 0; i < count; ++i) {
-    rte_mbuf* mbuf = mbufs[i];
-    frames[i] = {.data = rte_pktmbuf_mtod(mbuf, std::byte*),
-                 .capacity = rte_pktmbuf_tailroom(mbuf),
-                 .length = 0,
-                 .handle = mbuf};
+    // In a pool mbufs are of one segment and nobody else's. Of what they carried before only this matters to
+    // who sends them: what other fields mean is said by the flags.
+    rte_mbuf* const mbuf = mbufs[i];
+    mbuf->ol_flags = 0;
+    mbuf->data_off = RTE_PKTMBUF_HEADROOM;
+    *to++ = {.data = rte_pktmbuf_mtod(mbuf, std::byte*),
+             .capacity = mbuf->buf_len - uint32_t{RTE_PKTMBUF_HEADROOM},
+             .length = 0,
+             .handle = mbuf};
   }
   return static_cast<uint16_t>(count);
 }
