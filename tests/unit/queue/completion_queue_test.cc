@@ -236,6 +236,30 @@ TEST(CompletionBatch, TellsWaitersOfWhatWasTakenBack) {
   EXPECT_EQ(listener.events, 1);
 }
 
+TEST(CompletionBatch, ACompletionMayBeWrittenInItsSlot) {
+  Listener listener;
+  CompletionQueue queue({.depth = 2, .listener = &listener});
+  CompletionBatch batch(0);
+  batch.set_time(Instant{5});
+  queue.arm(true);
+  for (uint64_t id = 1; id <= 2; ++id) {
+    Completion* const slot = batch.begin(queue);
+    ASSERT_NE(slot, nullptr);
+    *slot = {.wr_id = id, .solicited = id == 2};
+    batch.commit(queue);
+  }
+  EXPECT_EQ(batch.begin(queue), nullptr);
+  EXPECT_TRUE(queue.overrun());
+  batch.publish_all();
+  EXPECT_EQ(listener.events, 1) << "the second one was solicited";
+  std::array<Completion, 2> completions;
+  ASSERT_EQ(queue.poll(completions), 2u);
+  EXPECT_EQ(completions[0].wr_id, 1u);
+  EXPECT_EQ(completions[1].wr_id, 2u);
+  EXPECT_EQ(completions[1].time.ns, 5);
+  EXPECT_NE(batch.begin(queue), nullptr) << "there is room again";
+}
+
 bool resize(CompletionQueue& queue, uint32_t depth) {
   CompletionQueue::Slots slots = queue.slots_for(depth);
   return queue.resize(0, depth, slots);

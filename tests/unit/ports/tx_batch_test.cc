@@ -1,0 +1,124 @@
+// The frames of a turn: which buffers they lie in, and that none is lost.
+#include "port/tx_batch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <vector>
+
+namespace uroce::port {
+namespace {
+
+/// Gives numbered buffers, as many as there are.
+class Buffers final : public PortQueue {
+ public:
+  explicit Buffers(size_t count) : memory_(count) {
+    for (std::byte& buffer : memory_) free_.push_back(&buffer);
+  }
+  ~Buffers() override { EXPECT_EQ(free_.size(), memory_.size()) << "some never came back"; }
+
+  uint16_t receive(std::span<RxFrame>) override { return 0; }
+  void release(std::span<const RxFrame>) override {}
+  uint16_t allocate(std::span<TxFrame> frames) override {
+    ++asked;
+    const size_t count = std::min(frames.size(), free_.size());
+    for (TxFrame& frame : frames.first(count)) {
+      frame = {.data = free_.back(), .capacity = 1, .length = 0, .handle = free_.back()};
+      free_.pop_back();
+    }
+    return static_cast<uint16_t>(count);
+  }
+  uint16_t transmit(std::span<const TxFrame>) override { return 0; }
+  void free(std::span<const TxFrame> frames) override {
+    for (const TxFrame& frame : frames) free_.push_back(frame.data);
+  }
+  RxFrame loop(const TxFrame&) override { return {}; }
+
+  int asked = 0;
+
+ private:
+  std::vector<std::byte> memory_;
+  std::vector<std::byte*> free_;
+};
+
+/// Writes frames of the lengths that come next; how many the batch took.
+size_t write(TxBatch& batch, size_t count, uint32_t& next_length) {
+  for (size_t i = 0; i < count; ++i) {
+    TxFrame* const frame = batch.next();
+    if (frame == nullptr) return i;
+    frame->length = ++next_length;
+    batch.commit();
+  }
+  return count;
+}
+
+/// The first `count` frames go, and are the next that were written.
+void send(Buffers& buffers, TxBatch& batch, size_t count, uint32_t& next_length) {
+  for (const TxFrame& frame : batch.frames().first(count)) {
+    EXPECT_EQ(frame.length, ++next_length);
+    buffers.free({&frame, 1});
+  }
+  batch.consume(count);
+}
+
+TEST(TxBatch, HoldsSoManyFramesAndNoMore) {
+  Buffers buffers(2 * TxBatch::kFramesMax);
+  TxBatch batch(buffers);
+  uint32_t written = 0;
+  uint32_t sent = 0;
+  EXPECT_EQ(write(batch, TxBatch::kFramesMax + 1, written), TxBatch::kFramesMax);
+  EXPECT_TRUE(batch.full());
+  // Room at the front is room again, behind what could not be sent.
+  send(buffers, batch, 10, sent);
+  EXPECT_FALSE(batch.full());
+  EXPECT_EQ(write(batch, 11, written), 10u);
+  EXPECT_TRUE(batch.full());
+  send(buffers, batch, TxBatch::kFramesMax, sent);
+  EXPECT_TRUE(batch.frames().empty());
+}
+
+TEST(TxBatch, KeepsTheOrderWhateverIsLeftAfterEachTurn) {
+  Buffers buffers(TxBatch::kFramesMax + 7);
+  TxBatch batch(buffers);
+  uint32_t written = 0;
+  uint32_t sent = 0;
+  for (size_t turn = 0; turn < 500; ++turn) {
+    write(batch, turn * 7 % 40, written);
+    std::set<const std::byte*> used;
+    for (const TxFrame& frame : batch.frames()) EXPECT_TRUE(used.insert(frame.data).second) << "used twice";
+    send(buffers, batch, turn * 11 % (batch.frames().size() + 1), sent);
+  }
+  send(buffers, batch, batch.frames().size(), sent);
+  EXPECT_EQ(sent, written);
+}
+
+TEST(TxBatch, AsksForBuffersOnceForManyFrames) {
+  Buffers buffers(TxBatch::kFramesMax);
+  TxBatch batch(buffers);
+  uint32_t written = 0;
+  uint32_t sent = 0;
+  for (int turn = 0; turn < 4; ++turn) {
+    EXPECT_EQ(write(batch, TxBatch::kFramesMax / 4, written), TxBatch::kFramesMax / 4);
+    send(buffers, batch, TxBatch::kFramesMax / 4, sent);
+  }
+  EXPECT_EQ(buffers.asked, 1);
+}
+
+TEST(TxBatch, APortWithoutBuffersIsAskedAgainLater) {
+  Buffers buffers(3);
+  TxBatch batch(buffers);
+  uint32_t written = 0;
+  uint32_t sent = 0;
+  EXPECT_EQ(write(batch, 5, written), 3u);
+  EXPECT_FALSE(batch.full());
+  EXPECT_EQ(batch.next(), nullptr);
+  send(buffers, batch, 2, sent);
+  EXPECT_EQ(write(batch, 5, written), 2u);
+  send(buffers, batch, 3, sent);
+  EXPECT_EQ(sent, written);
+}
+
+}  // namespace
+}  // namespace uroce::port
