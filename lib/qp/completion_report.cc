@@ -44,15 +44,6 @@ CompletionOpcode opcode_of(SendOperation operation) {
   return CompletionOpcode::kRead;
 }
 
-void push(Connection& connection, Turn& turn, queue::CompletionQueue& queue, Completion& completion) {
-  completion.local = connection.options.number;
-  if (connection.connected) completion.remote = connection.attributes.destination;
-  if (turn.completions.push(queue, completion)) return;
-  turn.counters.add(Counter::kCqOverrun);
-  connection.broken = true;
-  if (connection.state() != State::kErr) connection.raise(Event::kFatal);
-}
-
 /// Completions of the connection's sends, or of its receives, among those that nobody has seen since `lost`.
 template <typename Change>
 void revise(Connection& connection, Turn& turn, const copy::MessageMark& lost, Change change) {
@@ -73,16 +64,22 @@ void fail(Completion& completion, CompletionStatus status) {
 
 }  // namespace
 
+bool overran(Connection& connection, Turn& turn) {
+  turn.counters.add(Counter::kCqOverrun);
+  connection.broken = true;
+  if (connection.state() != State::kErr) connection.raise(Event::kFatal);
+  return false;
+}
+
 void report_send(Connection& connection, Turn& turn, const queue::SendRequest& request,
                  CompletionStatus status) {
   const bool success = status == CompletionStatus::kSuccess;
   if (success && !request.signaled && !connection.options.signal_all) return;
-  Completion completion;
-  completion.wr_id = request.wr_id;
-  completion.opcode = opcode_of(request.operation);
-  completion.status = status;
-  completion.bytes = success ? request.length : 0;
-  push(connection, turn, *connection.options.send_completions, completion);
+  report(connection, turn, *connection.options.send_completions,
+         {.wr_id = request.wr_id,
+          .opcode = opcode_of(request.operation),
+          .status = status,
+          .bytes = success ? request.length : 0});
 }
 
 void fail_oldest_send(Connection& connection, Turn& turn, CompletionStatus status) {
@@ -92,12 +89,6 @@ void fail_oldest_send(Connection& connection, Turn& turn, CompletionStatus statu
   drop_operation(queue, oldest);
   queue.retire();
   (connection.reliable ? connection.broken : connection.sends_broken) = true;
-}
-
-void report_receive(Connection& connection, Turn& turn, Completion completion) {
-  completion.wr_id = connection.receives.current().wr_id;
-  push(connection, turn, *connection.options.receive_completions, completion);
-  connection.receives.retire();
 }
 
 void revise_receives(Connection& connection, Turn& turn, const copy::MessageMark& lost) {
@@ -126,7 +117,7 @@ void revise_sends(Connection& connection, Turn& turn, const copy::MessageMark& l
     carried->remote = completion.remote;
     std::swap(completion, *carried);
   });
-  if (carried) push(connection, turn, *connection.options.send_completions, *carried);
+  if (carried) report(connection, turn, *connection.options.send_completions, *carried);
 }
 
 }  // namespace uroce::qp

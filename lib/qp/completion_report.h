@@ -7,6 +7,23 @@
 
 namespace uroce::qp {
 
+/// The completion queue is full: that breaks the connection. Always false.
+bool overran(Connection& connection, Turn& turn);
+
+/// Reports what `completion` says, which lacks the numbers of the queue pairs. In line, so that it is written
+/// in its place at once.
+[[gnu::always_inline]] inline bool report(Connection& connection, Turn& turn, queue::CompletionQueue& queue,
+                                          const queue::Completion& completion) {
+  queue::Completion* const slot = turn.completions.begin(queue);
+  if (slot == nullptr) [[unlikely]]
+    return overran(connection, turn);
+  *slot = completion;
+  slot->local = connection.options.number;
+  if (connection.connected) slot->remote = connection.attributes.destination;
+  turn.completions.commit(queue);
+  return true;
+}
+
 /// Reports the end of a send work request: a success only when it was asked for, anything else always. A full
 /// completion queue breaks the connection. Does not retire the request.
 void report_send(Connection& connection, Turn& turn, const queue::SendRequest& request,
@@ -24,7 +41,12 @@ void fail_oldest_send(Connection& connection, Turn& turn, queue::CompletionStatu
 
 /// Reports the end of the oldest receive work request and retires it. `completion` holds what the message
 /// said; work request id and queue pair numbers are filled in here.
-void report_receive(Connection& connection, Turn& turn, queue::Completion completion);
+[[gnu::always_inline]] inline void report_receive(Connection& connection, Turn& turn,
+                                                  queue::Completion completion) {
+  completion.wr_id = connection.receives.current().wr_id;
+  report(connection, turn, *connection.options.receive_completions, completion);
+  connection.receives.retire();
+}
 
 /// The end of an incoming message could not be placed, when it and those behind it had been reported already
 /// (to nobody yet): a SEND failed with a local protection error, what came later is flushed.

@@ -81,7 +81,7 @@ struct Connection {
   QueuePairOptions options;
   // What follows from its type.
   wire::Service service = service_of(options.type);
-  bool reliable = is_reliable(options.type);    // the peer answers what we send
+  bool reliable = is_reliable(options.type);   // the peer answers what we send
   bool connected = options.type != Type::kUd;  // it has one peer
   ReceiveRequests receives;
   Attributes attributes;

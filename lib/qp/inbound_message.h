@@ -50,7 +50,19 @@ inline InboundMessage begin_message(const wire::Packet& packet) {
 }
 
 /// What the last packet of a message of `bytes` says to whoever posted its receive work request.
-queue::Completion completion_of(const wire::Packet& packet, uint32_t bytes);
+inline queue::Completion completion_of(const wire::Packet& packet, uint32_t bytes) {
+  queue::Completion completion;
+  completion.opcode = packet.row->family == wire::Family::kWrite ? queue::CompletionOpcode::kReceiveWriteImm
+                                                                 : queue::CompletionOpcode::kReceive;
+  completion.bytes = bytes;
+  completion.has_immediate = packet.row->headers.has(wire::Header::kImmediate);
+  completion.has_invalidated = packet.row->headers.has(wire::Header::kInvalidate);
+  completion.immediate = completion.has_immediate     ? packet.headers.immediate
+                         : completion.has_invalidated ? packet.headers.invalidate.value
+                                                      : 0;
+  completion.solicited = packet.headers.bth.solicited;
+  return completion;
+}
 
 /// Mark of the message that `packet` ends; `msn` is that before it.
 inline copy::MessageMark mark_of(const Connection& connection, const InboundMessage& message,

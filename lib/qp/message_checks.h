@@ -23,8 +23,8 @@ inline bool has_right_payload(const RequestContext& context) {
   return rule == wire::PayloadRule::kExactlyMtu ? bytes == mtu : bytes >= 1 && bytes <= mtu;
 }
 
-/// It goes to our own receive buffer, which its first packet needs: trouble with that is not the peer's fault,
-/// hence 0x63.
+/// It goes to our own receive buffer, which its first packet needs: trouble with that is not the peer's
+/// fault, hence 0x63.
 inline Verdict check_send(const RequestContext& context, const InboundMessage& message) {
   const ReceiveRequests& receives = context.connection.receives;
   if (begins_message(*context.packet.row)) {

@@ -13,9 +13,9 @@ constexpr uint32_t response_packets(uint32_t length, uint32_t mtu) {
   return length == 0 ? 1u : static_cast<uint32_t>((uint64_t{length} + mtu - 1) / mtu);
 }
 
-/// All checks of a request that is answered by itself and whose PSN is the expected one, in the order in which
-/// their answers take precedence. An accepted one has room among `responses`; the word that it is about, if
-/// any, is resolved.
+/// All checks of a request that is answered by itself and whose PSN is the expected one, in the order in
+/// which their answers take precedence. An accepted one has room among `responses`; the word that it is
+/// about, if any, is resolved.
 Verdict check_operation(const RequestContext& context, ResponseQueue& responses,
                         InboundMessage::Kind in_progress);
 

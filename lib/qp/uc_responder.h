@@ -2,8 +2,8 @@
 
 #include "qp/inbound_message.h"
 #include "qp/local_memory.h"
-#include "qp/responder.h"
 #include "qp/request_context.h"
+#include "qp/responder.h"
 
 namespace uroce::qp {
 
@@ -26,7 +26,7 @@ class UcResponder final : public Responder {
   Connection& connection_;
   Psn expected_;
   InboundMessage message_;  // kNone also while the rest of a message is dropped
-  SegmentCursor cursor_;  // of message_, a SEND, in its receive buffer
+  SegmentCursor cursor_;    // of message_, a SEND, in its receive buffer
   ResolvedRange range_;
   uint32_t performed_ = 0;  // messages
 };

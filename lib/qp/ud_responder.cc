@@ -43,7 +43,8 @@ void UdResponder::receive(const wire::Packet& packet, Turn& turn) {
 }
 
 bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
-  const std::span<const queue::Segment> segments = connection_.receives.segments(connection_.receives.current());
+  const std::span<const queue::Segment> segments =
+      connection_.receives.segments(connection_.receives.current());
   const LocalKeys keys{turn.regions, connection_.key_user(), mem::kLocalWrite};
   SegmentCursor cursor;
   // All of it before the first byte is touched.
