@@ -23,7 +23,7 @@ RXE_CPU_NS = {
 # Counts of instructions: operation, size, the function that counts, and those below it that do not.
 INSTRUCTIONS = {
     'instr.send64': ('send', 64, 'measured_operations', ()),
-    'instr.write4k': ('write', LARGE, 'measured_far_end', ('uroce::wire::icrc_of', 'uroce::copy::copy_')),
+    'instr.write4k': ('write', LARGE, 'measured_far_end', ('uroce::wire::icrc_of', 'uroce::copy::copy_', 'uroce_store_ascending')),
 }
 # Of what two CPUs do together the median of so many runs counts.
 RUNS = 3

@@ -20,7 +20,7 @@ bool overran(Connection& connection, Turn& turn);
   *slot = completion;
   slot->local = connection.options.number;
   if (connection.connected) slot->remote = connection.attributes.destination;
-  turn.completions.commit(queue);
+  turn.completions.commit(queue, *slot);
   return true;
 }
 

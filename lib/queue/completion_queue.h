@@ -145,7 +145,7 @@ class CompletionQueue {
     Completion* const slot = begin(lanes_[lane]);
     if (slot == nullptr) return false;
     *slot = completion;
-    lanes_[lane].commit();
+    lanes_[lane].commit(*slot);
     return true;
   }
   /// Makes everything pushed on the lane visible and notifies the listener when armed. True: it will have to
@@ -191,8 +191,8 @@ class CompletionQueue {
   /// Free-running counters. `pushed` is the poller's own; completions in [polled, visible) can be read.
   struct Lane {
     /// The slot that begin() gave is written.
-    void commit() {
-      const Completion& completion = slots[pushed++ & mask];
+    void commit(const Completion& completion) {
+      ++pushed;
       solicited += static_cast<uint32_t>(completion.solicited) |
                    static_cast<uint32_t>(completion.status != CompletionStatus::kSuccess);
     }
@@ -278,17 +278,16 @@ class CompletionBatch {
     return queue.begin(lane);
   }
   /// What begin() gave last, of that queue, is written.
-  void commit(CompletionQueue& queue) {
-    CompletionQueue::Lane& lane = queue.lanes_[lane_];
-    lane.slots[lane.pushed & lane.mask].time = now_;
-    lane.commit();
+  void commit(CompletionQueue& queue, Completion& written) {
+    written.time = now_;
+    queue.lanes_[lane_].commit(written);
   }
   /// False on overrun of the queue.
   bool push(CompletionQueue& queue, const Completion& completion) {
     Completion* const slot = begin(queue);
     if (slot == nullptr) return false;
     *slot = completion;
-    commit(queue);
+    commit(queue, *slot);
     return true;
   }
   /// The next push to the queue is number `position()` of this poller's lane.

@@ -10,18 +10,6 @@
 namespace uroce::wire {
 namespace {
 
-void read_reth(const std::byte* from, Reth& reth) {
-  reth.address = load_be64(from);
-  reth.rkey = {load_be32(from + 8)};
-  reth.length = load_be32(from + 12);
-}
-
-void write_reth(std::byte* to, const Reth& reth) {
-  store_be64(to, reth.address);
-  store_be32(to + 8, reth.rkey.value);
-  store_be32(to + 12, reth.length);
-}
-
 void read_atomic(const std::byte* from, AtomicEth& atomic) {
   atomic.address = load_be64(from);
   atomic.rkey = {load_be32(from + 8)};
@@ -34,19 +22,6 @@ void write_atomic(std::byte* to, const AtomicEth& atomic) {
   store_be32(to + 8, atomic.rkey.value);
   store_be64(to + 12, atomic.swap_or_add);
   store_be64(to + 20, atomic.compare);
-}
-
-// Bit 7 of the syndrome is reserved: written as zero, ignored when read.
-void read_aeth(const std::byte* from, Aeth& aeth) {
-  const uint8_t syndrome = load_u8(from);
-  aeth.kind = static_cast<AethKind>(syndrome >> 5 & 3);
-  aeth.value = syndrome & 0x1F;
-  aeth.msn = load_be24(from);
-}
-
-void write_aeth(std::byte* to, const Aeth& aeth) {
-  const uint32_t syndrome = static_cast<uint32_t>(aeth.kind) << 5 | (aeth.value & 0x1Fu);
-  store_be32(to, syndrome << 24 | (aeth.msn & 0xFFFFFF));
 }
 
 // A reserved selectivity reads as the wider one: flushing more than was asked is harmless.
@@ -121,7 +96,7 @@ void write_extension(Header header, std::byte* to, const Headers& headers) {
 }
 
 /// Calls `visit(header, offset from the BTH)` for each header of the set, in wire order. There is one at
-/// least, and mostly no other.
+/// least.
 template <typename Visit>
 void for_each_extension(HeaderSet set, Visit visit) {
   uint32_t left = set.bits();
@@ -148,12 +123,12 @@ void write_rare_flags(std::byte* to, const Bth& bth) {
   to[4] |= std::byte{bth.fecn} << 7 | std::byte{bth.becn} << 6;
 }
 
-void read_extensions(HeaderSet set, const std::byte* bth, Headers& headers) {
+void read_any_extensions(HeaderSet set, const std::byte* bth, Headers& headers) {
   for_each_extension(set,
                      [&](Header header, uint32_t offset) { read_extension(header, bth + offset, headers); });
 }
 
-void write_extensions(HeaderSet set, std::byte* bth, const Headers& headers) {
+void write_any_extensions(HeaderSet set, std::byte* bth, const Headers& headers) {
   for_each_extension(set,
                      [&](Header header, uint32_t offset) { write_extension(header, bth + offset, headers); });
 }

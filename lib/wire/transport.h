@@ -13,7 +13,7 @@
 #include "wire/packet.h"
 
 // The BTH, reading beside writing, and what is proved when a transport packet is parsed: short, and on the
-// way of every packet. The extension headers are in transport.cc.
+// way of every packet. The rarer extension headers are in transport.cc.
 namespace uroce::wire {
 
 /// Of each byte of a Bth: which one of the wire it comes from (none: 0xFF, a zero), which bits of that count,
@@ -77,9 +77,48 @@ inline void write_bth(std::byte* to, const Bth& bth, uint32_t pad) {
     write_rare_flags(to, bth);
 }
 
-/// The headers of the set behind the BTH.
-void read_extensions(HeaderSet set, const std::byte* bth, Headers& headers);
-void write_extensions(HeaderSet set, std::byte* bth, const Headers& headers);
+inline void read_reth(const std::byte* from, Reth& reth) {
+  reth.address = load_be64(from);
+  reth.rkey = {load_be32(from + 8)};
+  reth.length = load_be32(from + 12);
+}
+
+inline void write_reth(std::byte* to, const Reth& reth) {
+  store_be64(to, reth.address);
+  store_be32(to + 8, reth.rkey.value);
+  store_be32(to + 12, reth.length);
+}
+
+// Bit 7 of the syndrome is reserved: written as zero, ignored when read.
+inline void read_aeth(const std::byte* from, Aeth& aeth) {
+  const uint8_t syndrome = load_u8(from);
+  aeth.kind = static_cast<AethKind>(syndrome >> 5 & 3);
+  aeth.value = syndrome & 0x1F;
+  aeth.msn = load_be24(from);
+}
+
+inline void write_aeth(std::byte* to, const Aeth& aeth) {
+  const uint32_t syndrome = static_cast<uint32_t>(aeth.kind) << 5 | (aeth.value & 0x1Fu);
+  store_be32(to, syndrome << 24 | (aeth.msn & 0xFFFFFF));
+}
+
+/// The headers of a set that is not empty, behind the BTH.
+void read_any_extensions(HeaderSet set, const std::byte* bth, Headers& headers);
+void write_any_extensions(HeaderSet set, std::byte* bth, const Headers& headers);
+
+// Most packets have none, or one of two.
+inline void read_extensions(HeaderSet set, const std::byte* bth, Headers& headers) {
+  if (set == HeaderSet{}) return;
+  if (set == HeaderSet::of(Header::kReth)) return read_reth(bth + kBthBytes, headers.reth);
+  if (set == HeaderSet::of(Header::kAeth)) return read_aeth(bth + kBthBytes, headers.aeth);
+  read_any_extensions(set, bth, headers);
+}
+inline void write_extensions(HeaderSet set, std::byte* bth, const Headers& headers) {
+  if (set == HeaderSet{}) return;
+  if (set == HeaderSet::of(Header::kReth)) return write_reth(bth + kBthBytes, headers.reth);
+  if (set == HeaderSet::of(Header::kAeth)) return write_aeth(bth + kBthBytes, headers.aeth);
+  write_any_extensions(set, bth, headers);
+}
 
 /// What is wrong with a packet of the row whose length does not fit.
 ParseOutcome wrong_length(size_t bytes, const OpcodeRow& row, size_t pad);
@@ -103,14 +142,14 @@ inline ParseOutcome parse_transport(std::span<const std::byte> bytes, Packet& pa
   packet.headers.bth.pad = pad;
   packet.payload = {bth + row.header_bytes, padded - pad};
   std::memcpy(&packet.icrc, bth + bytes.size() - kIcrcBytes, kIcrcBytes);
-  if (row.headers != HeaderSet{}) read_extensions(row.headers, bth, packet.headers);
+  read_extensions(row.headers, bth, packet.headers);
   return {ParseResult::kRoce, Counter::kRxFrames};
 }
 
 /// Writes BTH and extension headers of `headers.bth.opcode`, whose row it is.
 inline void write_transport(std::byte* to, const OpcodeRow& row, const Headers& headers, uint32_t pad) {
   write_bth(to, headers.bth, pad);
-  if (row.headers != HeaderSet{}) write_extensions(row.headers, to, headers);
+  write_extensions(row.headers, to, headers);
 }
 
 }  // namespace uroce::wire

@@ -246,7 +246,7 @@ TEST(CompletionBatch, ACompletionMayBeWrittenInItsSlot) {
     Completion* const slot = batch.begin(queue);
     ASSERT_NE(slot, nullptr);
     *slot = {.wr_id = id, .solicited = id == 2};
-    batch.commit(queue);
+    batch.commit(queue, *slot);
   }
   EXPECT_EQ(batch.begin(queue), nullptr);
   EXPECT_TRUE(queue.overrun());
