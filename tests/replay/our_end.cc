@@ -179,16 +179,16 @@ void OurEnd::post_send(size_t index) {
   const Message& message = own_.messages[index];
   queue::SendQueue& sends = *queue_pair_->send_queue;
   queue::SendRequest& request = *sends.reserve();
-  request = {.wr_id = index,
-             .remote_address = message.address,
-             .rkey = message.rkey,
-             .immediate = message.immediate,
-             .invalidate = message.invalidate,
-             .length = message.length,
-             .segments = static_cast<uint16_t>(message.length > 0 ? 1 : 0),
-             .operation = message.operation,
-             .signaled = true,
-             .solicited = message.solicited};
+  request.wr_id = index;
+  request.remote_address = message.address;
+  request.rkey = message.rkey;
+  request.immediate = message.immediate;
+  request.invalidate = message.invalidate;
+  request.length = message.length;
+  request.segments = message.length > 0 ? 1 : 0;
+  request.operation = message.operation;
+  request.signaled = true;
+  request.solicited = message.solicited;
   if (message.length > 0) sends.segments(request)[0] = memory_->buffer(index);
   if (message.is_atomic()) sends.operands(request) = message.operands;
   sends.publish();
