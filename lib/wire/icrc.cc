@@ -14,9 +14,6 @@
 namespace uroce::wire {
 namespace {
 
-constexpr size_t kIpv4HeaderBytes = kIpv4Bytes + kUdpBytes + kBthBytes;
-constexpr size_t kIpv6HeaderBytes = kIpv6Bytes + kUdpBytes + kBthBytes;
-
 /// Copies `kBytes` and sets the variant fields to ones. Stores whole vectors, the last one (which overlaps)
 /// first: the CRC reads the copy back at once, and a read that spans two stores would wait for both.
 template <size_t kBytes>
@@ -64,7 +61,7 @@ WideIcrc widest() {
 const WideIcrc kWideIcrc = widest();
 
 uint32_t icrc_in_pieces(std::span<const std::byte> ip_packet) {
-  const bool ipv4 = load_u8(ip_packet.data()) >> 4 == 4;
+  const bool ipv4 = is_masked_as_ipv4(ip_packet);
   const size_t masked = ipv4 ? kIpv4HeaderBytes : kIpv6HeaderBytes;
   Icrc icrc;
   icrc.add_masked_headers(ip_packet.first(masked));

@@ -35,7 +35,7 @@ static_assert(kIpv4MaskedEnd <= 1 + 2 * kBlock && kIpv6MaskedEnd + kBlock <= kVa
 UROCE_PCLMUL uint32_t short_icrc(std::span<const std::byte> ip_packet) {
   const std::byte* const ip = ip_packet.data();
   const size_t bytes = ip_packet.size();
-  const bool ipv4 = load_u8(ip) >> 4 == 4;
+  const bool ipv4 = is_masked_as_ipv4(ip_packet);
   const uint8_t* const mask = ipv4 ? kIpv4VariantMask.data() : kIpv6VariantMask.data();
 
   size_t at = (bytes - 1) % kBlock + 1;

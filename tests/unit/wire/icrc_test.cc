@@ -1,6 +1,8 @@
 #include "wire/icrc.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -125,6 +127,26 @@ TEST(Icrc, EqualsZlibAtEveryShortLengthInBothWays) {
       }
     }
   }
+}
+
+TEST(Icrc, OfWhateverClaimsToBeIp_ReadsNoByteBehindIt) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const memory = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  std::byte* const end = static_cast<std::byte*>(memory) + page;
+  ASSERT_EQ(mprotect(end, page, PROT_NONE), 0);
+  for (unsigned version = 0; version < 16; ++version) {
+    for (size_t bytes = 40; bytes <= 128; ++bytes) {
+      const std::span packet(end - bytes, bytes);
+      packet[0] = static_cast<std::byte>(version << 4);
+      Icrc pieces;
+      const size_t masked = version == 4 || bytes < 60 ? 40 : 60;
+      pieces.add_masked_headers(packet.first(masked));
+      pieces.add(packet.subspan(masked));
+      EXPECT_EQ(icrc_of(packet), pieces.value()) << "version " << version << ", " << bytes << " bytes";
+    }
+  }
+  munmap(memory, 2 * page);
 }
 
 /// Copies by `copy` with headers in front, at any offset, and looks at the bytes and the ICRC of the whole.
