@@ -10,22 +10,39 @@
 
 namespace uroce::qp {
 
+/// First or Only, and Last or Only.
+constexpr bool begins_message(const wire::OpcodeRow& row) {
+  return (static_cast<uint32_t>(row.position) & static_cast<uint32_t>(wire::Position::kFirst)) != 0;
+}
+constexpr bool ends_message(const wire::OpcodeRow& row) {
+  return (static_cast<uint32_t>(row.position) & static_cast<uint32_t>(wire::Position::kLast)) != 0;
+}
+
 /// The message that is coming in, between its packets.
 struct InboundMessage {
   enum class Kind : uint8_t { kNone, kSend, kWrite };
-  Kind kind = Kind::kNone;
-  uint64_t address = 0;  // WRITE: of the first byte, with its key and the length that was announced
-  MemoryKey rkey;
-  uint32_t length = 0;
+  Kind kind = Kind::kNone;  // what follows means something if it is not kNone
   uint32_t received = 0;
+  wire::Reth target;  // WRITE: where it goes, and the length that was announced
+
+  /// A packet of the kind, which is not its last one, has come.
+  void go_on(Kind its_kind, const wire::Packet& packet, uint32_t bytes_so_far) {
+    kind = its_kind;
+    received = bytes_so_far;
+    if (begins_message(*packet.row)) target = packet.headers.reth;
+  }
 };
 
-/// First or Only, and Last or Only.
-constexpr bool begins_message(const wire::OpcodeRow& row) {
-  return row.position == wire::Position::kFirst || row.position == wire::Position::kOnly;
-}
-constexpr bool ends_message(const wire::OpcodeRow& row) {
-  return row.position == wire::Position::kLast || row.position == wire::Position::kOnly;
+/// What is known of a message when one of its packets comes.
+struct MessagePart {
+  const wire::Reth& target;  // WRITE: of the whole message
+  uint32_t received;         // before the packet
+};
+
+/// Of the message that `packet` begins, or else continues.
+inline MessagePart part_of(const InboundMessage& message, const wire::Packet& packet) {
+  if (begins_message(*packet.row)) return {packet.headers.reth, 0};
+  return {message.target, message.received};
 }
 
 /// Requests that take one of the responder's resources (ResponseQueue).
@@ -39,14 +56,6 @@ constexpr InboundMessage::Kind kind_of(wire::Family family) {
   return family == wire::Family::kSend    ? InboundMessage::Kind::kSend
          : family == wire::Family::kWrite ? InboundMessage::Kind::kWrite
                                           : InboundMessage::Kind::kNone;
-}
-
-/// The message that `packet`, its first or only one, begins.
-inline InboundMessage begin_message(const wire::Packet& packet) {
-  const InboundMessage::Kind kind = kind_of(packet.row->family);
-  if (kind != InboundMessage::Kind::kWrite) return {.kind = kind};
-  const wire::Reth& reth = packet.headers.reth;
-  return {.kind = kind, .address = reth.address, .rkey = reth.rkey, .length = reth.length};
 }
 
 /// What the last packet of a message of `bytes` says to whoever posted its receive work request.
@@ -65,11 +74,11 @@ inline queue::Completion completion_of(const wire::Packet& packet, uint32_t byte
 }
 
 /// Mark of the message that `packet` ends; `msn` is that before it.
-inline copy::MessageMark mark_of(const Connection& connection, const InboundMessage& message,
+inline copy::MessageMark mark_of(const Connection& connection, InboundMessage::Kind kind,
                                  const wire::Packet& packet, uint32_t msn, const Turn& turn) {
   using MarkKind = copy::MessageMark::Kind;
   return {.owner = connection.queue_pair,
-          .kind = message.kind == InboundMessage::Kind::kSend ? MarkKind::kSend : MarkKind::kWrite,
+          .kind = kind == InboundMessage::Kind::kSend ? MarkKind::kSend : MarkKind::kWrite,
           .reported = packet.row->consumes_receive,
           .completions = turn.completions.position(*connection.options.receive_completions),
           .psn = packet.headers.bth.psn,

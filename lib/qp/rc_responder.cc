@@ -18,6 +18,7 @@ void RcResponder::reset(Psn expected) {
   expected_ = expected;
   msn_ = said_msn_ = 0;
   message_ = {};
+  undisturbed_ = true;
   nak_given_ = ahead_dropped_ = false;
   rnr_quiet_until_ = {};
   drop_answers();
@@ -35,47 +36,60 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
   perform_operation(packet, turn);
 }
 
-/// Of a SEND or WRITE.
-[[gnu::always_inline]] inline void RcResponder::receive_message(const wire::Packet& packet, Turn& turn) {
+/// Of a SEND or WRITE, as `kind` says: it is a constant.
+[[gnu::always_inline]] inline void RcResponder::receive_message(Kind kind, const wire::Packet& packet,
+                                                                Turn& turn) {
   const wire::OpcodeRow& row = *packet.row;
-  InboundMessage message = begins_message(row) ? begin_message(packet) : message_;
+  const MessagePart part = part_of(message_, packet);
   const RequestContext context{connection_, packet, turn, cursor_, range_};
-  if (const Verdict verdict = check_message(context, message, message_.kind); verdict != Verdict::kAccept)
-    return refuse(verdict, turn);
+  const Judgement judgement = check_message(context, kind, part, message_.kind);
+  if (judgement.verdict != Verdict::kAccept) [[unlikely]]
+    return refuse(judgement.verdict, turn);
   if (row.headers.has(wire::Header::kInvalidate) && !invalidate(packet, turn)) [[unlikely]]
     return;
   const bool last = ends_message(row);
-  turn.placer.next_mark() = mark_of(connection_, message, packet, msn_, turn);
-  if (!range_.place(turn.placer, packet.payload, last)) [[unlikely]] {
+  if (last || turn.placer.marks_bodies())
+    turn.placer.next_mark() = mark_of(connection_, kind, packet, msn_, turn);
+  if (!place_payload(context, judgement)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
-    return refuse(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
+    return refuse(kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
   }
   turn.counters.add(Counter::kRequestsExecuted);
-  if (message.kind == Kind::kSend) connection_.receives.take();
-  message.received += static_cast<uint32_t>(packet.payload.size());
+  if (kind == Kind::kSend) connection_.receives.take();
+  const uint32_t bytes = part.received + static_cast<uint32_t>(packet.payload.size());
   if (connection_.stalled) [[unlikely]] {
-    waiting_ = completion_of(packet, message.received);
+    waiting_ = completion_of(packet, bytes);
     waiting_ack_ = packet.headers.bth.ack_request;
     return;
   }
   if (last) {
-    msn_ = (msn_ + 1) & 0xFFFFFF;
-    if (row.consumes_receive) report_receive(connection_, turn, completion_of(packet, message.received));
+    ++msn_;
     message_.kind = Kind::kNone;
+    if (row.consumes_receive) report_receive(connection_, turn, completion_of(packet, bytes));
   } else {
-    message_ = message;
+    message_.go_on(kind, packet, bytes);
   }
   arrived(1, packet.headers.bth.ack_request);
 }
 
 void RcResponder::receive(const wire::Packet& packet, Turn& turn) {
+  if (packet.headers.bth.psn != expected_) [[unlikely]]
+    return receive_out_of_order(packet, turn);
+  if (connection_.is_xrc_target() && !turn_to_receives(receives_named_by(packet), turn)) return;
+  switch (packet.row->family) {
+    case wire::Family::kSend:
+      return receive_message(Kind::kSend, packet, turn);
+    case wire::Family::kWrite:
+      return receive_message(Kind::kWrite, packet, turn);
+    default:
+      return receive_operation(packet, turn);
+  }
+}
+
+void RcResponder::receive_out_of_order(const wire::Packet& packet, Turn& turn) {
   const Psn psn = packet.headers.bth.psn;
   if (psn.after(expected_)) return receive_ahead(psn, turn);
-  if (psn.before(expected_)) return receive_again(packet, turn);
-
-  if (connection_.is_xrc_target() && !turn_to_receives(receives_named_by(packet), turn)) return;
-  if (is_answered_by_itself(packet.row->family)) return receive_operation(packet, turn);
-  receive_message(packet, turn);
+  receive_again(packet, turn);
 }
 
 /// XRC: the expected packet names a shared receive queue, the same in all packets of a message. False: it was
@@ -104,6 +118,7 @@ void RcResponder::receive_ahead(Psn psn, Turn& turn) {
   turn.counters.add(Counter::kDropSequence);
   if (!ahead_dropped_ || psn.after(newest_dropped_)) newest_dropped_ = psn;
   ahead_dropped_ = true;
+  undisturbed_ = false;
   if (nak_given_ || turn.now < rnr_quiet_until_) return;
   nak_given_ = true;
   answer_ = Answer::kSequenceNak;
@@ -126,7 +141,7 @@ void RcResponder::refuse(Verdict verdict, Turn& turn) {
   switch (verdict) {
     case Verdict::kNotReady:
       answer_ = Answer::kRnrNak;
-      nak_given_ = false;
+      nak_given_ = undisturbed_ = false;
       rnr_quiet_until_ = turn.now + rnr_wait(connection_.attributes.min_rnr_timer);
       return;
     case Verdict::kTooLong:
@@ -172,7 +187,7 @@ bool RcResponder::invalidate(const wire::Packet& packet, Turn& turn) {
 }
 
 void RcResponder::invalidated(Turn& turn) {
-  msn_ = (msn_ + 1) & 0xFFFFFF;
+  ++msn_;
   report_receive(connection_, turn, waiting_);
   message_.kind = Kind::kNone;
   arrived(1, waiting_ack_);
@@ -203,7 +218,10 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
 
 /// A NAK that has not left yet is still due, for the packet that is missing now, if later ones were dropped.
 void RcResponder::arrived_after_gap(bool ack_requested) {
+  nak_given_ = false;
+  rnr_quiet_until_ = {};
   if (ahead_dropped_ && newest_dropped_.before(expected_)) ahead_dropped_ = false;
+  undisturbed_ = !ahead_dropped_;
   if (answer_ == Answer::kSequenceNak || answer_ == Answer::kRnrNak) {
     answer_ = ahead_dropped_ ? Answer::kSequenceNak : Answer::kAck;
     nak_given_ = ahead_dropped_;

@@ -46,10 +46,11 @@ class RcResponder final : public Responder {
   };
 
   bool turn_to_receives(queue::SrqNumber number, Turn& turn);
+  void receive_out_of_order(const wire::Packet& packet, Turn& turn);
   void receive_ahead(Psn psn, Turn& turn);
   void receive_again(const wire::Packet& packet, Turn& turn);
   void refuse(Verdict verdict, Turn& turn);
-  void receive_message(const wire::Packet& packet, Turn& turn);
+  void receive_message(InboundMessage::Kind kind, const wire::Packet& packet, Turn& turn);
   void receive_operation(const wire::Packet& packet, Turn& turn);
   void perform_operation(const wire::Packet& packet, Turn& turn);
   bool execute(const wire::Packet& packet, Response& response, Turn& turn);
@@ -68,7 +69,7 @@ class RcResponder final : public Responder {
 
   Connection& connection_;
   Psn expected_;
-  uint32_t msn_ = 0;
+  uint32_t msn_ = 0;       // messages performed; the wire has 24 bits of it
   uint32_t said_msn_ = 0;  // the newest that an answer told the peer
   InboundMessage message_;
   queue::Completion waiting_;  // of a SEND that waits for an invalidation ...
@@ -78,6 +79,7 @@ class RcResponder final : public Responder {
   ResolvedRange range_;
   Answer answer_ = Answer::kNone;
 
+  bool undisturbed_ = true;     // none of what follows is the case
   bool nak_given_ = false;      // for the gap at expected_
   bool ahead_dropped_ = false;  // newest_dropped_ counts
   Psn newest_dropped_;          // newest packet that came too early and was dropped
@@ -90,9 +92,7 @@ Response response_to(const wire::Packet& packet, uint32_t mtu);
 /// The expected packet came; it took `psns` numbers.
 inline void RcResponder::arrived(uint32_t psns, bool ack_requested) {
   expected_ += psns;
-  nak_given_ = false;
-  rnr_quiet_until_ = {};
-  if (ahead_dropped_ || answer_ > Answer::kAck) [[unlikely]]
+  if (!undisturbed_) [[unlikely]]
     return arrived_after_gap(ack_requested);
   if (ack_requested) answer_ = Answer::kAck;
 }

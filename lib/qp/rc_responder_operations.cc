@@ -31,8 +31,7 @@ void RcResponder::perform_operation(const wire::Packet& packet, Turn& turn) {
   Response response = response_to(packet, connection_.mtu);
   if (!execute(packet, response, turn)) return;
   turn.counters.add(Counter::kRequestsExecuted);
-  msn_ = (msn_ + 1) & 0xFFFFFF;
-  response.msn = msn_;
+  response.msn = ++msn_;
   responses_.add(response);
   // The response acknowledges everything before it.
   if (answer_ == Answer::kAck) answer_ = Answer::kNone;

@@ -1,7 +1,6 @@
 #include "qp/uc_responder.h"
 
 #include "qp/completion_report.h"
-#include "qp/message_checks.h"
 
 namespace uroce::qp {
 
@@ -43,11 +42,12 @@ void UcResponder::receive(const wire::Packet& packet, Turn& turn) {
   if (!begins && message_.kind == Kind::kNone) return turn.counters.add(Counter::kDropSequence);
   expected_ = psn + 1;
 
-  InboundMessage message = begins ? begin_message(packet) : message_;
+  const Kind kind = kind_of(packet.row->family);
+  const MessagePart part = part_of(message_, packet);
   const RequestContext context{connection_, packet, turn, cursor_, range_};
-  const Verdict verdict = check_message(context, message, message_.kind);
-  if (verdict != Verdict::kAccept) return drop(verdict, turn);
-  perform(packet, message, turn);
+  const Judgement judgement = check_message(context, kind, part, message_.kind);
+  if (judgement.verdict != Verdict::kAccept) return drop(judgement.verdict, turn);
+  perform(context, judgement, part, turn);
 }
 
 void UcResponder::drop(Verdict verdict, Turn& turn) {
@@ -65,22 +65,22 @@ void UcResponder::fail_receive(Turn& turn) {
                   .status = queue::CompletionStatus::kLocalProtectionError});
 }
 
-void UcResponder::perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn) {
-  const bool last = ends_message(*packet.row);
-  turn.placer.next_mark() = mark_of(connection_, message, packet, performed_, turn);
-  if (!range_.place(turn.placer, packet.payload, last)) [[unlikely]] {
+void UcResponder::perform(const RequestContext& context, const Judgement& judgement, const MessagePart& part,
+                          Turn& turn) {
+  const wire::Packet& packet = context.packet;
+  const Kind kind = kind_of(packet.row->family);
+  turn.placer.next_mark() = mark_of(connection_, kind, packet, performed_, turn);
+  if (!place_payload(context, judgement)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
-    return drop(message.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
+    return drop(kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
   }
   turn.counters.add(Counter::kRequestsExecuted);
-  if (message.kind == Kind::kSend) connection_.receives.take();
-  message_ = message;
-  message_.received += static_cast<uint32_t>(packet.payload.size());
-  if (!last) return;
+  if (kind == Kind::kSend) connection_.receives.take();
+  const uint32_t bytes = part.received + static_cast<uint32_t>(packet.payload.size());
+  if (!ends_message(*packet.row)) return message_.go_on(kind, packet, bytes);
   ++performed_;
-  if (packet.row->consumes_receive)
-    report_receive(connection_, turn, completion_of(packet, message_.received));
   message_ = {};
+  if (packet.row->consumes_receive) report_receive(connection_, turn, completion_of(packet, bytes));
 }
 
 /// The placer has left out the ends of later messages, too, so this cannot pass for a loss on the way: what

@@ -2,6 +2,7 @@
 
 #include "qp/inbound_message.h"
 #include "qp/local_memory.h"
+#include "qp/message_checks.h"
 #include "qp/request_context.h"
 #include "qp/responder.h"
 
@@ -19,7 +20,7 @@ class UcResponder final : public Responder {
   void lost(const copy::MessageMark& mark, Turn& turn) override;
 
  private:
-  void perform(const wire::Packet& packet, const InboundMessage& message, Turn& turn);
+  void perform(const RequestContext& context, const Judgement& judgement, const MessagePart& part, Turn& turn);
   void drop(Verdict verdict, Turn& turn);
   void fail_receive(Turn& turn);
 

@@ -106,8 +106,8 @@ class HeaderSet {
   uint16_t bits_ = 0;
 };
 
-/// Where a packet stands in its message.
-enum class Position : uint8_t { kFirst, kMiddle, kLast, kOnly };
+/// Where a packet stands in its message: bit 0 says that it begins one, bit 1 that it ends one.
+enum class Position : uint8_t { kMiddle = 0, kFirst = 1, kLast = 2, kOnly = kFirst | kLast };
 
 /// What a packet is about; SEND of every kind is one family.
 enum class Family : uint8_t {
