@@ -64,11 +64,10 @@ void fail(Completion& completion, CompletionStatus status) {
 
 }  // namespace
 
-bool overran(Connection& connection, Turn& turn) {
+void overran(Connection& connection, Turn& turn) {
   turn.counters.add(Counter::kCqOverrun);
   connection.broken = true;
   if (connection.state() != State::kErr) connection.raise(Event::kFatal);
-  return false;
 }
 
 void report_send(Connection& connection, Turn& turn, const queue::SendRequest& request,

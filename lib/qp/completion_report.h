@@ -7,21 +7,24 @@
 
 namespace uroce::qp {
 
-/// The completion queue is full: that breaks the connection. Always false.
-bool overran(Connection& connection, Turn& turn);
+/// The completion queue is full: that breaks the connection.
+void overran(Connection& connection, Turn& turn);
 
 /// Reports what `completion` says, which lacks the numbers of the queue pairs. In line, so that it is written
-/// in its place at once.
-[[gnu::always_inline]] inline bool report(Connection& connection, Turn& turn, queue::CompletionQueue& queue,
-                                          const queue::Completion& completion) {
+/// in its place at once. That is returned for who has more to add; nullptr: there was none.
+[[gnu::always_inline]] inline queue::Completion* report(Connection& connection, Turn& turn,
+                                                        queue::CompletionQueue& queue,
+                                                        const queue::Completion& completion) {
   queue::Completion* const slot = turn.completions.begin(queue);
-  if (slot == nullptr) [[unlikely]]
-    return overran(connection, turn);
+  if (slot == nullptr) [[unlikely]] {
+    overran(connection, turn);
+    return nullptr;
+  }
   *slot = completion;
   slot->local = connection.options.number;
   if (connection.connected) slot->remote = connection.attributes.destination;
   turn.completions.commit(queue, *slot);
-  return true;
+  return slot;
 }
 
 /// Reports the end of a send work request: a success only when it was asked for, anything else always. A full
@@ -40,12 +43,14 @@ inline void report_success(Connection& connection, Turn& turn, const queue::Send
 void fail_oldest_send(Connection& connection, Turn& turn, queue::CompletionStatus status);
 
 /// Reports the end of the oldest receive work request and retires it. `completion` holds what the message
-/// said; work request id and queue pair numbers are filled in here.
-[[gnu::always_inline]] inline void report_receive(Connection& connection, Turn& turn,
-                                                  queue::Completion completion) {
+/// said; work request id and queue pair numbers are filled in here. Returns what report() does.
+[[gnu::always_inline]] inline queue::Completion* report_receive(Connection& connection, Turn& turn,
+                                                                queue::Completion completion) {
   completion.wr_id = connection.receives.current().wr_id;
-  report(connection, turn, *connection.options.receive_completions, completion);
+  queue::Completion* const said =
+      report(connection, turn, *connection.options.receive_completions, completion);
   connection.receives.retire();
+  return said;
 }
 
 /// The end of an incoming message could not be placed, when it and those behind it had been reported already

@@ -19,30 +19,45 @@ constexpr bool ends_message(const wire::OpcodeRow& row) {
 }
 
 /// The message that is coming in, between its packets.
+struct MessagePart;
 struct InboundMessage {
   enum class Kind : uint8_t { kNone, kSend, kWrite };
   Kind kind = Kind::kNone;  // what follows means something if it is not kNone
   uint32_t received = 0;
   wire::Reth target;  // WRITE: where it goes, and the length that was announced
 
-  /// A packet of the kind, which is not its last one, has come.
-  void go_on(Kind its_kind, const wire::Packet& packet, uint32_t bytes_so_far) {
-    kind = its_kind;
-    received = bytes_so_far;
-    if (begins_message(*packet.row)) target = packet.headers.reth;
-  }
+  /// A packet that is not its last one was performed.
+  void go_on(const MessagePart& part);
 };
 
-/// What is known of a message when one of its packets comes.
+/// What a packet is of its message, found out once.
 struct MessagePart {
+  InboundMessage::Kind kind;
+  bool begins;
+  bool ends;
+  uint32_t bytes;            // of payload
+  uint32_t received;         // before it
   const wire::Reth& target;  // WRITE: of the whole message
-  uint32_t received;         // before the packet
+
+  [[nodiscard]] uint64_t end() const { return uint64_t{received} + bytes; }
 };
 
-/// Of the message that `packet` begins, or else continues.
-inline MessagePart part_of(const InboundMessage& message, const wire::Packet& packet) {
-  if (begins_message(*packet.row)) return {packet.headers.reth, 0};
-  return {message.target, message.received};
+/// Of the message that `packet` begins, or else continues. `kind` is the packet's.
+[[gnu::always_inline]] inline MessagePart part_of(const InboundMessage& message, InboundMessage::Kind kind,
+                                                  const wire::Packet& packet) {
+  const bool begins = begins_message(*packet.row);
+  return {.kind = kind,
+          .begins = begins,
+          .ends = ends_message(*packet.row),
+          .bytes = static_cast<uint32_t>(packet.payload.size()),
+          .received = begins ? 0 : message.received,
+          .target = begins ? packet.headers.reth : message.target};
+}
+
+inline void InboundMessage::go_on(const MessagePart& part) {
+  kind = part.kind;
+  received = static_cast<uint32_t>(part.end());
+  if (part.begins) target = part.target;
 }
 
 /// Requests that take one of the responder's resources (ResponseQueue).
@@ -58,28 +73,39 @@ constexpr InboundMessage::Kind kind_of(wire::Family family) {
                                           : InboundMessage::Kind::kNone;
 }
 
-/// What the last packet of a message of `bytes` says to whoever posted its receive work request.
-inline queue::Completion completion_of(const wire::Packet& packet, uint32_t bytes) {
-  queue::Completion completion;
-  completion.opcode = packet.row->family == wire::Family::kWrite ? queue::CompletionOpcode::kReceiveWriteImm
-                                                                 : queue::CompletionOpcode::kReceive;
-  completion.bytes = bytes;
-  completion.has_immediate = packet.row->headers.has(wire::Header::kImmediate);
-  completion.has_invalidated = packet.row->headers.has(wire::Header::kInvalidate);
-  completion.immediate = completion.has_immediate     ? packet.headers.immediate
-                         : completion.has_invalidated ? packet.headers.invalidate.value
-                                                      : 0;
-  completion.solicited = packet.headers.bth.solicited;
-  return completion;
+/// What the last packet of a message of `bytes` says to whoever posted its receive work request, but for what
+/// add_immediate() adds.
+inline queue::Completion completion_of(InboundMessage::Kind kind, const wire::Packet& packet,
+                                       uint32_t bytes) {
+  return {.opcode = kind == InboundMessage::Kind::kWrite ? queue::CompletionOpcode::kReceiveWriteImm
+                                                         : queue::CompletionOpcode::kReceive,
+          .solicited = packet.headers.bth.solicited,
+          .bytes = bytes};
+}
+
+/// Headers that say more than that.
+inline constexpr wire::HeaderSet kImmediateHeaders =
+    wire::HeaderSet::of(wire::Header::kImmediate, wire::Header::kInvalidate);
+
+/// Adds what is in one of them, if the packet has one.
+inline void add_immediate(const wire::Packet& packet, queue::Completion& completion) {
+  if (packet.row->headers.has(wire::Header::kImmediate)) {
+    completion.has_immediate = true;
+    completion.immediate = packet.headers.immediate;
+  } else if (packet.row->headers.has(wire::Header::kInvalidate)) {
+    completion.has_invalidated = true;
+    completion.immediate = packet.headers.invalidate.value;
+  }
 }
 
 /// Mark of the message that `packet` ends; `msn` is that before it.
-inline copy::MessageMark mark_of(const Connection& connection, InboundMessage::Kind kind,
-                                 const wire::Packet& packet, uint32_t msn, const Turn& turn) {
+[[gnu::always_inline]] inline copy::MessageMark mark_of(const Connection& connection,
+                                                        InboundMessage::Kind kind, const wire::Packet& packet,
+                                                        uint32_t msn, const Turn& turn) {
   using MarkKind = copy::MessageMark::Kind;
   return {.owner = connection.queue_pair,
           .kind = kind == InboundMessage::Kind::kSend ? MarkKind::kSend : MarkKind::kWrite,
-          .reported = packet.row->consumes_receive,
+          .reported = kind == InboundMessage::Kind::kSend || packet.row->consumes_receive,
           .completions = turn.completions.position(*connection.options.receive_completions),
           .psn = packet.headers.bth.psn,
           .msn = msn};

@@ -36,46 +36,69 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
   perform_operation(packet, turn);
 }
 
-/// Of a SEND or WRITE, as `kind` says: it is a constant.
+/// Of a SEND or WRITE, as `kind` says, which is a constant.
 [[gnu::always_inline]] inline void RcResponder::receive_message(Kind kind, const wire::Packet& packet,
                                                                 Turn& turn) {
-  const wire::OpcodeRow& row = *packet.row;
-  const MessagePart part = part_of(message_, packet);
+  const MessagePart part = part_of(message_, kind, packet);
   const RequestContext context{connection_, packet, turn, cursor_, range_};
-  const Judgement judgement = check_message(context, kind, part, message_.kind);
+  const Judgement judgement = check_message(context, part, message_.kind);
   if (judgement.verdict != Verdict::kAccept) [[unlikely]]
     return refuse(judgement.verdict, turn);
-  if (row.headers.has(wire::Header::kInvalidate) && !invalidate(packet, turn)) [[unlikely]]
+  const bool invalidates = packet.row->headers.has(wire::Header::kInvalidate);
+  if (invalidates && !invalidate(packet, turn)) [[unlikely]]
     return;
-  const bool last = ends_message(row);
-  if (last || turn.placer.marks_bodies())
+  if (part.ends || turn.placer.marks_bodies())
     turn.placer.next_mark() = mark_of(connection_, kind, packet, msn_, turn);
-  if (!place_payload(context, judgement)) [[unlikely]] {
+  if (!place_payload(context, part, judgement)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return refuse(kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
   }
   turn.counters.add(Counter::kRequestsExecuted);
-  if (kind == Kind::kSend) connection_.receives.take();
-  const uint32_t bytes = part.received + static_cast<uint32_t>(packet.payload.size());
-  if (connection_.stalled) [[unlikely]] {
-    waiting_ = completion_of(packet, bytes);
-    waiting_ack_ = packet.headers.bth.ack_request;
-    return;
-  }
-  if (last) {
-    ++msn_;
-    message_.kind = Kind::kNone;
-    if (row.consumes_receive) report_receive(connection_, turn, completion_of(packet, bytes));
+  if (invalidates && connection_.stalled) [[unlikely]]
+    return wait_for_invalidation(packet, part);
+  if (part.ends) {
+    complete_message(packet, part, turn);
   } else {
-    message_.go_on(kind, packet, bytes);
+    if (kind == Kind::kSend) connection_.receives.take();
+    message_.go_on(part);
   }
   arrived(1, packet.headers.bth.ack_request);
+}
+
+/// All of it is placed.
+[[gnu::always_inline]] inline void RcResponder::complete_message(const wire::Packet& packet,
+                                                                 const MessagePart& part, Turn& turn) {
+  ++msn_;
+  message_.kind = Kind::kNone;
+  if (part.kind == Kind::kWrite && !packet.row->consumes_receive) return;
+  queue::Completion* const said =
+      report_receive(connection_, turn, completion_of(part.kind, packet, static_cast<uint32_t>(part.end())));
+  if (packet.row->headers.has_any(kImmediateHeaders) && said != nullptr) [[unlikely]]
+    add_immediate(packet, *said);
+}
+
+void RcResponder::wait_for_invalidation(const wire::Packet& packet, const MessagePart& part) {
+  connection_.receives.take();
+  waiting_ = completion_of(part.kind, packet, static_cast<uint32_t>(part.end()));
+  add_immediate(packet, waiting_);
+  waiting_ack_ = packet.headers.bth.ack_request;
 }
 
 void RcResponder::receive(const wire::Packet& packet, Turn& turn) {
   if (packet.headers.bth.psn != expected_) [[unlikely]]
     return receive_out_of_order(packet, turn);
-  if (connection_.is_xrc_target() && !turn_to_receives(receives_named_by(packet), turn)) return;
+  if (connection_.is_xrc_target()) [[unlikely]]
+    return receive_for_named(packet, turn);
+  perform(packet, turn);
+}
+
+/// XRC.
+void RcResponder::receive_for_named(const wire::Packet& packet, Turn& turn) {
+  if (turn_to_receives(receives_named_by(packet), turn)) perform(packet, turn);
+}
+
+/// The expected packet.
+void RcResponder::perform(const wire::Packet& packet, Turn& turn) {
   switch (packet.row->family) {
     case wire::Family::kSend:
       return receive_message(Kind::kSend, packet, turn);

@@ -50,8 +50,12 @@ class RcResponder final : public Responder {
   void receive_ahead(Psn psn, Turn& turn);
   void receive_again(const wire::Packet& packet, Turn& turn);
   void refuse(Verdict verdict, Turn& turn);
+  void receive_for_named(const wire::Packet& packet, Turn& turn);
+  void perform(const wire::Packet& packet, Turn& turn);
+  void complete_message(const wire::Packet& packet, const MessagePart& part, Turn& turn);
+  void wait_for_invalidation(const wire::Packet& packet, const MessagePart& part);
   void receive_message(InboundMessage::Kind kind, const wire::Packet& packet, Turn& turn);
-  void receive_operation(const wire::Packet& packet, Turn& turn);
+  [[gnu::noinline]] void receive_operation(const wire::Packet& packet, Turn& turn);
   void perform_operation(const wire::Packet& packet, Turn& turn);
   bool execute(const wire::Packet& packet, Response& response, Turn& turn);
   bool access_word(const wire::Packet& packet, Response& response) const;

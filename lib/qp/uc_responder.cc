@@ -43,11 +43,11 @@ void UcResponder::receive(const wire::Packet& packet, Turn& turn) {
   expected_ = psn + 1;
 
   const Kind kind = kind_of(packet.row->family);
-  const MessagePart part = part_of(message_, packet);
+  const MessagePart part = part_of(message_, kind, packet);
   const RequestContext context{connection_, packet, turn, cursor_, range_};
-  const Judgement judgement = check_message(context, kind, part, message_.kind);
+  const Judgement judgement = check_message(context, part, message_.kind);
   if (judgement.verdict != Verdict::kAccept) return drop(judgement.verdict, turn);
-  perform(context, judgement, part, turn);
+  perform(context, part, judgement, turn);
 }
 
 void UcResponder::drop(Verdict verdict, Turn& turn) {
@@ -65,22 +65,22 @@ void UcResponder::fail_receive(Turn& turn) {
                   .status = queue::CompletionStatus::kLocalProtectionError});
 }
 
-void UcResponder::perform(const RequestContext& context, const Judgement& judgement, const MessagePart& part,
+void UcResponder::perform(const RequestContext& context, const MessagePart& part, const Judgement& judgement,
                           Turn& turn) {
   const wire::Packet& packet = context.packet;
-  const Kind kind = kind_of(packet.row->family);
-  turn.placer.next_mark() = mark_of(connection_, kind, packet, performed_, turn);
-  if (!place_payload(context, judgement)) [[unlikely]] {
+  turn.placer.next_mark() = mark_of(connection_, part.kind, packet, performed_, turn);
+  if (!place_payload(context, part, judgement)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
-    return drop(kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
+    return drop(part.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
   }
   turn.counters.add(Counter::kRequestsExecuted);
-  if (kind == Kind::kSend) connection_.receives.take();
-  const uint32_t bytes = part.received + static_cast<uint32_t>(packet.payload.size());
-  if (!ends_message(*packet.row)) return message_.go_on(kind, packet, bytes);
+  if (part.kind == Kind::kSend) connection_.receives.take();
+  if (!part.ends) return message_.go_on(part);
   ++performed_;
+  queue::Completion completion = completion_of(part.kind, packet, static_cast<uint32_t>(part.end()));
+  add_immediate(packet, completion);
   message_ = {};
-  if (packet.row->consumes_receive) report_receive(connection_, turn, completion_of(packet, bytes));
+  if (packet.row->consumes_receive) report_receive(connection_, turn, completion);
 }
 
 /// The placer has left out the ends of later messages, too, so this cannot pass for a loss on the way: what
