@@ -62,12 +62,27 @@ class alignas(64) RegionEntry {
     std::byte* data = nullptr;
     MemoryNature nature;
   };
-  /// Where [iova, iova + length) is when the entry is of the most frequent sort (in one piece, bound, for any
-  /// queue pair), nobody is writing it, length is not 0, and everything is right; else read() tells what is
-  /// not. (A Binding made here would be copied through memory.)
-  [[gnu::always_inline]] [[nodiscard]] inline Found resolve_at_once(MemoryKey key, DomainId domain,
-                                                                    uint64_t iova, uint64_t length,
-                                                                    Access needed) const {
+  /// What the entry binds when it is of the most frequent sort: in one piece, bound, for any queue pair.
+  struct Run {
+    bool right = false;    // it is, nobody is writing it, and key, domain and rights are right
+    uint64_t version = 0;  // see is_still()
+    uint64_t iova = 0;
+    uint64_t length = 0;
+    std::byte* memory = nullptr;
+    MemoryNature nature;
+
+    /// Where [its_iova, its_iova + its_length) is, if that is not empty and inside.
+    [[gnu::always_inline]] [[nodiscard]] inline Found find(uint64_t its_iova, uint64_t its_length) const {
+      // Below the region the offset wraps to beyond it, or the last byte's; length 0 has a last byte far away.
+      const uint64_t offset = its_iova - iova;
+      uint64_t last = 0;
+      if (__builtin_add_overflow(offset, its_length - 1, &last) || last >= length) [[unlikely]]
+        return {};
+      return {true, memory + offset, nature};
+    }
+  };
+  /// All words together are of one binding.
+  [[gnu::always_inline]] [[nodiscard]] inline Run run(MemoryKey key, DomainId domain, Access needed) const {
     // One word at a time: all at once are more than there are registers.
     const uint64_t sequence_denied = words_.load(kSequenceDenied);
     if ((sequence_denied & pair(Words::kChanging, needed.bits())) != 0) [[unlikely]]
@@ -77,15 +92,31 @@ class alignas(64) RegionEntry {
       return {};
     if (words_.load(kDomainQueuePair) != pair(domain.value, 0)) [[unlikely]]
       return {};
-    // Below the region the offset wraps to beyond it, or the last byte's; length 0 has a last byte far away.
-    const uint64_t offset = iova - words_.load(kIova);
-    uint64_t last = 0;
-    if (__builtin_add_overflow(offset, length - 1, &last) || last >= words_.load(kLength)) [[unlikely]]
-      return {};
+    const uint64_t iova = words_.load(kIova);
+    const uint64_t length = words_.load(kLength);
     auto* const memory = reinterpret_cast<std::byte*>(words_.load(kMemory));
     if (!words_.still(sequence_denied)) [[unlikely]]
       return {};
-    return {true, memory + offset, MemoryNature::from_bits(high(key_attributes) >> kNatureShift)};
+    return {.right = true,
+            .version = sequence_denied,
+            .iova = iova,
+            .length = length,
+            .memory = memory,
+            .nature = MemoryNature::from_bits(high(key_attributes) >> kNatureShift)};
+  }
+  /// Nobody has begun to write the entry since run() gave this version.
+  [[nodiscard]] bool is_still(uint64_t version) const { return words_.load(kSequenceDenied) == version; }
+
+  /// Where [iova, iova + length) is when that is not empty, the entry is of the most frequent sort, nobody is
+  /// writing it, and everything is right; else read() tells what is not. (A Binding made here would be copied
+  /// through memory.)
+  [[gnu::always_inline]] [[nodiscard]] inline Found resolve_at_once(MemoryKey key, DomainId domain,
+                                                                    uint64_t iova, uint64_t length,
+                                                                    Access needed) const {
+    const Run found = run(key, domain, needed);
+    if (!found.right) [[unlikely]]
+      return {};
+    return found.find(iova, length);
   }
 
  private:

@@ -108,6 +108,11 @@ class RegionTable {
     return entry(key.index()).resolve_at_once(key, domain, iova, length, needed);
   }
 
+  /// The key's entry; nullptr when it cannot have one.
+  [[nodiscard]] const RegionEntry* entry_of(MemoryKey key) const {
+    return key.index() < space_.backed() ? &entry(key.index()) : nullptr;
+  }
+
   /// Gets the cache line of a key's entry under way. Any key, also one that a peer made up.
   void prefetch(MemoryKey key) const { __builtin_prefetch(space_.at(key.index())); }
 

@@ -54,7 +54,7 @@ struct MessagePart {
           .target = begins ? packet.headers.reth : message.target};
 }
 
-inline void InboundMessage::go_on(const MessagePart& part) {
+[[gnu::always_inline]] inline void InboundMessage::go_on(const MessagePart& part) {
   kind = part.kind;
   received = static_cast<uint32_t>(part.end());
   if (part.begins) target = part.target;

@@ -23,17 +23,6 @@ struct LocalKeys {
   mem::Access needed;
 };
 
-/// Where bytes [offset, offset + length) of a work request's segments are, if there is one segment, as in most,
-/// and its region is in one piece, and everything is right.
-[[gnu::always_inline]] inline mem::RegionEntry::Found find_at_once(std::span<const queue::Segment> segments,
-                                                                   uint64_t offset, uint64_t length,
-                                                                   const LocalKeys& keys) {
-  if (segments.size() != 1 || offset + length > segments[0].length) [[unlikely]]
-    return {};
-  return keys.regions.resolve_at_once(segments[0].lkey, keys.user.domain, segments[0].address + offset,
-                                      length, keys.needed);
-}
-
 /// A run of bytes of a message, resolved into memory as a whole before the first of them is touched. Meant to
 /// be kept and reused: the array is deliberately not cleared. Bindings die with the turn.
 class ResolvedRange {

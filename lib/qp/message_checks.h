@@ -43,18 +43,25 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
   if (part.begins) {
     if (!receives.available()) [[unlikely]]
       return {Verdict::kNotReady};
-    context.cursor.restart();
+    context.memory.cursor.restart();
   }
   const queue::ReceiveRequest& receive = receives.current();
   if (part.end() > receive.length) [[unlikely]]
     return {Verdict::kTooLong};
-  const LocalKeys keys{context.turn.regions, context.connection.key_user(), mem::kLocalWrite};
   const std::span<const queue::Segment> segments = receives.segments(receive);
-  const auto found = find_at_once(segments, part.received, part.bytes, keys);
-  if (found.right) [[likely]]
-    return Judgement::accept(found);
+  const mem::RegionTable& regions = context.turn.regions;
+  const mem::KeyUser& user = context.connection.key_user();
+  // Most lists have one segment.
+  if (segments.size() == 1) [[likely]] {
+    const queue::Segment& only = segments.front();  // as long as the request
+    const auto found = context.memory.received_into.resolve_at_once(
+        regions, only.lkey, user.domain, only.address + part.received, part.bytes);
+    if (found.right) [[likely]]
+      return Judgement::accept(found);
+  }
   return Judgement::of_range(
-      context.cursor.resolve(segments, part.received, part.bytes, keys, context.range),
+      context.memory.cursor.resolve(segments, part.received, part.bytes, {regions, user, mem::kLocalWrite},
+                                    context.memory.range),
       Verdict::kRemoteOperational);
 }
 
@@ -77,13 +84,13 @@ inline bool has_right_length(const MessagePart& part) {
       !regions.resolve(target.rkey, user, address, target.length, mem::kRemoteWrite).ok()) [[unlikely]]
     return {Verdict::kRemoteAccess};
   const auto found =
-      regions.resolve_at_once(target.rkey, user.domain, address, part.bytes, mem::kRemoteWrite);
+      context.memory.written.resolve_at_once(regions, target.rkey, user.domain, address, part.bytes);
   if (found.right) [[likely]]
     return Judgement::accept(found);
-  context.range.clear();
+  context.memory.range.clear();
   if (target.length == 0) return {};
   return Judgement::of_range(
-      context.range.become({regions, user, mem::kRemoteWrite}, target.rkey, address, part.bytes),
+      context.memory.range.become({regions, user, mem::kRemoteWrite}, target.rkey, address, part.bytes),
       Verdict::kRemoteAccess);
 }
 
@@ -114,7 +121,7 @@ inline bool has_right_length(const MessagePart& part) {
                                                  const Judgement& judgement) {
   copy::Placer& placer = context.turn.placer;
   if (judgement.piece == nullptr) [[unlikely]]
-    return context.range.place(placer, context.packet.payload, part.ends);
+    return context.memory.range.place(placer, context.packet.payload, part.ends);
   const std::byte* const from = context.packet.payload.data();
   return part.ends ? placer.place_last(judgement.piece, from, part.bytes, judgement.nature)
                    : placer.place(judgement.piece, from, part.bytes, judgement.nature);

@@ -63,9 +63,9 @@ Verdict check_word(const RequestContext& context, uint64_t address, MemoryKey rk
   const mem::Binding binding = context.turn.regions.resolve(rkey, context.connection.key_user(), address,
                                                             kAtomicBytes, needed_for(context.packet));
   if (!binding.ok()) return Verdict::kRemoteAccess;
-  context.range.clear();
-  context.range.add(binding);
-  return context.range.word() != nullptr ? Verdict::kAccept : Verdict::kInvalidRequest;
+  context.memory.range.clear();
+  context.memory.range.add(binding);
+  return context.memory.range.word() != nullptr ? Verdict::kAccept : Verdict::kInvalidRequest;
 }
 
 /// Persistence asks for a right that only a region of persistent memory can have.

@@ -30,7 +30,7 @@ void RcResponder::drop_answers() {
 }
 
 void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
-  const RequestContext context{connection_, packet, turn, cursor_, range_};
+  const RequestContext context{connection_, packet, turn, memory_};
   const Verdict verdict = check_operation(context, responses_, message_.kind);
   if (verdict != Verdict::kAccept) return refuse(verdict, turn);
   perform_operation(packet, turn);
@@ -40,7 +40,7 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
 [[gnu::always_inline]] inline void RcResponder::receive_message(Kind kind, const wire::Packet& packet,
                                                                 Turn& turn) {
   const MessagePart part = part_of(message_, kind, packet);
-  const RequestContext context{connection_, packet, turn, cursor_, range_};
+  const RequestContext context{connection_, packet, turn, memory_};
   const Judgement judgement = check_message(context, part, message_.kind);
   if (judgement.verdict != Verdict::kAccept) [[unlikely]]
     return refuse(judgement.verdict, turn);
@@ -55,7 +55,7 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
   }
   turn.counters.add(Counter::kRequestsExecuted);
   if (invalidates && connection_.stalled) [[unlikely]]
-    return wait_for_invalidation(packet, part);
+    return wait_for_invalidation(packet, static_cast<uint32_t>(part.end()));
   if (part.ends) {
     complete_message(packet, part, turn);
   } else {
@@ -77,9 +77,10 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
     add_immediate(packet, *said);
 }
 
-void RcResponder::wait_for_invalidation(const wire::Packet& packet, const MessagePart& part) {
+/// A SEND, all of which is placed.
+void RcResponder::wait_for_invalidation(const wire::Packet& packet, uint32_t bytes) {
   connection_.receives.take();
-  waiting_ = completion_of(part.kind, packet, static_cast<uint32_t>(part.end()));
+  waiting_ = completion_of(Kind::kSend, packet, bytes);
   add_immediate(packet, waiting_);
   waiting_ack_ = packet.headers.bth.ack_request;
 }

@@ -53,7 +53,7 @@ class RcResponder final : public Responder {
   void receive_for_named(const wire::Packet& packet, Turn& turn);
   void perform(const wire::Packet& packet, Turn& turn);
   void complete_message(const wire::Packet& packet, const MessagePart& part, Turn& turn);
-  void wait_for_invalidation(const wire::Packet& packet, const MessagePart& part);
+  void wait_for_invalidation(const wire::Packet& packet, uint32_t bytes);
   void receive_message(InboundMessage::Kind kind, const wire::Packet& packet, Turn& turn);
   [[gnu::noinline]] void receive_operation(const wire::Packet& packet, Turn& turn);
   void perform_operation(const wire::Packet& packet, Turn& turn);
@@ -79,8 +79,7 @@ class RcResponder final : public Responder {
   queue::Completion waiting_;  // of a SEND that waits for an invalidation ...
   bool waiting_ack_ = false;   // ... and whether it asked for an ACK
   ResponseQueue responses_;
-  SegmentCursor cursor_;  // of message_, a SEND, in its receive buffer
-  ResolvedRange range_;
+  MessageMemory memory_;
   Answer answer_ = Answer::kNone;
 
   bool undisturbed_ = true;     // none of what follows is the case

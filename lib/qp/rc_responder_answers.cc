@@ -40,13 +40,13 @@ bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn
   const bool last = read.sent + 1 == due.packets;
   const Payload payload{
       .bytes = static_cast<uint32_t>(std::min<uint64_t>(due.length - offset, connection_.mtu)),
-      .range = &range_};
-  range_.clear();
+      .range = &memory_.range};
+  memory_.range.clear();
   if (payload.bytes > 0) {
     const mem::Binding binding = turn.regions.resolve(due.rkey, key_user_for(connection_, due.srq),
                                                       due.address + offset, payload.bytes, mem::kRemoteRead);
     if (!binding.ok()) return stop_reading(read);
-    range_.add(binding);
+    memory_.range.add(binding);
     // What this turn placed into the same memory must be there before it is read.
     if (turn.placer.dirty()) turn.placer.commit();
   }

@@ -60,14 +60,14 @@ bool RcResponder::access_word(const wire::Packet& packet, Response& response) co
   const wire::AtomicEth& atomic = packet.headers.atomic;
   switch (packet.row->opcode.operation()) {
     case Operation::kCompareSwap:
-      return copy::guarded_compare_swap(range_.word(), atomic.compare, atomic.swap_or_add, response.value);
+      return copy::guarded_compare_swap(memory_.range.word(), atomic.compare, atomic.swap_or_add, response.value);
     case Operation::kFetchAdd:
-      return copy::guarded_fetch_add(range_.word(), atomic.swap_or_add, response.value);
+      return copy::guarded_fetch_add(memory_.range.word(), atomic.swap_or_add, response.value);
     case Operation::kAtomicWrite: {
       // As it came: the bytes of a WRITE have no order of their own.
       uint64_t value = 0;
       std::memcpy(&value, packet.payload.data(), sizeof(value));
-      return copy::guarded_store(range_.word(), value);
+      return copy::guarded_store(memory_.range.word(), value);
     }
     default:
       return true;

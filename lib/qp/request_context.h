@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "mem/remembered_key.h"
 #include "qp/connection.h"
 #include "qp/local_memory.h"
 #include "qp/turn.h"
@@ -21,14 +22,21 @@ enum class Verdict : uint8_t {
                        // error
 };
 
-/// Everything that is known when a request packet is judged. The checks change nothing but `range`, into
-/// which they resolve the memory that the packet goes to, and `cursor`.
+/// How a responder finds the memory that messages go to.
+struct MessageMemory {
+  SegmentCursor cursor;  // of a SEND in its receive buffer
+  ResolvedRange range;   // what is not found at once
+  mem::RememberedKey written{mem::kRemoteWrite};
+  mem::RememberedKey received_into{mem::kLocalWrite};
+};
+
+/// Everything that is known when a request packet is judged. The checks change nothing but `memory`, into
+/// whose range they resolve what the packet goes to.
 struct RequestContext {
   const Connection& connection;
   const wire::Packet& packet;
   const Turn& turn;
-  SegmentCursor& cursor;  // of a SEND in its receive buffer
-  ResolvedRange& range;
+  MessageMemory& memory;
 };
 
 }  // namespace uroce::qp

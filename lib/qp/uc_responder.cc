@@ -44,7 +44,7 @@ void UcResponder::receive(const wire::Packet& packet, Turn& turn) {
 
   const Kind kind = kind_of(packet.row->family);
   const MessagePart part = part_of(message_, kind, packet);
-  const RequestContext context{connection_, packet, turn, cursor_, range_};
+  const RequestContext context{connection_, packet, turn, memory_};
   const Judgement judgement = check_message(context, part, message_.kind);
   if (judgement.verdict != Verdict::kAccept) return drop(judgement.verdict, turn);
   perform(context, part, judgement, turn);

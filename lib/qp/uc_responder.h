@@ -27,8 +27,7 @@ class UcResponder final : public Responder {
   Connection& connection_;
   Psn expected_;
   InboundMessage message_;  // kNone also while the rest of a message is dropped
-  SegmentCursor cursor_;    // of message_, a SEND, in its receive buffer
-  ResolvedRange range_;
+  MessageMemory memory_;
   uint32_t performed_ = 0;  // messages
 };
 

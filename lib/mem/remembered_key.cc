@@ -1,0 +1,19 @@
+#include "mem/remembered_key.h"
+
+namespace uroce::mem {
+
+constinit const RegionEntry RememberedKey::kNoEntry;
+constinit const RegionEntry::Run RememberedKey::kNoRun;
+
+const RegionEntry::Run& RememberedKey::look_up(const RegionTable& table, MemoryKey key, DomainId domain) {
+  const RegionEntry* const entry = table.entry_of(key);
+  if (entry == nullptr) return kNoRun;
+  const RegionEntry::Run run = entry->run(key, domain, needed_);
+  if (!run.right) return kNoRun;
+  key_ = key;
+  domain_ = domain;
+  entry_ = entry;
+  return run_ = run;
+}
+
+}  // namespace uroce::mem

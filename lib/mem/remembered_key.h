@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/identifiers.h"
+#include "mem/access.h"
+#include "mem/region_entry.h"
+#include "mem/region_table.h"
+
+namespace uroce::mem {
+
+/// What the key that somebody used last is bound to: most use the same one again and again, always for the
+/// same rights. Then one look at the first word of its entry tells that nothing has changed, for whatever
+/// binds, rebinds or ends an entry writes to that word first. So a key that was deregistered, invalidated or
+/// bound anew is looked up as if nobody remembered it.
+///
+/// The rules of RegionTable::resolve() hold: within a turn, and what was found dies with it. One thread, one
+/// table, which must outlive it.
+class RememberedKey {
+ public:
+  explicit RememberedKey(Access needed) : needed_(needed) {}
+
+  /// As RegionTable::resolve_at_once().
+  [[gnu::always_inline]] [[nodiscard]] inline RegionEntry::Found resolve_at_once(
+      const RegionTable& table, MemoryKey key, DomainId domain, uint64_t iova, uint64_t length) {
+    if (key != key_ || domain != domain_ || !entry_->is_still(run_.version)) [[unlikely]]
+      return look_up(table, key, domain).find(iova, length);
+    return run_.find(iova, length);
+  }
+
+ private:
+  /// Remembers the key, if it is of the sort.
+  [[gnu::noinline]] const RegionEntry::Run& look_up(const RegionTable& table, MemoryKey key,
+                                                    DomainId domain);
+
+  const Access needed_;
+  MemoryKey key_;
+  DomainId domain_;
+  const RegionEntry* entry_ = &kNoEntry;
+  RegionEntry::Run run_{.version = kNoVersion};
+
+  // So that nothing more is to be tested.
+  static const RegionEntry kNoEntry;
+  static const RegionEntry::Run kNoRun;              // nothing is inside
+  static constexpr uint64_t kNoVersion = UINT64_MAX;  // odd: as no entry that was read
+};
+
+}  // namespace uroce::mem
