@@ -14,10 +14,9 @@ namespace {
 /// Streaming stores pay from here on: below, the two edges and the fence cost more than they save.
 constexpr size_t kStreamedMin = 512;
 
-/// The bytes of the message's last cache line, or all of a message that is not longer than a tail: so the
-/// body of a long one ends with a whole line.
+/// The bytes of the last cache line of a message that is longer than a tail: so its body ends with a whole
+/// line.
 size_t tail_length(const std::byte* to, size_t length) {
-  if (length <= Placer::kTailBytes) return length;
   return (reinterpret_cast<uintptr_t>(to) + length - 1) % Placer::kTailBytes + 1;
 }
 
@@ -28,47 +27,49 @@ bool same_row(const MessageMark& a, const MessageMark& b) {
 
 }  // namespace
 
-Placer::Placer(Kind kind, const Offload& offload) : kind_(find_kind(kind)), offload_(offload) {
+Placer::Placer(Kind kind, const Offload& offload) : offload_(offload) {
   next_ = tail_.data();
-  if (kind_ == nullptr) kind_ = find_kind(Kind::kAuto);
+  last_range_ = range_.data();
+  range_[0] = kNowhere;
+  const KindRow* const found = find_kind(kind);
+  const KindRow& row = found != nullptr ? *found : *find_kind(Kind::kAuto);
+  hot_ = {row.hot, row.hot_streams};
+  cold_ = {row.cold, row.cold_streams};
   if (offload.engine != nullptr) engine_natures_ = MemoryNature(false, true).bits();
 }
 
 inline bool Placer::body(std::byte* to, const std::byte* from, size_t length, MemoryNature nature) {
   if ((nature.bits() & engine_natures_) != 0 && hand_over(to, from, length)) [[unlikely]]
     return true;
-  const bool streaming = nature.cold() && length >= kStreamedMin;
-  if (streaming ? kind_->cold_streams : kind_->hot_streams) streamed_ = dirty_ = true;
-  return guarded_copy_to(streaming ? kind_->cold : kind_->hot, to, from, length);
+  const Way& way = nature.cold() && length >= kStreamedMin ? cold_ : hot_;
+  streamed_ |= way.streams;
+  return guarded_copy_to(way.copy, to, from, length);
 }
 
-inline void Placer::note_body(Range range) {
-  const bool joined = ranges_ > 0 && range_[ranges_ - 1].end == range.begin;
-  if (!joined && ranges_ == kRangesMax) [[unlikely]]
-    commit_early();
-  hull_ = hull_.with(range);
-  if (joined) {
-    range_[ranges_ - 1].end = range.end;
+inline void Placer::claim(Range range) {
+  make_way(range);
+  if (last_range_->end == range.begin) {
+    last_range_->end = range.end;
   } else {
-    range_[ranges_++] = range;
+    if (last_range_ == &range_.back()) [[unlikely]]
+      commit_early();
+    *++last_range_ = range;
   }
+  hull_ = hull_.with(range);
 }
 
 bool Placer::place(std::byte* to, const std::byte* from, size_t length, MemoryNature nature) {
   if (length == 0) return true;
-  const Range range = range_of(to, length);
-  make_way(range);
-  note_body(range);
+  claim(range_of(to, length));
   return body(to, from, length, nature);
 }
 
 bool Placer::place_long(std::byte* to, const std::byte* from, size_t length, MemoryNature nature) {
   if (length == 0) return true;
+  claim(range_of(to, length));
   const size_t before = length - tail_length(to, length);
-  make_way(range_of(to, length));
-  note_body(range_of(to, before));
   if (!body(to, from, before, nature)) return false;
-  keep_tail(to + before, from + before, length - before);
+  push_tail(to + before, from + before, length - before);
   return true;
 }
 
@@ -85,9 +86,9 @@ void Placer::commit() {
       lose(*tail);
   }
   asm volatile("" : : : "memory");
-  dirty_ = streamed_ = false;
+  streamed_ = false;
   next_ = tail_.data();
-  ranges_ = 0;
+  last_range_ = range_.data();
   hull_ = kNowhere;
   // Whatever comes now is behind them.
   if (losses_ > 0) [[unlikely]]
@@ -134,8 +135,8 @@ bool Placer::overlaps(Range range) const {
   for (const Tail* tail = tail_.data(); tail != next_; ++tail) {
     if (range.meets(range_of(tail->to, tail->length))) return true;
   }
-  for (size_t i = 0; i < ranges_; ++i) {
-    if (range.meets(range_[i])) return true;
+  for (const Range* other = range_.data(); other != last_range_;) {
+    if (range.meets(*++other)) return true;
   }
   return false;
 }
@@ -145,7 +146,6 @@ bool Placer::hand_over(std::byte* to, const std::byte* from, size_t length) {
   if (length < kCopiedMin || copies_ == kCopiesMax) return false;
   if (!offload_.engine->submit(to, from, static_cast<uint32_t>(length))) return false;
   copy_[copies_++] = {next_mark(), tails_before(next_)};
-  dirty_ = true;
   return true;
 }
 
@@ -193,7 +193,7 @@ void Placer::abandon() {
   if (marks_bodies()) stop(false);
   next_ = tail_.data();
   copies_ = ended_ = 0;
-  dirty_ = false;
+  streamed_ = false;
 }
 
 void Placer::stop(bool overdue) {

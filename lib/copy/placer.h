@@ -89,7 +89,8 @@ class Placer {
   [[nodiscard]] bool marks_bodies() const { return engine_natures_ != 0; }
 
   void commit();
-  [[nodiscard]] bool dirty() const { return dirty_; }
+  /// Something waits for that.
+  [[nodiscard]] bool dirty() const { return next_ != tail_.data() || streamed_ || copies_ > 0; }
 
   /// True when copies are under way.
   bool start_copies();
@@ -122,6 +123,11 @@ class Placer {
     }
   };
   static constexpr Range kNowhere{UINTPTR_MAX, 0};
+  /// How bodies are copied.
+  struct Way {
+    CopyFunction copy;
+    bool streams;
+  };
   static Range range_of(const std::byte* to, size_t length) {
     const auto begin = reinterpret_cast<uintptr_t>(to);
     return {begin, begin + length};
@@ -132,20 +138,25 @@ class Placer {
     if (next_ == &tail_.back() || range.begin < hull_.end) [[unlikely]]
       look_closer(range);
   }
-  void keep_tail(std::byte* to, const std::byte* from, size_t length) {
-    const Range range = range_of(to, length);
-    make_way(range);
-    hull_ = hull_.with(range);
+  /// What lies there has no room beside what is uncommitted, or else belongs to that from now on.
+  void claim(Range range);
+  /// Of a range that is claimed.
+  void push_tail(std::byte* to, const std::byte* from, size_t length) {
     next_->to = to;
     next_->length = static_cast<uint32_t>(length);
     next_->from = from;
     ++next_;
-    dirty_ = true;
+  }
+  /// The whole of a short message.
+  void keep_tail(std::byte* to, const std::byte* from, size_t length) {
+    const Range range = range_of(to, length);
+    make_way(range);
+    hull_ = hull_.with(range);
+    push_tail(to, from, length);
   }
   bool place_long(std::byte* to, const std::byte* from, size_t length, MemoryNature nature);
   void look_closer(Range range);
   void commit_early();
-  void note_body(Range range);
   [[nodiscard]] bool overlaps(Range range) const;
   [[nodiscard]] size_t tails_before(const Tail* tail) const {
     return static_cast<size_t>(tail - tail_.data());
@@ -162,17 +173,19 @@ class Placer {
   // What a short message touches first.
   Tail* next_ = nullptr;   // the end of those in tail_
   Range hull_ = kNowhere;  // of all ranges and tails: most placements are outside it
-  bool dirty_ = false;
   bool streamed_ = false;
   uint32_t engine_natures_ = 0;  // bit of MemoryNature that the engine may write to; 0: there is none
   size_t losses_ = 0;
   size_t copies_ = 0;  // handed over, of the burst ...
   size_t ended_ = 0;   // ... and of these, have ended
-  size_t ranges_ = 0;
-  const KindRow* kind_;
+  Range* last_range_ = nullptr;  // of range_; its first one when there is none
+  Way hot_{};
+  Way cold_{};  // of what is long enough
   const Offload offload_;
   std::array<Tail, kTailsMax + 1> tail_;  // and room for next_mark()
-  std::array<Range, kRangesMax> range_;   // uncommitted destinations of bodies; neighbours are joined
+  /// Uncommitted destinations of messages and parts of messages that are longer than a tail; neighbours are
+  /// joined. The first is none: no range is a neighbour of that.
+  std::array<Range, kRangesMax + 1> range_;
   std::array<MessageMark, kTailsMax + kCopiesMax> loss_;
   std::array<size_t, kTailsMax + kCopiesMax> tails_before_loss_;  // that were placed before it, uncommitted
   struct Copy {
