@@ -55,95 +55,53 @@ void Completer::reset() {
 
 void Completer::receive(const wire::Packet& packet, Turn& turn) {
   const Psn psn = packet.headers.bth.psn;
-  retransmission_.heard(turn.now);
-  take_credits(packet);
-  if (psn.before(window_.oldest())) {
-    turn.counters.add(Counter::kDropStaleAck);
-    return;
-  }
+  const wire::Aeth& aeth = packet.headers.aeth;
+  const bool has_aeth = packet.row->headers.has(wire::Header::kAeth);
+  if (psn.before(window_.oldest())) return receive_stale(packet, turn);
+  if ((has_aeth && aeth.kind != AethKind::kAck) || !psn.before(window_.sent_end()))
+    return receive_refusal(packet, turn);
+  // It acknowledges something that was sent, and is progress, or else note_missing().
+  if (has_aeth) window_.take_credits(aeth.msn, aeth.value);
   if (packet.row->family == wire::Family::kReadResponse) return receive_read_response(packet, turn);
   if (packet.row->headers.has(wire::Header::kAtomicAckEth)) return receive_atomic_response(packet, turn);
-  receive_ack(packet, turn);
+  receive_ack(psn, turn);
 }
 
-/// Also from an answer to the newest packet that was answered before: a peer that has got new receives may
-/// say so unasked.
-void Completer::take_credits(const wire::Packet& packet) {
-  const Psn psn = packet.headers.bth.psn;
+/// An answer to what was answered before. If that is the newest so far its credits count: a peer that has got
+/// new receives may say so unasked.
+void Completer::receive_stale(const wire::Packet& packet, Turn& turn) {
+  retransmission_.heard(turn.now);
+  turn.counters.add(Counter::kDropStaleAck);
   const wire::Aeth& aeth = packet.headers.aeth;
   if (!packet.row->headers.has(wire::Header::kAeth) || aeth.kind != AethKind::kAck) return;
-  if (psn.before(window_.oldest() - 1u) || !psn.before(window_.sent_end())) return;
-  window_.take_credits(aeth.msn, aeth.value);
+  if (packet.headers.bth.psn == window_.oldest() - 1u) window_.take_credits(aeth.msn, aeth.value);
 }
 
-/// The oldest `psns`, which belong to the head, are answered; `done` when that is all of it.
-inline void Completer::answer(const SendRequest& head, uint32_t psns, bool done, Turn& turn) {
-  if (done) report_success(connection_, turn, head);
-  window_.answered(head, psns, done);
-  if (done && window_.head_is_executed()) [[unlikely]]
-    retire_executed(connection_, window_, turn);
-}
-
-/// `psns` were answered by what came.
-inline void Completer::settle(uint32_t psns, Turn& turn) {
-  window_.settle();
-  retransmission_.progress(psns, turn.now);
-}
-
-/// The head, which is answered by itself, got one more of its answers.
-void Completer::complete(bool done, Turn& turn) {
-  const SendRequest& head = window_.head();
-  if (done) {
-    if (is_read(head.operation)) ++reads_completed_;
-    cursor_.restart();
-  }
-  answer(head, 1, done, turn);
-  settle(1, turn);
-}
-
-/// Everything before `end` (not later than sent_end()) is acknowledged. Only its responses answer a READ or
-/// an atomic: false when an unanswered one stands in the way, which then is an implied NAK (protocol.md 5).
-bool Completer::acknowledge_before(Psn end, Turn& turn) {
-  const Psn from = window_.oldest();
-  bool reached = true;
-  while (window_.oldest() != end && !connection_.broken) {
-    const SendRequest& head = window_.head();
-    reached = !is_answered_by_itself(head.operation);
-    if (!reached) break;
-    const uint32_t left = head.packets - window_.head_packet(head);
-    const uint32_t newly = std::min(left, static_cast<uint32_t>(end - window_.oldest()));
-    answer(head, newly, newly == left, turn);
-  }
-  if (window_.oldest() != from) settle(static_cast<uint32_t>(window_.oldest() - from), turn);
-  return reached;
-}
-
-void Completer::receive_ack(const wire::Packet& packet, Turn& turn) {
+/// What acknowledges nothing: a NAK, or else it is bad.
+void Completer::receive_refusal(const wire::Packet& packet, Turn& turn) {
   const wire::Aeth& aeth = packet.headers.aeth;
   const Psn psn = packet.headers.bth.psn;
-  const bool ack = aeth.kind == AethKind::kAck;
   const bool known =
-      ack || aeth.kind == AethKind::kRnrNak ||
+      aeth.kind == AethKind::kRnrNak ||
       (aeth.kind == AethKind::kNak && aeth.value <= static_cast<uint8_t>(NakCode::kRemoteOperational));
-  // A NAK may name the packet that comes next: "all before it arrived".
-  const Psn newest = ack ? window_.sent_end() - 1u : window_.sent_end();
-  if (!known || psn.after(newest)) {
-    turn.counters.add(Counter::kDropBadAck);
-    return;
-  }
-  // An ACK answers its own PSN too, a NAK only what is before it.
-  if (!acknowledge_before(ack ? psn + 1 : psn, turn)) {
-    if (retransmission_.missing(turn)) turn.counters.add(Counter::kImpliedNak);
-    return;
-  }
-  if (connection_.broken || ack) return;
-  if (psn == window_.sent_end()) return;
+  // It may name the packet that comes next: "all before it arrived".
+  if (packet.row->opcode.operation() != wire::Operation::kAcknowledge || !known ||
+      psn.after(window_.sent_end()))
+    return drop(turn);
+  retransmission_.heard(turn.now);
+  if (!reach(psn, turn) || psn == window_.sent_end()) return;
   if (aeth.kind == AethKind::kRnrNak) {
     turn.counters.add(Counter::kRnrNakReceived);
     retransmission_.receiver_not_ready(turn, aeth.value);
     return;
   }
   receive_nak(aeth, turn);
+}
+
+/// No answer to what was sent.
+void Completer::drop(Turn& turn) {
+  retransmission_.heard(turn.now);
+  turn.counters.add(Counter::kDropBadAck);
 }
 
 /// A NAK for the oldest unanswered packet.
@@ -157,104 +115,183 @@ void Completer::receive_nak(const wire::Aeth& aeth, Turn& turn) {
   }
 }
 
-/// A response to the oldest request, which all before it are acknowledged by; otherwise false, and what there
-/// is to be done is done.
-bool Completer::reach(const wire::Packet& packet, Turn& turn) {
-  const Psn psn = packet.headers.bth.psn;
-  const bool acknowledges =
-      !packet.row->headers.has(wire::Header::kAeth) || packet.headers.aeth.kind == AethKind::kAck;
-  if (!acknowledges || !psn.before(window_.sent_end())) {
-    turn.counters.add(Counter::kDropBadAck);
-    return false;
-  }
-  if (!acknowledge_before(psn, turn)) {
-    // The response before this one, or all those of an earlier request, were lost.
-    if (retransmission_.missing(turn)) turn.counters.add(Counter::kImpliedNak);
-    return false;
-  }
-  return !connection_.broken;
+void Completer::receive_ack(Psn psn, Turn& turn) {
+  if (!acknowledge_before(psn + 1, turn)) note_missing(turn);
 }
 
-void Completer::receive_read_response(const wire::Packet& packet, Turn& turn) {
-  if (!reach(packet, turn)) return;
-  const SendOperation operation = window_.head().operation;
-  if (is_read(operation)) return place_read_data(packet, turn);
-  // An ATOMIC WRITE and a FLUSH are answered by a response without a byte.
-  if (!is_answered_by_itself(operation) || is_atomic(operation))
-    return turn.counters.add(Counter::kDropBadAck);
+/// All but the head is done with it.
+inline void Completer::retire(const SendRequest& head, uint32_t messages, Turn& turn) {
+  report_success(connection_, turn, head);
+  window_.retire_head(messages);
+  if (window_.head_is_executed()) [[unlikely]]
+    retire_executed(connection_, window_, turn);
+}
+
+/// `psns` were answered by what came.
+inline void Completer::settle(uint32_t psns, Turn& turn) {
+  window_.settle();
+  retransmission_.progress(psns, turn.now);
+}
+
+/// Everything before `end` (not later than sent_end()) is acknowledged. Only its responses answer a READ or
+/// an atomic: false when an unanswered one stands in the way, which then is an implied NAK (protocol.md 5).
+bool Completer::acknowledge_before(Psn end, Turn& turn) {
+  const Psn from = window_.oldest();
+  bool reached = true;
+  while (window_.oldest() != end && !connection_.broken) {
+    const SendRequest& head = window_.head();
+    reached = !is_answered_by_itself(head.operation);
+    if (!reached) break;
+    const uint32_t left = head.packets - window_.head_packet(head);
+    const uint32_t newly = std::min(left, static_cast<uint32_t>(end - window_.oldest()));
+    window_.answered(newly);
+    if (newly == left) retire(head, 1, turn);
+  }
+  if (window_.oldest() != from) settle(static_cast<uint32_t>(window_.oldest() - from), turn);
+  return reached;
+}
+
+/// What came is about the oldest request: all before it are acknowledged. Otherwise false, and what there is
+/// to be done is done.
+inline bool Completer::reach(Psn psn, Turn& turn) {
+  if (psn == window_.oldest()) [[likely]]
+    return true;
+  if (acknowledge_before(psn, turn)) return !connection_.broken;
+  note_missing(turn);
+  return false;
+}
+
+/// The response before this one, or all those of an earlier request, were lost.
+void Completer::note_missing(Turn& turn) {
+  retransmission_.heard(turn.now);
+  if (retransmission_.missing(turn)) turn.counters.add(Counter::kImpliedNak);
+}
+
+/// The head, which is answered by itself and no READ, got its answer.
+void Completer::complete(const SendRequest& head, Turn& turn) {
+  cursor_.restart();
+  window_.answered(1);
+  retire(head, 1, turn);
+  settle(1, turn);
+}
+
+/// The head, a READ, got the last of its answers.
+inline void Completer::complete_read(const SendRequest& head, Turn& turn) {
+  cursor_.restart();
+  ++reads_completed_;
+  window_.answered(1);
+  retire(head, SendWindow::messages_of_read(head.packets), turn);
+  settle(1, turn);
+}
+
+/// Nearly always the one that is due.
+inline void Completer::receive_read_response(const wire::Packet& packet, Turn& turn) {
+  if (packet.headers.bth.psn != window_.oldest()) [[unlikely]]
+    return receive_response_ahead(packet, turn);
+  const SendRequest& head = window_.head();
+  if (!is_read(head.operation)) [[unlikely]]
+    return receive_empty_response(head, packet, turn);
+  place_read_data(head, packet, turn);
+}
+
+void Completer::receive_response_ahead(const wire::Packet& packet, Turn& turn) {
+  if (reach(packet.headers.bth.psn, turn)) receive_read_response(packet, turn);
+}
+
+/// An ATOMIC WRITE and a FLUSH are answered by a response without a byte.
+void Completer::receive_empty_response(const SendRequest& head, const wire::Packet& packet, Turn& turn) {
+  if (!is_answered_by_itself(head.operation) || is_atomic(head.operation)) return drop(turn);
   if (!packet.payload.empty()) return fail_oldest_send(connection_, turn, CompletionStatus::kBadResponse);
-  complete(true, turn);
+  complete(head, turn);
 }
 
 void Completer::receive_atomic_response(const wire::Packet& packet, Turn& turn) {
-  if (!reach(packet, turn)) return;
+  if (!reach(packet.headers.bth.psn, turn)) return;
   const SendRequest& head = window_.head();
-  if (!is_atomic(head.operation)) return turn.counters.add(Counter::kDropBadAck);
+  if (!is_atomic(head.operation)) return drop(turn);
   // The value is stored at once, for nothing else holds it until the end of the burst.
   commit_placements(turn);
   if (connection_.broken) [[unlikely]]
     return;
-  const LocalKeys keys{turn.regions, connection_.key_user(), mem::kLocalWrite};
-  const auto segments = connection_.options.send_queue->segments(head);
   std::array<std::byte, queue::kAtomicBytes> original;
   std::memcpy(original.data(), &packet.headers.atomic_original, original.size());
-  const bool resolved = cursor_.resolve(segments, 0, original.size(), keys, range_);
-  if (!resolved || !range_.store(original)) {
-    if (resolved) turn.counters.add(Counter::kMemoryGone);
-    turn.counters.add(Counter::kLocalProtectionError);
-    return fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
+  if (!resolve(head, 0, original.size(), turn)) return;
+  if (!range_.store(original)) {
+    turn.counters.add(Counter::kMemoryGone);
+    return fail_access(turn);
   }
-  complete(true, turn);
+  complete(head, turn);
 }
 
 /// The response that is due. Its place in the READ follows from its PSN alone, so it does not matter whether
 /// it answers the original request or one for the missing rest.
-void Completer::place_read_data(const wire::Packet& packet, Turn& turn) {
-  const SendRequest& head = window_.head();
+inline void Completer::place_read_data(const SendRequest& head, const wire::Packet& packet, Turn& turn) {
   const uint32_t index = window_.head_packet(head);
   const bool last = index + 1 == head.packets;
   const uint64_t offset = uint64_t{index} * connection_.mtu;
-  const uint64_t bytes = std::min<uint64_t>(head.length - offset, connection_.mtu);
-  if (packet.payload.size() != bytes) {
-    fail_oldest_send(connection_, turn, CompletionStatus::kBadResponse);
+  const std::span<const std::byte> payload = packet.payload;
+  if (payload.size() != std::min<uint64_t>(head.length - offset, connection_.mtu)) [[unlikely]]
+    return fail_oldest_send(connection_, turn, CompletionStatus::kBadResponse);
+  const mem::RegionEntry::Found found =
+      SegmentCursor::resolve_at_once(connection_.options.send_queue->segments(head), offset, payload.size(),
+                                     {turn.regions, connection_.key_user(), mem::kLocalWrite}, target_);
+  if (!found.right && !resolve(head, offset, payload.size(), turn)) [[unlikely]]
     return;
-  }
-  const LocalKeys keys{turn.regions, connection_.key_user(), mem::kLocalWrite};
-  if (!cursor_.resolve(connection_.options.send_queue->segments(head), offset, bytes, keys, range_)) {
-    turn.counters.add(Counter::kLocalProtectionError);
-    fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
+  if (head.operation == SendOperation::kReadInvalidate && last && !invalidate(head, turn)) [[unlikely]]
     return;
+  if (last || turn.placer.marks_bodies()) {
+    turn.placer.next_mark() = {
+        .owner = connection_.queue_pair,
+        .kind = copy::MessageMark::Kind::kRead,
+        .reported = head.signaled || connection_.options.signal_all,
+        .completions = turn.completions.position(*connection_.options.send_completions),
+        .psn = packet.headers.bth.psn,
+        .msn = reads_completed_,
+        .wr_id = head.wr_id};
   }
-  if (last && head.operation == SendOperation::kReadInvalidate) {
-    using mem::Invalidation;
-    const Invalidation::Answer answer = begin_invalidation(connection_, turn, head.invalidate, Waiter::kSend);
-    if (answer == Invalidation::Answer::kRefused)
-      return fail_oldest_send(connection_, turn, CompletionStatus::kWindowBindError);
-    connection_.again = answer == Invalidation::Answer::kBusy;
-    if (connection_.again) return;
-  }
-  turn.placer.next_mark() = {.owner = connection_.queue_pair,
-                             .kind = copy::MessageMark::Kind::kRead,
-                             .reported = head.signaled || connection_.options.signal_all,
-                             .completions = turn.completions.position(*connection_.options.send_completions),
-                             .psn = packet.headers.bth.psn,
-                             .msn = reads_completed_,
-                             .wr_id = head.wr_id};
-  if (!range_.place(turn.placer, packet.payload, last)) [[unlikely]] {
+  const bool placed = !found.right ? range_.place(turn.placer, payload, last)
+                      : last
+                          ? turn.placer.place_last(found.data, payload.data(), payload.size(), found.nature)
+                          : turn.placer.place(found.data, payload.data(), payload.size(), found.nature);
+  if (!placed) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
-    turn.counters.add(Counter::kLocalProtectionError);
-    fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
-    return;
+    return fail_access(turn);
   }
   if (connection_.stalled) [[unlikely]]
     return;
-  complete(last, turn);
+  if (last) return complete_read(head, turn);
+  window_.answered(1);
+  settle(1, turn);
+}
+
+/// Into range_, what is not found at once. False: the head has failed.
+bool Completer::resolve(const SendRequest& head, uint64_t offset, uint64_t bytes, Turn& turn) {
+  const LocalKeys keys{turn.regions, connection_.key_user(), mem::kLocalWrite};
+  if (cursor_.resolve(connection_.options.send_queue->segments(head), offset, bytes, keys, range_))
+    return true;
+  fail_access(turn);
+  return false;
+}
+
+void Completer::fail_access(Turn& turn) {
+  turn.counters.add(Counter::kLocalProtectionError);
+  fail_oldest_send(connection_, turn, CompletionStatus::kLocalProtectionError);
+}
+
+/// The key that goes with the last bytes of a READ. False: it failed, or the response shall be shown again.
+bool Completer::invalidate(const SendRequest& head, Turn& turn) {
+  using mem::Invalidation;
+  retransmission_.heard(turn.now);
+  const Invalidation::Answer answer = begin_invalidation(connection_, turn, head.invalidate, Waiter::kSend);
+  connection_.again = answer == Invalidation::Answer::kBusy;
+  if (answer == Invalidation::Answer::kRefused)
+    fail_oldest_send(connection_, turn, CompletionStatus::kWindowBindError);
+  return answer != Invalidation::Answer::kRefused && !connection_.again;
 }
 
 void Completer::invalidated(Turn& turn) {
-  if (is_read(window_.head().operation)) return complete(true, turn);
-  window_.start(window_.current(), 0);
-  window_.pass();
+  if (is_read(window_.head().operation)) return complete_read(window_.head(), turn);
+  window_.executed();
   retire_executed(connection_, window_, turn);
 }
 

@@ -26,23 +26,36 @@ class Completer {
   void lost(const copy::MessageMark& mark, Turn& turn);
 
  private:
-  void take_credits(const wire::Packet& packet);
-  bool acknowledge_before(Psn end, Turn& turn);
-  void answer(const queue::SendRequest& head, uint32_t psns, bool done, Turn& turn);
-  void settle(uint32_t psns, Turn& turn);
-  void complete(bool done, Turn& turn);
-  void receive_ack(const wire::Packet& packet, Turn& turn);
+  using SendRequest = queue::SendRequest;
+
+  void receive_stale(const wire::Packet& packet, Turn& turn);
+  void receive_refusal(const wire::Packet& packet, Turn& turn);
+  void drop(Turn& turn);
   void receive_nak(const wire::Aeth& aeth, Turn& turn);
+  void receive_ack(Psn psn, Turn& turn);
   void receive_read_response(const wire::Packet& packet, Turn& turn);
-  void place_read_data(const wire::Packet& packet, Turn& turn);
-  bool reach(const wire::Packet& packet, Turn& turn);
+  void receive_empty_response(const SendRequest& head, const wire::Packet& packet, Turn& turn);
   void receive_atomic_response(const wire::Packet& packet, Turn& turn);
+  void place_read_data(const SendRequest& head, const wire::Packet& packet, Turn& turn);
+  bool resolve(const SendRequest& head, uint64_t offset, uint64_t bytes, Turn& turn);
+  bool invalidate(const SendRequest& head, Turn& turn);
+
+  void receive_response_ahead(const wire::Packet& packet, Turn& turn);
+  bool reach(Psn psn, Turn& turn);
+  bool acknowledge_before(Psn end, Turn& turn);
+  void note_missing(Turn& turn);
+  void complete(const SendRequest& head, Turn& turn);
+  void complete_read(const SendRequest& head, Turn& turn);
+  void retire(const SendRequest& head, uint32_t messages, Turn& turn);
+  void settle(uint32_t psns, Turn& turn);
+  void fail_access(Turn& turn);
 
   Connection& connection_;
   SendWindow& window_;
   Retransmission& retransmission_;
   SegmentCursor cursor_;  // in the oldest request, when that is a READ
-  ResolvedRange range_;
+  ResolvedRange range_;   // of what is not found at once
+  mem::RememberedKey target_{mem::kLocalWrite};
   uint32_t reads_completed_ = 0;
   bool lost_ = false;  // a READ, and with it the connection
 };

@@ -88,6 +88,7 @@ struct Connection {
   wire::FrameTemplate frame;
   uint32_t mtu = 256;
   uint16_t partition_key = 0xFFFF;  // by attributes.pkey_index
+  uint32_t resources = 0;  // for requests that are answered by themselves, by attributes.max_dest_rd_atomic
   /// How its keys are looked up. An XRC target has the domain of the message's receive queue.
   mem::KeyUser user{options.domain, options.number, options.reserved_lkey};
   /// Somebody met an error that ends the connection and has reported it; QueuePair then enters the error

@@ -1,46 +1,89 @@
 #pragma once
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
+#include "copy/guarded_copy.h"
 #include "port/port.h"
 #include "qp/connection.h"
 #include "qp/datagram_address.h"
 #include "qp/local_memory.h"
+#include "wire/frame.h"
 #include "wire/headers.h"
 
 namespace uroce::qp {
 
-/// What follows the headers of a frame: bytes of resolved memory, bytes at an address (inline data), or
-/// nothing.
+/// What follows the headers of a frame: bytes at one place in memory, registered or inline data, or else
+/// those of a range that lies in pieces.
 struct Payload {
   uint32_t bytes = 0;
-  const ResolvedRange* range = nullptr;
-  const std::byte* inline_data = nullptr;
+  const std::byte* data = nullptr;
+  const ResolvedRange* pieces = nullptr;
 };
 
-/// What the BTH of a packet to the peer of `connection` has in common with all of them, and what tells it
-/// apart.
-inline void address_to_peer(wire::Bth& bth, const Connection& connection, wire::Operation operation,
-                            Psn psn) {
-  bth.opcode = wire::Opcode::make(connection.service, operation);
-  bth.partition_key = connection.partition_key;
-  bth.destination = connection.attributes.destination;
-  bth.psn = psn;
+/// What tells the BTH of a packet to the peer of `connection` apart from those of all others.
+inline wire::PacketBth bth_to_peer(const Connection& connection, wire::Operation operation, Psn psn) {
+  return {.opcode = wire::Opcode::make(connection.service, operation), .psn = psn};
 }
 
-/// Headers of a packet to the peer of `connection`, with everything that is the same in all of them.
-wire::Headers headers_to_peer(const Connection& connection, wire::Operation operation, Psn psn);
+/// A frame in the making: it begins with all up to and with the BTH; then whoever makes it writes the
+/// extension headers that its opcode has; finish() does the rest. In line, as every packet is made so, and
+/// kept in registers: nothing that is out of line gets to see it.
+class FrameInMaking {
+ public:
+  /// To the peer of `connection`.
+  FrameInMaking(port::TxFrame& frame, const Connection& connection, wire::PacketBth bth,
+                uint32_t payload_bytes)
+      : FrameInMaking(frame, connection.frame, bth, payload_bytes) {
+    frame.to_self = connection.attributes.to_self;
+    frame.to_group = false;
+  }
+  /// To where `path` leads, by a BTH of any sort. Its way is still to be set.
+  template <typename BthOrPart>
+  FrameInMaking(port::TxFrame& frame, const wire::FrameTemplate& path, const BthOrPart& bth,
+                uint32_t payload_bytes)
+      : data_(frame.data),
+        path_(path),
+        row_(wire::opcode_row(bth.opcode)),
+        layout_(path, row_, payload_bytes) {
+    assert(row_.valid && layout_.end <= frame.capacity);
+    frame.length = layout_.end;
+    path.write(data_, layout_.end - layout_.bth);
+    wire::write_bth(this->bth(), bth, layout_.icrc - layout_.pad);
+  }
 
-/// Completes `frame`: headers, payload, pad and ICRC. False: some of the payload's memory is gone, and the
-/// frame must not be sent.
-[[nodiscard]] bool write_frame(port::TxFrame& frame, const Connection& connection,
-                               const wire::Headers& headers, const Payload& payload);
-/// The same of a datagram; `headers` needs only what does not follow from the address.
+  /// The extension headers that it has ...
+  [[nodiscard]] wire::HeaderSet extensions() const { return row_.headers; }
+  /// ... and which stand behind this.
+  [[nodiscard]] std::byte* bth() const { return data_ + layout_.bth; }
+  [[nodiscard]] std::byte* extension() const { return bth() + wire::kBthBytes; }
+
+  /// Payload, pad and ICRC. False: some of the payload's memory is gone, and the frame must not be sent.
+  [[nodiscard]] bool finish(const Payload& payload) const {
+    if (payload.pieces != nullptr || payload.bytes >= wire::kWideIcrcBytesMin) [[unlikely]]
+      return finish_long(data_, path_, row_, {payload.bytes, payload.data, payload.pieces});
+    if (!copy::guarded_read(data_ + layout_.payload, payload.data, payload.bytes)) [[unlikely]]
+      return false;
+    finish();
+    return true;
+  }
+  /// Without payload.
+  void finish() const { wire::write_pad_and_icrc(data_, path_, layout_); }
+
+ private:
+  static bool finish_long(std::byte* frame, const wire::FrameTemplate& path, const wire::OpcodeRow& row,
+                          const Payload& payload);
+
+  std::byte* const data_;
+  const wire::FrameTemplate& path_;
+  const wire::OpcodeRow& row_;
+  const wire::FrameLayout layout_;
+};
+
+/// All of a datagram in one call; `headers` needs only what does not follow from the address.
 [[nodiscard]] bool write_datagram(port::TxFrame& frame, const Connection& connection,
                                   const DatagramAddress& address, wire::Headers headers,
                                   const Payload& payload);
-/// The same for a frame without payload.
-void write_frame(port::TxFrame& frame, const Connection& connection, const wire::Headers& headers);
 
 }  // namespace uroce::qp

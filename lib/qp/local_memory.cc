@@ -23,11 +23,6 @@ bool ResolvedRange::gather_pieces(std::byte* to) const {
   return true;
 }
 
-bool ResolvedRange::gather(std::byte* to, copy::SummingCopy copy, void* sum) const {
-  assert(in_one_piece());
-  return copy::guarded_copy_from(copy, to, bindings_[0].data(), bindings_[0].length(), sum);
-}
-
 bool ResolvedRange::place_pieces(copy::Placer& placer, std::span<const std::byte> payload, bool ends) const {
   const std::byte* from = payload.data();
   size_t left = payload.size();

@@ -9,6 +9,7 @@
 #include "copy/guarded_copy.h"
 #include "copy/placer.h"
 #include "mem/region_table.h"
+#include "mem/remembered_key.h"
 #include "queue/work_request.h"
 
 namespace uroce::qp {
@@ -64,8 +65,8 @@ class ResolvedRange {
   }
   /// It is contiguous, as most is.
   [[nodiscard]] bool in_one_piece() const { return in_one_piece_; }
-  /// The same as gather() of what lies in one piece, by a copy that takes it into `sum`.
-  [[nodiscard]] bool gather(std::byte* to, copy::SummingCopy copy, void* sum) const;
+  /// And then begins here.
+  [[nodiscard]] std::byte* data() const { return bindings_[0].data(); }
   /// Places `payload`, as long as the range, into the memory. `ends`: these are the message's final bytes.
   /// False: some of the memory is gone. The placer has the packet's mark if it needs one.
   [[nodiscard]] bool place(copy::Placer& placer, std::span<const std::byte> payload, bool ends) const {
@@ -107,6 +108,17 @@ class SegmentCursor {
       return true;
     // Made anew here, so that `keys` need not be in memory before.
     return resolve_list(segments, offset, length, {keys.regions, keys.user, keys.needed}, range);
+  }
+  /// The most frequent case of it, for who needs no range then: a list of one segment, as long as the
+  /// request, and memory in one piece, which begins there. `key` is for the rights of `keys`. Else ask
+  /// resolve().
+  [[gnu::always_inline]] static inline mem::RegionEntry::Found resolve_at_once(
+      std::span<const queue::Segment> segments, uint64_t offset, uint64_t length, const LocalKeys& keys,
+      mem::RememberedKey& key) {
+    if (segments.size() != 1) [[unlikely]]
+      return {};
+    const queue::Segment& only = segments.front();
+    return key.resolve_at_once(keys.regions, only.lkey, keys.user.domain, only.address + offset, length);
   }
 
  private:

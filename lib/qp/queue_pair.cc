@@ -1,5 +1,7 @@
 #include "qp/queue_pair.h"
 
+#include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cerrno>
 #include <utility>
@@ -29,6 +31,11 @@ std::unique_ptr<Responder> make_responder(Connection& connection) {
       break;
   }
   return std::make_unique<RcResponder>(connection);
+}
+
+/// There are requesters, Linux's for one, that round what they were told up to a power of two.
+uint32_t resources_for(uint32_t responses_max, ReadLimits limits) {
+  return responses_max == 0 ? 0 : std::min<uint32_t>(std::bit_ceil(responses_max), limits.answered);
 }
 
 }  // namespace
@@ -63,19 +70,26 @@ int QueuePair::modify(const Attributes& attributes, uint32_t mask, Turn& turn) {
 
   apply(attributes, mask, connection_.attributes);
   Attributes& current = connection_.attributes;
-  if ((mask & (kMaskAv | kMaskDestQpn)) != 0) {
-    wire::Path path = current.path;
-    path.udp_source_port = wire::udp_source_port(connection_.options.source_ports, path.flow_label, number(),
-                                                 current.destination);
-    connection_.frame = wire::FrameTemplate(path);
-  }
-  if (to == State::kSqd && from != State::kSqd)
-    current.notify_drained = (mask & kMaskEnSqdAsyncNotify) != 0 && attributes.notify_drained;
   if ((mask & kMaskPkeyIndex) != 0)
     connection_.partition_key = connection_.options.partition_keys[current.pkey_index];
+  if ((mask & (kMaskAv | kMaskDestQpn | kMaskPkeyIndex)) != 0) make_frame();
+  if (to == State::kSqd && from != State::kSqd)
+    current.notify_drained = (mask & kMaskEnSqdAsyncNotify) != 0 && attributes.notify_drained;
+  if ((mask & kMaskMaxDestRdAtomic) != 0)
+    connection_.resources = resources_for(current.max_dest_rd_atomic, connection_.options.reads);
   if ((mask & kMaskPathMtu) != 0) connection_.mtu = path_mtu_bytes(current.path_mtu);
   if (to != from || to == State::kReset) enter(to, turn);
   return 0;
+}
+
+/// What all frames to the peer begin with.
+void QueuePair::make_frame() {
+  const Attributes& current = connection_.attributes;
+  wire::Path path = current.path;
+  path.udp_source_port =
+      wire::udp_source_port(connection_.options.source_ports, path.flow_label, number(), current.destination);
+  connection_.frame = wire::FrameTemplate(path);
+  connection_.frame.set_peer(connection_.partition_key, current.destination);
 }
 
 void QueuePair::enter(State to, Turn& turn) {

@@ -74,6 +74,7 @@ class QueuePair {
 
  private:
   [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet) const;
+  void make_frame();
   void enter(State state, Turn& turn);
   void reset();
   void reset_sends(Psn first);

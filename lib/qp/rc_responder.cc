@@ -3,7 +3,6 @@
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/message_checks.h"
-#include "qp/operation_checks.h"
 #include "qp/queue_pair.h"
 #include "qp/transport_timers.h"
 #include "qp/xrc_target.h"
@@ -27,13 +26,6 @@ void RcResponder::reset(Psn expected) {
 void RcResponder::drop_answers() {
   responses_.clear();
   answer_ = Answer::kNone;
-}
-
-void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
-  const RequestContext context{connection_, packet, turn, memory_};
-  const Verdict verdict = check_operation(context, responses_, message_.kind);
-  if (verdict != Verdict::kAccept) return refuse(verdict, turn);
-  perform_operation(packet, turn);
 }
 
 /// Of a SEND or WRITE, as `kind` says, which is a constant.
@@ -156,9 +148,8 @@ void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
     if (answer_ == Answer::kNone) answer_ = Answer::kAck;
     return;
   }
-  const Response asked = response_to(packet, connection_.mtu);
-  if (!responses_.repeat(asked.kind, asked.original, connection_.mtu))
-    turn.counters.add(Counter::kDropResources);
+  const OperationRequest request = request_in(packet.row->family, packet, connection_.mtu);
+  if (!responses_.repeat(request, connection_.mtu)) turn.counters.add(Counter::kDropResources);
 }
 
 void RcResponder::refuse(Verdict verdict, Turn& turn) {

@@ -4,6 +4,7 @@
 
 #include "base/time.h"
 #include "qp/connection.h"
+#include "qp/frame_writer.h"
 #include "qp/inbound_message.h"
 #include "qp/local_memory.h"
 #include "qp/request_context.h"
@@ -55,20 +56,22 @@ class RcResponder final : public Responder {
   void complete_message(const wire::Packet& packet, const MessagePart& part, Turn& turn);
   void wait_for_invalidation(const wire::Packet& packet, uint32_t bytes);
   void receive_message(InboundMessage::Kind kind, const wire::Packet& packet, Turn& turn);
-  [[gnu::noinline]] void receive_operation(const wire::Packet& packet, Turn& turn);
-  void perform_operation(const wire::Packet& packet, Turn& turn);
-  bool execute(const wire::Packet& packet, Response& response, Turn& turn);
-  bool access_word(const wire::Packet& packet, Response& response) const;
+  void receive_operation(const wire::Packet& packet, Turn& turn);
+  void receive_operation_of(wire::Family family, const wire::Packet& packet, Turn& turn);
+  bool execute(const wire::Packet& packet, uint64_t& before, Turn& turn);
+  bool access_word(const wire::Packet& packet, uint64_t& before) const;
   void fail_receive(queue::CompletionStatus status, Turn& turn);
   bool invalidate(const wire::Packet& packet, Turn& turn);
   void arrived(uint32_t psns, bool ack_requested);
   void arrived_after_gap(bool ack_requested);
 
   bool build_read_response(Response& read, port::TxFrame& frame, Turn& turn);
+  bool find_data(const OperationRequest& read, uint64_t offset, Payload& payload, Turn& turn);
   bool stop_reading(const Response& read);
   void build_outcome(Response& response, port::TxFrame& frame);
   void build_answer(port::TxFrame& frame, Turn& turn);
   wire::Aeth acknowledge(uint32_t msn);
+  wire::Aeth refusal(Answer answer, Turn& turn);
   uint32_t say_msn(uint32_t msn);
 
   Connection& connection_;
@@ -89,8 +92,8 @@ class RcResponder final : public Responder {
   Instant rnr_quiet_until_{};   // early packets are the tail of what the RNR NAK has stopped
 };
 
-/// What is owed for such a request, before it is performed.
-Response response_to(const wire::Packet& packet, uint32_t mtu);
+/// What `packet`, of the family, asks for.
+OperationRequest request_in(wire::Family family, const wire::Packet& packet, uint32_t mtu);
 
 /// The expected packet came; it took `psns` numbers.
 inline void RcResponder::arrived(uint32_t psns, bool ack_requested) {

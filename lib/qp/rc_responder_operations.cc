@@ -12,42 +12,63 @@ namespace uroce::qp {
 using wire::Family;
 using wire::Operation;
 
-Response response_to(const wire::Packet& packet, uint32_t mtu) {
+OperationRequest request_in(Family family, const wire::Packet& packet, uint32_t mtu) {
+  using Kind = OperationRequest::Kind;
   const Psn psn = packet.headers.bth.psn;
   const queue::SrqNumber srq = receives_named_by(packet);
-  if (packet.row->family == Family::kAtomic) {
+  if (family == Family::kAtomic) {
     const wire::AtomicEth& atomic = packet.headers.atomic;
-    return {.kind = Response::Kind::kAtomic, .original = {psn, 1, atomic.address, atomic.rkey, 0, srq}};
+    return {.address = atomic.address,
+            .psn = psn,
+            .packets = 1,
+            .rkey = atomic.rkey,
+            .srq = srq,
+            .kind = Kind::kAtomic};
   }
   const wire::Reth& reth = packet.headers.reth;
-  if (packet.row->family != Family::kReadRequest)
-    return {.kind = Response::Kind::kDone, .original = {psn, 1, reth.address, reth.rkey, reth.length, srq}};
-  return {.kind = Response::Kind::kRead,
-          .original = {psn, response_packets(reth.length, mtu), reth.address, reth.rkey, reth.length, srq}};
+  const bool read = family == Family::kReadRequest;
+  return {.address = reth.address,
+          .psn = psn,
+          .packets = read ? response_packets(reth.length, mtu) : 1,
+          .rkey = reth.rkey,
+          .length = reth.length,
+          .srq = srq,
+          .kind = read ? Kind::kRead : Kind::kDone};
 }
 
-/// Every check has passed, and there is room for the response.
-void RcResponder::perform_operation(const wire::Packet& packet, Turn& turn) {
-  Response response = response_to(packet, connection_.mtu);
-  if (!execute(packet, response, turn)) return;
+void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
+  const Family family = packet.row->family;
+  family == Family::kReadRequest ? receive_operation_of(Family::kReadRequest, packet, turn)
+                                 : receive_operation_of(family, packet, turn);
+}
+
+/// A READ is performed packet by packet when it is answered, anything else now. In line, so that nothing is
+/// left of what other families than a READ take.
+[[gnu::always_inline]] inline void RcResponder::receive_operation_of(Family family,
+                                                                     const wire::Packet& packet, Turn& turn) {
+  const RequestContext context{connection_, packet, turn, memory_};
+  const Verdict verdict = check_operation(context, family, responses_, message_.kind);
+  if (verdict != Verdict::kAccept) [[unlikely]]
+    return refuse(verdict, turn);
+  uint64_t before = 0;
+  if (family != Family::kReadRequest && !execute(packet, before, turn)) return;
   turn.counters.add(Counter::kRequestsExecuted);
-  response.msn = ++msn_;
-  responses_.add(response);
+  ++msn_;
+  const OperationRequest request = request_in(family, packet, connection_.mtu);
+  responses_.add(request, msn_, before);
   // The response acknowledges everything before it.
   if (answer_ == Answer::kAck) answer_ = Answer::kNone;
-  arrived(response.original.packets, false);
+  arrived(request.packets, false);
 }
 
-/// Does what has to be done now; a READ is performed packet by packet when it is answered. False: nothing was
-/// done, and the connection is broken.
-bool RcResponder::execute(const wire::Packet& packet, Response& response, Turn& turn) {
-  if (response.kind == Response::Kind::kRead) return true;
+/// `before`: what an atomic found. False: nothing was done, and the connection is broken.
+bool RcResponder::execute(const wire::Packet& packet, uint64_t& before, Turn& turn) {
   // What came before is seen before, which is all that a FLUSH asks for; when it was lost this never came.
   commit_placements(turn);
   if (connection_.broken) [[unlikely]]
     return false;
-  if (access_word(packet, response)) [[likely]] {
-    if (response.kind == Response::Kind::kAtomic) turn.counters.add(Counter::kAtomicsExecuted);
+  if (access_word(packet, before)) [[likely]] {
+    if (packet.row->family == Family::kAtomic) turn.counters.add(Counter::kAtomicsExecuted);
     return true;
   }
   turn.counters.add(Counter::kMemoryGone);
@@ -56,13 +77,13 @@ bool RcResponder::execute(const wire::Packet& packet, Response& response, Turn& 
 }
 
 /// False: the memory is gone.
-bool RcResponder::access_word(const wire::Packet& packet, Response& response) const {
+bool RcResponder::access_word(const wire::Packet& packet, uint64_t& before) const {
   const wire::AtomicEth& atomic = packet.headers.atomic;
   switch (packet.row->opcode.operation()) {
     case Operation::kCompareSwap:
-      return copy::guarded_compare_swap(memory_.range.word(), atomic.compare, atomic.swap_or_add, response.value);
+      return copy::guarded_compare_swap(memory_.range.word(), atomic.compare, atomic.swap_or_add, before);
     case Operation::kFetchAdd:
-      return copy::guarded_fetch_add(memory_.range.word(), atomic.swap_or_add, response.value);
+      return copy::guarded_fetch_add(memory_.range.word(), atomic.swap_or_add, before);
     case Operation::kAtomicWrite: {
       // As it came: the bytes of a WRITE have no order of their own.
       uint64_t value = 0;

@@ -28,6 +28,7 @@ struct MessageMemory {
   ResolvedRange range;   // what is not found at once
   mem::RememberedKey written{mem::kRemoteWrite};
   mem::RememberedKey received_into{mem::kLocalWrite};
+  mem::RememberedKey read{mem::kRemoteRead};
 };
 
 /// Everything that is known when a request packet is judged. The checks change nothing but `memory`, into

@@ -75,35 +75,36 @@ void Requester::reset() {
 
 Pumped Requester::pump(Turn& turn, uint32_t budget) {
   if (retransmission_.holds_back(turn.now)) return {};
-  Pumped pumped;
+  uint32_t frames = 0;
+  bool more = false;
   // One look at the posting thread's counter per pump.
   const uint32_t published = connection_.options.send_queue->published();
   const uint32_t window = retransmission_.window();
   while (window_.number() != published && window_.unanswered() < window) {
     SendRequest& request = window_.current();
     if (is_local(request.operation)) [[unlikely]] {
-      if (!execute_current(turn, pumped)) break;
+      if (!execute_current(turn, more)) break;
       continue;
     }
     if (!window_.current_started() && !start(request, turn)) break;
     const bool probe = lacks_credit(request);
     if (!may_go(request, probe)) break;
-    port::TxFrame* frame = pumped.frames < budget ? turn.tx.next() : nullptr;
+    port::TxFrame* frame = frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) {
-      pumped.more = true;
+      more = true;
       break;
     }
     const bool again = window_.retransmitting();
     if (!build(request, turn, *frame)) break;
     turn.tx.commit();
-    ++pumped.frames;
+    ++frames;
     if (again) [[unlikely]]
       turn.counters.add(Counter::kRetransmittedPackets);
     if (probe) [[unlikely]]
       turn.counters.add(Counter::kCreditProbes);
   }
-  if (pumped.frames > 0) retransmission_.sent(turn.now);
-  return pumped;
+  if (frames > 0) retransmission_.sent(turn.now);
+  return {.frames = frames, .more = more};
 }
 
 /// Gives the current request its PSNs. False: in SQD nothing new is begun, or it can never be sent.
@@ -144,8 +145,9 @@ inline bool Requester::may_go(const SendRequest& request, bool without_credit) {
   return !is_answered_by_itself(request.operation) || window_.reads() < connection_.attributes.max_rd_atomic;
 }
 
-/// True when the current request, a local operation, is behind us: the next one is current.
-bool Requester::execute_current(Turn& turn, Pumped& pumped) {
+/// True when the current request, a local operation, is behind us: the next one is current. Otherwise it may
+/// be one for the next turn: `more`.
+bool Requester::execute_current(Turn& turn, bool& more) {
   SendRequest& request = window_.current();
   if (!window_.current_started()) {
     if (connection_.state() == State::kSqd || (request.fence && window_.reads() > 0)) return false;
@@ -154,12 +156,13 @@ bool Requester::execute_current(Turn& turn, Pumped& pumped) {
     } else {
       const mem::Outcome outcome = execute_registration(connection_, request, turn);
       if (outcome == mem::Outcome::kRefused) return fail_current(turn, CompletionStatus::kWindowBindError);
-      pumped.more = outcome == mem::Outcome::kBusy;
-      if (pumped.more) return false;
+      more = outcome == mem::Outcome::kBusy;
+      if (more) return false;
     }
-    window_.start(request, 0);
+    window_.executed();
+  } else {
+    window_.pass();
   }
-  window_.pass();
   retire_executed(connection_, window_, turn);
   return true;
 }
@@ -179,34 +182,96 @@ bool Requester::change_key(Turn& turn) {
   return answer == Invalidation::Answer::kOver;
 }
 
-/// Of the next packet, which is one of the current request.
-wire::Headers Requester::next_headers(Operation operation) const {
-  wire::Headers headers;
-  begin_headers(headers, operation);
-  return headers;
-}
-
-/// What does not depend on the request's own fields.
-void Requester::begin_headers(wire::Headers& headers, Operation operation) const {
-  address_to_peer(headers.bth, connection_, operation, window_.next());
-  if (connection_.options.type == Type::kXrcSend) [[unlikely]] {
-    const queue::SendQueue& queue = *connection_.options.send_queue;
-    headers.xrc_srq = queue.attachment<queue::SrqNumber>(window_.current()).value;
-  }
-}
-
 inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame) {
-  if (cursor_number_ != window_.number()) {
-    cursor_.restart();
-    cursor_number_ = window_.number();
-  }
-  return request.operation <= SendOperation::kAtomicWrite ? build_data(request, turn, frame)
-                                                          : build_without_data(request, turn, frame);
-}
-
-bool Requester::build_without_data(SendRequest& request, Turn& turn, port::TxFrame& frame) {
+  if (request.operation <= SendOperation::kAtomicWrite) return build_data(request, turn, frame);
   if (is_read(request.operation)) return build_read(request, turn, frame);
   return is_atomic(request.operation) ? build_atomic(request, turn, frame) : build_flush(request, frame);
+}
+
+inline bool Requester::build_data(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
+  const uint32_t packet = window_.current_packet(request);
+  const bool last = packet + 1 == request.packets;
+  const uint64_t offset = uint64_t{packet} * connection_.mtu;
+  Payload payload{.bytes =
+                      static_cast<uint32_t>(std::min<uint64_t>(request.length - offset, connection_.mtu))};
+  if (request.inline_data) {
+    payload.data = connection_.options.send_queue->inline_bytes(request) + offset;
+  } else {
+    if (!find_data(request, turn, offset, payload)) return false;
+    // What this turn placed into the same memory must be there before it is read.
+    if (turn.placer.dirty()) turn.placer.commit();
+  }
+  if (!write_data(request, bth_of_data(request, packet == 0, last), payload, frame)) [[unlikely]] {
+    turn.counters.add(Counter::kMemoryGone);
+    return fail_current(turn, CompletionStatus::kLocalProtectionError);
+  }
+  window_.sent(1);
+  if (last) window_.end_current(1);
+  if (is_answered_by_itself(request.operation)) window_.read_sent();
+  return true;
+}
+
+inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool first, bool last) const {
+  const Psn psn = window_.next();
+  wire::PacketBth bth = bth_to_peer(connection_, opcode_of(request.operation, first, last), psn);
+  bth.ack_request = connection_.reliable && (last || psn.value() % kPacketsPerAck == kPacketsPerAck - 1 ||
+                                             retransmission_.window() == 1);
+  bth.solicited = last && request.solicited;
+  return bth;
+}
+
+/// False: some of the payload's memory is gone.
+inline bool Requester::write_data(const SendRequest& request, wire::PacketBth bth, const Payload& payload,
+                                  port::TxFrame& frame) {
+  // What is rare gets copies, so that these need not be in memory.
+  if (!connection_.connected) [[unlikely]]
+    return write_datagram_of(request, {payload.bytes, payload.data, payload.pieces}, frame);
+  const FrameInMaking making(frame, connection_, bth, payload.bytes);
+  write_extensions(making, request, {request.remote_address, request.rkey, request.length});
+  return making.finish(payload);
+}
+
+bool Requester::write_datagram_of(const SendRequest& request, const Payload& payload, port::TxFrame& frame) {
+  const auto& address = connection_.options.send_queue->attachment<DatagramAddress>(request);
+  const wire::PacketBth bth = bth_of_data(request, true, true);
+  wire::Headers headers = headers_of(request, {});
+  headers.bth = {
+      .opcode = bth.opcode, .solicited = bth.solicited, .ack_request = bth.ack_request, .psn = bth.psn};
+  return write_datagram(frame, connection_, address, headers, payload);
+}
+
+/// What has a RETH has that of `reth`; everything else follows from the request.
+inline void Requester::write_extensions(const FrameInMaking& frame, const SendRequest& request,
+                                        const wire::Reth& reth) {
+  constexpr auto kReth = wire::HeaderSet::of(wire::Header::kReth);
+  if (frame.extensions() == wire::HeaderSet{}) return;
+  if (frame.extensions() == kReth) return wire::write_reth(frame.extension(), reth);
+  write_rare_extensions(frame.extensions(), frame.bth(), request, {reth.address, reth.rkey, reth.length});
+}
+
+void Requester::write_rare_extensions(wire::HeaderSet set, std::byte* bth, const SendRequest& request,
+                                      const wire::Reth& reth) {
+  wire::write_any_extensions(set, bth, headers_of(request, reth));
+}
+
+/// All that the extension headers of its packets could say.
+wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth& reth) const {
+  const queue::SendQueue& queue = *connection_.options.send_queue;
+  wire::Headers headers;
+  headers.reth = reth;
+  headers.immediate = request.immediate;
+  headers.invalidate = request.invalidate;
+  if (is_atomic(request.operation)) {
+    const queue::AtomicOperands& operands = queue.operands(request);
+    headers.atomic = {request.remote_address, request.rkey, operands.swap_or_add, operands.compare};
+  }
+  if (request.operation == SendOperation::kFlush) {
+    const auto wanted = queue.operation<queue::FlushOperation>(request);
+    headers.feth = {wanted.global_visibility, wanted.persistence, wanted.whole_region};
+  }
+  if (connection_.options.type == Type::kXrcSend)
+    headers.xrc_srq = queue.attachment<queue::SrqNumber>(request).value;
+  return headers;
 }
 
 bool Requester::build_read(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
@@ -217,85 +282,76 @@ bool Requester::build_read(const SendRequest& request, Turn& turn, port::TxFrame
       std::min(request.packets, (packet / SendWindow::kReadPackets + 1) * SendWindow::kReadPackets);
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
   const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * connection_.mtu) - offset;
-  if (!resolve(request, turn, offset, length, mem::kLocalWrite)) return false;
-
-  wire::Headers headers = next_headers(Operation::kReadRequest);
-  headers.bth.ack_request = true;
-  headers.reth = {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)};
-  write_frame(frame, connection_, headers);
-  window_.sent(request, end - packet);
+  if (!may_store(request, turn, offset, length)) return false;
+  ask(request, Operation::kReadRequest,
+      {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)}, frame);
+  window_.sent(end - packet);
+  if (end == request.packets) window_.end_current(SendWindow::messages_of_read(request.packets));
   window_.read_sent();
   return true;
 }
 
-bool Requester::build_atomic(SendRequest& request, Turn& turn, port::TxFrame& frame) {
-  if (!resolve(request, turn, 0, queue::kAtomicBytes, mem::kLocalWrite)) return false;
-  const Operation operation =
-      request.operation == SendOperation::kCompareSwap ? Operation::kCompareSwap : Operation::kFetchAdd;
-  wire::Headers headers = next_headers(operation);
-  headers.bth.ack_request = true;
-  const queue::AtomicOperands& operands = connection_.options.send_queue->operands(request);
-  headers.atomic = {request.remote_address, request.rkey, operands.swap_or_add, operands.compare};
-  write_frame(frame, connection_, headers);
-  window_.sent(request, 1);
+bool Requester::build_atomic(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
+  if (!may_store(request, turn, 0, queue::kAtomicBytes)) return false;
+  ask(request,
+      request.operation == SendOperation::kCompareSwap ? Operation::kCompareSwap : Operation::kFetchAdd, {},
+      frame);
+  window_.sent(1);
+  window_.end_current(1);
   window_.read_sent();
   return true;
 }
 
 bool Requester::build_flush(const SendRequest& request, port::TxFrame& frame) {
-  const auto wanted = connection_.options.send_queue->operation<queue::FlushOperation>(request);
-  wire::Headers headers = next_headers(Operation::kFlush);
-  headers.bth.ack_request = true;
-  headers.feth = {wanted.global_visibility, wanted.persistence, wanted.whole_region};
-  headers.reth = {request.remote_address, request.rkey, request.length};
-  write_frame(frame, connection_, headers);
-  window_.sent(request, 1);
+  ask(request, Operation::kFlush, {request.remote_address, request.rkey, request.length}, frame);
+  window_.sent(1);
+  window_.end_current(1);
   window_.read_sent();
   return true;
 }
 
-inline bool Requester::build_data(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
-  const uint32_t packet = window_.current_packet(request);
-  const bool last = packet + 1 == request.packets;
-  const uint64_t offset = uint64_t{packet} * connection_.mtu;
-  Payload payload{.bytes =
-                      static_cast<uint32_t>(std::min<uint64_t>(request.length - offset, connection_.mtu))};
-  if (request.inline_data) {
-    payload.inline_data = connection_.options.send_queue->inline_bytes(request) + offset;
-  } else {
-    if (!resolve(request, turn, offset, payload.bytes, mem::kLocalRead)) return false;
-    payload.range = &range_;
-    // What this turn placed into the same memory must be there before it is read.
-    if (turn.placer.dirty()) turn.placer.commit();
-  }
+/// The packet of a request that is answered by itself and sends no data.
+inline void Requester::ask(const SendRequest& request, Operation operation, const wire::Reth& reth,
+                           port::TxFrame& frame) {
+  wire::PacketBth bth = bth_to_peer(connection_, operation, window_.next());
+  bth.ack_request = true;
+  const FrameInMaking making(frame, connection_, bth, 0);
+  write_extensions(making, request, reth);
+  making.finish();
+}
 
-  const Psn psn = window_.next();
-  wire::Headers& headers = data_headers_;
-  begin_headers(headers, opcode_of(request.operation, packet == 0, last));
-  headers.bth.ack_request =
-      connection_.reliable &&
-      (last || psn.value() % kPacketsPerAck == kPacketsPerAck - 1 || retransmission_.window() == 1);
-  headers.bth.solicited = last && request.solicited;
-  headers.reth = {request.remote_address, request.rkey, request.length};
-  headers.immediate = request.immediate;
-  headers.invalidate = request.invalidate;
-  if (!write(frame, headers, payload)) [[unlikely]] {
-    turn.counters.add(Counter::kMemoryGone);
-    return fail_current(turn, CompletionStatus::kLocalProtectionError);
+/// Where payload.bytes bytes of the request are.
+inline bool Requester::find_data(const SendRequest& request, Turn& turn, uint64_t offset, Payload& payload) {
+  const mem::RegionEntry::Found found =
+      SegmentCursor::resolve_at_once(connection_.options.send_queue->segments(request), offset, payload.bytes,
+                                     {turn.regions, connection_.key_user(), mem::kLocalRead}, source_);
+  payload.data = found.data;
+  if (found.right) [[likely]]
+    return true;
+  if (!resolve(request, turn, offset, payload.bytes, mem::kLocalRead)) return false;
+  if (range_.in_one_piece()) {
+    payload.data = range_.data();
+  } else {
+    payload.pieces = &range_;
   }
-  window_.sent(request, 1);
-  if (is_answered_by_itself(request.operation)) window_.read_sent();
   return true;
 }
 
-bool Requester::write(port::TxFrame& frame, const wire::Headers& headers, const Payload& payload) {
-  if (connection_.connected) return write_frame(frame, connection_, headers, payload);
-  const auto& address = connection_.options.send_queue->attachment<DatagramAddress>(window_.current());
-  return write_datagram(frame, connection_, address, headers, payload);
+/// The answer that is asked for will have a place.
+inline bool Requester::may_store(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length) {
+  return SegmentCursor::resolve_at_once(connection_.options.send_queue->segments(request), offset, length,
+                                        {turn.regions, connection_.key_user(), mem::kLocalWrite}, target_)
+             .right ||
+         resolve(request, turn, offset, length, mem::kLocalWrite);
 }
 
-inline bool Requester::resolve(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length,
-                               mem::Access needed) {
+/// Into range_, what is not found at once. False: it failed, as soon as it could.
+bool Requester::resolve(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length,
+                        mem::Access needed) {
+  if (cursor_number_ != window_.number()) {
+    cursor_.restart();
+    cursor_number_ = window_.number();
+  }
   const LocalKeys keys{turn.regions, connection_.key_user(), needed};
   if (cursor_.resolve(connection_.options.send_queue->segments(request), offset, length, keys, range_))
     return true;

@@ -26,23 +26,33 @@ class Requester {
   Pumped pump(Turn& turn, uint32_t budget);
 
  private:
-  bool start(queue::SendRequest& request, Turn& turn);
-  [[nodiscard]] queue::CompletionStatus refusal_of(const queue::SendRequest& request, Turn& turn) const;
-  [[nodiscard]] bool lacks_credit(const queue::SendRequest& request);
-  [[nodiscard]] bool may_go(const queue::SendRequest& request, bool without_credit);
-  bool execute_current(Turn& turn, Pumped& pumped);
+  using SendRequest = queue::SendRequest;
+
+  bool start(SendRequest& request, Turn& turn);
+  [[nodiscard]] queue::CompletionStatus refusal_of(const SendRequest& request, Turn& turn) const;
+  [[nodiscard]] bool lacks_credit(const SendRequest& request);
+  [[nodiscard]] bool may_go(const SendRequest& request, bool without_credit);
+  bool execute_current(Turn& turn, bool& more);
   bool change_key(Turn& turn);
-  [[nodiscard]] wire::Headers next_headers(wire::Operation operation) const;
-  void begin_headers(wire::Headers& headers, wire::Operation operation) const;
-  bool build(queue::SendRequest& request, Turn& turn, port::TxFrame& frame);
-  bool build_without_data(queue::SendRequest& request, Turn& turn, port::TxFrame& frame);
-  bool build_read(const queue::SendRequest& request, Turn& turn, port::TxFrame& frame);
-  bool build_atomic(queue::SendRequest& request, Turn& turn, port::TxFrame& frame);
-  bool build_flush(const queue::SendRequest& request, port::TxFrame& frame);
-  bool build_data(const queue::SendRequest& request, Turn& turn, port::TxFrame& frame);
-  bool write(port::TxFrame& frame, const wire::Headers& headers, const Payload& payload);
-  bool resolve(const queue::SendRequest& request, Turn& turn, uint64_t offset, uint64_t length,
-               mem::Access needed);
+  bool build(SendRequest& request, Turn& turn, port::TxFrame& frame);
+  bool build_data(const SendRequest& request, Turn& turn, port::TxFrame& frame);
+  bool build_read(const SendRequest& request, Turn& turn, port::TxFrame& frame);
+  bool build_atomic(const SendRequest& request, Turn& turn, port::TxFrame& frame);
+  bool build_flush(const SendRequest& request, port::TxFrame& frame);
+  void ask(const SendRequest& request, wire::Operation operation, const wire::Reth& reth,
+           port::TxFrame& frame);
+  [[nodiscard]] wire::PacketBth bth_of_data(const SendRequest& request, bool first, bool last) const;
+  bool write_data(const SendRequest& request, wire::PacketBth bth, const Payload& payload,
+                  port::TxFrame& frame);
+  bool write_datagram_of(const SendRequest& request, const Payload& payload, port::TxFrame& frame);
+  void write_extensions(const FrameInMaking& frame, const SendRequest& request, const wire::Reth& reth);
+  void write_rare_extensions(wire::HeaderSet set, std::byte* bth, const SendRequest& request,
+                             const wire::Reth& reth);
+  [[nodiscard]] wire::Headers headers_of(const SendRequest& request, const wire::Reth& reth) const;
+
+  bool find_data(const SendRequest& request, Turn& turn, uint64_t offset, Payload& payload);
+  bool may_store(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length);
+  bool resolve(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length, mem::Access needed);
   bool fail_current(Turn& turn, queue::CompletionStatus status);
 
   Connection& connection_;
@@ -51,8 +61,9 @@ class Requester {
   const uint32_t longest_;  // message
   SegmentCursor cursor_;
   uint32_t cursor_number_ = 0;  // the request that cursor_ is in
-  ResolvedRange range_;
-  wire::Headers data_headers_;  // of SENDs and WRITEs: what their opcode does not name is left as it was
+  ResolvedRange range_;         // of what is not found at once
+  mem::RememberedKey source_{mem::kLocalRead};
+  mem::RememberedKey target_{mem::kLocalWrite};
 };
 
 }  // namespace uroce::qp

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -10,38 +11,40 @@
 
 namespace uroce::qp {
 
-/// What was asked for: a READ, the whole of it or the missing rest, or one packet about no more than an
-/// address.
-struct ResponseRange {
-  Psn psn;  // of the first response packet
-  uint32_t packets = 0;
-  uint64_t address = 0;
-  MemoryKey rkey;
-  uint32_t length = 0;   // of a READ
-  queue::SrqNumber srq;  // XRC: whose domain the key is of
-
-  [[nodiscard]] Psn end() const { return psn + packets; }
-};
-
-/// What the responder owes for one request that is answered by itself, and remembers of it so that it can be
-/// answered again: a READ is performed anew, of anything else the outcome is kept.
-struct Response {
+/// A request that is answered by itself: a READ, the whole of it or the missing rest, or one packet about no
+/// more than an address.
+struct OperationRequest {
   enum class Kind : uint8_t {
     kRead,
     kAtomic,
     kDone,  // ATOMIC WRITE, FLUSH: there is no more to say than that
   };
+  uint64_t address = 0;
+  Psn psn;  // of the first response packet
+  uint32_t packets = 0;
+  MemoryKey rkey;
+  uint32_t length = 0;   // of a READ
+  queue::SrqNumber srq;  // XRC: whose domain the key is of
   Kind kind = Kind::kRead;
-  ResponseRange original;
-  uint32_t msn = 0;
-  uint64_t value = 0;  // kAtomic: what was there before
-
-  // Kept by the queue.
-  ResponseRange due;      // what is being answered: the original, or part of it
-  uint32_t sent = 0;      // packets of `due` that went out
-  bool pending = false;   // not all of `due` went out
-  bool answered = false;  // all of the original, once
 };
+
+/// What the responder owes for one such request, and remembers of it so that it can be answered again: a READ
+/// is performed anew, of anything else the outcome is kept.
+struct Response {
+  OperationRequest request;
+  uint64_t value = 0;  // kAtomic: what was there before
+  uint32_t msn = 0;
+
+  // Kept by the queue. What is being answered, of the request's packets: all of it, or a part.
+  uint32_t first = 0;
+  uint32_t next = 0;  // those before it went out
+  uint32_t end = 0;
+  uint32_t bytes_end = 0;  // of the READ, up to `end`
+  bool answered = false;   // all of the request, once
+
+  [[nodiscard]] bool pending() const { return next != end; }
+};
+static_assert(sizeof(Response) == 64);
 
 /// The responder's resources (protocol.md 8): the newest max_dest_rd_atomic such requests in PSN order. At
 /// most one answer per request is under way; asking again starts it over, so the queue is bounded whatever
@@ -49,19 +52,20 @@ struct Response {
 class ResponseQueue {
  public:
   explicit ResponseQueue(uint8_t responses_max)
-      : max_(responses_max > 0 ? responses_max : 1u), responses_(std::bit_ceil(max_)) {}
+      : responses_(std::bit_ceil(std::max<uint32_t>(responses_max, 1))),
+        mask_(static_cast<uint32_t>(responses_.size()) - 1) {}
 
   void clear() { first_ = count_ = pending_ = answered_ = 0; }
 
-  /// Makes room among `limit` resources (at most the constructor's) for a request that is new; false when as
-  /// many are outstanding. Forgets the oldest that was answered.
+  /// Makes room among `limit` resources (at most as many as there are) for a request that is new; false when
+  /// as many are outstanding. Forgets the oldest that was answered.
   bool make_room(uint32_t limit);
-  /// After make_room(): the newest.
-  void add(const Response& response);
+  /// After make_room(): the newest, of which nothing went out.
+  void add(const OperationRequest& request, uint32_t msn, uint64_t value);
 
   /// A request that was seen before comes again, a READ in part or whole; false when it is not remembered or
   /// asks for something else than the original.
-  bool repeat(Response::Kind kind, const ResponseRange& range, uint32_t mtu);
+  bool repeat(const OperationRequest& request, uint32_t mtu);
 
   /// Forgets the requests at and behind `psn`.
   void drop_from(Psn psn);
@@ -72,15 +76,66 @@ class ResponseQueue {
   void sent_one(Response& response);
 
  private:
-  Response& at(uint32_t i) { return responses_[(first_ + i) & (responses_.size() - 1)]; }
+  Response& at(uint32_t i) { return responses_[(first_ + i) & mask_]; }
   void drop_oldest();
 
-  const uint32_t max_;
   std::vector<Response> responses_;  // a ring, of a power of two
+  const uint32_t mask_;
   uint32_t first_ = 0;
   uint32_t count_ = 0;
   uint32_t pending_ = 0;   // of these
   uint32_t answered_ = 0;  // the oldest so many are not pending
 };
+
+// What every READ takes.
+
+inline void ResponseQueue::drop_oldest() {
+  if (at(0).pending()) [[unlikely]]
+    --pending_;
+  if (answered_ > 0) --answered_;
+  ++first_;
+  --count_;
+}
+
+inline bool ResponseQueue::make_room(uint32_t limit) {
+  while (count_ >= limit) {
+    // A peer within its limit asks for something new only after the oldest was answered to the end.
+    if (count_ == 0 || !at(0).answered) [[unlikely]]
+      return false;
+    drop_oldest();
+  }
+  return true;
+}
+
+inline void ResponseQueue::add(const OperationRequest& request, uint32_t msn, uint64_t value) {
+  Response& added = at(count_++);
+  // One by one: a copy of the whole would wait until all of them are stored.
+  added.request.address = request.address;
+  added.request.psn = request.psn;
+  added.request.packets = request.packets;
+  added.request.rkey = request.rkey;
+  added.request.length = request.length;
+  added.request.srq = request.srq;
+  added.request.kind = request.kind;
+  added.value = value;
+  added.msn = msn;
+  added.first = added.next = 0;
+  added.end = request.packets;
+  added.bytes_end = request.length;
+  added.answered = false;
+  ++pending_;
+}
+
+inline Response* ResponseQueue::next() {
+  if (pending_ == 0) return nullptr;
+  while (!at(answered_).pending()) ++answered_;
+  return &at(answered_);
+}
+
+inline void ResponseQueue::sent_one(Response& response) {
+  ++response.next;
+  if (response.next == response.request.packets) response.answered = true;
+  if (response.next == response.end) --pending_;
+}
 
 }  // namespace uroce::qp

@@ -17,28 +17,6 @@ void Retransmission::reset() {
   answered_since_step_ = 0;
 }
 
-void Retransmission::start_ack_timer(Instant now) {
-  const uint8_t code = connection_.attributes.timeout;
-  const int64_t patience = int64_t{1} << std::min(silences_, kDoublingsMax);
-  ack_deadline_ = code == kNoAckTimeout ? kNever : now + ack_timeout(code) * patience;
-}
-
-void Retransmission::progress(uint32_t psns, Instant now) {
-  grow_window(psns);
-  retries_ = rnr_retries_ = 0;
-  rewound_ = probing_ = false;
-  if (window_.unanswered() > 0) {
-    start_ack_timer(now);
-  } else {
-    ack_deadline_ = kNever;
-  }
-}
-
-void Retransmission::heard(Instant now) {
-  silences_ = 0;
-  if (ack_deadline_ != kNever) start_ack_timer(now);
-}
-
 void Retransmission::sent(Instant now) {
   rnr_until_ = kNever;
   start_ack_timer(now);
@@ -84,7 +62,6 @@ void Retransmission::shrink_window() {
 }
 
 void Retransmission::grow_window(uint32_t answered) {
-  if (window_packets_ == SendWindow::kPackets) return;
   answered_since_step_ += answered;
   window_packets_ = std::min(SendWindow::kPackets, window_packets_ + answered_since_step_ / kAnsweredPerStep);
   answered_since_step_ %= kAnsweredPerStep;

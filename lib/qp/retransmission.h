@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
 #include "qp/connection.h"
 #include "qp/send_window.h"
+#include "qp/transport_timers.h"
 #include "qp/turn.h"
 
 namespace uroce::qp {
@@ -69,5 +71,28 @@ class Retransmission {
   bool rewound_ = false;   // since the last progress or timeout
   bool probing_ = false;
 };
+
+// What every answer takes.
+
+inline void Retransmission::start_ack_timer(Instant now) {
+  const uint8_t code = connection_.attributes.timeout;
+  ack_deadline_ = kNever;
+  if (code == kNoAckTimeout) return;
+  ack_deadline_ = now + ack_timeout(static_cast<uint8_t>(code + std::min(silences_, kDoublingsMax)));
+}
+
+inline void Retransmission::heard(Instant now) {
+  silences_ = 0;
+  if (ack_deadline_ != kNever) start_ack_timer(now);
+}
+
+inline void Retransmission::progress(uint32_t psns, Instant now) {
+  if (window_packets_ != SendWindow::kPackets) [[unlikely]]
+    grow_window(psns);
+  retries_ = rnr_retries_ = silences_ = 0;
+  rewound_ = probing_ = false;
+  ack_deadline_ = kNever;
+  if (window_.unanswered() > 0) start_ack_timer(now);
+}
 
 }  // namespace uroce::qp

@@ -57,22 +57,33 @@ class SendWindow {
 
   /// Gives the current request, which has not started, its PSNs.
   void start(queue::SendRequest& current, uint32_t packets);
+  /// The current request, a local operation that has not started, was executed: on to the next.
+  void executed();
   /// The request of that number has started, or, being a local operation, was executed.
   [[nodiscard]] bool has_started(uint32_t number) const {
     return static_cast<int32_t>(number - started_) < 0;
   }
   /// Everything that has started is complete.
   [[nodiscard]] bool idle() const { return queue_.retired() == started_; }
-  /// The current request is a local operation that was executed, just now or before a rewind: on to the next.
+  /// The current request is a local operation that was executed before a rewind: on to the next.
   void pass() { ++number_; }
   /// Nothing is left to do for the head, and all before it is answered.
-  [[nodiscard]] bool head_is_executed() { return queue_.retired() != started_ && head().packets == 0; }
+  [[nodiscard]] bool head_is_executed() {
+    if (executed_ == 0) [[likely]]
+      return false;
+    return queue_.retired() != started_ && head().packets == 0;
+  }
   void retire_executed();
   /// The current request's packet(s) next() .. next() + psns - 1 went out.
-  void sent(const queue::SendRequest& current, uint32_t psns);
+  void sent(uint32_t psns);
+  /// They were the last of it: on to the next. For the peer it was so many messages.
+  void end_current(uint32_t messages);
   /// A READ for all PSNs before next() went out, or something else that is answered by itself: for the window
   /// an atomic is a READ of one packet.
   void read_sent();
+  /// As the peer counts them: a READ is as many messages as the parts in which it is asked for. All other
+  /// requests are one.
+  static uint32_t messages_of_read(uint32_t packets) { return (packets + kReadPackets - 1) / kReadPackets; }
 
   // End-to-end credits. Messages are numbered from 1 on, modulo 2^24; local operations are none.
   /// The peer has completed `msn` messages, and has receives for as many more as the code says.
@@ -88,36 +99,34 @@ class SendWindow {
   /// READs that went out (since the last rewind) and are not fully answered.
   [[nodiscard]] uint32_t reads() const { return reads_count_; }
 
-  /// The oldest `psns` are answered; they all belong to the head, and `done` says that they end it: it
-  /// retires. After all that is answered at once follows settle().
-  void answered(const queue::SendRequest& head, uint32_t psns, bool done);
+  /// The oldest `psns` are answered; they all belong to the head. After all that is answered at once follows
+  /// settle().
+  void answered(uint32_t psns) { oldest_ += psns; }
+  /// With them all of the head is, which was so many messages: it retires.
+  void retire_head(uint32_t messages);
   void settle();
 
   /// Everything unanswered goes out again.
   void rewind();
 
  private:
-  /// As the peer counts them: a READ is as many as the parts in which it is asked for.
-  static uint32_t messages_of(const queue::SendRequest& request) {
-    if (!is_read(request.operation)) [[likely]]
-      return 1;
-    return (request.packets + kReadPackets - 1) / kReadPackets;
-  }
   static uint32_t distance(Psn from, Psn to) { return (to.value() - from.value()) & Psn::kMask; }
 
   queue::SendQueue& queue_;
   Psn oldest_;
   Psn next_;
   Psn sent_end_;
-  Psn unassigned_;        // first PSN of the next request to start
-  Psn message_{1};        // number of the current message ...
-  Psn head_message_{1};   // ... and of the oldest
-  Psn limit_;             // messages up to this one have a receive, when limited_
-  bool limited_ = false;  // not before the peer says so
-  uint32_t number_ = 0;   // like retired() and published(): free-running
-  uint32_t started_ = 0;  // requests before it have PSNs
-  // Ends of the READ requests under way, in PSN order: a ring.
+  Psn unassigned_;         // first PSN of the next request to start
+  Psn message_{1};         // number of the current message ...
+  Psn head_message_{1};    // ... and of the oldest
+  Psn limit_;              // messages up to this one have a receive, when limited_
+  bool limited_ = false;   // not before the peer says so
+  uint32_t number_ = 0;    // like retired() and published(): free-running
+  uint32_t started_ = 0;   // requests before it have PSNs
+  uint32_t executed_ = 0;  // local operations that are not retired
+  // Ends of the READ requests under way, in PSN order: a ring, of a power of two.
   std::vector<Psn> read_ends_;
+  const uint32_t read_mask_;
   uint32_t reads_first_ = 0;
   uint32_t reads_count_ = 0;
 };
@@ -132,29 +141,30 @@ inline void SendWindow::start(queue::SendRequest& current, uint32_t packets) {
   ++started_;
 }
 
-inline void SendWindow::sent(const queue::SendRequest& current, uint32_t psns) {
-  assert(current_started() && current_packet(current) + psns <= current.packets);
-  const bool done = current_packet(current) + psns == current.packets;
+inline void SendWindow::sent(uint32_t psns) {
+  assert(current_started() && current_packet(current()) + psns <= current().packets);
   next_ += psns;
   if (next_.after(sent_end_)) sent_end_ = next_;
-  if (!done) return;
-  message_ += messages_of(current);
+}
+
+inline void SendWindow::end_current(uint32_t messages) {
+  message_ += messages;
   ++number_;
 }
 
-inline void SendWindow::answered(const queue::SendRequest& head, uint32_t psns, bool done) {
-  oldest_ += psns;
-  if (done) {
-    head_message_ += messages_of(head);
-    queue_.retire();
-  }
+inline void SendWindow::read_sent() {
+  assert(reads_count_ <= read_mask_);
+  read_ends_[(reads_first_ + reads_count_++) & read_mask_] = next_;
+}
+
+inline void SendWindow::retire_head(uint32_t messages) {
+  head_message_ += messages;
+  queue_.retire();
 }
 
 inline void SendWindow::settle() {
-  while (reads_count_ > 0 && !read_ends_[reads_first_].after(oldest_)) {
-    reads_first_ = (reads_first_ + 1) % static_cast<uint32_t>(read_ends_.size());
-    --reads_count_;
-  }
+  for (; reads_count_ > 0 && !read_ends_[reads_first_ & read_mask_].after(oldest_); --reads_count_)
+    ++reads_first_;
   // What was answered while it was waiting to be sent again need not be sent.
   if (next_.before(oldest_)) {
     next_ = oldest_;

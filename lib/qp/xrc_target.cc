@@ -26,9 +26,8 @@ void forget_receives(Connection& connection, const SharedReceiveQueue& receives)
   if (connection.waiter == Waiter::kReceive) connection.waiter = Waiter::kNone;
 }
 
-mem::KeyUser key_user_for(const Connection& connection, SrqNumber number) {
+mem::KeyUser xrc_user_for(const Connection& connection, SrqNumber number) {
   mem::KeyUser user = connection.key_user();
-  if (!connection.is_xrc_target()) return user;
   const SharedReceiveQueue* found = find_receives(connection, number);
   user.domain = found != nullptr ? found->options().xrc.domain : DomainId{};
   return user;

@@ -75,6 +75,10 @@ class WorkQueue {
   [[nodiscard]] AtomicOperands& operands(Request& request) const {
     return *std::launder(reinterpret_cast<AtomicOperands*>(segments(request) + options_.segments_max));
   }
+  [[nodiscard]] const AtomicOperands& operands(const Request& request) const {
+    const Segment* const list = segments(request).data();
+    return *std::launder(reinterpret_cast<const AtomicOperands*>(list + options_.segments_max));
+  }
   template <typename Operation>
   void set_operation(Request& request, const Operation& operation) const {
     static_assert(std::is_trivially_copyable_v<Operation> && sizeof(Operation) <= kOperationBytes);

@@ -81,6 +81,11 @@ void FrameTemplate::set_udp_source_port(uint16_t port) {
   store_be16(image_.data() + bytes_ - kUdpBytes, port);
 }
 
+void FrameTemplate::set_peer(uint16_t partition_key, QpNumber destination) {
+  assert(bytes_ != 0);
+  write_bth(image_.data() + bytes_, {.partition_key = partition_key, .destination = destination}, 0);
+}
+
 uint32_t frame_bytes(const FrameTemplate& path, Opcode opcode, uint32_t payload_bytes) {
   return FrameLayout(path, opcode_row(opcode), payload_bytes).end;
 }
@@ -93,20 +98,6 @@ std::byte* write_headers(std::span<std::byte> buffer, const FrameTemplate& path,
   assert(layout.end <= buffer.size());
   write_headers(buffer.data(), path, row, headers, layout);
   return buffer.data() + layout.payload;
-}
-
-uint32_t icrc_of_headers(std::span<const std::byte> buffer, const FrameTemplate& path, Opcode opcode) {
-  const size_t end = path.bytes() + opcode_row(opcode).header_bytes;
-  return icrc_of(buffer.first(end).subspan(path.ip_offset()));
-}
-
-uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
-                      uint32_t payload_bytes, uint32_t icrc) {
-  const FrameLayout layout(path, opcode_row(opcode), payload_bytes);
-  assert(layout.icrc == layout.pad);
-  assert(layout.end <= buffer.size());
-  std::memcpy(buffer.data() + layout.icrc, &icrc, sizeof icrc);  // Least significant byte first.
-  return layout.end;
 }
 
 uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,

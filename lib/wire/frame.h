@@ -38,7 +38,8 @@ enum class SourcePorts : uint8_t {
 /// 0xC000..0xFFFF (protocol.md 12).
 uint16_t udp_source_port(SourcePorts recipe, uint32_t flow_label, QpNumber local, QpNumber remote);
 
-/// Everything before the BTH, made once per QP: Ethernet, optional VLAN, IPv4 or IPv6, UDP.
+/// Everything before the BTH, made once per QP: Ethernet, optional VLAN, IPv4 or IPv6, UDP; and of the BTH
+/// what is the same in all packets to one queue pair.
 class FrameTemplate {
  public:
   static constexpr uint32_t kBytesMax = 14 + 4 + 40 + 8;
@@ -47,12 +48,14 @@ class FrameTemplate {
   explicit FrameTemplate(const Path& path);
 
   void set_udp_source_port(uint16_t port);
+  /// Before packets are written with a PacketBth.
+  void set_peer(uint16_t partition_key, QpNumber destination);
 
   [[nodiscard]] uint32_t bytes() const { return bytes_; }          // up to the BTH; 0 before it is made
   [[nodiscard]] uint32_t ip_offset() const { return ip_offset_; }  // of the IP header
 
   /// Writes bytes() bytes with lengths (and the IPv4 checksum) set for `transport_bytes` bytes, which count
-  /// from the BTH to the ICRC inclusive.
+  /// from the BTH to the ICRC inclusive; and behind them a BTH that is complete but for a packet's own part.
   void write(std::byte* to, uint32_t transport_bytes) const {
     constexpr uint32_t kTagged = kEthernetBytes + kVlanTagBytes;
     switch (bytes_) {
@@ -71,7 +74,7 @@ class FrameTemplate {
   /// With constant sizes: then the copy is a few vector moves.
   template <uint32_t kIpOffset, uint32_t kIpBytes>
   void write_as(std::byte* to, uint32_t transport_bytes) const {
-    constexpr uint32_t kBytes = kIpOffset + kIpBytes + kUdpBytes;
+    constexpr uint32_t kBytes = kIpOffset + kIpBytes + kUdpBytes + kBthBytes;
     const uint32_t seed = ipv4_checksum_seed_;
     std::memcpy(to, image_.data(), kBytes);
     std::byte* const ip = to + kIpOffset;
@@ -87,7 +90,7 @@ class FrameTemplate {
     }
   }
 
-  std::array<std::byte, kBytesMax> image_{};
+  std::array<std::byte, kBytesMax + kBthBytes> image_{};
   uint8_t bytes_ = 0;
   uint8_t ip_offset_ = 0;
   uint32_t ipv4_checksum_seed_ = 0;  // sum of the header's words without the total length
@@ -96,11 +99,13 @@ class FrameTemplate {
 /// What a frame consists of, as the offsets of its parts.
 struct FrameLayout {
   FrameLayout(const FrameTemplate& path, const OpcodeRow& row, uint32_t payload_bytes)
-      : payload(path.bytes() + row.header_bytes),
+      : bth(path.bytes()),
+        payload(bth + row.header_bytes),
         pad(payload + payload_bytes),
         icrc(pad + (-payload_bytes & 3)),
         end(icrc + kIcrcBytes) {}
 
+  uint32_t bth;
   uint32_t payload;
   uint32_t pad;
   uint32_t icrc;
@@ -115,19 +120,6 @@ uint32_t frame_bytes(const FrameTemplate& path, Opcode opcode, uint32_t payload_
 std::byte* write_headers(std::span<std::byte> buffer, const FrameTemplate& path, const Headers& headers,
                          uint32_t payload_bytes);
 
-/// Where the payload of such a frame goes.
-inline std::byte* payload_in(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode) {
-  return buffer.data() + path.bytes() + opcode_row(opcode).header_bytes;
-}
-
-/// icrc_of() the headers that were written before a payload that brings no pad.
-uint32_t icrc_of_headers(std::span<const std::byte> buffer, const FrameTemplate& path, Opcode opcode);
-
-/// To be called when the payload stands and `icrc` is that of the whole: writes it, returns the frame's
-/// length. No pad.
-uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
-                      uint32_t payload_bytes, uint32_t icrc);
-
 /// To be called when the payload stands: writes pad and ICRC, returns the frame's length.
 uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
                       uint32_t payload_bytes);
@@ -136,16 +128,18 @@ uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Op
 
 inline void write_headers(std::byte* frame, const FrameTemplate& path, const OpcodeRow& row,
                           const Headers& headers, const FrameLayout& layout) {
-  const uint32_t begin = path.bytes();
-  path.write(frame, layout.end - begin);
-  write_transport(frame + begin, row, headers, layout.icrc - layout.pad);
+  path.write(frame, layout.end - layout.bth);
+  write_transport(frame + layout.bth, row, headers, layout.icrc - layout.pad);
+}
+
+inline void write_icrc(std::byte* frame, const FrameLayout& layout, uint32_t icrc) {
+  std::memcpy(frame + layout.icrc, &icrc, sizeof icrc);  // Least significant byte first.
 }
 
 inline void write_pad_and_icrc(std::byte* frame, const FrameTemplate& path, const FrameLayout& layout) {
   // A whole word of zeros covers 0 to 3 bytes of pad; the ICRC then covers the rest of it.
   store_be32(frame + layout.pad, 0);
-  const uint32_t icrc = icrc_of({frame + path.ip_offset(), frame + layout.icrc});
-  std::memcpy(frame + layout.icrc, &icrc, sizeof icrc);  // Least significant byte first.
+  write_icrc(frame, layout, icrc_of({frame + path.ip_offset(), frame + layout.icrc}));
 }
 
 }  // namespace uroce::wire

@@ -114,11 +114,11 @@ enum class Family : uint8_t {
   kSend,
   kWrite,
   kReadRequest,
-  kReadResponse,
-  kAck,
   kAtomic,
   kFlush,
   kAtomicWrite,
+  kReadResponse,
+  kAck,
   kCnp
 };
 

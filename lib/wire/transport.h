@@ -77,6 +77,21 @@ inline void write_bth(std::byte* to, const Bth& bth, uint32_t pad) {
     write_rare_flags(to, bth);
 }
 
+/// The part of a BTH that is the packet's own. The rest is the same in all packets to a queue pair, and in
+/// their FrameTemplate.
+struct PacketBth {
+  Opcode opcode;
+  bool solicited = false;
+  bool ack_request = false;
+  Psn psn;
+};
+
+inline void write_bth(std::byte* to, const PacketBth& bth, uint32_t pad) {
+  store_u8(to, bth.opcode.value);
+  store_u8(to + 1, static_cast<uint8_t>(uint32_t{bth.solicited} << 7 | pad << 4));
+  store_be32(to + 8, uint32_t{bth.ack_request} << 31 | bth.psn.value());
+}
+
 inline void read_reth(const std::byte* from, Reth& reth) {
   reth.address = load_be64(from);
   reth.rkey = {load_be32(from + 8)};
