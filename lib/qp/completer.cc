@@ -142,10 +142,13 @@ bool Completer::acknowledge_before(Psn end, Turn& turn) {
     const SendRequest& head = window_.head();
     reached = !is_answered_by_itself(head.operation);
     if (!reached) break;
-    const uint32_t left = head.packets - window_.head_packet(head);
-    const uint32_t newly = std::min(left, static_cast<uint32_t>(end - window_.oldest()));
-    window_.answered(newly);
-    if (newly == left) retire(head, 1, turn);
+    const Psn head_end = SendWindow::end_of(head);
+    if (head_end.after(end)) {
+      window_.answered_before(end);
+      break;
+    }
+    window_.answered_before(head_end);
+    retire(head, 1, turn);
   }
   if (window_.oldest() != from) settle(static_cast<uint32_t>(window_.oldest() - from), turn);
   return reached;
@@ -170,7 +173,7 @@ void Completer::note_missing(Turn& turn) {
 /// The head, which is answered by itself and no READ, got its answer.
 void Completer::complete(const SendRequest& head, Turn& turn) {
   cursor_.restart();
-  window_.answered(1);
+  window_.answered_before(window_.oldest() + 1);
   retire(head, 1, turn);
   settle(1, turn);
 }
@@ -179,7 +182,7 @@ void Completer::complete(const SendRequest& head, Turn& turn) {
 inline void Completer::complete_read(const SendRequest& head, Turn& turn) {
   cursor_.restart();
   ++reads_completed_;
-  window_.answered(1);
+  window_.answered_before(window_.oldest() + 1);
   retire(head, SendWindow::messages_of_read(head.packets), turn);
   settle(1, turn);
 }
@@ -260,7 +263,7 @@ inline void Completer::place_read_data(const SendRequest& head, const wire::Pack
   if (connection_.stalled) [[unlikely]]
     return;
   if (last) return complete_read(head, turn);
-  window_.answered(1);
+  window_.answered_before(window_.oldest() + 1);
   settle(1, turn);
 }
 

@@ -9,9 +9,10 @@ bool FrameInMaking::finish_long(std::byte* frame, const wire::FrameTemplate& pat
   const wire::FrameLayout layout(path, row, payload.bytes);
   std::byte* const to = frame + layout.payload;
   const wire::CopyWithIcrc copy = wire::copy_with_icrc(payload.bytes);
-  if (payload.pieces != nullptr || copy == nullptr || layout.pad != layout.icrc) {
-    const bool there = payload.pieces != nullptr ? payload.pieces->gather(to)
-                                                 : copy::guarded_read(to, payload.data, payload.bytes);
+  const bool in_pieces = payload.data == nullptr && payload.bytes > 0;
+  if (in_pieces || copy == nullptr || layout.pad != layout.icrc) {
+    const bool there =
+        in_pieces ? payload.pieces->gather(to) : copy::guarded_read(to, payload.data, payload.bytes);
     if (there) wire::write_pad_and_icrc(frame, path, layout);
     return there;
   }

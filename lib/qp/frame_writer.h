@@ -35,10 +35,7 @@ class FrameInMaking {
   /// To the peer of `connection`.
   FrameInMaking(port::TxFrame& frame, const Connection& connection, wire::PacketBth bth,
                 uint32_t payload_bytes)
-      : FrameInMaking(frame, connection.frame, bth, payload_bytes) {
-    frame.to_self = connection.attributes.to_self;
-    frame.to_group = false;
-  }
+      : FrameInMaking(send_to_peer(frame, connection), connection.frame, bth, payload_bytes) {}
   /// To where `path` leads, by a BTH of any sort. Its way is still to be set.
   template <typename BthOrPart>
   FrameInMaking(port::TxFrame& frame, const wire::FrameTemplate& path, const BthOrPart& bth,
@@ -61,7 +58,7 @@ class FrameInMaking {
 
   /// Payload, pad and ICRC. False: some of the payload's memory is gone, and the frame must not be sent.
   [[nodiscard]] bool finish(const Payload& payload) const {
-    if (payload.pieces != nullptr || payload.bytes >= wire::kWideIcrcBytesMin) [[unlikely]]
+    if (payload.data == nullptr || payload.bytes >= wire::kWideIcrcBytesMin) [[unlikely]]
       return finish_long(data_, path_, row_, {payload.bytes, payload.data, payload.pieces});
     if (!copy::guarded_read(data_ + layout_.payload, payload.data, payload.bytes)) [[unlikely]]
       return false;
@@ -72,6 +69,11 @@ class FrameInMaking {
   void finish() const { wire::write_pad_and_icrc(data_, path_, layout_); }
 
  private:
+  static port::TxFrame& send_to_peer(port::TxFrame& frame, const Connection& connection) {
+    frame.to_self = connection.attributes.to_self;
+    frame.to_group = false;
+    return frame;
+  }
   static bool finish_long(std::byte* frame, const wire::FrameTemplate& path, const wire::OpcodeRow& row,
                           const Payload& payload);
 

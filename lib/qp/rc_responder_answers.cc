@@ -57,20 +57,23 @@ inline bool RcResponder::build_read_response(Response& read, port::TxFrame& fram
 /// Where payload.bytes bytes of a READ are; false when they may not be read any more.
 inline bool RcResponder::find_data(const OperationRequest& read, uint64_t offset, Payload& payload,
                                    Turn& turn) {
-  const mem::KeyUser user = key_user_for(connection_, read.srq);
-  const uint64_t address = read.address + offset;
+  const DomainId domain = key_user_for(connection_, read.srq).domain;
   const mem::RegionEntry::Found found =
-      memory_.read.resolve_at_once(turn.regions, read.rkey, user.domain, address, payload.bytes);
+      memory_.read.resolve_at_once(turn.regions, read.rkey, domain, read.address + offset, payload.bytes);
   payload.data = found.data;
-  if (!found.right) [[unlikely]] {
-    memory_.range.clear();
-    if (!memory_.range.add(turn.regions.resolve(read.rkey, user, address, payload.bytes, mem::kRemoteRead)))
-      return false;
-    payload.pieces = &memory_.range;
-  }
+  payload.pieces = &memory_.range;
+  if (!found.right && !resolve(read, offset, payload.bytes, turn)) [[unlikely]]
+    return false;
   // What this turn placed into the same memory must be there before it is read.
   if (turn.placer.dirty()) turn.placer.commit();
   return true;
+}
+
+/// Into the range, what is not found at once.
+bool RcResponder::resolve(const OperationRequest& read, uint64_t offset, uint32_t bytes, Turn& turn) {
+  memory_.range.clear();
+  return memory_.range.add(turn.regions.resolve(read.rkey, key_user_for(connection_, read.srq),
+                                                read.address + offset, bytes, mem::kRemoteRead));
 }
 
 /// Of what was performed when it came.
@@ -97,24 +100,20 @@ bool RcResponder::stop_reading(const Response& read) {
 }
 
 Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
-  Pumped pumped;
-  for (;;) {
-    Response* response = responses_.next();
-    if (response == nullptr && answer_ == Answer::kNone) return pumped;
-    port::TxFrame* frame = pumped.frames < budget ? turn.tx.next() : nullptr;
-    if (frame == nullptr) {
-      pumped.more = true;
-      return pumped;
-    }
+  for (uint32_t frames = 0;; ++frames) {
+    Response* const response = responses_.next();
+    if (response == nullptr && answer_ == Answer::kNone) return {.frames = frames};
+    port::TxFrame* const frame = frames < budget ? turn.tx.next() : nullptr;
+    if (frame == nullptr) return {.frames = frames, .more = true};
     if (response == nullptr) {
       build_answer(*frame, turn);
-    } else if (response->request.kind == OperationRequest::Kind::kRead) {
-      if (!build_read_response(*response, *frame, turn)) continue;
-    } else {
+    } else if (response->request.kind != OperationRequest::Kind::kRead) {
       build_outcome(*response, *frame);
+    } else if (!build_read_response(*response, *frame, turn)) {
+      // A NAK takes its place.
+      build_answer(*frame, turn);
     }
     turn.tx.commit();
-    ++pumped.frames;
   }
 }
 

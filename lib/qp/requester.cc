@@ -76,6 +76,7 @@ void Requester::reset() {
 Pumped Requester::pump(Turn& turn, uint32_t budget) {
   if (retransmission_.holds_back(turn.now)) return {};
   uint32_t frames = 0;
+  uint32_t frames_before_probe = UINT32_MAX;
   bool more = false;
   // One look at the posting thread's counter per pump.
   const uint32_t published = connection_.options.send_queue->published();
@@ -87,22 +88,22 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
       continue;
     }
     if (!window_.current_started() && !start(request, turn)) break;
-    const bool probe = lacks_credit(request);
-    if (!may_go(request, probe)) break;
+    if (lacks_credit(request)) [[unlikely]] {
+      // One message may go to ask for more, when all before it are answered.
+      if (window_.unanswered() > 0) break;
+      frames_before_probe = frames;
+    }
+    if (!may_go(request)) break;
     port::TxFrame* frame = frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) {
       more = true;
       break;
     }
-    const bool again = window_.retransmitting();
     if (!build(request, turn, *frame)) break;
     turn.tx.commit();
     ++frames;
-    if (again) [[unlikely]]
-      turn.counters.add(Counter::kRetransmittedPackets);
-    if (probe) [[unlikely]]
-      turn.counters.add(Counter::kCreditProbes);
   }
+  if (frames > frames_before_probe) turn.counters.add(Counter::kCreditProbes);
   if (frames > 0) retransmission_.sent(turn.now);
   return {.frames = frames, .more = more};
 }
@@ -111,17 +112,20 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
 inline bool Requester::start(SendRequest& request, Turn& turn) {
   if (connection_.state() == State::kSqd) [[unlikely]]
     return false;
-  if (request.length > longest_ || is_answered_by_itself(request.operation)) {
+  uint32_t packets = 1;
+  if (request.length > connection_.mtu || !is_message(request.operation)) {
     const CompletionStatus refusal = refusal_of(request, turn);
     if (refusal != CompletionStatus::kSuccess) return fail_current(turn, refusal);
+    if (request.length > connection_.mtu && request.operation != SendOperation::kFlush)
+      packets = (request.length + connection_.mtu - 1) / connection_.mtu;
   }
-  const bool one = request.length <= connection_.mtu || request.operation == SendOperation::kFlush;
-  window_.start(request, one ? 1 : (request.length + connection_.mtu - 1) / connection_.mtu);
+  window_.start(request, packets);
   return true;
 }
 
 CompletionStatus Requester::refusal_of(const SendRequest& request, Turn& turn) const {
   if (request.length > longest_) return CompletionStatus::kLocalLengthError;
+  if (is_message(request.operation)) return CompletionStatus::kSuccess;
   if (is_of_a_word(request.operation) && request.length != queue::kAtomicBytes)
     return CompletionStatus::kLocalLengthError;
   if (connection_.attributes.max_rd_atomic == 0) return CompletionStatus::kLocalQpOperationError;
@@ -136,9 +140,7 @@ inline bool Requester::lacks_credit(const SendRequest& request) {
   return !window_.has_credit() && needs_receive(request.operation) && window_.current_packet(request) == 0;
 }
 
-inline bool Requester::may_go(const SendRequest& request, bool without_credit) {
-  // Without a credit one message may go to ask for more, when all before it are answered.
-  if (without_credit && window_.unanswered() > 0) return false;
+inline bool Requester::may_go(const SendRequest& request) {
   // A fence waits until every earlier READ and atomic is complete; those before the current request are all
   // among reads().
   if (request.fence && window_.reads() > 0 && window_.current_packet(request) == 0) return false;
@@ -182,13 +184,15 @@ bool Requester::change_key(Turn& turn) {
   return answer == Invalidation::Answer::kOver;
 }
 
-inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame) {
+[[gnu::always_inline]] inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame) {
   if (request.operation <= SendOperation::kAtomicWrite) return build_data(request, turn, frame);
   if (is_read(request.operation)) return build_read(request, turn, frame);
-  return is_atomic(request.operation) ? build_atomic(request, turn, frame) : build_flush(request, frame);
+  return is_atomic(request.operation) ? build_atomic(request, turn, frame)
+                                      : build_flush(request, turn, frame);
 }
 
-inline bool Requester::build_data(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
+[[gnu::always_inline]] inline bool Requester::build_data(const SendRequest& request, Turn& turn,
+                                                         port::TxFrame& frame) {
   const uint32_t packet = window_.current_packet(request);
   const bool last = packet + 1 == request.packets;
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
@@ -205,9 +209,10 @@ inline bool Requester::build_data(const SendRequest& request, Turn& turn, port::
     turn.counters.add(Counter::kMemoryGone);
     return fail_current(turn, CompletionStatus::kLocalProtectionError);
   }
-  window_.sent(1);
+  note_sent(1, turn);
   if (last) window_.end_current(1);
-  if (is_answered_by_itself(request.operation)) window_.read_sent();
+  if (request.operation == SendOperation::kAtomicWrite) [[unlikely]]
+    window_.read_sent();
   return true;
 }
 
@@ -274,7 +279,8 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
   return headers;
 }
 
-bool Requester::build_read(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
+[[gnu::always_inline]] inline bool Requester::build_read(const SendRequest& request, Turn& turn,
+                                                         port::TxFrame& frame) {
   // A long READ is asked for in parts, each a READ of its own to the peer. Their borders are fixed, so that a
   // request for the missing rest of a part lies inside the original one.
   const uint32_t packet = window_.current_packet(request);
@@ -285,7 +291,7 @@ bool Requester::build_read(const SendRequest& request, Turn& turn, port::TxFrame
   if (!may_store(request, turn, offset, length)) return false;
   ask(request, Operation::kReadRequest,
       {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)}, frame);
-  window_.sent(end - packet);
+  note_sent(end - packet, turn);
   if (end == request.packets) window_.end_current(SendWindow::messages_of_read(request.packets));
   window_.read_sent();
   return true;
@@ -296,18 +302,23 @@ bool Requester::build_atomic(const SendRequest& request, Turn& turn, port::TxFra
   ask(request,
       request.operation == SendOperation::kCompareSwap ? Operation::kCompareSwap : Operation::kFetchAdd, {},
       frame);
-  window_.sent(1);
+  note_sent(1, turn);
   window_.end_current(1);
   window_.read_sent();
   return true;
 }
 
-bool Requester::build_flush(const SendRequest& request, port::TxFrame& frame) {
+bool Requester::build_flush(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
   ask(request, Operation::kFlush, {request.remote_address, request.rkey, request.length}, frame);
-  window_.sent(1);
+  note_sent(1, turn);
   window_.end_current(1);
   window_.read_sent();
   return true;
+}
+
+inline void Requester::note_sent(uint32_t psns, Turn& turn) {
+  if (window_.sent(psns)) [[unlikely]]
+    turn.counters.add(Counter::kRetransmittedPackets);
 }
 
 /// The packet of a request that is answered by itself and sends no data.

@@ -31,14 +31,15 @@ class Requester {
   bool start(SendRequest& request, Turn& turn);
   [[nodiscard]] queue::CompletionStatus refusal_of(const SendRequest& request, Turn& turn) const;
   [[nodiscard]] bool lacks_credit(const SendRequest& request);
-  [[nodiscard]] bool may_go(const SendRequest& request, bool without_credit);
+  [[nodiscard]] bool may_go(const SendRequest& request);
   bool execute_current(Turn& turn, bool& more);
   bool change_key(Turn& turn);
   bool build(SendRequest& request, Turn& turn, port::TxFrame& frame);
   bool build_data(const SendRequest& request, Turn& turn, port::TxFrame& frame);
   bool build_read(const SendRequest& request, Turn& turn, port::TxFrame& frame);
   bool build_atomic(const SendRequest& request, Turn& turn, port::TxFrame& frame);
-  bool build_flush(const SendRequest& request, port::TxFrame& frame);
+  bool build_flush(const SendRequest& request, Turn& turn, port::TxFrame& frame);
+  void note_sent(uint32_t psns, Turn& turn);
   void ask(const SendRequest& request, wire::Operation operation, const wire::Reth& reth,
            port::TxFrame& frame);
   [[nodiscard]] wire::PacketBth bth_of_data(const SendRequest& request, bool first, bool last) const;

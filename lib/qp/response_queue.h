@@ -135,7 +135,9 @@ inline Response* ResponseQueue::next() {
 inline void ResponseQueue::sent_one(Response& response) {
   ++response.next;
   if (response.next == response.request.packets) response.answered = true;
-  if (response.next == response.end) --pending_;
+  if (response.next != response.end) return;
+  --pending_;
+  ++answered_;
 }
 
 }  // namespace uroce::qp

@@ -37,8 +37,6 @@ class SendWindow {
   [[nodiscard]] Psn next() const { return next_; }
   [[nodiscard]] Psn sent_end() const { return sent_end_; }
   [[nodiscard]] uint32_t unanswered() const { return distance(oldest_, next_); }
-  /// True when next() goes out for the second time.
-  [[nodiscard]] bool retransmitting() const { return next_ != sent_end_; }
 
   // The oldest request: the one that oldest() belongs to, when anything is unanswered.
   [[nodiscard]] queue::SendRequest& head() { return queue_.at(queue_.retired()); }
@@ -74,8 +72,8 @@ class SendWindow {
     return queue_.retired() != started_ && head().packets == 0;
   }
   void retire_executed();
-  /// The current request's packet(s) next() .. next() + psns - 1 went out.
-  void sent(uint32_t psns);
+  /// The current request's packet(s) next() .. next() + psns - 1 went out. True: once more.
+  bool sent(uint32_t psns);
   /// They were the last of it: on to the next. For the peer it was so many messages.
   void end_current(uint32_t messages);
   /// A READ for all PSNs before next() went out, or something else that is answered by itself: for the window
@@ -99,9 +97,13 @@ class SendWindow {
   /// READs that went out (since the last rewind) and are not fully answered.
   [[nodiscard]] uint32_t reads() const { return reads_count_; }
 
-  /// The oldest `psns` are answered; they all belong to the head. After all that is answered at once follows
-  /// settle().
-  void answered(uint32_t psns) { oldest_ += psns; }
+  /// All before `end` are answered; what is newly so belongs to the head. After all that is answered at once
+  /// follows settle().
+  void answered_before(Psn end) { oldest_ = end; }
+  /// The PSN behind its last one.
+  [[nodiscard]] static Psn end_of(const queue::SendRequest& started) {
+    return started.first_psn + started.packets;
+  }
   /// With them all of the head is, which was so many messages: it retires.
   void retire_head(uint32_t messages);
   void settle();
@@ -141,10 +143,13 @@ inline void SendWindow::start(queue::SendRequest& current, uint32_t packets) {
   ++started_;
 }
 
-inline void SendWindow::sent(uint32_t psns) {
+inline bool SendWindow::sent(uint32_t psns) {
   assert(current_started() && current_packet(current()) + psns <= current().packets);
+  const bool again = next_ != sent_end_;
   next_ += psns;
-  if (next_.after(sent_end_)) sent_end_ = next_;
+  if (!again || next_.after(sent_end_)) [[likely]]
+    sent_end_ = next_;
+  return again;
 }
 
 inline void SendWindow::end_current(uint32_t messages) {
