@@ -14,8 +14,8 @@
 
 namespace uroce::qp {
 
-/// What follows the headers of a frame: bytes at one place in memory, registered or inline data, or else
-/// those of a range that lies in pieces.
+/// What follows the headers of a frame: bytes at one place in memory, registered or inline data, or else (no
+/// `data`) those of a range that lies in pieces.
 struct Payload {
   uint32_t bytes = 0;
   const std::byte* data = nullptr;
