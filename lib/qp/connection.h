@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -75,9 +76,25 @@ struct QueuePairOptions {
   queue::XrcDomainId xrc_domain;
 };
 
+/// What keeps a queue pair from going on as usual.
+struct Upsets {
+  /// Somebody met an error that ends the connection and has reported it; QueuePair then enters the error
+  /// state.
+  bool broken = false;
+  /// The same of an error that only ends the sending: of a send, on a service whose peer does not wait for
+  /// it.
+  bool sends_broken = false;
+  /// Nothing is received or sent before an invalidation is over, or a region free that somebody else has just
+  /// now.
+  bool stalled = false;
+  bool again = false;  // and the packet that met it was not taken
+
+  [[nodiscard]] bool is_upset() const { return std::bit_cast<uint32_t>(*this) != 0; }
+};
+
 /// What requester, completer and responder of one queue pair share. Written by QueuePair, except `broken`
 /// and `sends_broken`.
-struct Connection {
+struct Connection : Upsets {
   QueuePairOptions options;
   // What follows from its type.
   wire::Service service = service_of(options.type);
@@ -91,16 +108,6 @@ struct Connection {
   uint32_t resources = 0;  // for requests that are answered by themselves, by attributes.max_dest_rd_atomic
   /// How its keys are looked up. An XRC target has the domain of the message's receive queue.
   mem::KeyUser user{options.domain, options.number, options.reserved_lkey};
-  /// Somebody met an error that ends the connection and has reported it; QueuePair then enters the error
-  /// state.
-  bool broken = false;
-  /// The same of an error that only ends the sending: of a send, on a service whose peer does not wait for
-  /// it.
-  bool sends_broken = false;
-  /// Nothing is received or sent before an invalidation is over, or a region free that somebody else has just
-  /// now.
-  bool stalled = false;
-  bool again = false;  // and the packet that met it was not taken
   Waiter waiter = Waiter::kNone;
   QueuePair* queue_pair = nullptr;  // whose connection it is
   mem::Invalidation* invalidation = nullptr;

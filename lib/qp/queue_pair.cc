@@ -1,5 +1,7 @@
 #include "qp/queue_pair.h"
 
+#include <smmintrin.h>
+
 #include <algorithm>
 #include <bit>
 #include <cassert>
@@ -79,6 +81,7 @@ int QueuePair::modify(const Attributes& attributes, uint32_t mask, Turn& turn) {
     connection_.resources = resources_for(current.max_dest_rd_atomic, connection_.options.reads);
   if ((mask & kMaskPathMtu) != 0) connection_.mtu = path_mtu_bytes(current.path_mtu);
   if (to != from || to == State::kReset) enter(to, turn);
+  note_admission();
   return 0;
 }
 
@@ -187,10 +190,13 @@ void QueuePair::change_state(Turn& turn) {
     flush_sends(turn);
     reset_sends(window_.sent_end());
   }
-  if (!connection_.broken) return note_drained();
-  if (state() == State::kErr) return;
-  connection_.attributes.state = State::kErr;
-  end(turn);
+  if (!connection_.broken) {
+    note_drained();
+  } else if (state() != State::kErr) {
+    connection_.attributes.state = State::kErr;
+    end(turn);
+  }
+  note_admission();
 }
 
 /// The error state was entered.
@@ -202,7 +208,7 @@ void QueuePair::end(Turn& turn) {
 }
 
 /// Why the packet is none for the queue pair; kCount: it is one.
-inline Counter QueuePair::reason_to_drop(const wire::Packet& packet) const {
+Counter QueuePair::reason_to_drop(const wire::Packet& packet) const {
   const Attributes& attributes = connection_.attributes;
   if (packet.row->opcode.service() != connection_.service) return Counter::kDropService;
   if (state() < State::kRtr || state() > State::kSqe || (packet.row->response && state() == State::kRtr))
@@ -215,24 +221,71 @@ inline Counter QueuePair::reason_to_drop(const wire::Packet& packet) const {
   return Counter::kCount;
 }
 
+/// After whatever decides about it: what receive_with_care() would find out for each packet.
+void QueuePair::note_admission() {
+  admitted_ = 0;
+  const bool may_receive = state() >= State::kRtr && state() <= State::kSqe;
+  const bool waits = state() == State::kRtr && !established_;
+  if (!may_receive || waits || !connection_.connected || connection_.attributes.draining) return;
+  admitted_ = 1u << wire::traffic_of(connection_.service, false);
+  if (state() != State::kRtr) admitted_ |= 1u << wire::traffic_of(connection_.service, true);
+}
+
+namespace {
+
+/// Of a packet of a connection; its addresses and the path's lie in the same order.
+inline bool is_between(const wire::Packet& packet, const wire::Path& path) {
+  const auto differences = [](const Gid& a, const Gid& b) {
+    return _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a.bytes.data())),
+                         _mm_loadu_si128(reinterpret_cast<const __m128i*>(b.bytes.data())));
+  };
+  const __m128i all = _mm_or_si128(differences(packet.source, path.destination),
+                                   differences(packet.destination, path.source));
+  return _mm_testz_si128(all, all) != 0;
+}
+
+}  // namespace
+
+/// True of nearly all: then there is neither a reason to drop it nor anything else to be seen to before.
+inline bool QueuePair::surely_takes(const wire::Packet& packet) const {
+  // A full member of our partition, whatever we are.
+  const uint32_t partition_key = uint32_t{connection_.partition_key} | kFullMember;
+  return (admitted_ >> packet.row->traffic & 1) != 0 && !connection_.is_upset() &&
+         packet.headers.bth.partition_key == partition_key &&
+         is_between(packet, connection_.attributes.path);
+}
+
 bool QueuePair::receive(const wire::Packet& packet, Turn& turn) {
-  if (connection_.stalled) [[unlikely]]
-    return false;
-  if (const Counter reason = reason_to_drop(packet); reason != Counter::kCount) [[unlikely]] {
-    turn.counters.add(reason);
+  if (!surely_takes(packet)) [[unlikely]]
+    return receive_with_care(packet, turn);
+  show(packet, turn);
+  if (!connection_.is_upset()) [[likely]]
     return true;
-  }
-  if (state() == State::kRtr && connection_.connected && !std::exchange(established_, true))
-    connection_.raise(Event::kEstablished);
+  settle(turn);
+  return !std::exchange(connection_.again, false);
+}
+
+inline void QueuePair::show(const wire::Packet& packet, Turn& turn) {
   if (packet.row->response) {
     completer_.receive(packet, turn);
   } else {
     responder_->receive(packet, turn);
   }
+}
+
+bool QueuePair::receive_with_care(const wire::Packet& packet, Turn& turn) {
+  if (connection_.stalled) return false;
+  if (const Counter reason = reason_to_drop(packet); reason != Counter::kCount) {
+    turn.counters.add(reason);
+    return true;
+  }
+  if (state() == State::kRtr && connection_.connected && !std::exchange(established_, true)) {
+    connection_.raise(Event::kEstablished);
+    note_admission();
+  }
+  show(packet, turn);
   settle(turn);
-  if (connection_.stalled) [[unlikely]]
-    return !std::exchange(connection_.again, false);
-  return true;
+  return !connection_.stalled || !std::exchange(connection_.again, false);
 }
 
 /// True when what the queue pair waited for is over, and what waited for that is complete.

@@ -73,6 +73,10 @@ class QueuePair {
   void expire(Turn& turn);
 
  private:
+  [[nodiscard]] bool surely_takes(const wire::Packet& packet) const;
+  bool receive_with_care(const wire::Packet& packet, Turn& turn);
+  void show(const wire::Packet& packet, Turn& turn);
+  void note_admission();
   [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet) const;
   void make_frame();
   void enter(State state, Turn& turn);
@@ -97,6 +101,7 @@ class QueuePair {
   std::unique_ptr<Responder> responder_;
   mem::Invalidation invalidation_;
   bool established_ = false;  // a packet came
+  uint32_t admitted_ = 0;     // bit per traffic_of(): taken in this state, without anything else to be done
 };
 
 /// turn.placer.commit(); queue pairs of which it has lost a message fail before anybody sees more of it. Due

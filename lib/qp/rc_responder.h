@@ -47,11 +47,11 @@ class RcResponder final : public Responder {
   };
 
   bool turn_to_receives(queue::SrqNumber number, Turn& turn);
-  void receive_out_of_order(const wire::Packet& packet, Turn& turn);
+  [[gnu::noinline]] void receive_out_of_order(const wire::Packet& packet, Turn& turn);
   void receive_ahead(Psn psn, Turn& turn);
   void receive_again(const wire::Packet& packet, Turn& turn);
   void refuse(Verdict verdict, Turn& turn);
-  void receive_for_named(const wire::Packet& packet, Turn& turn);
+  [[gnu::noinline]] void receive_for_named(const wire::Packet& packet, Turn& turn);
   void perform(const wire::Packet& packet, Turn& turn);
   void complete_message(const wire::Packet& packet, const MessagePart& part, Turn& turn);
   void wait_for_invalidation(const wire::Packet& packet, uint32_t bytes);

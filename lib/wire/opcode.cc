@@ -107,6 +107,7 @@ constexpr OpcodeRow make_row(Service service, const OperationFacts& operation) {
   row.opcode = Opcode::make(service, operation.operation);
   row.name = {kNames.text[row.opcode.value].data(), kNames.bytes[row.opcode.value]};
   row.response = is_response(operation.family);
+  row.traffic = traffic_of(service, row.response);
   row.headers = operation.headers;
   // An XRC request names its receiver's SRQ; an XRC response goes to a QP as on RC.
   if (service == Service::kXrc && !row.response) row.headers = row.headers.with(Header::kXrcEth);
@@ -123,6 +124,7 @@ constexpr OpcodeRow make_row(Service service, const OperationFacts& operation) {
 constexpr OpcodeRow make_cnp_row() {
   OpcodeRow row;
   row.opcode = kCnpOpcode;
+  row.traffic = traffic_of(Service::kCnp, false);
   row.name = "CNP";
   row.headers = HeaderSet::of(Header::kCnpPadding);
   row.header_bytes = static_cast<uint16_t>(kBthBytes + row.headers.bytes());

@@ -125,6 +125,11 @@ enum class Family : uint8_t {
 /// What payload an opcode may carry, given the path MTU.
 enum class PayloadRule : uint8_t { kNone, kExactlyMtu, kOneToMtu, kZeroToMtu, kEightBytes };
 
+/// Service and direction of a packet as one number, below 16.
+constexpr uint8_t traffic_of(Service service, bool response) {
+  return static_cast<uint8_t>(static_cast<uint32_t>(service) << 1 | uint32_t{response});
+}
+
 /// One row of the opcode table. `valid` is false for opcodes that no service defines.
 struct OpcodeRow {
   std::string_view name;  // "RC WRITE First"
@@ -137,6 +142,7 @@ struct OpcodeRow {
   bool valid = false;
   bool response = false;          // travels from responder to requester
   bool consumes_receive = false;  // every SEND, and the packets of a WRITE that carry an immediate
+  uint8_t traffic = 0;            // traffic_of() its service and `response`
   // Bytes of payload at any path MTU: the fewest, and how many more there may be.
   uint16_t payload_bytes_min = 0;
   uint16_t payload_bytes_range = 0;
