@@ -13,15 +13,11 @@ namespace uroce::qp {
 /// most do, or to what the context's range holds.
 struct Judgement {
   Verdict verdict = Verdict::kAccept;
-  MemoryNature nature;
   std::byte* piece = nullptr;  // or none
+  MemoryNature nature;
 
   static Judgement accept(const mem::RegionEntry::Found& found) {
-    return {.nature = found.nature, .piece = found.data};
-  }
-  /// What the range goes to was resolved, or could not be.
-  static Judgement of_range(bool resolved, Verdict otherwise) {
-    return {.verdict = resolved ? Verdict::kAccept : otherwise};
+    return {.piece = found.data, .nature = found.nature};
   }
 };
 
@@ -34,6 +30,16 @@ inline bool is_in_order(const MessagePart& part, InboundMessage::Kind in_progres
 inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
   if (!part.ends) return part.bytes == mtu;
   return part.bytes - 1 < mtu || (part.bytes == 0 && part.begins);
+}
+
+/// What is not found at once. (By value: what a packet is need not be in memory for the sake of this.)
+[[gnu::cold, gnu::noinline]] inline Verdict find_receive_buffer(RequestContext context, MessagePart part) {
+  const ReceiveRequests& receives = context.connection.receives;
+  const LocalKeys keys{context.turn.regions, context.connection.key_user(), mem::kLocalWrite};
+  return context.memory.cursor.resolve(receives.segments(receives.current()), part.received, part.bytes, keys,
+                                       context.memory.range)
+             ? Verdict::kAccept
+             : Verdict::kRemoteOperational;
 }
 
 /// It goes to our own receive buffer, which its first packet needs: trouble with that is not the peer's
@@ -49,20 +55,16 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
   if (part.end() > receive.length) [[unlikely]]
     return {Verdict::kTooLong};
   const std::span<const queue::Segment> segments = receives.segments(receive);
-  const mem::RegionTable& regions = context.turn.regions;
-  const mem::KeyUser& user = context.connection.key_user();
   // Most lists have one segment.
   if (segments.size() == 1) [[likely]] {
     const queue::Segment& only = segments.front();  // as long as the request
     const auto found = context.memory.received_into.resolve_at_once(
-        regions, only.lkey, user.domain, only.address + part.received, part.bytes);
+        context.turn.regions, only.lkey, context.connection.key_user().domain, only.address + part.received,
+        part.bytes);
     if (found.right) [[likely]]
       return Judgement::accept(found);
   }
-  return Judgement::of_range(
-      context.memory.cursor.resolve(segments, part.received, part.bytes, {regions, user, mem::kLocalWrite},
-                                    context.memory.range),
-      Verdict::kRemoteOperational);
+  return {find_receive_buffer(context, part)};
 }
 
 /// "RETH.length must match the sum": nothing beyond it, something left before the last packet, all of it with
@@ -72,26 +74,37 @@ inline bool has_right_length(const MessagePart& part) {
   return part.end() < part.target.length && part.target.length <= kMessageBytesMax;
 }
 
+/// What is not found at once. "Zero-length WRITE/READ: no key check" (C9-88, protocol.md 9).
+[[gnu::cold, gnu::noinline]] inline Verdict find_written_memory(RequestContext context, MessagePart part) {
+  const wire::Reth& target = part.target;
+  context.memory.range.clear();
+  if (target.length == 0) return Verdict::kAccept;
+  const LocalKeys keys{context.turn.regions, context.connection.key_user(), mem::kRemoteWrite};
+  return context.memory.range.become(keys, target.rkey, target.address + part.received, part.bytes)
+             ? Verdict::kAccept
+             : Verdict::kRemoteAccess;
+}
+
+/// Of a first packet, for the whole message.
+[[gnu::noinline]] inline bool may_write_all(const RequestContext context, const wire::Reth& target) {
+  return context.turn.regions
+      .resolve(target.rkey, context.connection.key_user(), target.address, target.length, mem::kRemoteWrite)
+      .ok();
+}
+
 /// The first packet is checked for the whole message, each later one for its own bytes, so that an
-/// invalidation in the middle stops the rest. "Zero-length WRITE/READ: no key check" (C9-88, protocol.md 9).
+/// invalidation in the middle stops the rest.
 [[gnu::always_inline]] inline Judgement check_written_memory(const RequestContext& context,
                                                              const MessagePart& part) {
-  const mem::RegionTable& regions = context.turn.regions;
-  const mem::KeyUser& user = context.connection.key_user();
   const wire::Reth& target = part.target;
-  const uint64_t address = target.address + part.received;
-  if (part.begins && !part.ends &&
-      !regions.resolve(target.rkey, user, address, target.length, mem::kRemoteWrite).ok()) [[unlikely]]
+  if (part.begins && !part.ends && !may_write_all(context, target)) [[unlikely]]
     return {Verdict::kRemoteAccess};
-  const auto found =
-      context.memory.written.resolve_at_once(regions, target.rkey, user.domain, address, part.bytes);
+  const auto found = context.memory.written.resolve_at_once(
+      context.turn.regions, target.rkey, context.connection.key_user().domain,
+      target.address + part.received, part.bytes);
   if (found.right) [[likely]]
     return Judgement::accept(found);
-  context.memory.range.clear();
-  if (target.length == 0) return {};
-  return Judgement::of_range(
-      context.memory.range.become({regions, user, mem::kRemoteWrite}, target.rkey, address, part.bytes),
-      Verdict::kRemoteAccess);
+  return {find_written_memory(context, part)};
 }
 
 /// With immediate, its last packet needs a receive.

@@ -36,7 +36,7 @@ void RcResponder::drop_answers() {
   const Judgement judgement = check_message(context, part, message_.kind);
   if (judgement.verdict != Verdict::kAccept) [[unlikely]]
     return refuse(judgement.verdict, turn);
-  const bool invalidates = packet.row->headers.has(wire::Header::kInvalidate);
+  const bool invalidates = kind == Kind::kSend && packet.row->headers.has(wire::Header::kInvalidate);
   if (invalidates && !invalidate(packet, turn)) [[unlikely]]
     return;
   if (part.ends || turn.placer.marks_bodies())
@@ -94,12 +94,20 @@ void RcResponder::receive_for_named(const wire::Packet& packet, Turn& turn) {
 void RcResponder::perform(const wire::Packet& packet, Turn& turn) {
   switch (packet.row->family) {
     case wire::Family::kSend:
-      return receive_message(Kind::kSend, packet, turn);
+      return receive_send(packet, turn);
     case wire::Family::kWrite:
-      return receive_message(Kind::kWrite, packet, turn);
+      return receive_write(packet, turn);
     default:
       return receive_operation(packet, turn);
   }
+}
+
+void RcResponder::receive_send(const wire::Packet& packet, Turn& turn) {
+  receive_message(Kind::kSend, packet, turn);
+}
+
+void RcResponder::receive_write(const wire::Packet& packet, Turn& turn) {
+  receive_message(Kind::kWrite, packet, turn);
 }
 
 void RcResponder::receive_out_of_order(const wire::Packet& packet, Turn& turn) {

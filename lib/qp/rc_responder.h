@@ -56,7 +56,10 @@ class RcResponder final : public Responder {
   void complete_message(const wire::Packet& packet, const MessagePart& part, Turn& turn);
   void wait_for_invalidation(const wire::Packet& packet, uint32_t bytes);
   void receive_message(InboundMessage::Kind kind, const wire::Packet& packet, Turn& turn);
-  void receive_operation(const wire::Packet& packet, Turn& turn);
+  // Apart, so that none keeps registers for the others.
+  [[gnu::noinline]] void receive_send(const wire::Packet& packet, Turn& turn);
+  [[gnu::noinline]] void receive_write(const wire::Packet& packet, Turn& turn);
+  [[gnu::noinline]] void receive_operation(const wire::Packet& packet, Turn& turn);
   void receive_operation_of(wire::Family family, const wire::Packet& packet, Turn& turn);
   bool execute(const wire::Packet& packet, uint64_t& before, Turn& turn);
   bool access_word(const wire::Packet& packet, uint64_t& before) const;
