@@ -176,8 +176,8 @@ class Placer {
   bool streamed_ = false;
   uint32_t engine_natures_ = 0;  // bit of MemoryNature that the engine may write to; 0: there is none
   size_t losses_ = 0;
-  size_t copies_ = 0;  // handed over, of the burst ...
-  size_t ended_ = 0;   // ... and of these, have ended
+  size_t copies_ = 0;            // handed over, of the burst ...
+  size_t ended_ = 0;             // ... and of these, have ended
   Range* last_range_ = nullptr;  // of range_; its first one when there is none
   Way hot_{};
   Way cold_{};  // of what is long enough

@@ -73,7 +73,8 @@ class alignas(64) RegionEntry {
 
     /// Where [its_iova, its_iova + its_length) is, if that is not empty and inside.
     [[gnu::always_inline]] [[nodiscard]] inline Found find(uint64_t its_iova, uint64_t its_length) const {
-      // Below the region the offset wraps to beyond it, or the last byte's; length 0 has a last byte far away.
+      // Below the region the offset wraps to beyond it, or the last byte's; length 0 has a last byte far
+      // away.
       const uint64_t offset = its_iova - iova;
       uint64_t last = 0;
       if (__builtin_add_overflow(offset, its_length - 1, &last) || last >= length) [[unlikely]]

@@ -30,8 +30,7 @@ class RememberedKey {
 
  private:
   /// Remembers the key, if it is of the sort.
-  [[gnu::noinline]] const RegionEntry::Run& look_up(const RegionTable& table, MemoryKey key,
-                                                    DomainId domain);
+  [[gnu::noinline]] const RegionEntry::Run& look_up(const RegionTable& table, MemoryKey key, DomainId domain);
 
   const Access needed_;
   MemoryKey key_;
@@ -41,7 +40,7 @@ class RememberedKey {
 
   // So that nothing more is to be tested.
   static const RegionEntry kNoEntry;
-  static const RegionEntry::Run kNoRun;              // nothing is inside
+  static const RegionEntry::Run kNoRun;               // nothing is inside
   static constexpr uint64_t kNoVersion = UINT64_MAX;  // odd: as no entry that was read
 };
 

@@ -14,16 +14,12 @@ void overran(Connection& connection, Turn& turn);
 /// in its place at once. That is returned for who has more to add; nullptr: there was none.
 [[gnu::always_inline]] inline queue::Completion* report(Connection& connection, Turn& turn,
                                                         queue::CompletionQueue& queue,
-                                                        const queue::Completion& completion) {
-  queue::Completion* const slot = turn.completions.begin(queue);
-  if (slot == nullptr) [[unlikely]] {
+                                                        queue::Completion completion) {
+  completion.local = connection.options.number;
+  if (connection.connected) completion.remote = connection.attributes.destination;
+  queue::Completion* const slot = turn.completions.push(queue, completion);
+  if (slot == nullptr) [[unlikely]]
     overran(connection, turn);
-    return nullptr;
-  }
-  *slot = completion;
-  slot->local = connection.options.number;
-  if (connection.connected) slot->remote = connection.attributes.destination;
-  turn.completions.commit(queue, *slot);
   return slot;
 }
 

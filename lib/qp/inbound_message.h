@@ -19,15 +19,23 @@ constexpr bool ends_message(const wire::OpcodeRow& row) {
 }
 
 /// The message that is coming in, between its packets.
-struct MessagePart;
 struct InboundMessage {
   enum class Kind : uint8_t { kNone, kSend, kWrite };
   Kind kind = Kind::kNone;  // what follows means something if it is not kNone
   uint32_t received = 0;
   wire::Reth target;  // WRITE: where it goes, and the length that was announced
 
-  /// A packet that is not its last one was performed.
-  void go_on(const MessagePart& part);
+  /// A packet of the kind that is not its last one was performed.
+  void go_on(Kind its_kind, const wire::Packet& packet) {
+    const auto bytes = static_cast<uint32_t>(packet.payload.size());
+    kind = its_kind;
+    if (begins_message(*packet.row)) {
+      received = bytes;
+      target = packet.headers.reth;
+    } else {
+      received += bytes;
+    }
+  }
 };
 
 /// What a packet is of its message, found out once.
@@ -52,12 +60,6 @@ struct MessagePart {
           .bytes = static_cast<uint32_t>(packet.payload.size()),
           .received = begins ? 0 : message.received,
           .target = begins ? packet.headers.reth : message.target};
-}
-
-[[gnu::always_inline]] inline void InboundMessage::go_on(const MessagePart& part) {
-  kind = part.kind;
-  received = static_cast<uint32_t>(part.end());
-  if (part.begins) target = part.target;
 }
 
 /// Requests that take one of the responder's resources (ResponseQueue).

@@ -9,8 +9,8 @@
 
 namespace uroce::qp {
 
-/// What the checks say of a packet of a message and, if they accept it, where its payload goes: to one piece, as
-/// most do, or to what the context's range holds.
+/// What the checks say of a packet of a message and, if they accept it, where its payload goes: to one piece,
+/// as most do, or to what the context's range holds.
 struct Judgement {
   Verdict verdict = Verdict::kAccept;
   std::byte* piece = nullptr;  // or none
@@ -35,9 +35,11 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
 /// What is not found at once. (By value: what a packet is need not be in memory for the sake of this.)
 [[gnu::cold, gnu::noinline]] inline Verdict find_receive_buffer(RequestContext context, MessagePart part) {
   const ReceiveRequests& receives = context.connection.receives;
+  const std::span<const queue::Segment> segments = receives.segments(receives.current());
+  // Of one segment the cursor may not have seen the packets before.
+  if (part.begins || segments.size() == 1) context.memory.cursor.restart();
   const LocalKeys keys{context.turn.regions, context.connection.key_user(), mem::kLocalWrite};
-  return context.memory.cursor.resolve(receives.segments(receives.current()), part.received, part.bytes, keys,
-                                       context.memory.range)
+  return context.memory.cursor.resolve(segments, part.received, part.bytes, keys, context.memory.range)
              ? Verdict::kAccept
              : Verdict::kRemoteOperational;
 }
@@ -46,11 +48,8 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
 /// fault, hence 0x63.
 [[gnu::always_inline]] inline Judgement check_send(const RequestContext& context, const MessagePart& part) {
   const ReceiveRequests& receives = context.connection.receives;
-  if (part.begins) {
-    if (!receives.available()) [[unlikely]]
-      return {Verdict::kNotReady};
-    context.memory.cursor.restart();
-  }
+  if (part.begins && !receives.available()) [[unlikely]]
+    return {Verdict::kNotReady};
   const queue::ReceiveRequest& receive = receives.current();
   if (part.end() > receive.length) [[unlikely]]
     return {Verdict::kTooLong};
@@ -58,9 +57,9 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
   // Most lists have one segment.
   if (segments.size() == 1) [[likely]] {
     const queue::Segment& only = segments.front();  // as long as the request
-    const auto found = context.memory.received_into.resolve_at_once(
-        context.turn.regions, only.lkey, context.connection.key_user().domain, only.address + part.received,
-        part.bytes);
+    const auto found = context.memory.received_into.resolve_at_once(context.turn.regions, only.lkey,
+                                                                    context.connection.key_user().domain,
+                                                                    only.address + part.received, part.bytes);
     if (found.right) [[likely]]
       return Judgement::accept(found);
   }
@@ -99,9 +98,9 @@ inline bool has_right_length(const MessagePart& part) {
   const wire::Reth& target = part.target;
   if (part.begins && !part.ends && !may_write_all(context, target)) [[unlikely]]
     return {Verdict::kRemoteAccess};
-  const auto found = context.memory.written.resolve_at_once(
-      context.turn.regions, target.rkey, context.connection.key_user().domain,
-      target.address + part.received, part.bytes);
+  const auto found = context.memory.written.resolve_at_once(context.turn.regions, target.rkey,
+                                                            context.connection.key_user().domain,
+                                                            target.address + part.received, part.bytes);
   if (found.right) [[likely]]
     return Judgement::accept(found);
   return {find_written_memory(context, part)};

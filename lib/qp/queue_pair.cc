@@ -251,8 +251,7 @@ inline bool QueuePair::surely_takes(const wire::Packet& packet) const {
   // A full member of our partition, whatever we are.
   const uint32_t partition_key = uint32_t{connection_.partition_key} | kFullMember;
   return (admitted_ >> packet.row->traffic & 1) != 0 && !connection_.is_upset() &&
-         packet.headers.bth.partition_key == partition_key &&
-         is_between(packet, connection_.attributes.path);
+         packet.headers.bth.partition_key == partition_key && is_between(packet, connection_.attributes.path);
 }
 
 bool QueuePair::receive(const wire::Packet& packet, Turn& turn) {

@@ -52,7 +52,7 @@ void RcResponder::drop_answers() {
     complete_message(packet, part, turn);
   } else {
     if (kind == Kind::kSend) connection_.receives.take();
-    message_.go_on(part);
+    message_.go_on(kind, packet);
   }
   arrived(1, packet.headers.bth.ack_request);
 }
@@ -62,11 +62,23 @@ void RcResponder::drop_answers() {
                                                                  const MessagePart& part, Turn& turn) {
   ++msn_;
   message_.kind = Kind::kNone;
-  if (part.kind == Kind::kWrite && !packet.row->consumes_receive) return;
-  queue::Completion* const said =
-      report_receive(connection_, turn, completion_of(part.kind, packet, static_cast<uint32_t>(part.end())));
+  if (part.kind == Kind::kSend)
+    return report_message(Kind::kSend, packet, static_cast<uint32_t>(part.end()), turn);
+  if (packet.row->consumes_receive) [[unlikely]]
+    report_write(packet, turn);
+}
+
+[[gnu::always_inline]] inline void RcResponder::report_message(Kind kind, const wire::Packet& packet,
+                                                               uint32_t bytes, Turn& turn) {
+  queue::Completion* const said = report_receive(connection_, turn, completion_of(kind, packet, bytes));
   if (packet.row->headers.has_any(kImmediateHeaders) && said != nullptr) [[unlikely]]
     add_immediate(packet, *said);
+}
+
+/// With immediate.
+void RcResponder::report_write(const wire::Packet& packet, Turn& turn) {
+  const MessagePart part = part_of(message_, Kind::kWrite, packet);
+  report_message(Kind::kWrite, packet, static_cast<uint32_t>(part.end()), turn);
 }
 
 /// A SEND, all of which is placed.

@@ -54,6 +54,8 @@ class RcResponder final : public Responder {
   [[gnu::noinline]] void receive_for_named(const wire::Packet& packet, Turn& turn);
   void perform(const wire::Packet& packet, Turn& turn);
   void complete_message(const wire::Packet& packet, const MessagePart& part, Turn& turn);
+  void report_message(InboundMessage::Kind kind, const wire::Packet& packet, uint32_t bytes, Turn& turn);
+  [[gnu::noinline, gnu::cold]] void report_write(const wire::Packet& packet, Turn& turn);
   void wait_for_invalidation(const wire::Packet& packet, uint32_t bytes);
   void receive_message(InboundMessage::Kind kind, const wire::Packet& packet, Turn& turn);
   // Apart, so that none keeps registers for the others.

@@ -20,7 +20,8 @@ class UcResponder final : public Responder {
   void lost(const copy::MessageMark& mark, Turn& turn) override;
 
  private:
-  void perform(const RequestContext& context, const MessagePart& part, const Judgement& judgement, Turn& turn);
+  void perform(const RequestContext& context, const MessagePart& part, const Judgement& judgement,
+               Turn& turn);
   void drop(Verdict verdict, Turn& turn);
   void fail_receive(Turn& turn);
 

@@ -32,8 +32,8 @@ void UdResponder::receive(const wire::Packet& packet, Turn& turn) {
     return turn.counters.add(reason);
   if (!place(packet, turn)) return fail(turn);
   turn.counters.add(Counter::kRequestsExecuted);
-  queue::Completion completion =
-      completion_of(InboundMessage::Kind::kSend, packet, kHeaderBytes + static_cast<uint32_t>(packet.payload.size()));
+  queue::Completion completion = completion_of(InboundMessage::Kind::kSend, packet,
+                                               kHeaderBytes + static_cast<uint32_t>(packet.payload.size()));
   add_immediate(packet, completion);
   completion.remote = packet.headers.deth.source;
   completion.has_grh = true;

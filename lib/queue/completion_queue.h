@@ -269,26 +269,19 @@ class CompletionBatch {
   /// What is pushed from now on happens at `now`.
   void set_time(Instant now) { now_ = now; }
 
-  /// Where the queue's next completion is to be written, all of it but its time, and then committed; nullptr
-  /// on overrun of the queue.
-  Completion* begin(CompletionQueue& queue) {
+  /// Where it was written, and may be added to as long as it is not published; nullptr on overrun of the
+  /// queue. In line, so that it is made there.
+  [[gnu::always_inline]] inline Completion* push(CompletionQueue& queue, Completion completion) {
     CompletionQueue::Lane& lane = queue.lanes_[lane_];
     if (!lane.touched) [[unlikely]]
       touch(queue, lane);
-    return queue.begin(lane);
-  }
-  /// What begin() gave last, of that queue, is written.
-  void commit(CompletionQueue& queue, Completion& written) {
-    written.time = now_;
-    queue.lanes_[lane_].commit(written);
-  }
-  /// False on overrun of the queue.
-  bool push(CompletionQueue& queue, const Completion& completion) {
-    Completion* const slot = begin(queue);
-    if (slot == nullptr) return false;
+    Completion* const slot = queue.begin(lane);
+    if (slot == nullptr) [[unlikely]]
+      return nullptr;
+    completion.time = now_;
     *slot = completion;
-    commit(queue, *slot);
-    return true;
+    lane.commit(completion);
+    return slot;
   }
   /// The next push to the queue is number `position()` of this poller's lane.
   [[nodiscard]] uint32_t position(const CompletionQueue& queue) const { return queue.pushed(lane_); }

@@ -111,7 +111,8 @@ TEST_F(RememberedKeyTest, BoundAnew_ExpectTheNewPlaceAndRights) {
 TEST_F(RememberedKeyTest, WindowThatIsInvalidatedAndBoundElsewhere_ExpectTheOldBindingRefused) {
   const KeyUser user{kOurs, {17}, false};
   const MemoryKey region = make(memory_);
-  const std::unique_ptr<Window> window = std::move(Window::make(table_, kOurs, RegionKind::kWindow2A).value());
+  const std::unique_ptr<Window> window =
+      std::move(Window::make(table_, kOurs, RegionKind::kWindow2A).value());
   Invalidation invalidation;
   const auto bind = [&](uint8_t low, uint64_t offset) {
     const WindowBinding wanted{.window = window->first_key(),

@@ -236,19 +236,18 @@ TEST(CompletionBatch, TellsWaitersOfWhatWasTakenBack) {
   EXPECT_EQ(listener.events, 1);
 }
 
-TEST(CompletionBatch, ACompletionMayBeWrittenInItsSlot) {
+TEST(CompletionBatch, ACompletionMayBeAddedToInItsSlot) {
   Listener listener;
   CompletionQueue queue({.depth = 2, .listener = &listener});
   CompletionBatch batch(0);
   batch.set_time(Instant{5});
   queue.arm(true);
   for (uint64_t id = 1; id <= 2; ++id) {
-    Completion* const slot = batch.begin(queue);
+    Completion* const slot = batch.push(queue, {.solicited = id == 2});
     ASSERT_NE(slot, nullptr);
-    *slot = {.wr_id = id, .solicited = id == 2};
-    batch.commit(queue, *slot);
+    slot->wr_id = id;
   }
-  EXPECT_EQ(batch.begin(queue), nullptr);
+  EXPECT_EQ(batch.push(queue, {}), nullptr);
   EXPECT_TRUE(queue.overrun());
   batch.publish_all();
   EXPECT_EQ(listener.events, 1) << "the second one was solicited";
@@ -257,7 +256,7 @@ TEST(CompletionBatch, ACompletionMayBeWrittenInItsSlot) {
   EXPECT_EQ(completions[0].wr_id, 1u);
   EXPECT_EQ(completions[1].wr_id, 2u);
   EXPECT_EQ(completions[1].time.ns, 5);
-  EXPECT_NE(batch.begin(queue), nullptr) << "there is room again";
+  EXPECT_NE(batch.push(queue, {}), nullptr) << "there is room again";
 }
 
 bool resize(CompletionQueue& queue, uint32_t depth) {
