@@ -33,6 +33,7 @@ class TxBatch {
   void commit() {
     assert(committed_ < stocked_ && frames_[committed_].length > 0);
     ++committed_;
+    claim_ahead();
   }
 
   [[nodiscard]] bool full() const { return committed_ - first_ == kFramesMax; }
@@ -45,6 +46,19 @@ class TxBatch {
   }
 
  private:
+  /// The headers of a frame to come. A buffer in which another CPU sent us something is its to write, until
+  /// we ask for it; by the time that it is used it is ours.
+  void claim_ahead() const {
+    constexpr size_t kAhead = 2;
+    constexpr size_t kCacheLine = 64;
+    if (committed_ + kAhead >= stocked_) return;
+    const std::byte* const headers = frames_[committed_ + kAhead].data;
+    claim(headers);
+    claim(headers + kCacheLine);
+  }
+  /// CPUs that do not know the instruction take it for none.
+  static void claim(const std::byte* line) { asm volatile("prefetchw %0" : : "m"(*line)); }
+
   /// The stock is used up: complete frames move to the front and empty buffers go behind them. False: there
   /// are none, or no room.
   bool restock();
