@@ -16,18 +16,24 @@ class AddressTable {
  public:
   /// As the addresses are at one moment.
   struct Snapshot {
-    Snapshot(MacAddress mac, net::GidTable table, bool beside_kernel)
-        : gids(std::move(table)), demux(mac, gids, beside_kernel) {}
+    Snapshot(MacAddress mac, net::GidTable table, bool beside_kernel, uint64_t number)
+        : version(number), gids(std::move(table)), demux(mac, gids, beside_kernel) {}
     Snapshot(const Snapshot&) = delete;
     Snapshot& operator=(const Snapshot&) = delete;
+    const uint64_t version;  // grows with each change
     const net::GidTable gids;
     const net::Demux demux;
   };
   /// The addresses as they were: to be destroyed after a grace period.
   using Retired = std::unique_ptr<const Snapshot>;
 
+  static constexpr uint64_t kFirst = 1;  // version
+
   AddressTable(MacAddress mac, net::GidTable gids, bool beside_kernel)
-      : mac_(mac), beside_kernel_(beside_kernel), now_(new Snapshot(mac, std::move(gids), beside_kernel)) {}
+      : mac_(mac),
+        beside_kernel_(beside_kernel),
+        now_(new Snapshot(mac, std::move(gids), beside_kernel, kFirst)) {}
+
   // Nobody else is left: relaxed.
   ~AddressTable() { delete now_.load(std::memory_order_relaxed); }
   AddressTable(const AddressTable&) = delete;
@@ -43,8 +49,9 @@ class AddressTable {
   }
   /// One thread at a time.
   [[nodiscard]] Retired replace(net::GidTable gids) {
-    auto next = std::make_unique<const Snapshot>(mac_, std::move(gids), beside_kernel_);
     const std::lock_guard guard(mutex_);
+    const uint64_t version = now_.load(std::memory_order_relaxed)->version + 1;
+    auto next = std::make_unique<const Snapshot>(mac_, std::move(gids), beside_kernel_, version);
     // Pairs with seen(): the snapshot is whole before it is seen.
     return Retired(now_.exchange(next.release(), std::memory_order_acq_rel));
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -48,20 +49,20 @@ void release_lcore(uint32_t lcore);
 /// DPDK are then those of the poller and not of the thread. Nothing happens for kNoLcore.
 class LcoreWorn {
  public:
-  explicit LcoreWorn(uint32_t lcore) : worn_(lcore != kNoLcore) {
-    if (!worn_) return;
-    own_ = RTE_PER_LCORE(_lcore_id);
-    RTE_PER_LCORE(_lcore_id) = lcore;
+  explicit LcoreWorn(uint32_t lcore) {
+    if (lcore == kNoLcore) return;
+    worn_ = &RTE_PER_LCORE(_lcore_id);
+    own_ = std::exchange(*worn_, lcore);
   }
   ~LcoreWorn() {
-    if (worn_) RTE_PER_LCORE(_lcore_id) = own_;
+    if (worn_ != nullptr) *worn_ = own_;
   }
   LcoreWorn(const LcoreWorn&) = delete;
   LcoreWorn& operator=(const LcoreWorn&) = delete;
 
  private:
-  const bool worn_;
-  uint32_t own_ = kNoLcore;
+  unsigned* worn_ = nullptr;  // the thread's; asked for once, since that is a call
+  unsigned own_ = 0;
 };
 
 }  // namespace uroce::engine

@@ -54,7 +54,7 @@ void Poller::join(std::span<Poller* const> siblings) {
   }
 }
 
-TurnOutcome Poller::turn(Instant now, QueuePairEntry* posted) {
+TurnOutcome Poller::make_turn(Instant now, Caller caller, QueuePairEntry* posted) {
   assert(turning_on_this_thread == nullptr);
   let_faults_in();
   if (!lock_.begin()) return TurnOutcome::kBusy;
@@ -62,8 +62,9 @@ TurnOutcome Poller::turn(Instant now, QueuePairEntry* posted) {
   bool worked = false;
   {
     const LcoreWorn lcore(options_.lcore);
+    advance_clock(now);
     if (posted != nullptr) activate(*posted);
-    worked = turn_locked(now);
+    worked = turn_locked(caller, posted);
   }
   turning_on_this_thread = nullptr;
   leave();
@@ -77,7 +78,7 @@ void Poller::leave() {
 }
 
 TurnOutcome Poller::application_turn(Instant now, QueuePairEntry* posted) {
-  const TurnOutcome outcome = turn(now, posted);
+  const TurnOutcome outcome = make_turn(now, Caller::kApplication, posted);
   // Relaxed, like all of these: hints for the background thread, no data hangs on them.
   if (outcome == TurnOutcome::kBusy) {
     if (!wanted_.load(std::memory_order_relaxed)) wanted_.store(true, std::memory_order_relaxed);
@@ -129,9 +130,17 @@ bool Poller::close(Duration patience) {
     sched_yield();
   }
   placer_.abandon();
+  answer_all();
   closed_.store(true, std::memory_order_release);  // pairs with submit()
   lock_.end_for_good();
   return true;
+}
+
+/// Whoever was told of the last message may be gone before its acknowledgement has left.
+void Poller::answer_all() {
+  for (size_t left = active_.size(); left > 0 && !tx_.full(); --left)
+    active_.pop_front().queue_pair.answer(turn_, kPumpFrames);
+  transmit();
 }
 
 void Poller::forget(QueuePairEntry& entry) {
@@ -160,11 +169,13 @@ Duration Poller::time_to_deadline() {
   return left;
 }
 
-bool Poller::turn_locked(Instant now) {
+bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
   work_ = 0;
-  advance_clock(now);
+  turn_.replies_may_follow = false;
   if (placer_.copying()) [[unlikely]] {
     if (see_to_copies()) conclude();
+  } else if (posted != nullptr && expects_nothing(*posted)) {
+    send();
   } else {
     take_commands();
     take_doorbells(kDoorbellsPerTurn);
@@ -174,6 +185,7 @@ bool Poller::turn_locked(Instant now) {
       receive();
       if (finds_nothing()) return false;
       stage();
+      turn_.replies_may_follow = caller == Caller::kApplication && burst_ <= kQuietBurstMax;
     }
     dispatch();
     if (placer_.start_copies()) [[unlikely]] {
@@ -185,6 +197,11 @@ bool Poller::turn_locked(Instant now) {
   // Relaxed: a hint for the background thread.
   if (work_ > 0) works_.store(works_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return work_ > 0;
+}
+
+/// Who has nothing under way posts to be answered later. What others sent meanwhile can wait a little.
+bool Poller::expects_nothing(const QueuePairEntry& posted) const {
+  return !posted.queue_pair.awaits_answers() && !ahead_ && turn_.now - last_received_ < kUnreceivedMax;
 }
 
 /// As most turns do: they end here. After the receiving stage, whose burst the timers may have waited for.
@@ -206,6 +223,10 @@ void Poller::conclude() {
       turn_);  // before the frames it reads from go, and before pump() reads what it writes to
   release();
   expire_timers();
+  send();
+}
+
+void Poller::send() {
   pump();
   publish();
   completions_.notify_due();

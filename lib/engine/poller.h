@@ -30,6 +30,7 @@
 #include "port/tx_batch.h"
 #include "qp/turn.h"
 #include "queue/completion_queue.h"
+#include "wire/flow.h"
 #include "wire/packet.h"
 
 namespace uroce::engine {
@@ -82,10 +83,10 @@ class Poller {
 
   // Any thread.
 
-  /// One turn, if nobody else is at it. `posted`: a queue pair of this poller with new work, taken up in this
-  /// turn.
-  TurnOutcome turn(Instant now, QueuePairEntry* posted = nullptr);
-  /// The same for an application's thread: it has the right of way before the background thread.
+  /// One turn, if nobody else is at it.
+  TurnOutcome turn(Instant now) { return make_turn(now, Caller::kAny, nullptr); }
+  /// The same for an application's thread: it has the right of way before the background thread. `posted`: a
+  /// queue pair of this poller with new work, taken up in this turn.
   TurnOutcome application_turn(Instant now, QueuePairEntry* posted = nullptr);
   /// The same for a thread that uses the device at the other end of a wire inside the process, unless this
   /// end is being looked after by its own user.
@@ -155,6 +156,10 @@ class Poller {
   static constexpr Duration kUndrainedMax =
       milliseconds(10);  // timers wait no longer for an empty receive queue
   static constexpr Duration kOwnerAwayMin = microseconds(20);  // see partner_turn()
+  /// A turn for what is posted need not look at the port when the last one that did is not so long ago.
+  static constexpr Duration kUnreceivedMax = microseconds(2);
+  /// In a burst of more frames acknowledgements leave at once: the peer may wait for them to go on sending.
+  static constexpr size_t kQuietBurstMax = 4;
 
   struct Command {
     void (*run)(void* context, qp::Turn& turn);
@@ -173,18 +178,20 @@ class Poller {
   static constexpr wire::HeaderSet kKeyedHeaders =
       wire::HeaderSet::of(wire::Header::kReth, wire::Header::kAtomicEth);
 
+  enum class Caller : uint8_t { kAny, kApplication };
+
   bool submit(Command& command);
 
   // The turn and its stages, in order.
-  bool turn_locked(Instant now);
+  TurnOutcome make_turn(Instant now, Caller caller, QueuePairEntry* posted);
+  bool turn_locked(Caller caller, const QueuePairEntry* posted);
   void leave();
   void advance_clock(Instant now);
   void take_commands();
   void take_doorbells(size_t count_max);
   void receive();
   void stage();
-  bool stage_frame(std::span<const std::byte> frame, Staged& staged, const Staged* before,
-                   const net::Demux& demux);
+  bool stage_frame(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux);
   bool stage_unlike(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux);
   bool stage_packet(Staged& staged);
   bool stage_for_group(Staged& staged);
@@ -193,15 +200,19 @@ class Poller {
   void meet_neighbour(size_t index);
   void dispatch();
   bool finds_nothing();
+  [[nodiscard]] bool expects_nothing(const QueuePairEntry& posted) const;
   [[nodiscard]] bool general_work_due() const;
   void conclude();
+  void send();
   void release();
   void expire_timers();
   void pump();
   void transmit();
+  void answer_all();
 
   // Parts of stages (receive).
-  size_t take_deferred(std::span<port::RxFrame> frames);
+  size_t receive_ours();
+  void count_received(std::span<const port::RxFrame> frames);
   size_t take_looped(std::span<port::RxFrame> frames);
   size_t take_handed_over(std::span<port::RxFrame> frames);
   void prefetch_region(const wire::Packet& packet);
@@ -271,6 +282,9 @@ class Poller {
   uint64_t handed_in_burst_ = 0;  // bit i: frames went to sibling i
   bool ahead_ = false;            // all this is of a burst that waits for the end of copies, or for its turn
   Instant copying_since_{};
+  Instant last_received_{INT64_MIN / 2};  // when frames were last asked for
+  wire::KnownFlow known_flow_;            // of the last packet that came to ...
+  uint64_t addresses_version_ = 0;        // ... one of these addresses
   std::array<port::RxFrame, kBurstMax> frames_;
   std::array<Staged, kBurstMax> packets_;
   std::vector<port::RxFrame> deferred_;  // frames that wait for stalled queue pairs, in their order

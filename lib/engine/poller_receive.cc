@@ -7,38 +7,45 @@
 
 #include "engine/poller.h"
 #include "net/echo.h"
-#include "wire/flow.h"
 
 namespace uroce::engine {
 
 void Poller::receive() {
-  std::span<port::RxFrame> frames(frames_);
-  const size_t deferred = take_deferred(frames);
-  frames = frames.subspan(deferred);
-  const size_t looped = take_looped(frames.first(kSourceFramesMax));
-  const size_t handed = take_handed_over(frames.subspan(looped, kSourceFramesMax));
-  const size_t received = port_queue_.receive(frames.subspan(looped + handed, kSourceFramesMax));
-  burst_ = deferred + looped + handed + received;
-  handed_begin_ = deferred + looped;
-  handed_end_ = handed_begin_ + handed;
-  drained_ = std::max({looped, handed, received}) < kSourceFramesMax;
+  handed_begin_ = handed_end_ = 0;
+  drained_ = true;
+  size_t ours = 0;
+  if (looped_count_ > 0 || !deferred_.empty() || from_sibling_.size() > 1) [[unlikely]]
+    ours = receive_ours();
+  last_received_ = turn_.now;
+  const size_t received = port_queue_.receive(std::span(frames_).subspan(ours, kSourceFramesMax));
+  burst_ = ours + received;
+  drained_ &= received < kSourceFramesMax;
   work_ += burst_;
-  if (burst_ == 0) return;
-  uint64_t bytes = 0;
   // A handed-over frame was counted by the poller that received it, a deferred one in an earlier turn.
-  for (const port::RxFrame& frame : frames.first(looped)) bytes += frame.length;
-  for (const port::RxFrame& frame : frames.subspan(looped + handed, received)) bytes += frame.length;
-  counters_.add(Counter::kRxFrames, looped + received);
+  if (received > 0) count_received(std::span(frames_).subspan(ours, received));
+}
+
+void Poller::count_received(std::span<const port::RxFrame> frames) {
+  uint64_t bytes = 0;
+  for (const port::RxFrame& frame : frames) bytes += frame.length;
+  counters_.add(Counter::kRxFrames, frames.size());
   counters_.add(Counter::kRxBytes, bytes);
 }
 
-size_t Poller::take_deferred(std::span<port::RxFrame> frames) {
-  const size_t count = deferred_.size();
-  if (count == 0) [[likely]]
-    return 0;
+/// Those that are here already, in this order: deferred ones, those that we sent to ourselves, and those that
+/// siblings have handed over.
+size_t Poller::receive_ours() {
+  const std::span<port::RxFrame> frames(frames_);
+  const size_t deferred = deferred_.size();
   std::ranges::copy(deferred_, frames.begin());
   deferred_.clear();
-  return count;
+  const size_t looped = take_looped(frames.subspan(deferred, kSourceFramesMax));
+  count_received(frames.subspan(deferred, looped));
+  const size_t handed = take_handed_over(frames.subspan(deferred + looped, kSourceFramesMax));
+  handed_begin_ = deferred + looped;
+  handed_end_ = handed_begin_ + handed;
+  drained_ = std::max(looped, handed) < kSourceFramesMax;
+  return handed_end_;
 }
 
 size_t Poller::take_looped(std::span<port::RxFrame> frames) {
@@ -52,7 +59,6 @@ size_t Poller::take_looped(std::span<port::RxFrame> frames) {
 }
 
 size_t Poller::take_handed_over(std::span<port::RxFrame> frames) {
-  if (from_sibling_.size() < 2) return 0;
   size_t count = 0;
   for (size_t i = 0; i < from_sibling_.size(); ++i) {
     const auto& ring = from_sibling_[(next_sibling_ + i) % from_sibling_.size()];
@@ -67,16 +73,14 @@ size_t Poller::take_handed_over(std::span<port::RxFrame> frames) {
 
 void Poller::stage() {
   kept_ = burst_;
-  const net::Demux& demux = surroundings_.addresses.seen().demux;
+  const AddressTable::Snapshot& seen = surroundings_.addresses.seen();
+  // What was found of a flow by its addresses held for those that were ours then.
+  if (std::exchange(addresses_version_, seen.version) != seen.version) known_flow_.forget();
   Staged* next = packets_.data();
-  const Staged* before = nullptr;
   for (size_t i = 0; i < burst_; ++i) {
     next->frame = static_cast<uint32_t>(i);
     const std::span<const std::byte> frame(frames_[i].data, frames_[i].length);
-    if (!stage_frame(frame, *next, before, demux)) continue;
-    if (next->entry != nullptr) [[likely]]
-      before = next;
-    ++next;
+    if (stage_frame(frame, *next, seen.demux)) ++next;
   }
   staged_ = static_cast<size_t>(next - packets_.data());
   // Relaxed: a hint for whoever turns the siblings.
@@ -84,23 +88,21 @@ void Poller::stage() {
     handed_to_.fetch_or(std::exchange(handed_in_burst_, 0), std::memory_order_relaxed);
 }
 
-/// Parses one frame. Afterwards it is staged (true), or handed over, answered or dropped. `before`: the last
-/// one that is for a queue pair of ours, if any.
-inline bool Poller::stage_frame(std::span<const std::byte> frame, Staged& staged, const Staged* before,
-                                const net::Demux& demux) {
-  if (before == nullptr) return stage_unlike(frame, staged, demux);
-  const size_t ip_bytes = wire::ip_bytes_if_alike(frame, before->packet);
+/// Parses one frame. Afterwards it is staged (true), or handed over, answered or dropped.
+inline bool Poller::stage_frame(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux) {
+  const size_t ip_bytes = known_flow_.ip_bytes_if_alike(frame);
   if (ip_bytes == 0) return stage_unlike(frame, staged, demux);
-  const wire::ParseOutcome outcome = wire::parse_alike(frame, ip_bytes, before->packet, staged.packet);
+  const wire::ParseOutcome outcome = known_flow_.parse_alike(frame, ip_bytes, staged.packet);
   // What came to one of our addresses does so again.
   return outcome.result == wire::ParseResult::kRoce ? stage_packet(staged) : drop(outcome.reason);
 }
 
-/// One that is not like the one before it.
+/// One of another flow than those before it.
 bool Poller::stage_unlike(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux) {
   const net::Classified classified = demux.classify(frame, staged.packet);
   switch (classified.kind) {
     case net::FrameKind::kRoce:
+      known_flow_.learn(staged.packet);
       return stage_packet(staged);
     case net::FrameKind::kGroup:
       return stage_for_group(staged);

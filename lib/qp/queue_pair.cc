@@ -355,12 +355,13 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
   }
   // A long READ response must not keep our own requests waiting: it gets half of the budget, and what they
   // leave.
-  Pumped responses = responder_->pump(turn, (budget + 1) / 2);
+  const uint32_t half = (budget + 1) / 2;
+  Pumped responses = responder_->pump(turn, half);
   Pumped requests;
   if (state() != State::kRtr && !connection_.broken)
     requests = pump_requests(turn, budget - responses.frames);
   const uint32_t used = responses.frames + requests.frames;
-  if (responses.more && used < budget) responses = responder_->pump(turn, budget - used);
+  if (responses.more && responses.frames == half && used < budget) responses = responder_->pump(turn, budget - used);
   settle(turn);
   return responses.more || requests.more || connection_.stalled;
 }

@@ -31,6 +31,8 @@ class QueuePair {
   QueuePair& operator=(const QueuePair&) = delete;
 
   [[nodiscard]] State state() const { return connection_.state(); }
+  /// Requests have left that the peer has not answered.
+  [[nodiscard]] bool awaits_answers() const { return !window_.idle(); }
   [[nodiscard]] QpNumber number() const { return connection_.options.number; }
   /// Current values, as ibv_query_qp wants them.
   [[nodiscard]] const Attributes& attributes() const { return connection_.attributes; }

@@ -1,5 +1,7 @@
 #include "qp/rc_responder.h"
 
+#include <algorithm>
+
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/message_checks.h"
@@ -54,7 +56,7 @@ void RcResponder::drop_answers() {
     if (kind == Kind::kSend) connection_.receives.take();
     message_.go_on(kind, packet);
   }
-  arrived(1, packet.headers.bth.ack_request);
+  arrived(1, answer_due(packet, part.ends && packet.row->consumes_receive, turn));
 }
 
 /// All of it is placed.
@@ -165,7 +167,7 @@ void RcResponder::receive_ahead(Psn psn, Turn& turn) {
 void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
   turn.counters.add(Counter::kDuplicateRequest);
   if (!is_answered_by_itself(packet.row->family)) {
-    if (answer_ == Answer::kNone) answer_ = Answer::kAck;
+    answer_ = std::max(answer_, Answer::kAck);
     return;
   }
   const OperationRequest request = request_in(packet.row->family, packet, connection_.mtu);
@@ -225,7 +227,7 @@ void RcResponder::invalidated(Turn& turn) {
   ++msn_;
   report_receive(connection_, turn, waiting_);
   message_.kind = Kind::kNone;
-  arrived(1, waiting_ack_);
+  arrived(1, waiting_ack_ ? Answer::kAck : Answer::kNone);
 }
 
 void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
@@ -252,7 +254,7 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
 }
 
 /// A NAK that has not left yet is still due, for the packet that is missing now, if later ones were dropped.
-void RcResponder::arrived_after_gap(bool ack_requested) {
+void RcResponder::arrived_after_gap(Answer due) {
   nak_given_ = false;
   rnr_quiet_until_ = {};
   if (ahead_dropped_ && newest_dropped_.before(expected_)) ahead_dropped_ = false;
@@ -260,8 +262,8 @@ void RcResponder::arrived_after_gap(bool ack_requested) {
   if (answer_ == Answer::kSequenceNak || answer_ == Answer::kRnrNak) {
     answer_ = ahead_dropped_ ? Answer::kSequenceNak : Answer::kAck;
     nak_given_ = ahead_dropped_;
-  } else if (ack_requested) {
-    answer_ = Answer::kAck;
+  } else {
+    answer_ = std::max(answer_, due);
   }
 }
 

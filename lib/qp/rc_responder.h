@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
@@ -38,6 +39,7 @@ class RcResponder final : public Responder {
   /// kept.
   enum class Answer : uint8_t {
     kNone,
+    kAckNext,  // with the reply that may follow, but in the next turn at the latest
     kAck,
     kSequenceNak,
     kRnrNak,
@@ -67,8 +69,9 @@ class RcResponder final : public Responder {
   bool access_word(const wire::Packet& packet, uint64_t& before) const;
   void fail_receive(queue::CompletionStatus status, Turn& turn);
   bool invalidate(const wire::Packet& packet, Turn& turn);
-  void arrived(uint32_t psns, bool ack_requested);
-  void arrived_after_gap(bool ack_requested);
+  static Answer answer_due(const wire::Packet& packet, bool told, const Turn& turn);
+  void arrived(uint32_t psns, Answer due);
+  void arrived_after_gap(Answer due);
 
   bool build_read_response(Response& read, port::TxFrame& frame, Turn& turn);
   bool find_data(const OperationRequest& read, uint64_t offset, Payload& payload, Turn& turn);
@@ -101,12 +104,18 @@ class RcResponder final : public Responder {
 /// What `packet`, of the family, asks for.
 OperationRequest request_in(wire::Family family, const wire::Packet& packet, uint32_t mtu);
 
+/// By a packet of a SEND or WRITE. `told`: the receiver gets a completion for it.
+inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, bool told, const Turn& turn) {
+  if (!packet.headers.bth.ack_request) return Answer::kNone;
+  return told && turn.replies_may_follow ? Answer::kAckNext : Answer::kAck;
+}
+
 /// The expected packet came; it took `psns` numbers.
-inline void RcResponder::arrived(uint32_t psns, bool ack_requested) {
+inline void RcResponder::arrived(uint32_t psns, Answer due) {
   expected_ += psns;
   if (!undisturbed_) [[unlikely]]
-    return arrived_after_gap(ack_requested);
-  if (ack_requested) answer_ = Answer::kAck;
+    return arrived_after_gap(due);
+  answer_ = std::max(answer_, due);
 }
 
 }  // namespace uroce::qp

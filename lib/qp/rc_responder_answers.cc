@@ -102,7 +102,13 @@ bool RcResponder::stop_reading(const Response& read) {
 Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
   for (uint32_t frames = 0;; ++frames) {
     Response* const response = responses_.next();
-    if (response == nullptr && answer_ == Answer::kNone) return {.frames = frames};
+    if (response == nullptr) {
+      if (answer_ == Answer::kNone) return {.frames = frames};
+      if (answer_ == Answer::kAckNext && turn.replies_may_follow) [[unlikely]] {
+        answer_ = Answer::kAck;
+        return {.frames = frames, .more = true};
+      }
+    }
     port::TxFrame* const frame = frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) return {.frames = frames, .more = true};
     if (response == nullptr) {
@@ -119,7 +125,7 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
 
 void RcResponder::build_answer(port::TxFrame& frame, Turn& turn) {
   const Answer answer = std::exchange(answer_, Answer::kNone);
-  const bool ack = answer == Answer::kAck;
+  const bool ack = answer <= Answer::kAck;
   const Psn psn = ack ? expected_ - 1u : expected_;
   FrameInMaking making(frame, connection_, bth_to_peer(connection_, Operation::kAcknowledge, psn), 0);
   wire::write_aeth(making.extension(), ack ? acknowledge(msn_) : refusal(answer, turn));
@@ -130,6 +136,7 @@ wire::Aeth RcResponder::refusal(Answer answer, Turn& turn) {
   const uint32_t msn = say_msn(msn_);
   switch (answer) {
     case Answer::kNone:
+    case Answer::kAckNext:
     case Answer::kAck:
       break;
     case Answer::kSequenceNak:

@@ -57,8 +57,8 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
   const OperationRequest request = request_in(family, packet, connection_.mtu);
   responses_.add(request, msn_, before);
   // The response acknowledges everything before it.
-  if (answer_ == Answer::kAck) answer_ = Answer::kNone;
-  arrived(request.packets, false);
+  if (answer_ <= Answer::kAck) answer_ = Answer::kNone;
+  arrived(request.packets, Answer::kNone);
 }
 
 /// `before`: what an atomic found. False: nothing was done, and the connection is broken.

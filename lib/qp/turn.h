@@ -19,6 +19,8 @@ struct Turn {
   queue::CompletionBatch& completions;
   mem::RegionTable& regions;
   Counters& counters;
+  /// Who makes the turn will hear of the messages that came in it, and may answer them in the next one.
+  bool replies_may_follow = false;
 };
 
 }  // namespace uroce::qp

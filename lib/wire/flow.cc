@@ -9,10 +9,7 @@ namespace uroce::wire {
 namespace {
 
 /// Ones over what all frames of a flow have in common: everything but lengths, identification and the header
-/// checksum. By words, the last one of which overlaps.
-constexpr size_t kWord = sizeof(uint64_t);
-constexpr size_t kLastWord = kPlainHeaderBytes - kWord;
-
+/// checksum.
 constexpr std::array<std::byte, kPlainHeaderBytes> make_common_mask() {
   std::array<std::byte, kPlainHeaderBytes> mask{};
   mask.fill(std::byte{0xFF});
@@ -22,24 +19,25 @@ constexpr std::array<std::byte, kPlainHeaderBytes> make_common_mask() {
 }
 constexpr std::array<std::byte, kPlainHeaderBytes> kCommon = make_common_mask();
 
-bool have_all_in_common(const std::byte* a, const std::byte* b) {
-  const auto differences = [&](size_t at) {
-    return (load_be64(a + at) ^ load_be64(b + at)) & load_be64(kCommon.data() + at);
-  };
-  uint64_t all = differences(kLastWord);
-  for (size_t at = 0; at < kLastWord; at += kWord) all |= differences(at);
-  return all == 0;
-}
-
 }  // namespace
 
-size_t ip_bytes_if_varied(const std::byte* frame, const std::byte* before) {
+void KnownFlow::learn(const Packet& packet) {
+  if (!packet.ipv4 || packet.has_vlan) return forget();
+  ip_bytes_ = packet.ip_packet.size() + kIcrcBytes;
+  headers_ = PlainHeaders(packet.ip_packet.data() - kEthernetBytes);
+  flow_ = packet;
+}
+
+size_t KnownFlow::ip_bytes_if_varied(const std::byte* frame, const PlainHeaders& headers) {
   const std::byte* const ip = frame + kEthernetBytes;
   const size_t total = load_be16(ip + 2);
-  const bool alike = have_all_in_common(frame, before) && total >= kIpv4Bytes + kUdpBytes &&
-                     load_be16(ip + kIpv4Bytes + 4) == total - kIpv4Bytes &&
-                     fold_sum(add_words({ip, kIpv4Bytes})) == 0xFFFF;
-  return alike ? total : 0;
+  const bool alike =
+      ((headers ^ headers_) & PlainHeaders(kCommon.data())).are_zero() && total >= kIpv4Bytes + kUdpBytes &&
+      load_be16(ip + kIpv4Bytes + 4) == total - kIpv4Bytes && fold_sum(add_words({ip, kIpv4Bytes})) == 0xFFFF;
+  if (!alike) return 0;
+  ip_bytes_ = total;
+  headers_ = headers;
+  return total;
 }
 
 }  // namespace uroce::wire

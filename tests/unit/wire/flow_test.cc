@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "sample_frames.h"
 #include "wire/print.h"
 
-// parse_alike() is never wrong, and does not give up where it could know.
+// A known flow is never wrong about a frame, and does not give up where it could know.
 namespace uroce::wire {
 namespace {
 
@@ -38,13 +40,22 @@ Packet parsed(const Bytes& frame) {
   return packet;
 }
 
-/// What parse_alike() says of `frame` after `before`, if anything, is what parse_frame() says. True: it did.
-bool agrees(std::span<const std::byte> frame, const Packet& before, const Bytes& stale) {
+/// That of a frame which is not there any more.
+KnownFlow flow_of(Bytes frame) {
+  KnownFlow flow;
+  flow.learn(parsed(frame));
+  std::ranges::fill(frame, std::byte{0xEE});
+  return flow;
+}
+
+/// What the flow says of `frame`, if anything, is what parse_frame() says. True: it did.
+bool agrees(std::span<const std::byte> frame, KnownFlow flow, const Bytes& stale) {
   Packet packet = parsed(stale);
   Packet expected = packet;
-  const size_t ip_bytes = ip_bytes_if_alike(frame, before);
+  const size_t ip_bytes = flow.ip_bytes_if_alike(frame);
   if (ip_bytes == 0) return false;
-  const ParseOutcome outcome = parse_alike(frame, ip_bytes, before, packet);
+  EXPECT_EQ(flow.ip_bytes_if_alike(frame), ip_bytes) << "once more";
+  const ParseOutcome outcome = flow.parse_alike(frame, ip_bytes, packet);
   const ParseOutcome right = parse_frame(frame, expected);
   EXPECT_EQ(outcome.result, right.result);
   EXPECT_EQ(outcome.reason, right.reason);
@@ -56,13 +67,13 @@ TEST(Flow, EveryPacketIsKnownByAnyOther) {
   Random random(1);
   const Bytes first = make_sample(path(), Opcode::make(Service::kRc, Operation::kAcknowledge), 0, random);
   const Bytes stale = make_sample(sample_paths().at(1).path, valid_opcodes().front(), 256, random);
-  const Packet before = parsed(first);
+  const KnownFlow flow = flow_of(first);
   for (const Opcode opcode : valid_opcodes()) {
     for (const uint32_t bytes : sample_payload_sizes(opcode)) {
       SCOPED_TRACE(bytes);
       const Bytes frame = make_sample(path(), opcode, bytes, random);
-      EXPECT_TRUE(agrees(frame, before, stale));
-      EXPECT_TRUE(agrees(first, parsed(frame), stale));
+      EXPECT_TRUE(agrees(frame, flow, stale));
+      EXPECT_TRUE(agrees(first, flow_of(frame), stale));
     }
   }
 }
@@ -72,7 +83,7 @@ TEST(Flow, WhateverIsBrokenTheAnswerIsThatOfTheWholeParse) {
   const Opcode opcode = Opcode::make(Service::kRc, Operation::kWriteOnlyImm);
   const Bytes first = make_sample(path(), opcode, 13, random);
   const Bytes good = make_sample(path(), opcode, 64, random);
-  const Packet before = parsed(first);
+  const KnownFlow flow = flow_of(first);
   for (size_t at = 0; at < good.size(); ++at) {
     for (unsigned bit = 0; bit < 8; ++bit) {
       for (const bool repaired : {false, true}) {
@@ -80,14 +91,14 @@ TEST(Flow, WhateverIsBrokenTheAnswerIsThatOfTheWholeParse) {
         Bytes frame = good;
         frame[at] ^= std::byte{1} << bit;
         if (repaired) repair_ipv4_checksum(frame, path());
-        (void)agrees(frame, before, first);
+        (void)agrees(frame, flow, first);
       }
     }
   }
   for (size_t bytes = 0; bytes <= good.size(); ++bytes) {
     // A copy of exactly that length: a sanitizer sees what is read behind it.
     const Bytes frame(good.begin(), good.begin() + static_cast<ptrdiff_t>(bytes));
-    EXPECT_EQ(agrees(frame, before, first), bytes == good.size()) << bytes;
+    EXPECT_EQ(agrees(frame, flow, first), bytes == good.size()) << bytes;
   }
 }
 
@@ -100,13 +111,19 @@ TEST(Flow, WhatComesFromElsewhereIsAnother) {
       SCOPED_TRACE(from.name + ", then " + to.name);
       const bool same = from.name == to.name;
       const bool simple = !from.path.has_vlan && from.path.source.is_ipv4();
-      EXPECT_EQ(agrees(make_sample(to.path, opcode, 64, random), parsed(first), first), same && simple);
+      EXPECT_EQ(agrees(make_sample(to.path, opcode, 64, random), flow_of(first), first), same && simple);
     }
   }
+  KnownFlow flow = flow_of(make_sample(path(), opcode, 64, random));
+  flow.forget();
+  EXPECT_FALSE(agrees(make_sample(path(), opcode, 64, random), flow, make_sample(path(), opcode, 8, random)));
+  flow = flow_of(make_sample(path(), opcode, 64, random));
+  flow.learn(parsed(make_sample(sample_paths().at(1).path, opcode, 64, random)));
+  EXPECT_FALSE(agrees(make_sample(path(), opcode, 64, random), flow, make_sample(path(), opcode, 8, random)));
   Path other = path();
   other.udp_source_port ^= 1;
   const Bytes first = make_sample(path(), opcode, 64, random);
-  EXPECT_FALSE(agrees(make_sample(other, opcode, 64, random), parsed(first), first));
+  EXPECT_FALSE(agrees(make_sample(other, opcode, 64, random), flow_of(first), first));
 }
 
 }  // namespace

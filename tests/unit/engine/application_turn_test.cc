@@ -1,0 +1,139 @@
+// The turns that an application's thread makes when it posts and polls: what leaves in which of them.
+#include <gtest/gtest.h>
+
+#include "engine/poller.h"
+#include "virtual_pair.h"
+
+namespace uroce::engine {
+namespace {
+
+class ApplicationTurn : public testing::Test {
+ protected:
+  ApplicationTurn() {
+    EXPECT_EQ(left.connect(right), 0);
+    EXPECT_EQ(right.connect(left), 0);
+    for (Side* side : {&left, &right}) {
+      for (uint64_t i = 0; i < 16; ++i) side->post_receive(64, i);
+    }
+    pair.settle();
+    // Nobody has looked at the ports for a while.
+    VirtualPair::advance(microseconds(100));
+    sent_before = sent();
+  }
+
+  Poller& poller() { return *pair.right_state->pollers[0]; }
+  TurnOutcome poll() { return poller().application_turn(VirtualPair::now()); }
+  TurnOutcome turn_for_post() {
+    auto& entry = static_cast<QueuePairEntry&>(right.queue_pair());
+    return poller().application_turn(VirtualPair::now(), &entry);
+  }
+  void send_from_left(int count = 1) {
+    for (int i = 0; i < count; ++i) left.post_send(64);
+    pair.turn(*pair.left_state);
+  }
+  uint64_t sent() { return pair.counter(*pair.right_state, Counter::kTxFrames); }
+  uint64_t newly_sent() { return sent() - sent_before; }
+  uint64_t received() { return pair.counter(*pair.right_state, Counter::kRxFrames); }
+
+  VirtualPair pair;
+  Side left{pair.left, 64};
+  Side right{pair.right, 64};
+  uint64_t sent_before = 0;
+};
+
+TEST_F(ApplicationTurn, TheAckOfAMessageLeavesWithTheReply) {
+  send_from_left();
+  EXPECT_EQ(poll(), TurnOutcome::kWorked);
+  ASSERT_TRUE(right.look());
+  EXPECT_EQ(newly_sent(), 0u);
+  right.post_send(64);
+  EXPECT_EQ(turn_for_post(), TurnOutcome::kWorked);
+  EXPECT_EQ(newly_sent(), 2u);
+  pair.turn(*pair.left_state);
+  // Its own end and the reply's.
+  EXPECT_TRUE(left.look());
+  EXPECT_TRUE(left.look());
+}
+
+TEST_F(ApplicationTurn, TheAckWaitsForOneTurnOnly) {
+  send_from_left();
+  poll();
+  EXPECT_EQ(newly_sent(), 0u);
+  EXPECT_EQ(poll(), TurnOutcome::kWorked);
+  EXPECT_EQ(newly_sent(), 1u);
+
+  // Also when each turn brings another message.
+  send_from_left();
+  poll();
+  send_from_left();
+  poll();
+  EXPECT_EQ(newly_sent(), 2u);
+}
+
+TEST_F(ApplicationTurn, WhoeverWillNotHearOfTheMessageAcknowledgesAtOnce) {
+  send_from_left();
+  poller().turn(VirtualPair::now());  // as the background thread does
+  EXPECT_EQ(newly_sent(), 1u);
+}
+
+TEST_F(ApplicationTurn, WhatTheApplicationIsNotToldOfIsAcknowledgedAtOnce) {
+  left.post_write(right, 64);
+  pair.turn(*pair.left_state);
+  poll();
+  EXPECT_EQ(newly_sent(), 1u);
+}
+
+TEST_F(ApplicationTurn, AMessageAmongManyIsAcknowledgedAtOnce) {
+  send_from_left(8);
+  poll();
+  EXPECT_EQ(newly_sent(), 1u);
+}
+
+TEST_F(ApplicationTurn, TheEndOfThePollerAcknowledgesWhatTheApplicationWasToldOf) {
+  send_from_left();
+  poll();
+  EXPECT_TRUE(poller().close(Duration{}));
+  EXPECT_EQ(newly_sent(), 1u);
+  pair.turn(*pair.left_state);
+  const auto completion = left.look();
+  ASSERT_TRUE(completion);
+  EXPECT_EQ(completion->status, queue::CompletionStatus::kSuccess);
+}
+
+TEST_F(ApplicationTurn, TheEndOfTheQueuePairAcknowledgesWhatTheApplicationWasToldOf) {
+  send_from_left();
+  poll();
+  right.disconnect();
+  EXPECT_EQ(newly_sent(), 1u);
+}
+
+TEST_F(ApplicationTurn, PostingLooksAtThePortOnlyWhenNobodyDidForAWhile) {
+  poll();
+  const uint64_t before = received();
+  send_from_left();
+  right.post_send(64);
+  turn_for_post();
+  EXPECT_EQ(received(), before);
+  EXPECT_EQ(newly_sent(), 1u);
+  pair.turn(*pair.left_state);  // acknowledges it
+  poll();
+  EXPECT_EQ(received(), before + 2);
+  send_from_left();
+  VirtualPair::advance(microseconds(3));
+  right.post_send(64);
+  turn_for_post();
+  EXPECT_EQ(received(), before + 3);
+}
+
+TEST_F(ApplicationTurn, PostingLooksAtThePortWhereAnAnswerMayBe) {
+  poll();
+  right.post_send(64);
+  turn_for_post();
+  pair.turn(*pair.left_state);
+  right.post_send(64);
+  turn_for_post();
+  EXPECT_TRUE(right.look()) << "of the first";
+}
+
+}  // namespace
+}  // namespace uroce::engine
