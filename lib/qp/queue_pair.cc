@@ -361,7 +361,8 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
   if (state() != State::kRtr && !connection_.broken)
     requests = pump_requests(turn, budget - responses.frames);
   const uint32_t used = responses.frames + requests.frames;
-  if (responses.more && responses.frames == half && used < budget) responses = responder_->pump(turn, budget - used);
+  if (responses.more && responses.frames == half && used < budget)
+    responses = responder_->pump(turn, budget - used);
   settle(turn);
   return responses.more || requests.more || connection_.stalled;
 }
