@@ -52,6 +52,15 @@ class Wire:
         for (operation, size), value in cold.items():
             if operation != 'write':
                 yield Row(f'cpu_ns.{operation}.{size}.over_write', value / cold['write', size], 'x')
+        yield from self.beside_placed(cold)
+
+    def beside_placed(self, cold):
+        """WRITEs beside what copying, CRC and placing of the same packets take without a protocol, on one thread."""
+        bare = medians([self.program('bare_port'), '--port', 'net_ring0', '--peer-port', 'net_ring1', '--bytes', LARGE_FRAME,
+                        '--seconds', self.duration])
+        packet = 1e9 / bare[f'placed.{LARGE_FRAME}.frames_per_second']
+        for size, packets in (LARGE, 1), (65536, 16):
+            yield Row(f'cpu_ns.write.{size}.beside_placed', cold['write', size], 'ns', packets * packet, 'placed', 'lower')
 
     def two_threads(self):
         """What two CPUs do, one at each end, beside the bare port between the same two."""
