@@ -39,11 +39,13 @@ class Hosts:
     """The guest's kernel and its target."""
 
     def __init__(self, arguments, folder):
-        made = image.image()  # before the network is left behind
+        self.image = image.image()  # before the network is left behind
+        self.folder = folder
+        self.kernel_complaints = []
+        self.died = arguments.kernel_alone  # then the target dies with it
         link.enter()
         link.set_mtu(4200)
-        self.machine = guest.Guest(made, folder)
-        self.machine.do("ip link set eth0 mtu 4200\nmodprobe nvme_rdma\nmodprobe ext4\n")
+        self.boot()
         notice = arguments.tests / "programs/libcm_ready.so"
         if arguments.kernel_alone:
             self.target = nvme_targets.KernelTarget(self.machine, link.GUEST_ADDRESSES)
@@ -52,8 +54,28 @@ class Hosts:
                                    notice=notice, folder=folder)
             self.target = nvme_targets.UroceTarget(side, arguments.uroce, folder)
 
+    def boot(self):
+        self.machine = guest.Guest(self.image, self.folder)
+        self.machine.do("ip link set eth0 mtu 4200\nmodprobe nvme_rdma\nmodprobe ext4\n")
+
+    def stop_machine(self):
+        self.kernel_complaints += self.machine.complaints()
+        self.machine.stop()
+
     def run(self, case):
-        """What went wrong, or nothing."""
+        """What went wrong, or nothing. A guest that dies is started once more, and so is the case."""
+        try:
+            return self.run_once(case)
+        except guest.Died as death:
+            if self.died:
+                raise
+            self.died = True
+            print(f"THE GUEST DIED in {case.name}; it is started once more, and so is this case. {death}", flush=True)
+        self.stop_machine()
+        self.boot()
+        return self.run_once(case)
+
+    def run_once(self, case):
         self.target.prepare(case)
         if case.impairment:
             self.machine.impair(case.impairment)
@@ -111,7 +133,7 @@ class Hosts:
         try:
             return self.target.stop()
         finally:
-            self.machine.stop()
+            self.stop_machine()
 
 
 def skip(reason):
@@ -192,7 +214,7 @@ def main():
         if at_the_end:
             failed.append("the target's end")
             print(at_the_end)
-        for line in hosts.machine.complaints():
+        for line in hosts.kernel_complaints:
             print(f"guest's kernel: {line}")
         print(f"{ran} cases in {time.monotonic() - began:.0f} s, {len(failed)} failed")
         for name in failed:
