@@ -123,7 +123,8 @@ struct Connection : Upsets {
 /// What one call of a pump did.
 struct Pumped {
   uint32_t frames = 0;
-  bool more = false;  // stopped for want of budget or buffers, not of work
+  bool more = false;    // stopped for want of budget or buffers, not of work
+  bool behind = false;  // or because the rest goes behind what else there is to send
 };
 
 }  // namespace uroce::qp

@@ -361,7 +361,7 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
   if (state() != State::kRtr && !connection_.broken)
     requests = pump_requests(turn, budget - responses.frames);
   const uint32_t used = responses.frames + requests.frames;
-  if (responses.more && responses.frames == half && used < budget)
+  if (responses.behind || (responses.more && responses.frames == half && used < budget))
     responses = responder_->pump(turn, budget - used);
   settle(turn);
   return responses.more || requests.more || connection_.stalled;
@@ -384,7 +384,9 @@ Pumped QueuePair::pump_requests(Turn& turn, uint32_t budget) {
 bool QueuePair::answer(Turn& turn, uint32_t budget) {
   if (connection_.stalled && !resume(turn)) [[unlikely]]
     return true;
-  return responder_->pump(turn, budget).more;
+  Pumped responses = responder_->pump(turn, budget);
+  if (responses.behind) responses = responder_->pump(turn, budget);
+  return responses.more;
 }
 
 void QueuePair::expire(Turn& turn) {

@@ -39,7 +39,8 @@ class RcResponder final : public Responder {
   /// kept.
   enum class Answer : uint8_t {
     kNone,
-    kAckNext,  // with the reply that may follow, but in the next turn at the latest
+    kAckNext,    // with the reply that may follow, but in the next turn at the latest ...
+    kAckBehind,  // ... which is this one
     kAck,
     kSequenceNak,
     kRnrNak,
@@ -78,6 +79,7 @@ class RcResponder final : public Responder {
   bool resolve(const OperationRequest& read, uint64_t offset, uint32_t bytes, Turn& turn);
   bool stop_reading(const Response& read);
   void build_outcome(Response& response, port::TxFrame& frame);
+  bool may_wait(const Turn& turn);
   void build_answer(port::TxFrame& frame, Turn& turn);
   wire::Aeth acknowledge(uint32_t msn);
   wire::Aeth refusal(Answer answer, Turn& turn);

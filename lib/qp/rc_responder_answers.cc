@@ -99,15 +99,21 @@ bool RcResponder::stop_reading(const Response& read) {
   return false;
 }
 
+/// An ACK for which somebody may have a reply: in its first turn until the next one, and then until our own
+/// requests have gone, for it is the reply that somebody waits for.
+inline bool RcResponder::may_wait(const Turn& turn) {
+  const bool first_turn = answer_ == Answer::kAckNext;
+  answer_ = first_turn ? Answer::kAckBehind : Answer::kAck;
+  return !first_turn || turn.replies_may_follow;
+}
+
 Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
   for (uint32_t frames = 0;; ++frames) {
     Response* const response = responses_.next();
     if (response == nullptr) {
       if (answer_ == Answer::kNone) return {.frames = frames};
-      if (answer_ == Answer::kAckNext && turn.replies_may_follow) [[unlikely]] {
-        answer_ = Answer::kAck;
-        return {.frames = frames, .more = true};
-      }
+      if (answer_ < Answer::kAck && may_wait(turn)) [[unlikely]]
+        return {.frames = frames, .more = true, .behind = answer_ == Answer::kAck};
     }
     port::TxFrame* const frame = frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) return {.frames = frames, .more = true};
@@ -137,6 +143,7 @@ wire::Aeth RcResponder::refusal(Answer answer, Turn& turn) {
   switch (answer) {
     case Answer::kNone:
     case Answer::kAckNext:
+    case Answer::kAckBehind:
     case Answer::kAck:
       break;
     case Answer::kSequenceNak:

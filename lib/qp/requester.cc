@@ -15,18 +15,18 @@ using wire::Operation;
 
 namespace {
 
-/// An ACK is asked for at the end of each message and, so that the window never stalls, in every packet whose
-/// PSN ends a run of this many.
+/// An ACK is asked for by every packet whose PSN ends a run of this many, so that the window never stalls,
+/// and at the end of a message that somebody waits for (Requester::asks).
 constexpr uint32_t kPacketsPerAck = 16;
 
-bool is_send(SendOperation operation) {
-  return operation == SendOperation::kSend || operation == SendOperation::kSendImm ||
-         operation == SendOperation::kSendInvalidate;
-}
-
 /// Of the peer's.
-bool needs_receive(SendOperation operation) {
-  return is_send(operation) || operation == SendOperation::kWriteImm;
+inline bool needs_receive(SendOperation operation) {
+  constexpr auto set_of = [](auto... operations) {
+    return ((1u << static_cast<unsigned>(operations)) | ...);
+  };
+  constexpr unsigned kAll = set_of(SendOperation::kSend, SendOperation::kSendImm,
+                                   SendOperation::kSendInvalidate, SendOperation::kWriteImm);
+  return (kAll >> static_cast<unsigned>(operation) & 1) != 0;
 }
 
 bool is_of_a_word(SendOperation operation) {
@@ -71,6 +71,7 @@ inline Operation opcode_of(SendOperation operation, bool first, bool last) {
 void Requester::reset() {
   cursor_.restart();
   cursor_number_ = connection_.options.send_queue->retired();
+  unasked_ = shall_ask_ = false;
 }
 
 Pumped Requester::pump(Turn& turn, uint32_t budget) {
@@ -79,9 +80,10 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   uint32_t frames_before_probe = UINT32_MAX;
   bool more = false;
   // One look at the posting thread's counter per pump.
-  const uint32_t published = connection_.options.send_queue->published();
+  published_ = connection_.options.send_queue->published();
   const uint32_t window = retransmission_.window();
-  while (window_.number() != published && window_.unanswered() < window) {
+  asks_each_ = window == 1 || connection_.options.signal_all || std::exchange(shall_ask_, false);
+  while (window_.number() != published_ && window_.unanswered() < window) {
     SendRequest& request = window_.current();
     if (is_local(request.operation)) [[unlikely]] {
       if (!execute_current(turn, more)) break;
@@ -103,9 +105,24 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
     turn.tx.commit();
     ++frames;
   }
+  if (unasked_ && !more) [[unlikely]]
+    more = ask_again();
   if (frames > frames_before_probe) turn.counters.add(Counter::kCreditProbes);
   if (frames > 0) retransmission_.sent(turn.now);
   return {.frames = frames, .more = more};
+}
+
+/// The current request, which was to bring an ACK for those before it, does not go. It may be waiting for
+/// that very ACK, as a local operation or one that has failed does: then the last packet goes once more and
+/// asks itself. True: it will. What a READ or the window holds up goes on by answers that have been asked
+/// for.
+bool Requester::ask_again() {
+  const uint32_t unanswered = window_.unanswered();
+  const bool stuck = unanswered > 0 && unanswered < retransmission_.window() && window_.reads() == 0;
+  if (!stuck || !connection_.reliable) return false;
+  window_.step_back();
+  unasked_ = false;
+  return shall_ask_ = true;
 }
 
 /// Gives the current request its PSNs. False: in SQD nothing new is begun, or it can never be sent.
@@ -137,7 +154,7 @@ CompletionStatus Requester::refusal_of(const SendRequest& request, Turn& turn) c
 
 /// The peer has no receive for it, as far as we know.
 inline bool Requester::lacks_credit(const SendRequest& request) {
-  return !window_.has_credit() && needs_receive(request.operation) && window_.current_packet(request) == 0;
+  return needs_receive(request.operation) && !window_.has_credit() && window_.current_packet(request) == 0;
 }
 
 inline bool Requester::may_go(const SendRequest& request) {
@@ -216,11 +233,22 @@ bool Requester::change_key(Turn& turn) {
   return true;
 }
 
-inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool first, bool last) const {
-  const Psn psn = window_.next();
-  wire::PacketBth bth = bth_to_peer(connection_, opcode_of(request.operation, first, last), psn);
-  bth.ack_request = connection_.reliable && (last || psn.value() % kPacketsPerAck == kPacketsPerAck - 1 ||
-                                             retransmission_.window() == 1);
+/// The packet next(), of the current request.
+inline bool Requester::asks(const SendRequest& request, bool last) const {
+  return window_.next().value() % kPacketsPerAck == kPacketsPerAck - 1 || asks_each_ ||
+         (last && !is_followed(request));
+}
+
+/// Nobody waits for the end of the current request, and the next one will ask: it has been posted already,
+/// and the peer has a receive for it, as far as we know.
+inline bool Requester::is_followed(const SendRequest& request) const {
+  return !request.signaled && window_.number() + 1 != published_ && !window_.credit_ends();
+}
+
+inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool first, bool last) {
+  wire::PacketBth bth = bth_to_peer(connection_, opcode_of(request.operation, first, last), window_.next());
+  bth.ack_request = connection_.reliable && asks(request, last);
+  unasked_ = !bth.ack_request;
   bth.solicited = last && request.solicited;
   return bth;
 }

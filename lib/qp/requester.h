@@ -42,7 +42,10 @@ class Requester {
   void note_sent(uint32_t psns, Turn& turn);
   void ask(const SendRequest& request, wire::Operation operation, const wire::Reth& reth,
            port::TxFrame& frame);
-  [[nodiscard]] wire::PacketBth bth_of_data(const SendRequest& request, bool first, bool last) const;
+  [[nodiscard]] bool asks(const SendRequest& request, bool last) const;
+  [[nodiscard]] bool is_followed(const SendRequest& request) const;
+  [[gnu::cold, gnu::noinline]] bool ask_again();
+  [[nodiscard]] wire::PacketBth bth_of_data(const SendRequest& request, bool first, bool last);
   bool write_data(const SendRequest& request, wire::PacketBth bth, const Payload& payload,
                   port::TxFrame& frame);
   bool write_datagram_of(const SendRequest& request, const Payload& payload, port::TxFrame& frame);
@@ -60,6 +63,10 @@ class Requester {
   SendWindow& window_;
   Retransmission& retransmission_;
   const uint32_t longest_;  // message
+  uint32_t published_ = 0;  // requests, when this pump began
+  bool asks_each_ = false;  // in this pump every packet asks for an ACK
+  bool unasked_ = false;    // the newest packet did not ask for an ACK ...
+  bool shall_ask_ = false;  // ... and goes once more, to do that
   SegmentCursor cursor_;
   uint32_t cursor_number_ = 0;  // the request that cursor_ is in
   ResolvedRange range_;         // of what is not found at once

@@ -42,4 +42,16 @@ void SendWindow::rewind() {
   reads_count_ = 0;
 }
 
+void SendWindow::step_back() {
+  assert(unanswered() > 0);
+  const bool within = current_started() && current_packet(current()) > 0;
+  next_ = next_ - 1u;
+  if (within) return;
+  // Local operations in between have no packets.
+  do {
+    --number_;
+  } while (current().packets == 0);
+  message_ = message_ - 1u;
+}
+
 }  // namespace uroce::qp

@@ -93,6 +93,8 @@ class SendWindow {
   }
   /// The peer has a receive for the current message, as far as we know.
   [[nodiscard]] bool has_credit() const { return !limited_ || !message_.after(limit_); }
+  /// ... and for none behind it.
+  [[nodiscard]] bool credit_ends() const { return limited_ && message_ == limit_; }
 
   /// READs that went out (since the last rewind) and are not fully answered.
   [[nodiscard]] uint32_t reads() const { return reads_count_; }
@@ -110,6 +112,8 @@ class SendWindow {
 
   /// Everything unanswered goes out again.
   void rewind();
+  /// The newest packet does, which is unanswered and not of a READ.
+  void step_back();
 
  private:
   static uint32_t distance(Psn from, Psn to) { return (to.value() - from.value()) & Psn::kMask; }

@@ -67,6 +67,24 @@ TEST_F(LocalOperation, RegisterBetweenMessages_ExpectItAtOnceAndItsCompletionInO
   expect_completions({{CompletionOpcode::kSend, kSuccess}});
 }
 
+/// Which waits for what is before it, and so the message before the registration goes once more and asks.
+TEST_F(LocalOperation, RegisterBetweenAMessageNobodyWaitsForAndOneThatFails_ExpectAllInOrder) {
+  attributes.timeout = 0;
+  bring_up();
+  post(SendOperation::kWrite, 10).signaled = false;
+  post_register(1);
+  sends.segments(post(SendOperation::kSend, 10))[0].lkey = {0xDEAD00};
+  const std::vector<Sent> sent = pump();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[1].psn(), sent[0].psn());
+  EXPECT_EQ(sent[1].operation(), Operation::kWriteOnly);
+  EXPECT_TRUE(sent[1].ack_request());
+  receive_ack(kOurPsn.value());
+  pump();
+  expect_completions({{CompletionOpcode::kRegister, kSuccess},
+                      {CompletionOpcode::kSend, CompletionStatus::kLocalProtectionError}});
+}
+
 TEST_F(LocalOperation, RegisterWithAFence_ExpectItToWaitForTheReadBefore) {
   bring_up();
   post(SendOperation::kRead, 10);
