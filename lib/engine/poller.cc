@@ -221,9 +221,9 @@ bool Poller::general_work_due() const {
 void Poller::conclude() {
   qp::commit_placements(
       turn_);  // before the frames it reads from go, and before pump() reads what it writes to
-  release();
   expire_timers();
   send();
+  release();  // what has left is waited for, these buffers are not
 }
 
 void Poller::send() {

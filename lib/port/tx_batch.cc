@@ -10,11 +10,12 @@ TxBatch::~TxBatch() {
 }
 
 bool TxBatch::restock() {
-  assert(committed_ == stocked_);
   const auto begin = frames_.begin();
-  std::move(begin + static_cast<ptrdiff_t>(first_), begin + static_cast<ptrdiff_t>(committed_), begin);
-  committed_ = stocked_ = committed_ - std::exchange(first_, 0);
-  if (!full()) stocked_ += queue_.allocate({frames_.data() + stocked_, kFramesMax - stocked_});
+  std::move(begin + static_cast<ptrdiff_t>(first_), begin + static_cast<ptrdiff_t>(stocked_), begin);
+  committed_ -= first_;
+  stocked_ -= std::exchange(first_, 0);
+  const size_t wanted = std::min(std::max({recent_, committed_, kStockMin}), kFramesMax - stocked_);
+  if (wanted > 0) stocked_ += queue_.allocate({frames_.data() + stocked_, wanted});
   return committed_ < stocked_;
 }
 

@@ -1,18 +1,20 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "base/claim_line.h"
 #include "port/port.h"
 
 namespace uroce::port {
 
 /// The frames that one turn of a poller sends: filled by the protocol, flushed once per turn by the engine
 /// (and earlier only when it is full). Keeps a stock of empty buffers, so that the port is asked once per
-/// burst.
+/// turn, and when nobody waits.
 class TxBatch {
  public:
   static constexpr size_t kFramesMax = 64;
@@ -43,6 +45,9 @@ class TxBatch {
   void consume(size_t count) {
     assert(count <= committed_ - first_);
     first_ += count;
+    recent_ = std::max(count, recent_ - std::min<size_t>(recent_, 1));
+    // Now that nobody waits, for the next turn.
+    if (stocked_ - committed_ < kStockLeft) restock();
   }
 
  private:
@@ -53,18 +58,21 @@ class TxBatch {
     constexpr size_t kCacheLine = 64;
     if (committed_ + kAhead >= stocked_) return;
     const std::byte* const headers = frames_[committed_ + kAhead].data;
-    claim(headers);
-    claim(headers + kCacheLine);
+    claim_line(headers);
+    claim_line(headers + kCacheLine);
   }
-  /// CPUs that do not know the instruction take it for none.
-  static void claim(const std::byte* line) { asm volatile("prefetchw %0" : : "m"(*line)); }
 
-  /// The stock is used up: complete frames move to the front and empty buffers go behind them. False: there
-  /// are none, or no room.
+  /// Complete frames and what is left of the stock move to the front, and new empty buffers go behind them.
+  /// False: there are none, or no room.
   bool restock();
 
   PortQueue& queue_;
   std::array<TxFrame, kFramesMax> frames_{};  // [first, committed) complete, [committed, stocked) empty
+  // A stock is as large as turns of late have been: buffers that another CPU has had until now come at the
+  // price of its cache lines, and who sends one frame would not have it wait for those of 64.
+  static constexpr size_t kStockMin = 4;
+  static constexpr size_t kStockLeft = 2;  // by a turn for the next one, at least
+  size_t recent_ = 0;
   size_t first_ = 0;
   size_t committed_ = 0;
   size_t stocked_ = 0;

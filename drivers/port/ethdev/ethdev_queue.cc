@@ -9,6 +9,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "base/claim_line.h"
+
 namespace uroce::drivers {
 namespace {
 
@@ -106,6 +108,8 @@ uint16_t EthdevQueue::allocate(std::span<port::TxFrame> frames) {
   const unsigned count =
       take_mbufs(place_.pool, mbufs.data(), static_cast<unsigned>(std::min(frames.size(), kBurst)));
   port::TxFrame* to = frames.data();
+  // Another CPU may have had them until now: then they all come at the same time.
+  for (rte_mbuf* const mbuf : std::span(mbufs).first(count)) claim_line(mbuf);
   for (unsigned i = 0; i < count; ++i) {
     // In a pool mbufs are of one segment and nobody else's. Of what they carried before only this matters to
     // who sends them: what other fields mean is said by the flags.
