@@ -1,0 +1,102 @@
+#include "perf/end_to_end/bare_end.h"
+
+#include <isa-l/crc.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+
+#include "drivers/registry.h"
+#include "wire/frame.h"
+
+namespace uroce::perf {
+namespace {
+
+uint32_t crc_of(const std::byte* bytes, size_t count) {
+  return crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(bytes), count);
+}
+
+}  // namespace
+
+BareEnd::BareEnd(const std::string& devargs) : memory_(kMemoryBytes) {
+  other_.bytes.fill(0xFF);
+  auto opened = drivers::open_port({.devargs = devargs});
+  if (!opened) throw std::runtime_error(opened.error().message);
+  port_ = std::move(*opened);
+  queue_ = &port_->queue(0);
+}
+
+void BareEnd::wait_for_link(std::chrono::seconds limit) {
+  using Clock = std::chrono::steady_clock;
+  for (const auto start = Clock::now(); !port_->link_up() || port_->far_end() == port::FarEnd::kAway;) {
+    if (Clock::now() - start > limit) throw std::runtime_error("the link does not come up");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+/// Everything before the BareHeader of a frame of `bytes`, and no more than kHeaderBytes.
+void BareEnd::make_headers(std::byte* to, uint32_t bytes) const {
+  static_assert(kHeaderBytes >= BareHeader::kOffset + wire::kBthBytes);
+  const wire::FrameTemplate headers({.source_mac = port_->capabilities().mac,
+                                     .destination_mac = other_,
+                                     .source = Gid::from_ipv4({192, 0, 2, 1}),
+                                     .destination = Gid::from_ipv4({192, 0, 2, 2})});
+  headers.write(to, static_cast<uint32_t>(bytes - BareHeader::kOffset));
+}
+
+uint16_t BareEnd::send(Kind kind, uint64_t number, uint32_t bytes, uint16_t count, uint8_t round) {
+  std::array<std::byte, kHeaderBytes> headers;
+  make_headers(headers.data(), bytes);
+  std::array<port::TxFrame, kBurst> frames;
+  const std::span<port::TxFrame> wanted(frames.data(), count);
+  const uint16_t got = queue_->allocate(wanted);
+  for (uint16_t i = 0; i < got; ++i) {
+    std::memcpy(frames[i].data, headers.data(), headers.size());
+    fill(frames[i], {.kind = kind, .round = round, .number = number + i}, bytes);
+  }
+  const uint16_t sent = queue_->transmit(wanted.first(got));
+  if (sent < got) queue_->free(wanted.subspan(sent, static_cast<size_t>(got - sent)));
+  return sent;
+}
+
+/// All behind the headers.
+void BareEnd::fill(port::TxFrame& frame, const BareHeader& header, uint32_t bytes) {
+  std::memcpy(frame.data + BareHeader::kOffset, &header, sizeof(header));
+  if (header.kind == Kind::kFloodCopied || header.kind == Kind::kFloodPlaced)
+    std::memcpy(frame.data + kHeaderBytes, slot(header.number, bytes), bytes - kHeaderBytes);
+  if (header.kind == Kind::kFloodPlaced) {
+    const uint32_t crc = crc_of(frame.data, bytes - sizeof(uint32_t));
+    std::memcpy(frame.data + bytes - sizeof(crc), &crc, sizeof(crc));
+  }
+  frame.length = bytes;
+}
+
+void BareEnd::send_one(Kind kind, uint64_t number, uint32_t bytes, uint8_t round) {
+  while (send(kind, number, bytes, 1, round) == 0) {
+  }
+}
+
+void BareEnd::greet(const port::RxFrame& frame) {
+  std::memcpy(other_.bytes.data(), frame.data + other_.bytes.size(), other_.bytes.size());
+  greeted_ = true;
+}
+
+void BareEnd::store(const BareHeader& header, const port::RxFrame& frame) {
+  if (header.kind == Kind::kFloodPlaced) return place(header, frame);
+  if (header.kind == Kind::kFloodCopied)
+    std::memcpy(slot(header.number, frame.length), frame.data + kHeaderBytes, frame.length - kHeaderBytes);
+}
+
+void BareEnd::place(const BareHeader& header, const port::RxFrame& frame) {
+  uint32_t crc = 0;
+  const size_t covered = frame.length - sizeof(crc);
+  std::memcpy(&crc, frame.data + covered, sizeof(crc));
+  if (crc != crc_of(frame.data, covered)) throw std::runtime_error("a CRC is wrong");
+  region_.place(header.number, frame.data + kHeaderBytes, (covered - kHeaderBytes) / 64 * 64);
+}
+
+std::byte* BareEnd::slot(uint64_t number, uint32_t bytes) {
+  return memory_.data() + number % kSlots * std::min<size_t>((bytes + 63) / 64 * 64, 16384);
+}
+
+}  // namespace uroce::perf
