@@ -119,7 +119,7 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
 bool Requester::ask_again() {
   const uint32_t unanswered = window_.unanswered();
   const bool stuck = unanswered > 0 && unanswered < retransmission_.window() && window_.reads() == 0;
-  if (!stuck || !connection_.reliable) return false;
+  if (!stuck) return false;
   window_.step_back();
   unasked_ = false;
   return shall_ask_ = true;
@@ -247,8 +247,10 @@ inline bool Requester::is_followed(const SendRequest& request) const {
 
 inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool first, bool last) {
   wire::PacketBth bth = bth_to_peer(connection_, opcode_of(request.operation, first, last), window_.next());
-  bth.ack_request = connection_.reliable && asks(request, last);
-  unasked_ = !bth.ack_request;
+  if (connection_.reliable) {
+    bth.ack_request = asks(request, last);
+    unasked_ = !bth.ack_request;
+  }
   bth.solicited = last && request.solicited;
   return bth;
 }
