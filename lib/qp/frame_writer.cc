@@ -1,6 +1,7 @@
 #include "qp/frame_writer.h"
 
 #include "wire/icrc.h"
+#include "wire/icrc_join.h"
 
 namespace uroce::qp {
 
@@ -16,8 +17,11 @@ bool FrameInMaking::finish_long(std::byte* frame, const wire::FrameTemplate& pat
     if (there) wire::write_pad_and_icrc(frame, path, layout);
     return there;
   }
-  uint32_t icrc = wire::icrc_of({frame + path.ip_offset(), to});
+  const std::span<const std::byte> before(frame + path.ip_offset(), to);
+  const wire::IcrcJoin* const join = wire::IcrcJoin::of_payload(payload.bytes);
+  uint32_t icrc = join != nullptr ? wire::kIcrcOfNothing : wire::icrc_of(before);
   if (!copy::guarded_copy_from(copy, to, payload.data, payload.bytes, &icrc)) return false;
+  if (join != nullptr) icrc = (*join)(wire::icrc_of(before), icrc);
   wire::write_icrc(frame, layout, icrc);
   return true;
 }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "sample_frames.h"
+#include "wire/icrc_join.h"
 #include "wire/short_icrc.h"
 #include "wire/wide_icrc.h"
 
@@ -175,6 +176,29 @@ TEST(Icrc, TakenWhileThePayloadIsCopied_ExpectTheBytesAndTheIcrcOfTheWhole) {
   EXPECT_EQ(copy_with_icrc(4096), has_wide_icrc_512() ? wide_copy_with_icrc_512 : wide_copy_with_icrc_256);
   expect_copies_with_icrc(wide_copy_with_icrc_256);
   if (has_wide_icrc_512()) expect_copies_with_icrc(wide_copy_with_icrc_512);
+}
+
+TEST(Icrc, OfAPayloadJoinedToThatOfTheHeaders_ExpectThatOfTheWhole) {
+  if (!has_wide_icrc_256()) GTEST_SKIP() << "this CPU copies first";
+  Random random(19);
+  size_t joined = 0;
+  for (size_t bytes = kWideIcrcBytesMin; bytes <= 8192; ++bytes) {
+    const IcrcJoin* const join = IcrcJoin::of_payload(bytes);
+    if (join == nullptr) continue;
+    ++joined;
+    for (const size_t headers : {40u, 44u, 56u, 60u, 76u}) {
+      SCOPED_TRACE(std::to_string(headers) + " and " + std::to_string(bytes) + " bytes");
+      Bytes packet = sample_payload(headers + bytes, random);
+      packet[0] = headers < 60 ? std::byte{0x45} : std::byte{0x6A};
+      const Bytes payload(packet.begin() + static_cast<ptrdiff_t>(headers), packet.end());
+      uint32_t icrc = kIcrcOfNothing;
+      copy_with_icrc(bytes)(packet.data() + headers, payload.data(), bytes, &icrc);
+      EXPECT_EQ((*join)(icrc_of(std::span(packet).first(headers)), icrc), icrc_by_recipe(packet));
+    }
+  }
+  EXPECT_EQ(joined, 5u) << "path MTUs";
+  EXPECT_EQ(IcrcJoin::of_payload(0), nullptr);
+  EXPECT_EQ(IcrcJoin::of_payload(128), nullptr);
 }
 
 /// The program's race, which is what the test is about.
