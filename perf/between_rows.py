@@ -97,17 +97,8 @@ class EndToEnd:
                       bare[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6, 'copied')
 
     def between_processes(self, name, new_link):
-        with new_link() as link:
-            _, said = links.pair(link, [self.bare, '--port', link.port('server'), '--responder'],
-                                 [self.bare, '--port', link.port('client'), *self.bare_options], link.is_open)
-            bare = json.loads(said)
-        with new_link() as link, tempfile.TemporaryDirectory() as folder:
-            out = pathlib.Path(folder) / 'perf.json'
-            port = links.free_tcp_port()
-            links.pair(link, [self.uroce, 'perf', *self.device(link, 'server'), '--server', '--listen', port],
-                       [self.uroce, 'perf', *self.device(link, 'client'), '--connect', f'{link.host}:{port}',
-                        *self.perf_options, '--json', out], links.listening(port))
-            figures = json.loads(out.read_text())
+        bare = self.bare_between_processes(new_link, self.bare_options)
+        figures = self.perf_between_processes(new_link, self.perf_options)
         yield from over_port(name, bare, figures)
         yield from between_two(name, bare, figures)
         for tool, size, arguments, latencies in PERFTEST:
@@ -115,6 +106,34 @@ class EndToEnd:
                 yield from self.perftest(name, new_link, tool, size, arguments, latencies, bare, figures)
             else:
                 print(f'perf/run: {name}: {tool} is not installed', file=sys.stderr)
+
+    def small_between_processes(self, name, new_link):
+        """Rates of small messages only, for ports that do not carry a large frame."""
+        bare = self.bare_between_processes(new_link, ['--bytes', SMALL_FRAME, '--seconds', self.duration])
+        for kind in 'bare', 'copied':
+            yield Row(f'{name}.{kind}.{SMALL_FRAME}.rate', bare[f'{kind}.{SMALL_FRAME}.frames_per_second'] / 1e6, 'M/s')
+        operations = 'write', 'send'
+        options = ['--op', ','.join(operations), '--size', SMALL, '--measure', 'bandwidth', '--duration', self.duration, '--quiet']
+        figures = self.perf_between_processes(new_link, options)
+        for operation in operations:
+            yield Row(f'{name}.{operation}.{SMALL}.rate', figures[f'{operation}.{SMALL}.messages_per_second'] / 1e6, 'M/s',
+                      bare[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6, 'copied')
+
+    def bare_between_processes(self, new_link, options):
+        with new_link() as link:
+            _, said = links.pair(link, [self.bare, '--port', link.port('server'), '--responder'],
+                                 [self.bare, '--port', link.port('client'), *options], link.is_open)
+            return json.loads(said)
+
+    def perf_between_processes(self, new_link, options):
+        """What `uroce perf` with these options tells."""
+        with new_link() as link, tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / 'perf.json'
+            port = links.free_tcp_port()
+            links.pair(link, [self.uroce, 'perf', *self.device(link, 'server'), '--server', '--listen', port],
+                       [self.uroce, 'perf', *self.device(link, 'client'), '--connect', f'{link.host}:{port}', *options,
+                        '--json', out], links.listening(port))
+            return json.loads(out.read_text())
 
     def perftest(self, name, new_link, tool, size, arguments, latencies, bare, figures):
         with new_link() as link:

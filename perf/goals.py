@@ -36,6 +36,8 @@ GOALS = {
     'mmsgs.ring.write64.qp64': (AT_LEAST, 10),
     'af_packet.write.64.rate.ratio': (AT_LEAST, 0.9),
     'af_packet.send.64.rate.ratio': (AT_LEAST, 0.9),
+    'af_xdp.write.64.rate.ratio': (AT_LEAST, 0.9),
+    'af_xdp.send.64.rate.ratio': (AT_LEAST, 0.9),
     **dict(_latency()),
     **{f'block.file.{load}.qd32.ratio': (AT_LEAST, 0.95) for load in ('randread4k', 'randwrite4k', 'read128k', 'write128k')},
     'nvmf_iops_per_core.ram.randread4k': (AT_LEAST, 1),

@@ -59,9 +59,10 @@ class MemifLink(Link):
 
 class VethLink(Link):
     SIDES = {'server': 'left', 'client': 'right'}
+    MTU = 4200
 
     def __enter__(self):
-        self.net = namespaces.Namespaces(mtu=4200).__enter__()
+        self.net = namespaces.Namespaces(mtu=self.MTU).__enter__()
         self.host = self.net.address('left')
         return self
 
@@ -77,6 +78,20 @@ class VethLink(Link):
     def is_open(self, process):
         """It has a packet socket (the first line is the table's head)."""
         return len(pathlib.Path(f'/proc/{process.pid}/net/packet').read_text().splitlines()) > 1
+
+
+class XdpLink(VethLink):
+    """The same by AF_XDP, of which veth takes frames of one page."""
+    MTU = 3400
+
+    def port(self, _role):
+        return f'net_af_xdp0,iface={namespaces.LINK}'
+
+    def is_open(self, process):
+        """It has a program on its interface."""
+        told = subprocess.run(['nsenter', '-t', str(process.pid), '-n', 'ip', '-json', 'link', 'show', namespaces.LINK],
+                              capture_output=True, text=True)
+        return '"xdp"' in told.stdout
 
 
 def wait_until(condition, process):
