@@ -89,16 +89,18 @@ TurnOutcome Poller::application_turn(Instant now, QueuePairEntry* posted) {
   return outcome;
 }
 
+/// The owner is there when he has made a turn since somebody looked, or is in one, however long that takes:
+/// whoever stepped in just then would take the frames that come next to the wrong CPU.
 TurnOutcome Poller::partner_turn(Instant now) {
   // Relaxed, all of them: hints.
   if (now.ns < owner_there_until_ns_.load(std::memory_order_relaxed)) return TurnOutcome::kIdle;
-  const Instant until = Instant{owner_turn_ns_.load(std::memory_order_relaxed)} + kOwnerAwayMin;
-  if (now < until) {
-    owner_there_until_ns_.store(until.ns, std::memory_order_relaxed);
-    return TurnOutcome::kIdle;
-  }
-  const TurnOutcome outcome = turn(now);
-  if (outcome != TurnOutcome::kBusy) note_application(now);
+  const int64_t turned_ns = owner_turn_ns_.load(std::memory_order_relaxed);
+  const bool is_there = turned_ns != owner_turn_seen_ns_.load(std::memory_order_relaxed);
+  if (is_there) owner_turn_seen_ns_.store(turned_ns, std::memory_order_relaxed);
+  const TurnOutcome outcome = is_there ? TurnOutcome::kIdle : turn(now);
+  if (is_there || outcome == TurnOutcome::kBusy)
+    owner_there_until_ns_.store((now + kOwnerAwayMin).ns, std::memory_order_relaxed);
+  if (!is_there && outcome != TurnOutcome::kBusy) note_application(now);
   return outcome;
 }
 

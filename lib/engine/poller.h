@@ -309,6 +309,7 @@ class Poller {
   /// On a line of its own: who owns the poller writes to the others' with each turn, and would lose it to
   /// each poll at the other end of the wire.
   alignas(64) std::atomic<int64_t> owner_there_until_ns_{INT64_MIN};
+  std::atomic<int64_t> owner_turn_seen_ns_{INT64_MIN / 2};  // owner_turn_ns_ when they last looked
 };
 
 }  // namespace uroce::engine

@@ -135,5 +135,34 @@ TEST_F(ApplicationTurn, PostingLooksAtThePortWhereAnAnswerMayBe) {
   EXPECT_TRUE(right.look()) << "of the first";
 }
 
+TEST_F(ApplicationTurn, WhoUsesTheOtherEndLeavesAnEndAloneWhoseOwnerIsThere) {
+  // Every turn of the owner's takes longer than it takes to be thought away.
+  constexpr Duration kLongTurn = microseconds(30);
+  for (int turns = 0; turns < 5; ++turns) {
+    poll();
+    VirtualPair::advance(kLongTurn);
+    send_from_left();
+    EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kIdle);
+  }
+}
+
+TEST_F(ApplicationTurn, WhoUsesTheOtherEndTurnsOneWhoseOwnerIsAway) {
+  const uint64_t before = received();
+  poll();
+  send_from_left();
+  EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kIdle);
+  VirtualPair::advance(microseconds(19));
+  EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kIdle);
+  VirtualPair::advance(microseconds(1));
+  EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kWorked);
+  EXPECT_EQ(received(), before + 1);
+  // Until he is back.
+  send_from_left();
+  EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kWorked);
+  poll();
+  send_from_left();
+  EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kIdle);
+}
+
 }  // namespace
 }  // namespace uroce::engine
