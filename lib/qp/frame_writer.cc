@@ -22,7 +22,7 @@ bool FrameInMaking::finish_long(std::byte* frame, const wire::FrameTemplate& pat
   uint32_t icrc = join != nullptr ? wire::kIcrcOfNothing : wire::icrc_of(before);
   if (!copy::guarded_copy_from(copy, to, payload.data, payload.bytes, &icrc)) return false;
   if (join != nullptr) icrc = (*join)(wire::icrc_of(before), icrc);
-  wire::write_icrc(frame, layout, icrc);
+  wire::write_icrc(frame + layout.icrc, icrc);
   return true;
 }
 
@@ -37,7 +37,8 @@ bool write_datagram(port::TxFrame& frame, const Connection& connection, const Da
   headers.deth.qkey = own ? connection.attributes.qkey : address.qkey;
   FrameInMaking making(frame, address.frame, headers.bth, payload.bytes);
   wire::write_extensions(making.extensions(), making.bth(), headers);
-  return making.finish(payload);
+  IcrcDue due;
+  return making.finish(payload, due);
 }
 
 }  // namespace uroce::qp

@@ -27,6 +27,32 @@ inline wire::PacketBth bth_to_peer(const Connection& connection, wire::Operation
   return {.opcode = wire::Opcode::make(connection.service, operation), .psn = psn};
 }
 
+/// The ICRC of a short frame is computed when the next one of its burst stands, or with the end of this: what
+/// has just been written in fields cannot be read as vectors before the CPU is done with all stores up to
+/// there, and the frame may have been in another CPU's cache. No frame leaves before.
+class IcrcDue {
+ public:
+  IcrcDue() = default;
+  IcrcDue(const IcrcDue&) = delete;
+  IcrcDue& operator=(const IcrcDue&) = delete;
+  ~IcrcDue() { settle(); }
+
+  /// It goes behind the packet, all of which stands.
+  void add(std::byte* ip_packet, size_t bytes) {
+    settle();
+    ip_packet_ = ip_packet;
+    bytes_ = bytes;
+  }
+
+ private:
+  void settle() const {
+    if (bytes_ > 0) wire::write_icrc(ip_packet_ + bytes_, wire::icrc_of({ip_packet_, bytes_}));
+  }
+
+  std::byte* ip_packet_ = nullptr;
+  size_t bytes_ = 0;  // 0: none is due
+};
+
 /// A frame in the making: it begins with all up to and with the BTH; then whoever makes it writes the
 /// extension headers that its opcode has; finish() does the rest. In line, as every packet is made so, and
 /// kept in registers: nothing that is out of line gets to see it.
@@ -57,15 +83,20 @@ class FrameInMaking {
   [[nodiscard]] std::byte* extension() const { return bth() + wire::kBthBytes; }
 
   /// Payload, pad and ICRC. False: some of the payload's memory is gone, and the frame must not be sent.
-  [[nodiscard]] bool finish(const Payload& payload) const {
+  [[nodiscard]] bool finish(const Payload& payload, IcrcDue& due) const {
     if (payload.data == nullptr || payload.bytes >= wire::kWideIcrcBytesMin) [[unlikely]]
       return finish_long(data_, path_, row_, {payload.bytes, payload.data, payload.pieces});
     if (!copy::guarded_read(data_ + layout_.payload, payload.data, payload.bytes)) [[unlikely]]
       return false;
-    finish();
+    finish(due);
     return true;
   }
   /// Without payload.
+  void finish(IcrcDue& due) const {
+    wire::write_pad(data_, layout_);
+    due.add(data_ + path_.ip_offset(), layout_.icrc - path_.ip_offset());
+  }
+  /// The same for a frame that is alone.
   void finish() const { wire::write_pad_and_icrc(data_, path_, layout_); }
 
  private:

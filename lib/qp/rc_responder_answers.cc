@@ -35,7 +35,7 @@ inline wire::Aeth RcResponder::acknowledge(uint32_t msn) {
 }
 
 /// The next packet of a READ response; false when the memory may not be read any more.
-inline bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn& turn) {
+inline bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn& turn, IcrcDue& due) {
   const uint64_t offset = uint64_t{read.next} * connection_.mtu;
   Payload payload{.bytes =
                       static_cast<uint32_t>(std::min<uint64_t>(read.bytes_end - offset, connection_.mtu))};
@@ -46,7 +46,7 @@ inline bool RcResponder::build_read_response(Response& read, port::TxFrame& fram
                        payload.bytes);
   if (making.extensions().has(wire::Header::kAeth))
     wire::write_aeth(making.extension(), acknowledge(read.msn));
-  if (!making.finish(payload)) [[unlikely]] {
+  if (!making.finish(payload, due)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return stop_reading(read);
   }
@@ -108,6 +108,7 @@ inline bool RcResponder::may_wait(const Turn& turn) {
 }
 
 Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
+  IcrcDue due;
   for (uint32_t frames = 0;; ++frames) {
     Response* const response = responses_.next();
     if (response == nullptr) {
@@ -121,7 +122,7 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
       build_answer(*frame, turn);
     } else if (response->request.kind != OperationRequest::Kind::kRead) {
       build_outcome(*response, *frame);
-    } else if (!build_read_response(*response, *frame, turn)) {
+    } else if (!build_read_response(*response, *frame, turn, due)) {
       // A NAK takes its place.
       build_answer(*frame, turn);
     }

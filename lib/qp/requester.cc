@@ -79,6 +79,7 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   uint32_t frames = 0;
   uint32_t frames_before_probe = UINT32_MAX;
   bool more = false;
+  IcrcDue due;
   // One look at the posting thread's counter per pump.
   published_ = connection_.options.send_queue->published();
   const uint32_t window = retransmission_.window();
@@ -101,7 +102,7 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
       more = true;
       break;
     }
-    if (!build(request, turn, *frame)) break;
+    if (!build(request, turn, *frame, due)) break;
     turn.tx.commit();
     ++frames;
   }
@@ -201,15 +202,16 @@ bool Requester::change_key(Turn& turn) {
   return answer == Invalidation::Answer::kOver;
 }
 
-[[gnu::always_inline]] inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame) {
-  if (request.operation <= SendOperation::kAtomicWrite) return build_data(request, turn, frame);
-  if (is_read(request.operation)) return build_read(request, turn, frame);
+[[gnu::always_inline]] inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame,
+                                                    IcrcDue& due) {
+  if (request.operation <= SendOperation::kAtomicWrite) return build_data(request, turn, frame, due);
+  if (is_read(request.operation)) return build_read(request, turn, frame, due);
   return is_atomic(request.operation) ? build_atomic(request, turn, frame)
                                       : build_flush(request, turn, frame);
 }
 
 [[gnu::always_inline]] inline bool Requester::build_data(const SendRequest& request, Turn& turn,
-                                                         port::TxFrame& frame) {
+                                                         port::TxFrame& frame, IcrcDue& due) {
   const uint32_t packet = window_.current_packet(request);
   const bool last = packet + 1 == request.packets;
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
@@ -222,7 +224,7 @@ bool Requester::change_key(Turn& turn) {
     // What this turn placed into the same memory must be there before it is read.
     if (turn.placer.dirty()) turn.placer.commit();
   }
-  if (!write_data(request, bth_of_data(request, packet == 0, last), payload, frame)) [[unlikely]] {
+  if (!write_data(request, bth_of_data(request, packet == 0, last), payload, frame, due)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return fail_current(turn, CompletionStatus::kLocalProtectionError);
   }
@@ -257,13 +259,13 @@ inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool f
 
 /// False: some of the payload's memory is gone.
 inline bool Requester::write_data(const SendRequest& request, wire::PacketBth bth, const Payload& payload,
-                                  port::TxFrame& frame) {
+                                  port::TxFrame& frame, IcrcDue& due) {
   // What is rare gets copies, so that these need not be in memory.
   if (!connection_.connected) [[unlikely]]
     return write_datagram_of(request, {payload.bytes, payload.data, payload.pieces}, frame);
   const FrameInMaking making(frame, connection_, bth, payload.bytes);
   write_extensions(making, request, {request.remote_address, request.rkey, request.length});
-  return making.finish(payload);
+  return making.finish(payload, due);
 }
 
 bool Requester::write_datagram_of(const SendRequest& request, const Payload& payload, port::TxFrame& frame) {
@@ -310,7 +312,7 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
 }
 
 [[gnu::always_inline]] inline bool Requester::build_read(const SendRequest& request, Turn& turn,
-                                                         port::TxFrame& frame) {
+                                                         port::TxFrame& frame, IcrcDue& due) {
   // A long READ is asked for in parts, each a READ of its own to the peer. Their borders are fixed, so that a
   // request for the missing rest of a part lies inside the original one.
   const uint32_t packet = window_.current_packet(request);
@@ -320,7 +322,7 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
   const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * connection_.mtu) - offset;
   if (!may_store(request, turn, offset, length)) return false;
   ask(request, Operation::kReadRequest,
-      {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)}, frame);
+      {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)}, frame, due);
   note_sent(end - packet, turn);
   if (end == request.packets) window_.end_current(SendWindow::messages_of_read(request.packets));
   window_.read_sent();
@@ -329,9 +331,10 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
 
 bool Requester::build_atomic(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
   if (!may_store(request, turn, 0, queue::kAtomicBytes)) return false;
+  IcrcDue due;
   ask(request,
       request.operation == SendOperation::kCompareSwap ? Operation::kCompareSwap : Operation::kFetchAdd, {},
-      frame);
+      frame, due);
   note_sent(1, turn);
   window_.end_current(1);
   window_.read_sent();
@@ -339,7 +342,8 @@ bool Requester::build_atomic(const SendRequest& request, Turn& turn, port::TxFra
 }
 
 bool Requester::build_flush(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
-  ask(request, Operation::kFlush, {request.remote_address, request.rkey, request.length}, frame);
+  IcrcDue due;
+  ask(request, Operation::kFlush, {request.remote_address, request.rkey, request.length}, frame, due);
   note_sent(1, turn);
   window_.end_current(1);
   window_.read_sent();
@@ -353,12 +357,12 @@ inline void Requester::note_sent(uint32_t psns, Turn& turn) {
 
 /// The packet of a request that is answered by itself and sends no data.
 inline void Requester::ask(const SendRequest& request, Operation operation, const wire::Reth& reth,
-                           port::TxFrame& frame) {
+                           port::TxFrame& frame, IcrcDue& due) {
   wire::PacketBth bth = bth_to_peer(connection_, operation, window_.next());
   bth.ack_request = true;
   const FrameInMaking making(frame, connection_, bth, 0);
   write_extensions(making, request, reth);
-  making.finish();
+  making.finish(due);
 }
 
 /// Where payload.bytes bytes of the request are.

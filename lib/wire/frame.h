@@ -132,14 +132,16 @@ inline void write_headers(std::byte* frame, const FrameTemplate& path, const Opc
   write_transport(frame + layout.bth, row, headers, layout.icrc - layout.pad);
 }
 
-inline void write_icrc(std::byte* frame, const FrameLayout& layout, uint32_t icrc) {
-  std::memcpy(frame + layout.icrc, &icrc, sizeof icrc);  // Least significant byte first.
+/// A whole word of zeros covers 0 to 3 bytes of pad; the ICRC then covers the rest of it.
+inline void write_pad(std::byte* frame, const FrameLayout& layout) { store_be32(frame + layout.pad, 0); }
+
+inline void write_icrc(std::byte* to, uint32_t icrc) {
+  std::memcpy(to, &icrc, sizeof icrc);  // Least significant byte first.
 }
 
 inline void write_pad_and_icrc(std::byte* frame, const FrameTemplate& path, const FrameLayout& layout) {
-  // A whole word of zeros covers 0 to 3 bytes of pad; the ICRC then covers the rest of it.
-  store_be32(frame + layout.pad, 0);
-  write_icrc(frame, layout, icrc_of({frame + path.ip_offset(), frame + layout.icrc}));
+  write_pad(frame, layout);
+  write_icrc(frame + layout.icrc, icrc_of({frame + path.ip_offset(), frame + layout.icrc}));
 }
 
 }  // namespace uroce::wire
