@@ -39,9 +39,9 @@ struct Capabilities {
   bool in_process = false;       // both ends live in this process (loopback, net_ring)
 };
 
-/// One receive and transmit queue pair. Belongs to one poller: calls come from the thread that turns it,
-/// except release(), which may come from any poller of the same port (a frame may have been handed over).
-/// Virtual calls are per burst.
+/// One receive and transmit queue pair. Belongs to one poller: calls come from the thread that turns it.
+/// release() takes frames of the port's other queues, too (they may have been handed over). Virtual calls are
+/// per burst.
 class PortQueue {
  public:
   virtual ~PortQueue() = default;

@@ -251,10 +251,10 @@ Status EthdevPort::configure() {
   return set_up_queues(info);
 }
 
+/// Null when there is no memory (rte_errno).
 rte_mempool* EthdevPort::make_pool(uint16_t queue) {
-  if (wire_ != nullptr) {
-    return wire_->pool(end_, queue, kBuffersPerQueue, limits_.mtu_max + kLinkHeaderBytes);
-  }
+  if (wire_ != nullptr)
+    return wire_->make_pool(end_, queue, kBuffersPerQueue, limits_.mtu_max + kLinkHeaderBytes);
   const uint32_t bytes = std::max(limits_.buffer_bytes, capabilities_.frame_bytes_max);
   pools_.push_back(make_mbuf_pool(kBuffersPerQueue + traits_.buffers_kept, bytes));
   return pools_.back().get();
@@ -277,10 +277,10 @@ Status EthdevPort::set_up_queues(const rte_eth_dev_info& info) {
     queues_.emplace_back(
         EthdevQueue::Place{.port_id = port_id_,
                            .index = i,
-                           .pool = pool,
                            .gate = gate_.get(),
                            .interface = interface_.get(),
-                           .far_open = wire_ == nullptr ? nullptr : &wire_->is_open(1 - end_)});
+                           .far_open = wire_ == nullptr ? nullptr : &wire_->is_open(1 - end_)},
+        pool, wire_ == nullptr ? MbufExchange::WireRings{} : wire_->returns(end_, i));
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -101,7 +102,7 @@ class EthdevPort final : public port::Port {
   bool promiscuous_ = false;
   std::vector<MbufPool> pools_;  // empty with a wire
   port::Capabilities capabilities_;
-  std::vector<EthdevQueue> queues_;
+  std::deque<EthdevQueue> queues_;
 };
 
 }  // namespace uroce::drivers

@@ -8,6 +8,7 @@
 #include <array>
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 #include "base/claim_line.h"
 
@@ -19,35 +20,6 @@ using Mbufs = std::array<rte_mbuf*, kBurst>;
 
 rte_mbuf* mbuf_of(const void* handle) { return static_cast<rte_mbuf*>(const_cast<void*>(handle)); }
 
-/// As many as there are, up to so many.
-unsigned take_mbufs(rte_mempool* pool, rte_mbuf** mbufs, unsigned wanted) {
-  void** const to = reinterpret_cast<void**>(mbufs);
-  if (rte_mempool_get_bulk(pool, to, wanted) == 0) return wanted;
-  // All or nothing; when the pool runs dry, take what is left one by one.
-  unsigned count = 0;
-  while (count < wanted && rte_mempool_get(pool, to + count) == 0) ++count;
-  return count;
-}
-
-/// As rte_pktmbuf_free_bulk, for mbufs of one segment.
-template <typename Frame>
-void free_mbufs(std::span<const Frame> frames) {
-  Mbufs mbufs;
-  unsigned count = 0;
-  const auto give_back = [&] {
-    if (count > 0) rte_mempool_put_bulk(mbufs[0]->pool, reinterpret_cast<void**>(mbufs.data()), count);
-    count = 0;
-  };
-  for (const Frame& frame : frames) {
-    assert(mbuf_of(frame.handle)->nb_segs == 1);
-    rte_mbuf* const mbuf = rte_pktmbuf_prefree_seg(mbuf_of(frame.handle));
-    if (mbuf == nullptr) continue;  // somebody else has it, too
-    if (count == kBurst || (count > 0 && mbuf->pool != mbufs[0]->pool)) give_back();
-    mbufs[count++] = mbuf;
-  }
-  give_back();
-}
-
 /// Where a frame begins is in the mbuf; but most begin where those of our pools do. So both are on their way
 /// from memory, or from the CPU that wrote them, at the same time.
 void prefetch_headers(const rte_mbuf* mbuf) {
@@ -55,6 +27,7 @@ void prefetch_headers(const rte_mbuf* mbuf) {
   rte_prefetch0(mbuf);
   rte_prefetch0(data);
   rte_prefetch0(data + RTE_CACHE_LINE_SIZE);
+  rte_prefetch0(data + 2 * RTE_CACHE_LINE_SIZE);  // in which a WRITE of 64 bytes ends
 }
 
 void set_length(rte_mbuf* mbuf, uint32_t length) {
@@ -101,18 +74,33 @@ uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
   return static_cast<uint16_t>(to - frames.data());
 }
 
-void EthdevQueue::release(std::span<const port::RxFrame> frames) { free_mbufs(frames); }
+/// As rte_pktmbuf_free_bulk, for mbufs of one segment.
+template <typename Frame>
+void EthdevQueue::give_back(std::span<const Frame> frames) {
+  Mbufs mbufs;
+  size_t count = 0;
+  for (const Frame& frame : frames) {
+    assert(mbuf_of(frame.handle)->nb_segs == 1);
+    rte_mbuf* const mbuf = rte_pktmbuf_prefree_seg(mbuf_of(frame.handle));
+    if (mbuf == nullptr) continue;  // somebody else has it, too
+    if (count == kBurst || (count > 0 && mbuf->pool != mbufs[0]->pool))
+      mbufs_.give_back({mbufs.data(), std::exchange(count, 0)});
+    mbufs[count++] = mbuf;
+  }
+  if (count > 0) mbufs_.give_back({mbufs.data(), count});
+}
+
+void EthdevQueue::release(std::span<const port::RxFrame> frames) { give_back(frames); }
 
 uint16_t EthdevQueue::allocate(std::span<port::TxFrame> frames) {
   Mbufs mbufs;
-  const unsigned count =
-      take_mbufs(place_.pool, mbufs.data(), static_cast<unsigned>(std::min(frames.size(), kBurst)));
+  const unsigned count = mbufs_.take(std::span(mbufs).first(std::min(frames.size(), kBurst)));
   port::TxFrame* to = frames.data();
   // Another CPU may have had them until now: then they all come at the same time.
   for (rte_mbuf* const mbuf : std::span(mbufs).first(count)) claim_line(mbuf);
   for (unsigned i = 0; i < count; ++i) {
-    // In a pool mbufs are of one segment and nobody else's. Of what they carried before only this matters to
-    // who sends them: what other fields mean is said by the flags.
+    // Of what they carried before only this matters to who sends them: what other fields mean is said by the
+    // flags.
     rte_mbuf* const mbuf = mbufs[i];
     mbuf->ol_flags = 0;
     mbuf->data_off = RTE_PKTMBUF_HEADROOM;
@@ -166,7 +154,7 @@ uint16_t EthdevQueue::transmit(std::span<const port::TxFrame> frames) {
   return static_cast<uint16_t>(sent);
 }
 
-void EthdevQueue::free(std::span<const port::TxFrame> frames) { free_mbufs(frames); }
+void EthdevQueue::free(std::span<const port::TxFrame> frames) { give_back(frames); }
 
 port::RxFrame EthdevQueue::loop(const port::TxFrame& frame) {
   set_length(mbuf_of(frame.handle), frame.length);

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <rte_mempool.h>
-
 #include <atomic>
 #include <cstdint>
 
 #include "drivers/port/ethdev/gate.h"
 #include "drivers/port/ethdev/kernel_interface.h"
+#include "drivers/port/ethdev/mbuf_exchange.h"
 #include "port/port.h"
 
 namespace uroce::drivers {
@@ -18,13 +17,13 @@ class EthdevQueue final : public port::PortQueue {
   struct Place {
     uint16_t port_id = 0;
     uint16_t index = 0;
-    rte_mempool* pool = nullptr;
     Gate* gate = nullptr;                         // of a device that changes under its pollers
     const KernelInterface* interface = nullptr;   // that the frames go through
     const std::atomic<bool>* far_open = nullptr;  // of a wire inside the process: is anybody there?
   };
 
-  explicit EthdevQueue(const Place& place) : place_(place) {}
+  EthdevQueue(const Place& place, rte_mempool* pool, const MbufExchange::WireRings& rings)
+      : place_(place), mbufs_(pool, rings) {}
 
   uint16_t receive(std::span<port::RxFrame> frames) override;
   void release(std::span<const port::RxFrame> frames) override;
@@ -40,10 +39,13 @@ class EthdevQueue final : public port::PortQueue {
     if (place_.gate != nullptr) place_.gate->leave(place_.index);
   }
   size_t send(std::span<const port::TxFrame> frames);
+  template <typename Frame>
+  void give_back(std::span<const Frame> frames);
   [[nodiscard]] bool nobody_there() const;
   void count_drops(uint64_t count);
 
   const Place place_;
+  MbufExchange mbufs_;
   uint64_t dropped_ = 0;  // written by the poller, read by anyone
 };
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <map>
+#include <utility>
 
 namespace uroce::drivers {
 
@@ -38,16 +39,26 @@ Result<std::shared_ptr<RingWire>> RingWire::find_or_make(uint32_t number, uint16
   return wire;
 }
 
+RingWire::RingWire(uint32_t number, uint16_t queues) : number_(number), queues_(queues) {
+  for (auto& made : made_) made = std::vector<std::atomic<rte_mempool*>>(queues);
+}
+
+rte_ring* RingWire::make_ring(const char* what, uint32_t end, uint16_t queue) const {
+  const std::string name = std::string("uroce_") + what + "_" + std::to_string(number_) + "_" +
+                           std::to_string(end) + "_" + std::to_string(queue);
+  return rte_ring_create(name.c_str(), kRingFrames, static_cast<int>(rte_socket_id()),
+                         RING_F_SP_ENQ | RING_F_SC_DEQ);
+}
+
 bool RingWire::make_rings() {
   for (uint32_t end = 0; end < 2; ++end) {
     pools_[end].resize(queues_);
     for (uint16_t queue = 0; queue < queues_; ++queue) {
-      const std::string name =
-          "uroce_ring_" + std::to_string(number_) + "_" + std::to_string(end) + "_" + std::to_string(queue);
-      rte_ring* ring = rte_ring_create(name.c_str(), kRingFrames, static_cast<int>(rte_socket_id()),
-                                       RING_F_SP_ENQ | RING_F_SC_DEQ);
-      if (ring == nullptr) return false;
-      toward_[end].push_back(ring);
+      for (const auto& [what, rings] : {std::pair("ring", &toward_[end]), {"return", &returning_to_[end]}}) {
+        rte_ring* const ring = make_ring(what, end, queue);
+        if (ring == nullptr) return false;
+        rings->push_back(ring);
+      }
     }
   }
   return true;
@@ -55,13 +66,21 @@ bool RingWire::make_rings() {
 
 RingWire::~RingWire() {
   for (uint32_t end = 0; end < 2; ++end) {
-    drain(end);
+    drain(toward_[end]);
+    drain(returning_to_[end]);
     for (rte_ring* ring : toward_[end]) rte_ring_free(ring);
+    for (rte_ring* ring : returning_to_[end]) rte_ring_free(ring);
   }
 }
 
-void RingWire::drain(uint32_t end) {
-  for (rte_ring* ring : toward_[end]) {
+MbufExchange::WireRings RingWire::returns(uint32_t end, uint16_t queue) const {
+  return {.returned = returning_to_[end][queue],
+          .to_return = returning_to_[1 - end][queue],
+          .far_pool = &made_[1 - end][queue]};
+}
+
+void RingWire::drain(const std::vector<rte_ring*>& rings) {
+  for (rte_ring* ring : rings) {
     for (void* mbuf = nullptr; rte_ring_dequeue(ring, &mbuf) == 0;)
       rte_pktmbuf_free(static_cast<rte_mbuf*>(mbuf));
   }
@@ -70,13 +89,14 @@ void RingWire::drain(uint32_t end) {
 void RingWire::set_open(uint32_t end, bool open) {
   if (!open) open_[end].store(false, std::memory_order_release);  // pairs with the acquire in transmit()
   // No poller receives here at this moment, so this thread is the rings' consumer.
-  drain(end);
+  drain(toward_[end]);
   if (open) open_[end].store(true, std::memory_order_release);  // pairs with the acquire in transmit()
 }
 
-rte_mempool* RingWire::pool(uint32_t end, uint16_t queue, uint32_t buffers, uint32_t data_bytes) {
+rte_mempool* RingWire::make_pool(uint32_t end, uint16_t queue, uint32_t buffers, uint32_t data_bytes) {
   MbufPool& pool = pools_[end][queue];
   if (pool == nullptr) pool = make_mbuf_pool(buffers, data_bytes);
+  made_[end][queue].store(pool.get(), std::memory_order_relaxed);  // partner: MbufExchange::is_far_ends()
   return pool.get();
 }
 

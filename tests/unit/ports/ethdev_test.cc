@@ -189,7 +189,51 @@ TEST(NetRing, AFrameInPiecesIsMadeWholeOrCounted) {
   send_in_pieces(near_id, pool, 5, 9000);
   EXPECT_EQ(pair.far->queue(0).receive({&frame, 1}), 0);
   EXPECT_EQ(pair.far->queue(0).dropped(), 1u);
+  pair.far.reset();  // which kept the buffer of the first for the near end
   EXPECT_EQ(rte_mempool_avail_count(pool), buffers);
+}
+
+/// All that are to be had; they are given back.
+size_t count_buffers(port::PortQueue& queue) {
+  std::vector<port::TxFrame> frames(4096);
+  size_t count = 0;
+  while (const uint16_t more = queue.allocate(std::span(frames).subspan(count))) count += more;
+  queue.free(std::span(frames).first(count));
+  return count;
+}
+
+TEST(NetRing, BuffersComeBackFromTheFarEnd) {
+  PortPair pair = open_pair("net_ring0", "net_ring1");
+  ASSERT_NE(pair.far, nullptr);
+  port::PortQueue& near = pair.near->queue(0);
+  const size_t buffers = count_buffers(near);
+  ASSERT_GT(buffers, 1000u);
+  // All of them more than once, in bursts that do not divide what the far end returns at once.
+  constexpr uint32_t kBurst = 23;
+  for (uint32_t sent = 0; sent < 3 * buffers; sent += kBurst) {
+    ASSERT_EQ(send_frames(near, sent, kBurst, 100), kBurst);
+    ASSERT_EQ(receive_frames(pair.far->queue(0), kBurst).size(), kBurst);
+  }
+  pair.far.reset();
+  EXPECT_EQ(count_buffers(near), buffers);
+}
+
+TEST(NetRing, WhatTheRingOfReturnsCannotHoldGoesToThePool) {
+  PortPair pair = open_pair("net_ring0", "net_ring1");
+  ASSERT_NE(pair.far, nullptr);
+  port::PortQueue& near = pair.near->queue(0);
+  const size_t buffers = count_buffers(near);
+  // It holds as many as the ring of frames: twice that is on its way at once.
+  std::vector<port::RxFrame> received(4096);
+  size_t count = 0;
+  for (int portion = 0; portion < 2; ++portion) {
+    ASSERT_EQ(send_frames(near, 0, 1000, 100), 1000u);
+    while (const uint16_t more = pair.far->queue(0).receive(std::span(received).subspan(count))) count += more;
+  }
+  ASSERT_EQ(count, 2000u);
+  pair.far->queue(0).release(std::span(received).first(count));
+  pair.far.reset();
+  EXPECT_EQ(count_buffers(near), buffers);
 }
 
 }  // namespace
