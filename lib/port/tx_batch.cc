@@ -15,7 +15,9 @@ bool TxBatch::restock() {
   committed_ -= first_;
   stocked_ -= std::exchange(first_, 0);
   const size_t wanted = std::min(std::max({recent_, committed_, kStockMin}), kFramesMax - stocked_);
+  const size_t before = stocked_;
   if (wanted > 0) stocked_ += queue_.allocate({frames_.data() + stocked_, wanted});
+  for (size_t i = before; i < std::min(stocked_, committed_ + 1 + kClaimedAhead); ++i) claim(frames_[i]);
   return committed_ < stocked_;
 }
 

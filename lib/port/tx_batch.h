@@ -35,7 +35,7 @@ class TxBatch {
   void commit() {
     assert(committed_ < stocked_ && frames_[committed_].length > 0);
     ++committed_;
-    claim_ahead();
+    if (committed_ + kClaimedAhead < stocked_) claim(frames_[committed_ + kClaimedAhead]);
   }
 
   [[nodiscard]] bool full() const { return committed_ - first_ == kFramesMax; }
@@ -51,16 +51,16 @@ class TxBatch {
   }
 
  private:
+  /// Those behind the next frame, so many, have been claimed.
+  static constexpr size_t kClaimedAhead = 6;
+
   /// A short frame to come, all of it: a line that its last bytes miss holds up the stores of the next one. A
   /// buffer in which another CPU sent us something is its to write, until we ask for it; by the time that it
   /// is used it is ours.
-  void claim_ahead() const {
-    constexpr size_t kAhead = 2;
+  static void claim(const TxFrame& frame) {
     constexpr size_t kCacheLine = 64;
     constexpr size_t kShortBytes = 192;  // a WRITE of 64 bytes has 138
-    if (committed_ + kAhead >= stocked_) return;
-    const std::byte* const frame = frames_[committed_ + kAhead].data;
-    for (size_t at = 0; at < kShortBytes; at += kCacheLine) claim_line(frame + at);
+    for (size_t at = 0; at < kShortBytes; at += kCacheLine) claim_line(frame.data + at);
   }
 
   /// Complete frames and what is left of the stock move to the front, and new empty buffers go behind them.

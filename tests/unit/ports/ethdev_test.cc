@@ -228,7 +228,8 @@ TEST(NetRing, WhatTheRingOfReturnsCannotHoldGoesToThePool) {
   size_t count = 0;
   for (int portion = 0; portion < 2; ++portion) {
     ASSERT_EQ(send_frames(near, 0, 1000, 100), 1000u);
-    while (const uint16_t more = pair.far->queue(0).receive(std::span(received).subspan(count))) count += more;
+    while (const uint16_t more = pair.far->queue(0).receive(std::span(received).subspan(count)))
+      count += more;
   }
   ASSERT_EQ(count, 2000u);
   pair.far->queue(0).release(std::span(received).first(count));
