@@ -56,7 +56,7 @@ class Tally:
     """What became of the goals of one run."""
 
     def __init__(self):
-        self.met, self.missed = 0, []
+        self.met, self.missed, self.told = 0, [], set()
 
     def of(self, metrics):
         """Text that stands beside metrics of one row ('' when nobody wants anything of them)."""
@@ -64,6 +64,7 @@ class Tally:
         for name, value in metrics.items():
             if name not in GOALS:
                 continue
+            self.told.add(name)
             comparison, goal = GOALS[name]
             if value <= goal if comparison == AT_MOST else value >= goal:
                 self.met += 1
@@ -73,6 +74,10 @@ class Tally:
                 verdict = 'not met'
             said.append(f'{"ratio " if name.endswith(".ratio") else ""}{comparison} {goal:.3g} {verdict}')
         return ', '.join(said)
+
+    def absent(self):
+        """Those of which nothing was told: neither met nor missed."""
+        return [name for name in GOALS if name not in self.told]
 
     def __str__(self):
         text = f'goals: {self.met} met, {len(self.missed)} not'

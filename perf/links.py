@@ -8,6 +8,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'tests/programs'))
 import namespaces  # noqa: E402
+import port_kinds  # noqa: E402
 import programs  # noqa: E402
 
 LIMIT_SECONDS = 60
@@ -18,6 +19,11 @@ class Link:
     """Programs at the ends "server" and "client"; a with-block is the life of the link."""
 
     host = '127.0.0.1'  # of the server, for TCP
+
+    @staticmethod
+    def why_not():
+        """Why this machine cannot have such a link, or None."""
+        return None
 
     def __enter__(self):
         return self
@@ -61,6 +67,10 @@ class VethLink(Link):
     SIDES = {'server': 'left', 'client': 'right'}
     MTU = 4200
 
+    @staticmethod
+    def why_not():
+        return port_kinds.why_not('af-packet')
+
     def __enter__(self):
         self.net = namespaces.Namespaces(mtu=self.MTU).__enter__()
         self.host = self.net.address('left')
@@ -83,6 +93,10 @@ class VethLink(Link):
 class XdpLink(VethLink):
     """The same by AF_XDP, of which veth takes frames of one page."""
     MTU = 3400
+
+    @staticmethod
+    def why_not():
+        return port_kinds.why_not('af-xdp')
 
     def port(self, _role):
         return f'net_af_xdp0,iface={namespaces.LINK}'

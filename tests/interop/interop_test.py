@@ -51,8 +51,8 @@ class Interop:
         self.uroce = sides.UroceSide(programs.Stack(arguments.libraries, arguments.sanitizer_runtime),
                                      visible=arguments.capture is not None, notice=self.notice, folder=folder)
         self.machine = None
+        self.second_life = guest.SecondLife(self.stop, self.boot)
         self.kernel_complaints = []
-        self.died = False
         self.failed = []
 
     def boot(self):
@@ -64,15 +64,7 @@ class Interop:
 
     def run_all(self, runs):
         for run in runs:
-            try:
-                self.run_one(run)
-            except guest.Died as death:
-                if self.died:
-                    raise
-                self.died = True
-                print(f"THE GUEST DIED in {run.name()}; it is started once more, and so is this case. {death}", flush=True)
-                self.stop()
-                self.run_one(run)
+            self.second_life.run(run.name(), self.run_one, run)
 
     def stop(self):
         if self.machine is not None:

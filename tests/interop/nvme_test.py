@@ -42,7 +42,8 @@ class Hosts:
         self.image = image.image()  # before the network is left behind
         self.folder = folder
         self.kernel_complaints = []
-        self.died = arguments.kernel_alone  # then the target dies with it
+        # The kernel's target dies with the guest.
+        self.second_life = guest.SecondLife(self.stop_machine, self.boot, granted=not arguments.kernel_alone)
         link.enter()
         link.set_mtu(4200)
         self.boot()
@@ -63,17 +64,8 @@ class Hosts:
         self.machine.stop()
 
     def run(self, case):
-        """What went wrong, or nothing. A guest that dies is started once more, and so is the case."""
-        try:
-            return self.run_once(case)
-        except guest.Died as death:
-            if self.died:
-                raise
-            self.died = True
-            print(f"THE GUEST DIED in {case.name}; it is started once more, and so is this case. {death}", flush=True)
-        self.stop_machine()
-        self.boot()
-        return self.run_once(case)
+        """What went wrong, or nothing."""
+        return self.second_life.run(case.name, self.run_once, case)
 
     def run_once(self, case):
         self.target.prepare(case)

@@ -10,7 +10,8 @@ import sys
 import time
 
 import programs
-from ports import AF_PACKET, LINK, OURS, UROCE, TestCase, has_af_xdp, main
+from port_kinds import has_af_xdp
+from ports import AF_PACKET, LINK, OURS, UROCE, TestCase, main
 
 # A switch in a namespace, and the interfaces of its second port.
 BRIDGE, BRIDGE_PORT, BEHIND = "uroce-bridge", "uroce-near", "uroce-far"

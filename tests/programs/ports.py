@@ -1,7 +1,5 @@
-"""What the tests of ports share: what this machine can have, and the processes of one test."""
+"""What the tests of ports share: names and addresses, and the processes of one test."""
 
-import os
-import socket
 import sys
 import tempfile
 import threading
@@ -9,32 +7,13 @@ import unittest
 from pathlib import Path
 
 import namespaces
+import port_kinds
 import programs
 
 UROCE = str(Path(sys.argv[2]).resolve())
 LINK = namespaces.LINK
 OURS = {"v4": "192.0.2.1", "v6": "2001:db8::1"}
 AF_PACKET = f"net_af_packet0,iface={LINK}"
-NO_NAMESPACES = namespaces.why_not()
-
-
-def has_af_xdp():
-    try:
-        socket.socket(44, socket.SOCK_RAW).close()  # AF_XDP
-    except OSError:
-        return False
-    return True
-
-
-def why_not(kind):
-    """Why this machine cannot have ports of that kind, or None."""
-    if kind in ("af-packet", "af-xdp", "tap", "pcap") and NO_NAMESPACES:
-        return f"no network namespaces: {NO_NAMESPACES}"
-    if kind == "af-xdp" and not has_af_xdp():
-        return "this kernel has no AF_XDP sockets"
-    if kind == "tap" and not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        return "/dev/net/tun is missing"
-    return None
 
 
 class TestCase(unittest.TestCase):
@@ -44,7 +23,7 @@ class TestCase(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def need(self, kind):
-        reason = why_not(kind)
+        reason = port_kinds.why_not(kind)
         if reason:
             print(f"SKIPPED {kind}: {reason}", file=sys.stderr, flush=True)
             self.skipTest(reason)

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import namespaces
 import programs
-from ports import AF_PACKET, LINK, OURS, UROCE, TestCase, has_af_xdp, main
+from port_kinds import has_af_xdp
+from ports import AF_PACKET, LINK, OURS, UROCE, TestCase, main
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 KERNELS = {"v4": "192.0.2.9", "v6": "2001:db8::9"}
