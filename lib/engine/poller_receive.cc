@@ -7,6 +7,7 @@
 
 #include "engine/poller.h"
 #include "net/echo.h"
+#include "port/short_frame.h"
 
 namespace uroce::engine {
 
@@ -78,6 +79,8 @@ void Poller::stage() {
   if (std::exchange(addresses_version_, seen.version) != seen.version) known_flow_.forget();
   Staged* next = packets_.data();
   for (size_t i = 0; i < burst_; ++i) {
+    constexpr size_t kAhead = port::PortQueue::kPrefetched;
+    if (i + kAhead < burst_) port::prefetch_frame(frames_[i + kAhead].data);
     next->frame = static_cast<uint32_t>(i);
     const std::span<const std::byte> frame(frames_[i].data, frames_[i].length);
     if (stage_frame(frame, *next, seen.demux)) ++next;

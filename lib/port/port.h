@@ -46,6 +46,9 @@ class PortQueue {
  public:
   virtual ~PortQueue() = default;
 
+  /// Of the received frames of a burst so many are on their way into the cache already; those behind them are
+  /// left to whoever goes through the burst (short_frame.h).
+  static constexpr size_t kPrefetched = 4;
   /// Up to `frames.size()` received frames; never blocks.
   virtual uint16_t receive(std::span<RxFrame> frames) = 0;
   virtual void release(std::span<const RxFrame> frames) = 0;

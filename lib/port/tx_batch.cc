@@ -17,7 +17,8 @@ bool TxBatch::restock() {
   const size_t wanted = std::min(std::max({recent_, committed_, kStockMin}), kFramesMax - stocked_);
   const size_t before = stocked_;
   if (wanted > 0) stocked_ += queue_.allocate({frames_.data() + stocked_, wanted});
-  for (size_t i = before; i < std::min(stocked_, committed_ + 1 + kClaimedAhead); ++i) claim(frames_[i]);
+  for (size_t i = before; i < std::min(stocked_, committed_ + 1 + kClaimedAhead); ++i)
+    claim_frame(frames_[i].data);
   return committed_ < stocked_;
 }
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
-#include "base/claim_line.h"
 #include "port/port.h"
+#include "port/short_frame.h"
 
 namespace uroce::port {
 
@@ -35,7 +35,7 @@ class TxBatch {
   void commit() {
     assert(committed_ < stocked_ && frames_[committed_].length > 0);
     ++committed_;
-    if (committed_ + kClaimedAhead < stocked_) claim(frames_[committed_ + kClaimedAhead]);
+    if (committed_ + kClaimedAhead < stocked_) claim_frame(frames_[committed_ + kClaimedAhead].data);
   }
 
   [[nodiscard]] bool full() const { return committed_ - first_ == kFramesMax; }
@@ -51,17 +51,9 @@ class TxBatch {
   }
 
  private:
-  /// Those behind the next frame, so many, have been claimed.
+  /// So many behind the next frame have been claimed. A buffer in which another CPU sent us something is its
+  /// to write, until we ask for it; by the time that it is used it is ours.
   static constexpr size_t kClaimedAhead = 6;
-
-  /// A short frame to come, all of it: a line that its last bytes miss holds up the stores of the next one. A
-  /// buffer in which another CPU sent us something is its to write, until we ask for it; by the time that it
-  /// is used it is ours.
-  static void claim(const TxFrame& frame) {
-    constexpr size_t kCacheLine = 64;
-    constexpr size_t kShortBytes = 192;  // a WRITE of 64 bytes has 138
-    for (size_t at = 0; at < kShortBytes; at += kCacheLine) claim_line(frame.data + at);
-  }
 
   /// Complete frames and what is left of the stock move to the front, and new empty buffers go behind them.
   /// False: there are none, or no room.

@@ -4,6 +4,7 @@
 
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
+#include "qp/message_opcodes.h"
 
 namespace uroce::qp {
 
@@ -31,39 +32,6 @@ inline bool needs_receive(SendOperation operation) {
 
 bool is_of_a_word(SendOperation operation) {
   return is_atomic(operation) || operation == SendOperation::kAtomicWrite;
-}
-
-/// Opcodes of the packets of a message by their place in it (protocol.md 2).
-struct MessageOpcodes {
-  SendOperation operation;
-  Operation middle, first, last, only;
-};
-constexpr MessageOpcodes kMessages[] = {
-    {SendOperation::kSend, Operation::kSendMiddle, Operation::kSendFirst, Operation::kSendLast,
-     Operation::kSendOnly},
-    {SendOperation::kSendImm, Operation::kSendMiddle, Operation::kSendFirst, Operation::kSendLastImm,
-     Operation::kSendOnlyImm},
-    {SendOperation::kSendInvalidate, Operation::kSendMiddle, Operation::kSendFirst,
-     Operation::kSendLastInvalidate, Operation::kSendOnlyInvalidate},
-    {SendOperation::kWrite, Operation::kWriteMiddle, Operation::kWriteFirst, Operation::kWriteLast,
-     Operation::kWriteOnly},
-    {SendOperation::kWriteImm, Operation::kWriteMiddle, Operation::kWriteFirst, Operation::kWriteLastImm,
-     Operation::kWriteOnlyImm},
-    {SendOperation::kAtomicWrite, Operation::kAtomicWrite, Operation::kAtomicWrite, Operation::kAtomicWrite,
-     Operation::kAtomicWrite},
-};
-
-/// The same for looking up: by the operation's number, then 1 for a first packet and 2 for a last one.
-constexpr auto kOpcodes = [] {
-  std::array<std::array<Operation, 4>, static_cast<size_t>(SendOperation::kBindWindow) + 1> opcodes{};
-  for (const MessageOpcodes& message : kMessages)
-    opcodes[static_cast<size_t>(message.operation)] = {message.middle, message.first, message.last,
-                                                       message.only};
-  return opcodes;
-}();
-
-inline Operation opcode_of(SendOperation operation, bool first, bool last) {
-  return kOpcodes[static_cast<size_t>(operation)][unsigned{first} | unsigned{last} << 1];
 }
 
 }  // namespace

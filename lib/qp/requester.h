@@ -40,8 +40,8 @@ class Requester {
   bool build_atomic(const SendRequest& request, Turn& turn, port::TxFrame& frame);
   bool build_flush(const SendRequest& request, Turn& turn, port::TxFrame& frame);
   void note_sent(uint32_t psns, Turn& turn);
-  void ask(const SendRequest& request, wire::Operation operation, const wire::Reth& reth, port::TxFrame& frame,
-           IcrcDue& due);
+  void ask(const SendRequest& request, wire::Operation operation, const wire::Reth& reth,
+           port::TxFrame& frame, IcrcDue& due);
   [[nodiscard]] bool asks(const SendRequest& request, bool last) const;
   [[nodiscard]] bool is_followed(const SendRequest& request) const;
   [[gnu::cold, gnu::noinline]] bool ask_again();

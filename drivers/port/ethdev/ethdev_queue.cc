@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/claim_line.h"
+#include "port/short_frame.h"
 
 namespace uroce::drivers {
 namespace {
@@ -19,16 +20,6 @@ constexpr size_t kBurst = 64;
 using Mbufs = std::array<rte_mbuf*, kBurst>;
 
 rte_mbuf* mbuf_of(const void* handle) { return static_cast<rte_mbuf*>(const_cast<void*>(handle)); }
-
-/// Where a frame begins is in the mbuf; but most begin where those of our pools do. So both are on their way
-/// from memory, or from the CPU that wrote them, at the same time.
-void prefetch_headers(const rte_mbuf* mbuf) {
-  const std::byte* const data = reinterpret_cast<const std::byte*>(mbuf + 1) + RTE_PKTMBUF_HEADROOM;
-  rte_prefetch0(mbuf);
-  rte_prefetch0(data);
-  rte_prefetch0(data + RTE_CACHE_LINE_SIZE);
-  rte_prefetch0(data + 2 * RTE_CACHE_LINE_SIZE);  // in which a WRITE of 64 bytes ends
-}
 
 void set_length(rte_mbuf* mbuf, uint32_t length) {
   assert(length > 0 && length <= rte_pktmbuf_tailroom(mbuf) + mbuf->data_len);
@@ -56,7 +47,13 @@ uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
   if (!enter()) return 0;
   const uint16_t received = rte_eth_rx_burst(place_.port_id, place_.index, mbufs.data(), wanted);
   leave();
-  for (rte_mbuf* const mbuf : std::span(mbufs).first(received)) prefetch_headers(mbuf);
+  for (size_t i = 0; i < received; ++i) {
+    rte_prefetch0(mbufs[i]);
+    // Where a frame begins is in its mbuf, but most begin where those of our pools do: so both are on their
+    // way at the same time.
+    if (i < kPrefetched)
+      port::prefetch_frame(reinterpret_cast<const std::byte*>(mbufs[i] + 1) + RTE_PKTMBUF_HEADROOM);
+  }
   port::RxFrame* to = frames.data();
   for (rte_mbuf* const mbuf : std::span(mbufs).first(received)) {
     if (mbuf->nb_segs > 1 && rte_pktmbuf_linearize(mbuf) != 0) {

@@ -19,8 +19,8 @@ class MbufExchange {
  public:
   /// Of such a wire; the rings are for this queue alone.
   struct WireRings {
-    rte_ring* returned = nullptr;                          // ours, from the far end
-    rte_ring* to_return = nullptr;                         // the far end's ...
+    rte_ring* returned = nullptr;                         // ours, from the far end
+    rte_ring* to_return = nullptr;                        // the far end's ...
     const std::atomic<rte_mempool*>* far_pool = nullptr;  // ... which are of this pool
   };
 
