@@ -46,8 +46,8 @@ class PortQueue {
  public:
   virtual ~PortQueue() = default;
 
-  /// Of the received frames of a burst so many are on their way into the cache already; those behind them are
-  /// left to whoever goes through the burst (short_frame.h).
+  /// So many frames, the first ones of a burst, are on their way into the cache when receive() returns; those
+  /// behind them are left to whoever goes through the burst (short_frame.h).
   static constexpr size_t kPrefetched = 4;
   /// Up to `frames.size()` received frames; never blocks.
   virtual uint16_t receive(std::span<RxFrame> frames) = 0;

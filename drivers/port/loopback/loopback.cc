@@ -10,6 +10,7 @@
 
 #include "drivers/port/loopback/steering.h"
 #include "drivers/port/loopback/wire.h"
+#include "port/short_frame.h"
 
 namespace uroce::drivers {
 namespace {
@@ -117,6 +118,7 @@ uint16_t LoopbackQueue::receive(std::span<port::RxFrame> frames) {
     Lane::Ring& ring = place_.in->ring(place_.index, sender);
     port::RxFrame* const to = frames.data() + received;
     received += ring.pop_burst(frames.size() - received, [to](size_t number, const FrameInFlight& frame) {
+      if (number < kPrefetched) port::prefetch_frame(frame.buffer->frame);
       to[number] = {frame.buffer->frame, frame.length, frame.buffer};
     });
     sender = following(sender, senders);
