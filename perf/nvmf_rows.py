@@ -93,7 +93,7 @@ class Nvmf:
             yield Row(f'nvmf_lat_over_send_us.{driver}.{pattern}', single['latency_p50_us'] - trip, 'us')
 
     def send_round_trip(self):
-        said = command([self.uroce, 'run', *self.ENDS, '--', self.build / 'perf/end_to_end/two_threads', '--ping', '--size', SMALL,
+        said = command([self.uroce, 'run', *self.ENDS, '--', self.build / 'perf/end_to_end/two_threads', '--ping', '--op', 'send', '--size', SMALL,
                         '--seconds', self.duration])
         return json.loads(said)['round_trip_p50_us']
 

@@ -80,9 +80,10 @@ class Wire:
         for operation, pairs in ('write', 1), ('send', 1), ('write', 64):
             figures = self.of_two('--op', operation, '--size', SMALL, '--queue-pairs', pairs, '--outstanding', max(256, 16 * pairs))
             yield Row(f'mmsgs.ring.{operation}64.qp{pairs}', figures['messages_per_second'] / 1e6, 'M/s', copied, 'copied')
-        trips = self.of_two('--ping', '--size', SMALL)
-        yield over_bare('ring', 'send', trips['round_trip_p50_us'], bare)
-        yield Row('rtt_p99_over_p50.ring.send64', trips['round_trip_p99_us'] / trips['round_trip_p50_us'], 'x')
+        trips = {operation: self.of_two('--ping', '--op', operation, '--size', SMALL) for operation in ('send', 'write', 'read')}
+        for operation, trip in trips.items():
+            yield over_bare('ring', operation, trip['round_trip_p50_us'], bare)
+        yield Row('rtt_p99_over_p50.ring.send64', trips['send']['round_trip_p99_us'] / trips['send']['round_trip_p50_us'], 'x')
 
     def of_two(self, *options):
         return medians(self.command('net_ring', [self.program('two_threads'), '--seconds', self.duration, *options]))

@@ -1,6 +1,6 @@
 // What two CPUs do: one thread turns each end of a wire inside the process. Goodput and rate of messages of
-// one size, whose data are verified outside of what is measured; or with --ping the round trip of one SEND
-// and the next.
+// one size, whose data are verified outside of what is measured; or with --ping round trips: a SEND or WRITE
+// and the next, or a READ.
 //
 //   uroce run --port net_ring0 --ip 192.0.2.1/24 --port net_ring1 --ip 192.0.2.2/24 -- two_threads --size 64K
 #include <fmt/format.h>
@@ -86,59 +86,89 @@ void measure_rate(const Traffic& traffic, double seconds) {
              rate * traffic.size * 8 / 1e9);
 }
 
-/// Both ends answer each message that comes with the next.
-class PingPong {
+/// A SEND or a WRITE that the far end answers with the next, or a READ.
+class RoundTrips {
  public:
-  explicit PingPong(const Traffic& traffic)
-      : near_(device_names().at(0), traffic, Part::kBoth), far_(device_names().at(1), traffic, Part::kBoth) {
-    near_.connect(far_);
-    far_.connect(near_);
-    near_.post_receives();
-    far_.post_receives();
+  explicit RoundTrips(const Traffic& traffic)
+      : operation_(traffic.operation),
+        near_{.end = RcEnd(device_names().at(0), traffic, Part::kBoth)},
+        far_{.end = RcEnd(device_names().at(1), traffic, Part::kBoth)} {
+    near_.end.connect(far_.end);
+    far_.end.connect(near_.end);
+    for (Side* side : {&near_, &far_}) {
+      if (operation_ == Operation::kSend) side->end.post_receives();
+      for (uint64_t i = 0; i < traffic.targets(); ++i) side->end.target(i).back() = kNoMark;
+    }
   }
 
-  void answer() { serve(far_, near_); }
+  /// The far end's part, over and over.
+  void answer() {
+    if (!look(far_) || operation_ == Operation::kRead) return;
+    take(far_);
+    post(far_, near_);
+  }
 
   Histogram run(double seconds) {
     Histogram samples;
     const auto start = Clock::now();
     for (auto sent = start; seconds_since(start) < seconds; sent = Clock::now()) {
-      near_.post(far_);
+      post(near_, far_);
       wait_for_answer(sent);
       samples.record(static_cast<uint64_t>((Clock::now() - sent).count()));
-      near_.post_receives();
+      take(near_);
     }
     return samples;
   }
 
  private:
+  struct Side {
+    RcEnd end;
+    uint64_t posted = 0;
+    uint64_t taken = 0;
+  };
+  // In the last byte of a WRITE.
+  static constexpr std::byte kNoMark{0};
+  static std::byte mark(uint64_t message) { return static_cast<std::byte>(1 + message % 251); }
+
+  void post(Side& side, const Side& peer) const {
+    if (operation_ == Operation::kWrite) side.end.source(side.posted).back() = mark(side.posted);
+    ++side.posted;
+    side.end.post(peer.end);
+  }
+  /// True when the next message has come, or the READ's answer.
+  bool look(Side& side) const {
+    const RcEnd::Found found = side.end.poll();
+    if (operation_ == Operation::kSend) return found.received != 0;
+    if (operation_ == Operation::kRead) return found.completed != 0;
+    // Acquire: the message's other bytes were stored before its last one.
+    const std::atomic_ref last(side.end.target(side.taken).back());
+    return last.load(std::memory_order_acquire) == mark(side.taken);
+  }
+  void take(Side& side) const {
+    ++side.taken;
+    if (operation_ == Operation::kSend) side.end.post_receives();
+  }
   void wait_for_answer(Clock::time_point sent) {
     constexpr double kPatienceSeconds = 30;
-    for (uint32_t polls = 1; near_.poll().received == 0; ++polls) {
+    for (uint32_t polls = 1; !look(near_); ++polls) {
       if (polls % 65536 == 0 && seconds_since(sent) > kPatienceSeconds)
         throw Failure("no answer from the other end");
     }
   }
 
-  static void serve(RcEnd& here, const RcEnd& there) {
-    if (here.poll().received == 0) return;
-    here.post_receives();
-    here.post(there);
-  }
-
-  RcEnd near_;
-  RcEnd far_;
+  const Operation operation_;
+  Side near_;
+  Side far_;
 };
 
 void measure_round_trips(Traffic traffic, double seconds) {
-  traffic.operation = Operation::kSend;
   traffic.batch = 1;
   traffic.outstanding = 4;
   traffic.region_bytes = 4 * traffic.stride();
-  PingPong ping_pong(traffic);
-  Spinning far([&ping_pong] { ping_pong.answer(); });
-  ping_pong.run(seconds / 4);
-  const Histogram samples = ping_pong.run(seconds);
+  RoundTrips round_trips(traffic);
+  Spinning far([&round_trips] { round_trips.answer(); });
+  round_trips.run(seconds / 4);
+  const Histogram samples = round_trips.run(seconds);
   far.join();
   fmt::print("{{\"round_trip_p50_us\": {:.4f}, \"round_trip_p99_us\": {:.4f}}}\n",
              static_cast<double>(samples.percentile(50)) / 1000,
@@ -153,7 +183,7 @@ int main(int argc, char** argv) {
   const uroce::perf::TrafficOptions asked(app);
   double seconds = 0.5;
   bool ping = false;
-  app.add_flag("--ping", ping, "round trips of SENDs");
+  app.add_flag("--ping", ping, "round trips");
   app.add_option("--seconds", seconds);
   CLI11_PARSE(app, argc, argv);
   try {
