@@ -44,7 +44,7 @@ void BareEnd::make_headers(std::byte* to, uint32_t bytes) const {
   headers.write(to, static_cast<uint32_t>(bytes - BareHeader::kOffset));
 }
 
-uint16_t BareEnd::send(Kind kind, uint64_t number, uint32_t bytes, uint16_t count, uint8_t round) {
+uint16_t BareEnd::send(const BareHeader& first, uint32_t bytes, uint16_t count) {
   std::array<std::byte, kHeaderBytes> headers;
   make_headers(headers.data(), bytes);
   std::array<port::TxFrame, kBurst> frames;
@@ -52,7 +52,9 @@ uint16_t BareEnd::send(Kind kind, uint64_t number, uint32_t bytes, uint16_t coun
   const uint16_t got = queue_->allocate(wanted);
   for (uint16_t i = 0; i < got; ++i) {
     std::memcpy(frames[i].data, headers.data(), headers.size());
-    fill(frames[i], {.kind = kind, .round = round, .number = number + i}, bytes);
+    BareHeader header = first;
+    header.number += i;
+    fill(frames[i], header, bytes);
   }
   const uint16_t sent = queue_->transmit(wanted.first(got));
   if (sent < got) queue_->free(wanted.subspan(sent, static_cast<size_t>(got - sent)));
@@ -62,18 +64,31 @@ uint16_t BareEnd::send(Kind kind, uint64_t number, uint32_t bytes, uint16_t coun
 /// All behind the headers.
 void BareEnd::fill(port::TxFrame& frame, const BareHeader& header, uint32_t bytes) {
   std::memcpy(frame.data + BareHeader::kOffset, &header, sizeof(header));
-  if (header.kind == Kind::kFloodCopied || header.kind == Kind::kFloodPlaced)
+  if (header.treatment != Treatment::kBare)
     std::memcpy(frame.data + kHeaderBytes, slot(header.number, bytes), bytes - kHeaderBytes);
-  if (header.kind == Kind::kFloodPlaced) {
+  if (header.treatment == Treatment::kPlaced) {
     const uint32_t crc = crc_of(frame.data, bytes - sizeof(uint32_t));
     std::memcpy(frame.data + bytes - sizeof(crc), &crc, sizeof(crc));
   }
   frame.length = bytes;
 }
 
-void BareEnd::send_one(Kind kind, uint64_t number, uint32_t bytes, uint8_t round) {
-  while (send(kind, number, bytes, 1, round) == 0) {
+void BareEnd::send_one(const BareHeader& header, uint32_t bytes) {
+  if (header.acknowledged) return send_acknowledged(header, bytes);
+  while (send(header, bytes, 1) == 0) {
   }
+}
+
+void BareEnd::send_acknowledged(const BareHeader& header, uint32_t bytes) {
+  std::array<std::byte, kHeaderBytes> headers;
+  make_headers(headers.data(), bytes);
+  std::array<port::TxFrame, 2> both;
+  const std::span<port::TxFrame> frames(both);
+  for (size_t got = 0; got < both.size();) got += queue_->allocate(frames.subspan(got));
+  for (const port::TxFrame& frame : both) std::memcpy(frame.data, headers.data(), headers.size());
+  fill(both[0], header, bytes);
+  fill(both[1], {.kind = Kind::kAcknowledgement, .treatment = Treatment::kPlaced}, kAcknowledgementBytes);
+  for (size_t sent = 0; sent < both.size();) sent += queue_->transmit(frames.subspan(sent));
 }
 
 void BareEnd::greet(const port::RxFrame& frame) {
@@ -82,8 +97,8 @@ void BareEnd::greet(const port::RxFrame& frame) {
 }
 
 void BareEnd::store(const BareHeader& header, const port::RxFrame& frame) {
-  if (header.kind == Kind::kFloodPlaced) return place(header, frame);
-  if (header.kind == Kind::kFloodCopied)
+  if (header.treatment == Treatment::kPlaced) return place(header, frame);
+  if (header.treatment == Treatment::kCopied)
     std::memcpy(slot(header.number, frame.length), frame.data + kHeaderBytes, frame.length - kHeaderBytes);
 }
 
@@ -92,7 +107,8 @@ void BareEnd::place(const BareHeader& header, const port::RxFrame& frame) {
   const size_t covered = frame.length - sizeof(crc);
   std::memcpy(&crc, frame.data + covered, sizeof(crc));
   if (crc != crc_of(frame.data, covered)) throw std::runtime_error("a CRC is wrong");
-  region_.place(header.number, frame.data + kHeaderBytes, (covered - kHeaderBytes) / 64 * 64);
+  const size_t lines = (covered - kHeaderBytes) / 64;
+  if (lines > 0) region_.place(header.number, frame.data + kHeaderBytes, lines * 64);
 }
 
 std::byte* BareEnd::slot(uint64_t number, uint32_t bytes) {

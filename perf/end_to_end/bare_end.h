@@ -17,13 +17,12 @@
 
 namespace uroce::perf {
 
-/// What a frame of bare_port is: of those in a flood nothing is done with `bare` ones, `copied` and `placed`
-/// ones are emptied into memory.
-enum class Kind : uint8_t { kFlood, kFloodCopied, kFloodPlaced, kEndOfFlood, kPing, kBye };
+/// What a frame of bare_port is.
+enum class Kind : uint8_t { kFlood, kEndOfFlood, kPing, kAcknowledgement, kBye };
 
-constexpr bool is_flood(Kind kind) {
-  return kind == Kind::kFlood || kind == Kind::kFloodCopied || kind == Kind::kFloodPlaced;
-}
+/// What is done with the payload of a frame: nothing; it is copied from and to memory; this, and it has a CRC
+/// and is placed.
+enum class Treatment : uint8_t { kBare, kCopied, kPlaced };
 
 /// Behind Ethernet, IPv4 and UDP, which are those of a RoCEv2 packet between two hosts, so that who carries
 /// them (a kernel, for one) has as much to do with them; then as many bytes as wanted.
@@ -33,8 +32,9 @@ struct BareHeader {
 
   uint32_t magic = kMagic;
   Kind kind{};
-  uint8_t round = 0;  // of floods: its end is said again when a port that loses frames has lost it
-  uint16_t zero = 0;
+  Treatment treatment{};
+  bool acknowledged = false;  // with an acknowledgement behind it, in the same burst
+  uint8_t round = 0;          // of floods: its end is said again when a port that loses frames has lost it
   uint64_t number = 0;
 };
 static_assert(sizeof(BareHeader) == 16);
@@ -52,9 +52,11 @@ class BareEnd {
   /// Throws std::runtime_error when it does not come up.
   void wait_for_link(std::chrono::seconds limit);
 
-  /// Frames of `bytes` with consecutive numbers, as many of `count` as the port takes now.
-  uint16_t send(Kind kind, uint64_t number, uint32_t bytes, uint16_t count, uint8_t round = 0);
-  void send_one(Kind kind, uint64_t number, uint32_t bytes, uint8_t round = 0);
+  /// Frames of `bytes` with consecutive numbers from that of `first`, as many of `count` as the port takes
+  /// now.
+  uint16_t send(const BareHeader& first, uint32_t bytes, uint16_t count);
+  /// With its acknowledgement, if it has one.
+  void send_one(const BareHeader& header, uint32_t bytes);
 
   /// Hands every received frame of ours to `take` as (header, bytes).
   template <typename Take>
@@ -77,7 +79,10 @@ class BareEnd {
   }
 
  private:
+  static constexpr size_t kAcknowledgementBytes = kHeaderBytes + sizeof(uint32_t);
+
   void make_headers(std::byte* to, uint32_t bytes) const;
+  void send_acknowledged(const BareHeader& header, uint32_t bytes);
   void fill(port::TxFrame& frame, const BareHeader& header, uint32_t bytes);
   void greet(const port::RxFrame& frame);
   void store(const BareHeader& header, const port::RxFrame& frame);

@@ -1,7 +1,8 @@
 // What a port carries without any protocol: frames of a given size as fast as they go, and one frame there
 // and back. The floor beside which uroce over the same port is measured. `copied` frames are filled from
 // memory and emptied into memory; `placed` ones have a CRC as well, which the other end verifies before it
-// places what is in the frame, in the order that a watching CPU may rely on, into a region of 512 MiB. With
+// places what is in the frame, in the order that a watching CPU may rely on, into a region of 512 MiB. Of the
+// round trips an `acknowledged` one has frames of that sort, and a second short one behind each. With
 // --peer-port one thread turns both ends, as `uroce perf` does in one process, or with --two-threads a second
 // one turns the other end; with --responder the other end is another process.
 //
@@ -18,6 +19,7 @@
 #include <optional>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -43,16 +45,22 @@ class Responder {
   bool step() {
     bool more = true;
     end_.receive([&](const BareHeader& header, uint32_t bytes) {
-      if (is_flood(header.kind)) {
-        ++flooded_;
-      } else if (header.kind == Kind::kEndOfFlood) {
-        if (header.round != round_) answer_ = std::exchange(flooded_, 0);
-        round_ = header.round;
-        end_.send_one(Kind::kEndOfFlood, answer_, bytes, round_);
-      } else if (header.kind == Kind::kPing) {
-        end_.send_one(Kind::kPing, header.number, bytes);
-      } else {
-        more = false;
+      switch (header.kind) {
+        case Kind::kFlood:
+          ++flooded_;
+          break;
+        case Kind::kEndOfFlood:
+          if (header.round != round_) answer_ = std::exchange(flooded_, 0);
+          round_ = header.round;
+          end_.send_one({.kind = Kind::kEndOfFlood, .round = round_, .number = answer_}, bytes);
+          break;
+        case Kind::kPing:
+          end_.send_one(header, bytes);
+          break;
+        case Kind::kAcknowledgement:
+          break;
+        case Kind::kBye:
+          more = false;
       }
     });
     return more;
@@ -73,18 +81,19 @@ class Initiator {
   /// The ends learn where the other one is.
   void greet(uint32_t bytes) {
     for (double waited = 0; waited < kLimitSeconds; waited += kPatienceSeconds) {
-      end_.send_one(Kind::kPing, 0, bytes);
+      end_.send_one({.kind = Kind::kPing}, bytes);
       if (answer(Kind::kPing, kPatienceSeconds)) return;
     }
     throw std::runtime_error(kNoAnswer);
   }
 
   /// Frames per second that arrived.
-  double flood(Kind kind, uint32_t bytes, double duration_s) {
+  double flood(Treatment treatment, uint32_t bytes, double duration_s) {
     uint64_t sent = 0;
     const auto start = Clock::now();
     for (uint64_t turn = 0; turn % 16 != 0 || seconds(Clock::now() - start) < duration_s; ++turn) {
-      sent += end_.send(kind, sent, bytes, BareEnd::kBurst);
+      sent +=
+          end_.send({.kind = Kind::kFlood, .treatment = treatment, .number = sent}, bytes, BareEnd::kBurst);
       if (peer_ != nullptr) peer_->step();
     }
     const double flooded_for = seconds(Clock::now() - start);
@@ -94,19 +103,22 @@ class Initiator {
     return static_cast<double>(arrived) / elapsed;
   }
 
-  Histogram ping(uint32_t bytes, double duration_s) {
+  Histogram ping(Treatment treatment, bool acknowledged, uint32_t bytes, double duration_s) {
     Histogram samples;
     const auto start = Clock::now();
-    for (uint64_t number = 0; seconds(Clock::now() - start) < duration_s; ++number) {
+    for (uint64_t sent = 0; seconds(Clock::now() - start) < duration_s; ++sent) {
+      const uint64_t number = sent % kPlaces;
       const auto sent_at = Clock::now();
-      end_.send_one(Kind::kPing, number, bytes);
+      end_.send_one(
+          {.kind = Kind::kPing, .treatment = treatment, .acknowledged = acknowledged, .number = number},
+          bytes);
       if (answer(Kind::kPing, kLimitSeconds) != number) throw std::runtime_error(kNoAnswer);
       samples.record(static_cast<uint64_t>((Clock::now() - sent_at).count()));
     }
     return samples;
   }
 
-  void part(uint32_t bytes) { end_.send_one(Kind::kBye, 0, bytes); }
+  void part(uint32_t bytes) { end_.send_one({.kind = Kind::kBye}, bytes); }
 
  private:
   /// How many frames arrived, and seconds from the question that was answered to the answer.
@@ -114,7 +126,7 @@ class Initiator {
     ++round_;
     for (double waited = 0; waited < kLimitSeconds; waited += kPatienceSeconds) {
       const auto start = Clock::now();
-      end_.send_one(Kind::kEndOfFlood, 0, bytes, round_);
+      end_.send_one({.kind = Kind::kEndOfFlood, .round = round_}, bytes);
       if (const auto arrived = answer(Kind::kEndOfFlood, kPatienceSeconds))
         return {*arrived, seconds(Clock::now() - start)};
     }
@@ -136,6 +148,8 @@ class Initiator {
     return number;
   }
 
+  // Of the payload of round trips: whoever waits for one has its memory in the cache.
+  static constexpr uint64_t kPlaces = 16;
   static constexpr double kLimitSeconds = 10;
   static constexpr double kPatienceSeconds = 0.1;
   static constexpr const char* kNoAnswer = "no answer from the other end";
@@ -145,29 +159,48 @@ class Initiator {
   uint8_t round_ = 0;
 };
 
-void measure(Initiator& initiator, const std::vector<uint32_t>& sizes, double duration_s) {
-  std::string out;
-  const auto add = [&](const std::string& name, double value) {
-    out += fmt::format("{}\n  \"{}\": {:.6g}", out.empty() ? "" : ",", name, value);
-  };
-  initiator.greet(sizes.front());
-  for (const uint32_t bytes : sizes) {
-    initiator.flood(Kind::kFloodPlaced, bytes, duration_s / 4);
-    for (const auto& [kind, name] : {std::pair{Kind::kFlood, "bare"}, std::pair{Kind::kFloodCopied, "copied"},
-                                     std::pair{Kind::kFloodPlaced, "placed"}}) {
-      const double rate = initiator.flood(kind, bytes, duration_s);
-      add(fmt::format("{}.{}.frames_per_second", name, bytes), rate);
-      add(fmt::format("{}.{}.gigabits_per_second", name, bytes), rate * bytes * 8 / 1e9);
-    }
-    const Histogram samples = initiator.ping(bytes, duration_s);
-    for (const auto& [percent, name] :
+/// Figures by name, as JSON.
+class Figures {
+ public:
+  void add(const std::string& name, double value) {
+    text_ += fmt::format("{}\n  \"{}\": {:.6g}", text_.empty() ? "" : ",", name, value);
+  }
+  void add_round_trips(const std::string& name, const Histogram& samples) {
+    for (const auto& [percent, percentile] :
          {std::pair{50.0, "p50"}, std::pair{99.0, "p99"}, std::pair{99.9, "p999"}}) {
-      add(fmt::format("bare.{}.round_trip_{}_us", bytes, name),
+      add(fmt::format("{}.round_trip_{}_us", name, percentile),
           static_cast<double>(samples.percentile(percent)) / 1000);
     }
   }
+  void print() const { fmt::print("{{{}\n}}\n", text_); }
+
+ private:
+  std::string text_;
+};
+
+void measure(Initiator& initiator, const std::vector<uint32_t>& sizes, double duration_s) {
+  Figures figures;
+  initiator.greet(sizes.front());
+  for (const uint32_t bytes : sizes) {
+    initiator.flood(Treatment::kPlaced, bytes, duration_s / 4);
+    for (const auto& [treatment, name] :
+         {std::pair{Treatment::kBare, "bare"}, std::pair{Treatment::kCopied, "copied"},
+          std::pair{Treatment::kPlaced, "placed"}}) {
+      const double rate = initiator.flood(treatment, bytes, duration_s);
+      figures.add(fmt::format("{}.{}.frames_per_second", name, bytes), rate);
+      figures.add(fmt::format("{}.{}.gigabits_per_second", name, bytes), rate * bytes * 8 / 1e9);
+    }
+    // Both ends have memory to place into when the first one comes back.
+    initiator.ping(Treatment::kPlaced, false, bytes, duration_s / 16);
+    for (const auto& [treatment, acknowledged, name] :
+         {std::tuple{Treatment::kBare, false, "bare"}, std::tuple{Treatment::kPlaced, false, "placed"},
+          std::tuple{Treatment::kPlaced, true, "acknowledged"}}) {
+      figures.add_round_trips(fmt::format("{}.{}", name, bytes),
+                              initiator.ping(treatment, acknowledged, bytes, duration_s));
+    }
+  }
   initiator.part(sizes.front());
-  fmt::print("{{{}\n}}\n", out);
+  figures.print();
 }
 
 struct Options {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -69,7 +70,9 @@ void RcEnd::make_queue_pairs() {
   ibv_qp_init_attr initial{};
   initial.send_cq = initial.recv_cq = completions_.get();
   initial.qp_type = IBV_QPT_RC;
-  initial.cap = {.max_send_wr = traffic_.outstanding,
+  const uint32_t depth = std::min(traffic_.outstanding,
+                                  4 * std::max(traffic_.batch, traffic_.outstanding / traffic_.queue_pairs));
+  initial.cap = {.max_send_wr = depth,
                  .max_recv_wr = traffic_.operation == Operation::kSend ? 2 * traffic_.outstanding : 1,
                  .max_send_sge = 1,
                  .max_recv_sge = 1,
