@@ -172,19 +172,29 @@ bool Requester::change_key(Turn& turn) {
 
 [[gnu::always_inline]] inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame,
                                                     IcrcDue& due) {
-  if (request.operation <= SendOperation::kAtomicWrite) return build_data(request, turn, frame, due);
+  if (request.operation <= SendOperation::kAtomicWrite && request.packets == 1) [[likely]]
+    return build_data<true>(request, turn, frame, due);
+  return build_other(request, turn, frame, due);
+}
+
+/// A function of its own, for the sake of the registers of its caller.
+bool Requester::build_other(SendRequest& request, Turn& turn, port::TxFrame& frame, IcrcDue& due) {
+  if (request.operation <= SendOperation::kAtomicWrite) return build_data<false>(request, turn, frame, due);
   if (is_read(request.operation)) return build_read(request, turn, frame, due);
   return is_atomic(request.operation) ? build_atomic(request, turn, frame)
                                       : build_flush(request, turn, frame);
 }
 
+/// `kOnly`: the packet is all of the message.
+template <bool kOnly>
 [[gnu::always_inline]] inline bool Requester::build_data(const SendRequest& request, Turn& turn,
                                                          port::TxFrame& frame, IcrcDue& due) {
-  const uint32_t packet = window_.current_packet(request);
-  const bool last = packet + 1 == request.packets;
+  const uint32_t packet = kOnly ? 0 : window_.current_packet(request);
+  const bool last = kOnly || packet + 1 == request.packets;
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
-  Payload payload{.bytes =
-                      static_cast<uint32_t>(std::min<uint64_t>(request.length - offset, connection_.mtu))};
+  Payload payload{
+      .bytes = kOnly ? request.length
+                     : static_cast<uint32_t>(std::min<uint64_t>(request.length - offset, connection_.mtu))};
   if (request.inline_data) {
     payload.data = connection_.options.send_queue->inline_bytes(request) + offset;
   } else {

@@ -35,6 +35,8 @@ class Requester {
   bool execute_current(Turn& turn, bool& more);
   bool change_key(Turn& turn);
   bool build(SendRequest& request, Turn& turn, port::TxFrame& frame, IcrcDue& due);
+  [[gnu::noinline]] bool build_other(SendRequest& request, Turn& turn, port::TxFrame& frame, IcrcDue& due);
+  template <bool kOnly>
   bool build_data(const SendRequest& request, Turn& turn, port::TxFrame& frame, IcrcDue& due);
   bool build_read(const SendRequest& request, Turn& turn, port::TxFrame& frame, IcrcDue& due);
   bool build_atomic(const SendRequest& request, Turn& turn, port::TxFrame& frame);
