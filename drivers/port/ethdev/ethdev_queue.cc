@@ -21,8 +21,18 @@ using Mbufs = std::array<rte_mbuf*, kBurst>;
 
 rte_mbuf* mbuf_of(const void* handle) { return static_cast<rte_mbuf*>(const_cast<void*>(handle)); }
 
-void set_length(rte_mbuf* mbuf, uint32_t length) {
-  assert(length > 0 && length <= rte_pktmbuf_tailroom(mbuf) + mbuf->data_len);
+/// Where a frame begins in an mbuf of a pool of ours, unless the device that it came from had it begin
+/// elsewhere. That would be in the mbuf, which another CPU may have written.
+std::byte* usual_begin(rte_mbuf* mbuf) {
+  return reinterpret_cast<std::byte*>(mbuf + 1) + RTE_PKTMBUF_HEADROOM;
+}
+
+/// The frame, which begins there, is all that is in it. Of what it carried before only this matters to who
+/// sends it: what other fields mean is said by the flags.
+void set_frame(rte_mbuf* mbuf, uint32_t length) {
+  assert(length > 0 && length + RTE_PKTMBUF_HEADROOM <= mbuf->buf_len);
+  mbuf->ol_flags = 0;
+  mbuf->data_off = RTE_PKTMBUF_HEADROOM;
   mbuf->data_len = static_cast<uint16_t>(length);
   mbuf->pkt_len = length;
 }
@@ -41,6 +51,13 @@ bool put_tag_back(rte_mbuf* mbuf) {
 
 }  // namespace
 
+EthdevQueue::EthdevQueue(const Place& place, rte_mempool* pool, const MbufExchange::WireRings& rings)
+    : place_(place),
+      mbufs_(pool, rings),
+      capacity_(rte_pktmbuf_data_room_size(pool) - uint32_t{RTE_PKTMBUF_HEADROOM}) {
+  assert(rte_pktmbuf_priv_size(pool) == 0);  // for usual_begin()
+}
+
 uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
   Mbufs mbufs;
   const auto wanted = static_cast<uint16_t>(std::min(frames.size(), kBurst));
@@ -49,10 +66,8 @@ uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
   leave();
   for (size_t i = 0; i < received; ++i) {
     rte_prefetch0(mbufs[i]);
-    // Where a frame begins is in its mbuf, but most begin where those of our pools do: so both are on their
-    // way at the same time.
-    if (i < kPrefetched)
-      port::prefetch_frame(reinterpret_cast<const std::byte*>(mbufs[i] + 1) + RTE_PKTMBUF_HEADROOM);
+    // So both are on their way at the same time.
+    if (i < kPrefetched) port::prefetch_frame(usual_begin(mbufs[i]));
   }
   port::RxFrame* to = frames.data();
   for (rte_mbuf* const mbuf : std::span(mbufs).first(received)) {
@@ -93,18 +108,10 @@ uint16_t EthdevQueue::allocate(std::span<port::TxFrame> frames) {
   Mbufs mbufs;
   const unsigned count = mbufs_.take(std::span(mbufs).first(std::min(frames.size(), kBurst)));
   port::TxFrame* to = frames.data();
-  // Another CPU may have had them until now: then they all come at the same time.
-  for (rte_mbuf* const mbuf : std::span(mbufs).first(count)) claim_line(mbuf);
-  for (unsigned i = 0; i < count; ++i) {
-    // Of what they carried before only this matters to who sends them: what other fields mean is said by the
-    // flags.
-    rte_mbuf* const mbuf = mbufs[i];
-    mbuf->ol_flags = 0;
-    mbuf->data_off = RTE_PKTMBUF_HEADROOM;
-    *to++ = {.data = rte_pktmbuf_mtod(mbuf, std::byte*),
-             .capacity = mbuf->buf_len - uint32_t{RTE_PKTMBUF_HEADROOM},
-             .length = 0,
-             .handle = mbuf};
+  for (rte_mbuf* const mbuf : std::span(mbufs).first(count)) {
+    // Another CPU may have had it until now; it is written when the frame is sent.
+    claim_line(mbuf);
+    *to++ = {.data = usual_begin(mbuf), .capacity = capacity_, .length = 0, .handle = mbuf};
   }
   return static_cast<uint16_t>(count);
 }
@@ -122,7 +129,7 @@ size_t EthdevQueue::send(std::span<const port::TxFrame> frames) {
     const size_t count = std::min(frames.size() - sent, kBurst);
     for (size_t i = 0; i < count; ++i) {
       mbufs[i] = mbuf_of(frames[sent + i].handle);
-      set_length(mbufs[i], frames[sent + i].length);
+      set_frame(mbufs[i], frames[sent + i].length);
     }
     const uint16_t taken =
         rte_eth_tx_burst(place_.port_id, place_.index, mbufs.data(), static_cast<uint16_t>(count));
@@ -154,7 +161,7 @@ uint16_t EthdevQueue::transmit(std::span<const port::TxFrame> frames) {
 void EthdevQueue::free(std::span<const port::TxFrame> frames) { give_back(frames); }
 
 port::RxFrame EthdevQueue::loop(const port::TxFrame& frame) {
-  set_length(mbuf_of(frame.handle), frame.length);
+  set_frame(mbuf_of(frame.handle), frame.length);
   return {frame.data, frame.length, frame.handle};
 }
 

@@ -22,8 +22,8 @@ class EthdevQueue final : public port::PortQueue {
     const std::atomic<bool>* far_open = nullptr;  // of a wire inside the process: is anybody there?
   };
 
-  EthdevQueue(const Place& place, rte_mempool* pool, const MbufExchange::WireRings& rings)
-      : place_(place), mbufs_(pool, rings) {}
+  /// `pool` is one of make_mbuf_pool().
+  EthdevQueue(const Place& place, rte_mempool* pool, const MbufExchange::WireRings& rings);
 
   uint16_t receive(std::span<port::RxFrame> frames) override;
   void release(std::span<const port::RxFrame> frames) override;
@@ -46,7 +46,8 @@ class EthdevQueue final : public port::PortQueue {
 
   const Place place_;
   MbufExchange mbufs_;
-  uint64_t dropped_ = 0;  // written by the poller, read by anyone
+  const uint32_t capacity_;  // of each mbuf, in bytes of a frame
+  uint64_t dropped_ = 0;     // written by the poller, read by anyone
 };
 
 }  // namespace uroce::drivers

@@ -1,5 +1,6 @@
 #include "drivers/port/ethdev/mbuf_exchange.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace uroce::drivers {
@@ -20,14 +21,29 @@ MbufExchange::~MbufExchange() {
   if (kept_count_ > 0)
     rte_mempool_put_bulk(kept_[0]->pool, reinterpret_cast<void**>(kept_.data()),
                          static_cast<unsigned>(kept_count_));
+  if (stock_count_ > 0)
+    rte_mempool_put_bulk(pool_, reinterpret_cast<void**>(stock_.data()), static_cast<unsigned>(stock_count_));
 }
 
 unsigned MbufExchange::take(std::span<rte_mbuf*> mbufs) {
-  void** const to = reinterpret_cast<void**>(mbufs.data());
-  const auto wanted = static_cast<unsigned>(mbufs.size());
-  unsigned count = 0;
-  if (rings_.returned != nullptr) count = rte_ring_sc_dequeue_burst(rings_.returned, to, wanted, nullptr);
-  return count < wanted ? count + take_from(pool_, to + count, wanted - count) : count;
+  const size_t returned = rings_.returned != nullptr ? take_returned(mbufs) : 0;
+  const std::span<rte_mbuf*> others = mbufs.subspan(returned);
+  const auto wanted = static_cast<unsigned>(others.size());
+  const unsigned rest = wanted > 0 ? take_from(pool_, reinterpret_cast<void**>(others.data()), wanted) : 0;
+  return static_cast<unsigned>(returned) + rest;
+}
+
+/// As many as there are: those that came back last.
+size_t MbufExchange::take_returned(std::span<rte_mbuf*> mbufs) {
+  if (stock_count_ < mbufs.size()) {
+    void** const end = reinterpret_cast<void**>(stock_.data() + stock_count_);
+    stock_count_ += rte_ring_sc_dequeue_burst(rings_.returned, end,
+                                              static_cast<unsigned>(stock_.size() - stock_count_), nullptr);
+  }
+  const size_t count = std::min(mbufs.size(), stock_count_);
+  stock_count_ -= count;
+  std::copy_n(stock_.data() + stock_count_, count, mbufs.data());
+  return count;
 }
 
 void MbufExchange::give_back(std::span<rte_mbuf* const> mbufs) {

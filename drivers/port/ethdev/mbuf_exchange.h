@@ -35,6 +35,7 @@ class MbufExchange {
   void give_back(std::span<rte_mbuf* const> mbufs);
 
  private:
+  size_t take_returned(std::span<rte_mbuf*> mbufs);
   [[nodiscard]] bool is_far_ends(const rte_mempool* pool) const;
   void return_kept();
 
@@ -44,6 +45,9 @@ class MbufExchange {
   /// and waits for the next pays with each look at a ring that the other CPU has written to.
   std::array<rte_mbuf*, 32> kept_;
   size_t kept_count_ = 0;
+  /// Ours that came back, as many as were there when the last ones had been taken.
+  std::array<rte_mbuf*, 64> stock_;
+  size_t stock_count_ = 0;
 };
 
 }  // namespace uroce::drivers
