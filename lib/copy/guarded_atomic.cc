@@ -5,6 +5,16 @@
 
 #include "copy/guarded_copy.h"
 
+// ThreadSanitizer holds a lock of its own around an atomic, and a fault would leave that held.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UROCE_WITHOUT_SANITIZER [[clang::disable_sanitizer_instrumentation]]
+#endif
+#endif
+#ifndef UROCE_WITHOUT_SANITIZER
+#define UROCE_WITHOUT_SANITIZER
+#endif
+
 namespace uroce::copy {
 namespace {
 
@@ -25,7 +35,7 @@ Operands operands_at(const std::byte* from) {
 
 // In the form of a CopyFunction, whose `from` are the operands.
 
-void compare_swap(std::byte* to, const std::byte* from, size_t) {
+UROCE_WITHOUT_SANITIZER void compare_swap(std::byte* to, const std::byte* from, size_t) {
   const Operands operands = operands_at(from);
   uint64_t there = operands.compare;
   __atomic_compare_exchange_n(reinterpret_cast<Word*>(to), &there, operands.value, false, __ATOMIC_SEQ_CST,
@@ -33,12 +43,12 @@ void compare_swap(std::byte* to, const std::byte* from, size_t) {
   *operands.original = there;
 }
 
-void fetch_add(std::byte* to, const std::byte* from, size_t) {
+UROCE_WITHOUT_SANITIZER void fetch_add(std::byte* to, const std::byte* from, size_t) {
   const Operands operands = operands_at(from);
   *operands.original = __atomic_fetch_add(reinterpret_cast<Word*>(to), operands.value, __ATOMIC_SEQ_CST);
 }
 
-void store(std::byte* to, const std::byte* from, size_t) {
+UROCE_WITHOUT_SANITIZER void store(std::byte* to, const std::byte* from, size_t) {
   __atomic_store_n(reinterpret_cast<Word*>(to), operands_at(from).value, __ATOMIC_SEQ_CST);
 }
 

@@ -22,8 +22,11 @@ constexpr int kPipeBytesMax = 1 << 20;
 }  // namespace
 
 void EventPipe::close() {
-  if (is_end(read_fd_)) ::close(read_fd_);
-  if (is_end(write_fd_)) ::close(write_fd_);
+  // Once: another pipe may get the numbers.
+  for (int* const descriptor : {&read_fd_, &write_fd_}) {
+    if (is_end(*descriptor)) ::close(*descriptor);
+    *descriptor = -1;
+  }
 }
 
 int EventPipe::open() {

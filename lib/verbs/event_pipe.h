@@ -24,7 +24,7 @@ class EventPipe {
   /// 0 or errno. To be called once, before anything else.
   int open();
   [[nodiscard]] int read_fd() const { return read_fd_; }
-  /// It is broken from then on. The destructor does the same.
+  /// It is broken from then on. The destructor does the same. When nobody is in another member.
   void close();
 
   /// Any thread, a poller's too. False when the pipe is full and cannot grow, or broken.

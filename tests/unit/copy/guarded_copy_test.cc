@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "copy/kernels.h"
+#include "tests/support/thread_sanitizer.h"
 #include "tests/unit/copy/fault_catcher.h"
 #include "tests/unit/copy/vanishing_memory.h"
 
@@ -39,13 +40,7 @@ std::vector<NamedCopy> all_copies() {
 }
 
 /// Functions that are left without a return stay on the shadow stack that TSan keeps, which is finite.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kFewFaults = true;
-#elif defined(__has_feature)
-constexpr bool kFewFaults = __has_feature(thread_sanitizer);
-#else
-constexpr bool kFewFaults = false;
-#endif
+constexpr bool kFewFaults = kThreadSanitizer;
 
 /// Bytes on this side of a border, every alignment among them, and beyond it.
 std::vector<size_t> lengths_before() {

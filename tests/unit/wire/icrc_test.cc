@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "sample_frames.h"
+#include "tests/support/thread_sanitizer.h"
 #include "wire/icrc_join.h"
 #include "wire/short_icrc.h"
 #include "wire/wide_icrc.h"
@@ -201,17 +202,8 @@ TEST(Icrc, OfAPayloadJoinedToThatOfTheHeaders_ExpectThatOfTheWhole) {
   EXPECT_EQ(IcrcJoin::of_payload(128), nullptr);
 }
 
-/// The program's race, which is what the test is about.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kReportsRaces = true;
-#elif defined(__has_feature)
-constexpr bool kReportsRaces = __has_feature(thread_sanitizer);
-#else
-constexpr bool kReportsRaces = false;
-#endif
-
 TEST(Icrc, OfAPayloadThatChangesWhileItIsCopied_ExpectThatOfWhatWasCopied) {
-  if (kReportsRaces) GTEST_SKIP() << "a race on purpose";
+  if (kThreadSanitizer) GTEST_SKIP() << "the program's race, on purpose";
   if (copy_with_icrc(4096) == nullptr) GTEST_SKIP() << "this CPU copies first";
   Random random(17);
   Bytes source = sample_payload(4096, random);
