@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Other people's programs that connect by the connection manager, unmodified, between two of our processes: the rows of
-cm_rows.py over memif and over a veth pair, some of them beside the kernel, and what happens when an end is killed. A row for
-both families is run by IPv4 over memif, by IPv6 over the veth pair, and by both beside the kernel.
+cm_rows.py over a veth pair or memif, some of them beside the kernel, IPv4 and IPv6, and what happens when an end is killed.
 
     tests/programs/rdmacm_test.py LIBRARY_FOLDER SANITIZER_RUNTIME NOTICE_LIBRARY LEAVING_PROGRAM memif|veth|interface
 
@@ -123,15 +122,14 @@ class InterfacePair(VethPair):
 
 
 class Programs:
-    """`pair()` makes a link with nobody on it. `family` is the one that rows for both are run by; None: both."""
+    """`pair()` makes a link with nobody on it."""
 
     network = ON_LINK
-    family = None
 
     def rows(self, begins):
         only = os.environ.get("UROCE_RDMACM", "")
         for row in cm_rows.ROWS:
-            for family in [self.family] if self.family in row.families else row.families:
+            for family in row.families:
                 name = f"{row.name}, {family}"
                 if row.name.startswith(begins) and only in name and (self.has_tcp or row.ready == CM):
                     with self.subTest(name):
@@ -213,7 +211,6 @@ class AllPrograms(Programs):
 
 class OverMemif(AllPrograms, unittest.TestCase):
     has_tcp = False  # to the addresses of our devices
-    family = V4
 
     def pair(self):
         return Pair(self.stack, self.notice)
@@ -221,7 +218,6 @@ class OverMemif(AllPrograms, unittest.TestCase):
 
 class OverVeth(AllPrograms, unittest.TestCase):
     has_tcp = True
-    family = V6
 
     @classmethod
     def setUpClass(cls):
