@@ -70,6 +70,8 @@ void RcEnd::make_queue_pairs() {
   ibv_qp_init_attr initial{};
   initial.send_cq = initial.recv_cq = completions_.get();
   initial.qp_type = IBV_QPT_RC;
+  // Of each queue pair four times its share, as a program would ask for: rings for all that is under way
+  // would not stay in a cache when the queue pairs are many.
   const uint32_t depth = std::min(traffic_.outstanding,
                                   4 * std::max(traffic_.batch, traffic_.outstanding / traffic_.queue_pairs));
   initial.cap = {.max_send_wr = depth,
