@@ -2,12 +2,27 @@
 """Adds up the results of several meson test runs.
 
     tests/summary.py [--failed-steps N] TESTLOG.json ...
-Prints what was skipped and what failed, then one line 'N passed, N failed, N skipped'; exit 1 on any failure,
+Prints what was skipped, what failed and what it said, then one line 'N passed, N failed, N skipped'; exit 1 on any failure,
 on a step that failed without a test failing, and when nothing ran.
 """
 import argparse
 import json
+import re
 import sys
+
+# Who is shown only the end of a run's output has to find the reason there.
+FIRST_LINES = 10
+LAST_LINES = 4
+COMPLAINT = re.compile(r'FAILED|Failure|DIED|Error|ERROR|hangs|rror:')
+
+
+def excerpt(result):
+    """Of what a failed test printed: the first complaint with what follows it, and the end."""
+    lines = (result.get('stdout', '') + '\n' + result.get('stderr', '')).strip().splitlines()
+    start = next((i for i, line in enumerate(lines) if COMPLAINT.search(line)), 0)
+    first = lines[start:start + FIRST_LINES]
+    rest = lines[start + FIRST_LINES:]
+    return first + ['...'] * (len(rest) > LAST_LINES) + rest[-LAST_LINES:]
 
 
 def main():
@@ -15,17 +30,21 @@ def main():
     parser.add_argument('--failed-steps', type=int, default=0)
     parser.add_argument('logs', nargs='*')
     arguments = parser.parse_args()
-    passed, failed, skipped = [], [], []
+    passed, failed, skipped, said = [], [], [], {}
     for log in arguments.logs:
         with open(log) as lines:
             for line in lines:
                 result = json.loads(line)
                 name = f"{log.split('/')[0]}: {result['name']}"
+                if result['result'] not in ('OK', 'EXPECTEDFAIL', 'SKIP'):
+                    said[name] = [result['result'], *excerpt(result)]
                 {'OK': passed, 'EXPECTEDFAIL': passed, 'SKIP': skipped}.get(result['result'], failed).append(name)
     for name in skipped:
         print(f'skipped: {name}')
     for name in failed:
         print(f'failed: {name}')
+        for line in said[name]:
+            print(f'    | {line[:200]}')
     failures = max(len(failed), arguments.failed_steps)
     print(f'{len(passed)} passed, {failures} failed, {len(skipped)} skipped')
     return 1 if failures or not passed else 0
