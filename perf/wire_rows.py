@@ -20,13 +20,16 @@ RXE_CPU_NS = {
     'send': {64: 2261, 4096: 2731, 65536: 28169},
 }
 
-# Counts of instructions: operation, size, the function that counts, and those below it that do not.
+# Counts of instructions: operation, size, its frame, the function that counts, and those below it that do not.
+STORES = 'uroce::copy::copy_', 'uroce_store_ascending'
 INSTRUCTIONS = {
-    'instr.send64': ('send', 64, 'measured_operations', ()),
-    'instr.write4k': ('write', LARGE, 'measured_far_end', ('uroce::wire::icrc_of', 'uroce::copy::copy_', 'uroce_store_ascending')),
+    'instr.send64': ('send', SMALL, SMALL_FRAME, 'measured_operations', ()),
+    'instr.write4k': ('write', LARGE, LARGE_FRAME, 'measured_far_end', STORES + ('uroce::wire::icrc_of', 'uroce::perf::crc_of')),
 }
 # Of what two CPUs do together the median of so many runs counts.
 RUNS = 3
+# That instructions are counted of.
+OPERATIONS = 4096
 
 
 class Wire:
@@ -93,16 +96,13 @@ class Wire:
         and no VPCLMULQDQ, and neither does what runs on it: the count is that of a CPU with AVX2."""
         if not shutil.which('valgrind'):
             return print('perf/run: instructions: SKIPPED, valgrind is not installed', file=sys.stderr)
-        operations = 4096
-        for name, (operation, size, counted, left_out) in INSTRUCTIONS.items():
-            with tempfile.TemporaryDirectory() as folder:
-                out = pathlib.Path(folder) / 'callgrind.out'
-                self.run('loopback', ['valgrind', '-q', '--tool=callgrind', f'--callgrind-out-file={out}',
-                                      '--collect-atstart=no', f'--toggle-collect={counted}',
-                                      self.program('one_thread_counted'), '--op', operation, '--size', size,
-                                      '--region-mb', 16, '--operations', operations])
-                listing = command(['callgrind_annotate', '--inclusive=yes', '--threshold=100', out])
-            yield Row(name, instructions_of(listing, counted, left_out) / operations, '')
+        loopback = self.command('loopback', [])
+        for name, (operation, size, frame, counted, left_out) in INSTRUCTIONS.items():
+            ours = counted_instructions(loopback, counted, left_out, self.program('one_thread_counted'), '--op', operation,
+                                        '--size', size, '--region-mb', 16, '--operations', OPERATIONS)
+            placed = counted_instructions([], counted, left_out, self.program('bare_frames'), '--bytes', frame,
+                                          '--frames', OPERATIONS)
+            yield Row(name, ours, '', placed, 'placed', 'lower')
 
     def program(self, name):
         return self.build / 'perf/end_to_end' / name
@@ -121,15 +121,25 @@ def medians(program):
     return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
+def counted_instructions(around, counted, left_out, program, *options):
+    """Of a function that does OPERATIONS of something in `program`, for one of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / 'callgrind.out'
+        command([*around, 'valgrind', '-q', '--tool=callgrind', f'--callgrind-out-file={out}', '--collect-atstart=no',
+                 f'--toggle-collect={counted}', program, *options])
+        listing = command(['callgrind_annotate', '--inclusive=yes', '--threshold=100', out])
+    return instructions_of(listing, counted, left_out) / OPERATIONS
+
+
 def instructions_of(listing, counted, left_out):
     """Of a function and all that it called, without what functions whose names begin so took."""
     figures = [(line.split(':', 1)[1], int(line.split()[0].replace(',', ''))) for line in listing.splitlines()
                if re.match(r'^ *[\d,]+ \(', line) and ':' in line]
 
-    def sum_of(beginning):
-        sums = [count for function, count in figures if function.startswith(beginning)]
-        if not sums:
-            raise Failure(f'no instructions were counted in {beginning}')
-        return sum(sums)
+    def sum_of(*beginnings):
+        return sum(count for function, count in figures if function.startswith(beginnings))
 
-    return sum_of(counted) - sum(sum_of(beginning) for beginning in left_out)
+    for beginnings in (counted,), left_out:
+        if beginnings and not sum_of(*beginnings):
+            raise Failure(f'no instructions were counted in {" or ".join(beginnings)}')
+    return sum_of(counted) - sum_of(*left_out)
