@@ -8,7 +8,12 @@ AttendancePolicy::Decision AttendancePolicy::after(const Look& look) {
   const bool attended = look.due != kNever;
   // A poller that somebody was at may only have been between two long turns. But what there was to do for it,
   // or that nobody is at it at the second look either, shows that it was right to take over.
-  if (look.worked || (!attended && look.in_charge == in_charge_)) looks_in_vain_ = 0;
+  if (look.worked || (!attended && look.in_charge == in_charge_)) {
+    looks_in_vain_ = 0;
+    attended_since_ = look.now;
+  }
+  attended_since_ = std::min(attended_since_, look.now);
+  attended_ = look.now - attended_since_;
   if (look.worked || look.in_charge > in_charge_) busy_at_ = look.now;
   in_charge_ = look.in_charge;
   idle_ = look.now - busy_at_;
@@ -29,7 +34,8 @@ Duration AttendancePolicy::trusted_for(const Look& look) {
 }
 
 Duration AttendancePolicy::longest_sleep(Duration cost) const {
-  return std::clamp(cost * (idle_ > kLongIdle ? kLongIdleShare : kIdleShare), kSleepMax, kDearSleepMax);
+  const Duration affordable = cost * (idle_ > kLongIdle ? kLongIdleShare : kIdleShare);
+  return std::clamp(std::max(affordable, Duration{attended_.ns / kIdleShare}), kSleepMax, kDearSleepMax);
 }
 
 }  // namespace uroce::engine

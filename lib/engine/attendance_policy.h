@@ -16,7 +16,9 @@ class AttendancePolicy {
  public:
   /// The longest sleep bounds how long a packet waits for an idle process, and how long a poller is left
   /// alone the first time after the application was at it for long: kSleepMax, or as long as it takes for
-  /// waking up to cost less than the idle share of a core. (In a virtual machine it costs 25 to 100 us.)
+  /// waking up to cost less than the idle share of a core, or such a share of the time that the application
+  /// has been at it. (In a virtual machine waking up costs 25 to 100 us, and the clock of the thread tells
+  /// only a part of what it costs the application that was on that CPU.)
   /// kDearSleepMax lies below Poller::kAttentionGapMax, so that sleeping never slows the protocol's clock.
   static constexpr Duration kSleepMax = milliseconds(1);
   static constexpr Duration kDearSleepMax = milliseconds(4);
@@ -49,7 +51,7 @@ class AttendancePolicy {
 
   Decision after(const Look& look);
 
-  /// The longest sleep just now, when the last one and what followed took so much CPU time.
+  /// The longest sleep after the last look, when the last one and what followed took so much CPU time.
   [[nodiscard]] Duration longest_sleep(Duration cost) const;
 
  private:
@@ -57,10 +59,12 @@ class AttendancePolicy {
   Duration trusted_for(const Look& look);
 
   Duration takeover_;
-  uint32_t looks_in_vain_ = 0;  // in a row
-  uint32_t in_charge_ = 0;      // at the last look
-  Instant busy_at_{};           // when something was last done for one of those, or taken over
-  Duration idle_{};             // how long this was before the last look
+  uint32_t looks_in_vain_ = 0;       // in a row
+  uint32_t in_charge_ = 0;           // at the last look
+  Instant busy_at_{};                // when something was last done for one of those, or taken over
+  Duration idle_{};                  // how long this was before the last look
+  Instant attended_since_ = kNever;  // when it was last right to take over, or the first look
+  Duration attended_{};              // how long this was before the last look
 };
 
 }  // namespace uroce::engine

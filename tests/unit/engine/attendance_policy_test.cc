@@ -118,5 +118,25 @@ TEST(AttendancePolicy, SleepsAsLongAsWakingUpIsDear) {
             microseconds(30) * AttendancePolicy::kLongIdleShare);
 }
 
+TEST(AttendancePolicy, SleepsLongerTheLongerTheApplicationHasBeenThere) {
+  constexpr Duration kCheap = microseconds(2);
+  Thread thread;
+  thread.attended();
+  EXPECT_EQ(thread.policy.longest_sleep(kCheap), AttendancePolicy::kSleepMax);
+  const auto attended_for = [&thread](Duration time) {
+    thread.now = thread.now + time;
+    thread.attended();
+    return thread.policy.longest_sleep(kCheap);
+  };
+  EXPECT_EQ(attended_for(milliseconds(32)), AttendancePolicy::kSleepMax);
+  const Duration later = attended_for(milliseconds(96));
+  EXPECT_GT(later, AttendancePolicy::kSleepMax);
+  EXPECT_LT(later, AttendancePolicy::kDearSleepMax);
+  EXPECT_EQ(attended_for(seconds(10)), AttendancePolicy::kDearSleepMax);
+  thread.alone(true);
+  thread.attended();
+  EXPECT_EQ(thread.policy.longest_sleep(kCheap), AttendancePolicy::kSleepMax) << "it had left meanwhile";
+}
+
 }  // namespace
 }  // namespace uroce::engine
