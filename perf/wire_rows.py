@@ -26,7 +26,7 @@ INSTRUCTIONS = {
     'instr.send64': ('send', SMALL, SMALL_FRAME, 'measured_operations', ()),
     'instr.write4k': ('write', LARGE, LARGE_FRAME, 'measured_far_end', STORES + ('uroce::wire::icrc_of', 'uroce::perf::crc_of')),
 }
-# Of what two CPUs do together the median of so many runs counts.
+# Of what one CPU does or two do together the median of so many runs counts.
 RUNS = 3
 # That instructions are counted of.
 OPERATIONS = 4096
@@ -44,26 +44,43 @@ class Wire:
     def cpu_time(self):
         """CPU time of an operation, both ends together, beside what the kernel's own RoCEv2 takes."""
         cold = {}
-        for operation, sizes in RXE_CPU_NS.items():
-            for size, floor in sizes.items():
-                for suffix, region in ('', 512), ('.hot', 4):
-                    said = self.run('net_ring', [self.program('one_thread'), '--op', operation, '--size', size,
-                                                 '--region-mb', region, '--seconds', self.duration])
-                    value = json.loads(said)['cpu_ns_per_operation']
-                    yield Row(f'cpu_ns.{operation}.{size}{suffix}', value, 'ns', floor, 'rxe', 'lower')
-                    cold.setdefault((operation, size), value)
-        for (operation, size), value in cold.items():
-            if operation != 'write':
-                yield Row(f'cpu_ns.{operation}.{size}.over_write', value / cold['write', size], 'x')
-        yield from self.beside_placed(cold)
+        for size in SMALL, LARGE, 65536:
+            for suffix, region in ('', 512), ('.hot', 4):
+                # In turns: what the machine does meanwhile happens to all of them.
+                rounds = [{operation: self.one_thread(operation, size, '--region-mb', region) for operation in RXE_CPU_NS}
+                          for _ in range(RUNS)]
+                for operation, floors in RXE_CPU_NS.items():
+                    value = statistics.median(figures[operation] for figures in rounds)
+                    yield Row(f'cpu_ns.{operation}.{size}{suffix}', value, 'ns', floors[size], 'rxe', 'lower')
+                    if suffix == '':
+                        cold[operation, size] = value
+                        if operation != 'write':
+                            over_write = statistics.median(figures[operation] / figures['write'] for figures in rounds)
+                            yield Row(f'cpu_ns.{operation}.{size}.over_write', over_write, 'x')
+        bare = medians([self.program('bare_port'), '--port', 'net_ring0', '--peer-port', 'net_ring1', '--bytes',
+                        f'{SMALL_FRAME},{LARGE_FRAME}', '--seconds', self.duration])
+        yield from self.beside_placed(cold, bare)
+        yield self.alone(bare)
 
-    def beside_placed(self, cold):
+    @staticmethod
+    def beside_placed(cold, bare):
         """WRITEs beside what copying, CRC and placing of the same packets take without a protocol, on one thread."""
-        bare = medians([self.program('bare_port'), '--port', 'net_ring0', '--peer-port', 'net_ring1', '--bytes', LARGE_FRAME,
-                        '--seconds', self.duration])
         packet = 1e9 / bare[f'placed.{LARGE_FRAME}.frames_per_second']
         for size, packets in (LARGE, 1), (65536, 16):
             yield Row(f'cpu_ns.write.{size}.beside_placed', cold['write', size], 'ns', packets * packet, 'placed', 'lower')
+
+    def alone(self, bare):
+        """A SEND and its ACK when no other message is under way: what one way of a round trip takes without waiting for another
+        CPU, beside half a round trip of frames without a protocol."""
+        value = statistics.median(self.one_thread('send', SMALL, '--region-mb', 4, '--outstanding', 1, '--batch', 1)
+                                  for _ in range(RUNS))
+        floor = bare[f'acknowledged.{SMALL_FRAME}.round_trip_p50_us'] * 1000 / 2
+        return Row('cpu_ns.send.64.alone', value, 'ns', floor, 'acknowledged', 'lower')
+
+    def one_thread(self, operation, size, *options):
+        said = self.run('net_ring', [self.program('one_thread'), '--op', operation, '--size', size, '--seconds', self.duration,
+                                     *options])
+        return json.loads(said)['cpu_ns_per_operation']
 
     def two_threads(self):
         """What two CPUs do, one at each end, beside the bare port between the same two."""
