@@ -123,7 +123,7 @@ TEST(AttendancePolicy, SleepsLongerTheLongerTheApplicationHasBeenThere) {
   Thread thread;
   thread.attended();
   EXPECT_EQ(thread.policy.longest_sleep(kCheap), AttendancePolicy::kSleepMax);
-  const auto attended_for = [&thread](Duration time) {
+  const auto attended_for = [&](Duration time) {
     thread.now = thread.now + time;
     thread.attended();
     return thread.policy.longest_sleep(kCheap);
