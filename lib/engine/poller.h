@@ -198,6 +198,7 @@ class Poller {
   bool stage_for_services(Staged& staged);
   void answer_echo(std::span<const std::byte> frame);
   void meet_neighbour(size_t index);
+  [[nodiscard]] bool is_intact(size_t number) const;
   void dispatch();
   bool finds_nothing();
   [[nodiscard]] bool expects_nothing(const QueuePairEntry& posted) const;

@@ -8,7 +8,6 @@
 // end of a wire.
 namespace uroce::port {
 
-inline constexpr size_t kCacheLine = 64;
 inline constexpr size_t kShortFrameBytes = 3 * kCacheLine;  // a WRITE of 64 bytes has 138
 
 /// To be read.

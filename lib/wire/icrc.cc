@@ -48,7 +48,7 @@ namespace {
 
 /// The widest way that this CPU has, if any.
 struct WideIcrc {
-  uint32_t (*of)(std::span<const std::byte> ip_packet) = nullptr;
+  uint32_t (*of)(std::span<const std::byte> ip_packet, std::span<const std::byte> next) = nullptr;
   CopyWithIcrc copy = nullptr;
 };
 
@@ -72,18 +72,19 @@ uint32_t icrc_in_pieces(std::span<const std::byte> ip_packet) {
 /// Of less than kWideIcrcBytesMin bytes.
 uint32_t (*const kShortIcrc)(std::span<const std::byte>) = has_short_icrc() ? short_icrc : icrc_in_pieces;
 
-/// Of more. Apart, so that the way to a short one is a jump.
-[[gnu::noinline]] uint32_t icrc_beyond(std::span<const std::byte> ip_packet) {
-  if (kWideIcrc.of != nullptr) return kWideIcrc.of(ip_packet);
-  return ip_packet.size() <= kShortIcrcBytesMax ? kShortIcrc(ip_packet) : icrc_in_pieces(ip_packet);
-}
-
 }  // namespace
 
 CopyWithIcrc widest_copy_with_icrc() { return kWideIcrc.copy; }
 
+// Apart, so that the way to a short one is a jump.
+[[gnu::noinline]] uint32_t icrc_of_long(std::span<const std::byte> ip_packet,
+                                        std::span<const std::byte> next) {
+  if (kWideIcrc.of != nullptr) return kWideIcrc.of(ip_packet, next);
+  return ip_packet.size() <= kShortIcrcBytesMax ? kShortIcrc(ip_packet) : icrc_in_pieces(ip_packet);
+}
+
 uint32_t icrc_of(std::span<const std::byte> ip_packet) {
-  return ip_packet.size() >= kWideIcrcBytesMin ? icrc_beyond(ip_packet) : kShortIcrc(ip_packet);
+  return ip_packet.size() >= kWideIcrcBytesMin ? icrc_of_long(ip_packet, {}) : kShortIcrc(ip_packet);
 }
 
 }  // namespace uroce::wire

@@ -19,9 +19,9 @@ inline bool has_wide_icrc_256() {
 /// Whether this CPU can run what ends in _512.
 inline bool has_wide_icrc_512() { return has_wide_icrc_256() && __builtin_cpu_supports("avx512vl") != 0; }
 
-/// icrc_of() of at least kWideIcrcBytesMin bytes.
-uint32_t wide_icrc_256(std::span<const std::byte> ip_packet);
-uint32_t wide_icrc_512(std::span<const std::byte> ip_packet);
+/// icrc_of() of at least kWideIcrcBytesMin bytes. Meanwhile `next` is brought into the cache.
+uint32_t wide_icrc_256(std::span<const std::byte> ip_packet, std::span<const std::byte> next = {});
+uint32_t wide_icrc_512(std::span<const std::byte> ip_packet, std::span<const std::byte> next = {});
 
 /// Copies at least kWideIcrcBytesMin bytes, which may change meanwhile, and takes them as copied into `icrc`,
 /// a uint32_t: icrc_of() what stands before them. One pass instead of two; the form is that of

@@ -1,6 +1,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "base/claim_line.h"
 #include "wire/big_endian.h"
 #include "wire/crc_folding.h"
 #include "wire/variant_mask.h"
@@ -59,7 +60,9 @@ UROCE_WIDE inline __m128i block_of(Vector vector) {
 
 namespace uroce::wire {
 
-UROCE_WIDE uint32_t wide_icrc_512(std::span<const std::byte> ip_packet) { return icrc_of_packet(ip_packet); }
+UROCE_WIDE uint32_t wide_icrc_512(std::span<const std::byte> ip_packet, std::span<const std::byte> next) {
+  return icrc_of_packet(ip_packet, next);
+}
 
 UROCE_WIDE void wide_copy_with_icrc_512(std::byte* to, const std::byte* from, size_t bytes, void* icrc) {
   copy_into_icrc(to, from, bytes, icrc);

@@ -131,6 +131,19 @@ TEST(Icrc, EqualsZlibAtEveryShortLengthInBothWays) {
   }
 }
 
+TEST(Icrc, IsTheSameWhateverPacketIsNext) {
+  Random random(8);
+  const Bytes source = sample_payload(9000, random);
+  const std::span<const std::byte> all(source);
+  for (const size_t bytes : {kWideIcrcBytesMin, kWideIcrcBytesMin + 1, size_t{511}, size_t{4136}}) {
+    Bytes packet(source.begin(), source.begin() + static_cast<ptrdiff_t>(bytes));
+    packet[0] = std::byte{0x45};
+    const uint32_t expected = icrc_by_recipe(packet);
+    for (const size_t next : {size_t{0}, size_t{40}, size_t{300}, bytes, source.size()})
+      ASSERT_EQ(icrc_of_long(packet, all.last(next)), expected) << bytes << " bytes before " << next;
+  }
+}
+
 TEST(Icrc, OfWhateverClaimsToBeIp_ReadsNoByteBehindIt) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* const memory = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
