@@ -29,9 +29,11 @@ constexpr const char* kRunExamples =
     "Examples:\n"
     "  uroce run -- ibv_devinfo -v\n"
     "  uroce run --config configs/memif-server.toml -- ibv_rc_pingpong -c\n"
-    "  uroce run --port 'net_memif0,role=client,id=0,socket=/tmp/memif.sock' --ip 192.0.2.2/24 --mtu 4200 "
+    "  uroce run --port 'net_memif0,role=client,id=0,socket=/tmp/memif.sock,socket-abstract=no' --ip "
+    "192.0.2.2/24 --mtu 4200 "
     "\\\n"
-    "            -- ibv_rc_pingpong -c 127.0.0.1\n";
+    "            -- ibv_rc_pingpong -c 127.0.0.1\n"
+    "The other end of a memif is trusted with the memory of the process: both must be the same user's.\n";
 
 constexpr const char* kInfoExamples =
     "Examples:\n"
@@ -96,6 +98,11 @@ class CommandLine {
     app_.set_version_flag("--version", "uroce " UROCE_VERSION);
     app_.require_subcommand(1);
     run_.footer(kRunExamples);
+    run_.add_flag(
+        "--no-device-files", hides_files_,
+        "Do not show the devices below /sys/class/infiniband and /dev/infiniband, where UCX and others "
+        "look for them. They are shown in a mount namespace of the program's own, where there can be one; "
+        "'uroce info' says whether");
     perf_.footer(uroce::perf::CommandLine::kExamples);
     nvmf_.footer(kNvmfExamples);
     info_.footer(kInfoExamples);
@@ -139,7 +146,8 @@ class CommandLine {
     if (program.empty()) return complain("no program: uroce run [OPTIONS] -- PROGRAM [ARGUMENTS]");
     const auto configuration = run_configuration_.merged();
     if (!configuration) return complain(configuration.error().message);
-    return uroce::launch::run(*configuration, program);
+    using uroce::launch::ShowFiles;
+    return uroce::launch::run(*configuration, program, hides_files_ ? ShowFiles::kNo : ShowFiles::kYes);
   }
 
   int perf() {
@@ -185,6 +193,7 @@ class CommandLine {
   uroce::launch::ConfigurationOptions nvmf_configuration_;
   uroce::launch::ConfigurationOptions info_configuration_;
   uroce::perf::CommandLine perf_options_;
+  bool hides_files_ = false;
   bool verbose_ = false;
 };
 

@@ -17,12 +17,15 @@ struct PortDriver {
   bool needs_eal;
   std::string (*wire)(std::string_view devargs);  // empty unless both ends live in this process
   bool (*has_mac)(std::string_view devargs);
+  std::optional<MacAddress> (*known_mac)(std::string_view devargs);
 };
 
 /// Every port driver; the first that claims the devargs opens the port. DPDK takes all that is left.
 constexpr std::array kPortDrivers = {
-    PortDriver{is_loopback, open_loopback, false, loopback_wire, [](std::string_view) { return true; }},
-    PortDriver{[](std::string_view) { return true; }, open_ethdev, true, ethdev_wire, ethdev_has_mac},
+    PortDriver{is_loopback, open_loopback, false, loopback_wire, [](std::string_view) { return true; },
+               [](std::string_view) -> std::optional<MacAddress> { return std::nullopt; }},
+    PortDriver{[](std::string_view) { return true; }, open_ethdev, true, ethdev_wire, ethdev_has_mac,
+               ethdev_known_mac},
 };
 
 const PortDriver& driver_of(std::string_view devargs) {
@@ -42,6 +45,10 @@ bool needs_eal(std::string_view devargs) { return driver_of(devargs).needs_eal; 
 std::string wire_of(std::string_view devargs) { return driver_of(devargs).wire(devargs); }
 
 bool has_mac(std::string_view devargs) { return driver_of(devargs).has_mac(devargs); }
+
+std::optional<MacAddress> known_mac(std::string_view devargs) {
+  return driver_of(devargs).known_mac(devargs);
+}
 
 Result<std::unique_ptr<port::Port>> open_port(const PortSpecification& specification) {
   Result<std::unique_ptr<port::Port>> port = driver_of(specification.devargs).open(specification);

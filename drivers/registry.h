@@ -24,6 +24,8 @@ struct PortSpecification {
   std::vector<Gid> addresses = {};     // that will be answered for: no two processes may on one interface
   /// The interface stays the kernel's: only RoCE is taken, and nothing of the interface is changed.
   bool beside_kernel = false;
+  /// Takes what DPDK's log complained of first since it was asked last; empty: nothing, or nobody knows.
+  std::function<std::string()> dpdk_complaint = {};
 };
 
 /// True when EAL must run before the port is opened (rte_eal_init is the engine's business). The engine gives
@@ -36,6 +38,10 @@ std::string wire_of(std::string_view devargs);
 
 /// False when the port has no MAC that stays the same from one opening to the next: give it one.
 bool has_mac(std::string_view devargs);
+
+/// The port's own MAC, as far as it is known before the port is opened: that of the kernel's interface that
+/// it goes through.
+std::optional<MacAddress> known_mac(std::string_view devargs);
 
 /// Opens a port. Control path, any thread; ports of DPDK are opened and destroyed by one thread at a time.
 /// Errors are one line that names the thing: EINVAL (devargs, MTU out of range), ENODEV (no such driver or

@@ -20,6 +20,14 @@ def _latency():
         yield f'rtt_p99_over_p50.{link}.send64', (AT_MOST, 2)
 
 
+def _attacked():
+    """A host waits at most ten times as long as when nobody attacks."""
+    for attack in ('requests_taken_back', 'requests_from_nobody', 'unfinished_handshakes', 'requests_from_everywhere',
+                   'capsules_without_receives', 'log_pages_without_receives', 'mutated_frames'):
+        for what in 'connect', 'read':
+            yield f'hostile.{attack}.{what}.ratio', (AT_LEAST, 0.1)
+
+
 GOALS = {
     **dict(_cpu_time()),
     'placement.cold': (AT_LEAST, 0.75),
@@ -39,6 +47,7 @@ GOALS = {
     'af_xdp.write.64.rate.ratio': (AT_LEAST, 0.9),
     'af_xdp.send.64.rate.ratio': (AT_LEAST, 0.9),
     **dict(_latency()),
+    **dict(_attacked()),
     **{f'block.file.{load}.qd32.ratio': (AT_LEAST, 0.95) for load in ('randread4k', 'randwrite4k', 'read128k', 'write128k')},
     'nvmf_iops_per_core.ram.randread4k': (AT_LEAST, 1),
     'nvmf_cpu_us.randread4k': (AT_MOST, 1),

@@ -7,7 +7,7 @@ from rows import Row, command
 
 # Of the micro-benchmarks: which are floors (a component of the name that begins with 'floor' is one, too), and which
 # the table shows without --all.
-FLOORS = {'icrc': 'copy'}
+FLOORS = {'icrc': 'copy', 'objects': '1000'}
 SHOWN = {'icrc': ('copy', 'icrc', 'isal'), 'copy': ('floor_memcpy', 'auto')}
 
 
@@ -46,7 +46,7 @@ def results(program, duration, *options):
             print(f'perf/run: {one["name"]} is absent: {one.get("error_message", "")}', file=sys.stderr)
         elif one.get('run_type') != 'aggregate' or one['aggregate_name'] == 'median':
             parts = tuple(part for part in one['run_name'].split('/')
-                          if part != 'real_time' and not part.startswith('iterations:'))
+                          if part not in ('real_time', 'manual_time') and not part.startswith('iterations:'))
             values[parts[1:] if parts[0] == name and len(parts) > 2 else parts] = value_of(one)
     return values
 

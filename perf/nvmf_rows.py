@@ -15,6 +15,8 @@ from wire_rows import RUNS
 
 # What the kernel takes on this kind of machine for a 4 KiB random read, in us of CPU time of both ends together.
 PEERS_CPU_US = {'nvme-tcp': 3.4, 'rxe': 8.5}
+# What SPDK's initiator and target reach by NVMe/TCP over loopback with 8 commands of 128 KiB under way, a second.
+PEERS_LARGE_IOPS = {'read128k': 48_100, 'write128k': 56_000}
 PATTERNS = {
     'randread4k': ['--size', '4K'],
     'randwrite4k': ['--size', '4K', '--write', '--in-capsule'],  # as the Linux host writes it
@@ -23,7 +25,7 @@ PATTERNS = {
     'write128k': ['--size', '128K', '--sequential', '--write'],
 }
 DRIVERS = 'null', 'ram', 'file'
-DEEP, SINGLE = 128, 1
+DEEP, SHALLOW, SINGLE = 128, 8, 1
 NAMESPACE_MB = 256
 # Whose a function is: the first that its object or its name begins with. What the C library does is the caller's.
 LAYERS = (
@@ -31,7 +33,7 @@ LAYERS = (
     ('rdma', ('uroce::nvmf::Rdma', 'uroce::nvmf::find_data')),
     ('nvme', ('uroce::nvmf::',)),
     ('block', ('uroce::drivers::', 'liburing')),
-    ('initiator', ('uroce::perf::', 'uroce::testing::')),
+    ('initiator', ('uroce::perf::', 'uroce::initiator::')),
 )
 # I/Os
 COUNTED = 4096
@@ -114,6 +116,10 @@ class Nvmf:
             figures = {depth: self.over_memif('ram', pattern, depth) for depth in (DEEP, SINGLE)}
             yield Row(f'nvmf_iops_per_core.memif.ram.{pattern}', figures[DEEP]['iops'] / 1e6, 'M/s', shown=pattern == 'randread4k')
             yield from latency_rows(f'memif.ram.{pattern}', figures[DEEP], figures[SINGLE], pattern == 'randread4k')
+
+        for pattern, peer in PEERS_LARGE_IOPS.items():
+            rate = self.over_memif('ram', pattern, SHALLOW)['iops']
+            yield Row(f'nvmf_iops.memif.ram.{pattern}.qd{SHALLOW}', rate / 1e3, 'k/s', peer / 1e3, 'nvme-tcp')
 
     def over_memif(self, driver, pattern, depth):
         with links.MemifLink() as link:

@@ -26,6 +26,8 @@ INSTRUCTIONS = {
     'instr.send64': ('send', SMALL, SMALL_FRAME, 'measured_operations', ()),
     'instr.write4k': ('write', LARGE, LARGE_FRAME, 'measured_far_end', STORES + ('uroce::wire::icrc_of', 'uroce::perf::crc_of')),
 }
+# Of one process, that poll at once.
+POLLING_THREADS = 1, 4, 64, 256
 # Of what one CPU does or two do together the median of so many runs counts.
 RUNS = 3
 # That instructions are counted of.
@@ -104,6 +106,19 @@ class Wire:
         for operation, trip in trips.items():
             yield over_bare('ring', operation, trip['round_trip_p50_us'], bare)
         yield late_ones('ring', trips['send']['round_trip_p99_us'] / trips['send']['round_trip_p50_us'], bare)
+
+    def polling_threads(self):
+        """Threads that READ and poll, each on a queue pair of its own, beside one such thread. What more of them than CPUs lose
+        is the scheduler's work, not the time that one spins while another one that holds the poller does not run."""
+        rounds = [{count: self.of_threads(count) for count in POLLING_THREADS} for _ in range(RUNS)]
+        for count in POLLING_THREADS:
+            rate = statistics.median(figures[count]['messages_per_second'] for figures in rounds)
+            one = statistics.median(figures[1]['messages_per_second'] for figures in rounds)
+            yield Row(f'threads.{count}.read64.rate', rate / 1e6, 'M/s', *((one / 1e6, '1 thread') if count > 1 else ()))
+            yield Row(f'threads.{count}.read64.longest', statistics.median(figures[count]['longest_ms'] for figures in rounds), 'ms')
+
+    def of_threads(self, count):
+        return json.loads(self.run('net_ring', [self.program('polling_threads'), '--seconds', max(1, self.duration), '--threads', count]))
 
     def of_two(self, *options):
         return medians(self.command('net_ring', [self.program('two_threads'), '--seconds', self.duration, *options]))

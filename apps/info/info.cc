@@ -9,6 +9,8 @@
 
 #include "apps/info/capabilities.h"
 #include "apps/info/machine.h"
+#include "apps/launch/device_files.h"
+#include "apps/launch/private_mounts.h"
 #include "apps/perf/failure.h"
 #include "apps/perf/verbs_device.h"
 #include "apps/perf/verbs_objects.h"
@@ -164,6 +166,13 @@ std::string icrc_text() {
                      wire::has_wide_icrc_512() ? 512 : 256, wire::kWideIcrcBytesMin);
 }
 
+std::string device_files_text(const engine::Configuration& configuration) {
+  const Result<launch::DeviceFiles> files = launch::device_files(configuration);
+  const Status status = files ? launch::can_show_device_files(*files) : Status(files.error());
+  return status ? "shown by 'uroce run' to its program"
+                : fmt::format("not shown by 'uroce run': {}", status.error().message);
+}
+
 void print_machine(const engine::Configuration& configuration) {
   fmt::print("machine\n");
   row("processor", processor_name());
@@ -180,6 +189,7 @@ void print_machine(const engine::Configuration& configuration) {
   row("hugepages", !configuration.hugepages ? "not used: the configuration says so"
                    : any                    ? "used by DPDK ports and large tables"
                                             : "not used: none is free");
+  row("device files", device_files_text(configuration));
   row("DPDK", UROCE_DPDK_VERSION);
   row("verbs library", library_of(reinterpret_cast<const void*>(&ibv_open_device)));
 }

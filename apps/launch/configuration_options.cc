@@ -35,6 +35,22 @@ std::string option_name(std::string_view path) {
   return name;
 }
 
+constexpr std::string_view kOrigin = "command line";
+
+/// "command line:4: device.addresses: ..." is of a text that nobody has written. What was written is "--ip".
+std::string in_words_of_the_user(std::string_view message) {
+  constexpr std::string_view kDigits = "0123456789";
+  std::string_view rest = message;
+  if (!rest.starts_with(kOrigin)) return std::string(message);
+  rest.remove_prefix(kOrigin.size());
+  if (rest.starts_with(':')) rest.remove_prefix(std::min(rest.find_first_not_of(kDigits, 1), rest.size()));
+  if (rest.starts_with(": ")) rest.remove_prefix(2);
+  const std::string_view path = rest.substr(0, rest.find(": "));
+  const auto keys = engine::configuration_keys();
+  const bool known = std::ranges::any_of(keys, [&](const auto& key) { return key.path == path; });
+  return known ? option_name(path) + std::string(rest.substr(path.size())) : std::string(rest);
+}
+
 }  // namespace
 
 ConfigurationOptions::ConfigurationOptions(CLI::App& command) : command_(command) {
@@ -115,7 +131,9 @@ Result<engine::Configuration> ConfigurationOptions::merged() const {
     configuration = std::move(next);
   }
   // What a single key cannot see: two devices with one name or port.
-  return engine::parse_configuration(engine::to_toml(*configuration), "command line");
+  Result<engine::Configuration> whole = engine::parse_configuration(engine::to_toml(*configuration), kOrigin);
+  if (!whole) return Error{whole.error().code, in_words_of_the_user(whole.error().message)};
+  return whole;
 }
 
 }  // namespace uroce::launch

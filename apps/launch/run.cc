@@ -10,6 +10,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "apps/launch/device_files.h"
+#include "apps/launch/private_mounts.h"
+
 namespace uroce::launch {
 namespace {
 
@@ -40,6 +43,14 @@ std::optional<fs::path> missing_in(const fs::path& folder) {
   return std::nullopt;
 }
 
+/// Most programs do without them, so whoever wants to know asks `uroce info`, or for more of the log.
+void show_files_of(const engine::Configuration& configuration) {
+  const Result<DeviceFiles> files = device_files(configuration);
+  const Status status = files ? show_device_files(*files) : Status(files.error());
+  if (!status && (configuration.log_level == "info" || configuration.log_level == "debug"))
+    fmt::print(stderr, "uroce: no device files: {}\n", status.error().message);
+}
+
 }  // namespace
 
 fs::path library_folder() {
@@ -50,7 +61,7 @@ fs::path library_folder() {
   return missing_in(installed) && !missing_in(built) ? built : installed;
 }
 
-int run(const engine::Configuration& configuration, const std::vector<std::string>& program) {
+int run(const engine::Configuration& configuration, const std::vector<std::string>& program, ShowFiles show) {
   const fs::path folder = library_folder();
   if (const auto missing = missing_in(folder)) {
     fmt::print(stderr, "uroce run: {} is missing: uroce is not installed completely\n", missing->string());
@@ -59,6 +70,7 @@ int run(const engine::Configuration& configuration, const std::vector<std::strin
   prepend("LD_LIBRARY_PATH", folder.string(), ':');
   setenv("UROCE_CONFIG_TEXT", engine::to_toml(configuration).c_str(), 1);
   unsetenv("UROCE_CONFIG");
+  if (show == ShowFiles::kYes) show_files_of(configuration);
   preload_sanitizer();
 
   std::vector<char*> arguments;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,9 +16,13 @@ constexpr int kNotFound = 127;
 /// The folder with our libibverbs.so.1: where it was installed, or beside this program in the build tree.
 std::filesystem::path library_folder();
 
+/// Whether the program finds the devices also by their files in /sys/class/infiniband and /dev/infiniband,
+/// where that is possible (device_files.h).
+enum class ShowFiles : uint8_t { kNo, kYes };
+
 /// Becomes `program` (searched in PATH, with arguments), which finds our verbs library first and this
 /// configuration in its environment. Returns only when that fails: the exit status, after one line on
 /// standard error.
-int run(const engine::Configuration& configuration, const std::vector<std::string>& program);
+int run(const engine::Configuration& configuration, const std::vector<std::string>& program, ShowFiles show);
 
 }  // namespace uroce::launch

@@ -23,7 +23,9 @@ bool same(const NamespaceConfiguration& one, const NamespaceConfiguration& other
 bool same(const nvmf::RdmaOptions& one, const nvmf::RdmaOptions& other) {
   const auto key = [](const nvmf::RdmaOptions& of) {
     return std::tie(of.cores, of.in_capsule_bytes, of.data_bytes_max, of.io_entries_max, of.shared_receives,
-                    of.shared_receive_entries, of.small_buffers, of.large_buffers, of.queues_max, of.idle_us);
+                    of.shared_receive_entries, of.small_buffers, of.large_buffers, of.queues_max,
+                    of.queues_per_host, of.pending_max, of.pending_per_host, of.connect_s, of.stall_s,
+                    of.idle_us);
   };
   return key(one) == key(other);
 }

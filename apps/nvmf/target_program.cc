@@ -68,6 +68,7 @@ class Program {
     if (!configuration) return fail(configuration.error().message);
     nvmf::RdmaOptions options = configuration->transport;
     options.clock = engine::clock_now;
+    options.log = [](std::string_view line) { fmt::print(stderr, "uroce nvmf: {}\n", line); };
     auto transport = nvmf::RdmaTransport::open(target_, options);
     if (!transport) return fail(transport.error().message);
     transport_ = std::move(*transport);
@@ -121,7 +122,7 @@ class Program {
   }
 
   void report() const {
-    fmt::print("{}", describe(transport_->report()));
+    fmt::print("{}{}", describe(transport_->report()), describe(transport_->events()));
     std::fflush(stdout);
   }
 

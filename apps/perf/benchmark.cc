@@ -10,6 +10,7 @@
 #include "apps/perf/initiator.h"
 #include "apps/perf/local_peer.h"
 #include "apps/perf/progress.h"
+#include "apps/perf/reception.h"
 #include "apps/perf/remote_peer.h"
 #include "apps/perf/report_json.h"
 #include "apps/perf/report_plot.h"
@@ -177,9 +178,9 @@ int run_server(const Options& options) {
   Listener listener(options.listen_port);
   if (!options.quiet) fmt::print("waiting for a client on port {}\n", listener.port());
   std::fflush(stdout);
-  Channel channel = listener.accept();
-  const uint64_t bytes = serve(channel, options.device);
-  if (!options.quiet) fmt::print("served {}: {} bytes verified at this end\n", channel.peer(), bytes);
+  Client client = await_client(listener);
+  const uint64_t bytes = serve(client, options.device);
+  if (!options.quiet) fmt::print("served {}: {} bytes verified at this end\n", client.channel.peer(), bytes);
   return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -20,16 +21,33 @@ namespace {
 
 // A line is a plan at most; whoever sends more is not one of us.
 constexpr size_t kLineBytesMax = 1 << 16;
+// An object, its members and a list in one of them. A parser's stack, and that of whoever walks through what
+// it has made, grows with each.
+constexpr int kNestingMax = 8;
 
-void wait_for(int socket, short events) {
+using Clock = std::chrono::steady_clock;
+
+/// False when it is too late.
+bool wait_for(int socket, short events, Clock::time_point until = Clock::time_point::max()) {
   constexpr int kLookAroundMs = 100;
   for (;;) {
     throw_if_interrupted();
     pollfd one{.fd = socket, .events = events, .revents = 0};
     const int ready = poll(&one, 1, kLookAroundMs);
-    if (ready > 0) return;
+    if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) throw failed("poll", errno);
+    if (Clock::now() > until) return false;
   }
+}
+
+/// Brackets in strings are counted, too: we send none.
+bool nests_deeply(std::string_view line) {
+  int depth = 0;
+  for (const char c : line) {
+    if ((c == '[' || c == '{') && ++depth > kNestingMax) return true;
+    if (c == ']' || c == '}') --depth;
+  }
+  return false;
 }
 
 struct HostAndPort {
@@ -69,7 +87,7 @@ Channel Channel::connect(const std::string& where) {
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, freeaddrinfo);
   int last_error = 0;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    const int fd = socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
+    const int fd = ::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
     if (fd < 0) {
       last_error = errno;
       continue;
@@ -105,9 +123,8 @@ void Channel::send(const nlohmann::json& message) {
   }
 }
 
-bool Channel::read_some(bool wait) {
+bool Channel::read_some() {
   std::array<char, 4096> bytes;
-  if (wait) wait_for(socket_, POLLIN);
   const ssize_t count = recv(socket_, bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (count == 0) throw Failure(peer_ + " closed the connection");
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
@@ -120,32 +137,52 @@ bool Channel::read_some(bool wait) {
 std::optional<nlohmann::json> Channel::take_line() {
   const size_t end = received_.find('\n');
   if (end == std::string::npos) return std::nullopt;
-  nlohmann::json message = nlohmann::json::parse(received_.substr(0, end), nullptr, false);
+  const std::string line = received_.substr(0, end);
   received_.erase(0, end + 1);
+  if (nests_deeply(line)) throw Failure(peer_ + " does not speak the protocol of uroce perf");
+  nlohmann::json message = nlohmann::json::parse(line, nullptr, false);
   if (!message.is_object()) throw Failure(peer_ + " does not speak the protocol of uroce perf");
   if (message.contains("error")) {
     const nlohmann::json& text = message["error"];
-    throw Failure(fmt::format("{}: {}", peer_, text.is_string() ? text.get<std::string>() : text.dump()));
+    throw Failure(
+        fmt::format("{}: {}", peer_, printable(text.is_string() ? text.get<std::string>() : text.dump())));
   }
   return message;
 }
 
-nlohmann::json Channel::receive() {
+nlohmann::json Channel::receive(std::optional<std::chrono::seconds> patience) {
+  const auto until = patience ? Clock::now() + *patience : Clock::time_point::max();
   for (;;) {
     if (auto message = take_line()) return *std::move(message);
-    read_some(true);
+    if (!wait_for(socket_, POLLIN, until)) throw Failure(peer_ + " says nothing any more");
+    read_some();
   }
 }
 
 std::optional<nlohmann::json> Channel::receive_if_any() {
-  read_some(false);
+  read_some();
   return take_line();
 }
 
-Listener::Listener(uint16_t port) : socket_(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)), port_(port) {
+std::string printable(std::string_view text) {
+  constexpr size_t kShownMax = 200;
+  std::string shown;
+  for (const char c : text.substr(0, kShownMax)) {
+    if (c >= ' ' && c <= '~') {
+      shown += c;
+    } else {
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  return text.size() > kShownMax ? shown + "..." : shown;
+}
+
+Listener::Listener(uint16_t port)
+    : socket_(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), port_(port) {
+  constexpr int kBacklog = 16;
   // A machine without IPv6 still has IPv4.
   const bool v6 = socket_ >= 0;
-  if (!v6) socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (!v6) socket_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (socket_ < 0) throw failed("socket", errno);
   enable(socket_, SOL_SOCKET, SO_REUSEADDR);
   sockaddr_in6 address6{};
@@ -156,7 +193,7 @@ Listener::Listener(uint16_t port) : socket_(socket(AF_INET6, SOCK_STREAM | SOCK_
   address4.sin_port = htons(port);
   auto* address = v6 ? reinterpret_cast<sockaddr*>(&address6) : reinterpret_cast<sockaddr*>(&address4);
   socklen_t length = v6 ? sizeof(address6) : sizeof(address4);
-  if (bind(socket_, address, length) != 0 || listen(socket_, 1) != 0) {
+  if (bind(socket_, address, length) != 0 || listen(socket_, kBacklog) != 0) {
     const int error = errno;
     close(socket_);
     throw failed(fmt::format("--listen {}", port), error);
@@ -168,12 +205,11 @@ Listener::Listener(uint16_t port) : socket_(socket(AF_INET6, SOCK_STREAM | SOCK_
 
 Listener::~Listener() { close(socket_); }
 
-Channel Listener::accept() {
-  wait_for(socket_, POLLIN);
+std::optional<Channel> Listener::accept() {
   sockaddr_storage from{};
   socklen_t length = sizeof(from);
   const int fd = accept4(socket_, reinterpret_cast<sockaddr*>(&from), &length, SOCK_CLOEXEC);
-  if (fd < 0) throw failed("accept", errno);
+  if (fd < 0) return std::nullopt;
   std::array<char, NI_MAXHOST> host{};
   getnameinfo(reinterpret_cast<sockaddr*>(&from), length, host.data(), host.size(), nullptr, 0,
               NI_NUMERICHOST);

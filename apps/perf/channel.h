@@ -1,9 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace uroce::perf {
 
@@ -19,10 +21,11 @@ class Channel {
   ~Channel();
 
   [[nodiscard]] const std::string& peer() const { return peer_; }
+  [[nodiscard]] int socket() const { return socket_; }
 
   void send(const nlohmann::json& message);
-  /// Waits; a message {"error": text} of the peer throws.
-  nlohmann::json receive();
+  /// Waits, at most for that long; a message {"error": text} of the peer throws.
+  nlohmann::json receive(std::optional<std::chrono::seconds> patience = std::nullopt);
   /// Like receive(), but none when nothing has come yet. One system call.
   std::optional<nlohmann::json> receive_if_any();
 
@@ -30,12 +33,16 @@ class Channel {
   friend class Listener;
   Channel(int socket, std::string peer) : socket_(socket), peer_(std::move(peer)) {}
   std::optional<nlohmann::json> take_line();
-  bool read_some(bool wait);
+  bool read_some();
 
   int socket_;
   std::string peer_;
   std::string received_;
 };
+
+/// Of what a stranger sends, as it can be shown: what is neither a letter, a digit nor a sign of ASCII as
+/// \xNN, and so much of it only.
+std::string printable(std::string_view text);
 
 class Listener {
  public:
@@ -48,7 +55,9 @@ class Listener {
   Listener& operator=(const Listener&) = delete;
 
   [[nodiscard]] uint16_t port() const { return port_; }
-  Channel accept();
+  [[nodiscard]] int socket() const { return socket_; }
+  /// None when whoever was there has gone. Does not wait when the socket is readable.
+  std::optional<Channel> accept();
 
  private:
   int socket_;

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "apps/perf/channel.h"
 #include "apps/perf/peer.h"
+#include "apps/perf/reception.h"
 
 namespace uroce::perf {
 
@@ -27,6 +27,6 @@ class RemotePeer final : public Peer {
 };
 
 /// Serves one client until it parts. Throws Failure, after telling the client. Returns the bytes compared.
-uint64_t serve(Channel& channel, const DeviceChoice& choice);
+uint64_t serve(Client& client, const DeviceChoice& choice);
 
 }  // namespace uroce::perf

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <optional>
 
 #include "apps/perf/failure.h"
@@ -12,10 +13,8 @@ namespace {
 /// The dialogue with one client.
 class Session {
  public:
-  Session(Channel& channel, const DeviceChoice& choice)
-      : channel_(channel),
-        plan_(plan_from(channel.receive().value("plan", nlohmann::json()))),
-        endpoint_(choice, plan_) {
+  Session(Client& client, const DeviceChoice& choice)
+      : channel_(client.channel), plan_(client.plan), endpoint_(choice, plan_) {
     channel_.send({{"ready", true}});
   }
 
@@ -42,7 +41,8 @@ class Session {
   /// Answers the initiator's messages until the client has something to say.
   nlohmann::json next() {
     constexpr uint32_t kTurnsBetweenLooks = 512;
-    if (!responder_) return channel_.receive();
+    constexpr std::chrono::seconds kSilenceMax{60};
+    if (!responder_) return channel_.receive(kSilenceMax);
     for (uint32_t turns = 1;; ++turns) {
       responder_->step();
       if (turns % kTurnsBetweenLooks != 0) continue;
@@ -83,12 +83,12 @@ class Session {
 
 }  // namespace
 
-uint64_t serve(Channel& channel, const DeviceChoice& choice) {
+uint64_t serve(Client& client, const DeviceChoice& choice) {
   try {
-    return Session(channel, choice).run();
+    return Session(client, choice).run();
   } catch (const Failure& failure) {
     try {
-      channel.send({{"error", failure.what()}});
+      client.channel.send({{"error", failure.what()}});
     } catch (const Failure&) {
       // The connection itself is what failed; the first failure is the one to tell.
     }

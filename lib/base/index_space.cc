@@ -7,6 +7,8 @@
 #include <cassert>
 #include <new>
 
+#include "base/memory_calls.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -28,71 +30,70 @@ size_t chunk_bytes_for(uint32_t entries_max) {
 }
 
 /// A hugepage, filled, at an address of the kernel's choice; nullptr when there is none.
-void* take_hugepage() {
-  void* page = ::mmap(nullptr, kHugepageBytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | kHugepage2Mb, -1, 0);
-  if (page == MAP_FAILED) return nullptr;
+std::byte* take_hugepage() {
+  std::byte* const page =
+      map_memory(nullptr, kHugepageBytes, PROT_READ | PROT_WRITE, MAP_HUGETLB | kHugepage2Mb);
+  if (page == nullptr) return nullptr;
   // A control group may still refuse what mmap has promised. Kernels before 5.14 cannot tell and get ordinary
   // pages.
-  if (::madvise(page, kHugepageBytes, MADV_POPULATE_WRITE) == 0) return page;
-  ::munmap(page, kHugepageBytes);
+  if (advise_memory(page, kHugepageBytes, MADV_POPULATE_WRITE)) return page;
+  unmap_memory(page, kHugepageBytes);
   return nullptr;
 }
 
 enum class Backing { kNone, kPages, kHugepage };
 
-Backing back(std::byte* chunk, size_t bytes) {
-  void* page = bytes == kHugepageBytes ? take_hugepage() : nullptr;
+Backing back(std::byte* chunk, size_t bytes, bool huge) {
+  std::byte* const page = huge && bytes == kHugepageBytes ? take_hugepage() : nullptr;
   if (page != nullptr) {
-    if (::mremap(page, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, chunk) != MAP_FAILED)
-      return Backing::kHugepage;
-    ::munmap(page, bytes);
+    if (move_memory(page, bytes, chunk)) return Backing::kHugepage;
+    unmap_memory(page, bytes);
     // Kernels before 5.16 cannot move hugepages, and refuse only after they dropped the target. Unless the
     // hole can be filled, the range may be someone else's by now and is left alone.
-    void* hole = ::mmap(chunk, bytes, PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (hole != chunk) return Backing::kNone;
+    if (map_memory(chunk, bytes, PROT_NONE, MAP_NORESERVE | MAP_FIXED_NOREPLACE) == nullptr)
+      return Backing::kNone;
   }
   if (::mprotect(chunk, bytes, PROT_READ | PROT_WRITE) != 0) return Backing::kNone;
   // Advice only: without transparent hugepages it fails and nothing changes.
-  if (bytes == kHugepageBytes) (void)::madvise(chunk, bytes, MADV_HUGEPAGE);
+  if (bytes == kHugepageBytes) (void)advise_memory(chunk, bytes, MADV_HUGEPAGE);
   return Backing::kPages;
 }
 
 }  // namespace
 
-IndexSpace::IndexSpace(uint32_t entries_max)
-    : entries_max_(entries_max), chunk_bytes_(chunk_bytes_for(entries_max)) {
+IndexSpace::IndexSpace(uint32_t entries_max, Pages pages, const IndexOrder::Options& order)
+    : entries_max_(entries_max),
+      chunk_bytes_(chunk_bytes_for(entries_max)),
+      hugepages_wanted_(pages == Pages::kHuge),
+      order_(order) {
+  static_assert(kChunkEntries * kEntryBytes == kHugepageBytes);
   assert(std::has_single_bit(entries_max));
   assert(entries_max >= 2 && entries_max <= 1u << 24);
   const size_t bytes = std::max(size_t{entries_max} * kEntryBytes, chunk_bytes_);
   reservation_bytes_ = bytes + kHugepageBytes;  // room to align
-  reservation_ =
-      ::mmap(nullptr, reservation_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reservation_ == MAP_FAILED) throw std::bad_alloc();
+  reservation_ = map_memory(nullptr, reservation_bytes_, PROT_NONE, MAP_NORESERVE);
+  if (reservation_ == nullptr) throw std::bad_alloc();
   const auto address = reinterpret_cast<uintptr_t>(reservation_);
   const uintptr_t aligned = (address + kHugepageBytes - 1) & ~uintptr_t{kHugepageBytes - 1};
-  base_ = static_cast<std::byte*>(reservation_) + (aligned - address);
+  base_ = reservation_ + (aligned - address);
 }
 
-IndexSpace::~IndexSpace() { ::munmap(reservation_, reservation_bytes_); }
+IndexSpace::~IndexSpace() { unmap_memory(reservation_, reservation_bytes_); }
 
-std::optional<uint32_t> IndexSpace::allocate() {
+std::optional<uint32_t> IndexSpace::allocate(size_t pool) {
   const std::lock_guard lock(mutex_);
-  const bool fresh = next_ < entries_max_ && free_.size() <= kRestingMin && (next_ < backed_ || grow());
-  if (!fresh && free_.empty()) return std::nullopt;
-  ++in_use_;
-  if (fresh) return next_++;
-  const uint32_t index = free_.front();
-  free_.pop_front();
+  if (backed_ < entries_max_ && order_.wants_more(pool))
+    (void)grow();  // if not, some may be free all the same
+  const auto index = order_.take(pool);
+  if (index) ++in_use_;
   return index;
 }
 
-void IndexSpace::free(uint32_t index) {
+void IndexSpace::free(uint32_t index, size_t pool) {
   const std::lock_guard lock(mutex_);
-  assert(index > 0 && index < next_);
+  assert(index > 0 && index < backed_);
   assert(in_use_ > 0);
-  free_.push_back(index);
+  order_.give_back(index, pool);
   --in_use_;
 }
 
@@ -108,12 +109,14 @@ uint32_t IndexSpace::in_use() const {
 
 bool IndexSpace::grow() {
   std::byte* chunk = at(backed_);
-  const Backing backing = back(chunk, chunk_bytes_);
+  const Backing backing = back(chunk, chunk_bytes_, hugepages_wanted_);
   if (backing == Backing::kNone) return false;
   hugepages_ = hugepages_ && backing == Backing::kHugepage;
   const auto more = static_cast<uint32_t>(chunk_bytes_ / kEntryBytes);
+  const uint32_t bound = std::min(backed_ + more, entries_max_);
+  order_.add(std::max(backed_, 1u), bound);
   // Pairs with the acquire in backed(): who sees the new bound also sees the memory below it.
-  __atomic_store_n(&backed_, std::min(backed_ + more, entries_max_), __ATOMIC_RELEASE);
+  __atomic_store_n(&backed_, bound, __ATOMIC_RELEASE);
   return true;
 }
 

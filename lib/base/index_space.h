@@ -2,9 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <optional>
+
+#include "base/index_order.h"
 
 namespace uroce {
 
@@ -12,24 +13,28 @@ namespace uroce {
 /// memory as indexes come into use, in hugepages where there are any. An entry's address never changes, so
 /// readers need no lock and one dependent load. Zero-filled when first seen.
 ///
-/// Index allocation is control path (a lock). Freed indexes come back in the order in which they were freed,
-/// and only when kRestingMin others rest as well or no fresh index is left, so that an index rests long.
+/// Index allocation is control path (a lock); IndexOrder says in which order.
 class IndexSpace {
  public:
   static constexpr size_t kEntryBytes = 64;
-  static constexpr size_t kRestingMin = 1024;
+  /// A hugepage of them: what memory comes in.
+  static constexpr uint32_t kChunkEntries = (2u << 20) / kEntryBytes;
+
+  /// kHuge: the machine's free hugepages as long as there are any, then ordinary ones.
+  enum class Pages : uint8_t { kOrdinary, kHuge };
 
   /// `entries_max` is a power of two, 2 to 2^24. Index 0 is never handed out. Throws std::bad_alloc when the
   /// address space cannot be reserved.
-  explicit IndexSpace(uint32_t entries_max);
+  explicit IndexSpace(uint32_t entries_max, Pages pages = Pages::kHuge,
+                      const IndexOrder::Options& order = {});
   ~IndexSpace();
   IndexSpace(const IndexSpace&) = delete;
   IndexSpace& operator=(const IndexSpace&) = delete;
 
   /// A free index whose entry is backed by memory; nullopt when all are in use or memory is short.
-  std::optional<uint32_t> allocate();
+  std::optional<uint32_t> allocate(size_t pool = 0);
   /// `index` is one that allocate() returned. Its entry keeps its bytes.
-  void free(uint32_t index);
+  void free(uint32_t index, size_t pool = 0);
 
   /// Only entries below backed() may be touched, allocated or not.
   [[nodiscard]] std::byte* at(uint32_t index) const { return base_ + size_t{index} * kEntryBytes; }
@@ -52,10 +57,10 @@ class IndexSpace {
 
   alignas(64) mutable std::mutex mutex_;
   const size_t chunk_bytes_;
-  void* reservation_ = nullptr;
+  const bool hugepages_wanted_;
+  std::byte* reservation_ = nullptr;
   size_t reservation_bytes_ = 0;
-  std::deque<uint32_t> free_;
-  uint32_t next_ = 1;
+  IndexOrder order_;
   uint32_t in_use_ = 0;
   bool hugepages_ = true;
 };

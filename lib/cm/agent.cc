@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cerrno>
 
+#include "wire/ip_cm.h"
+
 namespace uroce::cm {
 namespace {
 
@@ -22,6 +24,7 @@ bool copy_private(std::span<const std::byte> from, wire::PrivateData<N>& to) {
 /// How precisely a listener at `where` means `address`; 0: not at all.
 int precision_of(const ListenAddress& where, const Gid& address) {
   if (where.address == address) return 3;
+  if (wire::is_loopback(where.address)) return 0;
   if (where.address == Gid::from_ipv4({})) return address.is_ipv4() ? 2 : 0;
   if (where.address == Gid{}) return address.is_ipv4() && where.ipv6_only ? 0 : 1;
   return 0;
@@ -33,6 +36,7 @@ Agent::Agent(const AgentOptions& options, Consumer& consumer)
     : options_(options),
       consumer_(consumer),
       table_(options.connections_max, options.salt),
+      half_open_(table_, options.listeners_max + 1, options.salt),
       listeners_(options.listeners_max + 1),
       wheel_(kTick, kTimerSlots),
       next_transaction_(uint64_t{options.salt} << 32) {}
@@ -49,6 +53,7 @@ Result<ListenerId> Agent::listen(ServiceId service, const ListenAddress& address
   }
   if (place == nullptr) return Error{ENOMEM, "too many listeners"};
   *place = {.used = true, .service = service, .address = address, .consumer = consumer, .backlog = backlog};
+  listened_ = true;
   return ListenerId{static_cast<uint32_t>(place - listeners_.data())};
 }
 
@@ -58,6 +63,7 @@ void Agent::end_listening(ListenerId listener) {
     const Connection& connection = table_.at(i);
     if (connection.listener == listener.value) release(connection.local);
   }
+  half_open_.end_listener(listener.value);
   listeners_[listener.value] = {};
 }
 
@@ -121,6 +127,7 @@ int Agent::reply(CommId id, const wire::CmRep& rep, uint64_t consumer, uint32_t 
   wire::CmRep numbered = rep;
   numbered.local = connection->local;
   numbered.remote = connection->remote;
+  connection->again_after = std::min(connection->answer_within, kRepAgain);
   send(*connection, numbered, ece_options);
   return 0;
 }
@@ -140,6 +147,7 @@ int Agent::established(CommId id) {
   Connection* const connection = in_state(id, State::kRepSent);
   if (connection == nullptr) return EINVAL;
   connection->state = State::kEstablished;
+  half_open_.remove(*connection);
   wheel_.disarm(*connection);
   tell(EventKind::kEstablished, *connection);
   return 0;

@@ -9,7 +9,9 @@
 #include "base/time.h"
 #include "base/timer_wheel.h"
 #include "cm/connection_table.h"
+#include "cm/early_requests.h"
 #include "cm/event.h"
+#include "cm/half_open.h"
 #include "cm/state_table.h"
 
 namespace uroce::cm {
@@ -20,6 +22,8 @@ struct AgentOptions {
   uint32_t salt = 0;  // random; see ConnectionTable
   /// How long a peer waits for the consumer when it has asked twice: 4.096 us times 2 to it. As Linux: 68 s.
   uint8_t service_timeout = 24;
+  /// How long a request waits for somebody to listen before it is refused (EarlyRequests); 0: not at all.
+  Duration hold_requests = milliseconds(50);
 };
 
 /// What has happened to datagrams that led to nothing.
@@ -27,6 +31,8 @@ struct AgentCounters {
   uint64_t malformed = 0;
   uint64_t unknown_connection = 0;
   uint64_t no_room = 0;     // a table or a listener's backlog is full
+  uint64_t displaced = 0;   // half-open connections that gave way to another host's
+  uint64_t held = 0;        // requests that waited for a listener
   uint64_t repeated = 0;    // messages sent again
   uint64_t unexpected = 0;  // in this state
 };
@@ -37,7 +43,8 @@ struct ListenerId {
 };
 
 /// Where a listener listens: at one address, at every IPv4 address (::ffff:0.0.0.0), or at every address
-/// (all zeroes), IPv4 among them or not. Who is asked for more precisely comes first.
+/// (all zeroes), IPv4 among them or not; or at a loopback address, where only requests of this host arrive
+/// that name it. Who is asked for more precisely comes first.
 struct ListenAddress {
   ListenAddress() = default;
   ListenAddress(const Gid& gid, bool only_ipv6 = false) : address(gid), ipv6_only(only_ipv6) {}
@@ -51,14 +58,32 @@ struct ListenAddress {
 /// timewait. Sans-I/O: one thread at a time, time as an argument, datagrams in by receive() and out by
 /// pump(). Memory is taken once; what peers send cannot make it grow, and what has no room is dropped, as if
 /// lost.
+///
+/// What a peer holds before it is connected is bounded by us, never by the peer's numbers: half-open
+/// connections per listener and in all, with the host that has most giving way first; and the time and number
+/// of messages that a REP without an answer takes.
 class Agent {
  public:
+  /// Half-open connections of a listener whose backlog is smaller. The backlog itself counts only what the
+  /// consumer has not taken.
+  static constexpr uint32_t kHalfOpenMin = 512;
+  /// A REP is sent again after kRepAgain, then after twice as long as before, up to kAgainMax; a DREQ after
+  /// kAgainMax; each at most kRepeatsMax times, and sooner or less often if the peer says so. Without an
+  /// answer the connection ends after kPatienceMax, or with MRAs for a REP after kMraPatienceMax.
+  static constexpr Duration kRepAgain = milliseconds(250);
+  static constexpr Duration kAgainMax = seconds(2);
+  static constexpr uint8_t kRepeatsMax = 5;
+  static constexpr Duration kPatienceMax = seconds(8);
+  static constexpr Duration kMraPatienceMax = seconds(60);
+
   Agent(const AgentOptions& options, Consumer& consumer);
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  /// Requests for `service`. At most `backlog` wait until the consumer takes them or decides. EADDRINUSE when
-  /// somebody listens there, ENOMEM when there are too many.
+  /// Requests for `service`. At most `backlog` wait until the consumer takes them or decides. When that many
+  /// wait, a request from a host that has fewer half-open connections takes the place of one of the host that
+  /// has most, whose consumer hears kUnanswered. EADDRINUSE when somebody listens there, ENOMEM when there
+  /// are too many.
   Result<ListenerId> listen(ServiceId service, const ListenAddress& address, uint32_t backlog,
                             uint64_t consumer);
   /// Requests that wait are rejected.
@@ -119,9 +144,20 @@ class Agent {
     uint32_t waiting = 0;
   };
 
+  /// A datagram, and until when it may wait if it is a request that nobody listens for.
+  struct Datagram {
+    const Address& address;
+    std::span<const std::byte> bytes;
+    Instant hold_until;
+  };
+
   // What comes: agent_receive.cc.
-  void on_req(const Address& address, const wire::CmMad& mad, Instant now, MadSink& sink);
-  void on_sidr_req(const Address& address, const wire::CmMad& mad, MadSink& sink);
+  void handle(const Datagram& datagram, Instant now, MadSink& sink);
+  void on_req(const Datagram& datagram, const wire::CmMad& mad, Instant now, MadSink& sink);
+  void on_sidr_req(const Datagram& datagram, const wire::CmMad& mad, Instant now, MadSink& sink);
+  /// False: the request is to be refused at once.
+  bool hold(const Datagram& datagram, const Gid& to, ServiceId service, CommId theirs, Instant now);
+  void handle_early_requests(Instant now, MadSink& sink);
   void on_answer(const Address& address, const wire::CmMad& mad, Incoming incoming, CommId ours,
                  CommId theirs, Instant now, MadSink& sink);
   void perform(Action action, Connection& connection, const wire::CmMad& mad, Instant now, MadSink& sink);
@@ -131,6 +167,8 @@ class Agent {
   void ask_for_time(Connection& connection);
   Listener* listener_of(ServiceId service, const Gid& address);
   Connection* admit(Listener& listener, State state, const Address& address, CommId theirs);
+  bool make_room(Listener& listener, const Gid& host);
+  void displace(Connection& connection);
 
   // What becomes of connections: agent_timers.cc.
   void send(Connection& connection, wire::CmMessage message, uint32_t ece_options = 0);
@@ -143,6 +181,7 @@ class Agent {
   void close(Connection& connection);
   void free_if_done(Connection& connection);
   void no_longer_waiting(Connection& connection);
+  void arm_for_answer(Connection& connection, Instant now);
   /// Last of all: the consumer may call back.
   void tell(EventKind kind, const Connection& connection, const wire::CmMad* mad = nullptr);
 
@@ -151,6 +190,9 @@ class Agent {
   const AgentOptions options_;
   Consumer& consumer_;
   ConnectionTable table_;
+  HalfOpen half_open_;
+  EarlyRequests early_;
+  bool listened_ = false;            // since the last pump()
   std::vector<Listener> listeners_;  // [0] is nobody
   TimerWheel wheel_;
   uint32_t first_due_ = 0;  // in the order in which they became due

@@ -2,6 +2,7 @@
 #include <concepts>
 
 #include "cm/agent.h"
+#include "wire/ip_cm.h"
 
 namespace uroce::cm {
 namespace {
@@ -43,6 +44,20 @@ void send_to_stranger(const Address& address, uint64_t transaction, wire::CmMess
   static_cast<void>(sink.send(address, {transaction, 0, std::move(message)}));
 }
 
+/// The address of ours that a request means: with rdma_cm a host reaches itself at a loopback address as
+/// well.
+template <size_t N>
+Gid address_meant(const Address& address, const wire::PrivateData<N>& data) {
+  if (address.local != address.remote) return address.local;
+  const auto header = wire::parse_ip_cm(data);
+  return header && wire::is_loopback(header->destination) ? header->destination : address.local;
+}
+
+/// Whether two messages of one host may have come the same way.
+bool same_link(const Address& one, const Address& other) {
+  return one.link == other.link || one.link == MacAddress{} || other.link == MacAddress{};
+}
+
 void refuse(const Address& address, const wire::CmMad& mad, wire::RejectReason reason, MadSink& sink) {
   send_to_stranger(address, mad.transaction_id,
                    wire::CmRej{.remote = std::get<wire::CmReq>(mad.message).local, .reason = reason}, sink);
@@ -51,17 +66,22 @@ void refuse(const Address& address, const wire::CmMad& mad, wire::RejectReason r
 }  // namespace
 
 void Agent::receive(const Address& address, std::span<const std::byte> bytes, Instant now, MadSink& sink) {
+  handle({address, bytes, now + options_.hold_requests}, now, sink);
+}
+
+void Agent::handle(const Datagram& datagram, Instant now, MadSink& sink) {
+  const Address& address = datagram.address;
   wire::CmMad mad;
-  if (wire::parse_cm(bytes, mad) != wire::CmParse::kOk) {
+  if (wire::parse_cm(datagram.bytes, mad) != wire::CmParse::kOk) {
     ++counters_.malformed;
     return;
   }
   std::visit(
       [&]<typename Message>(const Message& message) {
         if constexpr (std::same_as<Message, wire::CmReq>)
-          on_req(address, mad, now, sink);
+          on_req(datagram, mad, now, sink);
         else if constexpr (std::same_as<Message, wire::CmSidrReq>)
-          on_sidr_req(address, mad, sink);
+          on_sidr_req(datagram, mad, now, sink);
         else if constexpr (std::same_as<Message, wire::CmSidrRep>)
           on_answer(address, mad, Incoming::kSidrRep, message.request, {}, now, sink);
         else
@@ -71,7 +91,7 @@ void Agent::receive(const Address& address, std::span<const std::byte> bytes, In
 }
 
 Connection* Agent::admit(Listener& listener, State state, const Address& address, CommId theirs) {
-  Connection* const connection = listener.waiting < listener.backlog ? table_.allocate() : nullptr;
+  Connection* const connection = make_room(listener, address.remote) ? table_.allocate() : nullptr;
   if (connection == nullptr) {
     // The peer asks again, and may find room then.
     ++counters_.no_room;
@@ -85,27 +105,85 @@ Connection* Agent::admit(Listener& listener, State state, const Address& address
   connection->address = address;
   connection->remote = theirs;
   table_.enlist_comm(*connection);
+  half_open_.add(*connection, connection->listener);
   return connection;
 }
 
-void Agent::on_req(const Address& address, const wire::CmMad& mad, Instant now, MadSink& sink) {
+bool Agent::make_room(Listener& listener, const Gid& host) {
+  // What peers ask for never takes the half of the table that our own connections need.
+  const size_t total_max = std::max<size_t>(table_.capacity() / 2, 1);
+  const auto index = static_cast<uint32_t>(&listener - listeners_.data());
+  const auto has_room = [&] {
+    return listener.used && listener.waiting < listener.backlog &&
+           half_open_.of_listener(index) < std::max(listener.backlog, kHalfOpenMin) &&
+           half_open_.total() < total_max;
+  };
+  if (has_room()) return true;
+  Connection* const displaced = half_open_.to_displace(index, host);
+  if (displaced == nullptr) return false;
+  ++counters_.displaced;
+  displace(*displaced);
+  return has_room();
+}
+
+/// A peer whose request the consumer has not seen is not told: it repeats the request, and may find room
+/// then.
+void Agent::displace(Connection& connection) {
+  if (connection.listener != 0)
+    close(connection);
+  else
+    reject_and_close(connection, {.reason = wire::RejectReason::kTimeout});
+  tell(EventKind::kUnanswered, connection);
+}
+
+bool Agent::hold(const Datagram& datagram, const Gid& to, ServiceId service, CommId theirs, Instant now) {
+  if (datagram.hold_until <= now) return false;
+  if (early_.holds(datagram.address.remote, theirs)) return true;
+  EarlyRequests::Request request{datagram.address, to, theirs, service, datagram.hold_until, {}};
+  std::ranges::copy(datagram.bytes, request.mad.begin());
+  if (!early_.hold(request)) return false;
+  ++counters_.held;
+  return true;
+}
+
+void Agent::handle_early_requests(Instant now, MadSink& sink) {
+  listened_ = false;
+  for (size_t i = 0; i < early_.waiting().size();) {
+    const EarlyRequests::Request& waiting = early_.waiting()[i];
+    if (now < waiting.until && listener_of(waiting.service, waiting.to) == nullptr) {
+      ++i;
+      continue;
+    }
+    const EarlyRequests::Request request = early_.take(i);
+    handle({request.address, request.mad, now}, now, sink);
+  }
+}
+
+void Agent::on_req(const Datagram& datagram, const wire::CmMad& mad, Instant now, MadSink& sink) {
+  const Address& address = datagram.address;
   const auto& req = std::get<wire::CmReq>(mad.message);
   if (Connection* const known = table_.find_comm(address.remote, req.local, false))
     return perform(action_of(known->state, Incoming::kReq), *known, mad, now, sink);
   if (!transport_known(req)) return refuse(address, mad, wire::RejectReason::kInvalidTransport, sink);
   if (req.primary.local_gid != address.remote || req.primary.remote_gid != address.local)
     return refuse(address, mad, wire::RejectReason::kInvalidGid, sink);
-  if (Connection* const stale = table_.find_qp(address.remote, req.qp)) {
-    // The peer has begun anew, and what we take for alive is not: it has to be ended before.
-    if (stale->state == State::kEstablished) hang_up(*stale, {});
+  if (Connection* const stale = table_.find_qp(address.remote, req.ca_guid, req.qp)) {
+    // The peer has begun anew, and what we take for alive is not: it has to be ended before. Somebody who
+    // only says the peer's address and numbers does not end it.
+    if (stale->state == State::kEstablished && same_link(stale->address, address)) hang_up(*stale, {});
     return refuse(address, mad, wire::RejectReason::kStaleConnection, sink);
   }
-  Listener* const listener = listener_of(req.service, address.local);
-  if (listener == nullptr) return refuse(address, mad, wire::RejectReason::kInvalidServiceId, sink);
+  const Gid to = address_meant(address, req.private_data);
+  Listener* const listener = listener_of(req.service, to);
+  if (listener == nullptr) {
+    if (hold(datagram, to, req.service, req.local, now)) return;
+    return refuse(address, mad, wire::RejectReason::kInvalidServiceId, sink);
+  }
 
   Connection* const connection = admit(*listener, State::kReqReceived, address, req.local);
   if (connection == nullptr) return;
   connection->remote_qp = req.qp;
+  connection->remote_guid = req.ca_guid;
   connection->repeats = req.max_cm_retries;
   connection->timewait = time_within(req.primary.ack_timeout, kAnswerMax);
   connection->answer_within = time_within(req.local_cm_response_timeout, kAnswerMax) + connection->timewait;
@@ -114,14 +192,17 @@ void Agent::on_req(const Address& address, const wire::CmMad& mad, Instant now, 
   tell(EventKind::kRequest, *connection, &mad);
 }
 
-void Agent::on_sidr_req(const Address& address, const wire::CmMad& mad, MadSink& sink) {
+void Agent::on_sidr_req(const Datagram& datagram, const wire::CmMad& mad, Instant now, MadSink& sink) {
+  const Address& address = datagram.address;
   const auto& req = std::get<wire::CmSidrReq>(mad.message);
   if (table_.find_comm(address.remote, req.request, true) != nullptr) {
     ++counters_.unexpected;  // the consumer is at it
     return;
   }
-  Listener* const listener = listener_of(req.service, address.local);
+  const Gid to = address_meant(address, req.private_data);
+  Listener* const listener = listener_of(req.service, to);
   if (listener == nullptr) {
+    if (hold(datagram, to, req.service, req.request, now)) return;
     return send_to_stranger(
         address, mad.transaction_id,
         wire::CmSidrRep{
@@ -136,13 +217,19 @@ void Agent::on_sidr_req(const Address& address, const wire::CmMad& mad, MadSink&
 
 void Agent::on_answer(const Address& address, const wire::CmMad& mad, Incoming incoming, CommId ours,
                       CommId theirs, Instant now, MadSink& sink) {
+  if (incoming == Incoming::kRej && ours == CommId{}) early_.cancel(address.remote, theirs);
   // A peer that gives up on its REQ has never heard our number.
   Connection* const connection = incoming == Incoming::kRej && ours == CommId{}
                                      ? table_.find_comm(address.remote, theirs, false)
                                      : table_.find(ours);
   const bool its_own = connection != nullptr && connection->address.remote == address.remote &&
                        (connection->remote == theirs || connection->remote == CommId{});
-  if (its_own) return perform(action_of(connection->state, incoming), *connection, mad, now, sink);
+  if (its_own) {
+    const Action action = action_of(connection->state, incoming);
+    // Where it came from an answer finds it.
+    if (action != Action::kIgnore) connection->address.link = address.link;
+    return perform(action, *connection, mad, now, sink);
+  }
 
   ++counters_.unknown_connection;
   if (incoming == Incoming::kDreq) {
@@ -177,6 +264,7 @@ void Agent::perform(Action action, Connection& connection, const wire::CmMad& ma
       return on_rep(connection, mad);
     case Action::kEstablished:
       connection.state = State::kEstablished;
+      half_open_.remove(connection);
       wheel_.disarm(connection);
       return tell(EventKind::kEstablished, connection, &mad);
     case Action::kHangUp:
@@ -218,13 +306,17 @@ void Agent::on_rep(Connection& connection, const wire::CmMad& mad) {
   connection.state = State::kRepReceived;
   connection.remote = rep.local;
   connection.remote_qp = queue_pair_of(rep);
+  connection.remote_guid = rep.ca_guid;
   table_.enlist_qp(connection);
   wheel_.disarm(connection);
   tell(EventKind::kReply, connection, &mad);
 }
 
 void Agent::wait_longer(Connection& connection, const wire::CmMra& mra, Instant now) {
-  wheel_.arm(connection, now + time_within(mra.service_timeout, kServiceMax) + connection.answer_within);
+  const Instant until = now + time_within(mra.service_timeout, kServiceMax) + connection.answer_within;
+  if (connection.state == State::kRepSent && connection.ends != kNever)
+    connection.ends = std::max(connection.ends, std::min(until, connection.first_sent + kMraPatienceMax));
+  wheel_.arm(connection, connection.state == State::kRepSent ? std::min(until, connection.ends) : until);
 }
 
 void Agent::ask_for_time(Connection& connection) {

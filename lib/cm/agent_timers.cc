@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cm/agent.h"
 
 namespace uroce::cm {
@@ -11,11 +13,15 @@ bool awaits_answer(State state) {
          state == State::kSidrReqSent;
 }
 
+/// Whether our clock bounds the wait for the answer.
+bool is_bounded(State state) { return state == State::kRepSent || state == State::kDreqSent; }
+
 }  // namespace
 
 void Agent::send(Connection& connection, wire::CmMessage message, uint32_t ece_options) {
   connection.last = {connection.transaction, ece_options, std::move(message)};
-  connection.repeats_left = connection.repeats;
+  connection.repeats_left =
+      is_bounded(connection.state) ? std::min(connection.repeats, kRepeatsMax) : connection.repeats;
   connection.unsent = false;
   if (connection.state != State::kTimewait) wheel_.disarm(connection);
   mark_due(connection);
@@ -31,6 +37,7 @@ void Agent::mark_due(Connection& connection) {
 
 void Agent::pump(Instant now, MadSink& sink) {
   while (TimerNode* const node = wheel_.pop_expired(now)) on_timer(*static_cast<Connection*>(node), now);
+  handle_early_requests(now, sink);
   while (first_due_ != 0) {
     Connection& connection = table_.at(first_due_);
     const Sent sent = sink.send(connection.address, connection.last);
@@ -41,15 +48,29 @@ void Agent::pump(Instant now, MadSink& sink) {
     connection.due = false;
     if (awaits_answer(connection.state)) {
       connection.unsent = sent == Sent::kLater;
-      wheel_.arm(connection, now + (connection.unsent ? kNextAttempt : connection.answer_within));
+      arm_for_answer(connection, now);
     }
     free_if_done(connection);
   }
 }
 
+void Agent::arm_for_answer(Connection& connection, Instant now) {
+  Instant next = now + (connection.unsent ? kNextAttempt : connection.answer_within);
+  if (is_bounded(connection.state) && !connection.unsent) {
+    if (connection.ends == kNever) {
+      connection.first_sent = now;
+      connection.ends = now + std::min(connection.answer_within * (connection.repeats + 1), kPatienceMax);
+    }
+    next = connection.repeats_left == 0 ? connection.ends
+                                        : std::min(now + connection.again_after, connection.ends);
+  }
+  wheel_.arm(connection, next);
+}
+
 Instant Agent::deadline() const {
   // What is due found no room: again at the next occasion.
-  return first_due_ != 0 ? Instant{} : wheel_.next_deadline();
+  const bool due = first_due_ != 0 || (listened_ && !early_.empty());
+  return due ? Instant{} : std::min(wheel_.next_deadline(), early_.deadline());
 }
 
 void Agent::on_timer(Connection& connection, Instant now) {
@@ -57,12 +78,17 @@ void Agent::on_timer(Connection& connection, Instant now) {
     close(connection);
     return tell(EventKind::kTimewaitEnded, connection);
   }
-  if (connection.unsent) {
+  const bool over = is_bounded(connection.state) && connection.ends <= now;
+  if (connection.unsent && !over) {
     connection.unsent = false;
     return mark_due(connection);
   }
-  if (connection.repeats_left == 0) return give_up(connection, now);
+  if (connection.repeats_left == 0 || over) return give_up(connection, now);
   --connection.repeats_left;
+  if (connection.state == State::kRepSent)
+    connection.again_after = std::min(connection.again_after * 2, kAgainMax);
+  // The peer may have another link address by now.
+  if (connection.state == State::kDreqSent) connection.address.link = {};
   ++counters_.repeated;
   mark_due(connection);
 }
@@ -100,6 +126,8 @@ void Agent::hang_up(Connection& connection, const wire::CmDreq& dreq) {
   connection.state = State::kDreqSent;
   ++hanging_up_;
   connection.transaction = next_transaction_++;
+  connection.again_after = std::min(connection.answer_within, kAgainMax);
+  connection.ends = kNever;
   send(connection, numbered);
 }
 
@@ -107,6 +135,7 @@ void Agent::enter_timewait(Connection& connection, Instant now) {
   // A peer that uses its queue pair's number anew has waited, and meets another one of ours: only what lives
   // is stale.
   table_.strike_qp(connection);
+  half_open_.remove(connection);
   if (connection.state == State::kDreqSent) --hanging_up_;
   connection.state = State::kTimewait;
   wheel_.arm(connection, now + connection.timewait);
@@ -114,6 +143,7 @@ void Agent::enter_timewait(Connection& connection, Instant now) {
 
 void Agent::close(Connection& connection) {
   no_longer_waiting(connection);
+  half_open_.remove(connection);
   table_.strike_comm(connection);
   table_.strike_qp(connection);
   wheel_.disarm(connection);
@@ -123,12 +153,14 @@ void Agent::close(Connection& connection) {
 }
 
 void Agent::end(Duration answer_within, uint8_t repeats, Instant now) {
+  early_.clear();
   for (uint32_t i = 1; i <= table_.capacity(); ++i) {
     Connection& connection = table_.at(i);
     release(connection.local);
     if (connection.state != State::kDreqSent) continue;
-    connection.answer_within = answer_within;
-    connection.repeats_left = repeats;
+    connection.answer_within = connection.again_after = answer_within;
+    connection.repeats = connection.repeats_left = repeats;
+    connection.ends = connection.ends == kNever ? kNever : now + answer_within * (repeats + 1);
     if (!connection.due && !connection.unsent) wheel_.arm(connection, now + answer_within);
   }
 }

@@ -20,6 +20,9 @@ struct Address {
   uint8_t hop_limit = 64;
   uint8_t service_level = 0;
   uint32_t flow_label = 0;
+  /// The Ethernet address that the peer's last message came from, to which an answer may go without a
+  /// question to the link; all zero: unknown.
+  MacAddress link{};
 
   [[nodiscard]] bool operator==(const Address&) const = default;
 };
@@ -59,13 +62,20 @@ struct Connection : TimerNode {
   uint64_t consumer = 0;  // the consumer's name for it
   QpNumber local_qp;
   QpNumber remote_qp;
+  uint64_t remote_guid = 0;  // of the peer's channel adapter
   uint64_t transaction = 0;  // of the REQ or DREQ that is being answered
   uint32_t listener = 0;     // whose backlog it is in
+  bool half_open = false;    // in a listener's list of half-open connections:
+  uint32_t half_open_of = 0;
 
   wire::CmMad last;  // what was sent last, and is sent again
   uint8_t repeats_left = 0;
   uint8_t repeats = 0;       // how often a message is sent again
   Duration answer_within{};  // after that it is
+  // Of a REP or DREQ, whose time our clock bounds whatever the peer said:
+  Duration again_after{};
+  Instant first_sent = kNever;
+  Instant ends = kNever;  // what has no answer by then gets none
   Duration timewait{};
 
   // Indexes of other connections, 0: none.
@@ -73,6 +83,8 @@ struct Connection : TimerNode {
   uint32_t next_due = 0;
   uint32_t next_of_comm = 0;
   uint32_t next_of_qp = 0;
+  uint32_t next_half_open = 0;
+  uint32_t previous_half_open = 0;
 };
 
 }  // namespace uroce::cm

@@ -108,10 +108,11 @@ Connection* ConnectionTable::find_comm(const Gid& address, CommId remote, bool s
   return nullptr;
 }
 
-Connection* ConnectionTable::find_qp(const Gid& address, QpNumber qp) {
+Connection* ConnectionTable::find_qp(const Gid& address, uint64_t guid, QpNumber qp) {
   for (uint32_t i = head(by_qp_, address, qp.value); i != 0; i = connections_[i].next_of_qp) {
     Connection& connection = connections_[i];
-    if (connection.remote_qp == qp && connection.address.remote == address) return &connection;
+    if (connection.remote_qp == qp && connection.remote_guid == guid && connection.address.remote == address)
+      return &connection;
   }
   return nullptr;
 }

@@ -28,7 +28,8 @@ class ConnectionTable {
   [[nodiscard]] size_t in_use() const { return in_use_; }
   [[nodiscard]] size_t capacity() const { return connections_.size() - 1; }
 
-  /// After `address.remote` and `remote` were set, or `remote_qp`; a queue pair of number 0 is none.
+  /// After `address.remote` and `remote` were set, or `remote_qp` and `remote_guid`; a queue pair of number 0
+  /// is none.
   void enlist_comm(Connection& connection);
   void enlist_qp(Connection& connection);
   /// If it is in the list.
@@ -37,8 +38,8 @@ class ConnectionTable {
 
   /// Made by the REQ or SIDR_REQ that the peer at `address` numbered `remote`, or null.
   [[nodiscard]] Connection* find_comm(const Gid& address, CommId remote, bool sidr);
-  /// Whose other end is the queue pair `qp` at `address`, or null.
-  [[nodiscard]] Connection* find_qp(const Gid& address, QpNumber qp);
+  /// Whose other end is the queue pair `qp` of the channel adapter `guid` at `address`, or null.
+  [[nodiscard]] Connection* find_qp(const Gid& address, uint64_t guid, QpNumber qp);
 
   [[nodiscard]] uint32_t index_of(const Connection& connection) const {
     return static_cast<uint32_t>(&connection - connections_.data());

@@ -32,6 +32,12 @@ std::vector<uint16_t> vlans_of(const DeviceConfiguration& configuration) {
   return vlans;
 }
 
+enum class Purpose : uint64_t { kMemoryKeys = 1, kQueuePairNumbers, kSharedReceiveNumbers };
+
+std::optional<HashKey> key_for(const std::optional<HashKey>& key, Purpose purpose) {
+  return key ? std::optional(derive(*key, static_cast<uint64_t>(purpose))) : std::nullopt;
+}
+
 }  // namespace
 
 net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan,
@@ -66,15 +72,25 @@ Device::State::State(Options options)
       mac(configuration.mac.value_or(port->capabilities().mac)),
       addresses(mac, net::GidTable(mac, gids_of(configuration), vlans_of(configuration)), host != nullptr),
       links(links_of(configuration, mac, host.get(), probe_addresses)),
-      bus_space({.offset = options.configuration.bus_offset, .grace_period = &quiescence}),
+      pages(options.configuration.hugepages ? IndexSpace::Pages::kHuge : IndexSpace::Pages::kOrdinary),
+      bus_space({.offset = options.configuration.bus_offset, .grace_period = &quiescence, .pages = pages}),
       regions({.entries_max = Limits::kKeys,
+               .key = key_for(options.key, Purpose::kMemoryKeys),
                .grace_period = &quiescence,
                .prober = &prober,
-               .bus_space = &bus_space}),
+               .bus_space = &bus_space,
+               .pages = pages}),
       reserved_lkey(*mem::make_reserved_lkey(regions)),
       domains(Limits::kDomains),
-      queue_pairs(kNumbers, options.first_queue_pair),
-      xrc_receives(kNumbers),
+      queue_pairs({.numbers = kNumbers,
+                   .first = options.first_queue_pair,
+                   .generations = kNumberGenerations,
+                   .key = key_for(options.key, Purpose::kQueuePairNumbers),
+                   .pages = pages}),
+      xrc_receives({.numbers = kNumbers,
+                    .generations = kNumberGenerations,
+                    .key = key_for(options.key, Purpose::kSharedReceiveNumbers),
+                    .pages = pages}),
       groups({.groups = Limits::kGroups, .members = Limits::kGroupMembers, .total = Limits::kMemberships}),
       surroundings{regions, queue_pairs, groups, addresses} {
   watch_faults();

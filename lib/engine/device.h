@@ -37,20 +37,22 @@ class ServicesUser;
 
 /// Limits that hold for every device; what the verbs face advertises.
 struct Limits {
-  static constexpr uint32_t kQueuePairs = 16384;
+  static constexpr uint32_t kQueuePairs = 1u << 17;
   static constexpr uint32_t kWorkRequests = 16384;  // per queue
   static constexpr uint32_t kSegments = 32;         // per request
   static constexpr uint32_t kInlineBytes = 1024;
-  static constexpr uint32_t kSharedReceiveQueues = 16384;
-  static constexpr uint32_t kXrcDomains = 4096;
-  static constexpr uint32_t kCompletionQueues = 16384;
+  static constexpr uint32_t kSharedReceiveQueues = 1u << 17;
+  static constexpr uint32_t kXrcDomains = 1u << 17;
+  static constexpr uint32_t kCompletionQueues = 1u << 17;
   static constexpr uint32_t kCompletions = 1u << 20;  // per queue
   static constexpr uint32_t kKeys = 1u << 24;  // indexes; 0 is nobody's, and one is the reserved L_Key's
   static constexpr uint32_t kRegions = kKeys - 2;
   static constexpr uint32_t kWindows = kKeys - 2;  // and regions, together
   static constexpr uint64_t kRegionBytes = 1ull << 46;
-  static constexpr uint32_t kDomains = 1u << 16;
-  static constexpr uint32_t kAddressHandles = 1u << 16;
+  static constexpr uint32_t kDomains = 1u << 17;
+  static constexpr uint32_t kAddressHandles = 1u << 17;
+  /// Of the communication manager, which has memory for all of them.
+  static constexpr uint32_t kConnections = 1u << 15;
   static constexpr uint32_t kGroups = 1024;
   static constexpr uint32_t kGroupMembers = 64;   // a packet is copied to each
   static constexpr uint32_t kMemberships = 8192;  // of all groups together
@@ -67,9 +69,9 @@ struct QueuePairHandle;
 /// What target queue pairs and shared receive queues of XRC have in common. Made and destroyed by Device.
 struct XrcDomain {
   queue::XrcDomainId id;
-  Poller* poller = nullptr;              // whose all of them are
-  std::mutex mutex;                      // nobody on the packet path takes it
-  std::vector<QueuePairEntry*> targets;  // under the mutex
+  Poller* poller = nullptr;                // whose all of them are
+  std::mutex mutex;                        // nobody on the packet path takes it
+  QueuePairEntry* first_target = nullptr;  // of a list, under the mutex
 };
 
 /// A receive queue that queue pairs share. Made and destroyed by Device.
@@ -172,6 +174,9 @@ class Device {
 
   /// The queue must outlive every queue pair that names it; of XRC, where packets do, it gets a number.
   Result<std::unique_ptr<SharedReceives>> create_shared_receives(const SharedReceivesOptions& options);
+  /// While the caller keeps everybody from posting: 0, ENODEV, or EINVAL when more requests than that are
+  /// outstanding; then the queue is as it was. `change` is of this queue.
+  int resize_shared_receives(SharedReceives& receives, queue::SharedReceiveQueue::Resizing& change);
   /// No poller touches the queue, its memory or its completion queue any more when it returns.
   void destroy_shared_receives(std::unique_ptr<SharedReceives> receives);
 

@@ -18,6 +18,13 @@ int Device::State::resolve(wire::Path& path, bool& to_self) {
     path.destination_mac = mac;
     return 0;
   }
+  if (path.destination_mac != MacAddress{}) {
+    const bool open = pollers[0]->run([&](qp::Turn& turn_of_poller) {
+      const auto known = links.of(vlan).lookup(path.destination, turn_of_poller.now);
+      path.destination_mac = known.value_or(path.destination_mac);
+    });
+    return open ? 0 : ENODEV;
+  }
   // Neighbours live on poller 0 and are asked there, again and again until they have given up or found out.
   Duration pause = microseconds(20);
   for (;;) {

@@ -9,14 +9,15 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
-#include <random>
 #include <ranges>
 #include <set>
 
 #include "drivers/registry.h"
 #include "engine/device_state.h"
 #include "engine/eal.h"
+#include "engine/eal_log.h"
 #include "engine/forked.h"
+#include "engine/random_key.h"
 
 namespace uroce::engine {
 
@@ -126,10 +127,10 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
 
 namespace {
 
-uint32_t random_first_queue_pair() {
-  std::random_device random;
-  return std::uniform_int_distribution<uint32_t>(QueuePairTable::kFirstMin,
-                                                 QueuePairTable::first_max(Device::State::kNumbers))(random);
+uint32_t first_queue_pair(const HashKey& key) {
+  constexpr uint32_t kMin = QueuePairTable::kFirstMin;
+  constexpr uint32_t kMax = QueuePairTable::first_max(Device::State::kNumbers);
+  return static_cast<uint32_t>(kMin + keyed_hash(key, 0, 0) % (kMax - kMin + 1));
 }
 
 }  // namespace
@@ -148,8 +149,11 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                   .mtu = device.mtu,
                                   .mac = device.mac,
                                   .addresses = host != nullptr ? std::vector<Gid>() : gids_of(device),
-                                  .beside_kernel = host != nullptr});
+                                  .beside_kernel = host != nullptr,
+                                  .dpdk_complaint = EalLog::take_first_error});
   if (!port) return port.error();
+  const Result<HashKey> key = random_key();
+  if (!key) return key.error();
   // At the other end of a wire in this process is nobody else.
   const bool probe = host == nullptr && !(*port)->capabilities().in_process;
   Device::State::Options options{.device = device,
@@ -158,7 +162,8 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                  .lcores = {},
                                  .host = std::move(host),
                                  .probe_addresses = probe,
-                                 .first_queue_pair = random_first_queue_pair(),
+                                 .first_queue_pair = first_queue_pair(*key),
+                                 .key = *key,
                                  .eal = drivers::needs_eal(device.port),
                                  .attendance = &drive_.attendance()};
   dpdk_ |= options.eal || !device.dmadev.empty();

@@ -55,18 +55,17 @@ void leave(Device::State& state, DomainId domain) {
   if (domain != DomainId{}) state.domains.leave(domain);
 }
 
-/// Under the device's mutex, so that add_target() has room.
-void make_room_for_target(XrcDomain& domain) {
-  const std::lock_guard guard(domain.mutex);
-  domain.targets.reserve(domain.targets.size() + 1);
-}
 void add_target(XrcDomain& domain, QueuePairEntry& entry) {
   const std::lock_guard guard(domain.mutex);
-  domain.targets.push_back(&entry);
+  entry.next_target = domain.first_target;
+  if (entry.next_target != nullptr) entry.next_target->previous_target = &entry;
+  domain.first_target = &entry;
 }
 void remove_target(XrcDomain& domain, QueuePairEntry& entry) {
   const std::lock_guard guard(domain.mutex);
-  std::erase(domain.targets, &entry);
+  (entry.previous_target != nullptr ? entry.previous_target->next_target : domain.first_target) =
+      entry.next_target;
+  if (entry.next_target != nullptr) entry.next_target->previous_target = entry.previous_target;
 }
 
 /// Before the end of a queue pair. Who has seen the last receive complete may be there before its
@@ -118,13 +117,14 @@ Queues make_queues(const QueuePairOptions& options) {
 }
 
 std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, const Device& device,
-                                           QpNumber number, Queues queues, Poller& poller,
-                                           const queue::SharedReceiveTable& xrc_receives) {
+                                           QpNumber number, mem::QpIdentity identity, Queues queues,
+                                           Poller& poller, const queue::SharedReceiveTable& xrc_receives) {
   const bool shares = options.shared_receives != nullptr;
   auto entry = std::make_unique<QueuePairEntry>(
       qp::QueuePair::Options{
           .type = options.type,
           .number = number,
+          .identity = identity,
           .domain = options.domain,
           .signal_all = options.signal_all,
           .reserved_lkey = options.reserved_lkey,
@@ -153,7 +153,6 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
 
 QueuePairEntry& Device::State::add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry) {
   QueuePairEntry& added = *entry;
-  if (options.xrc_domain != nullptr) make_room_for_target(*options.xrc_domain);
   entries.emplace(&added, std::move(entry));
   if (options.xrc_domain != nullptr) add_target(*options.xrc_domain, added);
   if (options.shared_receives != nullptr) options.shared_receives->poller = &added.poller;
@@ -181,8 +180,8 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
     } else {
       if (state.entries.size() < Limits::kQueuePairs) number = state.queue_pairs.allocate(state.clock());
       if (number) {
-        return &state.add(options,
-                          make_entry(options, *this, *number, std::move(queues), poller, state.xrc_receives));
+        return &state.add(options, make_entry(options, *this, *number, {++state.queue_pairs_ever},
+                                              std::move(queues), poller, state.xrc_receives));
       }
       refusal = {ENOMEM, "no queue pair left"};
     }

@@ -19,7 +19,7 @@ int Device::manage(ServicesUser& user, const std::function<void(GeneralServices&
               .addresses = state.addresses,
               .links = state.links,
               .source_ports = state.configuration.source_ports,
-              .agent = {.connections_max = 2 * size_t{Limits::kQueuePairs}, .salt = std::random_device{}()}},
+              .agent = {.connections_max = Limits::kConnections, .salt = std::random_device{}()}},
           user);
     }
   }

@@ -33,13 +33,12 @@ Result<std::unique_ptr<SharedReceives>> Device::create_shared_receives(const Sha
   bool counted = false;
   try {
     queue::SharedReceiveQueue::Options of_queue = options.queue;
+    of_queue.domain = options.domain;
     std::unique_lock lock(state.mutex);
     if (options.xrc_domain != nullptr) number = state.xrc_receives.allocate(state.clock());
     if (number) {
-      of_queue.xrc = {.xrc_domain = options.xrc_domain->id,
-                      .number = *number,
-                      .domain = options.domain,
-                      .completions = options.completions};
+      of_queue.xrc = {
+          .xrc_domain = options.xrc_domain->id, .number = *number, .completions = options.completions};
     }
     const bool numbered = options.xrc_domain == nullptr || number;
     if (numbered && state.shared_receives < Limits::kSharedReceiveQueues) {
@@ -66,6 +65,22 @@ Result<std::unique_ptr<SharedReceives>> Device::create_shared_receives(const Sha
   return Error{ENOMEM, "no shared receive queue left"};
 }
 
+int Device::resize_shared_receives(SharedReceives& receives, queue::SharedReceiveQueue::Resizing& change) {
+  State& state = *state_;
+  if (forked_since_start()) return ENODEV;
+  int error = ENODEV;
+  const auto resize = [&] { error = receives.queue.resize(change) ? 0 : EINVAL; };
+  Poller* poller = receives.xrc_domain != nullptr ? receives.xrc_domain->poller : nullptr;
+  if (poller == nullptr) {
+    const std::lock_guard guard(state.mutex);
+    poller = receives.poller;
+    // It is no poller's yet, nor becomes one's meanwhile.
+    if (poller == nullptr) resize();
+  }
+  if (poller != nullptr) poller->run([&](qp::Turn&) { resize(); });
+  return error;
+}
+
 void Device::destroy_shared_receives(std::unique_ptr<SharedReceives> receives) {
   State& state = *state_;
   if (XrcDomain* domain = receives->xrc_domain; domain != nullptr && !forked_since_start()) {
@@ -74,7 +89,8 @@ void Device::destroy_shared_receives(std::unique_ptr<SharedReceives> receives) {
     {
       const std::lock_guard guard(domain->mutex);
       domain->poller->run([&](qp::Turn&) {
-        for (QueuePairEntry* target : domain->targets) target->queue_pair.forget_receives(receives->queue);
+        for (QueuePairEntry* target = domain->first_target; target != nullptr; target = target->next_target)
+          target->queue_pair.forget_receives(receives->queue);
       });
     }
     // Targets of other domains may have found it just before, to see that it is not theirs.
@@ -102,7 +118,7 @@ Result<std::unique_ptr<XrcDomain>> Device::create_xrc_domain() {
 
 void Device::destroy_xrc_domain(std::unique_ptr<XrcDomain> domain) {
   State& state = *state_;
-  assert(domain->targets.empty());
+  assert(domain->first_target == nullptr);
   const std::lock_guard guard(state.mutex);
   --state.xrc_domains;
   --state.load[domain->poller->index()];

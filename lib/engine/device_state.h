@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "base/index_space.h"
+#include "base/keyed_hash.h"
 #include "engine/address_table.h"
 #include "engine/device.h"
 #include "engine/device_events.h"
@@ -31,8 +34,11 @@ std::vector<Gid> gids_of(const DeviceConfiguration& configuration);
 /// What a device is made of. Members stand in the order in which they need each other: pollers go first, the
 /// port last.
 struct Device::State {
-  /// Of queue pairs, and of shared receive queues: more than live at once, as numbers rest after use.
-  static constexpr uint32_t kNumbers = 1u << 20;
+  /// Of queue pairs, and of shared receive queues. There are more slots than objects live at once, as numbers
+  /// rest after use.
+  static constexpr uint32_t kNumbers = 1u << 22;
+  static constexpr uint32_t kNumberGenerations = 16;
+  static_assert(kNumbers / kNumberGenerations > Limits::kQueuePairs);
 
   struct Options {
     const DeviceConfiguration& device;
@@ -43,6 +49,7 @@ struct Device::State {
     std::unique_ptr<HostInterface> host = nullptr;                 // beside which the device stands
     bool probe_addresses = false;
     uint32_t first_queue_pair = QueuePairTable::kFirstMin;
+    std::optional<HashKey> key = std::nullopt;  // decides about numbers and keys; without one they ascend
     bool eal = false;
     Attendance* attendance = nullptr;
     Instant (*clock)() = clock_now;
@@ -58,8 +65,10 @@ struct Device::State {
   /// The same after `entry` was posted to.
   void turn_for_post(QueuePairEntry& entry, Instant now);
 
-  /// Fills in the MACs of a path and says whether it leads back here, and here only: 0, EHOSTUNREACH (outside
-  /// every prefix), ETIMEDOUT (nobody answers), or ENOBUFS (too many neighbours). Waits for the answer.
+  /// Fills in the MACs of a path and says whether it leads back here, and here only. A path that has the
+  /// peer's MAC already, because a message of the peer's came from it, keeps that unless the neighbour is
+  /// known, and nothing is asked. 0, EHOSTUNREACH (outside every prefix), ETIMEDOUT (nobody answers), or
+  /// ENOBUFS (too many neighbours). Waits for the answer.
   int resolve(wire::Path& path, bool& to_self);
 
   /// Returns when every poller has the new ones. Under `address_changes`.
@@ -89,6 +98,7 @@ struct Device::State {
   net::Links links;            // poller 0's
   Quiescence quiescence;
   ParallelProbe prober;
+  const IndexSpace::Pages pages;  // of all tables below
   mem::BusSpace bus_space;
   mem::RegionTable regions;
   const MemoryKey reserved_lkey;
@@ -104,6 +114,7 @@ struct Device::State {
 
   mutable std::mutex mutex;
   std::unordered_map<QueuePairEntry*, std::unique_ptr<QueuePairEntry>> entries;  // under `mutex`
+  uint64_t queue_pairs_ever = 0;                                                 // likewise
   std::vector<uint32_t> load;            // queue pairs and XRC domains per poller, likewise
   std::vector<uint32_t> thread_domains;  // per poller, likewise
   uint32_t shared_receives = 0;          // how many there are, likewise

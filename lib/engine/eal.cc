@@ -4,15 +4,18 @@
 #include <getopt.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <mutex>
 #include <optional>
 #include <regex>
 
+#include "base/memory_calls.h"
 #include "drivers/port/ethdev/open_descriptors.h"
 #include "engine/eal_log.h"
 #include "engine/processors.h"
@@ -42,11 +45,20 @@ constexpr size_t kHugepageBytes = size_t{2} << 20;
 /// nothing about cgroups and other processes' reservations. Nothing is touched, so nothing can fault.
 bool hugepages_free(uint32_t megabytes) {
   const size_t bytes = (size_t{megabytes} << 20) / kHugepageBytes * kHugepageBytes;
-  void* memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-  if (memory == MAP_FAILED) return false;
-  munmap(memory, bytes);
+  void* memory = map_memory(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_HUGETLB);
+  if (memory == nullptr) return false;
+  unmap_memory(memory, bytes);
   return true;
+}
+
+/// EAL ends the process when its interrupt thread gets no descriptor, so what it takes is looked for before:
+/// two pipes, a timer, what the thread polls, and files of memory and locks.
+bool descriptors_free() {
+  std::array<int, 16> taken;
+  size_t count = 0;
+  while (count < taken.size() && (taken[count] = eventfd(0, EFD_CLOEXEC)) >= 0) ++count;
+  for (const int descriptor : std::span(taken).first(count)) close(descriptor);
+  return count == taken.size();
 }
 
 std::vector<std::string> environment() {
@@ -137,6 +149,8 @@ bool intact(const Process& the) {
 Status start_eal(const Configuration& configuration, std::span<const std::string> devargs) {
   Process& the = process();
   const std::lock_guard guard(the.mutex);
+  if (!the.outcome && rte_lcore_count() == 0 && !descriptors_free())
+    return Error{EMFILE, "EAL does not start: this process may open too few descriptors (ulimit -n)"};
   if (!the.outcome) the.outcome = start(configuration, devargs, the);
   if (*the.outcome && !intact(the)) {
     return Error{EBADF, "this program has closed DPDK's descriptors: its ports cannot be opened any more"};

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
 
 namespace uroce::engine {
 
@@ -14,8 +15,13 @@ std::string log_level_in_force(const std::string& configured) {
   return environment != nullptr && *environment != '\0' ? environment : configured;
 }
 
-EalLog& EalLog::install(std::string_view level) {
+EalLog& EalLog::instance() {
   static EalLog& log = *new EalLog;  // DPDK keeps the stream until the process ends
+  return log;
+}
+
+EalLog& EalLog::install(std::string_view level) {
+  EalLog& log = instance();
   // DPDK calls "warning" what concerns only itself (no hugepages, no telemetry): it is shown from "info" on,
   // and its errors come back in our own one line.
   log.level_ = level == "debug" ? RTE_LOG_DEBUG : level == "info" ? RTE_LOG_INFO : 0;
@@ -34,9 +40,16 @@ std::string EalLog::last_error() const {
   return last_error_;
 }
 
+std::string EalLog::take_first_error() {
+  EalLog& log = instance();
+  const std::lock_guard guard(log.mutex_);
+  return std::exchange(log.first_error_, {});
+}
+
 void EalLog::note_error(std::string_view text) {
   const std::lock_guard guard(mutex_);
   last_error_.assign(text.substr(0, text.find_last_not_of('\n') + 1));
+  if (first_error_.empty()) first_error_ = last_error_;
 }
 
 ssize_t EalLog::write(void* cookie, const char* text, size_t bytes) {

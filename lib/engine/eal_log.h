@@ -21,13 +21,18 @@ class EalLog {
   static EalLog& install(std::string_view level);
 
   [[nodiscard]] std::string last_error() const;
+  /// The first error since this was called last: the cause of those that follow it. Empty: none, or DPDK's
+  /// log is not ours.
+  static std::string take_first_error();
   void note_error(std::string_view text);
 
  private:
+  static EalLog& instance();
   static ssize_t write(void* cookie, const char* text, size_t bytes);
 
   mutable std::mutex mutex_;
   std::string last_error_;
+  std::string first_error_;
   uint32_t level_ = 0;  // messages with a level up to this one are shown
 };
 

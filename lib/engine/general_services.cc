@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "net/derived_mac.h"
 #include "wire/vlan.h"
 
 namespace uroce::engine {
@@ -14,8 +15,11 @@ constexpr uint16_t kDefaultPartition = 0x7FFF;
 // Neighbours do not tell when they have found out.
 constexpr Duration kLookEvery = milliseconds(1);
 
-// Beyond that answers that are given once (REJ, SIDR_REP) may be lost, and the peer has to ask again.
-constexpr size_t kHeldMax = 64;
+/// Nobody's address is a group's, and an answer to a group would reach everybody.
+bool may_be_answered(const wire::Packet& packet) {
+  return !net::is_multicast(packet.source_mac) && packet.source_mac != MacAddress{} &&
+         !net::is_multicast(packet.source) && packet.source != Gid{};
+}
 
 }  // namespace
 
@@ -27,18 +31,15 @@ std::optional<Counter> GeneralServices::receive(const wire::Packet& packet, Inst
   if ((headers.bth.partition_key & ~kMembership) != kDefaultPartition) return Counter::kDropPartitionKey;
   if (headers.deth.qkey != wire::kGsiQkey) return Counter::kDropQkey;
   if (packet.payload.size() != wire::kMadBytes) return Counter::kDropPayloadLength;
+  if (!may_be_answered(packet)) return Counter::kDropNotOurAddress;
   batch_ = &batch;
   now_ = now;
-  const cm::Address from{.local = packet.destination,
-                         .remote = packet.source,
-                         .traffic_class = packet.traffic_class,
-                         .service_level = wire::priority_of(packet.vlan_tci)};
-  MacAddress mac;
-  if (held_.size() < kHeldMax && ask(from.local, from.remote, now, mac) == EINPROGRESS) {
-    std::ranges::copy(packet.payload, held_.emplace_back(Held{from, {}}).mad.begin());
-  } else {
-    agent_.receive(from, packet.payload, now, *this);
-  }
+  agent_.receive({.local = packet.destination,
+                  .remote = packet.source,
+                  .traffic_class = packet.traffic_class,
+                  .service_level = wire::priority_of(packet.vlan_tci),
+                  .link = packet.source_mac},
+                 packet.payload, now, *this);
   note_deadline(now);
   return std::nullopt;
 }
@@ -47,13 +48,12 @@ void GeneralServices::pump(Instant now, port::TxBatch& batch) {
   batch_ = &batch;
   now_ = now;
   look_at_questions(now);
-  look_at_held(now);
   agent_.pump(now, *this);
   note_deadline(now);
 }
 
 void GeneralServices::note_deadline(Instant now) {
-  deadline_ = std::min(agent_.deadline(), questions_.empty() && held_.empty() ? kNever : now + kLookEvery);
+  deadline_ = std::min(agent_.deadline(), questions_.empty() ? kNever : now + kLookEvery);
 }
 
 void GeneralServices::resolve(const Gid& local, const Gid& remote, uint64_t who, Instant now,
@@ -83,18 +83,6 @@ void GeneralServices::look_at_questions(Instant now) {
   }
 }
 
-void GeneralServices::look_at_held(Instant now) {
-  for (size_t left = held_.size(); left > 0; --left) {
-    const Held held = held_.front();
-    held_.erase(held_.begin());
-    MacAddress mac;
-    if (ask(held.from.local, held.from.remote, now, mac) == EINPROGRESS)
-      held_.push_back(held);
-    else
-      agent_.receive(held.from, held.mad, now, *this);
-  }
-}
-
 uint16_t GeneralServices::vlan_of(const Gid& local) const {
   const net::GidTable& gids = options_.addresses.seen().gids;
   return gids.vlan_of(gids.find(local).value_or(0));
@@ -107,9 +95,20 @@ int GeneralServices::ask(const Gid& local, const Gid& remote, Instant now, MacAd
   return options_.links.of(vlan).find_mac(remote, now, mac);
 }
 
+bool GeneralServices::is_ours(const cm::Address& address) const {
+  return options_.addresses.seen().gids.owns(address.remote, vlan_of(address.local));
+}
+
+int GeneralServices::find_way(const cm::Address& address, MacAddress& mac) {
+  if (address.link == MacAddress{} || is_ours(address)) return ask(address.local, address.remote, now_, mac);
+  // A neighbour that is known is where it is known to be: a stranger with its address gets no answer.
+  mac = options_.links.of(vlan_of(address.local)).lookup(address.remote, now_).value_or(address.link);
+  return 0;
+}
+
 cm::Sent GeneralServices::send(const cm::Address& address, const wire::CmMad& mad) {
   MacAddress mac;
-  const int answer = ask(address.local, address.remote, now_, mac);
+  const int answer = find_way(address, mac);
   if (answer == EINPROGRESS) return cm::Sent::kLater;
   // Nobody is there, or no way leads to him: that is what not being answered means.
   if (answer != 0) return cm::Sent::kYes;
@@ -126,7 +125,7 @@ cm::Sent GeneralServices::send(const cm::Address& address, const wire::CmMad& ma
   const std::span<std::byte> buffer(frame->data, frame->capacity);
   wire::write_cm(wire::write_headers(buffer, where, headers, wire::kMadBytes), mad);
   frame->length = wire::finish_frame(buffer, where, headers.bth.opcode, wire::kMadBytes);
-  frame->to_self = mac == options_.mac;
+  frame->to_self = is_ours(address);
   frame->to_group = false;
   batch_->commit();
   return cm::Sent::kYes;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <vector>
@@ -29,7 +28,9 @@ class ServicesUser : public cm::Consumer {
 };
 
 /// Queue pair 1 of a device: brings the communication manager's datagrams to it and away. Poller 0's:
-/// everything happens in its turns.
+/// everything happens in its turns. What a stranger sends never makes a neighbour entry or a question to the
+/// link: its answer goes to the neighbour if that is known, else back to the Ethernet address that it came
+/// from.
 class GeneralServices final : private cm::MadSink {
  public:
   static constexpr QpNumber kNumber{1};
@@ -71,15 +72,12 @@ class GeneralServices final : private cm::MadSink {
     uint64_t who;
     Instant deadline;
   };
-  /// What came from somebody whose link address we do not have.
-  struct Held {
-    cm::Address from;
-    std::array<std::byte, wire::kMadBytes> mad;
-  };
   /// 0, EINPROGRESS, or why not.
   [[nodiscard]] int ask(const Gid& local, const Gid& remote, Instant now, MacAddress& mac);
+  /// The same, without a question to the link where the message to be answered says the way.
+  [[nodiscard]] int find_way(const cm::Address& address, MacAddress& mac);
+  [[nodiscard]] bool is_ours(const cm::Address& address) const;
   void look_at_questions(Instant now);
-  void look_at_held(Instant now);
   void note_deadline(Instant now);
   [[nodiscard]] uint16_t vlan_of(const Gid& local) const;
   [[nodiscard]] wire::Path path_to(const cm::Address& address, MacAddress mac) const;
@@ -88,7 +86,6 @@ class GeneralServices final : private cm::MadSink {
   ServicesUser& user_;
   cm::Agent agent_;
   std::vector<Question> questions_;
-  std::vector<Held> held_;
   Instant deadline_ = kNever;  // of the agent and the questions, after the last call
   Psn next_psn_;
   // Of the call that is under way.

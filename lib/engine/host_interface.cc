@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/cancellation.h"
 #include "engine/device_state.h"
 
 namespace uroce::engine {
@@ -92,6 +93,7 @@ std::optional<Gid> HostInterface::source_to(const Gid& destination) const {
 }
 
 void HostInterface::wake() const {
+  const CancellationHeld held;  // within a turn
   constexpr uint64_t kOne = 1;
   // Nobody is to be told that it is awake already.
   if (write(wake_, &kOne, sizeof kOne) < 0) return;
@@ -128,15 +130,29 @@ void HostInterface::take_events() {
   bool addresses = false;
   bool link = false;
   bool ways = false;
-  const bool all = events_.receive([&](uint16_t type, unsigned interface_index) {
-    if (interface_index != 0 && interface_index != index_) return;
+  std::vector<RtNetlink::Notice> hops;
+  const bool all = events_.receive([&](const RtNetlink::Notice& notice) {
+    const uint16_t type = notice.type;
+    if (notice.interface_index != 0 && notice.interface_index != index_) return;
     addresses |= type == RTM_NEWADDR || type == RTM_DELADDR;
     link |= type == RTM_NEWLINK;
-    ways |= type == RTM_NEWROUTE || type == RTM_DELROUTE || type == RTM_NEWNEIGH || type == RTM_DELNEIGH;
+    ways |= type == RTM_NEWROUTE || type == RTM_DELROUTE;
+    if (type == RTM_NEWNEIGH || type == RTM_DELNEIGH) hops.push_back(notice);
   });
   if (addresses || !all) compare_addresses();
   if (link || !all) compare_link();
-  if (ways || !all) state_->pollers[0]->run([this](qp::Turn&) { state_->links.of(0).forget(); });
+  forget(ways || !all, hops);
+}
+
+/// A neighbour's event concerns what is reached by that neighbour alone, and only when its MAC is another:
+/// who makes the kernel see many neighbours makes us ask for nobody anew.
+void HostInterface::forget(bool all, std::span<const RtNetlink::Notice> hops) {
+  if (!all && hops.empty()) return;
+  state_->pollers[0]->run([&](qp::Turn&) {
+    net::Neighbours& neighbours = state_->links.of(0);
+    if (all) return neighbours.forget();
+    for (const RtNetlink::Notice& hop : hops) neighbours.forget_hop(hop.address, hop.mac);
+  });
 }
 
 void HostInterface::take_questions() {
@@ -156,7 +172,7 @@ void HostInterface::answer_questions() {
 bool HostInterface::answer(Question& question) {
   const auto way = questions_socket_.way_to(question.address, index_);
   if (!way) {
-    tell(question.address, std::nullopt, net::Resolution::kOffLink);
+    tell(question.address, question.address, std::nullopt, net::Resolution::kOffLink);
     return true;
   }
   const RtNetlink::Neighbour neighbour = questions_socket_.neighbour(way->hop, index_);
@@ -167,11 +183,11 @@ bool HostInterface::answer(Question& question) {
       discards_.solicit(way->hop);
       [[fallthrough]];
     case RtNetlink::Known::kYes:
-      tell(question.address, neighbour.mac, net::Resolution::kKnown);
+      tell(question.address, way->hop, neighbour.mac, net::Resolution::kKnown);
       return true;
     case RtNetlink::Known::kSilent:
       if (!first_look) {
-        tell(question.address, std::nullopt, net::Resolution::kNoAnswer);
+        tell(question.address, way->hop, std::nullopt, net::Resolution::kNoAnswer);
         return true;
       }
       [[fallthrough]];
@@ -184,11 +200,12 @@ bool HostInterface::answer(Question& question) {
   return false;
 }
 
-void HostInterface::tell(const Gid& address, std::optional<MacAddress> mac, net::Resolution otherwise) {
+void HostInterface::tell(const Gid& address, const Gid& hop, std::optional<MacAddress> mac,
+                         net::Resolution otherwise) {
   state_->pollers[0]->run([&](qp::Turn& turn) {
     net::Neighbours& neighbours = state_->links.of(0);
     if (mac) {
-      neighbours.told(address, *mac, turn.now);
+      neighbours.told(address, hop, *mac, turn.now);
     } else {
       neighbours.told_in_vain(address, otherwise);
     }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,7 +63,8 @@ class HostInterface final : public net::Asker {
   void answer_questions();
   /// True when it need not be looked at again.
   bool answer(Question& question);
-  void tell(const Gid& address, std::optional<MacAddress> mac, net::Resolution otherwise);
+  void tell(const Gid& address, const Gid& hop, std::optional<MacAddress> mac, net::Resolution otherwise);
+  void forget(bool all, std::span<const RtNetlink::Notice> hops);
   void compare_addresses();
   void compare_link();
   void wake() const;

@@ -63,12 +63,19 @@ TurnOutcome Poller::make_turn(Instant now, Caller caller, QueuePairEntry* posted
   {
     const LcoreWorn lcore(options_.lcore);
     advance_clock(now);
-    if (posted != nullptr) activate(*posted);
+    if (caller == Caller::kApplication) note_call(posted);
     worked = turn_locked(caller, posted);
   }
   turning_on_this_thread = nullptr;
   leave();
   return worked ? TurnOutcome::kWorked : TurnOutcome::kIdle;
+}
+
+inline void Poller::note_call(QueuePairEntry* posted) {
+  ++turn_.call;
+  if (posted == nullptr) return;
+  posted->queue_pair.posted(turn_);
+  activate(*posted);
 }
 
 void Poller::leave() {
@@ -228,12 +235,13 @@ void Poller::conclude() {
   release();  // what has left is waited for, these buffers are not
 }
 
+/// What was received is acknowledged before anybody hears of it.
 void Poller::send() {
   pump();
+  transmit();
   publish();
   completions_.notify_due();
   pass_events_on();
-  transmit();
 }
 
 void Poller::advance_clock(Instant now) {

@@ -147,7 +147,7 @@ class Poller {
   static constexpr size_t kLoopFramesMax = 1024;
   static constexpr size_t kHandOffFramesMax = 1024;
   static constexpr size_t kCommandsMax = 64;  // waiting; also the most in one turn
-  static constexpr size_t kDoorbellsMax = 32768;
+  static constexpr size_t kDoorbellsMax = Limits::kQueuePairs;
   static constexpr size_t kDoorbellsPerTurn = 256;
   static constexpr size_t kExpiredMax = 64;    // per turn
   static constexpr uint32_t kPumpFrames = 16;  // per queue pair and turn
@@ -184,6 +184,7 @@ class Poller {
 
   // The turn and its stages, in order.
   TurnOutcome make_turn(Instant now, Caller caller, QueuePairEntry* posted);
+  void note_call(QueuePairEntry* posted);
   bool turn_locked(Caller caller, const QueuePairEntry* posted);
   void leave();
   void advance_clock(Instant now);

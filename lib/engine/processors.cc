@@ -42,6 +42,13 @@ const std::vector<uint32_t>& allowed_processors() {
   return processors;
 }
 
+uint32_t processors_of_this_thread() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return CPU_SETSIZE;  // more than a cpu_set_t holds
+  return static_cast<uint32_t>(CPU_COUNT(&set));
+}
+
 std::vector<uint32_t> allowed_processors_nearby() {
   const std::vector<uint32_t>& all = allowed_processors();
   unsigned int cpu = 0;

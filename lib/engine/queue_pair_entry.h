@@ -31,6 +31,9 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, private qp::EventListe
   qp::EventListener* const listener;
   DomainId domain;
   XrcDomain* xrc_domain = nullptr;
+  // XRC targets: those of the same domain, under its mutex.
+  QueuePairEntry* previous_target = nullptr;
+  QueuePairEntry* next_target = nullptr;
   /// The entry is in its poller's doorbell ring, or about to be. Set by whoever posts, cleared by the poller
   /// before it looks at the queues; both by exchange, so what was posted before a doorbell is seen after it.
   std::atomic<bool> rung{false};

@@ -120,6 +120,21 @@ class RtNetlink::Request {
   size_t length_ = sizeof(nlmsghdr);
 };
 
+namespace {
+
+/// Of RTM_NEWNEIGH and RTM_DELNEIGH.
+void read_neighbour(std::span<const std::byte> body, RtNetlink::Notice& notice) {
+  constexpr uint16_t kHasMac = NUD_REACHABLE | NUD_PERMANENT | NUD_NOARP | NUD_DELAY | NUD_PROBE | NUD_STALE;
+  const auto fixed = load<ndmsg>(body);
+  const bool has_mac = notice.type == RTM_NEWNEIGH && (fixed.ndm_state & kHasMac) != 0;
+  for_each_attribute(body, sizeof fixed, [&](uint16_t type, std::span<const std::byte> value) {
+    if (type == NDA_DST) notice.address = address_of(fixed.ndm_family, value).value_or(Gid{});
+    if (type == NDA_LLADDR && has_mac) notice.mac = load<MacAddress>(value);
+  });
+}
+
+}  // namespace
+
 Result<RtNetlink> RtNetlink::open(uint32_t groups) {
   const int descriptor = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
   if (descriptor < 0) return Error{errno, "cannot ask the kernel for its network"};
@@ -152,10 +167,12 @@ std::optional<std::span<const std::byte>> RtNetlink::next_datagram(int flags) {
   return std::span<const std::byte>(buffer_).first(static_cast<size_t>(length));
 }
 
-bool RtNetlink::receive(const std::function<void(uint16_t, unsigned)>& each) {
+bool RtNetlink::receive(const std::function<void(const Notice&)>& each) {
   while (const auto datagram = next_datagram(MSG_DONTWAIT)) {
     for_each_message(*datagram, [&](const nlmsghdr& header, std::span<const std::byte> body) {
-      each(header.nlmsg_type, interface_of(header.nlmsg_type, body));
+      Notice notice{.type = header.nlmsg_type, .interface_index = interface_of(header.nlmsg_type, body)};
+      if (notice.type == RTM_NEWNEIGH || notice.type == RTM_DELNEIGH) read_neighbour(body, notice);
+      each(notice);
     });
   }
   return errno != ENOBUFS;

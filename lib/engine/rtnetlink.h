@@ -27,9 +27,16 @@ class RtNetlink {
 
   [[nodiscard]] int descriptor() const { return socket_; }
 
-  /// What has come of its own accord, without waiting: the number of the interface that each message is
-  /// about, 0 for all, and its type (RTM_*). False: some were lost.
-  bool receive(const std::function<void(uint16_t type, unsigned interface_index)>& each);
+  /// What has come of its own accord.
+  struct Notice {
+    uint16_t type = 0;             // RTM_*
+    unsigned interface_index = 0;  // which it is about; 0: all
+    // Of a neighbour's:
+    Gid address;
+    std::optional<MacAddress> mac;  // null: it has none, or the kernel has to find out
+  };
+  /// Without waiting. False: some were lost.
+  bool receive(const std::function<void(const Notice&)>& each);
 
   // Questions. They wait for the kernel's answer; nullopt: there is none.
 

@@ -34,6 +34,7 @@ class ConfiguredStack final : public Stack {
       : configuration_(with_macs(std::move(configuration))), slots_(configuration_.devices.size()) {}
 
   [[nodiscard]] const Configuration& configuration() const override { return configuration_; }
+  [[nodiscard]] std::optional<MacAddress> known_mac(size_t index) const override;
   Result<std::shared_ptr<Device>> open(size_t index) override;
 
  private:
@@ -48,6 +49,11 @@ class ConfiguredStack final : public Stack {
   };
   std::vector<Slot> slots_;  // by device
 };
+
+std::optional<MacAddress> ConfiguredStack::known_mac(size_t index) const {
+  const DeviceConfiguration& device = configuration_.devices[index];
+  return device.mac ? device.mac : drivers::known_mac(device.port);
+}
 
 Result<std::shared_ptr<Device>> ConfiguredStack::open(size_t index) {
   if (index >= configuration_.devices.size())

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,10 @@ class Stack {
   virtual ~Stack() = default;
 
   [[nodiscard]] virtual const Configuration& configuration() const = 0;
+
+  /// The MAC that the device at `index` has, or will have when it is opened, as far as that is known: its
+  /// GUID follows.
+  [[nodiscard]] virtual std::optional<MacAddress> known_mac(size_t index) const = 0;
 
   /// Opens (or finds open) the device at `index` of the configuration. Devices joined by a wire inside the
   /// process are opened together. Stays open until the last reference goes; then its threads have ended.

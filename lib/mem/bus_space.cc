@@ -40,10 +40,6 @@ struct Division {
   }
 };
 
-bool allows(Direction direction, Access needed) {
-  return direction != (needed.any(kWriting) ? Direction::kToDevice : Direction::kFromDevice);
-}
-
 }  // namespace
 
 /// One cache line: a mapping, and who pins it. All zero is unused.
@@ -60,7 +56,7 @@ class alignas(64) BusSpace::Entry {
     }
     /// As BusSpace::translate().
     [[nodiscard]] std::byte* at(uint64_t from, uint64_t bytes, Access needed) const {
-      return covers(from, bytes) && allows(direction, needed) ? data + (from - address) : nullptr;
+      return covers(from, bytes) && permits(direction, needed) ? data + (from - address) : nullptr;
     }
   };
 
@@ -117,7 +113,7 @@ IndexSpace* BusSpace::slots_of(uint32_t size_class) {
   if (IndexSpace* made = slots.load(std::memory_order_acquire); made != nullptr) return made;  // as find()
   const std::lock_guard lock(classes_mutex_);
   if (IndexSpace* made = slots.load(std::memory_order_relaxed); made != nullptr) return made;
-  auto* made = new IndexSpace(1u << Division(size_class).slot_bits);
+  auto* made = new IndexSpace(1u << Division(size_class).slot_bits, options_.pages);
   slots.store(made, std::memory_order_release);  // pairs with find()
   return made;
 }
@@ -133,13 +129,18 @@ BusSpace::Entry* BusSpace::find(uint64_t address) const {
   return reinterpret_cast<Entry*>(slots->at(slot));
 }
 
+/// The smallest with room for so many bytes from that place in the first page on.
+uint32_t BusSpace::size_class_of(uint64_t in_page, uint64_t length) {
+  return std::max(kClassMin, static_cast<uint32_t>(std::bit_width(in_page + length - 1)));
+}
+
 Result<uint64_t> BusSpace::map(std::byte* address, uint64_t length, Direction direction) {
   const auto start = reinterpret_cast<uint64_t>(address);
   if (length == 0 || length > kLengthMax || start + (length - 1) < start) {
     return Error{EINVAL, "cannot map " + std::to_string(length) + " bytes"};
   }
   const uint64_t in_page = start & kPageMask;
-  const auto size_class = std::max(kClassMin, static_cast<uint32_t>(std::bit_width(in_page + length - 1)));
+  const uint32_t size_class = size_class_of(in_page, length);
   try {
     IndexSpace& slots = *slots_of(size_class);
     const auto slot = slots.allocate();
@@ -210,8 +211,8 @@ BusSpace::Pinned BusSpace::pin(uint64_t address, uint64_t length, Access access)
   if (entry == nullptr || !entry->pin()) return {};
   // With the pin, what is mapped now stays mapped.
   const Entry::Mapping mapping = entry->read();
-  const Pinned pinned{mapping.at(address - options_.offset, length, access), allows(mapping.direction, {})};
-  if (pinned.data != nullptr && (pinned.readable || !access.any(kRemoteRead))) return pinned;
+  const Pinned pinned{mapping.at(address - options_.offset, length, access), use_of(mapping.direction).reads};
+  if (pinned.data != nullptr) return pinned;
   entry->unpin();
   return {};
 }
@@ -221,6 +222,16 @@ bool BusSpace::covers(uint64_t address, uint64_t length, Direction direction) co
   if (entry == nullptr) return false;
   const Entry::Mapping mapping = entry->read();
   return mapping.direction == direction && mapping.covers(address - options_.offset, length);
+}
+
+std::optional<BusSpace::Facts> BusSpace::facts_for(uint64_t length) const {
+  if (length == 0 || length > kLengthMax) return std::nullopt;
+  const auto size_class = size_class_of(0, length);
+  const IndexSpace* slots = classes_[size_class - kClassMin].load(std::memory_order_acquire);  // as find()
+  const uint64_t aligned = uint64_t{1} << size_class | options_.offset;
+  return Facts{.alignment = aligned & -aligned,
+               .mappings_max = (1u << Division(size_class).slot_bits) - 1,
+               .mappings = slots != nullptr ? slots->in_use() : 0};
 }
 
 void BusSpace::unpin(uint64_t address) { find(address - options_.offset)->unpin(); }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "base/index_space.h"
@@ -13,11 +14,9 @@
 #include "mem/access.h"
 #include "mem/grace_period.h"
 #include "mem/region.h"
+#include "mem/rights.h"
 
 namespace uroce::mem {
-
-/// Who may do what with mapped memory; the values are those of the kernel's enum dma_data_direction.
-enum class Direction : uint8_t { kBidirectional = 0, kToDevice = 1, kFromDevice = 2 };
 
 /// A run of bus addresses.
 struct BusRange {
@@ -47,6 +46,7 @@ class BusSpace {
   struct Options {
     uint64_t offset = 0;                  // added to every address: for tests
     GracePeriod* grace_period = nullptr;  // not owned; must outlive the space. nullptr: no readers
+    IndexSpace::Pages pages = IndexSpace::Pages::kHuge;
   };
   explicit BusSpace(const Options& options);
   ~BusSpace();
@@ -63,8 +63,8 @@ class BusSpace {
   /// Is the range inside a mapping of that direction? Any thread.
   [[nodiscard]] bool covers(uint64_t address, uint64_t length, Direction direction) const;
 
-  /// Where [address, address + length) is, if all of it lies in one mapping whose direction allows what is
-  /// `needed` (a right to write, or none); no data otherwise.
+  /// Where [address, address + length) is, if all of it lies in one mapping whose direction permits what is
+  /// `needed` (rights.h); no data otherwise.
   [[nodiscard]] Piece translate(uint64_t address, uint64_t length, Access needed) const;
 
   struct Pinned {
@@ -72,11 +72,19 @@ class BusSpace {
     bool readable = false;  // the mapping's direction lets the device read
   };
   /// Where the range is, for a region with such rights; the mapping that it lies in stays until unpin(). No
-  /// data: it does not lie in one mapping, or its direction forbids what `access` permits: writing, reading
-  /// by a peer, or, when it permits neither, reading.
+  /// data: it does not lie in one mapping, or its direction does not permit such rights (rights.h).
   Pinned pin(uint64_t address, uint64_t length, Access access);
   /// `address` as it was given to pin().
   void unpin(uint64_t address);
+
+  /// What holds for mappings of so many bytes, if they begin with a page of 4096 bytes.
+  struct Facts {
+    uint64_t alignment = 0;     // of their bus addresses: a power of two
+    uint32_t mappings_max = 0;  // that live at once, of all that share their size class
+    uint32_t mappings = 0;      // that live
+  };
+  /// nullopt: nothing of that length can be mapped.
+  [[nodiscard]] std::optional<Facts> facts_for(uint64_t length) const;
 
   [[nodiscard]] uint32_t mappings() const { return mappings_.load(std::memory_order_relaxed); }
 
@@ -87,6 +95,7 @@ class BusSpace {
   static constexpr uint32_t kClasses = kClassMax - kClassMin + 1;
 
   [[nodiscard]] Entry* find(uint64_t address) const;
+  static uint32_t size_class_of(uint64_t in_page, uint64_t length);
   IndexSpace* slots_of(uint32_t size_class);
   void take_back(Entry& entry, uint64_t address);
 

@@ -19,10 +19,9 @@ Result<std::unique_ptr<FastRegion>> FastRegion::make(RegionTable& table, DomainI
   if (pages_max == 0 || pages_max > kPagesMax) return Error{EINVAL, "no pages, or too many"};
   try {
     std::unique_ptr<FastRegion> region(new FastRegion(table, pages_max));
-    const Result<MemoryKey> key =
-        table.make_entry(unbound_entry({}, RegionKind::kFast, domain, region.get()));
-    if (!key) return key.error();
-    region->first_key_ = *key;
+    Status made = region->entry_.publish_for_consumer(
+        table, unbound_entry({}, RegionKind::kFast, domain, region.get()), region->history_);
+    if (!made) return made.error();
     return region;
   } catch (const std::bad_alloc&) {
     return Error{ENOMEM, "no memory for the pages of a region"};
@@ -35,13 +34,12 @@ Status FastRegion::end() {
     unlock();
     return Error{EBUSY, "windows are bound over the region"};
   }
-  const MemoryKey last = table_.read_entry(first_key_).key;
-  table_.write_entry({.key = last});
+  entry_.unpublish();
   unlock();
   // Not under the lock: a poller must not wait for one who waits for it.
   table_.wait_for_grace();
   let_go();
-  table_.give_back(last);
+  entry_.give_back(&history_);
   return {};
 }
 
@@ -59,6 +57,7 @@ void FastRegion::take(const FastBinding& wanted, DomainId domain) {
   const Access granted = (wanted.access & kKept) | (list.readable() ? kLocalRead : Access());
   list.hand_over(pins_);
   state_ = State::kBound;
+  history_.add(wanted.key.key());
   table_.write_entry({.key = wanted.key,
                       .kind = RegionKind::kFast,
                       .layout = contiguous ? Layout::kContiguous : Layout::kPages,

@@ -9,6 +9,7 @@
 #include "mem/access.h"
 #include "mem/bus_pins.h"
 #include "mem/page_list.h"
+#include "mem/published_entry.h"
 #include "mem/region_object.h"
 #include "mem/region_table.h"
 
@@ -41,7 +42,7 @@ class FastRegion final : public RegionObject {
   ~FastRegion() = default;
 
   /// Its index, with the key that it was made with.
-  [[nodiscard]] MemoryKey first_key() const { return first_key_; }
+  [[nodiscard]] MemoryKey first_key() const { return entry_.first_key(); }
   [[nodiscard]] uint32_t pages_max() const { return pages_max_; }
 
   /// Its end; in whatever state, once. Returns after the grace period. EBUSY: windows are bound over it.
@@ -65,10 +66,11 @@ class FastRegion final : public RegionObject {
 
   RegionTable& table_;
   const uint32_t pages_max_;
-  MemoryKey first_key_;
   State state_ = State::kFree;
+  KeyHistory history_;
   std::unique_ptr<std::byte*[]> pages_;
   BusPins pins_;
+  PublishedEntry entry_;  // behind what it points to
 };
 
 /// Binds as REG_MR does; for pollers. kRefused, by what is wrong first: no fast region has this index, it is

@@ -24,9 +24,9 @@ Result<std::unique_ptr<Fmr>> Fmr::make(RegionTable& table, const Options& option
     side.pins.reserve(options.pages_max);
   }
   fmr->ticket_ = std::make_unique<GraceTicket>();
-  const Result<MemoryKey> key = table.make_entry(fmr->unbound());
-  if (!key) return key.error();
-  fmr->key_ = *key;
+  Status made = fmr->entry_.publish(table, fmr->unbound());
+  if (!made) return made.error();
+  fmr->key_ = fmr->entry_.first_key();
   return fmr;
 }
 
@@ -47,7 +47,7 @@ Status Fmr::check(std::span<const uint64_t> pages, uint64_t iova) const {
   for (const uint64_t address : pages) {
     if (address % page != 0) return Error{EINVAL, "a page that is not aligned"};
   }
-  if (maps_ == options_.maps_max) return Error{EINVAL, "it must be unmapped first"};
+  if (maps_ == options_.maps_max) return Error{EAGAIN, "it must be unmapped first"};
   return {};
 }
 
@@ -61,7 +61,7 @@ Status Fmr::map(std::span<const uint64_t> pages, uint64_t iova) {
 
   const uint64_t length = uint64_t{pages.size()} << options_.page_shift;
   RegionBinding binding = unbound();
-  binding.key = MemoryKey::make(key_.index(), static_cast<uint8_t>(key_.key() + 1));
+  binding.key = table_.next_key(key_);
   binding.layout = Layout::kPages;
   binding.page_shift = options_.page_shift;
   binding.bound = true;
@@ -130,9 +130,11 @@ Status Fmr::unmap(std::span<Fmr* const> fmrs) {
 
 Status Fmr::end() {
   const std::lock_guard lock(mutex_);
+  if (!entry_.published()) return Error{EINVAL, "it has ended"};
   if (maps_ != 0 || unmapper_ != nullptr) return Error{EBUSY, "it is mapped"};
-  table_.write_entry({.key = key_});
-  table_.give_back(key_);
+  // Nobody can be at its pages: it is not bound, and unmap() has waited for those who were.
+  entry_.unpublish();
+  entry_.give_back();
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "mem/bus_pins.h"
 #include "mem/grace_period.h"
+#include "mem/published_entry.h"
 #include "mem/region_table.h"
 
 namespace uroce::mem {
@@ -43,15 +44,15 @@ class Fmr {
   /// the last that began before is over. The pages stay mapped on the bus until they are not bound.
   ///
   /// A failure leaves the old binding. EINVAL: no pages or too many, a page or iova that is no multiple of
-  /// the page size, iova wraps, or maps_max reached. EFAULT: a page does not lie in one mapping of a suitable
-  /// direction. EBUSY: it is being unmapped.
+  /// the page size, or iova wraps. EAGAIN: maps_max is reached, unmap() first. EFAULT: a page does not lie in
+  /// one mapping of a suitable direction. EBUSY: it is being unmapped.
   Status map(std::span<const uint64_t> pages, uint64_t iova);
 
   /// Unbinds all, with one grace period for all: afterwards no byte is touched under any key that they had.
   /// One that is not bound stays so. EINVAL: of two tables.
   static Status unmap(std::span<Fmr* const> fmrs);
 
-  /// EBUSY: bound, or being unmapped.
+  /// EBUSY: bound, or being unmapped. EINVAL: it has ended.
   Status end();
 
   /// The latest.
@@ -88,6 +89,7 @@ class Fmr {
   const void* unmapper_ = nullptr;  // who waits for pollers to let go of both
   std::unique_ptr<GraceTicket> ticket_;
   Side sides_[2];
+  PublishedEntry entry_;  // behind what it points to
 };
 
 }  // namespace uroce::mem

@@ -35,12 +35,14 @@ Result<std::unique_ptr<FmrPool>> FmrPool::make(RegionTable& table, const Options
     fmr.place_ = std::prev(pool->free_.end());
   }
   if (status.ok()) return pool;
-  (void)pool->end();  // none is in use
+  // None is in use; what should not end goes with the pool.
+  (void)pool->end();
   return status.error();
 }
 
 Result<PooledFmr*> FmrPool::map(std::span<const uint64_t> pages, uint64_t iova) {
   std::unique_lock lock(mutex_);
+  if (ending_) return Error{EBUSY, "the pool is ending"};
   if (PooledFmr* hit = find(pages, iova); hit != nullptr) {
     if (hit->users_++ == 0) move(*hit, PooledFmr::State::kInUse);
     ++statistics_.hits;
@@ -49,8 +51,10 @@ Result<PooledFmr*> FmrPool::map(std::span<const uint64_t> pages, uint64_t iova) 
   while (free_.empty()) {
     if (dirty_.empty() && flushing_.empty()) return Error{EAGAIN, "all FMRs of the pool are in use"};
     lock.unlock();
-    flush(false);
+    const Status flushed = flush(false);
     lock.lock();
+    if (!flushed) return flushed.error();
+    if (ending_) return Error{EBUSY, "the pool is ending"};  // since the lock was left
   }
   PooledFmr& fmr = *free_.front();
   leave(fmr);
@@ -83,28 +87,45 @@ Status FmrPool::unmap(PooledFmr& fmr) {
     move(fmr, used_up ? PooledFmr::State::kDirty : PooledFmr::State::kFree);
     due = dirty_.size() >= options_.dirty_watermark;
   }
-  if (due) flush(false);
+  // What cannot be unmapped stays dirty; this one is given back all the same.
+  if (due) (void)flush(false);
   return {};
 }
 
-void FmrPool::flush() { flush(true); }
+Status FmrPool::flush() { return flush(true); }
 
 /// `all`: also those that could be mapped again as they are. Returns after those that another thread is
 /// flushing.
-void FmrPool::flush(bool all) {
+Status FmrPool::flush(bool all) {
   {
     const std::lock_guard flushing(flush_mutex_);
-    if (!take_batch(all)) return;
-    const Status status = Fmr::unmap(batch_);
-    assert(status.ok());  // they are of one table
-    (void)status;
-    const std::lock_guard lock(mutex_);
-    for (PooledFmr* fmr : flushing_) fmr->state_ = PooledFmr::State::kFree;
-    free_.splice(free_.begin(), flushing_);
-    statistics_.unmaps += batch_.size();
-    ++statistics_.flushes;
+    if (!take_batch(all)) return {};
+    if (Status status = unmap_batch(); !status) return status;
   }
-  if (options_.flushed) options_.flushed();
+  if (!options_.flushed) return {};
+  options_.flushed();
+  const std::lock_guard lock(mutex_);
+  --notifying_;
+  return {};
+}
+
+/// Under flush_mutex_.
+Status FmrPool::unmap_batch() {
+  const Status status = Fmr::unmap(batch_);
+  const std::lock_guard lock(mutex_);
+  const PooledFmr::State next = status.ok() ? PooledFmr::State::kFree : PooledFmr::State::kDirty;
+  for (PooledFmr* fmr : flushing_) {
+    fmr->state_ = next;
+    if (!status) enter(*fmr);  // as if nobody had tried
+  }
+  List& list = list_of(next);
+  list.splice(list.begin(), flushing_);
+  if (!status) return status;
+  statistics_.unmaps += batch_.size();
+  ++statistics_.flushes;
+  // Before somebody else may flush, so that end() knows of it.
+  if (options_.flushed) ++notifying_;
+  return {};
 }
 
 /// False: there is nothing to unmap.
@@ -125,19 +146,35 @@ bool FmrPool::take_batch(bool all) {
   return !batch_.empty();
 }
 
+Status FmrPool::idle() const {
+  if (!in_use_.empty()) return Error{EBUSY, std::to_string(in_use_.size()) + " FMRs are in use"};
+  if (notifying_ != 0) return Error{EBUSY, "a flush has not returned"};
+  return {};
+}
+
+/// `flushed` is the user's code: what was true before it ran is asked again afterwards, under the lock that
+/// keeps it true until the last FMR is ended. An FMR that does not end stays in the pool with its page list.
 Status FmrPool::end() {
   {
     const std::lock_guard lock(mutex_);
-    if (!in_use_.empty()) return Error{EBUSY, std::to_string(in_use_.size()) + " FMRs are in use"};
+    if (ending_) return Error{EBUSY, "the pool is ending"};
+    if (Status status = idle(); !status) return status;
+    ending_ = true;
   }
-  flush(true);
+  Status status = flush(true);
+  const std::lock_guard flushing(flush_mutex_);
+  const std::lock_guard lock(mutex_);
+  ending_ = false;
+  if (status.ok()) status = idle();
+  if (!status) return status;
   for (PooledFmr& fmr : fmrs_) {
     if (fmr.fmr_ == nullptr) continue;
-    const Status status = fmr.fmr_->end();
-    assert(status.ok());
-    (void)status;
+    status = fmr.fmr_->end();
+    if (!status) break;
+    list_of(fmr.state_).erase(fmr.place_);
+    fmr.fmr_.reset();
   }
-  return {};
+  return status;
 }
 
 FmrPool::Statistics FmrPool::statistics() const {

@@ -61,7 +61,8 @@ class FmrPool {
     bool cache = false;
     // One was mapped anew, and nobody else can have it yet. Must not use the pool.
     std::function<void(PooledFmr&)> mapped;
-    std::function<void()> flushed;  // after each flush, by the thread that flushed, without a lock
+    // After each flush, by the thread that flushed, without a lock. May use the pool.
+    std::function<void()> flushed;
   };
   struct Statistics {
     uint64_t hits = 0;     // found in the cache
@@ -77,13 +78,15 @@ class FmrPool {
   /// EINVAL: limits, and as Fmr::make(). ENOMEM.
   static Result<std::unique_ptr<FmrPool>> make(RegionTable& table, const Options& options);
 
-  /// EAGAIN: all are in use. As Fmr::map() otherwise.
+  /// EAGAIN: all are in use. EBUSY: the pool is ending. As Fmr::map() otherwise.
   Result<PooledFmr*> map(std::span<const uint64_t> pages, uint64_t iova);
   /// Gives back what one map() returned. EINVAL: it is not in use, or another pool's.
   Status unmap(PooledFmr& fmr);
-  /// All that are not in use are unmapped: afterwards no byte is touched under their keys.
-  void flush();
-  /// After a flush. EBUSY: some are in use, and the pool stays as it is.
+  /// All that are not in use are unmapped: afterwards no byte is touched under their keys. Errors of
+  /// Fmr::unmap().
+  Status flush();
+  /// Flushes, then ends every FMR. `flushed` may use the pool meanwhile, but gets no FMR any more. EBUSY:
+  /// some are in use, another flush has not returned, or `flushed` calls this; the pool lives on then.
   Status end();
 
   [[nodiscard]] Statistics statistics() const;
@@ -99,8 +102,11 @@ class FmrPool {
   void move(PooledFmr& fmr, PooledFmr::State to);
   PooledFmr*& bucket(std::span<const uint64_t> pages, uint64_t iova);
   List& list_of(PooledFmr::State state);
-  void flush(bool all);
+  Status flush(bool all);
+  Status unmap_batch();
   bool take_batch(bool all);
+  /// All that end() needs. Under mutex_.
+  [[nodiscard]] Status idle() const;
 
   const Options options_;
   std::vector<PooledFmr> fmrs_;
@@ -114,6 +120,8 @@ class FmrPool {
   List in_use_;
   List dirty_;
   List flushing_;
+  bool ending_ = false;
+  uint32_t notifying_ = 0;           // calls of `flushed` that have not returned
   std::vector<PooledFmr*> buckets_;  // of the cache: all that are mapped
   Statistics statistics_;
 };

@@ -1,7 +1,6 @@
 #include "mem/hugepage_arena.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <optional>
 #include <string>
@@ -80,9 +79,8 @@ Result<HugepageArena::Chunk> HugepageArena::make_chunk(const Request& request, u
   if (!keys) return keys.error();
   const Result<uint64_t> bus = table_.bus_space()->map(mapping->address(), bytes, Direction::kBidirectional);
   if (!bus) {
-    const Status ended = table_.deregister(keys->lkey);
-    assert(ended.ok());  // nobody else knows the key
-    (void)ended;
+    // Nobody else knows the key, so it ends. If not, the memory must not go.
+    if (!table_.deregister(keys->lkey)) mapping->abandon();
     return bus.error();
   }
   Chunk chunk{

@@ -15,7 +15,7 @@ bool can_be_invalidated(RegionKind kind) {
 bool refused(const RegionBinding& found, MemoryKey key, const KeyUser& user) {
   return found.kind == RegionKind::kNone || found.key != key || found.domain != user.domain ||
          !can_be_invalidated(found.kind) || !found.bound ||
-         (found.queue_pair != QpNumber{} && found.queue_pair != user.queue_pair);
+         (found.queue_pair != QpIdentity{} && found.queue_pair != user.queue_pair);
 }
 
 }  // namespace

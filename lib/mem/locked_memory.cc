@@ -14,6 +14,7 @@ namespace uroce::mem {
 namespace {
 
 uint64_t whole_pages(const std::byte* address, uint64_t length) {
+  if (length == 0) return 0;
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const uint64_t first = reinterpret_cast<uint64_t>(address) / page;
   const uint64_t last = (reinterpret_cast<uint64_t>(address) + (length - 1)) / page;

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 
+#include "base/memory_calls.h"
+
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
@@ -55,7 +57,7 @@ bool probe_memory(const std::byte* address, uint64_t length, bool write) {
   const uintptr_t first = reinterpret_cast<uintptr_t>(address) & ~(page - 1);
   const uintptr_t end = reinterpret_cast<uintptr_t>(address) + (length - 1) + 1;
   const int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
-  if (::madvise(reinterpret_cast<void*>(first), end - first, advice) == 0) return true;
+  if (advise_memory(reinterpret_cast<void*>(first), end - first, advice)) return true;
   // EFAULT: an access would raise SIGBUS. ENOMEM: not mapped. EINVAL and others leave it open: an old kernel,
   // a mapping that cannot be populated, or one without the permission.
   if (errno == EFAULT || errno == ENOMEM) return false;

@@ -85,7 +85,7 @@ int PageList::pin(const PageExtent& extent, Access access) {
     const uint64_t start = addresses_[used_] + skipped;
     std::byte* data = nullptr;
     if (used_ > 0 && start == run + run_bytes) {
-      const Piece whole = bus_.translate(run, run_bytes + bytes, access & kWriting);
+      const Piece whole = bus_.translate(run, run_bytes + bytes, access);
       if (whole.data != nullptr) data = whole.data + run_bytes;
     }
     if (data == nullptr) {

@@ -10,16 +10,16 @@
 #include <climits>
 #include <string>
 
+#include "base/memory_calls.h"
+
 namespace uroce::mem {
 namespace {
 
 constexpr int kHugepage2Mb = 21 << MAP_HUGE_SHIFT;
 constexpr int kNodesMax = 1024;
 
-void* reserve(uint64_t length, int flags) {
-  void* const made =
-      ::mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-  return made == MAP_FAILED ? nullptr : made;
+std::byte* reserve(uint64_t length, int flags) {
+  return map_memory(nullptr, length, PROT_READ | PROT_WRITE, flags);
 }
 
 }  // namespace
@@ -29,6 +29,7 @@ Result<PageMapping> PageMapping::make(const RegionTable& table, uint64_t bytes, 
     return Error{EINVAL, std::to_string(bytes) + " bytes on node " + std::to_string(options.node)};
   const uint64_t length = (bytes + kHugepageBytes - 1) & ~(kHugepageBytes - 1);
   for (const bool huge : {true, false}) {
+    if (huge && !options.hugepages_only && !table.hugepages_wanted()) continue;
     if (!huge && options.hugepages_only) break;
     PageMapping made = huge ? of_hugepages(length) : of_ordinary_pages(length);
     if (made.address() == nullptr) continue;
@@ -40,24 +41,24 @@ Result<PageMapping> PageMapping::make(const RegionTable& table, uint64_t bytes, 
 }
 
 PageMapping PageMapping::of_hugepages(uint64_t length) {
-  void* const made = reserve(length, MAP_HUGETLB | kHugepage2Mb);
-  return made != nullptr ? PageMapping(static_cast<std::byte*>(made), length, kHugepageBytes) : PageMapping();
+  std::byte* const made = reserve(length, MAP_HUGETLB | kHugepage2Mb);
+  return made != nullptr ? PageMapping(made, length, kHugepageBytes) : PageMapping();
 }
 
 PageMapping PageMapping::of_ordinary_pages(uint64_t length) {
-  void* const made = reserve(length + kHugepageBytes, 0);
-  if (made == nullptr) return {};
-  auto* const first = static_cast<std::byte*>(made);
+  std::byte* const first = reserve(length + kHugepageBytes, 0);
+  if (first == nullptr) return {};
   const uint64_t before =
       (kHugepageBytes - reinterpret_cast<uintptr_t>(first) % kHugepageBytes) % kHugepageBytes;
-  if (before != 0) ::munmap(first, before);
-  ::munmap(first + before + length, kHugepageBytes - before);
+  if (before != 0) unmap_memory(first, before);
+  unmap_memory(first + before + length, kHugepageBytes - before);
   // Advice: the kernel may make hugepages of it, and need not.
-  (void)::madvise(first + before, length, MADV_HUGEPAGE);
+  (void)advise_memory(first + before, length, MADV_HUGEPAGE);
   return {first + before, length, static_cast<uint64_t>(::sysconf(_SC_PAGESIZE))};
 }
 
 PageMapping::~PageMapping() {
+  // libc's: the program had this memory, and its hooks may know more of it than we do.
   if (address_ != nullptr) ::munmap(address_, length_);
 }
 

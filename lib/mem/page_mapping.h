@@ -38,6 +38,9 @@ class PageMapping {
   }
   ~PageMapping();
 
+  /// The memory stays for good: something may still lead to it.
+  void abandon() { address_ = nullptr; }
+
   [[nodiscard]] std::byte* address() const { return address_; }
   [[nodiscard]] uint64_t length() const { return length_; }
   [[nodiscard]] uint64_t page_bytes() const { return page_bytes_; }

@@ -38,21 +38,18 @@ Result<std::unique_ptr<PhysicalRegion>> PhysicalRegion::make(RegionTable& table,
   if (Status status = region->pin(runs, options.access); !status) return status.error();
   const Access local = region->pins_.readable() ? kLocalRead : Access{};
   const bool windows = options.access.any(kWindowBind);
-  const Result<MemoryKey> key = table.make_entry({.kind = RegionKind::kPhysical,
-                                                  .layout = Layout::kSegments,
-                                                  .cold = table.cold(*length),
-                                                  .domain = options.domain,
-                                                  .access = (options.access & kKept) | local,
-                                                  .iova = iova,
-                                                  .length = *length,
-                                                  .memory = &region->runs_,
-                                                  .object = windows ? region.get() : nullptr});
-  if (!key) {
-    region->pins_.release();
-    return key.error();
-  }
-  region->key_ = *key;
-  return region;
+  const Status made = region->entry_.publish(table, {.kind = RegionKind::kPhysical,
+                                                     .layout = Layout::kSegments,
+                                                     .cold = table.cold(*length),
+                                                     .domain = options.domain,
+                                                     .access = (options.access & kKept) | local,
+                                                     .iova = iova,
+                                                     .length = *length,
+                                                     .memory = &region->runs_,
+                                                     .object = windows ? region.get() : nullptr});
+  if (made.ok()) return region;
+  region->pins_.release();
+  return made.error();
 }
 
 Status PhysicalRegion::pin(std::span<const BusRange> runs, Access access) {
@@ -75,13 +72,14 @@ Status PhysicalRegion::end() {
   {
     const std::lock_guard guard(static_cast<RegionObject&>(*this));
     if (windows != 0) return Error{EBUSY, "windows are bound over the region"};
-    const RegionBinding bound = table_.read_entry(key_);
-    if (bound.kind != RegionKind::kPhysical || bound.key != key_) return Error{EINVAL, "no such region"};
-    table_.write_entry({.key = key_});
+    const RegionBinding bound = table_.read_entry(key());
+    if (!entry_.published() || bound.kind != RegionKind::kPhysical || bound.key != key())
+      return Error{EINVAL, "no such region"};
+    entry_.unpublish();
   }
   table_.wait_for_grace();
   pins_.release();
-  table_.give_back(key_);
+  entry_.give_back();
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "mem/bus_pins.h"
+#include "mem/published_entry.h"
 #include "mem/region_object.h"
 #include "mem/region_table.h"
 
@@ -34,7 +35,7 @@ class PhysicalRegion final : public RegionObject {
   /// Returns after the grace period. EBUSY: windows are bound over it.
   Status end();
 
-  [[nodiscard]] MemoryKey key() const { return key_; }
+  [[nodiscard]] MemoryKey key() const { return entry_.first_key(); }
   [[nodiscard]] uint64_t length() const { return length_; }
   [[nodiscard]] uint64_t iova() const { return iova_; }
   ~PhysicalRegion() = default;
@@ -46,9 +47,9 @@ class PhysicalRegion final : public RegionObject {
   RegionTable& table_;
   BusPins pins_;
   RunList runs_;
-  MemoryKey key_;
   uint64_t iova_ = 0;
   uint64_t length_ = 0;
+  PublishedEntry entry_;  // behind what it points to
 };
 
 }  // namespace uroce::mem

@@ -44,10 +44,18 @@ enum class Fault : uint8_t {
   kQueuePair,  // a window of another queue pair
 };
 
+/// A queue pair of one device among all that it has had and will have, unlike the number, which comes back:
+/// 47 bits, which are never used up. 0 is none.
+struct QpIdentity {
+  static constexpr unsigned kBits = 47;
+  uint64_t value = 0;
+  [[nodiscard]] constexpr auto operator<=>(const QpIdentity&) const = default;
+};
+
 /// Who uses a key: what of a queue pair decides about its rights.
 struct KeyUser {
   DomainId domain;
-  QpNumber queue_pair;
+  QpIdentity queue_pair;
   bool reserved_lkey = false;  // made by urocedv_create_qp with the right to use the reserved L_Key
 };
 

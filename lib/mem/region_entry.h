@@ -6,6 +6,7 @@
 #include "base/identifiers.h"
 #include "base/sequenced_words.h"
 #include "mem/access.h"
+#include "mem/key_bytes.h"
 #include "mem/region.h"
 
 namespace uroce::mem {
@@ -22,7 +23,7 @@ struct RegionBinding {
   bool cold = false;
   bool ours = false;  // memory of the stack's own: MemoryNature
   DomainId domain{};
-  QpNumber queue_pair{};  // a window of one queue pair; 0: of any
+  QpIdentity queue_pair{};  // a window of one queue pair; none: of any
   Access access{};
   uint64_t iova = 0;
   uint64_t length = 0;
@@ -48,10 +49,25 @@ inline RegionBinding unbound_entry(MemoryKey key, RegionKind kind, DomainId doma
 class alignas(64) RegionEntry {
  public:
   void write(const RegionBinding& binding) {
-    words_.write({pair(0, ~binding.access.bits()), pair(binding.key.value, attributes_of(binding)),
-                  pair(binding.domain.value, binding.queue_pair.value | (at_once(binding) ? 0 : kInOrder)),
-                  binding.iova, binding.length, reinterpret_cast<uint64_t>(binding.memory), binding.offset,
-                  reinterpret_cast<uint64_t>(binding.object)});
+    words_.write(
+        {pair(0, ~binding.access.bits()), pair(binding.key.value, attributes_of(binding)),
+         pair(binding.domain.value, low_half(binding.queue_pair) | (at_once(binding) ? 0 : kInOrder)),
+         binding.iova, binding.length, reinterpret_cast<uint64_t>(binding.memory),
+         binding.offset | high_half(binding.queue_pair) << kOffsetBits,
+         reinterpret_cast<uint64_t>(binding.object)});
+  }
+
+  /// Bound to nothing, and remembers what its index has had. Only for consumer-chosen keys: their indexes
+  /// come back to nobody else.
+  void rest(MemoryKey key, const KeyHistory& history) {
+    const auto& [first, second, third, fourth] = history.words;
+    words_.write(
+        {pair(0, UINT32_MAX), pair(key.value, 0), pair(0, kInOrder), first, second, third, fourth, 0});
+  }
+  /// Of one that rests.
+  [[nodiscard]] KeyHistory history() const {
+    const Words::Words words = words_.read();
+    return {{words[kIova], words[kLength], words[kMemory], words[kOffset]}};
   }
 
   /// Nothing bound (kNone) also when a writer was at work during each of very many looks.
@@ -125,11 +141,11 @@ class alignas(64) RegionEntry {
   enum Word : size_t {
     kSequenceDenied,  // the rights that it does not have
     kKeyAttributes,
-    kDomainQueuePair,
+    kDomainQueuePair,  // its low half
     kIova,
     kLength,
     kMemory,
-    kOffset,
+    kOffset,  // and its high one
     kObject,
     kWords
   };
@@ -144,14 +160,26 @@ class alignas(64) RegionEntry {
   /// Beside the queue pair, so that all that keeps resolve_at_once() from an entry is in one word.
   static constexpr uint32_t kInOrder = 1u << 31;
 
+  // The queue pair's other half is above an offset, which is inside a region.
+  static constexpr unsigned kLowHalfBits = 31;
+  static constexpr unsigned kOffsetBits = 48;
+  static constexpr uint64_t kOffsetMask = (uint64_t{1} << kOffsetBits) - 1;
+  static_assert(QpIdentity::kBits <= kLowHalfBits + 64 - kOffsetBits);
+
+  static constexpr uint32_t low_half(QpIdentity queue_pair) {
+    return static_cast<uint32_t>(queue_pair.value) & ~kInOrder;
+  }
+  static constexpr uint64_t high_half(QpIdentity queue_pair) { return queue_pair.value >> kLowHalfBits; }
+
   static constexpr uint64_t pair(uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; }
   static constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
   static constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
 
-  /// resolve_at_once() may, unless it is for one queue pair.
+  /// resolve_at_once() may.
   static bool at_once(const RegionBinding& binding) {
     return binding.kind != RegionKind::kNone && binding.kind != RegionKind::kReservedLKey &&
-           binding.layout == Layout::kContiguous && binding.bound && binding.offset == 0;
+           binding.layout == Layout::kContiguous && binding.bound && binding.offset == 0 &&
+           binding.queue_pair == QpIdentity{};
   }
   static uint32_t attributes_of(const RegionBinding& binding) {
     return static_cast<uint32_t>(binding.kind) | static_cast<uint32_t>(binding.layout) << kLayoutShift |
@@ -172,12 +200,13 @@ class alignas(64) RegionEntry {
             .cold = nature.cold(),
             .ours = nature.ours(),
             .domain = {low(words[kDomainQueuePair])},
-            .queue_pair = {high(words[kDomainQueuePair]) & ~kInOrder},
+            .queue_pair = {words[kOffset] >> kOffsetBits << kLowHalfBits |
+                           (high(words[kDomainQueuePair]) & ~kInOrder)},
             .access = Access(~high(words[kSequenceDenied])),
             .iova = words[kIova],
             .length = words[kLength],
             .memory = reinterpret_cast<void*>(words[kMemory]),
-            .offset = words[kOffset],
+            .offset = words[kOffset] & kOffsetMask,
             .object = reinterpret_cast<RegionObject*>(words[kObject])};
   }
 

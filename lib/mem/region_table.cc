@@ -22,30 +22,32 @@ Status not_there() { return Error{EFAULT, "some of the memory is not there, or n
 
 constexpr const char* kWindowsOver = "windows are bound over the region";
 
-bool wraps(uint64_t start, uint64_t length) { return start + (length - 1) < start; }
+bool wraps(uint64_t start, uint64_t length) { return length != 0 && start + (length - 1) < start; }
 
 Status check(const UserRegion& region, uint64_t iova) {
   if (Status rights = check_rights(region.access); !rights.ok()) return rights;
   if (region.domain == DomainId{}) return Error{EINVAL, "a region needs a protection domain"};
-  if (region.length == 0) return Error{EINVAL, "a region of no bytes"};
   if (wraps(reinterpret_cast<uint64_t>(region.address), region.length) || wraps(iova, region.length)) {
     return Error{EINVAL, "a region that wraps around the end of the address space"};
   }
   return {};
 }
 
-/// The eight bits that tell the generations of an index apart. Neighbours start differently, so that a key
-/// whose index is wrong by little does not resolve either.
-MemoryKey next_key(uint32_t index, MemoryKey previous) {
-  const bool first = previous.value == 0;
-  const uint32_t key = first ? index * 37 : uint32_t{previous.key()} + 1;
-  return MemoryKey::make(index, static_cast<uint8_t>(key));
+/// Pools of IndexSpace. An index whose key bytes the consumer has chosen does not come back to a region whose
+/// key bytes are the stack's: the consumer may have used any of them.
+enum Pool : size_t { kOfStack, kOfConsumer };
+
+Pool pool_of(RegionKind kind) {
+  const bool chosen =
+      kind == RegionKind::kFast || kind == RegionKind::kWindow2A || kind == RegionKind::kWindow2B;
+  return chosen ? kOfConsumer : kOfStack;
 }
 
 }  // namespace
 
 RegionTable::RegionTable(const Options& options)
-    : space_(options.entries_max),
+    : space_(options.entries_max, options.pages, {.key = options.key}),
+      key_bytes_(options.key.value_or(HashKey{})),
       options_(options),
       locked_memory_(options.locked_memory != nullptr ? *options.locked_memory : LockedMemory::of_process()) {
 }
@@ -82,14 +84,46 @@ Result<RegionKeys> RegionTable::register_user(const UserRegion& region) {
   return RegionKeys{.lkey = *key, .rkey = *key};
 }
 
-Result<MemoryKey> RegionTable::make_entry(RegionBinding binding) {
-  const std::optional<uint32_t> index = space_.allocate();
+Result<uint32_t> RegionTable::allocate_index(size_t pool) {
+  const std::optional<uint32_t> index = space_.allocate(pool);
   if (!index) return Error{ENOMEM, "no room for one more region beside " + std::to_string(regions())};
-  const RegionBinding previous = entry(*index).read();
-  assert(previous.kind == RegionKind::kNone);
-  binding.key = next_key(*index, previous.key);
+  assert(entry(*index).read().kind == RegionKind::kNone);
+  return *index;
+}
+
+MemoryKey RegionTable::next_key_of(uint32_t index) const {
+  const MemoryKey previous = entry(index).read().key;
+  return previous.value == 0 ? key_bytes_.first(index) : key_bytes_.after(previous);
+}
+
+Result<MemoryKey> RegionTable::make_entry(RegionBinding binding) {
+  const Result<uint32_t> index = allocate_index(kOfStack);
+  if (!index) return index.error();
+  binding.key = next_key_of(*index);
   entry(*index).write(binding);
   return binding.key;
+}
+
+Result<MemoryKey> RegionTable::make_entry_for_consumer(RegionBinding binding, KeyHistory& history) {
+  const Result<uint32_t> index = allocate_index(kOfConsumer);
+  if (!index) return index.error();
+  const MemoryKey last = entry(*index).read().key;
+  history = entry(*index).history();
+  if (history.full()) {
+    history = {};
+    history.add(last.key());
+  }
+  binding.key = next_key_of(*index);
+  while (history.has(binding.key.key())) binding.key = key_bytes_.after(binding.key);
+  entry(*index).write(binding);
+  return binding.key;
+}
+
+void RegionTable::give_back(MemoryKey key) { space_.free(key.index(), kOfStack); }
+
+void RegionTable::give_back(MemoryKey key, const KeyHistory& history) {
+  entry(key.index()).rest(key, history);
+  space_.free(key.index(), kOfConsumer);
 }
 
 Status RegionTable::take_memory(std::byte* address, uint64_t length, Access access) {
@@ -199,13 +233,17 @@ void RegionTable::end_domain(DomainId domain) {
       delete static_cast<UserObject*>(binding.object);
       locked_memory_.release(static_cast<std::byte*>(binding.memory), binding.length);
     }
-    give_back(binding.key);
+    if (pool_of(binding.kind) == kOfConsumer) {
+      give_back(binding.key, KeyHistory::all());
+    } else {
+      give_back(binding.key);
+    }
   }
 }
 
 /// One check after the other, for what is not simple and for what is wrong.
 Binding RegionTable::resolve_in_order(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,
-                                      Access needed) const {
+                                      Access needed, const BusRange& segment) const {
   if (key.index() >= space_.backed()) return Binding(Fault::kKey);
   const RegionBinding bound = entry(key.index()).read();
   if (bound.kind == RegionKind::kNone || bound.key != key) return Binding(Fault::kKey);
@@ -216,9 +254,9 @@ Binding RegionTable::resolve_in_order(MemoryKey key, const KeyUser& user, uint64
   if (iova < bound.iova) return Binding(Fault::kBounds);
   const uint64_t offset = iova - bound.iova;
   if (offset > bound.length || length > bound.length - offset) return Binding(Fault::kBounds);
-  if (bound.queue_pair != QpNumber{} && bound.queue_pair != user.queue_pair)
+  if (bound.queue_pair != QpIdentity{} && bound.queue_pair != user.queue_pair)
     return Binding(Fault::kQueuePair);
-  if (bound.layout == Layout::kBus) return resolve_on_bus(iova, length, needed);
+  if (bound.layout == Layout::kBus) return resolve_on_bus(iova, length, needed, segment);
   const MemoryNature nature(bound.cold, bound.ours);
   const Binding binding(bound.memory, bound.offset + offset, length, bound.layout, bound.page_shift, nature);
   if (length == 0) return binding;
@@ -227,12 +265,14 @@ Binding RegionTable::resolve_in_order(MemoryKey key, const KeyUser& user, uint64
   return first.length == length ? Binding(first.data, length, nature) : binding;
 }
 
-/// Cold or not, nobody knows: what is mapped for DMA is mostly small.
-Binding RegionTable::resolve_on_bus(uint64_t address, uint64_t length, Access needed) const {
-  const Piece piece =
-      options_.bus_space != nullptr ? options_.bus_space->translate(address, length, needed) : Piece{};
-  if (piece.data == nullptr) return Binding(Fault::kBounds);
-  return {piece.data, length, cold(length)};
+/// The whole segment lies in one mapping, whatever part of it an operation happens to be at. Cold or not,
+/// nobody knows: what is mapped for DMA is mostly small.
+Binding RegionTable::resolve_on_bus(uint64_t address, uint64_t length, Access needed,
+                                    const BusRange& segment) const {
+  if (options_.bus_space == nullptr) return Binding(Fault::kBounds);
+  const Piece whole = options_.bus_space->translate(segment.address, segment.length, needed);
+  if (whole.data == nullptr) return Binding(Fault::kBounds);
+  return {whole.data + (address - segment.address), length, cold(length)};
 }
 
 }  // namespace uroce::mem

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 
@@ -11,6 +12,7 @@
 #include "mem/access.h"
 #include "mem/bus_space.h"
 #include "mem/grace_period.h"
+#include "mem/key_bytes.h"
 #include "mem/locked_memory.h"
 #include "mem/memory_probe.h"
 #include "mem/region.h"
@@ -55,13 +57,15 @@ struct RegionKeys {
 class RegionTable {
  public:
   struct Options {
-    uint32_t entries_max = 1u << 24;   // power of two, at most 2^24; memory is taken as entries are used
-    uint64_t cold_bytes = 8ull << 20;  // regions of at least this size are `cold`
+    uint32_t entries_max = 1u << 24;  // power of two, at most 2^24; memory is taken as entries are used
+    std::optional<HashKey> key = std::nullopt;  // decides about keys; without one indexes ascend
+    uint64_t cold_bytes = 8ull << 20;           // regions of at least this size are `cold`
     GracePeriod* grace_period =
         nullptr;  // not owned; must outlive the table. nullptr: there are no other readers
     LockedMemory* locked_memory = nullptr;  // not owned; must outlive the table. nullptr: that of the process
     MemoryProber* prober = nullptr;         // not owned; must outlive the table. nullptr: the calling thread
     BusSpace* bus_space = nullptr;          // not owned; must outlive the table. nullptr: no bus addresses
+    IndexSpace::Pages pages = IndexSpace::Pages::kHuge;
   };
   /// Throws std::bad_alloc when the address space cannot be reserved.
   explicit RegionTable(const Options& options);
@@ -71,10 +75,10 @@ class RegionTable {
   RegionTable& operator=(const RegionTable&) = delete;
 
   /// EINVAL: unknown or contradictory access bits (remote write or atomic without local write), no domain,
-  /// zero length, or a range that wraps. EOPNOTSUPP: on-demand paging, flush. EFAULT: some
-  /// page is not there, or is not writable although a right to write was asked for. ENOMEM: the table is
-  /// full, or RLIMIT_MEMLOCK. (ibv_reg_mr(3)) All pages are there afterwards, filled in if need be; not a
-  /// byte has changed.
+  /// or a range that wraps. EOPNOTSUPP: on-demand paging, flush. EFAULT: some page is not there, or is not
+  /// writable although a right to write was asked for. ENOMEM: the table is full, or RLIMIT_MEMLOCK.
+  /// (ibv_reg_mr(3)) All pages are there afterwards, filled in if need be; not a byte has changed. A region
+  /// of no bytes has a key, too, which gives access to none.
   Result<RegionKeys> register_user(const UserRegion& region);
 
   /// Binds a user region anew; its keys stay. Returns after the grace period: no byte moves as the region was
@@ -97,7 +101,17 @@ class RegionTable {
     const RegionEntry::Found found = resolve_at_once(key, user.domain, iova, length, needed);
     if (found.right) [[likely]]
       return {found.data, length, found.nature};
-    return resolve_in_order(key, user, iova, length, needed);
+    return resolve_in_order(key, user, iova, length, needed, {iova, length});
+  }
+  /// Bytes [skip, skip + length) of a segment of a work request, for whoever uses it part by part. All of a
+  /// segment that is named by bus address lies in one mapping, or no part of it resolves.
+  [[nodiscard]] Binding resolve_in_segment(MemoryKey key, const KeyUser& user, const BusRange& segment,
+                                           uint64_t skip, uint64_t length, Access needed) const {
+    const RegionEntry::Found found =
+        resolve_at_once(key, user.domain, segment.address + skip, length, needed);
+    if (found.right) [[likely]]
+      return {found.data, length, found.nature};
+    return resolve_in_order(key, user, segment.address + skip, length, needed, segment);
   }
   /// The most frequent case of it: something that is in one piece, and everything is right. Else ask
   /// resolve().
@@ -117,13 +131,21 @@ class RegionTable {
   void prefetch(MemoryKey key) const { __builtin_prefetch(space_.at(key.index())); }
 
   [[nodiscard]] uint32_t regions() const { return space_.in_use(); }
+  /// Memory that is made for programs is to be in hugepages, too, where there are any.
+  [[nodiscard]] bool hugepages_wanted() const { return options_.pages == IndexSpace::Pages::kHuge; }
   /// True while the whole table is in hugepages.
   [[nodiscard]] bool hugepages() const { return space_.hugepages(); }
 
   // For the kinds of region. Writes to one entry are serialised by whoever owns it (RegionObject).
 
-  /// A new entry, bound as said, with a key that its index did not have the last time. ENOMEM.
+  /// A new entry, bound as said, with a key that its index has not had since it had all 256 of them, and that
+  /// nobody can foretell. ENOMEM.
   Result<MemoryKey> make_entry(RegionBinding binding);
+  /// The same for a region whose low eight bits the consumer chooses from then on; the owner adds each of
+  /// them to `history`, which begins with what the index has had before.
+  Result<MemoryKey> make_entry_for_consumer(RegionBinding binding, KeyHistory& history);
+  /// For a region that changes its key and whose bytes are the stack's: the one after `key`.
+  [[nodiscard]] MemoryKey next_key(MemoryKey key) const { return key_bytes_.after(key); }
   /// The entry that the key's index has, whatever its low eight bits; kNone when there is none.
   [[nodiscard]] RegionBinding read_entry(MemoryKey key) const {
     return key.index() < space_.backed() ? entry(key.index()).read() : RegionBinding{};
@@ -131,7 +153,10 @@ class RegionTable {
   /// Binds the entry of `binding.key`'s index anew, also to nothing.
   void write_entry(const RegionBinding& binding) { entry(binding.key.index()).write(binding); }
   /// After the grace period: the index, bound to nothing, rests and comes back with another key.
-  void give_back(MemoryKey key) { space_.free(key.index()); }
+  void give_back(MemoryKey key);
+  void give_back(MemoryKey key, const KeyHistory& history);
+  /// Expires with the table.
+  [[nodiscard]] std::weak_ptr<const void> alive() const { return alive_; }
 
   [[nodiscard]] GracePeriod* grace_period() const { return options_.grace_period; }
   void wait_for_grace() const {
@@ -139,6 +164,7 @@ class RegionTable {
   }
   /// As probe_memory().
   [[nodiscard]] bool probe(const std::byte* address, uint64_t length, bool write) const {
+    if (length == 0) return true;
     return options_.prober != nullptr ? options_.prober->probe(address, length, write)
                                       : probe_memory(address, length, write);
   }
@@ -151,13 +177,18 @@ class RegionTable {
   Status take_memory(std::byte* address, uint64_t length, Access access);
   Status bind_anew(const RegionBinding& old, const UserRegion& wanted);
   [[nodiscard]] Binding resolve_in_order(MemoryKey key, const KeyUser& user, uint64_t iova, uint64_t length,
-                                         Access needed) const;
-  [[nodiscard]] Binding resolve_on_bus(uint64_t address, uint64_t length, Access needed) const;
+                                         Access needed, const BusRange& segment) const;
+  [[nodiscard]] Binding resolve_on_bus(uint64_t address, uint64_t length, Access needed,
+                                       const BusRange& segment) const;
+  Result<uint32_t> allocate_index(size_t pool);
+  [[nodiscard]] MemoryKey next_key_of(uint32_t index) const;
   [[nodiscard]] RegionEntry& entry(uint32_t index) const {
     return *reinterpret_cast<RegionEntry*>(space_.at(index));
   }
 
   IndexSpace space_;
+  const KeyBytes key_bytes_;
+  const std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
   const Options options_;
   LockedMemory& locked_memory_;
   std::mutex writers_;  // serialises the changes and ends of user regions

@@ -3,6 +3,8 @@
 #include <cassert>
 #include <cerrno>
 
+#include "mem/rights.h"
+
 namespace uroce::mem {
 
 namespace {
@@ -25,7 +27,7 @@ bool fits(const RegionBinding& region, const WindowBinding& wanted, DomainId dom
   if (!can_have_windows(region.kind) || region.key != wanted.region || region.domain != domain) return false;
   if (!region.access.covers(kWindowBind) || region.access.any(kZeroBased)) return false;
   if (!region.bound || region.object == nullptr) return false;
-  if (wanted.access.any(kWriting) && !region.access.covers(kLocalWrite)) return false;
+  if (!permits(region.access, wanted.access & kWindowRights)) return false;
   const uint64_t offset = wanted.address - region.iova;
   return wanted.address >= region.iova && offset <= region.length && wanted.length <= region.length - offset;
 }
@@ -35,7 +37,7 @@ RegionBinding over(const RegionBinding& region, const WindowBinding& wanted, con
   RegionBinding binding = region;
   binding.key = wanted.key;
   binding.kind = window.kind;
-  binding.queue_pair = window.kind == RegionKind::kWindow2B ? user.queue_pair : QpNumber{};
+  binding.queue_pair = window.kind == RegionKind::kWindow2B ? user.queue_pair : QpIdentity{};
   binding.access = wanted.access & kWindowRights;
   binding.iova = wanted.access.any(kZeroBased) ? 0 : wanted.address;
   binding.length = wanted.length;
@@ -54,21 +56,24 @@ Result<std::unique_ptr<Window>> Window::make(RegionTable& table, DomainId domain
   assert(is_window(kind));
   if (domain == DomainId{}) return Error{EINVAL, "a window needs a protection domain"};
   std::unique_ptr<Window> window(new Window(table));
-  const Result<MemoryKey> key = table.make_entry(unbound_entry({}, kind, domain, window.get()));
-  if (!key) return key.error();
-  window->first_key_ = *key;
+  const RegionBinding unbound = unbound_entry({}, kind, domain, window.get());
+  Status status = kind == RegionKind::kWindow1
+                      ? window->entry_.publish(table, unbound)
+                      : window->entry_.publish_for_consumer(table, unbound, window->history_);
+  if (!status) return status.error();
   return window;
 }
 
 void Window::end() {
+  if (!entry_.published()) return;
   lock();
-  const MemoryKey last = table_.read_entry(first_key_).key;
   if (parent_ != nullptr) parent_->lock();
-  move_to(nullptr, {.key = last});
+  move_to(nullptr, {.key = table_.read_entry(first_key()).key});
+  entry_.unpublish();
   unlock();
   // Not under the lock: a poller must not wait for one who waits for it.
   table_.wait_for_grace();
-  table_.give_back(last);
+  entry_.give_back(&history_);
 }
 
 /// The caller has locked both regions, the one that is left and the one that it comes to, which are released.
@@ -110,13 +115,14 @@ Bound Window::bind(const WindowBinding& wanted, const KeyUser& user) {
   }
   RegionBinding binding = over(region, wanted, now, user);
   binding.cold = table_.cold(wanted.length);
+  history_.add(wanted.key.key());
   move_to(next, binding);
   return done;
 }
 
 bool Window::try_unbind() {
   if (!parent_->try_lock()) return false;
-  const RegionBinding now = table_.read_entry(first_key_);
+  const RegionBinding now = table_.read_entry(first_key());
   move_to(nullptr, unbound_entry(now.key, now.kind, now.domain, this));
   return true;
 }

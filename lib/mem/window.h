@@ -6,6 +6,7 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "mem/access.h"
+#include "mem/published_entry.h"
 #include "mem/region_object.h"
 #include "mem/region_table.h"
 
@@ -46,12 +47,13 @@ class Window final : public RegionObject {
  public:
   /// `kind`: one of the kinds of window. EINVAL: no domain. ENOMEM.
   static Result<std::unique_ptr<Window>> make(RegionTable& table, DomainId domain, RegionKind kind);
-  ~Window() = default;
+  /// end().
+  ~Window() { end(); }
 
   /// Its index, with the key that it was made with.
-  [[nodiscard]] MemoryKey first_key() const { return first_key_; }
+  [[nodiscard]] MemoryKey first_key() const { return entry_.first_key(); }
 
-  /// Its end, bound or not; once. Returns after the grace period.
+  /// Its end, bound or not. Returns after the grace period.
   void end();
 
  private:
@@ -66,15 +68,16 @@ class Window final : public RegionObject {
   bool try_unbind();
 
   RegionTable& table_;
-  MemoryKey first_key_;
   RegionObject* parent_ = nullptr;  // what it is bound over; under the lock
+  KeyHistory history_;              // of type 2, likewise
+  PublishedEntry entry_;
 };
 
 /// Binds, for pollers. kRefused, by what is wrong first: no window of that type has this index; it is of
 /// another domain than the queue pair; it may not have this key; of type 2, it is bound, or no bytes are
 /// wanted; of type 1, to be zero-based; rights that a window cannot have; the region is none, not of this
-/// domain, not bound, of a kind without windows, zero-based, or without the right to bind windows or, for one
-/// that permits writing, to write locally; or the range is not inside it.
+/// domain, not bound, of a kind without windows, zero-based, or without the right to bind windows or, what
+/// the window permits, to do the same locally (rights.h); or the range is not inside it.
 Bound bind_window(RegionTable& table, const WindowBinding& wanted, const KeyUser& user);
 
 }  // namespace uroce::mem

@@ -23,6 +23,8 @@ struct Neighbour {
   NeighbourState state = NeighbourState::kFree;
   uint8_t asked = 0;
   bool off_link = false;  // why it is kSilent: there is no way
+  bool wanted = false;    // by a caller; others are known because they asked for us
+  Gid hop;                // who has the MAC, if an Asker said so
   Instant due{};
 };
 

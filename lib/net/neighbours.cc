@@ -124,8 +124,10 @@ Resolution Neighbours::resolve(const Gid& destination, Instant now) {
     table_.erase(address);
     return off_link ? Resolution::kOffLink : Resolution::kNoAnswer;
   }
-  if (neighbour == nullptr) neighbour = make_entry(address);
+  if (asks_enough()) return Resolution::kTableFull;
+  if (neighbour == nullptr) neighbour = make_entry(address, true);
   if (neighbour == nullptr) return Resolution::kTableFull;
+  neighbour->wanted = true;
   neighbour->state = NeighbourState::kAsking;
   neighbour->asked = 0;
   neighbour->due = now;
@@ -133,20 +135,27 @@ Resolution Neighbours::resolve(const Gid& destination, Instant now) {
   return Resolution::kAsking;
 }
 
-Neighbour* Neighbours::make_entry(const Gid& address) {
+bool Neighbours::asks_enough() {
+  const auto asking = std::ranges::count(table_.slots(), NeighbourState::kAsking, &Neighbour::state);
+  return static_cast<size_t>(asking) >= (options_.capacity + 1) / 2;
+}
+
+Neighbour* Neighbours::make_entry(const Gid& address, bool wanted) {
   Neighbour* neighbour = table_.insert(address);
   if (neighbour != nullptr) return neighbour;
-  // Full: the entry that was heard longest ago gives way, silent ones first. A caller's question is worth the
-  // search.
+  // Full: silent ones give way first, then, to a caller's question, the one that was heard longest ago, those
+  // that nobody wanted before the others. A question is worth the search.
   const Neighbour* oldest = nullptr;
   for (const Neighbour& candidate : table_.slots()) {
     if (candidate.state == NeighbourState::kSilent) {
       oldest = &candidate;
       break;
     }
-    if (candidate.state == NeighbourState::kKnown && (oldest == nullptr || candidate.due < oldest->due)) {
-      oldest = &candidate;
-    }
+    if (candidate.state != NeighbourState::kKnown || !wanted) continue;
+    const bool goes_first =
+        oldest == nullptr ||
+        (candidate.wanted == oldest->wanted ? candidate.due < oldest->due : oldest->wanted);
+    if (goes_first) oldest = &candidate;
   }
   if (oldest == nullptr) return nullptr;
   table_.erase(Gid(oldest->address));
@@ -164,7 +173,7 @@ void Neighbours::learn_from_question(const Gid& address, MacAddress mac, Instant
   // Who asks for us is about to talk to us. Never at the cost of another entry.
   if (owns(address) || is_multicast(mac) || link_of(address) == nullptr) return;
   Neighbour* neighbour = table_.find(address);
-  if (neighbour == nullptr) neighbour = table_.insert(address);
+  if (neighbour == nullptr) neighbour = make_entry(address, false);
   if (neighbour != nullptr) learn(*neighbour, mac, now);
 }
 
@@ -226,9 +235,11 @@ bool Neighbours::receive_advertisement(const DiscoveryMessage& message, Instant 
   return true;
 }
 
-void Neighbours::told(const Gid& address, MacAddress mac, Instant now) {
+void Neighbours::told(const Gid& address, const Gid& hop, MacAddress mac, Instant now) {
   Neighbour* neighbour = table_.find(address);
-  if (neighbour != nullptr) learn(*neighbour, mac, now);
+  if (neighbour == nullptr) return;
+  learn(*neighbour, mac, now);
+  neighbour->hop = hop;
 }
 
 void Neighbours::told_in_vain(const Gid& address, Resolution why) {
@@ -238,18 +249,32 @@ void Neighbours::told_in_vain(const Gid& address, Resolution why) {
   neighbour->off_link = why == Resolution::kOffLink;
 }
 
-void Neighbours::forget() {
-  std::vector<Gid> known;
+template <typename Meant>
+void Neighbours::forget_if(Meant meant) {
+  std::vector<Gid> gone;
   for (const Neighbour& neighbour : table_.slots())
-    if (neighbour.state == NeighbourState::kKnown) known.push_back(neighbour.address);
-  for (const Gid& address : known) table_.erase(address);
+    if (neighbour.state == NeighbourState::kKnown && meant(neighbour)) gone.push_back(neighbour.address);
+  for (const Gid& address : gone) table_.erase(address);
+}
+
+void Neighbours::forget() {
+  forget_if([](const Neighbour&) { return true; });
+}
+
+void Neighbours::forget_hop(const Gid& hop, std::optional<MacAddress> mac) {
+  forget_if([&](const Neighbour& neighbour) { return neighbour.hop == hop && neighbour.mac != mac; });
 }
 
 void Neighbours::pump(Instant now, port::TxBatch& batch) {
   if (now < deadline_) return;
   Instant next = kNever;
+  size_t questions = 0;
   for (Neighbour& neighbour : table_.slots()) {
     if (neighbour.state != NeighbourState::kAsking) continue;
+    if (neighbour.due <= now && questions == kQuestionsMax) {
+      next = std::min(next, now + kQuestionsEvery);
+      continue;
+    }
     if (neighbour.due <= now) {
       if (neighbour.asked == options_.ask_times) {
         neighbour.state = NeighbourState::kSilent;
@@ -257,6 +282,7 @@ void Neighbours::pump(Instant now, port::TxBatch& batch) {
       }
       if (ask(neighbour, batch)) {
         ++neighbour.asked;
+        ++questions;
         neighbour.due = now + options_.ask_every;
       }
     }

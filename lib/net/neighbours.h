@@ -23,7 +23,7 @@ enum class Resolution : uint8_t {
   kAsking,     // ask again later; pump() and receive() go on with it
   kNoAnswer,   // asked often enough in vain; told once, then asking may start anew (ETIMEDOUT)
   kOffLink,    // outside every prefix of ours, and there is no route (EHOSTUNREACH)
-  kTableFull,  // every entry is being asked for or fixed (ENOBUFS)
+  kTableFull,  // as many are being asked for as may be (ENOBUFS)
 };
 
 /// Who knows the ways from an interface better than we can find out: the kernel, when the interface is its.
@@ -55,9 +55,15 @@ struct NeighbourOptions {
 
 /// Who has which MAC on one port's link: asks by ARP and neighbour discovery and answers for our own
 /// addresses. Sans-I/O: one thread at a time, time as an argument, frames out through a batch; no allocation
-/// after construction. A peer's bytes cannot make it grow, and never displace what a caller asked for.
+/// after construction. A peer's bytes cannot make it grow, and never displace what a caller asked for. What
+/// is being asked for takes half of the entries at most, so that it never displaces all that is known; among
+/// what is known, neighbours that only asked for us give way before those that a caller wanted.
 class Neighbours {
  public:
+  /// Questions are sent at this rate at most.
+  static constexpr size_t kQuestionsMax = 32;
+  static constexpr Duration kQuestionsEvery = milliseconds(1);
+
   explicit Neighbours(NeighbourOptions options);
 
   /// An address of ours more, and one less. What was learned stays.
@@ -95,11 +101,14 @@ class Neighbours {
   void pump(Instant now, port::TxBatch& batch);
 
   // With an asker, whose answers may be of any address, however far.
-  void told(const Gid& address, MacAddress mac, Instant now);
+  /// `hop`: who has the MAC, the address itself or a router.
+  void told(const Gid& address, const Gid& hop, MacAddress mac, Instant now);
   /// kNoAnswer or kOffLink: what resolve() says once.
   void told_in_vain(const Gid& address, Resolution why);
   /// What was told may be wrong by now.
   void forget();
+  /// The same of what is reached by `hop`, unless that still has the MAC.
+  void forget_hop(const Gid& hop, std::optional<MacAddress> mac);
 
   /// When pump() has something to do, at the earliest; kNever when nothing is being asked.
   [[nodiscard]] Instant deadline() const { return deadline_; }
@@ -120,7 +129,11 @@ class Neighbours {
   bool contested(const Gid& address, MacAddress by, Instant now, port::TxBatch& batch);
   void learn(Neighbour& neighbour, MacAddress mac, Instant now);
   void learn_from_question(const Gid& address, MacAddress mac, Instant now);
-  Neighbour* make_entry(const Gid& address);
+  /// In place of one that may go, if that is needed; null: none may.
+  Neighbour* make_entry(const Gid& address, bool wanted);
+  [[nodiscard]] bool asks_enough();
+  template <typename Meant>
+  void forget_if(Meant meant);
 
   [[nodiscard]] bool owns(const Gid& address) const;
   /// Who a packet to the address is given to, by the longest prefix: itself, or a router.

@@ -1,4 +1,5 @@
 // Fabrics Connect: a connection becomes a queue of a controller.
+#include <algorithm>
 #include <cstring>
 #include <span>
 
@@ -18,6 +19,11 @@ CommandStatus invalid_parameter(Request& request, uint32_t where) {
   return refused(StatusCode::kConnectInvalidParameters);
 }
 
+/// Text of the field up to its NUL; all of it if there is none.
+std::string_view text_in(std::span<const char> field) {
+  return {field.data(), static_cast<size_t>(std::find(field.begin(), field.end(), '\0') - field.begin())};
+}
+
 /// The bytes of Connect that tell who wants what.
 struct Asked {
   std::shared_ptr<Subsystem> subsystem;
@@ -29,7 +35,11 @@ struct Asked {
 CommandStatus read_data(QueueState& queue, Request& request, Asked& asked) {
   ConnectData data;
   copy_out(request.data, &data, sizeof(data));
-  const auto host = nqn_in(data.host_nqn);
+  queue.connect_outcome = {.host_nqn = std::string(text_in(data.host_nqn)),
+                           .subsystem_nqn = std::string(text_in(data.subsystem_nqn))};
+  // A host may have no name, where any host is allowed.
+  const bool unnamed = data.host_nqn[0] == '\0';
+  const auto host = unnamed ? std::string_view() : nqn_in(data.host_nqn);
   if (!host) return invalid_parameter(request, invalid_in_data(offsetof(ConnectData, host_nqn)));
   const auto subsystem = nqn_in(data.subsystem_nqn);
   if (subsystem) asked.subsystem = queue.target.find(*subsystem);
@@ -96,20 +106,31 @@ CommandStatus check_connect(QueueState& queue, Request& request) {
   return {};
 }
 
-std::optional<CommandStatus> connect(QueueState& queue, Request& request) {
-  // Two of them may have been received before one was executed.
-  if (queue.controller != nullptr) return refused(StatusCode::kCommandSequenceError);
+namespace {
+
+CommandStatus become_queue(QueueState& queue, Request& request) {
   const ConnectFields fields(request.command);
   Asked asked;
   if (const CommandStatus status = read_data(queue, request, asked); !status.ok()) return status;
   const CommandStatus status =
       fields.qid == 0 ? become_admin_queue(queue, request, asked) : become_io_queue(queue, request, asked);
   if (!status.ok()) return status;
+  queue.connect_outcome->discovery = asked.subsystem->is_discovery();
   queue.entries = fields.sq_size + 1u;
   queue.flow_control = (fields.attributes & ConnectFields::kDisableFlowControl) == 0;
   if (!queue.flow_control) request.completion.sq_head = 0xFFFF;
   request.completion.result = queue.controller->identity().id;
-  return CommandStatus{};
+  return {};
+}
+
+}  // namespace
+
+std::optional<CommandStatus> connect(QueueState& queue, Request& request) {
+  // Two of them may have been received before one was executed.
+  if (queue.controller != nullptr) return refused(StatusCode::kCommandSequenceError);
+  const CommandStatus status = become_queue(queue, request);
+  if (queue.connect_outcome) queue.connect_outcome->status = status;
+  return status;
 }
 
 }  // namespace uroce::nvmf

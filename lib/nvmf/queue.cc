@@ -240,6 +240,14 @@ void Queue::disconnected(Instant now) {
 
 bool Queue::drained() const { return state_->held == 0; }
 
+std::optional<Queue::ConnectOutcome> Queue::take_connect_outcome() {
+  return std::exchange(state_->connect_outcome, std::nullopt);
+}
+
+bool Queue::is_connected() const { return state_->controller != nullptr; }
+
+bool Queue::is_discovery() const { return is_connected() && state_->controller->subsystem().is_discovery(); }
+
 std::optional<uint16_t> Queue::qid() const {
   if (state_->controller == nullptr) return std::nullopt;
   return state_->qid;

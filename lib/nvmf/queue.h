@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "base/time.h"
 #include "nvmf/request.h"
@@ -88,6 +89,19 @@ class Queue {
   void disconnected(Instant now);
   /// No request is between receive() and release(), and no block request is under way.
   [[nodiscard]] bool drained() const;
+
+  /// What became of the last Fabrics Connect, with the names that the host gave, whatever bytes they are.
+  struct ConnectOutcome {
+    std::string host_nqn;
+    std::string subsystem_nqn;
+    bool discovery = false;  // of the discovery subsystem
+    CommandStatus status{};
+  };
+  /// Since the last call; nullopt: there was none.
+  [[nodiscard]] std::optional<ConnectOutcome> take_connect_outcome();
+  /// It is a queue of a controller, possibly of the discovery subsystem.
+  [[nodiscard]] bool is_connected() const;
+  [[nodiscard]] bool is_discovery() const;
 
   // For people and statistics; nullopt before Connect.
   [[nodiscard]] std::optional<uint16_t> qid() const;

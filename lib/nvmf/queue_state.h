@@ -21,6 +21,8 @@ struct QueueState {
   const QueueOptions options;
   Instant now{};  // of the call that is being made
 
+  std::optional<Queue::ConnectOutcome> connect_outcome;  // that nobody has asked for yet
+
   // Since Connect.
   std::shared_ptr<Controller> controller;
   uint16_t qid = 0;

@@ -19,39 +19,70 @@ Result<std::unique_ptr<RdmaBuffers>> RdmaBuffers::allocate(ibv_pd& domain, const
   return buffers;
 }
 
-bool RdmaBuffers::take(RdmaSlot& slot) {
+void RdmaBuffers::give(Size& size, RdmaBufferBudget& budget, RdmaSlot& slot) {
+  slot.buffer = {size.free.back(), size.large, &budget};
+  size.free.pop_back();
+  ++budget.held;
+}
+
+bool RdmaBuffers::take(RdmaSlot& slot, RdmaBudget& budget) {
   const bool large = is_large(slot);
   Size& size = large ? large_ : small_;
-  if (size.free.empty() || !size.waiting.empty()) {
-    ++waits_;
-    size.waiting.push(slot);
-    return false;
+  RdmaBufferBudget& of_size = large ? budget.large : budget.small;
+  if (size.hosts_waiting == 0 && of_size.may_take(size.free_count())) {
+    give(size, of_size, slot);
+    return true;
   }
-  slot.buffer = {size.free.back(), large};
-  size.free.pop_back();
-  return true;
+  of_size.waiting.push(slot);
+  if (!std::exchange(of_size.listed, true)) {
+    size.waiting.push(of_size);
+    ++size.hosts_waiting;
+  }
+  return false;
 }
 
 void RdmaBuffers::give_back(RdmaBuffer& buffer) {
   if (buffer.memory == nullptr) return;
   (buffer.large ? large_ : small_).free.push_back(std::exchange(buffer.memory, nullptr));
+  --std::exchange(buffer.budget, nullptr)->held;
 }
 
 RdmaSlot* RdmaBuffers::next_served() {
-  for (Size* size : {&small_, &large_}) {
-    if (size->waiting.empty() || size->free.empty()) continue;
-    RdmaSlot* slot = size->waiting.pop();
-    slot->buffer = {size->free.back(), size == &large_};
-    size->free.pop_back();
-    return slot;
+  RdmaSlot* slot = serve(small_);
+  return slot != nullptr ? slot : serve(large_);
+}
+
+RdmaSlot* RdmaBuffers::serve(Size& size) {
+  for (uint32_t i = size.hosts_waiting; i > 0; --i) {
+    RdmaBufferBudget& budget = *size.waiting.pop();
+    RdmaSlot* slot = nullptr;
+    if (budget.may_take(size.free_count())) {
+      slot = budget.waiting.pop();
+      give(size, budget, *slot);
+    }
+    if (budget.waiting.empty()) {
+      budget.listed = false;
+      --size.hosts_waiting;
+    } else {
+      size.waiting.push(budget);
+    }
+    if (slot != nullptr) return slot;
   }
   return nullptr;
 }
 
 void RdmaBuffers::forget(const RdmaQueue& queue) {
-  const auto is_of_queue = [&](const RdmaSlot& slot) { return slot.queue == &queue; };
-  small_.waiting.remove(is_of_queue);
-  large_.waiting.remove(is_of_queue);
+  forget(small_, queue);
+  forget(large_, queue);
+}
+
+void RdmaBuffers::forget(Size& size, const RdmaQueue& queue) {
+  size.waiting.remove([&](RdmaBufferBudget& budget) {
+    budget.waiting.remove([&](const RdmaSlot& slot) { return slot.queue == &queue; });
+    budget.listed = !budget.waiting.empty();
+    if (!budget.listed) --size.hosts_waiting;
+    return !budget.listed;
+  });
 }
 
 }  // namespace uroce::nvmf

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "nvmf/rdma_budget.h"
 #include "nvmf/rdma_fifo.h"
 #include "nvmf/rdma_memory.h"
 #include "nvmf/rdma_options.h"
@@ -11,14 +12,15 @@
 
 namespace uroce::nvmf {
 
-/// Staging buffers of two sizes, registered once. Who finds none free waits in the order of asking, so that
-/// nobody is passed over. One thread.
+/// Staging buffers of two sizes, registered once. A command that gets none waits: those of one host in the
+/// order of asking, and hosts take turns, so that nobody is passed over. One thread.
 class RdmaBuffers {
  public:
   static Result<std::unique_ptr<RdmaBuffers>> allocate(ibv_pd& domain, const RdmaOptions& options);
 
-  /// False: the slot waits, and next_served() will return it.
-  bool take(RdmaSlot& slot);
+  /// Within the budget, which outlives what it holds. False: the slot waits, and next_served() will return
+  /// it.
+  bool take(RdmaSlot& slot, RdmaBudget& budget);
   void give_back(RdmaBuffer& buffer);
   /// A slot that has waited and has a buffer now; null: none.
   RdmaSlot* next_served();
@@ -27,24 +29,30 @@ class RdmaBuffers {
 
   [[nodiscard]] uint32_t local_key() const { return memory_->local_key(); }
   [[nodiscard]] std::span<std::byte> bytes() const { return memory_->bytes(); }
-  /// How often somebody has had to wait.
-  [[nodiscard]] uint64_t waits() const { return waits_; }
+  [[nodiscard]] uint32_t free_large() const { return large_.free_count(); }
+  [[nodiscard]] uint32_t free_small() const { return small_.free_count(); }
 
  private:
   struct Size {
+    bool large = false;
     std::vector<std::byte*> free;
-    Fifo<RdmaSlot> waiting;
+    Fifo<RdmaBufferBudget> waiting;  // hosts that have waiting slots
+    uint32_t hosts_waiting = 0;
+
+    [[nodiscard]] uint32_t free_count() const { return static_cast<uint32_t>(free.size()); }
   };
 
   RdmaBuffers() = default;
   [[nodiscard]] static bool is_large(const RdmaSlot& slot) {
     return slot.request.data_bytes > RdmaOptions::kSmallBufferBytes;
   }
+  static void give(Size& size, RdmaBufferBudget& budget, RdmaSlot& slot);
+  static RdmaSlot* serve(Size& size);
+  static void forget(Size& size, const RdmaQueue& queue);
 
   std::unique_ptr<RdmaMemory> memory_;
   Size small_;
-  Size large_;
-  uint64_t waits_ = 0;
+  Size large_{.large = true};
 };
 
 }  // namespace uroce::nvmf

@@ -1,23 +1,11 @@
 #include "nvmf/rdma_connections.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <optional>
 #include <variant>
 
 namespace uroce::nvmf {
 namespace {
-
-std::string address_of(rdma_cm_id& id) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const sockaddr* peer = rdma_get_peer_addr(&id);
-  const void* address =
-      peer->sa_family == AF_INET6
-          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in6*>(peer)->sin6_addr)
-          : &reinterpret_cast<const sockaddr_in*>(peer)->sin_addr;
-  return inet_ntop(peer->sa_family, address, text.data(), text.size()) != nullptr ? text.data() : "?";
-}
 
 void refuse(rdma_cm_id& id, RdmaRefusal why) {
   const RdmaRejectData data{0, static_cast<uint16_t>(why)};
@@ -31,11 +19,22 @@ void put_into_error_state(ibv_qp& queue_pair) {
   ibv_modify_qp(&queue_pair, &attributes, IBV_QP_STATE);
 }
 
+// Ids and queue pairs carry the number of their connection. A listener has none.
+RdmaQueue::Number number_of(const void* context) { return reinterpret_cast<uintptr_t>(context); }
+
+std::string hexadecimal(StatusCode code) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const auto value = static_cast<uint32_t>(code);
+  std::string text = "0x";
+  for (int shift = 8; shift >= 0; shift -= 4) text += kDigits[value >> shift & 0xF];
+  return text;
+}
+
 }  // namespace
 
 RdmaConnections::RdmaConnections(Target& target, const RdmaOptions& options,
                                  std::shared_ptr<RdmaRegions> regions)
-    : options_(options), devices_(options_, std::move(regions)) {
+    : options_(options), events_(options_.log), admission_(options_), devices_(options_, std::move(regions)) {
   std::vector<std::optional<uint32_t>> cores(options_.cores.begin(), options_.cores.end());
   if (cores.empty()) cores.emplace_back();
   for (const auto& core : cores)
@@ -50,109 +49,163 @@ std::vector<int> RdmaConnections::descriptors() const {
   return all;
 }
 
+void RdmaConnections::record(RdmaEvent event, const Connection& connection, std::string_view more) {
+  std::string who = connection.host.text() + " queue " + std::to_string(connection.qid);
+  if (!connection.host_nqn.empty()) who += " host " + connection.host_nqn;
+  events_.record(event, who.append(more), options_.clock());
+}
+
 void RdmaConnections::on_cm_event(const CmEvent& event) {
   if (event.type == RDMA_CM_EVENT_CONNECT_REQUEST) return on_request(event);
-  Connection* connection = find(*event.id);
+  const Number number = number_of(event.id->context);
+  Connection* connection = find(number);
   if (connection == nullptr) return;
   switch (event.type) {
+    case RDMA_CM_EVENT_ESTABLISHED:
+      admission_.established(number);
+      return record(RdmaEvent::kEstablished, *connection);
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_REJECTED:
     case RDMA_CM_EVENT_DISCONNECTED:
+      return end(number, RdmaEvent::kEndedByHost);
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-      return break_off(*connection, true);
+      return end(number, RdmaEvent::kEndedDevice);
     default:
-      // Established: the host's first command says the same. The end of timewait is nobody's business here.
+      // The end of timewait is nobody's business here.
       return;
   }
 }
 
 void RdmaConnections::on_request(const CmEvent& event) {
-  const std::optional<RdmaRefusal> why = admit(event);
+  const RdmaAddress host = peer_address(*event.id);
+  events_.record(RdmaEvent::kRequested, {}, options_.clock());
+  const std::optional<Refusal> why = admit(event, host);
   if (!why) return;
-  refuse(*event.id, *why);
+  events_.record(why->event, host.text() + " status " + std::to_string(static_cast<int>(why->status)),
+                 options_.clock());
+  refuse(*event.id, why->status);
   rdma_destroy_id(event.id);
 }
 
-std::optional<RdmaRefusal> RdmaConnections::admit(const CmEvent& event) {
+std::optional<RdmaConnections::Refusal> RdmaConnections::admit(const CmEvent& event,
+                                                               const RdmaAddress& host) {
+  constexpr Refusal kNoResources{RdmaEvent::kRefusedResources, RdmaRefusal::kNoResources};
   const auto checked = check_request({event.private_data.data(), event.param.private_data_len},
                                      {.admin_entries_max = RdmaOptions::kAdminEntriesMax,
                                       .io_entries_max = options_.io_entries_max,
                                       .qid_max = options_.qid_max});
-  if (const auto* why = std::get_if<RdmaRefusal>(&checked)) return *why;
-  if (event.param.initiator_depth == 0) return RdmaRefusal::kInboundReads;
-  if (connections_.size() >= options_.queues_max) return RdmaRefusal::kNoResources;
+  if (const auto* why = std::get_if<RdmaRefusal>(&checked)) return Refusal{RdmaEvent::kRefusedFormat, *why};
+  if (event.param.initiator_depth == 0) return Refusal{RdmaEvent::kRefusedFormat, RdmaRefusal::kInboundReads};
+  if (const auto full = admission_.refusal(host)) return Refusal{*full, RdmaRefusal::kNoResources};
   const auto entry = devices_.find(*event.id->verbs, pollers_);
-  if (!entry) return RdmaRefusal::kNoResources;
+  if (!entry) return kNoResources;
   const auto least =
       std::ranges::min_element(pollers_, {}, [](const auto& one) { return one->queues_assigned; });
   RdmaShare& share = *(*entry)->shares[static_cast<size_t>(least - pollers_.begin())];
-  const int device_reads = std::max(share.device().attributes().max_qp_init_rd_atom, 1);
+  const ibv_device_attr& device = share.device().attributes();
+  const int device_reads = std::max(device.max_qp_init_rd_atom, 1);
   const RdmaQueue::Setup setup{
+      .number = ++last_number_,
+      .host = host,
       .wish = std::get<RdmaQueueWish>(checked),
       .reads_max = static_cast<uint8_t>(std::min<int>(event.param.initiator_depth, device_reads))};
   auto queue = RdmaQueue::make(share, *event.id, setup, options_);
-  if (!queue) return RdmaRefusal::kNoResources;
+  if (!queue) return kNoResources;
 
-  const RdmaQueue* key = queue->get();
-  std::unique_lock guard(mutex_);
-  Connection& connection = connections_[key];
-  connection = {std::move(*queue), event.id, least->get(), false};
-  guard.unlock();
+  if (const auto oldest = admission_.to_replace(host)) end(*oldest, RdmaEvent::kEndedReplaced);
+  admission_.add(setup.number, host, options_.clock());
+  event.id->context = reinterpret_cast<void*>(setup.number);
+  {
+    const std::lock_guard guard(mutex_);
+    connections_[setup.number] = {event.id, least->get(), host, setup.wish.qid, (*queue)->counters()};
+  }
   // Before the host knows: its first command finds the queue.
-  connection.poller->add(*connection.queue);
+  (*least)->add(std::move(*queue));
   // The id goes with the connection now, also when it cannot be accepted.
-  if (!accept(connection, event)) break_off(connection, false);
+  if (!accept(setup, device, event)) end(setup.number, RdmaEvent::kEndedAccept);
   return std::nullopt;
 }
 
-bool RdmaConnections::accept(Connection& connection, const CmEvent& event) {
+bool RdmaConnections::accept(const RdmaQueue::Setup& setup, const ibv_device_attr& device,
+                             const CmEvent& event) {
   RdmaAcceptData data{};
-  data.controller_receive_size = static_cast<uint16_t>(connection.queue->entries());
-  const ibv_device_attr& device = connection.queue->device_attributes();
+  data.controller_receive_size = static_cast<uint16_t>(setup.wish.entries);
   rdma_conn_param param{};
   param.private_data = &data;
   param.private_data_len = sizeof(data);
   // The host reads nothing of us, but may ask to.
   param.responder_resources =
       static_cast<uint8_t>(std::min<int>(event.param.responder_resources, device.max_qp_rd_atom));
-  param.initiator_depth = connection.queue->reads_max();
+  param.initiator_depth = setup.reads_max;
   param.flow_control = 1;
   param.rnr_retry_count = 7;
-  return rdma_accept(connection.id, &param) == 0;
+  if (rdma_accept(event.id, &param) != 0) return false;
+  events_.record(RdmaEvent::kAccepted, {}, options_.clock());
+  return true;
 }
 
-void RdmaConnections::break_off(Connection& connection, bool connected) {
-  if (connection.broken) return;
-  connection.broken = true;
+void RdmaConnections::end(Number number, RdmaEvent why) {
+  Connection& connection = *find(number);
+  if (connection.ending) return;
+  connection.ending = true;
+  record(why, connection);
+  admission_.ending(number);
   // The queue pair may be in the error state already, and the host gone: both are no error here.
   static_cast<void>(rdma_disconnect(connection.id));
   put_into_error_state(*connection.id->qp);
-  connection.poller->broken(*connection.queue, connected);
+  connection.poller->close(number);
 }
 
-void RdmaConnections::break_off_all() {
-  for (auto& [queue, connection] : connections_) break_off(connection, true);
+void RdmaConnections::end_all() {
+  for (auto& [number, connection] : connections_) end(number, RdmaEvent::kEndedStopping);
+}
+
+void RdmaConnections::watch() {
+  for (const RdmaAdmission::Late& late : admission_.late(options_.clock())) end(late.connection, late.why);
 }
 
 void RdmaConnections::read_reports() {
-  for (const RdmaReport& report : reports_.take()) {
-    if (report.kind == RdmaReport::Kind::kRetired) {
-      retire(*report.queue);
-    } else if (const auto found = connections_.find(report.queue); found != connections_.end()) {
-      break_off(found->second, true);
-    }
+  for (RdmaReport& report : reports_.take()) on_report(report);
+}
+
+void RdmaConnections::on_report(RdmaReport& report) {
+  Connection& connection = *find(report.number);
+  switch (report.kind) {
+    case RdmaReport::Kind::kConnect:
+      return on_connect(report.number, connection, report.outcome);
+    case RdmaReport::Kind::kWantsEnd:
+      return end(report.number, report.why);
+    case RdmaReport::Kind::kQuiet:
+      rdma_destroy_qp(connection.id);
+      return connection.poller->detach(report.number);
+    case RdmaReport::Kind::kRetired:
+      return retire(std::move(report.queue));
   }
 }
 
-void RdmaConnections::retire(const RdmaQueue& queue) {
+void RdmaConnections::on_connect(Number number, Connection& connection,
+                                 const Queue::ConnectOutcome& outcome) {
+  {
+    const std::lock_guard guard(mutex_);
+    connection.host_nqn = outcome.host_nqn;
+  }
+  const std::string where = " subsystem " + outcome.subsystem_nqn;
+  if (!outcome.status.ok())
+    return record(RdmaEvent::kConnectRefused, connection,
+                  where + " status " + hexadecimal(outcome.status.code));
+  admission_.connected(number, outcome.discovery);
+  record(RdmaEvent::kConnected, connection, where);
+}
+
+void RdmaConnections::retire(std::unique_ptr<RdmaQueue> queue) {
   std::unique_lock guard(mutex_);
-  const auto node = connections_.extract(&queue);
+  const auto node = connections_.extract(queue->number());
   guard.unlock();
-  Connection& connection = node.mapped();
-  --connection.poller->queues_assigned;
-  connection.queue.reset();
-  rdma_destroy_id(connection.id);
+  admission_.remove(queue->number());
+  --node.mapped().poller->queues_assigned;
+  queue.reset();
+  rdma_destroy_id(node.mapped().id);
 }
 
 void RdmaConnections::read_device_events() {
@@ -176,29 +229,30 @@ void RdmaConnections::on_device_event(ibv_async_event& event) {
     default:
       return;
   }
-  const auto found = connections_.find(static_cast<const RdmaQueue*>(event.element.qp->qp_context));
-  if (found == connections_.end()) return;
-  Connection& connection = found->second;
+  const Number number = number_of(event.element.qp->qp_context);
+  Connection* connection = find(number);
+  if (connection == nullptr) return;
   if (event.event_type == IBV_EVENT_COMM_EST) {
     // The host's first command overtook its "ready to use".
-    static_cast<void>(rdma_notify(connection.id, IBV_EVENT_COMM_EST));
+    static_cast<void>(rdma_notify(connection->id, IBV_EVENT_COMM_EST));
     return;
   }
-  if (event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED) connection.poller->last_receive(*connection.queue);
-  break_off(connection, true);
+  if (event.event_type != IBV_EVENT_QP_LAST_WQE_REACHED) return end(number, RdmaEvent::kEndedDevice);
+  connection->poller->last_receive(number);
+  end(number, RdmaEvent::kEndedTransport);
 }
 
-RdmaConnections::Connection* RdmaConnections::find(const rdma_cm_id& id) {
-  const auto found =
-      std::ranges::find_if(connections_, [&](const auto& one) { return one.second.id == &id; });
+RdmaConnections::Connection* RdmaConnections::find(Number number) {
+  const auto found = connections_.find(number);
   return found == connections_.end() ? nullptr : &found->second;
 }
 
 std::vector<RdmaQueueReport> RdmaConnections::report() const {
   const std::lock_guard guard(mutex_);
   std::vector<RdmaQueueReport> all;
-  for (const auto& [queue, connection] : connections_)
-    all.push_back({address_of(*connection.id), queue->qid(), queue->counters().totals()});
+  for (const auto& [number, connection] : connections_)
+    all.push_back({connection.host.text(), printable(connection.host_nqn), connection.qid,
+                   connection.counters->totals()});
   return all;
 }
 

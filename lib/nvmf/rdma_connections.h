@@ -9,12 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "nvmf/rdma_admission.h"
 #include "nvmf/rdma_devices.h"
+#include "nvmf/rdma_events.h"
 
 namespace uroce::nvmf {
 
 struct RdmaQueueReport {
-  std::string host;  // its address
+  std::string host;      // its address
+  std::string host_nqn;  // printable; empty before Connect
   uint16_t qid = 0;
   RdmaQueueTotals totals{};
 };
@@ -38,13 +41,18 @@ class RdmaConnections {
   /// Reads what the devices tell.
   void read_device_events();
   void read_reports();
-  void break_off_all();
+  /// Ends what is late. To be called again and again.
+  void watch();
+  /// How long to wait for anything else before the next watch().
+  [[nodiscard]] int watch_ms() const { return admission_.has_waiting() ? kWatchMs : -1; }
+  void end_all();
   [[nodiscard]] bool empty() const { return connections_.empty(); }
 
   /// What is to be polled for read_device_events() and read_reports().
   [[nodiscard]] std::vector<int> descriptors() const;
 
   [[nodiscard]] std::vector<RdmaQueueReport> report() const;
+  [[nodiscard]] RdmaEventTotals events() const { return events_.totals(); }
 
   /// Pollers without threads of their own; see RdmaPoller::turn().
   bool turn() {
@@ -54,28 +62,47 @@ class RdmaConnections {
   }
 
  private:
+  using Number = RdmaQueue::Number;
+  static constexpr int kWatchMs = 100;
+
+  /// What the control thread knows of a queue that is its poller's. The id is the control thread's, and so is
+  /// its queue pair.
   struct Connection {
-    std::unique_ptr<RdmaQueue> queue;
     rdma_cm_id* id;
     RdmaPoller* poller;
-    bool broken = false;
+    RdmaAddress host;
+    uint16_t qid;
+    std::shared_ptr<const RdmaQueueCounters> counters;
+    std::string host_nqn = {};  // as is
+    bool ending = false;
   };
 
   void on_request(const CmEvent& event);
-  /// Why not; nullopt: the connection is being accepted.
-  std::optional<RdmaRefusal> admit(const CmEvent& event);
-  bool accept(Connection& connection, const CmEvent& event);
+  /// Why it is refused, to people and to the host; nullopt: the connection is being accepted.
+  struct Refusal {
+    RdmaEvent event;
+    RdmaRefusal status;
+  };
+  std::optional<Refusal> admit(const CmEvent& event, const RdmaAddress& host);
+  bool accept(const RdmaQueue::Setup& setup, const ibv_device_attr& device, const CmEvent& event);
   void on_device_event(ibv_async_event& event);
-  void break_off(Connection& connection, bool connected);
-  void retire(const RdmaQueue& queue);
-  Connection* find(const rdma_cm_id& id);
+  void on_report(RdmaReport& report);
+  void on_connect(Number number, Connection& connection, const Queue::ConnectOutcome& outcome);
+  /// Begins the end; a second time nothing happens.
+  void end(Number number, RdmaEvent why);
+  void retire(std::unique_ptr<RdmaQueue> queue);
+  Connection* find(Number number);
+  void record(RdmaEvent event, const Connection& connection, std::string_view more = {});
 
   const RdmaOptions options_;
+  RdmaEvents events_;
+  RdmaAdmission admission_;
   RdmaMailbox<RdmaReport> reports_;
   RdmaDevices devices_;
   std::vector<std::unique_ptr<RdmaPoller>> pollers_;  // they end before the devices
   mutable std::mutex mutex_;                          // of connections_, which report() reads
-  std::map<const RdmaQueue*, Connection> connections_;
+  std::map<Number, Connection> connections_;
+  Number last_number_ = 0;
 };
 
 }  // namespace uroce::nvmf

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/memory_calls.h"
+
 namespace uroce::nvmf {
 namespace {
 
@@ -14,14 +16,13 @@ constexpr size_t kHugePage = size_t{2} << 20;
 /// Empty: there is no memory.
 std::span<std::byte> map(size_t bytes) {
   const size_t rounded = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-  constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS;
   if (bytes >= kHugePage) {
-    void* huge = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, kPrivate | MAP_HUGETLB | MAP_POPULATE, -1, 0);
-    if (huge != MAP_FAILED) return {static_cast<std::byte*>(huge), rounded};
+    std::byte* const huge = map_memory(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_HUGETLB | MAP_POPULATE);
+    if (huge != nullptr) return {huge, rounded};
   }
-  void* plain = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kPrivate, -1, 0);
-  if (plain == MAP_FAILED) return {};
-  return {static_cast<std::byte*>(plain), bytes};
+  std::byte* const plain = map_memory(nullptr, bytes, PROT_READ | PROT_WRITE, 0);
+  if (plain == nullptr) return {};
+  return {plain, bytes};
 }
 
 }  // namespace
@@ -40,7 +41,7 @@ Result<std::unique_ptr<RdmaMemory>> RdmaMemory::allocate(ibv_pd& domain, size_t 
 
 RdmaMemory::~RdmaMemory() {
   if (region_ != nullptr) ibv_dereg_mr(region_);
-  munmap(bytes_.data(), bytes_.size());
+  unmap_memory(bytes_.data(), bytes_.size());
 }
 
 }  // namespace uroce::nvmf

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string_view>
 #include <vector>
 
 #include "base/time.h"
@@ -20,8 +22,18 @@ struct RdmaOptions {
   uint32_t small_buffers = 1024;  // of kSmallBufferBytes
   uint32_t large_buffers = 128;   // of data_bytes_max
   uint32_t queues_max = 1024;     // connections, of all pollers
-  uint32_t idle_us = 1000;        // without anything to do before a poller sleeps
-  bool own_threads = true;        // of the pollers; false: they are turned by RdmaTransport::turn()
+  uint32_t queues_per_host = 0;   // connections of one address; 0: half of queues_max
+  /// Connections before Fabrics Connect, and those of discovery controllers (see RdmaAdmission).
+  uint32_t pending_max = 0;  // of all hosts that are not known; 0: a quarter of queues_max
+  uint32_t pending_per_host = 16;
+  uint32_t connect_s = 5;  // from the host's request to Fabrics Connect
+  /// The host acknowledges a response, or answers a READ, within this time: otherwise the queue ends. The
+  /// retries and timeouts that the host asked for do not matter.
+  uint32_t stall_s = 10;
+  uint32_t idle_us = 1000;  // without anything to do before a poller sleeps
+  bool own_threads = true;  // of the pollers; false: they are turned by RdmaTransport::turn()
+  /// A line for people, without a line feed, of what happens to connections. Null: none. Control thread.
+  std::function<void(std::string_view line)> log;
 
   static constexpr uint32_t kSmallBufferBytes = 8192;
   static constexpr uint32_t kInCapsuleBytesMax = 8192;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace uroce::nvmf {
 namespace {
@@ -71,30 +72,34 @@ bool RdmaPoller::turn(Instant now) {
 }
 
 void RdmaPoller::take_messages(Instant now) {
-  for (const Message& message : mailbox_.take()) {
-    switch (message.kind) {
-      case Message::Kind::kShare:
-        shares_.push_back(message.share);
-        break;
-      case Message::Kind::kQueue:
-        message.queue->start(target_);
-        queues_.push_back({message.queue});
-        break;
-      case Message::Kind::kBroken:
-        message.queue->broken(message.connected, now);
-        break;
-      case Message::Kind::kLastReceive:
-        message.queue->last_receive();
-        break;
-    }
+  for (Message& message : mailbox_.take()) handle(message, now);
+}
+
+void RdmaPoller::handle(Message& message, Instant now) {
+  if (message.kind == Message::Kind::kShare) return shares_.push_back(message.share);
+  if (message.kind == Message::Kind::kQueue) {
+    message.queue->start(target_);
+    queues_.push_back({std::move(message.queue)});
+    return;
   }
+  RdmaQueue* const queue = find(message.number);
+  if (queue == nullptr) return;
+  if (message.kind == Message::Kind::kClose) return queue->close(now);
+  if (message.kind == Message::Kind::kLastReceive) return queue->last_receive();
+  queue->detach();
+}
+
+RdmaQueue* RdmaPoller::find(RdmaQueue::Number number) const {
+  const auto found =
+      std::ranges::find_if(queues_, [&](const Turned& one) { return one.queue->number() == number; });
+  return found == queues_.end() ? nullptr : found->queue.get();
 }
 
 bool RdmaPoller::poll(RdmaShare& share, Instant now) {
   std::array<ibv_wc, kCompletionsOfTurn> completions;
   const int count = ibv_poll_cq(&share.completions(), kCompletionsOfTurn, completions.data());
   for (int i = 0; i < count; ++i) complete(share, completions[static_cast<size_t>(i)], now);
-  share.found_empty(count < static_cast<int>(kCompletionsOfTurn));
+  share.polled(static_cast<uint32_t>(std::max(count, 0)));
   if (share.receives() != nullptr) share.receives()->flush();
   return count > 0;
 }
@@ -112,8 +117,6 @@ void RdmaPoller::complete(RdmaShare& share, const ibv_wc& completion, Instant no
       RdmaSlot& slot = owner_of<RdmaSlot>(completion.wr_id);
       return slot.queue->sent(slot, successful);
     }
-    case RdmaWork::kDrain:
-      return owner_of<RdmaQueue>(completion.wr_id).sends_drained();
   }
 }
 
@@ -136,24 +139,43 @@ bool RdmaPoller::turn_queues(Instant now) {
   bool worked = false;
   for (size_t i = 0; i < queues_.size();) {
     Turned& turned = queues_[i];
+    const RdmaQueue::Phase before = turned.queue->phase();
     worked |= turned.queue->turn(now);
-    if (turned.queue->is_broken() && turned.queue->try_retire()) {
-      reports_.push({RdmaReport::Kind::kRetired, turned.queue});
-      turned = queues_.back();
-      queues_.pop_back();
-      worked = true;
+    report(turned, now);
+    if (!advance_end(turned, now)) {
+      // The next step of an end waits for nothing but the next turn.
+      worked |= turned.queue->phase() != before;
+      ++i;
       continue;
     }
-    report(turned);
-    ++i;
+    const RdmaQueue::Number number = turned.queue->number();
+    reports_.push({.kind = RdmaReport::Kind::kRetired, .number = number, .queue = std::move(turned.queue)});
+    if (i + 1 != queues_.size()) turned = std::move(queues_.back());
+    queues_.pop_back();
+    worked = true;
   }
   return worked;
 }
 
-void RdmaPoller::report(Turned& turned) {
-  if (turned.end_reported || turned.queue->is_broken() || !turned.queue->wants_end()) return;
-  turned.end_reported = true;
-  reports_.push({RdmaReport::Kind::kWantsEnd, turned.queue});
+void RdmaPoller::report(Turned& turned, Instant now) {
+  RdmaQueue& queue = *turned.queue;
+  if (queue.phase() != RdmaQueue::Phase::kServing) return;
+  if (auto outcome = queue.target_queue().take_connect_outcome())
+    reports_.push(
+        {.kind = RdmaReport::Kind::kConnect, .number = queue.number(), .outcome = std::move(*outcome)});
+  const auto why = queue.wants_end(now);
+  if (!why || std::exchange(turned.end_reported, true)) return;
+  reports_.push({.kind = RdmaReport::Kind::kWantsEnd, .number = queue.number(), .why = *why});
+}
+
+/// The poller's steps of a queue's end. True: it has come to rest, and is not in use any more.
+bool RdmaPoller::advance_end(Turned& turned, Instant now) {
+  RdmaQueue& queue = *turned.queue;
+  if (queue.phase() == RdmaQueue::Phase::kServing) return false;
+  const RdmaQueue::Phase reached = queue.advance_end(now);
+  if (reached == RdmaQueue::Phase::kQuiet && !std::exchange(turned.quiet_reported, true))
+    reports_.push({.kind = RdmaReport::Kind::kQuiet, .number = queue.number()});
+  return reached == RdmaQueue::Phase::kRetired;
 }
 
 void RdmaPoller::rest(Instant now) {

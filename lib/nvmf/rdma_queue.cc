@@ -15,7 +15,7 @@ constexpr uint64_t kDataAlignment = 4096;
 }  // namespace
 
 void RdmaQueue::start(Target& target) {
-  share_.add(queue_pair_number(), *this);
+  share_.add(queue_pair_number_, *this);
   target_queue_ =
       target.open_queue({.transport = facts_, .qid = qid_, .entries = entries_, .buffers = data_memory_});
 }
@@ -23,22 +23,32 @@ void RdmaQueue::start(Target& target) {
 void RdmaQueue::received(const ibv_wc& completion, Instant now) {
   RdmaCapsule& capsule = receives().taken(completion.wr_id);
   worked_ = true;
-  if (completion.status != IBV_WC_SUCCESS || broken_) {
+  if (completion.status != IBV_WC_SUCCESS || !is_serving()) {
     // Our own queue is in the error state, and would hand it out again at once.
     if (!own_receives_) receives().give_back(capsule);
-    failed_ = true;
-    return;
+    return end_for(RdmaEvent::kEndedTransport);
   }
   // Less than a command, or more of them than the host was granted: it cannot be answered.
-  if (completion.byte_len < sizeof(Command) || commands_ >= entries_) {
+  if (completion.byte_len < sizeof(Command) || commands_ >= entries_ ||
+      (!connected_ && ++commands_before_connect_ > kCommandsBeforeConnect)) {
     receives().give_back(capsule);
-    failed_ = true;
-    return;
+    return end_for(RdmaEvent::kEndedProtocol);
+  }
+  if (free_.empty() && !may_wait_for_slot()) {
+    receives().give_back(capsule);
+    return end_for(RdmaEvent::kEndedUnanswered);
   }
   ++commands_;
   capsule.data_bytes = completion.byte_len - static_cast<uint32_t>(sizeof(Command));
-  if (free_.empty()) return waits_for_slot_.push(capsule);
-  begin(capsule, now);
+  if (!free_.empty()) return begin(capsule, now);
+  ++budget_->capsules;
+  waits_for_slot_.push(capsule);
+}
+
+/// The host has responses that it does not acknowledge: what it sends meanwhile is not to cost others their
+/// receives.
+bool RdmaQueue::may_wait_for_slot() const {
+  return connected_ && (own_receives_ != nullptr || budget_->may_keep_capsule(share_.receives()->posted()));
 }
 
 void RdmaQueue::begin(RdmaCapsule& capsule, Instant now) {
@@ -69,9 +79,9 @@ void RdmaQueue::find_place(RdmaSlot& slot, Instant now) {
     return execute(slot, now);
   }
   if (slot.place.kind != RdmaDataPlace::Kind::kCapsule) return_capsule(slot);
-  if (share_.buffers().take(slot)) return bring_data(slot, now);
+  if (share_.buffers().take(slot, *budget_)) return bring_data(slot, now);
   slot.state = RdmaSlotState::kWaitsForBuffer;
-  counters_.add(RdmaQueueCounter::kBufferWaits);
+  counters_->add(RdmaQueueCounter::kBufferWaits);
 }
 
 void RdmaQueue::served(RdmaSlot& slot, Instant now) {
@@ -94,14 +104,14 @@ void RdmaQueue::bring_data(RdmaSlot& slot, Instant now) {
 
 void RdmaQueue::read_ended(RdmaSlot& slot, bool successful, Instant now) {
   worked_ = true;
-  if (!successful) {
-    failed_ = true;
-    return;
-  }
+  if (!successful) return end_for(RdmaEvent::kEndedTransport);
+  // The host is gone: nobody will hear of the command.
+  if (!is_serving()) return;
   --reading_;
+  // READs end in the order of posting.
+  reads_under_way_.pop();
   completed_through(slot.position);
-  // In the error state the buffer stays untouched from here on, but nobody will hear of the command.
-  if (!broken_) execute(slot, now);
+  execute(slot, now);
 }
 
 void RdmaQueue::execute(RdmaSlot& slot, Instant now) {

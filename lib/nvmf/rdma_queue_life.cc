@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "nvmf/rdma_queue.h"
 
@@ -33,9 +32,20 @@ TransportFacts facts_of(const RdmaOptions& options) {
 
 }  // namespace
 
+RdmaQueue::RdmaQueue(RdmaShare& share, rdma_cm_id& id, const Setup& setup, const RdmaOptions& options)
+    : share_(share),
+      id_(id),
+      number_(setup.number),
+      host_(setup.host),
+      qid_(setup.wish.qid),
+      entries_(setup.wish.entries),
+      reads_max_(setup.reads_max),
+      connect_max_(seconds(options.connect_s)),
+      stall_max_(seconds(options.stall_s)) {}
+
 Result<std::unique_ptr<RdmaQueue>> RdmaQueue::make(RdmaShare& share, rdma_cm_id& id, const Setup& setup,
                                                    const RdmaOptions& options) {
-  std::unique_ptr<RdmaQueue> queue(new RdmaQueue(share, id, setup));
+  std::unique_ptr<RdmaQueue> queue(new RdmaQueue(share, id, setup, options));
   queue->facts_ = facts_of(options);
   if (share.shared_receives() == nullptr) {
     auto receives =
@@ -69,23 +79,25 @@ Status RdmaQueue::make_slots() {
 
 Status RdmaQueue::make_queue_pair() {
   const auto device_max = static_cast<uint32_t>(share_.device().attributes().max_qp_wr);
-  // One more for the last work request of all, by which the end is seen.
-  send_entries_ = std::min(kSendsOfSlot * static_cast<uint32_t>(slots_.size()), device_max - 1);
+  send_entries_ = std::min(kSendsOfSlot * static_cast<uint32_t>(slots_.size()), device_max);
   const uint32_t receives = own_receives_ ? entries_ : 0;
-  if (!share_.reserve(send_entries_ + 1 + receives)) return Error{ENOMEM, "no room in the completion queue"};
-  reserved_completions_ = send_entries_ + 1 + receives;
+  if (!share_.reserve(send_entries_ + receives)) return Error{ENOMEM, "no room in the completion queue"};
+  reserved_completions_ = send_entries_ + receives;
   ibv_qp_init_attr wanted{};
-  wanted.qp_context = this;
+  // Events of the device come by number, too: they may be older than what they are about.
+  wanted.qp_context = reinterpret_cast<void*>(number_);
   wanted.send_cq = wanted.recv_cq = &share_.completions();
   wanted.srq = share_.shared_receives();
   wanted.qp_type = IBV_QPT_RC;
-  wanted.cap = {.max_send_wr = send_entries_ + 1,
+  wanted.cap = {.max_send_wr = send_entries_,
                 .max_recv_wr = receives,
                 .max_send_sge = 1,
                 .max_recv_sge = 2,
                 .max_inline_data = 0};
   if (rdma_create_qp(&id_, &share_.device().domain(), &wanted) != 0)
     return Error{errno, std::string("no queue pair: ") + std::strerror(errno)};
+  queue_pair_ = id_.qp;
+  queue_pair_number_ = id_.qp->qp_num;
   return {};
 }
 
@@ -94,44 +106,64 @@ RdmaQueue::~RdmaQueue() {
   share_.unreserve(reserved_completions_);
 }
 
-void RdmaQueue::broken(bool connected, Instant now) {
-  if (broken_) return;
-  broken_ = true;
-  // A queue pair that never left INIT has taken nothing, and some devices do not say so.
-  last_receive_ = last_receive_ || !connected;
+std::optional<RdmaEvent> RdmaQueue::wants_end(Instant now) const {
+  if (failure_) return failure_;
+  if (!target_ends_at_) return std::nullopt;
+  const bool all_sent = sending_.empty() && waits_for_send_.empty();
+  if (!all_sent && now - *target_ends_at_ < kLastResponsesMax) return std::nullopt;
+  return RdmaEvent::kEndedByTarget;
+}
+
+void RdmaQueue::close(Instant now) {
+  if (!is_serving()) return;
+  phase_ = Phase::kClosing;
+  closed_at_ = now;
   if (own_receives_) own_receives_->end();
-  while (RdmaCapsule* capsule = waits_for_slot_.pop()) receives().give_back(*capsule);
+  while (RdmaCapsule* capsule = waits_for_slot_.pop()) {
+    --budget_->capsules;
+    receives().give_back(*capsule);
+  }
   share_.buffers().forget(*this);
-  ibv_send_wr last{};
-  last.wr_id = work_id(*this, RdmaWork::kDrain);
-  last.opcode = IBV_WR_SEND;
-  last.send_flags = IBV_SEND_SIGNALED;
-  ibv_send_wr* bad = nullptr;
-  // A device that refuses it is gone, and so is all that it did.
-  if (ibv_post_send(id_.qp, &last, &bad) != 0) sends_drained_ = last_receive_ = true;
   target_queue_->disconnected(now);
 }
 
-bool RdmaQueue::try_retire() {
-  if (!broken_ || !sends_drained_) return false;
-  if (own_receives_ ? own_receives_->posted() != 0 : !last_receive_) return false;
-  // The first time the completion queue may have been polled just before the last of these was told.
-  if (!share_.is_empty() || !std::exchange(at_rest_, true)) return false;
-  drop_what_is_ours();
-  if (!target_queue_->drained()) return false;
-  target_queue_.reset();
-  share_.remove(queue_pair_number());
-  return true;
+void RdmaQueue::detach() {
+  if (phase_ != Phase::kQuiet) return;
+  phase_ = Phase::kDetaching;
+  mark_ = share_.mark();
 }
 
-/// The queue pair touches no memory any more: what is not in the target's hands can go.
-void RdmaQueue::drop_what_is_ours() {
+RdmaQueue::Phase RdmaQueue::advance_end(Instant now) {
+  if (phase_ == Phase::kClosing &&
+      (own_receives_ != nullptr || last_receive_ || now - closed_at_ > kLastReceiveMax)) {
+    phase_ = Phase::kFlushing;
+    mark_ = share_.mark();
+  } else if (phase_ == Phase::kFlushing && share_.is_past(mark_)) {
+    // Only now: some devices forget the completions of a queue pair that is destroyed, and with them the
+    // buffers of a shared receive queue.
+    phase_ = Phase::kQuiet;
+  } else if (phase_ == Phase::kDetaching && share_.is_past(mark_)) {
+    drop_commands();
+    phase_ = Phase::kDetached;
+  }
+  if (phase_ == Phase::kDetached && target_queue_->drained()) {
+    target_queue_.reset();
+    if (holds_host_budget_) share_.drop_budget(host_);
+    phase_ = Phase::kRetired;
+  }
+  return phase_;
+}
+
+/// What is not in the target's hands goes now.
+void RdmaQueue::drop_commands() {
+  share_.remove(queue_pair_number_);
   for (RdmaSlot& slot : slots_) {
     if (slot.state == RdmaSlotState::kFree || slot.state == RdmaSlotState::kExecuting) continue;
     return_capsule(slot);
     free(slot);
   }
   waits_for_read_ = {};
+  reads_under_way_ = {};
   waits_for_send_ = {};
   sending_ = {};
 }

@@ -42,14 +42,36 @@ ibv_sge segment_of(const iovec& piece, uint32_t key) {
 
 bool RdmaQueue::turn(Instant now) {
   const bool worked = take_ended(now) != 0;
-  if (!broken_) {
-    ending_ = ending_ || target_queue_->ending();
-    while (!waits_for_slot_.empty() && !free_.empty()) begin(*waits_for_slot_.pop(), now);
-    receives().flush();
-    while (post()) {
+  if (is_serving()) {
+    note_connect();
+    if (!target_ends_at_ && target_queue_->ending()) target_ends_at_ = now;
+    while (!waits_for_slot_.empty() && !free_.empty()) {
+      --budget_->capsules;
+      begin(*waits_for_slot_.pop(), now);
     }
+    receives().flush();
+    while (post(now)) {
+    }
+    watch_host(now);
   }
   return std::exchange(worked_, false) || worked;
+}
+
+/// Who has connected has a budget of its own from then on.
+void RdmaQueue::note_connect() {
+  if (connected_ || !target_queue_->is_connected()) return;
+  connected_ = true;
+  if (target_queue_->is_discovery()) return;
+  budget_ = &share_.hold_budget(host_);
+  holds_host_budget_ = true;
+}
+
+/// How long a response may be under way is our decision, whatever retries the host asked for.
+void RdmaQueue::watch_host(Instant now) {
+  const bool trusted = connected_ && !target_queue_->is_discovery();
+  const Duration allowed = trusted ? stall_max_ : std::min(stall_max_, connect_max_);
+  for (const RdmaSlot* oldest : {sending_.front(), reads_under_way_.front()})
+    if (oldest != nullptr && now - oldest->posted_at > allowed) end_for(RdmaEvent::kEndedStalled);
 }
 
 size_t RdmaQueue::take_ended(Instant now) {
@@ -68,28 +90,28 @@ size_t RdmaQueue::take_ended(Instant now) {
 void RdmaQueue::ended(RdmaSlot& slot) {
   --executing_;
   return_capsule(slot);
-  if (broken_) return free(slot);
+  if (!is_serving()) return free(slot);
   // More pieces than a chain has room for: our own mistake, which costs the connection.
-  if (slot.request.sends_data() && slot.request.data.size() >= kChain) failed_ = true;
-  counters_.add(RdmaQueueCounter::kCommands);
-  if (!slot.request.successful()) counters_.add(RdmaQueueCounter::kErrors);
+  if (slot.request.sends_data() && slot.request.data.size() >= kChain) end_for(RdmaEvent::kEndedTransport);
+  counters_->add(RdmaQueueCounter::kCommands);
+  if (!slot.request.successful()) counters_->add(RdmaQueueCounter::kErrors);
   if (slot.request.direction == Direction::kFromHost)
-    counters_.add(RdmaQueueCounter::kBytesFromHost, slot.request.data_bytes);
-  if (slot.request.sends_data()) counters_.add(RdmaQueueCounter::kBytesToHost, slot.request.data_bytes);
+    counters_->add(RdmaQueueCounter::kBytesFromHost, slot.request.data_bytes);
+  if (slot.request.sends_data()) counters_->add(RdmaQueueCounter::kBytesToHost, slot.request.data_bytes);
   slot.state = RdmaSlotState::kWaitsForSend;
   waits_for_send_.push(slot);
 }
 
-bool RdmaQueue::post() {
-  size_t count = chain_reads(0);
-  count = chain_sends(count);
+bool RdmaQueue::post(Instant now) {
+  size_t count = chain_reads(0, now);
+  count = chain_sends(count, now);
   if (count == 0) return false;
   post_chain(count);
-  return !failed_;
+  return !failure_;
 }
 
 /// From `at` on; the new end of the chain.
-size_t RdmaQueue::chain_reads(size_t at) {
+size_t RdmaQueue::chain_reads(size_t at, Instant now) {
   while (!waits_for_read_.empty() && reading_ < reads_max_ && at < std::min<size_t>(room(), kChain)) {
     RdmaSlot& slot = *waits_for_read_.pop();
     ibv_send_wr& read = chain.add(at, IBV_WR_RDMA_READ, segment_of(slot.piece, share_.buffers().local_key()));
@@ -98,19 +120,22 @@ size_t RdmaQueue::chain_reads(size_t at) {
     read.wr.rdma = {.remote_addr = slot.place.address, .rkey = slot.place.key};
     slot.position = posted_ + ++at;
     slot.state = RdmaSlotState::kReading;
+    slot.posted_at = now;
+    reads_under_way_.push(slot);
     ++reading_;
   }
   return at;
 }
 
-size_t RdmaQueue::chain_sends(size_t at) {
+size_t RdmaQueue::chain_sends(size_t at, Instant now) {
   RdmaSlot* last = nullptr;
   size_t end_of_last = at;
   while (RdmaSlot* slot = waits_for_send_.front()) {
     const size_t needed = 1 + (slot->request.sends_data() ? slot->request.data.size() : 0);
-    if (failed_ || at + needed > std::min<size_t>(room(), kChain)) break;
+    if (failure_ || at + needed > std::min<size_t>(room(), kChain)) break;
     waits_for_send_.pop();
     at = chain_answer(*slot, at);
+    slot->posted_at = now;
     last = slot;
     end_of_last = at;
   }
@@ -127,7 +152,7 @@ size_t RdmaQueue::chain_answer(RdmaSlot& slot, size_t at) {
       const auto key =
           request.in_place ? share_.regions().local_key(piece) : std::optional(share_.buffers().local_key());
       // Memory that nobody registered: our own mistake, which costs the connection.
-      if (!key) failed_ = true;
+      if (!key) end_for(RdmaEvent::kEndedTransport);
       ibv_send_wr& write = chain.add(at++, IBV_WR_RDMA_WRITE, segment_of(piece, key.value_or(0)));
       write.wr_id = work_id(slot, RdmaWork::kSend);
       write.wr.rdma = {.remote_addr = address, .rkey = slot.place.key};
@@ -150,19 +175,16 @@ size_t RdmaQueue::chain_answer(RdmaSlot& slot, size_t at) {
 
 void RdmaQueue::post_chain(size_t count) {
   ibv_send_wr* bad = nullptr;
-  counters_.add(RdmaQueueCounter::kSends);
-  const int error = ibv_post_send(id_.qp, chain.requests.data(), &bad);
-  // What was not taken has no completion; its slots are freed when the connection has come to rest.
-  if (error != 0) failed_ = true;
+  counters_->add(RdmaQueueCounter::kSends);
+  const int error = ibv_post_send(queue_pair_, chain.requests.data(), &bad);
+  // What was not taken has no completion; its slots are freed by detach().
+  if (error != 0) end_for(RdmaEvent::kEndedTransport);
   posted_ += error == 0 || bad == nullptr ? count : static_cast<size_t>(bad - chain.requests.data());
 }
 
 void RdmaQueue::sent(RdmaSlot& slot, bool successful) {
   worked_ = true;
-  if (!successful) {
-    failed_ = true;
-    return;
-  }
+  if (!successful) return end_for(RdmaEvent::kEndedTransport);
   completed_through(slot.position);
 }
 

@@ -39,7 +39,9 @@ Status RdmaShare::make_completions() {
     return error_of(device_, "completion channel");
   const int entries = std::min(static_cast<int>(kFirstCompletions), device_.attributes().max_cqe);
   completions_.reset(ibv_create_cq(&device_.context(), entries, this, channel_.get(), 0));
-  return completions_ != nullptr ? Status{} : error_of(device_, "no completion queue");
+  if (completions_ == nullptr) return error_of(device_, "no completion queue");
+  capacity_.store(static_cast<uint32_t>(completions_->cqe), std::memory_order_relaxed);  // see is_past()
+  return {};
 }
 
 Status RdmaShare::make_shared_receives(const RdmaOptions& options) {
@@ -57,6 +59,17 @@ Status RdmaShare::make_shared_receives(const RdmaOptions& options) {
                                          : Status(Error{EIO, "shared receive queue: refused buffers"});
 }
 
+RdmaBudget& RdmaShare::hold_budget(const RdmaAddress& host) {
+  RdmaBudget& budget = host_budgets_.try_emplace(host, false).first->second;
+  ++budget.queues;
+  return budget;
+}
+
+void RdmaShare::drop_budget(const RdmaAddress& host) {
+  const auto found = host_budgets_.find(host);
+  if (--found->second.queues == 0) host_budgets_.erase(found);
+}
+
 bool RdmaShare::reserve(uint32_t entries) {
   const uint32_t wanted = reserved_ + entries;
   if (wanted > static_cast<uint32_t>(device_.attributes().max_cqe)) return false;
@@ -64,6 +77,7 @@ bool RdmaShare::reserve(uint32_t entries) {
     const uint32_t larger = std::min(std::max(wanted, 2 * static_cast<uint32_t>(completions_->cqe)),
                                      static_cast<uint32_t>(device_.attributes().max_cqe));
     if (ibv_resize_cq(completions_.get(), static_cast<int>(larger)) != 0) return false;
+    capacity_.store(static_cast<uint32_t>(completions_->cqe), std::memory_order_relaxed);  // see is_past()
   }
   reserved_ = wanted;
   return true;

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <atomic>
+#include <map>
 #include <memory>
 #include <unordered_map>
 
+#include "nvmf/rdma_address.h"
+#include "nvmf/rdma_budget.h"
 #include "nvmf/rdma_buffers.h"
 #include "nvmf/rdma_device.h"
 #include "nvmf/rdma_options.h"
@@ -11,7 +15,7 @@
 namespace uroce::nvmf {
 
 /// A poller's share of a device: what its queues there have in common. Made and ended by the control thread
-/// while no queue uses it; in between it is the poller's, but for reserve().
+/// while no queue uses it; in between it is the poller's, but for reserve() and unreserve().
 class RdmaShare {
  public:
   static Result<std::unique_ptr<RdmaShare>> open(RdmaDevice& device, const RdmaOptions& options);
@@ -30,9 +34,25 @@ class RdmaShare {
   bool reserve(uint32_t entries);
   void unreserve(uint32_t entries) { reserved_ -= entries; }
 
-  /// What the last poll() of the completion queue came to.
-  void found_empty(bool empty) { empty_ = empty; }
-  [[nodiscard]] bool is_empty() const { return empty_; }
+  // How far the completion queue is polled. What was in it at a mark has been handled once it is_past() it.
+  struct Mark {
+    uint64_t handled;
+    uint64_t empties;
+  };
+  void polled(uint32_t count) {
+    handled_ += count;
+    if (count == 0) ++empties_;
+  }
+  [[nodiscard]] Mark mark() const { return {handled_, empties_}; }
+  [[nodiscard]] bool is_past(const Mark& mark) const {
+    // No partner: the message that led to the mark tells of every growth before it.
+    return empties_ != mark.empties || handled_ - mark.handled >= capacity_.load(std::memory_order_relaxed);
+  }
+
+  // Budgets: of queues before Connect and of discovery controllers, and of a host, as long as queues hold it.
+  [[nodiscard]] RdmaBudget& pending_budget() { return pending_budget_; }
+  RdmaBudget& hold_budget(const RdmaAddress& host);
+  void drop_budget(const RdmaAddress& host);
 
   // Whose a completion of the shared receive queue is.
   void add(uint32_t queue_pair, RdmaQueue& queue) { queues_[queue_pair] = &queue; }
@@ -66,7 +86,11 @@ class RdmaShare {
     uint32_t queue_pair = 0;
     RdmaQueue* queue = nullptr;
   } found_;  // the last one
-  bool empty_ = false;
+  RdmaBudget pending_budget_{true};
+  std::map<RdmaAddress, RdmaBudget> host_budgets_;
+  uint64_t handled_ = 0;  // completions
+  uint64_t empties_ = 0;  // polls that found none
+  std::atomic<uint32_t> capacity_{0};
   uint32_t reserved_ = 0;  // completions
 };
 

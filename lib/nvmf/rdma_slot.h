@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <span>
 
+#include "base/time.h"
 #include "nvmf/rdma_data_place.h"
 #include "nvmf/request.h"
 
 namespace uroce::nvmf {
 
 class RdmaQueue;
+struct RdmaBufferBudget;
 
 /// A receive buffer: 64 bytes of command, and a page-aligned place for the data that may come with it, so
 /// that it can be written to a device from there. Belongs to the receive queue, or to whoever got it with a
@@ -33,6 +35,7 @@ struct RdmaCapsule {
 struct RdmaBuffer {
   std::byte* memory = nullptr;  // null: none is held
   bool large = false;
+  RdmaBufferBudget* budget = nullptr;  // of which it is held
 };
 
 /// How far a command is. Each state but the first names what ends it.
@@ -57,11 +60,12 @@ struct RdmaSlot {
   iovec piece{};               // that request.data shows
   Completion* sent = nullptr;  // in registered memory: what the SEND sends
   uint64_t position = 0;       // in the send queue, of its last work request
+  Instant posted_at{};         // kReading, kSending
   RdmaSlot* next = nullptr;
 };
 
 /// What a work request's wr_id says: whose it is, and what for; a failed completion has no opcode.
-enum class RdmaWork : uint8_t { kReceive, kRead, kSend, kDrain };
+enum class RdmaWork : uint8_t { kReceive, kRead, kSend };
 inline constexpr uint64_t kRdmaWorkMask = 3;
 
 template <typename T>

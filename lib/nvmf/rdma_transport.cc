@@ -104,9 +104,10 @@ void RdmaTransport::run() {
     read_cm_events();
     connections_.read_device_events();
     connections_.read_reports();
+    connections_.watch();
     if (!stopping_.load()) continue;
     if (connections_.empty()) return;
-    connections_.break_off_all();
+    connections_.end_all();
   }
 }
 
@@ -115,7 +116,7 @@ void RdmaTransport::wait() const {
                               {.fd = wakes_.fd(), .events = POLLIN, .revents = 0}};
   for (const int descriptor : connections_.descriptors())
     waiting.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
-  ::poll(waiting.data(), waiting.size(), -1);
+  ::poll(waiting.data(), waiting.size(), connections_.watch_ms());
 }
 
 void RdmaTransport::read_cm_events() {

@@ -44,6 +44,8 @@ class RdmaTransport {
   [[nodiscard]] const std::shared_ptr<RdmaRegions>& regions() const { return regions_; }
   /// Of each queue that is there.
   [[nodiscard]] std::vector<RdmaQueueReport> report() const { return connections_.report(); }
+  /// How often what happened to connections.
+  [[nodiscard]] RdmaEventTotals events() const { return connections_.events(); }
 
  private:
   RdmaTransport(Target& target, const RdmaOptions& options, rdma_event_channel& channel);

@@ -18,7 +18,7 @@ using wire::NakCode;
 
 namespace {
 
-/// The status in which the refused request completes (protocol.md 6).
+/// The status in which the refused request completes (lib/README.md, wire fact 6).
 CompletionStatus status_of(NakCode code) {
   switch (code) {
     case NakCode::kInvalidRequest:
@@ -134,7 +134,8 @@ inline void Completer::settle(uint32_t psns, Turn& turn) {
 }
 
 /// Everything before `end` (not later than sent_end()) is acknowledged. Only its responses answer a READ or
-/// an atomic: false when an unanswered one stands in the way, which then is an implied NAK (protocol.md 5).
+/// an atomic: false when an unanswered one stands in the way, which then is an implied NAK (lib/README.md,
+/// wire fact 5).
 bool Completer::acknowledge_before(Psn end, Turn& turn) {
   const Psn from = window_.oldest();
   bool reached = true;

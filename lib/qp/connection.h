@@ -10,6 +10,7 @@
 #include "qp/attributes.h"
 #include "qp/event.h"
 #include "qp/receive_requests.h"
+#include "qp/reply_habit.h"
 #include "queue/completion_queue.h"
 #include "queue/shared_receive_queue.h"
 #include "queue/work_queue.h"
@@ -57,6 +58,7 @@ constexpr bool may_talk(uint16_t ours, uint16_t theirs) {
 struct QueuePairOptions {
   Type type = Type::kRc;
   QpNumber number;
+  mem::QpIdentity identity;  // that windows are bound to
   DomainId domain;
   bool signal_all = false;
   bool reserved_lkey = false;  // may use it
@@ -107,8 +109,12 @@ struct Connection : Upsets {
   uint16_t partition_key = 0xFFFF;  // by attributes.pkey_index
   uint32_t resources = 0;  // for requests that are answered by themselves, by attributes.max_dest_rd_atomic
   /// How its keys are looked up. An XRC target has the domain of the message's receive queue.
-  mem::KeyUser user{options.domain, options.number, options.reserved_lkey};
+  mem::KeyUser user{options.domain, options.identity, options.reserved_lkey};
+  /// Of the keys in receive work requests, those of a shared receive queue being of its domain.
+  DomainId receive_domain =
+      options.shared_receives != nullptr ? options.shared_receives->options().domain : options.domain;
   Waiter waiter = Waiter::kNone;
+  ReplyHabit replies;
   QueuePair* queue_pair = nullptr;  // whose connection it is
   mem::Invalidation* invalidation = nullptr;
 
@@ -118,6 +124,10 @@ struct Connection : Upsets {
     if (options.listener != nullptr) options.listener->raised(event);
   }
   [[nodiscard]] const mem::KeyUser& key_user() const { return user; }
+  /// The same for the segments of receive work requests.
+  [[nodiscard]] mem::KeyUser receive_key_user() const {
+    return {receive_domain, user.queue_pair, user.reserved_lkey};
+  }
 };
 
 /// What one call of a pump did.

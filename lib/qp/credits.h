@@ -10,7 +10,7 @@
 namespace uroce::qp {
 
 // End-to-end credits: how many receive work requests the responder has, in the five bits of an AETH
-// (protocol.md 6).
+// (lib/README.md, wire fact 6).
 
 inline constexpr std::array<uint16_t, wire::kNoCredits> kCreditsOfCode = {
     0,   1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,  192,

@@ -83,7 +83,8 @@ bool SegmentCursor::resolve_list(std::span<const queue::Segment> segments, uint6
     const queue::Segment& segment = segments.front();
     const uint64_t take = std::min<uint64_t>(length, segment.length - skip);
     if (take == 0) continue;
-    if (!range.add(keys.regions.resolve(segment.lkey, keys.user, segment.address + skip, take, keys.needed)))
+    const mem::BusRange whole{segment.address, segment.length};
+    if (!range.add(keys.regions.resolve_in_segment(segment.lkey, keys.user, whole, skip, take, keys.needed)))
       return false;
     length -= take;
   }

@@ -21,12 +21,14 @@ struct Judgement {
   }
 };
 
-/// "First -> Middle* -> Last, Only is alone; anything else is an invalid request on RC" (protocol.md 2).
+/// "First -> Middle* -> Last, Only is alone; anything else is an invalid request on RC" (lib/README.md, wire
+/// fact 2).
 inline bool is_in_order(const MessagePart& part, InboundMessage::Kind in_progress) {
   return in_progress == (part.begins ? InboundMessage::Kind::kNone : part.kind);
 }
 
-/// Payload of First and Middle packets: exactly the path MTU; Last: 1..MTU; Only: 0..MTU (protocol.md 2).
+/// Payload of First and Middle packets: exactly the path MTU; Last: 1..MTU; Only: 0..MTU (lib/README.md, wire
+/// fact 2).
 inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
   if (!part.ends) return part.bytes == mtu;
   return part.bytes - 1 < mtu || (part.bytes == 0 && part.begins);
@@ -38,7 +40,8 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
   const std::span<const queue::Segment> segments = receives.segments(receives.current());
   // Of one segment the cursor may not have seen the packets before.
   if (part.begins || segments.size() == 1) context.memory.cursor.restart();
-  const LocalKeys keys{context.turn.regions, context.connection.key_user(), mem::kLocalWrite};
+  const mem::KeyUser user = context.connection.receive_key_user();
+  const LocalKeys keys{context.turn.regions, user, mem::kLocalWrite};
   return context.memory.cursor.resolve(segments, part.received, part.bytes, keys, context.memory.range)
              ? Verdict::kAccept
              : Verdict::kRemoteOperational;
@@ -58,7 +61,7 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
   if (segments.size() == 1) [[likely]] {
     const queue::Segment& only = segments.front();  // as long as the request
     const auto found = context.memory.received_into.resolve_at_once(context.turn.regions, only.lkey,
-                                                                    context.connection.key_user().domain,
+                                                                    context.connection.receive_domain,
                                                                     only.address + part.received, part.bytes);
     if (found.right) [[likely]]
       return Judgement::accept(found);
@@ -73,7 +76,7 @@ inline bool has_right_length(const MessagePart& part) {
   return part.end() < part.target.length && part.target.length <= kMessageBytesMax;
 }
 
-/// What is not found at once. "Zero-length WRITE/READ: no key check" (C9-88, protocol.md 9).
+/// What is not found at once. "Zero-length WRITE/READ: no key check" (C9-88, lib/README.md, wire fact 9).
 [[gnu::cold, gnu::noinline]] inline Verdict find_written_memory(RequestContext context, MessagePart part) {
   const wire::Reth& target = part.target;
   context.memory.range.clear();

@@ -8,7 +8,7 @@
 
 namespace uroce::qp {
 
-/// Opcodes of the packets of a message by their place in it (protocol.md 2).
+/// Opcodes of the packets of a message by their place in it (lib/README.md, wire fact 2).
 struct MessageOpcodes {
   queue::SendOperation operation;
   wire::Operation middle, first, last, only;

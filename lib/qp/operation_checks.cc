@@ -14,7 +14,7 @@ bool has_right_length(const RequestContext& context, Family family) {
     case Family::kAtomicWrite:
       return headers.reth.length == kAtomicBytes && headers.reth.address % kAtomicBytes == 0;
     case Family::kAtomic:
-      // "Atomics: 8 bytes, 8-byte aligned, else NAK 0x61" (protocol.md 8).
+      // "Atomics: 8 bytes, 8-byte aligned, else NAK 0x61" (lib/README.md, wire fact 8).
       return headers.atomic.address % kAtomicBytes == 0;
     default:
       return false;  // no such operation

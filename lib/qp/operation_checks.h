@@ -39,7 +39,7 @@ inline mem::Access needed_for(wire::Family family, const wire::Packet& packet) {
 bool has_right_length(const RequestContext& context, wire::Family family);
 Verdict check_memory(const RequestContext& context, wire::Family family);
 
-/// "Zero-length WRITE/READ: no key check" (C9-88, protocol.md 9).
+/// "Zero-length WRITE/READ: no key check" (C9-88, lib/README.md, wire fact 9).
 inline Verdict check_read_memory(const RequestContext& context) {
   const wire::Reth& reth = context.packet.headers.reth;
   const mem::RegionTable& regions = context.turn.regions;
@@ -61,7 +61,7 @@ inline Verdict check_read_memory(const RequestContext& context) {
   if (in_progress != InboundMessage::Kind::kNone) return Verdict::kInvalidRequest;
   if (!context.connection.attributes.access.covers(needed_for(family, context.packet)))
     return Verdict::kRemoteAccess;
-  // "Too many outstanding READ/ATOMIC: 0x61" (protocol.md 8).
+  // "Too many outstanding READ/ATOMIC: 0x61" (lib/README.md, wire fact 8).
   if (!responses.make_room(context.connection.resources)) return Verdict::kInvalidRequest;
   if (read ? context.packet.headers.reth.length > kMessageBytesMax : !has_right_length(context, family))
     return Verdict::kInvalidRequest;

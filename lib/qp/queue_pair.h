@@ -46,6 +46,9 @@ class QueuePair {
   /// and before all that come later, when it no longer is.
   bool receive(const wire::Packet& packet, Turn& turn);
 
+  /// The application has posted; the turn is made for that.
+  void posted(const Turn& turn) { connection_.replies.posted(turn.call); }
+
   /// The queue pair waits for other pollers: nothing is received or sent, and pump() says that there is more,
   /// until a pump() finds that they have ended their turns.
   [[nodiscard]] bool stalled() const { return connection_.stalled; }

@@ -37,7 +37,7 @@ void RcResponder::drop_answers() {
   const RequestContext context{connection_, packet, turn, memory_};
   const Judgement judgement = check_message(context, part, message_.kind);
   if (judgement.verdict != Verdict::kAccept) [[unlikely]]
-    return refuse(judgement.verdict, turn);
+    return refuse_packet(judgement.verdict, packet, turn);
   const bool invalidates = kind == Kind::kSend && packet.row->headers.has(wire::Header::kInvalidate);
   if (invalidates && !invalidate(packet, turn)) [[unlikely]]
     return;
@@ -172,6 +172,15 @@ void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
   }
   const OperationRequest request = request_in(packet.row->family, packet, connection_.mtu);
   if (!responses_.repeat(request, connection_.mtu)) turn.counters.add(Counter::kDropResources);
+}
+
+/// A packet of a message. A WRITE with immediate that may not write completes the receive that it would have
+/// completed (IBV_WC_LOC_ACCESS_ERR). One that finds the memory gone flushes it: that is mostly found when
+/// the burst is committed, after the packet was accepted.
+void RcResponder::refuse_packet(Verdict verdict, const wire::Packet& packet, Turn& turn) {
+  const bool announced = verdict == Verdict::kRemoteAccess && packet.row->consumes_receive;
+  if (announced && connection_.receives.available()) fail_receive(CompletionStatus::kLocalAccessError, turn);
+  refuse(verdict, turn);
 }
 
 void RcResponder::refuse(Verdict verdict, Turn& turn) {

@@ -54,6 +54,7 @@ class RcResponder final : public Responder {
   void receive_ahead(Psn psn, Turn& turn);
   void receive_again(const wire::Packet& packet, Turn& turn);
   void refuse(Verdict verdict, Turn& turn);
+  [[gnu::cold, gnu::noinline]] void refuse_packet(Verdict verdict, const wire::Packet& packet, Turn& turn);
   [[gnu::noinline]] void receive_for_named(const wire::Packet& packet, Turn& turn);
   void perform(const wire::Packet& packet, Turn& turn);
   void complete_message(const wire::Packet& packet, const MessagePart& part, Turn& turn);
@@ -70,7 +71,7 @@ class RcResponder final : public Responder {
   bool access_word(const wire::Packet& packet, uint64_t& before) const;
   void fail_receive(queue::CompletionStatus status, Turn& turn);
   bool invalidate(const wire::Packet& packet, Turn& turn);
-  static Answer answer_due(const wire::Packet& packet, bool told, const Turn& turn);
+  Answer answer_due(const wire::Packet& packet, bool told, const Turn& turn);
   void arrived(uint32_t psns, Answer due);
   void arrived_after_gap(Answer due);
 
@@ -108,8 +109,9 @@ OperationRequest request_in(wire::Family family, const wire::Packet& packet, uin
 
 /// By a packet of a SEND or WRITE. `told`: the receiver gets a completion for it.
 inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, bool told, const Turn& turn) {
+  const bool reply_expected = told && turn.replies_may_follow && connection_.replies.told(turn.call);
   if (!packet.headers.bth.ack_request) return Answer::kNone;
-  return told && turn.replies_may_follow ? Answer::kAckNext : Answer::kAck;
+  return reply_expected ? Answer::kAckNext : Answer::kAck;
 }
 
 /// The expected packet came; it took `psns` numbers.

@@ -99,7 +99,7 @@ bool RcResponder::stop_reading(const Response& read) {
   return false;
 }
 
-/// An ACK for which somebody may have a reply: in its first turn until the next one, and then until our own
+/// An ACK for which a reply is expected: in its first turn until the next one, and then until our own
 /// requests have gone, for it is the reply that somebody waits for.
 inline bool RcResponder::may_wait(const Turn& turn) {
   const bool first_turn = answer_ == Answer::kAckNext;

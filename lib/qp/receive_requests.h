@@ -73,7 +73,7 @@ class ReceiveRequests {
   queue::ReceiveQueue& own_;
   queue::SharedReceiveQueue* shared_;
   bool are_shared_;
-  const queue::ReceiveRequest* taken_ = nullptr;  // of the shared queue
+  queue::ReceiveRequest* taken_ = nullptr;  // of the shared queue
 };
 
 }  // namespace uroce::qp

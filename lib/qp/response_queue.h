@@ -46,9 +46,9 @@ struct Response {
 };
 static_assert(sizeof(Response) == 64);
 
-/// The responder's resources (protocol.md 8): the newest max_dest_rd_atomic such requests in PSN order. At
-/// most one answer per request is under way; asking again starts it over, so the queue is bounded whatever
-/// the network duplicates.
+/// The responder's resources (lib/README.md, wire fact 8): the newest max_dest_rd_atomic such requests in PSN
+/// order. At most one answer per request is under way; asking again starts it over, so the queue is bounded
+/// whatever the network duplicates.
 class ResponseQueue {
  public:
   explicit ResponseQueue(uint8_t responses_max)

@@ -11,7 +11,8 @@ namespace uroce::qp {
 
 /// Everything a queue pair may touch while its poller is turned. Lives as long as the poller; `now` is set
 /// once per turn. What the queue pair does becomes visible outside in this order at the end of the turn:
-/// placed bytes (placer.commit()), completions (completions.publish_all()), frames (tx).
+/// placed bytes (placer.commit()), frames (tx), completions (completions.publish_all()): whoever hears of a
+/// message may end the process, and its ACK has left by then.
 struct Turn {
   Instant now;
   port::TxBatch& tx;
@@ -19,7 +20,10 @@ struct Turn {
   queue::CompletionBatch& completions;
   mem::RegionTable& regions;
   Counters& counters;
-  /// Who makes the turn will hear of the messages that came in it, and may answer them in the next one.
+  /// How many turns the application has made, this one included if it is its.
+  uint64_t call = 0;
+  /// Who makes the turn is the application: it will hear of the messages that came in it, and may answer them
+  /// with its next call.
   bool replies_may_follow = false;
 };
 

@@ -5,7 +5,7 @@
 
 #include "qp/completion_report.h"
 #include "qp/inbound_message.h"
-#include "wire/vlan.h"
+#include "wire/service_level.h"
 
 namespace uroce::qp {
 
@@ -37,7 +37,7 @@ void UdResponder::receive(const wire::Packet& packet, Turn& turn) {
   add_immediate(packet, completion);
   completion.remote = packet.headers.deth.source;
   completion.has_grh = true;
-  completion.service_level = wire::priority_of(packet.vlan_tci);
+  completion.service_level = wire::service_level_of(packet);
   completion.vlan_tci = packet.vlan_tci;
   completion.pkey_index = connection_.attributes.pkey_index;
   report_receive(connection_, turn, completion);
@@ -46,7 +46,8 @@ void UdResponder::receive(const wire::Packet& packet, Turn& turn) {
 bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
   const std::span<const queue::Segment> segments =
       connection_.receives.segments(connection_.receives.current());
-  const LocalKeys keys{turn.regions, connection_.key_user(), mem::kLocalWrite};
+  const mem::KeyUser user = connection_.receive_key_user();
+  const LocalKeys keys{turn.regions, user, mem::kLocalWrite};
   SegmentCursor cursor;
   // All of it before the first byte is touched.
   if (!cursor.resolve(segments, 0, kHeaderBytes + packet.payload.size(), keys, range_)) return false;

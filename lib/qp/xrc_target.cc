@@ -15,7 +15,7 @@ SharedReceiveQueue* find_receives(const Connection& connection, SrqNumber number
 void turn_to(Connection& connection, SharedReceiveQueue& receives) {
   const XrcIdentity& identity = receives.options().xrc;
   connection.receives.share(&receives);
-  connection.user.domain = identity.domain;
+  connection.user.domain = connection.receive_domain = receives.options().domain;
   connection.options.receive_completions = identity.completions;
 }
 
@@ -29,7 +29,7 @@ void forget_receives(Connection& connection, const SharedReceiveQueue& receives)
 mem::KeyUser xrc_user_for(const Connection& connection, SrqNumber number) {
   mem::KeyUser user = connection.key_user();
   const SharedReceiveQueue* found = find_receives(connection, number);
-  user.domain = found != nullptr ? found->options().xrc.domain : DomainId{};
+  user.domain = found != nullptr ? found->options().domain : DomainId{};
   return user;
 }
 

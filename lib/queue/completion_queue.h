@@ -65,8 +65,8 @@ struct Completion {
   bool has_immediate = false;
   bool solicited = false;
   bool has_invalidated = false;
-  bool has_grh = false;  // the message lies behind 40 bytes for an IP header
-  uint8_t service_level = 0;
+  bool has_grh = false;       // the message lies behind 40 bytes for an IP header
+  uint8_t service_level = 0;  // of a datagram: wire/service_level.h
   uint16_t pkey_index = 0;
   uint16_t vlan_tci = 0;  // of a tagged message; 0: none
   uint32_t bytes = 0;

@@ -14,50 +14,83 @@ size_t ring_slots(uint32_t depth) { return std::bit_ceil(std::max(depth, 1u)); }
 
 }  // namespace
 
+SharedReceiveQueue::Rings::Rings(uint32_t depth) : posted(ring_slots(depth)), free(ring_slots(depth)) {}
+
 SharedReceiveQueue::SharedReceiveQueue(const Options& options)
     : options_(options),
       stride_((sizeof(ReceiveRequest) + options.segments_max * sizeof(Segment) + kLine - 1) / kLine * kLine),
-      memory_(options.depth * stride_, options.memory),
-      posted_(ring_slots(options.depth)),
-      free_(ring_slots(options.depth)) {
-  for (uint32_t i = 0; i < options.depth; ++i) {
-    new (memory_.get() + i * stride_) ReceiveRequest();
-    free_.push(i);
-  }
+      rings_(std::make_unique<Rings>(0)),
+      depth_(0) {
+  resize(*prepare(options.depth));
+}
+
+std::unique_ptr<SharedReceiveQueue::Resizing> SharedReceiveQueue::prepare(uint32_t depth) {
+  std::unique_ptr<Resizing> change(new Resizing(depth));
+  const uint32_t more = depth > slots_ ? depth - slots_ : 0;
+  change->spare.reserve(size_t{slots_} + more);
+  if (more == 0) return change;
+  std::byte* const memory = change->block.emplace_back(more * stride_, options_.memory).get();
+  change->slots.reserve(more);
+  for (uint32_t i = 0; i < more; ++i) change->slots.push_back(new (memory + i * stride_) ReceiveRequest());
+  return change;
+}
+
+bool SharedReceiveQueue::resize(Resizing& change) {
+  const uint32_t outstanding = depth() - static_cast<uint32_t>(rings_->free.size());
+  if (outstanding > change.depth) return false;
+  Rings& to = *change.rings;
+  uint32_t room = change.depth - outstanding;
+  const auto add = [&](ReceiveRequest* slot) {
+    if (room == 0) return change.spare.push_back(slot);
+    to.free.push(slot);
+    --room;
+  };
+  ReceiveRequest* slot = nullptr;
+  while (rings_->posted.pop(slot)) to.posted.push(slot);
+  while (rings_->free.pop(slot)) add(slot);
+  for (ReceiveRequest* unused : spare_) add(unused);
+  for (ReceiveRequest* made : change.slots) add(made);
+  assert(room == 0);
+  slots_ += static_cast<uint32_t>(change.slots.size());
+  blocks_.splice(blocks_.end(), change.block);
+  spare_.swap(change.spare);
+  rings_.swap(change.rings);
+  depth_.store(change.depth, std::memory_order_relaxed);
+  return true;
 }
 
 ReceiveRequest* SharedReceiveQueue::reserve() {
-  uint32_t index = 0;
-  if (!free_.pop(index)) return nullptr;
-  return new (slot(index)) ReceiveRequest();
+  ReceiveRequest* slot = nullptr;
+  if (!rings_->free.pop(slot)) return nullptr;
+  return new (slot) ReceiveRequest();
 }
 
 Segment* SharedReceiveQueue::segments(ReceiveRequest& request) const {
   return std::launder(reinterpret_cast<Segment*>(&request + 1));
 }
 
-void SharedReceiveQueue::publish(const ReceiveRequest& request) {
-  [[maybe_unused]] const bool room = posted_.push(index_of(request));
+void SharedReceiveQueue::publish(ReceiveRequest& request) {
+  [[maybe_unused]] const bool room = rings_->posted.push(&request);
   assert(room);  // there are no more slots than that
 }
 
-const ReceiveRequest& SharedReceiveQueue::take() {
-  uint32_t index = 0;
-  [[maybe_unused]] const bool any = posted_.pop(index);
+ReceiveRequest& SharedReceiveQueue::take() {
+  ReceiveRequest* request = nullptr;
+  [[maybe_unused]] const bool any = rings_->posted.pop(request);
   assert(any);
   const uint32_t limit = limit_.load(std::memory_order_relaxed);
-  if (limit != 0 && posted_.size() < limit) [[unlikely]] {
+  if (limit != 0 && rings_->posted.size() < limit) [[unlikely]] {
     // Whoever sets a new one meanwhile hears of that, too, or of this one in its place.
     set_limit(0);
     if (options_.listener != nullptr) options_.listener->limit_reached(*this);
   }
-  return *slot(index);
+  return *request;
 }
 
 std::span<const Segment> SharedReceiveQueue::segments(const ReceiveRequest& request) const {
   return {std::launder(reinterpret_cast<const Segment*>(&request + 1)), request.segments};
 }
 
-void SharedReceiveQueue::give_back(const ReceiveRequest& request) { free_.push(index_of(request)); }
+void SharedReceiveQueue::give_back(ReceiveRequest& request) { rings_->free.push(&request); }
 
 }  // namespace uroce::queue

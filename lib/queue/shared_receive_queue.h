@@ -3,9 +3,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
+#include <memory>
 #include <memory_resource>
 #include <new>
 #include <span>
+#include <vector>
 
 #include "base/number_table.h"
 #include "base/spsc_ring.h"
@@ -34,7 +37,6 @@ struct XrcDomainId {
 struct XrcIdentity {
   XrcDomainId xrc_domain;  // whose target queue pairs it serves
   SrqNumber number;
-  DomainId domain;                         // of all keys
   CompletionQueue* completions = nullptr;  // not owned
 };
 
@@ -54,8 +56,9 @@ class LimitListener {
 class SharedReceiveQueue {
  public:
   struct Options {
-    uint32_t depth = 0;                           // requests posted and not yet given back at most; exact
+    uint32_t depth = 0;                           // of depth() at first
     uint32_t segments_max = 1;                    // per request
+    DomainId domain = {};                         // of their keys; of XRC, of all keys of its messages
     LimitListener* listener = nullptr;            // not owned
     void* owner = nullptr;                        // for the face that made it
     std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the heap
@@ -64,40 +67,66 @@ class SharedReceiveQueue {
   explicit SharedReceiveQueue(const Options& options);
 
   [[nodiscard]] const Options& options() const { return options_; }
+  /// The most requests that are outstanding at a time, that is posted and not yet given back; exact. Any
+  /// thread.
+  [[nodiscard]] uint32_t depth() const { return depth_.load(std::memory_order_relaxed); }
+
+  /// Everything that resize() needs, and afterwards what it has no use for any more.
+  class Resizing;
+  // One thread at a time.
+  /// Throws bad_alloc.
+  [[nodiscard]] std::unique_ptr<Resizing> prepare(uint32_t depth);
+  /// While neither the posting thread nor the poller is at the queue. Requests stay, in their order, and what
+  /// was taken stays where it is. False: more are outstanding than that, and nothing has changed.
+  bool resize(Resizing& change);
 
   // Posting thread. reserve() returns a free slot, or nullptr when `depth` are in use; publish() makes it the
   // newest request.
   ReceiveRequest* reserve();
   [[nodiscard]] Segment* segments(ReceiveRequest& request) const;
-  void publish(const ReceiveRequest& request);
+  void publish(ReceiveRequest& request);
 
   /// Any thread. 0: none.
   void set_limit(uint32_t limit) { limit_.store(limit, std::memory_order_relaxed); }
   [[nodiscard]] uint32_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
   // Poller.
-  [[nodiscard]] bool empty() const { return posted_.empty(); }
+  [[nodiscard]] bool empty() const { return rings_->posted.empty(); }
   /// The oldest; not empty.
-  [[nodiscard]] const ReceiveRequest& front() const { return *slot(posted_.front()); }
+  [[nodiscard]] const ReceiveRequest& front() const { return *rings_->posted.front(); }
   /// front() leaves the queue; its slot stays as it is until it is given back.
-  const ReceiveRequest& take();
+  ReceiveRequest& take();
   [[nodiscard]] std::span<const Segment> segments(const ReceiveRequest& request) const;
-  void give_back(const ReceiveRequest& request);
+  void give_back(ReceiveRequest& request);
 
  private:
-  [[nodiscard]] ReceiveRequest* slot(uint32_t index) const {
-    return std::launder(reinterpret_cast<ReceiveRequest*>(memory_.get() + index * stride_));
-  }
-  [[nodiscard]] uint32_t index_of(const ReceiveRequest& request) const {
-    return static_cast<uint32_t>(
-        static_cast<size_t>(reinterpret_cast<const std::byte*>(&request) - memory_.get()) / stride_);
-  }
-  Options options_;
-  size_t stride_ = 0;
-  QueueMemory memory_;
-  SpscRing<uint32_t> posted_;  // from the posting thread to the poller
-  SpscRing<uint32_t> free_;    // and back
+  struct Rings {
+    explicit Rings(uint32_t depth);
+    SpscRing<ReceiveRequest*> posted;  // from the posting thread to the poller
+    SpscRing<ReceiveRequest*> free;    // and back
+  };
+
+  const Options options_;
+  const size_t stride_;  // of slots
+  std::unique_ptr<Rings> rings_;
+  std::atomic<uint32_t> depth_;
   std::atomic<uint32_t> limit_{0};
+  // A slot stays where it is as long as the queue: somebody may be at it whenever the depth changes.
+  std::list<QueueMemory> blocks_;
+  uint32_t slots_ = 0;                  // in all blocks: the largest depth ever
+  std::vector<ReceiveRequest*> spare_;  // that the depth of now has no use for
+};
+
+class SharedReceiveQueue::Resizing {
+ private:
+  friend SharedReceiveQueue;
+  explicit Resizing(uint32_t to) : depth(to), rings(std::make_unique<Rings>(to)) {}
+
+  const uint32_t depth;
+  std::unique_ptr<Rings> rings;
+  std::list<QueueMemory> block;        // with more slots, or none
+  std::vector<ReceiveRequest*> slots;  // in it
+  std::vector<ReceiveRequest*> spare;  // room for all that there are
 };
 
 /// Those of XRC.

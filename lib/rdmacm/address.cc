@@ -15,11 +15,16 @@ namespace {
 /// As Linux takes a backlog that says nothing.
 constexpr int kBacklogMax = 1024;
 
-/// Gives the id its port and, unless `address` is that of all, its device. 0 or errno.
-int bind(Id& id, const SocketAddress& address) {
-  CmDevice* device = nullptr;
+/// The device whose address it is; of a loopback address the one that this host has for itself. Null: none.
+CmDevice* device_for(const SocketAddress& address) {
+  if (!wire::is_loopback(address.address)) return device_of(address.address);
+  const auto own = this_host(address.family == AF_INET);
+  return own ? own->device : nullptr;
+}
+
+/// Gives the id its port; its device is null only with the address of all. 0 or errno.
+int bind(Id& id, const SocketAddress& address, const CmDevice* device) {
   if (!address.is_any()) {
-    device = device_of(address.address);
     if (device == nullptr) return EADDRNOTAVAIL;
   } else if (const auto all = devices(); !all) {
     return all.error().code;
@@ -40,23 +45,53 @@ int bind(Id& id, const SocketAddress& address) {
 }
 
 int bind_and_attach(Id& id, const SocketAddress& address) {
-  if (const int error = bind(id, address); error != 0) return error;
-  if (CmDevice* const device = address.is_any() ? nullptr : device_of(address.address); device != nullptr)
+  CmDevice* const device = address.is_any() ? nullptr : device_for(address);
+  if (const int error = bind(id, address, device); error != 0) return error;
+  if (device != nullptr)
     attach(id, *device);
   else
     show_addresses(id);
   return 0;
 }
 
-/// The device and the address that `destination` is reached from, which must be the bound one, if any. 0 or
-/// errno.
-int choose_source(Id& id, const SocketAddress& destination) {
+/// The way of an id that reaches this host, by a loopback address at either end: from one address of a device
+/// to the same. Programs are shown the addresses that they said. 0 or errno.
+int stay_here(Id& id, const SocketAddress& destination) {
+  const bool bound = id.device != nullptr;
+  Source own{id.device, id.local.address};
+  if (!bound || wire::is_loopback(id.local.address)) {
+    const bool to_loopback = wire::is_loopback(destination.address);
+    const auto found = to_loopback
+                           ? this_host(destination.family == AF_INET)
+                           : std::optional(Source{device_of(destination.address), destination.address});
+    if (!found || found->device == nullptr) return ENETUNREACH;
+    own = *found;
+  }
+  if (!bound) id.local.address = destination.address;
+  if (own.device != id.device) attach(id, *own.device);
+  id.way.local = id.way.remote = own.address;
+  return 0;
+}
+
+/// The device and both ends of the way to `destination`, from the bound address, if any. 0 or errno.
+int choose_way(Id& id, SocketAddress& destination) {
   if (id.local.family != destination.family) return EINVAL;
-  if (id.device != nullptr) return 0;
-  const auto source = source_to(destination.address);
-  if (!source) return ENETUNREACH;
-  id.local.address = source->address;
-  attach(id, *source->device);
+  const bool bound = id.device != nullptr;
+  // Whoever wants to reach nobody in particular means himself.
+  if (destination.is_any())
+    destination.address = bound ? id.local.address : SocketAddress::loopback(destination.family);
+  id.way = {.traffic_class = id.type_of_service,
+            .service_level = static_cast<uint8_t>(id.type_of_service >> 5)};
+  if (wire::is_loopback(destination.address) || (bound && wire::is_loopback(id.local.address)))
+    return stay_here(id, destination);
+  if (!bound) {
+    const auto source = source_to(destination.address);
+    if (!source) return ENETUNREACH;
+    id.local.address = source->address;
+    attach(id, *source->device);
+  }
+  id.way.local = id.local.address;
+  id.way.remote = destination.address;
   return 0;
 }
 
@@ -71,14 +106,8 @@ int resolve_address(Id& id, const sockaddr* from, const sockaddr* to, int timeou
     if (const int error = bind_and_attach(id, *source); error != 0) return error;
   }
   if (id.state != IdState::kBound) return EINVAL;
-  if (const int error = choose_source(id, *destination); error != 0) return error;
-  // Whoever wants to reach nobody in particular means himself.
-  if (destination->is_any()) destination->address = id.local.address;
+  if (const int error = choose_way(id, *destination); error != 0) return error;
   id.remote = *destination;
-  id.way = {.local = id.local.address,
-            .remote = destination->address,
-            .traffic_class = id.type_of_service,
-            .service_level = static_cast<uint8_t>(id.type_of_service >> 5)};
   show_addresses(id);
   {
     const std::lock_guard guard(core().mutex);
@@ -146,7 +175,9 @@ int listen(Id& id, int backlog) {
   const auto all = devices();
   if (!all) return all.error().code;
   for (const auto& device : *all) {
-    if (id.device != nullptr && id.device != device.get()) continue;
+    // Whoever reaches this host at a loopback address may do so by any of its devices.
+    const bool any_device = id.device == nullptr || wire::is_loopback(id.local.address);
+    if (!any_device && id.device != device.get()) continue;
     const int error = listen_on(id, *device, waiting);
     if (error == 0) continue;
     end_listening(id);

@@ -6,6 +6,7 @@
 #include <deque>
 #include <mutex>
 
+#include "base/cancellation.h"
 #include "rdmacm/core.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
@@ -69,8 +70,8 @@ std::vector<std::unique_ptr<Event>> Channel::take_of(const Id& id,
   return taken;
 }
 
-void Channel::enter() {
-  ++users_;
+void Channel::stay_if_destroyed() const {
+  const CancellableWait waiting;
   while (destroyed_) pause();
 }
 

@@ -28,13 +28,24 @@ struct Channel : rdma_event_channel {
   /// Those of the id's for which `wanted` says so, oldest first.
   std::vector<std::unique_ptr<Event>> take_of(const Id& id, const std::function<bool(const Event&)>& wanted);
 
-  // Around each rdma_get_cm_event. Who enters when it is destroyed stays for ever.
-  void enter();
-  void leave();
+  /// Around each rdma_get_cm_event, which a thread may also leave by being cancelled.
+  class Use {
+   public:
+    explicit Use(Channel& channel) : channel_(channel) { ++channel.users_; }
+    ~Use() { channel_.leave(); }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    Channel& channel_;
+  };
+  /// Within a use: whoever comes when it is destroyed stays for ever.
+  void stay_if_destroyed() const;
   /// It is freed some time after the last one has left.
   void destroy();
 
  private:
+  void leave();
   void tell();
 
   std::map<uint64_t, std::unique_ptr<Event>> waiting_;  // in their order

@@ -70,8 +70,8 @@ bool write_private(const Id& id, std::span<const std::byte> data, wire::PrivateD
   if (data.size() > N - wire::kIpCmBytes) return false;
   wire::write_ip_cm(to.data(), {.ipv4 = id.local.family == AF_INET,
                                 .source_port = id.local.port,
-                                .source = id.way.local,
-                                .destination = id.way.remote});
+                                .source = id.local.address,
+                                .destination = id.remote.address});
   std::ranges::copy(data, to.begin() + wire::kIpCmBytes);
   return true;
 }
@@ -216,6 +216,11 @@ int reject(Id& id, std::span<const std::byte> data, wire::RejectReason reason) {
   return error;
 }
 
+IdState state_of(const Id& id) {
+  const std::lock_guard guard(core().mutex);
+  return id.state;
+}
+
 /// Of what the agent will not tell.
 int say_disconnected(Id& id) {
   const std::lock_guard guard(core().mutex);
@@ -225,10 +230,10 @@ int say_disconnected(Id& id) {
   return 0;
 }
 
-/// One that the peer, too, has ended is disconnected already.
+/// One that has ended in whatever way is disconnected already, as Linux has it.
 int disconnect(Id& id) {
   if (id.is_datagram()) return EINVAL;
-  if (id.comm == cm::CommId{}) return ENOTCONN;
+  if (id.comm == cm::CommId{}) return id.state == IdState::kDisconnected ? 0 : EINVAL;
   break_off(id);
   return ask_agent(id, [&](cm::Agent& agent) {
     switch (agent.state_of(id.comm)) {
@@ -237,18 +242,18 @@ int disconnect(Id& id) {
       case cm::State::kRepSent:
         agent.release(id.comm);
         return say_disconnected(id);
-      case cm::State::kDreqSent:
-      case cm::State::kTimewait:
-        return 0;
       default:
-        return ENOTCONN;
+        return 0;
     }
   });
 }
 
-/// Its end was seen already: there is no other event to wait for.
-bool has_seen_the_end(const Id& id) {
-  return id.event != nullptr && id.event->event == RDMA_CM_EVENT_DISCONNECTED;
+/// Whether a synchronous id has an event of its end to wait for: of one that ended before, only while that
+/// has not been seen.
+bool end_is_to_come(const Id& id, IdState before) {
+  if (!id.synchronous()) return false;
+  if (before == IdState::kConnected || before == IdState::kConnecting) return true;
+  return !id.own_channel->signal.empty();
 }
 
 }  // namespace
@@ -319,8 +324,10 @@ UROCE_EXPORT int uroce_rdma_notify(rdma_cm_id* id, ibv_event_type event) {
 
 UROCE_EXPORT int uroce_rdma_disconnect(rdma_cm_id* id) {
   return returned(zero_or_errno([&] {
-    const int error = disconnect(object(id));
-    return error != 0 || has_seen_the_end(object(id)) ? error : wait_if_synchronous(object(id));
+    Id& its = object(id);
+    const IdState before = state_of(its);
+    const int error = disconnect(its);
+    return error == 0 && end_is_to_come(its, before) ? wait_if_synchronous(its) : error;
   }));
 }
 

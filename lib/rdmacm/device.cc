@@ -134,6 +134,27 @@ CmDevice* device_of(const Gid& address) {
   return found == all->end() ? nullptr : found->get();
 }
 
+namespace {
+
+bool is_link_local(const Gid& address) { return address.bytes[0] == 0xFE && address.bytes[1] >> 6 == 2; }
+
+}  // namespace
+
+std::optional<Source> this_host(bool ipv4) {
+  const auto all = devices();
+  if (!all) return std::nullopt;
+  std::optional<Source> link_local;
+  for (const auto& one : *all) {
+    const net::GidTable gids = one->device().gids();
+    for (size_t i = 0; i < gids.size(); ++i) {
+      if (!gids.in_use(i) || gids.at(i).is_ipv4() != ipv4) continue;
+      if (!is_link_local(gids.at(i))) return Source{one.get(), gids.at(i)};
+      if (!link_local) link_local = {one.get(), gids.at(i)};
+    }
+  }
+  return link_local;
+}
+
 std::optional<Source> source_to(const Gid& destination) {
   if (CmDevice* const owner = device_of(destination); owner != nullptr) return Source{owner, destination};
   const auto all = devices();

@@ -73,6 +73,9 @@ struct Source {
   CmDevice* device;
   Gid address;
 };
+/// Where this host means itself, as 127.0.0.1 or ::1 say: the first device with an address of that family,
+/// and the first of these, link-local ones last. Null: there is none.
+std::optional<Source> this_host(bool ipv4);
 /// From where `destination` is reached; of what is ours, that itself. Null: no way leads there.
 std::optional<Source> source_to(const Gid& destination);
 

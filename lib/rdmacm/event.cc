@@ -130,11 +130,10 @@ extern "C" {
 UROCE_EXPORT int uroce_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
   return returned(uroce::verbs::zero_or_errno([&] {
     Channel& its = object(channel);
-    its.enter();
+    const Channel::Use use(its);
+    its.stay_if_destroyed();
     *event = next_event(its);
-    const int error = *event != nullptr ? 0 : errno;
-    its.leave();
-    return error;
+    return *event != nullptr ? 0 : errno;
   }));
 }
 

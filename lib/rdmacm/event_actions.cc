@@ -7,6 +7,7 @@
 #include "rdmacm/id_life.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/queue_pair.h"
+#include "verbs/wire_hint.h"
 
 namespace uroce::rdmacm {
 namespace {
@@ -40,7 +41,10 @@ Id* make_child(Id& listener, const Request& request) {
                             listener.ps, type_of(request));
   if (child == nullptr) return nullptr;
   const sa_family_t family = request.header.ipv4 ? AF_INET : AF_INET6;
-  child->local = {family, request.way.local, request.port};
+  // Of this host to itself: at the loopback address, if that is the one that was asked for.
+  const bool to_loopback =
+      request.way.local == request.way.remote && wire::is_loopback(request.header.destination);
+  child->local = {family, to_loopback ? request.header.destination : request.way.local, request.port};
   child->remote = {family, request.header.source, request.header.source_port};
   child->comm = request.comm;
   child->way = request.way;
@@ -98,6 +102,9 @@ bool carry_out(Event& event) {
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
       return carry_out_response(event);
     case RDMA_CM_EVENT_REJECTED:
+      if (event.status == static_cast<int>(wire::RejectReason::kInvalidServiceId) &&
+          event.owner->verbs != nullptr)
+        verbs::hint_at_wire(*event.owner->verbs->device, "nobody listens there");
       break_off(*event.owner);
       return true;
     case RDMA_CM_EVENT_MULTICAST_JOIN:

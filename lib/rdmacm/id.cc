@@ -93,8 +93,8 @@ ibv_ah_attr address_vector(const Id& id, const cm::Address& way) {
 
 void show_path(Id& id) {
   rdma_ib_addr& face = id.route.addr.addr.ibaddr;
-  std::memcpy(face.sgid.raw, id.local.address.bytes.data(), sizeof(face.sgid));
-  std::memcpy(face.dgid.raw, id.remote.address.bytes.data(), sizeof(face.dgid));
+  std::memcpy(face.sgid.raw, id.way.local.bytes.data(), sizeof(face.sgid));
+  std::memcpy(face.dgid.raw, id.way.remote.bytes.data(), sizeof(face.dgid));
   face.pkey = htons(0xFFFF);
   id.path = {};
   id.path.sgid = face.sgid;

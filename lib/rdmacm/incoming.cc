@@ -26,6 +26,7 @@ rdma_conn_param describe(const Message& message, QpNumber queue_pair) {
 std::unique_ptr<Event> on_reply(Id& id, const cm::Event& event) {
   const auto& rep = std::get<wire::CmRep>(event.mad->message);
   id.state = IdState::kReplied;
+  id.way.link = event.address.link;
   id.peer.qp = cm::queue_pair_of(rep);
   id.peer.psn = rep.starting_psn;
   id.peer.reads_from_us = rep.initiator_depth;
@@ -130,11 +131,22 @@ void CmDevice::on_service_request(const cm::Event& event) {
   if (!offer(event.consumer, std::move(request), std::move(made))) services_->agent().release(event.id);
 }
 
+/// What becomes of a connection; of a request that the program has not seen, only that it is over: then it is
+/// taken out of the channel again, so that peers cannot fill that with what is none any more.
 void CmDevice::on_progress(const cm::Event& event) {
-  const std::lock_guard guard(core().mutex);
+  std::unique_lock lock(core().mutex);
   Id* const id = core().find(event.consumer);
-  // What becomes of a request that nobody has taken is seen when it is taken.
-  if (id == nullptr || id->state == IdState::kListening) return;
+  if (id == nullptr) return;
+  if (id->state == IdState::kListening) {
+    const auto unseen = take_events(*id, [&](const Event& waiting) {
+      return waiting.request != nullptr && waiting.request->device == this &&
+             waiting.request->comm == event.id;
+    });
+    lock.unlock();
+    // Who is about to take it ends it then.
+    if (!unseen.empty()) services_->agent().release(event.id);
+    return;
+  }
   std::unique_ptr<Event> made;
   switch (event.kind) {
     case cm::EventKind::kReply:

@@ -8,6 +8,7 @@
 #include "verbs/call_guard.h"
 #include "verbs/entry_points.h"
 #include "verbs/export.h"
+#include "verbs/modify_qp.h"
 #include "verbs/objects.h"
 
 namespace uroce::rdmacm {
@@ -65,7 +66,9 @@ int modify(Id& id, ibv_qp_state state) {
   attributes.qp_state = state;
   int mask = 0;
   if (const int error = describe_transition(id, attributes, mask); error != 0) return error;
-  return uroce_ibv_modify_qp(id.qp, &attributes, mask);
+  // A peer whose REQ or REP came is reached where it came from: accepting it waits for nobody.
+  return verbs::zero_or_errno(
+      [&] { return verbs::modify_qp(verbs::object(id.qp), attributes, mask, id.way.link); });
 }
 
 /// A queue pair of datagrams needs no peer.

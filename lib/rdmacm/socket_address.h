@@ -20,6 +20,12 @@ struct SocketAddress {
   [[nodiscard]] static Gid any(sa_family_t family) {
     return family == AF_INET ? Gid::from_ipv4({0, 0, 0, 0}) : Gid{};
   }
+  /// 127.0.0.1 or [::1].
+  [[nodiscard]] static Gid loopback(sa_family_t family) {
+    Gid one;
+    one.bytes[15] = 1;
+    return family == AF_INET ? Gid::from_ipv4({127, 0, 0, 1}) : one;
+  }
   [[nodiscard]] bool operator==(const SocketAddress&) const = default;
 };
 

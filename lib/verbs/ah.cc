@@ -5,6 +5,7 @@
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
+#include "wire/service_level.h"
 
 // Address handles. A request takes a copy of what it needs, so a handle may go as soon as the request is
 // posted.
@@ -92,7 +93,7 @@ int init_ah_from_wc(const VerbsContext& context, uint8_t port, const ibv_wc& com
   attributes = {};
   attributes.is_global = 1;
   attributes.port_num = port;
-  attributes.sl = completion.sl;
+  attributes.sl = wire::priority_of_service_level(completion.sl).value_or(0);
   std::memcpy(attributes.grh.dgid.raw, received.source.bytes.data(), sizeof(attributes.grh.dgid.raw));
   attributes.grh.sgid_index = static_cast<uint8_t>(gid);
   attributes.grh.flow_label = received.flow_label;
@@ -110,17 +111,20 @@ using namespace uroce::verbs;
 extern "C" {
 
 UROCE_EXPORT ibv_ah* uroce_ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+  if (!all_given(pd, attributes)) return fail(EINVAL);
   return pointer_or_errno([&] { return create_ah(pd, *attributes); });
 }
 
 /// -1 and errno.
 UROCE_EXPORT int uroce_ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* completion,
                                            ibv_grh* grh, ibv_ah_attr* attributes) {
-  errno = init_ah_from_wc(object(context), port, *completion, *grh, *attributes);
-  return errno == 0 ? 0 : -1;
+  if (!all_given(context, completion, grh, attributes)) return minus_one(EINVAL);
+  const int error = init_ah_from_wc(object(context), port, *completion, *grh, *attributes);
+  return error == 0 ? 0 : minus_one(error);
 }
 
 UROCE_EXPORT ibv_ah* uroce_ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* completion, ibv_grh* grh, uint8_t port) {
+  if (!all_given(pd, completion, grh)) return fail(EINVAL);
   return pointer_or_errno([&]() -> ibv_ah* {
     ibv_ah_attr attributes{};
     if (const int error = init_ah_from_wc(object(pd->context), port, *completion, *grh, attributes);
@@ -131,9 +135,10 @@ UROCE_EXPORT ibv_ah* uroce_ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* completion,
 }
 
 UROCE_EXPORT int uroce_ibv_destroy_ah(ibv_ah* face) {
+  if (!all_given(face)) return with_errno(EINVAL);
   VerbsAh& ah = object(face);
   VerbsContext& context = object(ah.context);
-  if (!context.alive()) return EIO;
+  if (!context.alive()) return with_errno(EIO);
   context.device->give_back_address();
   object(ah.pd).users.fetch_sub(1);
   delete &ah;

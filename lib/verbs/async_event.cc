@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
 #include "verbs/standard_streams.h"
@@ -10,9 +11,9 @@ namespace uroce::verbs {
 
 namespace {
 
-bool names_cq(ibv_event_type type) { return type == IBV_EVENT_CQ_ERR; }
+bool names_cq(unsigned type) { return type == IBV_EVENT_CQ_ERR; }
 
-bool names_qp(ibv_event_type type) {
+bool names_qp(unsigned type) {
   switch (type) {
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
@@ -28,8 +29,11 @@ bool names_qp(ibv_event_type type) {
   }
 }
 
-bool names_srq(ibv_event_type type) {
-  return type == IBV_EVENT_SRQ_LIMIT_REACHED || type == IBV_EVENT_SRQ_ERR;
+bool names_srq(unsigned type) { return type == IBV_EVENT_SRQ_LIMIT_REACHED || type == IBV_EVENT_SRQ_ERR; }
+
+bool has_object(const ibv_async_event& event) {
+  const unsigned type = bits_of(event.event_type);
+  return names_cq(type) || names_qp(type) || names_srq(type);
 }
 
 /// Mutex, condition and count of acknowledged events, which each kind of object has under other names.
@@ -176,19 +180,22 @@ using namespace uroce::verbs;
 extern "C" {
 
 UROCE_EXPORT int uroce_ibv_get_async_event(ibv_context* face, ibv_async_event* event) {
+  if (!all_given(face, event)) return minus_one(EINVAL);
   VerbsContext& context = object(face);
   const int error = context.alive() ? context.async_events.pop(event) : EIO;
-  if (error == 0) return 0;
-  errno = error;
-  return -1;
+  return error == 0 ? 0 : minus_one(error);
 }
 
 UROCE_EXPORT void uroce_ibv_ack_async_event(ibv_async_event* event) {
-  if (names_cq(event->event_type)) {
+  // Whatever of them it is, a pointer lies there.
+  if (event == nullptr || (has_object(*event) && event->element.cq == nullptr))
+    return static_cast<void>(with_errno(EINVAL));
+  const unsigned type = bits_of(event->event_type);
+  if (names_cq(type)) {
     acknowledge(acknowledgements(*event->element.cq));
-  } else if (names_qp(event->event_type)) {
+  } else if (names_qp(type)) {
     acknowledge(acknowledgements(*event->element.qp));
-  } else if (names_srq(event->event_type)) {
+  } else if (names_srq(type)) {
     acknowledge(acknowledgements(*event->element.srq));
   }
 }

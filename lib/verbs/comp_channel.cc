@@ -38,6 +38,7 @@ using namespace uroce::verbs;
 extern "C" {
 
 UROCE_EXPORT ibv_comp_channel* uroce_ibv_create_comp_channel(ibv_context* face) {
+  if (!all_given(face)) return fail(EINVAL);
   return pointer_or_errno([&]() -> ibv_comp_channel* {
     if (!object(face).alive()) return fail(EIO);
     const StandardStreamsHeld streams;
@@ -52,24 +53,23 @@ UROCE_EXPORT ibv_comp_channel* uroce_ibv_create_comp_channel(ibv_context* face) 
 }
 
 UROCE_EXPORT int uroce_ibv_destroy_comp_channel(ibv_comp_channel* face) {
+  if (!all_given(face)) return with_errno(EINVAL);
   VerbsChannel& channel = object(face);
   pthread_mutex_lock(&channel.context->mutex);
   const bool used = channel.refcnt != 0;
   pthread_mutex_unlock(&channel.context->mutex);
-  if (used) return EBUSY;
+  if (used) return with_errno(EBUSY);
   object(channel.context).users.fetch_sub(1);
   delete &channel;
   return 0;
 }
 
 UROCE_EXPORT int uroce_ibv_get_cq_event(ibv_comp_channel* face, ibv_cq** cq, void** cq_context) {
+  if (!all_given(face, cq, cq_context)) return minus_one(EINVAL);
   VerbsChannel& channel = object(face);
   ibv_cq* record = nullptr;
   const int error = object(channel.context).alive() ? channel.events.pop(&record) : EIO;
-  if (error != 0) {
-    errno = error;
-    return -1;
-  }
+  if (error != 0) return minus_one(error);
   object(record).events_unread.fetch_sub(1);
   *cq = record;
   *cq_context = record->cq_context;
@@ -77,6 +77,7 @@ UROCE_EXPORT int uroce_ibv_get_cq_event(ibv_comp_channel* face, ibv_cq** cq, voi
 }
 
 UROCE_EXPORT void uroce_ibv_ack_cq_events(ibv_cq* cq, unsigned int count) {
+  if (!all_given(cq)) return static_cast<void>(with_errno(EINVAL));
   pthread_mutex_lock(&cq->mutex);
   cq->comp_events_completed += count;
   pthread_cond_signal(&cq->cond);

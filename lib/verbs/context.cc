@@ -88,6 +88,7 @@ void leave_behind(VerbsContext& context) {
   const std::lock_guard guard(context.domains_mutex);
   for (const DomainId domain : context.domains) device.regions().end_domain(domain);
   context.device.reset();
+  context.async_events.close();
 }
 
 }  // namespace
@@ -99,10 +100,12 @@ using namespace uroce::verbs;
 extern "C" {
 
 UROCE_EXPORT ibv_context* uroce_ibv_open_device(ibv_device* device) {
+  if (!all_given(device)) return fail(EINVAL);
   return pointer_or_errno([&] { return open_device(object(device)); });
 }
 
 UROCE_EXPORT int uroce_ibv_close_device(ibv_context* face) {
+  if (!all_given(face)) return with_errno(EINVAL);
   return zero_or_errno([&] {
     VerbsContext& context = object(face);
     // A child has no threads to end: the parent's device stays as it lies.

@@ -81,8 +81,9 @@ int resize_cq(VerbsCq& cq, int entries) {
 
 int modify_cq(ibv_cq* face, ibv_modify_cq_attr* wanted) {
   VerbsCq& cq = object(face);
-  if (!cq.owner->alive()) return EIO;
-  if (wanted->attr_mask != IBV_CQ_ATTR_MODERATE) return EINVAL;
+  if (!all_given(wanted)) return with_errno(EINVAL);
+  if (!cq.owner->alive()) return with_errno(EIO);
+  if (wanted->attr_mask != IBV_CQ_ATTR_MODERATE) return with_errno(EINVAL);
   cq.queue->moderate(
       {.count = wanted->moderate.cq_count, .period = microseconds(wanted->moderate.cq_period)});
   return 0;
@@ -105,16 +106,19 @@ extern "C" {
 UROCE_EXPORT ibv_cq* uroce_ibv_create_cq(ibv_context* face, int entries, void* cq_context,
                                          ibv_comp_channel* channel, int vector) {
   return pointer_or_errno([&]() -> ibv_cq* {
-    if (entries <= 0 || vector < 0 || vector >= face->num_comp_vectors) return fail(EINVAL);
+    if (face == nullptr || entries <= 0 || vector < 0 || vector >= face->num_comp_vectors)
+      return fail(EINVAL);
     return create_cq(face, static_cast<uint32_t>(entries), cq_context, channel);
   });
 }
 
 UROCE_EXPORT int uroce_ibv_resize_cq(ibv_cq* cq, int entries) {
+  if (!all_given(cq)) return with_errno(EINVAL);
   return zero_or_errno([&] { return resize_cq(object(cq), entries); });
 }
 
 UROCE_EXPORT int uroce_ibv_destroy_cq(ibv_cq* face) {
+  if (!all_given(face)) return with_errno(EINVAL);
   return zero_or_errno([&] {
     VerbsCq& cq = object(face);
     if (!cq.owner->alive()) return EIO;

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "engine/clock.h"
+#include "engine/crowd.h"
 #include "verbs/call_guard.h"
 #include "verbs/objects.h"
 
@@ -27,9 +28,11 @@ bool advance(VerbsCq& cq) {
 int start_poll(ibv_cq_ex* face, ibv_poll_cq_attr* attributes) {
   VerbsCq& cq = object(face);
   if (!cq.owner->alive()) return EIO;
-  if (attributes->comp_mask != 0) return EINVAL;
+  if (attributes == nullptr || attributes->comp_mask != 0) return EINVAL;
   if (cq.queue->empty()) cq.device->turn_for(*cq.queue);
-  if (cq.queue->empty()) return check_overrun(cq) ? EIO : ENOENT;
+  const bool empty = cq.queue->empty();
+  engine::note_poll(!empty);
+  if (empty) return check_overrun(cq) ? EIO : ENOENT;
   cq.poll_lock.lock();
   if (advance(cq)) return 0;
   cq.poll_lock.unlock();
@@ -91,6 +94,7 @@ int check(const ibv_context& context, const ibv_cq_init_attr_ex& wanted) {
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted) {
   return pointer_or_errno([&]() -> ibv_cq_ex* {
+    if (!all_given(wanted)) return fail(EINVAL);
     if (const int error = check(*context, *wanted); error != 0) return fail(error);
     const bool in_domain = (wanted->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
     ibv_cq* cq = create_cq(context, wanted->cqe, wanted->cq_context, wanted->channel,

@@ -19,7 +19,8 @@ namespace uroce::verbs {
 
 namespace {
 
-std::unique_ptr<VerbsDevice> make_device(const engine::DeviceConfiguration& configuration, size_t index) {
+std::unique_ptr<VerbsDevice> make_device(const engine::Stack& stack, size_t index) {
+  const engine::DeviceConfiguration& configuration = stack.configuration().devices[index];
   auto device = std::make_unique<VerbsDevice>();
   ibv_device& face = device->face;
   const char* name = configuration.name.c_str();
@@ -30,9 +31,9 @@ std::unique_ptr<VerbsDevice> make_device(const engine::DeviceConfiguration& conf
   std::snprintf(face.dev_path, sizeof(face.dev_path), "/sys/class/infiniband_verbs/uverbs%zu", index);
   std::snprintf(face.ibdev_path, sizeof(face.ibdev_path), "/sys/class/infiniband/%s", face.name);
   device->index = index;
-  if (configuration.mac) {
+  if (const auto mac = stack.known_mac(index)) {
     uint64_t guid = 0;
-    for (uint8_t byte : net::eui64(*configuration.mac)) guid = guid << 8 | byte;
+    for (uint8_t byte : net::eui64(*mac)) guid = guid << 8 | byte;
     device->guid = guid;
   }
   return device;
@@ -47,9 +48,8 @@ Result<const std::vector<std::unique_ptr<VerbsDevice>>*> configured_devices() {
   // Never freed: the application keeps pointers, also in its exit handlers.
   static const auto& devices = *new Devices([&] {
     Devices all;
-    for (const engine::DeviceConfiguration& device : stack.value()->configuration().devices) {
-      all.push_back(make_device(device, all.size()));
-    }
+    const size_t count = stack.value()->configuration().devices.size();
+    for (size_t i = 0; i < count; ++i) all.push_back(make_device(*stack.value(), i));
     return all;
   }());
   return &devices;
@@ -90,14 +90,25 @@ UROCE_EXPORT ibv_device** uroce_ibv_get_device_list(int* count) {
 
 UROCE_EXPORT void uroce_ibv_free_device_list(ibv_device** list) { std::free(list); }
 
-UROCE_EXPORT const char* uroce_ibv_get_device_name(ibv_device* device) { return device->name; }
+UROCE_EXPORT const char* uroce_ibv_get_device_name(ibv_device* device) {
+  if (!all_given(device)) return fail(EINVAL);
+  return device->name;
+}
 
 UROCE_EXPORT int uroce_ibv_get_device_index(ibv_device* device) {
+  if (!all_given(device)) return minus_one(EINVAL);
   return static_cast<int>(object(device).index);
 }
 
-/// 0 while neither the configuration says the MAC nor the device was opened: listing starts nothing.
-UROCE_EXPORT __be64 uroce_ibv_get_device_guid(ibv_device* device) { return htobe64(object(device).guid); }
+/// 0 while neither the configuration nor the kernel says the MAC and the device was not opened: listing
+/// starts nothing.
+UROCE_EXPORT __be64 uroce_ibv_get_device_guid(ibv_device* device) {
+  if (!all_given(device)) {
+    errno = EINVAL;
+    return 0;
+  }
+  return htobe64(object(device).guid);
+}
 
 UROCE_EXPORT const char* uroce_ibv_get_sysfs_path() { return "/sys"; }
 

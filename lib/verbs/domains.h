@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
@@ -26,7 +27,8 @@ struct VerbsTd : ibv_td {
 /// A protection domain; or a parent domain, which is one with a thread or an allocator.
 struct VerbsPd : ibv_pd {
   DomainId domain;
-  std::atomic<uint32_t> users{0};  // regions, windows, queue pairs and address handles
+  std::list<DomainId>::iterator place;  // among its context's, but for a parent domain
+  std::atomic<uint32_t> users{0};       // regions, windows, queue pairs and address handles
   std::mutex arena_mutex;
   std::unique_ptr<mem::HugepageArena> arena;  // made when it is first needed, under the mutex
 

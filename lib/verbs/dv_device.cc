@@ -18,8 +18,9 @@ UROCE_EXPORT bool uroce_urocedv_is_supported(ibv_device* device) {
 }
 
 UROCE_EXPORT int uroce_urocedv_query_device(ibv_context* face, urocedv_device_attr* attributes) {
-  if (const int error = check_context(face); error != 0) return error;
-  if (attributes->comp_mask != 0) return EINVAL;
+  if (!all_given(face, attributes)) return with_errno(EINVAL);
+  if (const int error = check_context(face); error != 0) return with_errno(error);
+  if (attributes->comp_mask != 0) return with_errno(EINVAL);
   *attributes = {.comp_mask = 0,
                  .reserved_lkey = object(face).device->reserved_lkey().value,
                  .max_fast_reg_pages = uroce::mem::FastRegion::kPagesMax};
@@ -28,6 +29,7 @@ UROCE_EXPORT int uroce_urocedv_query_device(ibv_context* face, urocedv_device_at
 
 UROCE_EXPORT ibv_qp* uroce_urocedv_create_qp(ibv_context* face, ibv_qp_init_attr_ex* wanted,
                                              urocedv_qp_init_attr* more) {
+  if (!all_given(face, wanted)) return fail(EINVAL);
   if (const int error = check_context(face); error != 0) return fail(error);
   QpExtras extras;
   if (more != nullptr) {

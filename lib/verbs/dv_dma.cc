@@ -17,7 +17,8 @@ namespace uroce::verbs {
 
 namespace {
 
-std::optional<mem::Direction> direction_of(urocedv_dma_direction direction) {
+/// Any bits: as the caller gave them.
+std::optional<mem::Direction> direction_of(unsigned direction) {
   switch (direction) {
     case UROCEDV_DMA_BIDIRECTIONAL:
       return mem::Direction::kBidirectional;
@@ -34,7 +35,7 @@ uint64_t refuse(int error) {
   return UROCEDV_DMA_ERROR;
 }
 
-uint64_t map(ibv_context* face, void* address, size_t length, urocedv_dma_direction direction) {
+uint64_t map(ibv_context* face, void* address, size_t length, unsigned direction) {
   if (const int error = check_context(face); error != 0) return refuse(error);
   const auto way = direction_of(direction);
   if (!way) return refuse(EINVAL);
@@ -44,21 +45,22 @@ uint64_t map(ibv_context* face, void* address, size_t length, urocedv_dma_direct
   return mapped ? *mapped : refuse(mapped.error().code);
 }
 
-int unmap(ibv_context* face, std::span<const mem::BusRange> mappings, urocedv_dma_direction direction) {
-  if (const int error = check_context(face); error != 0) return error;
+int unmap(ibv_context* face, std::span<const mem::BusRange> mappings, unsigned direction) {
+  if (const int error = check_context(face); error != 0) return with_errno(error);
   const auto way = direction_of(direction);
-  if (!way) return EINVAL;
-  return errno_of(object(face).device->bus_space().unmap(mappings, *way));
+  if (!way) return with_errno(EINVAL);
+  return with_errno(errno_of(object(face).device->bus_space().unmap(mappings, *way)));
 }
 
-int unmap(ibv_context* face, uint64_t address, size_t length, urocedv_dma_direction direction) {
+int unmap(ibv_context* face, uint64_t address, size_t length, unsigned direction) {
   const mem::BusRange mapping{address, length};
   return unmap(face, {&mapping, 1}, direction);
 }
 
-int map_list(ibv_context* face, std::span<urocedv_sg> list, urocedv_dma_direction direction) {
+int map_list(ibv_context* face, std::span<urocedv_sg> list, unsigned direction) {
   std::vector<mem::BusRange> mapped;
   mapped.reserve(list.size());
+  if (unknown_bits(list)) return refuse(EINVAL), 0;
   for (urocedv_sg& entry : list) {
     const uint64_t address = map(face, entry.address, entry.length, direction);
     if (address == UROCEDV_DMA_ERROR) {
@@ -75,24 +77,37 @@ int map_list(ibv_context* face, std::span<urocedv_sg> list, urocedv_dma_directio
   return static_cast<int>(list.size());
 }
 
-int unmap_list(ibv_context* face, std::span<const urocedv_sg> list, urocedv_dma_direction direction) {
+int unmap_list(ibv_context* face, std::span<const urocedv_sg> list, unsigned direction) {
+  if (unknown_bits(list)) return EINVAL;
   std::vector<mem::BusRange> mappings;
   mappings.reserve(list.size());
   for (const urocedv_sg& entry : list) mappings.push_back({entry.dma_address, entry.dma_length});
   return unmap(face, mappings, direction);
 }
 
-int sync(ibv_context* face, uint64_t address, size_t length, urocedv_dma_direction direction) {
-  if (const int error = check_context(face); error != 0) return error;
+int sync(ibv_context* face, uint64_t address, size_t length, unsigned direction) {
+  if (const int error = check_context(face); error != 0) return with_errno(error);
   const auto way = direction_of(direction);
-  if (!way || !object(face).device->bus_space().covers(address, length, *way)) return EINVAL;
+  if (!way || !object(face).device->bus_space().covers(address, length, *way)) return with_errno(EINVAL);
   // What the pollers did is ordered by the completion that was polled; this orders what the caller does.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return 0;
 }
 
+int query_dma(ibv_context* face, urocedv_dma_attr& attributes) {
+  if (attributes.comp_mask != 0) return EINVAL;
+  const mem::BusSpace& bus = object(face).device->bus_space();
+  const auto facts = bus.facts_for(attributes.length);
+  if (!facts) return EINVAL;
+  attributes.alignment = facts->alignment;
+  attributes.max_mappings = facts->mappings_max;
+  attributes.mappings = facts->mappings;
+  attributes.max_length = mem::BusSpace::kLengthMax;
+  return 0;
+}
+
 int end_dma_region(VerbsMr& mr) {
-  return errno_of(mem::end_dma_region(object(mr.context).device->regions(), {mr.lkey}));
+  return errno_of(mem::end_dma_region(object(mr.context).device->regions(), mr.key));
 }
 
 }  // namespace
@@ -105,28 +120,28 @@ using namespace uroce::verbs;
 extern "C" {
 
 UROCE_EXPORT uint64_t uroce_urocedv_dma_map_single(ibv_context* context, void* address, size_t length,
-                                                   urocedv_dma_direction direction) {
+                                                   unsigned direction) {
   return map(context, address, length, direction);
 }
 
 UROCE_EXPORT int uroce_urocedv_dma_unmap_single(ibv_context* context, uint64_t dma_address, size_t length,
-                                                urocedv_dma_direction direction) {
+                                                unsigned direction) {
   return unmap(context, dma_address, length, direction);
 }
 
 UROCE_EXPORT uint64_t uroce_urocedv_dma_map_page(ibv_context* context, void* page, size_t offset,
-                                                 size_t length, urocedv_dma_direction direction) {
+                                                 size_t length, unsigned direction) {
   return map(context, static_cast<std::byte*>(page) + offset, length, direction);
 }
 
 UROCE_EXPORT int uroce_urocedv_dma_unmap_page(ibv_context* context, uint64_t dma_address, size_t length,
-                                              urocedv_dma_direction direction) {
+                                              unsigned direction) {
   return unmap(context, dma_address, length, direction);
 }
 
 UROCE_EXPORT int uroce_urocedv_dma_map_sg(ibv_context* context, urocedv_sg* list, int entries,
-                                          urocedv_dma_direction direction) {
-  if (entries <= 0) return refuse(EINVAL), 0;
+                                          unsigned direction) {
+  if (list == nullptr || entries <= 0) return refuse(EINVAL), 0;
   try {
     return map_list(context, {list, static_cast<size_t>(entries)}, direction);
   } catch (const std::bad_alloc&) {
@@ -135,19 +150,25 @@ UROCE_EXPORT int uroce_urocedv_dma_map_sg(ibv_context* context, urocedv_sg* list
 }
 
 UROCE_EXPORT int uroce_urocedv_dma_unmap_sg(ibv_context* context, urocedv_sg* list, int entries,
-                                            urocedv_dma_direction direction) {
-  if (entries <= 0) return EINVAL;
+                                            unsigned direction) {
+  if (list == nullptr || entries <= 0) return with_errno(EINVAL);
   return zero_or_errno([&] { return unmap_list(context, {list, static_cast<size_t>(entries)}, direction); });
 }
 
 UROCE_EXPORT int uroce_urocedv_dma_sync_single_for_cpu(ibv_context* context, uint64_t dma_address,
-                                                       size_t length, urocedv_dma_direction direction) {
+                                                       size_t length, unsigned direction) {
   return sync(context, dma_address, length, direction);
 }
 
 UROCE_EXPORT int uroce_urocedv_dma_sync_single_for_device(ibv_context* context, uint64_t dma_address,
-                                                          size_t length, urocedv_dma_direction direction) {
+                                                          size_t length, unsigned direction) {
   return sync(context, dma_address, length, direction);
+}
+
+UROCE_EXPORT int uroce_urocedv_query_dma(ibv_context* context, urocedv_dma_attr* attributes) {
+  if (attributes == nullptr) return with_errno(EINVAL);
+  if (const int error = check_context(context); error != 0) return with_errno(error);
+  return with_errno(query_dma(context, *attributes));
 }
 
 UROCE_EXPORT ibv_mr* uroce_urocedv_get_dma_mr(ibv_pd* face, int access) {

@@ -10,6 +10,7 @@
 #include "mem/fast_region.h"
 #include "mem/page_list.h"
 #include "qp/local_operation.h"
+#include "qp/operations.h"
 #include "verbs/call_guard.h"
 #include "verbs/dv.h"
 #include "verbs/export.h"
@@ -47,12 +48,7 @@ ibv_mr* alloc_mr(ibv_pd* pd, uint32_t pages_max) {
   auto mr = std::make_unique<VerbsFastMr>();
   auto region = mem::FastRegion::make(device.regions(), object(pd).domain, pages_max);
   if (!region) return fail(region.error().code);
-  try {
-    mr->list = std::make_unique<mem::PageList>(device.bus_space(), pages_max);
-  } catch (const std::bad_alloc&) {
-    static_cast<void>((*region)->end());
-    throw;
-  }
+  mr->list = std::make_unique<mem::PageList>(device.bus_space(), pages_max);
   mr->region = std::move(*region);
   mr->free = [](VerbsMr* gone) { delete static_cast<VerbsFastMr*>(gone); };
   fill_region(*mr, pd, mr->region->first_key(), end_fast_region);
@@ -74,6 +70,7 @@ int no_entries(int error) {
 }
 
 int map_sg(VerbsFastMr& mr, std::span<const urocedv_sg> entries, uint64_t& offset, uint64_t page_size) {
+  if (unknown_bits(entries)) return no_entries(EINVAL);
   std::vector<mem::BusRange> runs;
   runs.reserve(entries.size());
   for (const urocedv_sg& entry : entries) runs.push_back({entry.dma_address, entry.dma_length});
@@ -114,6 +111,62 @@ int prepare(const VerbsQp& qp, const VerbsFastMr* mr, const urocedv_reg_mr_attr*
 
 constexpr unsigned int kFlagsOfLocal = IBV_SEND_SIGNALED | IBV_SEND_FENCE;
 
+qp::RegisterOperation operation_of(const VerbsFastMr& mr, const urocedv_reg_mr_attr& wanted,
+                                   mem::PageList& pages) {
+  return {.region = mr.region->first_key(),
+          .key = {wanted.key},
+          .access = mem::Access(static_cast<uint32_t>(wanted.access)),
+          .iova = wanted.iova,
+          .pages = &pages};
+}
+
+/// A request beside the lists of ibv_wr_*; nullptr: the queue is full.
+queue::SendRequest* reserve(const VerbsQp& qp, const ibv_send_wr& from, queue::SendOperation operation) {
+  queue::SendRequest* const request = qp.handle->send_queue->reserve();
+  if (request == nullptr) return nullptr;
+  request->wr_id = from.wr_id;
+  request->operation = operation;
+  request->signaled = qp.signal_all || (from.send_flags & IBV_SEND_SIGNALED) != 0;
+  request->fence = (from.send_flags & IBV_SEND_FENCE) != 0;
+  return request;
+}
+
+int enqueue_registration(const VerbsQp& qp, const urocedv_send_wr& from) {
+  if ((from.wr.send_flags & ~kFlagsOfLocal) != 0) return EINVAL;
+  if (!qp::has_operation(qp.type, queue::SendOperation::kRegister)) return EINVAL;
+  VerbsFastMr* const mr = fast_region(from.reg_mr.mr);
+  Pages pages;
+  if (const int error = prepare(qp, mr, &from.reg_mr.attr, pages); error != 0) return error;
+  queue::SendRequest* const request = reserve(qp, from.wr, queue::SendOperation::kRegister);
+  if (request == nullptr) {
+    pages.list->give_back();
+    return ENOMEM;
+  }
+  qp.handle->send_queue->set_operation(*request, operation_of(*mr, from.reg_mr.attr, *pages.list));
+  return 0;
+}
+
+int enqueue_read_invalidate(const VerbsQp& qp, const urocedv_send_wr& from) {
+  if ((from.wr.send_flags & ~kFlagsOfLocal) != 0) return EINVAL;
+  if (!qp::has_operation(qp.type, queue::SendOperation::kReadInvalidate)) return EINVAL;
+  const auto count = static_cast<uint32_t>(from.wr.num_sge);
+  if (count > qp.caps.max_send_sge) return EINVAL;
+  const uint64_t bytes = sum(from.wr.sg_list, count);
+  if (bytes > kMessageBytesMax) return EINVAL;
+  const bool names_receiver = qp.type == qp::Type::kXrcSend;
+  if (names_receiver && !can_name_srq(from.wr.qp_type.xrc.remote_srqn)) return EINVAL;
+  queue::SendRequest* const request = reserve(qp, from.wr, queue::SendOperation::kReadInvalidate);
+  if (request == nullptr) return ENOMEM;
+  if (names_receiver) set_srq(qp, *request, from.wr.qp_type.xrc.remote_srqn);
+  request->segments = static_cast<uint16_t>(count);
+  request->length = static_cast<uint32_t>(bytes);
+  request->remote_address = from.wr.wr.rdma.remote_addr;
+  request->rkey = {from.wr.wr.rdma.rkey};
+  request->invalidate = {from.invalidate_key};
+  copy_segments(qp.handle->send_queue->segments(*request), from.wr.sg_list, count);
+  return 0;
+}
+
 void post_registration(ibv_qp_ex* face, VerbsFastMr* mr, const urocedv_reg_mr_attr* wanted) {
   VerbsQp& qp = object(face);
   if (qp.list_error != 0) return;
@@ -122,15 +175,24 @@ void post_registration(ibv_qp_ex* face, VerbsFastMr* mr, const urocedv_reg_mr_at
   if (const int error = prepare(qp, mr, wanted, pages); error != 0) return refuse(qp, error);
   queue::SendRequest* request = begin(face, queue::SendOperation::kRegister);
   if (request == nullptr) return pages.list->give_back();
-  qp.handle->send_queue->set_operation(
-      *request, qp::RegisterOperation{.region = mr->region->first_key(),
-                                      .key = {wanted->key},
-                                      .access = mem::Access(static_cast<uint32_t>(wanted->access)),
-                                      .iova = wanted->iova,
-                                      .pages = pages.list});
+  qp.handle->send_queue->set_operation(*request, operation_of(*mr, *wanted, *pages.list));
 }
 
 }  // namespace
+
+bool is_fast_region(const VerbsMr& mr) { return mr.end == end_fast_region; }
+
+int enqueue_driver(VerbsQp& qp, const ibv_send_wr& from) {
+  const auto& more = reinterpret_cast<const urocedv_send_wr&>(from);
+  if (more.comp_mask != 0) return EINVAL;
+  switch (more.opcode) {
+    case UROCEDV_WR_REG_MR:
+      return enqueue_registration(qp, more);
+    case UROCEDV_WR_RDMA_READ_INV:
+      return enqueue_read_invalidate(qp, more);
+  }
+  return EINVAL;
+}
 
 }  // namespace uroce::verbs
 
@@ -139,7 +201,7 @@ using namespace uroce::verbs;
 
 extern "C" {
 
-UROCE_EXPORT ibv_mr* uroce_urocedv_alloc_mr(ibv_pd* pd, urocedv_mr_type type, uint32_t max_pages) {
+UROCE_EXPORT ibv_mr* uroce_urocedv_alloc_mr(ibv_pd* pd, unsigned type, uint32_t max_pages) {
   if (pd == nullptr) return fail(EINVAL);
   if (const int error = check_context(pd->context); error != 0) return fail(error);
   if (type != UROCEDV_MR_TYPE_MEM_REG) return fail(EINVAL);
@@ -178,13 +240,13 @@ UROCE_EXPORT int uroce_urocedv_map_mr_sg(ibv_mr* face, const urocedv_sg* sg, int
 }
 
 UROCE_EXPORT void uroce_urocedv_wr_reg_mr(ibv_qp_ex* qp, ibv_mr* mr, const urocedv_reg_mr_attr* wanted) {
-  if (check_context(qp->qp_base.context) != 0) return;
+  if (!is_ours(qp)) return;
   post_registration(qp, fast_region(mr), wanted);
 }
 
 UROCE_EXPORT void uroce_urocedv_wr_rdma_read_inv(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_address,
                                                  uint32_t key) {
-  if (check_context(qp->qp_base.context) != 0) return;
+  if (!is_ours(qp)) return;
   queue::SendRequest* request = begin(qp, queue::SendOperation::kReadInvalidate);
   if (request == nullptr) return;
   request->remote_address = remote_address;

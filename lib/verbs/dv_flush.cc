@@ -34,7 +34,7 @@ using namespace uroce::verbs;
 
 extern "C" UROCE_EXPORT void uroce_urocedv_wr_flush(ibv_qp_ex* face, uint32_t rkey, uint64_t remote_address,
                                                     size_t length, uint8_t type, uint8_t level) {
-  if (check_context(face->qp_base.context) != 0) return;
+  if (!is_ours(face)) return;
   constexpr unsigned kTypes = unsigned{UROCEDV_FLUSH_GLOBAL} | UROCEDV_FLUSH_PERSISTENT;
   const bool known =
       type != 0 && (type & ~kTypes) == 0 && (level == UROCEDV_FLUSH_RANGE || level == UROCEDV_FLUSH_MR);

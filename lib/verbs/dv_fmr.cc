@@ -53,6 +53,7 @@ void settle(Face& face, MemoryKey key) {
 
 urocedv_fmr* alloc_fmr(ibv_pd* pd, int access, const urocedv_fmr_attr& attributes) {
   if (const int error = check_context(pd->context); error != 0) return fail(error);
+  if (attributes.comp_mask != 0) return fail(EINVAL);
   engine::watch_faults();
   auto fmr = std::make_unique<VerbsFmr>();
   auto region = mem::Fmr::make(verbs::object(pd->context).device->regions(),
@@ -70,7 +71,7 @@ int unmap_fmrs(std::span<urocedv_fmr* const> fmrs) {
   std::vector<mem::Fmr*> regions;
   regions.reserve(fmrs.size());
   for (urocedv_fmr* fmr : fmrs) {
-    if (const int error = check_context(fmr->context); error != 0) return error;
+    if (const int error = fmr != nullptr ? check_context(fmr->context) : EINVAL; error != 0) return error;
     regions.push_back(object(fmr).region.get());
   }
   return errno_of(mem::Fmr::unmap(regions));
@@ -78,7 +79,7 @@ int unmap_fmrs(std::span<urocedv_fmr* const> fmrs) {
 
 urocedv_fmr_pool* create_pool(ibv_pd* pd, const urocedv_fmr_pool_param& wanted) {
   if (const int error = check_context(pd->context); error != 0) return fail(error);
-  if (wanted.comp_mask != 0) return fail(EINVAL);
+  if (wanted.comp_mask != 0 || wanted.fmr.comp_mask != 0) return fail(EINVAL);
   engine::watch_faults();
   auto pool = std::make_unique<VerbsFmrPool>();
   mem::FmrPool::Options options{.fmr = options_of(verbs::object(pd), wanted.access, wanted.fmr),
@@ -130,7 +131,7 @@ UROCE_EXPORT urocedv_fmr* uroce_urocedv_alloc_fmr(ibv_pd* pd, int access,
 
 UROCE_EXPORT int uroce_urocedv_map_phys_fmr(urocedv_fmr* fmr, const uint64_t* page_list, int pages,
                                             uint64_t iova) {
-  if (page_list == nullptr || pages <= 0) return EINVAL;
+  if (page_list == nullptr || pages <= 0) return with_errno(EINVAL);
   return checked_errno(fmr, [&] {
     const int error = errno_of(object(fmr).region->map({page_list, static_cast<size_t>(pages)}, iova));
     if (error == 0) settle(*fmr, object(fmr).region->key());
@@ -139,7 +140,7 @@ UROCE_EXPORT int uroce_urocedv_map_phys_fmr(urocedv_fmr* fmr, const uint64_t* pa
 }
 
 UROCE_EXPORT int uroce_urocedv_unmap_fmr(urocedv_fmr* const* fmrs, int count) {
-  if (count < 0 || (fmrs == nullptr && count != 0)) return EINVAL;
+  if (count < 0 || (fmrs == nullptr && count != 0)) return with_errno(EINVAL);
   return zero_or_errno([&] { return unmap_fmrs({fmrs, static_cast<size_t>(count)}); });
 }
 
@@ -178,20 +179,17 @@ UROCE_EXPORT urocedv_pool_fmr* uroce_urocedv_fmr_pool_map_phys(urocedv_fmr_pool*
 }
 
 UROCE_EXPORT int uroce_urocedv_fmr_pool_unmap(urocedv_pool_fmr* fmr) {
-  if (fmr == nullptr) return EINVAL;
+  if (fmr == nullptr) return with_errno(EINVAL);
   return checked_errno(fmr->pool,
                        [&] { return errno_of(object(fmr->pool).regions->unmap(*object(fmr).region)); });
 }
 
 UROCE_EXPORT int uroce_urocedv_fmr_pool_flush(urocedv_fmr_pool* pool) {
-  return checked_errno(pool, [&] {
-    object(pool).regions->flush();
-    return 0;
-  });
+  return checked_errno(pool, [&] { return errno_of(object(pool).regions->flush()); });
 }
 
 UROCE_EXPORT int uroce_urocedv_fmr_pool_query(urocedv_fmr_pool* pool, urocedv_fmr_pool_stats* stats) {
-  if (stats == nullptr) return EINVAL;
+  if (stats == nullptr) return with_errno(EINVAL);
   return checked_errno(pool, [&] {
     if (stats->comp_mask != 0) return EINVAL;
     const uroce::mem::FmrPool::Statistics now = object(pool).regions->statistics();

@@ -18,6 +18,15 @@ namespace {
 
 static_assert(UROCEDV_ANY_NODE == mem::kAnyNode);
 
+/// The region's end is the memory's.
+int refuse_end(VerbsMr&) { return EINVAL; }
+
+/// The region keeps domain and address whatever the application makes of the face's.
+struct VerbsMemory : urocedv_memory {
+  VerbsMr region;
+  std::byte* address = nullptr;
+};
+
 mem::HugepageArena& arena_of(ibv_pd* face) {
   VerbsPd& pd = object(face);
   const std::lock_guard lock(pd.arena_mutex);
@@ -30,20 +39,24 @@ mem::HugepageArena& arena_of(ibv_pd* face) {
 urocedv_memory* allocate(ibv_pd* pd, const mem::HugepageArena::Request& request) {
   if (const int error = check_context(pd->context); error != 0) return fail(error);
   engine::watch_faults();
-  auto memory = std::make_unique<urocedv_memory>();
+  auto memory = std::make_unique<VerbsMemory>();
   const Result<mem::HugepageArena::Block> block = arena_of(pd).allocate(request);
   if (!block) return fail(block.error().code);
-  *memory = {.context = pd->context,
-             .pd = pd,
-             .addr = block->address,
-             .length = request.bytes,
-             .lkey = block->keys.lkey.value,
-             .rkey = block->keys.rkey.value,
-             .dma_address = block->bus_address,
-             .page_size = block->page_bytes,
-             .node = block->node,
-             .reserved = 0};
-  object(pd).users.fetch_add(1);
+  fill_region(memory->region, pd, block->keys.lkey, refuse_end);
+  memory->region.addr = block->address;
+  memory->region.length = request.bytes;
+  memory->address = block->address;
+  static_cast<urocedv_memory&>(*memory) = {.context = pd->context,
+                                           .pd = pd,
+                                           .addr = block->address,
+                                           .length = request.bytes,
+                                           .lkey = block->keys.lkey.value,
+                                           .rkey = block->keys.rkey.value,
+                                           .dma_address = block->bus_address,
+                                           .page_size = block->page_bytes,
+                                           .node = block->node,
+                                           .reserved = 0,
+                                           .mr = &memory->region};
   return memory.release();
 }
 
@@ -69,11 +82,12 @@ UROCE_EXPORT urocedv_memory* uroce_urocedv_alloc_memory(ibv_pd* pd, size_t bytes
   });
 }
 
-UROCE_EXPORT int uroce_urocedv_free_memory(urocedv_memory* memory) {
-  return checked_errno(memory, [&] {
-    const int error = errno_of(arena_of(memory->pd).free(static_cast<std::byte*>(memory->addr)));
-    if (error != 0) return error;
-    object(memory->pd).users.fetch_sub(1);
+UROCE_EXPORT int uroce_urocedv_free_memory(urocedv_memory* face) {
+  return checked_errno(face, [&] {
+    auto* const memory = static_cast<VerbsMemory*>(face);
+    ibv_pd* const pd = memory->pd;
+    if (const int error = errno_of(arena_of(pd).free(memory->address)); error != 0) return error;
+    object(pd).users.fetch_sub(1);
     delete memory;
     return 0;
   });

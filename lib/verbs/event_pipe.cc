@@ -12,6 +12,8 @@
 #include <climits>
 #include <vector>
 
+#include "base/cancellation.h"
+
 namespace uroce::verbs {
 
 namespace {
@@ -22,6 +24,7 @@ constexpr int kPipeBytesMax = 1 << 20;
 }  // namespace
 
 void EventPipe::close() {
+  const CancellationHeld held;  // also within a destructor
   // Once: another pipe may get the numbers.
   for (int* const descriptor : {&read_fd_, &write_fd_}) {
     if (is_end(*descriptor)) ::close(*descriptor);
@@ -49,6 +52,7 @@ bool EventPipe::is_end(int descriptor) const {
 }
 
 bool EventPipe::push(const void* record) {
+  const CancellationHeld held;  // within a turn, or under a lock
   // Without a read end a SIGPIPE would be the program's end.
   if (!is_end(write_fd_) || !is_end(read_fd_)) return false;
   const auto written = [&] {
@@ -66,12 +70,16 @@ bool EventPipe::empty() const {
 int EventPipe::pop(void* record) {
   if (!is_end(read_fd_)) return EBADF;
   // Writes are atomic and of one size, so a read gets a whole record.
-  const ssize_t got = read(read_fd_, record, record_bytes_);
+  const ssize_t got = [&] {
+    const CancellableWait waiting;
+    return read(read_fd_, record, record_bytes_);
+  }();
   if (got < 0) return errno;
   return got == static_cast<ssize_t>(record_bytes_) ? 0 : EIO;
 }
 
 size_t EventPipe::remove_if(const std::function<bool(const void*)>& unwanted) {
+  const CancellationHeld held;
   const std::lock_guard guard(removal_);
   if (!is_end(read_fd_)) return 0;
   int waiting = 0;

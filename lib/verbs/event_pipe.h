@@ -32,6 +32,7 @@ class EventPipe {
   /// Nothing can be read now. Any thread.
   [[nodiscard]] bool empty() const;
   /// Waits for a record, unless the application made the read end non-blocking. 0 or errno; EBADF: broken.
+  /// The thread may be cancelled there.
   int pop(void* record);
   /// Takes the records out for which `unwanted` says so, and returns how many. The others may change their
   /// order.

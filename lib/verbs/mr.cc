@@ -9,11 +9,10 @@ namespace uroce::verbs {
 
 namespace {
 
-int end_user_region(VerbsMr& mr) {
-  return errno_of(object(mr.context).device->regions().deregister({mr.lkey}));
-}
+int end_user_region(VerbsMr& mr) { return errno_of(object(mr.context).device->regions().deregister(mr.key)); }
 
 ibv_mr* register_region(ibv_pd* face, void* address, size_t length, uint64_t iova, unsigned int access) {
+  if (!all_given(face)) return fail(EINVAL);
   return pointer_or_errno([&]() -> ibv_mr* {
     VerbsPd& pd = object(face);
     VerbsContext& context = object(pd.context);
@@ -38,6 +37,7 @@ ibv_mr* register_region(ibv_pd* face, void* address, size_t length, uint64_t iov
 }  // namespace
 
 void fill_region(VerbsMr& mr, ibv_pd* pd, MemoryKey key, int (*end)(VerbsMr& mr)) {
+  mr.key = key;
   mr.context = pd->context;
   mr.pd = pd;
   mr.lkey = mr.rkey = key.value;
@@ -70,6 +70,7 @@ UROCE_EXPORT ibv_mr* uroce_ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t le
 }
 
 UROCE_EXPORT int uroce_ibv_dereg_mr(ibv_mr* face) {
+  if (!all_given(face)) return with_errno(EINVAL);
   return zero_or_errno([&] {
     VerbsMr& mr = object(face);
     VerbsContext& context = object(mr.context);

@@ -39,7 +39,7 @@ int reregister(VerbsMr& mr, int flags, ibv_pd* pd, const Wish& wish) {
   mem::RegionChange change;
   if (const int error = translate(mr, flags, pd, wish, change); error != 0) return error;
   engine::watch_faults();
-  const int error = errno_of(object(mr.context).device->regions().reregister({mr.lkey}, change));
+  const int error = errno_of(object(mr.context).device->regions().reregister(mr.key, change));
   if (error != 0) return error;
   if (change.domain) {
     object(pd).users.fetch_add(1);
@@ -59,9 +59,9 @@ int advise_mr(ibv_pd* face, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge
   return zero_or_errno([&] {
     VerbsContext& context = object(face->context);
     if (!context.alive()) return EIO;
-    if ((flags & ~uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0) return EINVAL;
+    if ((flags & ~uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0 || list == nullptr) return EINVAL;
     mem::Advice means{};
-    switch (advice) {
+    switch (bits_of(advice)) {
       case IBV_ADVISE_MR_ADVICE_PREFETCH:
         means = mem::Advice::kPrefetch;
         break;
@@ -89,13 +89,9 @@ using namespace uroce::verbs;
 /// which is what only the first of them says; errno has the reason.
 extern "C" UROCE_EXPORT int uroce_ibv_rereg_mr(ibv_mr* face, int flags, ibv_pd* pd, void* address,
                                                size_t length, int access) {
+  if (!all_given(face)) return with_errno(EINVAL), IBV_REREG_MR_ERR_INPUT;
   VerbsMr& mr = object(face);
-  if (!object(mr.context).alive()) {
-    errno = EIO;
-    return IBV_REREG_MR_ERR_CMD;
-  }
+  if (!object(mr.context).alive()) return with_errno(EIO), IBV_REREG_MR_ERR_CMD;
   const int error = zero_or_errno([&] { return reregister(mr, flags, pd, {address, length, access}); });
-  if (error == 0) return 0;
-  errno = error;
-  return IBV_REREG_MR_ERR_INPUT;
+  return error == 0 ? 0 : IBV_REREG_MR_ERR_INPUT;
 }

@@ -23,6 +23,7 @@ int check(const VerbsQp& qp, const ibv_gid& from, Gid& group) {
 extern "C" {
 
 UROCE_EXPORT int uroce_ibv_attach_mcast(ibv_qp* face, const ibv_gid* gid, uint16_t) {
+  if (!all_given(face, gid)) return with_errno(EINVAL);
   return zero_or_errno([&] {
     VerbsQp& qp = object(face);
     Gid group;
@@ -32,6 +33,7 @@ UROCE_EXPORT int uroce_ibv_attach_mcast(ibv_qp* face, const ibv_gid* gid, uint16
 }
 
 UROCE_EXPORT int uroce_ibv_detach_mcast(ibv_qp* face, const ibv_gid* gid, uint16_t) {
+  if (!all_given(face, gid)) return with_errno(EINVAL);
   return zero_or_errno([&] {
     VerbsQp& qp = object(face);
     Gid group;

@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/device.h"
@@ -66,8 +68,8 @@ struct VerbsContext : verbs_context {
   std::atomic<uint32_t> birth{0};  // value of fork_count, or kClosed
   std::atomic<uint32_t> users{0};  // domains of both kinds, completion queues and their channels
   std::mutex domains_mutex;
-  std::vector<DomainId> domains;  // under the mutex, like the next
-  std::vector<VerbsXrcd*> xrcds;
+  std::list<DomainId> domains;  // under the mutex, like the next
+  std::list<VerbsXrcd*> xrcds;
   EventPipe async_events{sizeof(ibv_async_event)};
   DeviceEventNotifier notifier{*this};
 
@@ -79,6 +81,8 @@ struct VerbsContext : verbs_context {
 };
 
 struct VerbsMr : ibv_mr {
+  /// What the region was made with. Those of the face are the application's to spoil.
+  MemoryKey key;
   /// Ends the region, of whatever kind: 0, or why it lives on. Kinds with more to them derive from this.
   int (*end)(VerbsMr& mr) = nullptr;
   void (*free)(VerbsMr* mr) = [](VerbsMr* mr) { delete mr; };
@@ -150,14 +154,15 @@ struct VerbsXrcDomain {
 
   std::shared_ptr<engine::Device> device;
   std::unique_ptr<engine::XrcDomain> domain;
-  std::mutex mutex;  // of the two lists below it, that of handles to a target included
-  std::vector<XrcTarget*> targets;
+  std::mutex mutex;  // of what is below it, the list of handles to a target included
+  std::unordered_map<uint32_t, XrcTarget*> targets;  // by the number of the queue pair
 };
 
 struct VerbsXrcd : ibv_xrcd {
   VerbsContext* owner = nullptr;
   std::shared_ptr<VerbsXrcDomain> domain;
   std::atomic<uint32_t> users{0};  // shared receive queues and target queue pairs made with this handle
+  std::list<VerbsXrcd*>::iterator place;  // among its context's
 };
 
 struct VerbsSrq : ibv_srq {
@@ -168,6 +173,7 @@ struct VerbsSrq : ibv_srq {
   VerbsCq* cq = nullptr;
   std::unique_ptr<DomainMemory> memory;
   std::unique_ptr<engine::SharedReceives> receives;
+  std::mutex changes;              // serialises those of the depth; taken before the next
   CallLock lock;                   // of posting
   std::atomic<uint32_t> users{0};  // queue pairs
   LimitNotifier notifier{*this};
@@ -200,8 +206,8 @@ struct XrcTarget final : qp::EventListener {
   engine::QueuePairHandle* handle = nullptr;
   QpControl control;
   CallLock opens_lock;
-  std::vector<VerbsQp*>
-      opens;  // under the domain's mutex and the lock above; for pollers one of them is enough
+  /// Under the domain's mutex and the lock above; for pollers one of them is enough.
+  std::list<VerbsQp*> opens;
 };
 
 struct VerbsQp : ibv_qp_ex {
@@ -214,6 +220,7 @@ struct VerbsQp : ibv_qp_ex {
   // A handle to an XRC target, which everything else here is about then.
   std::shared_ptr<XrcTarget> target;
   VerbsXrcd* xrcd = nullptr;
+  std::list<VerbsQp*>::iterator open;  // among the target's
 
   VerbsContext* owner = nullptr;
   std::unique_ptr<DomainMemory> memory;
@@ -287,9 +294,8 @@ int close_xrcd(ibv_xrcd* xrcd);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* wanted);
 int get_srq_num(ibv_srq* srq, uint32_t* number);
 ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* wanted);
-/// The first handle to a new target, and one that goes: true for the last, with which the target goes. While
-/// a target is made its domain's mutex is held, and there is room for it.
-std::unique_lock<std::mutex> make_room_for_target(VerbsXrcDomain& domain, XrcTarget& target);
+/// The first handle to a new target, while its domain's mutex is held (bad_alloc: nothing has happened), and
+/// one that goes: true for the last, with which the target goes.
 void enter_target(VerbsXrcd& xrcd, VerbsQp& qp);
 bool leave_target(VerbsQp& qp);
 /// The context is closed: its handles to targets and domains go.
@@ -306,6 +312,16 @@ void fill_region(VerbsMr& mr, ibv_pd* pd, MemoryKey key, int (*end)(VerbsMr& mr)
 
 /// Made by ibv_reg_mr or a relative of it.
 bool is_user_region(const VerbsMr& mr);
+/// Made by urocedv_alloc_mr.
+bool is_fast_region(const VerbsMr& mr);
+/// What names a region to a work request that was posted now: of one for fast registration the application
+/// chooses the low eight bits.
+inline MemoryKey current_key(const VerbsMr& mr) {
+  return is_fast_region(mr) ? MemoryKey::make(mr.key.index(), static_cast<uint8_t>(mr.lkey)) : mr.key;
+}
+
+/// Writes a request down that has IBV_WR_DRIVER1, as post_send does; 0 or errno.
+int enqueue_driver(VerbsQp& qp, const ibv_send_wr& from);
 
 // Describing a request between ibv_wr_start and ibv_wr_complete. begin() is null when the list has gone
 // wrong; the first mistake of a list counts.
@@ -324,11 +340,19 @@ inline unsigned int flags_of(const queue::Completion& completion) {
 
 inline constexpr uint64_t kMessageBytesMax = 1ull << 31;
 
+/// Some programs' elements are not aligned (libiscsi's lie in a packed structure).
+inline uint32_t length_of(const ibv_sge* segment) {
+  uint32_t length = 0;
+  std::memcpy(&length, reinterpret_cast<const std::byte*>(segment) + offsetof(ibv_sge, length),
+              sizeof length);
+  return length;
+}
+
 /// Bytes of a list; more than a message can have when it is too long.
 [[gnu::noinline]] uint64_t sum_of_many(const ibv_sge* segments, uint32_t count);
 inline uint64_t sum(const ibv_sge* segments, uint32_t count) {
   if (count == 1) [[likely]]
-    return segments->length;
+    return length_of(segments);
   return sum_of_many(segments, count);
 }
 
@@ -339,9 +363,9 @@ inline void copy_segments(queue::Segment* to, const ibv_sge* from, uint32_t coun
   static_assert(offsetof(ibv_sge, length) == offsetof(queue::Segment, length));
   static_assert(offsetof(ibv_sge, lkey) == offsetof(queue::Segment, lkey));
   if (count == 1) [[likely]] {
-    std::memcpy(static_cast<void*>(to), from, sizeof(queue::Segment));
+    std::memcpy(static_cast<void*>(to), static_cast<const void*>(from), sizeof(queue::Segment));
   } else if (count != 0) {
-    std::memcpy(static_cast<void*>(to), from, count * sizeof(queue::Segment));
+    std::memcpy(static_cast<void*>(to), static_cast<const void*>(from), count * sizeof(queue::Segment));
   }
 }
 
@@ -364,6 +388,10 @@ int translate(const ibv_ah_attr& from, const net::GidTable& gids, wire::Path& to
 /// Whether a request of a UD queue pair may go there, and the attachment that makes it do so.
 bool can_go_to(const VerbsQp& qp, const ibv_ah* ah, uint32_t number);
 void set_address(const VerbsQp& qp, queue::SendRequest& request, ibv_ah& ah, uint32_t number, uint32_t qkey);
+
+/// The key that the bind request of a window asks for by its low eight bits: the others are the window's,
+/// whatever the request has there. Once the request is written down it is the window's `rkey`.
+MemoryKey new_key(const ibv_mw& mw, uint32_t rkey);
 
 /// What a window is to be bound to; 0, or EINVAL for what no poller could refuse.
 int translate(const VerbsQp& qp, const ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info& info,

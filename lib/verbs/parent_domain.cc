@@ -13,7 +13,7 @@ ibv_td* alloc_td(ibv_context* face, ibv_td_init_attr* wanted) {
   return pointer_or_errno([&]() -> ibv_td* {
     VerbsContext& context = object(face);
     if (!context.alive()) return fail(EIO);
-    if (wanted->comp_mask != 0) return fail(EINVAL);
+    if (wanted == nullptr || wanted->comp_mask != 0) return fail(EINVAL);
     auto td = std::make_unique<VerbsTd>();
     td->context = face;
     td->domain = context.device->take_thread_domain();
@@ -25,8 +25,8 @@ ibv_td* alloc_td(ibv_context* face, ibv_td_init_attr* wanted) {
 int dealloc_td(ibv_td* face) {
   VerbsTd& td = object(face);
   VerbsContext& context = object(td.context);
-  if (!context.alive()) return EIO;
-  if (td.users.load() != 0) return EBUSY;
+  if (!context.alive()) return with_errno(EIO);
+  if (td.users.load() != 0) return with_errno(EBUSY);
   context.device->give_back_thread_domain(td.domain);
   context.users.fetch_sub(1);
   delete &td;
@@ -52,6 +52,7 @@ ibv_pd* alloc_parent_domain(ibv_context* face, ibv_parent_domain_init_attr* want
   return pointer_or_errno([&]() -> ibv_pd* {
     VerbsContext& context = object(face);
     if (!context.alive()) return fail(EIO);
+    if (!all_given(wanted)) return fail(EINVAL);
     if (const int error = check(face, *wanted); error != 0) return fail(error);
     auto pd = std::make_unique<VerbsPd>();
     pd->context = face;

@@ -1,5 +1,6 @@
 #include <mutex>
 
+#include "engine/crowd.h"
 #include "verbs/objects.h"
 
 namespace uroce::verbs {
@@ -64,6 +65,7 @@ int poll_cq(ibv_cq* face, int entries, ibv_wc* completions) {
     cq.device->turn_for(*cq.queue);
     count = drain(cq, wanted, completions);
   }
+  engine::note_poll(count != 0);
   if (count == wanted) cq.queue->remind();
   return count == 0 && check_overrun(cq) ? -1 : static_cast<int>(count);
 }

@@ -14,6 +14,7 @@ using namespace uroce;
 extern "C" {
 
 UROCE_EXPORT int uroce_port_facts(ibv_context* face, uint8_t port, PortFactSink sink, void* to) {
+  if (face == nullptr || sink == nullptr) return EINVAL;
   const verbs::VerbsContext& context = verbs::object(face);
   if (!context.alive()) return EIO;
   if (port != 1) return EINVAL;

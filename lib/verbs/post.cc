@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "qp/operations.h"
+#include "verbs/call_guard.h"
 #include "verbs/objects.h"
 #include "verbs/post_rules.h"
 
@@ -16,9 +17,11 @@ namespace {
 
 void copy_inline(std::byte* to, const ibv_sge* segments, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
-    if (segments[i].length == 0) continue;
-    std::memcpy(to, reinterpret_cast<const void*>(segments[i].addr), segments[i].length);
-    to += segments[i].length;
+    ibv_sge segment;
+    std::memcpy(&segment, static_cast<const void*>(&segments[i]), sizeof segment);
+    if (segment.length == 0) continue;
+    std::memcpy(to, reinterpret_cast<const void*>(segment.addr), segment.length);
+    to += segment.length;
   }
 }
 
@@ -32,11 +35,11 @@ void fill_atomic(queue::SendQueue& queue, queue::SendRequest& request, const ibv
 }
 
 /// As enqueue(), of a request to bind a window of that type.
-int enqueue_bind(VerbsQp& qp, const ibv_send_wr& from, ibv_mw_type type) {
+int enqueue_bind(VerbsQp& qp, const ibv_send_wr& from, unsigned type) {
   if ((from.send_flags & ~unsigned{IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED}) != 0)
     return EINVAL;
   if (!qp::has_operation(qp.type, queue::SendOperation::kBindWindow)) return EINVAL;
-  if (from.bind_mw.mw == nullptr || from.bind_mw.mw->type != type) return EINVAL;
+  if (from.bind_mw.mw == nullptr || bits_of(from.bind_mw.mw->type) != type) return EINVAL;
   qp::BindOperation operation;
   if (const int error = translate(qp, from.bind_mw.mw, from.bind_mw.rkey, from.bind_mw.bind_info, operation);
       error != 0)
@@ -49,13 +52,16 @@ int enqueue_bind(VerbsQp& qp, const ibv_send_wr& from, ibv_mw_type type) {
   request->signaled = qp.signal_all || (from.send_flags & IBV_SEND_SIGNALED) != 0;
   request->fence = (from.send_flags & IBV_SEND_FENCE) != 0;
   queue.set_operation(*request, operation);
+  from.bind_mw.mw->rkey = operation.key.value;
   return 0;
 }
 
 /// What is not described by opcode and list alone.
 [[gnu::cold]] int enqueue_other(VerbsQp& qp, const ibv_send_wr& from) {
-  if (from.opcode == IBV_WR_BIND_MW) return enqueue_bind(qp, from, IBV_MW_TYPE_2);
-  return from.opcode == IBV_WR_TSO ? EOPNOTSUPP : EINVAL;
+  const unsigned opcode = bits_of(from.opcode);
+  if (opcode == IBV_WR_BIND_MW) return enqueue_bind(qp, from, IBV_MW_TYPE_2);
+  if (opcode == IBV_WR_DRIVER1) return enqueue_driver(qp, from);
+  return opcode == IBV_WR_TSO ? EOPNOTSUPP : EINVAL;
 }
 
 /// Of a request that is more than a list of segments: whether the rest of it is good.
@@ -128,7 +134,7 @@ template <bool kPlain>
 }
 
 [[gnu::always_inline]] inline int enqueue(const Sends& sends, const ibv_send_wr& from) {
-  const PostRule& rule = sends.rules.of(from.opcode);
+  const PostRule& rule = sends.rules.of(bits_of(from.opcode));
   if (!rule.plain || (from.send_flags & IBV_SEND_INLINE) != 0) [[unlikely]]
     return enqueue_any(sends, rule, from);
   return enqueue_as<true>(sends, rule, from);
@@ -169,7 +175,7 @@ int enqueue_list(const Requests& requests, Request* request, Request** bad, bool
 
 uint64_t sum_of_many(const ibv_sge* segments, uint32_t count) {
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < count; ++i) bytes += segments[i].length;
+  for (uint32_t i = 0; i < count; ++i) bytes += length_of(&segments[i]);
   return bytes;
 }
 

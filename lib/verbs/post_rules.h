@@ -40,8 +40,8 @@ class PostRules {
     allow(type, IBV_WR_LOCAL_INV, kLocalInvalidate);
   }
   /// Any number.
-  [[nodiscard]] constexpr const PostRule& of(ibv_wr_opcode opcode) const {
-    return rules_[std::min(static_cast<size_t>(opcode), kOpcodes)];
+  [[nodiscard]] constexpr const PostRule& of(unsigned opcode) const {
+    return rules_[std::min<size_t>(opcode, kOpcodes)];
   }
 
  private:

@@ -5,6 +5,7 @@
 #include "qp/attributes.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
+#include "verbs/modify_qp.h"
 #include "verbs/objects.h"
 
 namespace uroce::verbs {
@@ -14,7 +15,7 @@ namespace {
 using engine::Limits;
 
 /// 0, or why there are no queue pairs of that type.
-int check(ibv_qp_type type) {
+int check_type(unsigned type) {
   switch (type) {
     case IBV_QPT_RC:
     case IBV_QPT_UC:
@@ -103,11 +104,20 @@ void for_each_count_of_users(const ibv_qp& face, Change change) {
 
 queue::CompletionQueue* queue_of(ibv_cq* cq) { return cq != nullptr ? object(cq).queue.get() : nullptr; }
 
+void enter_or_destroy(VerbsXrcd& xrcd, VerbsQp& target) {
+  try {
+    enter_target(xrcd, target);
+  } catch (const std::bad_alloc&) {
+    target.owner->device->destroy_queue_pair(*target.handle);
+    throw;
+  }
+}
+
 }  // namespace
 
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
   ibv_qp_init_attr wanted = asked;
-  if (const int error = check(wanted.qp_type); error != 0) return fail(error);
+  if (const int error = check_type(bits_of(wanted.qp_type)); error != 0) return fail(error);
   const bool is_target = !sends(wanted.qp_type);
   if (is_target ? extras.xrcd == nullptr : pd == nullptr || extras.xrcd != nullptr) return fail(EINVAL);
   ibv_context* face = is_target ? extras.xrcd->context : pd->context;
@@ -121,7 +131,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
   std::unique_lock<std::mutex> targets;
   if (is_target) {
     qp->target = std::make_shared<XrcTarget>();
-    targets = make_room_for_target(*object(extras.xrcd).domain, *qp->target);
+    targets = std::unique_lock(object(extras.xrcd).domain->mutex);
   }
   VerbsPd* const domain = is_target ? nullptr : &object(pd);
   qp->memory = memory_of(domain, DomainMemory::Type::kQueuePair);
@@ -146,11 +156,11 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
   if (!handle) return fail(handle.error().code);
   qp->owner = &context;
   qp->handle = *handle;
+  if (is_target) enter_or_destroy(object(extras.xrcd), *qp);
   if (!is_target) qp->handle->owner = qp.get();
   fill_face(*qp, face, is_target ? nullptr : pd, wanted);
   for_each_count_of_users(qp->qp_base, [](auto& users) { users.fetch_add(1); });
   asked.cap = wanted.cap;
-  if (is_target) enter_target(object(extras.xrcd), *qp);
   return &qp.release()->qp_base;
 }
 
@@ -174,10 +184,22 @@ void forget_completions(const VerbsQp& qp) {
   }
 }
 
-int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int mask) {
+/// What half a connection has no use for: programs name it all the same, and Linux does not look at it.
+constexpr int without_what_it_lacks(qp::Type type, int mask) {
+  if (type == qp::Type::kXrcSend) return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  if (type == qp::Type::kXrcReceive)
+    return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+  return mask;
+}
+
+}  // namespace
+
+int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int mask, MacAddress peer) {
   if (!qp.owner->alive()) return EIO;
+  mask = without_what_it_lacks(qp.type, mask);
   qp::Attributes attributes;
   if (const int error = translate(qp, wanted, mask, attributes); error != 0) return error;
+  attributes.path.destination_mac = peer;
   const std::lock_guard guard(qp.control->lock);
   const uint8_t before = qp.state.load();
   const bool to_reset = (mask & IBV_QP_STATE) != 0 && wanted.qp_state == IBV_QPS_RESET;
@@ -195,6 +217,8 @@ int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int mask) {
   }
   return 0;
 }
+
+namespace {
 
 ibv_qp_attr describe(VerbsQp& qp, const qp::Attributes& now) {
   ibv_qp_attr attributes{};
@@ -247,14 +271,17 @@ using namespace uroce::verbs;
 extern "C" {
 
 UROCE_EXPORT ibv_qp* uroce_ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
+  if (!all_given(pd, wanted)) return fail(EINVAL);
   return pointer_or_errno([&] { return create_qp(pd, *wanted, {}); });
 }
 
 UROCE_EXPORT int uroce_ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
-  return zero_or_errno([&] { return modify_qp(object(qp), *attributes, mask); });
+  if (!all_given(qp, attributes)) return with_errno(EINVAL);
+  return zero_or_errno([&] { return modify_qp(object(qp), *attributes, mask, {}); });
 }
 
 UROCE_EXPORT int uroce_ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attributes, int, ibv_qp_init_attr* initial) {
+  if (!all_given(qp, attributes, initial)) return with_errno(EINVAL);
   return zero_or_errno([&] {
     if (!object(qp).owner->alive()) return EIO;
     query_qp(object(qp), *attributes, *initial);
@@ -263,6 +290,7 @@ UROCE_EXPORT int uroce_ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attributes, int, ib
 }
 
 UROCE_EXPORT int uroce_ibv_destroy_qp(ibv_qp* face) {
+  if (!all_given(face)) return with_errno(EINVAL);
   return zero_or_errno([&] {
     VerbsQp& qp = object(face);
     if (!qp.owner->alive()) return EIO;

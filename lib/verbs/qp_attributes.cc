@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "net/derived_mac.h"
 #include "qp/attributes.h"
+#include "verbs/call_guard.h"
 #include "verbs/objects.h"
+#include "wire/service_level.h"
 #include "wire/vlan.h"
 
 namespace uroce::verbs {
@@ -12,6 +15,8 @@ namespace uroce::verbs {
 namespace {
 
 constexpr uint32_t kPsnMask = 0xFFFFFF;
+// The rest of the field is left out, as hardware does: there are programs that set all of it.
+constexpr uint32_t kFlowLabelMask = 0xFFFFF;
 constexpr uint8_t kTimerMax = 31;  // timeout, min_rnr_timer: five bits
 constexpr uint8_t kRetryMax = 7;   // retry_cnt, rnr_retry: three bits
 constexpr uint8_t kDefaultHopLimit = 64;
@@ -36,7 +41,12 @@ static_assert(static_cast<int>(qp::Type::kRc) == IBV_QPT_RC);
 static_assert(static_cast<int>(qp::Type::kUc) == IBV_QPT_UC && static_cast<int>(qp::Type::kUd) == IBV_QPT_UD);
 static_assert(static_cast<int>(PathMtu::k4096) == IBV_MTU_4096);
 
-bool state_known(ibv_qp_state state) { return state >= IBV_QPS_RESET && state <= IBV_QPS_ERR; }
+bool state_known(const ibv_qp_state& state) { return bits_of(state) <= IBV_QPS_ERR; }
+
+bool has_mtu(const ibv_mtu& mtu, PathMtu largest) {
+  const unsigned code = bits_of(mtu);
+  return code >= IBV_MTU_256 && code <= static_cast<unsigned>(largest);
+}
 
 /// 0 or EINVAL; a value counts only when its bit is in the mask.
 int check_values(const ibv_qp_attr& from, int mask, const engine::Device& device) {
@@ -47,8 +57,7 @@ int check_values(const ibv_qp_attr& from, int mask, const engine::Device& device
       (given(IBV_QP_ACCESS_FLAGS) && (from.qp_access_flags & ~kAccessKnown) != 0) ||
       (given(IBV_QP_PKEY_INDEX) && from.pkey_index >= device.partition_keys().size()) ||
       (given(IBV_QP_PORT) && from.port_num != 1) ||
-      (given(IBV_QP_PATH_MTU) &&
-       (from.path_mtu < IBV_MTU_256 || from.path_mtu > static_cast<ibv_mtu>(device.path_mtu_max()))) ||
+      (given(IBV_QP_PATH_MTU) && !has_mtu(from.path_mtu, device.path_mtu_max())) ||
       (given(IBV_QP_TIMEOUT) && from.timeout > kTimerMax) ||
       (given(IBV_QP_MIN_RNR_TIMER) && from.min_rnr_timer > kTimerMax) ||
       (given(IBV_QP_RETRY_CNT) && from.retry_cnt > kRetryMax) ||
@@ -57,15 +66,6 @@ int check_values(const ibv_qp_attr& from, int mask, const engine::Device& device
       (given(IBV_QP_MAX_DEST_RD_ATOMIC) && from.max_dest_rd_atomic > engine::Limits::kReadsAnswered) ||
       (given(IBV_QP_DEST_QPN) && from.dest_qp_num > QpNumber::kMask);
   return bad ? EINVAL : 0;
-}
-
-/// What is not in the mask may be any bytes, also such as are no value of its type.
-template <typename Enumeration>
-unsigned bits_of(const Enumeration& from) {
-  unsigned bits = 0;
-  static_assert(sizeof(from) == sizeof(bits));
-  std::memcpy(&bits, &from, sizeof(bits));
-  return bits;
 }
 
 /// A host or a group.
@@ -78,17 +78,18 @@ bool can_be_there(const Gid& gid) {
 
 int translate(const ibv_ah_attr& from, const net::GidTable& gids, wire::Path& to) {
   if (from.is_global == 0 || from.port_num != 1 || !gids.in_use(from.grh.sgid_index)) return EINVAL;
-  if (from.sl > 7 || from.grh.flow_label > 0xFFFFF) return EINVAL;
+  const std::optional<uint8_t> priority = wire::priority_of_service_level(from.sl);
+  if (!priority) return EINVAL;
   to.source = gids.at(from.grh.sgid_index);
   std::memcpy(to.destination.bytes.data(), from.grh.dgid.raw, to.destination.bytes.size());
   if (!can_be_there(to.destination) || to.source.is_ipv4() != to.destination.is_ipv4()) return EINVAL;
   // As Linux does: the VLAN is that of our address, the priority the service level.
   const uint16_t vlan = gids.vlan_of(from.grh.sgid_index);
   to.has_vlan = vlan != 0;
-  to.vlan_tci = vlan != 0 ? wire::make_tci(vlan, from.sl) : uint16_t{0};
+  to.vlan_tci = vlan != 0 ? wire::make_tci(vlan, *priority) : uint16_t{0};
   to.traffic_class = from.grh.traffic_class;
   to.hop_limit = from.grh.hop_limit != 0 ? from.grh.hop_limit : kDefaultHopLimit;
-  to.flow_label = from.grh.flow_label;
+  to.flow_label = from.grh.flow_label & kFlowLabelMask;
   return 0;
 }
 

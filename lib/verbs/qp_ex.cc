@@ -36,8 +36,9 @@ constexpr Flag kFlags[] = {
 };
 
 /// Values of send_ops_flags that a queue pair of that type may be asked for.
-uint64_t flags_of(ibv_qp_type type) {
+uint64_t flags_of(unsigned type) {
   uint64_t flags = 0;
+  if (type > static_cast<unsigned>(qp::Type::kXrcReceive)) return flags;
   for (const auto& [flag, operation] : kFlags)
     if (qp::has_operation(static_cast<qp::Type>(type), operation)) flags |= flag;
   return flags;
@@ -174,7 +175,7 @@ void set_segments(ibv_qp_ex* face, size_t count, const ibv_sge* segments) {
   VerbsQp& qp = object(face);
   if (qp.request == nullptr) return;
   uint64_t bytes = 0;
-  for (size_t i = 0; i < count; ++i) bytes += segments[i].length;
+  for (size_t i = 0; i < count; ++i) bytes += length_of(&segments[i]);
   if (count > qp.caps.max_send_sge || bytes > kMessageBytesMax || has_no_list(qp.request->operation))
     return refuse(qp, EINVAL);
   qp.request->segments = static_cast<uint16_t>(count);
@@ -214,10 +215,12 @@ void set_xrc_srqn(ibv_qp_ex* face, uint32_t number) {
 void bind_window(ibv_qp_ex* face, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
   VerbsQp& qp = object(face);
   qp::BindOperation operation;
-  if (mw == nullptr || mw->type != IBV_MW_TYPE_2) return refuse(qp, EINVAL);
+  if (!all_given(mw, info) || bits_of(mw->type) != IBV_MW_TYPE_2) return refuse(qp, EINVAL);
   if (const int error = translate(qp, mw, rkey, *info, operation); error != 0) return refuse(qp, error);
-  if (queue::SendRequest* request = begin(face, SendOperation::kBindWindow); request != nullptr)
-    qp.handle->send_queue->set_operation(*request, operation);
+  queue::SendRequest* request = begin(face, SendOperation::kBindWindow);
+  if (request == nullptr) return;
+  qp.handle->send_queue->set_operation(*request, operation);
+  mw->rkey = operation.key.value;
 }
 
 void fill_operations(ibv_qp_ex& face) {
@@ -282,13 +285,13 @@ int check(const ibv_context* context, const ibv_qp_init_attr_ex& wanted) {
   if ((wanted.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
   if ((wanted.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && wanted.create_flags != 0) return EOPNOTSUPP;
   if ((wanted.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 &&
-      (wanted.send_ops_flags & ~flags_of(wanted.qp_type)) != 0) {
+      (wanted.send_ops_flags & ~flags_of(bits_of(wanted.qp_type))) != 0) {
     return EOPNOTSUPP;
   }
   const auto given = [&](unsigned bit, const auto* object) {
     return (wanted.comp_mask & bit) != 0 && object != nullptr && object->context == context;
   };
-  const bool is_target = wanted.qp_type == IBV_QPT_XRC_RECV;
+  const bool is_target = bits_of(wanted.qp_type) == IBV_QPT_XRC_RECV;
   if (is_target) return given(IBV_QP_INIT_ATTR_XRCD, wanted.xrcd) ? 0 : EINVAL;
   return given(IBV_QP_INIT_ATTR_PD, wanted.pd) && (wanted.comp_mask & IBV_QP_INIT_ATTR_XRCD) == 0 ? 0
                                                                                                   : EINVAL;
@@ -298,9 +301,10 @@ int check(const ibv_context* context, const ibv_qp_init_attr_ex& wanted) {
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted, const QpExtras& extras) {
   return pointer_or_errno([&]() -> ibv_qp* {
+    if (!all_given(wanted)) return fail(EINVAL);
     if (const int error = check(context, *wanted); error != 0) return fail(error);
     // verbs.h itself relies on the extended structure beginning as the plain one.
-    const bool is_target = wanted->qp_type == IBV_QPT_XRC_RECV;
+    const bool is_target = bits_of(wanted->qp_type) == IBV_QPT_XRC_RECV;
     QpExtras all = extras;
     if (is_target) all.xrcd = wanted->xrcd;
     ibv_qp* qp =
@@ -318,6 +322,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted, const Qp
 
 extern "C" UROCE_EXPORT ibv_qp_ex* uroce_ibv_qp_to_qp_ex(ibv_qp* face) {
   using namespace uroce::verbs;
+  if (!all_given(face)) return fail(EINVAL);
   VerbsQp& qp = object(face);
   return qp.extended ? &qp : static_cast<ibv_qp_ex*>(fail(EOPNOTSUPP));
 }

@@ -9,6 +9,8 @@
 
 #include "engine/clock.h"
 #include "engine/device.h"
+#include "mem/fmr.h"
+#include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
 
@@ -42,7 +44,7 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.max_qp = Limits::kQueuePairs;
   attributes.max_qp_wr = Limits::kWorkRequests;
   attributes.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD |
-                                IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
+                                IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC | IBV_DEVICE_SRQ_RESIZE;
   attributes.device_cap_flags |=
       IBV_DEVICE_MEM_WINDOW |
       (context.device->window_type2() == engine::WindowType2::k2A ? IBV_DEVICE_MEM_WINDOW_TYPE_2A
@@ -56,6 +58,8 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.max_cq = Limits::kCompletionQueues;
   attributes.max_cqe = Limits::kCompletions;
   attributes.max_mr = Limits::kRegions;
+  attributes.max_fmr = Limits::kRegions;
+  attributes.max_map_per_fmr = mem::Fmr::kMapsMax;
   attributes.max_pd = Limits::kDomains;
   attributes.max_qp_rd_atom = Limits::kReadsAnswered;
   attributes.max_res_rd_atom = static_cast<int>(Limits::kReadsAnswered * Limits::kQueuePairs);
@@ -116,20 +120,14 @@ int find_gid(const VerbsContext& context, uint32_t port, uint32_t index, ibv_gid
   return gids.in_use(index) ? 0 : ENODATA;
 }
 
-/// "-1 and errno".
-int minus_one(int error) {
-  errno = error;
-  return -1;
-}
-
 }  // namespace
 
 int query_device_ex(ibv_context* face, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attributes,
                     size_t bytes) {
   const VerbsContext& context = object(face);
-  if (!context.alive()) return EIO;
-  if (input != nullptr && input->comp_mask != 0) return EINVAL;
-  if (bytes < sizeof(attributes->orig_attr)) return EINVAL;
+  if (!context.alive()) return with_errno(EIO);
+  if (attributes == nullptr || (input != nullptr && input->comp_mask != 0)) return with_errno(EINVAL);
+  if (bytes < sizeof(attributes->orig_attr)) return with_errno(EINVAL);
   ibv_device_attr_ex all{};
   all.orig_attr = device_attributes(context);
   all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
@@ -144,8 +142,9 @@ int query_device_ex(ibv_context* face, const ibv_query_device_ex_input* input, i
 }
 
 int query_rt_values(ibv_context* face, ibv_values_ex* values) {
-  if (!object(face).alive()) return EIO;
-  if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EOPNOTSUPP;
+  if (values == nullptr) return with_errno(EINVAL);
+  if (!object(face).alive()) return with_errno(EIO);
+  if ((values->comp_mask & ~uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return with_errno(EOPNOTSUPP);
   if (values->comp_mask == 0) return 0;
   const int64_t now = engine::clock_now().ns;
   values->raw_clock = {.tv_sec = now / 1'000'000'000, .tv_nsec = now % 1'000'000'000};
@@ -153,8 +152,9 @@ int query_rt_values(ibv_context* face, ibv_values_ex* values) {
 }
 
 int query_port(ibv_context* face, uint8_t port, ibv_port_attr* attributes, size_t bytes) {
+  if (!all_given(face, attributes)) return with_errno(EINVAL);
   const VerbsContext& context = object(face);
-  if (const int error = check_port(context, port); error != 0) return error;
+  if (const int error = check_port(context, port); error != 0) return with_errno(error);
   const ibv_port_attr all = port_attributes(context);
   std::memset(attributes, 0, bytes);
   std::memcpy(attributes, &all, std::min(bytes, sizeof(all)));
@@ -168,8 +168,9 @@ using namespace uroce::verbs;
 extern "C" {
 
 UROCE_EXPORT int uroce_ibv_query_device(ibv_context* face, ibv_device_attr* attributes) {
+  if (!all_given(face, attributes)) return with_errno(EINVAL);
   const VerbsContext& context = object(face);
-  if (!context.alive()) return EIO;
+  if (!context.alive()) return with_errno(EIO);
   *attributes = device_attributes(context);
   return 0;
 }
@@ -180,6 +181,7 @@ UROCE_EXPORT int uroce_ibv_query_port(ibv_context* face, uint8_t port, _compat_i
 
 /// An empty index has the GID zero, by which programs that go through all of them know it.
 UROCE_EXPORT int uroce_ibv_query_gid(ibv_context* face, uint8_t port, int index, ibv_gid* gid) {
+  if (!all_given(face, gid)) return minus_one(EINVAL);
   ibv_gid_entry found{};
   const int error = find_gid(object(face), port, static_cast<uint32_t>(index), found);
   if (error != 0 && error != ENODATA) return minus_one(error);
@@ -189,9 +191,10 @@ UROCE_EXPORT int uroce_ibv_query_gid(ibv_context* face, uint8_t port, int index,
 
 UROCE_EXPORT int uroce__ibv_query_gid_ex(ibv_context* face, uint32_t port, uint32_t index,
                                          ibv_gid_entry* entry, uint32_t flags, size_t bytes) {
-  if (flags != 0) return EOPNOTSUPP;
+  if (!all_given(face, entry)) return with_errno(EINVAL);
+  if (flags != 0) return with_errno(EOPNOTSUPP);
   ibv_gid_entry found{};
-  if (const int error = find_gid(object(face), port, index, found); error != 0) return error;
+  if (const int error = find_gid(object(face), port, index, found); error != 0) return with_errno(error);
   std::memset(entry, 0, bytes);
   std::memcpy(entry, &found, std::min(bytes, sizeof(found)));
   return 0;
@@ -199,14 +202,15 @@ UROCE_EXPORT int uroce__ibv_query_gid_ex(ibv_context* face, uint32_t port, uint3
 
 UROCE_EXPORT ssize_t uroce__ibv_query_gid_table(ibv_context* face, ibv_gid_entry* entries, size_t entries_max,
                                                 uint32_t flags, size_t bytes) {
+  if (face == nullptr || (entries == nullptr && entries_max != 0)) return -with_errno(EINVAL);
   const VerbsContext& context = object(face);
-  if (!context.alive()) return -EIO;
-  if (flags != 0) return -EOPNOTSUPP;
+  if (!context.alive()) return -with_errno(EIO);
+  if (flags != 0) return -with_errno(EOPNOTSUPP);
   const uroce::net::GidTable gids = context.device->gids();
   size_t count = 0;
   for (uint32_t i = 0; i < gids.size(); ++i) {
     if (!gids.in_use(i)) continue;
-    if (count == entries_max) return -EINVAL;
+    if (count == entries_max) return -with_errno(EINVAL);
     const ibv_gid_entry found = gid_entry(gids, i);
     auto* to = reinterpret_cast<std::byte*>(entries) + count++ * bytes;
     std::memset(to, 0, bytes);
@@ -217,6 +221,7 @@ UROCE_EXPORT ssize_t uroce__ibv_query_gid_table(ibv_context* face, ibv_gid_entry
 
 /// Of libibverbs' private interface, used by ibv_devinfo: 0 is InfiniBand or RoCE v1, 1 is RoCE v2.
 UROCE_EXPORT int uroce_ibv_query_gid_type(ibv_context* face, uint8_t port, unsigned int index, int* type) {
+  if (!all_given(face, type)) return minus_one(EINVAL);
   ibv_gid_entry found{};
   const int error = find_gid(object(face), port, index, found);
   if (error != 0 && error != ENODATA) return minus_one(error);
@@ -225,6 +230,7 @@ UROCE_EXPORT int uroce_ibv_query_gid_type(ibv_context* face, uint8_t port, unsig
 }
 
 UROCE_EXPORT int uroce_ibv_query_pkey(ibv_context* face, uint8_t port, int index, __be16* pkey) {
+  if (!all_given(face, pkey)) return minus_one(EINVAL);
   const VerbsContext& context = object(face);
   if (const int error = check_port(context, port); error != 0) return minus_one(error);
   const std::span<const uint16_t> keys = context.device->partition_keys();
@@ -234,6 +240,7 @@ UROCE_EXPORT int uroce_ibv_query_pkey(ibv_context* face, uint8_t port, int index
 }
 
 UROCE_EXPORT int uroce_ibv_get_pkey_index(ibv_context* face, uint8_t port, __be16 pkey) {
+  if (!all_given(face)) return minus_one(EINVAL);
   const VerbsContext& context = object(face);
   if (const int error = check_port(context, port); error != 0) return minus_one(error);
   const std::span<const uint16_t> keys = context.device->partition_keys();

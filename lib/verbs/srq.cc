@@ -55,7 +55,7 @@ ibv_srq* create_srq(ibv_pd* pd, const ibv_srq_attr& wanted, void* srq_context, i
 }
 
 bool is_basic(const ibv_srq_init_attr_ex& wanted) {
-  return (wanted.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || wanted.srq_type == IBV_SRQT_BASIC;
+  return (wanted.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || bits_of(wanted.srq_type) == IBV_SRQT_BASIC;
 }
 
 /// 0, or why no queue like this can be made.
@@ -66,29 +66,39 @@ int check(const ibv_context* context, const ibv_srq_init_attr_ex& wanted) {
     return (wanted.comp_mask & bit) != 0 && object != nullptr && object->context == context;
   };
   if ((wanted.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
-  if (!is_basic(wanted) && wanted.srq_type != IBV_SRQT_XRC) return EOPNOTSUPP;
+  if (!is_basic(wanted) && bits_of(wanted.srq_type) != IBV_SRQT_XRC) return EOPNOTSUPP;
   if (!given(IBV_SRQ_INIT_ATTR_PD, wanted.pd)) return EINVAL;
   if (is_basic(wanted)) return 0;
   const bool complete = given(IBV_SRQ_INIT_ATTR_XRCD, wanted.xrcd) && given(IBV_SRQ_INIT_ATTR_CQ, wanted.cq);
   return complete ? 0 : EINVAL;
 }
 
+int resize_srq(VerbsSrq& srq, uint32_t depth) {
+  const auto change = srq.receives->queue.prepare(depth);
+  // Memory may be the application's to give and to take, which does not happen under a lock.
+  const std::lock_guard guard(srq.lock);
+  return srq.owner->device->resize_shared_receives(*srq.receives, *change);
+}
+
+/// All of it or nothing.
 int modify_srq(VerbsSrq& srq, const ibv_srq_attr& wanted, int mask) {
   if (!srq.owner->alive()) return EIO;
-  // IBV_SRQ_MAX_WR: queues keep their size, and no device flag says otherwise.
-  if ((mask & ~IBV_SRQ_LIMIT) != 0) return EINVAL;
+  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0) return EINVAL;
+  const std::lock_guard guard(srq.changes);
   queue::SharedReceiveQueue& queue = srq.receives->queue;
-  if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
-  if (wanted.srq_limit > queue.options().depth) return EINVAL;
-  queue.set_limit(wanted.srq_limit);
+  const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
+  const uint32_t depth = resizes ? wanted.max_wr : queue.depth();
+  if (depth == 0 || depth > Limits::kWorkRequests) return EINVAL;
+  if ((mask & IBV_SRQ_LIMIT) != 0 && wanted.srq_limit > depth) return EINVAL;
+  if (const int error = resizes ? resize_srq(srq, depth) : 0; error != 0) return error;
+  if ((mask & IBV_SRQ_LIMIT) != 0) queue.set_limit(wanted.srq_limit);
   return 0;
 }
 
 int query_srq(const VerbsSrq& srq, ibv_srq_attr& attributes) {
   if (!srq.owner->alive()) return EIO;
   const queue::SharedReceiveQueue& queue = srq.receives->queue;
-  attributes = {
-      .max_wr = queue.options().depth, .max_sge = queue.options().segments_max, .srq_limit = queue.limit()};
+  attributes = {.max_wr = queue.depth(), .max_sge = queue.options().segments_max, .srq_limit = queue.limit()};
   return 0;
 }
 
@@ -110,6 +120,7 @@ void LimitNotifier::limit_reached(queue::SharedReceiveQueue&) {
 
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* wanted) {
   return pointer_or_errno([&]() -> ibv_srq* {
+    if (!all_given(wanted)) return fail(EINVAL);
     if (const int error = check(context, *wanted); error != 0) return fail(error);
     if (is_basic(*wanted)) return create_srq(wanted->pd, wanted->attr, wanted->srq_context);
     return create_srq(wanted->pd, wanted->attr, wanted->srq_context, wanted->xrcd, wanted->cq);
@@ -135,18 +146,22 @@ using namespace uroce::verbs;
 extern "C" {
 
 UROCE_EXPORT ibv_srq* uroce_ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* wanted) {
+  if (!all_given(pd, wanted)) return fail(EINVAL);
   return pointer_or_errno([&] { return create_srq(pd, wanted->attr, wanted->srq_context); });
 }
 
 UROCE_EXPORT int uroce_ibv_modify_srq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
-  return modify_srq(object(srq), *attributes, mask);
+  if (!all_given(srq, attributes)) return with_errno(EINVAL);
+  return zero_or_errno([&] { return modify_srq(object(srq), *attributes, mask); });
 }
 
 UROCE_EXPORT int uroce_ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attributes) {
-  return query_srq(object(srq), *attributes);
+  if (!all_given(srq, attributes)) return with_errno(EINVAL);
+  return with_errno(query_srq(object(srq), *attributes));
 }
 
 UROCE_EXPORT int uroce_ibv_destroy_srq(ibv_srq* face) {
+  if (!all_given(face)) return with_errno(EINVAL);
   return zero_or_errno([&] {
     VerbsSrq& srq = object(face);
     if (!srq.owner->alive()) return EIO;

@@ -99,23 +99,20 @@ constexpr std::array kRates = {
 
 }  // namespace
 
+// Enumerations come as the numbers that they are to the caller: any.
 extern "C" {
 
-UROCE_EXPORT const char* uroce_ibv_node_type_str(ibv_node_type type) { return name_of(kNodeTypes, type); }
+UROCE_EXPORT const char* uroce_ibv_node_type_str(int type) { return name_of(kNodeTypes, type); }
 
-UROCE_EXPORT const char* uroce_ibv_port_state_str(ibv_port_state state) {
-  return name_of(kPortStates, state);
-}
+UROCE_EXPORT const char* uroce_ibv_port_state_str(unsigned state) { return name_of(kPortStates, state); }
 
-UROCE_EXPORT const char* uroce_ibv_event_type_str(ibv_event_type event) {
-  return name_of(kEventTypes, event);
-}
+UROCE_EXPORT const char* uroce_ibv_event_type_str(unsigned event) { return name_of(kEventTypes, event); }
 
-UROCE_EXPORT const char* uroce_ibv_wc_status_str(ibv_wc_status status) {
+UROCE_EXPORT const char* uroce_ibv_wc_status_str(unsigned status) {
   return name_of(kCompletionStatuses, status);
 }
 
-UROCE_EXPORT int uroce_ibv_rate_to_mult(ibv_rate rate) {
+UROCE_EXPORT int uroce_ibv_rate_to_mult(unsigned rate) {
   for (const Rate& row : kRates) {
     if (row.code == rate && row.multiple != 0) return row.multiple;
   }
@@ -129,7 +126,7 @@ UROCE_EXPORT ibv_rate uroce_mult_to_ibv_rate(int multiple) {
   return IBV_RATE_MAX;
 }
 
-UROCE_EXPORT int uroce_ibv_rate_to_mbps(ibv_rate rate) {
+UROCE_EXPORT int uroce_ibv_rate_to_mbps(unsigned rate) {
   for (const Rate& row : kRates) {
     if (row.code == rate) return row.mbps;
   }

@@ -5,7 +5,10 @@
 // What stands behind a verb that is not implemented; which of these, lib/verbs/symbols.txt says. They are
 // reached with any arguments and look at none.
 
-extern "C" UROCE_EXPORT int uroce_verbs_unsupported_errno() { return EOPNOTSUPP; }
+extern "C" UROCE_EXPORT int uroce_verbs_unsupported_errno() {
+  errno = EOPNOTSUPP;
+  return EOPNOTSUPP;
+}
 
 extern "C" UROCE_EXPORT void* uroce_verbs_unsupported_null() {
   errno = EOPNOTSUPP;

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <compare>
+#include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "verbs/call_guard.h"
 #include "verbs/objects.h"
@@ -48,12 +50,26 @@ int identify(int fd, FileKey& key) {
   return 0;
 }
 
+/// A domain of a file that nobody has a handle to is forgotten, unless it has a successor already.
+void forget(const FileKey& file) {
+  FileDomains& all = file_domains();
+  const std::lock_guard guard(all.mutex);
+  const auto found = all.domains.find(file);
+  if (found != all.domains.end() && found->second.expired()) all.domains.erase(found);
+}
+
+struct FileXrcDomain : VerbsXrcDomain {
+  FileXrcDomain(std::shared_ptr<engine::Device> its_device, const FileKey& its_file)
+      : VerbsXrcDomain(std::move(its_device)), file(its_file) {}
+  ~FileXrcDomain() { forget(file); }
+  const FileKey file;
+};
+
 /// 0 or errno.
-int make_domain(const VerbsContext& context, std::shared_ptr<VerbsXrcDomain>& to) {
-  to = std::make_shared<VerbsXrcDomain>(context.device);
-  auto made = context.device->create_xrc_domain();
+int make_domain(VerbsXrcDomain& of) {
+  auto made = of.device->create_xrc_domain();
   if (!made) return made.error().code;
-  to->domain = std::move(*made);
+  of.domain = std::move(*made);
   return 0;
 }
 
@@ -63,13 +79,14 @@ int find_or_make_domain(const VerbsContext& context, int fd, int flags, std::sha
   if (const int error = identify(fd, key); error != 0) return error;
   FileDomains& all = file_domains();
   const std::lock_guard guard(all.mutex);
-  std::erase_if(all.domains, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<VerbsXrcDomain>& found = all.domains[key];
-  to = found.lock();
+  const auto found = all.domains.find(key);
+  if (found != all.domains.end()) to = found->second.lock();
   if (to != nullptr) return (flags & O_EXCL) != 0 ? EINVAL : 0;
   if ((flags & O_CREAT) == 0) return EAGAIN;
-  if (const int error = make_domain(context, to); error != 0) return error;
-  found = to;
+  // It ends without the mutex: the caller has it until then.
+  to = std::make_shared<FileXrcDomain>(context.device, key);
+  if (const int error = make_domain(*to); error != 0) return error;
+  all.domains[key] = to;
   return 0;
 }
 
@@ -85,16 +102,18 @@ ibv_xrcd* open_xrcd(ibv_context* face, ibv_xrcd_init_attr* wanted) {
   return pointer_or_errno([&]() -> ibv_xrcd* {
     VerbsContext& context = object(face);
     if (!context.alive()) return fail(EIO);
+    if (!all_given(wanted)) return fail(EINVAL);
     if (const int error = check(*wanted); error != 0) return fail(error);
     auto xrcd = std::make_unique<VerbsXrcd>();
-    const int error = wanted->fd == -1
-                          ? make_domain(context, xrcd->domain)
-                          : find_or_make_domain(context, wanted->fd, wanted->oflags, xrcd->domain);
+    const bool of_file = wanted->fd != -1;
+    if (!of_file) xrcd->domain = std::make_shared<VerbsXrcDomain>(context.device);
+    const int error = of_file ? find_or_make_domain(context, wanted->fd, wanted->oflags, xrcd->domain)
+                              : make_domain(*xrcd->domain);
     if (error != 0) return fail(error);
     xrcd->owner = &context;
     xrcd->context = face;
     const std::lock_guard guard(context.domains_mutex);
-    context.xrcds.push_back(xrcd.get());
+    xrcd->place = context.xrcds.insert(context.xrcds.end(), xrcd.get());
     context.users.fetch_add(1);
     return xrcd.release();
   });
@@ -102,11 +121,11 @@ ibv_xrcd* open_xrcd(ibv_context* face, ibv_xrcd_init_attr* wanted) {
 
 int close_xrcd(ibv_xrcd* face) {
   VerbsXrcd& xrcd = object(face);
-  if (!xrcd.owner->alive()) return EIO;
-  if (xrcd.users.load() != 0) return EBUSY;
+  if (!xrcd.owner->alive()) return with_errno(EIO);
+  if (xrcd.users.load() != 0) return with_errno(EBUSY);
   VerbsContext& context = *xrcd.owner;
   const std::lock_guard guard(context.domains_mutex);
-  std::erase(context.xrcds, &xrcd);
+  context.xrcds.erase(xrcd.place);
   context.users.fetch_sub(1);
   delete &xrcd;
   return 0;
@@ -114,8 +133,9 @@ int close_xrcd(ibv_xrcd* face) {
 
 int get_srq_num(ibv_srq* face, uint32_t* number) {
   const VerbsSrq& srq = object(face);
-  if (!srq.owner->alive()) return EIO;
-  if (srq.xrcd == nullptr) return EINVAL;
+  if (!all_given(number)) return with_errno(EINVAL);
+  if (!srq.owner->alive()) return with_errno(EIO);
+  if (srq.xrcd == nullptr) return with_errno(EINVAL);
   *number = srq.receives->queue.options().xrc.number.value;
   return 0;
 }
@@ -125,30 +145,25 @@ void XrcTarget::raised(qp::Event event) {
   for (VerbsQp* open : opens) raise_async_event(*open, event);
 }
 
-std::unique_lock<std::mutex> make_room_for_target(VerbsXrcDomain& domain, XrcTarget& target) {
-  std::unique_lock guard(domain.mutex);
-  domain.targets.reserve(domain.targets.size() + 1);
-  target.opens.reserve(1);
-  return guard;
-}
-
 namespace {
 
-/// Under the domain's mutex, and with room among `opens`.
-void enter_handle(VerbsXrcd& xrcd, VerbsQp& qp) {
+/// Under the domain's mutex. `open`: one entry, of the handle.
+void enter_handle(VerbsXrcd& xrcd, VerbsQp& qp, std::list<VerbsQp*> open) {
   qp.xrcd = &xrcd;
   qp.control = &qp.target->control;
   xrcd.users.fetch_add(1);
+  qp.open = open.begin();
   const std::lock_guard guard(qp.target->opens_lock);
-  qp.target->opens.push_back(&qp);
+  qp.target->opens.splice(qp.target->opens.end(), open);
 }
 
 }  // namespace
 
 void enter_target(VerbsXrcd& xrcd, VerbsQp& qp) {
+  std::list<VerbsQp*> open(1, &qp);
+  xrcd.domain->targets.emplace(qp.handle->number.value, qp.target.get());
   qp.target->handle = qp.handle;
-  enter_handle(xrcd, qp);
-  xrcd.domain->targets.push_back(qp.target.get());
+  enter_handle(xrcd, qp, std::move(open));
 }
 
 bool leave_target(VerbsQp& qp) {
@@ -157,10 +172,10 @@ bool leave_target(VerbsQp& qp) {
   const std::lock_guard guard(domain.mutex);
   {
     const std::lock_guard opens_guard(target.opens_lock);
-    std::erase(target.opens, &qp);
+    target.opens.erase(qp.open);
   }
   if (!target.opens.empty()) return false;
-  std::erase(domain.targets, &target);
+  domain.targets.erase(target.handle->number.value);
   return true;
 }
 
@@ -171,12 +186,12 @@ void leave_xrc_domains(VerbsContext& context) {
     std::vector<engine::QueuePairHandle*> ended;
     {
       const std::lock_guard targets_guard(domain.mutex);
-      for (XrcTarget* target : domain.targets) {
+      for (const auto& [number, target] : domain.targets) {
         const std::lock_guard opens_guard(target->opens_lock);
-        std::erase_if(target->opens, [&](const VerbsQp* open) { return open->owner == &context; });
+        target->opens.remove_if([&](const VerbsQp* open) { return open->owner == &context; });
         if (target->opens.empty()) ended.push_back(target->handle);
       }
-      std::erase_if(domain.targets, [](const XrcTarget* target) { return target->opens.empty(); });
+      std::erase_if(domain.targets, [](const auto& entry) { return entry.second->opens.empty(); });
     }
     for (engine::QueuePairHandle* target : ended) context.device->destroy_queue_pair(*target);
     xrcd->domain.reset();
@@ -189,7 +204,7 @@ int check(const ibv_context* context, const ibv_qp_open_attr& wanted) {
   constexpr uint32_t kNeeded = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
   constexpr uint32_t kKnown = kNeeded | IBV_QP_OPEN_ATTR_CONTEXT;
   if ((wanted.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
-  const bool good = (wanted.comp_mask & kNeeded) == kNeeded && wanted.qp_type == IBV_QPT_XRC_RECV &&
+  const bool good = (wanted.comp_mask & kNeeded) == kNeeded && bits_of(wanted.qp_type) == IBV_QPT_XRC_RECV &&
                     wanted.xrcd != nullptr && wanted.xrcd->context == context;
   return good ? 0 : EINVAL;
 }
@@ -212,25 +227,21 @@ ibv_qp* open_qp(ibv_context* face, ibv_qp_open_attr* wanted) {
   return pointer_or_errno([&]() -> ibv_qp* {
     VerbsContext& context = object(face);
     if (!context.alive()) return fail(EIO);
+    if (!all_given(wanted)) return fail(EINVAL);
     if (const int error = check(face, *wanted); error != 0) return fail(error);
     VerbsXrcd& xrcd = object(wanted->xrcd);
     auto qp = std::make_unique<VerbsQp>();
     const std::lock_guard guard(xrcd.domain->mutex);
-    const auto& targets = xrcd.domain->targets;
-    const auto found = std::ranges::find_if(
-        targets, [&](const XrcTarget* target) { return target->handle->number.value == wanted->qp_num; });
-    if (found == targets.end()) return fail(EINVAL);
+    const auto found = xrcd.domain->targets.find(wanted->qp_num);
+    if (found == xrcd.domain->targets.end()) return fail(EINVAL);
     // Any of its handles keeps the target, and this mutex keeps them.
-    qp->target = (*found)->opens.front()->target;
-    {
-      const std::lock_guard opens_guard(qp->target->opens_lock);
-      qp->target->opens.reserve(qp->target->opens.size() + 1);
-    }
+    qp->target = found->second->opens.front()->target;
+    std::list<VerbsQp*> open(1, qp.get());
     qp->type = qp::Type::kXrcReceive;
     qp->owner = &context;
     qp->handle = qp->target->handle;
     fill_face(*qp, face, *wanted);
-    enter_handle(xrcd, *qp);
+    enter_handle(xrcd, *qp, std::move(open));
     return &qp.release()->qp_base;
   });
 }

@@ -10,7 +10,7 @@
 #include "base/psn.h"
 #include "wire/mad.h"
 
-// The messages of the InfiniBand communication manager as values (protocol.md 10.1 and 10.2).
+// The messages of the InfiniBand communication manager as values (lib/README.md, wire fact 10).
 namespace uroce::wire {
 
 /// Names one end of a connection to its peer; chosen by that end, 0 is none.

@@ -35,7 +35,7 @@ enum class SourcePorts : uint8_t {
   kQueuePair,  // our own queue pair number
 };
 
-/// 0xC000..0xFFFF (protocol.md 12).
+/// 0xC000..0xFFFF (lib/README.md, wire fact 12).
 uint16_t udp_source_port(SourcePorts recipe, uint32_t flow_label, QpNumber local, QpNumber remote);
 
 /// Everything before the BTH, made once per QP: Ethernet, optional VLAN, IPv4 or IPv6, UDP; and of the BTH

@@ -36,7 +36,7 @@ struct AtomicEth {
   uint64_t compare = 0;
 };
 
-/// What an AETH says (protocol.md 6): bits 6:5 of the syndrome; its low five bits are `value`.
+/// What an AETH says (lib/README.md, wire fact 6): bits 6:5 of the syndrome; its low five bits are `value`.
 enum class AethKind : uint8_t { kAck = 0, kRnrNak = 1, kReserved = 2, kNak = 3 };
 
 /// NAK codes (the value of a kNak syndrome).

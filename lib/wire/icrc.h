@@ -8,8 +8,9 @@
 
 namespace uroce::wire {
 
-/// RoCEv2 invariant CRC (protocol.md 3): CRC-32 with zlib's parameters over eight bytes of ones (a masked
-/// LRH), then the packet from its IP header to the last pad byte with the variant fields set to ones.
+/// RoCEv2 invariant CRC (lib/README.md, wire fact 3): CRC-32 with zlib's parameters over eight bytes of ones
+/// (a masked LRH), then the packet from its IP header to the last pad byte with the variant fields set to
+/// ones.
 ///
 ///   Icrc icrc;                       // the LRH is in
 ///   icrc.add_masked_headers(ip, n);  // IP header .. end of BTH: the only part with masked fields

@@ -8,7 +8,7 @@
 #include "base/identifiers.h"
 #include "wire/cm_message.h"
 
-// What rdma_cm puts on top of the communication manager (protocol.md 10.3).
+// What rdma_cm puts on top of the communication manager (lib/README.md, wire fact 10).
 namespace uroce::wire {
 
 /// Port spaces as rdma_user_cm.h of Linux numbers them.
@@ -30,6 +30,14 @@ struct IpCmHeader {
   Gid source;  // IPv4 as ::ffff:a.b.c.d
   Gid destination;
 };
+
+/// 127.0.0.0/8 or ::1: the host itself, whichever device that is.
+constexpr bool is_loopback(const Gid& address) {
+  if (address.is_ipv4()) return address.bytes[12] == 127;
+  Gid one;
+  one.bytes[15] = 1;
+  return address == one;
+}
 
 /// Null when the version is none that we know; `data` are kIpCmBytes at least.
 std::optional<IpCmHeader> parse_ip_cm(std::span<const std::byte> data);

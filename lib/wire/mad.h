@@ -16,7 +16,7 @@ inline constexpr size_t kMadDataBytes = kMadBytes - kMadHeaderBytes;
 /// The Q_Key of QP 1 (ib_mad.h of Linux).
 inline constexpr uint32_t kGsiQkey = 0x8001'0000;
 
-/// What all MADs begin with (protocol.md 10.1).
+/// What all MADs begin with (lib/README.md, wire fact 10).
 struct MadHeader {
   uint8_t base_version = 1;
   uint8_t management_class = 0;

@@ -50,7 +50,7 @@ struct Opcode {
   [[nodiscard]] constexpr bool operator==(const Opcode&) const = default;
 };
 
-/// 0x81: the only opcode of the CNP prefix that is used (protocol.md 2).
+/// 0x81: the only opcode of the CNP prefix that is used (lib/README.md, wire fact 2).
 inline constexpr Opcode kCnpOpcode{0x81};
 
 /// Extension headers, in the order in which they follow the BTH when present.

@@ -33,6 +33,7 @@ constexpr size_t kKeys = 1 << 16;  // in the order in which they are looked up
 constexpr uint64_t kRegionBytes = 4096;
 constexpr uint64_t kAccessBytes = 64;
 constexpr mem::KeyUser kUser{.domain = {1}};
+constexpr HashKey kOrder{1, 2};  // keys in an order that nobody can foretell, as a device has them
 
 /// A region as a program with rte_hash would keep it.
 struct alignas(64) HashedRegion {
@@ -106,8 +107,8 @@ class Hash {
 /// `live` regions in the key table, lines in a bare array, and entries of a hash; and what to look up.
 struct Tables {
   explicit Tables(uint32_t live)
-      : regions({.entries_max = 1u << 24}),
-        lines(1u << 24),
+      : regions({.entries_max = 1u << 24, .key = kOrder}),
+        lines(1u << 24, IndexSpace::Pages::kHuge, {.key = kOrder}),
         memory(kRegionBytes),
         keys(kKeys),
         indexes(kKeys),

@@ -19,8 +19,8 @@ constexpr uint32_t kFilledAtOnce = 64;
 /// Polls between two looks at whether the connection is still there.
 constexpr uint32_t kSilentPolls = 1u << 16;
 
-testing::RdmaSession::Options session_options(const IoTraffic& traffic, const IoPlace& place) {
-  testing::RdmaSession::Options options{.subsystem_nqn = kExportedNqn};
+initiator::RdmaSession::Options session_options(const IoTraffic& traffic, const IoPlace& place) {
+  initiator::RdmaSession::Options options{.subsystem_nqn = kExportedNqn};
   options.queue.target_address = place.target_address;
   options.queue.own_address = place.own_address;
   options.queue.port = place.port;
@@ -54,12 +54,12 @@ Initiator::Initiator(const IoTraffic& traffic, const IoPlace& place)
 }
 
 nvmf::Command Initiator::command_of(bool write, uint16_t cid, uint64_t unit) const {
-  namespace command = testing::command;
+  namespace command = initiator::command;
   const uint32_t blocks = traffic_.bytes / kExportedBlockBytes;
   nvmf::Command made =
       command::blocks(write ? command::kWrite : command::kRead, kExportedNsid, unit * blocks, blocks);
   made.cid = cid;
-  made.sgl = in_capsule_bytes() != 0 ? testing::RdmaHostQueue::in_capsule(traffic_.bytes)
+  made.sgl = in_capsule_bytes() != 0 ? initiator::RdmaHostQueue::in_capsule(traffic_.bytes)
                                      : queue_.host_memory(cid, traffic_.bytes);
   return made;
 }
@@ -110,7 +110,7 @@ void Initiator::move(bool write, std::span<const uint64_t> units, const std::fun
 }
 
 void Initiator::check(const nvmf::Completion& completion) {
-  if (testing::code_of(completion) != nvmf::StatusCode::kSuccess)
+  if (initiator::code_of(completion) != nvmf::StatusCode::kSuccess)
     throw Failure(fmt::format("a command ended with status {:#x}", completion.status));
 }
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "apps/initiator/rdma_session.h"
 #include "apps/perf/histogram.h"
 #include "perf/nvmf/io_traffic.h"
-#include "tests/nvmf/rdma_session.h"
 
 namespace uroce::perf {
 
@@ -74,8 +74,8 @@ class Initiator {
 
   const IoTraffic traffic_;
   const uint64_t units_;
-  testing::RdmaSession session_;
-  testing::RdmaHostQueue& queue_;
+  initiator::RdmaSession session_;
+  initiator::RdmaHostQueue& queue_;
   std::vector<Slot> slots_;
   std::vector<uint16_t> free_;            // slots
   std::vector<uint16_t> unacknowledged_;  // slots that are answered, but their SENDs not acknowledged

@@ -42,7 +42,9 @@ void CmTarget::note(const cm::Event& event) {
     case EventKind::kRejected:
       return goes({Phase::kConnecting, Phase::kRequested, Phase::kReplied, Phase::kAnswered}, Phase::kOver);
     case EventKind::kUnanswered:
-      return goes({Phase::kConnecting, Phase::kAnswered, Phase::kResolving}, Phase::kOver);
+      return goes({Phase::kConnecting, Phase::kAnswered, Phase::kResolving, Phase::kRequested,
+                   Phase::kServiceRequested},
+                  Phase::kOver);
     case EventKind::kDisconnected:
       return goes({Phase::kReplied, Phase::kAnswered, Phase::kConnected}, Phase::kEnding);
     case EventKind::kTimewaitEnded:

@@ -119,7 +119,7 @@ void CmTarget::pump(size_t room) {
   room_ = room;
   fickle_ = room != SIZE_MAX;
   agent_.pump(now_, *this);
-  require(sent_.size() <= kConnectionsMax, "a connection sends once at a time");
+  require(sent_.size() <= kConnectionsMax + cm::EarlyRequests::kMax, "a connection sends once at a time");
   require(room != SIZE_MAX || agent_.deadline() > Instant{}, "with room enough nothing stays behind");
   check();
 }

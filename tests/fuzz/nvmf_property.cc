@@ -6,6 +6,8 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "choices.h"
 #include "tests/nvmf/host.h"
@@ -126,7 +128,7 @@ class Scene {
       case 12:
         return script(choices);
       case 13:
-        return configure(choices);
+        return choices.once_in(2) ? configure(choices) : act_in_order(queue, choices);
       case 14:
         if (choices.once_in(4)) queue.release_kept();
         return queue.keep_unreleased(choices.once_in(4));
@@ -147,7 +149,10 @@ class Scene {
     serve_somebody();
     for (auto& queue : queues_) queue.reset();
     target_.collect();
-    for (const auto& script : scripts_) require(script->queues == 0, "a queue of a device is left");
+    for (const auto& script : scripts_) {
+      require(script->queues == 0, "a queue of a device is left");
+      depth_.deallocations += script->count(block::Operation::kDeallocate);
+    }
     return std::move(depth_);
   }
 
@@ -160,8 +165,7 @@ class Scene {
     auto script = std::make_shared<DeviceScript>(DeviceScript{.block_bytes = nsid == 2 ? 4096u : 512u,
                                                               .blocks = 64,
                                                               .in_memory = nsid == 2,
-                                                              .read_only = nsid == 3,
-                                                              .log = false});
+                                                              .read_only = nsid == 3});
     nvmf::NamespaceOptions options;
     options.nsid = nsid;
     options.device = make_scripted_device(script);
@@ -169,12 +173,85 @@ class Scene {
   }
 
   void count(const std::vector<Answer>& answers) {
-    for (const Answer& answer : answers) ++depth_.answers[answer.code];
+    for (const Answer& answer : answers) {
+      ++depth_.answers[answer.code];
+      if (answer.cid != fused_[0] && answer.cid != fused_[1]) continue;
+      if (answer.ok() && ++fused_answers_ == 2) ++depth_.fused_pairs;
+    }
   }
   void poll(HostQueue& queue) {
     queue.now = now_;
     count(queue.poll());
-    if (queue.queue().ending()) queue.disconnect();
+    if (!queue.queue().ending()) return;
+    if (silent_) ++depth_.silences;
+    silent_ = false;
+    queue.disconnect();
+  }
+
+  /// What random commands almost never come to, because it takes several that belong together.
+  void act_in_order(HostQueue& queue, Choices& choices) {
+    if (queue.free_slots() < 2) return poll(queue);
+    queue.now = now_;
+    const bool admin = &queue == queues_[0].get();
+    switch (choices.below(4)) {
+      case 0:
+        return admin ? reset(queue) : fuse(queue, choices);
+      case 1:
+        return admin ? fall_silent(queue, choices) : deallocate(queue, choices);
+      case 2:
+        if (admin) queue.receive(command::make(command::kKeepAlive));
+        return;
+      default:
+        return pass_time(choices);
+    }
+  }
+
+  /// Compare and write, mostly of what is there.
+  void fuse(HostQueue& queue, Choices& choices) {
+    const uint32_t nsid = namespace_id(choices);
+    const uint64_t block = choices.below(66);
+    const Bytes data((nsid == 2 ? 4096 : 512), static_cast<std::byte>(choices.once_in(4)));
+    fused_answers_ = 0;
+    fused_[0] = queue.send(
+        command::fused(command::blocks(command::kCompare, nsid, block, 1), Command::Fuse::kFirst), data);
+    // Other namespaces, other blocks and a missing half are wrong.
+    const uint64_t other = choices.once_in(8) ? choices.below(66) : block;
+    if (choices.once_in(8)) return poll(queue);
+    fused_[1] = queue.send(
+        command::fused(command::blocks(command::kWrite, nsid, other, 1), Command::Fuse::kSecond), data);
+    poll(queue);
+  }
+
+  void deallocate(HostQueue& queue, Choices& choices) {
+    std::vector<nvmf::DatasetRange> ranges(1 + choices.below(choices.once_in(4) ? 256 : 4));
+    for (nvmf::DatasetRange& range : ranges)
+      range = {0, choices.once_in(8) ? number(choices) : choices.below(20), choices.below(66)};
+    Command made = command::make(command::kDatasetManagement, namespace_id(choices));
+    made.dword10 = choices.once_in(8) ? number(choices) : static_cast<uint32_t>(ranges.size()) - 1;
+    made.dword11 = choices.once_in(8) ? choices.below(8) : 1u << 2;
+    queue.send(made, bytes_of(ranges.data(), ranges.size() * sizeof(nvmf::DatasetRange)));
+  }
+
+  /// The controller is disabled, whatever its queues are at, and enabled.
+  void reset(HostQueue& queue) {
+    const uint16_t disabled = queue.send(command::set_property(nvmf::Property::kConfiguration, kEnabled - 1));
+    for (const Answer& answer : queue.poll()) {
+      count({answer});
+      if (answer.cid == disabled && answer.ok()) ++depth_.resets;
+    }
+    queue.send(command::set_property(nvmf::Property::kConfiguration, kEnabled));
+    poll(queue);
+  }
+
+  /// A keep-alive timeout, and nothing that would keep it from expiring.
+  void fall_silent(HostQueue& queue, Choices& choices) {
+    constexpr uint8_t kKeepAliveTimer = 0x0F;
+    queue.send(command::set_features(kKeepAliveTimer, 1 + choices.below(2000)));
+    poll(queue);
+    now_ = now_ + milliseconds(choices.below(8000));
+    silent_ = true;
+    poll(queue);
+    silent_ = false;
   }
 
   void close(HostQueue& queue) {
@@ -300,6 +377,9 @@ class Scene {
   std::array<std::unique_ptr<HostQueue>, kQueues> queues_;
   uint16_t controller_ = 0;
   Instant now_ = Instant{} + seconds(1000);
+  std::array<uint16_t, 2> fused_{};  // numbers of the last pair
+  uint32_t fused_answers_ = 0;       // that are good
+  bool silent_ = false;
   CapsuleDepth depth_;
 };
 

@@ -31,8 +31,12 @@ TEST(Capsules, OfRandomChoices) {
   for (uint64_t seed = 1; seed <= inputs(); ++seed) {
     Random random(seed);
     try {
-      for (const auto& [code, count] : check_capsules(random_bytes(random, 200 + random.below(6000))).answers)
-        total.answers[code] += count;
+      const CapsuleDepth depth = check_capsules(random_bytes(random, 200 + random.below(6000)));
+      for (const auto& [code, count] : depth.answers) total.answers[code] += count;
+      total.fused_pairs += depth.fused_pairs;
+      total.deallocations += depth.deallocations;
+      total.resets += depth.resets;
+      total.silences += depth.silences;
     } catch (const std::logic_error& broken) {
       FAIL() << "seed " << seed << " breaks: " << broken.what();
     }
@@ -63,6 +67,10 @@ TEST(Capsules, OfRandomChoices) {
                                      StatusCode::kAnaInaccessible};
   for (const StatusCode code : kReached)
     EXPECT_GT(total.answers[code], 0u) << std::hex << static_cast<uint32_t>(code);
+  EXPECT_GT(total.fused_pairs, 0u);
+  EXPECT_GT(total.deallocations, 0u);
+  EXPECT_GT(total.resets, 0u);
+  EXPECT_GT(total.silences, 0u);
 }
 
 }  // namespace

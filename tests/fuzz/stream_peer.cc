@@ -87,6 +87,8 @@ void StreamPeer::note(const wire::Packet& packet) {
 void StreamPeer::begin_message(Choices& choices) {
   write_ = choices.once_in(2);
   left_ = choices.below(kMessageMax);
+  // Short ones are placed when their burst ends.
+  if (left_ % 4 == 0) left_ /= 20;
   if (target_->options.type == qp::Type::kUd) {
     write_ = false;
     left_ = std::min(left_, kMtu);
@@ -102,6 +104,8 @@ Operation StreamPeer::next_of_message(Choices& choices, wire::Headers& headers, 
   const bool immediate = last && choices.once_in(4);
   headers.reth = {StreamTarget::kTargetIova + choices.below(0x4000), target_->target.rkey, left_};
   headers.immediate = 0x01020304;
+  if (choices.once_in(4)) use_other_key(choices, headers);
+  headers.invalidate = target_->keys.key(StreamKeys::kind(choices.below(StreamKeys::kKinds)));
   bytes = std::min(left_, kMtu);
   left_ -= bytes;
   if (last) first_ = true;
@@ -111,8 +115,23 @@ Operation StreamPeer::next_of_message(Choices& choices, wire::Headers& headers, 
     return immediate ? Operation::kWriteLastImm : Operation::kWriteLast;
   }
   if (!last) return first ? Operation::kSendFirst : Operation::kSendMiddle;
+  if (last && choices.once_in(4) && is_connected())
+    return first ? Operation::kSendOnlyInvalidate : Operation::kSendLastInvalidate;
   if (first) return immediate ? Operation::kSendOnlyImm : Operation::kSendOnly;
   return immediate ? Operation::kSendLastImm : Operation::kSendLast;
+}
+
+bool StreamPeer::is_connected() const {
+  return target_->options.type != qp::Type::kUc && target_->options.type != qp::Type::kUd;
+}
+
+/// Of a region whose keys and memory come and go.
+void StreamPeer::use_other_key(Choices& choices, wire::Headers& headers) const {
+  const StreamKeys::Kind kind =
+      choices.once_in(3) ? StreamKeys::Kind::kGone : StreamKeys::kind(choices.below(StreamKeys::kKinds));
+  headers.reth.rkey = headers.atomic.rkey = target_->keys.key(kind);
+  headers.reth.address = headers.atomic.address =
+      target_->keys.iova(kind) + choices.below(StreamKeys::kBytes / 8) * 8;
 }
 
 void StreamPeer::send_request(Choices& choices) {
@@ -122,13 +141,13 @@ void StreamPeer::send_request(Choices& choices) {
   uint32_t bytes = 0;
   uint32_t numbers = 1;
   Operation operation;
-  const bool connected = target_->options.type != qp::Type::kUc && target_->options.type != qp::Type::kUd;
-  if (connected && first_ && choices.once_in(3)) {
+  if (is_connected() && first_ && choices.once_in(3)) {
     operation = kAnswered[choices.below(kAnswered.size())];
     const uint32_t length = operation == Operation::kReadRequest ? choices.below(2048) : 8;
     headers.reth = {StreamTarget::kTargetIova + uint64_t{choices.below(0x700)} * 8, target_->target.rkey,
                     length};
     headers.atomic = {headers.reth.address, target_->target.rkey, 3, 5};
+    if (choices.once_in(3)) use_other_key(choices, headers);
     headers.feth.global_visibility = true;
     if (operation == Operation::kReadRequest) numbers = qp::response_packets(length, kMtu);
     if (operation == Operation::kAtomicWrite) bytes = 8;
@@ -241,10 +260,12 @@ void StreamPeer::send(const wire::Headers& headers, uint32_t bytes, uint8_t cont
   std::swap(path.source_mac, path.destination_mac);
   const wire::FrameTemplate frame_template(path);
   bytes = std::min(bytes, wire::kPayloadBytesMax);
-  std::memset(wire::write_headers(frame_, frame_template, headers, bytes), content, bytes);
-  const uint32_t length = wire::finish_frame(frame_, frame_template, headers.bth.opcode, bytes);
+  frame_number_ = (frame_number_ + 1) % frames_.size();
+  const std::span<std::byte> frame = frames_[frame_number_];
+  std::memset(wire::write_headers(frame, frame_template, headers, bytes), content, bytes);
+  const uint32_t length = wire::finish_frame(frame, frame_template, headers.bth.opcode, bytes);
   wire::Packet packet;
-  if (wire::parse_frame(std::span(frame_).first(length), packet).result == wire::ParseResult::kRoce)
+  if (wire::parse_frame(frame.first(length), packet).result == wire::ParseResult::kRoce)
     target_->show(packet);
 }
 

@@ -36,6 +36,8 @@ class StreamPeer {
   [[nodiscard]] wire::Headers headers(wire::Operation operation, Psn psn) const;
   void begin_message(Choices& choices);
   wire::Operation next_of_message(Choices& choices, wire::Headers& headers, uint32_t& bytes);
+  [[nodiscard]] bool is_connected() const;
+  void use_other_key(Choices& choices, wire::Headers& headers) const;
   void mutate(Choices& choices, wire::Headers& headers, uint32_t& bytes) const;
   void send(const wire::Headers& headers, uint32_t bytes, uint8_t content);
   void note(const wire::Packet& packet);
@@ -54,7 +56,8 @@ class StreamPeer {
   size_t asked_count_ = 0;
   uint32_t answered_packets_ = 0;  // of the oldest
   uint32_t msn_ = 0;
-  std::array<std::byte, Pool::kFrameBytes> frame_{};
+  std::array<std::array<std::byte, Pool::kFrameBytes>, StreamTarget::kBurstMax> frames_{};
+  size_t frame_number_ = 0;
 };
 
 }  // namespace uroce::fuzz

@@ -23,14 +23,44 @@ void post_something(Choices& choices, StreamTarget& target) {
   const bool word = queue::is_atomic(request.operation) || request.operation == SendOperation::kAtomicWrite;
   request.length = word ? 8 : choices.below(1500);
   if (request.operation == SendOperation::kFlush) request.length = 0;
-  request.signaled = true;
+  request.signaled = choices.once_in(2);
   request.fence = choices.once_in(8);
-  // Reads into memory that may not be written fail, sometimes.
-  target.post(request, choices.once_in(16), choices.below(0x800));
+  request.invalidate = target.keys.key(StreamKeys::kind(choices.below(StreamKeys::kKinds)));
+  // Reads into memory that may not be written fail, sometimes, and so does what has its data where none are
+  // any more.
+  const StreamTarget::Data data = choices.once_in(16)   ? StreamTarget::Data::kSource
+                                  : choices.once_in(16) ? StreamTarget::Data::kGone
+                                                        : StreamTarget::Data::kTarget;
+  target.post(request, data, choices.below(0x800));
+}
+
+/// What changes the meaning of keys.
+void change_keys(Choices& choices, StreamTarget& target) {
+  constexpr std::array kLocal = {SendOperation::kLocalInvalidate, SendOperation::kRegister,
+                                 SendOperation::kBindWindow};
+  switch (choices.below(8)) {
+    case 0:
+      target.end_burst();
+      return target.keys.register_anew();
+    case 1:
+      return target.keys.vanish();
+    case 2:
+      return target.keys.come_back();
+    case 3:
+      return target.begin_other_turn();
+    default: {
+      const SendOperation operation = kLocal[choices.below(kLocal.size())];
+      if (!qp::has_operation(target.options.type, operation)) return;
+      target.post_local(operation, StreamKeys::kind(choices.below(StreamKeys::kKinds)),
+                        static_cast<uint8_t>(choices.bytes(1)));
+    }
+  }
 }
 
 void act(Choices& choices, StreamTarget& target, StreamPeer& peer) {
-  switch (choices.below(16)) {
+  switch (choices.below(17)) {
+    case 16:
+      return change_keys(choices, target);
     case 0:
     case 1:
       return post_something(choices, target);
@@ -69,13 +99,15 @@ Depth check_stream(std::span<const std::byte> input) {
                                  qp::Type::kXrcReceive};
   const StreamTarget::Options options{.type = kTypes[choices.below(kTypes.size())],
                                       .shared_receives = choices.once_in(4),
-                                      .credits = choices.once_in(2)};
+                                      .credits = choices.once_in(2),
+                                      .signal_all = choices.once_in(2)};
   StreamTarget* there = nullptr;
   StreamPeer peer(there);
   StreamTarget target(options, [&](std::span<const std::byte> frame) { peer.observe(frame); });
   there = &target;
   // Also where numbers wrap.
   if (choices.once_in(2)) target.first_sent = target.first_expected = Psn(0xFFFFF0);
+  if (choices.once_in(2)) target.keys.vanish();
   peer.restart();
   while (!choices.over()) act(choices, target, peer);
   target.finish();

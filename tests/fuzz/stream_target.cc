@@ -1,36 +1,10 @@
 #include "stream_target.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 #include <stdexcept>
 
+#include "allocations.h"
 #include "qp/datagram_address.h"
-
-namespace {
-
-// Allocations of the process, so that a run can tell whether there were any.
-uint64_t allocations = 0;
-
-void* counted(size_t bytes, size_t alignment) {
-  ++allocations;
-  void* const memory = alignment <= alignof(std::max_align_t)
-                           ? std::malloc(bytes)
-                           : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t bytes) { return counted(bytes, 1); }
-void* operator new(size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace uroce::fuzz {
 
@@ -110,22 +84,23 @@ StreamTarget::StreamTarget(const Options& wanted, Observer observer)
     : options(wanted),
       path(path_to_peer()),
       memory_(kMemory, kUntouched),
+      keys(regions_, bus_, kDomain),
       sends_({.depth = kDepth,
               .segments_max = 1,
               .inline_max = 64,
               .attachment_bytes = attachment_bytes(wanted.type)}),
       shared_({.depth = kDepth,
                .segments_max = 1,
+               .domain = kDomain,
                .xrc = {.xrc_domain = kXrcDomain,
                        .number = receives_number = *shared_table_.allocate({}),
-                       .domain = kDomain,
                        .completions = &receive_completions_}}),
       port_(std::move(observer)),
       turn_{Instant{1'000'000}, tx_, placer_, completions_, regions_, counters_},
       queue_pair_(only_target({.type = wanted.type,
                                .number = kOurs,
                                .domain = kDomain,
-                               .signal_all = true,
+                               .signal_all = wanted.signal_all,
                                .credits = wanted.credits,
                                .datagram_mtu = 1024,
                                .send_queue = &sends_,
@@ -164,6 +139,7 @@ StreamTarget::StreamTarget(const Options& wanted, Observer observer)
 }
 
 void StreamTarget::step(qp::State state, uint32_t mask) {
+  end_burst();
   attributes_.state = state;
   require(queue_pair_.modify(attributes_, mask | qp::kMaskState, turn_) == 0,
           "a step between states is legal");
@@ -192,11 +168,12 @@ void StreamTarget::restart() {
 void StreamTarget::fail() {
   step(qp::State::kErr, 0);
   pump();
-  require(sends_completed_ == sends_posted_, "every send completes");
+  check_order_of_sends(sends_posted_);
   require(has_shared_receives() || receives_completed_ == receives_posted_, "every receive completes");
 }
 
 void StreamTarget::drain() {
+  end_burst();
   if (state() == qp::State::kRts) {
     step(qp::State::kSqd, 0);
   } else if (state() == qp::State::kSqd || state() == qp::State::kSqe) {
@@ -205,14 +182,20 @@ void StreamTarget::drain() {
   }
 }
 
-bool StreamTarget::post(const queue::SendRequest& wanted, bool of_source, uint32_t offset) {
+bool StreamTarget::post(const queue::SendRequest& wanted, Data data, uint32_t offset) {
   queue::SendRequest* const slot = sends_.reserve();
   if (slot == nullptr) return false;
   *slot = wanted;
+  signaled_.push_back(wanted.signaled || options.signal_all);
   slot->wr_id = sends_posted_++;
   slot->segments = 1;
-  const uint64_t iova = of_source ? kSourceIova : kTargetIova;
-  sends_.segments(*slot)[0] = {iova + offset, slot->length, of_source ? source.lkey : target.lkey};
+  const uint64_t iova = data == Data::kSource   ? kSourceIova
+                        : data == Data::kTarget ? kTargetIova
+                                                : StreamKeys::kIova;
+  const MemoryKey lkey = data == Data::kSource   ? source.lkey
+                         : data == Data::kTarget ? target.lkey
+                                                 : keys.key(StreamKeys::Kind::kGone);
+  sends_.segments(*slot)[0] = {iova + offset, slot->length, lkey};
   if (queue::is_atomic(slot->operation)) sends_.operands(*slot) = {1, 2};
   if (slot->operation == queue::SendOperation::kFlush)
     sends_.set_operation(*slot, queue::FlushOperation{.global_visibility = true});
@@ -224,13 +207,29 @@ bool StreamTarget::post(const queue::SendRequest& wanted, bool of_source, uint32
   return true;
 }
 
+bool StreamTarget::post_local(queue::SendOperation operation, StreamKeys::Kind kind, uint8_t low) {
+  queue::SendRequest* const slot = sends_.reserve();
+  if (slot == nullptr) return false;
+  *slot = {};
+  slot->operation = operation;
+  slot->signaled = true;
+  if (!keys.prepare(operation, kind, low, sends_, *slot)) {
+    sends_.cancel();
+    return false;
+  }
+  signaled_.push_back(true);
+  slot->wr_id = sends_posted_++;
+  sends_.publish();
+  return true;
+}
+
 bool StreamTarget::post_receive(uint32_t bytes) {
   queue::ReceiveRequest* const slot = has_shared_receives() ? shared_.reserve() : receives_.reserve();
   if (slot == nullptr) return false;
   const uint64_t number = receives_posted_++;
   bytes = std::min<uint32_t>(bytes, kReceiveBytes);
   *slot = {.wr_id = number, .length = bytes, .segments = 1};
-  receive_bytes_[number % kDepth] = bytes;
+  receive_bytes_[number % receive_bytes_.size()] = bytes;
   queue::Segment* const segments =
       has_shared_receives() ? shared_.segments(*slot) : receives_.segments(*slot);
   segments[0] = {number % kDepth * kReceiveBytes, bytes, receives_key_.lkey};
@@ -244,23 +243,31 @@ bool StreamTarget::post_receive(uint32_t bytes) {
 
 template <typename Act>
 void StreamTarget::without_allocation(const Act& act) {
-  const uint64_t before = allocations;
+  const uint64_t before = allocations();
   act();
-  require(allocations == before, "nothing is allocated for a packet");
+  require(allocations() == before, "nothing is allocated for a packet");
 }
 
 void StreamTarget::show(const wire::Packet& packet) {
   without_allocation([&] {
-    require(queue_pair_.receive(packet, turn_), "a queue pair that is not stalled takes every packet");
-    qp::commit_placements(turn_);
+    const bool taken = queue_pair_.receive(packet, turn_);
+    require(taken || queue_pair_.stalled(), "a queue pair that is not stalled takes every packet");
   });
+  if (++burst_ == kBurstMax || !placer_.losses().empty()) end_burst();
+}
+
+void StreamTarget::end_burst() {
+  burst_ = 0;
+  without_allocation([&] { qp::commit_placements(turn_); });
   publish();
 }
 
 void StreamTarget::pump() {
+  end_burst();
   bool more = true;
   for (uint32_t pumps = 0; more; ++pumps) {
     require(pumps < kPumpsMax, "what there is to send has an end");
+    if (pumps == 2) other_poller_.end_turn();
     without_allocation([&] {
       const size_t before = tx_.frames().size();
       more = queue_pair_.pump(turn_, kPumpFrames);
@@ -273,6 +280,7 @@ void StreamTarget::pump() {
 }
 
 void StreamTarget::advance(Duration by) {
+  end_burst();
   turn_.now = turn_.now + by;
   if (queue_pair_.deadline() > turn_.now) return;
   without_allocation([&] { queue_pair_.expire(turn_); });
@@ -284,10 +292,18 @@ void StreamTarget::publish() {
   check_completions();
 }
 
+/// Those before it that have not completed and never will asked for no completion.
+void StreamTarget::check_order_of_sends(uint64_t number) {
+  require(number >= sends_completed_, "sends complete once and in order");
+  for (uint64_t skipped = sends_completed_; skipped < number; ++skipped)
+    require(!signaled_[skipped], "a signaled send completes");
+}
+
 void StreamTarget::check_completions() {
   std::array<queue::Completion, 2 * kDepth> found;
   for (const queue::Completion& completion : std::span(found).first(send_completions_.poll(found))) {
-    require(completion.wr_id == sends_completed_++, "sends complete once and in order");
+    check_order_of_sends(completion.wr_id);
+    sends_completed_ = completion.wr_id + 1;
     require(completion.wr_id < sends_posted_, "what completes was posted");
     require(!sends_failed_ || completion.status == CompletionStatus::kFlushed,
             "behind a failed send all are flushed");
@@ -308,7 +324,7 @@ void StreamTarget::check_completions() {
     receives_failed_ |= !success;
     receives_successful_ += success ? 1 : 0;
     require(!success || completion.opcode != queue::CompletionOpcode::kReceive ||
-                completion.bytes <= receive_bytes_[completion.wr_id % kDepth],
+                completion.bytes <= receive_bytes_[completion.wr_id % receive_bytes_.size()],
             "nothing longer than its receive is received");
   }
 }

@@ -8,6 +8,7 @@
 
 #include "qp/queue_pair.h"
 #include "queue/shared_receive_queue.h"
+#include "stream_keys.h"
 #include "stream_property.h"
 #include "tests/unit/mem/other_poller.h"
 #include "wire/packet.h"
@@ -50,11 +51,13 @@ class StreamTarget {
     qp::Type type = qp::Type::kRc;
     bool shared_receives = false;
     bool credits = true;
+    bool signal_all = true;
   };
   static constexpr uint32_t kMtu = 256;
   static constexpr uint32_t kDepth = 16;
   static constexpr size_t kTargetBytes = 16384;  // that a peer may read, write, and count in
   static constexpr size_t kSourceBytes = 4096;   // that it may read
+  static constexpr size_t kBurstMax = 8;         // packets whose placements are committed together
   static constexpr size_t kReceiveBytes = 1500;  // of one receive
   static constexpr uint64_t kTargetIova = 0x10000;
   static constexpr uint64_t kSourceIova = 0x20000;
@@ -79,12 +82,20 @@ class StreamTarget {
   void drain();
   [[nodiscard]] qp::State state() const { return queue_pair_.state(); }
 
+  /// Where its data are.
+  enum class Data : uint8_t { kTarget, kSource, kGone };
   /// False: the queue is full.
-  bool post(const queue::SendRequest& request, bool of_source, uint32_t offset);
+  bool post(const queue::SendRequest& request, Data data, uint32_t offset);
+  /// Something that sends nothing: it changes what a key means.
+  bool post_local(queue::SendOperation operation, StreamKeys::Kind kind, uint8_t low);
   bool post_receive(uint32_t bytes);
 
+  /// The packet's bytes stay until end_burst(), which is due after kBurstMax packets.
   void show(const wire::Packet& packet);
+  void end_burst();
   void pump();
+  /// Another poller of the device is in the middle of a turn: what waits for it stalls until pump().
+  void begin_other_turn() { other_poller_.begin_turn(); }
   /// Time passes, and what is due expires.
   void advance(Duration by);
   /// All that was posted is complete after the end; nothing has changed that must not.
@@ -105,20 +116,26 @@ class StreamTarget {
   void step(qp::State state, uint32_t mask);
   void publish();
   void check_completions();
+  void check_order_of_sends(uint64_t number);
   void check_untouched(size_t begin, size_t bytes) const;
   template <typename Act>
   void without_allocation(const Act& act);
 
   mem::testing::OtherPoller other_poller_;
   mem::BusSpace bus_{{}};
-  mem::RegionTable regions_{{.entries_max = 16, .grace_period = &other_poller_, .bus_space = &bus_}};
+  mem::RegionTable regions_{{.entries_max = 64, .grace_period = &other_poller_, .bus_space = &bus_}};
   std::vector<std::byte> memory_;
   mem::RegionKeys receives_key_;
+
+ public:
+  StreamKeys keys;
+
+ private:
   queue::SendQueue sends_;
   queue::ReceiveQueue receives_{{.depth = kDepth}};
   queue::CompletionQueue send_completions_{{.depth = 4 * kDepth}};
   queue::CompletionQueue receive_completions_{{.depth = 4 * kDepth}};
-  queue::SharedReceiveTable shared_table_{16};
+  queue::SharedReceiveTable shared_table_{{.numbers = 16}};
   queue::SharedReceiveQueue shared_;
   Pool port_;
   port::TxBatch tx_{port_};
@@ -128,12 +145,15 @@ class StreamTarget {
   qp::Turn turn_;
   qp::QueuePair queue_pair_;
   qp::Attributes attributes_;
+  size_t burst_ = 0;
 
   uint64_t sends_posted_ = 0;
   uint64_t sends_completed_ = 0;
   uint64_t receives_posted_ = 0;
   uint64_t receives_completed_ = 0;
-  std::array<uint32_t, kDepth> receive_bytes_{};  // by number modulo depth
+  // By number, modulo more than a queue holds and completes in a burst.
+  std::array<uint32_t, 2 * kDepth> receive_bytes_{};
+  std::vector<bool> signaled_;  // of all sends, by number
   uint64_t sends_successful_ = 0;
   uint64_t receives_successful_ = 0;
   bool sends_failed_ = false;

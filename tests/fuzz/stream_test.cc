@@ -35,7 +35,8 @@ void expect_depth(const Depth& total) {
                                   Counter::kAccessNakReceived,   Counter::kOperationalNakReceived,
                                   Counter::kRnrNakReceived,      Counter::kImpliedNak,
                                   Counter::kAckTimeout,          Counter::kRetransmittedPackets,
-                                  Counter::kRetryExceeded,       Counter::kLocalProtectionError};
+                                  Counter::kRetryExceeded,       Counter::kLocalProtectionError,
+                                  Counter::kMemoryGone};
   for (const Counter counter : kReached)
     EXPECT_GT(total.counters[static_cast<size_t>(counter)], 0u) << counter_label(counter);
 }

@@ -99,7 +99,7 @@ class Hosts:
     def follow_readme(self, uroce):
         """The README's section on NVMe-oF, word by word: as if the guest's second NIC and our end of that link were the ones
         that it speaks of. What went wrong, or nothing."""
-        section = re.search(r"^## Export a file over NVMe-oF.*?^## ", (TOP / "README.md").read_text(), re.M | re.S)[0]
+        section = re.search(r"^## Export a file over NVMe-oF.*?^## ", (TOP / "apps/nvmf/README.md").read_text(), re.M | re.S)[0]
         blocks = re.findall(r"^```sh (target|host)\n(.*?)^```$", section, re.M | re.S)
         assert [who for who, _ in blocks] == ["target", "host", "host"], blocks
         self.machine.do("rdma link delete rxe0\n")

@@ -215,7 +215,10 @@ Region fast_by_sg_list(End& owner, Arena& arena, int rights) {
   std::vector<urocedv_sg> list;
   for (const auto& piece : pieces) {
     const auto length = static_cast<uint32_t>(piece.size());
-    list.push_back({piece.data(), length, length, arena.bus_address(piece)});
+    list.push_back({.address = piece.data(),
+                    .length = length,
+                    .dma_length = length,
+                    .dma_address = arena.bus_address(piece)});
   }
   const auto entries = static_cast<int>(list.size());
   if (urocedv_map_mr_sg(mr, list.data(), entries, nullptr, Arena::kPage) != entries) {

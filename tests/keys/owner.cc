@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <optional>
+#include <utility>
 
 #include "apps/perf/channel.h"
 #include "apps/perf/failure.h"
@@ -114,7 +116,11 @@ class Owner {
   }
 
  private:
-  static perf::Channel accept(uint16_t port) { return perf::Listener(port).accept(); }
+  static perf::Channel accept(uint16_t port) {
+    perf::Listener listener(port);
+    while (true)
+      if (std::optional<perf::Channel> peer = listener.accept(); peer) return std::move(*peer);
+  }
 
   json order(const json& what) {
     peer_.send(what);

@@ -174,17 +174,61 @@ int too_few() {
   return 0;
 }
 
+/// One more each time: EAL, where it is needed, starts or says that it cannot.
+int each_number_of_them() {
+  ibv_device** list = ibv_get_device_list(nullptr);
+  REQUIRE(list != nullptr);
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const int errors = dup(STDERR_FILENO);
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  dup2(nowhere, STDERR_FILENO);  // that it cannot is told each time
+  ibv_context* context = nullptr;
+  for (rlim_t more = 1; context == nullptr; ++more) {
+    const rlimit some{.rlim_cur = static_cast<rlim_t>(nowhere) + more, .rlim_max = limit.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &some);
+    context = ibv_open_device(list[0]);
+    if (more == 200) break;
+  }
+  setrlimit(RLIMIT_NOFILE, &limit);
+  dup2(errors, STDERR_FILENO);
+  REQUIRE(context != nullptr);
+  REQUIRE(ibv_close_device(context) == 0);
+  return 0;
+}
+
+int none_stays_of_a_device_closed_with_objects() {
+  ibv_device** list = ibv_get_device_list(nullptr);
+  REQUIRE(list != nullptr);
+  // The port itself stays open.
+  ibv_context* stays = ibv_open_device(list[0]);
+  REQUIRE(stays != nullptr);
+  const size_t before = open_descriptors().size();
+  for (int i = 0; i < 8; ++i) {
+    ibv_context* context = ibv_open_device(list[0]);
+    REQUIRE(context != nullptr);
+    REQUIRE(ibv_alloc_pd(context) != nullptr);
+    REQUIRE(ibv_close_device(context) == 0);
+  }
+  REQUIRE(open_descriptors().size() == before);
+  REQUIRE(ibv_close_device(stays) == 0);
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Scenario> descriptor_scenarios() {
-  return {{"descriptors-close-on-exec", they_close_on_exec},
-          {"descriptors-none-stands-in-for-a-standard-stream", none_stands_in_for_a_standard_stream},
-          {"descriptors-messages-do-not-go-into-its-file", messages_do_not_go_into_its_file},
-          {"descriptors-messages-go-into-its-log", messages_go_into_its_log},
-          {"descriptors-closed-behind-our-back", closed_behind_our_back},
-          {"descriptors-closed-and-waited-on", closed_and_waited_on},
-          {"descriptors-nothing-is-left-open", nothing_is_left_open},
-          {"descriptors-too-few", too_few}};
+  return {
+      {"descriptors-close-on-exec", they_close_on_exec},
+      {"descriptors-none-stands-in-for-a-standard-stream", none_stands_in_for_a_standard_stream},
+      {"descriptors-messages-do-not-go-into-its-file", messages_do_not_go_into_its_file},
+      {"descriptors-messages-go-into-its-log", messages_go_into_its_log},
+      {"descriptors-closed-behind-our-back", closed_behind_our_back},
+      {"descriptors-closed-and-waited-on", closed_and_waited_on},
+      {"descriptors-nothing-is-left-open", nothing_is_left_open},
+      {"descriptors-none-stays-of-a-device-closed-with-objects", none_stays_of_a_device_closed_with_objects},
+      {"descriptors-each-number-of-them", each_number_of_them},
+      {"descriptors-too-few", too_few}};
 }
 
 }  // namespace uroce::manners

@@ -156,10 +156,10 @@ int status_of(pid_t child) {
 
 int main(int argc, char** argv) {
   std::vector<uroce::manners::Scenario> all;
-  for (const auto& some :
-       {uroce::manners::signal_scenarios(), uroce::manners::thread_scenarios(),
-        uroce::manners::leaving_scenarios(), uroce::manners::forking_scenarios(),
-        uroce::manners::descriptor_scenarios(), uroce::manners::surroundings_scenarios()}) {
+  for (const auto& some : {uroce::manners::cancelling_scenarios(), uroce::manners::signal_scenarios(),
+                           uroce::manners::thread_scenarios(), uroce::manners::leaving_scenarios(),
+                           uroce::manners::forking_scenarios(), uroce::manners::descriptor_scenarios(),
+                           uroce::manners::surroundings_scenarios()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   const std::string_view wanted = argc > 1 ? argv[1] : "";

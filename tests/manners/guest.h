@@ -81,6 +81,7 @@ int status_of(pid_t child);
 /// Says "ready" and goes on exchanging. Not in the list of scenarios.
 [[noreturn]] void stay_until_killed();
 
+std::vector<Scenario> cancelling_scenarios();
 std::vector<Scenario> signal_scenarios();
 std::vector<Scenario> thread_scenarios();
 std::vector<Scenario> leaving_scenarios();

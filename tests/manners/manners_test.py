@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a process may expect of us that it did not ask to be in it (README.md lists the promises).
 
-    tests/manners/manners_test.py GUEST DLOPEN_GUEST UROCE
+    tests/manners/manners_test.py GUEST DLOPEN_GUEST UROCE EAL_OWNER STATIC_EAL
 
 Every scenario of the guests is a process of its own, once over each kind of port that needs no privileges: without
 EAL, with EAL, and with EAL and sockets.
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import unittest
 
-GUEST, DLOPEN_GUEST, UROCE = (str(pathlib.Path(argument).resolve()) for argument in sys.argv[1:4])
+GUEST, DLOPEN_GUEST, UROCE, EAL_OWNER, STATIC_EAL = (str(pathlib.Path(argument).resolve()) for argument in sys.argv[1:6])
 LIBRARIES = pathlib.Path(UROCE).parents[1] / "lib/verbs"
 # Far more than any of it takes: only a hang is as long.
 TIME_LIMIT_SECONDS = 120
@@ -193,6 +193,55 @@ class SecondProcess(Manners):
             self.play(configuration, GUEST, "leaving-after-closing", status=42)
 
 
+class EalOwner(Manners):
+    """A program's own EAL, ended in every order: before exit, by a handler, by a destructor."""
+
+    def end_in_order(self, order):
+        for kind in ("memif", "rings"):
+            with self.subTest(kind):
+                self.play(devices(kind, self.scratch), EAL_OWNER, order, status=42)
+
+    def test_closed_before(self):
+        self.end_in_order("closed")
+
+    def test_by_a_handler(self):
+        self.end_in_order("handler")
+
+    def test_by_a_destructor(self):
+        self.end_in_order("destructor")
+
+
+class StaticEal(Manners):
+    """A program with a DPDK inside it, beside the one that the stack loads."""
+
+    def test_two_eals_in_one_process(self):
+        for kind in ("memif", "rings"):
+            with self.subTest(kind):
+                self.play(devices(kind, self.scratch), STATIC_EAL, status=42)
+
+
+class AfPacket(Manners):
+    """On interfaces of the kernel, in a namespace of their own."""
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0 or shutil.which("unshare") is None or shutil.which("ip") is None:
+            self.skipTest("needs root, unshare and ip")
+        self.configuration = (DEVICE.format(port="net_af_packet0,iface=left", number=1) +
+                              DEVICE.format(port="net_af_packet1,iface=right", number=2))
+
+    def play_in_namespace(self, configuration, scenario):
+        links = ("ip link add left type veth peer name right && ip link set left up && ip link set right up && "
+                 f"exec {GUEST} {scenario}")
+        self.play(configuration, "unshare", "-n", "sh", "-c", links)
+
+    def test_cancelling(self):
+        self.play_in_namespace(self.configuration, "cancelling-in-the-middle-of-a-turn")
+
+    def test_guids_of_interfaces_are_known_before_opening(self):
+        self.play_in_namespace(re.sub("mac = .*\\n", "", self.configuration), "surroundings-guids-before-opening")
+
+
 def add_scenarios(name, guest):
     """A test case for each kind of port, with a test for each scenario that the guest lists."""
     scenarios = subprocess.run([guest], capture_output=True, text=True, check=True,
@@ -210,4 +259,4 @@ def add_scenarios(name, guest):
 
 add_scenarios("Guest", GUEST)
 add_scenarios("Dlopen", DLOPEN_GUEST)
-unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
+unittest.main(argv=[sys.argv[0], *sys.argv[6:]], verbosity=2)

@@ -141,10 +141,27 @@ int errno_stays_on_the_fast_path() {
   return 0;
 }
 
+/// ibv_devices opens nothing.
+int guids_are_known_before_opening() {
+  int count = 0;
+  ibv_device** list = ibv_get_device_list(&count);
+  REQUIRE(list != nullptr && count == 2);
+  for (int i = 0; i < count; ++i) {
+    const uint64_t guid = ibv_get_device_guid(list[i]);
+    REQUIRE(guid != 0);
+    ibv_context* context = ibv_open_device(list[i]);
+    REQUIRE(context != nullptr);
+    REQUIRE(ibv_get_device_guid(list[i]) == guid);
+    REQUIRE(ibv_close_device(context) == 0);
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Scenario> surroundings_scenarios() {
-  return {{"surroundings-stay", stay},
+  return {{"surroundings-guids-before-opening", guids_are_known_before_opening},
+          {"surroundings-stay", stay},
           {"surroundings-getopt-goes-on", getopt_goes_on},
           {"surroundings-random-sequences-go-on", random_sequences_go_on},
           {"surroundings-timers-stay", timers_stay},

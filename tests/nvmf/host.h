@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "apps/initiator/commands.h"
 #include "nvmf/target.h"
-#include "tests/nvmf/commands.h"
 
 namespace uroce::testing {
+
+using namespace initiator;
 
 using Bytes = std::vector<std::byte>;
 

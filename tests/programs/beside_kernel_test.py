@@ -165,8 +165,8 @@ class BesideKernel(TestCase):
     def test_what_cannot_be_is_told_in_one_line(self):
         cases = [(["nowhere"], [], "interface nowhere: there is none"), (["lo"], [], "interface lo: is no Ethernet"),
                  ([LINK], ["setpriv", "--bounding-set=-net_raw,-net_admin"], "CAP_NET_RAW"),
-                 ([LINK, "--ip", "192.0.2.9/24"], [], "addresses: does not go together with an interface"),
-                 ([LINK, "--mac", "02:00:00:00:00:09"], [], "mac: does not go together with an interface")]
+                 ([LINK, "--ip", "192.0.2.9/24"], [], "--ip: does not go together with an interface"),
+                 ([LINK, "--mac", "02:00:00:00:00:09"], [], "--mac: does not go together with an interface")]
         for options, before, words in cases:
             with self.subTest(words):
                 status, output = self.info(*self.command("left", *before, UROCE, "info", "--interface", *options))

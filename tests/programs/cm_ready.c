@@ -23,9 +23,18 @@ static void ready(void) {
   close(file);
 }
 
+/* Of a library behind us, or of one that the program has loaded for itself. */
+static void* next_of(const char* name) {
+  void* next = dlsym(RTLD_NEXT, name);
+  void* library = next == NULL ? dlopen("librdmacm.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  if (library != NULL) next = dlsym(library, name);
+  if (next == NULL) abort();
+  return next;
+}
+
 int rdma_listen(struct rdma_cm_id* id, int backlog) {
   int (*next)(struct rdma_cm_id*, int) = NULL;
-  *(void**)&next = dlsym(RTLD_NEXT, "rdma_listen");
+  *(void**)&next = next_of("rdma_listen");
   int result = next(id, backlog);
   if (result == 0) ready();
   return result;
@@ -33,7 +42,7 @@ int rdma_listen(struct rdma_cm_id* id, int backlog) {
 
 int rdma_get_cm_event(struct rdma_event_channel* channel, struct rdma_cm_event** event) {
   int (*next)(struct rdma_event_channel*, struct rdma_cm_event**) = NULL;
-  *(void**)&next = dlsym(RTLD_NEXT, "rdma_get_cm_event");
+  *(void**)&next = next_of("rdma_get_cm_event");
   int result = next(channel, event);
   if (result == 0 && (*event)->event == RDMA_CM_EVENT_MULTICAST_JOIN) ready();
   return result;
@@ -51,7 +60,7 @@ static void wait_for_peer(void) {
 
 int rdma_connect(struct rdma_cm_id* id, struct rdma_conn_param* parameters) {
   int (*next)(struct rdma_cm_id*, struct rdma_conn_param*) = NULL;
-  *(void**)&next = dlsym(RTLD_NEXT, "rdma_connect");
+  *(void**)&next = next_of("rdma_connect");
   wait_for_peer();
   return next(id, parameters);
 }

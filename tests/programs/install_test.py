@@ -27,6 +27,10 @@ INSTALLED = {"bin/uroce", "{libdir}/uroce/libibverbs.so", "{libdir}/uroce/libibv
              "{libdir}/uroce/liburoce.so.0", "{libdir}/uroce/liburocedv.so", "{libdir}/uroce/liburocedv.so.1",
              "include/infiniband/urocedv.h", "{libdir}/pkgconfig/uroce.pc", "{libdir}/pkgconfig/urocedv.pc",
              "share/man/man1/uroce.1",
+             *(f"share/man/man3/{name}" for name in subprocess.run(
+                 [sys.executable, str(SOURCE / "lib/verbs/manual.py"),
+                  str(SOURCE / "lib/verbs/include/infiniband/urocedv.h"), "--names"],
+                 capture_output=True, text=True, check=True).stdout.split()),
              "share/doc/uroce/LICENSE", "share/doc/uroce/README.md",
              *(f"share/uroce/configs/{path.name}" for path in (SOURCE / "configs").iterdir())}
 

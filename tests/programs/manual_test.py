@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The man page, --help, the parser's list of configuration keys and the environment that is read name the same things.
+The pages of <infiniband/urocedv.h> have all its functions.
 
-    tests/programs/manual_test.py UROCE
+    tests/programs/manual_test.py UROCE FOLDER_OF_SECTION_3
 """
 
 import pathlib
@@ -12,6 +13,7 @@ import sys
 import unittest
 
 UROCE = sys.argv[1]
+SECTION_3 = pathlib.Path(sys.argv[2])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "apps/uroce.1"
 MANUAL = PAGE.read_text()
@@ -49,7 +51,7 @@ class Manual(unittest.TestCase):
         self.assertEqual(always, options_of([]))
         configuration = options_in(section("CONFIGURATION")) | {"help"}
         self.assertGreater(len(configuration), len(keys()))
-        self.assertEqual(configuration, options_of(["run"]))
+        self.assertEqual(configuration | options_in(section("OPTIONS OF RUN")), options_of(["run"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF INFO")), options_of(["info"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF PERF")), options_of(["perf"]))
 
@@ -74,15 +76,38 @@ class Manual(unittest.TestCase):
         for status in re.findall(r"constexpr int k\w+ = (\d+);", source):
             self.assertRegex(section("EXIT STATUS"), rf"\b{status}\b")
 
-    def test_it_is_well_formed(self):
-        checks = {"mandoc": ["mandoc", "-T", "lint", "-W", "warning", str(PAGE)],
-                  "groff": ["groff", "-mdoc", "-ww", "-z", str(PAGE)]}
+    def test_every_function_of_the_extensions_has_a_page(self):
+        header = (ROOT / "lib/verbs/include/infiniband/urocedv.h").read_text()
+        symbols = (ROOT / "lib/verbs/urocedv_symbols.txt").read_text()
+        functions = set(re.findall(r"^(urocedv_\w+) ", symbols, re.M))
+        functions |= set(re.findall(r"^static inline .*?(urocedv_\w+)\(", header, re.M))
+        self.assertGreater(len(functions), 30)
+        for function in functions:
+            page = SECTION_3 / f"{function}.3"
+            text = page.read_text()
+            if text.startswith(".so "):
+                text = (SECTION_3 / re.fullmatch(r"\.so man3/(\w+\.3)\n", text)[1]).read_text()
+            self.assertRegex(text, rf"(?m)^\.Nm {function}\b")
+            self.assertIn(function + "(", text)
+        # What a comment of the header says is there.
+        self.assertIn("Mapping the same memory twice gives two addresses.", (SECTION_3 / "urocedv_bus_addresses.3").read_text())
+
+    def test_they_are_well_formed(self):
+        self.expect_well_formed(PAGE)
+        pages = [page for page in SECTION_3.glob("urocedv_*.3") if not page.read_text().startswith(".so ")]
+        self.assertGreater(len(pages), 5)
+        for page in pages:
+            self.expect_well_formed(page)
+
+    def expect_well_formed(self, page):
+        checks = {"mandoc": ["mandoc", "-T", "lint", "-W", "warning", str(page)],
+                  "groff": ["groff", "-mdoc", "-ww", "-z", str(page)]}
         there = [name for name in checks if shutil.which(name)]
         if not there:
             self.skipTest("neither mandoc nor groff is installed")
         for name in there:
             done = subprocess.run(checks[name], capture_output=True, text=True)
-            self.assertEqual((done.returncode, done.stdout), (0, ""), name + done.stderr)
+            self.assertEqual((done.returncode, done.stdout), (0, ""), f"{name} {page}: {done.stderr}")
 
 
 unittest.main(argv=sys.argv[:1], verbosity=2)

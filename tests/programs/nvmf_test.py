@@ -117,7 +117,19 @@ class Nvmf(unittest.TestCase):
         status, output = self.host("namespaces", name=STRANGER)
         self.assertEqual(status, 1, output)
         self.assertIn("Connect of the admin queue failed: 0x184", output)
+        target.wait_for(f"192.0.2.2 queue 0 host {STRANGER} subsystem {SUBSYSTEM} status 0x184: Connect refused")
         self.expect("namespaces 1\n", "namespaces")
+        target.wait_for(f"192.0.2.2 queue 0 host {FRIEND} subsystem {SUBSYSTEM}: connected")
+        target.wait_for(f"host {FRIEND}: ended: by the host")
+        target.signal(signal.SIGUSR1, "Connect refused   ")
+        self.assertRegex(target.said.read_text(), r"\nConnect refused +1\n")
+        self.assertEqual(target.stop(), 0, target.said.read_text())
+
+    def test_a_host_without_a_name_is_served_where_any_host_is(self):
+        target = Target(self.pair, self.folder, TABLES.replace(f'hosts = ["{FRIEND}"]', "allow_any_host = true"))
+        status, output = self.host("namespaces", name="")
+        self.assertEqual(status, 0, output)
+        self.assertIn("namespaces 1\n", output)
         self.assertEqual(target.stop(), 0, target.said.read_text())
 
     def test_a_killed_target_comes_back_with_its_file(self):

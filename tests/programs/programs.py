@@ -39,8 +39,8 @@ class Stack:
             environment["LD_PRELOAD"] = ":".join(preloaded)
         return environment | more
 
-    def start(self, command, configuration=None, more=None):
-        return subprocess.Popen(command, env=self.environment(configuration, more), stdin=subprocess.DEVNULL,
+    def start(self, command, configuration=None, more=None, stdin=subprocess.DEVNULL):
+        return subprocess.Popen(command, env=self.environment(configuration, more), stdin=stdin,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, command, configuration=None):
@@ -139,6 +139,14 @@ mtu = 4200
     def start_client(self, command, port=None):
         """A program that takes -p PORT and the server's address."""
         return self.start("client", [*command, "-p", str(port or self.port), self.server_address])
+
+
+def keep_busy(test_class):
+    """Other programs want every CPU twice until the tests of the class are done."""
+    for _ in range(2 * os.cpu_count()):
+        busy = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "sh", "-c", "while :; do :; done"])
+        test_class.addClassCleanup(busy.wait)
+        test_class.addClassCleanup(busy.kill)
 
 
 def main(*needed, only=None):

@@ -2,9 +2,10 @@
 """Other people's programs that connect by the connection manager, unmodified, between two of our processes: the rows of
 cm_rows.py over a veth pair or memif, some of them beside the kernel, IPv4 and IPv6, and what happens when an end is killed.
 
-    tests/programs/rdmacm_test.py LIBRARY_FOLDER SANITIZER_RUNTIME NOTICE_LIBRARY LEAVING_PROGRAM memif|veth|interface
+    tests/programs/rdmacm_test.py LIBRARY_FOLDER SANITIZER_RUNTIME NOTICE_LIBRARY LEAVING_PROGRAM memif|veth|interface [REPETITIONS]
 
-Rows whose name contains $UROCE_RDMACM are run, when it is set.
+Rows whose name contains $UROCE_RDMACM are run, when it is set. With REPETITIONS each has to work so many times, while the
+CPUs are busy with something else.
 """
 
 import json
@@ -21,6 +22,7 @@ import programs
 from cm_rows import CM, V4, V6
 
 PORT = 7471
+REPETITIONS = int(sys.argv[6]) if len(sys.argv) > 6 else 1
 # Far more than any row needs; what meets nobody asks seven times.
 LIMIT_SECONDS = 300
 # Of a server whose client has failed, and that may wait for ever.
@@ -137,9 +139,10 @@ class Programs:
 
     def run_row(self, row, family):
         began = time.monotonic()
-        problem = self.problem_of(row, family)
-        print(f"{'FAILED' if problem else 'ok':6} {time.monotonic() - began:5.1f} s  {row.name}, {family}", flush=True)
-        self.assertFalse(problem, problem)
+        problems = [problem for _ in range(REPETITIONS) if (problem := self.problem_of(row, family))]
+        result = f"FAILED {len(problems)} of {REPETITIONS}" if problems else "ok"
+        print(f"{result:6} {time.monotonic() - began:5.1f} s  {row.name}, {family}", flush=True)
+        self.assertFalse(problems, "\n".join(problems[:3]))
 
     def problem_of(self, row, family):
         """What went wrong, and all that was said then."""
@@ -158,7 +161,7 @@ class Programs:
             host = pair.host(SERVER)
             server = host.start_server(self.command(row.server, family), row.ready)
             for _ in range(row.clients):
-                client = pair.host(CLIENT).start(self.command(row.client, family), host if row.listens_late else None)
+                client = pair.host(CLIENT).start(self.command(row.client, family), host if row.listens_late and REPETITIONS == 1 else None)
                 judge("the client", client, row.client_says, row.client_fails)
             if row.endless:
                 if server.poll() is not None:
@@ -295,6 +298,8 @@ LINKS = {"memif": OverMemif, "veth": OverVeth, "interface": BesideTheKernel}
 
 if __name__ == "__main__":
     link = LINKS[sys.argv[5]]
+    if REPETITIONS > 1:
+        programs.keep_busy(link)
     link.notice, link.leaver = (str(Path(path).resolve()) for path in sys.argv[3:5])
     reason = namespaces.why_not() if link is not OverMemif else None
     if reason:

@@ -15,8 +15,8 @@ bool is_ip(const Frame& frame) {
   return version == 4 || version == 6;
 }
 
-/// True when the ICRC covers the byte of an untagged frame (protocol.md 3): not the Ethernet header, nor what
-/// a router may change.
+/// True when the ICRC covers the byte of an untagged frame (lib/README.md, wire fact 3): not the Ethernet
+/// header, nor what a router may change.
 bool covered(const std::vector<std::byte>& frame, size_t offset) {
   constexpr size_t kIp = 14;
   if (offset < kIp) return false;

@@ -25,6 +25,8 @@ ENGINE = LEVEL['engine']
 BLOCK_DRIVERS_SEE = ('base', 'block', 'block_drivers')
 # The target is linked beside the stack as any program of verbs: of what stands lower it sees this only.
 NVMF_SEES = ('base', 'block', 'nvmf')
+# What is built without the tests.
+NEEDS_NO_TESTS = ('lib', 'drivers', 'apps', 'perf')
 LIBURING = re.compile(r'#include\s*[<"]liburing')
 
 BELOW_ENGINE_BANNED = [
@@ -83,6 +85,15 @@ def check_layers(path, text, fail):
                     fail(path, number, f'{what} below engine')
 
 
+def check_tests(path, lines, fail):
+    if path.parts[0] not in NEEDS_NO_TESTS:
+        return
+    for number, line in enumerate(lines, 1):
+        found = INCLUDE.match(line.strip())
+        if found and found.group(1).startswith('tests/'):
+            fail(path, number, 'includes a file of tests/, without which it is built, too')
+
+
 def functions(lines):
     """(first line, length) of every function-like block: it opens at column 0 or, in a class, at column 2."""
     start = {}
@@ -128,6 +139,7 @@ def main():
         lines = text.splitlines()
         if path.suffix in ('.h', '.cc', '.c'):
             check_layers(path, text, fail)
+            check_tests(path, lines, fail)
             if path.suffix == '.h' and top in ('lib', 'drivers') and '#pragma once' not in text and 'ifndef' not in text:
                 fail(path, 0, 'no include guard')
             report += [(f'{path}:{first}', length, 'function') for first, length in functions(lines) if length > FUNCTION_LINES]

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Shows that tidy.py notices what it is there for: plants one breach at a time in a small tree."""
+"""Shows that tidy.py and documents.py notice what they are there for: plants one breach at a time in a small tree."""
 import pathlib
 import subprocess
 import sys
 import tempfile
 
 TIDY = pathlib.Path(__file__).with_name('tidy.py')
+DOCUMENTS = pathlib.Path(__file__).with_name('documents.py')
 
 CASES = [
     ('a clean tree', 'lib/qp/a.cc', '#include "mem/region.h"\n', None),
@@ -26,6 +27,7 @@ CASES = [
     ('DPDK below engine', 'lib/qp/a.cc', '#include <rte_mbuf.h>\n', 'DPDK'),
     ('a clock below engine', 'lib/qp/a.cc', 'auto t = std::chrono::steady_clock::now();\n', 'clock'),
     ('randomness below engine', 'lib/mem/a.cc', 'std::random_device device;\n', 'randomness'),
+    ('a benchmark that sees tests', 'perf/micro/a.cc', '#include "tests/nvmf/host.h"\n', 'file of tests/'),
     ('a name that says nothing', 'lib/base/string_util.h', '#pragma once\n', 'says nothing'),
     ('something new at the top', 'src/a.cc', '\n', 'top level'),
     ('a header without guard', 'lib/base/a.h', 'int a();\n', 'guard'),
@@ -33,15 +35,25 @@ CASES = [
     ('a long file', 'lib/base/a.cc', '// x\n' * 401, 'long file'),
 ]
 
+DOCUMENT_CASES = [
+    ('a document', 'lib/README.md', 'See [tests](README.md) and `lib/README.md`.\n', None),
+    ('a link to nothing', 'lib/README.md', 'See [tests](tests.md).\n', 'links to tests.md'),
+    ('a path to nothing', 'lib/README.md', 'See `lib/qp/gone.cc`.\n', 'names lib/qp/gone.cc'),
+    ('a pattern of paths', 'lib/README.md', 'See `lib/READ*.md`.\n', None),
+    ('a citation of something elsewhere', 'drivers/a.h', '/// As gone.md says.\n', 'cites gone.md'),
+    ('a README that nobody reads', 'README.md', 'word ' * 4000, 'at most'),
+    ('a module without README', 'lib/qp/a.h', '', 'has no README.md'),
+]
+
 
 def main():
     bad = 0
-    for name, path, text, expected in CASES:
+    for checker, name, path, text, expected in [(TIDY, *case) for case in CASES] + [(DOCUMENTS, *case) for case in DOCUMENT_CASES]:
         with tempfile.TemporaryDirectory() as tree:
             file = pathlib.Path(tree, path)
-            file.parent.mkdir(parents=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-            run = subprocess.run([sys.executable, str(TIDY), tree], capture_output=True, text=True)
+            run = subprocess.run([sys.executable, str(checker), tree], capture_output=True, text=True)
             reported_only = expected is not None and expected.startswith('long')
             good = (expected is None or expected in run.stdout) and run.returncode == (0 if expected is None or reported_only else 1)
         print(('ok  ' if good else 'FAIL'), name)

@@ -12,6 +12,8 @@
 #include <limits>
 #include <string>
 
+#include "base/memory_calls.h"
+
 namespace uroce::drivers {
 namespace {
 
@@ -46,11 +48,11 @@ Result<Memory> Memory::map(uint64_t bytes, std::optional<int> node, bool huge) {
   // The kernel gives away ordinary pages that it does not have, and ends a process when they are touched.
   if (!huge && bytes > available_bytes()) return no_memory;
   const uint64_t length = (bytes + kHugepageBytes - 1) & ~(kHugepageBytes - 1);
-  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (huge ? MAP_HUGETLB | kHugepage2Mb : 0);
-  void* const made = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, flags, -1, 0);
-  if (made == MAP_FAILED) return no_memory;
-  Memory memory({static_cast<std::byte*>(made), length}, bytes, huge);
-  if (!huge) (void)::madvise(made, length, MADV_HUGEPAGE);  // advice: the kernel may, and need not
+  std::byte* const made =
+      map_memory(nullptr, length, PROT_READ | PROT_WRITE, huge ? MAP_HUGETLB | kHugepage2Mb : 0);
+  if (made == nullptr) return no_memory;
+  Memory memory({made, length}, bytes, huge);
+  if (!huge) (void)advise_memory(made, length, MADV_HUGEPAGE);  // advice: the kernel may, and need not
   if (node) {
     if (Status status = memory.bind(*node); !status) return status.error();
   }
@@ -59,7 +61,7 @@ Result<Memory> Memory::map(uint64_t bytes, std::optional<int> node, bool huge) {
 }
 
 Memory::~Memory() {
-  if (!mapped_.empty()) ::munmap(mapped_.data(), mapped_.size());
+  if (!mapped_.empty()) unmap_memory(mapped_.data(), mapped_.size());
 }
 
 Status Memory::bind(int node) const {
@@ -75,7 +77,7 @@ Status Memory::bind(int node) const {
 
 /// What a node or a control group does not have shows itself here, not as a signal at the first touch.
 Status Memory::populate() const {
-  if (::madvise(mapped_.data(), mapped_.size(), MADV_POPULATE_WRITE) == 0) return {};
+  if (advise_memory(mapped_.data(), mapped_.size(), MADV_POPULATE_WRITE)) return {};
   if (errno == EINVAL) return {};  // a kernel before 5.14 does not know the advice
   return Error{ENOMEM, "no memory"};
 }

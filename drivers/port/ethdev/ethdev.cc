@@ -19,6 +19,13 @@ bool ethdev_has_mac(std::string_view devargs) {
   return pmd_traits(devargs.substr(0, devargs.find(','))).mac != MacFilter::kNone;
 }
 
+std::optional<MacAddress> ethdev_known_mac(std::string_view devargs) {
+  const Devargs all(devargs);
+  const auto interface = all.value("iface");
+  if (!interface || pmd_traits(all.name()).limit != FrameLimit::kInterface) return std::nullopt;
+  return interface_mac_of(std::string(*interface));
+}
+
 Result<std::unique_ptr<port::Port>> open_ethdev(const PortSpecification& specification) {
   if (specification.devargs.empty() || specification.devargs.front() == ',') {
     return Error{EINVAL, "'" + specification.devargs + "': a port has no name"};

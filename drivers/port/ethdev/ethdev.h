@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,6 +16,9 @@ std::string ethdev_wire(std::string_view devargs);
 
 /// False for devices that nobody gave an address of their own (memif, rings): DPDK makes up one at random.
 bool ethdev_has_mac(std::string_view devargs);
+
+/// The MAC that the device will have, where it goes through an interface of the kernel.
+std::optional<MacAddress> ethdev_known_mac(std::string_view devargs);
 
 /// Any port that DPDK can drive, named by its devargs: PCI addresses and virtual devices, which are made when
 /// opened and removed when closed. EAL runs already. What a driver needs to be told, and what it really

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "drivers/port/ethdev/bpf_log.h"
+#include "drivers/port/ethdev/device_probe.h"
 #include "drivers/port/ethdev/interrupt_thread.h"
 #include "drivers/port/ethdev/memif_end.h"
 #include "drivers/port/ethdev/packet_filter.h"
@@ -34,15 +35,6 @@ constexpr uint32_t kLooksForConnecting = 10;  // a connection that has begun is 
 std::set<uint16_t>& attached() {
   static auto* ports = new std::set<uint16_t>;  // never destroyed, as ports may be closed during exit
   return *ports;
-}
-
-/// The port of the device that the devargs name, if DPDK knows it already.
-uint16_t find_port(const std::string& devargs) {
-  rte_dev_iterator iterator{};
-  if (rte_eth_iterator_init(&iterator, devargs.c_str()) != 0) return RTE_MAX_ETHPORTS;
-  const uint16_t port = rte_eth_iterator_next(&iterator);
-  if (port != RTE_MAX_ETHPORTS) rte_eth_iterator_cleanup(&iterator);
-  return port;
 }
 
 /// net_ring has none of its own. Locally administered; differs from loopback's.
@@ -183,14 +175,15 @@ Status EthdevPort::attach_device() {
   if (attached().contains(port)) return error(EBUSY, "is open already in this process");
   if (traits_.grant == Grant::kXdpSocket) silence_bpf();
   if (port == RTE_MAX_ETHPORTS) {
-    const int failed = rte_dev_probe(text.c_str());
-    if (failed != 0)
-      return error(ENODEV, "no DPDK driver opens '" + specification_.devargs + "' (" + reason(failed) + ")");
+    auto claims = probe_device(devargs_, traits_, specification_.dpdk_complaint, memif_.get());
+    if (!claims)
+      return error(ENODEV,
+                   "no DPDK driver opens '" + specification_.devargs + "' (" + claims.error().message + ")");
+    std::ranges::move(*claims, std::back_inserter(end_claims_));
     port = find_port(text);
     if (port == RTE_MAX_ETHPORTS) return error(ENODEV, "is not an Ethernet device");
   }
   port_id_ = port;
-  if (memif_ != nullptr) memif_->device_made();
   return {};
 }
 
@@ -279,7 +272,9 @@ Status EthdevPort::set_up_queues(const rte_eth_dev_info& info) {
                            .index = i,
                            .gate = gate_.get(),
                            .interface = interface_.get(),
-                           .far_open = wire_ == nullptr ? nullptr : &wire_->is_open(1 - end_)},
+                           .far_open = wire_ == nullptr ? nullptr : &wire_->is_open(1 - end_),
+                           .receives_by_system_calls = traits_.receives_by_system_calls,
+                           .sends_by_system_calls = traits_.sends_by_system_calls},
         pool, wire_ == nullptr ? MbufExchange::WireRings{} : wire_->returns(end_, i));
   }
   return {};

@@ -8,8 +8,10 @@
 #include <array>
 #include <cassert>
 #include <cstring>
+#include <optional>
 #include <utility>
 
+#include "base/cancellation.h"
 #include "base/claim_line.h"
 #include "port/short_frame.h"
 
@@ -61,9 +63,13 @@ EthdevQueue::EthdevQueue(const Place& place, rte_mempool* pool, const MbufExchan
 uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
   Mbufs mbufs;
   const auto wanted = static_cast<uint16_t>(std::min(frames.size(), kBurst));
+  std::optional<CancellationHeld> held;
+  if (place_.receives_by_system_calls) held.emplace();
   if (!enter()) return 0;
   const uint16_t received = rte_eth_rx_burst(place_.port_id, place_.index, mbufs.data(), wanted);
+  if (received == 0 && place_.gate != nullptr) place_.gate->found_nothing(place_.index);
   leave();
+  held.reset();
   for (size_t i = 0; i < received; ++i) {
     rte_prefetch0(mbufs[i]);
     // So both are on their way at the same time.
@@ -145,6 +151,8 @@ uint16_t EthdevQueue::transmit(std::span<const port::TxFrame> frames) {
     free(frames);
     return static_cast<uint16_t>(frames.size());
   }
+  std::optional<CancellationHeld> held;
+  if (place_.sends_by_system_calls) held.emplace();
   size_t sent = 0;
   if (enter()) {
     sent = send(frames);

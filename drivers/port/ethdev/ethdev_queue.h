@@ -20,6 +20,9 @@ class EthdevQueue final : public port::PortQueue {
     Gate* gate = nullptr;                         // of a device that changes under its pollers
     const KernelInterface* interface = nullptr;   // that the frames go through
     const std::atomic<bool>* far_open = nullptr;  // of a wire inside the process: is anybody there?
+    // A thread that is cancelled (pthread_cancel) within one of those would leave the device half-way.
+    bool receives_by_system_calls = false;
+    bool sends_by_system_calls = false;
   };
 
   /// `pool` is one of make_mbuf_pool().

@@ -3,7 +3,10 @@
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <vector>
 
 namespace uroce::drivers {
 namespace {
@@ -20,6 +23,26 @@ void barrier_in_all_threads() {
 
 Gate::Gate(uint16_t queues) : queues_(queues), inside_(std::make_unique<Place[]>(queues)) {
   membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
+void Gate::wait_until_empty(Duration patience) const {
+  // The first time may be that of a look that began before.
+  constexpr uint32_t kLooks = 2;
+  constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
+  std::vector<uint32_t> before;
+  for (uint16_t queue = 0; queue < queues_; ++queue)
+    before.push_back(inside_[queue].empty.load(std::memory_order_acquire));
+  const auto is_empty = [&] {
+    for (uint16_t queue = 0; queue < queues_; ++queue) {
+      // Acquire: pairs with found_nothing(), in front of which what was received has been taken.
+      if (inside_[queue].empty.load(std::memory_order_acquire) - before[queue] < kLooks) return false;
+    }
+    return true;
+  };
+  for (int64_t left = patience.ns; left > 0 && !is_empty(); left -= kNap.tv_nsec) {
+    if (!open_.load(std::memory_order_relaxed)) return;
+    nanosleep(&kNap, nullptr);
+  }
 }
 
 void Gate::close() {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/time.h"
+
 namespace uroce::drivers {
 
 /// Keeps pollers out of a device while its connection is made, ended, or the device stopped and started
@@ -25,6 +27,15 @@ class Gate {
     inside_[queue].inside.store(false, std::memory_order_release);  // pairs with the acquire in close()
   }
 
+  /// The queue's poller, inside: there was nothing to receive.
+  void found_nothing(uint16_t queue) {
+    std::atomic<uint32_t>& empty = inside_[queue].empty;
+    empty.store(empty.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  /// Returns when the poller of each queue has looked and found nothing to receive since the call, or after
+  /// `patience`, or at once when they are kept out.
+  void wait_until_empty(Duration patience) const;
+
   /// Returns when nobody is inside, and nobody enters until open().
   void close();
   void open();
@@ -32,6 +43,7 @@ class Gate {
  private:
   struct alignas(64) Place {
     std::atomic<bool> inside{false};
+    std::atomic<uint32_t> empty{0};  // how often there was nothing to receive
   };
 
   const uint16_t queues_;

@@ -5,6 +5,7 @@
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -61,6 +62,20 @@ Result<uint32_t> interface_mtu_of(const std::string& port, const std::string& in
   close(socket_fd);
   if (failed != 0) return Error{code, port + ": cannot read the MTU of '" + interface + "'"};
   return static_cast<uint32_t>(request.ifr_mtu);
+}
+
+std::optional<MacAddress> interface_mac_of(const std::string& interface) {
+  ifreq request{};
+  if (interface.size() >= sizeof request.ifr_name) return std::nullopt;
+  interface.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  const int socket_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket_fd < 0) return std::nullopt;
+  const int failed = ioctl(socket_fd, SIOCGIFHWADDR, &request);
+  close(socket_fd);
+  MacAddress mac;
+  if (failed != 0 || request.ifr_hwaddr.sa_family != ARPHRD_ETHER) return std::nullopt;
+  std::memcpy(mac.bytes.data(), request.ifr_hwaddr.sa_data, mac.bytes.size());
+  return mac;
 }
 
 Status may_use(Grant grant, const std::string& port) {

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/identifiers.h"
 #include "base/result.h"
 
 namespace uroce::drivers {
@@ -11,6 +13,9 @@ namespace uroce::drivers {
 /// MTU of a network interface of the kernel; ENODEV when there is none of that name. `port` begins the
 /// error's message.
 Result<uint32_t> interface_mtu_of(const std::string& port, const std::string& interface);
+
+/// The MAC of a network interface of the kernel; none when there is none of that name.
+std::optional<MacAddress> interface_mac_of(const std::string& interface);
 
 /// What the kernel must grant before a driver can open its device.
 enum class Grant : uint8_t { kNone, kPacketSocket, kXdpSocket, kTunnel };

@@ -9,7 +9,7 @@ std::optional<MemifEnd> memif_end(const Devargs& devargs) {
   return MemifEnd{.server = role == "server" || role == "master",
                   .id = number ? std::to_string(*number) : std::string(devargs.value("id").value_or("0")),
                   .socket = std::string(devargs.value("socket").value_or("/run/memif.sock")),
-                  .abstract = devargs.value("socket-abstract").value_or("yes") != "no"};
+                  .abstract = devargs.value("socket-abstract").value_or("no") != "no"};
 }
 
 }  // namespace uroce::drivers

@@ -3,11 +3,27 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "drivers/port/ethdev/unix_socket.h"
 
 namespace uroce::drivers {
+
+namespace {
+
+/// Whether a message of a peer ends the connection. Each begins with its type, 16 bits in the order of the
+/// CPU.
+bool disconnects(const UnixMessage& message) {
+  constexpr uint16_t kDisconnect = 8;
+  uint16_t type = 0;
+  if (message.bytes.size() < sizeof(type)) return false;
+  std::memcpy(&type, message.bytes.data(), sizeof(type));
+  return type == kDisconnect;
+}
+
+}  // namespace
 
 void MemifRelay::attach(Gate& gate, std::function<void()> settled) {
   devices_.push_back({&gate, std::move(settled)});
@@ -32,12 +48,21 @@ void MemifRelay::keep_out() {
   for (const Device& device : devices_) device.gate->close();
 }
 
+/// What the peer has left in the rings before it went, an acknowledgement for example, is lost when the
+/// driver hears that it has gone. Only the end of a connection is worth that wait: the poller of another
+/// device at the same socket may not be turned, and a peer whose handshake takes too long begins anew.
+void MemifRelay::let_finish() const {
+  constexpr Duration kPatience = milliseconds(100);
+  for (const Device& device : devices_) device.gate->wait_until_empty(kPatience);
+}
+
 void MemifRelay::from_peer(Place pair) {
   // One message at a time: the driver has handled what it has read, as it does so on this thread.
   if (has_unread(pair->driver->descriptor())) return;
   UnixMessage message;
   const Reception reception = receive_message(pair->peer->descriptor(), message);
   if (reception == Reception::kNothing) return;
+  if (reception == Reception::kEnd || disconnects(message)) let_finish();
   keep_out();
   if (reception == Reception::kEnd || !send_message(pair->driver->descriptor(), message)) end_peer(pair);
   if (message.descriptor) close(*message.descriptor);

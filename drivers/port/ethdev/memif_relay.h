@@ -16,8 +16,8 @@ namespace uroce::drivers {
 /// When a connection ends, and upon some messages, net_memif unmaps the rings and frees what leads to them on
 /// EAL's interrupt thread, without a word to a poller that is inside a burst. So the poller would fault, or
 /// write to what has taken that memory since, or to a descriptor that has been closed. Here nothing of a
-/// peer reaches the driver before the pollers are out; they are let in again when the driver has handled it
-/// and its link is up.
+/// peer reaches the driver before the pollers have taken what it left them, and are out; they are let in
+/// again when the driver has handled it and its link is up.
 ///
 /// Everything on EAL's interrupt thread, as the driver's own handler.
 class MemifRelay {
@@ -55,6 +55,7 @@ class MemifRelay {
   };
 
   void settle();
+  void let_finish() const;
   void keep_out();
   void from_peer(Place pair);
   void from_driver(Place pair);

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "drivers/port/ethdev/interrupt_source.h"
 #include "drivers/port/ethdev/memif_end.h"
 #include "drivers/port/ethdev/unix_socket.h"
 
@@ -63,6 +64,7 @@ class MemifClient final : public MemifSocket {
     relay_.cut();
     Descriptor peer(connect_to(peer_));
     if (peer.get() < 0) return -errno;
+    if (!same_user(peer.get())) return -EACCES;
     const Descriptor listener(listen_at(own_));
     if (listener.get() < 0) return -errno;
     const int failed = start_driver();
@@ -96,32 +98,70 @@ class MemifClient final : public MemifSocket {
   const UnixAddress own_;
 };
 
-/// The driver listens in the folder of the user's socket for a moment; then its socket has no name any more,
-/// and can be reached by our descriptor only. Behind an abstract name it has one of these.
+/// A folder for the driver's socket that nobody else may enter, in the folder of the user's socket; behind an
+/// abstract name, in /tmp.
+class OwnFolder {
+ public:
+  /// errno says why it has not been made.
+  OwnFolder(const MemifEnd& place, const std::string& name) : name_("." + name) {
+    std::filesystem::path parent = "/tmp";
+    if (!place.abstract) parent = std::filesystem::path(place.socket).parent_path();
+    parent_.reset(open(parent.empty() ? "." : parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  }
+  ~OwnFolder() { remove(); }
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+
+  /// 0 or errno.
+  int make() {
+    if (mkdirat(parent_.get(), name_.c_str(), S_IRWXU) != 0) return errno;
+    made_ = true;
+    Descriptor folder(openat(parent_.get(), name_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (folder.get() < 0) return errno;
+    // Under the number that the driver knows.
+    if (folder_.get() < 0) {
+      folder_.reset(folder.release());
+    } else if (dup3(folder.get(), folder_.get(), O_CLOEXEC) < 0) {
+      return errno;
+    }
+    return 0;
+  }
+  /// It has no name any more.
+  void remove() {
+    if (!std::exchange(made_, false)) return;
+    unlink(socket().c_str());
+    unlinkat(parent_.get(), name_.c_str(), AT_REMOVEDIR);
+  }
+  /// The same for as long as this lives, and short, whatever the folder is called.
+  [[nodiscard]] std::string socket() const {
+    return "/proc/self/fd/" + std::to_string(folder_.get()) + "/socket";
+  }
+
+ private:
+  const std::string name_;
+  Descriptor parent_{-1};
+  Descriptor folder_{-1};
+  bool made_ = false;
+};
+
+/// The driver listens in a folder of ours for a moment; then its socket has no name any more, and can be
+/// reached by our descriptor only.
 class MemifServer final : public MemifSocket {
  public:
-  MemifServer(const MemifEnd& place, int listener)
-      : abstract_(place.abstract), listener_(listener), folder_(-1), driver_(-1) {
-    if (abstract_) {
-      path_ = name_.text();
-      return;
-    }
-    const std::filesystem::path folder = std::filesystem::path(place.socket).parent_path();
-    folder_.reset(open(folder.empty() ? "." : folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    path_ = through(folder_) + "/." + name_.text();  // the folder's own name may be too long for an address
-  }
+  MemifServer(const MemifEnd& place, int listener) : folder_(place, name_.text()), listener_(listener) {}
 
-  ~MemifServer() override {
-    if (!abstract_) unlink(path_.c_str());  // a driver that failed half-way leaves it
-  }
+  /// 0 or errno.
+  int prepare() { return folder_.make(); }
+  /// Of the driver's socket.
+  [[nodiscard]] std::string path() const { return folder_.socket(); }
 
-  [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] bool abstract() const { return abstract_; }
-
-  void device_made() override {
-    if (abstract_ || driver_.get() >= 0) return;
-    driver_.reset(open(path_.c_str(), O_PATH | O_CLOEXEC));
-    unlink(path_.c_str());
+  int make_device(const std::function<int()>& make_device) override {
+    if (driver_.get() >= 0) return make_device();  // it has its socket
+    const int failed =
+        make_with_lasting_source(make_device, [this](int number) { return is_drivers(number); });
+    if (failed == 0) driver_.reset(open(path().c_str(), O_PATH | O_CLOEXEC));
+    folder_.remove();
+    return failed;
   }
 
   int start(const std::function<int()>& start_driver) override {
@@ -141,7 +181,8 @@ class MemifServer final : public MemifSocket {
 
   void closing() override {
     // The driver removes its socket, and complains if there is none.
-    if (relay_.empty() && !abstract_) close(open(path_.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!relay_.empty() || folder_.make() != 0) return;
+    close(open(path().c_str(), O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
   }
 
  private:
@@ -149,22 +190,27 @@ class MemifServer final : public MemifSocket {
     return "/proc/self/fd/" + std::to_string(descriptor.get());
   }
 
+  [[nodiscard]] bool is_drivers(int number) const {
+    sockaddr_un address{};
+    socklen_t length = sizeof address;
+    return getsockname(number, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
+           address.sun_family == AF_UNIX && address.sun_path == path();
+  }
+
   void let_in() {
     if (!relay_.accepted()) return;  // the driver's queue is short; one after the other
     Descriptor peer(accept_one(watched_->descriptor()));
-    if (peer.get() < 0) return;
-    Descriptor driver(
-        connect_to(abstract_ ? UnixAddress(path_, true) : UnixAddress(through(driver_), false)));
+    // net_memif trusts its peer with this process's memory.
+    if (peer.get() < 0 || !same_user(peer.get())) return;
+    Descriptor driver(connect_to(UnixAddress(through(driver_), false)));
     if (driver.get() >= 0) relay_.join(peer.release(), driver.release());
   }
 
   const OwnName name_;
-  const bool abstract_;
+  OwnFolder folder_;
   Descriptor listener_;                     // until the first device is started
   std::unique_ptr<WatchedSocket> watched_;  // from then on
-  Descriptor folder_;                       // of the user's socket
-  Descriptor driver_;                       // the driver's socket, once it has no name
-  std::string path_;
+  Descriptor driver_{-1};                   // the driver's socket, once it has no name
 };
 
 /// Servers of this process by socket.
@@ -187,6 +233,10 @@ Result<std::shared_ptr<MemifServer>> find_or_make(const std::string& port, const
   if (listener < 0)
     return Error{errno, port + ": cannot use the socket " + place.socket + ": " + std::strerror(errno)};
   auto server = std::make_shared<MemifServer>(place, listener);
+  if (const int failed = server->prepare(); failed != 0) {
+    return Error{failed, port + ": cannot make a folder for the driver's socket beside " + place.socket +
+                             ": " + std::strerror(failed)};
+  }
   known = server;
   return server;
 }
@@ -199,7 +249,7 @@ Result<std::shared_ptr<MemifSocket>> MemifSocket::make(Devargs& devargs) {
   auto server = find_or_make(devargs.name(), place);
   if (!server) return server.error();
   devargs.set("socket", server.value()->path());
-  devargs.set("socket-abstract", server.value()->abstract() ? "yes" : "no");
+  devargs.set("socket-abstract", "no");
   return std::shared_ptr<MemifSocket>(std::move(*server));
 }
 

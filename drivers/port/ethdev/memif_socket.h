@@ -21,8 +21,9 @@ class MemifSocket {
   MemifSocket(const MemifSocket&) = delete;
   MemifSocket& operator=(const MemifSocket&) = delete;
 
-  /// To be called when the driver has made the device.
-  virtual void device_made() {}
+  /// Calls `make_device`, which has the driver make the device, in the way that suits, and returns what it
+  /// returns: 0, or a negative errno.
+  virtual int make_device(const std::function<int()>& make_device) { return make_device(); }
 
   // The rest, and the end of the object once start() was called, on EAL's interrupt thread.
 

@@ -38,11 +38,14 @@ bool is_of_dpdk(int descriptor, std::string_view target) {
 OpenDescriptors open_descriptors() {
   OpenDescriptors descriptors;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/proc/self/fd", error)) {
-    const int number = std::stoi(entry.path().filename());
-    const std::string target = fs::read_symlink(entry.path(), error).string();
+  // The program may close the descriptor that the folder is read through, too.
+  fs::directory_iterator entry("/proc/self/fd", error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const int number = std::stoi(entry->path().filename());
+    std::error_code gone;
+    const std::string target = fs::read_symlink(entry->path(), gone).string();
     const int flags = fcntl(number, F_GETFD);
-    if (!error && flags >= 0) descriptors[number] = {target, (flags & FD_CLOEXEC) != 0};
+    if (!gone && flags >= 0) descriptors[number] = {target, (flags & FD_CLOEXEC) != 0};
   }
   return descriptors;
 }
@@ -50,9 +53,10 @@ OpenDescriptors open_descriptors() {
 bool program_has_threads() {
   size_t others = 0;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/proc/self/task", error)) {
+  fs::directory_iterator entry("/proc/self/task", error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     std::string name;
-    std::getline(std::ifstream(entry.path() / "comm"), name);
+    std::getline(std::ifstream(entry->path() / "comm"), name);
     const bool ours = name.starts_with("uroce-") || name.starts_with("eal-") || name.starts_with("rte_");
     if (!ours) ++others;
   }

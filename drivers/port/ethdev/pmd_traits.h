@@ -55,6 +55,9 @@ struct PmdTraits {
   bool mac_is_far_ends = false;  // the MAC that the driver reports is that of the kernel at the other end
   bool far_end_comes_and_goes = false;  // the device's link is up only while another process is connected
   bool control_on_interrupt_thread = false;  // start, stop and close (interrupt_thread.h)
+  bool receives_by_system_calls = false;     // or may do so
+  bool sends_by_system_calls = true;         // likewise
+  bool fanout_by_process = false;            // its sockets join a group that is named after the process id
   uint32_t linger_ms = 0;  // what was sent dies with the device, so the peer gets this long to take it
 };
 

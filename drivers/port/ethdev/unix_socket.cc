@@ -2,6 +2,7 @@
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,9 +68,18 @@ int listen_at(const UnixAddress& address) {
   const int descriptor = socket(AF_UNIX, kKind, 0);
   if (descriptor < 0) return -1;
   constexpr int kBacklog = 64;
+  // Of the socket, for the file that bind() makes: there is no moment in which others could connect.
+  if (fchmod(descriptor, S_IRUSR | S_IWUSR) != 0) return close_and_fail(descriptor);
   if (bind(descriptor, address.get(), address.length()) != 0 || listen(descriptor, kBacklog) != 0)
     return close_and_fail(descriptor);
   return descriptor;
+}
+
+bool same_user(int socket) {
+  ucred who{};
+  socklen_t length = sizeof who;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return false;
+  return who.uid == geteuid() || who.uid == 0;
 }
 
 int accept_one(int listener) { return accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }

@@ -23,10 +23,15 @@ class UnixAddress {
   socklen_t length_ = 0;
 };
 
-/// Sockets of sequenced packets that never block and are closed on exec. -1: errno says why.
+/// Sockets of sequenced packets that never block and are closed on exec. -1: errno says why. A file that is
+/// listened at can be used by its owner only.
 int connect_to(const UnixAddress& address);
 int listen_at(const UnixAddress& address);
 int accept_one(int listener);
+
+/// Whoever connected, or listens, at the other end is of our user, or the superuser, who can do everything
+/// anyway.
+bool same_user(int socket);
 
 /// What one recvmsg() brings: a message and at most one descriptor with it.
 struct UnixMessage {

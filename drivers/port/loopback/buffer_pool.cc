@@ -4,16 +4,18 @@
 
 #include <new>
 
+#include "base/memory_calls.h"
+
 namespace uroce::drivers {
 
 BufferPool::BufferPool() {
-  void* memory = mmap(nullptr, kBuffers * sizeof(Buffer), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  memory_ = static_cast<Buffer*>(memory);
+  std::byte* const memory =
+      map_memory(nullptr, kBuffers * sizeof(Buffer), PROT_READ | PROT_WRITE, MAP_NORESERVE);
+  if (memory == nullptr) throw std::bad_alloc();
+  memory_ = reinterpret_cast<Buffer*>(memory);
 }
 
-BufferPool::~BufferPool() { munmap(memory_, kBuffers * sizeof(Buffer)); }
+BufferPool::~BufferPool() { unmap_memory(memory_, kBuffers * sizeof(Buffer)); }
 
 Buffer* BufferPool::take_new() {
   if (used_ == kBuffers) return nullptr;

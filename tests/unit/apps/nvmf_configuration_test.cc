@@ -11,6 +11,11 @@ in_capsule_bytes = 8192
 data_bytes_max = "64 KiB"
 queue_entries = 64
 shared_receives = false
+queues_per_host = 100
+pending_queues = 20
+pending_queues_per_host = 3
+connect_timeout_s = 2
+stall_timeout_s = 30
 statistics_s = 5
 [[nvmf.listen]]
 address = "192.0.2.1"
@@ -41,6 +46,11 @@ TEST(TargetConfiguration, Everything_ExpectItRead) {
   EXPECT_EQ(read->transport.data_bytes_max, 65536u);
   EXPECT_EQ(read->transport.io_entries_max, 64u);
   EXPECT_FALSE(read->transport.shared_receives);
+  EXPECT_EQ(read->transport.queues_per_host, 100u);
+  EXPECT_EQ(read->transport.pending_max, 20u);
+  EXPECT_EQ(read->transport.pending_per_host, 3u);
+  EXPECT_EQ(read->transport.connect_s, 2u);
+  EXPECT_EQ(read->transport.stall_s, 30u);
   EXPECT_EQ(read->statistics_s, 5u);
   ASSERT_EQ(read->listens.size(), 2u);
   EXPECT_EQ(read->listens[0].port, 4420);
@@ -54,7 +64,7 @@ TEST(TargetConfiguration, Everything_ExpectItRead) {
   EXPECT_EQ(subsystem.namespaces[0].device.block_bytes, 4096u);
   EXPECT_TRUE(subsystem.namespaces[0].device.read_only);
   EXPECT_EQ(subsystem.namespaces[0].uuid[15], 0xEF);
-  EXPECT_EQ(subsystem.namespaces[0].where, "f.toml:16: nvmf.subsystem.namespace");
+  EXPECT_EQ(subsystem.namespaces[0].where, "f.toml:21: nvmf.subsystem.namespace");
   EXPECT_EQ(subsystem.namespaces[1].device.size_bytes, uint64_t{64} << 20);
 }
 

@@ -169,7 +169,7 @@ TEST(Hostile, RequestsThatMakeNoSense_ExpectTheReason) {
   };
   for (const Refused& refused : table) {
     SCOPED_TRACE(refused.what);
-    TwoAgents world;
+    TwoAgents world({.connections_max = 64, .listeners_max = 4, .salt = 0x5EED'0000, .hold_requests = {}});
     Answers answers;
     wire::CmReq req = world.req();
     req.local = {77};

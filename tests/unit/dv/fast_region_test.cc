@@ -191,9 +191,9 @@ TEST_F(FastRegion, OfAnSgList) {
   std::vector<uint8_t> buffer(3 * kPage);
   uint8_t* const first = buffer.data() + (kPage - reinterpret_cast<uintptr_t>(buffer.data()) % kPage);
   std::array<urocedv_sg, 3> sg{};
-  sg[0] = {first + 1000, kPage - 1000, 0, 0};
-  sg[1] = {page(2), kPage, 0, 0};
-  sg[2] = {page(0), 500, 0, 0};
+  sg[0] = {.address = first + 1000, .length = kPage - 1000};
+  sg[1] = {.address = page(2), .length = kPage};
+  sg[2] = {.address = page(0), .length = 500};
   ASSERT_EQ(urocedv_dma_map_sg(own.context, sg.data(), 3, UROCEDV_DMA_BIDIRECTIONAL), 3);
   uint64_t offset = 96;
   ASSERT_EQ(urocedv_map_mr_sg(mr, sg.data(), 3, &offset, kPage), 3);
@@ -343,7 +343,7 @@ TEST_F(FastRegion, MakingRefusals) {
   EXPECT_EQ(urocedv_alloc_page_list(own.context, 0), nullptr);
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(urocedv_free_page_list(nullptr), EINVAL);
-  urocedv_sg sg{nullptr, 0, kPage, bus[0]};
+  urocedv_sg sg{.dma_length = kPage, .dma_address = bus[0]};
   for (const uint64_t size : {uint64_t{0}, uint64_t{2048}, uint64_t{5000}}) {
     errno = 0;
     EXPECT_EQ(urocedv_map_mr_sg(mr, &sg, 1, nullptr, size), 0);

@@ -100,6 +100,39 @@ TEST_P(Window, AnotherQueuePairOfTheDomain) {
   expect_another(GetParam() == UROCEDV_MW_TYPE_2B ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS);
 }
 
+/// As of any provider: a program says what the low eight bits shall be, and finds the key in the window.
+TEST_P(Window, OfTheKeyThatABindAsksForOnlyTheLowBitsCount) {
+  if (type1()) return;  // whose key is the verb's to choose
+  const uint32_t index = pair.window->rkey >> 8;
+  for (const uint32_t wanted : {0x7U, 0xFFFFFF08U, 0x12345609U}) {
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_BIND_MW;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.bind_mw = {.mw = pair.window, .rkey = wanted, .bind_info = pair.part()};
+    ASSERT_EQ(pair.owner.send(request), 0);
+    EXPECT_EQ(pair.window->rkey, index << 8 | (wanted & 0xFF));
+    ASSERT_EQ(pair.owner.next().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(pair.write(pair.address(kOffset), kLength), IBV_WC_SUCCESS);
+    ASSERT_EQ(pair.unbind().status, IBV_WC_SUCCESS);
+  }
+}
+
+TEST_P(Window, OfARefusedBindTheKeyStays) {
+  const uint32_t before = pair.window->rkey;
+  EXPECT_EQ(pair.post_bind(pair.part(), IBV_SEND_INLINE), EINVAL);
+  EXPECT_EQ(pair.window->rkey, before);
+}
+
+/// The end of a queue pair is none of its windows'. One of type 2B is nobody's then, until it is deallocated;
+/// and as long as it is bound, its region stays.
+TEST_P(Window, OutlivesTheQueuePairThatBoundIt) {
+  pair.bind_well();
+  ASSERT_EQ(ibv_destroy_qp(std::exchange(pair.owner.qp, nullptr)), 0);
+  expect_another(GetParam() == UROCEDV_MW_TYPE_2B ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS);
+  EXPECT_EQ(ibv_dereg_mr(pair.owner.mr), EBUSY);
+  EXPECT_EQ(ibv_dealloc_mw(std::exchange(pair.window, nullptr)), 0);
+}
+
 TEST_P(Window, AfterItsEndThePeerIsRefused) {
   pair.bind_well();
   const uint32_t old = pair.window->rkey;

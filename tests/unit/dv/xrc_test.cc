@@ -39,7 +39,8 @@ class XrcInvalidation : public XrcPair {
  protected:
   /// Over the first page of the receiver's memory.
   XrcInvalidation() {
-    sg = {first.memory.data(), kPage, 0, 0};
+    sg.address = first.memory.data();
+    sg.length = kPage;
     EXPECT_EQ(urocedv_dma_map_sg(server.context, &sg, 1, UROCEDV_DMA_BIDIRECTIONAL), 1);
     uint64_t offset = 0;
     EXPECT_EQ(urocedv_map_mr_sg(mr, &sg, 1, &offset, kPage), 1);

@@ -1,11 +1,27 @@
 // The turns that an application's thread makes when it posts and polls: what leaves in which of them.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <optional>
+#include <utility>
+
 #include "engine/poller.h"
 #include "virtual_pair.h"
 
 namespace uroce::engine {
 namespace {
+
+/// What had left when the application was told of a completion.
+class AtNotification final : public queue::CompletionListener {
+ public:
+  explicit AtNotification(std::function<uint64_t()> sent) : sent_(std::move(sent)) {}
+  void completed(queue::CompletionQueue&) override { seen = sent_(); }
+
+  std::optional<uint64_t> seen;
+
+ private:
+  std::function<uint64_t()> sent_;
+};
 
 class ApplicationTurn : public testing::Test {
  protected:
@@ -31,17 +47,52 @@ class ApplicationTurn : public testing::Test {
     for (int i = 0; i < count; ++i) left.post_send(64);
     pair.turn(*pair.left_state);
   }
+  /// So often that it is expected to go on. `between`: each message and its reply.
+  void reply_many_times(const std::function<void()>& between = [] {}) {
+    for (uint32_t i = 0; i < qp::ReplyHabit::kRepliesMin; ++i) {
+      right.post_receive(64, i);
+      left.post_receive(64, i);
+      send_from_left();
+      poll();
+      between();
+      right.post_send(64);
+      turn_for_post();
+      pair.turn(*pair.left_state);
+      while (right.look()) continue;
+      while (left.look()) continue;
+    }
+    poll();
+    while (right.look()) continue;
+    sent_before = sent();
+  }
   uint64_t sent() { return pair.counter(*pair.right_state, Counter::kTxFrames); }
   uint64_t newly_sent() { return sent() - sent_before; }
   uint64_t received() { return pair.counter(*pair.right_state, Counter::kRxFrames); }
 
   VirtualPair pair;
+  AtNotification at_notification{[this] { return newly_sent(); }};
   Side left{pair.left, 64};
-  Side right{pair.right, 64};
+  Side right{pair.right, 64, &at_notification};
   uint64_t sent_before = 0;
 };
 
-TEST_F(ApplicationTurn, TheAckOfAMessageLeavesWithTheReply) {
+TEST_F(ApplicationTurn, TheAckOfAMessageLeavesInTheTurnThatTellsOfIt) {
+  send_from_left();
+  poll();
+  EXPECT_EQ(newly_sent(), 1u);
+  pair.turn(*pair.left_state);
+  EXPECT_TRUE(left.look());
+}
+
+TEST_F(ApplicationTurn, TheAckIsThereBeforeAnybodyHearsOfTheMessage) {
+  right.completions().arm(false);
+  send_from_left();
+  poller().turn(VirtualPair::now());  // as a thread of the stack's own does
+  EXPECT_EQ(at_notification.seen, 1u);
+}
+
+TEST_F(ApplicationTurn, TheAckOfAMessageLeavesWithTheReplyOfOneWhoAlwaysReplies) {
+  reply_many_times();
   send_from_left();
   EXPECT_EQ(poll(), TurnOutcome::kWorked);
   ASSERT_TRUE(right.look());
@@ -56,6 +107,7 @@ TEST_F(ApplicationTurn, TheAckOfAMessageLeavesWithTheReply) {
 }
 
 TEST_F(ApplicationTurn, TheAckWaitsForOneTurnOnly) {
+  reply_many_times();
   send_from_left();
   poll();
   EXPECT_EQ(newly_sent(), 0u);
@@ -63,11 +115,20 @@ TEST_F(ApplicationTurn, TheAckWaitsForOneTurnOnly) {
   EXPECT_EQ(newly_sent(), 1u);
 
   // Also when each turn brings another message.
+  reply_many_times();
   send_from_left();
   poll();
+  EXPECT_EQ(newly_sent(), 0u);
   send_from_left();
   poll();
-  EXPECT_EQ(newly_sent(), 2u);
+  EXPECT_EQ(newly_sent(), 1u) << "of both";
+}
+
+TEST_F(ApplicationTurn, TurnsOfOthersDoNotHideThatTheApplicationReplies) {
+  reply_many_times([this] { poller().turn(VirtualPair::now()); });
+  send_from_left();
+  poll();
+  EXPECT_EQ(newly_sent(), 0u);
 }
 
 TEST_F(ApplicationTurn, WhoeverWillNotHearOfTheMessageAcknowledgesAtOnce) {
@@ -90,8 +151,10 @@ TEST_F(ApplicationTurn, AMessageAmongManyIsAcknowledgedAtOnce) {
 }
 
 TEST_F(ApplicationTurn, TheEndOfThePollerAcknowledgesWhatTheApplicationWasToldOf) {
+  reply_many_times();
   send_from_left();
   poll();
+  EXPECT_EQ(newly_sent(), 0u);
   EXPECT_TRUE(poller().close(Duration{}));
   EXPECT_EQ(newly_sent(), 1u);
   pair.turn(*pair.left_state);
@@ -101,8 +164,10 @@ TEST_F(ApplicationTurn, TheEndOfThePollerAcknowledgesWhatTheApplicationWasToldOf
 }
 
 TEST_F(ApplicationTurn, TheEndOfTheQueuePairAcknowledgesWhatTheApplicationWasToldOf) {
+  reply_many_times();
   send_from_left();
   poll();
+  EXPECT_EQ(newly_sent(), 0u);
   right.disconnect();
   EXPECT_EQ(newly_sent(), 1u);
 }

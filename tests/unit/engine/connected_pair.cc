@@ -6,10 +6,10 @@
 
 namespace uroce::engine {
 
-Side::Side(std::shared_ptr<Device> device, size_t buffer_bytes)
+Side::Side(std::shared_ptr<Device> device, size_t buffer_bytes, queue::CompletionListener* listener)
     : device_(std::move(device)), buffer_(buffer_bytes) {
   domain_ = *device_->allocate_domain();
-  completions_ = device_->create_completion_queue({.depth = 2 * kDepth});
+  completions_ = device_->create_completion_queue({.depth = 2 * kDepth, .listener = listener});
   auto queue_pair = device_->create_queue_pair({.domain = domain_,
                                                 .signal_all = true,
                                                 .send_depth = kDepth,

@@ -24,7 +24,8 @@ class Side {
  public:
   static constexpr uint32_t kDepth = 64;
 
-  Side(std::shared_ptr<Device> device, size_t buffer_bytes);
+  /// `listener`: of its completion queue; not owned.
+  Side(std::shared_ptr<Device> device, size_t buffer_bytes, queue::CompletionListener* listener = nullptr);
   ~Side();
   Side(const Side&) = delete;
   Side& operator=(const Side&) = delete;

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
+#include <cstring>
+#include <optional>
 #include <vector>
 
 #include "virtual_pair.h"
@@ -149,18 +152,124 @@ TEST_P(Services, AddressesAskedFor_ExpectWhoeverAskedTold) {
   EXPECT_EQ(left.resolved, (Answers{{5, ETIMEDOUT}, {4, ETIMEDOUT}}));
 }
 
-TEST(GeneralServices, RefusalOfSomebodyWhoseMacIsUnknown_ExpectHimAskedForItAndAnsweredAtOnce) {
+TEST(GeneralServices, RefusalOfSomebodyWhoseMacIsUnknown_ExpectItWhereTheRequestCameFrom) {
   VirtualPair strangers{{.right_knows_left = false}};
   Host asking{strangers.left};
   Host refusing{strangers.right};
   refusing.manage([](cm::Agent&) {});
   asking.connect(strangers.right->gids().at(1));
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 100; ++i) {
     strangers.settle();
     VirtualPair::advance(milliseconds(1));
   }
   EXPECT_EQ(asking.events, std::vector{cm::EventKind::kRejected});
-  asking.manage([](cm::Agent& agent) { EXPECT_EQ(agent.counters().repeated, 0u); });
+  // The link was never asked, so nothing was learned of it.
+  const Gid asker = strangers.left->gids().at(1);
+  EXPECT_EQ(strangers.right_state->links.of(0).lookup(asker, VirtualPair::now()), std::nullopt);
+}
+
+/// A device without pollers of its own that is sent datagrams by hosts that nobody has.
+class Strangers : public ::testing::Test {
+ protected:
+  static MacAddress mac(uint32_t number) {
+    return {{2, 1, 0, static_cast<uint8_t>(number >> 16), static_cast<uint8_t>(number >> 8),
+             static_cast<uint8_t>(number)}};
+  }
+  /// On our link, but for the addresses of the pair.
+  [[nodiscard]] Gid address(uint32_t number) const {
+    Gid gid = ours();
+    gid.bytes[15] = static_cast<uint8_t>(3 + number % 200);
+    return gid;
+  }
+  [[nodiscard]] Gid ours() const { return pair.left->gids().at(1); }
+  std::optional<Counter> ask(const Gid& from, MacAddress link, uint32_t number, cm::ServiceId service) {
+    wire::CmReq req;
+    req.local = {number};
+    req.service = service;
+    req.qp = {number};
+    req.max_cm_retries = 15;
+    req.primary.local_gid = from;
+    req.primary.remote_gid = ours();
+    std::array<std::byte, wire::kMadBytes> bytes;
+    wire::write_cm(bytes.data(), {number, 0, req});
+    wire::Packet packet;
+    packet.source_mac = link;
+    packet.source = from;
+    packet.destination = ours();
+    packet.headers.bth.opcode = {0x64};
+    packet.headers.deth.qkey = wire::kGsiQkey;
+    packet.payload = bytes;
+    return services.receive(packet, VirtualPair::now(), batch);
+  }
+  /// The Ethernet addresses to which something was sent.
+  std::vector<MacAddress> sent() {
+    std::vector<MacAddress> to;
+    for (const port::TxFrame& frame : batch.frames()) {
+      MacAddress& one = to.emplace_back();
+      std::memcpy(one.bytes.data(), frame.data, one.bytes.size());
+    }
+    pair.left_state->port->queue(0).free(batch.frames());
+    batch.consume(batch.frames().size());
+    return to;
+  }
+
+  VirtualPair pair;
+  Host host{pair.left};
+  GeneralServices services{{.mac = pair.left->mac(),
+                            .addresses = pair.left_state->addresses,
+                            .links = pair.left_state->links,
+                            .agent = {.hold_requests = {}}},
+                           host};
+  port::TxBatch batch{pair.left_state->port->queue(0)};
+};
+
+TEST_F(Strangers, RequestsForServicesThatNobodyHas_ExpectNoQuestionAndNoNeighbour) {
+  net::Neighbours& neighbours = pair.left_state->links.of(0);
+  for (uint32_t i = 1; i <= 5000; ++i) {
+    ask(address(i), mac(i), i, kService);
+    EXPECT_EQ(sent(), std::vector{mac(i)}) << "the refusal goes back where the request came from";
+    EXPECT_EQ(neighbours.lookup(address(i), VirtualPair::now()), std::nullopt);
+  }
+  EXPECT_EQ(neighbours.deadline(), kNever) << "nobody is asked for";
+}
+
+TEST_F(Strangers, ReplyToSomebodyOffTheLink_ExpectItAtTheRouterThatBroughtTheRequest) {
+  host.agent = &services.agent();
+  ASSERT_TRUE(services.agent().listen(kService, {}, 8, 0).ok());
+  ask(Gid::from_ipv4({8, 8, 8, 8}), mac(9), 1, kService);
+  services.pump(VirtualPair::now(), batch);
+  EXPECT_EQ(sent(), std::vector{mac(9)});
+}
+
+TEST_F(Strangers, NeighbourThatIsKnown_ExpectItsAnswersThereAndNotAtAStranger) {
+  ask(pair.right->gids().at(1), mac(9), 1, kService);
+  EXPECT_EQ(sent(), std::vector{pair.right->mac()});
+}
+
+TEST_F(Strangers, SourcesThatNobodyHas_ExpectNoAnswer) {
+  EXPECT_EQ(ask(address(1), {{1, 0, 0x5E, 0, 0, 1}}, 1, kService), Counter::kDropNotOurAddress);
+  EXPECT_EQ(ask(address(1), {}, 1, kService), Counter::kDropNotOurAddress);
+  EXPECT_EQ(ask(Gid::from_ipv4({224, 0, 0, 1}), mac(1), 1, kService), Counter::kDropNotOurAddress);
+  EXPECT_TRUE(sent().empty());
+}
+
+/// What rdma_accept does for a peer that nobody can find.
+TEST(GeneralServices, QueuePairForAPeerThatDoesNotAnswer_ExpectNoWaitWhenItsRequestSaidTheWay) {
+  VirtualPair pair;
+  wire::Path path{.source = pair.left->gids().at(1), .destination = pair.left->gids().at(1)};
+  path.destination.bytes[15] ^= 0x40;
+  path.destination_mac = {{2, 1, 0, 0, 0, 1}};
+  const Instant before = VirtualPair::now();
+  bool to_self = true;
+  EXPECT_EQ(pair.left_state->resolve(path, to_self), 0);
+  EXPECT_FALSE(to_self);
+  EXPECT_EQ(path.destination_mac, (MacAddress{{2, 1, 0, 0, 0, 1}}));
+  EXPECT_EQ(VirtualPair::now(), before);
+  EXPECT_EQ(pair.left_state->links.of(0).deadline(), kNever);
+  // A neighbour that is known is where it is.
+  path.destination = pair.right->gids().at(1);
+  EXPECT_EQ(pair.left_state->resolve(path, to_self), 0);
+  EXPECT_EQ(path.destination_mac, pair.right->mac());
 }
 
 struct Spoilt {
@@ -193,6 +302,8 @@ TEST(GeneralServices, DatagramsThatAreNone_ExpectTheReasonCounted) {
   for (const Spoilt& spoilt : table) {
     SCOPED_TRACE(spoilt.what);
     wire::Packet packet;
+    packet.source_mac = {{2, 0, 0, 0, 0, 9}};
+    packet.source = Gid::from_ipv4({192, 0, 2, 9});
     packet.headers.bth.opcode = {0x64};
     packet.headers.deth.qkey = wire::kGsiQkey;
     size_t payload = wire::kMadBytes;

@@ -287,7 +287,7 @@ TEST(Poller, RefusesEverythingOnceClosed) {
 TEST(QueuePairNumbers, RestBeforeTheyAreUsedAgain) {
   constexpr uint32_t kNumbers = 64;
   constexpr uint32_t kFirst = QueuePairTable::first_max(kNumbers);
-  QueuePairTable table(kNumbers, kFirst);
+  QueuePairTable table({.numbers = kNumbers, .first = kFirst});
   Instant now{};
   std::vector<QpNumber> numbers;
   while (const auto number = table.allocate(now)) numbers.push_back(*number);

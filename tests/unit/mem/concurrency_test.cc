@@ -136,7 +136,7 @@ RegionBinding binding_of(uint32_t number) {
           .bound = number % 3 == 0,
           .cold = number % 2 == 1,
           .domain = {number},
-          .queue_pair = {number + 1},
+          .queue_pair = {uint64_t{number + 1} << 15},
           .access = Access(number & 0xF),
           .iova = uint64_t{number} << 32,
           .length = uint64_t{number} * 3,

@@ -160,13 +160,13 @@ TEST_F(FmrPoolTest, Flush_ExpectAllUnmappedThatAreNotInUse) {
   PooledFmr* given = pool->map(page(1), kIova).value();
   ASSERT_TRUE(pool->unmap(*given).ok());
   EXPECT_EQ(unmap_on_bus(1), EBUSY) << "still covered";
-  pool->flush();
+  ASSERT_TRUE(pool->flush().ok());
   EXPECT_EQ(told, 1);
   EXPECT_EQ(at(given->key()), nullptr);
   EXPECT_EQ(at(kept->key()), pages_.at(0));
   EXPECT_EQ(unmap_on_bus(1), 0);
   EXPECT_EQ(unmap_on_bus(0), EBUSY);
-  pool->flush();
+  ASSERT_TRUE(pool->flush().ok());
   EXPECT_EQ(told, 1) << "nothing to do";
   EXPECT_EQ(pool->statistics().flushes, 1u);
 }
@@ -218,6 +218,83 @@ TEST_F(FmrPoolTest, End_ExpectEbusyWhileOneIsInUse) {
   EXPECT_EQ(unmap_on_bus(0), 0);
 }
 
+/// What a user's flush function may do while the pool ends: an FMR that it maps then would live on without
+/// its page list, and a peer could write wherever that memory is used next.
+TEST_F(FmrPoolTest, FlushFunctionMapsWhileThePoolEnds_ExpectNoFmrForItAndNoKeyAfterwards) {
+  std::unique_ptr<FmrPool> pool;
+  std::vector<int> refusals;
+  std::vector<MemoryKey> keys;
+  auto wanted = options(2, true);
+  wanted.flushed = [&] {
+    const Result<PooledFmr*> mapped = pool->map(page(1), kIova);
+    refusals.push_back(mapped.ok() ? 0 : mapped.error().code);
+    if (!mapped) return;
+    keys.push_back((*mapped)->key());
+    ASSERT_TRUE(pool->unmap(**mapped).ok());
+  };
+  pool = make(wanted);
+  PooledFmr* first = pool->map(page(0), kIova).value();
+  keys.push_back(first->key());
+  ASSERT_TRUE(pool->unmap(*first).ok());
+  ASSERT_TRUE(pool->flush().ok());
+  EXPECT_EQ(refusals, std::vector<int>{0}) << "a flush function may use the pool while it lives";
+  EXPECT_EQ(code(pool->end()), 0);
+  EXPECT_EQ(refusals, (std::vector<int>{0, EBUSY}));
+  EXPECT_EQ(table_.regions(), 0u);
+  pool.reset();
+  for (const MemoryKey key : keys) EXPECT_EQ(at(key), nullptr);
+  for (const size_t i : {0u, 1u}) EXPECT_EQ(unmap_on_bus(i), 0) << "nothing is pinned";
+}
+
+TEST_F(FmrPoolTest, FlushFunctionKeepsAnFmr_ExpectEbusyAndThePoolAlive) {
+  std::unique_ptr<FmrPool> pool;
+  PooledFmr* kept = nullptr;
+  auto wanted = options(2, false, 1);
+  wanted.dirty_watermark = 1;
+  wanted.flushed = [&] {
+    if (kept == nullptr) kept = pool->map(page(1), kIova).value();
+  };
+  pool = make(wanted);
+  PooledFmr* first = pool->map(page(0), kIova).value();
+  ASSERT_TRUE(pool->unmap(*first).ok()) << "reaches the watermark";
+  ASSERT_NE(kept, nullptr);
+  EXPECT_EQ(code(pool->end()), EBUSY);
+  EXPECT_EQ(at(kept->key()), pages_.at(1));
+  ASSERT_TRUE(pool->unmap(*kept).ok());
+  EXPECT_EQ(code(pool->end()), 0);
+  EXPECT_EQ(table_.regions(), 0u);
+}
+
+TEST_F(FmrPoolTest, FlushFunctionEndsThePool_ExpectEbusy) {
+  std::unique_ptr<FmrPool> pool;
+  std::vector<int> ends;
+  auto wanted = options(2, false);
+  wanted.flushed = [&] { ends.push_back(code(pool->end())); };
+  pool = make(wanted);
+  for (int i = 0; i < 2; ++i) {
+    PooledFmr* fmr = pool->map(page(0), kIova).value();
+    ASSERT_TRUE(pool->unmap(*fmr).ok());
+    if (i == 0) {
+      ASSERT_TRUE(pool->flush().ok());
+    }
+  }
+  EXPECT_EQ(code(pool->end()), 0);
+  EXPECT_EQ(ends, (std::vector<int>{EBUSY, EBUSY}));
+}
+
+/// Whatever a caller forgets, the entries go before the lists that they point to.
+TEST_F(FmrPoolTest, DestroyedWithoutAnEnd_ExpectTheKeysDead) {
+  auto pool = make(options(2, true));
+  const MemoryKey used = pool->map(page(0), kIova).value()->key();
+  PooledFmr* free = pool->map(page(1), kIova).value();
+  const MemoryKey given_back = free->key();
+  ASSERT_TRUE(pool->unmap(*free).ok());
+  pool.reset();
+  EXPECT_EQ(at(used), nullptr);
+  EXPECT_EQ(at(given_back), nullptr);
+  EXPECT_EQ(table_.regions(), 0u);
+}
+
 /// Threads map, look and give back while others flush and pollers turn; each sees its own pages under its
 /// key.
 TEST(FmrPoolConcurrency, ManyThreads_ExpectEachToSeeItsPages) {
@@ -258,7 +335,9 @@ TEST(FmrPoolConcurrency, ManyThreads_ExpectEachToSeeItsPages) {
         ASSERT_EQ(binding.piece(0).data, pages.at(page));
         if (random.chance(1, 16)) std::this_thread::yield();
         ASSERT_TRUE(pool->unmap(**fmr).ok());
-        if (random.chance(1, 64)) pool->flush();
+        if (random.chance(1, 64)) {
+          ASSERT_TRUE(pool->flush().ok());
+        }
       }
     });
   }

@@ -103,7 +103,7 @@ TEST_P(FmrTest, MapAgain_ExpectANewKeyAndTheOldDead) {
     EXPECT_EQ(binding.piece(0).data, pages.at(i % 2));
     EXPECT_EQ(unmap(pages.addresses[i % 2]), EBUSY);
   }
-  EXPECT_EQ(code(fmr->map({&pages.addresses[0], 1}, kIova)), EINVAL) << "its maps are used up";
+  EXPECT_EQ(code(fmr->map({&pages.addresses[0], 1}, kIova)), EAGAIN) << "its maps are used up";
   EXPECT_EQ(fault(old, kIova, 1), Fault::kNone);
   EXPECT_EQ(unmap(*fmr), 0);
   EXPECT_EQ(fault(old, kIova, 1), Fault::kState);

@@ -196,8 +196,6 @@ TEST_F(RegionTableTest, HintsAndOptionalRights_ExpectThemTakenAndIgnored) {
 
 TEST_F(RegionTableTest, SenselessRanges_ExpectEinval) {
   UserRegion wanted = region();
-  wanted.length = 0;
-  EXPECT_EQ(refusal(wanted), EINVAL);
   wanted.length = UINT64_MAX;
   EXPECT_EQ(refusal(wanted), EINVAL);
   wanted = region();
@@ -206,6 +204,26 @@ TEST_F(RegionTableTest, SenselessRanges_ExpectEinval) {
   wanted = region();
   wanted.domain = DomainId{};
   EXPECT_EQ(refusal(wanted), EINVAL);
+}
+
+/// Wherever it is: nobody looks there, and nothing is paid for.
+TEST_F(RegionTableTest, RegionOfNoBytes_ExpectAKeyThatGivesAccessToNone) {
+  for (std::byte* const address : {memory_.data(), static_cast<std::byte*>(nullptr), memory_.data() + 1}) {
+    UserRegion wanted = region();
+    wanted.address = address;
+    wanted.length = 0;
+    const auto keys = table_.register_user(wanted);
+    ASSERT_TRUE(keys.ok());
+    EXPECT_EQ(locked_.bytes(), 0u);
+    const KeyUser user{kOurs, {}};
+    EXPECT_EQ(table_.resolve(keys->lkey, user, kIova, 0, kRemoteWrite).fault(), Fault::kNone);
+    EXPECT_EQ(table_.resolve(keys->lkey, user, kIova, 1, kRemoteWrite).fault(), Fault::kBounds);
+    EXPECT_EQ(table_.resolve(keys->lkey, user, kIova - 1, 1, kRemoteWrite).fault(), Fault::kBounds);
+    EXPECT_EQ(table_.reregister(keys->lkey, {.domain = {}, .place = {}, .access = kLocalWrite}).ok(), true);
+    EXPECT_TRUE(table_.deregister(keys->lkey).ok());
+  }
+  EXPECT_EQ(table_.regions(), 0u);
+  EXPECT_EQ(locked_.bytes(), 0u);
 }
 
 TEST_F(RegionTableTest, LargeRegion_ExpectItCold) {

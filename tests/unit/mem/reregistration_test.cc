@@ -102,7 +102,6 @@ TEST_F(Reregistration, Refusals) {
     int error;
   };
   const std::vector<Case> cases = {
-      {"no bytes", {.place = RegionChange::Place{two.data(), 0}}, EINVAL},
       {"a range that wraps", {.place = RegionChange::Place{two.data(), UINT64_MAX}}, EINVAL},
       {"contradictory rights", {.access = kRemoteWrite}, EINVAL},
       {"an unknown right", {.access = Access(1u << 12)}, EINVAL},

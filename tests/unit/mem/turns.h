@@ -12,7 +12,7 @@ namespace uroce::mem {
 /// Turns as pollers make them: a counter per reader, odd within a turn.
 class Turns : public GracePeriod {
  public:
-  static constexpr size_t kReaders = 2;
+  static constexpr size_t kReaders = 4;
 
   void begin(size_t reader) { turns_[reader].count.fetch_add(1); }
   void end(size_t reader) { turns_[reader].count.fetch_add(1); }

@@ -255,7 +255,7 @@ TEST(NeighboursLimits, PeersFillTheTableButDisplaceNothing) {
       EXPECT_EQ(a.received(question, now).size(), 1u) << "answered all the same";
   }
   EXPECT_EQ(a.neighbours.resolve(kB4, now), Resolution::kAsking);
-  // A caller's question displaces what peers left behind, but no other question.
+  // A caller's question displaces what peers left behind, but no other question, and not all that is known.
   int asking = 1;
   for (int i = 100; i < 120; ++i) {
     const Resolution resolution = a.neighbours.resolve(ip("192.0.2." + std::to_string(i)), now);
@@ -264,7 +264,59 @@ TEST(NeighboursLimits, PeersFillTheTableButDisplaceNothing) {
     else
       EXPECT_EQ(resolution, Resolution::kTableFull);
   }
-  EXPECT_EQ(asking, 8);
+  EXPECT_EQ(asking, 4);
+}
+
+/// Asks for an address and lets its owner answer.
+void get_to_know(Host& a, const Gid& address, Instant now) {
+  Host owner(options_of(derived_mac(address), address, kB6));
+  ASSERT_EQ(a.neighbours.resolve(address, now), Resolution::kAsking);
+  for (const Frame& question : a.pumped(now))
+    for (const Frame& answer : owner.received(question, now)) a.received(answer, now);
+  ASSERT_TRUE(a.neighbours.lookup(address, now)) << "it answers";
+}
+
+TEST(NeighboursLimits, QuestionsForNobody_ExpectThoseInUseKept) {
+  NeighbourOptions options = options_of(kMacA, kA4, kA6);
+  options.capacity = 8;
+  Host a(options);
+  Instant now{0};
+  const Gid used[] = {ip("192.0.2.11"), ip("192.0.2.12")};
+  for (const Gid& address : used) get_to_know(a, address, now);
+  // Strangers who ask for us fill the rest.
+  now = now + seconds(1);
+  for (int i = 20; i < 60; ++i) {
+    const Gid address = ip("192.0.2." + std::to_string(i));
+    Host peer(options_of(derived_mac(address), address, kB6));
+    peer.neighbours.resolve(kA4, now);
+    for (const Frame& question : peer.pumped(now)) a.received(question, now);
+  }
+  // Whatever is asked for in vain, again and again.
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 100; i < 200; ++i) a.neighbours.resolve(ip("192.0.2." + std::to_string(i)), now);
+    a.pumped(now);
+    now = now + seconds(1);
+    for (const Gid& address : used) EXPECT_TRUE(a.neighbours.lookup(address, now)) << round;
+  }
+}
+
+TEST(NeighboursLimits, ManyQuestionsAtOnce_ExpectThemSentAtARate) {
+  NeighbourOptions options = options_of(kMacA, kA4, kA6);
+  options.addresses[0].bits = 8;
+  Host a(options);
+  Instant now{0};
+  for (int i = 0; i < 200; ++i)
+    EXPECT_EQ(a.neighbours.resolve(ip("192.1.0." + std::to_string(i)), now), Resolution::kAsking);
+  size_t sent = 0;
+  for (int ms = 0; ms < 7; ++ms) {
+    const size_t count = a.pumped(now).size();
+    EXPECT_LE(count, Neighbours::kQuestionsMax);
+    EXPECT_TRUE(a.pumped(now).size() + count <= 2 * Neighbours::kQuestionsMax);
+    sent += count;
+    now = now + Neighbours::kQuestionsEvery;
+    EXPECT_LE(a.neighbours.deadline(), std::max(now, Instant{0} + options.ask_every));
+  }
+  EXPECT_EQ(sent, 200u);
 }
 
 TEST(NeighboursLimits, AFullBatchPostponesTheQuestion) {

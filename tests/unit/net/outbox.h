@@ -50,7 +50,7 @@ class Outbox {
     port::RxFrame loop(const port::TxFrame&) override { return {}; }
 
    private:
-    static constexpr uint32_t kBytes = 256;
+    static constexpr uint32_t kBytes = 512;
     std::vector<std::array<std::byte, kBytes>> memory_;
     std::vector<std::byte*> free_;
   };

@@ -76,8 +76,6 @@ const Mistake kMistakes[] = {
      StatusCode::kConnectInvalidParameters, data_at(256)},
     {"subsystem without end", [](Command&, ConnectData& d) { std::ranges::fill(d.subsystem_nqn, 'n'); },
      StatusCode::kConnectInvalidParameters, data_at(256)},
-    {"no host", [](Command&, ConnectData& d) { d.host_nqn[0] = 0; }, StatusCode::kConnectInvalidParameters,
-     data_at(512)},
     {"host without end", [](Command&, ConnectData& d) { std::ranges::fill(d.host_nqn, 'n'); },
      StatusCode::kConnectInvalidParameters, data_at(512)},
     {"host that is no NQN", [](Command&, ConnectData& d) { d.host_nqn[1] = 'x'; },
@@ -114,6 +112,14 @@ TEST_F(Connect, HostsThatAreNotAllowed) {
   expect_refused(answer, StatusCode::kConnectInvalidHost);
   EXPECT_EQ(answer.result, data_at(512));
   EXPECT_TRUE(connect(command::connect(0, 31), connect_data(kSubsystem, "nqn.2026-11.example:other")).ok());
+}
+
+TEST_F(Connect, HostWithoutAName_ExpectItWhereAnyHostIsAllowed) {
+  EXPECT_TRUE(connect(command::connect(0, 31), connect_data(kSubsystem, "")).ok());
+  ASSERT_TRUE(target.set_hosts(kSubsystem, {kHost}, false).ok());
+  const Answer answer = connect(command::connect(0, 31), connect_data(kSubsystem, ""));
+  expect_refused(answer, StatusCode::kConnectInvalidHost);
+  EXPECT_EQ(answer.result, data_at(512));
 }
 
 TEST_F(Connect, HostThatMayNotStayIsSentAway) {

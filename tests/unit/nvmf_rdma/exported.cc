@@ -2,18 +2,39 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "drivers/block_registry.h"
 #include "engine/clock.h"
 
 namespace uroce::testing {
+namespace {
+
+std::atomic<int64_t> ahead_ns{0};
+
+Instant clock_ahead() { return engine::clock_now() + nanoseconds(ahead_ns.load()); }
+
+}  // namespace
+
+void Exported::advance(Duration by) { ahead_ns += by.ns; }
+
+bool Exported::comes_down_to(size_t queues) const {
+  constexpr int kTries = 6'000;
+  for (int i = 0; i < kTries; ++i) {
+    if (transport->report().size() <= queues) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
 
 void Exported::open(const nvmf::RdmaOptions& options) {
   close();
   target = std::make_unique<nvmf::Target>(nvmf::TargetOptions{.firmware = "1"});
   nvmf::RdmaOptions with_clock = options;
-  with_clock.clock = engine::clock_now;
+  with_clock.clock = clock_ahead;
   auto opened = nvmf::RdmaTransport::open(*target, with_clock);
   ASSERT_TRUE(opened.ok()) << opened.error().message;
   transport = std::move(*opened);

@@ -6,12 +6,14 @@
 #include <memory>
 #include <string>
 
+#include "apps/initiator/rdma_session.h"
 #include "block/block.h"
 #include "nvmf/rdma_transport.h"
 #include "nvmf/target.h"
-#include "tests/nvmf/rdma_session.h"
 
 namespace uroce::testing {
+
+using namespace initiator;
 
 inline constexpr const char* kDisks = "nqn.2026-11.example:disks";
 inline constexpr uint32_t kNull = 1, kRam = 2, kFile = 3;  // namespaces
@@ -30,6 +32,15 @@ class Exported : public ::testing::Test {
 
   /// A namespace of this device.
   void add(uint32_t nsid, std::unique_ptr<block::Device> device);
+
+  /// The target's clock jumps.
+  static void advance(Duration by);
+  /// Waits until so many queues are left; false: not within a time that is hopeless.
+  [[nodiscard]] bool comes_down_to(size_t queues) const;
+  /// How often it happened.
+  [[nodiscard]] uint64_t count(nvmf::RdmaEvent event) const {
+    return transport->events()[static_cast<size_t>(event)];
+  }
 
   /// A session's options.
   [[nodiscard]] static RdmaSession::Options host(uint32_t entries = 32);

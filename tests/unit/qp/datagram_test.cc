@@ -192,7 +192,7 @@ TEST_F(Datagram, WhatCannotBeTakenIsDroppedInSilenceAndItsReceiveServesTheNext) 
 }
 
 TEST_F(Datagram, MayComeFromASharedReceiveQueue) {
-  queue::SharedReceiveQueue shared{{.depth = 2}};
+  queue::SharedReceiveQueue shared{{.depth = 2, .domain = {1}}};
   options.shared_receives = &shared;
   queue_pair = std::make_unique<QueuePair>(options);
   bring_up();

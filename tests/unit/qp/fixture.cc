@@ -71,6 +71,7 @@ QueuePairTest::QueuePairTest(Type its_type, uint32_t datagram_mtu)
   read_only_keys = register_region(memory.data(), memory.size(), kIova, mem::kRemoteRead);
   options.type = type;
   options.number = kOurs;
+  options.identity = kOurIdentity;
   options.domain = domain;
   options.datagram_mtu = datagram_mtu;
   options.credits = false;

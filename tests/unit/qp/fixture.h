@@ -68,6 +68,8 @@ class QueuePairTest : public ::testing::Test {
   static constexpr uint32_t kRkey = 0x7700;  // of the peer's memory, in our requests
   static constexpr uint64_t kRemote = 0xABCD000;
 
+  static constexpr mem::QpIdentity kOurIdentity{0x5'0000'0011};
+
   static constexpr uint32_t kQkey = 0x11111111;       // ours, of UD
   static constexpr uint32_t kPeersQkey = 0x22222222;  // of our datagrams
 

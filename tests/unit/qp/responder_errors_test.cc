@@ -107,6 +107,77 @@ TEST_F(ResponderErrors, AWriteBeyondTheLongestMessage) {
   expect_refused(NakCode::kInvalidRequest);
 }
 
+/// What the receiver hears of a WRITE with immediate that may not write: the receive that it was to complete
+/// ends with a local access error, the others are flushed.
+TEST_F(ResponderErrors, AWriteWithImmediateThatMayNotWrite) {
+  struct Case {
+    const char* what;
+    std::function<void(wire::Headers&)> spoil;
+  };
+  const std::vector<Case> cases = {
+      {"no such key", [](wire::Headers& headers) { headers.reth.rkey = {0xBAD00}; }},
+      {"beyond its region", [](wire::Headers& headers) { headers.reth.address += kMemory - 9; }},
+      {"not writable", [this](wire::Headers& headers) { headers.reth.rkey = read_only_keys.rkey; }},
+      {"without the right of the queue pair", [](wire::Headers&) {}},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.what);
+    ASSERT_EQ(modify(State::kReset), 0);
+    attributes.access = &one == &cases.back() ? mem::kRemoteRead : mem::kRemoteRead | mem::kRemoteWrite;
+    bring_up(State::kRtr);
+    post_receive(10, 1000);
+    post_receive(10, 1000);
+    wire::Headers headers = from_peer(Operation::kWriteOnlyImm, 5000);
+    headers.reth = {kIova, keys.rkey, 10};
+    one.spoil(headers);
+    receive(headers, pattern(10, 1));
+    EXPECT_EQ(queue_pair->state(), State::kErr);
+    expect_nak(pump(), NakCode::kRemoteAccess, 5000);
+    const auto done = receive_completions();
+    ASSERT_EQ(done.size(), 2u);
+    EXPECT_EQ(done[0].status, CompletionStatus::kLocalAccessError);
+    EXPECT_EQ(done[1].status, CompletionStatus::kFlushed);
+    EXPECT_EQ(memory, memory_before);
+  }
+}
+
+TEST_F(ResponderErrors, AWriteWithImmediateWhoseRegionEndsBeforeItsLastPacket) {
+  bring_up(State::kRtr);
+  post_receive(10, 1000);
+  wire::Headers headers = from_peer(Operation::kWriteFirst, 5000);
+  headers.reth = {kIova, keys.rkey, kMtu + 1};
+  receive(headers, pattern(kMtu));
+  ASSERT_TRUE(regions.deregister(keys.lkey).ok());
+  receive(from_peer(Operation::kWriteLastImm, 5001), pattern(1));
+  expect_nak(pump(), NakCode::kRemoteAccess, 5001);
+  const auto done = receive_completions();
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, CompletionStatus::kLocalAccessError);
+}
+
+/// Its receive has nothing to do with what comes before the packet that says "with immediate".
+TEST_F(ResponderErrors, TheFirstPacketOfALongWriteWithImmediateThatMayNotWrite) {
+  bring_up(State::kRtr);
+  post_receive(10, 1000);
+  wire::Headers headers = from_peer(Operation::kWriteFirst, 5000);
+  headers.reth = {kIova, {0xBAD00}, kMtu + 1};
+  receive(headers, pattern(kMtu));
+  expect_nak(pump(), NakCode::kRemoteAccess, 5000);
+  const auto done = receive_completions();
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, CompletionStatus::kFlushed);
+}
+
+TEST_F(ResponderErrors, AWriteWithImmediateThatMayNotWriteAndFindsNoReceive) {
+  attributes.access = mem::kRemoteRead;
+  bring_up(State::kRtr);
+  wire::Headers headers = from_peer(Operation::kWriteOnlyImm, 5000);
+  headers.reth = {kIova, keys.rkey, 10};
+  receive(headers, pattern(10, 1));
+  expect_refused(NakCode::kRemoteAccess);
+  EXPECT_TRUE(receive_completions().empty());
+}
+
 TEST_F(ResponderErrors, ASendTooLongForTheReceive) {
   bring_up(State::kRtr);
   post_receive(kMtu + 9, 1000);

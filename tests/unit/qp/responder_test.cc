@@ -329,38 +329,5 @@ TEST_F(Responder, ReceivesMayBePostedInInit) {
   EXPECT_EQ(receive_completions().size(), 1u);
 }
 
-TEST_F(Responder, AReplyOvertakesTheAckThatWaitedForIt) {
-  bring_up();
-  post_receive(10);
-  turn.replies_may_follow = true;
-  receive(Operation::kSendOnly, 5000, pattern(1), true);
-  EXPECT_TRUE(pump_once(8));
-  EXPECT_TRUE(take_sent().empty());
-  turn.replies_may_follow = false;
-  post(queue::SendOperation::kSend, 10);
-  const auto frames = pump();
-  ASSERT_EQ(frames.size(), 2u);
-  EXPECT_EQ(frames[0].operation(), Operation::kSendOnly);
-  expect_answer(frames[1], AethKind::kAck, frames[1].aeth().value, 5000);
-}
-
-TEST_F(Responder, AnAckThatWaitsInVainLeavesInTheNextTurn) {
-  bring_up();
-  for (uint32_t i = 0; i < 3; ++i) {
-    post_receive(10);
-    turn.replies_may_follow = true;
-    receive(Operation::kSendOnly, 5000 + i, pattern(1), true);
-    EXPECT_TRUE(pump_once(8));
-    EXPECT_TRUE(take_sent().empty());
-    // However it goes on, a turn later it is there.
-    turn.replies_may_follow = i == 1;
-    EXPECT_FALSE(i == 2 ? queue_pair->answer(turn, 8) : pump_once(8));
-    if (i == 2) tx.consume(port.transmit(tx.frames()));
-    const auto frames = take_sent();
-    ASSERT_EQ(frames.size(), 1u);
-    EXPECT_EQ(frames[0].psn(), 5000 + i);
-  }
-}
-
 }  // namespace
 }  // namespace uroce::qp::testing

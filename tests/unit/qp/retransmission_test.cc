@@ -113,7 +113,7 @@ TEST_F(Retransmit, RetriesRunOut) {
   EXPECT_TRUE(pump().empty());
 }
 
-/// "allowed reaction time: between T and 4T" (protocol.md 7).
+/// "allowed reaction time: between T and 4T" (lib/README.md, wire fact 7).
 TEST_F(Retransmit, ASilentPeerIsGivenMoreTimeWithEachRetry) {
   attributes.retry_count = 7;
   bring_up();

@@ -30,9 +30,67 @@ class SharedReceives : public QueuePairTest {
     shared.publish(request);
   }
 
-  queue::SharedReceiveQueue shared{{.depth = 4}};
+  queue::SharedReceiveQueue shared{{.depth = 4, .domain = {1}}};
   Heard heard;
 };
+
+/// A shared receive queue of another protection domain than the queue pair's: of each service that has one.
+class ForeignReceives : public QueuePairTest, public ::testing::WithParamInterface<Type> {
+ protected:
+  ForeignReceives() : QueuePairTest(GetParam()) {
+    options.shared_receives = &shared;
+    queue_pair = std::make_unique<QueuePair>(options);
+    bring_up();
+  }
+  void post_with(MemoryKey lkey, uint32_t segments) {
+    queue::ReceiveRequest& request = *shared.reserve();
+    request.length = 100 * segments;
+    request.segments = static_cast<uint16_t>(segments);
+    for (uint32_t i = 0; i < segments; ++i) shared.segments(request)[i] = {kIova + 4000 + 100 * i, 100, lkey};
+    shared.publish(request);
+  }
+  CompletionStatus receive_one() {
+    wire::Headers headers = from_peer(Operation::kSendOnly, 5000);
+    headers.deth = {kQkey, {0x99}};
+    receive(headers, pattern(60));
+    const auto done = receive_completions();
+    EXPECT_EQ(done.size(), 1u);
+    return done.empty() ? CompletionStatus::kGeneral : done[0].status;
+  }
+
+  queue::SharedReceiveQueue shared{{.depth = 4, .segments_max = 2, .domain = {2}}};
+  mem::RegionKeys of_queue = regions
+                                 .register_user({.domain = {2},
+                                                 .address = memory.data(),
+                                                 .length = memory.size(),
+                                                 .iova = kIova,
+                                                 .access = mem::kLocalWrite})
+                                 .value();
+};
+
+INSTANTIATE_TEST_SUITE_P(Services, ForeignReceives, ::testing::Values(Type::kRc, Type::kUd));
+
+TEST_P(ForeignReceives, ABufferOfTheQueuesDomainIsTaken) {
+  for (const uint32_t segments : {1U, 2U}) {
+    post_with(of_queue.lkey, segments);
+    wire::Headers headers = from_peer(Operation::kSendOnly, 4999 + segments);
+    headers.deth = {kQkey, {0x99}};
+    receive(headers, pattern(60, segments));
+    const auto done = receive_completions();
+    ASSERT_EQ(done.size(), 1u);
+    EXPECT_EQ(done[0].status, CompletionStatus::kSuccess);
+    const size_t header = GetParam() == Type::kUd ? 40 : 0;
+    EXPECT_EQ(memory_at(4000 + header, 60), pattern(60, segments));
+  }
+}
+
+TEST_P(ForeignReceives, OneOfTheQueuePairsDomainIsRefused) {
+  const Bytes before = memory;
+  post_with(keys.lkey, 1);
+  EXPECT_EQ(receive_one(), CompletionStatus::kLocalProtectionError);
+  EXPECT_EQ(memory, before);
+  EXPECT_EQ(queue_pair->state(), State::kErr);
+}
 
 TEST_F(SharedReceives, AMessageTakesARequestWithItsFirstPacket) {
   bring_up();

@@ -44,7 +44,7 @@ class WindowOperation : public QueuePairTest {
     return MemoryKey::make(window.first_key().index(), low);
   }
   [[nodiscard]] Fault fault(MemoryKey of) const {
-    return regions.resolve(of, {domain, queue_pair->number()}, kIova, kBytes, mem::kRemoteWrite).fault();
+    return regions.resolve(of, {domain, kOurIdentity}, kIova, kBytes, mem::kRemoteWrite).fault();
   }
 
   queue::SendRequest& post_bind(const mem::Window& window, uint8_t low, MemoryKey parent) {
@@ -70,6 +70,12 @@ class WindowOperation : public QueuePairTest {
     post_bind(window, low, parents[0].lkey).signaled = false;
     EXPECT_FALSE(pump_once(8));
     ASSERT_EQ(fault(key(window, low)), Fault::kNone);
+  }
+  /// Another queue pair of the same number takes the place of the one that there was.
+  void make_anew(mem::QpIdentity identity) {
+    options.identity = identity;
+    queue_pair = std::make_unique<QueuePair>(options);
+    bring_up();
   }
   mem::RegionObject& object(MemoryKey of) { return *regions.read_entry(of).object; }
   void expect_completions(const std::vector<std::pair<CompletionOpcode, CompletionStatus>>& expected) {
@@ -108,6 +114,32 @@ TEST_F(WindowOperation, Type2BetweenMessages_ExpectItAtOnceAndItsCompletionInOrd
   EXPECT_TRUE(send_completions().empty());
   receive_ack(kOurPsn.value());
   expect_completions({{CompletionOpcode::kWrite, kSuccess}, {CompletionOpcode::kBindWindow, kSuccess}});
+}
+
+/// The number comes back with another queue pair; what was bound to the first does not open to it.
+TEST_F(WindowOperation, OfAQueuePairThatIsNoMore_ExpectNothingForAnotherOfItsNumber) {
+  for (const uint64_t later : {uint64_t{1}, uint64_t{1} << 31, uint64_t{1} << 40}) {
+    make_anew(kOurIdentity);
+    bind(*type2, 1);
+    make_anew({kOurIdentity.value + later});
+    const Bytes before = memory;
+    wire::Headers headers = from_peer(wire::Operation::kWriteOnly, kPeerPsn.value());
+    headers.reth = {kIova, key(*type2, 1), 10};
+    receive(headers, pattern(10, 3));
+    expect_nak(pump(), NakCode::kRemoteAccess, kPeerPsn.value());
+    EXPECT_EQ(memory, before);
+
+    // Nor can it end the binding, which its owner could.
+    make_anew({kOurIdentity.value + later});
+    post_invalidate(key(*type2, 1));
+    pump();
+    EXPECT_EQ(send_completions().back().status, kRefused);
+    make_anew(kOurIdentity);
+    EXPECT_EQ(fault(key(*type2, 1)), Fault::kNone);
+    post_invalidate(key(*type2, 1));
+    pump();
+    EXPECT_EQ(send_completions().back().status, kSuccess);
+  }
 }
 
 /// It may take a binding away, which what was posted before may still need.

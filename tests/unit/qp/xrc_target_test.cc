@@ -68,12 +68,11 @@ class XrcTarget : public QueuePairTest {
                                         .iova = kIova,
                                         .access = kAll})
                         .value();
-    receiver.queue = std::make_unique<queue::SharedReceiveQueue>(
-        queue::SharedReceiveQueue::Options{.depth = 4,
-                                           .xrc = {.xrc_domain = xrc_domain,
-                                                   .number = receiver.number,
-                                                   .domain = its_domain,
-                                                   .completions = receiver.completions.get()}});
+    receiver.queue = std::make_unique<queue::SharedReceiveQueue>(queue::SharedReceiveQueue::Options{
+        .depth = 4,
+        .domain = its_domain,
+        .xrc = {
+            .xrc_domain = xrc_domain, .number = receiver.number, .completions = receiver.completions.get()}});
     table.publish(receiver.number, *receiver.queue);
   }
 
@@ -111,7 +110,7 @@ class XrcTarget : public QueuePairTest {
     EXPECT_NE(std::ranges::find(events.list, event), events.list.end());
   }
 
-  queue::SharedReceiveTable table{1u << 10};
+  queue::SharedReceiveTable table{{.numbers = 1u << 10}};
   Receiver first;
   Receiver second;
   Receiver foreign;  // of another XRC domain

@@ -22,7 +22,7 @@ TEST(SharedReceiveQueue, RequestsAreTakenInOrderAndGivenBackInAny) {
   EXPECT_EQ(queue.reserve(), nullptr);
   EXPECT_EQ(queue.front().wr_id, 0u);
   const ReceiveRequest& first = queue.take();
-  const ReceiveRequest& second = queue.take();
+  ReceiveRequest& second = queue.take();
   EXPECT_EQ(first.wr_id, 0u);
   EXPECT_EQ(second.wr_id, 1u);
   EXPECT_EQ(queue.reserve(), nullptr) << "a request that is being filled still has its slot";
@@ -45,7 +45,8 @@ TEST(SharedReceiveQueue, SegmentsBelongToTheirRequest) {
     queue.publish(request);
   }
   for (uint32_t id = 0; id < 2; ++id) {
-    const auto segments = queue.segments(queue.take());
+    const ReceiveRequest& request = queue.take();
+    const auto segments = queue.segments(request);
     ASSERT_EQ(segments.size(), 2u);
     for (uint32_t i = 0; i < 2; ++i) {
       EXPECT_EQ(segments[i].address, id);
@@ -91,7 +92,7 @@ TEST(SharedReceiveQueue, CarriesFromOneThreadToAnother) {
       queue.publish(*request);
     }
   });
-  std::vector<const ReceiveRequest*> taken;
+  std::vector<ReceiveRequest*> taken;
   for (uint64_t id = 0; id < kRequests;) {
     if (queue.empty()) {
       std::this_thread::yield();
@@ -105,6 +106,82 @@ TEST(SharedReceiveQueue, CarriesFromOneThreadToAnother) {
     }
   }
   poster.join();
+}
+
+bool resize(SharedReceiveQueue& queue, uint32_t depth) { return queue.resize(*queue.prepare(depth)); }
+
+/// How many more there is room for.
+size_t room(SharedReceiveQueue& queue) {
+  size_t count = 0;
+  while (queue.reserve() != nullptr) ++count;
+  return count;
+}
+
+TEST(SharedReceiveQueueResize, WhatWasPostedStaysInOrderAndWhatWasTakenWhereItIs) {
+  SharedReceiveQueue queue({.depth = 3, .segments_max = 2});
+  for (uint64_t id = 0; id < 3; ++id) {
+    ReceiveRequest& request = *queue.reserve();
+    request.wr_id = id;
+    request.segments = 1;
+    queue.segments(request)[0] = {.address = id, .length = 1, .lkey = {7}};
+    queue.publish(request);
+  }
+  ReceiveRequest& taken = queue.take();
+  ASSERT_TRUE(resize(queue, 100));
+  EXPECT_EQ(queue.depth(), 100u);
+  EXPECT_EQ(taken.wr_id, 0u);
+  EXPECT_EQ(queue.segments(static_cast<const ReceiveRequest&>(taken))[0].address, 0u);
+  for (uint64_t id = 3; id < 100; ++id) post(queue, id);
+  EXPECT_EQ(queue.reserve(), nullptr) << "what was taken counts";
+  queue.give_back(taken);
+  post(queue, 100);
+  EXPECT_EQ(queue.reserve(), nullptr);
+  for (uint64_t id = 1; id <= 100; ++id) {
+    ReceiveRequest& next = queue.take();
+    EXPECT_EQ(next.wr_id, id);
+    queue.give_back(next);
+  }
+  EXPECT_EQ(room(queue), 100u);
+}
+
+TEST(SharedReceiveQueueResize, NotBelowWhatIsOutstanding) {
+  SharedReceiveQueue queue({.depth = 8});
+  for (uint64_t id = 0; id < 5; ++id) post(queue, id);
+  ReceiveRequest& taken = queue.take();
+  EXPECT_FALSE(resize(queue, 4));
+  EXPECT_EQ(queue.depth(), 8u);
+  ASSERT_TRUE(resize(queue, 5));
+  EXPECT_EQ(queue.depth(), 5u);
+  EXPECT_EQ(queue.reserve(), nullptr);
+  queue.give_back(taken);
+  ASSERT_TRUE(resize(queue, 4));
+  EXPECT_EQ(queue.reserve(), nullptr);
+  for (uint64_t id = 1; id < 5; ++id) EXPECT_EQ(queue.take().wr_id, id);
+  EXPECT_TRUE(queue.empty());
+}
+
+/// There and back as often as one likes: no slot is lost, and none is there twice.
+TEST(SharedReceiveQueueResize, ManyTimes) {
+  SharedReceiveQueue queue({.depth = 1});
+  uint64_t posted = 0;
+  uint64_t taken = 0;
+  uint32_t outstanding = 0;
+  for (uint32_t i = 0; i < 2000; ++i) {
+    const uint32_t depth = 1 + i * 37 % 64;
+    EXPECT_EQ(resize(queue, depth), depth >= outstanding);
+    while (ReceiveRequest* request = queue.reserve()) {
+      request->wr_id = posted++;
+      queue.publish(*request);
+      ++outstanding;
+    }
+    EXPECT_EQ(outstanding, queue.depth());
+    for (uint32_t left = i * 11 % (outstanding + 1); left > 0; --left) {
+      ReceiveRequest& request = queue.take();
+      ASSERT_EQ(request.wr_id, taken++);
+      queue.give_back(request);
+      --outstanding;
+    }
+  }
 }
 
 }  // namespace

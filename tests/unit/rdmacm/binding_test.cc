@@ -67,7 +67,6 @@ TEST_F(Binding, AllAddressesOfBothFamilies_ExpectOnePortOnlyWhenEachKeepsToItsOw
 TEST_F(Binding, AddressesThatAreNotOurs_ExpectTheErrno) {
   Id id(channel);
   EXPECT_EQ(bind(id, "192.0.2.77"), EADDRNOTAVAIL);
-  EXPECT_EQ(bind(id, "127.0.0.1"), EADDRNOTAVAIL);
   sockaddr unknown{};
   unknown.sa_family = AF_UNIX;
   EXPECT_EQ(error_of(rdma_bind_addr(id.get(), &unknown)), EAFNOSUPPORT);
@@ -93,7 +92,7 @@ TEST_F(Binding, CallsInTheWrongState_ExpectEinval) {
   EXPECT_EQ(error_of(rdma_reject(id.get(), nullptr, 0)), EINVAL);
   EXPECT_EQ(error_of(rdma_establish(id.get())), EINVAL);
   EXPECT_EQ(error_of(rdma_notify(id.get(), IBV_EVENT_COMM_EST)), EINVAL);
-  EXPECT_NE(error_of(rdma_disconnect(id.get())), 0);
+  EXPECT_EQ(error_of(rdma_disconnect(id.get())), EINVAL);
   ibv_qp_init_attr wanted = queue_pair_of(IBV_QPT_RC);
   EXPECT_EQ(error_of(rdma_create_qp(id.get(), nullptr, &wanted)), EINVAL);
   ibv_qp_attr attributes{};
@@ -144,6 +143,75 @@ TEST_F(TypeOfService, OfTheClient_ExpectItInTheQueuePairsPath) {
   ASSERT_EQ(ibv_query_qp(client->qp, &attributes, IBV_QP_AV, &initial), 0);
   EXPECT_EQ(attributes.ah_attr.grh.traffic_class, 0x60);
   EXPECT_EQ(client->route.path_rec->traffic_class, 0x60);
+}
+
+// ---- 127.0.0.1 and ::1: this host.
+
+std::string shown(const sockaddr* address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  const void* const bytes =
+      address->sa_family == AF_INET
+          ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(address)->sin_addr)
+          : &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  return inet_ntop(address->sa_family, bytes, text, sizeof text);
+}
+
+/// Where the server is bound, where the client goes, and from where if it says so.
+struct Inside {
+  const char* server;
+  const char* to;
+  const char* from;
+  const char* client_shown;
+};
+
+class Loopback : public Ends, public ::testing::WithParamInterface<Inside> {};
+INSTANTIATE_TEST_SUITE_P(Addresses, Loopback,
+                         ::testing::Values(Inside{"127.0.0.1", "127.0.0.1", nullptr, "127.0.0.1"},
+                                           Inside{"::1", "::1", nullptr, "::1"},
+                                           Inside{"0.0.0.0", "127.0.0.1", nullptr, "127.0.0.1"},
+                                           Inside{"::", "::1", nullptr, "::1"},
+                                           Inside{"127.0.0.1", "127.0.0.1", kClient, kClient},
+                                           Inside{"127.0.0.1", "0.0.0.0", nullptr, "127.0.0.1"},
+                                           Inside{kServer, kServer, "127.0.0.1", "127.0.0.1"}));
+
+TEST_P(Loopback, ConnectionInsideThisHost_ExpectTheAddressesThatWereSaidAndData) {
+  const Inside& inside = GetParam();
+  listener = Id(server_channel);
+  must(rdma_bind_addr(listener.get(), Address(inside.server).get()));
+  EXPECT_EQ(shown(rdma_get_local_addr(listener.get())), inside.server);
+  if (std::string(inside.server) == "127.0.0.1") {
+    EXPECT_NE(listener->verbs, nullptr);
+  }
+  must(rdma_listen(listener.get(), 4));
+  client = Id(client_channel);
+  Address to(inside.to, listener.port());
+  Address from(inside.from != nullptr ? inside.from : "127.0.0.1");
+  must(rdma_resolve_addr(client.get(), inside.from != nullptr ? from.get() : nullptr, to.get(), 2000));
+  client_channel.take(RDMA_CM_EVENT_ADDR_RESOLVED);
+  must(rdma_resolve_route(client.get(), 2000));
+  client_channel.take(RDMA_CM_EVENT_ROUTE_RESOLVED);
+  EXPECT_EQ(shown(rdma_get_local_addr(client.get())), inside.client_shown);
+  make_queue_pair(client);
+  must(rdma_connect(client.get(), nullptr));
+  server = Id(server_channel.take(RDMA_CM_EVENT_CONNECT_REQUEST)->id);
+  EXPECT_EQ(shown(rdma_get_local_addr(server.get())), shown(rdma_get_peer_addr(client.get())));
+  EXPECT_EQ(shown(rdma_get_peer_addr(server.get())), inside.client_shown);
+  EXPECT_EQ(rdma_get_dst_port(server.get()), rdma_get_src_port(client.get()));
+  make_queue_pair(server);
+  accept();
+  exchange_data(client, server);
+}
+
+TEST_F(Binding, LoopbackAndADevicesAddress_ExpectThemToBeTwo) {
+  const Id inside(channel);
+  const Id outside(channel);
+  EXPECT_EQ(bind(inside, "127.0.0.1"), 0);
+  EXPECT_EQ(bind(outside, kServer, inside.port()), 0);
+  const Id again(channel);
+  EXPECT_EQ(bind(again, "127.0.0.1", inside.port()), EADDRINUSE);
+  // From there no way leads to anybody else.
+  EXPECT_EQ(error_of(rdma_resolve_addr(inside.get(), nullptr, Address("192.0.2.77", 1).get(), 100)),
+            ENETUNREACH);
 }
 
 /// The link-local addresses that every device has.

@@ -12,6 +12,7 @@
 #include "engine/queue_pair_table.h"
 #include "rdmacm/device.h"
 #include "support/soon.h"
+#include "wire/ip_cm.h"
 
 // Connections that come and go leave nothing behind. It looks into the stack, which is linked into it.
 namespace uroce::rdmacm_test {
@@ -102,6 +103,48 @@ class Leaks : public Ends {
     EXPECT_TRUE(soon([] { return held().connections == 0; })) << held().connections;
   }
 };
+
+/// Requests that are given up before the program has seen them (a REQ, and a REJ at once).
+TEST_F(Leaks, RequestsThatNobodyTookAndWereGivenUp_ExpectNoEventAndNoPlaceLeft) {
+  listen(4);
+  const size_t before = held().connections;
+  const auto devices = rdmacm::devices();
+  const auto& server_device = (*devices)[1];
+  const uint16_t port = listener.port();
+  const cm::Address way{.local = server_device->device().gids().at(1),
+                        .remote = Gid::from_ipv4({192, 0, 2, 99}),
+                        .link = {{2, 1, 0, 0, 0, 1}}};
+  struct Nowhere final : cm::MadSink {
+    cm::Sent send(const cm::Address&, const wire::CmMad&) override { return cm::Sent::kYes; }
+  } nowhere;
+  const auto come = [&](wire::CmMessage message) {
+    std::array<std::byte, wire::kMadBytes> bytes;
+    wire::write_cm(bytes.data(), {1, 0, std::move(message)});
+    EXPECT_EQ(server_device->manage([&](engine::GeneralServices& services, Instant now) {
+      services.agent().receive(way, bytes, now, nowhere);
+    }),
+              0);
+  };
+  wire::CmReq req;
+  req.service = wire::service_of(wire::PortSpace::kTcp, port);
+  req.path_mtu = 3;
+  req.primary.local_gid = way.remote;
+  req.primary.remote_gid = way.local;
+  wire::write_ip_cm(req.private_data.data(),
+                    {.ipv4 = true, .source_port = 1, .source = way.remote, .destination = way.local});
+  for (uint32_t i = 1; i <= 20'000; ++i) {
+    req.local = {i};
+    req.qp = {i};
+    come(req);
+    if (i == 1) {
+      EXPECT_TRUE(server_channel.readable(1000));
+    }
+    come(wire::CmRej{.local = {i}, .reason = wire::RejectReason::kConsumerDefined});
+  }
+  EXPECT_FALSE(server_channel.readable());
+  EXPECT_EQ(held().connections, before);
+  connect_and_part(true);
+}
 
 TEST_F(Leaks, ThousandsOfConnections_ExpectNothingLeftOfThem) {
   listen();

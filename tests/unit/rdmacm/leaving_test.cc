@@ -22,6 +22,18 @@ TEST_F(Leaving, ClientHangsUp_ExpectBothTold) {
   EXPECT_EQ(server.qp_state(), IBV_QPS_ERR);
 }
 
+TEST_F(Leaving, AgainAfterItIsOver_ExpectItDone) {
+  connect();
+  EXPECT_EQ(rdma_disconnect(client.get()), 0);
+  server_channel.take(RDMA_CM_EVENT_DISCONNECTED);
+  server_channel.take(RDMA_CM_EVENT_TIMEWAIT_EXIT);
+  EXPECT_EQ(rdma_disconnect(server.get()), 0);
+  client_channel.take(RDMA_CM_EVENT_DISCONNECTED);
+  client_channel.take(RDMA_CM_EVENT_TIMEWAIT_EXIT);
+  EXPECT_EQ(rdma_disconnect(client.get()), 0);
+  EXPECT_FALSE(client_channel.readable());
+}
+
 TEST_F(Leaving, ServerHangsUp_ExpectBothTold) {
   connect(IBV_QPT_UC);
   EXPECT_EQ(rdma_disconnect(server.get()), 0);

@@ -84,6 +84,27 @@ TEST_P(AddressFields, OfAConnectionAreToldBack) {
   EXPECT_EQ(std::memcmp(&now.ah_attr.grh.dgid, &attributes.grh.dgid, sizeof(ibv_gid)), 0);
 }
 
+/// There are programs that set all bits of the flow label. What does not fit into the header is left out.
+TEST_P(AddressFields, AFlowLabelIsCutToItsTwentyBits) {
+  const End one(device_at(0), {});
+  const End other(device_at(1), {});
+  ibv_ah_attr attributes = way(GetParam(), gid_at(other, GetParam()));
+  attributes.grh.flow_label = 0xFFFFFFFF;
+  EXPECT_EQ(bring_up(one, GetParam(), other, GetParam(), 0, &attributes), 0);
+
+  const End sender(device_at(0), datagrams());
+  const End receiver(device_at(1), datagrams());
+  bring_up_datagrams(sender);
+  bring_up_datagrams(receiver);
+  ASSERT_EQ(receiver.receive(1, receiver.part(0, 48)), 0);
+  send_along(sender, attributes, receiver);
+  ASSERT_EQ(receiver.next().status, IBV_WC_SUCCESS);
+  if (GetParam() == kOtherIpv4Gid) return;
+  uint32_t word = 0;
+  std::memcpy(&word, receiver.memory.data(), sizeof(word));
+  EXPECT_EQ(ntohl(word), 0x600FFFFFu);
+}
+
 TEST_P(AddressFields, OfADatagramStandInItsHeader) {
   const End one(device_at(0), datagrams());
   const End other(device_at(1), datagrams());

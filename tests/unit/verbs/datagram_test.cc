@@ -108,6 +108,7 @@ TEST_F(Datagrams, AMessageComesWithItsHeaderAndCanBeAnswered) {
     EXPECT_EQ(received.wc_flags, static_cast<unsigned int>(IBV_WC_GRH));
     EXPECT_EQ(received.src_qp, one.qp->qp_num);
     EXPECT_EQ(received.qp_num, other.qp->qp_num);
+    EXPECT_EQ(received.sl, index == 0 ? 0x9 : 0xA) << "RoCE v2 by IPv6 or IPv4";
     EXPECT_TRUE(std::equal(&one.memory[0], &one.memory[1000], &other.memory[kGrh]));
 
     auto* grh = reinterpret_cast<ibv_grh*>(other.memory.data());
@@ -117,6 +118,7 @@ TEST_F(Datagrams, AMessageComesWithItsHeaderAndCanBeAnswered) {
     EXPECT_EQ(std::memcmp(&back.grh.dgid, &sender, sizeof(sender)), 0);
     EXPECT_EQ(back.grh.sgid_index, index);
     EXPECT_EQ(back.is_global, 1);
+    EXPECT_EQ(back.sl, 0);
 
     ibv_ah* ah = ibv_create_ah_from_wc(other.pd, &received, grh, 1);
     ASSERT_NE(ah, nullptr);
@@ -236,8 +238,10 @@ TEST_F(Datagrams, AddressesThatLeadNowhereAreRefused) {
     ibv_ah_attr attributes = address_of(gid_of(other));
     change(attributes);
     errno = 0;
-    EXPECT_EQ(ibv_create_ah(one.pd, &attributes), nullptr);
-    return errno;
+    ibv_ah* const ah = ibv_create_ah(one.pd, &attributes);
+    if (ah == nullptr) return errno;
+    EXPECT_EQ(ibv_destroy_ah(ah), 0);
+    return 0;
   };
   EXPECT_EQ(refusal([](auto& a) { a.is_global = 0; }), EINVAL);
   EXPECT_EQ(refusal([](auto& a) { a.port_num = 2; }), EINVAL);
@@ -245,6 +249,8 @@ TEST_F(Datagrams, AddressesThatLeadNowhereAreRefused) {
   EXPECT_EQ(refusal([](auto& a) { a.grh.sgid_index = 0; }), EINVAL) << "of another kind";
   EXPECT_EQ(refusal([](auto& a) { a.grh.dgid = {}; }), EINVAL);
   EXPECT_EQ(refusal([](auto& a) { a.sl = 8; }), EINVAL);
+  EXPECT_EQ(refusal([](auto& a) { a.sl = 0x8A; }), EINVAL);
+  EXPECT_EQ(refusal([](auto& a) { a.sl = 0x7A; }), 0) << "as a completion said";
   EXPECT_EQ(refusal([](auto& a) { a.grh.dgid.raw[12] = 10; }), EHOSTUNREACH);
 }
 

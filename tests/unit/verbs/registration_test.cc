@@ -44,6 +44,28 @@ class Registration : public Connected {
   }
 };
 
+/// An empty buffer has keys as any other: for segments and WRITEs of no bytes, and for nothing else.
+TEST_F(Registration, OfNoBytes) {
+  char place = 0;
+  for (void* const at : {static_cast<void*>(&place), static_cast<void*>(nullptr)}) {
+    ibv_mr* const empty = ibv_reg_mr(other.pd, at, 0, kRemote);
+    ASSERT_NE(empty, nullptr);
+    EXPECT_EQ(empty->addr, at);
+    EXPECT_EQ(empty->length, 0U);
+    ibv_sge nothing{reinterpret_cast<uintptr_t>(at), 0, empty->lkey};
+    ASSERT_EQ(other.receive(1, nothing), 0);
+    ibv_sge segment = one.part(0, 0);
+    ASSERT_EQ(one.send(send_request(2, segment)), 0);
+    EXPECT_EQ(other.next().byte_len, 0U);
+    EXPECT_EQ(one.next().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(write(at, empty->rkey, 0).status, IBV_WC_SUCCESS);
+    if (at == nullptr) {
+      EXPECT_EQ(write(&place, empty->rkey, 1).status, IBV_WC_REM_ACCESS_ERR);
+    }
+    EXPECT_EQ(ibv_dereg_mr(empty), 0);
+  }
+}
+
 class Reregistration : public Registration {
  protected:
   int change(int flags, ibv_pd* pd, void* address, size_t length, int access) const {

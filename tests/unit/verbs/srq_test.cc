@@ -1,9 +1,13 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <thread>
+#include <utility>
 
-#include "ends.h"
+#include "xrc_ends.h"
 
 namespace uroce::verbs_test {
 
@@ -68,7 +72,7 @@ class SharedReceiveQueue : public ::testing::Test {
     EXPECT_EQ(from.next().status, IBV_WC_SUCCESS);
   }
 
-  End server{device_at(1), {}};
+  End server{device_at(1), {.bytes = 1 << 19}};
   End clients[2]{{device_at(0), {}}, {device_at(0), {}}};
   ibv_srq* srq = nullptr;
   ibv_qp* qps[2] = {};
@@ -139,8 +143,6 @@ TEST_F(SharedReceiveQueue, RefusesWhatCannotBe) {
   ibv_srq_attr attributes{};
   attributes.srq_limit = kDepth + 1;
   EXPECT_EQ(ibv_modify_srq(srq, &attributes, IBV_SRQ_LIMIT), EINVAL);
-  attributes.max_wr = 2 * kDepth;
-  EXPECT_EQ(ibv_modify_srq(srq, &attributes, IBV_SRQ_MAX_WR), EINVAL) << "no device flag promises it";
   for (uint64_t i = 0; i < kDepth; ++i) ASSERT_EQ(post(i, server.all()), 0);
   EXPECT_EQ(post(kDepth, server.all()), ENOMEM);
 
@@ -169,6 +171,43 @@ TEST_F(SharedReceiveQueue, RefusesWhatCannotBe) {
   EXPECT_EQ(ibv_dealloc_pd(server.pd), EBUSY);
 }
 
+/// The buffers of a shared receive queue are its own domain's, whatever domain the queue pairs are of.
+TEST_F(SharedReceiveQueue, ItsBuffersAreOfItsOwnDomain) {
+  ibv_pd* const domain = ibv_alloc_pd(server.context);
+  constexpr int kLocalWrite = IBV_ACCESS_LOCAL_WRITE;  // an integer: the macro mixes enumerations
+  ibv_mr* const own = ibv_reg_mr(domain, server.memory.data(), server.memory.size(), kLocalWrite);
+  ASSERT_NE(own, nullptr);
+  ibv_srq_init_attr initial{};
+  initial.attr = {.max_wr = 2, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* const foreign = ibv_create_srq(domain, &initial);
+  ASSERT_NE(foreign, nullptr);
+  const End client(device_at(0), {});
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = server.cq;
+  wanted.srq = foreign;
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.cap = {4, 0, 1, 0, 0};
+  ibv_qp* const qp = ibv_create_qp(server.pd, &wanted);
+  join(client, qp);
+  ibv_srq* const before = std::exchange(srq, foreign);
+  ibv_sge buffer = server.part(0, 100);
+  buffer.lkey = own->lkey;
+  ASSERT_EQ(post(1, buffer), 0);
+  send(client, 100);
+  EXPECT_EQ(server.next().status, IBV_WC_SUCCESS);
+
+  ASSERT_EQ(post(2, server.part(0, 100)), 0);
+  ibv_sge segment = client.part(0, 100);
+  ASSERT_EQ(client.send(send_request(8, segment)), 0);
+  EXPECT_EQ(server.next().status, IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(client.next().status, IBV_WC_REM_OP_ERR);
+  srq = before;
+  EXPECT_EQ(ibv_destroy_qp(qp), 0);
+  EXPECT_EQ(ibv_destroy_srq(foreign), 0);
+  EXPECT_EQ(ibv_dereg_mr(own), 0);
+  EXPECT_EQ(ibv_dealloc_pd(domain), 0);
+}
+
 TEST_F(SharedReceiveQueue, IsNamedByItsQueuePairs) {
   EXPECT_EQ(qps[0]->srq, srq);
   ibv_qp_attr attributes{};
@@ -177,6 +216,124 @@ TEST_F(SharedReceiveQueue, IsNamedByItsQueuePairs) {
   EXPECT_EQ(initial.srq, srq);
   EXPECT_EQ(initial.cap.max_recv_wr, 0U);
   EXPECT_EQ(srq->srq_context, this);
+}
+
+class SharedReceiveQueueResize : public SharedReceiveQueue {
+ protected:
+  int resize(uint32_t depth, uint32_t limit = 0, int mask = IBV_SRQ_MAX_WR) const {
+    ibv_srq_attr attributes{};
+    attributes.max_wr = depth;
+    attributes.srq_limit = limit;
+    return ibv_modify_srq(srq, &attributes, mask);
+  }
+  ibv_srq_attr query() const {
+    ibv_srq_attr attributes{};
+    EXPECT_EQ(ibv_query_srq(srq, &attributes), 0);
+    return attributes;
+  }
+};
+
+TEST_F(SharedReceiveQueueResize, ToMoreAndToFewer) {
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(server.context, &device), 0);
+  EXPECT_NE(device.device_cap_flags & IBV_DEVICE_SRQ_RESIZE, 0U);
+  for (uint64_t i = 0; i < kDepth; ++i) ASSERT_EQ(post(i, server.part(i, 1)), 0);
+  ASSERT_EQ(resize(4 * kDepth), 0);
+  EXPECT_EQ(query().max_wr, 4 * kDepth);
+  EXPECT_EQ(query().max_sge, 2U);
+  for (uint64_t i = kDepth; i < 4 * kDepth; ++i) ASSERT_EQ(post(i, server.part(i, 1)), 0);
+  EXPECT_EQ(post(0, server.all()), ENOMEM);
+  EXPECT_EQ(resize(4 * kDepth - 1), EINVAL) << "so many are outstanding";
+  EXPECT_EQ(query().max_wr, 4 * kDepth);
+  for (uint64_t i = 0; i < 4 * kDepth - 2; ++i) {
+    send(clients[i % 2], 1);
+    EXPECT_EQ(server.next().wr_id, i);
+  }
+  ASSERT_EQ(resize(2), 0);
+  EXPECT_EQ(post(0, server.all()), ENOMEM);
+  for (uint64_t i = 4 * kDepth - 2; i < 4 * kDepth; ++i) {
+    send(clients[0], 1);
+    EXPECT_EQ(server.next().wr_id, i);
+  }
+}
+
+TEST_F(SharedReceiveQueueResize, TogetherWithTheLimitOrNotAtAll) {
+  EXPECT_EQ(resize(0), EINVAL);
+  ibv_device_attr device{};
+  ASSERT_EQ(ibv_query_device(server.context, &device), 0);
+  EXPECT_EQ(resize(static_cast<uint32_t>(device.max_srq_wr) + 1), EINVAL);
+  EXPECT_EQ(resize(32, 33, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), EINVAL);
+  EXPECT_EQ(query().max_wr, kDepth) << "none of the attributes is modified";
+  EXPECT_EQ(resize(32, 1, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT | 1 << 7), EINVAL);
+  ASSERT_EQ(resize(32, 32, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT), 0);
+  EXPECT_EQ(query().max_wr, 32U);
+  EXPECT_EQ(query().srq_limit, 32U);
+  ASSERT_EQ(resize(static_cast<uint32_t>(device.max_srq_wr)), 0);
+}
+
+/// Two connections send, one thread posts, another changes the size all the time: each receive completes
+/// once, in the order of the queue, with its own bytes.
+TEST_F(SharedReceiveQueueResize, UnderLoad) {
+  constexpr uint64_t kMessages = 4000;
+  constexpr size_t kBytes = 3000;  // of three packets, so that requests are taken while the size changes
+  std::atomic<uint64_t> resized{0};
+  std::jthread resizer([&](const std::stop_token& over) {
+    for (uint32_t i = 0; !over.stop_requested(); ++i) {
+      const int error = resize(8 + i * 13 % 64);
+      EXPECT_TRUE(error == 0 || error == EINVAL);
+      resized += error == 0 ? 1 : 0;
+    }
+  });
+  uint64_t posted = 0;
+  uint64_t completed = 0;
+  uint64_t sent[2] = {};
+  uint64_t acknowledged[2] = {};
+  clients[0].fill(1);
+  clients[1].fill(2);
+  while (completed < kMessages) {
+    while (posted < kMessages && post(posted, server.part(posted % 128 * 4096, kBytes)) == 0) ++posted;
+    for (size_t i = 0; i < 2; ++i) {
+      ibv_sge segment = clients[i].part(0, kBytes);
+      while (sent[i] < kMessages / 2 && sent[i] - acknowledged[i] < 8 &&
+             clients[i].send(send_request(sent[i], segment)) == 0)
+        ++sent[i];
+      ibv_wc sent_one{};
+      while (ibv_poll_cq(clients[i].cq, 1, &sent_one) == 1) {
+        ASSERT_EQ(sent_one.status, IBV_WC_SUCCESS);
+        ++acknowledged[i];
+      }
+    }
+    // All of them: the completion queue has room for what is on its way, and no more.
+    ibv_wc done{};
+    while (ibv_poll_cq(server.cq, 1, &done) == 1) {
+      ASSERT_EQ(done.status, IBV_WC_SUCCESS);
+      ASSERT_EQ(done.byte_len, kBytes);
+      const size_t from = done.qp_num == qps[0]->qp_num ? 0 : 1;
+      ASSERT_TRUE(std::equal(clients[from].memory.begin(), clients[from].memory.begin() + kBytes,
+                             server.memory.begin() + static_cast<ptrdiff_t>(done.wr_id % 128 * 4096)));
+      ++completed;
+    }
+  }
+  resizer.request_stop();
+  resizer.join();
+  EXPECT_GT(resized.load(), 10U);
+  EXPECT_TRUE(server.nothing_to_poll());
+}
+
+/// The same of XRC, whose queue is its domain's poller's.
+TEST_F(XrcPair, ASharedReceiveQueueIsResized) {
+  ibv_srq_attr attributes{};
+  for (const uint32_t depth : {100U, 3U}) {
+    attributes.max_wr = depth;
+    ASSERT_EQ(ibv_modify_srq(first.srq, &attributes, IBV_SRQ_MAX_WR), 0);
+    for (uint64_t i = 0; i < depth; ++i) ASSERT_EQ(first.post(i, 0, 100), 0);
+    EXPECT_EQ(first.post(0, 0, 100), ENOMEM);
+    for (uint64_t i = 0; i < depth; ++i) {
+      ibv_sge segment = client.part(0, 100);
+      expect_outcome(request(IBV_WR_SEND, segment, first), IBV_WC_SUCCESS);
+      EXPECT_EQ(first.next().wr_id, i);
+    }
+  }
 }
 
 }  // namespace uroce::verbs_test

@@ -83,7 +83,7 @@ TEST(Vlan, ADatagramTellsItsTagAndPriority) {
     }
     EXPECT_EQ(cq->status, IBV_WC_SUCCESS);
     EXPECT_EQ(ibv_wc_read_cvlan(cq), tag);
-    EXPECT_EQ(ibv_wc_read_sl(cq), tag >> 13);
+    EXPECT_EQ(ibv_wc_read_sl(cq), tag >> 13 << 4 | (gid == kVlanIpv6Gid ? 0x9 : 0xA));
     ibv_end_poll(cq);
   }
   EXPECT_EQ(ibv_destroy_qp(qp), 0);

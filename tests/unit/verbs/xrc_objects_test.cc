@@ -127,6 +127,28 @@ TEST_F(XrcObjects, ATargetHasNothingOfItsOwn) {
   EXPECT_EQ(ibv_destroy_qp(target), 0);
 }
 
+/// Programs set up either half of a connection with what a whole one needs. What a half has no use for is not
+/// looked at, even if it could not be; the rest is what it was.
+TEST_F(XrcObjects, EitherHalfTakesTheAttributesOfAWhole) {
+  const End client(device_at(0), xrc_initiator());
+  ibv_qp* const target = create_xrc_target(server.context, server.xrcd);
+  for (ibv_qp* const qp : {client.qp, target}) {
+    const bool sends = qp == client.qp;
+    ibv_qp_attr attributes = init_attributes(0);
+    ASSERT_EQ(ibv_modify_qp(qp, &attributes, kInitMask), 0);
+    ibv_gid gid{};
+    ASSERT_EQ(ibv_query_gid(qp->context, 1, kGidIndex, &gid), 0);
+    attributes = rtr_attributes(qp->context, 2, gid);
+    if (sends) attributes.min_rnr_timer = attributes.max_dest_rd_atomic = 0xFF;
+    ASSERT_EQ(ibv_modify_qp(qp, &attributes, kRtrMask), 0);
+    attributes = rts_attributes();
+    if (!sends) attributes.retry_cnt = attributes.rnr_retry = attributes.max_rd_atomic = 0xFF;
+    ASSERT_EQ(ibv_modify_qp(qp, &attributes, kRtsMask), 0);
+    EXPECT_EQ(ibv_modify_qp(qp, &attributes, IBV_QP_STATE | IBV_QP_QKEY), EINVAL) << "not anything goes";
+  }
+  EXPECT_EQ(ibv_destroy_qp(target), 0);
+}
+
 TEST_F(XrcObjects, ATargetIsSharedByItsHandlesAndGoesWithTheLast) {
   ibv_qp* const made = create_xrc_target(server.context, server.xrcd);
   ibv_qp* const opened = open_target(made->qp_num, server.xrcd, this);

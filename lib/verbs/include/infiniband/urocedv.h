@@ -4,9 +4,10 @@
  * had. Link with `pkg-config --libs urocedv`. Usable from C and C++.
  *
  * Conventions, those of verbs: a function that returns a pointer returns NULL and sets errno; one that
- * returns int returns 0 or the errno value. Functions are thread-safe unless they say otherwise. Objects of
- * other libraries' devices are refused with EOPNOTSUPP. What begins with `comp_mask` may grow: set unknown
- * bits to 0.
+ * returns int returns 0 or the errno value, which is in errno, too. Functions are thread-safe unless they say
+ * otherwise. A pointer that is NULL where nothing says that it may be, and a value that is none of its
+ * enumeration, are EINVAL; objects of other libraries' devices are EOPNOTSUPP. What begins with `comp_mask`
+ * may grow: set unknown bits to 0.
  */
 #ifndef INFINIBAND_UROCEDV_H
 #define INFINIBAND_UROCEDV_H
@@ -40,7 +41,18 @@ int urocedv_query_device(struct ibv_context* context, struct urocedv_device_attr
 /* A bus address is the device's name for memory that was mapped for it, as the kernel's DMA API hands it out:
  * a number of its own, never the virtual address. It is what DMA regions, the reserved L_Key, physical
  * regions, page lists and FMRs take. Memory stays the caller's and is not pinned; nothing is copied. Mapping
- * the same memory twice gives two addresses. An address keeps its place within a page of 4096 bytes.
+ * the same memory twice gives two addresses. What names bytes by bus address (an ibv_sge, a run, a page) lies
+ * in one mapping as a whole; that two mappings have neighbouring addresses makes no difference.
+ *
+ * An address keeps its place within a page of 4096 bytes. Beyond that, mappings have size classes: the
+ * smallest power of two, from 4096 on, that holds the mapping from the beginning of its first page of 4096
+ * bytes. That page's bus address is a multiple of the class (if the configuration adds an offset to all bus
+ * addresses, memory.bus_offset, of the largest power of two that divides both). So memory that begins with a
+ * page of 4096 bytes and is mapped at once, in at least N bytes, N a power of two, can be listed in pages of
+ * N bytes. urocedv_query_dma tells class and alignment.
+ *
+ * IBV_SEND_INLINE does not go by bus address: the CPU copies such data when they are posted, so `addr` is a
+ * virtual address and `lkey` is not looked at, also where a DMA region's or the reserved key is used else.
  *
  * Unmapping returns when the device does not touch the memory any more. EBUSY: a region covers the mapping.
  */
@@ -67,8 +79,23 @@ uint64_t urocedv_dma_map_page(struct ibv_context* context, void* page, size_t of
 int urocedv_dma_unmap_page(struct ibv_context* context, uint64_t dma_address, size_t length,
                            enum urocedv_dma_direction direction);
 
-/* An entry of a scatter/gather list. The first two are the caller's, the others the mapping's. */
+struct urocedv_dma_attr {
+  uint64_t comp_mask;  /* in: 0 */
+  uint64_t length;     /* in: of mappings, in bytes */
+  uint64_t alignment;  /* of their bus addresses, if they begin with a page of 4096 bytes */
+  uint64_t max_length; /* of any mapping: 2^46 */
+  uint32_t
+      max_mappings;  /* that live at once in the size class of that length: 2^22 - 1 up to 4 GB, then fewer */
+  uint32_t mappings; /* that live now in that class; what is left is the difference */
+};
+
+/* What holds for mappings of `length` bytes. EINVAL: unknown bits in comp_mask, or no length that can be
+ * mapped. */
+int urocedv_query_dma(struct ibv_context* context, struct urocedv_dma_attr* attr);
+
+/* An entry of a scatter/gather list. `address` and `length` are the caller's, the others the mapping's. */
 struct urocedv_sg {
+  uint64_t comp_mask; /* 0 */
   void* address;
   uint32_t length;
   uint32_t dma_length;
@@ -78,7 +105,8 @@ struct urocedv_sg {
 static inline uint64_t urocedv_sg_dma_address(const struct urocedv_sg* sg) { return sg->dma_address; }
 static inline uint32_t urocedv_sg_dma_len(const struct urocedv_sg* sg) { return sg->dma_length; }
 
-/* Maps every entry; how many were mapped: all, or 0 and errno. */
+/* Maps every entry; how many were mapped: all, or 0 and errno. EINVAL: unknown bits in a comp_mask, no
+ * entries, and as urocedv_dma_map_single. */
 int urocedv_dma_map_sg(struct ibv_context* context, struct urocedv_sg* sg, int entries,
                        enum urocedv_dma_direction direction);
 /* All of them or none. */
@@ -133,7 +161,8 @@ struct urocedv_phys_buf {
 /* A region of runs of bus addresses, one after the other at the addresses from `iova` on (`addr` and `length`
  * of the result). Runs may begin and end anywhere; each lies in one mapping. `access` is that of ibv_reg_mr,
  * and with IBV_ACCESS_ZERO_BASED iova is 0. What was mapped for one direction gives no right of the other: a
- * region that lies in memory mapped FROM_DEVICE cannot be sent.
+ * region that lies in memory mapped FROM_DEVICE cannot be sent, and has no REMOTE_ATOMIC, which tells the
+ * peer what was there before: that needs memory mapped BIDIRECTIONAL.
  *
  * While the region lives what it lies in cannot be unmapped; ibv_dereg_mr ends it. EINVAL: access, no runs or
  * more than 65536, a run of no bytes, or more bytes than an address can tell. EFAULT: a run is not in one
@@ -141,7 +170,9 @@ struct urocedv_phys_buf {
 struct ibv_mr* urocedv_reg_phys_mr(struct ibv_pd* pd, const struct urocedv_phys_buf* bufs, int count,
                                    int access, uint64_t iova);
 
-/* Fast registration: regions that are bound to pages by work requests, and unbound by work requests or by the
+/* Fast registration */
+
+/* Regions that are bound to pages by work requests, and unbound by work requests or by the
  * peer (IBV_DEVICE_MEM_MGT_EXTENSIONS). */
 
 enum urocedv_mr_type {
@@ -153,7 +184,9 @@ enum urocedv_mr_type {
  * of its own is posted. EINVAL: no such type, no pages or too many of them. ENOMEM. */
 struct ibv_mr* urocedv_alloc_mr(struct ibv_pd* pd, enum urocedv_mr_type type, uint32_t max_pages);
 
-/* The low eight bits of the key belong to the program: it chooses new ones for the next binding. */
+/* The low eight bits of such a region's key belong to the program: it chooses new ones for the next binding.
+ * Regions of other kinds keep the key that they were made with, whatever becomes of `lkey` and `rkey` here:
+ * ibv_dereg_mr ends them all the same. */
 static inline void urocedv_update_key(struct ibv_mr* mr, uint8_t key) {
   mr->lkey = (mr->lkey & 0xFFFFFF00u) | key;
   mr->rkey = (mr->rkey & 0xFFFFFF00u) | key;
@@ -209,6 +242,25 @@ void urocedv_wr_reg_mr(struct ibv_qp_ex* qp, struct ibv_mr* mr, const struct uro
 
 #define UROCEDV_WC_REG_MR IBV_WC_DRIVER1
 
+/* The same requests for ibv_post_send: `wr` with opcode IBV_WR_DRIVER1, at the beginning of a
+ * urocedv_send_wr. It may stand anywhere in a list; `wr.next` goes on with requests of either kind. What is
+ * wrong is ibv_post_send's return value, with `bad_wr`. */
+enum urocedv_wr_opcode {
+  UROCEDV_WR_REG_MR = 1,        /* as urocedv_wr_reg_mr, with reg_mr; no list */
+  UROCEDV_WR_RDMA_READ_INV = 2, /* as urocedv_wr_rdma_read_inv, with invalidate_key, wr.rdma and the list */
+};
+
+struct urocedv_send_wr {
+  struct ibv_send_wr wr;
+  uint64_t comp_mask; /* 0 */
+  uint32_t opcode;    /* of enum urocedv_wr_opcode: what IBV_WR_DRIVER1 stands for */
+  uint32_t invalidate_key;
+  struct {
+    struct ibv_mr* mr;
+    struct urocedv_reg_mr_attr attr;
+  } reg_mr;
+};
+
 /* A region is unbound by IBV_WR_LOCAL_INV (ibv_post_send) and ibv_wr_local_inv, by a peer's SEND with
  * invalidate, or by a READ with invalidate. When any of these is complete not one further byte moves under
  * the key. LOCAL_INV begins when all before it is complete, and nothing behind it begins before it is. Status
@@ -221,9 +273,12 @@ void urocedv_wr_reg_mr(struct ibv_qp_ex* qp, struct ibv_mr* mr, const struct uro
 void urocedv_wr_rdma_read_inv(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr,
                               uint32_t invalidate_key);
 
-/* Regions to be mapped again and again (FMR) */
+/* Fast memory regions (FMR) */
+
+/* They are mapped again and again, by calls. */
 
 struct urocedv_fmr_attr {
+  uint64_t comp_mask;  /* 0 */
   uint32_t max_pages;  /* of a mapping: 1 to 65536 */
   uint32_t max_maps;   /* before it has to be unmapped: 1 to 255 */
   uint32_t page_shift; /* a page is 2^page_shift bytes: 12 to 30 */
@@ -237,7 +292,9 @@ struct urocedv_fmr {
   uint32_t rkey;
 };
 
-/* `access` is that of ibv_reg_mr, but neither ZERO_BASED nor MW_BIND. EINVAL: access or a limit. ENOMEM. */
+/* `access` is that of ibv_reg_mr, but neither ZERO_BASED nor MW_BIND. EINVAL: access, a limit, or unknown
+ * bits in comp_mask. ENOMEM. ibv_query_device tells how many there can be (max_fmr) and the largest max_maps
+ * (max_map_per_fmr). */
 struct urocedv_fmr* urocedv_alloc_fmr(struct ibv_pd* pd, int access, const struct urocedv_fmr_attr* attr);
 
 /* Lays the pages, bus addresses, one after the other from `iova` on: the region is pages x page size long.
@@ -246,8 +303,9 @@ struct urocedv_fmr* urocedv_alloc_fmr(struct ibv_pd* pd, int access, const struc
  * they are mapped here the pages cannot be unmapped on the bus.
  *
  * After a failure the old mapping stands. EINVAL: no pages or too many; a page or iova that is no multiple of
- * the page size; max_maps reached. EFAULT: a page is not in one mapping of a suitable direction (as for
- * urocedv_reg_phys_mr). EBUSY: another thread is unmapping it. */
+ * the page size. EAGAIN: max_maps is reached, and the same call succeeds after urocedv_unmap_fmr. EFAULT: a
+ * page is not in one mapping of a suitable direction (as for urocedv_reg_phys_mr). EBUSY: another thread is
+ * unmapping it. */
 int urocedv_map_phys_fmr(struct urocedv_fmr* fmr, const uint64_t* page_list, int pages, uint64_t iova);
 
 /* Ends the mappings of all in the list, and waits once for all: afterwards no byte moves under a key that any
@@ -257,7 +315,9 @@ int urocedv_unmap_fmr(struct urocedv_fmr* const* fmrs, int count);
 /* EBUSY: mapped. */
 int urocedv_dealloc_fmr(struct urocedv_fmr* fmr);
 
-/* Pools of FMRs: what is given back stays mapped until it is needed for other pages or its mappings are used
+/* Pools of FMRs */
+
+/* What is given back stays mapped until it is needed for other pages or its mappings are used
  * up. Then it is dirty, and all that are dirty are unmapped together, by the call that reaches the watermark
  * or finds no other FMR. Until then the old key works and the pages cannot be unmapped on the bus (EBUSY);
  * urocedv_fmr_pool_flush ends both. */
@@ -281,7 +341,8 @@ struct urocedv_fmr_pool_param {
   uint32_t pool_size;          /* 1 to 65536 */
   uint32_t dirty_watermark;    /* 1 to pool_size; so many dirty ones are unmapped */
   int cache;                   /* not 0: the same pages at the same iova share one mapping */
-  /* May be NULL. After each flush, in the thread that caused it; may use the pool. */
+  /* May be NULL. After each flush, in the thread that caused it; may use the pool, but not destroy it
+   * (EBUSY), and gets no FMR of it any more when the flush is that of its destruction (EBUSY). */
   void (*flush_function)(struct urocedv_fmr_pool* pool, void* arg);
   void* flush_arg;
 };
@@ -289,10 +350,12 @@ struct urocedv_fmr_pool_param {
 /* EINVAL: as urocedv_alloc_fmr, or a size. ENOMEM. */
 struct urocedv_fmr_pool* urocedv_create_fmr_pool(struct ibv_pd* pd,
                                                  const struct urocedv_fmr_pool_param* param);
-/* EBUSY: not everything was given back. */
+/* Flushes the pool first. EBUSY, and the pool lives on: not everything was given back, or a flush function
+ * has not returned. */
 int urocedv_destroy_fmr_pool(struct urocedv_fmr_pool* pool);
 
-/* EAGAIN: every FMR of the pool is in use. Otherwise as urocedv_map_phys_fmr. */
+/* EAGAIN: every FMR of the pool is in use. EBUSY: the pool is being destroyed. Otherwise as
+ * urocedv_map_phys_fmr. */
 struct urocedv_pool_fmr* urocedv_fmr_pool_map_phys(struct urocedv_fmr_pool* pool, const uint64_t* page_list,
                                                    int pages, uint64_t iova);
 /* As often as it was returned. EINVAL: more often. */
@@ -336,6 +399,9 @@ struct urocedv_memory {
   size_t page_size;     /* 2 MB, or that of the ordinary pages that were taken instead */
   int node;             /* where it lies; UROCEDV_ANY_NODE: the kernel does not say */
   int reserved;
+  /* As a region of ibv_reg_mr, for what takes one, such as binding a window (with IBV_ACCESS_MW_BIND). It is
+   * of this struct: ibv_dereg_mr and ibv_rereg_mr give EINVAL. */
+  struct ibv_mr* mr;
 };
 
 /* `access` is that of ibv_reg_mr without ZERO_BASED; `node` a memory node or UROCEDV_ANY_NODE; `flags` of
@@ -363,8 +429,10 @@ enum urocedv_mw_type {
 };
 
 /* ibv_alloc_mw whatever the device is configured to make of type 2 (`device.window_type2`, which also decides
- * about IBV_DEVICE_MEM_WINDOW_TYPE_2A and _2B). Windows lie over regions of ibv_reg_mr, urocedv_reg_phys_mr
- * and urocedv_alloc_mr that were given IBV_ACCESS_MW_BIND. */
+ * about IBV_DEVICE_MEM_WINDOW_TYPE_2A and _2B). Windows lie over regions of ibv_reg_mr, urocedv_alloc_memory,
+ * urocedv_reg_phys_mr and urocedv_alloc_mr that were given IBV_ACCESS_MW_BIND. A window gives no right that
+ * the memory below it does not: the region must allow locally what the window lets peers do, which for
+ * REMOTE_READ is reading, for REMOTE_WRITE writing, and for REMOTE_ATOMIC both (IBV_WC_MW_BIND_ERR). */
 struct ibv_mw* urocedv_alloc_mw(struct ibv_pd* pd, enum urocedv_mw_type type);
 
 /* Flush */

@@ -130,7 +130,7 @@ std::string Machine::make_user(const Numbers& n) {
          .bytes = {{offset, length}},
          .mappings = {}});
   }
-  return differ("register_user", contradictory(access) || length == 0 ? EINVAL : 0, code(keys));
+  return differ("register_user", contradictory(access) ? EINVAL : 0, code(keys));
 }
 
 std::string Machine::make_dma(const Numbers& n) {
@@ -240,8 +240,8 @@ std::string Machine::map_fmr(const Numbers& n) {
   Fmr& fmr = *made_[which].fmr;
   Pages pages = choose_pages(n, 1 + n[4] % (kPagesMax + 1), region.access);
   const uint64_t iova = uint64_t{n[5] % 16} * kPage;
-  const bool many = pages.addresses.empty() || pages.addresses.size() > kPagesMax || fmr.maps() == 3;
-  const int expected = many ? EINVAL : pages.mapped ? 0 : EFAULT;
+  const bool many = pages.addresses.empty() || pages.addresses.size() > kPagesMax;
+  const int expected = many ? EINVAL : fmr.maps() == 3 ? EAGAIN : pages.mapped ? 0 : EFAULT;
   const int got = code(fmr.map(pages.addresses, iova));
   if (got == 0) bind(region, fmr.key(), iova, std::move(pages));
   return differ("Fmr::map", expected, got);

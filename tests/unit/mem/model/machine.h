@@ -18,7 +18,8 @@ namespace uroce::mem {
 
 /// Few of each, so that they meet.
 inline DomainId domain_of(uint32_t number) { return {1 + number % 2}; }
-inline QpNumber queue_pair_of(uint32_t number) { return {17 + number % 2}; }
+/// All zero in the low half of what an entry keeps of them.
+inline QpIdentity queue_pair_of(uint32_t number) { return {uint64_t{1 + number % 2} << 31}; }
 
 /// One step of a random program. What the numbers mean follows from the state that it meets, so that any list
 /// of them is a program, and parts of one are, too.

@@ -54,6 +54,7 @@ bool Machine::may_be_bound(const ReferenceRegion& window, const WindowBinding& w
                    region.kind == RegionKind::kFast;
   if (!can || !region.access.covers(kWindowBind) || region.access.any(kZeroBased)) return false;
   if (wanted.access.any(kWriting) && !region.access.covers(kLocalWrite)) return false;
+  if (wanted.access.any(kRemoteRead | kRemoteAtomic) && !region.readable) return false;
   return wanted.address >= region.iova && wanted.address - region.iova <= region.length() &&
          wanted.length <= region.length() - (wanted.address - region.iova);
 }

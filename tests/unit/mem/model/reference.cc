@@ -7,7 +7,7 @@ namespace uroce::mem {
 
 bool ReferenceMapping::admits(Access access) const {
   if (access.any(kWriting) && !writable()) return false;
-  const bool must_read = access.any(kRemoteRead) || !access.any(kWriting);
+  const bool must_read = access.any(kRemoteRead | kRemoteAtomic) || !access.any(kWriting);
   return !must_read || readable();
 }
 
@@ -85,7 +85,7 @@ Answer Reference::resolve(MemoryKey key, const KeyUser& user, uint64_t address, 
       length > region.length() - (address - region.iova)) {
     return fault(Fault::kBounds);
   }
-  if (region.queue_pair != QpNumber{} && region.queue_pair != user.queue_pair)
+  if (region.queue_pair != QpIdentity{} && region.queue_pair != user.queue_pair)
     return fault(Fault::kQueuePair);
   return {.fault = Fault::kNone, .bytes = part_of(region.bytes, address - region.iova, length)};
 }

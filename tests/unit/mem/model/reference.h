@@ -43,7 +43,7 @@ struct ReferenceRegion {
   uint64_t iova = 0;
   std::vector<Stretch> bytes;
   std::vector<size_t> mappings;  // that it lies in
-  QpNumber queue_pair{};         // a window's; 0: of any
+  QpIdentity queue_pair{};       // a window's; 0: of any
   std::optional<size_t> parent;  // a bound window's
 
   [[nodiscard]] uint64_t length() const;

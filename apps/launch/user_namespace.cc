@@ -1,0 +1,106 @@
+#include "apps/launch/user_namespace.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "apps/launch/descriptor.h"
+
+namespace uroce::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status failed(std::string_view what) {
+  const int error = errno;
+  return Error{error, fmt::format("{}: {}", what, std::strerror(error))};
+}
+
+/// Who starts at the same time as others waits for the first, which makes the namespace, but not for ever:
+/// any user can hold the lock.
+class Turn {
+ public:
+  Turn() : file_(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)) {
+    constexpr int kTriesMax = 100;
+    for (int i = 0; i < kTriesMax && flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+
+ private:
+  Descriptor file_;
+};
+
+bool same_file(int one, int other) {
+  struct stat first {
+  }, second{};
+  return fstat(one, &first) == 0 && fstat(other, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+/// Whether an ID map has one line, for `id` as itself.
+bool maps_only(const fs::path& map, unsigned id) {
+  std::ifstream in(map);
+  unsigned inside = 0, outside = 0, count = 0;
+  std::string more;
+  return in >> inside >> outside >> count && inside == id && outside == id && count == 1 && !(in >> more);
+}
+
+/// Whether the process is in a namespace like the one that we would make.
+bool is_of_our_kind(const fs::path& process, int user_namespace, int own) {
+  uid_t owner = 0;
+  if (ioctl(user_namespace, NS_GET_OWNER_UID, &owner) != 0 || owner != geteuid()) return false;
+  const Descriptor parent(ioctl(user_namespace, NS_GET_PARENT));
+  return parent.ok() && same_file(parent.get(), own) && maps_only(process / "uid_map", geteuid()) &&
+         maps_only(process / "gid_map", getegid());
+}
+
+bool join_another() {
+  const Descriptor own(open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC));
+  std::error_code error;
+  for (fs::directory_iterator process("/proc", error), end; !error && process != end;
+       process.increment(error)) {
+    struct stat found {};
+    if (stat(process->path().c_str(), &found) != 0 || found.st_uid != geteuid()) continue;
+    const Descriptor theirs(open((process->path() / "ns/user").c_str(), O_RDONLY | O_CLOEXEC));
+    if (!theirs.ok() || same_file(theirs.get(), own.get())) continue;
+    if (is_of_our_kind(process->path(), theirs.get(), own.get()) && setns(theirs.get(), CLONE_NEWUSER) == 0)
+      return true;
+  }
+  return false;
+}
+
+Status write_map(const char* path, const std::string& text) {
+  const Descriptor file(open(path, O_WRONLY | O_CLOEXEC));
+  if (!file.ok() || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    return failed(path);
+  return {};
+}
+
+}  // namespace
+
+Status enter_user_namespace() {
+  const Turn turn;
+  if (join_another()) return {};
+  const std::string user = fmt::format("{0} {0} 1", geteuid());
+  const std::string group = fmt::format("{0} {0} 1", getegid());
+  if (unshare(CLONE_NEWUSER) != 0) return failed("no user namespace");
+  Status status = write_map("/proc/self/setgroups", "deny");
+  if (status) status = write_map("/proc/self/uid_map", user);
+  if (status) status = write_map("/proc/self/gid_map", group);
+  return status;
+}
+
+}  // namespace uroce::launch

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "drivers/port/ethdev/claims.h"
+#include "drivers/port/ethdev/devargs.h"
+#include "drivers/port/ethdev/memif_socket.h"
+#include "drivers/port/ethdev/pmd_traits.h"
+
+namespace uroce::drivers {
+
+/// The port of the device that the devargs name, if DPDK knows it already; else RTE_MAX_ETHPORTS.
+uint16_t find_port(const std::string& devargs);
+
+/// Has DPDK make the device; `memif`: its socket, if it has one. Returns what nobody else may have while it
+/// exists. The error's message is the reason alone: what DPDK has complained of, where it did, since its
+/// return value says little.
+Result<Claims> probe_device(const Devargs& devargs, const PmdTraits& traits,
+                            const std::function<std::string()>& dpdk_complaint, MemifSocket* memif);
+
+}  // namespace uroce::drivers

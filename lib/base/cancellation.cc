@@ -1,0 +1,35 @@
+#include "base/cancellation.h"
+
+#include <pthread.h>
+
+#include <cstdint>
+
+namespace uroce {
+namespace {
+
+/// Of the calling thread. initial-exec: no call, and no memory that is made when it is first touched.
+struct Held {
+  uint32_t depth = 0;
+  int before = PTHREAD_CANCEL_ENABLE;  // as the program had it
+};
+constinit thread_local Held held __attribute__((tls_model("initial-exec")));
+
+}  // namespace
+
+CancellationHeld::CancellationHeld() noexcept {
+  if (held.depth++ == 0) pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &held.before);
+}
+
+CancellationHeld::~CancellationHeld() {
+  if (--held.depth == 0) pthread_setcancelstate(held.before, nullptr);
+}
+
+CancellableWait::CancellableWait() noexcept {
+  if (held.depth != 0) pthread_setcancelstate(held.before, nullptr);
+}
+
+CancellableWait::~CancellableWait() {
+  if (held.depth != 0) pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
+}
+
+}  // namespace uroce

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace uroce::engine {
+
+/// How many of the process's threads poll in vain. Each reports itself once in an epoch, so that nobody has
+/// to say that it stopped, and who waits for a CPU all along still counts for a while.
+class VainThreads {
+ public:
+  /// In which a thread gets a CPU that shares it with some dozen others.
+  static constexpr Duration kEpoch = milliseconds(128);
+
+  /// `reported` is the calling thread's own, 0 at first. At least this many poll in vain, it included.
+  uint32_t report(Instant now, uint32_t& reported) {
+    const auto epoch = static_cast<uint32_t>(now.ns / kEpoch.ns) | 1u << 31;  // never 0
+    uint64_t seen = word_.load(std::memory_order_relaxed);  // all of it: a count on which no data hangs
+    if (reported == epoch) return most_of(in_epoch(seen, epoch));
+    reported = epoch;
+    uint64_t next = 0;
+    do {
+      next = in_epoch(seen, epoch) + 1;
+    } while (!word_.compare_exchange_weak(seen, next, std::memory_order_relaxed));
+    return most_of(next);
+  }
+
+ private:
+  // The epoch in the upper half, how many reported in the one before it, and how many in it.
+  static constexpr uint64_t kBefore = 16;
+  static constexpr uint64_t kCount = 0xFFFF;
+
+  static uint64_t in_epoch(uint64_t word, uint32_t epoch) {
+    const auto of = static_cast<uint32_t>(word >> 32);
+    const uint64_t count = word & kCount;
+    if (of == epoch) return count == kCount ? word - 1 : word;
+    return uint64_t{epoch} << 32 | (of + 1 == epoch ? count << kBefore : 0);
+  }
+  static uint32_t most_of(uint64_t word) {
+    return static_cast<uint32_t>(std::max(word & kCount, word >> kBefore & kCount));
+  }
+
+  std::atomic<uint64_t> word_{0};
+};
+
+/// What one thread does about its polls that find nothing. A thread that has a CPU to itself keeps polling.
+/// Where more threads poll in vain than CPUs are there for them, one of the others holds the poller, or has
+/// what it waits for, and does not run: then it gives its CPU away.
+class VainPolls {
+ public:
+  /// In a row, before a thread is looked upon as one that polls in vain: longer than an answer takes.
+  static constexpr uint32_t kPatience = 256;
+  /// As long as somebody takes the CPU.
+  static constexpr uint32_t kPatienceInCrowd = 16;
+  /// It takes longer: somebody has run meanwhile.
+  static constexpr Duration kNobody = microseconds(2);
+
+  void found() { count_ = 0; }
+  /// True: more_of_them() is due.
+  bool nothing() { return ++count_ >= patience_; }
+
+  /// `Machine` has now(), processors(), which are those of the calling thread, and yield().
+  template <typename Machine>
+  void more_of_them(VainThreads& threads, Machine machine) {
+    count_ = 0;
+    const Instant before = machine.now();
+    const uint32_t reported = reported_;
+    const uint32_t others = threads.report(before, reported_);
+    if (reported_ != reported) processors_ = machine.processors();
+    if (others <= processors_) {
+      patience_ = kPatience;
+      return;
+    }
+    machine.yield();
+    const bool somebody = machine.now() - before > kNobody;
+    patience_ = somebody ? kPatienceInCrowd : std::min(2 * patience_, kPatience);
+  }
+
+ private:
+  uint32_t count_ = 0;
+  uint32_t patience_ = kPatience;
+  uint32_t reported_ = 0;
+  uint32_t processors_ = 0;
+};
+
+/// Those of the calling thread. initial-exec: written with every poll.
+extern constinit thread_local VainPolls vain_polls __attribute__((tls_model("initial-exec")));
+
+/// The calling thread has polled and found something, or not.
+void wait_in_crowd();
+inline void note_poll(bool found) {
+  if (found) return vain_polls.found();
+  if (vain_polls.nothing()) [[unlikely]]
+    wait_in_crowd();
+}
+
+}  // namespace uroce::engine

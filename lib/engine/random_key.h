@@ -1,0 +1,11 @@
+#pragma once
+
+#include "base/keyed_hash.h"
+#include "base/result.h"
+
+namespace uroce::engine {
+
+/// From the kernel's random source. Errors: getrandom(2)'s, where there is none.
+Result<HashKey> random_key();
+
+}  // namespace uroce::engine

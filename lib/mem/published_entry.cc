@@ -1,0 +1,51 @@
+#include "mem/published_entry.h"
+
+#include "mem/region_table.h"
+
+namespace uroce::mem {
+
+Status PublishedEntry::publish(RegionTable& table, const RegionBinding& binding) {
+  const Result<MemoryKey> key = table.make_entry(binding);
+  if (!key) return key.error();
+  table_ = &table;
+  alive_ = table.alive();
+  key_ = *key;
+  return {};
+}
+
+Status PublishedEntry::publish_for_consumer(RegionTable& table, const RegionBinding& binding,
+                                            KeyHistory& history) {
+  const Result<MemoryKey> key = table.make_entry_for_consumer(binding, history);
+  if (!key) return key.error();
+  table_ = &table;
+  alive_ = table.alive();
+  key_ = *key;
+  of_consumer_ = true;
+  return {};
+}
+
+void PublishedEntry::unpublish() {
+  table_->write_entry({.key = table_->read_entry(key_).key});
+  unpublished_ = true;
+}
+
+void PublishedEntry::give_back(const KeyHistory* history) {
+  const MemoryKey last = table_->read_entry(key_).key;
+  if (of_consumer_) {
+    table_->give_back(last, history != nullptr ? *history : KeyHistory::all());
+  } else {
+    table_->give_back(last);
+  }
+  table_ = nullptr;
+}
+
+void PublishedEntry::withdraw() {
+  if (!published()) return;
+  if (!unpublished_) {
+    unpublish();
+    table_->wait_for_grace();
+  }
+  give_back();
+}
+
+}  // namespace uroce::mem

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+namespace uroce::qp {
+
+/// Whether the application answers the messages of a queue pair at once: by posting to the same queue pair
+/// with its very next call. Only then does it pay to hold an ACK back for the reply, and only of a queue pair
+/// that has done so many times in a row it may be expected: who leaves without another call, or sleeps, has
+/// then acknowledged what it was told of.
+///
+/// Calls are counted by Turn::call; 0 is none.
+class ReplyHabit {
+ public:
+  static constexpr uint32_t kRepliesMin = 64;  // in a row
+
+  /// A message was received in the turn of that call, and the application will hear of it. True: a reply is
+  /// to be expected.
+  bool told(uint64_t call) {
+    if (told_in_ != call) {
+      if (told_in_ != 0) replies_ = 0;
+      told_in_ = call;
+    }
+    return replies_ >= kRepliesMin;
+  }
+
+  /// That call posts to the queue pair.
+  void posted(uint64_t call) {
+    if (told_in_ == 0) return;
+    replies_ = call == told_in_ + 1 ? replies_ + (replies_ < kRepliesMin ? 1 : 0) : 0;
+    told_in_ = 0;
+  }
+
+ private:
+  uint64_t told_in_ = 0;  // the call whose message has had no reply yet
+  uint32_t replies_ = 0;  // at once, in a row
+};
+
+}  // namespace uroce::qp

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "base/identifiers.h"
+
+namespace uroce::verbs {
+
+struct VerbsQp;
+
+/// ibv_modify_qp. With the peer's MAC, where that is known from a message of the peer's, it never waits for
+/// an answer of the link; all zero: unknown. 0 or errno.
+int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int mask, MacAddress peer);
+
+}  // namespace uroce::verbs

@@ -1,0 +1,107 @@
+"""Programs that are attacked, and a friend of theirs who must be served meanwhile."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from network import ADDRESSES, LINK, PREFIX
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "programs"))
+import programs  # noqa: E402  (tests/programs)
+
+SUBSYSTEM = "nqn.2026-11.example:disks"
+FRIEND = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
+STRANGER = "nqn.2014-08.org.nvmexpress:uuid:99999999-2222-3333-4444-555555555555"
+NVME_PORT = 4420
+TABLES = f"""
+[[nvmf.listen]]
+address = "{ADDRESSES["victim"]}"
+
+[[nvmf.subsystem]]
+nqn = "{SUBSYSTEM}"
+hosts = ["{FRIEND}"]
+
+[[nvmf.subsystem.namespace]]
+nsid = 1
+driver = "ram"
+size = "1M"
+block_size = 512
+"""
+# What of the memory that a process gave back ASan keeps, in MiB; by default it is 256.
+QUARANTINE = 16
+
+
+def device(place):
+    """A device on an interface that is the device's alone."""
+    addresses = f'"{ADDRESSES[place]}/{PREFIX}", "2001:db8::{ADDRESSES[place].rpartition(".")[2]}/64"'
+    return f'[[device]]\nname = "uroce0"\nport = "net_af_packet0,iface={LINK}"\naddresses = [{addresses}]\nmtu = 4200\n[log]\ncounters = true\n'
+
+
+class Program:
+    """A process over the stack, in a place of the network, whose output is in a file."""
+
+    def __init__(self, stack, net, place, command, configuration=None):
+        self.ended = None
+        self.folder = tempfile.TemporaryDirectory(prefix="uroce-hostile-")
+        self.said_in = Path(self.folder.name, "said")
+        environment = stack.environment(configuration)
+        if stack.sanitizer_runtime:
+            environment["ASAN_OPTIONS"] += f":quarantine_size_mb={QUARANTINE}"
+        command = ["setpriv", "--pdeathsig", "KILL", *command]
+        with open(self.said_in, "wb") as output:
+            self.process = subprocess.Popen(net.command(place, command), env=environment, stdin=subprocess.DEVNULL,
+                                            stdout=output, stderr=subprocess.STDOUT)
+
+    def said(self):
+        return self.ended[1] if self.ended else self.said_in.read_text(errors="replace")
+
+    def lives(self):
+        return self.process.poll() is None
+
+    def wait_for(self, text, seconds=programs.TIME_LIMIT_SECONDS):
+        deadline = time.monotonic() + seconds
+        while text not in self.said():
+            if not self.lives() or time.monotonic() > deadline:
+                raise AssertionError(f"it does not say '{text}', but:\n{self.said()}")
+            time.sleep(0.02)
+
+    def memory(self):
+        """Resident bytes."""
+        return int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())[1]) << 10
+
+    def end(self):
+        """(exit status, what it said); by SIGTERM, and SIGKILL for one that hangs. Once is enough."""
+        if self.ended:
+            return self.ended
+        if self.lives():
+            self.process.terminate()
+        try:
+            status = self.process.wait(programs.TIME_LIMIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        said = self.said()
+        self.folder.cleanup()
+        self.ended = status, said
+        return self.ended
+
+
+def start_target(stack, net, uroce, more=""):
+    """`uroce nvmf`, when it listens. `more`: lines of [nvmf]."""
+    file = tempfile.NamedTemporaryFile("w", prefix="uroce-hostile-", suffix=".toml", delete=False)
+    with file:
+        file.write(device("victim") + f"[nvmf]\n{more}\n" + TABLES)
+    target = Program(stack, net, "victim", [uroce, "nvmf", "--config", file.name])
+    target.wait_for(f"listening at {ADDRESSES['victim']} port {NVME_PORT}")
+    os.unlink(file.name)
+    return target
+
+
+def start_friend(stack, net, host, *actions):
+    """An NVMe host; without actions it writes 64 KiB, reads them and compares."""
+    actions = actions or ("write:1:7", "verify:1:7")
+    return Program(stack, net, "friend", [host, ADDRESSES["victim"], ADDRESSES["friend"], SUBSYSTEM, FRIEND, *actions], device("friend"))

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""The rows of applications.py between two network namespaces, and MPI between ranks on memif.
+
+    tests/programs/applications_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE NOTICE_LIBRARY [REPETITIONS]
+
+Rows whose name contains $UROCE_APPLICATIONS are run, when it is set. With REPETITIONS the CPUs are busy with something else
+meanwhile, and each row has to work every time.
+"""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import applications
+import namespaces
+import programs
+import qemu_migration
+
+UROCE = os.path.realpath(sys.argv[3])
+NOTICE = os.path.realpath(sys.argv[4])
+REPETITIONS = int(sys.argv[5]) if len(sys.argv) > 5 else 1
+LIMIT_SECONDS = 120 * (3 if REPETITIONS > 1 else 1)
+ONLY = os.environ.get("UROCE_APPLICATIONS", "")
+HERE = Path(__file__).resolve().parent
+ADDRESSES = {"left": applications.SERVER, "right": applications.CLIENT}
+CONFIGURATION = f'[[device]]\nname = "uroce0"\ninterface = "{namespaces.LINK}"\n[log]\ncounters = true\n'
+
+
+def note(status, began, name):
+    print(f"{status:7} {time.monotonic() - began:5.1f} s  {name}", flush=True)
+
+
+class Applications(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if REPETITIONS > 1:
+            programs.keep_busy(cls)
+
+    def setUp(self):
+        self.processes = contextlib.ExitStack()
+        self.addCleanup(self.processes.close)
+
+    def repeated(self, name, run):
+        """`run` returns what went wrong, or nothing."""
+        if ONLY not in name:
+            return
+        with self.subTest(name):
+            began, problems = time.monotonic(), []
+            for _ in range(REPETITIONS):
+                self.processes.close()
+                if problem := run():
+                    problems.append(problem)
+            note(f"{len(problems)} of {REPETITIONS}" if problems else "ok", began, name)
+            self.assertFalse(problems, f"{len(problems)} of {REPETITIONS}:\n" + "\n".join(problems[:3]))
+
+    @staticmethod
+    def needs(*commands, package):
+        missing = [name for name in commands if not shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin")]
+        if missing:
+            print(f"SKIPPED, not installed: {', '.join(missing)} (Debian's package {package} has it)", file=sys.stderr, flush=True)
+        return not missing
+
+    def start(self, command, configuration=None, more=None):
+        process = self.stack.start(["setpriv", "--pdeathsig", "KILL", *command], configuration, more)
+        self.processes.callback(end, process)
+        return process
+
+
+def end(process):
+    if process.poll() is None:
+        process.kill()
+    if not process.stdout.closed:
+        process.communicate()
+
+
+class BetweenHosts(Applications):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.net = cls.enterClassContext(namespaces.Namespaces(mtu=4200, tcp=False))
+        for side, address in ADDRESSES.items():
+            # libfabric's datagrams use GID 0, which the kernel has to know.
+            namespaces.ip("-n", cls.net.name(side), "link", "set", namespaces.LINK, "down", "addrgenmode", "eui64")
+            namespaces.ip("-n", cls.net.name(side), "link", "set", namespaces.LINK, "up")
+            namespaces.ip("-n", cls.net.name(side), "address", "add", f"{address}/24", "dev", namespaces.LINK)
+        for side in ADDRESSES:
+            while not namespaces.ip("-n", cls.net.name(side), "-6", "address", "show", "dev", namespaces.LINK, "scope", "link", "-tentative"):
+                time.sleep(0.1)
+        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="uroce-applications-")))
+        # uDAPL's list of providers: ours is that of rdma_cm, beside an interface.
+        cls.dat = cls.folder / "dat.conf"
+        cls.dat.write_text(f'uroce u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "{namespaces.LINK} 0" ""\n')
+
+    def host(self, side, command, more=None):
+        """A program on a host of its own: it shares no memory with the other, and so has no way but the link."""
+        run = ["unshare", "--ipc", UROCE, "run", "--", *command]
+        return self.start(self.net.command(side, run), CONFIGURATION, {"DAT_OVERRIDE": str(self.dat)} | (more or {}))
+
+    def listening(self, side, port):
+        listed = subprocess.run(self.net.command(side, ["ss", "-Hltn", f"sport = :{port}"]), capture_output=True, text=True, check=True)
+        return bool(listed.stdout.strip())
+
+    def problem_of(self, row):
+        sign = self.folder / "ready"
+        sign.unlink(missing_ok=True)
+        more = {"LD_PRELOAD": NOTICE, "UROCE_TEST_READY": str(sign)} if row.ready == "cm" else {}
+        server = self.host("left", shlex.split(row.server), more)
+        said, problems = {}, []
+        try:
+            ready = sign.exists if row.ready == "cm" else lambda: self.listening("left", row.ready)
+            programs.wait_until(ready, server)
+            client = self.host("right", shlex.split(row.client))
+            for who, process in (("client", client), ("server", server)):
+                status, said[who] = programs.finish(process, LIMIT_SECONDS if not problems else 5)
+                problems += row.complaints(who, status, said[who])
+                if not row.leaves and not re.search(r"uroce0: counters .*tx_frames", said[who]):
+                    problems.append(f"{who} did not use our device")
+        except AssertionError as failure:
+            problems.append(str(failure))
+        return "\n".join([*problems, *(f"--- {who} said:\n{text}" for who, text in said.items())]) if problems else ""
+
+    def test_programs(self):
+        for row in applications.BETWEEN_HOSTS:
+            tool = shlex.split(row.server)[0]
+            if row.sanitized >= bool(self.stack.sanitizer_runtime) and self.needs(tool, package=row.package):
+                self.repeated(row.name, lambda row=row: self.problem_of(row))
+
+    def migration(self):
+        with tempfile.TemporaryDirectory(prefix="uroce-qemu-") as name:
+            folder = Path(name)
+            host = {"source": "right", "destination": "left"}
+            guests = {}
+            try:
+                for which, more in (("destination", qemu_migration.incoming(applications.SERVER)), ("source", ())):
+                    guests[which] = self.host(host[which], qemu_migration.guest(folder, which, more))
+                    programs.wait_until(lambda which=which: qemu_migration.is_there(folder, which), guests[which])
+                problems = [qemu_migration.migrate(folder, applications.SERVER)]
+            except (AssertionError, OSError) as failure:
+                problems = [str(failure)]
+            for process in guests.values():
+                if problems[0]:
+                    process.kill()
+                status, said = programs.finish(process, LIMIT_SECONDS)
+                if status != 0 or not re.search(r"uroce0: counters .*tx_frames", said):
+                    problems.append(f"{process.args[-1]}: status {status}, said:\n{said}")
+            return "\n".join(problem for problem in problems if problem)
+
+    def test_qemu_migration(self):
+        if not self.stack.sanitizer_runtime and self.needs(qemu_migration.COMMAND, package="qemu-system-x86"):
+            self.repeated("QEMU migration", self.migration)
+
+
+class Mpi(Applications):
+    """Ranks on one machine, each with a device of its own, and in an IPC namespace of its own, or they would share memory."""
+
+    IMPLEMENTATIONS = {
+        # Debian's configuration of Open MPI switches UCX off, and root has to say that it is meant.
+        "openmpi": (["mpicc.openmpi"], ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ucx"],
+                    "openmpi-bin and libopenmpi-dev"),
+        "mpich": (["mpicc.mpich"], ["mpirun.mpich"], "mpich and libmpich-dev"),
+    }
+    MEMIF = "net_memif0,role={role},id=0,socket={folder}/link,socket-abstract=no,bsize=8192"
+
+    def setUp(self):
+        super().setUp()
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="uroce-mpi-")))
+
+    def ranks(self, launcher, ports):
+        job = list(launcher)
+        for rank, port in enumerate(ports):
+            job += [":"] * (rank != 0) + ["-n", "1", "unshare", "--ipc", UROCE, "run", "--log-counters", "true", "--port", port,
+                                         "--mac", f"02:00:00:00:03:{rank:02}", "--ip", f"192.0.2.{rank + 1}/24", "--mtu", "4200",
+                                         "--", str(self.folder / "checker")]
+        return job
+
+    def problem_of(self, job, ranks):
+        try:
+            status, said = programs.finish(self.start(job), LIMIT_SECONDS)
+        except AssertionError as hangs:
+            return str(hangs)
+        used = len(re.findall(r"uroce0: counters .*tx_frames [0-9]{3}", said))
+        good = status == 0 and f"{ranks} ranks, 0 wrong" in said and used == ranks
+        return "" if good else f"status {status}, {used} of {ranks} ranks used our device:\n{said}"
+
+    def test_two_ranks_over_memif(self):
+        for name, (compiler, launcher, package) in self.IMPLEMENTATIONS.items():
+            if self.stack.sanitizer_runtime or not self.needs(*compiler, launcher[0], package=package):
+                continue
+            subprocess.run([*compiler, "-O2", "-o", str(self.folder / "checker"), str(HERE / "mpi_checker.c")], check=True)
+            ports = [self.MEMIF.format(role=role, folder=self.folder) for role in ("server", "client")]
+            self.repeated(f"{name}, 2 ranks", lambda: self.problem_of(self.ranks(launcher, ports), len(ports)))
+
+    def test_four_ranks_on_a_bridge(self):
+        compiler, launcher, package = self.IMPLEMENTATIONS["openmpi"]
+        if self.stack.sanitizer_runtime or not self.needs(*compiler, launcher[0], package=package):
+            return
+        subprocess.run([*compiler, "-O2", "-o", str(self.folder / "checker"), str(HERE / "mpi_checker.c")], check=True)
+        net = self.enterContext(namespaces.Namespaces(tcp=False))
+        left, right = (net.name(side) for side in namespaces.SIDES)
+        namespaces.ip("-n", right, "link", "add", "bridge", "type", "bridge")
+        namespaces.ip("-n", right, "link", "set", "bridge", "up")
+        for rank in range(4):
+            namespaces.ip("link", "add", f"rank{rank}", "netns", left, "mtu", "4200", "type", "veth", "peer", "name", f"rank{rank}",
+                          "netns", right, "mtu", "4200")
+            namespaces.ip("-n", left, "link", "set", f"rank{rank}", "addrgenmode", "none", "up")
+            namespaces.ip("-n", right, "link", "set", f"rank{rank}", "master", "bridge", "addrgenmode", "none", "up")
+        job = self.ranks(launcher, [f"net_af_packet0,iface=rank{rank}" for rank in range(4)])
+        self.repeated("openmpi, 4 ranks", lambda: self.problem_of(net.command("left", job), 4))
+
+
+if __name__ == "__main__":
+    reason = namespaces.why_not()
+    if reason:
+        print(f"SKIPPED, no network namespaces here: {reason}")
+        sys.exit(programs.SKIPPED)
+    programs.main("setpriv", "unshare", "ss")

@@ -1,0 +1,114 @@
+// Who polls in vain keeps its CPU, unless more do so than there are CPUs.
+#include "engine/crowd.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <span>
+
+namespace uroce::engine {
+namespace {
+
+/// The machine as a thread sees it.
+struct Machine {
+  struct State {
+    Instant now{seconds(100).ns};
+    uint32_t processors = 2;
+    uint32_t yields = 0;
+    Duration yield_takes = nanoseconds(300);
+  };
+  State* state;
+
+  [[nodiscard]] Instant now() const { return state->now; }
+  [[nodiscard]] uint32_t processors() const { return state->processors; }
+  void yield() const {
+    ++state->yields;
+    state->now = state->now + state->yield_takes;
+  }
+};
+
+class Crowd : public testing::Test {
+ protected:
+  void poll_in_vain(VainPolls& thread, uint32_t times) {
+    for (; times > 0; --times) {
+      if (thread.nothing()) thread.more_of_them(threads, Machine{&state});
+    }
+  }
+  /// Each of the first `count`, one after the other, for so long that it is looked upon as one.
+  void gather(size_t count) {
+    for (VainPolls& thread : std::span(all).first(count)) poll_in_vain(thread, VainPolls::kPatience);
+  }
+
+  Machine::State state;
+  VainThreads threads;
+  std::array<VainPolls, 8> all;
+};
+
+TEST_F(Crowd, WhoIsAloneNeverYields) {
+  poll_in_vain(all[0], 100 * VainPolls::kPatience);
+  EXPECT_EQ(state.yields, 0u);
+}
+
+TEST_F(Crowd, AsManyThreadsAsProcessorsNeverYield) {
+  for (int i = 0; i < 100; ++i) {
+    gather(2);
+    state.now = state.now + milliseconds(10);
+  }
+  EXPECT_EQ(state.yields, 0u);
+}
+
+TEST_F(Crowd, OneMoreThanProcessorsYields) {
+  gather(3);
+  EXPECT_EQ(state.yields, 1u);
+  poll_in_vain(all[0], VainPolls::kPatience);
+  EXPECT_EQ(state.yields, 2u);
+}
+
+TEST_F(Crowd, TheProcessorsAreThoseOfTheThread) {
+  state.processors = 1;
+  gather(2);
+  EXPECT_EQ(state.yields, 1u);
+}
+
+TEST_F(Crowd, WhoFindsSomethingNowAndThenDoesNotYield) {
+  gather(8);
+  const uint32_t before = state.yields;
+  for (int i = 0; i < 100; ++i) {
+    poll_in_vain(all[0], VainPolls::kPatienceInCrowd - 1);
+    all[0].found();
+  }
+  EXPECT_EQ(state.yields, before);
+}
+
+TEST_F(Crowd, WhoseCpuIsTakenYieldsEarlier) {
+  gather(3);
+  state.yield_takes = milliseconds(3);
+  poll_in_vain(all[0], VainPolls::kPatience);
+  const uint32_t before = state.yields;
+  poll_in_vain(all[0], 4 * VainPolls::kPatienceInCrowd);
+  EXPECT_EQ(state.yields, before + 4);
+  // And less and less often when nobody takes it any more.
+  state.yield_takes = nanoseconds(300);
+  poll_in_vain(all[0], 8 * VainPolls::kPatience);
+  EXPECT_LE(state.yields, before + 4 + 12);
+}
+
+TEST_F(Crowd, ThoseWhoStoppedAreForgotten) {
+  gather(8);
+  const uint32_t before = state.yields;
+  EXPECT_GT(before, 0u);
+  state.now = state.now + VainThreads::kEpoch * 2;
+  poll_in_vain(all[0], 100 * VainPolls::kPatience);
+  EXPECT_EQ(state.yields, before);
+}
+
+TEST_F(Crowd, WhoDidNotRunForAWhileStillCounts) {
+  gather(8);
+  state.now = state.now + VainThreads::kEpoch;
+  const uint32_t before = state.yields;
+  poll_in_vain(all[0], VainPolls::kPatience);
+  EXPECT_EQ(state.yields, before + 1);
+}
+
+}  // namespace
+}  // namespace uroce::engine

@@ -1,0 +1,159 @@
+// Who may have how much: connections, buffers, lines of the log.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "nvmf/rdma_admission.h"
+#include "nvmf/rdma_budget.h"
+#include "nvmf/rdma_events.h"
+
+namespace uroce::nvmf {
+namespace {
+
+RdmaAddress host(uint8_t last) {
+  RdmaAddress address;
+  address.bytes[15] = last;
+  return address;
+}
+
+RdmaOptions options(uint32_t queues_max) {
+  RdmaOptions made;
+  made.queues_max = queues_max;
+  return made;
+}
+
+constexpr Instant kStart{1'000'000'000};
+
+TEST(RdmaAdmission, OneHost_ExpectHalfOfAllQueuesAndNoMore) {
+  RdmaAdmission admission(options(8));
+  for (RdmaAdmission::Number i = 1; i <= 4; ++i) {
+    EXPECT_EQ(admission.refusal(host(1)), std::nullopt);
+    admission.add(i, host(1), kStart);
+  }
+  EXPECT_EQ(admission.refusal(host(1)), RdmaEvent::kRefusedHostQueues);
+  for (RdmaAdmission::Number i = 5; i <= 8; ++i) admission.add(i, host(2), kStart);
+  EXPECT_EQ(admission.refusal(host(3)), RdmaEvent::kRefusedQueues);
+  admission.remove(1);
+  EXPECT_EQ(admission.refusal(host(1)), std::nullopt);
+}
+
+TEST(RdmaAdmission, StrangersBeyondTheLimit_ExpectTheOldestToGoAndKnownHostsToStay) {
+  RdmaOptions made = options(1024);
+  made.pending_max = 4;
+  made.pending_per_host = 2;
+  RdmaAdmission admission(made);
+  admission.add(1, host(9), kStart);
+  admission.connected(1, false);
+  // Known: as many as it may have.
+  for (RdmaAdmission::Number i = 2; i < 20; ++i) {
+    EXPECT_EQ(admission.to_replace(host(9)), std::nullopt);
+    admission.add(i, host(9), kStart);
+  }
+  admission.add(20, host(1), kStart);
+  admission.add(21, host(2), kStart);
+  admission.add(22, host(2), kStart);
+  EXPECT_EQ(admission.to_replace(host(2)), 21u);
+  admission.ending(21);
+  admission.add(23, host(2), kStart);
+  EXPECT_EQ(admission.to_replace(host(3)), std::nullopt);
+  admission.add(24, host(3), kStart);
+  EXPECT_EQ(admission.to_replace(host(4)), 20u);
+  // Discovery takes anybody, and makes nobody known.
+  admission.connected(20, true);
+  EXPECT_EQ(admission.to_replace(host(4)), 20u);
+  admission.connected(20, false);
+  EXPECT_EQ(admission.to_replace(host(4)), std::nullopt);
+}
+
+TEST(RdmaAdmission, TimeWithoutConnect_ExpectTheEndLaterForKnownHosts) {
+  const Duration limit = seconds(RdmaOptions{}.connect_s);
+  RdmaAdmission admission(options(64));
+  EXPECT_FALSE(admission.has_waiting());
+  admission.add(1, host(1), kStart);
+  admission.add(2, host(2), kStart);
+  admission.established(2);
+  admission.add(3, host(3), kStart);
+  admission.connected(3, false);
+  admission.add(4, host(3), kStart);
+  admission.established(4);
+  EXPECT_TRUE(admission.has_waiting());
+  EXPECT_TRUE(admission.late(kStart + limit).empty());
+  const auto late = admission.late(kStart + limit + nanoseconds(1));
+  ASSERT_EQ(late.size(), 2u);
+  EXPECT_EQ(late[0].why, RdmaEvent::kEndedHandshake);
+  EXPECT_EQ(late[1].why, RdmaEvent::kEndedNoConnect);
+  admission.ending(1);
+  admission.ending(2);
+  EXPECT_TRUE(admission.late(kStart + limit * RdmaAdmission::kKnownFactor).empty());
+  EXPECT_EQ(admission.late(kStart + limit * RdmaAdmission::kKnownFactor + nanoseconds(1)).size(), 1u);
+  admission.connected(4, false);
+  EXPECT_TRUE(admission.late(kStart + seconds(1000)).empty());
+  EXPECT_FALSE(admission.has_waiting());
+}
+
+TEST(RdmaAdmission, AnyOrderOfCalls_ExpectNoCountLeft) {
+  RdmaAdmission admission(options(4));
+  admission.add(1, host(1), kStart);
+  admission.connected(1, false);
+  admission.connected(1, false);
+  admission.ending(1);
+  admission.ending(1);
+  admission.connected(1, false);
+  admission.established(1);
+  admission.remove(1);
+  admission.remove(1);
+  admission.add(2, host(1), kStart);
+  admission.add(3, host(1), kStart);
+  EXPECT_EQ(admission.refusal(host(1)), RdmaEvent::kRefusedHostQueues);
+  // Not known any more, so it is bounded as a stranger.
+  EXPECT_EQ(admission.to_replace(host(1)), 2u);
+}
+
+TEST(RdmaBudget, HostsThatHoldOnToBuffers_ExpectSomeLeftForTheNext) {
+  constexpr uint32_t kBuffers = 128;
+  uint32_t free = kBuffers;
+  const auto take_all = [&](RdmaBufferBudget& budget) {
+    while (free > 0 && budget.may_take(free)) ++budget.held, --free;
+  };
+  // Nobody before Connect holds more than a fifth.
+  RdmaBufferBudget pending{.pending = true};
+  take_all(pending);
+  EXPECT_GT(pending.held, 0u);
+  EXPECT_LE(pending.held, kBuffers / 4);
+  // In turns, as they are served.
+  std::deque<RdmaBufferBudget> hosts(8);
+  bool any = true;
+  while (std::exchange(any, false)) {
+    for (RdmaBufferBudget& budget : hosts) {
+      if (!budget.may_take(free)) continue;
+      ++budget.held, --free;
+      any = true;
+    }
+  }
+  EXPECT_GT(free, 0u);
+  RdmaBufferBudget next;
+  EXPECT_TRUE(next.may_take(free));
+  // One host alone is hardly held up.
+  RdmaBufferBudget alone;
+  free = kBuffers;
+  take_all(alone);
+  EXPECT_GE(alone.held, kBuffers * 3 / 4);
+}
+
+TEST(RdmaEvents, Flood_ExpectFewLinesAndAllCounted) {
+  std::vector<std::string> lines;
+  RdmaEvents events([&](std::string_view line) { lines.emplace_back(line); });
+  for (int i = 0; i < 10'000; ++i) events.record(RdmaEvent::kEndedByHost, "a\nb", kStart);
+  EXPECT_EQ(lines.size(), static_cast<size_t>(RdmaEvents::kBurst));
+  EXPECT_EQ(lines[0], "a?b: ended: by the host");
+  events.record(RdmaEvent::kEndedByHost, "c", kStart + seconds(1));
+  EXPECT_EQ(lines.back(), "c: ended: by the host (9900 lines before it were left out)");
+  EXPECT_EQ(events.totals()[static_cast<size_t>(RdmaEvent::kEndedByHost)], 10'001u);
+  for (int i = 0; i < 100; ++i) events.record(RdmaEvent::kEndedByHost, "d", kStart + seconds(1));
+  EXPECT_EQ(lines.size(), static_cast<size_t>(RdmaEvents::kBurst + RdmaEvents::kLinesPerSecond));
+}
+
+}  // namespace
+}  // namespace uroce::nvmf
