@@ -16,11 +16,11 @@ constinit thread_local Held held __attribute__((tls_model("initial-exec")));
 
 }  // namespace
 
-CancellationHeld::CancellationHeld() noexcept {
+CancellationDisabled::CancellationDisabled() noexcept {
   if (held.depth++ == 0) pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &held.before);
 }
 
-CancellationHeld::~CancellationHeld() {
+CancellationDisabled::~CancellationDisabled() {
   if (--held.depth == 0) pthread_setcancelstate(held.before, nullptr);
 }
 

@@ -6,15 +6,15 @@ namespace uroce {
 /// done to its end, whatever system calls that takes. Objects nest; all but the first cost a few
 /// instructions, the first about 15 ns, so it stands around system calls and control calls, not in the path
 /// of packets.
-class CancellationHeld {
+class CancellationDisabled {
  public:
-  CancellationHeld() noexcept;
-  ~CancellationHeld();
-  CancellationHeld(const CancellationHeld&) = delete;
-  CancellationHeld& operator=(const CancellationHeld&) = delete;
+  CancellationDisabled() noexcept;
+  ~CancellationDisabled();
+  CancellationDisabled(const CancellationDisabled&) = delete;
+  CancellationDisabled& operator=(const CancellationDisabled&) = delete;
 };
 
-/// Within CancellationHeld, around a wait that may last for ever: the thread may be cancelled there as far as
+/// Within CancellationDisabled, around a wait that may last for ever: the thread may be cancelled there as far as
 /// the program permits it. No lock is held that is not given up as the stack unwinds.
 class CancellableWait {
  public:

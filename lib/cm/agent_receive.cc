@@ -267,7 +267,7 @@ void Agent::perform(Action action, Connection& connection, const wire::CmMad& ma
       half_open_.remove(connection);
       wheel_.disarm(connection);
       return tell(EventKind::kEstablished, connection, &mad);
-    case Action::kHangUp:
+    case Action::kAnswerDreq:
       if (std::get<wire::CmDreq>(mad.message).remote_qp != connection.local_qp) {
         ++counters_.unexpected;
         return;
@@ -275,10 +275,10 @@ void Agent::perform(Action action, Connection& connection, const wire::CmMad& ma
       enter_timewait(connection, now);
       answer_hang_up(connection, mad);
       return tell(EventKind::kDisconnected, connection, &mad);
-    case Action::kHungUp:
+    case Action::kDrepReceived:
       enter_timewait(connection, now);
       return tell(EventKind::kDisconnected, connection, &mad);
-    case Action::kIsHungUp:
+    case Action::kRepeatDrep:
       ++counters_.repeated;
       return answer_hang_up(connection, mad);
     case Action::kRefusePath:

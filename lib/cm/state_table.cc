@@ -16,11 +16,11 @@ constexpr std::array<Row, kStateCount> table() {
   //                          REQ          MRA    REJ       REP          RTU           DREQ     DREP     LAP          APR
   row(State::kReqSent) =     {no,          kWait, kRefused, kReplied,    no,           no,      no,      no,          no};
   row(State::kReqReceived) = {kAskForTime, no,    kRefused, no,          no,           no,      no,      no,          no};
-  row(State::kRepReceived) = {no,          no,    kRefused, kAskForTime, no,           kHangUp, no,      no,          no};
-  row(State::kRepSent) =     {kRepeat,     kWait, kRefused, no,          kEstablished, kHangUp, no,      no,          no};
-  row(State::kEstablished) = {no,          no,    kHungUp,  kRepeat,     no,           kHangUp, no,      kRefusePath, no};
-  row(State::kDreqSent) =    {no,          no,    kHungUp,  no,          no,           kHangUp, kHungUp, no,          no};
-  row(State::kTimewait) =    {kStale,      no,    no,       no,          no,           kIsHungUp, no,    no,          no};
+  row(State::kRepReceived) = {no,          no,    kRefused, kAskForTime, no,           kAnswerDreq, no,      no,          no};
+  row(State::kRepSent) =     {kRepeat,     kWait, kRefused, no,          kEstablished, kAnswerDreq, no,      no,          no};
+  row(State::kEstablished) = {no,          no,    kDrepReceived,  kRepeat,     no,           kAnswerDreq, no,      kRefusePath, no};
+  row(State::kDreqSent) =    {no,          no,    kDrepReceived,  no,          no,           kAnswerDreq, kDrepReceived, no,          no};
+  row(State::kTimewait) =    {kStale,      no,    no,       no,          no,           kRepeatDrep, no,    no,          no};
   row(State::kSidrReqSent)[static_cast<size_t>(Incoming::kSidrRep)] = kResolved;
   return rows;
 }

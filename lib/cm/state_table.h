@@ -16,9 +16,9 @@ enum class Action : uint8_t {
   kRefused,      // event kRejected, and the end
   kReplied,      // event kReply
   kEstablished,  // event kEstablished
-  kHangUp,       // DREP, event kDisconnected, timewait
-  kHungUp,       // event kDisconnected, timewait
-  kIsHungUp,     // DREP: the peer has not heard that it is over
+  kAnswerDreq,       // DREP, event kDisconnected, timewait
+  kDrepReceived,       // event kDisconnected, timewait
+  kRepeatDrep,     // DREP: the peer has not heard that it is over
   kRefusePath,   // APR: there are no alternate paths
   kStale,        // REJ: what the peer takes for alive is gone
   kResolved,     // event kServiceReply, and the end

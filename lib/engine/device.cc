@@ -15,12 +15,12 @@ namespace {
 
 /// Of the untagged link first, then of each VLAN.
 std::vector<net::NeighbourOptions> links_of(const DeviceConfiguration& configuration, MacAddress mac,
-                                            net::Asker* asker, bool probe) {
-  std::vector<net::NeighbourOptions> links(1, link_options(configuration, mac, 0, asker, probe));
+                                            net::Resolver* resolver, bool probe) {
+  std::vector<net::NeighbourOptions> links(1, link_options(configuration, mac, 0, resolver, probe));
   for (const InterfaceAddress& ours : configuration.addresses) {
     auto link = std::ranges::find(links, ours.vlan, &net::NeighbourOptions::vlan);
     if (link == links.end())
-      link = links.insert(links.end(), link_options(configuration, mac, ours.vlan, asker, probe));
+      link = links.insert(links.end(), link_options(configuration, mac, ours.vlan, resolver, probe));
     link->addresses.push_back({ours.address, ours.prefix_bits});
   }
   return links;
@@ -41,8 +41,8 @@ std::optional<HashKey> key_for(const std::optional<HashKey>& key, Purpose purpos
 }  // namespace
 
 net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan,
-                                   net::Asker* asker, bool probe) {
-  net::NeighbourOptions options{.mac = mac, .vlan = vlan, .addresses = {}, .probe = probe, .asker = asker};
+                                   net::Resolver* resolver, bool probe) {
+  net::NeighbourOptions options{.mac = mac, .vlan = vlan, .addresses = {}, .probe = probe, .resolver = resolver};
   for (const auto& [address, its_mac] : configuration.neighbours) options.fixed.push_back({address, its_mac});
   for (const StaticRoute& route : configuration.routes)
     options.routes.push_back({{route.to, route.prefix_bits}, route.via});
@@ -62,7 +62,7 @@ Device::State::State(Options options)
       mode(options.configuration.poller_mode),
       copy_kind(options.configuration.copy_kind),
       eal(options.eal),
-      attendance(options.attendance),
+      parker(options.parker),
       clock(options.clock),
       nap(options.nap),
       host(std::move(options.host)),
@@ -92,8 +92,8 @@ Device::State::State(Options options)
                     .key = key_for(options.key, Purpose::kSharedReceiveNumbers),
                     .pages = pages}),
       groups({.groups = Limits::kGroups, .members = Limits::kGroupMembers, .total = Limits::kMemberships}),
-      surroundings{regions, queue_pairs, groups, addresses} {
-  watch_faults();
+      context{regions, queue_pairs, groups, addresses} {
+  install_fault_handler();
   std::vector<Poller*> siblings;
   for (uint16_t i = 0; i < port->capabilities().queues; ++i) {
     const Poller::Options poller{.index = i,
@@ -101,11 +101,11 @@ Device::State::State(Options options)
                                  .copy_kind = copy_kind,
                                  .copy_engine = copy_engines.empty() ? nullptr : copy_engines.at(i).get(),
                                  .clock = clock,
-                                 .attendance = attendance,
+                                 .parker = parker,
                                  .listeners = &listeners,
                                  .links = i == 0 ? &links : nullptr};
     siblings.push_back(
-        pollers.emplace_back(std::make_unique<Poller>(poller, port->queue(i), surroundings)).get());
+        pollers.emplace_back(std::make_unique<Poller>(poller, port->queue(i), context)).get());
     quiescence.watch(siblings.back()->lock(),
                      [poller = siblings.back(), now = clock] { poller->turn(now()); });
   }
@@ -145,7 +145,7 @@ void Device::State::turn_others(uint64_t done, Instant now, bool worked) {
     for (const auto& poller : partner->pollers) worked |= poller->partner_turn(now) == TurnOutcome::kWorked;
   }
   // The background thread, should it be fast asleep, now has somebody to take over from.
-  if (worked && attendance != nullptr) attendance->nudge();
+  if (worked && parker != nullptr) parker->nudge();
 }
 
 Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {}

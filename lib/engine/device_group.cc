@@ -165,7 +165,7 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                  .first_queue_pair = first_queue_pair(*key),
                                  .key = *key,
                                  .eal = drivers::needs_eal(device.port),
-                                 .attendance = &drive_.attendance()};
+                                 .parker = &drive_.parker()};
   dpdk_ |= options.eal || !device.dmadev.empty();
   auto engines = open_copy_engines(device, configuration.pollers_per_device);
   if (!engines) return engines.error();

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "engine/configuration.h"
 #include "engine/device.h"
-#include "engine/drive.h"
+#include "engine/poller_threads.h"
 #include "engine/link_watch.h"
 
 namespace uroce::engine {
@@ -49,7 +49,7 @@ class DeviceGroup {
     std::unique_ptr<Device> device;
   };
 
-  Drive drive_;
+  PollerThreads drive_;
   std::vector<Member> members_;
   LinkWatch links_;
   std::vector<uint32_t> lcores_;

@@ -167,7 +167,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
   State& state = *state_;
   if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
   if (Status status = check(options); !status) return status.error();
-  watch_faults();
+  install_fault_handler();
   if (Status status = enter(state, options); !status) return status.error();
   std::optional<QpNumber> number;
   Error refusal{ENOMEM, "no memory for the queues"};
@@ -247,7 +247,7 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
   State& state = *state_;
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   if (forked_since_start()) return ENODEV;
-  watch_faults();
+  install_fault_handler();
   if ((mask & qp::kMaskPathMtu) != 0 && attributes.path_mtu > path_mtu_max()) return EINVAL;
   if ((mask & qp::kMaskAv) != 0) {
     if (const int error = state.resolve(attributes.path, attributes.to_self); error != 0) return error;

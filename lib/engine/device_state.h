@@ -24,9 +24,9 @@ namespace uroce::engine {
 
 /// The link that an address in `vlan` lives on, with what of the configuration is of it but for the
 /// addresses.
-/// `asker`: who knows the ways instead, or nullptr. `probe`: whether others have our addresses is asked.
+/// `resolver`: who knows the ways instead, or nullptr. `probe`: whether others have our addresses is asked.
 net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan,
-                                   net::Asker* asker, bool probe);
+                                   net::Resolver* resolver, bool probe);
 
 /// The addresses of a device without their prefixes, in order.
 std::vector<Gid> gids_of(const DeviceConfiguration& configuration);
@@ -51,9 +51,9 @@ struct Device::State {
     uint32_t first_queue_pair = QueuePairTable::kFirstMin;
     std::optional<HashKey> key = std::nullopt;  // decides about numbers and keys; without one they ascend
     bool eal = false;
-    Attendance* attendance = nullptr;
+    Parker* parker = nullptr;
     Instant (*clock)() = clock_now;
-    void (*nap)(int64_t ns) = Attendance::nap;  // of a thread that waits for a neighbour's answer
+    void (*nap)(int64_t ns) = Parker::nap;  // of a thread that waits for a neighbour's answer
   };
   explicit State(Options options);
 
@@ -84,7 +84,7 @@ struct Device::State {
   const PollerMode mode;
   const copy::Kind copy_kind;
   const bool eal;
-  Attendance* const attendance;
+  Parker* const parker;
   Instant (*const clock)();
   void (*const nap)(int64_t ns);
   const std::unique_ptr<HostInterface> host;
@@ -109,7 +109,7 @@ struct Device::State {
   std::atomic<uint32_t> address_handles{0};
   DeviceListeners listeners;
   std::atomic<uint32_t> completion_queues{0};
-  const PollerSurroundings surroundings;
+  const PollerContext context;
   std::vector<State*> partners;  // the other end of an in-process wire; set-up
 
   mutable std::mutex mutex;

@@ -47,21 +47,21 @@ void release_lcore(uint32_t lcore);
 
 /// Makes the calling thread the given lcore for as long as this lives: mempool caches and per-lcore state of
 /// DPDK are then those of the poller and not of the thread. Nothing happens for kNoLcore.
-class LcoreWorn {
+class ScopedLcoreId {
  public:
-  explicit LcoreWorn(uint32_t lcore) {
+  explicit ScopedLcoreId(uint32_t lcore) {
     if (lcore == kNoLcore) return;
-    worn_ = &RTE_PER_LCORE(_lcore_id);
-    own_ = std::exchange(*worn_, lcore);
+    slot_ = &RTE_PER_LCORE(_lcore_id);
+    own_ = std::exchange(*slot_, lcore);
   }
-  ~LcoreWorn() {
-    if (worn_ != nullptr) *worn_ = own_;
+  ~ScopedLcoreId() {
+    if (slot_ != nullptr) *slot_ = own_;
   }
-  LcoreWorn(const LcoreWorn&) = delete;
-  LcoreWorn& operator=(const LcoreWorn&) = delete;
+  ScopedLcoreId(const ScopedLcoreId&) = delete;
+  ScopedLcoreId& operator=(const ScopedLcoreId&) = delete;
 
  private:
-  unsigned* worn_ = nullptr;  // the thread's; asked for once, since that is a call
+  unsigned* slot_ = nullptr;  // the thread's; asked for once, since that is a call
   unsigned own_ = 0;
 };
 

@@ -24,7 +24,7 @@ extern "C" {
 
 namespace uroce::engine {
 
-constinit thread_local bool detail::faults_let_in __attribute__((tls_model("initial-exec"))) = false;
+constinit thread_local bool detail::fault_signals_unblocked __attribute__((tls_model("initial-exec"))) = false;
 
 namespace {
 
@@ -37,7 +37,7 @@ struct Predecessor {
   std::atomic<bool> spent{false};  // SA_RESETHAND
 };
 
-// Written by watch_faults(), read by handlers: release and acquire.
+// Written by install_fault_handler(), read by handlers: release and acquire.
 std::atomic<Predecessor*> newest[std::size(kSignals)];
 
 /// The predecessor that the thread has just called.
@@ -122,18 +122,18 @@ void put_in_front(int signal) {
 
 }  // namespace
 
-void watch_faults() {
+void install_fault_handler() {
   static std::mutex& mutex = *new std::mutex;
   const std::lock_guard guard(mutex);
   for (const int signal : kSignals) put_in_front(signal);
 }
 
-void detail::unblock_faults() {
+void detail::unblock_fault_signals_now() {
   sigset_t faults;
   sigemptyset(&faults);
   for (const int signal : kSignals) sigaddset(&faults, signal);
   pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
-  faults_let_in = true;
+  fault_signals_unblocked = true;
 }
 
 }  // namespace uroce::engine

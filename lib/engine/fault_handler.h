@@ -8,20 +8,20 @@ namespace uroce::engine {
 /// again and again, for a program may install a handler of its own at any time; between that and the next
 /// call a fault in registered memory is the program's handler's. Stays for the life of the process, as the
 /// library does. Any thread.
-void watch_faults();
+void install_fault_handler();
 
 namespace detail {
 /// initial-exec: read in every turn.
-extern constinit thread_local bool faults_let_in __attribute__((tls_model("initial-exec")));
-void unblock_faults();
+extern constinit thread_local bool fault_signals_unblocked __attribute__((tls_model("initial-exec")));
+void unblock_fault_signals_now();
 }  // namespace detail
 
 /// A fault of a thread that blocks its signal kills the process whatever the handler, so a thread that turns
 /// pollers has both unblocked: done once per thread, ours (which block all others) and the application's.
 /// Signals that are sent to the process go to its first thread all the same as long as that one takes them.
-inline void let_faults_in() {
-  if (!detail::faults_let_in) [[unlikely]]
-    detail::unblock_faults();
+inline void unblock_fault_signals() {
+  if (!detail::fault_signals_unblocked) [[unlikely]]
+    detail::unblock_fault_signals_now();
 }
 
 }  // namespace uroce::engine

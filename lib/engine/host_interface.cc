@@ -93,7 +93,7 @@ std::optional<Gid> HostInterface::source_to(const Gid& destination) const {
 }
 
 void HostInterface::wake() const {
-  const CancellationHeld held;  // within a turn
+  const CancellationDisabled held;  // within a turn
   constexpr uint64_t kOne = 1;
   // Nobody is to be told that it is awake already.
   if (write(wake_, &kOne, sizeof kOne) < 0) return;
@@ -207,7 +207,7 @@ void HostInterface::tell(const Gid& address, const Gid& hop, std::optional<MacAd
     if (mac) {
       neighbours.told(address, hop, *mac, turn.now);
     } else {
-      neighbours.told_in_vain(address, otherwise);
+      neighbours.resolution_failed(address, otherwise);
     }
   });
 }

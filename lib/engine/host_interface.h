@@ -21,7 +21,7 @@ namespace uroce::engine {
 
 /// An interface that is the kernel's, beside which a device stands: MAC, addresses, routes and neighbours are
 /// the kernel's and followed by a thread, and the kernel is kept from answering for RoCE's UDP port.
-class HostInterface final : public net::Asker {
+class HostInterface final : public net::Resolver {
  public:
   /// The port is taken from now on. Errors are one line that names the interface: ENODEV, EBUSY (somebody is
   /// RoCE there already), ENOTSUP (not Ethernet), EPERM.

@@ -16,7 +16,7 @@ Status LinkWatch::start() {
   auto thread = Thread::start("uroce-links", {}, [this] {
     // Relaxed: it only needs to be seen some time; joining orders the rest.
     while (!stopping_.load(std::memory_order_relaxed)) {
-      sleep_.sleep_deeply(kLookEvery.ns);
+      sleep_.park(kLookEvery.ns);
       look();
     }
   });

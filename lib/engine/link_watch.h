@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "engine/attendance.h"
+#include "engine/parker.h"
 #include "engine/device.h"
 #include "engine/thread.h"
 
@@ -43,7 +43,7 @@ class LinkWatch {
   };
 
   std::vector<Link> links_;
-  Attendance sleep_;
+  Parker sleep_;
   std::atomic<bool> stopping_{false};
   std::optional<Thread> thread_;
 };

@@ -12,16 +12,16 @@
 
 namespace uroce::engine {
 
-Poller::Poller(const Options& options, port::PortQueue& queue, const PollerSurroundings& surroundings)
+Poller::Poller(const Options& options, port::PortQueue& queue, const PollerContext& context)
     : options_(options),
       port_queue_(queue),
-      surroundings_(surroundings),
+      context_(context),
       tx_(queue),
       patience_(options.clock),
       placer_(options.copy_kind,
               {.engine = options.copy_engine, .patience = &patience_, .counters = &counters_}),
       completions_(options.index),
-      turn_{{}, tx_, placer_, completions_, surroundings.regions, counters_},
+      turn_{{}, tx_, placer_, completions_, context.regions, counters_},
       timers_(kTimerTick, kTimerSlots),
       looped_(kLoopFramesMax),
       commands_(kCommandsMax),
@@ -56,29 +56,29 @@ void Poller::join(std::span<Poller* const> siblings) {
 
 TurnOutcome Poller::make_turn(Instant now, Caller caller, QueuePairEntry* posted) {
   assert(turning_on_this_thread == nullptr);
-  let_faults_in();
+  unblock_fault_signals();
   if (!lock_.begin()) return TurnOutcome::kBusy;
   turning_on_this_thread = &lock_;
   bool worked = false;
   {
-    const LcoreWorn lcore(options_.lcore);
+    const ScopedLcoreId lcore(options_.lcore);
     advance_clock(now);
-    if (caller == Caller::kApplication) note_call(posted);
+    if (caller == Caller::kApplication) begin_application_turn(posted);
     worked = turn_locked(caller, posted);
   }
   turning_on_this_thread = nullptr;
-  leave();
+  end_turn();
   return worked ? TurnOutcome::kWorked : TurnOutcome::kIdle;
 }
 
-inline void Poller::note_call(QueuePairEntry* posted) {
+inline void Poller::begin_application_turn(QueuePairEntry* posted) {
   ++turn_.call;
   if (posted == nullptr) return;
   posted->queue_pair.posted(turn_);
   activate(*posted);
 }
 
-void Poller::leave() {
+void Poller::end_turn() {
   if (placer_.copying()) [[unlikely]]
     return lock_.pause();
   lock_.end();
@@ -115,7 +115,7 @@ void Poller::ring(QueuePairEntry& entry) {
   if (entry.rung.exchange(true, std::memory_order_acq_rel)) return;  // pairs with take_doorbells()
   [[maybe_unused]] const bool room = doorbells_.push(&entry);
   assert(room);  // each queue pair is in it at most once, and there are fewer than slots
-  if (options_.attendance != nullptr) options_.attendance->nudge();
+  if (options_.parker != nullptr) options_.parker->nudge();
 }
 
 bool Poller::submit(Command& command) {
@@ -123,7 +123,7 @@ bool Poller::submit(Command& command) {
     if (turn(options_.clock()) != TurnOutcome::kWorked) sched_yield();
     if (closed_.load(std::memory_order_acquire)) return false;  // pairs with close()
   }
-  if (options_.attendance != nullptr) options_.attendance->nudge();
+  if (options_.parker != nullptr) options_.parker->nudge();
   while (!command.done.load(std::memory_order_acquire)) {  // pairs with take_commands()
     // Idle: the command waits for the end of copies.
     if (turn(options_.clock()) != TurnOutcome::kWorked) sched_yield();
@@ -174,7 +174,7 @@ Duration Poller::time_to_deadline() {
   if (services_ != nullptr && services_->deadline() != kNever)
     left = std::min(left, std::max(Duration{}, services_->deadline() - turn_.now));
   left = std::min(left, completions_.time_to_due());
-  leave();
+  end_turn();
   return left;
 }
 
@@ -182,17 +182,17 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
   work_ = 0;
   turn_.replies_may_follow = false;
   if (placer_.copying()) [[unlikely]] {
-    if (see_to_copies()) conclude();
-  } else if (posted != nullptr && expects_nothing(*posted)) {
+    if (poll_copies()) complete_burst();
+  } else if (posted != nullptr && may_skip_receive(*posted)) {
     send();
   } else {
     take_commands();
     take_doorbells(kDoorbellsPerTurn);
     if (ahead_) [[unlikely]] {
-      take_up_next();
+      revalidate_staged();
     } else {
       receive();
-      if (finds_nothing()) return false;
+      if (ends_idle()) return false;
       stage();
       turn_.replies_may_follow = caller == Caller::kApplication && burst_ <= kQuietBurstMax;
     }
@@ -200,7 +200,7 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
     if (placer_.start_copies()) [[unlikely]] {
       hold();
     } else {
-      conclude();
+      complete_burst();
     }
   }
   // Relaxed: a hint for the background thread.
@@ -209,12 +209,12 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
 }
 
 /// Who has nothing under way posts to be answered later. What others sent meanwhile can wait a little.
-bool Poller::expects_nothing(const QueuePairEntry& posted) const {
-  return !posted.queue_pair.awaits_answers() && !ahead_ && turn_.now - last_received_ < kUnreceivedMax;
+bool Poller::may_skip_receive(const QueuePairEntry& posted) const {
+  return !posted.queue_pair.awaits_responses() && !ahead_ && turn_.now - last_received_ < kUnreceivedMax;
 }
 
 /// As most turns do: they end here. After the receiving stage, whose burst the timers may have waited for.
-bool Poller::finds_nothing() {
+bool Poller::ends_idle() {
   if (work_ > 0 || !active_.empty() || !tx_.frames().empty() || general_work_due()) return false;
   expire_timers();
   completions_.notify_due();
@@ -227,7 +227,7 @@ bool Poller::general_work_due() const {
          (services_ != nullptr && services_->deadline() <= turn_.now);
 }
 
-void Poller::conclude() {
+void Poller::complete_burst() {
   qp::commit_placements(
       turn_);  // before the frames it reads from go, and before pump() reads what it writes to
   expire_timers();
@@ -241,7 +241,7 @@ void Poller::send() {
   transmit();
   publish();
   completions_.notify_due();
-  pass_events_on();
+  raise_events();
 }
 
 void Poller::advance_clock(Instant now) {
@@ -261,12 +261,12 @@ void Poller::advance_clock(Instant now) {
 void Poller::take_commands() {
   Command* command = nullptr;
   for (size_t i = 0; i < kCommandsMax && commands_.pop(command); ++i) {
-    make_room();
+    flush_completions_if_full();
     command->run(command->context, turn_);
     ++work_;
     // Whoever waits sees the outcome complete, placed bytes and completions included.
     publish();
-    pass_events_on();
+    raise_events();
     command->done.store(true,
                         std::memory_order_release);  // pairs with submit(); the command is gone after it
   }
@@ -297,7 +297,7 @@ void Poller::expire_timers() {
       rearm(entry);
       continue;
     }
-    make_room();
+    flush_completions_if_full();
     entry.queue_pair.expire(turn_);
     activate(entry);
     ++work_;
@@ -311,7 +311,7 @@ void Poller::pump() {
   if (services_ != nullptr && services_->deadline() <= turn_.now) services_->pump(turn_.now, tx_);
   for (size_t left = active_.size(); left > 0 && !tx_.full(); --left) {
     QueuePairEntry& entry = active_.pop_front();
-    make_room();
+    flush_completions_if_full();
     note_error_state(entry);
     const size_t frames_before = tx_.frames().size();
     bool more = entry.queue_pair.pump(turn_, kPumpFrames);
@@ -360,7 +360,7 @@ size_t Poller::dispose(std::span<port::TxFrame> frames) {
 
 /// A frame to a group goes out, and to members of ours.
 void Poller::loop_copy(const port::TxFrame& frame) {
-  if (surroundings_.groups.empty()) return;
+  if (context_.groups.empty()) return;
   if (looped_count_ == kLoopFramesMax) return count(Counter::kRxHandOverFull);
   const port::RxFrame copy = copy_of(frame.data, frame.length);
   if (copy.data == nullptr) return;
@@ -372,9 +372,9 @@ void Poller::publish() {
   completions_.publish_all();
 }
 
-void Poller::pass_events_on() {
+void Poller::raise_events() {
   while (raised_ != nullptr) [[unlikely]]
-    std::exchange(raised_, raised_->next_raised)->pass_events_on();
+    std::exchange(raised_, raised_->next_raised)->raise_events();
 }
 
 void QueuePairEntry::raised(qp::Event event) {

@@ -15,7 +15,7 @@
 #include "copy/engine.h"
 #include "copy/placer.h"
 #include "engine/address_table.h"
-#include "engine/attendance.h"
+#include "engine/parker.h"
 #include "engine/clock.h"
 #include "engine/copy_patience.h"
 #include "engine/device_events.h"
@@ -36,7 +36,7 @@
 namespace uroce::engine {
 
 /// What the pollers of one device share and only read. Outlives them.
-struct PollerSurroundings {
+struct PollerContext {
   mem::RegionTable& regions;
   const QueuePairTable& queue_pairs;
   const MulticastGroups& groups;
@@ -64,12 +64,12 @@ class Poller {
     copy::Kind copy_kind = copy::Kind::kAuto;
     copy::Engine* copy_engine = nullptr;  // for memory of the stack's own; not owned
     Instant (*clock)() = clock_now;       // for turns that the poller makes of its own accord
-    Attendance* attendance = nullptr;
+    Parker* parker = nullptr;
     DeviceListeners* listeners = nullptr;
     net::Links* links = nullptr;  // that of the device, for poller 0; only touched in turns
   };
 
-  Poller(const Options& options, port::PortQueue& queue, const PollerSurroundings& surroundings);
+  Poller(const Options& options, port::PortQueue& queue, const PollerContext& context);
   ~Poller();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
@@ -184,27 +184,27 @@ class Poller {
 
   // The turn and its stages, in order.
   TurnOutcome make_turn(Instant now, Caller caller, QueuePairEntry* posted);
-  void note_call(QueuePairEntry* posted);
+  void begin_application_turn(QueuePairEntry* posted);
   bool turn_locked(Caller caller, const QueuePairEntry* posted);
-  void leave();
+  void end_turn();
   void advance_clock(Instant now);
   void take_commands();
   void take_doorbells(size_t count_max);
   void receive();
   void stage();
   bool stage_frame(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux);
-  bool stage_unlike(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux);
+  bool stage_slow_path(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux);
   bool stage_packet(Staged& staged);
   bool stage_for_group(Staged& staged);
   bool stage_for_services(Staged& staged);
   void answer_echo(std::span<const std::byte> frame);
-  void meet_neighbour(size_t index);
+  void receive_neighbour_message(size_t index);
   [[nodiscard]] bool is_intact(size_t number) const;
   void dispatch();
-  bool finds_nothing();
-  [[nodiscard]] bool expects_nothing(const QueuePairEntry& posted) const;
+  bool ends_idle();
+  [[nodiscard]] bool may_skip_receive(const QueuePairEntry& posted) const;
   [[nodiscard]] bool general_work_due() const;
-  void conclude();
+  void complete_burst();
   void send();
   void release();
   void expire_timers();
@@ -219,7 +219,7 @@ class Poller {
   size_t take_handed_over(std::span<port::RxFrame> frames);
   void prefetch_region(const wire::Packet& packet);
   bool hand_over(size_t index, uint16_t to);
-  void let_go(size_t index);
+  void disown_frame(size_t index);
   port::RxFrame copy_of(const std::byte* data, uint32_t length);
   void copy_to(uint16_t sibling, const port::RxFrame& frame);
   void show(const wire::Packet& packet, const MulticastGroup& group);
@@ -235,20 +235,20 @@ class Poller {
 
   // While a copy engine is at work.
   void hold();
-  bool see_to_copies();
-  void prepare_next();
-  void take_up_next();
+  bool poll_copies();
+  void stage_next_burst();
+  void revalidate_staged();
   template <typename ReasonToDrop>
   void keep_staged(ReasonToDrop reason_to_drop);
 
   // Parts of stages (queue pairs).
   /// Room for the two completion queues that one call of a queue pair may touch.
-  void make_room() {
+  void flush_completions_if_full() {
     if (completions_.full()) [[unlikely]]
       publish();
   }
   void publish();
-  void pass_events_on();
+  void raise_events();
   /// Keeps `in_error` in step. True when it changed: what was posted meanwhile must be seen to once more.
   static bool note_error_state(QueuePairEntry& entry);
   void rearm(QueuePairEntry& entry);
@@ -258,7 +258,7 @@ class Poller {
   TurnLock lock_;
   const Options options_;
   port::PortQueue& port_queue_;
-  const PollerSurroundings& surroundings_;
+  const PollerContext& context_;
 
   // Belongs to the turn.
   port::TxBatch tx_;
@@ -285,7 +285,7 @@ class Poller {
   bool ahead_ = false;            // all this is of a burst that waits for the end of copies, or for its turn
   Instant copying_since_{};
   Instant last_received_{INT64_MIN / 2};  // when frames were last asked for
-  wire::KnownFlow known_flow_;            // of the last packet that came to ...
+  wire::FlowCache flow_cache_;            // of the last packet that came to ...
   uint64_t addresses_version_ = 0;        // ... one of these addresses
   std::array<port::RxFrame, kBurstMax> frames_;
   std::array<Staged, kBurstMax> packets_;

@@ -17,19 +17,19 @@ void Poller::hold() {
 }
 
 /// A turn that begins while copies are under way: true when they no longer are.
-bool Poller::see_to_copies() {
+bool Poller::poll_copies() {
   if (placer_.copies_ended()) return true;
   if (turn_.now - copying_since_ >= CopyPatience::kMax) {
     placer_.give_up();
     return true;
   }
-  if (!ahead_) prepare_next();
+  if (!ahead_) stage_next_burst();
   return false;
 }
 
 /// Everything about the next burst that needs no queue pair. No reference to one is kept: before the burst
 /// is dispatched there is a quiescent state.
-void Poller::prepare_next() {
+void Poller::stage_next_burst() {
   receive();
   if (burst_ == 0) return;
   stage();
@@ -40,13 +40,13 @@ void Poller::prepare_next() {
 }
 
 /// The burst that was prepared comes to its turn.
-void Poller::take_up_next() {
+void Poller::revalidate_staged() {
   keep_staged([this](Staged& staged) {
     if (staged.entry == nullptr) {
-      staged.group = surroundings_.groups.find(staged.packet.destination);
+      staged.group = context_.groups.find(staged.packet.destination);
       return staged.group != nullptr ? Counter::kCount : Counter::kDropNoGroup;
     }
-    staged.entry = surroundings_.queue_pairs.find(staged.packet.headers.bth.destination);
+    staged.entry = context_.queue_pairs.find(staged.packet.headers.bth.destination);
     return staged.entry != nullptr && &staged.entry->poller == this ? Counter::kCount
                                                                     : Counter::kDropUnknownQp;
   });

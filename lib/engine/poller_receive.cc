@@ -74,9 +74,9 @@ size_t Poller::take_handed_over(std::span<port::RxFrame> frames) {
 
 void Poller::stage() {
   kept_ = burst_;
-  const AddressTable::Snapshot& seen = surroundings_.addresses.seen();
+  const AddressTable::Snapshot& seen = context_.addresses.seen();
   // What was found of a flow by its addresses held for those that were ours then.
-  if (std::exchange(addresses_version_, seen.version) != seen.version) known_flow_.forget();
+  if (std::exchange(addresses_version_, seen.version) != seen.version) flow_cache_.forget();
   Staged* next = packets_.data();
   for (size_t i = 0; i < burst_; ++i) {
     constexpr size_t kAhead = port::PortQueue::kPrefetched;
@@ -93,24 +93,24 @@ void Poller::stage() {
 
 /// Parses one frame. Afterwards it is staged (true), or handed over, answered or dropped.
 inline bool Poller::stage_frame(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux) {
-  const size_t ip_bytes = known_flow_.ip_bytes_if_alike(frame);
-  if (ip_bytes == 0) return stage_unlike(frame, staged, demux);
-  const wire::ParseOutcome outcome = known_flow_.parse_alike(frame, ip_bytes, staged.packet);
+  const size_t ip_bytes = flow_cache_.match(frame);
+  if (ip_bytes == 0) return stage_slow_path(frame, staged, demux);
+  const wire::ParseOutcome outcome = flow_cache_.parse_hit(frame, ip_bytes, staged.packet);
   // What came to one of our addresses does so again.
   return outcome.result == wire::ParseResult::kRoce ? stage_packet(staged) : drop(outcome.reason);
 }
 
 /// One of another flow than those before it.
-bool Poller::stage_unlike(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux) {
+bool Poller::stage_slow_path(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux) {
   const net::Classified classified = demux.classify(frame, staged.packet);
   switch (classified.kind) {
     case net::FrameKind::kRoce:
-      known_flow_.learn(staged.packet);
+      flow_cache_.learn(staged.packet);
       return stage_packet(staged);
     case net::FrameKind::kGroup:
       return stage_for_group(staged);
     case net::FrameKind::kNeighbour:
-      meet_neighbour(staged.frame);
+      receive_neighbour_message(staged.frame);
       return false;
     case net::FrameKind::kEcho:
       answer_echo(frame);
@@ -123,7 +123,7 @@ bool Poller::stage_unlike(std::span<const std::byte> frame, Staged& staged, cons
 
 inline bool Poller::stage_packet(Staged& staged) {
   const wire::Packet& packet = staged.packet;
-  QueuePairEntry* const entry = surroundings_.queue_pairs.find(packet.headers.bth.destination);
+  QueuePairEntry* const entry = context_.queue_pairs.find(packet.headers.bth.destination);
   staged.entry = entry;
   if (entry == nullptr) [[unlikely]]
     return stage_for_services(staged);
@@ -136,7 +136,7 @@ inline bool Poller::stage_packet(Staged& staged) {
 /// The region that the packet's key stands for, in whichever of kKeyedHeaders it is.
 void Poller::prefetch_region(const wire::Packet& packet) {
   const wire::Headers& headers = packet.headers;
-  surroundings_.regions.prefetch(packet.row->headers.has(wire::Header::kReth) ? headers.reth.rkey
+  context_.regions.prefetch(packet.row->headers.has(wire::Header::kReth) ? headers.reth.rkey
                                                                               : headers.atomic.rkey);
 }
 
@@ -152,7 +152,7 @@ bool Poller::stage_for_services(Staged& staged) {
 /// Who gets the frame first copies it to the siblings that have members.
 bool Poller::stage_for_group(Staged& staged) {
   staged.entry = nullptr;
-  staged.group = surroundings_.groups.find(staged.packet.destination);
+  staged.group = context_.groups.find(staged.packet.destination);
   if (staged.group == nullptr) return drop(Counter::kDropNoGroup);
   const uint64_t ours = uint64_t{1} << options_.index;
   const bool copied = staged.frame >= handed_begin_ && staged.frame < handed_end_;
@@ -194,7 +194,7 @@ void Poller::answer_echo(std::span<const std::byte> frame) {
   port::TxFrame* const reply = tx_.next();
   if (reply == nullptr) return count(Counter::kTxNoBuffer);
   const uint32_t length =
-      net::echo_reply(frame, surroundings_.addresses.seen().gids, {reply->data, reply->capacity});
+      net::echo_reply(frame, context_.addresses.seen().gids, {reply->data, reply->capacity});
   if (length == 0) return count(Counter::kRxNotRoce);
   reply->length = length;
   reply->to_self = false;
@@ -204,7 +204,7 @@ void Poller::answer_echo(std::span<const std::byte> frame) {
 }
 
 /// Neighbours are poller 0's business.
-void Poller::meet_neighbour(size_t index) {
+void Poller::receive_neighbour_message(size_t index) {
   if (options_.links == nullptr) {
     hand_over(index, 0);
     return;
@@ -222,14 +222,14 @@ void Poller::meet_neighbour(size_t index) {
 bool Poller::hand_over(size_t index, uint16_t to) {
   if (!siblings_[to]->from_sibling_[options_.index]->push(frames_[index]))
     return drop(Counter::kRxHandOverFull);
-  let_go(index);
+  disown_frame(index);
   count(Counter::kRxHandedOver);
   handed_in_burst_ |= uint64_t{1} << to;
   return false;
 }
 
 /// Somebody else releases the frame.
-void Poller::let_go(size_t index) {
+void Poller::disown_frame(size_t index) {
   frames_[index].data = nullptr;
   all_kept_ = false;
 }
@@ -256,7 +256,7 @@ void Poller::dispatch() {
       packets_[i].group != nullptr ? show(packet, *packets_[i].group) : serve(packet);
       continue;
     }
-    make_room();
+    flush_completions_if_full();
     if (!entry->queue_pair.receive(packet, turn_)) [[unlikely]]
       defer(packets_[i]);
     if (!placer_.losses().empty()) [[unlikely]]
@@ -273,7 +273,7 @@ void Poller::serve(const wire::Packet& packet) {
 void Poller::show(const wire::Packet& packet, const MulticastGroup& group) {
   for (QueuePairEntry* member : group.members) {
     if (&member->poller != this) continue;
-    make_room();
+    flush_completions_if_full();
     [[maybe_unused]] const bool taken = member->queue_pair.receive(packet, turn_);
     assert(taken);  // UD never stalls
     if (!placer_.losses().empty()) [[unlikely]]
@@ -287,7 +287,7 @@ void Poller::show(const wire::Packet& packet, const MulticastGroup& group) {
 void Poller::defer(const Staged& staged) {
   if (deferred_.size() == kDeferredFramesMax) return count(Counter::kDropStalled);
   deferred_.push_back(frames_[staged.frame]);
-  let_go(staged.frame);
+  disown_frame(staged.frame);
 }
 
 /// The frames of the burst that are still ours.

@@ -22,7 +22,7 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, private qp::EventListe
         queue_pair(options) {}
 
   /// What was raised since the last time, to the listener.
-  void pass_events_on() {
+  void raise_events() {
     for (uint32_t left = std::exchange(events_, 0); left != 0; left &= left - 1)
       listener->raised(static_cast<qp::Event>(std::countr_zero(left)));
   }

@@ -6,7 +6,7 @@
 #include <new>
 #include <string>
 
-#include "base/sequenced_words.h"
+#include "base/seqlock.h"
 
 namespace uroce::mem {
 
@@ -98,7 +98,7 @@ class alignas(64) BusSpace::Entry {
   static constexpr uint32_t kClaimed = 1u << 31;
   static constexpr uint32_t kDirectionShift = 32;
 
-  SequencedWords<4> words_;
+  Seqlock<4> words_;
   std::atomic<uint32_t> pins_{0};
 };
 
@@ -224,12 +224,12 @@ bool BusSpace::covers(uint64_t address, uint64_t length, Direction direction) co
   return mapping.direction == direction && mapping.covers(address - options_.offset, length);
 }
 
-std::optional<BusSpace::Facts> BusSpace::facts_for(uint64_t length) const {
+std::optional<BusSpace::AllocationLimits> BusSpace::allocation_limits(uint64_t length) const {
   if (length == 0 || length > kLengthMax) return std::nullopt;
   const auto size_class = size_class_of(0, length);
   const IndexSpace* slots = classes_[size_class - kClassMin].load(std::memory_order_acquire);  // as find()
   const uint64_t aligned = uint64_t{1} << size_class | options_.offset;
-  return Facts{.alignment = aligned & -aligned,
+  return AllocationLimits{.alignment = aligned & -aligned,
                .mappings_max = (1u << Division(size_class).slot_bits) - 1,
                .mappings = slots != nullptr ? slots->in_use() : 0};
 }

@@ -78,13 +78,13 @@ class BusSpace {
   void unpin(uint64_t address);
 
   /// What holds for mappings of so many bytes, if they begin with a page of 4096 bytes.
-  struct Facts {
+  struct AllocationLimits {
     uint64_t alignment = 0;     // of their bus addresses: a power of two
     uint32_t mappings_max = 0;  // that live at once, of all that share their size class
     uint32_t mappings = 0;      // that live
   };
   /// nullopt: nothing of that length can be mapped.
-  [[nodiscard]] std::optional<Facts> facts_for(uint64_t length) const;
+  [[nodiscard]] std::optional<AllocationLimits> allocation_limits(uint64_t length) const;
 
   [[nodiscard]] uint32_t mappings() const { return mappings_.load(std::memory_order_relaxed); }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/identifiers.h"
-#include "base/sequenced_words.h"
+#include "base/seqlock.h"
 #include "mem/access.h"
 #include "mem/key_bytes.h"
 #include "mem/region.h"
@@ -149,7 +149,7 @@ class alignas(64) RegionEntry {
     kObject,
     kWords
   };
-  using Words = SequencedWords<kWords>;
+  using Words = Seqlock<kWords>;
   static constexpr uint32_t kKindMask = 0xFF;
   static constexpr uint32_t kLayoutShift = 8;
   static constexpr uint32_t kLayoutMask = 0xF;

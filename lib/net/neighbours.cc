@@ -65,7 +65,7 @@ std::optional<Neighbours::Way> Neighbours::way_to(const Gid& address) const {
   const Neighbour* neighbour = table_.find(address);
   const bool fixed = neighbour != nullptr && neighbour->state == NeighbourState::kFixed;
   const Prefix* const link = link_of(address);
-  if (fixed || options_.asker != nullptr) return Way{address, link != nullptr ? link->bits : 0};
+  if (fixed || options_.resolver != nullptr) return Way{address, link != nullptr ? link->bits : 0};
   std::optional<Way> way;
   if (link != nullptr) way = {address, link->bits};
   for (const Route& route : options_.routes) {
@@ -178,7 +178,7 @@ void Neighbours::learn_from_question(const Gid& address, MacAddress mac, Instant
 }
 
 bool Neighbours::receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch) {
-  assert(options_.asker == nullptr);
+  assert(options_.resolver == nullptr);
   if (const auto arp = parse_arp(frame)) return receive_arp(*arp, now, batch);
   const auto discovery = parse_discovery(frame);
   if (!discovery) return false;
@@ -207,12 +207,12 @@ bool Neighbours::receive_arp(const ArpMessage& message, Instant now, port::TxBat
 bool Neighbours::receive_solicitation(const DiscoveryMessage& message, Instant now, port::TxBatch& batch) {
   if (!owns(message.target)) return false;
   const bool duplicate_detection = message.source == Gid{};
-  const MacAddress asker = message.link_address.value_or(message.source_mac);
-  if (!duplicate_detection) learn_from_question(message.source, asker, now);
+  const MacAddress resolver = message.link_address.value_or(message.source_mac);
+  if (!duplicate_detection) learn_from_question(message.source, resolver, now);
   const Gid answer_to = duplicate_detection ? all_nodes() : message.source;
   (void)send({.advertisement = true,
               .source_mac = options_.mac,
-              .destination_mac = duplicate_detection ? multicast_mac(answer_to) : asker,
+              .destination_mac = duplicate_detection ? multicast_mac(answer_to) : resolver,
               .source = message.target,
               .destination = answer_to,
               .target = message.target,
@@ -242,7 +242,7 @@ void Neighbours::told(const Gid& address, const Gid& hop, MacAddress mac, Instan
   neighbour->hop = hop;
 }
 
-void Neighbours::told_in_vain(const Gid& address, Resolution why) {
+void Neighbours::resolution_failed(const Gid& address, Resolution why) {
   Neighbour* neighbour = table_.find(address);
   if (neighbour == nullptr || neighbour->state != NeighbourState::kAsking) return;
   neighbour->state = NeighbourState::kSilent;
@@ -334,8 +334,8 @@ bool Neighbours::contested(const Gid& address, MacAddress by, Instant now, port:
 }
 
 bool Neighbours::ask(const Neighbour& neighbour, port::TxBatch& batch) {
-  if (options_.asker != nullptr) {
-    options_.asker->ask(neighbour.address);
+  if (options_.resolver != nullptr) {
+    options_.resolver->ask(neighbour.address);
     return true;
   }
   const Prefix* const link = link_of(neighbour.address);

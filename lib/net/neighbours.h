@@ -27,10 +27,10 @@ enum class Resolution : uint8_t {
 };
 
 /// Who knows the ways from an interface better than we can find out: the kernel, when the interface is its.
-class Asker {
+class Resolver {
  public:
-  virtual ~Asker() = default;
-  /// Neighbours::told() or told_in_vain() follows some time. Called by pump().
+  virtual ~Resolver() = default;
+  /// Neighbours::told() or resolution_failed() follows some time. Called by pump().
   virtual void ask(const Gid& address) = 0;
 };
 
@@ -50,7 +50,7 @@ struct NeighbourOptions {
   uint8_t ask_times = 6;
   Duration known_for = seconds(300);  // since the neighbour was last heard
   bool probe = false;                 // asks whether others have our addresses, and announces them
-  Asker* asker = nullptr;             // not owned: then frames are neither sent nor understood
+  Resolver* resolver = nullptr;             // not owned: then frames are neither sent nor understood
 };
 
 /// Who has which MAC on one port's link: asks by ARP and neighbour discovery and answers for our own
@@ -100,11 +100,11 @@ class Neighbours {
   /// Sends the questions that are due.
   void pump(Instant now, port::TxBatch& batch);
 
-  // With an asker, whose answers may be of any address, however far.
+  // With an resolver, whose answers may be of any address, however far.
   /// `hop`: who has the MAC, the address itself or a router.
   void told(const Gid& address, const Gid& hop, MacAddress mac, Instant now);
   /// kNoAnswer or kOffLink: what resolve() says once.
-  void told_in_vain(const Gid& address, Resolution why);
+  void resolution_failed(const Gid& address, Resolution why);
   /// What was told may be wrong by now.
   void forget();
   /// The same of what is reached by `hop`, unless that still has the MAC.

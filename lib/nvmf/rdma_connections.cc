@@ -108,7 +108,7 @@ std::optional<RdmaConnections::Refusal> RdmaConnections::admit(const CmEvent& ev
   const RdmaQueue::Setup setup{
       .number = ++last_number_,
       .host = host,
-      .wish = std::get<RdmaQueueWish>(checked),
+      .request = std::get<RdmaQueueRequest>(checked),
       .reads_max = static_cast<uint8_t>(std::min<int>(event.param.initiator_depth, device_reads))};
   auto queue = RdmaQueue::make(share, *event.id, setup, options_);
   if (!queue) return kNoResources;
@@ -118,7 +118,7 @@ std::optional<RdmaConnections::Refusal> RdmaConnections::admit(const CmEvent& ev
   event.id->context = reinterpret_cast<void*>(setup.number);
   {
     const std::lock_guard guard(mutex_);
-    connections_[setup.number] = {event.id, least->get(), host, setup.wish.qid, (*queue)->counters()};
+    connections_[setup.number] = {event.id, least->get(), host, setup.request.qid, (*queue)->counters()};
   }
   // Before the host knows: its first command finds the queue.
   (*least)->add(std::move(*queue));
@@ -130,7 +130,7 @@ std::optional<RdmaConnections::Refusal> RdmaConnections::admit(const CmEvent& ev
 bool RdmaConnections::accept(const RdmaQueue::Setup& setup, const ibv_device_attr& device,
                              const CmEvent& event) {
   RdmaAcceptData data{};
-  data.controller_receive_size = static_cast<uint16_t>(setup.wish.entries);
+  data.controller_receive_size = static_cast<uint16_t>(setup.request.entries);
   rdma_conn_param param{};
   param.private_data = &data;
   param.private_data_len = sizeof(data);

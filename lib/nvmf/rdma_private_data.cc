@@ -4,7 +4,7 @@
 
 namespace uroce::nvmf {
 
-std::variant<RdmaQueueWish, RdmaRefusal> check_request(std::span<const std::byte> private_data,
+std::variant<RdmaQueueRequest, RdmaRefusal> check_request(std::span<const std::byte> private_data,
                                                        const RdmaQueueLimits& limits) {
   // The communication manager hands over all its room for private data, more than was sent.
   RdmaRequestData data{};
@@ -18,7 +18,7 @@ std::variant<RdmaQueueWish, RdmaRefusal> check_request(std::span<const std::byte
   if (entries < 2 || entries > entries_max) return RdmaRefusal::kHostSendSize;
   // One entry of a full queue is empty: so many completions may be on their way.
   if (data.host_receive_size < entries - 1) return RdmaRefusal::kHostReceiveSize;
-  return RdmaQueueWish{data.qid, entries};
+  return RdmaQueueRequest{data.qid, entries};
 }
 
 }  // namespace uroce::nvmf

@@ -56,12 +56,12 @@ struct RdmaQueueLimits {
 };
 
 /// A request that can be granted.
-struct RdmaQueueWish {
+struct RdmaQueueRequest {
   uint16_t qid = 0;
   uint32_t entries = 0;  // commands that the host may have under way
 };
 
-std::variant<RdmaQueueWish, RdmaRefusal> check_request(std::span<const std::byte> private_data,
+std::variant<RdmaQueueRequest, RdmaRefusal> check_request(std::span<const std::byte> private_data,
                                                        const RdmaQueueLimits& limits);
 
 }  // namespace uroce::nvmf

@@ -56,7 +56,7 @@ class RdmaQueue {
   struct Setup {
     Number number = 0;
     RdmaAddress host;
-    RdmaQueueWish wish;
+    RdmaQueueRequest request;
     uint8_t reads_max = 0;  // under way at once; at least 1
   };
 

@@ -37,8 +37,8 @@ RdmaQueue::RdmaQueue(RdmaShare& share, rdma_cm_id& id, const Setup& setup, const
       id_(id),
       number_(setup.number),
       host_(setup.host),
-      qid_(setup.wish.qid),
-      entries_(setup.wish.entries),
+      qid_(setup.request.qid),
+      entries_(setup.request.entries),
       reads_max_(setup.reads_max),
       connect_max_(seconds(options.connect_s)),
       stall_max_(seconds(options.stall_s)) {}

@@ -141,7 +141,7 @@ bool Completer::acknowledge_before(Psn end, Turn& turn) {
   bool reached = true;
   while (window_.oldest() != end && !connection_.broken) {
     const SendRequest& head = window_.head();
-    reached = !is_answered_by_itself(head.operation);
+    reached = !needs_own_response(head.operation);
     if (!reached) break;
     const Psn head_end = SendWindow::end_of(head);
     if (head_end.after(end)) {
@@ -204,7 +204,7 @@ void Completer::receive_response_ahead(const wire::Packet& packet, Turn& turn) {
 
 /// An ATOMIC WRITE and a FLUSH are answered by a response without a byte.
 void Completer::receive_empty_response(const SendRequest& head, const wire::Packet& packet, Turn& turn) {
-  if (!is_answered_by_itself(head.operation) || is_atomic(head.operation)) return drop(turn);
+  if (!needs_own_response(head.operation) || is_atomic(head.operation)) return drop(turn);
   if (!packet.payload.empty()) return fail_oldest_send(connection_, turn, CompletionStatus::kBadResponse);
   complete(head, turn);
 }

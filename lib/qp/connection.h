@@ -79,7 +79,7 @@ struct QueuePairOptions {
 };
 
 /// What keeps a queue pair from going on as usual.
-struct Upsets {
+struct ErrorFlags {
   /// Somebody met an error that ends the connection and has reported it; QueuePair then enters the error
   /// state.
   bool broken = false;
@@ -91,12 +91,12 @@ struct Upsets {
   bool stalled = false;
   bool again = false;  // and the packet that met it was not taken
 
-  [[nodiscard]] bool is_upset() const { return std::bit_cast<uint32_t>(*this) != 0; }
+  [[nodiscard]] bool has_errors() const { return std::bit_cast<uint32_t>(*this) != 0; }
 };
 
 /// What requester, completer and responder of one queue pair share. Written by QueuePair, except `broken`
 /// and `sends_broken`.
-struct Connection : Upsets {
+struct Connection : ErrorFlags {
   QueuePairOptions options;
   // What follows from its type.
   wire::Service service = service_of(options.type);

@@ -5,7 +5,7 @@
 
 namespace uroce::qp {
 
-bool FrameInMaking::finish_long(std::byte* frame, const wire::FrameTemplate& path, const wire::OpcodeRow& row,
+bool FrameBuilder::finish_long(std::byte* frame, const wire::FrameTemplate& path, const wire::OpcodeRow& row,
                                 const Payload& payload) {
   const wire::FrameLayout layout(path, row, payload.bytes);
   std::byte* const to = frame + layout.payload;
@@ -35,9 +35,9 @@ bool write_datagram(port::TxFrame& frame, const Connection& connection, const Da
   headers.deth.source = connection.options.number;
   const bool own = (address.qkey & DatagramAddress::kOwnQkey) != 0;
   headers.deth.qkey = own ? connection.attributes.qkey : address.qkey;
-  FrameInMaking making(frame, address.frame, headers.bth, payload.bytes);
+  FrameBuilder making(frame, address.frame, headers.bth, payload.bytes);
   wire::write_extensions(making.extensions(), making.bth(), headers);
-  IcrcDue due;
+  PendingIcrc due;
   return making.finish(payload, due);
 }
 

@@ -30,12 +30,12 @@ inline wire::PacketBth bth_to_peer(const Connection& connection, wire::Operation
 /// The ICRC of a short frame is computed when the next one of its burst stands, or with the end of this: what
 /// has just been written in fields cannot be read as vectors before the CPU is done with all stores up to
 /// there, and the frame may have been in another CPU's cache. No frame leaves before.
-class IcrcDue {
+class PendingIcrc {
  public:
-  IcrcDue() = default;
-  IcrcDue(const IcrcDue&) = delete;
-  IcrcDue& operator=(const IcrcDue&) = delete;
-  ~IcrcDue() { settle(); }
+  PendingIcrc() = default;
+  PendingIcrc(const PendingIcrc&) = delete;
+  PendingIcrc& operator=(const PendingIcrc&) = delete;
+  ~PendingIcrc() { settle(); }
 
   /// It goes behind the packet, all of which stands.
   void add(std::byte* ip_packet, size_t bytes) {
@@ -56,15 +56,15 @@ class IcrcDue {
 /// A frame in the making: it begins with all up to and with the BTH; then whoever makes it writes the
 /// extension headers that its opcode has; finish() does the rest. In line, as every packet is made so, and
 /// kept in registers: nothing that is out of line gets to see it.
-class FrameInMaking {
+class FrameBuilder {
  public:
   /// To the peer of `connection`.
-  FrameInMaking(port::TxFrame& frame, const Connection& connection, wire::PacketBth bth,
+  FrameBuilder(port::TxFrame& frame, const Connection& connection, wire::PacketBth bth,
                 uint32_t payload_bytes)
-      : FrameInMaking(send_to_peer(frame, connection), connection.frame, bth, payload_bytes) {}
+      : FrameBuilder(send_to_peer(frame, connection), connection.frame, bth, payload_bytes) {}
   /// To where `path` leads, by a BTH of any sort. Its way is still to be set.
   template <typename BthOrPart>
-  FrameInMaking(port::TxFrame& frame, const wire::FrameTemplate& path, const BthOrPart& bth,
+  FrameBuilder(port::TxFrame& frame, const wire::FrameTemplate& path, const BthOrPart& bth,
                 uint32_t payload_bytes)
       : data_(frame.data),
         path_(path),
@@ -83,7 +83,7 @@ class FrameInMaking {
   [[nodiscard]] std::byte* extension() const { return bth() + wire::kBthBytes; }
 
   /// Payload, pad and ICRC. False: some of the payload's memory is gone, and the frame must not be sent.
-  [[nodiscard]] bool finish(const Payload& payload, IcrcDue& due) const {
+  [[nodiscard]] bool finish(const Payload& payload, PendingIcrc& due) const {
     if (payload.data == nullptr || payload.bytes >= wire::kWideIcrcBytesMin) [[unlikely]]
       return finish_long(data_, path_, row_, {payload.bytes, payload.data, payload.pieces});
     if (!copy::guarded_read(data_ + layout_.payload, payload.data, payload.bytes)) [[unlikely]]
@@ -92,7 +92,7 @@ class FrameInMaking {
     return true;
   }
   /// Without payload.
-  void finish(IcrcDue& due) const {
+  void finish(PendingIcrc& due) const {
     wire::write_pad(data_, layout_);
     due.add(data_ + path_.ip_offset(), layout_.icrc - path_.ip_offset());
   }

@@ -63,7 +63,7 @@ struct MessagePart {
 }
 
 /// Requests that take one of the responder's resources (ResponseQueue).
-constexpr bool is_answered_by_itself(wire::Family family) {
+constexpr bool takes_responder_resource(wire::Family family) {
   return family == wire::Family::kReadRequest || family == wire::Family::kAtomic ||
          family == wire::Family::kAtomicWrite || family == wire::Family::kFlush;
 }

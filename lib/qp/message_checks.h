@@ -11,12 +11,12 @@ namespace uroce::qp {
 
 /// What the checks say of a packet of a message and, if they accept it, where its payload goes: to one piece,
 /// as most do, or to what the context's range holds.
-struct Judgement {
-  Verdict verdict = Verdict::kAccept;
+struct CheckResult {
+  RequestStatus status = RequestStatus::kAccept;
   std::byte* piece = nullptr;  // or none
   MemoryNature nature;
 
-  static Judgement accept(const mem::RegionEntry::Found& found) {
+  static CheckResult accept(const mem::RegionEntry::Found& found) {
     return {.piece = found.data, .nature = found.nature};
   }
 };
@@ -35,7 +35,7 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
 }
 
 /// What is not found at once. (By value: what a packet is need not be in memory for the sake of this.)
-[[gnu::cold, gnu::noinline]] inline Verdict find_receive_buffer(RequestContext context, MessagePart part) {
+[[gnu::cold, gnu::noinline]] inline RequestStatus find_receive_buffer(RequestContext context, MessagePart part) {
   const ReceiveRequests& receives = context.connection.receives;
   const std::span<const queue::Segment> segments = receives.segments(receives.current());
   // Of one segment the cursor may not have seen the packets before.
@@ -43,19 +43,19 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
   const mem::KeyUser user = context.connection.receive_key_user();
   const LocalKeys keys{context.turn.regions, user, mem::kLocalWrite};
   return context.memory.cursor.resolve(segments, part.received, part.bytes, keys, context.memory.range)
-             ? Verdict::kAccept
-             : Verdict::kRemoteOperational;
+             ? RequestStatus::kAccept
+             : RequestStatus::kRemoteOperational;
 }
 
 /// It goes to our own receive buffer, which its first packet needs: trouble with that is not the peer's
 /// fault, hence 0x63.
-[[gnu::always_inline]] inline Judgement check_send(const RequestContext& context, const MessagePart& part) {
+[[gnu::always_inline]] inline CheckResult check_send(const RequestContext& context, const MessagePart& part) {
   const ReceiveRequests& receives = context.connection.receives;
   if (part.begins && !receives.available()) [[unlikely]]
-    return {Verdict::kNotReady};
+    return {RequestStatus::kNotReady};
   const queue::ReceiveRequest& receive = receives.current();
   if (part.end() > receive.length) [[unlikely]]
-    return {Verdict::kTooLong};
+    return {RequestStatus::kTooLong};
   const std::span<const queue::Segment> segments = receives.segments(receive);
   // Most lists have one segment.
   if (segments.size() == 1) [[likely]] {
@@ -64,7 +64,7 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
                                                                     context.connection.receive_domain,
                                                                     only.address + part.received, part.bytes);
     if (found.right) [[likely]]
-      return Judgement::accept(found);
+      return CheckResult::accept(found);
   }
   return {find_receive_buffer(context, part)};
 }
@@ -77,14 +77,14 @@ inline bool has_right_length(const MessagePart& part) {
 }
 
 /// What is not found at once. "Zero-length WRITE/READ: no key check" (C9-88, lib/README.md, wire fact 9).
-[[gnu::cold, gnu::noinline]] inline Verdict find_written_memory(RequestContext context, MessagePart part) {
+[[gnu::cold, gnu::noinline]] inline RequestStatus find_written_memory(RequestContext context, MessagePart part) {
   const wire::Reth& target = part.target;
   context.memory.range.clear();
-  if (target.length == 0) return Verdict::kAccept;
+  if (target.length == 0) return RequestStatus::kAccept;
   const LocalKeys keys{context.turn.regions, context.connection.key_user(), mem::kRemoteWrite};
   return context.memory.range.become(keys, target.rkey, target.address + part.received, part.bytes)
-             ? Verdict::kAccept
-             : Verdict::kRemoteAccess;
+             ? RequestStatus::kAccept
+             : RequestStatus::kRemoteAccess;
 }
 
 /// Of a first packet, for the whole message.
@@ -96,50 +96,50 @@ inline bool has_right_length(const MessagePart& part) {
 
 /// The first packet is checked for the whole message, each later one for its own bytes, so that an
 /// invalidation in the middle stops the rest.
-[[gnu::always_inline]] inline Judgement check_written_memory(const RequestContext& context,
+[[gnu::always_inline]] inline CheckResult check_written_memory(const RequestContext& context,
                                                              const MessagePart& part) {
   const wire::Reth& target = part.target;
   if (part.begins && !part.ends && !may_write_all(context, target)) [[unlikely]]
-    return {Verdict::kRemoteAccess};
+    return {RequestStatus::kRemoteAccess};
   const auto found = context.memory.written.resolve_at_once(context.turn.regions, target.rkey,
                                                             context.connection.key_user().domain,
                                                             target.address + part.received, part.bytes);
   if (found.right) [[likely]]
-    return Judgement::accept(found);
+    return CheckResult::accept(found);
   return {find_written_memory(context, part)};
 }
 
 /// With immediate, its last packet needs a receive.
-[[gnu::always_inline]] inline Judgement check_write(const RequestContext& context, const MessagePart& part) {
+[[gnu::always_inline]] inline CheckResult check_write(const RequestContext& context, const MessagePart& part) {
   // Without the right of the queue pair itself every WRITE is an access error.
   if (!context.connection.attributes.access.covers(mem::kRemoteWrite)) [[unlikely]]
-    return {Verdict::kRemoteAccess};
+    return {RequestStatus::kRemoteAccess};
   if (context.packet.row->consumes_receive && !context.connection.receives.available()) [[unlikely]]
-    return {Verdict::kNotReady};
+    return {RequestStatus::kNotReady};
   if (!has_right_length(part)) [[unlikely]]
-    return {Verdict::kInvalidRequest};
+    return {RequestStatus::kInvalidRequest};
   return check_written_memory(context, part);
 }
 
 /// All checks of a packet of a SEND or WRITE whose PSN is the expected one, in the order in which their
 /// answers take precedence. `in_progress` says what was under way before.
-[[gnu::always_inline]] inline Judgement check_message(const RequestContext& context, const MessagePart& part,
+[[gnu::always_inline]] inline CheckResult check_message(const RequestContext& context, const MessagePart& part,
                                                       InboundMessage::Kind in_progress) {
   if (!is_in_order(part, in_progress) || !has_right_payload(part, context.connection.mtu)) [[unlikely]]
-    return {Verdict::kInvalidRequest};
+    return {RequestStatus::kInvalidRequest};
   return part.kind == InboundMessage::Kind::kSend ? check_send(context, part) : check_write(context, part);
 }
 
 /// Places the payload of an accepted packet. False: some of the memory is gone. The placer has the packet's
 /// mark if it needs one.
 [[gnu::always_inline]] inline bool place_payload(const RequestContext& context, const MessagePart& part,
-                                                 const Judgement& judgement) {
+                                                 const CheckResult& check) {
   copy::Placer& placer = context.turn.placer;
-  if (judgement.piece == nullptr) [[unlikely]]
+  if (check.piece == nullptr) [[unlikely]]
     return context.memory.range.place(placer, context.packet.payload, part.ends);
   const std::byte* const from = context.packet.payload.data();
-  return part.ends ? placer.place_last(judgement.piece, from, part.bytes, judgement.nature)
-                   : placer.place(judgement.piece, from, part.bytes, judgement.nature);
+  return part.ends ? placer.place_last(check.piece, from, part.bytes, check.nature)
+                   : placer.place(check.piece, from, part.bytes, check.nature);
 }
 
 }  // namespace uroce::qp

@@ -24,17 +24,17 @@ bool has_right_length(const RequestContext& context, Family family) {
 namespace {
 
 /// The region may lie so that what is aligned for the peer is not for a CPU, or not in one piece.
-Verdict check_word(const RequestContext& context, uint64_t address, MemoryKey rkey, mem::Access needed) {
+RequestStatus check_word(const RequestContext& context, uint64_t address, MemoryKey rkey, mem::Access needed) {
   const mem::Binding binding =
       context.turn.regions.resolve(rkey, context.connection.key_user(), address, kAtomicBytes, needed);
-  if (!binding.ok()) return Verdict::kRemoteAccess;
+  if (!binding.ok()) return RequestStatus::kRemoteAccess;
   context.memory.range.clear();
   context.memory.range.add(binding);
-  return context.memory.range.word() != nullptr ? Verdict::kAccept : Verdict::kInvalidRequest;
+  return context.memory.range.word() != nullptr ? RequestStatus::kAccept : RequestStatus::kInvalidRequest;
 }
 
 /// Persistence asks for a right that only a region of persistent memory can have.
-Verdict check_flushed_memory(const RequestContext& context, mem::Access needed) {
+RequestStatus check_flushed_memory(const RequestContext& context, mem::Access needed) {
   const mem::RegionTable& regions = context.turn.regions;
   wire::Reth range = context.packet.headers.reth;
   if (context.packet.headers.feth.whole_region) {
@@ -43,12 +43,12 @@ Verdict check_flushed_memory(const RequestContext& context, mem::Access needed) 
   }
   const mem::Binding binding =
       regions.resolve(range.rkey, context.connection.key_user(), range.address, range.length, needed);
-  return binding.ok() ? Verdict::kAccept : Verdict::kRemoteAccess;
+  return binding.ok() ? RequestStatus::kAccept : RequestStatus::kRemoteAccess;
 }
 
 }  // namespace
 
-Verdict check_memory(const RequestContext& context, Family family) {
+RequestStatus check_memory(const RequestContext& context, Family family) {
   const wire::Headers& headers = context.packet.headers;
   const mem::Access needed = needed_for(family, context.packet);
   switch (family) {

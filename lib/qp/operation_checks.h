@@ -37,10 +37,10 @@ inline mem::Access needed_for(wire::Family family, const wire::Packet& packet) {
 
 /// Of all but READs, the word that they are about is resolved.
 bool has_right_length(const RequestContext& context, wire::Family family);
-Verdict check_memory(const RequestContext& context, wire::Family family);
+RequestStatus check_memory(const RequestContext& context, wire::Family family);
 
 /// "Zero-length WRITE/READ: no key check" (C9-88, lib/README.md, wire fact 9).
-inline Verdict check_read_memory(const RequestContext& context) {
+inline RequestStatus check_read_memory(const RequestContext& context) {
   const wire::Reth& reth = context.packet.headers.reth;
   const mem::RegionTable& regions = context.turn.regions;
   const mem::KeyUser& user = context.connection.key_user();
@@ -48,23 +48,23 @@ inline Verdict check_read_memory(const RequestContext& context) {
       reth.length == 0 ||
       context.memory.read.resolve_at_once(regions, reth.rkey, user.domain, reth.address, reth.length).right ||
       regions.resolve(reth.rkey, user, reth.address, reth.length, mem::kRemoteRead).ok();
-  return right ? Verdict::kAccept : Verdict::kRemoteAccess;
+  return right ? RequestStatus::kAccept : RequestStatus::kRemoteAccess;
 }
 
 /// All checks of a request that is answered by itself and whose PSN is the expected one, in the order in
 /// which their answers take precedence; the parser has seen to the payload, which an ATOMIC WRITE alone has.
 /// An accepted one has room among `responses`; the word that it is about, if any, is resolved.
-[[gnu::always_inline]] inline Verdict check_operation(const RequestContext& context, wire::Family family,
+[[gnu::always_inline]] inline RequestStatus check_operation(const RequestContext& context, wire::Family family,
                                                       ResponseQueue& responses,
                                                       InboundMessage::Kind in_progress) {
   const bool read = family == wire::Family::kReadRequest;
-  if (in_progress != InboundMessage::Kind::kNone) return Verdict::kInvalidRequest;
+  if (in_progress != InboundMessage::Kind::kNone) return RequestStatus::kInvalidRequest;
   if (!context.connection.attributes.access.covers(needed_for(family, context.packet)))
-    return Verdict::kRemoteAccess;
+    return RequestStatus::kRemoteAccess;
   // "Too many outstanding READ/ATOMIC: 0x61" (lib/README.md, wire fact 8).
-  if (!responses.make_room(context.connection.resources)) return Verdict::kInvalidRequest;
+  if (!responses.make_room(context.connection.resources)) return RequestStatus::kInvalidRequest;
   if (read ? context.packet.headers.reth.length > kMessageBytesMax : !has_right_length(context, family))
-    return Verdict::kInvalidRequest;
+    return RequestStatus::kInvalidRequest;
   return read ? check_read_memory(context) : check_memory(context, family);
 }
 

@@ -221,7 +221,7 @@ Counter QueuePair::reason_to_drop(const wire::Packet& packet) const {
   return Counter::kCount;
 }
 
-/// After whatever decides about it: what receive_with_care() would find out for each packet.
+/// After whatever decides about it: what receive_slow_path() would find out for each packet.
 void QueuePair::note_admission() {
   admitted_ = 0;
   const bool may_receive = state() >= State::kRtr && state() <= State::kSqe;
@@ -247,18 +247,18 @@ inline bool is_between(const wire::Packet& packet, const wire::Path& path) {
 }  // namespace
 
 /// True of nearly all: then there is neither a reason to drop it nor anything else to be seen to before.
-inline bool QueuePair::surely_takes(const wire::Packet& packet) const {
+inline bool QueuePair::is_predicted(const wire::Packet& packet) const {
   // A full member of our partition, whatever we are.
   const uint32_t partition_key = uint32_t{connection_.partition_key} | kFullMember;
-  return (admitted_ >> packet.row->traffic & 1) != 0 && !connection_.is_upset() &&
+  return (admitted_ >> packet.row->traffic & 1) != 0 && !connection_.has_errors() &&
          packet.headers.bth.partition_key == partition_key && is_between(packet, connection_.attributes.path);
 }
 
 bool QueuePair::receive(const wire::Packet& packet, Turn& turn) {
-  if (!surely_takes(packet)) [[unlikely]]
-    return receive_with_care(packet, turn);
+  if (!is_predicted(packet)) [[unlikely]]
+    return receive_slow_path(packet, turn);
   show(packet, turn);
-  if (!connection_.is_upset()) [[likely]]
+  if (!connection_.has_errors()) [[likely]]
     return true;
   settle(turn);
   return !std::exchange(connection_.again, false);
@@ -272,7 +272,7 @@ inline void QueuePair::show(const wire::Packet& packet, Turn& turn) {
   }
 }
 
-bool QueuePair::receive_with_care(const wire::Packet& packet, Turn& turn) {
+bool QueuePair::receive_slow_path(const wire::Packet& packet, Turn& turn) {
   if (connection_.stalled) return false;
   if (const Counter reason = reason_to_drop(packet); reason != Counter::kCount) {
     turn.counters.add(reason);

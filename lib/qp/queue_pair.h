@@ -32,7 +32,7 @@ class QueuePair {
 
   [[nodiscard]] State state() const { return connection_.state(); }
   /// Requests have left that the peer has not answered.
-  [[nodiscard]] bool awaits_answers() const { return !window_.idle(); }
+  [[nodiscard]] bool awaits_responses() const { return !window_.idle(); }
   [[nodiscard]] QpNumber number() const { return connection_.options.number; }
   /// Current values, as ibv_query_qp wants them.
   [[nodiscard]] const Attributes& attributes() const { return connection_.attributes; }
@@ -78,8 +78,8 @@ class QueuePair {
   void expire(Turn& turn);
 
  private:
-  [[nodiscard]] bool surely_takes(const wire::Packet& packet) const;
-  bool receive_with_care(const wire::Packet& packet, Turn& turn);
+  [[nodiscard]] bool is_predicted(const wire::Packet& packet) const;
+  bool receive_slow_path(const wire::Packet& packet, Turn& turn);
   void show(const wire::Packet& packet, Turn& turn);
   void note_admission();
   [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet) const;

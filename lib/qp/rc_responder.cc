@@ -35,17 +35,17 @@ void RcResponder::drop_answers() {
                                                                 Turn& turn) {
   const MessagePart part = part_of(message_, kind, packet);
   const RequestContext context{connection_, packet, turn, memory_};
-  const Judgement judgement = check_message(context, part, message_.kind);
-  if (judgement.verdict != Verdict::kAccept) [[unlikely]]
-    return refuse_packet(judgement.verdict, packet, turn);
+  const CheckResult check = check_message(context, part, message_.kind);
+  if (check.status != RequestStatus::kAccept) [[unlikely]]
+    return refuse_packet(check.status, packet, turn);
   const bool invalidates = kind == Kind::kSend && packet.row->headers.has(wire::Header::kInvalidate);
   if (invalidates && !invalidate(packet, turn)) [[unlikely]]
     return;
   if (part.ends || turn.placer.marks_bodies())
     turn.placer.next_mark() = mark_of(connection_, kind, packet, msn_, turn);
-  if (!place_payload(context, part, judgement)) [[unlikely]] {
+  if (!place_payload(context, part, check)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
-    return refuse(kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
+    return refuse(kind == Kind::kSend ? RequestStatus::kRemoteOperational : RequestStatus::kRemoteAccess, turn);
   }
   turn.counters.add(Counter::kRequestsExecuted);
   if (invalidates && connection_.stalled) [[unlikely]]
@@ -139,7 +139,7 @@ bool RcResponder::turn_to_receives(queue::SrqNumber number, Turn& turn) {
   queue::SharedReceiveQueue* named = find_receives(connection_, number);
   if (named == nullptr) turn.counters.add(Counter::kDropUnknownSrq);
   if (named == nullptr || message_.kind != Kind::kNone) {
-    refuse(Verdict::kInvalidRequest, turn);
+    refuse(RequestStatus::kInvalidRequest, turn);
     return false;
   }
   // What is lost of the messages before is revised in the completion queue that they all have.
@@ -166,7 +166,7 @@ void RcResponder::receive_ahead(Psn psn, Turn& turn) {
 /// what must not be performed twice the outcome is told once more.
 void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
   turn.counters.add(Counter::kDuplicateRequest);
-  if (!is_answered_by_itself(packet.row->family)) {
+  if (!takes_responder_resource(packet.row->family)) {
     answer_ = std::max(answer_, Answer::kAck);
     return;
   }
@@ -177,38 +177,38 @@ void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
 /// A packet of a message. A WRITE with immediate that may not write completes the receive that it would have
 /// completed (IBV_WC_LOC_ACCESS_ERR). One that finds the memory gone flushes it: that is mostly found when
 /// the burst is committed, after the packet was accepted.
-void RcResponder::refuse_packet(Verdict verdict, const wire::Packet& packet, Turn& turn) {
-  const bool announced = verdict == Verdict::kRemoteAccess && packet.row->consumes_receive;
+void RcResponder::refuse_packet(RequestStatus status, const wire::Packet& packet, Turn& turn) {
+  const bool announced = status == RequestStatus::kRemoteAccess && packet.row->consumes_receive;
   if (announced && connection_.receives.available()) fail_receive(CompletionStatus::kLocalAccessError, turn);
-  refuse(verdict, turn);
+  refuse(status, turn);
 }
 
-void RcResponder::refuse(Verdict verdict, Turn& turn) {
-  switch (verdict) {
-    case Verdict::kNotReady:
+void RcResponder::refuse(RequestStatus status, Turn& turn) {
+  switch (status) {
+    case RequestStatus::kNotReady:
       answer_ = Answer::kRnrNak;
       nak_given_ = undisturbed_ = false;
       rnr_quiet_until_ = turn.now + rnr_wait(connection_.attributes.min_rnr_timer);
       return;
-    case Verdict::kTooLong:
+    case RequestStatus::kTooLong:
       fail_receive(CompletionStatus::kLocalLengthError, turn);
       answer_ = Answer::kInvalidRequest;
       break;
-    case Verdict::kRemoteOperational:
+    case RequestStatus::kRemoteOperational:
       turn.counters.add(Counter::kLocalProtectionError);
       fail_receive(CompletionStatus::kLocalProtectionError, turn);
       answer_ = Answer::kOperational;
       break;
-    case Verdict::kRemoteInvalidate:
+    case RequestStatus::kRemoteInvalidate:
       fail_receive(CompletionStatus::kRemoteInvalidRequest, turn);
       answer_ = Answer::kRemoteAccess;
       break;
-    case Verdict::kRemoteAccess:
+    case RequestStatus::kRemoteAccess:
       answer_ = Answer::kRemoteAccess;
       connection_.raise(Event::kAccessError);
       break;
-    case Verdict::kInvalidRequest:
-    case Verdict::kAccept:
+    case RequestStatus::kInvalidRequest:
+    case RequestStatus::kAccept:
       answer_ = Answer::kInvalidRequest;
       connection_.raise(Event::kRequestError);
       break;
@@ -227,7 +227,7 @@ bool RcResponder::invalidate(const wire::Packet& packet, Turn& turn) {
   using mem::Invalidation;
   const Invalidation::Answer answer =
       begin_invalidation(connection_, turn, packet.headers.invalidate, Waiter::kReceive);
-  if (answer == Invalidation::Answer::kRefused) refuse(Verdict::kRemoteInvalidate, turn);
+  if (answer == Invalidation::Answer::kRefused) refuse(RequestStatus::kRemoteInvalidate, turn);
   connection_.again = answer == Invalidation::Answer::kBusy;
   return answer == Invalidation::Answer::kOver || answer == Invalidation::Answer::kPending;
 }

@@ -53,8 +53,8 @@ class RcResponder final : public Responder {
   [[gnu::noinline]] void receive_out_of_order(const wire::Packet& packet, Turn& turn);
   void receive_ahead(Psn psn, Turn& turn);
   void receive_again(const wire::Packet& packet, Turn& turn);
-  void refuse(Verdict verdict, Turn& turn);
-  [[gnu::cold, gnu::noinline]] void refuse_packet(Verdict verdict, const wire::Packet& packet, Turn& turn);
+  void refuse(RequestStatus status, Turn& turn);
+  [[gnu::cold, gnu::noinline]] void refuse_packet(RequestStatus status, const wire::Packet& packet, Turn& turn);
   [[gnu::noinline]] void receive_for_named(const wire::Packet& packet, Turn& turn);
   void perform(const wire::Packet& packet, Turn& turn);
   void complete_message(const wire::Packet& packet, const MessagePart& part, Turn& turn);
@@ -75,7 +75,7 @@ class RcResponder final : public Responder {
   void arrived(uint32_t psns, Answer due);
   void arrived_after_gap(Answer due);
 
-  bool build_read_response(Response& read, port::TxFrame& frame, Turn& turn, IcrcDue& due);
+  bool build_read_response(Response& read, port::TxFrame& frame, Turn& turn, PendingIcrc& due);
   bool find_data(const OperationRequest& read, uint64_t offset, Payload& payload, Turn& turn);
   bool resolve(const OperationRequest& read, uint64_t offset, uint32_t bytes, Turn& turn);
   bool stop_reading(const Response& read);

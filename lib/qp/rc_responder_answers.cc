@@ -35,14 +35,14 @@ inline wire::Aeth RcResponder::acknowledge(uint32_t msn) {
 }
 
 /// The next packet of a READ response; false when the memory may not be read any more.
-inline bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn& turn, IcrcDue& due) {
+inline bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn& turn, PendingIcrc& due) {
   const uint64_t offset = uint64_t{read.next} * connection_.mtu;
   Payload payload{.bytes =
                       static_cast<uint32_t>(std::min<uint64_t>(read.bytes_end - offset, connection_.mtu))};
   if (payload.bytes > 0 && !find_data(read.request, offset, payload, turn)) return stop_reading(read);
   const Operation operation =
       kReadResponses[unsigned{read.next == read.first} | unsigned{read.next + 1 == read.end} << 1];
-  FrameInMaking making(frame, connection_, bth_to_peer(connection_, operation, read.request.psn + read.next),
+  FrameBuilder making(frame, connection_, bth_to_peer(connection_, operation, read.request.psn + read.next),
                        payload.bytes);
   if (making.extensions().has(wire::Header::kAeth))
     wire::write_aeth(making.extension(), acknowledge(read.msn));
@@ -80,7 +80,7 @@ bool RcResponder::resolve(const OperationRequest& read, uint64_t offset, uint32_
 void RcResponder::build_outcome(Response& response, port::TxFrame& frame) {
   const bool atomic = response.request.kind == OperationRequest::Kind::kAtomic;
   const Operation operation = atomic ? Operation::kAtomicAcknowledge : Operation::kReadResponseOnly;
-  FrameInMaking making(frame, connection_, bth_to_peer(connection_, operation, response.request.psn), 0);
+  FrameBuilder making(frame, connection_, bth_to_peer(connection_, operation, response.request.psn), 0);
   wire::Headers headers;
   headers.aeth = acknowledge(response.msn);
   headers.atomic_original = response.value;
@@ -108,7 +108,7 @@ inline bool RcResponder::may_wait(const Turn& turn) {
 }
 
 Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
-  IcrcDue due;
+  PendingIcrc due;
   for (uint32_t frames = 0;; ++frames) {
     Response* const response = responses_.next();
     if (response == nullptr) {
@@ -134,7 +134,7 @@ void RcResponder::build_answer(port::TxFrame& frame, Turn& turn) {
   const Answer answer = std::exchange(answer_, Answer::kNone);
   const bool ack = answer <= Answer::kAck;
   const Psn psn = ack ? expected_ - 1u : expected_;
-  FrameInMaking making(frame, connection_, bth_to_peer(connection_, Operation::kAcknowledge, psn), 0);
+  FrameBuilder making(frame, connection_, bth_to_peer(connection_, Operation::kAcknowledge, psn), 0);
   wire::write_aeth(making.extension(), ack ? acknowledge(msn_) : refusal(answer, turn));
   making.finish();
 }

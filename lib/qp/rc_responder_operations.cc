@@ -47,9 +47,9 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
 [[gnu::always_inline]] inline void RcResponder::receive_operation_of(Family family,
                                                                      const wire::Packet& packet, Turn& turn) {
   const RequestContext context{connection_, packet, turn, memory_};
-  const Verdict verdict = check_operation(context, family, responses_, message_.kind);
-  if (verdict != Verdict::kAccept) [[unlikely]]
-    return refuse(verdict, turn);
+  const RequestStatus status = check_operation(context, family, responses_, message_.kind);
+  if (status != RequestStatus::kAccept) [[unlikely]]
+    return refuse(status, turn);
   uint64_t before = 0;
   if (family != Family::kReadRequest && !execute(packet, before, turn)) return;
   turn.counters.add(Counter::kRequestsExecuted);
@@ -72,7 +72,7 @@ bool RcResponder::execute(const wire::Packet& packet, uint64_t& before, Turn& tu
     return true;
   }
   turn.counters.add(Counter::kMemoryGone);
-  refuse(Verdict::kRemoteAccess, turn);
+  refuse(RequestStatus::kRemoteAccess, turn);
   return false;
 }
 

@@ -11,7 +11,7 @@
 namespace uroce::qp {
 
 /// What the checks say about the request packet that is due.
-enum class Verdict : uint8_t {
+enum class RequestStatus : uint8_t {
   kAccept,
   kNotReady,           // no receive work request: RNR NAK
   kInvalidRequest,     // NAK 0x61

@@ -47,7 +47,7 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   uint32_t frames = 0;
   uint32_t frames_before_probe = UINT32_MAX;
   bool more = false;
-  IcrcDue due;
+  PendingIcrc due;
   // One look at the posting thread's counter per pump.
   published_ = connection_.options.send_queue->published();
   const uint32_t window = retransmission_.window();
@@ -130,7 +130,7 @@ inline bool Requester::may_go(const SendRequest& request) {
   // A fence waits until every earlier READ and atomic is complete; those before the current request are all
   // among reads().
   if (request.fence && window_.reads() > 0 && window_.current_packet(request) == 0) return false;
-  return !is_answered_by_itself(request.operation) || window_.reads() < connection_.attributes.max_rd_atomic;
+  return !needs_own_response(request.operation) || window_.reads() < connection_.attributes.max_rd_atomic;
 }
 
 /// True when the current request, a local operation, is behind us: the next one is current. Otherwise it may
@@ -171,14 +171,14 @@ bool Requester::change_key(Turn& turn) {
 }
 
 [[gnu::always_inline]] inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame,
-                                                    IcrcDue& due) {
+                                                    PendingIcrc& due) {
   if (request.operation <= SendOperation::kAtomicWrite && request.packets == 1) [[likely]]
     return build_data<true>(request, turn, frame, due);
   return build_other(request, turn, frame, due);
 }
 
 /// A function of its own, for the sake of the registers of its caller.
-bool Requester::build_other(SendRequest& request, Turn& turn, port::TxFrame& frame, IcrcDue& due) {
+bool Requester::build_other(SendRequest& request, Turn& turn, port::TxFrame& frame, PendingIcrc& due) {
   if (request.operation <= SendOperation::kAtomicWrite) return build_data<false>(request, turn, frame, due);
   if (is_read(request.operation)) return build_read(request, turn, frame, due);
   return is_atomic(request.operation) ? build_atomic(request, turn, frame)
@@ -188,7 +188,7 @@ bool Requester::build_other(SendRequest& request, Turn& turn, port::TxFrame& fra
 /// `kOnly`: the packet is all of the message.
 template <bool kOnly>
 [[gnu::always_inline]] inline bool Requester::build_data(const SendRequest& request, Turn& turn,
-                                                         port::TxFrame& frame, IcrcDue& due) {
+                                                         port::TxFrame& frame, PendingIcrc& due) {
   const uint32_t packet = kOnly ? 0 : window_.current_packet(request);
   const bool last = kOnly || packet + 1 == request.packets;
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
@@ -237,11 +237,11 @@ inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool f
 
 /// False: some of the payload's memory is gone.
 inline bool Requester::write_data(const SendRequest& request, wire::PacketBth bth, const Payload& payload,
-                                  port::TxFrame& frame, IcrcDue& due) {
+                                  port::TxFrame& frame, PendingIcrc& due) {
   // What is rare gets copies, so that these need not be in memory.
   if (!connection_.connected) [[unlikely]]
     return write_datagram_of(request, {payload.bytes, payload.data, payload.pieces}, frame);
-  const FrameInMaking making(frame, connection_, bth, payload.bytes);
+  const FrameBuilder making(frame, connection_, bth, payload.bytes);
   write_extensions(making, request, {request.remote_address, request.rkey, request.length});
   return making.finish(payload, due);
 }
@@ -256,7 +256,7 @@ bool Requester::write_datagram_of(const SendRequest& request, const Payload& pay
 }
 
 /// What has a RETH has that of `reth`; everything else follows from the request.
-inline void Requester::write_extensions(const FrameInMaking& frame, const SendRequest& request,
+inline void Requester::write_extensions(const FrameBuilder& frame, const SendRequest& request,
                                         const wire::Reth& reth) {
   constexpr auto kReth = wire::HeaderSet::of(wire::Header::kReth);
   if (frame.extensions() == wire::HeaderSet{}) return;
@@ -290,7 +290,7 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
 }
 
 [[gnu::always_inline]] inline bool Requester::build_read(const SendRequest& request, Turn& turn,
-                                                         port::TxFrame& frame, IcrcDue& due) {
+                                                         port::TxFrame& frame, PendingIcrc& due) {
   // A long READ is asked for in parts, each a READ of its own to the peer. Their borders are fixed, so that a
   // request for the missing rest of a part lies inside the original one.
   const uint32_t packet = window_.current_packet(request);
@@ -309,7 +309,7 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
 
 bool Requester::build_atomic(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
   if (!may_store(request, turn, 0, queue::kAtomicBytes)) return false;
-  IcrcDue due;
+  PendingIcrc due;
   ask(request,
       request.operation == SendOperation::kCompareSwap ? Operation::kCompareSwap : Operation::kFetchAdd, {},
       frame, due);
@@ -320,7 +320,7 @@ bool Requester::build_atomic(const SendRequest& request, Turn& turn, port::TxFra
 }
 
 bool Requester::build_flush(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
-  IcrcDue due;
+  PendingIcrc due;
   ask(request, Operation::kFlush, {request.remote_address, request.rkey, request.length}, frame, due);
   note_sent(1, turn);
   window_.end_current(1);
@@ -335,10 +335,10 @@ inline void Requester::note_sent(uint32_t psns, Turn& turn) {
 
 /// The packet of a request that is answered by itself and sends no data.
 inline void Requester::ask(const SendRequest& request, Operation operation, const wire::Reth& reth,
-                           port::TxFrame& frame, IcrcDue& due) {
+                           port::TxFrame& frame, PendingIcrc& due) {
   wire::PacketBth bth = bth_to_peer(connection_, operation, window_.next());
   bth.ack_request = true;
-  const FrameInMaking making(frame, connection_, bth, 0);
+  const FrameBuilder making(frame, connection_, bth, 0);
   write_extensions(making, request, reth);
   making.finish(due);
 }

@@ -9,19 +9,19 @@ using Kind = InboundMessage::Kind;
 namespace {
 
 /// Why a message that fails a check is dropped.
-Counter counter_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kNotReady:
+Counter counter_of(RequestStatus status) {
+  switch (status) {
+    case RequestStatus::kNotReady:
       return Counter::kDropNoReceive;
-    case Verdict::kTooLong:
+    case RequestStatus::kTooLong:
       return Counter::kDropTooLong;
-    case Verdict::kRemoteAccess:
-    case Verdict::kRemoteInvalidate:
+    case RequestStatus::kRemoteAccess:
+    case RequestStatus::kRemoteInvalidate:
       return Counter::kDropRemoteAccess;
-    case Verdict::kRemoteOperational:
+    case RequestStatus::kRemoteOperational:
       return Counter::kLocalProtectionError;
-    case Verdict::kInvalidRequest:
-    case Verdict::kAccept:
+    case RequestStatus::kInvalidRequest:
+    case RequestStatus::kAccept:
       break;
   }
   return Counter::kDropInvalidRequest;
@@ -45,15 +45,15 @@ void UcResponder::receive(const wire::Packet& packet, Turn& turn) {
   const Kind kind = kind_of(packet.row->family);
   const MessagePart part = part_of(message_, kind, packet);
   const RequestContext context{connection_, packet, turn, memory_};
-  const Judgement judgement = check_message(context, part, message_.kind);
-  if (judgement.verdict != Verdict::kAccept) return drop(judgement.verdict, turn);
-  perform(context, part, judgement, turn);
+  const CheckResult check = check_message(context, part, message_.kind);
+  if (check.status != RequestStatus::kAccept) return drop(check.status, turn);
+  perform(context, part, check, turn);
 }
 
-void UcResponder::drop(Verdict verdict, Turn& turn) {
-  turn.counters.add(counter_of(verdict));
+void UcResponder::drop(RequestStatus status, Turn& turn) {
+  turn.counters.add(counter_of(status));
   message_ = {};
-  if (verdict != Verdict::kRemoteOperational) return;
+  if (status != RequestStatus::kRemoteOperational) return;
   // Our own receive buffer is at fault: that is for its owner to hear.
   fail_receive(turn);
   connection_.broken = true;
@@ -65,13 +65,13 @@ void UcResponder::fail_receive(Turn& turn) {
                   .status = queue::CompletionStatus::kLocalProtectionError});
 }
 
-void UcResponder::perform(const RequestContext& context, const MessagePart& part, const Judgement& judgement,
+void UcResponder::perform(const RequestContext& context, const MessagePart& part, const CheckResult& check,
                           Turn& turn) {
   const wire::Packet& packet = context.packet;
   turn.placer.next_mark() = mark_of(connection_, part.kind, packet, performed_, turn);
-  if (!place_payload(context, part, judgement)) [[unlikely]] {
+  if (!place_payload(context, part, check)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
-    return drop(part.kind == Kind::kSend ? Verdict::kRemoteOperational : Verdict::kRemoteAccess, turn);
+    return drop(part.kind == Kind::kSend ? RequestStatus::kRemoteOperational : RequestStatus::kRemoteAccess, turn);
   }
   turn.counters.add(Counter::kRequestsExecuted);
   if (part.kind == Kind::kSend) connection_.receives.take();

@@ -21,9 +21,9 @@ class UcResponder final : public Responder {
   void lost(const copy::MessageMark& mark, Turn& turn) override;
 
  private:
-  void perform(const RequestContext& context, const MessagePart& part, const Judgement& judgement,
+  void perform(const RequestContext& context, const MessagePart& part, const CheckResult& check,
                Turn& turn);
-  void drop(Verdict verdict, Turn& turn);
+  void drop(RequestStatus status, Turn& turn);
   void fail_receive(Turn& turn);
 
   Connection& connection_;

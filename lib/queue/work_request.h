@@ -42,7 +42,7 @@ constexpr bool is_atomic(SendOperation operation) {
 constexpr bool has_result(SendOperation operation) { return is_read(operation) || is_atomic(operation); }
 /// Only an answer of its own completes it, not the acknowledgement of what came later; the peer keeps what it
 /// answered, and allows for so many at a time (max_rd_atomic).
-constexpr bool is_answered_by_itself(SendOperation operation) {
+constexpr bool needs_own_response(SendOperation operation) {
   return operation >= SendOperation::kAtomicWrite && operation <= SendOperation::kFetchAdd;
 }
 constexpr bool is_local(SendOperation operation) { return operation >= SendOperation::kLocalInvalidate; }

@@ -28,7 +28,7 @@ std::span<const std::byte> bytes_of(const void* data, size_t length) {
 }
 
 /// What the program says, or what stands for it when it says nothing (rdma_connect(3), rdma_accept(3)).
-struct Wishes {
+struct RequestedParameters {
   std::span<const std::byte> private_data;
   uint8_t flow_control = 1;
   uint8_t retry_count = kRetryCount;
@@ -37,22 +37,22 @@ struct Wishes {
   QpNumber qp;
 };
 
-Wishes wishes_of(const Id& id, const rdma_conn_param* param) {
-  Wishes wishes;
+RequestedParameters requested_parameters(const Id& id, const rdma_conn_param* param) {
+  RequestedParameters requested;
   if (param != nullptr) {
-    wishes.private_data = bytes_of(param->private_data, param->private_data_len);
-    wishes.flow_control = param->flow_control;
-    wishes.retry_count = std::min(param->retry_count, kRetryCount);
-    wishes.rnr_retry_count = std::min(param->rnr_retry_count, kRetryCount);
-    wishes.srq = param->srq != 0;
-    wishes.qp = {param->qp_num & QpNumber::kMask};
+    requested.private_data = bytes_of(param->private_data, param->private_data_len);
+    requested.flow_control = param->flow_control;
+    requested.retry_count = std::min(param->retry_count, kRetryCount);
+    requested.rnr_retry_count = std::min(param->rnr_retry_count, kRetryCount);
+    requested.srq = param->srq != 0;
+    requested.qp = {param->qp_num & QpNumber::kMask};
   } else if (!id.connect_data.empty()) {
-    wishes.private_data = bytes_of(id.connect_data.data(), id.connect_data.size());
+    requested.private_data = bytes_of(id.connect_data.data(), id.connect_data.size());
   }
-  if (id.qp == nullptr) return wishes;
-  wishes.qp = {id.qp->qp_num};
-  wishes.srq = id.qp->srq != nullptr;
-  return wishes;
+  if (id.qp == nullptr) return requested;
+  requested.qp = {id.qp->qp_num};
+  requested.srq = id.qp->srq != nullptr;
+  return requested;
 }
 
 uint8_t within(uint8_t wanted, uint8_t limit) { return std::min(wanted, limit); }
@@ -76,12 +76,12 @@ bool write_private(const Id& id, std::span<const std::byte> data, wire::PrivateD
   return true;
 }
 
-wire::CmReq describe_request(const Id& id, const Wishes& wishes) {
+wire::CmReq describe_request(const Id& id, const RequestedParameters& requested) {
   wire::CmReq req;
   req.vendor_id = id.local_ece.vendor_id & 0xFFFFFF;
   req.service = wire::service_of(id.space(), id.remote.port);
   req.ca_guid = id.device->device().guid();
-  req.qp = wishes.qp;
+  req.qp = requested.qp;
   req.responder_resources = id.responder_resources;
   req.initiator_depth = id.initiator_depth;
   req.remote_cm_response_timeout = kResponseTimeout;
@@ -90,13 +90,13 @@ wire::CmReq describe_request(const Id& id, const Wishes& wishes) {
                   : id.qp_type == IBV_QPT_XRC_SEND ? wire::CmTransport::kExtended
                                                    : wire::CmTransport::kRc;
   req.extended_transport = id.qp_type == IBV_QPT_XRC_SEND ? kExtendedXrc : uint8_t{0};
-  req.flow_control = wishes.flow_control != 0;
+  req.flow_control = requested.flow_control != 0;
   req.starting_psn = id.psn;
-  req.retry_count = wishes.retry_count;
-  req.rnr_retry_count = wishes.rnr_retry_count;
+  req.retry_count = requested.retry_count;
+  req.rnr_retry_count = requested.rnr_retry_count;
   req.path_mtu = static_cast<uint8_t>(id.peer.mtu);
   req.max_cm_retries = kRetries;
-  req.srq = wishes.srq;
+  req.srq = requested.srq;
   req.primary = {.local_lid = kNoLid,
                  .remote_lid = kNoLid,
                  .local_gid = id.way.local,
@@ -129,20 +129,20 @@ int begin_connecting(Id& id, Start start) {
 
 int connect(Id& id, const rdma_conn_param* param) {
   if (id.state != IdState::kRouteResolved) return EINVAL;
-  const Wishes wishes = wishes_of(id, param);
+  const RequestedParameters requested = requested_parameters(id, param);
   if (id.is_datagram()) {
     wire::CmSidrReq req{.service = wire::service_of(id.space(), id.remote.port)};
-    if (!write_private(id, wishes.private_data, req.private_data)) return EINVAL;
+    if (!write_private(id, requested.private_data, req.private_data)) return EINVAL;
     return begin_connecting(id, [&](cm::Agent& agent) {
       return agent.resolve_service(id.way, req, cm::cm_time(kResponseTimeout), kRetries, id.handle);
     });
   }
   take_depths(id, param, engine::Limits::kReadsSent, engine::Limits::kReadsAnswered);
-  id.retry_count = wishes.retry_count;
+  id.retry_count = requested.retry_count;
   id.peer.mtu = id.device->device().path_mtu_max();
   id.peer.ack_timeout = id.ack_timeout.value_or(kAckTimeout);
-  wire::CmReq req = describe_request(id, wishes);
-  if (!write_private(id, wishes.private_data, req.private_data)) return EINVAL;
+  wire::CmReq req = describe_request(id, requested);
+  if (!write_private(id, requested.private_data, req.private_data)) return EINVAL;
   return begin_connecting(
       id, [&](cm::Agent& agent) { return agent.connect(id.way, req, id.handle, id.local_ece.options); });
 }
@@ -157,19 +157,19 @@ int ask_agent(Id& id, Change change) {
   return managed != 0 ? managed : error;
 }
 
-int accept_datagrams(Id& id, const Wishes& wishes) {
+int accept_datagrams(Id& id, const RequestedParameters& requested) {
   wire::CmSidrRep rep{
-      .qp = wishes.qp, .service = wire::service_of(id.space(), id.local.port), .qkey = id.datagram_qkey};
-  if (wishes.private_data.size() > rep.private_data.size()) return EINVAL;
-  std::ranges::copy(wishes.private_data, rep.private_data.begin());
+      .qp = requested.qp, .service = wire::service_of(id.space(), id.local.port), .qkey = id.datagram_qkey};
+  if (requested.private_data.size() > rep.private_data.size()) return EINVAL;
+  std::ranges::copy(requested.private_data, rep.private_data.begin());
   return ask_agent(id, [&](cm::Agent& agent) { return agent.answer_service(id.comm, rep); });
 }
 
 int accept(Id& id, const rdma_conn_param* param) {
   if (id.state != IdState::kRequested) return EINVAL;
-  const Wishes wishes = wishes_of(id, param);
+  const RequestedParameters requested = requested_parameters(id, param);
   if (id.is_datagram()) {
-    const int error = accept_datagrams(id, wishes);
+    const int error = accept_datagrams(id, requested);
     if (error == 0) id.state = IdState::kConnected;
     return error;
   }
@@ -177,21 +177,21 @@ int accept(Id& id, const rdma_conn_param* param) {
   take_depths(id, param, id.peer.reads_to_it, id.peer.reads_from_us);
   id.retry_count = id.peer.retry_count;
   wire::CmRep rep;
-  rep.qp = wishes.qp;
+  rep.qp = requested.qp;
   if (id.qp_type == IBV_QPT_XRC_RECV) {
     rep.qp = {};
-    rep.local_eecn = wishes.qp.value;
+    rep.local_eecn = requested.qp.value;
   }
   rep.starting_psn = id.psn;
   rep.vendor_id = id.local_ece.vendor_id & 0xFFFFFF;
   rep.responder_resources = id.responder_resources;
   rep.initiator_depth = id.initiator_depth;
-  rep.flow_control = wishes.flow_control != 0;
-  rep.rnr_retry_count = wishes.rnr_retry_count;
-  rep.srq = wishes.srq;
+  rep.flow_control = requested.flow_control != 0;
+  rep.rnr_retry_count = requested.rnr_retry_count;
+  rep.srq = requested.srq;
   rep.ca_guid = id.device->device().guid();
-  if (wishes.private_data.size() > rep.private_data.size()) return EINVAL;
-  std::ranges::copy(wishes.private_data, rep.private_data.begin());
+  if (requested.private_data.size() > rep.private_data.size()) return EINVAL;
+  std::ranges::copy(requested.private_data, rep.private_data.begin());
   if (id.qp != nullptr) {
     if (const int error = make_ready(id); error != 0) return error;
   }

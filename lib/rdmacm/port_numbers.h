@@ -20,7 +20,7 @@ class PortNumbers {
   static constexpr uint16_t kFirst = 32768;
   static constexpr uint16_t kLast = 60999;
 
-  struct Wish {
+  struct BindRequest {
     wire::PortSpace space = wire::PortSpace::kTcp;
     SocketAddress address;    // port 0: any
     bool reuse = false;       // shared with others that say so, too
@@ -30,7 +30,7 @@ class PortNumbers {
   explicit PortNumbers(uint64_t seed) : random_(seed) {}
 
   /// The port, for somebody who has none. EADDRINUSE: it is another's; EADDRNOTAVAIL: none is left.
-  Result<uint16_t> bind(const Wish& wish, const void* who);
+  Result<uint16_t> bind(const BindRequest& request, const void* who);
   /// Nobody listens on a port that others share. EADDRINUSE.
   Status claim(const void* who);
   /// Gives up what `who` has, if anything.
@@ -38,16 +38,16 @@ class PortNumbers {
 
  private:
   struct Bound {
-    Wish wish;
+    BindRequest request;
     const void* who;
   };
   /// A port of a port space.
   using Key = uint32_t;
-  [[nodiscard]] static Key key_of(const Wish& wish) {
-    return static_cast<Key>(wish.space) << 16 | wish.address.port;
+  [[nodiscard]] static Key key_of(const BindRequest& request) {
+    return static_cast<Key>(request.space) << 16 | request.address.port;
   }
-  [[nodiscard]] static bool overlap(const Wish& one, const Wish& other);
-  [[nodiscard]] bool free(const Wish& wish) const;
+  [[nodiscard]] static bool overlap(const BindRequest& one, const BindRequest& other);
+  [[nodiscard]] bool free(const BindRequest& request) const;
 
   std::unordered_map<Key, std::vector<Bound>> bound_;
   std::unordered_map<const void*, Key> of_;

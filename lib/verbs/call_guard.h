@@ -17,7 +17,7 @@ namespace uroce::verbs {
 /// For verbs that return a pointer, or NULL and errno.
 template <typename Body>
 auto pointer_or_errno(Body body) -> decltype(body()) {
-  const CancellationHeld held;
+  const CancellationDisabled held;
   try {
     return body();
   } catch (const std::bad_alloc&) {
@@ -36,7 +36,7 @@ inline int with_errno(int error) {
 /// For verbs that return an errno.
 template <typename Body>
 int zero_or_errno(Body body) {
-  const CancellationHeld held;
+  const CancellationDisabled held;
   try {
     return with_errno(body());
   } catch (const std::bad_alloc&) {

@@ -41,7 +41,7 @@ UROCE_EXPORT ibv_comp_channel* uroce_ibv_create_comp_channel(ibv_context* face) 
   if (!all_given(face)) return fail(EINVAL);
   return pointer_or_errno([&]() -> ibv_comp_channel* {
     if (!object(face).alive()) return fail(EIO);
-    const StandardStreamsHeld streams;
+    const StandardStreamsReserved streams;
     auto channel = std::make_unique<VerbsChannel>();
     if (const int error = channel->events.open(); error != 0) return fail(error);
     channel->context = face;

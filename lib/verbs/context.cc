@@ -51,7 +51,7 @@ ibv_context* open_device(VerbsDevice& device) {
   }
   const Result<engine::Stack*> stack = engine::Stack::instance();
   if (!stack) return fail(stack.error().code);
-  const StandardStreamsHeld streams;
+  const StandardStreamsReserved streams;
   auto context = std::make_unique<VerbsContext>();
   if (const int error = context->async_events.open(); error != 0) return fail(error);
   Result<std::shared_ptr<engine::Device>> opened = stack.value()->open(device.index);

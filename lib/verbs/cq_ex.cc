@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "engine/clock.h"
-#include "engine/crowd.h"
+#include "engine/oversubscription.h"
 #include "verbs/call_guard.h"
 #include "verbs/objects.h"
 

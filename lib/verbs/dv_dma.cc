@@ -39,7 +39,7 @@ uint64_t map(ibv_context* face, void* address, size_t length, unsigned direction
   if (const int error = check_context(face); error != 0) return refuse(error);
   const auto way = direction_of(direction);
   if (!way) return refuse(EINVAL);
-  engine::watch_faults();
+  engine::install_fault_handler();
   const Result<uint64_t> mapped =
       object(face).device->bus_space().map(static_cast<std::byte*>(address), length, *way);
   return mapped ? *mapped : refuse(mapped.error().code);
@@ -97,7 +97,7 @@ int sync(ibv_context* face, uint64_t address, size_t length, unsigned direction)
 int query_dma(ibv_context* face, urocedv_dma_attr& attributes) {
   if (attributes.comp_mask != 0) return EINVAL;
   const mem::BusSpace& bus = object(face).device->bus_space();
-  const auto facts = bus.facts_for(attributes.length);
+  const auto facts = bus.allocation_limits(attributes.length);
   if (!facts) return EINVAL;
   attributes.alignment = facts->alignment;
   attributes.max_mappings = facts->mappings_max;
@@ -175,7 +175,7 @@ UROCE_EXPORT ibv_mr* uroce_urocedv_get_dma_mr(ibv_pd* face, int access) {
   return pointer_or_errno([&]() -> ibv_mr* {
     if (face == nullptr) return fail(EINVAL);
     if (const int error = check_context(face->context); error != 0) return fail(error);
-    engine::watch_faults();
+    engine::install_fault_handler();
     auto mr = std::make_unique<VerbsMr>();
     const Result<MemoryKey> key =
         mem::make_dma_region(object(face->context).device->regions(), object(face).domain,

@@ -44,7 +44,7 @@ VerbsFastMr* fast_region(ibv_mr* mr) {
 
 ibv_mr* alloc_mr(ibv_pd* pd, uint32_t pages_max) {
   engine::Device& device = *object(pd->context).device;
-  engine::watch_faults();
+  engine::install_fault_handler();
   auto mr = std::make_unique<VerbsFastMr>();
   auto region = mem::FastRegion::make(device.regions(), object(pd).domain, pages_max);
   if (!region) return fail(region.error().code);

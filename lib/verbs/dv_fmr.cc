@@ -54,7 +54,7 @@ void settle(Face& face, MemoryKey key) {
 urocedv_fmr* alloc_fmr(ibv_pd* pd, int access, const urocedv_fmr_attr& attributes) {
   if (const int error = check_context(pd->context); error != 0) return fail(error);
   if (attributes.comp_mask != 0) return fail(EINVAL);
-  engine::watch_faults();
+  engine::install_fault_handler();
   auto fmr = std::make_unique<VerbsFmr>();
   auto region = mem::Fmr::make(verbs::object(pd->context).device->regions(),
                                options_of(verbs::object(pd), access, attributes));
@@ -80,7 +80,7 @@ int unmap_fmrs(std::span<urocedv_fmr* const> fmrs) {
 urocedv_fmr_pool* create_pool(ibv_pd* pd, const urocedv_fmr_pool_param& wanted) {
   if (const int error = check_context(pd->context); error != 0) return fail(error);
   if (wanted.comp_mask != 0 || wanted.fmr.comp_mask != 0) return fail(EINVAL);
-  engine::watch_faults();
+  engine::install_fault_handler();
   auto pool = std::make_unique<VerbsFmrPool>();
   mem::FmrPool::Options options{.fmr = options_of(verbs::object(pd), wanted.access, wanted.fmr),
                                 .size = wanted.pool_size,

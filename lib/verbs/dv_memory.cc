@@ -38,7 +38,7 @@ mem::HugepageArena& arena_of(ibv_pd* face) {
 
 urocedv_memory* allocate(ibv_pd* pd, const mem::HugepageArena::Request& request) {
   if (const int error = check_context(pd->context); error != 0) return fail(error);
-  engine::watch_faults();
+  engine::install_fault_handler();
   auto memory = std::make_unique<VerbsMemory>();
   const Result<mem::HugepageArena::Block> block = arena_of(pd).allocate(request);
   if (!block) return fail(block.error().code);

@@ -24,7 +24,7 @@ int end_physical_region(VerbsMr& mr) { return errno_of(static_cast<VerbsPhysical
 
 ibv_mr* register_runs(ibv_pd* face, std::span<const urocedv_phys_buf> bufs, uint32_t access, uint64_t iova) {
   if (const int error = check_context(face->context); error != 0) return fail(error);
-  engine::watch_faults();
+  engine::install_fault_handler();
   std::vector<mem::BusRange> runs;
   runs.reserve(bufs.size());
   for (const urocedv_phys_buf& buf : bufs) runs.push_back({buf.dma_address, buf.length});

@@ -24,7 +24,7 @@ constexpr int kPipeBytesMax = 1 << 20;
 }  // namespace
 
 void EventPipe::close() {
-  const CancellationHeld held;  // also within a destructor
+  const CancellationDisabled held;  // also within a destructor
   // Once: another pipe may get the numbers.
   for (int* const descriptor : {&read_fd_, &write_fd_}) {
     if (is_end(*descriptor)) ::close(*descriptor);
@@ -52,7 +52,7 @@ bool EventPipe::is_end(int descriptor) const {
 }
 
 bool EventPipe::push(const void* record) {
-  const CancellationHeld held;  // within a turn, or under a lock
+  const CancellationDisabled held;  // within a turn, or under a lock
   // Without a read end a SIGPIPE would be the program's end.
   if (!is_end(write_fd_) || !is_end(read_fd_)) return false;
   const auto written = [&] {
@@ -79,7 +79,7 @@ int EventPipe::pop(void* record) {
 }
 
 size_t EventPipe::remove_if(const std::function<bool(const void*)>& unwanted) {
-  const CancellationHeld held;
+  const CancellationDisabled held;
   const std::lock_guard guard(removal_);
   if (!is_end(read_fd_)) return 0;
   int waiting = 0;

@@ -17,7 +17,7 @@ ibv_mr* register_region(ibv_pd* face, void* address, size_t length, uint64_t iov
     VerbsPd& pd = object(face);
     VerbsContext& context = object(pd.context);
     if (!context.alive()) return fail(EIO);
-    engine::watch_faults();
+    engine::install_fault_handler();
     auto mr = std::make_unique<VerbsMr>();
     const Result<mem::RegionKeys> keys = context.device->regions().register_user({
         .domain = pd.domain,

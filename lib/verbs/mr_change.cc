@@ -13,32 +13,32 @@ namespace uroce::verbs {
 namespace {
 
 /// What ibv_rereg_mr is told beside its flags and the domain.
-struct Wish {
+struct ReregisterRequest {
   void* address = nullptr;
   size_t length = 0;
   int access = 0;
 };
 
 /// The changes that libibverbs lets pass; 0 or errno.
-int translate(const VerbsMr& mr, int flags, const ibv_pd* pd, const Wish& wish, mem::RegionChange& change) {
+int translate(const VerbsMr& mr, int flags, const ibv_pd* pd, const ReregisterRequest& request, mem::RegionChange& change) {
   if (!is_user_region(mr) || flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) return EINVAL;
   if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
-    if (wish.address == nullptr || wish.length == 0) return EINVAL;
-    change.place = {static_cast<std::byte*>(wish.address), wish.length};
+    if (request.address == nullptr || request.length == 0) return EINVAL;
+    change.place = {static_cast<std::byte*>(request.address), request.length};
   }
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {
     if (pd == nullptr || pd->context != mr.context) return EINVAL;
     change.domain = static_cast<const VerbsPd*>(pd)->domain;
   }
-  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) == 0) return wish.access == 0 ? 0 : EINVAL;
-  change.access = mem::Access(static_cast<uint32_t>(wish.access));
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) == 0) return request.access == 0 ? 0 : EINVAL;
+  change.access = mem::Access(static_cast<uint32_t>(request.access));
   return 0;
 }
 
-int reregister(VerbsMr& mr, int flags, ibv_pd* pd, const Wish& wish) {
+int reregister(VerbsMr& mr, int flags, ibv_pd* pd, const ReregisterRequest& request) {
   mem::RegionChange change;
-  if (const int error = translate(mr, flags, pd, wish, change); error != 0) return error;
-  engine::watch_faults();
+  if (const int error = translate(mr, flags, pd, request, change); error != 0) return error;
+  engine::install_fault_handler();
   const int error = errno_of(object(mr.context).device->regions().reregister(mr.key, change));
   if (error != 0) return error;
   if (change.domain) {
@@ -47,8 +47,8 @@ int reregister(VerbsMr& mr, int flags, ibv_pd* pd, const Wish& wish) {
     mr.pd = pd;
   }
   if (change.place) {
-    mr.addr = wish.address;
-    mr.length = wish.length;
+    mr.addr = request.address;
+    mr.length = request.length;
   }
   return 0;
 }

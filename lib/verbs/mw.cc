@@ -24,7 +24,7 @@ ibv_mw* make_window(ibv_pd* pd, ibv_mw_type type, mem::RegionKind kind) {
   return pointer_or_errno([&]() -> ibv_mw* {
     VerbsContext& context = object(pd->context);
     if (!context.alive()) return fail(EIO);
-    engine::watch_faults();
+    engine::install_fault_handler();
     auto mw = std::make_unique<VerbsMw>();
     auto window = mem::Window::make(context.device->regions(), object(pd).domain, kind);
     if (!window) return fail(window.error().code);

@@ -1,6 +1,6 @@
 #include <mutex>
 
-#include "engine/crowd.h"
+#include "engine/oversubscription.h"
 #include "verbs/objects.h"
 
 namespace uroce::verbs {

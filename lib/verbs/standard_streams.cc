@@ -36,7 +36,7 @@ bool is_for_messages() {
 
 }  // namespace
 
-StandardStreamsHeld::StandardStreamsHeld() {
+StandardStreamsReserved::StandardStreamsReserved() {
   for (;;) {
     const int descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (descriptor < 0) return;
@@ -48,7 +48,7 @@ StandardStreamsHeld::StandardStreamsHeld() {
   }
 }
 
-StandardStreamsHeld::~StandardStreamsHeld() {
+StandardStreamsReserved::~StandardStreamsReserved() {
   for (size_t i = 0; i < held_.size(); ++i) {
     if (held_[i]) close(static_cast<int>(i));
   }

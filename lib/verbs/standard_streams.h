@@ -8,12 +8,12 @@ namespace uroce::verbs {
 
 /// While it lives no descriptor of ours gets one of those numbers: what the program prints would end up in a
 /// pipe or socket of ours. To be held wherever descriptors are made.
-class StandardStreamsHeld {
+class StandardStreamsReserved {
  public:
-  StandardStreamsHeld();
-  ~StandardStreamsHeld();
-  StandardStreamsHeld(const StandardStreamsHeld&) = delete;
-  StandardStreamsHeld& operator=(const StandardStreamsHeld&) = delete;
+  StandardStreamsReserved();
+  ~StandardStreamsReserved();
+  StandardStreamsReserved(const StandardStreamsReserved&) = delete;
+  StandardStreamsReserved& operator=(const StandardStreamsReserved&) = delete;
 
  private:
   std::array<bool, 3> held_{};

@@ -21,14 +21,14 @@ constexpr std::array<std::byte, kPlainHeaderBytes> kCommon = make_common_mask();
 
 }  // namespace
 
-void KnownFlow::learn(const Packet& packet) {
+void FlowCache::learn(const Packet& packet) {
   if (!packet.ipv4 || packet.has_vlan) return forget();
   ip_bytes_ = packet.ip_packet.size() + kIcrcBytes;
   headers_ = PlainHeaders(packet.ip_packet.data() - kEthernetBytes);
   flow_ = packet;
 }
 
-size_t KnownFlow::ip_bytes_if_varied(const std::byte* frame, const PlainHeaders& headers) {
+size_t FlowCache::match_varied(const std::byte* frame, const PlainHeaders& headers) {
   const std::byte* const ip = frame + kEthernetBytes;
   const size_t total = load_be16(ip + 2);
   const bool alike =

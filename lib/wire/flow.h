@@ -52,7 +52,7 @@ class PlainHeaders {
 /// The flow of one packet, to recognize the next ones by: most of what comes begins as the last one did
 /// (MACs, addresses, ports, all but lengths). Whatever was found of that one by its addresses holds for them,
 /// too. Untagged IPv4 only.
-class KnownFlow {
+class FlowCache {
  public:
   /// `packet` was parsed with success, and its frame is still there; it need not be later.
   void learn(const Packet& packet);
@@ -60,10 +60,10 @@ class KnownFlow {
 
   /// Whether a frame belongs to the flow, and nothing is wrong with it up to the UDP header: then this is the
   /// length of its IP packet. 0: it is to be parsed by itself.
-  [[nodiscard]] size_t ip_bytes_if_alike(std::span<const std::byte> frame);
+  [[nodiscard]] size_t match(std::span<const std::byte> frame);
 
   /// parse_frame() of such a frame, at a fraction of its cost.
-  ParseOutcome parse_alike(std::span<const std::byte> frame, size_t ip_bytes, Packet& packet) const {
+  ParseOutcome parse_hit(std::span<const std::byte> frame, size_t ip_bytes, Packet& packet) const {
     static_cast<Flow&>(packet) = flow_;
     packet.ip_packet = {frame.data() + kEthernetBytes, ip_bytes - kIcrcBytes};
     return parse_transport({frame.data() + kPlainHeaderBytes, ip_bytes - kIpv4Bytes - kUdpBytes}, packet);
@@ -72,19 +72,19 @@ class KnownFlow {
  private:
   /// When the frame's headers differ from the last ones only in lengths, identification and the header
   /// checksum, and these are right by themselves. They are the last ones from now on.
-  [[nodiscard]] size_t ip_bytes_if_varied(const std::byte* frame, const PlainHeaders& headers);
+  [[nodiscard]] size_t match_varied(const std::byte* frame, const PlainHeaders& headers);
 
   size_t ip_bytes_ = 0;   // of the packet that was seen last; 0: none is known
   PlainHeaders headers_;  // the same
   Flow flow_;
 };
 
-inline size_t KnownFlow::ip_bytes_if_alike(std::span<const std::byte> frame) {
+inline size_t FlowCache::match(std::span<const std::byte> frame) {
   if (ip_bytes_ == 0 || frame.size() < kPlainHeaderBytes) return 0;
   const PlainHeaders headers(frame.data());
   // Headers that are the same in each byte are as right as the others were.
   const size_t bytes =
-      (headers ^ headers_).are_zero() ? ip_bytes_ : ip_bytes_if_varied(frame.data(), headers);
+      (headers ^ headers_).are_zero() ? ip_bytes_ : match_varied(frame.data(), headers);
   if (bytes > frame.size() - kEthernetBytes) return 0;
   // A checksum would be one of the payload, too.
   const bool has_checksum = load_be16(frame.data() + kPlainHeaderBytes - 2) != 0;

@@ -13,9 +13,9 @@ RULES = '''
 rule    It does
         something.
 source  a manual
-code    lib/a.cc: Thing::work
+code    lib/a.cc: Claimed::work
 test    a.pkt: it works
-test    Thing.Works
+test    Claimed.Works
 '''
 
 
@@ -25,9 +25,9 @@ class Holes(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         root = pathlib.Path(self.folder.name)
         self.files = {
-            'lib/a.cc': 'int Thing::work(int a) const {\n  other(a);\n}\n// int Thing::gone() {}\n',
+            'lib/a.cc': 'int Claimed::work(int a) const {\n  other(a);\n}\n// int Claimed::gone() {}\n',
             'lib/base/counters.h': 'X(kDropThis, "drop_this")',
-            'tests/unit/a_test.cc': 'TEST_F(Thing, Works) {}\n',
+            'tests/unit/a_test.cc': 'TEST_F(Claimed, Works) {}\n',
             'tests/script/a.pkt': 'case it works\n  counter drop_this +1\n',
         }
         self.root = root
@@ -55,21 +55,21 @@ class Holes(unittest.TestCase):
         self.expect('has no test', '\n'.join(l for l in RULES.splitlines() if not l.startswith('test')))
 
     def test_rule_without_code_or_source(self):
-        self.expect('has no code', RULES.replace('code    lib/a.cc: Thing::work\n', ''))
+        self.expect('has no code', RULES.replace('code    lib/a.cc: Claimed::work\n', ''))
         self.expect('has no source', RULES.replace('source  a manual\n', ''))
 
     def test_function_that_is_not_there(self):
-        self.expect('no such code', RULES.replace('Thing::work', 'Thing::idle'))
+        self.expect('no such code', RULES.replace('Claimed::work', 'Claimed::idle'))
 
     def test_function_that_is_only_called_or_a_comment(self):
-        self.expect('no such code', RULES.replace('Thing::work', 'other'))
-        self.expect('no such code', RULES.replace('Thing::work', 'Thing::gone'))
+        self.expect('no such code', RULES.replace('Claimed::work', 'other'))
+        self.expect('no such code', RULES.replace('Claimed::work', 'Claimed::gone'))
 
     def test_file_that_is_not_there(self):
         self.expect('no such code', RULES.replace('lib/a.cc', 'lib/b.cc'))
 
     def test_gtest_that_is_not_there(self):
-        self.expect('no such test', RULES.replace('Thing.Works', 'Thing.Sleeps'))
+        self.expect('no such test', RULES.replace('Claimed.Works', 'Claimed.Sleeps'))
 
     def test_case_that_is_not_there(self):
         self.files['tests/script/a.pkt'] += 'case it also works\n'

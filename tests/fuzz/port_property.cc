@@ -93,7 +93,7 @@ class Target {
                       .probe = true},
                      {.mac = kMac, .vlan = kVlan, .addresses = {{in_vlan(1), 24}}, .capacity = kNeighbours}}};
   uroce::testing::Outbox outbox_;
-  wire::KnownFlow flow_;
+  wire::FlowCache flow_;
   Instant now_{1'000'000'000};
   Frame last_;
   PortDepth depth_;
@@ -167,11 +167,11 @@ void Target::receive(const Frame& frame) {
 
 void Target::compare_with_cache(const Frame& frame, const net::Classified& expected,
                                 const wire::Packet& packet) {
-  const size_t ip_bytes = flow_.ip_bytes_if_alike(frame);
+  const size_t ip_bytes = flow_.match(frame);
   if (ip_bytes == 0) return;
   ++depth_.hits;
   wire::Packet cached;
-  const wire::ParseOutcome outcome = flow_.parse_alike(frame, ip_bytes, cached);
+  const wire::ParseOutcome outcome = flow_.parse_hit(frame, ip_bytes, cached);
   if (outcome.result != wire::ParseResult::kRoce) {
     require(expected.kind == net::FrameKind::kDropped && expected.reason == outcome.reason,
             "what a hit drops is dropped for the same reason");

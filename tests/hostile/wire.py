@@ -93,7 +93,7 @@ def arp(operation, sender, target):
 
 
 def asked_for(data):
-    """(asker, address) of an ARP request, or None."""
+    """(resolver, address) of an ARP request, or None."""
     if len(data) < 42 or data[12:14] != b"\x08\x06" or data[20:22] != b"\x00\x01":
         return None
     return (data[22:28], socket.inet_ntoa(data[28:32])), socket.inet_ntoa(data[38:42])

@@ -31,7 +31,7 @@ class Answered {
  private:
   /// The oldest message wants an answer of its own.
   [[nodiscard]] bool waits() const {
-    return complete_ < messages_.size() && messages_[complete_].is_answered_by_itself();
+    return complete_ < messages_.size() && messages_[complete_].needs_own_response();
   }
   void advance(Psn to);
   bool acknowledge_before(Psn end);

@@ -39,7 +39,7 @@ struct Message {
   [[nodiscard]] bool is_read() const { return operation == queue::SendOperation::kRead; }
   [[nodiscard]] bool is_atomic() const { return queue::is_atomic(operation); }
   /// No acknowledgement of something later completes it.
-  [[nodiscard]] bool is_answered_by_itself() const { return queue::is_answered_by_itself(operation); }
+  [[nodiscard]] bool needs_own_response() const { return queue::needs_own_response(operation); }
   [[nodiscard]] bool invalidates() const { return operation == queue::SendOperation::kSendInvalidate; }
   [[nodiscard]] bool is_send() const {
     return operation == queue::SendOperation::kSend || operation == queue::SendOperation::kSendImm ||

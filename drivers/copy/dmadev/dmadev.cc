@@ -14,7 +14,7 @@
 #include <set>
 #include <string>
 
-#include "drivers/signals_held.h"
+#include "drivers/signals_blocked.h"
 
 namespace uroce::drivers {
 namespace {
@@ -63,7 +63,7 @@ class DmadevEngine final : public copy::Engine {
 };
 
 DmadevEngine::~DmadevEngine() {
-  const SignalsHeld held;
+  const SignalsBlocked held;
   DmadevEngine::stop(false);
   // One that was there before us stays, to be opened again.
   if (made_) rte_eal_hotplug_remove("vdev", name_.c_str());
@@ -130,7 +130,7 @@ void DmadevEngine::stop(bool overdue) {
 }  // namespace
 
 Result<std::unique_ptr<copy::Engine>> open_dmadev(std::string_view devargs) {
-  const SignalsHeld held;
+  const SignalsBlocked held;
   auto engine = std::make_unique<DmadevEngine>(devargs);
   if (Status status = engine->attach(); !status) return status.error();
   if (Status status = engine->configure(); !status) return status.error();

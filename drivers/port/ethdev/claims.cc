@@ -15,7 +15,7 @@ namespace uroce::drivers {
 namespace {
 
 /// `where` is unlike any other in this namespace, `shown` is what people call it.
-struct Thing {
+struct Claimed {
   std::string what;
   std::string where;
   std::string shown;
@@ -28,7 +28,7 @@ std::string file_of(const std::string& path) {
   return error ? path : file.string();
 }
 
-Result<Claims> claim(const std::string& port, const std::vector<Thing>& things) {
+Result<Claims> claim(const std::string& port, const std::vector<Claimed>& things) {
   Claims claims;
   for (const auto& [what, where, shown] : things) {
     auto name = ExclusiveName::take(what + where);
@@ -46,7 +46,7 @@ Result<Claims> claim_addresses(const PortSpecification& specification, unsigned 
   if_indextoname(interface_index, name.data());
   const std::string where = " on interface " + std::to_string(interface_index);
   const std::string shown = std::string(" on interface ") + name.data();
-  std::vector<Thing> things;
+  std::vector<Claimed> things;
   for (const Gid& address : specification.addresses) things.push_back({wire::to_text(address), where, shown});
   if (specification.mac) {
     things.push_back({"MAC " + wire::to_text(*specification.mac), where, shown});
@@ -57,7 +57,7 @@ Result<Claims> claim_addresses(const PortSpecification& specification, unsigned 
 }
 
 Result<Claims> claim_end_of_link(const Devargs& devargs) {
-  std::vector<Thing> things;
+  std::vector<Claimed> things;
   if (const auto tap = devargs.value("iface"); tap && devargs.name().starts_with("net_tap")) {
     things.push_back({"tap ", std::string(*tap), std::string(*tap)});
   }

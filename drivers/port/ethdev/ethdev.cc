@@ -6,7 +6,7 @@
 
 #include "drivers/port/ethdev/ethdev_port.h"
 #include "drivers/port/ethdev/pmd_traits.h"
-#include "drivers/signals_held.h"
+#include "drivers/signals_blocked.h"
 
 namespace uroce::drivers {
 
@@ -30,7 +30,7 @@ Result<std::unique_ptr<port::Port>> open_ethdev(const PortSpecification& specifi
   if (specification.devargs.empty() || specification.devargs.front() == ',') {
     return Error{EINVAL, "'" + specification.devargs + "': a port has no name"};
   }
-  const SignalsHeld held;
+  const SignalsBlocked held;
   auto port = std::make_unique<EthdevPort>(specification);
   using Step = Status (EthdevPort::*)();
   for (const Step step :

@@ -19,7 +19,7 @@
 #include "drivers/port/ethdev/interrupt_thread.h"
 #include "drivers/port/ethdev/memif_end.h"
 #include "drivers/port/ethdev/packet_filter.h"
-#include "drivers/signals_held.h"
+#include "drivers/signals_blocked.h"
 
 namespace uroce::drivers {
 namespace {
@@ -55,7 +55,7 @@ EthdevPort::EthdevPort(const PortSpecification& specification)
 
 EthdevPort::~EthdevPort() {
   if (port_id_ == kNoPort) return;
-  const SignalsHeld held;
+  const SignalsBlocked held;
   if (wire_ != nullptr) wire_->set_open(end_, false);
   if (started_) linger();
   if (promiscuous_) rte_eth_promiscuous_disable(port_id_);

@@ -63,7 +63,7 @@ EthdevQueue::EthdevQueue(const Place& place, rte_mempool* pool, const MbufExchan
 uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
   Mbufs mbufs;
   const auto wanted = static_cast<uint16_t>(std::min(frames.size(), kBurst));
-  std::optional<CancellationHeld> held;
+  std::optional<CancellationDisabled> held;
   if (place_.receives_by_system_calls) held.emplace();
   if (!enter()) return 0;
   const uint16_t received = rte_eth_rx_burst(place_.port_id, place_.index, mbufs.data(), wanted);
@@ -151,7 +151,7 @@ uint16_t EthdevQueue::transmit(std::span<const port::TxFrame> frames) {
     free(frames);
     return static_cast<uint16_t>(frames.size());
   }
-  std::optional<CancellationHeld> held;
+  std::optional<CancellationDisabled> held;
   if (place_.sends_by_system_calls) held.emplace();
   size_t sent = 0;
   if (enter()) {

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/memory_calls.h"
-#include "drivers/signals_held.h"
+#include "drivers/signals_blocked.h"
 
 namespace uroce::drivers {
 namespace {
@@ -42,7 +42,7 @@ int attempt(void* argument) {
 /// else in common with us, does what this thread would do. No signal tells of its end, and only who asks for
 /// such children sees it.
 int attempt_in_child(Attempt& the) {
-  const SignalsHeld held;  // inherited
+  const SignalsBlocked held;  // inherited
   std::byte* const stack = map_memory(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_STACK);
   if (stack == nullptr) return -ENOMEM;
   const int child =

@@ -95,7 +95,7 @@ TEST(FaultHandler, AHandlerFromBefore_ExpectItToGetItsOwnFaultsAndNoneOfOurs) {
     const Program here;
     program = &here;
     install(SIGSEGV, repair);
-    watch_faults();
+    install_fault_handler();
     if (!here.guarded_fault()) return 1;
     here.fault();
     if (calls != 1) return 2;
@@ -110,7 +110,7 @@ TEST(FaultHandler, AHandlerWithoutInformationThatJumpsOut_ExpectItToWorkEveryTim
   expect_zero([] {
     const Program here;
     signal(SIGSEGV, jump_out);
-    watch_faults();
+    install_fault_handler();
     while (calls < 3) {
       if (sigsetjmp(back, 1) == 0) {
         here.fault();
@@ -126,10 +126,10 @@ TEST(FaultHandler, AHandlerInstalledLater_ExpectUsInFrontAgainAfterTheNextLook) 
   expect_zero([] {
     const Program here;
     program = &here;
-    watch_faults();
+    install_fault_handler();
     install(SIGSEGV, repair);
-    watch_faults();
-    watch_faults();
+    install_fault_handler();
+    install_fault_handler();
     if (!here.guarded_fault()) return 1;
     here.fault();
     return calls == 1 ? 0 : 2;
@@ -151,10 +151,10 @@ TEST(FaultHandler, ALaterHandlerThatPassesFaultsBackToUs_ExpectThemToReachTheFir
     const Program here;
     program = &here;
     install(SIGSEGV, repair);
-    watch_faults();
+    install_fault_handler();
     sigaction(SIGSEGV, nullptr, &saved);
     install(SIGSEGV, pass_back);
-    watch_faults();
+    install_fault_handler();
     if (!here.guarded_fault() || passed != 0) return 1;
     for (int i = 1; i < 4; ++i) {
       here.fault();
@@ -168,10 +168,10 @@ TEST(FaultHandler, ALaterHandlerThatPassesFaultsBackToUs_ExpectThemToReachTheFir
 TEST(FaultHandler, ALaterHandlerThatPassesFaultsBackToUs_ExpectTheDefaultActionBehindIt) {
   expect_killed(SIGSEGV, [] {
     const Program here;
-    watch_faults();
+    install_fault_handler();
     sigaction(SIGSEGV, nullptr, &saved);
     install(SIGSEGV, pass_back);
-    watch_faults();
+    install_fault_handler();
     here.fault();
     return 1;
   });
@@ -180,14 +180,14 @@ TEST(FaultHandler, ALaterHandlerThatPassesFaultsBackToUs_ExpectTheDefaultActionB
 TEST(FaultHandler, NoHandlerAtAll_ExpectForeignFaultsToKill) {
   expect_killed(SIGSEGV, [] {
     const Program here;
-    watch_faults();
+    install_fault_handler();
     if (!here.guarded_fault()) return 1;
     here.fault();
     return 2;
   });
   expect_killed(SIGBUS, [] {
     const VanishingMemory file(1);
-    watch_faults();
+    install_fault_handler();
     file.vanish(Vanishing::kTruncated);
     *reinterpret_cast<volatile char*>(file.data()) = 1;
     return 1;
@@ -196,18 +196,18 @@ TEST(FaultHandler, NoHandlerAtAll_ExpectForeignFaultsToKill) {
 
 TEST(FaultHandler, SignalsThatAreSent_ExpectTheProgramsOwnAction) {
   expect_killed(SIGSEGV, [] {
-    watch_faults();
+    install_fault_handler();
     kill(getpid(), SIGSEGV);
     return 1;
   });
   expect_zero([] {
     signal(SIGBUS, SIG_IGN);
-    watch_faults();
+    install_fault_handler();
     return raise(SIGBUS) == 0 && kill(getpid(), SIGBUS) == 0 ? 0 : 1;
   });
   // Also while the thread is inside a copy that would be ours: it has no address.
   expect_killed(SIGSEGV, [] {
-    watch_faults();
+    install_fault_handler();
     std::byte bytes[8] = {};
     const copy::CopyFunction send = [](std::byte*, const std::byte*, size_t) { raise(SIGSEGV); };
     copy::guarded_copy_to(send, bytes, bytes, sizeof(bytes));
@@ -219,7 +219,7 @@ TEST(FaultHandler, FaultsThatAreIgnored_ExpectThemToKillAllTheSame) {
   expect_killed(SIGSEGV, [] {
     const Program here;
     signal(SIGSEGV, SIG_IGN);
-    watch_faults();
+    install_fault_handler();
     here.fault();
     return 1;
   });
@@ -230,7 +230,7 @@ TEST(FaultHandler, AHandlerForOneTime_ExpectTheDefaultActionAfterwards) {
     const Program here;
     program = &here;
     install(SIGSEGV, repair, static_cast<int>(SA_RESETHAND));
-    watch_faults();
+    install_fault_handler();
     here.fault();
     if (calls != 1) return 1;
     mprotect(here.own.data(), here.own.size(), PROT_NONE);
@@ -265,7 +265,7 @@ TEST(FaultHandler, AHandlerWithAStackAndAMaskOfItsOwn_ExpectItToHaveBoth) {
     action.sa_flags = SA_SIGINFO | SA_ONSTACK;
     sigaddset(&action.sa_mask, SIGUSR1);
     sigaction(SIGSEGV, &action, nullptr);
-    watch_faults();
+    install_fault_handler();
     if (!here.guarded_fault()) return 1;
     here.fault();
     return 2;
@@ -275,13 +275,13 @@ TEST(FaultHandler, AHandlerWithAStackAndAMaskOfItsOwn_ExpectItToHaveBoth) {
 TEST(FaultHandler, AThreadThatBlocksAllSignals_ExpectItToSurviveOnceItTurnsPollers) {
   expect_zero([] {
     const Program here;
-    watch_faults();
+    install_fault_handler();
     bool survived = false;
     std::thread([&] {
       sigset_t all;
       sigfillset(&all);
       pthread_sigmask(SIG_SETMASK, &all, nullptr);
-      let_faults_in();
+      unblock_fault_signals();
       survived = here.guarded_fault();
     }).join();
     return survived ? 0 : 1;
@@ -293,7 +293,7 @@ TEST(FaultHandler, AForkedChild_ExpectTheSameThere) {
     const Program here;
     program = &here;
     install(SIGSEGV, repair);
-    watch_faults();
+    install_fault_handler();
     const pid_t child = fork();
     if (child == 0) {
       here.fault();

@@ -164,8 +164,8 @@ TEST(GeneralServices, RefusalOfSomebodyWhoseMacIsUnknown_ExpectItWhereTheRequest
   }
   EXPECT_EQ(asking.events, std::vector{cm::EventKind::kRejected});
   // The link was never asked, so nothing was learned of it.
-  const Gid asker = strangers.left->gids().at(1);
-  EXPECT_EQ(strangers.right_state->links.of(0).lookup(asker, VirtualPair::now()), std::nullopt);
+  const Gid resolver = strangers.left->gids().at(1);
+  EXPECT_EQ(strangers.right_state->links.of(0).lookup(resolver, VirtualPair::now()), std::nullopt);
 }
 
 /// A device without pollers of its own that is sent datagrams by hosts that nobody has.

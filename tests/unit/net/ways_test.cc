@@ -90,7 +90,7 @@ TEST_F(Routed, WithoutOurAddressThereIsNoRouter) {
 }
 
 /// Who is asked, and answers when the test wants.
-struct Knowing final : Asker {
+struct Knowing final : Resolver {
   std::vector<Gid> asked;
   void ask(const Gid& address) override { asked.push_back(address); }
 };
@@ -99,7 +99,7 @@ struct BesideTheKernel : ::testing::Test {
   Knowing kernel;
   Host a{[this] {
     NeighbourOptions options = options_of(kMacA, kA4, kA6);
-    options.asker = &kernel;
+    options.resolver = &kernel;
     return options;
   }()};
   const Gid far = ip("203.0.113.1");  // no prefix of ours
@@ -145,7 +145,7 @@ TEST_F(BesideTheKernel, ANeighboursEventConcernsWhatItIsTheHopOf) {
 TEST_F(BesideTheKernel, ThatThereIsNoWayIsToldOnce) {
   for (const Resolution why : {Resolution::kOffLink, Resolution::kNoAnswer}) {
     EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kAsking);
-    a.neighbours.told_in_vain(far, why);
+    a.neighbours.resolution_failed(far, why);
     EXPECT_EQ(a.neighbours.resolve(far, now), why);
   }
   EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kAsking);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr RdmaQueueLimits kLimits{.admin_entries_max = 64, .io_entries_max = 256, .qid_max = 16};
 
-std::variant<RdmaQueueWish, RdmaRefusal> check(const RdmaRequestData& data,
+std::variant<RdmaQueueRequest, RdmaRefusal> check(const RdmaRequestData& data,
                                                size_t length = sizeof(RdmaRequestData)) {
   std::vector<std::byte> bytes(56);
   std::memcpy(bytes.data(), &data, sizeof(data));
@@ -49,9 +49,9 @@ TEST(RdmaPrivateData, EveryMistake_ExpectItsStatus) {
       ASSERT_TRUE(std::holds_alternative<RdmaRefusal>(checked));
       EXPECT_EQ(std::get<RdmaRefusal>(checked), *one.why);
     } else {
-      ASSERT_TRUE(std::holds_alternative<RdmaQueueWish>(checked));
-      EXPECT_EQ(std::get<RdmaQueueWish>(checked).qid, one.data.qid);
-      EXPECT_EQ(std::get<RdmaQueueWish>(checked).entries, one.data.host_send_size + 1u);
+      ASSERT_TRUE(std::holds_alternative<RdmaQueueRequest>(checked));
+      EXPECT_EQ(std::get<RdmaQueueRequest>(checked).qid, one.data.qid);
+      EXPECT_EQ(std::get<RdmaQueueRequest>(checked).entries, one.data.host_send_size + 1u);
     }
   }
 }
@@ -63,10 +63,10 @@ TEST(RdmaPrivateData, AnyBytes_ExpectAWishWithinTheLimitsOrARefusal) {
     // Small numbers are likelier to pass some of the checks.
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() % 4 == 0 ? random() : random() % 2);
     const auto checked = check_request(bytes, kLimits);
-    if (const auto* wish = std::get_if<RdmaQueueWish>(&checked)) {
-      EXPECT_LE(wish->qid, kLimits.qid_max);
-      EXPECT_GE(wish->entries, 2u);
-      EXPECT_LE(wish->entries, kLimits.io_entries_max);
+    if (const auto* request = std::get_if<RdmaQueueRequest>(&checked)) {
+      EXPECT_LE(request->qid, kLimits.qid_max);
+      EXPECT_GE(request->entries, 2u);
+      EXPECT_LE(request->entries, kLimits.io_entries_max);
     }
   }
 }

@@ -13,23 +13,23 @@ using wire::PortSpace;
 const Gid kOne = Gid::from_ipv4({10, 0, 0, 1});
 const Gid kOther = Gid::from_ipv4({10, 0, 0, 2});
 
-PortNumbers::Wish at(const Gid& address, uint16_t port, sa_family_t family = AF_INET) {
+PortNumbers::BindRequest at(const Gid& address, uint16_t port, sa_family_t family = AF_INET) {
   return {.address = {.family = family, .address = address, .port = port}};
 }
-PortNumbers::Wish any(uint16_t port, sa_family_t family = AF_INET) {
+PortNumbers::BindRequest any(uint16_t port, sa_family_t family = AF_INET) {
   return at(SocketAddress::any(family), port, family);
 }
 
 struct Second {
   const char* what;
-  PortNumbers::Wish wish;
+  PortNumbers::BindRequest request;
   int error;
 };
 
 TEST(PortNumbers, BesideOneOnAnAddress_ExpectWhatDoesNotOverlap) {
-  PortNumbers::Wish other_space = at(kOne, 4420);
+  PortNumbers::BindRequest other_space = at(kOne, 4420);
   other_space.space = PortSpace::kUdp;
-  PortNumbers::Wish dual = any(4420, AF_INET6);
+  PortNumbers::BindRequest dual = any(4420, AF_INET6);
   dual.family_only = false;
   const Second table[] = {
       {"the same", at(kOne, 4420), EADDRINUSE},   {"all addresses", any(4420), EADDRINUSE},
@@ -43,20 +43,20 @@ TEST(PortNumbers, BesideOneOnAnAddress_ExpectWhatDoesNotOverlap) {
     int first = 0;
     int next = 0;
     ASSERT_TRUE(ports.bind(at(kOne, 4420), &first).ok());
-    const Result<uint16_t> got = ports.bind(second.wish, &next);
+    const Result<uint16_t> got = ports.bind(second.request, &next);
     EXPECT_EQ(got.ok() ? 0 : got.error().code, second.error);
     if (got.ok()) {
-      EXPECT_EQ(*got, second.wish.address.port);
+      EXPECT_EQ(*got, second.request.address.port);
       continue;
     }
     ports.release(&first);
-    EXPECT_TRUE(ports.bind(second.wish, &next).ok());
+    EXPECT_TRUE(ports.bind(second.request, &next).ok());
   }
 }
 
 TEST(PortNumbers, Shared_ExpectOnlyAmongThoseThatShareAndNoListener) {
   PortNumbers ports(1);
-  PortNumbers::Wish shared = at(kOne, 18515);
+  PortNumbers::BindRequest shared = at(kOne, 18515);
   shared.reuse = true;
   int first = 0;
   int second = 0;

@@ -135,8 +135,8 @@ TEST_P(AddressFields, OfADatagramStandInItsHeader) {
   ibv_grh grh = header_of(other);
   ibv_ah_attr back{};
   ASSERT_EQ(ibv_init_ah_from_wc(other.context, 1, &completion, &grh, &back), 0);
-  const ibv_gid asker = gid_at(one, GetParam());
-  EXPECT_EQ(std::memcmp(&back.grh.dgid, &asker, sizeof(asker)), 0);
+  const ibv_gid resolver = gid_at(one, GetParam());
+  EXPECT_EQ(std::memcmp(&back.grh.dgid, &resolver, sizeof(resolver)), 0);
   EXPECT_EQ(back.grh.sgid_index, GetParam());
   EXPECT_EQ(back.grh.traffic_class, 0xB9);
   EXPECT_EQ(back.grh.flow_label, ipv4 ? 0u : 0xABCDEu);

@@ -41,21 +41,21 @@ Packet parsed(const Bytes& frame) {
 }
 
 /// That of a frame which is not there any more.
-KnownFlow flow_of(Bytes frame) {
-  KnownFlow flow;
+FlowCache flow_of(Bytes frame) {
+  FlowCache flow;
   flow.learn(parsed(frame));
   std::ranges::fill(frame, std::byte{0xEE});
   return flow;
 }
 
 /// What the flow says of `frame`, if anything, is what parse_frame() says. True: it did.
-bool agrees(std::span<const std::byte> frame, KnownFlow flow, const Bytes& stale) {
+bool agrees(std::span<const std::byte> frame, FlowCache flow, const Bytes& stale) {
   Packet packet = parsed(stale);
   Packet expected = packet;
-  const size_t ip_bytes = flow.ip_bytes_if_alike(frame);
+  const size_t ip_bytes = flow.match(frame);
   if (ip_bytes == 0) return false;
-  EXPECT_EQ(flow.ip_bytes_if_alike(frame), ip_bytes) << "once more";
-  const ParseOutcome outcome = flow.parse_alike(frame, ip_bytes, packet);
+  EXPECT_EQ(flow.match(frame), ip_bytes) << "once more";
+  const ParseOutcome outcome = flow.parse_hit(frame, ip_bytes, packet);
   const ParseOutcome right = parse_frame(frame, expected);
   EXPECT_EQ(outcome.result, right.result);
   EXPECT_EQ(outcome.reason, right.reason);
@@ -67,7 +67,7 @@ TEST(Flow, EveryPacketIsKnownByAnyOther) {
   Random random(1);
   const Bytes first = make_sample(path(), Opcode::make(Service::kRc, Operation::kAcknowledge), 0, random);
   const Bytes stale = make_sample(sample_paths().at(1).path, valid_opcodes().front(), 256, random);
-  const KnownFlow flow = flow_of(first);
+  const FlowCache flow = flow_of(first);
   for (const Opcode opcode : valid_opcodes()) {
     for (const uint32_t bytes : sample_payload_sizes(opcode)) {
       SCOPED_TRACE(bytes);
@@ -83,7 +83,7 @@ TEST(Flow, WhateverIsBrokenTheAnswerIsThatOfTheWholeParse) {
   const Opcode opcode = Opcode::make(Service::kRc, Operation::kWriteOnlyImm);
   const Bytes first = make_sample(path(), opcode, 13, random);
   const Bytes good = make_sample(path(), opcode, 64, random);
-  const KnownFlow flow = flow_of(first);
+  const FlowCache flow = flow_of(first);
   for (size_t at = 0; at < good.size(); ++at) {
     for (unsigned bit = 0; bit < 8; ++bit) {
       for (const bool repaired : {false, true}) {
@@ -114,7 +114,7 @@ TEST(Flow, WhatComesFromElsewhereIsAnother) {
       EXPECT_EQ(agrees(make_sample(to.path, opcode, 64, random), flow_of(first), first), same && simple);
     }
   }
-  KnownFlow flow = flow_of(make_sample(path(), opcode, 64, random));
+  FlowCache flow = flow_of(make_sample(path(), opcode, 64, random));
   flow.forget();
   EXPECT_FALSE(agrees(make_sample(path(), opcode, 64, random), flow, make_sample(path(), opcode, 8, random)));
   flow = flow_of(make_sample(path(), opcode, 64, random));

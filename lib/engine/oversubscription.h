@@ -10,7 +10,7 @@ namespace uroce::engine {
 
 /// How many of the process's threads poll in vain. Each reports itself once in an epoch, so that nobody has
 /// to say that it stopped, and who waits for a CPU all along still counts for a while.
-class VainThreads {
+class IdlePollingThreads {
  public:
   /// In which a thread gets a CPU that shares it with some dozen others.
   static constexpr Duration kEpoch = milliseconds(128);
@@ -49,22 +49,22 @@ class VainThreads {
 /// What one thread does about its polls that find nothing. A thread that has a CPU to itself keeps polling.
 /// Where more threads poll in vain than CPUs are there for them, one of the others holds the poller, or has
 /// what it waits for, and does not run: then it gives its CPU away.
-class VainPolls {
+class PollBackoff {
  public:
   /// In a row, before a thread is looked upon as one that polls in vain: longer than an answer takes.
   static constexpr uint32_t kPatience = 256;
   /// As long as somebody takes the CPU.
-  static constexpr uint32_t kPatienceInCrowd = 16;
+  static constexpr uint32_t kPatienceOversubscribed = 16;
   /// It takes longer: somebody has run meanwhile.
-  static constexpr Duration kNobody = microseconds(2);
+  static constexpr Duration kUncontendedYieldMax = microseconds(2);
 
   void found() { count_ = 0; }
-  /// True: more_of_them() is due.
+  /// True: back_off() is due.
   bool nothing() { return ++count_ >= patience_; }
 
   /// `Machine` has now(), processors(), which are those of the calling thread, and yield().
   template <typename Machine>
-  void more_of_them(VainThreads& threads, Machine machine) {
+  void back_off(IdlePollingThreads& threads, Machine machine) {
     count_ = 0;
     const Instant before = machine.now();
     const uint32_t reported = reported_;
@@ -75,8 +75,8 @@ class VainPolls {
       return;
     }
     machine.yield();
-    const bool somebody = machine.now() - before > kNobody;
-    patience_ = somebody ? kPatienceInCrowd : std::min(2 * patience_, kPatience);
+    const bool somebody = machine.now() - before > kUncontendedYieldMax;
+    patience_ = somebody ? kPatienceOversubscribed : std::min(2 * patience_, kPatience);
   }
 
  private:
@@ -87,14 +87,14 @@ class VainPolls {
 };
 
 /// Those of the calling thread. initial-exec: written with every poll.
-extern constinit thread_local VainPolls vain_polls __attribute__((tls_model("initial-exec")));
+extern constinit thread_local PollBackoff poll_backoff __attribute__((tls_model("initial-exec")));
 
 /// The calling thread has polled and found something, or not.
-void wait_in_crowd();
+void back_off();
 inline void note_poll(bool found) {
-  if (found) return vain_polls.found();
-  if (vain_polls.nothing()) [[unlikely]]
-    wait_in_crowd();
+  if (found) return poll_backoff.found();
+  if (poll_backoff.nothing()) [[unlikely]]
+    back_off();
 }
 
 }  // namespace uroce::engine

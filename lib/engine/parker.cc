@@ -1,4 +1,4 @@
-#include "engine/attendance.h"
+#include "engine/parker.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -18,19 +18,19 @@ uint32_t* word(std::atomic<uint32_t>& atomic) {
 
 }  // namespace
 
-void Attendance::sleep(uint32_t how, int64_t ns) {
+void Parker::sleep(uint32_t how, int64_t ns) {
   const timespec timeout = to_timespec(ns);
   asleep_.store(how, std::memory_order_seq_cst);
   syscall(SYS_futex, word(asleep_), FUTEX_WAIT_PRIVATE, how, &timeout, nullptr, 0);
   asleep_.store(kAwake, std::memory_order_relaxed);  // partner: nudge(), to which only the hint matters
 }
 
-void Attendance::nap(int64_t ns) {
+void Parker::nap(int64_t ns) {
   const timespec duration = to_timespec(ns);
   nanosleep(&duration, nullptr);
 }
 
-void Attendance::wake() {
+void Parker::wake() {
   if (asleep_.exchange(kAwake, std::memory_order_seq_cst) == kAwake) return;
   syscall(SYS_futex, word(asleep_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }

@@ -1,5 +1,5 @@
 // Who polls in vain keeps its CPU, unless more do so than there are CPUs.
-#include "engine/crowd.h"
+#include "engine/oversubscription.h"
 
 #include <gtest/gtest.h>
 
@@ -29,23 +29,23 @@ struct Machine {
 
 class Crowd : public testing::Test {
  protected:
-  void poll_in_vain(VainPolls& thread, uint32_t times) {
+  void poll_in_vain(PollBackoff& thread, uint32_t times) {
     for (; times > 0; --times) {
-      if (thread.nothing()) thread.more_of_them(threads, Machine{&state});
+      if (thread.nothing()) thread.back_off(threads, Machine{&state});
     }
   }
   /// Each of the first `count`, one after the other, for so long that it is looked upon as one.
   void gather(size_t count) {
-    for (VainPolls& thread : std::span(all).first(count)) poll_in_vain(thread, VainPolls::kPatience);
+    for (PollBackoff& thread : std::span(all).first(count)) poll_in_vain(thread, PollBackoff::kPatience);
   }
 
   Machine::State state;
-  VainThreads threads;
-  std::array<VainPolls, 8> all;
+  IdlePollingThreads threads;
+  std::array<PollBackoff, 8> all;
 };
 
 TEST_F(Crowd, WhoIsAloneNeverYields) {
-  poll_in_vain(all[0], 100 * VainPolls::kPatience);
+  poll_in_vain(all[0], 100 * PollBackoff::kPatience);
   EXPECT_EQ(state.yields, 0u);
 }
 
@@ -60,7 +60,7 @@ TEST_F(Crowd, AsManyThreadsAsProcessorsNeverYield) {
 TEST_F(Crowd, OneMoreThanProcessorsYields) {
   gather(3);
   EXPECT_EQ(state.yields, 1u);
-  poll_in_vain(all[0], VainPolls::kPatience);
+  poll_in_vain(all[0], PollBackoff::kPatience);
   EXPECT_EQ(state.yields, 2u);
 }
 
@@ -74,7 +74,7 @@ TEST_F(Crowd, WhoFindsSomethingNowAndThenDoesNotYield) {
   gather(8);
   const uint32_t before = state.yields;
   for (int i = 0; i < 100; ++i) {
-    poll_in_vain(all[0], VainPolls::kPatienceInCrowd - 1);
+    poll_in_vain(all[0], PollBackoff::kPatienceOversubscribed - 1);
     all[0].found();
   }
   EXPECT_EQ(state.yields, before);
@@ -83,13 +83,13 @@ TEST_F(Crowd, WhoFindsSomethingNowAndThenDoesNotYield) {
 TEST_F(Crowd, WhoseCpuIsTakenYieldsEarlier) {
   gather(3);
   state.yield_takes = milliseconds(3);
-  poll_in_vain(all[0], VainPolls::kPatience);
+  poll_in_vain(all[0], PollBackoff::kPatience);
   const uint32_t before = state.yields;
-  poll_in_vain(all[0], 4 * VainPolls::kPatienceInCrowd);
+  poll_in_vain(all[0], 4 * PollBackoff::kPatienceOversubscribed);
   EXPECT_EQ(state.yields, before + 4);
   // And less and less often when nobody takes it any more.
   state.yield_takes = nanoseconds(300);
-  poll_in_vain(all[0], 8 * VainPolls::kPatience);
+  poll_in_vain(all[0], 8 * PollBackoff::kPatience);
   EXPECT_LE(state.yields, before + 4 + 12);
 }
 
@@ -97,16 +97,16 @@ TEST_F(Crowd, ThoseWhoStoppedAreForgotten) {
   gather(8);
   const uint32_t before = state.yields;
   EXPECT_GT(before, 0u);
-  state.now = state.now + VainThreads::kEpoch * 2;
-  poll_in_vain(all[0], 100 * VainPolls::kPatience);
+  state.now = state.now + IdlePollingThreads::kEpoch * 2;
+  poll_in_vain(all[0], 100 * PollBackoff::kPatience);
   EXPECT_EQ(state.yields, before);
 }
 
 TEST_F(Crowd, WhoDidNotRunForAWhileStillCounts) {
   gather(8);
-  state.now = state.now + VainThreads::kEpoch;
+  state.now = state.now + IdlePollingThreads::kEpoch;
   const uint32_t before = state.yields;
-  poll_in_vain(all[0], VainPolls::kPatience);
+  poll_in_vain(all[0], PollBackoff::kPatience);
   EXPECT_EQ(state.yields, before + 1);
 }
 

@@ -1,10 +1,10 @@
-#include "engine/attendance_policy.h"
+#include "engine/idle_policy.h"
 
 #include <algorithm>
 
 namespace uroce::engine {
 
-AttendancePolicy::Decision AttendancePolicy::after(const Look& look) {
+IdlePolicy::Decision IdlePolicy::after(const Look& look) {
   const bool attended = look.due != kNever;
   // A poller that somebody was at may only have been between two long turns. But what there was to do for it,
   // or that nobody is at it at the second look either, shows that it was right to take over.
@@ -17,15 +17,15 @@ AttendancePolicy::Decision AttendancePolicy::after(const Look& look) {
   if (look.worked || look.in_charge > in_charge_) busy_at_ = look.now;
   in_charge_ = look.in_charge;
   idle_ = look.now - busy_at_;
-  if (in_charge_ == 0) return {Rest::kTrust, trusted_for(look)};
-  if (look.worked) return {Rest::kNone, {}};
-  if (idle_ < takeover_) return {Rest::kExpect, {}};
+  if (in_charge_ == 0) return {IdleAction::kSleep, trusted_for(look)};
+  if (look.worked) return {IdleAction::kPollAgain, {}};
+  if (idle_ < takeover_) return {IdleAction::kSpin, {}};
   const Duration duration = std::max(Duration{idle_.ns / 4}, takeover_);
-  if (!attended) return {Rest::kIdle, duration};
-  return {Rest::kTrust, std::min(duration, trusted_for(look))};
+  if (!attended) return {IdleAction::kPark, duration};
+  return {IdleAction::kSleep, std::min(duration, trusted_for(look))};
 }
 
-Duration AttendancePolicy::trusted_for(const Look& look) {
+Duration IdlePolicy::trusted_for(const Look& look) {
   constexpr uint32_t kDoublingsMax = 16;
   looks_in_vain_ = std::min(looks_in_vain_ + 1, kLooksBeforeTrust + kDoublingsMax);
   const Duration until_due = look.due - look.now;
@@ -33,7 +33,7 @@ Duration AttendancePolicy::trusted_for(const Look& look) {
   return std::max(until_due, takeover_ * (int64_t{1} << (looks_in_vain_ - kLooksBeforeTrust)));
 }
 
-Duration AttendancePolicy::longest_sleep(Duration cost) const {
+Duration IdlePolicy::longest_sleep(Duration cost) const {
   const Duration affordable = cost * (idle_ > kLongIdle ? kLongIdleShare : kIdleShare);
   return std::clamp(std::max(affordable, Duration{attended_.ns / kIdleShare}), kSleepMax, kDearSleepMax);
 }

@@ -1,4 +1,4 @@
-#include "engine/drive.h"
+#include "engine/poller_threads.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -63,7 +63,7 @@ class Expectation {
   /// wakes, but at the scheduler's next tick, which is milliseconds away.
   void nap() {
     const Duration ran = cpu_time(CLOCK_THREAD_CPUTIME_ID);
-    Attendance::nap(std::clamp(ran - ran_, kCrowdedNapMin, kCrowdedNapMax).ns);
+    Parker::nap(std::clamp(ran - ran_, kCrowdedNapMin, kCrowdedNapMax).ns);
     ran_ = ran;
   }
 
@@ -93,7 +93,7 @@ class Expectation {
 
 }  // namespace
 
-Status Drive::start(const Configuration& configuration, std::span<Poller* const> pollers) {
+Status PollerThreads::start(const Configuration& configuration, std::span<Poller* const> pollers) {
   for (const uint32_t core : configuration.cores) {
     if (!std::ranges::binary_search(allowed_processors(), core)) {
       return Error{EINVAL, fmt::format("poller.cores: this process may not use CPU {}", core)};
@@ -108,7 +108,7 @@ Status Drive::start(const Configuration& configuration, std::span<Poller* const>
   return {};
 }
 
-Status Drive::start_dedicated(const std::vector<uint32_t>& cores) {
+Status PollerThreads::start_dedicated(const std::vector<uint32_t>& cores) {
   // Without a list: the CPUs from the last one down, because programs tend to begin with the first.
   std::vector<uint32_t> on = cores;
   if (on.empty()) on.assign(allowed_processors().rbegin(), allowed_processors().rend());
@@ -126,20 +126,20 @@ Status Drive::start_dedicated(const std::vector<uint32_t>& cores) {
   return {};
 }
 
-void Drive::stop() {
+void PollerThreads::stop() {
   // Relaxed: the threads only need to see it some time; joining them orders the rest.
   stopping_.store(true, std::memory_order_relaxed);
-  attendance_.wake();
+  parker_.wake();
   for (Thread& thread : threads_) thread.join();
   threads_.clear();
 }
 
-void Drive::abandon() {
+void PollerThreads::abandon() {
   for (Thread& thread : threads_) thread.abandon();
   threads_.clear();
 }
 
-void Drive::turn_for_ever(Poller& poller) const {
+void PollerThreads::turn_for_ever(Poller& poller) const {
   Expectation expectation;
   if (few_processors()) prefer_short_slices();
   while (!stopping_.load(std::memory_order_relaxed)) {
@@ -151,26 +151,26 @@ void Drive::turn_for_ever(Poller& poller) const {
   }
 }
 
-void Drive::attend() {
-  using Rest = AttendancePolicy::Rest;
+void PollerThreads::attend() {
+  using IdleAction = IdlePolicy::IdleAction;
   // Sleeps of tens of microseconds shall not be rounded up by the default slack of another fifty.
   prctl(PR_SET_TIMERSLACK, 1'000UL);
   prefer_short_slices();
   Expectation expectation;
-  AttendancePolicy policy(takeover_);
+  IdlePolicy policy(takeover_);
   Instant awake_at = kNever;
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Instant now = clock_now();
-    const AttendancePolicy::Decision decision = policy.after(look_after(now, now - std::min(now, awake_at)));
+    const IdlePolicy::Decision decision = policy.after(look_after(now, now - std::min(now, awake_at)));
     awake_at = kNever;
-    if (decision.rest == Rest::kNone) expectation.fulfil();
-    if (decision.rest == Rest::kExpect) expectation.wait();
-    if (decision.rest == Rest::kTrust || decision.rest == Rest::kIdle) awake_at = sleep(policy, decision);
+    if (decision.action == IdleAction::kPollAgain) expectation.fulfil();
+    if (decision.action == IdleAction::kSpin) expectation.wait();
+    if (decision.action == IdleAction::kSleep || decision.action == IdleAction::kPark) awake_at = sleep(policy, decision);
   }
 }
 
-AttendancePolicy::Look Drive::look_after(Instant now, Duration overslept) const {
-  AttendancePolicy::Look look{.now = now, .due = kNever};
+IdlePolicy::Look PollerThreads::look_after(Instant now, Duration overslept) const {
+  IdlePolicy::Look look{.now = now, .due = kNever};
   for (Poller* poller : pollers_) {
     if (poller->application_waits()) poller->note_application(now);
     Instant left_alone = poller->application_turned() + takeover_ + overslept;
@@ -190,27 +190,27 @@ AttendancePolicy::Look Drive::look_after(Instant now, Duration overslept) const 
   return look;
 }
 
-Instant Drive::sleep(const AttendancePolicy& policy, AttendancePolicy::Decision decision) {
+Instant PollerThreads::sleep(const IdlePolicy& policy, IdlePolicy::Decision decision) {
   const Duration ran = cpu_time(CLOCK_THREAD_CPUTIME_ID);
   const Duration longest = policy.longest_sleep(ran - ran_);
   ran_ = ran;
   const Instant now = clock_now();
-  if (decision.rest == AttendancePolicy::Rest::kTrust) {
+  if (decision.action == IdlePolicy::IdleAction::kSleep) {
     // takeover_us may be more.
     const Duration trusted = std::min(decision.duration, std::max(longest, takeover_));
-    attendance_.sleep_through(trusted.ns);
+    parker_.park_until_woken(trusted.ns);
     return now + trusted;
   }
   const Duration duration = std::min({decision.duration, longest, time_to_deadline(now)});
   if (duration > takeover_) {
-    attendance_.sleep_deeply(duration.ns);
+    parker_.park(duration.ns);
   } else {
-    Attendance::nap(duration.ns);
+    Parker::nap(duration.ns);
   }
   return now + duration;
 }
 
-Duration Drive::time_to_deadline(Instant now) const {
+Duration PollerThreads::time_to_deadline(Instant now) const {
   Duration least{INT64_MAX};
   for (Poller* poller : pollers_) {
     if (now >= poller->application_turned() + takeover_) least = std::min(least, poller->time_to_deadline());

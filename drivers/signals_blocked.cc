@@ -1,4 +1,4 @@
-#include "drivers/signals_held.h"
+#include "drivers/signals_blocked.h"
 
 #include <ctime>
 
@@ -13,13 +13,13 @@ bool broken_pipe_pending() {
 
 }  // namespace
 
-SignalsHeld::SignalsHeld() : broken_pipe_before_(broken_pipe_pending()) {
+SignalsBlocked::SignalsBlocked() : broken_pipe_before_(broken_pipe_pending()) {
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before_);
 }
 
-SignalsHeld::~SignalsHeld() {
+SignalsBlocked::~SignalsBlocked() {
   if (!broken_pipe_before_ && broken_pipe_pending()) {
     sigset_t broken_pipe;
     sigemptyset(&broken_pipe);

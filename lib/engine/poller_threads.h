@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/attendance.h"
-#include "engine/attendance_policy.h"
+#include "engine/parker.h"
+#include "engine/idle_policy.h"
 #include "engine/configuration.h"
 #include "engine/poller.h"
 #include "engine/thread.h"
@@ -16,16 +16,16 @@ namespace uroce::engine {
 /// The threads that turn pollers. *Dedicated*: one pinned thread for each poller, which does nothing else.
 /// *Inline*: the application's own calls turn the pollers, and one background thread for all of them takes
 /// over where a poller was left alone for takeover_us (later the first time after the application was at it
-/// for long: AttendancePolicy). It goes on as long as there is work, gives way when the application comes
+/// for long: IdlePolicy). It goes on as long as there is work, gives way when the application comes
 /// back, and sleeps longer and longer while nothing happens.
-class Drive {
+class PollerThreads {
  public:
-  Drive() = default;
-  ~Drive() { stop(); }
-  Drive(const Drive&) = delete;
-  Drive& operator=(const Drive&) = delete;
+  PollerThreads() = default;
+  ~PollerThreads() { stop(); }
+  PollerThreads(const PollerThreads&) = delete;
+  PollerThreads& operator=(const PollerThreads&) = delete;
 
-  [[nodiscard]] Attendance& attendance() { return attendance_; }
+  [[nodiscard]] Parker& parker() { return parker_; }
 
   /// EINVAL names a core of the configuration that this process may not use; EAGAIN: no thread.
   Status start(const Configuration& configuration, std::span<Poller* const> pollers);
@@ -40,13 +40,13 @@ class Drive {
   void attend();
   /// One look at every poller: turns those that are left alone. By how much longer we slept than we wanted
   /// does not count against the application: it may be our waking up that took its CPU.
-  AttendancePolicy::Look look_after(Instant now, Duration overslept) const;
+  IdlePolicy::Look look_after(Instant now, Duration overslept) const;
   /// Until when it was to last.
-  Instant sleep(const AttendancePolicy& policy, AttendancePolicy::Decision decision);
+  Instant sleep(const IdlePolicy& policy, IdlePolicy::Decision decision);
   /// Of the pollers that nobody else is at.
   [[nodiscard]] Duration time_to_deadline(Instant now) const;
 
-  Attendance attendance_;
+  Parker parker_;
   std::atomic<bool> stopping_{false};
   std::vector<Poller*> pollers_;
   std::vector<Thread> threads_;

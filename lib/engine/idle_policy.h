@@ -12,7 +12,7 @@ namespace uroce::engine {
 /// Where it was right to take a poller over it keeps looking as long as there is traffic, and `takeover`
 /// longer; then it sleeps, longer and longer. Where the application is at its pollers whenever it looks, it
 /// looks less and less often: each look takes a CPU from somebody.
-class AttendancePolicy {
+class IdlePolicy {
  public:
   /// The longest sleep bounds how long a packet waits for an idle process, and how long a poller is left
   /// alone the first time after the application was at it for long: kSleepMax, or as long as it takes for
@@ -35,19 +35,19 @@ class AttendancePolicy {
     bool worked = false;     // there was something to do for one of these
   };
 
-  enum class Rest : uint8_t {
-    kNone,    // there may be more at once
-    kExpect,  // there may be more any moment: wait without sleeping, where CPUs allow that
-    kTrust,   // sleep; nothing that the application does needs us earlier
-    kIdle,    // sleep until something happens
+  enum class IdleAction : uint8_t {
+    kPollAgain,  // there may be more at once
+    kSpin,       // there may be more any moment: wait without sleeping, where CPUs allow that
+    kSleep,      // sleep; nothing that the application does needs us earlier
+    kPark,       // sleep until something happens
   };
   struct Decision {
-    Rest rest;
+    IdleAction action;
     Duration duration;  // of sleep
   };
 
   /// `takeover`: after how long a poller counts as left alone.
-  explicit AttendancePolicy(Duration takeover) : takeover_(takeover) {}
+  explicit IdlePolicy(Duration takeover) : takeover_(takeover) {}
 
   Decision after(const Look& look);
 

@@ -1,4 +1,4 @@
-#include "base/sequenced_words.h"
+#include "base/seqlock.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 namespace uroce {
 namespace {
 
-using Words = SequencedWords<4>::Words;
+using Words = Seqlock<4>::Words;
 
 /// The sequence, in the low half of the first word, is nobody's.
 Words without_sequence(Words words) {
@@ -20,21 +20,21 @@ Words without_sequence(Words words) {
 
 Words version(uint64_t n) { return {n << 32, n, ~n, n * n}; }
 
-TEST(SequencedWords, ReadWhatWasNeverWritten_ExpectZero) {
-  const SequencedWords<4> words;
+TEST(Seqlock, ReadWhatWasNeverWritten_ExpectZero) {
+  const Seqlock<4> words;
   EXPECT_EQ(words.read(), Words{});
 }
 
-TEST(SequencedWords, ReadWhatWasWritten) {
-  SequencedWords<4> words;
+TEST(Seqlock, ReadWhatWasWritten) {
+  Seqlock<4> words;
   for (uint64_t n = 1; n < 100; ++n) {
     words.write(version(n));
     EXPECT_EQ(without_sequence(words.read()), version(n));
   }
 }
 
-TEST(SequencedWords, WriteWhileSomebodyLooks_ExpectItChanged) {
-  SequencedWords<4> words;
+TEST(Seqlock, WriteWhileSomebodyLooks_ExpectItChanged) {
+  Seqlock<4> words;
   words.write(version(1));
   const uint64_t before = words.load(0);
   EXPECT_EQ(words.load(1), version(1)[1]);
@@ -44,8 +44,8 @@ TEST(SequencedWords, WriteWhileSomebodyLooks_ExpectItChanged) {
 }
 
 /// The counter takes 32 bits, and what comes behind it is the caller's.
-TEST(SequencedWords, CounterWraps_ExpectItsNeighbourUntouched) {
-  SequencedWords<4> words;
+TEST(Seqlock, CounterWraps_ExpectItsNeighbourUntouched) {
+  Seqlock<4> words;
   const uint64_t last = UINT32_MAX - 1;
   std::memcpy(static_cast<void*>(&words), &last, sizeof last);
   words.write(version(7));
@@ -53,8 +53,8 @@ TEST(SequencedWords, CounterWraps_ExpectItsNeighbourUntouched) {
 }
 
 /// A writer that loses its core is waited for, but not for ever.
-TEST(SequencedWords, WriterThatNeverEnds_ExpectTheReaderToGoOn) {
-  SequencedWords<4> words;
+TEST(Seqlock, WriterThatNeverEnds_ExpectTheReaderToGoOn) {
+  Seqlock<4> words;
   words.write(version(5));
   const uint64_t odd = words.load(0) + 1;
   std::memcpy(static_cast<void*>(&words), &odd, sizeof odd);
@@ -62,9 +62,9 @@ TEST(SequencedWords, WriterThatNeverEnds_ExpectTheReaderToGoOn) {
   EXPECT_FALSE(words.unchanged(odd));
 }
 
-TEST(SequencedWords, ReadersBesideAWriter_ExpectNoMixAndNoStepBack) {
+TEST(Seqlock, ReadersBesideAWriter_ExpectNoMixAndNoStepBack) {
   constexpr uint64_t kVersions = 200'000;
-  SequencedWords<4> words;
+  Seqlock<4> words;
   std::atomic<bool> done{false};
   std::vector<std::thread> readers;
   for (int i = 0; i < 2; ++i) {

@@ -13,7 +13,7 @@ namespace uroce {
 /// versions: a sequence counter, in the low half of the first word, is odd while they change. All zero is
 /// valid. Writers are serialised by the caller and wait for nobody; readers take no lock.
 template <size_t kWords>
-class SequencedWords {
+class Seqlock {
  public:
   using Words = std::array<uint64_t, kWords>;
 
@@ -21,22 +21,22 @@ class SequencedWords {
   void write(const Words& words) {
     const uint64_t sequence = load_relaxed(words_[0]) & kSequence;  // this thread's, or ordered by the caller
     // The counter is odd from here on. Each word is released after it, so a reader that sees a new one also
-    // sees, at its second look, that the counter has moved.
+    // sees, at its second read_once, that the counter has moved.
     __atomic_store_n(&words_[0], sequence + 1, __ATOMIC_RELAXED);
     for (size_t i = 1; i < kWords; ++i) store(i, words[i]);
     store(0, words[0] | ((sequence + 2) & kSequence));
   }
 
-  /// All zero also when a writer was at work during each of very many looks. What the low half of the first
+  /// All zero also when a writer was at work during each of very many attempts. What the low half of the first
   /// word says means nothing.
   [[nodiscard]] Words read() const {
-    const Words words = look();
+    const Words words = read_once();
     if (unchanged(words[0])) [[likely]]
       return words;
-    return look_again();
+    return retry();
   }
 
-  // For a reader that need not look again when a writer is at work. The first word first, then any others;
+  // For a reader that need not read_once again when a writer is at work. The first word first, then any others;
   // they belong together if after all of them it is unchanged().
 
   [[nodiscard]] uint64_t load(size_t word) const {
@@ -53,16 +53,16 @@ class SequencedWords {
 
  private:
   /// Without a loop: the words stay in registers.
-  [[nodiscard]] Words look() const {
+  [[nodiscard]] Words read_once() const {
     return [this]<size_t... kWord>(std::index_sequence<kWord...>) {
       return Words{load(kWord)...};  // in this order
     }(std::make_index_sequence<kWords>());
   }
   /// Not inlined, for the sake of those who see what they want at once.
-  [[gnu::noinline, gnu::cold]] [[nodiscard]] Words look_again() const {
-    for (int looks = 1; looks < kLooksMax; ++looks) {
-      if (looks >= kQuickLooks) sched_yield();
-      const Words words = look();
+  [[gnu::noinline, gnu::cold]] [[nodiscard]] Words retry() const {
+    for (int attempts = 1; attempts < kAttemptsMax; ++attempts) {
+      if (attempts >= kSpins) sched_yield();
+      const Words words = read_once();
       if (unchanged(words[0])) return words;
     }
     return {};
@@ -71,8 +71,8 @@ class SequencedWords {
   static constexpr uint64_t kSequence = UINT32_MAX;
   /// A writer may lose its core half-way, in the middle of a change that leaves what was there usable: it is
   /// given the reader's. But it cannot hold up a poller for ever.
-  static constexpr int kQuickLooks = 64;
-  static constexpr int kLooksMax = kQuickLooks + 1000;
+  static constexpr int kSpins = 64;
+  static constexpr int kAttemptsMax = kSpins + 1000;
 
   void store(size_t word, uint64_t value) {
     __atomic_store_n(&words_[word], value, __ATOMIC_RELEASE);  // pairs with the acquire in load()

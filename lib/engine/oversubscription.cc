@@ -1,4 +1,4 @@
-#include "engine/crowd.h"
+#include "engine/oversubscription.h"
 
 #include <sched.h>
 
@@ -7,11 +7,11 @@
 
 namespace uroce::engine {
 
-constinit thread_local VainPolls vain_polls __attribute__((tls_model("initial-exec")));
+constinit thread_local PollBackoff poll_backoff __attribute__((tls_model("initial-exec")));
 
 namespace {
 
-constinit VainThreads vain_threads;
+constinit IdlePollingThreads vain_threads;
 
 struct ThisMachine {
   static Instant now() { return clock_now(); }
@@ -21,6 +21,6 @@ struct ThisMachine {
 
 }  // namespace
 
-void wait_in_crowd() { vain_polls.more_of_them(vain_threads, ThisMachine{}); }
+void back_off() { poll_backoff.back_off(vain_threads, ThisMachine{}); }
 
 }  // namespace uroce::engine

@@ -1,0 +1,142 @@
+#include "engine/idle_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace uroce::engine {
+namespace {
+
+using Look = IdlePolicy::Look;
+using IdleAction = IdlePolicy::IdleAction;
+
+constexpr Duration kTakeover = microseconds(50);
+
+/// The background thread on a clock that only its sleeps move.
+class Thread {
+ public:
+  IdleAction look(Look look) {
+    look.now = now;
+    decision = policy.after(look);
+    if (decision.action == IdleAction::kSleep || decision.action == IdleAction::kPark) now = now + decision.duration;
+    return decision.action;
+  }
+  /// The application has just made a turn.
+  IdleAction attended() { return look({.due = now + kTakeover}); }
+  IdleAction alone(bool worked) { return look({.due = kNever, .in_charge = 1, .worked = worked}); }
+
+  Instant now{1'000'000'000};
+  IdlePolicy policy{kTakeover};
+  IdlePolicy::Decision decision{};
+};
+
+TEST(IdlePolicy, LooksLessAndLessOftenAtAnApplicationThatIsAlwaysThere) {
+  Thread thread;
+  EXPECT_EQ(thread.attended(), IdleAction::kSleep);
+  EXPECT_EQ(thread.decision.duration, kTakeover) << "it may leave right away";
+  Duration last = thread.decision.duration;
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_EQ(thread.attended(), IdleAction::kSleep);
+    EXPECT_GE(thread.decision.duration, last);
+    last = thread.decision.duration;
+  }
+  EXPECT_GE(last, IdlePolicy::kDearSleepMax) << "it is longest_sleep() that ends it";
+}
+
+TEST(IdlePolicy, LooksOftenAgainWhenItWasRightToTakeOver) {
+  Thread thread;
+  for (int i = 0; i < 40; ++i) thread.attended();
+  // What it found to do was waiting for it: an application that waits for memory to change, for one.
+  EXPECT_EQ(thread.alone(true), IdleAction::kPollAgain);
+  EXPECT_EQ(thread.attended(), IdleAction::kSleep);
+  EXPECT_EQ(thread.decision.duration, kTakeover);
+}
+
+TEST(IdlePolicy, GoesOnTrustingAnApplicationThatWasOnlyBetweenTwoTurns) {
+  Thread thread;
+  for (int i = 0; i < 40; ++i) thread.attended();
+  EXPECT_EQ(thread.alone(false), IdleAction::kSpin);
+  EXPECT_EQ(thread.attended(), IdleAction::kSleep);
+  EXPECT_GT(thread.decision.duration, kTakeover);
+
+  EXPECT_EQ(thread.alone(false), IdleAction::kSpin);
+  EXPECT_EQ(thread.alone(false), IdleAction::kSpin) << "this time it has left";
+  EXPECT_EQ(thread.attended(), IdleAction::kSleep);
+  EXPECT_EQ(thread.decision.duration, kTakeover);
+}
+
+TEST(IdlePolicy, DoesNotSleepWhileThereIsTraffic) {
+  Thread thread;
+  EXPECT_EQ(thread.alone(false), IdleAction::kSpin) << "the application may have left in the middle of it";
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(thread.alone(true), IdleAction::kPollAgain);
+    thread.now = thread.now + kTakeover - nanoseconds(1);
+    EXPECT_EQ(thread.alone(false), IdleAction::kSpin);
+  }
+}
+
+TEST(IdlePolicy, SleepsLongerAndLongerWhenNothingHappens) {
+  Thread thread;
+  thread.alone(true);
+  const Instant since = thread.now;
+  thread.now = thread.now + kTakeover;
+  Duration last{};
+  for (int i = 0; i < 60; ++i) {
+    EXPECT_EQ(thread.alone(false), IdleAction::kPark);
+    EXPECT_GE(thread.decision.duration, std::max(last, kTakeover));
+    last = thread.decision.duration;
+    EXPECT_LE(last * 4, std::max(thread.now - since, kTakeover * 4)) << "a quarter of the time is added";
+  }
+  EXPECT_EQ(thread.alone(true), IdleAction::kPollAgain);
+  EXPECT_EQ(thread.alone(false), IdleAction::kSpin) << "and is awake at once when something does";
+}
+
+TEST(IdlePolicy, SleepsThroughWhatAnApplicationDoesThatIsAtAnotherPoller) {
+  // One poller is nobody's, the other the application's: each turn of that one would wake a thread that
+  // sleeps for the sake of the first.
+  Thread thread;
+  for (int i = 0; i < 1000; ++i) {
+    const IdleAction action = thread.look({.due = thread.now + kTakeover, .in_charge = 1});
+    if (action == IdleAction::kSpin) thread.now = thread.now + microseconds(1);
+    EXPECT_NE(action, IdleAction::kPark);
+  }
+  EXPECT_GE(thread.decision.duration, IdlePolicy::kSleepMax);
+  // The application leaves.
+  EXPECT_EQ(thread.look({.due = kNever, .in_charge = 2}), IdleAction::kSpin)
+      << "perhaps in the middle of traffic";
+}
+
+TEST(IdlePolicy, SleepsAsLongAsWakingUpIsDear) {
+  Thread thread;
+  thread.alone(true);
+  EXPECT_EQ(thread.policy.longest_sleep(microseconds(2)), IdlePolicy::kSleepMax);
+  EXPECT_EQ(thread.policy.longest_sleep(microseconds(30)), microseconds(30) * IdlePolicy::kIdleShare);
+  EXPECT_EQ(thread.policy.longest_sleep(milliseconds(30)), IdlePolicy::kDearSleepMax);
+  thread.now = thread.now + IdlePolicy::kLongIdle + microseconds(1);
+  thread.alone(false);
+  EXPECT_EQ(thread.policy.longest_sleep(microseconds(30)),
+            microseconds(30) * IdlePolicy::kLongIdleShare);
+}
+
+TEST(IdlePolicy, SleepsLongerTheLongerTheApplicationHasBeenThere) {
+  constexpr Duration kCheap = microseconds(2);
+  Thread thread;
+  thread.attended();
+  EXPECT_EQ(thread.policy.longest_sleep(kCheap), IdlePolicy::kSleepMax);
+  const auto attended_for = [&](Duration time) {
+    thread.now = thread.now + time;
+    thread.attended();
+    return thread.policy.longest_sleep(kCheap);
+  };
+  EXPECT_EQ(attended_for(milliseconds(32)), IdlePolicy::kSleepMax);
+  const Duration later = attended_for(milliseconds(96));
+  EXPECT_GT(later, IdlePolicy::kSleepMax);
+  EXPECT_LT(later, IdlePolicy::kDearSleepMax);
+  EXPECT_EQ(attended_for(seconds(10)), IdlePolicy::kDearSleepMax);
+  thread.alone(true);
+  thread.attended();
+  EXPECT_EQ(thread.policy.longest_sleep(kCheap), IdlePolicy::kSleepMax) << "it had left meanwhile";
+}
+
+}  // namespace
+}  // namespace uroce::engine
