@@ -13,7 +13,7 @@ namespace {
 
 struct PortDriver {
   bool (*claims)(std::string_view devargs);
-  Result<std::unique_ptr<port::Port>> (*open)(const PortSpecification& specification);
+  Result<std::unique_ptr<port::Port>> (*open)(const port::Specification& specification);
   bool needs_eal;
   std::string (*wire)(std::string_view devargs);  // empty unless both ends live in this process
   bool (*has_mac)(std::string_view devargs);
@@ -50,7 +50,7 @@ std::optional<MacAddress> known_mac(std::string_view devargs) {
   return driver_of(devargs).known_mac(devargs);
 }
 
-Result<std::unique_ptr<port::Port>> open_port(const PortSpecification& specification) {
+Result<std::unique_ptr<port::Port>> open_port(const port::Specification& specification) {
   Result<std::unique_ptr<port::Port>> port = driver_of(specification.devargs).open(specification);
   if (port && port_decorator()) return port_decorator()(std::move(*port));
   return port;

@@ -1,32 +1,18 @@
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "copy/engine.h"
 #include "port/port.h"
+#include "port/specification.h"
 
 namespace uroce::drivers {
-
-/// What the configuration says about a port.
-struct PortSpecification {
-  std::string devargs = {};          // "loopbackN[,steer=...]" or DPDK devargs ("net_memif0,role=server,...")
-  uint16_t queues = 1;               // receive/transmit queue pairs wanted: exactly that many, or an error
-  std::optional<uint32_t> mtu = {};  // link MTU; default: what the port carries
-  std::optional<MacAddress> mac = {};  // default: the port's own
-  std::vector<Gid> addresses = {};     // that will be answered for: no two processes may on one interface
-  /// The interface stays the kernel's: only RoCE is taken, and nothing of the interface is changed.
-  bool beside_kernel = false;
-  /// Takes what DPDK's log complained of first since it was asked last; empty: nothing, or nobody knows.
-  std::function<std::string()> dpdk_complaint = {};
-};
 
 /// True when EAL must run before the port is opened (rte_eal_init is the engine's business). The engine gives
 /// every thread that turns a queue of such a port an lcore id.
@@ -47,7 +33,7 @@ std::optional<MacAddress> known_mac(std::string_view devargs);
 /// Errors are one line that names the thing: EINVAL (devargs, MTU out of range), ENODEV (no such driver or
 /// interface), EBUSY (in use already), EMSGSIZE (MTU that the port cannot carry), ENOMEM, ENOTSUP (too many
 /// queues).
-Result<std::unique_ptr<port::Port>> open_port(const PortSpecification& specification);
+Result<std::unique_ptr<port::Port>> open_port(const port::Specification& specification);
 
 /// Opens a copy engine: DPDK devargs of a DMA device, whose EAL must run. Errors as above, and ENOTSUP when
 /// it cannot do what copy::Engine asks for.

@@ -16,8 +16,8 @@
 #include "apps/perf/verbs_objects.h"
 #include "copy/kind.h"
 #include "verbs/port_facts.h"
-#include "wire/short_icrc.h"
-#include "wire/wide_icrc.h"
+#include "wire/icrc/short.h"
+#include "wire/icrc/wide.h"
 
 namespace uroce::info {
 namespace {

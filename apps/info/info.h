@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/configuration.h"
+#include "engine/configuration/configuration.h"
 
 namespace uroce::info {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/configuration.h"
+#include "engine/configuration/configuration.h"
 
 namespace uroce::launch {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/configuration.h"
+#include "engine/configuration/configuration.h"
 
 namespace uroce::launch {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/configuration.h"
+#include "engine/configuration/configuration.h"
 
 namespace uroce::launch {
 

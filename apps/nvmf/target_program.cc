@@ -14,7 +14,7 @@
 
 #include "apps/nvmf/exports.h"
 #include "apps/nvmf/statistics.h"
-#include "engine/clock.h"
+#include "engine/platform/clock.h"
 
 namespace uroce::nvmf_target {
 namespace {

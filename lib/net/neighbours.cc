@@ -235,7 +235,7 @@ bool Neighbours::receive_advertisement(const DiscoveryMessage& message, Instant 
   return true;
 }
 
-void Neighbours::told(const Gid& address, const Gid& hop, MacAddress mac, Instant now) {
+void Neighbours::resolved(const Gid& address, const Gid& hop, MacAddress mac, Instant now) {
   Neighbour* neighbour = table_.find(address);
   if (neighbour == nullptr) return;
   learn(*neighbour, mac, now);

@@ -30,7 +30,7 @@ enum class Resolution : uint8_t {
 class Resolver {
  public:
   virtual ~Resolver() = default;
-  /// Neighbours::told() or resolution_failed() follows some time. Called by pump().
+  /// Neighbours::resolved() or resolution_failed() follows some time. Called by pump().
   virtual void ask(const Gid& address) = 0;
 };
 
@@ -50,7 +50,7 @@ struct NeighbourOptions {
   uint8_t ask_times = 6;
   Duration known_for = seconds(300);  // since the neighbour was last heard
   bool probe = false;                 // asks whether others have our addresses, and announces them
-  Resolver* resolver = nullptr;             // not owned: then frames are neither sent nor understood
+  Resolver* resolver = nullptr;       // not owned: then frames are neither sent nor understood
 };
 
 /// Who has which MAC on one port's link: asks by ARP and neighbour discovery and answers for our own
@@ -102,7 +102,7 @@ class Neighbours {
 
   // With an resolver, whose answers may be of any address, however far.
   /// `hop`: who has the MAC, the address itself or a router.
-  void told(const Gid& address, const Gid& hop, MacAddress mac, Instant now);
+  void resolved(const Gid& address, const Gid& hop, MacAddress mac, Instant now);
   /// kNoAnswer or kOffLink: what resolve() says once.
   void resolution_failed(const Gid& address, Resolution why);
   /// What was told may be wrong by now.

@@ -1,12 +1,12 @@
 #include "qp/frame_writer.h"
 
-#include "wire/icrc.h"
-#include "wire/icrc_join.h"
+#include "wire/icrc/icrc.h"
+#include "wire/icrc/join.h"
 
 namespace uroce::qp {
 
 bool FrameBuilder::finish_long(std::byte* frame, const wire::FrameTemplate& path, const wire::OpcodeRow& row,
-                                const Payload& payload) {
+                               const Payload& payload) {
   const wire::FrameLayout layout(path, row, payload.bytes);
   std::byte* const to = frame + layout.payload;
   const wire::CopyWithIcrc copy = wire::copy_with_icrc(payload.bytes);

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/device.h"
-#include "engine/device_events.h"
-#include "engine/general_services.h"
+#include "engine/device/device.h"
+#include "engine/poller/device_events.h"
+#include "engine/poller/general_services.h"
 
 namespace uroce::rdmacm {
 

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <mutex>
 
-#include "engine/stack.h"
+#include "engine/device/stack.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"

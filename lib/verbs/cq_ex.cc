@@ -2,8 +2,8 @@
 
 #include <cerrno>
 
-#include "engine/clock.h"
-#include "engine/oversubscription.h"
+#include "engine/platform/clock.h"
+#include "engine/scheduling/oversubscription.h"
 #include "verbs/call_guard.h"
 #include "verbs/objects.h"
 

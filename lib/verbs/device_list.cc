@@ -9,7 +9,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "engine/stack.h"
+#include "engine/device/stack.h"
 #include "net/gid_table.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"

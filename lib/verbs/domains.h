@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/identifiers.h"
-#include "engine/device.h"
+#include "engine/device/device.h"
 #include "mem/hugepage_arena.h"
 
 namespace uroce::verbs {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/fault_handler.h"
+#include "engine/platform/fault_handler.h"
 #include "mem/dma_region.h"
 #include "verbs/call_guard.h"
 #include "verbs/dv.h"

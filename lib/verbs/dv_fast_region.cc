@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/fault_handler.h"
+#include "engine/platform/fault_handler.h"
 #include "mem/fast_region.h"
 #include "mem/page_list.h"
 #include "qp/local_operation.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/fault_handler.h"
+#include "engine/platform/fault_handler.h"
 #include "mem/fmr.h"
 #include "mem/fmr_pool.h"
 #include "verbs/call_guard.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "engine/fault_handler.h"
+#include "engine/platform/fault_handler.h"
 #include "mem/hugepage_arena.h"
 #include "verbs/call_guard.h"
 #include "verbs/dv.h"

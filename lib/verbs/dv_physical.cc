@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/fault_handler.h"
+#include "engine/platform/fault_handler.h"
 #include "mem/physical_region.h"
 #include "verbs/call_guard.h"
 #include "verbs/dv.h"

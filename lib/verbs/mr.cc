@@ -1,6 +1,6 @@
 #include <cerrno>
 
-#include "engine/fault_handler.h"
+#include "engine/platform/fault_handler.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"

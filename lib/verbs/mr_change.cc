@@ -2,7 +2,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "engine/fault_handler.h"
+#include "engine/platform/fault_handler.h"
 #include "mem/advice.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
@@ -20,7 +20,8 @@ struct ReregisterRequest {
 };
 
 /// The changes that libibverbs lets pass; 0 or errno.
-int translate(const VerbsMr& mr, int flags, const ibv_pd* pd, const ReregisterRequest& request, mem::RegionChange& change) {
+int translate(const VerbsMr& mr, int flags, const ibv_pd* pd, const ReregisterRequest& request,
+              mem::RegionChange& change) {
   if (!is_user_region(mr) || flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) return EINVAL;
   if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
     if (request.address == nullptr || request.length == 0) return EINVAL;

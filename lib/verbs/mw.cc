@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <mutex>
 
-#include "engine/fault_handler.h"
+#include "engine/platform/fault_handler.h"
 #include "verbs/call_guard.h"
 #include "verbs/dv.h"
 #include "verbs/export.h"

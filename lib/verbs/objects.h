@@ -15,8 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/device.h"
-#include "engine/device_events.h"
+#include "engine/device/device.h"
+#include "engine/poller/device_events.h"
 #include "qp/attributes.h"
 #include "qp/local_operation.h"
 #include "queue/completion_queue.h"

@@ -1,6 +1,6 @@
 #include <mutex>
 
-#include "engine/oversubscription.h"
+#include "engine/scheduling/oversubscription.h"
 #include "verbs/objects.h"
 
 namespace uroce::verbs {

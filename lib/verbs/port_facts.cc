@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-#include "engine/device.h"
+#include "engine/device/device.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
 #include "wire/address_text.h"

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <span>
 
-#include "engine/clock.h"
-#include "engine/device.h"
+#include "engine/device/device.h"
+#include "engine/platform/clock.h"
 #include "mem/fmr.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"

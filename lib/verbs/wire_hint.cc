@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include "drivers/registry.h"
-#include "engine/stack.h"
+#include "engine/device/stack.h"
 #include "verbs/objects.h"
 #include "verbs/standard_streams.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/identifiers.h"
 #include "wire/headers.h"
-#include "wire/icrc.h"
+#include "wire/icrc/icrc.h"
 #include "wire/internet_checksum.h"
 #include "wire/layers.h"
 #include "wire/transport.h"

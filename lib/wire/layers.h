@@ -3,22 +3,13 @@
 #include <cstddef>
 #include <span>
 
+#include "wire/header_sizes.h"
 #include "wire/packet.h"
 #include "wire/vlan.h"
 
 // How parse_frame goes down: each layer proves its own lengths, fills its part of the packet and hands the
-// rest to the next one. Inside wire only, but for the sizes.
+// rest to the next one. Inside wire only.
 namespace uroce::wire {
-
-inline constexpr size_t kEthernetBytes = 14;
-inline constexpr size_t kIpv4Bytes = 20;
-inline constexpr size_t kIpv6Bytes = 40;
-inline constexpr size_t kUdpBytes = 8;
-
-inline constexpr uint16_t kEtherTypeIpv4 = 0x0800;
-inline constexpr uint16_t kEtherTypeIpv6 = 0x86DD;
-inline constexpr uint16_t kEtherTypeServiceVlan = 0x88A8;
-inline constexpr uint8_t kProtocolUdp = 17;
 
 inline ParseOutcome dropped(Counter reason) { return {ParseResult::kDropped, reason}; }
 inline ParseOutcome not_roce() { return {ParseResult::kNotRoce, Counter::kRxNotRoce}; }

@@ -7,7 +7,7 @@
 #include "base/counters.h"
 #include "base/identifiers.h"
 #include "wire/headers.h"
-#include "wire/icrc.h"
+#include "wire/icrc/icrc.h"
 #include "wire/opcode.h"
 
 namespace uroce::wire {

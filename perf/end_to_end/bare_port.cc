@@ -25,8 +25,8 @@
 
 #include "apps/perf/histogram.h"
 #include "drivers/registry.h"
-#include "engine/configuration.h"
-#include "engine/eal.h"
+#include "engine/configuration/configuration.h"
+#include "engine/platform/eal.h"
 #include "perf/end_to_end/bare_end.h"
 
 namespace uroce::perf {

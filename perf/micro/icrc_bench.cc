@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "wire/icrc.h"
-#include "wire/short_icrc.h"
-#include "wire/wide_icrc.h"
+#include "wire/icrc/icrc.h"
+#include "wire/icrc/short.h"
+#include "wire/icrc/wide.h"
 
 // The ICRC of one packet in L1 against memcpy of as many bytes: what checking costs beside moving. The size
 // is that of the IP packet. `pieces`, `folding`, `wide_256` and `wide_512` are the ways in which icrc_of()

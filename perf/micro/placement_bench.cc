@@ -16,7 +16,7 @@
 #include "perf/micro/fused_copy.h"
 #include "qp/queue_pair.h"
 #include "wire/frame.h"
-#include "wire/icrc.h"
+#include "wire/icrc/icrc.h"
 #include "wire/packet.h"
 
 // Bytes per second from packets that are in cache to registered memory, through what a poller does with each

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/parallel_probe.h"
+#include "engine/platform/parallel_probe.h"
 #include "mem/fmr_pool.h"
 #include "mem/region_table.h"
 

@@ -2,7 +2,7 @@
 
 #include "apps/perf/failure.h"
 #include "drivers/block_registry.h"
-#include "engine/clock.h"
+#include "engine/platform/clock.h"
 
 namespace uroce::perf {
 namespace {

@@ -15,7 +15,7 @@
 #include "apps/initiator/rdma_session.h"
 #include "choices.h"
 #include "drivers/block_registry.h"
-#include "engine/clock.h"
+#include "engine/platform/clock.h"
 #include "nvmf/rdma_transport.h"
 #include "nvmf/target.h"
 #include "tests/nvmf/rdma_stranger.h"

@@ -9,7 +9,7 @@
 
 #include "wire/cm_message.h"
 #include "wire/frame.h"
-#include "wire/icrc.h"
+#include "wire/icrc/icrc.h"
 #include "wire/ip_cm.h"
 #include "wire/packet.h"
 #include "wire/print.h"

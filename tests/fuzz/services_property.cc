@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "choices.h"
-#include "engine/general_services.h"
+#include "engine/poller/general_services.h"
 #include "net/derived_mac.h"
 #include "tests/unit/net/outbox.h"
 

@@ -17,8 +17,8 @@
 
 #include "base/counters.h"
 #include "drivers/registry.h"
-#include "engine/device_state.h"
-#include "engine/stack.h"
+#include "engine/device/device_state.h"
+#include "engine/device/stack.h"
 #include "tests/unit/engine/connected_pair.h"
 
 namespace uroce::engine {

@@ -37,7 +37,7 @@ def options_of(command):
 
 
 def keys():
-    source = (ROOT / "lib/engine/configuration_keys.cc").read_text()
+    source = (ROOT / "lib/engine/configuration/keys.cc").read_text()
     return set(re.findall(r'^    \{\{"([a-z]+\.[a-z0-9_]+)",', source, re.M))
 
 

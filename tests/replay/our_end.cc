@@ -4,12 +4,12 @@
 #include <stdexcept>
 #include <string>
 
-#include "engine/device_state.h"
-#include "engine/eal.h"
+#include "engine/device/device_state.h"
+#include "engine/platform/eal.h"
 #include "qp/transport_timers.h"
 #include "tests/sim/virtual_clock.h"
 #include "wire/big_endian.h"
-#include "wire/icrc.h"
+#include "wire/icrc/icrc.h"
 #include "wire/layers.h"
 
 namespace uroce::replay {
@@ -52,13 +52,13 @@ OurEnd::OurEnd(std::unique_ptr<FedPort> port, const Conversation& conversation, 
     : own_(own), peers_(peers), port_(*port) {
   Clock::set(kStart);
   const engine::Configuration configuration = configuration_for(conversation, ours);
-  auto state = std::make_unique<engine::Device::State>(
-      engine::Device::State::Options{.device = configuration.devices[0],
-                                     .configuration = configuration,
-                                     .port = std::move(port),
-                                     .lcores = {engine::kNoLcore},
-                                     .clock = &Clock::now,
-                                     .nap = &Clock::nap});
+  auto state =
+      std::make_unique<engine::DeviceState>(engine::DeviceState::Options{.device = configuration.devices[0],
+                                                                         .configuration = configuration,
+                                                                         .port = std::move(port),
+                                                                         .lcores = {engine::kNoLcore},
+                                                                         .clock = &Clock::now,
+                                                                         .nap = &Clock::nap});
   state_ = state.get();
   device_ = std::make_unique<engine::Device>(std::move(state));
   domain_ = device_->allocate_domain().value();
@@ -139,7 +139,7 @@ void OurEnd::advance(Instant to) {
   const engine::Poller& poller = *state_->pollers[0];
   while (Clock::now() < end) {
     // A poller's own clock advances by no more than this from one turn to the next.
-    Duration step = std::min(engine::Poller::kAttentionGapMax, end - Clock::now());
+    Duration step = std::min(engine::kClockStepMax, end - Clock::now());
     step = std::min(step, std::max(const_cast<engine::Poller&>(poller).time_to_deadline(), microseconds(1)));
     Clock::set(Clock::now() + step);
     settle();

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "conversation.h"
-#include "engine/device.h"
+#include "engine/device/device.h"
 #include "fed_port.h"
 #include "memory.h"
 #include "messages.h"
@@ -49,7 +49,7 @@ class OurEnd {
   const Requests& own_;
   const Requests& peers_;
   FedPort& port_;
-  engine::Device::State* state_ = nullptr;
+  engine::DeviceState* state_ = nullptr;
   std::unique_ptr<engine::Device> device_;
   DomainId domain_;
   std::unique_ptr<Memory> memory_;

@@ -7,7 +7,7 @@
 #include "wire/address_text.h"
 #include "wire/big_endian.h"
 #include "wire/frame.h"
-#include "wire/icrc.h"
+#include "wire/icrc/icrc.h"
 #include "wire/internet_checksum.h"
 #include "wire/layers.h"
 

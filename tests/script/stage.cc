@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/eal.h"
+#include "engine/platform/eal.h"
 #include "tests/sim/virtual_clock.h"
 #include "wire/address_text.h"
 
@@ -39,12 +39,12 @@ Stage::Stage(std::unique_ptr<replay::FedPort> port) : port_(*port) {
   Clock::set(kStart);
   const engine::Configuration configured = configuration();
   auto state =
-      std::make_unique<engine::Device::State>(engine::Device::State::Options{.device = configured.devices[0],
-                                                                             .configuration = configured,
-                                                                             .port = std::move(port),
-                                                                             .lcores = {engine::kNoLcore},
-                                                                             .clock = &Clock::now,
-                                                                             .nap = &Clock::nap});
+      std::make_unique<engine::DeviceState>(engine::DeviceState::Options{.device = configured.devices[0],
+                                                                         .configuration = configured,
+                                                                         .port = std::move(port),
+                                                                         .lcores = {engine::kNoLcore},
+                                                                         .clock = &Clock::now,
+                                                                         .nap = &Clock::nap});
   state_ = state.get();
   device_ = std::make_unique<engine::Device>(std::move(state));
   domain_ = device_->allocate_domain().value();
@@ -162,7 +162,7 @@ void Stage::settle() {
 
 void Stage::pass(Duration limit) {
   // A poller's own clock advances by no more than this from one turn to the next.
-  Duration step = std::min(engine::Poller::kAttentionGapMax, limit);
+  Duration step = std::min(engine::kClockStepMax, limit);
   step = std::min(step, std::max(state_->pollers[0]->time_to_deadline(), microseconds(1)));
   Clock::set(Clock::now() + step);
   settle();

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/device.h"
-#include "engine/device_state.h"
+#include "engine/device/device.h"
+#include "engine/device/device_state.h"
 #include "memory.h"
 #include "tests/replay/fed_port.h"
 
@@ -92,7 +92,7 @@ class Stage {
   void collect();
 
   replay::FedPort& port_;
-  engine::Device::State* state_ = nullptr;
+  engine::DeviceState* state_ = nullptr;
   std::unique_ptr<engine::Device> device_;
   DomainId domain_;
   DomainId other_domain_;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "engine/device.h"
-#include "engine/general_services.h"
+#include "engine/device/device.h"
+#include "engine/poller/general_services.h"
 #include "tests/sim/crowd_member.h"
 
 namespace uroce::sim {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/device.h"
+#include "engine/device/device.h"
 #include "qp/connection.h"
 #include "tests/sim/host.h"
 

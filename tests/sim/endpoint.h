@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/psn.h"
-#include "engine/device.h"
+#include "engine/device/device.h"
 #include "queue/completion_queue.h"
 #include "queue/work_queue.h"
 #include "tests/sim/arena.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/device_state.h"
-#include "engine/eal.h"
+#include "engine/device/device_state.h"
+#include "engine/platform/eal.h"
 #include "tests/sim/slow_engine.h"
 #include "tests/sim/virtual_clock.h"
 #include "tests/sim/write_guard.h"
@@ -20,14 +20,14 @@ Host::Host(std::unique_ptr<WireEnd> end, const Options& options) : end_(*end) {
   std::vector<std::unique_ptr<copy::Engine>> engines;
   for (size_t i = 0; options.slow_engines && i < lcores.size(); ++i)
     engines.push_back(std::make_unique<SlowEngine>(*options.slow_engines + i));
-  auto state = std::make_unique<engine::Device::State>(
-      engine::Device::State::Options{.device = options.device,
-                                     .configuration = configuration,
-                                     .port = std::move(end),
-                                     .lcores = lcores,
-                                     .copy_engines = std::move(engines),
-                                     .clock = &VirtualClock::now,
-                                     .nap = &VirtualClock::nap});
+  auto state =
+      std::make_unique<engine::DeviceState>(engine::DeviceState::Options{.device = options.device,
+                                                                         .configuration = configuration,
+                                                                         .port = std::move(end),
+                                                                         .lcores = lcores,
+                                                                         .copy_engines = std::move(engines),
+                                                                         .clock = &VirtualClock::now,
+                                                                         .nap = &VirtualClock::nap});
   state_ = state.get();
   device_ = std::make_unique<engine::Device>(std::move(state));
 }
@@ -60,7 +60,7 @@ bool Host::turn(size_t poller) {
 
 Instant Host::deadline() const {
   // A poller's own clock advances by no more than this from one turn to the next.
-  Duration left = engine::Poller::kAttentionGapMax;
+  Duration left = engine::kClockStepMax;
   for (const auto& poller : state_->pollers) left = std::min(left, poller->time_to_deadline());
   return VirtualClock::now() + left;
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/configuration.h"
-#include "engine/device.h"
+#include "engine/configuration/configuration.h"
+#include "engine/device/device.h"
 #include "tests/sim/network.h"
 
 namespace uroce::sim {
@@ -52,7 +52,7 @@ class Host {
   void guarded(const Turns& turns);
 
   WireEnd& end_;
-  engine::Device::State* state_ = nullptr;  // of device_
+  engine::DeviceState* state_ = nullptr;  // of device_
   std::unique_ptr<engine::Device> device_;
   std::vector<std::span<std::byte>> watched_;
   std::string failure_;

@@ -10,9 +10,9 @@ DOCUMENTS = pathlib.Path(__file__).with_name('documents.py')
 
 CASES = [
     ('a clean tree', 'lib/qp/a.cc', '#include "mem/region.h"\n', None),
-    ('an upward include', 'lib/wire/a.cc', '#include "engine/device.h"\n', 'upwards'),
+    ('an upward include', 'lib/wire/a.cc', '#include "engine/device/device.h"\n', 'upwards'),
     ('a sideways include', 'lib/qp/a.cc', '#include "net/gid_table.h"\n', 'sideways'),
-    ('a driver that sees the engine', 'drivers/port/a.cc', '#include "engine/device.h"\n', 'upwards'),
+    ('a driver that sees the engine', 'drivers/port/a.cc', '#include "engine/device/device.h"\n', 'upwards'),
     ('a block driver', 'drivers/block/ram/a.cc', '#include "block/block.h"\n#include "drivers/block/fifo.h"\n', None),
     ('a block driver that sees the stack', 'drivers/block/ram/a.cc', '#include "mem/region.h"\n', 'base and block only'),
     ('a block driver that sees ports', 'drivers/block/ram/a.cc', '#include "drivers/registry.h"\n', 'sideways'),
@@ -21,7 +21,7 @@ CASES = [
     ('liburing in the stack', 'lib/qp/a.cc', '#include <liburing.h>\n', 'liburing'),
     ('the target', 'lib/nvmf/a.cc', '#include "block/block.h"\n#include "base/time.h"\n#include "nvmf/queue.h"\n', None),
     ('a target that sees the stack', 'lib/nvmf/a.cc', '#include "qp/queue_pair.h"\n', 'nvmf sees base and block only'),
-    ('a target that sees the engine', 'lib/nvmf/a.cc', '#include "engine/device.h"\n', 'nvmf sees base and block only'),
+    ('a target that sees the engine', 'lib/nvmf/a.cc', '#include "engine/device/device.h"\n', 'nvmf sees base and block only'),
     ('a target that sees drivers', 'lib/nvmf/a.cc', '#include "drivers/block_registry.h"\n', 'nvmf sees base and block only'),
     ('a clock in the target', 'lib/nvmf/a.cc', 'auto t = std::chrono::steady_clock::now();\n', 'clock'),
     ('DPDK below engine', 'lib/qp/a.cc', '#include <rte_mbuf.h>\n', 'DPDK'),

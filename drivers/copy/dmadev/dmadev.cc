@@ -14,7 +14,7 @@
 #include <set>
 #include <string>
 
-#include "drivers/signals_blocked.h"
+#include "drivers/process/signals_blocked.h"
 
 namespace uroce::drivers {
 namespace {

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "drivers/port/ethdev/memif_end.h"
+#include "drivers/port/ethdev/memif/end.h"
 #include "drivers/port/ethdev/pmd_traits.h"
 #include "wire/address_text.h"
 
@@ -40,7 +40,7 @@ Result<Claims> claim(const std::string& port, const std::vector<Claimed>& things
 
 }  // namespace
 
-Result<Claims> claim_addresses(const PortSpecification& specification, unsigned interface_index) {
+Result<Claims> claim_addresses(const port::Specification& specification, unsigned interface_index) {
   const std::string port = Devargs(specification.devargs).name();
   std::array<char, IF_NAMESIZE> name{};
   if_indextoname(interface_index, name.data());

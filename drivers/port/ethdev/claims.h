@@ -6,7 +6,7 @@
 #include "base/result.h"
 #include "drivers/port/ethdev/devargs.h"
 #include "drivers/port/ethdev/exclusive_name.h"
-#include "drivers/registry.h"
+#include "port/specification.h"
 
 // Two processes with one configuration would both answer for it, and each would take frames that are the
 // other's.
@@ -17,7 +17,7 @@ using Claims = std::vector<ExclusiveName>;
 
 /// The port's addresses on a kernel interface, and its MAC where it is not the interface's. Without
 /// addresses, the interface's MAC. Other addresses on the same interface may be another process's. EBUSY.
-Result<Claims> claim_addresses(const PortSpecification& specification, unsigned interface_index);
+Result<Claims> claim_addresses(const port::Specification& specification, unsigned interface_index);
 
 /// What a driver joins, or waits for, without a word when another process has it already: a tap of that name,
 /// an end of a memif (whose server talks to its first client only). Any device; nothing is claimed by most.

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "drivers/port/ethdev/claims.h"
 #include "drivers/port/ethdev/devargs.h"
-#include "drivers/port/ethdev/memif_socket.h"
+#include "drivers/port/ethdev/memif/socket.h"
 #include "drivers/port/ethdev/pmd_traits.h"
 
 namespace uroce::drivers {

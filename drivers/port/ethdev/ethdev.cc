@@ -6,7 +6,7 @@
 
 #include "drivers/port/ethdev/ethdev_port.h"
 #include "drivers/port/ethdev/pmd_traits.h"
-#include "drivers/signals_blocked.h"
+#include "drivers/process/signals_blocked.h"
 
 namespace uroce::drivers {
 
@@ -26,7 +26,7 @@ std::optional<MacAddress> ethdev_known_mac(std::string_view devargs) {
   return interface_mac_of(std::string(*interface));
 }
 
-Result<std::unique_ptr<port::Port>> open_ethdev(const PortSpecification& specification) {
+Result<std::unique_ptr<port::Port>> open_ethdev(const port::Specification& specification) {
   if (specification.devargs.empty() || specification.devargs.front() == ',') {
     return Error{EINVAL, "'" + specification.devargs + "': a port has no name"};
   }

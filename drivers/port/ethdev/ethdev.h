@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "drivers/registry.h"
 #include "port/port.h"
+#include "port/specification.h"
 
 namespace uroce::drivers {
 
@@ -24,6 +24,6 @@ std::optional<MacAddress> ethdev_known_mac(std::string_view devargs);
 /// opened and removed when closed. EAL runs already. What a driver needs to be told, and what it really
 /// carries, stands in pmd_traits.cc. "net_ring2k" and "net_ring2k+1" are the ends of one wire inside the
 /// process.
-Result<std::unique_ptr<port::Port>> open_ethdev(const PortSpecification& specification);
+Result<std::unique_ptr<port::Port>> open_ethdev(const port::Specification& specification);
 
 }  // namespace uroce::drivers

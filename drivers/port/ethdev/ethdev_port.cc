@@ -17,9 +17,9 @@
 #include "drivers/port/ethdev/bpf_log.h"
 #include "drivers/port/ethdev/device_probe.h"
 #include "drivers/port/ethdev/interrupt_thread.h"
-#include "drivers/port/ethdev/memif_end.h"
+#include "drivers/port/ethdev/memif/end.h"
 #include "drivers/port/ethdev/packet_filter.h"
-#include "drivers/signals_blocked.h"
+#include "drivers/process/signals_blocked.h"
 
 namespace uroce::drivers {
 namespace {
@@ -47,7 +47,7 @@ std::string reason(int code) { return rte_strerror(code < 0 ? -code : code); }
 
 }  // namespace
 
-EthdevPort::EthdevPort(const PortSpecification& specification)
+EthdevPort::EthdevPort(const port::Specification& specification)
     : specification_(specification), devargs_(specification.devargs), traits_(pmd_traits(devargs_.name())) {
   capabilities_.description = specification.devargs;
   capabilities_.queues = specification.queues;

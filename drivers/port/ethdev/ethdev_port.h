@@ -14,13 +14,13 @@
 #include "drivers/port/ethdev/gate.h"
 #include "drivers/port/ethdev/kernel_interface.h"
 #include "drivers/port/ethdev/mbuf_pool.h"
-#include "drivers/port/ethdev/memif_socket.h"
-#include "drivers/port/ethdev/open_descriptors.h"
+#include "drivers/port/ethdev/memif/socket.h"
 #include "drivers/port/ethdev/pmd_traits.h"
-#include "drivers/port/ethdev/ring_wire.h"
+#include "drivers/port/ethdev/ring/wire.h"
 #include "drivers/port/ethdev/server_socket.h"
-#include "drivers/registry.h"
+#include "drivers/process/open_descriptors.h"
 #include "port/port.h"
+#include "port/specification.h"
 
 struct rte_eth_dev_info;
 
@@ -29,7 +29,7 @@ namespace uroce::drivers {
 /// Opened in steps, in this order; a failed step leaves an object whose destructor undoes the earlier ones.
 class EthdevPort final : public port::Port {
  public:
-  explicit EthdevPort(const PortSpecification& specification);
+  explicit EthdevPort(const port::Specification& specification);
   ~EthdevPort() override;
   EthdevPort(const EthdevPort&) = delete;
   EthdevPort& operator=(const EthdevPort&) = delete;
@@ -79,7 +79,7 @@ class EthdevPort final : public port::Port {
   static void look_at_connection(void* port);
   void watch_connection();
 
-  const PortSpecification specification_;
+  const port::Specification specification_;
   Devargs devargs_;
   const PmdTraits& traits_;
   LinkLimits limits_;

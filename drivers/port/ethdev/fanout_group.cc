@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/memory_calls.h"
-#include "drivers/signals_blocked.h"
+#include "drivers/process/signals_blocked.h"
 
 namespace uroce::drivers {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "drivers/port/ethdev/open_descriptors.h"
+#include "drivers/process/open_descriptors.h"
 
 namespace uroce::drivers {
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <utility>
 
-#include "drivers/port/ethdev/memif_end.h"
+#include "drivers/port/ethdev/memif/end.h"
 
 namespace uroce::drivers {
 namespace {

@@ -193,7 +193,7 @@ class LoopbackPort final : public port::Port {
  public:
   /// Under the table's lock.
   LoopbackPort(std::shared_ptr<Wire> wire, const Arguments& arguments,
-               const PortSpecification& specification);
+               const port::Specification& specification);
   ~LoopbackPort() override;
 
   [[nodiscard]] const port::Capabilities& capabilities() const override { return capabilities_; }
@@ -208,7 +208,7 @@ class LoopbackPort final : public port::Port {
 };
 
 LoopbackPort::LoopbackPort(std::shared_ptr<Wire> wire, const Arguments& arguments,
-                           const PortSpecification& specification)
+                           const port::Specification& specification)
     : wire_(std::move(wire)), end_(arguments.end()) {
   capabilities_.description = specification.devargs + ", wire inside the process";
   capabilities_.mac = specification.mac.value_or(mac_of(arguments.number));
@@ -248,7 +248,7 @@ std::string loopback_wire(std::string_view devargs) {
   return arguments ? "loopback wire " + std::to_string(arguments->wire()) : std::string();
 }
 
-Result<std::unique_ptr<port::Port>> open_loopback(const PortSpecification& specification) {
+Result<std::unique_ptr<port::Port>> open_loopback(const port::Specification& specification) {
   const std::string& name = specification.devargs;
   const Result<Arguments> arguments = parse_arguments(name);
   if (!arguments) return arguments.error();

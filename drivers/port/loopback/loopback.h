@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "drivers/registry.h"
 #include "port/port.h"
+#include "port/specification.h"
 
 namespace uroce::drivers {
 
@@ -20,6 +20,6 @@ bool is_loopback(std::string_view devargs);
 /// The wire's name, the same for both ends; empty when the devargs name no end.
 std::string loopback_wire(std::string_view devargs);
 
-Result<std::unique_ptr<port::Port>> open_loopback(const PortSpecification& specification);
+Result<std::unique_ptr<port::Port>> open_loopback(const port::Specification& specification);
 
 }  // namespace uroce::drivers

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "connected_pair.h"
-#include "engine/device_events.h"
+#include "engine/poller/device_events.h"
 #include "loopback.h"
 #include "tests/support/soon.h"
 

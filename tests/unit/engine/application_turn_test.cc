@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "engine/poller.h"
+#include "engine/poller/poller.h"
 #include "virtual_pair.h"
 
 namespace uroce::engine {

@@ -1,4 +1,4 @@
-#include "engine/configuration.h"
+#include "engine/configuration/configuration.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/device.h"
-#include "engine/stack.h"
+#include "engine/device/device.h"
+#include "engine/device/stack.h"
 
 namespace uroce::engine {
 

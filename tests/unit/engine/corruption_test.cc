@@ -68,7 +68,7 @@ class Corruption : public testing::TestWithParam<uint32_t> {
     drivers::decorate_ports(nullptr);
   }
 
-  void expect_dropped_and_repeated(Side& from, Side& to, Device::State& receiver) {
+  void expect_dropped_and_repeated(Side& from, Side& to, DeviceState& receiver) {
     ASSERT_EQ(from.connect(to), 0);
     ASSERT_EQ(to.connect(from), 0);
     fill(from.buffer(), 5);

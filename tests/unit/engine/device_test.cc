@@ -1,5 +1,5 @@
 // Devices as a program uses them: with the threads that turn their pollers, in real time.
-#include "engine/device.h"
+#include "engine/device/device.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

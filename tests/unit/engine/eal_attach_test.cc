@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "connected_pair.h"
-#include "engine/eal.h"
+#include "engine/platform/eal.h"
 #include "loopback.h"
 
 namespace uroce::engine {

@@ -1,7 +1,7 @@
 // A program of its own: a start of EAL that fails is final for the process.
 #include <gtest/gtest.h>
 
-#include "engine/stack.h"
+#include "engine/device/stack.h"
 
 namespace uroce::engine {
 namespace {

@@ -1,5 +1,5 @@
 // A program of its own: EAL starts once in a process and does not end before it.
-#include "engine/eal.h"
+#include "engine/platform/eal.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <filesystem>
 
 #include "connected_pair.h"
-#include "engine/device_state.h"
+#include "engine/device/device_state.h"
 #include "loopback.h"
 
 namespace uroce::engine {

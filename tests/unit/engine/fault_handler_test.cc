@@ -1,4 +1,4 @@
-#include "engine/fault_handler.h"
+#include "engine/platform/fault_handler.h"
 
 #include <gtest/gtest.h>
 #include <setjmp.h>

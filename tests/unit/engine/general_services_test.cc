@@ -1,4 +1,4 @@
-#include "engine/general_services.h"
+#include "engine/poller/general_services.h"
 
 #include <gtest/gtest.h>
 

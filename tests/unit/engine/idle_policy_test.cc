@@ -1,4 +1,4 @@
-#include "engine/idle_policy.h"
+#include "engine/scheduling/idle_policy.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,8 @@ class Thread {
   IdleAction look(Look look) {
     look.now = now;
     decision = policy.after(look);
-    if (decision.action == IdleAction::kSleep || decision.action == IdleAction::kPark) now = now + decision.duration;
+    if (decision.action == IdleAction::kSleep || decision.action == IdleAction::kPark)
+      now = now + decision.duration;
     return decision.action;
   }
   /// The application has just made a turn.
@@ -114,8 +115,7 @@ TEST(IdlePolicy, SleepsAsLongAsWakingUpIsDear) {
   EXPECT_EQ(thread.policy.longest_sleep(milliseconds(30)), IdlePolicy::kDearSleepMax);
   thread.now = thread.now + IdlePolicy::kLongIdle + microseconds(1);
   thread.alone(false);
-  EXPECT_EQ(thread.policy.longest_sleep(microseconds(30)),
-            microseconds(30) * IdlePolicy::kLongIdleShare);
+  EXPECT_EQ(thread.policy.longest_sleep(microseconds(30)), microseconds(30) * IdlePolicy::kLongIdleShare);
 }
 
 TEST(IdlePolicy, SleepsLongerTheLongerTheApplicationHasBeenThere) {

@@ -1,4 +1,4 @@
-#include "engine/link_watch.h"
+#include "engine/device/link_watch.h"
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ struct Told final : DeviceListener {
 
 struct Links : ::testing::Test {
   Links() {
-    for (Device::State* state : {pair.left_state, pair.right_state}) {
+    for (DeviceState* state : {pair.left_state, pair.right_state}) {
       state->port = std::make_unique<LoosePort>(std::move(state->port), wire);
       watch.add(*state);
     }

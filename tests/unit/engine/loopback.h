@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/device.h"
-#include "engine/stack.h"
+#include "engine/device/device.h"
+#include "engine/device/stack.h"
 
 namespace uroce::engine {
 

@@ -1,5 +1,5 @@
 // Who polls in vain keeps its CPU, unless more do so than there are CPUs.
-#include "engine/oversubscription.h"
+#include "engine/scheduling/oversubscription.h"
 
 #include <gtest/gtest.h>
 

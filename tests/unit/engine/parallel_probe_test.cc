@@ -1,4 +1,4 @@
-#include "engine/parallel_probe.h"
+#include "engine/platform/parallel_probe.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "engine/processors.h"
+#include "engine/platform/processors.h"
 #include "tests/support/soon.h"
 
 namespace uroce::engine {

@@ -1,4 +1,4 @@
-#include "engine/poller.h"
+#include "engine/poller/poller.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/quiescence.h"
+#include "engine/poller/quiescence.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "engine/stack.h"
+#include "engine/device/stack.h"
 
 #include <gtest/gtest.h>
 

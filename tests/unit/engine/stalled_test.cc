@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "engine/turn_lock.h"
+#include "engine/poller/turn_lock.h"
 #include "mem/fast_region.h"
 #include "virtual_pair.h"
 

@@ -1,4 +1,4 @@
-#include "engine/thread.h"
+#include "engine/platform/thread.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <array>
 #include <string>
 
-#include "engine/processors.h"
+#include "engine/platform/processors.h"
 
 namespace uroce::engine {
 namespace {

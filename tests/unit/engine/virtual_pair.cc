@@ -1,7 +1,7 @@
 #include "virtual_pair.h"
 
 #include "drivers/registry.h"
-#include "engine/eal.h"
+#include "engine/platform/eal.h"
 
 namespace uroce::engine {
 
@@ -9,20 +9,20 @@ namespace {
 
 Instant virtual_now{1'000'000'000};
 
-std::shared_ptr<Device> make_device(Device::State*& state, const DeviceConfiguration& device,
+std::shared_ptr<Device> make_device(DeviceState*& state, const DeviceConfiguration& device,
                                     const Configuration& configuration,
                                     std::unique_ptr<copy::Engine> engine) {
   auto port = drivers::open_port({.devargs = device.port, .queues = configuration.pollers_per_device});
   EXPECT_TRUE(port) << port.error().message;
   std::vector<std::unique_ptr<copy::Engine>> engines;
   if (engine != nullptr) engines.push_back(std::move(engine));
-  auto made = std::make_unique<Device::State>(
-      Device::State::Options{.device = device,
-                             .configuration = configuration,
-                             .port = std::move(*port),
-                             .lcores = std::vector<uint32_t>(configuration.pollers_per_device, kNoLcore),
-                             .copy_engines = std::move(engines),
-                             .clock = &VirtualPair::now});
+  auto made = std::make_unique<DeviceState>(
+      DeviceState::Options{.device = device,
+                           .configuration = configuration,
+                           .port = std::move(*port),
+                           .lcores = std::vector<uint32_t>(configuration.pollers_per_device, kNoLcore),
+                           .copy_engines = std::move(engines),
+                           .clock = &VirtualPair::now});
   state = made.get();
   return std::make_shared<Device>(std::move(made));
 }
@@ -59,7 +59,7 @@ VirtualPair::~VirtualPair() = default;
 void VirtualPair::advance(Duration by) { virtual_now = virtual_now + by; }
 Instant VirtualPair::now() { return virtual_now; }
 
-bool VirtualPair::turn(Device::State& device) const {
+bool VirtualPair::turn(DeviceState& device) const {
   bool worked = false;
   for (const auto& poller : device.pollers) worked |= poller->turn(now()) == TurnOutcome::kWorked;
   return worked;
@@ -74,7 +74,7 @@ void VirtualPair::settle(Duration step) {
   while (turn_all()) advance(step);
 }
 
-uint64_t VirtualPair::counter(Device::State& device, Counter counter) const {
+uint64_t VirtualPair::counter(DeviceState& device, Counter counter) const {
   uint64_t sum = 0;
   for (const auto& poller : device.pollers) sum += poller->counters().read(counter);
   return sum;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "connected_pair.h"
-#include "engine/device_state.h"
+#include "engine/device/device_state.h"
 #include "tests/support/late_engine.h"
 
 namespace uroce::engine {
@@ -32,16 +32,16 @@ class VirtualPair {
 
   /// Every poller of both devices, once; false when nobody found anything to do.
   bool turn_all();
-  bool turn(Device::State& device) const;
+  bool turn(DeviceState& device) const;
   /// Until nobody finds anything to do, with `step` between the rounds.
   void settle(Duration step = microseconds(1));
 
-  [[nodiscard]] uint64_t counter(Device::State& device, Counter counter) const;
+  [[nodiscard]] uint64_t counter(DeviceState& device, Counter counter) const;
 
   std::shared_ptr<Device> left;
   std::shared_ptr<Device> right;
-  Device::State* left_state = nullptr;
-  Device::State* right_state = nullptr;
+  DeviceState* left_state = nullptr;
+  DeviceState* right_state = nullptr;
   copy::LateEngine* left_engine = nullptr;
   copy::LateEngine* right_engine = nullptr;
 };

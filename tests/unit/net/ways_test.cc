@@ -112,10 +112,10 @@ TEST_F(BesideTheKernel, SomebodyElseIsAskedForTheWay) {
   EXPECT_TRUE(a.pumped(now).empty()) << "not by frames";
   EXPECT_EQ(kernel.asked, std::vector<Gid>{far});
   EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kAsking);
-  a.neighbours.told(far, far, kMacB, now);
+  a.neighbours.resolved(far, far, kMacB, now);
   EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kKnown);
   EXPECT_EQ(a.neighbours.lookup(far, now), kMacB);
-  a.neighbours.told(kB4, kB4, kMacB, now);
+  a.neighbours.resolved(kB4, kB4, kMacB, now);
   EXPECT_EQ(a.neighbours.lookup(kB4, now), std::nullopt) << "nobody has asked for that";
 
   a.neighbours.forget();
@@ -127,8 +127,8 @@ TEST_F(BesideTheKernel, ANeighboursEventConcernsWhatItIsTheHopOf) {
   const Gid router = ip("192.0.2.1");
   const MacAddress other = mac("02:00:00:00:00:0c");
   for (const Gid& address : {far, kB4}) EXPECT_EQ(a.neighbours.resolve(address, now), Resolution::kAsking);
-  a.neighbours.told(far, router, kMacB, now);
-  a.neighbours.told(kB4, kB4, kMacB, now);
+  a.neighbours.resolved(far, router, kMacB, now);
+  a.neighbours.resolved(kB4, kB4, kMacB, now);
 
   a.neighbours.forget_hop(ip("192.0.2.77"), std::nullopt);
   a.neighbours.forget_hop(far, std::nullopt);

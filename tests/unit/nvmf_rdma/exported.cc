@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "drivers/block_registry.h"
-#include "engine/clock.h"
+#include "engine/platform/clock.h"
 
 namespace uroce::testing {
 namespace {

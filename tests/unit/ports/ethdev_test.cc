@@ -17,7 +17,7 @@ namespace {
 
 using drivers::Devargs;
 using drivers::open_port;
-using drivers::PortSpecification;
+using port::Specification;
 
 TEST(Devargs, AreReadAndWrittenBack) {
   Devargs devargs("net_memif0,role=server,flag,bsize=2048");
@@ -68,7 +68,7 @@ TEST(Ethdev, WithoutEalIsAnErrorNotACrash) {
 TEST(Ethdev, RefusesWhatItCannotDoInOneLine) {
   ASSERT_EQ(start_eal(), "");
   struct Case {
-    PortSpecification specification;
+    port::Specification specification;
     int code;
     const char* names;
   };

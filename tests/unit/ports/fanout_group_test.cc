@@ -30,7 +30,7 @@ class FanoutGroup : public ::testing::Test {
     ASSERT_TRUE(make_veth("near", "far", 3400));
   }
 
-  static drivers::PortSpecification device(const std::string& devargs, uint8_t number) {
+  static port::Specification device(const std::string& devargs, uint8_t number) {
     Gid address{};
     address.bytes = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 192, 0, 2, number};
     return {.devargs = devargs, .addresses = {address}};

@@ -16,9 +16,9 @@ namespace uroce::testing {
 namespace {
 
 using drivers::open_port;
-using drivers::PortSpecification;
+using port::Specification;
 
-std::unique_ptr<port::Port> opened(const PortSpecification& specification) {
+std::unique_ptr<port::Port> opened(const port::Specification& specification) {
   auto port = open_port(specification);
   if (port) return std::move(*port);
   ADD_FAILURE() << port.error().message;
@@ -62,7 +62,7 @@ TEST(Loopback, NeedsNoEal) {
 
 TEST(Loopback, RefusesWhatItCannotDoInOneLine) {
   struct Case {
-    PortSpecification specification;
+    port::Specification specification;
     int code;
     const char* names;
   };

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "ends.h"
-#include "engine/queue_pair_table.h"
+#include "engine/poller/queue_pair_table.h"
 #include "rdmacm/device.h"
 #include "support/soon.h"
 #include "wire/ip_cm.h"

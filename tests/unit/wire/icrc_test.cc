@@ -1,4 +1,4 @@
-#include "wire/icrc.h"
+#include "wire/icrc/icrc.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -13,9 +13,9 @@
 
 #include "sample_frames.h"
 #include "tests/support/thread_sanitizer.h"
-#include "wire/icrc_join.h"
-#include "wire/short_icrc.h"
-#include "wire/wide_icrc.h"
+#include "wire/icrc/join.h"
+#include "wire/icrc/short.h"
+#include "wire/icrc/wide.h"
 
 namespace uroce::wire {
 namespace {

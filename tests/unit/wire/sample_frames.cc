@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "wire/address_text.h"
-#include "wire/icrc.h"
+#include "wire/icrc/icrc.h"
 
 namespace uroce::wire {
 namespace {

@@ -1,0 +1,383 @@
+#include "engine/configuration/keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "copy/kind.h"
+#include "net/prefix.h"
+#include "wire/address_text.h"
+
+namespace uroce::engine {
+
+namespace {
+
+// Storing one value: each function returns what is wrong, in words that fit behind the key's name.
+
+Complaint store_text(const toml::node& value, std::string& to, size_t bytes_max) {
+  const auto* text = value.as_string();
+  if (text == nullptr) return "must be text in quotes";
+  if (text->get().empty()) return "must not be empty";
+  if (text->get().size() > bytes_max) return fmt::format("must not be longer than {} characters", bytes_max);
+  to = text->get();
+  return std::nullopt;
+}
+
+template <typename T>
+Complaint store_number(const toml::node& value, T& to, int64_t lowest, int64_t highest) {
+  const auto* number = value.as_integer();
+  if (number == nullptr) return "must be a whole number";
+  if (number->get() < lowest || number->get() > highest) {
+    return fmt::format("must be from {} to {}, not {}", lowest, highest, number->get());
+  }
+  to = static_cast<T>(number->get());
+  return std::nullopt;
+}
+
+Complaint store_flag(const toml::node& value, bool& to) {
+  const auto* flag = value.as_boolean();
+  if (flag == nullptr) return "must be true or false";
+  to = flag->get();
+  return std::nullopt;
+}
+
+template <typename T, size_t N>
+Complaint store_choice(const toml::node& value, T& to,
+                       const std::array<std::pair<std::string_view, T>, N>& choices) {
+  const auto* text = value.as_string();
+  std::string known;
+  for (const auto& [name, choice] : choices) {
+    if (text != nullptr && text->get() == name) {
+      to = choice;
+      return std::nullopt;
+    }
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", name);
+  }
+  return fmt::format("must be one of {}", known);
+}
+
+template <typename Store>
+Complaint store_list(const toml::node& value, Store store) {
+  const auto* list = value.as_array();
+  if (list == nullptr) return "must be a list";
+  for (const toml::node& element : *list) {
+    if (Complaint complaint = store(element)) return complaint;
+  }
+  return std::nullopt;
+}
+
+Complaint store_mac(const toml::node& value, MacAddress& to) {
+  const auto* text = value.as_string();
+  const auto mac = text != nullptr ? wire::parse_mac(text->get()) : std::nullopt;
+  if (!mac) return "must be a MAC address such as \"02:00:00:00:00:01\"";
+  if ((mac->bytes[0] & 1) != 0 || *mac == MacAddress{}) return "must not be a group address or zero";
+  to = *mac;
+  return std::nullopt;
+}
+
+/// Whether the whole text is a number in the range.
+template <typename T>
+bool read_number(std::string_view text, T& to, int lowest, int highest) {
+  int number = -1;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  to = static_cast<T>(number);
+  return error == std::errc{} && stop == text.data() + text.size() && number >= lowest && number <= highest;
+}
+
+constexpr int kVlanMax = 4094;
+
+/// "192.0.2.1/24".
+Complaint store_prefix(const std::string& whole, InterfaceAddress& to) {
+  const size_t slash = whole.find('/');
+  const auto address = wire::parse_ip(std::string_view(whole).substr(0, slash));
+  if (!address || slash == std::string::npos) {
+    return fmt::format("\"{}\" is not an address with prefix length such as \"192.0.2.1/24\"", whole);
+  }
+  const int bits_max = address->is_ipv4() ? 32 : 128;
+  if (!read_number(std::string_view(whole).substr(slash + 1), to.prefix_bits, 0, bits_max)) {
+    return fmt::format("the prefix length of \"{}\" must be from 0 to {}", whole, bits_max);
+  }
+  to.address = *address;
+  return std::nullopt;
+}
+
+Complaint store_address(const toml::node& value, InterfaceAddress& to) {
+  const auto* text = value.as_string();
+  if (text == nullptr) return "must be a list of addresses such as \"192.0.2.1/24\"";
+  const size_t at = text->get().find('@');
+  if (at != std::string::npos &&
+      !read_number(std::string_view(text->get()).substr(at + 1), to.vlan, 1, kVlanMax))
+    return fmt::format("the VLAN of \"{}\" must be from 1 to {}", text->get(), kVlanMax);
+  return store_prefix(text->get().substr(0, at), to);
+}
+
+Complaint store_neighbour(const toml::node& value, StaticNeighbour& to) {
+  constexpr std::string_view kShape = "must be a list of { address = \"...\", mac = \"...\" }";
+  const auto* table = value.as_table();
+  if (table == nullptr || table->size() != 2) return std::string(kShape);
+  const auto* address = table->get("address");
+  const auto* mac = table->get("mac");
+  if (address == nullptr || mac == nullptr) return std::string(kShape);
+  const auto* text = address->as_string();
+  const auto gid = text != nullptr ? wire::parse_ip(text->get()) : std::nullopt;
+  if (!gid) return "address must be an IP address without prefix length";
+  to.address = *gid;
+  if (Complaint complaint = store_mac(*mac, to.mac)) return "mac " + *complaint;
+  return std::nullopt;
+}
+
+template <typename T, typename Store>
+Complaint store_vector(const toml::node& value, std::vector<T>& to, size_t count_max, Store store) {
+  std::vector<T> list;
+  Complaint complaint =
+      store_list(value, [&](const toml::node& element) { return store(element, list.emplace_back()); });
+  if (complaint) return complaint;
+  if (list.size() > count_max) return fmt::format("must not have more than {} elements", count_max);
+  to = std::move(list);
+  return std::nullopt;
+}
+
+constexpr size_t kDeviceNameMax = 63;  // ibv_device::name
+constexpr size_t kTextMax = 4096;
+constexpr size_t kListMax = 1024;
+constexpr int64_t kMtuMin = 576;
+constexpr int64_t kMtuMax = 9216;
+constexpr int64_t kBusOffsetMax = int64_t{1} << 58;
+
+constexpr std::array<std::pair<std::string_view, PollerMode>, 2> kModes = {
+    {{"inline", PollerMode::kInline}, {"dedicated", PollerMode::kDedicated}}};
+constexpr std::array<std::pair<std::string_view, WindowType2>, 2> kWindowTypes = {
+    {{"2A", WindowType2::k2A}, {"2B", WindowType2::k2B}}};
+constexpr std::array<std::pair<std::string_view, wire::SourcePorts>, 2> kSourcePorts = {
+    {{"flow-label", wire::SourcePorts::kFlowLabel}, {"queue-pair", wire::SourcePorts::kQueuePair}}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kLogLevels = {
+    {{"none", "none"}, {"error", "error"}, {"warning", "warning"}, {"info", "info"}, {"debug", "debug"}}};
+
+Complaint store_log_level(const toml::node& value, std::string& to) {
+  std::string_view level;
+  Complaint complaint = store_choice(value, level, kLogLevels);
+  if (!complaint) to = level;
+  return complaint;
+}
+
+Complaint store_copy_kind(const toml::node& value, copy::Kind& to) {
+  const auto* text = value.as_string();
+  const copy::KindRow* row = text != nullptr ? copy::find_kind(text->get()) : nullptr;
+  if (row != nullptr) {
+    to = row->kind;
+    return std::nullopt;
+  }
+  std::string known;
+  for (const copy::KindRow& kind : copy::kinds())
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", kind.name);
+  return fmt::format("must be one of {} (on this CPU)", known);
+}
+
+/// An address has one VLAN, so it can be told from the address alone.
+Complaint store_addresses(const toml::node& value, std::vector<InterfaceAddress>& to) {
+  std::vector<InterfaceAddress> list;
+  if (Complaint complaint = store_vector(value, list, kListMax, store_address)) return complaint;
+  for (size_t i = 0; i < list.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (list[i].address == list[j].address)
+        return fmt::format("\"{}\" is given twice", wire::to_text(list[i].address));
+  to = std::move(list);
+  return std::nullopt;
+}
+
+Complaint store_router(std::string_view text, Gid& to) {
+  const auto router = wire::parse_ip(text);
+  if (!router) return fmt::format("\"{}\" is not the address of a router", text);
+  to = *router;
+  return std::nullopt;
+}
+
+Complaint store_route(const toml::node& value, StaticRoute& to) {
+  constexpr std::string_view kVia = " via ";
+  const auto* text = value.as_string();
+  const size_t via = text != nullptr ? text->get().find(kVia) : std::string::npos;
+  if (via == std::string::npos) return "must be a list of routes such as \"10.0.0.0/8 via 192.0.2.254\"";
+  InterfaceAddress prefix;
+  if (Complaint complaint = store_prefix(text->get().substr(0, via), prefix)) return complaint;
+  to.to = prefix.address;
+  to.prefix_bits = prefix.prefix_bits;
+  const net::Prefix network{prefix.address, prefix.prefix_bits};
+  if (net::first_of(network) != prefix.address)
+    return fmt::format("\"{}\" has bits behind its prefix", text->get().substr(0, via));
+  if (Complaint complaint = store_router(std::string_view(text->get()).substr(via + kVia.size()), to.via))
+    return complaint;
+  if (to.via.is_ipv4() != to.to.is_ipv4()) return fmt::format("\"{}\" is of two families", text->get());
+  return std::nullopt;
+}
+
+Complaint store_gateways(const toml::node& value, std::vector<Gid>& to) {
+  const auto store = [](const toml::node& element, Gid& gateway) {
+    const auto* text = element.as_string();
+    return text != nullptr ? store_router(text->get(), gateway) : Complaint("must be an address");
+  };
+  // One alone needs no brackets.
+  if (value.is_string()) {
+    to.assign(1, {});
+    return store(value, to.front());
+  }
+  std::vector<Gid> list;
+  if (Complaint complaint = store_vector(value, list, kListMax, store)) return complaint;
+  for (size_t i = 0; i < list.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (list[i].is_ipv4() == list[j].is_ipv4()) return "must have one router of each family at most";
+  to = std::move(list);
+  return std::nullopt;
+}
+
+Complaint store_partition_keys(const toml::node& value, std::vector<uint16_t>& to) {
+  constexpr size_t kCountMax = 128;
+  std::vector<uint16_t> list;
+  Complaint complaint = store_vector(value, list, kCountMax, [](const toml::node& element, uint16_t& key) {
+    Complaint wrong = store_number(element, key, 1, 0xFFFF);
+    if (!wrong && (key & 0x7FFF) == 0) return Complaint("0x8000 is no partition");
+    return wrong;
+  });
+  if (complaint) return complaint;
+  if (list.empty()) return "must have a partition key";
+  to = std::move(list);
+  return std::nullopt;
+}
+
+/// AF_PACKET's driver has a name by which it is told from one that the configuration names itself.
+Complaint store_interface(const toml::node& value, DeviceConfiguration& to) {
+  constexpr size_t kInterfaceNameMax = 15;
+  if (Complaint complaint = store_text(value, to.interface, kInterfaceNameMax)) return complaint;
+  if (to.interface.find_first_of(",/ ") != std::string::npos) return "must be the name of an interface";
+  to.port = fmt::format("net_af_packet_{0},iface={0}", to.interface);
+  return std::nullopt;
+}
+
+Complaint store_core(const toml::node& value, uint32_t& to) { return store_number(value, to, 0, 4095); }
+
+using Node = const toml::node&;
+
+constexpr std::array<Key, 25> kKeys = {{
+    {{"device.name", "text", "name of the device, as ibv_devices shows it"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_text(v, t.device->name, kDeviceNameMax); }},
+    {{"device.port", "text", "loopbackN (wires join 0 and 1, 2 and 3, ...) or DPDK devargs"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_text(v, t.device->port, kTextMax); }},
+    {{"device.interface", "text",
+      "instead of a port: an interface of the kernel, beside which the device stands"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_interface(v, *t.device); }},
+    {{"device.mac", "MAC address", "instead of the port's own"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_mac(v, t.device->mac.emplace()); }},
+    {{"device.addresses", "list of ADDRESS/PREFIX[@VLAN]",
+      "IPv4 and IPv6 addresses; GIDs 1, 2, ... in this order"},
+     ValueKind::kTextList,
+     [](Node v, KeyTarget t) { return store_addresses(v, t.device->addresses); }},
+    {{"device.mtu", "number", "link MTU as `ip link` shows it; default: what the port carries"},
+     ValueKind::kNumber,
+     [](Node v, KeyTarget t) { return store_number(v, t.device->mtu.emplace(), kMtuMin, kMtuMax); }},
+    {{"device.neighbours", "list of ADDRESS=MAC", "neighbours that are not to be asked for"},
+     ValueKind::kNeighbourList,
+     [](Node v, KeyTarget t) { return store_vector(v, t.device->neighbours, kListMax, store_neighbour); }},
+    {{"device.routes", "list of PREFIX via ROUTER", "ways to other networks; the router is on one of ours"},
+     ValueKind::kTextList,
+     [](Node v, KeyTarget t) { return store_vector(v, t.device->routes, kListMax, store_route); }},
+    {{"device.gateway", "list of ADDRESS", "router for all other networks, one of IPv4 and one of IPv6"},
+     ValueKind::kTextList,
+     [](Node v, KeyTarget t) { return store_gateways(v, t.device->gateways); }},
+    {{"device.partition_keys", "list of numbers", "P_Keys 0, 1, ... in this order; bit 15 says full member"},
+     ValueKind::kNumberList,
+     [](Node v, KeyTarget t) { return store_partition_keys(v, t.device->partition_keys); }},
+    {{"device.source_port", "flow-label or queue-pair",
+      "UDP source ports: from the flow label or both queue pair numbers, or from our own number only"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_choice(v, t.device->source_ports, kSourcePorts); }},
+    {{"device.vendor_part", "number",
+      "vendor_part_id that programs are shown; some use inline data or ibv_wr_* only with one they know"},
+     ValueKind::kNumber,
+     [](Node v, KeyTarget t) { return store_number(v, t.device->vendor_part, 0, UINT32_MAX); }},
+    {{"device.window_type2", "2A or 2B", "what ibv_alloc_mw makes when it is asked for type 2"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_choice(v, t.device->window_type2, kWindowTypes); }},
+    {{"device.dmadev", "list of texts",
+      "DMA devices of DPDK that copy what peers send into memory of urocedv_alloc_memory, one for each "
+      "poller"},
+     ValueKind::kTextList,
+     [](Node v, KeyTarget t) {
+       return store_vector(v, t.device->dmadev, kListMax,
+                           [](Node e, std::string& to) { return store_text(e, to, kTextMax); });
+     }},
+    {{"poller.mode", "inline or dedicated",
+      "turned by the application's calls, or by threads that do nothing else"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_choice(v, t.configuration.poller_mode, kModes); }},
+    {{"poller.takeover_us", "number",
+      "inline: a poller left alone for this long is turned by a background thread"},
+     ValueKind::kNumber,
+     [](Node v, KeyTarget t) { return store_number(v, t.configuration.takeover_us, 1, 1'000'000); }},
+    {{"poller.cores", "list of numbers",
+      "CPUs of the poller threads (dedicated), of the background thread (inline)"},
+     ValueKind::kNumberList,
+     [](Node v, KeyTarget t) { return store_vector(v, t.configuration.cores, kListMax, store_core); }},
+    {{"poller.per_device", "number", "pollers, and queues of the port, for each device"},
+     ValueKind::kNumber,
+     [](Node v, KeyTarget t) {
+       return store_number(v, t.configuration.pollers_per_device, 1, kPollersPerDeviceMax);
+     }},
+    {{"copy.kind", "text", "how payload is stored: auto, ordinary, string, non-temporal[-128|-256|-512]"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_copy_kind(v, t.configuration.copy_kind); }},
+    {{"memory.hugepages", "true or false", "use hugepages when there are any"},
+     ValueKind::kFlag,
+     [](Node v, KeyTarget t) { return store_flag(v, t.configuration.hugepages); }},
+    {{"memory.megabytes", "number", "memory for packet buffers of DPDK ports"},
+     ValueKind::kNumber,
+     [](Node v, KeyTarget t) { return store_number(v, t.configuration.memory_mb, 32, 1 << 20); }},
+    {{"memory.bus_offset", "number", "added to every bus address (urocedv_dma_map_*): for tests"},
+     ValueKind::kNumber,
+     [](Node v, KeyTarget t) { return store_number(v, t.configuration.bus_offset, 0, kBusOffsetMax); }},
+    {{"eal.arguments", "list of texts", "more arguments for rte_eal_init"},
+     ValueKind::kTextList,
+     [](Node v, KeyTarget t) {
+       return store_vector(v, t.configuration.eal_arguments, kListMax,
+                           [](Node e, std::string& to) { return store_text(e, to, kTextMax); });
+     }},
+    {{"log.level", "none, error, warning, info or debug",
+      "what is written to standard error; UROCE_LOG overrides it"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_log_level(v, t.configuration.log_level); }},
+    {{"log.counters", "true or false", "write each device's counters to standard error when it closes"},
+     ValueKind::kFlag,
+     [](Node v, KeyTarget t) { return store_flag(v, t.configuration.log_counters); }},
+}};
+
+}  // namespace
+
+std::span<const KeyDescription> configuration_keys() {
+  static const auto kDescriptions = [] {
+    std::array<KeyDescription, kKeys.size()> descriptions;
+    std::ranges::transform(kKeys, descriptions.begin(), &Key::description);
+    return descriptions;
+  }();
+  return kDescriptions;
+}
+
+const Key* find_key(std::string_view table, std::string_view name) {
+  const auto it = std::ranges::find_if(kKeys, [&](const Key& key) {
+    const std::string_view path = key.description.path;
+    return path.size() == table.size() + 1 + name.size() && path.starts_with(table) && path.ends_with(name) &&
+           path[table.size()] == '.';
+  });
+  return it == kKeys.end() ? nullptr : &*it;
+}
+
+bool is_table(std::string_view table) {
+  return std::ranges::any_of(kKeys, [&](const Key& key) {
+    return key.description.path.substr(0, key.description.path.find('.')) == table;
+  });
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,164 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "engine/configuration/configuration.h"
+#include "engine/configuration/keys.h"
+#include "net/prefix.h"
+#include "wire/address_text.h"
+
+namespace uroce::engine {
+
+namespace {
+
+/// Tables of programs that share the file with the devices: who owns one checks it.
+constexpr std::array<std::string_view, 1> kTablesOfPrograms{"nvmf"};
+
+/// One run over a TOML document. The first error ends it.
+class Parser {
+ public:
+  explicit Parser(std::string_view origin) : origin_(origin) {}
+
+  Result<Configuration> parse(std::string_view text) {
+    const toml::parse_result document = toml::parse(text, origin_);
+    if (!document) {
+      return Error{EINVAL, fmt::format("{}:{}: {}", origin_, document.error().source().begin.line,
+                                       document.error().description())};
+    }
+    for (const auto& [key, node] : document.table()) top_level(key, node);
+    if (configuration_.devices.empty()) configuration_.devices = embedded_default().devices;
+    if (!error_.empty()) return Error{EINVAL, error_};
+    return std::move(configuration_);
+  }
+
+ private:
+  void fail(const toml::source_region& where, std::string_view key, std::string_view complaint) {
+    // The document's tables are sorted by name; of several errors the first in the file is told.
+    if (!error_.empty() && where.begin.line >= error_line_) return;
+    error_line_ = where.begin.line;
+    error_ = fmt::format("{}:{}: {}: {}", origin_, where.begin.line, key, complaint);
+  }
+
+  void top_level(const toml::key& key, const toml::node& node) {
+    if (std::ranges::find(kTablesOfPrograms, key.str()) != kTablesOfPrograms.end()) return;
+    if (!is_table(key.str())) return fail(key.source(), key.str(), "unknown table or key");
+    if (key.str() == "device") return devices(key, node);
+    const toml::table* table = node.as_table();
+    if (table == nullptr)
+      return fail(key.source(), key.str(), fmt::format("must be a table: [{}]", key.str()));
+    keys(key.str(), *table, nullptr);
+  }
+
+  void devices(const toml::key& key, const toml::node& node) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr) return fail(key.source(), "device", "must be a list of tables: [[device]]");
+    for (const toml::node& element : *list) {
+      const toml::table* table = element.as_table();
+      if (table == nullptr) return fail(element.source(), "device", "must be a list of tables: [[device]]");
+      DeviceConfiguration device;
+      device.name = fmt::format("uroce{}", configuration_.devices.size());
+      device.port = fmt::format("loopback{}", configuration_.devices.size());
+      keys("device", *table, &device);
+      if (!device.interface.empty()) beside_kernel(*table);
+      for (const StaticRoute& route : device.routes) router(*table, "routes", device, route.via);
+      for (const Gid& gateway : device.gateways) router(*table, "gateway", device, gateway);
+      for (const DeviceConfiguration& other : configuration_.devices) {
+        if (other.name == device.name)
+          fail(table->source(), "device.name", "two devices called " + device.name);
+        if (other.port == device.port)
+          fail(table->source(), "device.port", "two devices on port " + device.port);
+      }
+      configuration_.devices.push_back(std::move(device));
+    }
+  }
+
+  /// A router must be somebody whom we can reach.
+  void router(const toml::table& table, std::string_view name, const DeviceConfiguration& device,
+              const Gid& address) {
+    const net::Prefix link_local{{{0xFE, 0x80}}, 64};
+    const bool on_link =
+        link_local.contains(address) ||
+        std::ranges::any_of(device.addresses, [&](const InterfaceAddress& ours) {
+          return net::Prefix{ours.address, ours.prefix_bits}.contains(address) && ours.address != address;
+        });
+    if (on_link) return;
+    fail(table.get(name)->source(), fmt::format("device.{}", name),
+         fmt::format("router {} is in no network of an address of ours", wire::to_text(address)));
+  }
+
+  /// What the kernel says about its interface, the configuration does not.
+  void beside_kernel(const toml::table& table) {
+    for (const std::string_view name : {"port", "mac", "addresses", "neighbours", "routes", "gateway"}) {
+      const toml::node* value = table.get(name);
+      const toml::array* list = value == nullptr ? nullptr : value->as_array();
+      if (value == nullptr || (list != nullptr && list->empty())) continue;
+      fail(value->source(), fmt::format("device.{}", name), "does not go together with an interface");
+    }
+  }
+
+  void keys(std::string_view table_name, const toml::table& table, DeviceConfiguration* device) {
+    for (const auto& [name, value] : table) {
+      const std::string path = fmt::format("{}.{}", table_name, name.str());
+      const Key* key = find_key(table_name, name.str());
+      if (key == nullptr) {
+        fail(name.source(), path, "unknown key");
+      } else if (const Complaint complaint = key->store(value, {configuration_, device})) {
+        fail(name.source(), path, *complaint);
+      }
+    }
+  }
+
+  std::string_view origin_;
+  Configuration configuration_;
+  std::string error_;
+  toml::source_index error_line_ = 0;
+};
+
+}  // namespace
+
+Configuration embedded_default() {
+  // Addresses of TEST-NET-1 (RFC 5737): no real network has them.
+  Configuration configuration;
+  for (uint8_t i = 0; i < 2; ++i) {
+    DeviceConfiguration device;
+    device.name = fmt::format("uroce{}", i);
+    device.port = fmt::format("loopback{}", i);
+    device.mac = MacAddress{{0x02, 0, 0, 0, 0, static_cast<uint8_t>(i + 1)}};  // told before it is opened
+    device.addresses = {{Gid::from_ipv4({192, 0, 2, static_cast<uint8_t>(i + 1)}), 24}};
+    configuration.devices.push_back(std::move(device));
+  }
+  return configuration;
+}
+
+Result<Configuration> parse_configuration(std::string_view toml, std::string_view origin) {
+  return Parser(origin).parse(toml);
+}
+
+Result<Configuration> read_configuration(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open() || file.bad()) {
+    const int code = errno != 0 ? errno : EIO;
+    return Error{code, fmt::format("{}: {}", path, std::strerror(code))};
+  }
+  return parse_configuration(text, path);
+}
+
+Result<Configuration> configuration_from_environment() {
+  if (const char* text = std::getenv("UROCE_CONFIG_TEXT"); text != nullptr && *text != '\0') {
+    return parse_configuration(text, "UROCE_CONFIG_TEXT");
+  }
+  if (const char* path = std::getenv("UROCE_CONFIG"); path != nullptr && *path != '\0') {
+    return read_configuration(path);
+  }
+  return embedded_default();
+}
+
+}  // namespace uroce::engine

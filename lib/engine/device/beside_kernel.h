@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+
+#include "base/identifiers.h"
+#include "base/result.h"
+#include "net/neighbours.h"
+
+namespace uroce::engine {
+
+class Device;
+struct DeviceState;
+
+/// The kernel's view of an interface beside which a device stands: it knows routes and neighbours, and its
+/// addresses are the device's.
+class BesideKernel : public net::Resolver {
+ public:
+  /// The kernel's address that `destination` is reached from, through this interface. Any thread.
+  [[nodiscard]] virtual std::optional<Gid> source_to(const Gid& destination) const = 0;
+
+  /// From now until stop() the device's addresses follow the kernel's, and what its neighbours ask is
+  /// answered. EAGAIN: no thread.
+  virtual Status start(Device& device, DeviceState& state) = 0;
+  virtual void stop() = 0;
+  /// Only begins what stop() waits for: the thread may be waiting for a turn.
+  virtual void ask_to_stop() = 0;
+  /// In a forked child, where the thread does not exist.
+  virtual void abandon() = 0;
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,271 @@
+#include "engine/device/device.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+#include "engine/device/device_state.h"
+#include "engine/platform/fault_handler.h"
+#include "engine/platform/forked.h"
+#include "mem/dma_region.h"
+
+namespace uroce::engine {
+
+namespace {
+
+/// Of the untagged link first, then of each VLAN.
+std::vector<net::NeighbourOptions> links_of(const DeviceConfiguration& configuration, MacAddress mac,
+                                            net::Resolver* resolver, bool probe) {
+  std::vector<net::NeighbourOptions> links(1, link_options(configuration, mac, 0, resolver, probe));
+  for (const InterfaceAddress& ours : configuration.addresses) {
+    auto link = std::ranges::find(links, ours.vlan, &net::NeighbourOptions::vlan);
+    if (link == links.end())
+      link = links.insert(links.end(), link_options(configuration, mac, ours.vlan, resolver, probe));
+    link->addresses.push_back({ours.address, ours.prefix_bits});
+  }
+  return links;
+}
+
+std::vector<uint16_t> vlans_of(const DeviceConfiguration& configuration) {
+  std::vector<uint16_t> vlans;
+  for (const InterfaceAddress& ours : configuration.addresses) vlans.push_back(ours.vlan);
+  return vlans;
+}
+
+enum class Purpose : uint64_t { kMemoryKeys = 1, kQueuePairNumbers, kSharedReceiveNumbers };
+
+std::optional<HashKey> key_for(const std::optional<HashKey>& key, Purpose purpose) {
+  return key ? std::optional(derive(*key, static_cast<uint64_t>(purpose))) : std::nullopt;
+}
+
+}  // namespace
+
+net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan,
+                                   net::Resolver* resolver, bool probe) {
+  net::NeighbourOptions options{
+      .mac = mac, .vlan = vlan, .addresses = {}, .probe = probe, .resolver = resolver};
+  for (const auto& [address, its_mac] : configuration.neighbours) options.fixed.push_back({address, its_mac});
+  for (const StaticRoute& route : configuration.routes)
+    options.routes.push_back({{route.to, route.prefix_bits}, route.via});
+  for (const Gid& gateway : configuration.gateways)
+    options.routes.push_back({{gateway.is_ipv4() ? Gid::from_ipv4({}) : Gid{}, 0}, gateway});
+  return options;
+}
+
+std::vector<Gid> gids_of(const DeviceConfiguration& configuration) {
+  std::vector<Gid> gids;
+  for (const InterfaceAddress& address : configuration.addresses) gids.push_back(address.address);
+  return gids;
+}
+
+DeviceState::DeviceState(Options options)
+    : configuration(options.device),
+      mode(options.configuration.poller_mode),
+      copy_kind(options.configuration.copy_kind),
+      eal(options.eal),
+      parker(options.parker),
+      clock(options.clock),
+      nap(options.nap),
+      kernel(std::move(options.kernel)),
+      probe_addresses(options.probe_addresses),
+      port(std::move(options.port)),
+      copy_engines(std::move(options.copy_engines)),
+      mac(configuration.mac.value_or(port->capabilities().mac)),
+      addresses(mac, net::GidTable(mac, gids_of(configuration), vlans_of(configuration)), kernel != nullptr),
+      links(links_of(configuration, mac, kernel.get(), probe_addresses)),
+      pages(options.configuration.hugepages ? IndexSpace::Pages::kHuge : IndexSpace::Pages::kOrdinary),
+      bus_space({.offset = options.configuration.bus_offset, .grace_period = &quiescence, .pages = pages}),
+      regions({.entries_max = Limits::kKeys,
+               .key = key_for(options.key, Purpose::kMemoryKeys),
+               .grace_period = &quiescence,
+               .prober = &prober,
+               .bus_space = &bus_space,
+               .pages = pages}),
+      reserved_lkey(*mem::make_reserved_lkey(regions)),
+      domains(Limits::kDomains),
+      queue_pairs({.numbers = kNumbers,
+                   .first = options.first_queue_pair,
+                   .generations = kNumberGenerations,
+                   .key = key_for(options.key, Purpose::kQueuePairNumbers),
+                   .pages = pages}),
+      xrc_receives({.numbers = kNumbers,
+                    .generations = kNumberGenerations,
+                    .key = key_for(options.key, Purpose::kSharedReceiveNumbers),
+                    .pages = pages}),
+      groups({.groups = Limits::kGroups, .members = Limits::kGroupMembers, .total = Limits::kMemberships}),
+      context{regions, queue_pairs, groups, addresses} {
+  install_fault_handler();
+  std::vector<Poller*> siblings;
+  for (uint16_t i = 0; i < port->capabilities().queues; ++i) {
+    const Poller::Options poller{.index = i,
+                                 .lcore = options.lcores.at(i),
+                                 .copy_kind = copy_kind,
+                                 .copy_engine = copy_engines.empty() ? nullptr : copy_engines.at(i).get(),
+                                 .clock = clock,
+                                 .parker = parker,
+                                 .listeners = &listeners,
+                                 .links = i == 0 ? &links : nullptr};
+    siblings.push_back(pollers.emplace_back(std::make_unique<Poller>(poller, port->queue(i), context)).get());
+    quiescence.watch(siblings.back()->lock(),
+                     [poller = siblings.back(), now = clock] { poller->turn(now()); });
+  }
+  for (Poller* poller : siblings) poller->join(siblings);
+  load.resize(pollers.size());
+  thread_domains.resize(pollers.size());
+}
+
+void DeviceState::turn(uint64_t which, Instant now) {
+  bool worked = false;
+  for (uint64_t left = which; left != 0; left &= left - 1) {
+    Poller& poller = *pollers[static_cast<size_t>(__builtin_ctzll(left))];
+    worked |= poller.application_turn(now) == TurnOutcome::kWorked;
+  }
+  turn_others(which, now, worked);
+}
+
+void DeviceState::turn_for_post(QueuePairEntry& entry, Instant now) {
+  TurnOutcome outcome = entry.poller.application_turn(now, &entry);
+  if (outcome == TurnOutcome::kBusy) {
+    entry.poller.ring(entry);
+    // Whoever was at it may have finished before the doorbell rang.
+    outcome = entry.poller.application_turn(now);
+  }
+  turn_others(uint64_t{1} << entry.poller_index, now, outcome == TurnOutcome::kWorked);
+}
+
+void DeviceState::turn_others(uint64_t done, Instant now, bool worked) {
+  if (pollers.size() > 1) {
+    uint64_t handed_to = 0;
+    for (const auto& poller : pollers) handed_to |= poller->take_handed_to();
+    for (uint64_t left = handed_to & ~done; left != 0; left &= left - 1) {
+      pollers[static_cast<size_t>(__builtin_ctzll(left))]->application_turn(now);
+    }
+  }
+  for (DeviceState* partner : partners) {
+    for (const auto& poller : partner->pollers) worked |= poller->partner_turn(now) == TurnOutcome::kWorked;
+  }
+  // The background thread, should it be fast asleep, now has somebody to take over from.
+  if (worked && parker != nullptr) parker->nudge();
+}
+
+Device::Device(std::unique_ptr<DeviceState> state) : state_(std::move(state)) {}
+Device::~Device() = default;
+
+const std::string& Device::name() const { return state_->configuration.name; }
+
+WindowType2 Device::window_type2() const { return state_->configuration.window_type2; }
+std::span<const uint16_t> Device::partition_keys() const { return state_->configuration.partition_keys; }
+wire::SourcePorts Device::source_ports() const { return state_->configuration.source_ports; }
+uint32_t Device::vendor_part() const { return state_->configuration.vendor_part; }
+
+uint64_t Device::guid() const {
+  uint64_t guid = 0;
+  for (const uint8_t byte : net::eui64(state_->mac)) guid = guid << 8 | byte;
+  return guid;
+}
+
+MacAddress Device::mac() const { return state_->mac; }
+const port::Capabilities& Device::port_capabilities() const { return state_->port->capabilities(); }
+bool Device::link_up() const { return state_->port->link_up(); }
+void Device::add_listener(DeviceListener& listener) { state_->listeners.add(listener); }
+void Device::remove_listener(DeviceListener& listener) { state_->listeners.remove(listener); }
+port::FarEnd Device::far_end() const { return state_->port->far_end(); }
+uint32_t Device::link_mtu() const {
+  return std::min(state_->port->capabilities().link_mtu,
+                  state_->interface_mtu.load(std::memory_order_relaxed));  // nothing but a number
+}
+
+PathMtu Device::path_mtu_max() const {
+  // IPv6, UDP, BTH, XRCETH, RETH, immediate data and ICRC: the most that surrounds a full payload.
+  constexpr uint32_t kAround = 40 + 8 + 12 + 4 + 16 + 4 + 4;
+  // Not every link carries a tag on top of its MTU.
+  const uint32_t overhead = kAround + (state_->addresses.gids().has_vlans() ? 4 : 0);
+  for (const PathMtu mtu : {PathMtu::k4096, PathMtu::k2048, PathMtu::k1024, PathMtu::k512}) {
+    if (path_mtu_bytes(mtu) + overhead <= link_mtu()) return mtu;
+  }
+  return PathMtu::k256;
+}
+
+net::GidTable Device::gids() const { return state_->addresses.gids(); }
+mem::RegionTable& Device::regions() { return state_->regions; }
+mem::BusSpace& Device::bus_space() { return state_->bus_space; }
+MemoryKey Device::reserved_lkey() const { return state_->reserved_lkey; }
+
+Result<DomainId> Device::allocate_domain() { return state_->domains.allocate(); }
+void Device::free_domain(DomainId domain) { (void)state_->domains.free(domain); }
+
+std::unique_ptr<queue::CompletionQueue> Device::create_completion_queue(
+    queue::CompletionQueue::Options options) {
+  options.lanes = static_cast<uint16_t>(state_->pollers.size());
+  // Relaxed, here and where it goes down: it is nothing but a count.
+  std::atomic<uint32_t>& count = state_->completion_queues;
+  const bool room = count.fetch_add(1, std::memory_order_relaxed) < Limits::kCompletionQueues;
+  try {
+    if (room) return std::make_unique<queue::CompletionQueue>(options);
+  } catch (const std::bad_alloc&) {
+  }
+  count.fetch_sub(1, std::memory_order_relaxed);
+  return nullptr;
+}
+
+int Device::resize_completion_queue(queue::CompletionQueue& queue, uint32_t depth) {
+  using Slots = queue::CompletionQueue::Slots;
+  if (forked_since_start()) return ENODEV;
+  const auto resize = [&](Poller& poller, uint32_t to, Slots& slots) {
+    bool done = false;
+    poller.run([&](qp::Turn&) { done = queue.resize(poller.index(), to, slots); });
+    return done;
+  };
+  const uint32_t before = queue.depth();
+  std::vector<Slots> slots;
+  for (size_t i = 0; i < state_->pollers.size(); ++i) slots.push_back(queue.slots_for(depth));
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (resize(*state_->pollers[i], depth, slots[i])) continue;
+    while (i-- > 0) resize(*state_->pollers[i], before, slots[i]);
+    return EINVAL;
+  }
+  return 0;
+}
+
+void Device::retire_completion_queue(queue::CompletionQueue& queue) {
+  state_->completion_queues.fetch_sub(1, std::memory_order_relaxed);
+  if (forked_since_start()) return;
+  // No queue pair names it any more; a turn that was under way may still be about to publish it.
+  state_->quiescence.wait();
+  if (!queue.ever_moderated()) return;
+  for (const auto& poller : state_->pollers)
+    poller->run([&](qp::Turn& turn) { turn.completions.forget(queue); });
+}
+
+void Device::turn_for(queue::CompletionQueue& queue) {
+  DeviceState& state = *state_;
+  if (!state.inline_pollers() || forked_since_start()) return;
+  state.turn(queue.lanes_used(), state.clock());
+}
+
+bool Device::turn_for_services() {
+  DeviceState& state = *state_;
+  if (!state.inline_pollers() || forked_since_start()) return false;
+  state.turn(1, state.clock());  // poller 0
+  return true;
+}
+
+uint64_t Device::counter(Counter counter) const {
+  uint64_t sum = 0;
+  for (const auto& poller : state_->pollers) sum += poller->counters().read(counter);
+  return sum;
+}
+
+Device::Information Device::information() const {
+  Information information{.poller_mode = state_->mode,
+                          .pollers = static_cast<uint16_t>(state_->pollers.size()),
+                          .copy_kind = state_->copy_kind,
+                          .eal = state_->eal,
+                          .key_table_hugepages = state_->regions.hugepages(),
+                          .regions = state_->regions.regions()};
+  const std::lock_guard guard(state_->mutex);
+  information.queue_pairs = static_cast<uint32_t>(state_->entries.size());
+  return information;
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <memory_resource>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/counters.h"
+#include "base/identifiers.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "engine/configuration/configuration.h"
+#include "engine/device/options.h"
+#include "engine/poller/limits.h"
+#include "engine/poller/queue_pair_handle.h"
+#include "mem/bus_space.h"
+#include "mem/region_table.h"
+#include "net/gid_table.h"
+#include "port/port.h"
+#include "qp/attributes.h"
+#include "qp/datagram_address.h"
+#include "qp/event.h"
+#include "queue/completion_queue.h"
+#include "queue/shared_receive_queue.h"
+#include "queue/work_queue.h"
+
+namespace uroce::engine {
+
+class DeviceListener;
+struct DeviceState;
+class GeneralServices;
+class ServicesUser;
+
+/// One RDMA device: a port, its addresses, its memory regions, its queue pairs and the pollers that turn
+/// them. All functions are thread-safe control path (they may lock, allocate and wait) unless they say
+/// otherwise.
+class Device {
+ public:
+  /// Made by Stack only.
+  explicit Device(std::unique_ptr<DeviceState> state);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] uint32_t vendor_part() const;
+  [[nodiscard]] WindowType2 window_type2() const;
+  [[nodiscard]] std::span<const uint16_t> partition_keys() const;  // by P_Key index; not empty
+  [[nodiscard]] wire::SourcePorts source_ports() const;
+  [[nodiscard]] uint64_t guid() const;  // EUI-64 of the MAC, host order
+  [[nodiscard]] MacAddress mac() const;
+  [[nodiscard]] const port::Capabilities& port_capabilities() const;
+  [[nodiscard]] bool link_up() const;
+  [[nodiscard]] port::FarEnd far_end() const;
+  [[nodiscard]] uint32_t link_mtu() const;
+  /// It is told of the device's events until it is taken out again.
+  void add_listener(DeviceListener& listener);
+  void remove_listener(DeviceListener& listener);
+  [[nodiscard]] PathMtu path_mtu_max() const;
+  /// As they are now.
+  [[nodiscard]] net::GidTable gids() const;
+  /// An address of ours more: 0, EEXIST, ENOSPC (no GID index is left), ENODEV. When it returns its packets
+  /// are received and who asks for it is answered; listeners hear of it (kGidChange).
+  int add_address(const InterfaceAddress& address);
+  /// One less: 0, ENOENT, ENODEV. Queue pairs that send from it go on, but what comes to it is dropped.
+  int remove_address(const Gid& address);
+  /// Our address that `destination` is reached from: the one with the longest prefix that it lies in; for a
+  /// group, the first. Null: no way leads there, or the device is closed.
+  [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const;
+  [[nodiscard]] mem::RegionTable& regions();
+  [[nodiscard]] mem::BusSpace& bus_space();
+  [[nodiscard]] MemoryKey reserved_lkey() const;
+
+  Result<DomainId> allocate_domain();
+  void free_domain(DomainId domain);
+
+  /// Null: there is no memory for it, or none left at the limit. The queue must outlive every queue pair that
+  /// names it, and is retired before it ends. `lanes` is set by the device.
+  std::unique_ptr<queue::CompletionQueue> create_completion_queue(queue::CompletionQueue::Options options);
+  /// ibv_resize_cq, while the caller keeps everybody from polling: 0, ENOMEM, or EINVAL when more completions
+  /// than that wait; then the queue is as it was.
+  int resize_completion_queue(queue::CompletionQueue& queue, uint32_t depth);
+  /// No poller refers to the queue after the return.
+  void retire_completion_queue(queue::CompletionQueue& queue);
+
+  /// The queue must outlive every queue pair that names it; of XRC, where packets do, it gets a number.
+  Result<std::unique_ptr<SharedReceives>> create_shared_receives(const SharedReceivesOptions& options);
+  /// While the caller keeps everybody from posting: 0, ENODEV, or EINVAL when more requests than that are
+  /// outstanding; then the queue is as it was. `change` is of this queue.
+  int resize_shared_receives(SharedReceives& receives, queue::SharedReceiveQueue::Resizing& change);
+  /// No poller touches the queue, its memory or its completion queue any more when it returns.
+  void destroy_shared_receives(std::unique_ptr<SharedReceives> receives);
+
+  /// The domain must outlive what is made in it.
+  Result<std::unique_ptr<XrcDomain>> create_xrc_domain();
+  void destroy_xrc_domain(std::unique_ptr<XrcDomain> domain);
+
+  ThreadDomain take_thread_domain();
+  void give_back_thread_domain(ThreadDomain domain);
+  /// Queue pairs of this queue come to the domain's poller, unless they have another domain of their own.
+  void bind(queue::CompletionQueue& queue, ThreadDomain domain);
+  /// Before the first queue pair uses it.
+  void bind(SharedReceives& receives, ThreadDomain domain);
+
+  /// EINVAL also: its thread domain is not that of its shared receive queue.
+  Result<QueuePairHandle*> create_queue_pair(const QueuePairOptions& options);
+  /// What was received is acknowledged. Returns when no poller touches the queue pair, its queues or memory
+  /// any more.
+  void destroy_queue_pair(QueuePairHandle& queue_pair);
+  /// The same for all queue pairs of which `is_meant` says so; they leave their groups, too.
+  void destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant);
+  /// `attributes.path` carries GIDs, traffic class, hop limit and flow label; the device resolves the MACs
+  /// (ARP or neighbour discovery; ETIMEDOUT when nobody answers) and `to_self`.
+  int modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, uint32_t mask);
+  qp::Attributes query_queue_pair(QueuePairHandle& queue_pair);
+
+  /// An address for datagrams, of a path as above and without queue pair numbers and Q_Key; given back when
+  /// it is copied no more. ENOMEM at the limit.
+  Result<qp::DatagramAddress> take_address(wire::Path path);
+  void give_back_address();
+
+  /// The queue pair, of UD, gets a copy of each message to the group: those of this device's own queue pairs,
+  /// too. 0 if it does already; ENOMEM at a limit. A member is not destroyed.
+  int attach_group(QueuePairHandle& queue_pair, const Gid& group);
+  /// None is under way after the return. EINVAL: it is no member.
+  int detach_group(QueuePairHandle& queue_pair, const Gid& group);
+  [[nodiscard]] bool in_groups(const QueuePairHandle& queue_pair) const;
+
+  /// The general services, which are there from the first call on, with the user of that call: `function` is
+  /// run in a turn. ENODEV: the device is closed. Neither may call the device.
+  int manage(ServicesUser& user, const std::function<void(GeneralServices&, Instant now)>& function);
+
+  /// Something was published on the send queue, or on the receive queue of a queue pair in the error state.
+  /// Any thread, hot: at most one ring push. With inline pollers the caller's thread then turns the poller
+  /// once, if it is free.
+  void ring_doorbell(QueuePairHandle& queue_pair);
+
+  /// Inline pollers: turns, once, every free poller that serves `queue`. Dedicated: nothing. Hot.
+  void turn_for(queue::CompletionQueue& queue);
+
+  /// Inline pollers: turns, once, the poller of the general services, if it is free. False with dedicated
+  /// ones.
+  bool turn_for_services();
+
+  /// What `uroce info` shows and no other function tells.
+  struct Information {
+    PollerMode poller_mode = PollerMode::kInline;
+    uint16_t pollers = 0;
+    copy::Kind copy_kind = copy::Kind::kAuto;
+    bool eal = false;  // the port runs on DPDK
+    bool key_table_hugepages = false;
+    uint32_t regions = 0;
+    uint32_t queue_pairs = 0;
+  };
+  [[nodiscard]] Information information() const;
+
+  /// Sum over all pollers.
+  [[nodiscard]] uint64_t counter(Counter counter) const;
+
+ private:
+  std::unique_ptr<DeviceState> state_;
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,254 @@
+#include "engine/device/device_group.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <ranges>
+#include <set>
+
+#include "drivers/registry.h"
+#include "engine/device/device.h"
+#include "engine/device/device_state.h"
+#include "engine/device/host_interface.h"
+#include "engine/platform/eal.h"
+#include "engine/platform/eal_log.h"
+#include "engine/platform/forked.h"
+#include "engine/platform/random_key.h"
+
+namespace uroce::engine {
+
+namespace {
+
+/// The groups that are open, for the end of the process; its lock also keeps ports from being opened and
+/// closed by two threads at once, which DPDK does not allow.
+struct OpenGroups {
+  std::mutex mutex;
+  std::set<DeviceGroup*> groups;
+};
+
+OpenGroups& open_groups() {
+  static OpenGroups& the = *new OpenGroups;  // never destroyed: see end_all()
+  return the;
+}
+
+/// Runs before the destructors of libraries that the threads use. Whoever exits may hold the lock in another
+/// thread; then nothing is ended.
+void end_all() {
+  if (forked_since_start()) return;
+  OpenGroups& open = open_groups();
+  if (!open.mutex.try_lock()) return;
+  for (DeviceGroup* group : open.groups) group->end();
+  open.groups.clear();
+  open.mutex.unlock();
+}
+
+/// One line of the counters that are not zero.
+std::string counters_of(const Device& device, DeviceState& state) {
+  std::string line = fmt::format("uroce: {}: counters", device.name());
+  uint64_t dropped = 0;
+  for (uint16_t i = 0; i < state.pollers.size(); ++i) dropped += state.port->queue(i).dropped();
+  if (dropped != 0) line += fmt::format(" port_dropped {}", dropped);
+  for (size_t i = 0; i < kCounterCount; ++i) {
+    const auto counter = static_cast<Counter>(i);
+    const uint64_t value = device.counter(counter);
+    if (value != 0) line += fmt::format(" {} {}", counter_label(counter), value);
+  }
+  return line + "\n";
+}
+
+Result<std::vector<std::unique_ptr<copy::Engine>>> open_copy_engines(const DeviceConfiguration& device,
+                                                                     size_t pollers) {
+  std::vector<std::unique_ptr<copy::Engine>> engines;
+  if (!device.dmadev.empty() && device.dmadev.size() != pollers) {
+    return Error{EINVAL, fmt::format("device.dmadev: {} devices for {} pollers: each needs one of its own",
+                                     device.dmadev.size(), pollers)};
+  }
+  for (const std::string& name : device.dmadev) {
+    auto engine = drivers::open_copy_engine(name);
+    if (!engine) return Error{engine.error().code, "device.dmadev: " + engine.error().message};
+    engines.push_back(std::move(*engine));
+  }
+  return engines;
+}
+
+/// Devices that must not be touched any more, not even to take them apart.
+void forget(auto&& devices) {
+  static auto& forgotten = *new std::vector<std::unique_ptr<Device>>;
+  static std::mutex& mutex = *new std::mutex;
+  // A forked child has one thread, and may have inherited the lock taken.
+  std::unique_lock guard(mutex, std::defer_lock);
+  if (!forked_since_start()) guard.lock();
+  for (std::unique_ptr<Device>& device : devices) forgotten.push_back(std::move(device));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& configuration,
+                                                       std::span<const size_t> members) {
+  watch_forks();
+  std::shared_ptr<DeviceGroup> group(new DeviceGroup);
+  group->log_counters_ = configuration.log_counters;
+  OpenGroups& open = open_groups();
+  {
+    const std::lock_guard guard(open.mutex);
+    for (const size_t index : members) {
+      Status status = group->add(configuration, index);
+      if (!status) {
+        const std::string& name = configuration.devices[index].name;
+        return Error{status.error().code, fmt::format("{}: {}", name, status.error().message)};
+      }
+    }
+    open.groups.insert(group.get());
+  }
+  std::vector<Poller*> pollers;
+  for (const Member& member : group->members_) {
+    for (const Member& other : group->members_) {
+      if (&other != &member) member.state->partners.push_back(other.state);
+    }
+    for (const auto& poller : member.state->pollers) pollers.push_back(poller.get());
+    group->links_.add(*member.state);
+  }
+  if (Status status = group->threads_.start(configuration, pollers); !status) return status.error();
+  if (Status status = group->links_.start(); !status) return status.error();
+  for (const Member& member : group->members_) {
+    if (member.state->kernel == nullptr) continue;
+    if (Status status = member.state->kernel->start(*member.device, *member.state); !status)
+      return status.error();
+  }
+  // At exit(). As late as this, so that it runs before the destructors of whatever opening has made.
+  static const int registered = std::atexit(end_all);
+  (void)registered;
+  return group;
+}
+
+namespace {
+
+uint32_t first_queue_pair(const HashKey& key) {
+  constexpr uint32_t kMin = QueuePairTable::kFirstMin;
+  constexpr uint32_t kMax = QueuePairTable::first_max(DeviceState::kNumbers);
+  return static_cast<uint32_t>(kMin + keyed_hash(key, 0, 0) % (kMax - kMin + 1));
+}
+
+}  // namespace
+
+Status DeviceGroup::add(const Configuration& configuration, size_t index) {
+  DeviceConfiguration device = configuration.devices[index];
+  std::unique_ptr<HostInterface> host;
+  if (!device.interface.empty()) {
+    auto opened = HostInterface::open(device.interface);
+    if (!opened) return opened.error();
+    host = std::move(*opened);
+    device.addresses = host->addresses();
+  }
+  auto port = drivers::open_port({.devargs = device.port,
+                                  .queues = configuration.pollers_per_device,
+                                  .mtu = device.mtu,
+                                  .mac = device.mac,
+                                  .addresses = host != nullptr ? std::vector<Gid>() : gids_of(device),
+                                  .beside_kernel = host != nullptr,
+                                  .dpdk_complaint = EalLog::take_first_error});
+  if (!port) return port.error();
+  const Result<HashKey> key = random_key();
+  if (!key) return key.error();
+  // At the other end of a wire in this process is nobody else.
+  const bool probe = host == nullptr && !(*port)->capabilities().in_process;
+  DeviceState::Options options{.device = device,
+                               .configuration = configuration,
+                               .port = std::move(*port),
+                               .lcores = {},
+                               .kernel = std::move(host),
+                               .probe_addresses = probe,
+                               .first_queue_pair = first_queue_pair(*key),
+                               .key = *key,
+                               .eal = drivers::needs_eal(device.port),
+                               .parker = &threads_.parker()};
+  dpdk_ |= options.eal || !device.dmadev.empty();
+  auto engines = open_copy_engines(device, configuration.pollers_per_device);
+  if (!engines) return engines.error();
+  options.copy_engines = std::move(*engines);
+  for (uint16_t i = 0; i < configuration.pollers_per_device; ++i) {
+    if (options.eal) {
+      const auto lcore = reserve_lcore();
+      if (!lcore) return lcore.error();
+      lcores_.push_back(*lcore);
+    }
+    options.lcores.push_back(options.eal ? lcores_.back() : kNoLcore);
+  }
+  try {
+    auto state = std::make_unique<DeviceState>(std::move(options));
+    DeviceState* const raw = state.get();
+    members_.push_back({index, raw, std::make_unique<Device>(std::move(state))});
+  } catch (const std::bad_alloc&) {
+    return Error{ENOMEM, "no memory for its tables"};
+  }
+  return {};
+}
+
+DeviceGroup::~DeviceGroup() {
+  if (ended_ || forked_since_start()) {
+    // The ports are closed, or belong to the parent; what is left is the operating system's to clean up.
+    threads_.abandon();
+    links_.abandon();
+    for (const Member& member : members_)
+      if (member.state->kernel != nullptr) member.state->kernel->abandon();
+    forget(members_ | std::views::transform(&Member::device));
+  } else {
+    threads_.stop();
+    links_.stop();
+    for (const Member& member : members_)
+      if (member.state->kernel != nullptr) member.state->kernel->stop();
+    write_counters();
+    OpenGroups& open = open_groups();
+    const std::lock_guard guard(open.mutex);
+    open.groups.erase(this);
+    if (dpdk_ && !eal_intact()) forget(members_ | std::views::transform(&Member::device));
+    members_.clear();
+    for (const uint32_t lcore : lcores_) release_lcore(lcore);
+  }
+  closed_->count_down();
+}
+
+Device& DeviceGroup::device(size_t index) {
+  const auto it = std::ranges::find(members_, index, &Member::index);
+  assert(it != members_.end());
+  return *it->device;
+}
+
+void DeviceGroup::write_counters() const {
+  if (!log_counters_) return;
+  for (const Member& member : members_) {
+    const std::string line = counters_of(*member.device, *member.state);
+    // One call, so that the lines of two processes do not mix; nobody can be told that it failed.
+    if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
+  }
+}
+
+void DeviceGroup::end() {
+  // An application's thread may be inside a turn, but a turn does not last.
+  constexpr Duration kPatience = milliseconds(200);
+  threads_.stop();
+  links_.stop();
+  ended_ = true;
+  bool closed = true;
+  for (const Member& member : members_) {
+    // It may wait for a turn that never ends, since we are inside it; but not for a closed poller.
+    if (member.state->kernel != nullptr) member.state->kernel->ask_to_stop();
+    for (const auto& poller : member.state->pollers) closed &= poller->close(kPatience);
+  }
+  if (!closed) return;
+  for (const Member& member : members_)
+    if (member.state->kernel != nullptr) member.state->kernel->stop();
+  write_counters();
+  const bool intact = eal_intact();
+  for (const Member& member : members_) {
+    if (intact || !member.state->eal) member.state->port.reset();
+  }
+}
+
+}  // namespace uroce::engine

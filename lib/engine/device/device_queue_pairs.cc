@@ -1,0 +1,285 @@
+// The life of queue pairs on the control path. What their poller owns is done by commands to it.
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <memory>
+#include <new>
+#include <optional>
+#include <vector>
+
+#include "engine/device/device.h"
+#include "engine/device/device_state.h"
+#include "engine/platform/fault_handler.h"
+#include "engine/platform/forked.h"
+
+namespace uroce::engine {
+
+namespace {
+
+Status check(const QueuePairOptions& options) {
+  const bool sends = options.type != qp::Type::kXrcReceive;
+  const bool receives = sends && options.type != qp::Type::kXrcSend;
+  if (sends != (options.send_completions != nullptr) || receives != (options.receive_completions != nullptr))
+    return Error{EINVAL, "a queue pair needs a completion queue for what it does itself"};
+  if (sends != (options.domain != DomainId{}))
+    return Error{EINVAL, "a queue pair needs a protection domain for what it does itself"};
+  if (sends != (options.xrc_domain == nullptr))
+    return Error{EINVAL, "an XRC target has an XRC domain, and nothing else has"};
+  if (std::max(options.send_depth, options.receive_depth) > Limits::kWorkRequests) {
+    return Error{EINVAL, "too many work requests"};
+  }
+  if (std::max(options.send_segments, options.receive_segments) > Limits::kSegments) {
+    return Error{EINVAL, "too many segments"};
+  }
+  if (options.inline_bytes > Limits::kInlineBytes) return Error{EINVAL, "too many inline bytes"};
+  return {};
+}
+
+constexpr uint32_t attachment_bytes(qp::Type type) {
+  if (type == qp::Type::kXrcSend) return sizeof(queue::SrqNumber);
+  return type == qp::Type::kUd ? sizeof(qp::DatagramAddress) : 0;
+}
+
+uint64_t lanes_used(const queue::CompletionQueue* queue) {
+  return queue != nullptr ? queue->lanes_used() : 0;
+}
+
+void use_lane(queue::CompletionQueue* queue, uint16_t lane) {
+  if (queue != nullptr) queue->use_lane(lane);
+}
+
+/// An XRC target has no protection domain.
+Status enter(DeviceState& state, const QueuePairOptions& options) {
+  return options.domain == DomainId{} ? Status{} : state.domains.enter(options.domain);
+}
+void leave(DeviceState& state, DomainId domain) {
+  if (domain != DomainId{}) state.domains.leave(domain);
+}
+
+void add_target(XrcDomain& domain, QueuePairEntry& entry) {
+  const std::lock_guard guard(domain.mutex);
+  entry.next_target = domain.first_target;
+  if (entry.next_target != nullptr) entry.next_target->previous_target = &entry;
+  domain.first_target = &entry;
+}
+void remove_target(XrcDomain& domain, QueuePairEntry& entry) {
+  const std::lock_guard guard(domain.mutex);
+  (entry.previous_target != nullptr ? entry.previous_target->next_target : domain.first_target) =
+      entry.next_target;
+  if (entry.next_target != nullptr) entry.next_target->previous_target = entry.previous_target;
+}
+
+/// Before the end of a queue pair. Who has seen the last receive complete may be there before its
+/// acknowledgement has left, and without it the peer would repeat its request to nobody.
+void answer_peer(QueuePairEntry& entry) {
+  constexpr int kTurnsMax = 64;  // more can only be a long READ
+  bool owing = true;
+  for (int turns = 0; owing && turns < kTurnsMax; ++turns) {
+    entry.poller.run(
+        [&](qp::Turn& turn) { owing = entry.queue_pair.answer(turn, port::TxBatch::kFramesMax); });
+  }
+}
+
+}  // namespace
+
+Poller& DeviceState::choose_poller(const QueuePairOptions& options) {
+  if (options.shared_receives != nullptr && options.shared_receives->poller != nullptr)
+    return *options.shared_receives->poller;
+  if (options.xrc_domain != nullptr) return *options.xrc_domain->poller;
+  if (options.thread_domain) return *pollers[options.thread_domain->poller];
+  const uint64_t served = lanes_used(options.receive_completions) | lanes_used(options.send_completions);
+  size_t best = served != 0 ? static_cast<size_t>(__builtin_ctzll(served)) : 0;
+  for (size_t i = 0; i < pollers.size(); ++i) {
+    if (served != 0 && (served >> i & 1) == 0) continue;
+    if (load[i] < load[best]) best = i;
+  }
+  return *pollers[best];
+}
+
+namespace {
+
+struct Queues {
+  std::unique_ptr<queue::SendQueue> send;
+  std::unique_ptr<queue::ReceiveQueue> receive;
+};
+
+Queues make_queues(const QueuePairOptions& options) {
+  return {std::make_unique<queue::SendQueue>(
+              queue::SendQueue::Options{.depth = options.send_depth,
+                                        .segments_max = options.send_segments,
+                                        .inline_max = options.inline_bytes,
+                                        .attachment_bytes = attachment_bytes(options.type),
+                                        .memory = options.memory}),
+          std::make_unique<queue::ReceiveQueue>(
+              queue::ReceiveQueue::Options{.depth = options.receive_depth,
+                                           .segments_max = options.receive_segments,
+                                           .inline_max = 0,
+                                           .memory = options.memory})};
+}
+
+std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, const Device& device,
+                                           QpNumber number, mem::QpIdentity identity, Queues queues,
+                                           Poller& poller, const queue::SharedReceiveTable& xrc_receives) {
+  const bool shares = options.shared_receives != nullptr;
+  auto entry = std::make_unique<QueuePairEntry>(
+      qp::QueuePair::Options{
+          .type = options.type,
+          .number = number,
+          .identity = identity,
+          .domain = options.domain,
+          .signal_all = options.signal_all,
+          .reserved_lkey = options.reserved_lkey,
+          .reads = {.sent = Limits::kReadsSent, .answered = Limits::kReadsAnswered},
+          .partition_keys = device.partition_keys(),
+          .source_ports = device.source_ports(),
+          .datagram_mtu = path_mtu_bytes(device.path_mtu_max()),
+          .send_queue = queues.send.get(),
+          .receive_queue = queues.receive.get(),
+          .shared_receives = shares ? &options.shared_receives->queue : nullptr,
+          .send_completions = options.send_completions,
+          .receive_completions = options.receive_completions,
+          .listener = options.listener,
+          .xrc_receives = &xrc_receives,
+          .xrc_domain = options.xrc_domain != nullptr ? options.xrc_domain->id : queue::XrcDomainId{}},
+      poller, poller.index());
+  entry->number = number;
+  entry->domain = options.domain;
+  entry->xrc_domain = options.xrc_domain;
+  entry->send_queue = std::move(queues.send);
+  entry->receive_queue = std::move(queues.receive);
+  return entry;
+}
+
+}  // namespace
+
+QueuePairEntry& DeviceState::add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry) {
+  QueuePairEntry& added = *entry;
+  entries.emplace(&added, std::move(entry));
+  if (options.xrc_domain != nullptr) add_target(*options.xrc_domain, added);
+  if (options.shared_receives != nullptr) options.shared_receives->poller = &added.poller;
+  use_lane(options.send_completions, added.poller_index);
+  use_lane(options.receive_completions, added.poller_index);
+  ++load[added.poller_index];
+  queue_pairs.publish(added.number, added);
+  return added;
+}
+
+Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& options) {
+  DeviceState& state = *state_;
+  if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};
+  if (Status status = check(options); !status) return status.error();
+  install_fault_handler();
+  if (Status status = enter(state, options); !status) return status.error();
+  std::optional<QpNumber> number;
+  Error refusal{ENOMEM, "no memory for the queues"};
+  try {
+    Queues queues = make_queues(options);
+    const std::lock_guard guard(state.mutex);
+    Poller& poller = state.choose_poller(options);
+    if (options.thread_domain && poller.index() != options.thread_domain->poller) {
+      refusal = {EINVAL, "the shared receive queue is another thread's"};
+    } else {
+      if (state.entries.size() < Limits::kQueuePairs) number = state.queue_pairs.allocate(state.clock());
+      if (number) {
+        return &state.add(options, make_entry(options, *this, *number, {++state.queue_pairs_ever},
+                                              std::move(queues), poller, state.xrc_receives));
+      }
+      refusal = {ENOMEM, "no queue pair left"};
+    }
+  } catch (const std::bad_alloc&) {
+  }
+  if (number) state.queue_pairs.give_back(*number, state.clock());
+  leave(state, options.domain);
+  return refusal;
+}
+
+void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
+  DeviceState& state = *state_;
+  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  if (forked_since_start()) return;  // its poller may stand in the middle of a turn for ever
+  assert(!in_groups(queue_pair));
+  state.queue_pairs.unpublish(entry.number);
+  answer_peer(entry);
+  bool over = false;
+  entry.poller.run([&](qp::Turn& turn) {
+    entry.poller.forget(entry);
+    over = entry.queue_pair.abandon(turn);
+  });
+  // Other pollers may have found the entry just before, to hand a frame over, or be at memory that it was
+  // about to invalidate.
+  state.quiescence.wait();
+  while (!over && entry.poller.run([&](qp::Turn& turn) { over = entry.queue_pair.abandon(turn); })) {
+  }
+  if (entry.xrc_domain != nullptr) remove_target(*entry.xrc_domain, entry);
+  // Its memory goes without the lock: it may be the application's to take back.
+  std::unique_ptr<QueuePairEntry> ended;
+  const std::lock_guard guard(state.mutex);
+  state.queue_pairs.give_back(entry.number, state.clock());
+  leave(state, entry.domain);
+  --state.load[entry.poller_index];
+  const auto place = state.entries.find(&entry);
+  ended = std::move(place->second);
+  state.entries.erase(place);
+}
+
+void Device::destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant) {
+  DeviceState& state = *state_;
+  std::vector<QueuePairEntry*> meant;
+  {
+    const std::lock_guard guard(state.mutex);
+    for (const auto& [entry, owned] : state.entries) {
+      if (is_meant(*entry)) meant.push_back(entry);
+    }
+  }
+  for (QueuePairEntry* entry : meant) {
+    if (in_groups(*entry)) {
+      MulticastGroups::Retired retired;
+      {
+        const std::lock_guard guard(state.mutex);
+        state.groups.detach_all(*entry, retired);
+      }
+      state.quiescence.wait();
+    }
+    destroy_queue_pair(*entry);
+  }
+}
+
+int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, uint32_t mask) {
+  DeviceState& state = *state_;
+  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  if (forked_since_start()) return ENODEV;
+  install_fault_handler();
+  if ((mask & qp::kMaskPathMtu) != 0 && attributes.path_mtu > path_mtu_max()) return EINVAL;
+  if ((mask & qp::kMaskAv) != 0) {
+    if (const int error = state.resolve(attributes.path, attributes.to_self); error != 0) return error;
+  }
+  const bool ends = attributes.state == qp::State::kErr || attributes.state == qp::State::kReset;
+  if ((mask & qp::kMaskState) != 0 && ends) answer_peer(entry);
+  int error = ENODEV;
+  entry.poller.run([&](qp::Turn& turn) {
+    error = entry.queue_pair.modify(attributes, mask, turn);
+    entry.poller.activate(entry);
+  });
+  return error;
+}
+
+qp::Attributes Device::query_queue_pair(QueuePairHandle& queue_pair) {
+  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  qp::Attributes attributes;
+  if (forked_since_start()) return attributes;
+  entry.poller.run([&](qp::Turn&) { attributes = entry.queue_pair.attributes(); });
+  return attributes;
+}
+
+void Device::ring_doorbell(QueuePairHandle& queue_pair) {
+  DeviceState& state = *state_;
+  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  if (forked_since_start()) return;
+  if (state.inline_pollers()) {
+    state.turn_for_post(entry, state.clock());
+  } else {
+    entry.poller.ring(entry);
+  }
+}
+
+}  // namespace uroce::engine

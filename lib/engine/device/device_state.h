@@ -1,0 +1,134 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/index_space.h"
+#include "base/keyed_hash.h"
+#include "engine/configuration/configuration.h"
+#include "engine/device/beside_kernel.h"
+#include "engine/device/options.h"
+#include "engine/platform/parallel_probe.h"
+#include "engine/poller/address_table.h"
+#include "engine/poller/device_events.h"
+#include "engine/poller/limits.h"
+#include "engine/poller/multicast_groups.h"
+#include "engine/poller/poller.h"
+#include "engine/poller/quiescence.h"
+#include "mem/protection_domains.h"
+
+namespace uroce::engine {
+
+/// The link that an address in `vlan` lives on, with what of the configuration is of it but for the
+/// addresses.
+/// `resolver`: who knows the ways instead, or nullptr. `probe`: whether others have our addresses is asked.
+net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan,
+                                   net::Resolver* resolver, bool probe);
+
+/// The addresses of a device without their prefixes, in order.
+std::vector<Gid> gids_of(const DeviceConfiguration& configuration);
+
+/// What a device is made of. Members stand in the order in which they need each other: pollers go first, the
+/// port last.
+struct DeviceState {
+  /// Of queue pairs, and of shared receive queues. There are more slots than objects live at once, as numbers
+  /// rest after use.
+  static constexpr uint32_t kNumbers = 1u << 22;
+  static constexpr uint32_t kNumberGenerations = 16;
+  static_assert(kNumbers / kNumberGenerations > Limits::kQueuePairs);
+
+  struct Options {
+    const DeviceConfiguration& device;
+    const Configuration& configuration;
+    std::unique_ptr<port::Port> port;
+    std::vector<uint32_t> lcores;                                  // one per poller, or kNoLcore
+    std::vector<std::unique_ptr<copy::Engine>> copy_engines = {};  // one per poller, or none at all
+    std::unique_ptr<BesideKernel> kernel = nullptr;                // beside which the device stands
+    bool probe_addresses = false;
+    uint32_t first_queue_pair = QueuePairTable::kFirstMin;
+    std::optional<HashKey> key = std::nullopt;  // decides about numbers and keys; without one they ascend
+    bool eal = false;
+    Parker* parker = nullptr;
+    Instant (*clock)() = clock_now;
+    void (*nap)(int64_t ns) = Parker::nap;  // of a thread that waits for a neighbour's answer
+  };
+  explicit DeviceState(Options options);
+
+  [[nodiscard]] bool inline_pollers() const { return mode == PollerMode::kInline; }
+
+  /// Gives the pollers of `which` (bit i: poller i) a turn each, then those that got work from them, then the
+  /// other end of the wire.
+  void turn(uint64_t which, Instant now);
+  /// The same after `entry` was posted to.
+  void turn_for_post(QueuePairEntry& entry, Instant now);
+
+  /// Fills in the MACs of a path and says whether it leads back here, and here only. A path that has the
+  /// peer's MAC already, because a message of the peer's came from it, keeps that unless the neighbour is
+  /// known, and nothing is asked. 0, EHOSTUNREACH (outside every prefix), ETIMEDOUT (nobody answers), or
+  /// ENOBUFS (too many neighbours). Waits for the answer.
+  int resolve(wire::Path& path, bool& to_self);
+
+  /// Returns when every poller has the new ones. Under `address_changes`.
+  void change_addresses(net::GidTable gids);
+
+  /// The poller for a new queue pair: that of what it shares, one that serves its completion queues already,
+  /// else the least loaded one. Under `mutex`.
+  Poller& choose_poller(const QueuePairOptions& options);
+  /// Where packets find it from then on. Under `mutex`; bad_alloc: nothing has happened.
+  QueuePairEntry& add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry);
+
+  const DeviceConfiguration configuration;
+  const PollerMode mode;
+  const copy::Kind copy_kind;
+  const bool eal;
+  Parker* const parker;
+  Instant (*const clock)();
+  void (*const nap)(int64_t ns);
+  const std::unique_ptr<BesideKernel> kernel;
+  const bool probe_addresses;
+  std::atomic<uint32_t> interface_mtu{UINT32_MAX};  // as it is now, of an interface of the kernel
+  std::unique_ptr<port::Port> port;
+  const std::vector<std::unique_ptr<copy::Engine>> copy_engines;
+  const MacAddress mac;
+  AddressTable addresses;
+  std::mutex address_changes;  // held from the beginning of one to its end
+  net::Links links;            // poller 0's
+  Quiescence quiescence;
+  ParallelProbe prober;
+  const IndexSpace::Pages pages;  // of all tables below
+  mem::BusSpace bus_space;
+  mem::RegionTable regions;
+  const MemoryKey reserved_lkey;
+  mem::ProtectionDomains domains;
+  QueuePairTable queue_pairs;
+  queue::SharedReceiveTable xrc_receives;
+  MulticastGroups groups;  // changed under `mutex`
+  std::atomic<uint32_t> address_handles{0};
+  DeviceListeners listeners;
+  std::atomic<uint32_t> completion_queues{0};
+  const PollerContext context;
+  std::vector<DeviceState*> partners;  // the other end of an in-process wire; set-up
+
+  mutable std::mutex mutex;
+  std::unordered_map<QueuePairEntry*, std::unique_ptr<QueuePairEntry>> entries;  // under `mutex`
+  uint64_t queue_pairs_ever = 0;                                                 // likewise
+  std::vector<uint32_t> load;            // queue pairs and XRC domains per poller, likewise
+  std::vector<uint32_t> thread_domains;  // per poller, likewise
+  uint32_t shared_receives = 0;          // how many there are, likewise
+  uint32_t xrc_domains = 0;              // likewise ...
+  uint64_t xrc_domains_ever = 0;
+
+  std::unique_ptr<GeneralServices> services;  // made under `mutex`; then poller 0's
+
+  std::vector<std::unique_ptr<Poller>> pollers;
+
+ private:
+  void turn_others(uint64_t done, Instant now, bool worked);
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,52 @@
+#include "engine/device/link_watch.h"
+
+#include <utility>
+
+#include "engine/device/device.h"
+#include "engine/device/device_state.h"
+
+namespace uroce::engine {
+
+void LinkWatch::add(DeviceState& device) {
+  if (device.port->link_changes())
+    links_.push_back({.device = &device, .up = device.port->link_up(), .gone = device.port->gone()});
+}
+
+Status LinkWatch::start() {
+  if (links_.empty()) return {};
+  auto thread = Thread::start("uroce-links", {}, [this] {
+    // Relaxed: it only needs to be seen some time; joining orders the rest.
+    while (!stopping_.load(std::memory_order_relaxed)) {
+      sleep_.park(kLookEvery.ns);
+      look();
+    }
+  });
+  if (!thread) return thread.error();
+  thread_.emplace(std::move(*thread));
+  return {};
+}
+
+void LinkWatch::look() {
+  for (Link& link : links_) {
+    const port::Port& port = *link.device->port;
+    const bool up = port.link_up();
+    if (std::exchange(link.up, up) != up)
+      link.device->listeners.raise(up ? DeviceEvent::kPortActive : DeviceEvent::kPortError);
+    if (!link.gone && port.gone()) {
+      link.gone = true;
+      link.device->listeners.raise(DeviceEvent::kFatal);
+    }
+  }
+}
+
+void LinkWatch::stop() {
+  stopping_.store(true, std::memory_order_relaxed);  // see start()
+  sleep_.wake();
+  if (thread_) thread_->join();
+}
+
+void LinkWatch::abandon() {
+  if (thread_) thread_->abandon();
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,149 @@
+#include "engine/poller/general_services.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "net/derived_mac.h"
+#include "wire/vlan.h"
+
+namespace uroce::engine {
+namespace {
+
+constexpr uint16_t kMembership = 0x8000;
+constexpr uint16_t kDefaultPartition = 0x7FFF;
+
+// Neighbours do not tell when they have found out.
+constexpr Duration kLookEvery = milliseconds(1);
+
+/// Nobody's address is a group's, and an answer to a group would reach everybody.
+bool may_be_answered(const wire::Packet& packet) {
+  return !net::is_multicast(packet.source_mac) && packet.source_mac != MacAddress{} &&
+         !net::is_multicast(packet.source) && packet.source != Gid{};
+}
+
+}  // namespace
+
+std::optional<Counter> GeneralServices::receive(const wire::Packet& packet, Instant now,
+                                                port::TxBatch& batch) {
+  const wire::Headers& headers = packet.headers;
+  if (headers.bth.opcode != wire::Opcode::make(wire::Service::kUd, wire::Operation::kSendOnly))
+    return Counter::kDropService;
+  if ((headers.bth.partition_key & ~kMembership) != kDefaultPartition) return Counter::kDropPartitionKey;
+  if (headers.deth.qkey != wire::kGsiQkey) return Counter::kDropQkey;
+  if (packet.payload.size() != wire::kMadBytes) return Counter::kDropPayloadLength;
+  if (!may_be_answered(packet)) return Counter::kDropNotOurAddress;
+  batch_ = &batch;
+  now_ = now;
+  agent_.receive({.local = packet.destination,
+                  .remote = packet.source,
+                  .traffic_class = packet.traffic_class,
+                  .service_level = wire::priority_of(packet.vlan_tci),
+                  .link = packet.source_mac},
+                 packet.payload, now, *this);
+  note_deadline(now);
+  return std::nullopt;
+}
+
+void GeneralServices::pump(Instant now, port::TxBatch& batch) {
+  batch_ = &batch;
+  now_ = now;
+  look_at_questions(now);
+  agent_.pump(now, *this);
+  note_deadline(now);
+}
+
+void GeneralServices::note_deadline(Instant now) {
+  deadline_ = std::min(agent_.deadline(), questions_.empty() ? kNever : now + kLookEvery);
+}
+
+void GeneralServices::resolve(const Gid& local, const Gid& remote, uint64_t who, Instant now,
+                              Instant deadline) {
+  MacAddress mac;
+  const int answer = ask(local, remote, now, mac);
+  if (answer != EINPROGRESS) return user_.on_resolved(who, answer);
+  questions_.push_back({local, remote, who, deadline});
+  deadline_ = std::min(deadline_, now + kLookEvery);
+}
+
+void GeneralServices::forget(uint64_t who) {
+  std::erase_if(questions_, [&](const Question& q) { return q.who == who; });
+}
+
+void GeneralServices::look_at_questions(Instant now) {
+  // Whoever is told may ask again, or forget.
+  for (size_t left = questions_.size(); left > 0 && !questions_.empty(); --left) {
+    const Question question = questions_.front();
+    questions_.erase(questions_.begin());
+    MacAddress mac;
+    const int answer = ask(question.local, question.remote, now, mac);
+    if (answer == EINPROGRESS && now < question.deadline)
+      questions_.push_back(question);
+    else
+      user_.on_resolved(question.who, answer == EINPROGRESS ? ETIMEDOUT : answer);
+  }
+}
+
+uint16_t GeneralServices::vlan_of(const Gid& local) const {
+  const net::GidTable& gids = options_.addresses.seen().gids;
+  return gids.vlan_of(gids.find(local).value_or(0));
+}
+
+int GeneralServices::ask(const Gid& local, const Gid& remote, Instant now, MacAddress& mac) {
+  mac = options_.mac;
+  const uint16_t vlan = vlan_of(local);
+  if (options_.addresses.seen().gids.owns(remote, vlan)) return 0;
+  return options_.links.of(vlan).find_mac(remote, now, mac);
+}
+
+bool GeneralServices::is_ours(const cm::Address& address) const {
+  return options_.addresses.seen().gids.owns(address.remote, vlan_of(address.local));
+}
+
+int GeneralServices::find_way(const cm::Address& address, MacAddress& mac) {
+  if (address.link == MacAddress{} || is_ours(address)) return ask(address.local, address.remote, now_, mac);
+  // A neighbour that is known is where it is known to be: a stranger with its address gets no answer.
+  mac = options_.links.of(vlan_of(address.local)).lookup(address.remote, now_).value_or(address.link);
+  return 0;
+}
+
+cm::Sent GeneralServices::send(const cm::Address& address, const wire::CmMad& mad) {
+  MacAddress mac;
+  const int answer = find_way(address, mac);
+  if (answer == EINPROGRESS) return cm::Sent::kLater;
+  // Nobody is there, or no way leads to him: that is what not being answered means.
+  if (answer != 0) return cm::Sent::kYes;
+  port::TxFrame* const frame = batch_->next();
+  if (frame == nullptr) return cm::Sent::kNoRoom;
+
+  wire::Headers headers;
+  headers.bth.opcode = wire::Opcode::make(wire::Service::kUd, wire::Operation::kSendOnly);
+  headers.bth.destination = kNumber;
+  headers.bth.psn = next_psn_;
+  headers.deth = {.qkey = wire::kGsiQkey, .source = kNumber};
+  ++next_psn_;
+  const wire::FrameTemplate where(path_to(address, mac));
+  const std::span<std::byte> buffer(frame->data, frame->capacity);
+  wire::write_cm(wire::write_headers(buffer, where, headers, wire::kMadBytes), mad);
+  frame->length = wire::finish_frame(buffer, where, headers.bth.opcode, wire::kMadBytes);
+  frame->to_self = is_ours(address);
+  frame->to_group = false;
+  batch_->commit();
+  return cm::Sent::kYes;
+}
+
+wire::Path GeneralServices::path_to(const cm::Address& address, MacAddress mac) const {
+  const uint16_t vlan = vlan_of(address.local);
+  return {
+      .source_mac = options_.mac,
+      .destination_mac = mac,
+      .has_vlan = vlan != 0,
+      .vlan_tci = vlan != 0 ? wire::make_tci(vlan, address.service_level) : uint16_t{0},
+      .source = address.local,
+      .destination = address.remote,
+      .traffic_class = address.traffic_class,
+      .hop_limit = address.hop_limit,
+      .flow_label = address.flow_label,
+      .udp_source_port = wire::udp_source_port(options_.source_ports, address.flow_label, kNumber, kNumber)};
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "base/counters.h"
+#include "base/time.h"
+#include "cm/agent.h"
+#include "engine/poller/address_table.h"
+#include "net/links.h"
+#include "port/tx_batch.h"
+#include "wire/frame.h"
+#include "wire/packet.h"
+
+namespace uroce::engine {
+
+/// Who uses the general services of a device. Called in turns of poller 0; may call the services back, must
+/// not block.
+class ServicesUser : public cm::Consumer {
+ public:
+  /// What resolve() was asked for: 0, or why there is no way: EHOSTUNREACH (on no link of ours), ETIMEDOUT,
+  /// ENOBUFS.
+  virtual void on_resolved(uint64_t who, int error) = 0;
+
+ protected:
+  ~ServicesUser() = default;
+};
+
+/// Queue pair 1 of a device: brings the communication manager's datagrams to it and away. Poller 0's:
+/// everything happens in its turns. What a stranger sends never makes a neighbour entry or a question to the
+/// link: its answer goes to the neighbour if that is known, else back to the Ethernet address that it came
+/// from.
+class GeneralServices final : private cm::MadSink {
+ public:
+  static constexpr QpNumber kNumber{1};
+
+  struct Options {
+    MacAddress mac;
+    const AddressTable& addresses;
+    net::Links& links;
+    wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;
+    cm::AgentOptions agent;
+  };
+  GeneralServices(const Options& options, ServicesUser& user)
+      : options_(options), user_(user), agent_(options.agent, user) {}
+
+  /// Whatever is asked of it may have to be sent.
+  [[nodiscard]] cm::Agent& agent() {
+    deadline_ = {};
+    return agent_;
+  }
+
+  /// Finds out who has `remote`, which an address of ours, `local`, wants to reach. `who` hears of it, also
+  /// within this call; not later than at `deadline`.
+  void resolve(const Gid& local, const Gid& remote, uint64_t who, Instant now, Instant deadline);
+  /// `who` does not hear of it any more.
+  void forget(uint64_t who);
+
+  /// The ICRC is right. The counter of a drop, or none.
+  std::optional<Counter> receive(const wire::Packet& packet, Instant now, port::TxBatch& batch);
+  /// Sends what is due, as far as there is room.
+  void pump(Instant now, port::TxBatch& batch);
+  /// When pump() has something to do, at the earliest.
+  [[nodiscard]] Instant deadline() const { return deadline_; }
+
+ private:
+  cm::Sent send(const cm::Address& address, const wire::CmMad& mad) override;
+  struct Question {
+    Gid local;
+    Gid remote;
+    uint64_t who;
+    Instant deadline;
+  };
+  /// 0, EINPROGRESS, or why not.
+  [[nodiscard]] int ask(const Gid& local, const Gid& remote, Instant now, MacAddress& mac);
+  /// The same, without a question to the link where the message to be answered says the way.
+  [[nodiscard]] int find_way(const cm::Address& address, MacAddress& mac);
+  [[nodiscard]] bool is_ours(const cm::Address& address) const;
+  void look_at_questions(Instant now);
+  void note_deadline(Instant now);
+  [[nodiscard]] uint16_t vlan_of(const Gid& local) const;
+  [[nodiscard]] wire::Path path_to(const cm::Address& address, MacAddress mac) const;
+
+  const Options options_;
+  ServicesUser& user_;
+  cm::Agent agent_;
+  std::vector<Question> questions_;
+  Instant deadline_ = kNever;  // of the agent and the questions, after the last call
+  Psn next_psn_;
+  // Of the call that is under way.
+  port::TxBatch* batch_ = nullptr;
+  Instant now_{};
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,70 @@
+// What a turn does when the port's burst is not placed by the CPU alone. A burst is received, dispatched and
+// left to the copy engine; nothing of it is visible, its frames are held, and the turn lock tells that it is
+// still under way. Meanwhile the next burst is received and staged, but not dispatched. The turn that finds
+// the copies done goes on where the first one stopped.
+#include <span>
+
+#include "engine/poller/poller.h"
+
+namespace uroce::engine {
+
+/// The frames that the engine copies from, and what they belong to, are kept until it has ended.
+void Poller::hold() {
+  const std::span<const port::RxFrame> frames = kept_frames();
+  held_.assign(frames.begin(), frames.end());
+  kept_ = 0;
+  copying_since_ = turn_.now;
+}
+
+/// A turn that begins while copies are under way: true when they no longer are.
+bool Poller::poll_copies() {
+  if (placer_.copies_ended()) return true;
+  if (turn_.now - copying_since_ >= CopyPatience::kMax) {
+    placer_.give_up();
+    return true;
+  }
+  if (!ahead_) stage_next_burst();
+  return false;
+}
+
+/// Everything about the next burst that needs no queue pair. No reference to one is kept: before the burst
+/// is dispatched there is a quiescent state.
+void Poller::stage_next_burst() {
+  receive();
+  if (burst_ == 0) return;
+  stage();
+  keep_staged([](const Staged& staged) {
+    return wire::icrc_matches(staged.packet) ? Counter::kCount : Counter::kDropIcrc;
+  });
+  ahead_ = true;
+}
+
+/// The burst that was prepared comes to its turn.
+void Poller::revalidate_staged() {
+  keep_staged([this](Staged& staged) {
+    if (staged.entry == nullptr) {
+      staged.group = context_.groups.find(staged.packet.destination);
+      return staged.group != nullptr ? Counter::kCount : Counter::kDropNoGroup;
+    }
+    staged.entry = context_.queue_pairs.find(staged.packet.headers.bth.destination);
+    return staged.entry != nullptr && &staged.entry->poller == this ? Counter::kCount
+                                                                    : Counter::kDropUnknownQp;
+  });
+}
+
+/// Those for which it says kCount.
+template <typename ReasonToDrop>
+void Poller::keep_staged(ReasonToDrop reason_to_drop) {
+  size_t kept = 0;
+  for (Staged& staged : std::span(packets_).first(staged_)) {
+    if (const Counter reason = reason_to_drop(staged); reason != Counter::kCount) {
+      count(reason);
+      continue;
+    }
+    if (&packets_[kept] != &staged) packets_[kept] = staged;
+    ++kept;
+  }
+  staged_ = kept;
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <utility>
+
+#include "base/timer_wheel.h"
+#include "engine/poller/queue_pair_handle.h"
+#include "qp/queue_pair.h"
+
+namespace uroce::engine {
+
+class Poller;
+struct XrcDomain;
+
+/// A queue pair as its poller sees it. Made and destroyed by Device on a control thread; in between
+/// everything but the doorbell belongs to the poller.
+struct QueuePairEntry final : QueuePairHandle, TimerNode, private qp::EventListener {
+  /// The listener of `options` is told after the turn.
+  QueuePairEntry(qp::QueuePair::Options options, Poller& its_poller, uint16_t its_poller_index)
+      : poller(its_poller),
+        poller_index(its_poller_index),
+        listener(std::exchange(options.listener, static_cast<qp::EventListener*>(this))),
+        queue_pair(options) {}
+
+  /// What was raised since the last time, to the listener.
+  void raise_events() {
+    for (uint32_t left = std::exchange(events_, 0); left != 0; left &= left - 1)
+      listener->raised(static_cast<qp::Event>(std::countr_zero(left)));
+  }
+
+  Poller& poller;
+  const uint16_t poller_index;  // within the device
+  qp::EventListener* const listener;
+  DomainId domain;
+  XrcDomain* xrc_domain = nullptr;
+  // XRC targets: those of the same domain, under its mutex.
+  QueuePairEntry* previous_target = nullptr;
+  QueuePairEntry* next_target = nullptr;
+  /// The entry is in its poller's doorbell ring, or about to be. Set by whoever posts, cleared by the poller
+  /// before it looks at the queues; both by exchange, so what was posted before a doorbell is seen after it.
+  std::atomic<bool> rung{false};
+  // In the poller's list of active queue pairs when `active`.
+  bool active = false;
+  QueuePairEntry* previous_active = nullptr;
+  QueuePairEntry* next_active = nullptr;
+  QueuePairEntry* next_raised = nullptr;  // in the poller's list of those with events
+  qp::QueuePair queue_pair;
+
+ private:
+  void raised(qp::Event event) override;
+
+  uint32_t events_ = 0;  // bit per qp::Event
+};
+
+/// The queue pairs that may have something to do, in the order of their turns. One poller.
+class ActiveList {
+ public:
+  [[nodiscard]] size_t size() const { return size_; }
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+
+  void push_back(QueuePairEntry& entry) {
+    if (entry.active) return;
+    entry.active = true;
+    entry.previous_active = last_;
+    entry.next_active = nullptr;
+    (last_ != nullptr ? last_->next_active : first_) = &entry;
+    last_ = &entry;
+    ++size_;
+  }
+
+  QueuePairEntry& pop_front() {
+    QueuePairEntry& entry = *first_;
+    remove(entry);
+    return entry;
+  }
+
+  void remove(QueuePairEntry& entry) {
+    if (!entry.active) return;
+    entry.active = false;
+    (entry.previous_active != nullptr ? entry.previous_active->next_active : first_) = entry.next_active;
+    (entry.next_active != nullptr ? entry.next_active->previous_active : last_) = entry.previous_active;
+    --size_;
+  }
+
+ private:
+  QueuePairEntry* first_ = nullptr;
+  QueuePairEntry* last_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace uroce::engine

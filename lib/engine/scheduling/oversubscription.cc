@@ -1,0 +1,26 @@
+#include "engine/scheduling/oversubscription.h"
+
+#include <sched.h>
+
+#include "engine/platform/clock.h"
+#include "engine/platform/processors.h"
+
+namespace uroce::engine {
+
+constinit thread_local PollBackoff poll_backoff __attribute__((tls_model("initial-exec")));
+
+namespace {
+
+constinit IdlePollingThreads vain_threads;
+
+struct ThisMachine {
+  static Instant now() { return clock_now(); }
+  static uint32_t processors() { return processors_of_this_thread(); }
+  static void yield() { sched_yield(); }
+};
+
+}  // namespace
+
+void back_off() { poll_backoff.back_off(vain_threads, ThisMachine{}); }
+
+}  // namespace uroce::engine

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/configuration/configuration.h"
+#include "engine/platform/parker.h"
+#include "engine/platform/thread.h"
+#include "engine/poller/poller.h"
+#include "engine/scheduling/idle_policy.h"
+
+namespace uroce::engine {
+
+/// The threads that turn pollers. *Dedicated*: one pinned thread for each poller, which does nothing else.
+/// *Inline*: the application's own calls turn the pollers, and one background thread for all of them takes
+/// over where a poller was left alone for takeover_us (later the first time after the application was at it
+/// for long: IdlePolicy). It goes on as long as there is work, gives way when the application comes
+/// back, and sleeps longer and longer while nothing happens.
+class PollerThreads {
+ public:
+  PollerThreads() = default;
+  ~PollerThreads() { stop(); }
+  PollerThreads(const PollerThreads&) = delete;
+  PollerThreads& operator=(const PollerThreads&) = delete;
+
+  [[nodiscard]] Parker& parker() { return parker_; }
+
+  /// EINVAL names a core of the configuration that this process may not use; EAGAIN: no thread.
+  Status start(const Configuration& configuration, std::span<Poller* const> pollers);
+  /// The threads have ended when this returns.
+  void stop();
+  /// In a forked child, where they do not exist.
+  void abandon();
+
+ private:
+  Status start_dedicated(const std::vector<uint32_t>& cores);
+  void turn_for_ever(Poller& poller) const;
+  void attend();
+  /// One look at every poller: turns those that are left alone. By how much longer we slept than we wanted
+  /// does not count against the application: it may be our waking up that took its CPU.
+  IdlePolicy::Look look_after(Instant now, Duration overslept) const;
+  /// Until when it was to last.
+  Instant sleep(const IdlePolicy& policy, IdlePolicy::Decision decision);
+  /// Of the pollers that nobody else is at.
+  [[nodiscard]] Duration time_to_deadline(Instant now) const;
+
+  Parker parker_;
+  std::atomic<bool> stopping_{false};
+  std::vector<Poller*> pollers_;
+  std::vector<Thread> threads_;
+  // The background thread's own.
+  Duration takeover_{};
+  Duration ran_{};  // CPU time of the thread at its last rest
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/identifiers.h"
+
+namespace uroce::port {
+
+/// What the configuration says about a port.
+struct Specification {
+  std::string devargs = {};          // "loopbackN[,steer=...]" or DPDK devargs ("net_memif0,role=server,...")
+  uint16_t queues = 1;               // receive/transmit queue pairs wanted: exactly that many, or an error
+  std::optional<uint32_t> mtu = {};  // link MTU; default: what the port carries
+  std::optional<MacAddress> mac = {};  // default: the port's own
+  std::vector<Gid> addresses = {};     // that will be answered for: no two processes may on one interface
+  /// The interface stays the kernel's: only RoCE is taken, and nothing of the interface is changed.
+  bool beside_kernel = false;
+  /// Takes what DPDK's log complained of first since it was asked last; empty: nothing, or nobody knows.
+  std::function<std::string()> dpdk_complaint = {};
+};
+
+}  // namespace uroce::port
