@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "nvmf/identify.h"
-#include "nvmf/log_page.h"
+#include "nvmf/format/identify.h"
+#include "nvmf/format/log_page.h"
 
 namespace uroce::initiator {
 

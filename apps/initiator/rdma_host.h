@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "nvmf/fabrics.h"
-#include "nvmf/nvme.h"
-#include "nvmf/rdma_private_data.h"
+#include "nvmf/format/fabrics.h"
+#include "nvmf/format/nvme.h"
+#include "nvmf/rdma/private_data.h"
 
 namespace uroce::initiator {
 

@@ -7,7 +7,7 @@
 
 #include "apps/initiator/commands.h"
 #include "apps/initiator/rdma_host.h"
-#include "nvmf/status.h"
+#include "nvmf/format/status.h"
 
 namespace uroce::initiator {
 

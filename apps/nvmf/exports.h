@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "apps/nvmf/target_configuration.h"
-#include "nvmf/rdma_transport.h"
-#include "nvmf/target.h"
+#include "nvmf/rdma/transport.h"
+#include "nvmf/subsystem/target.h"
 
 namespace uroce::nvmf_target {
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "nvmf/rdma_connections.h"
+#include "nvmf/rdma/connections.h"
 
 namespace uroce::nvmf_target {
 

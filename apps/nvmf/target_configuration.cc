@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "apps/nvmf/keys.h"
-#include "nvmf/names.h"
-#include "nvmf/options.h"
+#include "nvmf/format/names.h"
+#include "nvmf/subsystem/options.h"
 
 namespace uroce::nvmf_target {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "drivers/block/specification.h"
-#include "nvmf/rdma_options.h"
+#include "nvmf/rdma/options.h"
 
 namespace uroce::nvmf_target {
 

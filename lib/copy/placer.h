@@ -1,31 +1,18 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "base/counters.h"
 #include "base/memory_nature.h"
-#include "base/psn.h"
-#include "copy/engine.h"
+#include "copy/engine_copies.h"
 #include "copy/kind.h"
+#include "copy/losses.h"
+#include "copy/message_mark.h"
+#include "copy/uncommitted_ranges.h"
 
 namespace uroce::copy {
-
-/// Which message bytes belong to, in the terms of whoever placed them; handed back when they are lost.
-struct MessageMark {
-  enum class Kind : uint8_t { kSend, kWrite, kRead };
-
-  void* owner = nullptr;
-  Kind kind = Kind::kWrite;
-  bool reported = false;     // a completion of its own was or will be pushed ...
-  uint32_t completions = 0;  // ... at or behind this position of its completion queue's lane
-  Psn psn;                   // of the packet
-  uint32_t msn = 0;          // messages performed before it, or READs completed
-  uint64_t wr_id = 0;
-};
 
 /// Puts the payloads of one burst into registered memory so that a CPU watching that memory sees what RDMA
 /// hardware would show it: the last byte of a message after all its other bytes, and messages in PSN order.
@@ -44,25 +31,21 @@ struct MessageMark {
 ///
 /// The memory was resolved by the caller, but its owner may have unmapped, truncated or protected it all the
 /// same. A body that meets such memory says so at once. A tail is lost at commit(), which notes its mark and
-/// leaves out the owner's later tails of the same direction, and goes on with those of others. Whoever calls
-/// commit() looks at losses() before anything of those messages becomes visible. Bytes placed before the
-/// missing page stay. A copy that fails in the engine is a loss, too, of the packet that it belongs to.
+/// leaves out the owner's later tails of the same direction, and goes on with those of others. commit()
+/// returns the losses, which are looked at before anything of those messages becomes visible. Bytes placed
+/// before the missing page stay. A copy that fails in the engine is a loss, too, of the packet that it
+/// belongs to.
 ///
 /// One thread.
 class Placer {
  public:
   static constexpr size_t kTailsMax = 64;
-  static constexpr size_t kTailBytes = 64;    // most bytes of a tail
-  static constexpr size_t kRangesMax = 64;    // uncommitted ranges; the next one causes a commit
-  static constexpr size_t kCopiesMax = 128;   // in the engine
-  static constexpr size_t kCopiedMin = 1024;  // bytes: what is shorter is copied sooner than handed over
+  static constexpr size_t kTailBytes = 64;                       // most bytes of a tail
+  static constexpr size_t kRangesMax = UncommittedRanges::kMax;  // the next one causes a commit
+  static constexpr size_t kCopiesMax = EngineCopies::kMax;
+  static constexpr size_t kCopiedMin = EngineCopies::kBytesMin;
 
-  /// All or nothing; none is owned.
-  struct Offload {
-    Engine* engine = nullptr;
-    Patience* patience = nullptr;
-    Counters* counters = nullptr;
-  };
+  using Offload = EngineCopies::Offload;
 
   /// A kind that this CPU lacks is taken for kAuto (configurations are checked with find_kind()).
   explicit Placer(Kind kind) : Placer(kind, Offload{}) {}
@@ -86,26 +69,27 @@ class Placer {
   /// marks_bodies().
   [[nodiscard]] MessageMark& next_mark() { return next_->mark; }
   /// There is an engine, which may lose any packet.
-  [[nodiscard]] bool marks_bodies() const { return engine_natures_ != 0; }
+  [[nodiscard]] bool marks_bodies() const { return copies_.enabled(); }
 
-  void commit();
+  /// The same as losses() afterwards.
+  std::span<const MessageMark> commit();
   /// Something waits for that.
-  [[nodiscard]] bool dirty() const { return next_ != tail_.data() || streamed_ || copies_ > 0; }
+  [[nodiscard]] bool dirty() const { return next_ != tail_.data() || streamed_ || copying(); }
 
   /// True when copies are under way.
-  bool start_copies();
-  [[nodiscard]] bool copying() const { return copies_ > 0; }
+  bool start_copies() { return copies_.start(); }
+  [[nodiscard]] bool copying() const { return copies_.under_way(); }
   /// Asks the engine: true when none is under way any more.
-  bool copies_ended();
+  bool copies_ended() { return copies_.poll(losses_); }
   /// The engine is not to be waited for any longer: it is stopped, what it has not done is lost, and from now
   /// on the CPU copies.
-  void give_up();
+  void give_up() { copies_.give_up(losses_); }
   /// The end: nothing of what is not committed will be, and nothing is touched any more.
   void abandon();
 
   /// The first loss of each owner and direction since forget_losses().
-  [[nodiscard]] std::span<const MessageMark> losses() const { return {loss_.data(), losses_}; }
-  void forget_losses() { losses_ = 0; }
+  [[nodiscard]] std::span<const MessageMark> losses() const { return losses_.marks(); }
+  void forget_losses() { losses_.forget(); }
 
  private:
   struct Tail {
@@ -114,28 +98,14 @@ class Placer {
     const std::byte* from;
     MessageMark mark;
   };
-  struct Range {
-    uintptr_t begin;
-    uintptr_t end;
-    [[nodiscard]] bool meets(Range other) const { return begin < other.end && other.begin < end; }
-    [[nodiscard]] Range with(Range other) const {
-      return {std::min(begin, other.begin), std::max(end, other.end)};
-    }
-  };
-  static constexpr Range kNowhere{UINTPTR_MAX, 0};
   /// How bodies are copied.
   struct Way {
     CopyFunction copy;
     bool streams;
   };
-  static Range range_of(const std::byte* to, size_t length) {
-    const auto begin = reinterpret_cast<uintptr_t>(to);
-    return {begin, begin + length};
-  }
-
   /// A commit if something stands in the way of what comes there.
   void make_way(Range range) {
-    if (next_ == &tail_.back() || range.begin < hull_.end) [[unlikely]]
+    if (next_ == &tail_.back() || !ranges_.is_beyond(range)) [[unlikely]]
       look_closer(range);
   }
   /// What lies there has no room beside what is uncommitted, or else belongs to that from now on.
@@ -149,9 +119,9 @@ class Placer {
   }
   /// The whole of a short message.
   void keep_tail(std::byte* to, const std::byte* from, size_t length) {
-    const Range range = range_of(to, length);
+    const Range range = Range::of(to, length);
     make_way(range);
-    hull_ = hull_.with(range);
+    ranges_.widen(range);
     push_tail(to, from, length);
   }
   bool place_long(std::byte* to, const std::byte* from, size_t length, MemoryNature nature);
@@ -163,36 +133,16 @@ class Placer {
   }
   [[gnu::always_inline]] inline bool body(std::byte* to, const std::byte* from, size_t length,
                                           MemoryNature nature);
-  [[gnu::cold]] bool hand_over(std::byte* to, const std::byte* from, size_t length);
-  void wait_for_copies();
-  void stop(bool overdue);
-  void note_loss(const MessageMark& mark, size_t tails_before);
-  [[gnu::cold]] void lose(const Tail& tail) { note_loss(tail.mark, tails_before(&tail)); }
-  [[gnu::cold]] [[nodiscard]] bool lost_before(const Tail& tail) const;
 
   // What a short message touches first.
-  Tail* next_ = nullptr;   // the end of those in tail_
-  Range hull_ = kNowhere;  // of all ranges and tails: most placements are outside it
+  Tail* next_ = nullptr;  // the end of those in tail_
   bool streamed_ = false;
-  uint32_t engine_natures_ = 0;  // bit of MemoryNature that the engine may write to; 0: there is none
-  size_t losses_ = 0;
-  size_t copies_ = 0;            // handed over, of the burst ...
-  size_t ended_ = 0;             // ... and of these, have ended
-  Range* last_range_ = nullptr;  // of range_; its first one when there is none
+  UncommittedRanges ranges_;  // also of tails
+  Losses losses_;
+  EngineCopies copies_;
   Way hot_{};
-  Way cold_{};  // of what is long enough
-  const Offload offload_;
+  Way cold_{};                            // of what is long enough
   std::array<Tail, kTailsMax + 1> tail_;  // and room for next_mark()
-  /// Uncommitted destinations of messages and parts of messages that are longer than a tail; neighbours are
-  /// joined. The first is none: no range is a neighbour of that.
-  std::array<Range, kRangesMax + 1> range_;
-  std::array<MessageMark, kTailsMax + kCopiesMax> loss_;
-  std::array<size_t, kTailsMax + kCopiesMax> tails_before_loss_;  // that were placed before it, uncommitted
-  struct Copy {
-    MessageMark mark;
-    size_t tails_before;
-  };
-  std::array<Copy, kCopiesMax> copy_;  // in the order in which they were handed over
 };
 
 }  // namespace uroce::copy

@@ -6,7 +6,7 @@
 
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
-#include "qp/queue_pair.h"
+#include "qp/placements.h"
 
 namespace uroce::qp {
 
@@ -245,7 +245,7 @@ inline void Completer::place_read_data(const SendRequest& head, const wire::Pack
     return;
   if (last || turn.placer.marks_bodies()) {
     turn.placer.next_mark() = {
-        .owner = connection_.queue_pair,
+        .owner = connection_.placement_owner,
         .kind = copy::MessageMark::Kind::kRead,
         .reported = head.signaled || connection_.options.signal_all,
         .completions = turn.completions.position(*connection_.options.send_completions),

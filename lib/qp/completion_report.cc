@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "qp/local_operation.h"
+#include "qp/operation_arguments.h"
 
 namespace uroce::qp {
 

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/identifiers.h"
+#include "copy/message_mark.h"
 #include "mem/invalidation.h"
 #include "mem/region.h"
 #include "qp/attributes.h"
@@ -17,8 +18,6 @@
 #include "wire/frame.h"
 
 namespace uroce::qp {
-
-class QueuePair;
 
 /// Who waits for the end of the connection's invalidation.
 enum class Waiter : uint8_t {
@@ -115,7 +114,7 @@ struct Connection : ErrorFlags {
       options.shared_receives != nullptr ? options.shared_receives->options().domain : options.domain;
   Waiter waiter = Waiter::kNone;
   ReplyHabit replies;
-  QueuePair* queue_pair = nullptr;  // whose connection it is
+  copy::MessageOwner* placement_owner = nullptr;  // the queue pair, for what it places
   mem::Invalidation* invalidation = nullptr;
 
   [[nodiscard]] State state() const { return attributes.state; }

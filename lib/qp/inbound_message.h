@@ -105,7 +105,7 @@ inline void add_immediate(const wire::Packet& packet, queue::Completion& complet
                                                         InboundMessage::Kind kind, const wire::Packet& packet,
                                                         uint32_t msn, const Turn& turn) {
   using MarkKind = copy::MessageMark::Kind;
-  return {.owner = connection.queue_pair,
+  return {.owner = connection.placement_owner,
           .kind = kind == InboundMessage::Kind::kSend ? MarkKind::kSend : MarkKind::kWrite,
           .reported = kind == InboundMessage::Kind::kSend || packet.row->consumes_receive,
           .completions = turn.completions.position(*connection.options.receive_completions),

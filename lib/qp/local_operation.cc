@@ -12,11 +12,6 @@ mem::Outcome execute_registration(Connection& connection, const queue::SendReque
   return mem::bind_fast_region(turn.regions, wanted, connection.key_user().domain);
 }
 
-void drop_operation(const queue::SendQueue& queue, const queue::SendRequest& request) {
-  if (request.operation != SendOperation::kRegister) return;
-  queue.operation<RegisterOperation>(request).pages->give_back();
-}
-
 namespace {
 
 Invalidation::Answer stall_for(Connection& connection, Invalidation::Answer answer, Waiter waiter) {

@@ -4,6 +4,7 @@
 
 #include "mem/fast_region.h"
 #include "qp/connection.h"
+#include "qp/operation_arguments.h"
 #include "qp/send_window.h"
 #include "qp/turn.h"
 #include "queue/work_request.h"
@@ -14,12 +15,6 @@ namespace uroce::qp {
 // the send queue, and complete in it. A registration is executed when its turn has come, an invalidation when
 // all before it is complete; nothing behind an invalidation starts before it is over.
 
-/// What lies behind a request to register: mem::FastBinding. Its page list is the stack's until the request
-/// was executed or dropped.
-using RegisterOperation = mem::FastBinding;
-/// What lies behind a request to bind a window.
-using BindOperation = mem::WindowBinding;
-
 /// The current request, a local operation that has not started. kDone: it was executed; kBusy: once more in
 /// the next turn; kRefused: it can never be.
 mem::Outcome execute_registration(Connection& connection, const queue::SendRequest& request, Turn& turn);
@@ -27,9 +22,6 @@ mem::Outcome execute_registration(Connection& connection, const queue::SendReque
 /// Begins to bind a window as the current request says, a local operation that has not started; stalls as
 /// begin_invalidation() does.
 mem::Invalidation::Answer begin_bind(Connection& connection, const queue::SendRequest& request, Turn& turn);
-
-/// Gives back what a request holds that will not be executed any more. Nothing to do for most.
-void drop_operation(const queue::SendQueue& queue, const queue::SendRequest& request);
 
 /// Begins the invalidation of one of our keys; while it is pending, or its region busy, the connection
 /// stalls. Remote keys also after all other checks of their packet.

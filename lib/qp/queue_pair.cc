@@ -53,7 +53,7 @@ QueuePair::QueuePair(const Options& options)
       requester_(connection_, window_, retransmission_),
       completer_(connection_, window_, retransmission_),
       responder_(make_responder(connection_)) {
-  connection_.queue_pair = this;
+  connection_.placement_owner = this;
   connection_.invalidation = &invalidation_;
   if (connection_.is_xrc_target()) connection_.receives.share(nullptr);
   assert(options.send_queue->options().segments_max <= kSegmentsMax);
@@ -323,15 +323,6 @@ void QueuePair::lost(const copy::MessageMark& mark, Turn& turn) {
     responder_->lost(mark, turn);
   }
   settle(turn);
-}
-
-void commit_placements(Turn& turn) {
-  turn.placer.commit();
-  if (turn.placer.losses().empty()) [[likely]]
-    return;
-  for (const copy::MessageMark& mark : turn.placer.losses())
-    static_cast<QueuePair*>(mark.owner)->lost(mark, turn);
-  turn.placer.forget_losses();
 }
 
 bool QueuePair::pump(Turn& turn, uint32_t budget) {

@@ -8,6 +8,7 @@
 #include "qp/attributes.h"
 #include "qp/completer.h"
 #include "qp/connection.h"
+#include "qp/placements.h"
 #include "qp/requester.h"
 #include "qp/responder.h"
 #include "qp/retransmission.h"
@@ -22,7 +23,7 @@ namespace uroce::qp {
 /// One queue pair: requester, completer and responder over shared state; the service decides which responder.
 /// No clock, no randomness, no I/O: `now`, buffers and memory come with the Turn. All members are called on
 /// the poller that owns the queue pair. No call allocates after construction.
-class QueuePair {
+class QueuePair final : public PlacementOwner {
  public:
   using Options = QueuePairOptions;
 
@@ -61,8 +62,7 @@ class QueuePair {
   /// after the next grace period.
   bool abandon(Turn& turn);
 
-  /// For commit_placements().
-  void lost(const copy::MessageMark& mark, Turn& turn);
+  void lost(const copy::MessageMark& mark, Turn& turn) override;
 
   /// Builds up to `budget` (>= 2) frames: responses and requests. True when there is more to send right now.
   /// In the error state it completes what was posted as flushed. Due after work was posted, packets were
@@ -108,9 +108,5 @@ class QueuePair {
   bool established_ = false;  // a packet came
   uint32_t admitted_ = 0;     // bit per traffic_of(): taken in this state, without anything else to be done
 };
-
-/// turn.placer.commit(); queue pairs of which it has lost a message fail before anybody sees more of it. Due
-/// before completions are published, before pump(), and as soon as placer.losses() is not empty.
-void commit_placements(Turn& turn);
 
 }  // namespace uroce::qp

@@ -5,7 +5,7 @@
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/message_checks.h"
-#include "qp/queue_pair.h"
+#include "qp/placements.h"
 #include "qp/transport_timers.h"
 #include "qp/xrc_target.h"
 
@@ -45,7 +45,8 @@ void RcResponder::drop_answers() {
     turn.placer.next_mark() = mark_of(connection_, kind, packet, msn_, turn);
   if (!place_payload(context, part, check)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
-    return refuse(kind == Kind::kSend ? RequestStatus::kRemoteOperational : RequestStatus::kRemoteAccess, turn);
+    return refuse(kind == Kind::kSend ? RequestStatus::kRemoteOperational : RequestStatus::kRemoteAccess,
+                  turn);
   }
   turn.counters.add(Counter::kRequestsExecuted);
   if (invalidates && connection_.stalled) [[unlikely]]

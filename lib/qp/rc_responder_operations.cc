@@ -3,7 +3,7 @@
 
 #include "copy/guarded_atomic.h"
 #include "qp/operation_checks.h"
-#include "qp/queue_pair.h"
+#include "qp/placements.h"
 #include "qp/rc_responder.h"
 #include "qp/xrc_target.h"
 

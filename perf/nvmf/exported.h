@@ -4,8 +4,8 @@
 #include <string>
 
 #include "drivers/block/specification.h"
-#include "nvmf/rdma_transport.h"
-#include "nvmf/target.h"
+#include "nvmf/rdma/transport.h"
+#include "nvmf/subsystem/target.h"
 #include "perf/nvmf/io_traffic.h"
 
 namespace uroce::perf {

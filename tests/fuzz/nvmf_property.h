@@ -5,7 +5,7 @@
 #include <map>
 #include <span>
 
-#include "nvmf/status.h"
+#include "nvmf/format/status.h"
 
 namespace uroce::fuzz {
 

@@ -16,8 +16,8 @@
 #include "choices.h"
 #include "drivers/block_registry.h"
 #include "engine/platform/clock.h"
-#include "nvmf/rdma_transport.h"
-#include "nvmf/target.h"
+#include "nvmf/rdma/transport.h"
+#include "nvmf/subsystem/target.h"
 #include "tests/nvmf/rdma_stranger.h"
 
 namespace uroce::fuzz {

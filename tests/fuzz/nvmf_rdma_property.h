@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "nvmf/rdma_events.h"
+#include "nvmf/rdma/events.h"
 
 namespace uroce::fuzz {
 

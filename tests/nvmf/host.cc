@@ -15,7 +15,7 @@ void promise(bool kept, const char* what) {
 }  // namespace
 
 HostQueue::HostQueue(nvmf::Target& target, nvmf::QueueOptions options)
-    : queue_(target.open_queue(options)), slots_(options.entries) {
+    : queue_(std::make_unique<nvmf::Queue>(target, options)), slots_(options.entries) {
   for (Slot& slot : slots_) {
     slot.request.user = &slot;
     free_.push_back(&slot);

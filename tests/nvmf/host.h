@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "apps/initiator/commands.h"
-#include "nvmf/target.h"
+#include "nvmf/queue/queue.h"
+#include "nvmf/subsystem/target.h"
 
 namespace uroce::testing {
 
@@ -118,7 +119,7 @@ class Host {
     std::string subsystem = kSubsystem;
     std::string nqn = kHost;
     uint32_t keep_alive_ms = 0;
-    nvmf::TransportFacts transport{};
+    nvmf::TransportCapabilities transport{};
     uint32_t entries = 32;
   };
   explicit Host(nvmf::Target& of) : Host(of, Options{}) {}

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "nvmf/rdma_private_data.h"
+#include "nvmf/rdma/private_data.h"
 
 namespace uroce::testing {
 namespace {

@@ -19,7 +19,7 @@ CASES = [
     ('a block driver with DPDK', 'drivers/block_registry.cc', '#include <rte_mbuf.h>\n', 'DPDK'),
     ('a port that sees block drivers', 'drivers/port/a.cc', '#include "drivers/block_registry.h"\n', 'sideways'),
     ('liburing in the stack', 'lib/qp/a.cc', '#include <liburing.h>\n', 'liburing'),
-    ('the target', 'lib/nvmf/a.cc', '#include "block/block.h"\n#include "base/time.h"\n#include "nvmf/queue.h"\n', None),
+    ('the target', 'lib/nvmf/a.cc', '#include "block/block.h"\n#include "base/time.h"\n#include "nvmf/queue/queue.h"\n', None),
     ('a target that sees the stack', 'lib/nvmf/a.cc', '#include "qp/queue_pair.h"\n', 'nvmf sees base and block only'),
     ('a target that sees the engine', 'lib/nvmf/a.cc', '#include "engine/device/device.h"\n', 'nvmf sees base and block only'),
     ('a target that sees drivers', 'lib/nvmf/a.cc', '#include "drivers/block_registry.h"\n', 'nvmf sees base and block only'),

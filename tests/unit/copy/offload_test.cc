@@ -23,7 +23,7 @@ class CountedPatience final : public Patience {
   int looks_max = 1000;
 };
 
-class Offload : public ::testing::Test {
+class Offload : public ::testing::Test, public MessageOwner {
  protected:
   std::byte* to(size_t offset) { return memory_.data() + offset; }
   const std::byte* bytes(int value, size_t length = kLong) {
@@ -36,7 +36,7 @@ class Offload : public ::testing::Test {
     }
     return true;
   }
-  MessageMark mark(uint32_t psn, Kind kind = Kind::kWrite, void* owner = nullptr) {
+  MessageMark mark(uint32_t psn, Kind kind = Kind::kWrite, MessageOwner* owner = nullptr) {
     return {.owner = owner == nullptr ? this : owner, .kind = kind, .psn = Psn(psn)};
   }
   bool place(size_t at, int value, const MessageMark& of, size_t length = kLong) {
@@ -137,7 +137,8 @@ TEST_F(Offload, AFailedBody_ExpectItsMessageAndThoseBehindItUnseenButNotThoseBef
   ASSERT_TRUE(place(10'000, 2, mark(2)));
   ASSERT_TRUE(place_last(10'000 + kLong, 2, mark(3)));
   ASSERT_TRUE(place_last(30'000, 3, mark(4), 8));
-  int other = 0;
+  struct Other : MessageOwner {
+  } other;
   ASSERT_TRUE(place_last(40'000, 4, mark(4, Kind::kWrite, &other), 8));
   ASSERT_TRUE(place_last(50'000, 5, mark(9, Kind::kRead), 8));
   engine_.failing = {1};
@@ -157,7 +158,8 @@ TEST_F(Offload, AFailedBody_ExpectItsMessageAndThoseBehindItUnseenButNotThoseBef
 }
 
 TEST_F(Offload, SeveralFailedBodies_ExpectTheFirstOfEachRow) {
-  int other = 0;
+  struct Other : MessageOwner {
+  } other;
   ASSERT_TRUE(place(0, 1, mark(7)));
   ASSERT_TRUE(place(10'000, 1, mark(8)));
   ASSERT_TRUE(place(20'000, 1, mark(3, Kind::kSend, &other)));

@@ -145,9 +145,10 @@ TEST_F(PlacerTest, ReceiveOverAnUncommittedMessageWhoseMemoryIsGone_ExpectEachLo
   const testing::FaultCatcher catcher;
   const testing::VanishingMemory memory(1);
   memory.vanish(testing::Vanishing::kNoAccess);
-  int owners[2];
+  struct Owner : MessageOwner {
+  } owners[2];
   Placer placer(Kind::kAuto);
-  for (int& owner : owners) {
+  for (Owner& owner : owners) {
     placer.next_mark() = {.owner = &owner, .psn = Psn(static_cast<uint32_t>(&owner - owners))};
     placer.place_last(memory.data(), message(1, 64), 64, false);
   }

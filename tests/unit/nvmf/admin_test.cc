@@ -2,7 +2,7 @@
 #include <array>
 
 #include "disks.h"
-#include "nvmf/controller.h"
+#include "nvmf/subsystem/controller.h"
 
 namespace uroce::nvmf {
 namespace {

@@ -1,5 +1,5 @@
 // Properties; and what enabling, reset and shutdown do to queues.
-#include "nvmf/registers.h"
+#include "nvmf/subsystem/registers.h"
 
 #include "disks.h"
 

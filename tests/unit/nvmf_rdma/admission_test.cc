@@ -1,13 +1,14 @@
 // Who may have how much: connections, buffers, lines of the log.
+#include "nvmf/rdma/admission.h"
+
 #include <gtest/gtest.h>
 
 #include <deque>
 #include <utility>
 #include <vector>
 
-#include "nvmf/rdma_admission.h"
-#include "nvmf/rdma_budget.h"
-#include "nvmf/rdma_events.h"
+#include "nvmf/rdma/budget.h"
+#include "nvmf/rdma/events.h"
 
 namespace uroce::nvmf {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "apps/initiator/rdma_session.h"
 #include "block/block.h"
-#include "nvmf/rdma_transport.h"
-#include "nvmf/target.h"
+#include "nvmf/rdma/transport.h"
+#include "nvmf/subsystem/target.h"
 
 namespace uroce::testing {
 

@@ -1,11 +1,12 @@
+#include "nvmf/rdma/private_data.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <random>
 #include <vector>
 
-#include "nvmf/rdma_data_place.h"
-#include "nvmf/rdma_private_data.h"
+#include "nvmf/rdma/data_place.h"
 
 // What is checked before anything is done: private data of requests, and SGLs.
 namespace uroce::nvmf {
@@ -14,7 +15,7 @@ namespace {
 constexpr RdmaQueueLimits kLimits{.admin_entries_max = 64, .io_entries_max = 256, .qid_max = 16};
 
 std::variant<RdmaQueueRequest, RdmaRefusal> check(const RdmaRequestData& data,
-                                               size_t length = sizeof(RdmaRequestData)) {
+                                                  size_t length = sizeof(RdmaRequestData)) {
   std::vector<std::byte> bytes(56);
   std::memcpy(bytes.data(), &data, sizeof(data));
   return check_request(std::span(bytes).first(length), kLimits);
