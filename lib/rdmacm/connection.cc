@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "rdmacm/core.h"
-#include "rdmacm/event_actions.h"
+#include "rdmacm/id_events.h"
 #include "rdmacm/queue_pair.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "rdmacm/core.h"
-#include "rdmacm/id.h"
 #include "verbs/device_list.h"
 #include "verbs/entry_points.h"
 #include "verbs/objects.h"

@@ -49,14 +49,4 @@ inline Event& object(rdma_cm_event* event) { return *static_cast<Event*>(event);
 
 std::unique_ptr<Event> make_event(rdma_cm_event_type type, int status = 0);
 
-/// Puts it into the id's channel, with the core's mutex held.
-void post(Id& id, std::unique_ptr<Event> event);
-
-/// Takes the id's events for which `wanted` says so out of its channel, with the core's mutex held. Who is in
-/// rdma_get_cm_event may have one all the same.
-std::vector<std::unique_ptr<Event>> take_events(
-    Id& id, const std::function<bool(const Event&)>& wanted = [](const Event&) { return true; });
-/// What was taken out of another channel, with the core's mutex held.
-void put_back(Id& id, std::vector<std::unique_ptr<Event>> events);
-
 }  // namespace uroce::rdmacm

@@ -8,9 +8,4 @@ namespace uroce::rdmacm {
 /// id's queue pair where the event means it to be. False: the program does not see it.
 bool carry_out(Event& event);
 
-/// The program is done with it.
-void acknowledge(Event& event);
-/// The same for the one that a synchronous id holds, if any.
-void drop_last_event(Id& id);
-
 }  // namespace uroce::rdmacm

@@ -5,6 +5,7 @@
 
 #include "rdmacm/core.h"
 #include "rdmacm/id.h"
+#include "rdmacm/id_events.h"
 
 namespace uroce::rdmacm {
 namespace {

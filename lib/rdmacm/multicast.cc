@@ -7,7 +7,7 @@
 
 #include "net/derived_mac.h"
 #include "rdmacm/core.h"
-#include "rdmacm/event_actions.h"
+#include "rdmacm/id_events.h"
 #include "verbs/call_guard.h"
 #include "verbs/entry_points.h"
 #include "verbs/export.h"
@@ -71,11 +71,6 @@ int leave(Id& id, const sockaddr* to) {
 }
 
 }  // namespace
-
-Group* Id::find_group(const Gid& group) {
-  const auto found = std::ranges::find(groups, group, &Group::address);
-  return found == groups.end() ? nullptr : &*found;
-}
 
 bool carry_out_join(Event& event) {
   Id& id = *event.owner;

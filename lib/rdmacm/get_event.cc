@@ -1,0 +1,86 @@
+// rdma_get_cm_event, and what waits as it does.
+#include <fcntl.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+
+#include "rdmacm/core.h"
+#include "rdmacm/device.h"
+#include "rdmacm/event_actions.h"
+#include "rdmacm/id.h"
+#include "rdmacm/id_events.h"
+#include "verbs/call_guard.h"
+#include "verbs/export.h"
+
+namespace uroce::rdmacm {
+
+namespace {
+
+/// A peer that is awake answers within that, and then nobody has to be woken.
+constexpr auto kTurnsFor = std::chrono::microseconds(100);
+
+/// Who is about to wait for an event turns the pollers that bring it meanwhile, as ibv_poll_cq does; who does
+/// not wait, once.
+void turn_for_events(const Channel& channel) {
+  const int flags = fcntl(channel.fd, F_GETFL);
+  const bool waits = flags >= 0 && (flags & O_NONBLOCK) == 0;
+  const auto end = std::chrono::steady_clock::now() + kTurnsFor;
+  while (channel.signal.empty() && turn_for_services() && waits && std::chrono::steady_clock::now() < end) {
+  }
+}
+
+/// The next event that the program is to see. Null and errno.
+rdma_cm_event* next_event(Channel& channel) {
+  for (;;) {
+    std::byte signal{};
+    turn_for_events(channel);
+    if (const int error = channel.signal.pop(&signal); error != 0) return verbs::fail(error);
+    std::unique_ptr<Event> event;
+    {
+      const std::lock_guard guard(core().mutex);
+      event = channel.take_first();
+    }
+    if (event == nullptr) continue;
+    if (carry_out(*event)) return event.release();
+    acknowledge(*event);
+  }
+}
+
+}  // namespace
+
+int wait_if_synchronous(Id& id) {
+  if (!id.synchronous()) return 0;
+  drop_last_event(id);
+  id.event = next_event(*id.own_channel);
+  if (id.event == nullptr) return errno;
+  const int status = id.event->status;
+  if (status == 0) return 0;
+  return id.event->event == RDMA_CM_EVENT_REJECTED || status > 0 ? ECONNREFUSED : -status;
+}
+
+}  // namespace uroce::rdmacm
+
+using namespace uroce::rdmacm;
+
+extern "C" {
+
+UROCE_EXPORT int uroce_rdma_get_cm_event(rdma_event_channel* channel, rdma_cm_event** event) {
+  return returned(uroce::verbs::zero_or_errno([&] {
+    Channel& its = object(channel);
+    const Channel::Use use(its);
+    its.stay_if_destroyed();
+    *event = next_event(its);
+    return *event != nullptr ? 0 : errno;
+  }));
+}
+
+UROCE_EXPORT int uroce_rdma_ack_cm_event(rdma_cm_event* face) {
+  if (face == nullptr) return returned(EINVAL);
+  const std::unique_ptr<Event> event(&object(face));
+  acknowledge(*event);
+  return 0;
+}
+
+}  // extern "C"
