@@ -14,8 +14,8 @@ class CancellationDisabled {
   CancellationDisabled& operator=(const CancellationDisabled&) = delete;
 };
 
-/// Within CancellationDisabled, around a wait that may last for ever: the thread may be cancelled there as far as
-/// the program permits it. No lock is held that is not given up as the stack unwinds.
+/// Within CancellationDisabled, around a wait that may last for ever: the thread may be cancelled there as
+/// far as the program permits it. No lock is held that is not given up as the stack unwinds.
 class CancellableWait {
  public:
   CancellableWait() noexcept;

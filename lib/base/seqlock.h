@@ -21,14 +21,14 @@ class Seqlock {
   void write(const Words& words) {
     const uint64_t sequence = load_relaxed(words_[0]) & kSequence;  // this thread's, or ordered by the caller
     // The counter is odd from here on. Each word is released after it, so a reader that sees a new one also
-    // sees, at its second read_once, that the counter has moved.
+    // sees, at its second look, that the counter has moved.
     __atomic_store_n(&words_[0], sequence + 1, __ATOMIC_RELAXED);
     for (size_t i = 1; i < kWords; ++i) store(i, words[i]);
     store(0, words[0] | ((sequence + 2) & kSequence));
   }
 
-  /// All zero also when a writer was at work during each of very many attempts. What the low half of the first
-  /// word says means nothing.
+  /// All zero also when a writer was at work during each of very many attempts. What the low half of the
+  /// first word says means nothing.
   [[nodiscard]] Words read() const {
     const Words words = read_once();
     if (unchanged(words[0])) [[likely]]
@@ -36,7 +36,7 @@ class Seqlock {
     return retry();
   }
 
-  // For a reader that need not read_once again when a writer is at work. The first word first, then any others;
+  // For a reader that need not retry when a writer is at work. The first word first, then any others;
   // they belong together if after all of them it is unchanged().
 
   [[nodiscard]] uint64_t load(size_t word) const {

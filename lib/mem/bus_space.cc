@@ -230,8 +230,8 @@ std::optional<BusSpace::AllocationLimits> BusSpace::allocation_limits(uint64_t l
   const IndexSpace* slots = classes_[size_class - kClassMin].load(std::memory_order_acquire);  // as find()
   const uint64_t aligned = uint64_t{1} << size_class | options_.offset;
   return AllocationLimits{.alignment = aligned & -aligned,
-               .mappings_max = (1u << Division(size_class).slot_bits) - 1,
-               .mappings = slots != nullptr ? slots->in_use() : 0};
+                          .mappings_max = (1u << Division(size_class).slot_bits) - 1,
+                          .mappings = slots != nullptr ? slots->in_use() : 0};
 }
 
 void BusSpace::unpin(uint64_t address) { find(address - options_.offset)->unpin(); }

@@ -60,12 +60,12 @@ class FrameBuilder {
  public:
   /// To the peer of `connection`.
   FrameBuilder(port::TxFrame& frame, const Connection& connection, wire::PacketBth bth,
-                uint32_t payload_bytes)
+               uint32_t payload_bytes)
       : FrameBuilder(send_to_peer(frame, connection), connection.frame, bth, payload_bytes) {}
   /// To where `path` leads, by a BTH of any sort. Its way is still to be set.
   template <typename BthOrPart>
   FrameBuilder(port::TxFrame& frame, const wire::FrameTemplate& path, const BthOrPart& bth,
-                uint32_t payload_bytes)
+               uint32_t payload_bytes)
       : data_(frame.data),
         path_(path),
         row_(wire::opcode_row(bth.opcode)),

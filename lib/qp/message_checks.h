@@ -35,7 +35,8 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
 }
 
 /// What is not found at once. (By value: what a packet is need not be in memory for the sake of this.)
-[[gnu::cold, gnu::noinline]] inline RequestStatus find_receive_buffer(RequestContext context, MessagePart part) {
+[[gnu::cold, gnu::noinline]] inline RequestStatus find_receive_buffer(RequestContext context,
+                                                                      MessagePart part) {
   const ReceiveRequests& receives = context.connection.receives;
   const std::span<const queue::Segment> segments = receives.segments(receives.current());
   // Of one segment the cursor may not have seen the packets before.
@@ -77,7 +78,8 @@ inline bool has_right_length(const MessagePart& part) {
 }
 
 /// What is not found at once. "Zero-length WRITE/READ: no key check" (C9-88, lib/README.md, wire fact 9).
-[[gnu::cold, gnu::noinline]] inline RequestStatus find_written_memory(RequestContext context, MessagePart part) {
+[[gnu::cold, gnu::noinline]] inline RequestStatus find_written_memory(RequestContext context,
+                                                                      MessagePart part) {
   const wire::Reth& target = part.target;
   context.memory.range.clear();
   if (target.length == 0) return RequestStatus::kAccept;
@@ -97,7 +99,7 @@ inline bool has_right_length(const MessagePart& part) {
 /// The first packet is checked for the whole message, each later one for its own bytes, so that an
 /// invalidation in the middle stops the rest.
 [[gnu::always_inline]] inline CheckResult check_written_memory(const RequestContext& context,
-                                                             const MessagePart& part) {
+                                                               const MessagePart& part) {
   const wire::Reth& target = part.target;
   if (part.begins && !part.ends && !may_write_all(context, target)) [[unlikely]]
     return {RequestStatus::kRemoteAccess};
@@ -110,7 +112,8 @@ inline bool has_right_length(const MessagePart& part) {
 }
 
 /// With immediate, its last packet needs a receive.
-[[gnu::always_inline]] inline CheckResult check_write(const RequestContext& context, const MessagePart& part) {
+[[gnu::always_inline]] inline CheckResult check_write(const RequestContext& context,
+                                                      const MessagePart& part) {
   // Without the right of the queue pair itself every WRITE is an access error.
   if (!context.connection.attributes.access.covers(mem::kRemoteWrite)) [[unlikely]]
     return {RequestStatus::kRemoteAccess};
@@ -123,8 +126,9 @@ inline bool has_right_length(const MessagePart& part) {
 
 /// All checks of a packet of a SEND or WRITE whose PSN is the expected one, in the order in which their
 /// answers take precedence. `in_progress` says what was under way before.
-[[gnu::always_inline]] inline CheckResult check_message(const RequestContext& context, const MessagePart& part,
-                                                      InboundMessage::Kind in_progress) {
+[[gnu::always_inline]] inline CheckResult check_message(const RequestContext& context,
+                                                        const MessagePart& part,
+                                                        InboundMessage::Kind in_progress) {
   if (!is_in_order(part, in_progress) || !has_right_payload(part, context.connection.mtu)) [[unlikely]]
     return {RequestStatus::kInvalidRequest};
   return part.kind == InboundMessage::Kind::kSend ? check_send(context, part) : check_write(context, part);

@@ -24,7 +24,8 @@ bool has_right_length(const RequestContext& context, Family family) {
 namespace {
 
 /// The region may lie so that what is aligned for the peer is not for a CPU, or not in one piece.
-RequestStatus check_word(const RequestContext& context, uint64_t address, MemoryKey rkey, mem::Access needed) {
+RequestStatus check_word(const RequestContext& context, uint64_t address, MemoryKey rkey,
+                         mem::Access needed) {
   const mem::Binding binding =
       context.turn.regions.resolve(rkey, context.connection.key_user(), address, kAtomicBytes, needed);
   if (!binding.ok()) return RequestStatus::kRemoteAccess;

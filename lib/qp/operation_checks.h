@@ -54,9 +54,9 @@ inline RequestStatus check_read_memory(const RequestContext& context) {
 /// All checks of a request that is answered by itself and whose PSN is the expected one, in the order in
 /// which their answers take precedence; the parser has seen to the payload, which an ATOMIC WRITE alone has.
 /// An accepted one has room among `responses`; the word that it is about, if any, is resolved.
-[[gnu::always_inline]] inline RequestStatus check_operation(const RequestContext& context, wire::Family family,
-                                                      ResponseQueue& responses,
-                                                      InboundMessage::Kind in_progress) {
+[[gnu::always_inline]] inline RequestStatus check_operation(const RequestContext& context,
+                                                            wire::Family family, ResponseQueue& responses,
+                                                            InboundMessage::Kind in_progress) {
   const bool read = family == wire::Family::kReadRequest;
   if (in_progress != InboundMessage::Kind::kNone) return RequestStatus::kInvalidRequest;
   if (!context.connection.attributes.access.covers(needed_for(family, context.packet)))

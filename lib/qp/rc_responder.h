@@ -54,7 +54,8 @@ class RcResponder final : public Responder {
   void receive_ahead(Psn psn, Turn& turn);
   void receive_again(const wire::Packet& packet, Turn& turn);
   void refuse(RequestStatus status, Turn& turn);
-  [[gnu::cold, gnu::noinline]] void refuse_packet(RequestStatus status, const wire::Packet& packet, Turn& turn);
+  [[gnu::cold, gnu::noinline]] void refuse_packet(RequestStatus status, const wire::Packet& packet,
+                                                  Turn& turn);
   [[gnu::noinline]] void receive_for_named(const wire::Packet& packet, Turn& turn);
   void perform(const wire::Packet& packet, Turn& turn);
   void complete_message(const wire::Packet& packet, const MessagePart& part, Turn& turn);

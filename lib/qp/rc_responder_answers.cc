@@ -35,7 +35,8 @@ inline wire::Aeth RcResponder::acknowledge(uint32_t msn) {
 }
 
 /// The next packet of a READ response; false when the memory may not be read any more.
-inline bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn& turn, PendingIcrc& due) {
+inline bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn& turn,
+                                             PendingIcrc& due) {
   const uint64_t offset = uint64_t{read.next} * connection_.mtu;
   Payload payload{.bytes =
                       static_cast<uint32_t>(std::min<uint64_t>(read.bytes_end - offset, connection_.mtu))};
@@ -43,7 +44,7 @@ inline bool RcResponder::build_read_response(Response& read, port::TxFrame& fram
   const Operation operation =
       kReadResponses[unsigned{read.next == read.first} | unsigned{read.next + 1 == read.end} << 1];
   FrameBuilder making(frame, connection_, bth_to_peer(connection_, operation, read.request.psn + read.next),
-                       payload.bytes);
+                      payload.bytes);
   if (making.extensions().has(wire::Header::kAeth))
     wire::write_aeth(making.extension(), acknowledge(read.msn));
   if (!making.finish(payload, due)) [[unlikely]] {

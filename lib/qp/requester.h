@@ -35,7 +35,8 @@ class Requester {
   bool execute_current(Turn& turn, bool& more);
   bool change_key(Turn& turn);
   bool build(SendRequest& request, Turn& turn, port::TxFrame& frame, PendingIcrc& due);
-  [[gnu::noinline]] bool build_other(SendRequest& request, Turn& turn, port::TxFrame& frame, PendingIcrc& due);
+  [[gnu::noinline]] bool build_other(SendRequest& request, Turn& turn, port::TxFrame& frame,
+                                     PendingIcrc& due);
   template <bool kOnly>
   bool build_data(const SendRequest& request, Turn& turn, port::TxFrame& frame, PendingIcrc& due);
   bool build_read(const SendRequest& request, Turn& turn, port::TxFrame& frame, PendingIcrc& due);

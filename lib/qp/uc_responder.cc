@@ -71,7 +71,8 @@ void UcResponder::perform(const RequestContext& context, const MessagePart& part
   turn.placer.next_mark() = mark_of(connection_, part.kind, packet, performed_, turn);
   if (!place_payload(context, part, check)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
-    return drop(part.kind == Kind::kSend ? RequestStatus::kRemoteOperational : RequestStatus::kRemoteAccess, turn);
+    return drop(part.kind == Kind::kSend ? RequestStatus::kRemoteOperational : RequestStatus::kRemoteAccess,
+                turn);
   }
   turn.counters.add(Counter::kRequestsExecuted);
   if (part.kind == Kind::kSend) connection_.receives.take();

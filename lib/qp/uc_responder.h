@@ -21,8 +21,7 @@ class UcResponder final : public Responder {
   void lost(const copy::MessageMark& mark, Turn& turn) override;
 
  private:
-  void perform(const RequestContext& context, const MessagePart& part, const CheckResult& check,
-               Turn& turn);
+  void perform(const RequestContext& context, const MessagePart& part, const CheckResult& check, Turn& turn);
   void drop(RequestStatus status, Turn& turn);
   void fail_receive(Turn& turn);
 

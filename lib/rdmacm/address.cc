@@ -5,6 +5,7 @@
 
 #include "rdmacm/core.h"
 #include "rdmacm/id.h"
+#include "rdmacm/id_events.h"
 #include "rdmacm/id_life.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"

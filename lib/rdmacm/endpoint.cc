@@ -5,8 +5,8 @@
 
 #include "rdmacm/core.h"
 #include "rdmacm/entry_points.h"
-#include "rdmacm/id_events.h"
 #include "rdmacm/id.h"
+#include "rdmacm/id_events.h"
 #include "rdmacm/id_life.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"

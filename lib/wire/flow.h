@@ -83,8 +83,7 @@ inline size_t FlowCache::match(std::span<const std::byte> frame) {
   if (ip_bytes_ == 0 || frame.size() < kPlainHeaderBytes) return 0;
   const PlainHeaders headers(frame.data());
   // Headers that are the same in each byte are as right as the others were.
-  const size_t bytes =
-      (headers ^ headers_).are_zero() ? ip_bytes_ : match_varied(frame.data(), headers);
+  const size_t bytes = (headers ^ headers_).are_zero() ? ip_bytes_ : match_varied(frame.data(), headers);
   if (bytes > frame.size() - kEthernetBytes) return 0;
   // A checksum would be one of the payload, too.
   const bool has_checksum = load_be16(frame.data() + kPlainHeaderBytes - 2) != 0;

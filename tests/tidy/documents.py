@@ -8,8 +8,9 @@ that a source cites.
 """
 import pathlib
 import re
-import subprocess
 import sys
+
+from tree import files_of
 
 README_BYTES = 12 * 1024
 TOP_LEVEL = ('lib', 'apps', 'drivers', 'tests', 'perf', 'configs')
@@ -42,12 +43,7 @@ def problems_of_source(root, path, text):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]).resolve()
-    listed = subprocess.run(['git', '-c', f'safe.directory={root}', '-C', str(root), 'ls-files', '-co', '--exclude-standard'],
-                            capture_output=True, text=True)
-    if listed.returncode == 0:
-        files = [pathlib.Path(f) for f in listed.stdout.splitlines() if (root / f).is_file()]
-    else:
-        files = [p.relative_to(root) for p in root.rglob('*') if p.is_file()]
+    files = files_of(root)
     problems = []
     for path in files:
         if path.is_relative_to('tests/tidy'):

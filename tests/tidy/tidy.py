@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Rules of the house that a machine can check. Fails on a broken rule; reports long files and functions.
 
-    tests/tidy/tidy.py [ROOT]
+    tests/tidy/tidy.py [ROOT [FOLDER]]
+
+FOLDER: where the graph of modules and rooms is written, modules.dot and modules.svg.
 """
 import pathlib
 import re
-import subprocess
 import sys
+
+import graph
+from tree import files_of
 
 TOP_LEVEL = {'meson.build', 'meson_options.txt', 'LICENSE', 'README.md', 'lib', 'apps', 'drivers', 'tests', 'perf', 'configs'}
 
@@ -21,6 +25,11 @@ LEVEL = {
     'rdmacm': 6, 'nvmf': 6,
 }
 ENGINE = LEVEL['engine']
+# Rooms inside a module, bottom up. A module without an entry is one room.
+ROOMS = {
+    'engine': ('configuration', 'platform', 'poller', 'scheduling', 'device'),
+    'nvmf': ('format', 'subsystem', 'queue', 'rdma'),
+}
 # Block drivers are linked by programs beside the stack: of what stands lower they see this only.
 BLOCK_DRIVERS_SEE = ('base', 'block', 'block_drivers')
 # The target is linked beside the stack as any program of verbs: of what stands lower it sees this only.
@@ -55,6 +64,48 @@ def included_module(name):
         return 'block_drivers'
     first = name.split('/')[0]
     return first if first in LEVEL else None
+
+
+def room_of(path):
+    """Where a path stands in its module: (module, room), the room None without one."""
+    module = module_of(path)
+    if module not in ROOMS:
+        return module, None
+    return module, path.parts[2] if len(path.parts) > 3 else None
+
+
+def check_rooms(path, text, fail):
+    module, room = room_of(path)
+    if module not in ROOMS or path.suffix not in ('.h', '.cc', '.c'):
+        return
+    rooms = ROOMS[module]
+    if room not in rooms:
+        return fail(path, 0, f'stands in no room of {module}: ' + ', '.join(rooms))
+    for number, line in enumerate(text.splitlines(), 1):
+        found = INCLUDE.match(line.strip())
+        parts = found.group(1).split('/') if found else ()
+        if len(parts) > 2 and parts[0] == module and parts[1] in rooms and rooms.index(parts[1]) > rooms.index(room):
+            fail(path, number, f'includes upwards: {module}/{room} -> {module}/{parts[1]}')
+
+
+def check_circles(includes, fail):
+    for circle in graph.circles(includes.edges):
+        fail(circle[0], 0, 'a circle of includes: ' + ', '.join(circle))
+
+
+def draw_rooms(includes, folder):
+    def name_of(unit):
+        module, room = room_of(pathlib.Path(unit + '.h'))
+        return module if room is None else f'{module}/{room}'
+
+    def level_of(name):
+        module, _, room = name.partition('/')
+        return LEVEL[module], ROOMS[module].index(room) if room else 0
+
+    text = graph.dot(includes.rooms(name_of), level_of)
+    (folder / 'modules.dot').write_text(text)
+    if not graph.draw(text, folder / 'modules.svg'):
+        print('no modules.svg: graphviz is not installed')
 
 
 def check_layers(path, text, fail):
@@ -111,13 +162,7 @@ def functions(lines):
 
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]).resolve()
-    listed = subprocess.run(['git', '-c', f'safe.directory={root}', '-C', str(root), 'ls-files', '-co', '--exclude-standard'],
-                            capture_output=True, text=True)
-    if listed.returncode == 0:
-        files = [pathlib.Path(f) for f in listed.stdout.splitlines() if (root / f).is_file()]
-    else:
-        files = [p.relative_to(root) for p in root.rglob('*') if p.is_file() and not p.relative_to(root).parts[0].startswith(('build', '.'))]
-
+    files = files_of(root)
     failures = []
     report = []
 
@@ -139,6 +184,7 @@ def main():
         lines = text.splitlines()
         if path.suffix in ('.h', '.cc', '.c'):
             check_layers(path, text, fail)
+            check_rooms(path, text, fail)
             check_tests(path, lines, fail)
             if path.suffix == '.h' and top in ('lib', 'drivers') and '#pragma once' not in text and 'ifndef' not in text:
                 fail(path, 0, 'no include guard')
@@ -149,6 +195,11 @@ def main():
                     fail(path, number, 'left over: ' + line.strip()[:80])
         if len(lines) > FILE_LINES:
             report.append((str(path), len(lines), 'file'))
+
+    includes = graph.Graph(root, files)
+    check_circles(includes, fail)
+    if len(sys.argv) > 2:
+        draw_rooms(includes, pathlib.Path(sys.argv[2]))
 
     for where, length, kind in sorted(report, key=lambda r: -r[1]):
         print(f'long {kind}: {where}: {length} lines')

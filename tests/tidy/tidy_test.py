@@ -19,11 +19,15 @@ CASES = [
     ('a block driver with DPDK', 'drivers/block_registry.cc', '#include <rte_mbuf.h>\n', 'DPDK'),
     ('a port that sees block drivers', 'drivers/port/a.cc', '#include "drivers/block_registry.h"\n', 'sideways'),
     ('liburing in the stack', 'lib/qp/a.cc', '#include <liburing.h>\n', 'liburing'),
-    ('the target', 'lib/nvmf/a.cc', '#include "block/block.h"\n#include "base/time.h"\n#include "nvmf/queue/queue.h"\n', None),
-    ('a target that sees the stack', 'lib/nvmf/a.cc', '#include "qp/queue_pair.h"\n', 'nvmf sees base and block only'),
-    ('a target that sees the engine', 'lib/nvmf/a.cc', '#include "engine/device/device.h"\n', 'nvmf sees base and block only'),
-    ('a target that sees drivers', 'lib/nvmf/a.cc', '#include "drivers/block_registry.h"\n', 'nvmf sees base and block only'),
-    ('a clock in the target', 'lib/nvmf/a.cc', 'auto t = std::chrono::steady_clock::now();\n', 'clock'),
+    ('the target', 'lib/nvmf/queue/a.cc', '#include "block/block.h"\n#include "base/time.h"\n#include "nvmf/queue/queue.h"\n', None),
+    ('a target that sees the stack', 'lib/nvmf/queue/a.cc', '#include "qp/queue_pair.h"\n', 'nvmf sees base and block only'),
+    ('a target that sees the engine', 'lib/nvmf/queue/a.cc', '#include "engine/device/device.h"\n', 'nvmf sees base and block only'),
+    ('a target that sees drivers', 'lib/nvmf/queue/a.cc', '#include "drivers/block_registry.h"\n', 'nvmf sees base and block only'),
+    ('a room below another', 'lib/nvmf/queue/a.cc', '#include "nvmf/format/nvme.h"\n', None),
+    ('a room that sees one above', 'lib/nvmf/format/a.cc', '#include "nvmf/queue/queue.h"\n', 'nvmf/format -> nvmf/queue'),
+    ('a file in no room', 'lib/engine/a.cc', '', 'no room of engine'),
+    ('a file that includes itself', 'lib/qp/a.h', '#pragma once\n#include "qp/a.h"\n', None),
+    ('a clock in the target', 'lib/nvmf/queue/a.cc', 'auto t = std::chrono::steady_clock::now();\n', 'clock'),
     ('DPDK below engine', 'lib/qp/a.cc', '#include <rte_mbuf.h>\n', 'DPDK'),
     ('a clock below engine', 'lib/qp/a.cc', 'auto t = std::chrono::steady_clock::now();\n', 'clock'),
     ('randomness below engine', 'lib/mem/a.cc', 'std::random_device device;\n', 'randomness'),
@@ -33,6 +37,14 @@ CASES = [
     ('a header without guard', 'lib/base/a.h', 'int a();\n', 'guard'),
     ('a long function', 'lib/base/a.cc', 'void f() {\n' + '  g();\n' * 70 + '}\n', 'long function'),
     ('a long file', 'lib/base/a.cc', '// x\n' * 401, 'long file'),
+]
+
+# More than one file.
+TREES = [
+    ('a circle', {'lib/qp/a.h': '#pragma once\n', 'lib/qp/a.cc': '#include "qp/b.h"\n', 'lib/qp/b.h': '#pragma once\n#include "qp/a.h"\n'},
+     'circle of includes: lib/qp/a, lib/qp/b'),
+    ('a source that has no header', {'lib/qp/a.h': '#pragma once\n', 'lib/qp/c.cc': '#include "qp/b.h"\n',
+                                     'lib/qp/b.h': '#pragma once\n#include "qp/a.h"\n'}, None),
 ]
 
 DOCUMENT_CASES = [
@@ -48,11 +60,15 @@ DOCUMENT_CASES = [
 
 def main():
     bad = 0
-    for checker, name, path, text, expected in [(TIDY, *case) for case in CASES] + [(DOCUMENTS, *case) for case in DOCUMENT_CASES]:
+    cases = [(TIDY, name, {path: text}, expected) for name, path, text, expected in CASES]
+    cases += [(TIDY, *tree) for tree in TREES]
+    cases += [(DOCUMENTS, name, {path: text}, expected) for name, path, text, expected in DOCUMENT_CASES]
+    for checker, name, files, expected in cases:
         with tempfile.TemporaryDirectory() as tree:
-            file = pathlib.Path(tree, path)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
+            for path, text in files.items():
+                file = pathlib.Path(tree, path)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
             run = subprocess.run([sys.executable, str(checker), tree], capture_output=True, text=True)
             reported_only = expected is not None and expected.startswith('long')
             good = (expected is None or expected in run.stdout) and run.returncode == (0 if expected is None or reported_only else 1)
