@@ -1,4 +1,5 @@
-// The turn of a poller. Its stages stand in turn_locked(); those that receive are in poller_receive.cc.
+// The turn of a poller. Its stages stand in turn_locked(); what they do is in receive_stage.cc,
+// poller_dispatch.cc, poller_copies.cc and poller_send.cc.
 #include "engine/poller/poller.h"
 
 #include <sched.h>
@@ -23,35 +24,36 @@ Poller::Poller(const Options& options, port::PortQueue& queue, const PollerConte
       completions_(options.index),
       turn_{{}, tx_, placer_, completions_, context.regions, counters_},
       timers_(kTimerTick, kTimerSlots),
-      looped_(kLoopFramesMax),
+      receive_({.poller = *this,
+                .poller_index = options.index,
+                .port_queue = queue,
+                .context = context,
+                .counters = counters_,
+                .tx = tx_,
+                .looped = looped_,
+                .hand_off = hand_off_,
+                .links = options.links,
+                .listeners = options.listeners}),
       commands_(kCommandsMax),
       doorbells_(kDoorbellsMax) {
-  deferred_.reserve(kDeferredFramesMax);
-  if (options.copy_engine != nullptr) held_.reserve(kBurstMax);
+  if (options.copy_engine != nullptr) held_.reserve(ReceiveStage::kBurstMax);
 }
 
 Poller::~Poller() {
   // Nobody turns the poller any more: frames that are still on their way go back to the port.
   placer_.abandon();
   port_queue_.release(held_);
-  if (ahead_) port_queue_.release(kept_frames());
+  if (ahead_) port_queue_.release(receive_.kept_frames());
+  port_queue_.release(receive_.deferred());
   port::RxFrame frame;
-  for (const auto& ring : from_sibling_) {
-    while (ring != nullptr && ring->pop(frame)) port_queue_.release({&frame, 1});
-  }
-  port_queue_.release(deferred_);
-  for (; looped_count_ > 0; --looped_count_) {
-    port_queue_.release({&looped_[looped_head_], 1});
-    looped_head_ = (looped_head_ + 1) % kLoopFramesMax;
-  }
+  while (hand_off_.take({&frame, 1}) > 0) port_queue_.release({&frame, 1});
+  while (looped_.take({&frame, 1}) > 0) port_queue_.release({&frame, 1});
 }
 
 void Poller::join(std::span<Poller* const> siblings) {
-  siblings_.assign(siblings.begin(), siblings.end());
-  from_sibling_.resize(siblings.size());
-  for (size_t i = 0; i < siblings.size(); ++i) {
-    if (siblings[i] != this) from_sibling_[i] = std::make_unique<SpscRing<port::RxFrame>>(kHandOffFramesMax);
-  }
+  std::vector<HandOff*> all;
+  for (Poller* sibling : siblings) all.push_back(&sibling->hand_off_);
+  hand_off_.join(options_.index, all);
 }
 
 TurnOutcome Poller::make_turn(Instant now, Caller caller, QueuePairEntry* posted) {
@@ -86,28 +88,18 @@ void Poller::end_turn() {
 
 TurnOutcome Poller::application_turn(Instant now, QueuePairEntry* posted) {
   const TurnOutcome outcome = make_turn(now, Caller::kApplication, posted);
-  // Relaxed, like all of these: hints for the background thread, no data hangs on them.
-  if (outcome == TurnOutcome::kBusy) {
-    if (!wanted_.load(std::memory_order_relaxed)) wanted_.store(true, std::memory_order_relaxed);
-  } else {
-    note_application(now);
-    owner_turn_ns_.store(now.ns, std::memory_order_relaxed);
-  }
+  outcome == TurnOutcome::kBusy ? attention_.want() : attention_.note_owner(now);
   return outcome;
 }
 
-/// The owner is there when he has made a turn since somebody looked, or is in one, however long that takes:
-/// whoever stepped in just then would take the frames that come next to the wrong CPU.
+/// The owner is there when it has made a turn since somebody looked, or is in one, however long that takes:
+/// a thread that stepped in just then would take the frames that come next to the wrong CPU.
 TurnOutcome Poller::partner_turn(Instant now) {
-  // Relaxed, all of them: hints.
-  if (now.ns < owner_there_until_ns_.load(std::memory_order_relaxed)) return TurnOutcome::kIdle;
-  const int64_t turned_ns = owner_turn_ns_.load(std::memory_order_relaxed);
-  const bool is_there = turned_ns != owner_turn_seen_ns_.load(std::memory_order_relaxed);
-  if (is_there) owner_turn_seen_ns_.store(turned_ns, std::memory_order_relaxed);
+  if (attention_.owner_kept(now)) return TurnOutcome::kIdle;
+  const bool is_there = attention_.owner_turned();
   const TurnOutcome outcome = is_there ? TurnOutcome::kIdle : turn(now);
-  if (is_there || outcome == TurnOutcome::kBusy)
-    owner_there_until_ns_.store((now + kOwnerAwayMin).ns, std::memory_order_relaxed);
-  if (!is_there && outcome != TurnOutcome::kBusy) note_application(now);
+  if (is_there || outcome == TurnOutcome::kBusy) attention_.keep_owner(now + kOwnerAwayMin);
+  if (!is_there && outcome != TurnOutcome::kBusy) attention_.note_application(now);
   return outcome;
 }
 
@@ -162,7 +154,7 @@ void Poller::forget(QueuePairEntry& entry) {
 Duration Poller::time_to_deadline() {
   if (!lock_.begin()) return {};
   Duration left{INT64_MAX};
-  if (!active_.empty() || looped_count_ > 0 || !deferred_.empty() || !tx_.frames().empty() || ahead_ ||
+  if (!active_.empty() || !looped_.empty() || receive_.defers() || !tx_.frames().empty() || ahead_ ||
       placer_.copying()) {
     left = {};
   } else if (const Instant deadline = timers_.next_deadline(); deadline != kNever) {
@@ -194,7 +186,7 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
       receive();
       if (ends_idle()) return false;
       stage();
-      turn_.replies_may_follow = caller == Caller::kApplication && burst_ <= kQuietBurstMax;
+      turn_.replies_may_follow = caller == Caller::kApplication && receive_.burst() <= kQuietBurstMax;
     }
     dispatch();
     if (placer_.start_copies()) [[unlikely]] {
@@ -203,14 +195,14 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
       complete_burst();
     }
   }
-  // Relaxed: a hint for the background thread.
-  if (work_ > 0) works_.store(works_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return work_ > 0;
 }
 
-/// Who has nothing under way posts to be answered later. What others sent meanwhile can wait a little.
+/// A queue pair that awaits nothing posts for a later answer; what others have sent meanwhile can wait a
+/// little.
 bool Poller::may_skip_receive(const QueuePairEntry& posted) const {
-  return !posted.queue_pair.awaits_responses() && !ahead_ && turn_.now - last_received_ < kUnreceivedMax;
+  return !posted.queue_pair.awaits_responses() && !ahead_ &&
+         turn_.now - receive_.last_received() < kUnreceivedMax;
 }
 
 /// As most turns do: they end here. After the receiving stage, whose burst the timers may have waited for.
@@ -242,6 +234,12 @@ void Poller::send() {
   publish();
   completions_.notify_due();
   raise_events();
+}
+
+size_t Poller::receive() {
+  const size_t burst = receive_.receive(turn_.now);
+  work_ += burst;
+  return burst;
 }
 
 void Poller::advance_clock(Instant now) {
@@ -279,121 +277,6 @@ void Poller::take_doorbells(size_t count_max) {
     entry->rung.exchange(false, std::memory_order_acq_rel);
     activate(*entry);
   }
-}
-
-void Poller::expire_timers() {
-  if (drained_ && !ahead_) {
-    last_drained_ = turn_.now;
-  } else if (turn_.now - last_drained_ < kUndrainedMax) {
-    return;  // the answers that the timers wait for may be among the frames not seen yet
-  }
-  for (size_t i = 0; i < kExpiredMax; ++i) {
-    TimerNode* node = timers_.pop_expired(turn_.now);
-    if (node == nullptr) return;
-    auto& entry = static_cast<QueuePairEntry&>(*node);
-    // Timers are not moved on every packet: one that has nothing left to wait for, or waits longer by now,
-    // lapses.
-    if (entry.queue_pair.deadline() > turn_.now) {
-      rearm(entry);
-      continue;
-    }
-    flush_completions_if_full();
-    entry.queue_pair.expire(turn_);
-    activate(entry);
-    ++work_;
-  }
-}
-
-void Poller::pump() {
-  if (options_.links != nullptr && options_.links->deadline() <= turn_.now) {
-    options_.links->pump(turn_.now, tx_);
-  }
-  if (services_ != nullptr && services_->deadline() <= turn_.now) services_->pump(turn_.now, tx_);
-  for (size_t left = active_.size(); left > 0 && !tx_.full(); --left) {
-    QueuePairEntry& entry = active_.pop_front();
-    flush_completions_if_full();
-    note_error_state(entry);
-    const size_t frames_before = tx_.frames().size();
-    bool more = entry.queue_pair.pump(turn_, kPumpFrames);
-    if (more && !tx_.full() && tx_.frames().size() - frames_before < kPumpFrames) count(Counter::kTxNoBuffer);
-    more |= note_error_state(entry);
-    rearm(entry);
-    if (more) activate(entry);
-    ++work_;
-  }
-}
-
-void Poller::transmit() {
-  std::span<port::TxFrame> frames = tx_.frames();
-  size_t sent = 0;
-  while (sent < frames.size()) {
-    const size_t count = dispose(frames.subspan(sent));
-    if (count == 0) break;
-    sent += count;
-  }
-  if (sent < frames.size()) count(Counter::kTxPortFull);  // the rest goes first in the next turn
-  uint64_t bytes = 0;
-  for (const port::TxFrame& frame : frames.first(sent)) bytes += frame.length;
-  counters_.add(Counter::kTxFrames, sent);
-  counters_.add(Counter::kTxBytes, bytes);
-  work_ += sent;
-  if (sent > 0) tx_.consume(sent);
-}
-
-/// Sends the longest run of frames at the front that go the same way; how many were taken.
-size_t Poller::dispose(std::span<port::TxFrame> frames) {
-  if (frames.front().to_group) [[unlikely]] {
-    frames.front().to_group = false;
-    loop_copy(frames.front());
-  }
-  const auto is_other = [&](const port::TxFrame& frame) {
-    return frame.to_self != frames.front().to_self || frame.to_group;
-  };
-  const auto run = static_cast<size_t>(std::ranges::find_if(frames, is_other) - frames.begin());
-  if (!frames.front().to_self) return port_queue_.transmit(frames.first(run));
-  const size_t count = std::min(run, kLoopFramesMax - looped_count_);
-  for (const port::TxFrame& frame : frames.first(count)) {
-    looped_[(looped_head_ + looped_count_++) % kLoopFramesMax] = port_queue_.loop(frame);
-  }
-  return count;
-}
-
-/// A frame to a group goes out, and to members of ours.
-void Poller::loop_copy(const port::TxFrame& frame) {
-  if (context_.groups.empty()) return;
-  if (looped_count_ == kLoopFramesMax) return count(Counter::kRxHandOverFull);
-  const port::RxFrame copy = copy_of(frame.data, frame.length);
-  if (copy.data == nullptr) return;
-  looped_[(looped_head_ + looped_count_++) % kLoopFramesMax] = copy;
-}
-
-void Poller::publish() {
-  qp::commit_placements(turn_);
-  completions_.publish_all();
-}
-
-void Poller::raise_events() {
-  while (raised_ != nullptr) [[unlikely]]
-    std::exchange(raised_, raised_->next_raised)->raise_events();
-}
-
-void QueuePairEntry::raised(qp::Event event) {
-  if (listener == nullptr) return;
-  if (events_ == 0) poller.note_events(*this);
-  events_ |= 1u << static_cast<unsigned>(event);
-}
-
-bool Poller::note_error_state(QueuePairEntry& entry) {
-  const bool error = entry.queue_pair.state() == qp::State::kErr;
-  if (error == entry.in_error.load(std::memory_order_relaxed)) return false;  // only this thread writes it
-  entry.in_error.store(error, std::memory_order_seq_cst);
-  return error;
-}
-
-void Poller::rearm(QueuePairEntry& entry) {
-  const Instant deadline = entry.queue_pair.deadline();
-  if (deadline == kNever) return;
-  if (!entry.armed() || deadline < entry.deadline()) timers_.arm(entry, deadline);
 }
 
 }  // namespace uroce::engine

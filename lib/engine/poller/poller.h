@@ -10,39 +10,30 @@
 
 #include "base/counters.h"
 #include "base/mpsc_ring.h"
-#include "base/spsc_ring.h"
 #include "base/timer_wheel.h"
 #include "copy/engine.h"
 #include "copy/placer.h"
 #include "engine/platform/clock.h"
 #include "engine/platform/parker.h"
-#include "engine/poller/address_table.h"
+#include "engine/poller/attention.h"
 #include "engine/poller/copy_patience.h"
 #include "engine/poller/device_events.h"
 #include "engine/poller/general_services.h"
+#include "engine/poller/hand_off.h"
 #include "engine/poller/limits.h"
+#include "engine/poller/loop_ring.h"
 #include "engine/poller/multicast_groups.h"
+#include "engine/poller/poller_context.h"
 #include "engine/poller/queue_pair_entry.h"
-#include "engine/poller/queue_pair_table.h"
+#include "engine/poller/receive_stage.h"
 #include "engine/poller/turn_lock.h"
-#include "mem/region_table.h"
 #include "net/links.h"
 #include "port/port.h"
 #include "port/tx_batch.h"
 #include "qp/turn.h"
 #include "queue/completion_queue.h"
-#include "wire/flow.h"
-#include "wire/packet.h"
 
 namespace uroce::engine {
-
-/// What the pollers of one device share and only read. Outlives them.
-struct PollerContext {
-  mem::RegionTable& regions;
-  const QueuePairTable& queue_pairs;
-  const MulticastGroups& groups;
-  const AddressTable& addresses;
-};
 
 enum class TurnOutcome : uint8_t {
   kBusy,    // somebody else is turning the poller
@@ -116,33 +107,17 @@ class Poller {
   /// It has events to be passed on at the end of the turn.
   void note_events(QueuePairEntry& entry) { entry.next_raised = std::exchange(raised_, &entry); }
 
-  // The background thread's view of the application's turns.
-  [[nodiscard]] Instant application_turned() const {
-    return {application_turn_ns_.load(std::memory_order_relaxed)};
-  }
-  /// True, once, when the application found the poller busy: it is back.
-  bool application_waits() {
-    return wanted_.load(std::memory_order_relaxed) && wanted_.exchange(false, std::memory_order_relaxed);
-  }
-  void note_application(Instant now) { application_turn_ns_.store(now.ns, std::memory_order_relaxed); }
-  /// Grows with every turn that did something.
-  [[nodiscard]] uint64_t works() const { return works_.load(std::memory_order_relaxed); }
+  /// Who has turned the poller, and when.
+  [[nodiscard]] Attention& attention() { return attention_; }
   /// How long nothing happens unless a frame, a doorbell or a command comes; kNever for ever. Takes the turn
   /// lock.
   [[nodiscard]] Duration time_to_deadline();
 
   /// Frames waiting for other pollers after the last turn of this one: bit i for sibling i. Cleared by
   /// reading.
-  uint64_t take_handed_to() { return handed_to_.exchange(0, std::memory_order_relaxed); }
+  uint64_t take_handed_to() { return hand_off_.take_announced(); }
 
  private:
-  static constexpr size_t kSourceFramesMax =
-      32;  // per turn from the port, from siblings and from ourselves, each
-  /// For queue pairs that are stalled; all of them are looked at again in the next turn, before newer ones.
-  static constexpr size_t kDeferredFramesMax = 256;
-  static constexpr size_t kBurstMax = kDeferredFramesMax + 3 * kSourceFramesMax;
-  static constexpr size_t kLoopFramesMax = 1024;
-  static constexpr size_t kHandOffFramesMax = 1024;
   static constexpr size_t kCommandsMax = 64;  // waiting; also the most in one turn
   static constexpr size_t kDoorbellsMax = Limits::kQueuePairs;
   static constexpr size_t kDoorbellsPerTurn = 256;
@@ -163,18 +138,6 @@ class Poller {
     void* context;
     std::atomic<bool> done{false};
   };
-  /// A received frame on its way through the stages.
-  struct Staged {
-    wire::Packet packet;
-    QueuePairEntry* entry;        // for which it is, or nullptr:
-    const MulticastGroup* group;  // of whose members it is for ours, or nullptr: for the general services
-    uint32_t frame;               // its frame, among frames_
-  };
-
-  /// Headers with a key that a peer sent: one of them at most is in a packet.
-  static constexpr wire::HeaderSet kKeyedHeaders =
-      wire::HeaderSet::of(wire::Header::kReth, wire::Header::kAtomicEth);
-
   enum class Caller : uint8_t { kAny, kApplication };
 
   bool submit(Command& command);
@@ -187,16 +150,8 @@ class Poller {
   void advance_clock(Instant now);
   void take_commands();
   void take_doorbells(size_t count_max);
-  void receive();
-  void stage();
-  bool stage_frame(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux);
-  bool stage_slow_path(std::span<const std::byte> frame, Staged& staged, const net::Demux& demux);
-  bool stage_packet(Staged& staged);
-  bool stage_for_group(Staged& staged);
-  bool stage_for_services(Staged& staged);
-  void answer_echo(std::span<const std::byte> frame);
-  void receive_neighbour_message(size_t index);
-  [[nodiscard]] bool is_intact(size_t number) const;
+  size_t receive();
+  void stage() { receive_.stage(turn_.now, services_ != nullptr); }
   void dispatch();
   bool ends_idle();
   [[nodiscard]] bool may_skip_receive(const QueuePairEntry& posted) const;
@@ -209,36 +164,18 @@ class Poller {
   void transmit();
   void answer_all();
 
-  // Parts of stages (receive).
-  size_t receive_ours();
-  void count_received(std::span<const port::RxFrame> frames);
-  size_t take_looped(std::span<port::RxFrame> frames);
-  size_t take_handed_over(std::span<port::RxFrame> frames);
-  void prefetch_region(const wire::Packet& packet);
-  bool hand_over(size_t index, uint16_t to);
-  void disown_frame(size_t index);
-  port::RxFrame copy_of(const std::byte* data, uint32_t length);
-  void copy_to(uint16_t sibling, const port::RxFrame& frame);
-  void show(const wire::Packet& packet, const MulticastGroup& group);
-  void serve(const wire::Packet& packet);
-  void defer(const Staged& staged);
-  std::span<const port::RxFrame> kept_frames();
+  // Parts of stages (poller_dispatch.cc).
+  void deliver_to_group(const wire::Packet& packet, const MulticastGroup& group);
+  void deliver_to_services(const wire::Packet& packet);
   void count(Counter counter) { counters_.add(counter); }
-  /// False: what was dropped is not staged.
-  bool drop(Counter reason) {
-    count(reason);
-    return false;
-  }
 
-  // While a copy engine is at work.
+  // While a copy engine is at work (poller_copies.cc).
   void hold();
   bool poll_copies();
   void stage_next_burst();
   void revalidate_staged();
-  template <typename ReasonToDrop>
-  void keep_staged(ReasonToDrop reason_to_drop);
 
-  // Parts of stages (queue pairs).
+  // Parts of stages (poller_send.cc).
   /// Room for the two completion queues that one call of a queue pair may touch.
   void flush_completions_if_full() {
     if (completions_.full()) [[unlikely]]
@@ -267,48 +204,23 @@ class Poller {
   Instant last_turn_{INT64_MIN};
   Instant last_drained_{};
   bool drained_ = false;
-  size_t work_ = 0;
+  size_t work_ = 0;  // done in this turn
   TimerWheel timers_;
   ActiveList active_;
   GeneralServices* services_ = nullptr;
   QueuePairEntry* raised_ = nullptr;  // the last of those with events
-  size_t burst_ = 0;                  // frames received in this turn ...
-  size_t handed_begin_ = 0;           // ... of which [handed_begin_, handed_end_) by siblings ...
-  size_t handed_end_ = 0;
-  size_t staged_ = 0;             // ... of which packets for queue pairs of ours
-  size_t kept_ = 0;               // ... of which to be released by us, but for those without data ...
-  bool all_kept_ = true;          // ... of which there are none
-  uint64_t handed_in_burst_ = 0;  // bit i: frames went to sibling i
-  bool ahead_ = false;            // all this is of a burst that waits for the end of copies, or for its turn
+  LoopRing looped_;
+  HandOff hand_off_;
+  ReceiveStage receive_;
+  bool ahead_ = false;  // what it has staged waits for the end of copies, or for its turn
   Instant copying_since_{};
-  Instant last_received_{INT64_MIN / 2};  // when frames were last asked for
-  wire::FlowCache flow_cache_;            // of the last packet that came to ...
-  uint64_t addresses_version_ = 0;        // ... one of these addresses
-  std::array<port::RxFrame, kBurstMax> frames_;
-  std::array<Staged, kBurstMax> packets_;
-  std::vector<port::RxFrame> deferred_;  // frames that wait for stalled queue pairs, in their order
-  std::vector<port::RxFrame> held_;      // of the burst that is being copied
-  std::vector<port::RxFrame> looped_;    // ring of frames to ourselves
-  size_t looped_head_ = 0;
-  size_t looped_count_ = 0;
-  std::vector<Poller*> siblings_;
-  size_t next_sibling_ = 0;  // whose frames come first in the next turn
+  std::vector<port::RxFrame> held_;  // of the burst that is being copied
 
   // Shared.
   MpscRing<Command*> commands_;
   MpscRing<QueuePairEntry*> doorbells_;
-  std::vector<std::unique_ptr<SpscRing<port::RxFrame>>>
-      from_sibling_;  // by the sender's index; none from ourselves
-  alignas(64) std::atomic<int64_t> application_turn_ns_{INT64_MIN / 2};
-  std::atomic<int64_t> owner_turn_ns_{INT64_MIN / 2};
-  std::atomic<bool> wanted_{false};
   std::atomic<bool> closed_{false};
-  std::atomic<uint64_t> works_{0};
-  std::atomic<uint64_t> handed_to_{0};
-  /// On a line of its own: who owns the poller writes to the others' with each turn, and would lose it to
-  /// each poll at the other end of the wire.
-  alignas(64) std::atomic<int64_t> owner_there_until_ns_{INT64_MIN};
-  std::atomic<int64_t> owner_turn_seen_ns_{INT64_MIN / 2};  // owner_turn_ns_ when they last looked
+  Attention attention_;
 };
 
 }  // namespace uroce::engine

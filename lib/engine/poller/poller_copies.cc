@@ -10,9 +10,9 @@ namespace uroce::engine {
 
 /// The frames that the engine copies from, and what they belong to, are kept until it has ended.
 void Poller::hold() {
-  const std::span<const port::RxFrame> frames = kept_frames();
+  const std::span<const port::RxFrame> frames = receive_.kept_frames();
   held_.assign(frames.begin(), frames.end());
-  kept_ = 0;
+  receive_.forget_kept_frames();
   copying_since_ = turn_.now;
 }
 
@@ -30,10 +30,9 @@ bool Poller::poll_copies() {
 /// Everything about the next burst that needs no queue pair. No reference to one is kept: before the burst
 /// is dispatched there is a quiescent state.
 void Poller::stage_next_burst() {
-  receive();
-  if (burst_ == 0) return;
+  if (receive() == 0) return;
   stage();
-  keep_staged([](const Staged& staged) {
+  receive_.keep_staged([](const StagedPacket& staged) {
     return wire::icrc_matches(staged.packet) ? Counter::kCount : Counter::kDropIcrc;
   });
   ahead_ = true;
@@ -41,7 +40,7 @@ void Poller::stage_next_burst() {
 
 /// The burst that was prepared comes to its turn.
 void Poller::revalidate_staged() {
-  keep_staged([this](Staged& staged) {
+  receive_.keep_staged([this](StagedPacket& staged) {
     if (staged.entry == nullptr) {
       staged.group = context_.groups.find(staged.packet.destination);
       return staged.group != nullptr ? Counter::kCount : Counter::kDropNoGroup;
@@ -50,21 +49,6 @@ void Poller::revalidate_staged() {
     return staged.entry != nullptr && &staged.entry->poller == this ? Counter::kCount
                                                                     : Counter::kDropUnknownQp;
   });
-}
-
-/// Those for which it says kCount.
-template <typename ReasonToDrop>
-void Poller::keep_staged(ReasonToDrop reason_to_drop) {
-  size_t kept = 0;
-  for (Staged& staged : std::span(packets_).first(staged_)) {
-    if (const Counter reason = reason_to_drop(staged); reason != Counter::kCount) {
-      count(reason);
-      continue;
-    }
-    if (&packets_[kept] != &staged) packets_[kept] = staged;
-    ++kept;
-  }
-  staged_ = kept;
 }
 
 }  // namespace uroce::engine

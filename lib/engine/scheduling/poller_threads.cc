@@ -173,8 +173,8 @@ void PollerThreads::attend() {
 IdlePolicy::Look PollerThreads::look_after(Instant now, Duration overslept) const {
   IdlePolicy::Look look{.now = now, .due = kNever};
   for (Poller* poller : pollers_) {
-    if (poller->application_waits()) poller->note_application(now);
-    Instant left_alone = poller->application_turned() + takeover_ + overslept;
+    if (poller->attention().take_wanted()) poller->attention().note_application(now);
+    Instant left_alone = poller->attention().application_turned() + takeover_ + overslept;
     if (now >= left_alone) {
       const TurnOutcome outcome = poller->turn(now);
       if (outcome != TurnOutcome::kBusy) {
@@ -183,7 +183,7 @@ IdlePolicy::Look PollerThreads::look_after(Instant now, Duration overslept) cons
         continue;
       }
       // The application is inside a turn that takes long.
-      poller->note_application(now);
+      poller->attention().note_application(now);
       left_alone = now + takeover_;
     }
     look.due = std::min(look.due, left_alone);
@@ -214,7 +214,8 @@ Instant PollerThreads::sleep(const IdlePolicy& policy, IdlePolicy::Decision deci
 Duration PollerThreads::time_to_deadline(Instant now) const {
   Duration least{INT64_MAX};
   for (Poller* poller : pollers_) {
-    if (now >= poller->application_turned() + takeover_) least = std::min(least, poller->time_to_deadline());
+    if (now >= poller->attention().application_turned() + takeover_)
+      least = std::min(least, poller->time_to_deadline());
   }
   return least;
 }

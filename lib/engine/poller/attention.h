@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace uroce::engine {
+
+/// Who has turned a poller, and when: by it the background thread, and whoever uses the device at the other
+/// end of a wire inside the process, judge whether the poller is left alone. All of it is hints, and relaxed:
+/// no data hangs on them. Any thread.
+class Attention {
+ public:
+  /// When the application turned the poller last, or what stood in for it.
+  [[nodiscard]] Instant application_turned() const {
+    return {application_turn_ns_.load(std::memory_order_relaxed)};
+  }
+  void note_application(Instant now) { application_turn_ns_.store(now.ns, std::memory_order_relaxed); }
+  /// The application's own thread made a turn.
+  void note_owner(Instant now) {
+    note_application(now);
+    owner_turn_ns_.store(now.ns, std::memory_order_relaxed);
+  }
+
+  /// The application found the poller busy.
+  void want() {
+    if (!wanted_.load(std::memory_order_relaxed)) wanted_.store(true, std::memory_order_relaxed);
+  }
+  /// True, once, after want().
+  bool take_wanted() {
+    return wanted_.load(std::memory_order_relaxed) && wanted_.exchange(false, std::memory_order_relaxed);
+  }
+
+  /// keep_owner() said that the owner is there until later than `now`.
+  [[nodiscard]] bool owner_kept(Instant now) const {
+    return now.ns < owner_there_until_ns_.load(std::memory_order_relaxed);
+  }
+  void keep_owner(Instant until) { owner_there_until_ns_.store(until.ns, std::memory_order_relaxed); }
+  /// The owner has made a turn since the last call.
+  bool owner_turned() {
+    const int64_t turned_ns = owner_turn_ns_.load(std::memory_order_relaxed);
+    if (turned_ns == owner_turn_seen_ns_.load(std::memory_order_relaxed)) return false;
+    owner_turn_seen_ns_.store(turned_ns, std::memory_order_relaxed);
+    return true;
+  }
+
+ private:
+  alignas(64) std::atomic<int64_t> application_turn_ns_{INT64_MIN / 2};
+  std::atomic<int64_t> owner_turn_ns_{INT64_MIN / 2};
+  std::atomic<bool> wanted_{false};
+  /// On a line of its own: who owns the poller writes to the others' with each turn, and would lose it to
+  /// each poll at the other end of the wire.
+  alignas(64) std::atomic<int64_t> owner_there_until_ns_{INT64_MIN};
+  std::atomic<int64_t> owner_turn_seen_ns_{INT64_MIN / 2};  // owner_turn_ns_ when owner_turned() looked
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "port/port.h"
+
+namespace uroce::engine {
+
+/// Frames that a poller sends to its own port, in order. A ring of fixed size, of one thread.
+class LoopRing {
+ public:
+  static constexpr size_t kFramesMax = 1024;
+
+  LoopRing() : frames_(kFramesMax) {}
+
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+  [[nodiscard]] size_t room() const { return kFramesMax - count_; }
+
+  /// There is room().
+  void push(const port::RxFrame& frame) { frames_[(head_ + count_++) % kFramesMax] = frame; }
+
+  /// Fills a prefix of `frames`; how many.
+  size_t take(std::span<port::RxFrame> frames) {
+    const size_t taken = std::min(frames.size(), count_);
+    for (port::RxFrame& frame : frames.first(taken)) {
+      frame = frames_[head_];
+      head_ = (head_ + 1) % kFramesMax;
+    }
+    count_ -= taken;
+    return taken;
+  }
+
+ private:
+  std::vector<port::RxFrame> frames_;
+  size_t head_ = 0;
+  size_t count_ = 0;
+};
+
+}  // namespace uroce::engine

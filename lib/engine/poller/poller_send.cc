@@ -1,0 +1,122 @@
+// The sending half of a turn: timers, the queue pairs' pumps, one burst out, completions and events.
+#include <algorithm>
+#include <utility>
+
+#include "engine/poller/poller.h"
+#include "qp/placements.h"
+
+namespace uroce::engine {
+
+void Poller::expire_timers() {
+  if (receive_.drained() && !ahead_) {
+    last_drained_ = turn_.now;
+  } else if (turn_.now - last_drained_ < kUndrainedMax) {
+    return;  // the answers that the timers wait for may be among the frames not seen yet
+  }
+  for (size_t i = 0; i < kExpiredMax; ++i) {
+    TimerNode* node = timers_.pop_expired(turn_.now);
+    if (node == nullptr) return;
+    auto& entry = static_cast<QueuePairEntry&>(*node);
+    // Timers are not moved on every packet: one that has nothing left to wait for, or waits longer by now,
+    // lapses.
+    if (entry.queue_pair.deadline() > turn_.now) {
+      rearm(entry);
+      continue;
+    }
+    flush_completions_if_full();
+    entry.queue_pair.expire(turn_);
+    activate(entry);
+    ++work_;
+  }
+}
+
+void Poller::pump() {
+  if (options_.links != nullptr && options_.links->deadline() <= turn_.now) {
+    options_.links->pump(turn_.now, tx_);
+  }
+  if (services_ != nullptr && services_->deadline() <= turn_.now) services_->pump(turn_.now, tx_);
+  for (size_t left = active_.size(); left > 0 && !tx_.full(); --left) {
+    QueuePairEntry& entry = active_.pop_front();
+    flush_completions_if_full();
+    note_error_state(entry);
+    const size_t frames_before = tx_.frames().size();
+    bool more = entry.queue_pair.pump(turn_, kPumpFrames);
+    if (more && !tx_.full() && tx_.frames().size() - frames_before < kPumpFrames) count(Counter::kTxNoBuffer);
+    more |= note_error_state(entry);
+    rearm(entry);
+    if (more) activate(entry);
+    ++work_;
+  }
+}
+
+void Poller::transmit() {
+  std::span<port::TxFrame> frames = tx_.frames();
+  size_t sent = 0;
+  while (sent < frames.size()) {
+    const size_t count = dispose(frames.subspan(sent));
+    if (count == 0) break;
+    sent += count;
+  }
+  if (sent < frames.size()) count(Counter::kTxPortFull);  // the rest goes first in the next turn
+  uint64_t bytes = 0;
+  for (const port::TxFrame& frame : frames.first(sent)) bytes += frame.length;
+  counters_.add(Counter::kTxFrames, sent);
+  counters_.add(Counter::kTxBytes, bytes);
+  work_ += sent;
+  if (sent > 0) tx_.consume(sent);
+}
+
+/// Sends the longest run of frames at the front that go the same way; how many were taken.
+size_t Poller::dispose(std::span<port::TxFrame> frames) {
+  if (frames.front().to_group) [[unlikely]] {
+    frames.front().to_group = false;
+    loop_copy(frames.front());
+  }
+  const auto is_other = [&](const port::TxFrame& frame) {
+    return frame.to_self != frames.front().to_self || frame.to_group;
+  };
+  const auto run = static_cast<size_t>(std::ranges::find_if(frames, is_other) - frames.begin());
+  if (!frames.front().to_self) return port_queue_.transmit(frames.first(run));
+  const size_t count = std::min(run, looped_.room());
+  for (const port::TxFrame& frame : frames.first(count)) looped_.push(port_queue_.loop(frame));
+  return count;
+}
+
+/// A frame to a group goes out, and to members of ours.
+void Poller::loop_copy(const port::TxFrame& frame) {
+  if (context_.groups.empty()) return;
+  if (looped_.room() == 0) return count(Counter::kRxHandOverFull);
+  const port::RxFrame copy = receive_.copy_of(frame.data, frame.length);
+  if (copy.data != nullptr) looped_.push(copy);
+}
+
+void Poller::publish() {
+  qp::commit_placements(turn_);
+  completions_.publish_all();
+}
+
+void Poller::raise_events() {
+  while (raised_ != nullptr) [[unlikely]]
+    std::exchange(raised_, raised_->next_raised)->raise_events();
+}
+
+void QueuePairEntry::raised(qp::Event event) {
+  if (listener == nullptr) return;
+  if (events_ == 0) poller.note_events(*this);
+  events_ |= 1u << static_cast<unsigned>(event);
+}
+
+bool Poller::note_error_state(QueuePairEntry& entry) {
+  const bool error = entry.queue_pair.state() == qp::State::kErr;
+  if (error == entry.in_error.load(std::memory_order_relaxed)) return false;  // only this thread writes it
+  entry.in_error.store(error, std::memory_order_seq_cst);
+  return error;
+}
+
+void Poller::rearm(QueuePairEntry& entry) {
+  const Instant deadline = entry.queue_pair.deadline();
+  if (deadline == kNever) return;
+  if (!entry.armed() || deadline < entry.deadline()) timers_.arm(entry, deadline);
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,229 @@
+#include "engine/poller/receive_stage.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "net/echo.h"
+#include "port/short_frame.h"
+
+namespace uroce::engine {
+
+size_t ReceiveStage::receive(Instant now) {
+  handed_begin_ = handed_end_ = 0;
+  drained_ = true;
+  size_t ours = 0;
+  if (!parts_.looped.empty() || !deferred_.empty() || parts_.hand_off.has_siblings()) [[unlikely]]
+    ours = receive_ours();
+  last_received_ = now;
+  const size_t received = parts_.port_queue.receive(std::span(frames_).subspan(ours, kSourceFramesMax));
+  burst_ = ours + received;
+  drained_ &= received < kSourceFramesMax;
+  // A handed-over frame was counted by the poller that received it, a deferred one in an earlier turn.
+  if (received > 0) count_received(std::span(frames_).subspan(ours, received));
+  return burst_;
+}
+
+void ReceiveStage::count_received(std::span<const port::RxFrame> frames) {
+  uint64_t bytes = 0;
+  for (const port::RxFrame& frame : frames) bytes += frame.length;
+  parts_.counters.add(Counter::kRxFrames, frames.size());
+  parts_.counters.add(Counter::kRxBytes, bytes);
+}
+
+/// Those that are here already, in this order: deferred ones, those that we sent to ourselves, and those that
+/// siblings have handed over.
+size_t ReceiveStage::receive_ours() {
+  const std::span<port::RxFrame> frames(frames_);
+  const size_t deferred = deferred_.size();
+  std::ranges::copy(deferred_, frames.begin());
+  deferred_.clear();
+  const size_t looped = parts_.looped.take(frames.subspan(deferred, kSourceFramesMax));
+  count_received(frames.subspan(deferred, looped));
+  const size_t handed = parts_.hand_off.take(frames.subspan(deferred + looped, kSourceFramesMax));
+  handed_begin_ = deferred + looped;
+  handed_end_ = handed_begin_ + handed;
+  drained_ = std::max(looped, handed) < kSourceFramesMax;
+  return handed_end_;
+}
+
+void ReceiveStage::stage(Instant now, bool services) {
+  now_ = now;
+  services_ = services;
+  kept_ = burst_;
+  const AddressTable::Snapshot& seen = parts_.context.addresses.seen();
+  // What was found of a flow by its addresses held for those that were ours then.
+  if (std::exchange(addresses_version_, seen.version) != seen.version) flow_cache_.forget();
+  StagedPacket* next = packets_.data();
+  for (size_t i = 0; i < burst_; ++i) {
+    constexpr size_t kAhead = port::PortQueue::kPrefetched;
+    if (i + kAhead < burst_) port::prefetch_frame(frames_[i + kAhead].data);
+    next->frame = static_cast<uint32_t>(i);
+    const std::span<const std::byte> frame(frames_[i].data, frames_[i].length);
+    if (stage_frame(frame, *next, seen.demux)) ++next;
+  }
+  staged_ = static_cast<size_t>(next - packets_.data());
+  parts_.hand_off.announce();
+}
+
+/// Parses one frame. Afterwards it is staged (true), or handed over, answered or dropped.
+inline bool ReceiveStage::stage_frame(std::span<const std::byte> frame, StagedPacket& staged,
+                                      const net::Demux& demux) {
+  const size_t ip_bytes = flow_cache_.match(frame);
+  if (ip_bytes == 0) return stage_slow_path(frame, staged, demux);
+  const wire::ParseOutcome outcome = flow_cache_.parse_hit(frame, ip_bytes, staged.packet);
+  // What came to one of our addresses does so again.
+  return outcome.result == wire::ParseResult::kRoce ? stage_packet(staged) : drop(outcome.reason);
+}
+
+/// One of another flow than those before it.
+bool ReceiveStage::stage_slow_path(std::span<const std::byte> frame, StagedPacket& staged,
+                                   const net::Demux& demux) {
+  const net::Classified classified = demux.classify(frame, staged.packet);
+  switch (classified.kind) {
+    case net::FrameKind::kRoce:
+      flow_cache_.learn(staged.packet);
+      return stage_packet(staged);
+    case net::FrameKind::kGroup:
+      return stage_for_group(staged);
+    case net::FrameKind::kNeighbour:
+      receive_neighbour_message(staged.frame);
+      return false;
+    case net::FrameKind::kEcho:
+      answer_echo(frame);
+      return false;
+    case net::FrameKind::kDropped:
+      break;
+  }
+  return drop(classified.reason);
+}
+
+inline bool ReceiveStage::stage_packet(StagedPacket& staged) {
+  const wire::Packet& packet = staged.packet;
+  QueuePairEntry* const entry = parts_.context.queue_pairs.find(packet.headers.bth.destination);
+  staged.entry = entry;
+  if (entry == nullptr) [[unlikely]]
+    return stage_for_services(staged);
+  if (&entry->poller != &parts_.poller) return hand_over(staged.frame, entry->poller_index);
+  __builtin_prefetch(&entry->queue_pair);
+  if (packet.row->headers.has_any(kKeyedHeaders)) prefetch_region(packet);
+  return true;
+}
+
+/// The region that the packet's key stands for, in whichever of kKeyedHeaders it is.
+void ReceiveStage::prefetch_region(const wire::Packet& packet) {
+  const wire::Headers& headers = packet.headers;
+  parts_.context.regions.prefetch(packet.row->headers.has(wire::Header::kReth) ? headers.reth.rkey
+                                                                               : headers.atomic.rkey);
+}
+
+/// General services are poller 0's business.
+bool ReceiveStage::stage_for_services(StagedPacket& staged) {
+  if (staged.packet.headers.bth.destination != GeneralServices::kNumber) return drop(Counter::kDropUnknownQp);
+  if (parts_.links == nullptr) return hand_over(staged.frame, 0);
+  if (!services_) return drop(Counter::kDropUnknownQp);
+  staged.group = nullptr;
+  return true;
+}
+
+/// Who gets the frame first copies it to the siblings that have members.
+bool ReceiveStage::stage_for_group(StagedPacket& staged) {
+  staged.entry = nullptr;
+  staged.group = parts_.context.groups.find(staged.packet.destination);
+  if (staged.group == nullptr) return drop(Counter::kDropNoGroup);
+  const uint64_t ours = uint64_t{1} << parts_.poller_index;
+  const bool copied = staged.frame >= handed_begin_ && staged.frame < handed_end_;
+  for (uint64_t left = copied ? 0 : staged.group->pollers & ~ours; left != 0; left &= left - 1)
+    copy_to(static_cast<uint16_t>(__builtin_ctzll(left)), frames_[staged.frame]);
+  return (staged.group->pollers & ours) != 0;
+}
+
+/// As if received; without data when there is no buffer, or none that is long enough for what a peer sent.
+port::RxFrame ReceiveStage::copy_of(const std::byte* data, uint32_t length) {
+  port::TxFrame copy;
+  if (parts_.port_queue.allocate({&copy, 1}) == 0) {
+    count(Counter::kTxNoBuffer);
+    return {};
+  }
+  if (length > copy.capacity) {
+    count(Counter::kDropPayloadLength);
+    parts_.port_queue.free({&copy, 1});
+    return {};
+  }
+  std::memcpy(copy.data, data, length);
+  copy.length = length;
+  return parts_.port_queue.loop(copy);
+}
+
+void ReceiveStage::copy_to(uint16_t sibling, const port::RxFrame& frame) {
+  const port::RxFrame copy = copy_of(frame.data, frame.length);
+  if (copy.data == nullptr) return;
+  if (!parts_.hand_off.push(sibling, copy)) {
+    count(Counter::kRxHandOverFull);
+    return parts_.port_queue.release({&copy, 1});
+  }
+  count(Counter::kRxHandedOver);
+}
+
+/// It needs no state, so it is any poller's business. What there is no room for is asked again.
+void ReceiveStage::answer_echo(std::span<const std::byte> frame) {
+  port::TxFrame* const reply = parts_.tx.next();
+  if (reply == nullptr) return count(Counter::kTxNoBuffer);
+  const uint32_t length =
+      net::echo_reply(frame, parts_.context.addresses.seen().gids, {reply->data, reply->capacity});
+  if (length == 0) return count(Counter::kRxNotRoce);
+  reply->length = length;
+  reply->to_self = false;
+  reply->to_group = false;
+  parts_.tx.commit();
+  count(Counter::kEchoAnswered);
+}
+
+/// Neighbours are poller 0's business.
+void ReceiveStage::receive_neighbour_message(size_t index) {
+  if (parts_.links == nullptr) {
+    hand_over(index, 0);
+    return;
+  }
+  const port::RxFrame& frame = frames_[index];
+  if (!parts_.links->receive({frame.data, frame.length}, now_, parts_.tx)) count(Counter::kDropNeighbour);
+  while (const auto conflict = parts_.links->take_conflict()) {
+    count(Counter::kAddressConflict);
+    if (conflict->first && parts_.listeners != nullptr)
+      parts_.listeners->tell_conflict(conflict->address, conflict->with);
+  }
+}
+
+/// Passes on a frame of the burst, which is not staged then.
+bool ReceiveStage::hand_over(size_t index, uint16_t to) {
+  if (!parts_.hand_off.push(to, frames_[index])) return drop(Counter::kRxHandOverFull);
+  disown_frame(index);
+  count(Counter::kRxHandedOver);
+  return false;
+}
+
+/// Somebody else releases the frame.
+void ReceiveStage::disown_frame(size_t index) {
+  frames_[index].data = nullptr;
+  all_kept_ = false;
+}
+
+/// The frame waits, with those that come after it for the same queue pair. When there is no room it is lost
+/// as on the wire.
+void ReceiveStage::defer(const StagedPacket& staged) {
+  if (deferred_.size() == kDeferredFramesMax) return count(Counter::kDropStalled);
+  deferred_.push_back(frames_[staged.frame]);
+  disown_frame(staged.frame);
+}
+
+/// The frames of the burst that are still ours.
+std::span<const port::RxFrame> ReceiveStage::kept_frames() {
+  const std::span<port::RxFrame> frames = std::span(frames_).first(kept_);
+  if (std::exchange(all_kept_, true)) [[likely]]
+    return frames;
+  const auto gone = std::ranges::remove(frames, nullptr, &port::RxFrame::data);
+  kept_ -= gone.size();
+  return frames.first(kept_);
+}
+}  // namespace uroce::engine

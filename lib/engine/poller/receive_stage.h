@@ -1,0 +1,160 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/counters.h"
+#include "engine/poller/address_table.h"
+#include "engine/poller/device_events.h"
+#include "engine/poller/general_services.h"
+#include "engine/poller/hand_off.h"
+#include "engine/poller/loop_ring.h"
+#include "engine/poller/multicast_groups.h"
+#include "engine/poller/poller_context.h"
+#include "engine/poller/queue_pair_entry.h"
+#include "net/links.h"
+#include "port/port.h"
+#include "port/tx_batch.h"
+#include "wire/flow.h"
+#include "wire/packet.h"
+
+namespace uroce::engine {
+
+/// A received frame on its way to whom it is for.
+struct StagedPacket {
+  wire::Packet packet;
+  QueuePairEntry* entry;        // for which it is, or nullptr:
+  const MulticastGroup* group;  // of whose members it is for ours, or nullptr: for the general services
+  uint32_t frame;               // its frame in the burst
+};
+
+/// The first part of a poller's turn: a burst is collected, parsed and found its queue pairs as a whole
+/// before its first packet is performed, so that what the later stages touch is on its way from memory
+/// meanwhile. Frames that are no queue pair's end here: echo requests and neighbours are answered, other
+/// pollers' frames handed over. In turns of its poller.
+class ReceiveStage {
+ public:
+  /// Of each source (port, siblings, ourselves) in one burst.
+  static constexpr size_t kSourceFramesMax = 32;
+  /// For queue pairs that are stalled; all of them are looked at again in the next turn, before newer ones.
+  static constexpr size_t kDeferredFramesMax = 256;
+  static constexpr size_t kBurstMax = kDeferredFramesMax + 3 * kSourceFramesMax;
+
+  /// Not owned; they outlive the stage.
+  struct Parts {
+    Poller& poller;
+    uint16_t poller_index;
+    port::PortQueue& port_queue;
+    const PollerContext& context;
+    Counters& counters;
+    port::TxBatch& tx;
+    LoopRing& looped;
+    HandOff& hand_off;
+    net::Links* links;           // of poller 0
+    DeviceListeners* listeners;  // may be null
+  };
+  explicit ReceiveStage(const Parts& parts) : parts_(parts) { deferred_.reserve(kDeferredFramesMax); }
+  ReceiveStage(const ReceiveStage&) = delete;
+  ReceiveStage& operator=(const ReceiveStage&) = delete;
+
+  /// Collects a burst; how many frames it has. The one before was released or kept.
+  size_t receive(Instant now);
+  /// Finds out for whom its frames are. `services`: they are there (poller 0).
+  void stage(Instant now, bool services);
+
+  /// Of the burst, in order; the span is valid until the next receive().
+  [[nodiscard]] std::span<StagedPacket> staged() { return std::span(packets_).first(staged_); }
+  /// The ICRC of packet `number` is right. While that of a long one is computed the next one of the burst
+  /// comes into the cache.
+  [[nodiscard]] bool is_intact(size_t number) const {
+    const wire::Packet& packet = packets_[number].packet;
+    if (packet.ip_packet.size() < wire::kWideIcrcBytesMin) return wire::icrc_matches(packet);
+    std::span<const std::byte> next;
+    if (number + 1 < staged_) next = packets_[number + 1].packet.ip_packet;
+    return wire::icrc_of_long(packet.ip_packet, next) == packet.icrc;
+  }
+  /// Drops those for which `reason_to_drop` says a counter other than kCount.
+  template <typename ReasonToDrop>
+  void keep_staged(ReasonToDrop reason_to_drop);
+  /// The frame waits, with those that come after it for the same queue pair: it is of the next burst. When
+  /// there is no room it is lost as on the wire.
+  void defer(const StagedPacket& staged);
+
+  /// The frames of the burst that are to be released.
+  std::span<const port::RxFrame> kept_frames();
+  /// They are somebody else's from now on.
+  void forget_kept_frames() { kept_ = 0; }
+
+  [[nodiscard]] size_t burst() const { return burst_; }
+  /// There may be no more to receive.
+  [[nodiscard]] bool drained() const { return drained_; }
+  [[nodiscard]] bool defers() const { return !deferred_.empty(); }
+  [[nodiscard]] std::span<const port::RxFrame> deferred() const { return deferred_; }
+  /// When frames were last asked for.
+  [[nodiscard]] Instant last_received() const { return last_received_; }
+
+  /// A frame as if received, without data when there is no buffer, or none that is long enough for what a
+  /// peer sent.
+  port::RxFrame copy_of(const std::byte* data, uint32_t length);
+
+ private:
+  /// Headers with a key that a peer sent: one of them at most is in a packet.
+  static constexpr wire::HeaderSet kKeyedHeaders =
+      wire::HeaderSet::of(wire::Header::kReth, wire::Header::kAtomicEth);
+
+  size_t receive_ours();
+  void count_received(std::span<const port::RxFrame> frames);
+  bool stage_frame(std::span<const std::byte> frame, StagedPacket& staged, const net::Demux& demux);
+  bool stage_slow_path(std::span<const std::byte> frame, StagedPacket& staged, const net::Demux& demux);
+  bool stage_packet(StagedPacket& staged);
+  bool stage_for_group(StagedPacket& staged);
+  bool stage_for_services(StagedPacket& staged);
+  void answer_echo(std::span<const std::byte> frame);
+  void receive_neighbour_message(size_t index);
+  void prefetch_region(const wire::Packet& packet);
+  bool hand_over(size_t index, uint16_t to);
+  void disown_frame(size_t index);
+  void copy_to(uint16_t sibling, const port::RxFrame& frame);
+  void count(Counter counter) { parts_.counters.add(counter); }
+  /// False: what was dropped is not staged.
+  bool drop(Counter reason) {
+    count(reason);
+    return false;
+  }
+
+  const Parts parts_;
+  Instant now_{};          // of the burst
+  bool services_ = false;  // they are there
+  bool drained_ = false;
+  size_t burst_ = 0;         // frames received in this turn ...
+  size_t handed_begin_ = 0;  // ... of which [handed_begin_, handed_end_) by siblings ...
+  size_t handed_end_ = 0;
+  size_t staged_ = 0;                     // ... of which packets for queue pairs of ours
+  size_t kept_ = 0;                       // ... of which to be released by us, but for those without data ...
+  bool all_kept_ = true;                  // ... of which there are none
+  Instant last_received_{INT64_MIN / 2};  // when frames were last asked for
+  wire::FlowCache flow_cache_;            // of the last packet that came to ...
+  uint64_t addresses_version_ = 0;        // ... one of these addresses
+  std::array<port::RxFrame, kBurstMax> frames_;
+  std::array<StagedPacket, kBurstMax> packets_;
+  std::vector<port::RxFrame> deferred_;  // frames that wait for stalled queue pairs, in their order
+};
+
+template <typename ReasonToDrop>
+void ReceiveStage::keep_staged(ReasonToDrop reason_to_drop) {
+  size_t kept = 0;
+  for (StagedPacket& packet : staged()) {
+    if (const Counter reason = reason_to_drop(packet); reason != Counter::kCount) {
+      count(reason);
+      continue;
+    }
+    if (&packets_[kept] != &packet) packets_[kept] = packet;
+    ++kept;
+  }
+  staged_ = kept;
+}
+
+}  // namespace uroce::engine
