@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "port/port.h"
 #include "port/short_frame.h"
@@ -38,8 +39,30 @@ class TxBatch {
     if (committed_ + kClaimedAhead < stocked_) claim_frame(frames_[committed_ + kClaimedAhead].data);
   }
 
+  /// The last step in making a frame, for example a checksum over all of it.
+  using FinalStep = void (*)(std::byte* data, size_t bytes);
+  /// Puts `step(data, bytes)`, of the frame that is about to be committed, off until the next one is made, or
+  /// the batch is asked for its frames: what has just been written in fields cannot be read as vectors before
+  /// the CPU is done with all stores up to there, and the frame may have been in another CPU's cache.
+  void finish_later(FinalStep step, std::byte* data, size_t bytes) {
+    finish();
+    due_ = step;
+    due_data_ = data;
+    due_bytes_ = bytes;
+  }
+  /// Does what was put off.
+  void finish() {
+    if (FinalStep const step = std::exchange(due_, nullptr)) step(due_data_, due_bytes_);
+  }
+
   [[nodiscard]] bool full() const { return committed_ - first_ == kFramesMax; }
-  [[nodiscard]] std::span<TxFrame> frames() { return {frames_.data() + first_, committed_ - first_}; }
+  [[nodiscard]] bool empty() const { return committed_ == first_; }
+  [[nodiscard]] size_t size() const { return committed_ - first_; }
+  /// All steps are done.
+  [[nodiscard]] std::span<TxFrame> frames() {
+    finish();
+    return {frames_.data() + first_, committed_ - first_};
+  }
 
   /// The engine has disposed of the first `count` frames.
   void consume(size_t count) {
@@ -60,6 +83,9 @@ class TxBatch {
   bool restock();
 
   PortQueue& queue_;
+  FinalStep due_ = nullptr;  // of a committed frame, or the next one; nullptr: none
+  std::byte* due_data_ = nullptr;
+  size_t due_bytes_ = 0;
   std::array<TxFrame, kFramesMax> frames_{};  // [first, committed) complete, [committed, stocked) empty
   // A stock is as large as turns of late have been: buffers that another CPU has had until now come at the
   // price of its cache lines, and who sends one frame would not have it wait for those of 64.

@@ -27,7 +27,7 @@ bool FrameBuilder::finish_long(std::byte* frame, const wire::FrameTemplate& path
 }
 
 bool write_datagram(port::TxFrame& frame, const Connection& connection, const DatagramAddress& address,
-                    wire::Headers headers, const Payload& payload) {
+                    wire::Headers headers, const Payload& payload, port::TxBatch& tx) {
   frame.to_self = address.to_self;
   frame.to_group = address.to_group;
   headers.bth.destination = address.destination;
@@ -37,8 +37,7 @@ bool write_datagram(port::TxFrame& frame, const Connection& connection, const Da
   headers.deth.qkey = own ? connection.attributes.qkey : address.qkey;
   FrameBuilder making(frame, address.frame, headers.bth, payload.bytes);
   wire::write_extensions(making.extensions(), making.bth(), headers);
-  PendingIcrc due;
-  return making.finish(payload, due);
+  return making.finish(payload, tx);
 }
 
 }  // namespace uroce::qp

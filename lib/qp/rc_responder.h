@@ -76,7 +76,7 @@ class RcResponder final : public Responder {
   void arrived(uint32_t psns, Answer due);
   void arrived_after_gap(Answer due);
 
-  bool build_read_response(Response& read, port::TxFrame& frame, Turn& turn, PendingIcrc& due);
+  bool build_read_response(Response& read, port::TxFrame& frame, Turn& turn);
   bool find_data(const OperationRequest& read, uint64_t offset, Payload& payload, Turn& turn);
   bool resolve(const OperationRequest& read, uint64_t offset, uint32_t bytes, Turn& turn);
   bool stop_reading(const Response& read);

@@ -35,8 +35,7 @@ inline wire::Aeth RcResponder::acknowledge(uint32_t msn) {
 }
 
 /// The next packet of a READ response; false when the memory may not be read any more.
-inline bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn& turn,
-                                             PendingIcrc& due) {
+inline bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn& turn) {
   const uint64_t offset = uint64_t{read.next} * connection_.mtu;
   Payload payload{.bytes =
                       static_cast<uint32_t>(std::min<uint64_t>(read.bytes_end - offset, connection_.mtu))};
@@ -47,7 +46,7 @@ inline bool RcResponder::build_read_response(Response& read, port::TxFrame& fram
                       payload.bytes);
   if (making.extensions().has(wire::Header::kAeth))
     wire::write_aeth(making.extension(), acknowledge(read.msn));
-  if (!making.finish(payload, due)) [[unlikely]] {
+  if (!making.finish(payload, turn.tx)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return stop_reading(read);
   }
@@ -86,7 +85,7 @@ void RcResponder::build_outcome(Response& response, port::TxFrame& frame) {
   headers.aeth = acknowledge(response.msn);
   headers.atomic_original = response.value;
   wire::write_extensions(making.extensions(), making.bth(), headers);
-  making.finish();
+  making.write_pad_and_icrc();
   responses_.sent_one(response);
 }
 
@@ -109,7 +108,6 @@ inline bool RcResponder::may_wait(const Turn& turn) {
 }
 
 Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
-  PendingIcrc due;
   for (uint32_t frames = 0;; ++frames) {
     Response* const response = responses_.next();
     if (response == nullptr) {
@@ -123,7 +121,7 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
       build_answer(*frame, turn);
     } else if (response->request.kind != OperationRequest::Kind::kRead) {
       build_outcome(*response, *frame);
-    } else if (!build_read_response(*response, *frame, turn, due)) {
+    } else if (!build_read_response(*response, *frame, turn)) {
       // A NAK takes its place.
       build_answer(*frame, turn);
     }
@@ -137,7 +135,7 @@ void RcResponder::build_answer(port::TxFrame& frame, Turn& turn) {
   const Psn psn = ack ? expected_ - 1u : expected_;
   FrameBuilder making(frame, connection_, bth_to_peer(connection_, Operation::kAcknowledge, psn), 0);
   wire::write_aeth(making.extension(), ack ? acknowledge(msn_) : refusal(answer, turn));
-  making.finish();
+  making.write_pad_and_icrc();
 }
 
 wire::Aeth RcResponder::refusal(Answer answer, Turn& turn) {

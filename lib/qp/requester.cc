@@ -47,7 +47,6 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   uint32_t frames = 0;
   uint32_t frames_before_probe = UINT32_MAX;
   bool more = false;
-  PendingIcrc due;
   // One look at the posting thread's counter per pump.
   published_ = connection_.options.send_queue->published();
   const uint32_t window = retransmission_.window();
@@ -70,7 +69,7 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
       more = true;
       break;
     }
-    if (!build(request, turn, *frame, due)) break;
+    if (!build(request, turn, *frame)) break;
     turn.tx.commit();
     ++frames;
   }
@@ -170,17 +169,16 @@ bool Requester::change_key(Turn& turn) {
   return answer == Invalidation::Answer::kOver;
 }
 
-[[gnu::always_inline]] inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame,
-                                                    PendingIcrc& due) {
+[[gnu::always_inline]] inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame) {
   if (request.operation <= SendOperation::kAtomicWrite && request.packets == 1) [[likely]]
-    return build_data<true>(request, turn, frame, due);
-  return build_other(request, turn, frame, due);
+    return build_data<true>(request, turn, frame);
+  return build_other(request, turn, frame);
 }
 
 /// A function of its own, for the sake of the registers of its caller.
-bool Requester::build_other(SendRequest& request, Turn& turn, port::TxFrame& frame, PendingIcrc& due) {
-  if (request.operation <= SendOperation::kAtomicWrite) return build_data<false>(request, turn, frame, due);
-  if (is_read(request.operation)) return build_read(request, turn, frame, due);
+bool Requester::build_other(SendRequest& request, Turn& turn, port::TxFrame& frame) {
+  if (request.operation <= SendOperation::kAtomicWrite) return build_data<false>(request, turn, frame);
+  if (is_read(request.operation)) return build_read(request, turn, frame);
   return is_atomic(request.operation) ? build_atomic(request, turn, frame)
                                       : build_flush(request, turn, frame);
 }
@@ -188,7 +186,7 @@ bool Requester::build_other(SendRequest& request, Turn& turn, port::TxFrame& fra
 /// `kOnly`: the packet is all of the message.
 template <bool kOnly>
 [[gnu::always_inline]] inline bool Requester::build_data(const SendRequest& request, Turn& turn,
-                                                         port::TxFrame& frame, PendingIcrc& due) {
+                                                         port::TxFrame& frame) {
   const uint32_t packet = kOnly ? 0 : window_.current_packet(request);
   const bool last = kOnly || packet + 1 == request.packets;
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
@@ -202,7 +200,7 @@ template <bool kOnly>
     // What this turn placed into the same memory must be there before it is read.
     if (turn.placer.dirty()) turn.placer.commit();
   }
-  if (!write_data(request, bth_of_data(request, packet == 0, last), payload, frame, due)) [[unlikely]] {
+  if (!write_data(request, bth_of_data(request, packet == 0, last), payload, frame, turn.tx)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return fail_current(turn, CompletionStatus::kLocalProtectionError);
   }
@@ -237,22 +235,23 @@ inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool f
 
 /// False: some of the payload's memory is gone.
 inline bool Requester::write_data(const SendRequest& request, wire::PacketBth bth, const Payload& payload,
-                                  port::TxFrame& frame, PendingIcrc& due) {
+                                  port::TxFrame& frame, port::TxBatch& tx) {
   // What is rare gets copies, so that these need not be in memory.
   if (!connection_.connected) [[unlikely]]
-    return write_datagram_of(request, {payload.bytes, payload.data, payload.pieces}, frame);
+    return write_datagram_of(request, {payload.bytes, payload.data, payload.pieces}, frame, tx);
   const FrameBuilder making(frame, connection_, bth, payload.bytes);
   write_extensions(making, request, {request.remote_address, request.rkey, request.length});
-  return making.finish(payload, due);
+  return making.finish(payload, tx);
 }
 
-bool Requester::write_datagram_of(const SendRequest& request, const Payload& payload, port::TxFrame& frame) {
+bool Requester::write_datagram_of(const SendRequest& request, const Payload& payload, port::TxFrame& frame,
+                                  port::TxBatch& tx) {
   const auto& address = connection_.options.send_queue->attachment<DatagramAddress>(request);
   const wire::PacketBth bth = bth_of_data(request, true, true);
   wire::Headers headers = headers_of(request, {});
   headers.bth = {
       .opcode = bth.opcode, .solicited = bth.solicited, .ack_request = bth.ack_request, .psn = bth.psn};
-  return write_datagram(frame, connection_, address, headers, payload);
+  return write_datagram(frame, connection_, address, headers, payload, tx);
 }
 
 /// What has a RETH has that of `reth`; everything else follows from the request.
@@ -290,7 +289,7 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
 }
 
 [[gnu::always_inline]] inline bool Requester::build_read(const SendRequest& request, Turn& turn,
-                                                         port::TxFrame& frame, PendingIcrc& due) {
+                                                         port::TxFrame& frame) {
   // A long READ is asked for in parts, each a READ of its own to the peer. Their borders are fixed, so that a
   // request for the missing rest of a part lies inside the original one.
   const uint32_t packet = window_.current_packet(request);
@@ -300,7 +299,7 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
   const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * connection_.mtu) - offset;
   if (!may_store(request, turn, offset, length)) return false;
   ask(request, Operation::kReadRequest,
-      {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)}, frame, due);
+      {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)}, frame, turn.tx);
   note_sent(end - packet, turn);
   if (end == request.packets) window_.end_current(SendWindow::messages_of_read(request.packets));
   window_.read_sent();
@@ -309,10 +308,9 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
 
 bool Requester::build_atomic(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
   if (!may_store(request, turn, 0, queue::kAtomicBytes)) return false;
-  PendingIcrc due;
   ask(request,
       request.operation == SendOperation::kCompareSwap ? Operation::kCompareSwap : Operation::kFetchAdd, {},
-      frame, due);
+      frame, turn.tx);
   note_sent(1, turn);
   window_.end_current(1);
   window_.read_sent();
@@ -320,8 +318,7 @@ bool Requester::build_atomic(const SendRequest& request, Turn& turn, port::TxFra
 }
 
 bool Requester::build_flush(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
-  PendingIcrc due;
-  ask(request, Operation::kFlush, {request.remote_address, request.rkey, request.length}, frame, due);
+  ask(request, Operation::kFlush, {request.remote_address, request.rkey, request.length}, frame, turn.tx);
   note_sent(1, turn);
   window_.end_current(1);
   window_.read_sent();
@@ -335,12 +332,12 @@ inline void Requester::note_sent(uint32_t psns, Turn& turn) {
 
 /// The packet of a request that is answered by itself and sends no data.
 inline void Requester::ask(const SendRequest& request, Operation operation, const wire::Reth& reth,
-                           port::TxFrame& frame, PendingIcrc& due) {
+                           port::TxFrame& frame, port::TxBatch& tx) {
   wire::PacketBth bth = bth_to_peer(connection_, operation, window_.next());
   bth.ack_request = true;
   const FrameBuilder making(frame, connection_, bth, 0);
   write_extensions(making, request, reth);
-  making.finish(due);
+  making.finish(tx);
 }
 
 /// Where payload.bytes bytes of the request are.

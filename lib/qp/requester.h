@@ -34,24 +34,24 @@ class Requester {
   [[nodiscard]] bool may_go(const SendRequest& request);
   bool execute_current(Turn& turn, bool& more);
   bool change_key(Turn& turn);
-  bool build(SendRequest& request, Turn& turn, port::TxFrame& frame, PendingIcrc& due);
-  [[gnu::noinline]] bool build_other(SendRequest& request, Turn& turn, port::TxFrame& frame,
-                                     PendingIcrc& due);
+  bool build(SendRequest& request, Turn& turn, port::TxFrame& frame);
+  [[gnu::noinline]] bool build_other(SendRequest& request, Turn& turn, port::TxFrame& frame);
   template <bool kOnly>
-  bool build_data(const SendRequest& request, Turn& turn, port::TxFrame& frame, PendingIcrc& due);
-  bool build_read(const SendRequest& request, Turn& turn, port::TxFrame& frame, PendingIcrc& due);
+  bool build_data(const SendRequest& request, Turn& turn, port::TxFrame& frame);
+  bool build_read(const SendRequest& request, Turn& turn, port::TxFrame& frame);
   bool build_atomic(const SendRequest& request, Turn& turn, port::TxFrame& frame);
   bool build_flush(const SendRequest& request, Turn& turn, port::TxFrame& frame);
   void note_sent(uint32_t psns, Turn& turn);
   void ask(const SendRequest& request, wire::Operation operation, const wire::Reth& reth,
-           port::TxFrame& frame, PendingIcrc& due);
+           port::TxFrame& frame, port::TxBatch& tx);
   [[nodiscard]] bool asks(const SendRequest& request, bool last) const;
   [[nodiscard]] bool is_followed(const SendRequest& request) const;
   [[gnu::cold, gnu::noinline]] bool ask_again();
   [[nodiscard]] wire::PacketBth bth_of_data(const SendRequest& request, bool first, bool last);
   bool write_data(const SendRequest& request, wire::PacketBth bth, const Payload& payload,
-                  port::TxFrame& frame, PendingIcrc& due);
-  bool write_datagram_of(const SendRequest& request, const Payload& payload, port::TxFrame& frame);
+                  port::TxFrame& frame, port::TxBatch& tx);
+  bool write_datagram_of(const SendRequest& request, const Payload& payload, port::TxFrame& frame,
+                         port::TxBatch& tx);
   void write_extensions(const FrameBuilder& frame, const SendRequest& request, const wire::Reth& reth);
   void write_rare_extensions(wire::HeaderSet set, std::byte* bth, const SendRequest& request,
                              const wire::Reth& reth);

@@ -108,4 +108,8 @@ uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Op
   return layout.end;
 }
 
+void append_icrc(std::byte* ip_packet, size_t bytes) {
+  write_icrc(ip_packet + bytes, icrc_of({ip_packet, bytes}));
+}
+
 }  // namespace uroce::wire

@@ -135,6 +135,9 @@ inline void write_headers(std::byte* frame, const FrameTemplate& path, const Opc
 /// A whole word of zeros covers 0 to 3 bytes of pad; the ICRC then covers the rest of it.
 inline void write_pad(std::byte* frame, const FrameLayout& layout) { store_be32(frame + layout.pad, 0); }
 
+/// Writes the ICRC of the `bytes` bytes from the IP header on behind them.
+void append_icrc(std::byte* ip_packet, size_t bytes);
+
 inline void write_icrc(std::byte* to, uint32_t icrc) {
   std::memcpy(to, &icrc, sizeof icrc);  // Least significant byte first.
 }

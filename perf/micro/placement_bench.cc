@@ -225,7 +225,7 @@ class Receiver {
     qp::commit_placements(turn_);
     completions_.publish_all();
     queue_pair_->pump(turn_, 2);
-    tx_.consume(tx_.frames().size());
+    tx_.consume(tx_.size());
   }
 
   void check() const {

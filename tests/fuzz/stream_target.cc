@@ -269,9 +269,9 @@ void StreamTarget::pump() {
     require(pumps < kPumpsMax, "what there is to send has an end");
     if (pumps == 2) other_poller_.end_turn();
     without_allocation([&] {
-      const size_t before = tx_.frames().size();
+      const size_t before = tx_.size();
       more = queue_pair_.pump(turn_, kPumpFrames);
-      require(tx_.frames().size() - before <= kPumpFrames, "a pump keeps to its budget");
+      require(tx_.size() - before <= kPumpFrames, "a pump keeps to its budget");
       qp::commit_placements(turn_);
     });
     publish();

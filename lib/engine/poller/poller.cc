@@ -154,7 +154,7 @@ void Poller::forget(QueuePairEntry& entry) {
 Duration Poller::time_to_deadline() {
   if (!lock_.begin()) return {};
   Duration left{INT64_MAX};
-  if (!active_.empty() || !looped_.empty() || receive_.defers() || !tx_.frames().empty() || ahead_ ||
+  if (!active_.empty() || !looped_.empty() || receive_.defers() || !tx_.empty() || ahead_ ||
       placer_.copying()) {
     left = {};
   } else if (const Instant deadline = timers_.next_deadline(); deadline != kNever) {
@@ -207,7 +207,7 @@ bool Poller::may_skip_receive(const QueuePairEntry& posted) const {
 
 /// As most turns do: they end here. After the receiving stage, whose burst the timers may have waited for.
 bool Poller::ends_idle() {
-  if (work_ > 0 || !active_.empty() || !tx_.frames().empty() || general_work_due()) return false;
+  if (work_ > 0 || !active_.empty() || !tx_.empty() || general_work_due()) return false;
   expire_timers();
   completions_.notify_due();
   return work_ == 0;

@@ -39,9 +39,9 @@ void Poller::pump() {
     QueuePairEntry& entry = active_.pop_front();
     flush_completions_if_full();
     note_error_state(entry);
-    const size_t frames_before = tx_.frames().size();
+    const size_t frames_before = tx_.size();
     bool more = entry.queue_pair.pump(turn_, kPumpFrames);
-    if (more && !tx_.full() && tx_.frames().size() - frames_before < kPumpFrames) count(Counter::kTxNoBuffer);
+    if (more && !tx_.full() && tx_.size() - frames_before < kPumpFrames) count(Counter::kTxNoBuffer);
     more |= note_error_state(entry);
     rearm(entry);
     if (more) activate(entry);

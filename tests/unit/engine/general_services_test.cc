@@ -209,7 +209,7 @@ class Strangers : public ::testing::Test {
       std::memcpy(one.bytes.data(), frame.data, one.bytes.size());
     }
     pair.left_state->port->queue(0).free(batch.frames());
-    batch.consume(batch.frames().size());
+    batch.consume(batch.size());
     return to;
   }
 

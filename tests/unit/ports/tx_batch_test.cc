@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <set>
 #include <vector>
@@ -77,7 +78,7 @@ TEST(TxBatch, HoldsSoManyFramesAndNoMore) {
   EXPECT_EQ(write(batch, 11, written), 10u);
   EXPECT_TRUE(batch.full());
   send(buffers, batch, TxBatch::kFramesMax, sent);
-  EXPECT_TRUE(batch.frames().empty());
+  EXPECT_TRUE(batch.empty());
 }
 
 TEST(TxBatch, KeepsTheOrderWhateverIsLeftAfterEachTurn) {
@@ -89,9 +90,9 @@ TEST(TxBatch, KeepsTheOrderWhateverIsLeftAfterEachTurn) {
     write(batch, turn * 7 % 40, written);
     std::set<const std::byte*> used;
     for (const TxFrame& frame : batch.frames()) EXPECT_TRUE(used.insert(frame.data).second) << "used twice";
-    send(buffers, batch, turn * 11 % (batch.frames().size() + 1), sent);
+    send(buffers, batch, turn * 11 % (batch.size() + 1), sent);
   }
-  send(buffers, batch, batch.frames().size(), sent);
+  send(buffers, batch, batch.size(), sent);
   EXPECT_EQ(sent, written);
 }
 
@@ -137,6 +138,31 @@ TEST(TxBatch, APortWithoutBuffersIsAskedAgainLater) {
   EXPECT_EQ(write(batch, 5, written), 2u);
   send(buffers, batch, 3, sent);
   EXPECT_EQ(sent, written);
+}
+
+void note_step(std::byte* data, size_t bytes) { data[0] = static_cast<std::byte>(bytes); }
+
+/// What is put off is done once: when the next frame's is, or when the batch is asked for its frames.
+TEST(TxBatch, FinishesFramesBeforeItGivesThemOut) {
+  Buffers buffers(4);
+  TxBatch batch(buffers);
+  std::array<std::byte, 3> done{};
+  uint32_t length = 0;
+  for (size_t i = 0; i < done.size(); ++i) {
+    batch.finish_later(note_step, &done[i], i + 1);
+    EXPECT_EQ(done[i], std::byte{0}) << "not yet";
+    if (i > 0) {
+      EXPECT_EQ(done[i - 1], static_cast<std::byte>(i));
+    }
+    ASSERT_EQ(write(batch, 1, length), 1u);
+    EXPECT_EQ(batch.size(), i + 1) << "may be asked without finishing";
+    EXPECT_EQ(done[i], std::byte{0});
+  }
+  EXPECT_EQ(batch.frames().size(), done.size());
+  EXPECT_EQ(done.back(), std::byte{3});
+  done.back() = {};
+  batch.finish();
+  EXPECT_EQ(done.back(), std::byte{0}) << "only once";
 }
 
 }  // namespace
