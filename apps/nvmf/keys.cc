@@ -34,52 +34,20 @@ void read_keys(const toml::table& table, std::string_view path, std::span<const 
   }
 }
 
-Complaint store_text(const toml::node& value, std::string& to, size_t bytes_max) {
-  const auto* text = value.as_string();
-  if (text == nullptr) return "must be text in quotes";
-  if (text->get().empty()) return "must not be empty";
-  if (text->get().size() > bytes_max) return fmt::format("must not be longer than {} characters", bytes_max);
-  to = text->get();
-  return std::nullopt;
+Complaint store_strings(const toml::node& value, std::vector<std::string>& to, size_t bytes_max) {
+  return configuration::store_list(
+      value, [&](const toml::node& element) { return store_string(element, to.emplace_back(), bytes_max); });
 }
 
-Complaint store_texts(const toml::node& value, std::vector<std::string>& to, size_t bytes_max) {
-  const toml::array* list = value.as_array();
-  if (list == nullptr) return "must be a list of texts";
-  for (const toml::node& element : *list) {
-    if (Complaint complaint = store_text(element, to.emplace_back(), bytes_max)) return complaint;
-  }
-  return std::nullopt;
-}
-
-Complaint store_flag(const toml::node& value, bool& to) {
-  const auto* flag = value.as_boolean();
-  if (flag == nullptr) return "must be true or false";
-  to = flag->get();
-  return std::nullopt;
-}
-
-Complaint read_number(const toml::node& value, int64_t lowest, int64_t highest, int64_t& to) {
-  const auto* number = value.as_integer();
-  if (number == nullptr) return "must be a whole number";
-  if (number->get() < lowest || number->get() > highest)
-    return fmt::format("must be from {} to {}, not {}", lowest, highest, number->get());
-  to = number->get();
-  return std::nullopt;
-}
-
-Complaint store_numbers(const toml::node& value, std::vector<uint32_t>& to, int64_t highest) {
-  const toml::array* list = value.as_array();
-  if (list == nullptr) return "must be a list of whole numbers";
-  for (const toml::node& element : *list) {
-    if (Complaint complaint = store_number(element, to.emplace_back(), 0, highest)) return complaint;
-  }
-  return std::nullopt;
+Complaint store_integers(const toml::node& value, std::vector<uint32_t>& to, int64_t highest) {
+  return configuration::store_list(value, [&](const toml::node& element) {
+    return store_integer(element, to.emplace_back(), 0, highest);
+  });
 }
 
 Complaint store_size(const toml::node& value, std::optional<uint64_t>& to) {
   constexpr std::string_view kUnits = "KMGT";
-  constexpr const char* kForm = "must be a number of bytes, or text like \"64M\" or \"10 GiB\"";
+  constexpr const char* kForm = "must be a number of bytes, or a string like \"64M\" or \"10 GiB\"";
   if (const auto* number = value.as_integer(); number != nullptr && number->get() > 0) {
     to = static_cast<uint64_t>(number->get());
     return std::nullopt;
@@ -100,7 +68,7 @@ Complaint store_size(const toml::node& value, std::optional<uint64_t>& to) {
 }
 
 Complaint store_name128(const toml::node& value, std::array<uint8_t, 16>& to) {
-  constexpr const char* kForm = "must be text of 32 hexadecimal digits, with or without hyphens";
+  constexpr const char* kForm = "must be a string of 32 hexadecimal digits, with or without hyphens";
   const auto* text = value.as_string();
   if (text == nullptr) return kForm;
   std::string digits = text->get();

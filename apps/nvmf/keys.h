@@ -1,19 +1,22 @@
 #pragma once
 
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "engine/configuration/toml_values.h"
 
 namespace uroce::nvmf_target {
 
-/// What is wrong with a value, to be put behind "FILE:LINE: KEY: "; nullopt when it was stored.
-using Complaint = std::optional<std::string>;
+using configuration::Complaint;
+using configuration::store_flag;
+using configuration::store_integer;
+using configuration::store_string;
 
 /// A key that a table may have.
 struct Key {
@@ -45,19 +48,9 @@ void read_keys(const toml::table& table, std::string_view path, std::span<const 
                Complaints& complaints);
 
 // Storing one value.
-Complaint store_text(const toml::node& value, std::string& to, size_t bytes_max);
-Complaint store_texts(const toml::node& value, std::vector<std::string>& to, size_t bytes_max);
-Complaint store_flag(const toml::node& value, bool& to);
-Complaint read_number(const toml::node& value, int64_t lowest, int64_t highest, int64_t& to);
-template <typename T>
-Complaint store_number(const toml::node& value, T& to, int64_t lowest, int64_t highest) {
-  int64_t number = 0;
-  Complaint complaint = read_number(value, lowest, highest, number);
-  if (!complaint) to = static_cast<T>(number);
-  return complaint;
-}
-Complaint store_numbers(const toml::node& value, std::vector<uint32_t>& to, int64_t highest);
-/// A number of bytes, or text with a unit of 1024: "64 MiB", "10G".
+Complaint store_strings(const toml::node& value, std::vector<std::string>& to, size_t bytes_max);
+Complaint store_integers(const toml::node& value, std::vector<uint32_t>& to, int64_t highest);
+/// A number of bytes, or a string with a unit of 1024: "64 MiB", "10G".
 Complaint store_size(const toml::node& value, std::optional<uint64_t>& to);
 /// 32 hexadecimal digits; hyphens are passed over.
 Complaint store_name128(const toml::node& value, std::array<uint8_t, 16>& to);

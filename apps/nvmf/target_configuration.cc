@@ -59,28 +59,29 @@ class Reader {
     nvmf::RdmaOptions& to = configuration_.transport;
     const int64_t cores = std::max(1u, std::thread::hardware_concurrency());
     const Key keys[] = {
-        {"cores", [&](const auto& value) { return store_numbers(value, to.cores, cores - 1); }},
+        {"cores", [&](const auto& value) { return store_integers(value, to.cores, cores - 1); }},
         {"in_capsule_bytes", [&](const auto& value) { return store_in_capsule(value); }},
         {"data_bytes_max", [&](const auto& value) { return store_data_bytes(value); }},
-        {"queue_entries", [&](const auto& value) { return store_number(value, to.io_entries_max, 2, 4096); }},
-        {"queues", [&](const auto& value) { return store_number(value, to.queues_max, 2, 65536); }},
+        {"queue_entries",
+         [&](const auto& value) { return store_integer(value, to.io_entries_max, 2, 4096); }},
+        {"queues", [&](const auto& value) { return store_integer(value, to.queues_max, 2, 65536); }},
         {"queues_per_host",
-         [&](const auto& value) { return store_number(value, to.queues_per_host, 1, 65536); }},
-        {"pending_queues", [&](const auto& value) { return store_number(value, to.pending_max, 1, 65536); }},
+         [&](const auto& value) { return store_integer(value, to.queues_per_host, 1, 65536); }},
+        {"pending_queues", [&](const auto& value) { return store_integer(value, to.pending_max, 1, 65536); }},
         {"pending_queues_per_host",
-         [&](const auto& value) { return store_number(value, to.pending_per_host, 1, 65536); }},
-        {"connect_timeout_s", [&](const auto& value) { return store_number(value, to.connect_s, 1, 120); }},
-        {"stall_timeout_s", [&](const auto& value) { return store_number(value, to.stall_s, 1, 3600); }},
+         [&](const auto& value) { return store_integer(value, to.pending_per_host, 1, 65536); }},
+        {"connect_timeout_s", [&](const auto& value) { return store_integer(value, to.connect_s, 1, 120); }},
+        {"stall_timeout_s", [&](const auto& value) { return store_integer(value, to.stall_s, 1, 3600); }},
         {"shared_receives", [&](const auto& value) { return store_flag(value, to.shared_receives); }},
         {"shared_receive_entries",
-         [&](const auto& value) { return store_number(value, to.shared_receive_entries, 32, 1 << 16); }},
+         [&](const auto& value) { return store_integer(value, to.shared_receive_entries, 32, 1 << 16); }},
         {"small_buffers",
-         [&](const auto& value) { return store_number(value, to.small_buffers, 1, 1 << 20); }},
+         [&](const auto& value) { return store_integer(value, to.small_buffers, 1, 1 << 20); }},
         {"large_buffers",
-         [&](const auto& value) { return store_number(value, to.large_buffers, 2, 1 << 16); }},
-        {"idle_us", [&](const auto& value) { return store_number(value, to.idle_us, 0, 10'000'000); }},
+         [&](const auto& value) { return store_integer(value, to.large_buffers, 2, 1 << 16); }},
+        {"idle_us", [&](const auto& value) { return store_integer(value, to.idle_us, 0, 10'000'000); }},
         {"statistics_s",
-         [&](const auto& value) { return store_number(value, configuration_.statistics_s, 0, 86'400); }},
+         [&](const auto& value) { return store_integer(value, configuration_.statistics_s, 0, 86'400); }},
         rows("listen", "nvmf.listen", &Reader::read_listen, true),
         rows("subsystem", "nvmf.subsystem", &Reader::read_subsystem, true),
     };
@@ -89,7 +90,7 @@ class Reader {
 
   Complaint store_in_capsule(const toml::node& value) {
     uint32_t& to = configuration_.transport.in_capsule_bytes;
-    if (Complaint complaint = store_number(value, to, 0, nvmf::RdmaOptions::kInCapsuleBytesMax))
+    if (Complaint complaint = store_integer(value, to, 0, nvmf::RdmaOptions::kInCapsuleBytesMax))
       return complaint;
     return to % 16 == 0 ? Complaint{} : "must be a multiple of 16";
   }
@@ -106,8 +107,8 @@ class Reader {
   void read_listen(const toml::table& table) {
     ListenConfiguration to{.where = complaints_.place(table.source(), "nvmf.listen")};
     const Key keys[] = {
-        {"address", [&](const auto& value) { return store_text(value, to.address, 64); }, true},
-        {"port", [&](const auto& value) { return store_number(value, to.port, 1, 65535); }},
+        {"address", [&](const auto& value) { return store_string(value, to.address, 64); }, true},
+        {"port", [&](const auto& value) { return store_integer(value, to.port, 1, 65535); }},
     };
     read_keys(table, "nvmf.listen", keys, complaints_);
     for (const ListenConfiguration& other : configuration_.listens) {
@@ -118,12 +119,12 @@ class Reader {
   }
 
   static Complaint store_nqn(const toml::node& value, std::string& to) {
-    if (Complaint complaint = store_text(value, to, kNqnBytesMax)) return complaint;
+    if (Complaint complaint = store_string(value, to, kNqnBytesMax)) return complaint;
     return nvmf::is_nqn(to) ? Complaint{} : "is no NQN: nqn.YYYY-MM.DOMAIN:NAME";
   }
 
   static Complaint store_hosts(const toml::node& value, std::vector<std::string>& to) {
-    if (Complaint complaint = store_texts(value, to, kNqnBytesMax)) return complaint;
+    if (Complaint complaint = store_strings(value, to, kNqnBytesMax)) return complaint;
     const auto wrong = std::ranges::find_if_not(to, nvmf::is_nqn);
     return wrong == to.end() ? Complaint{} : fmt::format("\"{}\" is no NQN: nqn.YYYY-MM.DOMAIN:NAME", *wrong);
   }
@@ -133,11 +134,11 @@ class Reader {
     SubsystemConfiguration& to = subsystem_;
     const Key keys[] = {
         {"nqn", [&](const auto& value) { return store_nqn(value, to.nqn); }, true},
-        {"serial", [&](const auto& value) { return store_text(value, to.serial, kSerialBytesMax); }},
-        {"model", [&](const auto& value) { return store_text(value, to.model, kModelBytesMax); }},
+        {"serial", [&](const auto& value) { return store_string(value, to.serial, kSerialBytesMax); }},
+        {"model", [&](const auto& value) { return store_string(value, to.model, kModelBytesMax); }},
         {"hosts", [&](const auto& value) { return store_hosts(value, to.hosts); }},
         {"allow_any_host", [&](const auto& value) { return store_flag(value, to.allow_any_host); }},
-        {"io_queues", [&](const auto& value) { return store_number(value, to.io_queues_max, 1, 1024); }},
+        {"io_queues", [&](const auto& value) { return store_integer(value, to.io_queues_max, 1, 1024); }},
         rows("namespace", "nvmf.subsystem.namespace", &Reader::read_namespace),
     };
     read_keys(table, "nvmf.subsystem", keys, complaints_);
@@ -166,18 +167,18 @@ class Reader {
     to.where = complaints_.place(table.source(), "nvmf.subsystem.namespace");
     drivers::BlockSpecification& device = to.device;
     const Key keys[] = {
-        {"nsid", [&](const auto& value) { return store_number(value, to.nsid, 1, nvmf::kNsidMax); }, true},
-        {"driver", [&](const auto& value) { return store_text(value, device.driver, 32); }, true},
-        {"path", [&](const auto& value) { return store_text(value, device.path, 4095); }},
+        {"nsid", [&](const auto& value) { return store_integer(value, to.nsid, 1, nvmf::kNsidMax); }, true},
+        {"driver", [&](const auto& value) { return store_string(value, device.driver, 32); }, true},
+        {"path", [&](const auto& value) { return store_string(value, device.path, 4095); }},
         {"size", [&](const auto& value) { return store_size(value, device.size_bytes); }},
         {"block_size", [&](const auto& value) { return store_block_size(value, device); }},
         {"memory_node",
-         [&](const auto& value) { return store_number(value, device.memory_node.emplace(), 0, 1023); }},
+         [&](const auto& value) { return store_integer(value, device.memory_node.emplace(), 0, 1023); }},
         {"read_only", [&](const auto& value) { return store_flag(value, device.read_only); }},
         {"uuid", [&](const auto& value) { return store_name128(value, to.uuid); }},
         {"nguid", [&](const auto& value) { return store_name128(value, to.nguid); }},
         {"ana_group",
-         [&](const auto& value) { return store_number(value, to.ana_group, 1, nvmf::kAnaGroupMax); }},
+         [&](const auto& value) { return store_integer(value, to.ana_group, 1, nvmf::kAnaGroupMax); }},
     };
     read_keys(table, "nvmf.subsystem.namespace", keys, complaints_);
     for (const NamespaceConfiguration& other : subsystem_.namespaces) {

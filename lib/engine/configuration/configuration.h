@@ -88,7 +88,7 @@ Result<Configuration> read_configuration(const std::string& path);
 /// "table.key"; the keys of a device are "device.key" (the first device) or "device.N.key".
 struct KeyDescription {
   std::string_view path;
-  std::string_view type;  // "text", "number", "true or false", "list of ...": as the command line takes it
+  std::string_view type;  // "string", "number", "true or false", "list of ...": as the command line takes it
   std::string_view help;
 };
 std::span<const KeyDescription> configuration_keys();

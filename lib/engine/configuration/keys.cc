@@ -12,36 +12,11 @@
 
 namespace uroce::engine {
 
+using namespace configuration;
+
 namespace {
 
 // Storing one value: each function returns what is wrong, in words that fit behind the key's name.
-
-Complaint store_text(const toml::node& value, std::string& to, size_t bytes_max) {
-  const auto* text = value.as_string();
-  if (text == nullptr) return "must be text in quotes";
-  if (text->get().empty()) return "must not be empty";
-  if (text->get().size() > bytes_max) return fmt::format("must not be longer than {} characters", bytes_max);
-  to = text->get();
-  return std::nullopt;
-}
-
-template <typename T>
-Complaint store_number(const toml::node& value, T& to, int64_t lowest, int64_t highest) {
-  const auto* number = value.as_integer();
-  if (number == nullptr) return "must be a whole number";
-  if (number->get() < lowest || number->get() > highest) {
-    return fmt::format("must be from {} to {}, not {}", lowest, highest, number->get());
-  }
-  to = static_cast<T>(number->get());
-  return std::nullopt;
-}
-
-Complaint store_flag(const toml::node& value, bool& to) {
-  const auto* flag = value.as_boolean();
-  if (flag == nullptr) return "must be true or false";
-  to = flag->get();
-  return std::nullopt;
-}
 
 template <typename T, size_t N>
 Complaint store_choice(const toml::node& value, T& to,
@@ -56,16 +31,6 @@ Complaint store_choice(const toml::node& value, T& to,
     known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", name);
   }
   return fmt::format("must be one of {}", known);
-}
-
-template <typename Store>
-Complaint store_list(const toml::node& value, Store store) {
-  const auto* list = value.as_array();
-  if (list == nullptr) return "must be a list";
-  for (const toml::node& element : *list) {
-    if (Complaint complaint = store(element)) return complaint;
-  }
-  return std::nullopt;
 }
 
 Complaint store_mac(const toml::node& value, MacAddress& to) {
@@ -235,7 +200,7 @@ Complaint store_partition_keys(const toml::node& value, std::vector<uint16_t>& t
   constexpr size_t kCountMax = 128;
   std::vector<uint16_t> list;
   Complaint complaint = store_vector(value, list, kCountMax, [](const toml::node& element, uint16_t& key) {
-    Complaint wrong = store_number(element, key, 1, 0xFFFF);
+    Complaint wrong = store_integer(element, key, 1, 0xFFFF);
     if (!wrong && (key & 0x7FFF) == 0) return Complaint("0x8000 is no partition");
     return wrong;
   });
@@ -248,24 +213,24 @@ Complaint store_partition_keys(const toml::node& value, std::vector<uint16_t>& t
 /// AF_PACKET's driver has a name by which it is told from one that the configuration names itself.
 Complaint store_interface(const toml::node& value, DeviceConfiguration& to) {
   constexpr size_t kInterfaceNameMax = 15;
-  if (Complaint complaint = store_text(value, to.interface, kInterfaceNameMax)) return complaint;
+  if (Complaint complaint = store_string(value, to.interface, kInterfaceNameMax)) return complaint;
   if (to.interface.find_first_of(",/ ") != std::string::npos) return "must be the name of an interface";
   to.port = fmt::format("net_af_packet_{0},iface={0}", to.interface);
   return std::nullopt;
 }
 
-Complaint store_core(const toml::node& value, uint32_t& to) { return store_number(value, to, 0, 4095); }
+Complaint store_core(const toml::node& value, uint32_t& to) { return store_integer(value, to, 0, 4095); }
 
 using Node = const toml::node&;
 
 constexpr std::array<Key, 25> kKeys = {{
-    {{"device.name", "text", "name of the device, as ibv_devices shows it"},
+    {{"device.name", "string", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
-     [](Node v, KeyTarget t) { return store_text(v, t.device->name, kDeviceNameMax); }},
-    {{"device.port", "text", "loopbackN (wires join 0 and 1, 2 and 3, ...) or DPDK devargs"},
+     [](Node v, KeyTarget t) { return store_string(v, t.device->name, kDeviceNameMax); }},
+    {{"device.port", "string", "loopbackN (wires join 0 and 1, 2 and 3, ...) or DPDK devargs"},
      ValueKind::kText,
-     [](Node v, KeyTarget t) { return store_text(v, t.device->port, kTextMax); }},
-    {{"device.interface", "text",
+     [](Node v, KeyTarget t) { return store_string(v, t.device->port, kTextMax); }},
+    {{"device.interface", "string",
       "instead of a port: an interface of the kernel, beside which the device stands"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_interface(v, *t.device); }},
@@ -278,7 +243,7 @@ constexpr std::array<Key, 25> kKeys = {{
      [](Node v, KeyTarget t) { return store_addresses(v, t.device->addresses); }},
     {{"device.mtu", "number", "link MTU as `ip link` shows it; default: what the port carries"},
      ValueKind::kNumber,
-     [](Node v, KeyTarget t) { return store_number(v, t.device->mtu.emplace(), kMtuMin, kMtuMax); }},
+     [](Node v, KeyTarget t) { return store_integer(v, t.device->mtu.emplace(), kMtuMin, kMtuMax); }},
     {{"device.neighbours", "list of ADDRESS=MAC", "neighbours that are not to be asked for"},
      ValueKind::kNeighbourList,
      [](Node v, KeyTarget t) { return store_vector(v, t.device->neighbours, kListMax, store_neighbour); }},
@@ -298,17 +263,17 @@ constexpr std::array<Key, 25> kKeys = {{
     {{"device.vendor_part", "number",
       "vendor_part_id that programs are shown; some use inline data or ibv_wr_* only with one they know"},
      ValueKind::kNumber,
-     [](Node v, KeyTarget t) { return store_number(v, t.device->vendor_part, 0, UINT32_MAX); }},
+     [](Node v, KeyTarget t) { return store_integer(v, t.device->vendor_part, 0, UINT32_MAX); }},
     {{"device.window_type2", "2A or 2B", "what ibv_alloc_mw makes when it is asked for type 2"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_choice(v, t.device->window_type2, kWindowTypes); }},
-    {{"device.dmadev", "list of texts",
+    {{"device.dmadev", "list of strings",
       "DMA devices of DPDK that copy what peers send into memory of urocedv_alloc_memory, one for each "
       "poller"},
      ValueKind::kTextList,
      [](Node v, KeyTarget t) {
        return store_vector(v, t.device->dmadev, kListMax,
-                           [](Node e, std::string& to) { return store_text(e, to, kTextMax); });
+                           [](Node e, std::string& to) { return store_string(e, to, kTextMax); });
      }},
     {{"poller.mode", "inline or dedicated",
       "turned by the application's calls, or by threads that do nothing else"},
@@ -317,7 +282,7 @@ constexpr std::array<Key, 25> kKeys = {{
     {{"poller.takeover_us", "number",
       "inline: a poller left alone for this long is turned by a background thread"},
      ValueKind::kNumber,
-     [](Node v, KeyTarget t) { return store_number(v, t.configuration.takeover_us, 1, 1'000'000); }},
+     [](Node v, KeyTarget t) { return store_integer(v, t.configuration.takeover_us, 1, 1'000'000); }},
     {{"poller.cores", "list of numbers",
       "CPUs of the poller threads (dedicated), of the background thread (inline)"},
      ValueKind::kNumberList,
@@ -325,9 +290,9 @@ constexpr std::array<Key, 25> kKeys = {{
     {{"poller.per_device", "number", "pollers, and queues of the port, for each device"},
      ValueKind::kNumber,
      [](Node v, KeyTarget t) {
-       return store_number(v, t.configuration.pollers_per_device, 1, kPollersPerDeviceMax);
+       return store_integer(v, t.configuration.pollers_per_device, 1, kPollersPerDeviceMax);
      }},
-    {{"copy.kind", "text", "how payload is stored: auto, ordinary, string, non-temporal[-128|-256|-512]"},
+    {{"copy.kind", "string", "how payload is stored: auto, ordinary, string, non-temporal[-128|-256|-512]"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_copy_kind(v, t.configuration.copy_kind); }},
     {{"memory.hugepages", "true or false", "use hugepages when there are any"},
@@ -335,15 +300,15 @@ constexpr std::array<Key, 25> kKeys = {{
      [](Node v, KeyTarget t) { return store_flag(v, t.configuration.hugepages); }},
     {{"memory.megabytes", "number", "memory for packet buffers of DPDK ports"},
      ValueKind::kNumber,
-     [](Node v, KeyTarget t) { return store_number(v, t.configuration.memory_mb, 32, 1 << 20); }},
+     [](Node v, KeyTarget t) { return store_integer(v, t.configuration.memory_mb, 32, 1 << 20); }},
     {{"memory.bus_offset", "number", "added to every bus address (urocedv_dma_map_*): for tests"},
      ValueKind::kNumber,
-     [](Node v, KeyTarget t) { return store_number(v, t.configuration.bus_offset, 0, kBusOffsetMax); }},
-    {{"eal.arguments", "list of texts", "more arguments for rte_eal_init"},
+     [](Node v, KeyTarget t) { return store_integer(v, t.configuration.bus_offset, 0, kBusOffsetMax); }},
+    {{"eal.arguments", "list of strings", "more arguments for rte_eal_init"},
      ValueKind::kTextList,
      [](Node v, KeyTarget t) {
        return store_vector(v, t.configuration.eal_arguments, kListMax,
-                           [](Node e, std::string& to) { return store_text(e, to, kTextMax); });
+                           [](Node e, std::string& to) { return store_string(e, to, kTextMax); });
      }},
     {{"log.level", "none, error, warning, info or debug",
       "what is written to standard error; UROCE_LOG overrides it"},

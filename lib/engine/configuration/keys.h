@@ -1,12 +1,10 @@
 #pragma once
 
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
-#include <optional>
-#include <string>
+#include <cstdint>
+#include <string_view>
 
 #include "engine/configuration/configuration.h"
+#include "engine/configuration/toml_values.h"
 
 // The one list of keys: what they are called, what they take, and how a value is stored. The parser and the
 // command line both go through it, so neither can know a key that the other does not.
@@ -21,13 +19,10 @@ struct KeyTarget {
   DeviceConfiguration* device = nullptr;
 };
 
-/// What is wrong with a value, to be put behind "where: key: "; nullopt when it was stored.
-using Complaint = std::optional<std::string>;
-
 struct Key {
   KeyDescription description;
   ValueKind kind;
-  Complaint (*store)(const toml::node& value, KeyTarget target);
+  configuration::Complaint (*store)(const toml::node& value, KeyTarget target);
 };
 
 /// The key called "table.name", or nullptr.

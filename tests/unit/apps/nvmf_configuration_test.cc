@@ -86,9 +86,11 @@ TEST(TargetConfiguration, Mistakes_ExpectFileLineAndKey) {
       {"allow_any_host = true\n[[nvmf.subsystem.namespace]]\nnsid = 1",
        "f:7: nvmf.subsystem.namespace.driver: is missing"},
       {"allow_any_host = true\n[[nvmf.subsystem.namespace]]\nnsid = 1\ndriver = \"null\"\nsize = \"1 MB\"",
-       "f:10: nvmf.subsystem.namespace.size: must be a number of bytes, or text like \"64M\" or \"10 GiB\""},
+       "f:10: nvmf.subsystem.namespace.size: must be a number of bytes, or a string like \"64M\" or \"10 "
+       "GiB\""},
       {"allow_any_host = true\n[[nvmf.subsystem.namespace]]\nnsid = 1\ndriver = \"null\"\nuuid = \"12\"",
-       "f:10: nvmf.subsystem.namespace.uuid: must be text of 32 hexadecimal digits, with or without hyphens"},
+       "f:10: nvmf.subsystem.namespace.uuid: must be a string of 32 hexadecimal digits, with or without "
+       "hyphens"},
       {"allow_any_host = true\n[[nvmf.listen]]\naddress = \"192.0.2.1\"",
        "f:7: nvmf.listen: the same address and port twice"},
   };

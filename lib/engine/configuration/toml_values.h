@@ -1,0 +1,55 @@
+#pragma once
+
+#define TOML_EXCEPTIONS 0
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+// Storing one value of a TOML file; of use to the stack's configuration and to those of programs.
+namespace uroce::configuration {
+
+/// What is wrong with a value, in words that fit behind "FILE:LINE: KEY: "; nullopt when it was stored.
+using Complaint = std::optional<std::string>;
+
+inline Complaint store_string(const toml::node& value, std::string& to, size_t bytes_max) {
+  const auto* string = value.as_string();
+  if (string == nullptr) return "must be a string in quotes";
+  if (string->get().empty()) return "must not be empty";
+  if (string->get().size() > bytes_max)
+    return fmt::format("must not be longer than {} characters", bytes_max);
+  to = string->get();
+  return std::nullopt;
+}
+
+template <typename T>
+Complaint store_integer(const toml::node& value, T& to, int64_t lowest, int64_t highest) {
+  const auto* number = value.as_integer();
+  if (number == nullptr) return "must be an integer";
+  if (number->get() < lowest || number->get() > highest)
+    return fmt::format("must be from {} to {}, not {}", lowest, highest, number->get());
+  to = static_cast<T>(number->get());
+  return std::nullopt;
+}
+
+inline Complaint store_flag(const toml::node& value, bool& to) {
+  const auto* flag = value.as_boolean();
+  if (flag == nullptr) return "must be true or false";
+  to = flag->get();
+  return std::nullopt;
+}
+
+/// `store(element)` is a Complaint.
+template <typename Store>
+Complaint store_list(const toml::node& value, Store store) {
+  const toml::array* list = value.as_array();
+  if (list == nullptr) return "must be a list";
+  for (const toml::node& element : *list)
+    if (Complaint complaint = store(element)) return complaint;
+  return std::nullopt;
+}
+
+}  // namespace uroce::configuration
