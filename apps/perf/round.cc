@@ -1,6 +1,7 @@
 #include "apps/perf/round.h"
 
 #include <fmt/format.h>
+#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +11,24 @@
 #include "apps/perf/pattern.h"
 
 namespace uroce::perf {
+
+namespace {
+
+/// Below, waking other CPUs costs more than they save.
+constexpr size_t kParallelBytesMin = 4 << 20;
+
+/// `work(slot)` for each slot; those of large areas on all CPUs, in no order, outside of what is measured.
+/// The first Failure that is thrown ends it.
+template <typename Work>
+void for_each_slot(const Layout& layout, const Work& work) {
+  if (layout.area_bytes() < kParallelBytesMin) {
+    for (uint32_t slot = 0; slot < layout.slots; ++slot) work(slot);
+    return;
+  }
+  tbb::parallel_for(uint32_t{0}, layout.slots, work);
+}
+
+}  // namespace
 
 RoundMemory::RoundMemory(std::span<std::byte> source, std::span<std::byte> target, const Round& round,
                          Role role)
@@ -30,9 +49,9 @@ uint64_t RoundMemory::seed_of(const Phase& phase, Role writer, uint32_t slot) co
 
 void RoundMemory::prepare(const Phase& phase) {
   std::ranges::fill(target_, kPoison);
-  for (uint32_t slot = 0; slot < layout_.slots; ++slot) {
+  for_each_slot(layout_, [&](uint32_t slot) {
     fill_pattern(source_.subspan(layout_.offset(slot), layout_.size), seed_of(phase, role_, slot));
-  }
+  });
   for (uint32_t slot = 0; is_atomic(round_.operation) && slot < layout_.slots; ++slot) {
     const uint64_t next = next_of(phase.first, slot);
     std::memcpy(&source_[layout_.offset(slot)], &next, sizeof(next));
@@ -84,11 +103,11 @@ uint64_t RoundMemory::verify(const Phase& phase, uint64_t end) {
     throw Failure(
         fmt::format("write of {}: the last byte is not that of the last message", size_text(round_.size)));
   }
-  for (uint32_t slot = 0; slot < layout_.slots; ++slot) {
+  for_each_slot(layout_, [&](uint32_t slot) {
     // Slots are taken in turn, so those used are the `messages` ones that begin at the slot of phase.first.
     const uint64_t turn = (slot + layout_.slots - phase.first % layout_.slots) % layout_.slots;
     verify_slot(phase, slot, turn < messages);
-  }
+  });
   return std::min<uint64_t>(messages, layout_.slots) * layout_.size;
 }
 

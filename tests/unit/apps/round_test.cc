@@ -67,6 +67,24 @@ TEST(RoundMemory, SeesOneWrongByteAnywhere) {
   }
 }
 
+/// Large areas are filled and verified by several threads.
+TEST(RoundMemory, SeesOneWrongByteInALargeArea) {
+  constexpr uint32_t kSlots = 16;
+  const Round large{
+      .operation = Operation::kWrite, .measure = Measure::kBandwidth, .size = 1 << 20, .depth = kSlots};
+  Ends ends(large);
+  const Phase phase{.seed = 5};
+  ends.begin(phase);
+  for (uint64_t message = 0; message < kSlots; ++message) ends.carry(message);
+  EXPECT_EQ(ends.responder.verify(phase, kSlots), uint64_t{kSlots} << 20);
+  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+    std::byte& wrong = ends.areas[3][large.layout().offset(slot) + 4711];
+    wrong ^= std::byte{1};
+    EXPECT_THROW(ends.responder.verify(phase, kSlots), Failure) << slot;
+    wrong ^= std::byte{1};
+  }
+}
+
 TEST(RoundMemory, SeesAMissingMessage) {
   Ends ends(kWrites);
   const Phase phase{.seed = 5};
