@@ -50,10 +50,11 @@ def libfabric(kind, provider, options="", sanitized=False):
 
 
 def fio(verb, verified, sanitized=False):
-    # What is written by SEND comes with checksums, which the server looks at.
-    job = f"fio --ioengine=rdma --port={PORT} --bs=64k --size=8m --iodepth=8 {'--verify=crc32c --verify_state_save=0' if verified else ''}"
-    client = f"--verb={verb} --rw=write {'--do_verify=0' if verified else ''}"
-    return Row(f"fio {verb}", f"{job} --name=server --rw=read", f"{job} --name=client --hostname={SERVER} {client}", ready="cm",
+    # What is written by SEND comes with checksums, which the server looks at. It posts more receives than the client has SENDs in
+    # flight: fio connects without RNR retries, and a client that is as deep as the server stops at the first RNR NAK, and both wait.
+    job = f"fio --ioengine=rdma --port={PORT} --bs=64k --size=8m {'--verify=crc32c --verify_state_save=0' if verified else ''}"
+    client = f"--iodepth=8 --verb={verb} --rw=write {'--do_verify=0' if verified else ''}"
+    return Row(f"fio {verb}", f"{job} --iodepth=16 --name=server --rw=read", f"{job} --name=client --hostname={SERVER} {client}", ready="cm",
                says=r"err= 0", server_says=r"err= 0", leaves=True, package="fio", sanitized=sanitized)
 
 
@@ -72,6 +73,7 @@ BETWEEN_HOSTS = [
     libfabric("dgram", "verbs"),
     fio("send", verified=True, sanitized=True),
     fio("write", verified=False),
+    fio("read", verified=False),
     udapl("-b 64 -B 4", sanitized=True),
     udapl("-W -D -b 4096"),  # -D: the data are looked at
 ]

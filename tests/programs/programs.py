@@ -1,5 +1,6 @@
 """Runs unmodified programs over the built libraries, as a user would: library path and configuration by environment."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -40,12 +41,32 @@ class Stack:
         return environment | more
 
     def start(self, command, configuration=None, more=None, stdin=subprocess.DEVNULL):
-        return subprocess.Popen(command, env=self.environment(configuration, more), stdin=stdin,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return Program(command, env=self.environment(configuration, more), stdin=stdin,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, command, configuration=None):
         """(exit status, output) of a program that ends by itself."""
         return finish(self.start(command, configuration))
+
+
+class Program(subprocess.Popen):
+    """A program that ends with all that it has started, also in sessions of their own (as fio's jobs are)."""
+
+    def kill(self):
+        for pid in reversed(descendants_of(self.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        super().kill()
+
+
+def descendants_of(pid):
+    """Parents first."""
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, children.read_text().split()):
+                found += [child, *descendants_of(child)]
+    return found
 
 
 def finish(process, limit_seconds=TIME_LIMIT_SECONDS):

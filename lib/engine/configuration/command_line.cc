@@ -170,7 +170,7 @@ Result<Configuration> apply_override(Configuration configuration, std::string_vi
     target.device = &configuration.devices[index];
   }
   const toml::array holder = value_from_text(key->kind, value);
-  if (const Complaint complaint = key->store(holder[0], target)) {
+  if (const configuration::Complaint complaint = key->store(holder[0], target)) {
     return Error{EINVAL, fmt::format("{}: {}", path, *complaint)};
   }
   return configuration;

@@ -108,7 +108,7 @@ class Parser {
       const Key* key = find_key(table_name, name.str());
       if (key == nullptr) {
         fail(name.source(), path, "unknown key");
-      } else if (const Complaint complaint = key->store(value, {configuration_, device})) {
+      } else if (const configuration::Complaint complaint = key->store(value, {configuration_, device})) {
         fail(name.source(), path, *complaint);
       }
     }
