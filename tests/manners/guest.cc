@@ -120,6 +120,17 @@ void Connection::close() {
   }
 }
 
+void Connection::abandon() {
+  for (End& end : ends_) {
+    (void)ibv_destroy_qp(end.qp);
+    (void)ibv_dereg_mr(end.mr);
+    (void)ibv_destroy_cq(end.cq);
+    (void)ibv_destroy_comp_channel(end.channel);
+    (void)ibv_dealloc_pd(end.pd);
+    (void)ibv_close_device(end.context);
+  }
+}
+
 std::vector<ThreadSeen> other_threads() {
   std::vector<ThreadSeen> threads;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -156,10 +167,11 @@ int status_of(pid_t child) {
 
 int main(int argc, char** argv) {
   std::vector<uroce::manners::Scenario> all;
-  for (const auto& some : {uroce::manners::cancelling_scenarios(), uroce::manners::signal_scenarios(),
-                           uroce::manners::thread_scenarios(), uroce::manners::leaving_scenarios(),
-                           uroce::manners::forking_scenarios(), uroce::manners::descriptor_scenarios(),
-                           uroce::manners::surroundings_scenarios()}) {
+  for (const auto& some :
+       {uroce::manners::cancelling_scenarios(), uroce::manners::signal_scenarios(),
+        uroce::manners::thread_scenarios(), uroce::manners::jumping_scenarios(),
+        uroce::manners::leaving_scenarios(), uroce::manners::forking_scenarios(),
+        uroce::manners::descriptor_scenarios(), uroce::manners::surroundings_scenarios()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   const std::string_view wanted = argc > 1 ? argv[1] : "";

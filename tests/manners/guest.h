@@ -41,6 +41,8 @@ class Connection {
   /// Leaves WRITEs under way.
   void leave_work_behind();
   void close();
+  /// The same of a device that is lost: the calls return, whatever they say.
+  void abandon();
 
   [[nodiscard]] ibv_context* context(size_t end) const { return ends_[end].context; }
   [[nodiscard]] ibv_comp_channel* channel(size_t end) const { return ends_[end].channel; }
@@ -84,6 +86,7 @@ int status_of(pid_t child);
 std::vector<Scenario> cancelling_scenarios();
 std::vector<Scenario> signal_scenarios();
 std::vector<Scenario> thread_scenarios();
+std::vector<Scenario> jumping_scenarios();
 std::vector<Scenario> leaving_scenarios();
 std::vector<Scenario> forking_scenarios();
 std::vector<Scenario> descriptor_scenarios();

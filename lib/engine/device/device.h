@@ -57,6 +57,8 @@ class Device {
   [[nodiscard]] MacAddress mac() const;
   [[nodiscard]] const port::Capabilities& port_capabilities() const;
   [[nodiscard]] bool link_up() const;
+  /// A thread has left a turn in the middle: nothing moves any more.
+  [[nodiscard]] bool lost() const;
   [[nodiscard]] port::FarEnd far_end() const;
   [[nodiscard]] uint32_t link_mtu() const;
   /// It is told of the device's events until it is taken out again.

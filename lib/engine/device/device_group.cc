@@ -190,6 +190,10 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
   return {};
 }
 
+bool DeviceGroup::has_lost_device() const {
+  return std::ranges::any_of(members_, [](const Member& member) { return member.device->lost(); });
+}
+
 DeviceGroup::~DeviceGroup() {
   if (ended_ || forked_since_start()) {
     // The ports are closed, or belong to the parent; what is left is the operating system's to clean up.
@@ -207,7 +211,8 @@ DeviceGroup::~DeviceGroup() {
     OpenGroups& open = open_groups();
     const std::lock_guard guard(open.mutex);
     open.groups.erase(this);
-    if (dpdk_ && !eal_intact()) forget(members_ | std::views::transform(&Member::device));
+    if ((dpdk_ && !eal_intact()) || has_lost_device())
+      forget(members_ | std::views::transform(&Member::device));
     members_.clear();
     for (const uint32_t lcore : lcores_) release_lcore(lcore);
   }

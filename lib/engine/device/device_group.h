@@ -42,6 +42,8 @@ class DeviceGroup {
   Status add(const Configuration& configuration, size_t index);
   /// If the configuration asks for it. No poller is turned any more.
   void write_counters() const;
+  /// A thread has left a turn in the middle.
+  [[nodiscard]] bool has_lost_device() const;
 
   struct Member {
     size_t index;

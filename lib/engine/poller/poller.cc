@@ -10,6 +10,7 @@
 
 #include "engine/platform/eal.h"
 #include "engine/platform/fault_handler.h"
+#include "engine/poller/left_turn.h"
 
 namespace uroce::engine {
 
@@ -57,8 +58,12 @@ void Poller::join(std::span<Poller* const> siblings) {
 }
 
 TurnOutcome Poller::make_turn(Instant now, Caller caller, QueuePairEntry* posted) {
-  assert(turning_on_this_thread == nullptr);
-  unblock_fault_signals();
+  if (turning_on_this_thread != nullptr) [[unlikely]] {
+    note_reentry(now);
+    return TurnOutcome::kBusy;
+  }
+  if (unblock_fault_signals()) [[unlikely]]
+    watch_thread_end();
   if (!lock_.begin()) return TurnOutcome::kBusy;
   turning_on_this_thread = &lock_;
   bool worked = false;
@@ -122,6 +127,13 @@ bool Poller::submit(Command& command) {
     if (closed_.load(std::memory_order_acquire)) return command.done.load(std::memory_order_acquire);
   }
   return true;
+}
+
+void Poller::turn_left() {
+  lost_.store(true, std::memory_order_relaxed);    // of interest when the device is closed
+  closed_.store(true, std::memory_order_release);  // pairs with submit()
+  lock_.end_for_good();
+  if (options_.listeners != nullptr) options_.listeners->raise(DeviceEvent::kFatal);
 }
 
 bool Poller::close(Duration patience) {

@@ -44,7 +44,7 @@ enum class TurnOutcome : uint8_t {
 /// Owns one queue of the port, the queue pairs that were given to it and their timers. Everything happens in
 /// turns; whichever thread makes one is the poller for its length. Other threads leave commands, doorbells
 /// and frames in rings.
-class Poller {
+class Poller final : private TurnOwner {
  public:
   struct Options {
     uint16_t index = 0;           // within the device; also the lane of completion queues
@@ -91,6 +91,10 @@ class Poller {
                     &function};
     return submit(command);
   }
+
+  /// A thread has left a turn in the middle: no turn will ever be made again, and nothing that the poller has
+  /// is touched any more, not even to give it back.
+  [[nodiscard]] bool lost() const { return lost_.load(std::memory_order_relaxed); }
 
   /// No turn will ever be made again: for the end of a process that did not close us. False when the turn
   /// that was under way did not end in time.
@@ -140,6 +144,7 @@ class Poller {
   };
   enum class Caller : uint8_t { kAny, kApplication };
 
+  void turn_left() override;
   bool submit(Command& command);
 
   // The turn and its stages, in order.
@@ -189,7 +194,7 @@ class Poller {
   size_t dispose(std::span<port::TxFrame> frames);
   void loop_copy(const port::TxFrame& frame);
 
-  TurnLock lock_;
+  TurnLock lock_{this};
   const Options options_;
   port::PortQueue& port_queue_;
   const PollerContext& context_;
@@ -220,6 +225,7 @@ class Poller {
   MpscRing<Command*> commands_;
   MpscRing<QueuePairEntry*> doorbells_;
   std::atomic<bool> closed_{false};
+  std::atomic<bool> lost_{false};
   Attention attention_;
 };
 

@@ -5,6 +5,17 @@
 
 namespace uroce::engine {
 
+/// Whose turns a lock makes exclusive.
+class TurnOwner {
+ public:
+  /// The calling thread has left a turn in the middle, by a jump out of a signal handler or by its end: no
+  /// state of the turn's can be trusted, and the lock is never given back.
+  virtual void turn_left() = 0;
+
+ protected:
+  ~TurnOwner() = default;
+};
+
 /// Makes the turns of one poller exclusive, and tells the control path when what was looked up in them is not
 /// used any more. The epoch's lowest bit is set during a turn; the next one between two turns, and during the
 /// later of them, when the first has left something under way (a copy engine at work); the rest counts.
@@ -15,6 +26,13 @@ namespace uroce::engine {
 /// one of those that belong together, has ended.
 class alignas(64) TurnLock {
  public:
+  /// Not owned; may be null.
+  explicit TurnLock(TurnOwner* owner = nullptr) : owner_(owner) {}
+
+  [[nodiscard]] TurnOwner* owner() const { return owner_; }
+  /// Another one in each turn.
+  [[nodiscard]] uint64_t turn_number() const { return epoch_.load(std::memory_order_relaxed); }  // a hint
+
   /// Whoever gets false does not wait: somebody else is turning the poller just now.
   bool begin() {
     uint64_t epoch = epoch_.load(std::memory_order_relaxed);
@@ -55,6 +73,7 @@ class alignas(64) TurnLock {
   static constexpr uint64_t kUnderWay = 2;
   static constexpr uint64_t kShut = UINT64_MAX;  // as if in a turn, so begin() fails
   std::atomic<uint64_t> epoch_{0};
+  TurnOwner* const owner_;
 };
 
 /// The lock that the calling thread holds, nullptr between turns. Turns do not nest. initial-exec: written in
