@@ -2,6 +2,7 @@
 
 #include "engine/scheduling/oversubscription.h"
 #include "verbs/objects.h"
+#include "verbs/wire_hint.h"
 
 namespace uroce::verbs {
 
@@ -40,11 +41,19 @@ void translate(const Completion& from, ibv_wc& to) {
         .sl = from.service_level};
 }
 
+[[gnu::cold]] void hint(const VerbsCq& cq) {
+  hint_at_wire(*cq.face.context->device, "a peer does not answer");
+}
+
 size_t drain(VerbsCq& cq, size_t entries, ibv_wc* to) {
   // Most polls of most programs find nothing; they need not take the lock.
   if (cq.queue->empty()) return 0;
   const std::lock_guard guard(cq.poll_lock);
-  return cq.queue->poll(entries, [to](const Completion& from) mutable { translate(from, *to++); });
+  return cq.queue->poll(entries, [to, &cq](const Completion& from) mutable {
+    if (from.status == queue::CompletionStatus::kRetryExceeded) [[unlikely]]
+      hint(cq);
+    translate(from, *to++);
+  });
 }
 
 }  // namespace

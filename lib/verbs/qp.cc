@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 
@@ -7,12 +8,19 @@
 #include "verbs/export.h"
 #include "verbs/modify_qp.h"
 #include "verbs/objects.h"
+#include "verbs/standard_streams.h"
 
 namespace uroce::verbs {
 
 namespace {
 
 using engine::Limits;
+
+/// Programs such as raw_ethernet_bw end on it without a word.
+void say_once(const char* what) {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true)) complain(what);
+}
 
 /// 0, or why there are no queue pairs of that type.
 int check_type(unsigned type) {
@@ -24,6 +32,9 @@ int check_type(unsigned type) {
     case IBV_QPT_XRC_RECV:
       return 0;
     case IBV_QPT_RAW_PACKET:
+      say_once(
+          "queue pairs of raw packets (IBV_QPT_RAW_PACKET) are not supported: use DPDK or AF_PACKET for "
+          "frames that are not RoCE");
       return EOPNOTSUPP;
     default:
       return EINVAL;

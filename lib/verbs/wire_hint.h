@@ -6,9 +6,9 @@
 
 namespace uroce::verbs {
 
-/// Somebody was not found, of whom `missing` says who. Where the device's wire does not leave the process
-/// (without any configuration none does), that is said in one line, once: the peer is most likely in another
-/// process.
+/// A peer was not found; `missing` says how that showed. Where the device's wire does not leave the process
+/// (without any configuration none does), one line on standard error says so, once: the peer is most likely
+/// in another process.
 void hint_at_wire(ibv_device& device, const std::string& missing);
 
 }  // namespace uroce::verbs

@@ -2,6 +2,7 @@
 """ibv_devices and ibv_devinfo, as the distribution ships them, over the embedded default."""
 
 import re
+import shutil
 import unittest
 
 import programs
@@ -30,6 +31,16 @@ class Devices(unittest.TestCase):
     def test_a_device_that_is_not_there_is_not_found(self):
         status, output = self.stack.run(["ibv_devinfo", "-d", "mlx5_0"])
         self.assertNotEqual(status, 0, output)
+
+    def test_raw_packets_are_refused_with_a_reason(self):
+        if shutil.which("raw_ethernet_bw") is None:
+            self.skipTest("raw_ethernet_bw is not installed (Debian's package perftest has it)")
+        command = ["raw_ethernet_bw", "--client", "-d", "uroce0", "-B", "02:00:00:00:00:01", "-E", "02:00:00:00:00:02"]
+        status, output = self.stack.run(command)
+        self.assertNotEqual(status, 0, output)
+        told = [line for line in output.splitlines() if line.startswith("uroce:")]
+        self.assertEqual(len(told), 1, output)
+        self.assertIn("IBV_QPT_RAW_PACKET", told[0])
 
     def test_an_error_in_the_configuration_is_told_in_one_line(self):
         status, output = self.stack.run(["ibv_devinfo"], configuration="[[device]]\nprot = 'loopback0'\n")

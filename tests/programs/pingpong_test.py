@@ -2,6 +2,7 @@
 """ibv_{rc,uc,ud,srq,xsrq}_pingpong between two processes over memif, data checked where they can check it; and what happens
 when one is killed."""
 
+import shutil
 import socket
 import unittest
 
@@ -117,6 +118,31 @@ class Pingpong(unittest.TestCase):
 
     def test_who_sleeps_on_events_notices_a_killed_peer(self):
         self.expect_the_client_to_notice("-e")
+
+
+class WithoutAnyConfiguration(unittest.TestCase):
+    """The default is a wire inside each process: two processes do not meet on it, and hear why."""
+
+    def test_a_connection(self):
+        port = str(programs.free_tcp_port())
+        server = self.stack.start([*PINGPONG, "-p", port])
+        self.addCleanup(server.kill)
+        programs.wait_until(lambda: programs.listens(int(port), server.pid), server)
+        status, output = programs.finish(self.stack.start([*PINGPONG, "-p", port, "127.0.0.1"]))
+        self.assertNotEqual(status, 0, output)
+        self.expect_the_hint(output)
+
+    def test_a_connection_by_rdma_cm(self):
+        if shutil.which("rping") is None:
+            self.skipTest("rping is not installed (Debian's package rdmacm-utils has it)")
+        status, output = self.stack.run(["rping", "-c", "-a", "192.0.2.1", "-C", "1"])
+        self.assertNotEqual(status, 0, output)
+        self.expect_the_hint(output)
+
+    def expect_the_hint(self, output):
+        hints = [line for line in output.splitlines() if line.startswith("uroce: ")]
+        self.assertEqual(len(hints), 1, output)
+        self.assertRegex(hints[0], "does not leave the process.*man uroce")
 
 
 programs.main("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong", "ibv_xsrq_pingpong")
