@@ -16,7 +16,7 @@ namespace uroce {
 /// more than `resting_min` of them rest or no fresh one is left.
 ///
 /// With a key: any of the candidates, which are the indexes that were never used and those that were freed
-/// before the last `resting_min`, each with the same probability. Whoever does not know the key cannot tell
+/// before the last `resting_min`, each with the same probability. Without the key one cannot tell
 /// which comes next, whatever it has seen.
 ///
 /// Freed indexes are kept apart in pools, and come back to the pool that they were freed into as long as it

@@ -115,7 +115,7 @@ bool IndexSpace::grow() {
   const auto more = static_cast<uint32_t>(chunk_bytes_ / kEntryBytes);
   const uint32_t bound = std::min(backed_ + more, entries_max_);
   order_.add(std::max(backed_, 1u), bound);
-  // Pairs with the acquire in backed(): who sees the new bound also sees the memory below it.
+  // Pairs with the acquire in backed(): a thread that sees the new bound also sees the memory below it.
   __atomic_store_n(&backed_, bound, __ATOMIC_RELEASE);
   return true;
 }

@@ -39,7 +39,7 @@ struct State {
 
 }  // namespace keyed_hash_parts
 
-/// SipHash-2-4 of the 16 bytes of two little-endian words: whoever does not know the key cannot tell the
+/// SipHash-2-4 of the 16 bytes of two little-endian words: without the key one cannot tell the
 /// values from random ones, however many it has seen.
 constexpr uint64_t keyed_hash(const HashKey& key, uint64_t first, uint64_t second) {
   keyed_hash_parts::State state{{key.low ^ 0x736F6D6570736575, key.high ^ 0x646F72616E646F6D,

@@ -10,7 +10,7 @@ class MemoryNature {
   static constexpr uint32_t kBits = 2;
 
   /// `cold`: too large to stay in cache, so that placement may go around it. `ours`: memory of the stack's
-  /// own, which is there as long as it is registered, so that somebody else than a guarded copy may write to
+  /// own, which is there as long as it is registered, so that an engine without a guard may write to
   /// it.
   constexpr MemoryNature(bool cold = false, bool ours = false)
       : bits_(static_cast<uint8_t>((cold ? kColdBit : 0) | (ours ? kOursBit : 0))) {}

@@ -16,7 +16,7 @@ namespace uroce {
 /// Objects that peers know by a 24-bit number. Numbers have no spare bits that could tell two users of one
 /// number apart, so a number rests after its object is gone until no packet for it can be under way any more.
 ///
-/// A number is the index of a slot and a generation. With a key, slots come back in an order that nobody else
+/// A number is the index of a slot and a generation. With a key, slots come back in an order that no stranger
 /// can foretell (IndexOrder). Each comes back with the next generation, so that a number returns only after
 /// all `generations` of its slot, and every time the slot has rested while kSlotsRestingMin others were in
 /// use.
@@ -79,7 +79,7 @@ class NumberTable {
     if (index >= numbers_.backed()) return nullptr;
     const Slot& slot = slot_at(index);
     Object* const object = __atomic_load_n(&slot.object, __ATOMIC_ACQUIRE);  // pairs with publish()
-    // It changes only when nobody can have the object any more.
+    // It changes only when no thread can have the object any more.
     return object != nullptr && slot.number == number.value ? object : nullptr;
   }
   void prefetch(Number number) const {

@@ -11,7 +11,7 @@ namespace uroce {
 
 /// A few words that one thread changes while others read them, and none of those ever sees a mix of two
 /// versions: a sequence counter, in the low half of the first word, is odd while they change. All zero is
-/// valid. Writers are serialised by the caller and wait for nobody; readers take no lock.
+/// valid. Writers are serialised by the caller and wait for no reader; readers take no lock.
 template <size_t kWords>
 class Seqlock {
  public:
@@ -42,12 +42,13 @@ class Seqlock {
   [[nodiscard]] uint64_t load(size_t word) const {
     return __atomic_load_n(&words_[word], __ATOMIC_ACQUIRE);  // pairs with the release in store()
   }
-  /// Nobody wrote since the first word was `before`.
+  /// No thread wrote since the first word was `before`.
   [[nodiscard]] bool unchanged(uint64_t before) const { return still(before) && (before & kChanging) == 0; }
 
-  /// In the first word: a writer is at work. For who tests it together with bits of his own in that word.
+  /// In the first word: a writer is at work. For readers that test it together with bits of their own in that
+  /// word.
   static constexpr uint32_t kChanging = 1;
-  /// The first word is `before`; unless it said kChanging, nobody wrote since. All loads in between were
+  /// The first word is `before`; unless it said kChanging, no thread wrote since. All loads in between were
   /// acquires, so this one cannot move before them.
   [[nodiscard]] bool still(uint64_t before) const { return load_relaxed(words_[0]) == before; }
 
@@ -58,7 +59,7 @@ class Seqlock {
       return Words{load(kWord)...};  // in this order
     }(std::make_index_sequence<kWords>());
   }
-  /// Not inlined, for the sake of those who see what they want at once.
+  /// Not inlined, for the sake of readers that succeed at the first attempt.
   [[gnu::noinline, gnu::cold]] [[nodiscard]] Words retry() const {
     for (int attempts = 1; attempts < kAttemptsMax; ++attempts) {
       if (attempts >= kSpins) sched_yield();

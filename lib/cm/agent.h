@@ -22,7 +22,7 @@ struct AgentOptions {
   uint32_t salt = 0;  // random; see ConnectionTable
   /// How long a peer waits for the consumer when it has asked twice: 4.096 us times 2 to it. As Linux: 68 s.
   uint8_t service_timeout = 24;
-  /// How long a request waits for somebody to listen before it is refused (EarlyRequests); 0: not at all.
+  /// How long a request waits for a listener before it is refused (EarlyRequests); 0: not at all.
   Duration hold_requests = milliseconds(50);
 };
 
@@ -44,7 +44,7 @@ struct ListenerId {
 
 /// Where a listener listens: at one address, at every IPv4 address (::ffff:0.0.0.0), or at every address
 /// (all zeroes), IPv4 among them or not; or at a loopback address, where only requests of this host arrive
-/// that name it. Who is asked for more precisely comes first.
+/// that name it. The listener that is asked for more precisely comes first.
 struct ListenAddress {
   ListenAddress() = default;
   ListenAddress(const Gid& gid, bool only_ipv6 = false) : address(gid), ipv6_only(only_ipv6) {}
@@ -82,7 +82,7 @@ class Agent {
 
   /// Requests for `service`. At most `backlog` wait until the consumer takes them or decides. When that many
   /// wait, a request from a host that has fewer half-open connections takes the place of one of the host that
-  /// has most, whose consumer hears kUnanswered. EADDRINUSE when somebody listens there, ENOMEM when there
+  /// has most, whose consumer hears kUnanswered. EADDRINUSE when there is a listener, ENOMEM when there
   /// are too many.
   Result<ListenerId> listen(ServiceId service, const ListenAddress& address, uint32_t backlog,
                             uint64_t consumer);
@@ -121,8 +121,8 @@ class Agent {
   /// Nothing has to be sent, and no peer has yet to answer a DREQ.
   [[nodiscard]] bool has_ended() const { return hanging_up_ == 0 && first_due_ == 0; }
 
-  /// A datagram that came to QP 1 of `address.local` from `address.remote`. Answers to what is nobody's go
-  /// out through `sink` at once, if there is room.
+  /// A datagram that came to QP 1 of `address.local` from `address.remote`. Answers to what belongs to no
+  /// connection go out through `sink` at once, if there is room.
   void receive(const Address& address, std::span<const std::byte> mad, Instant now, MadSink& sink);
   /// Sends what is due, until `sink` has no room.
   void pump(Instant now, MadSink& sink);
@@ -144,7 +144,7 @@ class Agent {
     uint32_t waiting = 0;
   };
 
-  /// A datagram, and until when it may wait if it is a request that nobody listens for.
+  /// A datagram, and until when it may wait if it is a request without a listener.
   struct Datagram {
     const Address& address;
     std::span<const std::byte> bytes;
@@ -193,7 +193,7 @@ class Agent {
   HalfOpen half_open_;
   EarlyRequests early_;
   bool listened_ = false;            // since the last pump()
-  std::vector<Listener> listeners_;  // [0] is nobody
+  std::vector<Listener> listeners_;  // [0] is not used
   TimerWheel wheel_;
   uint32_t first_due_ = 0;  // in the order in which they became due
   uint32_t last_due_ = 0;

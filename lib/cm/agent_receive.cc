@@ -10,8 +10,8 @@ namespace {
 constexpr uint8_t kExtendedXrc = 1;
 
 // What a peer may have us wait at most, whatever it says: with codes up to 31, or 2.4 hours, it could hold
-// a place for days by being silent. Nobody needs more than Linux asks for: 20 (4.3 s) for an answer, less for
-// packets on their way, and 24 (69 s) for a consumer that is at it.
+// a place for days by being silent. No peer needs more than Linux asks for: 20 (4.3 s) for an answer, less
+// for packets on their way, and 24 (69 s) for a consumer that is at it.
 constexpr uint8_t kAnswerMax = 20;
 constexpr uint8_t kServiceMax = 24;
 
@@ -39,7 +39,7 @@ bool transport_known(const wire::CmReq& req) {
   return false;
 }
 
-/// A message to somebody who is no connection of ours. What finds no room is as good as lost.
+/// A message that belongs to no connection of ours. What finds no room is as good as lost.
 void send_to_stranger(const Address& address, uint64_t transaction, wire::CmMessage message, MadSink& sink) {
   static_cast<void>(sink.send(address, {transaction, 0, std::move(message)}));
 }
@@ -168,7 +168,7 @@ void Agent::on_req(const Datagram& datagram, const wire::CmMad& mad, Instant now
   if (req.primary.local_gid != address.remote || req.primary.remote_gid != address.local)
     return refuse(address, mad, wire::RejectReason::kInvalidGid, sink);
   if (Connection* const stale = table_.find_qp(address.remote, req.ca_guid, req.qp)) {
-    // The peer has begun anew, and what we take for alive is not: it has to be ended before. Somebody who
+    // The peer has begun anew, and what we take for alive is not: it has to be ended before. A stranger that
     // only says the peer's address and numbers does not end it.
     if (stale->state == State::kEstablished && same_link(stale->address, address)) hang_up(*stale, {});
     return refuse(address, mad, wire::RejectReason::kStaleConnection, sink);

@@ -15,7 +15,7 @@ class ConnectionTable {
   static constexpr size_t kCapacityMax = (size_t{1} << kIndexBits) - 1;
 
   /// `capacity` up to kCapacityMax. `salt` makes the numbers of two processes differ, so that those of an
-  /// earlier one meet nobody.
+  /// earlier one find nothing.
   ConnectionTable(size_t capacity, uint32_t salt);
 
   /// A connection with a number of its own, or null when there is none left. Others than the last freed come
@@ -54,7 +54,7 @@ class ConnectionTable {
   void remove(uint32_t& head, Connection& connection, Link link);
 
   const uint32_t salt_;                  // of the lists too: a peer does not choose which of them grows long
-  std::vector<Connection> connections_;  // [0] is nobody
+  std::vector<Connection> connections_;  // [0] is not used
   std::vector<uint32_t> by_comm_;
   std::vector<uint32_t> by_qp_;
   uint32_t first_free_ = 0;

@@ -9,7 +9,7 @@
 
 namespace uroce::cm {
 
-/// Requests (REQ, SIDR_REQ) for services that nobody listens for yet. A server that has just taken one client
+/// Requests (REQ, SIDR_REQ) for services without a listener yet. A server that has just taken one client
 /// may be about to listen again, so such a request waits a moment before it is refused. Bounded in number,
 /// also for each host; nothing is allocated after construction.
 class EarlyRequests {

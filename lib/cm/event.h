@@ -35,7 +35,7 @@ class Consumer {
 };
 
 enum class Sent : uint8_t {
-  kYes,     // or nobody is there: as good as lost on the way
+  kYes,     // or there is no host: as good as lost on the way
   kLater,   // the peer's link address is being asked for
   kNoRoom,  // for anybody, now
 };

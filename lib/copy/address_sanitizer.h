@@ -25,7 +25,7 @@ namespace uroce::copy {
 /// Frames of this thread were left without a return.
 inline void tell_of_left_frames() { __asan_handle_no_return(); }
 
-/// Assembler is about to touch these bytes, which no compiler could see: bytes that nobody may touch are
+/// Assembler is about to touch these bytes, which no compiler could see: bytes that must not be touched are
 /// touched here, and so reported.
 inline void tell_of_access(const std::byte* bytes, size_t length) {
   const void* const wrong = __asan_region_is_poisoned(const_cast<std::byte*>(bytes), length);

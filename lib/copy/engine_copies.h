@@ -42,7 +42,7 @@ class EngineCopies {
   void wait(Losses& losses);
   /// The engine is stopped for good, and what it has not done is lost.
   void give_up(Losses& losses);
-  /// The engine is stopped for good, and nobody is told what it has not done.
+  /// The engine is stopped for good, and what it has not done is not reported.
   void abandon();
 
  private:

@@ -86,7 +86,7 @@ bool guarded_copy_from(SummingCopy copy, std::byte* to, const std::byte* from, s
 }
 
 bool take_fault(int signal, const siginfo_t& info, void* context) {
-  // Signals that somebody sent have no address, and news of broken memory elsewhere are no fault of ours.
+  // Signals that a process sent have no address, and news of broken memory elsewhere are no fault of ours.
   if (info.si_code <= 0) return false;
   if (signal == SIGBUS && info.si_code == BUS_MCEERR_AO) return false;
   const auto address = reinterpret_cast<uintptr_t>(info.si_addr);

@@ -44,7 +44,7 @@ inline bool guarded_read(std::byte* to, const std::byte* from, size_t length) {
   return uroce_read_short(to, from, length);
 }
 
-/// `to` is the registered memory, and somebody may be watching it, as the end of a message: ordinary stores
+/// `to` is the registered memory, and a CPU may be watching it, as the end of a message: ordinary stores
 /// in ascending order of addresses, none of which crosses a cache line. False: some of it was not there or
 /// not writable; bytes before that are stored.
 inline bool guarded_store_ascending(std::byte* to, const std::byte* from, size_t length) {

@@ -3,7 +3,7 @@
 namespace uroce::copy {
 namespace {
 
-/// Of one owner, and in one direction: requests and READ responses are two rows of messages.
+/// Marks of one owner and one direction: requests and READ responses are two rows of messages.
 bool same_row(const MessageMark& a, const MessageMark& b) {
   return a.owner == b.owner && (a.kind == MessageMark::Kind::kRead) == (b.kind == MessageMark::Kind::kRead);
 }

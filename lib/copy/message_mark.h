@@ -6,14 +6,14 @@
 
 namespace uroce::copy {
 
-/// Whoever places messages derives from it, and finds itself in what Placer::commit() returns. Never called
-/// here.
+/// A queue pair that places messages derives from it, and finds itself in what Placer::commit() returns.
+/// Never called here.
 class MessageOwner {
  protected:
   ~MessageOwner() = default;
 };
 
-/// Which message bytes belong to, in the terms of whoever placed them; handed back when they are lost.
+/// Which message bytes belong to, in the terms of the owner; handed back when they are lost.
 struct MessageMark {
   enum class Kind : uint8_t { kSend, kWrite, kRead };
 

@@ -89,7 +89,7 @@ void Placer::look_closer(Range range) {
 /// Before a packet whose mark may have been written.
 void Placer::commit_early() {
   const MessageMark mark = next_mark();
-  (void)commit();  // whoever called looks at losses()
+  (void)commit();  // the caller looks at losses()
   next_mark() = mark;
 }
 

@@ -25,7 +25,7 @@ namespace uroce::copy {
 /// themselves.
 ///
 /// An engine, if there is one, copies long bodies of memory that is the stack's own, asynchronously. Then a
-/// burst is not complete when everything has been placed: who places it calls start_copies(), keeps sources,
+/// burst is not complete when everything has been placed: the caller calls start_copies(), keeps sources,
 /// destinations and everything that hangs on them as they are until copies_ended() says so, and only then
 /// calls commit(). A commit() that comes earlier, whatever causes it, waits.
 ///
@@ -71,7 +71,7 @@ class Placer {
   /// There is an engine, which may lose any packet.
   [[nodiscard]] bool marks_bodies() const { return copies_.enabled(); }
 
-  /// The same as losses() afterwards.
+  /// Returns losses().
   std::span<const MessageMark> commit();
   /// Something waits for that.
   [[nodiscard]] bool dirty() const { return next_ != tail_.data() || streamed_ || copying(); }
@@ -110,7 +110,7 @@ class Placer {
   }
   /// What lies there has no room beside what is uncommitted, or else belongs to that from now on.
   void claim(Range range);
-  /// Of a range that is claimed.
+  /// The range is claimed already.
   void push_tail(std::byte* to, const std::byte* from, size_t length) {
     next_->to = to;
     next_->length = static_cast<uint32_t>(length);

@@ -44,7 +44,7 @@ class UncommittedRanges {
     return false;
   }
 
-  /// It belongs to the hull, and is not listed.
+  /// Adds the range to the hull without listing it.
   void widen(Range range) { hull_ = hull_.with(range); }
   /// Lists it. False: there is no room; clear() first.
   bool add(Range range) {

@@ -20,7 +20,7 @@ class Links {
   /// One of each VLAN, the untagged link (VLAN 0) among them.
   explicit Links(std::vector<NeighbourOptions> options);
 
-  /// Of a VLAN that has none yet. Allocates.
+  /// Adds the link of a VLAN that has none yet. Allocates.
   void add(NeighbourOptions options);
 
   /// `vlan` is that of a link.
@@ -35,7 +35,7 @@ class Links {
   /// A frame that may have a tag. False: malformed, of no link of ours, or none of our business.
   bool receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch);
 
-  /// As Neighbours::take_conflict(), of any link.
+  /// Neighbours::take_conflict() of any link.
   std::optional<OwnAddresses::Conflict> take_conflict();
 
   void pump(Instant now, port::TxBatch& batch);

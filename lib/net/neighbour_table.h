@@ -24,7 +24,7 @@ struct Neighbour {
   uint8_t asked = 0;
   bool off_link = false;  // why it is kSilent: there is no way
   bool wanted = false;    // by a caller; others are known because they asked for us
-  Gid hop;                // who has the MAC, if an Resolver said so
+  Gid hop;                // the station that has the MAC, if a Resolver said so
   Instant due{};
 };
 

@@ -144,7 +144,7 @@ Neighbour* Neighbours::make_entry(const Gid& address, bool wanted) {
   Neighbour* neighbour = table_.insert(address);
   if (neighbour != nullptr) return neighbour;
   // Full: silent ones give way first, then, to a caller's question, the one that was heard longest ago, those
-  // that nobody wanted before the others. A question is worth the search.
+  // that no caller wanted before the others. A question is worth the search.
   const Neighbour* oldest = nullptr;
   for (const Neighbour& candidate : table_.slots()) {
     if (candidate.state == NeighbourState::kSilent) {
@@ -170,7 +170,7 @@ void Neighbours::learn(Neighbour& neighbour, MacAddress mac, Instant now) {
 }
 
 void Neighbours::learn_from_question(const Gid& address, MacAddress mac, Instant now) {
-  // Who asks for us is about to talk to us. Never at the cost of another entry.
+  // A station that asks for us is about to talk to us. Never at the cost of another entry.
   if (owns(address) || is_multicast(mac) || link_of(address) == nullptr) return;
   Neighbour* neighbour = table_.find(address);
   if (neighbour == nullptr) neighbour = make_entry(address, false);
@@ -190,7 +190,7 @@ bool Neighbours::receive_arp(const ArpMessage& message, Instant now, port::TxBat
   const bool for_us = owns(message.target);
   if (contested(message.sender, message.sender_mac, now, batch)) return true;
   Neighbour* sender = table_.find(message.sender);
-  // Whoever is in the table is updated by any ARP of his (RFC 826), an announcement included.
+  // An entry is updated by any ARP of its station (RFC 826), an announcement included.
   if (sender != nullptr && !owns(message.sender)) learn(*sender, message.sender_mac, now);
   if (message.reply) return sender != nullptr;
   if (!for_us) return sender != nullptr;
@@ -339,7 +339,7 @@ bool Neighbours::ask(const Neighbour& neighbour, port::TxBatch& batch) {
     return true;
   }
   const Prefix* const link = link_of(neighbour.address);
-  if (link == nullptr) return true;  // our address has gone meanwhile: nobody will answer
+  if (link == nullptr) return true;  // our address has gone meanwhile: there will be no answer
   const Gid& ours = link->address;
   if (neighbour.address.is_ipv4())
     return send({.sender_mac = options_.mac, .sender = ours, .target = neighbour.address}, kBroadcast, batch);

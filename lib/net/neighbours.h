@@ -26,7 +26,7 @@ enum class Resolution : uint8_t {
   kTableFull,  // as many are being asked for as may be (ENOBUFS)
 };
 
-/// Who knows the ways from an interface better than we can find out: the kernel, when the interface is its.
+/// Knows the ways from an interface better than we can find out: the kernel, when the interface is its.
 class Resolver {
  public:
   virtual ~Resolver() = default;
@@ -53,7 +53,7 @@ struct NeighbourOptions {
   Resolver* resolver = nullptr;       // not owned: then frames are neither sent nor understood
 };
 
-/// Who has which MAC on one port's link: asks by ARP and neighbour discovery and answers for our own
+/// The MACs of the stations on one port's link: asks by ARP and neighbour discovery and answers for our own
 /// addresses. Sans-I/O: one thread at a time, time as an argument, frames out through a batch; no allocation
 /// after construction. A peer's bytes cannot make it grow, and never displace what a caller asked for. What
 /// is being asked for takes half of the entries at most, so that it never displaces all that is known; among
@@ -85,7 +85,8 @@ class Neighbours {
 
   /// Starts asking where that is needed; the question leaves with the next pump().
   Resolution resolve(const Gid& destination, Instant now);
-  /// The same for who wants the MAC: 0, EINPROGRESS (kAsking), or the errno of what resolve() says.
+  /// lookup(), and resolve() if that does not know it: 0, EINPROGRESS (kAsking), or the errno of what
+  /// resolve() says.
   int find_mac(const Gid& address, Instant now, MacAddress& mac);
 
   /// An ARP or neighbour discovery frame, without a tag, for our MAC or a group. Answers go into the batch;
@@ -93,7 +94,7 @@ class Neighbours {
   /// business (kDropNeighbour).
   bool receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch);
 
-  /// Another station says that one of our addresses is his: the last one to do so, told once. It was
+  /// Another station says that one of our addresses is its own: the last one to do so, told once. It was
   /// defended, but not more often than every ten seconds.
   std::optional<OwnAddresses::Conflict> take_conflict() { return own_.take_conflict(); }
 
@@ -101,13 +102,13 @@ class Neighbours {
   void pump(Instant now, port::TxBatch& batch);
 
   // With an resolver, whose answers may be of any address, however far.
-  /// `hop`: who has the MAC, the address itself or a router.
+  /// `hop`: the station that has the MAC, the address itself or a router.
   void resolved(const Gid& address, const Gid& hop, MacAddress mac, Instant now);
   /// kNoAnswer or kOffLink: what resolve() says once.
   void resolution_failed(const Gid& address, Resolution why);
   /// What was told may be wrong by now.
   void forget();
-  /// The same of what is reached by `hop`, unless that still has the MAC.
+  /// Forgets what is reached by `hop`, unless that still has the MAC.
   void forget_hop(const Gid& hop, std::optional<MacAddress> mac);
 
   /// When pump() has something to do, at the earliest; kNever when nothing is being asked.
@@ -136,7 +137,7 @@ class Neighbours {
   void forget_if(Meant meant);
 
   [[nodiscard]] bool owns(const Gid& address) const;
-  /// Who a packet to the address is given to, by the longest prefix: itself, or a router.
+  /// The next hop to the address, by the longest prefix: itself, or a router.
   struct Way {
     Gid hop;
     int bits;

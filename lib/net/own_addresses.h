@@ -16,7 +16,7 @@ class OwnAddresses {
  public:
   static constexpr Duration kDefendEvery = seconds(10);
 
-  /// Somebody else says that one of them is his.
+  /// Another station says that one of them is its own.
   struct Conflict {
     Gid address;
     MacAddress with;
@@ -38,8 +38,8 @@ class OwnAddresses {
   /// When something is due, at the earliest.
   [[nodiscard]] Instant deadline() const;
 
-  /// `with` says that `address`, one of these, is his; kept until take_conflict(). True when it is time to
-  /// defend it.
+  /// `with` says that `address`, one of these, is its own; kept until take_conflict(). True when it is time
+  /// to defend it.
   bool note_conflict(const Gid& address, MacAddress with, Instant now);
   std::optional<Conflict> take_conflict();
 

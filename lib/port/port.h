@@ -9,14 +9,14 @@
 
 namespace uroce::port {
 
-/// A received Ethernet frame (no FCS). Owned by whoever called receive() until it is passed to release().
+/// A received Ethernet frame (no FCS). Owned by the caller of receive() until it is passed to release().
 struct RxFrame {
   std::byte* data = nullptr;  // contiguous
   uint32_t length = 0;
   void* handle = nullptr;  // the driver's own
 };
 
-/// A buffer for one frame to send. Owned by whoever called allocate() until transmit() accepts it or free()
+/// A buffer for one frame to send. Owned by the caller of allocate() until transmit() accepts it or free()
 /// takes it back.
 struct TxFrame {
   std::byte* data = nullptr;
@@ -47,7 +47,7 @@ class PortQueue {
   virtual ~PortQueue() = default;
 
   /// So many frames, the first ones of a burst, are on their way into the cache when receive() returns; those
-  /// behind them are left to whoever goes through the burst (short_frame.h).
+  /// behind them are left to the code that goes through the burst (short_frame.h).
   static constexpr size_t kPrefetched = 4;
   /// Up to `frames.size()` received frames; never blocks.
   virtual uint16_t receive(std::span<RxFrame> frames) = 0;
@@ -67,7 +67,7 @@ class PortQueue {
   [[nodiscard]] virtual uint64_t dropped() const { return 0; }
 };
 
-/// Whether somebody is at the other end of a port's wire, where a port can tell.
+/// Whether a peer is at the other end of a port's wire, where a port can tell.
 enum class FarEnd : uint8_t { kUnknown, kAway, kConnected };
 
 /// An opened port. Control path: the thread that opened it.
@@ -78,7 +78,7 @@ class Port {
   /// `index` < capabilities().queues; the same object every time, owned by the port.
   virtual PortQueue& queue(uint16_t index) = 0;
   /// True while the link is up. A software wire whose far end comes and goes (memif, vhost) is up as soon as
-  /// our end stands, as a host on a switch is: who is not there is noticed by what is not answered. Any
+  /// our end stands, as a host on a switch is: a missing peer is noticed by its silence. Any
   /// thread, as the next two.
   [[nodiscard]] virtual bool link_up() const = 0;
   /// What link_up() says may change, and gone() may become true.

@@ -19,7 +19,7 @@ struct Specification {
   std::vector<Gid> addresses = {};     // that will be answered for: no two processes may on one interface
   /// The interface stays the kernel's: only RoCE is taken, and nothing of the interface is changed.
   bool beside_kernel = false;
-  /// Takes what DPDK's log complained of first since it was asked last; empty: nothing, or nobody knows.
+  /// Takes what DPDK's log complained of first since it was asked last; empty: nothing, or unknown.
   std::function<std::string()> dpdk_complaint = {};
 };
 

@@ -15,7 +15,7 @@ namespace uroce::port {
 
 /// The frames that one turn of a poller sends: filled by the protocol, flushed once per turn by the engine
 /// (and earlier only when it is full). Keeps a stock of empty buffers, so that the port is asked once per
-/// turn, and when nobody waits.
+/// turn, and when no frame waits.
 class TxBatch {
  public:
   static constexpr size_t kFramesMax = 64;
@@ -69,7 +69,7 @@ class TxBatch {
     assert(count <= committed_ - first_);
     first_ += count;
     recent_ = std::max(count, recent_ - std::min<size_t>(recent_, 1));
-    // Now that nobody waits, for the next turn.
+    // Now that no frame waits, for the next turn.
     if (stocked_ - committed_ < kStockLeft) restock();
   }
 
@@ -88,7 +88,7 @@ class TxBatch {
   size_t due_bytes_ = 0;
   std::array<TxFrame, kFramesMax> frames_{};  // [first, committed) complete, [committed, stocked) empty
   // A stock is as large as turns of late have been: buffers that another CPU has had until now come at the
-  // price of its cache lines, and who sends one frame would not have it wait for those of 64.
+  // price of its cache lines, and a single frame should not wait for those of 64.
   static constexpr size_t kStockMin = 4;
   static constexpr size_t kStockLeft = 2;  // by a turn for the next one, at least
   size_t recent_ = 0;

@@ -44,7 +44,8 @@ CompletionOpcode opcode_of(SendOperation operation) {
   return CompletionOpcode::kRead;
 }
 
-/// Completions of the connection's sends, or of its receives, among those that nobody has seen since `lost`.
+/// Completions of the connection's sends, or of its receives, among those that were not published since
+/// `lost`.
 template <typename Change>
 void revise(Connection& connection, Turn& turn, const copy::MessageMark& lost, Change change) {
   const bool receives = lost.kind != copy::MessageMark::Kind::kRead;

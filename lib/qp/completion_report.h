@@ -11,7 +11,7 @@ namespace uroce::qp {
 void overran(Connection& connection, Turn& turn);
 
 /// Reports what `completion` says, which lacks the numbers of the queue pairs. In line, so that it is written
-/// in its place at once. That is returned for who has more to add; nullptr: there was none.
+/// in its place at once. Its place is returned, for callers that have more to add; nullptr: there was none.
 [[gnu::always_inline]] inline queue::Completion* report(Connection& connection, Turn& turn,
                                                         queue::CompletionQueue& queue,
                                                         queue::Completion completion) {
@@ -28,7 +28,7 @@ void overran(Connection& connection, Turn& turn);
 void report_send(Connection& connection, Turn& turn, const queue::SendRequest& request,
                  queue::CompletionStatus status);
 
-/// The same of a success.
+/// Reports the success of a send work request, when that was asked for.
 inline void report_success(Connection& connection, Turn& turn, const queue::SendRequest& request) {
   if (request.signaled || connection.options.signal_all)
     report_send(connection, turn, request, queue::CompletionStatus::kSuccess);
@@ -50,10 +50,10 @@ void fail_oldest_send(Connection& connection, Turn& turn, queue::CompletionStatu
 }
 
 /// The end of an incoming message could not be placed, when it and those behind it had been reported already
-/// (to nobody yet): a SEND failed with a local protection error, what came later is flushed.
+/// (but not published): a SEND failed with a local protection error, what came later is flushed.
 void revise_receives(Connection& connection, Turn& turn, const copy::MessageMark& lost);
 
-/// The same for the end of a READ, which fails also if nobody wanted to hear of its success.
+/// The end of a READ could not be placed: the READ fails, also when its success was not to be reported.
 void revise_sends(Connection& connection, Turn& turn, const copy::MessageMark& lost);
 
 }  // namespace uroce::qp

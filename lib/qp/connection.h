@@ -19,7 +19,7 @@
 
 namespace uroce::qp {
 
-/// Who waits for the end of the connection's invalidation.
+/// The part that waits for the end of the connection's invalidation.
 enum class Waiter : uint8_t {
   kNone,
   kSend,     // the oldest send work request: LOCAL_INV, or a READ that is complete but for this
@@ -79,14 +79,14 @@ struct QueuePairOptions {
 
 /// What keeps a queue pair from going on as usual.
 struct ErrorFlags {
-  /// Somebody met an error that ends the connection and has reported it; QueuePair then enters the error
+  /// A part met an error that ends the connection and has reported it; QueuePair then enters the error
   /// state.
   bool broken = false;
-  /// The same of an error that only ends the sending: of a send, on a service whose peer does not wait for
-  /// it.
+  /// An error that only ends the sending was met and reported: of a send, on a service whose peer does not
+  /// wait for it.
   bool sends_broken = false;
-  /// Nothing is received or sent before an invalidation is over, or a region free that somebody else has just
-  /// now.
+  /// Nothing is received or sent before an invalidation is over, or a region free that another queue pair has
+  /// just now.
   bool stalled = false;
   bool again = false;  // and the packet that met it was not taken
 
@@ -109,7 +109,7 @@ struct Connection : ErrorFlags {
   uint32_t resources = 0;  // for requests that are answered by themselves, by attributes.max_dest_rd_atomic
   /// How its keys are looked up. An XRC target has the domain of the message's receive queue.
   mem::KeyUser user{options.domain, options.identity, options.reserved_lkey};
-  /// Of the keys in receive work requests, those of a shared receive queue being of its domain.
+  /// The domain of keys in receive work requests: that of the shared receive queue, if there is one.
   DomainId receive_domain =
       options.shared_receives != nullptr ? options.shared_receives->options().domain : options.domain;
   Waiter waiter = Waiter::kNone;
@@ -123,7 +123,7 @@ struct Connection : ErrorFlags {
     if (options.listener != nullptr) options.listener->raised(event);
   }
   [[nodiscard]] const mem::KeyUser& key_user() const { return user; }
-  /// The same for the segments of receive work requests.
+  /// How the keys of receive work requests are looked up.
   [[nodiscard]] mem::KeyUser receive_key_user() const {
     return {receive_domain, user.queue_pair, user.reserved_lkey};
   }

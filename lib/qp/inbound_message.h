@@ -75,8 +75,8 @@ constexpr InboundMessage::Kind kind_of(wire::Family family) {
                                           : InboundMessage::Kind::kNone;
 }
 
-/// What the last packet of a message of `bytes` says to whoever posted its receive work request, but for what
-/// add_immediate() adds.
+/// What the last packet of a message of `bytes` says in the completion of its receive work request, but for
+/// what add_immediate() adds.
 inline queue::Completion completion_of(InboundMessage::Kind kind, const wire::Packet& packet,
                                        uint32_t bytes) {
   return {.opcode = kind == InboundMessage::Kind::kWrite ? queue::CompletionOpcode::kReceiveWriteImm

@@ -63,7 +63,7 @@ class ResolvedRange {
       return gather_pieces(to);
     return copy::guarded_read(to, bindings_[0].data(), bindings_[0].length());
   }
-  /// It is contiguous, as most is.
+  /// The range is contiguous, as most are.
   [[nodiscard]] bool in_one_piece() const { return in_one_piece_; }
   /// And then begins here.
   [[nodiscard]] std::byte* data() const { return bindings_[0].data(); }
@@ -109,7 +109,7 @@ class SegmentCursor {
     // Made anew here, so that `keys` need not be in memory before.
     return resolve_list(segments, offset, length, {keys.regions, keys.user, keys.needed}, range);
   }
-  /// The most frequent case of it, for who needs no range then: a list of one segment, as long as the
+  /// The most frequent case, for callers that need no range then: a list of one segment, as long as the
   /// request, and memory in one piece, which begins there. `key` is for the rights of `keys`. Else ask
   /// resolve().
   [[gnu::always_inline]] static inline mem::RegionEntry::Found resolve_at_once(

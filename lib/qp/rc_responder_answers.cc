@@ -28,7 +28,7 @@ inline uint32_t RcResponder::say_msn(uint32_t msn) {
 
 /// Messages up to `msn` are complete, and so many receives are there for those that follow.
 inline wire::Aeth RcResponder::acknowledge(uint32_t msn) {
-  // What is in a shared queue is promised to nobody.
+  // Receives of a shared queue give no credits.
   const bool told = connection_.options.credits && !connection_.receives.are_shared();
   const uint8_t credits = told ? credit_code(connection_.receives.waiting()) : wire::kNoCredits;
   return wire::Aeth::ack(say_msn(msn), credits);
@@ -100,7 +100,7 @@ bool RcResponder::stop_reading(const Response& read) {
 }
 
 /// An ACK for which a reply is expected: in its first turn until the next one, and then until our own
-/// requests have gone, for it is the reply that somebody waits for.
+/// requests have gone, for it is the reply that the peer waits for.
 inline bool RcResponder::may_wait(const Turn& turn) {
   const bool first_turn = answer_ == Answer::kAckNext;
   answer_ = first_turn ? Answer::kAckBehind : Answer::kAck;

@@ -49,7 +49,7 @@ class ReceiveRequests {
   [[nodiscard]] std::span<const queue::Segment> segments(const queue::ReceiveRequest& current) const {
     return shared_ == nullptr ? own_.segments(current) : shared_->segments(current);
   }
-  /// Nobody else gets the current request any more.
+  /// The current request belongs to this queue pair from now on.
   void take() {
     if (shared_ != nullptr && taken_ == nullptr) taken_ = &shared_->take();
   }

@@ -17,10 +17,10 @@ using wire::Operation;
 namespace {
 
 /// An ACK is asked for by every packet whose PSN ends a run of this many, so that the window never stalls,
-/// and at the end of a message that somebody waits for (Requester::asks).
+/// and at the end of a message that the application waits for (Requester::asks).
 constexpr uint32_t kPacketsPerAck = 16;
 
-/// Of the peer's.
+/// The message takes a receive of the peer.
 inline bool needs_receive(SendOperation operation) {
   constexpr auto set_of = [](auto... operations) {
     return ((1u << static_cast<unsigned>(operations)) | ...);
@@ -217,8 +217,8 @@ inline bool Requester::asks(const SendRequest& request, bool last) const {
          (last && !is_followed(request));
 }
 
-/// Nobody waits for the end of the current request, and the next one will ask: it has been posted already,
-/// and the peer has a receive for it, as far as we know.
+/// The application does not wait for the end of the current request, and the next one will ask: it has been
+/// posted already, and the peer has a receive for it, as far as we know.
 inline bool Requester::is_followed(const SendRequest& request) const {
   return !request.signaled && window_.number() + 1 != published_ && !window_.credit_ends();
 }

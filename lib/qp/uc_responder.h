@@ -8,8 +8,8 @@
 
 namespace uroce::qp {
 
-/// Performs the messages of an unreliable connection. Nobody is told when one does not arrive: a gap in the
-/// PSNs, and whatever is wrong with a packet, drops the rest of its message, and the next First or Only
+/// Performs the messages of an unreliable connection. The peer is not told when one does not arrive: a gap in
+/// the PSNs, and whatever is wrong with a packet, drops the rest of its message, and the next First or Only
 /// packet begins anew (lib/README.md, wire fact 4). A receive work request whose message was dropped serves
 /// the next one.
 class UcResponder final : public Responder {

@@ -6,9 +6,9 @@
 
 namespace uroce::qp {
 
-/// Takes datagrams: each is a message of its own, from whoever has the Q_Key. It lies in the receive buffer
-/// behind 40 bytes for its IP header: that of IPv6, or 20 zero bytes and that of IPv4 (lib/README.md, wire
-/// fact 9). What cannot be taken is dropped, and the receive work request serves the next one.
+/// Takes datagrams: each is a message of its own, from any sender that has the Q_Key. It lies in the receive
+/// buffer behind 40 bytes for its IP header: that of IPv6, or 20 zero bytes and that of IPv4 (lib/README.md,
+/// wire fact 9). What cannot be taken is dropped, and the receive work request serves the next one.
 class UdResponder final : public Responder {
  public:
   explicit UdResponder(Connection& connection) : connection_(connection) {}

@@ -22,7 +22,7 @@ void turn_to(Connection& connection, SharedReceiveQueue& receives) {
 void forget_receives(Connection& connection, const SharedReceiveQueue& receives) {
   if (connection.receives.shared() != &receives) return;
   connection.receives.forget_shared();
-  // What is left of a SEND that waits for its invalidation is to tell who posted its receive.
+  // What is left of a SEND that waits for its invalidation is to complete its receive.
   if (connection.waiter == Waiter::kReceive) connection.waiter = Waiter::kNone;
 }
 

@@ -34,7 +34,7 @@ uint32_t CompletionQueue::depth() const { return lanes_[0].depth; }
 
 bool CompletionQueue::resize(uint16_t lane_index, uint32_t depth, Slots& slots) {
   Lane& lane = lanes_[lane_index];
-  // Nobody polls; who did has handed on its stores by whatever keeps others away now.
+  // No thread polls; the one that did has handed on its stores by whatever keeps others away now.
   const uint32_t polled = lane.polled.load(std::memory_order_acquire);
   if (lane.pushed - polled > depth) return false;
   const uint32_t mask = slots_of(depth) - 1;
@@ -79,7 +79,7 @@ bool CompletionQueue::publish(uint16_t lane_index, Instant now) {
   }
 }
 
-/// Ends that arming, if nobody has yet.
+/// Ends that arming, if no thread has yet.
 bool CompletionQueue::notify(uint32_t armed) {
   if (!armed_.compare_exchange_strong(armed, (armed & ~uint32_t{kArmedMask}) + kNotified)) return false;
   held_.store(0, std::memory_order_relaxed);
@@ -87,10 +87,10 @@ bool CompletionQueue::notify(uint32_t armed) {
   return true;
 }
 
-// Several pollers hold back for one queue. The count is theirs together and may be a few off, because whoever
-// notifies clears it while others add. That is why it never decides alone: each poller that held something
-// back notifies when its own time has come, unless the arming that it saw has ended. Who ended it did so
-// after these completions were visible, so whoever heard of it finds them.
+// Several pollers hold back for one queue. The count is theirs together and may be a few off, because a
+// poller that notifies clears it while others add. That is why it never decides alone: each poller that held
+// something back notifies when its own time has come, unless the arming that it saw has ended. The poller
+// that ended it did so after these completions were visible, so a program that heard of it finds them.
 
 /// Armed for all instead of for solicited ones meanwhile, it is the same one: those count for both.
 bool CompletionQueue::same_arming(uint32_t before, uint32_t now) {
@@ -137,7 +137,7 @@ void CompletionQueue::remove(QpNumber local) {
     Lane& lane = lanes_[i];
     const uint32_t polled = lane.polled.load(std::memory_order_relaxed);
     const uint32_t visible = lane.visible.load(std::memory_order_acquire);  // pairs with the store in publish
-    // What stays moves towards the newest; the slots in between are nobody else's.
+    // What stays moves towards the newest; the slots in between are not in use.
     uint32_t to = visible;
     for (uint32_t from = visible; from != polled;) {
       const Completion& completion = lane.slots[--from & lane.mask];

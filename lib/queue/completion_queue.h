@@ -116,17 +116,17 @@ class CompletionQueue {
     Completion* first_ = nullptr;
   };
   [[nodiscard]] Slots slots_for(uint32_t depth) const;
-  /// The poller of the lane, while nobody polls: from now on `depth` completions can wait there. `slots` is
-  /// slots_for(depth), and becomes those that the lane had. False, and nothing changed: more than that wait
-  /// already.
+  /// The poller of the lane, while no thread polls: from now on `depth` completions can wait there. `slots`
+  /// is slots_for(depth), and becomes those that the lane had. False, and nothing changed: more than that
+  /// wait already.
   bool resize(uint16_t lane, uint32_t depth, Slots& slots);
-  /// Who may resize(): how many can wait on each lane.
+  /// How many completions can wait on each lane. For the caller of resize().
   [[nodiscard]] uint32_t depth() const;
 
   /// Control path: a queue pair of the poller with this lane now completes here. Never taken back.
   void use_lane(uint16_t lane) { lanes_used_.fetch_or(uint64_t{1} << lane, std::memory_order_relaxed); }
-  /// Bit i: lane i is used. Any thread; relaxed, because who posts to a queue pair has been told of it
-  /// before.
+  /// Bit i: lane i is used. Any thread; relaxed, because a thread that posts to a queue pair has been told of
+  /// it before.
   [[nodiscard]] uint64_t lanes_used() const { return lanes_used_.load(std::memory_order_relaxed); }
 
   /// When an armed queue notifies: not before `count` of the completions that it was armed for are visible,
@@ -136,7 +136,7 @@ class CompletionQueue {
     Duration period{};  // less than 2^16 microseconds
   };
   void moderate(const Moderation& moderation);
-  /// It was moderated, now or once: a CompletionBatch may know of it.
+  /// The queue is moderated, or was once: a CompletionBatch may know of it.
   [[nodiscard]] bool ever_moderated() const { return ever_moderated_.load(std::memory_order_relaxed); }
 
   // Poller.
@@ -303,7 +303,7 @@ class CompletionBatch {
     if (due_ <= now_) [[unlikely]]
       notify_held();
   }
-  /// How long that takes; kNever's when nobody waits.
+  /// How long that takes; kNever's when no thread waits.
   [[nodiscard]] Duration time_to_due() const;
   /// A moderated queue is about to end; it is not pushed to any more.
   void forget(CompletionQueue& queue);

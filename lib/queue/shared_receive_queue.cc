@@ -80,7 +80,7 @@ ReceiveRequest& SharedReceiveQueue::take() {
   assert(any);
   const uint32_t limit = limit_.load(std::memory_order_relaxed);
   if (limit != 0 && rings_->posted.size() < limit) [[unlikely]] {
-    // Whoever sets a new one meanwhile hears of that, too, or of this one in its place.
+    // A thread that sets a new one meanwhile hears of that, too, or of this one in its place.
     set_limit(0);
     if (options_.listener != nullptr) options_.listener->limit_reached(*this);
   }

@@ -27,7 +27,7 @@ struct SrqNumber {
   [[nodiscard]] constexpr auto operator<=>(const SrqNumber&) const = default;
 };
 
-/// Of an XRC domain, never used again; 0 is none.
+/// Identifies an XRC domain; never used again; 0 is none.
 struct XrcDomainId {
   uint64_t value = 0;
   [[nodiscard]] constexpr auto operator<=>(const XrcDomainId&) const = default;
@@ -111,7 +111,7 @@ class SharedReceiveQueue {
   std::unique_ptr<Rings> rings_;
   std::atomic<uint32_t> depth_;
   std::atomic<uint32_t> limit_{0};
-  // A slot stays where it is as long as the queue: somebody may be at it whenever the depth changes.
+  // A slot stays where it is as long as the queue: a poller may be reading it whenever the depth changes.
   std::list<QueueMemory> blocks_;
   uint32_t slots_ = 0;                  // in all blocks: the largest depth ever
   std::vector<ReceiveRequest*> spare_;  // that the depth of now has no use for

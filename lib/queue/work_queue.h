@@ -39,8 +39,8 @@ class WorkQueue {
 
   // Posting thread. reserve() returns the next free slot or nullptr when `depth` requests are outstanding;
   // the slot becomes visible to the poller, together with all reserved before it, by publish(). cancel()
-  // forgets what was reserved since the last publish(). reserve_used() is for who writes all of the request:
-  // an older one is still in it.
+  // forgets what was reserved since the last publish(). reserve_used() is for callers that write all of the
+  // request: an older one is still in it.
   Request* reserve_used() {
     if (reserved_ - retired_seen_ >= options_.depth && !look_for_room()) [[unlikely]]
       return nullptr;

@@ -64,7 +64,7 @@ struct Segment {
 /// What an atomic works on in the peer's memory.
 inline constexpr uint32_t kAtomicBytes = 8;
 
-/// Of an atomic; they lie in the slot of its request.
+/// The operands of an atomic, which lie in the slot of its request.
 struct AtomicOperands {
   uint64_t swap_or_add = 0;
   uint64_t compare = 0;

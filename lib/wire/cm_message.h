@@ -56,7 +56,7 @@ enum class RejectReason : uint16_t {
   kUnsupported = 5,
   kInvalidCommId = 6,
   kInvalidCommInstance = 7,
-  kInvalidServiceId = 8,  // nobody listens
+  kInvalidServiceId = 8,  // no listener
   kInvalidTransport = 9,
   kStaleConnection = 10,
   kInvalidGid = 12,

@@ -124,7 +124,7 @@ std::byte* write_headers(std::span<std::byte> buffer, const FrameTemplate& path,
 uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
                       uint32_t payload_bytes);
 
-// The parts of the above, for who knows the layout.
+// The parts of the above, for callers that know the layout.
 
 inline void write_headers(std::byte* frame, const FrameTemplate& path, const OpcodeRow& row,
                           const Headers& headers, const FrameLayout& layout) {

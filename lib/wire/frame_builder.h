@@ -10,7 +10,7 @@
 
 namespace uroce::wire {
 
-/// A frame in the making: it begins with all up to and with the BTH; then whoever makes it writes the
+/// A frame in the making: it begins with all up to and with the BTH; then the caller writes the
 /// extension headers that its opcode has, and the payload; the end is pad and ICRC. In line, as every packet
 /// is made so, and kept in registers: nothing that is out of line gets to see it.
 class FrameBuilder {
@@ -25,7 +25,7 @@ class FrameBuilder {
     write_bth(this->bth(), bth, layout_.icrc - layout_.pad);
   }
 
-  /// Of the whole frame.
+  /// The length of the whole frame.
   [[nodiscard]] uint32_t bytes() const { return layout_.end; }
   /// The extension headers that it has ...
   [[nodiscard]] HeaderSet extensions() const { return row_.headers; }

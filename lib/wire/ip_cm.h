@@ -23,7 +23,7 @@ inline constexpr uint32_t kRdmaUdpQkey = 0x0123'4567;
 
 inline constexpr size_t kIpCmBytes = 36;
 
-/// The first bytes of the private data of REQ and SIDR_REQ: who connects to whom.
+/// The first bytes of the private data of REQ and SIDR_REQ: addresses and port of both ends.
 struct IpCmHeader {
   bool ipv4 = false;
   uint16_t source_port = 0;

@@ -16,8 +16,8 @@
 // way of every packet. The rarer extension headers are in transport.cc.
 namespace uroce::wire {
 
-/// Of each byte of a Bth: which one of the wire it comes from (none: 0xFF, a zero), which bits of that count,
-/// and what it is at most: 1 for a flag.
+/// For each byte of a Bth: which one of the wire it comes from (none: 0xFF, a zero), which bits of that
+/// count, and what it is at most: 1 for a flag.
 struct BthFields {
   alignas(16) std::array<uint8_t, 16> source;
   alignas(16) std::array<uint8_t, 16> bits;

@@ -17,7 +17,7 @@ namespace uroce::engine {
 
 namespace {
 
-/// Tables of programs that share the file with the devices: who owns one checks it.
+/// Tables of programs that share the file with the devices: the program that owns one checks it.
 constexpr std::array<std::string_view, 1> kTablesOfPrograms{"nvmf"};
 
 /// One run over a TOML document. The first error ends it.
@@ -78,7 +78,7 @@ class Parser {
     }
   }
 
-  /// A router must be somebody whom we can reach.
+  /// A router must be reachable on a link of ours.
   void router(const toml::table& table, std::string_view name, const DeviceConfiguration& device,
               const Gid& address) {
     const net::Prefix link_local{{{0xFE, 0x80}}, 64};

@@ -13,7 +13,7 @@ namespace uroce::engine {
 
 namespace {
 
-/// Of the untagged link first, then of each VLAN.
+/// The options of the untagged link first, then of each VLAN.
 std::vector<net::NeighbourOptions> links_of(const DeviceConfiguration& configuration, MacAddress mac,
                                             net::Resolver* resolver, bool probe) {
   std::vector<net::NeighbourOptions> links(1, link_options(configuration, mac, 0, resolver, probe));
@@ -127,7 +127,7 @@ void DeviceState::turn_for_post(QueuePairEntry& entry, Instant now) {
   TurnOutcome outcome = entry.poller.application_turn(now, &entry);
   if (outcome == TurnOutcome::kBusy) {
     entry.poller.ring(entry);
-    // Whoever was at it may have finished before the doorbell rang.
+    // The thread that was in a turn may have ended it before the doorbell rang.
     outcome = entry.poller.application_turn(now);
   }
   turn_others(uint64_t{1} << entry.poller_index, now, outcome == TurnOutcome::kWorked);
@@ -144,7 +144,7 @@ void DeviceState::turn_others(uint64_t done, Instant now, bool worked) {
   for (DeviceState* partner : partners) {
     for (const auto& poller : partner->pollers) worked |= poller->partner_turn(now) == TurnOutcome::kWorked;
   }
-  // The background thread, should it be fast asleep, now has somebody to take over from.
+  // The background thread, should it be parked, now has an application to take over from.
   if (worked && parker != nullptr) parker->nudge();
 }
 

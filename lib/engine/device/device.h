@@ -61,14 +61,14 @@ class Device {
   [[nodiscard]] bool lost() const;
   [[nodiscard]] port::FarEnd far_end() const;
   [[nodiscard]] uint32_t link_mtu() const;
-  /// It is told of the device's events until it is taken out again.
+  /// The listener is told of the device's events until it is removed.
   void add_listener(DeviceListener& listener);
   void remove_listener(DeviceListener& listener);
   [[nodiscard]] PathMtu path_mtu_max() const;
-  /// As they are now.
+  /// The GIDs as they are now.
   [[nodiscard]] net::GidTable gids() const;
   /// An address of ours more: 0, EEXIST, ENOSPC (no GID index is left), ENODEV. When it returns its packets
-  /// are received and who asks for it is answered; listeners hear of it (kGidChange).
+  /// are received and questions for it are answered; listeners hear of it (kGidChange).
   int add_address(const InterfaceAddress& address);
   /// One less: 0, ENOENT, ENODEV. Queue pairs that send from it go on, but what comes to it is dropped.
   int remove_address(const Gid& address);
@@ -115,10 +115,10 @@ class Device {
   /// What was received is acknowledged. Returns when no poller touches the queue pair, its queues or memory
   /// any more.
   void destroy_queue_pair(QueuePairHandle& queue_pair);
-  /// The same for all queue pairs of which `is_meant` says so; they leave their groups, too.
+  /// Destroys all queue pairs of which `is_meant` says so; they leave their groups, too.
   void destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant);
   /// `attributes.path` carries GIDs, traffic class, hop limit and flow label; the device resolves the MACs
-  /// (ARP or neighbour discovery; ETIMEDOUT when nobody answers) and `to_self`.
+  /// (ARP or neighbour discovery; ETIMEDOUT without an answer) and `to_self`.
   int modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, uint32_t mask);
   qp::Attributes query_queue_pair(QueuePairHandle& queue_pair);
 

@@ -76,7 +76,7 @@ int Device::add_address(const InterfaceAddress& address) {
   net::GidTable gids = state.addresses.gids();
   if (gids.owns(address.address)) return EEXIST;
   if (!gids.add(address.address, address.vlan)) return ENOSPC;
-  // Who asks for the address is answered before there is anybody who may be asked for.
+  // Questions for the address are answered before it is shown to programs.
   const bool open = state.pollers[0]->run([&](qp::Turn&) {
     if (state.links.find(address.vlan) == nullptr)
       state.links.add(link_options(state.configuration, state.mac, address.vlan, state.kernel.get(),

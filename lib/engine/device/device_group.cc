@@ -37,8 +37,8 @@ OpenGroups& open_groups() {
   return the;
 }
 
-/// Runs before the destructors of libraries that the threads use. Whoever exits may hold the lock in another
-/// thread; then nothing is ended.
+/// Runs before the destructors of libraries that the threads use. A thread that exits may hold the lock in
+/// another thread; then nothing is ended.
 void end_all() {
   if (forked_since_start()) return;
   OpenGroups& open = open_groups();
@@ -156,7 +156,7 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
   if (!port) return port.error();
   const Result<HashKey> key = random_key();
   if (!key) return key.error();
-  // At the other end of a wire in this process is nobody else.
+  // A wire in this process has no other station.
   const bool probe = host == nullptr && !(*port)->capabilities().in_process;
   DeviceState::Options options{.device = device,
                                .configuration = configuration,
@@ -229,7 +229,7 @@ void DeviceGroup::write_counters() const {
   if (!log_counters_) return;
   for (const Member& member : members_) {
     const std::string line = counters_of(*member.device, *member.state);
-    // One call, so that the lines of two processes do not mix; nobody can be told that it failed.
+    // One call, so that the lines of two processes do not mix; a failure has no addressee.
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
   }
 }

@@ -69,8 +69,8 @@ void remove_target(XrcDomain& domain, QueuePairEntry& entry) {
   if (entry.next_target != nullptr) entry.next_target->previous_target = entry.previous_target;
 }
 
-/// Before the end of a queue pair. Who has seen the last receive complete may be there before its
-/// acknowledgement has left, and without it the peer would repeat its request to nobody.
+/// Before the end of a queue pair. A program that has seen the last receive complete may be there before its
+/// acknowledgement has left, and without it the peer would repeat its request in vain.
 void answer_peer(QueuePairEntry& entry) {
   constexpr int kTurnsMax = 64;  // more can only be a long READ
   bool owing = true;

@@ -26,7 +26,7 @@ namespace uroce::engine {
 
 /// The link that an address in `vlan` lives on, with what of the configuration is of it but for the
 /// addresses.
-/// `resolver`: who knows the ways instead, or nullptr. `probe`: whether others have our addresses is asked.
+/// `resolver`: knows the ways instead; may be null. `probe`: asks whether others have our addresses.
 net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan,
                                    net::Resolver* resolver, bool probe);
 
@@ -36,8 +36,8 @@ std::vector<Gid> gids_of(const DeviceConfiguration& configuration);
 /// What a device is made of. Members stand in the order in which they need each other: pollers go first, the
 /// port last.
 struct DeviceState {
-  /// Of queue pairs, and of shared receive queues. There are more slots than objects live at once, as numbers
-  /// rest after use.
+  /// Numbers of queue pairs, and of shared receive queues. There are more slots than objects live at once, as
+  /// numbers rest after use.
   static constexpr uint32_t kNumbers = 1u << 22;
   static constexpr uint32_t kNumberGenerations = 16;
   static_assert(kNumbers / kNumberGenerations > Limits::kQueuePairs);
@@ -64,12 +64,12 @@ struct DeviceState {
   /// Gives the pollers of `which` (bit i: poller i) a turn each, then those that got work from them, then the
   /// other end of the wire.
   void turn(uint64_t which, Instant now);
-  /// The same after `entry` was posted to.
+  /// A turn of the poller of `entry`, which was posted to.
   void turn_for_post(QueuePairEntry& entry, Instant now);
 
   /// Fills in the MACs of a path and says whether it leads back here, and here only. A path that has the
   /// peer's MAC already, because a message of the peer's came from it, keeps that unless the neighbour is
-  /// known, and nothing is asked. 0, EHOSTUNREACH (outside every prefix), ETIMEDOUT (nobody answers), or
+  /// known, and nothing is asked. 0, EHOSTUNREACH (outside every prefix), ETIMEDOUT (no answer), or
   /// ENOBUFS (too many neighbours). Waits for the answer.
   int resolve(wire::Path& path, bool& to_self);
 

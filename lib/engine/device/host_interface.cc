@@ -96,7 +96,7 @@ std::optional<Gid> HostInterface::source_to(const Gid& destination) const {
 void HostInterface::wake() const {
   const CancellationDisabled held;  // within a turn
   constexpr uint64_t kOne = 1;
-  // Nobody is to be told that it is awake already.
+  // EAGAIN: the thread is awake already.
   if (write(wake_, &kOne, sizeof kOne) < 0) return;
 }
 
@@ -146,7 +146,7 @@ void HostInterface::take_events() {
 }
 
 /// A neighbour's event concerns what is reached by that neighbour alone, and only when its MAC is another:
-/// who makes the kernel see many neighbours makes us ask for nobody anew.
+/// a stranger that makes the kernel see many neighbours does not make us resolve others again.
 void HostInterface::forget(bool all, std::span<const RtNetlink::Notice> hops) {
   if (!all && hops.empty()) return;
   state_->pollers[0]->run([&](qp::Turn&) {

@@ -23,14 +23,14 @@ namespace uroce::engine {
 /// the kernel's and followed by a thread, and the kernel is kept from answering for RoCE's UDP port.
 class HostInterface final : public BesideKernel {
  public:
-  /// The port is taken from now on. Errors are one line that names the interface: ENODEV, EBUSY (somebody is
-  /// RoCE there already), ENOTSUP (not Ethernet), EPERM.
+  /// The port is taken from now on. Errors are one line that names the interface: ENODEV, EBUSY (another
+  /// socket is RoCE there already), ENOTSUP (not Ethernet), EPERM.
   static Result<std::unique_ptr<HostInterface>> open(const std::string& name);
   ~HostInterface() override;
   HostInterface(const HostInterface&) = delete;
   HostInterface& operator=(const HostInterface&) = delete;
 
-  /// As they were when it was opened.
+  /// The addresses when the interface was opened.
   [[nodiscard]] const std::vector<InterfaceAddress>& addresses() const { return addresses_; }
 
   [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const override;

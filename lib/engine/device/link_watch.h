@@ -29,7 +29,7 @@ class LinkWatch {
   void add(DeviceState& device);
   /// EAGAIN: no thread. Does nothing without devices whose links can change.
   Status start();
-  /// Who looks: the thread, or a test.
+  /// Looks at all links once. Called by the thread, or a test.
   void look();
   /// The thread has ended when this returns.
   void stop();

@@ -21,7 +21,7 @@ struct QueuePairEntry;
 struct XrcDomain {
   queue::XrcDomainId id;
   Poller* poller = nullptr;                // whose all of them are
-  std::mutex mutex;                        // nobody on the packet path takes it
+  std::mutex mutex;                        // not taken on the packet path
   QueuePairEntry* first_target = nullptr;  // of a list, under the mutex
 };
 

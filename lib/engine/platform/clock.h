@@ -10,7 +10,7 @@ namespace uroce::engine {
 /// the poller was not turned: that does not count against a peer.
 inline constexpr Duration kClockStepMax = milliseconds(5);
 
-/// The process's monotonic clock. Read once per turn by whoever turns a poller, never below `engine`.
+/// The process's monotonic clock. Read once per turn by the thread that makes it, never below `engine`.
 inline Instant clock_now() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -18,7 +18,7 @@ namespace {
 constexpr uint16_t kRocePort = 4791;
 constexpr uint16_t kDiscardPort = 9;
 
-/// Those that are open. A forked child lets go of them, or it would keep the port when this process has died.
+/// The open sockets. A forked child lets go of them, or it would keep the port when this process has died.
 /// The lock is taken while the process forks.
 struct OpenSockets {
   std::mutex mutex;

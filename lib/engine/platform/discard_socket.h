@@ -8,11 +8,11 @@
 namespace uroce::engine {
 
 /// The kernel's end of RoCEv2's UDP port on an interface: takes all that comes there and throws it away, so
-/// that the kernel does not answer that nobody listens. The kernel gives the port to one socket at a time, so
-/// it is also the lock against a second one who wants to be RoCE there. One thread at a time.
+/// that the kernel does not answer "port unreachable". The kernel gives the port to one socket at a time, so
+/// it is also the lock against a second process that wants to be RoCE there. One thread at a time.
 class DiscardSocket {
  public:
-  /// EBUSY: somebody else has the port, in this process or another. The message is a sentence without its
+  /// EBUSY: another socket has the port, in this process or another. The message is a sentence without its
   /// subject.
   static Result<DiscardSocket> open(const std::string& interface, unsigned index);
 
@@ -20,7 +20,7 @@ class DiscardSocket {
   DiscardSocket& operator=(DiscardSocket&&) = delete;
   ~DiscardSocket();
 
-  /// Makes the kernel find out who has the address, which is on the link: a datagram without content goes to
+  /// Makes the kernel resolve the address, which is on the link: a datagram without content goes to
   /// the port "discard" there.
   void solicit(const Gid& address) const;
 

@@ -106,7 +106,7 @@ int initialise(std::vector<std::string> arguments, bool user_arguments, EalLog& 
 
 Status start(const Configuration& configuration, std::span<const std::string> devargs, Process& the) {
   EalState& state = the.state;
-  // Lcores are counted by EAL's start. Whose EAL it is, his are the log and the arguments.
+  // Lcores are counted by EAL's start. The log and the arguments belong to the one that started EAL.
   if (rte_lcore_count() > 0) {
     state = {.running = true, .attached = true, .hugepages = rte_eal_has_hugepages() != 0};
     return {};
@@ -204,8 +204,8 @@ std::vector<std::string> eal_arguments(const Configuration& configuration,
 }
 
 Result<uint32_t> reserve_lcore() {
-  // The id is registered by a thread that ends without unregistering: from then on it belongs to whoever
-  // wears it.
+  // The id is registered by a thread that ends without unregistering: from then on it belongs to the thread
+  // that wears it.
   int code = 0;
   uint32_t lcore = kNoLcore;
   Result<Thread> thread = Thread::start("uroce-lcore", {}, [&] {

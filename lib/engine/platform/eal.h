@@ -21,8 +21,8 @@ struct EalState {
   bool hugepages = false;
 };
 
-/// Starts EAL for the ports in `devargs` if nobody has; later calls return the first result. Thread-safe,
-/// slow. The calling thread keeps its affinity and its signal mask. The error is one line.
+/// Starts EAL for the ports in `devargs` if it does not run; later calls return the first result.
+/// Thread-safe, slow. The calling thread keeps its affinity and its signal mask. The error is one line.
 Status start_eal(const Configuration& configuration, std::span<const std::string> devargs);
 
 [[nodiscard]] EalState eal_state();
@@ -41,7 +41,7 @@ std::vector<std::string> eal_arguments(const Configuration& configuration,
 
 inline constexpr uint32_t kNoLcore = LCORE_ID_ANY;
 
-/// Reserves an lcore id that nobody else in the process has. EAL must run. ENOSPC: all ids are taken.
+/// Reserves an lcore id that no other thread of the process has. EAL must run. ENOSPC: all ids are taken.
 Result<uint32_t> reserve_lcore();
 void release_lcore(uint32_t lcore);
 

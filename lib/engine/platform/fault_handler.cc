@@ -50,7 +50,7 @@ bool is_ours(const struct sigaction& action) {
   return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == uroce_fault_entry;
 }
 
-/// Of a mask, only what the kernel fills in: the C library copies more.
+/// Compares only what the kernel fills in of a mask: the C library copies more.
 constexpr size_t kMaskBytes = 64 / 8;
 
 bool same(const struct sigaction& one, const struct sigaction& other) {
@@ -58,8 +58,8 @@ bool same(const struct sigaction& one, const struct sigaction& other) {
          std::memcmp(&one.sa_mask, &other.sa_mask, kMaskBytes) == 0;
 }
 
-/// As the kernel would: the instruction is executed again and kills, or is reported, with everything as it
-/// was. A signal that was sent does not come again by itself.
+/// Does as the kernel would: the instruction is executed again and kills, or is reported, with everything as
+/// it was. A signal that was sent does not come again by itself.
 void take_default(int signal, const siginfo_t& info) {
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
@@ -110,7 +110,7 @@ void remember(int signal, const struct sigaction& action) {
 void put_in_front(int signal) {
   struct sigaction current = {};
   if (sigaction(signal, nullptr, &current) != 0 || is_ours(current)) return;
-  // Before our handler can be called. Whoever installs one in between is noticed.
+  // Before our handler can be called. A handler that is installed in between is noticed.
   remember(signal, current);
   struct sigaction ours = {};
   ours.sa_sigaction = uroce_fault_entry;
@@ -143,7 +143,7 @@ void uroce_on_fault(int signal, siginfo_t* info, void* context, const std::byte*
   using namespace uroce::engine;
   if (uroce::copy::take_fault(signal, *info, context)) return;
   const bool by_kernel = stack + sizeof(void*) == context;
-  // A new fault, also when passing_to still names somebody: he left by a jump, or has faulted himself.
+  // A new fault, also when passing_to is still set: that handler left by a jump, or has faulted itself.
   Predecessor* const before = passing_to;
   Predecessor* const to = before != nullptr && !by_kernel
                               ? before->older

@@ -13,7 +13,7 @@ namespace uroce::engine {
 
 namespace {
 
-/// A range in parts that end where hugepages do. Whoever comes takes the next part.
+/// A range in parts that end where hugepages do. A thread takes the next part.
 class Work {
  public:
   Work(const std::byte* address, uint64_t length, bool write)
@@ -21,7 +21,7 @@ class Work {
 
   /// The next part. False: there is none left, or some part is not there.
   bool run_one() {
-    if (!there_.load(std::memory_order_relaxed)) return false;  // a hint: nobody need see it at once
+    if (!there_.load(std::memory_order_relaxed)) return false;  // a hint: no thread need see it at once
     const uint64_t part = next_.fetch_add(1, std::memory_order_relaxed);  // only its number matters
     const uint64_t in_part = reinterpret_cast<uintptr_t>(address_) % ParallelProbe::kPartBytes;
     const uint64_t start = part == 0 ? 0 : part * ParallelProbe::kPartBytes - in_part;

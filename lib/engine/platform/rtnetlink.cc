@@ -68,7 +68,7 @@ std::optional<Gid> address_of(uint8_t family, std::span<const std::byte> bytes) 
   return std::nullopt;
 }
 
-/// Of the interface that the message is about; 0: of none, or of all.
+/// The index of the interface that the message is about; 0: of none, or of all.
 unsigned interface_of(uint16_t type, std::span<const std::byte> body) {
   switch (type) {
     case RTM_NEWLINK:
@@ -122,7 +122,7 @@ class RtNetlink::Request {
 
 namespace {
 
-/// Of RTM_NEWNEIGH and RTM_DELNEIGH.
+/// The neighbour that RTM_NEWNEIGH and RTM_DELNEIGH are about.
 void read_neighbour(std::span<const std::byte> body, RtNetlink::Notice& notice) {
   constexpr uint16_t kHasMac = NUD_REACHABLE | NUD_PERMANENT | NUD_NOARP | NUD_DELAY | NUD_PROBE | NUD_STALE;
   const auto fixed = load<ndmsg>(body);
@@ -229,7 +229,7 @@ std::optional<std::vector<InterfaceAddress>> RtNetlink::addresses(unsigned index
         address = address_of(fixed.ifa_family, value);
       if (type == IFA_FLAGS) flags = load<uint32_t>(value);
     });
-    // One that another host may have is nobody's yet.
+    // An address that another host may have is not ours yet.
     if (!address || (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) != 0) return;
     all.push_back({*address, fixed.ifa_prefixlen});
   };

@@ -48,7 +48,7 @@ class RtNetlink {
   std::optional<Link> link(unsigned index);
   /// In the kernel's order, IPv4 first; those that may be used.
   std::optional<std::vector<InterfaceAddress>> addresses(unsigned index);
-  /// Who a packet to `destination` is given to, through the interface: that is it itself, or a router; and
+  /// The next hop of a packet to `destination`, through the interface: that is it itself, or a router; and
   /// from which address it is sent.
   struct Way {
     Gid hop;
@@ -57,7 +57,7 @@ class RtNetlink {
   std::optional<Way> way_to(const Gid& destination, unsigned index);
 
   enum class Known : uint8_t {
-    kNo,       // nobody has asked for it
+    kNo,       // not asked for yet
     kAsked,    // the kernel is asking
     kYes,      // the MAC is right, as far as is known
     kOnceWas,  // the MAC may be right; the kernel looks when it sends something

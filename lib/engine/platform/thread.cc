@@ -72,7 +72,7 @@ void prefer_short_slices() {
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) return;
   if (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH) return;
   attributes.runtime_ns = kShortestNs;
-  // A hint: whoever refuses it (a sandbox, an old kernel) loses latency, nothing else.
+  // A hint: where it is refused (a sandbox, an old kernel) latency is lost, nothing else.
   (void)syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 

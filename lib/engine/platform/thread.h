@@ -10,7 +10,7 @@
 
 namespace uroce::engine {
 
-/// A thread of ours in somebody else's process: no signal is ever delivered to it (but faults of its own,
+/// A thread of ours in a program's process: no signal is ever delivered to it (but faults of its own,
 /// once it turns pollers: fault_handler.h), it has a name of its own, and it runs on the CPUs it was given,
 /// whatever those of its creator are. Joined by join() or the destructor.
 class Thread {

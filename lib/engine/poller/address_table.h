@@ -14,7 +14,7 @@ namespace uroce::engine {
 /// they see is never changed but replaced, and what is replaced lives until a grace period has passed.
 class AddressTable {
  public:
-  /// As the addresses are at one moment.
+  /// The addresses at one moment.
   struct Snapshot {
     Snapshot(MacAddress mac, net::GidTable table, bool beside_kernel, uint64_t number)
         : version(number), gids(std::move(table)), demux(mac, gids, beside_kernel) {}
@@ -34,7 +34,7 @@ class AddressTable {
         beside_kernel_(beside_kernel),
         now_(new Snapshot(mac, std::move(gids), beside_kernel, kFirst)) {}
 
-  // Nobody else is left: relaxed.
+  // No other thread is left: relaxed.
   ~AddressTable() { delete now_.load(std::memory_order_relaxed); }
   AddressTable(const AddressTable&) = delete;
   AddressTable& operator=(const AddressTable&) = delete;

@@ -7,9 +7,9 @@
 
 namespace uroce::engine {
 
-/// Who has turned a poller, and when: by it the background thread, and whoever uses the device at the other
-/// end of a wire inside the process, judge whether the poller is left alone. All of it is hints, and relaxed:
-/// no data hangs on them. Any thread.
+/// Which threads have turned a poller, and when: by it the background thread, and a thread that uses the
+/// device at the other end of a wire inside the process, judge whether the poller is left alone. All of it is
+/// hints, and relaxed: no data hangs on them. Any thread.
 class Attention {
  public:
   /// When the application turned the poller last, or what stood in for it.
@@ -49,7 +49,7 @@ class Attention {
   alignas(64) std::atomic<int64_t> application_turn_ns_{INT64_MIN / 2};
   std::atomic<int64_t> owner_turn_ns_{INT64_MIN / 2};
   std::atomic<bool> wanted_{false};
-  /// On a line of its own: who owns the poller writes to the others' with each turn, and would lose it to
+  /// On a line of its own: the poller's owner writes to the others' with each turn, and would lose it to
   /// each poll at the other end of the wire.
   alignas(64) std::atomic<int64_t> owner_there_until_ns_{INT64_MIN};
   std::atomic<int64_t> owner_turn_seen_ns_{INT64_MIN / 2};  // owner_turn_ns_ when owner_turned() looked

@@ -20,15 +20,15 @@ enum class DeviceEvent : uint8_t {
 class DeviceListener {
  public:
   virtual void raised(DeviceEvent event) = 0;
-  /// Another station says that one of the device's addresses is his; of each address once, in a turn. True:
-  /// somebody has been told, and nobody else needs to be.
+  /// Another station says that one of the device's addresses is its own; of each address once, in a turn.
+  /// True: the program has been told, and no other listener needs to be.
   virtual bool contested(const Gid& /*address*/, MacAddress /*by*/) { return false; }
 
  protected:
   ~DeviceListener() = default;
 };
 
-/// Who wants to hear of a device's events. Any thread.
+/// The listeners of a device's events. Any thread.
 class DeviceListeners {
  public:
   void add(DeviceListener& listener) {
@@ -36,7 +36,7 @@ class DeviceListeners {
     all_.push_back(&listener);
     std::erase_if(untold_, [&](const Conflict& one) { return listener.contested(one.address, one.by); });
   }
-  /// It is not called any more after the return.
+  /// The listener is not called any more after the return.
   void remove(DeviceListener& listener) {
     const std::lock_guard guard(mutex_);
     std::erase(all_, &listener);

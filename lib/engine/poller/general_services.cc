@@ -15,7 +15,7 @@ constexpr uint16_t kDefaultPartition = 0x7FFF;
 // Neighbours do not tell when they have found out.
 constexpr Duration kLookEvery = milliseconds(1);
 
-/// Nobody's address is a group's, and an answer to a group would reach everybody.
+/// No host's address is a group's, and an answer to a group would reach all its members.
 bool may_be_answered(const wire::Packet& packet) {
   return !net::is_multicast(packet.source_mac) && packet.source_mac != MacAddress{} &&
          !net::is_multicast(packet.source) && packet.source != Gid{};
@@ -70,7 +70,7 @@ void GeneralServices::forget(uint64_t who) {
 }
 
 void GeneralServices::look_at_questions(Instant now) {
-  // Whoever is told may ask again, or forget.
+  // The user that is told may ask again, or forget.
   for (size_t left = questions_.size(); left > 0 && !questions_.empty(); --left) {
     const Question question = questions_.front();
     questions_.erase(questions_.begin());
@@ -110,7 +110,7 @@ cm::Sent GeneralServices::send(const cm::Address& address, const wire::CmMad& ma
   MacAddress mac;
   const int answer = find_way(address, mac);
   if (answer == EINPROGRESS) return cm::Sent::kLater;
-  // Nobody is there, or no way leads to him: that is what not being answered means.
+  // There is no such host, or no way leads there: the peer does not answer, for all that we know.
   if (answer != 0) return cm::Sent::kYes;
   port::TxFrame* const frame = batch_->next();
   if (frame == nullptr) return cm::Sent::kNoRoom;

@@ -15,7 +15,7 @@
 
 namespace uroce::engine {
 
-/// Who uses the general services of a device. Called in turns of poller 0; may call the services back, must
+/// The user of a device's general services. Called in turns of poller 0; may call the services back, must
 /// not block.
 class ServicesUser : public cm::Consumer {
  public:
@@ -51,7 +51,7 @@ class GeneralServices final : private cm::MadSink {
     return agent_;
   }
 
-  /// Finds out who has `remote`, which an address of ours, `local`, wants to reach. `who` hears of it, also
+  /// Resolves `remote`, which an address of ours, `local`, wants to reach. `who` hears of it, also
   /// within this call; not later than at `deadline`.
   void resolve(const Gid& local, const Gid& remote, uint64_t who, Instant now, Instant deadline);
   /// `who` does not hear of it any more.

@@ -40,7 +40,7 @@ class HandOff {
   }
   /// What was pushed since the last time may be announced.
   void announce() {
-    // Relaxed: a hint for whoever turns the siblings.
+    // Relaxed: a hint for the threads that turn the siblings.
     if (burst_ != 0) announced_.fetch_or(std::exchange(burst_, 0), std::memory_order_relaxed);
   }
   /// Fills a prefix of `frames` with what siblings have pushed; how many. The next call begins with another

@@ -14,13 +14,13 @@ struct Limits {
   static constexpr uint32_t kXrcDomains = 1u << 17;
   static constexpr uint32_t kCompletionQueues = 1u << 17;
   static constexpr uint32_t kCompletions = 1u << 20;  // per queue
-  static constexpr uint32_t kKeys = 1u << 24;  // indexes; 0 is nobody's, and one is the reserved L_Key's
+  static constexpr uint32_t kKeys = 1u << 24;  // indexes; 0 is not used, and one is the reserved L_Key's
   static constexpr uint32_t kRegions = kKeys - 2;
   static constexpr uint32_t kWindows = kKeys - 2;  // and regions, together
   static constexpr uint64_t kRegionBytes = 1ull << 46;
   static constexpr uint32_t kDomains = 1u << 17;
   static constexpr uint32_t kAddressHandles = 1u << 17;
-  /// Of the communication manager, which has memory for all of them.
+  /// Connections of the communication manager, which has memory for all of them.
   static constexpr uint32_t kConnections = 1u << 15;
   static constexpr uint32_t kGroups = 1024;
   static constexpr uint32_t kGroupMembers = 64;   // a packet is copied to each

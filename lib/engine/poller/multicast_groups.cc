@@ -30,7 +30,7 @@ uint64_t pollers_of(const MulticastGroup& group) {
 
 MulticastGroups::MulticastGroups(const Limits& limits) : limits_(limits), table_(new Table) {}
 
-// Nobody else is left, here and where the control path reads: relaxed.
+// No other thread is left, here and where the control path reads: relaxed.
 MulticastGroups::~MulticastGroups() { delete table_.load(std::memory_order_relaxed); }
 
 int MulticastGroups::attach(const Gid& group, QueuePairEntry& entry, Retired& retired) {

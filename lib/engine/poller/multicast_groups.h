@@ -37,13 +37,13 @@ class MulticastGroups {
   MulticastGroups& operator=(const MulticastGroups&) = delete;
 
   // Control path, under the device's lock.
-  /// 0 also for who is a member already; ENOMEM at a limit.
+  /// 0 also for a member; ENOMEM at a limit.
   int attach(const Gid& group, QueuePairEntry& entry, Retired& retired);
   /// EINVAL: no member of it.
   int detach(const Gid& group, QueuePairEntry& entry, Retired& retired);
   /// From all groups.
   void detach_all(QueuePairEntry& entry, Retired& retired);
-  /// Of how many groups the queue pair is a member.
+  /// How many groups the queue pair is a member of.
   [[nodiscard]] size_t memberships(const QueuePairEntry& entry) const;
 
   // Pollers, during a turn, until the end of which what is found lives.

@@ -41,7 +41,7 @@ Poller::Poller(const Options& options, port::PortQueue& queue, const PollerConte
 }
 
 Poller::~Poller() {
-  // Nobody turns the poller any more: frames that are still on their way go back to the port.
+  // No thread turns the poller any more: frames that are still on their way go back to the port.
   placer_.abandon();
   port_queue_.release(held_);
   if (ahead_) port_queue_.release(receive_.kept_frames());
@@ -97,7 +97,7 @@ TurnOutcome Poller::application_turn(Instant now, QueuePairEntry* posted) {
   return outcome;
 }
 
-/// The owner is there when it has made a turn since somebody looked, or is in one, however long that takes:
+/// The owner is there when it has made a turn since the last look, or is in one, however long that takes:
 /// a thread that stepped in just then would take the frames that come next to the wrong CPU.
 TurnOutcome Poller::partner_turn(Instant now) {
   if (attention_.owner_kept(now)) return TurnOutcome::kIdle;
@@ -149,7 +149,7 @@ bool Poller::close(Duration patience) {
   return true;
 }
 
-/// Whoever was told of the last message may be gone before its acknowledgement has left.
+/// An application that was told of the last message may be gone before its acknowledgement has left.
 void Poller::answer_all() {
   for (size_t left = active_.size(); left > 0 && !tx_.full(); --left)
     active_.pop_front().queue_pair.answer(turn_, kPumpFrames);
@@ -217,7 +217,7 @@ bool Poller::may_skip_receive(const QueuePairEntry& posted) const {
          turn_.now - receive_.last_received() < kUnreceivedMax;
 }
 
-/// As most turns do: they end here. After the receiving stage, whose burst the timers may have waited for.
+/// Most turns end here, after the receive stage, whose burst the timers may have waited for.
 bool Poller::ends_idle() {
   if (work_ > 0 || !active_.empty() || !tx_.empty() || general_work_due()) return false;
   expire_timers();
@@ -225,7 +225,7 @@ bool Poller::ends_idle() {
   return work_ == 0;
 }
 
-/// Of what poller 0 does for the whole device.
+/// Poller 0 has something to do for the whole device.
 bool Poller::general_work_due() const {
   return (options_.links != nullptr && options_.links->deadline() <= turn_.now) ||
          (services_ != nullptr && services_->deadline() <= turn_.now);
@@ -274,7 +274,7 @@ void Poller::take_commands() {
     flush_completions_if_full();
     command->run(command->context, turn_);
     ++work_;
-    // Whoever waits sees the outcome complete, placed bytes and completions included.
+    // A thread that waits sees the outcome complete, placed bytes and completions included.
     publish();
     raise_events();
     command->done.store(true,

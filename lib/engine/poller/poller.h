@@ -36,7 +36,7 @@
 namespace uroce::engine {
 
 enum class TurnOutcome : uint8_t {
-  kBusy,    // somebody else is turning the poller
+  kBusy,    // another thread is turning the poller
   kIdle,    // there was nothing to do
   kWorked,  // something was done; there may be more
 };
@@ -62,7 +62,7 @@ class Poller final : private TurnOwner {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  /// Set-up: tells the poller who its siblings are, itself included, by index. Before the first turn.
+  /// Set-up: the pollers of the device by index, this one included. Before the first turn.
   void join(std::span<Poller* const> siblings);
 
   [[nodiscard]] uint16_t index() const { return options_.index; }
@@ -71,20 +71,20 @@ class Poller final : private TurnOwner {
 
   // Any thread.
 
-  /// One turn, if nobody else is at it.
+  /// One turn, if no other thread is in one.
   TurnOutcome turn(Instant now) { return make_turn(now, Caller::kAny, nullptr); }
-  /// The same for an application's thread: it has the right of way before the background thread. `posted`: a
-  /// queue pair of this poller with new work, taken up in this turn.
+  /// One turn of an application's thread, which has the right of way before the background thread. `posted`:
+  /// a queue pair of this poller with new work, taken up in this turn.
   TurnOutcome application_turn(Instant now, QueuePairEntry* posted = nullptr);
-  /// The same for a thread that uses the device at the other end of a wire inside the process, unless this
+  /// One turn of a thread that uses the device at the other end of a wire inside the process, unless this
   /// end is being looked after by its own user.
   TurnOutcome partner_turn(Instant now);
 
   /// Leaves a note that `entry` has new work.
   void ring(QueuePairEntry& entry);
 
-  /// Runs `function(qp::Turn&)` in a turn and returns after it; turns the poller itself when nobody does.
-  /// False: the poller is closed and nothing was run.
+  /// Runs `function(qp::Turn&)` in a turn and returns after it; turns the poller itself when no other thread
+  /// does. False: the poller is closed and nothing was run.
   template <typename Function>
   bool run(Function function) {
     Command command{[](void* context, qp::Turn& turn) { (*static_cast<Function*>(context))(turn); },
@@ -108,10 +108,10 @@ class Poller final : private TurnOwner {
   void forget(QueuePairEntry& entry);
   /// Poller 0's, from now on; null: no more.
   void attend(GeneralServices* services) { services_ = services; }
-  /// It has events to be passed on at the end of the turn.
+  /// `entry` has events to be raised at the end of the turn.
   void note_events(QueuePairEntry& entry) { entry.next_raised = std::exchange(raised_, &entry); }
 
-  /// Who has turned the poller, and when.
+  /// Which threads have turned the poller, and when.
   [[nodiscard]] Attention& attention() { return attention_; }
   /// How long nothing happens unless a frame, a doorbell or a command comes; kNever for ever. Takes the turn
   /// lock.

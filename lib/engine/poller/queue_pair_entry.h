@@ -37,8 +37,9 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, private qp::EventListe
   // XRC targets: those of the same domain, under its mutex.
   QueuePairEntry* previous_target = nullptr;
   QueuePairEntry* next_target = nullptr;
-  /// The entry is in its poller's doorbell ring, or about to be. Set by whoever posts, cleared by the poller
-  /// before it looks at the queues; both by exchange, so what was posted before a doorbell is seen after it.
+  /// The entry is in its poller's doorbell ring, or about to be. Set by a thread that posts, cleared by the
+  /// poller before it looks at the queues; both by exchange, so what was posted before a doorbell is seen
+  /// after it.
   std::atomic<bool> rung{false};
   // In the poller's list of active queue pairs when `active`.
   bool active = false;

@@ -16,8 +16,8 @@ struct QueuePairHandle {
   std::unique_ptr<queue::ReceiveQueue> receive_queue;
   void* owner = nullptr;  // for the face that made it
   /// Set by the poller (seq_cst) when the queue pair enters the error state and before it flushes, cleared
-  /// when it leaves it. Who publishes receive requests looks at it afterwards and rings the doorbell when it
-  /// is set.
+  /// when it leaves it. A thread that publishes receive requests looks at it afterwards and rings the
+  /// doorbell when it is set.
   std::atomic<bool> in_error{false};
   virtual ~QueuePairHandle() = default;
 };

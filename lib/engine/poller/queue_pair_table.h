@@ -12,7 +12,7 @@ struct QueuePairEntry;
 
 /// Queue pairs by number. Neither where the numbers begin nor their order can be foretold without the key: a
 /// peer may still know those of a process that was killed, and takes a connection of another one with the
-/// same number for a stale one; and who guesses a number may disturb a connection.
+/// same number for a stale one; and a stranger that guesses a number may disturb a connection.
 class QueuePairTable : public NumberTable<QpNumber, QueuePairEntry> {
  public:
   /// 0 and 1 belong to management.

@@ -15,7 +15,7 @@ void Quiescence::wait() {
     if (lock == turning_on_this_thread) continue;
     const uint64_t observed = lock->observe();
     while (!lock->ended(observed)) {
-      // The turn that this waits for may be one that nobody but the caller would make.
+      // The turn that this waits for may be one that only the caller would make.
       if (lock->paused() && turns_[i] && turning_on_this_thread == nullptr) turns_[i]();
       sched_yield();
     }
@@ -24,7 +24,7 @@ void Quiescence::wait() {
 
 void Quiescence::begin(mem::GraceTicket& ticket) {
   for (size_t i = 0; i < locks_.size(); ++i) {
-    // 0 is between two turns: nobody to wait for.
+    // 0 is between two turns: nothing to wait for.
     ticket.observed[i] = locks_[i] == turning_on_this_thread ? 0 : locks_[i]->observe();
   }
 }

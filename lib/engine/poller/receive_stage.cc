@@ -32,8 +32,8 @@ void ReceiveStage::count_received(std::span<const port::RxFrame> frames) {
   parts_.counters.add(Counter::kRxBytes, bytes);
 }
 
-/// Those that are here already, in this order: deferred ones, those that we sent to ourselves, and those that
-/// siblings have handed over.
+/// Frames that are here already, in this order: deferred ones, those that we sent to ourselves, and those
+/// that siblings have handed over.
 size_t ReceiveStage::receive_ours() {
   const std::span<port::RxFrame> frames(frames_);
   const size_t deferred = deferred_.size();
@@ -127,7 +127,7 @@ bool ReceiveStage::stage_for_services(StagedPacket& staged) {
   return true;
 }
 
-/// Who gets the frame first copies it to the siblings that have members.
+/// The poller that receives the frame copies it to the siblings that have members.
 bool ReceiveStage::stage_for_group(StagedPacket& staged) {
   staged.entry = nullptr;
   staged.group = parts_.context.groups.find(staged.packet.destination);
@@ -139,7 +139,7 @@ bool ReceiveStage::stage_for_group(StagedPacket& staged) {
   return (staged.group->pollers & ours) != 0;
 }
 
-/// As if received; without data when there is no buffer, or none that is long enough for what a peer sent.
+/// A copy of a frame, as if received; without data when there is no buffer, or none that is long enough.
 port::RxFrame ReceiveStage::copy_of(const std::byte* data, uint32_t length) {
   port::TxFrame copy;
   if (parts_.port_queue.allocate({&copy, 1}) == 0) {
@@ -166,7 +166,8 @@ void ReceiveStage::copy_to(uint16_t sibling, const port::RxFrame& frame) {
   count(Counter::kRxHandedOver);
 }
 
-/// It needs no state, so it is any poller's business. What there is no room for is asked again.
+/// An echo request needs no state, so any poller answers it. A request that finds no room is repeated by the
+/// peer.
 void ReceiveStage::answer_echo(std::span<const std::byte> frame) {
   port::TxFrame* const reply = parts_.tx.next();
   if (reply == nullptr) return count(Counter::kTxNoBuffer);
@@ -203,7 +204,7 @@ bool ReceiveStage::hand_over(size_t index, uint16_t to) {
   return false;
 }
 
-/// Somebody else releases the frame.
+/// The frame is released elsewhere.
 void ReceiveStage::disown_frame(size_t index) {
   frames_[index].data = nullptr;
   all_kept_ = false;

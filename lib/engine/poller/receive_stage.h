@@ -37,7 +37,7 @@ struct StagedPacket {
 /// pollers' frames handed over. In turns of its poller.
 class ReceiveStage {
  public:
-  /// Of each source (port, siblings, ourselves) in one burst.
+  /// Frames of each source (port, siblings, ourselves) in one burst.
   static constexpr size_t kSourceFramesMax = 32;
   /// For queue pairs that are stalled; all of them are looked at again in the next turn, before newer ones.
   static constexpr size_t kDeferredFramesMax = 256;
@@ -65,7 +65,7 @@ class ReceiveStage {
   /// Finds out for whom its frames are. `services`: they are there (poller 0).
   void stage(Instant now, bool services);
 
-  /// Of the burst, in order; the span is valid until the next receive().
+  /// The packets of the burst, in order; the span is valid until the next receive().
   [[nodiscard]] std::span<StagedPacket> staged() { return std::span(packets_).first(staged_); }
   /// The ICRC of packet `number` is right. While that of a long one is computed the next one of the burst
   /// comes into the cache.
@@ -85,7 +85,7 @@ class ReceiveStage {
 
   /// The frames of the burst that are to be released.
   std::span<const port::RxFrame> kept_frames();
-  /// They are somebody else's from now on.
+  /// The caller keeps them: they are not released with the burst.
   void forget_kept_frames() { kept_ = 0; }
 
   [[nodiscard]] size_t burst() const { return burst_; }

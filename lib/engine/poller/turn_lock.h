@@ -20,10 +20,10 @@ class TurnOwner {
 /// used any more. The epoch's lowest bit is set during a turn; the next one between two turns, and during the
 /// later of them, when the first has left something under way (a copy engine at work); the rest counts.
 ///
-/// Grace period: who unpublished something calls observe(), which is a read-modify-write of the epoch like
-/// begin(). All of them stand in one order: a begin() after the observe() reads its value and therefore sees
-/// the unpublication; one before it has set the bit, and the observer waits until that very turn, or the last
-/// one of those that belong together, has ended.
+/// Grace period: a thread that unpublished something calls observe(), which is a read-modify-write of the
+/// epoch like begin(). All of them stand in one order: a begin() after the observe() reads its value and
+/// therefore sees the unpublication; one before it has set the bit, and the observer waits until that very
+/// turn, or the last one of those that belong together, has ended.
 class alignas(64) TurnLock {
  public:
   /// Not owned; may be null.
@@ -33,7 +33,7 @@ class alignas(64) TurnLock {
   /// Another one in each turn.
   [[nodiscard]] uint64_t turn_number() const { return epoch_.load(std::memory_order_relaxed); }  // a hint
 
-  /// Whoever gets false does not wait: somebody else is turning the poller just now.
+  /// A caller that gets false does not wait: another thread is turning the poller just now.
   bool begin() {
     uint64_t epoch = epoch_.load(std::memory_order_relaxed);
     if ((epoch & kTurning) != 0) return false;
@@ -52,13 +52,13 @@ class alignas(64) TurnLock {
     epoch_.store((epoch_.load(std::memory_order_relaxed) & ~kTurning) | kUnderWay, std::memory_order_release);
   }
 
-  /// Instead of end(): no turn will ever begin again, and nobody waits for this one.
+  /// Instead of end(): no turn will ever begin again, and no thread waits for this one.
   void end_for_good() { epoch_.store(kShut, std::memory_order_release); }
 
   [[nodiscard]] uint64_t observe() { return epoch_.fetch_add(0, std::memory_order_seq_cst); }
-  /// Nobody is at it, but something is under way, which waits for a turn.
+  /// No thread is in a turn, but something is under way, which waits for one.
   [[nodiscard]] bool paused() const {
-    // Relaxed: a hint for who may make that turn.
+    // Relaxed: a hint for the threads that may make that turn.
     return (epoch_.load(std::memory_order_relaxed) & (kTurning | kUnderWay)) == kUnderWay;
   }
   /// The turn that observe() saw, if any, is over, with all that it left under way.

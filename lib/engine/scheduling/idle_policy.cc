@@ -6,8 +6,8 @@ namespace uroce::engine {
 
 IdlePolicy::Decision IdlePolicy::after(const Look& look) {
   const bool attended = look.due != kNever;
-  // A poller that somebody was at may only have been between two long turns. But what there was to do for it,
-  // or that nobody is at it at the second look either, shows that it was right to take over.
+  // A poller that another thread turned may only have been between two long turns. But what there was to do
+  // for it, or that no thread turns it at the second look either, shows that it was right to take over.
   if (look.worked || (!attended && look.in_charge == in_charge_)) {
     looks_in_vain_ = 0;
     attended_since_ = look.now;

@@ -11,7 +11,7 @@ namespace uroce::engine {
 ///
 /// Where it was right to take a poller over it keeps looking as long as there is traffic, and `takeover`
 /// longer; then it sleeps, longer and longer. Where the application is at its pollers whenever it looks, it
-/// looks less and less often: each look takes a CPU from somebody.
+/// looks less and less often: each look takes a CPU from another thread.
 class IdlePolicy {
  public:
   /// The longest sleep bounds how long a packet waits for an idle process, and how long a poller is left

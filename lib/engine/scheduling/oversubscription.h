@@ -8,8 +8,8 @@
 
 namespace uroce::engine {
 
-/// How many of the process's threads poll in vain. Each reports itself once in an epoch, so that nobody has
-/// to say that it stopped, and who waits for a CPU all along still counts for a while.
+/// How many of the process's threads poll in vain. Each reports itself once in an epoch, so that no thread
+/// has to say that it stopped, and one that waits for a CPU all along still counts for a while.
 class IdlePollingThreads {
  public:
   /// In which a thread gets a CPU that shares it with some dozen others.
@@ -53,9 +53,9 @@ class PollBackoff {
  public:
   /// In a row, before a thread is looked upon as one that polls in vain: longer than an answer takes.
   static constexpr uint32_t kPatience = 256;
-  /// As long as somebody takes the CPU.
+  /// The patience while other threads take the CPU.
   static constexpr uint32_t kPatienceOversubscribed = 16;
-  /// It takes longer: somebody has run meanwhile.
+  /// A yield that takes longer: another thread has run meanwhile.
   static constexpr Duration kUncontendedYieldMax = microseconds(2);
 
   void found() { count_ = 0; }
@@ -86,7 +86,7 @@ class PollBackoff {
   uint32_t processors_ = 0;
 };
 
-/// Those of the calling thread. initial-exec: written with every poll.
+/// The calling thread's back-off. initial-exec: written with every poll.
 extern constinit thread_local PollBackoff poll_backoff __attribute__((tls_model("initial-exec")));
 
 /// The calling thread has polled and found something, or not.

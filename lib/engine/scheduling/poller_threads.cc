@@ -22,7 +22,7 @@ Duration cpu_time(clockid_t clock) {
 }
 
 /// How a thread waits that found nothing to do, but expects something any moment. Where CPUs are many it
-/// keeps its own. Where they are few it offers it to others; and while somebody else wants it, it sleeps
+/// keeps its own. Where they are few it offers it to others; and while another thread wants it, it sleeps
 /// instead, because a sleeper is run as soon as it wakes, one that yielded only when the other's time slice
 /// has passed. But what comes at once, as it does from a peer that polls, is not worth a sleep.
 class Expectation {
@@ -42,7 +42,7 @@ class Expectation {
 
  private:
   static constexpr Duration kAtOnce = microseconds(10);
-  /// It takes longer: somebody else spins, and runs until the scheduler's next tick. One who only looks in,
+  /// A longer yield: another thread spins, and runs until the scheduler's next tick. One that only looks in,
   /// as background threads do, takes less even in a virtual machine.
   static constexpr Duration kYieldMax = microseconds(200);
   // In a virtual machine a nap costs 25 us of CPU time, however short it is.
@@ -59,15 +59,15 @@ class Expectation {
     crowded_until_ = now + crowded_for_;
   }
 
-  /// As long as we ran since the last one: who used more than half of a CPU that two want is not run when he
-  /// wakes, but at the scheduler's next tick, which is milliseconds away.
+  /// Sleeps as long as the thread ran since the last nap: one that used more than half of a CPU that two want
+  /// is not run when it wakes, but at the scheduler's next tick, which is milliseconds away.
   void nap() {
     const Duration ran = cpu_time(CLOCK_THREAD_CPUTIME_ID);
     Parker::nap(std::clamp(ran - ran_, kCrowdedNapMin, kCrowdedNapMax).ns);
     ran_ = ran;
   }
 
-  /// The yield does not tell when the ones who lack a CPU wait for another CPU than ours: two processes whose
+  /// The yield does not tell when threads that lack a CPU wait for another CPU than ours: two processes whose
   /// applications spin on one, their background threads on the other. But an application that spins and has a
   /// CPU to itself uses all of the time, one that waits in the kernel none; what lies between wants more.
   bool application_lacks_cpu(Instant now) {

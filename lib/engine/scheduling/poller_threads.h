@@ -43,7 +43,7 @@ class PollerThreads {
   IdlePolicy::Look look_after(Instant now, Duration overslept) const;
   /// Until when it was to last.
   Instant sleep(const IdlePolicy& policy, IdlePolicy::Decision decision);
-  /// Of the pollers that nobody else is at.
+  /// The time until the first deadline of the pollers that no other thread turns.
   [[nodiscard]] Duration time_to_deadline(Instant now) const;
 
   Parker parker_;

@@ -69,7 +69,7 @@ uint32_t icrc_in_pieces(std::span<const std::byte> ip_packet) {
   return icrc.value();
 }
 
-/// Of less than kWideIcrcBytesMin bytes.
+/// The ICRC of less than kWideIcrcBytesMin bytes.
 uint32_t (*const kShortIcrc)(std::span<const std::byte>) = has_short_icrc() ? short_icrc : icrc_in_pieces;
 
 }  // namespace

@@ -42,7 +42,7 @@ inline CopyWithIcrc copy_with_icrc(size_t bytes) {
 
 /// ICRC of a whole IP packet, at least to the end of its BTH (`ip_packet` ends before the ICRC itself).
 uint32_t icrc_of(std::span<const std::byte> ip_packet);
-/// The same of at least kWideIcrcBytesMin bytes. `next`, the packet whose turn is next or nothing, is brought
+/// icrc_of() at least kWideIcrcBytesMin bytes. `next`, the packet whose turn is next or nothing, is brought
 /// into the cache meanwhile, where the CPU has the width.
 uint32_t icrc_of_long(std::span<const std::byte> ip_packet, std::span<const std::byte> next);
 
