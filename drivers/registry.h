@@ -19,7 +19,7 @@ namespace uroce::drivers {
 bool needs_eal(std::string_view devargs);
 
 /// The name of the wire inside this process that the port is an end of, empty for a port that leads outside.
-/// Ports on one wire are opened together, so that each finds somebody at the other end.
+/// Ports on one wire are opened together, so that each finds its other end.
 std::string wire_of(std::string_view devargs);
 
 /// False when the port has no MAC that stays the same from one opening to the next: give it one.

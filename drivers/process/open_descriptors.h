@@ -20,7 +20,7 @@ OpenDescriptors open_descriptors();
 bool program_has_threads();
 
 /// Makes what was opened since `before` close when another program is executed. With `selective` only what
-/// is DPDK's for sure or what nobody hands on: no pipes, files and ordinary sockets.
+/// is DPDK's for sure or what is never handed on: no pipes, files and ordinary sockets.
 void close_new_on_exec(const OpenDescriptors& before, bool selective);
 
 }  // namespace uroce::drivers

@@ -76,7 +76,7 @@ class Device {
   /// Empty otherwise. Stays where it is as long as the device lives.
   [[nodiscard]] virtual std::span<std::byte> memory() { return {}; }
   /// `depth`: requests under way at once. `buffers`: where most of their memory will lie (a driver may tell
-  /// the kernel beforehand); they outlive the queue. The queue belongs to whoever asked, ends before the
+  /// the kernel beforehand); they outlive the queue. The queue belongs to the caller, ends before the
   /// device, and has nothing under way when it is destroyed, or waits for it.
   virtual Result<std::unique_ptr<Queue>> open_queue(uint32_t depth,
                                                     std::span<const std::span<std::byte>> buffers) = 0;

@@ -39,7 +39,7 @@ inline constexpr Access kFlushPersistent{1u << 9};
 /// IBV_ACCESS_OPTIONAL_RANGE: bits that an implementation may ignore (relaxed ordering among them).
 inline constexpr Access kOptionalRange{0x3FFu << 20};
 
-/// Rights that let somebody write.
+/// Rights to write.
 inline constexpr Access kWriting = kLocalWrite | kRemoteWrite | kRemoteAtomic;
 /// All that a lookup is ever asked for.
 inline constexpr Access kChecked = kWriting | kRemoteRead | kFlushGlobal | kFlushPersistent;

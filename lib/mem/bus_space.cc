@@ -42,7 +42,7 @@ struct Division {
 
 }  // namespace
 
-/// One cache line: a mapping, and who pins it. All zero is unused.
+/// One cache line: a mapping, and its pins. All zero is unused.
 class alignas(64) BusSpace::Entry {
  public:
   struct Mapping {
@@ -54,7 +54,7 @@ class alignas(64) BusSpace::Entry {
     [[nodiscard]] bool covers(uint64_t from, uint64_t bytes) const {
       return length != 0 && from - address <= length && bytes <= length - (from - address);
     }
-    /// As BusSpace::translate().
+    /// Does what BusSpace::translate() does.
     [[nodiscard]] std::byte* at(uint64_t from, uint64_t bytes, Access needed) const {
       return covers(from, bytes) && permits(direction, needed) ? data + (from - address) : nullptr;
     }
@@ -83,7 +83,7 @@ class alignas(64) BusSpace::Entry {
   }
   void unpin() { pins_.fetch_sub(1, std::memory_order_release); }  // pairs with claim()
 
-  /// The right to unmap. 0, EBUSY: pinned, EINVAL: somebody else has it.
+  /// The right to unmap. 0, EBUSY: pinned, EINVAL: another thread has it.
   int claim() {
     uint32_t none = 0;
     if (pins_.compare_exchange_strong(none, kClaimed, std::memory_order_acq_rel, std::memory_order_relaxed))

@@ -36,7 +36,7 @@ Status FastRegion::end() {
   }
   entry_.unpublish();
   unlock();
-  // Not under the lock: a poller must not wait for one who waits for it.
+  // Not under the lock: a poller must not wait for a thread that waits for it.
   table_.wait_for_grace();
   let_go();
   entry_.give_back(&history_);
@@ -82,7 +82,7 @@ Outcome bind_fast_region(RegionTable& table, const FastBinding& wanted, DomainId
   if (found.kind != RegionKind::kFast) return Outcome::kRefused;
   auto& region = static_cast<FastRegion&>(*found.object);
   if (!region.try_lock()) return Outcome::kBusy;
-  // Only now nobody changes it; it may have ended meanwhile.
+  // From here on no other thread changes it; it may have ended meanwhile.
   const bool same = table.read_entry(wanted.region).object == &region;
   const bool right = same && found.domain == domain && region.state_ == FastRegion::State::kFree &&
                      wanted.key.index() == wanted.region.index() &&

@@ -18,7 +18,7 @@ namespace uroce::mem {
 /// What came of an operation that a poller tried on a region.
 enum class Outcome : uint8_t {
   kDone,
-  kBusy,     // somebody else has the region just now: once more in the next turn
+  kBusy,     // another thread has the region just now: once more in the next turn
   kRefused,  // it is not in the state for it, or not the caller's
 };
 
@@ -60,7 +60,7 @@ class FastRegion final : public RegionObject {
   FastRegion(RegionTable& table, uint32_t pages_max);
   void take(const FastBinding& wanted, DomainId domain);
 
-  // Under the lock: it is unbound; and when nobody can be at its pages any more.
+  // Under the lock: it is unbound; and when no poller can be at its pages any more.
   void unbind() { state_ = State::kInvalidating; }
   void let_go();
 

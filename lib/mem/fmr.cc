@@ -84,7 +84,7 @@ Status Fmr::map(std::span<const uint64_t> pages, uint64_t iova) {
   return {};
 }
 
-/// Until the side that is not bound is nobody's.
+/// Returns when no poller reads the side that is not bound.
 void Fmr::await_readers() {
   if (other_in_use_ && !table_.grace_period()->over(*ticket_)) table_.wait_for_grace();
   other_in_use_ = false;
@@ -132,7 +132,7 @@ Status Fmr::end() {
   const std::lock_guard lock(mutex_);
   if (!entry_.published()) return Error{EINVAL, "it has ended"};
   if (maps_ != 0 || unmapper_ != nullptr) return Error{EBUSY, "it is mapped"};
-  // Nobody can be at its pages: it is not bound, and unmap() has waited for those who were.
+  // No poller can be at its pages: it is not bound, and unmap() has waited for those that were.
   entry_.unpublish();
   entry_.give_back();
   return {};

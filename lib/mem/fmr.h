@@ -19,7 +19,7 @@ namespace uroce::mem {
 /// eight bits.
 ///
 /// The list of a binding may be in use by pollers after the next one is made, so there are two and each takes
-/// its turn: only who maps faster than pollers turn has to wait.
+/// its turn: only a caller that maps faster than pollers turn has to wait.
 ///
 /// Control path, thread-safe. The object is destroyed after end(), or when the table is not used any more.
 class Fmr {
@@ -60,7 +60,7 @@ class Fmr {
   /// Since it was made or unmapped; 0: not bound.
   [[nodiscard]] uint32_t maps() const;
   [[nodiscard]] const Options& options() const { return options_; }
-  /// What it is bound to. Only while nobody maps or unmaps it.
+  /// What it is bound to. Only while no thread maps or unmaps it.
   [[nodiscard]] std::span<const uint64_t> pages() const { return sides_[current_].pins.addresses(); }
   [[nodiscard]] uint64_t iova() const { return iova_; }
 
@@ -86,7 +86,7 @@ class Fmr {
   uint32_t maps_ = 0;
   size_t current_ = 0;              // the side that is bound, or was last
   bool other_in_use_ = false;       // pollers may know the other side still: until the ticket is over
-  const void* unmapper_ = nullptr;  // who waits for pollers to let go of both
+  const void* unmapper_ = nullptr;  // the thread that waits for pollers to let go of both
   std::unique_ptr<GraceTicket> ticket_;
   Side sides_[2];
   PublishedEntry entry_;  // behind what it points to

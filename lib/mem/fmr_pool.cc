@@ -116,14 +116,14 @@ Status FmrPool::unmap_batch() {
   const PooledFmr::State next = status.ok() ? PooledFmr::State::kFree : PooledFmr::State::kDirty;
   for (PooledFmr* fmr : flushing_) {
     fmr->state_ = next;
-    if (!status) enter(*fmr);  // as if nobody had tried
+    if (!status) enter(*fmr);  // as before the attempt
   }
   List& list = list_of(next);
   list.splice(list.begin(), flushing_);
   if (!status) return status;
   statistics_.unmaps += batch_.size();
   ++statistics_.flushes;
-  // Before somebody else may flush, so that end() knows of it.
+  // Before another thread may flush, so that end() knows of it.
   if (options_.flushed) ++notifying_;
   return {};
 }

@@ -44,10 +44,10 @@ class PooledFmr {
 /// a grace period.
 ///
 /// What is given back stays mapped: it is free to be mapped to other pages, the one given back longest ago
-/// first, until its maps are used up; then it is dirty. Who gives back the last that the watermark allows
-/// unmaps all the dirty ones; there is no thread for it. While it stays mapped its key works, its pages
-/// cannot be unmapped on the bus, and, in a pool with a cache, who wants the same pages at the same address
-/// gets it. flush() ends all that.
+/// first, until its maps are used up; then it is dirty. The thread that gives back the last that the
+/// watermark allows unmaps all the dirty ones; there is no thread for it. While it stays mapped its key
+/// works, its pages cannot be unmapped on the bus, and, in a pool with a cache, a caller that wants the same
+/// pages at the same address gets it. flush() ends all that.
 ///
 /// Control path, thread-safe. The object is destroyed after end(), or when the table is not used any more.
 class FmrPool {
@@ -59,7 +59,7 @@ class FmrPool {
     uint32_t size = 0;
     uint32_t dirty_watermark = 0;  // 1 to size
     bool cache = false;
-    // One was mapped anew, and nobody else can have it yet. Must not use the pool.
+    // One was mapped anew, and no other thread can have it yet. Must not use the pool.
     std::function<void(PooledFmr&)> mapped;
     // After each flush, by the thread that flushed, without a lock. May use the pool.
     std::function<void()> flushed;

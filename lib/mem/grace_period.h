@@ -9,7 +9,7 @@ namespace uroce::mem {
 /// Most readers (pollers of one device).
 inline constexpr size_t kReadersMax = 64;
 
-/// A grace period that somebody waits for without blocking.
+/// A grace period that is waited for without blocking.
 class GraceTicket {
  public:
   std::array<uint64_t, kReadersMax> observed{};  // the implementation's
@@ -28,8 +28,8 @@ class GracePeriod {
   /// turned counts as quiescent, and so does the one that the calling thread itself is turning.
   virtual void wait() = 0;
 
-  /// The same for a poller, which must not block inside its turn: two would wait for each other. What it
-  /// looked up itself earlier in its turn is its own affair.
+  /// Begins a grace period for a poller, which must not block inside its turn: two would wait for each other.
+  /// What it looked up itself earlier in its turn is its own affair.
   virtual void begin(GraceTicket& ticket) = 0;
   /// True when the grace period that begin() began is over. Called again and again, in later turns too.
   virtual bool over(GraceTicket& ticket) = 0;

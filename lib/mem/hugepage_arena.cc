@@ -24,7 +24,7 @@ HugepageArena::Block HugepageArena::Chunk::at(uint64_t offset) const {
 
 Result<HugepageArena::Block> HugepageArena::allocate(const Request& request) {
   if (request.bytes == 0) return Error{EINVAL, "no bytes"};
-  // A block of a shared chunk does not begin at 0 for those who have its key.
+  // A block of a shared chunk does not begin at 0 for holders of its key.
   if (request.access.any(kZeroBased)) return Error{EINVAL, "memory with keys of addresses, not of offsets"};
   return request.alone || request.bytes > BuddyBlocks::kBlockMax ? allocate_alone(request)
                                                                  : allocate_shared(request);
@@ -79,7 +79,7 @@ Result<HugepageArena::Chunk> HugepageArena::make_chunk(const Request& request, u
   if (!keys) return keys.error();
   const Result<uint64_t> bus = table_.bus_space()->map(mapping->address(), bytes, Direction::kBidirectional);
   if (!bus) {
-    // Nobody else knows the key, so it ends. If not, the memory must not go.
+    // The key is known here only, so it ends. If not, the memory must not go.
     if (!table_.deregister(keys->lkey)) mapping->abandon();
     return bus.error();
   }
@@ -103,7 +103,7 @@ Status HugepageArena::free(std::byte* address) {
   if (offset >= BuddyBlocks::kBytes || !chunk.blocks->free(static_cast<uint32_t>(offset)))
     return Error{EINVAL, "no such memory"};
   if (!chunk.blocks->unused()) return {};
-  // One that nobody uses is kept for who comes next. More are not, unless some region covers them.
+  // One unused chunk is kept for the next allocation. More are not, unless some region covers them.
   const bool another = std::ranges::any_of(chunks_, [&](const auto& other) {
     return &other.second != &chunk && other.second.blocks != nullptr && other.second.blocks->unused();
   });

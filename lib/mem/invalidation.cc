@@ -29,7 +29,7 @@ Invalidation::Answer Invalidation::begin(RegionTable& table, MemoryKey key, cons
   const RegionBinding found = table.read_entry(key);
   if (refused(found, key, user)) return Answer::kRefused;
   if (!found.object->try_lock()) return Answer::kBusy;
-  // Only now nobody changes it; it may be another's, or nobody's, meanwhile.
+  // From here on no other thread changes it; meanwhile it may have ended, or be another's.
   Answer answer = Answer::kRefused;
   const RegionBinding now = table.read_entry(key);
   if (now.object == found.object && !refused(now, key, user)) answer = unbind(table, now);
@@ -77,7 +77,7 @@ bool Invalidation::over(RegionTable& table) {
   return !pending_;
 }
 
-/// False when somebody else has the region just now.
+/// False when another thread has the region just now.
 bool Invalidation::finish(RegionTable& table) const {
   const RegionBinding found = table.read_entry(key_);
   if (found.kind != RegionKind::kFast || found.key != key_) return true;  // it has ended, or is a window

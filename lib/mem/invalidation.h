@@ -14,9 +14,9 @@ namespace uroce::mem {
 class Invalidation {
  public:
   enum class Answer : uint8_t {
-    kOver,     // done, and nobody is at the memory
+    kOver,     // done, and no poller is at the memory
     kPending,  // done; see over()
-    kBusy,     // somebody else has the region just now: once more in the next turn
+    kBusy,     // another thread has the region just now: once more in the next turn
     kRefused,
   };
 
@@ -29,8 +29,8 @@ class Invalidation {
   /// windows are bound over it. What this poller resolved and placed earlier in its turn is the caller's
   /// affair. Not while one is pending.
   Answer begin(RegionTable& table, MemoryKey key, const KeyUser& user);
-  /// As bind_window(). Of a window that was bound (type 1) the old key is dead at once, and the rest is as
-  /// for begin().
+  /// Begins to bind a window, as bind_window() does. Of a window that was bound (type 1) the old key is dead
+  /// at once, and the rest is as for begin().
   Answer begin_bind(RegionTable& table, const WindowBinding& wanted, const KeyUser& user);
   /// Whether begin() would refuse now.
   [[nodiscard]] static bool refuses(const RegionTable& table, MemoryKey key, const KeyUser& user);

@@ -9,9 +9,9 @@
 
 namespace uroce::mem {
 
-/// The low eight bits that the stack gives a key. Each index has an order of all 256 of its own, which nobody
-/// can foretell without the hash key: what comes next is not told by what came before, and no byte returns
-/// before all others were there.
+/// The low eight bits that the stack gives a key. Each index has an order of all 256 of its own, which no
+/// stranger can foretell without the hash key: what comes next is not told by what came before, and no byte
+/// returns before all others were there.
 class KeyBytes {
  public:
   explicit constexpr KeyBytes(const HashKey& key) : key_(key) {}

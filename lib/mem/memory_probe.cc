@@ -25,13 +25,13 @@ uintptr_t page_bytes() { return static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
 
 bool word_readable(uintptr_t address) {
   uint32_t nobody_waits_here = 0;
-  const uint32_t compared_with = 0;  // equal or not: there is nobody to wake and nobody to move
+  const uint32_t compared_with = 0;  // equal or not: there is no waiter to wake or move
   const long result =
       ::syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, nullptr, &nobody_waits_here, compared_with);
   return result >= 0 || errno != EFAULT;
 }
 
-/// Atomically ors 0 into the word: a write that changes nothing whoever else writes.
+/// Atomically ors 0 into the word: a write that changes nothing, whichever thread writes meanwhile.
 bool word_writable(uintptr_t address) {
   uint32_t nobody_waits_here = 0;
   const uint32_t or_zero = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0xABC);

@@ -13,11 +13,11 @@ bool probe_memory(const std::byte* address, uint64_t length, bool write);
 /// The same, page by page, for kernels before 5.14 and for mappings whose pages cannot be populated at once.
 bool probe_pages(const std::byte* address, uint64_t length, bool write);
 
-/// Who probes. This one does it on the calling thread; `engine` has one with helpers for large ranges.
+/// Probes memory. This one does it on the calling thread; `engine` has one with helpers for large ranges.
 class MemoryProber {
  public:
   virtual ~MemoryProber() = default;
-  /// As probe_memory(). Control path, any thread.
+  /// Does what probe_memory() does. Control path, any thread.
   virtual bool probe(const std::byte* address, uint64_t length, bool write) {
     return probe_memory(address, length, write);
   }

@@ -23,8 +23,8 @@ struct PageExtent {
 /// The pages of one fast registration, as bus addresses. The consumer fills it in and reads it; from post()
 /// to give_back() or hand_over() it is the stack's, with its pages pinned and found.
 ///
-/// post(): any thread, which may find it taken. give_back(), hand_over(): a poller within a turn, or whoever
-/// has called post() and has thought better of it; no lock, no allocation.
+/// post(): any thread, which may find it taken. give_back(), hand_over(): a poller within a turn, or the
+/// thread that has called post() and has thought better of it; no lock, no allocation.
 class PageList {
  public:
   static constexpr uint8_t kPageShiftMin = 12;

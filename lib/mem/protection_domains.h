@@ -23,7 +23,7 @@ class ProtectionDomains {
 
   /// An object moves in. EINVAL: no such domain.
   Status enter(DomainId domain);
-  /// It moves out again.
+  /// An object leaves the domain.
   void leave(DomainId domain);
 
   [[nodiscard]] uint32_t count() const;

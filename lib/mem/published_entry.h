@@ -25,19 +25,20 @@ class PublishedEntry {
 
   /// Once. Errors: RegionTable::make_entry().
   Status publish(RegionTable& table, const RegionBinding& binding);
-  /// The same for a region whose key the consumer chooses. `history` is then what its index has had before.
+  /// Publishes a region whose key the consumer chooses. `history` is then what its index has had
+  /// before.
   Status publish_for_consumer(RegionTable& table, const RegionBinding& binding, KeyHistory& history);
 
   /// Its index, with the key that it was made with.
   [[nodiscard]] MemoryKey first_key() const { return key_; }
-  /// It is in the table.
+  /// The entry is in the table.
   [[nodiscard]] bool published() const { return table_ != nullptr && !alive_.expired(); }
 
   /// Binds it to nothing: its key is dead for every lookup that begins now. Writes to the entry are
   /// serialised as always.
   void unpublish();
-  /// After unpublish() and the grace period; the index is somebody else's then. `history`: what the index has
-  /// had by now, when the consumer chose the keys; without it they all count as used.
+  /// After unpublish() and the grace period; the index may be another region's then. `history`: what the
+  /// index has had by now, when the consumer chose the keys; without it they all count as used.
   void give_back(const KeyHistory* history = nullptr);
   /// All of it: unpublishes, waits and gives back, if that has not been done.
   void withdraw();

@@ -52,7 +52,7 @@ struct QpIdentity {
   [[nodiscard]] constexpr auto operator<=>(const QpIdentity&) const = default;
 };
 
-/// Who uses a key: what of a queue pair decides about its rights.
+/// The user of a key: what of a queue pair decides about its rights.
 struct KeyUser {
   DomainId domain;
   QpIdentity queue_pair;

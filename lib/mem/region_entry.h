@@ -58,13 +58,13 @@ class alignas(64) RegionEntry {
   }
 
   /// Bound to nothing, and remembers what its index has had. Only for consumer-chosen keys: their indexes
-  /// come back to nobody else.
+  /// do not come back to another one.
   void rest(MemoryKey key, const KeyHistory& history) {
     const auto& [first, second, third, fourth] = history.words;
     words_.write(
         {pair(0, UINT32_MAX), pair(key.value, 0), pair(0, kInOrder), first, second, third, fourth, 0});
   }
-  /// Of one that rests.
+  /// The value of an entry that rests.
   [[nodiscard]] KeyHistory history() const {
     const Words::Words words = words_.read();
     return {{words[kIova], words[kLength], words[kMemory], words[kOffset]}};
@@ -80,7 +80,7 @@ class alignas(64) RegionEntry {
   };
   /// What the entry binds when it is of the most frequent sort: in one piece, bound, for any queue pair.
   struct Run {
-    bool right = false;    // it is, nobody is writing it, and key, domain and rights are right
+    bool right = false;    // it is, no thread is writing it, and key, domain and rights are right
     uint64_t version = 0;  // see is_still()
     uint64_t iova = 0;
     uint64_t length = 0;
@@ -121,12 +121,12 @@ class alignas(64) RegionEntry {
             .memory = memory,
             .nature = MemoryNature::from_bits(high(key_attributes) >> kNatureShift)};
   }
-  /// Nobody has begun to write the entry since run() gave this version.
+  /// No thread has begun to write the entry since run() gave this version.
   [[nodiscard]] bool is_still(uint64_t version) const { return words_.load(kSequenceDenied) == version; }
 
-  /// Where [iova, iova + length) is when that is not empty, the entry is of the most frequent sort, nobody is
-  /// writing it, and everything is right; else read() tells what is not. (A Binding made here would be copied
-  /// through memory.)
+  /// Where [iova, iova + length) is when that is not empty, the entry is of the most frequent sort, no thread
+  /// is writing it, and everything is right; else read() tells what is not. (A Binding made here would be
+  /// copied through memory.)
   [[gnu::always_inline]] [[nodiscard]] inline Found resolve_at_once(MemoryKey key, DomainId domain,
                                                                     uint64_t iova, uint64_t length,
                                                                     Access needed) const {

@@ -8,7 +8,7 @@
 namespace uroce::mem {
 
 /// What belongs to a region besides its entry in the key table, for those regions that may change while they
-/// live or have windows over them. Owned by whoever made the region; pollers may refer to it until the grace
+/// live or have windows over them. Owned by the region's maker; pollers may refer to it until the grace
 /// period after its entry was taken back.
 ///
 /// The lock serialises the writes to the region's entry and guards what is in here. Readers of the entry do

@@ -11,7 +11,7 @@
 namespace uroce::mem {
 namespace {
 
-/// Of user regions that may have windows over them.
+/// A user region that may have windows over it.
 class UserObject final : public RegionObject {};
 
 std::unique_ptr<UserObject> object_for(Access access) {
@@ -206,7 +206,7 @@ Status RegionTable::deregister(MemoryKey lkey) {
     if (gone.object != nullptr && gone.object->windows != 0) return Error{EBUSY, kWindowsOver};
     write_entry({.key = lkey});
   }
-  // Not under the lock: a poller must not wait for one who waits for it.
+  // Not under the lock: a poller must not wait for a thread that waits for it.
   wait_for_grace();
   delete static_cast<UserObject*>(gone.object);
   locked_memory_.release(static_cast<std::byte*>(gone.memory), gone.length);
@@ -228,7 +228,7 @@ void RegionTable::end_domain(DomainId domain) {
   }
   wait_for_grace();
   for (const RegionBinding& binding : ended) {
-    // What other kinds have besides their entry belongs to whoever made them.
+    // What other kinds have besides their entry belongs to their makers.
     if (binding.kind == RegionKind::kUser) {
       delete static_cast<UserObject*>(binding.object);
       locked_memory_.release(static_cast<std::byte*>(binding.memory), binding.length);
@@ -266,7 +266,7 @@ Binding RegionTable::resolve_in_order(MemoryKey key, const KeyUser& user, uint64
 }
 
 /// The whole segment lies in one mapping, whatever part of it an operation happens to be at. Cold or not,
-/// nobody knows: what is mapped for DMA is mostly small.
+/// is not known: what is mapped for DMA is mostly small.
 Binding RegionTable::resolve_on_bus(uint64_t address, uint64_t length, Access needed,
                                     const BusRange& segment) const {
   if (options_.bus_space == nullptr) return Binding(Fault::kBounds);

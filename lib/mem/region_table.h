@@ -83,7 +83,7 @@ class RegionTable {
 
   /// Binds a user region anew; its keys stay. Returns after the grace period: no byte moves as the region was
   /// before. Whatever fails, the region is as it was. As register_user(), and EINVAL: no such region, or to
-  /// be zero-based where it lies. EBUSY: windows are bound over it, or somebody else changed it meanwhile.
+  /// be zero-based where it lies. EBUSY: windows are bound over it, or another thread changed it meanwhile.
   Status reregister(MemoryKey lkey, const RegionChange& change);
 
   /// A user region's end. Returns after the grace period: no byte of the region's memory is touched by the
@@ -91,7 +91,7 @@ class RegionTable {
   Status deregister(MemoryKey lkey);
 
   /// The end of whatever is bound in a domain whose user is gone without a word; no queue pair is left in it.
-  /// Returns after the grace period. Who made the regions must not come back to them.
+  /// Returns after the grace period. Their makers must not come back to them.
   void end_domain(DomainId domain);
 
   /// Checks key, domain, rights, state, bounds of [iova, iova + length) and queue pair, in this order,
@@ -103,8 +103,8 @@ class RegionTable {
       return {found.data, length, found.nature};
     return resolve_in_order(key, user, iova, length, needed, {iova, length});
   }
-  /// Bytes [skip, skip + length) of a segment of a work request, for whoever uses it part by part. All of a
-  /// segment that is named by bus address lies in one mapping, or no part of it resolves.
+  /// Bytes [skip, skip + length) of a segment of a work request, for a caller that uses it part by part. All
+  /// of a segment that is named by bus address lies in one mapping, or no part of it resolves.
   [[nodiscard]] Binding resolve_in_segment(MemoryKey key, const KeyUser& user, const BusRange& segment,
                                            uint64_t skip, uint64_t length, Access needed) const {
     const RegionEntry::Found found =
@@ -136,12 +136,12 @@ class RegionTable {
   /// True while the whole table is in hugepages.
   [[nodiscard]] bool hugepages() const { return space_.hugepages(); }
 
-  // For the kinds of region. Writes to one entry are serialised by whoever owns it (RegionObject).
+  // For the kinds of region. Writes to one entry are serialised by its owner (RegionObject).
 
   /// A new entry, bound as said, with a key that its index has not had since it had all 256 of them, and that
-  /// nobody can foretell. ENOMEM.
+  /// cannot be foretold. ENOMEM.
   Result<MemoryKey> make_entry(RegionBinding binding);
-  /// The same for a region whose low eight bits the consumer chooses from then on; the owner adds each of
+  /// Makes a key for a region whose low eight bits the consumer chooses from then on; the owner adds each of
   /// them to `history`, which begins with what the index has had before.
   Result<MemoryKey> make_entry_for_consumer(RegionBinding binding, KeyHistory& history);
   /// For a region that changes its key and whose bytes are the stack's: the one after `key`.
@@ -162,7 +162,7 @@ class RegionTable {
   void wait_for_grace() const {
     if (options_.grace_period != nullptr) options_.grace_period->wait();
   }
-  /// As probe_memory().
+  /// Does what probe_memory() does.
   [[nodiscard]] bool probe(const std::byte* address, uint64_t length, bool write) const {
     if (length == 0) return true;
     return options_.prober != nullptr ? options_.prober->probe(address, length, write)

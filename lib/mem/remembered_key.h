@@ -9,10 +9,10 @@
 
 namespace uroce::mem {
 
-/// What the key that somebody used last is bound to: most use the same one again and again, always for the
+/// What the key that was used last is bound to: most use the same one again and again, always for the
 /// same rights. Then one look at the first word of its entry tells that nothing has changed, for whatever
 /// binds, rebinds or ends an entry writes to that word first. So a key that was deregistered, invalidated or
-/// bound anew is looked up as if nobody remembered it.
+/// bound anew is looked up as if it were not remembered.
 ///
 /// The rules of RegionTable::resolve() hold: within a turn, and what was found dies with it. One thread, one
 /// table, which must outlive it.
@@ -20,7 +20,7 @@ class RememberedKey {
  public:
   explicit RememberedKey(Access needed) : needed_(needed) {}
 
-  /// As RegionTable::resolve_at_once().
+  /// Does what RegionTable::resolve_at_once() does.
   [[gnu::always_inline]] [[nodiscard]] inline RegionEntry::Found resolve_at_once(
       const RegionTable& table, MemoryKey key, DomainId domain, uint64_t iova, uint64_t length) {
     if (key != key_ || domain != domain_ || !entry_->is_still(run_.version)) [[unlikely]]

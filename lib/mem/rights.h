@@ -6,8 +6,8 @@
 
 namespace uroce::mem {
 
-/// Who may do what with memory that is mapped on the bus; the values are those of the kernel's enum
-/// dma_data_direction.
+/// What may be done with memory that is mapped on the bus, and by which side; the values are those of the
+/// kernel's enum dma_data_direction.
 enum class Direction : uint8_t { kBidirectional = 0, kToDevice = 1, kFromDevice = 2 };
 
 /// What is done to memory.

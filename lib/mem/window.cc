@@ -71,7 +71,7 @@ void Window::end() {
   move_to(nullptr, {.key = table_.read_entry(first_key()).key});
   entry_.unpublish();
   unlock();
-  // Not under the lock: a poller must not wait for one who waits for it.
+  // Not under the lock: a poller must not wait for a thread that waits for it.
   table_.wait_for_grace();
   entry_.give_back(&history_);
 }
@@ -106,7 +106,7 @@ Bound Window::bind(const WindowBinding& wanted, const KeyUser& user) {
     move_to(nullptr, unbound_entry(wanted.key, now.kind, now.domain, this));
     return done;
   }
-  // Only now nobody changes the region; it may be another's, or nobody's, meanwhile.
+  // From here on no other thread changes the region; meanwhile it may have ended, or be another's.
   const RegionBinding region = table_.read_entry(wanted.region);
   if (region.object != next || !fits(region, wanted, now.domain)) {
     next->unlock();

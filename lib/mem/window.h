@@ -33,7 +33,7 @@ struct WindowBinding {
 enum class Bound : uint8_t {
   kDone,
   kAnew,  // done; pollers may be at what it was bound to before
-  kBusy,  // somebody else has the window or a region just now: once more in the next turn
+  kBusy,  // another thread has the window or a region just now: once more in the next turn
   kRefused,
 };
 
@@ -42,7 +42,8 @@ enum class Bound : uint8_t {
 /// bound the region lives on unchanged (RegionObject::windows).
 ///
 /// The entry is written under the locks of window and region, taken in this order, and the window still
-/// counts while it is written: who ends the region afterwards waits for whoever resolved the window before.
+/// counts while it is written: a thread that ends the region afterwards waits for pollers that resolved the
+/// window before.
 class Window final : public RegionObject {
  public:
   /// `kind`: one of the kinds of window. EINVAL: no domain. ENOMEM.
@@ -64,7 +65,7 @@ class Window final : public RegionObject {
   // Under the lock.
   Bound bind(const WindowBinding& wanted, const KeyUser& user);
   void move_to(RegionObject* region, const RegionBinding& binding);
-  /// False: somebody else has the region.
+  /// False: another thread has the region.
   bool try_unbind();
 
   RegionTable& table_;

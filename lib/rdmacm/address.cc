@@ -13,7 +13,7 @@
 namespace uroce::rdmacm {
 namespace {
 
-/// As Linux takes a backlog that says nothing.
+/// Linux's backlog for a value that says nothing.
 constexpr int kBacklogMax = 1024;
 
 /// The device whose address it is; of a loopback address the one that this host has for itself. Null: none.
@@ -78,7 +78,7 @@ int stay_here(Id& id, const SocketAddress& destination) {
 int choose_way(Id& id, SocketAddress& destination) {
   if (id.local.family != destination.family) return EINVAL;
   const bool bound = id.device != nullptr;
-  // Whoever wants to reach nobody in particular means himself.
+  // The unspecified address means this host.
   if (destination.is_any())
     destination.address = bound ? id.local.address : SocketAddress::loopback(destination.family);
   id.way = {.traffic_class = id.type_of_service,
@@ -124,7 +124,7 @@ int resolve_address(Id& id, const sockaddr* from, const sockaddr* to, int timeou
   return error;
 }
 
-/// There is one path, and nobody has to be asked for it.
+/// There is one path, and no query is needed for it.
 int resolve_route(Id& id) {
   {
     const std::lock_guard guard(core().mutex);
@@ -176,7 +176,7 @@ int listen(Id& id, int backlog) {
   const auto all = devices();
   if (!all) return all.error().code;
   for (const auto& device : *all) {
-    // Whoever reaches this host at a loopback address may do so by any of its devices.
+    // A peer that reaches this host at a loopback address may do so by any of its devices.
     const bool any_device = id.device == nullptr || wire::is_loopback(id.local.address);
     if (!any_device && id.device != device.get()) continue;
     const int error = listen_on(id, *device, waiting);

@@ -65,7 +65,7 @@ std::vector<std::unique_ptr<Event>> Channel::take_of(const Id& id,
     waiting_.erase(event);
     place = places_.erase(place);
   }
-  // Whoever has read the byte meanwhile finds nothing, or what comes next.
+  // A thread that has read the byte meanwhile finds nothing, or what comes next.
   if (waiting_.empty() && told_ && signal.remove_if([](const void*) { return true; }) != 0) told_ = false;
   return taken;
 }

@@ -18,14 +18,14 @@ namespace uroce::rdmacm {
 
 /// Behind rdma_event_channel: what waits for rdma_get_cm_event, and a pipe that the program may poll.
 struct Channel : rdma_event_channel {
-  /// One byte while events wait, or somebody has read it who is about to take one.
+  /// One byte while events wait, or a thread has read it and is about to take one.
   verbs::EventPipe signal{1};
 
   // With the core's mutex held. Putting in and taking out cost the logarithm of how many there are.
   void put(std::unique_ptr<Event> event);
   /// The oldest one; null: those that were signalled have been taken back. To be called for each byte read.
   std::unique_ptr<Event> take_first();
-  /// Those of the id's for which `wanted` says so, oldest first.
+  /// Takes the id's events for which `wanted` says so, oldest first.
   std::vector<std::unique_ptr<Event>> take_of(const Id& id, const std::function<bool(const Event&)>& wanted);
 
   /// Around each rdma_get_cm_event, which a thread may also leave by being cancelled.
@@ -39,9 +39,9 @@ struct Channel : rdma_event_channel {
    private:
     Channel& channel_;
   };
-  /// Within a use: whoever comes when it is destroyed stays for ever.
+  /// Within a use: a thread that comes when the channel is destroyed stays for ever.
   void stay_if_destroyed() const;
-  /// It is freed some time after the last one has left.
+  /// The channel is freed some time after the last thread has left.
   void destroy();
 
  private:

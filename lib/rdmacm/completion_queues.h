@@ -12,7 +12,7 @@ namespace uroce::rdmacm {
 int make_completion_queues(Id& id, ibv_qp_init_attr_ex& wanted);
 /// The one for a shared receive queue of XRC. 0 or errno.
 int make_receive_completions(Id& id, uint32_t entries);
-/// Those that the id made.
+/// Destroys the completion queues that the id made.
 void end_completion_queues(Id& id);
 
 }  // namespace uroce::rdmacm

@@ -173,7 +173,7 @@ int accept(Id& id, const rdma_conn_param* param) {
     if (error == 0) id.state = IdState::kConnected;
     return error;
   }
-  // Never more than the peer said: what it does not answer nobody may ask.
+  // Never more than the peer said: what it does not answer must not be asked.
   take_depths(id, param, id.peer.reads_to_it, id.peer.reads_from_us);
   id.retry_count = id.peer.retry_count;
   wire::CmRep rep;
@@ -221,7 +221,7 @@ IdState state_of(const Id& id) {
   return id.state;
 }
 
-/// Of what the agent will not tell.
+/// Posts the event of a disconnection that the agent will not raise.
 int say_disconnected(Id& id) {
   const std::lock_guard guard(core().mutex);
   id.comm = {};

@@ -33,8 +33,8 @@ Result<Devices> open_all() {
   return all;
 }
 
-// A DREQ may be lost, and nobody repeats it when the process is gone. A peer answers when its program does:
-// who does not answer delays our end by all these attempts.
+// A DREQ may be lost, and is not repeated when the process is gone. A peer answers when its program does:
+// one that does not answer delays our end by all these attempts.
 constexpr Duration kDrepWithin = milliseconds(50);
 constexpr uint8_t kDreqRepeats = 3;
 
@@ -69,7 +69,7 @@ void CmDevice::say_goodbye() {
   if (services_ == nullptr) return;  // it has never met anybody
   {
     const std::lock_guard guard(core().mutex);
-    core().ids.clear();  // nobody is told of anything any more
+    core().ids.clear();  // no id is told of anything any more
   }
   Instant until{};
   bool done = false;

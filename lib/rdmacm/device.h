@@ -29,7 +29,7 @@ class CmDevice final : public engine::ServicesUser, public engine::DeviceListene
   [[nodiscard]] engine::Device& device() const { return device_; }
   /// The protection domain of ids whose program brings none. Null and errno.
   ibv_pd* default_domain();
-  /// The same of XRC.
+  /// The XRC domain of such ids. Null and errno.
   ibv_xrcd* default_xrc_domain();
 
   /// Runs the function in a turn, where the agent is; the core's mutex is not held. 0, or ENODEV.

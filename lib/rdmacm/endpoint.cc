@@ -14,7 +14,7 @@
 namespace uroce::rdmacm {
 namespace {
 
-/// As librdmacm waits for an address.
+/// How long librdmacm waits for an address.
 constexpr int kResolveMs = 2000;
 
 int make_passive(Id& id, const rdma_addrinfo& info, ibv_pd* pd, const ibv_qp_init_attr* wanted) {

@@ -40,7 +40,7 @@ struct Event : rdma_cm_event {
   std::array<std::byte, 256> private_data{};
   std::unique_ptr<Request> request;
 
-  /// As many bytes as a message of its kind has, whatever the peer put in.
+  /// Keeps as many bytes as a message of its kind has, whatever the peer put in.
   void keep_connection_data(std::span<const std::byte> data);
   void keep_datagram_data(std::span<const std::byte> data);
 };

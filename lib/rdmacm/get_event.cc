@@ -18,11 +18,11 @@ namespace uroce::rdmacm {
 
 namespace {
 
-/// A peer that is awake answers within that, and then nobody has to be woken.
+/// A peer that is awake answers within that, and then no thread has to be woken.
 constexpr auto kTurnsFor = std::chrono::microseconds(100);
 
-/// Who is about to wait for an event turns the pollers that bring it meanwhile, as ibv_poll_cq does; who does
-/// not wait, once.
+/// A thread that is about to wait for an event turns the pollers that bring it meanwhile, as ibv_poll_cq
+/// does; one that does not wait, once.
 void turn_for_events(const Channel& channel) {
   const int flags = fcntl(channel.fd, F_GETFL);
   const bool waits = flags >= 0 && (flags & O_NONBLOCK) == 0;

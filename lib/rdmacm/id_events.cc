@@ -11,7 +11,7 @@ namespace uroce::rdmacm {
 namespace {
 
 void put(Id& id, std::unique_ptr<Event> event) {
-  // From now on: whoever takes it out of the channel may not have told yet that he has it.
+  // From now on: a thread that takes it out of the channel may not have told yet that it has it.
   ++id.unacknowledged;
   object(id.channel).put(std::move(event));
 }

@@ -12,8 +12,8 @@ namespace uroce::rdmacm {
 /// Puts it into the id's channel, with the core's mutex held.
 void post(Id& id, std::unique_ptr<Event> event);
 
-/// Takes the id's events for which `wanted` says so out of its channel, with the core's mutex held. Who is in
-/// rdma_get_cm_event may have one all the same.
+/// Takes the id's events for which `wanted` says so out of its channel, with the core's mutex held. A thread
+/// in rdma_get_cm_event may have one all the same.
 std::vector<std::unique_ptr<Event>> take_events(
     Id& id, const std::function<bool(const Event&)>& wanted = [](const Event&) { return true; });
 /// What was taken out of another channel, with the core's mutex held.
@@ -21,7 +21,7 @@ void put_back(Id& id, std::vector<std::unique_ptr<Event>> events);
 
 /// The program is done with it.
 void acknowledge(Event& event);
-/// The same for the one that a synchronous id holds, if any.
+/// Acknowledges the event that a synchronous id holds, if any.
 void drop_last_event(Id& id);
 
 }  // namespace uroce::rdmacm

@@ -16,7 +16,7 @@
 namespace uroce::rdmacm {
 namespace {
 
-/// Of rdma_create_id: what a port space's queue pairs are.
+/// The type of a port space's queue pairs, for rdma_create_id.
 std::optional<ibv_qp_type> type_of(rdma_port_space space) {
   switch (space) {
     case RDMA_PS_TCP:
@@ -29,7 +29,7 @@ std::optional<ibv_qp_type> type_of(rdma_port_space space) {
   return std::nullopt;
 }
 
-/// Nobody tells it anything any more, and what the agent has of it is ended.
+/// No event comes to the id any more, and what the agent has of it is ended.
 void leave_agents(Id& id) {
   end_listening(id);
   if (id.device == nullptr) return;

@@ -144,7 +144,7 @@ void CmDevice::on_progress(const cm::Event& event) {
              waiting.request->comm == event.id;
     });
     lock.unlock();
-    // Who is about to take it ends it then.
+    // The thread that is about to take it ends it then.
     if (!unseen.empty()) services_->agent().release(event.id);
     return;
   }
@@ -187,7 +187,7 @@ void CmDevice::on_resolved(uint64_t who, int error) {
   post(*id, make_event(error == 0 ? RDMA_CM_EVENT_ADDR_RESOLVED : RDMA_CM_EVENT_ADDR_ERROR, -error));
 }
 
-/// The device is gone for good: who is bound to it is told.
+/// The device is gone for good: the ids that are bound to it are told.
 void CmDevice::raised(engine::DeviceEvent event) {
   if (event != engine::DeviceEvent::kFatal) return;
   const std::lock_guard guard(core().mutex);

@@ -23,7 +23,7 @@ ibv_gid gid_of(const Group& group) {
   return gid;
 }
 
-/// Groups are there for whoever listens: nobody is asked, and the event comes at once.
+/// A group needs no permission: no peer is asked, and the event comes at once.
 int join(Id& id, const sockaddr* to, void* context, bool send_only) {
   const auto address = read_address(to);
   if (!address || !net::is_multicast(address->address)) return EINVAL;
@@ -76,7 +76,7 @@ bool carry_out_join(Event& event) {
   Id& id = *event.owner;
   const auto find = [&] { return id.find_group(event.group); };
   std::unique_lock lock(core().mutex);
-  // Who leaves it waits until the event is acknowledged.
+  // Leaving it waits until the event is acknowledged.
   const Group* const group = find();
   if (group == nullptr || group->send_only || id.qp == nullptr) return true;
   ibv_gid gid = gid_of(*group);

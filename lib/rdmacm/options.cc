@@ -73,7 +73,7 @@ UROCE_EXPORT int uroce_rdma_get_remote_ece(rdma_cm_id* face, ibv_ece* ece) {
   Id& id = object(face);
   const std::lock_guard guard(core().mutex);
   if (id.remote_ece.vendor_id == 0) {
-    // Nobody offered any.
+    // The peer offered none.
     *ece = {};
     return 0;
   }

@@ -11,9 +11,9 @@
 
 namespace uroce::rdmacm {
 
-/// Which ids are bound to which ports, as sockets are to theirs: a port of a port space belongs to whoever
-/// has bound it, for one address or for all of a family; IPv4 and IPv6 share it only when each keeps to its
-/// own. Not thread-safe.
+/// Which ids are bound to which ports, as sockets are to theirs: a port of a port space belongs to the id
+/// that has bound it, for one address or for all of a family; IPv4 and IPv6 share it only when each keeps to
+/// its own. Not thread-safe.
 class PortNumbers {
  public:
   /// Ports given out when none is asked for: those of Linux (ip_local_port_range).
@@ -29,9 +29,9 @@ class PortNumbers {
 
   explicit PortNumbers(uint64_t seed) : random_(seed) {}
 
-  /// The port, for somebody who has none. EADDRINUSE: it is another's; EADDRNOTAVAIL: none is left.
+  /// The port, for an id that has none. EADDRINUSE: it is another's; EADDRNOTAVAIL: none is left.
   Result<uint16_t> bind(const BindRequest& request, const void* who);
-  /// Nobody listens on a port that others share. EADDRINUSE.
+  /// Keeps the port of `who` from being shared, for a listener. EADDRINUSE: others share it.
   Status claim(const void* who);
   /// Gives up what `who` has, if anything.
   void release(const void* who);

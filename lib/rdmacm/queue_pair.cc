@@ -66,7 +66,7 @@ int modify(Id& id, ibv_qp_state state) {
   attributes.qp_state = state;
   int mask = 0;
   if (const int error = describe_transition(id, attributes, mask); error != 0) return error;
-  // A peer whose REQ or REP came is reached where it came from: accepting it waits for nobody.
+  // A peer whose REQ or REP came is reached where it came from: accepting it waits for no resolution.
   return verbs::zero_or_errno(
       [&] { return verbs::modify_qp(verbs::object(id.qp), attributes, mask, id.way.link); });
 }

@@ -35,7 +35,7 @@ std::optional<SocketAddress> read_address(const sockaddr* from);
 /// `to` has room for a sockaddr_storage; what is behind the address is zeroed.
 void write_address(const SocketAddress& from, sockaddr_storage& to);
 
-/// Of AF_INET or AF_INET6; 0: another family.
+/// The length of an address of AF_INET or AF_INET6; 0: another family.
 socklen_t address_length(sa_family_t family);
 
 }  // namespace uroce::rdmacm

@@ -137,7 +137,7 @@ void DeviceEventNotifier::raised(engine::DeviceEvent what) {
       event.event_type = IBV_EVENT_DEVICE_FATAL;
       break;
   }
-  // Nobody acknowledges these. A pipe that is full has more to tell than this.
+  // These are not acknowledged. A pipe that is full has more to tell than this.
   context_.async_events.push(&event);
 }
 

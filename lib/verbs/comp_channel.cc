@@ -11,9 +11,9 @@ namespace uroce::verbs {
 
 namespace {
 
-/// Events of one queue that wait to be read; more are merged, so that a channel nobody reads does not fill
-/// up. (An application that arms a queue again before it has read the event of the last time will find it at
-/// the next read.)
+/// Events of one queue that wait to be read; more are merged, so that a channel that is not read does not
+/// fill up. (An application that arms a queue again before it has read the event of the last time will find
+/// it at the next read.)
 constexpr uint32_t kEventsUnreadMax = 4;
 
 }  // namespace

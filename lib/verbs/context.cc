@@ -74,9 +74,9 @@ ibv_context* open_device(VerbsDevice& device) {
   return &context.release()->context;
 }
 
-/// As the kernel does when a process closes its descriptor: nothing of the context sends, answers or touches
-/// memory any more. The objects stay as they lie, because the program has pointers to them; whatever it does
-/// with one is refused.
+/// Ends what the context has, as the kernel does when a process closes its descriptor: nothing of the context
+/// sends, answers or touches memory any more. The objects stay as they lie, because the program has pointers
+/// to them; whatever it does with one is refused.
 void leave_behind(VerbsContext& context) {
   context.birth.store(VerbsContext::kClosed);
   engine::Device& device = *context.device;

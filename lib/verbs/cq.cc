@@ -92,7 +92,7 @@ int modify_cq(ibv_cq* face, ibv_modify_cq_attr* wanted) {
 int req_notify_cq(ibv_cq* face, int solicited_only) {
   VerbsCq& cq = object(face);
   if (!cq.owner->alive()) return EIO;
-  // Without a channel there is nobody to tell.
+  // Without a channel there is no event.
   if (cq.face.channel != nullptr) cq.queue->arm(solicited_only != 0);
   return 0;
 }

@@ -13,7 +13,7 @@ namespace uroce::verbs {
 /// number: then nothing is read, written or closed any more. All members are thread-safe.
 class EventPipe {
  public:
-  /// Of a record.
+  /// The size of a record.
   static constexpr size_t kBytesMax = 16;
 
   explicit EventPipe(size_t record_bytes) : record_bytes_(record_bytes) {}
@@ -24,7 +24,7 @@ class EventPipe {
   /// 0 or errno. To be called once, before anything else.
   int open();
   [[nodiscard]] int read_fd() const { return read_fd_; }
-  /// It is broken from then on. The destructor does the same. When nobody is in another member.
+  /// Breaks the pipe for good, as the destructor does. No thread may be in another member.
   void close();
 
   /// Any thread, a poller's too. False when the pipe is full and cannot grow, or broken.

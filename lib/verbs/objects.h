@@ -74,7 +74,8 @@ struct VerbsContext : verbs_context {
   DeviceEventNotifier notifier{*this};
 
   /// False in a child of the process that opened the device, and when it was closed although objects of it
-  /// were left: nothing of it can be used. Relaxed, both: who is told of neither has no business here.
+  /// were left: nothing of it can be used. Relaxed, both: a thread that is told of neither has no business
+  /// here.
   [[nodiscard]] bool alive() const {
     return birth.load(std::memory_order_relaxed) == fork_count.load(std::memory_order_relaxed);
   }
@@ -257,7 +258,7 @@ inline VerbsQp& object(ibv_qp* qp) { return *static_cast<VerbsQp*>(reinterpret_c
 int post_send(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad);
 int post_recv(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad);
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* request, ibv_recv_wr** bad);
-/// As post_send with one request to bind a window of type 1, which post_send itself refuses.
+/// Does what post_send would with one request to bind a window of type 1, which post_send itself refuses.
 int post_bind(ibv_qp* qp, const ibv_send_wr& request);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);
@@ -328,8 +329,8 @@ int enqueue_driver(VerbsQp& qp, const ibv_send_wr& from);
 queue::SendRequest* begin(ibv_qp_ex* qp, queue::SendOperation operation);
 void refuse(VerbsQp& qp, int error);
 
-/// True when completions were lost: who waits for them would wait for ever. The first to notice raises the
-/// event.
+/// True when completions were lost: a program that waits for them would wait for ever. The first to notice
+/// raises the event.
 bool check_overrun(VerbsCq& cq);
 
 inline unsigned int flags_of(const queue::Completion& completion) {
@@ -402,7 +403,7 @@ void raise_async_event(VerbsCq& cq, ibv_event_type type);
 void raise_async_event(VerbsSrq& srq, ibv_event_type type);
 void raise_async_event(VerbsQp& qp, qp::Event event);
 
-/// What every destroy verb does with the events of a dying object: takes out of the pipe those that nobody
+/// What every destroy verb does with the events of a dying object: takes out of the pipe those that no thread
 /// has read and waits until the others are acknowledged.
 void await_async_acknowledgements(VerbsCq& cq);
 void await_async_acknowledgements(VerbsQp& qp);

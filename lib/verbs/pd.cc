@@ -37,7 +37,7 @@ UROCE_EXPORT int uroce_ibv_dealloc_pd(ibv_pd* face) {
   VerbsContext& context = object(pd.context);
   if (!context.alive()) return with_errno(EIO);
   if (pd.users.load() != 0) return with_errno(EBUSY);
-  // Memory that was freed may be kept for the next who needs some; a region of another domain may cover it.
+  // Memory that was freed may be kept for the next allocation; a region of another domain may cover it.
   if (pd.arena != nullptr && !pd.arena->end()) return with_errno(EBUSY);
   if (pd.below != nullptr) {
     pd.below->users.fetch_sub(1);

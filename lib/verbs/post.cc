@@ -34,7 +34,7 @@ void fill_atomic(queue::SendQueue& queue, queue::SendRequest& request, const ibv
                              .compare = swap ? atomic.compare_add : 0};
 }
 
-/// As enqueue(), of a request to bind a window of that type.
+/// Does what enqueue() does, for a request to bind a window of that type.
 int enqueue_bind(VerbsQp& qp, const ibv_send_wr& from, unsigned type) {
   if ((from.send_flags & ~unsigned{IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED}) != 0)
     return EINVAL;
@@ -64,7 +64,7 @@ int enqueue_bind(VerbsQp& qp, const ibv_send_wr& from, unsigned type) {
   return opcode == IBV_WR_TSO ? EOPNOTSUPP : EINVAL;
 }
 
-/// Of a request that is more than a list of segments: whether the rest of it is good.
+/// Checks the rest of a request that is more than a list of segments.
 bool may_be_described(const VerbsQp& qp, const PostRule& rule, const ibv_send_wr& from, uint64_t bytes) {
   if ((from.send_flags & IBV_SEND_INLINE) != 0 && bytes > qp.caps.max_inline_data) return false;
   if (qp.type == qp::Type::kUd) return can_go_to(qp, from.wr.ud.ah, from.wr.ud.remote_qpn);

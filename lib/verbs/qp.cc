@@ -184,7 +184,7 @@ void shut_queues(VerbsQp& qp) {
   const std::scoped_lock receive(qp.receive_lock);
 }
 
-/// What was flushed on the way to RESET belongs to the queue pair's last life: nobody waits for it in the
+/// What was flushed on the way to RESET belongs to the queue pair's last life: no program waits for it in the
 /// next.
 void forget_completions(const VerbsQp& qp) {
   for (ibv_cq* face : {qp.qp_base.send_cq, qp.qp_base.recv_cq}) {

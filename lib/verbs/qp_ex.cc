@@ -273,8 +273,8 @@ void fill_operations(ibv_qp_ex& face) {
   face.wr_set_inline_data_list = set_inline;
 }
 
-/// verbs.h calls what it finds here without looking; nobody may ask for this, so this is for who did not
-/// ask.
+/// verbs.h calls what it finds here without looking; no program may ask for this, so this is for one that did
+/// not ask.
 void fill_refusals(ibv_qp_ex& face) {
   face.wr_send_tso = [](ibv_qp_ex* qp, auto...) { refuse(object(qp), EOPNOTSUPP); };
 }

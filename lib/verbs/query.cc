@@ -20,7 +20,7 @@ namespace {
 
 using engine::Limits;
 
-/// An OUI that belongs to nobody: its bit "locally administered" is set. Some programs take 0 for a mistake.
+/// An OUI without an owner: its bit "locally administered" is set. Some programs take 0 for a mistake.
 constexpr uint32_t kVendor = 0x020000;
 
 // Codes of IBTA's PortInfo, which have no names in verbs.h.
@@ -219,7 +219,7 @@ UROCE_EXPORT ssize_t uroce__ibv_query_gid_table(ibv_context* face, ibv_gid_entry
   return static_cast<ssize_t>(count);
 }
 
-/// Of libibverbs' private interface, used by ibv_devinfo: 0 is InfiniBand or RoCE v1, 1 is RoCE v2.
+/// An entry of libibverbs' private interface, used by ibv_devinfo: 0 is InfiniBand or RoCE v1, 1 is RoCE v2.
 UROCE_EXPORT int uroce_ibv_query_gid_type(ibv_context* face, uint8_t port, unsigned int index, int* type) {
   if (!all_given(face, type)) return minus_one(EINVAL);
   ibv_gid_entry found{};

@@ -50,7 +50,7 @@ int identify(int fd, FileKey& key) {
   return 0;
 }
 
-/// A domain of a file that nobody has a handle to is forgotten, unless it has a successor already.
+/// A domain of a file to which there is no handle is forgotten, unless it has a successor already.
 void forget(const FileKey& file) {
   FileDomains& all = file_domains();
   const std::lock_guard guard(all.mutex);
@@ -73,7 +73,7 @@ int make_domain(VerbsXrcDomain& of) {
   return 0;
 }
 
-/// That of the file, as ibv_open_xrcd(3) says: 0 or errno.
+/// Opens the domain of the file, as ibv_open_xrcd(3) says: 0 or errno.
 int find_or_make_domain(const VerbsContext& context, int fd, int flags, std::shared_ptr<VerbsXrcDomain>& to) {
   FileKey key{.device = context.device.get()};
   if (const int error = identify(fd, key); error != 0) return error;

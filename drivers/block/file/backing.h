@@ -8,11 +8,11 @@
 
 namespace uroce::drivers {
 
-/// A regular file or block device that is open, and locked against others who would write to it.
+/// A regular file or block device that is open, and locked against other writers.
 class Backing {
  public:
-  /// O_DIRECT where the file system has it. A writer locks everybody out who locks too (flock; a block device
-  /// is also claimed from the kernel: it cannot be mounted, nor be claimed while it is), readers only
+  /// O_DIRECT where the file system has it. A writer locks all others out that lock too (flock; a block
+  /// device is also claimed from the kernel: it cannot be mounted, nor be claimed while it is), readers only
   /// writers. Errors name the path: those of open(2), EISDIR, ENOTSUP (neither file nor block device), EBUSY
   /// (in use).
   static Result<Backing> open(const std::string& path, bool read_only);
@@ -33,7 +33,7 @@ class Backing {
   [[nodiscard]] bool is_block_device() const { return block_device_; }
   [[nodiscard]] bool is_direct() const { return direct_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }  // when it was opened
-  /// Of the place and length of every access, and of the memory. 1 when not direct.
+  /// The alignment of the place and length of every access, and of the memory. 1 when not direct.
   [[nodiscard]] uint32_t offset_alignment() const { return offset_alignment_; }
   [[nodiscard]] uint32_t memory_alignment() const { return memory_alignment_; }
 

@@ -10,7 +10,7 @@ namespace uroce::drivers {
 
 /// A regular file or a block device, through io_uring and, where there is such a thing, past the page cache
 /// (O_DIRECT). It is as long as it was when it was opened: what it grows by is not seen. Reads behind the end
-/// of a file that somebody made shorter end with kMediaError; a write there makes it longer again. Errors are
+/// of a file that was made shorter end with kMediaError; a write there makes it longer again. Errors are
 /// listed in drivers/block_registry.h.
 Result<std::unique_ptr<block::Device>> open_file(const BlockSpecification& specification);
 

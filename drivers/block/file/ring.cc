@@ -36,7 +36,7 @@ Error no_ring(int error) {
 }  // namespace
 
 Result<Ring> open_ring(uint32_t entries) {
-  // Whoever polls comes by often enough: no interrupt has to fetch it. Kernels before 5.19 know but
+  // The poller comes by often enough: no interrupt has to fetch it. Kernels before 5.19 know but
   // interrupts.
   for (const unsigned flags : {IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0u}) {
     auto ring = std::make_unique<io_uring>();

@@ -11,7 +11,7 @@
 namespace uroce::drivers {
 
 /// Memory of zeroes, all of it there from the beginning: of hugepages (2 MiB) when there are enough, of
-/// ordinary pages otherwise. Belongs to whoever has the object.
+/// ordinary pages otherwise. Belongs to the object.
 class Memory {
  public:
   /// `node`: whose memory it must be. Errors: ENOMEM, EINVAL (no such node).

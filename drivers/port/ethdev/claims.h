@@ -12,7 +12,7 @@
 // other's.
 namespace uroce::drivers {
 
-/// What nobody else in this network namespace may be while the port is open.
+/// What no other port in this network namespace may be while the port is open.
 using Claims = std::vector<ExclusiveName>;
 
 /// The port's addresses on a kernel interface, and its MAC where it is not the interface's. Without

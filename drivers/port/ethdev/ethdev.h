@@ -14,7 +14,7 @@ namespace uroce::drivers {
 /// The wire's name, the same for both ends of a net_ring pair; empty for every other device.
 std::string ethdev_wire(std::string_view devargs);
 
-/// False for devices that nobody gave an address of their own (memif, rings): DPDK makes up one at random.
+/// False for devices without an address of their own (memif, rings): DPDK makes up one at random.
 bool ethdev_has_mac(std::string_view devargs);
 
 /// The MAC that the device will have, where it goes through an interface of the kernel.

@@ -28,7 +28,7 @@ constexpr uint16_t kDescriptors = 512;
 constexpr uint32_t kBuffersPerQueue = 2047;  // of one short of a power of two a mempool wastes nothing
 constexpr uint32_t kMtuMin = 576;
 constexpr uint64_t kLookEveryUs = 20'000;
-constexpr uint32_t kRetireMsMax = 1000;       // without descriptors the driver accepts nobody
+constexpr uint32_t kRetireMsMax = 1000;       // without descriptors the driver accepts no peer
 constexpr uint32_t kLooksForConnecting = 10;  // a connection that has begun is given this long
 
 /// Devices that a port of this process has, by number.
@@ -67,7 +67,7 @@ EthdevPort::~EthdevPort() {
   attached().erase(port_id_);
 }
 
-/// Nobody connects any more, and who has just done so is the driver's.
+/// No peer connects any more, and one that has just done so is the driver's.
 void EthdevPort::retire() {
   if (memif_ == nullptr) return;
   control([this] {
@@ -91,7 +91,7 @@ void EthdevPort::close_device() {
 }
 
 /// The last acknowledgement of a program that ends is under way when the port is closed. Where frames wait in
-/// memory that both sides map, closing takes them back, and the peer would repeat its request to nobody.
+/// memory that both sides map, closing takes them back, and the peer would repeat its request in vain.
 void EthdevPort::linger() const {
   for (uint32_t waited = 0; waited < traits_.linger_ms && device_link_up(); ++waited)
     rte_delay_us_sleep(1000);

@@ -92,7 +92,7 @@ uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
   return static_cast<uint16_t>(to - frames.data());
 }
 
-/// As rte_pktmbuf_free_bulk, for mbufs of one segment.
+/// rte_pktmbuf_free_bulk for mbufs of one segment.
 template <typename Frame>
 void EthdevQueue::give_back(std::span<const Frame> frames) {
   Mbufs mbufs;
@@ -100,7 +100,7 @@ void EthdevQueue::give_back(std::span<const Frame> frames) {
   for (const Frame& frame : frames) {
     assert(mbuf_of(frame.handle)->nb_segs == 1);
     rte_mbuf* const mbuf = rte_pktmbuf_prefree_seg(mbuf_of(frame.handle));
-    if (mbuf == nullptr) continue;  // somebody else has it, too
+    if (mbuf == nullptr) continue;  // another reference to it is left
     if (count == kBurst || (count > 0 && mbuf->pool != mbufs[0]->pool))
       mbufs_.give_back({mbufs.data(), std::exchange(count, 0)});
     mbufs[count++] = mbuf;
@@ -146,7 +146,7 @@ size_t EthdevQueue::send(std::span<const port::TxFrame> frames) {
 }
 
 uint16_t EthdevQueue::transmit(std::span<const port::TxFrame> frames) {
-  // Pairs with the release in RingWire: who sees the far end open may leave frames in its rings.
+  // Pairs with the release in RingWire: a sender that sees the far end open may leave frames in its rings.
   if (place_.far_open != nullptr && !place_.far_open->load(std::memory_order_acquire)) {
     free(frames);
     return static_cast<uint16_t>(frames.size());

@@ -39,7 +39,7 @@ uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-/// As `ss -x` shows it: who it belongs to, a hash of the whole name, and as much of the name as fits.
+/// The name as `ss -x` shows it: the owner, a hash of the whole name, and as much of the name as fits.
 Address address_of(const std::string& name) {
   std::array<char, 16> digits{};
   const auto end = std::to_chars(digits.begin(), digits.end(), hash_of(name), 16).ptr;

@@ -6,8 +6,8 @@
 
 namespace uroce::drivers {
 
-/// A name that nobody else has: neither another process of this network namespace nor another object of this
-/// process. It goes with the object, and with the process however that ends; neither a program that it
+/// A name that no other holder has: neither another process of this network namespace nor another object of
+/// this process. It goes with the object, and with the process however that ends; neither a program that it
 /// executes nor a child that it forks keeps it. Any thread.
 class ExclusiveName {
  public:

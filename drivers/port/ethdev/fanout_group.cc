@@ -39,8 +39,8 @@ int attempt(void* argument) {
 }
 
 /// As vfork(2): the calling thread stands still while the child, which has its own process id and everything
-/// else in common with us, does what this thread would do. No signal tells of its end, and only who asks for
-/// such children sees it.
+/// else in common with us, does what this thread would do. No signal tells of its end, and only a wait that
+/// asks for such children sees it.
 int attempt_in_child(Attempt& the) {
   const SignalsBlocked held;  // inherited
   std::byte* const stack = map_memory(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_STACK);

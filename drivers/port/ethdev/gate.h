@@ -36,7 +36,7 @@ class Gate {
   /// `patience`, or at once when they are kept out.
   void wait_until_empty(Duration patience) const;
 
-  /// Returns when nobody is inside, and nobody enters until open().
+  /// Returns when no poller is inside, and none enters until open().
   void close();
   void open();
 

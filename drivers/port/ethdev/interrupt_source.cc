@@ -41,7 +41,7 @@ class Handle {
 int make_with_lasting_source(const std::function<int()>& make, const std::function<bool(int)>& is_made) {
   int result = 0;
   // The interrupt thread asks the kernel about all sources when it comes back from here, not before: that the
-  // number is nobody's for a moment is not seen.
+  // number is unused for a moment is not seen.
   on_interrupt_thread([&] {
     const int number = eventfd(0, EFD_CLOEXEC);
     const Handle handle(number);

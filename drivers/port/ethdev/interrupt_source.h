@@ -6,8 +6,8 @@ namespace uroce::drivers {
 
 /// Calls `make`, which makes a socket that listens and registers it with EAL's interrupt thread, and returns
 /// what it returns; everything on that thread. EAL keeps a source of interrupts per descriptor, in the memory
-/// of whoever registers it first. net_memif's is of DPDK's heap and stays when the device is gone, so EAL's
-/// thread would read memory that the program's rte_eal_cleanup() has unmapped. Here the number that the
+/// of the code that registers it first. net_memif's is of DPDK's heap and stays when the device is gone, so
+/// EAL's thread would read memory that the program's rte_eal_cleanup() has unmapped. Here the number that the
 /// socket gets is registered before, with memory of the C library.
 ///
 /// `is_made(number)`: the descriptor is that socket. Another thread may take the number first; then the

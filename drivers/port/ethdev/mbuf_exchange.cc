@@ -6,7 +6,7 @@
 namespace uroce::drivers {
 namespace {
 
-/// As many as there are, up to so many.
+/// Takes as many as there are, up to so many.
 unsigned take_from(rte_mempool* pool, void** mbufs, unsigned wanted) {
   if (rte_mempool_get_bulk(pool, mbufs, wanted) == 0) return wanted;
   // All or nothing; when the pool runs dry, take what is left one by one.
@@ -33,7 +33,7 @@ unsigned MbufExchange::take(std::span<rte_mbuf*> mbufs) {
   return static_cast<unsigned>(returned) + rest;
 }
 
-/// As many as there are: those that came back last.
+/// Takes as many as there are: those that came back last.
 size_t MbufExchange::take_returned(std::span<rte_mbuf*> mbufs) {
   if (stock_count_ < mbufs.size()) {
     void** const end = reinterpret_cast<void**>(stock_.data() + stock_count_);
@@ -60,7 +60,8 @@ void MbufExchange::give_back(std::span<rte_mbuf* const> mbufs) {
 }
 
 bool MbufExchange::is_far_ends(const rte_mempool* pool) const {
-  // Relaxed: who has an mbuf of that pool had it from a ring that it was put into after the pool was made.
+  // Relaxed: a thread that has an mbuf of that pool had it from a ring that it was put into after the pool
+  // was made.
   return pool != pool_ && rings_.to_return != nullptr &&
          pool == rings_.far_pool->load(std::memory_order_relaxed);
 }

@@ -29,7 +29,7 @@ class MbufExchange {
   MbufExchange& operator=(const MbufExchange&) = delete;
   ~MbufExchange();
 
-  /// Fills a prefix of `mbufs`, of one segment and nobody else's: as many as there are.
+  /// Fills a prefix of `mbufs`, of one segment and without other references: as many as there are.
   [[nodiscard]] unsigned take(std::span<rte_mbuf*> mbufs);
   /// Such ones, not none, that are all of one pool.
   void give_back(std::span<rte_mbuf* const> mbufs);
@@ -41,8 +41,8 @@ class MbufExchange {
 
   rte_mempool* const pool_;
   const WireRings rings_;
-  /// The far end's that are to be returned, which is worth the while when they are many: who sends one frame
-  /// and waits for the next pays with each look at a ring that the other CPU has written to.
+  /// The far end's that are to be returned, which is worth the while when they are many: an end that sends
+  /// one frame and waits for the next pays with each look at a ring that the other CPU has written to.
   std::array<rte_mbuf*, 32> kept_;
   size_t kept_count_ = 0;
   /// Ours that came back, as many as were there when the last ones had been taken.

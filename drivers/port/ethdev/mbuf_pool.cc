@@ -14,7 +14,7 @@ namespace uroce::drivers {
 MbufPool make_mbuf_pool(uint32_t buffers, uint32_t data_bytes) {
   constexpr uint32_t kCachePerLcore = 32;
   // What comes back last is taken first, while it is in a CPU's cache; a ring, DPDK's default, goes round
-  // through all of the pool. Without a lock, since who holds one may be descheduled.
+  // through all of the pool. Without a lock, since its holder may be descheduled.
   constexpr const char* kLastInFirstOut = "lf_stack";
   static std::atomic<uint32_t> pools_made{0};  // names are unique within EAL
   const std::string name = "uroce_pool_" + std::to_string(pools_made++);

@@ -12,8 +12,8 @@ namespace uroce::drivers {
 /// the kernel's costs us nothing then. ENOTSUP: there are no such sockets. `port` begins the error's message.
 Status only_roce(const OpenDescriptors& before, unsigned interface_index, const std::string& port);
 
-/// Of a port that has just started: the sockets were open before they were filtered, and what they took until
-/// then is the kernel's.
+/// Drops what a port that has just started received unfiltered: the sockets were open before they were
+/// filtered, and what they took until then is the kernel's.
 void discard_unfiltered(uint16_t port_id, uint16_t queues);
 
 }  // namespace uroce::drivers

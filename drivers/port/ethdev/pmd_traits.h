@@ -22,7 +22,7 @@ enum class FrameLimit : uint8_t {
   kDevice,          // rte_eth_dev_info
 };
 
-/// Who has to know of a MAC address other than the device's own.
+/// What has to know of a MAC address other than the device's own.
 enum class MacFilter : uint8_t {
   kNone,         // nothing filters: the peer is software that delivers everything
   kPromiscuous,  // a kernel interface, whose own address is not ours to change

@@ -31,9 +31,9 @@ ServerTable& server_table() {
 
 enum class Listener { kNone, kAlive, kUnknown };
 
-/// Whether somebody listens on the socket file `path`. It is not visited, because a DPDK server panics when
+/// Whether a process listens on the socket file `path`. It is not visited, because a DPDK server panics when
 /// its visitor has gone before it could say hello: servers have connections, and sockets of another kind are
-/// told only whether there is somebody.
+/// told only whether there is a listener.
 Listener listener_on(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

@@ -40,7 +40,7 @@ class Lane {
   /// Control path, under the table's lock: the sending end has `queues` queues. Rings, once made, stay.
   void send_from(uint16_t queues);
   /// Control path, under the table's lock: the receiving end opened with `queues` queues, or (0) closed.
-  /// Frames nobody took go back to their pools.
+  /// Frames that were not taken go back to their pools.
   void listen(uint16_t queues);
 
  private:

@@ -67,7 +67,7 @@ class PageWriter {
     }
     at_ += size;
   }
-  /// Of the page so far.
+  /// The bytes of the page so far.
   [[nodiscard]] uint64_t size() const { return at_; }
 
  private:

@@ -30,7 +30,7 @@ struct SglDescriptor {
 
   [[nodiscard]] Type type() const { return static_cast<Type>(type_byte >> 4); }
   [[nodiscard]] SubType sub_type() const { return static_cast<SubType>(type_byte & 0xF); }
-  /// Of a keyed data block: 24 bits of length, 32 bits of key.
+  /// The fields of a keyed data block: 24 bits of length, 32 bits of key.
   [[nodiscard]] uint32_t keyed_length() const {
     return specific[0] | uint32_t{specific[1]} << 8 | uint32_t{specific[2]} << 16;
   }
@@ -38,7 +38,7 @@ struct SglDescriptor {
     return specific[3] | uint32_t{specific[4]} << 8 | uint32_t{specific[5]} << 16 |
            uint32_t{specific[6]} << 24;
   }
-  /// Of every other type.
+  /// The length of every other type.
   [[nodiscard]] uint32_t length() const { return keyed_length() | uint32_t{specific[3]} << 24; }
 };
 static_assert(sizeof(SglDescriptor) == 16);

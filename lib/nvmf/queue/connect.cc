@@ -25,7 +25,7 @@ std::string_view text_in(std::span<const char> field) {
   return {field.data(), static_cast<size_t>(std::find(field.begin(), field.end(), '\0') - field.begin())};
 }
 
-/// The bytes of Connect that tell who wants what.
+/// The bytes of Connect that name host and subsystem.
 struct Asked {
   std::shared_ptr<Subsystem> subsystem;
   std::string host_nqn;

@@ -38,7 +38,7 @@ CommandStatus check_range(QueueState& queue, Request& request) {
   return {};
 }
 
-/// The same for a command that moves the blocks.
+/// Checks the range and the length of a command that moves the blocks.
 CommandStatus check_transfer(QueueState& queue, Request& request) {
   if (const CommandStatus status = check_range(queue, request); !status.ok()) return status;
   const uint64_t bytes = uint64_t{request.progress.blocks} * block_bytes(request);

@@ -14,7 +14,7 @@ namespace {
 
 using State = Request::Progress::State;
 
-/// A connection on which nobody says Connect is given up.
+/// A connection without Connect is given up.
 constexpr Duration kConnectMax = seconds(120);
 
 constexpr uint16_t kFlagsAt = 1;
@@ -75,7 +75,7 @@ CommandStatus check_flags(Request& request) {
   if ((fuse == Command::Fuse::kFirst && !row.fused_first) ||
       (fuse == Command::Fuse::kSecond && !row.fused_second))
     return invalid_field(request, kFlagsAt);
-  // Fabrics commands have no PSDT; and where no data is, nobody looks at it.
+  // Fabrics commands have no PSDT; and without data it is not looked at.
   if (request.command.opcode != kFabricsOpcode && row.direction != Direction::kNone &&
       request.command.psdt() != 1)
     return invalid_field(request, kFlagsAt, kPsdtBit);

@@ -40,11 +40,11 @@ struct QueueState;
 //
 // The end. ending() turns true when the controller wants the connection to end: Disconnect, keep alive
 // expired, reset or shutdown (for I/O queues), the subsystem or the host's permission went away. What has
-// ended is sent, then the transport disconnects. Whoever begins, the transport calls disconnected() once, and
-// goes on with poll() and release() until drained(): requests in the hands of the queue come back (block
-// requests end first; what had not begun is aborted), those in the hands of the transport are given to fail()
-// or execute() as before or simply to release(). Their completions are not for sending. Then the queue may be
-// destroyed.
+// ended is sent, then the transport disconnects. Whichever side begins, the transport calls disconnected()
+// once, and goes on with poll() and release() until drained(): requests in the hands of the queue come back
+// (block requests end first; what had not begun is aborted), those in the hands of the transport are given to
+// fail() or execute() as before or simply to release(). Their completions are not for sending. Then the queue
+// may be destroyed.
 //
 // Time is an argument: any monotonic clock, the same for all queues of a target.
 
@@ -63,8 +63,8 @@ class Queue {
   void fail(Request& request, CommandStatus status);
   /// Fills a prefix of `ended`; how many.
   size_t poll(Instant now, std::span<Request*> ended);
-  /// Of a request that was handed back; after disconnected(), also of one that the transport had in its
-  /// hands.
+  /// Frees the slot of a request that was handed back; after disconnected(), also of one that the transport
+  /// had in its hands.
   void release(Request& request);
 
   [[nodiscard]] bool ending() const;
@@ -74,7 +74,7 @@ class Queue {
 
   /// Since the last call; nullopt: there was none.
   [[nodiscard]] std::optional<ConnectOutcome> take_connect_outcome();
-  /// It is a queue of a controller, possibly of the discovery subsystem.
+  /// The queue is one of a controller, possibly of the discovery subsystem.
   [[nodiscard]] bool is_connected() const;
   [[nodiscard]] bool is_discovery() const;
 

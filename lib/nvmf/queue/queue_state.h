@@ -23,7 +23,7 @@ struct QueueState {
   const QueueOptions options;
   Instant now{};  // of the call that is being made
 
-  std::optional<ConnectOutcome> connect_outcome;  // that nobody has asked for yet
+  std::optional<ConnectOutcome> connect_outcome;  // not asked for yet
 
   // Since Connect.
   std::shared_ptr<Controller> controller;
@@ -35,7 +35,7 @@ struct QueueState {
   uint16_t sq_head = 0;
 
   bool disconnect_asked = false;  // by the command: after its completion the queue ends
-  bool given_up = false;          // nobody connected
+  bool given_up = false;          // Connect did not come in time
   bool disconnected = false;
   bool left = false;  // the controller has been told that the I/O queue is gone
   std::optional<Instant> opened_at;
@@ -52,7 +52,7 @@ struct QueueState {
   /// The request is complete, whatever it was doing; also tells its other half. Block requests of it have
   /// ended.
   void end(Request& request, CommandStatus status);
-  /// The same for a request that the transport lets go of: it is not handed back.
+  /// Ends a request that the transport lets go of: it is not handed back.
   void abandon(Request& request);
   void end_event_requests(StatusCode code);
 

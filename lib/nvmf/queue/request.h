@@ -17,7 +17,7 @@ struct NamespaceWay;
 enum class Direction : uint8_t { kNone, kFromHost, kToHost };
 
 /// One command on its way through a queue: a slot that a transport owns and uses again and again. See queue.h
-/// for its life. Fields belong to whoever is named; neither side touches them while the other has the
+/// for its life. Fields belong to the side that is named; neither side touches them while the other has the
 /// request.
 struct Request {
   // The transport's, before Queue::receive().

@@ -54,7 +54,7 @@ void QueueState::tell_other_half(Request& request, bool successful) {
 }
 
 void QueueState::record_error(const Request& request) {
-  // What is aborted because its queue goes is nobody's mistake.
+  // What is aborted because its queue goes is no mistake of the host's.
   if (controller == nullptr || request.progress.status.code == StatusCode::kAbortedQueueDeleted) return;
   controller->errors().record({.sq_id = qid,
                                .cid = request.command.cid,

@@ -15,11 +15,11 @@ struct RdmaAddress {
   std::array<uint8_t, 16> bytes{};
 
   [[nodiscard]] auto operator<=>(const RdmaAddress&) const = default;
-  /// As people write it.
+  /// The address as people write it.
   [[nodiscard]] std::string text() const;
 };
 
-/// Of the other side of a connection.
+/// The address of the other side of a connection.
 RdmaAddress peer_address(rdma_cm_id& id);
 
 }  // namespace uroce::nvmf

@@ -21,7 +21,7 @@ namespace uroce::nvmf {
 /// pending.
 /// - Hosts that are not known have options.pending_max connections together and options.pending_per_host
 ///   each. A request beyond that is granted, and the oldest pending connection ends for it: a handshake takes
-///   milliseconds, so what is oldest is hardly an honest one, and nobody is locked out by requests in its
+///   milliseconds, so what is oldest is hardly an honest one, and no host is locked out by requests in its
 ///   name.
 /// - A host has options.queues_per_host connections, all of them options.queues_max; a request beyond that is
 ///   refused.
@@ -44,7 +44,7 @@ class RdmaAdmission {
   void established(Number connection);
   /// Fabrics Connect succeeded.
   void connected(Number connection, bool discovery);
-  /// It is about to end, and is neither late nor in the way any more. Still counts as a queue.
+  /// The connection is about to end, and is neither late nor in the way any more. Still counts as a queue.
   void ending(Number connection);
   void remove(Number connection);
 
@@ -52,7 +52,7 @@ class RdmaAdmission {
     Number connection;
     RdmaEvent why;
   };
-  /// Those whose time is over.
+  /// The connections whose time is over.
   [[nodiscard]] std::vector<Late> late(Instant now) const;
   /// Time matters to some.
   [[nodiscard]] bool has_waiting() const;

@@ -11,8 +11,8 @@ struct RdmaSlot;
 /// Buffers of one size that the queues of one host hold, and commands that wait for one.
 ///
 /// A host that holds `held` buffers gets another one only while more than held / kFactor are free. So one
-/// host alone gets nearly all of them, and many that hold on to what they have still leave some to whoever
-/// comes next: n of them leave 1 / (n * kFactor + 1) of all.
+/// host alone gets nearly all of them, and many that hold on to what they have still leave some to the host
+/// that comes next: n of them leave 1 / (n * kFactor + 1) of all.
 struct RdmaBufferBudget {
   static constexpr uint32_t kFactor = 4;
 
@@ -40,7 +40,8 @@ struct RdmaBudget {
   uint32_t capsules = 0;  // that wait until a response of their queue is acknowledged
   uint32_t queues = 0;
 
-  /// Of the receive buffers of all hosts. As for buffers: waiting capsules leave most of them to others.
+  /// The share of the receive buffers of all hosts: as for buffers, waiting capsules leave most of them to
+  /// others.
   [[nodiscard]] bool may_keep_capsule(uint32_t free) const {
     constexpr uint32_t kShare = 4;
     return (capsules + 1) * kShare <= free;

@@ -13,7 +13,7 @@
 namespace uroce::nvmf {
 
 /// Staging buffers of two sizes, registered once. A command that gets none waits: those of one host in the
-/// order of asking, and hosts take turns, so that nobody is passed over. One thread.
+/// order of asking, and hosts take turns, so that none is passed over. One thread.
 class RdmaBuffers {
  public:
   static Result<std::unique_ptr<RdmaBuffers>> allocate(ibv_pd& domain, const RdmaOptions& options);

@@ -72,7 +72,7 @@ void RdmaConnections::on_cm_event(const CmEvent& event) {
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       return end(number, RdmaEvent::kEndedDevice);
     default:
-      // The end of timewait is nobody's business here.
+      // The end of timewait does not matter here.
       return;
   }
 }

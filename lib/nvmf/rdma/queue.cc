@@ -105,7 +105,7 @@ void RdmaQueue::bring_data(RdmaSlot& slot, Instant now) {
 void RdmaQueue::read_ended(RdmaSlot& slot, bool successful, Instant now) {
   worked_ = true;
   if (!successful) return end_for(RdmaEvent::kEndedTransport);
-  // The host is gone: nobody will hear of the command.
+  // The host is gone, and will not hear of the command.
   if (!is_serving()) return;
   --reading_;
   // READs end in the order of posting.

@@ -18,7 +18,7 @@ namespace uroce::nvmf {
 
 /// A connection: queue pair and commands of one admin or I/O queue.
 ///
-/// Ownership. A queue has one owner at any time, who holds the only pointer to it, and changes hands in a
+/// Ownership. A queue has one owner at any time, which holds the only pointer to it, and changes hands in a
 /// message that carries that pointer:
 ///
 ///   control thread: make() ──RdmaPoller::add()──▶ poller ──RdmaReport::kRetired──▶ control thread: destroyed
@@ -76,7 +76,7 @@ class RdmaQueue {
   void received(const ibv_wc& completion, Instant now);
   void read_ended(RdmaSlot& slot, bool successful, Instant now);
   void sent(RdmaSlot& slot, bool successful);
-  /// It has the buffer that it waited for.
+  /// The slot has the buffer that it waited for.
   void served(RdmaSlot& slot, Instant now);
   /// Hands commands on and posts what is to be posted. False: there was nothing to do.
   bool turn(Instant now);

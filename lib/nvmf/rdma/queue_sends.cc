@@ -17,11 +17,11 @@ struct Chain {
   std::array<ibv_send_wr, kChain> requests;
   std::array<ibv_sge, kChain> segments;
 
-  /// Of one segment; the previous one is linked to it.
+  /// Adds a request of one segment; the previous one is linked to it.
   ibv_send_wr& add(size_t at, ibv_wr_opcode opcode, ibv_sge segment) {
     segments[at] = segment;
     ibv_send_wr& request = requests[at];
-    // Most of it is for other operations, and nobody looks at it.
+    // Most of it is for other operations, and not looked at.
     request.next = nullptr;
     request.sg_list = &segments[at];
     request.num_sge = 1;
@@ -57,7 +57,7 @@ bool RdmaQueue::turn(Instant now) {
   return std::exchange(worked_, false) || worked;
 }
 
-/// Who has connected has a budget of its own from then on.
+/// A host that has connected has a budget of its own from then on.
 void RdmaQueue::note_connect() {
   if (connected_ || !target_queue_->is_connected()) return;
   connected_ = true;
@@ -151,7 +151,7 @@ size_t RdmaQueue::chain_answer(RdmaSlot& slot, size_t at) {
     for (const iovec& piece : request.data) {
       const auto key =
           request.in_place ? share_.regions().local_key(piece) : std::optional(share_.buffers().local_key());
-      // Memory that nobody registered: our own mistake, which costs the connection.
+      // Memory that is not registered: our own mistake, which costs the connection.
       if (!key) end_for(RdmaEvent::kEndedTransport);
       ibv_send_wr& write = chain.add(at++, IBV_WR_RDMA_WRITE, segment_of(piece, key.value_or(0)));
       write.wr_id = work_id(slot, RdmaWork::kSend);

@@ -23,7 +23,7 @@ class RdmaReceives {
   bool first_post(ibv_qp& queue_pair);
   bool first_post(ibv_srq& shared);
 
-  /// Of a completion: it is the caller's now.
+  /// The capsule of a completion, which is the caller's now.
   RdmaCapsule& taken(uint64_t work_id);
   /// Goes back to the queue with the next flush(), at the latest.
   void give_back(RdmaCapsule& capsule);

@@ -31,12 +31,12 @@ class RdmaRegions {
 
   /// With every device that is there or will come. What ibv_reg_mr says.
   Status add(std::span<std::byte> memory);
-  /// Nobody sends from there any more.
+  /// No queue sends from there any more.
   void remove(std::span<std::byte> memory);
   Status add_domain(ibv_pd& domain);
   void remove_domain(ibv_pd& domain);
 
-  /// Changes when regions change: who has a copy of them compares it before each use.
+  /// Changes when regions change: the owner of a copy compares it before each use.
   [[nodiscard]] uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   [[nodiscard]] std::vector<Region> of(const ibv_pd& domain) const;
 
@@ -62,7 +62,7 @@ class RdmaRegionView {
  public:
   RdmaRegionView(const RdmaRegions& regions, const ibv_pd& domain) : regions_(regions), domain_(domain) {}
 
-  /// Of the region that all of it lies in.
+  /// The key of the region that all of the piece lies in.
   std::optional<uint32_t> local_key(const iovec& piece) {
     if (const uint64_t now = regions_.generation(); now != seen_) refresh(now);
     const auto* begin = static_cast<const std::byte*>(piece.iov_base);
@@ -81,8 +81,8 @@ class RdmaRegionView {
   std::vector<RdmaRegions::Region> copy_;
 };
 
-/// The same device, whose memory() is registered as long as it lives. If it cannot be registered, memory() is
-/// empty and the device is read by requests.
+/// A wrapper of the device whose memory() is registered as long as it lives. If it cannot be registered,
+/// memory() is empty and the device is read by requests.
 std::unique_ptr<block::Device> with_registered_memory(std::shared_ptr<RdmaRegions> regions,
                                                       std::unique_ptr<block::Device> device);
 

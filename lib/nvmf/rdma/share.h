@@ -24,7 +24,7 @@ class RdmaShare {
   [[nodiscard]] ibv_cq& completions() const { return *completions_; }
   [[nodiscard]] ibv_comp_channel& channel() const { return *channel_; }
   [[nodiscard]] ibv_srq* shared_receives() const { return shared_.get(); }
-  /// Of the shared receive queue; null without one.
+  /// The receive buffers of the shared receive queue; null without one.
   [[nodiscard]] RdmaReceives* receives() const { return receives_.get(); }
   [[nodiscard]] RdmaBuffers& buffers() const { return *buffers_; }
   [[nodiscard]] RdmaRegionView& regions() { return regions_; }

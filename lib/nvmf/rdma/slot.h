@@ -18,8 +18,8 @@ class RdmaQueue;
 struct RdmaBufferBudget;
 
 /// A receive buffer: 64 bytes of command, and a page-aligned place for the data that may come with it, so
-/// that it can be written to a device from there. Belongs to the receive queue, or to whoever got it with a
-/// completion.
+/// that it can be written to a device from there. Belongs to the receive queue, or to the queue that got it
+/// with a completion.
 struct RdmaCapsule {
   std::array<ibv_sge, 2> segments{};  // of command and data
   std::span<std::byte> data{};        // all its room

@@ -42,7 +42,7 @@ class RdmaTransport {
 
   /// To be given to with_registered_memory().
   [[nodiscard]] const std::shared_ptr<RdmaRegions>& regions() const { return regions_; }
-  /// Of each queue that is there.
+  /// A report of each queue that is there.
   [[nodiscard]] std::vector<RdmaQueueReport> report() const { return connections_.report(); }
   /// How often what happened to connections.
   [[nodiscard]] RdmaEventTotals events() const { return connections_.events(); }

@@ -31,7 +31,8 @@ class Controller {
   static constexpr uint16_t kAbortsMax = 4;
   /// A host that does not enable its controller, or leaves it disabled, is given up.
   static constexpr Duration kDisabledMax = seconds(120);
-  /// Of a discovery controller without keep alive: its host has gone without a word.
+  /// The idle time after which a discovery controller without keep alive ends: its host has gone without a
+  /// word.
   static constexpr uint32_t kDiscoveryIdleMaxMs = 120'000;
   static constexpr Duration kWatchInterval = milliseconds(100);
   /// In units of 100 ms (KAS): timeouts are rounded up to it.

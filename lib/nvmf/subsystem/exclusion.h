@@ -7,9 +7,9 @@
 namespace uroce::nvmf {
 
 /// Keeps a namespace's blocks unchanged by others while a fused Compare and Write looks at them and writes.
-/// It costs other writers one load of an even number. Whoever takes it makes the number odd; then every queue
-/// of the namespace holds its new writes back and says so once those under way have ended. Any thread; a
-/// member belongs to the thread of its queue.
+/// Other writers pay one load of an even number. The queue that takes it makes the number odd; then every
+/// queue of the namespace holds its new writes back and says so once those under way have ended. Any thread;
+/// a member belongs to the thread of its queue.
 class Exclusion {
  public:
   /// A queue that may write.
@@ -18,7 +18,7 @@ class Exclusion {
   };
 
   void join(Member& member);
-  /// It holds nothing and has no write under way.
+  /// The member holds nothing and has no write under way.
   void leave(Member& member);
 
   /// New writes are to be held back.
@@ -30,9 +30,9 @@ class Exclusion {
   /// The member's writes have all ended; others are held back as long as wanted().
   void answer(Member& member);
 
-  /// False: somebody else has it or waits for it.
+  /// False: another queue has it or waits for it.
   bool take(Member& member);
-  /// By whoever took it. All other members have answered.
+  /// For the queue that took it: all other members have answered.
   [[nodiscard]] bool granted();
   void give_back();
 

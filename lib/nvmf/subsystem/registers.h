@@ -36,7 +36,7 @@ class Registers {
   [[nodiscard]] bool ready() const {
     return (configuration_ & kEnable) != 0 && (status_ & (kReady | kFatal)) == kReady;
   }
-  /// As ready(), and not shut down.
+  /// ready(), and not shut down.
   [[nodiscard]] bool running() const { return ready() && (status_ & kShutdownStatus) == 0; }
   [[nodiscard]] bool entry_sizes_valid() const;
 

@@ -75,7 +75,7 @@ std::vector<std::shared_ptr<Namespace>> Subsystem::namespaces() {
 size_t Subsystem::collect() {
   std::vector<std::shared_ptr<Namespace>> unused;  // devices are closed without the lock
   const std::lock_guard guard(mutex_);
-  // Nobody can find them any more, so that a count of one is the last.
+  // They cannot be found any more, so that a count of one is the last.
   const auto used = [](const auto& one) { return one.use_count() > 1; };
   const auto first_unused = std::ranges::partition(leaving_, used).begin();
   unused.assign(std::make_move_iterator(first_unused), std::make_move_iterator(leaving_.end()));

@@ -19,8 +19,8 @@
 
 namespace uroce::nvmf {
 
-/// What one NQN stands for: namespaces, who may see them, and the controllers through which they do. Any
-/// thread.
+/// What one NQN stands for: namespaces, the hosts that may see them, and the controllers through which they
+/// do. Any thread.
 class Subsystem {
  public:
   enum class Kind : uint8_t { kNvm, kDiscovery };
@@ -50,7 +50,7 @@ class Subsystem {
   [[nodiscard]] std::shared_ptr<Namespace> find(uint32_t nsid);
   /// In the order of NSIDs.
   [[nodiscard]] std::vector<std::shared_ptr<Namespace>> namespaces();
-  /// Destroys those that are detached and that nobody uses; how many are still used.
+  /// Destroys those that are detached and not in use; how many are still used.
   size_t collect();
 
   // Asymmetric access.
@@ -79,7 +79,7 @@ class Subsystem {
 
   // Counters.
   std::shared_ptr<IoCounters> open_counters();
-  /// Of all queues that there are or were.
+  /// The counters of all queues that there are or were.
   [[nodiscard]] IoTotals totals();
   /// Since the first host came.
   [[nodiscard]] Duration age(Instant now);

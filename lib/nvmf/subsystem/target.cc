@@ -189,7 +189,7 @@ size_t Target::collect() {
   const std::lock_guard guard(mutex_);
   size_t left = 0;
   for (const auto& [nqn, subsystem] : subsystems_) left += subsystem->collect();
-  // Nobody can find them any more, so that a count of one is the last.
+  // They cannot be found any more, so that a count of one is the last.
   const auto used = [](const auto& one) { return one.use_count() > 1; };
   const auto first_unused = std::ranges::partition(leaving_, used).begin();
   unused.assign(std::make_move_iterator(first_unused), std::make_move_iterator(leaving_.end()));

@@ -17,8 +17,9 @@ namespace uroce::nvmf {
 
 class Subsystem;
 
-/// All that is exported: subsystems, who may see them, and where. Any thread; calls are for the control path,
-/// and take effect for a queue with its next poll() at the latest. The discovery subsystem is always there.
+/// All that is exported: subsystems, the hosts that may see them, and where. Any thread; calls are for the
+/// control path, and take effect for a queue with its next poll() at the latest. The discovery subsystem is
+/// always there.
 class Target {
  public:
   explicit Target(TargetOptions options);

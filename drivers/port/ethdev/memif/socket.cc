@@ -98,8 +98,8 @@ class MemifClient final : public MemifSocket {
   const UnixAddress own_;
 };
 
-/// A folder for the driver's socket that nobody else may enter, in the folder of the user's socket; behind an
-/// abstract name, in /tmp.
+/// A folder for the driver's socket that no other user may enter, in the folder of the user's socket; behind
+/// an abstract name, in /tmp.
 class OwnFolder {
  public:
   /// errno says why it has not been made.
@@ -126,7 +126,7 @@ class OwnFolder {
     }
     return 0;
   }
-  /// It has no name any more.
+  /// The socket has no name any more.
   void remove() {
     if (!std::exchange(made_, false)) return;
     unlink(socket().c_str());
@@ -152,7 +152,7 @@ class MemifServer final : public MemifSocket {
 
   /// 0 or errno.
   int prepare() { return folder_.make(); }
-  /// Of the driver's socket.
+  /// The path of the driver's socket.
   [[nodiscard]] std::string path() const { return folder_.socket(); }
 
   int make_device(const std::function<int()>& make_device) override {

@@ -10,7 +10,7 @@
 namespace uroce::drivers {
 
 /// Our end of a memif's socket. The socket that the user names is ours; net_memif gets another one, which is
-/// nobody else's, and between the two is a relay.
+/// used for that alone, and between the two is a relay.
 class MemifSocket {
  public:
   /// Replaces the socket in the arguments by the one for the driver. Servers of one socket share their end.

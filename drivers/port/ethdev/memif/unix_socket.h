@@ -29,8 +29,8 @@ int connect_to(const UnixAddress& address);
 int listen_at(const UnixAddress& address);
 int accept_one(int listener);
 
-/// Whoever connected, or listens, at the other end is of our user, or the superuser, who can do everything
-/// anyway.
+/// The process that connected, or listens, at the other end is of our user, or the superuser, who can do
+/// everything anyway.
 bool same_user(int socket);
 
 /// What one recvmsg() brings: a message and at most one descriptor with it.
