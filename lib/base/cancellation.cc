@@ -7,7 +7,8 @@
 namespace uroce {
 namespace {
 
-/// Of the calling thread. initial-exec: no call, and no memory that is made when it is first touched.
+/// What the calling thread holds off. initial-exec: no call, and no memory that is made when it is first
+/// touched.
 struct Held {
   uint32_t depth = 0;
   int before = PTHREAD_CANCEL_ENABLE;  // as the program had it

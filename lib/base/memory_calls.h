@@ -9,19 +9,19 @@
 
 namespace uroce {
 
-/// As mmap(2) of anonymous private memory with further `flags`. nullptr: it failed (errno), or the memory is
+/// mmap(2) of anonymous private memory with further `flags`. nullptr: it failed (errno), or the memory is
 /// not at `place` although one was named; nothing is mapped then. With MAP_FIXED_NOREPLACE nothing is ever
 /// replaced.
 std::byte* map_memory(std::byte* place, size_t bytes, int protection, int flags);
 
-/// As munmap(2), of whole pages.
+/// munmap(2) of whole pages.
 void unmap_memory(void* first, size_t bytes);
 
 /// Moves whole pages to `place`, whatever was mapped there. False: they are not there, and where they were is
 /// theirs still; the kernel may have unmapped `place`.
 bool move_memory(void* from, size_t bytes, std::byte* place);
 
-/// As madvise(2), true for success; errno says why not.
+/// madvise(2): true for success; errno says why not.
 bool advise_memory(void* first, size_t bytes, int advice);
 
 }  // namespace uroce

@@ -102,7 +102,7 @@ class NumberTable {
     Instant until;
   };
 
-  /// Of any number; the slot says whether it is its number.
+  /// The slot that any number leads to; the slot says whether it is its number.
   [[nodiscard]] uint32_t index_of(Number number) const { return (number.value - offset_) & (slots_ - 1); }
   [[nodiscard]] Slot& slot_at(uint32_t index) const { return *reinterpret_cast<Slot*>(numbers_.at(index)); }
   [[nodiscard]] Slot& slot_of(Number number) const { return slot_at(index_of(number)); }

@@ -37,7 +37,7 @@ class Consumer {
 enum class Sent : uint8_t {
   kYes,     // or there is no host: as good as lost on the way
   kLater,   // the peer's link address is being asked for
-  kNoRoom,  // for anybody, now
+  kNoRoom,  // for any message, now
 };
 
 /// Takes a datagram of the communication manager to QP 1 of a peer.

@@ -40,7 +40,7 @@ class HalfOpen {
   [[nodiscard]] uint32_t& count_of(const Gid& host);
 
   ConnectionTable& table_;
-  const uint32_t salt_;  // a peer does not choose with whom it shares a count
+  const uint32_t salt_;  // a peer does not choose with which others it shares a count
   std::vector<List> lists_;
   std::vector<uint32_t> hosts_;  // by hash; hosts that share a place are taken for one
   size_t total_ = 0;

@@ -29,9 +29,9 @@ namespace uroce::copy {
 /// What `copy` streamed still needs its sfence then. length > 0.
 bool guarded_copy_to(CopyFunction copy, std::byte* to, const std::byte* from, size_t length);
 
-/// The same where `from` is the registered memory.
+/// A guarded copy where `from` is the registered memory.
 bool guarded_copy_from(CopyFunction copy, std::byte* to, const std::byte* from, size_t length);
-/// The same with a copy that sums up what it moves; false: `sum` may be anything.
+/// A guarded copy from registered memory that sums up what it moves; false: `sum` may be anything.
 bool guarded_copy_from(SummingCopy copy, std::byte* to, const std::byte* from, size_t length, void* sum);
 
 /// `from` is the registered memory, and the bytes are not to be watched. False: some of it was not there.

@@ -20,7 +20,7 @@ enum class Kind : uint8_t {
 
 /// Copies bytes that do not overlap. A streaming one leaves stores behind that only an sfence orders.
 using CopyFunction = void (*)(std::byte* to, const std::byte* from, size_t length);
-/// The same, and takes what it copies into `sum`, whatever that is to it.
+/// A copy that takes what it moves into `sum`, whatever that is to it.
 using SummingCopy = void (*)(std::byte* to, const std::byte* from, size_t length, void* sum);
 
 struct KindRow {

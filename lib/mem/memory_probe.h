@@ -10,7 +10,8 @@ namespace uroce::mem {
 /// write, and raises no signal. length > 0; the range does not wrap.
 bool probe_memory(const std::byte* address, uint64_t length, bool write);
 
-/// The same, page by page, for kernels before 5.14 and for mappings whose pages cannot be populated at once.
+/// probe_memory() page by page, for kernels before 5.14 and for mappings whose pages cannot be populated at
+/// once.
 bool probe_pages(const std::byte* address, uint64_t length, bool write);
 
 /// Probes memory. This one does it on the calling thread; `engine` has one with helpers for large ranges.

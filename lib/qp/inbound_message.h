@@ -50,7 +50,7 @@ struct MessagePart {
   [[nodiscard]] uint64_t end() const { return uint64_t{received} + bytes; }
 };
 
-/// Of the message that `packet` begins, or else continues. `kind` is the packet's.
+/// The packet's part of the message that it begins, or else continues. `kind` is the packet's.
 [[gnu::always_inline]] inline MessagePart part_of(const InboundMessage& message, InboundMessage::Kind kind,
                                                   const wire::Packet& packet) {
   const bool begins = begins_message(*packet.row);
@@ -68,7 +68,7 @@ constexpr bool takes_responder_resource(wire::Family family) {
          family == wire::Family::kAtomicWrite || family == wire::Family::kFlush;
 }
 
-/// Of the messages of that family; none of what is answered by itself.
+/// The kind of the messages of that family; none for what is answered by itself.
 constexpr InboundMessage::Kind kind_of(wire::Family family) {
   return family == wire::Family::kSend    ? InboundMessage::Kind::kSend
          : family == wire::Family::kWrite ? InboundMessage::Kind::kWrite

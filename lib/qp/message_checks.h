@@ -48,7 +48,7 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
              : RequestStatus::kRemoteOperational;
 }
 
-/// It goes to our own receive buffer, which its first packet needs: trouble with that is not the peer's
+/// A SEND goes to our own receive buffer, which its first packet needs: trouble with that is not the peer's
 /// fault, hence 0x63.
 [[gnu::always_inline]] inline CheckResult check_send(const RequestContext& context, const MessagePart& part) {
   const ReceiveRequests& receives = context.connection.receives;
@@ -89,7 +89,7 @@ inline bool has_right_length(const MessagePart& part) {
              : RequestStatus::kRemoteAccess;
 }
 
-/// Of a first packet, for the whole message.
+/// The target of a first packet may be written, for the whole message.
 [[gnu::noinline]] inline bool may_write_all(const RequestContext context, const wire::Reth& target) {
   return context.turn.regions
       .resolve(target.rkey, context.connection.key_user(), target.address, target.length, mem::kRemoteWrite)

@@ -27,7 +27,7 @@ inline constexpr auto kMessages = [] {
   });
 }();
 
-/// The same for looking up: by the operation's number, then 1 for a first packet and 2 for a last one.
+/// The opcodes by the operation's number, then 1 for a first packet and 2 for a last one.
 inline constexpr auto kMessageOpcodes = [] {
   constexpr size_t kOperations = static_cast<size_t>(queue::SendOperation::kBindWindow) + 1;
   std::array<std::array<wire::Operation, 4>, kOperations> opcodes{};

@@ -6,7 +6,7 @@
 
 namespace uroce::qp {
 
-/// Of a queue pair that only sends (XRC initiator).
+/// The responder of a queue pair that only sends (XRC initiator).
 class NoResponder final : public Responder {
  public:
   void reset(Psn) override {}

@@ -35,7 +35,7 @@ inline mem::Access needed_for(wire::Family family, const wire::Packet& packet) {
   }
 }
 
-/// Of all but READs, the word that they are about is resolved.
+/// The length is right. Of all but READs the word that they are about is resolved.
 bool has_right_length(const RequestContext& context, wire::Family family);
 RequestStatus check_memory(const RequestContext& context, wire::Family family);
 

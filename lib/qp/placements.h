@@ -15,8 +15,8 @@ class PlacementOwner : public copy::MessageOwner {
   ~PlacementOwner() = default;
 };
 
-/// turn.placer.commit(); queue pairs of which it has lost a message fail before anybody sees more of it. Due
-/// before completions are published, before pump(), and as soon as placer.losses() is not empty.
+/// turn.placer.commit(); queue pairs of which it has lost a message fail before the application sees more of
+/// it. Due before completions are published, before pump(), and as soon as placer.losses() is not empty.
 inline void commit_placements(Turn& turn) {
   const auto losses = turn.placer.commit();
   if (losses.empty()) [[likely]]

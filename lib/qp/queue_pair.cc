@@ -233,7 +233,7 @@ void QueuePair::note_admission() {
 
 namespace {
 
-/// Of a packet of a connection; its addresses and the path's lie in the same order.
+/// The packet of a connection came between the ends of the path, whose addresses lie in the same order.
 inline bool is_between(const wire::Packet& packet, const wire::Path& path) {
   const auto differences = [](const Gid& a, const Gid& b) {
     return _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a.bytes.data())),

@@ -69,7 +69,7 @@ class QueuePair final : public PlacementOwner {
   /// received, or expire() was called.
   bool pump(Turn& turn, uint32_t budget);
 
-  /// Of pump() only what the peer is owed for requests that it has made. True when more is owed.
+  /// The part of pump() that answers the peer's requests. True when there is more to answer.
   bool answer(Turn& turn, uint32_t budget);
 
   /// Next moment at which expire() wants to be called; kNever for none. Changes in receive(), pump(),

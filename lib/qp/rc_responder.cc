@@ -30,7 +30,7 @@ void RcResponder::drop_answers() {
   answer_ = Answer::kNone;
 }
 
-/// Of a SEND or WRITE, as `kind` says, which is a constant.
+/// A packet of a SEND or WRITE, as `kind` says, which is a constant.
 [[gnu::always_inline]] inline void RcResponder::receive_message(Kind kind, const wire::Packet& packet,
                                                                 Turn& turn) {
   const MessagePart part = part_of(message_, kind, packet);

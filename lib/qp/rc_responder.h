@@ -20,7 +20,7 @@ namespace uroce::qp {
 /// READs and atomics that are due, then one ACK or NAK for everything so far. READ responses are built packet
 /// by packet as the pump allows. XRC target: the same, for the shared receive queue that each message names.
 ///
-/// Of its three files rc_responder.cc receives and places messages, rc_responder_operations.cc performs what
+/// Three files: rc_responder.cc receives and places messages, rc_responder_operations.cc performs what
 /// is answered by itself, and rc_responder_answers.cc says what there is to say.
 class RcResponder final : public Responder {
  public:

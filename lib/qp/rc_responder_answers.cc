@@ -76,7 +76,7 @@ bool RcResponder::resolve(const OperationRequest& read, uint64_t offset, uint32_
                                                 read.address + offset, bytes, mem::kRemoteRead));
 }
 
-/// Of what was performed when it came.
+/// The response to a request that was performed when it came.
 void RcResponder::build_outcome(Response& response, port::TxFrame& frame) {
   const bool atomic = response.request.kind == OperationRequest::Kind::kAtomic;
   const Operation operation = atomic ? Operation::kAtomicAcknowledge : Operation::kReadResponseOnly;

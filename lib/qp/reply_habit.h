@@ -24,7 +24,7 @@ class ReplyHabit {
     return replies_ >= kRepliesMin;
   }
 
-  /// That call posts to the queue pair.
+  /// The call numbered `call` posts to the queue pair.
   void posted(uint64_t call) {
     if (told_in_ == 0) return;
     replies_ = call == told_in_ + 1 ? replies_ + (replies_ < kRepliesMin ? 1 : 0) : 0;

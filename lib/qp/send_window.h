@@ -79,8 +79,8 @@ class SendWindow {
   /// A READ for all PSNs before next() went out, or something else that is answered by itself: for the window
   /// an atomic is a READ of one packet.
   void read_sent();
-  /// As the peer counts them: a READ is as many messages as the parts in which it is asked for. All other
-  /// requests are one.
+  /// How many messages the peer counts: a READ is as many messages as the parts in which it is asked for. All
+  /// other requests are one.
   static uint32_t messages_of_read(uint32_t packets) { return (packets + kReadPackets - 1) / kReadPackets; }
 
   // End-to-end credits. Messages are numbered from 1 on, modulo 2^24; local operations are none.

@@ -78,7 +78,7 @@ void UdResponder::fail(Turn& turn) {
   connection_.broken = true;
 }
 
-/// As on UC: what was said of later ones is taken back.
+/// A datagram was lost: what was reported of later ones is taken back, as on UC.
 void UdResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   turn.counters.add(Counter::kMemoryGone);
   turn.counters.add(Counter::kLocalProtectionError);

@@ -26,7 +26,7 @@ void turn_to(Connection& connection, queue::SharedReceiveQueue& receives);
 /// The queue goes: a message that is coming in for it cannot go on.
 void forget_receives(Connection& connection, const queue::SharedReceiveQueue& receives);
 
-/// As which user the keys of a request are looked up that was made for the queue `number` ...
+/// The user as which the keys of a request are looked up that was made for the queue `number` ...
 mem::KeyUser xrc_user_for(const Connection& connection, queue::SrqNumber number);
 /// ... and on other services as the queue pair.
 inline mem::KeyUser key_user_for(const Connection& connection, queue::SrqNumber number) {

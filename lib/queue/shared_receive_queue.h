@@ -129,7 +129,7 @@ class SharedReceiveQueue::Resizing {
   std::vector<ReceiveRequest*> spare;  // room for all that there are
 };
 
-/// Those of XRC.
+/// The shared receive queues of XRC, by number.
 using SharedReceiveTable = NumberTable<SrqNumber, SharedReceiveQueue>;
 
 }  // namespace uroce::queue

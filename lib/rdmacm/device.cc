@@ -66,7 +66,7 @@ int CmDevice::manage(const std::function<void(engine::GeneralServices&, Instant 
 }
 
 void CmDevice::say_goodbye() {
-  if (services_ == nullptr) return;  // it has never met anybody
+  if (services_ == nullptr) return;  // it has never had a connection
   {
     const std::lock_guard guard(core().mutex);
     core().ids.clear();  // no id is told of anything any more

@@ -16,7 +16,7 @@ namespace uroce::wire {
 constexpr uint8_t kDatagramIpv6 = 0x9;
 constexpr uint8_t kDatagramIpv4 = 0xA;
 
-/// Of the completion of a datagram that came this way.
+/// The service level in the completion of a datagram that came this way.
 constexpr uint8_t service_level_of(const Flow& flow) {
   const uint8_t priority = flow.has_vlan ? priority_of(flow.vlan_tci) : uint8_t{0};
   return static_cast<uint8_t>(priority << 4 | (flow.ipv4 ? kDatagramIpv4 : kDatagramIpv6));

@@ -47,6 +47,12 @@ DPDK = re.compile(r'#include\s*[<"]rte_')
 INCLUDE = re.compile(r'#include\s*"([^"]+)"')
 BAD_NAME = re.compile(r'(^|[_/])(utils?|common|misc|helpers?|manager|mgr)([_./]|$)')
 LEFT_OVER = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b|#if 0\b|\bif \(false\)')
+# Threads, pollers and peers are "it"; a doc comment is read alone, on hover.
+COMMENT = re.compile(r'(?:^|\s)//+ ?(.*)')
+PRONOUN = re.compile(r'\b(who(m|ever)?|(some|no|any)body|he|his|him)\b', re.IGNORECASE)
+NAMED_WHO = re.compile(r'`who`|superuser, who')
+NEEDS_THE_ONE_BEFORE = re.compile(r'(Of|The same|That|It|As|Likewise|Those|These|Such|This)\b')
+WORDS_CHECKED = ('lib', 'drivers')
 FILE_LINES = 400
 FUNCTION_LINES = 60
 
@@ -145,6 +151,20 @@ def check_tests(path, lines, fail):
             fail(path, number, 'includes a file of tests/, without which it is built, too')
 
 
+def check_words(path, lines, fail):
+    if path.parts[0] not in WORDS_CHECKED or path.suffix not in ('.h', '.cc'):
+        return
+    before = ''
+    for number, line in enumerate(lines, 1):
+        found = COMMENT.search(line)
+        if found and (said := PRONOUN.search(NAMED_WHO.sub('', found.group(1)))):
+            fail(path, number, f'"{said.group(0)}" in a comment: threads, pollers and peers are "it"')
+        doc = line.strip().startswith('/// ')
+        if doc and not before.strip().startswith('///') and NEEDS_THE_ONE_BEFORE.match(line.strip()[4:]):
+            fail(path, number, 'a doc comment that cannot be read alone')
+        before = line
+
+
 def functions(lines):
     """(first line, length) of every function-like block: it opens at column 0 or, in a class, at column 2."""
     start = {}
@@ -186,6 +206,7 @@ def main():
             check_layers(path, text, fail)
             check_rooms(path, text, fail)
             check_tests(path, lines, fail)
+            check_words(path, lines, fail)
             if path.suffix == '.h' and top in ('lib', 'drivers') and '#pragma once' not in text and 'ifndef' not in text:
                 fail(path, 0, 'no include guard')
             report += [(f'{path}:{first}', length, 'function') for first, length in functions(lines) if length > FUNCTION_LINES]

@@ -29,8 +29,8 @@ std::byte* usual_begin(rte_mbuf* mbuf) {
   return reinterpret_cast<std::byte*>(mbuf + 1) + RTE_PKTMBUF_HEADROOM;
 }
 
-/// The frame, which begins there, is all that is in it. Of what it carried before only this matters to who
-/// sends it: what other fields mean is said by the flags.
+/// The frame, which begins there, is all that is in it. Of what it carried before only this matters to the
+/// thread that sends it: what other fields mean is said by the flags.
 void set_frame(rte_mbuf* mbuf, uint32_t length) {
   assert(length > 0 && length + RTE_PKTMBUF_HEADROOM <= mbuf->buf_len);
   mbuf->ol_flags = 0;

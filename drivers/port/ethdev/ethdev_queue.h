@@ -19,7 +19,7 @@ class EthdevQueue final : public port::PortQueue {
     uint16_t index = 0;
     Gate* gate = nullptr;                         // of a device that changes under its pollers
     const KernelInterface* interface = nullptr;   // that the frames go through
-    const std::atomic<bool>* far_open = nullptr;  // of a wire inside the process: is anybody there?
+    const std::atomic<bool>* far_open = nullptr;  // of a wire inside the process: is its port open?
     // A thread that is cancelled (pthread_cancel) within one of those would leave the device half-way.
     bool receives_by_system_calls = false;
     bool sends_by_system_calls = false;

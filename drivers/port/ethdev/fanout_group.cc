@@ -38,9 +38,9 @@ int attempt(void* argument) {
   return 0;
 }
 
-/// As vfork(2): the calling thread stands still while the child, which has its own process id and everything
-/// else in common with us, does what this thread would do. No signal tells of its end, and only a wait that
-/// asks for such children sees it.
+/// Runs a child as vfork(2) does: the calling thread stands still while the child, which has its own process
+/// id and everything else in common with us, does what this thread would do. No signal tells of its end, and
+/// only a wait that asks for such children sees it.
 int attempt_in_child(Attempt& the) {
   const SignalsBlocked held;  // inherited
   std::byte* const stack = map_memory(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_STACK);

@@ -17,7 +17,7 @@ namespace uroce::drivers {
 /// The queue's poller.
 class MbufExchange {
  public:
-  /// Of such a wire; the rings are for this queue alone.
+  /// The rings of such a wire for this queue alone.
   struct WireRings {
     rte_ring* returned = nullptr;                         // ours, from the far end
     rte_ring* to_return = nullptr;                        // the far end's ...
@@ -31,7 +31,7 @@ class MbufExchange {
 
   /// Fills a prefix of `mbufs`, of one segment and without other references: as many as there are.
   [[nodiscard]] unsigned take(std::span<rte_mbuf*> mbufs);
-  /// Such ones, not none, that are all of one pool.
+  /// Gives back such mbufs, at least one, that are all of one pool.
   void give_back(std::span<rte_mbuf* const> mbufs);
 
  private:

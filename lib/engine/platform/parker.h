@@ -16,7 +16,7 @@ class Parker {
 
   /// The background thread: sleeps until nudged, or for `ns`.
   void park(int64_t ns) { sleep(kParked, ns); }
-  /// The same, but no nudge wakes it, only wake().
+  /// Sleeps until wake(), which no nudge does, or for `ns`.
   void park_until_woken(int64_t ns) { sleep(kParkedUntilWoken, ns); }
   /// Without being listed as asleep: short naps are not worth a system call of the application.
   static void nap(int64_t ns);

@@ -59,7 +59,7 @@ class DeviceListeners {
     Gid address;
     MacAddress by;
   };
-  std::vector<Conflict> untold_;  // what happened before there was anybody to be told
+  std::vector<Conflict> untold_;  // what happened before there was a listener
 };
 
 }  // namespace uroce::engine

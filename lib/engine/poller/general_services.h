@@ -74,7 +74,7 @@ class GeneralServices final : private cm::MadSink {
   };
   /// 0, EINPROGRESS, or why not.
   [[nodiscard]] int ask(const Gid& local, const Gid& remote, Instant now, MacAddress& mac);
-  /// The same, without a question to the link where the message to be answered says the way.
+  /// Finds the MAC without a question to the link where the message to be answered says the way.
   [[nodiscard]] int find_way(const cm::Address& address, MacAddress& mac);
   [[nodiscard]] bool is_ours(const cm::Address& address) const;
   void look_at_questions(Instant now);

@@ -239,7 +239,7 @@ void Poller::complete_burst() {
   release();  // what has left is waited for, these buffers are not
 }
 
-/// What was received is acknowledged before anybody hears of it.
+/// What was received is acknowledged before the application hears of it.
 void Poller::send() {
   pump();
   transmit();

@@ -10,8 +10,8 @@
 namespace uroce::engine {
 
 /// Grace periods over the pollers of one device. No report per burst is needed: a poller is quiescent
-/// whenever its turn lock is free, so one that is not being turned never holds anybody up; unless it has left
-/// copies under way, for which it needs one more turn.
+/// whenever its turn lock is free, so one that is not being turned never holds a waiter up; unless it has
+/// left copies under way, for which it needs one more turn.
 class Quiescence final : public mem::GracePeriod {
  public:
   /// Set-up only, before the first wait(). Not owned; outlives this. `turn` makes a turn of the poller.

@@ -23,7 +23,7 @@
 
 namespace uroce::engine {
 
-/// A received frame on its way to whom it is for.
+/// A received frame on its way to its queue pair.
 struct StagedPacket {
   wire::Packet packet;
   QueuePairEntry* entry;        // for which it is, or nullptr:
@@ -62,7 +62,7 @@ class ReceiveStage {
 
   /// Collects a burst; how many frames it has. The one before was released or kept.
   size_t receive(Instant now);
-  /// Finds out for whom its frames are. `services`: they are there (poller 0).
+  /// Finds the receivers of its frames. `services`: they are there (poller 0).
   void stage(Instant now, bool services);
 
   /// The packets of the burst, in order; the span is valid until the next receive().

@@ -17,7 +17,7 @@ namespace uroce::nvmf {
 /// which grow with time, and hosts by address. One thread; time is an argument.
 ///
 /// A connection is pending from the request until Fabrics Connect has succeeded, and stays so if Connect
-/// named the discovery subsystem, which takes anybody. A host is known as long as a connection of it is not
+/// named the discovery subsystem, which takes any host. A host is known as long as a connection of it is not
 /// pending.
 /// - Hosts that are not known have options.pending_max connections together and options.pending_per_host
 ///   each. A request beyond that is granted, and the oldest pending connection ends for it: a handshake takes

@@ -41,8 +41,8 @@ alignas(64) inline constexpr std::array<uint8_t, kVariantMaskBytes> kIpv6Variant
 inline constexpr size_t kIpv4HeaderBytes = kIpv4Bytes + kUdpBytes + kBthBytes;
 inline constexpr size_t kIpv6HeaderBytes = kIpv6Bytes + kUdpBytes + kBthBytes;
 
-/// Which mask covers a packet. What is no IPv4 but too short for IPv6 is no packet that anybody would take,
-/// but not a byte behind it is to be read all the same.
+/// Which mask covers a packet. What is no IPv4 but too short for IPv6 is no packet that a receiver would
+/// take, but not a byte behind it is to be read all the same.
 inline bool is_masked_as_ipv4(std::span<const std::byte> ip_packet) {
   return load_u8(ip_packet.data()) >> 4 == 4 || ip_packet.size() < kIpv6HeaderBytes;
 }

@@ -132,7 +132,7 @@ class OwnFolder {
     unlink(socket().c_str());
     unlinkat(parent_.get(), name_.c_str(), AT_REMOVEDIR);
   }
-  /// The same for as long as this lives, and short, whatever the folder is called.
+  /// A short path of the socket, whatever the folder is called; for as long as this lives.
   [[nodiscard]] std::string socket() const {
     return "/proc/self/fd/" + std::to_string(folder_.get()) + "/socket";
   }
