@@ -46,7 +46,7 @@ bool leave_a_turn(Connection& connection, Exit by) {
   armed = by;
   REQUIRE(connection.post() == 0);
   ibv_wc completion{};
-  for (size_t end = 0; ibv_poll_cq(connection.cq(0), 1, &completion) == 0; end ^= 1) {
+  while (ibv_poll_cq(connection.cq(0), 1, &completion) == 0) {
   }
   armed = Exit::kNone;
   return false;
