@@ -7,7 +7,7 @@ namespace uroce::nvmf {
 Result<std::unique_ptr<RdmaBuffers>> RdmaBuffers::allocate(ibv_pd& domain, const RdmaOptions& options) {
   const size_t large_bytes = size_t{options.large_buffers} * options.data_bytes_max;
   const size_t small_bytes = size_t{options.small_buffers} * RdmaOptions::kSmallBufferBytes;
-  auto memory = RdmaMemory::allocate(domain, large_bytes + small_bytes);
+  auto memory = RdmaMemory::allocate(domain, large_bytes + small_bytes, UROCEDV_DMA_BIDIRECTIONAL);
   if (!memory) return memory.error();
   std::unique_ptr<RdmaBuffers> buffers(new RdmaBuffers);
   std::byte* at = (*memory)->bytes().data();

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/memory_calls.h"
 
@@ -27,20 +28,34 @@ std::span<std::byte> map(size_t bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<RdmaMemory>> RdmaMemory::allocate(ibv_pd& domain, size_t bytes) {
+Result<std::unique_ptr<RdmaMemory>> RdmaMemory::allocate(ibv_pd& domain, size_t bytes,
+                                                         urocedv_dma_direction direction) {
   const std::span<std::byte> mapped = map(bytes);
   if (mapped.empty()) return Error{ENOMEM, "no memory for " + std::to_string(bytes) + " bytes of buffers"};
   std::unique_ptr<RdmaMemory> memory(new RdmaMemory(mapped));
-  memory->region_ = ibv_reg_mr(&domain, mapped.data(), mapped.size(), int{IBV_ACCESS_LOCAL_WRITE});
-  if (memory->region_ == nullptr) {
-    const int code = errno != 0 ? errno : ENOMEM;
-    return Error{code, std::string("cannot register buffers: ") + std::strerror(code)};
-  }
+  if (const Status status = memory->register_with(domain, direction); !status) return status.error();
   return memory;
+}
+
+Status RdmaMemory::register_with(ibv_pd& domain, urocedv_dma_direction direction) {
+  const int access = direction == UROCEDV_DMA_TO_DEVICE ? 0 : int{IBV_ACCESS_LOCAL_WRITE};
+  if (urocedv_is_supported(domain.context->device)) {
+    auto mapping = RdmaMapping::map(*domain.context, bytes_, direction);
+    if (!mapping) return mapping.error();
+    const urocedv_phys_buf run{mapping->address(), bytes_.size()};
+    region_ = urocedv_reg_phys_mr(&domain, &run, 1, access, reinterpret_cast<uintptr_t>(bytes_.data()));
+    mapping_.emplace(std::move(*mapping));
+  } else {
+    region_ = ibv_reg_mr(&domain, bytes_.data(), bytes_.size(), access);
+  }
+  if (region_ != nullptr) return {};
+  const int code = errno != 0 ? errno : ENOMEM;
+  return Error{code, std::string("cannot register buffers: ") + std::strerror(code)};
 }
 
 RdmaMemory::~RdmaMemory() {
   if (region_ != nullptr) ibv_dereg_mr(region_);
+  mapping_.reset();
   unmap_memory(bytes_.data(), bytes_.size());
 }
 

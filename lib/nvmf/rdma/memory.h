@@ -4,17 +4,22 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/result.h"
+#include "nvmf/rdma/mapping.h"
 
 namespace uroce::nvmf {
 
-/// Memory of our own, registered with one device. Of huge pages when there are any.
+/// Memory of our own, registered with one device. Of huge pages when there are any. Where the device has bus
+/// addresses it is a physical region over memory that is mapped for DMA in one direction, at the addresses
+/// that it has here; elsewhere a plain region.
 class RdmaMemory {
  public:
-  /// Zeroed. ENOMEM, or what ibv_reg_mr says.
-  static Result<std::unique_ptr<RdmaMemory>> allocate(ibv_pd& domain, size_t bytes);
+  /// Zeroed. `direction`: what the device does to it. ENOMEM, or what registering says.
+  static Result<std::unique_ptr<RdmaMemory>> allocate(ibv_pd& domain, size_t bytes,
+                                                      urocedv_dma_direction direction);
   ~RdmaMemory();
   RdmaMemory(const RdmaMemory&) = delete;
   RdmaMemory& operator=(const RdmaMemory&) = delete;
@@ -24,8 +29,10 @@ class RdmaMemory {
 
  private:
   explicit RdmaMemory(std::span<std::byte> bytes) : bytes_(bytes) {}
+  Status register_with(ibv_pd& domain, urocedv_dma_direction direction);
 
   const std::span<std::byte> bytes_;
+  std::optional<RdmaMapping> mapping_;  // of a device that has bus addresses
   ibv_mr* region_ = nullptr;
 };
 

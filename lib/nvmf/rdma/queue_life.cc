@@ -63,7 +63,8 @@ Result<std::unique_ptr<RdmaQueue>> RdmaQueue::make(RdmaShare& share, rdma_cm_id&
 
 Status RdmaQueue::make_slots() {
   const uint32_t count = entries_ + kSlotsBeyondEntries;
-  auto memory = RdmaMemory::allocate(share_.device().domain(), count * sizeof(Completion));
+  auto memory =
+      RdmaMemory::allocate(share_.device().domain(), count * sizeof(Completion), UROCEDV_DMA_TO_DEVICE);
   if (!memory) return memory.error();
   completions_ = std::move(*memory);
   auto* const completions = reinterpret_cast<Completion*>(completions_->bytes().data());

@@ -149,11 +149,12 @@ size_t RdmaQueue::chain_answer(RdmaSlot& slot, size_t at) {
   if (request.sends_data()) {
     uint64_t address = slot.place.address;
     for (const iovec& piece : request.data) {
-      const auto key =
-          request.in_place ? share_.regions().local_key(piece) : std::optional(share_.buffers().local_key());
+      const std::optional<ibv_sge> segment =
+          request.in_place ? share_.regions().segment(piece)
+                           : std::optional(segment_of(piece, share_.buffers().local_key()));
       // Memory that is not registered: our own mistake, which costs the connection.
-      if (!key) end_for(RdmaEvent::kEndedTransport);
-      ibv_send_wr& write = chain.add(at++, IBV_WR_RDMA_WRITE, segment_of(piece, key.value_or(0)));
+      if (!segment) end_for(RdmaEvent::kEndedTransport);
+      ibv_send_wr& write = chain.add(at++, IBV_WR_RDMA_WRITE, segment.value_or(ibv_sge{}));
       write.wr_id = work_id(slot, RdmaWork::kSend);
       write.wr.rdma = {.remote_addr = address, .rkey = slot.place.key};
       address += piece.iov_len;

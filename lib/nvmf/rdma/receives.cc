@@ -10,7 +10,7 @@ constexpr size_t kDataAlignment = 4096;
 Result<std::unique_ptr<RdmaReceives>> RdmaReceives::allocate(ibv_pd& domain, uint32_t entries,
                                                              uint32_t in_capsule_bytes) {
   const size_t stride = (in_capsule_bytes + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
-  auto memory = RdmaMemory::allocate(domain, entries * (stride + sizeof(Command)));
+  auto memory = RdmaMemory::allocate(domain, entries * (stride + sizeof(Command)), UROCEDV_DMA_FROM_DEVICE);
   if (!memory) return memory.error();
   std::unique_ptr<RdmaReceives> receives(new RdmaReceives);
   std::byte* const data = (*memory)->bytes().data();

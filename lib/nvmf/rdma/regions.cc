@@ -38,13 +38,26 @@ RdmaRegions::~RdmaRegions() {
   deregister([](const Registered&) { return true; });
 }
 
-Status RdmaRegions::register_with(ibv_pd& domain, std::span<std::byte> memory) {
-  ibv_mr* region = ibv_reg_mr(&domain, memory.data(), memory.size(), int{IBV_ACCESS_LOCAL_WRITE});
+Status RdmaRegions::register_with(const Domain& domain, std::span<std::byte> memory) {
+  if (domain.dma != nullptr) {
+    auto mapping = RdmaMapping::map(*domain.domain->context, memory, UROCEDV_DMA_TO_DEVICE);
+    if (!mapping) return mapping.error();
+    registered_.push_back({.domain = domain.domain,
+                           .memory = memory,
+                           .mapping = std::move(*mapping),
+                           .local_key = domain.dma->lkey});
+    return {};
+  }
+  ibv_mr* region = ibv_reg_mr(domain.domain, memory.data(), memory.size(), 0);
   if (region == nullptr) {
     const int code = errno != 0 ? errno : ENOMEM;
     return Error{code, std::string("cannot register the memory of a namespace: ") + std::strerror(code)};
   }
-  registered_.push_back({&domain, memory, region});
+  registered_.push_back({.domain = domain.domain,
+                         .memory = memory,
+                         .mapping = std::nullopt,
+                         .region = region,
+                         .local_key = region->lkey});
   return {};
 }
 
@@ -52,7 +65,7 @@ template <typename Unwanted>
 void RdmaRegions::deregister(Unwanted unwanted) {
   std::erase_if(registered_, [&](const Registered& one) {
     if (!unwanted(one)) return false;
-    ibv_dereg_mr(one.region);
+    if (one.region != nullptr) ibv_dereg_mr(one.region);
     return true;
   });
   generation_.fetch_add(1, std::memory_order_release);
@@ -60,8 +73,8 @@ void RdmaRegions::deregister(Unwanted unwanted) {
 
 Status RdmaRegions::add(std::span<std::byte> memory) {
   const std::lock_guard guard(mutex_);
-  for (ibv_pd* domain : domains_) {
-    if (const Status status = register_with(*domain, memory); !status) {
+  for (const Domain& domain : domains_) {
+    if (const Status status = register_with(domain, memory); !status) {
       deregister([&](const Registered& one) { return one.memory.data() == memory.data(); });
       return status;
     }
@@ -79,29 +92,41 @@ void RdmaRegions::remove(std::span<std::byte> memory) {
 
 Status RdmaRegions::add_domain(ibv_pd& domain) {
   const std::lock_guard guard(mutex_);
+  Domain added{&domain, nullptr};
+  if (urocedv_is_supported(domain.context->device)) {
+    added.dma = urocedv_get_dma_mr(&domain, 0);
+    if (added.dma == nullptr) return Error{errno, std::string("no DMA region: ") + std::strerror(errno)};
+  }
   for (const std::span<std::byte> memory : memories_) {
-    if (const Status status = register_with(domain, memory); !status) {
+    if (const Status status = register_with(added, memory); !status) {
       deregister([&](const Registered& one) { return one.domain == &domain; });
+      if (added.dma != nullptr) ibv_dereg_mr(added.dma);
       return status;
     }
   }
-  domains_.push_back(&domain);
+  domains_.push_back(added);
   generation_.fetch_add(1, std::memory_order_release);
   return {};
 }
 
 void RdmaRegions::remove_domain(ibv_pd& domain) {
   const std::lock_guard guard(mutex_);
-  std::erase(domains_, &domain);
   deregister([&](const Registered& one) { return one.domain == &domain; });
+  std::erase_if(domains_, [&](const Domain& one) {
+    if (one.domain != &domain) return false;
+    if (one.dma != nullptr) ibv_dereg_mr(one.dma);
+    return true;
+  });
 }
 
 std::vector<RdmaRegions::Region> RdmaRegions::of(const ibv_pd& domain) const {
   const std::lock_guard guard(mutex_);
   std::vector<Region> regions;
   for (const Registered& one : registered_) {
-    if (one.domain == &domain)
-      regions.push_back({one.memory.data(), one.memory.data() + one.memory.size(), one.region->lkey});
+    if (one.domain != &domain) continue;
+    std::byte* const begin = one.memory.data();
+    const uint64_t address = one.mapping ? one.mapping->address() : reinterpret_cast<uintptr_t>(begin);
+    regions.push_back({begin, begin + one.memory.size(), address, one.local_key});
   }
   return regions;
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,22 +15,25 @@
 
 #include "base/result.h"
 #include "block/block.h"
+#include "nvmf/rdma/mapping.h"
 
 namespace uroce::nvmf {
 
-/// Memory of namespaces that is sent from where it lies, registered with every RDMA device in use. Any
-/// thread; control path.
+/// Memory of namespaces that is sent from where it lies, registered with every RDMA device in use: where the
+/// device has bus addresses, mapped for it to read, under the key of one DMA region for all of it; elsewhere
+/// by a region each. Any thread; control path.
 class RdmaRegions {
  public:
   struct Region {
     const std::byte* begin;
     const std::byte* end;
+    uint64_t address;  // of the first byte under the key
     uint32_t local_key;
   };
 
   ~RdmaRegions();
 
-  /// With every device that is there or will come. What ibv_reg_mr says.
+  /// With every device that is there or will come. What registering says.
   Status add(std::span<std::byte> memory);
   /// No queue sends from there any more.
   void remove(std::span<std::byte> memory);
@@ -41,19 +45,25 @@ class RdmaRegions {
   [[nodiscard]] std::vector<Region> of(const ibv_pd& domain) const;
 
  private:
+  struct Domain {
+    ibv_pd* domain;
+    ibv_mr* dma;  // the DMA region, for reading; null: the device has no bus addresses
+  };
   struct Registered {
     ibv_pd* domain;
     std::span<std::byte> memory;
-    ibv_mr* region;
+    std::optional<RdmaMapping> mapping;  // under the domain's DMA region, or ...
+    ibv_mr* region = nullptr;            // ... by itself
+    uint32_t local_key = 0;
   };
-  Status register_with(ibv_pd& domain, std::span<std::byte> memory);
+  Status register_with(const Domain& domain, std::span<std::byte> memory);
   template <typename Unwanted>
   void deregister(Unwanted unwanted);
 
   mutable std::mutex mutex_;
   std::vector<std::span<std::byte>> memories_;
-  std::vector<ibv_pd*> domains_;
-  std::vector<Registered> registered_;
+  std::vector<Domain> domains_;
+  std::list<Registered> registered_;
   std::atomic<uint64_t> generation_{1};
 };
 
@@ -62,12 +72,14 @@ class RdmaRegionView {
  public:
   RdmaRegionView(const RdmaRegions& regions, const ibv_pd& domain) : regions_(regions), domain_(domain) {}
 
-  /// The key of the region that all of the piece lies in.
-  std::optional<uint32_t> local_key(const iovec& piece) {
+  /// The piece as a device reads it; nullopt: it lies in no region as a whole.
+  std::optional<ibv_sge> segment(const iovec& piece) {
     if (const uint64_t now = regions_.generation(); now != seen_) refresh(now);
     const auto* begin = static_cast<const std::byte*>(piece.iov_base);
     for (const RdmaRegions::Region& region : copy_) {
-      if (begin >= region.begin && begin + piece.iov_len <= region.end) return region.local_key;
+      if (begin >= region.begin && begin + piece.iov_len <= region.end)
+        return ibv_sge{region.address + static_cast<uint64_t>(begin - region.begin),
+                       static_cast<uint32_t>(piece.iov_len), region.local_key};
     }
     return std::nullopt;
   }
