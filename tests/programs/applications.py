@@ -50,11 +50,11 @@ def libfabric(kind, provider, options="", sanitized=False):
 
 
 def fio(verb, verified, sanitized=False):
-    # What is written by SEND comes with checksums, which the server looks at. It posts more receives than the client has SENDs in
-    # flight: fio connects without RNR retries, and a client that is as deep as the server stops at the first RNR NAK, and both wait.
+    # What is written by SEND comes with checksums, which the server looks at. It posts receives for all of them before it
+    # accepts: fio connects without RNR retries, and a client that overtakes the server stops at the first RNR NAK, and both wait.
     job = f"fio --ioengine=rdma --port={PORT} --bs=64k --size=8m {'--verify=crc32c --verify_state_save=0' if verified else ''}"
     client = f"--iodepth=8 --verb={verb} --rw=write {'--do_verify=0' if verified else ''}"
-    return Row(f"fio {verb}", f"{job} --iodepth=16 --name=server --rw=read", f"{job} --name=client --hostname={SERVER} {client}", ready="cm",
+    return Row(f"fio {verb}", f"{job} --iodepth=128 --name=server --rw=read", f"{job} --name=client --hostname={SERVER} {client}", ready="cm",
                says=r"err= 0", server_says=r"err= 0", leaves=True, package="fio", sanitized=sanitized)
 
 

@@ -1,5 +1,8 @@
 #include "engine/poller/left_turn.h"
 
+#include <limits.h>
+#include <pthread.h>
+
 #include <cstdint>
 #include <utility>
 
@@ -7,6 +10,8 @@
 
 namespace uroce::engine {
 namespace {
+
+constexpr pthread_key_t kNoKey = PTHREAD_KEYS_MAX;
 
 /// The turn that the calling thread was in when it came for another one.
 struct Reentry {
@@ -22,11 +27,12 @@ void leave_turn() {
   if (lock != nullptr && lock->owner() != nullptr) lock->owner()->turn_left();
 }
 
-struct ThreadEnd {
-  ~ThreadEnd() { leave_turn(); }
-  bool watched = false;
-};
-thread_local ThreadEnd thread_end;
+/// A key, and no object with a destructor: the list of those is memory that a forked child would leak.
+pthread_key_t make_thread_end_key() {
+  pthread_key_t key{};
+  const int error = pthread_key_create(&key, [](void*) { leave_turn(); });
+  return error == 0 ? key : kNoKey;
+}
 
 }  // namespace
 
@@ -39,6 +45,10 @@ void note_reentry(Instant now) {
   leave_turn();
 }
 
-void watch_thread_end() { thread_end.watched = true; }
+void watch_thread_end() {
+  static const pthread_key_t key = make_thread_end_key();
+  // Any value but null: only then the destructor runs.
+  if (key != kNoKey) pthread_setspecific(key, &reentry);
+}
 
 }  // namespace uroce::engine
