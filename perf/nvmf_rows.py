@@ -21,6 +21,7 @@ PATTERNS = {
     'randread4k': ['--size', '4K'],
     'randwrite4k': ['--size', '4K', '--write', '--in-capsule'],  # as the Linux host writes it
     'randwrite4k_by_read': ['--size', '4K', '--write'],
+    'randread4k_registered': ['--size', '4K', '--fast-registration'],  # as it reads
     'read128k': ['--size', '128K', '--sequential'],
     'write128k': ['--size', '128K', '--sequential', '--write'],
 }

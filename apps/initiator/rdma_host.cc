@@ -75,6 +75,7 @@ void RdmaHostQueue::release() {
     }
   }
   for (ibv_mw* window : windows_) ibv_dealloc_mw(window);
+  fast_regions_.reset();
   if (region_ != nullptr) ibv_dereg_mr(region_);
   if (queue_ != nullptr) ibv_destroy_cq(queue_);
   if (domain_ != nullptr) ibv_dealloc_pd(domain_);
@@ -99,7 +100,7 @@ void RdmaHostQueue::resolve() {
   expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
 }
 
-void RdmaHostQueue::make_queue_pair() {
+void RdmaHostQueue::map_memory() {
   const uint32_t slots = options_.entries;
   const size_t capsule_bytes = sizeof(nvmf::Command) + options_.in_capsule_bytes;
   const size_t data_at = (slots * (capsule_bytes + sizeof(nvmf::Completion)) + 4095) / 4096 * 4096;
@@ -110,18 +111,28 @@ void RdmaHostQueue::make_queue_pair() {
   capsules_ = mapped_;
   completions_ = mapped_ + slots * capsule_bytes;
   data_ = mapped_ + data_at;
+}
+
+void RdmaHostQueue::make_queue_pair() {
+  map_memory();
+  const uint32_t slots = options_.entries;
   domain_ = ibv_alloc_pd(id_->verbs);
   must(domain_ != nullptr, "ibv_alloc_pd");
   constexpr int kAccess =
       int{IBV_ACCESS_LOCAL_WRITE} | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
   region_ = ibv_reg_mr(domain_, mapped_, mapped_bytes_, kAccess);
   must(region_ != nullptr, "ibv_reg_mr");
-  queue_ = ibv_create_cq(id_->verbs, static_cast<int>(3 * slots + 1), nullptr, nullptr, 0);
+  if (options_.fast_registration)
+    fast_regions_.emplace(*domain_, std::span(data_, size_t{slots} * options_.slot_bytes),
+                          options_.slot_bytes);
+  // Of each slot: its capsule, a window that is bound, a region that is invalidated and registered.
+  const uint32_t requests = slots * (fast_regions_ ? 4 : 2);
+  queue_ = ibv_create_cq(id_->verbs, static_cast<int>(requests + slots + 1), nullptr, nullptr, 0);
   must(queue_ != nullptr, "ibv_create_cq");
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = queue_;
   wanted.qp_type = IBV_QPT_RC;
-  wanted.cap = {.max_send_wr = 2 * slots,
+  wanted.cap = {.max_send_wr = requests,
                 .max_recv_wr = slots,
                 .max_send_sge = 2,
                 .max_recv_sge = 1,
@@ -215,6 +226,11 @@ nvmf::SglDescriptor RdmaHostQueue::host_memory(uint16_t cid, uint32_t bytes) con
   return keyed(reinterpret_cast<uintptr_t>(memory(cid).data()), bytes, region_->rkey);
 }
 
+nvmf::SglDescriptor RdmaHostQueue::registered_memory(uint16_t cid, uint32_t bytes) {
+  const uint32_t key = fast_regions_.value().renew(cid, bytes);
+  return keyed(reinterpret_cast<uintptr_t>(memory(cid).data()), bytes, key, true);
+}
+
 void RdmaHostQueue::send(const nvmf::Command& command, std::span<const std::byte> data) {
   std::ranges::copy(data, capsule(command.cid) + sizeof(command));
   std::memcpy(capsule(command.cid), &command, sizeof(command));
@@ -252,7 +268,8 @@ void RdmaHostQueue::chain_capsule(uint16_t slot, size_t bytes, size_t at) {
   request.sg_list = send_segments_[at].data();
   request.num_sge = 1;
   request.opcode = IBV_WR_SEND;
-  if (at > 0) sends_[at - 1].next = &request;
+  ibv_send_wr* first = fast_regions_ ? fast_regions_->prepend(slot, &request) : &request;
+  (at > 0 ? sends_[at - 1].next : first_send_) = first;
   positions_[slot] = ++posted_;
 }
 
@@ -260,7 +277,7 @@ void RdmaHostQueue::post_sends(size_t count) {
   if (count == 0) return;
   sends_[count - 1].send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
-  if (ibv_post_send(id_->qp, sends_.data(), &bad) != 0) ended_ = true;
+  if (ibv_post_send(id_->qp, first_send_, &bad) != 0) ended_ = true;
 }
 
 size_t RdmaHostQueue::poll(std::span<nvmf::Completion> completions) {
@@ -283,9 +300,15 @@ void RdmaHostQueue::handle_completion(const ibv_wc& completion, std::span<nvmf::
   if ((completion.wr_id & kSendId) != 0)
     acknowledged_ = std::max(acknowledged_, positions_[completion.wr_id & ~kSendId]);
   if ((completion.wr_id & (kBindId | kSendId)) != 0) return;
-  if ((completion.wc_flags & IBV_WC_WITH_INV) != 0) invalidated_.push_back(completion.invalidated_rkey);
-  std::memcpy(&to[count++], completions_ + completion.wr_id * sizeof(nvmf::Completion),
-              sizeof(nvmf::Completion));
+  nvmf::Completion& response = to[count++];
+  std::memcpy(&response, completions_ + completion.wr_id * sizeof(response), sizeof(response));
+  if ((completion.wc_flags & IBV_WC_WITH_INV) != 0) {
+    if (fast_regions_) {
+      fast_regions_->note_invalidated(response.cid, completion.invalidated_rkey);
+    } else {
+      invalidated_.push_back(completion.invalidated_rkey);
+    }
+  }
   add_receive(completion.wr_id);
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/initiator/fast_regions.h"
 #include "nvmf/format/fabrics.h"
 #include "nvmf/format/nvme.h"
 #include "nvmf/rdma/private_data.h"
@@ -41,6 +42,8 @@ class RdmaHostQueue {
     uint8_t reads_answered = 16;              // at once
     uint32_t receives = UINT32_MAX;           // that are ever posted: so many completions are taken
     std::optional<uint8_t> ack_timeout = {};  // of the request: 4.096 us times 2 to that power; 0: for ever
+    bool fast_registration =
+        false;  // so that registered_memory() may be called; slot_bytes is of whole pages
     /// Instead of what the other options say.
     std::optional<std::vector<std::byte>> private_data = {};
   };
@@ -57,6 +60,9 @@ class RdmaHostQueue {
 
   /// An SGL: the first `bytes` of the slot's memory, or `bytes` of data in the capsule.
   [[nodiscard]] nvmf::SglDescriptor host_memory(uint16_t cid, uint32_t bytes) const;
+  /// The same memory under a key of its own, which is registered right before the next capsule of the slot
+  /// and which the response is to invalidate. Throws EBUSY unless is_acknowledged(cid).
+  [[nodiscard]] nvmf::SglDescriptor registered_memory(uint16_t cid, uint32_t bytes);
   static nvmf::SglDescriptor keyed(uint64_t address, uint32_t bytes, uint32_t key, bool invalidate = false);
   static nvmf::SglDescriptor in_capsule(uint32_t bytes, uint64_t offset = 0);
 
@@ -89,6 +95,7 @@ class RdmaHostQueue {
   };
 
   void resolve();
+  void map_memory();
   void make_queue_pair();
   /// Those of `receives_`, linked.
   void post_receives();
@@ -98,8 +105,9 @@ class RdmaHostQueue {
   }
   void add_receive(size_t index);
   void send_capsule(uint16_t slot, size_t bytes);
+  /// Puts it at this place of `sends_`, behind what is at the places before.
   void chain_capsule(uint16_t slot, size_t bytes, size_t at);
-  /// The first `count` of `sends_`, of which the last says that it has ended.
+  /// The first `count` of `sends_`, with what goes before each. The last of them is signalled.
   void post_sends(size_t count);
   /// The next event, which must be of that type.
   void expect(rdma_cm_event_type type);
@@ -112,6 +120,7 @@ class RdmaHostQueue {
   ibv_pd* domain_ = nullptr;
   ibv_cq* queue_ = nullptr;
   ibv_mr* region_ = nullptr;
+  std::optional<FastRegions> fast_regions_;
   std::vector<ibv_mw*> windows_;
   std::byte* mapped_ = nullptr;
   size_t mapped_bytes_ = 0;
@@ -121,6 +130,7 @@ class RdmaHostQueue {
   std::byte* data_ = nullptr;
   // Work requests that are about to be posted, and their segments.
   std::vector<ibv_send_wr> sends_;
+  ibv_send_wr* first_send_ = nullptr;
   std::vector<ibv_recv_wr> receives_;
   std::vector<std::array<ibv_sge, 2>> send_segments_;
   std::vector<ibv_sge> receive_segments_;

@@ -24,6 +24,7 @@ initiator::RdmaSession::Options session_options(const IoTraffic& traffic, const 
   options.queue.target_address = place.target_address;
   options.queue.own_address = place.own_address;
   options.queue.port = place.port;
+  options.queue.fast_registration = traffic.registered;
   options.queue.slot_bytes = std::max(traffic.bytes, 4096u);
   options.queue.in_capsule_bytes = 0;
   options.io_entries = std::clamp(2 * traffic.depth, 2 * kFilledAtOnce, kIoEntriesMax);
@@ -148,6 +149,8 @@ void Initiator::post() {
     free_.pop_back();
     Slot& slot = slots_[index];
     aim(slot, index);
+    if (traffic_.registered && in_capsule_bytes() == 0)
+      slot.command.sgl = queue_.registered_memory(index, traffic_.bytes);
     slot.sent = last_seen_;
     batch_.push_back(&slot.command);
     ++posted_;

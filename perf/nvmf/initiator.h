@@ -13,8 +13,9 @@
 namespace uroce::perf {
 
 /// An NVMe/RDMA host with one I/O queue that is kept full of reads or of writes. Its memory is one region
-/// that the target may access all the time, so an I/O costs the host a SEND and a receive. One thread. Throws
-/// Failure, or what the session throws.
+/// that the target may access all the time, so an I/O costs the host a SEND and a receive; or, `registered`,
+/// a region for each I/O, which costs one work request more. One thread. Throws Failure, or what the session
+/// throws.
 class Initiator {
  public:
   using Clock = std::chrono::steady_clock;

@@ -12,6 +12,7 @@ struct IoTraffic {
   uint32_t bytes = 4096;    // of each; a multiple of the block size
   uint32_t depth = 128;     // commands under way
   bool in_capsule = false;  // data to be written comes with the command
+  bool registered = false;  // a fast region for each command, which its response invalidates
   bool verified = true;     // the namespace keeps what is written to it
 };
 

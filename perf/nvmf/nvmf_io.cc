@@ -146,6 +146,9 @@ int main(int argc, char** argv) {
   app.add_option("--path", options.path, "of the file");
   app.add_option("--namespace-mb", namespace_mb, "size of the namespace; of the file, too");
   app.add_flag("--write", options.traffic.write);
+  app.add_flag("--fast-registration", options.traffic.registered,
+               "each command's memory is registered for it alone, in place of one region that the target may "
+               "always access");
   app.add_flag("--in-capsule", options.traffic.in_capsule, "writes bring their data with the command");
   app.add_flag("--sequential", sequential);
   app.add_option("--size", options.traffic.bytes)->transform(CLI::AsSizeValue(false));

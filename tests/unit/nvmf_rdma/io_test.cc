@@ -129,8 +129,8 @@ TEST_F(Io, KeyToBeInvalidated_ExpectItInvalidWithTheCompletion) {
 }
 
 /// Keeps all slots but one busy with writes and reads of a block range for each slot, and checks what is
-/// read.
-void churn(RdmaHostQueue& queue, uint32_t nsid, uint32_t bytes, int rounds) {
+/// read. `registered`: each command has a key of its own, else all have that of the queue's region.
+void churn(RdmaHostQueue& queue, uint32_t nsid, uint32_t bytes, int rounds, bool registered = false) {
   const auto slots = static_cast<uint16_t>(queue.slots() - 1);
   std::vector<int> done(slots);
   const auto send = [&](uint16_t cid) {
@@ -140,12 +140,20 @@ void churn(RdmaHostQueue& queue, uint32_t nsid, uint32_t bytes, int rounds) {
     } else {
       std::ranges::fill(queue.memory(cid).first(bytes), std::byte{});
     }
-    queue.send(
-        io(queue, write ? command::kWrite : command::kRead, nsid, cid * uint64_t{bytes / 512}, bytes, cid));
+    nvmf::Command command =
+        io(queue, write ? command::kWrite : command::kRead, nsid, cid * uint64_t{bytes / 512}, bytes, cid);
+    if (registered) command.sgl = queue.registered_memory(cid, bytes);
+    queue.send(command);
   };
   for (uint16_t cid = 0; cid < slots; ++cid) send(cid);
   int under_way = slots;
+  std::vector<uint16_t> answered;
   while (under_way != 0) {
+    std::erase_if(answered, [&](uint16_t cid) {
+      if (!queue.is_acknowledged(cid)) return false;
+      send(cid);
+      return true;
+    });
     std::array<nvmf::Completion, 16> came;
     const size_t count = queue.poll(came);
     ASSERT_FALSE(count == 0 && queue.has_ended());
@@ -156,10 +164,11 @@ void churn(RdmaHostQueue& queue, uint32_t nsid, uint32_t bytes, int rounds) {
       if (done[cid] % 2 == 1) {
         EXPECT_TRUE(is_filled(queue.memory(cid).first(bytes), static_cast<uint32_t>(done[cid] - 1 + cid)));
       }
-      --under_way;
-      if (++done[cid] == rounds) continue;
-      send(cid);
-      ++under_way;
+      if (++done[cid] == rounds) {
+        --under_way;
+      } else {
+        answered.push_back(cid);
+      }
     }
   }
 }
@@ -175,6 +184,36 @@ TEST_F(Io, FullQueues_ExpectEveryCommandAnsweredAndItsData) {
       churn(queue, nsid, 4096, 40);
       churn(queue, nsid, 131072, 6);
     }
+  }
+}
+
+TEST_F(Io, RegionsRegisteredForEachCommand_ExpectItsDataAndTheKeyInvalidWithTheResponse) {
+  open();
+  RdmaSession::Options options = host();
+  options.queue.fast_registration = true;
+  RdmaSession session(options);
+  RdmaHostQueue& queue = session.connect_io(1);
+  churn(queue, kRam, 4096, 40, true);
+  churn(queue, kFile, 131072, 6, true);
+  // A key that was invalidated is not good for another command.
+  nvmf::Command command = io(queue, command::kRead, kRam, 0, 4096);
+  command.sgl = queue.registered_memory(0, 4096);
+  EXPECT_EQ(run(queue, command), StatusCode::kSuccess);
+  EXPECT_FALSE(queue.run(command).has_value());
+}
+
+TEST_F(Io, KeyThatTheTargetDoesNotInvalidate_ExpectTheHostToInvalidateIt) {
+  open();
+  RdmaSession::Options options = host();
+  options.queue.fast_registration = true;
+  RdmaSession session(options);
+  RdmaHostQueue& queue = session.connect_io(1);
+  for (int i = 0; i < 3; ++i) {
+    nvmf::Command command = io(queue, command::kRead, kRam, 0, 4096);
+    command.sgl = queue.registered_memory(0, 4096);
+    command.sgl.type_byte = 0x40;  // a key to be kept
+    EXPECT_EQ(run(queue, command), StatusCode::kSuccess);
+    for (std::array<nvmf::Completion, 1> none; !queue.is_acknowledged(0);) queue.poll(none);
   }
 }
 
