@@ -148,8 +148,7 @@ bool RdmaConnections::accept(const RdmaQueue::Setup& setup, const ibv_device_att
 void RdmaConnections::end(Number number, RdmaEvent why) {
   Connection& connection = *find(number);
   if (connection.ending) return;
-  connection.ending = true;
-  record(why, connection);
+  connection.ending = why;
   admission_.ending(number);
   // The queue pair may be in the error state already, and the host gone: both are no error here.
   static_cast<void>(rdma_disconnect(connection.id));
@@ -177,6 +176,7 @@ void RdmaConnections::on_report(RdmaReport& report) {
     case RdmaReport::Kind::kWantsEnd:
       return end(report.number, report.why);
     case RdmaReport::Kind::kQuiet:
+      record(*connection.ending, connection);
       rdma_destroy_qp(connection.id);
       return connection.poller->detach(report.number);
     case RdmaReport::Kind::kRetired:

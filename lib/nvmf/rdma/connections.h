@@ -73,8 +73,8 @@ class RdmaConnections {
     RdmaAddress host;
     uint16_t qid;
     std::shared_ptr<const RdmaQueueCounters> counters;
-    std::string host_nqn = {};  // as is
-    bool ending = false;
+    std::string host_nqn = {};             // as is
+    std::optional<RdmaEvent> ending = {};  // why
   };
 
   void on_request(const CmEvent& event);
@@ -88,7 +88,8 @@ class RdmaConnections {
   void on_device_event(ibv_async_event& event);
   void on_report(RdmaReport& report);
   void on_connect(Number number, Connection& connection, const ConnectOutcome& outcome);
-  /// Begins the end; a second time nothing happens.
+  /// Begins the end; a second time nothing happens. It is recorded when the poller posts no more, behind what
+  /// the poller has to report: that the host has connected.
   void end(Number number, RdmaEvent why);
   void retire(std::unique_ptr<RdmaQueue> queue);
   Connection* find(Number number);

@@ -159,10 +159,11 @@ bool RdmaPoller::turn_queues(Instant now) {
 
 void RdmaPoller::report(Turned& turned, Instant now) {
   RdmaQueue& queue = *turned.queue;
-  if (queue.phase() != RdmaQueue::Phase::kServing) return;
+  // Also when the queue has been closed since: who has connected and left is in the log.
   if (auto outcome = queue.target_queue().take_connect_outcome())
     reports_.push(
         {.kind = RdmaReport::Kind::kConnect, .number = queue.number(), .outcome = std::move(*outcome)});
+  if (queue.phase() != RdmaQueue::Phase::kServing) return;
   const auto why = queue.wants_end(now);
   if (!why || std::exchange(turned.end_reported, true)) return;
   reports_.push({.kind = RdmaReport::Kind::kWantsEnd, .number = queue.number(), .why = *why});

@@ -14,12 +14,18 @@ namespace uroce::testing {
 namespace {
 
 std::atomic<int64_t> ahead_ns{0};
+std::atomic<int64_t> frozen_at_ns{0};  // 0: the clock goes on
 
-Instant clock_ahead() { return engine::clock_now() + nanoseconds(ahead_ns.load()); }
+Instant clock_ahead() {
+  const int64_t frozen = frozen_at_ns.load();
+  return (frozen != 0 ? Instant{frozen} : engine::clock_now()) + nanoseconds(ahead_ns.load());
+}
 
 }  // namespace
 
 void Exported::advance(Duration by) { ahead_ns += by.ns; }
+
+void Exported::freeze() { frozen_at_ns = engine::clock_now().ns; }
 
 bool Exported::comes_down_to(size_t queues) const {
   constexpr int kTries = 6'000;
@@ -66,6 +72,7 @@ void Exported::close() {
   transport.reset();
   target.reset();
   if (!file.empty()) std::filesystem::remove(file);
+  frozen_at_ns = 0;
 }
 
 RdmaSession::Options Exported::host(uint32_t entries) {

@@ -35,6 +35,8 @@ class Exported : public ::testing::Test {
 
   /// The target's clock jumps.
   static void advance(Duration by);
+  /// The target's clock stands still, but for advance(), until the test ends.
+  static void freeze();
   /// Waits until so many queues are left; false: not within a time that is hopeless.
   [[nodiscard]] bool comes_down_to(size_t queues) const;
   /// How often it happened.
