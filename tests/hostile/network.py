@@ -31,6 +31,10 @@ PATTERN = re.compile(r"uroce-hostile-(\d+)-\w+")
 
 
 class Network:
+    def __init__(self, kernels=()):
+        """The kernel of these places has the place's address on LINK."""
+        self.kernels = kernels
+
     def __enter__(self):
         remove_stale()
         try:
@@ -83,6 +87,8 @@ class Network:
             namespaces.ip("-n", switch, "link", "set", place, "master", "bridge", "addrgenmode", "none", "up")
             namespaces.ip("-n", self.name(place), "link", "set", LINK, "addrgenmode", "none", "up")
             namespaces.ip("-n", self.name(place), "link", "set", "lo", "up")
+        for place in self.kernels:
+            namespaces.ip("-n", self.name(place), "address", "add", f"{ADDRESSES[place]}/{PREFIX}", "dev", LINK)
 
     def _remove(self):
         for place in (*PLACES, SWITCH):

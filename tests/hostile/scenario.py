@@ -29,9 +29,11 @@ def times(short, long):
 class Scenario(unittest.TestCase):
     """At the end of each scenario the victim must serve, must not have grown, and must stop as it was told to."""
 
+    BESIDE_KERNEL = False  # the victim: on an interface whose address is the kernel's
+
     @classmethod
     def setUpClass(cls):
-        cls.net = network.Network()
+        cls.net = network.Network(kernels=("victim",) if cls.BESIDE_KERNEL else ())
         cls.net.__enter__()
         cls.addClassCleanup(cls.net.__exit__)
 
@@ -45,7 +47,7 @@ class Scenario(unittest.TestCase):
         self.memory = self.victim.memory()
 
     def start_victim(self):
-        return victims.start_target(self.stack, self.net, sys.argv[3])
+        return victims.start_target(self.stack, self.net, sys.argv[3], self.BESIDE_KERNEL)
 
     def start_friend(self):
         """A program that ends well when it was served."""

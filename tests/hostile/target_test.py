@@ -43,7 +43,6 @@ class Strangers(scenario.Scenario):
         self.assertGreater(len(steps), 3, numbers)
         self.expect_untouched()
 
-
     def test_one_request_brings_few_answers(self):
         """Who sends a REQ in somebody else's name makes the target send to that one: not much, and not fast."""
         own = self.attacker.request(NVME_PORT, private=nvme.private_data(), response_timeout=0, cm_retries=15)
@@ -95,6 +94,12 @@ class Connected(scenario.Scenario):
 
     def test_log_pages_for_nobody(self):
         self.suffer(attacks.log_pages_without_receives)
+
+
+class StrangersBesideKernel(Strangers):
+    """The victim's neighbours are the kernel's."""
+
+    BESIDE_KERNEL = True
 
 
 if __name__ == "__main__":

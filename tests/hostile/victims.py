@@ -41,6 +41,11 @@ def device(place):
     return f'[[device]]\nname = "uroce0"\nport = "net_af_packet0,iface={LINK}"\naddresses = [{addresses}]\nmtu = 4200\n[log]\ncounters = true\n'
 
 
+def beside_kernel():
+    """A device that shares interface, address and neighbours with the kernel."""
+    return f'[[device]]\nname = "uroce0"\ninterface = "{LINK}"\n[log]\ncounters = true\n'
+
+
 class Program:
     """A process over the stack, in a place of the network, whose output is in a file."""
 
@@ -90,11 +95,11 @@ class Program:
         return self.ended
 
 
-def start_target(stack, net, uroce, more=""):
+def start_target(stack, net, uroce, on_interface=False, more=""):
     """`uroce nvmf`, when it listens. `more`: lines of [nvmf]."""
     file = tempfile.NamedTemporaryFile("w", prefix="uroce-hostile-", suffix=".toml", delete=False)
     with file:
-        file.write(device("victim") + f"[nvmf]\n{more}\n" + TABLES)
+        file.write((beside_kernel() if on_interface else device("victim")) + f"[nvmf]\n{more}\n" + TABLES)
     target = Program(stack, net, "victim", [uroce, "nvmf", "--config", file.name])
     target.wait_for(f"listening at {ADDRESSES['victim']} port {NVME_PORT}")
     os.unlink(file.name)
