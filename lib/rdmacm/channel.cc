@@ -27,6 +27,8 @@ void rest(Channel& channel) {
   if (resting.size() <= kRestingMax) return;
   oldest = std::move(resting.front());
   resting.pop_front();
+  // A thread has come and stays for ever: so does the channel.
+  if (oldest->in_use()) static_cast<void>(oldest.release());
 }
 
 }  // namespace

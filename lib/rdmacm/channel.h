@@ -43,6 +43,7 @@ struct Channel : rdma_event_channel {
   void stay_if_destroyed() const;
   /// The channel is freed some time after the last thread has left.
   void destroy();
+  [[nodiscard]] bool in_use() const { return users_ != 0; }
 
  private:
   void leave();
