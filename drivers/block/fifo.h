@@ -1,9 +1,10 @@
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "base/contract.h"
 
 namespace uroce::drivers {
 
@@ -19,11 +20,11 @@ class Fifo {
   [[nodiscard]] T& front() { return entries_[first_]; }
 
   void push(const T& entry) {
-    assert(size_ < entries_.size());
+    UROCE_ASSERT(size_ < entries_.size());
     entries_[wrapped(first_ + size_++)] = entry;
   }
   T pop() {
-    assert(size_ > 0);
+    UROCE_ASSERT(size_ > 0);
     const T entry = entries_[first_];
     first_ = wrapped(first_ + 1);
     --size_;

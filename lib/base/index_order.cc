@@ -1,8 +1,9 @@
 #include "base/index_order.h"
 
-#include <cassert>
 #include <numeric>
 #include <utility>
+
+#include "base/contract.h"
 
 namespace uroce {
 namespace {
@@ -23,9 +24,9 @@ uint32_t take_at(std::vector<uint32_t>& from, size_t at) {
 }  // namespace
 
 void IndexOrder::add(uint32_t first, uint32_t end) {
-  assert(first < end);
+  UROCE_ASSERT(first < end);
   if (!options_.key) {
-    assert(next_ == end_);
+    UROCE_ASSERT(next_ == end_);
     next_ = first;
     end_ = end;
     return;

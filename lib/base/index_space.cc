@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <new>
 
+#include "base/contract.h"
 #include "base/memory_calls.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -67,8 +67,8 @@ IndexSpace::IndexSpace(uint32_t entries_max, Pages pages, const IndexOrder::Opti
       hugepages_wanted_(pages == Pages::kHuge),
       order_(order) {
   static_assert(kChunkEntries * kEntryBytes == kHugepageBytes);
-  assert(std::has_single_bit(entries_max));
-  assert(entries_max >= 2 && entries_max <= 1u << 24);
+  UROCE_ASSERT(std::has_single_bit(entries_max));
+  UROCE_ASSERT(entries_max >= 2 && entries_max <= 1u << 24);
   const size_t bytes = std::max(size_t{entries_max} * kEntryBytes, chunk_bytes_);
   reservation_bytes_ = bytes + kHugepageBytes;  // room to align
   reservation_ = map_memory(nullptr, reservation_bytes_, PROT_NONE, MAP_NORESERVE);
@@ -91,8 +91,8 @@ std::optional<uint32_t> IndexSpace::allocate(size_t pool) {
 
 void IndexSpace::free(uint32_t index, size_t pool) {
   const std::lock_guard lock(mutex_);
-  assert(index > 0 && index < backed_);
-  assert(in_use_ > 0);
+  UROCE_ASSERT(index > 0 && index < backed_);
+  UROCE_ASSERT(in_use_ > 0);
   order_.give_back(index, pool);
   --in_use_;
 }

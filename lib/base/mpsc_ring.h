@@ -2,9 +2,10 @@
 
 #include <atomic>
 #include <bit>
-#include <cassert>
 #include <cstddef>
 #include <memory>
+
+#include "base/contract.h"
 
 namespace uroce {
 
@@ -15,7 +16,7 @@ class MpscRing {
  public:
   /// `capacity` is a power of two.
   explicit MpscRing(size_t capacity) : mask_(capacity - 1), slots_(std::make_unique<Slot[]>(capacity)) {
-    assert(std::has_single_bit(capacity));
+    UROCE_ASSERT(std::has_single_bit(capacity));
     for (size_t i = 0; i < capacity; ++i) slots_[i].ticket.store(i, std::memory_order_relaxed);
   }
 

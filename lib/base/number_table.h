@@ -1,12 +1,12 @@
 #pragma once
 
 #include <bit>
-#include <cassert>
 #include <cstdint>
 #include <deque>
 #include <mutex>
 #include <optional>
 
+#include "base/contract.h"
 #include "base/index_space.h"
 #include "base/keyed_hash.h"
 #include "base/time.h"
@@ -41,7 +41,8 @@ class NumberTable {
         key_(options.key.value_or(HashKey{})),
         numbers_(slots_, options.pages,
                  {.key = options.key, .resting_min = kSlotsRestingMin, .candidates_min = 1u << 13}) {
-    assert(options.first > 0 && std::has_single_bit(generations_) && options.numbers >= 2 * generations_);
+    UROCE_ASSERT(options.first > 0 && std::has_single_bit(generations_) &&
+                 options.numbers >= 2 * generations_);
   }
 
   // Control path, any thread.

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <cassert>
 #include <string>
 #include <utility>
 #include <variant>
+
+#include "base/contract.h"
 
 namespace uroce {
 
@@ -41,7 +42,7 @@ class [[nodiscard]] Result {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(Error error) : error_(std::move(error)) { assert(error_.code != 0); }
+  Status(Error error) : error_(std::move(error)) { UROCE_ASSERT(error_.code != 0); }
 
   [[nodiscard]] bool ok() const { return error_.code == 0; }
   explicit operator bool() const { return ok(); }

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cassert>
 #include <cstddef>
 #include <memory>
+
+#include "base/contract.h"
 
 namespace uroce {
 
@@ -15,7 +16,7 @@ class SpscRing {
  public:
   /// `capacity` is a power of two.
   explicit SpscRing(size_t capacity) : mask_(capacity - 1), slots_(std::make_unique<T[]>(capacity)) {
-    assert(std::has_single_bit(capacity));
+    UROCE_ASSERT(std::has_single_bit(capacity));
   }
 
   /// Producer. False when full.

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
+
+#include "base/contract.h"
 
 namespace uroce {
 
 TimerWheel::TimerWheel(Duration tick, size_t slots)
     : tick_(tick), heads_(slots), used_((slots + kSlotsPerWord - 1) / kSlotsPerWord) {
-  assert(tick.ns > 0 && std::has_single_bit(slots));
+  UROCE_ASSERT(tick.ns > 0 && std::has_single_bit(slots));
   for (TimerNode& head : heads_) head.previous_ = head.next_ = &head;
 }
 

@@ -1,9 +1,9 @@
 #include "cm/agent.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 
+#include "base/contract.h"
 #include "wire/ip_cm.h"
 
 namespace uroce::cm {
@@ -58,7 +58,7 @@ Result<ListenerId> Agent::listen(ServiceId service, const ListenAddress& address
 }
 
 void Agent::end_listening(ListenerId listener) {
-  assert(listener.value != 0 && listeners_[listener.value].used);
+  UROCE_ASSERT(listener.value != 0 && listeners_[listener.value].used);
   for (uint32_t i = 1; i <= table_.capacity(); ++i) {
     const Connection& connection = table_.at(i);
     if (connection.listener == listener.value) release(connection.local);

@@ -1,7 +1,8 @@
 #include "cm/connection_table.h"
 
 #include <bit>
-#include <cassert>
+
+#include "base/contract.h"
 
 namespace uroce::cm {
 namespace {
@@ -20,7 +21,7 @@ ConnectionTable::ConnectionTable(size_t capacity, uint32_t salt)
       connections_(capacity + 1),
       by_comm_(std::bit_ceil(capacity + 1)),
       by_qp_(by_comm_.size()) {
-  assert(capacity > 0 && capacity <= kCapacityMax);
+  UROCE_ASSERT(capacity > 0 && capacity <= kCapacityMax);
   for (uint32_t i = 1; i <= capacity; ++i) {
     connections_[i].local.value = (salt & ~kIndexMask) | i;
     connections_[i].next_free = i < capacity ? i + 1 : 0;
@@ -40,7 +41,7 @@ Connection* ConnectionTable::allocate() {
 }
 
 void ConnectionTable::free(Connection& connection) {
-  assert(!connection.armed() && !connection.due);
+  UROCE_ASSERT(!connection.armed() && !connection.due);
   const CommId next_number{connection.local.value + kGeneration};
   connection = Connection{};
   connection.local = next_number;

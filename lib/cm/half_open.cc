@@ -1,7 +1,8 @@
 #include "cm/half_open.h"
 
 #include <bit>
-#include <cassert>
+
+#include "base/contract.h"
 
 namespace uroce::cm {
 namespace {
@@ -25,7 +26,7 @@ uint32_t& HalfOpen::count_of(const Gid& host) {
 }
 
 void HalfOpen::add(Connection& connection, uint32_t listener) {
-  assert(!connection.half_open);
+  UROCE_ASSERT(!connection.half_open);
   connection.half_open = true;
   ++total_;
   ++count_of(connection.address.remote);
@@ -41,7 +42,7 @@ void HalfOpen::remove(Connection& connection) {
 }
 
 void HalfOpen::end_listener(uint32_t listener) {
-  assert(listener != 0);
+  UROCE_ASSERT(listener != 0);
   while (lists_[listener].first != 0) {
     Connection& connection = table_.at(lists_[listener].first);
     unlink(connection);

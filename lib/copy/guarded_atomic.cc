@@ -1,8 +1,8 @@
 #include "copy/guarded_atomic.h"
 
-#include <cassert>
 #include <cstring>
 
+#include "base/contract.h"
 #include "copy/guarded_copy.h"
 
 // ThreadSanitizer holds a lock of its own around an atomic, and a fault would leave that held.
@@ -53,7 +53,7 @@ UROCE_WITHOUT_SANITIZER void store(std::byte* to, const std::byte* from, size_t)
 }
 
 bool guarded(CopyFunction function, std::byte* at, const Operands& operands) {
-  assert(reinterpret_cast<uintptr_t>(at) % kWordBytes == 0);
+  UROCE_ASSERT(reinterpret_cast<uintptr_t>(at) % kWordBytes == 0);
   return guarded_copy_to(function, at, reinterpret_cast<const std::byte*>(&operands), kWordBytes);
 }
 

@@ -1,5 +1,7 @@
 #include "copy/losses.h"
 
+#include "base/contract.h"
+
 namespace uroce::copy {
 namespace {
 
@@ -21,7 +23,7 @@ void Losses::note(const MessageMark& mark, size_t tails_before) {
     return;
   }
   // There is room: callers take note of losses before they place the next packet.
-  assert(count_ < mark_.size());
+  UROCE_ASSERT(count_ < mark_.size());
   tails_before_[count_] = tails_before;
   mark_[count_++] = mark;
 }

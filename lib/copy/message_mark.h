@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "base/psn.h"
+#include "base/sequence_number.h"
 
 namespace uroce::copy {
 

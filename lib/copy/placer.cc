@@ -3,7 +3,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <cassert>
 
 #include "copy/guarded_copy.h"
 #include "copy/kernels.h"

@@ -1,11 +1,11 @@
 #include "mem/bus_pins.h"
 
-#include <cassert>
+#include "base/contract.h"
 
 namespace uroce::mem {
 
 std::byte* BusPins::add(uint64_t address, uint64_t length, Access access) {
-  assert(addresses_.size() < addresses_.capacity());
+  UROCE_ASSERT(addresses_.size() < addresses_.capacity());
   const BusSpace::Pinned pinned = bus_.pin(address, length, access);
   if (pinned.data == nullptr) return nullptr;
   addresses_.push_back(address);
@@ -14,7 +14,7 @@ std::byte* BusPins::add(uint64_t address, uint64_t length, Access access) {
 }
 
 void BusPins::take_from(BusPins& other) {
-  assert(addresses_.empty() && other.addresses_.size() <= addresses_.capacity());
+  UROCE_ASSERT(addresses_.empty() && other.addresses_.size() <= addresses_.capacity());
   addresses_.assign(other.addresses_.begin(), other.addresses_.end());
   readable_ = other.readable_;
   other.forget();

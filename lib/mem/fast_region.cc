@@ -1,9 +1,10 @@
 #include "mem/fast_region.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <new>
+
+#include "base/contract.h"
 
 namespace uroce::mem {
 
@@ -14,7 +15,7 @@ FastRegion::FastRegion(RegionTable& table, uint32_t pages_max)
 
 Result<std::unique_ptr<FastRegion>> FastRegion::make(RegionTable& table, DomainId domain,
                                                      uint32_t pages_max) {
-  assert(table.bus_space() != nullptr);
+  UROCE_ASSERT(table.bus_space() != nullptr);
   if (domain == DomainId{}) return Error{EINVAL, "a region needs a protection domain"};
   if (pages_max == 0 || pages_max > kPagesMax) return Error{EINVAL, "no pages, or too many"};
   try {

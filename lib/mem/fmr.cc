@@ -1,8 +1,9 @@
 #include "mem/fmr.h"
 
-#include <cassert>
 #include <cerrno>
 #include <string>
+
+#include "base/contract.h"
 
 namespace uroce::mem {
 
@@ -70,6 +71,7 @@ Status Fmr::map(std::span<const uint64_t> pages, uint64_t iova) {
   binding.iova = iova;
   binding.length = length;
   binding.memory = next.pages.data();
+  UROCE_ASSERT(binding.key.index() == key_.index() && binding.key != key_);
   table_.write_entry(binding);
   key_ = binding.key;
   iova_ = iova;
@@ -81,6 +83,7 @@ Status Fmr::map(std::span<const uint64_t> pages, uint64_t iova) {
   }
   current_ = 1 - current_;
   ++maps_;
+  UROCE_ASSERT(maps_ <= options_.maps_max);
   return {};
 }
 
@@ -91,7 +94,7 @@ void Fmr::await_readers() {
 }
 
 Status Fmr::fill(Side& side, std::span<const uint64_t> pages) const {
-  assert(side.pins.addresses().empty());
+  UROCE_ASSERT(side.pins.addresses().empty());
   const uint64_t page = uint64_t{1} << options_.page_shift;
   for (size_t i = 0; i < pages.size(); ++i) {
     side.pages[i] = side.pins.add(pages[i], page, options_.access);
@@ -112,6 +115,7 @@ Status Fmr::unmap(std::span<Fmr* const> fmrs) {
   for (Fmr* fmr : fmrs) {
     const std::lock_guard lock(fmr->mutex_);
     if (fmr->maps_ == 0) continue;
+    UROCE_ASSERT(fmr->unmapper_ == nullptr);  // map() refuses what is being unmapped
     table.write_entry(fmr->unbound());
     fmr->sides_[fmr->current_].pins.release();
     fmr->maps_ = 0;

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <cerrno>
 #include <string>
 #include <utility>
+
+#include "base/contract.h"
 
 namespace uroce::mem {
 
@@ -44,6 +45,7 @@ Result<PooledFmr*> FmrPool::map(std::span<const uint64_t> pages, uint64_t iova) 
   std::unique_lock lock(mutex_);
   if (ending_) return Error{EBUSY, "the pool is ending"};
   if (PooledFmr* hit = find(pages, iova); hit != nullptr) {
+    UROCE_ASSERT((hit->users_ != 0) == (hit->state_ == PooledFmr::State::kInUse));
     if (hit->users_++ == 0) move(*hit, PooledFmr::State::kInUse);
     ++statistics_.hits;
     return hit;
@@ -57,6 +59,7 @@ Result<PooledFmr*> FmrPool::map(std::span<const uint64_t> pages, uint64_t iova) 
     if (ending_) return Error{EBUSY, "the pool is ending"};  // since the lock was left
   }
   PooledFmr& fmr = *free_.front();
+  UROCE_ASSERT(fmr.users_ == 0 && fmr.state_ == PooledFmr::State::kFree);
   leave(fmr);
   move(fmr, PooledFmr::State::kInUse);
   fmr.users_ = 1;
@@ -105,6 +108,7 @@ Status FmrPool::flush(bool all) {
   if (!options_.flushed) return {};
   options_.flushed();
   const std::lock_guard lock(mutex_);
+  UROCE_ASSERT(notifying_ > 0);
   --notifying_;
   return {};
 }
@@ -199,6 +203,7 @@ FmrPool::List& FmrPool::list_of(PooledFmr::State state) {
 }
 
 void FmrPool::move(PooledFmr& fmr, PooledFmr::State to) {
+  UROCE_ASSERT(fmr.pool_ == this && *fmr.place_ == &fmr);
   List& list = list_of(to);
   list.splice(list.end(), list_of(fmr.state_), fmr.place_);
   fmr.state_ = to;

@@ -1,7 +1,6 @@
 #include "mem/invalidation.h"
 
-#include <cassert>
-
+#include "base/contract.h"
 #include "mem/fast_region.h"
 
 namespace uroce::mem {
@@ -25,7 +24,7 @@ bool Invalidation::refuses(const RegionTable& table, MemoryKey key, const KeyUse
 }
 
 Invalidation::Answer Invalidation::begin(RegionTable& table, MemoryKey key, const KeyUser& user) {
-  assert(!pending_);
+  UROCE_ASSERT(!pending_);
   const RegionBinding found = table.read_entry(key);
   if (refused(found, key, user)) return Answer::kRefused;
   if (!found.object->try_lock()) return Answer::kBusy;
@@ -49,7 +48,7 @@ Invalidation::Answer Invalidation::unbind(RegionTable& table, const RegionBindin
 
 Invalidation::Answer Invalidation::begin_bind(RegionTable& table, const WindowBinding& wanted,
                                               const KeyUser& user) {
-  assert(!pending_);
+  UROCE_ASSERT(!pending_);
   switch (bind_window(table, wanted, user)) {
     case Bound::kDone:
       return Answer::kOver;

@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <string>
+
+#include "base/contract.h"
 
 namespace uroce::mem {
 namespace {
@@ -52,7 +53,7 @@ Status LockedMemory::charge(const std::byte* address, uint64_t length) {
 void LockedMemory::release(const std::byte* address, uint64_t length) {
   const uint64_t given = whole_pages(address, length);
   const std::lock_guard lock(mutex_);
-  assert(bytes_ >= given);
+  UROCE_ASSERT(bytes_ >= given);
   bytes_ -= given;
 }
 

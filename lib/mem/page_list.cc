@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <cerrno>
 #include <utility>
+
+#include "base/contract.h"
 
 namespace uroce::mem {
 
@@ -30,7 +31,7 @@ PageList::PageList(BusSpace& bus, uint32_t pages_max)
   pins_.reserve(pages_max);
 }
 
-PageList::~PageList() { assert(!posted()); }
+PageList::~PageList() { UROCE_ASSERT(!posted()); }
 
 Result<uint32_t> PageList::fill(std::span<const BusRange> runs, uint64_t& offset, uint64_t page_size,
                                 PageExtent& extent) {

@@ -1,8 +1,9 @@
 #include "mem/protection_domains.h"
 
-#include <cassert>
 #include <cerrno>
 #include <string>
+
+#include "base/contract.h"
 
 namespace uroce::mem {
 namespace {
@@ -49,7 +50,7 @@ Status ProtectionDomains::enter(DomainId domain) {
 void ProtectionDomains::leave(DomainId domain) {
   const std::lock_guard lock(mutex_);
   const auto found = uses_.find(domain.value);
-  assert(found != uses_.end() && found->second > 0);
+  UROCE_ASSERT(found != uses_.end() && found->second > 0);
   --found->second;
 }
 

@@ -1,11 +1,11 @@
 #include "mem/region_table.h"
 
-#include <cassert>
 #include <cerrno>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "base/contract.h"
 #include "mem/region_object.h"
 
 namespace uroce::mem {
@@ -87,7 +87,7 @@ Result<RegionKeys> RegionTable::register_user(const UserRegion& region) {
 Result<uint32_t> RegionTable::allocate_index(size_t pool) {
   const std::optional<uint32_t> index = space_.allocate(pool);
   if (!index) return Error{ENOMEM, "no room for one more region beside " + std::to_string(regions())};
-  assert(entry(*index).read().kind == RegionKind::kNone);
+  UROCE_ASSERT(entry(*index).read().kind == RegionKind::kNone);
   return *index;
 }
 
@@ -119,9 +119,13 @@ Result<MemoryKey> RegionTable::make_entry_for_consumer(RegionBinding binding, Ke
   return binding.key;
 }
 
-void RegionTable::give_back(MemoryKey key) { space_.free(key.index(), kOfStack); }
+void RegionTable::give_back(MemoryKey key) {
+  UROCE_ASSERT(entry(key.index()).read().kind == RegionKind::kNone);
+  space_.free(key.index(), kOfStack);
+}
 
 void RegionTable::give_back(MemoryKey key, const KeyHistory& history) {
+  UROCE_ASSERT(entry(key.index()).read().kind == RegionKind::kNone);
   entry(key.index()).rest(key, history);
   space_.free(key.index(), kOfConsumer);
 }
@@ -261,6 +265,7 @@ Binding RegionTable::resolve_in_order(MemoryKey key, const KeyUser& user, uint64
   const Binding binding(bound.memory, bound.offset + offset, length, bound.layout, bound.page_shift, nature);
   if (length == 0) return binding;
   // Within one page or run it is in one piece, however its region lies.
+  UROCE_ASSERT(bound.memory != nullptr);
   const Piece first = binding.piece(0);
   return first.length == length ? Binding(first.data, length, nature) : binding;
 }
@@ -272,6 +277,8 @@ Binding RegionTable::resolve_on_bus(uint64_t address, uint64_t length, Access ne
   if (options_.bus_space == nullptr) return Binding(Fault::kBounds);
   const Piece whole = options_.bus_space->translate(segment.address, segment.length, needed);
   if (whole.data == nullptr) return Binding(Fault::kBounds);
+  UROCE_ASSERT(address - segment.address <= segment.length &&
+               length <= segment.length - (address - segment.address));
   return {whole.data + (address - segment.address), length, cold(length)};
 }
 

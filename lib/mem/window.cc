@@ -1,8 +1,8 @@
 #include "mem/window.h"
 
-#include <cassert>
 #include <cerrno>
 
+#include "base/contract.h"
 #include "mem/rights.h"
 
 namespace uroce::mem {
@@ -53,7 +53,7 @@ RegionBinding over(const RegionBinding& region, const WindowBinding& wanted, con
 }  // namespace
 
 Result<std::unique_ptr<Window>> Window::make(RegionTable& table, DomainId domain, RegionKind kind) {
-  assert(is_window(kind));
+  UROCE_ASSERT(is_window(kind));
   if (domain == DomainId{}) return Error{EINVAL, "a window needs a protection domain"};
   std::unique_ptr<Window> window(new Window(table));
   const RegionBinding unbound = unbound_entry({}, kind, domain, window.get());

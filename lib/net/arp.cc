@@ -1,9 +1,9 @@
 #include "net/arp.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
+#include "base/contract.h"
 #include "net/derived_mac.h"
 #include "wire/big_endian.h"
 
@@ -56,7 +56,7 @@ std::optional<ArpMessage> parse_arp(std::span<const std::byte> frame) {
 }
 
 void write_arp(std::span<std::byte> frame, const ArpMessage& message, MacAddress destination) {
-  assert(frame.size() >= kArpFrameBytes && message.sender.is_ipv4() && message.target.is_ipv4());
+  UROCE_ASSERT(frame.size() >= kArpFrameBytes && message.sender.is_ipv4() && message.target.is_ipv4());
   std::memset(frame.data(), 0, kArpFrameBytes);
   std::memcpy(frame.data(), destination.bytes.data(), 6);
   std::memcpy(frame.data() + 6, message.sender_mac.bytes.data(), 6);

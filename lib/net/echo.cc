@@ -1,7 +1,6 @@
 #include "net/echo.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <optional>
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cstring>
 
+#include "base/contract.h"
 #include "wire/big_endian.h"
 #include "wire/vlan.h"
 
@@ -24,7 +24,7 @@ Links::Links(std::vector<NeighbourOptions> options) {
 
 void Links::add(NeighbourOptions options) {
   const uint16_t vlan = options.vlan;
-  assert(find(vlan) == nullptr);
+  UROCE_ASSERT(find(vlan) == nullptr);
   links_.push_back({vlan, Neighbours(std::move(options))});
 }
 
@@ -35,7 +35,7 @@ Neighbours* Links::find(uint16_t vlan) {
 
 Neighbours& Links::of(uint16_t vlan) {
   Neighbours* const link = find(vlan);
-  assert(link != nullptr);
+  UROCE_ASSERT(link != nullptr);
   return *link;
 }
 

@@ -1,9 +1,9 @@
 #include "net/neighbour_discovery.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 
+#include "base/contract.h"
 #include "net/derived_mac.h"
 #include "wire/big_endian.h"
 #include "wire/internet_checksum.h"
@@ -125,7 +125,7 @@ std::optional<DiscoveryMessage> parse_discovery(std::span<const std::byte> frame
 }
 
 uint32_t write_discovery(std::span<std::byte> frame, const DiscoveryMessage& message) {
-  assert(frame.size() >= kDiscoveryFrameBytes);
+  UROCE_ASSERT(frame.size() >= kDiscoveryFrameBytes);
   const size_t length = kMessageBytes + (message.link_address ? kOptionBytes : 0);
   std::memset(frame.data(), 0, kDiscoveryFrameBytes);
   store(frame.data(), message.destination_mac);

@@ -1,14 +1,14 @@
 #include "net/neighbour_table.h"
 
 #include <bit>
-#include <cassert>
 
+#include "base/contract.h"
 #include "net/address_hash.h"
 
 namespace uroce::net {
 
 NeighbourTable::NeighbourTable(size_t capacity) : slots_(std::bit_ceil(capacity * 2)), capacity_(capacity) {
-  assert(capacity > 0);
+  UROCE_ASSERT(capacity > 0);
 }
 
 size_t NeighbourTable::home(const Gid& address) const { return address_hash(address) & (slots_.size() - 1); }
@@ -34,7 +34,7 @@ const Neighbour* NeighbourTable::find(const Gid& address) const {
 Neighbour* NeighbourTable::insert(const Gid& address) {
   if (size_ == capacity_) return nullptr;
   Neighbour& neighbour = slots_[probe(address)];
-  assert(neighbour.state == NeighbourState::kFree);
+  UROCE_ASSERT(neighbour.state == NeighbourState::kFree);
   ++size_;
   neighbour = {.address = address, .state = NeighbourState::kAsking};
   return &neighbour;
@@ -43,7 +43,7 @@ Neighbour* NeighbourTable::insert(const Gid& address) {
 void NeighbourTable::erase(const Gid& address) {
   const size_t mask = slots_.size() - 1;
   size_t hole = probe(address);
-  assert(slots_[hole].state != NeighbourState::kFree);
+  UROCE_ASSERT(slots_[hole].state != NeighbourState::kFree);
   --size_;
   // A later entry of the same run moves into the hole when its home does not lie behind the hole.
   for (size_t slot = (hole + 1) & mask; slots_[slot].state != NeighbourState::kFree;

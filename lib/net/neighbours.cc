@@ -1,9 +1,9 @@
 #include "net/neighbours.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 
+#include "base/contract.h"
 #include "net/derived_mac.h"
 #include "net/gid_table.h"
 #include "net/vlan_tag.h"
@@ -25,7 +25,7 @@ Neighbours::Neighbours(NeighbourOptions options)
     : options_(std::move(options)),
       addresses_(options_.addresses),
       table_(options_.capacity + options_.fixed.size()) {
-  assert(options_.ask_times > 0 && options_.capacity > 0);
+  UROCE_ASSERT(options_.ask_times > 0 && options_.capacity > 0);
   if (options_.vlan == 0) addresses_.push_back({GidTable(options_.mac, {}).at(0), kLinkLocalBits});
   for (const Prefix& prefix : options_.addresses) own_.add(prefix.address, options_.probe);
   // It may be the kernel's, too, which then has the same MAC.
@@ -178,7 +178,7 @@ void Neighbours::learn_from_question(const Gid& address, MacAddress mac, Instant
 }
 
 bool Neighbours::receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch) {
-  assert(options_.resolver == nullptr);
+  UROCE_ASSERT(options_.resolver == nullptr);
   if (const auto arp = parse_arp(frame)) return receive_arp(*arp, now, batch);
   const auto discovery = parse_discovery(frame);
   if (!discovery) return false;

@@ -1,8 +1,9 @@
 #include "net/own_addresses.h"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
+
+#include "base/contract.h"
 
 namespace uroce::net {
 namespace {
@@ -60,7 +61,7 @@ Instant OwnAddresses::deadline() const {
 
 bool OwnAddresses::note_conflict(const Gid& address, MacAddress with, Instant now) {
   const auto own = std::ranges::find(all_, address, &Own::address);
-  assert(own != all_.end());
+  UROCE_ASSERT(own != all_.end());
   conflict_ = {address, with, !std::exchange(own->contested, true)};
   if (now - own->defended < kDefendEvery) return false;
   own->defended = now;

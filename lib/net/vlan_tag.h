@@ -1,11 +1,11 @@
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
+#include "base/contract.h"
 #include "wire/big_endian.h"
 #include "wire/vlan.h"
 
@@ -15,7 +15,7 @@ namespace uroce::net {
 /// `buffer`; returns its new length.
 inline uint32_t put_tag(std::span<std::byte> buffer, uint32_t length, uint16_t vlan) {
   constexpr size_t kAddresses = 12;
-  assert(length >= kAddresses && length + wire::kVlanTagBytes <= buffer.size());
+  UROCE_ASSERT(length >= kAddresses && length + wire::kVlanTagBytes <= buffer.size());
   std::byte* const at = buffer.data() + kAddresses;
   std::memmove(at + wire::kVlanTagBytes, at, length - kAddresses);
   wire::store_be16(at, wire::kEtherTypeVlan);

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
 
+#include "base/contract.h"
 #include "port/port.h"
 #include "port/short_frame.h"
 
@@ -34,7 +34,7 @@ class TxBatch {
   }
   /// The frame that next() returned last is complete (length, to_self and to_group set).
   void commit() {
-    assert(committed_ < stocked_ && frames_[committed_].length > 0);
+    UROCE_ASSERT(committed_ < stocked_ && frames_[committed_].length > 0);
     ++committed_;
     if (committed_ + kClaimedAhead < stocked_) claim_frame(frames_[committed_ + kClaimedAhead].data);
   }
@@ -66,7 +66,7 @@ class TxBatch {
 
   /// The engine has disposed of the first `count` frames.
   void consume(size_t count) {
-    assert(count <= committed_ - first_);
+    UROCE_ASSERT(count <= committed_ - first_);
     first_ += count;
     recent_ = std::max(count, recent_ - std::min<size_t>(recent_, 1));
     // Now that no frame waits, for the next turn.

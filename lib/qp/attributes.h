@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/identifiers.h"
-#include "base/psn.h"
+#include "base/sequence_number.h"
 #include "mem/access.h"
 #include "wire/frame.h"
 

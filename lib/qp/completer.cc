@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/contract.h"
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/placements.h"
@@ -54,6 +55,7 @@ void Completer::reset() {
 }
 
 void Completer::receive(const wire::Packet& packet, Turn& turn) {
+  UROCE_ASSERT(packet.row->response && connection_.reliable && !connection_.stalled);
   const Psn psn = packet.headers.bth.psn;
   const wire::Aeth& aeth = packet.headers.aeth;
   const bool has_aeth = packet.row->headers.has(wire::Header::kAeth);
@@ -61,7 +63,7 @@ void Completer::receive(const wire::Packet& packet, Turn& turn) {
   if ((has_aeth && aeth.kind != AethKind::kAck) || !psn.before(window_.sent_end()))
     return receive_refusal(packet, turn);
   // It acknowledges something that was sent, and is progress, or else note_missing().
-  if (has_aeth) window_.take_credits(aeth.msn, aeth.value);
+  if (has_aeth) window_.take_credits(Msn(aeth.msn), aeth.value);
   if (packet.row->family == wire::Family::kReadResponse) return receive_read_response(packet, turn);
   if (packet.row->headers.has(wire::Header::kAtomicAckEth)) return receive_atomic_response(packet, turn);
   receive_ack(psn, turn);
@@ -74,7 +76,7 @@ void Completer::receive_stale(const wire::Packet& packet, Turn& turn) {
   turn.counters.add(Counter::kDropStaleAck);
   const wire::Aeth& aeth = packet.headers.aeth;
   if (!packet.row->headers.has(wire::Header::kAeth) || aeth.kind != AethKind::kAck) return;
-  if (packet.headers.bth.psn == window_.oldest() - 1u) window_.take_credits(aeth.msn, aeth.value);
+  if (packet.headers.bth.psn == window_.oldest() - 1u) window_.take_credits(Msn(aeth.msn), aeth.value);
 }
 
 /// What acknowledges nothing: a NAK, or else it is bad.
@@ -121,6 +123,7 @@ void Completer::receive_ack(Psn psn, Turn& turn) {
 
 /// All but the head is done with it.
 inline void Completer::retire(const SendRequest& head, uint32_t messages, Turn& turn) {
+  UROCE_ASSERT(&head == &window_.head());
   report_success(connection_, turn, head);
   window_.retire_head(messages);
   if (window_.head_is_executed()) [[unlikely]]
@@ -129,6 +132,7 @@ inline void Completer::retire(const SendRequest& head, uint32_t messages, Turn& 
 
 /// `psns` were answered by what came.
 inline void Completer::settle(uint32_t psns, Turn& turn) {
+  UROCE_ASSERT(psns > 0);
   window_.settle();
   retransmission_.progress(psns, turn.now);
 }
@@ -137,6 +141,7 @@ inline void Completer::settle(uint32_t psns, Turn& turn) {
 /// an atomic: false when an unanswered one stands in the way, which then is an implied NAK (lib/README.md,
 /// wire fact 5).
 bool Completer::acknowledge_before(Psn end, Turn& turn) {
+  UROCE_ASSERT(!end.before(window_.oldest()) && !end.after(window_.sent_end()));
   const Psn from = window_.oldest();
   bool reached = true;
   while (window_.oldest() != end && !connection_.broken) {
@@ -173,6 +178,7 @@ void Completer::note_missing(Turn& turn) {
 
 /// The head, which is answered by itself and no READ, got its answer.
 void Completer::complete(const SendRequest& head, Turn& turn) {
+  UROCE_ASSERT(needs_own_response(head.operation) && head.packets == 1);
   cursor_.restart();
   window_.answered_before(window_.oldest() + 1);
   retire(head, 1, turn);
@@ -181,6 +187,7 @@ void Completer::complete(const SendRequest& head, Turn& turn) {
 
 /// The head, a READ, got the last of its answers.
 inline void Completer::complete_read(const SendRequest& head, Turn& turn) {
+  UROCE_ASSERT(is_read(head.operation) && window_.head_packet(head) + 1 == head.packets);
   cursor_.restart();
   ++reads_completed_;
   window_.answered_before(window_.oldest() + 1);
@@ -231,6 +238,7 @@ void Completer::receive_atomic_response(const wire::Packet& packet, Turn& turn) 
 /// it answers the original request or one for the missing rest.
 inline void Completer::place_read_data(const SendRequest& head, const wire::Packet& packet, Turn& turn) {
   const uint32_t index = window_.head_packet(head);
+  UROCE_ASSERT(index < head.packets && packet.headers.bth.psn == window_.oldest());
   const bool last = index + 1 == head.packets;
   const uint64_t offset = uint64_t{index} * connection_.mtu;
   const std::span<const std::byte> payload = packet.payload;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/contract.h"
 #include "qp/operation_arguments.h"
 
 namespace uroce::qp {
@@ -83,6 +84,7 @@ void report_send(Connection& connection, Turn& turn, const queue::SendRequest& r
 }
 
 void fail_oldest_send(Connection& connection, Turn& turn, CompletionStatus status) {
+  UROCE_ASSERT(status != CompletionStatus::kSuccess);
   queue::SendQueue& queue = *connection.options.send_queue;
   queue::SendRequest& oldest = queue.at(queue.retired());
   report_send(connection, turn, oldest, status);
@@ -92,6 +94,7 @@ void fail_oldest_send(Connection& connection, Turn& turn, CompletionStatus statu
 }
 
 void revise_receives(Connection& connection, Turn& turn, const copy::MessageMark& lost) {
+  UROCE_ASSERT(lost.kind != copy::MessageMark::Kind::kRead);
   auto status = lost.kind == copy::MessageMark::Kind::kSend ? CompletionStatus::kLocalProtectionError
                                                             : CompletionStatus::kFlushed;
   revise(connection, turn, lost, [&](Completion& completion) {
@@ -101,6 +104,7 @@ void revise_receives(Connection& connection, Turn& turn, const copy::MessageMark
 }
 
 void revise_sends(Connection& connection, Turn& turn, const copy::MessageMark& lost) {
+  UROCE_ASSERT(lost.kind == copy::MessageMark::Kind::kRead);
   // A READ without a completion of its own gets one now, and the later ones move back by one place.
   std::optional<Completion> carried = Completion{.wr_id = lost.wr_id, .opcode = CompletionOpcode::kRead};
   fail(*carried, CompletionStatus::kLocalProtectionError);

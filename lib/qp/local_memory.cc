@@ -1,7 +1,8 @@
 #include "qp/local_memory.h"
 
 #include <algorithm>
-#include <cassert>
+
+#include "base/contract.h"
 
 namespace uroce::qp {
 
@@ -30,7 +31,7 @@ bool ResolvedRange::place_pieces(copy::Placer& placer, std::span<const std::byte
     const mem::Binding& binding = bindings_[i];
     for (uint64_t offset = 0; offset < binding.length();) {
       const mem::Piece piece = binding.piece(offset);
-      assert(piece.length <= left);
+      UROCE_ASSERT(piece.length <= left);
       // Only what ends the message has a tail; everything before it is body.
       const bool placed = ends && piece.length == left
                               ? placer.place_last(piece.data, from, piece.length, binding.nature())
@@ -41,7 +42,7 @@ bool ResolvedRange::place_pieces(copy::Placer& placer, std::span<const std::byte
       offset += piece.length;
     }
   }
-  assert(left == 0);
+  UROCE_ASSERT(left == 0);
   return true;
 }
 
@@ -58,6 +59,7 @@ bool ResolvedRange::store(std::span<const std::byte> bytes) const {
     const mem::Binding& binding = bindings_[i];
     for (uint64_t offset = 0; offset < binding.length();) {
       const mem::Piece piece = binding.piece(offset);
+      UROCE_ASSERT(piece.length <= bytes.size());
       if (!copy::guarded_store_ascending(piece.data, bytes.data(), piece.length)) return false;
       bytes = bytes.subspan(piece.length);
       offset += piece.length;
@@ -70,6 +72,7 @@ void SegmentCursor::seek(std::span<const queue::Segment> segments, uint64_t offs
   if (offset < base_) restart();
   while (index_ < segments.size() && offset >= base_ + segments[index_].length)
     base_ += segments[index_++].length;
+  UROCE_ASSERT(base_ <= offset);
 }
 
 bool SegmentCursor::resolve_list(std::span<const queue::Segment> segments, uint64_t offset, uint64_t length,
@@ -79,7 +82,7 @@ bool SegmentCursor::resolve_list(std::span<const queue::Segment> segments, uint6
   seek(segments, offset);
   segments = segments.subspan(index_);
   for (uint64_t skip = offset - base_; length > 0; segments = segments.subspan(1), skip = 0) {
-    assert(!segments.empty());
+    UROCE_ASSERT(!segments.empty());
     const queue::Segment& segment = segments.front();
     const uint64_t take = std::min<uint64_t>(length, segment.length - skip);
     if (take == 0) continue;

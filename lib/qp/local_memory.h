@@ -1,11 +1,11 @@
 #pragma once
 
 #include <array>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "base/contract.h"
 #include "copy/guarded_copy.h"
 #include "copy/placer.h"
 #include "mem/region_table.h"
@@ -36,6 +36,7 @@ class ResolvedRange {
   bool add(const mem::Binding& binding) {
     if (!binding.ok()) [[unlikely]]
       return false;
+    UROCE_ASSERT(count_ < kSegmentsMax);
     in_one_piece_ = count_ == 0 && binding.contiguous();
     bindings_[count_++] = binding;
     return true;
@@ -66,13 +67,16 @@ class ResolvedRange {
   /// The range is contiguous, as most are.
   [[nodiscard]] bool in_one_piece() const { return in_one_piece_; }
   /// And then begins here.
-  [[nodiscard]] std::byte* data() const { return bindings_[0].data(); }
+  [[nodiscard]] std::byte* data() const {
+    UROCE_ASSERT(in_one_piece_);
+    return bindings_[0].data();
+  }
   /// Places `payload`, as long as the range, into the memory. `ends`: these are the message's final bytes.
   /// False: some of the memory is gone. The placer has the packet's mark if it needs one.
   [[nodiscard]] bool place(copy::Placer& placer, std::span<const std::byte> payload, bool ends) const {
     if (!ends || !in_one_piece()) [[unlikely]]
       return place_pieces(placer, payload, ends);
-    assert(bindings_[0].length() == payload.size());
+    UROCE_ASSERT(bindings_[0].length() == payload.size());
     return placer.place_last(bindings_[0].data(), payload.data(), payload.size(), bindings_[0].nature());
   }
   /// The memory, when it is a whole word that can be accessed at once, else nullptr.

@@ -1,5 +1,6 @@
 #include "qp/local_operation.h"
 
+#include "base/contract.h"
 #include "qp/completion_report.h"
 
 namespace uroce::qp {
@@ -8,6 +9,7 @@ using mem::Invalidation;
 using queue::SendOperation;
 
 mem::Outcome execute_registration(Connection& connection, const queue::SendRequest& request, Turn& turn) {
+  UROCE_ASSERT(request.operation == SendOperation::kRegister);
   const auto wanted = connection.options.send_queue->operation<RegisterOperation>(request);
   return mem::bind_fast_region(turn.regions, wanted, connection.key_user().domain);
 }
@@ -15,6 +17,7 @@ mem::Outcome execute_registration(Connection& connection, const queue::SendReque
 namespace {
 
 Invalidation::Answer stall_for(Connection& connection, Invalidation::Answer answer, Waiter waiter) {
+  UROCE_ASSERT(connection.waiter == Waiter::kNone && waiter != Waiter::kNone);
   if (answer == Invalidation::Answer::kPending) connection.waiter = waiter;
   connection.stalled = answer == Invalidation::Answer::kPending || answer == Invalidation::Answer::kBusy;
   return answer;
@@ -23,6 +26,7 @@ Invalidation::Answer stall_for(Connection& connection, Invalidation::Answer answ
 }  // namespace
 
 Invalidation::Answer begin_bind(Connection& connection, const queue::SendRequest& request, Turn& turn) {
+  UROCE_ASSERT(request.operation == SendOperation::kBindWindow);
   const auto wanted = connection.options.send_queue->operation<BindOperation>(request);
   return stall_for(connection,
                    connection.invalidation->begin_bind(turn.regions, wanted, connection.key_user()),

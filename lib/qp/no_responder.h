@@ -1,7 +1,6 @@
 #pragma once
 
-#include <cassert>
-
+#include "base/contract.h"
 #include "qp/responder.h"
 
 namespace uroce::qp {
@@ -11,7 +10,7 @@ class NoResponder final : public Responder {
  public:
   void reset(Psn) override {}
   void receive(const wire::Packet&, Turn& turn) override { turn.counters.add(Counter::kDropInvalidRequest); }
-  void lost(const copy::MessageMark&, Turn&) override { assert(false); }
+  void lost(const copy::MessageMark&, Turn&) override { UROCE_ASSERT(false); }
 };
 
 }  // namespace uroce::qp

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/contract.h"
 #include "copy/message_mark.h"
 #include "qp/turn.h"
 
@@ -21,6 +22,7 @@ inline void commit_placements(Turn& turn) {
   const auto losses = turn.placer.commit();
   if (losses.empty()) [[likely]]
     return;
+  UROCE_ASSERT(!turn.placer.dirty());
   // Every mark in a turn's placer was made by a queue pair.
   for (const copy::MessageMark& mark : losses) static_cast<PlacementOwner*>(mark.owner)->lost(mark, turn);
   turn.placer.forget_losses();

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <cerrno>
 #include <utility>
 
+#include "base/contract.h"
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/no_responder.h"
@@ -56,8 +56,9 @@ QueuePair::QueuePair(const Options& options)
   connection_.placement_owner = this;
   connection_.invalidation = &invalidation_;
   if (connection_.is_xrc_target()) connection_.receives.share(nullptr);
-  assert(options.send_queue->options().segments_max <= kSegmentsMax);
-  assert(options.receive_queue->options().segments_max <= kSegmentsMax);
+  UROCE_ASSERT(options.reads.answered > 0 || !is_reliable(options.type));
+  UROCE_ASSERT(options.send_queue->options().segments_max <= kSegmentsMax);
+  UROCE_ASSERT(options.receive_queue->options().segments_max <= kSegmentsMax);
 }
 
 int QueuePair::modify(const Attributes& attributes, uint32_t mask, Turn& turn) {
@@ -185,6 +186,7 @@ inline void QueuePair::settle(Turn& turn) {
 }
 
 void QueuePair::change_state(Turn& turn) {
+  UROCE_ASSERT(!connection_.sends_broken || !connection_.reliable);
   if (connection_.sends_broken && state() == State::kRts) {
     connection_.attributes.state = State::kSqe;
     flush_sends(turn);
@@ -201,10 +203,12 @@ void QueuePair::change_state(Turn& turn) {
 
 /// The error state was entered.
 void QueuePair::end(Turn& turn) {
+  UROCE_ASSERT(state() == State::kErr);
   connection_.attributes.draining = false;
   retransmission_.reset();
   flush(turn);
   if (connection_.receives.are_shared()) connection_.raise(Event::kLastReceive);
+  UROCE_ASSERT(connection_.receives.waiting() == 0);
 }
 
 /// Why the packet is none for the queue pair; kCount: it is one.
@@ -326,6 +330,7 @@ void QueuePair::lost(const copy::MessageMark& mark, Turn& turn) {
 }
 
 bool QueuePair::pump(Turn& turn, uint32_t budget) {
+  UROCE_ASSERT(budget >= 2);
   if (connection_.stalled && !resume(turn)) [[unlikely]]
     return true;
   switch (state()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contract.h"
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/message_checks.h"
@@ -17,7 +18,7 @@ using Kind = InboundMessage::Kind;
 
 void RcResponder::reset(Psn expected) {
   expected_ = expected;
-  msn_ = said_msn_ = 0;
+  msn_ = said_msn_ = Msn();
   message_ = {};
   undisturbed_ = true;
   nak_given_ = ahead_dropped_ = false;
@@ -42,7 +43,7 @@ void RcResponder::drop_answers() {
   if (invalidates && !invalidate(packet, turn)) [[unlikely]]
     return;
   if (part.ends || turn.placer.marks_bodies())
-    turn.placer.next_mark() = mark_of(connection_, kind, packet, msn_, turn);
+    turn.placer.next_mark() = mark_of(connection_, kind, packet, msn_.value(), turn);
   if (!place_payload(context, part, check)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return refuse(kind == Kind::kSend ? RequestStatus::kRemoteOperational : RequestStatus::kRemoteAccess,
@@ -93,6 +94,7 @@ void RcResponder::wait_for_invalidation(const wire::Packet& packet, uint32_t byt
 }
 
 void RcResponder::receive(const wire::Packet& packet, Turn& turn) {
+  UROCE_ASSERT(!packet.row->response && !connection_.stalled);
   if (packet.headers.bth.psn != expected_) [[unlikely]]
     return receive_out_of_order(packet, turn);
   if (connection_.is_xrc_target()) [[unlikely]]
@@ -154,6 +156,7 @@ bool RcResponder::turn_to_receives(queue::SrqNumber number, Turn& turn) {
 /// A gap: NAK once, then silence until the missing packet is here. After an RNR NAK what follows is dropped
 /// without a NAK, for the peer is about to stop and send all of it again.
 void RcResponder::receive_ahead(Psn psn, Turn& turn) {
+  UROCE_ASSERT(psn.after(expected_));
   turn.counters.add(Counter::kDropSequence);
   if (!ahead_dropped_ || psn.after(newest_dropped_)) newest_dropped_ = psn;
   ahead_dropped_ = true;
@@ -185,6 +188,7 @@ void RcResponder::refuse_packet(RequestStatus status, const wire::Packet& packet
 }
 
 void RcResponder::refuse(RequestStatus status, Turn& turn) {
+  UROCE_ASSERT(status != RequestStatus::kAccept);
   switch (status) {
     case RequestStatus::kNotReady:
       answer_ = Answer::kRnrNak;
@@ -234,6 +238,7 @@ bool RcResponder::invalidate(const wire::Packet& packet, Turn& turn) {
 }
 
 void RcResponder::invalidated(Turn& turn) {
+  UROCE_ASSERT(message_.kind != Kind::kWrite && waiting_.status == CompletionStatus::kSuccess);
   ++msn_;
   report_receive(connection_, turn, waiting_);
   message_.kind = Kind::kNone;
@@ -241,6 +246,7 @@ void RcResponder::invalidated(Turn& turn) {
 }
 
 void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
+  UROCE_ASSERT(mark.kind != copy::MessageMark::Kind::kRead && !Msn(mark.msn).after(msn_));
   turn.counters.add(Counter::kMemoryGone);
   // Unless an earlier one was lost or refused.
   const bool waits = connection_.waiter == Waiter::kReceive && mark.psn == expected_;
@@ -248,7 +254,7 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   const bool send = mark.kind == copy::MessageMark::Kind::kSend;
   if (send) turn.counters.add(Counter::kLocalProtectionError);
   // Not reported yet: the rest of it is still to come, or it waits for an invalidation.
-  const bool unreported = mark.msn == msn_ && !connection_.broken;
+  const bool unreported = Msn(mark.msn) == msn_ && !connection_.broken;
   if (send && unreported) {
     fail_receive(CompletionStatus::kLocalProtectionError, turn);
   } else {
@@ -256,7 +262,7 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   }
   responses_.drop_from(mark.psn);
   expected_ = mark.psn;
-  msn_ = mark.msn;
+  msn_ = Msn(mark.msn);
   message_ = {};
   answer_ = send ? Answer::kOperational : Answer::kRemoteAccess;
   if (!send) connection_.raise(Event::kAccessError);

@@ -83,14 +83,14 @@ class RcResponder final : public Responder {
   void build_outcome(Response& response, port::TxFrame& frame);
   bool may_wait(const Turn& turn);
   void build_answer(port::TxFrame& frame, Turn& turn);
-  wire::Aeth acknowledge(uint32_t msn);
+  wire::Aeth acknowledge(Msn msn);
   wire::Aeth refusal(Answer answer, Turn& turn);
-  uint32_t say_msn(uint32_t msn);
+  uint32_t say_msn(Msn msn);
 
   Connection& connection_;
   Psn expected_;
-  uint32_t msn_ = 0;       // messages performed; the wire has 24 bits of it
-  uint32_t said_msn_ = 0;  // the newest that an answer told the peer
+  Msn msn_;       // messages performed
+  Msn said_msn_;  // the newest that an answer told the peer
   InboundMessage message_;
   queue::Completion waiting_;  // of a SEND that waits for an invalidation ...
   bool waiting_ack_ = false;   // ... and whether it asked for an ACK

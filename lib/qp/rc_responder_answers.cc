@@ -21,13 +21,13 @@ constexpr Operation kReadResponses[] = {Operation::kReadResponseMiddle, Operatio
 
 /// What the requester hears never goes backwards, also when a READ is answered once more after newer
 /// requests.
-inline uint32_t RcResponder::say_msn(uint32_t msn) {
-  if (Psn(msn).after(Psn(said_msn_))) said_msn_ = msn;  // both count modulo 2^24
-  return said_msn_;
+inline uint32_t RcResponder::say_msn(Msn msn) {
+  if (msn.after(said_msn_)) said_msn_ = msn;
+  return said_msn_.value();
 }
 
 /// Messages up to `msn` are complete, and so many receives are there for those that follow.
-inline wire::Aeth RcResponder::acknowledge(uint32_t msn) {
+inline wire::Aeth RcResponder::acknowledge(Msn msn) {
   // Receives of a shared queue give no credits.
   const bool told = connection_.options.credits && !connection_.receives.are_shared();
   const uint8_t credits = told ? credit_code(connection_.receives.waiting()) : wire::kNoCredits;

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <cassert>
 #include <cstdint>
 #include <span>
 
+#include "base/contract.h"
 #include "queue/shared_receive_queue.h"
 #include "queue/work_queue.h"
 
@@ -22,7 +22,7 @@ class ReceiveRequests {
   // XRC, whose own queue is empty for ever.
   /// The queue that the messages from now on name, or none; when no request is taken.
   void share(queue::SharedReceiveQueue* queue) {
-    assert(waiting() == 0);
+    UROCE_ASSERT(waiting() == 0);
     are_shared_ = true;
     shared_ = queue;
   }
@@ -42,6 +42,7 @@ class ReceiveRequests {
 
   // When available():
   [[nodiscard]] const queue::ReceiveRequest& current() const {
+    UROCE_ASSERT(available());
     if (shared_ == nullptr) [[likely]]
       return own_.at(own_.retired());
     return taken_ != nullptr ? *taken_ : shared_->front();
@@ -51,6 +52,7 @@ class ReceiveRequests {
   }
   /// The current request belongs to this queue pair from now on.
   void take() {
+    UROCE_ASSERT(available());
     if (shared_ != nullptr && taken_ == nullptr) taken_ = &shared_->take();
   }
   /// The current request is done with.
@@ -58,6 +60,7 @@ class ReceiveRequests {
     if (shared_ == nullptr) [[likely]]
       return own_.retire();
     take();
+    UROCE_ASSERT(taken_ != nullptr);
     shared_->give_back(*taken_);
     taken_ = nullptr;
   }

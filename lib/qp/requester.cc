@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contract.h"
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/message_opcodes.h"
@@ -43,6 +44,7 @@ void Requester::reset() {
 }
 
 Pumped Requester::pump(Turn& turn, uint32_t budget) {
+  UROCE_ASSERT(connection_.state() == State::kRts || connection_.state() == State::kSqd);
   if (retransmission_.holds_back(turn.now)) return {};
   uint32_t frames = 0;
   uint32_t frames_before_probe = UINT32_MAX;
@@ -85,6 +87,7 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
 /// asks itself. True: it will. What a READ or the window holds up goes on by answers that have been asked
 /// for.
 bool Requester::ask_again() {
+  UROCE_ASSERT(connection_.reliable);
   const uint32_t unanswered = window_.unanswered();
   const bool stuck = unanswered > 0 && unanswered < retransmission_.window() && window_.reads() == 0;
   if (!stuck) return false;
@@ -104,6 +107,8 @@ inline bool Requester::start(SendRequest& request, Turn& turn) {
     if (request.length > connection_.mtu && request.operation != SendOperation::kFlush)
       packets = (request.length + connection_.mtu - 1) / connection_.mtu;
   }
+  UROCE_ASSERT(uint64_t{packets} * connection_.mtu >= request.length ||
+               request.operation == SendOperation::kFlush);
   window_.start(request, packets);
   return true;
 }
@@ -136,6 +141,7 @@ inline bool Requester::may_go(const SendRequest& request) {
 /// be one for the next turn: `more`.
 bool Requester::execute_current(Turn& turn, bool& more) {
   SendRequest& request = window_.current();
+  UROCE_ASSERT(is_local(request.operation) && !connection_.stalled);
   if (!window_.current_started()) {
     if (connection_.state() == State::kSqd || (request.fence && window_.reads() > 0)) return false;
     if (request.operation != SendOperation::kRegister) {
@@ -190,6 +196,7 @@ template <bool kOnly>
   const uint32_t packet = kOnly ? 0 : window_.current_packet(request);
   const bool last = kOnly || packet + 1 == request.packets;
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
+  UROCE_ASSERT(packet < request.packets && offset <= request.length);
   Payload payload{
       .bytes = kOnly ? request.length
                      : static_cast<uint32_t>(std::min<uint64_t>(request.length - offset, connection_.mtu))};
@@ -297,6 +304,7 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
       std::min(request.packets, (packet / SendWindow::kReadPackets + 1) * SendWindow::kReadPackets);
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
   const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * connection_.mtu) - offset;
+  UROCE_ASSERT(packet < end && length <= request.length);
   if (!may_store(request, turn, offset, length)) return false;
   ask(request, Operation::kReadRequest,
       {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)}, frame, turn.tx);
@@ -307,6 +315,7 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
 }
 
 bool Requester::build_atomic(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
+  UROCE_ASSERT(request.length == queue::kAtomicBytes && request.packets == 1);
   if (!may_store(request, turn, 0, queue::kAtomicBytes)) return false;
   ask(request,
       request.operation == SendOperation::kCompareSwap ? Operation::kCompareSwap : Operation::kFetchAdd, {},
@@ -318,6 +327,7 @@ bool Requester::build_atomic(const SendRequest& request, Turn& turn, port::TxFra
 }
 
 bool Requester::build_flush(const SendRequest& request, Turn& turn, port::TxFrame& frame) {
+  UROCE_ASSERT(request.operation == SendOperation::kFlush && request.packets == 1);
   ask(request, Operation::kFlush, {request.remote_address, request.rkey, request.length}, frame, turn.tx);
   note_sent(1, turn);
   window_.end_current(1);

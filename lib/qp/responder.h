@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "base/psn.h"
+#include "base/sequence_number.h"
 #include "copy/placer.h"
 #include "qp/connection.h"
 #include "qp/turn.h"

@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/contract.h"
 #include "base/identifiers.h"
-#include "base/psn.h"
+#include "base/sequence_number.h"
 #include "queue/shared_receive_queue.h"
 
 namespace uroce::qp {
@@ -33,7 +34,7 @@ struct OperationRequest {
 struct Response {
   OperationRequest request;
   uint64_t value = 0;  // kAtomic: what was there before
-  uint32_t msn = 0;
+  Msn msn;
 
   // Kept by the queue. What is being answered, of the request's packets: all of it, or a part.
   uint32_t first = 0;
@@ -61,7 +62,7 @@ class ResponseQueue {
   /// as many are outstanding. Forgets the oldest that was answered.
   bool make_room(uint32_t limit);
   /// After make_room(): the newest, of which nothing went out.
-  void add(const OperationRequest& request, uint32_t msn, uint64_t value);
+  void add(const OperationRequest& request, Msn msn, uint64_t value);
 
   /// A request that was seen before comes again, a READ in part or whole; false when it is not remembered or
   /// asks for something else than the original.
@@ -76,7 +77,13 @@ class ResponseQueue {
   void sent_one(Response& response);
 
  private:
-  Response& at(uint32_t i) { return responses_[(first_ + i) & mask_]; }
+  [[nodiscard]] bool is_sound() const {
+    return count_ <= mask_ + 1 && pending_ <= count_ && answered_ + pending_ <= count_;
+  }
+  Response& at(uint32_t i) {
+    UROCE_ASSERT(i <= mask_);
+    return responses_[(first_ + i) & mask_];
+  }
   void drop_oldest();
 
   std::vector<Response> responses_;  // a ring, of a power of two
@@ -90,14 +97,17 @@ class ResponseQueue {
 // What every READ takes.
 
 inline void ResponseQueue::drop_oldest() {
+  UROCE_ASSERT(count_ > 0);
   if (at(0).pending()) [[unlikely]]
     --pending_;
   if (answered_ > 0) --answered_;
   ++first_;
   --count_;
+  UROCE_ASSERT(is_sound());
 }
 
 inline bool ResponseQueue::make_room(uint32_t limit) {
+  UROCE_ASSERT(limit <= mask_ + 1);
   while (count_ >= limit) {
     // A peer within its limit asks for something new only after the oldest was answered to the end.
     if (count_ == 0 || !at(0).answered) [[unlikely]]
@@ -107,7 +117,8 @@ inline bool ResponseQueue::make_room(uint32_t limit) {
   return true;
 }
 
-inline void ResponseQueue::add(const OperationRequest& request, uint32_t msn, uint64_t value) {
+inline void ResponseQueue::add(const OperationRequest& request, Msn msn, uint64_t value) {
+  UROCE_ASSERT(count_ <= mask_ && request.packets > 0);
   Response& added = at(count_++);
   // One by one: a copy of the whole would wait until all of them are stored.
   added.request.address = request.address;
@@ -124,15 +135,18 @@ inline void ResponseQueue::add(const OperationRequest& request, uint32_t msn, ui
   added.bytes_end = request.length;
   added.answered = false;
   ++pending_;
+  UROCE_ASSERT(is_sound());
 }
 
 inline Response* ResponseQueue::next() {
   if (pending_ == 0) return nullptr;
   while (!at(answered_).pending()) ++answered_;
+  UROCE_ASSERT(is_sound() && at(answered_).end <= at(answered_).request.packets);
   return &at(answered_);
 }
 
 inline void ResponseQueue::sent_one(Response& response) {
+  UROCE_ASSERT(response.pending() && &response == &at(answered_));
   ++response.next;
   if (response.next == response.request.packets) response.answered = true;
   if (response.next != response.end) return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contract.h"
 #include "qp/completion_report.h"
 #include "qp/transport_timers.h"
 
@@ -29,6 +30,7 @@ bool Retransmission::missing(Turn& turn) {
 }
 
 void Retransmission::receiver_not_ready(Turn& turn, uint8_t timer_code) {
+  UROCE_ASSERT(window_.oldest() != window_.sent_end());
   if (holds_back(turn.now)) return;  // nothing went out since the last one: the network doubled it
   const uint8_t limit = connection_.attributes.rnr_retry;
   if (limit != kRnrRetryForEver && ++rnr_retries_ > limit) {
@@ -44,7 +46,9 @@ void Retransmission::receiver_not_ready(Turn& turn, uint8_t timer_code) {
   rnr_until_ = turn.now + rnr_wait(timer_code);
 }
 
+/// Something that was sent is not answered.
 void Retransmission::retry(Turn& turn) {
+  UROCE_ASSERT(window_.oldest() != window_.sent_end() && connection_.reliable);
   ack_deadline_ = kNever;
   if (++retries_ > connection_.attributes.retry_count) {
     turn.counters.add(Counter::kRetryExceeded);
@@ -59,9 +63,11 @@ void Retransmission::retry(Turn& turn) {
 void Retransmission::shrink_window() {
   window_packets_ = std::max(kWindowLeast, window_packets_ / 2);
   answered_since_step_ = 0;
+  UROCE_ASSERT(window_packets_ <= SendWindow::kPackets);
 }
 
 void Retransmission::grow_window(uint32_t answered) {
+  UROCE_ASSERT(window_packets_ >= kWindowLeast && answered_since_step_ < kAnsweredPerStep);
   answered_since_step_ += answered;
   window_packets_ = std::min(SendWindow::kPackets, window_packets_ + answered_since_step_ / kAnsweredPerStep);
   answered_since_step_ %= kAnsweredPerStep;

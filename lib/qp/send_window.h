@@ -1,11 +1,11 @@
 #pragma once
 
-#include <cassert>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
-#include "base/psn.h"
+#include "base/contract.h"
+#include "base/sequence_number.h"
 #include "qp/credits.h"
 #include "queue/work_queue.h"
 
@@ -85,11 +85,11 @@ class SendWindow {
 
   // End-to-end credits. Messages are numbered from 1 on, modulo 2^24; local operations are none.
   /// The peer has completed `msn` messages, and has receives for as many more as the code says.
-  void take_credits(uint32_t msn, uint8_t code) {
+  void take_credits(Msn msn, uint8_t code) {
     const bool before = std::exchange(limited_, code < kCreditsOfCode.size());
     if (!limited_) return;
     // What was promised stays, whatever order the answers come in.
-    if (const Psn limit = Psn(msn) + kCreditsOfCode[code]; !before || limit.after(limit_)) limit_ = limit;
+    if (const Msn limit = msn + kCreditsOfCode[code]; !before || limit.after(limit_)) limit_ = limit;
   }
   /// The peer has a receive for the current message, as far as we know.
   [[nodiscard]] bool has_credit() const { return !limited_ || !message_.after(limit_); }
@@ -116,6 +116,8 @@ class SendWindow {
   void step_back();
 
  private:
+  /// But between answered_before() and settle(), when next() may be behind.
+  [[nodiscard]] bool is_sound() const;
   static uint32_t distance(Psn from, Psn to) { return (to.value() - from.value()) & Psn::kMask; }
 
   queue::SendQueue& queue_;
@@ -123,9 +125,9 @@ class SendWindow {
   Psn next_;
   Psn sent_end_;
   Psn unassigned_;         // first PSN of the next request to start
-  Psn message_{1};         // number of the current message ...
-  Psn head_message_{1};    // ... and of the oldest
-  Psn limit_;              // messages up to this one have a receive, when limited_
+  Msn message_{1};         // number of the current message ...
+  Msn head_message_{1};    // ... and of the oldest
+  Msn limit_;              // messages up to this one have a receive, when limited_
   bool limited_ = false;   // not before the peer says so
   uint32_t number_ = 0;    // like retired() and published(): free-running
   uint32_t started_ = 0;   // requests before it have PSNs
@@ -139,8 +141,15 @@ class SendWindow {
 
 // What every packet takes.
 
+inline bool SendWindow::is_sound() const {
+  const uint32_t retired = queue_.retired();
+  return !next_.before(oldest_) && !next_.after(sent_end_) && !sent_end_.after(unassigned_) &&
+         number_ - retired <= started_ - retired && executed_ <= started_ - retired &&
+         reads_count_ <= read_mask_ + 1 && unanswered() < kPackets + kReadPackets;
+}
+
 inline void SendWindow::start(queue::SendRequest& current, uint32_t packets) {
-  assert(!current_started());
+  UROCE_ASSERT(!current_started() && &current == &this->current());
   current.first_psn = unassigned_;
   current.packets = packets;
   unassigned_ += packets;
@@ -148,25 +157,28 @@ inline void SendWindow::start(queue::SendRequest& current, uint32_t packets) {
 }
 
 inline bool SendWindow::sent(uint32_t psns) {
-  assert(current_started() && current_packet(current()) + psns <= current().packets);
+  UROCE_ASSERT(current_started() && current_packet(current()) + psns <= current().packets);
   const bool again = next_ != sent_end_;
   next_ += psns;
   if (!again || next_.after(sent_end_)) [[likely]]
     sent_end_ = next_;
+  UROCE_ASSERT(is_sound());
   return again;
 }
 
 inline void SendWindow::end_current(uint32_t messages) {
+  UROCE_ASSERT(current_started() && current_packet(current()) == current().packets);
   message_ += messages;
   ++number_;
 }
 
 inline void SendWindow::read_sent() {
-  assert(reads_count_ <= read_mask_);
+  UROCE_ASSERT(reads_count_ <= read_mask_);
   read_ends_[(reads_first_ + reads_count_++) & read_mask_] = next_;
 }
 
 inline void SendWindow::retire_head(uint32_t messages) {
+  UROCE_ASSERT(has_started(queue_.retired()) && oldest_ == end_of(head()));
   head_message_ += messages;
   queue_.retire();
 }
@@ -180,6 +192,7 @@ inline void SendWindow::settle() {
     number_ = queue_.retired();
     message_ = head_message_;
   }
+  UROCE_ASSERT(is_sound());
 }
 
 }  // namespace uroce::qp

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <utility>
+
+#include "base/contract.h"
 
 namespace uroce::queue {
 
 CompletionQueue::CompletionQueue(const Options& options)
     : options_(options), lanes_(new Lane[options.lanes]) {
+  UROCE_ASSERT(options.lanes > 0 && options.lanes <= 64);
   for (uint16_t i = 0; i < options.lanes; ++i) {
     Slots slots = slots_for(options.depth);
     resize(i, options.depth, slots);
@@ -50,12 +52,14 @@ CompletionQueue::~CompletionQueue() = default;
 
 bool CompletionQueue::look_for_room(Lane& lane) {
   lane.polled_cache = lane.polled.load(std::memory_order_acquire);  // pairs with the release in poll
+  UROCE_ASSERT(lane.pushed - lane.polled_cache <= lane.depth);      // none was polled that was not pushed
   if (lane.pushed - lane.polled_cache < lane.depth) return true;
   overrun_.store(true, std::memory_order_relaxed);
   return false;
 }
 
 bool CompletionQueue::publish(uint16_t lane_index, Instant now) {
+  UROCE_ASSERT(lane_index < options_.lanes);
   Lane& lane = lanes_[lane_index];
   const uint32_t solicited = std::exchange(lane.solicited, 0);
   if (options_.listener == nullptr) {
@@ -119,7 +123,7 @@ void CompletionQueue::notify_held(uint16_t lane_index) {
 void CompletionQueue::moderate(const Moderation& moderation) {
   const auto period = static_cast<uint32_t>(moderation.period.ns / microseconds(1).ns);
   const bool moderated = moderation.count > 1 && period != 0;
-  assert(period <= 0xFFFF);
+  UROCE_ASSERT(period <= 0xFFFF);
   // Relaxed: pollers take it up some time soon.
   if (moderated) ever_moderated_.store(true, std::memory_order_relaxed);
   moderation_.store(moderated ? period << 16 | moderation.count : 0, std::memory_order_relaxed);
@@ -127,7 +131,7 @@ void CompletionQueue::moderate(const Moderation& moderation) {
 
 Completion& CompletionQueue::unpublished(uint16_t lane_index, uint32_t position) {
   Lane& lane = lanes_[lane_index];
-  assert(position - lane.visible.load(std::memory_order_relaxed) < lane.depth);  // its own store
+  UROCE_ASSERT(position - lane.visible.load(std::memory_order_relaxed) < lane.depth);  // its own store
   ++lane.solicited;  // whatever is taken back has failed
   return lane.slots[position & lane.mask];
 }
@@ -166,6 +170,7 @@ void CompletionQueue::remind() {
 
 void CompletionBatch::publish_all() {
   for (size_t i = 0; i < count_; ++i) {
+    UROCE_ASSERT(queues_[i]->lanes_[lane_].touched);
     queues_[i]->lanes_[lane_].touched = false;
     if (queues_[i]->publish(lane_, now_)) [[unlikely]]
       hold(*queues_[i]);
@@ -195,6 +200,7 @@ void CompletionBatch::notify_held() {
 
 void CompletionBatch::unlink(CompletionQueue** link) {
   CompletionQueue::Lane& lane = (*link)->lanes_[lane_];
+  UROCE_ASSERT(lane.held);
   lane.held = false;
   *link = std::exchange(lane.next_held, nullptr);
 }

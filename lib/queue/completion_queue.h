@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/contract.h"
 #include "base/identifiers.h"
 #include "base/time.h"
 #include "queue/queue_memory.h"
@@ -124,7 +125,10 @@ class CompletionQueue {
   [[nodiscard]] uint32_t depth() const;
 
   /// Control path: a queue pair of the poller with this lane now completes here. Never taken back.
-  void use_lane(uint16_t lane) { lanes_used_.fetch_or(uint64_t{1} << lane, std::memory_order_relaxed); }
+  void use_lane(uint16_t lane) {
+    UROCE_ASSERT(lane < options_.lanes);
+    lanes_used_.fetch_or(uint64_t{1} << lane, std::memory_order_relaxed);
+  }
   /// Bit i: lane i is used. Any thread; relaxed, because a thread that posts to a queue pair has been told of
   /// it before.
   [[nodiscard]] uint64_t lanes_used() const { return lanes_used_.load(std::memory_order_relaxed); }
@@ -142,6 +146,7 @@ class CompletionQueue {
   // Poller.
   /// False when the lane is full: the completion is lost and overrun() stays true.
   bool push(uint16_t lane, const Completion& completion) {
+    UROCE_ASSERT(lane < options_.lanes);
     Completion* const slot = begin(lanes_[lane]);
     if (slot == nullptr) return false;
     *slot = completion;
@@ -219,6 +224,7 @@ class CompletionQueue {
   Completion* begin(Lane& lane) {
     if (lane.pushed - lane.polled_cache >= lane.depth && !look_for_room(lane)) [[unlikely]]
       return nullptr;
+    UROCE_ASSERT(lane.pushed - lane.polled_cache < lane.depth);
     return &lane.slots[lane.pushed & lane.mask];
   }
   /// The poller knows of no free slot: whether the application has polled since it looked last. If not, the
@@ -246,6 +252,7 @@ size_t CompletionQueue::poll(size_t count_max, Take take) {
     Lane& lane = lanes_[next_lane_];
     const uint32_t first = lane.polled.load(std::memory_order_relaxed);
     const uint32_t visible = lane.visible.load(std::memory_order_seq_cst);  // see publish
+    UROCE_ASSERT(visible - first <= lane.mask + 1);
     const auto end = first + static_cast<uint32_t>(std::min<size_t>(visible - first, count_max - count));
     for (uint32_t number = first; number != end; ++number)
       take(std::as_const(lane.slots[number & lane.mask]));
@@ -289,6 +296,7 @@ class CompletionBatch {
   /// first, none of which is published yet.
   template <typename Change>
   void revise(CompletionQueue& queue, uint32_t position, Change change) {
+    UROCE_ASSERT(static_cast<int32_t>(queue.pushed(lane_) - position) >= 0);
     for (const uint32_t end = queue.pushed(lane_); position != end; ++position)
       change(queue.unpublished(lane_, position));
   }
@@ -310,6 +318,7 @@ class CompletionBatch {
 
  private:
   void touch(CompletionQueue& queue, CompletionQueue::Lane& lane) {
+    UROCE_ASSERT(count_ < queues_.size());
     lane.touched = true;
     queues_[count_++] = &queue;
   }

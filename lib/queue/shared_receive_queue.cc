@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
+
+#include "base/contract.h"
 
 namespace uroce::queue {
 
@@ -36,6 +37,7 @@ std::unique_ptr<SharedReceiveQueue::Resizing> SharedReceiveQueue::prepare(uint32
 }
 
 bool SharedReceiveQueue::resize(Resizing& change) {
+  UROCE_ASSERT(rings_->free.size() <= depth());
   const uint32_t outstanding = depth() - static_cast<uint32_t>(rings_->free.size());
   if (outstanding > change.depth) return false;
   Rings& to = *change.rings;
@@ -50,7 +52,7 @@ bool SharedReceiveQueue::resize(Resizing& change) {
   while (rings_->free.pop(slot)) add(slot);
   for (ReceiveRequest* unused : spare_) add(unused);
   for (ReceiveRequest* made : change.slots) add(made);
-  assert(room == 0);
+  UROCE_ASSERT(room == 0);
   slots_ += static_cast<uint32_t>(change.slots.size());
   blocks_.splice(blocks_.end(), change.block);
   spare_.swap(change.spare);
@@ -71,13 +73,13 @@ Segment* SharedReceiveQueue::segments(ReceiveRequest& request) const {
 
 void SharedReceiveQueue::publish(ReceiveRequest& request) {
   [[maybe_unused]] const bool room = rings_->posted.push(&request);
-  assert(room);  // there are no more slots than that
+  UROCE_ASSERT(room);  // there are no more slots than that
 }
 
 ReceiveRequest& SharedReceiveQueue::take() {
   ReceiveRequest* request = nullptr;
   [[maybe_unused]] const bool any = rings_->posted.pop(request);
-  assert(any);
+  UROCE_ASSERT(any);
   const uint32_t limit = limit_.load(std::memory_order_relaxed);
   if (limit != 0 && rings_->posted.size() < limit) [[unlikely]] {
     // A thread that sets a new one meanwhile hears of that, too, or of this one in its place.
@@ -88,9 +90,13 @@ ReceiveRequest& SharedReceiveQueue::take() {
 }
 
 std::span<const Segment> SharedReceiveQueue::segments(const ReceiveRequest& request) const {
+  UROCE_ASSERT(request.segments <= options_.segments_max);
   return {std::launder(reinterpret_cast<const Segment*>(&request + 1)), request.segments};
 }
 
-void SharedReceiveQueue::give_back(ReceiveRequest& request) { rings_->free.push(&request); }
+void SharedReceiveQueue::give_back(ReceiveRequest& request) {
+  [[maybe_unused]] const bool room = rings_->free.push(&request);
+  UROCE_ASSERT(room);  // it was taken out of there
+}
 
 }  // namespace uroce::queue

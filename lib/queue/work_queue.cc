@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/contract.h"
+
 namespace uroce::queue {
 
 template <typename Request>
@@ -23,7 +25,8 @@ WorkQueue<Request>::WorkQueue(const Options& options) : options_(options) {
 
 template <typename Request>
 bool WorkQueue<Request>::look_for_room() {
-  retired_seen_ = retired_.load(std::memory_order_acquire);  // pairs with retire(): it is done with the slot
+  retired_seen_ = retired_.load(std::memory_order_acquire);   // pairs with retire(): it is done with the slot
+  UROCE_ASSERT(reserved_ - retired_seen_ <= options_.depth);  // none was retired that was not published
   return reserved_ - retired_seen_ < options_.depth;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include <span>
 #include <type_traits>
 
+#include "base/contract.h"
 #include "queue/queue_memory.h"
 #include "queue/work_request.h"
 
@@ -44,6 +44,7 @@ class WorkQueue {
   Request* reserve_used() {
     if (reserved_ - retired_seen_ >= options_.depth && !look_for_room()) [[unlikely]]
       return nullptr;
+    UROCE_ASSERT(reserved_ - retired_seen_ < options_.depth);
     return slot(reserved_++);
   }
   Request* reserve() {
@@ -53,9 +54,17 @@ class WorkQueue {
   void publish() {
     published_.store(reserved_, std::memory_order_release);  // pairs with the acquire in published()
   }
-  void cancel() { reserved_ = published_.load(std::memory_order_relaxed); }
+  void cancel() {
+    const uint32_t published = published_.load(std::memory_order_relaxed);
+    UROCE_ASSERT(reserved_ - published <= options_.depth);
+    reserved_ = published;
+  }
   /// Requests [published(), reserved()) were reserved since the last publish().
   [[nodiscard]] uint32_t reserved() const { return reserved_; }
+  [[nodiscard]] Request& reserved_at(uint32_t number) {
+    UROCE_ASSERT(number - published() < reserved_ - published());
+    return *slot(number);
+  }
 
   // Either side: what lies behind a request. An operation is trivially copyable and no longer than
   // kOperationBytes.
@@ -63,6 +72,7 @@ class WorkQueue {
     return std::launder(reinterpret_cast<Segment*>(&request + 1));
   }
   [[nodiscard]] std::span<const Segment> segments(const Request& request) const {
+    UROCE_ASSERT(request.segments <= options_.segments_max);
     return {std::launder(reinterpret_cast<const Segment*>(&request + 1)), request.segments};
   }
   [[nodiscard]] std::byte* inline_bytes(Request& request) const {
@@ -97,12 +107,12 @@ class WorkQueue {
   template <typename Attachment>
   void attach(Request& request, const Attachment& attachment) const {
     static_assert(std::is_trivially_copyable_v<Attachment> && alignof(Attachment) <= kAttachmentAlignment);
-    assert(sizeof(Attachment) == options_.attachment_bytes);
+    UROCE_ASSERT(sizeof(Attachment) == options_.attachment_bytes);
     new (reinterpret_cast<std::byte*>(&request) + attachment_offset_) Attachment(attachment);
   }
   template <typename Attachment>
   [[nodiscard]] const Attachment& attachment(const Request& request) const {
-    assert(sizeof(Attachment) == options_.attachment_bytes);
+    UROCE_ASSERT(sizeof(Attachment) == options_.attachment_bytes);
     const auto* from = reinterpret_cast<const std::byte*>(&request) + attachment_offset_;
     return *std::launder(reinterpret_cast<const Attachment*>(from));
   }
@@ -110,10 +120,15 @@ class WorkQueue {
   // Poller. Requests are numbered by free-running counters: [retired(), published()) are outstanding.
   [[nodiscard]] uint32_t published() const { return published_.load(std::memory_order_acquire); }
   [[nodiscard]] uint32_t retired() const { return retired_.load(std::memory_order_relaxed); }
-  [[nodiscard]] Request& at(uint32_t number) { return *slot(number); }
+  [[nodiscard]] Request& at(uint32_t number) {
+    UROCE_ASSERT(number - retired() < published() - retired());
+    return *slot(number);
+  }
+  /// The oldest.
   void retire() {
-    retired_.store(retired() + 1, std::memory_order_release);
-  }  // the oldest; pairs with look_for_room()
+    UROCE_ASSERT(retired() != published());
+    retired_.store(retired() + 1, std::memory_order_release);  // pairs with look_for_room()
+  }
 
   /// Requests outstanding; any thread, a moment's truth.
   [[nodiscard]] uint32_t outstanding() const {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/identifiers.h"
-#include "base/psn.h"
+#include "base/sequence_number.h"
 
 namespace uroce::queue {
 

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <climits>
 #include <vector>
 
 #include "base/cancellation.h"
+#include "base/contract.h"
 
 namespace uroce::verbs {
 
@@ -33,7 +33,7 @@ void EventPipe::close() {
 }
 
 int EventPipe::open() {
-  assert(record_bytes_ <= kBytesMax && PIPE_BUF % record_bytes_ == 0);
+  UROCE_ASSERT(record_bytes_ <= kBytesMax && PIPE_BUF % record_bytes_ == 0);
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return errno;
   read_fd_ = ends[0];

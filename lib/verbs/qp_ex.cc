@@ -48,7 +48,7 @@ uint64_t flags_of(unsigned type) {
 void cancel(VerbsQp& qp) {
   queue::SendQueue& queue = *qp.handle->send_queue;
   for (uint32_t number = queue.published(); number != queue.reserved(); ++number)
-    qp::drop_operation(queue, queue.at(number));
+    qp::drop_operation(queue, queue.reserved_at(number));
   queue.cancel();
 }
 

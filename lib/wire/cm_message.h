@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "base/identifiers.h"
-#include "base/psn.h"
+#include "base/sequence_number.h"
 #include "wire/mad.h"
 
 // The messages of the InfiniBand communication manager as values (lib/README.md, wire fact 10).

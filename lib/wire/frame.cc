@@ -1,8 +1,8 @@
 #include "wire/frame.h"
 
-#include <cassert>
 #include <cstring>
 
+#include "base/contract.h"
 #include "wire/big_endian.h"
 #include "wire/internet_checksum.h"
 #include "wire/layers.h"
@@ -50,7 +50,7 @@ uint16_t udp_source_port(SourcePorts recipe, uint32_t flow_label, QpNumber local
 
 FrameTemplate::FrameTemplate(const Path& path) {
   const bool ipv4 = path.source.is_ipv4();
-  assert(ipv4 == path.destination.is_ipv4());
+  UROCE_ASSERT(ipv4 == path.destination.is_ipv4());
   std::byte* at = image_.data();
   std::memcpy(at, path.destination_mac.bytes.data(), 6);
   std::memcpy(at + 6, path.source_mac.bytes.data(), 6);
@@ -77,12 +77,12 @@ FrameTemplate::FrameTemplate(const Path& path) {
 }
 
 void FrameTemplate::set_udp_source_port(uint16_t port) {
-  assert(bytes_ != 0);
+  UROCE_ASSERT(bytes_ != 0);
   store_be16(image_.data() + bytes_ - kUdpBytes, port);
 }
 
 void FrameTemplate::set_peer(uint16_t partition_key, QpNumber destination) {
-  assert(bytes_ != 0);
+  UROCE_ASSERT(bytes_ != 0);
   write_bth(image_.data() + bytes_, {.partition_key = partition_key, .destination = destination}, 0);
 }
 
@@ -93,9 +93,9 @@ uint32_t frame_bytes(const FrameTemplate& path, Opcode opcode, uint32_t payload_
 std::byte* write_headers(std::span<std::byte> buffer, const FrameTemplate& path, const Headers& headers,
                          uint32_t payload_bytes) {
   const OpcodeRow& row = opcode_row(headers.bth.opcode);
-  assert(row.valid);
+  UROCE_ASSERT(row.valid);
   const FrameLayout layout(path, row, payload_bytes);
-  assert(layout.end <= buffer.size());
+  UROCE_ASSERT(layout.end <= buffer.size());
   write_headers(buffer.data(), path, row, headers, layout);
   return buffer.data() + layout.payload;
 }
@@ -103,7 +103,7 @@ std::byte* write_headers(std::span<std::byte> buffer, const FrameTemplate& path,
 uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Opcode opcode,
                       uint32_t payload_bytes) {
   const FrameLayout layout(path, opcode_row(opcode), payload_bytes);
-  assert(layout.end <= buffer.size());
+  UROCE_ASSERT(layout.end <= buffer.size());
   write_pad_and_icrc(buffer.data(), path, layout);
   return layout.end;
 }

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/contract.h"
 #include "wire/frame.h"
 #include "wire/headers.h"
 #include "wire/opcode.h"
@@ -20,7 +20,7 @@ class FrameBuilder {
   FrameBuilder(std::byte* data, [[maybe_unused]] size_t capacity, const FrameTemplate& path,
                const BthOrPart& bth, uint32_t payload_bytes)
       : data_(data), path_(path), row_(opcode_row(bth.opcode)), layout_(path, row_, payload_bytes) {
-    assert(row_.valid && layout_.end <= capacity);
+    UROCE_ASSERT(row_.valid && layout_.end <= capacity);
     path.write(data_, layout_.end - layout_.bth);
     write_bth(this->bth(), bth, layout_.icrc - layout_.pad);
   }

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/identifiers.h"
-#include "base/psn.h"
+#include "base/sequence_number.h"
 #include "wire/opcode.h"
 
 namespace uroce::wire {

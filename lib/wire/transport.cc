@@ -1,9 +1,9 @@
 #include "wire/transport.h"
 
 #include <bit>
-#include <cassert>
 #include <cstring>
 
+#include "base/contract.h"
 #include "wire/big_endian.h"
 
 // Extension headers, reading beside writing, so that each offset is seen twice on one screen.
@@ -100,7 +100,7 @@ void write_extension(Header header, std::byte* to, const Headers& headers) {
 template <typename Visit>
 void for_each_extension(HeaderSet set, Visit visit) {
   uint32_t left = set.bits();
-  assert(left != 0);
+  UROCE_ASSERT(left != 0);
   for (uint32_t offset = kBthBytes;;) {
     const auto header = static_cast<Header>(std::countr_zero(left));
     visit(header, offset);

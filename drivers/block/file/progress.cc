@@ -1,8 +1,9 @@
 #include "drivers/block/file/progress.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
+
+#include "base/contract.h"
 
 namespace uroce::drivers {
 namespace {
@@ -66,7 +67,7 @@ std::optional<block::Outcome> Progress::settle(int32_t result, FileAbilities& ab
 /// wrong, if anything is. One without a whole block is at the end of a file that became shorter.
 std::optional<block::Outcome> Progress::moved(int32_t result) {
   const auto bytes = static_cast<uint64_t>(result) / block_bytes_ * block_bytes_;
-  assert(bytes <= bytes_left());
+  UROCE_ASSERT(bytes <= bytes_left());
   if (bytes == 0) return block::Outcome::kMediaError;
   advance(bytes);
   return bytes_left() == 0 ? std::optional(block::Outcome::kDone) : std::nullopt;

@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <climits>
 #include <cstring>
 #include <string>
 #include <utility>
+
+#include "base/contract.h"
 
 namespace uroce::drivers {
 namespace {
@@ -99,7 +100,7 @@ size_t FileQueue::poll(std::span<block::Ended> ended) {
 
 void FileQueue::take_step(uint32_t number) {
   io_uring_sqe* const sqe = io_uring_get_sqe(ring_.get());
-  assert(sqe != nullptr);  // the ring has one for every request
+  UROCE_ASSERT(sqe != nullptr);  // the ring has one for every request
   prepare(sqe, under_way_[number]);
   io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
   io_uring_sqe_set_data64(sqe, number);
@@ -140,7 +141,7 @@ void FileQueue::prepare_transfer(io_uring_sqe* sqe, const Progress& progress) co
     auto* const memory = static_cast<std::byte*>(pieces[0].iov_base) + progress.piece_offset();
     const auto length =
         static_cast<unsigned>(std::min(pieces[0].iov_len - progress.piece_offset(), kTransferMax));
-    assert(reinterpret_cast<uintptr_t>(memory) % backing_.memory_alignment() == 0);
+    UROCE_ASSERT(reinterpret_cast<uintptr_t>(memory) % backing_.memory_alignment() == 0);
     const std::optional<uint16_t> index = buffers_.index_of(memory, length);
     if (index && reads) {
       io_uring_prep_read_fixed(sqe, kOnlyFile, memory, length, progress.offset(), *index);

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "base/cancellation.h"
 #include "base/claim_line.h"
+#include "base/contract.h"
 #include "port/short_frame.h"
 
 namespace uroce::drivers {
@@ -32,7 +32,7 @@ std::byte* usual_begin(rte_mbuf* mbuf) {
 /// The frame, which begins there, is all that is in it. Of what it carried before only this matters to the
 /// thread that sends it: what other fields mean is said by the flags.
 void set_frame(rte_mbuf* mbuf, uint32_t length) {
-  assert(length > 0 && length + RTE_PKTMBUF_HEADROOM <= mbuf->buf_len);
+  UROCE_ASSERT(length > 0 && length + RTE_PKTMBUF_HEADROOM <= mbuf->buf_len);
   mbuf->ol_flags = 0;
   mbuf->data_off = RTE_PKTMBUF_HEADROOM;
   mbuf->data_len = static_cast<uint16_t>(length);
@@ -57,7 +57,7 @@ EthdevQueue::EthdevQueue(const Place& place, rte_mempool* pool, const MbufExchan
     : place_(place),
       mbufs_(pool, rings),
       capacity_(rte_pktmbuf_data_room_size(pool) - uint32_t{RTE_PKTMBUF_HEADROOM}) {
-  assert(rte_pktmbuf_priv_size(pool) == 0);  // for usual_begin()
+  UROCE_ASSERT(rte_pktmbuf_priv_size(pool) == 0);  // for usual_begin()
 }
 
 uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
@@ -98,7 +98,7 @@ void EthdevQueue::give_back(std::span<const Frame> frames) {
   Mbufs mbufs;
   size_t count = 0;
   for (const Frame& frame : frames) {
-    assert(mbuf_of(frame.handle)->nb_segs == 1);
+    UROCE_ASSERT(mbuf_of(frame.handle)->nb_segs == 1);
     rte_mbuf* const mbuf = rte_pktmbuf_prefree_seg(mbuf_of(frame.handle));
     if (mbuf == nullptr) continue;  // another reference to it is left
     if (count == kBurst || (count > 0 && mbuf->pool != mbufs[0]->pool))

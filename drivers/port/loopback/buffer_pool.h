@@ -1,9 +1,10 @@
 #pragma once
 
 #include <atomic>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
+
+#include "base/contract.h"
 
 namespace uroce::drivers {
 
@@ -41,7 +42,7 @@ class BufferPool {
   }
   /// The owning poller.
   void put(Buffer* buffer) {
-    assert(buffer->home == this);
+    UROCE_ASSERT(buffer->home == this);
     buffer->next = free_;
     free_ = buffer;
   }

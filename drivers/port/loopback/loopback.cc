@@ -1,6 +1,5 @@
 #include "drivers/port/loopback/loopback.h"
 
-#include <cassert>
 #include <cerrno>
 #include <charconv>
 #include <map>
@@ -8,6 +7,7 @@
 #include <new>
 #include <vector>
 
+#include "base/contract.h"
 #include "drivers/port/loopback/steering.h"
 #include "drivers/port/loopback/wire.h"
 #include "port/short_frame.h"
@@ -170,7 +170,7 @@ uint16_t LoopbackQueue::transmit(std::span<const port::TxFrame> frames) {
     const size_t run = receivers == 1 ? frames.size() : 1;  // of frames that certainly go the same way
     Lane::Ring& ring = place_.out->ring(receiver_of(*from, receivers), place_.index);
     const size_t taken = ring.push_burst(run, [from](size_t number) -> FrameInFlight {
-      assert(from[number].length > 0 && from[number].length <= from[number].capacity);
+      UROCE_ASSERT(from[number].length > 0 && from[number].length <= from[number].capacity);
       return {buffer_of(from[number]), from[number].length};
     });
     turn_ = static_cast<uint16_t>(turn_ + taken);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
@@ -12,6 +11,7 @@
 #include <ranges>
 #include <set>
 
+#include "base/contract.h"
 #include "drivers/registry.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
@@ -221,7 +221,7 @@ DeviceGroup::~DeviceGroup() {
 
 Device& DeviceGroup::device(size_t index) {
   const auto it = std::ranges::find(members_, index, &Member::index);
-  assert(it != members_.end());
+  UROCE_ASSERT(it != members_.end());
   return *it->device;
 }
 

@@ -1,12 +1,12 @@
 // The life of queue pairs on the control path. What their poller owns is done by commands to it.
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <memory>
 #include <new>
 #include <optional>
 #include <vector>
 
+#include "base/contract.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
 #include "engine/platform/fault_handler.h"
@@ -197,7 +197,7 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   DeviceState& state = *state_;
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   if (forked_since_start()) return;  // its poller may stand in the middle of a turn for ever
-  assert(!in_groups(queue_pair));
+  UROCE_ASSERT(!in_groups(queue_pair));
   state.queue_pairs.unpublish(entry.number);
   answer_peer(entry);
   bool over = false;

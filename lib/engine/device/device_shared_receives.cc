@@ -1,11 +1,11 @@
 // The life of shared receive queues and XRC domains on the control path.
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <mutex>
 #include <new>
 #include <optional>
 
+#include "base/contract.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
 #include "engine/platform/forked.h"
@@ -119,7 +119,7 @@ Result<std::unique_ptr<XrcDomain>> Device::create_xrc_domain() {
 
 void Device::destroy_xrc_domain(std::unique_ptr<XrcDomain> domain) {
   DeviceState& state = *state_;
-  assert(domain->first_target == nullptr);
+  UROCE_ASSERT(domain->first_target == nullptr);
   const std::lock_guard guard(state.mutex);
   --state.xrc_domains;
   --state.load[domain->poller->index()];

@@ -10,10 +10,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "base/contract.h"
 
 namespace uroce::engine {
 namespace {
@@ -111,7 +112,7 @@ class RtNetlink::Request {
 
  private:
   void append(std::span<const std::byte> value) {
-    assert(length_ + aligned(value.size()) <= bytes_.size());
+    UROCE_ASSERT(length_ + aligned(value.size()) <= bytes_.size());
     std::ranges::copy(value, bytes_.begin() + static_cast<ptrdiff_t>(length_));
     length_ += aligned(value.size());
   }

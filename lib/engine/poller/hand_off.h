@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/contract.h"
 #include "base/spsc_ring.h"
 #include "port/port.h"
 
@@ -21,6 +22,7 @@ class HandOff {
 
   /// Set-up, before the first turn: those of all pollers of the device by index, this one included.
   void join(uint16_t index, std::span<HandOff* const> all) {
+    UROCE_ASSERT(index < all.size() && all[index] == this && from_.empty());
     index_ = index;
     all_.assign(all.begin(), all.end());
     from_.resize(all.size());
@@ -34,6 +36,7 @@ class HandOff {
 
   /// Into the sibling's ring. False: that is full, and the frame still the caller's.
   bool push(uint16_t sibling, const port::RxFrame& frame) {
+    UROCE_ASSERT(sibling < all_.size() && sibling != index_ && frame.data != nullptr);
     if (!all_[sibling]->from_[index_]->push(frame)) return false;
     burst_ |= uint64_t{1} << sibling;
     return true;
@@ -51,8 +54,10 @@ class HandOff {
       const auto& ring = from_[(next_ + i) % from_.size()];
       if (ring == nullptr) continue;
       port::RxFrame* const to = frames.data() + count;
-      count += ring->pop_burst(frames.size() - count,
-                               [to](size_t number, const port::RxFrame& frame) { to[number] = frame; });
+      count += ring->pop_burst(frames.size() - count, [to](size_t number, const port::RxFrame& frame) {
+        UROCE_ASSERT(frame.data != nullptr);
+        to[number] = frame;
+      });
     }
     if (count > 0) next_ = (next_ + 1) % from_.size();
     return count;

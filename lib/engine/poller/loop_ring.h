@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/contract.h"
 #include "port/port.h"
 
 namespace uroce::engine {
@@ -20,13 +21,17 @@ class LoopRing {
   [[nodiscard]] size_t room() const { return kFramesMax - count_; }
 
   /// There is room().
-  void push(const port::RxFrame& frame) { frames_[(head_ + count_++) % kFramesMax] = frame; }
+  void push(const port::RxFrame& frame) {
+    UROCE_ASSERT(room() > 0 && frame.data != nullptr);
+    frames_[(head_ + count_++) % kFramesMax] = frame;
+  }
 
   /// Fills a prefix of `frames`; how many.
   size_t take(std::span<port::RxFrame> frames) {
     const size_t taken = std::min(frames.size(), count_);
     for (port::RxFrame& frame : frames.first(taken)) {
       frame = frames_[head_];
+      UROCE_ASSERT(frame.data != nullptr);
       head_ = (head_ + 1) % kFramesMax;
     }
     count_ -= taken;

@@ -5,9 +5,9 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cassert>
 #include <optional>
 
+#include "base/contract.h"
 #include "engine/platform/eal.h"
 #include "engine/platform/fault_handler.h"
 #include "engine/poller/left_turn.h"
@@ -111,7 +111,7 @@ TurnOutcome Poller::partner_turn(Instant now) {
 void Poller::ring(QueuePairEntry& entry) {
   if (entry.rung.exchange(true, std::memory_order_acq_rel)) return;  // pairs with take_doorbells()
   [[maybe_unused]] const bool room = doorbells_.push(&entry);
-  assert(room);  // each queue pair is in it at most once, and there are fewer than slots
+  UROCE_ASSERT(room);  // each queue pair is in it at most once, and there are fewer than slots
   if (options_.parker != nullptr) options_.parker->nudge();
 }
 

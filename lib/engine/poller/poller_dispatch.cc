@@ -1,7 +1,7 @@
 // What the packets of a burst do, in order.
-#include <cassert>
 #include <utility>
 
+#include "base/contract.h"
 #include "engine/poller/poller.h"
 #include "qp/placements.h"
 
@@ -40,7 +40,7 @@ void Poller::deliver_to_group(const wire::Packet& packet, const MulticastGroup& 
     if (&member->poller != this) continue;
     flush_completions_if_full();
     [[maybe_unused]] const bool taken = member->queue_pair.receive(packet, turn_);
-    assert(taken);  // UD never stalls
+    UROCE_ASSERT(taken);  // UD never stalls
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);
     activate(*member);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/contract.h"
 #include "engine/poller/poller.h"
 #include "qp/placements.h"
 
@@ -68,6 +69,7 @@ void Poller::transmit() {
 
 /// Sends the longest run of frames at the front that go the same way; how many were taken.
 size_t Poller::dispose(std::span<port::TxFrame> frames) {
+  UROCE_ASSERT(!frames.empty() && frames.front().length > 0);
   if (frames.front().to_group) [[unlikely]] {
     frames.front().to_group = false;
     loop_copy(frames.front());

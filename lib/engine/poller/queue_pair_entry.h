@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/contract.h"
 #include "base/timer_wheel.h"
 #include "engine/poller/queue_pair_handle.h"
 #include "qp/queue_pair.h"
@@ -71,6 +72,7 @@ class ActiveList {
   }
 
   QueuePairEntry& pop_front() {
+    UROCE_ASSERT(first_ != nullptr && first_->active);
     QueuePairEntry& entry = *first_;
     remove(entry);
     return entry;
@@ -78,10 +80,12 @@ class ActiveList {
 
   void remove(QueuePairEntry& entry) {
     if (!entry.active) return;
+    UROCE_ASSERT(size_ > 0);
     entry.active = false;
     (entry.previous_active != nullptr ? entry.previous_active->next_active : first_) = entry.next_active;
     (entry.next_active != nullptr ? entry.next_active->previous_active : last_) = entry.previous_active;
     --size_;
+    UROCE_ASSERT((size_ == 0) == (first_ == nullptr) && (size_ == 0) == (last_ == nullptr));
   }
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <cassert>
 #include <cstdint>
 
+#include "base/contract.h"
 #include "base/identifiers.h"
 #include "base/number_table.h"
 
@@ -22,7 +22,7 @@ class QueuePairTable : public NumberTable<QpNumber, QueuePairEntry> {
 
   /// `numbers` is at most 2^23; `first` is at least kFirstMin and at most first_max().
   explicit QueuePairTable(const Options& options) : NumberTable(options) {
-    assert(options.first >= kFirstMin && options.first <= first_max(options.numbers));
+    UROCE_ASSERT(options.first >= kFirstMin && options.first <= first_max(options.numbers));
   }
 };
 

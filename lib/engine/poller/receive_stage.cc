@@ -1,7 +1,6 @@
 #include "engine/poller/receive_stage.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstring>
 #include <utility>
 

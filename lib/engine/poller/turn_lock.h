@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/contract.h"
+
 namespace uroce::engine {
 
 /// Whose turns a lock makes exclusive.
@@ -42,6 +44,7 @@ class alignas(64) TurnLock {
   }
   /// Everything done in the turn happens before what follows a begin() or ended() that sees this.
   void end() {
+    UROCE_ASSERT(in_turn());
     // A plain store: between begin() and end() only observe() writes, and that writes what it read.
     epoch_.store((epoch_.load(std::memory_order_relaxed) | kTurning | kUnderWay) + 1,
                  std::memory_order_release);
@@ -49,6 +52,7 @@ class alignas(64) TurnLock {
 
   /// Instead of end(): the turn is over, but what it looked up is still in use until a later turn ends.
   void pause() {
+    UROCE_ASSERT(in_turn());
     epoch_.store((epoch_.load(std::memory_order_relaxed) & ~kTurning) | kUnderWay, std::memory_order_release);
   }
 
@@ -69,6 +73,8 @@ class alignas(64) TurnLock {
   }
 
  private:
+  /// For the thread that may know: the one whose turn it is.
+  [[nodiscard]] bool in_turn() const { return (epoch_.load(std::memory_order_relaxed) & kTurning) != 0; }
   static constexpr uint64_t kTurning = 1;
   static constexpr uint64_t kUnderWay = 2;
   static constexpr uint64_t kShut = UINT64_MAX;  // as if in a turn, so begin() fails

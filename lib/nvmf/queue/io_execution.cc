@@ -1,11 +1,11 @@
 #include "nvmf/queue/io_execution.h"
 
 #include <array>
-#include <cassert>
 #include <cstdlib>
 #include <new>
 #include <utility>
 
+#include "base/contract.h"
 #include "nvmf/queue/command_row.h"
 #include "nvmf/queue/queue_state.h"
 #include "nvmf/subsystem/subsystem.h"
@@ -131,7 +131,7 @@ void IoExecution::settle(Request& request, bool successful) {
 }
 
 void IoExecution::hand_over(Request& first, Request& second) {
-  assert(first.progress.way == second.progress.way && first.progress.way->exclusive == &first);
+  UROCE_ASSERT(first.progress.way == second.progress.way && first.progress.way->exclusive == &first);
   first.progress.way->exclusive = &second;
   second.progress.exclusive = true;
   run(second);

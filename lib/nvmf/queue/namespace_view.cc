@@ -1,7 +1,6 @@
 #include "nvmf/queue/namespace_view.h"
 
-#include <cassert>
-
+#include "base/contract.h"
 #include "nvmf/subsystem/subsystem.h"
 
 namespace uroce::nvmf {
@@ -51,7 +50,7 @@ bool NamespaceView::open(NamespaceWay& way) {
 }
 
 void NamespaceView::close(NamespaceWay& way) {
-  assert(way.under_way == 0 && way.exclusive == nullptr);
+  UROCE_ASSERT(way.under_way == 0 && way.exclusive == nullptr);
   way.subject->exclusion().leave(way.member);
   way.blocks.reset();
   std::erase(opened_, &way);

@@ -1,8 +1,8 @@
 #include "nvmf/queue/queue.h"
 
-#include <cassert>
 #include <utility>
 
+#include "base/contract.h"
 #include "nvmf/queue/command_table.h"
 #include "nvmf/queue/io_execution.h"
 #include "nvmf/queue/queue_state.h"
@@ -135,7 +135,7 @@ Queue::Queue(Target& target, QueueOptions options)
     : state_(std::make_unique<QueueState>(target, std::move(options))) {}
 
 Queue::~Queue() {
-  assert(drained());
+  UROCE_ASSERT(drained());
   state_->io.reset();  // it needs the controller
   if (state_->controller == nullptr) return;
   if (state_->qid == 0)
@@ -145,7 +145,7 @@ Queue::~Queue() {
 }
 
 void Queue::receive(Request& request, Instant now) {
-  assert(request.progress.state == State::kFree);
+  UROCE_ASSERT(request.progress.state == State::kFree);
   state_->now = now;
   ++state_->held;
   request.progress = {};
@@ -161,7 +161,7 @@ void Queue::receive(Request& request, Instant now) {
 }
 
 void Queue::execute(Request& request, Instant now) {
-  assert(request.progress.state == State::kReceived);
+  UROCE_ASSERT(request.progress.state == State::kReceived);
   QueueState& state = *state_;
   state.now = now;
   request.progress.state = State::kExecuting;
@@ -176,7 +176,7 @@ void Queue::execute(Request& request, Instant now) {
 }
 
 void Queue::fail(Request& request, CommandStatus status) {
-  assert(request.progress.state == State::kReceived && !status.ok());
+  UROCE_ASSERT(request.progress.state == State::kReceived && !status.ok());
   request.progress.state = State::kExecuting;
   state_->end(request, request.progress.status.ok() ? status : request.progress.status);
 }
@@ -207,10 +207,10 @@ size_t Queue::poll(Instant now, std::span<Request*> ended) {
 void Queue::release(Request& request) {
   QueueState& state = *state_;
   if (request.progress.state == State::kReceived) {
-    assert(state.disconnected);
+    UROCE_ASSERT(state.disconnected);
     state.abandon(request);
   } else {
-    assert(request.progress.state == State::kHandedBack);
+    UROCE_ASSERT(request.progress.state == State::kHandedBack);
   }
   if (state.io != nullptr) state.io->release(request);
   request.progress.state = State::kFree;

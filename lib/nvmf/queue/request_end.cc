@@ -1,8 +1,8 @@
 // How requests end, and what a queue does about it.
 
-#include <cassert>
 #include <utility>
 
+#include "base/contract.h"
 #include "nvmf/queue/command_row.h"
 #include "nvmf/queue/io_execution.h"
 #include "nvmf/queue/queue_state.h"
@@ -15,9 +15,9 @@ QueueState::~QueueState() = default;
 
 void QueueState::settle(Request& request, CommandStatus status) {
   Request::Progress& progress = request.progress;
-  assert(progress.state == Request::Progress::State::kReceived ||
-         progress.state == Request::Progress::State::kExecuting);
-  assert(progress.steps == 0 && !progress.waiting);
+  UROCE_ASSERT(progress.state == Request::Progress::State::kReceived ||
+               progress.state == Request::Progress::State::kExecuting);
+  UROCE_ASSERT(progress.steps == 0 && !progress.waiting);
   progress.state = Request::Progress::State::kEnded;
   progress.status = status;
   request.completion.cid = request.command.cid;

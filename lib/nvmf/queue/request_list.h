@@ -1,7 +1,6 @@
 #pragma once
 
-#include <cassert>
-
+#include "base/contract.h"
 #include "nvmf/queue/request.h"
 
 namespace uroce::nvmf {
@@ -11,7 +10,7 @@ class RequestList {
  public:
   [[nodiscard]] bool empty() const { return first_ == nullptr; }
   void push(Request& request) {
-    assert(request.progress.next == nullptr && last_ != &request);
+    UROCE_ASSERT(request.progress.next == nullptr && last_ != &request);
     (first_ == nullptr ? first_ : last_->progress.next) = &request;
     last_ = &request;
   }

@@ -1,9 +1,9 @@
 // Commands on their way in: from the capsule to the target, with the data that belongs to them.
 #include "nvmf/rdma/queue.h"
 
-#include <cassert>
 #include <cstring>
 
+#include "base/contract.h"
 #include "nvmf/subsystem/target.h"
 
 namespace uroce::nvmf {
@@ -53,7 +53,7 @@ bool RdmaQueue::may_wait_for_slot() const {
 
 void RdmaQueue::begin(RdmaCapsule& capsule, Instant now) {
   RdmaSlot& slot = *free_.pop();
-  assert(slot.state == RdmaSlotState::kFree);
+  UROCE_ASSERT(slot.state == RdmaSlotState::kFree);
   std::memcpy(&slot.request.command, capsule.command(), sizeof(Command));
   slot.capsule = &capsule;
   slot.place = {};

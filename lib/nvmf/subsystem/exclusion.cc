@@ -1,6 +1,6 @@
 #include "nvmf/subsystem/exclusion.h"
 
-#include <cassert>
+#include "base/contract.h"
 
 namespace uroce::nvmf {
 
@@ -13,7 +13,7 @@ void Exclusion::join(Member& member) {
 
 void Exclusion::leave(Member& member) {
   const std::lock_guard guard(mutex_);
-  assert(members_ > 0);
+  UROCE_ASSERT(members_ > 0);
   --members_;
   const uint64_t number = number_.load(std::memory_order_relaxed);
   if (number % 2 == 1 && member.answered != number) --unanswered_;
@@ -45,7 +45,7 @@ bool Exclusion::granted() {
 void Exclusion::give_back() {
   const std::lock_guard guard(mutex_);
   const uint64_t number = number_.load(std::memory_order_relaxed);
-  assert(number % 2 == 1);
+  UROCE_ASSERT(number % 2 == 1);
   unanswered_ = 0;
   number_.store(number + 1, std::memory_order_release);  // pairs with wanted()
 }

@@ -1,7 +1,8 @@
 #include "nvmf/subsystem/feature_values.h"
 
-#include <cassert>
 #include <cstddef>
+
+#include "base/contract.h"
 
 namespace uroce::nvmf {
 
@@ -18,7 +19,7 @@ const KeptFeature* Features::kept(Feature feature) {
 
 size_t Features::index(Feature feature) {
   const KeptFeature* const row = kept(feature);
-  assert(row != nullptr);
+  UROCE_ASSERT(row != nullptr);
   return static_cast<size_t>(row - kKeptFeatures.data());
 }
 

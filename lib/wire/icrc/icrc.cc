@@ -4,8 +4,8 @@
 #include <isa-l/crc.h>
 
 #include <array>
-#include <cassert>
 
+#include "base/contract.h"
 #include "wire/big_endian.h"
 #include "wire/icrc/short.h"
 #include "wire/icrc/variant_mask.h"
@@ -30,7 +30,7 @@ void copy_masked(std::byte* to, const std::byte* from, const std::array<uint8_t,
 }  // namespace
 
 void Icrc::add_masked_headers(std::span<const std::byte> bytes) {
-  assert(bytes.size() == kIpv4HeaderBytes || bytes.size() == kIpv6HeaderBytes);
+  UROCE_ASSERT(bytes.size() == kIpv4HeaderBytes || bytes.size() == kIpv6HeaderBytes);
   alignas(64) std::array<std::byte, kIpv6HeaderBytes> copy;
   if (bytes.size() == kIpv4HeaderBytes) {
     copy_masked<kIpv4HeaderBytes>(copy.data(), bytes.data(), kIpv4VariantMask);

@@ -148,14 +148,14 @@ TEST_F(AckRequest, SoItDoesWhenTheSecondPacketOfAMessageCannotGo) {
 
 TEST_F(AckRequest, SoItDoesWhenTheQueuePairIsDrained) {
   bring_up();
-  for (int i = 0; i < 3; ++i) post_unsignaled(SendOperation::kWrite);
-  pump_once(1);
-  ASSERT_EQ(take_sent().size(), 1u);
+  for (int i = 0; i < 4; ++i) post_unsignaled(SendOperation::kWrite);
+  pump_once(2);
+  ASSERT_EQ(take_sent().size(), 2u);
   attributes.notify_drained = true;
   ASSERT_EQ(modify(State::kSqd, kMaskEnSqdAsyncNotify), 0);
-  // The second one has its number already, the third one does not go.
+  // The third one has its number already, the fourth one does not go.
   EXPECT_EQ(asked(), Asked({false, true}));
-  receive_ack(101);
+  receive_ack(102);
   EXPECT_EQ(events.list, std::vector{Event::kSendQueueDrained});
   ASSERT_EQ(modify(State::kRts), 0);
   EXPECT_EQ(asked(), Asked({true}));

@@ -7,10 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+
+#include "base/contract.h"
 
 namespace uroce::drivers {
 namespace {
@@ -47,7 +48,7 @@ void take_descriptors(msghdr& header, UnixMessage& message) {
 }  // namespace
 
 UnixAddress::UnixAddress(const std::string& name, bool abstract) {
-  assert(name.size() < sizeof address_.sun_path);
+  UROCE_ASSERT(name.size() < sizeof address_.sun_path);
   address_.sun_family = AF_UNIX;
   const size_t first = abstract ? 1 : 0;
   const size_t count = std::min(name.size(), sizeof address_.sun_path - first);

@@ -1,4 +1,4 @@
-#include "base/psn.h"
+#include "base/sequence_number.h"
 
 #include <gtest/gtest.h>
 
