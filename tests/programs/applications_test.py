@@ -20,6 +20,7 @@ import unittest
 from pathlib import Path
 
 import applications
+import iscsi_target
 import namespaces
 import programs
 import qemu_migration
@@ -156,6 +157,34 @@ class BetweenHosts(Applications):
     def test_qemu_migration(self):
         if not self.stack.sanitizer_runtime and self.needs(qemu_migration.COMMAND, package="qemu-system-x86"):
             self.repeated("QEMU migration", self.migration)
+
+    def iser(self):
+        with tempfile.TemporaryDirectory(prefix="uroce-iser-") as name:
+            disk = Path(name) / "disk"
+            disk.write_bytes(bytes(iscsi_target.CHUNKS * iscsi_target.CHUNK))
+            target = self.host("left", ["tgtd", "-f"])
+            try:
+                beside = lambda command: self.net.command("left", command)  # noqa: E731
+                programs.wait_until(lambda: iscsi_target.answers(beside), target)
+                iscsi_target.export(beside, disk)
+                client = self.host("right", iscsi_target.initiator(applications.SERVER), iscsi_target.CLEAN_MEMORY)
+                status, said = programs.finish(client, LIMIT_SECONDS)
+                problems = []
+                if status != 0 or "Pattern verification failed" in said or said.count("read ") != iscsi_target.CHUNKS:
+                    problems.append(f"status {status}")
+                if not re.search(r"uroce0: counters .*tx_frames", said):
+                    problems.append("the initiator did not use our device")
+                if not iscsi_target.is_written(disk):
+                    problems.append("the file does not hold what was written")
+                return "\n".join([*problems, said]) if problems else ""
+            except (AssertionError, subprocess.SubprocessError) as failure:
+                return str(failure)
+            finally:
+                target.kill()  # SIGTERM does not end tgtd while it has targets
+
+    def test_iser(self):
+        if not self.stack.sanitizer_runtime and self.needs(*iscsi_target.TOOLS, package=iscsi_target.PACKAGES):
+            self.repeated("iSER: QEMU and tgtd", self.iser)
 
 
 class Mpi(Applications):
