@@ -1,11 +1,9 @@
 #include "drivers/port/ethdev/ethdev_port.h"
 
 #include <net/if.h>
-#include <rte_alarm.h>
 #include <rte_cycles.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
-#include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 
@@ -17,6 +15,7 @@
 #include "drivers/port/ethdev/bpf_log.h"
 #include "drivers/port/ethdev/device_probe.h"
 #include "drivers/port/ethdev/interrupt_thread.h"
+#include "drivers/port/ethdev/link_state.h"
 #include "drivers/port/ethdev/memif/end.h"
 #include "drivers/port/ethdev/packet_filter.h"
 #include "drivers/process/signals_blocked.h"
@@ -27,20 +26,12 @@ namespace {
 constexpr uint16_t kDescriptors = 512;
 constexpr uint32_t kBuffersPerQueue = 2047;  // of one short of a power of two a mempool wastes nothing
 constexpr uint32_t kMtuMin = 576;
-constexpr uint64_t kLookEveryUs = 20'000;
-constexpr uint32_t kRetireMsMax = 1000;       // without descriptors the driver accepts no peer
-constexpr uint32_t kLooksForConnecting = 10;  // a connection that has begun is given this long
+constexpr uint32_t kRetireMsMax = 1000;  // without descriptors the driver accepts no peer
 
 /// Devices that a port of this process has, by number.
 std::set<uint16_t>& attached() {
   static auto* ports = new std::set<uint16_t>;  // never destroyed, as ports may be closed during exit
   return *ports;
-}
-
-/// net_ring has none of its own. Locally administered; differs from loopback's.
-MacAddress ring_mac(uint32_t number) {
-  return {{0x02, 0x01, static_cast<uint8_t>(number >> 24), static_cast<uint8_t>(number >> 16),
-           static_cast<uint8_t>(number >> 8), static_cast<uint8_t>(number)}};
 }
 
 std::string reason(int code) { return rte_strerror(code < 0 ? -code : code); }
@@ -56,8 +47,8 @@ EthdevPort::EthdevPort(const port::Specification& specification)
 EthdevPort::~EthdevPort() {
   if (port_id_ == kNoPort) return;
   const SignalsBlocked held;
-  if (wire_ != nullptr) wire_->set_open(end_, false);
-  if (started_) linger();
+  if (ring_ != nullptr) ring_->close();
+  if (started()) linger();
   if (promiscuous_) rte_eth_promiscuous_disable(port_id_);
   rte_eth_dev_info info{};
   const bool known = rte_eth_dev_info_get(port_id_, &info) == 0;
@@ -67,14 +58,10 @@ EthdevPort::~EthdevPort() {
   attached().erase(port_id_);
 }
 
-/// No peer connects any more, and one that has just done so is the driver's.
+/// No peer of a memif connects any more, and one that has just done so is the driver's.
 void EthdevPort::retire() {
   if (memif_ == nullptr) return;
-  control([this] {
-    rte_eal_alarm_cancel(look_at_connection, this);
-    memif_->relay().detach(*gate_);
-    memif_->retire();
-  });
+  control([this] { memif_->retire(); });
   bool may_close = false;
   for (uint32_t waited_ms = 0; !may_close && waited_ms < kRetireMsMax; ++waited_ms) {
     control([&] { may_close = memif_->may_close(); });
@@ -83,17 +70,15 @@ void EthdevPort::retire() {
 }
 
 void EthdevPort::close_device() {
+  if (memif_ != nullptr) return memif_->close(port_id_);
   if (started_) rte_eth_dev_stop(port_id_);
-  if (memif_ != nullptr) memif_->closing();
   rte_eth_dev_close(port_id_);
-  if (memif_ != nullptr) memif_->closed();
-  memif_.reset();
 }
 
 /// The last acknowledgement of a program that ends is under way when the port is closed. Where frames wait in
 /// memory that both sides map, closing takes them back, and the peer would repeat its request in vain.
 void EthdevPort::linger() const {
-  for (uint32_t waited = 0; waited < traits_.linger_ms && device_link_up(); ++waited)
+  for (uint32_t waited = 0; waited < traits_.linger_ms && device_link_up(port_id_); ++waited)
     rte_delay_us_sleep(1000);
 }
 
@@ -115,12 +100,10 @@ Status EthdevPort::prepare() {
   Result<ServerSocket> socket = ServerSocket::claim(devargs_);
   if (!socket) return socket.error();
   socket_ = std::move(*socket);
-  if (const auto memif = memif_end(devargs_)) {
-    reconnects_ = !memif->server;
-    gate_ = std::make_unique<Gate>(specification_.queues);
-    auto own = MemifSocket::make(devargs_);
-    if (!own) return own.error();
-    memif_ = std::move(*own);
+  if (const auto end = memif_end(devargs_)) {
+    auto memif = MemifConnection::make(devargs_, *end, specification_.queues);
+    if (!memif) return memif.error();
+    memif_ = std::move(*memif);
   }
   return {};
 }
@@ -152,19 +135,10 @@ Status EthdevPort::attach() {
 }
 
 Status EthdevPort::attach_ring_end(uint32_t number) {
-  auto wire = RingWire::find_or_make(number / 2, specification_.queues, devargs_.name());
-  if (!wire) return wire.error();
-  end_ = number % 2;
-  if ((*wire)->is_open(end_)) return error(EBUSY, "is open already in this process");
-  auto& receive = (*wire)->toward(end_);
-  auto& transmit = (*wire)->toward(1 - end_);
-  const std::string name = "uroce" + std::to_string(number);
-  const int port = rte_eth_from_rings(name.c_str(), receive.data(), specification_.queues, transmit.data(),
-                                      specification_.queues, rte_socket_id());
-  if (port < 0) return error(ENODEV, "DPDK cannot make it: " + reason(rte_errno));
-  port_id_ = static_cast<uint16_t>(port);
-  wire_ = std::move(*wire);
-  wire_->set_open(end_, true);
+  auto end = RingEnd::open(number, specification_.queues, devargs_.name());
+  if (!end) return end.error();
+  ring_ = std::move(*end);
+  port_id_ = ring_->port_id();
   capabilities_.in_process = true;
   return {};
 }
@@ -175,7 +149,8 @@ Status EthdevPort::attach_device() {
   if (attached().contains(port)) return error(EBUSY, "is open already in this process");
   if (traits_.grant == Grant::kXdpSocket) silence_bpf();
   if (port == RTE_MAX_ETHPORTS) {
-    auto claims = probe_device(devargs_, traits_, specification_.dpdk_complaint, memif_.get());
+    auto claims = probe_device(devargs_, traits_, specification_.dpdk_complaint,
+                               memif_ != nullptr ? &memif_->socket() : nullptr);
     if (!claims)
       return error(ENODEV,
                    "no DPDK driver opens '" + specification_.devargs + "' (" + claims.error().message + ")");
@@ -246,8 +221,7 @@ Status EthdevPort::configure() {
 
 /// Null when there is no memory (rte_errno).
 rte_mempool* EthdevPort::make_pool(uint16_t queue) {
-  if (wire_ != nullptr)
-    return wire_->make_pool(end_, queue, kBuffersPerQueue, limits_.mtu_max + kLinkHeaderBytes);
+  if (ring_ != nullptr) return ring_->make_pool(queue, kBuffersPerQueue, limits_.mtu_max + kLinkHeaderBytes);
   const uint32_t bytes = std::max(limits_.buffer_bytes, capabilities_.frame_bytes_max);
   pools_.push_back(make_mbuf_pool(kBuffersPerQueue + traits_.buffers_kept, bytes));
   return pools_.back().get();
@@ -267,27 +241,22 @@ Status EthdevPort::set_up_queues(const rte_eth_dev_info& info) {
     if (failed == 0) failed = rte_eth_tx_queue_setup(port_id_, i, transmit_descriptors, socket, &transmit);
     if (failed != 0)
       return error(-failed, "DPDK cannot set up queue " + std::to_string(i) + ": " + reason(failed));
-    queues_.emplace_back(
-        EthdevQueue::Place{.port_id = port_id_,
-                           .index = i,
-                           .gate = gate_.get(),
-                           .interface = interface_.get(),
-                           .far_open = wire_ == nullptr ? nullptr : &wire_->is_open(1 - end_),
-                           .receives_by_system_calls = traits_.receives_by_system_calls,
-                           .sends_by_system_calls = traits_.sends_by_system_calls},
-        pool, wire_ == nullptr ? MbufExchange::WireRings{} : wire_->returns(end_, i));
+    queues_.emplace_back(EthdevQueue::Place{.port_id = port_id_,
+                                            .index = i,
+                                            .gate = memif_ == nullptr ? nullptr : &memif_->gate(),
+                                            .interface = interface_.get(),
+                                            .far_open = ring_ == nullptr ? nullptr : &ring_->far_end_open(),
+                                            .receives_by_system_calls = traits_.receives_by_system_calls,
+                                            .sends_by_system_calls = traits_.sends_by_system_calls},
+                         pool, ring_ == nullptr ? MbufExchange::WireRings{} : ring_->returns(i));
   }
   return {};
 }
 
 Status EthdevPort::start() {
   int failed = 0;
-  control([&] {
-    if (memif_ != nullptr) memif_->relay().attach(*gate_, [this] { note_connection(); });
-    failed = start_device();
-    if (memif_ != nullptr) watch_connection();
-  });
-  if (failed != 0 && !reconnects_) return error(-failed, "DPDK cannot start it: " + reason(failed));
+  control([&] { failed = start_device(); });
+  if (failed != 0) return error(-failed, "DPDK cannot start it: " + reason(failed));
   if (specification_.beside_kernel) discard_unfiltered(port_id_, specification_.queues);
   choose_mac();
   close_new_on_exec(before_, program_has_threads());
@@ -299,7 +268,7 @@ void EthdevPort::choose_mac() {
   rte_eth_macaddr_get(port_id_, &own);
   MacAddress& mac = capabilities_.mac;
   std::copy_n(own.addr_bytes, mac.bytes.size(), mac.bytes.begin());
-  if (wire_ != nullptr) mac = ring_mac(*ring_number(devargs_.name()));
+  if (ring_ != nullptr) mac = ring_->mac();
   if (traits_.mac_is_far_ends) mac.bytes.back() ^= 1;
   if (traits_.mac != MacFilter::kNone && !specification_.beside_kernel) listen_to_our_addresses();
   mac = specification_.mac.value_or(mac);
@@ -314,44 +283,11 @@ void EthdevPort::control(const std::function<void()>& work) const {
 }
 
 int EthdevPort::start_device() {
-  const auto start = [this] { return rte_eth_dev_start(port_id_); };
-  const int failed = memif_ != nullptr ? memif_->start(start) : start();
+  // A connection, whenever it is made, comes with descriptors of its own.
+  if (memif_ != nullptr) return memif_->start(port_id_, [this] { close_new_on_exec(before_, true); });
+  const int failed = rte_eth_dev_start(port_id_);
   started_ = failed == 0;
   return failed;
-}
-
-void EthdevPort::watch_connection() { rte_eal_alarm_set(kLookEveryUs, look_at_connection, this); }
-
-void EthdevPort::look_at_connection(void* port) {
-  auto* self = static_cast<EthdevPort*>(port);
-  if (self->reconnects_) self->keep_connected();
-  self->memif_->relay().look();
-  self->note_descriptors();
-  self->watch_connection();
-}
-
-void EthdevPort::note_connection() {
-  const bool up = device_link_up();
-  if (up) gate_->open();
-  connected_.store(up, std::memory_order_release);  // pairs with far_end(): after the gate
-}
-
-void EthdevPort::keep_connected() {
-  down_for_ = device_link_up() ? 0 : down_for_ + 1;
-  if (started_ && down_for_ < kLooksForConnecting) return;
-  if (started_) {
-    gate_->close();
-    rte_eth_dev_stop(port_id_);
-  }
-  down_for_ = 0;
-  start_device();
-}
-
-/// A connection, whenever it is made, comes with descriptors of its own.
-void EthdevPort::note_descriptors() {
-  looks_up_ = device_link_up() ? looks_up_ + 1 : 0;
-  // Not only at the first look: DPDK is still about it then.
-  if (looks_up_ > 0 && looks_up_ <= kLooksForConnecting) close_new_on_exec(before_, true);
 }
 
 void EthdevPort::listen_to_our_addresses() {
@@ -369,18 +305,13 @@ void EthdevPort::listen_to_our_addresses() {
 
 bool EthdevPort::link_up() const {
   if (traits_.far_end_comes_and_goes) return true;
-  return device_link_up() && (!interface_ || interface_->running());
+  return device_link_up(port_id_) && (!interface_ || interface_->running());
 }
 
 port::FarEnd EthdevPort::far_end() const {
   if (!traits_.far_end_comes_and_goes) return port::FarEnd::kUnknown;
-  const bool let_in = memif_ == nullptr || connected_.load(std::memory_order_acquire);
-  return device_link_up() && let_in ? port::FarEnd::kConnected : port::FarEnd::kAway;
-}
-
-bool EthdevPort::device_link_up() const {
-  rte_eth_link link{};
-  return rte_eth_link_get_nowait(port_id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+  const bool let_in = memif_ == nullptr || memif_->connected();
+  return device_link_up(port_id_) && let_in ? port::FarEnd::kConnected : port::FarEnd::kAway;
 }
 
 }  // namespace uroce::drivers

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -11,12 +10,11 @@
 #include "drivers/port/ethdev/claims.h"
 #include "drivers/port/ethdev/devargs.h"
 #include "drivers/port/ethdev/ethdev_queue.h"
-#include "drivers/port/ethdev/gate.h"
 #include "drivers/port/ethdev/kernel_interface.h"
 #include "drivers/port/ethdev/mbuf_pool.h"
-#include "drivers/port/ethdev/memif/socket.h"
+#include "drivers/port/ethdev/memif/connection.h"
 #include "drivers/port/ethdev/pmd_traits.h"
-#include "drivers/port/ethdev/ring/wire.h"
+#include "drivers/port/ethdev/ring/end.h"
 #include "drivers/port/ethdev/server_socket.h"
 #include "drivers/process/open_descriptors.h"
 #include "port/port.h"
@@ -47,7 +45,7 @@ class EthdevPort final : public port::Port {
   port::PortQueue& queue(uint16_t index) override { return queues_.at(index); }
   [[nodiscard]] bool link_up() const override;
   [[nodiscard]] bool link_changes() const override {
-    return !traits_.far_end_comes_and_goes && wire_ == nullptr;
+    return !traits_.far_end_comes_and_goes && ring_ == nullptr;
   }
   [[nodiscard]] bool gone() const override { return interface_ != nullptr && !interface_->exists(); }
   [[nodiscard]] port::FarEnd far_end() const override;
@@ -69,15 +67,10 @@ class EthdevPort final : public port::Port {
   void listen_to_our_addresses();
   void control(const std::function<void()>& work) const;
   int start_device();
-  [[nodiscard]] bool device_link_up() const;
+  [[nodiscard]] bool started() const { return memif_ != nullptr ? memif_->started() : started_; }
   void linger() const;
-  void note_connection();
   void retire();
   void close_device();
-  void keep_connected();
-  void note_descriptors();
-  static void look_at_connection(void* port);
-  void watch_connection();
 
   const port::Specification specification_;
   Devargs devargs_;
@@ -87,20 +80,14 @@ class EthdevPort final : public port::Port {
   Claims end_claims_;
   Claims address_claims_;
   ServerSocket socket_;
-  bool reconnects_ = false;  // a memif client: its driver tries to connect only when it is started
-  std::shared_ptr<RingWire> wire_;
-  uint32_t end_ = 0;  // of wire_
+  std::unique_ptr<RingEnd> ring_;           // of a net_ring
+  std::unique_ptr<MemifConnection> memif_;  // of a memif
   uint16_t port_id_ = kNoPort;
   std::unique_ptr<KernelInterface> interface_;  // that the device is, or sends and receives through
-  bool started_ = false;
-  OpenDescriptors before_;              // what the process had before the port was opened
-  uint32_t looks_up_ = 0;               // looks at the link since it was last down
-  std::unique_ptr<Gate> gate_;          // with `memif_`
-  std::atomic<bool> connected_{false};  // with `memif_`: frames flow, or did before the link went down
-  std::shared_ptr<MemifSocket> memif_;  // of a memif
-  uint32_t down_for_ = 0;               // looks at the link since it was last up or the device started
+  bool started_ = false;                        // of others than a memif
+  OpenDescriptors before_;                      // what the process had before the port was opened
   bool promiscuous_ = false;
-  std::vector<MbufPool> pools_;  // empty with a wire
+  std::vector<MbufPool> pools_;  // empty with a ring
   port::Capabilities capabilities_;
   std::deque<EthdevQueue> queues_;
 };
