@@ -1,6 +1,5 @@
 #include "apps/initiator/rdma_host.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -11,6 +10,8 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
+
+#include "base/internet_address.h"
 
 namespace uroce::initiator {
 namespace {
@@ -25,19 +26,9 @@ void must(bool good, const char* what) {
 }
 
 sockaddr_storage address_of(const std::string& text, uint16_t port) {
-  sockaddr_storage address{};
-  auto& four = reinterpret_cast<sockaddr_in&>(address);
-  auto& six = reinterpret_cast<sockaddr_in6&>(address);
-  if (inet_pton(AF_INET, text.c_str(), &four.sin_addr) == 1) {
-    four.sin_family = AF_INET;
-    four.sin_port = htons(port);
-  } else if (inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) {
-    six.sin6_family = AF_INET6;
-    six.sin6_port = htons(port);
-  } else {
-    throw std::invalid_argument(text);
-  }
-  return address;
+  const auto address = internet_address(text, port);
+  if (!address) throw std::invalid_argument(text);
+  return *address;
 }
 
 std::vector<std::byte> private_data_of(const RdmaHostQueue::Options& options) {

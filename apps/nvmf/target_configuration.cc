@@ -6,8 +6,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "apps/nvmf/keys.h"
@@ -212,14 +210,8 @@ Result<TargetConfiguration> parse_target_configuration(std::string_view text, co
 }
 
 Result<TargetConfiguration> read_target_configuration(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) {
-    const int code = errno != 0 ? errno : EIO;
-    return Error{code, fmt::format("{}: {}", path, std::strerror(code))};
-  }
-  return parse_target_configuration(text, path);
+  const Result<std::string> text = configuration::read_file(path);
+  return text ? parse_target_configuration(*text, path) : text.error();
 }
 
 }  // namespace uroce::nvmf_target

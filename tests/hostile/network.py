@@ -9,8 +9,6 @@ block is left; what a killed run could not remove, the next one removes.
 """
 
 import ctypes
-import os
-import re
 import socket
 import sys
 import threading
@@ -27,33 +25,15 @@ ADDRESSES = {"victim": "192.0.2.1", "friend": "192.0.2.2", "attacker": "192.0.2.
 PREFIX = 16
 MTU = 4200
 CLONE_NEWNET = 0x40000000
-PATTERN = re.compile(r"uroce-hostile-(\d+)-\w+")
 
 
-class Network:
+class Network(namespaces.Temporary):
+    NAME_PREFIX = "uroce-hostile"
+    PLACES = (*PLACES, SWITCH)
+
     def __init__(self, kernels=()):
         """The kernel of these places has the place's address on LINK."""
         self.kernels = kernels
-
-    def __enter__(self):
-        remove_stale()
-        try:
-            self._make()
-        except BaseException:
-            self._remove()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self._remove()
-
-    @staticmethod
-    def name(place):
-        return f"uroce-hostile-{os.getpid()}-{place}"
-
-    def command(self, place, command):
-        """What runs `command` in the namespace, as the very process that is started."""
-        return ["ip", "netns", "exec", self.name(place), *command]
 
     def packet_socket(self, place):
         """All frames that come over LINK, and a way to send any."""
@@ -89,18 +69,6 @@ class Network:
             namespaces.ip("-n", self.name(place), "link", "set", "lo", "up")
         for place in self.kernels:
             namespaces.ip("-n", self.name(place), "address", "add", f"{ADDRESSES[place]}/{PREFIX}", "dev", LINK)
-
-    def _remove(self):
-        for place in (*PLACES, SWITCH):
-            if self.name(place) in namespaces.existing():
-                namespaces.ip("netns", "delete", self.name(place))
-
-
-def remove_stale():
-    for name in namespaces.existing():
-        match = PATTERN.fullmatch(name)
-        if match and (int(match[1]) == os.getpid() or not Path("/proc", match[1]).exists()):
-            namespaces.ip("netns", "delete", name)
 
 
 def why_not():

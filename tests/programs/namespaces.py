@@ -23,17 +23,14 @@ TCP_LINK = "uroce-tcp"
 ROUTED_LINK = "uroce-routed"
 ROUTED_NETWORKS = {"left": (("192.0.2.", 24), ("2001:db8::", 64)), "right": (("203.0.113.", 24), ("2001:db8:1::", 64))}
 
-NAME = re.compile(r"uroce-(\d+)-(?:left|right|middle)")
+NAME = re.compile(r"uroce-(?:hostile-)?(\d+)-\w+")
 
 
-class Namespaces:
-    """`mtu` is that of LINK, which has no address of the kernel's: the link is the test's alone. With `tcp` there is
-    a second pair, TCP_LINK, with an IPv4 address at each end (`address`), on which programs tell each other who
-    they are."""
+class Temporary:
+    """Network namespaces that are made (`_make`) when a block is entered, and go when it is left."""
 
-    def __init__(self, mtu=4200, tcp=True):
-        self.mtu = mtu
-        self.tcp = tcp
+    NAME_PREFIX = "uroce"
+    PLACES = ()
 
     def __enter__(self):
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -50,9 +47,30 @@ class Namespaces:
     def __exit__(self, *_):
         self._remove()
 
-    @staticmethod
-    def name(side):
-        return f"uroce-{os.getpid()}-{side}"
+    @classmethod
+    def name(cls, place):
+        return f"{cls.NAME_PREFIX}-{os.getpid()}-{place}"
+
+    def command(self, place, command):
+        """What runs `command` in the namespace, as the very process that is started."""
+        return ["ip", "netns", "exec", self.name(place), *command]
+
+    def _remove(self):
+        for place in self.PLACES:
+            if self.name(place) in existing():
+                ip("netns", "delete", self.name(place))
+
+
+class Namespaces(Temporary):
+    """`mtu` is that of LINK, which has no address of the kernel's: the link is the test's alone. With `tcp` there is
+    a second pair, TCP_LINK, with an IPv4 address at each end (`address`), on which programs tell each other who
+    they are."""
+
+    PLACES = (*SIDES, "middle")
+
+    def __init__(self, mtu=4200, tcp=True):
+        self.mtu = mtu
+        self.tcp = tcp
 
     def add_router(self):
         """A third namespace between the two, whose kernel forwards: ROUTED_LINK in each leads there, to the address .254
@@ -82,10 +100,6 @@ class Namespaces:
         """Of the kernel, on TCP_LINK."""
         return f"198.51.100.{1 + SIDES.index(side)}"
 
-    def command(self, side, command):
-        """What runs `command` in the namespace, as the very process that is started."""
-        return ["ip", "netns", "exec", self.name(side), *command]
-
     def _make(self):
         for side in SIDES:
             ip("netns", "add", self.name(side))
@@ -103,11 +117,6 @@ class Namespaces:
         for side in SIDES:
             # Without a link-local address the kernel says nothing of its own accord.
             ip("-n", self.name(side), "link", "set", link, "addrgenmode", "none", "up")
-
-    def _remove(self):
-        for side in (*SIDES, "middle"):
-            if self.name(side) in existing():
-                ip("netns", "delete", self.name(side))
 
 
 def ip(*arguments):

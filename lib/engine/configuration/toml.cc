@@ -5,8 +5,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "engine/configuration/configuration.h"
 #include "engine/configuration/keys.h"
@@ -141,14 +139,8 @@ Result<Configuration> parse_configuration(std::string_view toml, std::string_vie
 }
 
 Result<Configuration> read_configuration(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) {
-    const int code = errno != 0 ? errno : EIO;
-    return Error{code, fmt::format("{}: {}", path, std::strerror(code))};
-  }
-  return parse_configuration(text, path);
+  const Result<std::string> text = configuration::read_file(path);
+  return text ? parse_configuration(*text, path) : text.error();
 }
 
 Result<Configuration> configuration_from_environment() {

@@ -1,6 +1,5 @@
 #include "nvmf/rdma/transport.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
 
@@ -8,27 +7,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/internet_address.h"
 #include "nvmf/subsystem/target.h"
 
 namespace uroce::nvmf {
 namespace {
 
 constexpr int kBacklog = 128;
-
-/// Family AF_UNSPEC: it is no address.
-sockaddr_storage parse_address(const std::string& text, uint16_t port) {
-  sockaddr_storage address{};
-  auto& four = reinterpret_cast<sockaddr_in&>(address);
-  auto& six = reinterpret_cast<sockaddr_in6&>(address);
-  if (inet_pton(AF_INET, text.c_str(), &four.sin_addr) == 1) {
-    four.sin_family = AF_INET;
-    four.sin_port = htons(port);
-  } else if (inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) {
-    six.sin6_family = AF_INET6;
-    six.sin6_port = htons(port);
-  }
-  return address;
-}
 
 bool is_any(const std::string& address) { return address == "0.0.0.0" || address == "::"; }
 
@@ -54,22 +39,22 @@ RdmaTransport::RdmaTransport(Target& target, const RdmaOptions& options, rdma_ev
       thread_([this] { run(); }) {}
 
 Status RdmaTransport::listen(const std::string& address, uint16_t port) {
-  sockaddr_storage parsed = parse_address(address, port);
-  if (parsed.ss_family == AF_UNSPEC) return Error{EINVAL, "'" + address + "' is no IPv4 or IPv6 address"};
+  std::optional<sockaddr_storage> parsed = internet_address(address, port);
+  if (!parsed) return Error{EINVAL, "'" + address + "' is no IPv4 or IPv6 address"};
   const std::lock_guard guard(mutex_);
   if (listeners_.contains({address, port})) return failure(address, port, EEXIST);
   rdma_cm_id* id = nullptr;
   if (rdma_create_id(channel_.get(), &id, nullptr, RDMA_PS_TCP) != 0) return failure(address, port, errno);
   int family_only = 1;
   if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &family_only, sizeof(family_only)) != 0 ||
-      rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&parsed)) != 0 || rdma_listen(id, kBacklog) != 0) {
+      rdma_bind_addr(id, reinterpret_cast<sockaddr*>(&*parsed)) != 0 || rdma_listen(id, kBacklog) != 0) {
     const int code = errno;
     rdma_destroy_id(id);
     return failure(address, port, code);
   }
   listeners_[{address, port}] = id;
   if (is_any(address)) return {};
-  return target_.add_listener({.address_family = static_cast<uint8_t>(parsed.ss_family == AF_INET ? 1 : 2),
+  return target_.add_listener({.address_family = static_cast<uint8_t>(parsed->ss_family == AF_INET ? 1 : 2),
                                .address = address,
                                .service = std::to_string(port)});
 }
