@@ -153,7 +153,7 @@ class CommandLine {
   int perf() {
     const auto options = perf_options_.options();
     if (!options) return complain(options.error().message);
-    // Without a word about configuration the library in use may be anybody's.
+    // Without a word about configuration the library in use may be another one.
     if (perf_configuration_.given()) {
       const auto configuration = perf_configuration_.merged();
       if (!configuration) return complain(configuration.error().message);

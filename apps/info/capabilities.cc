@@ -202,7 +202,7 @@ bool has_function(const char* name) {
   return dlvsym(RTLD_DEFAULT, symbol.c_str(), "UROCE_PRIVATE_" UROCE_VERSION) != nullptr;
 }
 
-/// Whatever the test says is ours: the verbs may be somebody else's.
+/// The verbs are uroce's, and not those of another library that the program has loaded.
 bool ours() { return has_function("port_facts"); }
 
 /// Queue pairs to be asked for, one after the other.

@@ -18,7 +18,7 @@ enum class Place : uint8_t {
   kOperation,   // a value of send_ops_flags that ibv_create_qp_ex takes for a type
   kCompletion,  // a value of wc_flags that ibv_create_cq_ex takes
   kFunction,    // a function of <infiniband/urocedv.h> or of the verbs
-  kBehaviour,   // what nobody is asked for
+  kBehaviour,   // what no flag says
 };
 
 /// One row of the table: what is advertised, and the test that exercises it.

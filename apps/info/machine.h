@@ -12,7 +12,7 @@ struct Hugepages {
   uint64_t free = 0;
 };
 
-/// Of each page size that the kernel knows.
+/// The hugepages of each size that the kernel knows.
 std::vector<Hugepages> hugepages();
 
 /// "Intel(R) Xeon(R) ...", empty when unknown.
@@ -21,7 +21,7 @@ std::string processor_name();
 /// CPUs that this process may use, as "0-3,6".
 std::string usable_cpus();
 
-/// Of the instruction sets that the ICRC and the copies choose from, those that this CPU has.
+/// The instruction sets of this CPU, of those that the ICRC and the copies choose from.
 std::string instruction_sets();
 
 /// File that the loader took for `function`'s library, empty when unknown.

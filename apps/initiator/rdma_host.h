@@ -60,8 +60,8 @@ class RdmaHostQueue {
 
   /// An SGL: the first `bytes` of the slot's memory, or `bytes` of data in the capsule.
   [[nodiscard]] nvmf::SglDescriptor host_memory(uint16_t cid, uint32_t bytes) const;
-  /// The same memory under a key of its own, which is registered right before the next capsule of the slot
-  /// and which the response is to invalidate. Throws EBUSY unless is_acknowledged(cid).
+  /// The SGL of the same memory under a key of its own, which is registered right before the next capsule of
+  /// the slot and which the response is to invalidate. Throws EBUSY unless is_acknowledged(cid).
   [[nodiscard]] nvmf::SglDescriptor registered_memory(uint16_t cid, uint32_t bytes);
   static nvmf::SglDescriptor keyed(uint64_t address, uint32_t bytes, uint32_t key, bool invalidate = false);
   static nvmf::SglDescriptor in_capsule(uint32_t bytes, uint64_t offset = 0);
@@ -86,7 +86,7 @@ class RdmaHostQueue {
   uint32_t bind_window(uint16_t cid, uint32_t bytes);
 
   void disconnect();
-  /// The connection has ended, whoever ended it.
+  /// The connection has ended, by the target or by this host.
   [[nodiscard]] bool has_ended();
 
  private:
@@ -97,7 +97,7 @@ class RdmaHostQueue {
   void resolve();
   void map_memory();
   void make_queue_pair();
-  /// Those of `receives_`, linked.
+  /// Posts what is in `receives_`, as one list.
   void post_receives();
   void connect();
   std::byte* capsule(size_t slot) const {

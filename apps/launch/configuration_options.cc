@@ -37,7 +37,8 @@ std::string option_name(std::string_view path) {
 
 constexpr std::string_view kOrigin = "command line";
 
-/// "command line:4: device.addresses: ..." is of a text that nobody has written. What was written is "--ip".
+/// "command line:4: device.addresses: ..." names a line of a text that the options were made into. The user
+/// wrote "--ip".
 std::string in_words_of_the_user(std::string_view message) {
   constexpr std::string_view kDigits = "0123456789";
   std::string_view rest = message;

@@ -24,7 +24,7 @@ struct DeviceFiles {
   std::vector<std::string> nodes;
 };
 
-/// Those of the configured devices. EINVAL: a device has a name that no file can have.
+/// The files of the configured devices. EINVAL: a device has a name that no file can have.
 Result<DeviceFiles> device_files(const engine::Configuration& configuration);
 
 /// Whether the file system has all of them already.

@@ -1,4 +1,4 @@
-// How a file appears in /sys/class and /dev, where nobody can make one.
+// How a file appears in /sys/class and /dev, where no program can make one.
 //
 // A tmpfs is mounted over a directory, in a mount namespace that only this process and its children see.
 // Where /sys/class/infiniband and /dev/infiniband exist (the kernel has an RDMA driver), it covers only
@@ -6,8 +6,8 @@
 // as before. A privileged user makes /dev/infiniband instead, because a covered /dev lacks the nodes of
 // devices that come later; that directory stays, empty, as the kernel's own would.
 //
-// In place of a device's node stands that of /dev/null: whoever asks whether there is a character device
-// finds one, and nobody can open more than that.
+// In place of a device's node stands that of /dev/null: a program that asks whether there is a character
+// device finds one, and cannot open more than that.
 
 #include "apps/launch/private_mounts.h"
 
@@ -176,7 +176,7 @@ Status attempt(const DeviceFiles& files, MissingFolder missing) {
   return status;
 }
 
-/// What attempt() comes to in a process of its own: who has failed half-way cannot return.
+/// What attempt() comes to in a process of its own: a process that has failed half-way cannot return.
 Status attempt_elsewhere(const DeviceFiles& files, MissingFolder missing) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return failed("pipe");

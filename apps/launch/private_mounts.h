@@ -5,9 +5,9 @@
 
 namespace uroce::launch {
 
-/// Shows `files` to this process and to the program that it becomes, and to nobody else: in a mount namespace
-/// of its own, which for a user without capabilities belongs to a user namespace in which the user is who it
-/// was. Nothing is done where the files are there already. Everything else in /sys/class and /dev stays as it
+/// Shows `files` to this process and to the program that it becomes, and to no other: in a mount namespace of
+/// its own, which for a user without capabilities belongs to a user namespace in which the user has the same
+/// id. Nothing is done where the files are there already. Everything else in /sys/class and /dev stays as it
 /// is. The process has one thread. On an error nothing has changed.
 Status show_device_files(const DeviceFiles& files);
 

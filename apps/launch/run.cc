@@ -43,7 +43,7 @@ std::optional<fs::path> missing_in(const fs::path& folder) {
   return std::nullopt;
 }
 
-/// Most programs do without them, so whoever wants to know asks `uroce info`, or for more of the log.
+/// Most programs do without them: `uroce info` tells, or the log at a higher level.
 void show_files_of(const engine::Configuration& configuration) {
   const Result<DeviceFiles> files = device_files(configuration);
   const Status status = files ? show_device_files(*files) : Status(files.error());

@@ -29,8 +29,8 @@ Status failed(std::string_view what) {
   return Error{error, fmt::format("{}: {}", what, std::strerror(error))};
 }
 
-/// Who starts at the same time as others waits for the first, which makes the namespace, but not for ever:
-/// any user can hold the lock.
+/// Where several processes start at the same time the first makes the namespace and the others wait for it,
+/// but not for ever: any user can hold the lock.
 class Turn {
  public:
   Turn() : file_(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)) {

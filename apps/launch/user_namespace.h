@@ -4,8 +4,8 @@
 
 namespace uroce::launch {
 
-/// Enters a user namespace in which the user is who it was and may mount: that of another process of the user
-/// which has entered one here, or a new one. Processes in one namespace may go on reading each other's
+/// Enters a user namespace in which the user has the same id and may mount: that of another process of the
+/// user which has entered one here, or a new one. Processes in one namespace may go on reading each other's
 /// memory, as MPI does (process_vm_readv). The process has one thread. On an error nothing has changed, or it
 /// is in a namespace without a user.
 Status enter_user_namespace();

@@ -141,7 +141,7 @@ class Reader {
     };
     read_keys(table, "nvmf.subsystem", keys, complaints_);
     if (to.serial.empty()) to.serial = derived_serial(to.nqn);
-    // What was meant to allow somebody may be what is wrong.
+    // The key that was meant to allow a host may be the one that is wrong.
     if (to.hosts.empty() && !to.allow_any_host && complaints_.first().empty())
       complaints_.add(table.source(), "nvmf.subsystem.hosts",
                       "nobody may connect: name hosts, or allow_any_host = true");
@@ -152,7 +152,7 @@ class Reader {
     configuration_.subsystems.push_back(std::move(to));
   }
 
-  /// The same each time, as hosts tell paths to one subsystem by it.
+  /// A serial number that follows from the name: hosts tell paths to one subsystem by it.
   static std::string derived_serial(const std::string& nqn) {
     const std::array<uint8_t, 16> uuid = nvmf::derived_uuid(nqn, 0);
     std::string serial;

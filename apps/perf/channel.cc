@@ -19,10 +19,10 @@
 namespace uroce::perf {
 namespace {
 
-// A line is a plan at most; whoever sends more is not one of us.
+// A line is a plan at most; a peer that sends more is no `uroce perf`.
 constexpr size_t kLineBytesMax = 1 << 16;
-// An object, its members and a list in one of them. A parser's stack, and that of whoever walks through what
-// it has made, grows with each.
+// An object, its members and a list in one of them. The stacks of the parser and of what walks
+// through its result grow with each.
 constexpr int kNestingMax = 8;
 
 using Clock = std::chrono::steady_clock;

@@ -40,8 +40,8 @@ class Channel {
   std::string received_;
 };
 
-/// Of what a stranger sends, as it can be shown: what is neither a letter, a digit nor a sign of ASCII as
-/// \xNN, and so much of it only.
+/// What a stranger sends, as it can be shown: what is neither a letter, a digit nor a sign of ASCII as \xNN,
+/// and so much of it only.
 std::string printable(std::string_view text);
 
 class Listener {
@@ -56,7 +56,7 @@ class Listener {
 
   [[nodiscard]] uint16_t port() const { return port_; }
   [[nodiscard]] int socket() const { return socket_; }
-  /// None when whoever was there has gone. Does not wait when the socket is readable.
+  /// None when the peer that was there has gone. Does not wait when the socket is readable.
   std::optional<Channel> accept();
 
  private:

@@ -31,7 +31,7 @@ struct Completions {
 
   uint64_t sent = 0;  // messages whose completion was reported, unsignalled ones before it included
   uint64_t received = 0;
-  /// Of those received on an unreliable service: the immediate data, and whether it was all there was.
+  /// A message received on an unreliable service: its immediate data, and whether it was whole.
   struct Arrival {
     uint32_t number = 0;
     bool empty = false;

@@ -31,11 +31,11 @@ class Initiator {
   /// Memory of both ends gets the data of a new phase.
   void begin(uint64_t seed);
 
-  /// Of the last phase: those that the other end got, and of ping() the answers.
+  /// How many messages of the last phase the other end got; after ping(), how many answers came.
   [[nodiscard]] uint64_t received() const { return received_there_; }
 
-  /// As many messages outstanding as the round's depth, until `stop`; from the first post to the last
-  /// completion.
+  /// Keeps as many messages outstanding as the round's depth says, until `stop`. The time is that from the
+  /// first post to the last completion.
   Stretch stream(const Stop& stop);
 
   /// One message after the other, until `stop`. A sample is a round trip: ping and pong, or post to

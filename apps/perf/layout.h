@@ -29,7 +29,7 @@ struct Layout {
   }
 
   [[nodiscard]] constexpr uint64_t offset(uint64_t message) const { return message % slots * stride + lead; }
-  /// Of a message and its gap.
+  /// Bytes of a message and its gap.
   [[nodiscard]] constexpr uint64_t extent() const { return stride - lead; }
   [[nodiscard]] constexpr uint64_t area_bytes() const { return stride * slots; }
 };

@@ -35,7 +35,7 @@ struct Measurement {
   uint64_t bytes_verified = 0;
 };
 
-/// What was measured, between whom.
+/// What was measured, and between which ends.
 struct Report {
   Service service = Service::kRc;
   std::string device;

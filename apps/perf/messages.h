@@ -7,7 +7,7 @@
 #include "apps/perf/round.h"
 
 /// What client and server tell each other, as JSON. Reading throws Failure when a field is missing, of the
-/// wrong type, or out of range: the other end may be anybody.
+/// wrong type, or out of range: the other end may be any program.
 namespace uroce::perf {
 
 /// Both ends must be of the same version of this dialogue.

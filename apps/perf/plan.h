@@ -12,7 +12,7 @@ namespace uroce::perf {
 
 enum class Operation : uint8_t { kWrite, kRead, kSend, kFetchAdd, kCompareSwap };
 
-/// Of 8 bytes, whatever the sizes.
+/// The operation is on 8 bytes, whatever the sizes of the plan.
 constexpr bool is_atomic(Operation operation) {
   return operation == Operation::kFetchAdd || operation == Operation::kCompareSwap;
 }

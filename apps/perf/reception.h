@@ -11,8 +11,8 @@ struct Client {
   Plan plan;
 };
 
-/// Waits for the first to come with a plan. Whoever does not (a port scanner, a browser, somebody who says
-/// nothing for some seconds) is let go with a line on standard error, and keeps nobody else waiting.
+/// Waits for the first peer that comes with a plan. One that does not (a port scanner, a browser, a peer that
+/// says nothing for some seconds) is let go with a line on standard error, and keeps no other waiting.
 Client await_client(Listener& listener);
 
 }  // namespace uroce::perf

@@ -38,7 +38,7 @@ void RemotePeer::tell(const std::string& failure) noexcept {
   try {
     channel_.send({{"error", failure}});
   } catch (...) {
-    // Nobody is left to tell.
+    // The server is not there to be told.
   }
 }
 

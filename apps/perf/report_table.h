@@ -6,7 +6,7 @@
 
 namespace uroce::perf {
 
-/// For people: who measured what, then one row per operation and size.
+/// For people: the devices and the service, then one row per operation and size.
 std::string table_of(const Report& report);
 
 }  // namespace uroce::perf

@@ -55,7 +55,7 @@ class RoundMemory {
   /// poison wherever none of them belongs. Returns the bytes of messages compared.
   uint64_t verify(const Phase& phase, uint64_t end);
 
-  /// The same when messages may have been lost: this end got those of `arrivals`, whose receives were filled
+  /// verify() where messages may have been lost: this end got those of `arrivals`, whose receives were filled
   /// in turn, and nothing else is whole.
   uint64_t verify_arrived(const Phase& phase, uint64_t end, const Arrivals& arrivals);
 

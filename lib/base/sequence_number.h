@@ -38,10 +38,10 @@ class SequenceNumber {
   uint32_t value_ = 0;
 };
 
-/// Of a packet (PSN).
+/// The sequence number of a packet (PSN).
 using Psn = SequenceNumber<struct PacketKind>;
-/// Of a message: the requester's (SSN), how many the responder has performed (MSN), and the limit that
-/// credits set to the requester's (LSN).
+/// The sequence number of a message: the requester's (SSN), how many the responder has performed (MSN), and
+/// the limit that credits set to the requester's (LSN).
 using Msn = SequenceNumber<struct MessageKind>;
 
 }  // namespace uroce

@@ -24,8 +24,8 @@ enum class Kind : uint8_t { kFlood, kEndOfFlood, kPing, kAcknowledgement, kBye }
 /// and is placed.
 enum class Treatment : uint8_t { kBare, kCopied, kPlaced };
 
-/// Behind Ethernet, IPv4 and UDP, which are those of a RoCEv2 packet between two hosts, so that who carries
-/// them (a kernel, for one) has as much to do with them; then as many bytes as wanted.
+/// What follows Ethernet, IPv4 and UDP, which are those of a RoCEv2 packet between two hosts, so that what
+/// carries them (a kernel, for one) has as much to do with them; then as many bytes as wanted.
 struct BareHeader {
   static constexpr uint32_t kMagic = 0xBA2E0001;
   static constexpr size_t kOffset = wire::kEthernetBytes + wire::kIpv4Bytes + wire::kUdpBytes;

@@ -148,7 +148,7 @@ class Initiator {
     return number;
   }
 
-  // Of the payload of round trips: whoever waits for one has its memory in the cache.
+  // Of the payload of round trips: a thread that waits for one has its memory in the cache.
   static constexpr uint64_t kPlaces = 16;
   static constexpr double kLimitSeconds = 10;
   static constexpr double kPatienceSeconds = 0.1;

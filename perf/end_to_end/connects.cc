@@ -47,7 +47,7 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 /// What all connections of a device share.
 class Resources {
  public:
-  /// Of the first id that has a device.
+  /// Makes it on the device of the first id that has one.
   void make(rdma_cm_id& id) {
     if (completions_ != nullptr) return;
     completions_ = check(ibv_create_cq(id.verbs, kCompletions, nullptr, nullptr, 0), "ibv_create_cq");
@@ -96,7 +96,7 @@ class Resources {
     fail(ibv_wc_status_str(completion.status));
   }
 
-  /// Nobody reads what has come.
+  /// Takes completions, which are of no interest.
   void drop_completions() {
     std::array<ibv_wc, 16> some{};
     while (completions_ != nullptr && ibv_poll_cq(completions_, some.size(), some.data()) > 0) {

@@ -1,6 +1,7 @@
 // Many threads of one process, each with a queue pair and a completion queue of its own, that READ one after
 // the other and poll until it is there: how many READs a second all of them have together, and how long one
-// takes. The far ends are nobody's, and turned by whoever turns the near ones.
+// takes. The far ends have no thread of their own: the
+// threads that turn the near ones turn them.
 //
 //   uroce run --port net_ring0 --ip 192.0.2.1/24 --port net_ring1 --ip 192.0.2.2/24 -- polling_threads
 //   --threads 64
@@ -51,7 +52,7 @@ class Reader {
   }
 
   Histogram times;             // of the READs since forget() ...
-  std::exception_ptr failure;  // for whoever has joined the thread
+  std::exception_ptr failure;  // for the thread that joins it
   std::atomic<bool> forget{false};
 
  private:
@@ -85,7 +86,7 @@ void measure(uint32_t count, double seconds) {
   uint64_t longest = 0;
   for (auto& reader : readers) {
     if (reader->failure) std::rethrow_exception(reader->failure);
-    // Who has not run since.
+    // A thread that has not run since.
     if (reader->forget.load(std::memory_order_relaxed)) reader->times.clear();
     done += reader->times.count();
     longest = std::max(longest, reader->times.max());

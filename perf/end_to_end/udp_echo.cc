@@ -113,7 +113,7 @@ class Client {
     return trips[trips.size() / 2];
   }
 
-  /// Of those that arrive.
+  /// Datagrams that arrive in a second.
   double datagrams_per_second(Seconds time) {
     ask(kTotal);
     datagram_[0] = kCount;

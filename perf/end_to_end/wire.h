@@ -30,9 +30,9 @@ class Wire {
     for (; received_ >= traffic_.batch; received_ -= traffic_.batch) far_.post_receives();
   }
 
-  /// From now on the sources hold what they have not held before. Nobody runs.
+  /// From now on the sources hold what they have not held before. While no thread runs.
   void new_data();
-  /// Everything sent since new_data() is there. Nobody runs.
+  /// Everything sent since new_data() is there. While no thread runs.
   void verify();
 
  private:

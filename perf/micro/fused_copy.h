@@ -16,7 +16,7 @@ struct FusedCopyRow {
   FusedCopy copy;
 };
 
-/// Those that this CPU has.
+/// The fused copies that this CPU can run.
 std::span<const FusedCopyRow> fused_copies();
 
 }  // namespace uroce::perf

@@ -33,7 +33,7 @@ constexpr size_t kKeys = 1 << 16;  // in the order in which they are looked up
 constexpr uint64_t kRegionBytes = 4096;
 constexpr uint64_t kAccessBytes = 64;
 constexpr mem::KeyUser kUser{.domain = {1}};
-constexpr HashKey kOrder{1, 2};  // keys in an order that nobody can foretell, as a device has them
+constexpr HashKey kOrder{1, 2};  // keys in an order that cannot be foretold, as a device has them
 
 /// A region as a program with rte_hash would keep it.
 struct alignas(64) HashedRegion {
@@ -150,7 +150,7 @@ Tables& tables(int64_t live) {
   static int64_t size = 0;
   if (size != live) {
     tables.reset();
-    // One less: index 0 is nobody's.
+    // One less: index 0 is no region's.
     tables = std::make_unique<Tables>(static_cast<uint32_t>(std::min(live, int64_t{(1 << 24) - 1})));
     size = live;
   }
@@ -222,7 +222,7 @@ void table_burst(benchmark::State& state) {
   finish(state, kBurst, t);
 }
 
-/// The same checks as in RegionTable::resolve().
+/// Makes the checks of RegionTable::resolve().
 std::byte* checked(const HashedRegion& region, uint64_t iova, uint64_t length, uint32_t needed) {
   const uint64_t offset = iova - region.iova;
   const bool right = region.domain == kUser.domain.value && (needed & ~region.access) == 0 && region.bound &&

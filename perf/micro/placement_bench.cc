@@ -83,7 +83,7 @@ class NoPort final : public port::PortQueue {
 class Differences {
  public:
   Differences() = default;
-  /// Of the `bytes` bytes from `at` on of an IP packet as long as `like`.
+  /// Takes an IP packet as long as `like`, of which `bytes` bytes from `at` on change.
   Differences(std::span<const std::byte> like, size_t at, size_t bytes) : tables_(bytes) {
     std::vector<std::byte> packet(like.size());
     packet[0] = like[0];
@@ -128,7 +128,7 @@ class Burst {
 
   [[nodiscard]] std::span<const std::byte> first_payload() const { return packets_[0].payload; }
 
-  /// As they come, the first with `first`, and messages that follow one another from `address` on.
+  /// A burst as it comes, from PSN `first` on, of messages that follow one another from `address` on.
   [[nodiscard]] std::span<const wire::Packet> next(Psn first, uint64_t address) {
     for (size_t i = 0; i < kBurst; ++i) set(i, first + static_cast<uint32_t>(i), address + i * kPayload);
     return packets_;

@@ -154,7 +154,7 @@ uint64_t kilobytes_of(const char* name) {
   return 0;
 }
 
-/// Of the process, in pages of any size.
+/// Memory of the process, in pages of any size.
 uint64_t bytes_in_use() { return (kilobytes_of("RssAnon:") + kilobytes_of("HugetlbPages:")) * 1024; }
 
 /// The stack's own, without what the application's face of a region takes.

@@ -67,7 +67,7 @@ class Initiator {
   [[nodiscard]] std::span<std::byte> memory(uint32_t slot) const {
     return queue_.memory(static_cast<uint16_t>(slot)).first(traffic_.bytes);
   }
-  /// Of data with each command of a run.
+  /// Bytes of data that come with each command of a run.
   [[nodiscard]] uint32_t in_capsule_bytes() const {
     return traffic_.write && traffic_.in_capsule ? traffic_.bytes : 0;
   }

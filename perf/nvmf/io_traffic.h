@@ -26,7 +26,7 @@ struct IoPlace {
 inline constexpr const char* kExportedNqn = "nqn.2026-11.example:perf";
 inline constexpr uint32_t kExportedNsid = 1;
 inline constexpr uint32_t kExportedBlockBytes = 512;
-/// Of an I/O queue: a full one has one command less.
+/// Entries of an I/O queue: a full one has one command less.
 inline constexpr uint32_t kIoEntriesMax = 256;
 
 }  // namespace uroce::perf

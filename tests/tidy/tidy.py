@@ -52,7 +52,7 @@ COMMENT = re.compile(r'(?:^|\s)//+ ?(.*)')
 PRONOUN = re.compile(r'\b(who(m|ever)?|(some|no|any)body|he|his|him)\b', re.IGNORECASE)
 NAMED_WHO = re.compile(r'`who`|superuser, who')
 NEEDS_THE_ONE_BEFORE = re.compile(r'(Of|The same|That|It|As|Likewise|Those|These|Such|This)\b')
-WORDS_CHECKED = ('lib', 'drivers')
+WORDS_CHECKED = ('lib', 'drivers', 'apps', 'perf')
 FILE_LINES = 400
 FUNCTION_LINES = 60
 

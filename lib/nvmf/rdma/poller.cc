@@ -159,7 +159,7 @@ bool RdmaPoller::turn_queues(Instant now) {
 
 void RdmaPoller::report(Turned& turned, Instant now) {
   RdmaQueue& queue = *turned.queue;
-  // Also when the queue has been closed since: who has connected and left is in the log.
+  // Also when the queue has been closed since: a host that has connected and left is in the log.
   if (auto outcome = queue.target_queue().take_connect_outcome())
     reports_.push(
         {.kind = RdmaReport::Kind::kConnect, .number = queue.number(), .outcome = std::move(*outcome)});

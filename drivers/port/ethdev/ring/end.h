@@ -30,7 +30,8 @@ class RingEnd {
   }
 
   [[nodiscard]] uint16_t port_id() const { return port_id_; }
-  /// Of the number; net_ring has none. Locally administered, and none of loopback's.
+  /// A MAC address that follows from the number, because net_ring has none: locally administered, and none of
+  /// loopback's.
   [[nodiscard]] MacAddress mac() const;
   /// Null when there is no memory (rte_errno).
   rte_mempool* make_pool(uint16_t queue, uint32_t buffers, uint32_t data_bytes) {
