@@ -6,14 +6,14 @@
 
 namespace uroce::nvmf {
 
-Result<RdmaMapping> RdmaMapping::map(ibv_context& context, std::span<std::byte> memory,
-                                     urocedv_dma_direction direction) {
-  const uint64_t address = urocedv_dma_map_single(&context, memory.data(), memory.size(), direction);
+Result<RdmaMapping> RdmaMapping::map(const DirectVerbs& verbs, ibv_context& context,
+                                     std::span<std::byte> memory, urocedv_dma_direction direction) {
+  const uint64_t address = verbs.map(&context, memory.data(), memory.size(), direction);
   if (urocedv_dma_mapping_error(&context, address) != 0) {
     const int code = errno != 0 ? errno : ENOMEM;
     return Error{code, std::string("cannot map memory for DMA: ") + std::strerror(code)};
   }
-  return RdmaMapping(context, address, memory.size(), direction);
+  return RdmaMapping(verbs, context, address, memory.size(), direction);
 }
 
 }  // namespace uroce::nvmf

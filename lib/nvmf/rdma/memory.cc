@@ -39,11 +39,11 @@ Result<std::unique_ptr<RdmaMemory>> RdmaMemory::allocate(ibv_pd& domain, size_t 
 
 Status RdmaMemory::register_with(ibv_pd& domain, urocedv_dma_direction direction) {
   const int access = direction == UROCEDV_DMA_TO_DEVICE ? 0 : int{IBV_ACCESS_LOCAL_WRITE};
-  if (urocedv_is_supported(domain.context->device)) {
-    auto mapping = RdmaMapping::map(*domain.context, bytes_, direction);
+  if (const DirectVerbs* direct = direct_verbs(*domain.context->device); direct != nullptr) {
+    auto mapping = RdmaMapping::map(*direct, *domain.context, bytes_, direction);
     if (!mapping) return mapping.error();
     const urocedv_phys_buf run{mapping->address(), bytes_.size()};
-    region_ = urocedv_reg_phys_mr(&domain, &run, 1, access, reinterpret_cast<uintptr_t>(bytes_.data()));
+    region_ = direct->register_physical(&domain, &run, 1, access, reinterpret_cast<uintptr_t>(bytes_.data()));
     mapping_.emplace(std::move(*mapping));
   } else {
     region_ = ibv_reg_mr(&domain, bytes_.data(), bytes_.size(), access);

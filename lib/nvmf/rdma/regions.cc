@@ -40,7 +40,7 @@ RdmaRegions::~RdmaRegions() {
 
 Status RdmaRegions::register_with(const Domain& domain, std::span<std::byte> memory) {
   if (domain.dma != nullptr) {
-    auto mapping = RdmaMapping::map(*domain.domain->context, memory, UROCEDV_DMA_TO_DEVICE);
+    auto mapping = RdmaMapping::map(*domain.direct, *domain.domain->context, memory, UROCEDV_DMA_TO_DEVICE);
     if (!mapping) return mapping.error();
     registered_.push_back({.domain = domain.domain,
                            .memory = memory,
@@ -92,9 +92,9 @@ void RdmaRegions::remove(std::span<std::byte> memory) {
 
 Status RdmaRegions::add_domain(ibv_pd& domain) {
   const std::lock_guard guard(mutex_);
-  Domain added{&domain, nullptr};
-  if (urocedv_is_supported(domain.context->device)) {
-    added.dma = urocedv_get_dma_mr(&domain, 0);
+  Domain added{&domain, direct_verbs(*domain.context->device), nullptr};
+  if (added.direct != nullptr) {
+    added.dma = added.direct->get_dma_region(&domain, 0);
     if (added.dma == nullptr) return Error{errno, std::string("no DMA region: ") + std::strerror(errno)};
   }
   for (const std::span<std::byte> memory : memories_) {

@@ -47,7 +47,8 @@ class RdmaRegions {
  private:
   struct Domain {
     ibv_pd* domain;
-    ibv_mr* dma;  // the DMA region, for reading; null: the device has no bus addresses
+    const DirectVerbs* direct;  // null, like the next: the device has no bus addresses
+    ibv_mr* dma;                // the DMA region, for reading
   };
   struct Registered {
     ibv_pd* domain;
