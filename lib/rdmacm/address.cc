@@ -16,20 +16,19 @@ namespace {
 /// Linux's backlog for a value that says nothing.
 constexpr int kBacklogMax = 1024;
 
-/// The device whose address it is; of a loopback address the one that this host has for itself. Null: none.
-CmDevice* device_for(const SocketAddress& address) {
-  if (!wire::is_loopback(address.address)) return device_of(address.address);
-  const auto own = this_host(address.family == AF_INET);
-  return own ? own->device : nullptr;
+/// The device whose address it is; null for an address of every device, 0.0.0.0 or 127.0.0.1.
+Result<CmDevice*> device_at(const SocketAddress& address) {
+  if (const auto all = devices(); !all) return all.error();
+  if (address.is_any()) return nullptr;
+  const bool loopback = wire::is_loopback(address.address);
+  CmDevice* const device = loopback ? nullptr : device_of(address.address);
+  const bool is_here = loopback ? this_host(address.family == AF_INET).has_value() : device != nullptr;
+  if (!is_here) return Error{EADDRNOTAVAIL, "no device has the address"};
+  return device;
 }
 
-/// Gives the id its port; its device is null only with the address of all. 0 or errno.
-int bind(Id& id, const SocketAddress& address, const CmDevice* device) {
-  if (!address.is_any()) {
-    if (device == nullptr) return EADDRNOTAVAIL;
-  } else if (const auto all = devices(); !all) {
-    return all.error().code;
-  }
+/// Gives the id its address and port. 0 or errno.
+int bind(Id& id, const SocketAddress& address) {
   const std::lock_guard guard(core().mutex);
   if (id.state != IdState::kIdle) return EINVAL;
   const Result<uint16_t> port =
@@ -46,10 +45,11 @@ int bind(Id& id, const SocketAddress& address, const CmDevice* device) {
 }
 
 int bind_and_attach(Id& id, const SocketAddress& address) {
-  CmDevice* const device = address.is_any() ? nullptr : device_for(address);
-  if (const int error = bind(id, address, device); error != 0) return error;
-  if (device != nullptr)
-    attach(id, *device);
+  const Result<CmDevice*> device = device_at(address);
+  if (!device) return device.error().code;
+  if (const int error = bind(id, address); error != 0) return error;
+  if (*device != nullptr)
+    attach(id, **device);
   else
     show_addresses(id);
   return 0;
@@ -58,9 +58,8 @@ int bind_and_attach(Id& id, const SocketAddress& address) {
 /// The way of an id that reaches this host, by a loopback address at either end: from one address of a device
 /// to the same. Programs are shown the addresses that they said. 0 or errno.
 int stay_here(Id& id, const SocketAddress& destination) {
-  const bool bound = id.device != nullptr;
   Source own{id.device, id.local.address};
-  if (!bound || wire::is_loopback(id.local.address)) {
+  if (id.device == nullptr) {
     const bool to_loopback = wire::is_loopback(destination.address);
     const auto found = to_loopback
                            ? this_host(destination.family == AF_INET)
@@ -68,7 +67,7 @@ int stay_here(Id& id, const SocketAddress& destination) {
     if (!found || found->device == nullptr) return ENETUNREACH;
     own = *found;
   }
-  if (!bound) id.local.address = destination.address;
+  if (id.local.is_any()) id.local.address = destination.address;
   if (own.device != id.device) attach(id, *own.device);
   id.way.local = id.way.remote = own.address;
   return 0;
@@ -83,7 +82,7 @@ int choose_way(Id& id, SocketAddress& destination) {
     destination.address = bound ? id.local.address : SocketAddress::loopback(destination.family);
   id.way = {.traffic_class = id.type_of_service,
             .service_level = static_cast<uint8_t>(id.type_of_service >> 5)};
-  if (wire::is_loopback(destination.address) || (bound && wire::is_loopback(id.local.address)))
+  if (wire::is_loopback(destination.address) || wire::is_loopback(id.local.address))
     return stay_here(id, destination);
   if (!bound) {
     const auto source = source_to(destination.address);
@@ -176,9 +175,7 @@ int listen(Id& id, int backlog) {
   const auto all = devices();
   if (!all) return all.error().code;
   for (const auto& device : *all) {
-    // A peer that reaches this host at a loopback address may do so by any of its devices.
-    const bool any_device = id.device == nullptr || wire::is_loopback(id.local.address);
-    if (!any_device && id.device != device.get()) continue;
+    if (id.device != nullptr && id.device != device.get()) continue;
     const int error = listen_on(id, *device, waiting);
     if (error == 0) continue;
     end_listening(id);

@@ -8,6 +8,7 @@
 
 #include "base/cancellation.h"
 #include "rdmacm/core.h"
+#include "rdmacm/device.h"
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 
@@ -101,7 +102,11 @@ using namespace uroce::rdmacm;
 extern "C" {
 
 UROCE_EXPORT rdma_event_channel* uroce_rdma_create_event_channel() {
-  return uroce::verbs::pointer_or_errno([]() -> rdma_event_channel* { return make_channel(); });
+  return uroce::verbs::pointer_or_errno([]() -> rdma_event_channel* {
+    // Or the first rdma_resolve_addr would, in an event loop. What fails is said by the call that needs a device.
+    static_cast<void>(devices());
+    return make_channel();
+  });
 }
 
 /// A thread that waits for an event, or comes a moment later to do so, waits for ever.

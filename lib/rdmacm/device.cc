@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
@@ -88,8 +89,9 @@ void CmDevice::say_goodbye() {
 namespace {
 
 struct Opened {
-  std::mutex mutex;
-  Devices devices;
+  std::mutex opening;
+  Devices devices;                    // written once, by the thread that opens them
+  std::atomic<bool> published = false;  // `devices` is read without the mutex from then on
 };
 
 Opened& opened() {
@@ -99,29 +101,28 @@ Opened& opened() {
 
 }  // namespace
 
-Result<std::span<const std::unique_ptr<CmDevice>>> devices() {
+Result<OpenDevices> devices() {
   Opened& the = opened();
-  const std::lock_guard guard(the.mutex);
-  if (the.devices.empty()) {
+  if (!the.published) {
+    const std::lock_guard guard(the.opening);
+    if (the.published) return OpenDevices(the.devices);
     Result<Devices> all = open_all();
     if (!all) return all.error();
     the.devices = std::move(*all);
+    the.published = true;
     // Before the devices end, because they were opened before.
     std::atexit([] {
       for (const auto& device : opened().devices) device->say_goodbye();
     });
   }
-  return std::span<const std::unique_ptr<CmDevice>>(the.devices);
+  return OpenDevices(the.devices);
 }
 
 bool turn_for_services() {
-  std::span<const std::unique_ptr<CmDevice>> all;
-  {
-    const std::lock_guard guard(opened().mutex);
-    all = opened().devices;  // there for good
-  }
+  const Opened& the = opened();
+  if (!the.published) return false;
   bool turned = false;
-  for (const auto& device : all) turned |= device->device().turn_for_services();
+  for (const auto& device : the.devices) turned |= device->device().turn_for_services();
   return turned;
 }
 

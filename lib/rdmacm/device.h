@@ -59,11 +59,15 @@ class CmDevice final : public engine::ServicesUser, public engine::DeviceListene
   engine::GeneralServices* services_ = nullptr;  // of turns; there before anything happens
 };
 
-/// All devices of the configuration that can be opened, opened on first use. The error of the first when
-/// there is none.
-Result<std::span<const std::unique_ptr<CmDevice>>> devices();
+/// There until the process ends.
+using OpenDevices = std::span<const std::unique_ptr<CmDevice>>;
 
-/// Turns the pollers of those that are open once, as far as calls turn them; false: none are.
+/// All devices of the configuration that can be opened, opened on first use, which takes as long as
+/// ibv_open_device of each. The error of the last when none can be.
+Result<OpenDevices> devices();
+
+/// Turns the pollers of those that are open once, as far as calls turn them; false: none are. Never waits for
+/// a thread that is opening them.
 bool turn_for_services();
 
 /// Whose address it is, or null.

@@ -1,4 +1,6 @@
 // Threads of ours have names of ours, stay on the CPUs of the process, and sleep when there is nothing to do.
+#include <arpa/inet.h>
+#include <rdma/rdma_cma.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -78,6 +80,27 @@ int a_pinned_caller_stays_pinned() {
   return 0;
 }
 
+/// rdma_resolve_addr is called in event loops, and takes no time there to start what the devices need: that
+/// is all there once the program has an event channel.
+int they_start_with_the_event_channel() {
+  REQUIRE(other_threads().empty());
+  rdma_event_channel* const channel = rdma_create_event_channel();
+  REQUIRE(channel != nullptr);
+  const size_t started = other_threads().size();
+  REQUIRE(started != 0);
+  rdma_cm_id* id = nullptr;
+  REQUIRE(rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) == 0);
+  sockaddr_in destination{};
+  destination.sin_family = AF_INET;
+  destination.sin_port = htons(1);
+  REQUIRE(inet_pton(AF_INET, "192.0.2.2", &destination.sin_addr) == 1);
+  REQUIRE(rdma_resolve_addr(id, nullptr, reinterpret_cast<sockaddr*>(&destination), 1000) == 0);
+  REQUIRE(other_threads().size() == started);
+  REQUIRE(rdma_destroy_id(id) == 0);
+  rdma_destroy_event_channel(channel);
+  return 0;
+}
+
 double seconds(const timespec& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
@@ -116,6 +139,7 @@ std::vector<Scenario> thread_scenarios() {
   return {{"threads-have-names", they_have_names},
           {"threads-stay-in-the-cpuset", they_stay_in_the_cpuset},
           {"threads-a-pinned-caller-stays-pinned", a_pinned_caller_stays_pinned},
+          {"threads-start-with-the-event-channel", they_start_with_the_event_channel},
           {"idle-costs-little", an_idle_process_costs_little}};
 }
 

@@ -71,6 +71,8 @@ BETWEEN_HOSTS = [
     ucx("ucp_fadd", 8, 500),
     ucx("stream_bw", 16384, 500),
     libfabric("dgram", "verbs"),
+    libfabric("msg", "verbs"),
+    libfabric("rdm", '"verbs;ofi_rxm"'),
     fio("send", verified=True, sanitized=True),
     fio("write", verified=False),
     fio("read", verified=False),
