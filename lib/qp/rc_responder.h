@@ -79,7 +79,7 @@ class RcResponder final : public Responder {
   bool build_read_response(Response& read, port::TxFrame& frame, Turn& turn);
   bool find_data(const OperationRequest& read, uint64_t offset, Payload& payload, Turn& turn);
   bool resolve(const OperationRequest& read, uint64_t offset, uint32_t bytes, Turn& turn);
-  bool stop_reading(const Response& read);
+  bool stop_reading(Response& read, Turn& turn);
   void build_outcome(Response& response, port::TxFrame& frame);
   bool may_wait(const Turn& turn);
   void build_answer(port::TxFrame& frame, Turn& turn);

@@ -39,7 +39,7 @@ inline bool RcResponder::build_read_response(Response& read, port::TxFrame& fram
   const uint64_t offset = uint64_t{read.next} * connection_.mtu;
   Payload payload{.bytes =
                       static_cast<uint32_t>(std::min<uint64_t>(read.bytes_end - offset, connection_.mtu))};
-  if (payload.bytes > 0 && !find_data(read.request, offset, payload, turn)) return stop_reading(read);
+  if (payload.bytes > 0 && !find_data(read.request, offset, payload, turn)) return false;
   const Operation operation =
       kReadResponses[unsigned{read.next == read.first} | unsigned{read.next + 1 == read.end} << 1];
   FrameBuilder making(frame, connection_, bth_to_peer(connection_, operation, read.request.psn + read.next),
@@ -48,7 +48,7 @@ inline bool RcResponder::build_read_response(Response& read, port::TxFrame& fram
     wire::write_aeth(making.extension(), acknowledge(read.msn));
   if (!making.finish(payload, turn.tx)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
-    return stop_reading(read);
+    return false;
   }
   responses_.sent_one(read);
   return true;
@@ -89,8 +89,15 @@ void RcResponder::build_outcome(Response& response, port::TxFrame& frame) {
   responses_.sent_one(response);
 }
 
-/// Always false: instead of the next response the peer gets a NAK.
-bool RcResponder::stop_reading(const Response& read) {
+/// The memory may not be read any more. False: instead of the next response the peer gets a NAK. True: nothing
+/// is answered. The peer had all of the READ once; it may have asked again before it saw that, and the
+/// application have taken the memory back since. A peer that still wants it asks until its retries are over.
+bool RcResponder::stop_reading(Response& read, Turn& turn) {
+  if (read.answered) {
+    turn.counters.add(Counter::kDropResources);
+    responses_.give_up(read);
+    return true;
+  }
   expected_ = read.request.psn + read.next;
   responses_.clear();
   answer_ = Answer::kRemoteAccess;
@@ -108,7 +115,7 @@ inline bool RcResponder::may_wait(const Turn& turn) {
 }
 
 Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
-  for (uint32_t frames = 0;; ++frames) {
+  for (uint32_t frames = 0;;) {
     Response* const response = responses_.next();
     if (response == nullptr) {
       if (answer_ == Answer::kNone) return {.frames = frames};
@@ -122,10 +129,11 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
     } else if (response->request.kind != OperationRequest::Kind::kRead) {
       build_outcome(*response, *frame);
     } else if (!build_read_response(*response, *frame, turn)) {
-      // A NAK takes its place.
+      if (stop_reading(*response, turn)) continue;
       build_answer(*frame, turn);
     }
     turn.tx.commit();
+    ++frames;
   }
 }
 

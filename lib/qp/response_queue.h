@@ -75,6 +75,8 @@ class ResponseQueue {
   Response* next();
   /// The next packet of what next() returned went out.
   void sent_one(Response& response);
+  /// The rest of what next() returned does not go out.
+  void give_up(Response& response);
 
  private:
   [[nodiscard]] bool is_sound() const {
@@ -149,7 +151,12 @@ inline void ResponseQueue::sent_one(Response& response) {
   UROCE_ASSERT(response.pending() && &response == &at(answered_));
   ++response.next;
   if (response.next == response.request.packets) response.answered = true;
-  if (response.next != response.end) return;
+  if (response.next == response.end) give_up(response);
+}
+
+inline void ResponseQueue::give_up(Response& response) {
+  UROCE_ASSERT(&response == &at(answered_));
+  response.next = response.end;
   --pending_;
   ++answered_;
 }

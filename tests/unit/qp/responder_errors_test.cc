@@ -323,6 +323,17 @@ TEST_F(ResponderErrors, AnInvalidationInTheMiddleStopsTheRestOfARead) {
   EXPECT_EQ(queue_pair->state(), State::kErr);
 }
 
+TEST_F(ResponderErrors, AnInvalidationInTheMiddleStopsAReadAlsoWhenItIsAskedForAgain) {
+  bring_up(State::kRtr);
+  receive_read(5000, 0, 10 * kMtu);
+  EXPECT_TRUE(pump_once(4));
+  EXPECT_EQ(take_sent().size(), 4u);
+  receive_read(5000, 0, 10 * kMtu);
+  ASSERT_TRUE(regions.deregister(keys.lkey));
+  expect_nak(pump(), NakCode::kRemoteAccess, 5000);
+  EXPECT_EQ(queue_pair->state(), State::kErr);
+}
+
 TEST_F(ResponderErrors, AnInvalidationInTheMiddleStopsTheRestOfASend) {
   bring_up(State::kRtr);
   post_receive(1000);

@@ -272,6 +272,20 @@ TEST_F(Responder, ADuplicateReadOutsideTheOriginalIsDropped) {
   EXPECT_EQ(counter(Counter::kDropResources), 4u);
 }
 
+TEST_F(Responder, ADuplicateReadOfMemoryThatWasDeregisteredSinceIsDropped) {
+  bring_up(State::kRtr);
+  receive_read(5000, 0, 2 * kMtu);
+  EXPECT_EQ(pump().size(), 2u);
+  ASSERT_TRUE(regions.deregister(keys.lkey));
+  receive_read(5000, 0, 2 * kMtu);
+  EXPECT_TRUE(pump().empty());
+  EXPECT_EQ(counter(Counter::kDropResources), 1u);
+  EXPECT_EQ(queue_pair->state(), State::kRtr);
+  post_receive(10);
+  receive(Operation::kSendOnly, 5002, {}, true);
+  expect_answer(pump(), AethKind::kAck, wire::kNoCredits, 5002);
+}
+
 TEST_F(Responder, AReadAskedForAgainStartsOverInItsPlace) {
   bring_up(State::kRtr);
   receive_read(5000, 0, 4 * kMtu);
