@@ -131,7 +131,7 @@ void RegionTable::give_back(MemoryKey key, const KeyHistory& history) {
 }
 
 Status RegionTable::take_memory(std::byte* address, uint64_t length, Access access) {
-  if (Status status = locked_memory_.charge(address, length); !status.ok()) return status;
+  if (Status status = locked_memory_.charge(address, length, options_.memlock); !status.ok()) return status;
   if (probe(address, length, access.any(kWriting))) return {};
   locked_memory_.release(address, length);
   return not_there();

@@ -63,6 +63,7 @@ class RegionTable {
     GracePeriod* grace_period =
         nullptr;  // not owned; must outlive the table. nullptr: there are no other readers
     LockedMemory* locked_memory = nullptr;  // not owned; must outlive the table. nullptr: that of the process
+    LockedMemory::Limit memlock = LockedMemory::Limit::kHonoured;
     MemoryProber* prober = nullptr;         // not owned; must outlive the table. nullptr: the calling thread
     BusSpace* bus_space = nullptr;          // not owned; must outlive the table. nullptr: no bus addresses
     IndexSpace::Pages pages = IndexSpace::Pages::kHuge;

@@ -22,6 +22,7 @@ from pathlib import Path
 import applications
 import iscsi_target
 import namespaces
+import ordinary
 import programs
 import qemu_migration
 
@@ -202,17 +203,17 @@ class Mpi(Applications):
         super().setUp()
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory(prefix="uroce-mpi-")))
 
-    def ranks(self, launcher, ports):
+    def ranks(self, launcher, ports, apart=("unshare", "--ipc"), options=()):
         job = list(launcher)
         for rank, port in enumerate(ports):
-            job += [":"] * (rank != 0) + ["-n", "1", "unshare", "--ipc", UROCE, "run", "--log-counters", "true", "--port", port,
+            job += [":"] * (rank != 0) + ["-n", "1", *apart, UROCE, "run", "--log-counters", "true", "--port", port,
                                          "--mac", f"02:00:00:00:03:{rank:02}", "--ip", f"192.0.2.{rank + 1}/24", "--mtu", "4200",
-                                         "--", str(self.folder / "checker")]
+                                         *options, "--", str(self.folder / "checker")]
         return job
 
-    def problem_of(self, job, ranks):
+    def problem_of(self, job, ranks, more=None):
         try:
-            status, said = programs.finish(self.start(job), LIMIT_SECONDS)
+            status, said = programs.finish(self.start(job, more=more), LIMIT_SECONDS)
         except AssertionError as hangs:
             return str(hangs)
         used = len(re.findall(r"uroce0: counters .*tx_frames [0-9]{3}", said))
@@ -226,6 +227,14 @@ class Mpi(Applications):
             subprocess.run([*compiler, "-O2", "-o", str(self.folder / "checker"), str(HERE / "mpi_checker.c")], check=True)
             ports = [self.MEMIF.format(role=role, folder=self.folder) for role in ("server", "client")]
             self.repeated(f"{name}, 2 ranks", lambda: self.problem_of(self.ranks(launcher, ports), len(ports)))
+            if reason := ordinary.why_not(self.stack.folder, UROCE):
+                print(f"SKIPPED, {name} as an ordinary user: {reason}", file=sys.stderr, flush=True)
+                continue
+            # The limit of such a user is often 8 MB, and UCX registers 70.
+            job = self.ranks(launcher, ports, ("unshare", "--user", "--map-current-user", "--ipc"), ("--memory-honour-memlock", "false"))
+            os.chown(self.folder, ordinary.USER, ordinary.USER)
+            self.repeated(f"{name}, 2 ranks of an ordinary user",
+                          lambda: self.problem_of([*ordinary.COMMAND, *job], len(ports), {"HOME": str(self.folder)}))
 
     def test_four_ranks_on_a_bridge(self):
         compiler, launcher, package = self.IMPLEMENTATIONS["openmpi"]

@@ -223,7 +223,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_integ
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 25> kKeys = {{
+constexpr std::array<Key, 26> kKeys = {{
     {{"device.name", "string", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_string(v, t.device->name, kDeviceNameMax); }},
@@ -298,6 +298,9 @@ constexpr std::array<Key, 25> kKeys = {{
     {{"memory.hugepages", "true or false", "use hugepages when there are any"},
      ValueKind::kFlag,
      [](Node v, KeyTarget t) { return store_flag(v, t.configuration.hugepages); }},
+    {{"memory.honour_memlock", "true or false", "refuse to register more than RLIMIT_MEMLOCK allows"},
+     ValueKind::kFlag,
+     [](Node v, KeyTarget t) { return store_flag(v, t.configuration.honour_memlock); }},
     {{"memory.megabytes", "number", "memory for packet buffers of DPDK ports"},
      ValueKind::kNumber,
      [](Node v, KeyTarget t) { return store_integer(v, t.configuration.memory_mb, 32, 1 << 20); }},

@@ -78,6 +78,8 @@ DeviceState::DeviceState(Options options)
       regions({.entries_max = Limits::kKeys,
                .key = key_for(options.key, Purpose::kMemoryKeys),
                .grace_period = &quiescence,
+               .memlock = options.configuration.honour_memlock ? mem::LockedMemory::Limit::kHonoured
+                                                               : mem::LockedMemory::Limit::kIgnored,
                .prober = &prober,
                .bus_space = &bus_space,
                .pages = pages}),

@@ -43,6 +43,7 @@ kind = "non-temporal"
 
 [memory]
 hugepages = false
+honour_memlock = false
 megabytes = 512
 bus_offset = 4096
 
@@ -96,6 +97,7 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(c.pollers_per_device, 2);
   EXPECT_EQ(c.copy_kind, copy::Kind::kNonTemporal);
   EXPECT_FALSE(c.hugepages);
+  EXPECT_FALSE(c.honour_memlock);
   EXPECT_EQ(c.memory_mb, 512u);
   EXPECT_EQ(c.bus_offset, 4096u);
   EXPECT_EQ(c.eal_arguments, (std::vector<std::string>{"--log-level=lib.eal:debug", "--with \"quotes\""}));
@@ -267,6 +269,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"poller.per_device", "2"},
       {"copy.kind", "non-temporal"},
       {"memory.hugepages", "false"},
+      {"memory.honour_memlock", "false"},
       {"memory.megabytes", "512"},
       {"memory.bus_offset", "4096"},
       {"eal.arguments", "--log-level=lib.eal:debug,--with \"quotes\""},
@@ -316,7 +319,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 25u);
+  EXPECT_EQ(configuration_keys().size(), 26u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

@@ -70,6 +70,19 @@ TEST(LockedMemory, WithoutThePrivilegeTheLimitHolds) {
             0);
 }
 
+TEST(LockedMemory, WhatIgnoresTheLimitIsCounted) {
+  EXPECT_EQ(exit_status_under_limit(4 * kPage,
+                                    [] {
+                                      LockedMemory account;
+                                      const auto ignored = LockedMemory::Limit::kIgnored;
+                                      if (!account.charge(address(0x10000), 9 * kPage, ignored).ok()) return 1;
+                                      if (account.bytes() != 9 * kPage) return 2;
+                                      if (account.charge(address(0x90000), kPage).ok()) return 3;
+                                      return 0;
+                                    }),
+            0);
+}
+
 TEST(LockedMemory, RegionsAreRefusedWithEnomemAndTheLimitInTheMessage) {
   EXPECT_EQ(exit_status_under_limit(16 * kPage,
                                     [] {
