@@ -22,6 +22,13 @@ class Monitor:
         self.lines.readline()
         self.run("qmp_capabilities")
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.lines.close()
+        self.socket.close()
+
     def run(self, command, **arguments):
         self.socket.sendall(json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n")
         while "return" not in (answer := json.loads(self.lines.readline())):
@@ -48,19 +55,19 @@ def is_there(folder, name):
 
 def migrate(folder, address):
     """From "source" to "destination"; returns what went wrong, or nothing."""
-    source, destination = (Monitor(folder / f"{name}.qmp") for name in ("source", "destination"))
-    source.run("migrate", uri=f"rdma:{address}:{PORT}")
-    deadline = time.monotonic() + LIMIT_SECONDS
-    while (status := source.run("query-migrate"))["status"] != "completed":
-        if status["status"] in ("failed", "cancelled") or time.monotonic() > deadline:
-            return f"migration: {status}"
-        time.sleep(0.05)
-    while destination.run("query-status")["status"] == "inmigrate":
-        if time.monotonic() > deadline:
-            return "the destination still waits"
-        time.sleep(0.05)
-    saved = folder / "saved"
-    destination.run("pmemsave", val=ADDRESS, size=BYTES, filename=str(saved))
-    for monitor in (source, destination):
-        monitor.run("quit")
-    return "" if saved.read_bytes() == (folder / "source").read_bytes() else "the guest's memory is not what it was"
+    with Monitor(folder / "source.qmp") as source, Monitor(folder / "destination.qmp") as destination:
+        source.run("migrate", uri=f"rdma:{address}:{PORT}")
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while (status := source.run("query-migrate"))["status"] != "completed":
+            if status["status"] in ("failed", "cancelled") or time.monotonic() > deadline:
+                return f"migration: {status}"
+            time.sleep(0.05)
+        while destination.run("query-status")["status"] == "inmigrate":
+            if time.monotonic() > deadline:
+                return "the destination still waits"
+            time.sleep(0.05)
+        saved = folder / "saved"
+        destination.run("pmemsave", val=ADDRESS, size=BYTES, filename=str(saved))
+        for monitor in (source, destination):
+            monitor.run("quit")
+        return "" if saved.read_bytes() == (folder / "source").read_bytes() else "the guest's memory is not what it was"
