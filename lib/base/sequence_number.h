@@ -1,6 +1,5 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 
 namespace uroce {
@@ -13,9 +12,10 @@ class SequenceNumber {
   static constexpr uint32_t kMask = 0xFFFFFF;
 
   constexpr SequenceNumber() = default;
-  constexpr explicit SequenceNumber(uint32_t value) : value_(value & kMask) {}
+  /// The upper 8 bits do not count.
+  constexpr explicit SequenceNumber(uint32_t value) : value_(value) {}
 
-  [[nodiscard]] constexpr uint32_t value() const { return value_; }
+  [[nodiscard]] constexpr uint32_t value() const { return value_ & kMask; }
 
   /// Signed distance `*this - other` in -2^23 .. 2^23-1; positive when *this is newer.
   [[nodiscard]] constexpr int32_t operator-(SequenceNumber other) const {
@@ -30,12 +30,12 @@ class SequenceNumber {
   constexpr SequenceNumber& operator+=(uint32_t count) { return *this = *this + count; }
   constexpr SequenceNumber& operator++() { return *this += 1; }
 
-  [[nodiscard]] constexpr bool operator==(const SequenceNumber&) const = default;
+  [[nodiscard]] constexpr bool operator==(SequenceNumber other) const { return *this - other == 0; }
   [[nodiscard]] constexpr bool before(SequenceNumber other) const { return *this - other < 0; }
   [[nodiscard]] constexpr bool after(SequenceNumber other) const { return *this - other > 0; }
 
  private:
-  uint32_t value_ = 0;
+  uint32_t value_ = 0;  // any upper 8 bits: they are taken away where the number is read
 };
 
 /// The sequence number of a packet (PSN).
