@@ -11,6 +11,14 @@ TEST(Psn, WrapsAtTwentyFourBits) {
   EXPECT_EQ(Psn(0x1000005).value(), 5u);
 }
 
+TEST(Psn, UpperBitsDoNotCount) {
+  EXPECT_EQ((Psn(0xFFFFFF) + 1).value(), 0u);
+  EXPECT_EQ((Psn(0) - 1u).value(), 0xFFFFFFu);
+  EXPECT_EQ(Psn(0xAB000005), Psn(5));
+  EXPECT_NE(Psn(0xAB000005), Psn(6));
+  EXPECT_FALSE(Psn(0xAB000005).after(Psn(5)) || Psn(0xAB000005).before(Psn(5)));
+}
+
 TEST(Psn, DistanceIsSignedAcrossTheWrap) {
   EXPECT_EQ(Psn(2) - Psn(0xFFFFFE), 4);
   EXPECT_EQ(Psn(0xFFFFFE) - Psn(2), -4);
