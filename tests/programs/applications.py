@@ -25,6 +25,7 @@ class Row:
     leaves: bool = False  # by _exit, without a word from us
     sanitized: bool = False  # also where everything is slow
     package: str = ""
+    not_when_busy: str = ""  # what is wrong with the program where CPUs are busy
 
     def complaints(self, who, status, output):
         if status != 0:
@@ -42,11 +43,11 @@ def ucx(test, size, count, sanitized=False):
                says=r"Final: +\d+", package="ucx-utils", sanitized=sanitized)
 
 
-def libfabric(kind, provider, options="", sanitized=False):
+def libfabric(kind, provider, not_when_busy=""):
     # -c: every byte is compared.
-    command = f"fi_pingpong -p {provider} -e {kind} -c {options}"
+    command = f"fi_pingpong -p '{provider}' -e {kind} -c"
     return Row(f"libfabric {kind} by {provider}", f"{command} -B {PORT}", f"{command} -P {PORT} {SERVER}",
-               says=r"\n(64k|1k|2k|4k) ", package="libfabric-bin", sanitized=sanitized)
+               says=r"\n(64k|1k|2k|4k) ", package="libfabric-bin", not_when_busy=not_when_busy)
 
 
 def fio(verb, verified, sanitized=False):
@@ -72,7 +73,8 @@ BETWEEN_HOSTS = [
     ucx("stream_bw", 16384, 500),
     libfabric("dgram", "verbs"),
     libfabric("msg", "verbs"),
-    libfabric("rdm", '"verbs;ofi_rxm"'),
+    libfabric("rdm", "verbs;ofi_rxm", not_when_busy="libfabric 1.17 closes a connection, then takes a message that came on it out of the queue and posts its "
+              "buffer to what is closed (SIGSEGV in 3 of 50)"),
     fio("send", verified=True, sanitized=True),
     fio("write", verified=False),
     fio("read", verified=False),

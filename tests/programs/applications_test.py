@@ -132,6 +132,9 @@ class BetweenHosts(Applications):
     def test_programs(self):
         for row in applications.BETWEEN_HOSTS:
             tool = shlex.split(row.server)[0]
+            if REPETITIONS > 1 and row.not_when_busy:
+                print(f"SKIPPED beside busy CPUs, {row.name}: {row.not_when_busy}", file=sys.stderr, flush=True)
+                continue
             if row.sanitized >= bool(self.stack.sanitizer_runtime) and self.needs(tool, package=row.package):
                 self.repeated(row.name, lambda row=row: self.problem_of(row))
 
