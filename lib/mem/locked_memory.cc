@@ -41,10 +41,12 @@ Status LockedMemory::charge(const std::byte* address, uint64_t length, Limit hon
   const uint64_t wanted = whole_pages(address, length);
   const std::lock_guard lock(mutex_);
   rlimit limit{};
-  const bool limited = honoured == Limit::kHonoured && ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  const bool limited = honoured == Limit::kHonoured && ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
+                       limit.rlim_cur != RLIM_INFINITY;
   if (limited && (wanted > limit.rlim_cur || bytes_ > limit.rlim_cur - wanted) && !may_lock_any_amount()) {
     return Error{ENOMEM, "registering " + std::to_string(wanted) + " bytes beside " + std::to_string(bytes_) +
-                             " exceeds RLIMIT_MEMLOCK, " + std::to_string(limit.rlim_cur) + " (ulimit -l; memory.honour_memlock)"};
+                             " exceeds RLIMIT_MEMLOCK, " + std::to_string(limit.rlim_cur) +
+                             " (ulimit -l; memory.honour_memlock)"};
   }
   bytes_ += wanted;
   return {};

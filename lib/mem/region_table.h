@@ -64,8 +64,8 @@ class RegionTable {
         nullptr;  // not owned; must outlive the table. nullptr: there are no other readers
     LockedMemory* locked_memory = nullptr;  // not owned; must outlive the table. nullptr: that of the process
     LockedMemory::Limit memlock = LockedMemory::Limit::kHonoured;
-    MemoryProber* prober = nullptr;         // not owned; must outlive the table. nullptr: the calling thread
-    BusSpace* bus_space = nullptr;          // not owned; must outlive the table. nullptr: no bus addresses
+    MemoryProber* prober = nullptr;  // not owned; must outlive the table. nullptr: the calling thread
+    BusSpace* bus_space = nullptr;   // not owned; must outlive the table. nullptr: no bus addresses
     IndexSpace::Pages pages = IndexSpace::Pages::kHuge;
   };
   /// Throws std::bad_alloc when the address space cannot be reserved.

@@ -89,9 +89,10 @@ void RcResponder::build_outcome(Response& response, port::TxFrame& frame) {
   responses_.sent_one(response);
 }
 
-/// The memory may not be read any more. False: instead of the next response the peer gets a NAK. True: nothing
-/// is answered. The peer had all of the READ once; it may have asked again before it saw that, and the
-/// application have taken the memory back since. A peer that still wants it asks until its retries are over.
+/// The memory may not be read any more. False: instead of the next response the peer gets a NAK. True:
+/// nothing is answered. The peer had all of the READ once; it may have asked again before it saw that, and
+/// the application have taken the memory back since. A peer that still wants it asks until its retries are
+/// over.
 bool RcResponder::stop_reading(Response& read, Turn& turn) {
   if (read.answered) {
     turn.counters.add(Counter::kDropResources);

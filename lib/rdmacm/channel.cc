@@ -103,7 +103,8 @@ extern "C" {
 
 UROCE_EXPORT rdma_event_channel* uroce_rdma_create_event_channel() {
   return uroce::verbs::pointer_or_errno([]() -> rdma_event_channel* {
-    // Or the first rdma_resolve_addr would, in an event loop. What fails is said by the call that needs a device.
+    // Or the first rdma_resolve_addr would, in an event loop. What fails is said by the call that needs a
+    // device.
     static_cast<void>(devices());
     return make_channel();
   });

@@ -90,7 +90,7 @@ namespace {
 
 struct Opened {
   std::mutex opening;
-  Devices devices;                    // written once, by the thread that opens them
+  Devices devices;                      // written once, by the thread that opens them
   std::atomic<bool> published = false;  // `devices` is read without the mutex from then on
 };
 

@@ -185,7 +185,8 @@ std::string to_toml(const Configuration& configuration) {
       joined(configuration.cores, [](uint32_t core) { return core; }), configuration.pollers_per_device);
   out += fmt::format("[copy]\nkind = \"{}\"\n\n", copy::find_kind(configuration.copy_kind)->name);
   out += fmt::format("[memory]\nhugepages = {}\nhonour_memlock = {}\nmegabytes = {}\nbus_offset = {}\n\n",
-                     configuration.hugepages, configuration.honour_memlock, configuration.memory_mb, configuration.bus_offset);
+                     configuration.hugepages, configuration.honour_memlock, configuration.memory_mb,
+                     configuration.bus_offset);
   out +=
       fmt::format("[eal]\narguments = {}\n\n",
                   joined(configuration.eal_arguments, [](const std::string& text) { return quoted(text); }));

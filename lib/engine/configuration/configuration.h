@@ -67,10 +67,10 @@ struct Configuration {
   std::vector<uint32_t> cores;  // dedicated: one per poller; inline: of the background thread
   uint16_t pollers_per_device = 1;
   copy::Kind copy_kind = copy::Kind::kAuto;
-  bool hugepages = true;     // use them when there are any
+  bool hugepages = true;       // use them when there are any
   bool honour_memlock = true;  // registered memory counts against RLIMIT_MEMLOCK
-  uint32_t memory_mb = 256;  // for packet buffers when a DPDK port is used
-  uint64_t bus_offset = 0;   // added to every bus address
+  uint32_t memory_mb = 256;    // for packet buffers when a DPDK port is used
+  uint64_t bus_offset = 0;     // added to every bus address
   std::vector<std::string> eal_arguments;
   std::string log_level = "warning";
   bool log_counters = false;  // when a device closes, one line with those of its counters that are not zero

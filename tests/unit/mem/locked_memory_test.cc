@@ -75,7 +75,8 @@ TEST(LockedMemory, WhatIgnoresTheLimitIsCounted) {
                                     [] {
                                       LockedMemory account;
                                       const auto ignored = LockedMemory::Limit::kIgnored;
-                                      if (!account.charge(address(0x10000), 9 * kPage, ignored).ok()) return 1;
+                                      if (!account.charge(address(0x10000), 9 * kPage, ignored).ok())
+                                        return 1;
                                       if (account.bytes() != 9 * kPage) return 2;
                                       if (account.charge(address(0x90000), kPage).ok()) return 3;
                                       return 0;
