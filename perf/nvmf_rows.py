@@ -34,7 +34,7 @@ LAYERS = (
     ('rdma', ('uroce::nvmf::Rdma', 'uroce::nvmf::find_data')),
     ('nvme', ('uroce::nvmf::',)),
     ('block', ('uroce::drivers::', 'liburing')),
-    ('initiator', ('uroce::perf::', 'uroce::initiator::')),
+    ('initiator', ('uroce::perf::', 'uroce::client::', 'uroce::nvmf_host::')),
 )
 # I/Os
 COUNTED = 4096

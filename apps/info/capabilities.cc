@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "apps/perf/failure.h"
-#include "apps/perf/verbs_objects.h"
+#include "client/failure.h"
+#include "client/verbs_objects.h"
 
 namespace uroce::info {
 namespace {
@@ -212,7 +212,7 @@ class Questions {
       : context_(context),
         domain_(ibv_alloc_pd(&context)),
         completions_(ibv_create_cq(&context, 1, nullptr, nullptr, 0)) {
-    if (!domain_ || !completions_) throw perf::failed("cannot make a completion queue", errno);
+    if (!domain_ || !completions_) throw client::failed("cannot make a completion queue", errno);
     ibv_xrcd_init_attr wanted{};
     wanted.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
     wanted.fd = -1;
@@ -242,7 +242,7 @@ class Questions {
     }
     wanted.send_ops_flags = operations;
     if (operations != 0) wanted.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    return perf::QueuePair(ibv_create_qp_ex(&context_, &wanted)) != nullptr;
+    return client::QueuePair(ibv_create_qp_ex(&context_, &wanted)) != nullptr;
   }
 
   [[nodiscard]] bool tells(uint64_t flag) {
@@ -250,14 +250,14 @@ class Questions {
     wanted.cqe = 1;
     wanted.wc_flags = flag;
     ibv_cq_ex* const queue = ibv_create_cq_ex(&context_, &wanted);
-    return perf::CompletionQueue(queue == nullptr ? nullptr : ibv_cq_ex_to_cq(queue)) != nullptr;
+    return client::CompletionQueue(queue == nullptr ? nullptr : ibv_cq_ex_to_cq(queue)) != nullptr;
   }
 
  private:
   ibv_context& context_;
-  perf::ProtectionDomain domain_;
-  perf::CompletionQueue completions_;
-  std::unique_ptr<ibv_xrcd, perf::Destroyer<ibv_close_xrcd>> xrc_domain_;
+  client::ProtectionDomain domain_;
+  client::CompletionQueue completions_;
+  std::unique_ptr<ibv_xrcd, client::Destroyer<ibv_close_xrcd>> xrc_domain_;
 };
 
 }  // namespace
@@ -270,9 +270,9 @@ Advertised ask(ibv_context& context) {
                                     IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV};
   Advertised advertised;
   if (const int error = ibv_query_device_ex(&context, nullptr, &advertised.device))
-    throw perf::failed("ibv_query_device_ex", error);
+    throw client::failed("ibv_query_device_ex", error);
   if (const int error = ibv_query_port(&context, 1, &advertised.port))
-    throw perf::failed("ibv_query_port", error);
+    throw client::failed("ibv_query_port", error);
   Questions questions(context);
   for (const ibv_qp_type type : kTypes) {
     if (!questions.has(type, 0)) continue;

@@ -47,7 +47,8 @@ struct Advertised {
   uint64_t completions = 0;
 };
 
-/// Asks the device, for the types by making a queue pair of each. Throws perf::Failure when it is not usable.
+/// Asks the device, for the types by making a queue pair of each. Throws client::Failure when it is not
+/// usable.
 Advertised ask(ibv_context& context);
 
 /// "yes", a number, or "none" for an absent one; empty when the device does not say what the row says.

@@ -11,9 +11,9 @@
 #include "apps/info/machine.h"
 #include "apps/launch/device_files.h"
 #include "apps/launch/private_mounts.h"
-#include "apps/perf/failure.h"
-#include "apps/perf/verbs_device.h"
-#include "apps/perf/verbs_objects.h"
+#include "client/failure.h"
+#include "client/verbs_device.h"
+#include "client/verbs_objects.h"
 #include "copy/kind.h"
 #include "verbs/port_facts.h"
 #include "wire/icrc/short.h"
@@ -29,7 +29,7 @@ void print_gids(ibv_context& context, uint8_t port, int table_length) {
     ibv_gid_entry entry{};
     if (ibv_query_gid_ex(&context, port, static_cast<uint32_t>(index), &entry, 0) != 0) continue;
     row(fmt::format("  GID {}", index),
-        fmt::format("{}{}", perf::text_of(entry.gid),
+        fmt::format("{}{}", client::text_of(entry.gid),
                     entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? " (RoCE v2)" : ""));
   }
 }
@@ -53,7 +53,7 @@ void print_port(ibv_context& context, uint8_t port) {
   }
   row(fmt::format("port {}", port),
       fmt::format("{}, path MTU {} (at most {})", ibv_port_state_str(attributes.state),
-                  perf::bytes_of(attributes.active_mtu), perf::bytes_of(attributes.max_mtu)));
+                  client::bytes_of(attributes.active_mtu), client::bytes_of(attributes.max_mtu)));
   print_facts(context, port);
   print_gids(context, port, attributes.gid_tbl_len);
 }
@@ -79,7 +79,7 @@ bool print_capabilities(ibv_context& context, const char* device) {
       if (!value.empty()) fmt::print("    {:<48}{:<22}{}\n", name, value, capability.test);
     }
     return true;
-  } catch (const perf::Failure& failure) {
+  } catch (const client::Failure& failure) {
     fmt::print(stderr, "uroce info: {}: {}\n", device, failure.what());
     return false;
   }
@@ -88,7 +88,7 @@ bool print_capabilities(ibv_context& context, const char* device) {
 bool print_device(ibv_device& device, bool verbose) {
   const char* name = ibv_get_device_name(&device);
   fmt::print("device {}\n", name);
-  const perf::Context context(ibv_open_device(&device));
+  const client::Context context(ibv_open_device(&device));
   if (!context) {
     fmt::print(stderr, "uroce info: cannot open device {}: {}\n", name, std::strerror(errno));
     return false;
@@ -108,7 +108,7 @@ bool print_device(ibv_device& device, bool verbose) {
 bool print_devices(bool verbose) {
   int count = 0;
   errno = 0;
-  const perf::DeviceList devices(ibv_get_device_list(&count));
+  const client::DeviceList devices(ibv_get_device_list(&count));
   if (!devices) {
     fmt::print(stderr, "uroce info: ibv_get_device_list: {}\n", std::strerror(errno));
     return false;

@@ -12,9 +12,9 @@
 #include <ctime>
 #include <memory>
 
-#include "apps/nvmf/exports.h"
-#include "apps/nvmf/statistics.h"
 #include "engine/platform/clock.h"
+#include "nvmf_target/exports.h"
+#include "nvmf_target/statistics.h"
 
 namespace uroce::nvmf_target {
 namespace {

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <fstream>
 
-#include "apps/perf/failure.h"
 #include "apps/perf/initiator.h"
 #include "apps/perf/local_peer.h"
 #include "apps/perf/progress.h"
@@ -15,6 +14,7 @@
 #include "apps/perf/report_json.h"
 #include "apps/perf/report_plot.h"
 #include "apps/perf/report_table.h"
+#include "client/failure.h"
 
 namespace uroce::perf {
 namespace {
@@ -59,7 +59,7 @@ class Runner {
 
   void round(const Round& round, Measurement& measurement) {
     if (is_atomic(round.operation) && !endpoint_.device().has_atomics())
-      throw Failure(endpoint_.device().name + " has no atomics");
+      throw client::Failure(endpoint_.device().name + " has no atomics");
     endpoint_.begin_round(round.layout());
     const Address peer = peer_.meet(round, endpoint_.address());
     peer_gid_ = peer.gid;
@@ -97,7 +97,7 @@ class Runner {
 
   void ping(Initiator& initiator, Measurement& measurement) {
     constexpr uint64_t kWarmUp = 16;
-    Histogram samples;
+    client::Histogram samples;
     initiator.begin(++seed_);
     initiator.ping({.messages = kWarmUp, .time = {}}, samples);
     measurement.bytes_verified += initiator.finish();
@@ -123,18 +123,18 @@ Report report_of(const Runner& runner, const Plan& plan, const Endpoint& endpoin
   Report report;
   report.service = plan.service;
   report.device = endpoint.device().name;
-  report.address = text_of(endpoint.device().gid);
-  report.peer_address = text_of(runner.peer_gid());
+  report.address = client::text_of(endpoint.device().gid);
+  report.peer_address = client::text_of(runner.peer_gid());
   report.path_mtu = endpoint.path_mtu();
   report.depth = plan.depth;
   return report;
 }
 
 Report run_in_process(const Options& options) {
-  DeviceChoice peer_choice = options.device;
+  client::DeviceChoice peer_choice = options.device;
   peer_choice.name = options.peer_device;
   if (peer_choice.name.empty()) {
-    const std::vector<std::string> names = device_names();
+    const std::vector<std::string> names = client::device_names();
     const std::string first = options.device.name.empty() ? names.front() : options.device.name;
     peer_choice.name = first;
     // Another device if there is one: the messages cross a wire then.
@@ -154,7 +154,7 @@ Report run_in_process(const Options& options) {
 }
 
 Report run_client(const Options& options) {
-  RemotePeer peer(Channel::connect(options.connect), options.plan);
+  RemotePeer peer(client::Channel::connect(options.connect), options.plan);
   try {
     Endpoint endpoint(options.device, options.plan);
     Runner runner(options.plan, endpoint, peer);
@@ -165,7 +165,7 @@ Report run_client(const Options& options) {
     report.measurements = std::move(measurements);
     peer.part();
     return report;
-  } catch (const Failure& failure) {
+  } catch (const client::Failure& failure) {
     peer.tell(failure.what());
     throw;
   }
@@ -174,8 +174,8 @@ Report run_client(const Options& options) {
 int run_server(const Options& options) {
   // Kept open: a device that does not open is told now, rather than to the client, and a link whose other end
   // waits for this one comes up.
-  const VerbsDevice open_device = VerbsDevice::open(options.device);
-  Listener listener(options.listen_port);
+  const client::VerbsDevice open_device = client::VerbsDevice::open(options.device);
+  client::Listener listener(options.listen_port);
   if (!options.quiet) fmt::print("waiting for a client on port {}\n", listener.port());
   std::fflush(stdout);
   Client client = await_client(listener);
@@ -190,13 +190,13 @@ void write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << text;
   file.close();
-  if (!file) throw failed("cannot write " + path, errno != 0 ? errno : EIO);
+  if (!file) throw client::failed("cannot write " + path, errno != 0 ? errno : EIO);
 }
 
 }  // namespace
 
 int run(const Options& options) {
-  note_interruptions();
+  client::note_interruptions();
   try {
     if (options.server) return run_server(options);
     const Report report = options.connect.empty() ? run_in_process(options) : run_client(options);
@@ -204,10 +204,10 @@ int run(const Options& options) {
     write_file(options.json_path, json_of(report));
     write_file(options.plot_path, plot_of(report));
     return 0;
-  } catch (const Failure& failure) {
+  } catch (const client::Failure& failure) {
     fmt::print(stderr, "uroce perf: {}\n", failure.what());
     return 1;
-  } catch (const Interrupted& interrupted) {
+  } catch (const client::Interrupted& interrupted) {
     fmt::print(stderr, "uroce perf: interrupted\n");
     return 128 + interrupted.signal;
   }

@@ -5,14 +5,14 @@
 
 #include "apps/perf/measurement.h"
 #include "apps/perf/plan.h"
-#include "apps/perf/verbs_device.h"
+#include "client/verbs_device.h"
 
 namespace uroce::perf {
 
 /// How `uroce perf` was called.
 struct Options {
   Plan plan;
-  DeviceChoice device;
+  client::DeviceChoice device;
   std::string peer_device;  // in one process: the second device, or the first again when there is one only
   bool server = false;
   uint16_t listen_port = 0;

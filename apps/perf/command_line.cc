@@ -7,7 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "apps/perf/channel.h"
+#include "client/channel.h"
 
 namespace uroce::perf {
 namespace {
@@ -115,7 +115,7 @@ void CommandLine::add_places(CLI::App& command) {
   auto* server = command.add_flag("--server", options_.server, "wait for a client, serve it, end")
                      ->excludes(peer)
                      ->group(kGroup);
-  options_.listen_port = Listener::kDefaultPort;
+  options_.listen_port = client::Listener::kDefaultPort;
   command.add_option("--listen", options_.listen_port, "TCP port of the server; 0: any free one")
       ->capture_default_str()
       ->needs(server)

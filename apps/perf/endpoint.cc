@@ -8,7 +8,7 @@
 #include <cstring>
 #include <random>
 
-#include "apps/perf/failure.h"
+#include "client/failure.h"
 
 namespace uroce::perf {
 namespace {
@@ -17,14 +17,14 @@ constexpr size_t kPage = 4096;
 constexpr uint32_t kQkey = 0x00C0FFEE;  // of all queue pairs of UD
 constexpr uint32_t kDatagramHeader = sizeof(ibv_grh);
 
-Buffer allocate(uint64_t bytes) {
+client::Buffer allocate(uint64_t bytes) {
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage));
-  if (memory == nullptr) throw Failure(fmt::format("no memory for a buffer of {} bytes", bytes));
+  if (memory == nullptr) throw client::Failure(fmt::format("no memory for a buffer of {} bytes", bytes));
   std::memset(memory, 0, bytes);
-  return Buffer(memory);
+  return client::Buffer(memory);
 }
 
-int access_for(const VerbsDevice& device) {
+int access_for(const client::VerbsDevice& device) {
   return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
          (device.has_atomics() ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
@@ -56,8 +56,8 @@ uint32_t random_psn() {
 
 }  // namespace
 
-Endpoint::Endpoint(const DeviceChoice& choice, const Plan& plan)
-    : device_(VerbsDevice::open(choice)),
+Endpoint::Endpoint(const client::DeviceChoice& choice, const Plan& plan)
+    : device_(client::VerbsDevice::open(choice)),
       service_(plan.service),
       path_mtu_wanted_(plan.path_mtu),
       ack_timeout_(static_cast<uint8_t>(plan.ack_timeout)),
@@ -67,19 +67,19 @@ Endpoint::Endpoint(const DeviceChoice& choice, const Plan& plan)
       buffer_(allocate(2 * area_bytes_)) {
   const auto requests_max = static_cast<uint32_t>(device_.limits.max_qp_wr);
   if (send_depth_ > requests_max) {
-    throw Failure(
+    throw client::Failure(
         fmt::format("--depth {}: {} holds {} requests per queue", send_depth_, device_.name, requests_max));
   }
   receive_depth_ = std::min(receive_depth_, requests_max);
   domain_.reset(ibv_alloc_pd(device_.context.get()));
-  if (!domain_) throw failed("ibv_alloc_pd on " + device_.name, errno);
+  if (!domain_) throw client::failed("ibv_alloc_pd on " + device_.name, errno);
   region_.reset(ibv_reg_mr(domain_.get(), buffer_.get(), 2 * area_bytes_, access_for(device_)));
   if (!region_)
-    throw failed(fmt::format("ibv_reg_mr of {} bytes on {}", 2 * area_bytes_, device_.name), errno);
+    throw client::failed(fmt::format("ibv_reg_mr of {} bytes on {}", 2 * area_bytes_, device_.name), errno);
   const auto entries = static_cast<int>(send_depth_ + receive_depth_);
   completions_.reset(ibv_create_cq(device_.context.get(), entries, nullptr, nullptr, 0));
   if (!completions_)
-    throw failed(fmt::format("ibv_create_cq of {} entries on {}", entries, device_.name), errno);
+    throw client::failed(fmt::format("ibv_create_cq of {} entries on {}", entries, device_.name), errno);
 }
 
 void Endpoint::begin_round(const Layout& layout) {
@@ -120,7 +120,7 @@ void Endpoint::create_queue_pair() {
                  .max_recv_sge = 1,
                  .max_inline_data = 0};
   queue_pair_.reset(ibv_create_qp(domain_.get(), &initial));
-  if (!queue_pair_) throw failed("ibv_create_qp on " + device_.name, errno);
+  if (!queue_pair_) throw client::failed("ibv_create_qp on " + device_.name, errno);
 }
 
 Address Endpoint::address() const {
@@ -128,7 +128,7 @@ Address Endpoint::address() const {
           .psn = psn_,
           .lid = device_.port_attributes.lid,
           .gid = device_.gid,
-          .path_mtu = bytes_of(device_.port_attributes.active_mtu),
+          .path_mtu = client::bytes_of(device_.port_attributes.active_mtu),
           .reads_in_max = static_cast<uint32_t>(device_.limits.max_qp_rd_atom),
           .remote_key = region_->rkey,
           .source = reinterpret_cast<uint64_t>(buffer_.get()),
@@ -137,18 +137,19 @@ Address Endpoint::address() const {
 
 void Endpoint::modify(ibv_qp_attr attributes, int mask, const char* to_state) {
   if (const int error = ibv_modify_qp(queue_pair_.get(), &attributes, mask)) {
-    throw failed(
-        fmt::format("ibv_modify_qp to {} on {}, peer {}", to_state, device_.name, text_of(peer_.gid)), error);
+    throw client::failed(
+        fmt::format("ibv_modify_qp to {} on {}, peer {}", to_state, device_.name, client::text_of(peer_.gid)),
+        error);
   }
 }
 
 void Endpoint::connect(const Address& peer) {
   peer_ = peer;
   device_.wait_until_active();
-  const uint32_t carried = std::min(bytes_of(device_.port_attributes.active_mtu), peer.path_mtu);
+  const uint32_t carried = std::min(client::bytes_of(device_.port_attributes.active_mtu), peer.path_mtu);
   if (path_mtu_wanted_.value_or(0) > carried) {
-    throw Failure(fmt::format("--path-mtu {}: the path from {} to {} carries {}", *path_mtu_wanted_,
-                              text_of(device_.gid), text_of(peer.gid), carried));
+    throw client::Failure(fmt::format("--path-mtu {}: the path from {} to {} carries {}", *path_mtu_wanted_,
+                                      client::text_of(device_.gid), client::text_of(peer.gid), carried));
   }
   path_mtu_ = path_mtu_wanted_.value_or(carried);
   if (is_reliable(service_)) {
@@ -173,7 +174,7 @@ void Endpoint::connect_reliably(const Address& peer) {
   constexpr uint32_t kReadsMax = 16;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
-  attributes.path_mtu = path_mtu_of(path_mtu_).value_or(IBV_MTU_1024);
+  attributes.path_mtu = client::path_mtu_of(path_mtu_).value_or(IBV_MTU_1024);
   attributes.dest_qp_num = peer.queue_pair;
   attributes.rq_psn = peer.psn;
   attributes.max_dest_rd_atomic =
@@ -202,7 +203,7 @@ void Endpoint::connect_reliably(const Address& peer) {
 void Endpoint::connect_unreliably(const Address& peer) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
-  attributes.path_mtu = path_mtu_of(path_mtu_).value_or(IBV_MTU_1024);
+  attributes.path_mtu = client::path_mtu_of(path_mtu_).value_or(IBV_MTU_1024);
   attributes.dest_qp_num = peer.queue_pair;
   attributes.rq_psn = peer.psn;
   attributes.sq_psn = psn_;
@@ -213,13 +214,14 @@ void Endpoint::connect_unreliably(const Address& peer) {
   modify(attributes, IBV_QP_STATE | IBV_QP_SQ_PSN, "RTS");
   if (service_ != Service::kUd) return;
   if (layout_.size > path_mtu_) {
-    throw Failure(
+    throw client::Failure(
         fmt::format("--size {}: a message of UD is one packet, and the path from {} to {} carries {}",
-                    layout_.size, text_of(device_.gid), text_of(peer.gid), path_mtu_));
+                    layout_.size, client::text_of(device_.gid), client::text_of(peer.gid), path_mtu_));
   }
   address_.reset(ibv_create_ah(domain_.get(), &attributes.ah_attr));
   if (!address_)
-    throw failed(fmt::format("ibv_create_ah on {}, peer {}", device_.name, text_of(peer.gid)), errno);
+    throw client::failed(fmt::format("ibv_create_ah on {}, peer {}", device_.name, client::text_of(peer.gid)),
+                         errno);
 }
 
 /// UD says so in each request.
@@ -276,9 +278,9 @@ void Endpoint::post_number(uint64_t number) {
 void Endpoint::post_list(ibv_send_wr* requests, Operation operation) {
   ibv_send_wr* bad = nullptr;
   if (const int error = ibv_post_send(queue_pair_.get(), requests, &bad)) {
-    throw failed(fmt::format("ibv_post_send of a {} of {} on {}", name_of(operation), size_text(layout_.size),
-                             device_.name),
-                 error);
+    throw client::failed(fmt::format("ibv_post_send of a {} of {} on {}", name_of(operation),
+                                     size_text(layout_.size), device_.name),
+                         error);
   }
 }
 
@@ -298,14 +300,14 @@ void Endpoint::post_receives(uint64_t first, uint32_t count) {
   }
   ibv_recv_wr* bad = nullptr;
   if (const int error = ibv_post_recv(queue_pair_.get(), requests.data(), &bad)) {
-    throw failed("ibv_post_recv on " + device_.name, error);
+    throw client::failed("ibv_post_recv on " + device_.name, error);
   }
 }
 
 Completions Endpoint::poll() {
   std::array<ibv_wc, Completions::kMax> found;
   const int count = ibv_poll_cq(completions_.get(), static_cast<int>(found.size()), found.data());
-  if (count < 0) throw Failure("ibv_poll_cq on " + device_.name + " failed");
+  if (count < 0) throw client::Failure("ibv_poll_cq on " + device_.name + " client::failed");
   Completions completions;
   for (int i = 0; i < count; ++i) {
     const ibv_wc& completion = found[static_cast<size_t>(i)];
@@ -324,16 +326,18 @@ void Endpoint::note_arrival(const ibv_wc& completion, Completions& completions) 
   const uint32_t bytes = completion.byte_len - header;
   const bool empty = !is_reliable(service_) && bytes == 0;
   if (bytes != layout_.size && !empty)
-    throw Failure(fmt::format("a message of {} arrived with {} bytes", size_text(layout_.size), bytes));
+    throw client::Failure(
+        fmt::format("a message of {} arrived with {} bytes", size_text(layout_.size), bytes));
   completions.arrivals[completions.received++] = {.number = ntohl(completion.imm_data), .empty = empty};
 }
 
 void Endpoint::throw_completion(const ibv_wc& completion) const {
   const bool receive = (completion.wr_id & kReceiveMark) != 0;
-  throw Failure(fmt::format("{} of {} on {}, peer {}: {} (status {}, vendor error {:#x})",
-                            receive ? "receive" : name_of(last_operation_), size_text(layout_.size),
-                            device_.name, text_of(peer_.gid), ibv_wc_status_str(completion.status),
-                            static_cast<int>(completion.status), completion.vendor_err));
+  throw client::Failure(fmt::format("{} of {} on {}, peer {}: {} (status {}, vendor error {:#x})",
+                                    receive ? "receive" : name_of(last_operation_), size_text(layout_.size),
+                                    device_.name, client::text_of(peer_.gid),
+                                    ibv_wc_status_str(completion.status), static_cast<int>(completion.status),
+                                    completion.vendor_err));
 }
 
 }  // namespace uroce::perf

@@ -7,8 +7,8 @@
 
 #include "apps/perf/layout.h"
 #include "apps/perf/plan.h"
-#include "apps/perf/verbs_device.h"
-#include "apps/perf/verbs_objects.h"
+#include "client/verbs_device.h"
+#include "client/verbs_objects.h"
 
 namespace uroce::perf {
 
@@ -46,9 +46,9 @@ class Endpoint {
   /// Messages posted by one call at most.
   static constexpr uint32_t kBatchMax = 16;
 
-  Endpoint(const DeviceChoice& choice, const Plan& plan);
+  Endpoint(const client::DeviceChoice& choice, const Plan& plan);
 
-  [[nodiscard]] const VerbsDevice& device() const { return device_; }
+  [[nodiscard]] const client::VerbsDevice& device() const { return device_; }
   /// Bytes of the connected path, 0 before connect().
   [[nodiscard]] uint32_t path_mtu() const { return path_mtu_; }
 
@@ -89,19 +89,19 @@ class Endpoint {
   void modify(ibv_qp_attr attributes, int mask, const char* to_state);
   [[noreturn]] void throw_completion(const ibv_wc& completion) const;
 
-  VerbsDevice device_;
+  client::VerbsDevice device_;
   Service service_;
   std::optional<uint32_t> path_mtu_wanted_;
   uint8_t ack_timeout_;
   uint32_t send_depth_;
   uint32_t receive_depth_;
   uint64_t area_bytes_;
-  Buffer buffer_;
-  ProtectionDomain domain_;
-  MemoryRegion region_;
-  CompletionQueue completions_;
-  AddressHandle address_;  // UD only
-  QueuePair queue_pair_;
+  client::Buffer buffer_;
+  client::ProtectionDomain domain_;
+  client::MemoryRegion region_;
+  client::CompletionQueue completions_;
+  client::AddressHandle address_;  // UD only
+  client::QueuePair queue_pair_;
 
   Layout layout_;
   uint32_t psn_ = 0;

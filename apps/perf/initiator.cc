@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "apps/perf/failure.h"
-#include "apps/perf/patience.h"
+#include "client/failure.h"
+#include "client/patience.h"
 
 namespace uroce::perf {
 namespace {
@@ -83,8 +83,8 @@ Stretch Initiator::stream_unreliably(const Stop& stop) {
   const uint64_t batch = std::clamp<uint64_t>(window / 4, 1, Endpoint::kBatchMax);
   uint64_t end = stop.messages ? phase_.first + *stop.messages : UINT64_MAX;
   settled_ = posted_;
-  Patience patience(answer_of(round_));
-  Silence silence(kLost);
+  client::Patience patience(answer_of(round_));
+  client::Silence silence(kLost);
   const auto start = Clock::now();
   auto progress = start;
   for (uint64_t turn = 0; posted_ < end || completed_ < posted_ || settled_ < posted_; ++turn) {
@@ -111,7 +111,7 @@ Stretch Initiator::stream(const Stop& stop) {
   // Quarters: the device always has work while the completion of a quarter is on its way.
   const uint64_t batch = std::clamp<uint64_t>(round_.depth / 4, 1, Endpoint::kBatchMax);
   const uint64_t end_at_most = stop.messages ? phase_.first + *stop.messages : UINT64_MAX;
-  Patience patience(answer_of(round_));
+  client::Patience patience(answer_of(round_));
   const auto start = Clock::now();
   bool posting = true;
   for (uint64_t turn = 0; posting || completed_ < posted_; ++turn) {
@@ -133,12 +133,12 @@ Stretch Initiator::stream(const Stop& stop) {
 bool Initiator::ping_unreliably() {
   const uint64_t message = posted_++;
   endpoint_.post(round_.operation, message, 1);
-  Silence silence(kLost);
+  client::Silence silence(kLost);
   while (arrivals_.next() <= message) {
     poll();
     peer_.turn();
     if (!silence.lasts()) continue;
-    throw_if_interrupted();
+    client::throw_if_interrupted();
     return false;
   }
   return true;
@@ -152,7 +152,7 @@ bool Initiator::ping_once() {
   if (write) memory_.mark_source(message);
   if (send) endpoint_.post_receives(message, 1);
   endpoint_.post(round_.operation, message, 1);
-  Patience patience(answer_of(round_));
+  client::Patience patience(answer_of(round_));
   const auto answered = [&] {
     return write ? memory_.arrived(message) : send ? received_ > message : completed_ > message;
   };
@@ -164,7 +164,7 @@ bool Initiator::ping_once() {
   return true;
 }
 
-Stretch Initiator::ping(const Stop& stop, Histogram& samples) {
+Stretch Initiator::ping(const Stop& stop, client::Histogram& samples) {
   const uint64_t end_at_most = stop.messages ? phase_.first + *stop.messages : UINT64_MAX;
   const auto start = Clock::now();
   auto now = start;
@@ -174,7 +174,7 @@ Stretch Initiator::ping(const Stop& stop, Histogram& samples) {
     now = Clock::now();
     if (answered) samples.record(static_cast<uint64_t>((now - sent_at).count()));
     // The pong may overtake the completion of its ping; waiting for it here keeps it out of the next sample.
-    Patience patience(answer_of(round_));
+    client::Patience patience(answer_of(round_));
     while (completed_ < posted_) {
       poll();
       peer_.turn();

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "apps/perf/endpoint.h"
-#include "apps/perf/histogram.h"
 #include "apps/perf/peer.h"
 #include "apps/perf/round.h"
+#include "client/histogram.h"
 
 namespace uroce::perf {
 
@@ -40,7 +40,7 @@ class Initiator {
 
   /// One message after the other, until `stop`. A sample is a round trip: ping and pong, or post to
   /// completion of a READ.
-  Stretch ping(const Stop& stop, Histogram& samples);
+  Stretch ping(const Stop& stop, client::Histogram& samples);
 
   /// Waits for the other end and checks the memory of both; returns the bytes compared.
   uint64_t finish();

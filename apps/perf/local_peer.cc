@@ -1,6 +1,6 @@
 #include "apps/perf/local_peer.h"
 
-#include "apps/perf/patience.h"
+#include "client/patience.h"
 
 namespace uroce::perf {
 
@@ -14,7 +14,7 @@ Address LocalPeer::meet(const Round& round, const Address& initiator) {
 }
 
 Outcome LocalPeer::finish(uint64_t end) {
-  Patience patience("the other end of this process");
+  client::Patience patience("the other end of this process");
   while (!responder_->done(end)) {
     responder_->step();
     patience.waited();

@@ -10,7 +10,7 @@ namespace uroce::perf {
 /// The other end in this process, turned by the same thread.
 class LocalPeer final : public Peer {
  public:
-  LocalPeer(const DeviceChoice& choice, const Plan& plan) : endpoint_(choice, plan) {}
+  LocalPeer(const client::DeviceChoice& choice, const Plan& plan) : endpoint_(choice, plan) {}
 
   [[nodiscard]] const Endpoint& endpoint() const { return endpoint_; }
 

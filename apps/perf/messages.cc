@@ -5,17 +5,20 @@
 #include <algorithm>
 #include <charconv>
 
-#include "apps/perf/failure.h"
+#include "client/failure.h"
 
 namespace uroce::perf {
 namespace {
 
 const nlohmann::json& field(const nlohmann::json& json, const char* key) {
-  if (!json.is_object() || !json.contains(key)) throw Failure(fmt::format("the peer did not tell '{}'", key));
+  if (!json.is_object() || !json.contains(key))
+    throw client::Failure(fmt::format("the peer did not tell '{}'", key));
   return json[key];
 }
 
-Failure wrong(const char* key) { return Failure(fmt::format("the peer told a wrong '{}'", key)); }
+client::Failure wrong(const char* key) {
+  return client::Failure(fmt::format("the peer told a wrong '{}'", key));
+}
 
 std::string text_from(const nlohmann::json& json, const char* key) {
   const nlohmann::json& value = field(json, key);
@@ -78,7 +81,7 @@ nlohmann::json to_json(const Plan& plan) {
 
 Plan plan_from(const nlohmann::json& json) {
   if (number_from(json, "version") != kDialogueVersion)
-    throw Failure("the peer is another version of uroce perf");
+    throw client::Failure("the peer is another version of uroce perf");
   Plan plan;
   const auto service = parse_service(text_from(json, "service"));
   if (!service) throw wrong("service");
@@ -91,7 +94,7 @@ Plan plan_from(const nlohmann::json& json) {
   }
   plan.depth = static_cast<uint32_t>(std::max<uint64_t>(1, number_from(json, "depth", kDepthMax)));
   if (const auto bytes = static_cast<uint32_t>(number_from(json, "path_mtu", 4096)); bytes != 0) {
-    if (!path_mtu_of(bytes)) throw wrong("path_mtu");
+    if (!client::path_mtu_of(bytes)) throw wrong("path_mtu");
     plan.path_mtu = bytes;
   }
   plan.ack_timeout = static_cast<uint32_t>(number_from(json, "ack_timeout", 31));
@@ -123,7 +126,7 @@ Address address_from(const nlohmann::json& json) {
                   .remote_key = number("remote_key", UINT32_MAX),
                   .source = number_from(json, "source"),
                   .target = number_from(json, "target")};
-  if (!path_mtu_of(address.path_mtu)) throw wrong("path_mtu");
+  if (!client::path_mtu_of(address.path_mtu)) throw wrong("path_mtu");
   return address;
 }
 

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "apps/perf/failure.h"
 #include "apps/perf/messages.h"
+#include "client/failure.h"
 
 namespace uroce::perf {
 namespace {
@@ -24,11 +24,11 @@ constexpr int kRefusalsShown = 16;  // a flood of strangers is none of lines
 
 class Reception {
  public:
-  explicit Reception(Listener& listener) : listener_(listener) {}
+  explicit Reception(client::Listener& listener) : listener_(listener) {}
 
   Client wait() {
     for (;;) {
-      throw_if_interrupted();
+      client::throw_if_interrupted();
       wait_for_news();
       take_newcomers();
       for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
@@ -40,7 +40,7 @@ class Reception {
 
  private:
   struct Stranger {
-    Channel channel;
+    client::Channel channel;
     Clock::time_point until;
     bool refused = false;
   };
@@ -50,7 +50,7 @@ class Reception {
     for (const Stranger& stranger : strangers_)
       sources.push_back({.fd = stranger.channel.socket(), .events = POLLIN, .revents = 0});
     if (poll(sources.data(), sources.size(), kLookAroundMs) < 0 && errno != EINTR)
-      throw failed("poll", errno);
+      throw client::failed("poll", errno);
   }
 
   void take_newcomers() {
@@ -68,7 +68,7 @@ class Reception {
       if (auto message = stranger.channel.receive_if_any())
         return plan_from(message->value("plan", nlohmann::json()));
       if (Clock::now() > stranger.until) refuse(stranger, stranger.channel.peer() + " says nothing");
-    } catch (const Failure& failure) {
+    } catch (const client::Failure& failure) {
       refuse(stranger, failure.what());
     }
     return std::nullopt;
@@ -80,18 +80,18 @@ class Reception {
     if (refusals_ == kRefusalsShown) fmt::print(stderr, "uroce perf: further strangers are not shown\n");
     try {
       stranger.channel.send({{"error", reason}});
-    } catch (const Failure&) {
+    } catch (const client::Failure&) {
       // It has gone.
     }
   }
 
-  Listener& listener_;
+  client::Listener& listener_;
   std::list<Stranger> strangers_;  // in the order of their coming
   int refusals_ = 0;
 };
 
 }  // namespace
 
-Client await_client(Listener& listener) { return Reception(listener).wait(); }
+Client await_client(client::Listener& listener) { return Reception(listener).wait(); }
 
 }  // namespace uroce::perf

@@ -4,7 +4,7 @@
 
 namespace uroce::perf {
 
-RemotePeer::RemotePeer(Channel channel, const Plan& plan) : channel_(std::move(channel)) {
+RemotePeer::RemotePeer(client::Channel channel, const Plan& plan) : channel_(std::move(channel)) {
   channel_.send({{"plan", to_json(plan)}});
   channel_.receive();
 }

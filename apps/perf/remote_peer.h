@@ -9,7 +9,7 @@ namespace uroce::perf {
 class RemotePeer final : public Peer {
  public:
   /// Tells the server the plan and waits until its device is open.
-  RemotePeer(Channel channel, const Plan& plan);
+  RemotePeer(client::Channel channel, const Plan& plan);
 
   Address meet(const Round& round, const Address& initiator) override;
   void begin(const Phase& phase) override;
@@ -22,11 +22,11 @@ class RemotePeer final : public Peer {
   void tell(const std::string& failure) noexcept;
 
  private:
-  Channel channel_;
+  client::Channel channel_;
   uint32_t turns_ = 0;
 };
 
 /// Serves one client until it parts. Throws Failure, after telling the client. Returns the bytes compared.
-uint64_t serve(Client& client, const DeviceChoice& choice);
+uint64_t serve(Client& client, const client::DeviceChoice& choice);
 
 }  // namespace uroce::perf

@@ -2,8 +2,8 @@
 
 #include "apps/perf/arrivals.h"
 #include "apps/perf/endpoint.h"
-#include "apps/perf/patience.h"
 #include "apps/perf/round.h"
+#include "client/patience.h"
 
 namespace uroce::perf {
 
@@ -50,7 +50,7 @@ class Responder {
   uint64_t posted_ = 0;  // answers
   uint64_t told_ = 0;    // to the initiator: what is lower has come, or is lost
   uint32_t idle_turns_ = 0;
-  Silence quiet_;
+  client::Silence quiet_;
 };
 
 }  // namespace uroce::perf

@@ -7,8 +7,8 @@
 #include <atomic>
 #include <cstring>
 
-#include "apps/perf/failure.h"
-#include "apps/perf/pattern.h"
+#include "client/failure.h"
+#include "client/pattern.h"
 
 namespace uroce::perf {
 
@@ -48,9 +48,9 @@ uint64_t RoundMemory::seed_of(const Phase& phase, Role writer, uint32_t slot) co
 }
 
 void RoundMemory::prepare(const Phase& phase) {
-  std::ranges::fill(target_, kPoison);
+  std::ranges::fill(target_, client::kPoison);
   for_each_slot(layout_, [&](uint32_t slot) {
-    fill_pattern(source_.subspan(layout_.offset(slot), layout_.size), seed_of(phase, role_, slot));
+    client::fill_pattern(source_.subspan(layout_.offset(slot), layout_.size), seed_of(phase, role_, slot));
   });
   for (uint32_t slot = 0; is_atomic(round_.operation) && slot < layout_.slots; ++slot) {
     const uint64_t next = next_of(phase.first, slot);
@@ -73,16 +73,18 @@ uint64_t RoundMemory::word(std::span<const std::byte> area, uint32_t slot) const
 
 void RoundMemory::verify_counter(uint64_t end, uint32_t slot) const {
   if (word(source_, slot) == next_of(end, slot)) return;
-  throw Failure(fmt::format("{}: the word of slot {} is {} and should be {}", name_of(round_.operation), slot,
-                            word(source_, slot), next_of(end, slot)));
+  throw client::Failure(fmt::format("{}: the word of slot {} is {} and should be {}",
+                                    name_of(round_.operation), slot, word(source_, slot),
+                                    next_of(end, slot)));
 }
 
 void RoundMemory::verify_original(uint64_t end, uint32_t slot, bool used) const {
   const std::span<const std::byte> bytes = target_.subspan(layout_.offset(slot), layout_.extent());
   const bool right = used ? word(target_, slot) == next_of(end, slot) - layout_.slots
-                          : !first_touched(bytes.first(layout_.size));
-  if (right && !first_touched(bytes.subspan(layout_.size))) return;
-  throw Failure(fmt::format("{}: what slot {} got is not what was there", name_of(round_.operation), slot));
+                          : !client::first_touched(bytes.first(layout_.size));
+  if (right && !client::first_touched(bytes.subspan(layout_.size))) return;
+  throw client::Failure(
+      fmt::format("{}: what slot {} got is not what was there", name_of(round_.operation), slot));
 }
 
 uint64_t RoundMemory::verify(const Phase& phase, uint64_t end) {
@@ -100,7 +102,7 @@ uint64_t RoundMemory::verify(const Phase& phase, uint64_t end) {
   const bool is_target = round_.ping_pong() || (role_ == Role::kInitiator) == read;
   const uint64_t messages = is_target ? end - phase.first : 0;
   if (marked() && !arrived(end - 1)) {
-    throw Failure(
+    throw client::Failure(
         fmt::format("write of {}: the last byte is not that of the last message", size_text(round_.size)));
   }
   for_each_slot(layout_, [&](uint32_t slot) {
@@ -147,20 +149,20 @@ std::string RoundMemory::place(uint32_t slot, size_t byte) const {
 
 void RoundMemory::expect_untouched(uint32_t slot) const {
   const std::span<const std::byte> bytes = target_.subspan(layout_.offset(slot), layout_.extent());
-  if (const auto byte = first_touched(bytes.first(layout_.size - (marked() ? 1 : 0))))
-    throw Failure(place(slot, *byte) + " was written though no message went there");
-  if (const auto byte = first_touched(bytes.subspan(layout_.size)))
-    throw Failure(place(slot, layout_.size + *byte) + " was written behind the message's end");
+  if (const auto byte = client::first_touched(bytes.first(layout_.size - (marked() ? 1 : 0))))
+    throw client::Failure(place(slot, *byte) + " was written though no message went there");
+  if (const auto byte = client::first_touched(bytes.subspan(layout_.size)))
+    throw client::Failure(place(slot, layout_.size + *byte) + " was written behind the message's end");
 }
 
 void RoundMemory::expect_message(const Phase& phase, uint32_t slot, uint32_t source_slot) const {
   const std::span<const std::byte> bytes = target_.subspan(layout_.offset(slot), layout_.extent());
   const Role writer = role_ == Role::kInitiator ? Role::kResponder : Role::kInitiator;
   const auto message = bytes.first(layout_.size - (marked() ? 1 : 0));
-  if (const auto byte = first_difference(message, seed_of(phase, writer, source_slot)))
-    throw Failure(place(slot, *byte) + " is not what was sent");
-  if (const auto byte = first_touched(bytes.subspan(layout_.size)))
-    throw Failure(place(slot, layout_.size + *byte) + " was written behind the message's end");
+  if (const auto byte = client::first_difference(message, seed_of(phase, writer, source_slot)))
+    throw client::Failure(place(slot, *byte) + " is not what was sent");
+  if (const auto byte = client::first_touched(bytes.subspan(layout_.size)))
+    throw client::Failure(place(slot, layout_.size + *byte) + " was written behind the message's end");
 }
 
 void RoundMemory::mark_source(uint64_t message) { source_[layout_.size - 1] = std::byte{mark_of(message)}; }

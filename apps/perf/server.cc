@@ -1,11 +1,11 @@
 #include <chrono>
 #include <optional>
 
-#include "apps/perf/failure.h"
 #include "apps/perf/messages.h"
-#include "apps/perf/patience.h"
 #include "apps/perf/remote_peer.h"
 #include "apps/perf/responder.h"
+#include "client/failure.h"
+#include "client/patience.h"
 
 namespace uroce::perf {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 /// The dialogue with one client.
 class Session {
  public:
-  Session(Client& client, const DeviceChoice& choice)
+  Session(Client& client, const client::DeviceChoice& choice)
       : channel_(client.channel), plan_(client.plan), endpoint_(choice, plan_) {
     channel_.send({{"ready", true}});
   }
@@ -27,7 +27,7 @@ class Session {
         round.service = plan_.service;
         meet(round, address_from(message.value("address", nlohmann::json())));
       } else if (!responder_) {
-        throw Failure("the client names no round");
+        throw client::Failure("the client names no round");
       } else if (message.contains("phase")) {
         responder_->begin(phase_from(message["phase"]));
         channel_.send({{"ready", true}});
@@ -46,16 +46,17 @@ class Session {
     for (uint32_t turns = 1;; ++turns) {
       responder_->step();
       if (turns % kTurnsBetweenLooks != 0) continue;
-      throw_if_interrupted();
+      client::throw_if_interrupted();
       if (auto message = channel_.receive_if_any()) return *std::move(message);
     }
   }
 
   void meet(const Round& round, const Address& client) {
     responder_.reset();
-    if (!has_operation(round.service, round.operation)) throw Failure("the service has no such operation");
+    if (!has_operation(round.service, round.operation))
+      throw client::Failure("the service has no such operation");
     if (round.layout().area_bytes() > endpoint_.target().size())
-      throw Failure("the round is not part of the plan");
+      throw client::Failure("the round is not part of the plan");
     endpoint_.begin_round(round.layout());
     responder_.emplace(endpoint_, round);
     const Address own = endpoint_.address();
@@ -64,7 +65,7 @@ class Session {
   }
 
   void finish(uint64_t end) {
-    Patience patience(channel_.peer());
+    client::Patience patience(channel_.peer());
     while (!responder_->done(end)) {
       responder_->step();
       patience.waited();
@@ -74,7 +75,7 @@ class Session {
     channel_.send({{"verified", outcome.bytes_verified}, {"received", outcome.received}});
   }
 
-  Channel& channel_;
+  client::Channel& channel_;
   Plan plan_;
   Endpoint endpoint_;
   std::optional<Responder> responder_;
@@ -83,13 +84,13 @@ class Session {
 
 }  // namespace
 
-uint64_t serve(Client& client, const DeviceChoice& choice) {
+uint64_t serve(Client& client, const client::DeviceChoice& choice) {
   try {
     return Session(client, choice).run();
-  } catch (const Failure& failure) {
+  } catch (const client::Failure& failure) {
     try {
       client.channel.send({{"error", failure.what()}});
-    } catch (const Failure&) {
+    } catch (const client::Failure&) {
       // The connection itself is what failed; the first failure is the one to tell.
     }
     throw;

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/perf/histogram.h"
+#include "client/histogram.h"
 #include "drivers/registry.h"
 #include "engine/configuration/configuration.h"
 #include "engine/platform/eal.h"
@@ -103,8 +103,8 @@ class Initiator {
     return static_cast<double>(arrived) / elapsed;
   }
 
-  Histogram ping(Treatment treatment, bool acknowledged, uint32_t bytes, double duration_s) {
-    Histogram samples;
+  client::Histogram ping(Treatment treatment, bool acknowledged, uint32_t bytes, double duration_s) {
+    client::Histogram samples;
     const auto start = Clock::now();
     for (uint64_t sent = 0; seconds(Clock::now() - start) < duration_s; ++sent) {
       const uint64_t number = sent % kPlaces;
@@ -165,7 +165,7 @@ class Figures {
   void add(const std::string& name, double value) {
     text_ += fmt::format("{}\n  \"{}\": {:.6g}", text_.empty() ? "" : ",", name, value);
   }
-  void add_round_trips(const std::string& name, const Histogram& samples) {
+  void add_round_trips(const std::string& name, const client::Histogram& samples) {
     for (const auto& [percent, percentile] :
          {std::pair{50.0, "p50"}, std::pair{99.0, "p99"}, std::pair{99.9, "p999"}}) {
       add(fmt::format("{}.round_trip_{}_us", name, percentile),

@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "apps/perf/failure.h"
-#include "apps/perf/histogram.h"
+#include "client/failure.h"
+#include "client/histogram.h"
 #include "perf/end_to_end/rc_end.h"
 
 namespace uroce::perf {
@@ -36,8 +36,8 @@ Traffic traffic() {
 class Reader {
  public:
   Reader()
-      : near_(device_names().at(0), traffic(), Part::kTargets),
-        far_(device_names().at(1), traffic(), Part::kSources) {
+      : near_(client::device_names().at(0), traffic(), Part::kTargets),
+        far_(client::device_names().at(1), traffic(), Part::kSources) {
     near_.connect(far_);
     far_.connect(near_);
   }
@@ -51,7 +51,7 @@ class Reader {
     }
   }
 
-  Histogram times;             // of the READs since forget() ...
+  client::Histogram times;     // of the READs since forget() ...
   std::exception_ptr failure;  // for the thread that joins it
   std::atomic<bool> forget{false};
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "apps/perf/failure.h"
+#include "client/failure.h"
 
 namespace uroce::perf {
 namespace {
@@ -16,12 +16,12 @@ constexpr size_t kPage = 4096;
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 void check(int error, const char* what) {
-  if (error != 0) throw failed(what, error);
+  if (error != 0) throw client::failed(what, error);
 }
 
 template <typename Owner, typename Object>
 void own(Owner& owner, Object* object, const char* what) {
-  if (object == nullptr) throw failed(what, errno);
+  if (object == nullptr) throw client::failed(what, errno);
   owner.reset(object);
 }
 
@@ -36,11 +36,11 @@ ibv_wr_opcode opcode_of(Operation operation) {
 RcEnd::RcEnd(const std::string& device, const Traffic& traffic, Part part)
     : traffic_(traffic),
       part_(part),
-      device_(VerbsDevice::open({.name = device})),
+      device_(client::VerbsDevice::open({.name = device})),
       sends_(traffic.batch),
       receives_(traffic.batch),
       segments_(traffic.batch) {
-  if (traffic.targets() == 0) throw Failure("the region is too small for a batch of messages");
+  if (traffic.targets() == 0) throw client::Failure("the region is too small for a batch of messages");
   const uint64_t bytes = source_bytes() + (part == Part::kSources ? 0 : traffic.region_bytes);
   own(memory_, static_cast<std::byte*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage)),
       "memory");
@@ -66,7 +66,7 @@ RcEnd::RcEnd(const std::string& device, const Traffic& traffic, Part part)
 
 void RcEnd::make_queue_pairs() {
   if (traffic_.operation == Operation::kSend && traffic_.queue_pairs > 1)
-    throw Failure("SEND is measured on one queue pair");
+    throw client::Failure("SEND is measured on one queue pair");
   ibv_qp_init_attr initial{};
   initial.send_cq = initial.recv_cq = completions_.get();
   initial.qp_type = IBV_QPT_RC;
@@ -102,7 +102,7 @@ void RcEnd::connect(ibv_qp& queue_pair, const RcEnd& peer, uint32_t peers_number
 
   constexpr uint8_t kReads = 16;
   attributes.qp_state = IBV_QPS_RTR;
-  attributes.path_mtu = path_mtu_of(static_cast<uint32_t>(traffic_.mtu)).value_or(IBV_MTU_4096);
+  attributes.path_mtu = client::path_mtu_of(static_cast<uint32_t>(traffic_.mtu)).value_or(IBV_MTU_4096);
   attributes.dest_qp_num = peers_number;
   attributes.max_dest_rd_atomic = kReads;
   attributes.min_rnr_timer = 1;
@@ -159,11 +159,12 @@ void RcEnd::post_receives() {
 RcEnd::Found RcEnd::poll() {
   std::array<ibv_wc, 16> completions;
   const int count = ibv_poll_cq(completions_.get(), static_cast<int>(completions.size()), completions.data());
-  if (count < 0) throw Failure("ibv_poll_cq failed");
+  if (count < 0) throw client::Failure("ibv_poll_cq client::failed");
   Found found;
   for (const ibv_wc& completion : std::span(completions).first(static_cast<size_t>(count))) {
     if (completion.status != IBV_WC_SUCCESS)
-      throw Failure(fmt::format("{}: {}", name_of(traffic_.operation), ibv_wc_status_str(completion.status)));
+      throw client::Failure(
+          fmt::format("{}: {}", name_of(traffic_.operation), ibv_wc_status_str(completion.status)));
     if ((completion.opcode & IBV_WC_RECV) != 0)
       ++found.received;
     else

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "apps/perf/plan.h"
-#include "apps/perf/verbs_device.h"
-#include "apps/perf/verbs_objects.h"
+#include "client/verbs_device.h"
+#include "client/verbs_objects.h"
 
 namespace uroce::perf {
 
@@ -74,12 +74,12 @@ class RcEnd {
 
   const Traffic traffic_;
   const Part part_;
-  VerbsDevice device_;
-  Buffer memory_;
-  ProtectionDomain domain_;
-  MemoryRegion region_;
-  CompletionQueue completions_;
-  std::vector<QueuePair> queue_pairs_;
+  client::VerbsDevice device_;
+  client::Buffer memory_;
+  client::ProtectionDomain domain_;
+  client::MemoryRegion region_;
+  client::CompletionQueue completions_;
+  std::vector<client::QueuePair> queue_pairs_;
   size_t next_queue_pair_ = 0;
   uint64_t sources_offset_ = 0;
   uint64_t targets_offset_ = 0;

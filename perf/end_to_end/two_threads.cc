@@ -13,8 +13,8 @@
 #include <string>
 #include <thread>
 
-#include "apps/perf/failure.h"
-#include "apps/perf/histogram.h"
+#include "client/failure.h"
+#include "client/histogram.h"
 #include "perf/end_to_end/traffic_options.h"
 #include "perf/end_to_end/wire.h"
 
@@ -91,8 +91,8 @@ class RoundTrips {
  public:
   explicit RoundTrips(const Traffic& traffic)
       : operation_(traffic.operation),
-        near_{.end = RcEnd(device_names().at(0), traffic, Part::kBoth)},
-        far_{.end = RcEnd(device_names().at(1), traffic, Part::kBoth)} {
+        near_{.end = RcEnd(client::device_names().at(0), traffic, Part::kBoth)},
+        far_{.end = RcEnd(client::device_names().at(1), traffic, Part::kBoth)} {
     near_.end.connect(far_.end);
     far_.end.connect(near_.end);
     for (Side* side : {&near_, &far_}) {
@@ -108,8 +108,8 @@ class RoundTrips {
     post(far_, near_);
   }
 
-  Histogram run(double seconds) {
-    Histogram samples;
+  client::Histogram run(double seconds) {
+    client::Histogram samples;
     const auto start = Clock::now();
     for (auto sent = start; seconds_since(start) < seconds; sent = Clock::now()) {
       post(near_, far_);
@@ -152,7 +152,7 @@ class RoundTrips {
     constexpr double kPatienceSeconds = 30;
     for (uint32_t polls = 1; !look(near_); ++polls) {
       if (polls % 65536 == 0 && seconds_since(sent) > kPatienceSeconds)
-        throw Failure("no answer from the other end");
+        throw client::Failure("no answer from the other end");
     }
   }
 
@@ -168,7 +168,7 @@ void measure_round_trips(Traffic traffic, double seconds) {
   RoundTrips round_trips(traffic);
   Spinning far([&round_trips] { round_trips.answer(); });
   round_trips.run(seconds / 4);
-  const Histogram samples = round_trips.run(seconds);
+  const client::Histogram samples = round_trips.run(seconds);
   far.join();
   fmt::print("{{\"round_trip_p50_us\": {:.4f}, \"round_trip_p99_us\": {:.4f}}}\n",
              static_cast<double>(samples.percentile(50)) / 1000,

@@ -5,16 +5,16 @@
 #include <algorithm>
 #include <cstring>
 
-#include "apps/perf/failure.h"
-#include "apps/perf/pattern.h"
+#include "client/failure.h"
+#include "client/pattern.h"
 
 namespace uroce::perf {
 
 Wire::Wire(const Traffic& traffic)
     : traffic_(traffic),
       read_(traffic.operation == Operation::kRead),
-      near_(device_names().at(0), traffic, read_ ? Part::kTargets : Part::kSources),
-      far_(device_names().at(1), traffic, read_ ? Part::kSources : Part::kTargets) {
+      near_(client::device_names().at(0), traffic, read_ ? Part::kTargets : Part::kSources),
+      far_(client::device_names().at(1), traffic, read_ ? Part::kSources : Part::kTargets) {
   near_.connect(far_);
   far_.connect(near_);
   if (traffic.operation != Operation::kSend) return;
@@ -25,7 +25,7 @@ Wire::Wire(const Traffic& traffic)
 
 void Wire::new_data() {
   for (uint64_t slot = 0; slot < traffic_.sources(); ++slot)
-    fill_pattern((read_ ? far_ : near_).source(slot), ++seed_);
+    client::fill_pattern((read_ ? far_ : near_).source(slot), ++seed_);
   fresh_ = posted_;
 }
 
@@ -35,13 +35,13 @@ void Wire::verify() {
   const uint64_t first = posted_ - std::min(posted_ - fresh_, traffic_.targets());
   for (uint64_t message = first; message < posted_; ++message) {
     if (std::memcmp(to.target(message).data(), from.source(message).data(), traffic_.size) != 0)
-      throw Failure(fmt::format("message {} is not what was sent", message));
+      throw client::Failure(fmt::format("message {} is not what was sent", message));
   }
 }
 
 Operation operation_of(const std::string& name) {
   const auto operations = parse_operations(name);
-  if (!operations) throw Failure(operations.error().message);
+  if (!operations) throw client::Failure(operations.error().message);
   return operations->front();
 }
 

@@ -1,6 +1,6 @@
 #include "perf/nvmf/exported.h"
 
-#include "apps/perf/failure.h"
+#include "client/failure.h"
 #include "drivers/block_registry.h"
 #include "engine/platform/clock.h"
 
@@ -20,17 +20,17 @@ nvmf::RdmaOptions transport_options(bool own_threads) {
 Exported::Exported(const drivers::BlockSpecification& device, const IoPlace& place, bool own_threads)
     : target_({.firmware = "perf"}) {
   auto opened = nvmf::RdmaTransport::open(target_, transport_options(own_threads));
-  if (!opened) throw Failure(opened.error().message);
+  if (!opened) throw client::Failure(opened.error().message);
   transport_ = std::move(*opened);
   auto block_device = drivers::open_block_device(device);
-  if (!block_device) throw Failure(block_device.error().message);
+  if (!block_device) throw client::Failure(block_device.error().message);
   Status status = target_.add_subsystem({.nqn = kExportedNqn, .serial = "1", .allow_any_host = true});
   if (status) {
     auto registered = with_registered_memory(transport_->regions(), std::move(*block_device));
     status = target_.add_namespace(kExportedNqn, {.nsid = kExportedNsid, .device = std::move(registered)});
   }
   if (status) status = transport_->listen(place.target_address, place.port);
-  if (!status) throw Failure(status.error().message);
+  if (!status) throw client::Failure(status.error().message);
 }
 
 drivers::BlockSpecification device_of(const std::string& driver, const std::string& path, uint64_t bytes) {

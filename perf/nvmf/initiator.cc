@@ -7,8 +7,8 @@
 #include <limits>
 #include <utility>
 
-#include "apps/perf/failure.h"
-#include "apps/perf/pattern.h"
+#include "client/failure.h"
+#include "client/pattern.h"
 
 namespace uroce::perf {
 namespace {
@@ -19,8 +19,8 @@ constexpr uint32_t kFilledAtOnce = 64;
 /// Polls between two looks at whether the connection is still there.
 constexpr uint32_t kSilentPolls = 1u << 16;
 
-initiator::RdmaSession::Options session_options(const IoTraffic& traffic, const IoPlace& place) {
-  initiator::RdmaSession::Options options{.subsystem_nqn = kExportedNqn};
+nvmf_host::RdmaSession::Options session_options(const IoTraffic& traffic, const IoPlace& place) {
+  nvmf_host::RdmaSession::Options options{.subsystem_nqn = kExportedNqn};
   options.queue.target_address = place.target_address;
   options.queue.own_address = place.own_address;
   options.queue.port = place.port;
@@ -47,7 +47,7 @@ Initiator::Initiator(const IoTraffic& traffic, const IoPlace& place)
       queue_(session_.connect_io(1)),
       slots_(traffic.depth) {
   if (units_ < 2 * uint64_t{traffic.depth} || traffic.depth >= kIoEntriesMax)
-    throw Failure("the namespace, or an I/O queue, is too small for so many commands at once");
+    throw client::Failure("the namespace, or an I/O queue, is too small for so many commands at once");
   for (uint32_t i = 0; i < traffic.depth; ++i) {
     slots_[i].command = command_of(traffic.write, static_cast<uint16_t>(i), 0);
     free_.push_back(static_cast<uint16_t>(i));
@@ -55,12 +55,12 @@ Initiator::Initiator(const IoTraffic& traffic, const IoPlace& place)
 }
 
 nvmf::Command Initiator::command_of(bool write, uint16_t cid, uint64_t unit) const {
-  namespace command = initiator::command;
+  namespace command = nvmf_host::command;
   const uint32_t blocks = traffic_.bytes / kExportedBlockBytes;
   nvmf::Command made =
       command::blocks(write ? command::kWrite : command::kRead, kExportedNsid, unit * blocks, blocks);
   made.cid = cid;
-  made.sgl = in_capsule_bytes() != 0 ? initiator::RdmaHostQueue::in_capsule(traffic_.bytes)
+  made.sgl = in_capsule_bytes() != 0 ? nvmf_host::RdmaHostQueue::in_capsule(traffic_.bytes)
                                      : queue_.host_memory(cid, traffic_.bytes);
   return made;
 }
@@ -70,9 +70,9 @@ void Initiator::prepare(const std::function<void()>& far_end) {
   seed_ += traffic_.depth;
   for (uint32_t i = 0; i < traffic_.depth; ++i) {
     if (traffic_.write) {
-      fill_pattern(memory(i), seed_ + i);
+      client::fill_pattern(memory(i), seed_ + i);
     } else {
-      std::ranges::fill(memory(i), kPoison);
+      std::ranges::fill(memory(i), client::kPoison);
     }
   }
 }
@@ -82,7 +82,7 @@ void Initiator::fill(const std::function<void()>& far_end) {
   for (uint64_t first = 0; first < units_; first += kFilledAtOnce) {
     units.clear();
     for (uint64_t unit = first; unit < std::min(first + kFilledAtOnce, units_); ++unit) {
-      fill_pattern(memory(static_cast<uint32_t>(unit - first)), unit);
+      client::fill_pattern(memory(static_cast<uint32_t>(unit - first)), unit);
       units.push_back(unit);
     }
     move(true, units, far_end);
@@ -111,8 +111,8 @@ void Initiator::move(bool write, std::span<const uint64_t> units, const std::fun
 }
 
 void Initiator::check(const nvmf::Completion& completion) {
-  if (initiator::code_of(completion) != nvmf::StatusCode::kSuccess)
-    throw Failure(fmt::format("a command ended with status {:#x}", completion.status));
+  if (nvmf_host::code_of(completion) != nvmf::StatusCode::kSuccess)
+    throw client::Failure(fmt::format("a command ended with status {:#x}", completion.status));
 }
 
 void Initiator::begin(double seconds, uint64_t commands) {
@@ -178,7 +178,7 @@ void Initiator::take() {
 
 void Initiator::complete(const nvmf::Completion& completion) {
   check(completion);
-  if (completion.cid >= slots_.size()) throw Failure("a completion of no command");
+  if (completion.cid >= slots_.size()) throw client::Failure("a completion of no command");
   latencies_.record(static_cast<uint64_t>((last_seen_ - slots_[completion.cid].sent).count()));
   ++completed_;
   (queue_.is_acknowledged(completion.cid) ? free_ : unacknowledged_).push_back(completion.cid);
@@ -186,9 +186,9 @@ void Initiator::complete(const nvmf::Completion& completion) {
 
 void Initiator::give_up_if_ended() {
   if (++silent_ % kSilentPolls != 0) return;
-  if (queue_.has_ended()) throw Failure("the target has ended the connection");
+  if (queue_.has_ended()) throw client::Failure("the target has ended the connection");
   if (started_ != Clock::time_point{} && Clock::now() - last_seen_ > kPatience)
-    throw Failure("no answer from the target");
+    throw client::Failure("no answer from the target");
 }
 
 void Initiator::verify(const std::function<void()>& far_end) {
@@ -196,12 +196,12 @@ void Initiator::verify(const std::function<void()>& far_end) {
   std::vector<uint64_t> units;
   for (const Slot& slot : slots_) units.push_back(slot.unit);
   if (traffic_.write) {
-    for (uint32_t i = 0; i < traffic_.depth; ++i) std::ranges::fill(memory(i), kPoison);
+    for (uint32_t i = 0; i < traffic_.depth; ++i) std::ranges::fill(memory(i), client::kPoison);
     move(false, units, far_end);
   }
   for (uint32_t i = 0; i < traffic_.depth; ++i) {
-    if (const auto at = first_difference(memory(i), traffic_.write ? seed_ + i : units[i]))
-      throw Failure(fmt::format("byte {} of I/O {} of the namespace is wrong", *at, units[i]));
+    if (const auto at = client::first_difference(memory(i), traffic_.write ? seed_ + i : units[i]))
+      throw client::Failure(fmt::format("byte {} of I/O {} of the namespace is wrong", *at, units[i]));
   }
 }
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "apps/initiator/rdma_session.h"
-#include "apps/perf/histogram.h"
+#include "client/histogram.h"
+#include "nvmf_host/rdma_session.h"
 #include "perf/nvmf/io_traffic.h"
 
 namespace uroce::perf {
@@ -41,7 +41,7 @@ class Initiator {
     }
     return {completed_ - first_, std::chrono::duration<double>(last_seen_ - started_).count()};
   }
-  [[nodiscard]] const Histogram& latencies() const { return latencies_; }
+  [[nodiscard]] const client::Histogram& latencies() const { return latencies_; }
 
   /// What each slot read last, or wrote last, is what the namespace holds.
   void verify(const std::function<void()>& far_end);
@@ -75,8 +75,8 @@ class Initiator {
 
   const IoTraffic traffic_;
   const uint64_t units_;
-  initiator::RdmaSession session_;
-  initiator::RdmaHostQueue& queue_;
+  nvmf_host::RdmaSession session_;
+  nvmf_host::RdmaHostQueue& queue_;
   std::vector<Slot> slots_;
   std::vector<uint16_t> free_;            // slots
   std::vector<uint16_t> unacknowledged_;  // slots that are answered, but their SENDs not acknowledged
@@ -96,7 +96,7 @@ class Initiator {
   uint32_t silent_ = 0;
   uint64_t posted_ = 0;
   uint64_t completed_ = 0;
-  Histogram latencies_;
+  client::Histogram latencies_;
 };
 
 }  // namespace uroce::perf

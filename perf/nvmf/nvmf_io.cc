@@ -16,7 +16,7 @@
 #include <string>
 #include <thread>
 
-#include "apps/perf/failure.h"
+#include "client/failure.h"
 #include "perf/nvmf/exported.h"
 #include "perf/nvmf/initiator.h"
 
@@ -71,7 +71,7 @@ void measure(Initiator& initiator, const Options& options, FarEnd far_end) {
   const Measured measured = measured_io(initiator, options, far_end);
   initiator.verify(far_end);
   const auto commands = static_cast<double>(measured.done.commands);
-  const Histogram& latencies = initiator.latencies();
+  const client::Histogram& latencies = initiator.latencies();
   fmt::print(
       "{{\"commands\": {}, \"iops\": {:.6g}, \"cpu_us\": {:.4f}, \"latency_p50_us\": {:.3f}, "
       "\"latency_p99_us\": {:.3f}}}\n",

@@ -12,18 +12,18 @@
 #include <thread>
 #include <vector>
 
-#include "apps/initiator/rdma_session.h"
 #include "choices.h"
 #include "drivers/block_registry.h"
 #include "engine/platform/clock.h"
 #include "nvmf/rdma/transport.h"
 #include "nvmf/subsystem/target.h"
+#include "nvmf_host/rdma_session.h"
 #include "tests/nvmf/rdma_stranger.h"
 
 namespace uroce::fuzz {
 namespace {
 
-using namespace uroce::initiator;
+using namespace uroce::nvmf_host;
 using nvmf::Command;
 using nvmf::RdmaEvent;
 using uroce::testing::RdmaStranger;

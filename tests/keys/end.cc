@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "apps/perf/failure.h"
-#include "apps/perf/patience.h"
+#include "client/failure.h"
+#include "client/patience.h"
 
 namespace uroce::keys {
 namespace {
@@ -48,7 +48,7 @@ ibv_qp* create_queue_pair(ibv_context* context, ibv_pd* domain, ibv_cq* completi
 }  // namespace
 
 void check(int error, const char* call) {
-  if (error != 0) throw perf::failed(call, error);
+  if (error != 0) throw client::failed(call, error);
 }
 
 Options parse(int argc, char** argv) {
@@ -68,7 +68,7 @@ Options parse(int argc, char** argv) {
         options.tcp_port = static_cast<uint16_t>(std::strtoul(optarg, nullptr, 10));
         break;
       default:
-        throw perf::Failure("usage: -d DEVICE -g GID_INDEX -m PATH_MTU -p TCP_PORT [OWNER]");
+        throw client::Failure("usage: -d DEVICE -g GID_INDEX -m PATH_MTU -p TCP_PORT [OWNER]");
     }
   }
   if (optind < argc) options.owner = argv[optind];
@@ -87,18 +87,18 @@ bool is_filled(std::span<const std::byte> with, uint32_t seed, uint64_t at) {
 }
 
 End::End(const Options& options, uint64_t send_ops_flags)
-    : device_(perf::VerbsDevice::open({.name = options.device, .port = 1, .gid_index = options.gid_index})),
-      path_mtu_(perf::path_mtu_of(options.path_mtu).value_or(IBV_MTU_1024)),
+    : device_(client::VerbsDevice::open({.name = options.device, .port = 1, .gid_index = options.gid_index})),
+      path_mtu_(client::path_mtu_of(options.path_mtu).value_or(IBV_MTU_1024)),
       domain_(ibv_alloc_pd(context())),
       buffer_(static_cast<std::byte*>(std::aligned_alloc(kPage, kBufferBytes))) {
-  if (!domain_) throw perf::failed("ibv_alloc_pd", errno);
+  if (!domain_) throw client::failed("ibv_alloc_pd", errno);
   std::ranges::fill(buffer(), std::byte{0});
   region_.reset(ibv_reg_mr(domain(), buffer_.get(), kBufferBytes, kRights));
-  if (!region_) throw perf::failed("ibv_reg_mr", errno);
+  if (!region_) throw client::failed("ibv_reg_mr", errno);
   completions_.reset(ibv_create_cq(context(), 2 * kRequests, nullptr, nullptr, 0));
-  if (!completions_) throw perf::failed("ibv_create_cq", errno);
+  if (!completions_) throw client::failed("ibv_create_cq", errno);
   queue_pair_.reset(create_queue_pair(context(), domain(), completions_.get(), send_ops_flags));
-  if (!queue_pair_) throw perf::failed("ibv_create_qp", errno);
+  if (!queue_pair_) throw client::failed("ibv_create_qp", errno);
 }
 
 nlohmann::json End::address() const {
@@ -110,7 +110,7 @@ nlohmann::json End::address() const {
 
 void End::modify(ibv_qp_attr attributes, int mask, const char* to_state) {
   if (const int error = ibv_modify_qp(queue_pair(), &attributes, mask)) {
-    throw perf::failed(fmt::format("ibv_modify_qp to {}", to_state), error);
+    throw client::failed(fmt::format("ibv_modify_qp to {}", to_state), error);
   }
 }
 
@@ -189,12 +189,12 @@ void End::post_receive(uint32_t bytes) {
 }
 
 ibv_wc End::completion() {
-  perf::Patience patience("a completion");
+  client::Patience patience("a completion");
   for (;;) {
     ibv_wc found{};
     const int count = ibv_poll_cq(completions_.get(), 1, &found);
     if (count == 1) return found;
-    if (count < 0) throw perf::Failure("ibv_poll_cq failed");
+    if (count < 0) throw client::Failure("ibv_poll_cq failed");
     patience.waited();
     // The one CPU of the kernel's guest has the packets to look after, too.
     sched_yield();

@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "apps/perf/verbs_device.h"
-#include "apps/perf/verbs_objects.h"
+#include "client/verbs_device.h"
+#include "client/verbs_objects.h"
 
 namespace uroce::keys {
 
@@ -21,7 +21,7 @@ struct Options {
   std::string owner;  // host that the peer connects to
 };
 
-/// Throws perf::Failure.
+/// Throws client::Failure.
 Options parse(int argc, char** argv);
 
 /// Byte `at` of what is written, read or sent under that seed.
@@ -68,17 +68,17 @@ class End {
  private:
   void modify(ibv_qp_attr attributes, int mask, const char* to_state);
 
-  perf::VerbsDevice device_;
+  client::VerbsDevice device_;
   ibv_mtu path_mtu_;
-  perf::ProtectionDomain domain_;
-  perf::Buffer buffer_;
-  perf::MemoryRegion region_;
-  perf::CompletionQueue completions_;
-  perf::QueuePair queue_pair_;
+  client::ProtectionDomain domain_;
+  client::Buffer buffer_;
+  client::MemoryRegion region_;
+  client::CompletionQueue completions_;
+  client::QueuePair queue_pair_;
   nlohmann::json peer_;
 };
 
-/// Throws perf::Failure with what the errno value means, unless it is 0.
+/// Throws client::Failure with what the errno value means, unless it is 0.
 void check(int error, const char* call);
 
 }  // namespace uroce::keys

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "apps/perf/failure.h"
+#include "client/failure.h"
 
 namespace uroce::keys {
 namespace {
@@ -18,13 +18,13 @@ constexpr uint32_t kPageShift = 12;
 
 template <typename T>
 T* made(T* object, const char* call) {
-  if (object == nullptr) throw perf::failed(call, errno);
+  if (object == nullptr) throw client::failed(call, errno);
   return object;
 }
 
 void expect_success(const ibv_wc& completion, const char* what) {
   if (completion.status != IBV_WC_SUCCESS) {
-    throw perf::Failure(fmt::format("{}: {}", what, ibv_wc_status_str(completion.status)));
+    throw client::Failure(fmt::format("{}: {}", what, ibv_wc_status_str(completion.status)));
   }
 }
 
@@ -189,7 +189,7 @@ Region fast(End& owner, ibv_mr* mr, const urocedv_reg_mr_attr& attr,
 Region fast_by_page_list(End& owner, Arena& arena, int rights) {
   constexpr size_t kOffset = 50;
   ibv_mr* mr = made(urocedv_alloc_mr(owner.domain(), UROCEDV_MR_TYPE_MEM_REG, 4), "urocedv_alloc_mr");
-  const std::unique_ptr<urocedv_page_list, perf::Destroyer<urocedv_free_page_list>> list(
+  const std::unique_ptr<urocedv_page_list, client::Destroyer<urocedv_free_page_list>> list(
       made(urocedv_alloc_page_list(owner.context(), 3), "urocedv_alloc_page_list"));
   std::vector pieces = pages(arena, {6, 1, 11});
   std::ranges::copy(bus_addresses(arena, pieces), list->pages);
@@ -222,7 +222,7 @@ Region fast_by_sg_list(End& owner, Arena& arena, int rights) {
   }
   const auto entries = static_cast<int>(list.size());
   if (urocedv_map_mr_sg(mr, list.data(), entries, nullptr, Arena::kPage) != entries) {
-    throw perf::failed("urocedv_map_mr_sg", errno);
+    throw client::failed("urocedv_map_mr_sg", errno);
   }
   urocedv_reg_mr_attr attr{};
   attr.iova = kIova;
@@ -316,7 +316,7 @@ constexpr std::array kKinds{
 Arena::Arena(ibv_context* context)
     : context_(context), memory_(static_cast<std::byte*>(std::aligned_alloc(kPage, kPage * kPages))) {
   bus_ = urocedv_dma_map_single(context_, memory_.get(), kPage * kPages, UROCEDV_DMA_BIDIRECTIONAL);
-  if (urocedv_dma_mapping_error(context_, bus_) != 0) throw perf::failed("urocedv_dma_map_single", errno);
+  if (urocedv_dma_mapping_error(context_, bus_) != 0) throw client::failed("urocedv_dma_map_single", errno);
 }
 
 void Arena::unmap() {

@@ -33,7 +33,7 @@ class Arena {
 
  private:
   ibv_context* context_;
-  perf::Buffer memory_;
+  client::Buffer memory_;
   uint64_t bus_ = 0;
 };
 

@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "apps/perf/channel.h"
-#include "apps/perf/failure.h"
+#include "client/channel.h"
+#include "client/failure.h"
 #include "tests/keys/expectations.h"
 #include "tests/keys/kinds.h"
 
@@ -116,10 +116,10 @@ class Owner {
   }
 
  private:
-  static perf::Channel accept(uint16_t port) {
-    perf::Listener listener(port);
+  static client::Channel accept(uint16_t port) {
+    client::Listener listener(port);
     while (true)
-      if (std::optional<perf::Channel> peer = listener.accept(); peer) return std::move(*peer);
+      if (std::optional<client::Channel> peer = listener.accept(); peer) return std::move(*peer);
   }
 
   json order(const json& what) {
@@ -250,7 +250,7 @@ class Owner {
 
   End end_;
   Arena arena_;
-  perf::Channel peer_;
+  client::Channel peer_;
   std::vector<std::byte> memory_;  // what the arena should be
   uint32_t psn_ = 0;
   uint32_t seed_ = 0;

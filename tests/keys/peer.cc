@@ -9,15 +9,15 @@
 #include <exception>
 #include <optional>
 
-#include "apps/perf/channel.h"
-#include "apps/perf/failure.h"
+#include "client/channel.h"
+#include "client/failure.h"
 #include "tests/keys/end.h"
 
 namespace uroce::keys {
 namespace {
 
 using nlohmann::json;
-using Window = std::unique_ptr<ibv_mw, perf::Destroyer<ibv_dealloc_mw>>;
+using Window = std::unique_ptr<ibv_mw, client::Destroyer<ibv_dealloc_mw>>;
 
 constexpr std::byte kUntouched{0xA5};
 
@@ -29,7 +29,7 @@ class Peer {
  public:
   explicit Peer(const Options& options)
       : end_(options, 0),
-        owner_(perf::Channel::connect(fmt::format("{}:{}", options.owner, options.tcp_port))) {
+        owner_(client::Channel::connect(fmt::format("{}:{}", options.owner, options.tcp_port))) {
     owner_.send(end_.address());
     end_.set_peer(owner_.receive());
   }
@@ -54,7 +54,7 @@ class Peer {
     if (what == "receive") return receive();
     if (what == "fill") return fill(end_.buffer(), order.at("seed"), 0), json::object();
     if (what == "look") return look(order);
-    throw perf::Failure("the owner speaks of '" + what + "'");
+    throw client::Failure("the owner speaks of '" + what + "'");
   }
 
   json attempt(const json& order, ibv_wr_opcode operation) {
@@ -79,7 +79,7 @@ class Peer {
   /// A type 2 window at the beginning of the buffer.
   json bind(const json& order) {
     if (!window_) window_.reset(ibv_alloc_mw(end_.domain(), IBV_MW_TYPE_2));
-    if (!window_) throw perf::failed("ibv_alloc_mw", errno);
+    if (!window_) throw client::failed("ibv_alloc_mw", errno);
     ibv_send_wr request{};
     request.opcode = IBV_WR_BIND_MW;
     request.bind_mw.mw = window_.get();
@@ -91,7 +91,7 @@ class Peer {
     end_.post(request);
     const ibv_wc completion = end_.completion();
     if (completion.status != IBV_WC_SUCCESS) {
-      throw perf::Failure(fmt::format("binding a window: {}", ibv_wc_status_str(completion.status)));
+      throw client::Failure(fmt::format("binding a window: {}", ibv_wc_status_str(completion.status)));
     }
     window_->rkey = request.bind_mw.rkey;
     return {{"key", window_->rkey}, {"address", request.bind_mw.bind_info.addr}};
@@ -113,7 +113,7 @@ class Peer {
   }
 
   End end_;
-  perf::Channel owner_;
+  client::Channel owner_;
   Window window_;
 };
 

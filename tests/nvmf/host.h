@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "apps/initiator/commands.h"
 #include "nvmf/queue/queue.h"
 #include "nvmf/subsystem/target.h"
+#include "nvmf_host/commands.h"
 
 namespace uroce::testing {
 
-using namespace initiator;
+using namespace nvmf_host;
 
 using Bytes = std::vector<std::byte>;
 

@@ -14,11 +14,11 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/initiator/rdma_session.h"
+#include "nvmf_host/rdma_session.h"
 
 namespace uroce::testing {
 
-using namespace initiator;
+using namespace nvmf_host;
 namespace {
 
 using Clock = std::chrono::steady_clock;

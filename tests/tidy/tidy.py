@@ -23,6 +23,8 @@ LEVEL = {
     'engine': 4,
     'verbs': 5,
     'rdmacm': 6, 'nvmf': 6,
+    # Of programs; nothing of the stack sees them.
+    'client': 7, 'nvmf_host': 7, 'nvmf_target': 7,
 }
 ENGINE = LEVEL['engine']
 # Rooms inside a module, bottom up. A module without an entry is one room.

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "apps/perf/failure.h"
 #include "apps/perf/round.h"
+#include "client/failure.h"
 
 // Rounds of services that lose messages: what came is told apart from what did not, and checked.
 
@@ -96,21 +96,21 @@ TEST(LossyRound, SeesWhatIsWrong) {
   Receiver bytes(round_of(Service::kUd, Operation::kSend));
   bytes.bring(1);
   bytes.areas[3][bytes.round.layout().offset(0) + 99] ^= std::byte{1};
-  EXPECT_THROW(bytes.verify(2), Failure) << "a wrong byte";
+  EXPECT_THROW(bytes.verify(2), client::Failure) << "a wrong byte";
   Receiver number(round_of(Service::kUd, Operation::kSend));
   number.bring(1);
   number.arrivals.begin(0);
   number.arrivals.note(2);
   number.arrivals.note(2);
-  EXPECT_THROW(number.verify(3), Failure) << "another message than it says";
+  EXPECT_THROW(number.verify(3), client::Failure) << "another message than it says";
   Receiver silent(round_of(Service::kUc, Operation::kWrite));
   silent.areas[3][silent.round.layout().offset(2)] = std::byte{0};
   EXPECT_NO_THROW(silent.verify(3)) << "part of a message that was lost";
-  EXPECT_THROW(silent.verify(2), Failure) << "nothing was sent there";
+  EXPECT_THROW(silent.verify(2), client::Failure) << "nothing was sent there";
   Receiver behind(round_of(Service::kUd, Operation::kSend));
   behind.bring(0);
   behind.areas[3][behind.round.layout().offset(0) + 100] = std::byte{0};
-  EXPECT_THROW(behind.verify(1), Failure) << "behind the message's end";
+  EXPECT_THROW(behind.verify(1), client::Failure) << "behind the message's end";
 }
 
 }  // namespace

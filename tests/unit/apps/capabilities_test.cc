@@ -10,17 +10,17 @@
 #include <string>
 #include <vector>
 
-#include "apps/perf/verbs_objects.h"
+#include "client/verbs_objects.h"
 
 namespace uroce::info {
 namespace {
 
 std::vector<Advertised> all_devices() {
   int count = 0;
-  const perf::DeviceList devices(ibv_get_device_list(&count));
+  const client::DeviceList devices(ibv_get_device_list(&count));
   std::vector<Advertised> all;
   for (int i = 0; i < count; ++i) {
-    const perf::Context context(ibv_open_device(devices[static_cast<size_t>(i)]));
+    const client::Context context(ibv_open_device(devices[static_cast<size_t>(i)]));
     all.push_back(ask(*context));
   }
   return all;

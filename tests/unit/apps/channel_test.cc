@@ -1,4 +1,4 @@
-#include "apps/perf/channel.h"
+#include "client/channel.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -8,17 +8,18 @@
 #include <string>
 #include <thread>
 
-#include "apps/perf/failure.h"
 #include "apps/perf/reception.h"
+#include "client/failure.h"
 
 namespace uroce::perf {
 namespace {
 
 class Connected : public ::testing::Test {
  protected:
-  Connected() : ours_(Channel::connect("127.0.0.1:" + std::to_string(listener_.port()))), theirs_(accept()) {}
+  Connected()
+      : ours_(client::Channel::connect("127.0.0.1:" + std::to_string(listener_.port()))), theirs_(accept()) {}
 
-  std::optional<Channel> accept() {
+  std::optional<client::Channel> accept() {
     pollfd one{.fd = listener_.socket(), .events = POLLIN, .revents = 0};
     poll(&one, 1, -1);
     return listener_.accept();
@@ -33,14 +34,14 @@ class Connected : public ::testing::Test {
     try {
       (void)theirs_->receive();
       return "none";
-    } catch (const Failure& failure) {
+    } catch (const client::Failure& failure) {
       return failure.what();
     }
   }
 
-  Listener listener_{0};
-  Channel ours_;
-  std::optional<Channel> theirs_;
+  client::Listener listener_{0};
+  client::Channel ours_;
+  std::optional<client::Channel> theirs_;
 };
 
 using ChannelTest = Connected;
@@ -66,18 +67,18 @@ TEST_F(ChannelTest, ShowsTheBeginningOfWhatIsLong) {
 }
 
 TEST_F(ChannelTest, IsNotWaitedForLongerThanThat) {
-  EXPECT_THROW((void)theirs_->receive(std::chrono::seconds(0)), Failure);
+  EXPECT_THROW((void)theirs_->receive(std::chrono::seconds(0)), client::Failure);
 }
 
 TEST(Reception, OutlastsStrangers) {
-  Listener listener(0);
+  client::Listener listener(0);
   const std::string where = "127.0.0.1:" + std::to_string(listener.port());
   const std::string garbage = "GET / HTTP/1.0\r\n\r\n";
-  const Channel silent = Channel::connect(where);
-  const Channel browser = Channel::connect(where);
+  const client::Channel silent = client::Channel::connect(where);
+  const client::Channel browser = client::Channel::connect(where);
   ASSERT_GT(send(browser.socket(), garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
-  { const Channel scanner = Channel::connect(where); }
-  Channel client = Channel::connect(where);
+  { const client::Channel scanner = client::Channel::connect(where); }
+  client::Channel client = client::Channel::connect(where);
   client.send({{"plan",
                 {{"version", 3},
                  {"service", "rc"},

@@ -1,4 +1,4 @@
-#include "apps/perf/histogram.h"
+#include "client/histogram.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace uroce::perf {
 namespace {
 
 TEST(Histogram, KnowsNothingOfNothing) {
-  const Histogram histogram;
+  const client::Histogram histogram;
   EXPECT_EQ(histogram.count(), 0u);
   EXPECT_EQ(histogram.percentile(50), 0u);
   EXPECT_EQ(histogram.min(), 0u);
@@ -20,7 +20,7 @@ TEST(Histogram, KnowsNothingOfNothing) {
 TEST(Histogram, IsExactForOneSample) {
   for (const uint64_t value :
        {uint64_t{0}, uint64_t{1}, uint64_t{127}, uint64_t{128}, uint64_t{123456789}, UINT64_MAX}) {
-    Histogram histogram;
+    client::Histogram histogram;
     histogram.record(value);
     EXPECT_EQ(histogram.percentile(0), value);
     EXPECT_EQ(histogram.percentile(50), value);
@@ -31,7 +31,7 @@ TEST(Histogram, IsExactForOneSample) {
 }
 
 TEST(Histogram, IsExactForSmallValues) {
-  Histogram histogram;
+  client::Histogram histogram;
   for (uint64_t value = 1; value <= 100; ++value) histogram.record(value);
   EXPECT_EQ(histogram.percentile(1), 1u);
   EXPECT_EQ(histogram.percentile(50), 50u);
@@ -40,7 +40,7 @@ TEST(Histogram, IsExactForSmallValues) {
 }
 
 TEST(Histogram, FindsTheOneOutlier) {
-  Histogram histogram;
+  client::Histogram histogram;
   for (int i = 0; i < 999; ++i) histogram.record(10);
   histogram.record(1'000'000);
   EXPECT_EQ(histogram.percentile(99.9), 10u);
@@ -52,7 +52,7 @@ TEST(Histogram, StaysWithinOneSixtyFourthOfSortedSamples) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   std::vector<uint64_t> samples;
-  Histogram histogram;
+  client::Histogram histogram;
   for (int i = 0; i < 20000; ++i) {
     // All magnitudes: a random number of random bits.
     const uint64_t value = random() >> (random() % 60);
@@ -70,7 +70,7 @@ TEST(Histogram, StaysWithinOneSixtyFourthOfSortedSamples) {
 }
 
 TEST(Histogram, ForgetsWhenCleared) {
-  Histogram histogram;
+  client::Histogram histogram;
   histogram.record(5);
   histogram.clear();
   EXPECT_EQ(histogram.count(), 0u);

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "apps/nvmf/target_configuration.h"
+#include "nvmf_target/target_configuration.h"
 
 namespace uroce::nvmf_target {
 namespace {

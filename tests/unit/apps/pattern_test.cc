@@ -1,4 +1,4 @@
-#include "apps/perf/pattern.h"
+#include "client/pattern.h"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,11 @@ namespace {
 TEST(Pattern, IsRecognisedAndTheFirstWrongByteIsNamed) {
   for (const size_t length : {1u, 7u, 8u, 9u, 4096u, 4099u}) {
     std::vector<std::byte> bytes(length);
-    fill_pattern(bytes, 42);
-    EXPECT_FALSE(first_difference(bytes, 42).has_value());
+    client::fill_pattern(bytes, 42);
+    EXPECT_FALSE(client::first_difference(bytes, 42).has_value());
     for (const size_t wrong : {size_t{0}, length / 2, length - 1}) {
       bytes[wrong] ^= std::byte{1};
-      EXPECT_EQ(first_difference(bytes, 42), wrong);
+      EXPECT_EQ(client::first_difference(bytes, 42), wrong);
       bytes[wrong] ^= std::byte{1};
     }
   }
@@ -24,16 +24,16 @@ TEST(Pattern, IsRecognisedAndTheFirstWrongByteIsNamed) {
 
 TEST(Pattern, DiffersBySeed) {
   std::vector<std::byte> bytes(64);
-  fill_pattern(bytes, 1);
-  EXPECT_TRUE(first_difference(bytes, 2).has_value());
-  EXPECT_TRUE(first_touched(bytes).has_value());
+  client::fill_pattern(bytes, 1);
+  EXPECT_TRUE(client::first_difference(bytes, 2).has_value());
+  EXPECT_TRUE(client::first_touched(bytes).has_value());
 }
 
 TEST(Poison, IsUntouchedUntilAByteChanges) {
-  std::vector<std::byte> bytes(100, kPoison);
-  EXPECT_FALSE(first_touched(bytes).has_value());
+  std::vector<std::byte> bytes(100, client::kPoison);
+  EXPECT_FALSE(client::first_touched(bytes).has_value());
   bytes[99] = std::byte{0};
-  EXPECT_EQ(first_touched(bytes), 99u);
+  EXPECT_EQ(client::first_touched(bytes), 99u);
 }
 
 TEST(Layout, SlotsDoNotOverlapAndFitTheArea) {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/perf/failure.h"
 #include "apps/perf/messages.h"
+#include "client/failure.h"
 
 namespace uroce::perf {
 namespace {
@@ -103,7 +103,7 @@ TEST(Messages, OfAStrangerAreRefused) {
   const auto refuses = [](const char* key, const nlohmann::json& value) {
     nlohmann::json plan = to_json(some_plan());
     plan[key] = value;
-    EXPECT_THROW(plan_from(sent(plan)), Failure) << key << " " << value;
+    EXPECT_THROW(plan_from(sent(plan)), client::Failure) << key << " " << value;
   };
   refuses("version", 99);
   refuses("sizes", nlohmann::json::array());
@@ -115,23 +115,23 @@ TEST(Messages, OfAStrangerAreRefused) {
   refuses("depth", 1 << 20);
   refuses("depth", "many");
   refuses("path_mtu", 1500);
-  EXPECT_THROW(plan_from(nlohmann::json()), Failure);
-  EXPECT_THROW(plan_from(nlohmann::json::object()), Failure);
+  EXPECT_THROW(plan_from(nlohmann::json()), client::Failure);
+  EXPECT_THROW(plan_from(nlohmann::json::object()), client::Failure);
 
   nlohmann::json address = to_json(Address{.path_mtu = 4096});
   EXPECT_NO_THROW(address_from(sent(address)));
   address["gid"] = "zz";
-  EXPECT_THROW(address_from(sent(address)), Failure);
+  EXPECT_THROW(address_from(sent(address)), client::Failure);
   address = to_json(Address{.path_mtu = 4096});
   address["queue_pair"] = 1 << 24;
-  EXPECT_THROW(address_from(sent(address)), Failure);
+  EXPECT_THROW(address_from(sent(address)), client::Failure);
 
   EXPECT_THROW(
       round_from(nlohmann::json{{"operation", "erase"}, {"measure", "latency"}, {"size", 1}, {"depth", 1}}),
-      Failure);
+      client::Failure);
   EXPECT_THROW(
       round_from(nlohmann::json{{"operation", "write"}, {"measure", "latency"}, {"size", 0}, {"depth", 1}}),
-      Failure);
+      client::Failure);
 }
 
 }  // namespace

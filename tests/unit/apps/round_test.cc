@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "apps/perf/failure.h"
+#include "client/failure.h"
 
 namespace uroce::perf {
 namespace {
@@ -63,7 +63,7 @@ TEST(RoundMemory, SeesOneWrongByteAnywhere) {
     ends.begin(phase);
     for (uint64_t message = 0; message < 8; ++message) ends.carry(message);
     ends.areas[3][ends.round.layout().offset(4) + wrong] ^= std::byte{0x10};
-    EXPECT_THROW(ends.responder.verify(phase, 8), Failure) << wrong;
+    EXPECT_THROW(ends.responder.verify(phase, 8), client::Failure) << wrong;
   }
 }
 
@@ -80,7 +80,7 @@ TEST(RoundMemory, SeesOneWrongByteInALargeArea) {
   for (uint32_t slot = 0; slot < kSlots; ++slot) {
     std::byte& wrong = ends.areas[3][large.layout().offset(slot) + 4711];
     wrong ^= std::byte{1};
-    EXPECT_THROW(ends.responder.verify(phase, kSlots), Failure) << slot;
+    EXPECT_THROW(ends.responder.verify(phase, kSlots), client::Failure) << slot;
     wrong ^= std::byte{1};
   }
 }
@@ -90,7 +90,7 @@ TEST(RoundMemory, SeesAMissingMessage) {
   const Phase phase{.seed = 5};
   ends.begin(phase);
   ends.carry(0);
-  EXPECT_THROW(ends.responder.verify(phase, 2), Failure);
+  EXPECT_THROW(ends.responder.verify(phase, 2), client::Failure);
 }
 
 TEST(RoundMemory, SeesLastPhasesDataInThisPhase) {
@@ -101,7 +101,7 @@ TEST(RoundMemory, SeesLastPhasesDataInThisPhase) {
   const Phase second{.seed = 2, .first = 8};
   ends.begin(second);
   ends.areas[3] = stale;
-  EXPECT_THROW(ends.responder.verify(second, 9), Failure);
+  EXPECT_THROW(ends.responder.verify(second, 9), client::Failure);
 }
 
 TEST(RoundMemory, SeesBytesBehindTheEndAndInUnusedSlots) {
@@ -112,7 +112,7 @@ TEST(RoundMemory, SeesBytesBehindTheEndAndInUnusedSlots) {
     ends.begin(phase);
     ends.carry(0);
     ends.areas[3][stray] = std::byte{0};
-    EXPECT_THROW(ends.responder.verify(phase, 1), Failure) << stray;
+    EXPECT_THROW(ends.responder.verify(phase, 1), client::Failure) << stray;
   }
 }
 
@@ -120,7 +120,7 @@ TEST(RoundMemory, ReadsFillTheInitiator) {
   Ends ends({.operation = Operation::kRead, .measure = Measure::kLatency, .size = 64, .depth = 1});
   const Phase phase{.seed = 9};
   ends.begin(phase);
-  EXPECT_THROW(ends.initiator.verify(phase, 1), Failure);
+  EXPECT_THROW(ends.initiator.verify(phase, 1), client::Failure);
   ends.carry_read(0);
   EXPECT_EQ(ends.initiator.verify(phase, 1), 64u);
   EXPECT_EQ(ends.responder.verify(phase, 1), 0u);
@@ -144,7 +144,7 @@ TEST(RoundMemory, PingPongOfWritesTellsMessagesApartByTheirLastByte) {
     }
     EXPECT_EQ(ends.responder.verify(phase, 600), size);
     EXPECT_EQ(ends.initiator.verify(phase, 600), size);
-    EXPECT_THROW(ends.responder.verify(phase, 601), Failure);
+    EXPECT_THROW(ends.responder.verify(phase, 601), client::Failure);
   }
 }
 
@@ -171,10 +171,10 @@ TEST(RoundMemory, AtomicsCountMessages) {
     for (uint64_t message = 9; message < 20; ++message) carry_atomic(ends, message);
     EXPECT_EQ(ends.initiator.verify(phase, 20), 32u);
     EXPECT_EQ(ends.responder.verify(phase, 20), 32u);
-    EXPECT_THROW(ends.responder.verify(phase, 21), Failure) << "one was lost";
-    EXPECT_THROW(ends.responder.verify(phase, 19), Failure) << "one was executed twice";
+    EXPECT_THROW(ends.responder.verify(phase, 21), client::Failure) << "one was lost";
+    EXPECT_THROW(ends.responder.verify(phase, 19), client::Failure) << "one was executed twice";
     ends.areas[1][0] ^= std::byte{1};
-    EXPECT_THROW(ends.initiator.verify(phase, 20), Failure);
+    EXPECT_THROW(ends.initiator.verify(phase, 20), client::Failure);
   }
 }
 

@@ -6,14 +6,14 @@
 #include <memory>
 #include <string>
 
-#include "apps/initiator/rdma_session.h"
 #include "block/block.h"
 #include "nvmf/rdma/transport.h"
 #include "nvmf/subsystem/target.h"
+#include "nvmf_host/rdma_session.h"
 
 namespace uroce::testing {
 
-using namespace initiator;
+using namespace nvmf_host;
 
 inline constexpr const char* kDisks = "nqn.2026-11.example:disks";
 inline constexpr uint32_t kNull = 1, kRam = 2, kFile = 3;  // namespaces

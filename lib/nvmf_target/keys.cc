@@ -1,4 +1,4 @@
-#include "apps/nvmf/keys.h"
+#include "nvmf_target/keys.h"
 
 #include <fmt/format.h>
 

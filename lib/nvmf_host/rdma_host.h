@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/initiator/fast_regions.h"
 #include "nvmf/format/fabrics.h"
 #include "nvmf/format/nvme.h"
 #include "nvmf/rdma/private_data.h"
+#include "nvmf_host/fast_regions.h"
 
-namespace uroce::initiator {
+namespace uroce::nvmf_host {
 
 /// The target's answer to a connection request was no.
 struct RdmaRefused : std::runtime_error {
@@ -146,4 +146,4 @@ class RdmaHostQueue {
   std::vector<uint32_t> invalidated_;
 };
 
-}  // namespace uroce::initiator
+}  // namespace uroce::nvmf_host

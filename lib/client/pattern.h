@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-namespace uroce::perf {
+namespace uroce::client {
 
 /// What memory holds before anything arrives.
 constexpr std::byte kPoison{0xA5};
@@ -19,4 +19,4 @@ std::optional<size_t> first_difference(std::span<const std::byte> bytes, uint64_
 /// Offset of the first byte that is not poison.
 std::optional<size_t> first_touched(std::span<const std::byte> bytes);
 
-}  // namespace uroce::perf
+}  // namespace uroce::client

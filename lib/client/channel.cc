@@ -1,4 +1,4 @@
-#include "apps/perf/channel.h"
+#include "client/channel.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -14,9 +14,9 @@
 #include <memory>
 #include <utility>
 
-#include "apps/perf/failure.h"
+#include "client/failure.h"
 
-namespace uroce::perf {
+namespace uroce::client {
 namespace {
 
 // A line is a plan at most; a peer that sends more is no `uroce perf`.
@@ -220,4 +220,4 @@ std::optional<Channel> Listener::accept() {
   return Channel(fd, peer);
 }
 
-}  // namespace uroce::perf
+}  // namespace uroce::client

@@ -1,4 +1,4 @@
-#include "apps/nvmf/exports.h"
+#include "nvmf_target/exports.h"
 
 #include <algorithm>
 #include <cerrno>

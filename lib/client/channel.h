@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace uroce::perf {
+namespace uroce::client {
 
 /// A TCP connection that carries one JSON object per line. Every failure throws, the end of the peer
 /// included.
@@ -64,4 +64,4 @@ class Listener {
   uint16_t port_;
 };
 
-}  // namespace uroce::perf
+}  // namespace uroce::client

@@ -1,10 +1,10 @@
-#include "apps/perf/patience.h"
+#include "client/patience.h"
 
 #include <fmt/format.h>
 
-#include "apps/perf/failure.h"
+#include "client/failure.h"
 
-namespace uroce::perf {
+namespace uroce::client {
 
 void Patience::look() {
   constexpr std::chrono::seconds kLimit{60};
@@ -27,4 +27,4 @@ bool Silence::lasts() {
   return true;
 }
 
-}  // namespace uroce::perf
+}  // namespace uroce::client

@@ -1,4 +1,4 @@
-#include "apps/initiator/rdma_host.h"
+#include "nvmf_host/rdma_host.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -13,7 +13,7 @@
 
 #include "base/internet_address.h"
 
-namespace uroce::initiator {
+namespace uroce::nvmf_host {
 namespace {
 
 constexpr int kResolveMs = 30'000;
@@ -350,4 +350,4 @@ bool RdmaHostQueue::has_ended() {
   return ended_;
 }
 
-}  // namespace uroce::initiator
+}  // namespace uroce::nvmf_host

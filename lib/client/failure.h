@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace uroce::perf {
+namespace uroce::client {
 
 /// Ends the benchmark: one line that names what failed. Everything is released on the way out.
 struct Failure : std::runtime_error {
@@ -23,4 +23,4 @@ struct Interrupted {
 void note_interruptions();
 void throw_if_interrupted();
 
-}  // namespace uroce::perf
+}  // namespace uroce::client

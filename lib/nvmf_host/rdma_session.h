@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "apps/initiator/commands.h"
-#include "apps/initiator/rdma_host.h"
 #include "nvmf/format/status.h"
+#include "nvmf_host/commands.h"
+#include "nvmf_host/rdma_host.h"
 
-namespace uroce::initiator {
+namespace uroce::nvmf_host {
 
 /// A host with an enabled controller of one subsystem, over RDMA. Throws what fails.
 class RdmaSession {
@@ -47,4 +47,4 @@ void expect_success(const char* what, const std::optional<nvmf::Completion>& com
 /// The code of a completion.
 nvmf::StatusCode code_of(const nvmf::Completion& completion);
 
-}  // namespace uroce::initiator
+}  // namespace uroce::nvmf_host

@@ -1,4 +1,4 @@
-#include "apps/perf/verbs_device.h"
+#include "client/verbs_device.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -10,9 +10,9 @@
 #include <cstring>
 #include <thread>
 
-#include "apps/perf/failure.h"
+#include "client/failure.h"
 
-namespace uroce::perf {
+namespace uroce::client {
 namespace {
 
 struct Listing {
@@ -129,4 +129,4 @@ std::string text_of(const ibv_gid& gid) {
   return text.data();
 }
 
-}  // namespace uroce::perf
+}  // namespace uroce::client

@@ -1,4 +1,4 @@
-#include "apps/nvmf/target_configuration.h"
+#include "nvmf_target/target_configuration.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <cstring>
 #include <thread>
 
-#include "apps/nvmf/keys.h"
 #include "nvmf/format/names.h"
 #include "nvmf/subsystem/options.h"
+#include "nvmf_target/keys.h"
 
 namespace uroce::nvmf_target {
 namespace {

@@ -1,11 +1,11 @@
-#include "apps/initiator/rdma_session.h"
+#include "nvmf_host/rdma_session.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
-namespace uroce::initiator {
+namespace uroce::nvmf_host {
 namespace {
 
 /// CC: I/O queue entry sizes of 64 and 16 bytes, enabled.
@@ -69,4 +69,4 @@ void RdmaSession::set_configuration(uint32_t value) {
   expect_success("Property Set", admin_.run(command::set_property(nvmf::Property::kConfiguration, value)));
 }
 
-}  // namespace uroce::initiator
+}  // namespace uroce::nvmf_host

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/nvmf/target_configuration.h"
 #include "nvmf/rdma/transport.h"
 #include "nvmf/subsystem/target.h"
+#include "nvmf_target/target_configuration.h"
 
 namespace uroce::nvmf_target {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace uroce::perf {
+namespace uroce::client {
 
 /// Watches a loop that spins for something: notices Ctrl-C, and gives up when nothing happened for a minute.
 /// Reads the clock in one call of 64 only.
@@ -42,4 +42,4 @@ class Silence {
   std::chrono::steady_clock::time_point since_{};
 };
 
-}  // namespace uroce::perf
+}  // namespace uroce::client

@@ -1,10 +1,10 @@
-#include "apps/perf/histogram.h"
+#include "client/histogram.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-namespace uroce::perf {
+namespace uroce::client {
 
 size_t Histogram::bucket_of(uint64_t value) {
   const unsigned width = static_cast<unsigned>(std::bit_width(value));
@@ -39,4 +39,4 @@ uint64_t Histogram::percentile(double percent) const {
   return max_;
 }
 
-}  // namespace uroce::perf
+}  // namespace uroce::client

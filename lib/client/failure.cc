@@ -1,8 +1,8 @@
-#include "apps/perf/failure.h"
+#include "client/failure.h"
 
 #include <cstring>
 
-namespace uroce::perf {
+namespace uroce::client {
 namespace {
 
 volatile std::sig_atomic_t interruption = 0;
@@ -25,4 +25,4 @@ void throw_if_interrupted() {
   if (interruption != 0) throw Interrupted{interruption};
 }
 
-}  // namespace uroce::perf
+}  // namespace uroce::client

@@ -5,7 +5,7 @@
 #include "nvmf/format/identify.h"
 #include "nvmf/format/log_page.h"
 
-namespace uroce::initiator {
+namespace uroce::nvmf_host {
 
 // Commands as a host forms them. Fields that are not named are zero; PSDT says SGL.
 
@@ -115,4 +115,4 @@ inline nvmf::Command set_features(uint8_t feature, uint32_t dword11) {
 
 }  // namespace command
 
-}  // namespace uroce::initiator
+}  // namespace uroce::nvmf_host

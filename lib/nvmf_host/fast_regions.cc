@@ -1,9 +1,9 @@
-#include "apps/initiator/fast_regions.h"
+#include "nvmf_host/fast_regions.h"
 
 #include <cerrno>
 #include <system_error>
 
-namespace uroce::initiator {
+namespace uroce::nvmf_host {
 namespace {
 
 constexpr uint64_t kPage = 4096;
@@ -83,4 +83,4 @@ void FastRegions::note_invalidated(uint16_t number, uint32_t key) {
   if (number < slots_.size() && slots_[number].region->rkey == key) slots_[number].is_bound = false;
 }
 
-}  // namespace uroce::initiator
+}  // namespace uroce::nvmf_host

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace uroce::perf {
+namespace uroce::client {
 
 /// Counts of durations in buckets whose width is at most 1/64 of their value: no allocation and the same few
 /// instructions per sample however many there are. One thread.
@@ -35,4 +35,4 @@ class Histogram {
   uint64_t max_ = 0;
 };
 
-}  // namespace uroce::perf
+}  // namespace uroce::client

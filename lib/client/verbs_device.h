@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/perf/verbs_objects.h"
+#include "client/verbs_objects.h"
 
-namespace uroce::perf {
+namespace uroce::client {
 
 /// Which device an end uses.
 struct DeviceChoice {
@@ -53,4 +53,4 @@ constexpr std::optional<ibv_mtu> path_mtu_of(uint32_t bytes) {
   return std::nullopt;
 }
 
-}  // namespace uroce::perf
+}  // namespace uroce::client

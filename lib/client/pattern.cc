@@ -1,9 +1,9 @@
-#include "apps/perf/pattern.h"
+#include "client/pattern.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace uroce::perf {
+namespace uroce::client {
 namespace {
 
 // SplitMix64: every seed gives a sequence of its own, eight bytes at a time.
@@ -52,4 +52,4 @@ std::optional<size_t> first_touched(std::span<const std::byte> bytes) {
   return static_cast<size_t>(found - bytes.begin());
 }
 
-}  // namespace uroce::perf
+}  // namespace uroce::client

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace uroce::initiator {
+namespace uroce::nvmf_host {
 
 /// A fast region for each slot of a queue, over memory that is mapped for DMA once. A command's memory is
 /// registered by a work request right before its capsule and invalidated by the target's response, so that a
@@ -49,4 +49,4 @@ class FastRegions {
   std::vector<Slot> slots_;
 };
 
-}  // namespace uroce::initiator
+}  // namespace uroce::nvmf_host

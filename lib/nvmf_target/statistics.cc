@@ -1,4 +1,4 @@
-#include "apps/nvmf/statistics.h"
+#include "nvmf_target/statistics.h"
 
 #include <fmt/format.h>
 

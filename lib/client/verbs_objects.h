@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
-namespace uroce::perf {
+namespace uroce::client {
 
 /// Verbs objects that end themselves. Members of a class stand in the order of making.
 template <auto kDestroy>
@@ -26,4 +26,4 @@ using AddressHandle = std::unique_ptr<ibv_ah, Destroyer<ibv_destroy_ah>>;
 using QueuePair = std::unique_ptr<ibv_qp, Destroyer<ibv_destroy_qp>>;
 using Buffer = std::unique_ptr<std::byte[], Destroyer<std::free>>;
 
-}  // namespace uroce::perf
+}  // namespace uroce::client
