@@ -19,7 +19,7 @@
 namespace uroce::client {
 namespace {
 
-// A line is a plan at most; a peer that sends more is no `uroce perf`.
+// A line is a plan at most; a peer that sends more speaks another protocol.
 constexpr size_t kLineBytesMax = 1 << 16;
 // An object, its members and a list in one of them. The stacks of the parser and of what walks
 // through its result grow with each.
@@ -130,7 +130,7 @@ bool Channel::read_some() {
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (count < 0) throw failed("connection to " + peer_, errno);
   received_.append(bytes.data(), static_cast<size_t>(count));
-  if (received_.size() > kLineBytesMax) throw Failure(peer_ + " does not speak the protocol of uroce perf");
+  if (received_.size() > kLineBytesMax) throw Failure(peer_ + " does not speak the protocol of this program");
   return true;
 }
 
@@ -139,9 +139,9 @@ std::optional<nlohmann::json> Channel::take_line() {
   if (end == std::string::npos) return std::nullopt;
   const std::string line = received_.substr(0, end);
   received_.erase(0, end + 1);
-  if (nests_deeply(line)) throw Failure(peer_ + " does not speak the protocol of uroce perf");
+  if (nests_deeply(line)) throw Failure(peer_ + " does not speak the protocol of this program");
   nlohmann::json message = nlohmann::json::parse(line, nullptr, false);
-  if (!message.is_object()) throw Failure(peer_ + " does not speak the protocol of uroce perf");
+  if (!message.is_object()) throw Failure(peer_ + " does not speak the protocol of this program");
   if (message.contains("error")) {
     const nlohmann::json& text = message["error"];
     throw Failure(

@@ -32,10 +32,13 @@ ROOMS = {
     'engine': ('configuration', 'platform', 'poller', 'scheduling', 'device'),
     'nvmf': ('format', 'subsystem', 'queue', 'rdma'),
 }
-# Block drivers are linked by programs beside the stack: of what stands lower they see this only.
-BLOCK_DRIVERS_SEE = ('base', 'block', 'block_drivers')
-# The target is linked beside the stack as any program of verbs: of what stands lower it sees this only.
-NVMF_SEES = ('base', 'block', 'nvmf')
+# Linked beside the stack, as any program of verbs is: of what stands lower they see this only.
+SEES = {
+    'block_drivers': ('base', 'block'),
+    'nvmf': ('base', 'block'),
+    'client': (),
+    'nvmf_host': ('base', 'nvmf'),
+}
 # What is built without the tests.
 NEEDS_NO_TESTS = ('lib', 'drivers', 'apps', 'perf')
 LIBURING = re.compile(r'#include\s*[<"]liburing')
@@ -129,10 +132,9 @@ def check_layers(path, text, fail):
             target = included_module(found.group(1))
             if target and target != module and LEVEL[target] >= level:
                 fail(path, number, f'includes upwards or sideways: {module} (level {level}) -> {target} (level {LEVEL[target]})')
-            elif target and module == 'block_drivers' and target not in BLOCK_DRIVERS_SEE:
-                fail(path, number, f'a block driver sees base and block only, not {target}')
-            elif target and module == 'nvmf' and target not in NVMF_SEES:
-                fail(path, number, f'nvmf sees base and block only, not {target}')
+            elif target and target != module and target not in SEES.get(module, LEVEL):
+                seen = ' and '.join(SEES[module]) or 'itself'
+                fail(path, number, f'{module} sees {seen} only, not {target}')
         if DPDK.search(line) and module not in ('engine', 'drivers'):
             fail(path, number, 'includes DPDK: only engine and drivers may')
         if LIBURING.search(line) and module != 'block_drivers':

@@ -53,7 +53,7 @@ TEST_F(ChannelTest, CarriesWhatIsSaid) {
 
 TEST_F(ChannelTest, RefusesBracketsWithinBracketsWithinBrackets) {
   say("{\"plan\":" + std::string(30000, '[') + std::string(30000, ']') + "}\n");
-  EXPECT_EQ(failure(), "127.0.0.1 does not speak the protocol of uroce perf");
+  EXPECT_EQ(failure(), "127.0.0.1 does not speak the protocol of this program");
 }
 
 TEST_F(ChannelTest, ShowsWhatAPeerSaysWithoutItsControlCharacters) {

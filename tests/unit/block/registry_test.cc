@@ -55,7 +55,7 @@ void expect_refused_after(const std::function<bool()>& change, const BlockSpecif
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this process may not change its rights";
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this process may not give up its capabilities";
   EXPECT_EQ(WEXITSTATUS(status), 0) << words;
 }
 

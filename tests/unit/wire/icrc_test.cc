@@ -185,7 +185,7 @@ void expect_copies_with_icrc(CopyWithIcrc copy) {
 }
 
 TEST(Icrc, TakenWhileThePayloadIsCopied_ExpectTheBytesAndTheIcrcOfTheWhole) {
-  if (!has_wide_icrc_256()) GTEST_SKIP() << "this CPU copies first";
+  if (!has_wide_icrc_256()) GTEST_SKIP() << "this CPU has no ICRC that copies at the same time";
   EXPECT_EQ(copy_with_icrc(64), nullptr);
   EXPECT_EQ(copy_with_icrc(4096), has_wide_icrc_512() ? wide_copy_with_icrc_512 : wide_copy_with_icrc_256);
   expect_copies_with_icrc(wide_copy_with_icrc_256);
@@ -193,7 +193,7 @@ TEST(Icrc, TakenWhileThePayloadIsCopied_ExpectTheBytesAndTheIcrcOfTheWhole) {
 }
 
 TEST(Icrc, OfAPayloadJoinedToThatOfTheHeaders_ExpectThatOfTheWhole) {
-  if (!has_wide_icrc_256()) GTEST_SKIP() << "this CPU copies first";
+  if (!has_wide_icrc_256()) GTEST_SKIP() << "this CPU has no ICRC that copies at the same time";
   Random random(19);
   size_t joined = 0;
   for (size_t bytes = kWideIcrcBytesMin; bytes <= 8192; ++bytes) {
@@ -217,7 +217,7 @@ TEST(Icrc, OfAPayloadJoinedToThatOfTheHeaders_ExpectThatOfTheWhole) {
 
 TEST(Icrc, OfAPayloadThatChangesWhileItIsCopied_ExpectThatOfWhatWasCopied) {
   if (kThreadSanitizer) GTEST_SKIP() << "the program's race, on purpose";
-  if (copy_with_icrc(4096) == nullptr) GTEST_SKIP() << "this CPU copies first";
+  if (copy_with_icrc(4096) == nullptr) GTEST_SKIP() << "this CPU has no ICRC that copies at the same time";
   Random random(17);
   Bytes source = sample_payload(4096, random);
   std::atomic<bool> done{false};
