@@ -1,11 +1,11 @@
 #pragma once
 
-#include <sched.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+
+#include "base/spin_wait.h"
 
 namespace uroce {
 
@@ -61,8 +61,9 @@ class Seqlock {
   }
   /// Not inlined, for the sake of readers that succeed at the first attempt.
   [[gnu::noinline, gnu::cold]] [[nodiscard]] Words retry() const {
+    SpinWait wait;
     for (int attempts = 1; attempts < kAttemptsMax; ++attempts) {
-      if (attempts >= kSpins) sched_yield();
+      wait.once();
       const Words words = read_once();
       if (unchanged(words[0])) return words;
     }
@@ -72,8 +73,7 @@ class Seqlock {
   static constexpr uint64_t kSequence = UINT32_MAX;
   /// A writer may lose its core half-way, in the middle of a change that leaves what was there usable: it is
   /// given the reader's. But it cannot hold up a poller for ever.
-  static constexpr int kSpins = 64;
-  static constexpr int kAttemptsMax = kSpins + 1000;
+  static constexpr int kAttemptsMax = 1000;
 
   void store(size_t word, uint64_t value) {
     __atomic_store_n(&words_[word], value, __ATOMIC_RELEASE);  // pairs with the acquire in load()

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
 #include <cstdint>
+
+#include "base/spin_wait.h"
 
 namespace uroce::mem {
 
@@ -21,7 +21,8 @@ class RegionObject {
 
   bool try_lock() { return !locked_.exchange(true, std::memory_order_acquire); }  // pairs with unlock()
   void lock() {
-    while (!try_lock()) sched_yield();
+    SpinWait wait;
+    while (!try_lock()) wait.once();
   }
   void unlock() { locked_.store(false, std::memory_order_release); }  // pairs with try_lock()
 

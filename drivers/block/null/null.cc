@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "drivers/block/fifo.h"
+#include "drivers/block/bounded_queue.h"
 
 namespace uroce::drivers {
 namespace {
@@ -27,7 +27,7 @@ class NullQueue final : public block::Queue {
 
  private:
   uint32_t depth_;
-  Fifo<block::Ended> ended_;
+  BoundedQueue<block::Ended> ended_;
 };
 
 class NullDevice final : public block::Device {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "drivers/block/fifo.h"
+#include "drivers/block/bounded_queue.h"
 #include "drivers/block/ram/memory.h"
 
 namespace uroce::drivers {
@@ -31,8 +31,8 @@ class RamQueue final : public block::Queue {
   std::span<std::byte> bytes_;
   uint32_t block_bytes_;
   uint32_t depth_;
-  Fifo<block::Ended> ended_;
-  Fifo<Zeroing> zeroing_;
+  BoundedQueue<block::Ended> ended_;
+  BoundedQueue<Zeroing> zeroing_;
 };
 
 bool RamQueue::submit(const block::Request& request) {

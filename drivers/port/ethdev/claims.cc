@@ -58,7 +58,7 @@ Result<Claims> claim_addresses(const port::Specification& specification, unsigne
 
 Result<Claims> claim_end_of_link(const Devargs& devargs) {
   std::vector<Claimed> things;
-  if (const auto tap = devargs.value("iface"); tap && devargs.name().starts_with("net_tap")) {
+  if (const auto tap = devargs.value("iface"); tap && pmd_traits(devargs.name()).iface_is_made) {
     things.push_back({"tap ", std::string(*tap), std::string(*tap)});
   }
   if (const auto memif = memif_end(devargs)) {

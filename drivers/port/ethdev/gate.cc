@@ -1,12 +1,13 @@
 #include "drivers/port/ethdev/gate.h"
 
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <vector>
+
+#include "base/spin_wait.h"
 
 namespace uroce::drivers {
 namespace {
@@ -49,8 +50,8 @@ void Gate::close() {
   open_.store(false, std::memory_order_relaxed);  // the barrier orders it
   barrier_in_all_threads();
   for (uint16_t queue = 0; queue < queues_; ++queue) {
-    while (inside_[queue].inside.load(std::memory_order_acquire))
-      sched_yield();  // pairs with the release in leave()
+    SpinWait wait;
+    while (inside_[queue].inside.load(std::memory_order_acquire)) wait.once();  // pairs with leave()
   }
 }
 

@@ -53,6 +53,8 @@ struct PmdTraits {
   std::span<const DefaultArgument> defaults = {};    // for devargs that are not given
   Grant grant = Grant::kNone;
   bool mac_is_far_ends = false;  // the MAC that the driver reports is that of the kernel at the other end
+  bool iface_is_made = false;    // "iface" names the kernel interface that the device makes
+  bool iface_is_socket = false;  // "iface" names the socket at which the device listens, unless client=1
   bool far_end_comes_and_goes = false;  // the device's link is up only while another process is connected
   bool control_on_interrupt_thread = false;  // start, stop and close (interrupt_thread.h)
   bool receives_by_system_calls = false;     // or may do so

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "drivers/port/ethdev/memif/end.h"
+#include "drivers/port/ethdev/pmd_traits.h"
 
 namespace uroce::drivers {
 namespace {
@@ -74,7 +75,7 @@ Status clear_path(const std::string& port, const std::string& path) {
 
 Result<ServerSocket> ServerSocket::claim(const Devargs& devargs) {
   const std::optional<MemifEnd> memif = memif_end(devargs);
-  if (!memif && !devargs.name().starts_with("net_vhost")) return ServerSocket{};
+  if (!memif && !pmd_traits(devargs.name()).iface_is_socket) return ServerSocket{};
   const std::string path = memif ? memif->socket : std::string(devargs.value("iface").value_or(""));
   if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) {
     return Error{EINVAL, devargs.name() + ": socket path '" + path + "' is empty or too long"};

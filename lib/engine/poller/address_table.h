@@ -1,10 +1,10 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 
 #include "base/identifiers.h"
+#include "base/rcu_pointer.h"
 #include "net/demux.h"
 #include "net/gid_table.h"
 
@@ -24,43 +24,35 @@ class AddressTable {
     const net::GidTable gids;
     const net::Demux demux;
   };
-  /// The addresses as they were: to be destroyed after a grace period.
-  using Retired = std::unique_ptr<const Snapshot>;
+  using Retired = RcuPointer<Snapshot>::Retired;
 
   static constexpr uint64_t kFirst = 1;  // version
 
   AddressTable(MacAddress mac, net::GidTable gids, bool beside_kernel)
       : mac_(mac),
         beside_kernel_(beside_kernel),
-        now_(new Snapshot(mac, std::move(gids), beside_kernel, kFirst)) {}
+        now_(std::make_unique<const Snapshot>(mac, std::move(gids), beside_kernel, kFirst)) {}
 
-  // No other thread is left: relaxed.
-  ~AddressTable() { delete now_.load(std::memory_order_relaxed); }
-  AddressTable(const AddressTable&) = delete;
-  AddressTable& operator=(const AddressTable&) = delete;
-
-  /// Pollers, during a turn, until the end of which it lives. Pairs with replace().
-  [[nodiscard]] const Snapshot& seen() const { return *now_.load(std::memory_order_acquire); }
+  /// Pollers, during a turn, until the end of which it lives.
+  [[nodiscard]] const Snapshot& seen() const { return now_.read(); }
 
   /// Any thread.
   [[nodiscard]] net::GidTable gids() const {
     const std::lock_guard guard(mutex_);  // keeps the snapshot from being replaced, and thus from ending
-    return now_.load(std::memory_order_relaxed)->gids;
+    return now_.current().gids;
   }
   /// One thread at a time.
   [[nodiscard]] Retired replace(net::GidTable gids) {
     const std::lock_guard guard(mutex_);
-    const uint64_t version = now_.load(std::memory_order_relaxed)->version + 1;
-    auto next = std::make_unique<const Snapshot>(mac_, std::move(gids), beside_kernel_, version);
-    // Pairs with seen(): the snapshot is whole before it is seen.
-    return Retired(now_.exchange(next.release(), std::memory_order_acq_rel));
+    const uint64_t version = now_.current().version + 1;
+    return now_.replace(std::make_unique<const Snapshot>(mac_, std::move(gids), beside_kernel_, version));
   }
 
  private:
   const MacAddress mac_;
   const bool beside_kernel_;
   mutable std::mutex mutex_;
-  std::atomic<const Snapshot*> now_;
+  RcuPointer<Snapshot> now_;
 };
 
 }  // namespace uroce::engine

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <cstdint>
-
+#include "base/spin_wait.h"
 #include "base/time.h"
 #include "copy/engine.h"
 
@@ -19,12 +18,10 @@ class CopyPatience final : public copy::Patience {
   bool wait() override;
 
  private:
-  static constexpr uint32_t kQuickLooks = 64;  // before the CPU is offered to others
-
   Instant (*const clock_)();
   Instant last_{};
   Duration waited_{};
-  uint32_t looks_ = 0;
+  SpinWait spin_;  // an engine may be a thread that wants this CPU
 };
 
 }  // namespace uroce::engine

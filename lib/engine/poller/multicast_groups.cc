@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
+#include <utility>
 
 #include "engine/poller/queue_pair_entry.h"
 
@@ -28,13 +30,11 @@ uint64_t pollers_of(const MulticastGroup& group) {
 
 }  // namespace
 
-MulticastGroups::MulticastGroups(const Limits& limits) : limits_(limits), table_(new Table) {}
-
-// No other thread is left, here and where the control path reads: relaxed.
-MulticastGroups::~MulticastGroups() { delete table_.load(std::memory_order_relaxed); }
+MulticastGroups::MulticastGroups(const Limits& limits)
+    : limits_(limits), table_(std::make_unique<const Table>()) {}
 
 int MulticastGroups::attach(const Gid& group, QueuePairEntry& entry, Retired& retired) {
-  Table table = *table_.load(std::memory_order_relaxed);
+  Table table = table_.current();
   size_t total = 0;
   for (const MulticastGroup& each : table) total += each.members.size();
   auto place = place_of(table, group);
@@ -52,7 +52,7 @@ int MulticastGroups::attach(const Gid& group, QueuePairEntry& entry, Retired& re
 }
 
 int MulticastGroups::detach(const Gid& group, QueuePairEntry& entry, Retired& retired) {
-  Table table = *table_.load(std::memory_order_relaxed);
+  Table table = table_.current();
   const auto place = place_of(table, group);
   if (!is_at(table, place, group) || std::erase(place->members, &entry) == 0) return EINVAL;
   place->pollers = pollers_of(*place);
@@ -62,7 +62,7 @@ int MulticastGroups::detach(const Gid& group, QueuePairEntry& entry, Retired& re
 }
 
 void MulticastGroups::detach_all(QueuePairEntry& entry, Retired& retired) {
-  Table table = *table_.load(std::memory_order_relaxed);
+  Table table = table_.current();
   for (MulticastGroup& group : table) {
     std::erase(group.members, &entry);
     group.pollers = pollers_of(group);
@@ -72,26 +72,21 @@ void MulticastGroups::detach_all(QueuePairEntry& entry, Retired& retired) {
 }
 
 size_t MulticastGroups::memberships(const QueuePairEntry& entry) const {
-  return static_cast<size_t>(
-      std::ranges::count_if(*table_.load(std::memory_order_relaxed), [&](const MulticastGroup& group) {
-        return std::ranges::find(group.members, &entry) != group.members.end();
-      }));
+  return static_cast<size_t>(std::ranges::count_if(table_.current(), [&](const MulticastGroup& group) {
+    return std::ranges::find(group.members, &entry) != group.members.end();
+  }));
 }
 
 void MulticastGroups::replace(Table table, Retired& retired) {
-  auto next = std::make_unique<const Table>(std::move(table));
-  // Pairs with find() and empty(): the table is whole before it is seen.
-  retired.reset(table_.exchange(next.release(), std::memory_order_acq_rel));
+  retired = table_.replace(std::make_unique<const Table>(std::move(table)));
 }
 
 const MulticastGroup* MulticastGroups::find(const Gid& group) const {
-  const Table& table = *table_.load(std::memory_order_acquire);  // pairs with replace()
+  const Table& table = table_.read();
   const auto place = place_of(table, group);
   return is_at(table, place, group) ? &*place : nullptr;
 }
 
-bool MulticastGroups::empty() const {
-  return table_.load(std::memory_order_acquire)->empty();  // pairs with replace()
-}
+bool MulticastGroups::empty() const { return table_.read().empty(); }
 
 }  // namespace uroce::engine

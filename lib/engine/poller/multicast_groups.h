@@ -1,12 +1,11 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "base/identifiers.h"
+#include "base/rcu_pointer.h"
 
 namespace uroce::engine {
 
@@ -28,13 +27,10 @@ class MulticastGroups {
     size_t members = 0;  // of one group
     size_t total = 0;    // of all groups
   };
-  /// The groups as they were: to be destroyed after a grace period.
-  using Retired = std::unique_ptr<const std::vector<MulticastGroup>>;
+  using Table = std::vector<MulticastGroup>;  // in the order of addresses
+  using Retired = RcuPointer<Table>::Retired;
 
   explicit MulticastGroups(const Limits& limits);
-  ~MulticastGroups();
-  MulticastGroups(const MulticastGroups&) = delete;
-  MulticastGroups& operator=(const MulticastGroups&) = delete;
 
   // Control path, under the device's lock.
   /// 0 also for a member; ENOMEM at a limit.
@@ -51,12 +47,10 @@ class MulticastGroups {
   [[nodiscard]] bool empty() const;
 
  private:
-  using Table = std::vector<MulticastGroup>;  // in the order of addresses
-
   void replace(Table table, Retired& retired);
 
   const Limits limits_;
-  std::atomic<const Table*> table_;
+  RcuPointer<Table> table_;
 };
 
 }  // namespace uroce::engine

@@ -1,6 +1,6 @@
 #include "engine/poller/quiescence.h"
 
-#include <sched.h>
+#include "base/spin_wait.h"
 
 namespace uroce::engine {
 
@@ -14,10 +14,11 @@ void Quiescence::wait() {
     TurnLock* const lock = locks_[i];
     if (lock == turning_on_this_thread) continue;
     const uint64_t observed = lock->observe();
+    SpinWait wait;
     while (!lock->ended(observed)) {
       // The turn that this waits for may be one that only the caller would make.
       if (lock->paused() && turns_[i] && turning_on_this_thread == nullptr) turns_[i]();
-      sched_yield();
+      wait.once();
     }
   }
 }

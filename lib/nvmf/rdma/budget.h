@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "nvmf/rdma/fifo.h"
+#include "nvmf/rdma/intrusive_queue.h"
 
 namespace uroce::nvmf {
 
@@ -18,7 +18,7 @@ struct RdmaBufferBudget {
 
   bool pending = false;
   uint32_t held = 0;
-  Fifo<RdmaSlot> waiting;
+  IntrusiveQueue<RdmaSlot> waiting;
   bool listed = false;  // among those with waiting commands
   RdmaBufferBudget* next = nullptr;
 

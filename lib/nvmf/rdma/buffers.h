@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "nvmf/rdma/budget.h"
-#include "nvmf/rdma/fifo.h"
+#include "nvmf/rdma/intrusive_queue.h"
 #include "nvmf/rdma/memory.h"
 #include "nvmf/rdma/options.h"
 #include "nvmf/rdma/slot.h"
@@ -36,7 +36,7 @@ class RdmaBuffers {
   struct Size {
     bool large = false;
     std::vector<std::byte*> free;
-    Fifo<RdmaBufferBudget> waiting;  // hosts that have waiting slots
+    IntrusiveQueue<RdmaBufferBudget> waiting;  // hosts that have waiting slots
     uint32_t hosts_waiting = 0;
 
     [[nodiscard]] uint32_t free_count() const { return static_cast<uint32_t>(free.size()); }

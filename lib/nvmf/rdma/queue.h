@@ -165,13 +165,13 @@ class RdmaQueue {
 
   std::unique_ptr<Queue> target_queue_;
   std::vector<RdmaSlot> slots_;
-  Fifo<RdmaSlot> free_;
-  Fifo<RdmaCapsule> waits_for_slot_;
-  Fifo<RdmaSlot> waits_for_read_;
-  Fifo<RdmaSlot> reads_under_way_;  // in the order of posting
-  Fifo<RdmaSlot> waits_for_send_;
-  Fifo<RdmaSlot> sending_;  // in the order of their positions
-  uint32_t commands_ = 0;   // received, and not yet answered
+  IntrusiveQueue<RdmaSlot> free_;
+  IntrusiveQueue<RdmaCapsule> waits_for_slot_;
+  IntrusiveQueue<RdmaSlot> waits_for_read_;
+  IntrusiveQueue<RdmaSlot> reads_under_way_;  // in the order of posting
+  IntrusiveQueue<RdmaSlot> waits_for_send_;
+  IntrusiveQueue<RdmaSlot> sending_;  // in the order of their positions
+  uint32_t commands_ = 0;             // received, and not yet answered
   uint32_t commands_before_connect_ = 0;
   uint32_t executing_ = 0;
   uint32_t reading_ = 0;

@@ -10,9 +10,9 @@ namespace uroce::drivers {
 
 /// First in, first out, for one thread. Has all its memory from the beginning.
 template <typename T>
-class Fifo {
+class BoundedQueue {
  public:
-  explicit Fifo(uint32_t capacity) : entries_(capacity) {}
+  explicit BoundedQueue(uint32_t capacity) : entries_(capacity) {}
 
   [[nodiscard]] size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }

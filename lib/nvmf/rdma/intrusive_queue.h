@@ -4,7 +4,7 @@ namespace uroce::nvmf {
 
 /// First in, first out, of objects with a member `next`, each in one list at most. Owns nothing.
 template <typename T>
-class Fifo {
+class IntrusiveQueue {
  public:
   [[nodiscard]] bool empty() const { return first_ == nullptr; }
   [[nodiscard]] T* front() const { return first_; }
@@ -27,7 +27,7 @@ class Fifo {
   /// Takes out all for which `unwanted` says so.
   template <typename Unwanted>
   void remove(Unwanted unwanted) {
-    Fifo kept;
+    IntrusiveQueue kept;
     while (T* one = pop()) {
       if (!unwanted(*one)) kept.push(*one);
     }
