@@ -42,7 +42,7 @@ class PollerThreads {
   /// does not count against the application: it may be our waking up that took its CPU.
   IdlePolicy::Look look_after(Instant now, Duration overslept) const;
   /// Until when it was to last.
-  Instant sleep(const IdlePolicy& policy, IdlePolicy::Decision decision);
+  Instant sleep(IdlePolicy::Decision decision);
   /// The time until the first deadline of the pollers that no other thread turns.
   [[nodiscard]] Duration time_to_deadline(Instant now) const;
 
@@ -50,9 +50,7 @@ class PollerThreads {
   std::atomic<bool> stopping_{false};
   std::vector<Poller*> pollers_;
   std::vector<Thread> threads_;
-  // The background thread's own.
-  Duration takeover_{};
-  Duration ran_{};  // CPU time of the thread at its last rest
+  Duration takeover_{};  // inline
 };
 
 }  // namespace uroce::engine

@@ -41,7 +41,7 @@ TEST(IdlePolicy, LooksLessAndLessOftenAtAnApplicationThatIsAlwaysThere) {
     EXPECT_GE(thread.decision.duration, last);
     last = thread.decision.duration;
   }
-  EXPECT_GE(last, IdlePolicy::kDearSleepMax) << "it is longest_sleep() that ends it";
+  EXPECT_GE(last, IdlePolicy::kSleepMax);
 }
 
 TEST(IdlePolicy, LooksOftenAgainWhenItWasRightToTakeOver) {
@@ -79,17 +79,28 @@ TEST(IdlePolicy, DoesNotSleepWhileThereIsTraffic) {
 TEST(IdlePolicy, SleepsLongerAndLongerWhenNothingHappens) {
   Thread thread;
   thread.alone(true);
-  const Instant since = thread.now;
   thread.now = thread.now + kTakeover;
-  Duration last{};
+  Duration expected = kTakeover;
   for (int i = 0; i < 60; ++i) {
     EXPECT_EQ(thread.alone(false), IdleAction::kPark);
-    EXPECT_GE(thread.decision.duration, std::max(last, kTakeover));
-    last = thread.decision.duration;
-    EXPECT_LE(last * 4, std::max(thread.now - since, kTakeover * 4)) << "a quarter of the time is added";
+    EXPECT_EQ(thread.decision.duration, expected);
+    expected = std::min(expected * 2, IdlePolicy::kSleepMax);
   }
+  EXPECT_EQ(thread.decision.duration, IdlePolicy::kSleepMax);
   EXPECT_EQ(thread.alone(true), IdleAction::kPollAgain);
   EXPECT_EQ(thread.alone(false), IdleAction::kSpin) << "and is awake at once when something does";
+}
+
+TEST(IdlePolicy, NeverSleepsLessThanItTakesToTakeOver) {
+  constexpr Duration kLong = milliseconds(20);
+  IdlePolicy policy(kLong);
+  Instant now{1'000'000'000};
+  for (int i = 0; i < 10; ++i) {
+    const IdlePolicy::Decision decision = policy.after({.now = now, .due = now + kLong});
+    EXPECT_EQ(decision.action, IdleAction::kSleep);
+    EXPECT_EQ(decision.duration, kLong);
+    now = now + decision.duration;
+  }
 }
 
 TEST(IdlePolicy, SleepsThroughWhatAnApplicationDoesThatIsAtAnotherPoller) {
@@ -105,37 +116,6 @@ TEST(IdlePolicy, SleepsThroughWhatAnApplicationDoesThatIsAtAnotherPoller) {
   // The application leaves.
   EXPECT_EQ(thread.look({.due = kNever, .in_charge = 2}), IdleAction::kSpin)
       << "perhaps in the middle of traffic";
-}
-
-TEST(IdlePolicy, SleepsAsLongAsWakingUpIsDear) {
-  Thread thread;
-  thread.alone(true);
-  EXPECT_EQ(thread.policy.longest_sleep(microseconds(2)), IdlePolicy::kSleepMax);
-  EXPECT_EQ(thread.policy.longest_sleep(microseconds(30)), microseconds(30) * IdlePolicy::kIdleShare);
-  EXPECT_EQ(thread.policy.longest_sleep(milliseconds(30)), IdlePolicy::kDearSleepMax);
-  thread.now = thread.now + IdlePolicy::kLongIdle + microseconds(1);
-  thread.alone(false);
-  EXPECT_EQ(thread.policy.longest_sleep(microseconds(30)), microseconds(30) * IdlePolicy::kLongIdleShare);
-}
-
-TEST(IdlePolicy, SleepsLongerTheLongerTheApplicationHasBeenThere) {
-  constexpr Duration kCheap = microseconds(2);
-  Thread thread;
-  thread.attended();
-  EXPECT_EQ(thread.policy.longest_sleep(kCheap), IdlePolicy::kSleepMax);
-  const auto attended_for = [&](Duration time) {
-    thread.now = thread.now + time;
-    thread.attended();
-    return thread.policy.longest_sleep(kCheap);
-  };
-  EXPECT_EQ(attended_for(milliseconds(32)), IdlePolicy::kSleepMax);
-  const Duration later = attended_for(milliseconds(96));
-  EXPECT_GT(later, IdlePolicy::kSleepMax);
-  EXPECT_LT(later, IdlePolicy::kDearSleepMax);
-  EXPECT_EQ(attended_for(seconds(10)), IdlePolicy::kDearSleepMax);
-  thread.alone(true);
-  thread.attended();
-  EXPECT_EQ(thread.policy.longest_sleep(kCheap), IdlePolicy::kSleepMax) << "it had left meanwhile";
 }
 
 }  // namespace
