@@ -1,11 +1,16 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
 #include "base/identifiers.h"
+
+namespace uroce::host {
+class SharedDevice;
+}
 
 namespace uroce::port {
 
@@ -14,6 +19,7 @@ struct RxFrame {
   std::byte* data = nullptr;  // contiguous
   uint32_t length = 0;
   void* handle = nullptr;  // the driver's own
+  bool has_icrc = true;    // false: the frame has never left this host, and no ICRC was computed
 };
 
 /// A buffer for one frame to send. Owned by the caller of allocate() until transmit() accepts it or free()
@@ -25,6 +31,8 @@ struct TxFrame {
   void* handle = nullptr;  // the driver's own
   bool to_self = false;    // addressed to this port: the engine loops it and the driver never sees it
   bool to_group = false;   // members may be here, too: the engine loops a copy
+  bool on_host = false;    // addressed to this port, and to a queue pair of another process of this host
+  bool has_icrc = true;    // false: of a frame that stays on this host none was computed
 };
 
 /// What a port can carry, derived from the real thing when it was opened.
@@ -63,6 +71,12 @@ class PortQueue {
   /// same and is given back through release().
   virtual RxFrame loop(const TxFrame& frame) = 0;
 
+  /// Whether the ICRC of frames that stay on this host is to be computed.
+  [[nodiscard]] virtual bool wants_icrc_on_host() const { return true; }
+  /// False: frames to another process of this host, for the queue pair of that number, would have to wait
+  /// now. Only asked for those.
+  [[nodiscard]] virtual bool has_room_for(QpNumber) { return true; }
+
   /// Frames that arrived and could not be handed out (in more pieces than fit one buffer). Any thread.
   [[nodiscard]] virtual uint64_t dropped() const { return 0; }
 };
@@ -86,6 +100,11 @@ class Port {
   /// What is behind the port was taken away and does not come back.
   [[nodiscard]] virtual bool gone() const { return false; }
   [[nodiscard]] virtual FarEnd far_end() const { return FarEnd::kUnknown; }
+  /// What several processes share whose port this is; null: the port is this process's alone.
+  [[nodiscard]] virtual host::SharedDevice* shared_device() { return nullptr; }
+  /// Where a thread that turns the port's queues is to sleep, so that other processes can wake it; null:
+  /// where it likes. Written by this process only.
+  [[nodiscard]] virtual std::atomic<uint32_t>* bell() { return nullptr; }
 };
 
 }  // namespace uroce::port

@@ -17,11 +17,11 @@ TOP_LEVEL = {'meson.build', 'meson_options.txt', 'LICENSE', 'README.md', 'lib', 
 # Arrows point down only: a module may include itself and what stands strictly lower.
 LEVEL = {
     'base': 0,
-    'wire': 1, 'queue': 1, 'mem': 1, 'port': 1, 'copy': 1, 'block': 1,
+    'wire': 1, 'queue': 1, 'mem': 1, 'port': 1, 'copy': 1, 'block': 1, 'host': 1,
     'net': 2, 'qp': 2, 'drivers': 2, 'block_drivers': 2,
     'cm': 3,
     'engine': 4,
-    'verbs': 5,
+    'verbs': 5, 'service': 5,
     'rdmacm': 6, 'nvmf': 6,
     # Of programs; nothing of the stack sees them.
     'client': 7, 'nvmf_host': 7, 'nvmf_target': 7,

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/claim_line.h"
+
+// The memory by which a process gives frames to others of its host. One process writes it; it is a sealed
+// memfd that all others can only map to read (README.md, "Single-writer memory"). So each process reads what
+// it cannot trust: nothing here is read twice, and every index and length is bounded by the reader's own
+// constants (channel.h).
+//
+//   Preamble | Bell | Consumed[channels] | Descriptor[channels][kRingFrames] | frames
+namespace uroce::host {
+
+inline constexpr uint64_t kMemoryMagic = 0x314D'4865'636F'7275;  // "uroceHM1"
+inline constexpr uint32_t kRingFrames = 512;                     // descriptors of a channel
+/// A frame of RDMA's path MTU 4096 with all of its headers, on a link with an MTU of 4200.
+inline constexpr uint32_t kFrameBytes = 4352;
+/// An Ethernet header, at least.
+inline constexpr uint32_t kFrameBytesMin = 14;
+
+/// How much there is of what: the same for all memories of one kind.
+struct MemoryShape {
+  uint32_t channels = 1;
+  uint32_t frames = 1;  // at most 2^16
+
+  [[nodiscard]] bool operator==(const MemoryShape&) const = default;
+};
+/// Of a program: a channel for the service and for each program that it talks to.
+inline constexpr MemoryShape kProgramMemory{.channels = 512, .frames = 2048};
+/// Of the service, for one program that alone maps it.
+inline constexpr MemoryShape kServiceMemory{.channels = 1, .frames = 1024};
+
+/// Checked when a memory is mapped, and never looked at again.
+struct Preamble {
+  uint64_t magic = 0;
+  uint32_t channels = 0;
+  uint32_t frames = 0;
+  uint32_t ring_frames = 0;
+  uint32_t frame_bytes = 0;
+};
+
+/// Whether the process that writes the memory sleeps until it is woken. A futex that readers wake.
+struct Bell {
+  std::atomic<uint32_t> word;
+};
+
+/// How many frames of the other end's ring this end has taken, modulo 2^32.
+struct Consumed {
+  std::atomic<uint32_t> count;
+};
+
+/// One frame in a ring. A reader knows by `sequence` that the descriptor at a position has been written: it
+/// is the position plus one, modulo 2^32.
+struct Descriptor {
+  uint16_t frame = 0;    // which of the frames of the same memory
+  uint16_t length = 0;   // of the frame, in bytes
+  bool has_icrc = true;  // false: the frame has room for an ICRC, which was not computed
+  uint32_t sequence = 0;
+
+  static constexpr uint32_t kLengthBits = 15;
+  static constexpr uint32_t kLengthMask = (1u << kLengthBits) - 1;
+
+  [[nodiscard]] constexpr uint64_t pack() const {
+    return uint64_t{sequence} << 32 | uint64_t{has_icrc} << 31 | uint64_t{length & kLengthMask} << 16 | frame;
+  }
+  [[nodiscard]] static constexpr Descriptor unpack(uint64_t word) {
+    return {.frame = static_cast<uint16_t>(word),
+            .length = static_cast<uint16_t>(word >> 16 & kLengthMask),
+            .has_icrc = (word >> 31 & 1) != 0,
+            .sequence = static_cast<uint32_t>(word >> 32)};
+  }
+};
+
+/// Where the parts of a memory are.
+class MemoryLayout {
+ public:
+  using Ring = std::atomic<uint64_t>;  // a packed Descriptor
+
+  constexpr explicit MemoryLayout(MemoryShape shape) : shape_(shape) {}
+
+  [[nodiscard]] constexpr size_t bytes() const {
+    constexpr size_t kPage = 4096;
+    return (frames_offset() + size_t{shape_.frames} * kFrameBytes + kPage - 1) / kPage * kPage;
+  }
+  [[nodiscard]] constexpr MemoryShape shape() const { return shape_; }
+
+  template <typename Byte>
+  [[nodiscard]] auto& bell(Byte* memory) const {
+    return at<Bell>(memory + kCacheLine);
+  }
+  template <typename Byte>
+  [[nodiscard]] auto& consumed(Byte* memory, uint32_t channel) const {
+    return at<Consumed>(memory + (2 + size_t{channel}) * kCacheLine);
+  }
+  /// The first of kRingFrames.
+  template <typename Byte>
+  [[nodiscard]] auto* ring(Byte* memory, uint32_t channel) const {
+    return &at<Ring>(memory + rings_offset() + size_t{channel} * kRingFrames * sizeof(Ring));
+  }
+  template <typename Byte>
+  [[nodiscard]] Byte* frame(Byte* memory, uint32_t index) const {
+    return memory + frames_offset() + size_t{index} * kFrameBytes;
+  }
+
+ private:
+  /// As const as `Byte` is.
+  template <typename T, typename Byte>
+  [[nodiscard]] static auto& at(Byte* place) {
+    if constexpr (std::is_const_v<Byte>)
+      return *reinterpret_cast<const T*>(place);
+    else
+      return *reinterpret_cast<T*>(place);
+  }
+  [[nodiscard]] constexpr size_t rings_offset() const { return (2 + size_t{shape_.channels}) * kCacheLine; }
+  [[nodiscard]] constexpr size_t frames_offset() const {
+    return rings_offset() + size_t{shape_.channels} * kRingFrames * sizeof(Ring);
+  }
+
+  const MemoryShape shape_;
+};
+
+static_assert(sizeof(Preamble) <= kCacheLine && sizeof(Bell) == 4 && sizeof(Consumed) == 4);
+static_assert(kFrameBytes % kCacheLine == 0 && kFrameBytes <= Descriptor::kLengthMask);
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
+
+}  // namespace uroce::host
