@@ -13,6 +13,7 @@
 
 #include "base/counters.h"
 #include "base/identifiers.h"
+#include "base/number_block.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "engine/configuration/configuration.h"
@@ -33,6 +34,7 @@
 namespace uroce::engine {
 
 class DeviceListener;
+class FrameSwitch;
 struct DeviceState;
 class GeneralServices;
 class ServicesUser;
@@ -60,6 +62,15 @@ class Device {
   /// A thread has left a turn in the middle: nothing moves any more.
   [[nodiscard]] bool lost() const;
   [[nodiscard]] port::FarEnd far_end() const;
+  /// What programs share whose device this is, too; null: it is this process's alone.
+  [[nodiscard]] host::SharedDevice* shared_device() const;
+  /// The queue pair numbers that are this process's.
+  [[nodiscard]] NumberBlock numbers() const;
+  /// How many queue pairs there may be at once.
+  [[nodiscard]] uint32_t queue_pairs_max() const;
+  /// Queue pairs of other processes are found by `programs` from now on; null: there are none any more, and
+  /// no poller refers to those before.
+  void share(FrameSwitch* programs);
   [[nodiscard]] uint32_t link_mtu() const;
   /// The listener is told of the device's events until it is removed.
   void add_listener(DeviceListener& listener);
