@@ -248,6 +248,8 @@ void Device::turn_for(queue::CompletionQueue& queue) {
   state.turn(queue.lanes_used(), state.clock());
 }
 
+void Device::share(FrameSwitch*) {}
+
 bool Device::turn_for_services() {
   DeviceState& state = *state_;
   if (!state.inline_pollers() || forked_since_start()) return false;

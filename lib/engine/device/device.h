@@ -33,6 +33,7 @@
 namespace uroce::engine {
 
 class DeviceListener;
+class FrameSwitch;
 struct DeviceState;
 class GeneralServices;
 class ServicesUser;
@@ -75,6 +76,13 @@ class Device {
   /// Our address that `destination` is reached from: the one with the longest prefix that it lies in; for a
   /// group, the first. Null: no way leads there, or the device is closed.
   [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const;
+  /// The MAC to send to. Never waits: 0, EINPROGRESS (it is being asked for), or why there is none:
+  /// EHOSTUNREACH, ETIMEDOUT, ENOBUFS, ENODEV.
+  int find_neighbour(const Gid& destination, MacAddress& mac);
+
+  /// Frames for queue pairs that are not this device's are the programs' from now on, and theirs are sent.
+  /// Null: they share it no more; nothing is called any more after the return.
+  void share(FrameSwitch* programs);
   [[nodiscard]] mem::RegionTable& regions();
   [[nodiscard]] mem::BusSpace& bus_space();
   [[nodiscard]] MemoryKey reserved_lkey() const;
