@@ -31,7 +31,8 @@ enum class MessageType : uint32_t {
   kAttached,  // `number` and `count` (queue pair numbers), `mac`, `mtu`, `up`, `port`: addresses;
               // descriptors: the service's
               // memory for this
-              // program, and the service's bell. kAddressAdded follows for each address
+              // program, and the service's bell. kAddressAdded follows for each address,
+              // and then kPrograms
   kText,      // `text`
 
   // Requests of a program.

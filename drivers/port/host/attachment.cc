@@ -77,12 +77,15 @@ Status Attachment::attach() {
   if (!answer) return answer.error();
   if (Status status = check(answer->message, MessageType::kAttached); !status) return status;
   std::vector<host::SharedAddress> addresses;
-  for (uint16_t i = 0; i < answer->message.port; ++i) {
+  for (;;) {
     const Result<ReceivedMessage> one = control.wait(kAnswerMs);
     if (!one) return one.error();
-    const Message& address = one->message;
-    if (address.type != MessageType::kAddressAdded) return Error{EPROTO, "does not name its addresses"};
-    addresses.push_back({address.address, address.prefix_bits, address.vlan});
+    const Message& said = one->message;
+    if (said.type == MessageType::kAddressAdded)
+      addresses.push_back({said.address, said.prefix_bits, said.vlan});
+    if (said.type != MessageType::kPrograms) continue;
+    programs_ = said.count;
+    break;
   }
   if (Status status = take_attached(*answer); !status) return status;
   const std::lock_guard guard(mutex_);

@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 #include "drivers/port/host/descriptor.h"
@@ -24,9 +23,10 @@ constexpr int kStartMs = 10'000;
 /// Where the service is, as seen from the library or program that this code is in: in a build, and installed.
 constexpr std::array kPlaces = {"/uroce-serve", "/../../apps/uroce-serve", "/../../libexec/uroce/uroce-serve",
                                 "/../../../libexec/uroce/uroce-serve", "/../libexec/uroce/uroce-serve"};
+/// Without programs.
+constexpr const char* kIdleExitSeconds = "60";
 
 std::string service_program() {
-  if (const char* told = std::getenv("UROCE_SERVE"); told != nullptr && *told != '\0') return told;
   Dl_info self{};
   if (dladdr(reinterpret_cast<const void*>(&start_service), &self) == 0) return {};
   const std::string file = self.dli_fname;
@@ -36,7 +36,7 @@ std::string service_program() {
   return {};
 }
 
-/// What the new process says on its descriptor: nothing but a zero byte, or a complaint.
+/// What the new process says on its descriptor: an empty line, or a complaint.
 Status take_answer(int descriptor) {
   std::string said;
   for (;;) {
@@ -49,7 +49,7 @@ Status take_answer(int descriptor) {
     if (length < 0 && errno == EINTR) continue;
     if (length <= 0) break;
     said.append(bytes, static_cast<size_t>(length));
-    if (said.front() == '\0') return {};
+    if (said.front() == '\n') return {};
   }
   if (said.empty()) return Error{ECONNREFUSED, "uroce-serve ended at once"};
   return Error{ECONNREFUSED, said.substr(0, said.find('\n'))};
@@ -65,8 +65,9 @@ Status start_service(const std::string& socket) {
   Descriptor from(ends[0]);
   Descriptor to(ends[1]);
   constexpr int kReady = 3;
-  std::array arguments = {program, std::string("--automatic"), std::string("--socket"),
-                          socket,  std::string("--ready-fd"),  std::to_string(kReady)};
+  std::array arguments = {
+      program, std::string("--idle-exit"), std::string(kIdleExitSeconds), std::string("--socket"),
+      socket,  std::string("--ready-fd"),  std::to_string(kReady)};
   std::array<char*, arguments.size() + 1> pointers{};
   for (size_t i = 0; i < arguments.size(); ++i) pointers[i] = arguments[i].data();
   posix_spawn_file_actions_t actions;

@@ -7,21 +7,22 @@
 namespace uroce::drivers {
 namespace {
 
-constexpr const char* kSystem = "/run/uroce/service.sock";
+constexpr const char* kOfSystem = "/run/uroce/service.sock";
 
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr ? value : "";
+std::string value_of(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value == nullptr ? "" : value;
 }
 
 }  // namespace
 
 std::string service_socket_path() {
-  if (const std::string told = variable("UROCE_SERVICE"); !told.empty()) return told;
-  if (access(kSystem, F_OK) == 0) return kSystem;
-  if (const std::string runtime = variable("XDG_RUNTIME_DIR"); !runtime.empty())
-    return runtime + "/uroce/service.sock";
-  return geteuid() == 0 ? kSystem : "/tmp/uroce-" + std::to_string(geteuid()) + "/service.sock";
+  if (std::string chosen = value_of("UROCE_SERVICE"); !chosen.empty()) return chosen;
+  if (access(kOfSystem, F_OK) == 0) return kOfSystem;
+  if (const std::string folder = value_of("XDG_RUNTIME_DIR"); !folder.empty())
+    return folder + "/uroce/service.sock";
+  const uid_t user = geteuid();
+  return user == 0 ? kOfSystem : "/tmp/uroce-" + std::to_string(user) + "/service.sock";
 }
 
 }  // namespace uroce::drivers

@@ -16,7 +16,7 @@ namespace uroce::engine {
 namespace {
 
 /// Tables of programs that share the file with the devices: the program that owns one checks it.
-constexpr std::array<std::string_view, 1> kTablesOfPrograms{"nvmf"};
+constexpr std::array<std::string_view, 2> kTablesOfPrograms{"nvmf", "service"};
 
 /// One run over a TOML document. The first error ends it.
 class Parser {

@@ -68,9 +68,6 @@ class Device {
   [[nodiscard]] NumberBlock numbers() const;
   /// How many queue pairs there may be at once.
   [[nodiscard]] uint32_t queue_pairs_max() const;
-  /// Queue pairs of other processes are found by `programs` from now on; null: there are none any more, and
-  /// no poller refers to those before.
-  void share(FrameSwitch* programs);
   [[nodiscard]] uint32_t link_mtu() const;
   /// The listener is told of the device's events until it is removed.
   void add_listener(DeviceListener& listener);
@@ -86,6 +83,13 @@ class Device {
   /// Our address that `destination` is reached from: the one with the longest prefix that it lies in; for a
   /// group, the first. Null: no way leads there, or the device is closed.
   [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const;
+  /// The MAC to send to. Never waits: 0, EINPROGRESS (it is being asked for), or why there is none:
+  /// EHOSTUNREACH, ETIMEDOUT, ENOBUFS, ENODEV.
+  int find_neighbour(const Gid& destination, MacAddress& mac);
+
+  /// Frames for queue pairs that are not this device's are the programs' from now on, and theirs are sent.
+  /// Null: they share it no more; nothing is called any more after the return.
+  void share(FrameSwitch* programs);
   [[nodiscard]] mem::RegionTable& regions();
   [[nodiscard]] mem::BusSpace& bus_space();
   [[nodiscard]] MemoryKey reserved_lkey() const;

@@ -53,6 +53,20 @@ std::optional<Gid> Device::source_to(const Gid& destination) const {
   return source;
 }
 
+int Device::find_neighbour(const Gid& destination, MacAddress& mac) {
+  DeviceState& state = *state_;
+  if (forked_since_start()) return ENODEV;
+  int error = ENODEV;
+  state.pollers[0]->run([&](qp::Turn& turn) {
+    const net::GidTable& gids = state.addresses.seen().gids;
+    const auto source = state.links.source_to(destination);
+    const auto index = source ? gids.find(*source) : std::nullopt;
+    const uint16_t vlan = index ? gids.vlan_of(*index) : uint16_t{0};
+    error = state.links.of(vlan).find_mac(destination, turn.now, mac);
+  });
+  return error;
+}
+
 Result<qp::DatagramAddress> Device::take_address(wire::Path path) {
   DeviceState& state = *state_;
   if (forked_since_start()) return Error{ENODEV, "the device was opened before fork()"};

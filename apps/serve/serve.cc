@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "apps/launch/configuration_options.h"
+#include "drivers/port/host/socket_path.h"
+#include "engine/device/stack.h"
+#include "service/service.h"
+
+namespace {
+
+using uroce::Error;
+using uroce::Result;
+using uroce::Status;
+using uroce::engine::Configuration;
+using uroce::service::ListeningSocket;
+using uroce::service::Service;
+using uroce::service::ServiceConfiguration;
+
+constexpr int kFailure = 1;
+constexpr int kUsage = 2;
+
+constexpr const char* kHelp =
+    "Shares devices among the programs of this host: all of them have one address, and reach each other by "
+    "it.\n"
+    "Without --config, --interface or --port there is one device, uroce0, that leads nowhere outside.\n";
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  uroce serve                                  programs of this user reach each other\n"
+    "  uroce serve --interface eth0                 also what is behind eth0, with the kernel's addresses\n"
+    "  uroce serve --port net_af_packet0,iface=eth1 --ip 192.0.2.1/24\n"
+    "Programs find the service by themselves; UROCE_SERVICE=PATH names another socket. SIGHUP reads the "
+    "table\n"
+    "[service] of the file again, SIGTERM stops.\n";
+
+/// What programs share when nothing else is configured. The address is of TEST-NET-1 (RFC 5737).
+Configuration local_default() {
+  Configuration configuration;
+  uroce::engine::DeviceConfiguration device;
+  device.name = "uroce0";
+  device.port = "loopback0";
+  device.mac = uroce::MacAddress{{0x02, 0, 0, 0, 0, 1}};
+  device.addresses = {{uroce::Gid::from_ipv4({192, 0, 2, 1}), 24}};
+  configuration.devices.push_back(std::move(device));
+  return configuration;
+}
+
+/// Tells the process that has started the service how that went.
+class Starter {
+ public:
+  void tell(int descriptor, const std::string& error) const {
+    if (descriptor < 0) return;
+    const std::string line = error + "\n";
+    if (write(descriptor, line.data(), line.size()) < 0) return;  // it is not there any more
+    close(descriptor);
+  }
+};
+
+/// The one service of this process, for signal handlers.
+Service* the_service = nullptr;
+
+void on_stop(int) { the_service->request_stop(); }
+void on_reload(int) { the_service->request_reload(); }
+
+void handle_signals() {
+  struct sigaction action {};
+  action.sa_flags = SA_RESTART;
+  action.sa_handler = on_stop;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+  action.sa_handler = on_reload;
+  sigaction(SIGHUP, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+/// Each program takes two descriptors.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+class ServeCommand {
+ public:
+  ServeCommand() : app_(kHelp, "uroce serve"), devices_(app_) {
+    app_.footer(kExamples);
+    app_.add_option("--socket", socket_, "Where programs find the service")->type_name("PATH");
+    app_.add_option("--idle-exit", idle_exit_s_, "Ends when no program was attached for so many seconds")
+        ->type_name("S");
+    app_.add_option("--ready-fd", ready_,
+                    "Gets an empty line when programs can attach, or the error, then is closed")
+        ->type_name("N");
+  }
+
+  int execute(int argc, char** argv) {
+    // What the environment says is for programs, whose devices are those of the service.
+    setenv("UROCE_CONFIG_TEXT", uroce::engine::to_toml(local_default()).c_str(), 1);
+    unsetenv("UROCE_CONFIG");
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::CallForHelp& help) {
+      return app_.exit(help);
+    } catch (const CLI::ParseError& error) {
+      return fail(kUsage, error.what());
+    }
+    const auto configuration = configured_devices();
+    if (!configuration) return fail(kUsage, configuration.error().message);
+    const auto service = configured_service();
+    if (!service) return fail(kUsage, service.error().message);
+    const Status status = serve(*configuration, *service);
+    return status ? 0 : fail(kFailure, status.error().message);
+  }
+
+ private:
+  [[nodiscard]] int fail(int status, const std::string& what) const {
+    fmt::print(stderr, "uroce serve: {}\n", what);
+    Starter().tell(ready_, what);
+    return status;
+  }
+
+  [[nodiscard]] Result<Configuration> configured_devices() const {
+    auto configuration = devices_.merged();
+    if (!configuration || devices_.file().empty()) return configuration;
+    const auto file = uroce::service::read_service_configuration(devices_.file());
+    if (!file) return file.error();
+    const bool given = app_.count("--port") + app_.count("--interface") > 0;
+    if (!file->has_devices && !given) configuration->devices = local_default().devices;
+    return configuration;
+  }
+
+  [[nodiscard]] Result<ServiceConfiguration> configured_service() const {
+    Result<ServiceConfiguration> service = ServiceConfiguration{};
+    if (!devices_.file().empty()) service = uroce::service::read_service_configuration(devices_.file());
+    if (!service) return service;
+    if (!socket_.empty()) service->socket = socket_;
+    if (idle_exit_s_) service->idle_exit_s = idle_exit_s_;
+    if (service->socket.empty()) service->socket = uroce::drivers::service_socket_path();
+    return service;
+  }
+
+  [[nodiscard]] Status serve(const Configuration& configuration, const ServiceConfiguration& settings) const {
+    raise_descriptor_limit();
+    auto inherited = ListeningSocket::inherited();
+    auto socket = inherited ? std::move(*inherited)
+                            : ListeningSocket::open({.path = settings.socket, .mode = settings.mode});
+    if (!socket) return socket.error();
+    auto stack = uroce::engine::Stack::create(configuration);
+    if (!stack) return stack.error();
+    Service::Options options{.configuration = settings};
+    if (!devices_.file().empty())
+      options.reload = [file = devices_.file()] { return uroce::service::read_service_configuration(file); };
+    auto service = Service::create(std::move(*socket), std::move(options));
+    if (!service) return service.error();
+    for (size_t i = 0; i < configuration.devices.size(); ++i)
+      if (Status status = (*service)->add(**stack, i); !status) return status;
+    the_service = service->get();
+    handle_signals();
+    Starter().tell(ready_, "");
+    (*service)->run();
+    // Handlers must not find it when it has ended.
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
+    return {};
+  }
+
+  CLI::App app_;
+  uroce::launch::ConfigurationOptions devices_;
+  std::string socket_;
+  std::optional<uint32_t> idle_exit_s_;
+  int ready_ = -1;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) { return ServeCommand().execute(argc, argv); }

@@ -1,0 +1,53 @@
+#include "service/attachment.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
+#include <cstring>
+#include <utility>
+
+namespace uroce::service {
+
+const char* label_of(Drop reason) {
+  static constexpr std::array<const char*, static_cast<size_t>(Drop::kCount)> kLabels = {
+      "full",       "too_long",       "not_roce",      "malformed",
+      "source_mac", "source_address", "source_number", "management"};
+  return kLabels[static_cast<size_t>(reason)];
+}
+
+Attachment::Attachment(uint32_t program, NumberBlock block, Mapping to_program, Mapping from_program)
+    : program_(program),
+      block_(block),
+      to_program_(std::move(to_program)),
+      from_program_(std::move(from_program)),
+      memory_(to_program_.data(), host::kServiceMemory),
+      channel_(memory_, 0,
+               {.memory = from_program_.data(),
+                .shape = host::kProgramMemory,
+                .channel = 0,
+                .bell = &host::MemoryLayout(host::kProgramMemory)
+                             .bell(static_cast<const std::byte*>(from_program_.data()))}) {}
+
+void Attachment::send(std::span<const std::byte> frame, bool has_icrc, uint64_t turn) {
+  if (frame.size() > host::kFrameBytes || frame.size() < host::kFrameBytesMin) return drop(Drop::kTooLong);
+  if (channel_.broken() || !channel_.has_room()) return drop(Drop::kFull);
+  const uint32_t index = memory_.take();
+  if (index == host::OwnMemory::kNoFrame) return drop(Drop::kFull);
+  std::memcpy(memory_.frame(index), frame.data(), frame.size());
+  channel_.send(index, static_cast<uint32_t>(frame.size()), has_icrc);
+  ++counters_.frames_to;
+  counters_.bytes_to += frame.size();
+  if (woken_in_ == turn || !channel_.far_end_sleeps()) return;
+  woken_in_ = turn;
+  wake();
+}
+
+/// The program's thread may be one of several that sleep at the bell. The mapping is read-only, which waking
+/// does not mind.
+void Attachment::wake() const {
+  syscall(SYS_futex, &channel_.far_bell().word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+}  // namespace uroce::service

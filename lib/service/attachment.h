@@ -1,0 +1,76 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/number_block.h"
+#include "host/channel.h"
+#include "host/own_memory.h"
+#include "service/shared_memory.h"
+
+namespace uroce::service {
+
+/// Why a frame of a program, or one for it, went no further.
+enum class Drop : uint8_t {
+  kFull,           // the program does not take what it is sent
+  kTooLong,        // for a frame of shared memory, or for the link
+  kNotRoce,        // only RoCE may leave
+  kMalformed,      // RoCE, and broken
+  kSourceMac,      // not the device's
+  kSourceAddress,  // none of the device's, or of another VLAN
+  kSourceNumber,   // a queue pair number of another program
+  kManagement,     // a datagram to queue pair 1 that is no message of the communication manager of its own
+  kCount,
+};
+const char* label_of(Drop reason);
+
+/// What the service has of a program to exchange frames with it: its numbers, the memory that the service
+/// writes for it, its own memory, and the channel between the two. Belongs to the poller of the device as
+/// long as the switch has it.
+class Attachment {
+ public:
+  struct Counters {
+    uint64_t frames_from = 0;  // the program
+    uint64_t bytes_from = 0;
+    uint64_t frames_to = 0;
+    uint64_t bytes_to = 0;
+    std::array<uint64_t, static_cast<size_t>(Drop::kCount)> drops{};
+  };
+
+  /// `to_program` is of kServiceMemory, `from_program` of kProgramMemory.
+  Attachment(uint32_t program, NumberBlock block, Mapping to_program, Mapping from_program);
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+  /// A name of the program in this process.
+  [[nodiscard]] uint32_t program() const { return program_; }
+  [[nodiscard]] NumberBlock block() const { return block_; }
+  [[nodiscard]] bool owns(QpNumber number) const { return block_.contains(number); }
+
+  /// A copy of the frame, or a drop. `turn`: of the poller; a program that sleeps is woken once in each.
+  void send(std::span<const std::byte> frame, bool has_icrc, uint64_t turn);
+
+  [[nodiscard]] host::Channel& channel() { return channel_; }
+  void drop(Drop reason) { ++counters_.drops[static_cast<size_t>(reason)]; }
+  void count_received(size_t bytes) {
+    ++counters_.frames_from;
+    counters_.bytes_from += bytes;
+  }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+
+ private:
+  void wake() const;
+
+  const uint32_t program_;
+  const NumberBlock block_;
+  const Mapping to_program_;
+  const Mapping from_program_;
+  host::OwnMemory memory_;
+  host::Channel channel_;
+  uint64_t woken_in_ = 0;  // the last turn
+  Counters counters_;
+};
+
+}  // namespace uroce::service

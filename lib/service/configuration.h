@@ -1,0 +1,40 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace uroce::service {
+
+/// What programs may have at most.
+struct Quotas {
+  uint32_t programs = 1024;
+  uint32_t programs_per_user = 512;
+  uint32_t numbers_per_program = 1u << 16;  // of queue pairs
+  uint32_t ports_per_program = 8192;        // of rdma_cm
+  uint32_t groups_per_program = 256;
+};
+
+/// The table [service] of a configuration file.
+struct ServiceConfiguration {
+  std::string socket;                       // path; empty: the default
+  uint32_t mode = 0600;                     // of the socket
+  std::optional<std::vector<uid_t>> users;  // who may attach beside the superuser and the service's own user;
+                                            // none: whoever can connect
+  std::optional<uint32_t> idle_exit_s;      // the service ends when no program was attached for so long
+  Quotas quotas;
+  bool has_devices = false;  // the file has a table [[device]]
+};
+
+/// Reads [service] of a TOML file, in which other tables belong to others. Of several errors the first in the
+/// file is told, with file, line and key.
+Result<ServiceConfiguration> read_service_configuration(const std::string& path);
+Result<ServiceConfiguration> parse_service_configuration(std::string_view text, const std::string& origin);
+
+}  // namespace uroce::service

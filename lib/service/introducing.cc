@@ -1,0 +1,82 @@
+// Programs that want a channel to each other.
+#include <fmt/format.h>
+
+#include <cerrno>
+
+#include "service/service.h"
+
+namespace uroce::service {
+
+using host::MessageType;
+
+namespace {
+
+/// Channel 0 is the service's.
+bool may_be_channel(uint32_t channel) { return channel > 0 && channel < host::kProgramMemory.channels; }
+
+}  // namespace
+
+Status Service::introduce(Program& program, const Message& message) {
+  if (!may_be_channel(message.channel)) {
+    violate(program, "a channel that there cannot be");
+    return {};
+  }
+  Program* const other = find(program.device->blocks().owner_of({message.number & QpNumber::kMask}));
+  if (other == nullptr || !other->attached())
+    return Error{ESRCH, fmt::format("no program has queue pair number {:#x}", message.number)};
+  if (other == &program) return Error{EINVAL, "the queue pair number is the program's own"};
+  inform(*other);
+  // What it has not read yet may be about a program that had the same numbers.
+  const bool reads = other->outbox.waiting() < kRelayedUnreadMax && other->gone.empty();
+  if (!reads || program.introductions >= kAwaitedMax || introductions_.under_way(program.id, other->id))
+    return Error{EAGAIN, "the other program has yet to answer"};
+  const Introduction& introduction = introductions_.begin(program.id, other->id, message.request, now_);
+  ++program.introductions;
+  const NumberBlock block = program.attachment->block();
+  other->outbox.post({.message = {.type = MessageType::kIntroduction,
+                                  .request = introduction.number,
+                                  .number = block.first,
+                                  .count = block.count,
+                                  .channel = message.channel},
+                      .descriptors = {program.memory},
+                      .about = program.id});
+  return {};
+}
+
+void Service::found(Program& program, const Message& message) {
+  if (message.error == 0 && !may_be_channel(message.channel))
+    return violate(program, "a channel that there cannot be");
+  // The program that asked may have ended, or waited long enough.
+  const auto introduction = introductions_.take(message.request, program.id);
+  if (!introduction) return;
+  if (message.error != 0) return fail(*introduction, ECONNREFUSED, "the other program has no channel left");
+  Program* const asked = find(introduction->from);
+  if (asked == nullptr) return;
+  --asked->introductions;
+  const NumberBlock block = program.attachment->block();
+  asked->outbox.post({.message = {.type = MessageType::kIntroduced,
+                                  .request = introduction->request,
+                                  .number = block.first,
+                                  .count = block.count,
+                                  .channel = message.channel},
+                      .descriptors = {program.memory},
+                      .about = program.id});
+}
+
+void Service::fail(const Introduction& introduction, int error, std::string_view text) {
+  Program* const program = find(introduction.from);
+  if (program == nullptr) return;
+  --program->introductions;
+  Message done{.type = MessageType::kDone, .request = introduction.request, .error = error};
+  host::set_text(done.text, text);
+  post(*program, done);
+}
+
+void Service::end_introductions(Program& program) {
+  const uint32_t id = program.id;
+  while (introductions_.take_if([&](const Introduction& i) { return i.from == id; })) continue;
+  while (const auto lost = introductions_.take_if([&](const Introduction& i) { return i.to == id; }))
+    fail(*lost, ESRCH, "the other program has ended");
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/time.h"
+
+namespace uroce::service {
+
+/// A program has asked for a channel to another one, which has yet to answer.
+struct Introduction {
+  uint32_t number = 0;  // the request of the service's
+  uint32_t from = 0;    // the programs
+  uint32_t to = 0;
+  uint32_t request = 0;  // of the program that asked
+  Instant until;
+};
+
+/// The introductions under way; one at most from one program to another.
+class Introductions {
+ public:
+  /// How long a program that is asked may take.
+  static constexpr Duration kPatience = seconds(5);
+
+  [[nodiscard]] bool under_way(uint32_t from, uint32_t to) const {
+    return std::ranges::any_of(all_, [&](const Introduction& i) { return i.from == from && i.to == to; });
+  }
+  const Introduction& begin(uint32_t from, uint32_t to, uint32_t request, Instant now) {
+    return all_.emplace_back(Introduction{++last_, from, to, request, now + kPatience});
+  }
+  /// What program `to` answers; nullopt: nothing was asked of it by that number.
+  std::optional<Introduction> take(uint32_t number, uint32_t to) {
+    const auto at =
+        std::ranges::find_if(all_, [&](const Introduction& i) { return i.number == number && i.to == to; });
+    if (at == all_.end()) return std::nullopt;
+    const Introduction taken = *at;
+    all_.erase(at);
+    return taken;
+  }
+  /// Takes out one for which `is_meant` says so.
+  template <typename IsMeant>
+  std::optional<Introduction> take_if(IsMeant is_meant) {
+    const auto at = std::ranges::find_if(all_, is_meant);
+    if (at == all_.end()) return std::nullopt;
+    const Introduction taken = *at;
+    all_.erase(at);
+    return taken;
+  }
+  /// All of them wait equally long.
+  [[nodiscard]] Instant deadline() const { return all_.empty() ? kNever : all_.front().until; }
+
+ private:
+  std::vector<Introduction> all_;
+  uint32_t last_ = 0;
+};
+
+}  // namespace uroce::service

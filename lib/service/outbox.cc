@@ -1,0 +1,39 @@
+#include "service/outbox.h"
+
+#include <cerrno>
+#include <utility>
+
+namespace uroce::service {
+
+void Outbox::post(Letter letter) {
+  letters_.push_back(std::move(letter));
+  if (letters_.size() == 1) flush();
+}
+
+void Outbox::flush() {
+  while (!letters_.empty() && !broken_) {
+    const Letter& letter = letters_.front();
+    std::vector<int> descriptors;
+    for (const auto& descriptor : letter.descriptors) descriptors.push_back(descriptor->get());
+    const Sent sent = send_message(socket_, letter.message, descriptors);
+    if (sent == Sent::kLater) return;
+    broken_ = sent == Sent::kNever;
+    letters_.pop_front();
+  }
+  if (broken_) letters_.clear();
+}
+
+void Outbox::retract(uint32_t about) {
+  using host::MessageType;
+  std::erase_if(letters_, [&](const Letter& letter) {
+    return letter.about == about && letter.message.type == MessageType::kIntroduction;
+  });
+  for (Letter& letter : letters_) {
+    if (letter.about != about || letter.message.type != MessageType::kIntroduced) continue;
+    const uint32_t request = letter.message.request;
+    letter = {.message = {.type = MessageType::kDone, .request = request, .error = ESRCH}};
+    host::set_text(letter.message.text, "the program has ended");
+  }
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,117 @@
+#include "service/program_switch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "engine/poller/general_services.h"
+#include "wire/frame.h"
+
+namespace uroce::service {
+
+ProgramSwitch::ProgramSwitch(Options options)
+    : options_(std::move(options)),
+      slots_(host::NumberBlocks::kBlocks),
+      ports_(keyed_hash(options_.key, 0, 0)),
+      routes_(derive(options_.key, 1)) {
+  refused_.reserve(HeldRequests::kMax);
+}
+
+void ProgramSwitch::add(Attachment& program) {
+  programs_.push_back(&program);
+  set_slots(program.block(), &program);
+}
+
+void ProgramSwitch::remove(Attachment& program) {
+  std::erase(programs_, &program);
+  set_slots(program.block(), nullptr);
+  groups_.leave_all(program);
+  ports_.release_all(program.program());
+}
+
+void ProgramSwitch::set_slots(NumberBlock block, Attachment* program) {
+  std::fill_n(slots_.begin() + (block.first >> host::kBlockBits), block.count >> host::kBlockBits, program);
+}
+
+Attachment* ProgramSwitch::find(uint32_t program) const {
+  const auto at = std::ranges::find(programs_, program, &Attachment::program);
+  return at == programs_.end() ? nullptr : *at;
+}
+
+bool ProgramSwitch::deliver(const Arrival& arrival) {
+  const QpNumber to = arrival.packet.headers.bth.destination;
+  if (to == engine::GeneralServices::kNumber) return deliver_management(arrival);
+  Attachment* const program = owner_of(to);
+  if (program == nullptr) return false;
+  program->send(arrival.frame, arrival.has_icrc, turn_);
+  return true;
+}
+
+/// A program that sends to a group gives its own members their copies itself.
+bool ProgramSwitch::deliver_to_group(const Arrival& arrival) {
+  const wire::Packet& packet = arrival.packet;
+  const std::span<Attachment* const> members = groups_.members(packet.destination);
+  const bool ours = packet.source_mac == options_.device.mac && packet.row->headers.has(wire::Header::kDeth);
+  for (Attachment* member : members) {
+    if (ours && member->owns(packet.headers.deth.source)) continue;
+    member->send(arrival.frame, arrival.has_icrc, turn_);
+  }
+  return !members.empty();
+}
+
+size_t ProgramSwitch::collect(Instant now, port::TxBatch& batch) {
+  now_ = now;
+  ++turn_;
+  if (!held_.empty()) release_held(batch);
+  size_t count = 0;
+  const size_t programs = programs_.size();
+  for (size_t i = 0; i < programs; ++i) {
+    const size_t index = (first_ + i) % programs;
+    count += collect_from(*programs_[index], batch);
+    if (!batch.full()) continue;
+    first_ = index + 1;
+    break;
+  }
+  return count;
+}
+
+size_t ProgramSwitch::collect_from(Attachment& program, port::TxBatch& batch) {
+  host::Channel& channel = program.channel();
+  size_t count = 0;
+  for (; count < kFramesMax && channel.pending(); ++count) {
+    port::TxFrame* const frame = batch.next();
+    if (frame == nullptr) break;
+    const host::Channel::Frame from = channel.receive();
+    if (from.data == nullptr) break;
+    program.count_received(from.length);
+    if (from.length > std::min(frame->capacity, options_.frame_bytes_max)) {
+      program.drop(Drop::kTooLong);
+      continue;
+    }
+    // What is looked at from here on the program cannot change.
+    std::memcpy(frame->data, from.data, from.length);
+    frame->length = from.length;
+    frame->has_icrc = from.has_icrc;
+    forward(program, *frame, batch);
+  }
+  if (count > 0) channel.release();
+  return count;
+}
+
+void ProgramSwitch::forward(Attachment& program, port::TxFrame& frame, port::TxBatch& batch) {
+  const std::span<const std::byte> bytes(frame.data, frame.length);
+  const auto way = check_outgoing(bytes, options_.device, program.block(), packet_);
+  if (const Drop* const reason = std::get_if<Drop>(&way)) return program.drop(*reason);
+  const bool to_self = std::get<Way>(way) == Way::kSelf;
+  if (to_self && deliver({.packet = packet_, .frame = bytes, .has_icrc = frame.has_icrc})) return;
+  if (!to_self && !frame.has_icrc) {
+    wire::append_icrc(frame.data + (packet_.ip_packet.data() - frame.data), packet_.ip_packet.size());
+    frame.has_icrc = true;
+  }
+  frame.to_self = to_self;
+  frame.to_group = std::get<Way>(way) == Way::kGroup;
+  frame.on_host = false;
+  batch.commit();
+}
+
+}  // namespace uroce::service

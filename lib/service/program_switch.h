@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/keyed_hash.h"
+#include "engine/poller/frame_switch.h"
+#include "host/number_blocks.h"
+#include "host/port_numbers.h"
+#include "service/attachment.h"
+#include "service/groups.h"
+#include "service/held_requests.h"
+#include "service/management.h"
+#include "service/outgoing.h"
+#include "service/request_routes.h"
+
+namespace uroce::service {
+
+/// Gives frames to the programs that share a device, and takes those that they send. A queue pair number says
+/// whose a frame is: its upper bits are an index into a table. What comes to queue pair 1 goes to the program
+/// that listens, or that has the connection. Programs come, go, bind and join in turns of the device's
+/// poller 0, as everything else here happens: there is no lock, and what a program has can be unmapped when
+/// it has been removed.
+class ProgramSwitch final : public engine::FrameSwitch {
+ public:
+  /// Of one program in one call of collect().
+  static constexpr size_t kFramesMax = 32;
+
+  struct Options {
+    Identity device;
+    uint32_t frame_bytes_max = 0;  // of the device's port
+    HashKey key;                   // decides about ports that are given out, and places in tables
+  };
+  explicit ProgramSwitch(Options options);
+
+  bool deliver(const Arrival& arrival) override;
+  bool deliver_to_group(const Arrival& arrival) override;
+  size_t collect(Instant now, port::TxBatch& batch) override;
+
+  /// Frames for its numbers reach the program from now on, and what it sends is taken; until remove(), which
+  /// also takes away what it has bound and joined.
+  void add(Attachment& program);
+  void remove(Attachment& program);
+  [[nodiscard]] std::span<Attachment* const> programs() const { return programs_; }
+
+  void set_addresses(net::GidTable gids) { options_.device.gids = std::move(gids); }
+  [[nodiscard]] host::PortNumbers& ports() { return ports_; }
+  [[nodiscard]] Groups& groups() { return groups_; }
+
+ private:
+  [[nodiscard]] Attachment* owner_of(QpNumber number) const {
+    return slots_[(number.value & QpNumber::kMask) >> host::kBlockBits];
+  }
+  [[nodiscard]] Attachment* find(uint32_t program) const;
+  void set_slots(NumberBlock block, Attachment* program);
+
+  // Queue pair 1 (switch_management.cc).
+  bool deliver_management(const Arrival& arrival);
+  bool deliver_request(const Arrival& arrival, const Management& message);
+  [[nodiscard]] Attachment* listener_of(wire::ServiceId service, const Gid& meant) const;
+  bool take_refused(const Gid& source, wire::CommId sender);
+  void release_held(port::TxBatch& batch);
+  bool refuse(const HeldRequests::Request& request, port::TxBatch& batch);
+
+  size_t collect_from(Attachment& program, port::TxBatch& batch);
+  /// Puts the frame that was copied into `frame` where it belongs.
+  void forward(Attachment& program, port::TxFrame& frame, port::TxBatch& batch);
+
+  Options options_;
+  std::vector<Attachment*> slots_;  // by the upper bits of a queue pair number
+  std::vector<Attachment*> programs_;
+  size_t first_ = 0;  // of the programs, in the next collect()
+  uint64_t turn_ = 1;
+  Instant now_{};
+  wire::Packet packet_;
+
+  host::PortNumbers ports_;
+  Groups groups_;
+  HeldRequests held_;
+  RequestRoutes routes_;
+  struct Refused {
+    Gid source;
+    wire::CommId sender;
+  };
+  std::vector<Refused> refused_;  // on their way back to deliver(), which leaves them to the device
+};
+
+}  // namespace uroce::service

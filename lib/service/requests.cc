@@ -1,0 +1,184 @@
+// What a program asks for, and what it is answered.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "net/derived_mac.h"
+#include "service/service.h"
+
+namespace uroce::service {
+
+using host::MessageType;
+
+void Service::answer(Program& program, const Message& request, const Status& status) {
+  Message done{.type = MessageType::kDone, .request = request.request};
+  if (!status.ok()) {
+    done.error = status.error().code;
+    host::set_text(done.text, status.error().message);
+  }
+  post(program, done);
+}
+
+void Service::handle(Program& program, Datagram& datagram) {
+  const Message& message = datagram.message;
+  const size_t descriptors = message.type == MessageType::kAttach ? 1 : 0;
+  if (datagram.descriptors != descriptors)
+    return violate(program, "a message comes with other descriptors than belong to it");
+  switch (message.type) {
+    case MessageType::kList:
+      return list(program, message);
+    case MessageType::kStatus:
+      return report(program, message);
+    case MessageType::kReload:
+      return answer(program, message, reload(program));
+    case MessageType::kAttach:
+      return attach(program, message, std::move(datagram.descriptor[0]));
+    default:
+      if (!program.attached()) return violate(program, "a request before the program is attached");
+      return handle_request(program, message);
+  }
+}
+
+void Service::handle_request(Program& program, const Message& message) {
+  switch (message.type) {
+    case MessageType::kIntroduce:
+      if (const Status status = introduce(program, message); !status) answer(program, message, status);
+      return;
+    case MessageType::kBind:
+      return bind(program, message);
+    case MessageType::kListen:
+      return answer(program, message, listen(program, message));
+    case MessageType::kRelease:
+      return release(program, message);
+    case MessageType::kJoin:
+      return answer(program, message, join(program, message));
+    case MessageType::kLeave:
+      return answer(program, message, leave(program, message));
+    case MessageType::kSourceTo:
+      return source_to(program, message);
+    case MessageType::kResolve:
+      return resolve(program, message);
+    case MessageType::kFound:
+      return found(program, message);
+    default:
+      return violate(program, "a message that only the service sends");
+  }
+}
+
+Status Service::serves(const Program&, const Message& message) const {
+  if (message.version == host::kControlVersion) return {};
+  return Error{
+      EPROTONOSUPPORT,
+      fmt::format("the service speaks version {} of the protocol, the program {}: use both of one uroce",
+                  host::kControlVersion, message.version)};
+}
+
+void Service::list(Program& program, const Message& message) {
+  const Status status = serves(program, message);
+  for (const auto& device : devices_) {
+    if (!status) break;
+    Message entry{.type = MessageType::kDevice,
+                  .request = message.request,
+                  .mtu = device->link().mtu,
+                  .up = device->link().up,
+                  .mac = device->mac()};
+    host::set_text(entry.name, device->name());
+    host::set_text(entry.text, device->port());
+    post(program, entry);
+  }
+  answer(program, message, status);
+}
+
+void Service::bind(Program& program, const Message& message) {
+  const auto refuse = [&](int code, std::string text) {
+    answer(program, message, Error{code, std::move(text)});
+  };
+  const bool ipv6 = (message.flags & host::kBindIpv6) != 0;
+  const bool any = message.address == (ipv6 ? Gid{} : Gid::from_ipv4({}));
+  if (!any && message.address.is_ipv4() == ipv6) return refuse(EINVAL, "the address is of another family");
+  const bool own = any || message.address.is_loopback() || program.device->owns(message.address);
+  if (!own) return refuse(EADDRNOTAVAIL, "no address of this device");
+  if (program.bound.contains(message.id)) return refuse(EINVAL, "the id is bound");
+  const uint32_t quota = configuration_.quotas.ports_per_program;
+  if (program.bound.size() >= quota)
+    return refuse(EDQUOT, fmt::format("a program may bind {} ports (service.ports_per_program)", quota));
+  const host::PortRequest request{.space = message.space,
+                                  .address = message.address,
+                                  .ipv6 = ipv6,
+                                  .port = message.port,
+                                  .reuse = (message.flags & host::kBindReuse) != 0,
+                                  .family_only = (message.flags & host::kBindFamilyOnly) != 0};
+  Result<uint16_t> port = Error{ENODEV, "the device is gone"};
+  program.device->with_switch([&](ProgramSwitch& programs) {
+    port = programs.ports().bind(request, {program.id, message.id});
+  });
+  if (!port) return refuse(port.error().code, port.error().message);
+  program.bound.insert(message.id);
+  post(program, {.type = MessageType::kDone, .request = message.request, .port = *port});
+}
+
+Status Service::listen(Program& program, const Message& message) {
+  Status status;
+  program.device->with_switch([&](ProgramSwitch& programs) {
+    status = programs.ports().claim({program.id, message.id});
+  });
+  return status;
+}
+
+void Service::release(Program& program, const Message& message) {
+  if (program.bound.erase(message.id) == 0) return;
+  program.device->with_switch([&](ProgramSwitch& programs) {
+    programs.ports().release({program.id, message.id});
+  });
+}
+
+Status Service::join(Program& program, const Message& message) {
+  if (!net::is_multicast(message.address)) return Error{EINVAL, "not the address of a group"};
+  const uint32_t quota = configuration_.quotas.groups_per_program;
+  if (program.groups.contains(message.address)) return {};
+  if (program.groups.size() >= quota)
+    return Error{EDQUOT, fmt::format("a program may join {} groups (service.groups_per_program)", quota)};
+  program.groups.insert(message.address);
+  program.device->with_switch(
+      [&](ProgramSwitch& programs) { programs.groups().join(message.address, *program.attachment); });
+  return {};
+}
+
+Status Service::leave(Program& program, const Message& message) {
+  if (program.groups.erase(message.address) == 0) return Error{EINVAL, "the program is no member"};
+  program.device->with_switch(
+      [&](ProgramSwitch& programs) { programs.groups().leave(message.address, *program.attachment); });
+  return {};
+}
+
+void Service::source_to(Program& program, const Message& message) {
+  const auto source = program.device->source_to(message.address);
+  if (!source) return answer(program, message, Error{ENETUNREACH, "no way leads there"});
+  post(program, {.type = MessageType::kSource, .request = message.request, .address = *source});
+}
+
+/// The answer is a kResolved in any case.
+void Service::resolve(Program& program, const Message& message) {
+  if (program.resolutions >= kAwaitedMax)
+    return post(program, {.type = MessageType::kResolved, .error = ENOBUFS, .address = message.address});
+  ++program.resolutions;
+  neighbours_.ask(program.id, *program.device, message.address, now_);
+}
+
+Status Service::reload(const Program& program) {
+  if (program.peer.uid != 0 && program.peer.uid != geteuid())
+    return Error{EPERM, "only the service's own user and the superuser may reload its configuration"};
+  return read_configuration();
+}
+
+Status Service::read_configuration() {
+  if (reload_ == nullptr) return Error{EINVAL, "the service was started without a configuration file"};
+  auto configuration = reload_();
+  if (!configuration) return configuration.error();
+  configuration_.quotas = configuration->quotas;
+  configuration_.users = configuration->users;
+  return {};
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,139 @@
+#include "service/served_device.h"
+
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "drivers/registry.h"
+#include "engine/platform/random_key.h"
+
+namespace uroce::service {
+namespace {
+
+/// An Ethernet header with a VLAN tag.
+constexpr uint32_t kLinkHeaderBytes = 18;
+
+enum class Purpose : uint64_t { kSwitch = 1, kBlocks };
+
+Identity identity_of(const engine::Device& device) { return {device.mac(), device.gids()}; }
+
+/// Of an address of the kernel's, which `entry` has the mask of; -1: it is another's.
+int prefix_bits(const ifaddrs& entry, const Gid& address) {
+  if (entry.ifa_addr == nullptr || entry.ifa_netmask == nullptr) return -1;
+  const size_t skipped = address.is_ipv4() ? 12 : 0;
+  const size_t bytes = address.bytes.size() - skipped;
+  const size_t at = address.is_ipv4() ? offsetof(sockaddr_in, sin_addr) : offsetof(sockaddr_in6, sin6_addr);
+  if (entry.ifa_addr->sa_family != (address.is_ipv4() ? AF_INET : AF_INET6)) return -1;
+  const auto* const own = reinterpret_cast<const uint8_t*>(entry.ifa_addr) + at;
+  const auto* const mask = reinterpret_cast<const uint8_t*>(entry.ifa_netmask) + at;
+  if (std::memcmp(own, address.bytes.data() + skipped, bytes) != 0) return -1;
+  int bits = 0;
+  for (size_t i = 0; i < bytes; ++i) bits += std::popcount(mask[i]);
+  return bits;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ServedDevice>> ServedDevice::open(engine::Stack& stack, size_t index, int changes) {
+  // Devices of one wire are opened together, and have one thread, which sleeps at one bell.
+  static std::shared_ptr<DeviceBell> last;
+  auto bell = DeviceBell::make();
+  if (!bell) return bell.error();
+  drivers::decorate_ports([made = *bell](std::unique_ptr<port::Port> port) {
+    last = made;
+    return with_bell(std::move(port), made);
+  });
+  auto device = stack.open(index);
+  drivers::decorate_ports(nullptr);
+  if (!device) return device.error();
+  const Result<HashKey> key = engine::random_key();
+  if (!key) return key.error();
+  return std::unique_ptr<ServedDevice>(
+      new ServedDevice(std::move(*device), stack.configuration().devices[index], last, *key, changes));
+}
+
+ServedDevice::ServedDevice(std::shared_ptr<engine::Device> device, engine::DeviceConfiguration configuration,
+                           std::shared_ptr<DeviceBell> bell, const HashKey& key, int changes)
+    : device_(std::move(device)),
+      configuration_(std::move(configuration)),
+      bell_(std::move(bell)),
+      changes_(changes),
+      blocks_(derive(key, static_cast<uint64_t>(Purpose::kBlocks)).low),
+      users_(host::NumberBlocks::kBlocks),
+      switch_({.device = identity_of(*device_),
+               .frame_bytes_max = device_->port_capabilities().frame_bytes_max,
+               .key = derive(key, static_cast<uint64_t>(Purpose::kSwitch))}) {
+  device_->add_listener(*this);
+  device_->share(&switch_);
+  refresh();
+}
+
+ServedDevice::~ServedDevice() {
+  device_->share(nullptr);
+  device_->remove_listener(*this);
+}
+
+void ServedDevice::raised(engine::DeviceEvent event) {
+  // Relaxed: the write to the descriptor orders it.
+  if (event == engine::DeviceEvent::kFatal) gone_.store(true, std::memory_order_relaxed);
+  constexpr uint64_t kOne = 1;
+  // EAGAIN: there are changes to be looked at already.
+  if (write(changes_, &kOne, sizeof kOne) < 0) return;
+}
+
+void ServedDevice::with_switch(const std::function<void(ProgramSwitch&)>& function) {
+  const int error = device_->manage(*this, [&](engine::GeneralServices&, Instant) { function(switch_); });
+  // A device that was closed makes no turn ever again.
+  if (error != 0) function(switch_);
+}
+
+void ServedDevice::note_owner(NumberBlock block, uid_t user) {
+  std::fill_n(users_.begin() + (block.first >> host::kBlockBits), block.count >> host::kBlockBits, user);
+}
+
+bool ServedDevice::may_claim(NumberBlock block, uid_t user) const {
+  const uint64_t begin = block.first >> host::kBlockBits;
+  const uint64_t end = std::min<uint64_t>(begin + (block.count >> host::kBlockBits), users_.size());
+  return begin < end && std::all_of(users_.begin() + static_cast<ptrdiff_t>(begin),
+                                    users_.begin() + static_cast<ptrdiff_t>(end),
+                                    [&](const auto& last) { return !last || *last == user; });
+}
+
+bool ServedDevice::owns(const Gid& address) const {
+  return std::ranges::find(addresses_, address, &host::SharedAddress::address) != addresses_.end();
+}
+
+void ServedDevice::refresh() {
+  // Relaxed: see raised().
+  link_ = {.up = device_->link_up() && !gone_.load(std::memory_order_relaxed),
+           .mtu = std::min(device_->link_mtu(), host::kFrameBytes - kLinkHeaderBytes)};
+  addresses_ = addresses_now();
+  with_switch([gids = device_->gids()](ProgramSwitch& programs) { programs.set_addresses(gids); });
+}
+
+std::vector<host::SharedAddress> ServedDevice::addresses_now() const {
+  ifaddrs* interfaces = nullptr;
+  if (!configuration_.interface.empty() && getifaddrs(&interfaces) != 0) interfaces = nullptr;
+  const auto bits_of = [&](const Gid& address) {
+    const auto& configured = configuration_.addresses;
+    const auto at = std::ranges::find(configured, address, &engine::InterfaceAddress::address);
+    if (at != configured.end()) return int{at->prefix_bits};
+    for (const ifaddrs* entry = interfaces; entry != nullptr; entry = entry->ifa_next)
+      if (const int bits = prefix_bits(*entry, address); bits >= 0) return bits;
+    return address.is_ipv4() ? 32 : 128;
+  };
+  std::vector<host::SharedAddress> addresses;
+  const net::GidTable gids = device_->gids();
+  for (size_t i = 1; i < gids.size(); ++i)
+    if (gids.in_use(i))
+      addresses.push_back({gids.at(i), static_cast<uint8_t>(bits_of(gids.at(i))), gids.vlan_of(i)});
+  if (interfaces != nullptr) freeifaddrs(interfaces);
+  return addresses;
+}
+
+}  // namespace uroce::service

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/device/stack.h"
+#include "engine/poller/device_events.h"
+#include "engine/poller/general_services.h"
+#include "host/number_blocks.h"
+#include "host/shared_device.h"
+#include "service/bell.h"
+#include "service/program_switch.h"
+
+namespace uroce::service {
+
+/// A device that programs share. Belongs to the control thread; what the device's poller does meanwhile
+/// happens in the switch.
+class ServedDevice final : private engine::DeviceListener, private engine::ServicesUser {
+ public:
+  /// Opens the device at `index` of the stack's configuration. `changes`: an eventfd that is written when
+  /// refresh() is due. Errors name the device.
+  static Result<std::unique_ptr<ServedDevice>> open(engine::Stack& stack, size_t index, int changes);
+  ~ServedDevice();
+  ServedDevice(const ServedDevice&) = delete;
+  ServedDevice& operator=(const ServedDevice&) = delete;
+
+  [[nodiscard]] const std::string& name() const { return device_->name(); }
+  [[nodiscard]] std::string port() const { return device_->port_capabilities().description; }
+  [[nodiscard]] MacAddress mac() const { return device_->mac(); }
+  [[nodiscard]] std::span<const uint16_t> partition_keys() const { return device_->partition_keys(); }
+  /// The descriptor of the memory with the bell.
+  [[nodiscard]] std::shared_ptr<const Descriptor> bell() const { return {bell_, &bell_->descriptor()}; }
+  [[nodiscard]] host::NumberBlocks& blocks() { return blocks_; }
+  /// The user has the block now, and is the only one that may claim it when its program comes back.
+  void note_owner(NumberBlock block, uid_t user);
+  [[nodiscard]] bool may_claim(NumberBlock block, uid_t user) const;
+
+  // As of the last refresh().
+  struct Link {
+    bool up = false;
+    uint32_t mtu = 0;
+    [[nodiscard]] bool operator==(const Link&) const = default;
+  };
+  [[nodiscard]] Link link() const { return link_; }
+  /// Without the link-local one of the MAC, which each program makes itself.
+  [[nodiscard]] const std::vector<host::SharedAddress>& addresses() const { return addresses_; }
+  [[nodiscard]] bool owns(const Gid& address) const;
+  /// Looks at what may have changed.
+  void refresh();
+
+  /// Runs `function` while no other thread is at the switch: in a turn of the device's poller. It must not
+  /// block.
+  void with_switch(const std::function<void(ProgramSwitch&)>& function);
+
+  /// Null: no way leads there.
+  [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const {
+    return device_->source_to(destination);
+  }
+  /// Engine's Device::find_neighbour().
+  [[nodiscard]] int find_neighbour(const Gid& destination, MacAddress& mac) {
+    return device_->find_neighbour(destination, mac);
+  }
+
+ private:
+  ServedDevice(std::shared_ptr<engine::Device> device, engine::DeviceConfiguration configuration,
+               std::shared_ptr<DeviceBell> bell, const HashKey& key, int changes);
+  void raised(engine::DeviceEvent event) override;
+  void on_event(const cm::Event&) override {}
+  void on_resolved(uint64_t, int) override {}
+  [[nodiscard]] std::vector<host::SharedAddress> addresses_now() const;
+
+  const std::shared_ptr<engine::Device> device_;
+  const engine::DeviceConfiguration configuration_;
+  const std::shared_ptr<DeviceBell> bell_;
+  const int changes_;
+  std::atomic<bool> gone_{false};
+  host::NumberBlocks blocks_;
+  std::vector<std::optional<uid_t>> users_;  // that had a block last, by its number
+  Link link_;
+  std::vector<host::SharedAddress> addresses_;
+  ProgramSwitch switch_;
+};
+
+}  // namespace uroce::service

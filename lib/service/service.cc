@@ -1,0 +1,283 @@
+#include "service/service.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "engine/platform/clock.h"
+
+namespace uroce::service {
+namespace {
+
+// What epoll says an event is about; beside these, the number of a program, which is 32 bits.
+constexpr uint64_t kListener = uint64_t{1} << 32;
+constexpr uint64_t kChanges = uint64_t{2} << 32;
+
+bool watch(int poll, int descriptor, uint64_t what) {
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = what}};
+  return epoll_ctl(poll, EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Service>> Service::create(ListeningSocket socket, Options options) {
+  Descriptor poll(epoll_create1(EPOLL_CLOEXEC));
+  Descriptor changes(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  const bool watched = poll.ok() && changes.ok() && watch(poll.get(), socket.get(), kListener) &&
+                       watch(poll.get(), changes.get(), kChanges);
+  if (!watched)
+    return Error{errno, std::string("the service cannot wait for events: ") + std::strerror(errno)};
+  return std::unique_ptr<Service>(
+      new Service(std::move(socket), std::move(options), std::move(poll), std::move(changes)));
+}
+
+Service::Service(ListeningSocket socket, Options options, Descriptor poll, Descriptor changes)
+    : socket_(std::move(socket)),
+      reload_(std::move(options.reload)),
+      configuration_(std::move(options.configuration)),
+      poll_(std::move(poll)),
+      changes_(std::move(changes)) {}
+
+Service::~Service() {
+  for (auto& [id, program] : programs_) detach(*program);
+}
+
+Status Service::add(engine::Stack& stack, size_t index) {
+  auto device = ServedDevice::open(stack, index, changes_.get());
+  if (!device) return device.error();
+  devices_.push_back(std::move(*device));
+  return {};
+}
+
+void Service::request_stop() {
+  stop_.store(true, std::memory_order_relaxed);  // the write orders it
+  constexpr uint64_t kOne = 1;
+  if (write(changes_.get(), &kOne, sizeof kOne) < 0) return;  // EAGAIN: the thread will look anyway
+}
+
+void Service::request_reload() {
+  reload_wanted_.store(true, std::memory_order_relaxed);  // likewise
+  constexpr uint64_t kOne = 1;
+  if (write(changes_.get(), &kOne, sizeof kOne) < 0) return;  // likewise
+}
+
+void Service::run() {
+  now_ = started_ = idle_since_ = engine::clock_now();
+  // Relaxed, here and below: request_stop() has written to the descriptor.
+  while (!stop_.load(std::memory_order_relaxed)) {
+    const bool idle_exits = configuration_.idle_exit_s && attached() == 0;
+    if (idle_exits && now_ - idle_since_ >= seconds(*configuration_.idle_exit_s)) return;
+    round();
+  }
+}
+
+void Service::round() {
+  constexpr int kEventsMax = 64;
+  std::array<epoll_event, kEventsMax> events;
+  const Duration wait = std::max(Duration{}, next_deadline() - engine::clock_now());
+  const auto wait_ms = static_cast<int>(std::min(wait, kTick).ns / milliseconds(1).ns);
+  const int count = epoll_wait(poll_.get(), events.data(), kEventsMax, wait_ms + (wait.ns > 0 ? 1 : 0));
+  now_ = engine::clock_now();
+  for (const epoll_event& event : std::span(events).first(static_cast<size_t>(std::max(count, 0)))) {
+    if (event.data.u64 == kListener) {
+      accept_all();
+    } else if (event.data.u64 == kChanges) {
+      take_changes();
+    } else if (Program* const program = find(static_cast<uint32_t>(event.data.u64))) {
+      if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) program->ended = true;
+      if ((event.events & EPOLLOUT) != 0) inform(*program);
+      if ((event.events & EPOLLIN) != 0 && !program->ended) read_from(*program);
+    }
+  }
+  look_at_deadlines();
+  for (auto& [id, program] : programs_) update_interest(*program);
+  sweep();
+}
+
+Instant Service::next_deadline() const {
+  Instant next = std::min({next_tick_, introductions_.deadline(), neighbours_.deadline()});
+  for (const auto& [id, program] : programs_)
+    if (program->paused) next = std::min(next, program->allowance.ready_at());
+  return next;
+}
+
+void Service::accept_all() {
+  // Without a descriptor left the listener would be ready for ever.
+  while (now_ >= accept_at_) {
+    Descriptor connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (connection.ok()) {
+      accept_one(std::move(connection));
+      continue;
+    }
+    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
+    accept_at_ = now_ + kTick;
+    epoll_ctl(poll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
+  }
+}
+
+void Service::accept_one(Descriptor connection) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return;
+  const auto unattached = [&](bool all) {
+    return static_cast<size_t>(std::ranges::count_if(programs_, [&](const auto& entry) {
+      return !entry.second->attached() && (all || entry.second->peer.uid == peer.uid);
+    }));
+  };
+  if (unattached(false) >= kUnattachedOfUserMax || unattached(true) >= kUnattachedMax) {
+    Message busy{.type = host::MessageType::kDone, .error = EAGAIN};
+    host::set_text(busy.text, "too many connections have said nothing yet");
+    send_message(connection.get(), busy, {});
+    return;
+  }
+  const uint32_t id = next_id_++;
+  const int descriptor = connection.get();
+  auto program = std::make_unique<Program>(id, std::move(connection), peer);
+  program->silent_since = now_;
+  program->events = EPOLLIN;
+  if (watch(poll_.get(), descriptor, id)) programs_.emplace(id, std::move(program));
+}
+
+void Service::read_from(Program& program) {
+  for (size_t i = 0; i < kReadAtOnce && !program.ended; ++i) {
+    if (program.outbox.waiting() >= kUnreadMax) return;
+    if (!program.allowance.take(now_)) {
+      program.paused = true;
+      return;
+    }
+    Datagram datagram = receive_datagram(program.socket.get());
+    if (datagram.kind == Datagram::Kind::kNothing) return;
+    if (datagram.kind == Datagram::Kind::kEnd) {
+      program.ended = true;
+    } else if (datagram.kind == Datagram::Kind::kGarbage) {
+      violate(program, "not a message of the protocol");
+    } else {
+      program.silent_since = now_;
+      handle(program, datagram);
+    }
+  }
+}
+
+/// What epoll waits for: a program that does not read is not read either.
+void Service::update_interest(Program& program) {
+  if (program.outbox.broken()) program.ended = true;
+  if (program.ended) return;
+  if (program.paused && now_ >= program.allowance.ready_at()) program.paused = false;
+  const bool readable = !program.paused && program.outbox.waiting() < kUnreadMax;
+  const uint32_t events = (readable ? EPOLLIN : 0u) | (program.outbox.waiting() > 0 ? EPOLLOUT : 0u);
+  if (events == program.events) return;
+  program.events = events;
+  epoll_event event{.events = events, .data = {.u64 = program.id}};
+  epoll_ctl(poll_.get(), EPOLL_CTL_MOD, program.socket.get(), &event);
+}
+
+void Service::take_changes() {
+  uint64_t count = 0;
+  if (read(changes_.get(), &count, sizeof count) < 0) return;
+  if (reload_wanted_.exchange(false, std::memory_order_relaxed)) {
+    if (const Status status = read_configuration(); !status)
+      std::fprintf(stderr, "uroce serve: %s\n", status.error().message.c_str());
+  }
+  for (const auto& device : devices_) device->refresh();
+  inform_all();
+}
+
+void Service::look_at_deadlines() {
+  if (now_ >= neighbours_.deadline())
+    for (const NeighbourWatch::Answer& answer : neighbours_.answers(now_)) tell_resolved(answer);
+  while (const auto late = introductions_.take_if([&](const Introduction& i) { return i.until <= now_; }))
+    fail(*late, ETIMEDOUT, "the other program does not answer");
+  if (now_ >= next_tick_) {
+    next_tick_ = now_ + kTick;
+    tick();
+  }
+}
+
+void Service::tick() {
+  if (accept_at_ != Instant{} && now_ >= accept_at_) {
+    accept_at_ = {};
+    watch(poll_.get(), socket_.get(), kListener);
+  }
+  for (const auto& moved : neighbours_.moved()) tell_moved(*moved.device, moved.address, moved.mac);
+  for (const auto& device : devices_) {
+    // The MTU of an interface changes without an event.
+    if (attached() > 0) device->refresh();
+    std::vector<uint32_t> broken;
+    device->with_switch([&](ProgramSwitch& programs) {
+      for (Attachment* program : programs.programs())
+        if (program->channel().broken()) broken.push_back(program->program());
+    });
+    for (const uint32_t id : broken)
+      if (Program* const program = find(id)) violate(*program, "its memory breaks the format");
+  }
+  for (auto& [id, program] : programs_)
+    if (!program->attached() && now_ - program->silent_since >= kSilenceMax)
+      end(*program, ETIMEDOUT, "the connection has said nothing for 5 s");
+  inform_all();
+}
+
+void Service::violate(Program& program, std::string_view what) { end(program, EPROTO, what); }
+
+void Service::end(Program& program, int error, std::string_view text) {
+  if (std::exchange(program.ended, true)) return;
+  Message message{.type = host::MessageType::kDone, .error = error};
+  host::set_text(message.text, text);
+  if (program.outbox.waiting() == 0) post(program, message);
+  // What it has sent and was not read would destroy what it has yet to read.
+  constexpr int kUnreadAtMost = 256;
+  for (int i = 0; i < kUnreadAtMost; ++i) {
+    const Datagram::Kind kind = receive_datagram(program.socket.get()).kind;
+    if (kind == Datagram::Kind::kNothing || kind == Datagram::Kind::kEnd) return;
+  }
+}
+
+/// Nothing of the program is left but its connection. Others hear that it has gone.
+void Service::detach(Program& program) {
+  if (!program.attached()) return;
+  const uint32_t id = program.id;
+  const NumberBlock block = program.attachment->block();
+  program.device->with_switch([&](ProgramSwitch& programs) { programs.remove(*program.attachment); });
+  program.attachment.reset();
+  program.device->blocks().free(block, now_);
+  neighbours_.forget(id);
+  end_introductions(program);
+  for (auto& [other_id, other] : programs_) {
+    other->outbox.retract(id);
+    if (!other->attached() || other->device != program.device) continue;
+    if (std::ranges::find(other->gone, block) == other->gone.end()) other->gone.push_back(block);
+  }
+  if (attached() == 0) idle_since_ = now_;
+}
+
+void Service::sweep() {
+  bool any = false;
+  for (auto at = programs_.begin(); at != programs_.end();) {
+    if (!at->second->ended) {
+      ++at;
+      continue;
+    }
+    detach(*at->second);
+    at = programs_.erase(at);
+    any = true;
+  }
+  if (!any) return;
+  inform_all();
+  for (auto& [id, program] : programs_) update_interest(*program);
+}
+
+Program* Service::find(uint32_t id) const {
+  const auto at = programs_.find(id);
+  return at == programs_.end() || at->second->ended ? nullptr : at->second.get();
+}
+
+uint32_t Service::attached() const {
+  return static_cast<uint32_t>(
+      std::ranges::count_if(programs_, [](const auto& entry) { return entry.second->attached(); }));
+}
+
+}  // namespace uroce::service

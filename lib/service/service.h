@@ -1,0 +1,139 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "service/configuration.h"
+#include "service/introductions.h"
+#include "service/listening_socket.h"
+#include "service/neighbour_watch.h"
+#include "service/program.h"
+#include "service/served_device.h"
+
+namespace uroce::service {
+
+/// The control thread of the service: takes programs in, gives them their numbers, names and introductions,
+/// and tells them what changes. What a program sends is checked here; one that breaks the protocol is ended,
+/// one that is slow or asks too much is read later. Frames do not come this way.
+class Service {
+ public:
+  using Reload = std::function<Result<ServiceConfiguration>()>;
+  struct Options {
+    ServiceConfiguration configuration;
+    Reload reload = nullptr;  // reads the configuration again; null: there is nothing to read
+  };
+
+  /// Takes devices by add(), then runs.
+  static Result<std::unique_ptr<Service>> create(ListeningSocket socket, Options options);
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  Status add(engine::Stack& stack, size_t index);
+
+  /// Serves until it is told to stop, or was idle for as long as configured.
+  void run();
+
+  // Any thread, and signal handlers.
+  void request_stop();
+  void request_reload();
+
+ private:
+  using Message = host::Message;
+  static constexpr Duration kSilenceMax = seconds(5);  // of a connection that is not attached
+  static constexpr size_t kUnattachedOfUserMax = 16;
+  static constexpr size_t kUnattachedMax = 256;
+  static constexpr size_t kReadAtOnce = 16;        // messages of one program, before those of others
+  static constexpr size_t kUnreadMax = 16;         // messages for a program: then nothing more is read of it
+  static constexpr size_t kRelayedUnreadMax = 64;  // then no introduction goes to it
+  static constexpr size_t kAwaitedMax = 64;        // introductions of a program; likewise neighbours
+  static constexpr Duration kTick = seconds(1);
+
+  Service(ListeningSocket socket, Options options, Descriptor poll, Descriptor changes);
+
+  // The loop (service.cc).
+  void round();
+  [[nodiscard]] Instant next_deadline() const;
+  void accept_all();
+  void accept_one(Descriptor connection);
+  void read_from(Program& program);
+  void take_changes();
+  void tick();
+  void look_at_deadlines();
+  void update_interest(Program& program);
+  void sweep();
+
+  // The end of a program.
+  void violate(Program& program, std::string_view what);
+  void end(Program& program, int error, std::string_view text);
+  void detach(Program& program);
+
+  // Requests (requests.cc, names.cc, attach.cc). What is returned is answered by kDone.
+  void handle(Program& program, Datagram& datagram);
+  void handle_request(Program& program, const Message& message);
+  Status serves(const Program& program, const Message& message) const;
+  void list(Program& program, const Message& message);
+  void attach(Program& program, const Message& message, Descriptor memory);
+  Status try_attach(Program& program, const Message& message, Descriptor memory);
+  Status admit(const Program& program, const Message& message) const;
+  [[nodiscard]] ServedDevice* find_device(std::string_view name) const;
+  Result<NumberBlock> block_for(Program& program, ServedDevice& device, const Message& message);
+  void bind(Program& program, const Message& message);
+  Status listen(Program& program, const Message& message);
+  void release(Program& program, const Message& message);
+  Status join(Program& program, const Message& message);
+  Status leave(Program& program, const Message& message);
+  void source_to(Program& program, const Message& message);
+  void resolve(Program& program, const Message& message);
+  Status reload(const Program& program);
+  Status read_configuration();
+  void answer(Program& program, const Message& request, const Status& status);
+  void post(Program& program, const Message& message) { program.outbox.post({.message = message}); }
+
+  // Introductions (introducing.cc).
+  Status introduce(Program& program, const Message& message);
+  void found(Program& program, const Message& message);
+  void fail(const Introduction& introduction, int error, std::string_view text);
+  void end_introductions(Program& program);
+
+  // What programs are told unasked (informing.cc).
+  void inform_all();
+  void inform(Program& program);
+  void inform_of_addresses(Program& program);
+  void tell_resolved(const NeighbourWatch::Answer& answer);
+  void tell_moved(const ServedDevice& device, const Gid& address, MacAddress mac);
+
+  // Status (status.cc).
+  void report(Program& program, const Message& message);
+  [[nodiscard]] std::string status_text();
+
+  [[nodiscard]] Program* find(uint32_t id) const;
+  [[nodiscard]] uint32_t attached() const;
+
+  const ListeningSocket socket_;
+  const Reload reload_;
+  ServiceConfiguration configuration_;
+  const Descriptor poll_;
+  const Descriptor changes_;
+  std::vector<std::unique_ptr<ServedDevice>> devices_;
+  std::map<uint32_t, std::unique_ptr<Program>> programs_;
+  uint32_t next_id_ = 1;
+  Introductions introductions_;
+  NeighbourWatch neighbours_;
+  Instant now_{};
+  Instant started_{};
+  Instant idle_since_{};
+  Instant next_tick_{};
+  Instant accept_at_{};  // not before: descriptors had run out
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> reload_wanted_{false};
+};
+
+}  // namespace uroce::service

@@ -1,0 +1,91 @@
+// What the service says about itself.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
+
+#include "service/service.h"
+#include "wire/address_text.h"
+
+namespace uroce::service {
+
+using host::MessageType;
+
+namespace {
+
+constexpr uint64_t kBlockBytes = 512;  // of stat::st_blocks
+
+uint64_t memory_of(const Descriptor& descriptor) {
+  struct stat status {};
+  return fstat(descriptor.get(), &status) == 0 ? static_cast<uint64_t>(status.st_blocks) * kBlockBytes : 0;
+}
+
+nlohmann::json drops_of(const Attachment::Counters& counters) {
+  nlohmann::json drops = nlohmann::json::object();
+  for (size_t i = 0; i < counters.drops.size(); ++i)
+    if (counters.drops[i] != 0) drops[label_of(static_cast<Drop>(i))] = counters.drops[i];
+  return drops;
+}
+
+nlohmann::json describe(const Program& program, const Attachment::Counters& counters) {
+  const NumberBlock block = program.attachment->block();
+  return {{"pid", program.peer.pid},
+          {"uid", program.peer.uid},
+          {"name", program.name},
+          {"numbers", {{"first", block.first}, {"count", block.count}}},
+          {"memory_bytes", memory_of(*program.memory)},
+          {"ports", program.bound.size()},
+          {"groups", program.groups.size()},
+          {"frames_sent", counters.frames_from},
+          {"bytes_sent", counters.bytes_from},
+          {"frames_received", counters.frames_to},
+          {"bytes_received", counters.bytes_to},
+          {"drops", drops_of(counters)}};
+}
+
+}  // namespace
+
+std::string Service::status_text() {
+  nlohmann::json all{{"pid", getpid()},
+                     {"socket", socket_.path()},
+                     {"seconds", (now_ - started_).ns / seconds(1).ns},
+                     {"programs", attached()},
+                     {"devices", nlohmann::json::array()}};
+  for (const auto& device : devices_) {
+    std::map<uint32_t, Attachment::Counters> counters;
+    device->with_switch([&](ProgramSwitch& programs) {
+      for (const Attachment* program : programs.programs())
+        counters.emplace(program->program(), program->counters());
+    });
+    nlohmann::json addresses = nlohmann::json::array();
+    for (const auto& ours : device->addresses())
+      addresses.push_back(fmt::format("{}/{}{}", wire::to_text(ours.address), ours.prefix_bits,
+                                      ours.vlan != 0 ? fmt::format("@{}", ours.vlan) : ""));
+    nlohmann::json entry{{"name", device->name()},
+                         {"port", device->port()},
+                         {"mac", wire::to_text(device->mac())},
+                         {"up", device->link().up},
+                         {"mtu", device->link().mtu},
+                         {"addresses", addresses},
+                         {"programs", nlohmann::json::array()}};
+    for (const auto& [id, program] : programs_)
+      if (program->attached() && program->device == device.get())
+        entry["programs"].push_back(describe(*program, counters[id]));
+    all["devices"].push_back(std::move(entry));
+  }
+  return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void Service::report(Program& program, const Message& message) {
+  const Status status = serves(program, message);
+  const std::string text = status ? status_text() : std::string();
+  constexpr size_t kPart = std::tuple_size_v<decltype(Message::text)> - 1;
+  for (size_t at = 0; at < text.size(); at += kPart) {
+    Message part{.type = MessageType::kText, .request = message.request};
+    host::set_text(part.text, std::string_view(text).substr(at, kPart));
+    post(program, part);
+  }
+  answer(program, message, status);
+}
+
+}  // namespace uroce::service
