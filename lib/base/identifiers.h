@@ -63,6 +63,13 @@ struct Gid {
     }
     return bytes[10] == 0xFF && bytes[11] == 0xFF;
   }
+  /// 127.0.0.0/8 or ::1: the host itself, whichever device that is.
+  [[nodiscard]] constexpr bool is_loopback() const {
+    if (is_ipv4()) return bytes[12] == 127;
+    Gid one;
+    one.bytes[15] = 1;
+    return *this == one;
+  }
   static constexpr Gid from_ipv4(std::array<uint8_t, 4> a) {
     Gid gid;
     gid.bytes = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, a[0], a[1], a[2], a[3]};

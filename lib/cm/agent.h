@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/listen_address.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/timer_wheel.h"
@@ -40,18 +41,6 @@ struct AgentCounters {
 /// Numbers a listener; 0 is none.
 struct ListenerId {
   uint32_t value = 0;
-};
-
-/// Where a listener listens: at one address, at every IPv4 address (::ffff:0.0.0.0), or at every address
-/// (all zeroes), IPv4 among them or not; or at a loopback address, where only requests of this host arrive
-/// that name it. The listener that is asked for more precisely comes first.
-struct ListenAddress {
-  ListenAddress() = default;
-  ListenAddress(const Gid& gid, bool only_ipv6 = false) : address(gid), ipv6_only(only_ipv6) {}
-
-  Gid address;
-  bool ipv6_only = false;
-  [[nodiscard]] bool operator==(const ListenAddress&) const = default;
 };
 
 /// The InfiniBand communication manager of one port: a state x message table (state_table.h), retries and

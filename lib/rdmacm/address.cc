@@ -20,7 +20,7 @@ constexpr int kBacklogMax = 1024;
 Result<CmDevice*> device_at(const SocketAddress& address) {
   if (const auto all = devices(); !all) return all.error();
   if (address.is_any()) return nullptr;
-  const bool loopback = wire::is_loopback(address.address);
+  const bool loopback = address.address.is_loopback();
   CmDevice* const device = loopback ? nullptr : device_of(address.address);
   const bool is_here = loopback ? this_host(address.family == AF_INET).has_value() : device != nullptr;
   if (!is_here) return Error{EADDRNOTAVAIL, "no device has the address"};
@@ -60,7 +60,7 @@ int bind_and_attach(Id& id, const SocketAddress& address) {
 int stay_here(Id& id, const SocketAddress& destination) {
   Source own{id.device, id.local.address};
   if (id.device == nullptr) {
-    const bool to_loopback = wire::is_loopback(destination.address);
+    const bool to_loopback = destination.address.is_loopback();
     const auto found = to_loopback
                            ? this_host(destination.family == AF_INET)
                            : std::optional(Source{device_of(destination.address), destination.address});
@@ -82,8 +82,7 @@ int choose_way(Id& id, SocketAddress& destination) {
     destination.address = bound ? id.local.address : SocketAddress::loopback(destination.family);
   id.way = {.traffic_class = id.type_of_service,
             .service_level = static_cast<uint8_t>(id.type_of_service >> 5)};
-  if (wire::is_loopback(destination.address) || wire::is_loopback(id.local.address))
-    return stay_here(id, destination);
+  if (destination.address.is_loopback() || id.local.address.is_loopback()) return stay_here(id, destination);
   if (!bound) {
     const auto source = source_to(destination.address);
     if (!source) return ENETUNREACH;
