@@ -25,7 +25,7 @@ bool copy_private(std::span<const std::byte> from, wire::PrivateData<N>& to) {
 Agent::Agent(const AgentOptions& options, Consumer& consumer)
     : options_(options),
       consumer_(consumer),
-      table_(options.connections_max, options.salt),
+      table_(options.connections_max, options.salt, options.prefix),
       half_open_(table_, options.listeners_max + 1, options.salt),
       listeners_(options.listeners_max + 1),
       wheel_(kTick, kTimerSlots),
