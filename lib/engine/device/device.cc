@@ -180,6 +180,10 @@ uint32_t Device::link_mtu() const {
                   state_->interface_mtu.load(std::memory_order_relaxed));  // nothing but a number
 }
 
+host::SharedDevice* Device::shared_device() const {
+  return forked_since_start() ? nullptr : state_->port->shared_device();
+}
+
 PathMtu Device::path_mtu_max() const {
   // IPv6, UDP, BTH, XRCETH, RETH, immediate data and ICRC: the most that surrounds a full payload.
   constexpr uint32_t kAround = 40 + 8 + 12 + 4 + 16 + 4 + 4;

@@ -61,6 +61,9 @@ class Device {
   [[nodiscard]] bool lost() const;
   [[nodiscard]] port::FarEnd far_end() const;
   [[nodiscard]] uint32_t link_mtu() const;
+  /// What this process shares with the other programs of its host's service. Null: the device is this
+  /// process's alone, or was opened before fork() by its parent.
+  [[nodiscard]] host::SharedDevice* shared_device() const;
   /// The listener is told of the device's events until it is removed.
   void add_listener(DeviceListener& listener);
   void remove_listener(DeviceListener& listener);
