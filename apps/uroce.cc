@@ -16,6 +16,7 @@
 #include "apps/nvmf/target_program.h"
 #include "apps/perf/benchmark.h"
 #include "apps/perf/command_line.h"
+#include "engine/device/service_devices.h"
 
 namespace {
 
@@ -153,6 +154,11 @@ class CommandLine {
   int perf() {
     const auto options = perf_options_.options();
     if (!options) return complain(options.error().message);
+    const bool told = std::getenv("UROCE_CONFIG") != nullptr || std::getenv("UROCE_CONFIG_TEXT") != nullptr;
+    if (!options->server && options->connect.empty() && !told && !perf_configuration_.given()) {
+      // Both ends are here: nothing else of the host is needed.
+      publish(uroce::engine::embedded_pair());
+    }
     // Without a word about configuration the library in use may be another one.
     if (perf_configuration_.given()) {
       const auto configuration = perf_configuration_.merged();
@@ -177,7 +183,8 @@ class CommandLine {
   }
 
   int info() {
-    const auto configuration = info_configuration_.merged();
+    auto configuration = info_configuration_.merged();
+    if (configuration) configuration = uroce::engine::with_service_devices(std::move(*configuration));
     if (!configuration) return complain(configuration.error().message);
     publish(*configuration);
     return uroce::info::run(*configuration, verbose_);

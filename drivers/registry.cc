@@ -6,6 +6,7 @@
 
 #include "drivers/copy/dmadev/dmadev.h"
 #include "drivers/port/ethdev/ethdev.h"
+#include "drivers/port/host/host.h"
 #include "drivers/port/loopback/loopback.h"
 
 namespace uroce::drivers {
@@ -22,6 +23,9 @@ struct PortDriver {
 
 /// Every port driver; the first that claims the devargs opens the port. DPDK takes all that is left.
 constexpr std::array kPortDrivers = {
+    PortDriver{is_host, open_host, false, [](std::string_view) { return std::string(); },
+               [](std::string_view) { return true; },
+               [](std::string_view) -> std::optional<MacAddress> { return std::nullopt; }},
     PortDriver{is_loopback, open_loopback, false, loopback_wire, [](std::string_view) { return true; },
                [](std::string_view) -> std::optional<MacAddress> { return std::nullopt; }},
     PortDriver{[](std::string_view) { return true; }, open_ethdev, true, ethdev_wire, ethdev_has_mac,

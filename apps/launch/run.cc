@@ -12,6 +12,7 @@
 
 #include "apps/launch/device_files.h"
 #include "apps/launch/private_mounts.h"
+#include "engine/device/service_devices.h"
 
 namespace uroce::launch {
 namespace {
@@ -61,12 +62,14 @@ fs::path library_folder() {
   return missing_in(installed) && !missing_in(built) ? built : installed;
 }
 
-int run(const engine::Configuration& configuration, const std::vector<std::string>& program, ShowFiles show) {
+int run(engine::Configuration configuration, const std::vector<std::string>& program, ShowFiles show) {
   const fs::path folder = library_folder();
   if (const auto missing = missing_in(folder)) {
     fmt::print(stderr, "uroce run: {} is missing: uroce is not installed completely\n", missing->string());
     return kCannotExecute;
   }
+  // Should there be no service, the program's first call of verbs says so.
+  if (auto named = engine::with_service_devices(configuration)) configuration = std::move(*named);
   prepend("LD_LIBRARY_PATH", folder.string(), ':');
   setenv("UROCE_CONFIG_TEXT", engine::to_toml(configuration).c_str(), 1);
   unsetenv("UROCE_CONFIG");

@@ -23,6 +23,6 @@ enum class ShowFiles : uint8_t { kNo, kYes };
 /// Becomes `program` (searched in PATH, with arguments), which finds our verbs library first and this
 /// configuration in its environment. Returns only when that fails: the exit status, after one line on
 /// standard error.
-int run(const engine::Configuration& configuration, const std::vector<std::string>& program, ShowFiles show);
+int run(engine::Configuration configuration, const std::vector<std::string>& program, ShowFiles show);
 
 }  // namespace uroce::launch

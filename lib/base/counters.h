@@ -20,6 +20,7 @@ namespace uroce {
   X(kRxHandOverFull, "rx_hand_over_full")          \
   X(kRxNotRoce, "rx_not_roce")                     \
   X(kDropNeighbour, "drop_neighbour")              \
+  X(kRxToPrograms, "rx_to_programs")               \
   X(kEchoAnswered, "echo_answered")                \
   X(kAddressConflict, "address_conflict")          \
   X(kDropTruncated, "drop_truncated")              \

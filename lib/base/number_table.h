@@ -74,6 +74,9 @@ class NumberTable {
     resting_.push_back({index_of(number), now + Duration{kRest.ns / generations_}});
   }
 
+  /// Objects that may live at once.
+  [[nodiscard]] uint32_t capacity() const { return slots_ - 1; }
+
   // Pollers, during a turn. Any value a packet can hold will do.
   [[nodiscard]] Object* find(Number number) const {
     const uint32_t index = index_of(number);

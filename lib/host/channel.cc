@@ -41,7 +41,7 @@ bool Channel::far_end_sleeps() const {
   // Between the descriptor's store and this load, so that either this end sees the far end asleep, or the far
   // end, which looks at its rings after it has said that it sleeps, sees the descriptor.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  return far_bell_->word.load(std::memory_order_relaxed) != 0;
+  return far_bell_->word.load(std::memory_order_relaxed) == Bell::kAsleep;
 }
 
 Channel::Frame Channel::receive() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,13 +41,14 @@ class Channel {
 
   // Sending.
 
-  /// Whether one more frame may be sent now. A far end that takes nothing is given as many frames as are
+  /// Whether `count` more frames may be sent now. A far end that takes nothing is given as many frames as are
   /// free: then one of several keeps half of them at most, and what is left is enough for all others.
-  [[nodiscard]] bool has_room() {
-    if (in_flight() < kRingFrames && in_flight() < own_.free_count()) [[likely]]
+  [[nodiscard]] bool has_room(uint32_t count = 1) {
+    const auto has = [&] { return in_flight() + count <= std::min(kRingFrames, own_.free_count()); };
+    if (has()) [[likely]]
       return true;
     reclaim();
-    return in_flight() < kRingFrames && in_flight() < own_.free_count() && !broken_;
+    return has();
   }
   /// The frame, which `own` gave out, is the channel's until the far end has taken it. Only with has_room().
   void send(uint32_t frame, uint32_t length, bool has_icrc) {
@@ -73,7 +75,7 @@ class Channel {
   [[nodiscard]] bool pending() const {
     const uint64_t word =
         far_ring_[received_ % kRingFrames].load(std::memory_order_acquire);  // pairs with send()
-    return Descriptor::unpack(word).sequence == received_ + 1;
+    return Descriptor::unpack(word).sequence == received_ + 1 && !broken_;
   }
   /// The next frame, without data when there is none. It is the far end's again with release().
   [[nodiscard]] Frame receive();

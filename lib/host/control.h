@@ -28,9 +28,11 @@ enum class MessageType : uint32_t {
   // Answers, with the `request` of what they answer.
   kDone,      // `error`: 0 or an errno, then `text` says what is wrong; `port`: of kBind
   kDevice,    // a device: `name`, `mac`, `mtu`, `text` (its port, for people)
-  kAttached,  // `number` and `count` (queue pair numbers), `mac`, `mtu`, `up`; descriptors: the service's
+  kAttached,  // `number` and `count` (queue pair numbers), `mac`, `mtu`, `up`, `port`: addresses;
+              // descriptors: the service's
               // memory for this
-              // program, and the service's bell. kAddressAdded follows for each address
+              // program, and the service's bell. kAddressAdded follows for each address,
+              // and then kPrograms
   kText,      // `text`
 
   // Requests of a program.

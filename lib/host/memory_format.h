@@ -44,6 +44,7 @@ struct Preamble {
 
 /// Whether the process that writes the memory sleeps until it is woken. A futex that readers wake.
 struct Bell {
+  static constexpr uint32_t kAsleep = 1;
   std::atomic<uint32_t> word;
 };
 

@@ -36,6 +36,8 @@ class OwnMemory {
     UROCE_ASSERT(index < layout_.shape().frames && free_count() < layout_.shape().frames);
     free_.push_back(static_cast<uint16_t>(index));
   }
+  /// Some that were used before are free.
+  [[nodiscard]] bool has_used_ones() const { return !free_.empty(); }
   [[nodiscard]] uint32_t free_count() const {
     return static_cast<uint32_t>(free_.size()) + layout_.shape().frames - used_;
   }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -73,9 +74,12 @@ class PortQueue {
 
   /// Whether the ICRC of frames that stay on this host is to be computed.
   [[nodiscard]] virtual bool wants_icrc_on_host() const { return true; }
-  /// False: frames to another process of this host, for the queue pair of that number, would have to wait
-  /// now. Only asked for those.
-  [[nodiscard]] virtual bool has_room_for(QpNumber) { return true; }
+  /// Other processes share the port: a frame for one that takes none does not hold up the others, but is
+  /// lost.
+  [[nodiscard]] virtual bool is_shared() const { return false; }
+  /// Of a shared port: whether a turn's frames may be sent to the process of this host that has the queue
+  /// pair, without loss; to the link if `to` is none.
+  [[nodiscard]] virtual bool has_room(std::optional<QpNumber> /*to*/) { return true; }
 
   /// Frames that arrived and could not be handed out (in more pieces than fit one buffer). Any thread.
   [[nodiscard]] virtual uint64_t dropped() const { return 0; }

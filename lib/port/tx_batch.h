@@ -20,7 +20,7 @@ class TxBatch {
  public:
   static constexpr size_t kFramesMax = 64;
 
-  explicit TxBatch(PortQueue& queue) : queue_(queue) {}
+  explicit TxBatch(PortQueue& queue) : queue_(queue), icrc_on_host_(queue.wants_icrc_on_host()) {}
   TxBatch(const TxBatch&) = delete;
   TxBatch& operator=(const TxBatch&) = delete;
   ~TxBatch();
@@ -49,6 +49,11 @@ class TxBatch {
     due_ = step;
     due_data_ = data;
     due_bytes_ = bytes;
+  }
+  /// Whether `frame`, whose way is set, needs an ICRC. That of a frame that stays on this host may be left
+  /// out.
+  [[nodiscard]] bool wants_icrc(const TxFrame& frame) const {
+    return icrc_on_host_ || !(frame.to_self || frame.on_host);
   }
   /// Does what was put off.
   void finish() {
@@ -83,6 +88,7 @@ class TxBatch {
   bool restock();
 
   PortQueue& queue_;
+  const bool icrc_on_host_;
   FinalStep due_ = nullptr;  // of a committed frame, or the next one; nullptr: none
   std::byte* due_data_ = nullptr;
   size_t due_bytes_ = 0;

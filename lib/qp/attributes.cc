@@ -32,6 +32,7 @@ void apply(const Attributes& from, uint32_t mask, Attributes& to) {
   if (has(kMaskAv)) {
     to.path = from.path;
     to.to_self = from.to_self;
+    to.on_host = from.on_host;
   }
   if (has(kMaskPathMtu)) to.path_mtu = from.path_mtu;
   if (has(kMaskTimeout)) to.timeout = from.timeout;

@@ -49,7 +49,8 @@ struct Attributes {
   uint16_t pkey_index = 0;
   uint8_t port = 1;
   wire::Path path;  // the address vector, resolved to MACs; the UDP source port is chosen by the queue pair
-  bool to_self = false;  // `path` leads to this very port
+  bool to_self = false;  // `path` leads to this very port, and to a queue pair of this process
+  bool on_host = false;  // or to one of another process that shares the port
   PathMtu path_mtu = PathMtu::k1024;
   QpNumber destination;
   uint32_t qkey = 0;

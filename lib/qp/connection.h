@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/identifiers.h"
+#include "base/number_block.h"
 #include "copy/message_mark.h"
 #include "mem/invalidation.h"
 #include "mem/region.h"
@@ -57,6 +58,7 @@ constexpr bool may_talk(uint16_t ours, uint16_t theirs) {
 struct QueuePairOptions {
   Type type = Type::kRc;
   QpNumber number;
+  NumberBlock numbers = {};  // of this process
   mem::QpIdentity identity;  // that windows are bound to
   DomainId domain;
   bool signal_all = false;

@@ -14,7 +14,7 @@ struct DatagramAddress {
   static constexpr uint32_t kOwnQkey = 1u << 31;
 
   wire::FrameTemplate frame;  // of no bytes: nowhere
-  bool to_self = false;
+  bool to_self = false;       // to an address of this port
   bool to_group = false;
   QpNumber destination;
   uint32_t qkey = 0;

@@ -26,9 +26,21 @@ bool FrameBuilder::finish_long(std::byte* frame, const wire::FrameTemplate& path
   return true;
 }
 
+bool FrameBuilder::finish_without_icrc(const Payload& payload) const {
+  std::byte* const to = this->payload();
+  const bool in_pieces = payload.data == nullptr && payload.bytes > 0;
+  const bool there =
+      in_pieces ? payload.pieces->gather(to) : copy::guarded_read(to, payload.data, payload.bytes);
+  write_pad();
+  omit_icrc();
+  return there;
+}
+
 bool write_datagram(port::TxFrame& frame, const Connection& connection, const DatagramAddress& address,
                     wire::Headers headers, const Payload& payload, port::TxBatch& tx) {
-  frame.to_self = address.to_self;
+  const bool ours = connection.options.numbers.contains(address.destination);
+  frame.to_self = address.to_self && ours;
+  frame.on_host = address.to_self && !ours;
   frame.to_group = address.to_group;
   headers.bth.destination = address.destination;
   headers.bth.partition_key = connection.partition_key;

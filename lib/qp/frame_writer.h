@@ -39,13 +39,14 @@ class FrameBuilder : public wire::FrameBuilder {
   template <typename BthOrPart>
   FrameBuilder(port::TxFrame& frame, const wire::FrameTemplate& path, const BthOrPart& bth,
                uint32_t payload_bytes)
-      : wire::FrameBuilder(frame.data, frame.capacity, path, bth, payload_bytes) {
+      : wire::FrameBuilder(frame.data, frame.capacity, path, bth, payload_bytes), frame_(frame) {
     frame.length = bytes();
   }
 
   /// Payload, pad and ICRC, which may be put off in `tx`. False: some of the payload's memory is gone, and
   /// the frame must not be sent.
   [[nodiscard]] bool finish(const Payload& payload, port::TxBatch& tx) const {
+    if (!tx.wants_icrc(frame_)) return finish_without_icrc({payload.bytes, payload.data, payload.pieces});
     if (payload.data == nullptr || payload.bytes >= wire::kWideIcrcBytesMin) [[unlikely]]
       return finish_long(data_, path_, row_, {payload.bytes, payload.data, payload.pieces});
     if (!copy::guarded_read(this->payload(), payload.data, payload.bytes)) [[unlikely]]
@@ -56,17 +57,27 @@ class FrameBuilder : public wire::FrameBuilder {
   /// Without payload.
   void finish(port::TxBatch& tx) const {
     write_pad();
+    if (!tx.wants_icrc(frame_)) return omit_icrc();
     tx.finish_later(wire::append_icrc, ip_packet(), covered_bytes());
   }
 
  private:
   static port::TxFrame& send_to_peer(port::TxFrame& frame, const Connection& connection) {
     frame.to_self = connection.attributes.to_self;
+    frame.on_host = connection.attributes.on_host;
     frame.to_group = false;
     return frame;
   }
   static bool finish_long(std::byte* frame, const wire::FrameTemplate& path, const wire::OpcodeRow& row,
                           const Payload& payload);
+  [[nodiscard]] bool finish_without_icrc(const Payload& payload) const;
+  /// Its place is filled all the same, so that no byte of a frame is one of an earlier frame.
+  void omit_icrc() const {
+    wire::write_icrc(data_ + layout_.icrc, 0);
+    frame_.has_icrc = false;
+  }
+
+  port::TxFrame& frame_;
 };
 
 /// All of a datagram in one call; `headers` needs only what does not follow from the address.

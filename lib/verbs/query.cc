@@ -41,7 +41,7 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.page_size_cap = ~uint64_t{4095};
   attributes.vendor_id = kVendor;
   attributes.vendor_part_id = context.device->vendor_part();
-  attributes.max_qp = Limits::kQueuePairs;
+  attributes.max_qp = static_cast<int>(context.device->queue_pairs_max());
   attributes.max_qp_wr = Limits::kWorkRequests;
   attributes.device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD |
                                 IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC | IBV_DEVICE_SRQ_RESIZE;
@@ -62,7 +62,7 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.max_map_per_fmr = mem::Fmr::kMapsMax;
   attributes.max_pd = Limits::kDomains;
   attributes.max_qp_rd_atom = Limits::kReadsAnswered;
-  attributes.max_res_rd_atom = static_cast<int>(Limits::kReadsAnswered * Limits::kQueuePairs);
+  attributes.max_res_rd_atom = static_cast<int>(Limits::kReadsAnswered * context.device->queue_pairs_max());
   attributes.max_qp_init_rd_atom = Limits::kReadsSent;
   // Ours are locked instructions of the CPU, which every CPU and every coherent device takes for one step.
   attributes.atomic_cap = IBV_ATOMIC_GLOB;

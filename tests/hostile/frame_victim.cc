@@ -40,7 +40,7 @@ Value value_of(Result<Value> result) {
 }
 
 Configuration configuration_of(const std::string& port) {
-  Configuration configuration = embedded_default();
+  Configuration configuration = embedded_pair();
   configuration.devices.resize(1);
   configuration.devices[0].port = port;
   configuration.devices[0].neighbours = {{kStranger, MacAddress{{0x02, 0, 0, 0, 0xBA, 0xD0}}}};

@@ -15,10 +15,13 @@ from pathlib import Path
 # For any step of a program; far more than it needs, so that a slow machine does not fail and a hang does.
 TIME_LIMIT_SECONDS = 60
 SKIPPED = 77
+# Two devices in each process, when a test says nothing else.
+EMBEDDED = Path(__file__).resolve().parents[2] / "configs/embedded.toml"
 
 
 class Stack:
-    """The built libraries; `environment` is what a program needs to run over them."""
+    """The built libraries; `environment` is what a program needs to run over them, on the embedded pair of devices unless a
+    configuration is given."""
 
     def __init__(self, folder, sanitizer_runtime):
         self.folder = Path(folder).resolve()
@@ -28,7 +31,9 @@ class Stack:
         """`more`: variables besides; of LD_PRELOAD what is to be added."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
         environment["LD_LIBRARY_PATH"] = str(self.folder)
-        if configuration is not None:
+        if configuration is None:
+            environment["UROCE_CONFIG"] = str(EMBEDDED)
+        else:
             environment["UROCE_CONFIG_TEXT"] = configuration
         if self.sanitizer_runtime:
             # The programs were built without it, and their own leaks are not ours.

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "base/spsc_ring.h"
-#include "drivers/port/loopback/buffer_pool.h"
+#include "drivers/port/buffer_pool.h"
 #include "drivers/port/loopback/steering.h"
 
 namespace uroce::drivers {

@@ -76,10 +76,13 @@ struct Configuration {
   bool log_counters = false;  // when a device closes, one line with those of its counters that are not zero
 };
 
-/// Two devices, one wire between them, in this process: no NIC, no hugepages, no privileges.
-Configuration embedded_default();
+/// The devices of this host's service, which all programs share.
+Configuration default_configuration();
 
-/// Reads TOML; without any [[device]] the devices are those of the embedded default. Every error names
+/// Two devices, one wire between them, in this process: what configs/embedded.toml says.
+Configuration embedded_pair();
+
+/// Reads TOML; without any [[device]] the devices are those of the default configuration. Every error names
 /// `origin`, the line, and the key: unknown keys and tables, wrong types, values out of range. What is in
 /// [nvmf] belongs to `uroce nvmf`, and is passed over.
 Result<Configuration> parse_configuration(std::string_view toml, std::string_view origin);
@@ -103,7 +106,7 @@ Result<Configuration> apply_override(Configuration configuration, std::string_vi
 std::string to_toml(const Configuration& configuration);
 
 /// What the process was told by its environment: UROCE_CONFIG (a file) or UROCE_CONFIG_TEXT (TOML itself, set
-/// by `uroce run`), else the embedded default.
+/// by `uroce run`), else the default configuration.
 Result<Configuration> configuration_from_environment();
 
 }  // namespace uroce::engine

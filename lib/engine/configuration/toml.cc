@@ -30,7 +30,7 @@ class Parser {
                                        document.error().description())};
     }
     for (const auto& [key, node] : document.table()) top_level(key, node);
-    if (configuration_.devices.empty()) configuration_.devices = embedded_default().devices;
+    if (configuration_.devices.empty()) configuration_.devices = default_configuration().devices;
     if (!error_.empty()) return Error{EINVAL, error_};
     return std::move(configuration_);
   }
@@ -120,7 +120,13 @@ class Parser {
 
 }  // namespace
 
-Configuration embedded_default() {
+Configuration default_configuration() {
+  Configuration configuration;
+  configuration.devices.push_back({.name = "uroce0", .port = "host"});
+  return configuration;
+}
+
+Configuration embedded_pair() {
   // Addresses of TEST-NET-1 (RFC 5737): no real network has them.
   Configuration configuration;
   for (uint8_t i = 0; i < 2; ++i) {
@@ -150,7 +156,7 @@ Result<Configuration> configuration_from_environment() {
   if (const char* path = std::getenv("UROCE_CONFIG"); path != nullptr && *path != '\0') {
     return read_configuration(path);
   }
-  return embedded_default();
+  return default_configuration();
 }
 
 }  // namespace uroce::engine

@@ -66,13 +66,14 @@ DeviceState::DeviceState(Options options)
       parker(options.parker),
       clock(options.clock),
       nap(options.nap),
-      kernel(std::move(options.kernel)),
+      authority(std::move(options.authority)),
       probe_addresses(options.probe_addresses),
       port(std::move(options.port)),
       copy_engines(std::move(options.copy_engines)),
       mac(configuration.mac.value_or(port->capabilities().mac)),
-      addresses(mac, net::GidTable(mac, gids_of(configuration), vlans_of(configuration)), kernel != nullptr),
-      links(links_of(configuration, mac, kernel.get(), probe_addresses)),
+      addresses(mac, net::GidTable(mac, gids_of(configuration), vlans_of(configuration)),
+                authority != nullptr),
+      links(links_of(configuration, mac, authority.get(), probe_addresses)),
       pages(options.configuration.hugepages ? IndexSpace::Pages::kHuge : IndexSpace::Pages::kOrdinary),
       bus_space({.offset = options.configuration.bus_offset, .grace_period = &quiescence, .pages = pages}),
       regions({.entries_max = Limits::kKeys,
@@ -85,9 +86,10 @@ DeviceState::DeviceState(Options options)
                .pages = pages}),
       reserved_lkey(*mem::make_reserved_lkey(regions)),
       domains(Limits::kDomains),
-      queue_pairs({.numbers = kNumbers,
+      numbers(options.numbers.value_or(NumberBlock{})),
+      queue_pairs({.numbers = options.numbers ? options.numbers->count : kNumbers,
                    .first = options.first_queue_pair,
-                   .generations = kNumberGenerations,
+                   .generations = options.numbers ? kBlockGenerations : kNumberGenerations,
                    .key = key_for(options.key, Purpose::kQueuePairNumbers),
                    .pages = pages}),
       xrc_receives({.numbers = kNumbers,
@@ -174,6 +176,14 @@ bool Device::lost() const {
 bool Device::link_up() const { return state_->port->link_up(); }
 void Device::add_listener(DeviceListener& listener) { state_->listeners.add(listener); }
 void Device::remove_listener(DeviceListener& listener) { state_->listeners.remove(listener); }
+host::SharedDevice* Device::shared_device() const { return state_->port->shared_device(); }
+NumberBlock Device::numbers() const { return state_->numbers; }
+uint32_t Device::queue_pairs_max() const {
+  return std::min(Limits::kQueuePairs, state_->queue_pairs.capacity() / 2);
+}
+void Device::share(FrameSwitch* programs) {
+  state_->pollers[0]->run([&](qp::Turn&) { state_->pollers[0]->attend(programs); });
+}
 port::FarEnd Device::far_end() const { return state_->port->far_end(); }
 uint32_t Device::link_mtu() const {
   return std::min(state_->port->capabilities().link_mtu,
@@ -247,8 +257,6 @@ void Device::turn_for(queue::CompletionQueue& queue) {
   if (!state.inline_pollers() || forked_since_start()) return;
   state.turn(queue.lanes_used(), state.clock());
 }
-
-void Device::share(FrameSwitch*) {}
 
 bool Device::turn_for_services() {
   DeviceState& state = *state_;

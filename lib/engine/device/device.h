@@ -13,6 +13,7 @@
 
 #include "base/counters.h"
 #include "base/identifiers.h"
+#include "base/number_block.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "engine/configuration/configuration.h"
@@ -61,6 +62,12 @@ class Device {
   /// A thread has left a turn in the middle: nothing moves any more.
   [[nodiscard]] bool lost() const;
   [[nodiscard]] port::FarEnd far_end() const;
+  /// What programs share whose device this is, too; null: it is this process's alone.
+  [[nodiscard]] host::SharedDevice* shared_device() const;
+  /// The queue pair numbers that are this process's.
+  [[nodiscard]] NumberBlock numbers() const;
+  /// How many queue pairs there may be at once.
+  [[nodiscard]] uint32_t queue_pairs_max() const;
   [[nodiscard]] uint32_t link_mtu() const;
   /// The listener is told of the device's events until it is removed.
   void add_listener(DeviceListener& listener);

@@ -45,8 +45,8 @@ int DeviceState::resolve(wire::Path& path, bool& to_self) {
 std::optional<Gid> Device::source_to(const Gid& destination) const {
   std::optional<Gid> source;
   if (forked_since_start()) return source;
-  if (state_->kernel != nullptr && !net::is_multicast(destination)) {
-    source = state_->kernel->source_to(destination);
+  if (state_->authority != nullptr && !net::is_multicast(destination)) {
+    source = state_->authority->source_to(destination);
     return source && state_->addresses.gids().owns(*source) ? source : std::nullopt;
   }
   state_->pollers[0]->run([&](qp::Turn&) { source = state_->links.source_to(destination); });
@@ -93,7 +93,7 @@ int Device::add_address(const InterfaceAddress& address) {
   // Questions for the address are answered before it is shown to programs.
   const bool open = state.pollers[0]->run([&](qp::Turn&) {
     if (state.links.find(address.vlan) == nullptr)
-      state.links.add(link_options(state.configuration, state.mac, address.vlan, state.kernel.get(),
+      state.links.add(link_options(state.configuration, state.mac, address.vlan, state.authority.get(),
                                    state.probe_addresses));
     state.links.of(address.vlan).add_address({address.address, address.prefix_bits});
   });

@@ -16,6 +16,7 @@
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
 #include "engine/device/host_interface.h"
+#include "engine/device/shared_network.h"
 #include "engine/platform/eal.h"
 #include "engine/platform/eal_log.h"
 #include "engine/platform/forked.h"
@@ -117,8 +118,8 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
   if (Status status = group->threads_.start(configuration, pollers); !status) return status.error();
   if (Status status = group->links_.start(); !status) return status.error();
   for (const Member& member : group->members_) {
-    if (member.state->kernel == nullptr) continue;
-    if (Status status = member.state->kernel->start(*member.device, *member.state); !status)
+    if (member.state->authority == nullptr) continue;
+    if (Status status = member.state->authority->start(*member.device, *member.state); !status)
       return status.error();
   }
   // At exit(). As late as this, so that it runs before the destructors of whatever opening has made.
@@ -137,34 +138,55 @@ uint32_t first_queue_pair(const HashKey& key) {
 
 }  // namespace
 
+namespace {
+
+/// The device is what the service says it is.
+std::unique_ptr<NetworkAuthority> share(host::SharedDevice& shared, DeviceConfiguration& device) {
+  device.addresses.clear();
+  for (const host::SharedAddress& ours : shared.addresses())
+    device.addresses.push_back({.address = ours.address, .prefix_bits = ours.prefix_bits, .vlan = ours.vlan});
+  device.partition_keys = shared.partition_keys();
+  device.mac.reset();  // the port's
+  return std::make_unique<SharedNetwork>(shared);
+}
+
+}  // namespace
+
 Status DeviceGroup::add(const Configuration& configuration, size_t index) {
   DeviceConfiguration device = configuration.devices[index];
-  std::unique_ptr<HostInterface> host;
+  std::unique_ptr<NetworkAuthority> authority;
   if (!device.interface.empty()) {
     auto opened = HostInterface::open(device.interface);
     if (!opened) return opened.error();
-    host = std::move(*opened);
-    device.addresses = host->addresses();
+    device.addresses = (*opened)->addresses();
+    authority = std::move(*opened);
   }
   auto port = drivers::open_port({.devargs = device.port,
                                   .queues = configuration.pollers_per_device,
                                   .mtu = device.mtu,
                                   .mac = device.mac,
-                                  .addresses = host != nullptr ? std::vector<Gid>() : gids_of(device),
-                                  .beside_kernel = host != nullptr,
+                                  .addresses = authority != nullptr ? std::vector<Gid>() : gids_of(device),
+                                  .beside_kernel = authority != nullptr,
                                   .dpdk_complaint = EalLog::take_first_error});
   if (!port) return port.error();
   const Result<HashKey> key = random_key();
   if (!key) return key.error();
+  std::optional<NumberBlock> numbers;
+  if (host::SharedDevice* const shared = (*port)->shared_device()) {
+    authority = share(*shared, device);
+    numbers = shared->numbers();
+  }
+  if (std::atomic<uint32_t>* const bell = (*port)->bell()) threads_.parker().sleep_at(*bell);
   // A wire in this process has no other station.
-  const bool probe = host == nullptr && !(*port)->capabilities().in_process;
+  const bool probe = authority == nullptr && !(*port)->capabilities().in_process;
   DeviceState::Options options{.device = device,
                                .configuration = configuration,
                                .port = std::move(*port),
                                .lcores = {},
-                               .kernel = std::move(host),
+                               .authority = std::move(authority),
                                .probe_addresses = probe,
-                               .first_queue_pair = first_queue_pair(*key),
+                               .numbers = numbers,
+                               .first_queue_pair = numbers ? numbers->first : first_queue_pair(*key),
                                .key = *key,
                                .eal = drivers::needs_eal(device.port),
                                .parker = &threads_.parker()};
@@ -200,13 +222,13 @@ DeviceGroup::~DeviceGroup() {
     threads_.abandon();
     links_.abandon();
     for (const Member& member : members_)
-      if (member.state->kernel != nullptr) member.state->kernel->abandon();
+      if (member.state->authority != nullptr) member.state->authority->abandon();
     forget(members_ | std::views::transform(&Member::device));
   } else {
     threads_.stop();
     links_.stop();
     for (const Member& member : members_)
-      if (member.state->kernel != nullptr) member.state->kernel->stop();
+      if (member.state->authority != nullptr) member.state->authority->stop();
     write_counters();
     OpenGroups& open = open_groups();
     const std::lock_guard guard(open.mutex);
@@ -243,12 +265,12 @@ void DeviceGroup::end() {
   bool closed = true;
   for (const Member& member : members_) {
     // It may wait for a turn that never ends, since we are inside it; but not for a closed poller.
-    if (member.state->kernel != nullptr) member.state->kernel->ask_to_stop();
+    if (member.state->authority != nullptr) member.state->authority->ask_to_stop();
     for (const auto& poller : member.state->pollers) closed &= poller->close(kPatience);
   }
   if (!closed) return;
   for (const Member& member : members_)
-    if (member.state->kernel != nullptr) member.state->kernel->stop();
+    if (member.state->authority != nullptr) member.state->authority->stop();
   write_counters();
   const bool intact = eal_intact();
   for (const Member& member : members_) {

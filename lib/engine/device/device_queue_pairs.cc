@@ -125,6 +125,7 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
       qp::QueuePair::Options{
           .type = options.type,
           .number = number,
+          .numbers = device.numbers(),
           .identity = identity,
           .domain = options.domain,
           .signal_all = options.signal_all,
@@ -179,7 +180,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
     if (options.thread_domain && poller.index() != options.thread_domain->poller) {
       refusal = {EINVAL, "the shared receive queue is another thread's"};
     } else {
-      if (state.entries.size() < Limits::kQueuePairs) number = state.queue_pairs.allocate(state.clock());
+      if (state.entries.size() < queue_pairs_max()) number = state.queue_pairs.allocate(state.clock());
       if (number) {
         return &state.add(options, make_entry(options, *this, *number, {++state.queue_pairs_ever},
                                               std::move(queues), poller, state.xrc_receives));
@@ -250,13 +251,20 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
   if (forked_since_start()) return ENODEV;
   install_fault_handler();
   if ((mask & qp::kMaskPathMtu) != 0 && attributes.path_mtu > path_mtu_max()) return EINVAL;
+  bool to_own_address = false;
   if ((mask & qp::kMaskAv) != 0) {
-    if (const int error = state.resolve(attributes.path, attributes.to_self); error != 0) return error;
+    if (const int error = state.resolve(attributes.path, to_own_address); error != 0) return error;
   }
   const bool ends = attributes.state == qp::State::kErr || attributes.state == qp::State::kReset;
   if ((mask & qp::kMaskState) != 0 && ends) answer_peer(entry);
   int error = ENODEV;
   entry.poller.run([&](qp::Turn& turn) {
+    if ((mask & qp::kMaskAv) != 0) {
+      const bool told = (mask & qp::kMaskDestQpn) != 0;
+      const QpNumber peer = told ? attributes.destination : entry.queue_pair.attributes().destination;
+      attributes.on_host = to_own_address && !state.numbers.contains(peer);
+      attributes.to_self = to_own_address && !attributes.on_host;
+    }
     error = entry.queue_pair.modify(attributes, mask, turn);
     entry.poller.activate(entry);
   });

@@ -10,8 +10,9 @@
 
 #include "base/index_space.h"
 #include "base/keyed_hash.h"
+#include "base/number_block.h"
 #include "engine/configuration/configuration.h"
-#include "engine/device/beside_kernel.h"
+#include "engine/device/network_authority.h"
 #include "engine/device/options.h"
 #include "engine/platform/parallel_probe.h"
 #include "engine/poller/address_table.h"
@@ -40,6 +41,8 @@ struct DeviceState {
   /// numbers rest after use.
   static constexpr uint32_t kNumbers = 1u << 22;
   static constexpr uint32_t kNumberGenerations = 16;
+  /// The same of a block of numbers.
+  static constexpr uint32_t kBlockGenerations = 4;
   static_assert(kNumbers / kNumberGenerations > Limits::kQueuePairs);
 
   struct Options {
@@ -48,8 +51,9 @@ struct DeviceState {
     std::unique_ptr<port::Port> port;
     std::vector<uint32_t> lcores;                                  // one per poller, or kNoLcore
     std::vector<std::unique_ptr<copy::Engine>> copy_engines = {};  // one per poller, or none at all
-    std::unique_ptr<BesideKernel> kernel = nullptr;                // beside which the device stands
+    std::unique_ptr<NetworkAuthority> authority = nullptr;         // null: the device finds out itself
     bool probe_addresses = false;
+    std::optional<NumberBlock> numbers = std::nullopt;  // of queue pairs, when others have the rest of them
     uint32_t first_queue_pair = QueuePairTable::kFirstMin;
     std::optional<HashKey> key = std::nullopt;  // decides about numbers and keys; without one they ascend
     bool eal = false;
@@ -89,7 +93,7 @@ struct DeviceState {
   Parker* const parker;
   Instant (*const clock)();
   void (*const nap)(int64_t ns);
-  const std::unique_ptr<BesideKernel> kernel;
+  const std::unique_ptr<NetworkAuthority> authority;
   const bool probe_addresses;
   std::atomic<uint32_t> interface_mtu{UINT32_MAX};  // as it is now, of an interface of the kernel
   std::unique_ptr<port::Port> port;
@@ -105,6 +109,7 @@ struct DeviceState {
   mem::RegionTable regions;
   const MemoryKey reserved_lkey;
   mem::ProtectionDomains domains;
+  const NumberBlock numbers;  // those that are this process's
   QueuePairTable queue_pairs;
   queue::SharedReceiveTable xrc_receives;
   MulticastGroups groups;  // changed under `mutex`

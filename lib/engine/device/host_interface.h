@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "engine/configuration/configuration.h"
-#include "engine/device/beside_kernel.h"
+#include "engine/device/network_authority.h"
 #include "engine/platform/discard_socket.h"
 #include "engine/platform/rtnetlink.h"
 #include "engine/platform/thread.h"
@@ -21,7 +21,7 @@ namespace uroce::engine {
 
 /// An interface that is the kernel's, beside which a device stands: MAC, addresses, routes and neighbours are
 /// the kernel's and followed by a thread, and the kernel is kept from answering for RoCE's UDP port.
-class HostInterface final : public BesideKernel {
+class HostInterface final : public NetworkAuthority {
  public:
   /// The port is taken from now on. Errors are one line that names the interface: ENODEV, EBUSY (another
   /// socket is RoCE there already), ENOTSUP (not Ethernet), EPERM.

@@ -10,6 +10,7 @@
 
 #include "drivers/registry.h"
 #include "engine/device/device_group.h"
+#include "engine/device/service_devices.h"
 #include "engine/platform/eal.h"
 #include "engine/platform/forked.h"
 #include "net/derived_mac.h"
@@ -118,6 +119,7 @@ Result<Stack*> Stack::instance() {
   const std::lock_guard guard(instance.mutex);
   if (!instance.stack) {
     Result<Configuration> configuration = configuration_from_environment();
+    if (configuration) configuration = with_service_devices(std::move(*configuration));
     if (configuration) {
       instance.stack.emplace(new ConfiguredStack(std::move(*configuration)));
     } else {

@@ -1,5 +1,6 @@
 #include "engine/platform/parker.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -11,18 +12,18 @@ namespace {
 
 timespec to_timespec(int64_t ns) { return {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000}; }
 
-uint32_t* word(std::atomic<uint32_t>& atomic) {
+uint32_t* word(std::atomic<uint32_t>* atomic) {
   static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
-  return reinterpret_cast<uint32_t*>(&atomic);
+  return reinterpret_cast<uint32_t*>(atomic);
 }
 
 }  // namespace
 
 void Parker::sleep(uint32_t how, int64_t ns) {
   const timespec timeout = to_timespec(ns);
-  asleep_.store(how, std::memory_order_seq_cst);
-  syscall(SYS_futex, word(asleep_), FUTEX_WAIT_PRIVATE, how, &timeout, nullptr, 0);
-  asleep_.store(kAwake, std::memory_order_relaxed);  // partner: nudge(), to which only the hint matters
+  asleep_->store(how, std::memory_order_seq_cst);
+  syscall(SYS_futex, word(asleep_), shared_ ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, how, &timeout, nullptr, 0);
+  asleep_->store(kAwake, std::memory_order_relaxed);  // partner: nudge(), to which only the hint matters
 }
 
 void Parker::nap(int64_t ns) {
@@ -31,8 +32,9 @@ void Parker::nap(int64_t ns) {
 }
 
 void Parker::wake() {
-  if (asleep_.exchange(kAwake, std::memory_order_seq_cst) == kAwake) return;
-  syscall(SYS_futex, word(asleep_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  if (asleep_->exchange(kAwake, std::memory_order_seq_cst) == kAwake) return;
+  // Another process may wait at it as well.
+  syscall(SYS_futex, word(asleep_), shared_ ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, shared_ ? INT_MAX : 1, nullptr, nullptr, 0);
 }
 
 }  // namespace uroce::engine

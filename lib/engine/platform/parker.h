@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 namespace uroce::engine {
 
@@ -11,7 +12,14 @@ class Parker {
   /// that crosses its falling asleep may be missed; the longest sleep bounds the damage.
   void nudge() {
     // Relaxed: what was left for the poller is published by the ring it lies in.
-    if (asleep_.load(std::memory_order_relaxed) == kParked) wake();
+    if (asleep_->load(std::memory_order_relaxed) == kParked) wake();
+  }
+
+  /// Set-up: the thread sleeps at `bell`, in memory that other processes may read, and may be woken by them,
+  /// too: while it is 1, as host::Bell says.
+  void sleep_at(std::atomic<uint32_t>& bell) {
+    asleep_ = &bell;
+    shared_ = true;
   }
 
   /// The background thread: sleeps until nudged, or for `ns`.
@@ -28,7 +36,9 @@ class Parker {
   static constexpr uint32_t kParkedUntilWoken = 2;
   void sleep(uint32_t how, int64_t ns);
 
-  std::atomic<uint32_t> asleep_{kAwake};  // the futex
+  std::atomic<uint32_t> own_{kAwake};
+  std::atomic<uint32_t>* asleep_ = &own_;  // the futex
+  bool shared_ = false;                    // with other processes
 };
 
 }  // namespace uroce::engine

@@ -17,6 +17,7 @@ namespace uroce::engine {
 Poller::Poller(const Options& options, port::PortQueue& queue, const PollerContext& context)
     : options_(options),
       port_queue_(queue),
+      port_is_shared_(queue.is_shared()),
       context_(context),
       tx_(queue),
       patience_(options.clock),
@@ -166,12 +167,14 @@ void Poller::forget(QueuePairEntry& entry) {
 Duration Poller::time_to_deadline() {
   if (!lock_.begin()) return {};
   Duration left{INT64_MAX};
-  if (!active_.empty() || !looped_.empty() || receive_.defers() || !tx_.empty() || ahead_ ||
+  if (active_.size() > waiting_ || !looped_.empty() || receive_.defers() || !tx_.empty() || ahead_ ||
       placer_.copying()) {
     left = {};
   } else if (const Instant deadline = timers_.next_deadline(); deadline != kNever) {
     left = std::max(Duration{}, deadline - turn_.now);
   }
+  // The process that a queue pair waits for does not say when it takes frames again.
+  if (waiting_ > 0) left = std::min(left, kFarEndLookEvery);
   if (options_.links != nullptr && options_.links->deadline() != kNever) {
     left = std::min(left, std::max(Duration{}, options_.links->deadline() - turn_.now));
   }
@@ -251,6 +254,8 @@ void Poller::send() {
 size_t Poller::receive() {
   const size_t burst = receive_.receive(turn_.now);
   work_ += burst;
+  if (receive_.programs() != nullptr) [[unlikely]]
+    work_ += receive_.programs()->collect(turn_.now, tx_);
   return burst;
 }
 

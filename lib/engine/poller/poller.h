@@ -108,6 +108,7 @@ class Poller final : private TurnOwner {
   void forget(QueuePairEntry& entry);
   /// Poller 0's, from now on; null: no more.
   void attend(GeneralServices* services) { services_ = services; }
+  void attend(FrameSwitch* programs) { receive_.attend(programs); }
   /// `entry` has events to be raised at the end of the turn.
   void note_events(QueuePairEntry& entry) { entry.next_raised = std::exchange(raised_, &entry); }
 
@@ -134,6 +135,8 @@ class Poller final : private TurnOwner {
   static constexpr Duration kOwnerAwayMin = microseconds(20);  // see partner_turn()
   /// A turn for what is posted need not look at the port when the last one that did is not so long ago.
   static constexpr Duration kUnreceivedMax = microseconds(2);
+  /// How often a process that takes no frames is looked at, at least, when nothing else happens.
+  static constexpr Duration kFarEndLookEvery = milliseconds(1);
   /// In a burst of more frames acknowledgements leave at once: the peer may wait for them to go on sending.
   static constexpr size_t kQuietBurstMax = 4;
 
@@ -166,6 +169,7 @@ class Poller final : private TurnOwner {
   void release();
   void expire_timers();
   void pump();
+  [[nodiscard]] bool must_wait(const QueuePairEntry& entry);
   void transmit();
   void answer_all();
 
@@ -197,6 +201,7 @@ class Poller final : private TurnOwner {
   TurnLock lock_{this};
   const Options options_;
   port::PortQueue& port_queue_;
+  const bool port_is_shared_;
   const PollerContext& context_;
 
   // Belongs to the turn.
@@ -212,6 +217,7 @@ class Poller final : private TurnOwner {
   size_t work_ = 0;  // done in this turn
   TimerWheel timers_;
   ActiveList active_;
+  size_t waiting_ = 0;  // of these, queue pairs whose peer's process takes no frames
   GeneralServices* services_ = nullptr;
   QueuePairEntry* raised_ = nullptr;  // the last of those with events
   LoopRing looped_;

@@ -32,8 +32,8 @@ bool Poller::poll_copies() {
 void Poller::stage_next_burst() {
   if (receive() == 0) return;
   stage();
-  receive_.keep_staged([](const StagedPacket& staged) {
-    return wire::icrc_matches(staged.packet) ? Counter::kCount : Counter::kDropIcrc;
+  receive_.keep_staged([this](const StagedPacket& staged) {
+    return receive_.is_intact(staged) ? Counter::kCount : Counter::kDropIcrc;
   });
   ahead_ = true;
 }

@@ -36,10 +36,16 @@ void Poller::pump() {
     options_.links->pump(turn_.now, tx_);
   }
   if (services_ != nullptr && services_->deadline() <= turn_.now) services_->pump(turn_.now, tx_);
+  waiting_ = 0;
   for (size_t left = active_.size(); left > 0 && !tx_.full(); --left) {
     QueuePairEntry& entry = active_.pop_front();
     flush_completions_if_full();
     note_error_state(entry);
+    if (must_wait(entry)) {
+      active_.push_back(entry);
+      ++waiting_;
+      continue;
+    }
     const size_t frames_before = tx_.size();
     bool more = entry.queue_pair.pump(turn_, kPumpFrames);
     if (more && !tx_.full() && tx_.size() - frames_before < kPumpFrames) count(Counter::kTxNoBuffer);
@@ -48,6 +54,16 @@ void Poller::pump() {
     if (more) activate(entry);
     ++work_;
   }
+}
+
+/// The process that has the queue pair's peer takes no more frames just now. Others of this host do not wait
+/// for it.
+bool Poller::must_wait(const QueuePairEntry& entry) {
+  if (!port_is_shared_) [[likely]]
+    return false;
+  const qp::Attributes& attributes = entry.queue_pair.attributes();
+  if (attributes.state == qp::State::kErr || attributes.to_self) return false;
+  return !port_queue_.has_room(attributes.on_host ? std::optional(attributes.destination) : std::nullopt);
 }
 
 void Poller::transmit() {
@@ -80,7 +96,11 @@ size_t Poller::dispose(std::span<port::TxFrame> frames) {
   const auto run = static_cast<size_t>(std::ranges::find_if(frames, is_other) - frames.begin());
   if (!frames.front().to_self) return port_queue_.transmit(frames.first(run));
   const size_t count = std::min(run, looped_.room());
-  for (const port::TxFrame& frame : frames.first(count)) looped_.push(port_queue_.loop(frame));
+  for (const port::TxFrame& frame : frames.first(count)) {
+    port::RxFrame looped = port_queue_.loop(frame);
+    looped.has_icrc = frame.has_icrc;
+    looped_.push(looped);
+  }
   return count;
 }
 
@@ -98,8 +118,7 @@ void Poller::publish() {
 }
 
 void Poller::raise_events() {
-  while (raised_ != nullptr) [[unlikely]]
-    std::exchange(raised_, raised_->next_raised)->raise_events();
+  while (raised_ != nullptr) [[unlikely]] std::exchange(raised_, raised_->next_raised)->raise_events();
 }
 
 void QueuePairEntry::raised(qp::Event event) {

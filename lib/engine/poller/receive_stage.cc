@@ -119,6 +119,7 @@ void ReceiveStage::prefetch_region(const wire::Packet& packet) {
 
 /// General services are poller 0's business.
 bool ReceiveStage::stage_for_services(StagedPacket& staged) {
+  if (is_for_program(staged)) return false;
   if (staged.packet.headers.bth.destination != GeneralServices::kNumber) return drop(Counter::kDropUnknownQp);
   if (parts_.links == nullptr) return hand_over(staged.frame, 0);
   if (!services_) return drop(Counter::kDropUnknownQp);
@@ -126,11 +127,26 @@ bool ReceiveStage::stage_for_services(StagedPacket& staged) {
   return true;
 }
 
+FrameSwitch::Arrival ReceiveStage::arrival(const StagedPacket& staged) const {
+  const port::RxFrame& frame = frames_[staged.frame];
+  return {.packet = staged.packet, .frame = {frame.data, frame.length}, .has_icrc = frame.has_icrc};
+}
+
+/// A program that shares the device has the queue pair, and has got the frame.
+bool ReceiveStage::is_for_program(const StagedPacket& staged) {
+  if (programs_ == nullptr) return false;
+  if (!programs_->deliver(arrival(staged))) return false;
+  count(Counter::kRxToPrograms);
+  return true;
+}
+
 /// The poller that receives the frame copies it to the siblings that have members.
 bool ReceiveStage::stage_for_group(StagedPacket& staged) {
   staged.entry = nullptr;
   staged.group = parts_.context.groups.find(staged.packet.destination);
-  if (staged.group == nullptr) return drop(Counter::kDropNoGroup);
+  const bool for_programs = programs_ != nullptr && programs_->deliver_to_group(arrival(staged));
+  if (for_programs) count(Counter::kRxToPrograms);
+  if (staged.group == nullptr) return for_programs ? false : drop(Counter::kDropNoGroup);
   const uint64_t ours = uint64_t{1} << parts_.poller_index;
   const bool copied = staged.frame >= handed_begin_ && staged.frame < handed_end_;
   for (uint64_t left = copied ? 0 : staged.group->pollers & ~ours; left != 0; left &= left - 1)

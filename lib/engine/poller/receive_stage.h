@@ -9,6 +9,7 @@
 #include "base/counters.h"
 #include "engine/poller/address_table.h"
 #include "engine/poller/device_events.h"
+#include "engine/poller/frame_switch.h"
 #include "engine/poller/general_services.h"
 #include "engine/poller/hand_off.h"
 #include "engine/poller/loop_ring.h"
@@ -67,15 +68,23 @@ class ReceiveStage {
 
   /// The packets of the burst, in order; the span is valid until the next receive().
   [[nodiscard]] std::span<StagedPacket> staged() { return std::span(packets_).first(staged_); }
-  /// The ICRC of packet `number` is right. While that of a long one is computed the next one of the burst
+  /// The ICRC is right, or the frame has none because it has never left this host.
+  [[nodiscard]] bool is_intact(const StagedPacket& staged) const {
+    return !frames_[staged.frame].has_icrc || wire::icrc_matches(staged.packet);
+  }
+  /// The same of packet `number`. While that of a long one is computed the next one of the burst
   /// comes into the cache.
   [[nodiscard]] bool is_intact(size_t number) const {
     const wire::Packet& packet = packets_[number].packet;
+    if (!frames_[packets_[number].frame].has_icrc) return true;
     if (packet.ip_packet.size() < wire::kWideIcrcBytesMin) return wire::icrc_matches(packet);
     std::span<const std::byte> next;
     if (number + 1 < staged_) next = packets_[number + 1].packet.ip_packet;
     return wire::icrc_of_long(packet.ip_packet, next) == packet.icrc;
   }
+  /// The programs that share the device, or null. In a turn of poller 0.
+  void attend(FrameSwitch* programs) { programs_ = programs; }
+  [[nodiscard]] FrameSwitch* programs() const { return programs_; }
   /// Drops those for which `reason_to_drop` says a counter other than kCount.
   template <typename ReasonToDrop>
   void keep_staged(ReasonToDrop reason_to_drop);
@@ -112,6 +121,8 @@ class ReceiveStage {
   bool stage_packet(StagedPacket& staged);
   bool stage_for_group(StagedPacket& staged);
   bool stage_for_services(StagedPacket& staged);
+  bool is_for_program(const StagedPacket& staged);
+  [[nodiscard]] FrameSwitch::Arrival arrival(const StagedPacket& staged) const;
   void answer_echo(std::span<const std::byte> frame);
   void receive_neighbour_message(size_t index);
   void prefetch_region(const wire::Packet& packet);
@@ -126,6 +137,7 @@ class ReceiveStage {
   }
 
   const Parts parts_;
+  FrameSwitch* programs_ = nullptr;
   Instant now_{};          // of the burst
   bool services_ = false;  // they are there
   bool drained_ = false;

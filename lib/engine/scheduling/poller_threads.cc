@@ -73,6 +73,7 @@ Status PollerThreads::start_dedicated(const std::vector<uint32_t>& cores) {
 }
 
 void PollerThreads::stop() {
+  if (threads_.empty()) return;  // where they slept may be gone
   // Relaxed: the threads only need to see it some time; joining them orders the rest.
   stopping_.store(true, std::memory_order_relaxed);
   parker_.wake();

@@ -28,7 +28,7 @@ class AddressChanges : public testing::TestWithParam<uint16_t> {
   AddressChanges() : loopback(configuration()) {}
 
   static Configuration configuration() {
-    Configuration configuration = embedded_default();
+    Configuration configuration = embedded_pair();
     configuration.pollers_per_device = GetParam();
     return configuration;
   }

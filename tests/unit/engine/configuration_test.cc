@@ -311,7 +311,7 @@ TEST(Configuration, NamesAWrongOption) {
       {"", ""},
   };
   for (const auto& [path, value] : wrong) {
-    const auto result = apply_override(embedded_default(), path, value);
+    const auto result = apply_override(embedded_pair(), path, value);
     ASSERT_FALSE(result) << path;
     EXPECT_EQ(result.error().code, EINVAL);
     EXPECT_TRUE(result.error().message.starts_with(std::string(path) + ": ")) << result.error().message;
@@ -336,7 +336,9 @@ class Environment : public testing::Test {
 };
 
 TEST_F(Environment, NamesAFileOrGivesTheTextOrNeither) {
-  EXPECT_EQ(configuration_from_environment()->devices.size(), 2u);
+  unsetenv("UROCE_CONFIG");
+  ASSERT_EQ(configuration_from_environment()->devices.size(), 1u);
+  EXPECT_EQ(configuration_from_environment()->devices[0].port, "host") << "the service's, all of them";
 
   const auto path =
       std::filesystem::temp_directory_path() / ("uroce-configuration-" + std::to_string(getpid()));

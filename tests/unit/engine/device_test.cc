@@ -20,7 +20,7 @@ namespace uroce::engine {
 namespace {
 
 Configuration configuration_of(PollerMode mode, uint16_t pollers = 1) {
-  Configuration configuration = embedded_default();
+  Configuration configuration = embedded_pair();
   configuration.poller_mode = mode;
   configuration.pollers_per_device = pollers;
   return configuration;
@@ -208,7 +208,7 @@ TEST(Device, HasThePathMtuThatFitsTheLink) {
       {576, PathMtu::k256},   {600, PathMtu::k512},   {1500, PathMtu::k1024}, {2136, PathMtu::k2048},
       {4183, PathMtu::k2048}, {4184, PathMtu::k4096}, {9000, PathMtu::k4096}};
   for (const auto& [link, path] : cases) {
-    Configuration configuration = embedded_default();
+    Configuration configuration = embedded_pair();
     configuration.devices[0].mtu = link;
     const Loopback loopback(configuration);
     EXPECT_EQ(loopback.devices[0]->link_mtu(), link);
@@ -217,7 +217,7 @@ TEST(Device, HasThePathMtuThatFitsTheLink) {
 }
 
 TEST(Stack, OpensADeviceOnceForAll) {
-  auto stack = std::move(Stack::create(embedded_default()).value());
+  auto stack = std::move(Stack::create(embedded_pair()).value());
   auto first = *stack->open(0);
   auto second = *stack->open(0);
   EXPECT_EQ(first.get(), second.get());
@@ -229,7 +229,7 @@ TEST(Stack, OpensADeviceOnceForAll) {
 }
 
 TEST(Stack, OpensAgainWhatAnotherThreadIsClosing) {
-  auto stack = std::move(Stack::create(embedded_default()).value());
+  auto stack = std::move(Stack::create(embedded_pair()).value());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < 3; ++i) {
     threads.emplace_back([&, i] {
@@ -244,7 +244,7 @@ TEST(Stack, OpensAgainWhatAnotherThreadIsClosing) {
 
 TEST(Stack, NamesTheDeviceThatCannotBeOpened) {
   const auto error_of = [](auto change) {
-    Configuration configuration = embedded_default();
+    Configuration configuration = embedded_pair();
     change(configuration);
     auto stack = std::move(Stack::create(configuration).value());
     const auto device = stack->open(0);

@@ -24,7 +24,7 @@ using queue::SendOperation;
 constexpr uint32_t kBytesMax = 1 << 20;
 
 Configuration with_engines(PollerMode mode) {
-  Configuration configuration = embedded_default();
+  Configuration configuration = embedded_pair();
   configuration.poller_mode = mode;
   configuration.hugepages = false;
   configuration.devices[0].dmadev = {"dma_skeleton0"};

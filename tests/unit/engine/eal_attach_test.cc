@@ -33,7 +33,7 @@ TEST(EalStart, IsNotRepeatedInAProcessThatHasIt) {
   FILE* const log = rte_log_get_stream();
   const uint32_t level = rte_log_get_global_level();
 
-  Configuration configuration = embedded_default();
+  Configuration configuration = embedded_pair();
   configuration.devices[0].port = "net_ring0";
   configuration.devices[1].port = "net_ring1";
   {

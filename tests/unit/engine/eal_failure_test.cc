@@ -7,7 +7,7 @@ namespace uroce::engine {
 namespace {
 
 TEST(EalStart, ThatFailsIsToldInOneLineAndNowhereElse) {
-  Configuration configuration = embedded_default();
+  Configuration configuration = embedded_pair();
   configuration.devices[0].port = "net_ring0";
   configuration.devices[1].port = "net_ring1";
   configuration.hugepages = false;

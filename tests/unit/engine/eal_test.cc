@@ -58,7 +58,7 @@ TEST(EalArguments, LeaveOtherPeoplesNicsAlone) {
 }
 
 Configuration ring_configuration(PollerMode mode) {
-  Configuration configuration = embedded_default();
+  Configuration configuration = embedded_pair();
   configuration.poller_mode = mode;
   configuration.devices[0].port = "net_ring0";
   configuration.devices[1].port = "net_ring1";

@@ -13,7 +13,7 @@ namespace uroce::engine {
 
 /// All devices of a configuration, opened as a program opens them.
 struct Loopback {
-  explicit Loopback(Configuration configuration = embedded_default())
+  explicit Loopback(Configuration configuration = embedded_pair())
       : stack(std::move(Stack::create(std::move(configuration)).value())) {
     for (size_t i = 0; i < stack->configuration().devices.size(); ++i) {
       auto device = stack->open(i);

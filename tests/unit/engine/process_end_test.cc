@@ -19,7 +19,7 @@ class ProcessEnd : public testing::TestWithParam<PollerMode> {
   ProcessEnd() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 
   static Configuration configuration() {
-    Configuration configuration = embedded_default();
+    Configuration configuration = embedded_pair();
     configuration.poller_mode = GetParam();
     return configuration;
   }

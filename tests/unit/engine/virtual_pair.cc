@@ -30,7 +30,7 @@ std::shared_ptr<Device> make_device(DeviceState*& state, const DeviceConfigurati
 }  // namespace
 
 VirtualPair::VirtualPair(const Options& options) {
-  Configuration configuration = embedded_default();
+  Configuration configuration = embedded_pair();
   configuration.poller_mode = PollerMode::kDedicated;  // and nobody starts the threads
   configuration.pollers_per_device = options.pollers;
   configuration.devices[0].port = "loopback100";

@@ -1,4 +1,4 @@
-#include "drivers/port/loopback/buffer_pool.h"
+#include "drivers/port/buffer_pool.h"
 
 #include <sys/mman.h>
 

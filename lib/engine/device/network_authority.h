@@ -11,15 +11,15 @@ namespace uroce::engine {
 class Device;
 struct DeviceState;
 
-/// The kernel's view of an interface beside which a device stands: it knows routes and neighbours, and its
-/// addresses are the device's.
-class BesideKernel : public net::Resolver {
+/// What knows the addresses, routes and neighbours of a device that does not find them out itself: the
+/// kernel, beside whose interface it stands, or the service whose device several programs share.
+class NetworkAuthority : public net::Resolver {
  public:
-  /// The kernel's address that `destination` is reached from, through this interface. Any thread.
+  /// The device's address that `destination` is reached from. Any thread.
   [[nodiscard]] virtual std::optional<Gid> source_to(const Gid& destination) const = 0;
 
-  /// From now until stop() the device's addresses follow the kernel's, and what its neighbours ask is
-  /// answered. EAGAIN: no thread.
+  /// From now until stop() the device's addresses follow, and what its neighbours ask is answered. EAGAIN: no
+  /// thread.
   virtual Status start(Device& device, DeviceState& state) = 0;
   virtual void stop() = 0;
   /// Only begins what stop() waits for: the thread may be waiting for a turn.

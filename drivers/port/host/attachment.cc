@@ -1,0 +1,244 @@
+#include "drivers/port/host/attachment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+namespace uroce::drivers {
+namespace {
+
+using host::Message;
+using host::MessageType;
+
+constexpr int kAnswerMs = 5'000;
+constexpr uint32_t kServiceChannel = 0;
+
+Error unanswered(const std::string& socket, const Error& error) {
+  return {error.code, "host service at " + socket + ": " + error.message};
+}
+
+std::string program_name() {
+  char path[256];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  const std::string whole(path, length > 0 ? static_cast<size_t>(length) : 0);
+  return whole.substr(whole.rfind('/') + 1);
+}
+
+/// An answer that says what is wrong, or that it is none of `expected`.
+Status check(const Message& answer, MessageType expected) {
+  if (answer.type == MessageType::kDone && answer.error != 0)
+    return Error{answer.error, std::string(host::text_of(answer.text))};
+  if (answer.type != expected) return Error{EPROTO, "answers otherwise than was asked"};
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Attachment>> Attachment::open(const Options& options) {
+  std::unique_ptr<Attachment> attachment(new Attachment(options));
+  if (!attachment->exchange_.ready()) return Error{EMFILE, "no descriptor is left"};
+  Result<OwnSharedMemory> memory =
+      OwnSharedMemory::create("uroce", host::MemoryLayout(host::kProgramMemory).bytes());
+  if (!memory) return memory.error();
+  attachment->memory_ = std::move(*memory);
+  // The service looks at the beginning when it maps the memory.
+  const host::OwnMemory formatted(attachment->memory(), host::kProgramMemory);
+  attachment->channels_.resize(host::kProgramMemory.channels);
+  attachment->channels_[kServiceChannel] = true;
+  if (Status status = attachment->attach(); !status) return unanswered(options.socket, status.error());
+  return attachment;
+}
+
+Attachment::~Attachment() { end(); }
+
+void Attachment::end() {
+  stopping_ = true;
+  exchange_.wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+/// Connects and says hello; the reader does not run, or is the caller.
+Status Attachment::attach() {
+  Result<Descriptor> socket = connect_to(options_.socket);
+  if (!socket) return socket.error();
+  Message hello{.type = MessageType::kAttach,
+                .version = host::kControlVersion,
+                .number = numbers_.first,
+                .count = numbers_.count != 0 ? numbers_.count : options_.numbers};
+  host::set_text(hello.name, options_.device);
+  host::set_text(hello.text, program_name());
+  const ControlSocket control(socket->number());
+  const int memory = memory_.descriptor.number();
+  if (Status status = control.send(hello, {&memory, 1}); !status) return status;
+  Result<ReceivedMessage> answer = control.wait(kAnswerMs);
+  if (!answer) return answer.error();
+  if (Status status = check(answer->message, MessageType::kAttached); !status) return status;
+  std::vector<host::SharedAddress> addresses;
+  for (;;) {
+    const Result<ReceivedMessage> one = control.wait(kAnswerMs);
+    if (!one) return one.error();
+    const Message& said = one->message;
+    if (said.type == MessageType::kAddressAdded)
+      addresses.push_back({said.address, said.prefix_bits, said.vlan});
+    if (said.type != MessageType::kPrograms) continue;
+    programs_ = said.count;
+    break;
+  }
+  if (Status status = take_attached(*answer); !status) return status;
+  const std::lock_guard guard(mutex_);
+  addresses_ = std::move(addresses);
+  socket_ = std::move(*socket);
+  connected_ = true;
+  return {};
+}
+
+Status Attachment::take_attached(ReceivedMessage& answer) {
+  const Message& message = answer.message;
+  const NumberBlock block{message.number, message.count};
+  if (numbers_.count != 0 && block != numbers_) return Error{EPROTO, "gives other queue pair numbers"};
+  constexpr size_t kPage = 4096;
+  Result<Mapping> memory = map_foreign(answer.descriptors[0].number(), host::kServiceMemory);
+  if (!memory) return memory.error();
+  Result<Mapping> bell = map_foreign(answer.descriptors[1].number(), kPage);
+  if (!bell) return bell.error();
+  first_service_ = std::make_unique<Peer>();
+  first_service_->memory = std::move(*memory);
+  first_service_->bell = std::move(*bell);
+  numbers_ = block;
+  mac_ = message.mac;
+  mtu_ = message.mtu;
+  link_up_ = message.up != 0;
+  partition_keys_.assign(message.partition_keys.begin(),
+                         message.partition_keys.begin() + message.partition_keys_count);
+  if (partition_keys_.empty()) partition_keys_.push_back(0xFFFF);
+  return {};
+}
+
+std::vector<host::SharedAddress> Attachment::addresses() const {
+  const std::lock_guard guard(mutex_);
+  return addresses_;
+}
+
+// Requests.
+
+Result<Message> Attachment::ask(Message message) {
+  Request request;
+  std::unique_lock lock(mutex_);
+  if (!connected_) return Error{ENETDOWN, "the host service is away"};
+  message.request = next_request_++;
+  if (Status status = ControlSocket(socket_.number()).send(message); !status) return status.error();
+  requests_.emplace(message.request, &request);
+  const auto done = [&] { return request.answer.has_value(); };
+  answered_.wait_for(lock, std::chrono::milliseconds(kAnswerMs), done);
+  requests_.erase(message.request);
+  if (!done()) return Error{ETIMEDOUT, "the host service does not answer"};
+  if (request.answer->type == MessageType::kDone && request.answer->error != 0)
+    return Error{request.answer->error, std::string(host::text_of(request.answer->text))};
+  return *request.answer;
+}
+
+void Attachment::deliver_answer(const Message& answer) {
+  const std::lock_guard guard(mutex_);
+  const auto asked = requests_.find(answer.request);
+  if (asked == requests_.end()) return;
+  asked->second->answer = answer;
+  answered_.notify_all();
+}
+
+/// What needs no answer, as far as it can be said.
+void Attachment::tell(const Message& message) {
+  const std::lock_guard guard(mutex_);
+  if (connected_) static_cast<void>(ControlSocket(socket_.number()).send(message));
+}
+
+Result<uint16_t> Attachment::bind(uint64_t id, const host::PortRequest& request) {
+  Message message{.type = MessageType::kBind, .space = request.space, .port = request.port, .id = id};
+  message.address = request.address;
+  message.flags = (request.reuse ? host::kBindReuse : 0) | (request.family_only ? host::kBindFamilyOnly : 0) |
+                  (request.ipv6 ? host::kBindIpv6 : 0);
+  const Result<Message> answer = ask(message);
+  if (!answer) return answer.error();
+  message.port = answer->port;
+  const std::lock_guard guard(mutex_);
+  bound_[id] = {.bind = message};
+  return answer->port;
+}
+
+Status Attachment::listen(uint64_t id) {
+  const Result<Message> answer = ask({.type = MessageType::kListen, .id = id});
+  if (!answer) return answer.error();
+  const std::lock_guard guard(mutex_);
+  if (const auto bound = bound_.find(id); bound != bound_.end()) bound->second.listens = true;
+  return {};
+}
+
+void Attachment::release(uint64_t id) {
+  {
+    const std::lock_guard guard(mutex_);
+    bound_.erase(id);
+  }
+  tell({.type = MessageType::kRelease, .id = id});
+}
+
+Status Attachment::join(const Gid& group) {
+  const Result<Message> answer = ask({.type = MessageType::kJoin, .address = group});
+  if (!answer) return answer.error();
+  const std::lock_guard guard(mutex_);
+  groups_.push_back(group);
+  return {};
+}
+
+void Attachment::leave(const Gid& group) {
+  {
+    const std::lock_guard guard(mutex_);
+    std::erase(groups_, group);
+  }
+  static_cast<void>(ask({.type = MessageType::kLeave, .address = group}));
+}
+
+std::optional<Gid> Attachment::source_to(const Gid& destination) {
+  const Result<Message> answer = ask({.type = MessageType::kSourceTo, .address = destination});
+  return answer && answer->type == MessageType::kSource ? std::optional(answer->address) : std::nullopt;
+}
+
+void Attachment::resolve(const Gid& address) { tell({.type = MessageType::kResolve, .address = address}); }
+
+void Attachment::start(host::SharedDeviceListener& listener) {
+  const std::lock_guard guard(listening_);
+  listener_ = &listener;
+}
+
+void Attachment::stop() {
+  // Called by the listener: it holds the lock already.
+  if (std::this_thread::get_id() == thread_.get_id()) {
+    listener_ = nullptr;
+    return;
+  }
+  const std::lock_guard guard(listening_);
+  listener_ = nullptr;
+}
+
+Result<std::vector<Message>> list_devices(const std::string& path) {
+  const Result<Descriptor> socket = connect_to(path);
+  if (!socket) return socket.error();
+  const ControlSocket control(socket->number());
+  if (Status status = control.send({.type = MessageType::kList, .version = host::kControlVersion}); !status)
+    return unanswered(path, status.error());
+  std::vector<Message> devices;
+  for (;;) {
+    const Result<ReceivedMessage> answer = control.wait(kAnswerMs);
+    if (!answer) return unanswered(path, answer.error());
+    if (answer->message.type == MessageType::kDevice) {
+      devices.push_back(answer->message);
+      continue;
+    }
+    if (Status status = check(answer->message, MessageType::kDone); !status)
+      return unanswered(path, status.error());
+    return devices;
+  }
+}
+
+}  // namespace uroce::drivers

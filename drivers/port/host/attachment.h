@@ -1,0 +1,146 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "drivers/port/host/control_socket.h"
+#include "drivers/port/host/peer_exchange.h"
+#include "drivers/port/host/shared_memory.h"
+#include "host/shared_device.h"
+
+namespace uroce::drivers {
+
+/// This program's place at a device of the host's service: its queue pair numbers and its memory, which stay
+/// when the service ends and comes back, and the conversation with the service. A thread of its own reads
+/// what the service tells.
+class Attachment final : public host::SharedDevice {
+ public:
+  struct Options {
+    std::string socket;
+    std::string device;
+    uint32_t numbers = 0;  // of queue pairs, wanted
+  };
+
+  /// Attaches. Errors name the socket: ENOENT, ECONNREFUSED (no service), EACCES, EPROTO (another version),
+  /// or what the service says.
+  static Result<std::unique_ptr<Attachment>> open(const Options& options);
+  ~Attachment() override;
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+  [[nodiscard]] PeerExchange& exchange() { return exchange_; }
+  /// Zeroed; the port's queue formats it.
+  [[nodiscard]] std::byte* memory() const { return memory_.mapping.data(); }
+  [[nodiscard]] MacAddress mac() const { return mac_; }
+  [[nodiscard]] bool link_up() const { return connected_ && link_up_; }
+  /// The queue has formatted the memory: from now on others may reach this program.
+  Status begin(host::OwnMemory& own);
+  /// The thread has ended when it returns.
+  void end();
+
+  [[nodiscard]] NumberBlock numbers() const override { return numbers_; }
+  [[nodiscard]] std::vector<host::SharedAddress> addresses() const override;
+  [[nodiscard]] std::vector<uint16_t> partition_keys() const override { return partition_keys_; }
+  [[nodiscard]] uint32_t link_mtu() const override { return mtu_; }
+  [[nodiscard]] uint32_t programs() const override { return programs_; }
+  Result<uint16_t> bind(uint64_t id, const host::PortRequest& request) override;
+  Status listen(uint64_t id) override;
+  void release(uint64_t id) override;
+  Status join(const Gid& group) override;
+  void leave(const Gid& group) override;
+  std::optional<Gid> source_to(const Gid& destination) override;
+  void resolve(const Gid& address) override;
+  void start(host::SharedDeviceListener& listener) override;
+  void stop() override;
+
+ private:
+  /// What is asked of the service, until it has answered.
+  struct Request {
+    std::optional<host::Message> answer;
+  };
+  /// What the service is to be told again when it comes back.
+  struct Bound {
+    host::Message bind;
+    bool listens = false;
+  };
+  /// A program that is being asked for.
+  struct Introduction {
+    QpNumber asked;
+    uint32_t channel = 0;  // that is to lead to it
+  };
+
+  explicit Attachment(const Options& options) : options_(options) {}
+
+  // attachment.cc
+  Status attach();
+  Status take_attached(ReceivedMessage& answer);
+  Result<host::Message> ask(host::Message message);
+  void tell(const host::Message& message);
+  void deliver_answer(const host::Message& answer);
+
+  // reader.cc
+  void read_for_ever();
+  bool wait_for_something(int timeout_ms) const;
+  void take_messages();
+  void handle(ReceivedMessage& received);
+  void notify(const host::Message& message);
+  void take_questions();
+  void take_retired();
+  void on_introduction(ReceivedMessage& received);
+  void on_introduced(ReceivedMessage& received);
+  void on_refused_introduction(const host::Message& answer);
+  void on_gone(const host::Message& message);
+  std::unique_ptr<Peer> make_peer(const host::Message& message, uint32_t number, int descriptor);
+  std::optional<uint32_t> take_channel();
+  void tell_poller(PeerChange change);
+  void give_service_to_poller();
+  void lose_service();
+  bool return_to_service();
+  void tell_service_again();
+
+  const Options options_;
+  OwnSharedMemory memory_;
+  PeerExchange exchange_;
+  Descriptor socket_;
+  NumberBlock numbers_{0, 0};
+  MacAddress mac_;
+  std::vector<uint16_t> partition_keys_;
+  std::atomic<uint32_t> mtu_{0};
+  std::atomic<bool> link_up_{false};
+  std::atomic<bool> connected_{false};
+  std::atomic<uint32_t> programs_{1};
+  std::atomic<bool> stopping_{false};
+
+  // The reader's, after begin().
+  host::OwnMemory* own_ = nullptr;
+  std::unique_ptr<Peer> first_service_;              // as it was attached
+  std::vector<bool> channels_;                       // which are in use
+  std::map<uint32_t, Introduction> introductions_;   // by request
+  std::vector<std::unique_ptr<PeerChange>> unsaid_;  // for which the poller had no room
+
+  mutable std::mutex mutex_;
+  std::condition_variable answered_;
+  uint32_t next_request_ = 1;
+  std::unordered_map<uint32_t, Request*> requests_;  // under the mutex, like what follows
+  std::vector<host::SharedAddress> addresses_;
+  std::unordered_map<uint64_t, Bound> bound_;
+  std::vector<Gid> groups_;
+  std::mutex listening_;  // while the listener is told something
+  host::SharedDeviceListener* listener_ = nullptr;
+  std::thread thread_;
+};
+
+/// Devices of the service at `socket`, as kDevice describes them.
+Result<std::vector<host::Message>> list_devices(const std::string& socket);
+
+}  // namespace uroce::drivers

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "drivers/port/host/descriptor.h"
+#include "host/control.h"
+
+namespace uroce::drivers {
+
+/// A message, and the descriptors that came with it.
+struct ReceivedMessage {
+  host::Message message;
+  std::array<Descriptor, host::kDescriptorsMax> descriptors;
+};
+
+/// One end of a conversation between a program and the service (host/control.h). Not owned: the descriptor.
+class ControlSocket {
+ public:
+  explicit ControlSocket(int descriptor) : descriptor_(descriptor) {}
+
+  /// EAGAIN: there is no room just now; EPIPE: the other end has gone. Waits for neither.
+  Status send(const host::Message& message, std::span<const int> descriptors = {}) const;
+  /// The next message; nullopt: there is none yet. ENOTCONN: the other end has gone; EPROTO: what came is no
+  /// message. Descriptors that do not fit are closed.
+  Result<std::optional<ReceivedMessage>> receive() const;
+  /// The next message, waited for at most so long. Errors as above, and ETIMEDOUT.
+  Result<ReceivedMessage> wait(int timeout_ms) const;
+
+ private:
+  int descriptor_;
+};
+
+/// Connects to the service at `path`. ENOENT, ECONNREFUSED: there is none; EACCES.
+Result<Descriptor> connect_to(const std::string& path);
+
+}  // namespace uroce::drivers

@@ -1,0 +1,157 @@
+#include "drivers/port/host/host.h"
+
+#include <cerrno>
+#include <charconv>
+#include <optional>
+
+#include "drivers/port/host/attachment.h"
+#include "drivers/port/host/host_queue.h"
+#include "drivers/port/host/service_start.h"
+#include "drivers/port/host/socket_path.h"
+
+namespace uroce::drivers {
+namespace {
+
+constexpr std::string_view kPrefix = "host";
+constexpr uint32_t kLinkHeaderBytes = 14 + 4;  // with a VLAN tag
+/// Queue pairs at once. There are eight times as many numbers, because numbers rest after use.
+constexpr uint32_t kQueuePairsDefault = 8192;
+constexpr uint32_t kNumbersPerQueuePair = 8;
+constexpr uint32_t kQueuePairsMax = 1u << 17;
+
+struct Arguments {
+  std::optional<std::string> socket;
+  std::string device = "uroce0";
+  bool icrc_on_host = false;
+  uint32_t queue_pairs = kQueuePairsDefault;
+};
+
+bool store(std::string_view name, std::string_view value, Arguments& to) {
+  if (name == "socket") {
+    to.socket = value;
+  } else if (name == "device") {
+    to.device = value;
+  } else if (name == "icrc" && (value == "full" || value == "uplink")) {
+    to.icrc_on_host = value == "full";
+  } else if (name == "queue_pairs") {
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), to.queue_pairs);
+    return error == std::errc{} && end == value.data() + value.size() && to.queue_pairs > 0 &&
+           to.queue_pairs <= kQueuePairsMax;
+  } else {
+    return false;
+  }
+  return !value.empty();
+}
+
+Result<Arguments> parse_arguments(std::string_view devargs) {
+  Arguments arguments;
+  std::string_view rest = devargs.substr(kPrefix.size());
+  while (!rest.empty()) {
+    rest.remove_prefix(1);
+    const std::string_view option = rest.substr(0, rest.find(','));
+    rest.remove_prefix(option.size());
+    const size_t equals = option.find('=');
+    const bool known = equals != std::string_view::npos &&
+                       store(option.substr(0, equals), option.substr(equals + 1), arguments);
+    if (!known) {
+      return Error{EINVAL, std::string(devargs) + ": '" + std::string(option) +
+                               "' is none of socket=PATH, device=NAME, icrc=full|uplink, queue_pairs=1.." +
+                               std::to_string(kQueuePairsMax)};
+    }
+  }
+  return arguments;
+}
+
+/// Runs `use(path)` with the service's socket, and once more when there was no service and it could be
+/// started.
+template <typename Use>
+auto with_service(const Arguments& arguments, Use use) -> decltype(use(std::string())) {
+  const std::string path = arguments.socket.value_or(service_socket_path());
+  auto result = use(path);
+  const bool absent = !result && (result.error().code == ENOENT || result.error().code == ECONNREFUSED);
+  if (!absent) return result;
+  if (arguments.socket) {
+    return Error{result.error().code,
+                 result.error().message + ": no host service is there; start one with uroce serve --socket"};
+  }
+  if (Status started = start_service(path); !started) {
+    return Error{started.error().code, "the host service at " + path + " cannot be started: " +
+                                           started.error().message + "; try: uroce serve"};
+  }
+  return use(path);
+}
+
+class HostPort final : public port::Port {
+ public:
+  HostPort(const port::Specification& specification, const Arguments& arguments,
+           std::unique_ptr<Attachment> attachment);
+  ~HostPort() override { attachment_->stop(); }
+  Status begin() { return attachment_->begin(queue_.memory()); }
+
+  [[nodiscard]] const port::Capabilities& capabilities() const override { return capabilities_; }
+  port::PortQueue& queue(uint16_t) override { return queue_; }
+  [[nodiscard]] bool link_up() const override { return attachment_->link_up(); }
+  [[nodiscard]] bool link_changes() const override { return true; }
+  [[nodiscard]] host::SharedDevice* shared_device() override { return attachment_.get(); }
+  [[nodiscard]] std::atomic<uint32_t>* bell() override { return &queue_.memory().bell().word; }
+
+ private:
+  // Its thread ends before the queue does, but the memory stays until then.
+  struct EndOfThread {
+    Attachment& attachment;
+    ~EndOfThread() { attachment.end(); }
+  };
+
+  const std::unique_ptr<Attachment> attachment_;
+  HostQueue queue_;
+  const EndOfThread end_{*attachment_};
+  port::Capabilities capabilities_;
+};
+
+HostPort::HostPort(const port::Specification& specification, const Arguments& arguments,
+                   std::unique_ptr<Attachment> attachment)
+    : attachment_(std::move(attachment)),
+      queue_({.memory = attachment_->memory(), .icrc_on_host = arguments.icrc_on_host},
+             attachment_->exchange()) {
+  capabilities_.description = specification.devargs +
+                              ", shared by the programs of this host (ICRC of frames within it: " +
+                              (arguments.icrc_on_host ? "computed" : "none") + ")";
+  capabilities_.mac = attachment_->mac();
+  capabilities_.link_mtu = std::min(attachment_->link_mtu(), host::kFrameBytes - kLinkHeaderBytes);
+  capabilities_.link_mtu_reason = attachment_->link_mtu() > capabilities_.link_mtu
+                                      ? "the frames of the host's memory"
+                                      : "the service's uplink";
+  capabilities_.frame_bytes_max = capabilities_.link_mtu + kLinkHeaderBytes;
+}
+
+}  // namespace
+
+bool is_host(std::string_view devargs) { return devargs.substr(0, devargs.find(',')) == kPrefix; }
+
+Result<std::unique_ptr<port::Port>> open_host(const port::Specification& specification) {
+  const Result<Arguments> arguments = parse_arguments(specification.devargs);
+  if (!arguments) return arguments.error();
+  if (specification.queues != 1)
+    return Error{ENOTSUP, "host: a device of the host service has one queue, so poller.per_device is 1"};
+  auto attachment = with_service(*arguments, [&](const std::string& path) {
+    return Attachment::open({.socket = path,
+                             .device = arguments->device,
+                             .numbers = arguments->queue_pairs * kNumbersPerQueuePair});
+  });
+  if (!attachment) return attachment.error();
+  auto port = std::make_unique<HostPort>(specification, *arguments, std::move(*attachment));
+  if (Status begun = port->begin(); !begun) return begun.error();
+  return std::unique_ptr<port::Port>(std::move(port));
+}
+
+Result<std::vector<ServiceDevice>> devices_of_service(std::string_view devargs) {
+  const Result<Arguments> arguments = parse_arguments(devargs);
+  if (!arguments) return arguments.error();
+  const auto listed = with_service(*arguments, list_devices);
+  if (!listed) return listed.error();
+  std::vector<ServiceDevice> devices;
+  for (const host::Message& one : *listed) devices.push_back({std::string(host::text_of(one.name)), one.mac});
+  return devices;
+}
+
+}  // namespace uroce::drivers

@@ -1,0 +1,298 @@
+// The thread that reads what the service tells, and speaks for the poller of the port.
+#include <poll.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "drivers/port/host/attachment.h"
+#include "drivers/process/signals_blocked.h"
+
+namespace uroce::drivers {
+namespace {
+
+using host::Message;
+using host::MessageType;
+using Kind = PeerChange::Kind;
+
+/// How often a service that is away is looked for.
+constexpr int kReturnMs = 100;
+/// How soon the poller is told again what it had no room for.
+constexpr int kUnsaidMs = 1;
+
+}  // namespace
+
+Status Attachment::begin(host::OwnMemory& own) {
+  own_ = &own;
+  give_service_to_poller();
+  try {
+    const SignalsBlocked blocked;
+    thread_ = std::thread([this] { read_for_ever(); });
+  } catch (const std::system_error&) {
+    return Error{EAGAIN, "no thread can be started"};
+  }
+  pthread_setname_np(thread_.native_handle(), "uroce-host");
+  return {};
+}
+
+/// The service as it was attached last.
+void Attachment::give_service_to_poller() {
+  const std::byte* const bell = first_service_->bell.data();
+  first_service_->channel = std::make_unique<host::Channel>(
+      *own_, 0,
+      host::Channel::FarEnd{.memory = first_service_->memory.data(),
+                            .shape = host::kServiceMemory,
+                            .channel = 0,
+                            .bell = reinterpret_cast<const host::Bell*>(bell)});
+  tell_poller({.kind = Kind::kService, .peer = std::move(first_service_)});
+}
+
+void Attachment::read_for_ever() {
+  while (!stopping_) {
+    const int timeout_ms = !unsaid_.empty() ? kUnsaidMs : connected_ ? -1 : kReturnMs;
+    const bool woken = wait_for_something(timeout_ms);
+    if (woken) exchange_.clear_wake();
+    std::vector<std::unique_ptr<PeerChange>> again;
+    again.swap(unsaid_);
+    for (auto& change : again) tell_poller(std::move(*change));
+    if (connected_) {
+      take_messages();
+    } else if (!stopping_) {
+      return_to_service();
+    }
+    take_retired();
+    take_questions();
+  }
+}
+
+/// True: the poller has something.
+bool Attachment::wait_for_something(int timeout_ms) const {
+  pollfd sources[] = {{.fd = exchange_.descriptor(), .events = POLLIN, .revents = 0},
+                      {.fd = connected_ ? socket_.number() : -1, .events = POLLIN, .revents = 0}};
+  if (poll(sources, std::size(sources), timeout_ms) < 0) return false;
+  return sources[0].revents != 0;
+}
+
+void Attachment::take_messages() {
+  for (;;) {
+    Result<std::optional<ReceivedMessage>> received = ControlSocket(socket_.number()).receive();
+    if (!received) return lose_service();
+    if (!received->has_value()) return;
+    handle(**received);
+  }
+}
+
+void Attachment::handle(ReceivedMessage& received) {
+  const Message& message = received.message;
+  switch (message.type) {
+    case MessageType::kIntroduction:
+      return on_introduction(received);
+    case MessageType::kIntroduced:
+      return on_introduced(received);
+    case MessageType::kGone:
+      return on_gone(message);
+    case MessageType::kPrograms:
+      programs_ = message.count;
+      return;
+    case MessageType::kDone:
+      if (introductions_.contains(message.request)) return on_refused_introduction(message);
+      return deliver_answer(message);
+    case MessageType::kSource:
+      return deliver_answer(message);
+    default:
+      return notify(message);
+  }
+}
+
+/// What concerns the device as a whole.
+void Attachment::notify(const Message& message) {
+  if (message.type == MessageType::kLink) {
+    link_up_ = message.up != 0;
+    mtu_ = message.mtu;
+  } else if (message.type == MessageType::kAddressAdded || message.type == MessageType::kAddressRemoved) {
+    const std::lock_guard guard(mutex_);
+    std::erase_if(addresses_, [&](const auto& one) { return one.address == message.address; });
+    if (message.type == MessageType::kAddressAdded)
+      addresses_.push_back({message.address, message.prefix_bits, message.vlan});
+  }
+  const std::lock_guard guard(listening_);
+  if (listener_ == nullptr) return;
+  switch (message.type) {
+    case MessageType::kResolved:
+      if (message.error != 0) return listener_->resolution_failed(message.address, message.error);
+      return listener_->resolved(message.address, message.hop, message.mac);
+    case MessageType::kForgetNeighbour:
+      if (message.hop == Gid{}) return listener_->forget_neighbours(std::nullopt, std::nullopt);
+      return listener_->forget_neighbours(
+          message.hop, message.mac != MacAddress{} ? std::optional(message.mac) : std::nullopt);
+    case MessageType::kAddressAdded:
+      return listener_->address_added({message.address, message.prefix_bits, message.vlan});
+    case MessageType::kAddressRemoved:
+      return listener_->address_removed(message.address);
+    case MessageType::kLink:
+      return listener_->link_changed();
+    default:
+      return;  // of a service that is newer than this program
+  }
+}
+
+// Other programs.
+
+std::optional<uint32_t> Attachment::take_channel() {
+  const auto free = std::ranges::find(channels_, false);
+  if (free == channels_.end()) return std::nullopt;
+  *free = true;
+  return static_cast<uint32_t>(free - channels_.begin());
+}
+
+void Attachment::tell_poller(PeerChange change) {
+  auto told = std::make_unique<PeerChange>(std::move(change));
+  // In order: what is waiting comes first.
+  if (unsaid_.empty() && exchange_.tell(told)) return;
+  unsaid_.push_back(std::move(told));
+}
+
+/// The poller wants to reach programs. Each question gets an answer, which may be that there is none.
+void Attachment::take_questions() {
+  while (const auto asked = exchange_.take_question()) {
+    const auto channel = connected_ ? take_channel() : std::nullopt;
+    if (!channel) {
+      tell_poller({.kind = Kind::kAbsent, .asked = *asked});
+      continue;
+    }
+    Message message{.type = MessageType::kIntroduce, .number = asked->value, .channel = *channel};
+    {
+      const std::lock_guard guard(mutex_);
+      message.request = next_request_++;
+    }
+    introductions_.emplace(message.request, Introduction{*asked, *channel});
+    if (const Status sent = ControlSocket(socket_.number()).send(message); !sent)
+      on_refused_introduction({.request = message.request, .error = sent.error().code});
+  }
+}
+
+/// Peers that the poller does not use any more: their memory is unmapped here, and their channels are free.
+void Attachment::take_retired() {
+  while (const std::unique_ptr<Peer> peer = exchange_.take_retired()) {
+    if (peer->number != 0) channels_[peer->number] = false;
+  }
+}
+
+/// A peer whose end of the channel has number `number` here. Null: what it says, or its memory, is unsound.
+std::unique_ptr<Peer> Attachment::make_peer(const Message& message, uint32_t number, int descriptor) {
+  const NumberBlock block{message.number, message.count};
+  const bool sound = message.channel < host::kProgramMemory.channels && std::has_single_bit(block.count) &&
+                     block.count >= 1u << host::kBlockBits && block.first % block.count == 0 &&
+                     block.first + block.count - 1 <= QpNumber::kMask && block != numbers_;
+  if (!sound) return nullptr;
+  Result<Mapping> memory = map_foreign(descriptor, host::kProgramMemory);
+  if (!memory) return nullptr;
+  auto peer = std::make_unique<Peer>();
+  peer->block = block;
+  peer->number = number;
+  peer->memory = std::move(*memory);
+  const host::MemoryLayout layout(host::kProgramMemory);
+  const std::byte* const data = peer->memory.data();
+  peer->channel = std::make_unique<host::Channel>(*own_, number,
+                                                  host::Channel::FarEnd{.memory = data,
+                                                                        .shape = host::kProgramMemory,
+                                                                        .channel = message.channel,
+                                                                        .bell = &layout.bell(data)});
+  return peer;
+}
+
+/// Another program wants to reach this one. When both ask at once the service refuses the later question
+/// (EALREADY), which this answers.
+void Attachment::on_introduction(ReceivedMessage& received) {
+  const Message& message = received.message;
+  Message answer{.type = MessageType::kFound, .request = message.request, .error = ENOSPC};
+  const auto channel = take_channel();
+  std::unique_ptr<Peer> peer =
+      channel ? make_peer(message, *channel, received.descriptors[0].number()) : nullptr;
+  if (peer != nullptr) {
+    answer.error = 0;
+    answer.channel = *channel;
+    const NumberBlock block = peer->block;
+    tell_poller({.kind = Kind::kReached, .block = block, .peer = std::move(peer)});
+  } else if (channel) {
+    channels_[*channel] = false;
+  }
+  tell(answer);
+}
+
+void Attachment::on_introduced(ReceivedMessage& received) {
+  const Message& message = received.message;
+  const auto found = introductions_.find(message.request);
+  if (found == introductions_.end()) return;
+  const Introduction introduction = found->second;
+  std::unique_ptr<Peer> peer = make_peer(message, introduction.channel, received.descriptors[0].number());
+  if (peer == nullptr) return on_refused_introduction({.request = message.request, .error = EPROTO});
+  introductions_.erase(found);
+  const NumberBlock block = peer->block;
+  tell_poller({.kind = Kind::kReached, .asked = introduction.asked, .block = block, .peer = std::move(peer)});
+}
+
+/// EPERM: the two may not share memory, and the service passes their frames on.
+void Attachment::on_refused_introduction(const Message& answer) {
+  const Introduction introduction = introductions_.extract(answer.request).mapped();
+  channels_[introduction.channel] = false;
+  tell_poller({.kind = answer.error == EPERM ? Kind::kRelayed : Kind::kAbsent, .asked = introduction.asked});
+}
+
+void Attachment::on_gone(const Message& message) {
+  tell_poller({.kind = Kind::kGone, .block = {message.number, message.count}});
+}
+
+// The service's own life.
+
+/// Channels to other programs go on. What waits for an answer gets none.
+void Attachment::lose_service() {
+  {
+    const std::lock_guard guard(mutex_);
+    connected_ = false;
+    socket_ = Descriptor();
+    for (const auto& [request, waiting] : requests_)
+      waiting->answer = Message{.type = MessageType::kDone, .error = ENETDOWN};
+    answered_.notify_all();
+  }
+  tell_poller({.kind = Kind::kService});
+  while (!introductions_.empty())
+    on_refused_introduction({.request = introductions_.begin()->first, .error = ENETDOWN});
+  const std::lock_guard guard(listening_);
+  if (listener_ != nullptr) listener_->link_changed();
+}
+
+bool Attachment::return_to_service() {
+  const std::vector<host::SharedAddress> before = addresses();
+  if (!attach()) return false;
+  give_service_to_poller();
+  tell_service_again();
+  const std::vector<host::SharedAddress> now = addresses();
+  const std::lock_guard guard(listening_);
+  if (listener_ == nullptr) return true;
+  const auto has = [](const auto& all, const Gid& address) {
+    return std::ranges::find(all, address, &host::SharedAddress::address) != all.end();
+  };
+  for (const auto& one : before)
+    if (!has(now, one.address)) listener_->address_removed(one.address);
+  for (const auto& one : now)
+    if (!has(before, one.address)) listener_->address_added(one);
+  listener_->link_changed();
+  return true;
+}
+
+/// Ports and groups. Answers find no question, and a port that another program has got meanwhile stays its
+/// own.
+void Attachment::tell_service_again() {
+  const std::lock_guard guard(mutex_);
+  const ControlSocket control(socket_.number());
+  for (const auto& [id, bound] : bound_) {
+    static_cast<void>(control.send(bound.bind));
+    if (bound.listens) static_cast<void>(control.send({.type = MessageType::kListen, .id = id}));
+  }
+  for (const Gid& group : groups_)
+    static_cast<void>(control.send({.type = MessageType::kJoin, .address = group}));
+}
+
+}  // namespace uroce::drivers

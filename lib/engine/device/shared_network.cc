@@ -1,0 +1,56 @@
+#include "engine/device/shared_network.h"
+
+#include <cerrno>
+
+#include "base/cancellation.h"
+#include "engine/device/device.h"
+#include "engine/device/device_state.h"
+
+namespace uroce::engine {
+
+std::optional<Gid> SharedNetwork::source_to(const Gid& destination) const {
+  return shared_.source_to(destination);
+}
+
+Status SharedNetwork::start(Device& device, DeviceState& state) {
+  device_ = &device;
+  state_ = &state;
+  shared_.start(*this);
+  return {};
+}
+
+void SharedNetwork::ask(const Gid& address) {
+  const CancellationDisabled held;  // within a turn
+  shared_.resolve(address);
+}
+
+void SharedNetwork::resolved(const Gid& address, const Gid& hop, MacAddress mac) {
+  state_->pollers[0]->run([&](qp::Turn& turn) { state_->links.of(0).resolved(address, hop, mac, turn.now); });
+}
+
+void SharedNetwork::resolution_failed(const Gid& address, int error) {
+  const net::Resolution why = error == EHOSTUNREACH ? net::Resolution::kOffLink : net::Resolution::kNoAnswer;
+  state_->pollers[0]->run([&](qp::Turn&) { state_->links.of(0).resolution_failed(address, why); });
+}
+
+void SharedNetwork::forget_neighbours(std::optional<Gid> hop, std::optional<MacAddress> mac) {
+  state_->pollers[0]->run([&](qp::Turn&) {
+    net::Neighbours& neighbours = state_->links.of(0);
+    hop ? neighbours.forget_hop(*hop, mac) : neighbours.forget();
+  });
+}
+
+/// What is there already is refused: addresses that it began with, and the link-local one of the MAC.
+void SharedNetwork::address_added(const host::SharedAddress& address) {
+  device_->add_address(
+      {.address = address.address, .prefix_bits = address.prefix_bits, .vlan = address.vlan});
+}
+
+void SharedNetwork::address_removed(const Gid& address) { device_->remove_address(address); }
+
+void SharedNetwork::link_changed() {
+  // Relaxed: it is nothing but a number. The link's state is asked of the port.
+  state_->interface_mtu.store(shared_.link_mtu(), std::memory_order_relaxed);
+}
+
+}  // namespace uroce::engine
