@@ -98,6 +98,7 @@ Status Service::try_attach(Program& program, const Message& message, Descriptor 
                    .number = block->first,
                    .count = block->count,
                    .mtu = device->link().mtu,
+                   .port = static_cast<uint16_t>(device->addresses().size()),
                    .up = device->link().up,
                    .mac = device->mac()};
   host::set_text(attached.name, device->name());
