@@ -4,7 +4,6 @@
 #include <cerrno>
 
 #include "base/contract.h"
-#include "wire/ip_cm.h"
 
 namespace uroce::cm {
 namespace {
@@ -21,21 +20,12 @@ bool copy_private(std::span<const std::byte> from, wire::PrivateData<N>& to) {
   return true;
 }
 
-/// How precisely a listener at `where` means `address`; 0: not at all.
-int precision_of(const ListenAddress& where, const Gid& address) {
-  if (where.address == address) return 3;
-  if (wire::is_loopback(where.address)) return 0;
-  if (where.address == Gid::from_ipv4({})) return address.is_ipv4() ? 2 : 0;
-  if (where.address == Gid{}) return address.is_ipv4() && where.ipv6_only ? 0 : 1;
-  return 0;
-}
-
 }  // namespace
 
 Agent::Agent(const AgentOptions& options, Consumer& consumer)
     : options_(options),
       consumer_(consumer),
-      table_(options.connections_max, options.salt),
+      table_(options.connections_max, options.salt, options.prefix),
       half_open_(table_, options.listeners_max + 1, options.salt),
       listeners_(options.listeners_max + 1),
       wheel_(kTick, kTimerSlots),
@@ -80,7 +70,7 @@ Agent::Listener* Agent::listener_of(ServiceId service, const Gid& address) {
   int precision = 0;
   for (Listener& listener : std::span(listeners_).subspan(1)) {
     if (!listener.used || listener.service != service) continue;
-    if (const int match = precision_of(listener.address, address); match > precision) {
+    if (const int match = listener.address.precision_for(address); match > precision) {
       best = &listener;
       precision = match;
     }

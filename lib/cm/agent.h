@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/listen_address.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "base/timer_wheel.h"
@@ -20,6 +21,7 @@ struct AgentOptions {
   size_t connections_max = 8192;
   size_t listeners_max = 256;
   uint32_t salt = 0;  // random; see ConnectionTable
+  CommPrefix prefix;  // of all numbers of connections and of SIDR requests
   /// How long a peer waits for the consumer when it has asked twice: 4.096 us times 2 to it. As Linux: 68 s.
   uint8_t service_timeout = 24;
   /// How long a request waits for a listener before it is refused (EarlyRequests); 0: not at all.
@@ -40,18 +42,6 @@ struct AgentCounters {
 /// Numbers a listener; 0 is none.
 struct ListenerId {
   uint32_t value = 0;
-};
-
-/// Where a listener listens: at one address, at every IPv4 address (::ffff:0.0.0.0), or at every address
-/// (all zeroes), IPv4 among them or not; or at a loopback address, where only requests of this host arrive
-/// that name it. The listener that is asked for more precisely comes first.
-struct ListenAddress {
-  ListenAddress() = default;
-  ListenAddress(const Gid& gid, bool only_ipv6 = false) : address(gid), ipv6_only(only_ipv6) {}
-
-  Gid address;
-  bool ipv6_only = false;
-  [[nodiscard]] bool operator==(const ListenAddress&) const = default;
 };
 
 /// The InfiniBand communication manager of one port: a state x message table (state_table.h), retries and

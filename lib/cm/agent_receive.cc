@@ -2,7 +2,7 @@
 #include <concepts>
 
 #include "cm/agent.h"
-#include "wire/ip_cm.h"
+#include "cm/request_destination.h"
 
 namespace uroce::cm {
 namespace {
@@ -42,15 +42,6 @@ bool transport_known(const wire::CmReq& req) {
 /// A message that belongs to no connection of ours. What finds no room is as good as lost.
 void send_to_stranger(const Address& address, uint64_t transaction, wire::CmMessage message, MadSink& sink) {
   static_cast<void>(sink.send(address, {transaction, 0, std::move(message)}));
-}
-
-/// The address of ours that a request means: with rdma_cm a host reaches itself at a loopback address as
-/// well.
-template <size_t N>
-Gid address_meant(const Address& address, const wire::PrivateData<N>& data) {
-  if (address.local != address.remote) return address.local;
-  const auto header = wire::parse_ip_cm(data);
-  return header && wire::is_loopback(header->destination) ? header->destination : address.local;
 }
 
 /// Whether two messages of one host may have come the same way.
@@ -173,7 +164,7 @@ void Agent::on_req(const Datagram& datagram, const wire::CmMad& mad, Instant now
     if (stale->state == State::kEstablished && same_link(stale->address, address)) hang_up(*stale, {});
     return refuse(address, mad, wire::RejectReason::kStaleConnection, sink);
   }
-  const Gid to = address_meant(address, req.private_data);
+  const Gid to = request_destination(address.local, address.remote, req.private_data);
   Listener* const listener = listener_of(req.service, to);
   if (listener == nullptr) {
     if (hold(datagram, to, req.service, req.local, now)) return;
@@ -199,7 +190,7 @@ void Agent::on_sidr_req(const Datagram& datagram, const wire::CmMad& mad, Instan
     ++counters_.unexpected;  // the consumer is at it
     return;
   }
-  const Gid to = address_meant(address, req.private_data);
+  const Gid to = request_destination(address.local, address.remote, req.private_data);
   Listener* const listener = listener_of(req.service, to);
   if (listener == nullptr) {
     if (hold(datagram, to, req.service, req.request, now)) return;

@@ -7,23 +7,24 @@
 namespace uroce::cm {
 namespace {
 
-constexpr uint32_t kIndexMask = (uint32_t{1} << ConnectionTable::kIndexBits) - 1;
-constexpr uint32_t kGeneration = uint32_t{1} << ConnectionTable::kIndexBits;
-
 bool is_sidr(const Connection& connection) {
   return connection.state == State::kSidrReqSent || connection.state == State::kSidrReqReceived;
 }
 
 }  // namespace
 
-ConnectionTable::ConnectionTable(size_t capacity, uint32_t salt)
-    : salt_(salt),
+ConnectionTable::ConnectionTable(size_t capacity, uint32_t salt, CommPrefix prefix)
+    : prefix_mask_(~static_cast<uint32_t>(UINT32_MAX >> prefix.bits)),
+      index_mask_((uint32_t{1} << index_bits(prefix)) - 1),
+      salt_(salt),
       connections_(capacity + 1),
       by_comm_(std::bit_ceil(capacity + 1)),
       by_qp_(by_comm_.size()) {
-  UROCE_ASSERT(capacity > 0 && capacity <= kCapacityMax);
+  UROCE_ASSERT(capacity > 0 && capacity <= capacity_max(prefix));
+  const uint32_t first = prefix.bits == 0 ? 0 : prefix.value << (32 - prefix.bits);
+  const uint32_t generation = salt & ~prefix_mask_ & ~index_mask_;
   for (uint32_t i = 1; i <= capacity; ++i) {
-    connections_[i].local.value = (salt & ~kIndexMask) | i;
+    connections_[i].local.value = first | generation | i;
     connections_[i].next_free = i < capacity ? i + 1 : 0;
   }
   first_free_ = 1;
@@ -42,7 +43,8 @@ Connection* ConnectionTable::allocate() {
 
 void ConnectionTable::free(Connection& connection) {
   UROCE_ASSERT(!connection.armed() && !connection.due);
-  const CommId next_number{connection.local.value + kGeneration};
+  const uint32_t number = connection.local.value;
+  const CommId next_number{(number & prefix_mask_) | ((number + index_mask_ + 1) & ~prefix_mask_)};
   connection = Connection{};
   connection.local = next_number;
   const uint32_t index = index_of(connection);
@@ -52,7 +54,7 @@ void ConnectionTable::free(Connection& connection) {
 }
 
 Connection* ConnectionTable::find(CommId local) {
-  const uint32_t index = local.value & kIndexMask;
+  const uint32_t index = local.value & index_mask_;
   if (index == 0 || index >= connections_.size()) return nullptr;
   Connection& connection = connections_[index];
   return connection.state != State::kFree && connection.local == local ? &connection : nullptr;

@@ -7,16 +7,32 @@
 
 namespace uroce::cm {
 
+/// What all numbers of an agent begin with, so that a message's number says which of several programs behind
+/// one address it is for.
+struct CommPrefix {
+  uint32_t value = 0;  // of `bits` bits
+  uint32_t bits = 0;   // 0: there is no prefix
+};
+
 /// All connections of an agent: found by their own number, by the peer's, and by the peer's queue pair.
 /// Nothing is allocated after construction.
 class ConnectionTable {
  public:
-  static constexpr uint32_t kIndexBits = 20;
-  static constexpr size_t kCapacityMax = (size_t{1} << kIndexBits) - 1;
+  /// A number is the prefix, a generation and an index. A prefix takes bits of both others: 12 bits of prefix
+  /// leave 5 of the generation and 15 of the index.
+  [[nodiscard]] static constexpr uint32_t index_bits(CommPrefix prefix) {
+    constexpr uint32_t kGenerationBits = 12;
+    constexpr uint32_t kGenerationBitsWithPrefix = 5;
+    return 32 - prefix.bits - (prefix.bits == 0 ? kGenerationBits : kGenerationBitsWithPrefix);
+  }
+  /// How many connections there are numbers for.
+  [[nodiscard]] static constexpr size_t capacity_max(CommPrefix prefix) {
+    return (size_t{1} << index_bits(prefix)) - 1;
+  }
 
-  /// `capacity` up to kCapacityMax. `salt` makes the numbers of two processes differ, so that those of an
+  /// `capacity` up to capacity_max(). `salt` makes the numbers of two processes differ, so that those of an
   /// earlier one find nothing.
-  ConnectionTable(size_t capacity, uint32_t salt);
+  ConnectionTable(size_t capacity, uint32_t salt, CommPrefix prefix = {});
 
   /// A connection with a number of its own, or null when there is none left. Others than the last freed come
   /// first.
@@ -53,6 +69,8 @@ class ConnectionTable {
   void push(uint32_t& head, Connection& connection, Link link);
   void remove(uint32_t& head, Connection& connection, Link link);
 
+  const uint32_t prefix_mask_;
+  const uint32_t index_mask_;
   const uint32_t salt_;                  // of the lists too: a peer does not choose which of them grows long
   std::vector<Connection> connections_;  // [0] is not used
   std::vector<uint32_t> by_comm_;

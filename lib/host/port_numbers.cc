@@ -60,9 +60,8 @@ Status PortNumbers::claim(Holder holder) {
   if (key == owner->second.end()) return Error{EINVAL, "not bound"};
   std::vector<Bound>& all = bound_[key->second];
   Bound& own = *std::ranges::find(all, holder, &Bound::holder);
-  const bool alone = std::ranges::none_of(all, [&](const Bound& bound) {
-    return bound.holder != holder && overlap(own.request, bound.request);
-  });
+  const bool alone = std::ranges::none_of(
+      all, [&](const Bound& bound) { return bound.holder != holder && overlap(own.request, bound.request); });
   if (!alone) return Error{EADDRINUSE, "the port is shared"};
   own.request.reuse = false;
   own.listens = true;

@@ -20,7 +20,7 @@ constexpr int kBacklogMax = 1024;
 Result<CmDevice*> device_at(const SocketAddress& address) {
   if (const auto all = devices(); !all) return all.error();
   if (address.is_any()) return nullptr;
-  const bool loopback = wire::is_loopback(address.address);
+  const bool loopback = address.address.is_loopback();
   CmDevice* const device = loopback ? nullptr : device_of(address.address);
   const bool is_here = loopback ? this_host(address.family == AF_INET).has_value() : device != nullptr;
   if (!is_here) return Error{EADDRNOTAVAIL, "no device has the address"};
@@ -29,19 +29,30 @@ Result<CmDevice*> device_at(const SocketAddress& address) {
 
 /// Gives the id its address and port. 0 or errno.
 int bind(Id& id, const SocketAddress& address) {
-  const std::lock_guard guard(core().mutex);
   if (id.state != IdState::kIdle) return EINVAL;
-  const Result<uint16_t> port =
-      core().ports.bind({.space = id.space(),
-                         .address = address,
-                         .reuse = id.reuse_address,
-                         .family_only = address.family == AF_INET || id.family_only},
-                        &id);
+  const uint64_t handle = id.handle;
+  const bool ipv6 = address.family == AF_INET6;
+  // Of several threads that bind one id only the first gets a port.
+  const Result<uint16_t> port = ports().bind(handle, {.space = static_cast<uint16_t>(id.space()),
+                                                      .address = address.address,
+                                                      .ipv6 = ipv6,
+                                                      .port = address.port,
+                                                      .reuse = id.reuse_address,
+                                                      .family_only = !ipv6 || id.family_only});
   if (!port) return port.error().code;
-  id.local = address;
-  id.local.port = *port;
-  id.state = IdState::kBound;
-  return 0;
+  {
+    const std::lock_guard guard(core().mutex);
+    if (core().find(handle) == &id) {
+      id.local = address;
+      id.local.port = *port;
+      id.has_port = true;
+      id.state = IdState::kBound;
+      return 0;
+    }
+  }
+  // The id has been destroyed meanwhile.
+  ports().release(handle);
+  return EINVAL;
 }
 
 int bind_and_attach(Id& id, const SocketAddress& address) {
@@ -60,7 +71,7 @@ int bind_and_attach(Id& id, const SocketAddress& address) {
 int stay_here(Id& id, const SocketAddress& destination) {
   Source own{id.device, id.local.address};
   if (id.device == nullptr) {
-    const bool to_loopback = wire::is_loopback(destination.address);
+    const bool to_loopback = destination.address.is_loopback();
     const auto found = to_loopback
                            ? this_host(destination.family == AF_INET)
                            : std::optional(Source{device_of(destination.address), destination.address});
@@ -82,8 +93,7 @@ int choose_way(Id& id, SocketAddress& destination) {
     destination.address = bound ? id.local.address : SocketAddress::loopback(destination.family);
   id.way = {.traffic_class = id.type_of_service,
             .service_level = static_cast<uint8_t>(id.type_of_service >> 5)};
-  if (wire::is_loopback(destination.address) || wire::is_loopback(id.local.address))
-    return stay_here(id, destination);
+  if (destination.address.is_loopback() || id.local.address.is_loopback()) return stay_here(id, destination);
   if (!bound) {
     const auto source = source_to(destination.address);
     if (!source) return ENETUNREACH;
@@ -160,17 +170,8 @@ void end_listening(Id& id) {
 
 namespace {
 
-int listen(Id& id, int backlog) {
-  if (id.state == IdState::kIdle) {
-    if (const int error = bind_and_attach(id, {AF_INET, SocketAddress::any(AF_INET)}); error != 0)
-      return error;
-  }
-  {
-    const std::lock_guard guard(core().mutex);
-    if (id.state != IdState::kBound) return EINVAL;
-    if (const Status claimed = core().ports.claim(&id); !claimed) return claimed.error().code;
-    id.state = IdState::kListening;
-  }
+/// On every device, or on the one whose address the id is bound to. 0 or errno: on none.
+int listen_on_devices(Id& id, int backlog) {
   const auto waiting = static_cast<uint32_t>(backlog > 0 ? std::min(backlog, kBacklogMax) : kBacklogMax);
   const auto all = devices();
   if (!all) return all.error().code;
@@ -179,11 +180,27 @@ int listen(Id& id, int backlog) {
     const int error = listen_on(id, *device, waiting);
     if (error == 0) continue;
     end_listening(id);
-    const std::lock_guard guard(core().mutex);
-    id.state = IdState::kBound;
     return error;
   }
   return 0;
+}
+
+int listen(Id& id, int backlog) {
+  if (id.state == IdState::kIdle) {
+    if (const int error = bind_and_attach(id, {AF_INET, SocketAddress::any(AF_INET)}); error != 0)
+      return error;
+  }
+  {
+    const std::lock_guard guard(core().mutex);
+    if (id.state != IdState::kBound) return EINVAL;
+    id.state = IdState::kListening;  // no other call changes the state until the port is claimed
+  }
+  const Status claimed = ports().claim(id.handle);
+  const int error = claimed ? listen_on_devices(id, backlog) : claimed.error().code;
+  if (error == 0) return 0;
+  const std::lock_guard guard(core().mutex);
+  id.state = IdState::kBound;
+  return error;
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 namespace uroce::rdmacm {
 
-Core::Core() : ports(std::random_device{}()), random(std::random_device{}()) {}
+Core::Core() : random(std::random_device{}()) {}
 
 Id* Core::find(uint64_t handle) const {
   const auto found = ids.find(handle);

@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "base/random.h"
-#include "rdmacm/port_numbers.h"
 
 namespace uroce::rdmacm {
 
@@ -17,7 +16,6 @@ struct Id;
 struct Core {
   std::mutex mutex;
   std::condition_variable acknowledged;
-  PortNumbers ports;
   /// How pollers name ids: an id that is gone is found no more.
   std::unordered_map<uint64_t, Id*> ids;
   uint64_t next_handle = 1;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
+#include <random>
 #include <thread>
 
 #include "rdmacm/core.h"
@@ -124,6 +125,25 @@ bool turn_for_services() {
   bool turned = false;
   for (const auto& device : the.devices) turned |= device->device().turn_for_services();
   return turned;
+}
+
+namespace {
+
+/// The first of those that are open; null: none is shared.
+host::SharedDevice* shared_device() {
+  const Opened& the = opened();
+  if (!the.published) return nullptr;
+  for (const auto& device : the.devices) {
+    if (host::SharedDevice* const shared = device->device().shared_device()) return shared;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Ports& ports() {
+  static Ports& only = *new Ports(std::random_device{}(), shared_device);  // never destroyed, as the core
+  return only;
 }
 
 CmDevice* device_of(const Gid& address) {

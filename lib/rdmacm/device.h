@@ -13,6 +13,7 @@
 #include "engine/device/device.h"
 #include "engine/poller/device_events.h"
 #include "engine/poller/general_services.h"
+#include "rdmacm/ports.h"
 
 namespace uroce::rdmacm {
 
@@ -69,6 +70,10 @@ Result<OpenDevices> devices();
 /// Turns the pollers of those that are open once, as far as calls turn them; false: none are. Never waits for
 /// a thread that is opening them.
 bool turn_for_services();
+
+/// What ids are bound to: the host's ports if an open device is shared with other programs, else the
+/// process's own. Not to be called under the core's mutex. Never opens a device.
+Ports& ports();
 
 /// Whose address it is, or null.
 CmDevice* device_of(const Gid& address);

@@ -43,7 +43,7 @@ Id* make_child(Id& listener, const Request& request) {
   const sa_family_t family = request.header.ipv4 ? AF_INET : AF_INET6;
   // Of this host to itself: at the loopback address, if that is the one that was asked for.
   const bool to_loopback =
-      request.way.local == request.way.remote && wire::is_loopback(request.header.destination);
+      request.way.local == request.way.remote && request.header.destination.is_loopback();
   child->local = {family, to_loopback ? request.header.destination : request.way.local, request.port};
   child->remote = {family, request.header.source, request.header.source_port};
   child->comm = request.comm;

@@ -54,13 +54,14 @@ struct Group {
 };
 
 /// Behind rdma_cm_id. What pollers or a thread in rdma_get_cm_event look at, too, is under the core's mutex:
-/// state, comm, peer, channel, unacknowledged, groups. A call may read the state without it, to refuse what
-/// the state forbids: the peer can change it right afterwards as well, which the agent finds out.
+/// state, has_port, comm, peer, channel, unacknowledged, groups. A call may read the state without it, to
+/// refuse what the state forbids: the peer can change it right afterwards as well, which the agent finds out.
 struct Id : rdma_cm_id {
   Id() : rdma_cm_id{} {}
 
   uint64_t handle = 0;  // how pollers name it; see Core
   std::atomic<IdState> state = IdState::kIdle;
+  bool has_port = false;                 // of ports(), by its handle
   CmDevice* device = nullptr;            // once it is bound to an address of one
   std::unique_ptr<Channel> own_channel;  // synchronous: calls wait for their events
   uint32_t unacknowledged = 0;           // events that were told and not taken back

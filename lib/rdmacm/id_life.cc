@@ -105,9 +105,11 @@ Id* make_id(rdma_event_channel* channel, void* context, rdma_port_space space, i
 void destroy_id(Id& id) {
   drop_last_event(id);
   std::vector<std::unique_ptr<Event>> unread;
+  bool has_port = false;
   {
     const std::lock_guard guard(core().mutex);
     core().ids.erase(id.handle);
+    has_port = id.has_port;
     unread = take_events(id);
   }
   release_requests(unread);
@@ -115,8 +117,8 @@ void destroy_id(Id& id) {
   {
     std::unique_lock lock(core().mutex);
     core().acknowledged.wait(lock, [&] { return id.unacknowledged == 0; });
-    core().ports.release(&id);
   }
+  if (has_port) ports().release(id.handle);
   leave_groups(id);
   delete &id;
 }

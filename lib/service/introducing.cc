@@ -25,6 +25,9 @@ Status Service::introduce(Program& program, const Message& message) {
   if (other == nullptr || !other->attached())
     return Error{ESRCH, fmt::format("no program has queue pair number {:#x}", message.number)};
   if (other == &program) return Error{EINVAL, "the queue pair number is the program's own"};
+  // Its memory would show each of the two what the other one sends to third programs.
+  if (other->peer.uid != program.peer.uid)
+    return Error{EPERM, "programs of different users reach each other by way of the service"};
   inform(*other);
   // What it has not read yet may be about a program that had the same numbers.
   const bool reads = other->outbox.waiting() < kRelayedUnreadMax && other->gone.empty();

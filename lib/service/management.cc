@@ -13,7 +13,7 @@ template <size_t N>
 Gid address_meant(const wire::Packet& packet, const wire::PrivateData<N>& data) {
   if (packet.source != packet.destination) return packet.destination;
   const auto header = wire::parse_ip_cm(data);
-  return header && wire::is_loopback(header->destination) ? header->destination : packet.destination;
+  return header && header->destination.is_loopback() ? header->destination : packet.destination;
 }
 
 template <typename Message>

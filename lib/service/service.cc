@@ -236,11 +236,21 @@ void Service::end(Program& program, int error, std::string_view text) {
   }
 }
 
+/// What a program has sent before it ended is on its way: the last acknowledgements, and that it disconnects.
+/// Each look is in a turn, in which the switch takes some of them.
+void Service::forward_last_frames(Program& program) {
+  constexpr int kTurnsMax = 2 * host::kRingFrames / ProgramSwitch::kFramesMax;
+  bool pending = true;
+  for (int turns = 0; pending && turns < kTurnsMax; ++turns)
+    program.device->with_switch([&](ProgramSwitch&) { pending = program.attachment->channel().pending(); });
+}
+
 /// Nothing of the program is left but its connection. Others hear that it has gone.
 void Service::detach(Program& program) {
   if (!program.attached()) return;
   const uint32_t id = program.id;
   const NumberBlock block = program.attachment->block();
+  forward_last_frames(program);
   program.device->with_switch([&](ProgramSwitch& programs) { programs.remove(*program.attachment); });
   program.attachment.reset();
   program.device->blocks().free(block, now_);

@@ -73,6 +73,7 @@ class Service {
   // The end of a program.
   void violate(Program& program, std::string_view what);
   void end(Program& program, int error, std::string_view text);
+  void forward_last_frames(Program& program);
   void detach(Program& program);
 
   // Requests (requests.cc, names.cc, attach.cc). What is returned is answered by kDone.

@@ -31,14 +31,6 @@ struct IpCmHeader {
   Gid destination;
 };
 
-/// 127.0.0.0/8 or ::1: the host itself, whichever device that is.
-constexpr bool is_loopback(const Gid& address) {
-  if (address.is_ipv4()) return address.bytes[12] == 127;
-  Gid one;
-  one.bytes[15] = 1;
-  return address == one;
-}
-
 /// Null when the version is none that we know; `data` are kIpCmBytes at least.
 std::optional<IpCmHeader> parse_ip_cm(std::span<const std::byte> data);
 void write_ip_cm(std::byte* to, const IpCmHeader& header);

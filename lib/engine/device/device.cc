@@ -176,7 +176,6 @@ bool Device::lost() const {
 bool Device::link_up() const { return state_->port->link_up(); }
 void Device::add_listener(DeviceListener& listener) { state_->listeners.add(listener); }
 void Device::remove_listener(DeviceListener& listener) { state_->listeners.remove(listener); }
-host::SharedDevice* Device::shared_device() const { return state_->port->shared_device(); }
 NumberBlock Device::numbers() const { return state_->numbers; }
 uint32_t Device::queue_pairs_max() const {
   return std::min(Limits::kQueuePairs, state_->queue_pairs.capacity() / 2);
@@ -188,6 +187,10 @@ port::FarEnd Device::far_end() const { return state_->port->far_end(); }
 uint32_t Device::link_mtu() const {
   return std::min(state_->port->capabilities().link_mtu,
                   state_->interface_mtu.load(std::memory_order_relaxed));  // nothing but a number
+}
+
+host::SharedDevice* Device::shared_device() const {
+  return forked_since_start() ? nullptr : state_->port->shared_device();
 }
 
 PathMtu Device::path_mtu_max() const {

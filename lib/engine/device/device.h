@@ -62,13 +62,14 @@ class Device {
   /// A thread has left a turn in the middle: nothing moves any more.
   [[nodiscard]] bool lost() const;
   [[nodiscard]] port::FarEnd far_end() const;
-  /// What programs share whose device this is, too; null: it is this process's alone.
-  [[nodiscard]] host::SharedDevice* shared_device() const;
   /// The queue pair numbers that are this process's.
   [[nodiscard]] NumberBlock numbers() const;
   /// How many queue pairs there may be at once.
   [[nodiscard]] uint32_t queue_pairs_max() const;
   [[nodiscard]] uint32_t link_mtu() const;
+  /// What this process shares with the other programs of its host's service. Null: the device is this
+  /// process's alone, or was opened before fork() by its parent.
+  [[nodiscard]] host::SharedDevice* shared_device() const;
   /// The listener is told of the device's events until it is removed.
   void add_listener(DeviceListener& listener);
   void remove_listener(DeviceListener& listener);

@@ -132,6 +132,9 @@ int Device::attach_group(QueuePairHandle& queue_pair, const Gid& group) {
     error = state_->groups.attach(group, static_cast<QueuePairEntry&>(queue_pair), retired);
   }
   if (retired != nullptr) state_->quiescence.wait();
+  if (error != 0) return error;
+  error = state_->joined_groups.join(group);
+  if (error != 0) detach_group(queue_pair, group);
   return error;
 }
 
@@ -144,6 +147,7 @@ int Device::detach_group(QueuePairHandle& queue_pair, const Gid& group) {
     error = state_->groups.detach(group, static_cast<QueuePairEntry&>(queue_pair), retired);
   }
   if (retired != nullptr) state_->quiescence.wait();
+  if (error == 0) state_->joined_groups.leave_unused();
   return error;
 }
 

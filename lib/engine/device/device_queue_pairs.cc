@@ -225,6 +225,7 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
 
 void Device::destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant) {
   DeviceState& state = *state_;
+  if (forked_since_start()) return;
   std::vector<QueuePairEntry*> meant;
   {
     const std::lock_guard guard(state.mutex);
@@ -240,6 +241,7 @@ void Device::destroy_queue_pairs(const std::function<bool(const QueuePairHandle&
         state.groups.detach_all(*entry, retired);
       }
       state.quiescence.wait();
+      state.joined_groups.leave_unused();
     }
     destroy_queue_pair(*entry);
   }

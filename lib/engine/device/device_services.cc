@@ -1,11 +1,27 @@
+#include <algorithm>
 #include <cerrno>
 #include <random>
 
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
 #include "engine/platform/forked.h"
+#include "host/shared_device.h"
 
 namespace uroce::engine {
+namespace {
+
+/// Where programs share a device, the numbers of connections begin with what is of this program's queue pair
+/// numbers only: so the service knows for which program a message is.
+cm::AgentOptions agent_options(const host::SharedDevice* shared) {
+  cm::AgentOptions options{.connections_max = Limits::kConnections, .salt = std::random_device{}()};
+  if (shared == nullptr) return options;
+  options.prefix = {.value = host::comm_prefix(shared->numbers()), .bits = host::kCommPrefixBits};
+  options.connections_max =
+      std::min(options.connections_max, cm::ConnectionTable::capacity_max(options.prefix));
+  return options;
+}
+
+}  // namespace
 
 int Device::manage(ServicesUser& user, const std::function<void(GeneralServices&, Instant now)>& function) {
   DeviceState& state = *state_;
@@ -14,13 +30,14 @@ int Device::manage(ServicesUser& user, const std::function<void(GeneralServices&
   {
     const std::lock_guard guard(state.mutex);
     if (state.services == nullptr) {
+      const host::SharedDevice* const shared = state.port->shared_device();
       state.services = std::make_unique<GeneralServices>(
-          GeneralServices::Options{
-              .mac = state.mac,
-              .addresses = state.addresses,
-              .links = state.links,
-              .source_ports = state.configuration.source_ports,
-              .agent = {.connections_max = Limits::kConnections, .salt = std::random_device{}()}},
+          GeneralServices::Options{.mac = state.mac,
+                                   .addresses = state.addresses,
+                                   .links = state.links,
+                                   .source_ports = state.configuration.source_ports,
+                                   .shared = shared != nullptr,
+                                   .agent = agent_options(shared)},
           user);
     }
   }

@@ -12,6 +12,7 @@
 #include "base/keyed_hash.h"
 #include "base/number_block.h"
 #include "engine/configuration/configuration.h"
+#include "engine/device/joined_groups.h"
 #include "engine/device/network_authority.h"
 #include "engine/device/options.h"
 #include "engine/platform/parallel_probe.h"
@@ -120,6 +121,10 @@ struct DeviceState {
   std::vector<DeviceState*> partners;  // the other end of an in-process wire; set-up
 
   mutable std::mutex mutex;
+  JoinedGroups joined_groups{port->shared_device(), [this](const Gid& group) {
+                               const std::lock_guard guard(mutex);
+                               return groups.has_members(group);
+                             }};
   std::unordered_map<QueuePairEntry*, std::unique_ptr<QueuePairEntry>> entries;  // under `mutex`
   uint64_t queue_pairs_ever = 0;                                                 // likewise
   std::vector<uint32_t> load;            // queue pairs and XRC domains per poller, likewise

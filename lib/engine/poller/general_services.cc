@@ -125,8 +125,11 @@ cm::Sent GeneralServices::send(const cm::Address& address, const wire::CmMad& ma
   const std::span<std::byte> buffer(frame->data, frame->capacity);
   wire::write_cm(wire::write_headers(buffer, where, headers, wire::kMadBytes), mad);
   frame->length = wire::finish_frame(buffer, where, headers.bth.opcode, wire::kMadBytes);
-  frame->to_self = is_ours(address);
+  const bool ours = is_ours(address);
+  frame->to_self = ours && !options_.shared;
   frame->to_group = false;
+  frame->on_host = ours && options_.shared;
+  frame->has_icrc = true;
   batch_->commit();
   return cm::Sent::kYes;
 }

@@ -40,6 +40,9 @@ class GeneralServices final : private cm::MadSink {
     const AddressTable& addresses;
     net::Links& links;
     wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;
+    /// Queue pair 1 of our addresses is no process's alone: what is sent to it there goes to the host's
+    /// service, which knows the program that it is for.
+    bool shared = false;
     cm::AgentOptions agent;
   };
   GeneralServices(const Options& options, ServicesUser& user)

@@ -71,6 +71,11 @@ void MulticastGroups::detach_all(QueuePairEntry& entry, Retired& retired) {
   replace(std::move(table), retired);
 }
 
+bool MulticastGroups::has_members(const Gid& group) const {
+  const Table& table = table_.current();
+  return is_at(table, place_of(table, group), group);
+}
+
 size_t MulticastGroups::memberships(const QueuePairEntry& entry) const {
   return static_cast<size_t>(std::ranges::count_if(table_.current(), [&](const MulticastGroup& group) {
     return std::ranges::find(group.members, &entry) != group.members.end();

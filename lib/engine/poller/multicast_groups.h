@@ -39,6 +39,7 @@ class MulticastGroups {
   int detach(const Gid& group, QueuePairEntry& entry, Retired& retired);
   /// From all groups.
   void detach_all(QueuePairEntry& entry, Retired& retired);
+  [[nodiscard]] bool has_members(const Gid& group) const;
   /// How many groups the queue pair is a member of.
   [[nodiscard]] size_t memberships(const QueuePairEntry& entry) const;
 

@@ -1,7 +1,10 @@
 #include <arpa/inet.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "ends.h"
 
@@ -33,6 +36,27 @@ TEST_F(Binding, PortOfAnother_ExpectEaddrinuse) {
   first.end();
   Id third(channel);
   EXPECT_EQ(bind(third, kServer, port), 0);
+}
+
+TEST_F(Binding, ManyThreadsBindOneId_ExpectOneToSucceed) {
+  for (int round = 0; round < 20; ++round) {
+    Id id(channel);
+    std::atomic<int> bound = 0;
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < 4; ++i)
+        threads.emplace_back([&] {
+          const int error = bind(id, kServer);
+          bound += error == 0 ? 1 : 0;
+          EXPECT_TRUE(error == 0 || error == EINVAL) << error;
+        });
+    }
+    EXPECT_EQ(bound, 1);
+    const uint16_t port = id.port();
+    id.end();
+    Id next(channel);
+    EXPECT_EQ(bind(next, kServer, port), 0);
+  }
 }
 
 TEST_F(Binding, SharedPort_ExpectOneListener) {

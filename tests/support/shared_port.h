@@ -1,0 +1,159 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "host/port_numbers.h"
+#include "host/shared_device.h"
+#include "port/port.h"
+
+namespace uroce::testing {
+
+/// What a host's service keeps for all programs, without a service: this process is the program kSelf, and a
+/// test plays the others.
+class FakeHost {
+ public:
+  static constexpr uint32_t kSelf = 1;
+  static constexpr uint32_t kOther = 2;
+
+  /// Under the lock: the ports of all programs.
+  template <typename Function>
+  auto with_ports(Function function) {
+    const std::lock_guard guard(mutex_);
+    return function(ports_);
+  }
+  /// Under the lock: how often each group was joined and not left.
+  template <typename Function>
+  auto with_groups(Function function) {
+    const std::lock_guard guard(mutex_);
+    return function(groups_);
+  }
+  /// An errno that each request fails with, 0: none does.
+  void fail(int error) {
+    const std::lock_guard guard(mutex_);
+    error_ = error;
+  }
+  [[nodiscard]] Status outcome() {
+    const std::lock_guard guard(mutex_);
+    return error_ == 0 ? Status{} : Error{error_, "the test says so"};
+  }
+
+ private:
+  std::mutex mutex_;
+  host::PortNumbers ports_{1};
+  std::map<Gid, int> groups_;
+  int error_ = 0;
+};
+
+/// A device of that host, whose addresses never change.
+class FakeSharedDevice final : public host::SharedDevice {
+ public:
+  FakeSharedDevice(FakeHost& host, NumberBlock numbers) : host_(host), numbers_(numbers) {}
+
+  [[nodiscard]] NumberBlock numbers() const override { return numbers_; }
+  [[nodiscard]] std::vector<host::SharedAddress> addresses() const override { return {}; }
+  [[nodiscard]] std::vector<uint16_t> partition_keys() const override { return {0xFFFF}; }
+  [[nodiscard]] uint32_t link_mtu() const override { return 1500; }
+  [[nodiscard]] uint32_t programs() const override { return 2; }
+
+  Result<uint16_t> bind(uint64_t id, const host::PortRequest& request) override {
+    if (const Status outcome = host_.outcome(); !outcome) return outcome.error();
+    return host_.with_ports(
+        [&](host::PortNumbers& ports) { return ports.bind(request, {.owner = FakeHost::kSelf, .id = id}); });
+  }
+  Status listen(uint64_t id) override {
+    if (const Status outcome = host_.outcome(); !outcome) return outcome;
+    return host_.with_ports(
+        [&](host::PortNumbers& ports) { return ports.claim({.owner = FakeHost::kSelf, .id = id}); });
+  }
+  void release(uint64_t id) override {
+    host_.with_ports([&](host::PortNumbers& ports) { ports.release({.owner = FakeHost::kSelf, .id = id}); });
+  }
+  Status join(const Gid& group) override {
+    if (const Status outcome = host_.outcome(); !outcome) return outcome;
+    host_.with_groups([&](auto& groups) { ++groups[group]; });
+    return {};
+  }
+  void leave(const Gid& group) override {
+    host_.with_groups([&](auto& groups) { --groups[group]; });
+  }
+  std::optional<Gid> source_to(const Gid&) override { return std::nullopt; }
+  void resolve(const Gid&) override {}
+  void start(host::SharedDeviceListener&) override {}
+  void stop() override {}
+
+ private:
+  FakeHost& host_;
+  const NumberBlock numbers_;
+};
+
+/// Frames to another program of the host come back to this one, as the service brings those that are for it
+/// after all.
+class SharedQueue final : public port::PortQueue {
+ public:
+  explicit SharedQueue(port::PortQueue& inner) : inner_(inner) {}
+
+  uint16_t receive(std::span<port::RxFrame> frames) override {
+    uint16_t count = 0;
+    for (; count < frames.size() && !on_host_.empty(); ++count) {
+      frames[count] = on_host_.front();
+      on_host_.pop_front();
+    }
+    return static_cast<uint16_t>(count + inner_.receive(frames.subspan(count)));
+  }
+  void release(std::span<const port::RxFrame> frames) override { inner_.release(frames); }
+  uint16_t allocate(std::span<port::TxFrame> frames) override { return inner_.allocate(frames); }
+  void free(std::span<const port::TxFrame> frames) override { inner_.free(frames); }
+  uint16_t transmit(std::span<const port::TxFrame> frames) override {
+    uint16_t taken = 0;
+    for (const port::TxFrame& frame : frames) {
+      if (frame.on_host)
+        on_host_.push_back(inner_.loop(frame));
+      else if (inner_.transmit({&frame, 1}) == 0)
+        break;
+      carried_ += frame.on_host ? 1 : 0;
+      ++taken;
+    }
+    return taken;
+  }
+  port::RxFrame loop(const port::TxFrame& frame) override { return inner_.loop(frame); }
+  [[nodiscard]] uint64_t dropped() const override { return inner_.dropped(); }
+
+  /// Frames to other programs.
+  [[nodiscard]] uint64_t carried() const { return carried_; }
+
+ private:
+  port::PortQueue& inner_;
+  std::deque<port::RxFrame> on_host_;
+  uint64_t carried_ = 0;
+};
+
+/// A port that this process shares with other programs of a host. Use with drivers::decorate_ports to get it
+/// under a device.
+class SharedPort final : public port::Port {
+ public:
+  SharedPort(std::unique_ptr<port::Port> inner, FakeHost& host, NumberBlock numbers)
+      : inner_(std::move(inner)), device_(host, numbers) {
+    for (uint16_t i = 0; i < inner_->capabilities().queues; ++i)
+      queues_.push_back(std::make_unique<SharedQueue>(inner_->queue(i)));
+  }
+  [[nodiscard]] const port::Capabilities& capabilities() const override { return inner_->capabilities(); }
+  SharedQueue& queue(uint16_t index) override { return *queues_.at(index); }
+  [[nodiscard]] bool link_up() const override { return inner_->link_up(); }
+  [[nodiscard]] port::FarEnd far_end() const override { return inner_->far_end(); }
+  host::SharedDevice* shared_device() override { return &device_; }
+
+ private:
+  const std::unique_ptr<port::Port> inner_;
+  FakeSharedDevice device_;
+  std::vector<std::unique_ptr<SharedQueue>> queues_;
+};
+
+}  // namespace uroce::testing

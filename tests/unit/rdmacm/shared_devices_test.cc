@@ -1,0 +1,127 @@
+#include <arpa/inet.h>
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+
+#include "drivers/registry.h"
+#include "ends.h"
+#include "support/shared_port.h"
+
+// Devices that this process shares with other programs of its host: with this file all tests of rdma_cm run
+// on such devices, and the tests here look at what the service keeps.
+namespace uroce::rdmacm_test {
+namespace {
+
+using testing::FakeHost;
+using testing::SharedPort;
+
+constexpr uint16_t kTcp = 0x0106;
+constexpr host::PortNumbers::Holder kOthers{.owner = FakeHost::kOther, .id = 1};
+
+FakeHost& service() {
+  static FakeHost& only = *new FakeHost;  // devices use it until the process has ended
+  return only;
+}
+
+/// Before a test opens the devices.
+[[maybe_unused]] const bool decorated = [] {
+  drivers::decorate_ports([](std::unique_ptr<port::Port> port) -> std::unique_ptr<port::Port> {
+    static std::atomic<uint32_t> blocks = 1;
+    const NumberBlock numbers{.first = blocks++ << 16, .count = 1u << 16};
+    return std::make_unique<SharedPort>(std::move(port), service(), numbers);
+  });
+  return true;
+}();
+
+host::PortRequest at_server(uint16_t port) {
+  return {.space = kTcp, .address = Gid::from_ipv4({192, 0, 2, 2}), .port = port};
+}
+
+/// 0 stands for any port.
+Result<uint16_t> others_bind(const host::PortRequest& request) {
+  return service().with_ports([&](host::PortNumbers& ports) { return ports.bind(request, kOthers); });
+}
+void others_release() {
+  service().with_ports([](host::PortNumbers& ports) { ports.release_all(FakeHost::kOther); });
+}
+std::optional<uint32_t> listener_at(uint16_t port, const Gid& address) {
+  return service().with_ports(
+      [&](const host::PortNumbers& ports) { return ports.listener(kTcp, port, address); });
+}
+
+int bind(const Id& id, const char* address, uint16_t port = 0) {
+  return error_of(rdma_bind_addr(id.get(), Address(address, port).get()));
+}
+
+class SharedPorts : public ::testing::Test {
+ protected:
+  ~SharedPorts() override { others_release(); }
+  Channel channel;
+};
+
+TEST_F(SharedPorts, PortOfAnotherProgram_ExpectEaddrinuseUntilItIsReleased) {
+  const Result<uint16_t> taken = others_bind(at_server(0));
+  ASSERT_TRUE(taken.ok());
+  Id id(channel);
+  EXPECT_EQ(bind(id, kServer, *taken), EADDRINUSE);
+  EXPECT_EQ(bind(id, "0.0.0.0", *taken), EADDRINUSE);
+  others_release();
+  EXPECT_EQ(bind(id, kServer, *taken), 0);
+  EXPECT_EQ(others_bind(at_server(*taken)).error().code, EADDRINUSE);
+  id.end();
+  EXPECT_TRUE(others_bind(at_server(*taken)).ok());
+}
+
+TEST_F(SharedPorts, PortThatAnotherProgramSharesWithUs_ExpectOneListener) {
+  host::PortRequest request = at_server(0);
+  request.reuse = true;
+  const Result<uint16_t> taken = others_bind(request);
+  ASSERT_TRUE(taken.ok());
+  Id id(channel);
+  int yes = 1;
+  must(rdma_set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)));
+  EXPECT_EQ(bind(id, kServer, *taken), 0);
+  EXPECT_EQ(error_of(rdma_listen(id.get(), 1)), EADDRINUSE);
+  others_release();
+  EXPECT_EQ(error_of(rdma_listen(id.get(), 1)), 0);
+  request.port = *taken;
+  EXPECT_EQ(others_bind(request).error().code, EADDRINUSE);
+}
+
+TEST_F(SharedPorts, AllOfIpv4AndOfIpv6_ExpectOneProgramEach) {
+  Id id(channel);
+  EXPECT_EQ(bind(id, "0.0.0.0"), 0);
+  host::PortRequest six{.space = kTcp, .ipv6 = true, .port = id.port(), .family_only = false};
+  EXPECT_EQ(others_bind(six).error().code, EADDRINUSE);
+  six.family_only = true;
+  EXPECT_TRUE(others_bind(six).ok());
+}
+
+TEST_F(SharedPorts, Listener_ExpectTheServiceToKnowItUntilItIsDestroyed) {
+  const Gid here = Gid::from_ipv4({192, 0, 2, 2});
+  Id id(channel);
+  EXPECT_EQ(bind(id, kServer), 0);
+  const uint16_t port = id.port();
+  EXPECT_EQ(listener_at(port, here), std::nullopt);
+  must(rdma_listen(id.get(), 1));
+  EXPECT_EQ(listener_at(port, here), std::optional<uint32_t>(FakeHost::kSelf));
+  EXPECT_EQ(listener_at(port, Gid::from_ipv4({127, 0, 0, 1})), std::nullopt);
+  id.end();
+  EXPECT_EQ(listener_at(port, here), std::nullopt);
+}
+
+TEST_F(SharedPorts, ServiceThatIsAway_ExpectItsErrorAndALaterCallThatWorks) {
+  Id id(channel);
+  service().fail(ENETDOWN);
+  EXPECT_EQ(bind(id, kServer), ENETDOWN);
+  service().fail(0);
+  EXPECT_EQ(bind(id, kServer), 0);
+  service().fail(ENETDOWN);
+  EXPECT_EQ(error_of(rdma_listen(id.get(), 1)), ENETDOWN);
+  service().fail(0);
+  EXPECT_EQ(error_of(rdma_listen(id.get(), 1)), 0);
+}
+
+}  // namespace
+}  // namespace uroce::rdmacm_test
