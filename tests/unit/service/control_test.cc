@@ -1,7 +1,9 @@
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "host/number_blocks.h"
@@ -253,6 +255,68 @@ TEST(Control, ReportsItsStatus) {
   EXPECT_EQ(program["pid"], getpid());
   EXPECT_EQ(program["name"], "fake ? program");
   EXPECT_EQ(program["numbers"]["first"], a.number());
+}
+
+TEST(Control, AddressesFollowTheDevice) {
+  RunningService service;
+  FakeProgram a(service.path());
+  a.attach();
+  ASSERT_TRUE(a.receive(MessageType::kPrograms));
+  const Gid address = Gid::from_ipv4({192, 0, 2, 77});
+  ASSERT_EQ(service.device()->add_address({.address = address, .prefix_bits = 24}), 0);
+  const auto added = a.receive();
+  ASSERT_TRUE(added);
+  EXPECT_EQ(added->message.type, MessageType::kAddressAdded);
+  EXPECT_EQ(added->message.address, address);
+  ASSERT_EQ(service.device()->remove_address(address), 0);
+  const auto removed = a.receive();
+  ASSERT_TRUE(removed);
+  EXPECT_EQ(removed->message.type, MessageType::kAddressRemoved);
+  EXPECT_EQ(removed->message.address, address);
+}
+
+TEST(Control, AProgramThatReadsNothingHearsTheLatestState) {
+  RunningService service;
+  FakeProgram a(service.path());
+  a.attach();
+  ASSERT_TRUE(a.receive(MessageType::kPrograms));
+  // Receive many programs, and requests whose answers fill the socket.
+  constexpr int kPrograms = 300;
+  for (uint32_t i = 0; i < 2000; ++i) {
+    const Message listen{.type = MessageType::kListen, .request = i + 1, .id = 1};
+    send(a.socket(), &listen, sizeof listen, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  std::set<uint32_t> numbers;
+  for (int i = 0; i < kPrograms; ++i) {
+    FakeProgram other(service.path());
+    other.attach();
+    numbers.insert(other.number());
+  }
+  // Expect: it hears of each end, and that it is alone.
+  uint32_t programs = 0;
+  std::set<uint32_t> gone;
+  while (gone.size() < numbers.size() || programs != 1) {
+    const auto message = a.receive();
+    ASSERT_TRUE(message);
+    if (message->message.type == MessageType::kGone) gone.insert(message->message.number);
+    if (message->message.type == MessageType::kPrograms) programs = message->message.count;
+  }
+  EXPECT_EQ(gone, numbers);
+  EXPECT_EQ(a.bind(1, 0).error, 0);
+}
+
+TEST(Control, WhenNumbersAreShortAProgramGetsFewer) {
+  RunningService service({.quotas = {.numbers_per_program = 1u << 22}});
+  std::vector<std::unique_ptr<FakeProgram>> programs;
+  uint32_t last = 1u << 22;
+  while (last == 1u << 22) {
+    programs.push_back(std::make_unique<FakeProgram>(service.path()));
+    const Message attached = programs.back()->attach(0, 1u << 22);
+    ASSERT_EQ(attached.type, MessageType::kAttached);
+    last = attached.count;
+  }
+  EXPECT_LT(programs.size(), 5u);
+  EXPECT_GE(last, 1u << host::kBlockBits);
 }
 
 TEST(Control, EndsWhenItWasIdleForLong) {

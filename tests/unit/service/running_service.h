@@ -20,6 +20,7 @@ class RunningService {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] service::Service& service() { return *service_; }
+  [[nodiscard]] std::shared_ptr<engine::Device> device() { return *stack_->open(0); }
   /// It has ended of itself within ten seconds.
   bool ends();
 

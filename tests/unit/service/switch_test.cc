@@ -1,4 +1,11 @@
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "net/derived_mac.h"
 #include "tests/unit/service/switch_fixture.h"
@@ -228,6 +235,25 @@ TEST_F(SwitchTest, MembersOfAGroupGetACopyEach) {
   switch_.remove(*b->attachment);
   EXPECT_FALSE(deliver_to_group(own));
   EXPECT_EQ(switch_.groups().count(), 0u);
+}
+
+TEST_F(SwitchTest, AProgramThatSleepsIsWoken) {
+  const auto a = make(1, 5);
+  std::atomic<uint32_t>& bell = a->memory.own().bell().word;
+  bell = host::Bell::kAsleep;
+  std::atomic<bool> woken{false};
+  std::thread sleeper([&] {
+    timespec patience{.tv_sec = 10, .tv_nsec = 0};
+    woken = syscall(SYS_futex, &bell, FUTEX_WAIT, host::Bell::kAsleep, &patience, nullptr, 0) == 0;
+  });
+  // Once in each turn, in case that it was about to fall asleep.
+  for (int i = 0; i < 1000 && !woken; ++i) {
+    collect();
+    EXPECT_TRUE(deliver(rc_frame(from_peer(), a->number(1))));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  sleeper.join();
+  EXPECT_TRUE(woken);
 }
 
 TEST_F(SwitchTest, AddressesThatGoAreNotSentFrom) {
