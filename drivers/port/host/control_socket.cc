@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 namespace uroce::drivers {
 namespace {
@@ -96,6 +97,20 @@ Result<ReceivedMessage> ControlSocket::wait(int timeout_ms) const {
   return std::move(**received);
 }
 
+namespace {
+
+/// Any user may make files in /tmp: a service there is this user's own, or the superuser's.
+Status check_owner(const std::string& path, int descriptor) {
+  ucred other{};
+  socklen_t length = sizeof other;
+  if (!path.starts_with("/tmp/") || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &other, &length) != 0)
+    return {};
+  if (other.uid == geteuid() || other.uid == 0) return {};
+  return Error{EPERM, "socket " + path + ": the service there is user " + std::to_string(other.uid) + "'s"};
+}
+
+}  // namespace
+
 Result<Descriptor> connect_to(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -107,6 +122,7 @@ Result<Descriptor> connect_to(const std::string& path) {
   const auto* const to = reinterpret_cast<const sockaddr*>(&address);
   if (connect(descriptor.number(), to, sizeof address) != 0)
     return Error{errno, "socket " + path + ": " + std::strerror(errno)};
+  if (Status status = check_owner(path, descriptor.number()); !status) return status.error();
   return descriptor;
 }
 

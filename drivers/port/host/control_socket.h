@@ -34,7 +34,8 @@ class ControlSocket {
   int descriptor_;
 };
 
-/// Connects to the service at `path`. ENOENT, ECONNREFUSED: there is none; EACCES.
+/// Connects to the service at `path`. ENOENT, ECONNREFUSED: there is none; EACCES; EPERM: it is
+/// another user's, in a place where any user can make one.
 Result<Descriptor> connect_to(const std::string& path);
 
 }  // namespace uroce::drivers
