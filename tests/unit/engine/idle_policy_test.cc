@@ -53,17 +53,18 @@ TEST(IdlePolicy, LooksOftenAgainWhenItWasRightToTakeOver) {
   EXPECT_EQ(thread.decision.duration, kTakeover);
 }
 
-TEST(IdlePolicy, GoesOnTrustingAnApplicationThatWasOnlyBetweenTwoTurns) {
+TEST(IdlePolicy, KeepsSleepingLongWhenATakeoverFoundNothingToDo) {
   Thread thread;
   for (int i = 0; i < 40; ++i) thread.attended();
+  // The application was only between two turns ...
   EXPECT_EQ(thread.alone(false), IdleAction::kSpin);
   EXPECT_EQ(thread.attended(), IdleAction::kSleep);
-  EXPECT_GT(thread.decision.duration, kTakeover);
-
+  EXPECT_EQ(thread.decision.duration, IdlePolicy::kSleepMax);
+  // ... or away for a while in which no packet came.
   EXPECT_EQ(thread.alone(false), IdleAction::kSpin);
-  EXPECT_EQ(thread.alone(false), IdleAction::kSpin) << "this time it has left";
+  EXPECT_EQ(thread.alone(false), IdleAction::kSpin);
   EXPECT_EQ(thread.attended(), IdleAction::kSleep);
-  EXPECT_EQ(thread.decision.duration, kTakeover);
+  EXPECT_EQ(thread.decision.duration, IdlePolicy::kSleepMax);
 }
 
 TEST(IdlePolicy, DoesNotSleepWhileThereIsTraffic) {
