@@ -380,7 +380,7 @@ inline void describe_receive(const ibv_recv_wr& from, queue::ReceiveRequest& to,
 }
 
 /// ibv_modify_qp's values as the stack's; 0 or EINVAL, EOPNOTSUPP.
-int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attributes& to);
+int translate(const VerbsQp& qp, const ibv_qp_attr& from, qp::AttributeMask mask, qp::Attributes& to);
 
 /// An address vector as a path without MACs, 0 or EINVAL. On Ethernet it is made of two GIDs and must have
 /// them.

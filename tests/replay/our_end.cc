@@ -84,7 +84,7 @@ OurEnd::~OurEnd() {
   device_->free_domain(domain_);
 }
 
-void OurEnd::modify(qp::State state, uint32_t mask) {
+void OurEnd::modify(qp::State state, qp::AttributeMask mask) {
   attributes_.state = state;
   const int error = device_->modify_queue_pair(*queue_pair_, attributes_, mask | qp::kMaskState);
   if (error != 0) throw std::runtime_error("modify_queue_pair: error " + std::to_string(error));
