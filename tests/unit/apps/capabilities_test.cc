@@ -1,5 +1,5 @@
 // `uroce info -v`: the table says what the devices advertise, and no more. That the tests exist which it
-// names is the business of tests/programs/uroce_cli.
+// names is the business of tests/programs/uroce_cli_test.py.
 #include "apps/info/capabilities.h"
 
 #include <gtest/gtest.h>
