@@ -82,6 +82,7 @@ int QueuePair::modify(const Attributes& attributes, AttributeMask mask, Turn& tu
     connection_.resources = resources_for(current.max_dest_rd_atomic, connection_.options.reads);
   if (mask.any(kMaskPathMtu)) connection_.mtu = path_mtu_bytes(current.path_mtu);
   if (to != from || to == State::kReset) enter(to, turn);
+  UROCE_ASSERT(state() == to);
   note_admission();
   return 0;
 }
@@ -208,7 +209,8 @@ void QueuePair::end(Turn& turn) {
   retransmission_.reset();
   flush(turn);
   if (connection_.receives.are_shared()) connection_.raise(Event::kLastReceive);
-  UROCE_ASSERT(connection_.receives.waiting() == 0);
+  // The queue pair's own queue may have been posted to meanwhile: the next pump flushes that.
+  UROCE_ASSERT(!connection_.receives.are_shared() || connection_.receives.waiting() == 0);
 }
 
 /// Why the packet is none for the queue pair; kCount: it is one.
@@ -321,6 +323,7 @@ void QueuePair::forget_receives(const queue::SharedReceiveQueue& receives) {
 }
 
 void QueuePair::lost(const copy::MessageMark& mark, Turn& turn) {
+  UROCE_ASSERT(mark.owner == connection_.placement_owner);
   if (mark.kind == copy::MessageMark::Kind::kRead) {
     completer_.lost(mark, turn);
   } else {
@@ -357,6 +360,7 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
   if (state() != State::kRtr && !connection_.broken)
     requests = pump_requests(turn, budget - responses.frames);
   const uint32_t used = responses.frames + requests.frames;
+  UROCE_ASSERT(responses.frames <= half && used <= budget);
   if (responses.behind || (responses.more && responses.frames == half && used < budget))
     responses = responder_->pump(turn, budget - used);
   settle(turn);
