@@ -1,4 +1,4 @@
-// A device at one end of a wire inside the process, and whoever is at the other end with nothing but raw
+// A device at one end of a wire inside the process, and at the other end a program with nothing but raw
 // frames:
 //
 //   frame_victim PORT FAR_PORT < FRAMES

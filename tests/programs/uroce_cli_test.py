@@ -58,7 +58,7 @@ class BadOptions(TestCase):
         self.refused('run', '--poller', 'eager', '--', 'true', naming=['--poller', 'eager'])
         self.refused('run', '--mtu', '1500', '--', 'true', naming=['--mtu', '--port'])
         self.refused('run', '--port', 'loopback0', '--port', 'loopback0', '--', 'true', naming=['loopback0'])
-        # In the words of the command line, not of a file that nobody has written.
+        # In the words of the command line, not of a file that does not exist.
         for option, value in ('--ip', '192.0.2.1/24'), ('--mac', '02:00:00:00:00:01'):
             refusal = subprocess.run([UROCE, 'run', '--interface', 'lo', option, value, '--', 'true'], capture_output=True, text=True,
                                      env=ENVIRONMENT)

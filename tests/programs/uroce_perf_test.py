@@ -155,8 +155,8 @@ class PerfBetweenProcesses(TestCase):
     def test_strangers_are_refused_and_clients_served(self):
         server, port = self.start_server()
         address = ('127.0.0.1', int(port))
-        # A port scanner; a browser; control sequences for a terminal; a stack of brackets; a line without an end; one
-        # who never says anything.
+        # A port scanner; a browser; control sequences for a terminal; a stack of brackets; a line without an end; a
+        # connection that never says anything.
         socket.create_connection(address).close()
         said = [b'GET / HTTP/1.0\r\n\r\n', b'{"error": "\\u001b[2J\\u009b31m\x1b]0;owned\x07"}\n', b'{"error": "\\u001b[2J"}\n',
                 b'{"plan":' + b'[' * 30000 + b']' * 30000 + b'}\n', b'x' * 70000, b'']

@@ -105,7 +105,7 @@ TEST(IdlePolicy, NeverSleepsLessThanItTakesToTakeOver) {
 }
 
 TEST(IdlePolicy, SleepsThroughWhatAnApplicationDoesThatIsAtAnotherPoller) {
-  // One poller is nobody's, the other the application's: each turn of that one would wake a thread that
+  // One poller is left alone, the other is the application's: each turn of that one would wake a thread that
   // sleeps for the sake of the first.
   Thread thread;
   for (int i = 0; i < 1000; ++i) {
