@@ -107,7 +107,10 @@ TEST_F(HostQueueTest, FramesWaitUntilTheProgramIsIntroduced) {
   for (const char* payload : {"one.", "two.", "more"}) a.send(to_b, payload);
   EXPECT_EQ(a.exchange.take_question(), to_b);
   EXPECT_FALSE(a.exchange.take_question()) << "asked once";
-  join();
+  a.reach(b, 1, 2);
+  b.reach(a, 2, 1);
+  EXPECT_EQ(b.received(), Payloads()) << "it has the channel, and the frames are not in it yet";
+  EXPECT_EQ(a.received(), Payloads());
   EXPECT_EQ(b.received(), (Payloads{"one.", "two.", "more"}));
   EXPECT_EQ(a.queue.dropped(), 0u);
 }
@@ -192,10 +195,11 @@ TEST_F(HostQueueTest, ChannelsOutliveTheService) {
   give_service(a, service);
   join();
   a.tell({.kind = PeerChange::Kind::kService});
-  a.send(to_b, "still");
-  EXPECT_EQ(b.received(), Payloads{"still"});
+  EXPECT_EQ(a.received(), Payloads());
+  a.send(to_b, "go on...");
+  EXPECT_EQ(b.received(), Payloads{"go on..."});
   EXPECT_TRUE(a.queue.has_room(std::nullopt)) << "to the link: what is sent is lost";
-  a.send({1}, "to the service");
+  a.send({1}, "to nowhere..");
   EXPECT_EQ(a.queue.dropped(), 1u);
 }
 
