@@ -16,6 +16,7 @@
 #include "apps/nvmf/target_program.h"
 #include "apps/perf/benchmark.h"
 #include "apps/perf/command_line.h"
+#include "apps/serve/client.h"
 #include "engine/device/service_devices.h"
 
 namespace {
@@ -24,7 +25,8 @@ constexpr int kUsage = 2;
 
 constexpr const char* kHelp =
     "RoCEv2 in user space: RDMA verbs over DPDK ports, without RDMA hardware or a kernel module.\n"
-    "Without any configuration there are two devices with a wire between them, in the process itself.\n";
+    "Without any configuration programs have the devices of this host's service, which is started when it is "
+    "not there.\n";
 
 constexpr const char* kRunExamples =
     "Examples:\n"
@@ -50,6 +52,11 @@ constexpr const char* kNvmfExamples =
     "Examples:\n"
     "  uroce nvmf --config configs/nvmf.toml --interface eth0\n"
     "  nvme connect -t rdma -a 198.51.100.1 -n nqn.2026-11.example:disks       on the host\n";
+
+constexpr const char* kStatusExamples =
+    "Examples:\n"
+    "  uroce status\n"
+    "  uroce status --json | jq '.devices[].programs[].name'\n";
 
 /// `uroce run OPTIONS -- PROGRAM ARGUMENTS`: what stands behind the first "--" is not ours to parse.
 struct Arguments {
@@ -90,6 +97,9 @@ class CommandLine {
         perf_(*app_.add_subcommand("perf", "Benchmark RC, UC and UD on any verbs device")),
         nvmf_(
             *app_.add_subcommand("nvmf", "Export files, block devices and memory over NVMe-oF (NVMe/RDMA)")),
+        serve_(*app_.add_subcommand("serve", "Share devices among the programs of this host")),
+        status_(*app_.add_subcommand("status", "Show the programs that share this host's devices")),
+        reload_(*app_.add_subcommand("reload", "Have the service read its configuration again")),
         info_(*app_.add_subcommand("info", "Show devices, ports, limits, and what of the machine is used")),
         run_configuration_(run_),
         perf_configuration_(perf_),
@@ -107,16 +117,22 @@ class CommandLine {
     perf_.footer(uroce::perf::CommandLine::kExamples);
     nvmf_.footer(kNvmfExamples);
     info_.footer(kInfoExamples);
+    status_.footer(kStatusExamples);
+    status_.add_flag("--json", json_, "As JSON, with the reasons why frames were dropped");
+    for (CLI::App* command : {&status_, &reload_})
+      command->add_option("--socket", socket_, "Of another service than the default one")->type_name("PATH");
     info_.add_flag("-v,--verbose", verbose_,
                    "Also the table of capabilities, each with the test that exercises it");
   }
 
   int execute(Arguments arguments) {
     const std::string first = arguments.own.empty() ? "" : arguments.own.back();
+    if (first == serve_.get_name()) return serve(std::move(arguments.own));
     const auto known = app_.get_subcommands([](CLI::App*) { return true; });
     const bool command = std::ranges::find(known, first, &CLI::App::get_name) != known.end();
     if (!first.empty() && !first.starts_with('-') && !command) {
-      return complain(fmt::format("unknown command '{}' (there are run, perf, nvmf and info)", first));
+      return complain(fmt::format(
+          "unknown command '{}' (there are run, serve, status, reload, perf, nvmf and info)", first));
     }
     try {
       app_.parse(arguments.own);
@@ -132,6 +148,8 @@ class CommandLine {
     }
     if (run_.parsed()) return run(arguments.program);
     if (nvmf_.parsed()) return nvmf();
+    if (status_.parsed()) return uroce::serve::show_status(socket_, json_);
+    if (reload_.parsed()) return uroce::serve::reload(socket_);
     return perf_.parsed() ? perf() : info();
   }
 
@@ -141,6 +159,13 @@ class CommandLine {
     const auto chosen = app_.get_subcommands();
     fmt::print(stderr, "uroce{}: {}\n", chosen.empty() ? "" : " " + chosen.front()->get_name(), what);
     return kUsage;
+  }
+
+  /// A program of its own, without our libibverbs: its options are its own to parse.
+  static int serve(std::vector<std::string> arguments) {
+    arguments.pop_back();
+    std::reverse(arguments.begin(), arguments.end());
+    return uroce::serve::become_service(arguments);
   }
 
   int run(const std::vector<std::string>& program) {
@@ -194,6 +219,9 @@ class CommandLine {
   CLI::App& run_;
   CLI::App& perf_;
   CLI::App& nvmf_;
+  CLI::App& serve_;
+  CLI::App& status_;
+  CLI::App& reload_;
   CLI::App& info_;
   uroce::launch::ConfigurationOptions run_configuration_;
   uroce::launch::ConfigurationOptions perf_configuration_;
@@ -201,6 +229,8 @@ class CommandLine {
   uroce::launch::ConfigurationOptions info_configuration_;
   uroce::perf::CommandLine perf_options_;
   bool hides_files_ = false;
+  bool json_ = false;
+  std::string socket_;
   bool verbose_ = false;
 };
 

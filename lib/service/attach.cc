@@ -13,6 +13,7 @@ using host::MessageType;
 
 namespace {
 
+constexpr uint32_t kBlock = 1u << host::kBlockBits;
 constexpr char kFirstPrintable = 0x20;
 constexpr char kLastPrintable = 0x7E;
 
@@ -41,7 +42,7 @@ Status Service::admit(const Program& program, const Message& message) const {
   if (!own && users && std::ranges::find(*users, uid) == users->end())
     return Error{EACCES, fmt::format("user {} may not use this service (service.users)", uid)};
   const Quotas& quotas = configuration_.quotas;
-  if (attached() >= quotas.programs)
+  if (attached_ >= quotas.programs)
     return Error{EDQUOT, fmt::format("the service takes {} programs (service.programs)", quotas.programs)};
   const auto of_user = std::ranges::count_if(programs_, [&](const auto& entry) {
     return entry.second->attached() && entry.second->peer.uid == uid;
@@ -61,7 +62,10 @@ Result<NumberBlock> Service::block_for(Program& program, ServedDevice& device, c
     if (device.may_claim(held, program.peer.uid) && device.blocks().claim(held, program.id)) return held;
     return Error{EEXIST, "the queue pair numbers that the program had are another's by now"};
   }
-  const auto block = device.blocks().allocate(message.count, program.id, now_);
+  // Fewer numbers are better than none: most programs use few.
+  std::optional<NumberBlock> block;
+  for (uint32_t count = std::max(message.count, kBlock); !block && count >= kBlock; count /= 2)
+    block = device.blocks().allocate(count, program.id, now_);
   if (!block)
     return Error{EAGAIN, "no block of queue pair numbers is free: those of ended programs rest for 4 s"};
   return *block;
@@ -90,6 +94,7 @@ Status Service::try_attach(Program& program, const Message& message, Descriptor 
   program.memory = std::make_shared<const Descriptor>(std::move(memory));
   program.attachment = std::make_unique<Attachment>(program.id, *block, std::move(to_program->mapping),
                                                     std::move(*from_program));
+  ++attached_;
   device->note_owner(*block, program.peer.uid);
   device->with_switch([&](ProgramSwitch& programs) { programs.add(*program.attachment); });
   program.told_link = device->link();
@@ -98,6 +103,7 @@ Status Service::try_attach(Program& program, const Message& message, Descriptor 
                    .number = block->first,
                    .count = block->count,
                    .mtu = device->link().mtu,
+                   .port = static_cast<uint16_t>(device->addresses().size()),
                    .up = device->link().up,
                    .mac = device->mac()};
   host::set_text(attached.name, device->name());

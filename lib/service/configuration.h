@@ -25,8 +25,8 @@ struct Quotas {
 struct ServiceConfiguration {
   std::string socket;                       // path; empty: the default
   uint32_t mode = 0600;                     // of the socket
-  std::optional<std::vector<uid_t>> users;  // who may attach beside the superuser and the service's own user;
-                                            // none: whoever can connect
+  std::optional<std::vector<uid_t>> users;  // that may attach beside the superuser and the service's own;
+                                            // none: all that can connect
   std::optional<uint32_t> idle_exit_s;      // the service ends when no program was attached for so long
   Quotas quotas;
   bool has_devices = false;  // the file has a table [[device]]

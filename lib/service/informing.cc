@@ -34,7 +34,7 @@ void Service::inform(Program& program) {
   const ServedDevice::Link link = program.device->link();
   if (link != program.told_link) post(program, {.type = MessageType::kLink, .mtu = link.mtu, .up = link.up});
   program.told_link = link;
-  const uint32_t count = attached();
+  const uint32_t count = attached_;
   if (count != program.told_programs) post(program, {.type = MessageType::kPrograms, .count = count});
   program.told_programs = count;
   if (std::exchange(program.forget_neighbours, false)) post(program, {.type = MessageType::kForgetNeighbour});

@@ -28,8 +28,9 @@ Status Service::introduce(Program& program, const Message& message) {
   // Its memory would show each of the two what the other one sends to third programs.
   if (other->peer.uid != program.peer.uid)
     return Error{EPERM, "programs of different users reach each other by way of the service"};
-  // Of two programs that ask for each other the first one's question is answered: otherwise each would have two
-  // channels, and they might not choose the same one. The second hears of the first's before this refusal.
+  // Of two programs that ask for each other the first one's question is answered: otherwise each would have
+  // two channels, and they might not choose the same one. The second hears of the first's before this
+  // refusal.
   if (introductions_.under_way(other->id, program.id))
     return Error{EALREADY, "the other program has asked first"};
   inform(*other);

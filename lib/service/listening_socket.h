@@ -19,7 +19,7 @@ class ListeningSocket {
   };
   /// Makes the folder when there is none, for its owner only unless `mode` lets others in. EADDRINUSE:
   /// another service serves the path; EEXIST: something else than a socket has that name; EACCES: the folder
-  /// or the lock is another user's, or anybody may rename what is in the folder. What a service left that
+  /// or the lock is another user's, or other users may rename what is in the folder. What a service left that
   /// was killed is replaced.
   static Result<ListeningSocket> open(const Options& options);
   /// The socket that systemd hands over to a unit with a socket (LISTEN_FDS, sd_listen_fds(3)), and which

@@ -26,7 +26,7 @@ namespace uroce::service {
 /// it has been removed.
 class ProgramSwitch final : public engine::FrameSwitch {
  public:
-  /// Of one program in one call of collect().
+  /// How many frames of one program one call of collect() takes.
   static constexpr size_t kFramesMax = 32;
 
   struct Options {

@@ -22,7 +22,7 @@ enum class Purpose : uint64_t { kSwitch = 1, kBlocks };
 
 Identity identity_of(const engine::Device& device) { return {device.mac(), device.gids()}; }
 
-/// Of an address of the kernel's, which `entry` has the mask of; -1: it is another's.
+/// The prefix length of an address of the kernel's if `entry` is that address; -1: it is another one.
 int prefix_bits(const ifaddrs& entry, const Gid& address) {
   if (entry.ifa_addr == nullptr || entry.ifa_netmask == nullptr) return -1;
   const size_t skipped = address.is_ipv4() ? 12 : 0;

@@ -70,7 +70,7 @@ void Service::run() {
   now_ = started_ = idle_since_ = engine::clock_now();
   // Relaxed, here and below: request_stop() has written to the descriptor.
   while (!stop_.load(std::memory_order_relaxed)) {
-    const bool idle_exits = configuration_.idle_exit_s && attached() == 0;
+    const bool idle_exits = configuration_.idle_exit_s && attached_ == 0;
     if (idle_exits && now_ - idle_since_ >= seconds(*configuration_.idle_exit_s)) return;
     round();
   }
@@ -206,7 +206,7 @@ void Service::tick() {
   for (const auto& moved : neighbours_.moved()) tell_moved(*moved.device, moved.address, moved.mac);
   for (const auto& device : devices_) {
     // The MTU of an interface changes without an event.
-    if (attached() > 0) device->refresh();
+    if (attached_ > 0) device->refresh();
     std::vector<uint32_t> broken;
     device->with_switch([&](ProgramSwitch& programs) {
       for (Attachment* program : programs.programs())
@@ -261,7 +261,7 @@ void Service::detach(Program& program) {
     if (!other->attached() || other->device != program.device) continue;
     if (std::ranges::find(other->gone, block) == other->gone.end()) other->gone.push_back(block);
   }
-  if (attached() == 0) idle_since_ = now_;
+  if (--attached_ == 0) idle_since_ = now_;
 }
 
 void Service::sweep() {
@@ -283,11 +283,6 @@ void Service::sweep() {
 Program* Service::find(uint32_t id) const {
   const auto at = programs_.find(id);
   return at == programs_.end() || at->second->ended ? nullptr : at->second.get();
-}
-
-uint32_t Service::attached() const {
-  return static_cast<uint32_t>(
-      std::ranges::count_if(programs_, [](const auto& entry) { return entry.second->attached(); }));
 }
 
 }  // namespace uroce::service

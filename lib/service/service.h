@@ -116,7 +116,6 @@ class Service {
   [[nodiscard]] std::string status_text();
 
   [[nodiscard]] Program* find(uint32_t id) const;
-  [[nodiscard]] uint32_t attached() const;
 
   const ListeningSocket socket_;
   const Reload reload_;
@@ -125,6 +124,7 @@ class Service {
   const Descriptor changes_;
   std::vector<std::unique_ptr<ServedDevice>> devices_;
   std::map<uint32_t, std::unique_ptr<Program>> programs_;
+  uint32_t attached_ = 0;  // of these
   uint32_t next_id_ = 1;
   Introductions introductions_;
   NeighbourWatch neighbours_;

@@ -30,8 +30,8 @@ class Mapping {
   size_t bytes_ = 0;
 };
 
-/// Zeroed memory that this process writes. Whoever gets the descriptor can map it to read, and can neither
-/// write nor truncate it.
+/// Zeroed memory that this process writes. A process that gets the descriptor can map it to read, and can
+/// neither write nor truncate it.
 struct SealedMemory {
   Descriptor descriptor;
   Mapping mapping;

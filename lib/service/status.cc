@@ -49,7 +49,7 @@ std::string Service::status_text() {
   nlohmann::json all{{"pid", getpid()},
                      {"socket", socket_.path()},
                      {"seconds", (now_ - started_).ns / seconds(1).ns},
-                     {"programs", attached()},
+                     {"programs", attached_},
                      {"devices", nlohmann::json::array()}};
   for (const auto& device : devices_) {
     std::map<uint32_t, Attachment::Counters> counters;

@@ -17,7 +17,7 @@ SECTION_3 = pathlib.Path(sys.argv[2])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "apps/uroce.1"
 MANUAL = PAGE.read_text()
-COMMANDS = ("run", "perf", "nvmf", "info")
+COMMANDS = ("run", "serve", "status", "reload", "perf", "nvmf", "info")
 
 
 def section(name):
@@ -52,6 +52,9 @@ class Manual(unittest.TestCase):
         configuration = options_in(section("CONFIGURATION")) | {"help"}
         self.assertGreater(len(configuration), len(keys()))
         self.assertEqual(configuration | options_in(section("OPTIONS OF RUN")), options_of(["run"]))
+        self.assertEqual(configuration | options_in(section("OPTIONS OF SERVE")), options_of(["serve"]))
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF STATUS")), options_of(["status"]))
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF RELOAD")), options_of(["reload"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF INFO")), options_of(["info"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF PERF")), options_of(["perf"]))
 

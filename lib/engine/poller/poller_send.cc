@@ -104,9 +104,9 @@ size_t Poller::dispose(std::span<port::TxFrame> frames) {
   return count;
 }
 
-/// A frame to a group goes out, and to members of ours.
+/// A frame to a group goes out, and to members of ours, or of programs that share the device.
 void Poller::loop_copy(const port::TxFrame& frame) {
-  if (context_.groups.empty()) return;
+  if (context_.groups.empty() && receive_.programs() == nullptr) return;
   if (looped_.room() == 0) return count(Counter::kRxHandOverFull);
   const port::RxFrame copy = receive_.copy_of(frame.data, frame.length);
   if (copy.data != nullptr) looped_.push(copy);

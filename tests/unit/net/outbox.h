@@ -1,7 +1,7 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -12,7 +12,8 @@ namespace uroce::testing {
 /// A transmit batch on buffers of its own: what a module sent can be taken out of it as bytes.
 class Outbox {
  public:
-  explicit Outbox(size_t buffers = port::TxBatch::kFramesMax) : queue_(buffers), batch_(queue_) {}
+  explicit Outbox(size_t buffers = port::TxBatch::kFramesMax, uint32_t bytes = 512)
+      : queue_(buffers, bytes), batch_(queue_) {}
 
   port::TxBatch& batch() { return batch_; }
 
@@ -30,7 +31,7 @@ class Outbox {
  private:
   class Queue final : public port::PortQueue {
    public:
-    explicit Queue(size_t buffers) : memory_(buffers) {
+    Queue(size_t buffers, uint32_t bytes) : bytes_(bytes), memory_(buffers, std::vector<std::byte>(bytes)) {
       for (auto& buffer : memory_) free_.push_back(buffer.data());
     }
     uint16_t receive(std::span<port::RxFrame>) override { return 0; }
@@ -38,7 +39,7 @@ class Outbox {
     uint16_t allocate(std::span<port::TxFrame> frames) override {
       uint16_t count = 0;
       for (; count < frames.size() && !free_.empty(); ++count) {
-        frames[count] = {.data = free_.back(), .capacity = kBytes, .length = 0, .handle = free_.back()};
+        frames[count] = {.data = free_.back(), .capacity = bytes_, .length = 0, .handle = free_.back()};
         free_.pop_back();
       }
       return count;
@@ -50,8 +51,8 @@ class Outbox {
     port::RxFrame loop(const port::TxFrame&) override { return {}; }
 
    private:
-    static constexpr uint32_t kBytes = 512;
-    std::vector<std::array<std::byte, kBytes>> memory_;
+    const uint32_t bytes_;
+    std::vector<std::vector<std::byte>> memory_;
     std::vector<std::byte*> free_;
   };
 

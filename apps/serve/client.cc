@@ -1,0 +1,139 @@
+#include "apps/serve/client.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "drivers/port/host/control_socket.h"
+#include "drivers/port/host/socket_path.h"
+
+namespace uroce::serve {
+namespace {
+
+namespace fs = std::filesystem;
+using host::MessageType;
+using nlohmann::json;
+
+constexpr int kAnswerMs = 5'000;
+constexpr int kFailure = 1;
+constexpr int kCannotExecute = 126;
+
+/// Where it was installed, or beside this program in the build tree.
+fs::path service_program() {
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path built = own / "uroce-serve";
+  return fs::exists(built, error) ? built : (own / UROCE_INSTALLED_SERVICE).lexically_normal();
+}
+
+/// Asks by one message; the texts of the answer.
+Result<std::string> ask(const std::string& path, MessageType type) {
+  const auto failed = [&](const Error& error) {
+    const bool none = error.code == ENOENT || error.code == ECONNREFUSED;
+    return Error{error.code, fmt::format("{}: {}", path, none ? "no service listens there" : error.message)};
+  };
+  const auto socket = drivers::connect_to(path);
+  if (!socket) return failed(socket.error());
+  const drivers::ControlSocket control(socket->number());
+  if (Status status = control.send({.type = type, .version = host::kControlVersion}); !status)
+    return failed(status.error());
+  std::string text;
+  for (;;) {
+    const auto answer = control.wait(kAnswerMs);
+    if (!answer) return failed(answer.error());
+    const host::Message& message = answer->message;
+    if (message.type == MessageType::kText) text += host::text_of(message.text);
+    if (message.type != MessageType::kDone) continue;
+    if (message.error != 0) return failed({message.error, std::string(host::text_of(message.text))});
+    return text;
+  }
+}
+
+std::string path_or_default(const std::string& socket) {
+  return socket.empty() ? drivers::service_socket_path() : socket;
+}
+
+std::string in_units(uint64_t bytes) {
+  constexpr double kStep = 1024;
+  auto value = static_cast<double>(bytes);
+  constexpr const char* kUnits = "KMGTP";
+  if (value < kStep) return fmt::format("{}", bytes);
+  const char* unit = kUnits;
+  for (value /= kStep; value >= kStep && unit[1] != 0; ++unit) value /= kStep;
+  return fmt::format("{:.1f}{}", value, *unit);
+}
+
+uint64_t sum_of(const json& drops) {
+  uint64_t sum = 0;
+  for (const auto& [reason, count] : drops.items()) sum += count.get<uint64_t>();
+  return sum;
+}
+
+void print_device(const json& device) {
+  std::string addresses;
+  for (const json& address : device.at("addresses")) addresses.append(" ").append(address.get<std::string>());
+  fmt::print("{}: {}, link {}, MTU {}, MAC {},{}\n", device.at("name").get<std::string>(),
+             device.at("port").get<std::string>(), device.at("up").get<bool>() ? "up" : "down",
+             device.at("mtu").get<uint32_t>(), device.at("mac").get<std::string>(),
+             addresses.empty() ? " no address" : addresses);
+  if (device.at("programs").empty()) return;
+  fmt::print("  {:>8} {:>6} {:<16} {:>8} {:>6} {:>6} {:>8} {:>10} {:>8} {:>10} {:>8} {:>8}\n", "PID", "USER",
+             "PROGRAM", "QPS FROM", "COUNT", "PORTS", "MEMORY", "SENT", "BYTES", "RECEIVED", "BYTES",
+             "DROPPED");
+  for (const json& program : device.at("programs"))
+    fmt::print("  {:>8} {:>6} {:<16.16} {:>#8x} {:>6} {:>6} {:>8} {:>10} {:>8} {:>10} {:>8} {:>8}\n",
+               program.at("pid").get<int64_t>(), program.at("uid").get<uint32_t>(),
+               program.at("name").get<std::string>(), program.at("numbers").at("first").get<uint32_t>(),
+               program.at("numbers").at("count").get<uint32_t>(), program.at("ports").get<uint32_t>(),
+               in_units(program.at("memory_bytes").get<uint64_t>()),
+               program.at("frames_sent").get<uint64_t>(), in_units(program.at("bytes_sent").get<uint64_t>()),
+               program.at("frames_received").get<uint64_t>(),
+               in_units(program.at("bytes_received").get<uint64_t>()), sum_of(program.at("drops")));
+}
+
+int fail(const char* command, const std::string& what) {
+  fmt::print(stderr, "uroce {}: {}\n", command, what);
+  return kFailure;
+}
+
+}  // namespace
+
+int become_service(const std::vector<std::string>& arguments) {
+  const std::string program = service_program().string();
+  std::vector<char*> all{const_cast<char*>("uroce-serve")};
+  for (const std::string& argument : arguments) all.push_back(const_cast<char*>(argument.c_str()));
+  all.push_back(nullptr);
+  execv(program.c_str(), all.data());
+  fmt::print(stderr, "uroce serve: {}: {}\n", program, std::strerror(errno));
+  return kCannotExecute;
+}
+
+int show_status(const std::string& socket, bool as_json) {
+  const auto text = ask(path_or_default(socket), MessageType::kStatus);
+  if (!text) return fail("status", text.error().message);
+  if (as_json) {
+    fmt::print("{}\n", *text);
+    return 0;
+  }
+  try {
+    const json status = json::parse(*text);
+    fmt::print("service at {}, process {}, up for {} s, {} programs\n",
+               status.at("socket").get<std::string>(), status.at("pid").get<int64_t>(),
+               status.at("seconds").get<int64_t>(), status.at("programs").get<uint32_t>());
+    for (const json& device : status.at("devices")) print_device(device);
+  } catch (const json::exception& error) {
+    return fail("status", fmt::format("the service's answer is not understood: {}", error.what()));
+  }
+  return 0;
+}
+
+int reload(const std::string& socket) {
+  const auto text = ask(path_or_default(socket), MessageType::kReload);
+  return text ? 0 : fail("reload", text.error().message);
+}
+
+}  // namespace uroce::serve

@@ -1,0 +1,119 @@
+#include "tests/unit/service/fake_program.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cstring>
+
+#include "service/packet_socket.h"
+#include "wire/ip_cm.h"
+
+namespace uroce::testing {
+namespace {
+
+constexpr int kPatienceMs = 10'000;
+constexpr size_t kDescriptorsMax = 32;
+
+}  // namespace
+
+host::Message hello(host::MessageType type) { return {.type = type, .version = host::kControlVersion}; }
+
+FakeProgram::FakeProgram(const std::string& path)
+    : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    socket_ = service::Descriptor();
+}
+
+bool FakeProgram::send(const host::Message& message, const std::vector<int>& descriptors) {
+  return send_bytes(&message, sizeof message, descriptors);
+}
+
+bool FakeProgram::send_bytes(const void* bytes, size_t length, const std::vector<int>& descriptors) {
+  iovec part{.iov_base = const_cast<void*>(bytes), .iov_len = length};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kDescriptorsMax * sizeof(int))> control{};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  if (!descriptors.empty()) {
+    const size_t size = descriptors.size() * sizeof(int);
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(size);
+    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(size);
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), size);
+  }
+  return sendmsg(socket(), &header, MSG_NOSIGNAL) >= 0;
+}
+
+std::optional<FakeProgram::Received> FakeProgram::receive() {
+  pollfd source{.fd = socket(), .events = POLLIN, .revents = 0};
+  if (poll(&source, 1, kPatienceMs) != 1) return std::nullopt;
+  service::Datagram datagram = service::receive_datagram(socket());
+  if (datagram.kind != service::Datagram::Kind::kMessage) return std::nullopt;
+  Received received{datagram.message, {}};
+  for (size_t i = 0; i < datagram.descriptors; ++i)
+    received.descriptors.push_back(std::move(datagram.descriptor[i]));
+  return received;
+}
+
+std::optional<FakeProgram::Received> FakeProgram::receive(host::MessageType type) {
+  for (;;) {
+    auto received = receive();
+    if (!received || received->message.type == type) return received;
+  }
+}
+
+host::Message FakeProgram::ask(host::Message request, const std::vector<int>& descriptors) {
+  request.request = ++last_request_;
+  if (!send(request, descriptors)) return {.error = EPIPE};
+  for (;;) {
+    const auto received = receive();
+    if (!received) return {.error = EPIPE};
+    if (received->message.request == request.request) return received->message;
+    // The end of the conversation.
+    if (received->message.type == host::MessageType::kDone) return received->message;
+  }
+}
+
+bool FakeProgram::closed() {
+  while (receive()) continue;
+  pollfd source{.fd = socket(), .events = POLLIN, .revents = 0};
+  return poll(&source, 1, 0) == 1 && (source.revents & POLLHUP) != 0;
+}
+
+bool FakeProgram::silent() {
+  pollfd source{.fd = socket(), .events = POLLIN, .revents = 0};
+  return poll(&source, 1, 50) == 0;
+}
+
+host::Message FakeProgram::attach(uint32_t number, uint32_t count) {
+  host::Message request = hello(host::MessageType::kAttach);
+  request.number = number;
+  request.count = count;
+  host::set_text(request.text, "fake \x1b program");
+  if (!send(request, {memory_.descriptor()})) return {.error = EPIPE};
+  auto answer = receive();
+  if (!answer) return {.error = EPIPE};
+  if (answer->message.type != host::MessageType::kAttached) return answer->message;
+  number_ = answer->message.number;
+  if (answer->descriptors.size() == 2) memory_.connect(answer->descriptors[0].get());
+  return answer->message;
+}
+
+host::Message FakeProgram::bind(uint64_t id, uint16_t port, uint32_t flags, const Gid& address) {
+  return ask({.type = host::MessageType::kBind,
+              .flags = flags,
+              .space = static_cast<uint16_t>(wire::PortSpace::kTcp),
+              .port = port,
+              .id = id,
+              .address = address});
+}
+
+}  // namespace uroce::testing

@@ -1,0 +1,102 @@
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+
+#include "tests/unit/service/running_service.h"
+
+namespace uroce::testing {
+namespace {
+
+using host::Message;
+using host::MessageType;
+
+TEST(Quotas, EachIsNamedWhenItIsExhausted) {
+  RunningService service({.quotas = {.programs = 2,
+                                     .programs_per_user = 2,
+                                     .numbers_per_program = 8192,
+                                     .ports_per_program = 2,
+                                     .groups_per_program = 1}});
+  const auto expect_quota = [](const Message& answer, std::string_view name) {
+    EXPECT_EQ(answer.error, EDQUOT);
+    EXPECT_NE(host::text_of(answer.text).find(name), std::string_view::npos) << host::text_of(answer.text);
+  };
+  FakeProgram a(service.path());
+  FakeProgram b(service.path());
+  FakeProgram c(service.path());
+  expect_quota(a.attach(0, 8193), "service.numbers_per_program");
+  EXPECT_EQ(a.attach(0, 8192).count, 8192u);
+  b.attach();
+  expect_quota(c.attach(), "service.programs");
+  EXPECT_EQ(a.bind(1, 0).error, 0);
+  EXPECT_EQ(a.bind(2, 0).error, 0);
+  expect_quota(a.bind(3, 0), "service.ports_per_program");
+  EXPECT_EQ(b.bind(3, 0).error, 0);
+  const Gid group = Gid::from_ipv4({239, 1, 2, 3});
+  const Gid other = Gid::from_ipv4({239, 1, 2, 4});
+  EXPECT_EQ(a.ask({.type = MessageType::kJoin, .address = group}).error, 0);
+  EXPECT_EQ(a.ask({.type = MessageType::kJoin, .address = group}).error, 0);
+  expect_quota(a.ask({.type = MessageType::kJoin, .address = other}), "service.groups_per_program");
+}
+
+TEST(Quotas, ProgramsOfOneUser) {
+  RunningService service({.quotas = {.programs_per_user = 1}});
+  FakeProgram a(service.path());
+  FakeProgram b(service.path());
+  a.attach();
+  const Message refused = b.attach();
+  EXPECT_EQ(refused.error, EDQUOT);
+  EXPECT_NE(host::text_of(refused.text).find("service.programs_per_user"), std::string_view::npos);
+}
+
+TEST(Quotas, AreReadAgain) {
+  RunningService service({.quotas = {.programs = 1}}, [] {
+    return Result<service::ServiceConfiguration>(service::ServiceConfiguration{.quotas = {.programs = 2}});
+  });
+  FakeProgram a(service.path());
+  FakeProgram b(service.path());
+  a.attach();
+  EXPECT_EQ(b.attach().error, EDQUOT);
+  EXPECT_EQ(b.ask(hello(MessageType::kReload)).error, 0);
+  EXPECT_EQ(b.attach().type, MessageType::kAttached);
+}
+
+TEST(Quotas, ConnectionsThatSayNothingAreFewAndShort) {
+  RunningService service;
+  std::vector<std::unique_ptr<FakeProgram>> silent;
+  for (int i = 0; i < 16; ++i) silent.push_back(std::make_unique<FakeProgram>(service.path()));
+  FakeProgram late(service.path());
+  const auto refused = late.receive();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->message.error, EAGAIN);
+  // Expect: the silent ones hear why, and give room.
+  for (const auto& one : silent) {
+    const auto ended = one->receive();
+    ASSERT_TRUE(ended);
+    EXPECT_EQ(ended->message.error, ETIMEDOUT);
+    EXPECT_TRUE(one->closed());
+  }
+  FakeProgram next(service.path());
+  EXPECT_EQ(next.attach().type, MessageType::kAttached);
+}
+
+TEST(Quotas, AFloodOfRequestsIsReadSlowly) {
+  RunningService service;
+  FakeProgram flooder(service.path());
+  FakeProgram other(service.path());
+  flooder.attach();
+  other.attach();
+  std::atomic<bool> stop{false};
+  std::thread flood([&] {
+    // Never reads: the service reads no more of it than it can answer.
+    Message message{.type = MessageType::kListen, .id = 1};
+    while (!stop) send(flooder.socket(), &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  });
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(other.bind(static_cast<uint64_t>(i), 0).error, 0);
+  stop = true;
+  flood.join();
+}
+
+}  // namespace
+}  // namespace uroce::testing
