@@ -129,7 +129,7 @@ bool turn_for_services() {
 
 namespace {
 
-/// Of each open device.
+/// The table of ports of each open device.
 std::vector<Ports::Table> port_tables() {
   std::vector<Ports::Table> tables;
   const Opened& the = opened();

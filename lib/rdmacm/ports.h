@@ -37,9 +37,9 @@ class Ports {
   void release(uint64_t handle);
 
  private:
-  /// All, each once.
+  /// The tables of all open devices, each once.
   [[nodiscard]] std::vector<Table> tables() const;
-  /// Those that have a port for the id and can be asked.
+  /// The tables that have a port for the id and can be asked.
   [[nodiscard]] std::vector<Table> tables_of(uint64_t handle);
   Result<uint16_t> bind_all(const std::vector<Table>& tables, uint64_t handle,
                             const host::PortRequest& request);
