@@ -25,7 +25,8 @@ constexpr int kUsage = 2;
 
 constexpr const char* kHelp =
     "RoCEv2 in user space: RDMA verbs over DPDK ports, without RDMA hardware or a kernel module.\n"
-    "Without any configuration there are two devices with a wire between them, in the process itself.\n";
+    "Without any configuration programs have the devices of this host's service, which is started when it is "
+    "not there.\n";
 
 constexpr const char* kRunExamples =
     "Examples:\n"

@@ -10,7 +10,7 @@ import json
 import re
 import sys
 
-# Who is shown only the end of a run's output has to find the reason there.
+# A reader that sees only the end of a run's output has to find the reason there.
 FIRST_LINES = 10
 LAST_LINES = 4
 COMPLAINT = re.compile(r'FAILED|Failure|DIED|Error|ERROR|hangs|rror:')

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "base/contract.h"
+
 namespace uroce::mem {
 
 BuddyBlocks::BuddyBlocks() : orders_(kBytes / kBlockMin) {
@@ -14,6 +16,7 @@ BuddyBlocks::BuddyBlocks() : orders_(kBytes / kBlockMin) {
 
 void BuddyBlocks::put(uint32_t order, uint32_t offset) {
   const uint32_t block = offset / kBlockMin >> order;
+  UROCE_ASSERT((free_[order].words[block / 64] >> block % 64 & 1) == 0);
   free_[order].words[block / 64] |= uint64_t{1} << block % 64;
   ++free_[order].count;
 }
@@ -30,6 +33,7 @@ bool BuddyBlocks::take(uint32_t order, uint32_t offset) {
 
 /// There is one.
 uint32_t BuddyBlocks::first(uint32_t order) const {
+  UROCE_ASSERT(free_[order].count > 0);
   const std::vector<uint64_t>& words = free_[order].words;
   const auto word = std::ranges::find_if(words, [](uint64_t bits) { return bits != 0; });
   const auto block = static_cast<uint32_t>((word - words.begin()) * 64 + std::countr_zero(*word));
@@ -37,13 +41,15 @@ uint32_t BuddyBlocks::first(uint32_t order) const {
 }
 
 std::optional<uint32_t> BuddyBlocks::allocate(uint32_t bytes) {
+  UROCE_ASSERT(bytes > 0 && bytes <= kBlockMax);
   const auto wanted =
       static_cast<uint32_t>(std::countr_zero(std::bit_ceil(std::max(bytes, kBlockMin)) / kBlockMin));
   uint32_t order = wanted;
   while (order < kOrders && free_[order].count == 0) ++order;
   if (order >= kOrders) return std::nullopt;
   const uint32_t offset = first(order);
-  take(order, offset);
+  [[maybe_unused]] const bool was_free = take(order, offset);
+  UROCE_ASSERT(was_free && orders_[offset / kBlockMin] == 0);
   while (order-- > wanted) put(order, offset + (kBlockMin << order));
   orders_[offset / kBlockMin] = static_cast<uint8_t>(wanted + 1);
   return offset;

@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "base/contract.h"
 #include "base/seqlock.h"
 
 namespace uroce::mem {
@@ -81,7 +82,11 @@ class alignas(64) BusSpace::Entry {
     unpin();
     return false;
   }
-  void unpin() { pins_.fetch_sub(1, std::memory_order_release); }  // pairs with claim()
+  void unpin() {
+    [[maybe_unused]] const uint32_t before =
+        pins_.fetch_sub(1, std::memory_order_release);  // pairs with claim()
+    UROCE_ASSERT((before & ~kClaimed) > 0);
+  }
 
   /// The right to unmap. 0, EBUSY: pinned, EINVAL: another thread has it.
   int claim() {
@@ -90,7 +95,11 @@ class alignas(64) BusSpace::Entry {
       return 0;
     return (none & kClaimed) != 0 ? EINVAL : EBUSY;
   }
-  void give_up_claim() { pins_.fetch_and(~kClaimed, std::memory_order_release); }
+  void give_up_claim() {
+    [[maybe_unused]] const uint32_t before =
+        pins_.fetch_and(~kClaimed, std::memory_order_release);  // pairs with claim()
+    UROCE_ASSERT((before & kClaimed) != 0);
+  }
 
   uint32_t generation = 0;  // the owner of the slot
 
@@ -109,6 +118,7 @@ BusSpace::~BusSpace() {
 }
 
 IndexSpace* BusSpace::slots_of(uint32_t size_class) {
+  UROCE_ASSERT(size_class >= kClassMin && size_class <= kClassMax);
   std::atomic<IndexSpace*>& slots = classes_[size_class - kClassMin];
   if (IndexSpace* made = slots.load(std::memory_order_acquire); made != nullptr) return made;  // as find()
   const std::lock_guard lock(classes_mutex_);
@@ -131,6 +141,7 @@ BusSpace::Entry* BusSpace::find(uint64_t address) const {
 
 /// The smallest with room for so many bytes from that place in the first page on.
 uint32_t BusSpace::size_class_of(uint64_t in_page, uint64_t length) {
+  UROCE_ASSERT(in_page <= kPageMask && length > 0 && length <= kLengthMax);
   return std::max(kClassMin, static_cast<uint32_t>(std::bit_width(in_page + length - 1)));
 }
 
@@ -146,7 +157,9 @@ Result<uint64_t> BusSpace::map(std::byte* address, uint64_t length, Direction di
     const auto slot = slots.allocate();
     if (!slot) return Error{ENOMEM, "too many mappings of this size"};
     Entry& entry = *reinterpret_cast<Entry*>(slots.at(*slot));
+    UROCE_ASSERT(entry.read().length == 0);
     const uint64_t mapped = Division(size_class).base(*slot, ++entry.generation) + in_page;
+    UROCE_ASSERT(find(mapped) == &entry && find(mapped + (length - 1)) == &entry);
     entry.write({.address = mapped, .length = length, .data = address, .direction = direction});
     mappings_.fetch_add(1, std::memory_order_relaxed);
     return mapped + options_.offset;
@@ -234,6 +247,10 @@ std::optional<BusSpace::AllocationLimits> BusSpace::allocation_limits(uint64_t l
                           .mappings = slots != nullptr ? slots->in_use() : 0};
 }
 
-void BusSpace::unpin(uint64_t address) { find(address - options_.offset)->unpin(); }
+void BusSpace::unpin(uint64_t address) {
+  Entry* const entry = find(address - options_.offset);
+  UROCE_ASSERT(entry != nullptr);
+  entry->unpin();
+}
 
 }  // namespace uroce::mem

@@ -53,6 +53,7 @@ int FastRegion::check(const PageExtent& extent, uint64_t iova, Access access) co
 void FastRegion::take(const FastBinding& wanted, DomainId domain) {
   PageList& list = *wanted.pages;
   const PageExtent& extent = list.extent();
+  UROCE_ASSERT(state_ == State::kFree && list.posted() && list.pages().size() <= pages_max_);
   std::ranges::copy(list.pages(), pages_.get());
   const bool contiguous = list.contiguous();
   const Access granted = (wanted.access & kKept) | (list.readable() ? kLocalRead : Access());
@@ -74,6 +75,7 @@ void FastRegion::take(const FastBinding& wanted, DomainId domain) {
 }
 
 void FastRegion::let_go() {
+  UROCE_ASSERT(windows == 0);
   pins_.release();
   state_ = State::kFree;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/contract.h"
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "mem/access.h"
@@ -61,7 +62,10 @@ class FastRegion final : public RegionObject {
   void take(const FastBinding& wanted, DomainId domain);
 
   // Under the lock: it is unbound; and when no poller can be at its pages any more.
-  void unbind() { state_ = State::kInvalidating; }
+  void unbind() {
+    UROCE_ASSERT(state_ == State::kBound && windows == 0);
+    state_ = State::kInvalidating;
+  }
   void let_go();
 
   RegionTable& table_;

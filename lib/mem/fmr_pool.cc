@@ -229,6 +229,7 @@ PooledFmr* FmrPool::find(std::span<const uint64_t> pages, uint64_t iova) {
 
 void FmrPool::enter(PooledFmr& fmr) {
   if (!options_.cache || fmr.fmr_->pages().empty()) return;
+  UROCE_ASSERT(fmr.next_ == nullptr);
   PooledFmr*& first = bucket(fmr.fmr_->pages(), fmr.fmr_->iova());
   fmr.next_ = std::exchange(first, &fmr);
 }
@@ -236,7 +237,10 @@ void FmrPool::enter(PooledFmr& fmr) {
 void FmrPool::leave(PooledFmr& fmr) {
   if (!options_.cache || fmr.fmr_->pages().empty()) return;
   PooledFmr** at = &bucket(fmr.fmr_->pages(), fmr.fmr_->iova());
-  while (*at != &fmr) at = &(*at)->next_;
+  while (*at != &fmr) {
+    UROCE_ASSERT(*at != nullptr);  // what is mapped is in its bucket
+    at = &(*at)->next_;
+  }
   *at = std::exchange(fmr.next_, nullptr);
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/contract.h"
+
 namespace uroce::mem {
 
 bool HugepageArena::Chunk::suits(const Request& request) const {
@@ -62,10 +64,13 @@ Result<HugepageArena::Block> HugepageArena::allocate_shared(const Request& reque
   if (!chunk) return chunk.error();
   chunk->blocks = std::move(blocks);
   std::byte* const address = chunk->mapping.address();
-  return *try_chunk(chunks_.emplace(address, std::move(*chunk)).first);
+  const std::optional<Block> first = try_chunk(chunks_.emplace(address, std::move(*chunk)).first);
+  UROCE_ASSERT(first);  // a new chunk suits the request that it was made for
+  return *first;
 }
 
 Result<HugepageArena::Chunk> HugepageArena::make_chunk(const Request& request, uint64_t bytes) {
+  UROCE_ASSERT(table_.bus_space() != nullptr);
   Result<PageMapping> mapping =
       PageMapping::make(table_, bytes, {.node = request.node, .hugepages_only = request.hugepages_only});
   if (!mapping) return mapping.error();

@@ -63,6 +63,7 @@ Invalidation::Answer Invalidation::begin_bind(RegionTable& table, const WindowBi
 }
 
 Invalidation::Answer Invalidation::wait(RegionTable& table, MemoryKey key) {
+  UROCE_ASSERT(!pending_);
   key_ = key;
   pending_ = true;
   if (table.grace_period() != nullptr) table.grace_period()->begin(ticket_);

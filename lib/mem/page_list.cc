@@ -100,15 +100,18 @@ int PageList::pin(const PageExtent& extent, Access access) {
     contiguous_ = contiguous_ && (used_ == 0 || pages_[used_] == pages_[used_ - 1] + page);
     covered += bytes;
   }
+  UROCE_ASSERT(used_ == extent.pages || used_ < pages_max_);
   return 0;
 }
 
 void PageList::give_back() {
+  UROCE_ASSERT(posted());
   pins_.release();
   let_go();
 }
 
 void PageList::hand_over(BusPins& to) {
+  UROCE_ASSERT(posted());
   to.take_from(pins_);
   let_go();
 }

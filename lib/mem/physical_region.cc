@@ -4,6 +4,8 @@
 #include <mutex>
 #include <string>
 
+#include "base/contract.h"
+
 namespace uroce::mem {
 namespace {
 
@@ -36,6 +38,7 @@ Result<std::unique_ptr<PhysicalRegion>> PhysicalRegion::make(RegionTable& table,
   region->iova_ = iova;
   region->length_ = *length;
   if (Status status = region->pin(runs, options.access); !status) return status.error();
+  UROCE_ASSERT(region->runs_.runs.back().end == *length);
   const Access local = region->pins_.readable() ? kLocalRead : Access{};
   const bool windows = options.access.any(kWindowBind);
   const Status made = region->entry_.publish(table, {.kind = RegionKind::kPhysical,

@@ -1,10 +1,12 @@
 #include "mem/published_entry.h"
 
+#include "base/contract.h"
 #include "mem/region_table.h"
 
 namespace uroce::mem {
 
 Status PublishedEntry::publish(RegionTable& table, const RegionBinding& binding) {
+  UROCE_ASSERT(table_ == nullptr && !unpublished_);
   const Result<MemoryKey> key = table.make_entry(binding);
   if (!key) return key.error();
   table_ = &table;
@@ -15,6 +17,7 @@ Status PublishedEntry::publish(RegionTable& table, const RegionBinding& binding)
 
 Status PublishedEntry::publish_for_consumer(RegionTable& table, const RegionBinding& binding,
                                             KeyHistory& history) {
+  UROCE_ASSERT(table_ == nullptr && !unpublished_);
   const Result<MemoryKey> key = table.make_entry_for_consumer(binding, history);
   if (!key) return key.error();
   table_ = &table;
@@ -25,11 +28,13 @@ Status PublishedEntry::publish_for_consumer(RegionTable& table, const RegionBind
 }
 
 void PublishedEntry::unpublish() {
+  UROCE_ASSERT(published() && !unpublished_);
   table_->write_entry({.key = table_->read_entry(key_).key});
   unpublished_ = true;
 }
 
 void PublishedEntry::give_back(const KeyHistory* history) {
+  UROCE_ASSERT(published() && unpublished_);
   const MemoryKey last = table_->read_entry(key_).key;
   if (of_consumer_) {
     table_->give_back(last, history != nullptr ? *history : KeyHistory::all());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/contract.h"
+
 namespace uroce::mem {
 
 Piece Binding::piece_of_list(uint64_t offset) const {
@@ -15,6 +17,7 @@ Piece Binding::piece_of_list(uint64_t offset) const {
   }
   const std::vector<RunList::Run>& runs = static_cast<const RunList*>(memory_)->runs;
   const auto run = std::ranges::upper_bound(runs, at, {}, &RunList::Run::end);
+  UROCE_ASSERT(run != runs.end());
   const uint64_t begin = run == runs.begin() ? 0 : std::prev(run)->end;
   return {run->data + (at - begin), std::min(run->end - at, left)};
 }

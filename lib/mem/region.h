@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/contract.h"
 #include "base/identifiers.h"
 #include "base/memory_nature.h"
 #include "mem/access.h"
@@ -103,6 +104,7 @@ class Binding {
   /// The contiguous run at `offset` (< length()) of the range, at most up to its end. Regions made of pages
   /// or segments return one run after the other.
   [[nodiscard]] Piece piece(uint64_t offset) const {
+    UROCE_ASSERT(ok() && offset < length_);
     if (contiguous()) [[likely]]
       return {data() + offset, length_ - offset};
     return piece_of_list(offset);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/contract.h"
 #include "base/identifiers.h"
 #include "base/seqlock.h"
 #include "mem/access.h"
@@ -49,6 +50,12 @@ inline RegionBinding unbound_entry(MemoryKey key, RegionKind kind, DomainId doma
 class alignas(64) RegionEntry {
  public:
   void write(const RegionBinding& binding) {
+    // What shares a word with something else has no bit more than its part.
+    UROCE_ASSERT(binding.offset <= kOffsetMask && binding.page_shift <= kPageMask);
+    UROCE_ASSERT(binding.queue_pair.value >> QpIdentity::kBits == 0);
+    // A key that is only remembered leads nowhere.
+    UROCE_ASSERT(binding.kind != RegionKind::kNone ||
+                 (binding.memory == nullptr && binding.object == nullptr));
     words_.write(
         {pair(0, ~binding.access.bits()), pair(binding.key.value, attributes_of(binding)),
          pair(binding.domain.value, low_half(binding.queue_pair) | (at_once(binding) ? 0 : kInOrder)),

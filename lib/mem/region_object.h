@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/contract.h"
 #include "base/spin_wait.h"
 
 namespace uroce::mem {
@@ -24,7 +25,10 @@ class RegionObject {
     SpinWait wait;
     while (!try_lock()) wait.once();
   }
-  void unlock() { locked_.store(false, std::memory_order_release); }  // pairs with try_lock()
+  void unlock() {
+    UROCE_ASSERT(locked_.load(std::memory_order_relaxed));  // by this thread
+    locked_.store(false, std::memory_order_release);        // pairs with try_lock()
+  }
 
   // Under the lock.
   uint32_t windows = 0;  // that are bound over the region

@@ -1,5 +1,6 @@
 #include "mem/region_table.h"
 
+#include <bit>
 #include <cerrno>
 #include <memory>
 #include <optional>
@@ -50,6 +51,7 @@ RegionTable::RegionTable(const Options& options)
       key_bytes_(options.key.value_or(HashKey{})),
       options_(options),
       locked_memory_(options.locked_memory != nullptr ? *options.locked_memory : LockedMemory::of_process()) {
+  UROCE_ASSERT(std::has_single_bit(options.entries_max) && options.entries_max <= 1u << 24);
 }
 
 RegionTable::~RegionTable() {
@@ -93,10 +95,12 @@ Result<uint32_t> RegionTable::allocate_index(size_t pool) {
 
 MemoryKey RegionTable::next_key_of(uint32_t index) const {
   const MemoryKey previous = entry(index).read().key;
+  UROCE_ASSERT(previous.value == 0 || previous.index() == index);
   return previous.value == 0 ? key_bytes_.first(index) : key_bytes_.after(previous);
 }
 
 Result<MemoryKey> RegionTable::make_entry(RegionBinding binding) {
+  UROCE_ASSERT(binding.kind != RegionKind::kNone && pool_of(binding.kind) == kOfStack);
   const Result<uint32_t> index = allocate_index(kOfStack);
   if (!index) return index.error();
   binding.key = next_key_of(*index);
@@ -105,6 +109,7 @@ Result<MemoryKey> RegionTable::make_entry(RegionBinding binding) {
 }
 
 Result<MemoryKey> RegionTable::make_entry_for_consumer(RegionBinding binding, KeyHistory& history) {
+  UROCE_ASSERT(pool_of(binding.kind) == kOfConsumer);
   const Result<uint32_t> index = allocate_index(kOfConsumer);
   if (!index) return index.error();
   const MemoryKey last = entry(*index).read().key;
@@ -114,6 +119,7 @@ Result<MemoryKey> RegionTable::make_entry_for_consumer(RegionBinding binding, Ke
     history.add(last.key());
   }
   binding.key = next_key_of(*index);
+  UROCE_ASSERT(!history.full());  // so that there is a key left
   while (history.has(binding.key.key())) binding.key = key_bytes_.after(binding.key);
   entry(*index).write(binding);
   return binding.key;

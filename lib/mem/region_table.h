@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/contract.h"
 #include "base/identifiers.h"
 #include "base/index_space.h"
 #include "base/result.h"
@@ -152,7 +153,10 @@ class RegionTable {
     return key.index() < space_.backed() ? entry(key.index()).read() : RegionBinding{};
   }
   /// Binds the entry of `binding.key`'s index anew, also to nothing.
-  void write_entry(const RegionBinding& binding) { entry(binding.key.index()).write(binding); }
+  void write_entry(const RegionBinding& binding) {
+    UROCE_ASSERT(binding.key.index() != 0 && binding.key.index() < space_.backed());
+    entry(binding.key.index()).write(binding);
+  }
   /// After the grace period: the index, bound to nothing, rests and comes back with another key.
   void give_back(MemoryKey key);
   void give_back(MemoryKey key, const KeyHistory& history);

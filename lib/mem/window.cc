@@ -82,6 +82,7 @@ void Window::move_to(RegionObject* region, const RegionBinding& binding) {
   if (region != nullptr) ++region->windows;
   table_.write_entry(binding);
   parent_ = region;
+  UROCE_ASSERT(left == nullptr || left->windows > 0);
   if (left != nullptr) --left->windows;
   if (left != nullptr) left->unlock();
   if (region != nullptr && region != left) region->unlock();
@@ -90,6 +91,7 @@ void Window::move_to(RegionObject* region, const RegionBinding& binding) {
 Bound Window::bind(const WindowBinding& wanted, const KeyUser& user) {
   const RegionBinding now = table_.read_entry(wanted.window);
   if (now.object != this || !may_be_bound(now, wanted, user)) return Bound::kRefused;
+  UROCE_ASSERT(now.bound == (parent_ != nullptr));
   const Bound done = now.bound ? Bound::kAnew : Bound::kDone;
   RegionObject* next = nullptr;
   if (wanted.length != 0) {
@@ -121,6 +123,7 @@ Bound Window::bind(const WindowBinding& wanted, const KeyUser& user) {
 }
 
 bool Window::try_unbind() {
+  UROCE_ASSERT(parent_ != nullptr);
   if (!parent_->try_lock()) return false;
   const RegionBinding now = table_.read_entry(first_key());
   move_to(nullptr, unbound_entry(now.key, now.kind, now.domain, this));

@@ -4,11 +4,12 @@
 
 namespace uroce::qp {
 
-int check_values(const Attributes& attributes, uint32_t mask, ReadLimits reads, size_t partition_keys) {
+int check_values(const Attributes& attributes, AttributeMask mask, ReadLimits reads, size_t partition_keys) {
   // Alternate paths, resizing and rate limits are not there; they are not advertised either.
-  if ((mask & (kMaskAltPath | kMaskCap | kMaskRateLimit)) != 0) return EOPNOTSUPP;
-  const auto out_of_range = [mask](uint32_t bit, uint32_t value, uint32_t lowest, uint32_t highest) {
-    return (mask & bit) != 0 && (value < lowest || value > highest);
+  if (mask.any(kMaskAltPath | kMaskCap | kMaskRateLimit)) return EOPNOTSUPP;
+  const auto out_of_range = [mask](AttributeMask attribute, uint32_t value, uint32_t lowest,
+                                   uint32_t highest) {
+    return mask.any(attribute) && (value < lowest || value > highest);
   };
   const bool wrong =
       out_of_range(kMaskPort, attributes.port, 1, 1) ||
@@ -24,8 +25,8 @@ int check_values(const Attributes& attributes, uint32_t mask, ReadLimits reads, 
   return wrong ? EINVAL : 0;
 }
 
-void apply(const Attributes& from, uint32_t mask, Attributes& to) {
-  const auto has = [mask](uint32_t bit) { return (mask & bit) != 0; };
+void apply(const Attributes& from, AttributeMask mask, Attributes& to) {
+  const auto has = [mask](AttributeMask attribute) { return mask.any(attribute); };
   if (has(kMaskAccessFlags)) to.access = from.access;
   if (has(kMaskPkeyIndex)) to.pkey_index = from.pkey_index;
   if (has(kMaskPort)) to.port = from.port;

@@ -5,6 +5,7 @@
 #include "base/identifiers.h"
 #include "base/sequence_number.h"
 #include "mem/access.h"
+#include "qp/attribute_mask.h"
 #include "wire/frame.h"
 
 namespace uroce::qp {
@@ -14,32 +15,6 @@ enum class State : uint8_t { kReset = 0, kInit = 1, kRtr = 2, kRts = 3, kSqd = 4
 
 /// Values of `enum ibv_qp_type`.
 enum class Type : uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcReceive = 10 };
-
-/// Bits of `enum ibv_qp_attr_mask`.
-enum AttributeMask : uint32_t {
-  kMaskState = 1u << 0,
-  kMaskCurrentState = 1u << 1,
-  kMaskEnSqdAsyncNotify = 1u << 2,
-  kMaskAccessFlags = 1u << 3,
-  kMaskPkeyIndex = 1u << 4,
-  kMaskPort = 1u << 5,
-  kMaskQkey = 1u << 6,
-  kMaskAv = 1u << 7,
-  kMaskPathMtu = 1u << 8,
-  kMaskTimeout = 1u << 9,
-  kMaskRetryCount = 1u << 10,
-  kMaskRnrRetry = 1u << 11,
-  kMaskRqPsn = 1u << 12,
-  kMaskMaxRdAtomic = 1u << 13,
-  kMaskAltPath = 1u << 14,
-  kMaskMinRnrTimer = 1u << 15,
-  kMaskSqPsn = 1u << 16,
-  kMaskMaxDestRdAtomic = 1u << 17,
-  kMaskPathMigState = 1u << 18,
-  kMaskCap = 1u << 19,
-  kMaskDestQpn = 1u << 20,
-  kMaskRateLimit = 1u << 25,
-};
 
 /// What ibv_modify_qp can set, as values of the stack; which members count is said by an AttributeMask.
 struct Attributes {
@@ -69,7 +44,7 @@ struct Attributes {
 /// Checks a transition by the state table: 0, or EINVAL when the transition does not exist, a required
 /// attribute is missing or one is given that does not belong there (ibv_modify_qp(3)). `to` is `from` when
 /// kMaskState is not set.
-int check_transition(Type type, State from, State to, uint32_t mask);
+int check_transition(Type type, State from, State to, AttributeMask mask);
 
 /// How many READs a queue pair may have under way: its own, and those of the peer.
 struct ReadLimits {
@@ -79,9 +54,9 @@ struct ReadLimits {
 
 /// Checks the ranges of the values that `mask` names: 0, EINVAL, or EOPNOTSUPP for what this stack does not
 /// have.
-int check_values(const Attributes& attributes, uint32_t mask, ReadLimits reads, size_t partition_keys);
+int check_values(const Attributes& attributes, AttributeMask mask, ReadLimits reads, size_t partition_keys);
 
 /// Copies the values that `mask` names, the states excepted.
-void apply(const Attributes& from, uint32_t mask, Attributes& to);
+void apply(const Attributes& from, AttributeMask mask, Attributes& to);
 
 }  // namespace uroce::qp

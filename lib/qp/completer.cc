@@ -302,12 +302,14 @@ bool Completer::invalidate(const SendRequest& head, Turn& turn) {
 }
 
 void Completer::invalidated(Turn& turn) {
+  UROCE_ASSERT(!connection_.stalled && connection_.waiter == Waiter::kNone);
   if (is_read(window_.head().operation)) return complete_read(window_.head(), turn);
   window_.executed();
   retire_executed(connection_, window_, turn);
 }
 
 void Completer::lost(const copy::MessageMark& mark, Turn& turn) {
+  UROCE_ASSERT(mark.kind == copy::MessageMark::Kind::kRead);
   turn.counters.add(Counter::kMemoryGone);
   if (lost_) return;
   lost_ = true;

@@ -1,5 +1,6 @@
 #include "qp/frame_writer.h"
 
+#include "base/contract.h"
 #include "wire/icrc/icrc.h"
 #include "wire/icrc/join.h"
 
@@ -7,6 +8,7 @@ namespace uroce::qp {
 
 bool FrameBuilder::finish_long(std::byte* frame, const wire::FrameTemplate& path, const wire::OpcodeRow& row,
                                const Payload& payload) {
+  UROCE_ASSERT(payload.bytes == 0 || payload.data != nullptr || payload.pieces != nullptr);
   const wire::FrameLayout layout(path, row, payload.bytes);
   std::byte* const to = frame + layout.payload;
   const wire::CopyWithIcrc copy = wire::copy_with_icrc(payload.bytes);
@@ -38,6 +40,7 @@ bool FrameBuilder::finish_without_icrc(const Payload& payload) const {
 
 bool write_datagram(port::TxFrame& frame, const Connection& connection, const DatagramAddress& address,
                     wire::Headers headers, const Payload& payload, port::TxBatch& tx) {
+  UROCE_ASSERT(!connection.connected);
   const bool ours = connection.options.numbers.contains(address.destination);
   frame.to_self = address.to_self && ours;
   frame.on_host = address.to_self && !ours;

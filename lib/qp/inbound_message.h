@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/contract.h"
 #include "copy/placer.h"
 #include "qp/connection.h"
 #include "qp/turn.h"
@@ -27,6 +28,8 @@ struct InboundMessage {
 
   /// A packet of the kind that is not its last one was performed.
   void go_on(Kind its_kind, const wire::Packet& packet) {
+    UROCE_ASSERT(its_kind != Kind::kNone && !ends_message(*packet.row));
+    UROCE_ASSERT(begins_message(*packet.row) || kind == its_kind);
     const auto bytes = static_cast<uint32_t>(packet.payload.size());
     kind = its_kind;
     if (begins_message(*packet.row)) {

@@ -39,6 +39,7 @@ Invalidation::Answer begin_invalidation(Connection& connection, Turn& turn, Memo
 }
 
 void retire_executed(Connection& connection, SendWindow& window, Turn& turn) {
+  UROCE_ASSERT(!connection.stalled);
   while (window.head_is_executed()) {
     report_send(connection, turn, window.head(), queue::CompletionStatus::kSuccess);
     window.retire_executed();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/contract.h"
 #include "qp/inbound_message.h"
 #include "qp/request_context.h"
 
@@ -138,6 +139,7 @@ inline bool has_right_length(const MessagePart& part) {
 /// mark if it needs one.
 [[gnu::always_inline]] inline bool place_payload(const RequestContext& context, const MessagePart& part,
                                                  const CheckResult& check) {
+  UROCE_ASSERT(check.status == RequestStatus::kAccept);
   copy::Placer& placer = context.turn.placer;
   if (check.piece == nullptr) [[unlikely]]
     return context.memory.range.place(placer, context.packet.payload, part.ends);

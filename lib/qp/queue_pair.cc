@@ -61,10 +61,10 @@ QueuePair::QueuePair(const Options& options)
   UROCE_ASSERT(options.receive_queue->options().segments_max <= kSegmentsMax);
 }
 
-int QueuePair::modify(const Attributes& attributes, uint32_t mask, Turn& turn) {
+int QueuePair::modify(const Attributes& attributes, AttributeMask mask, Turn& turn) {
   const State from = state();
-  const State to = (mask & kMaskState) != 0 ? attributes.state : from;
-  if ((mask & kMaskCurrentState) != 0 && attributes.current_state != from) return EINVAL;
+  const State to = mask.any(kMaskState) ? attributes.state : from;
+  if (mask.any(kMaskCurrentState) && attributes.current_state != from) return EINVAL;
   if (const int error = check_transition(connection_.options.type, from, to, mask); error != 0) return error;
   if (const int error = check_values(attributes, mask, connection_.options.reads,
                                      connection_.options.partition_keys.size());
@@ -73,15 +73,16 @@ int QueuePair::modify(const Attributes& attributes, uint32_t mask, Turn& turn) {
 
   apply(attributes, mask, connection_.attributes);
   Attributes& current = connection_.attributes;
-  if ((mask & kMaskPkeyIndex) != 0)
+  if (mask.any(kMaskPkeyIndex))
     connection_.partition_key = connection_.options.partition_keys[current.pkey_index];
-  if ((mask & (kMaskAv | kMaskDestQpn | kMaskPkeyIndex)) != 0) make_frame();
+  if (mask.any(kMaskAv | kMaskDestQpn | kMaskPkeyIndex)) make_frame();
   if (to == State::kSqd && from != State::kSqd)
-    current.notify_drained = (mask & kMaskEnSqdAsyncNotify) != 0 && attributes.notify_drained;
-  if ((mask & kMaskMaxDestRdAtomic) != 0)
+    current.notify_drained = mask.any(kMaskEnSqdAsyncNotify) && attributes.notify_drained;
+  if (mask.any(kMaskMaxDestRdAtomic))
     connection_.resources = resources_for(current.max_dest_rd_atomic, connection_.options.reads);
-  if ((mask & kMaskPathMtu) != 0) connection_.mtu = path_mtu_bytes(current.path_mtu);
+  if (mask.any(kMaskPathMtu)) connection_.mtu = path_mtu_bytes(current.path_mtu);
   if (to != from || to == State::kReset) enter(to, turn);
+  UROCE_ASSERT(state() == to);
   note_admission();
   return 0;
 }
@@ -208,7 +209,8 @@ void QueuePair::end(Turn& turn) {
   retransmission_.reset();
   flush(turn);
   if (connection_.receives.are_shared()) connection_.raise(Event::kLastReceive);
-  UROCE_ASSERT(connection_.receives.waiting() == 0);
+  // The queue pair's own queue may have been posted to meanwhile: the next pump flushes that.
+  UROCE_ASSERT(!connection_.receives.are_shared() || connection_.receives.waiting() == 0);
 }
 
 /// Why the packet is none for the queue pair; kCount: it is one.
@@ -321,6 +323,7 @@ void QueuePair::forget_receives(const queue::SharedReceiveQueue& receives) {
 }
 
 void QueuePair::lost(const copy::MessageMark& mark, Turn& turn) {
+  UROCE_ASSERT(mark.owner == connection_.placement_owner);
   if (mark.kind == copy::MessageMark::Kind::kRead) {
     completer_.lost(mark, turn);
   } else {
@@ -357,6 +360,7 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
   if (state() != State::kRtr && !connection_.broken)
     requests = pump_requests(turn, budget - responses.frames);
   const uint32_t used = responses.frames + requests.frames;
+  UROCE_ASSERT(responses.frames <= half && used <= budget);
   if (responses.behind || (responses.more && responses.frames == half && used < budget))
     responses = responder_->pump(turn, budget - used);
   settle(turn);

@@ -40,7 +40,7 @@ class QueuePair final : public PlacementOwner {
 
   /// ibv_modify_qp after the face has translated it: 0, or an errno and nothing changed. EINVAL: the state
   /// table or the range of a value forbids it; EOPNOTSUPP: an attribute that this stack does not have.
-  int modify(const Attributes& attributes, uint32_t mask, Turn& turn);
+  int modify(const Attributes& attributes, AttributeMask mask, Turn& turn);
 
   /// A packet for this queue pair whose ICRC was right. Whatever it holds, the outcome is a state change by
   /// the rules, a NAK, or a counted drop. False: the queue pair is stalled, and it is to be shown once more,

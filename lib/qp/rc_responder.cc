@@ -64,6 +64,7 @@ void RcResponder::drop_answers() {
 /// All of it is placed.
 [[gnu::always_inline]] inline void RcResponder::complete_message(const wire::Packet& packet,
                                                                  const MessagePart& part, Turn& turn) {
+  UROCE_ASSERT(part.ends && !connection_.stalled);
   ++msn_;
   message_.kind = Kind::kNone;
   if (part.kind == Kind::kSend)
@@ -87,6 +88,7 @@ void RcResponder::report_write(const wire::Packet& packet, Turn& turn) {
 
 /// A SEND, all of which is placed.
 void RcResponder::wait_for_invalidation(const wire::Packet& packet, uint32_t bytes) {
+  UROCE_ASSERT(connection_.waiter == Waiter::kReceive && ends_message(*packet.row));
   connection_.receives.take();
   waiting_ = completion_of(Kind::kSend, packet, bytes);
   add_immediate(packet, waiting_);
@@ -109,6 +111,7 @@ void RcResponder::receive_for_named(const wire::Packet& packet, Turn& turn) {
 
 /// The expected packet.
 void RcResponder::perform(const wire::Packet& packet, Turn& turn) {
+  UROCE_ASSERT(packet.headers.bth.psn == expected_);
   switch (packet.row->family) {
     case wire::Family::kSend:
       return receive_send(packet, turn);
@@ -169,6 +172,7 @@ void RcResponder::receive_ahead(Psn psn, Turn& turn) {
 /// Seen before: a SEND or WRITE is acknowledged again, up to the newest; a READ is performed again, and of
 /// what must not be performed twice the outcome is told once more.
 void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
+  UROCE_ASSERT(packet.headers.bth.psn.before(expected_));
   turn.counters.add(Counter::kDuplicateRequest);
   if (!takes_responder_resource(packet.row->family)) {
     answer_ = std::max(answer_, Answer::kAck);
@@ -238,6 +242,7 @@ bool RcResponder::invalidate(const wire::Packet& packet, Turn& turn) {
 }
 
 void RcResponder::invalidated(Turn& turn) {
+  UROCE_ASSERT(!connection_.stalled && connection_.waiter == Waiter::kNone);
   UROCE_ASSERT(message_.kind != Kind::kWrite && waiting_.status == CompletionStatus::kSuccess);
   ++msn_;
   report_receive(connection_, turn, waiting_);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/contract.h"
 #include "qp/credits.h"
 #include "qp/frame_writer.h"
 #include "qp/rc_responder.h"
@@ -37,6 +38,7 @@ inline wire::Aeth RcResponder::acknowledge(Msn msn) {
 /// The next packet of a READ response; false when the memory may not be read any more.
 inline bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn& turn) {
   const uint64_t offset = uint64_t{read.next} * connection_.mtu;
+  UROCE_ASSERT(read.pending() && offset <= read.bytes_end && read.bytes_end <= read.request.length);
   Payload payload{.bytes =
                       static_cast<uint32_t>(std::min<uint64_t>(read.bytes_end - offset, connection_.mtu))};
   if (payload.bytes > 0 && !find_data(read.request, offset, payload, turn)) return false;
@@ -78,6 +80,7 @@ bool RcResponder::resolve(const OperationRequest& read, uint64_t offset, uint32_
 
 /// The response to a request that was performed when it came.
 void RcResponder::build_outcome(Response& response, port::TxFrame& frame) {
+  UROCE_ASSERT(response.request.kind != OperationRequest::Kind::kRead && response.request.packets == 1);
   const bool atomic = response.request.kind == OperationRequest::Kind::kAtomic;
   const Operation operation = atomic ? Operation::kAtomicAcknowledge : Operation::kReadResponseOnly;
   FrameBuilder making(frame, connection_, bth_to_peer(connection_, operation, response.request.psn), 0);
@@ -94,6 +97,7 @@ void RcResponder::build_outcome(Response& response, port::TxFrame& frame) {
 /// the application have taken the memory back since. A peer that still wants it asks until its retries are
 /// over.
 bool RcResponder::stop_reading(Response& read, Turn& turn) {
+  UROCE_ASSERT(read.pending());
   if (read.answered) {
     turn.counters.add(Counter::kDropResources);
     responses_.give_up(read);
@@ -140,6 +144,7 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
 
 void RcResponder::build_answer(port::TxFrame& frame, Turn& turn) {
   const Answer answer = std::exchange(answer_, Answer::kNone);
+  UROCE_ASSERT(answer != Answer::kNone);
   const bool ack = answer <= Answer::kAck;
   const Psn psn = ack ? expected_ - 1u : expected_;
   FrameBuilder making(frame, connection_, bth_to_peer(connection_, Operation::kAcknowledge, psn), 0);

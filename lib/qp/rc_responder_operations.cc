@@ -1,6 +1,7 @@
 // Requests that take one of the responder's resources and are answered by themselves.
 #include <cstring>
 
+#include "base/contract.h"
 #include "copy/guarded_atomic.h"
 #include "qp/operation_checks.h"
 #include "qp/placements.h"
@@ -50,6 +51,7 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
   const RequestStatus status = check_operation(context, family, responses_, message_.kind);
   if (status != RequestStatus::kAccept) [[unlikely]]
     return refuse(status, turn);
+  UROCE_ASSERT(takes_responder_resource(family) && message_.kind == InboundMessage::Kind::kNone);
   uint64_t before = 0;
   if (family != Family::kReadRequest && !execute(packet, before, turn)) return;
   turn.counters.add(Counter::kRequestsExecuted);
@@ -87,10 +89,12 @@ bool RcResponder::access_word(const wire::Packet& packet, uint64_t& before) cons
     case Operation::kAtomicWrite: {
       // As it came: the bytes of a WRITE have no order of their own.
       uint64_t value = 0;
+      UROCE_ASSERT(packet.payload.size() == sizeof(value));  // it was checked
       std::memcpy(&value, packet.payload.data(), sizeof(value));
       return copy::guarded_store(memory_.range.word(), value);
     }
     default:
+      UROCE_ASSERT(packet.row->family == Family::kFlush);
       return true;
   }
 }

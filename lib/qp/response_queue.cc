@@ -18,6 +18,7 @@ bool ResponseQueue::repeat(const OperationRequest& request, uint32_t mtu) {
     response.end = response.first + request.packets;
     response.bytes_end = static_cast<uint32_t>(offset + request.length);
     answered_ = std::min(answered_, i);
+    UROCE_ASSERT(is_sound() && response.end <= original.packets);
     return true;
   }
   return false;
@@ -28,6 +29,7 @@ void ResponseQueue::drop_from(Psn psn) {
     if (at(count_ - 1).pending()) --pending_;
   }
   answered_ = std::min(answered_, count_);
+  UROCE_ASSERT(is_sound());
 }
 
 }  // namespace uroce::qp

@@ -155,10 +155,11 @@ inline void ResponseQueue::sent_one(Response& response) {
 }
 
 inline void ResponseQueue::give_up(Response& response) {
-  UROCE_ASSERT(&response == &at(answered_));
+  UROCE_ASSERT(pending_ > 0 && &response == &at(answered_));
   response.next = response.end;
   --pending_;
   ++answered_;
+  UROCE_ASSERT(is_sound());
 }
 
 }  // namespace uroce::qp

@@ -19,6 +19,7 @@ void Retransmission::reset() {
 }
 
 void Retransmission::sent(Instant now) {
+  UROCE_ASSERT(window_.oldest() != window_.sent_end());
   rnr_until_ = kNever;
   start_ack_timer(now);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/contract.h"
 #include "base/time.h"
 #include "qp/connection.h"
 #include "qp/send_window.h"
@@ -87,6 +88,7 @@ inline void Retransmission::heard(Instant now) {
 }
 
 inline void Retransmission::progress(uint32_t psns, Instant now) {
+  UROCE_ASSERT(psns > 0);
   if (window_packets_ != SendWindow::kPackets) [[unlikely]]
     grow_window(psns);
   retries_ = rnr_retries_ = silences_ = 0;

@@ -22,6 +22,7 @@ void SendWindow::reset(Psn first) {
   reads_first_ = reads_count_ = 0;
   message_ = head_message_ = Msn(1);
   limited_ = false;
+  UROCE_ASSERT(idle() && is_sound());
 }
 
 void SendWindow::executed() {

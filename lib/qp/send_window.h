@@ -64,7 +64,10 @@ class SendWindow {
   /// Everything that has started is complete.
   [[nodiscard]] bool idle() const { return queue_.retired() == started_; }
   /// The current request is a local operation that was executed before a rewind: on to the next.
-  void pass() { ++number_; }
+  void pass() {
+    UROCE_ASSERT(current_started() && current().packets == 0);
+    ++number_;
+  }
   /// Nothing is left to do for the head, and all before it is answered.
   [[nodiscard]] bool head_is_executed() {
     if (executed_ == 0) [[likely]]
@@ -101,7 +104,10 @@ class SendWindow {
 
   /// All before `end` are answered; what is newly so belongs to the head. After all that is answered at once
   /// follows settle().
-  void answered_before(Psn end) { oldest_ = end; }
+  void answered_before(Psn end) {
+    UROCE_ASSERT(!end.before(oldest_) && !end.after(sent_end_));
+    oldest_ = end;
+  }
   /// The PSN behind its last one.
   [[nodiscard]] static Psn end_of(const queue::SendRequest& started) {
     return started.first_psn + started.packets;
@@ -150,6 +156,7 @@ inline bool SendWindow::is_sound() const {
 
 inline void SendWindow::start(queue::SendRequest& current, uint32_t packets) {
   UROCE_ASSERT(!current_started() && &current == &this->current());
+  UROCE_ASSERT((packets == 0) == queue::is_local(current.operation));
   current.first_psn = unassigned_;
   current.packets = packets;
   unassigned_ += packets;

@@ -1,5 +1,6 @@
 #include "qp/uc_responder.h"
 
+#include "base/contract.h"
 #include "qp/completion_report.h"
 
 namespace uroce::qp {
@@ -35,6 +36,7 @@ void UcResponder::reset(Psn expected) {
 }
 
 void UcResponder::receive(const wire::Packet& packet, Turn& turn) {
+  UROCE_ASSERT(!packet.row->response && connection_.connected && !connection_.reliable);
   const Psn psn = packet.headers.bth.psn;
   const bool begins = begins_message(*packet.row);
   // Whatever is between two messages is a gap of its own: what is in progress has lost its end.
@@ -51,6 +53,7 @@ void UcResponder::receive(const wire::Packet& packet, Turn& turn) {
 }
 
 void UcResponder::drop(RequestStatus status, Turn& turn) {
+  UROCE_ASSERT(status != RequestStatus::kAccept);
   turn.counters.add(counter_of(status));
   message_ = {};
   if (status != RequestStatus::kRemoteOperational) return;
@@ -87,6 +90,7 @@ void UcResponder::perform(const RequestContext& context, const MessagePart& part
 /// The placer has left out the ends of later messages, too, so this cannot pass for a loss on the way: what
 /// was said of them is taken back.
 void UcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
+  UROCE_ASSERT(mark.kind != copy::MessageMark::Kind::kRead);
   turn.counters.add(Counter::kMemoryGone);
   if (mark.kind == copy::MessageMark::Kind::kSend) turn.counters.add(Counter::kLocalProtectionError);
   const bool unreported = mark.msn == performed_ && !connection_.broken;

@@ -3,6 +3,7 @@
 #include <array>
 #include <span>
 
+#include "base/contract.h"
 #include "qp/completion_report.h"
 #include "qp/inbound_message.h"
 #include "wire/service_level.h"
@@ -28,6 +29,7 @@ Counter UdResponder::reason_to_drop(const wire::Packet& packet) const {
 }
 
 void UdResponder::receive(const wire::Packet& packet, Turn& turn) {
+  UROCE_ASSERT(!packet.row->response && !connection_.connected);
   if (const Counter reason = reason_to_drop(packet); reason != Counter::kCount)
     return turn.counters.add(reason);
   if (!place(packet, turn)) return fail(turn);
@@ -55,6 +57,7 @@ bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
   turn.placer.next_mark() = mark_of(connection_, InboundMessage::Kind::kSend, packet, 0, turn);
   const std::span<const std::byte> zeros =
       std::span<const std::byte>(kZeros).first(packet.ipv4 ? kZeros.size() : 0);
+  UROCE_ASSERT(packet.ip_packet.size() >= kHeaderBytes - zeros.size());  // it was parsed
   const std::span<const std::byte> header = packet.ip_packet.first(kHeaderBytes - zeros.size());
   uint64_t offset = 0;
   for (const std::span<const std::byte> piece : {zeros, header, packet.payload}) {
@@ -66,6 +69,7 @@ bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
     }
     offset += piece.size();
   }
+  UROCE_ASSERT(offset == kHeaderBytes + packet.payload.size());
   return true;
 }
 
@@ -80,6 +84,7 @@ void UdResponder::fail(Turn& turn) {
 
 /// A datagram was lost: what was reported of later ones is taken back, as on UC.
 void UdResponder::lost(const copy::MessageMark& mark, Turn& turn) {
+  UROCE_ASSERT(mark.kind == copy::MessageMark::Kind::kSend);
   turn.counters.add(Counter::kMemoryGone);
   turn.counters.add(Counter::kLocalProtectionError);
   revise_receives(connection_, turn, mark);

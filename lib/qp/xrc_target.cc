@@ -1,5 +1,7 @@
 #include "qp/xrc_target.h"
 
+#include "base/contract.h"
+
 namespace uroce::qp {
 
 using queue::SharedReceiveQueue;
@@ -14,12 +16,14 @@ SharedReceiveQueue* find_receives(const Connection& connection, SrqNumber number
 
 void turn_to(Connection& connection, SharedReceiveQueue& receives) {
   const XrcIdentity& identity = receives.options().xrc;
+  UROCE_ASSERT(connection.is_xrc_target() && identity.xrc_domain == connection.options.xrc_domain);
   connection.receives.share(&receives);
   connection.user.domain = connection.receive_domain = receives.options().domain;
   connection.options.receive_completions = identity.completions;
 }
 
 void forget_receives(Connection& connection, const SharedReceiveQueue& receives) {
+  UROCE_ASSERT(connection.is_xrc_target());
   if (connection.receives.shared() != &receives) return;
   connection.receives.forget_shared();
   // What is left of a SEND that waits for its invalidation is to complete its receive.

@@ -35,6 +35,7 @@ CompletionQueue::Slots CompletionQueue::slots_for(uint32_t depth) const {
 uint32_t CompletionQueue::depth() const { return lanes_[0].depth; }
 
 bool CompletionQueue::resize(uint16_t lane_index, uint32_t depth, Slots& slots) {
+  UROCE_ASSERT(lane_index < options_.lanes);
   Lane& lane = lanes_[lane_index];
   // No thread polls; the one that did has handed on its stores by whatever keeps others away now.
   const uint32_t polled = lane.polled.load(std::memory_order_acquire);
@@ -61,6 +62,8 @@ bool CompletionQueue::look_for_room(Lane& lane) {
 bool CompletionQueue::publish(uint16_t lane_index, Instant now) {
   UROCE_ASSERT(lane_index < options_.lanes);
   Lane& lane = lanes_[lane_index];
+  // Its own stores: what becomes visible fits the slots, which poll() relies on.
+  UROCE_ASSERT(lane.pushed - lane.visible.load(std::memory_order_relaxed) <= lane.depth);
   const uint32_t solicited = std::exchange(lane.solicited, 0);
   if (options_.listener == nullptr) {
     lane.visible.store(lane.pushed, std::memory_order_release);  // pairs with the acquire in poll
@@ -111,10 +114,15 @@ bool CompletionQueue::hold(Lane& lane, uint32_t armed, uint32_t completions, Ins
   return true;
 }
 
-Instant CompletionQueue::held_until(uint16_t lane) const { return lanes_[lane].held_until; }
+Instant CompletionQueue::held_until(uint16_t lane) const {
+  UROCE_ASSERT(lane < options_.lanes);
+  return lanes_[lane].held_until;
+}
 
 void CompletionQueue::notify_held(uint16_t lane_index) {
+  UROCE_ASSERT(lane_index < options_.lanes);
   Lane& lane = lanes_[lane_index];
+  UROCE_ASSERT(!lane.held);  // the batch has taken it out of its list
   uint32_t armed = armed_.load(std::memory_order_seq_cst);
   while (same_arming(lane.held_armed, armed) && !notify(armed))
     armed = armed_.load(std::memory_order_seq_cst);
@@ -131,7 +139,8 @@ void CompletionQueue::moderate(const Moderation& moderation) {
 
 Completion& CompletionQueue::unpublished(uint16_t lane_index, uint32_t position) {
   Lane& lane = lanes_[lane_index];
-  UROCE_ASSERT(position - lane.visible.load(std::memory_order_relaxed) < lane.depth);  // its own store
+  [[maybe_unused]] const uint32_t visible = lane.visible.load(std::memory_order_relaxed);  // its own store
+  UROCE_ASSERT(position - visible < lane.pushed - visible);
   ++lane.solicited;  // whatever is taken back has failed
   return lane.slots[position & lane.mask];
 }
@@ -147,6 +156,7 @@ void CompletionQueue::remove(QpNumber local) {
       const Completion& completion = lane.slots[--from & lane.mask];
       if (completion.local != local) lane.slots[--to & lane.mask] = completion;
     }
+    UROCE_ASSERT(visible - to <= visible - polled);
     lane.polled.store(to, std::memory_order_release);  // pairs with the acquire in look_for_room
   }
 }
@@ -210,9 +220,11 @@ Duration CompletionBatch::time_to_due() const {
 }
 
 void CompletionBatch::forget(CompletionQueue& queue) {
+  UROCE_ASSERT(!queue.lanes_[lane_].touched);  // all that was pushed is published
   CompletionQueue** link = &held_;
   while (*link != nullptr && *link != &queue) link = &(*link)->lanes_[lane_].next_held;
   if (*link != nullptr) unlink(link);
+  UROCE_ASSERT(!queue.lanes_[lane_].held);
 }
 
 }  // namespace uroce::queue

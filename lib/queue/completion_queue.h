@@ -279,6 +279,7 @@ class CompletionBatch {
   /// Where it was written, and may be added to as long as it is not published; nullptr on overrun of the
   /// queue. In line, so that it is made there.
   [[gnu::always_inline]] inline Completion* push(CompletionQueue& queue, Completion completion) {
+    UROCE_ASSERT(lane_ < queue.options_.lanes);
     CompletionQueue::Lane& lane = queue.lanes_[lane_];
     if (!lane.touched) [[unlikely]]
       touch(queue, lane);
@@ -318,7 +319,7 @@ class CompletionBatch {
 
  private:
   void touch(CompletionQueue& queue, CompletionQueue::Lane& lane) {
-    UROCE_ASSERT(count_ < queues_.size());
+    UROCE_ASSERT(!lane.touched && count_ < queues_.size());
     lane.touched = true;
     queues_[count_++] = &queue;
   }

@@ -48,7 +48,9 @@ bool SharedReceiveQueue::resize(Resizing& change) {
     --room;
   };
   ReceiveRequest* slot = nullptr;
-  while (rings_->posted.pop(slot)) to.posted.push(slot);
+  [[maybe_unused]] bool room_for_posted = true;
+  while (rings_->posted.pop(slot)) room_for_posted = to.posted.push(slot) && room_for_posted;
+  UROCE_ASSERT(room_for_posted);  // they are among the outstanding
   while (rings_->free.pop(slot)) add(slot);
   for (ReceiveRequest* unused : spare_) add(unused);
   for (ReceiveRequest* made : change.slots) add(made);
@@ -64,6 +66,7 @@ bool SharedReceiveQueue::resize(Resizing& change) {
 ReceiveRequest* SharedReceiveQueue::reserve() {
   ReceiveRequest* slot = nullptr;
   if (!rings_->free.pop(slot)) return nullptr;
+  UROCE_ASSERT(slot != nullptr);
   return new (slot) ReceiveRequest();
 }
 
@@ -72,6 +75,7 @@ Segment* SharedReceiveQueue::segments(ReceiveRequest& request) const {
 }
 
 void SharedReceiveQueue::publish(ReceiveRequest& request) {
+  UROCE_ASSERT(request.segments <= options_.segments_max);  // as segments() finds it
   [[maybe_unused]] const bool room = rings_->posted.push(&request);
   UROCE_ASSERT(room);  // there are no more slots than that
 }
@@ -79,7 +83,7 @@ void SharedReceiveQueue::publish(ReceiveRequest& request) {
 ReceiveRequest& SharedReceiveQueue::take() {
   ReceiveRequest* request = nullptr;
   [[maybe_unused]] const bool any = rings_->posted.pop(request);
-  UROCE_ASSERT(any);
+  UROCE_ASSERT(any && request != nullptr);
   const uint32_t limit = limit_.load(std::memory_order_relaxed);
   if (limit != 0 && rings_->posted.size() < limit) [[unlikely]] {
     // A thread that sets a new one meanwhile hears of that, too, or of this one in its place.

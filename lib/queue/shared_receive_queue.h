@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/contract.h"
 #include "base/number_table.h"
 #include "base/spsc_ring.h"
 #include "queue/queue_memory.h"
@@ -93,7 +94,10 @@ class SharedReceiveQueue {
   // Poller.
   [[nodiscard]] bool empty() const { return rings_->posted.empty(); }
   /// The oldest; not empty.
-  [[nodiscard]] const ReceiveRequest& front() const { return *rings_->posted.front(); }
+  [[nodiscard]] const ReceiveRequest& front() const {
+    UROCE_ASSERT(!empty());
+    return *rings_->posted.front();
+  }
   /// front() leaves the queue; its slot stays as it is until it is given back.
   ReceiveRequest& take();
   [[nodiscard]] std::span<const Segment> segments(const ReceiveRequest& request) const;

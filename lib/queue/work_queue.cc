@@ -15,6 +15,7 @@ WorkQueue<Request>::WorkQueue(const Options& options) : options_(options) {
   constexpr bool kSends = std::is_same_v<Request, SendRequest>;
   const size_t list = size_t{options.segments_max} * sizeof(Segment) + (kSends ? sizeof(AtomicOperands) : 0);
   const size_t tail = std::max({list, size_t{options.inline_max}, kSends ? kOperationBytes : size_t{0}});
+  UROCE_ASSERT(slots >= options.depth);
   mask_ = slots - 1;
   attachment_offset_ =
       (sizeof(Request) + tail + kAttachmentAlignment - 1) / kAttachmentAlignment * kAttachmentAlignment;

@@ -52,6 +52,7 @@ class WorkQueue {
     return request != nullptr ? new (request) Request() : nullptr;
   }
   void publish() {
+    UROCE_ASSERT(reserved_ - published_.load(std::memory_order_relaxed) <= options_.depth);  // its own store
     published_.store(reserved_, std::memory_order_release);  // pairs with the acquire in published()
   }
   void cancel() {

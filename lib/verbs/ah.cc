@@ -5,6 +5,7 @@
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
+#include "verbs/requests.h"
 #include "wire/service_level.h"
 
 // Address handles. A request takes a copy of what it needs, so a handle may go as soon as the request is

@@ -7,6 +7,7 @@
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
+#include "verbs/requests.h"
 #include "verbs/standard_streams.h"
 
 namespace uroce::verbs {

@@ -5,6 +5,7 @@
 #include "verbs/dv.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
+#include "verbs/requests.h"
 
 namespace uroce::verbs {
 

@@ -8,6 +8,7 @@
 #include "verbs/call_guard.h"
 #include "verbs/objects.h"
 #include "verbs/post_rules.h"
+#include "verbs/requests.h"
 
 // The hot path of posting: one lock, one publish and one doorbell per call, however long the list.
 

@@ -196,33 +196,33 @@ void forget_completions(const VerbsQp& qp) {
 }
 
 /// What half a connection has no use for: programs name it all the same, and Linux does not look at it.
-constexpr int without_what_it_lacks(qp::Type type, int mask) {
-  if (type == qp::Type::kXrcSend) return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+constexpr qp::AttributeMask without_what_it_lacks(qp::Type type, qp::AttributeMask mask) {
+  if (type == qp::Type::kXrcSend) return mask.without(qp::kMaskMaxDestRdAtomic | qp::kMaskMinRnrTimer);
   if (type == qp::Type::kXrcReceive)
-    return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+    return mask.without(qp::kMaskMaxRdAtomic | qp::kMaskRetryCount | qp::kMaskRnrRetry);
   return mask;
 }
 
 }  // namespace
 
-int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int mask, MacAddress peer) {
+int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int given, MacAddress peer) {
   if (!qp.owner->alive()) return EIO;
-  mask = without_what_it_lacks(qp.type, mask);
+  const auto mask = without_what_it_lacks(qp.type, qp::AttributeMask(static_cast<uint32_t>(given)));
   qp::Attributes attributes;
   if (const int error = translate(qp, wanted, mask, attributes); error != 0) return error;
   attributes.path.destination_mac = peer;
   const std::lock_guard guard(qp.control->lock);
   const uint8_t before = qp.state.load();
-  const bool to_reset = (mask & IBV_QP_STATE) != 0 && wanted.qp_state == IBV_QPS_RESET;
+  const bool to_reset = mask.any(qp::kMaskState) && wanted.qp_state == IBV_QPS_RESET;
   if (to_reset) shut_queues(qp);
-  const int error = qp.owner->device->modify_queue_pair(*qp.handle, attributes, static_cast<uint32_t>(mask));
+  const int error = qp.owner->device->modify_queue_pair(*qp.handle, attributes, mask);
   if (error != 0) {
     qp.state.store(before);
     return error;
   }
   if (to_reset) forget_completions(qp);
-  if ((mask & IBV_QP_AV) != 0) qp.control->address = wanted.ah_attr;
-  if ((mask & IBV_QP_STATE) != 0) {
+  if (mask.any(qp::kMaskAv)) qp.control->address = wanted.ah_attr;
+  if (mask.any(qp::kMaskState)) {
     qp.qp_base.state = wanted.qp_state;
     qp.state.store(static_cast<uint8_t>(wanted.qp_state));
   }

@@ -24,18 +24,49 @@ constexpr unsigned int kAccessKnown = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE
                                       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                       IBV_ACCESS_OPTIONAL_RANGE | mem::kFlushGlobal.bits();
 
-/// Attributes of features that are not there.
-constexpr int kUnsupported = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP | IBV_QP_RATE_LIMIT;
-constexpr int kKnown = IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
-                       IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT |
-                       IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
-                       IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_DEST_QPN |
-                       IBV_QP_EN_SQD_ASYNC_NOTIFY | kUnsupported;
+/// One attribute, as the stack and as the interface know it: one bit.
+struct AttributeName {
+  qp::AttributeMask ours;
+  ibv_qp_attr_mask theirs;
+};
+constexpr AttributeName kAttributes[] = {
+    {qp::kMaskState, IBV_QP_STATE},
+    {qp::kMaskCurrentState, IBV_QP_CUR_STATE},
+    {qp::kMaskEnSqdAsyncNotify, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {qp::kMaskAccessFlags, IBV_QP_ACCESS_FLAGS},
+    {qp::kMaskPkeyIndex, IBV_QP_PKEY_INDEX},
+    {qp::kMaskPort, IBV_QP_PORT},
+    {qp::kMaskQkey, IBV_QP_QKEY},
+    {qp::kMaskAv, IBV_QP_AV},
+    {qp::kMaskPathMtu, IBV_QP_PATH_MTU},
+    {qp::kMaskTimeout, IBV_QP_TIMEOUT},
+    {qp::kMaskRetryCount, IBV_QP_RETRY_CNT},
+    {qp::kMaskRnrRetry, IBV_QP_RNR_RETRY},
+    {qp::kMaskRqPsn, IBV_QP_RQ_PSN},
+    {qp::kMaskMaxRdAtomic, IBV_QP_MAX_QP_RD_ATOMIC},
+    {qp::kMaskAltPath, IBV_QP_ALT_PATH},
+    {qp::kMaskMinRnrTimer, IBV_QP_MIN_RNR_TIMER},
+    {qp::kMaskSqPsn, IBV_QP_SQ_PSN},
+    {qp::kMaskMaxDestRdAtomic, IBV_QP_MAX_DEST_RD_ATOMIC},
+    {qp::kMaskPathMigState, IBV_QP_PATH_MIG_STATE},
+    {qp::kMaskCap, IBV_QP_CAP},
+    {qp::kMaskDestQpn, IBV_QP_DEST_QPN},
+    {qp::kMaskRateLimit, IBV_QP_RATE_LIMIT},
+};
+static_assert(std::ranges::all_of(kAttributes, [](const AttributeName& attribute) {
+  return attribute.ours == qp::AttributeMask(attribute.theirs);
+}));
 
-static_assert(static_cast<int>(qp::kMaskDestQpn) == IBV_QP_DEST_QPN);
-static_assert(static_cast<int>(qp::kMaskMaxDestRdAtomic) == IBV_QP_MAX_DEST_RD_ATOMIC);
-static_assert(static_cast<int>(qp::kMaskAv) == IBV_QP_AV &&
-              static_cast<int>(qp::kMaskSqPsn) == IBV_QP_SQ_PSN);
+/// Every attribute that the interface has.
+constexpr qp::AttributeMask kKnown = [] {
+  qp::AttributeMask all;
+  for (const AttributeName& attribute : kAttributes) all |= attribute.ours;
+  return all;
+}();
+/// Attributes of features that are not there.
+constexpr qp::AttributeMask kUnsupported =
+    qp::kMaskAltPath | qp::kMaskPathMigState | qp::kMaskCap | qp::kMaskRateLimit;
+
 static_assert(static_cast<int>(qp::State::kErr) == IBV_QPS_ERR);
 static_assert(static_cast<int>(qp::Type::kRc) == IBV_QPT_RC);
 static_assert(static_cast<int>(qp::Type::kUc) == IBV_QPT_UC && static_cast<int>(qp::Type::kUd) == IBV_QPT_UD);
@@ -49,22 +80,22 @@ bool has_mtu(const ibv_mtu& mtu, PathMtu largest) {
 }
 
 /// 0 or EINVAL; a value counts only when its bit is in the mask.
-int check_values(const ibv_qp_attr& from, int mask, const engine::Device& device) {
-  const auto given = [mask](int bit) { return (mask & bit) != 0; };
+int check_values(const ibv_qp_attr& from, qp::AttributeMask mask, const engine::Device& device) {
+  const auto given = [mask](qp::AttributeMask attribute) { return mask.any(attribute); };
   const bool bad =
-      (given(IBV_QP_STATE) && !state_known(from.qp_state)) ||
-      (given(IBV_QP_CUR_STATE) && !state_known(from.cur_qp_state)) ||
-      (given(IBV_QP_ACCESS_FLAGS) && (from.qp_access_flags & ~kAccessKnown) != 0) ||
-      (given(IBV_QP_PKEY_INDEX) && from.pkey_index >= device.partition_keys().size()) ||
-      (given(IBV_QP_PORT) && from.port_num != 1) ||
-      (given(IBV_QP_PATH_MTU) && !has_mtu(from.path_mtu, device.path_mtu_max())) ||
-      (given(IBV_QP_TIMEOUT) && from.timeout > kTimerMax) ||
-      (given(IBV_QP_MIN_RNR_TIMER) && from.min_rnr_timer > kTimerMax) ||
-      (given(IBV_QP_RETRY_CNT) && from.retry_cnt > kRetryMax) ||
-      (given(IBV_QP_RNR_RETRY) && from.rnr_retry > kRetryMax) ||
-      (given(IBV_QP_MAX_QP_RD_ATOMIC) && from.max_rd_atomic > engine::Limits::kReadsSent) ||
-      (given(IBV_QP_MAX_DEST_RD_ATOMIC) && from.max_dest_rd_atomic > engine::Limits::kReadsAnswered) ||
-      (given(IBV_QP_DEST_QPN) && from.dest_qp_num > QpNumber::kMask);
+      (given(qp::kMaskState) && !state_known(from.qp_state)) ||
+      (given(qp::kMaskCurrentState) && !state_known(from.cur_qp_state)) ||
+      (given(qp::kMaskAccessFlags) && (from.qp_access_flags & ~kAccessKnown) != 0) ||
+      (given(qp::kMaskPkeyIndex) && from.pkey_index >= device.partition_keys().size()) ||
+      (given(qp::kMaskPort) && from.port_num != 1) ||
+      (given(qp::kMaskPathMtu) && !has_mtu(from.path_mtu, device.path_mtu_max())) ||
+      (given(qp::kMaskTimeout) && from.timeout > kTimerMax) ||
+      (given(qp::kMaskMinRnrTimer) && from.min_rnr_timer > kTimerMax) ||
+      (given(qp::kMaskRetryCount) && from.retry_cnt > kRetryMax) ||
+      (given(qp::kMaskRnrRetry) && from.rnr_retry > kRetryMax) ||
+      (given(qp::kMaskMaxRdAtomic) && from.max_rd_atomic > engine::Limits::kReadsSent) ||
+      (given(qp::kMaskMaxDestRdAtomic) && from.max_dest_rd_atomic > engine::Limits::kReadsAnswered) ||
+      (given(qp::kMaskDestQpn) && from.dest_qp_num > QpNumber::kMask);
   return bad ? EINVAL : 0;
 }
 
@@ -93,12 +124,12 @@ int translate(const ibv_ah_attr& from, const net::GidTable& gids, wire::Path& to
   return 0;
 }
 
-int translate(const VerbsQp& qp, const ibv_qp_attr& from, int mask, qp::Attributes& to) {
-  if ((mask & ~kKnown) != 0) return EINVAL;
-  if ((mask & kUnsupported) != 0) return EOPNOTSUPP;
+int translate(const VerbsQp& qp, const ibv_qp_attr& from, qp::AttributeMask mask, qp::Attributes& to) {
+  if (!kKnown.covers(mask)) return EINVAL;
+  if (mask.any(kUnsupported)) return EOPNOTSUPP;
   const engine::Device& device = *qp.owner->device;
   if (const int error = check_values(from, mask, device); error != 0) return error;
-  if ((mask & IBV_QP_AV) != 0) {
+  if (mask.any(qp::kMaskAv)) {
     if (const int error = translate(from.ah_attr, device.gids(), to.path); error != 0) return error;
     if (net::is_multicast(to.path.destination)) return EINVAL;
   }

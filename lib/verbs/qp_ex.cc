@@ -7,6 +7,7 @@
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
+#include "verbs/requests.h"
 
 // Posting by ibv_wr_*: between start and complete the caller describes one request after the other, and holds
 // the send queue's lock. What goes wrong on the way is told by complete, and then nothing is posted.

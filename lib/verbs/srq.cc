@@ -5,6 +5,7 @@
 #include "verbs/call_guard.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
+#include "verbs/requests.h"
 
 namespace uroce::verbs {
 

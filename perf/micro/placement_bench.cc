@@ -234,7 +234,7 @@ class Receiver {
 
  private:
   void connect() {
-    using enum qp::AttributeMask;
+    using namespace qp;
     qp::Attributes attributes;
     attributes.access = mem::kRemoteWrite;
     attributes.path = path_of_peer();
@@ -247,7 +247,7 @@ class Receiver {
     modify(attributes, qp::State::kRtr,
            kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn | kMaskMaxDestRdAtomic | kMaskMinRnrTimer);
   }
-  void modify(qp::Attributes& attributes, qp::State to, uint32_t mask) {
+  void modify(qp::Attributes& attributes, qp::State to, qp::AttributeMask mask) {
     attributes.state = to;
     if (queue_pair_->modify(attributes, mask | qp::kMaskState, turn_) != 0) fail("no transition");
   }

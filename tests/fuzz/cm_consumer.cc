@@ -90,7 +90,7 @@ void CmTarget::call() {
       return resolve();
     case 2:
       if (!choices_.once_in(8)) return;
-      // Who waited there is nobody's any more.
+      // Connections that waited there are not known any more.
       std::erase_if(known_, [](const auto& known) {
         return known.second.phase == Phase::kRequested || known.second.phase == Phase::kServiceRequested;
       });

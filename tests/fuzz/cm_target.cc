@@ -103,7 +103,7 @@ void CmTarget::receive(const Gid& from, std::span<const std::byte> bytes) {
     check_hung_up(from, mad);
 }
 
-/// Who hangs up hears that it is done, as often as it asks.
+/// An end that disconnects gets a DREP, as often as it asks.
 void CmTarget::check_hung_up(const Gid& from, const wire::CmMad& dreq) {
   pump();
   const auto answers_it = [&](const auto& sent) {

@@ -32,7 +32,7 @@ Depth run(uint64_t inputs, size_t bytes_max, Check check) {
 TEST(Port, FramesOfRandomChoices) {
   const auto total = run<PortDepth>(3'000, 3'000, check_port);
   for (size_t i = 0; i < total.classified.size(); ++i) {
-    const bool to_group = i == 1;  // the frames are for nobody's group
+    const bool to_group = i == 1;  // the frames are for a group without members
     EXPECT_EQ(total.classified[i] == 0, to_group) << "kind " << i;
   }
   EXPECT_GT(total.hits, 0u);

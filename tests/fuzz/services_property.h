@@ -19,7 +19,7 @@ struct ServicesDepth {
 
 /// Takes the input for datagrams that hosts of a link send to queue pair 1, and for what the user of the
 /// general services does. Throws std::logic_error when something comes of it that must not:
-/// - a datagram makes us ask the link for somebody, or makes a neighbour known;
+/// - a datagram makes us ask the link for a neighbour, or makes a neighbour known;
 /// - something is sent to an Ethernet address that is neither the neighbour's nor the one where the datagram
 ///   came from, or is no datagram of the communication manager;
 /// - more is sent than a few messages for each datagram;

@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr uint32_t kFastPages = 3;
 
-/// Faults of guarded copies are theirs; all others go to whom they went before, who reports them.
+/// Faults of guarded copies are theirs; all others go to the handler before, which reports them.
 class FaultCatcher {
  public:
   FaultCatcher() {

@@ -16,8 +16,8 @@
 namespace uroce::fuzz {
 
 /// Keys beside those of a StreamTarget's own regions, whose meaning changes while it is served: a region for
-/// fast registration and two windows, which its work requests bind and anybody invalidates, a region that is
-/// registered anew, and one whose memory goes away and comes back.
+/// fast registration and two windows, which its work requests bind and any party invalidates, a region that
+/// is registered anew, and one whose memory goes away and comes back.
 class StreamKeys {
  public:
   static constexpr uint64_t kIova = 0x5000'0000'0000;  // of each

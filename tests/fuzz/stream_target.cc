@@ -138,7 +138,7 @@ StreamTarget::StreamTarget(const Options& wanted, Observer observer)
   restart();
 }
 
-void StreamTarget::step(qp::State state, uint32_t mask) {
+void StreamTarget::step(qp::State state, qp::AttributeMask mask) {
   end_burst();
   attributes_.state = state;
   require(queue_pair_.modify(attributes_, mask | qp::kMaskState, turn_) == 0,
@@ -150,7 +150,7 @@ void StreamTarget::restart() {
   using namespace qp;
   attributes_.rq_psn = first_expected;
   attributes_.sq_psn = first_sent;
-  step(State::kReset, 0);
+  step(State::kReset, {});
   // What a shared queue holds stays.
   sends_completed_ = sends_posted_;
   if (!has_shared_receives()) receives_completed_ = receives_posted_;
@@ -159,14 +159,14 @@ void StreamTarget::restart() {
   const bool requester = options.type == Type::kRc || options.type == Type::kXrcSend;
   const bool responder = options.type == Type::kRc || options.type == Type::kXrcReceive;
   step(State::kInit, kMaskPkeyIndex | kMaskPort | (datagrams ? kMaskQkey : kMaskAccessFlags));
-  step(State::kRtr, (datagrams ? 0u : kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn) |
-                        (responder ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : 0u));
-  step(State::kRts, kMaskSqPsn | (requester || responder ? kMaskTimeout : 0u) |
-                        (requester ? kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic : 0u));
+  step(State::kRtr, (datagrams ? AttributeMask{} : kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn) |
+                        (responder ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : AttributeMask{}));
+  step(State::kRts, kMaskSqPsn | (requester || responder ? kMaskTimeout : AttributeMask{}) |
+                        (requester ? kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic : AttributeMask{}));
 }
 
 void StreamTarget::fail() {
-  step(qp::State::kErr, 0);
+  step(qp::State::kErr, {});
   pump();
   check_order_of_sends(sends_posted_);
   require(has_shared_receives() || receives_completed_ == receives_posted_, "every receive completes");
@@ -175,9 +175,9 @@ void StreamTarget::fail() {
 void StreamTarget::drain() {
   end_burst();
   if (state() == qp::State::kRts) {
-    step(qp::State::kSqd, 0);
+    step(qp::State::kSqd, {});
   } else if (state() == qp::State::kSqd || state() == qp::State::kSqe) {
-    step(qp::State::kRts, 0);
+    step(qp::State::kRts, {});
     sends_failed_ = false;
   }
 }

@@ -113,7 +113,7 @@ class StreamTarget {
   static constexpr size_t kSourceAt = kTargetAt + kTargetBytes + kGuard;
   static constexpr size_t kMemory = kSourceAt + kSourceBytes + kGuard;
 
-  void step(qp::State state, uint32_t mask);
+  void step(qp::State state, qp::AttributeMask mask);
   void publish();
   void check_completions();
   void check_order_of_sends(uint64_t number);

@@ -55,7 +55,8 @@ class Target {
     const bool datagrams = type == qp::Type::kUd;
     step(attributes, qp::kMaskPkeyIndex | qp::kMaskPort | (datagrams ? qp::kMaskQkey : qp::kMaskAccessFlags));
     attributes.state = qp::State::kRtr;
-    step(attributes, datagrams ? 0u : qp::kMaskAv | qp::kMaskPathMtu | qp::kMaskDestQpn | qp::kMaskRqPsn);
+    step(attributes, datagrams ? qp::AttributeMask{}
+                               : qp::kMaskAv | qp::kMaskPathMtu | qp::kMaskDestQpn | qp::kMaskRqPsn);
   }
 
   void show(wire::Packet packet) {
@@ -80,7 +81,7 @@ class Target {
   static constexpr std::byte kUntouched{0xA5};
   static constexpr DomainId kDomain{1};
 
-  void step(const qp::Attributes& attributes, uint32_t mask) {
+  void step(const qp::Attributes& attributes, qp::AttributeMask mask) {
     require(queue_pair_.modify(attributes, mask | qp::kMaskState, turn_) == 0);
   }
   void post() {

@@ -1,4 +1,4 @@
-// A device at one end of a wire inside the process, and whoever is at the other end with nothing but raw
+// A device at one end of a wire inside the process, and at the other end a program with nothing but raw
 // frames:
 //
 //   frame_victim PORT FAR_PORT < FRAMES
@@ -76,11 +76,11 @@ class Stranger {
 void connect_to_stranger(Side& side) {
   using namespace qp;
   qp::Attributes a;
-  const auto step = [&](State state, uint32_t mask) {
+  const auto step = [&](State state, AttributeMask mask) {
     a.state = state;
     require(side.device().modify_queue_pair(side.queue_pair(), a, mask | kMaskState) == 0, "no connection");
   };
-  step(State::kReset, 0);
+  step(State::kReset, {});
   a.access = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
   step(State::kInit, kMaskPkeyIndex | kMaskPort | kMaskAccessFlags);
   a.path.source = side.device().gids().at(1);

@@ -1,7 +1,7 @@
 // A program of rdma_cm that is attacked, or that its friend connects to:
 //
 //   listener ADDRESS PORT              accepts everybody, and is silent
-//   listener ADDRESS PORT PEER PORT    listens with a backlog of 8 and never looks who came; at SIGUSR1 it
+//   listener ADDRESS PORT PEER PORT    listens with a backlog of 8 and never looks at requests; at SIGUSR1 it
 //   connects to PEER
 //
 // Says "listening", and "connected" or what failed. Ends by SIGTERM.

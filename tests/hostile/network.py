@@ -21,7 +21,7 @@ PLACES = ("victim", "friend", "attacker")
 SWITCH = "switch"
 LINK = "uroce-rdma"
 ADDRESSES = {"victim": "192.0.2.1", "friend": "192.0.2.2", "attacker": "192.0.2.66"}
-# Nobody but the attacker says that it has any of the others of this network.
+# No host but the attacker says that it has any of the others of this network.
 PREFIX = 16
 MTU = 4200
 CLONE_NEWNET = 0x40000000

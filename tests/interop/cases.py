@@ -12,7 +12,7 @@ from cm_rows import CM, TCP, V4, V6
 
 # Link MTU -> path MTU.
 PATH_MTU = {1500: 1024, 4200: 4096}
-# Who is the client.
+# Which end is the client.
 GUEST, UROCE = "guest", "uroce"
 # Both ends are the guest's: what the kernel can do at all.
 ALONE = "alone"
@@ -146,7 +146,7 @@ def connected(all_of_them=False):
 
 
 def impaired():
-    # Not ibv_rc_pingpong: who has all answers leaves, and when the other's last ACK is lost, rxe asks for it for ever.
+    # Not ibv_rc_pingpong: the end that has all answers leaves, and when the other's last ACK is lost, rxe asks for it for ever.
     every = {"impairments": tuple(IMPAIRMENTS)}
     yield perf("perf", "--size 1,1024,40000 --measure bandwidth --iterations 16 --depth 8", **every)
     yield perf("perf, atomics", "--op add,swap --measure bandwidth --iterations 32 --depth 8",
@@ -170,7 +170,7 @@ def killed():
              "ready": CM, "told": "DISCONNECT EVENT|cq completion failed status 1[01]", "ordinary_end": True}
     yield Case("cm, rping's server killed", **rping, clients=(UROCE,), killed="server")
     yield Case("cm, rping's client killed", **rping, clients=(GUEST,), killed="client")
-    # Nobody does that of a guest, which is the last thing that happens: it has to be booted anew, and this MTU comes last.
+    # No test does that of a guest, which is the last thing that happens: it has to be booted anew, and this MTU comes last.
     command = "ib_write_bw -R -F -p {port} -s 65536 -D 600"
     yield Case("cm, the guest is killed", command, command + " {server}", link_mtus=(4200,), clients=(UROCE,), ready=CM,
                killed="guest", told="error", listens_late=True)

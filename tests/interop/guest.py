@@ -189,7 +189,7 @@ class GuestProgram:
     def _line(self, seconds):
         deadline = time.monotonic() + seconds
         while b"\n" not in self.heard:
-            # A dying guest closes nothing, and whoever waits for it alone waits for long.
+            # A dying guest closes nothing, and a peer that waits for that alone waits for long.
             self.guest.check()
             if time.monotonic() > deadline:
                 raise AssertionError(f"{self.command} hangs in the guest (no word for {seconds} s)")

@@ -79,7 +79,8 @@ void pin_to(int processor) {
   pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
-/// Spinning is what is being tested; but on a machine that others use as well, whoever waits long gives way.
+/// Spinning is what is being tested; but on a machine that others use as well, a thread that waits long gives
+/// way.
 class Patience {
  public:
   void spin() {

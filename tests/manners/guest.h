@@ -15,7 +15,7 @@
 // scenarios is run in a process of its own (manners_test.py), over several kinds of ports.
 namespace uroce::manners {
 
-/// Ends the process at once when a promise is broken, whatever state it is in: 1 is nobody else's status.
+/// Ends the process at once when a promise is broken, whatever state it is in: 1 is no other status.
 inline void require(bool kept, const char* what, const char* file, int line) {
   if (kept) return;
   std::fprintf(stderr, "%s:%d: broken: %s\n", file, line, what);

@@ -39,7 +39,7 @@ sigset_t set_of(std::initializer_list<int> signals) {
   return set;
 }
 
-/// While the program's only thread blocks a signal nobody else takes it.
+/// While the program's only thread blocks a signal no other thread takes it.
 int handlers_run_on_the_programs_threads() {
   Connection connection;
   connection.exchange();

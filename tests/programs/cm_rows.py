@@ -156,7 +156,7 @@ def traffic():
 
 
 def refusals():
-    # Somebody is there, and listens on another port.
+    # A program is there, and listens on another port.
     other = {"server": "ucmatose -b {any} -p 7000", "endless": True}
     yield Row("rping, nobody listens", **other, client="rping -c -a {server} -p {port} -C 1", client_fails=True,
               client_says="RDMA_CM_EVENT_REJECTED, error 8", with_kernel=(V4,))

@@ -49,7 +49,7 @@ class SecondProcess(TestCase):
                 self.expect_refused(f"{OURS['v6']} on interface {LINK}", *port, *addresses[2:], *other_mac)
         self.assertIsNone(first.poll())
         self.expect_open("--port", AF_PACKET, "--ip", "192.0.2.2/24")
-        # The same at the other end of the cable, or in another namespace, is somebody else's to find out.
+        # The same at the other end of the cable, or in another namespace, is not ours to find out.
         status, output = self.info(*self.net.command("right", [UROCE, "info", "--port", AF_PACKET, *addresses]))
         self.assertEqual(status, 0, output)
         first.kill()

@@ -311,7 +311,7 @@ class Vlan(TestCase):
         status, output = programs.finish(self.start(client))
         self.assertEqual(status, 1, output)
         self.assertIn("timed out", output)
-        # The server asked who the client is, in its own VLAN.
+        # The server resolved the client, in its own VLAN.
         self.assertRegex(output, r"counters .*drop_vlan [1-9]")
         status, output = programs.finish(server)
         self.assertEqual(status, 1, output)

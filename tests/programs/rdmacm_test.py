@@ -23,7 +23,7 @@ from cm_rows import CM, V4, V6
 
 PORT = 7471
 REPETITIONS = int(sys.argv[6]) if len(sys.argv) > 6 else 1
-# Far more than any row needs; what meets nobody asks seven times.
+# Far more than any row needs; a request without an answer is sent seven times.
 LIMIT_SECONDS = 300
 # Of a server whose client has failed, and that may wait for ever.
 LEFT_ALONE_SECONDS = 5
@@ -43,7 +43,7 @@ class Network:
 
 
 ON_LINK = Network({V4: "192.0.2.", V6: "2001:db8::"})
-# The router's networks, and who is the first host in each.
+# The router's networks, and the first host in each.
 ROUTED = Network(*({V4: v4, V6: v6} for (v4, _), (v6, _) in namespaces.ROUTED_NETWORKS.values()))
 
 

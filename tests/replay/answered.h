@@ -23,7 +23,7 @@ class Answered {
 
   Asks take(const Packet& answer);
 
-  /// The oldest PSN that nobody answered.
+  /// The oldest PSN that was not answered.
   [[nodiscard]] Psn oldest() const { return oldest_; }
   /// Messages that are answered to their end.
   [[nodiscard]] size_t complete() const { return complete_; }

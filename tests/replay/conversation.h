@@ -58,9 +58,9 @@ struct Conversation {
 /// The two ends as the captures' README names them; the client has the lower MAC.
 constexpr std::array<const char*, 2> kEndNames = {"client", "server"};
 
-/// The RC connections of a file. Who talks to whom follows from the addresses and the QP numbers that the
-/// packets are sent to; which two numbers are one connection, from PSNs that answers have in common with
-/// requests. Throws std::runtime_error when that leaves something over.
+/// The RC connections of a file. Which ends talk to each other follows from the addresses and the QP numbers
+/// that the packets are sent to; which two numbers are one connection, from PSNs that answers have in common
+/// with requests. Throws std::runtime_error when that leaves something over.
 std::vector<Conversation> conversations_of(const std::filesystem::path& file);
 
 }  // namespace uroce::replay

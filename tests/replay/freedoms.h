@@ -6,7 +6,7 @@
 
 #include "conversation.h"
 
-// What the standard leaves to whoever sends a packet. Frames are compared byte by byte, but for the freedoms
+// What the standard leaves to the sender of a packet. Frames are compared byte by byte, but for the freedoms
 // that are stated in freedoms.cc, each once with its reason.
 namespace uroce::replay {
 

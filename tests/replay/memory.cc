@@ -111,7 +111,7 @@ void Memory::add_regions(const Requests& peers) {
     span.end = std::max(span.end, message.address + length);
   };
   for (const Message& message : peers.messages) {
-    // Without a byte to read or write nobody looks at the key.
+    // Without a byte to read or write the key is not looked at.
     if (!message.is_send() && message.length > 0 && !refused_access(message)) extend(message, message.length);
   }
   if (spans.empty()) {

@@ -14,7 +14,7 @@
 namespace uroce::replay {
 
 /// All memory of our end, with what a capture says about it: the peer's regions, as far as its requests name
-/// them, the buffers of our own requests, and the receives. Every byte that nobody writes to has to stay as
+/// them, the buffers of our own requests, and the receives. Every byte that is not written to has to stay as
 /// it was, also around the buffers.
 class Memory {
  public:

@@ -32,7 +32,7 @@ PathMtu mtu_code(uint32_t bytes) {
 
 engine::Configuration configuration_for(const Conversation& conversation, size_t ours) {
   engine::Configuration configuration;
-  configuration.poller_mode = engine::PollerMode::kDedicated;  // and nobody starts the threads
+  configuration.poller_mode = engine::PollerMode::kDedicated;  // and the threads are not started
   engine::DeviceConfiguration& device = configuration.devices.emplace_back();
   device.mac = conversation.ends[ours].mac;
   const Gid address = conversation.ends[ours].address;
@@ -84,7 +84,7 @@ OurEnd::~OurEnd() {
   device_->free_domain(domain_);
 }
 
-void OurEnd::modify(qp::State state, uint32_t mask) {
+void OurEnd::modify(qp::State state, qp::AttributeMask mask) {
   attributes_.state = state;
   const int error = device_->modify_queue_pair(*queue_pair_, attributes_, mask | qp::kMaskState);
   if (error != 0) throw std::runtime_error("modify_queue_pair: error " + std::to_string(error));

@@ -43,7 +43,7 @@ class OurEnd {
   explicit OurEnd(std::unique_ptr<FedPort> port, const Conversation& conversation, size_t ours,
                   const Requests& own, const Requests& peers);
   void connect(const Conversation& conversation, size_t ours);
-  void modify(qp::State state, uint32_t mask);
+  void modify(qp::State state, qp::AttributeMask mask);
   static std::vector<queue::Completion> poll(queue::CompletionQueue& completions);
 
   const Requests& own_;

@@ -39,7 +39,7 @@ class Fairness : public ::testing::Test {
     attributes.sq_psn = Psn(100);
     attributes.access = mem::kRemoteRead | mem::kRemoteWrite;
     attributes.max_rd_atomic = attributes.max_dest_rd_atomic = 4;
-    const auto step = [&](qp::State state, uint32_t mask) {
+    const auto step = [&](qp::State state, qp::AttributeMask mask) {
       attributes.state = state;
       ASSERT_EQ(stage.device().modify_queue_pair(*actor.queue_pair, attributes, mask | qp::kMaskState), 0);
     };

@@ -99,7 +99,7 @@ void Performance::end_burst(Line& line) {
   act();
 }
 
-/// What came that nobody has asked for yet.
+/// What came and was not asked for yet.
 std::string Performance::unexpected() const {
   if (!stage_.sent.empty()) return "packet " + text_of(stage_.sent.front().frame);
   auto& stage = const_cast<Stage&>(stage_);

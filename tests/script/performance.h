@@ -49,7 +49,7 @@ class Performance {
   void fill_request(Line& line, queue::SendRequest& request, queue::SendOperation operation);
   void address_request(Line& line, queue::SendRequest& request);
   void bring_up(const Line& line, Actor& actor, const std::string& state);
-  void step(const Line& line, Actor& actor, qp::State state, uint32_t mask);
+  void step(const Line& line, Actor& actor, qp::State state, qp::AttributeMask mask);
   void act();
   [[nodiscard]] Actor& actor(const Line& line) const;
   [[nodiscard]] std::string unexpected() const;

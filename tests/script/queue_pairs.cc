@@ -103,17 +103,18 @@ void Performance::bring_up(const Line& line, Actor& actor, const std::string& st
   if (goal == State::kReset) return;
   step(line, actor, State::kInit, kMaskPkeyIndex | kMaskPort | (datagrams ? kMaskQkey : kMaskAccessFlags));
   if (goal == State::kInit) return;
-  const uint32_t connected = kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn;
+  const AttributeMask connected = kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn;
   step(line, actor, State::kRtr,
-       (datagrams ? 0u : connected) | (responder ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : 0u));
+       (datagrams ? AttributeMask{} : connected) |
+           (responder ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : AttributeMask{}));
   if (goal == State::kRtr) return;
   step(line, actor, State::kRts,
-       kMaskSqPsn | (requester || responder ? kMaskTimeout : 0u) |
-           (requester ? kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic : 0u));
-  if (goal != State::kRts) step(line, actor, goal, 0);
+       kMaskSqPsn | (requester || responder ? kMaskTimeout : AttributeMask{}) |
+           (requester ? kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic : AttributeMask{}));
+  if (goal != State::kRts) step(line, actor, goal, {});
 }
 
-void Performance::step(const Line& line, Actor& actor, State state, uint32_t mask) {
+void Performance::step(const Line& line, Actor& actor, State state, qp::AttributeMask mask) {
   actor.attributes.state = state;
   const int error =
       stage_.device().modify_queue_pair(*actor.queue_pair, actor.attributes, mask | qp::kMaskState);
@@ -131,7 +132,7 @@ void Performance::modify(Line& line) {
   const State state = value_of(line, kStates, name, "state");
   if (state == State::kInit || state == State::kRtr) return bring_up(line, actor, name);
   const State from = stage_.device().query_queue_pair(*actor.queue_pair).state;
-  uint32_t mask = 0;
+  qp::AttributeMask mask;
   if (state == State::kRts && from == State::kRtr) line.fail("there is state= for that");
   actor.attributes.notify_drained = line.flag("notify");
   if (actor.attributes.notify_drained) mask |= qp::kMaskEnSqdAsyncNotify;

@@ -82,7 +82,7 @@ class Stage {
   /// The same after the time up to the next deadline, at most `limit`.
   void pass(Duration limit);
 
-  // What came and nobody has looked at yet.
+  // What came and was not looked at yet.
   std::deque<replay::FedPort::Sent> sent;
 
   [[nodiscard]] uint64_t counter(Counter counter) const { return device_->counter(counter); }

@@ -31,7 +31,7 @@ class Failure : public std::runtime_error {
 };
 
 /// A line of a script, cut into words: what to do, then flags, names and options (`key=value`) in any order.
-/// Every word is asked for by somebody, or end() fails.
+/// Every word must be asked for, or end() fails.
 class Line {
  public:
   Line(Place place, std::string_view text);

@@ -9,7 +9,7 @@ namespace uroce::sim {
 namespace {
 
 void step(Host& host, engine::QueuePairHandle& queue_pair, qp::Attributes attributes, qp::State state,
-          uint32_t mask) {
+          qp::AttributeMask mask) {
   attributes.state = state;
   if (host.device().modify_queue_pair(queue_pair, attributes, mask | qp::kMaskState) != 0)
     throw std::runtime_error("modify_queue_pair");
@@ -25,10 +25,11 @@ void bring_up(Host& host, engine::QueuePairHandle& queue_pair, qp::Type type,
   step(host, queue_pair, attributes, State::kInit,
        kMaskPkeyIndex | kMaskPort | (datagrams ? kMaskQkey : kMaskAccessFlags));
   step(host, queue_pair, attributes, State::kRtr,
-       (datagrams ? 0u : kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn) |
-           (reliable ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : 0u));
+       (datagrams ? AttributeMask{} : kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn) |
+           (reliable ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : AttributeMask{}));
   step(host, queue_pair, attributes, State::kRts,
-       kMaskSqPsn | (reliable ? kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic : 0u));
+       kMaskSqPsn |
+           (reliable ? kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic : AttributeMask{}));
 }
 
 }  // namespace uroce::sim

@@ -238,7 +238,7 @@ void ConnectingHost::on_reply(Connection& connection, const Heard& heard) {
 
 void ConnectingHost::on_refusal(Connection& connection, const Heard& heard) {
   const auto& rej = std::get<wire::CmRej>(heard.mad.message);
-  // A second REQ of one that was refused already may have come after all; then its REP meets nobody.
+  // A second REQ of one that was refused already may have come after all; then its REP finds no connection.
   if (!connection.asked && rej.reason == wire::RejectReason::kInvalidCommId)
     ++totals_.asked_twice;
   else if (rej.reason == wire::RejectReason::kConsumerDefined && rej.private_data[0] == kNo)
@@ -280,7 +280,7 @@ void ConnectingHost::message_came(Connection& connection) {
   send(connection);
 }
 
-/// Whoever of both is faster; the other hears of it.
+/// The faster of both ends; the other is notified.
 void ConnectingHost::hang_up(Connection& connection) {
   manage([&](engine::GeneralServices& services, Instant) {
     cm::Agent& agent = services.agent();

@@ -15,14 +15,14 @@
 namespace uroce::sim {
 
 /// A host whose application connects queue pairs by the communication manager, as rdma_cm does: many at once.
-/// On each connection the one who asked for it sends a message, the other answers with the same, one of them
+/// On each connection the end that asked for it sends a message, the other answers with the same, one of them
 /// hangs up, and when timewait has ended nothing is left of it.
 class ConnectingHost final : public engine::ServicesUser {
  public:
   struct Totals {
-    uint64_t answered = 0;        // by whom they were asked for
-    uint64_t refused = 0;         // who was asked for them
-    uint64_t refusals_heard = 0;  // by whom they were asked for
+    uint64_t answered = 0;        // at the end that asked for them
+    uint64_t refused = 0;         // at the end that was asked
+    uint64_t refusals_heard = 0;  // at the end that asked for them
     uint64_t asked_twice = 0;     // a REQ came again after its refusal
     uint64_t taken_back = 0;      // before they were answered
     uint64_t broken = 0;          // the network lost a message more often than it is sent again

@@ -60,7 +60,7 @@ void Endpoint::publish_receives() {
   if (queue_pair_->in_error.load()) host.ring_doorbell(*queue_pair_);
 }
 
-void Endpoint::modify(const qp::Attributes& attributes, uint32_t mask) {
+void Endpoint::modify(const qp::Attributes& attributes, qp::AttributeMask mask) {
   if (const int error = host.device().modify_queue_pair(*queue_pair_, attributes, mask); error != 0) {
     throw std::runtime_error("modify_queue_pair: error " + std::to_string(error));
   }

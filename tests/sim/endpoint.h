@@ -47,7 +47,7 @@ class Endpoint {
   void publish_receives();
   size_t poll_sends(std::span<queue::Completion> to) { return host.poll(*send_completions_, to); }
   size_t poll_receives(std::span<queue::Completion> to) { return host.poll(*receive_completions_, to); }
-  void modify(const qp::Attributes& attributes, uint32_t mask);
+  void modify(const qp::Attributes& attributes, qp::AttributeMask mask);
 
  private:
   std::unique_ptr<queue::CompletionQueue> send_completions_;

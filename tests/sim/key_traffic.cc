@@ -133,7 +133,7 @@ void KeyTraffic::post_bind(uint64_t length) {
                                                  .type1 = type1()});
 }
 
-/// The user writes, also in long messages; then somebody takes the key away.
+/// The user writes, also in long messages; then another thread takes the key away.
 void KeyTraffic::use() {
   step_ = Step::kUsed;
   const bool last = ++round_ == options_.rounds;

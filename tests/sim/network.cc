@@ -120,7 +120,7 @@ uint16_t WireEnd::receive(size_t queue, std::span<port::RxFrame> frames) {
     if (*with_damaged != queue) return 0;
     const Duration waited = VirtualClock::now() - arriving_[queue].begin()->first.first;
     if (inside_ > 0 && waited < kDamagedPatience) return 0;
-    // Without a quarantine nobody watches.
+    // Without a quarantine memory is not watched.
     if (!quarantine_ && waited < kDamagedPatience) return 0;
     damaged_inside_ = quarantine_;
     damaged_isolated_ += quarantine_ ? 1 : 0;

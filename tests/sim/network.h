@@ -28,8 +28,8 @@ enum class Steering : uint8_t {
 /// waits. Any thread.
 ///
 /// A damaged frame is given out by itself, and nothing else with it: as long as one is due, the queues give
-/// out no other, until all that was given out before has come back (or patience has ended). Whoever turns the
-/// host meanwhile can see to it that nothing in its memory changes.
+/// out no other, until all that was given out before has come back (or patience has ended). The thread that
+/// turns the host meanwhile can see to it that nothing in its memory changes.
 class WireEnd final : public port::Port {
  public:
   struct Options {

@@ -27,7 +27,7 @@ inline constexpr std::array kShown = {
 /// What the runs of one test came to.
 struct Totals {
   uint64_t messages = 0;
-  uint64_t unanswered = 0;  // that arrived, of those that nobody answers
+  uint64_t unanswered = 0;  // that arrived, of those that are not answered
   uint64_t frames = 0;
   uint64_t damaged = 0;
   uint64_t damaged_watched = 0;

@@ -48,7 +48,7 @@ TEST(Simulation, LossDuplicationReorderingAndCorruption) {
   });
 }
 
-/// UC and UD beside RC. Of what nobody answers some arrives, and all that arrives is whole.
+/// UC and UD beside RC. Of what is not answered some arrives, and all that arrives is whole.
 TEST(Simulation, MessagesThatNobodyAnswers) {
   const Totals totals = run_seeds(40, [](uint64_t seed) {
     Random random(seed * 49'979'687);
@@ -70,7 +70,7 @@ TEST(Simulation, ConnectionsThatAreCut) {
     weather.loss = random.below(1'000);
     weather.cut = Instant{static_cast<int64_t>(random.below(1'000'000))};
     Machines machines = any_machines(random);
-    machines.ask_neighbours = false;  // nobody would answer any more
+    machines.ask_neighbours = false;  // no host would answer any more
     return Simulation::Options{.seed = seed,
                                .weather = weather,
                                .machines = machines,

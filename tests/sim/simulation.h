@@ -37,11 +37,11 @@ struct Machines {
   Duration starvation{};        // now and then one poller is not turned for up to this long
   bool own_addresses = false;   // half of the connections do not leave their device
   bool ask_neighbours = false;  // MACs are found out over the wire, not given
-  /// Copies are made by engines that take their time. Not where frames are damaged: nobody may write while
+  /// Copies are made by engines that take their time. Not where frames are damaged: nothing may write while
   /// one of them is looked at.
   bool slow_engines = false;
   /// A second thread turns all pollers while the applications call; then the seed does not say everything,
-  /// and nobody watches over damaged frames.
+  /// and damaged frames are not watched.
   bool background_thread = false;
 };
 

@@ -8,7 +8,8 @@
 
 namespace uroce::sim {
 
-/// Turns hosts in virtual time. Whoever waits in a call of a host's lets the others go on. One at a time.
+/// Turns hosts in virtual time. A thread that waits in a call of a host's lets the others go on. One at a
+/// time.
 class Turns {
  public:
   explicit Turns(uint64_t seed);

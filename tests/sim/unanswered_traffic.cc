@@ -158,8 +158,8 @@ void bring_up(Endpoint& endpoint, qp::Attributes attributes, bool datagrams) {
   endpoint.modify(attributes,
                   kMaskState | kMaskPkeyIndex | kMaskPort | (datagrams ? kMaskQkey : kMaskAccessFlags));
   attributes.state = State::kRtr;
-  endpoint.modify(attributes,
-                  kMaskState | (datagrams ? 0 : kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn));
+  endpoint.modify(attributes, kMaskState | (datagrams ? AttributeMask{}
+                                                      : kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn));
   attributes.state = State::kRts;
   endpoint.modify(attributes, kMaskState | kMaskSqPsn);
 }

@@ -17,7 +17,7 @@
 
 namespace uroce::sim {
 
-/// Messages on UC or UD, one way. Nobody says which arrive; but each that completes at the receiver is whole
+/// Messages on UC or UD, one way. Which arrive is not told; but each that completes at the receiver is whole
 /// and was sent, and, while the network keeps the order, those of UC come in it.
 class UnansweredTraffic {
  public:

@@ -13,7 +13,7 @@ class VirtualClock {
   static Instant now() { return {ns_.load(std::memory_order_relaxed)}; }  // a clock orders nothing else
   static void set(Instant now) { ns_.store(now.ns, std::memory_order_relaxed); }
 
-  /// A thread of an application sleeps in a call: whoever runs the simulation lets the rest of the world go
+  /// A thread of an application sleeps in a call: the thread that runs the simulation lets the rest go
   /// on.
   static void nap(int64_t ns) { while_napping_(nanoseconds(ns)); }
   static void on_nap(std::function<void(Duration)> function) { while_napping_ = std::move(function); }

@@ -29,7 +29,7 @@ void on_fault(int, siginfo_t* info, void*) {
     mprotect(range.data(), range.size(), PROT_READ | PROT_WRITE);
     return;
   }
-  // Somebody else's fault: let it happen again without us.
+  // Not a fault of ours: let it happen again without us.
   sigaction(SIGSEGV, &previous, nullptr);
 }
 

@@ -135,7 +135,7 @@ class Device {
   void destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant);
   /// `attributes.path` carries GIDs, traffic class, hop limit and flow label; the device resolves the MACs
   /// (ARP or neighbour discovery; ETIMEDOUT without an answer) and `to_self`.
-  int modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, uint32_t mask);
+  int modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, qp::AttributeMask mask);
   qp::Attributes query_queue_pair(QueuePairHandle& queue_pair);
 
   /// An address for datagrams, of a path as above and without queue pair numbers and Q_Key; given back when

@@ -247,22 +247,23 @@ void Device::destroy_queue_pairs(const std::function<bool(const QueuePairHandle&
   }
 }
 
-int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, uint32_t mask) {
+int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes,
+                              qp::AttributeMask mask) {
   DeviceState& state = *state_;
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   if (forked_since_start()) return ENODEV;
   install_fault_handler();
-  if ((mask & qp::kMaskPathMtu) != 0 && attributes.path_mtu > path_mtu_max()) return EINVAL;
+  if (mask.any(qp::kMaskPathMtu) && attributes.path_mtu > path_mtu_max()) return EINVAL;
   bool to_own_address = false;
-  if ((mask & qp::kMaskAv) != 0) {
+  if (mask.any(qp::kMaskAv)) {
     if (const int error = state.resolve(attributes.path, to_own_address); error != 0) return error;
   }
   const bool ends = attributes.state == qp::State::kErr || attributes.state == qp::State::kReset;
-  if ((mask & qp::kMaskState) != 0 && ends) answer_peer(entry);
+  if (mask.any(qp::kMaskState) && ends) answer_peer(entry);
   int error = ENODEV;
   entry.poller.run([&](qp::Turn& turn) {
-    if ((mask & qp::kMaskAv) != 0) {
-      const bool told = (mask & qp::kMaskDestQpn) != 0;
+    if (mask.any(qp::kMaskAv)) {
+      const bool told = mask.any(qp::kMaskDestQpn);
       const QpNumber peer = told ? attributes.destination : entry.queue_pair.attributes().destination;
       attributes.on_host = to_own_address && !state.numbers.contains(peer);
       attributes.to_self = to_own_address && !attributes.on_host;

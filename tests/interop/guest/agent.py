@@ -33,7 +33,7 @@ class Run(socketserver.StreamRequestHandler):
     def handle(self):
         line = self.rfile.readline()
         if not line:
-            return  # somebody looked whether we are up
+            return  # a look whether we are up
         request = json.loads(line)
         if isinstance(request["ready"], str):
             Path(request["ready"]).unlink(missing_ok=True)  # from the last one

@@ -1,5 +1,5 @@
 // `uroce info -v`: the table says what the devices advertise, and no more. That the tests exist which it
-// names is the business of tests/programs/uroce_cli.
+// names is the business of tests/programs/uroce_cli_test.py.
 #include "apps/info/capabilities.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ void take(Advertised& from, const Capability& row) {
   if (row.place == Place::kCompletion) from.completions &= ~row.mask;
 }
 
-/// Says who somebody is, or how he is, and not what he can.
+/// What identifies a device or tells its state, and is no capability.
 void take_identity(Advertised& from) {
   ibv_device_attr& plain = from.device.orig_attr;
   EXPECT_EQ(plain.device_cap_flags, from.device.device_cap_flags_ex & UINT32_MAX);

@@ -41,7 +41,7 @@ TEST(Endpoint, AMessageOfOneRoundIsNotOneOfTheNext) {
   left.post(Operation::kSend, 0, 1);
   ASSERT_EQ(received(right, std::chrono::seconds(10)), 1u);
 
-  left.post(Operation::kSend, 1, 1);  // it arrives when nobody looks
+  left.post(Operation::kSend, 1, 1);  // it arrives while no thread polls
   while (left.poll().sent == 0) {
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(20));

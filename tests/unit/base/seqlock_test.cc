@@ -12,7 +12,7 @@ namespace {
 
 using Words = Seqlock<4>::Words;
 
-/// The sequence, in the low half of the first word, is nobody's.
+/// The sequence, in the low half of the first word, belongs to no value.
 Words without_sequence(Words words) {
   words[0] &= ~uint64_t{UINT32_MAX};
   return words;

@@ -70,7 +70,7 @@ TEST(TimerWheel, ADeadlineOfALaterRevolutionIsNotToldLate) {
   TimerNode node;
   const Instant deadline = Instant{0} + kTick * 1000;
   wheel.arm(node, deadline);
-  // Whoever sleeps until the time that is told looks again, and in the end in time.
+  // A thread that sleeps until the next deadline looks again, and in the end in time.
   Instant now = wheel.next_deadline();
   int looks = 1;
   for (; now < deadline; ++looks) {

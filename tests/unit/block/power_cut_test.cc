@@ -1,4 +1,4 @@
-// The device whose power can be cut: what it promises to those who test with it.
+// The device whose power can be cut: what it promises to the tests that use it.
 
 #include "tests/block/power_cut.h"
 

@@ -155,7 +155,7 @@ TEST_F(BlockFiles, AreNotOpenedWithoutPermission) {
                        {.driver = "file", .path = path_}, EACCES, "file " + path_ + ": Permission denied");
 }
 
-/// Two who write would destroy each other's file system, and who reads would see what makes no sense.
+/// Two writers would destroy each other's file system, and a reader beside one would see inconsistent data.
 TEST_F(BlockFiles, HaveOneWriterOrManyReaders) {
   const BlockSpecification to_write = {.driver = "file", .path = path_};
   BlockSpecification to_read = to_write;

@@ -18,7 +18,7 @@ namespace {
 
 std::string reason(const std::string& what) { return what + ": " + std::strerror(errno); }
 
-/// Empty when mounts of this process are nobody else's.
+/// Empty when mounts of this process are seen by no other process.
 std::string mounts_of_our_own() {
   static const std::string wrong = [] {
     if (::unshare(CLONE_NEWNS) != 0) return reason("no mounts of our own");

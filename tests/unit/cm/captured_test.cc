@@ -146,7 +146,7 @@ class Part final : Consumer, MadSink {
     } else if (const auto* answer = std::get_if<wire::CmSidrRep>(&mad.message)) {
       EXPECT_EQ(agent_.answer_service(id_, *answer), 0);
     }
-    // REJ of what nobody listens for, and DREP, are the agent's own.
+    // REJ of a service without a listener, and DREP, are the agent's own.
   }
 
   void pump() { agent_.pump(now_, *this); }

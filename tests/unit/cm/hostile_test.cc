@@ -73,7 +73,7 @@ TEST(Hostile, MessagesOfAStranger_ExpectTheConnectionUntouched) {
   EXPECT_EQ(world.server.told.size(), told);
   EXPECT_EQ(world.server.agent.counters().unknown_connection, 7u);
 
-  // Who asks to end what we do not have hears that it is ended.
+  // A request to end a connection that we do not have is answered: it is ended.
   answers.sent.clear();
   come(wire::CmDreq{.local = {5}, .remote = {6}}, stranger);
   ASSERT_EQ(answers.sent.size(), 1u);

@@ -59,7 +59,7 @@ TEST(ProcessEnd, AtAnyMoment_ExpectNothingLeft) {
       }
       world.run();
       if (!client_ends && world.server.told.empty()) continue;
-      // Whoever is left hears of it, whatever it is, and lets go; or hangs up in its turn.
+      // The end that is left is notified, and releases the connection, or disconnects in its turn.
       if (world.client.agent.state_of(id) == State::kEstablished) world.client.agent.release(id);
       world.run();
       EXPECT_EQ(world.client.agent.connections(), 0u);

@@ -55,7 +55,7 @@ class TwoAgents {
   /// The client's, to the server's service.
   CommId connect(uint32_t qp = 100);
 
-  /// Until nothing is under way and nobody waits, or `limit` has passed.
+  /// Until nothing is under way and neither end waits, or `limit` has passed.
   void run(Duration limit = seconds(1000));
   /// Only what is there now, and no time passes.
   void deliver();

@@ -142,8 +142,8 @@ TEST_F(ShortCopies, StoreAcrossABorderBehindWhatIsGone_ExpectALossAndNothingStor
   });
 }
 
-/// Memory at the end of a copy that is not guarded: the fault is nobody's, and its handler here brings the
-/// memory back and lets the thread go on, so that all of them can be tried.
+/// Memory at the end of a copy that is not guarded: the fault is not the stack's, and its handler here brings
+/// the memory back and lets the thread go on, so that all of them can be tried.
 class OtherEnd : public ShortCopies {
  protected:
   void SetUp() override {

@@ -154,8 +154,8 @@ constexpr Rights kRights[] = {
     {kHome | kAtomic, {kDone,   kDone,   kDone,   kDone,   kDone,   kDone},   {kDone, kDone, kNak,  kNak}},
     {kBind,           {kDone,   kDone,   kEinval, kDone,   kDenied, kDenied}, {kDone, kRecv, kNak,  kNak},  kDone},
     {kAll | kBind,    {kDone,   kDone,   kEinval, kDone,   kDenied, kDenied}, {kDone, kDone, kDone, kDone}, kDone},
-    // Who may write from far may write at home, but for windows, which are never for home: that right is as good
-    // as not given.
+    // The right to write from far needs that to write at home, but for windows, which are never for home: there
+    // it is as good as not given.
     {kWrite,          {kEinval, kEinval, kEinval, kEinval, kDone,   kDone},   {kDone, kRecv, kDone, kNak}},
     {kWrite | kRead,  {kEinval, kEinval, kEinval, kEinval, kDone,   kDone},   {kDone, kRecv, kDone, kDone}},
     {kAtomic,         {kEinval, kEinval, kEinval, kEinval, kDone,   kDone},   {kDone, kRecv, kNak,  kNak}},

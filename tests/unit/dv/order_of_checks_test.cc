@@ -67,7 +67,7 @@ class OrderOfChecks : public ::testing::Test {
     }
     EXPECT_EQ(parties.peer.send(request), 0);
     Outcome outcome{.peer = parties.peer.next().status};
-    // An owner who has no part in it hears nothing; his receive is flushed if the connection is lost.
+    // An owner that has no part in it gets no completion; its receive is flushed if the connection is lost.
     ibv_qp_attr error{};
     error.qp_state = IBV_QPS_ERR;
     EXPECT_EQ(ibv_modify_qp(parties.owner.qp, &error, IBV_QP_STATE), 0);
@@ -115,7 +115,7 @@ TEST_F(OrderOfChecks, OfAWriteWithImmediate) {
       {"no receive", {.receive = true}, kNotReady},
       {"no receive, key", {.receive = true, .key = true}, kNotReady},
       {"key", {.key = true}, kTold},
-      // Nobody looks at the memory of its receive.
+      // The memory of its receive is not looked at.
       {"memory", {.memory = true}, kDone},
       {"length", {.length = true}, kDone},
       {"memory, key", {.memory = true, .key = true}, kTold},

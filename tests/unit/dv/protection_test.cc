@@ -1,6 +1,6 @@
 // What must not be reached: memory whose registration has ended, memory that is mapped for the other
-// direction, what lies behind the end of a mapping; and keys and numbers that nobody was told. By nothing but
-// the public headers.
+// direction, what lies behind the end of a mapping; and keys and numbers that were never given out. By
+// nothing but the public headers.
 #include <gtest/gtest.h>
 #include <infiniband/urocedv.h>
 
@@ -34,7 +34,7 @@ class Protection : public Connected {
   int unmap(uint64_t address, urocedv_dma_direction direction = UROCEDV_DMA_BIDIRECTIONAL) const {
     return urocedv_dma_unmap_single(other.context, address, kPage, direction);
   }
-  /// What `one` gets who does that under a key of `other`.
+  /// The status that `one` gets for that access under a key of `other`.
   ibv_wc_status access(ibv_wr_opcode opcode, uint32_t rkey, uint64_t address, uint32_t bytes = 8) const {
     ibv_sge segment = one.part(0, bytes);
     ibv_send_wr request = write_request(1, segment, other);

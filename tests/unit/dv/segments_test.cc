@@ -41,7 +41,7 @@ class Segments : public ::testing::Test {
   }
 
   size_t below(size_t bound) { return random() % bound; }
-  /// One of nothing has any key and any address: nobody looks at them (C9-88).
+  /// One of nothing has any key and any address: they are not looked at (C9-88).
   ibv_sge nothing() { return {random(), 0, static_cast<uint32_t>(random())}; }
   /// No byte of the arena twice.
   List any_list() {

@@ -123,8 +123,8 @@ TEST_P(Window, OfARefusedBindTheKeyStays) {
   EXPECT_EQ(pair.window->rkey, before);
 }
 
-/// The end of a queue pair is none of its windows'. One of type 2B is nobody's then, until it is deallocated;
-/// and as long as it is bound, its region stays.
+/// The end of a queue pair is none of its windows'. One of type 2B has no queue pair then, until it is
+/// deallocated; and as long as it is bound, its region stays.
 TEST_P(Window, OutlivesTheQueuePairThatBoundIt) {
   pair.bind_well();
   ASSERT_EQ(ibv_destroy_qp(std::exchange(pair.owner.qp, nullptr)), 0);

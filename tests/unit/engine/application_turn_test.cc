@@ -32,7 +32,7 @@ class ApplicationTurn : public testing::Test {
       for (uint64_t i = 0; i < 16; ++i) side->post_receive(64, i);
     }
     pair.settle();
-    // Nobody has looked at the ports for a while.
+    // No thread has polled the ports for a while.
     VirtualPair::advance(microseconds(100));
     sent_before = sent();
   }
@@ -221,7 +221,7 @@ TEST_F(ApplicationTurn, WhoUsesTheOtherEndTurnsOneWhoseOwnerIsAway) {
   VirtualPair::advance(microseconds(1));
   EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kWorked);
   EXPECT_EQ(received(), before + 1);
-  // Until he is back.
+  // Until the application is back.
   send_from_left();
   EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kWorked);
   poll();

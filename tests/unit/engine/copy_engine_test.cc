@@ -224,7 +224,7 @@ TEST_F(CopyEngine, NextBurst_ExpectItReceivedButNotPerformed) {
 TEST_F(CopyEngine, WritesOverEachOther_ExpectTheLastOnTop) {
   OurMemory target(right);
   for (size_t i = 0; i < 8; ++i) {
-    // Whoever waits for the copies below asks some more times.
+    // The copies below are complete when they were asked for some more times.
     pair.right_engine->finish_when_asked(3);
     left.post({write(target, 0, 2 * kMtu, i * 4'000), write(target, 500, 2 * kMtu, i * 4'000 + 1'000)});
     run();
@@ -249,7 +249,7 @@ TEST_F(CopyEngine, Deregister_ExpectItToReturnOnlyWhenNothingIsCopiedAnyMore) {
     std::this_thread::yield();
     ASSERT_FALSE(returned) << "the engine still writes to it";
   }
-  // Nobody but the owner turns the poller.
+  // No thread but the owner turns the poller.
   while (!right_lock().begin()) std::this_thread::yield();
   pair.right_engine->finish();
   right_lock().pause();

@@ -82,7 +82,7 @@ TEST(TakeOver, AnswersWhileTheApplicationDoesNotPoll) {
   ASSERT_EQ(left.connect(right), 0);
   ASSERT_EQ(right.connect(left), 0);
   fill(left.buffer(), 1);
-  // More than the turns of the posting call can do; from then on nobody calls anything.
+  // More than the turns of the posting call can do; from then on no call is made.
   left.post_write(right, 1 << 20);
   std::optional<queue::Completion> completion;
   while (!completion) {
@@ -180,7 +180,7 @@ TEST(Device, SaysWhenAPeerCannotBeReached) {
                                         qp::kMaskRqPsn | qp::kMaskMaxDestRdAtomic | qp::kMaskMinRnrTimer);
   };
   EXPECT_EQ(connect_to(Gid::from_ipv4({198, 51, 100, 1})), EHOSTUNREACH);  // outside our network
-  EXPECT_EQ(connect_to(Gid::from_ipv4({192, 0, 2, 99})), ETIMEDOUT);       // inside, but nobody's
+  EXPECT_EQ(connect_to(Gid::from_ipv4({192, 0, 2, 99})), ETIMEDOUT);       // inside, but no host's
   EXPECT_EQ(connect_to(loopback.devices[1]->gids().at(1)), 0);
 }
 

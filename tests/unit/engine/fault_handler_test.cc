@@ -139,7 +139,7 @@ TEST(FaultHandler, AHandlerInstalledLater_ExpectUsInFrontAgainAfterTheNextLook) 
 struct sigaction saved;
 volatile sig_atomic_t passed = 0;
 
-/// A well-mannered handler: what it does not know goes to whoever was there before it.
+/// A well-mannered handler: what it does not know goes to the handler that was there before it.
 void pass_back(int number, siginfo_t* info, void* context) {
   passed = passed + 1;
   if (passed > 10) _exit(98);

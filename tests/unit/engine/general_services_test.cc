@@ -16,7 +16,7 @@ namespace {
 
 constexpr cm::ServiceId kService{0x0106'1144};
 
-/// A device's user, who answers what comes as rdma_cm does.
+/// A device's user, which answers what comes as rdma_cm does.
 class Host final : public ServicesUser {
  public:
   explicit Host(std::shared_ptr<Device> its_device) : device(std::move(its_device)) {}
@@ -168,7 +168,7 @@ TEST(GeneralServices, RefusalOfSomebodyWhoseMacIsUnknown_ExpectItWhereTheRequest
   EXPECT_EQ(strangers.right_state->links.of(0).lookup(resolver, VirtualPair::now()), std::nullopt);
 }
 
-/// A device without pollers of its own that is sent datagrams by hosts that nobody has.
+/// A device without pollers of its own that is sent datagrams by hosts that do not exist.
 class Strangers : public ::testing::Test {
  protected:
   static MacAddress mac(uint32_t number) {
@@ -253,7 +253,7 @@ TEST_F(Strangers, SourcesThatNobodyHas_ExpectNoAnswer) {
   EXPECT_TRUE(sent().empty());
 }
 
-/// What rdma_accept does for a peer that nobody can find.
+/// What rdma_accept does for a peer that cannot be resolved.
 TEST(GeneralServices, QueuePairForAPeerThatDoesNotAnswer_ExpectNoWaitWhenItsRequestSaidTheWay) {
   VirtualPair pair;
   wire::Path path{.source = pair.left->gids().at(1), .destination = pair.left->gids().at(1)};
@@ -278,7 +278,7 @@ struct Spoilt {
   Counter counter;
 };
 
-/// Straight into the services, since nobody of ours would send them.
+/// Straight into the services, since no host of ours would send them.
 TEST(GeneralServices, DatagramsThatAreNone_ExpectTheReasonCounted) {
   const Spoilt table[] = {
       {"another opcode", [](wire::Headers& h, size_t&) { h.bth.opcode = {0x65}; }, Counter::kDropService},

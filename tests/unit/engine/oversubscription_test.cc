@@ -1,4 +1,4 @@
-// Who polls in vain keeps its CPU, unless more do so than there are CPUs.
+// A thread that polls in vain keeps its CPU, unless more such threads than CPUs do so.
 #include "engine/scheduling/oversubscription.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +87,7 @@ TEST_F(Crowd, WhoseCpuIsTakenYieldsEarlier) {
   const uint32_t before = state.yields;
   poll_in_vain(all[0], 4 * PollBackoff::kPatienceOversubscribed);
   EXPECT_EQ(state.yields, before + 4);
-  // And less and less often when nobody takes it any more.
+  // And less and less often when no thread takes the CPU any more.
   state.yield_takes = nanoseconds(300);
   poll_in_vain(all[0], 8 * PollBackoff::kPatience);
   EXPECT_LE(state.yields, before + 4 + 12);

@@ -210,8 +210,8 @@ TEST(Poller, GivesTheLoopedFramesBackWhenItGoes) {
 
 class EndOfAQueuePair : public testing::TestWithParam<std::optional<qp::State>> {};
 
-/// The last message is received while other queue pairs use up all frames of the turn. Whoever then ends the
-/// queue pair has seen a completion, and the peer must hear of it.
+/// The last message is received while other queue pairs use up all frames of the turn. The call that then
+/// ends the queue pair has seen a completion, and the peer must hear of it.
 TEST_P(EndOfAQueuePair, AcknowledgesWhatWasReceived) {
   constexpr size_t kBusy = 4;
   VirtualPair pair;
@@ -256,7 +256,7 @@ TEST(Poller, RunsCommandsForOtherThreads) {
   EXPECT_EQ(turning, &poller.lock());
   EXPECT_EQ(turning_on_this_thread, nullptr);
 
-  // More threads than the command ring has room for at once, while somebody else turns the poller as well.
+  // More threads than the command ring has room for at once, while another thread turns the poller as well.
   std::atomic<bool> stop = false;
   std::thread turner([&] {
     while (!stop) poller.turn(VirtualPair::now());

@@ -106,7 +106,8 @@ TEST_P(ProcessEnd, OfAForkedChildThatKeepsUsingTheDevice) {
           device.ring_doorbell(traffic.left.queue_pair());
           device.turn_for(traffic.left.completions());
           qp::Attributes attributes = device.query_queue_pair(traffic.left.queue_pair());
-          const bool refused = device.modify_queue_pair(traffic.left.queue_pair(), attributes, 1) == ENODEV;
+          const bool refused =
+              device.modify_queue_pair(traffic.left.queue_pair(), attributes, qp::kMaskState) == ENODEV;
           const bool closed = traffic.loopback.stack->open(0).error().code == ENODEV;
           device.destroy_queue_pair(traffic.left.queue_pair());
           traffic.loopback.devices.clear();

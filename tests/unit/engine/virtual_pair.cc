@@ -31,12 +31,12 @@ std::shared_ptr<Device> make_device(DeviceState*& state, const DeviceConfigurati
 
 VirtualPair::VirtualPair(const Options& options) {
   Configuration configuration = embedded_pair();
-  configuration.poller_mode = PollerMode::kDedicated;  // and nobody starts the threads
+  configuration.poller_mode = PollerMode::kDedicated;  // and the threads are not started
   configuration.pollers_per_device = options.pollers;
   configuration.devices[0].port = "loopback100";
   configuration.devices[1].port = "loopback101" + options.right_arguments;
   for (size_t i = 0; i < 2; ++i) {
-    // Nobody turns the other end while a verbs call waits for an answer of it.
+    // No thread turns the other end while a verbs call waits for an answer of it.
     const MacAddress mac{{2, 0, 0, 0, 1, static_cast<uint8_t>(i)}};
     configuration.devices[i].mac = mac;
     if (i == 1 || options.right_knows_left)

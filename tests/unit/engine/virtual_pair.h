@@ -30,10 +30,10 @@ class VirtualPair {
   static void advance(Duration by);
   static Instant now();
 
-  /// Every poller of both devices, once; false when nobody found anything to do.
+  /// Every poller of both devices, once; false when none found anything to do.
   bool turn_all();
   bool turn(DeviceState& device) const;
-  /// Until nobody finds anything to do, with `step` between the rounds.
+  /// Until none finds anything to do, with `step` between the rounds.
   void settle(Duration step = microseconds(1));
 
   [[nodiscard]] uint64_t counter(DeviceState& device, Counter counter) const;

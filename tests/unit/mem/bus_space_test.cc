@@ -13,7 +13,7 @@
 namespace uroce::mem {
 namespace {
 
-/// Counts the grace periods; nobody reads in between.
+/// Counts the grace periods; there are no readers in between.
 class CountedGrace final : public GracePeriod {
  public:
   void wait() override { ++waits; }
@@ -22,7 +22,7 @@ class CountedGrace final : public GracePeriod {
   int waits = 0;
 };
 
-/// Every test runs with and without an offset, which shows who takes a bus address for something else.
+/// Every test runs with and without an offset, which shows code that takes a bus address for something else.
 class BusSpaceTest : public testing::TestWithParam<uint64_t> {
  protected:
   std::byte* at(size_t offset) { return memory_.data() + offset; }

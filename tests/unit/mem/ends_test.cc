@@ -1,6 +1,6 @@
-// Every way in which a key stops leading to memory, while four pollers of peers write through it and somebody
-// else registers and deregisters. When the call returns, not one further byte moves: the owner writes to the
-// memory without any precaution then, which ThreadSanitizer sees.
+// Every way in which a key stops leading to memory, while four pollers of peers write through it and another
+// thread registers and deregisters. When the call returns, not one further byte moves: the owner writes to
+// the memory without any precaution then, which ThreadSanitizer sees.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -57,7 +57,7 @@ class EndsTest : public testing::Test {
       const Target target{{key_.load()}, address_.load(), Access(needed_.load())};
       const Binding binding = table_.resolve(target.key, kUser, target.address, kBytes, target.needed);
       if (binding.ok()) {
-        // Peers write where they like; among themselves that is nobody's affair.
+        // Peers write where they like; among themselves that is not checked.
         const Piece piece = binding.piece(0);
         for (size_t i = 0; i < piece.length; ++i)
           __atomic_store_n(reinterpret_cast<uint8_t*>(piece.data) + i, uint8_t{0x11}, __ATOMIC_RELAXED);
@@ -68,7 +68,7 @@ class EndsTest : public testing::Test {
       std::this_thread::yield();
     }
   }
-  /// The third party: its memory is nobody's but its own, whatever keys peers have in mind.
+  /// The third party: its memory is reached by no key but its own, whatever keys peers have in mind.
   void register_others() {
     std::array<uint8_t, kBytes> own{};
     while (!stop_.load()) {

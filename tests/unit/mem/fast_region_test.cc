@@ -122,7 +122,7 @@ TEST_P(FastRegionTest, InvalidateDuringAnothersTurn_ExpectItToBePendingUntilItsE
   EXPECT_EQ(fault(key(1)), Fault::kState);
   EXPECT_EQ(unmap(address), EBUSY);
   EXPECT_FALSE(invalidation.over(table));
-  // Bound anew it cannot be either: somebody may be reading the old list of pages.
+  // Bound anew it cannot be either: a poller may be reading the old list of pages.
   post_pages(1);
   EXPECT_EQ(bind(key(2)), Outcome::kRefused);
   EXPECT_TRUE(list.posted());

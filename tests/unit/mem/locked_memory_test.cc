@@ -132,7 +132,7 @@ TEST(LockedMemory, ReregistrationNeedsRoomForBoth) {
 }
 
 /// Memory from the arena counts as what it is, registered memory: hugepages by their bytes, and what is
-/// shared in steps of 2 MB. What nobody uses is in nobody's way.
+/// shared in steps of 2 MB. Unused chunks are not in the way of others.
 TEST(LockedMemory, OfTheArena_ExpectWholeChunksCountedAndUnusedOnesGivenUp) {
   EXPECT_EQ(exit_status_under_limit(
                 (5 << 20) + kPage,
@@ -155,7 +155,7 @@ TEST(LockedMemory, OfTheArena_ExpectWholeChunksCountedAndUnusedOnesGivenUp) {
                   if (get(1 << 20, kLocalWrite, true) == nullptr || account.bytes() != 5 << 20) return 5;
                   if (get(2 * kPage, kLocalWrite, true) != nullptr) return 6;
                   if (first == nullptr || !arena.free(other).ok()) return 7;
-                  if (account.bytes() != 5 << 20) return 8;  // one that nobody uses is kept
+                  if (account.bytes() != 5 << 20) return 8;  // one that is not used is kept
                   if (get(64, kLocalWrite | kRemoteRead) == nullptr || account.bytes() != 5 << 20) return 9;
                   return 0;
                 }),

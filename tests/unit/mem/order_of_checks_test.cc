@@ -28,18 +28,21 @@ TEST_P(OrderOfChecks, AnyFaultsAtOnce_ExpectTheFirst) {
   for (unsigned wrong = 0; wrong < 1U << kFaults; ++wrong) {
     SCOPED_TRACE(wrong);
     const bool listed = GetParam() == Layout::kPages;
-    MemoryKey key = table
-                        .make_entry({.kind = RegionKind::kWindow2B,
-                                     .layout = GetParam(),
-                                     .page_shift = 12,
-                                     .bound = !has(wrong, 3),
-                                     .domain = {1},
-                                     .queue_pair = {has(wrong, 5) ? 18U : 17U},
-                                     .access = has(wrong, 2) ? kRemoteRead : kRemoteWrite | kRemoteRead,
-                                     .iova = kIova,
-                                     .length = kBytes,
-                                     .memory = listed ? static_cast<void*>(pages) : &byte})
-                        .value();
+    KeyHistory history;
+    MemoryKey key =
+        table
+            .make_entry_for_consumer({.kind = RegionKind::kWindow2B,
+                                      .layout = GetParam(),
+                                      .page_shift = 12,
+                                      .bound = !has(wrong, 3),
+                                      .domain = {1},
+                                      .queue_pair = {has(wrong, 5) ? 18U : 17U},
+                                      .access = has(wrong, 2) ? kRemoteRead : kRemoteWrite | kRemoteRead,
+                                      .iova = kIova,
+                                      .length = kBytes,
+                                      .memory = listed ? static_cast<void*>(pages) : &byte},
+                                     history)
+            .value();
     if (has(wrong, 0)) key.value ^= 1;
     const KeyUser user{.domain = {has(wrong, 1) ? 2U : 1U}, .queue_pair = {17}};
     const Binding binding =

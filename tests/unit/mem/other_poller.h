@@ -6,7 +6,7 @@
 
 namespace uroce::mem::testing {
 
-/// Another poller of the device, in a turn or not, as the test says. Nobody waits for it by blocking.
+/// Another poller of the device, in a turn or not, as the test says. No thread waits for it by blocking.
 class OtherPoller final : public GracePeriod {
  public:
   void wait() override {}

@@ -206,7 +206,7 @@ TEST_F(RegionTableTest, SenselessRanges_ExpectEinval) {
   EXPECT_EQ(refusal(wanted), EINVAL);
 }
 
-/// Wherever it is: nobody looks there, and nothing is paid for.
+/// Wherever it is: it is not looked at, and nothing is paid for.
 TEST_F(RegionTableTest, RegionOfNoBytes_ExpectAKeyThatGivesAccessToNone) {
   for (std::byte* const address : {memory_.data(), static_cast<std::byte*>(nullptr), memory_.data() + 1}) {
     UserRegion wanted = region();

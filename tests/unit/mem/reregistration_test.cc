@@ -183,7 +183,7 @@ TEST(ReregistrationConcurrency, ChangeWhilePollersWrite_ExpectNoByteTouchedAfter
         for (int i = 0; i < 8; ++i) {
           const uint64_t length = random.chance(1, 2) ? kShort : kLong;
           const Binding binding = table.resolve(key, {{1}, {}}, 0, length, kRemoteWrite);
-          // No key: the writer lost its core half-way, and who looks does not wait for it.
+          // No key: the writer lost its core half-way, and a reader does not wait for it.
           if (binding.fault() == Fault::kKey) continue;
           mixes += !binding.ok() && (binding.fault() != Fault::kBounds || length == kShort);
           if (!binding.ok()) continue;

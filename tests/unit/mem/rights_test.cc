@@ -1,4 +1,4 @@
-// What memory that is mapped for one direction lets anybody do: every kind of region over it, windows over
+// What memory that is mapped for one direction allows: every kind of region over it, windows over
 // those, and every operation. The expectations are the table below, written out once.
 #include "mem/rights.h"
 
@@ -115,7 +115,7 @@ TEST_F(RightsTest, KindsOverDirections_ExpectWhatTheTableSays) {
       for (const Right& right : kRightsOfRegions) {
         SCOPED_TRACE(name(right, direction) + ", kind " + std::to_string(static_cast<int>(kind)));
         const bool dma = kind == RegionKind::kDma;
-        if (dma && !kLocalWrite.covers(right.access)) continue;  // such a region gives nobody more
+        if (dma && !kLocalWrite.covers(right.access)) continue;  // such a region gives no more
         const Made made = make(kind, pages.addresses[0], right.access);
         if (!dma && !allowed(right, direction)) {
           EXPECT_EQ(made.error, kind == RegionKind::kFast ? EINVAL : EFAULT);

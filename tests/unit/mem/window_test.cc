@@ -102,7 +102,7 @@ TEST_P(WindowTest, BindAndUnbind_ExpectItsKeyToResolveInBetween) {
   EXPECT_EQ(fault(key(9), kIova + 1000), Fault::kNone);
 }
 
-/// Who may do what with a bound window. (Reading it locally is a right that no window has.)
+/// The accesses that a bound window allows. (Reading it locally is a right that no window has.)
 TEST_P(WindowTest, Rights) {
   const MemoryKey region = make_user(kBindable | kRemoteAtomic);
   const std::vector<Access> all = {Access{}, kRemoteRead, kRemoteWrite, kBoth, kRemoteAtomic};
@@ -239,7 +239,7 @@ TEST_P(WindowTest, BindRefusals) {
   }
 }
 
-/// Who may invalidate what, by LOCAL_INV and by a peer's SEND with invalidate.
+/// What may be invalidated, by LOCAL_INV and by a peer's SEND with invalidate.
 TEST_P(WindowTest, InvalidationRefusals) {
   const MemoryKey region = make_user();
   const auto refused = [&](MemoryKey wanted, const KeyUser& user = kUser) {

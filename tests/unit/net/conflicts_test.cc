@@ -13,11 +13,11 @@
 namespace uroce::net {
 namespace {
 
-/// Somebody has our addresses, too, and says so.
+/// Another host has our addresses, too, and announces them.
 struct Contested : TwoHosts {
   Host impostor{options_of(mac("02:00:00:00:00:0c"), kA4, kA6)};
 
-  /// What we say to his question, which he asks as if he were us.
+  /// What we answer to a question of the impostor, which has our address as its source.
   std::vector<Frame> answers() {
     std::vector<Frame> all;
     EXPECT_EQ(impostor.neighbours.resolve(kB4, now_), Resolution::kAsking);

@@ -87,7 +87,7 @@ Frame tagged(Frame frame, uint16_t tci) {
 
 Frame reply_to(const Frame& frame, size_t room = 9000) {
   Frame reply(room);
-  // Exactly as large, so that a sanitizer sees who reads beyond it.
+  // Exactly as large, so that a sanitizer sees a read beyond it.
   const auto copy = std::make_unique<std::byte[]>(frame.size());
   std::ranges::copy(frame, copy.get());
   reply.resize(echo_reply({copy.get(), frame.size()}, kGids, reply));

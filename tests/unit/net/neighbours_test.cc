@@ -169,7 +169,7 @@ TEST_F(TwoHosts, AnswersForAnAddressFromWhenItComesUntilItGoes) {
   now_ = a_.neighbours.deadline();
   EXPECT_EQ(answers(), 0u);
 
-  // Without an address of that network there is nobody who could ask.
+  // Without an address of that network there is none to ask from.
   a_.neighbours.remove_address(ip("198.51.100.10"));
   now_ = a_.neighbours.deadline();
   EXPECT_TRUE(a_.pumped(now_).empty());
@@ -283,7 +283,7 @@ TEST(NeighboursLimits, QuestionsForNobody_ExpectThoseInUseKept) {
   Instant now{0};
   const Gid used[] = {ip("192.0.2.11"), ip("192.0.2.12")};
   for (const Gid& address : used) get_to_know(a, address, now);
-  // Strangers who ask for us fill the rest.
+  // Strangers that ask for us fill the rest.
   now = now + seconds(1);
   for (int i = 20; i < 60; ++i) {
     const Gid address = ip("192.0.2." + std::to_string(i));

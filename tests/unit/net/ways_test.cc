@@ -1,5 +1,5 @@
-// From which address and by whom a destination is reached: prefixes, routers, and the kernel beside which we
-// stand.
+// From which address and through which router a destination is reached: prefixes, routers, and the kernel
+// beside the stack.
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +38,7 @@ struct Routed : TwoHosts {
                       {{ip("198.51.100.0"), 24}, ip("10.0.0.1")}};
     return options;
   }
-  /// Whom A asks for when it is to reach the address.
+  /// The address that A asks for when it is to reach this one.
   Gid asked_for(const char* address) {
     EXPECT_EQ(a_.neighbours.resolve(ip(address), now_), Resolution::kAsking) << address;
     const std::vector<Frame> questions = a_.pumped(now_);
@@ -89,7 +89,7 @@ TEST_F(Routed, WithoutOurAddressThereIsNoRouter) {
   EXPECT_EQ(a_.neighbours.resolve(ip("8.8.8.8"), now_), Resolution::kOffLink);
 }
 
-/// Who is asked, and answers when the test wants.
+/// A resolver that answers when the test wants.
 struct Knowing final : Resolver {
   std::vector<Gid> asked;
   void ask(const Gid& address) override { asked.push_back(address); }

@@ -1,4 +1,4 @@
-// Who may have how much: connections, buffers, lines of the log.
+// How much a host may have: connections, buffers, lines of the log.
 #include "nvmf/rdma/admission.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(RdmaAdmission, StrangersBeyondTheLimit_ExpectTheOldestToGoAndKnownHostsToSt
   EXPECT_EQ(admission.to_replace(host(3)), std::nullopt);
   admission.add(24, host(3), kStart);
   EXPECT_EQ(admission.to_replace(host(4)), 20u);
-  // Discovery takes anybody, and makes nobody known.
+  // Discovery takes every host, and makes none known.
   admission.connected(20, true);
   EXPECT_EQ(admission.to_replace(host(4)), 20u);
   admission.connected(20, false);
@@ -118,7 +118,7 @@ TEST(RdmaBudget, HostsThatHoldOnToBuffers_ExpectSomeLeftForTheNext) {
   const auto take_all = [&](RdmaBufferBudget& budget) {
     while (free > 0 && budget.may_take(free)) ++budget.held, --free;
   };
-  // Nobody before Connect holds more than a fifth.
+  // Hosts before Connect hold no more than a fifth.
   RdmaBufferBudget pending{.pending = true};
   take_all(pending);
   EXPECT_GT(pending.held, 0u);

@@ -2,7 +2,7 @@
 
 #include "exported.h"
 
-// Connections: who is refused, and how they end.
+// Connections: which are refused, and how they end.
 namespace uroce::testing {
 namespace {
 

@@ -243,7 +243,7 @@ TEST_F(Memif, ARefusedServerLeavesTheOtherAlone) {
   EXPECT_EQ(other.finish(), 0);
 }
 
-/// A server of DPDK dies of a visitor who is gone before it had time for him.
+/// A server of DPDK dies when a client disconnects before the server has handled it.
 TEST_F(Memif, AForeignServerIsNotVisited) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   socket().copy(address.sun_path, sizeof address.sun_path - 1);

@@ -1,4 +1,5 @@
-// Whom a memif has to do with: its own user. The driver trusts the other end with this process's memory.
+// Which processes a memif talks to: those of its own user. The driver trusts the other end with this
+// process's memory.
 
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -55,7 +56,7 @@ int status_of(uid_t user, const std::function<int()>& work) {
 
 enum Visit { kCut, kGreeted, kDenied, kOther };
 
-/// What becomes of somebody who connects there and waits for the first word.
+/// What becomes of a process that connects there and waits for the first word.
 Visit visit(const std::string& name, bool abstract) {
   const Address address = address_of(name, abstract);
   const int visitor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -127,7 +128,7 @@ std::set<std::string> own_sockets() {
   return inodes;
 }
 
-/// A driver's socket that could be named would be a way past the relay, which asks who is there.
+/// A driver's socket that could be named would be a way past the relay, which checks whose process it is.
 TEST_F(MemifUsers, TheDriversOwnSocketCannotBeNamed) {
   const auto port = drivers::open_port({.devargs = abstract_server()});
   ASSERT_TRUE(port) << port.error().message;

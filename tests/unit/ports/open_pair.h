@@ -10,7 +10,7 @@ namespace uroce::testing {
 /// reported.
 PortPair open_pair(const std::string& near, const std::string& far);
 
-/// True once the link is up and nobody is known to be missing at its other end; gives up after a minute.
+/// True once the link is up and its other end is not known to be missing; gives up after a minute.
 bool wait_for_link(const port::Port& port);
 
 }  // namespace uroce::testing

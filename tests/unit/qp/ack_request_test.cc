@@ -161,7 +161,7 @@ TEST_F(AckRequest, SoItDoesWhenTheQueuePairIsDrained) {
   EXPECT_EQ(asked(), Asked({true}));
 }
 
-/// What was lost goes again, and whoever is the last then asks.
+/// What was lost goes again, and the last packet then asks.
 TEST_F(AckRequest, AfterALossTheLastOneAsksAgain) {
   bring_up();
   for (int i = 0; i < 3; ++i) post_unsignaled(SendOperation::kWrite);

@@ -164,7 +164,7 @@ TEST_F(Credits, WhatIsSentAgainKeepsItsPlace) {
   EXPECT_EQ(counter(Counter::kCreditProbes), 0u);
 }
 
-/// A long READ is several to the peer, who counts them all.
+/// A long READ is several to the peer, which counts them all.
 TEST_F(Credits, AReadCountsAsOftenAsItIsAskedFor) {
   attributes.path_mtu = PathMtu::k256;
   bring_up();

@@ -11,7 +11,7 @@ using wire::Operation;
 
 constexpr uint32_t kGrh = 40;
 
-/// UD: each message is a packet of its own, from anybody to anybody.
+/// UD: each message is a packet of its own, from any queue pair to any other.
 class Datagram : public QueuePairTest {
  protected:
   Datagram() : QueuePairTest(Type::kUd) {}

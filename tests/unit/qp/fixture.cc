@@ -110,7 +110,7 @@ void QueuePairTest::grant(mem::Access access) {
   keys = register_region(memory.data(), memory.size(), kIova, access);
 }
 
-int QueuePairTest::modify(State state, uint32_t mask) {
+int QueuePairTest::modify(State state, AttributeMask mask) {
   Attributes changed = attributes;
   changed.state = state;
   const int error = queue_pair->modify(changed, mask | kMaskState, turn);
@@ -121,10 +121,10 @@ int QueuePairTest::modify(State state, uint32_t mask) {
 void QueuePairTest::bring_up(State to) {
   const bool requester = type == Type::kRc || type == Type::kXrcSend;
   const bool responder = type == Type::kRc || type == Type::kXrcReceive;
-  const uint32_t more_rtr = responder ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : 0u;
-  const uint32_t more_rts = requester   ? kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic
-                            : responder ? kMaskTimeout
-                                        : 0u;
+  const AttributeMask more_rtr = responder ? kMaskMaxDestRdAtomic | kMaskMinRnrTimer : AttributeMask{};
+  const AttributeMask more_rts = requester ? kMaskTimeout | kMaskRetryCount | kMaskRnrRetry | kMaskMaxRdAtomic
+                                 : responder ? kMaskTimeout
+                                             : AttributeMask{};
   if (type == Type::kUd) {
     ASSERT_EQ(modify(State::kInit, kMaskQkey | kMaskPkeyIndex | kMaskPort), 0);
     ASSERT_EQ(modify(State::kRtr), 0);

@@ -80,7 +80,7 @@ class QueuePairTest : public ::testing::Test {
   /// The values that bring_up() uses; a test may change them before.
   Attributes attributes;
   void bring_up(State to = State::kRts);
-  int modify(State state, uint32_t mask = 0);
+  int modify(State state, AttributeMask mask = {});
 
   /// A region of the queue pair's domain.
   mem::RegionKeys register_region(std::byte* at, uint64_t bytes, uint64_t iova, mem::Access access);

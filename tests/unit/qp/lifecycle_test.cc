@@ -211,7 +211,7 @@ TEST_F(Lifecycle, ModifyRefusesAndChangesNothing) {
   EXPECT_EQ(modify(State::kInit, kMaskAccessFlags), EINVAL);
   bring_up(State::kInit);
   attributes.min_rnr_timer = 32;
-  const uint32_t to_rtr =
+  const AttributeMask to_rtr =
       kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn | kMaskMaxDestRdAtomic | kMaskMinRnrTimer;
   EXPECT_EQ(modify(State::kRtr, to_rtr), EINVAL);
   attributes.min_rnr_timer = 1;

@@ -16,23 +16,23 @@ constexpr uint32_t kBits = 26;
 
 /// ibv_modify_qp(3) and the architecture's figure of the queue pair states, written down once more.
 struct Row {
-  uint32_t required;
-  uint32_t optional;
+  AttributeMask required;
+  AttributeMask optional;
 };
 using Table = std::map<std::pair<State, State>, Row>;
 
-constexpr uint32_t kAlternate = kMaskAltPath | kMaskPathMigState;
+constexpr AttributeMask kAlternate = kMaskAltPath | kMaskPathMigState;
 
 Table expected(Type type) {
   const bool requester = type == Type::kRc || type == Type::kXrcSend;  // of a reliable service
   const bool responder = type == Type::kRc || type == Type::kXrcReceive;
   const bool ud = type == Type::kUd;
-  const uint32_t init = kMaskPkeyIndex | kMaskPort | (ud ? kMaskQkey : kMaskAccessFlags);
-  const uint32_t to_rts = kMaskCurrentState | (ud ? kMaskQkey : kMaskAccessFlags | kAlternate) |
-                          (responder ? kMaskMinRnrTimer : 0u);
-  uint32_t rtr = kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn;
-  uint32_t rts = kMaskSqPsn;
-  uint32_t sqd = kMaskAv | kMaskPkeyIndex | kMaskAccessFlags | kAlternate;
+  const AttributeMask init = kMaskPkeyIndex | kMaskPort | (ud ? kMaskQkey : kMaskAccessFlags);
+  const AttributeMask to_rts = kMaskCurrentState | (ud ? kMaskQkey : kMaskAccessFlags | kAlternate) |
+                               (responder ? kMaskMinRnrTimer : AttributeMask{});
+  AttributeMask rtr = kMaskAv | kMaskPathMtu | kMaskDestQpn | kMaskRqPsn;
+  AttributeMask rts = kMaskSqPsn;
+  AttributeMask sqd = kMaskAv | kMaskPkeyIndex | kMaskAccessFlags | kAlternate;
   if (responder) {
     rtr |= kMaskMaxDestRdAtomic | kMaskMinRnrTimer;
     rts |= kMaskTimeout;
@@ -44,20 +44,20 @@ Table expected(Type type) {
   }
   Table table;
   for (const State from : kStates) {
-    table[{from, State::kReset}] = {0, 0};
-    if (from != State::kReset) table[{from, State::kErr}] = {0, 0};
+    table[{from, State::kReset}] = {};
+    if (from != State::kReset) table[{from, State::kErr}] = {};
   }
-  table[{State::kReset, State::kInit}] = {init, 0};
-  table[{State::kInit, State::kInit}] = {0, init};
+  table[{State::kReset, State::kInit}] = {init, {}};
+  table[{State::kInit, State::kInit}] = {{}, init};
   table[{State::kInit, State::kRtr}] =
-      ud ? Row{0, kMaskPkeyIndex | kMaskQkey} : Row{rtr, kMaskAltPath | kMaskAccessFlags | kMaskPkeyIndex};
+      ud ? Row{{}, kMaskPkeyIndex | kMaskQkey} : Row{rtr, kMaskAltPath | kMaskAccessFlags | kMaskPkeyIndex};
   table[{State::kRtr, State::kRts}] = {rts, to_rts};
-  table[{State::kRts, State::kRts}] = {0, to_rts};
-  table[{State::kRts, State::kSqd}] = {0, kMaskEnSqdAsyncNotify};
-  table[{State::kSqd, State::kRts}] = {0, to_rts};
-  table[{State::kSqd, State::kSqd}] = {0, ud ? kMaskPkeyIndex | kMaskQkey : sqd};
-  if (ud) table[{State::kSqe, State::kRts}] = {0, to_rts};
-  if (type == Type::kUc) table[{State::kSqe, State::kRts}] = {0, kMaskCurrentState | kMaskAccessFlags};
+  table[{State::kRts, State::kRts}] = {{}, to_rts};
+  table[{State::kRts, State::kSqd}] = {{}, kMaskEnSqdAsyncNotify};
+  table[{State::kSqd, State::kRts}] = {{}, to_rts};
+  table[{State::kSqd, State::kSqd}] = {{}, ud ? kMaskPkeyIndex | kMaskQkey : sqd};
+  if (ud) table[{State::kSqe, State::kRts}] = {{}, to_rts};
+  if (type == Type::kUc) table[{State::kSqe, State::kRts}] = {{}, kMaskCurrentState | kMaskAccessFlags};
   return table;
 }
 
@@ -71,7 +71,7 @@ TEST_P(StateTable, EveryPairOfStatesAndEveryAttribute) {
       const auto found = table.find({from, to});
       if (found == table.end()) {
         for (uint32_t bit = 0; bit < kBits; ++bit) {
-          EXPECT_EQ(check_transition(GetParam(), from, to, kMaskState | 1u << bit), EINVAL);
+          EXPECT_EQ(check_transition(GetParam(), from, to, kMaskState | AttributeMask(1u << bit)), EINVAL);
         }
         EXPECT_EQ(check_transition(GetParam(), from, to, kMaskState), EINVAL);
         continue;
@@ -80,12 +80,13 @@ TEST_P(StateTable, EveryPairOfStatesAndEveryAttribute) {
       EXPECT_EQ(check_transition(GetParam(), from, to, kMaskState | required), 0);
       EXPECT_EQ(check_transition(GetParam(), from, to, kMaskState | required | optional), 0);
       for (uint32_t bit = 1; bit < kBits; ++bit) {
-        const uint32_t mask = 1u << bit;
-        if ((required & mask) != 0) {
-          EXPECT_EQ(check_transition(GetParam(), from, to, kMaskState | (required & ~mask)), EINVAL) << bit;
+        const AttributeMask attribute(1u << bit);
+        if (required.any(attribute)) {
+          EXPECT_EQ(check_transition(GetParam(), from, to, kMaskState | required.without(attribute)), EINVAL)
+              << bit;
         } else {
-          const int with = check_transition(GetParam(), from, to, kMaskState | required | mask);
-          EXPECT_EQ(with, (optional & mask) != 0 ? 0 : EINVAL) << bit;
+          const int with = check_transition(GetParam(), from, to, kMaskState | required | attribute);
+          EXPECT_EQ(with, optional.any(attribute) ? 0 : EINVAL) << bit;
         }
       }
     }

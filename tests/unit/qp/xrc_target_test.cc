@@ -20,7 +20,8 @@ using wire::Operation;
 constexpr mem::Access kAll = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
 constexpr XrcDomainId kOurDomain{1};
 
-/// A shared receive queue with everything that counts for who names it. Its region is all of the memory.
+/// A shared receive queue with everything that counts for a message that names it. Its region is all of the
+/// memory.
 struct Receiver {
   SrqNumber number;
   DomainId domain;

@@ -220,7 +220,7 @@ TEST(CompletionBatch, TakesBackWhatIsNotPublishedYet) {
   EXPECT_EQ(poll_ids(queue, 4), (std::vector<uint64_t>{4, 15, 16}));
 }
 
-/// What is taken back has failed: that is news also for those who wait for solicited completions only.
+/// What is taken back has failed: that is news also for threads that wait for solicited completions only.
 TEST(CompletionBatch, TellsWaitersOfWhatWasTakenBack) {
   Listener listener;
   CompletionQueue queue({.depth = 4, .listener = &listener});

@@ -142,7 +142,7 @@ TEST_F(Moderated, IsForgottenByThePollers) {
   EXPECT_EQ(events(), 1) << "of the one that is left";
 }
 
-/// Whoever arms, finds nothing and waits for the event always gets one.
+/// A thread that arms, finds nothing and waits for the event always gets one.
 TEST(ModeratedUnderThreads, NoEventIsLost) {
   constexpr uint64_t kEach = 20'000;
   Listener listener;

@@ -233,7 +233,7 @@ TEST_F(Binding, LoopbackAndADevicesAddress_ExpectThemToBeTwo) {
   EXPECT_EQ(bind(outside, kServer, inside.port()), 0);
   const Id again(channel);
   EXPECT_EQ(bind(again, "127.0.0.1", inside.port()), EADDRINUSE);
-  // From there no way leads to anybody else.
+  // From there no way leads to another host.
   EXPECT_EQ(error_of(rdma_resolve_addr(inside.get(), nullptr, Address("192.0.2.77", 1).get(), 100)),
             ENETUNREACH);
 }

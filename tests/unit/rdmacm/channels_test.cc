@@ -82,7 +82,8 @@ TEST_F(Channels, SynchronousAndRefused_ExpectEconnrefused) {
   EXPECT_EQ(client->event->event, RDMA_CM_EVENT_REJECTED);
 }
 
-/// Whoever joins 135 groups hears of every one, and who goes before costs the others nothing.
+/// An id that joins 135 groups gets an event for every one, and one that ends before costs the others
+/// nothing.
 TEST_F(Channels, MoreEventsThanAPipeHolds_ExpectAllOfThemInOrder) {
   constexpr uint32_t kIds = 1000;
   constexpr uint32_t kGroups = 135;

@@ -183,7 +183,7 @@ TEST_F(Connecting, ClientLeavesBeforeTheAnswer_ExpectItsServerToldAndNotTheListe
   accept();
 }
 
-/// Who was taken waits no more, whatever the program decides in the end.
+/// A request that was taken does not count in the backlog any more, whatever the program decides in the end.
 TEST_F(Connecting, BacklogOfOne_ExpectAnyNumberTaken) {
   listen(1);
   std::vector<Id> clients;

@@ -105,7 +105,7 @@ class Program {
         if (id->qp != nullptr) rdma_destroy_qp(id);
         return;
       default:
-        take_events();  // who destroys an id that a request came from has nothing to acknowledge
+        take_events();  // a thread that destroys an id that a request came from has nothing to acknowledge
         return destroy(which);
     }
   }
@@ -137,7 +137,7 @@ class Program {
     }
   }
 
-  /// A message of somebody who is no host, often with numbers that may be those of a connection.
+  /// A message of an address that is no host's, often with numbers that may be those of a connection.
   void stranger() {
     const auto devices = rdmacm::devices();
     const auto& device = (*devices)[random_.below(devices->size())];

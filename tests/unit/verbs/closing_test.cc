@@ -13,7 +13,7 @@
 namespace uroce::verbs_test {
 
 /// A side whose objects stay as they lie when the test is over: closed behind their back they cannot be
-/// destroyed any more. Known to the end of the process, so that nobody takes them for lost.
+/// destroyed any more. Known to the end of the process, so that a leak checker finds them.
 End& left_behind(size_t device, const EndOptions& options = {}) {
   static auto& all = *new std::vector<End*>;
   return *all.emplace_back(new End(device_at(device), options));

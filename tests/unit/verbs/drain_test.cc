@@ -46,7 +46,7 @@ class QpEvents : public Connected {
 
 TEST_F(QpEvents, ADrainedSendQueueSaysSo) {
   ibv_sge segment = one.part(0, 1000);
-  ASSERT_EQ(one.send(send_request(1, segment)), 0);  // nobody receives it yet
+  ASSERT_EQ(one.send(send_request(1, segment)), 0);  // there is no receive for it yet
   ASSERT_EQ(modify(one, IBV_QPS_SQD, IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
   ASSERT_EQ(one.send(send_request(2, segment)), 0);
   for (uint64_t id = 1; id <= 2; ++id) ASSERT_EQ(other.receive(id, other.all()), 0);

@@ -16,7 +16,7 @@ class Leaving : public ::testing::Test {
  protected:
   void SetUp() override { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
 
-  /// Two connected ends in the middle of traffic, which nobody will destroy.
+  /// Two connected ends in the middle of traffic, which will not be destroyed.
   static void leave_work_behind() {
     one = new End(device_at(0), {.with_channel = true});
     other = new End(device_at(1), {});

@@ -10,7 +10,7 @@
 #include "../copy/vanishing_memory.h"
 #include "ends.h"
 
-// Registered memory that goes away while a peer uses it costs its connection and nothing else, whoever turns
+// Registered memory that goes away while a peer uses it costs its connection and nothing else, whatever turns
 // the pollers: the program's calls, the background thread, pollers' own threads. (Every operation and place:
 // tests/unit/engine/memory_gone_test.cc.)
 
@@ -44,7 +44,7 @@ class MemoryGone : public ::testing::TestWithParam<Vanishing> {
     request.wr.rdma.rkey = mr->rkey;
     return request;
   }
-  /// Sleeps until there is a completion: nobody calls anything that turns a poller.
+  /// Sleeps until there is a completion: no call turns a poller meanwhile.
   static ibv_wc sleep_for_next(const End& end) {
     ibv_cq* cq = nullptr;
     void* cq_context = nullptr;

@@ -231,7 +231,7 @@ TEST_F(Registration, OfAnyMemoryOfTheProcess) {
   close(file);
 }
 
-/// What the peer writes is there for everybody who has the memory, as another process would: at another
+/// What the peer writes is there for every mapping of the memory, as another process would have: at another
 /// address.
 TEST_F(Registration, OfSharedMemoryOfBothKinds) {
   const auto transfer = [&](const char* what, void* memory, const void* elsewhere) {

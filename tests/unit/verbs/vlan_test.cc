@@ -15,7 +15,7 @@ constexpr uint16_t kVlan = 7;
 TEST(Vlan, DevicesInDifferentOnesDoNotHearEachOther) {
   const End one(device_at(0), {});
   const End other(device_at(1), {});
-  // The same network in VLANs 8 and 9: nobody answers the question who has the address.
+  // The same network in VLANs 8 and 9: no host answers for the address.
   EXPECT_EQ(bring_up(one, kLonelyVlanGid, other, kLonelyVlanGid), ETIMEDOUT);
 }
 

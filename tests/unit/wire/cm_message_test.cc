@@ -91,7 +91,7 @@ TEST(CmMessage, ConnectionOfRping_ExpectWhatItSays) {
   EXPECT_EQ(rep.remote, req.local);
   EXPECT_EQ(rtu.local, req.local);
   EXPECT_EQ(rtu.remote, rep.local);
-  // Whoever hangs up names the other's queue pair.
+  // The end that disconnects names the other's queue pair.
   const bool by_client = dreq.local == req.local;
   EXPECT_EQ(dreq.remote_qp, by_client ? rep.qp : req.qp);
   EXPECT_EQ(drep.remote, dreq.local);

@@ -105,7 +105,7 @@ Bytes make_frame(const Path& path, const Headers& headers, std::span<const std::
   const FrameTemplate frame_template(path);
   const auto payload_bytes = static_cast<uint32_t>(payload.size());
   const Opcode opcode = headers.bth.opcode;
-  // Filled with something other than zero, so that a byte that nobody wrote shows.
+  // Filled with something other than zero, so that a byte that was not written shows.
   Bytes frame(frame_bytes(frame_template, opcode, payload_bytes), std::byte{0xEE});
   std::byte* to = write_headers(frame, frame_template, headers, payload_bytes);
   std::ranges::copy(payload, to);

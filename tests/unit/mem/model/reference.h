@@ -63,7 +63,7 @@ class Reference {
 
   /// A window is bound over it.
   [[nodiscard]] bool covered(size_t region) const;
-  /// Somebody lies in it.
+  /// A region lies in it.
   [[nodiscard]] bool pinned(size_t mapping) const;
   /// A bus address of live mappings: which; `mappings.size()` when none. [address, address + length) lies in
   /// it.

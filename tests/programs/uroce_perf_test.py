@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""`uroce perf` from outside: its figures, within one process and between two, and how it ends.
+
+    tests/programs/uroce_perf_test.py UROCE
+"""
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+from command_line import ENVIRONMENT, UROCE, TestCase, uroce
+
+
+class Perf(TestCase):
+    def perf(self, *arguments):
+        json_path, plot_path = self.folder / 'out.json', self.folder / 'out.svg'
+        run = uroce('perf', '--iterations', '50', '--json', str(json_path), '--plot', str(plot_path), *arguments)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(run.stderr, '')
+        self.assertTrue(plot_path.read_text().startswith('<svg'))
+        return run, json.loads(json_path.read_text())
+
+    def test_embedded_pair(self):
+        run, figures = self.perf('--size', '1,4096,100000')
+        for operation in 'write', 'read', 'send':
+            for size in 1, 4096, 100000:
+                self.assertEqual(figures[f'{operation}.{size}.messages'], 50)
+                self.assertEqual(figures[f'{operation}.{size}.round_trips'], 50)
+                self.assertGreaterEqual(figures[f'{operation}.{size}.bytes_verified'], size)
+                self.assertGreater(figures[f'{operation}.{size}.gigabits_per_second'], 0)
+        self.assertEqual((figures['device'], figures['peer']), ('uroce0', 'uroce1'))
+        self.assertIn('verified', run.stdout)
+
+    def test_unreliable_services(self):
+        for service, operations, sizes in ('uc', ['write', 'send'], [1, 4096, 100000]), ('ud', ['send'], [1, 1000, 4096]):
+            _, figures = self.perf('--service', service, '--size', ','.join(map(str, sizes)))
+            self.assertEqual(figures['service'], service.upper())
+            for operation in operations:
+                for size in sizes:
+                    of = f'{operation}.{size}.'
+                    self.assertEqual(figures[of + 'messages'], 50)
+                    self.assertEqual(figures[of + 'received'] + figures[of + 'lost'], 50)
+                    self.assertEqual(figures[of + 'round_trips'] + figures[of + 'round_trips_lost'], 50)
+                    # Between two ends of one process, turned by one thread, nothing is lost.
+                    self.assertEqual((figures[of + 'lost'], figures[of + 'round_trips_lost']), (0, 0))
+                    self.assertGreaterEqual(figures[of + 'bytes_verified'], size)
+
+    def test_atomics(self):
+        _, figures = self.perf('--op', 'add,swap')
+        for operation in 'add', 'swap':
+            self.assertEqual((figures[operation + '.8.messages'], figures[operation + '.8.round_trips']), (50, 50))
+
+    def test_one_device_with_itself(self):
+        _, figures = self.perf('--size', '64', '--device', 'uroce1', '--peer-device', 'uroce1', '--path-mtu', '256',
+                               '--ack-timeout', '18')
+        self.assertEqual((figures['peer'], figures['path_mtu']), ('uroce1', 256))
+
+    def test_what_is_wrong_is_named(self):
+        self.refused('perf', '--device', 'mlx5_0', status=1, naming=['mlx5_0', 'uroce0'])
+        self.refused('perf', '--gid-index', '77', status=1, naming=['--gid-index 77'])
+        self.refused('perf', '--service', 'ud', '--size', '4K', '--path-mtu', '1024', '--iterations', '1', status=1,
+                     naming=['--size 4096', 'UD', '1024'])
+        self.refused('perf', '--connect', '127.0.0.1:1', status=1, naming=['127.0.0.1:1'])
+        self.refused('perf', '--json', '/nonexistent/x.json', '--iterations', '1', status=2, naming=['--json', '/nonexistent'])
+
+
+    def test_interruption_ends_it_cleanly(self):
+        with subprocess.Popen([UROCE, 'perf', '--duration', '600'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env=ENVIRONMENT) as process:
+            time.sleep(2)
+            process.send_signal(signal.SIGINT)
+            out, errors = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out, errors), (128 + signal.SIGINT, '', 'uroce perf: interrupted\n'))
+
+
+class PerfBetweenProcesses(TestCase):
+    """Server and client over memif, each a process of its own."""
+
+    def options(self, role, number, peer):
+        return ['--port', f'net_memif0,role={role},id=0,socket={self.folder}/memif.sock,socket-abstract=no,bsize=8192',
+                '--ip', f'192.0.2.{number}/24', '--mac', f'02:00:00:00:02:0{number}',
+                '--neighbour', f'192.0.2.{peer}=02:00:00:00:02:0{peer}']
+
+    def start_server(self):
+        server = subprocess.Popen([UROCE, 'perf', '--server', '--listen', '0', *self.options('server', 1, 2)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        return server, server.stdout.readline().split()[-1]
+
+    def start_client(self, port, *options):
+        client = subprocess.Popen([UROCE, 'perf', '--connect', f'127.0.0.1:{port}', *options, *self.options('client', 2, 1)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        return client
+
+    def test_all_operations(self):
+        server, port = self.start_server()
+        client = self.start_client(port, '--iterations', '20', '--size', '1,5000')
+        out, errors = client.communicate(timeout=120)
+        self.assertEqual((client.returncode, errors), (0, ''))
+        self.assertEqual(len([line for line in out.splitlines() if line.startswith(('write', 'read', 'send'))]), 6)
+        served, errors = server.communicate(timeout=60)
+        self.assertEqual((server.returncode, errors), (0, ''))
+        self.assertIn('served', served)
+        self.assertEqual(list(self.folder.iterdir()), [], 'the socket was left behind')
+
+    def test_unreliable_services(self):
+        for service in 'uc', 'ud':
+            server, port = self.start_server()
+            path = self.folder / f'{service}.json'
+            client = self.start_client(port, '--iterations', '200', '--size', '1,4000', '--service', service, '--json', str(path))
+            _, errors = client.communicate(timeout=120)
+            self.assertEqual((client.returncode, errors), (0, ''))
+            figures = json.loads(path.read_text())
+            for size in 1, 4000:
+                self.assertEqual(figures[f'send.{size}.received'] + figures[f'send.{size}.lost'], 200)
+                self.assertGreater(figures[f'send.{size}.received'], 0)
+            served, errors = server.communicate(timeout=60)
+            self.assertEqual((server.returncode, errors), (0, ''))
+
+    def running(self):
+        server, port = self.start_server()
+        client = self.start_client(port, '--duration', '600', '--size', '4096')
+        time.sleep(2)
+        self.assertIsNone(client.poll())
+        return server, client
+
+    def test_a_dead_server_ends_the_client(self):
+        server, client = self.running()
+        server.kill()
+        _, errors = client.communicate(timeout=60)
+        self.assertEqual(client.returncode, 1)
+        self.assertEqual(len(errors.splitlines()), 1, errors)
+
+    def test_a_dead_client_ends_the_server(self):
+        server, client = self.running()
+        client.kill()
+        _, errors = server.communicate(timeout=60)
+        self.assertEqual(server.returncode, 1)
+        self.assertEqual(len(errors.splitlines()), 1, errors)
+
+    def test_interrupting_the_client_ends_both(self):
+        server, client = self.running()
+        client.send_signal(signal.SIGINT)
+        _, errors = client.communicate(timeout=60)
+        self.assertEqual((client.returncode, errors), (128 + signal.SIGINT, 'uroce perf: interrupted\n'))
+        server.communicate(timeout=60)
+        self.assertEqual(server.returncode, 1)
+
+    def test_strangers_are_refused_and_clients_served(self):
+        server, port = self.start_server()
+        address = ('127.0.0.1', int(port))
+        # A port scanner; a browser; control sequences for a terminal; a stack of brackets; a line without an end; a
+        # connection that never says anything.
+        socket.create_connection(address).close()
+        said = [b'GET / HTTP/1.0\r\n\r\n', b'{"error": "\\u001b[2J\\u009b31m\x1b]0;owned\x07"}\n', b'{"error": "\\u001b[2J"}\n',
+                b'{"plan":' + b'[' * 30000 + b']' * 30000 + b'}\n', b'x' * 70000, b'']
+        strangers = [socket.create_connection(address) for _ in said]
+        for stranger, words in zip(strangers, said):
+            self.addCleanup(stranger.close)
+            try:
+                stranger.sendall(words)
+            except ConnectionError:
+                pass  # it was let go before its end
+        client = self.start_client(port, '--iterations', '20', '--size', '64')
+        _, errors = client.communicate(timeout=120)
+        self.assertEqual((client.returncode, errors), (0, ''))
+        served, errors = server.communicate(timeout=60)
+        self.assertEqual(server.returncode, 0)
+        self.assertIn('served', served)
+        self.assertGreaterEqual(len(errors.splitlines()), 5, errors)
+        self.assertRegex(errors, r'^[ -~\n]*$')
+        self.assertIn('\\x1b[2J', errors)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
