@@ -283,7 +283,7 @@ TEST(Control, AProgramThatReadsNothingHearsTheLatestState) {
   // Receive many programs, and requests whose answers fill the socket.
   constexpr int kPrograms = 300;
   for (uint32_t i = 0; i < 2000; ++i) {
-    const Message listen{.type = MessageType::kListen, .request = i + 1, .id = 1};
+    const Message listen{.type = MessageType::kListen, .request = 1'000'000 + i, .id = 1};
     send(a.socket(), &listen, sizeof listen, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
   std::set<uint32_t> numbers;
@@ -293,7 +293,7 @@ TEST(Control, AProgramThatReadsNothingHearsTheLatestState) {
     numbers.insert(other.number());
   }
   // Expect: it hears of each end, and that it is alone.
-  uint32_t programs = 0;
+  uint32_t programs = 1;  // as it was told at first
   std::set<uint32_t> gone;
   while (gone.size() < numbers.size() || programs != 1) {
     const auto message = a.receive();
