@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "host/number_blocks.h"
+#include "net/gid_table.h"
 #include "tests/unit/service/running_service.h"
 
 namespace uroce::testing {
@@ -166,6 +167,8 @@ TEST(Control, PortsAreOneSpace) {
   EXPECT_EQ(b.bind(2, 0, host::kBindFamilyOnly, Gid::from_ipv4({10, 0, 0, 1})).error, EADDRNOTAVAIL);
   EXPECT_EQ(b.bind(2, 0, host::kBindIpv6, kDeviceAddress).error, EINVAL);
   EXPECT_GE(b.bind(2, 0, host::kBindFamilyOnly, kDeviceAddress).port, 32768);
+  const Gid link_local = net::GidTable(kDeviceMac, {}).at(0);
+  EXPECT_GE(b.bind(3, 0, host::kBindFamilyOnly | host::kBindIpv6, link_local).port, 32768);
   // Receive the release. Expect: free for the other.
   ASSERT_TRUE(a.send({.type = MessageType::kRelease, .id = 1}));
   EXPECT_EQ(a.bind(3, 0).error, 0);
