@@ -19,8 +19,8 @@ namespace uroce::port {
 struct RxFrame {
   std::byte* data = nullptr;  // contiguous
   uint32_t length = 0;
-  void* handle = nullptr;  // the driver's own
   bool has_icrc = true;    // false: the frame has never left this host, and no ICRC was computed
+  void* handle = nullptr;  // the driver's own
 };
 
 /// A buffer for one frame to send. Owned by the caller of allocate() until transmit() accepts it or free()

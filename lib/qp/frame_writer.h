@@ -46,7 +46,8 @@ class FrameBuilder : public wire::FrameBuilder {
   /// Payload, pad and ICRC, which may be put off in `tx`. False: some of the payload's memory is gone, and
   /// the frame must not be sent.
   [[nodiscard]] bool finish(const Payload& payload, port::TxBatch& tx) const {
-    if (!tx.wants_icrc(frame_)) return finish_without_icrc({payload.bytes, payload.data, payload.pieces});
+    if (!tx.wants_icrc(frame_)) [[unlikely]]
+      return finish_without_icrc({payload.bytes, payload.data, payload.pieces});
     if (payload.data == nullptr || payload.bytes >= wire::kWideIcrcBytesMin) [[unlikely]]
       return finish_long(data_, path_, row_, {payload.bytes, payload.data, payload.pieces});
     if (!copy::guarded_read(this->payload(), payload.data, payload.bytes)) [[unlikely]]
@@ -57,7 +58,8 @@ class FrameBuilder : public wire::FrameBuilder {
   /// Without payload.
   void finish(port::TxBatch& tx) const {
     write_pad();
-    if (!tx.wants_icrc(frame_)) return omit_icrc();
+    if (!tx.wants_icrc(frame_)) [[unlikely]]
+      return omit_icrc();
     tx.finish_later(wire::append_icrc, ip_packet(), covered_bytes());
   }
 

@@ -155,7 +155,7 @@ void WireEnd::release(std::span<const port::RxFrame> frames) {
 port::RxFrame WireEnd::loop(const port::TxFrame& frame) {
   const std::lock_guard lock(receiving_);
   ++inside_;
-  return {frame.data, frame.length, frame.handle};
+  return {.data = frame.data, .length = frame.length, .handle = frame.handle};
 }
 
 bool WireEnd::due(size_t queue) const {

@@ -87,7 +87,7 @@ uint16_t EthdevQueue::receive(std::span<port::RxFrame> frames) {
       count_drops(1);
       continue;
     }
-    *to++ = {rte_pktmbuf_mtod(mbuf, std::byte*), mbuf->pkt_len, mbuf};
+    *to++ = {.data = rte_pktmbuf_mtod(mbuf, std::byte*), .length = mbuf->pkt_len, .handle = mbuf};
   }
   return static_cast<uint16_t>(to - frames.data());
 }
@@ -170,7 +170,7 @@ void EthdevQueue::free(std::span<const port::TxFrame> frames) { give_back(frames
 
 port::RxFrame EthdevQueue::loop(const port::TxFrame& frame) {
   set_frame(mbuf_of(frame.handle), frame.length);
-  return {frame.data, frame.length, frame.handle};
+  return {.data = frame.data, .length = frame.length, .handle = frame.handle};
 }
 
 void EthdevQueue::count_drops(uint64_t count) {

@@ -144,7 +144,8 @@ uint16_t HostQueue::receive(std::span<port::RxFrame> frames) {
         break;
       }
       port::prefetch_frame(frame.data);
-      frames[received] = {buffer->frame, frame.length, buffer, frame.has_icrc};
+      frames[received] = {
+          .data = buffer->frame, .length = frame.length, .has_icrc = frame.has_icrc, .handle = buffer};
       from[received] = peer;
       taken[received++] = frame;
     }

@@ -30,7 +30,9 @@ class HostQueue final : public port::PortQueue {
   uint16_t allocate(std::span<port::TxFrame> frames) override;
   uint16_t transmit(std::span<const port::TxFrame> frames) override;
   void free(std::span<const port::TxFrame> frames) override;
-  port::RxFrame loop(const port::TxFrame& frame) override { return {frame.data, frame.length, nullptr}; }
+  port::RxFrame loop(const port::TxFrame& frame) override {
+    return {.data = frame.data, .length = frame.length};
+  }
 
   [[nodiscard]] bool wants_icrc_on_host() const override { return icrc_on_host_; }
   [[nodiscard]] bool is_shared() const override { return true; }

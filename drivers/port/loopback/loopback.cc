@@ -91,7 +91,9 @@ class LoopbackQueue final : public port::PortQueue {
   uint16_t allocate(std::span<port::TxFrame> frames) override;
   uint16_t transmit(std::span<const port::TxFrame> frames) override;
   void free(std::span<const port::TxFrame> frames) override;
-  port::RxFrame loop(const port::TxFrame& frame) override { return {frame.data, frame.length, frame.handle}; }
+  port::RxFrame loop(const port::TxFrame& frame) override {
+    return {.data = frame.data, .length = frame.length, .handle = frame.handle};
+  }
 
  private:
   uint16_t receiver_of(const port::TxFrame& frame, uint16_t receivers);
@@ -119,7 +121,7 @@ uint16_t LoopbackQueue::receive(std::span<port::RxFrame> frames) {
     port::RxFrame* const to = frames.data() + received;
     received += ring.pop_burst(frames.size() - received, [to](size_t number, const FrameInFlight& frame) {
       if (number < kPrefetched) port::prefetch_frame(frame.buffer->frame);
-      to[number] = {frame.buffer->frame, frame.length, frame.buffer};
+      to[number] = {.data = frame.buffer->frame, .length = frame.length, .handle = frame.buffer};
     });
     sender = following(sender, senders);
   }
