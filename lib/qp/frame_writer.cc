@@ -6,18 +6,24 @@
 
 namespace uroce::qp {
 
-bool FrameBuilder::finish_long(std::byte* frame, const wire::FrameTemplate& path, const wire::OpcodeRow& row,
-                               const Payload& payload) {
-  UROCE_ASSERT(payload.bytes == 0 || payload.data != nullptr || payload.pieces != nullptr);
+bool FrameBuilder::finish_long(port::TxFrame& to_send, const wire::FrameTemplate& path,
+                               const wire::OpcodeRow& row, const Payload& payload, bool wants_icrc) {
+  std::byte* const frame = to_send.data;
   const wire::FrameLayout layout(path, row, payload.bytes);
   std::byte* const to = frame + layout.payload;
   const wire::CopyWithIcrc copy = wire::copy_with_icrc(payload.bytes);
   const bool in_pieces = payload.data == nullptr && payload.bytes > 0;
-  if (in_pieces || copy == nullptr || layout.pad != layout.icrc) {
+  if (!wants_icrc || in_pieces || copy == nullptr || layout.pad != layout.icrc) {
     const bool there =
         in_pieces ? payload.pieces->gather(to) : copy::guarded_read(to, payload.data, payload.bytes);
-    if (there) wire::write_pad_and_icrc(frame, path, layout);
-    return there;
+    if (!there) return false;
+    if (wants_icrc) {
+      wire::write_pad_and_icrc(frame, path, layout);
+    } else {
+      wire::write_pad(frame, layout);
+      omit_icrc(to_send, layout);
+    }
+    return true;
   }
   const std::span<const std::byte> before(frame + path.ip_offset(), to);
   const wire::IcrcJoin* const join = wire::IcrcJoin::of_payload(payload.bytes);
@@ -26,16 +32,6 @@ bool FrameBuilder::finish_long(std::byte* frame, const wire::FrameTemplate& path
   if (join != nullptr) icrc = (*join)(wire::icrc_of(before), icrc);
   wire::write_icrc(frame + layout.icrc, icrc);
   return true;
-}
-
-bool FrameBuilder::finish_without_icrc(const Payload& payload) const {
-  std::byte* const to = this->payload();
-  const bool in_pieces = payload.data == nullptr && payload.bytes > 0;
-  const bool there =
-      in_pieces ? payload.pieces->gather(to) : copy::guarded_read(to, payload.data, payload.bytes);
-  write_pad();
-  omit_icrc();
-  return there;
 }
 
 bool write_datagram(port::TxFrame& frame, const Connection& connection, const DatagramAddress& address,

@@ -46,10 +46,9 @@ class FrameBuilder : public wire::FrameBuilder {
   /// Payload, pad and ICRC, which may be put off in `tx`. False: some of the payload's memory is gone, and
   /// the frame must not be sent.
   [[nodiscard]] bool finish(const Payload& payload, port::TxBatch& tx) const {
-    if (!tx.wants_icrc(frame_)) [[unlikely]]
-      return finish_without_icrc({payload.bytes, payload.data, payload.pieces});
-    if (payload.data == nullptr || payload.bytes >= wire::kWideIcrcBytesMin) [[unlikely]]
-      return finish_long(data_, path_, row_, {payload.bytes, payload.data, payload.pieces});
+    const bool wants_icrc = tx.wants_icrc(frame_);
+    if (payload.data == nullptr || payload.bytes >= wire::kWideIcrcBytesMin || !wants_icrc) [[unlikely]]
+      return finish_long(frame_, path_, row_, {payload.bytes, payload.data, payload.pieces}, wants_icrc);
     if (!copy::guarded_read(this->payload(), payload.data, payload.bytes)) [[unlikely]]
       return false;
     finish(tx);
@@ -59,7 +58,7 @@ class FrameBuilder : public wire::FrameBuilder {
   void finish(port::TxBatch& tx) const {
     write_pad();
     if (!tx.wants_icrc(frame_)) [[unlikely]]
-      return omit_icrc();
+      return omit_icrc(frame_, layout_);
     tx.finish_later(wire::append_icrc, ip_packet(), covered_bytes());
   }
 
@@ -70,13 +69,12 @@ class FrameBuilder : public wire::FrameBuilder {
     frame.to_group = false;
     return frame;
   }
-  static bool finish_long(std::byte* frame, const wire::FrameTemplate& path, const wire::OpcodeRow& row,
-                          const Payload& payload);
-  [[nodiscard]] bool finish_without_icrc(const Payload& payload) const;
+  static bool finish_long(port::TxFrame& frame, const wire::FrameTemplate& path, const wire::OpcodeRow& row,
+                          const Payload& payload, bool wants_icrc);
   /// Its place is filled all the same, so that no byte of a frame is one of an earlier frame.
-  void omit_icrc() const {
-    wire::write_icrc(data_ + layout_.icrc, 0);
-    frame_.has_icrc = false;
+  static void omit_icrc(port::TxFrame& frame, const wire::FrameLayout& layout) {
+    wire::write_icrc(frame.data + layout.icrc, 0);
+    frame.has_icrc = false;
   }
 
   port::TxFrame& frame_;
