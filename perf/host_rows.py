@@ -37,6 +37,7 @@ class Host:
             return print('perf/run: host: SKIPPED, there is one CPU', file=sys.stderr)
         yield from self.of_two()
         yield from self.beside_memif()
+        yield from self.cpu_time()
         yield from self.of_many()
         yield from self.start()
         yield from self.idle()
@@ -103,6 +104,22 @@ class Host:
                    for way, new_link in ways.items()} for _ in range(RUNS)]
         host, memif = (statistics.median(one[way] for one in rounds) for way in ways)
         yield Row('host.perf.write64k.full.gbps', host, 'Gbit/s', memif, 'memif')
+
+    def cpu_time(self):
+        """Of both ends of an operation, turned by one thread that has two devices of the service, beside the same over a ring of
+        DPDK's: the copies without the other CPU."""
+        with links.HostLink(self.build) as link:
+            # Two ports are two devices only if they are not written alike.
+            ends = [word for name, icrc in (('near', ''), ('far', ',icrc=uplink'))
+                    for word in ('--port', f'host,socket={link.socket},device=uroce0{icrc}', '--name', name)]
+            ways = {'host': [self.build / 'apps/uroce', 'run', *ends, '--'], 'net_ring': self.wire.command('net_ring', [])}
+            for operation in OPERATIONS:
+                for size in SMALL, MESSAGE:
+                    program = [self.program('one_thread'), '--op', operation, '--size', size, '--seconds', self.duration]
+                    rounds = [[json.loads(command([*way, *program]))['cpu_ns_per_operation'] for way in ways.values()]
+                              for _ in range(RUNS)]
+                    host, ring = (statistics.median(values) for values in zip(*rounds))
+                    yield Row(f'host.cpu_ns.{operation}.{size}', host, 'ns', ring, 'net_ring', 'lower')
 
     # Many programs.
 

@@ -80,7 +80,7 @@ class Program {
   }
 
   [[nodiscard]] bool reads() const { return options_.traffic.operation == Operation::kRead; }
-  /// Of sources, and whoever has targets verifies.
+  /// Whether this end has the sources; the other one has the targets, and verifies them.
   [[nodiscard]] bool has_sources() const { return near_ != reads(); }
 
   void idle() {
@@ -155,9 +155,13 @@ class Program {
   /// What was written last, as far as there is room for it.
   void verify(RcEnd& end) const {
     const uint64_t first = pair_.posted - std::min(pair_.posted, options_.traffic.targets());
-    for (uint64_t message = first; message < pair_.posted; ++message)
-      if (client::first_difference(end.target(message), seed_of(message % options_.traffic.sources())))
-        throw client::Failure(fmt::format("message {} is not what was sent", message));
+    for (uint64_t message = first; message < pair_.posted; ++message) {
+      const auto wrong =
+          client::first_difference(end.target(message), seed_of(message % options_.traffic.sources()));
+      if (wrong)
+        throw client::Failure(fmt::format("pair {}: message {} of {} is not what was sent, from byte {} on",
+                                          index_ / 2, message, pair_.posted, *wrong));
+    }
   }
   [[nodiscard]] uint64_t seed_of(uint64_t slot) const { return (index_ / 2 + 1) * 1'000'000ull + slot; }
 

@@ -49,7 +49,7 @@ class RcEnd {
   RcEnd(const std::string& device, const Traffic& traffic, Part part);
 
   [[nodiscard]] const RcPlace& place() const { return place_; }
-  /// Of the queue pairs.
+  /// Numbers of the queue pairs.
   [[nodiscard]] std::vector<uint32_t> numbers() const;
 
   void connect(const RcEnd& peer) { connect(peer.place(), peer.numbers()); }
