@@ -37,6 +37,12 @@ using drivers::OwnSharedMemory;
 constexpr host::MemoryShape kShape = host::kProgramMemory;
 constexpr double kLimitSeconds = 10;
 
+struct Options {
+  std::vector<uint32_t> sizes{138, 4170};
+  double duration_s = 0.5;
+  uint32_t in_flight_max = host::kRingFrames;
+};
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -58,8 +64,9 @@ class End {
   static constexpr uint32_t kBurst = 32;
 
   /// `memory` is written by this process, `far` by the other one.
-  End(std::byte* memory, const std::byte* far)
-      : own_(memory, kShape),
+  End(std::byte* memory, const std::byte* far, uint32_t in_flight_max)
+      : in_flight_max_(in_flight_max),
+        own_(memory, kShape),
         channel_(
             own_, 0,
             {.memory = far, .shape = kShape, .channel = 0, .bell = &host::MemoryLayout(kShape).bell(far)}),
@@ -68,7 +75,8 @@ class End {
 
   /// A frame with payload. False: the other end has not taken enough of the ones before.
   bool send(const Head& head, uint32_t bytes) {
-    if (!channel_.has_room()) return false;
+    if (channel_.in_flight() >= in_flight_max_) channel_.reclaim();
+    if (channel_.in_flight() >= in_flight_max_ || !channel_.has_room()) return false;
     const uint32_t frame = own_.take();
     std::byte* const to = own_.frame(frame);
     port::claim_frame(to);
@@ -118,6 +126,7 @@ class End {
     return place;
   }
 
+  const uint32_t in_flight_max_;
   host::OwnMemory own_;
   host::Channel channel_;
   std::vector<std::byte> sources_;
@@ -167,16 +176,17 @@ client::Histogram ping(End& end, uint32_t bytes, double duration_s) {
   return samples;
 }
 
-void measure(End& end, const std::vector<uint32_t>& sizes, double duration_s) {
+void measure(End& end, const Options& options) {
   Figures figures;
-  for (const uint32_t bytes : sizes) {
+  const double duration_s = options.duration_s;
+  for (const uint32_t bytes : options.sizes) {
     const std::string name = fmt::format("copied.{}", bytes);
     flood(end, bytes, duration_s / 4);
     figures.add_rate(name, flood(end, bytes, duration_s), bytes);
     ping(end, bytes, duration_s / 16);
     figures.add_round_trips(name, ping(end, bytes, duration_s));
   }
-  while (!end.send({.kind = Kind::kBye}, sizes.front())) continue;
+  while (!end.send({.kind = Kind::kBye}, options.sizes.front())) continue;
   figures.print();
 }
 
@@ -198,7 +208,7 @@ int in_child(OwnSharedMemory& own, const OwnSharedMemory& other) {
   try {
     pin_to(1);
     const drivers::Mapping far = map_other(other);
-    End end(own.mapping.data(), far.data());
+    End end(own.mapping.data(), far.data(), host::kRingFrames);
     respond(end);
   } catch (const std::exception& error) {
     fmt::print(stderr, "bare_channel: {}\n", error.what());
@@ -207,7 +217,7 @@ int in_child(OwnSharedMemory& own, const OwnSharedMemory& other) {
   return 0;
 }
 
-void run(const std::vector<uint32_t>& sizes, double duration_s) {
+void run(const Options& options) {
   const OwnSharedMemory own = make_memory("near");
   OwnSharedMemory childs = make_memory("far");
   // No mapping to write can be made any more: the child has this one, and the parent gives it up.
@@ -219,8 +229,8 @@ void run(const std::vector<uint32_t>& sizes, double duration_s) {
   try {
     pin_to(0);
     const drivers::Mapping far = map_other(childs);
-    End end(own.mapping.data(), far.data());
-    measure(end, sizes, duration_s);
+    End end(own.mapping.data(), far.data(), options.in_flight_max);
+    measure(end, options);
   } catch (...) {
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
@@ -236,13 +246,14 @@ void run(const std::vector<uint32_t>& sizes, double duration_s) {
 
 int main(int argc, char** argv) {
   CLI::App app("What a channel between two programs carries without any protocol.");
-  std::vector<uint32_t> sizes{138, 4170};
-  double duration_s = 0.5;
-  app.add_option("--bytes", sizes, "frame sizes")->delimiter(',')->check(CLI::Range(128, 4352));
-  app.add_option("--seconds", duration_s, "per measurement");
+  uroce::perf::Options options;
+  app.add_option("--bytes", options.sizes, "frame sizes")->delimiter(',')->check(CLI::Range(128, 4352));
+  app.add_option("--seconds", options.duration_s, "per measurement");
+  app.add_option("--in-flight", options.in_flight_max, "frames that the receiver has not taken, at most")
+      ->check(CLI::Range(1u, uroce::host::kRingFrames));
   CLI11_PARSE(app, argc, argv);
   try {
-    uroce::perf::run(sizes, duration_s);
+    uroce::perf::run(options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "bare_channel: {}\n", error.what());
     return 1;

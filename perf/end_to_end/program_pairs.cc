@@ -128,7 +128,8 @@ class Program {
       const uint64_t before = completed;
       const auto start = Clock::now();
       for (uint32_t turn = 1; turn % 64 != 0 || seconds_since(start) < seconds; ++turn) {
-        for (; posted - completed < options_.traffic.outstanding; posted += options_.traffic.batch)
+        for (; posted - completed < options_.traffic.outstanding && end.has_room();
+             posted += options_.traffic.batch)
           end.post(other_.place);
         completed += end.poll().completed;
       }

@@ -83,6 +83,8 @@ void RcEnd::make_queue_pairs() {
                  .max_send_sge = 1,
                  .max_recv_sge = 1,
                  .max_inline_data = 0};
+  batches_max_ = depth / traffic_.batch;
+  under_way_.resize(traffic_.queue_pairs);
   for (uint32_t i = 0; i < traffic_.queue_pairs; ++i)
     own(queue_pairs_.emplace_back(), ibv_create_qp(domain_.get(), &initial), "ibv_create_qp");
 }
@@ -153,6 +155,8 @@ void RcEnd::post(const RcPlace& peer) {
     sends_[i].wr.rdma.remote_addr = (read ? sources : targets) + i * stride;
     sends_[i].wr.rdma.rkey = peer.key;
   }
+  sends_.back().wr_id = next_queue_pair_;
+  ++under_way_[next_queue_pair_];
   ibv_send_wr* bad = nullptr;
   check(ibv_post_send(queue_pairs_[next_queue_pair_].get(), sends_.data(), &bad), "ibv_post_send");
   if (++next_queue_pair_ == queue_pairs_.size()) next_queue_pair_ = 0;
@@ -174,10 +178,12 @@ RcEnd::Found RcEnd::poll() {
     if (completion.status != IBV_WC_SUCCESS)
       throw client::Failure(
           fmt::format("{}: {}", name_of(traffic_.operation), ibv_wc_status_str(completion.status)));
-    if ((completion.opcode & IBV_WC_RECV) != 0)
+    if ((completion.opcode & IBV_WC_RECV) != 0) {
       ++found.received;
-    else
-      found.completed += traffic_.batch;
+      continue;
+    }
+    found.completed += traffic_.batch;
+    --under_way_[completion.wr_id];
   }
   return found;
 }

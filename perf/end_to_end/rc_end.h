@@ -56,7 +56,10 @@ class RcEnd {
   /// `numbers` are those of the peer's queue pairs, as many as there are here.
   void connect(const RcPlace& peer, std::span<const uint32_t> numbers);
 
-  /// Posts the next batch of messages to or from `peer`, on the next queue pair.
+  /// Whether the next queue pair takes a batch. It may have fallen behind the others when a packet of
+  /// its own was lost.
+  [[nodiscard]] bool has_room() const { return under_way_[next_queue_pair_] < batches_max_; }
+  /// Posts the next batch of messages to or from `peer`, on the next queue pair. Throws without has_room().
   void post(const RcEnd& peer) { post(peer.place()); }
   void post(const RcPlace& peer);
   /// Posts receives for the next batch of messages.
@@ -97,6 +100,8 @@ class RcEnd {
   std::vector<client::QueuePair> queue_pairs_;
   RcPlace place_;
   size_t next_queue_pair_ = 0;
+  std::vector<uint32_t> under_way_;  // batches, of each queue pair
+  uint32_t batches_max_ = 0;
   uint64_t sources_offset_ = 0;
   uint64_t targets_offset_ = 0;
   std::vector<ibv_send_wr> sends_;
