@@ -103,7 +103,7 @@ inline constexpr size_t kDescriptorsMax = 2;
 std::optional<Message> parse_message(std::span<const std::byte> datagram);
 std::span<const std::byte> bytes_of(const Message& message);
 
-/// As much of `from` as there is room for.
+/// Copies as much of `from` as there is room for.
 template <size_t N>
 void set_text(std::array<char, N>& to, std::string_view from) {
   to = {};

@@ -28,9 +28,9 @@ struct MemoryShape {
 
   [[nodiscard]] bool operator==(const MemoryShape&) const = default;
 };
-/// Of a program: a channel for the service and for each program that it talks to.
+/// A program's: a channel for the service and for each program that it talks to.
 inline constexpr MemoryShape kProgramMemory{.channels = 512, .frames = 2048};
-/// Of the service, for one program that alone maps it.
+/// The service's, for one program that alone maps it.
 inline constexpr MemoryShape kServiceMemory{.channels = 1, .frames = 1024};
 
 /// Checked when a memory is mapped, and never looked at again.
@@ -107,7 +107,7 @@ class MemoryLayout {
   }
 
  private:
-  /// As const as `Byte` is.
+  /// A reference that is const if `Byte` is.
   template <typename T, typename Byte>
   [[nodiscard]] static auto& at(Byte* place) {
     if constexpr (std::is_const_v<Byte>)

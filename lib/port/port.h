@@ -77,7 +77,7 @@ class PortQueue {
   /// Other processes share the port: a frame for one that takes none does not hold up the others, but is
   /// lost.
   [[nodiscard]] virtual bool is_shared() const { return false; }
-  /// Of a shared port: whether a turn's frames may be sent to the process of this host that has the queue
+  /// On a shared port, whether a turn's frames may be sent to the process of this host that has the queue
   /// pair, without loss; to the link if `to` is none.
   [[nodiscard]] virtual bool has_room(std::optional<QpNumber> /*to*/) { return true; }
 

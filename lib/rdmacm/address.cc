@@ -27,18 +27,21 @@ Result<CmDevice*> device_at(const SocketAddress& address) {
   return device;
 }
 
-/// Gives the id its address and port. 0 or errno.
-int bind(Id& id, const SocketAddress& address) {
+/// Gives the id its address and port; `device` has the address, or is null. 0 or errno.
+int bind(Id& id, const SocketAddress& address, CmDevice* device) {
   if (id.state != IdState::kIdle) return EINVAL;
   const uint64_t handle = id.handle;
   const bool ipv6 = address.family == AF_INET6;
+  const auto only = device != nullptr ? std::optional(device->device().shared_device()) : std::nullopt;
   // Of several threads that bind one id only the first gets a port.
-  const Result<uint16_t> port = ports().bind(handle, {.space = static_cast<uint16_t>(id.space()),
-                                                      .address = address.address,
-                                                      .ipv6 = ipv6,
-                                                      .port = address.port,
-                                                      .reuse = id.reuse_address,
-                                                      .family_only = !ipv6 || id.family_only});
+  const Result<uint16_t> port = ports().bind(handle,
+                                             {.space = static_cast<uint16_t>(id.space()),
+                                              .address = address.address,
+                                              .ipv6 = ipv6,
+                                              .port = address.port,
+                                              .reuse = id.reuse_address,
+                                              .family_only = !ipv6 || id.family_only},
+                                             only);
   if (!port) return port.error().code;
   {
     const std::lock_guard guard(core().mutex);
@@ -58,7 +61,7 @@ int bind(Id& id, const SocketAddress& address) {
 int bind_and_attach(Id& id, const SocketAddress& address) {
   const Result<CmDevice*> device = device_at(address);
   if (!device) return device.error().code;
-  if (const int error = bind(id, address); error != 0) return error;
+  if (const int error = bind(id, address, *device); error != 0) return error;
   if (*device != nullptr)
     attach(id, **device);
   else

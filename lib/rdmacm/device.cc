@@ -129,20 +129,19 @@ bool turn_for_services() {
 
 namespace {
 
-/// The first of those that are open; null: none is shared.
-host::SharedDevice* shared_device() {
+/// The table of ports of each open device.
+std::vector<Ports::Table> port_tables() {
+  std::vector<Ports::Table> tables;
   const Opened& the = opened();
-  if (!the.published) return nullptr;
-  for (const auto& device : the.devices) {
-    if (host::SharedDevice* const shared = device->device().shared_device()) return shared;
-  }
-  return nullptr;
+  if (!the.published) return tables;
+  for (const auto& device : the.devices) tables.push_back(device->device().shared_device());
+  return tables;
 }
 
 }  // namespace
 
 Ports& ports() {
-  static Ports& only = *new Ports(std::random_device{}(), shared_device);  // never destroyed, as the core
+  static Ports& only = *new Ports(std::random_device{}(), port_tables);  // never destroyed, as the core
   return only;
 }
 

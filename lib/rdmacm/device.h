@@ -71,8 +71,8 @@ Result<OpenDevices> devices();
 /// a thread that is opening them.
 bool turn_for_services();
 
-/// What ids are bound to: the host's ports if an open device is shared with other programs, else the
-/// process's own. Not to be called under the core's mutex. Never opens a device.
+/// The ports that ids are bound to: those of the open devices. Not to be called under the core's mutex. Never
+/// opens a device.
 Ports& ports();
 
 /// Whose address it is, or null.

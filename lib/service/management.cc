@@ -3,18 +3,10 @@
 #include <concepts>
 #include <variant>
 
-#include "wire/ip_cm.h"
+#include "cm/request_destination.h"
 
 namespace uroce::service {
 namespace {
-
-/// With rdma_cm a host reaches itself at a loopback address as well.
-template <size_t N>
-Gid address_meant(const wire::Packet& packet, const wire::PrivateData<N>& data) {
-  if (packet.source != packet.destination) return packet.destination;
-  const auto header = wire::parse_ip_cm(data);
-  return header && header->destination.is_loopback() ? header->destination : packet.destination;
-}
 
 template <typename Message>
 Management from(const wire::Packet& packet, const Message& message) {
@@ -23,12 +15,12 @@ Management from(const wire::Packet& packet, const Message& message) {
             .sender = message.local,
             .queue_pair = message.qp,
             .service = message.service,
-            .meant = address_meant(packet, message.private_data)};
+            .meant = cm::request_destination(packet.destination, packet.source, message.private_data)};
   } else if constexpr (std::same_as<Message, wire::CmSidrReq>) {
     return {.request = true,
             .sender = message.request,
             .service = message.service,
-            .meant = address_meant(packet, message.private_data)};
+            .meant = cm::request_destination(packet.destination, packet.source, message.private_data)};
   } else if constexpr (std::same_as<Message, wire::CmSidrRep>) {
     return {.receiver = message.request, .queue_pair = message.qp};
   } else if constexpr (std::same_as<Message, wire::CmRep>) {

@@ -104,9 +104,7 @@ bool ServedDevice::may_claim(NumberBlock block, uid_t user) const {
                                     [&](const auto& last) { return !last || *last == user; });
 }
 
-bool ServedDevice::owns(const Gid& address) const {
-  return std::ranges::find(addresses_, address, &host::SharedAddress::address) != addresses_.end();
-}
+bool ServedDevice::owns(const Gid& address) const { return device_->gids().owns(address); }
 
 void ServedDevice::refresh() {
   // Relaxed: see raised().

@@ -51,6 +51,7 @@ class ServedDevice final : private engine::DeviceListener, private engine::Servi
   [[nodiscard]] Link link() const { return link_; }
   /// Without the link-local one of the MAC, which each program makes itself.
   [[nodiscard]] const std::vector<host::SharedAddress>& addresses() const { return addresses_; }
+  /// Whether it is one of these, or the link-local one.
   [[nodiscard]] bool owns(const Gid& address) const;
   /// Looks at what may have changed.
   void refresh();

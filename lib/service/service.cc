@@ -70,7 +70,8 @@ void Service::run() {
   now_ = started_ = idle_since_ = engine::clock_now();
   // Relaxed, here and below: request_stop() has written to the descriptor.
   while (!stop_.load(std::memory_order_relaxed)) {
-    const bool idle_exits = configuration_.idle_exit_s && attached_ == 0;
+    // One that is connected is about to attach.
+    const bool idle_exits = configuration_.idle_exit_s && programs_.empty();
     if (idle_exits && now_ - idle_since_ >= seconds(*configuration_.idle_exit_s)) return;
     round();
   }

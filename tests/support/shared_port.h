@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -23,11 +24,11 @@ class FakeHost {
   static constexpr uint32_t kSelf = 1;
   static constexpr uint32_t kOther = 2;
 
-  /// Under the lock: the ports of all programs.
+  /// Under the lock: the ports of all programs at the device with that MAC.
   template <typename Function>
-  auto with_ports(Function function) {
+  auto with_ports(MacAddress device, Function function) {
     const std::lock_guard guard(mutex_);
-    return function(ports_);
+    return function(ports_.try_emplace(device, 1).first->second);
   }
   /// Under the lock: how often each group was joined and not left.
   template <typename Function>
@@ -47,34 +48,45 @@ class FakeHost {
 
  private:
   std::mutex mutex_;
-  host::PortNumbers ports_{1};
+  std::map<MacAddress, host::PortNumbers> ports_;
   std::map<Gid, int> groups_;
   int error_ = 0;
 };
 
-/// A device of that host, whose addresses never change.
+/// A device of that host: its one address is 192.0.2.N/24, with N the last byte of its MAC. It knows no
+/// neighbours, so those that a test needs stand in the configuration.
 class FakeSharedDevice final : public host::SharedDevice {
  public:
-  FakeSharedDevice(FakeHost& host, NumberBlock numbers) : host_(host), numbers_(numbers) {}
+  struct Options {
+    MacAddress mac;
+    NumberBlock numbers;
+    uint32_t link_mtu;
+  };
+  FakeSharedDevice(FakeHost& host, const Options& options) : host_(host), options_(options) {}
 
-  [[nodiscard]] NumberBlock numbers() const override { return numbers_; }
-  [[nodiscard]] std::vector<host::SharedAddress> addresses() const override { return {}; }
+  [[nodiscard]] NumberBlock numbers() const override { return options_.numbers; }
+  [[nodiscard]] std::vector<host::SharedAddress> addresses() const override {
+    return {{.address = Gid::from_ipv4({192, 0, 2, options_.mac.bytes[5]}), .prefix_bits = 120}};
+  }
   [[nodiscard]] std::vector<uint16_t> partition_keys() const override { return {0xFFFF}; }
-  [[nodiscard]] uint32_t link_mtu() const override { return 1500; }
+  [[nodiscard]] uint32_t link_mtu() const override { return options_.link_mtu; }
   [[nodiscard]] uint32_t programs() const override { return 2; }
 
   Result<uint16_t> bind(uint64_t id, const host::PortRequest& request) override {
     if (const Status outcome = host_.outcome(); !outcome) return outcome.error();
-    return host_.with_ports(
-        [&](host::PortNumbers& ports) { return ports.bind(request, {.owner = FakeHost::kSelf, .id = id}); });
+    return host_.with_ports(options_.mac, [&](host::PortNumbers& ports) {
+      return ports.bind(request, {.owner = FakeHost::kSelf, .id = id});
+    });
   }
   Status listen(uint64_t id) override {
     if (const Status outcome = host_.outcome(); !outcome) return outcome;
-    return host_.with_ports(
-        [&](host::PortNumbers& ports) { return ports.claim({.owner = FakeHost::kSelf, .id = id}); });
+    return host_.with_ports(options_.mac, [&](host::PortNumbers& ports) {
+      return ports.claim({.owner = FakeHost::kSelf, .id = id});
+    });
   }
   void release(uint64_t id) override {
-    host_.with_ports([&](host::PortNumbers& ports) { ports.release({.owner = FakeHost::kSelf, .id = id}); });
+    host_.with_ports(options_.mac,
+                     [&](host::PortNumbers& ports) { ports.release({.owner = FakeHost::kSelf, .id = id}); });
   }
   Status join(const Gid& group) override {
     if (const Status outcome = host_.outcome(); !outcome) return outcome;
@@ -84,14 +96,18 @@ class FakeSharedDevice final : public host::SharedDevice {
   void leave(const Gid& group) override {
     host_.with_groups([&](auto& groups) { --groups[group]; });
   }
-  std::optional<Gid> source_to(const Gid&) override { return std::nullopt; }
+  std::optional<Gid> source_to(const Gid& destination) override {
+    const Gid ours = addresses().front().address;
+    const bool on_link = std::equal(ours.bytes.begin(), ours.bytes.end() - 1, destination.bytes.begin());
+    return on_link ? std::optional(ours) : std::nullopt;
+  }
   void resolve(const Gid&) override {}
   void start(host::SharedDeviceListener&) override {}
   void stop() override {}
 
  private:
   FakeHost& host_;
-  const NumberBlock numbers_;
+  const Options options_;
 };
 
 /// Frames to another program of the host come back to this one, as the service brings those that are for it
@@ -140,7 +156,10 @@ class SharedQueue final : public port::PortQueue {
 class SharedPort final : public port::Port {
  public:
   SharedPort(std::unique_ptr<port::Port> inner, FakeHost& host, NumberBlock numbers)
-      : inner_(std::move(inner)), device_(host, numbers) {
+      : inner_(std::move(inner)),
+        device_(host, {.mac = inner_->capabilities().mac,
+                       .numbers = numbers,
+                       .link_mtu = inner_->capabilities().link_mtu}) {
     for (uint16_t i = 0; i < inner_->capabilities().queues; ++i)
       queues_.push_back(std::make_unique<SharedQueue>(inner_->queue(i)));
   }

@@ -20,7 +20,7 @@
 
 namespace uroce::drivers {
 
-/// This program's place at a device of the host's service: its queue pair numbers and its memory, which stay
+/// A program's place at a device of the host's service: its queue pair numbers and its memory, which stay
 /// when the service ends and comes back, and the conversation with the service. A thread of its own reads
 /// what the service tells.
 class Attachment final : public host::SharedDevice {

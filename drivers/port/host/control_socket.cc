@@ -19,7 +19,7 @@ struct Ancillary {
   alignas(cmsghdr) std::byte bytes[CMSG_SPACE(sizeof(int) * kTaken)];
 };
 
-/// Those that came; what is not wanted is closed.
+/// Descriptors that came with a message; what is not wanted is closed.
 bool take_descriptors(msghdr& header, std::array<Descriptor, host::kDescriptorsMax>& to) {
   size_t count = 0;
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {

@@ -25,7 +25,7 @@ struct ServiceDevice {
   std::string name;
   MacAddress mac;
 };
-/// Those of the service that the devargs name, which is started as by open_host().
+/// All devices of the service that the devargs name, which is started as by open_host().
 Result<std::vector<ServiceDevice>> devices_of_service(std::string_view devargs);
 
 }  // namespace uroce::drivers

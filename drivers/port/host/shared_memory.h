@@ -43,7 +43,7 @@ struct OwnSharedMemory {
 
 /// Maps to read what another process has made so: EPERM when it is no memory of that sort, or not of `bytes`.
 Result<Mapping> map_foreign(int descriptor, size_t bytes);
-/// The same, and its beginning says that it has the format of `shape`.
+/// Memory of another process as above, whose beginning says that it has the format of `shape`.
 Result<Mapping> map_foreign(int descriptor, host::MemoryShape shape);
 
 }  // namespace uroce::drivers

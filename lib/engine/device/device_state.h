@@ -42,7 +42,7 @@ struct DeviceState {
   /// numbers rest after use.
   static constexpr uint32_t kNumbers = 1u << 22;
   static constexpr uint32_t kNumberGenerations = 16;
-  /// The same of a block of numbers.
+  /// Generations of a block of numbers.
   static constexpr uint32_t kBlockGenerations = 4;
   static_assert(kNumbers / kNumberGenerations > Limits::kQueuePairs);
 

@@ -34,7 +34,8 @@ void Parker::nap(int64_t ns) {
 void Parker::wake() {
   if (asleep_->exchange(kAwake, std::memory_order_seq_cst) == kAwake) return;
   // Another process may wait at it as well.
-  syscall(SYS_futex, word(asleep_), shared_ ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, shared_ ? INT_MAX : 1, nullptr, nullptr, 0);
+  syscall(SYS_futex, word(asleep_), shared_ ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, shared_ ? INT_MAX : 1, nullptr,
+          nullptr, 0);
 }
 
 }  // namespace uroce::engine

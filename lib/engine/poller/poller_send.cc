@@ -118,7 +118,8 @@ void Poller::publish() {
 }
 
 void Poller::raise_events() {
-  while (raised_ != nullptr) [[unlikely]] std::exchange(raised_, raised_->next_raised)->raise_events();
+  while (raised_ != nullptr) [[unlikely]]
+    std::exchange(raised_, raised_->next_raised)->raise_events();
 }
 
 void QueuePairEntry::raised(qp::Event event) {

@@ -72,7 +72,7 @@ class ReceiveStage {
   [[nodiscard]] bool is_intact(const StagedPacket& staged) const {
     return !frames_[staged.frame].has_icrc || wire::icrc_matches(staged.packet);
   }
-  /// The same of packet `number`. While that of a long one is computed the next one of the burst
+  /// Packet `number` of the burst is intact. While that of a long one is computed the next one of the burst
   /// comes into the cache.
   [[nodiscard]] bool is_intact(size_t number) const {
     const wire::Packet& packet = packets_[number].packet;

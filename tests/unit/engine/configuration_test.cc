@@ -126,14 +126,11 @@ TEST(Configuration, TablesOfPrograms_ExpectThemPassedOver) {
   EXPECT_EQ(configuration->takeover_us, 7u);
 }
 
-TEST(Configuration, WithoutDevicesHasTheEmbeddedDefaultsTwo) {
+TEST(Configuration, WithoutDevicesHasTheServices) {
   const auto configuration = parse_configuration("[poller]\nmode = \"dedicated\"\n", "short");
   ASSERT_TRUE(configuration);
-  ASSERT_EQ(configuration->devices.size(), 2u);
-  EXPECT_EQ(configuration->devices[0].port, "loopback0");
-  EXPECT_EQ(configuration->devices[1].port, "loopback1");
-  EXPECT_NE(configuration->devices[0].addresses.at(0).address,
-            configuration->devices[1].addresses.at(0).address);
+  ASSERT_EQ(configuration->devices.size(), 1u);
+  EXPECT_EQ(configuration->devices[0].port, "host");
   EXPECT_EQ(configuration->poller_mode, PollerMode::kDedicated);
 }
 

@@ -45,40 +45,82 @@ class Service final : public host::SharedDevice {
 
 host::PortRequest at(uint16_t port) { return {.space = kTcp, .address = Gid::from_ipv4({}), .port = port}; }
 
-TEST(Ports, DevicesOfTheProcessAlone_ExpectPortsOfItsOwn) {
-  Ports ports(1, [] { return nullptr; });
-  const Result<uint16_t> port = ports.bind(1, at(4420));
+using Tables = std::vector<Ports::Table>;
+
+TEST(Ports, DevicesOfTheProcessAlone_ExpectOneTableForAll) {
+  Ports ports(1, [] { return Tables{nullptr, nullptr}; });
+  const Result<uint16_t> port = ports.bind(1, at(4420), std::nullopt);
   ASSERT_TRUE(port.ok());
   EXPECT_EQ(*port, 4420);
-  EXPECT_EQ(ports.bind(2, at(4420)).error().code, EADDRINUSE);
+  EXPECT_EQ(ports.bind(1, at(4421), std::nullopt).error().code, EINVAL);
+  EXPECT_EQ(ports.bind(2, at(4420), std::nullopt).error().code, EADDRINUSE);
+  EXPECT_EQ(ports.bind(2, at(4420), nullptr).error().code, EADDRINUSE);
   EXPECT_TRUE(ports.claim(1).ok());
   EXPECT_EQ(ports.claim(2).error().code, EINVAL);
   ports.release(1);
-  EXPECT_TRUE(ports.bind(2, at(4420)).ok());
+  EXPECT_TRUE(ports.bind(2, at(4420), std::nullopt).ok());
 }
 
-TEST(Ports, SharedDevice_ExpectTheServiceAskedForAll) {
-  Service service;
-  Ports ports(1, [&] { return &service; });
-  const Result<uint16_t> port = ports.bind(5, at(4420));
+TEST(Ports, SharedDevices_ExpectEachAskedForAllAddressesAndOneForItsOwn) {
+  Service one;
+  Service other;
+  Ports ports(1, [&] { return Tables{&one, &other, &one}; });
+  const Result<uint16_t> port = ports.bind(5, at(0), std::nullopt);
   ASSERT_TRUE(port.ok());
   EXPECT_EQ(*port, 777);
   EXPECT_TRUE(ports.claim(5).ok());
   ports.release(5);
-  EXPECT_EQ(service.asked, (std::vector<std::string>{"bind 5 to 4420", "listen 5", "release 5"}));
+  EXPECT_EQ(one.asked, (std::vector<std::string>{"bind 5 to 0", "listen 5", "release 5"}));
+  EXPECT_EQ(other.asked, (std::vector<std::string>{"bind 5 to 777", "listen 5", "release 5"}));
+
+  ASSERT_TRUE(ports.bind(6, at(4420), &other).ok());
+  EXPECT_EQ(one.asked.size(), 3u);
+  EXPECT_EQ(other.asked.back(), "bind 6 to 4420");
 }
 
-TEST(Ports, ServiceThatRefuses_ExpectItsErrorsAndNoPortOfTheProcess) {
+TEST(Ports, OneDeviceIsShared_ExpectThePortInBothTables) {
+  Service service;
+  Ports ports(1, [&] { return Tables{nullptr, &service}; });
+  ASSERT_TRUE(ports.bind(5, at(4420), std::nullopt).ok());
+  EXPECT_EQ(ports.bind(6, at(4420), nullptr).error().code, EADDRINUSE);
+  EXPECT_EQ(service.asked, (std::vector<std::string>{"bind 5 to 4420"}));
+}
+
+TEST(Ports, PortThatASecondTableRefuses_ExpectTheFirstToGiveItUpAndOthersTriedIfAnyWillDo) {
+  Service one;
+  Service other;
+  other.error = EADDRINUSE;
+  Ports ports(1, [&] { return Tables{&one, &other}; });
+  EXPECT_EQ(ports.bind(5, at(4420), std::nullopt).error().code, EADDRINUSE);
+  EXPECT_EQ(one.asked, (std::vector<std::string>{"bind 5 to 4420", "release 5"}));
+  EXPECT_EQ(ports.claim(5).error().code, EINVAL);
+
+  EXPECT_EQ(ports.bind(5, at(0), std::nullopt).error().code, EADDRINUSE);
+  EXPECT_GT(other.asked.size(), 10u);
+  other.error = 0;
+  EXPECT_TRUE(ports.bind(5, at(0), std::nullopt).ok());
+}
+
+TEST(Ports, ServiceThatRefuses_ExpectItsErrorAndALaterCallThatWorks) {
   Service service;
   service.error = ENETDOWN;
-  bool shared = true;
-  Ports ports(1, [&]() -> host::SharedDevice* { return shared ? &service : nullptr; });
-  EXPECT_EQ(ports.bind(5, at(4420)).error().code, ENETDOWN);
-  EXPECT_EQ(ports.claim(5).error().code, ENETDOWN);
-  // A forked child has no devices, and releases nothing of its parent's.
-  shared = false;
+  Ports ports(1, [&] { return Tables{&service}; });
+  EXPECT_EQ(ports.bind(5, at(0), std::nullopt).error().code, ENETDOWN);
+  EXPECT_EQ(service.asked.size(), 1u);
+  service.error = 0;
+  EXPECT_TRUE(ports.bind(5, at(0), std::nullopt).ok());
+}
+
+TEST(Ports, ForkedChild_ExpectWhatItsParentHasBoundLeftAlone) {
+  Service service;
+  bool child = false;
+  Ports ports(1, [&] { return child ? Tables{nullptr} : Tables{&service}; });
+  ASSERT_TRUE(ports.bind(5, at(4420), std::nullopt).ok());
+  child = true;
+  EXPECT_EQ(ports.claim(5).error().code, EINVAL);
   ports.release(5);
-  EXPECT_EQ(service.asked.size(), 2u);
+  EXPECT_EQ(service.asked, (std::vector<std::string>{"bind 5 to 4420"}));
+  EXPECT_TRUE(ports.bind(6, at(4420), std::nullopt).ok());
 }
 
 }  // namespace

@@ -38,16 +38,21 @@ host::PortRequest at_server(uint16_t port) {
   return {.space = kTcp, .address = Gid::from_ipv4({192, 0, 2, 2}), .port = port};
 }
 
-/// 0 stands for any port.
-Result<uint16_t> others_bind(const host::PortRequest& request) {
-  return service().with_ports([&](host::PortNumbers& ports) { return ports.bind(request, kOthers); });
+// Of the configuration that this test is run with.
+constexpr MacAddress kServerMac{{0x02, 0, 0, 0, 0, 2}};
+constexpr MacAddress kClientMac{{0x02, 0, 0, 0, 0, 1}};
+
+/// At the server's device, unless another one is named; port 0 stands for any.
+Result<uint16_t> others_bind(const host::PortRequest& request, MacAddress device = kServerMac) {
+  return service().with_ports(device, [&](host::PortNumbers& ports) { return ports.bind(request, kOthers); });
 }
 void others_release() {
-  service().with_ports([](host::PortNumbers& ports) { ports.release_all(FakeHost::kOther); });
+  for (const MacAddress device : {kServerMac, kClientMac})
+    service().with_ports(device, [](host::PortNumbers& ports) { ports.release_all(FakeHost::kOther); });
 }
-std::optional<uint32_t> listener_at(uint16_t port, const Gid& address) {
+std::optional<uint32_t> listener_at(uint16_t port, const Gid& address, MacAddress device = kServerMac) {
   return service().with_ports(
-      [&](const host::PortNumbers& ports) { return ports.listener(kTcp, port, address); });
+      device, [&](const host::PortNumbers& ports) { return ports.listener(kTcp, port, address); });
 }
 
 int bind(const Id& id, const char* address, uint16_t port = 0) {
@@ -109,6 +114,33 @@ TEST_F(SharedPorts, Listener_ExpectTheServiceToKnowItUntilItIsDestroyed) {
   EXPECT_EQ(listener_at(port, Gid::from_ipv4({127, 0, 0, 1})), std::nullopt);
   id.end();
   EXPECT_EQ(listener_at(port, here), std::nullopt);
+}
+
+TEST_F(SharedPorts, ListenerAtAllAddresses_ExpectItAtEachDeviceAtOnePort) {
+  const Gid loopback = Gid::from_ipv4({127, 0, 0, 1});
+  for (const char* const address : {"0.0.0.0", "127.0.0.1"}) {
+    SCOPED_TRACE(address);
+    Id id(channel);
+    EXPECT_EQ(bind(id, address), 0);
+    must(rdma_listen(id.get(), 1));
+    for (const MacAddress device : {kServerMac, kClientMac})
+      EXPECT_EQ(listener_at(id.port(), loopback, device), std::optional<uint32_t>(FakeHost::kSelf));
+    const uint16_t port = id.port();
+    id.end();
+    for (const MacAddress device : {kServerMac, kClientMac})
+      EXPECT_EQ(listener_at(port, loopback, device), std::nullopt);
+  }
+}
+
+TEST_F(SharedPorts, PortInUseAtOneDeviceOnly_ExpectEaddrinuseForAllAddressesAndNothingKept) {
+  const host::PortRequest any{.space = kTcp, .address = Gid::from_ipv4({}), .port = 7471};
+  ASSERT_TRUE(others_bind(any).ok());
+  Id id(channel);
+  EXPECT_EQ(bind(id, "0.0.0.0", 7471), EADDRINUSE);
+  EXPECT_TRUE(others_bind(any, kClientMac).ok());
+  others_release();
+  EXPECT_EQ(bind(id, kClient, 7471), 0);
+  EXPECT_TRUE(others_bind(any).ok());
 }
 
 TEST_F(SharedPorts, ServiceThatIsAway_ExpectItsErrorAndALaterCallThatWorks) {

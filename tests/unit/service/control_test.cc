@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "host/number_blocks.h"
+#include "net/gid_table.h"
 #include "tests/unit/service/running_service.h"
 
 namespace uroce::testing {
@@ -166,6 +167,8 @@ TEST(Control, PortsAreOneSpace) {
   EXPECT_EQ(b.bind(2, 0, host::kBindFamilyOnly, Gid::from_ipv4({10, 0, 0, 1})).error, EADDRNOTAVAIL);
   EXPECT_EQ(b.bind(2, 0, host::kBindIpv6, kDeviceAddress).error, EINVAL);
   EXPECT_GE(b.bind(2, 0, host::kBindFamilyOnly, kDeviceAddress).port, 32768);
+  const Gid link_local = net::GidTable(kDeviceMac, {}).at(0);
+  EXPECT_GE(b.bind(3, 0, host::kBindFamilyOnly | host::kBindIpv6, link_local).port, 32768);
   // Receive the release. Expect: free for the other.
   ASSERT_TRUE(a.send({.type = MessageType::kRelease, .id = 1}));
   EXPECT_EQ(a.bind(3, 0).error, 0);
@@ -283,7 +286,7 @@ TEST(Control, AProgramThatReadsNothingHearsTheLatestState) {
   // Receive many programs, and requests whose answers fill the socket.
   constexpr int kPrograms = 300;
   for (uint32_t i = 0; i < 2000; ++i) {
-    const Message listen{.type = MessageType::kListen, .request = i + 1, .id = 1};
+    const Message listen{.type = MessageType::kListen, .request = 1'000'000 + i, .id = 1};
     send(a.socket(), &listen, sizeof listen, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
   std::set<uint32_t> numbers;
@@ -293,7 +296,7 @@ TEST(Control, AProgramThatReadsNothingHearsTheLatestState) {
     numbers.insert(other.number());
   }
   // Expect: it hears of each end, and that it is alone.
-  uint32_t programs = 0;
+  uint32_t programs = 1;  // as it was told at first
   std::set<uint32_t> gone;
   while (gone.size() < numbers.size() || programs != 1) {
     const auto message = a.receive();

@@ -78,7 +78,8 @@ host::Message FakeProgram::ask(host::Message request, const std::vector<int>& de
     if (!received) return {.error = EPIPE};
     if (received->message.request == request.request) return received->message;
     // The end of the conversation.
-    if (received->message.type == host::MessageType::kDone) return received->message;
+    if (received->message.type == host::MessageType::kDone && received->message.request == 0)
+      return received->message;
   }
 }
 
