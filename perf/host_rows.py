@@ -38,9 +38,9 @@ class Host:
         yield from self.of_two()
         yield from self.beside_memif()
         yield from self.cpu_time()
-        yield from self.of_many()
         yield from self.start()
         yield from self.idle()
+        yield from self.of_many()
 
     # Two programs.
 
