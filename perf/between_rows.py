@@ -144,8 +144,8 @@ class EndToEnd:
         with new_link() as link, tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder) / 'perf.json'
             port = links.free_tcp_port()
-            links.pair(link, [self.uroce, 'perf', *self.device(link, 'server'), '--server', '--listen', port],
-                       [self.uroce, 'perf', *self.device(link, 'client'), '--connect', f'{link.host}:{port}', *options,
+            links.pair(link, [self.uroce, 'perf', *link.device('server'), '--server', '--listen', port],
+                       [self.uroce, 'perf', *link.device('client'), '--connect', f'{link.host}:{port}', *options,
                         '--json', out], links.listening(port))
             return json.loads(out.read_text())
 
@@ -154,8 +154,8 @@ class EndToEnd:
             port = links.free_tcp_port()
             # -F: not a word about the CPU's frequency; -x 1: the device's first address.
             program = [tool, '-F', '-x', '1', '-s', size, '-p', port, *arguments]
-            _, said = links.pair(link, [self.uroce, 'run', *self.device(link, 'server'), '--', *program],
-                                 [self.uroce, 'run', *self.device(link, 'client'), '--', *program, link.host],
+            _, said = links.pair(link, [self.uroce, 'run', *link.device('server'), '--', *program],
+                                 [self.uroce, 'run', *link.device('client'), '--', *program, link.host],
                                  links.listening(port))
         words = next((line.split() for line in said.splitlines() if line.split()[:1] == [str(size)]), None)
         if words is None:
@@ -184,8 +184,8 @@ class EndToEnd:
         for suffix, opened in ('', 0), ('.10k_open', 10000):
             with links.MemifLink() as link:
                 address = links.ADDRESSES['server'].split('/')[0]
-                _, said = links.pair(link, [self.uroce, 'run', *self.device(link, 'server'), '--', self.connects, '--server', address],
-                                     [self.uroce, 'run', *self.device(link, 'client'), '--', self.connects, address,
+                _, said = links.pair(link, [self.uroce, 'run', *link.device('server'), '--', self.connects, '--server', address],
+                                     [self.uroce, 'run', *link.device('client'), '--', self.connects, address,
                                       '--seconds', seconds, '--open', opened],
                                      lambda process: process.stdout.readline() == 'listening\n')
             figures = json.loads(said)
@@ -193,7 +193,3 @@ class EndToEnd:
             for what, name in ('cm_setup', 'set_up'), ('cm_first_byte', 'first_byte'):
                 for quantile in 'p50', 'p99':
                     yield Row(f'{what}_{quantile}_ms{suffix}', figures[f'{name}_{quantile}_ms'], 'ms')
-
-    @staticmethod
-    def device(link, role):
-        return ['--port', link.port(role), '--ip', links.ADDRESSES[role]]

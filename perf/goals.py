@@ -20,6 +20,19 @@ def _latency():
         yield f'rtt_p99_over_p50.{link}.send64', (AT_MOST, 2)
 
 
+def _host():
+    """Programs that share a device. The sum of many pairs is that of one, as far as runs agree."""
+    yield 'host.send64.rtt_over_ring_us', (AT_MOST, 0.2)
+    yield 'host.perf.write64k.full.gbps.ratio', (AT_LEAST, 1.2)
+    yield 'host.write64k.gbps.ratio', (AT_LEAST, 0.6)
+    for programs in 4, 8, 16:
+        for figure in 'write64k.gbps', 'qp64.write64k.gbps', 'qp64.write64.mmsgs':
+            yield f'host.programs.{programs}.{figure}.ratio', (AT_LEAST, 0.95)
+    yield 'host.start.true_ms', (AT_MOST, 10)
+    yield 'host.idle.program.cpu_percent', (AT_MOST, 0.5)
+    yield 'host.idle.service.cpu_percent', (AT_MOST, 1)
+
+
 def _attacked():
     """A host waits at most ten times as long as when nobody attacks."""
     for attack in ('requests_taken_back', 'requests_from_nobody', 'unfinished_handshakes', 'requests_from_everywhere',
@@ -47,6 +60,7 @@ GOALS = {
     'af_xdp.write.64.rate.ratio': (AT_LEAST, 0.9),
     'af_xdp.send.64.rate.ratio': (AT_LEAST, 0.9),
     **dict(_latency()),
+    **dict(_host()),
     **dict(_attacked()),
     **{f'block.file.{load}.qd32.ratio': (AT_LEAST, 0.95) for load in ('randread4k', 'randwrite4k', 'read128k', 'write128k')},
     'nvmf_iops_per_core.ram.randread4k': (AT_LEAST, 1),

@@ -1,5 +1,6 @@
 """The two ends of a link between processes, for perf/run: how to start a program at either end."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -35,6 +36,10 @@ class Link:
         """Devargs."""
         raise NotImplementedError
 
+    def device(self, role):
+        """Options of uroce."""
+        return ['--port', self.port(role), '--ip', ADDRESSES[role]]
+
     def wrapped(self, _role, command):
         """The command that runs `command` at an end."""
         return command
@@ -61,6 +66,44 @@ class MemifLink(Link):
 
     def is_open(self, _process):
         return any(pathlib.Path(self.folder.name).iterdir())
+
+
+class HostLink(Link):
+    """Two programs of a service that has no other, and no uplink. `icrc`: of frames between them, "uplink" (none) or
+    "full"."""
+
+    def __init__(self, build, icrc='uplink'):
+        self.program, self.icrc = build / 'apps/uroce-serve', icrc
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.socket = pathlib.Path(self.folder.name) / 'service.sock'
+        ready, told = os.pipe()
+        # Should this process be killed, it ends by itself.
+        self.service = subprocess.Popen([self.program, '--socket', self.socket, '--idle-exit', '5', '--ready-fd', str(told)],
+                                        stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[told])
+        os.close(told)
+        with open(ready) as answer:
+            said = answer.read()
+        if said != '\n':
+            self.__exit__()
+            raise ValueError(f'{self.program}: {said.strip() or "does not come up"}')
+        return self
+
+    def __exit__(self, *_):
+        self.service.terminate()
+        self.service.wait(LIMIT_SECONDS)
+        self.folder.cleanup()
+
+    def environment(self):
+        """Of programs that find the service by themselves."""
+        return {name: value for name, value in os.environ.items() if not name.startswith('UROCE_')} | {'UROCE_SERVICE': str(self.socket)}
+
+    def port(self, _role):
+        return f'host,socket={self.socket},icrc={self.icrc}'
+
+    def device(self, role):
+        return ['--port', self.port(role)]
 
 
 class VethLink(Link):

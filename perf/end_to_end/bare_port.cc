@@ -28,6 +28,7 @@
 #include "engine/configuration/configuration.h"
 #include "engine/platform/eal.h"
 #include "perf/end_to_end/bare_end.h"
+#include "perf/end_to_end/figures.h"
 
 namespace uroce::perf {
 namespace {
@@ -159,25 +160,6 @@ class Initiator {
   uint8_t round_ = 0;
 };
 
-/// Figures by name, as JSON.
-class Figures {
- public:
-  void add(const std::string& name, double value) {
-    text_ += fmt::format("{}\n  \"{}\": {:.6g}", text_.empty() ? "" : ",", name, value);
-  }
-  void add_round_trips(const std::string& name, const client::Histogram& samples) {
-    for (const auto& [percent, percentile] :
-         {std::pair{50.0, "p50"}, std::pair{99.0, "p99"}, std::pair{99.9, "p999"}}) {
-      add(fmt::format("{}.round_trip_{}_us", name, percentile),
-          static_cast<double>(samples.percentile(percent)) / 1000);
-    }
-  }
-  void print() const { fmt::print("{{{}\n}}\n", text_); }
-
- private:
-  std::string text_;
-};
-
 void measure(Initiator& initiator, const std::vector<uint32_t>& sizes, double duration_s) {
   Figures figures;
   initiator.greet(sizes.front());
@@ -187,8 +169,7 @@ void measure(Initiator& initiator, const std::vector<uint32_t>& sizes, double du
          {std::pair{Treatment::kBare, "bare"}, std::pair{Treatment::kCopied, "copied"},
           std::pair{Treatment::kPlaced, "placed"}}) {
       const double rate = initiator.flood(treatment, bytes, duration_s);
-      figures.add(fmt::format("{}.{}.frames_per_second", name, bytes), rate);
-      figures.add(fmt::format("{}.{}.gigabits_per_second", name, bytes), rate * bytes * 8 / 1e9);
+      figures.add_rate(fmt::format("{}.{}", name, bytes), rate, bytes);
     }
     // Both ends have memory to place into when the first one comes back.
     initiator.ping(Treatment::kPlaced, false, bytes, duration_s / 16);

@@ -50,6 +50,10 @@ RcEnd::RcEnd(const std::string& device, const Traffic& traffic, Part part)
       ibv_create_cq(device_.context.get(), static_cast<int>(3 * traffic.outstanding), nullptr, nullptr, 0),
       "ibv_create_cq");
   make_queue_pairs();
+  place_ = {.sources = reinterpret_cast<uint64_t>(memory_.get()),
+            .targets = reinterpret_cast<uint64_t>(targets()),
+            .key = region_->rkey,
+            .gid = device_.gid};
   for (uint32_t i = 0; i < traffic.batch; ++i) {
     const bool last = i + 1 == traffic.batch;
     segments_[i] = {.addr = 0, .length = traffic.size, .lkey = region_->lkey};
@@ -79,6 +83,8 @@ void RcEnd::make_queue_pairs() {
                  .max_send_sge = 1,
                  .max_recv_sge = 1,
                  .max_inline_data = 0};
+  batches_max_ = depth / traffic_.batch;
+  under_way_.resize(traffic_.queue_pairs);
   for (uint32_t i = 0; i < traffic_.queue_pairs; ++i)
     own(queue_pairs_.emplace_back(), ibv_create_qp(domain_.get(), &initial), "ibv_create_qp");
 }
@@ -87,13 +93,18 @@ void RcEnd::modify(ibv_qp& queue_pair, ibv_qp_attr attributes, int mask) {
   check(ibv_modify_qp(&queue_pair, &attributes, mask), "ibv_modify_qp");
 }
 
-void RcEnd::connect(const RcEnd& peer) {
-  device_.wait_until_active();
-  for (size_t i = 0; i < queue_pairs_.size(); ++i)
-    connect(*queue_pairs_[i], peer, peer.queue_pairs_[i]->qp_num);
+std::vector<uint32_t> RcEnd::numbers() const {
+  std::vector<uint32_t> numbers;
+  for (const client::QueuePair& queue_pair : queue_pairs_) numbers.push_back(queue_pair->qp_num);
+  return numbers;
 }
 
-void RcEnd::connect(ibv_qp& queue_pair, const RcEnd& peer, uint32_t peers_number) const {
+void RcEnd::connect(const RcPlace& peer, std::span<const uint32_t> numbers) {
+  device_.wait_until_active();
+  for (size_t i = 0; i < queue_pairs_.size(); ++i) connect(*queue_pairs_[i], peer.gid, numbers[i]);
+}
+
+void RcEnd::connect(ibv_qp& queue_pair, const ibv_gid& peer, uint32_t peers_number) const {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = device_.port;
@@ -108,7 +119,7 @@ void RcEnd::connect(ibv_qp& queue_pair, const RcEnd& peer, uint32_t peers_number
   attributes.min_rnr_timer = 1;
   attributes.ah_attr.port_num = device_.port;
   attributes.ah_attr.is_global = 1;
-  attributes.ah_attr.grh.dgid = peer.device_.gid;
+  attributes.ah_attr.grh.dgid = peer;
   attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(device_.gid_index);
   attributes.ah_attr.grh.hop_limit = 64;
   modify(queue_pair, attributes,
@@ -132,18 +143,20 @@ uint64_t RcEnd::next_targets() {
   return offset;
 }
 
-void RcEnd::post(const RcEnd& peer) {
+void RcEnd::post(const RcPlace& peer) {
   const uint64_t stride = traffic_.stride();
   const bool read = traffic_.operation == Operation::kRead;
-  const uint64_t sources = reinterpret_cast<uint64_t>((read ? peer : *this).memory_.get()) + sources_offset_;
-  const uint64_t targets = reinterpret_cast<uint64_t>((read ? *this : peer).targets()) + next_targets();
+  const uint64_t sources = (read ? peer : place_).sources + sources_offset_;
+  const uint64_t targets = (read ? place_ : peer).targets + next_targets();
   sources_offset_ += traffic_.batch * stride;
   if (sources_offset_ == traffic_.sources() * stride) sources_offset_ = 0;
   for (uint32_t i = 0; i < traffic_.batch; ++i) {
     segments_[i].addr = (read ? targets : sources) + i * stride;
     sends_[i].wr.rdma.remote_addr = (read ? sources : targets) + i * stride;
-    sends_[i].wr.rdma.rkey = peer.region_->rkey;
+    sends_[i].wr.rdma.rkey = peer.key;
   }
+  sends_.back().wr_id = next_queue_pair_;
+  ++under_way_[next_queue_pair_];
   ibv_send_wr* bad = nullptr;
   check(ibv_post_send(queue_pairs_[next_queue_pair_].get(), sends_.data(), &bad), "ibv_post_send");
   if (++next_queue_pair_ == queue_pairs_.size()) next_queue_pair_ = 0;
@@ -165,10 +178,12 @@ RcEnd::Found RcEnd::poll() {
     if (completion.status != IBV_WC_SUCCESS)
       throw client::Failure(
           fmt::format("{}: {}", name_of(traffic_.operation), ibv_wc_status_str(completion.status)));
-    if ((completion.opcode & IBV_WC_RECV) != 0)
+    if ((completion.opcode & IBV_WC_RECV) != 0) {
       ++found.received;
-    else
-      found.completed += traffic_.batch;
+      continue;
+    }
+    found.completed += traffic_.batch;
+    --under_way_[completion.wr_id];
   }
   return found;
 }

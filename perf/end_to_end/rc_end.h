@@ -31,6 +31,14 @@ struct Traffic {
   }
 };
 
+/// What the other end of a connection, which may be in another process, needs to know.
+struct RcPlace {
+  uint64_t sources = 0;
+  uint64_t targets = 0;
+  uint32_t key = 0;
+  ibv_gid gid{};
+};
+
 /// What an end needs memory for.
 enum class Part : uint8_t { kSources, kTargets, kBoth };
 
@@ -40,10 +48,20 @@ class RcEnd {
  public:
   RcEnd(const std::string& device, const Traffic& traffic, Part part);
 
-  void connect(const RcEnd& peer);
+  [[nodiscard]] const RcPlace& place() const { return place_; }
+  /// Numbers of the queue pairs.
+  [[nodiscard]] std::vector<uint32_t> numbers() const;
 
-  /// Posts the next batch of messages to or from `peer`, on the next queue pair.
-  void post(const RcEnd& peer);
+  void connect(const RcEnd& peer) { connect(peer.place(), peer.numbers()); }
+  /// `numbers` are those of the peer's queue pairs, as many as there are here.
+  void connect(const RcPlace& peer, std::span<const uint32_t> numbers);
+
+  /// Whether the next queue pair takes a batch. It may have fallen behind the others when a packet of
+  /// its own was lost.
+  [[nodiscard]] bool has_room() const { return under_way_[next_queue_pair_] < batches_max_; }
+  /// Posts the next batch of messages to or from `peer`, on the next queue pair. Throws without has_room().
+  void post(const RcEnd& peer) { post(peer.place()); }
+  void post(const RcPlace& peer);
   /// Posts receives for the next batch of messages.
   void post_receives();
 
@@ -68,7 +86,7 @@ class RcEnd {
   [[nodiscard]] std::byte* targets() const { return memory_.get() + source_bytes(); }
   void make_queue_pairs();
   static void modify(ibv_qp& queue_pair, ibv_qp_attr attributes, int mask);
-  void connect(ibv_qp& queue_pair, const RcEnd& peer, uint32_t peers_number) const;
+  void connect(ibv_qp& queue_pair, const ibv_gid& peer, uint32_t peers_number) const;
   /// Offset of the next batch of targets.
   uint64_t next_targets();
 
@@ -80,7 +98,10 @@ class RcEnd {
   client::MemoryRegion region_;
   client::CompletionQueue completions_;
   std::vector<client::QueuePair> queue_pairs_;
+  RcPlace place_;
   size_t next_queue_pair_ = 0;
+  std::vector<uint32_t> under_way_;  // batches, of each queue pair
+  uint32_t batches_max_ = 0;
   uint64_t sources_offset_ = 0;
   uint64_t targets_offset_ = 0;
   std::vector<ibv_send_wr> sends_;

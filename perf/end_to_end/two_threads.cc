@@ -15,6 +15,7 @@
 
 #include "client/failure.h"
 #include "client/histogram.h"
+#include "perf/end_to_end/round_trip_end.h"
 #include "perf/end_to_end/traffic_options.h"
 #include "perf/end_to_end/wire.h"
 
@@ -86,85 +87,25 @@ void measure_rate(const Traffic& traffic, double seconds) {
              rate * traffic.size * 8 / 1e9);
 }
 
-/// A SEND or a WRITE that the far end answers with the next, or a READ.
+/// Both ends of them.
 class RoundTrips {
  public:
   explicit RoundTrips(const Traffic& traffic)
-      : operation_(traffic.operation),
-        near_{.end = RcEnd(client::device_names().at(0), traffic, Part::kBoth)},
-        far_{.end = RcEnd(client::device_names().at(1), traffic, Part::kBoth)} {
-    near_.end.connect(far_.end);
-    far_.end.connect(near_.end);
-    for (Side* side : {&near_, &far_}) {
-      if (operation_ == Operation::kSend) side->end.post_receives();
-      for (uint64_t i = 0; i < traffic.targets(); ++i) side->end.target(i).back() = kNoMark;
-    }
+      : near_(client::device_names().at(0), traffic), far_(client::device_names().at(1), traffic) {
+    near_.connect(far_.place(), far_.numbers());
+    far_.connect(near_.place(), near_.numbers());
   }
 
-  /// The far end's part, over and over.
-  void answer() {
-    if (!look(far_) || operation_ == Operation::kRead) return;
-    take(far_);
-    post(far_, near_);
-  }
-
-  client::Histogram run(double seconds) {
-    client::Histogram samples;
-    const auto start = Clock::now();
-    for (auto sent = start; seconds_since(start) < seconds; sent = Clock::now()) {
-      post(near_, far_);
-      wait_for_answer(sent);
-      samples.record(static_cast<uint64_t>((Clock::now() - sent).count()));
-      take(near_);
-    }
-    return samples;
-  }
+  void answer() { far_.answer(); }
+  client::Histogram run(double seconds) { return near_.run(seconds); }
 
  private:
-  struct Side {
-    RcEnd end;
-    uint64_t posted = 0;
-    uint64_t taken = 0;
-  };
-  // In the last byte of a WRITE.
-  static constexpr std::byte kNoMark{0};
-  static std::byte mark(uint64_t message) { return static_cast<std::byte>(1 + message % 251); }
-
-  void post(Side& side, const Side& peer) const {
-    if (operation_ == Operation::kWrite) side.end.source(side.posted).back() = mark(side.posted);
-    ++side.posted;
-    side.end.post(peer.end);
-  }
-  /// True when the next message has come, or the READ's answer.
-  bool look(Side& side) const {
-    const RcEnd::Found found = side.end.poll();
-    if (operation_ == Operation::kSend) return found.received != 0;
-    if (operation_ == Operation::kRead) return found.completed != 0;
-    // Acquire: the message's other bytes were stored before its last one.
-    const std::atomic_ref last(side.end.target(side.taken).back());
-    return last.load(std::memory_order_acquire) == mark(side.taken);
-  }
-  void take(Side& side) const {
-    ++side.taken;
-    if (operation_ == Operation::kSend) side.end.post_receives();
-  }
-  void wait_for_answer(Clock::time_point sent) {
-    constexpr double kPatienceSeconds = 30;
-    for (uint32_t polls = 1; !look(near_); ++polls) {
-      if (polls % 65536 == 0 && seconds_since(sent) > kPatienceSeconds)
-        throw client::Failure("no answer from the other end");
-    }
-  }
-
-  const Operation operation_;
-  Side near_;
-  Side far_;
+  RoundTripEnd near_;
+  RoundTripEnd far_;
 };
 
 void measure_round_trips(Traffic traffic, double seconds) {
-  traffic.batch = 1;
-  traffic.outstanding = 4;
-  traffic.region_bytes = 4 * traffic.stride();
+  traffic = RoundTripEnd::of_single_messages(traffic);
   RoundTrips round_trips(traffic);
   Spinning far([&round_trips] { round_trips.answer(); });
   round_trips.run(seconds / 4);
