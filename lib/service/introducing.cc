@@ -31,12 +31,13 @@ Status Service::introduce(Program& program, const Message& message) {
   // Of two programs that ask for each other the first one's question is answered: otherwise each would have
   // two channels, and they might not choose the same one. The second hears of the first's before this
   // refusal.
-  if (introductions_.under_way(other->id, program.id))
-    return Error{EALREADY, "the other program has asked first"};
+  // Numbers of one program may be asked for one after the other, too.
+  if (introductions_.under_way(other->id, program.id) || introductions_.under_way(program.id, other->id))
+    return Error{EALREADY, "the two programs are being introduced"};
   inform(*other);
   // What it has not read yet may be about a program that had the same numbers.
   const bool reads = other->outbox.waiting() < kRelayedUnreadMax && other->gone.empty();
-  if (!reads || program.introductions >= kAwaitedMax || introductions_.under_way(program.id, other->id))
+  if (!reads || program.introductions >= kAwaitedMax)
     return Error{EAGAIN, "the other program has yet to answer"};
   const Introduction& introduction = introductions_.begin(program.id, other->id, message.request, now_);
   ++program.introductions;

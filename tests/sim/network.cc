@@ -140,7 +140,7 @@ port::RxFrame WireEnd::take_next(size_t queue) {
   arriving_[queue].erase(arriving_[queue].begin());
   ++inside_;
   damaged_received_ += frame->damaged ? 1 : 0;
-  return {frame->bytes.data(), static_cast<uint32_t>(frame->bytes.size()), frame};
+  return {.data = frame->bytes.data(), .length = static_cast<uint32_t>(frame->bytes.size()), .handle = frame};
 }
 
 void WireEnd::release(std::span<const port::RxFrame> frames) {

@@ -100,6 +100,9 @@ class Attachment final : public host::SharedDevice {
   void on_introduced(ReceivedMessage& received);
   void on_refused_introduction(const host::Message& answer);
   void on_gone(const host::Message& message);
+  void note_reached(std::unique_ptr<Peer> peer, QpNumber asked);
+  void give_up_awaited();
+  [[nodiscard]] bool is_reached(QpNumber number) const;
   std::unique_ptr<Peer> make_peer(const host::Message& message, uint32_t number, int descriptor);
   std::optional<uint32_t> take_channel();
   void tell_poller(PeerChange change);
@@ -123,9 +126,11 @@ class Attachment final : public host::SharedDevice {
 
   // The reader's, after begin().
   host::OwnMemory* own_ = nullptr;
-  std::unique_ptr<Peer> first_service_;              // as it was attached
-  std::vector<bool> channels_;                       // which are in use
-  std::map<uint32_t, Introduction> introductions_;   // by request
+  std::unique_ptr<Peer> first_service_;             // as it was attached
+  std::vector<bool> channels_;                      // which are in use
+  std::map<uint32_t, Introduction> introductions_;  // by request
+  std::vector<NumberBlock> reached_;  // programs that the poller has a channel to, or is told of
+  std::vector<QpNumber> awaited_;     // asked for while the same program was being introduced already
   std::vector<std::unique_ptr<PeerChange>> unsaid_;  // for which the poller had no room
 
   mutable std::mutex mutex_;

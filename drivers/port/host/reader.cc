@@ -156,6 +156,8 @@ void Attachment::tell_poller(PeerChange change) {
 /// The poller wants to reach programs. Each question gets an answer, which may be that there is none.
 void Attachment::take_questions() {
   while (const auto asked = exchange_.take_question()) {
+    // The poller has asked before it heard of it, and sends what waits when it does.
+    if (is_reached(*asked)) continue;
     const auto channel = connected_ ? take_channel() : std::nullopt;
     if (!channel) {
       tell_poller({.kind = Kind::kAbsent, .asked = *asked});
@@ -207,16 +209,18 @@ std::unique_ptr<Peer> Attachment::make_peer(const Message& message, uint32_t num
 void Attachment::on_introduction(ReceivedMessage& received) {
   const Message& message = received.message;
   Message answer{.type = MessageType::kFound, .request = message.request, .error = ENOSPC};
+  // The one that had these numbers has ended while the service was away.
+  if (is_reached({message.number})) on_gone(message);
   const auto channel = take_channel();
   std::unique_ptr<Peer> peer =
       channel ? make_peer(message, *channel, received.descriptors[0].number()) : nullptr;
   if (peer != nullptr) {
     answer.error = 0;
     answer.channel = *channel;
-    const NumberBlock block = peer->block;
-    tell_poller({.kind = Kind::kReached, .block = block, .peer = std::move(peer)});
-  } else if (channel) {
-    channels_[*channel] = false;
+    note_reached(std::move(peer), {});
+  } else {
+    if (channel) channels_[*channel] = false;
+    give_up_awaited();
   }
   tell(answer);
 }
@@ -229,18 +233,45 @@ void Attachment::on_introduced(ReceivedMessage& received) {
   std::unique_ptr<Peer> peer = make_peer(message, introduction.channel, received.descriptors[0].number());
   if (peer == nullptr) return on_refused_introduction({.request = message.request, .error = EPROTO});
   introductions_.erase(found);
+  note_reached(std::move(peer), introduction.asked);
+}
+
+bool Attachment::is_reached(QpNumber number) const {
+  return std::ranges::any_of(reached_, [&](NumberBlock block) { return block.contains(number); });
+}
+
+/// A program is never reached twice: frames that were given to one channel may be under way in it for as long
+/// as the program lives.
+void Attachment::note_reached(std::unique_ptr<Peer> peer, QpNumber asked) {
   const NumberBlock block = peer->block;
-  tell_poller({.kind = Kind::kReached, .asked = introduction.asked, .block = block, .peer = std::move(peer)});
+  reached_.push_back(block);
+  std::erase_if(awaited_, [&](QpNumber number) { return block.contains(number); });
+  tell_poller({.kind = Kind::kReached, .asked = asked, .block = block, .peer = std::move(peer)});
+}
+
+/// An introduction has failed that others may have waited for: what waits for these is lost, and the next
+/// frame asks anew.
+void Attachment::give_up_awaited() {
+  for (const QpNumber asked : awaited_) tell_poller({.kind = Kind::kAbsent, .asked = asked});
+  awaited_.clear();
 }
 
 /// EPERM: the two may not share memory, and the service passes their frames on.
 void Attachment::on_refused_introduction(const Message& answer) {
   const Introduction introduction = introductions_.extract(answer.request).mapped();
   channels_[introduction.channel] = false;
+  if (answer.error == EALREADY) {
+    // Another number of the same program was asked for before, or by that program.
+    if (!is_reached(introduction.asked)) awaited_.push_back(introduction.asked);
+    return;
+  }
   tell_poller({.kind = answer.error == EPERM ? Kind::kRelayed : Kind::kAbsent, .asked = introduction.asked});
+  give_up_awaited();
 }
 
 void Attachment::on_gone(const Message& message) {
+  std::erase(reached_, NumberBlock{message.number, message.count});
+  give_up_awaited();
   tell_poller({.kind = Kind::kGone, .block = {message.number, message.count}});
 }
 

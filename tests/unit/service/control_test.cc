@@ -93,7 +93,7 @@ TEST(Control, ProgramsAreIntroduced) {
   ASSERT_EQ(introduction->descriptors.size(), 1u);
   EXPECT_TRUE(service::map_program_memory(introduction->descriptors[0].get(), host::kProgramMemory));
   // A second question while the first is open is too many.
-  EXPECT_EQ(a.ask({.type = MessageType::kIntroduce, .number = b.number(), .channel = 4}).error, EAGAIN);
+  EXPECT_EQ(a.ask({.type = MessageType::kIntroduce, .number = b.number(), .channel = 4}).error, EALREADY);
   ASSERT_TRUE(b.send({.type = MessageType::kFound, .request = introduction->message.request, .channel = 9}));
   const auto introduced = a.receive(MessageType::kIntroduced);
   ASSERT_TRUE(introduced);
