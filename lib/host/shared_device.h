@@ -51,6 +51,8 @@ class SharedDeviceListener {
   virtual void forget_neighbours(std::optional<Gid> hop, std::optional<MacAddress> mac) = 0;
   virtual void address_added(const SharedAddress& address) = 0;
   virtual void address_removed(const Gid& address) = 0;
+  /// SharedDevice::programs() has changed.
+  virtual void programs_changed() = 0;
   /// The link's state, or its MTU, has changed. Without a service the link is down.
   virtual void link_changed() = 0;
 

@@ -92,9 +92,6 @@ void Attachment::handle(ReceivedMessage& received) {
       return on_introduced(received);
     case MessageType::kGone:
       return on_gone(message);
-    case MessageType::kPrograms:
-      programs_ = message.count;
-      return;
     case MessageType::kDone:
       if (introductions_.contains(message.request)) return on_refused_introduction(message);
       return deliver_answer(message);
@@ -107,7 +104,9 @@ void Attachment::handle(ReceivedMessage& received) {
 
 /// What concerns the device as a whole.
 void Attachment::notify(const Message& message) {
-  if (message.type == MessageType::kLink) {
+  if (message.type == MessageType::kPrograms) {
+    programs_ = message.count;
+  } else if (message.type == MessageType::kLink) {
     link_up_ = message.up != 0;
     mtu_ = message.mtu;
   } else if (message.type == MessageType::kAddressAdded || message.type == MessageType::kAddressRemoved) {
@@ -132,6 +131,8 @@ void Attachment::notify(const Message& message) {
       return listener_->address_removed(message.address);
     case MessageType::kLink:
       return listener_->link_changed();
+    case MessageType::kPrograms:
+      return listener_->programs_changed();
     default:
       return;  // of a service that is newer than this program
   }

@@ -5,6 +5,7 @@
 #include "base/cancellation.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
+#include "engine/scheduling/oversubscription.h"
 
 namespace uroce::engine {
 
@@ -16,6 +17,7 @@ Status SharedNetwork::start(Device& device, DeviceState& state) {
   device_ = &device;
   state_ = &state;
   shared_.start(*this);
+  programs_changed();
   return {};
 }
 
@@ -47,6 +49,11 @@ void SharedNetwork::address_added(const host::SharedAddress& address) {
 }
 
 void SharedNetwork::address_removed(const Gid& address) { device_->remove_address(address); }
+
+void SharedNetwork::programs_changed() {
+  const uint32_t programs = shared_.programs();
+  set_programs_beside(programs > 0 ? programs - 1 : 0);
+}
 
 void SharedNetwork::link_changed() {
   // Relaxed: it is nothing but a number. The link's state is asked of the port.

@@ -28,6 +28,7 @@ class SharedNetwork final : public NetworkAuthority, private host::SharedDeviceL
   void forget_neighbours(std::optional<Gid> hop, std::optional<MacAddress> mac) override;
   void address_added(const host::SharedAddress& address) override;
   void address_removed(const Gid& address) override;
+  void programs_changed() override;
   void link_changed() override;
 
   host::SharedDevice& shared_;

@@ -21,6 +21,8 @@ struct ThisMachine {
 
 }  // namespace
 
+void set_programs_beside(uint32_t count) { vain_threads.set_programs_beside(count); }
+
 void back_off() { poll_backoff.back_off(vain_threads, ThisMachine{}); }
 
 }  // namespace uroce::engine

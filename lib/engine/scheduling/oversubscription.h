@@ -8,24 +8,32 @@
 
 namespace uroce::engine {
 
-/// How many of the process's threads poll in vain. Each reports itself once in an epoch, so that no thread
-/// has to say that it stopped, and one that waits for a CPU all along still counts for a while.
+/// How many of the process's threads, and of programs beside it, poll in vain. Each reports itself once in an
+/// epoch, so that no thread has to say that it stopped, and one that waits for a CPU all along still counts
+/// for a while.
 class IdlePollingThreads {
  public:
   /// In which a thread gets a CPU that shares it with some dozen others.
   static constexpr Duration kEpoch = milliseconds(128);
 
+  /// Other programs of the host may poll, too: as many as share a device with this one, each by a thread at
+  /// least. Any thread.
+  void set_programs_beside(uint32_t count) {
+    beside_.store(count, std::memory_order_relaxed);  // nothing but a number
+  }
+
   /// `reported` is the calling thread's own, 0 at first. At least this many poll in vain, it included.
   uint32_t report(Instant now, uint32_t& reported) {
     const auto epoch = static_cast<uint32_t>(now.ns / kEpoch.ns) | 1u << 31;  // never 0
     uint64_t seen = word_.load(std::memory_order_relaxed);  // all of it: a count on which no data hangs
-    if (reported == epoch) return most_of(in_epoch(seen, epoch));
+    const uint32_t beside = beside_.load(std::memory_order_relaxed);
+    if (reported == epoch) return most_of(in_epoch(seen, epoch)) + beside;
     reported = epoch;
     uint64_t next = 0;
     do {
       next = in_epoch(seen, epoch) + 1;
     } while (!word_.compare_exchange_weak(seen, next, std::memory_order_relaxed));
-    return most_of(next);
+    return most_of(next) + beside;
   }
 
  private:
@@ -44,6 +52,7 @@ class IdlePollingThreads {
   }
 
   std::atomic<uint64_t> word_{0};
+  std::atomic<uint32_t> beside_{0};
 };
 
 /// What one thread does about its polls that find nothing. A thread that has a CPU to itself keeps polling.
@@ -88,6 +97,9 @@ class PollBackoff {
 
 /// The calling thread's back-off. initial-exec: written with every poll.
 extern constinit thread_local PollBackoff poll_backoff __attribute__((tls_model("initial-exec")));
+
+/// Tells this process's IdlePollingThreads of programs beside it.
+void set_programs_beside(uint32_t count);
 
 /// The calling thread has polled and found something, or not.
 void back_off();

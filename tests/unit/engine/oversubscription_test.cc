@@ -64,6 +64,15 @@ TEST_F(Crowd, OneMoreThanProcessorsYields) {
   EXPECT_EQ(state.yields, 2u);
 }
 
+TEST_F(Crowd, ProgramsBesideItCountAsThreads) {
+  threads.set_programs_beside(1);
+  gather(1);
+  EXPECT_EQ(state.yields, 0u);
+  threads.set_programs_beside(2);
+  gather(1);
+  EXPECT_EQ(state.yields, 1u);
+}
+
 TEST_F(Crowd, TheProcessorsAreThoseOfTheThread) {
   state.processors = 1;
   gather(2);
