@@ -14,7 +14,11 @@ namespace {
 
 /// Runs this program again, as the child of fork() that it is.
 [[noreturn]] void become(const char* scenario) {
-  unsetenv("UROCE_CONFIG_TEXT");  // it needs ports of its own
+  // It needs ports of its own.
+  setenv("UROCE_CONFIG_TEXT",
+         "device = [ { port = \"loopback0\", addresses = [\"192.0.2.1/24\"] },"
+         " { port = \"loopback1\", addresses = [\"192.0.2.2/24\"] } ]",
+         1);
   execl("/proc/self/exe", "guest", scenario, nullptr);
   _exit(3);
 }

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 UROCE = os.path.abspath(sys.argv[1])
+EMBEDDED = str(pathlib.Path(__file__).resolve().parents[2] / 'configs/embedded.toml')
 NAMES = ('UROCE_CONFIG', 'UROCE_CONFIG_TEXT', 'UROCE_LOG')
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in NAMES}
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import unittest
 
-from command_line import ENVIRONMENT, UROCE, TestCase, uroce
+from command_line import EMBEDDED, ENVIRONMENT, UROCE, TestCase, uroce
 
 
 class Help(TestCase):
@@ -56,7 +56,7 @@ class BadOptions(TestCase):
         self.refused('run', '--port', 'loopback0', '--mtu', 'big', '--', 'true', naming=['--mtu', 'big'])
         self.refused('run', '--port', 'loopback0', '--mac', '01:00:00:00:00:01', '--', 'true', naming=['--mac'])
         self.refused('run', '--poller', 'eager', '--', 'true', naming=['--poller', 'eager'])
-        self.refused('run', '--mtu', '1500', '--', 'true', naming=['--mtu', '--port'])
+        self.refused('run', '--mtu', '1500', '--', 'true', naming=['--mtu', 'host service'])
         self.refused('run', '--port', 'loopback0', '--port', 'loopback0', '--', 'true', naming=['loopback0'])
         # In the words of the command line, not of a file that does not exist.
         for option, value in ('--ip', '192.0.2.1/24'), ('--mac', '02:00:00:00:00:01'):
@@ -66,10 +66,10 @@ class BadOptions(TestCase):
             self.assertIn(f'{option}: does not go together with an interface', refusal.stderr)
             self.assertNotRegex(refusal.stderr, r'device\.|command line|:[0-9]+:')
 
-    def test_a_peer_in_another_process_without_a_configuration(self):
+    def test_a_peer_in_another_process_on_the_embedded_pair(self):
         if shutil.which('rping') is None:
             self.skipTest('rping is not installed')
-        lonely = subprocess.run([UROCE, 'run', '--', 'rping', '-c', '-C', '1', '-a', '192.0.2.1'], capture_output=True, text=True,
+        lonely = subprocess.run([UROCE, 'run', '--config', EMBEDDED, '--', 'rping', '-c', '-C', '1', '-a', '192.0.2.1'], capture_output=True, text=True,
                                 env=ENVIRONMENT, timeout=120)
         self.assertEqual(lonely.stderr.count('does not leave the process'), 1, lonely.stderr)
 
@@ -158,13 +158,13 @@ class Configurations(TestCase):
 
 class Info(TestCase):
     def test_shows_devices_and_machine(self):
-        run = uroce('info')
+        run = uroce('info', '--config', EMBEDDED)
         self.assertEqual(run.returncode, 0, run.stderr)
         for what in 'device uroce0', 'device uroce1', '192.0.2.2', 'path MTU', 'queue pairs', 'processor', 'hugepages', 'DPDK':
             self.assertIn(what, run.stdout)
 
     def test_every_capability_names_a_test_that_exists(self):
-        run = uroce('info', '-v')
+        run = uroce('info', '-v', '--config', EMBEDDED)
         self.assertEqual(run.returncode, 0, run.stderr)
         named = set(re.findall(r'(?m)^    \S.{47}\S.{21}(.+)$', run.stdout))
         self.assertGreater(len(named), 30)

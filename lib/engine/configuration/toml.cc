@@ -63,7 +63,11 @@ class Parser {
       device.name = fmt::format("uroce{}", configuration_.devices.size());
       device.port = fmt::format("loopback{}", configuration_.devices.size());
       keys("device", *table, &device);
-      if (!device.interface.empty()) beside_kernel(*table);
+      if (!device.interface.empty())
+        must_lack(*table, {"port", "mac", "addresses", "neighbours", "routes", "gateway"}, "an interface");
+      if (device.port.substr(0, device.port.find(',')) == "host")
+        must_lack(*table, {"mtu", "addresses", "neighbours", "routes", "gateway", "dmadev"},
+                  "a device of the host service, which has its own");
       for (const StaticRoute& route : device.routes) router(*table, "routes", device, route.via);
       for (const Gid& gateway : device.gateways) router(*table, "gateway", device, gateway);
       for (const DeviceConfiguration& other : configuration_.devices) {
@@ -90,13 +94,15 @@ class Parser {
          fmt::format("router {} is in no network of an address of ours", wire::to_text(address)));
   }
 
-  /// What the kernel says about its interface, the configuration does not.
-  void beside_kernel(const toml::table& table) {
-    for (const std::string_view name : {"port", "mac", "addresses", "neighbours", "routes", "gateway"}) {
+  /// What `owner`, the kernel or the service, says about its device, the configuration does not.
+  void must_lack(const toml::table& table, std::initializer_list<std::string_view> names,
+                 std::string_view owner) {
+    for (const std::string_view name : names) {
       const toml::node* value = table.get(name);
       const toml::array* list = value == nullptr ? nullptr : value->as_array();
       if (value == nullptr || (list != nullptr && list->empty())) continue;
-      fail(value->source(), fmt::format("device.{}", name), "does not go together with an interface");
+      fail(value->source(), fmt::format("device.{}", name),
+           fmt::format("does not go together with {}", owner));
     }
   }
 

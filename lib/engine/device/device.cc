@@ -178,7 +178,7 @@ void Device::add_listener(DeviceListener& listener) { state_->listeners.add(list
 void Device::remove_listener(DeviceListener& listener) { state_->listeners.remove(listener); }
 NumberBlock Device::numbers() const { return state_->numbers; }
 uint32_t Device::queue_pairs_max() const {
-  return std::min(Limits::kQueuePairs, state_->queue_pairs.capacity() / 2);
+  return std::min(Limits::kQueuePairs, (state_->queue_pairs.capacity() + 1) / 2);
 }
 void Device::share(FrameSwitch* programs) {
   state_->pollers[0]->run([&](qp::Turn&) { state_->pollers[0]->attend(programs); });

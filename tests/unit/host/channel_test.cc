@@ -143,7 +143,8 @@ TEST(Channel, SurvivesAFarEndThatWritesAnything) {
     for (int step = 0; step < 400; ++step) {
       std::byte* const at =
           joined.right.data() +
-          random.below(joined.right.own().layout().frame(joined.right.data(), 4) - joined.right.data());
+          random.below(static_cast<uint64_t>(joined.right.own().layout().frame(joined.right.data(), 4) -
+                                             joined.right.data()));
       const uint64_t value = random.next() >> random.below(64);
       std::memcpy(at, &value, std::min<size_t>(sizeof value, 1 + random.below(8)));
       if (random.chance(1, 3))
