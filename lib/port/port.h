@@ -80,6 +80,9 @@ class PortQueue {
   /// On a shared port, whether a turn's frames may be sent to the process of this host that has the queue
   /// pair, without loss; to the link if `to` is none.
   [[nodiscard]] virtual bool has_room(std::optional<QpNumber> /*to*/) { return true; }
+  /// Of a shared port: false while a turn's datagrams to the process of this host that has the queue pair
+  /// would be lost because it is not reached yet. One that is reached and takes none holds nothing up.
+  [[nodiscard]] virtual bool takes_datagrams(QpNumber /*to*/) { return true; }
 
   /// Frames that arrived and could not be handed out (in more pieces than fit one buffer). Any thread.
   [[nodiscard]] virtual uint64_t dropped() const { return 0; }

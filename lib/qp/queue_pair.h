@@ -69,6 +69,11 @@ class QueuePair final : public PlacementOwner {
   /// received, or expire() was called.
   bool pump(Turn& turn, uint32_t budget);
 
+  /// The queue pair at an address of this port that the next datagram goes to, if there is one.
+  [[nodiscard]] std::optional<QpNumber> next_datagram() const {
+    return connection_.connected || state() != State::kRts ? std::nullopt : requester_.next_datagram();
+  }
+
   /// The part of pump() that answers the peer's requests. True when there is more to answer.
   bool answer(Turn& turn, uint32_t budget);
 

@@ -252,6 +252,15 @@ inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool f
   return making.finish(payload, tx);
 }
 
+std::optional<QpNumber> Requester::next_datagram() const {
+  const auto& queue = *connection_.options.send_queue;
+  if (window_.number() == queue.published()) return std::nullopt;
+  const SendRequest& request = window_.current();
+  if (is_local(request.operation)) return std::nullopt;
+  const auto& address = queue.attachment<DatagramAddress>(request);
+  return address.to_self ? std::optional(address.destination) : std::nullopt;
+}
+
 bool Requester::write_datagram_of(const SendRequest& request, const Payload& payload, port::TxFrame& frame,
                                   port::TxBatch& tx) {
   const auto& address = connection_.options.send_queue->attachment<DatagramAddress>(request);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The rows of applications.py between two network namespaces, and MPI between ranks on memif.
+"""The rows of applications.py between two network namespaces and between two programs of one host service, and MPI between
+ranks on memif and of one service.
 
     tests/programs/applications_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE NOTICE_LIBRARY [REPETITIONS]
 
@@ -8,6 +9,7 @@ meanwhile, and each row has to work every time.
 """
 
 import contextlib
+import dataclasses
 import os
 import re
 import shlex
@@ -20,6 +22,7 @@ import unittest
 from pathlib import Path
 
 import applications
+import host_service
 import iscsi_target
 import namespaces
 import ordinary
@@ -83,7 +86,40 @@ def end(process):
         process.communicate()
 
 
-class BetweenHosts(Applications):
+class Rows:
+    """`host(side, command, more)` starts a program, `listening(side, port)` tells when it has a TCP port, `row_at` has the row meet there."""
+
+    row_at = staticmethod(lambda row: row)
+
+    def problem_of(self, row):
+        sign = self.folder / "ready"
+        sign.unlink(missing_ok=True)
+        more = {"LD_PRELOAD": NOTICE, "UROCE_TEST_READY": str(sign)} if row.ready == "cm" else {}
+        server = self.host("left", shlex.split(row.server), more)
+        said, problems = {}, []
+        try:
+            ready = sign.exists if row.ready == "cm" else lambda: self.listening("left", row.ready)
+            programs.wait_until(ready, server)
+            client = self.host("right", shlex.split(row.client))
+            for who, process in (("client", client), ("server", server)):
+                status, said[who] = programs.finish(process, LIMIT_SECONDS if not problems else 5)
+                problems += row.complaints(who, status, said[who])
+                if not row.leaves and not re.search(r"uroce0: counters .*tx_frames", said[who]):
+                    problems.append(f"{who} did not use our device")
+        except AssertionError as failure:
+            problems.append(str(failure))
+        return "\n".join([*problems, *(f"--- {who} said:\n{text}" for who, text in said.items())]) if problems else ""
+
+    def test_programs(self):
+        for row in map(self.row_at, applications.BETWEEN_HOSTS):
+            tool = shlex.split(row.server)[0]
+            if REPETITIONS > 1 and row.not_when_busy:
+                print(f"SKIPPED beside busy CPUs, {row.name}: {row.not_when_busy}", file=sys.stderr, flush=True)
+                continue
+            if row.sanitized >= bool(self.stack.sanitizer_runtime) and self.needs(tool, package=row.package):
+                self.repeated(row.name, lambda row=row: self.problem_of(row))
+
+class BetweenHosts(Rows, Applications):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -109,34 +145,6 @@ class BetweenHosts(Applications):
     def listening(self, side, port):
         listed = subprocess.run(self.net.command(side, ["ss", "-Hltn", f"sport = :{port}"]), capture_output=True, text=True, check=True)
         return bool(listed.stdout.strip())
-
-    def problem_of(self, row):
-        sign = self.folder / "ready"
-        sign.unlink(missing_ok=True)
-        more = {"LD_PRELOAD": NOTICE, "UROCE_TEST_READY": str(sign)} if row.ready == "cm" else {}
-        server = self.host("left", shlex.split(row.server), more)
-        said, problems = {}, []
-        try:
-            ready = sign.exists if row.ready == "cm" else lambda: self.listening("left", row.ready)
-            programs.wait_until(ready, server)
-            client = self.host("right", shlex.split(row.client))
-            for who, process in (("client", client), ("server", server)):
-                status, said[who] = programs.finish(process, LIMIT_SECONDS if not problems else 5)
-                problems += row.complaints(who, status, said[who])
-                if not row.leaves and not re.search(r"uroce0: counters .*tx_frames", said[who]):
-                    problems.append(f"{who} did not use our device")
-        except AssertionError as failure:
-            problems.append(str(failure))
-        return "\n".join([*problems, *(f"--- {who} said:\n{text}" for who, text in said.items())]) if problems else ""
-
-    def test_programs(self):
-        for row in applications.BETWEEN_HOSTS:
-            tool = shlex.split(row.server)[0]
-            if REPETITIONS > 1 and row.not_when_busy:
-                print(f"SKIPPED beside busy CPUs, {row.name}: {row.not_when_busy}", file=sys.stderr, flush=True)
-                continue
-            if row.sanitized >= bool(self.stack.sanitizer_runtime) and self.needs(tool, package=row.package):
-                self.repeated(row.name, lambda row=row: self.problem_of(row))
 
     def migration(self):
         with tempfile.TemporaryDirectory(prefix="uroce-qemu-") as name:
@@ -191,6 +199,30 @@ class BetweenHosts(Applications):
             self.repeated("iSER: QEMU and tgtd", self.iser)
 
 
+class OfOneHost(Rows, Applications):
+    """Two programs of one service, which meet by the kernel's TCP at 127.0.0.1, and by rdma_cm as well."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.service = cls.enterClassContext(host_service.Service(cls.stack))
+        cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="uroce-applications-")))
+        cls.dat = cls.folder / "dat.conf"
+        cls.dat.write_text('uroce u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""\n')
+
+    @staticmethod
+    def row_at(row):
+        return dataclasses.replace(row, name=f"{row.name}, host", client=row.client.replace(applications.SERVER, "127.0.0.1"))
+
+    def host(self, _, command, more=None):
+        run = ["unshare", "--ipc", UROCE, "run", "--", *command]
+        return self.start(run, host_service.COUNTERS, self.service.environment | {"DAT_OVERRIDE": str(self.dat)} | (more or {}))
+
+    @staticmethod
+    def listening(_, port):
+        return programs.listens(port)
+
+
 class Mpi(Applications):
     """Ranks on one machine, each with a device of its own, and in an IPC namespace of its own, or they would share memory."""
 
@@ -214,9 +246,9 @@ class Mpi(Applications):
                                          *options, "--", str(self.folder / "checker")]
         return job
 
-    def problem_of(self, job, ranks, more=None):
+    def problem_of(self, job, ranks, more=None, configuration=None):
         try:
-            status, said = programs.finish(self.start(job, more=more), LIMIT_SECONDS)
+            status, said = programs.finish(self.start(job, configuration, more), LIMIT_SECONDS)
         except AssertionError as hangs:
             return str(hangs)
         used = len(re.findall(r"uroce0: counters .*tx_frames [0-9]{3}", said))
@@ -255,6 +287,17 @@ class Mpi(Applications):
             namespaces.ip("-n", right, "link", "set", f"rank{rank}", "master", "bridge", "addrgenmode", "none", "up")
         job = self.ranks(launcher, [f"net_af_packet0,iface=rank{rank}" for rank in range(4)])
         self.repeated("openmpi, 4 ranks", lambda: self.problem_of(net.command("left", job), 4))
+
+    def test_eight_ranks_of_one_service(self):
+        """With one address, and without a word about devices."""
+        for name, (compiler, launcher, package) in self.IMPLEMENTATIONS.items():
+            if self.stack.sanitizer_runtime or not self.needs(*compiler, launcher[0], package=package):
+                continue
+            subprocess.run([*compiler, "-O2", "-o", str(self.folder / "checker"), str(HERE / "mpi_checker.c")], check=True)
+            with host_service.Service(self.stack) as service:
+                job = [*launcher, "-n", "8", UROCE, "run", "--", str(self.folder / "checker")]
+                more = service.environment | {"UCX_TLS": "rc_verbs,ud_verbs,self"}
+                self.repeated(f"{name}, 8 ranks of one service", lambda: self.problem_of(job, 8, more, host_service.COUNTERS))
 
 
 if __name__ == "__main__":

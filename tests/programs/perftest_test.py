@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Debian's perftest, unmodified: its tools for WRITE, READ, SEND and atomics over a veth pair and over memif, in every size.
+"""Debian's perftest, unmodified: its tools for WRITE, READ, SEND and atomics over a veth pair and over memif, in every size, and between
+two programs of one host service.
 
 perftest verifies no data; `uroce perf`, which does, runs over the same links.
 
-    tests/programs/perftest_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE memif|veth
+    tests/programs/perftest_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE memif|veth|host
 """
 
 import os
@@ -12,6 +13,7 @@ import sys
 import unittest
 from dataclasses import dataclass
 
+import host_service
 import namespaces
 import programs
 import veth
@@ -107,6 +109,7 @@ ROWS = [
     Row("ib_atomic_lat", "-A FETCH_AND_ADD", n=1000, part=EXTENDED_PART, sanitized=True),
     Row("ib_atomic_lat", "-A CMP_AND_SWAP -e", n=1000),
 ]
+PINGPONG = ["ibv_rc_pingpong", "-c", "-g", "1", "-n", "20000"]
 TOOLS = sorted({row.tool for row in ROWS})
 
 
@@ -226,7 +229,36 @@ class OverVeth(Perftest, unittest.TestCase):
         return veth.VethPair(self.stack, self.net)
 
 
-LINKS = {"memif": OverMemif, "veth": OverVeth}
+class OfOneHost(Perftest, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.service = cls.enterClassContext(host_service.Service(cls.stack))
+
+    def pair(self):
+        return host_service.HostPair(self.stack, self.service)
+
+    def test_four_programs_beside_each_other(self):
+        """Two of them that end when the others begin do not disturb those."""
+        command = [sys.argv[3], "perf", "--size", "64,4096,65536", "--measure", "bandwidth", "--iterations", "2000", "--quiet", "--op",
+                   "write,read,send"]
+        with self.pair() as first, self.pair() as second:
+            ends = []
+            for pair in (first, second):
+                server = pair.start("server", [sys.argv[3], "perf", "--server", "--listen", str(pair.port)])
+                programs.wait_until(lambda pair=pair, server=server: programs.listens(pair.port, server.pid), server)
+                ends.append(server)
+            ends += [pair.start("client", [*command, "--connect", f"{pair.server_address}:{pair.port}"]) for pair in (first, second)]
+            with self.pair() as third:
+                for process in (third.start_server(PINGPONG), third.start_client(PINGPONG)):
+                    status, output = programs.finish(process, LIMIT_SECONDS)
+                    self.assertEqual(status, 0, output)
+            for process in ends:
+                status, output = programs.finish(process, LIMIT_SECONDS)
+                self.assertEqual(status, 0, output)
+
+
+LINKS = {"memif": OverMemif, "veth": OverVeth, "host": OfOneHost}
 
 if __name__ == "__main__":
     link = LINKS[sys.argv[4]]

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""ibv_{rc,uc,ud,srq,xsrq}_pingpong between two processes over memif, data checked where they can check it; and what happens
-when one is killed."""
+"""ibv_{rc,uc,ud,srq,xsrq}_pingpong between two processes, over memif and as programs of one host service, data checked where they
+can check it; and what happens when one is killed."""
 
 import shutil
 import socket
 import unittest
 
+import host_service
 import programs
 
 PINGPONG = ["ibv_rc_pingpong", "-c", "-g", "1"]
@@ -25,10 +26,12 @@ def receive_exactly(connection, count):
     return data
 
 
-class Pingpong(unittest.TestCase):
+class Pingpong:
+    """`pair()` makes a link."""
+
     def expect_success(self, *options, iterations=1000, program=PINGPONG):
         command = [*program, "-n", str(iterations), *options]
-        with programs.Pair(self.stack) as pair:
+        with self.pair() as pair:
             pair.more_configuration = "[log]\ncounters = true\n"
             server = pair.start_server(command)
             client = pair.start_client(command)
@@ -85,7 +88,7 @@ class Pingpong(unittest.TestCase):
 
     def test_xrc(self):
         for options in (["-n", "1000"], ["-n", "200", "-e"], ["-n", "30", "-s", "1000000", "-m", "4096"]):
-            with self.subTest(options), programs.Pair(self.stack) as pair:
+            with self.subTest(options), self.pair() as pair:
                 command = [*EXTENDED_RECEIVES, *options]
                 server = pair.start_server(command)
                 ends = [programs.finish(pair.start_client(command)), programs.finish(server)]
@@ -97,7 +100,7 @@ class Pingpong(unittest.TestCase):
         """The server is killed when it has told its address and the client has not heard it yet: the client's first
         message meets nobody. (Later, with the client waiting for an answer, RC has nothing by which to notice.)"""
         command = [*PINGPONG, *options]
-        with programs.Pair(self.stack) as pair, socket.create_server(("127.0.0.1", 0)) as between:
+        with self.pair() as pair, socket.create_server(("127.0.0.1", 0)) as between:
             between.settimeout(programs.TIME_LIMIT_SECONDS)
             server = pair.start_server(command)
             client = pair.start_client(command, between.getsockname()[1])
@@ -120,8 +123,23 @@ class Pingpong(unittest.TestCase):
         self.expect_the_client_to_notice("-e")
 
 
-class WithoutAnyConfiguration(unittest.TestCase):
-    """The default is a wire inside each process: two processes do not meet on it, and hear why."""
+class OverMemif(Pingpong, unittest.TestCase):
+    def pair(self):
+        return programs.Pair(self.stack)
+
+
+class OfOneHost(Pingpong, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.service = cls.enterClassContext(host_service.Service(cls.stack))
+
+    def pair(self):
+        return host_service.HostPair(self.stack, self.service)
+
+
+class WithEmbeddedDevices(unittest.TestCase):
+    """The wire is inside each process: two processes do not meet on it, and hear why."""
 
     def test_a_connection(self):
         port = str(programs.free_tcp_port())

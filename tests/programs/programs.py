@@ -28,12 +28,13 @@ class Stack:
         self.sanitizer_runtime = sanitizer_runtime
 
     def environment(self, configuration=None, more=None):
-        """`more`: variables besides; of LD_PRELOAD what is to be added."""
+        """`more`: variables besides; of LD_PRELOAD what is to be added. A configuration without devices means those of the
+        host's service."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
         environment["LD_LIBRARY_PATH"] = str(self.folder)
         if configuration is None:
             environment["UROCE_CONFIG"] = str(EMBEDDED)
-        else:
+        elif configuration:
             environment["UROCE_CONFIG_TEXT"] = configuration
         if self.sanitizer_runtime:
             # The programs were built without it, and their own leaks are not ours.
@@ -72,6 +73,12 @@ def descendants_of(pid):
             for child in map(int, children.read_text().split()):
                 found += [child, *descendants_of(child)]
     return found
+
+
+def cpu_seconds(pid):
+    """That the process has taken so far."""
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, words[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def finish(process, limit_seconds=TIME_LIMIT_SECONDS):

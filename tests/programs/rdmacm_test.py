@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Other people's programs that connect by the connection manager, unmodified, between two of our processes: the rows of
-cm_rows.py over a veth pair or memif, some of them beside the kernel, IPv4 and IPv6, and what happens when an end is killed.
+cm_rows.py over a veth pair or memif, some of them beside the kernel, and between two programs of one host service, by its address
+or by 127.0.0.1 and ::1; IPv4 and IPv6; and what happens when an end is killed.
 
-    tests/programs/rdmacm_test.py LIBRARY_FOLDER SANITIZER_RUNTIME NOTICE_LIBRARY LEAVING_PROGRAM memif|veth|interface [REPETITIONS]
+    tests/programs/rdmacm_test.py LIBRARY_FOLDER SANITIZER_RUNTIME NOTICE_LIBRARY LEAVING_PROGRAM LINK [REPETITIONS]
 
-Rows whose name contains $UROCE_RDMACM are run, when it is set. With REPETITIONS each has to work so many times, while the
+LINK is memif, veth, interface, host or local. Rows whose name contains $UROCE_RDMACM are run, when it is set. With REPETITIONS each has to work so many times, while the
 CPUs are busy with something else.
 """
 
@@ -17,11 +18,14 @@ import unittest
 from pathlib import Path
 
 import cm_rows
+import host_service
 import namespaces
 import programs
 from cm_rows import CM, V4, V6
 
-PORT = 7471
+OF_HOST = sys.argv[5] in ("host", "local")
+# Where programs meet by the kernel's TCP as well, other tests may want the port at the same time.
+PORT = programs.free_tcp_port() if OF_HOST else 7471
 REPETITIONS = int(sys.argv[6]) if len(sys.argv) > 6 else 1
 # Far more than any row needs; a request without an answer is sent seven times.
 LIMIT_SECONDS = 300
@@ -43,6 +47,18 @@ class Network:
 
 
 ON_LINK = Network({V4: "192.0.2.", V6: "2001:db8::"})
+class ThisHost:
+    """All programs have the same addresses."""
+
+    def __init__(self, addresses):
+        self.addresses = addresses
+
+    def address(self, number, family):
+        return ON_LINK.address(NOBODY, family) if number == NOBODY else self.addresses[family]
+
+
+BY_ADDRESS = ThisHost({V4: host_service.ADDRESS, V6: host_service.ADDRESS6})
+BY_LOOPBACK = ThisHost({V4: "127.0.0.1", V6: "::1"})
 # The router's networks, and the first host in each.
 ROUTED = Network(*({V4: v4, V6: v6} for (v4, _), (v6, _) in namespaces.ROUTED_NETWORKS.values()))
 
@@ -57,6 +73,8 @@ class Host:
         self.sign = Path(pair.folder, f"ready-{number}")
 
     def configuration(self):
+        if self.place is None:
+            return host_service.COUNTERS
         return f'[[device]]\nname = "uroce0"\n{self.place}[log]\ncounters = true\n'
 
     def start(self, command, waits_for=None):
@@ -96,6 +114,20 @@ class Pair(programs.Pair):
 
     def placed(self, number, command):
         return command
+
+
+class HostPair(Pair):
+    """Two programs of one service."""
+
+    def __init__(self, stack, notice, service):
+        super().__init__(stack, notice)
+        self.service = service
+
+    def host(self, number):
+        return Host(self, number, None)
+
+    def placed(self, number, command):
+        return ["env", *(f"{name}={value}" for name, value in self.service.environment.items()), *command]
 
 
 class VethPair(Pair):
@@ -205,7 +237,7 @@ class AllPrograms(Programs):
     def test_a_program_that_ends_with_an_open_connection_says_goodbye(self):
         with self.pair() as pair:
             server = pair.host(SERVER).start_server(f"rping -s -a 0.0.0.0 -p {PORT}".split(), CM)
-            client = pair.host(CLIENT).start([self.leaver, ON_LINK.address(SERVER, V4), str(PORT)])
+            client = pair.host(CLIENT).start([self.leaver, self.network.address(SERVER, V4), str(PORT)])
             status, output = programs.finish(client, LIMIT_SECONDS)
             self.assertEqual(status, 0, output)
             _, output = programs.finish(server, LIMIT_SECONDS)
@@ -294,14 +326,85 @@ def give_address(namespace, address, family, link):
     namespaces.ip("-n", namespace, "address", "add", f"{address}/{PREFIX_BITS[family]}", "nodad", "dev", link)
 
 
-LINKS = {"memif": OverMemif, "veth": OverVeth, "interface": BesideTheKernel}
+class OfOneHost(AllPrograms, unittest.TestCase):
+    """Programs of one service, by the address that all of them have."""
+
+    has_tcp = False
+    network = BY_ADDRESS
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.service = cls.enterClassContext(host_service.Service(cls.stack))
+
+    def pair(self):
+        return HostPair(self.stack, self.notice, self.service)
+
+    def expect_success(self, process, says):
+        status, output = programs.finish(process, LIMIT_SECONDS)
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, says)
+
+    def test_a_port_of_another_program_is_in_use(self):
+        with self.pair() as pair:
+            for address in ("0.0.0.0", self.network.address(SERVER, V4)):
+                holder = pair.host(SERVER).start_server(f"rping -s -a {address} -p {PORT}".split(), CM)
+                for wanted in (address, "0.0.0.0"):
+                    status, output = programs.finish(pair.host(CLIENT).start(f"rping -s -a {wanted} -p {PORT}".split()))
+                    self.assertNotEqual(status, 0, output)
+                    self.assertIn("Address already in use", output)
+                holder.kill()
+                holder.wait()
+
+    def test_each_listens_at_an_address_of_its_own(self):
+        addresses = ("127.0.0.1", host_service.ADDRESS, host_service.ADDRESS6)
+        with self.pair() as pair:
+            servers = [pair.host(number).start_server(f"rping -s -v -a {address} -p {PORT}".split(), CM)
+                       for number, address in enumerate(addresses)]
+            for count, (address, server) in enumerate(zip(addresses, servers), 1):
+                client = pair.host(CLIENT).start(f"rping -c -v -V -a {address} -p {PORT} -C {count}".split())
+                self.expect_success(client, f"ping data: rdma-ping-{count - 1}: ")
+                _, output = programs.finish(server)
+                self.assertEqual(output.count("server ping data"), count, output)
+
+    def test_three_programs_at_once_connect_to_one(self):
+        with self.pair() as pair:
+            server = pair.host(SERVER).start_server(f"ucmatose -p {PORT} -c 3 -C 100 -S 5000".split(), CM)
+            address = self.network.address(SERVER, V4)
+            clients = [pair.host(number).start(f"ucmatose -s {address} -p {PORT} -C 100 -S 5000".split()) for number in range(3)]
+            for process in (*clients, server):
+                self.expect_success(process, "data transfers complete(?s:.*)return status 0")
+
+    def test_a_client_notices_a_killed_server(self):
+        for tool in ("ib_write_bw", "ib_read_bw"):
+            with self.subTest(tool), self.pair() as pair:
+                command = f"{tool} -R -F -p {PORT} -s 65536 -D 600"
+                host = pair.host(SERVER)
+                server = host.start_server(command.split(), CM)
+                client = pair.host(CLIENT).start([*command.split(), self.network.address(SERVER, V4)], host)
+                programs.wait_until(lambda: programs.cpu_seconds(client.pid) > 3, client)
+                server.kill()
+                status, output = programs.finish(client, LIMIT_SECONDS)
+                self.assertNotEqual(status, 0, output)
+                self.assertIn("error", output)
+                self.assertRegex(output, "uroce0: counters .*tx_frames [0-9]{4}")
+
+
+class OfOneHostByLoopback(OfOneHost):
+    """By 127.0.0.1, which means this host to rdma_cm, and at which the kernel's TCP is as well."""
+
+    has_tcp = True
+    network = BY_LOOPBACK
+
+
+LINKS = {"memif": OverMemif, "veth": OverVeth, "interface": BesideTheKernel, "host": OfOneHost, "local": OfOneHostByLoopback}
 
 if __name__ == "__main__":
     link = LINKS[sys.argv[5]]
     if REPETITIONS > 1:
         programs.keep_busy(link)
     link.notice, link.leaver = (str(Path(path).resolve()) for path in sys.argv[3:5])
-    reason = namespaces.why_not() if link is not OverMemif else None
+    reason = namespaces.why_not() if link in (OverVeth, BesideTheKernel) else None
     if reason:
         print(f"SKIPPED, no network namespaces here: {reason}")
         sys.exit(programs.SKIPPED)

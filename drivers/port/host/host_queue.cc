@@ -193,7 +193,7 @@ bool HostQueue::has_room(std::optional<QpNumber> to) {
   const Slot& slot = slot_of(to.value_or(QpNumber{}));
   if (slot.peer != nullptr) return slot.peer->channel->has_room(kTurnFrames);
   if (!to) return true;  // without a service: what is sent is lost
-  return slot.waiting == nullptr || slot.waiting->size() + kTurnFrames <= kWaitingMax;
+  return may_wait(slot);
 }
 
 uint16_t HostQueue::transmit(std::span<const port::TxFrame> frames) {

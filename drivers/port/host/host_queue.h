@@ -37,6 +37,7 @@ class HostQueue final : public port::PortQueue {
   [[nodiscard]] bool wants_icrc_on_host() const override { return icrc_on_host_; }
   [[nodiscard]] bool is_shared() const override { return true; }
   [[nodiscard]] bool has_room(std::optional<QpNumber> to) override;
+  [[nodiscard]] bool takes_datagrams(QpNumber to) override { return may_wait(slot_of(to)); }
   [[nodiscard]] uint64_t dropped() const override;
 
  private:
@@ -58,6 +59,10 @@ class HostQueue final : public port::PortQueue {
   };
 
   Slot& slot_of(QpNumber number) { return slots_[(number.value & QpNumber::kMask) >> host::kBlockBits]; }
+  /// For the answer, the frames of a turn.
+  static bool may_wait(const Slot& slot) {
+    return slot.waiting == nullptr || slot.waiting->size() + kTurnFrames <= kWaitingMax;
+  }
   void take_changes();
   void apply(PeerChange& change);
   void reach(std::unique_ptr<Peer> peer);

@@ -63,6 +63,8 @@ bool Poller::must_wait(const QueuePairEntry& entry) {
     return false;
   const qp::Attributes& attributes = entry.queue_pair.attributes();
   if (attributes.state == qp::State::kErr || attributes.to_self) return false;
+  if (const auto next = entry.queue_pair.next_datagram(); next && !port_queue_.takes_datagrams(*next))
+    return true;
   return !port_queue_.has_room(attributes.on_host ? std::optional(attributes.destination) : std::nullopt);
 }
 

@@ -138,6 +138,23 @@ TEST_F(HostQueueTest, FramesThatWaitAreBounded) {
   EXPECT_EQ(a.queue.dropped(), 1000u - 128u);
 }
 
+TEST_F(HostQueueTest, DatagramsWaitForAnIntroductionAndForNothingElse) {
+  host::TestMemory service(host::kServiceMemory);
+  give_service(a, service);
+  size_t sent = 0;
+  for (; a.queue.takes_datagrams(to_b); ++sent) {
+    ASSERT_LT(sent, 1000u);
+    a.send(to_b, "early");
+  }
+  EXPECT_TRUE(a.queue.takes_datagrams({10 * kUnit})) << "others do not wait for it";
+  join();
+  EXPECT_TRUE(a.queue.takes_datagrams(to_b));
+  EXPECT_EQ(b.received(), Payloads(sent, "early"));
+  EXPECT_EQ(a.queue.dropped(), 0u);
+  for (int i = 0; i < 2000; ++i) a.send(to_b, "lost");
+  EXPECT_TRUE(a.queue.takes_datagrams(to_b)) << "a program that takes none loses them";
+}
+
 TEST_F(HostQueueTest, AProgramThatTakesNothingHoldsUpNoOther) {
   Program c{10 * kUnit};
   join();
