@@ -32,7 +32,9 @@ INSTALLED = {"bin/uroce", "libexec/uroce/uroce-serve", "{libdir}/uroce/libibverb
                   str(SOURCE / "lib/verbs/include/infiniband/urocedv.h"), "--names"],
                  capture_output=True, text=True, check=True).stdout.split()),
              "share/doc/uroce/LICENSE", "share/doc/uroce/README.md",
-             *(f"share/uroce/configs/{path.name}" for path in (SOURCE / "configs").iterdir())}
+             *(f"share/uroce/configs/{path.relative_to(SOURCE / 'configs')}" for path in (SOURCE / "configs").rglob("*") if path.is_file())}
+# Two devices in each process, for programs that are to show all of their configuration.
+EMBEDDED = SOURCE / "configs/embedded.toml"
 
 # Tells whose verbs it is linked with.
 PROGRAM = """
@@ -103,7 +105,7 @@ class Works:
             self.assertEqual(pathlib.Path(re.search(rf"{name} => (.*) \(0x", loaded)[1]).resolve(),
                              (self.place.libraries / name).resolve())
         self.assertNotIn(str(BUILD), loaded)
-        self.assertIn("uroce1", output_of(self.place.uroce, "run", "--", "ibv_devinfo", "-v"))
+        self.assertIn("uroce1", output_of(self.place.uroce, "run", "--config", EMBEDDED, "--", "ibv_devinfo", "-v"))
 
     def test_without_it_a_program_gets_the_systems(self):
         loaded = output_of("env", "LD_TRACE_LOADED_OBJECTS=1", shutil.which("ibv_devinfo"))
@@ -117,7 +119,7 @@ class Works:
         self.assertIn("verified", figures)
 
     def test_every_installed_configuration_is_read(self):
-        for path in sorted((self.place.prefix / "share/uroce/configs").iterdir()):
+        for path in sorted((self.place.prefix / "share/uroce/configs").glob("*.toml")):
             output_of(self.place.uroce, "run", "--config", path, "--", "true")
 
     def test_pingpong_by_the_installed_configurations(self):
@@ -158,13 +160,13 @@ class Works:
             source, program = pathlib.Path(folder, "program.c"), pathlib.Path(folder, "program")
             source.write_text(PROGRAM)
             output_of("cc", source, "-o", program, *flags)
-            count, library = output_of(program).split(" ", 1)
+            count, library = output_of(program, env={"UROCE_CONFIG": str(EMBEDDED)}).split(" ", 1)
             self.assertEqual(count, "2")
             self.assertEqual(pathlib.Path(library.strip()).resolve(), (self.place.libraries / "libibverbs.so.1").resolve())
             flags = shlex.split(output_of("pkg-config", "--cflags", "--libs", "urocedv", env=described))
             source.write_text(DV_PROGRAM)
             output_of("cc", "-Wall", "-Werror", source, "-o", program, *flags)
-            self.assertEqual(output_of(program), "extensions\n")
+            self.assertEqual(output_of(program, env={"UROCE_CONFIG": str(EMBEDDED)}), "extensions\n")
 
     def test_the_man_page_is_found(self):
         if shutil.which("man") is None:

@@ -75,6 +75,7 @@ class BadOptions(TestCase):
 
     def test_configuration_files(self):
         self.refused('run', '--config', '/nonexistent.toml', '--', 'true', naming=['/nonexistent.toml'])
+        self.refused('run', '--config', '/', '--', 'true', naming=['/', 'directory'])
         bad = self.file('bad.toml', '[poller]\nmode = "inline"\n\n[device\n')
         self.refused('run', '--config', bad, '--', 'true', naming=[bad + ':4'])
         unknown = self.file('unknown.toml', '[[device]]\nport = "loopback0"\ncolour = "red"\n')

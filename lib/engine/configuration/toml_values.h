@@ -2,6 +2,7 @@
 
 #define TOML_EXCEPTIONS 0
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <toml++/toml.h>
 
 #include <cerrno>
@@ -23,6 +24,9 @@ using Complaint = std::optional<std::string>;
 
 /// All of a file. The error has its errno, and names it.
 inline Result<std::string> read_file(const std::string& path) {
+  struct stat found {};
+  if (stat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode))
+    return Error{EISDIR, fmt::format("{}: {}", path, std::strerror(EISDIR))};
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
