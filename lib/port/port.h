@@ -80,7 +80,7 @@ class PortQueue {
   /// On a shared port, whether a turn's frames may be sent to the process of this host that has the queue
   /// pair, without loss; to the link if `to` is none.
   [[nodiscard]] virtual bool has_room(std::optional<QpNumber> /*to*/) { return true; }
-  /// Of a shared port: false while a turn's datagrams to the process of this host that has the queue pair
+  /// On a shared port, false while a turn's datagrams to the process of this host that has the queue pair
   /// would be lost because it is not reached yet. One that is reached and takes none holds nothing up.
   [[nodiscard]] virtual bool takes_datagrams(QpNumber /*to*/) { return true; }
 

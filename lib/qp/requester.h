@@ -24,7 +24,7 @@ class Requester {
 
   void reset();
   Pumped pump(Turn& turn, uint32_t budget);
-  /// Of a service of datagrams: the queue pair at an address of this port that the next one goes to, if any.
+  /// The queue pair at an address of this port that the next datagram goes to, if any.
   [[nodiscard]] std::optional<QpNumber> next_datagram() const;
 
  private:

@@ -144,12 +144,15 @@ TEST_F(HostQueueTest, DatagramsWaitForAnIntroductionAndForNothingElse) {
   size_t sent = 0;
   for (; a.queue.takes_datagrams(to_b); ++sent) {
     ASSERT_LT(sent, 1000u);
-    a.send(to_b, "early");
+    a.send(to_b, "early...");
   }
   EXPECT_TRUE(a.queue.takes_datagrams({10 * kUnit})) << "others do not wait for it";
-  join();
+  a.reach(b, 1, 2);
+  b.reach(a, 2, 1);
+  EXPECT_EQ(b.received(), Payloads()) << "it has the channel, and the frames are not in it yet";
+  EXPECT_EQ(a.received(), Payloads());
   EXPECT_TRUE(a.queue.takes_datagrams(to_b));
-  EXPECT_EQ(b.received(), Payloads(sent, "early"));
+  EXPECT_EQ(b.received(), Payloads(sent, "early..."));
   EXPECT_EQ(a.queue.dropped(), 0u);
   for (int i = 0; i < 2000; ++i) a.send(to_b, "lost");
   EXPECT_TRUE(a.queue.takes_datagrams(to_b)) << "a program that takes none loses them";
