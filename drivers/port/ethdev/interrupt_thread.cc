@@ -12,9 +12,8 @@ struct Task {
   std::promise<void> done;
 };
 
-}  // namespace
-
-void on_interrupt_thread(const std::function<void()>& work) {
+/// False: EAL takes no more alarms.
+bool run_there(const std::function<void()>& work) {
   Task task{work, {}};
   constexpr uint64_t kAtOnceUs = 1;
   const auto run = [](void* argument) {
@@ -22,11 +21,18 @@ void on_interrupt_thread(const std::function<void()>& work) {
     due.work();
     due.done.set_value();
   };
-  if (rte_eal_alarm_set(kAtOnceUs, run, &task) == 0) {
-    task.done.get_future().wait();
-  } else {
-    work();
-  }
+  if (rte_eal_alarm_set(kAtOnceUs, run, &task) != 0) return false;
+  task.done.get_future().wait();
+  return true;
+}
+
+}  // namespace
+
+void on_interrupt_thread(const std::function<void()>& work) {
+  if (!run_there(work)) return work();
+  // What the work has removed the thread frees behind it, in DPDK's heap, which a program may clean up next.
+  // It has done so when it comes to another task.
+  run_there([] {});
 }
 
 }  // namespace uroce::drivers
