@@ -110,12 +110,12 @@ int choose_way(Id& id, SocketAddress& destination) {
 
 int resolve_address(Id& id, const sockaddr* from, const sockaddr* to, int timeout_ms) {
   auto destination = read_address(to);
-  if (!destination) return EAFNOSUPPORT;
+  if (!destination) return EINVAL;
   if (id.state == IdState::kIdle) {
     const auto source = from != nullptr
                             ? read_address(from)
                             : SocketAddress{destination->family, SocketAddress::any(destination->family)};
-    if (!source) return EAFNOSUPPORT;
+    if (!source) return EINVAL;
     if (const int error = bind_and_attach(id, *source); error != 0) return error;
   }
   if (id.state != IdState::kBound) return EINVAL;
@@ -217,7 +217,7 @@ extern "C" {
 UROCE_EXPORT int uroce_rdma_bind_addr(rdma_cm_id* id, sockaddr* address) {
   return returned(uroce::verbs::zero_or_errno([&] {
     const auto local = read_address(address);
-    return local ? bind_and_attach(object(id), *local) : EAFNOSUPPORT;
+    return local ? bind_and_attach(object(id), *local) : EINVAL;
   }));
 }
 

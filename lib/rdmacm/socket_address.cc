@@ -7,6 +7,7 @@
 namespace uroce::rdmacm {
 
 std::optional<SocketAddress> read_address(const sockaddr* from) {
+  if (from == nullptr) return std::nullopt;
   SocketAddress address{.family = from->sa_family};
   // Programs give room of any alignment.
   if (from->sa_family == AF_INET) {

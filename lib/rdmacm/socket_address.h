@@ -29,7 +29,7 @@ struct SocketAddress {
   [[nodiscard]] bool operator==(const SocketAddress&) const = default;
 };
 
-/// Null: another family.
+/// Null: another family, or no address.
 std::optional<SocketAddress> read_address(const sockaddr* from);
 
 /// `to` has room for a sockaddr_storage; what is behind the address is zeroed.

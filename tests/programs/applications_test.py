@@ -86,9 +86,16 @@ def end(process):
         process.communicate()
 
 
+def listens(within, port):
+    """Whether a program has the TCP port, in the namespace where `within` has commands run."""
+    listed = subprocess.run(within(["ss", "-Hltn", f"sport = :{port}"]), capture_output=True, text=True, check=True)
+    return bool(listed.stdout.strip())
+
+
 class Rows:
     """`host(side, command, more)` starts a program, `listening(side, port)` tells when it has a TCP port, `row_at` has the row meet there."""
 
+    rows = applications.BETWEEN_HOSTS
     row_at = staticmethod(lambda row: row)
 
     def problem_of(self, row):
@@ -111,13 +118,14 @@ class Rows:
         return "\n".join([*problems, *(f"--- {who} said:\n{text}" for who, text in said.items())]) if problems else ""
 
     def test_programs(self):
-        for row in map(self.row_at, applications.BETWEEN_HOSTS):
+        for row in map(self.row_at, self.rows):
             tool = shlex.split(row.server)[0]
             if REPETITIONS > 1 and row.not_when_busy:
                 print(f"SKIPPED beside busy CPUs, {row.name}: {row.not_when_busy}", file=sys.stderr, flush=True)
                 continue
             if row.sanitized >= bool(self.stack.sanitizer_runtime) and self.needs(tool, package=row.package):
                 self.repeated(row.name, lambda row=row: self.problem_of(row))
+
 
 class BetweenHosts(Rows, Applications):
     @classmethod
@@ -143,8 +151,7 @@ class BetweenHosts(Rows, Applications):
         return self.start(self.net.command(side, run), CONFIGURATION, {"DAT_OVERRIDE": str(self.dat)} | (more or {}))
 
     def listening(self, side, port):
-        listed = subprocess.run(self.net.command(side, ["ss", "-Hltn", f"sport = :{port}"]), capture_output=True, text=True, check=True)
-        return bool(listed.stdout.strip())
+        return listens(lambda command: self.net.command(side, command), port)
 
     def migration(self):
         with tempfile.TemporaryDirectory(prefix="uroce-qemu-") as name:
@@ -199,28 +206,64 @@ class BetweenHosts(Rows, Applications):
             self.repeated("iSER: QEMU and tgtd", self.iser)
 
 
-class OfOneHost(Rows, Applications):
-    """Two programs of one service, which meet by the kernel's TCP at 127.0.0.1, and by rdma_cm as well."""
+class OfOneService(Rows):
+    """Two programs of one service, with its `configuration`, which meet at `ADDRESS` by the kernel's TCP, and by rdma_cm as well.
+    Theirs names no device."""
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.service = cls.enterClassContext(host_service.Service(cls.stack))
+        cls.service = cls.enterClassContext(host_service.Service(cls.stack, *cls.where()))
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="uroce-applications-")))
         cls.dat = cls.folder / "dat.conf"
-        cls.dat.write_text('uroce u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "lo 0" ""\n')
+        cls.dat.write_text(f'uroce u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "{namespaces.LINK} 0" ""\n')
 
-    @staticmethod
-    def row_at(row):
-        return dataclasses.replace(row, name=f"{row.name}, host", client=row.client.replace(applications.SERVER, "127.0.0.1"))
+    @classmethod
+    def row_at(cls, row):
+        return dataclasses.replace(row, name=f"{row.name}, {cls.NAME}", client=row.client.replace(applications.SERVER, cls.ADDRESS))
 
     def host(self, _, command, more=None):
-        run = ["unshare", "--ipc", UROCE, "run", "--", *command]
+        run = self.within(["unshare", "--ipc", UROCE, "run", "--", *command])
         return self.start(run, host_service.COUNTERS, self.service.environment | {"DAT_OVERRIDE": str(self.dat)} | (more or {}))
+
+
+class WithoutInterface(OfOneService, Applications):
+    """As on a machine without a network: at 127.0.0.1."""
+
+    NAME, ADDRESS = "one host", "127.0.0.1"
+    rows = tuple(row for row in applications.BETWEEN_HOSTS if not row.needs_interface)
+
+    @staticmethod
+    def where():
+        return ()
+
+    @staticmethod
+    def within(command):
+        return command
 
     @staticmethod
     def listening(_, port):
         return programs.listens(port)
+
+
+class BesideInterface(OfOneService, Applications):
+    """As on a machine with a network: at the address of an interface that the service stands beside."""
+
+    NAME, ADDRESS = "one interface", ADDRESSES["left"]
+    rows = tuple(row for row in applications.BETWEEN_HOSTS if row.needs_interface)
+
+    @classmethod
+    def where(cls):
+        cls.net = cls.enterClassContext(namespaces.Namespaces(mtu=4200, tcp=False))
+        namespaces.ip("-n", cls.net.name("left"), "address", "add", f"{cls.ADDRESS}/24", "dev", namespaces.LINK)
+        return f'[[device]]\nname = "uroce0"\ninterface = "{namespaces.LINK}"\n', cls.within
+
+    @classmethod
+    def within(cls, command):
+        return cls.net.command("left", command)
+
+    def listening(self, _, port):
+        return listens(self.within, port)
 
 
 class Mpi(Applications):

@@ -19,9 +19,10 @@ COUNTERS = "[log]\ncounters = true\n"
 
 class Service:
     """`uroce-serve` as it lies beside the libraries; programs with `environment` find it. Without a configuration they start it
-    themselves, and it goes with this object."""
+    themselves, and it goes with this object. `within` gives the command that runs a command where the service is to be, a network
+    namespace for one."""
 
-    def __init__(self, stack, configuration=DEVICE):
+    def __init__(self, stack, configuration=DEVICE, within=lambda command: command):
         self.program = stack.folder.parents[1] / "apps/uroce-serve"
         self.folder = Path(tempfile.mkdtemp(prefix="uroce-service-"))
         self.socket = self.folder / "run/service.sock"
@@ -29,14 +30,15 @@ class Service:
         self.process = None
         if configuration is not None:
             self.folder.chmod(0o755)
-            self._start(stack, configuration)
+            self._start(stack, configuration, within)
 
-    def _start(self, stack, configuration):
+    def _start(self, stack, configuration, within):
         file = self.folder / "serve.toml"
         file.write_text(configuration)
         reading, writing = os.pipe()
         self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", str(self.program), "--config", str(file), "--socket", str(self.socket), "--ready-fd", str(writing)],
+            within(["setpriv", "--pdeathsig", "KILL", str(self.program), "--config", str(file), "--socket", str(self.socket),
+                    "--ready-fd", str(writing)]),
             pass_fds=[writing], stdin=subprocess.DEVNULL, env=stack.environment(""))
         os.close(writing)
         with open(reading, encoding="utf-8") as ready:
