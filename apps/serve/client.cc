@@ -42,8 +42,9 @@ Result<std::string> ask(const std::string& path, MessageType type) {
   if (Status status = control.send({.type = type, .version = host::kControlVersion}); !status)
     return failed(status.error());
   std::string text;
+  const auto deadline = drivers::deadline_in(kAnswerMs);
   for (;;) {
-    const auto answer = control.wait(kAnswerMs);
+    const auto answer = control.wait(deadline);
     if (!answer) return failed(answer.error());
     const host::Message& message = answer->message;
     if (message.type == MessageType::kText) text += host::text_of(message.text);

@@ -28,10 +28,7 @@ std::optional<NumberBlock> NumberBlocks::allocate(uint32_t count, Owner owner, I
 }
 
 bool NumberBlocks::claim(NumberBlock block, Owner owner) {
-  const bool is_block = std::has_single_bit(block.count) && block.count >= kUnit &&
-                        block.first % block.count == 0 && block.count < kBlocks * kUnit &&
-                        block.first < kBlocks * kUnit;
-  if (!is_block || !is_free(block, Instant{INT64_MAX})) return false;
+  if (!is_block_of_program(block) || !is_free(block, Instant{INT64_MAX})) return false;
   set(block, {.owner = owner});
   return true;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +14,15 @@ namespace uroce::host {
 
 /// The least block of queue pair numbers that a program gets, as a power of two.
 inline constexpr uint32_t kBlockBits = 12;
+
+/// Whether a program may have the block. Of the blocks of the least size the first and the last are no
+/// program's: they hold the service's own numbers, and the one that stands for the members of a group.
+constexpr bool is_block_of_program(NumberBlock block) {
+  constexpr uint32_t kUnit = 1u << kBlockBits;
+  constexpr uint32_t kNumbers = QpNumber::kMask + 1;
+  return std::has_single_bit(block.count) && block.count >= kUnit && block.first % block.count == 0 &&
+         block.first >= kUnit && block.first < kNumbers && block.count < kNumbers - block.first;
+}
 
 /// The upper bits of each communication id of the program that has `block`: those of its first queue pair
 /// number. So a message of the communication manager says whose it is.

@@ -14,6 +14,11 @@ using host::Message;
 using host::MessageType;
 
 constexpr int kAnswerMs = 5'000;
+/// The largest errno that Linux has.
+constexpr int kErrnoMax = 4095;
+constexpr size_t kDevicesMax = 1024;
+constexpr char kFirstPrintable = 0x20;
+constexpr char kLastPrintable = 0x7E;
 constexpr uint32_t kServiceChannel = 0;
 
 Error unanswered(const std::string& socket, const Error& error) {
@@ -27,10 +32,18 @@ std::string program_name() {
   return whole.substr(whole.rfind('/') + 1);
 }
 
+/// What is wrong, as an answer says it: one line, whatever it holds.
+Error complaint_of(const Message& answer) {
+  std::string text(host::text_of(answer.text));
+  for (char& c : text)
+    if (c < kFirstPrintable || c > kLastPrintable) c = '?';
+  const bool known = answer.error > 0 && answer.error <= kErrnoMax;
+  return {known ? answer.error : EPROTO, text.empty() ? "refuses without a reason" : text};
+}
+
 /// An answer that says what is wrong, or that it is none of `expected`.
 Status check(const Message& answer, MessageType expected) {
-  if (answer.type == MessageType::kDone && answer.error != 0)
-    return Error{answer.error, std::string(host::text_of(answer.text))};
+  if (answer.type == MessageType::kDone && answer.error != 0) return complaint_of(answer);
   if (answer.type != expected) return Error{EPROTO, "answers otherwise than was asked"};
   return {};
 }
@@ -71,33 +84,57 @@ Status Attachment::attach() {
   host::set_text(hello.name, options_.device);
   host::set_text(hello.text, program_name());
   const ControlSocket control(socket->number());
+  const Deadline deadline = deadline_in(kAnswerMs);
   const int memory = memory_.descriptor.number();
   if (Status status = control.send(hello, {&memory, 1}); !status) return status;
-  Result<ReceivedMessage> answer = control.wait(kAnswerMs);
+  Result<ReceivedMessage> answer = control.wait(deadline);
   if (!answer) return answer.error();
   if (Status status = check(answer->message, MessageType::kAttached); !status) return status;
-  std::vector<host::SharedAddress> addresses;
-  for (;;) {
-    const Result<ReceivedMessage> one = control.wait(kAnswerMs);
-    if (!one) return one.error();
-    const Message& said = one->message;
-    if (said.type == MessageType::kAddressAdded)
-      addresses.push_back({said.address, said.prefix_bits, said.vlan});
-    if (said.type != MessageType::kPrograms) continue;
-    programs_ = said.count;
-    break;
-  }
+  Result<FirstNews> news = take_first_news(control, deadline);
+  if (!news) return news.error();
   if (Status status = take_attached(*answer); !status) return status;
+  programs_ = news->programs;
   const std::lock_guard guard(mutex_);
-  addresses_ = std::move(addresses);
+  addresses_ = std::move(news->addresses);
   socket_ = std::move(*socket);
   connected_ = true;
   return {};
 }
 
+/// What follows kAttached.
+Result<Attachment::FirstNews> Attachment::take_first_news(ControlSocket control, Deadline deadline) {
+  FirstNews news;
+  for (size_t left = kFirstMessagesMax; left > 0; --left) {
+    const Result<ReceivedMessage> received = control.wait(deadline);
+    if (!received) return received.error();
+    const Message& said = received->message;
+    if (said.type == MessageType::kAddressAdded && !note_added(news.addresses, said))
+      return Error{EPROTO, "tells of addresses that there cannot be"};
+    if (said.type != MessageType::kPrograms) continue;
+    news.programs = said.count;
+    return news;
+  }
+  return Error{EPROTO, "does not come to an end of its addresses"};
+}
+
+/// False: it is no address of a device, or there are too many.
+bool Attachment::note_added(std::vector<host::SharedAddress>& addresses, const Message& message) {
+  constexpr uint8_t kPrefixBitsMax = 128;
+  constexpr uint16_t kVlanMax = 4094;
+  const bool sound =
+      message.address != Gid{} && message.prefix_bits <= kPrefixBitsMax && message.vlan <= kVlanMax;
+  if (!sound) return false;
+  std::erase_if(addresses, [&](const auto& one) { return one.address == message.address; });
+  if (addresses.size() >= kAddressesMax) return false;
+  addresses.push_back({message.address, message.prefix_bits, message.vlan});
+  return true;
+}
+
 Status Attachment::take_attached(ReceivedMessage& answer) {
   const Message& message = answer.message;
   const NumberBlock block{message.number, message.count};
+  if (!host::is_block_of_program(block))
+    return Error{EPROTO, "gives queue pair numbers that no program can have"};
   if (numbers_.count != 0 && block != numbers_) return Error{EPROTO, "gives other queue pair numbers"};
   constexpr size_t kPage = 4096;
   Result<Mapping> memory = map_foreign(answer.descriptors[0].number(), host::kServiceMemory);
@@ -136,7 +173,7 @@ Result<Message> Attachment::ask(Message message) {
   requests_.erase(message.request);
   if (!done()) return Error{ETIMEDOUT, "the host service does not answer"};
   if (request.answer->type == MessageType::kDone && request.answer->error != 0)
-    return Error{request.answer->error, std::string(host::text_of(request.answer->text))};
+    return complaint_of(*request.answer);
   return *request.answer;
 }
 
@@ -228,10 +265,11 @@ Result<std::vector<Message>> list_devices(const std::string& path) {
   if (Status status = control.send({.type = MessageType::kList, .version = host::kControlVersion}); !status)
     return unanswered(path, status.error());
   std::vector<Message> devices;
+  const Deadline deadline = deadline_in(kAnswerMs);
   for (;;) {
-    const Result<ReceivedMessage> answer = control.wait(kAnswerMs);
+    const Result<ReceivedMessage> answer = control.wait(deadline);
     if (!answer) return unanswered(path, answer.error());
-    if (answer->message.type == MessageType::kDevice) {
+    if (answer->message.type == MessageType::kDevice && devices.size() < kDevicesMax) {
       devices.push_back(answer->message);
       continue;
     }

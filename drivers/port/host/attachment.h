@@ -79,10 +79,21 @@ class Attachment final : public host::SharedDevice {
     uint32_t channel = 0;  // that is to lead to it
   };
 
+  /// What the service tells of before it takes requests.
+  struct FirstNews {
+    std::vector<host::SharedAddress> addresses;
+    uint32_t programs = 1;
+  };
+  /// A table of GIDs has room for 256.
+  static constexpr size_t kAddressesMax = 256;
+  static constexpr size_t kFirstMessagesMax = 2 * kAddressesMax;
+
   explicit Attachment(const Options& options) : options_(options) {}
 
   // attachment.cc
   Status attach();
+  static Result<FirstNews> take_first_news(ControlSocket control, Deadline deadline);
+  static bool note_added(std::vector<host::SharedAddress>& addresses, const host::Message& message);
   Status take_attached(ReceivedMessage& answer);
   Result<host::Message> ask(host::Message message);
   void tell(const host::Message& message);
@@ -91,15 +102,17 @@ class Attachment final : public host::SharedDevice {
   // reader.cc
   void read_for_ever();
   bool wait_for_something(int timeout_ms) const;
+  [[nodiscard]] bool may_read() const;
   void take_messages();
   void handle(ReceivedMessage& received);
   void notify(const host::Message& message);
+  bool note(const host::Message& message);
   void take_questions();
   void take_retired();
   void on_introduction(ReceivedMessage& received);
   void on_introduced(ReceivedMessage& received);
   void on_refused_introduction(const host::Message& answer);
-  void on_gone(const host::Message& message);
+  void on_gone(NumberBlock block);
   void note_reached(std::unique_ptr<Peer> peer, QpNumber asked);
   void give_up_awaited();
   [[nodiscard]] bool is_reached(QpNumber number) const;
@@ -127,6 +140,7 @@ class Attachment final : public host::SharedDevice {
   // The reader's, after begin().
   host::OwnMemory* own_ = nullptr;
   std::unique_ptr<Peer> first_service_;             // as it was attached
+  bool poller_has_service_ = false;                 // its channel is in use
   std::vector<bool> channels_;                      // which are in use
   std::map<uint32_t, Introduction> introductions_;  // by request
   std::vector<NumberBlock> reached_;  // programs that the poller has a channel to, or is told of

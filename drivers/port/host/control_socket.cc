@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -75,26 +76,29 @@ Result<std::optional<ReceivedMessage>> ControlSocket::receive() const {
     length = recvmsg(descriptor_, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (length < 0 && errno == EINTR);
   if (length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::optional<ReceivedMessage>{};
-  if (length <= 0) return Error{ENOTCONN, "the other end has gone"};
+  if (length < 0) return Error{ENOTCONN, "the other end has gone"};
   ReceivedMessage received;
+  // An empty datagram, which cannot be told from the end, may have some, too.
   const bool expected = take_descriptors(header, received.descriptors);
+  if (length == 0) return Error{ENOTCONN, "the other end has gone"};
   const auto message = host::parse_message(std::span(bytes).first(static_cast<size_t>(length)));
   if (!expected || !message) return Error{EPROTO, "what came is no message of this version"};
   received.message = *message;
   return std::optional(std::move(received));
 }
 
-Result<ReceivedMessage> ControlSocket::wait(int timeout_ms) const {
-  pollfd source{.fd = descriptor_, .events = POLLIN, .revents = 0};
-  int ready = 0;
-  do {
-    ready = poll(&source, 1, timeout_ms);
-  } while (ready < 0 && errno == EINTR);
-  if (ready <= 0) return Error{ETIMEDOUT, "the host service does not answer"};
-  auto received = receive();
-  if (!received) return received.error();
-  if (!received->has_value()) return Error{ETIMEDOUT, "the host service does not answer"};
-  return std::move(**received);
+Result<ReceivedMessage> ControlSocket::wait(Deadline deadline) const {
+  for (;;) {
+    auto received = receive();
+    if (!received) return received.error();
+    if (received->has_value()) return std::move(**received);
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    pollfd source{.fd = descriptor_, .events = POLLIN, .revents = 0};
+    const int ready = left > 0 ? poll(&source, 1, static_cast<int>(left)) : 0;
+    if (ready == 0) return Error{ETIMEDOUT, "the host service does not answer"};
+    if (ready < 0 && errno != EINTR) return Error{errno, std::strerror(errno)};
+  }
 }
 
 namespace {
@@ -119,9 +123,18 @@ Result<Descriptor> connect_to(const std::string& path) {
   path.copy(address.sun_path, sizeof address.sun_path - 1);
   Descriptor descriptor(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!descriptor) return Error{errno, std::string("socket: ") + std::strerror(errno)};
+  // A service that accepts nothing has connect() wait when as many connections wait already as may.
+  constexpr timeval kAtMost{.tv_sec = 5, .tv_usec = 0};
+  const Deadline deadline = deadline_in(kAtMost.tv_sec * 1000);
+  setsockopt(descriptor.number(), SOL_SOCKET, SO_SNDTIMEO, &kAtMost, sizeof kAtMost);
   const auto* const to = reinterpret_cast<const sockaddr*>(&address);
-  if (connect(descriptor.number(), to, sizeof address) != 0)
-    return Error{errno, "socket " + path + ": " + std::strerror(errno)};
+  int error = 0;
+  do {
+    error = connect(descriptor.number(), to, sizeof address) == 0 ? 0 : errno;
+  } while (error == EINTR && std::chrono::steady_clock::now() < deadline);
+  if (error == EAGAIN || error == EINTR)
+    return Error{ETIMEDOUT, "socket " + path + ": the service takes no connection"};
+  if (error != 0) return Error{error, "socket " + path + ": " + std::strerror(error)};
   if (Status status = check_owner(path, descriptor.number()); !status) return status.error();
   return descriptor;
 }

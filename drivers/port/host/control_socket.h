@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +18,12 @@ struct ReceivedMessage {
   std::array<Descriptor, host::kDescriptorsMax> descriptors;
 };
 
+/// Until when something is waited for.
+using Deadline = std::chrono::steady_clock::time_point;
+inline Deadline deadline_in(int milliseconds) {
+  return std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+}
+
 /// One end of a conversation between a program and the service (host/control.h). Not owned: the descriptor.
 class ControlSocket {
  public:
@@ -27,15 +34,15 @@ class ControlSocket {
   /// The next message; nullopt: there is none yet. ENOTCONN: the other end has gone; EPROTO: what came is no
   /// message. Descriptors that do not fit are closed.
   Result<std::optional<ReceivedMessage>> receive() const;
-  /// The next message, waited for at most so long. Errors as above, and ETIMEDOUT.
-  Result<ReceivedMessage> wait(int timeout_ms) const;
+  /// The next message, waited for until then. Errors as above, and ETIMEDOUT.
+  Result<ReceivedMessage> wait(Deadline deadline) const;
 
  private:
   int descriptor_;
 };
 
 /// Connects to the service at `path`. ENOENT, ECONNREFUSED: there is none; EACCES; EPERM: it is
-/// another user's, in a place where any user can make one.
+/// another user's, in a place where any user can make one; ETIMEDOUT: it takes no more connections.
 Result<Descriptor> connect_to(const std::string& path);
 
 }  // namespace uroce::drivers

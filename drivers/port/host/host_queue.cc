@@ -191,7 +191,8 @@ void HostQueue::free(std::span<const port::TxFrame> frames) {
 
 bool HostQueue::has_room(std::optional<QpNumber> to) {
   const Slot& slot = slot_of(to.value_or(QpNumber{}));
-  if (slot.peer != nullptr) return slot.peer->channel->has_room(kTurnFrames);
+  // What is sent to one that broke the format is lost: queue pairs retry in vain, and end.
+  if (slot.peer != nullptr) return slot.peer->channel->broken() || slot.peer->channel->has_room(kTurnFrames);
   if (!to) return true;  // without a service: what is sent is lost
   return may_wait(slot);
 }
@@ -221,7 +222,7 @@ void HostQueue::send_on_host(QpNumber to, const WaitingFrame& frame) {
 }
 
 void HostQueue::send(Peer* peer, const WaitingFrame& frame) {
-  if (peer == nullptr || !peer->channel->has_room()) return drop(frame.frame);
+  if (peer == nullptr || peer->channel->broken() || !peer->channel->has_room()) return drop(frame.frame);
   peer->channel->send(frame.frame, frame.length, frame.has_icrc);
   if (peer->sent_to) return;
   peer->sent_to = true;

@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 
 #include "drivers/port/host/attachment.h"
@@ -20,6 +19,14 @@ using Kind = PeerChange::Kind;
 constexpr int kReturnMs = 100;
 /// How soon the poller is told again what it had no room for.
 constexpr int kUnsaidMs = 1;
+/// Messages of the service before other things have their turn.
+constexpr int kMessagesAtOnce = 64;
+/// Beyond so many that the poller has yet to be told, the service is not read.
+constexpr size_t kUnsaidMax = 256;
+
+constexpr bool overlap(NumberBlock one, NumberBlock other) {
+  return one.contains({other.first}) || other.contains({one.first});
+}
 
 }  // namespace
 
@@ -45,6 +52,7 @@ void Attachment::give_service_to_poller() {
                             .shape = host::kServiceMemory,
                             .channel = 0,
                             .bell = reinterpret_cast<const host::Bell*>(bell)});
+  poller_has_service_ = true;
   tell_poller({.kind = Kind::kService, .peer = std::move(first_service_)});
 }
 
@@ -56,26 +64,29 @@ void Attachment::read_for_ever() {
     std::vector<std::unique_ptr<PeerChange>> again;
     again.swap(unsaid_);
     for (auto& change : again) tell_poller(std::move(*change));
-    if (connected_) {
+    take_retired();
+    if (may_read()) {
       take_messages();
-    } else if (!stopping_) {
+    } else if (!connected_ && !stopping_ && !poller_has_service_) {
+      // A channel to the service is made anew: before that, the poller has to have given the old one back.
       return_to_service();
     }
-    take_retired();
     take_questions();
   }
 }
 
+bool Attachment::may_read() const { return connected_ && unsaid_.size() < kUnsaidMax; }
+
 /// True: the poller has something.
 bool Attachment::wait_for_something(int timeout_ms) const {
   pollfd sources[] = {{.fd = exchange_.descriptor(), .events = POLLIN, .revents = 0},
-                      {.fd = connected_ ? socket_.number() : -1, .events = POLLIN, .revents = 0}};
+                      {.fd = may_read() ? socket_.number() : -1, .events = POLLIN, .revents = 0}};
   if (poll(sources, std::size(sources), timeout_ms) < 0) return false;
   return sources[0].revents != 0;
 }
 
 void Attachment::take_messages() {
-  for (;;) {
+  for (int left = kMessagesAtOnce; left > 0; --left) {
     Result<std::optional<ReceivedMessage>> received = ControlSocket(socket_.number()).receive();
     if (!received) return lose_service();
     if (!received->has_value()) return;
@@ -91,7 +102,7 @@ void Attachment::handle(ReceivedMessage& received) {
     case MessageType::kIntroduced:
       return on_introduced(received);
     case MessageType::kGone:
-      return on_gone(message);
+      return on_gone({message.number, message.count});
     case MessageType::kDone:
       if (introductions_.contains(message.request)) return on_refused_introduction(message);
       return deliver_answer(message);
@@ -102,19 +113,25 @@ void Attachment::handle(ReceivedMessage& received) {
   }
 }
 
-/// What concerns the device as a whole.
-void Attachment::notify(const Message& message) {
+/// False: it says what there cannot be.
+bool Attachment::note(const Message& message) {
+  const std::lock_guard guard(mutex_);
   if (message.type == MessageType::kPrograms) {
     programs_ = message.count;
   } else if (message.type == MessageType::kLink) {
     link_up_ = message.up != 0;
     mtu_ = message.mtu;
-  } else if (message.type == MessageType::kAddressAdded || message.type == MessageType::kAddressRemoved) {
-    const std::lock_guard guard(mutex_);
+  } else if (message.type == MessageType::kAddressRemoved) {
     std::erase_if(addresses_, [&](const auto& one) { return one.address == message.address; });
-    if (message.type == MessageType::kAddressAdded)
-      addresses_.push_back({message.address, message.prefix_bits, message.vlan});
+  } else if (message.type == MessageType::kAddressAdded) {
+    return note_added(addresses_, message);
   }
+  return true;
+}
+
+/// What concerns the device as a whole.
+void Attachment::notify(const Message& message) {
+  if (!note(message)) return;
   const std::lock_guard guard(listening_);
   if (listener_ == nullptr) return;
   switch (message.type) {
@@ -178,16 +195,18 @@ void Attachment::take_questions() {
 /// Peers that the poller does not use any more: their memory is unmapped here, and their channels are free.
 void Attachment::take_retired() {
   while (const std::unique_ptr<Peer> peer = exchange_.take_retired()) {
-    if (peer->number != 0) channels_[peer->number] = false;
+    if (peer->number != 0)
+      channels_[peer->number] = false;
+    else
+      poller_has_service_ = false;
   }
 }
 
 /// A peer whose end of the channel has number `number` here. Null: what it says, or its memory, is unsound.
 std::unique_ptr<Peer> Attachment::make_peer(const Message& message, uint32_t number, int descriptor) {
   const NumberBlock block{message.number, message.count};
-  const bool sound = message.channel < host::kProgramMemory.channels && std::has_single_bit(block.count) &&
-                     block.count >= 1u << host::kBlockBits && block.first % block.count == 0 &&
-                     block.first + block.count - 1 <= QpNumber::kMask && block != numbers_;
+  const bool sound = message.channel < host::kProgramMemory.channels && host::is_block_of_program(block) &&
+                     !overlap(block, numbers_);
   if (!sound) return nullptr;
   Result<Mapping> memory = map_foreign(descriptor, host::kProgramMemory);
   if (!memory) return nullptr;
@@ -210,8 +229,6 @@ std::unique_ptr<Peer> Attachment::make_peer(const Message& message, uint32_t num
 void Attachment::on_introduction(ReceivedMessage& received) {
   const Message& message = received.message;
   Message answer{.type = MessageType::kFound, .request = message.request, .error = ENOSPC};
-  // The one that had these numbers has ended while the service was away.
-  if (is_reached({message.number})) on_gone(message);
   const auto channel = take_channel();
   std::unique_ptr<Peer> peer =
       channel ? make_peer(message, *channel, received.descriptors[0].number()) : nullptr;
@@ -232,7 +249,8 @@ void Attachment::on_introduced(ReceivedMessage& received) {
   if (found == introductions_.end()) return;
   const Introduction introduction = found->second;
   std::unique_ptr<Peer> peer = make_peer(message, introduction.channel, received.descriptors[0].number());
-  if (peer == nullptr) return on_refused_introduction({.request = message.request, .error = EPROTO});
+  if (peer == nullptr || !peer->block.contains(introduction.asked))
+    return on_refused_introduction({.request = message.request, .error = EPROTO});
   introductions_.erase(found);
   note_reached(std::move(peer), introduction.asked);
 }
@@ -242,9 +260,11 @@ bool Attachment::is_reached(QpNumber number) const {
 }
 
 /// A program is never reached twice: frames that were given to one channel may be under way in it for as long
-/// as the program lives.
+/// as the program lives. One that had some of these numbers has ended while the service was away.
 void Attachment::note_reached(std::unique_ptr<Peer> peer, QpNumber asked) {
   const NumberBlock block = peer->block;
+  for (const NumberBlock before : std::vector(reached_))
+    if (overlap(before, block)) on_gone(before);
   reached_.push_back(block);
   std::erase_if(awaited_, [&](QpNumber number) { return block.contains(number); });
   tell_poller({.kind = Kind::kReached, .asked = asked, .block = block, .peer = std::move(peer)});
@@ -270,10 +290,10 @@ void Attachment::on_refused_introduction(const Message& answer) {
   give_up_awaited();
 }
 
-void Attachment::on_gone(const Message& message) {
-  std::erase(reached_, NumberBlock{message.number, message.count});
+void Attachment::on_gone(NumberBlock block) {
+  std::erase(reached_, block);
   give_up_awaited();
-  tell_poller({.kind = Kind::kGone, .block = {message.number, message.count}});
+  tell_poller({.kind = Kind::kGone, .block = block});
 }
 
 // The service's own life.
