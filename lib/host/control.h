@@ -62,6 +62,10 @@ enum class MessageType : uint32_t {
   kLast = kPrograms,
 };
 
+/// What a service says that cannot begin because another one has its socket, which may have just begun or be
+/// about to end.
+inline constexpr std::string_view kAnotherService = "another service listens there";
+
 /// Bits of Message::flags.
 inline constexpr uint32_t kBindReuse = 1;       // the port is shared with others that say so
 inline constexpr uint32_t kBindFamilyOnly = 2;  // IPv4's, or IPV6_V6ONLY

@@ -16,6 +16,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "host/control.h"
+
 namespace uroce::service {
 namespace {
 
@@ -64,8 +66,7 @@ Result<Descriptor> take_lock(const std::string& path) {
     if (held.st_uid != geteuid()) return Error{EACCES, name + ": belongs to another user"};
     if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return failed(name, "cannot lock");
-      return Error{EADDRINUSE,
-                   fmt::format("{}: another service listens there{}", path, holder_of(lock.get()))};
+      return Error{EADDRINUSE, fmt::format("{}: {}{}", path, host::kAnotherService, holder_of(lock.get()))};
     }
     if (stat(name.c_str(), &named) != 0 || named.st_ino != held.st_ino || named.st_dev != held.st_dev)
       continue;

@@ -2,7 +2,9 @@
 
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "drivers/port/host/attachment.h"
 #include "drivers/port/host/host_queue.h"
@@ -62,23 +64,51 @@ Result<Arguments> parse_arguments(std::string_view devargs) {
   return arguments;
 }
 
-/// Runs `use(path)` with the service's socket, and once more when there was no service and it could be
-/// started.
+bool is_absent(const Error& error) { return error.code == ENOENT || error.code == ECONNREFUSED; }
+/// The service ended before it had answered: one that was not in use for a while, or that is replaced.
+bool has_gone(const Error& error) {
+  return error.code == ENOTCONN || error.code == ECONNRESET || error.code == EPIPE;
+}
+
+/// Runs `use(path)` with the service's socket, and once more when there was no service or it ended just then.
+template <typename Use>
+auto with_named_service(const std::string& path, Use use) -> decltype(use(path)) {
+  auto result = use(path);
+  if (!result && has_gone(result.error())) result = use(path);
+  if (result || !is_absent(result.error())) return result;
+  return Error{result.error().code,
+               result.error().message + ": no host service is there; start one with uroce serve --socket"};
+}
+
+/// Runs `use(path)` with the service's socket, and once more when the service had to be started. When several
+/// processes do so at once, one of them becomes the service, and the others wait for it.
+template <typename Use>
+auto with_own_service(const std::string& path, Use use) -> decltype(use(path)) {
+  constexpr int kOthersMs = 10'000;
+  constexpr auto kPause = std::chrono::milliseconds(20);
+  const Deadline deadline = deadline_in(kOthersMs);
+  bool started = false;
+  for (;;) {
+    auto result = use(path);
+    // One that is replaced is there again, or is started by others.
+    if (!result && has_gone(result.error())) result = use(path);
+    const bool none = !result && (is_absent(result.error()) || has_gone(result.error()));
+    if (!none || started) return result;
+    const Status status = start_service(path);
+    started = status.ok();
+    if (started) continue;
+    if (status.error().code != EADDRINUSE || std::chrono::steady_clock::now() > deadline) {
+      return Error{status.error().code, "the host service at " + path + " cannot be started: " +
+                                            status.error().message + "; try: uroce serve"};
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
 template <typename Use>
 auto with_service(const Arguments& arguments, Use use) -> decltype(use(std::string())) {
-  const std::string path = arguments.socket.value_or(service_socket_path());
-  auto result = use(path);
-  const bool absent = !result && (result.error().code == ENOENT || result.error().code == ECONNREFUSED);
-  if (!absent) return result;
-  if (arguments.socket) {
-    return Error{result.error().code,
-                 result.error().message + ": no host service is there; start one with uroce serve --socket"};
-  }
-  if (Status started = start_service(path); !started) {
-    return Error{started.error().code, "the host service at " + path + " cannot be started: " +
-                                           started.error().message + "; try: uroce serve"};
-  }
-  return use(path);
+  return arguments.socket ? with_named_service(*arguments.socket, use)
+                          : with_own_service(service_socket_path(), use);
 }
 
 class HostPort final : public port::Port {

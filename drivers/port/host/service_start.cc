@@ -13,6 +13,7 @@
 
 #include "drivers/port/host/descriptor.h"
 #include "drivers/process/signals_blocked.h"
+#include "host/control.h"
 
 extern char** environ;
 
@@ -52,7 +53,8 @@ Status take_answer(int descriptor) {
     if (said.front() == '\n') return {};
   }
   if (said.empty()) return Error{ECONNREFUSED, "uroce-serve ended at once"};
-  return Error{ECONNREFUSED, said.substr(0, said.find('\n'))};
+  const bool another = said.find(host::kAnotherService) != std::string::npos;
+  return Error{another ? EADDRINUSE : ECONNREFUSED, said.substr(0, said.find('\n'))};
 }
 
 }  // namespace
@@ -74,10 +76,11 @@ Status start_service(const std::string& socket) {
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
   posix_spawnattr_init(&attributes);
+  // First: of a program without standard streams the pipe has their numbers.
+  posix_spawn_file_actions_adddup2(&actions, to.number(), kReady);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_RDWR, 0);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_RDWR, 0);
-  posix_spawn_file_actions_adddup2(&actions, to.number(), kReady);
   posix_spawn_file_actions_addclosefrom_np(&actions, kReady + 1);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   sigset_t none;
@@ -92,7 +95,10 @@ Status start_service(const std::string& socket) {
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return Error{error, program + ": " + std::strerror(error)};
   to = Descriptor();
-  return take_answer(from.number());
+  Status answer = take_answer(from.number());
+  // One that has complained ends now.
+  if (!answer && answer.error().code != ETIMEDOUT) waitpid(child, nullptr, 0);
+  return answer;
 }
 
 }  // namespace uroce::drivers
