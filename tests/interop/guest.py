@@ -20,6 +20,8 @@ AGENT_PORT = 4790
 DIED = 125
 BOOT_SECONDS_MAX = 240
 PR_SET_PDEATHSIG = 1
+# By TCP the guest reaches the host's RDMA address on the other link (link.enter), until it is told this.
+NO_DETOUR = f"ip rule del to {link.HOST_ADDRESSES['v4']} ipproto tcp lookup 100\n"
 
 
 class Died(Exception):

@@ -48,6 +48,16 @@ def enter():
     ip("route", "add", GUEST_ADDRESSES["v4"], "via", GUEST_TCP)
 
 
+def give_kernel_the_addresses():
+    """From now on the kernel has our MAC and addresses on the link under test, and uses it as any other."""
+    ip("route", "del", GUEST_ADDRESSES["v4"], "via", GUEST_TCP)
+    ip("link", "set", RDMA_TAP, "address", HOST_MAC)
+    ip("link", "set", RDMA_TAP, "arp", "on")
+    for family, address in HOST_ADDRESSES.items():
+        ip("address", "del", address, "dev", "lo")
+        ip("address", "add", f"{address}/{PREFIX[family]}", "dev", RDMA_TAP, *(["nodad"] if family == "v6" else []))
+
+
 def frames():
     """How many have been on the link under test so far."""
     counted = json.loads(ip("-json", "-statistics", "link", "show", RDMA_TAP))[0]["stats64"]

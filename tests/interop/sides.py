@@ -2,6 +2,7 @@
 when the program runs, and is ready if it is a server: it listens on that TCP port, or (CM) by the connection manager.
 `pauses`: a client of a server that needs a moment before each connection (tests/programs/cm_ready.c)."""
 
+import itertools
 import os
 
 import link
@@ -27,21 +28,29 @@ class UroceSide:
         addresses = ", ".join(f'"{a}/{link.PREFIX[family]}"' for family, a in self.addresses.items())
         self.configuration = (f'[[device]]\nname = "{self.device}"\nport = "{port}"\n'
                               f'mac = "{link.HOST_MAC}"\naddresses = [{addresses}]\n')
-        self.sign = os.path.join(folder, "ready")
-        self.telling = {"LD_PRELOAD": str(notice), "UROCE_TEST_READY": self.sign}
-        self.pausing = PAUSE | {"LD_PRELOAD": str(notice)}
+        self.environment = {}
+        self.notice = {"LD_PRELOAD": str(notice)}
+        self.signs = (os.path.join(folder, f"ready-{number}") for number in itertools.count())
 
     def start(self, command, ready=None, pauses=False):
-        if os.path.exists(self.sign):
-            os.unlink(self.sign)
+        sign = next(self.signs)
+        telling = self.notice | {"UROCE_TEST_READY": sign} if ready == CM else self.notice | PAUSE if pauses else {}
         # Not even a killed test leaves a program behind.
-        process = self.stack.start(["setpriv", "--pdeathsig", "KILL", *command], self.configuration,
-                                   self.telling if ready == CM else self.pausing if pauses else None)
+        process = self.stack.start(["setpriv", "--pdeathsig", "KILL", *command], self.configuration, self.environment | telling)
         if ready == CM:
-            programs.wait_until(lambda: os.path.exists(self.sign), process)
+            programs.wait_until(lambda: os.path.exists(sign), process)
         elif ready is not None:
             programs.wait_until(lambda: programs.listens(ready), process)
         return UroceProgram(process)
+
+
+class ServedSide(UroceSide):
+    """Programs of one host service."""
+
+    def __init__(self, stack, service, notice, folder):
+        super().__init__(stack, visible=False, notice=notice, folder=folder)
+        self.configuration = ""
+        self.environment = service.environment
 
 
 class UroceProgram:
@@ -72,14 +81,14 @@ class GuestSide:
     addresses = link.GUEST_ADDRESSES
     # uroce finds our libraries by its run path; this goes before it.
     environment = {"LD_LIBRARY_PATH": "/usr/lib/x86_64-linux-gnu"}
-    sign = "/tmp/ready"
 
     def __init__(self, machine, notice):
         self.machine = machine
-        self.telling = {"LD_PRELOAD": str(notice), "UROCE_TEST_READY": self.sign}
-        self.pausing = PAUSE | {"LD_PRELOAD": str(notice)}
+        self.notice = {"LD_PRELOAD": str(notice)}
+        self.signs = (f"/tmp/ready-{number}" for number in itertools.count())
 
     def start(self, command, ready=None, pauses=False):
         if ready == CM:
-            return self.machine.start(command, self.sign, self.environment | self.telling)
-        return self.machine.start(command, ready, self.environment | (self.pausing if pauses else {}))
+            sign = next(self.signs)
+            return self.machine.start(command, sign, self.environment | self.notice | {"UROCE_TEST_READY": sign})
+        return self.machine.start(command, ready, self.environment | (self.notice | PAUSE if pauses else {}))

@@ -23,6 +23,9 @@ class Service:
     namespace for one."""
 
     def __init__(self, stack, configuration=DEVICE, within=lambda command: command):
+        self.within = within
+        self.stack = stack
+        self.configuration = configuration
         self.program = stack.folder.parents[1] / "apps/uroce-serve"
         self.folder = Path(tempfile.mkdtemp(prefix="uroce-service-"))
         self.socket = self.folder / "run/service.sock"
@@ -30,22 +33,27 @@ class Service:
         self.process = None
         if configuration is not None:
             self.folder.chmod(0o755)
-            self._start(stack, configuration, within)
+            self.start()
 
-    def _start(self, stack, configuration, within):
+    def start(self):
         file = self.folder / "serve.toml"
-        file.write_text(configuration)
+        file.write_text(self.configuration)
         reading, writing = os.pipe()
         self.process = subprocess.Popen(
-            within(["setpriv", "--pdeathsig", "KILL", str(self.program), "--config", str(file), "--socket", str(self.socket),
-                    "--ready-fd", str(writing)]),
-            pass_fds=[writing], stdin=subprocess.DEVNULL, env=stack.environment(""))
+            self.within(["setpriv", "--pdeathsig", "KILL", str(self.program), "--config", str(file), "--socket", str(self.socket),
+                         "--ready-fd", str(writing)]),
+            pass_fds=[writing], stdin=subprocess.DEVNULL, env=self.stack.environment(""))
         os.close(writing)
         with open(reading, encoding="utf-8") as ready:
             said = ready.read()
         if said != "\n":
             self.process.wait()
             raise AssertionError(f"the service does not start: {said}")
+
+    def kill(self):
+        """As a crash would end it: programs live on."""
+        self.process.kill()
+        self.process.wait()
 
     def close(self):
         if self.process is not None:

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""The host service and the network at the other end of its uplink, which is a Linux kernel without RDMA or another uroce.
+
+    tests/programs/serve_uplink_test.py LIBRARY_FOLDER UROCE [SANITIZER_RUNTIME]
+"""
+
+import json
+import os
+import signal
+import subprocess
+
+import host_service
+import programs
+from asyncwatch_test import Watch
+from namespaces import ROUTED_LINK, ROUTED_NETWORKS
+from ports import LINK, OURS, UROCE, TestCase, main
+
+MAC = "02:00:00:00:09:01"
+THEIRS = {"v4": "192.0.2.2", "v6": "2001:db8::2"}
+BITS = {"v4": 24, "v6": 64}
+PROGRAMS = 3
+
+
+class ServedTestCase(TestCase):
+    """A service in the left namespace, whose uplink leads to the right one."""
+
+    def setUp(self):
+        super().setUp()
+        self.need("af-packet")
+        self.net = self.namespaces()
+
+    def ip(self, side, *arguments):
+        subprocess.run(["ip", "-n", self.net.name(side), *arguments], check=True)
+
+    def give_kernel(self, side, addresses, link=LINK):
+        for family, address in addresses.items():
+            self.ip(side, "address", "add", f"{address}/{BITS[family]}", "dev", link, *(["nodad"] if family == "v6" else []))
+
+    def serve(self, configuration):
+        self.service = host_service.Service(self.stack, configuration, lambda command: self.net.command("left", command))
+        self.addCleanup(self.service.close)
+
+    def start_program(self, *command):
+        """A program of the service."""
+        process = self.stack.start(self.net.command("left", ["setpriv", "--pdeathsig", "KILL", *command]), "", self.service.environment)
+        self.addCleanup(self.end, process)
+        return process
+
+    def watch(self):
+        """An ibv_asyncwatch of the service, which has begun."""
+        watch = Watch(self.net.command("left", ["ibv_asyncwatch"]), self.stack.environment("", self.service.environment))
+        self.addCleanup(watch.end)
+        watch.wait_for("async event FD")
+        return watch
+
+    def told_by_info(self):
+        status, output = programs.finish(self.start_program(UROCE, "info"))
+        self.assertEqual(status, 0, output)
+        return output
+
+
+class OwnPort(ServedTestCase):
+    """A port with addresses of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.give_kernel("right", THEIRS)
+        addresses = ", ".join(f'"{address}/{BITS[family]}"' for family, address in OURS.items())
+        self.serve(f'[[device]]\nname = "uroce0"\nport = "net_af_packet0,iface={LINK}"\nmac = "{MAC}"\naddresses = [{addresses}]\n')
+
+    def test_it_answers_whatever_its_programs_do(self):
+        watches = [self.watch() for _ in range(PROGRAMS)]
+        for watch in watches:
+            watch.process.send_signal(signal.SIGSTOP)
+        try:
+            for family, address in OURS.items():
+                done = subprocess.run(self.net.command("right", ["ping", "-n", "-c", "3", "-i", "0.2", "-W", "20", address]), capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, f"{family}: {done.stdout}{done.stderr}")
+            known = json.loads(subprocess.run(["ip", "-n", self.net.name("right"), "-json", "neigh", "show", "dev", LINK], capture_output=True,
+                                              text=True, check=True).stdout)
+            self.assertEqual({entry["dst"]: entry.get("lladdr") for entry in known if entry["dst"] in OURS.values()},
+                             {address: MAC for address in OURS.values()})
+        finally:
+            for watch in watches:
+                watch.process.send_signal(signal.SIGCONT)
+        self.assertEqual(self.service.status(UROCE)["programs"], PROGRAMS)
+
+    def test_the_link_is_that_of_all_programs(self):
+        watches = [self.watch() for _ in range(PROGRAMS)]
+        for _ in range(2):
+            for state, event in (("down", "IBV_EVENT_PORT_ERR (10), port 1"), ("up", "IBV_EVENT_PORT_ACTIVE (9), port 1")):
+                self.ip("right", "link", "set", LINK, state)
+                for watch in watches:
+                    watch.wait_for(event)
+                self.assertEqual(self.service.status(UROCE)["devices"][0]["up"], state == "up")
+
+
+class BesideKernel(ServedTestCase):
+    """On an interface that stays the kernel's."""
+
+    def setUp(self):
+        super().setUp()
+        self.give_kernel("left", OURS)
+        self.give_kernel("right", THEIRS)
+        self.serve(f'[[device]]\nname = "uroce0"\ninterface = "{LINK}"\n')
+
+    def test_addresses_and_mtu_are_those_of_the_kernel(self):
+        watches = [self.watch() for _ in range(PROGRAMS)]
+        said = self.told_by_info()
+        self.assertRegex(said, r"GID 1 +192\.0\.2\.1 ")
+        self.assertIn("path MTU 4096", said)
+        self.assertNotIn("198.51.100.7", said)
+        self.ip("left", "address", "add", "198.51.100.7/24", "dev", LINK)
+        for watch in watches:
+            watch.wait_for("GID")
+        self.assertIn("198.51.100.7", self.told_by_info())
+        self.ip("left", "address", "del", "198.51.100.7/24", "dev", LINK)
+        for watch in watches:
+            watch.wait_for("GID")
+        self.assertNotIn("198.51.100.7", self.told_by_info())
+        self.ip("left", "link", "set", LINK, "mtu", "1500")
+        programs.wait_until(lambda: self.service.status(UROCE)["devices"][0]["mtu"] == 1500, watches[0].process)
+        self.assertIn("path MTU 1024", self.told_by_info())
+
+
+class Routed(ServedTestCase):
+    """A peer in another network, behind a router."""
+
+    def setUp(self):
+        super().setUp()
+        self.net.add_router()
+
+    def expect_traffic(self):
+        """Both families, between a program of the service and a process on the router's other side."""
+        far = ["--port", f"net_af_packet0,iface={ROUTED_LINK}", "--gateway", "203.0.113.254,2001:db8:1::254"]
+        far += [option for prefix, bits in ROUTED_NETWORKS["right"] for option in ("--ip", f"{prefix}1/{bits}")]
+        for family, gid in (("v4", "1"), ("v6", "2")):
+            with self.subTest(family):
+                server = self.start_program(UROCE, "perf", "--server", "--gid-index", gid, "--listen", "0")
+                line = server.stdout.readline()
+                self.assertRegex(line, r"port \d+$")
+                figures = self.folder / f"{family}.json"
+                status, output = programs.finish(self.start(self.net.command("right", [
+                    UROCE, "perf", "--connect", f"{self.net.address('left')}:{line.split()[-1]}", *far, "--gid-index", gid, "--size", "1,100000",
+                    "--iterations", "5", "--measure", "bandwidth", "--quiet", "--json", str(figures)])))
+                self.assertEqual(status, 0, output)
+                status, output = programs.finish(server)
+                self.assertEqual(status, 0, output)
+                told = json.loads(figures.read_text())
+                for operation in ("write", "read", "send"):
+                    self.assertGreaterEqual(told[f"{operation}.100000.bytes_verified"], 100000)
+
+    def test_a_gateway_of_the_services_own(self):
+        addresses = ", ".join(f'"{prefix}1/{bits}"' for prefix, bits in ROUTED_NETWORKS["left"])
+        self.serve(f'[[device]]\nname = "uroce0"\nport = "net_af_packet0,iface={ROUTED_LINK}"\naddresses = [{addresses}]\n'
+                   'gateway = ["192.0.2.254", "2001:db8::254"]\n')
+        self.expect_traffic()
+
+    def test_routes_of_the_kernel(self):
+        self.give_kernel("left", {family: f"{prefix}1" for family, (prefix, _) in zip(BITS, ROUTED_NETWORKS["left"])}, ROUTED_LINK)
+        for (via, _), (to, bits) in zip(ROUTED_NETWORKS["left"], ROUTED_NETWORKS["right"]):
+            self.ip("left", "route", "add", f"{to}/{bits}" if ":" in to else f"{to}0/{bits}", "via", f"{via}254")
+        self.serve(f'[[device]]\nname = "uroce0"\ninterface = "{ROUTED_LINK}"\n')
+        self.expect_traffic()
+
+
+class Start(TestCase):
+    """Programs start the service that they need."""
+
+    def setUp(self):
+        super().setUp()
+        self.environment = {"UROCE_SERVICE": str(self.folder / "run/service.sock")}
+
+    def end_service(self):
+        done = subprocess.run([UROCE, "status", "--json", "--socket", self.environment["UROCE_SERVICE"]], capture_output=True, text=True)
+        if done.returncode == 0:
+            os.kill(json.loads(done.stdout)["pid"], signal.SIGTERM)
+
+    def start_program(self):
+        process = self.stack.start(["setpriv", "--pdeathsig", "KILL", UROCE, "info"], "", self.environment)
+        self.addCleanup(self.end, process)
+        return process
+
+    def test_several_programs_at_once(self):
+        self.addCleanup(self.end_service)
+        for process in [self.start_program() for _ in range(6)]:
+            status, output = programs.finish(process)
+            self.assertEqual(status, 0, output)
+            self.assertIn("host", output)
+
+    def test_a_service_that_ends_in_the_moment_of_the_attach(self):
+        self.addCleanup(self.end_service)
+        folder = self.folder / "run"
+        folder.mkdir(mode=0o700)
+        script = ("import os, socket, sys\nlistening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\nlistening.bind(sys.argv[1])\n"
+                  "listening.listen()\nprint('ready', flush=True)\nfirst = listening.accept()[0]\nos.unlink(sys.argv[1])\n")
+        ending = self.start(["python3", "-c", script, self.environment["UROCE_SERVICE"]])
+        self.assertEqual(ending.stdout.readline(), "ready\n")
+        status, output = programs.finish(self.start_program())
+        self.assertEqual(status, 0, output)
+        self.assertEqual(programs.finish(ending)[0], 0)
+
+
+main()
