@@ -11,7 +11,7 @@
 // it cannot trust: nothing here is read twice, and every index and length is bounded by the reader's own
 // constants (channel.h).
 //
-//   Preamble | Bell | Consumed[channels] | Descriptor[channels][kRingFrames] | frames
+//   Preamble, Usage | Bell | Consumed[channels] | Descriptor[channels][kRingFrames] | frames
 namespace uroce::host {
 
 inline constexpr uint64_t kMemoryMagic = 0x314D'4865'636F'7275;  // "uroceHM1"
@@ -40,6 +40,12 @@ struct Preamble {
   uint32_t frames = 0;
   uint32_t ring_frames = 0;
   uint32_t frame_bytes = 0;
+};
+
+/// What the process says of itself, for `uroce status`. No reader depends on it, or believes more of it than
+/// can be.
+struct Usage {
+  std::atomic<uint32_t> queue_pairs;  // that there are
 };
 
 /// Whether the process that writes the memory sleeps until it is woken. A futex that readers wake.
@@ -89,6 +95,10 @@ class MemoryLayout {
   [[nodiscard]] constexpr MemoryShape shape() const { return shape_; }
 
   template <typename Byte>
+  [[nodiscard]] auto& usage(Byte* memory) const {
+    return at<Usage>(memory + kUsageOffset);
+  }
+  template <typename Byte>
   [[nodiscard]] auto& bell(Byte* memory) const {
     return at<Bell>(memory + kCacheLine);
   }
@@ -107,6 +117,9 @@ class MemoryLayout {
   }
 
  private:
+  static constexpr size_t kUsageOffset = kCacheLine / 2;
+  static_assert(sizeof(Preamble) <= kUsageOffset && kUsageOffset + sizeof(Usage) <= kCacheLine);
+
   /// A reference that is const if `Byte` is.
   template <typename T, typename Byte>
   [[nodiscard]] static auto& at(Byte* place) {
@@ -123,7 +136,7 @@ class MemoryLayout {
   const MemoryShape shape_;
 };
 
-static_assert(sizeof(Preamble) <= kCacheLine && sizeof(Bell) == 4 && sizeof(Consumed) == 4);
+static_assert(sizeof(Usage) == 4 && sizeof(Bell) == 4 && sizeof(Consumed) == 4);
 static_assert(kFrameBytes % kCacheLine == 0 && kFrameBytes <= Descriptor::kLengthMask);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 

@@ -94,6 +94,7 @@ Status Service::try_attach(Program& program, const Message& message, Descriptor 
   program.memory = std::make_shared<const Descriptor>(std::move(memory));
   program.attachment = std::make_unique<Attachment>(program.id, *block, std::move(to_program->mapping),
                                                     std::move(*from_program));
+  program.traffic = TrafficMeter(now_);
   ++attached_;
   device->note_owner(*block, program.peer.uid);
   device->with_switch([&](ProgramSwitch& programs) { programs.add(*program.attachment); });

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <utility>
@@ -29,6 +30,13 @@ Attachment::Attachment(uint32_t program, NumberBlock block, Mapping to_program, 
                 .channel = 0,
                 .bell = &host::MemoryLayout(host::kProgramMemory)
                              .bell(static_cast<const std::byte*>(from_program_.data()))}) {}
+
+uint32_t Attachment::queue_pairs() const {
+  const auto& usage =
+      host::MemoryLayout(host::kProgramMemory).usage(static_cast<const std::byte*>(from_program_.data()));
+  // Relaxed: it is nothing but a number.
+  return std::min(usage.queue_pairs.load(std::memory_order_relaxed), block_.count);
+}
 
 void Attachment::send(std::span<const std::byte> frame, bool has_icrc, uint64_t turn) {
   if (frame.size() > host::kFrameBytes || frame.size() < host::kFrameBytesMin) return drop(Drop::kTooLong);

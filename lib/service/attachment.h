@@ -59,6 +59,8 @@ class Attachment {
     counters_.bytes_from += bytes;
   }
   [[nodiscard]] const Counters& counters() const { return counters_; }
+  /// How many the program says it has, of its numbers. Any thread.
+  [[nodiscard]] uint32_t queue_pairs() const;
 
  private:
   void wake() const;

@@ -166,19 +166,4 @@ void Service::resolve(Program& program, const Message& message) {
   neighbours_.ask(program.id, *program.device, message.address, now_);
 }
 
-Status Service::reload(const Program& program) {
-  if (program.peer.uid != 0 && program.peer.uid != geteuid())
-    return Error{EPERM, "only the service's own user and the superuser may reload its configuration"};
-  return read_configuration();
-}
-
-Status Service::read_configuration() {
-  if (reload_ == nullptr) return Error{EINVAL, "the service was started without a configuration file"};
-  auto configuration = reload_();
-  if (!configuration) return configuration.error();
-  configuration_.quotas = configuration->quotas;
-  configuration_.users = configuration->users;
-  return {};
-}
-
 }  // namespace uroce::service

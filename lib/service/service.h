@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "service/configuration.h"
+#include "service/device_plan.h"
 #include "service/introductions.h"
 #include "service/listening_socket.h"
 #include "service/neighbour_watch.h"
@@ -24,7 +25,12 @@ namespace uroce::service {
 /// one that is slow or asks too much is read later. Frames do not come this way.
 class Service {
  public:
-  using Reload = std::function<Result<ServiceConfiguration>()>;
+  /// What a file with [service] and devices says.
+  struct Configured {
+    ServiceConfiguration service;
+    engine::Configuration devices;
+  };
+  using Reload = std::function<Result<Configured>()>;
   struct Options {
     ServiceConfiguration configuration;
     Reload reload = nullptr;  // reads the configuration again; null: there is nothing to read
@@ -36,7 +42,8 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  Status add(engine::Stack& stack, size_t index);
+  /// Serves the device at `index` of the stack's configuration.
+  Status add(std::shared_ptr<engine::Stack> stack, size_t index);
 
   /// Serves until it is told to stop, or was idle for as long as configured.
   void run();
@@ -93,10 +100,20 @@ class Service {
   Status leave(Program& program, const Message& message);
   void source_to(Program& program, const Message& message);
   void resolve(Program& program, const Message& message);
-  Status reload(const Program& program);
-  Status read_configuration();
   void answer(Program& program, const Message& request, const Status& status);
   void post(Program& program, const Message& message) { program.outbox.post({.message = message}); }
+
+  // The configuration is read again (reload.cc).
+  using Devices = std::vector<std::unique_ptr<ServedDevice>>;
+  Status reload(const Program& program);
+  Status read_configuration();
+  Status change_devices(const engine::Configuration& configuration);
+  Result<Devices> open_devices(const std::vector<ServedDevice::Options>& all) const;
+  std::vector<ServedDevice::Options> remove_devices(const std::vector<std::string>& names);
+  void end_programs_of(const ServedDevice& device);
+  Error restore(const std::vector<ServedDevice::Options>& closed, Error why);
+  [[nodiscard]] std::vector<std::string> names() const;
+  void arrange(const std::vector<std::string>& names);
 
   // Introductions (introducing.cc).
   Status introduce(Program& program, const Message& message);
@@ -122,7 +139,7 @@ class Service {
   ServiceConfiguration configuration_;
   const Descriptor poll_;
   const Descriptor changes_;
-  std::vector<std::unique_ptr<ServedDevice>> devices_;
+  Devices devices_;
   std::map<uint32_t, std::unique_ptr<Program>> programs_;
   uint32_t attached_ = 0;  // of these
   uint32_t next_id_ = 1;

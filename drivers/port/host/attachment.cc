@@ -98,7 +98,11 @@ Status Attachment::attach() {
 Status Attachment::take_attached(ReceivedMessage& answer) {
   const Message& message = answer.message;
   const NumberBlock block{message.number, message.count};
-  if (numbers_.count != 0 && block != numbers_) return Error{EPROTO, "gives other queue pair numbers"};
+  const bool returns = numbers_.count != 0;
+  if (returns && block != numbers_) return Error{EPROTO, "gives other queue pair numbers"};
+  // Addresses of queue pairs and the GUID were made of it.
+  gone_ = returns && message.mac != mac_;
+  if (gone_) return Error{ENODEV, "has another device by that name"};
   constexpr size_t kPage = 4096;
   Result<Mapping> memory = map_foreign(answer.descriptors[0].number(), host::kServiceMemory);
   if (!memory) return memory.error();
@@ -205,6 +209,13 @@ std::optional<Gid> Attachment::source_to(const Gid& destination) {
 }
 
 void Attachment::resolve(const Gid& address) { tell({.type = MessageType::kResolve, .address = address}); }
+
+void Attachment::show_queue_pairs(uint32_t count) {
+  // Relaxed: it is nothing but a number.
+  host::MemoryLayout(host::kProgramMemory)
+      .usage(memory())
+      .queue_pairs.store(count, std::memory_order_relaxed);
+}
 
 void Attachment::start(host::SharedDeviceListener& listener) {
   const std::lock_guard guard(listening_);

@@ -244,12 +244,7 @@ TEST(Control, ReportsItsStatus) {
   FakeProgram a(service.path());
   a.attach();
   FakeProgram visitor(service.path());
-  ASSERT_TRUE(visitor.send(hello(MessageType::kStatus)));
-  std::string text;
-  for (auto part = visitor.receive(); part && part->message.type == MessageType::kText;
-       part = visitor.receive())
-    text += host::text_of(part->message.text);
-  const auto status = nlohmann::json::parse(text);
+  const auto status = nlohmann::json::parse(visitor.status());
   EXPECT_EQ(status["programs"], 1);
   const auto& device = status["devices"][0];
   EXPECT_EQ(device["name"], "uroce0");

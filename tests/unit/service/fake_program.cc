@@ -94,10 +94,11 @@ bool FakeProgram::silent() {
   return poll(&source, 1, 50) == 0;
 }
 
-host::Message FakeProgram::attach(uint32_t number, uint32_t count) {
+host::Message FakeProgram::attach(uint32_t number, uint32_t count, std::string_view device) {
   host::Message request = hello(host::MessageType::kAttach);
   request.number = number;
   request.count = count;
+  host::set_text(request.name, device);
   host::set_text(request.text, "fake \x1b program");
   if (!send(request, {memory_.descriptor()})) return {.error = EPIPE};
   auto answer = receive();
@@ -106,6 +107,14 @@ host::Message FakeProgram::attach(uint32_t number, uint32_t count) {
   number_ = answer->message.number;
   if (answer->descriptors.size() == 2) memory_.connect(answer->descriptors[0].get());
   return answer->message;
+}
+
+std::string FakeProgram::status() {
+  if (!send(hello(host::MessageType::kStatus))) return {};
+  std::string text;
+  for (auto part = receive(); part && part->message.type == host::MessageType::kText; part = receive())
+    text += host::text_of(part->message.text);
+  return text;
 }
 
 host::Message FakeProgram::bind(uint64_t id, uint16_t port, uint32_t flags, const Gid& address) {

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/control.h"
@@ -36,9 +37,11 @@ class FakeProgram {
   /// No message waits.
   bool silent();
 
-  /// The answer: kAttached or kDone. `number`: a block that is claimed.
-  host::Message attach(uint32_t number = 0, uint32_t count = 0);
+  /// The answer: kAttached or kDone. `number`: a block that is claimed; `device`: the first one without.
+  host::Message attach(uint32_t number = 0, uint32_t count = 0, std::string_view device = {});
   [[nodiscard]] uint32_t number() const { return number_; }
+  /// The JSON that the service answers; empty: it does not.
+  std::string status();
   /// Binds `id` to a port of TCP's space at every IPv4 address, or at `address`: the answer.
   host::Message bind(uint64_t id, uint16_t port, uint32_t flags = host::kBindFamilyOnly,
                      const Gid& address = Gid::from_ipv4({}));

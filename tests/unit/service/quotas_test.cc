@@ -52,7 +52,8 @@ TEST(Quotas, ProgramsOfOneUser) {
 
 TEST(Quotas, AreReadAgain) {
   RunningService service({.quotas = {.programs = 1}}, [] {
-    return Result<service::ServiceConfiguration>(service::ServiceConfiguration{.quotas = {.programs = 2}});
+    return Result<service::Service::Configured>(
+        {.service = {.quotas = {.programs = 2}}, .devices = one_device()});
   });
   FakeProgram a(service.path());
   FakeProgram b(service.path());

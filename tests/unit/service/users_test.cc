@@ -34,7 +34,7 @@ class Users : public ::testing::Test {
   /// A service that every user can connect to.
   static std::unique_ptr<RunningService> make(service::ServiceConfiguration configuration = {}) {
     auto service = std::make_unique<RunningService>(std::move(configuration), [] {
-      return Result<service::ServiceConfiguration>(service::ServiceConfiguration{});
+      return Result<service::Service::Configured>({.service = {}, .devices = one_device()});
     });
     const std::filesystem::path path(service->path());
     chmod(path.c_str(), 0666);
