@@ -186,7 +186,7 @@ class Configuration(TestCase):
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
             self.assertIn(naming, done.stderr)
             service.send_signal(signal.SIGHUP)
-            self.assertEqual(service.stderr.readline(), done.stderr.replace('uroce reload', 'uroce serve'))
+            self.assertEqual(service.stderr.readline(), done.stderr.replace(f'uroce reload: {self.socket}', 'uroce serve'))
             self.assertEqual(self.status()['devices'], before)
 
 
