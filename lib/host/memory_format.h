@@ -11,7 +11,7 @@
 // it cannot trust: nothing here is read twice, and every index and length is bounded by the reader's own
 // constants (channel.h).
 //
-//   Preamble, Usage | Bell | Consumed[channels] | Descriptor[channels][kRingFrames] | frames
+//   Preamble, Usage, Grant | Bell | Consumed[channels] | Descriptor[channels][kRingFrames] | frames
 namespace uroce::host {
 
 inline constexpr uint64_t kMemoryMagic = 0x314D'4865'636F'7275;  // "uroceHM1"
@@ -46,6 +46,16 @@ struct Preamble {
 /// can be.
 struct Usage {
   std::atomic<uint32_t> queue_pairs;  // that there are
+};
+
+/// In the service's memory for a program: the queue pair numbers that it has. The program shows the memory to
+/// the service that comes after this one, which believes it because no other user can make or change memory
+/// like this.
+struct Grant {
+  uint32_t first;
+  uint32_t count;
+  uint32_t user;
+  std::atomic<uint32_t> valid;  // 0: the program has ended as far as the service knew
 };
 
 /// Whether the process that writes the memory sleeps until it is woken. A futex that readers wake.
@@ -99,6 +109,10 @@ class MemoryLayout {
     return at<Usage>(memory + kUsageOffset);
   }
   template <typename Byte>
+  [[nodiscard]] auto& grant(Byte* memory) const {
+    return at<Grant>(memory + kGrantOffset);
+  }
+  template <typename Byte>
   [[nodiscard]] auto& bell(Byte* memory) const {
     return at<Bell>(memory + kCacheLine);
   }
@@ -118,7 +132,9 @@ class MemoryLayout {
 
  private:
   static constexpr size_t kUsageOffset = kCacheLine / 2;
-  static_assert(sizeof(Preamble) <= kUsageOffset && kUsageOffset + sizeof(Usage) <= kCacheLine);
+  static constexpr size_t kGrantOffset = kUsageOffset + kCacheLine / 4;
+  static_assert(sizeof(Preamble) <= kUsageOffset && kUsageOffset + sizeof(Usage) <= kGrantOffset &&
+                kGrantOffset + sizeof(Grant) <= kCacheLine);
 
   /// A reference that is const if `Byte` is.
   template <typename T, typename Byte>

@@ -56,7 +56,7 @@ Status Service::change_devices(const engine::Configuration& configuration) {
     replacing.push_back({.stack = stack,
                          .index = index,
                          .changes = changes_.get(),
-                         .numbers = same != nullptr ? same->options().numbers : nullptr});
+                         .blocks = same != nullptr ? same->options().blocks : nullptr});
   }
 
   auto opened = open_devices(added);
@@ -106,14 +106,15 @@ std::vector<ServedDevice::Options> Service::remove_devices(const std::vector<std
   return closed;
 }
 
-/// Programs of the device find it as if the service had gone: they keep their channels to each other, so none of them hears that another one
-/// has ended, and they come back when the device does. The connections are closed when this round ends.
+/// Programs of the device find it as if the service had gone: they keep their channels to each other, so none
+/// of them hears that another one has ended, and they come back when the device does. The connections are
+/// closed when this round ends.
 void Service::end_programs_of(const ServedDevice& device) {
   const auto is_its = [&](const Program& program) { return program.attached() && program.device == &device; };
   for (auto& [id, program] : programs_)
     if (is_its(*program)) end(*program, ENODEV, kRemoved);
   for (auto& [id, program] : programs_)
-    if (is_its(*program)) detach(*program);
+    if (is_its(*program)) detach(*program, Numbers::kKept);
 }
 
 /// Opens again what was closed for devices that cannot be opened: why, and what could not be restored either.

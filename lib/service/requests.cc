@@ -22,7 +22,8 @@ void Service::answer(Program& program, const Message& request, const Status& sta
 
 void Service::handle(Program& program, Datagram& datagram) {
   const Message& message = datagram.message;
-  const size_t descriptors = message.type == MessageType::kAttach ? 1 : 0;
+  const bool returns = message.number != 0;
+  const size_t descriptors = message.type != MessageType::kAttach ? 0 : returns ? 2 : 1;
   if (datagram.descriptors != descriptors)
     return violate(program, "a message comes with other descriptors than belong to it");
   switch (message.type) {
@@ -33,7 +34,7 @@ void Service::handle(Program& program, Datagram& datagram) {
     case MessageType::kReload:
       return answer(program, message, reload(program));
     case MessageType::kAttach:
-      return attach(program, message, std::move(datagram.descriptor[0]));
+      return attach(program, datagram);
     default:
       if (!program.attached()) return violate(program, "a request before the program is attached");
       return handle_request(program, message);

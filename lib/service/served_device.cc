@@ -66,10 +66,9 @@ Result<std::unique_ptr<ServedDevice>> ServedDevice::open(Options options) {
   if (bell == nullptr) return Error{EBUSY, (*device)->name() + ": is open already in this process"};
   const Result<HashKey> key = engine::random_key();
   if (!key) return key.error();
-  if (options.numbers == nullptr)
-    options.numbers = std::make_shared<Numbers>(
-        Numbers{.blocks = host::NumberBlocks(derive(*key, static_cast<uint64_t>(Purpose::kBlocks)).low),
-                .users = std::vector<std::optional<uid_t>>(host::NumberBlocks::kBlocks)});
+  if (options.blocks == nullptr)
+    options.blocks =
+        std::make_shared<host::NumberBlocks>(derive(*key, static_cast<uint64_t>(Purpose::kBlocks)).low);
   return std::unique_ptr<ServedDevice>(
       new ServedDevice(std::move(options), std::move(*device), std::move(bell), *key));
 }
@@ -104,20 +103,6 @@ void ServedDevice::with_switch(const std::function<void(ProgramSwitch&)>& functi
   const int error = device_->manage(*this, [&](engine::GeneralServices&, Instant) { function(switch_); });
   // A device that was closed makes no turn ever again.
   if (error != 0) function(switch_);
-}
-
-void ServedDevice::note_owner(NumberBlock block, uid_t user) {
-  std::fill_n(options_.numbers->users.begin() + (block.first >> host::kBlockBits),
-              block.count >> host::kBlockBits, user);
-}
-
-bool ServedDevice::may_claim(NumberBlock block, uid_t user) const {
-  const std::vector<std::optional<uid_t>>& users = options_.numbers->users;
-  const uint64_t begin = block.first >> host::kBlockBits;
-  const uint64_t end = std::min<uint64_t>(begin + (block.count >> host::kBlockBits), users.size());
-  return begin < end && std::all_of(users.begin() + static_cast<ptrdiff_t>(begin),
-                                    users.begin() + static_cast<ptrdiff_t>(end),
-                                    [&](const auto& last) { return !last || *last == user; });
 }
 
 bool ServedDevice::owns(const Gid& address) const { return device_->gids().owns(address); }

@@ -24,16 +24,12 @@ namespace uroce::service {
 /// happens in the switch.
 class ServedDevice final : private engine::DeviceListener, private engine::ServicesUser {
  public:
-  /// Whose the queue pair numbers are, and were.
-  struct Numbers {
-    host::NumberBlocks blocks;
-    std::vector<std::optional<uid_t>> users;  // that had a block last, by its number
-  };
   struct Options {
     std::shared_ptr<engine::Stack> stack;
-    size_t index = 0;                            // of its configuration's devices
-    int changes = -1;                            // an eventfd that is written when refresh() is due
-    std::shared_ptr<Numbers> numbers = nullptr;  // of the device that this one replaces; null: new ones
+    size_t index = 0;  // of its configuration's devices
+    int changes = -1;  // an eventfd that is written when refresh() is due
+    std::shared_ptr<host::NumberBlocks> blocks =
+        nullptr;  // of the device that this one replaces; null: new ones
   };
   /// Errors name the device.
   static Result<std::unique_ptr<ServedDevice>> open(Options options);
@@ -56,10 +52,7 @@ class ServedDevice final : private engine::DeviceListener, private engine::Servi
   [[nodiscard]] std::span<const uint16_t> partition_keys() const { return device_->partition_keys(); }
   /// The descriptor of the memory with the bell.
   [[nodiscard]] std::shared_ptr<const Descriptor> bell() const { return {bell_, &bell_->descriptor()}; }
-  [[nodiscard]] host::NumberBlocks& blocks() { return options_.numbers->blocks; }
-  /// The user has the block now, and is the only one that may claim it when its program comes back.
-  void note_owner(NumberBlock block, uid_t user);
-  [[nodiscard]] bool may_claim(NumberBlock block, uid_t user) const;
+  [[nodiscard]] host::NumberBlocks& blocks() { return *options_.blocks; }
 
   // As of the last refresh().
   struct Link {

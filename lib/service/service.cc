@@ -44,7 +44,7 @@ Service::Service(ListeningSocket socket, Options options, Descriptor poll, Descr
       changes_(std::move(changes)) {}
 
 Service::~Service() {
-  for (auto& [id, program] : programs_) detach(*program);
+  for (auto& [id, program] : programs_) detach(*program, Numbers::kKept);
 }
 
 Status Service::add(std::shared_ptr<engine::Stack> stack, size_t index) {
@@ -256,12 +256,13 @@ void Service::forward_last_frames(Program& program) {
 }
 
 /// Nothing of the program is left but its connection. Others hear that it has gone.
-void Service::detach(Program& program) {
+void Service::detach(Program& program, Numbers numbers) {
   if (!program.attached()) return;
   const uint32_t id = program.id;
   const NumberBlock block = program.attachment->block();
   forward_last_frames(program);
   program.device->with_switch([&](ProgramSwitch& programs) { programs.remove(*program.attachment); });
+  if (numbers == Numbers::kGivenUp) program.attachment->revoke();
   program.attachment.reset();
   program.device->blocks().free(block, now_);
   neighbours_.forget(id);
@@ -282,7 +283,7 @@ void Service::sweep() {
       ++at;
       continue;
     }
-    detach(*at->second);
+    detach(*at->second, Numbers::kGivenUp);
     at = programs_.erase(at);
     any = true;
   }

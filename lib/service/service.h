@@ -81,18 +81,20 @@ class Service {
   void violate(Program& program, std::string_view what);
   void end(Program& program, int error, std::string_view text);
   void forward_last_frames(Program& program);
-  void detach(Program& program);
+  /// Whether the program may have its numbers again when it comes back.
+  enum class Numbers : bool { kGivenUp, kKept };
+  void detach(Program& program, Numbers numbers);
 
   // Requests (requests.cc, names.cc, attach.cc). What is returned is answered by kDone.
   void handle(Program& program, Datagram& datagram);
   void handle_request(Program& program, const Message& message);
   Status serves(const Program& program, const Message& message) const;
   void list(Program& program, const Message& message);
-  void attach(Program& program, const Message& message, Descriptor memory);
-  Status try_attach(Program& program, const Message& message, Descriptor memory);
+  void attach(Program& program, Datagram& datagram);
+  Status try_attach(Program& program, Datagram& datagram);
   Status admit(const Program& program, const Message& message) const;
   [[nodiscard]] ServedDevice* find_device(std::string_view name) const;
-  Result<NumberBlock> block_for(Program& program, ServedDevice& device, const Message& message);
+  Result<NumberBlock> block_for(Program& program, ServedDevice& device, const Message& message, int former);
   void bind(Program& program, const Message& message);
   Status listen(Program& program, const Message& message);
   void release(Program& program, const Message& message);

@@ -71,8 +71,9 @@ Status Attachment::attach() {
   host::set_text(hello.name, options_.device);
   host::set_text(hello.text, program_name());
   const ControlSocket control(socket->number());
-  const int memory = memory_.descriptor.number();
-  if (Status status = control.send(hello, {&memory, 1}); !status) return status;
+  const int shown[] = {memory_.descriptor.number(), granted_.number()};
+  const size_t count = numbers_.count != 0 ? 2 : 1;
+  if (Status status = control.send(hello, std::span(shown).first(count)); !status) return status;
   Result<ReceivedMessage> answer = control.wait(kAnswerMs);
   if (!answer) return answer.error();
   if (Status status = check(answer->message, MessageType::kAttached); !status) return status;
@@ -111,6 +112,7 @@ Status Attachment::take_attached(ReceivedMessage& answer) {
   first_service_ = std::make_unique<Peer>();
   first_service_->memory = std::move(*memory);
   first_service_->bell = std::move(*bell);
+  granted_ = std::move(answer.descriptors[0]);
   numbers_ = block;
   mac_ = message.mac;
   mtu_ = message.mtu;

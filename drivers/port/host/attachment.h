@@ -123,6 +123,7 @@ class Attachment final : public host::SharedDevice {
   PeerExchange exchange_;
   Descriptor socket_;
   NumberBlock numbers_{0, 0};
+  Descriptor granted_;  // the service's memory, by which these are ours when another service begins
   MacAddress mac_;
   std::vector<uint16_t> partition_keys_;
   std::atomic<uint32_t> mtu_{0};

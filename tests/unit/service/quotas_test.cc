@@ -25,8 +25,8 @@ TEST(Quotas, EachIsNamedWhenItIsExhausted) {
   FakeProgram a(service.path());
   FakeProgram b(service.path());
   FakeProgram c(service.path());
-  expect_quota(a.attach(0, 8193), "service.numbers_per_program");
-  EXPECT_EQ(a.attach(0, 8192).count, 8192u);
+  expect_quota(a.attach(8193), "service.numbers_per_program");
+  EXPECT_EQ(a.attach(8192).count, 8192u);
   b.attach();
   expect_quota(c.attach(), "service.programs");
   EXPECT_EQ(a.bind(1, 0).error, 0);

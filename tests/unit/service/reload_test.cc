@@ -31,7 +31,7 @@ TEST(Reload, ADeviceComes) {
   // Expect: nothing has happened to the other device, and programs attach to this one.
   EXPECT_TRUE(a.silent());
   FakeProgram b(service.path());
-  const Message attached = b.attach(0, 0, "more");
+  const Message attached = b.attach(0, "more");
   ASSERT_EQ(attached.type, MessageType::kAttached);
   EXPECT_EQ(attached.mac, (MacAddress{{0x02, 0, 0, 0, 0, 2}}));
 }
@@ -43,8 +43,8 @@ TEST(Reload, ADeviceGoes) {
   FakeProgram a(service.path());
   FakeProgram b(service.path());
   stays.attach();
-  a.attach(0, 0, "more");
-  b.attach(0, 0, "more");
+  a.attach(0, "more");
+  b.attach(0, "more");
   EXPECT_EQ(stays.bind(1, 7471).error, 0);
   // A station that the service watches from now on, and a question that is open.
   const Gid own = Gid::from_ipv4({192, 0, 2, 2});
@@ -69,11 +69,11 @@ TEST(Reload, ADeviceGoes) {
   EXPECT_EQ(stays.bind(2, 7471).error, EADDRINUSE);
   EXPECT_EQ(stays.bind(3, 7472).error, 0);
   FakeProgram late(service.path());
-  EXPECT_EQ(late.attach(0, 0, "more").error, ENODEV);
+  EXPECT_EQ(late.attach(0, "more").error, ENODEV);
   // Receive the device again. Expect: its programs have their numbers back.
   EXPECT_EQ(service.reload({first_device(), device_at("more", "loopback2", 2)}).error, 0);
   FakeProgram back(service.path());
-  EXPECT_EQ(back.attach(a.number(), 1u << host::kBlockBits, "more").number, a.number());
+  EXPECT_EQ(back.attach_again(a, "more").number, a.number());
 }
 
 TEST(Reload, TheFirstDeviceOfTheFileIsThatOfProgramsThatNameNone) {
@@ -102,7 +102,7 @@ TEST(Reload, OtherSettings_ExpectTheDeviceAnewAndItsNumbersKept) {
     EXPECT_NE(others.back()->attach().number, a.number());
   }
   FakeProgram back(service.path());
-  const Message attached = back.attach(a.number(), 1u << host::kBlockBits);
+  const Message attached = back.attach_again(a);
   EXPECT_EQ(attached.number, a.number());
   EXPECT_EQ(attached.port, 2);  // addresses
 }
@@ -137,7 +137,7 @@ TEST(Reload, AReplacementThatCannotBeOpened_ExpectTheDeviceAsItWas) {
   ReloadableService service;
   ASSERT_EQ(service.reload({first_device(), device_at("other", "loopback2", 2)}).error, 0);
   FakeProgram other(service.path());
-  other.attach(0, 0, "other");
+  other.attach(0, "other");
   ASSERT_TRUE(other.receive(MessageType::kPrograms));
   FakeProgram a(service.path());
   a.attach();
@@ -150,7 +150,7 @@ TEST(Reload, AReplacementThatCannotBeOpened_ExpectTheDeviceAsItWas) {
   EXPECT_EQ(service.devices(), (Names{"uroce0", "other"}));
   EXPECT_TRUE(a.closed());
   FakeProgram back(service.path());
-  EXPECT_EQ(back.attach(a.number(), 1u << host::kBlockBits).number, a.number());
+  EXPECT_EQ(back.attach_again(a).number, a.number());
   EXPECT_EQ(other.bind(1, 0).error, 0);
 }
 
@@ -163,7 +163,7 @@ TEST(Reload, AnotherEndOfTheWire_ExpectBothEndsAnew) {
   EXPECT_TRUE(a.closed());
   EXPECT_EQ(service.devices(), (Names{"uroce0", "end"}));
   FakeProgram b(service.path());
-  b.attach(0, 0, "end");
+  b.attach(0, "end");
   EXPECT_EQ(service.reload({first_device()}).error, 0);
   EXPECT_TRUE(b.closed());
   EXPECT_EQ(service.devices(), Names{"uroce0"});
@@ -173,7 +173,7 @@ TEST(Reload, ByAProgramOfTheDeviceThatGoes) {
   ReloadableService service;
   ASSERT_EQ(service.reload({first_device(), device_at("more", "loopback2", 2)}).error, 0);
   FakeProgram a(service.path());
-  a.attach(0, 0, "more");
+  a.attach(0, "more");
   service.set_next({first_device()});
   ASSERT_TRUE(a.send(hello(MessageType::kReload)));
   EXPECT_TRUE(a.closed());
