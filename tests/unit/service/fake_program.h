@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "host/control.h"
+#include "host/number_blocks.h"
 #include "service/descriptor.h"
 #include "tests/unit/service/program_memory.h"
 
