@@ -29,6 +29,9 @@ bool has_mac(std::string_view devargs);
 /// it goes through.
 std::optional<MacAddress> known_mac(std::string_view devargs);
 
+/// The kernel's interface that the port goes through; empty: none.
+std::string interface_of(std::string_view devargs);
+
 /// Opens a port. Control path, any thread; ports of DPDK are opened and destroyed by one thread at a time.
 /// Errors are one line that names the thing: EINVAL (devargs, MTU out of range), ENODEV (no such driver or
 /// interface), EBUSY (in use already), EMSGSIZE (MTU that the port cannot carry), ENOMEM, ENOTSUP (too many

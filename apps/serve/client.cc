@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "drivers/port/host/control_socket.h"
 #include "drivers/port/host/socket_path.h"
@@ -19,6 +20,8 @@ using host::MessageType;
 using nlohmann::json;
 
 constexpr int kAnswerMs = 5'000;
+/// Ports are opened and closed meanwhile, one after the other.
+constexpr int kReloadMs = 120'000;
 constexpr int kFailure = 1;
 constexpr int kCannotExecute = 126;
 
@@ -31,7 +34,7 @@ fs::path service_program() {
 }
 
 /// Asks by one message; the texts of the answer.
-Result<std::string> ask(const std::string& path, MessageType type) {
+Result<std::string> ask(const std::string& path, MessageType type, int answer_ms) {
   const auto failed = [&](const Error& error) {
     const bool none = error.code == ENOENT || error.code == ECONNREFUSED;
     return Error{error.code, fmt::format("{}: {}", path, none ? "no service listens there" : error.message)};
@@ -42,7 +45,7 @@ Result<std::string> ask(const std::string& path, MessageType type) {
   if (Status status = control.send({.type = type, .version = host::kControlVersion}); !status)
     return failed(status.error());
   std::string text;
-  const auto deadline = drivers::deadline_in(kAnswerMs);
+  const auto deadline = drivers::deadline_in(answer_ms);
   for (;;) {
     const auto answer = control.wait(deadline);
     if (!answer) return failed(answer.error());
@@ -74,6 +77,18 @@ uint64_t sum_of(const json& drops) {
   return sum;
 }
 
+std::string traffic_heading(std::string_view direction) {
+  return fmt::format("{:>10} {:>8} {:>8} {:>8}", direction, "BYTES", "FRAMES/S", "BYTES/S");
+}
+
+/// "sent" or "received": frames and bytes in all, and of the last second.
+std::string traffic_of(const json& program, const std::string& direction) {
+  const auto value = [&](const std::string& key) { return program.at(key).get<uint64_t>(); };
+  return fmt::format("{:>10} {:>8} {:>8} {:>8}", value("frames_" + direction),
+                     in_units(value("bytes_" + direction)), value("frames_" + direction + "_per_s"),
+                     in_units(value("bytes_" + direction + "_per_s")));
+}
+
 void print_device(const json& device) {
   std::string addresses;
   for (const json& address : device.at("addresses")) addresses.append(" ").append(address.get<std::string>());
@@ -82,18 +97,17 @@ void print_device(const json& device) {
              device.at("mtu").get<uint32_t>(), device.at("mac").get<std::string>(),
              addresses.empty() ? " no address" : addresses);
   if (device.at("programs").empty()) return;
-  fmt::print("  {:>8} {:>6} {:<16} {:>8} {:>6} {:>6} {:>8} {:>10} {:>8} {:>10} {:>8} {:>8}\n", "PID", "USER",
-             "PROGRAM", "QPS FROM", "COUNT", "PORTS", "MEMORY", "SENT", "BYTES", "RECEIVED", "BYTES",
+  fmt::print("  {:>8} {:>6} {:<16} {:>8} {:>11} {:>6} {:>8} {} {} {:>8}\n", "PID", "USER", "PROGRAM",
+             "QPS FROM", "QPS", "PORTS", "MEMORY", traffic_heading("SENT"), traffic_heading("RECEIVED"),
              "DROPPED");
   for (const json& program : device.at("programs"))
-    fmt::print("  {:>8} {:>6} {:<16.16} {:>#8x} {:>6} {:>6} {:>8} {:>10} {:>8} {:>10} {:>8} {:>8}\n",
+    fmt::print("  {:>8} {:>6} {:<16.16} {:>#8x} {:>11} {:>6} {:>8} {} {} {:>8}\n",
                program.at("pid").get<int64_t>(), program.at("uid").get<uint32_t>(),
                program.at("name").get<std::string>(), program.at("numbers").at("first").get<uint32_t>(),
-               program.at("numbers").at("count").get<uint32_t>(), program.at("ports").get<uint32_t>(),
-               in_units(program.at("memory_bytes").get<uint64_t>()),
-               program.at("frames_sent").get<uint64_t>(), in_units(program.at("bytes_sent").get<uint64_t>()),
-               program.at("frames_received").get<uint64_t>(),
-               in_units(program.at("bytes_received").get<uint64_t>()), sum_of(program.at("drops")));
+               fmt::format("{}/{}", program.at("queue_pairs").get<uint32_t>(),
+                           program.at("numbers").at("count").get<uint32_t>()),
+               program.at("ports").get<uint32_t>(), in_units(program.at("memory_bytes").get<uint64_t>()),
+               traffic_of(program, "sent"), traffic_of(program, "received"), sum_of(program.at("drops")));
 }
 
 int fail(const char* command, const std::string& what) {
@@ -114,7 +128,7 @@ int become_service(const std::vector<std::string>& arguments) {
 }
 
 int show_status(const std::string& socket, bool as_json) {
-  const auto text = ask(path_or_default(socket), MessageType::kStatus);
+  const auto text = ask(path_or_default(socket), MessageType::kStatus, kAnswerMs);
   if (!text) return fail("status", text.error().message);
   if (as_json) {
     fmt::print("{}\n", *text);
@@ -133,7 +147,7 @@ int show_status(const std::string& socket, bool as_json) {
 }
 
 int reload(const std::string& socket) {
-  const auto text = ask(path_or_default(socket), MessageType::kReload);
+  const auto text = ask(path_or_default(socket), MessageType::kReload, kReloadMs);
   return text ? 0 : fail("reload", text.error().message);
 }
 

@@ -38,8 +38,8 @@ constexpr const char* kExamples =
     "  uroce serve --interface eth0                 also what is behind eth0, with the kernel's addresses\n"
     "  uroce serve --port net_af_packet0,iface=eth1 --ip 192.0.2.1/24\n"
     "Programs find the service by themselves; UROCE_SERVICE=PATH names another socket. SIGHUP reads the "
-    "table\n"
-    "[service] of the file again, SIGTERM stops.\n";
+    "file\n"
+    "again: devices, quotas, users. SIGTERM stops.\n";
 
 /// What programs share when nothing else is configured. The address is of TEST-NET-1 (RFC 5737).
 Configuration local_default() {
@@ -147,21 +147,30 @@ class ServeCommand {
     return service;
   }
 
+  /// The file as it is now, and the command line over it as before.
+  [[nodiscard]] Result<Service::Configured> read_again() const {
+    auto devices = configured_devices();
+    if (!devices) return devices.error();
+    auto service = configured_service();
+    if (!service) return service.error();
+    return Service::Configured{.service = std::move(*service), .devices = std::move(*devices)};
+  }
+
   [[nodiscard]] Status serve(const Configuration& configuration, const ServiceConfiguration& settings) const {
     raise_descriptor_limit();
     auto inherited = ListeningSocket::inherited();
     auto socket = inherited ? std::move(*inherited)
                             : ListeningSocket::open({.path = settings.socket, .mode = settings.mode});
     if (!socket) return socket.error();
-    auto stack = uroce::engine::Stack::create(configuration);
-    if (!stack) return stack.error();
+    auto made = uroce::engine::Stack::create(configuration);
+    if (!made) return made.error();
+    const std::shared_ptr<uroce::engine::Stack> stack = std::move(*made);
     Service::Options options{.configuration = settings};
-    if (!devices_.file().empty())
-      options.reload = [file = devices_.file()] { return uroce::service::read_service_configuration(file); };
+    if (!devices_.file().empty()) options.reload = [this] { return read_again(); };
     auto service = Service::create(std::move(*socket), std::move(options));
     if (!service) return service.error();
     for (size_t i = 0; i < configuration.devices.size(); ++i)
-      if (Status status = (*service)->add(**stack, i); !status) return status;
+      if (Status status = (*service)->add(stack, i); !status) return status;
     the_service = service->get();
     handle_signals();
     Starter().tell(ready_, "");

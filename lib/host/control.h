@@ -21,7 +21,8 @@ enum class MessageType : uint32_t {
   kList = 1,  // `version`. Answers: kDevice for each device, then kDone
   kAttach,  // `version`, `name` (device), `text` (program), `count` (queue pair numbers; `number`: those held
             // before, or 0);
-            // descriptor: the program's memory. Answer: kAttached, or kDone with an error
+  // descriptors: the program's memory and, with numbers held before, the former service's memory for
+  // this program (memory_format.h, Grant). Answer: kAttached, or kDone with an error
   kStatus,  // `version`. Answers: kText for each part of a JSON document, then kDone
   kReload,  // `version`. Reads the configuration again; answer: kDone
 

@@ -11,7 +11,7 @@
 // it cannot trust: nothing here is read twice, and every index and length is bounded by the reader's own
 // constants (channel.h).
 //
-//   Preamble | Bell | Consumed[channels] | Descriptor[channels][kRingFrames] | frames
+//   Preamble, Usage, Grant | Bell | Consumed[channels] | Descriptor[channels][kRingFrames] | frames
 namespace uroce::host {
 
 inline constexpr uint64_t kMemoryMagic = 0x314D'4865'636F'7275;  // "uroceHM1"
@@ -40,6 +40,22 @@ struct Preamble {
   uint32_t frames = 0;
   uint32_t ring_frames = 0;
   uint32_t frame_bytes = 0;
+};
+
+/// What the process says of itself, for `uroce status`. No reader depends on it, or believes more of it than
+/// can be.
+struct Usage {
+  std::atomic<uint32_t> queue_pairs;  // that there are
+};
+
+/// In the service's memory for a program: the queue pair numbers that it has. The program shows the memory to
+/// the service that comes after this one, which believes it because no other user can make or change memory
+/// like this.
+struct Grant {
+  uint32_t first;
+  uint32_t count;
+  uint32_t user;
+  std::atomic<uint32_t> valid;  // 0: the program has ended as far as the service knew
 };
 
 /// Whether the process that writes the memory sleeps until it is woken. A futex that readers wake.
@@ -89,6 +105,14 @@ class MemoryLayout {
   [[nodiscard]] constexpr MemoryShape shape() const { return shape_; }
 
   template <typename Byte>
+  [[nodiscard]] auto& usage(Byte* memory) const {
+    return at<Usage>(memory + kUsageOffset);
+  }
+  template <typename Byte>
+  [[nodiscard]] auto& grant(Byte* memory) const {
+    return at<Grant>(memory + kGrantOffset);
+  }
+  template <typename Byte>
   [[nodiscard]] auto& bell(Byte* memory) const {
     return at<Bell>(memory + kCacheLine);
   }
@@ -107,6 +131,11 @@ class MemoryLayout {
   }
 
  private:
+  static constexpr size_t kUsageOffset = kCacheLine / 2;
+  static constexpr size_t kGrantOffset = kUsageOffset + kCacheLine / 4;
+  static_assert(sizeof(Preamble) <= kUsageOffset && kUsageOffset + sizeof(Usage) <= kGrantOffset &&
+                kGrantOffset + sizeof(Grant) <= kCacheLine);
+
   /// A reference that is const if `Byte` is.
   template <typename T, typename Byte>
   [[nodiscard]] static auto& at(Byte* place) {
@@ -123,7 +152,7 @@ class MemoryLayout {
   const MemoryShape shape_;
 };
 
-static_assert(sizeof(Preamble) <= kCacheLine && sizeof(Bell) == 4 && sizeof(Consumed) == 4);
+static_assert(sizeof(Usage) == 4 && sizeof(Bell) == 4 && sizeof(Consumed) == 4);
 static_assert(kFrameBytes % kCacheLine == 0 && kFrameBytes <= Descriptor::kLengthMask);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 

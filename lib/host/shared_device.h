@@ -104,6 +104,9 @@ class SharedDevice {
   /// The listener hears of the way to `address`. Never waits: may be called in a turn.
   virtual void resolve(const Gid& address) = 0;
 
+  /// Says how many queue pairs this program has, for `uroce status`. Never waits.
+  virtual void show_queue_pairs(uint32_t count) = 0;
+
   /// From now until stop() the listener hears what the service tells.
   virtual void start(SharedDeviceListener& listener) = 0;
   /// The listener hears nothing after the return, unless it is called by the listener itself.

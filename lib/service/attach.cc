@@ -56,10 +56,15 @@ Status Service::admit(const Program& program, const Message& message) const {
   return {};
 }
 
-Result<NumberBlock> Service::block_for(Program& program, ServedDevice& device, const Message& message) {
+/// `former`: the descriptor of a former service's memory for the program.
+Result<NumberBlock> Service::block_for(Program& program, ServedDevice& device, const Message& message,
+                                       int former) {
   if (message.number != 0) {
-    const NumberBlock held{message.number, message.count};
-    if (device.may_claim(held, program.peer.uid) && device.blocks().claim(held, program.id)) return held;
+    const auto held = granted_numbers(former, program.peer.uid);
+    if (!held) return held.error();
+    if (*held != NumberBlock{message.number, message.count})
+      return Error{EPERM, "the queue pair numbers that the program had are others than it says"};
+    if (device.blocks().claim(*held, program.id)) return *held;
     return Error{EEXIST, "the queue pair numbers that the program had are another's by now"};
   }
   // Fewer numbers are better than none: most programs use few.
@@ -71,13 +76,15 @@ Result<NumberBlock> Service::block_for(Program& program, ServedDevice& device, c
   return *block;
 }
 
-void Service::attach(Program& program, const Message& message, Descriptor memory) {
+void Service::attach(Program& program, Datagram& datagram) {
+  const Message& message = datagram.message;
   if (program.attached()) return violate(program, "the program is attached already");
-  if (const Status status = try_attach(program, message, std::move(memory)); !status)
-    answer(program, message, status);
+  if (const Status status = try_attach(program, datagram); !status) answer(program, message, status);
 }
 
-Status Service::try_attach(Program& program, const Message& message, Descriptor memory) {
+Status Service::try_attach(Program& program, Datagram& datagram) {
+  const Message& message = datagram.message;
+  auto& [memory, former] = datagram.descriptor;
   if (Status status = admit(program, message); !status) return status;
   ServedDevice* const device = find_device(host::text_of(message.name));
   if (device == nullptr)
@@ -86,7 +93,7 @@ Status Service::try_attach(Program& program, const Message& message, Descriptor 
   if (!from_program) return from_program.error();
   auto to_program = make_sealed_memory("uroce-service", host::MemoryLayout(host::kServiceMemory).bytes());
   if (!to_program) return to_program.error();
-  auto block = block_for(program, *device, message);
+  auto block = block_for(program, *device, message, former.get());
   if (!block) return block.error();
 
   program.device = device;
@@ -94,8 +101,9 @@ Status Service::try_attach(Program& program, const Message& message, Descriptor 
   program.memory = std::make_shared<const Descriptor>(std::move(memory));
   program.attachment = std::make_unique<Attachment>(program.id, *block, std::move(to_program->mapping),
                                                     std::move(*from_program));
+  program.attachment->grant(program.peer.uid);
+  program.traffic = TrafficMeter(now_);
   ++attached_;
-  device->note_owner(*block, program.peer.uid);
   device->with_switch([&](ProgramSwitch& programs) { programs.add(*program.attachment); });
   program.told_link = device->link();
   Message attached{.type = MessageType::kAttached,

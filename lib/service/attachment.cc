@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 #include <utility>
@@ -29,6 +30,28 @@ Attachment::Attachment(uint32_t program, NumberBlock block, Mapping to_program, 
                 .channel = 0,
                 .bell = &host::MemoryLayout(host::kProgramMemory)
                              .bell(static_cast<const std::byte*>(from_program_.data()))}) {}
+
+void Attachment::grant(uid_t user) {
+  host::Grant& grant = host::MemoryLayout(host::kServiceMemory).grant(to_program_.data());
+  grant.first = block_.first;
+  grant.count = block_.count;
+  grant.user = user;
+  // Relaxed, here and below: who reads it has got the memory by a message.
+  grant.valid.store(1, std::memory_order_relaxed);
+}
+
+void Attachment::revoke() {
+  host::MemoryLayout(host::kServiceMemory)
+      .grant(to_program_.data())
+      .valid.store(0, std::memory_order_relaxed);
+}
+
+uint32_t Attachment::queue_pairs() const {
+  const auto& usage =
+      host::MemoryLayout(host::kProgramMemory).usage(static_cast<const std::byte*>(from_program_.data()));
+  // Relaxed: it is nothing but a number.
+  return std::min(usage.queue_pairs.load(std::memory_order_relaxed), block_.count);
+}
 
 void Attachment::send(std::span<const std::byte> frame, bool has_icrc, uint64_t turn) {
   if (frame.size() > host::kFrameBytes || frame.size() < host::kFrameBytesMin) return drop(Drop::kTooLong);

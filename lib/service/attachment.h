@@ -59,13 +59,18 @@ class Attachment {
     counters_.bytes_from += bytes;
   }
   [[nodiscard]] const Counters& counters() const { return counters_; }
+  /// The program, of `user`, has its numbers until revoke(), also when this process has ended before.
+  void grant(uid_t user);
+  void revoke();
+  /// How many the program says it has, of its numbers. Any thread.
+  [[nodiscard]] uint32_t queue_pairs() const;
 
  private:
   void wake() const;
 
   const uint32_t program_;
   const NumberBlock block_;
-  const Mapping to_program_;
+  Mapping to_program_;
   const Mapping from_program_;
   host::OwnMemory memory_;
   host::Channel channel_;

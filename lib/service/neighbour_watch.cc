@@ -14,6 +14,11 @@ void NeighbourWatch::forget(uint32_t program) {
   std::erase_if(questions_, [&](const Question& question) { return question.program == program; });
 }
 
+void NeighbourWatch::forget(const ServedDevice& device) {
+  std::erase_if(watched_, [&](const auto& entry) { return entry.first.first == &device; });
+  std::erase_if(displaced_, [&](const Moved& moved) { return moved.device == &device; });
+}
+
 std::vector<NeighbourWatch::Answer> NeighbourWatch::answers(Instant now) {
   std::vector<Answer> answers;
   bool recent = false;

@@ -34,6 +34,8 @@ class NeighbourWatch {
 
   void ask(uint32_t program, ServedDevice& device, const Gid& address, Instant now);
   void forget(uint32_t program);
+  /// The device is closed next; its programs are forgotten already.
+  void forget(const ServedDevice& device);
 
   /// The answers that have come.
   std::vector<Answer> answers(Instant now);

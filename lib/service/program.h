@@ -14,6 +14,7 @@
 #include "service/attachment.h"
 #include "service/outbox.h"
 #include "service/served_device.h"
+#include "service/traffic_meter.h"
 
 namespace uroce::service {
 
@@ -59,6 +60,7 @@ struct Program {
   std::string name;  // as it calls itself, printable
   std::shared_ptr<const Descriptor> memory;
   std::unique_ptr<Attachment> attachment;
+  TrafficMeter traffic;
   std::unordered_set<uint64_t> bound;
   std::set<Gid> groups;
   size_t introductions = 0;  // that it waits for

@@ -22,7 +22,8 @@ void Service::answer(Program& program, const Message& request, const Status& sta
 
 void Service::handle(Program& program, Datagram& datagram) {
   const Message& message = datagram.message;
-  const size_t descriptors = message.type == MessageType::kAttach ? 1 : 0;
+  const bool returns = message.number != 0;
+  const size_t descriptors = message.type != MessageType::kAttach ? 0 : returns ? 2 : 1;
   if (datagram.descriptors != descriptors)
     return violate(program, "a message comes with other descriptors than belong to it");
   switch (message.type) {
@@ -33,7 +34,7 @@ void Service::handle(Program& program, Datagram& datagram) {
     case MessageType::kReload:
       return answer(program, message, reload(program));
     case MessageType::kAttach:
-      return attach(program, message, std::move(datagram.descriptor[0]));
+      return attach(program, datagram);
     default:
       if (!program.attached()) return violate(program, "a request before the program is attached");
       return handle_request(program, message);
@@ -164,21 +165,6 @@ void Service::resolve(Program& program, const Message& message) {
     return post(program, {.type = MessageType::kResolved, .error = ENOBUFS, .address = message.address});
   ++program.resolutions;
   neighbours_.ask(program.id, *program.device, message.address, now_);
-}
-
-Status Service::reload(const Program& program) {
-  if (program.peer.uid != 0 && program.peer.uid != geteuid())
-    return Error{EPERM, "only the service's own user and the superuser may reload its configuration"};
-  return read_configuration();
-}
-
-Status Service::read_configuration() {
-  if (reload_ == nullptr) return Error{EINVAL, "the service was started without a configuration file"};
-  auto configuration = reload_();
-  if (!configuration) return configuration.error();
-  configuration_.quotas = configuration->quotas;
-  configuration_.users = configuration->users;
-  return {};
 }
 
 }  // namespace uroce::service

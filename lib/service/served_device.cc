@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "drivers/registry.h"
@@ -37,34 +39,45 @@ int prefix_bits(const ifaddrs& entry, const Gid& address) {
   return bits;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<ServedDevice>> ServedDevice::open(engine::Stack& stack, size_t index, int changes) {
-  // Devices of one wire are opened together, and have one thread, which sleeps at one bell.
-  static std::shared_ptr<DeviceBell> last;
-  auto bell = DeviceBell::make();
-  if (!bell) return bell.error();
-  drivers::decorate_ports([made = *bell](std::unique_ptr<port::Port> port) {
-    last = made;
-    return with_bell(std::move(port), made);
-  });
-  auto device = stack.open(index);
-  drivers::decorate_ports(nullptr);
-  if (!device) return device.error();
-  const Result<HashKey> key = engine::random_key();
-  if (!key) return key.error();
-  return std::unique_ptr<ServedDevice>(
-      new ServedDevice(std::move(*device), stack.configuration().devices[index], last, *key, changes));
+/// Devices of one wire are opened together, and have one thread, which sleeps at one bell. `made`: null, if
+/// the device was opened with another one.
+std::shared_ptr<DeviceBell> bell_of_wire(const std::string& wire, std::shared_ptr<DeviceBell> made) {
+  static std::map<std::string, std::weak_ptr<DeviceBell>> bells;
+  if (made == nullptr) return bells[wire].lock();
+  if (!wire.empty()) bells[wire] = made;
+  return made;
 }
 
-ServedDevice::ServedDevice(std::shared_ptr<engine::Device> device, engine::DeviceConfiguration configuration,
-                           std::shared_ptr<DeviceBell> bell, const HashKey& key, int changes)
-    : device_(std::move(device)),
-      configuration_(std::move(configuration)),
+}  // namespace
+
+Result<std::unique_ptr<ServedDevice>> ServedDevice::open(Options options) {
+  auto made = DeviceBell::make();
+  if (!made) return made.error();
+  std::shared_ptr<DeviceBell> bell;
+  drivers::decorate_ports([&](std::unique_ptr<port::Port> port) {
+    bell = *made;
+    return with_bell(std::move(port), bell);
+  });
+  auto device = options.stack->open(options.index);
+  drivers::decorate_ports(nullptr);
+  if (!device) return device.error();
+  bell = bell_of_wire(drivers::wire_of(options.stack->configuration().devices[options.index].port),
+                      std::move(bell));
+  if (bell == nullptr) return Error{EBUSY, (*device)->name() + ": is open already in this process"};
+  const Result<HashKey> key = engine::random_key();
+  if (!key) return key.error();
+  if (options.blocks == nullptr)
+    options.blocks =
+        std::make_shared<host::NumberBlocks>(derive(*key, static_cast<uint64_t>(Purpose::kBlocks)).low);
+  return std::unique_ptr<ServedDevice>(
+      new ServedDevice(std::move(options), std::move(*device), std::move(bell), *key));
+}
+
+ServedDevice::ServedDevice(Options options, std::shared_ptr<engine::Device> device,
+                           std::shared_ptr<DeviceBell> bell, const HashKey& key)
+    : options_(std::move(options)),
+      device_(std::move(device)),
       bell_(std::move(bell)),
-      changes_(changes),
-      blocks_(derive(key, static_cast<uint64_t>(Purpose::kBlocks)).low),
-      users_(host::NumberBlocks::kBlocks),
       switch_({.device = identity_of(*device_),
                .frame_bytes_max = device_->port_capabilities().frame_bytes_max,
                .key = derive(key, static_cast<uint64_t>(Purpose::kSwitch))}) {
@@ -83,7 +96,7 @@ void ServedDevice::raised(engine::DeviceEvent event) {
   if (event == engine::DeviceEvent::kFatal) gone_.store(true, std::memory_order_relaxed);
   constexpr uint64_t kOne = 1;
   // EAGAIN: there are changes to be looked at already.
-  if (write(changes_, &kOne, sizeof kOne) < 0) return;
+  if (write(options_.changes, &kOne, sizeof kOne) < 0) return;
 }
 
 void ServedDevice::with_switch(const std::function<void(ProgramSwitch&)>& function) {
@@ -92,23 +105,10 @@ void ServedDevice::with_switch(const std::function<void(ProgramSwitch&)>& functi
   if (error != 0) function(switch_);
 }
 
-void ServedDevice::note_owner(NumberBlock block, uid_t user) {
-  std::fill_n(users_.begin() + (block.first >> host::kBlockBits), block.count >> host::kBlockBits, user);
-}
-
-bool ServedDevice::may_claim(NumberBlock block, uid_t user) const {
-  const uint64_t begin = block.first >> host::kBlockBits;
-  const uint64_t end = std::min<uint64_t>(begin + (block.count >> host::kBlockBits), users_.size());
-  return begin < end && std::all_of(users_.begin() + static_cast<ptrdiff_t>(begin),
-                                    users_.begin() + static_cast<ptrdiff_t>(end),
-                                    [&](const auto& last) { return !last || *last == user; });
-}
-
 bool ServedDevice::owns(const Gid& address) const { return device_->gids().owns(address); }
 
 void ServedDevice::refresh() {
-  // Relaxed: see raised().
-  link_ = {.up = device_->link_up() && !gone_.load(std::memory_order_relaxed),
+  link_ = {.up = device_->link_up() && !gone(),
            .mtu = std::min(device_->link_mtu(), host::kFrameBytes - kLinkHeaderBytes)};
   addresses_ = addresses_now();
   with_switch([gids = device_->gids()](ProgramSwitch& programs) { programs.set_addresses(gids); });
@@ -116,9 +116,9 @@ void ServedDevice::refresh() {
 
 std::vector<host::SharedAddress> ServedDevice::addresses_now() const {
   ifaddrs* interfaces = nullptr;
-  if (!configuration_.interface.empty() && getifaddrs(&interfaces) != 0) interfaces = nullptr;
+  if (!configuration().interface.empty() && getifaddrs(&interfaces) != 0) interfaces = nullptr;
   const auto bits_of = [&](const Gid& address) {
-    const auto& configured = configuration_.addresses;
+    const auto& configured = configuration().addresses;
     const auto at = std::ranges::find(configured, address, &engine::InterfaceAddress::address);
     if (at != configured.end()) return int{at->prefix_bits};
     for (const ifaddrs* entry = interfaces; entry != nullptr; entry = entry->ifa_next)

@@ -24,23 +24,35 @@ namespace uroce::service {
 /// happens in the switch.
 class ServedDevice final : private engine::DeviceListener, private engine::ServicesUser {
  public:
-  /// Opens the device at `index` of the stack's configuration. `changes`: an eventfd that is written when
-  /// refresh() is due. Errors name the device.
-  static Result<std::unique_ptr<ServedDevice>> open(engine::Stack& stack, size_t index, int changes);
+  struct Options {
+    std::shared_ptr<engine::Stack> stack;
+    size_t index = 0;  // of its configuration's devices
+    int changes = -1;  // an eventfd that is written when refresh() is due
+    std::shared_ptr<host::NumberBlocks> blocks =
+        nullptr;  // of the device that this one replaces; null: new ones
+  };
+  /// Errors name the device.
+  static Result<std::unique_ptr<ServedDevice>> open(Options options);
   ~ServedDevice();
   ServedDevice(const ServedDevice&) = delete;
   ServedDevice& operator=(const ServedDevice&) = delete;
 
+  /// With these it can be opened again when it was closed.
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] const engine::DeviceConfiguration& configuration() const {
+    return options_.stack->configuration().devices[options_.index];
+  }
+  /// What was behind its port was taken away, or nothing moves any more. Any thread.
+  [[nodiscard]] bool gone() const {
+    return gone_.load(std::memory_order_relaxed) || device_->gone();  // see raised()
+  }
   [[nodiscard]] const std::string& name() const { return device_->name(); }
   [[nodiscard]] std::string port() const { return device_->port_capabilities().description; }
   [[nodiscard]] MacAddress mac() const { return device_->mac(); }
   [[nodiscard]] std::span<const uint16_t> partition_keys() const { return device_->partition_keys(); }
   /// The descriptor of the memory with the bell.
   [[nodiscard]] std::shared_ptr<const Descriptor> bell() const { return {bell_, &bell_->descriptor()}; }
-  [[nodiscard]] host::NumberBlocks& blocks() { return blocks_; }
-  /// The user has the block now, and is the only one that may claim it when its program comes back.
-  void note_owner(NumberBlock block, uid_t user);
-  [[nodiscard]] bool may_claim(NumberBlock block, uid_t user) const;
+  [[nodiscard]] host::NumberBlocks& blocks() { return *options_.blocks; }
 
   // As of the last refresh().
   struct Link {
@@ -70,20 +82,17 @@ class ServedDevice final : private engine::DeviceListener, private engine::Servi
   }
 
  private:
-  ServedDevice(std::shared_ptr<engine::Device> device, engine::DeviceConfiguration configuration,
-               std::shared_ptr<DeviceBell> bell, const HashKey& key, int changes);
+  ServedDevice(Options options, std::shared_ptr<engine::Device> device, std::shared_ptr<DeviceBell> bell,
+               const HashKey& key);
   void raised(engine::DeviceEvent event) override;
   void on_event(const cm::Event&) override {}
   void on_resolved(uint64_t, int) override {}
   [[nodiscard]] std::vector<host::SharedAddress> addresses_now() const;
 
+  const Options options_;
   const std::shared_ptr<engine::Device> device_;
-  const engine::DeviceConfiguration configuration_;
   const std::shared_ptr<DeviceBell> bell_;
-  const int changes_;
   std::atomic<bool> gone_{false};
-  host::NumberBlocks blocks_;
-  std::vector<std::optional<uid_t>> users_;  // that had a block last, by its number
   Link link_;
   std::vector<host::SharedAddress> addresses_;
   ProgramSwitch switch_;

@@ -44,11 +44,15 @@ Service::Service(ListeningSocket socket, Options options, Descriptor poll, Descr
       changes_(std::move(changes)) {}
 
 Service::~Service() {
-  for (auto& [id, program] : programs_) detach(*program);
+  for (auto& [id, program] : programs_) detach(*program, Numbers::kKept);
 }
 
-Status Service::add(engine::Stack& stack, size_t index) {
-  auto device = ServedDevice::open(stack, index, changes_.get());
+Status Service::add(std::shared_ptr<engine::Stack> stack, size_t index) {
+  std::vector<engine::DeviceConfiguration> all;
+  for (const auto& served : devices_) all.push_back(served->configuration());
+  all.push_back(stack->configuration().devices.at(index));
+  if (Status status = check_addresses(all); !status) return status;
+  auto device = ServedDevice::open({.stack = std::move(stack), .index = index, .changes = changes_.get()});
   if (!device) return device.error();
   devices_.push_back(std::move(*device));
   return {};
@@ -209,10 +213,15 @@ void Service::tick() {
     // The MTU of an interface changes without an event.
     if (attached_ > 0) device->refresh();
     std::vector<uint32_t> broken;
+    std::vector<std::pair<uint32_t, Attachment::Counters>> counters;
     device->with_switch([&](ProgramSwitch& programs) {
-      for (Attachment* program : programs.programs())
+      for (Attachment* program : programs.programs()) {
+        counters.emplace_back(program->program(), program->counters());
         if (program->channel().broken()) broken.push_back(program->program());
+      }
     });
+    for (const auto& [id, counted] : counters)
+      if (Program* const program = find(id)) program->traffic.look(counted, now_);
     for (const uint32_t id : broken)
       if (Program* const program = find(id)) violate(*program, "its memory breaks the format");
   }
@@ -247,12 +256,13 @@ void Service::forward_last_frames(Program& program) {
 }
 
 /// Nothing of the program is left but its connection. Others hear that it has gone.
-void Service::detach(Program& program) {
+void Service::detach(Program& program, Numbers numbers) {
   if (!program.attached()) return;
   const uint32_t id = program.id;
   const NumberBlock block = program.attachment->block();
   forward_last_frames(program);
   program.device->with_switch([&](ProgramSwitch& programs) { programs.remove(*program.attachment); });
+  if (numbers == Numbers::kGivenUp) program.attachment->revoke();
   program.attachment.reset();
   program.device->blocks().free(block, now_);
   neighbours_.forget(id);
@@ -262,6 +272,7 @@ void Service::detach(Program& program) {
     if (!other->attached() || other->device != program.device) continue;
     if (std::ranges::find(other->gone, block) == other->gone.end()) other->gone.push_back(block);
   }
+  program.device = nullptr;
   if (--attached_ == 0) idle_since_ = now_;
 }
 
@@ -272,7 +283,7 @@ void Service::sweep() {
       ++at;
       continue;
     }
-    detach(*at->second);
+    detach(*at->second, Numbers::kGivenUp);
     at = programs_.erase(at);
     any = true;
   }

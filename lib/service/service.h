@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "service/configuration.h"
+#include "service/device_plan.h"
 #include "service/introductions.h"
 #include "service/listening_socket.h"
 #include "service/neighbour_watch.h"
@@ -24,7 +25,12 @@ namespace uroce::service {
 /// one that is slow or asks too much is read later. Frames do not come this way.
 class Service {
  public:
-  using Reload = std::function<Result<ServiceConfiguration>()>;
+  /// What a file with [service] and devices says.
+  struct Configured {
+    ServiceConfiguration service;
+    engine::Configuration devices;
+  };
+  using Reload = std::function<Result<Configured>()>;
   struct Options {
     ServiceConfiguration configuration;
     Reload reload = nullptr;  // reads the configuration again; null: there is nothing to read
@@ -36,7 +42,8 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  Status add(engine::Stack& stack, size_t index);
+  /// Serves the device at `index` of the stack's configuration.
+  Status add(std::shared_ptr<engine::Stack> stack, size_t index);
 
   /// Serves until it is told to stop, or was idle for as long as configured.
   void run();
@@ -74,18 +81,20 @@ class Service {
   void violate(Program& program, std::string_view what);
   void end(Program& program, int error, std::string_view text);
   void forward_last_frames(Program& program);
-  void detach(Program& program);
+  /// Whether the program may have its numbers again when it comes back.
+  enum class Numbers : bool { kGivenUp, kKept };
+  void detach(Program& program, Numbers numbers);
 
   // Requests (requests.cc, names.cc, attach.cc). What is returned is answered by kDone.
   void handle(Program& program, Datagram& datagram);
   void handle_request(Program& program, const Message& message);
   Status serves(const Program& program, const Message& message) const;
   void list(Program& program, const Message& message);
-  void attach(Program& program, const Message& message, Descriptor memory);
-  Status try_attach(Program& program, const Message& message, Descriptor memory);
+  void attach(Program& program, Datagram& datagram);
+  Status try_attach(Program& program, Datagram& datagram);
   Status admit(const Program& program, const Message& message) const;
   [[nodiscard]] ServedDevice* find_device(std::string_view name) const;
-  Result<NumberBlock> block_for(Program& program, ServedDevice& device, const Message& message);
+  Result<NumberBlock> block_for(Program& program, ServedDevice& device, const Message& message, int former);
   void bind(Program& program, const Message& message);
   Status listen(Program& program, const Message& message);
   void release(Program& program, const Message& message);
@@ -93,10 +102,20 @@ class Service {
   Status leave(Program& program, const Message& message);
   void source_to(Program& program, const Message& message);
   void resolve(Program& program, const Message& message);
-  Status reload(const Program& program);
-  Status read_configuration();
   void answer(Program& program, const Message& request, const Status& status);
   void post(Program& program, const Message& message) { program.outbox.post({.message = message}); }
+
+  // The configuration is read again (reload.cc).
+  using Devices = std::vector<std::unique_ptr<ServedDevice>>;
+  Status reload(const Program& program);
+  Status read_configuration();
+  Status change_devices(const engine::Configuration& configuration);
+  Result<Devices> open_devices(const std::vector<ServedDevice::Options>& all) const;
+  std::vector<ServedDevice::Options> remove_devices(const std::vector<std::string>& names);
+  void end_programs_of(const ServedDevice& device);
+  Error restore(const std::vector<ServedDevice::Options>& closed, Error why);
+  [[nodiscard]] std::vector<std::string> names() const;
+  void arrange(const std::vector<std::string>& names);
 
   // Introductions (introducing.cc).
   Status introduce(Program& program, const Message& message);
@@ -122,7 +141,7 @@ class Service {
   ServiceConfiguration configuration_;
   const Descriptor poll_;
   const Descriptor changes_;
-  std::vector<std::unique_ptr<ServedDevice>> devices_;
+  Devices devices_;
   std::map<uint32_t, std::unique_ptr<Program>> programs_;
   uint32_t attached_ = 0;  // of these
   uint32_t next_id_ = 1;

@@ -63,4 +63,18 @@ Result<Mapping> map_program_memory(int descriptor, host::MemoryShape shape) {
   return mapping;
 }
 
+Result<NumberBlock> granted_numbers(int descriptor, uid_t user) {
+  const Error refused{EPERM,
+                      "the queue pair numbers that the program had were not given to it, or no more its own"};
+  auto mapping = map_program_memory(descriptor, host::kServiceMemory);
+  struct stat status {};
+  // Who has made it; its writer is the one that has the seal not apply to it.
+  if (!mapping || fstat(descriptor, &status) != 0 || status.st_uid != geteuid()) return refused;
+  const host::Grant& grant =
+      host::MemoryLayout(host::kServiceMemory).grant(static_cast<const std::byte*>(mapping->data()));
+  // Relaxed: the service that wrote it has ended, or is this one.
+  if (grant.valid.load(std::memory_order_relaxed) == 0 || grant.user != user) return refused;
+  return NumberBlock{grant.first, grant.count};
+}
+
 }  // namespace uroce::service

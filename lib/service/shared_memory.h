@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/number_block.h"
 #include "base/result.h"
 #include "host/memory_format.h"
 #include "service/descriptor.h"
@@ -42,5 +43,10 @@ Result<SealedMemory> make_sealed_memory(const char* name, size_t bytes);
 /// pages, is not sealed against truncation and against writes of all but its maker, has another size or
 /// format. Nothing that the program does later makes an access fault.
 Result<Mapping> map_program_memory(int descriptor, host::MemoryShape shape);
+
+/// The queue pair numbers that a service of this user had given to a program of `user`, by the memory that it
+/// had made for that program. EPERM, with what is wrong: it is no such memory, or the numbers are no more the
+/// program's.
+Result<NumberBlock> granted_numbers(int descriptor, uid_t user);
 
 }  // namespace uroce::service

@@ -29,10 +29,12 @@ nlohmann::json drops_of(const Attachment::Counters& counters) {
 
 nlohmann::json describe(const Program& program, const Attachment::Counters& counters) {
   const NumberBlock block = program.attachment->block();
+  const TrafficMeter::Rates& rates = program.traffic.rates();
   return {{"pid", program.peer.pid},
           {"uid", program.peer.uid},
           {"name", program.name},
           {"numbers", {{"first", block.first}, {"count", block.count}}},
+          {"queue_pairs", program.attachment->queue_pairs()},
           {"memory_bytes", memory_of(*program.memory)},
           {"ports", program.bound.size()},
           {"groups", program.groups.size()},
@@ -40,6 +42,10 @@ nlohmann::json describe(const Program& program, const Attachment::Counters& coun
           {"bytes_sent", counters.bytes_from},
           {"frames_received", counters.frames_to},
           {"bytes_received", counters.bytes_to},
+          {"frames_sent_per_s", rates.frames_from},
+          {"bytes_sent_per_s", rates.bytes_from},
+          {"frames_received_per_s", rates.frames_to},
+          {"bytes_received_per_s", rates.bytes_to},
           {"drops", drops_of(counters)}};
 }
 

@@ -55,6 +55,14 @@ class Service:
         self.process.kill()
         self.process.wait()
 
+    def reload(self, uroce, configuration):
+        """What `uroce reload` complains of, or an empty string."""
+        (self.folder / "serve.toml").write_text(configuration)
+        done = subprocess.run([uroce, "reload", "--socket", str(self.socket)], capture_output=True, text=True,
+                              timeout=2 * programs.TIME_LIMIT_SECONDS)
+        assert (done.returncode != 0) == (done.stderr != ""), done
+        return done.stderr
+
     def close(self):
         if self.process is not None:
             self.process.send_signal(signal.SIGTERM)

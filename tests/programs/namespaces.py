@@ -104,13 +104,14 @@ class Namespaces(Temporary):
         for side in SIDES:
             ip("netns", "add", self.name(side))
             ip("-n", self.name(side), "link", "set", "lo", "up")
-        self._join(LINK, self.mtu)
+        self.join(LINK, self.mtu)
         if self.tcp:
-            self._join(TCP_LINK, 1500)
+            self.join(TCP_LINK, 1500)
             for side in SIDES:
                 ip("-n", self.name(side), "address", "add", f"{self.address(side)}/24", "dev", TCP_LINK)
 
-    def _join(self, link, mtu):
+    def join(self, link, mtu):
+        """One more veth pair, that name at both ends."""
         left, right = (self.name(side) for side in SIDES)
         ip("link", "add", link, "netns", left, "mtu", str(mtu),
            "type", "veth", "peer", "name", link, "netns", right, "mtu", str(mtu))

@@ -16,6 +16,9 @@ import unittest
 UROCE = os.path.abspath(sys.argv[1])
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith('UROCE_')}
 
+DEVICE = '[[device]]\nname = "uroce0"\nport = "loopback0"\naddresses = ["192.0.2.1/24"]\n'
+MORE = '[[device]]\nname = "more"\nport = "loopback2"\naddresses = ["192.0.2.2/24"]\n'
+
 
 def uroce(*arguments, **more):
     return subprocess.run([UROCE, *arguments], capture_output=True, text=True, timeout=60, env=dict(ENVIRONMENT, **more))
@@ -151,6 +154,40 @@ class Configuration(TestCase):
         service.send_signal(signal.SIGHUP)
         self.assertIn('serve.toml:2: service.programs: must be an integer', service.stderr.readline())
         self.assertEqual(self.status()['programs'], 0)
+
+    def test_devices_come_and_go(self):
+        path = self.file(DEVICE)
+        service = self.serve('--config', path)
+        self.file(DEVICE + MORE)
+        done = uroce('reload', '--socket', str(self.socket))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, '', ''))
+        self.assertEqual([device['name'] for device in self.status()['devices']], ['uroce0', 'more'])
+        self.file(MORE)
+        service.send_signal(signal.SIGHUP)
+        while [device['name'] for device in self.status()['devices']] != ['more']:
+            self.assertIsNone(service.poll())
+        # A file without devices has the local one.
+        self.file('')
+        self.assertEqual(uroce('reload', '--socket', str(self.socket)).returncode, 0)
+        self.assertEqual([device['addresses'] for device in self.status()['devices']], [['192.0.2.1/24']])
+
+    def test_a_mistake_changes_nothing(self):
+        service = self.serve('--config', self.file(DEVICE + '[service]\nprograms = 3\n'))
+        before = self.status()['devices']
+        for text, naming in ((MORE + 'mut = 1\n', 'serve.toml:9: device.mut: unknown key'),
+                             (MORE + '[service]\nprogram = 1\n', 'serve.toml:10: service.program: unknown key'),
+                             (MORE + MORE, 'two devices called more'),
+                             (MORE.replace('.0.2.2', '.0.2.1'), 'more: address 192.0.2.1 is uroce0\'s already'),
+                             (MORE.replace('loopback2', 'net_af_packet0,iface=none0'), 'none0'),
+                             (MORE.replace('loopback2', 'no_driver0'), 'no_driver0')):
+            self.file(DEVICE + text)
+            done = uroce('reload', '--socket', str(self.socket))
+            self.assertEqual((done.returncode, done.stdout), (1, ''))
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+            self.assertIn(naming, done.stderr)
+            service.send_signal(signal.SIGHUP)
+            self.assertEqual(service.stderr.readline(), done.stderr.replace(f'uroce reload: {self.socket}', 'uroce serve'))
+            self.assertEqual(self.status()['devices'], before)
 
 
 class Status(TestCase):

@@ -102,6 +102,7 @@ class FakeSharedDevice final : public host::SharedDevice {
     return on_link ? std::optional(ours) : std::nullopt;
   }
   void resolve(const Gid&) override {}
+  void show_queue_pairs(uint32_t) override {}
   void start(host::SharedDeviceListener&) override {}
   void stop() override {}
 

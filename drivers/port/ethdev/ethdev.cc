@@ -20,10 +20,15 @@ bool ethdev_has_mac(std::string_view devargs) {
 }
 
 std::optional<MacAddress> ethdev_known_mac(std::string_view devargs) {
+  const std::string interface = ethdev_interface(devargs);
+  return interface.empty() ? std::nullopt : interface_mac_of(interface);
+}
+
+std::string ethdev_interface(std::string_view devargs) {
   const Devargs all(devargs);
   const auto interface = all.value("iface");
-  if (!interface || pmd_traits(all.name()).limit != FrameLimit::kInterface) return std::nullopt;
-  return interface_mac_of(std::string(*interface));
+  const bool goes_through = interface && pmd_traits(all.name()).limit == FrameLimit::kInterface;
+  return goes_through ? std::string(*interface) : std::string();
 }
 
 Result<std::unique_ptr<port::Port>> open_ethdev(const port::Specification& specification) {

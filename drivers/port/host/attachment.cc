@@ -85,8 +85,9 @@ Status Attachment::attach() {
   host::set_text(hello.text, program_name());
   const ControlSocket control(socket->number());
   const Deadline deadline = deadline_in(kAnswerMs);
-  const int memory = memory_.descriptor.number();
-  if (Status status = control.send(hello, {&memory, 1}); !status) return status;
+  const int shown[] = {memory_.descriptor.number(), granted_.number()};
+  const size_t count = numbers_.count != 0 ? 2 : 1;
+  if (Status status = control.send(hello, std::span(shown).first(count)); !status) return status;
   Result<ReceivedMessage> answer = control.wait(deadline);
   if (!answer) return answer.error();
   if (Status status = check(answer->message, MessageType::kAttached); !status) return status;
@@ -135,7 +136,11 @@ Status Attachment::take_attached(ReceivedMessage& answer) {
   const NumberBlock block{message.number, message.count};
   if (!host::is_block_of_program(block))
     return Error{EPROTO, "gives queue pair numbers that no program can have"};
-  if (numbers_.count != 0 && block != numbers_) return Error{EPROTO, "gives other queue pair numbers"};
+  const bool returns = numbers_.count != 0;
+  if (returns && block != numbers_) return Error{EPROTO, "gives other queue pair numbers"};
+  // Addresses of queue pairs and the GUID were made of it.
+  gone_ = returns && message.mac != mac_;
+  if (gone_) return Error{ENODEV, "has another device by that name"};
   constexpr size_t kPage = 4096;
   Result<Mapping> memory = map_foreign(answer.descriptors[0].number(), host::kServiceMemory);
   if (!memory) return memory.error();
@@ -144,6 +149,7 @@ Status Attachment::take_attached(ReceivedMessage& answer) {
   first_service_ = std::make_unique<Peer>();
   first_service_->memory = std::move(*memory);
   first_service_->bell = std::move(*bell);
+  granted_ = std::move(answer.descriptors[0]);
   numbers_ = block;
   mac_ = message.mac;
   mtu_ = message.mtu;
@@ -242,6 +248,13 @@ std::optional<Gid> Attachment::source_to(const Gid& destination) {
 }
 
 void Attachment::resolve(const Gid& address) { tell({.type = MessageType::kResolve, .address = address}); }
+
+void Attachment::show_queue_pairs(uint32_t count) {
+  // Relaxed: it is nothing but a number.
+  host::MemoryLayout(host::kProgramMemory)
+      .usage(memory())
+      .queue_pairs.store(count, std::memory_order_relaxed);
+}
 
 void Attachment::start(host::SharedDeviceListener& listener) {
   const std::lock_guard guard(listening_);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -43,6 +44,8 @@ class Attachment final : public host::SharedDevice {
   [[nodiscard]] std::byte* memory() const { return memory_.mapping.data(); }
   [[nodiscard]] MacAddress mac() const { return mac_; }
   [[nodiscard]] bool link_up() const { return connected_ && link_up_; }
+  /// The service has another device by that name: this one does not come back.
+  [[nodiscard]] bool gone() const { return gone_; }
   /// The queue has formatted the memory: from now on others may reach this program.
   Status begin(host::OwnMemory& own);
   /// The thread has ended when it returns.
@@ -60,10 +63,13 @@ class Attachment final : public host::SharedDevice {
   void leave(const Gid& group) override;
   std::optional<Gid> source_to(const Gid& destination) override;
   void resolve(const Gid& address) override;
+  void show_queue_pairs(uint32_t count) override;
   void start(host::SharedDeviceListener& listener) override;
   void stop() override;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   /// What is asked of the service, until it has answered.
   struct Request {
     std::optional<host::Message> answer;
@@ -101,8 +107,10 @@ class Attachment final : public host::SharedDevice {
 
   // reader.cc
   void read_for_ever();
-  bool wait_for_something(int timeout_ms) const;
+  [[nodiscard]] int patience() const;
+  [[nodiscard]] bool wait_for_something() const;
   [[nodiscard]] bool may_read() const;
+  [[nodiscard]] bool may_return() const;
   void take_messages();
   void handle(ReceivedMessage& received);
   void notify(const host::Message& message);
@@ -121,7 +129,7 @@ class Attachment final : public host::SharedDevice {
   void tell_poller(PeerChange change);
   void give_service_to_poller();
   void lose_service();
-  bool return_to_service();
+  void return_to_service();
   void tell_service_again();
 
   const Options options_;
@@ -129,11 +137,13 @@ class Attachment final : public host::SharedDevice {
   PeerExchange exchange_;
   Descriptor socket_;
   NumberBlock numbers_{0, 0};
+  Descriptor granted_;  // the service's memory, by which these are ours when another service begins
   MacAddress mac_;
   std::vector<uint16_t> partition_keys_;
   std::atomic<uint32_t> mtu_{0};
   std::atomic<bool> link_up_{false};
   std::atomic<bool> connected_{false};
+  std::atomic<bool> gone_{false};
   std::atomic<uint32_t> programs_{1};
   std::atomic<bool> stopping_{false};
 
@@ -143,8 +153,10 @@ class Attachment final : public host::SharedDevice {
   bool poller_has_service_ = false;                 // its channel is in use
   std::vector<bool> channels_;                      // which are in use
   std::map<uint32_t, Introduction> introductions_;  // by request
-  std::vector<NumberBlock> reached_;  // programs that the poller has a channel to, or is told of
-  std::vector<QpNumber> awaited_;     // asked for while the same program was being introduced already
+  std::vector<NumberBlock> reached_;       // programs that the poller has a channel to, or is told of
+  std::vector<QpNumber> awaited_;          // asked for while the same program was being introduced already
+  Clock::time_point return_at_{};          // not before: a service that is away, or refuses
+  std::chrono::milliseconds return_in_{};  // the time before that
   std::vector<std::unique_ptr<PeerChange>> unsaid_;  // for which the poller had no room
 
   mutable std::mutex mutex_;

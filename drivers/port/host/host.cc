@@ -122,6 +122,7 @@ class HostPort final : public port::Port {
   port::PortQueue& queue(uint16_t) override { return queue_; }
   [[nodiscard]] bool link_up() const override { return attachment_->link_up(); }
   [[nodiscard]] bool link_changes() const override { return true; }
+  [[nodiscard]] bool gone() const override { return attachment_->gone(); }
   [[nodiscard]] host::SharedDevice* shared_device() override { return attachment_.get(); }
   [[nodiscard]] std::atomic<uint32_t>* bell() override { return &queue_.memory().bell().word; }
 

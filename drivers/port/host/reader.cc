@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 
 #include "drivers/port/host/attachment.h"
 #include "drivers/process/signals_blocked.h"
@@ -15,8 +16,10 @@ using host::Message;
 using host::MessageType;
 using Kind = PeerChange::Kind;
 
-/// How often a service that is away is looked for.
-constexpr int kReturnMs = 100;
+/// How soon a service that is away is looked for again.
+constexpr std::chrono::milliseconds kReturn{100};
+/// How soon one that goes on refusing is asked again: it may have all of its programs to refuse.
+constexpr std::chrono::milliseconds kReturnMax{1000};
 /// How soon the poller is told again what it had no room for.
 constexpr int kUnsaidMs = 1;
 /// Messages of the service before other things have their turn.
@@ -58,8 +61,7 @@ void Attachment::give_service_to_poller() {
 
 void Attachment::read_for_ever() {
   while (!stopping_) {
-    const int timeout_ms = !unsaid_.empty() ? kUnsaidMs : connected_ ? -1 : kReturnMs;
-    const bool woken = wait_for_something(timeout_ms);
+    const bool woken = wait_for_something();
     if (woken) exchange_.clear_wake();
     std::vector<std::unique_ptr<PeerChange>> again;
     again.swap(unsaid_);
@@ -67,8 +69,7 @@ void Attachment::read_for_ever() {
     take_retired();
     if (may_read()) {
       take_messages();
-    } else if (!connected_ && !stopping_ && !poller_has_service_) {
-      // A channel to the service is made anew: before that, the poller has to have given the old one back.
+    } else if (may_return() && Clock::now() >= return_at_) {
       return_to_service();
     }
     take_questions();
@@ -77,11 +78,22 @@ void Attachment::read_for_ever() {
 
 bool Attachment::may_read() const { return connected_ && unsaid_.size() < kUnsaidMax; }
 
+/// A channel to the service is made anew: before that, the poller has to have given the old one back.
+bool Attachment::may_return() const { return !connected_ && !stopping_ && !gone_ && !poller_has_service_; }
+
+/// In ms, for poll(); -1: for ever.
+int Attachment::patience() const {
+  if (!unsaid_.empty()) return kUnsaidMs;
+  if (!may_return()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(return_at_ - Clock::now());
+  return std::max(0, static_cast<int>(left.count()));
+}
+
 /// True: the poller has something.
-bool Attachment::wait_for_something(int timeout_ms) const {
+bool Attachment::wait_for_something() const {
   pollfd sources[] = {{.fd = exchange_.descriptor(), .events = POLLIN, .revents = 0},
                       {.fd = may_read() ? socket_.number() : -1, .events = POLLIN, .revents = 0}};
-  if (poll(sources, std::size(sources), timeout_ms) < 0) return false;
+  if (poll(sources, std::size(sources), patience()) < 0) return false;
   return sources[0].revents != 0;
 }
 
@@ -308,6 +320,8 @@ void Attachment::lose_service() {
       waiting->answer = Message{.type = MessageType::kDone, .error = ENETDOWN};
     answered_.notify_all();
   }
+  return_in_ = kReturn;
+  return_at_ = Clock::now() + return_in_;
   tell_poller({.kind = Kind::kService});
   while (!introductions_.empty())
     on_refused_introduction({.request = introductions_.begin()->first, .error = ENETDOWN});
@@ -315,14 +329,19 @@ void Attachment::lose_service() {
   if (listener_ != nullptr) listener_->link_changed();
 }
 
-bool Attachment::return_to_service() {
+void Attachment::return_to_service() {
   const std::vector<host::SharedAddress> before = addresses();
-  if (!attach()) return false;
+  if (const Status status = attach(); !status) {
+    const bool absent = status.error().code == ENOENT || status.error().code == ECONNREFUSED;
+    return_in_ = absent ? kReturn : std::min(2 * return_in_, kReturnMax);
+    return_at_ = Clock::now() + return_in_;
+    return;
+  }
   give_service_to_poller();
   tell_service_again();
   const std::vector<host::SharedAddress> now = addresses();
   const std::lock_guard guard(listening_);
-  if (listener_ == nullptr) return true;
+  if (listener_ == nullptr) return;
   const auto has = [](const auto& all, const Gid& address) {
     return std::ranges::find(all, address, &host::SharedAddress::address) != all.end();
   };
@@ -331,7 +350,6 @@ bool Attachment::return_to_service() {
   for (const auto& one : now)
     if (!has(before, one.address)) listener_->address_added(one);
   listener_->link_changed();
-  return true;
 }
 
 /// Ports and groups. Answers find no question, and a port that another program has got meanwhile stays its

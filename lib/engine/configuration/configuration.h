@@ -19,12 +19,16 @@ struct InterfaceAddress {
   Gid address;              // IPv4 as ::ffff:a.b.c.d
   uint8_t prefix_bits = 0;  // of the IPv4 or IPv6 address: 0..32 or 0..128
   uint16_t vlan = 0;        // 1..4094, or 0: untagged
+
+  [[nodiscard]] bool operator==(const InterfaceAddress&) const = default;
 };
 
 /// A neighbour whose MAC is given instead of asked for.
 struct StaticNeighbour {
   Gid address;
   MacAddress mac;
+
+  [[nodiscard]] bool operator==(const StaticNeighbour&) const = default;
 };
 
 /// The way to what is on no link of ours.
@@ -32,6 +36,8 @@ struct StaticRoute {
   Gid to;                   // without bits behind the prefix
   uint8_t prefix_bits = 0;  // of the IPv4 or IPv6 address
   Gid via;                  // a router on a link of ours
+
+  [[nodiscard]] bool operator==(const StaticRoute&) const = default;
 };
 
 /// What ibv_alloc_mw makes when it is asked for type 2.
@@ -54,6 +60,8 @@ struct DeviceConfiguration {
   std::vector<uint16_t> partition_keys = {0xFFFF};  // never empty; bit 15: full member
   wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;
   std::vector<std::string> dmadev;  // DMA devices that copy for its pollers: one for each, or none
+
+  [[nodiscard]] bool operator==(const DeviceConfiguration&) const = default;
 };
 
 inline constexpr uint16_t kPollersPerDeviceMax = 16;

@@ -173,6 +173,7 @@ const port::Capabilities& Device::port_capabilities() const { return state_->por
 bool Device::lost() const {
   return std::ranges::any_of(state_->pollers, [](const auto& poller) { return poller->lost(); });
 }
+bool Device::gone() const { return state_->port->gone(); }
 bool Device::link_up() const { return state_->port->link_up(); }
 void Device::add_listener(DeviceListener& listener) { state_->listeners.add(listener); }
 void Device::remove_listener(DeviceListener& listener) { state_->listeners.remove(listener); }

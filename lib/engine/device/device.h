@@ -59,6 +59,8 @@ class Device {
   [[nodiscard]] MacAddress mac() const;
   [[nodiscard]] const port::Capabilities& port_capabilities() const;
   [[nodiscard]] bool link_up() const;
+  /// What is behind the port was taken away.
+  [[nodiscard]] bool gone() const;
   /// A thread has left a turn in the middle: nothing moves any more.
   [[nodiscard]] bool lost() const;
   [[nodiscard]] port::FarEnd far_end() const;

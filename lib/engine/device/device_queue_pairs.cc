@@ -11,6 +11,7 @@
 #include "engine/device/device_state.h"
 #include "engine/platform/fault_handler.h"
 #include "engine/platform/forked.h"
+#include "host/shared_device.h"
 
 namespace uroce::engine {
 
@@ -162,7 +163,14 @@ QueuePairEntry& DeviceState::add(const QueuePairOptions& options, std::unique_pt
   use_lane(options.receive_completions, added.poller_index);
   ++load[added.poller_index];
   queue_pairs.publish(added.number, added);
+  show_queue_pairs();
   return added;
+}
+
+void DeviceState::show_queue_pairs() const {
+  if (port == nullptr) return;  // the process ends
+  if (host::SharedDevice* const shared = port->shared_device())
+    shared->show_queue_pairs(static_cast<uint32_t>(entries.size()));
 }
 
 Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& options) {
@@ -221,6 +229,7 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   const auto place = state.entries.find(&entry);
   ended = std::move(place->second);
   state.entries.erase(place);
+  state.show_queue_pairs();
 }
 
 void Device::destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant) {

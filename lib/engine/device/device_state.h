@@ -86,6 +86,8 @@ struct DeviceState {
   Poller& choose_poller(const QueuePairOptions& options);
   /// Where packets find it from then on. Under `mutex`; bad_alloc: nothing has happened.
   QueuePairEntry& add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry);
+  /// There are more of them, or fewer. Under `mutex`.
+  void show_queue_pairs() const;
 
   const DeviceConfiguration configuration;
   const PollerMode mode;

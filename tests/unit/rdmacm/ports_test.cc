@@ -36,6 +36,7 @@ class Service final : public host::SharedDevice {
   void leave(const Gid&) override {}
   std::optional<Gid> source_to(const Gid&) override { return std::nullopt; }
   void resolve(const Gid&) override {}
+  void show_queue_pairs(uint32_t) override {}
   void start(host::SharedDeviceListener&) override {}
   void stop() override {}
 

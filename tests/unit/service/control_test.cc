@@ -217,39 +217,12 @@ TEST(Control, WaysAndGroups) {
   EXPECT_EQ(a.ask({.type = MessageType::kLeave, .address = group}).error, 0);
 }
 
-TEST(Control, AProgramComesBackWithItsNumbers) {
-  uint32_t number = 0;
-  RunningService service;
-  {
-    FakeProgram a(service.path());
-    a.attach();
-    number = a.number();
-    // Receive that another claims them. Expect: refused while they are in use.
-    FakeProgram b(service.path());
-    EXPECT_EQ(b.attach(number, 1u << host::kBlockBits).error, EEXIST);
-    EXPECT_EQ(b.attach(number + 1, 1u << host::kBlockBits).error, EEXIST);
-    EXPECT_EQ(b.attach(0xFFF000, 1u << host::kBlockBits).error, EEXIST);
-    EXPECT_EQ(b.attach(0x1000, 0).error, EEXIST);
-  }
-  FakeProgram c(service.path());
-  Message attached;
-  for (int tries = 0; tries < 100 && attached.type != MessageType::kAttached; ++tries)
-    attached = c.attach(number, 1u << host::kBlockBits);
-  EXPECT_EQ(attached.type, MessageType::kAttached);
-  EXPECT_EQ(attached.number, number);
-}
-
 TEST(Control, ReportsItsStatus) {
   RunningService service;
   FakeProgram a(service.path());
   a.attach();
   FakeProgram visitor(service.path());
-  ASSERT_TRUE(visitor.send(hello(MessageType::kStatus)));
-  std::string text;
-  for (auto part = visitor.receive(); part && part->message.type == MessageType::kText;
-       part = visitor.receive())
-    text += host::text_of(part->message.text);
-  const auto status = nlohmann::json::parse(text);
+  const auto status = nlohmann::json::parse(visitor.status());
   EXPECT_EQ(status["programs"], 1);
   const auto& device = status["devices"][0];
   EXPECT_EQ(device["name"], "uroce0");
@@ -314,7 +287,7 @@ TEST(Control, WhenNumbersAreShortAProgramGetsFewer) {
   uint32_t last = 1u << 22;
   while (last == 1u << 22) {
     programs.push_back(std::make_unique<FakeProgram>(service.path()));
-    const Message attached = programs.back()->attach(0, 1u << 22);
+    const Message attached = programs.back()->attach(1u << 22);
     ASSERT_EQ(attached.type, MessageType::kAttached);
     last = attached.count;
   }

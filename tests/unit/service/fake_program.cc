@@ -94,18 +94,40 @@ bool FakeProgram::silent() {
   return poll(&source, 1, 50) == 0;
 }
 
-host::Message FakeProgram::attach(uint32_t number, uint32_t count) {
+host::Message FakeProgram::attach(uint32_t count, std::string_view device) {
   host::Message request = hello(host::MessageType::kAttach);
-  request.number = number;
   request.count = count;
+  return attach(request, {memory_.descriptor()}, device);
+}
+
+host::Message FakeProgram::attach_again(NumberBlock held, int granted, std::string_view device) {
+  host::Message request = hello(host::MessageType::kAttach);
+  request.number = held.first;
+  request.count = held.count;
+  return attach(request, {memory_.descriptor(), granted}, device);
+}
+
+host::Message FakeProgram::attach(host::Message request, const std::vector<int>& descriptors,
+                                  std::string_view device) {
+  host::set_text(request.name, device);
   host::set_text(request.text, "fake \x1b program");
-  if (!send(request, {memory_.descriptor()})) return {.error = EPIPE};
+  if (!send(request, descriptors)) return {.error = EPIPE};
   auto answer = receive();
   if (!answer) return {.error = EPIPE};
   if (answer->message.type != host::MessageType::kAttached) return answer->message;
   number_ = answer->message.number;
-  if (answer->descriptors.size() == 2) memory_.connect(answer->descriptors[0].get());
+  if (answer->descriptors.size() != 2) return answer->message;
+  memory_.connect(answer->descriptors[0].get());
+  granted_ = std::move(answer->descriptors[0]);
   return answer->message;
+}
+
+std::string FakeProgram::status() {
+  if (!send(hello(host::MessageType::kStatus))) return {};
+  std::string text;
+  for (auto part = receive(); part && part->message.type == host::MessageType::kText; part = receive())
+    text += host::text_of(part->message.text);
+  return text;
 }
 
 host::Message FakeProgram::bind(uint64_t id, uint16_t port, uint32_t flags, const Gid& address) {

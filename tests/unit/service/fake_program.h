@@ -2,9 +2,11 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/control.h"
+#include "host/number_blocks.h"
 #include "service/descriptor.h"
 #include "tests/unit/service/program_memory.h"
 
@@ -36,16 +38,31 @@ class FakeProgram {
   /// No message waits.
   bool silent();
 
-  /// The answer: kAttached or kDone. `number`: a block that is claimed.
-  host::Message attach(uint32_t number = 0, uint32_t count = 0);
+  /// The answer: kAttached or kDone. `device`: the first one without.
+  host::Message attach(uint32_t count = 0, std::string_view device = {});
+  /// The same, by a program that has had numbers before. `granted`: a service's memory, which says so.
+  host::Message attach_again(NumberBlock held, int granted, std::string_view device = {});
+  /// With what the program `before` was given.
+  host::Message attach_again(const FakeProgram& before, std::string_view device = {}) {
+    return attach_again({before.number(), kBlock}, before.granted(), device);
+  }
   [[nodiscard]] uint32_t number() const { return number_; }
+  /// The descriptor of the service's memory for this program.
+  [[nodiscard]] int granted() const { return granted_.get(); }
+  /// The JSON that the service answers; empty: it does not.
+  std::string status();
   /// Binds `id` to a port of TCP's space at every IPv4 address, or at `address`: the answer.
   host::Message bind(uint64_t id, uint16_t port, uint32_t flags = host::kBindFamilyOnly,
                      const Gid& address = Gid::from_ipv4({}));
 
  private:
+  static constexpr uint32_t kBlock = 1u << host::kBlockBits;
+
+  host::Message attach(host::Message request, const std::vector<int>& descriptors, std::string_view device);
+
   service::Descriptor socket_;
   ProgramMemory memory_;
+  service::Descriptor granted_;
   uint32_t number_ = 0;
   uint32_t last_request_ = 0;
 };

@@ -25,8 +25,8 @@ TEST(Quotas, EachIsNamedWhenItIsExhausted) {
   FakeProgram a(service.path());
   FakeProgram b(service.path());
   FakeProgram c(service.path());
-  expect_quota(a.attach(0, 8193), "service.numbers_per_program");
-  EXPECT_EQ(a.attach(0, 8192).count, 8192u);
+  expect_quota(a.attach(8193), "service.numbers_per_program");
+  EXPECT_EQ(a.attach(8192).count, 8192u);
   b.attach();
   expect_quota(c.attach(), "service.programs");
   EXPECT_EQ(a.bind(1, 0).error, 0);
@@ -52,7 +52,8 @@ TEST(Quotas, ProgramsOfOneUser) {
 
 TEST(Quotas, AreReadAgain) {
   RunningService service({.quotas = {.programs = 1}}, [] {
-    return Result<service::ServiceConfiguration>(service::ServiceConfiguration{.quotas = {.programs = 2}});
+    return Result<service::Service::Configured>(
+        {.service = {.quotas = {.programs = 2}}, .devices = one_device()});
   });
   FakeProgram a(service.path());
   FakeProgram b(service.path());

@@ -3,7 +3,6 @@
 #include "tests/support/soon.h"
 
 namespace uroce::testing {
-namespace {
 
 engine::Configuration one_device() {
   engine::DeviceConfiguration device;
@@ -15,14 +14,12 @@ engine::Configuration one_device() {
   return configuration;
 }
 
-}  // namespace
-
 RunningService::RunningService(service::ServiceConfiguration configuration, service::Service::Reload reload)
     : stack_(std::move(*engine::Stack::create(one_device()))) {
   auto socket = service::ListeningSocket::open({.path = path_});
   service_ = std::move(*service::Service::create(
       std::move(*socket), {.configuration = std::move(configuration), .reload = std::move(reload)}));
-  const Status added = service_->add(*stack_, 0);
+  const Status added = service_->add(stack_, 0);
   EXPECT_TRUE(added) << (added ? "" : added.error().message);
   thread_ = std::thread([this] {
     service_->run();

@@ -11,6 +11,9 @@
 
 namespace uroce::testing {
 
+/// A device that leads nowhere, with the name uroce0 and the address kDeviceAddress.
+engine::Configuration one_device();
+
 /// A service with one device, which leads nowhere, in a thread of this process.
 class RunningService {
  public:
@@ -27,7 +30,7 @@ class RunningService {
  private:
   TemporaryFolder folder_;
   const std::string path_ = folder_.path() + "/own/service.sock";
-  std::unique_ptr<engine::Stack> stack_;
+  std::shared_ptr<engine::Stack> stack_;
   std::unique_ptr<service::Service> service_;
   std::atomic<bool> ended_{false};
   std::thread thread_;

@@ -1,5 +1,4 @@
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +7,7 @@
 #include <optional>
 
 #include "tests/support/soon.h"
+#include "tests/unit/service/as_stranger.h"
 #include "tests/unit/service/running_service.h"
 
 namespace uroce::testing {
@@ -16,15 +16,7 @@ namespace {
 using host::Message;
 using host::MessageType;
 
-constexpr uid_t kStranger = 12345;
-
-/// The calling thread, and no other, is a stranger's as long as this lives.
-class AsStranger {
- public:
-  // Not by libc's function, which changes all threads.
-  AsStranger() { syscall(SYS_setresuid, -1, kStranger, -1); }
-  ~AsStranger() { syscall(SYS_setresuid, -1, 0, -1); }
-};
+constexpr uid_t kStranger = AsStranger::kUser;
 
 class Users : public ::testing::Test {
  protected:
@@ -34,7 +26,7 @@ class Users : public ::testing::Test {
   /// A service that every user can connect to.
   static std::unique_ptr<RunningService> make(service::ServiceConfiguration configuration = {}) {
     auto service = std::make_unique<RunningService>(std::move(configuration), [] {
-      return Result<service::ServiceConfiguration>(service::ServiceConfiguration{});
+      return Result<service::Service::Configured>({.service = {}, .devices = one_device()});
     });
     const std::filesystem::path path(service->path());
     chmod(path.c_str(), 0666);
@@ -81,28 +73,6 @@ TEST_F(Users, TheirProgramsShareNoMemory) {
   EXPECT_TRUE(soon([&] { return (received = own.memory().receive()).has_value(); }));
   ASSERT_TRUE(received);
   EXPECT_EQ(received->bytes, frame);
-}
-
-TEST_F(Users, NumbersComeBackToTheirUserOnly) {
-  const auto service = make();
-  FakeProgram observer(service->path());
-  observer.attach();
-  uint32_t number = 0;
-  {
-    FakeProgram own(service->path());
-    own.attach();
-    number = own.number();
-  }
-  ASSERT_TRUE(observer.receive(MessageType::kGone));
-  EXPECT_EQ(stranger(*service)->attach(number, 4096).error, EEXIST);
-  FakeProgram again(service->path());
-  EXPECT_EQ(again.attach(number, 4096).number, number);
-}
-
-TEST_F(Users, ANewServiceGivesBackWhatIsClaimed) {
-  const auto service = make();
-  const auto program = stranger(*service);
-  EXPECT_EQ(program->attach(0x123000, 4096).number, 0x123000u);
 }
 
 }  // namespace
