@@ -13,6 +13,7 @@
 #include "apps/info/machine.h"
 #include "apps/launch/configuration_options.h"
 #include "apps/launch/run.h"
+#include "apps/mem/command_line.h"
 #include "apps/nvmf/target_program.h"
 #include "apps/perf/benchmark.h"
 #include "apps/perf/command_line.h"
@@ -97,6 +98,7 @@ class CommandLine {
         perf_(*app_.add_subcommand("perf", "Benchmark RC, UC and UD on any verbs device")),
         nvmf_(
             *app_.add_subcommand("nvmf", "Export files, block devices and memory over NVMe-oF (NVMe/RDMA)")),
+        mem_(*app_.add_subcommand("mem", "Export memory by name, and read and write what is exported")),
         serve_(*app_.add_subcommand("serve", "Share devices among the programs of this host")),
         status_(*app_.add_subcommand("status", "Show the programs that share this host's devices")),
         reload_(*app_.add_subcommand("reload", "Have the service read its configuration again")),
@@ -105,7 +107,8 @@ class CommandLine {
         perf_configuration_(perf_),
         nvmf_configuration_(nvmf_),
         info_configuration_(info_),
-        perf_options_(perf_) {
+        perf_options_(perf_),
+        mem_options_(mem_) {
     app_.set_version_flag("--version", "uroce " UROCE_VERSION);
     app_.require_subcommand(1);
     run_.footer(kRunExamples);
@@ -132,7 +135,7 @@ class CommandLine {
     const bool command = std::ranges::find(known, first, &CLI::App::get_name) != known.end();
     if (!first.empty() && !first.starts_with('-') && !command) {
       return complain(fmt::format(
-          "unknown command '{}' (there are run, serve, status, reload, perf, nvmf and info)", first));
+          "unknown command '{}' (there are run, serve, status, reload, perf, nvmf, mem and info)", first));
     }
     try {
       app_.parse(arguments.own);
@@ -148,6 +151,7 @@ class CommandLine {
     }
     if (run_.parsed()) return run(arguments.program);
     if (nvmf_.parsed()) return nvmf();
+    if (mem_.parsed()) return mem();
     if (status_.parsed()) return uroce::serve::show_status(socket_, json_);
     if (reload_.parsed()) return uroce::serve::reload(socket_);
     return perf_.parsed() ? perf() : info();
@@ -156,8 +160,10 @@ class CommandLine {
  private:
   /// One line on standard error; returns the exit status.
   [[nodiscard]] int complain(const std::string& what) const {
-    const auto chosen = app_.get_subcommands();
-    fmt::print(stderr, "uroce{}: {}\n", chosen.empty() ? "" : " " + chosen.front()->get_name(), what);
+    std::string command;
+    for (auto chosen = app_.get_subcommands(); !chosen.empty(); chosen = chosen.front()->get_subcommands())
+      command += " " + chosen.front()->get_name();
+    fmt::print(stderr, "uroce{}: {}\n", command, what);
     return kUsage;
   }
 
@@ -207,6 +213,18 @@ class CommandLine {
     return uroce::nvmf_target::run(file);
   }
 
+  int mem() {
+    if (foreign_library().empty()) {
+      auto configuration = uroce::engine::configuration_from_environment();
+      if (!configuration) return complain(configuration.error().message);
+      // Nothing is pinned here, and regions may be larger than what an ordinary user may lock.
+      configuration->honour_memlock = false;
+      publish(*configuration);
+    }
+    const auto status = mem_options_.run();
+    return status ? *status : complain(status.error().message);
+  }
+
   int info() {
     auto configuration = info_configuration_.merged();
     if (configuration) configuration = uroce::engine::with_service_devices(std::move(*configuration));
@@ -219,6 +237,7 @@ class CommandLine {
   CLI::App& run_;
   CLI::App& perf_;
   CLI::App& nvmf_;
+  CLI::App& mem_;
   CLI::App& serve_;
   CLI::App& status_;
   CLI::App& reload_;
@@ -228,6 +247,7 @@ class CommandLine {
   uroce::launch::ConfigurationOptions nvmf_configuration_;
   uroce::launch::ConfigurationOptions info_configuration_;
   uroce::perf::CommandLine perf_options_;
+  uroce::memory_export::CommandLine mem_options_;
   bool hides_files_ = false;
   bool json_ = false;
   std::string socket_;
