@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -131,12 +133,7 @@ class CommandLine {
   int execute(Arguments arguments) {
     const std::string first = arguments.own.empty() ? "" : arguments.own.back();
     if (first == serve_.get_name()) return serve(std::move(arguments.own));
-    const auto known = app_.get_subcommands([](CLI::App*) { return true; });
-    const bool command = std::ranges::find(known, first, &CLI::App::get_name) != known.end();
-    if (!first.empty() && !first.starts_with('-') && !command) {
-      return complain(fmt::format(
-          "unknown command '{}' (there are run, serve, status, reload, perf, nvmf, mem and info)", first));
-    }
+    if (const auto unknown = unknown_command(app_, arguments.own)) return complain(*unknown);
     try {
       app_.parse(arguments.own);
     } catch (const CLI::CallForHelp& help) {
@@ -158,6 +155,20 @@ class CommandLine {
   }
 
  private:
+  /// A complaint about the last of the words, if that should be a command of `app` and is none; likewise
+  /// about the commands of that command.
+  static std::optional<std::string> unknown_command(const CLI::App& app, std::span<const std::string> words) {
+    const auto known = app.get_subcommands([](const CLI::App*) { return true; });
+    if (known.empty() || words.empty() || words.back().starts_with('-')) return std::nullopt;
+    const auto command = std::ranges::find(known, words.back(), &CLI::App::get_name);
+    if (command != known.end()) return unknown_command(**command, words.first(words.size() - 1));
+    std::string names;
+    for (const CLI::App* one : known)
+      names += (names.empty() ? "" : one == known.back() ? " and " : ", ") + one->get_name();
+    const std::string before = app.get_parent() == nullptr ? "" : app.get_name() + " ";
+    return fmt::format("unknown command '{}{}' (there are {})", before, words.back(), names);
+  }
+
   /// One line on standard error; returns the exit status.
   [[nodiscard]] int complain(const std::string& what) const {
     std::string command;

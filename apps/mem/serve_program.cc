@@ -55,7 +55,7 @@ int serve(const std::string& configuration_path, uint16_t port) {
   try {
     const StopSignals signals;
     Server server(*exports, port);
-    fmt::print("uroce mem serve: {} regions at port {}\n", configuration->size(), port);
+    fmt::print("uroce mem serve: listening at port {}\n", port);
     std::fflush(stdout);
     server.run(signals.descriptor());
   } catch (const client::Failure& failure) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What lives beside the host service: `[[memory]]` with `uroce mem`, and an NVMe-oF target, each by its lines of serve.toml.
 
-    tests/programs/mem_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE MEMORY_CLIENT NVMF_HOST
+    tests/programs/mem_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE MEMORY_CLIENT STRANGER NVMF_HOST
 """
 
 import os
@@ -17,10 +17,10 @@ from pathlib import Path
 import host_service
 import programs
 
-UROCE, CLIENT, NVMF_HOST = sys.argv[3:6]
+UROCE, CLIENT, STRANGER, NVMF_HOST = sys.argv[3:7]
 # More than moves at once, and not of whole pieces.
 BYTES = (5 << 20) + 123
-LARGE = 256 << 20
+LARGE = 64 << 20
 SUBSYSTEM = "nqn.2026-11.example:disks"
 FRIEND = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
 TARGET = f"""
@@ -97,7 +97,7 @@ class TestCase(unittest.TestCase):
         done = self.mem(*arguments, **more)
         self.assertEqual((done.returncode, done.stdout), (status, b""), done)
         self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
-        self.assertTrue(done.stderr.startswith(b"uroce mem"), done.stderr)
+        self.assertTrue(done.stderr.startswith(b"uroce"), done.stderr)
         self.assertIn(naming, done.stderr.decode())
 
     def client(self, *arguments):
@@ -166,6 +166,21 @@ class Clients(TestCase):
         status, said = self.client("pages")
         self.assertEqual((status, said.rstrip("\0")), (0, text.decode()))
 
+    def test_strangers(self):
+        status, said = programs.finish(self.stack.start([STRANGER, host_service.ADDRESS, "pages", "fixed"], "", self.service.environment))
+        self.assertEqual(status, 0, said)
+        self.works("list")
+
+    def test_a_crowd_that_says_nothing_ends_with_a_refusal(self):
+        crowd = self.stack.start([STRANGER, host_service.ADDRESS, "pages"], "", self.service.environment, stdin=subprocess.PIPE)
+        self.addCleanup(crowd.kill)
+        self.assertEqual(crowd.stdout.readline(), "256 granted, then refused: 4\n")
+        self.refused("list", naming="the server has too many connections")
+        crowd.kill()
+        crowd.communicate()
+        self.wait_for_memory()
+        self.assertEqual(self.said.read_text(), "")
+
     def test_mistakes_are_one_line_and_change_nothing(self):
         before = self.pages.read_bytes()
         self.refused("get", "none", naming='no region is called "none"')
@@ -180,7 +195,7 @@ class Clients(TestCase):
         self.refused("put", "pages", self.folder / "none", naming="none: No such file")
         self.refused("put", "pages", "--length", 5, input=b"four", naming="4 bytes only")
         self.assertTrue(self.pages.read_bytes() == before)
-        for arguments, naming in ((["get"], "NAME"), (["get", "a\n"], "NAME"), (["walk"], "walk"), (["get", "x", "--offset", "y"], "--offset"),
+        for arguments, naming in ((["get"], "NAME"), (["get", "a\n"], "NAME"), (["walk"], "'mem walk'"), (["get", "x", "--offset", "y"], "--offset"),
                                   (["list", "--server", "[::1"], "--server"), ([], "subcommand")):
             self.refused(*arguments, status=2, naming=naming)
 
@@ -197,7 +212,8 @@ class Life(TestCase):
             server, = self.companions()
             put = subprocess.Popen([UROCE, "mem", "put", "large", str(data)], stderr=subprocess.PIPE, text=True, env=self.environment())
             with open(self.folder / "large", "rb", buffering=0) as file:
-                eventually(lambda: os.pread(file.fileno(), 1, 0) == bytes([attempt]), "data move")
+                while os.pread(file.fileno(), 1, 0) != bytes([attempt]) and put.poll() is None:
+                    pass
             os.kill(server, signal.SIGKILL)
             said = put.communicate(timeout=programs.TIME_LIMIT_SECONDS)[1]
             self.assertEqual((self.folder / "large").stat().st_size, LARGE)
@@ -225,7 +241,8 @@ class Life(TestCase):
         server, = self.companions()
         names = {os.readlink(path) for path in Path(f"/proc/{server}/fd").iterdir()}
         own = {os.readlink(path) for path in Path(f"/proc/{self.service.process.pid}/fd").iterdir()}
-        shared = {name for name in names & own if not name.startswith("anon_inode:")}
+        # Beside these, both have descriptors of the memory that they share, which were passed.
+        shared = {name for name in names & own if not name.startswith(("anon_inode:", "/memfd:"))}
         self.assertEqual(shared - {str(self.said), "/dev/null", os.readlink("/proc/self/fd/1")}, set())
 
     def test_the_configuration_is_read_again(self):
@@ -243,7 +260,8 @@ class Life(TestCase):
         self.expect_target()
         self.assertEqual(self.reload("").returncode, 0)
         eventually(lambda: self.companions("uroce") == [], "nothing is beside the service any more")
-        self.assertEqual(self.said.read_text(), "")
+        # Nothing died that was to stay.
+        self.assertNotIn("uroce serve:", self.said.read_text())
 
     def expect_target(self):
         command = [NVMF_HOST, host_service.ADDRESS, host_service.ADDRESS, SUBSYSTEM, FRIEND, "namespaces", "write:1:7", "verify:1:7"]
