@@ -100,6 +100,9 @@ void RemoteRegion::resolve(const ServerPlace& server) {
   if (rdma_resolve_addr(id_, nullptr, addresses->ai_addr, kResolveMs) != 0)
     throw client::failed(server_, errno);
   expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+  uint8_t timeout = kAckTimeout;
+  if (rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0)
+    throw client::failed("RDMA_OPTION_ID_ACK_TIMEOUT", errno);
   if (rdma_resolve_route(id_, kResolveMs) != 0) throw client::failed(server_, errno);
   expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
 }

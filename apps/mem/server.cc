@@ -157,6 +157,8 @@ bool Server::accept(const Request& request, size_t region) {
   wanted.qp_type = IBV_QPT_RC;
   wanted.cap = {.max_send_wr = kSendsMax, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
   if (rdma_create_qp(request.id, (*device)->domain(region), &wanted) != 0) return false;
+  uint8_t timeout = kAckTimeout;
+  rdma_set_option(request.id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout);
   const uint64_t number = ++last_number_;
   const Connection connection{.id = request.id,
                               .device = device->get(),

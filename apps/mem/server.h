@@ -36,7 +36,7 @@ class Server {
   static constexpr size_t kMessageBytes = 64;
   static constexpr uint32_t kSendsMax = 4;
   static constexpr std::chrono::seconds kHandshake{10};
-  static constexpr std::chrono::seconds kProbeInterval{20};
+  static constexpr std::chrono::seconds kProbeInterval{5};
   static constexpr int kTickMs = 1000;
 
   /// A work request is named by the number of its connection and what it was.
