@@ -14,7 +14,7 @@ namespace uroce::memory_export {
 
 constexpr uint16_t kDefaultPort = 18520;
 constexpr uint8_t kVersion = 1;
-/// Of both ends, as rdma_cm wants it: 4.096 us times 2 to that power. A peer that was killed is then missed
+/// ACK timeout of both ends: 4.096 us times 2 to that power. A peer that was killed is then missed
 /// after some 5 s, rather than the 20 s of rdma_cm's default.
 constexpr uint8_t kAckTimeout = 16;
 /// Length of a region's name at most, in bytes.

@@ -188,8 +188,8 @@ int listen_on_devices(Id& id, int backlog) {
   return 0;
 }
 
-/// A request may come as soon as the port is claimed, as the host's service has one that waits: the agents are
-/// there then, and hold it until they know the listener. 0 or errno.
+/// A request may come as soon as the port is claimed, as the host's service has one that waits: the agents
+/// are there then, and hold it until they know the listener. 0 or errno.
 int prepare_agents(const Id& id) {
   const auto all = devices();
   if (!all) return all.error().code;
