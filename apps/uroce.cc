@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "apps/info/machine.h"
 #include "apps/launch/configuration_options.h"
 #include "apps/launch/run.h"
+#include "apps/mem/command_line.h"
 #include "apps/nvmf/target_program.h"
 #include "apps/perf/benchmark.h"
 #include "apps/perf/command_line.h"
@@ -97,6 +100,7 @@ class CommandLine {
         perf_(*app_.add_subcommand("perf", "Benchmark RC, UC and UD on any verbs device")),
         nvmf_(
             *app_.add_subcommand("nvmf", "Export files, block devices and memory over NVMe-oF (NVMe/RDMA)")),
+        mem_(*app_.add_subcommand("mem", "Export memory by name, and read and write what is exported")),
         serve_(*app_.add_subcommand("serve", "Share devices among the programs of this host")),
         status_(*app_.add_subcommand("status", "Show the programs that share this host's devices")),
         reload_(*app_.add_subcommand("reload", "Have the service read its configuration again")),
@@ -105,7 +109,8 @@ class CommandLine {
         perf_configuration_(perf_),
         nvmf_configuration_(nvmf_),
         info_configuration_(info_),
-        perf_options_(perf_) {
+        perf_options_(perf_),
+        mem_options_(mem_) {
     app_.set_version_flag("--version", "uroce " UROCE_VERSION);
     app_.require_subcommand(1);
     run_.footer(kRunExamples);
@@ -128,12 +133,7 @@ class CommandLine {
   int execute(Arguments arguments) {
     const std::string first = arguments.own.empty() ? "" : arguments.own.back();
     if (first == serve_.get_name()) return serve(std::move(arguments.own));
-    const auto known = app_.get_subcommands([](CLI::App*) { return true; });
-    const bool command = std::ranges::find(known, first, &CLI::App::get_name) != known.end();
-    if (!first.empty() && !first.starts_with('-') && !command) {
-      return complain(fmt::format(
-          "unknown command '{}' (there are run, serve, status, reload, perf, nvmf and info)", first));
-    }
+    if (const auto unknown = unknown_command(app_, arguments.own)) return complain(*unknown);
     try {
       app_.parse(arguments.own);
     } catch (const CLI::CallForHelp& help) {
@@ -148,16 +148,33 @@ class CommandLine {
     }
     if (run_.parsed()) return run(arguments.program);
     if (nvmf_.parsed()) return nvmf();
+    if (mem_.parsed()) return mem();
     if (status_.parsed()) return uroce::serve::show_status(socket_, json_);
     if (reload_.parsed()) return uroce::serve::reload(socket_);
     return perf_.parsed() ? perf() : info();
   }
 
  private:
+  /// A complaint about the last of the words, if that should be a command of `app` and is none; likewise
+  /// about the commands of that command.
+  static std::optional<std::string> unknown_command(const CLI::App& app, std::span<const std::string> words) {
+    const auto known = app.get_subcommands([](const CLI::App*) { return true; });
+    if (known.empty() || words.empty() || words.back().starts_with('-')) return std::nullopt;
+    const auto command = std::ranges::find(known, words.back(), &CLI::App::get_name);
+    if (command != known.end()) return unknown_command(**command, words.first(words.size() - 1));
+    std::string names;
+    for (const CLI::App* one : known)
+      names += (names.empty() ? "" : one == known.back() ? " and " : ", ") + one->get_name();
+    const std::string before = app.get_parent() == nullptr ? "" : app.get_name() + " ";
+    return fmt::format("unknown command '{}{}' (there are {})", before, words.back(), names);
+  }
+
   /// One line on standard error; returns the exit status.
   [[nodiscard]] int complain(const std::string& what) const {
-    const auto chosen = app_.get_subcommands();
-    fmt::print(stderr, "uroce{}: {}\n", chosen.empty() ? "" : " " + chosen.front()->get_name(), what);
+    std::string command;
+    for (auto chosen = app_.get_subcommands(); !chosen.empty(); chosen = chosen.front()->get_subcommands())
+      command += " " + chosen.front()->get_name();
+    fmt::print(stderr, "uroce{}: {}\n", command, what);
     return kUsage;
   }
 
@@ -207,6 +224,18 @@ class CommandLine {
     return uroce::nvmf_target::run(file);
   }
 
+  int mem() {
+    if (foreign_library().empty()) {
+      auto configuration = uroce::engine::configuration_from_environment();
+      if (!configuration) return complain(configuration.error().message);
+      // Nothing is pinned here, and regions may be larger than what an ordinary user may lock.
+      configuration->honour_memlock = false;
+      publish(*configuration);
+    }
+    const auto status = mem_options_.run();
+    return status ? *status : complain(status.error().message);
+  }
+
   int info() {
     auto configuration = info_configuration_.merged();
     if (configuration) configuration = uroce::engine::with_service_devices(std::move(*configuration));
@@ -219,6 +248,7 @@ class CommandLine {
   CLI::App& run_;
   CLI::App& perf_;
   CLI::App& nvmf_;
+  CLI::App& mem_;
   CLI::App& serve_;
   CLI::App& status_;
   CLI::App& reload_;
@@ -228,6 +258,7 @@ class CommandLine {
   uroce::launch::ConfigurationOptions nvmf_configuration_;
   uroce::launch::ConfigurationOptions info_configuration_;
   uroce::perf::CommandLine perf_options_;
+  uroce::memory_export::CommandLine mem_options_;
   bool hides_files_ = false;
   bool json_ = false;
   std::string socket_;

@@ -3,13 +3,18 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "apps/launch/configuration_options.h"
+#include "apps/serve/companion_programs.h"
 #include "drivers/port/host/socket_path.h"
 #include "engine/device/stack.h"
 #include "service/service.h"
@@ -20,6 +25,7 @@ using uroce::Error;
 using uroce::Result;
 using uroce::Status;
 using uroce::engine::Configuration;
+using uroce::serve::Companions;
 using uroce::service::ListeningSocket;
 using uroce::service::Service;
 using uroce::service::ServiceConfiguration;
@@ -68,6 +74,11 @@ class Starter {
 Service* the_service = nullptr;
 
 void on_stop(int) { the_service->request_stop(); }
+void on_child(int) {
+  const int interrupted = errno;
+  the_service->wake();
+  errno = interrupted;
+}
 void on_reload(int) { the_service->request_reload(); }
 
 void handle_signals() {
@@ -78,6 +89,9 @@ void handle_signals() {
   sigaction(SIGINT, &action, nullptr);
   action.sa_handler = on_reload;
   sigaction(SIGHUP, &action, nullptr);
+  action.sa_flags |= SA_NOCLDSTOP;
+  action.sa_handler = on_child;
+  sigaction(SIGCHLD, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 }
 
@@ -116,7 +130,9 @@ class ServeCommand {
     if (!configuration) return fail(kUsage, configuration.error().message);
     const auto service = configured_service();
     if (!service) return fail(kUsage, service.error().message);
-    const Status status = serve(*configuration, *service);
+    auto companions = uroce::serve::companion_programs(devices_.file(), *service);
+    if (!companions) return fail(kUsage, companions.error().message);
+    const Status status = serve(*configuration, *service, std::move(*companions));
     return status ? 0 : fail(kFailure, status.error().message);
   }
 
@@ -147,16 +163,23 @@ class ServeCommand {
     return service;
   }
 
-  /// The file as it is now, and the command line over it as before.
-  [[nodiscard]] Result<Service::Configured> read_again() const {
+  /// The file as it is now, and the command line over it as before. What is to run beside the service changes
+  /// when the service has taken all of it.
+  [[nodiscard]] Result<Service::Configured> read_again(Companions& companions) const {
     auto devices = configured_devices();
     if (!devices) return devices.error();
     auto service = configured_service();
     if (!service) return service.error();
-    return Service::Configured{.service = std::move(*service), .devices = std::move(*devices)};
+    auto programs = uroce::serve::companion_programs(devices_.file(), *service);
+    if (!programs) return programs.error();
+    return Service::Configured{
+        .service = std::move(*service),
+        .devices = std::move(*devices),
+        .taken = [&companions, programs = std::move(*programs)] { companions.apply(programs); }};
   }
 
-  [[nodiscard]] Status serve(const Configuration& configuration, const ServiceConfiguration& settings) const {
+  [[nodiscard]] Status serve(const Configuration& configuration, const ServiceConfiguration& settings,
+                             std::vector<Companions::Program> programs) const {
     raise_descriptor_limit();
     auto inherited = ListeningSocket::inherited();
     auto socket = inherited ? std::move(*inherited)
@@ -165,8 +188,11 @@ class ServeCommand {
     auto made = uroce::engine::Stack::create(configuration);
     if (!made) return made.error();
     const std::shared_ptr<uroce::engine::Stack> stack = std::move(*made);
+    Companions companions(std::filesystem::absolute(socket->path()));
+    companions.apply(std::move(programs));
     Service::Options options{.configuration = settings};
-    if (!devices_.file().empty()) options.reload = [this] { return read_again(); };
+    options.beside = [&](bool stopping) { return companions.look(stopping); };
+    if (!devices_.file().empty()) options.reload = [&] { return read_again(companions); };
     auto service = Service::create(std::move(*socket), std::move(options));
     if (!service) return service.error();
     for (size_t i = 0; i < configuration.devices.size(); ++i)
@@ -176,7 +202,7 @@ class ServeCommand {
     Starter().tell(ready_, "");
     (*service)->run();
     // Handlers must not find it when it has ended.
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) std::signal(signal, SIG_IGN);
     return {};
   }
 

@@ -5,19 +5,48 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <thread>
 
+#include "engine/configuration/table_keys.h"
 #include "nvmf/format/names.h"
 #include "nvmf/subsystem/options.h"
-#include "nvmf_target/keys.h"
 
 namespace uroce::nvmf_target {
 namespace {
 
+using configuration::Complaint;
+using configuration::Complaints;
+using configuration::Key;
+using configuration::read_keys;
+using configuration::store_flag;
+using configuration::store_integer;
+using configuration::store_integers;
+using configuration::store_size;
+using configuration::store_string;
+using configuration::store_strings;
+
 constexpr size_t kNqnBytesMax = 223;
 constexpr size_t kSerialBytesMax = 20;
 constexpr size_t kModelBytesMax = 40;
+
+/// 32 hexadecimal digits; hyphens are passed over.
+Complaint store_name128(const toml::node& value, std::array<uint8_t, 16>& to) {
+  constexpr const char* kForm = "must be a string of 32 hexadecimal digits, with or without hyphens";
+  const auto* text = value.as_string();
+  if (text == nullptr) return kForm;
+  std::string digits = text->get();
+  std::erase(digits, '-');
+  if (digits.size() != 2 * to.size()) return kForm;
+  for (size_t i = 0; i < to.size(); ++i) {
+    const char* begin = digits.data() + 2 * i;
+    const auto [stop, error] = std::from_chars(begin, begin + 2, to[i], 16);
+    if (error != std::errc{} || stop != begin + 2) return kForm;
+  }
+  if (std::ranges::all_of(to, [](uint8_t byte) { return byte == 0; })) return "must not be zero";
+  return std::nullopt;
+}
 
 /// One run over a document.
 class Reader {

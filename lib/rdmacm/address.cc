@@ -188,6 +188,18 @@ int listen_on_devices(Id& id, int backlog) {
   return 0;
 }
 
+/// A request may come as soon as the port is claimed, as the host's service has one that waits: the agents
+/// are there then, and hold it until they know the listener. 0 or errno.
+int prepare_agents(const Id& id) {
+  const auto all = devices();
+  if (!all) return all.error().code;
+  for (const auto& device : *all) {
+    if (id.device != nullptr && id.device != device.get()) continue;
+    if (const int error = device->manage([](engine::GeneralServices&, Instant) {}); error != 0) return error;
+  }
+  return 0;
+}
+
 int listen(Id& id, int backlog) {
   if (id.state == IdState::kIdle) {
     if (const int error = bind_and_attach(id, {AF_INET, SocketAddress::any(AF_INET)}); error != 0)
@@ -198,8 +210,11 @@ int listen(Id& id, int backlog) {
     if (id.state != IdState::kBound) return EINVAL;
     id.state = IdState::kListening;  // no other call changes the state until the port is claimed
   }
-  const Status claimed = ports().claim(id.handle);
-  const int error = claimed ? listen_on_devices(id, backlog) : claimed.error().code;
+  int error = prepare_agents(id);
+  if (error == 0) {
+    const Status claimed = ports().claim(id.handle);
+    error = claimed ? listen_on_devices(id, backlog) : claimed.error().code;
+  }
   if (error == 0) return 0;
   const std::lock_guard guard(core().mutex);
   id.state = IdState::kBound;

@@ -1,10 +1,13 @@
 #include "service/configuration.h"
 
 #include <pwd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 
 #include "engine/configuration/toml_values.h"
 
@@ -15,6 +18,7 @@ using configuration::Complaint;
 using configuration::store_integer;
 
 constexpr size_t kPathMax = 107;  // sockaddr_un::sun_path
+constexpr size_t kFileMax = 4095;
 constexpr uint32_t kModeMax = 0666;
 constexpr int64_t kProgramsMax = 4094;  // blocks of queue pair numbers
 
@@ -40,12 +44,19 @@ Complaint store_user(const toml::node& value, uid_t& to) {
   return std::nullopt;
 }
 
+/// The name of a file that can be read.
+Complaint store_file(const toml::node& value, std::string& to) {
+  if (Complaint complaint = configuration::store_string(value, to, kFileMax)) return complaint;
+  if (access(to.c_str(), R_OK) == 0) return std::nullopt;
+  return fmt::format("{}: {}", to, std::strerror(errno));
+}
+
 struct Key {
   std::string_view name;
   Complaint (*store)(const toml::node& value, ServiceConfiguration& to);
 };
 
-constexpr std::array<Key, 9> kKeys = {{
+constexpr std::array<Key, 10> kKeys = {{
     {"socket", [](const toml::node& v,
                   ServiceConfiguration& t) { return configuration::store_string(v, t.socket, kPathMax); }},
     {"mode", [](const toml::node& v, ServiceConfiguration& t) { return store_mode(v, t.mode); }},
@@ -59,6 +70,7 @@ constexpr std::array<Key, 9> kKeys = {{
      [](const toml::node& v, ServiceConfiguration& t) {
        return store_integer(v, t.idle_exit_s.emplace(), 0, 86'400);
      }},
+    {"nvmf", [](const toml::node& v, ServiceConfiguration& t) { return store_file(v, t.nvmf); }},
     {"programs",
      [](const toml::node& v, ServiceConfiguration& t) {
        return store_integer(v, t.quotas.programs, 1, kProgramsMax);

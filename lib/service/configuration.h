@@ -28,6 +28,7 @@ struct ServiceConfiguration {
   std::optional<std::vector<uid_t>> users;  // that may attach beside the superuser and the service's own;
                                             // none: all that can connect
   std::optional<uint32_t> idle_exit_s;      // the service ends when no program was attached for so long
+  std::string nvmf;  // the file of an NVMe-oF target that runs beside the service; empty: there is none
   Quotas quotas;
   bool has_devices = false;  // the file has a table [[device]]
 };

@@ -31,6 +31,7 @@ Status Service::read_configuration() {
   if (Status status = change_devices(read->devices); !status) return status;
   configuration_.quotas = read->service.quotas;
   configuration_.users = read->service.users;
+  if (read->taken) read->taken();
   return {};
 }
 

@@ -39,6 +39,7 @@ Result<std::unique_ptr<Service>> Service::create(ListeningSocket socket, Options
 Service::Service(ListeningSocket socket, Options options, Descriptor poll, Descriptor changes)
     : socket_(std::move(socket)),
       reload_(std::move(options.reload)),
+      beside_(std::move(options.beside)),
       configuration_(std::move(options.configuration)),
       poll_(std::move(poll)),
       changes_(std::move(changes)) {}
@@ -60,25 +61,34 @@ Status Service::add(std::shared_ptr<engine::Stack> stack, size_t index) {
 
 void Service::request_stop() {
   stop_.store(true, std::memory_order_relaxed);  // the write orders it
-  constexpr uint64_t kOne = 1;
-  if (write(changes_.get(), &kOne, sizeof kOne) < 0) return;  // EAGAIN: the thread will look anyway
+  wake();
 }
 
 void Service::request_reload() {
   reload_wanted_.store(true, std::memory_order_relaxed);  // likewise
+  wake();
+}
+
+void Service::wake() {
   constexpr uint64_t kOne = 1;
-  if (write(changes_.get(), &kOne, sizeof kOne) < 0) return;  // likewise
+  if (write(changes_.get(), &kOne, sizeof kOne) < 0) return;  // EAGAIN: the thread will look anyway
 }
 
 void Service::run() {
   now_ = started_ = idle_since_ = engine::clock_now();
-  // Relaxed, here and below: request_stop() has written to the descriptor.
-  while (!stop_.load(std::memory_order_relaxed)) {
-    // One that is connected is about to attach.
-    const bool idle_exits = configuration_.idle_exit_s && programs_.empty();
-    if (idle_exits && now_ - idle_since_ >= seconds(*configuration_.idle_exit_s)) return;
+  while (true) {
+    const bool stops = is_to_stop();
+    if ((beside_ == nullptr || beside_(stops)) && stops) return;
     round();
   }
+}
+
+bool Service::is_to_stop() const {
+  // Relaxed: request_stop() has written to the descriptor.
+  if (stop_.load(std::memory_order_relaxed)) return true;
+  // One that is connected is about to attach.
+  const bool idle_exits = configuration_.idle_exit_s && programs_.empty();
+  return idle_exits && now_ - idle_since_ >= seconds(*configuration_.idle_exit_s);
 }
 
 void Service::round() {

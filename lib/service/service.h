@@ -29,11 +29,16 @@ class Service {
   struct Configured {
     ServiceConfiguration service;
     engine::Configuration devices;
+    std::function<void()> taken = nullptr;  // called when all of it has taken effect
   };
   using Reload = std::function<Result<Configured>()>;
+  /// Looks after what lives beside the service, in its control thread: once a second at least, and after
+  /// wake(). When the service is to stop, that waits until it returns true.
+  using Beside = std::function<bool(bool stopping)>;
   struct Options {
     ServiceConfiguration configuration;
     Reload reload = nullptr;  // reads the configuration again; null: there is nothing to read
+    Beside beside = nullptr;
   };
 
   /// Takes devices by add(), then runs.
@@ -51,6 +56,7 @@ class Service {
   // Any thread, and signal handlers.
   void request_stop();
   void request_reload();
+  void wake();
 
  private:
   using Message = host::Message;
@@ -66,6 +72,7 @@ class Service {
   Service(ListeningSocket socket, Options options, Descriptor poll, Descriptor changes);
 
   // The loop (service.cc).
+  [[nodiscard]] bool is_to_stop() const;
   void round();
   [[nodiscard]] Instant next_deadline() const;
   void accept_all();
@@ -138,6 +145,7 @@ class Service {
 
   const ListeningSocket socket_;
   const Reload reload_;
+  const Beside beside_;
   ServiceConfiguration configuration_;
   const Descriptor poll_;
   const Descriptor changes_;

@@ -20,12 +20,13 @@ COUNTERS = "[log]\ncounters = true\n"
 class Service:
     """`uroce-serve` as it lies beside the libraries; programs with `environment` find it. Without a configuration they start it
     themselves, and it goes with this object. `within` gives the command that runs a command where the service is to be, a network
-    namespace for one."""
+    namespace for one. `errors` is the file that gets what it says."""
 
-    def __init__(self, stack, configuration=DEVICE, within=lambda command: command):
+    def __init__(self, stack, configuration=DEVICE, within=lambda command: command, errors=None):
         self.within = within
         self.stack = stack
         self.configuration = configuration
+        self.errors = errors
         self.program = stack.folder.parents[1] / "apps/uroce-serve"
         self.folder = Path(tempfile.mkdtemp(prefix="uroce-service-"))
         self.socket = self.folder / "run/service.sock"
@@ -42,7 +43,7 @@ class Service:
         self.process = subprocess.Popen(
             self.within(["setpriv", "--pdeathsig", "KILL", str(self.program), "--config", str(file), "--socket", str(self.socket),
                          "--ready-fd", str(writing)]),
-            pass_fds=[writing], stdin=subprocess.DEVNULL, env=self.stack.environment(""))
+            pass_fds=[writing], stdin=subprocess.DEVNULL, stderr=self.errors, env=self.stack.environment(""))
         os.close(writing)
         with open(reading, encoding="utf-8") as ready:
             said = ready.read()

@@ -17,7 +17,7 @@ SECTION_3 = pathlib.Path(sys.argv[2])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "apps/uroce.1"
 MANUAL = PAGE.read_text()
-COMMANDS = ("run", "serve", "status", "reload", "perf", "nvmf", "info")
+COMMANDS = ("run", "serve", "status", "reload", "perf", "nvmf", "mem", "info")
 
 
 def section(name):
@@ -53,6 +53,9 @@ class Manual(unittest.TestCase):
         self.assertGreater(len(configuration), len(keys()))
         self.assertEqual(configuration | options_in(section("OPTIONS OF RUN")), options_of(["run"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF SERVE")), options_of(["serve"]))
+        # All of its commands together.
+        commands = ("list", "get", "put", "serve")
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF MEM")), set().union(*(options_of(["mem", command]) for command in commands)))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF STATUS")), options_of(["status"]))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF RELOAD")), options_of(["reload"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF INFO")), options_of(["info"]))

@@ -45,6 +45,8 @@ class Parser {
 
   void top_level(const toml::key& key, const toml::node& node) {
     if (std::ranges::find(kTablesOfPrograms, key.str()) != kTablesOfPrograms.end()) return;
+    // The list of tables [[memory]] is a memory server's, the table [memory] is the stack's.
+    if (key.str() == "memory" && node.is_array()) return;
     if (!is_table(key.str())) return fail(key.source(), key.str(), "unknown table or key");
     if (key.str() == "device") return devices(key, node);
     const toml::table* table = node.as_table();

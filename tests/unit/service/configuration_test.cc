@@ -29,6 +29,7 @@ TEST(ServiceConfiguration, EveryKeyIsRead) {
       "mode = \"0660\"\n"
       "users = [\"root\", 1000]\n"
       "idle_exit_s = 5\n"
+      "nvmf = \"/dev/null\"\n"
       "programs = 1\n"
       "programs_per_user = 2\n"
       "numbers_per_program = 4096\n"
@@ -38,6 +39,7 @@ TEST(ServiceConfiguration, EveryKeyIsRead) {
   ASSERT_TRUE(configuration) << configuration.error().message;
   EXPECT_FALSE(configuration->has_devices);
   EXPECT_EQ(configuration->socket, "/run/other.sock");
+  EXPECT_EQ(configuration->nvmf, "/dev/null");
   EXPECT_EQ(configuration->mode, 0660u);
   EXPECT_EQ(*configuration->users, (std::vector<uid_t>{0, 1000}));
   EXPECT_EQ(configuration->idle_exit_s, 5u);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,12 +10,8 @@
 
 #include "engine/configuration/toml_values.h"
 
-namespace uroce::nvmf_target {
-
-using configuration::Complaint;
-using configuration::store_flag;
-using configuration::store_integer;
-using configuration::store_string;
+// Tables of a TOML file that belong to programs, read by lists of the keys that each may have.
+namespace uroce::configuration {
 
 /// A key that a table may have.
 struct Key {
@@ -52,7 +47,5 @@ Complaint store_strings(const toml::node& value, std::vector<std::string>& to, s
 Complaint store_integers(const toml::node& value, std::vector<uint32_t>& to, int64_t highest);
 /// A number of bytes, or a string with a unit of 1024: "64 MiB", "10G".
 Complaint store_size(const toml::node& value, std::optional<uint64_t>& to);
-/// 32 hexadecimal digits; hyphens are passed over.
-Complaint store_name128(const toml::node& value, std::array<uint8_t, 16>& to);
 
-}  // namespace uroce::nvmf_target
+}  // namespace uroce::configuration

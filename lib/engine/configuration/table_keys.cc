@@ -1,11 +1,11 @@
-#include "nvmf_target/keys.h"
+#include "engine/configuration/table_keys.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 
-namespace uroce::nvmf_target {
+namespace uroce::configuration {
 
 void Complaints::add(const toml::source_region& where, std::string_view key, std::string_view what) {
   if (!first_.empty() && where.begin.line >= line_) return;
@@ -35,12 +35,12 @@ void read_keys(const toml::table& table, std::string_view path, std::span<const 
 }
 
 Complaint store_strings(const toml::node& value, std::vector<std::string>& to, size_t bytes_max) {
-  return configuration::store_list(
+  return store_list(
       value, [&](const toml::node& element) { return store_string(element, to.emplace_back(), bytes_max); });
 }
 
 Complaint store_integers(const toml::node& value, std::vector<uint32_t>& to, int64_t highest) {
-  return configuration::store_list(value, [&](const toml::node& element) {
+  return store_list(value, [&](const toml::node& element) {
     return store_integer(element, to.emplace_back(), 0, highest);
   });
 }
@@ -67,20 +67,4 @@ Complaint store_size(const toml::node& value, std::optional<uint64_t>& to) {
   return std::nullopt;
 }
 
-Complaint store_name128(const toml::node& value, std::array<uint8_t, 16>& to) {
-  constexpr const char* kForm = "must be a string of 32 hexadecimal digits, with or without hyphens";
-  const auto* text = value.as_string();
-  if (text == nullptr) return kForm;
-  std::string digits = text->get();
-  std::erase(digits, '-');
-  if (digits.size() != 2 * to.size()) return kForm;
-  for (size_t i = 0; i < to.size(); ++i) {
-    const char* begin = digits.data() + 2 * i;
-    const auto [stop, error] = std::from_chars(begin, begin + 2, to[i], 16);
-    if (error != std::errc{} || stop != begin + 2) return kForm;
-  }
-  if (std::ranges::all_of(to, [](uint8_t byte) { return byte == 0; })) return "must not be zero";
-  return std::nullopt;
-}
-
-}  // namespace uroce::nvmf_target
+}  // namespace uroce::configuration

@@ -1,0 +1,213 @@
+#include "apps/mem/server.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/internet_address.h"
+#include "client/failure.h"
+
+namespace uroce::memory_export {
+namespace {
+
+constexpr int kBacklog = 128;
+
+uint64_t number_of(const rdma_cm_id* id) { return reinterpret_cast<uintptr_t>(id->context); }
+
+}  // namespace
+
+Server::Server(const Exports& exports, uint16_t port)
+    : exports_(exports),
+      messages_(kConnectionsMax * 2 * kMessageBytes),
+      channel_(rdma_create_event_channel()) {
+  if (channel_ == nullptr) throw client::failed("no event channel of rdma_cm", errno);
+  fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
+  for (size_t slot = kConnectionsMax; slot > 0; --slot) free_slots_.push_back(slot - 1);
+  open_devices();
+  listen(port);
+}
+
+Server::~Server() {
+  rdma_destroy_id(listener_);
+  while (!connections_.empty()) end(connections_.begin()->first);
+}
+
+void Server::open_devices() {
+  int count = 0;
+  ibv_context** const all = rdma_get_devices(&count);
+  if (all == nullptr || count == 0) throw client::Failure("there is no device of the verbs");
+  constexpr int kCompletionsMax = kConnectionsMax * (1 + kSendsMax);
+  try {
+    for (ibv_context* device : std::span(all, static_cast<size_t>(count)))
+      devices_.push_back(std::make_unique<DeviceRegions>(*device, exports_, messages_, kCompletionsMax));
+  } catch (...) {
+    rdma_free_devices(all);
+    throw;
+  }
+  rdma_free_devices(all);
+}
+
+void Server::listen(uint16_t port) {
+  if (rdma_create_id(channel_.get(), &listener_, nullptr, RDMA_PS_TCP) != 0)
+    throw client::failed("rdma_create_id", errno);
+  // Of IPv4, too.
+  auto address = internet_address("::", port);
+  if (rdma_bind_addr(listener_, reinterpret_cast<sockaddr*>(&*address)) != 0 ||
+      rdma_listen(listener_, kBacklog) != 0) {
+    const int code = errno;
+    rdma_destroy_id(listener_);
+    throw client::failed(fmt::format("port {}", port), code);
+  }
+}
+
+void Server::run(int stop) {
+  std::vector<int> ready;
+  while (true) {
+    wait(stop, ready);
+    const auto is_ready = [&](int descriptor) { return std::ranges::find(ready, descriptor) != ready.end(); };
+    if (is_ready(stop)) return;
+    if (is_ready(channel_->fd)) read_events();
+    for (const auto& device : devices_)
+      if (is_ready(device->descriptor())) read_completions(*device);
+    if (is_ready(flusher_.descriptor())) answer_flushes();
+    watch();
+  }
+}
+
+void Server::wait(int stop, std::vector<int>& ready) const {
+  std::vector<pollfd> all;
+  const auto add = [&](int descriptor) { all.push_back({descriptor, POLLIN, 0}); };
+  add(stop);
+  add(channel_->fd);
+  add(flusher_.descriptor());
+  for (const auto& device : devices_) add(device->descriptor());
+  ready.clear();
+  poll(all.data(), all.size(), connections_.empty() ? -1 : kTickMs);
+  for (const pollfd& one : all)
+    if (one.revents != 0) ready.push_back(one.fd);
+}
+
+void Server::read_events() {
+  rdma_cm_event* event = nullptr;
+  while (rdma_get_cm_event(channel_.get(), &event) == 0) {
+    const rdma_cm_event_type type = event->event;
+    rdma_cm_id* const id = event->id;
+    const uint8_t reads = event->param.conn.responder_resources;
+    std::array<std::byte, UINT8_MAX> data{};
+    const size_t length = event->param.conn.private_data == nullptr ? 0 : event->param.conn.private_data_len;
+    if (length > 0) std::memcpy(data.data(), event->param.conn.private_data, length);
+    // An id can be destroyed only when its events are acknowledged.
+    rdma_ack_cm_event(event);
+    if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      on_request({id, reads, std::span<const std::byte>(data).first(length)});
+    } else if (type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+      throw client::Failure("a device was removed");
+    } else if (id != listener_) {
+      on_event(type, number_of(id));
+    }
+  }
+}
+
+void Server::on_event(rdma_cm_event_type type, uint64_t number) {
+  const auto at = connections_.find(number);
+  if (at == connections_.end()) return;
+  if (type != RDMA_CM_EVENT_ESTABLISHED) {
+    end(number);
+    return;
+  }
+  at->second.established = true;
+  at->second.heard = Clock::now();
+}
+
+void Server::on_request(const Request& request) {
+  const auto wanted = parse_request(request.private_data);
+  if (const auto* why = std::get_if<Refusal>(&wanted); why != nullptr) return refuse(request.id, *why);
+  const auto region = exports_.find(std::get<std::string>(wanted));
+  if (!region) return refuse(request.id, Refusal::kUnknownName);
+  if (!make_room()) return refuse(request.id, Refusal::kBusy);
+  if (!accept(request, *region)) refuse(request.id, Refusal::kFailed);
+}
+
+void Server::refuse(rdma_cm_id* id, Refusal why) {
+  const RefusalBytes data = encode(why);
+  rdma_reject(id, data.data(), data.size());
+  rdma_destroy_id(id);
+}
+
+/// A handshake that is not over takes milliseconds, so the oldest one is the least likely to be honest.
+bool Server::make_room() {
+  if (!free_slots_.empty()) return true;
+  const auto late =
+      std::ranges::find_if(connections_, [](const auto& entry) { return !entry.second.established; });
+  if (late == connections_.end()) return false;
+  end(late->first);
+  return true;
+}
+
+bool Server::accept(const Request& request, size_t region) {
+  const auto device =
+      std::ranges::find(devices_, request.id->verbs, [](const auto& one) { return one->device(); });
+  if (device == devices_.end()) return false;
+  ibv_qp_init_attr wanted{};
+  wanted.send_cq = wanted.recv_cq = (*device)->completions();
+  wanted.qp_type = IBV_QPT_RC;
+  wanted.cap = {.max_send_wr = kSendsMax, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
+  if (rdma_create_qp(request.id, (*device)->domain(region), &wanted) != 0) return false;
+  uint8_t timeout = kAckTimeout;
+  rdma_set_option(request.id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout);
+  const uint64_t number = ++last_number_;
+  const Connection connection{.id = request.id,
+                              .device = device->get(),
+                              .region = region,
+                              .slot = free_slots_.back(),
+                              .since = Clock::now()};
+  request.id->context = reinterpret_cast<void*>(static_cast<uintptr_t>(number));
+  const Region& granted = exports_.regions()[region];
+  const GrantBytes grant = encode(Grant{.address = reinterpret_cast<uintptr_t>(granted.bytes.data()),
+                                        .length = granted.bytes.size(),
+                                        .key = (*device)->key(region),
+                                        .writable = granted.writable});
+  rdma_conn_param param{};
+  param.private_data = grant.data();
+  param.private_data_len = grant.size();
+  param.responder_resources = std::min(request.responder_resources, (*device)->reads_max());
+  param.rnr_retry_count = 7;
+  if (!post_receive(number, connection) || rdma_accept(request.id, &param) != 0) {
+    rdma_destroy_qp(request.id);
+    return false;
+  }
+  free_slots_.pop_back();
+  connections_.emplace(number, connection);
+  return true;
+}
+
+void Server::end(uint64_t number) {
+  const auto at = connections_.find(number);
+  if (at == connections_.end()) return;
+  rdma_disconnect(at->second.id);
+  rdma_destroy_qp(at->second.id);
+  rdma_destroy_id(at->second.id);
+  free_slots_.push_back(at->second.slot);
+  connections_.erase(at);
+}
+
+void Server::watch() {
+  const Clock::time_point now = Clock::now();
+  if (now < next_watch_) return;
+  next_watch_ = now + std::chrono::milliseconds(kTickMs);
+  std::vector<uint64_t> over;
+  for (auto& [number, connection] : connections_) {
+    if (!connection.established) {
+      if (now - connection.since >= kHandshake) over.push_back(number);
+    } else if (now - connection.heard >= kProbeInterval && !connection.probing) {
+      if (!probe(number, connection)) over.push_back(number);
+    }
+  }
+  for (const uint64_t number : over) end(number);
+}
+
+}  // namespace uroce::memory_export
