@@ -2,6 +2,7 @@
 // nothing is read there once the sender may write again.
 #include <gtest/gtest.h>
 
+#include "bound_region.h"
 #include "drivers/registry.h"
 #include "engine/poller/turn_lock.h"
 #include "tests/support/body_port.h"
@@ -75,14 +76,10 @@ TEST_P(FrameBodies, SendsArePlacedFromThem) {
 TEST_P(FrameBodies, FramesThatWaitAreCopied) {
   TurnLock other_poller;
   pair_->right_state->quiescence.watch(other_poller);
+  BoundRegion region(*right_);
   // What follows an invalidation waits while another poller is inside a turn.
   ASSERT_TRUE(other_poller.begin());
-  queue::SendRequest& local = *right_->queue_pair().send_queue->reserve();
-  local.operation = queue::SendOperation::kLocalInvalidate;
-  local.invalidate = MemoryKey{0x1200};
-  local.signaled = true;
-  right_->queue_pair().send_queue->publish();
-  right_->device().ring_doorbell(right_->queue_pair());
+  post_invalidation(*right_, queue::SendOperation::kLocalInvalidate, region.key());
   pair_->turn_all();
   left_->post_write(*right_, kBytes);
   for (int i = 0; i < 100; ++i) {
