@@ -12,11 +12,11 @@
 // to be decided by a byte that is read there.
 namespace uroce::port {
 
-/// The headers of any RoCE packet are shorter.
+/// More than the headers of any RoCE packet have.
 inline constexpr uint32_t kFrameHeadBytes = 128;
-/// An ICRC.
+/// Bytes of the ICRC, with which a frame ends.
 inline constexpr uint32_t kFrameTailBytes = 4;
-/// Of shorter frames the copy costs less than the care.
+/// Frames that are shorter are copied as a whole: that costs less than the care.
 inline constexpr uint32_t kFrameWithBodyMin = 512;
 
 /// Copies to `frame.data` what of `body` is looked at, and leaves the rest there.
@@ -27,7 +27,7 @@ inline void take_head_and_tail(RxFrame& frame, const std::byte* body) {
   frame.body = body;
 }
 
-/// Copies what was left, for whoever looks at all of the frame, or keeps it.
+/// Copies what was left: before all of the frame is looked at, or it is kept.
 inline void take_body(RxFrame& frame) {
   if (frame.body == nullptr) [[likely]]
     return;

@@ -17,13 +17,13 @@ namespace uroce::port {
 
 /// A received Ethernet frame (no FCS). Owned by the caller of receive() until it is passed to release().
 struct RxFrame {
-  std::byte* data =
-      nullptr;  // contiguous; with a body only its beginning and its end are the frame's (frame_body.h)
+  // Contiguous. With a body only its beginning and its end are the frame's (frame_body.h).
+  std::byte* data = nullptr;
   uint32_t length = 0;
   bool has_icrc = true;    // false: the frame has never left this host, and no ICRC was computed
   void* handle = nullptr;  // the driver's own
-  const std::byte* body =
-      nullptr;  // null, or all of the frame in memory of its sender, who may be changing it
+  // All of the frame in memory of its sender, which may be changing it; null: `data` has it all.
+  const std::byte* body = nullptr;
 };
 
 /// A buffer for one frame to send. Owned by the caller of allocate() until transmit() accepts it or free()
