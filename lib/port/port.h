@@ -17,10 +17,13 @@ namespace uroce::port {
 
 /// A received Ethernet frame (no FCS). Owned by the caller of receive() until it is passed to release().
 struct RxFrame {
-  std::byte* data = nullptr;  // contiguous
+  // Contiguous. With a body only its beginning and its end are the frame's (frame_body.h).
+  std::byte* data = nullptr;
   uint32_t length = 0;
   bool has_icrc = true;    // false: the frame has never left this host, and no ICRC was computed
   void* handle = nullptr;  // the driver's own
+  // All of the frame in memory of its sender, which may be changing it; null: `data` has it all.
+  const std::byte* body = nullptr;
 };
 
 /// A buffer for one frame to send. Owned by the caller of allocate() until transmit() accepts it or free()
@@ -61,6 +64,8 @@ class PortQueue {
   /// Up to `frames.size()` received frames; never blocks.
   virtual uint16_t receive(std::span<RxFrame> frames) = 0;
   virtual void release(std::span<const RxFrame> frames) = 0;
+  /// From now on received frames may have a body, which is there until the next receive().
+  virtual void leave_bodies() {}
 
   /// Fills a prefix of `frames` with empty buffers; fewer than asked when the pool is dry.
   virtual uint16_t allocate(std::span<TxFrame> frames) = 0;

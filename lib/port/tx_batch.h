@@ -28,8 +28,10 @@ class TxBatch {
   /// An empty buffer that becomes part of the batch with commit(), or nullptr when the batch is full or the
   /// port has no buffers: stop producing and try again in a later turn.
   TxFrame* next() {
-    if (committed_ == stocked_ && !restock()) [[unlikely]]
+    if (committed_ == stocked_ && !restock()) [[unlikely]] {
+      ran_dry_ |= !full();
       return nullptr;
+    }
     return &frames_[committed_];
   }
   /// The frame that next() returned last is complete (length, to_self and to_group set).
@@ -69,6 +71,9 @@ class TxBatch {
     return {frames_.data() + first_, committed_ - first_};
   }
 
+  /// Whether next() has found no buffer, though the batch had room, since this was asked last.
+  bool take_ran_dry() { return std::exchange(ran_dry_, false); }
+
   /// The engine has disposed of the first `count` frames.
   void consume(size_t count) {
     UROCE_ASSERT(count <= committed_ - first_);
@@ -97,6 +102,7 @@ class TxBatch {
   // price of its cache lines, and a single frame should not wait for those of 64.
   static constexpr size_t kStockMin = 4;
   static constexpr size_t kStockLeft = 2;  // by a turn for the next one, at least
+  bool ran_dry_ = false;
   size_t recent_ = 0;
   size_t first_ = 0;
   size_t committed_ = 0;

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "port/frame_body.h"
 #include "port/short_frame.h"
 #include "wire/destination.h"
 
@@ -19,6 +21,7 @@ HostQueue::HostQueue(const Options& options, PeerExchange& exchange)
       icrc_on_host_(options.icrc_on_host),
       slots_(size_t{1} << host::kCommPrefixBits) {
   sent_to_.reserve(host::kProgramMemory.channels);
+  received_from_.reserve(host::kProgramMemory.channels);
 }
 
 uint64_t HostQueue::dropped() const { return dropped_.load(std::memory_order_relaxed); }
@@ -105,6 +108,7 @@ void HostQueue::replace_service(std::unique_ptr<Peer> peer) {
 void HostQueue::retire(std::unique_ptr<Peer> peer) {
   std::erase(peers_, peer.get());
   std::erase(sent_to_, peer.get());
+  std::erase(received_from_, peer.get());
   first_ = 0;
   peer->channel.reset();
   exchange_.retire(std::move(peer));
@@ -124,7 +128,24 @@ void HostQueue::drop_waiting(Slot& slot) {
 
 // Receiving.
 
+/// Copies what is looked at, or all. True: the rest is read where it is.
+bool HostQueue::take(port::RxFrame& frame, const std::byte* data) const {
+  if (!leaves_bodies_ || frame.length < port::kFrameWithBodyMin) {
+    std::memcpy(frame.data, data, frame.length);
+    return false;
+  }
+  port::take_head_and_tail(frame, data);
+  return true;
+}
+
+/// The bodies of the burst before are read no more.
+void HostQueue::release_received() {
+  for (Peer* peer : received_from_) peer->channel->release();
+  received_from_.clear();
+}
+
 uint16_t HostQueue::receive(std::span<port::RxFrame> frames) {
+  release_received();
   take_changes();
   if (some_ended_) [[unlikely]]
     retire_ended();
@@ -152,9 +173,12 @@ uint16_t HostQueue::receive(std::span<port::RxFrame> frames) {
   }
   if (received == 0) return 0;
   first_ = (first_ + 1) % count;
-  for (size_t i = 0; i < received; ++i) std::memcpy(frames[i].data, taken[i].data, taken[i].length);
-  for (size_t i = 0; i < received; ++i)
-    if (i + 1 == received || from[i + 1] != from[i]) from[i]->channel->release();
+  bool bodies = false;
+  for (size_t i = 0; i < received; ++i) {
+    bodies |= take(frames[i], taken[i].data);
+    if (i + 1 < received && from[i + 1] == from[i]) continue;
+    std::exchange(bodies, false) ? received_from_.push_back(from[i]) : from[i]->channel->release();
+  }
   return static_cast<uint16_t>(received);
 }
 

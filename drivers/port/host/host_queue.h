@@ -14,7 +14,8 @@ namespace uroce::drivers {
 
 /// The one queue of a port that several programs share: frames for other programs of this host go to them by
 /// channels, all others to the service. What is received is copied into buffers of this process before it is
-/// looked at, since its sender may change it at any time. In turns of one poller.
+/// looked at, since its sender may change it at any time; payloads of long frames, which are placed as they are, may
+/// be left where they are. In turns of one poller.
 class HostQueue final : public port::PortQueue {
  public:
   struct Options {
@@ -27,6 +28,7 @@ class HostQueue final : public port::PortQueue {
 
   uint16_t receive(std::span<port::RxFrame> frames) override;
   void release(std::span<const port::RxFrame> frames) override;
+  void leave_bodies() override { leaves_bodies_ = true; }
   uint16_t allocate(std::span<port::TxFrame> frames) override;
   uint16_t transmit(std::span<const port::TxFrame> frames) override;
   void free(std::span<const port::TxFrame> frames) override;
@@ -75,6 +77,8 @@ class HostQueue final : public port::PortQueue {
   void send_on_host(QpNumber to, const WaitingFrame& frame);
   void send(Peer* peer, const WaitingFrame& frame);
   void drop(uint32_t frame);
+  bool take(port::RxFrame& frame, const std::byte* data) const;
+  void release_received();
   void wake_sleepers();
   void reclaim();
 
@@ -89,6 +93,8 @@ class HostQueue final : public port::PortQueue {
   bool some_ended_ = false;
   size_t first_ = 0;  // of them, where the next receive() begins, so that none starves another
   std::vector<Peer*> sent_to_;
+  std::vector<Peer*> received_from_;  // whose frames have bodies that are read until the next receive()
+  bool leaves_bodies_ = false;
   std::atomic<uint64_t> dropped_{0};
 };
 

@@ -38,7 +38,11 @@ Poller::Poller(const Options& options, port::PortQueue& queue, const PollerConte
                 .listeners = options.listeners}),
       commands_(kCommandsMax),
       doorbells_(kDoorbellsMax) {
-  if (options.copy_engine != nullptr) held_.reserve(ReceiveStage::kBurstMax);
+  // An engine reads a burst while the next one is received.
+  if (options.copy_engine != nullptr)
+    held_.reserve(ReceiveStage::kBurstMax);
+  else
+    queue.leave_bodies();
 }
 
 Poller::~Poller() {

@@ -46,9 +46,9 @@ void Poller::pump() {
       ++waiting_;
       continue;
     }
-    const size_t frames_before = tx_.size();
     bool more = entry.queue_pair.pump(turn_, kPumpFrames);
-    if (more && !tx_.full() && tx_.size() - frames_before < kPumpFrames) count(Counter::kTxNoBuffer);
+    if (tx_.take_ran_dry()) [[unlikely]]
+      count(Counter::kTxNoBuffer);
     more |= note_error_state(entry);
     rearm(entry);
     if (more) activate(entry);

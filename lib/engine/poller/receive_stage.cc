@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "net/echo.h"
+#include "port/frame_body.h"
 #include "port/short_frame.h"
 
 namespace uroce::engine {
@@ -70,7 +71,10 @@ void ReceiveStage::stage(Instant now, bool services) {
 inline bool ReceiveStage::stage_frame(std::span<const std::byte> frame, StagedPacket& staged,
                                       const net::Demux& demux) {
   const size_t ip_bytes = flow_cache_.match(frame);
-  if (ip_bytes == 0) return stage_slow_path(frame, staged, demux);
+  if (ip_bytes == 0) {
+    port::take_body(frames_[staged.frame]);
+    return stage_slow_path(frame, staged, demux);
+  }
   const wire::ParseOutcome outcome = flow_cache_.parse_hit(frame, ip_bytes, staged.packet);
   // What came to one of our addresses does so again.
   return outcome.result == wire::ParseResult::kRoce ? stage_packet(staged) : drop(outcome.reason);
@@ -106,8 +110,19 @@ inline bool ReceiveStage::stage_packet(StagedPacket& staged) {
     return stage_for_services(staged);
   if (&entry->poller != &parts_.poller) return hand_over(staged.frame, entry->poller_index);
   __builtin_prefetch(&entry->queue_pair);
+  if (frames_[staged.frame].body != nullptr) refer_to_body(staged);
   if (packet.row->headers.has_any(kKeyedHeaders)) prefetch_region(packet);
   return true;
+}
+
+/// What is placed, and what the ICRC covers, is read where the sender has it.
+void ReceiveStage::refer_to_body(StagedPacket& staged) {
+  const port::RxFrame& frame = frames_[staged.frame];
+  const auto in_body = [&](std::span<const std::byte> part) {
+    return std::span(frame.body + (part.data() - frame.data), part.size());
+  };
+  staged.packet.payload = in_body(staged.packet.payload);
+  staged.packet.ip_packet = in_body(staged.packet.ip_packet);
 }
 
 /// The region that the packet's key stands for, in whichever of kKeyedHeaders it is.
@@ -119,6 +134,7 @@ void ReceiveStage::prefetch_region(const wire::Packet& packet) {
 
 /// General services are poller 0's business.
 bool ReceiveStage::stage_for_services(StagedPacket& staged) {
+  port::take_body(frames_[staged.frame]);
   if (is_for_program(staged)) return false;
   if (staged.packet.headers.bth.destination != GeneralServices::kNumber) return drop(Counter::kDropUnknownQp);
   if (parts_.links == nullptr) return hand_over(staged.frame, 0);
@@ -213,6 +229,7 @@ void ReceiveStage::receive_neighbour_message(size_t index) {
 
 /// Passes on a frame of the burst, which is not staged then.
 bool ReceiveStage::hand_over(size_t index, uint16_t to) {
+  port::take_body(frames_[index]);
   if (!parts_.hand_off.push(to, frames_[index])) return drop(Counter::kRxHandOverFull);
   disown_frame(index);
   count(Counter::kRxHandedOver);
@@ -229,6 +246,7 @@ void ReceiveStage::disown_frame(size_t index) {
 /// as on the wire.
 void ReceiveStage::defer(const StagedPacket& staged) {
   if (deferred_.size() == kDeferredFramesMax) return count(Counter::kDropStalled);
+  port::take_body(frames_[staged.frame]);
   deferred_.push_back(frames_[staged.frame]);
   disown_frame(staged.frame);
 }

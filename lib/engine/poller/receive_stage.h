@@ -125,6 +125,7 @@ class ReceiveStage {
   [[nodiscard]] FrameSwitch::Arrival arrival(const StagedPacket& staged) const;
   void answer_echo(std::span<const std::byte> frame);
   void receive_neighbour_message(size_t index);
+  void refer_to_body(StagedPacket& staged);
   void prefetch_region(const wire::Packet& packet);
   bool hand_over(size_t index, uint16_t to);
   void disown_frame(size_t index);

@@ -104,6 +104,7 @@ TEST_F(ApplicationTurn, TheAckOfAMessageLeavesWithTheReplyOfOneWhoAlwaysReplies)
   // Its own end and the reply's.
   EXPECT_TRUE(left.look());
   EXPECT_TRUE(left.look());
+  EXPECT_EQ(pair.counter(*pair.right_state, Counter::kTxNoBuffer), 0u) << "it waited for nothing";
 }
 
 TEST_F(ApplicationTurn, TheAckWaitsForOneTurnOnly) {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "bound_region.h"
 #include "engine/poller/turn_lock.h"
-#include "mem/fast_region.h"
 #include "virtual_pair.h"
 
 namespace uroce::engine {
@@ -20,54 +20,9 @@ using queue::SendOperation;
 constexpr size_t kBytes = 250'000;
 constexpr uint32_t kMtu = 1024;
 
-/// A region of one page for `side`, bound.
-class BoundRegion {
- public:
-  explicit BoundRegion(const Side& side)
-      : bus_(side.device().bus_space()),
-        address_(bus_.map(page_.data(), page_.size(), mem::Direction::kBidirectional).value()),
-        list_(bus_, 1),
-        region_(std::move(mem::FastRegion::make(side.device().regions(), side.domain(), 1).value())) {
-    list_.addresses()[0] = address_;
-    EXPECT_EQ(list_.post({1, 12, 0, page_.size()}, mem::kLocalWrite), 0);
-    const mem::FastBinding binding{key(), key(), mem::kLocalWrite, 0, &list_};
-    EXPECT_EQ(mem::bind_fast_region(side.device().regions(), binding, side.domain()), mem::Outcome::kDone);
-  }
-  ~BoundRegion() {
-    EXPECT_TRUE(region_->end().ok());
-    if (mapped_) {
-      EXPECT_EQ(unmap(), 0);
-    }
-  }
-  [[nodiscard]] MemoryKey key() const { return region_->first_key(); }
-  int unmap() {
-    const mem::BusRange range{address_, page_.size()};
-    const Status status = bus_.unmap({&range, 1}, mem::Direction::kBidirectional);
-    mapped_ = !status.ok();
-    return status ? 0 : status.error().code;
-  }
-
- private:
-  alignas(4096) std::array<std::byte, 4096> page_{};
-  bool mapped_ = true;
-  mem::BusSpace& bus_;
-  uint64_t address_;
-  mem::PageList list_;
-  std::unique_ptr<mem::FastRegion> region_;
-};
-
 void connect(Side& a, Side& b) {
   ASSERT_EQ(a.connect(b), 0);
   ASSERT_EQ(b.connect(a), 0);
-}
-
-void post_invalidation(const Side& side, SendOperation operation, MemoryKey key) {
-  queue::SendRequest& request = *side.queue_pair().send_queue->reserve();
-  request.operation = operation;
-  request.invalidate = key;
-  request.signaled = true;
-  side.queue_pair().send_queue->publish();
-  side.device().ring_doorbell(side.queue_pair());
 }
 
 /// Another poller of the right device may stand in the middle of a turn. Here it is no more than its lock.

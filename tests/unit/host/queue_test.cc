@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "drivers/port/host/host_queue.h"
+#include "port/frame_body.h"
 #include "tests/unit/host/memories.h"
 #include "wire/destination.h"
 #include "wire/frame.h"
@@ -24,6 +25,7 @@ struct Program {
     peer->block = other.numbers;
     peer->number = ours;
     peer->channel = std::make_unique<host::Channel>(queue.memory(), ours, other.memory.seen(theirs));
+    channel = peer->channel.get();
     tell({.kind = PeerChange::Kind::kReached, .block = other.numbers, .peer = std::move(peer)});
   }
   void tell(PeerChange change) {
@@ -68,6 +70,7 @@ struct Program {
   host::TestMemory memory{host::kProgramMemory};
   PeerExchange exchange;
   HostQueue queue{{.memory = memory.data()}, exchange};
+  host::Channel* channel = nullptr;  // to the program that was reached last; the queue's
 };
 
 using Payloads = std::vector<std::string>;
@@ -239,6 +242,33 @@ TEST_F(HostQueueTest, FramesGoByWayOfTheServiceWhereNoMemoryIsShared) {
   EXPECT_EQ(a.exchange.take_question(), to_b);
   a.send(to_b, "who?");
   EXPECT_EQ(a.exchange.take_question(), to_b);
+}
+
+TEST_F(HostQueueTest, BodiesOfLongFramesStayWhereTheyAreUntilTheNextReceive) {
+  join();
+  b.queue.leave_bodies();
+  const std::string payload(2000, 'x');
+  a.send(to_b, payload);
+  a.send(to_b, "short...");
+  port::RxFrame frames[32];
+  ASSERT_EQ(b.queue.receive(frames), 2);
+  EXPECT_EQ(frames[1].body, nullptr);
+  const std::byte* const body = frames[0].body;
+  ASSERT_NE(a.queue.memory().index_of(body), host::OwnMemory::kNoFrame) << "in the sender's memory";
+  const auto is_sent = [&](uint32_t at, uint32_t bytes) {
+    return std::memcmp(frames[0].data + at, body + at, bytes) == 0;
+  };
+  EXPECT_TRUE(is_sent(0, port::kFrameHeadBytes));
+  EXPECT_TRUE(is_sent(frames[0].length - port::kFrameTailBytes, port::kFrameTailBytes));
+  EXPECT_FALSE(is_sent(0, frames[0].length)) << "the rest was not copied";
+  port::take_body(frames[0]);
+  EXPECT_TRUE(is_sent(0, frames[0].length));
+  b.queue.release(std::span(frames).first(2));
+  a.channel->reclaim();
+  EXPECT_EQ(a.channel->in_flight(), 2u) << "the frames are not the sender's yet";
+  EXPECT_EQ(b.received(), Payloads());
+  a.channel->reclaim();
+  EXPECT_EQ(a.channel->in_flight(), 0u);
 }
 
 TEST_F(HostQueueTest, AFarEndThatBreaksTheFormatIsReadNoMore) {

@@ -65,6 +65,14 @@ void send(Buffers& buffers, TxBatch& batch, size_t count, uint32_t& next_length)
   batch.consume(count);
 }
 
+TEST(TxBatch, AFullBatchHasNotRunDry) {
+  Buffers buffers(2 * TxBatch::kFramesMax);
+  TxBatch batch(buffers);
+  uint32_t length = 0;
+  EXPECT_EQ(write(batch, TxBatch::kFramesMax + 1, length), TxBatch::kFramesMax);
+  EXPECT_FALSE(batch.take_ran_dry());
+}
+
 TEST(TxBatch, HoldsSoManyFramesAndNoMore) {
   Buffers buffers(2 * TxBatch::kFramesMax);
   TxBatch batch(buffers);
@@ -134,6 +142,8 @@ TEST(TxBatch, APortWithoutBuffersIsAskedAgainLater) {
   EXPECT_EQ(write(batch, 5, written), 3u);
   EXPECT_FALSE(batch.full());
   EXPECT_EQ(batch.next(), nullptr);
+  EXPECT_TRUE(batch.take_ran_dry());
+  EXPECT_FALSE(batch.take_ran_dry());
   send(buffers, batch, 2, sent);
   EXPECT_EQ(write(batch, 5, written), 2u);
   send(buffers, batch, 3, sent);
