@@ -36,7 +36,7 @@ void Attachment::grant(uid_t user) {
   grant.first = block_.first;
   grant.count = block_.count;
   grant.user = user;
-  // Relaxed, here and below: who reads it has got the memory by a message.
+  // Relaxed, here and below: the program gets the memory by a message.
   grant.valid.store(1, std::memory_order_relaxed);
 }
 

@@ -68,7 +68,7 @@ Result<NumberBlock> granted_numbers(int descriptor, uid_t user) {
                       "the queue pair numbers that the program had were not given to it, or no more its own"};
   auto mapping = map_program_memory(descriptor, host::kServiceMemory);
   struct stat status {};
-  // Who has made it; its writer is the one that has the seal not apply to it.
+  // Nothing but the mapping of its maker, which was there before the seals, can write it.
   if (!mapping || fstat(descriptor, &status) != 0 || status.st_uid != geteuid()) return refused;
   const host::Grant& grant =
       host::MemoryLayout(host::kServiceMemory).grant(static_cast<const std::byte*>(mapping->data()));
