@@ -174,7 +174,7 @@ TEST(Attach, DescriptorsOfEveryWrongNumber) {
   EXPECT_EQ(attach_with_descriptors([](Conversation&) { return Numbers(); }), EPERM);
   EXPECT_EQ(attach_with_descriptors([](Conversation& one) { return Numbers{one.memory().descriptor()}; }),
             EPERM);
-  for (const size_t count : {3, 8, 9, 60})
+  for (const size_t count : {3u, 8u, 9u, 60u})
     EXPECT_EQ(attach_with_descriptors([&](Conversation& one) { return Numbers(count, one.bell()); }), EPROTO)
         << count;
 }
