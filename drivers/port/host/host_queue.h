@@ -14,8 +14,8 @@ namespace uroce::drivers {
 
 /// The one queue of a port that several programs share: frames for other programs of this host go to them by
 /// channels, all others to the service. What is received is copied into buffers of this process before it is
-/// looked at, since its sender may change it at any time; payloads of long frames, which are placed as they are, may
-/// be left where they are. In turns of one poller.
+/// looked at, since its sender may change it at any time; payloads of long frames, which are placed as they
+/// are, may be left where they are. In turns of one poller.
 class HostQueue final : public port::PortQueue {
  public:
   struct Options {

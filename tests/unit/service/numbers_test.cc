@@ -16,48 +16,53 @@ using host::MessageType;
 
 constexpr uint32_t kBlock = 1u << host::kBlockBits;
 
-/// Two services, as if one came after the other.
 struct Numbers : ::testing::Test {
-  std::optional<RunningService> former{std::in_place};
-  RunningService service;
+  [[nodiscard]] const std::string& path() const { return service->path(); }
+  /// The service ends, and another one begins.
+  void restart() {
+    service.reset();
+    service.emplace();
+  }
+  std::optional<RunningService> service{std::in_place};
 };
 
 TEST_F(Numbers, TheNextServiceGivesBackWhatTheFormerGave) {
-  FakeProgram a(former->path());
+  FakeProgram a(path());
   ASSERT_EQ(a.attach().type, MessageType::kAttached);
-  former.reset();
-  FakeProgram again(service.path());
+  restart();
+  FakeProgram again(path());
   EXPECT_EQ(again.attach_again(a).number, a.number());
   // Expect: what it has now counts as well.
-  FakeProgram other(service.path());
+  FakeProgram other(path());
   EXPECT_EQ(other.attach_again(again).error, EEXIST) << "in use";
 }
 
 TEST_F(Numbers, OfAProgramThatHasEnded_ExpectARefusal) {
-  FakeProgram observer(former->path());
+  FakeProgram observer(path());
   observer.attach();
-  std::optional<FakeProgram> a(former->path());
+  std::optional<FakeProgram> a(path());
   a->attach();
   const NumberBlock held{a->number(), kBlock};
   const service::Descriptor granted(dup(a->granted()));
   a.reset();
   ASSERT_TRUE(observer.receive(MessageType::kGone));
-  EXPECT_EQ(FakeProgram(former->path()).attach_again(held, granted.get()).error, EPERM);
-  former.reset();
-  EXPECT_EQ(FakeProgram(service.path()).attach_again(held, granted.get()).error, EPERM);
+  EXPECT_EQ(FakeProgram(path()).attach_again(held, granted.get()).error, EPERM);
+  restart();
+  EXPECT_EQ(FakeProgram(path()).attach_again(held, granted.get()).error, EPERM);
 }
 
 TEST_F(Numbers, OthersThanWereGiven_ExpectARefusal) {
-  FakeProgram a(former->path());
+  FakeProgram a(path());
   a.attach();
+  restart();
   for (const NumberBlock claimed :
        {NumberBlock{a.number() + kBlock, kBlock}, NumberBlock{a.number() + 1, kBlock},
         NumberBlock{a.number(), 2 * kBlock}, NumberBlock{0xFFF000, kBlock}, NumberBlock{a.number(), 0}})
-    EXPECT_EQ(FakeProgram(service.path()).attach_again(claimed, a.granted()).error, EPERM);
+    EXPECT_EQ(FakeProgram(path()).attach_again(claimed, a.granted()).error, EPERM);
 }
 
 TEST_F(Numbers, WithoutWhatShowsThem_ExpectTheEndOfTheConnection) {
-  FakeProgram a(service.path());
+  FakeProgram a(path());
   Message request = hello(MessageType::kAttach);
   request.number = 0x123000;
   request.count = kBlock;
@@ -66,14 +71,15 @@ TEST_F(Numbers, WithoutWhatShowsThem_ExpectTheEndOfTheConnection) {
 }
 
 TEST_F(Numbers, ShownByOtherMemory_ExpectARefusal) {
-  FakeProgram a(former->path());
+  FakeProgram a(path());
   a.attach();
+  restart();
   const NumberBlock held{a.number(), kBlock};
   const service::Descriptor null(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const service::Descriptor empty(memfd_create("empty", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  FakeProgram program(service.path());
+  FakeProgram program(path());
   for (const int shown : {null.get(), empty.get(), program.memory().descriptor()})
-    EXPECT_EQ(FakeProgram(service.path()).attach_again(held, shown).error, EPERM);
+    EXPECT_EQ(FakeProgram(path()).attach_again(held, shown).error, EPERM);
 }
 
 /// Memory as a service makes it, which says what a service would say.
@@ -97,17 +103,17 @@ TEST_F(Numbers, ForgedByAnotherUser_ExpectARefusal) {
     const AsStranger other;
     memory = forged(block, 0);
   }
-  EXPECT_EQ(FakeProgram(service.path()).attach_again(block, memory->descriptor.get()).error, EPERM);
+  EXPECT_EQ(FakeProgram(path()).attach_again(block, memory->descriptor.get()).error, EPERM);
   // Expect: the same of our own is believed, so it was refused for its maker.
   memory = forged(block, 0);
-  EXPECT_EQ(FakeProgram(service.path()).attach_again(block, memory->descriptor.get()).number, block.first);
+  EXPECT_EQ(FakeProgram(path()).attach_again(block, memory->descriptor.get()).number, block.first);
 }
 
 TEST_F(Numbers, ShownByAnotherUser_ExpectARefusal) {
   if (geteuid() != 0) GTEST_SKIP() << "only the superuser can be another user";
   const NumberBlock block{0x123000, kBlock};
   const service::SealedMemory memory = forged(block, AsStranger::kUser);
-  EXPECT_EQ(FakeProgram(service.path()).attach_again(block, memory.descriptor.get()).error, EPERM);
+  EXPECT_EQ(FakeProgram(path()).attach_again(block, memory.descriptor.get()).error, EPERM);
 }
 
 }  // namespace
