@@ -28,7 +28,8 @@ class HostQueue final : public port::PortQueue {
 
   uint16_t receive(std::span<port::RxFrame> frames) override;
   void release(std::span<const port::RxFrame> frames) override;
-  void leave_bodies() override { leaves_bodies_ = true; }
+  /// Only where the ICRC is computed: that brings the body into the cache. Without it the copy does.
+  void leave_bodies() override { leaves_bodies_ = icrc_on_host_; }
   uint16_t allocate(std::span<port::TxFrame> frames) override;
   uint16_t transmit(std::span<const port::TxFrame> frames) override;
   void free(std::span<const port::TxFrame> frames) override;

@@ -184,7 +184,7 @@ TEST(HostileService, AProgramThatTakesTheNumbersOfOneThatHasGone) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->message.error, 0);
   program.receive();
-  // The other half is nobody's: who has it is asked.
+  // No program has the other half: the service is asked for it.
   const Message asked = program.asked_for({kOther.first + kUnit});
   EXPECT_EQ(asked.type, MessageType::kIntroduce);
   EXPECT_EQ(asked.number, kOther.first + kUnit);

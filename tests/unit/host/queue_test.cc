@@ -69,7 +69,7 @@ struct Program {
   const NumberBlock numbers;
   host::TestMemory memory{host::kProgramMemory};
   PeerExchange exchange;
-  HostQueue queue{{.memory = memory.data()}, exchange};
+  HostQueue queue{{.memory = memory.data(), .icrc_on_host = true}, exchange};
   host::Channel* channel = nullptr;  // to the program that was reached last; the queue's
 };
 

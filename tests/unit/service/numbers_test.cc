@@ -1,4 +1,4 @@
-// Queue pair numbers over the end of a service: who has them again from the one that comes after it.
+// Queue pair numbers over the end of a service: which program has them again from the next one.
 #include <fcntl.h>
 #include <sys/mman.h>
 

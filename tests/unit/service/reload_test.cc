@@ -95,7 +95,7 @@ TEST(Reload, OtherSettings_ExpectTheDeviceAnewAndItsNumbersKept) {
   changed.addresses.push_back({Gid::from_ipv4({192, 0, 2, 77}), 24});
   EXPECT_EQ(service.reload({changed}).error, 0);
   EXPECT_TRUE(a.closed());
-  // Expect: numbers that are about to be claimed are nobody else's.
+  // Expect: numbers that are about to be claimed are given to no other program.
   std::vector<std::unique_ptr<FakeProgram>> others;
   for (int i = 0; i < 50; ++i) {
     others.push_back(std::make_unique<FakeProgram>(service.path()));
