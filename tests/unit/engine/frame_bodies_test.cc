@@ -51,6 +51,7 @@ class FrameBodies : public ::testing::TestWithParam<bool> {
 
   std::vector<testing::BodyPort*> ports_;
   std::optional<VirtualPair> pair_;
+  TurnLock other_poller_;  // outlives what may still wait for it
   std::optional<Side> left_;
   std::optional<Side> right_;
 };
@@ -74,11 +75,10 @@ TEST_P(FrameBodies, SendsArePlacedFromThem) {
 }
 
 TEST_P(FrameBodies, FramesThatWaitAreCopied) {
-  TurnLock other_poller;
-  pair_->right_state->quiescence.watch(other_poller);
+  pair_->right_state->quiescence.watch(other_poller_);
   BoundRegion region(*right_);
   // What follows an invalidation waits while another poller is inside a turn.
-  ASSERT_TRUE(other_poller.begin());
+  ASSERT_TRUE(other_poller_.begin());
   post_invalidation(*right_, queue::SendOperation::kLocalInvalidate, region.key());
   pair_->turn_all();
   left_->post_write(*right_, kBytes);
@@ -86,7 +86,7 @@ TEST_P(FrameBodies, FramesThatWaitAreCopied) {
     VirtualPair::advance(microseconds(1));
     pair_->turn_all();
   }
-  other_poller.end();
+  other_poller_.end();
   pair_->settle();
   EXPECT_EQ(left_->buffer(), right_->buffer());
   EXPECT_GT(frames_with_bodies(), 0u);

@@ -89,10 +89,17 @@ TEST_F(Closed, APeerFindsNobodyAndMemoryIsNotTouched) {
 }
 
 TEST_F(Closed, WhatWasUnderWayEndsWithIt) {
+  End& with_its_own = left_behind(0);
+  End other_peer(device_at(1), {});
+  connect(with_its_own, other_peer);
   // Requests that the peer does not take: nothing is posted there.
   ibv_sge segment = owner.part(0, 1000);
   for (uint64_t id = 0; id < 4; ++id) ASSERT_EQ(owner.send(send_request(id, segment)), 0);
   ASSERT_EQ(ibv_close_device(owner.context), 0);
+  // Frames that the closed queue pair had sent are on the wire before this one's.
+  segment = with_its_own.part(0, 1000);
+  ASSERT_EQ(with_its_own.send(write_request(1, segment, other_peer)), 0);
+  ASSERT_EQ(with_its_own.next().status, IBV_WC_SUCCESS);
   for (uint64_t id = 0; id < 4; ++id) ASSERT_EQ(peer.receive(id, peer.all()), 0);
   usleep(100'000);  // may be too short to see it fail, never long enough to fail by itself
   EXPECT_TRUE(peer.nothing_to_poll());
