@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -113,6 +114,7 @@ class ServeCommand {
     app_.add_option("--ready-fd", ready_,
                     "Gets an empty line when programs can attach, or the error, then is closed")
         ->type_name("N");
+    app_.add_flag("--detach", detach_, "Goes on in another process: the one that was started ends at once");
   }
 
   int execute(int argc, char** argv) {
@@ -126,6 +128,9 @@ class ServeCommand {
     } catch (const CLI::ParseError& error) {
       return fail(kUsage, error.what());
     }
+    if (detach_)
+      if (const pid_t child = fork(); child != 0)
+        return child > 0 ? 0 : fail(kFailure, std::string("fork: ") + std::strerror(errno));
     const auto configuration = configured_devices();
     if (!configuration) return fail(kUsage, configuration.error().message);
     const auto service = configured_service();
@@ -211,6 +216,7 @@ class ServeCommand {
   std::string socket_;
   std::optional<uint32_t> idle_exit_s_;
   int ready_ = -1;
+  bool detach_ = false;
 };
 
 }  // namespace

@@ -67,9 +67,14 @@ Status start_service(const std::string& socket) {
   Descriptor from(ends[0]);
   Descriptor to(ends[1]);
   constexpr int kReady = 3;
-  std::array arguments = {
-      program, std::string("--idle-exit"), std::string(kIdleExitSeconds), std::string("--socket"),
-      socket,  std::string("--ready-fd"),  std::to_string(kReady)};
+  std::array arguments = {program,
+                          std::string("--detach"),
+                          std::string("--idle-exit"),
+                          std::string(kIdleExitSeconds),
+                          std::string("--socket"),
+                          socket,
+                          std::string("--ready-fd"),
+                          std::to_string(kReady)};
   std::array<char*, arguments.size() + 1> pointers{};
   for (size_t i = 0; i < arguments.size(); ++i) pointers[i] = arguments[i].data();
   posix_spawn_file_actions_t actions;
@@ -95,10 +100,10 @@ Status start_service(const std::string& socket) {
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return Error{error, program + ": " + std::strerror(error)};
   to = Descriptor();
-  Status answer = take_answer(from.number());
-  // One that has complained ends now.
-  if (!answer && answer.error().code != ETIMEDOUT) waitpid(child, nullptr, 0);
-  return answer;
+  // It ends at once, and what goes on is no child of the program, which may wait for any of its own.
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return take_answer(from.number());
 }
 
 }  // namespace uroce::drivers
