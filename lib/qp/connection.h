@@ -115,7 +115,8 @@ struct Connection : ErrorFlags {
   DomainId receive_domain =
       options.shared_receives != nullptr ? options.shared_receives->options().domain : options.domain;
   Waiter waiter = Waiter::kNone;
-  ReplyHabit replies;
+  ReplyHabit replies;        // to messages that a completion tells of ...
+  ReplyHabit write_replies;  // ... and to WRITEs, which the application finds in its memory
   copy::MessageOwner* placement_owner = nullptr;  // the queue pair, for what it places
   mem::Invalidation* invalidation = nullptr;
 

@@ -48,7 +48,10 @@ class QueuePair final : public PlacementOwner {
   bool receive(const wire::Packet& packet, Turn& turn);
 
   /// The application has posted; the turn is made for that.
-  void posted(const Turn& turn) { connection_.replies.posted(turn.call); }
+  void posted(const Turn& turn) {
+    connection_.replies.posted(turn.call);
+    connection_.write_replies.posted(turn.call);
+  }
 
   /// The queue pair waits for other pollers: nothing is received or sent, and pump() says that there is more,
   /// until a pump() finds that they have ended their turns.

@@ -58,7 +58,7 @@ void RcResponder::drop_answers() {
     if (kind == Kind::kSend) connection_.receives.take();
     message_.go_on(kind, packet);
   }
-  arrived(1, answer_due(packet, part.ends && packet.row->consumes_receive, turn));
+  arrived(1, answer_due(packet, part.ends, turn));
 }
 
 /// All of it is placed.

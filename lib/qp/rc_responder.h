@@ -108,9 +108,11 @@ class RcResponder final : public Responder {
 /// What `packet`, of the family, asks for.
 OperationRequest request_in(wire::Family family, const wire::Packet& packet, uint32_t mtu);
 
-/// By a packet of a SEND or WRITE. `told`: the receiver gets a completion for it.
-inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, bool told, const Turn& turn) {
-  const bool reply_expected = told && turn.replies_may_follow && connection_.replies.told(turn.call);
+/// By a packet of a SEND or WRITE. `ends`: it is the last of its message.
+inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, bool ends, const Turn& turn) {
+  const bool reply_expected =
+      ends && turn.replies_may_follow &&
+      (packet.row->consumes_receive ? connection_.replies : connection_.write_replies).told(turn.call);
   if (!packet.headers.bth.ack_request) return Answer::kNone;
   return reply_expected ? Answer::kAckNext : Answer::kAck;
 }

@@ -7,7 +7,8 @@ namespace uroce::qp {
 /// Whether the application answers the messages of a queue pair at once: by posting to the same queue pair
 /// with its very next call. Only then does it pay to hold an ACK back for the reply, and only of a queue pair
 /// that has done so many times in a row it may be expected: a program that leaves without another call, or
-/// sleeps, has then acknowledged what it was told of.
+/// sleeps, has then acknowledged what it was told of. What is told of is a completion, or bytes that a WRITE
+/// has placed: each has a habit of its own, for a program may answer the one and not the other.
 ///
 /// Calls are counted by Turn::call; 0 is none.
 class ReplyHabit {

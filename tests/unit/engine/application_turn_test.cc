@@ -107,6 +107,41 @@ TEST_F(ApplicationTurn, TheAckOfAMessageLeavesWithTheReplyOfOneWhoAlwaysReplies)
   EXPECT_EQ(pair.counter(*pair.right_state, Counter::kTxNoBuffer), 0u) << "it waited for nothing";
 }
 
+TEST_F(ApplicationTurn, TheAckOfAWriteLeavesWithTheReplyOfOneThatAlwaysReplies) {
+  for (uint32_t i = 0; i <= qp::ReplyHabit::kRepliesMin; ++i) {
+    left.post_write(right, 64);
+    pair.turn(*pair.left_state);
+    sent_before = sent();
+    poll();
+    EXPECT_EQ(newly_sent(), i < qp::ReplyHabit::kRepliesMin ? 1u : 0u);
+    right.post_write(left, 64);
+    turn_for_post();
+    EXPECT_EQ(newly_sent(), 2u);
+    pair.turn(*pair.left_state);
+    EXPECT_TRUE(left.look());
+    poll();
+    EXPECT_TRUE(right.look());
+  }
+  // Replies to WRITEs are none to SENDs.
+  sent_before = sent();
+  send_from_left();
+  poll();
+  EXPECT_EQ(newly_sent(), 1u);
+}
+
+TEST_F(ApplicationTurn, WritesThatAreNotRepliedToLeaveTheHabitOfTheOthers) {
+  reply_many_times();
+  for (int i = 0; i < 3; ++i) {
+    left.post_write(right, 64);
+    pair.turn(*pair.left_state);
+    poll();
+  }
+  sent_before = sent();
+  send_from_left();
+  poll();
+  EXPECT_EQ(newly_sent(), 0u);
+}
+
 TEST_F(ApplicationTurn, TheAckWaitsForOneTurnOnly) {
   reply_many_times();
   send_from_left();
