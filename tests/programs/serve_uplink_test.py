@@ -5,7 +5,6 @@
 """
 
 import json
-import os
 import signal
 import subprocess
 
@@ -162,43 +161,6 @@ class Routed(ServedTestCase):
             self.ip("left", "route", "add", f"{to}/{bits}" if ":" in to else f"{to}0/{bits}", "via", f"{via}254")
         self.serve(f'[[device]]\nname = "uroce0"\ninterface = "{ROUTED_LINK}"\n')
         self.expect_traffic()
-
-
-class Start(TestCase):
-    """Programs start the service that they need."""
-
-    def setUp(self):
-        super().setUp()
-        self.environment = {"UROCE_SERVICE": str(self.folder / "run/service.sock")}
-
-    def end_service(self):
-        done = subprocess.run([UROCE, "status", "--json", "--socket", self.environment["UROCE_SERVICE"]], capture_output=True, text=True)
-        if done.returncode == 0:
-            os.kill(json.loads(done.stdout)["pid"], signal.SIGTERM)
-
-    def start_program(self):
-        process = self.stack.start(["setpriv", "--pdeathsig", "KILL", UROCE, "info"], "", self.environment)
-        self.addCleanup(self.end, process)
-        return process
-
-    def test_several_programs_at_once(self):
-        self.addCleanup(self.end_service)
-        for process in [self.start_program() for _ in range(6)]:
-            status, output = programs.finish(process)
-            self.assertEqual(status, 0, output)
-            self.assertIn("host", output)
-
-    def test_a_service_that_ends_in_the_moment_of_the_attach(self):
-        self.addCleanup(self.end_service)
-        folder = self.folder / "run"
-        folder.mkdir(mode=0o700)
-        script = ("import os, socket, sys\nlistening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\nlistening.bind(sys.argv[1])\n"
-                  "listening.listen()\nprint('ready', flush=True)\nfirst = listening.accept()[0]\nos.unlink(sys.argv[1])\n")
-        ending = self.start(["python3", "-c", script, self.environment["UROCE_SERVICE"]])
-        self.assertEqual(ending.stdout.readline(), "ready\n")
-        status, output = programs.finish(self.start_program())
-        self.assertEqual(status, 0, output)
-        self.assertEqual(programs.finish(ending)[0], 0)
 
 
 main()
