@@ -5,18 +5,20 @@ AT_MOST, AT_LEAST = '<=', '>='
 
 
 def _cpu_time():
-    """Of both ends together; a SEND costs at most 15 % more than a WRITE, a READ 40 %, as its responses are copied."""
-    for size, nanoseconds in (64, 150), (4096, 550), (65536, 7000):
+    """Of both ends together; a SEND costs at most 10 % more than a WRITE, a READ 30 %, as its responses are copied."""
+    for size, nanoseconds in (64, 75), (4096, 550), (65536, 5000):
         yield f'cpu_ns.write.{size}', (AT_MOST, nanoseconds)
-        yield f'cpu_ns.send.{size}.over_write', (AT_MOST, 1.15)
-        yield f'cpu_ns.read.{size}.over_write', (AT_MOST, 1.4)
+        yield f'cpu_ns.send.{size}.over_write', (AT_MOST, 1.1)
+        yield f'cpu_ns.read.{size}.over_write', (AT_MOST, 1.3)
+    yield 'cpu_ns.send.64.alone', (AT_MOST, 330)
 
 
 def _latency():
-    """Above the bare port's round trip."""
+    """Above the bare port's round trip, between CPUs that share a cache; where they do not, 0.15 us more may pass."""
+    for operation, microseconds in ('send', 0.3), ('write', 0.3), ('read', 0.15):
+        yield f'rtt_over_bare_us.ring.{operation}64', (AT_MOST, microseconds)
+        yield f'rtt_over_bare_us.memif.{operation}64', (AT_MOST, 0.5)
     for link in 'ring', 'memif':
-        for operation, microseconds in ('send', 0.3), ('write', 0.3), ('read', 0.5):
-            yield f'rtt_over_bare_us.{link}.{operation}64', (AT_MOST, microseconds)
         yield f'rtt_p99_over_p50.{link}.send64', (AT_MOST, 2)
 
 
@@ -48,13 +50,15 @@ GOALS = {
     'placement.cold.one_packet': (AT_LEAST, 0.5),
     'placement.hot': (AT_LEAST, 0.9),
     'gbps.ring.write.65536': (AT_LEAST, 100),
-    'gbps.ring.write.1048576': (AT_LEAST, 100),
-    'gbps.ring.read.65536.over_write': (AT_LEAST, 0.5),
+    'gbps.ring.write.1048576': (AT_LEAST, 90),
+    'gbps.ring.read.65536.over_write': (AT_LEAST, 0.9),
     'memif_ratio.write.65536': (AT_LEAST, 0.45),
     'memif_ratio.write.1048576': (AT_LEAST, 0.45),
-    'mmsgs.ring.write64.qp1': (AT_LEAST, 8),
+    'mmsgs.ring.write64.qp1': (AT_LEAST, 14),
     'mmsgs.ring.send64.qp1': (AT_LEAST, 8),
-    'mmsgs.ring.write64.qp64': (AT_LEAST, 10),
+    'mmsgs.ring.write64.qp64': (AT_LEAST, 14),
+    'threads.64.read64.rate.ratio': (AT_LEAST, 0.4),
+    'cm_connects_per_s': (AT_LEAST, 15000),
     'af_packet.write.64.rate.ratio': (AT_LEAST, 0.9),
     'af_packet.send.64.rate.ratio': (AT_LEAST, 0.9),
     'af_xdp.write.64.rate.ratio': (AT_LEAST, 0.9),
@@ -63,12 +67,13 @@ GOALS = {
     **dict(_host()),
     **dict(_attacked()),
     **{f'block.file.{load}.qd32.ratio': (AT_LEAST, 0.95) for load in ('randread4k', 'randwrite4k', 'read128k', 'write128k')},
-    'nvmf_iops_per_core.ram.randread4k': (AT_LEAST, 1),
-    'nvmf_cpu_us.randread4k': (AT_MOST, 1),
+    'nvmf_iops_per_core.ram.randread4k': (AT_LEAST, 1.2),
+    'nvmf_cpu_us.randread4k': (AT_MOST, 0.85),
     'nvmf_lat_over_send_us.ram.randread4k': (AT_MOST, 2),
     'nvmf_iops.file.randread4k.ratio': (AT_LEAST, 0.95),
-    'instr.send64': (AT_MOST, 900),
-    'instr.write4k': (AT_MOST, 250),
+    'instr.send64': (AT_MOST, 1050),
+    'instr.send64.alone': (AT_MOST, 4400),
+    'instr.write4k': (AT_MOST, 400),
     'memif.ib_write_bw.65536.goodput.beside_perf.ratio': (AT_LEAST, 0.8),
     'memif.ib_send_lat.64.round_trip.beside_perf.ratio': (AT_LEAST, 1 / 1.3),
     'memif.ib_read_lat.64.round_trip.beside_perf.ratio': (AT_LEAST, 1 / 1.3),
