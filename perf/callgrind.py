@@ -3,6 +3,9 @@
 import collections
 import re
 
+# The clock that counted_clock.cc replaces in what is counted.
+SYSTEM_CLOCK = '--poller-cycle-clock', 'false'
+
 
 def layer_of(function, layers):
     """Of "name [object]"; None: the caller's."""

@@ -9,6 +9,7 @@ import statistics
 import sys
 import tempfile
 
+import callgrind
 import links
 from between_rows import late_ones, over_bare
 from rows import LARGE, LARGE_FRAME, SMALL, SMALL_FRAME, Failure, Row, command
@@ -128,13 +129,16 @@ class Wire:
         and no VPCLMULQDQ, and neither does what runs on it: the count is that of a CPU with AVX2."""
         if not shutil.which('valgrind'):
             return print('perf/run: instructions: SKIPPED, valgrind is not installed', file=sys.stderr)
-        loopback = self.command('loopback', [])
+        loopback = self.command('loopback', [], callgrind.SYSTEM_CLOCK)
         for name, (operation, size, frame, counted, left_out) in INSTRUCTIONS.items():
             ours = counted_instructions(loopback, counted, left_out, self.program('one_thread_counted'), '--op', operation,
                                         '--size', size, '--region-mb', 16, '--operations', OPERATIONS)
             placed = counted_instructions([], counted, left_out, self.program('bare_frames'), '--bytes', frame,
                                           '--frames', OPERATIONS)
             yield Row(name, ours, '', placed, 'placed', 'lower')
+        yield Row('instr.send64.alone', counted_instructions(loopback, 'measured_operations', (), self.program('one_thread_counted'), '--op',
+                                                             'send', '--size', SMALL, '--region-mb', 16, '--outstanding', 1, '--batch', 1,
+                                                             '--operations', OPERATIONS), '')
 
     def program(self, name):
         return self.build / 'perf/end_to_end' / name

@@ -180,9 +180,10 @@ std::string to_toml(const Configuration& configuration) {
   std::string out;
   for (const DeviceConfiguration& device : configuration.devices) out += to_toml(device);
   out += fmt::format(
-      "[poller]\nmode = \"{}\"\ntakeover_us = {}\ncores = {}\nper_device = {}\n\n",
+      "[poller]\nmode = \"{}\"\ntakeover_us = {}\ncores = {}\nper_device = {}\ncycle_clock = {}\n\n",
       configuration.poller_mode == PollerMode::kDedicated ? "dedicated" : "inline", configuration.takeover_us,
-      joined(configuration.cores, [](uint32_t core) { return core; }), configuration.pollers_per_device);
+      joined(configuration.cores, [](uint32_t core) { return core; }), configuration.pollers_per_device,
+      configuration.cycle_clock);
   out += fmt::format("[copy]\nkind = \"{}\"\n\n", copy::find_kind(configuration.copy_kind)->name);
   out += fmt::format("[memory]\nhugepages = {}\nhonour_memlock = {}\nmegabytes = {}\nbus_offset = {}\n\n",
                      configuration.hugepages, configuration.honour_memlock, configuration.memory_mb,

@@ -74,6 +74,7 @@ struct Configuration {
   uint32_t takeover_us = 50;    // inline: the background thread turns a poller left alone for this long
   std::vector<uint32_t> cores;  // dedicated: one per poller; inline: of the background thread
   uint16_t pollers_per_device = 1;
+  bool cycle_clock = true;  // tell the time by the CPU's cycle counter, if it is steady
   copy::Kind copy_kind = copy::Kind::kAuto;
   bool hugepages = true;       // use them when there are any
   bool honour_memlock = true;  // registered memory counts against RLIMIT_MEMLOCK

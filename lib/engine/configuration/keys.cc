@@ -223,7 +223,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_integ
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 26> kKeys = {{
+constexpr std::array<Key, 27> kKeys = {{
     {{"device.name", "string", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_string(v, t.device->name, kDeviceNameMax); }},
@@ -292,6 +292,10 @@ constexpr std::array<Key, 26> kKeys = {{
      [](Node v, KeyTarget t) {
        return store_integer(v, t.configuration.pollers_per_device, 1, kPollersPerDeviceMax);
      }},
+    {{"poller.cycle_clock", "true or false",
+      "tell the time by the CPU's cycle counter, if it is steady, instead of the system's clock"},
+     ValueKind::kFlag,
+     [](Node v, KeyTarget t) { return store_flag(v, t.configuration.cycle_clock); }},
     {{"copy.kind", "string", "how payload is stored: auto, ordinary, string, non-temporal[-128|-256|-512]"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_copy_kind(v, t.configuration.copy_kind); }},

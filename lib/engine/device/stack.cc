@@ -11,6 +11,7 @@
 #include "drivers/registry.h"
 #include "engine/device/device_group.h"
 #include "engine/device/service_devices.h"
+#include "engine/platform/clock.h"
 #include "engine/platform/eal.h"
 #include "engine/platform/forked.h"
 #include "net/derived_mac.h"
@@ -32,7 +33,9 @@ Configuration with_macs(Configuration configuration) {
 class ConfiguredStack final : public Stack {
  public:
   explicit ConfiguredStack(Configuration configuration)
-      : configuration_(with_macs(std::move(configuration))), slots_(configuration_.devices.size()) {}
+      : configuration_(with_macs(std::move(configuration))), slots_(configuration_.devices.size()) {
+    if (configuration_.cycle_clock) count_cycles_if_steady();
+  }
 
   [[nodiscard]] const Configuration& configuration() const override { return configuration_; }
   [[nodiscard]] std::optional<MacAddress> known_mac(size_t index) const override;

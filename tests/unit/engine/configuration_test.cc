@@ -37,6 +37,7 @@ mode = "dedicated"
 takeover_us = 25
 cores = [1, 3]
 per_device = 2
+cycle_clock = false
 
 [copy]
 kind = "non-temporal"
@@ -95,6 +96,7 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(c.takeover_us, 25u);
   EXPECT_EQ(c.cores, (std::vector<uint32_t>{1, 3}));
   EXPECT_EQ(c.pollers_per_device, 2);
+  EXPECT_FALSE(c.cycle_clock);
   EXPECT_EQ(c.copy_kind, copy::Kind::kNonTemporal);
   EXPECT_FALSE(c.hugepages);
   EXPECT_FALSE(c.honour_memlock);
@@ -264,6 +266,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"poller.takeover_us", "25"},
       {"poller.cores", "1,3"},
       {"poller.per_device", "2"},
+      {"poller.cycle_clock", "false"},
       {"copy.kind", "non-temporal"},
       {"memory.hugepages", "false"},
       {"memory.honour_memlock", "false"},
