@@ -32,8 +32,8 @@
 #include <span>
 #include <string_view>
 
-#include "apps/launch/descriptor.h"
 #include "apps/launch/user_namespace.h"
+#include "base/descriptor.h"
 
 namespace uroce::launch {
 namespace {

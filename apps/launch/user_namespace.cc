@@ -17,7 +17,7 @@
 #include <string>
 #include <thread>
 
-#include "apps/launch/descriptor.h"
+#include "base/descriptor.h"
 
 namespace uroce::launch {
 namespace {

@@ -20,7 +20,7 @@ Channel::Channel(OwnMemory& own, uint32_t number, const FarEnd& far_end)
 
 Channel::~Channel() {
   for (; reclaimed_ != sent_; ++reclaimed_)
-    own_.put(Descriptor::unpack(ring_[reclaimed_ % kRingFrames].load(std::memory_order_relaxed)).frame);
+    own_.put(FrameDescriptor::unpack(ring_[reclaimed_ % kRingFrames].load(std::memory_order_relaxed)).frame);
 }
 
 bool Channel::reclaim() {
@@ -33,7 +33,7 @@ bool Channel::reclaim() {
   }
   // Relaxed: no other process writes this ring.
   for (; reclaimed_ != consumed; ++reclaimed_)
-    own_.put(Descriptor::unpack(ring_[reclaimed_ % kRingFrames].load(std::memory_order_relaxed)).frame);
+    own_.put(FrameDescriptor::unpack(ring_[reclaimed_ % kRingFrames].load(std::memory_order_relaxed)).frame);
   return true;
 }
 
@@ -49,7 +49,7 @@ Channel::Frame Channel::receive() {
   if (broken_) return kNone;
   // Pairs with the release in send() of the far end.
   const uint64_t word = far_ring_[received_ % kRingFrames].load(std::memory_order_acquire);
-  const Descriptor descriptor = Descriptor::unpack(word);
+  const FrameDescriptor descriptor = FrameDescriptor::unpack(word);
   if (descriptor.sequence != received_ + 1) return kNone;
   const bool sound = descriptor.frame < far_layout_.shape().frames && descriptor.length >= kFrameBytesMin &&
                      descriptor.length <= kFrameBytes;

@@ -53,10 +53,10 @@ class Channel {
   /// The frame, which `own` gave out, is the channel's until the far end has taken it. Only with has_room().
   void send(uint32_t frame, uint32_t length, bool has_icrc) {
     UROCE_ASSERT(in_flight() < kRingFrames && length >= kFrameBytesMin && length <= kFrameBytes);
-    const Descriptor descriptor{.frame = static_cast<uint16_t>(frame),
-                                .length = static_cast<uint16_t>(length),
-                                .has_icrc = has_icrc,
-                                .sequence = sent_ + 1};
+    const FrameDescriptor descriptor{.frame = static_cast<uint16_t>(frame),
+                                     .length = static_cast<uint16_t>(length),
+                                     .has_icrc = has_icrc,
+                                     .sequence = sent_ + 1};
     // Pairs with the acquire in receive() of the far end: the frame's bytes were written before.
     ring_[sent_ % kRingFrames].store(descriptor.pack(), std::memory_order_release);
     ++sent_;
@@ -75,7 +75,7 @@ class Channel {
   [[nodiscard]] bool pending() const {
     const uint64_t word =
         far_ring_[received_ % kRingFrames].load(std::memory_order_acquire);  // pairs with send()
-    return Descriptor::unpack(word).sequence == received_ + 1 && !broken_;
+    return FrameDescriptor::unpack(word).sequence == received_ + 1 && !broken_;
   }
   /// The next frame, without data when there is none. It is the far end's again with release().
   [[nodiscard]] Frame receive();

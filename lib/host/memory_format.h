@@ -11,7 +11,7 @@
 // it cannot trust: nothing here is read twice, and every index and length is bounded by the reader's own
 // constants (channel.h).
 //
-//   Preamble, Usage, Grant | Bell | Consumed[channels] | Descriptor[channels][kRingFrames] | frames
+//   Preamble, Usage, Grant | Bell | Consumed[channels] | FrameDescriptor[channels][kRingFrames] | frames
 namespace uroce::host {
 
 inline constexpr uint64_t kMemoryMagic = 0x314D'4865'636F'7275;  // "uroceHM1"
@@ -71,7 +71,7 @@ struct Consumed {
 
 /// One frame in a ring. A reader knows by `sequence` that the descriptor at a position has been written: it
 /// is the position plus one, modulo 2^32.
-struct Descriptor {
+struct FrameDescriptor {
   uint16_t frame = 0;    // which of the frames of the same memory
   uint16_t length = 0;   // of the frame, in bytes
   bool has_icrc = true;  // false: the frame has room for an ICRC, which was not computed
@@ -83,7 +83,7 @@ struct Descriptor {
   [[nodiscard]] constexpr uint64_t pack() const {
     return uint64_t{sequence} << 32 | uint64_t{has_icrc} << 31 | uint64_t{length & kLengthMask} << 16 | frame;
   }
-  [[nodiscard]] static constexpr Descriptor unpack(uint64_t word) {
+  [[nodiscard]] static constexpr FrameDescriptor unpack(uint64_t word) {
     return {.frame = static_cast<uint16_t>(word),
             .length = static_cast<uint16_t>(word >> 16 & kLengthMask),
             .has_icrc = (word >> 31 & 1) != 0,
@@ -94,7 +94,7 @@ struct Descriptor {
 /// Where the parts of a memory are.
 class MemoryLayout {
  public:
-  using Ring = std::atomic<uint64_t>;  // a packed Descriptor
+  using Ring = std::atomic<uint64_t>;  // a packed FrameDescriptor
 
   constexpr explicit MemoryLayout(MemoryShape shape) : shape_(shape) {}
 
@@ -153,7 +153,7 @@ class MemoryLayout {
 };
 
 static_assert(sizeof(Usage) == 4 && sizeof(Bell) == 4 && sizeof(Consumed) == 4);
-static_assert(kFrameBytes % kCacheLine == 0 && kFrameBytes <= Descriptor::kLengthMask);
+static_assert(kFrameBytes % kCacheLine == 0 && kFrameBytes <= FrameDescriptor::kLengthMask);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
 }  // namespace uroce::host

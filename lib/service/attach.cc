@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <new>
 
+#include "service/granted_numbers.h"
 #include "service/service.h"
 
 namespace uroce::service {
@@ -76,22 +77,23 @@ Result<NumberBlock> Service::block_for(Program& program, ServedDevice& device, c
   return *block;
 }
 
-void Service::attach(Program& program, Datagram& datagram) {
+void Service::attach(Program& program, host::Datagram& datagram) {
   const Message& message = datagram.message;
   if (program.attached()) return violate(program, "the program is attached already");
   if (const Status status = try_attach(program, datagram); !status) answer(program, message, status);
 }
 
-Status Service::try_attach(Program& program, Datagram& datagram) {
+Status Service::try_attach(Program& program, host::Datagram& datagram) {
   const Message& message = datagram.message;
   auto& [memory, former] = datagram.descriptor;
   if (Status status = admit(program, message); !status) return status;
   ServedDevice* const device = find_device(host::text_of(message.name));
   if (device == nullptr)
     return Error{ENODEV, fmt::format("the service has no device {}", printable(host::text_of(message.name)))};
-  auto from_program = map_program_memory(memory.get(), host::kProgramMemory);
+  auto from_program = host::map_sealed_memory(memory.get(), host::kProgramMemory);
   if (!from_program) return from_program.error();
-  auto to_program = make_sealed_memory("uroce-service", host::MemoryLayout(host::kServiceMemory).bytes());
+  auto to_program =
+      host::make_sealed_memory("uroce-service", host::MemoryLayout(host::kServiceMemory).bytes());
   if (!to_program) return to_program.error();
   auto block = block_for(program, *device, message, former.get());
   if (!block) return block.error();

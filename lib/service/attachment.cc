@@ -18,7 +18,8 @@ const char* label_of(Drop reason) {
   return kLabels[static_cast<size_t>(reason)];
 }
 
-Attachment::Attachment(uint32_t program, NumberBlock block, Mapping to_program, Mapping from_program)
+Attachment::Attachment(uint32_t program, NumberBlock block, host::Mapping to_program,
+                       host::Mapping from_program)
     : program_(program),
       block_(block),
       to_program_(std::move(to_program)),

@@ -8,7 +8,7 @@
 #include "base/number_block.h"
 #include "host/channel.h"
 #include "host/own_memory.h"
-#include "service/shared_memory.h"
+#include "host/shared_memory.h"
 
 namespace uroce::service {
 
@@ -40,7 +40,7 @@ class Attachment {
   };
 
   /// `to_program` is of kServiceMemory, `from_program` of kProgramMemory.
-  Attachment(uint32_t program, NumberBlock block, Mapping to_program, Mapping from_program);
+  Attachment(uint32_t program, NumberBlock block, host::Mapping to_program, host::Mapping from_program);
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
@@ -70,8 +70,8 @@ class Attachment {
 
   const uint32_t program_;
   const NumberBlock block_;
-  Mapping to_program_;
-  const Mapping from_program_;
+  host::Mapping to_program_;
+  const host::Mapping from_program_;
   host::OwnMemory memory_;
   host::Channel channel_;
   uint64_t woken_in_ = 0;  // the last turn

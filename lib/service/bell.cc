@@ -27,7 +27,7 @@ class PortWithBell final : public port::Port {
 }  // namespace
 
 Result<std::shared_ptr<DeviceBell>> DeviceBell::make() {
-  auto memory = make_sealed_memory("uroce-bell", 4096);
+  auto memory = host::make_sealed_memory("uroce-bell", 4096);
   if (!memory) return memory.error();
   return std::shared_ptr<DeviceBell>(new DeviceBell(std::move(*memory)));
 }

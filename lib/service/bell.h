@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "host/memory_format.h"
+#include "host/shared_memory.h"
 #include "port/port.h"
-#include "service/shared_memory.h"
 
 namespace uroce::service {
 
@@ -21,8 +21,8 @@ class DeviceBell {
   }
 
  private:
-  explicit DeviceBell(SealedMemory memory) : memory_(std::move(memory)) {}
-  const SealedMemory memory_;
+  explicit DeviceBell(host::SealedMemory memory) : memory_(std::move(memory)) {}
+  const host::SealedMemory memory_;
 };
 
 /// A port whose bell is that of a device of the service, and which is `inner` in everything else.

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "base/descriptor.h"
 #include "base/result.h"
-#include "service/descriptor.h"
 
 namespace uroce::service {
 

@@ -15,9 +15,9 @@ void Outbox::flush() {
     const Letter& letter = letters_.front();
     std::vector<int> descriptors;
     for (const auto& descriptor : letter.descriptors) descriptors.push_back(descriptor->get());
-    const Sent sent = send_message(socket_, letter.message, descriptors);
-    if (sent == Sent::kLater) return;
-    broken_ = sent == Sent::kNever;
+    const host::Sent sent = host::send_message(socket_, letter.message, descriptors);
+    if (sent == host::Sent::kLater) return;
+    broken_ = sent == host::Sent::kNever;
     letters_.pop_front();
   }
   if (broken_) letters_.clear();

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "host/control.h"
-#include "service/descriptor.h"
-#include "service/packet_socket.h"
+#include "host/packet_socket.h"
 
 namespace uroce::service {
 

@@ -20,7 +20,7 @@ void Service::answer(Program& program, const Message& request, const Status& sta
   post(program, done);
 }
 
-void Service::handle(Program& program, Datagram& datagram) {
+void Service::handle(Program& program, host::Datagram& datagram) {
   const Message& message = datagram.message;
   const bool returns = message.number != 0;
   const size_t descriptors = message.type != MessageType::kAttach ? 0 : returns ? 2 : 1;

@@ -147,7 +147,7 @@ void Service::accept_one(Descriptor connection) {
   if (unattached(false) >= kUnattachedOfUserMax || unattached(true) >= kUnattachedMax) {
     Message busy{.type = host::MessageType::kDone, .error = EAGAIN};
     host::set_text(busy.text, "too many connections have said nothing yet");
-    send_message(connection.get(), busy, {});
+    host::send_message(connection.get(), busy, {});
     return;
   }
   const uint32_t id = next_id_++;
@@ -165,11 +165,11 @@ void Service::read_from(Program& program) {
       program.paused = true;
       return;
     }
-    Datagram datagram = receive_datagram(program.socket.get());
-    if (datagram.kind == Datagram::Kind::kNothing) return;
-    if (datagram.kind == Datagram::Kind::kEnd) {
+    host::Datagram datagram = host::receive_datagram(program.socket.get());
+    if (datagram.kind == host::Datagram::Kind::kNothing) return;
+    if (datagram.kind == host::Datagram::Kind::kEnd) {
       program.ended = true;
-    } else if (datagram.kind == Datagram::Kind::kGarbage) {
+    } else if (datagram.kind == host::Datagram::Kind::kGarbage) {
       violate(program, "not a message of the protocol");
     } else {
       program.silent_since = now_;
@@ -251,8 +251,8 @@ void Service::end(Program& program, int error, std::string_view text) {
   // What it has sent and was not read would destroy what it has yet to read.
   constexpr int kUnreadAtMost = 256;
   for (int i = 0; i < kUnreadAtMost; ++i) {
-    const Datagram::Kind kind = receive_datagram(program.socket.get()).kind;
-    if (kind == Datagram::Kind::kNothing || kind == Datagram::Kind::kEnd) return;
+    const host::Datagram::Kind kind = host::receive_datagram(program.socket.get()).kind;
+    if (kind == host::Datagram::Kind::kNothing || kind == host::Datagram::Kind::kEnd) return;
   }
 }
 

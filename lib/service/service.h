@@ -93,12 +93,12 @@ class Service {
   void detach(Program& program, Numbers numbers);
 
   // Requests (requests.cc, names.cc, attach.cc). What is returned is answered by kDone.
-  void handle(Program& program, Datagram& datagram);
+  void handle(Program& program, host::Datagram& datagram);
   void handle_request(Program& program, const Message& message);
   Status serves(const Program& program, const Message& message) const;
   void list(Program& program, const Message& message);
-  void attach(Program& program, Datagram& datagram);
-  Status try_attach(Program& program, Datagram& datagram);
+  void attach(Program& program, host::Datagram& datagram);
+  Status try_attach(Program& program, host::Datagram& datagram);
   Status admit(const Program& program, const Message& message) const;
   [[nodiscard]] ServedDevice* find_device(std::string_view name) const;
   Result<NumberBlock> block_for(Program& program, ServedDevice& device, const Message& message, int former);

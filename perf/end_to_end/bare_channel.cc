@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "client/histogram.h"
-#include "drivers/port/host/shared_memory.h"
 #include "host/channel.h"
+#include "host/shared_memory.h"
 #include "perf/end_to_end/figures.h"
 #include "perf/end_to_end/pinned.h"
 #include "port/short_frame.h"
@@ -32,7 +32,7 @@ namespace uroce::perf {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using drivers::OwnSharedMemory;
+using host::SealedMemory;
 
 constexpr host::MemoryShape kShape = host::kProgramMemory;
 constexpr double kLimitSeconds = 10;
@@ -190,24 +190,24 @@ void measure(End& end, const Options& options) {
   figures.print();
 }
 
-OwnSharedMemory make_memory(const char* name) {
-  auto memory = OwnSharedMemory::create(name, host::MemoryLayout(kShape).bytes());
+host::SealedMemory make_memory(const char* name) {
+  auto memory = host::make_sealed_memory(name, host::MemoryLayout(kShape).bytes());
   if (!memory) throw std::runtime_error(memory.error().message);
   return std::move(*memory);
 }
 
-drivers::Mapping map_other(const OwnSharedMemory& memory) {
+host::Mapping map_other(const host::SealedMemory& memory) {
   // Its format is written when the other process has begun.
-  auto mapping = drivers::map_foreign(memory.descriptor.number(), host::MemoryLayout(kShape).bytes());
+  auto mapping = host::map_sealed_memory(memory.descriptor.get(), host::MemoryLayout(kShape).bytes());
   if (!mapping) throw std::runtime_error(mapping.error().message);
   return std::move(*mapping);
 }
 
-int in_child(OwnSharedMemory& own, const OwnSharedMemory& other) {
+int in_child(host::SealedMemory& own, const host::SealedMemory& other) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {
     pin_to(1);
-    const drivers::Mapping far = map_other(other);
+    const host::Mapping far = map_other(other);
     End end(own.mapping.data(), far.data(), host::kRingFrames);
     respond(end);
   } catch (const std::exception& error) {
@@ -218,8 +218,8 @@ int in_child(OwnSharedMemory& own, const OwnSharedMemory& other) {
 }
 
 void run(const Options& options) {
-  const OwnSharedMemory own = make_memory("near");
-  OwnSharedMemory childs = make_memory("far");
+  const host::SealedMemory own = make_memory("near");
+  host::SealedMemory childs = make_memory("far");
   // No mapping to write can be made any more: the child has this one, and the parent gives it up.
   madvise(childs.mapping.data(), childs.mapping.bytes(), MADV_DOFORK);
   const pid_t child = fork();
@@ -228,7 +228,7 @@ void run(const Options& options) {
   childs.mapping = {};
   try {
     pin_to(0);
-    const drivers::Mapping far = map_other(childs);
+    const host::Mapping far = map_other(childs);
     End end(own.mapping.data(), far.data(), options.in_flight_max);
     measure(end, options);
   } catch (...) {

@@ -53,8 +53,8 @@ Status check(const Message& answer, MessageType expected) {
 Result<std::unique_ptr<Attachment>> Attachment::open(const Options& options) {
   std::unique_ptr<Attachment> attachment(new Attachment(options));
   if (!attachment->exchange_.ready()) return Error{EMFILE, "no descriptor is left"};
-  Result<OwnSharedMemory> memory =
-      OwnSharedMemory::create("uroce", host::MemoryLayout(host::kProgramMemory).bytes());
+  Result<host::SealedMemory> memory =
+      host::make_sealed_memory("uroce", host::MemoryLayout(host::kProgramMemory).bytes());
   if (!memory) return memory.error();
   attachment->memory_ = std::move(*memory);
   // The service looks at the beginning when it maps the memory.
@@ -83,12 +83,12 @@ Status Attachment::attach() {
                 .count = numbers_.count != 0 ? numbers_.count : options_.numbers};
   host::set_text(hello.name, options_.device);
   host::set_text(hello.text, program_name());
-  const ControlSocket control(socket->number());
+  const ControlSocket control(socket->get());
   const Deadline deadline = deadline_in(kAnswerMs);
-  const int shown[] = {memory_.descriptor.number(), granted_.number()};
+  const int shown[] = {memory_.descriptor.get(), granted_.get()};
   const size_t count = numbers_.count != 0 ? 2 : 1;
   if (Status status = control.send(hello, std::span(shown).first(count)); !status) return status;
-  Result<ReceivedMessage> answer = control.wait(deadline);
+  Result<host::Datagram> answer = control.wait(deadline);
   if (!answer) return answer.error();
   if (Status status = check(answer->message, MessageType::kAttached); !status) return status;
   Result<FirstNews> news = take_first_news(control, deadline);
@@ -106,7 +106,7 @@ Status Attachment::attach() {
 Result<Attachment::FirstNews> Attachment::take_first_news(ControlSocket control, Deadline deadline) {
   FirstNews news;
   for (size_t left = kFirstMessagesMax; left > 0; --left) {
-    const Result<ReceivedMessage> received = control.wait(deadline);
+    const Result<host::Datagram> received = control.wait(deadline);
     if (!received) return received.error();
     const Message& said = received->message;
     if (said.type == MessageType::kAddressAdded && !note_added(news.addresses, said))
@@ -131,7 +131,7 @@ bool Attachment::note_added(std::vector<host::SharedAddress>& addresses, const M
   return true;
 }
 
-Status Attachment::take_attached(ReceivedMessage& answer) {
+Status Attachment::take_attached(host::Datagram& answer) {
   const Message& message = answer.message;
   const NumberBlock block{message.number, message.count};
   if (!host::is_block_of_program(block))
@@ -142,14 +142,14 @@ Status Attachment::take_attached(ReceivedMessage& answer) {
   gone_ = returns && message.mac != mac_;
   if (gone_) return Error{ENODEV, "has another device by that name"};
   constexpr size_t kPage = 4096;
-  Result<Mapping> memory = map_foreign(answer.descriptors[0].number(), host::kServiceMemory);
+  Result<host::Mapping> memory = host::map_sealed_memory(answer.descriptor[0].get(), host::kServiceMemory);
   if (!memory) return memory.error();
-  Result<Mapping> bell = map_foreign(answer.descriptors[1].number(), kPage);
+  Result<host::Mapping> bell = host::map_sealed_memory(answer.descriptor[1].get(), kPage);
   if (!bell) return bell.error();
   first_service_ = std::make_unique<Peer>();
   first_service_->memory = std::move(*memory);
   first_service_->bell = std::move(*bell);
-  granted_ = std::move(answer.descriptors[0]);
+  granted_ = std::move(answer.descriptor[0]);
   numbers_ = block;
   mac_ = message.mac;
   mtu_ = message.mtu;
@@ -172,7 +172,7 @@ Result<Message> Attachment::ask(Message message) {
   std::unique_lock lock(mutex_);
   if (!connected_) return Error{ENETDOWN, "the host service is away"};
   message.request = next_request_++;
-  if (Status status = ControlSocket(socket_.number()).send(message); !status) return status.error();
+  if (Status status = ControlSocket(socket_.get()).send(message); !status) return status.error();
   requests_.emplace(message.request, &request);
   const auto done = [&] { return request.answer.has_value(); };
   answered_.wait_for(lock, std::chrono::milliseconds(kAnswerMs), done);
@@ -194,7 +194,7 @@ void Attachment::deliver_answer(const Message& answer) {
 /// What needs no answer, as far as it can be said.
 void Attachment::tell(const Message& message) {
   const std::lock_guard guard(mutex_);
-  if (connected_) static_cast<void>(ControlSocket(socket_.number()).send(message));
+  if (connected_) static_cast<void>(ControlSocket(socket_.get()).send(message));
 }
 
 Result<uint16_t> Attachment::bind(uint64_t id, const host::PortRequest& request) {
@@ -274,13 +274,13 @@ void Attachment::stop() {
 Result<std::vector<Message>> list_devices(const std::string& path) {
   const Result<Descriptor> socket = connect_to(path);
   if (!socket) return socket.error();
-  const ControlSocket control(socket->number());
+  const ControlSocket control(socket->get());
   if (Status status = control.send({.type = MessageType::kList, .version = host::kControlVersion}); !status)
     return unanswered(path, status.error());
   std::vector<Message> devices;
   const Deadline deadline = deadline_in(kAnswerMs);
   for (;;) {
-    const Result<ReceivedMessage> answer = control.wait(deadline);
+    const Result<host::Datagram> answer = control.wait(deadline);
     if (!answer) return unanswered(path, answer.error());
     if (answer->message.type == MessageType::kDevice && devices.size() < kDevicesMax) {
       devices.push_back(answer->message);

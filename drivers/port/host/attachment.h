@@ -16,8 +16,8 @@
 #include "base/result.h"
 #include "drivers/port/host/control_socket.h"
 #include "drivers/port/host/peer_exchange.h"
-#include "drivers/port/host/shared_memory.h"
 #include "host/shared_device.h"
+#include "host/shared_memory.h"
 
 namespace uroce::drivers {
 
@@ -100,7 +100,7 @@ class Attachment final : public host::SharedDevice {
   Status attach();
   static Result<FirstNews> take_first_news(ControlSocket control, Deadline deadline);
   static bool note_added(std::vector<host::SharedAddress>& addresses, const host::Message& message);
-  Status take_attached(ReceivedMessage& answer);
+  Status take_attached(host::Datagram& answer);
   Result<host::Message> ask(host::Message message);
   void tell(const host::Message& message);
   void deliver_answer(const host::Message& answer);
@@ -112,13 +112,13 @@ class Attachment final : public host::SharedDevice {
   [[nodiscard]] bool may_read() const;
   [[nodiscard]] bool may_return() const;
   void take_messages();
-  void handle(ReceivedMessage& received);
+  void handle(host::Datagram& received);
   void notify(const host::Message& message);
   bool note(const host::Message& message);
   void take_questions();
   void take_retired();
-  void on_introduction(ReceivedMessage& received);
-  void on_introduced(ReceivedMessage& received);
+  void on_introduction(host::Datagram& received);
+  void on_introduced(host::Datagram& received);
   void on_refused_introduction(const host::Message& answer);
   void on_gone(NumberBlock block);
   void note_reached(std::unique_ptr<Peer> peer, QpNumber asked);
@@ -133,7 +133,7 @@ class Attachment final : public host::SharedDevice {
   void tell_service_again();
 
   const Options options_;
-  OwnSharedMemory memory_;
+  host::SealedMemory memory_;
   PeerExchange exchange_;
   Descriptor socket_;
   NumberBlock numbers_{0, 0};

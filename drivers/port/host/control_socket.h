@@ -1,22 +1,15 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <optional>
 #include <span>
 #include <string>
 
+#include "base/descriptor.h"
 #include "base/result.h"
-#include "drivers/port/host/descriptor.h"
-#include "host/control.h"
+#include "host/packet_socket.h"
 
 namespace uroce::drivers {
-
-/// A message, and the descriptors that came with it.
-struct ReceivedMessage {
-  host::Message message;
-  std::array<Descriptor, host::kDescriptorsMax> descriptors;
-};
 
 /// Until when something is waited for.
 using Deadline = std::chrono::steady_clock::time_point;
@@ -33,9 +26,9 @@ class ControlSocket {
   Status send(const host::Message& message, std::span<const int> descriptors = {}) const;
   /// The next message; nullopt: there is none yet. ENOTCONN: the other end has gone; EPROTO: what came is no
   /// message. Descriptors that do not fit are closed.
-  Result<std::optional<ReceivedMessage>> receive() const;
+  Result<std::optional<host::Datagram>> receive() const;
   /// The next message, waited for until then. Errors as above, and ETIMEDOUT.
-  Result<ReceivedMessage> wait(Deadline deadline) const;
+  Result<host::Datagram> wait(Deadline deadline) const;
 
  private:
   int descriptor_;

@@ -32,7 +32,7 @@ std::unique_ptr<Peer> PeerExchange::take_retired() {
 void PeerExchange::clear_wake() const {
   uint64_t count = 0;
   // EAGAIN: it was not woken.
-  if (read(wake_.number(), &count, sizeof count) < 0) return;
+  if (read(wake_.get(), &count, sizeof count) < 0) return;
 }
 
 std::unique_ptr<PeerChange> PeerExchange::take_change() {
@@ -57,7 +57,7 @@ void PeerExchange::retire(std::unique_ptr<Peer> peer) {
 void PeerExchange::wake() const {
   constexpr uint64_t kOne = 1;
   // EAGAIN: the reader has not looked since more than it can count.
-  if (write(wake_.number(), &kOne, sizeof kOne) < 0) return;
+  if (write(wake_.get(), &kOne, sizeof kOne) < 0) return;
 }
 
 }  // namespace uroce::drivers

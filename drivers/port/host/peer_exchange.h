@@ -4,12 +4,12 @@
 #include <memory>
 #include <optional>
 
+#include "base/descriptor.h"
 #include "base/mpsc_ring.h"
 #include "base/number_block.h"
 #include "base/spsc_ring.h"
-#include "drivers/port/host/descriptor.h"
-#include "drivers/port/host/shared_memory.h"
 #include "host/channel.h"
+#include "host/shared_memory.h"
 
 namespace uroce::drivers {
 
@@ -17,8 +17,8 @@ namespace uroce::drivers {
 struct Peer {
   NumberBlock block{0, 0};  // of queue pair numbers
   uint32_t number = 0;      // of the channel
-  Mapping memory;           // the far end's
-  Mapping bell;             // where it is not part of that
+  host::Mapping memory;     // the far end's
+  host::Mapping bell;       // where it is not part of that
   std::unique_ptr<host::Channel> channel;
   bool sent_to = false;  // in the burst that is being sent
   bool ended = false;    // the process has; what it had sent before is still received
@@ -48,9 +48,9 @@ class PeerExchange {
   PeerExchange(const PeerExchange&) = delete;
   PeerExchange& operator=(const PeerExchange&) = delete;
 
-  [[nodiscard]] bool ready() const { return static_cast<bool>(wake_); }
+  [[nodiscard]] bool ready() const { return wake_.ok(); }
   /// Becomes readable when the poller asks, or gives back.
-  [[nodiscard]] int descriptor() const { return wake_.number(); }
+  [[nodiscard]] int descriptor() const { return wake_.get(); }
 
   // The reader.
   /// False: the poller has not taken what was told before.

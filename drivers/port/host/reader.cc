@@ -92,21 +92,21 @@ int Attachment::patience() const {
 /// True: the poller has something.
 bool Attachment::wait_for_something() const {
   pollfd sources[] = {{.fd = exchange_.descriptor(), .events = POLLIN, .revents = 0},
-                      {.fd = may_read() ? socket_.number() : -1, .events = POLLIN, .revents = 0}};
+                      {.fd = may_read() ? socket_.get() : -1, .events = POLLIN, .revents = 0}};
   if (poll(sources, std::size(sources), patience()) < 0) return false;
   return sources[0].revents != 0;
 }
 
 void Attachment::take_messages() {
   for (int left = kMessagesAtOnce; left > 0; --left) {
-    Result<std::optional<ReceivedMessage>> received = ControlSocket(socket_.number()).receive();
+    Result<std::optional<host::Datagram>> received = ControlSocket(socket_.get()).receive();
     if (!received) return lose_service();
     if (!received->has_value()) return;
     handle(**received);
   }
 }
 
-void Attachment::handle(ReceivedMessage& received) {
+void Attachment::handle(host::Datagram& received) {
   const Message& message = received.message;
   switch (message.type) {
     case MessageType::kIntroduction:
@@ -199,7 +199,7 @@ void Attachment::take_questions() {
       message.request = next_request_++;
     }
     introductions_.emplace(message.request, Introduction{*asked, *channel});
-    if (const Status sent = ControlSocket(socket_.number()).send(message); !sent)
+    if (const Status sent = ControlSocket(socket_.get()).send(message); !sent)
       on_refused_introduction({.request = message.request, .error = sent.error().code});
   }
 }
@@ -220,7 +220,7 @@ std::unique_ptr<Peer> Attachment::make_peer(const Message& message, uint32_t num
   const bool sound = message.channel < host::kProgramMemory.channels && host::is_block_of_program(block) &&
                      !overlap(block, numbers_);
   if (!sound) return nullptr;
-  Result<Mapping> memory = map_foreign(descriptor, host::kProgramMemory);
+  Result<host::Mapping> memory = host::map_sealed_memory(descriptor, host::kProgramMemory);
   if (!memory) return nullptr;
   auto peer = std::make_unique<Peer>();
   peer->block = block;
@@ -238,12 +238,11 @@ std::unique_ptr<Peer> Attachment::make_peer(const Message& message, uint32_t num
 
 /// Another program wants to reach this one. When both ask at once the service refuses the later question
 /// (EALREADY), which this answers.
-void Attachment::on_introduction(ReceivedMessage& received) {
+void Attachment::on_introduction(host::Datagram& received) {
   const Message& message = received.message;
   Message answer{.type = MessageType::kFound, .request = message.request, .error = ENOSPC};
   const auto channel = take_channel();
-  std::unique_ptr<Peer> peer =
-      channel ? make_peer(message, *channel, received.descriptors[0].number()) : nullptr;
+  std::unique_ptr<Peer> peer = channel ? make_peer(message, *channel, received.descriptor[0].get()) : nullptr;
   if (peer != nullptr) {
     answer.error = 0;
     answer.channel = *channel;
@@ -255,12 +254,12 @@ void Attachment::on_introduction(ReceivedMessage& received) {
   tell(answer);
 }
 
-void Attachment::on_introduced(ReceivedMessage& received) {
+void Attachment::on_introduced(host::Datagram& received) {
   const Message& message = received.message;
   const auto found = introductions_.find(message.request);
   if (found == introductions_.end()) return;
   const Introduction introduction = found->second;
-  std::unique_ptr<Peer> peer = make_peer(message, introduction.channel, received.descriptors[0].number());
+  std::unique_ptr<Peer> peer = make_peer(message, introduction.channel, received.descriptor[0].get());
   if (peer == nullptr || !peer->block.contains(introduction.asked))
     return on_refused_introduction({.request = message.request, .error = EPROTO});
   introductions_.erase(found);
@@ -356,7 +355,7 @@ void Attachment::return_to_service() {
 /// own.
 void Attachment::tell_service_again() {
   const std::lock_guard guard(mutex_);
-  const ControlSocket control(socket_.number());
+  const ControlSocket control(socket_.get());
   for (const auto& [id, bound] : bound_) {
     static_cast<void>(control.send(bound.bind));
     if (bound.listens) static_cast<void>(control.send({.type = MessageType::kListen, .id = id}));

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "drivers/port/host/descriptor.h"
+#include "base/descriptor.h"
 #include "drivers/process/signals_blocked.h"
 #include "host/control.h"
 
@@ -82,7 +82,7 @@ Status start_service(const std::string& socket) {
   posix_spawn_file_actions_init(&actions);
   posix_spawnattr_init(&attributes);
   // First: of a program without standard streams the pipe has their numbers.
-  posix_spawn_file_actions_adddup2(&actions, to.number(), kReady);
+  posix_spawn_file_actions_adddup2(&actions, to.get(), kReady);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_RDWR, 0);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_RDWR, 0);
@@ -103,7 +103,7 @@ Status start_service(const std::string& socket) {
   // It ends at once, and what goes on is no child of the program, which may wait for any of its own.
   while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
-  return take_answer(from.number());
+  return take_answer(from.get());
 }
 
 }  // namespace uroce::drivers

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
 #include <csignal>
@@ -12,13 +11,13 @@
 
 #include "drivers/port/host/attachment.h"
 #include "drivers/port/host/host.h"
+#include "tests/support/packet.h"
 #include "tests/unit/host/fake_service.h"
 
 namespace uroce::testing {
 namespace {
 
 using drivers::Attachment;
-using drivers::Descriptor;
 using host::Message;
 using host::MessageType;
 
@@ -101,7 +100,7 @@ TEST(Attach, DatagramsThatAreNoMessage) {
       const Message sound = attached_answer();
       std::memcpy(bytes.data(), &sound, sizeof sound);
       if (spoil) spoil(bytes.data());
-      conversation.send_bytes(bytes.data(), length,
+      conversation.send_bytes(std::span(bytes).first(length),
                               {conversation.memory().descriptor(), conversation.bell()});
       conversation.send({.type = MessageType::kPrograms});
       return true;
@@ -182,8 +181,8 @@ TEST(Attach, DescriptorsOfEveryWrongNumber) {
 /// A memfd of that size with those seals.
 Descriptor memory_file(size_t bytes, int seals) {
   Descriptor file(memfd_create("odd", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  EXPECT_EQ(ftruncate(file.number(), static_cast<off_t>(bytes)), 0);
-  EXPECT_EQ(fcntl(file.number(), F_ADD_SEALS, seals), 0);
+  EXPECT_EQ(ftruncate(file.get(), static_cast<off_t>(bytes)), 0);
+  EXPECT_EQ(fcntl(file.get(), F_ADD_SEALS, seals), 0);
   return file;
 }
 
@@ -196,26 +195,26 @@ TEST(Attach, DescriptorsOfEveryWrongKind) {
               error)
         << what;
   };
-  expect_refused(memory_file(bytes, 0).number(), EPERM, "no seals");
+  expect_refused(memory_file(bytes, 0).get(), EPERM, "no seals");
   for (const int missing : {F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_FUTURE_WRITE})
-    expect_refused(memory_file(bytes, kAllSeals & ~missing).number(), EPERM, "a seal is missing");
-  expect_refused(memory_file(bytes - kPage, kAllSeals).number(), EPERM, "too small");
-  expect_refused(memory_file(bytes + kPage, kAllSeals).number(), EPERM, "too large");
-  expect_refused(memory_file(bytes, kAllSeals).number(), EPROTO, "not formatted");
+    expect_refused(memory_file(bytes, kAllSeals & ~missing).get(), EPERM, "a seal is missing");
+  expect_refused(memory_file(bytes - kPage, kAllSeals).get(), EPERM, "too small");
+  expect_refused(memory_file(bytes + kPage, kAllSeals).get(), EPERM, "too large");
+  expect_refused(memory_file(bytes, kAllSeals).get(), EPROTO, "not formatted");
   expect_refused(SharedFrames(host::kProgramMemory).descriptor(), EPERM, "a program's");
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const Descriptor reading(ends[0]);
   const Descriptor writing(ends[1]);
-  expect_refused(reading.number(), EPERM, "a pipe");
+  expect_refused(reading.get(), EPERM, "a pipe");
   for (const char* path : {"/dev/zero", "/proc/self/exe", "/"}) {
     const Descriptor file(open(path, O_RDONLY | O_CLOEXEC));
-    ASSERT_TRUE(file);
-    expect_refused(file.number(), EPERM, path);
+    ASSERT_TRUE(file.ok());
+    expect_refused(file.get(), EPERM, path);
   }
   const Descriptor large = memory_file(2 * kPage, kAllSeals);
   const auto descriptors = [&](Conversation& one) {
-    return std::vector{one.memory().descriptor(), large.number()};
+    return std::vector{one.memory().descriptor(), large.get()};
   };
   EXPECT_EQ(attach_with_descriptors(descriptors), EPERM) << "the bell is too large";
 }
@@ -253,15 +252,13 @@ TEST(Attach, AServiceThatEndsAtEveryPoint) {
 class FullListener {
  public:
   FullListener() : listening_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path_.copy(address.sun_path, sizeof address.sun_path - 1);
+    const sockaddr_un address = unix_address(path_);
     const auto* const where = reinterpret_cast<const sockaddr*>(&address);
-    EXPECT_EQ(bind(listening_.number(), where, sizeof address), 0);
-    EXPECT_EQ(listen(listening_.number(), 0), 0);
+    EXPECT_EQ(bind(listening_.get(), where, sizeof address), 0);
+    EXPECT_EQ(listen(listening_.get(), 0), 0);
     for (int i = 0; i < 10; ++i) {
       Descriptor waiting(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      if (connect(waiting.number(), where, sizeof address) != 0) return;
+      if (connect(waiting.get(), where, sizeof address) != 0) return;
       waiting_.push_back(std::move(waiting));
     }
     ADD_FAILURE() << "the queue is never full";

@@ -100,15 +100,15 @@ TEST(Channel, HearsThatTheFarEndSleeps) {
 }
 
 TEST(Channel, IsBrokenByADescriptorThatIsNone) {
-  const Descriptor sound{.frame = 0, .length = 100, .has_icrc = true, .sequence = 1};
+  const FrameDescriptor sound{.frame = 0, .length = 100, .has_icrc = true, .sequence = 1};
   for (const auto& [frame, length] : {std::pair{kShape.frames, 100u},
                                       {0xFFFFu, 100u},
                                       {0u, kFrameBytesMin - 1},
                                       {0u, 0u},
                                       {0u, kFrameBytes + 1},
-                                      {0u, Descriptor::kLengthMask}}) {
+                                      {0u, FrameDescriptor::kLengthMask}}) {
     Joined joined;
-    Descriptor unsound = sound;
+    FrameDescriptor unsound = sound;
     unsound.frame = static_cast<uint16_t>(frame);
     unsound.length = static_cast<uint16_t>(length);
     joined.left.own().layout().ring(joined.left.data(), 1)[0].store(unsound.pack());
@@ -153,10 +153,10 @@ TEST(Channel, SurvivesAFarEndThatWritesAnything) {
             .consumed(joined.right.data(), 3)
             .count.store(static_cast<uint32_t>(random.below(600)));
       if (random.chance(1, 3)) {
-        const Descriptor descriptor{.frame = static_cast<uint16_t>(random.below(300)),
-                                    .length = static_cast<uint16_t>(random.below(5000)),
-                                    .has_icrc = false,
-                                    .sequence = static_cast<uint32_t>(1 + random.below(8))};
+        const FrameDescriptor descriptor{.frame = static_cast<uint16_t>(random.below(300)),
+                                         .length = static_cast<uint16_t>(random.below(5000)),
+                                         .has_icrc = false,
+                                         .sequence = static_cast<uint32_t>(1 + random.below(8))};
         joined.right.own().layout().ring(joined.right.data(), 3)[random.below(8)].store(descriptor.pack());
       }
       if (joined.to_right.has_room()) {
@@ -212,10 +212,10 @@ TEST(OwnMemory, GivesOutEachFrameOnce) {
             OwnMemory::kNoFrame);
 }
 
-TEST(Descriptor, IsWhatItWasPackedFrom) {
-  for (const Descriptor descriptor :
-       {Descriptor{0, 14, true, 1}, {65535, 4352, false, 0xFFFF'FFFF}, {1, 100, true, 0}}) {
-    const Descriptor same = Descriptor::unpack(descriptor.pack());
+TEST(FrameDescriptor, IsWhatItWasPackedFrom) {
+  for (const FrameDescriptor descriptor :
+       {FrameDescriptor{0, 14, true, 1}, {65535, 4352, false, 0xFFFF'FFFF}, {1, 100, true, 0}}) {
+    const FrameDescriptor same = FrameDescriptor::unpack(descriptor.pack());
     EXPECT_EQ(same.frame, descriptor.frame);
     EXPECT_EQ(same.length, descriptor.length);
     EXPECT_EQ(same.has_icrc, descriptor.has_icrc);

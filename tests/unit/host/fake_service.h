@@ -6,14 +6,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "drivers/port/host/control_socket.h"
-#include "drivers/port/host/shared_memory.h"
 #include "host/own_memory.h"
 #include "host/shared_device.h"
+#include "host/shared_memory.h"
 #include "tests/unit/ports/temporary_folder.h"
 
 namespace uroce::testing {
@@ -32,25 +33,25 @@ class SharedFrames {
  public:
   explicit SharedFrames(host::MemoryShape shape);
 
-  [[nodiscard]] int descriptor() const { return memory_.descriptor.number(); }
+  [[nodiscard]] int descriptor() const { return memory_.descriptor.get(); }
   [[nodiscard]] std::byte* data() const { return memory_.mapping.data(); }
   [[nodiscard]] size_t bytes() const { return memory_.mapping.bytes(); }
 
  private:
-  drivers::OwnSharedMemory memory_;
+  host::SealedMemory memory_;
 };
 
 /// The service's end of one connection. Says what a test wants it to say.
 class Conversation {
  public:
-  explicit Conversation(drivers::Descriptor socket);
+  explicit Conversation(Descriptor socket);
 
   bool send(const host::Message& message, const std::vector<int>& descriptors = {});
-  bool send_bytes(const void* bytes, size_t length, const std::vector<int>& descriptors = {});
+  bool send_bytes(std::span<const std::byte> bytes, const std::vector<int>& descriptors = {});
   /// The next message, waiting for up to ten seconds; nullopt: none, or the connection has ended.
-  std::optional<drivers::ReceivedMessage> receive();
+  std::optional<host::Datagram> receive();
   /// The next message of that type; others before it are dropped.
-  std::optional<drivers::ReceivedMessage> receive(host::MessageType type);
+  std::optional<host::Datagram> receive(host::MessageType type);
   /// The program has ended the conversation within ten seconds.
   bool ended();
 
@@ -60,12 +61,12 @@ class Conversation {
   bool attach(const host::Message& attached);
   /// The memory that the program maps, and that of the bell.
   [[nodiscard]] SharedFrames& memory() { return *memory_; }
-  [[nodiscard]] int bell() const { return bell_->descriptor.number(); }
+  [[nodiscard]] int bell() const { return bell_->descriptor.get(); }
 
  private:
-  drivers::Descriptor socket_;
+  Descriptor socket_;
   std::unique_ptr<SharedFrames> memory_;
-  std::unique_ptr<drivers::OwnSharedMemory> bell_;
+  std::unique_ptr<host::SealedMemory> bell_;
 };
 
 /// kAttached, and what it may be followed by.
@@ -95,7 +96,7 @@ class FakeService {
   TemporaryFolder folder_;
   const std::string path_ = folder_.path() + "/service.sock";
   const Script script_;
-  drivers::Descriptor listening_;
+  Descriptor listening_;
   std::atomic<int> conversations_{0};
   std::mutex mutex_;
   std::condition_variable left_changed_;

@@ -273,7 +273,7 @@ TEST_F(HostQueueTest, BodiesOfLongFramesStayWhereTheyAreUntilTheNextReceive) {
 
 TEST_F(HostQueueTest, AFarEndThatBreaksTheFormatIsReadNoMore) {
   join();
-  const host::Descriptor unsound{.frame = 0xFFFF, .length = 100, .has_icrc = true, .sequence = 1};
+  const host::FrameDescriptor unsound{.frame = 0xFFFF, .length = 100, .has_icrc = true, .sequence = 1};
   b.memory.own().layout().ring(b.memory.data(), 2)[0].store(unsound.pack());
   EXPECT_EQ(a.received(), Payloads());
   b.send(to_a, "unread");

@@ -48,7 +48,7 @@ inline void write_anything(Random& random, std::byte* memory, host::MemoryShape 
                            uint32_t step) {
   const host::MemoryLayout layout(shape);
   auto* const ring = layout.ring(memory, channel);
-  const host::Descriptor descriptor{
+  const host::FrameDescriptor descriptor{
       .frame = static_cast<uint16_t>(random.below(shape.frames)),
       .length = static_cast<uint16_t>(random.chance(1, 500)
                                           ? random.below(1u << 15)

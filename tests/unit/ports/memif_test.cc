@@ -25,15 +25,14 @@
 #include "eal.h"
 #include "open_pair.h"
 #include "temporary_folder.h"
+#include "tests/support/packet.h"
 
 namespace uroce::testing {
 namespace {
 
 /// Connects and is gone.
 bool visit_socket(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const sockaddr_un address = unix_address(path);
   const int visitor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   const int failed = connect(visitor, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   close(visitor);
@@ -245,8 +244,7 @@ TEST_F(Memif, ARefusedServerLeavesTheOtherAlone) {
 
 /// A server of DPDK dies when a client disconnects before the server has handled it.
 TEST_F(Memif, AForeignServerIsNotVisited) {
-  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-  socket().copy(address.sun_path, sizeof address.sun_path - 1);
+  const sockaddr_un address = unix_address(socket());
   const int server = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   ASSERT_EQ(bind(server, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   ASSERT_EQ(listen(server, 1), 0);

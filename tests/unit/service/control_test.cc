@@ -91,7 +91,7 @@ TEST(Control, ProgramsAreIntroduced) {
   EXPECT_EQ(introduction->message.number, a.number());
   EXPECT_EQ(introduction->message.channel, 3u);
   ASSERT_EQ(introduction->descriptors.size(), 1u);
-  EXPECT_TRUE(service::map_program_memory(introduction->descriptors[0].get(), host::kProgramMemory));
+  EXPECT_TRUE(host::map_sealed_memory(introduction->descriptors[0].get(), host::kProgramMemory));
   // A second question while the first is open is too many.
   EXPECT_EQ(a.ask({.type = MessageType::kIntroduce, .number = b.number(), .channel = 4}).error, EALREADY);
   ASSERT_TRUE(b.send({.type = MessageType::kFound, .request = introduction->message.request, .channel = 9}));

@@ -15,7 +15,6 @@ namespace {
 
 using host::Message;
 using host::MessageType;
-using service::Descriptor;
 
 constexpr size_t kBytes = host::MemoryLayout(host::kProgramMemory).bytes();
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
@@ -37,14 +36,14 @@ Descriptor memory(size_t bytes, int seals, bool format, unsigned flags = MFD_ALL
 
 TEST(Descriptors, OnlySealedMemoryOfTheRightSizeAndFormatIsMapped) {
   const auto refused = [](const Descriptor& descriptor) {
-    const auto mapped = service::map_program_memory(descriptor.get(), host::kProgramMemory);
+    const auto mapped = host::map_sealed_memory(descriptor.get(), host::kProgramMemory);
     return mapped ? std::string() : mapped.error().message;
   };
   EXPECT_EQ(refused(memory(kBytes, kSeals, true)), "");
   EXPECT_EQ(refused(memory(kBytes, kSeals | F_SEAL_SEAL, true)), "");
-  EXPECT_EQ(refused(memory(kBytes, kSeals, false)), "the program's memory has another format");
-  EXPECT_EQ(refused(memory(kBytes + 4096, kSeals, true)), "the program's memory has another size");
-  EXPECT_EQ(refused(memory(kBytes - 4096, kSeals, true)), "the program's memory has another size");
+  EXPECT_EQ(refused(memory(kBytes, kSeals, false)), "shared memory has another format");
+  EXPECT_EQ(refused(memory(kBytes + 4096, kSeals, true)), "shared memory has another size");
+  EXPECT_EQ(refused(memory(kBytes - 4096, kSeals, true)), "shared memory has another size");
   for (const int missing : {F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_FUTURE_WRITE})
     EXPECT_NE(refused(memory(kBytes, kSeals & ~missing, true)).find("is not sealed"), std::string::npos);
   EXPECT_NE(refused(memory(kBytes, 0, true)).find("is not sealed"), std::string::npos);

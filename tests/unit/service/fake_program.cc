@@ -2,19 +2,15 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
-#include <array>
-#include <cstring>
-
-#include "service/packet_socket.h"
+#include "host/packet_socket.h"
+#include "tests/support/packet.h"
 #include "wire/ip_cm.h"
 
 namespace uroce::testing {
 namespace {
 
 constexpr int kPatienceMs = 10'000;
-constexpr size_t kDescriptorsMax = 32;
 
 }  // namespace
 
@@ -22,41 +18,20 @@ host::Message hello(host::MessageType type) { return {.type = type, .version = h
 
 FakeProgram::FakeProgram(const std::string& path)
     : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const sockaddr_un address = unix_address(path);
   if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    socket_ = service::Descriptor();
+    socket_ = Descriptor();
 }
 
 bool FakeProgram::send(const host::Message& message, const std::vector<int>& descriptors) {
-  return send_bytes(&message, sizeof message, descriptors);
-}
-
-bool FakeProgram::send_bytes(const void* bytes, size_t length, const std::vector<int>& descriptors) {
-  iovec part{.iov_base = const_cast<void*>(bytes), .iov_len = length};
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kDescriptorsMax * sizeof(int))> control{};
-  msghdr header{};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  if (!descriptors.empty()) {
-    const size_t size = descriptors.size() * sizeof(int);
-    header.msg_control = control.data();
-    header.msg_controllen = CMSG_SPACE(size);
-    cmsghdr* const rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(size);
-    std::memcpy(CMSG_DATA(rights), descriptors.data(), size);
-  }
-  return sendmsg(socket(), &header, MSG_NOSIGNAL) >= 0;
+  return send_packet(socket(), host::bytes_of(message), descriptors);
 }
 
 std::optional<FakeProgram::Received> FakeProgram::receive() {
   pollfd source{.fd = socket(), .events = POLLIN, .revents = 0};
   if (poll(&source, 1, kPatienceMs) != 1) return std::nullopt;
-  service::Datagram datagram = service::receive_datagram(socket());
-  if (datagram.kind != service::Datagram::Kind::kMessage) return std::nullopt;
+  host::Datagram datagram = host::receive_datagram(socket());
+  if (datagram.kind != host::Datagram::Kind::kMessage) return std::nullopt;
   Received received{datagram.message, {}};
   for (size_t i = 0; i < datagram.descriptors; ++i)
     received.descriptors.push_back(std::move(datagram.descriptor[i]));

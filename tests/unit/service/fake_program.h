@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "host/control.h"
 #include "host/number_blocks.h"
-#include "service/descriptor.h"
 #include "tests/unit/service/program_memory.h"
 
 namespace uroce::testing {
@@ -21,11 +21,10 @@ class FakeProgram {
   [[nodiscard]] ProgramMemory& memory() { return memory_; }
 
   bool send(const host::Message& message, const std::vector<int>& descriptors = {});
-  bool send_bytes(const void* bytes, size_t length, const std::vector<int>& descriptors = {});
 
   struct Received {
     host::Message message;
-    std::vector<service::Descriptor> descriptors;
+    std::vector<Descriptor> descriptors;
   };
   /// The next message, waiting for up to ten seconds; nullopt: none, or the connection has ended.
   std::optional<Received> receive();
@@ -60,9 +59,9 @@ class FakeProgram {
 
   host::Message attach(host::Message request, const std::vector<int>& descriptors, std::string_view device);
 
-  service::Descriptor socket_;
+  Descriptor socket_;
   ProgramMemory memory_;
-  service::Descriptor granted_;
+  Descriptor granted_;
   uint32_t number_ = 0;
   uint32_t last_request_ = 0;
 };

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "base/random.h"
+#include "tests/support/packet.h"
 #include "tests/unit/service/running_service.h"
 #include "tests/unit/service/switch_fixture.h"
 
@@ -16,7 +17,7 @@ TEST(Hostile, DatagramsOfEveryLength) {
   std::vector<std::byte> bytes(sizeof(Message) + 64, std::byte{0xA5});
   for (size_t length = 1; length <= bytes.size(); length += length < 8 ? 1 : 61) {
     FakeProgram program(service.path());
-    ASSERT_TRUE(program.send_bytes(bytes.data(), length));
+    ASSERT_TRUE(send_packet(program.socket(), std::span(bytes).first(length), {}));
     EXPECT_TRUE(program.closed()) << length;
   }
   FakeProgram program(service.path());
@@ -149,7 +150,7 @@ TEST_F(SwitchTest, RandomMemory) {
         frame[random.below(frame.size())] = static_cast<std::byte>(random.next());
       std::ranges::copy(
           frame, kLayout.frame(memory, static_cast<uint32_t>(random.below(host::kProgramMemory.frames))));
-      const host::Descriptor descriptor{
+      const host::FrameDescriptor descriptor{
           .frame = static_cast<uint16_t>(random.below(host::kProgramMemory.frames)),
           .length = static_cast<uint16_t>(random.below(host::kFrameBytes)),
           .has_icrc = random.chance(1, 2),

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/support/packet.h"
 #include "tests/unit/ports/temporary_folder.h"
 #include "tests/unit/service/fake_program.h"
 
@@ -65,10 +65,8 @@ TEST_F(ListeningSocketTest, OneServiceServesAPath) {
 TEST_F(ListeningSocketTest, WhatAKilledServiceLeftIsReplaced) {
   fs::create_directory(folder_.path() + "/own");
   std::ofstream(path_ + ".lock") << "1";
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path_.copy(address.sun_path, sizeof address.sun_path - 1);
-  const service::Descriptor stale(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+  const sockaddr_un address = unix_address(path_);
+  const Descriptor stale(socket(AF_UNIX, SOCK_SEQPACKET, 0));
   ASSERT_EQ(bind(stale.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   EXPECT_LT(FakeProgram(path_).socket(), 0);
   const auto socket = ListeningSocket::open({.path = path_});

@@ -43,7 +43,7 @@ TEST_F(Numbers, OfAProgramThatHasEnded_ExpectARefusal) {
   std::optional<FakeProgram> a(path());
   a->attach();
   const NumberBlock held{a->number(), kBlock};
-  const service::Descriptor granted(dup(a->granted()));
+  const Descriptor granted(dup(a->granted()));
   a.reset();
   ASSERT_TRUE(observer.receive(MessageType::kGone));
   EXPECT_EQ(FakeProgram(path()).attach_again(held, granted.get()).error, EPERM);
@@ -75,16 +75,16 @@ TEST_F(Numbers, ShownByOtherMemory_ExpectARefusal) {
   a.attach();
   restart();
   const NumberBlock held{a.number(), kBlock};
-  const service::Descriptor null(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const service::Descriptor empty(memfd_create("empty", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const Descriptor null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const Descriptor empty(memfd_create("empty", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   FakeProgram program(path());
   for (const int shown : {null.get(), empty.get(), program.memory().descriptor()})
     EXPECT_EQ(FakeProgram(path()).attach_again(held, shown).error, EPERM);
 }
 
 /// Memory as a service makes it, which says what a service would say.
-service::SealedMemory forged(NumberBlock block, uid_t user) {
-  auto memory = service::make_sealed_memory("forged", host::MemoryLayout(host::kServiceMemory).bytes());
+host::SealedMemory forged(NumberBlock block, uid_t user) {
+  auto memory = host::make_sealed_memory("forged", host::MemoryLayout(host::kServiceMemory).bytes());
   EXPECT_TRUE(memory);
   const host::OwnMemory own(memory->mapping.data(), host::kServiceMemory);
   host::Grant& grant = own.layout().grant(memory->mapping.data());
@@ -98,7 +98,7 @@ service::SealedMemory forged(NumberBlock block, uid_t user) {
 TEST_F(Numbers, ForgedByAnotherUser_ExpectARefusal) {
   if (geteuid() != 0) GTEST_SKIP() << "only the superuser can be another user";
   const NumberBlock block{0x123000, kBlock};
-  std::optional<service::SealedMemory> memory;
+  std::optional<host::SealedMemory> memory;
   {
     const AsStranger other;
     memory = forged(block, 0);
@@ -112,7 +112,7 @@ TEST_F(Numbers, ForgedByAnotherUser_ExpectARefusal) {
 TEST_F(Numbers, ShownByAnotherUser_ExpectARefusal) {
   if (geteuid() != 0) GTEST_SKIP() << "only the superuser can be another user";
   const NumberBlock block{0x123000, kBlock};
-  const service::SealedMemory memory = forged(block, AsStranger::kUser);
+  const host::SealedMemory memory = forged(block, AsStranger::kUser);
   EXPECT_EQ(FakeProgram(path()).attach_again(block, memory.descriptor.get()).error, EPERM);
 }
 

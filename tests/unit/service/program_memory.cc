@@ -13,7 +13,7 @@ constexpr host::MemoryLayout kFarLayout(host::kServiceMemory);
 }  // namespace
 
 ProgramMemory::ProgramMemory()
-    : memory_(std::move(*service::make_sealed_memory("test-program", kOwnLayout.bytes()))),
+    : memory_(std::move(*host::make_sealed_memory("test-program", kOwnLayout.bytes()))),
       own_(memory_.mapping.data(), host::kProgramMemory) {}
 
 std::span<std::byte> ProgramMemory::bytes() { return {memory_.mapping.data(), kOwnLayout.bytes()}; }

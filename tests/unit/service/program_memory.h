@@ -7,7 +7,7 @@
 
 #include "host/channel.h"
 #include "host/own_memory.h"
-#include "service/shared_memory.h"
+#include "host/shared_memory.h"
 #include "tests/unit/service/frames.h"
 
 namespace uroce::testing {
@@ -35,9 +35,9 @@ class ProgramMemory {
   host::Channel& channel() { return *channel_; }
 
  private:
-  service::SealedMemory memory_;
+  host::SealedMemory memory_;
   host::OwnMemory own_;
-  service::Mapping far_;
+  host::Mapping far_;
   std::optional<host::Channel> channel_;
 };
 

@@ -22,8 +22,8 @@ SwitchTest::SwitchTest() : switch_(options()) { collect(); }
 std::unique_ptr<SwitchTest::Member> SwitchTest::make(uint32_t program, uint32_t block) {
   constexpr host::MemoryLayout kLayout(host::kServiceMemory);
   auto member = std::make_unique<Member>();
-  auto own = service::make_sealed_memory("test-service", kLayout.bytes());
-  auto far = service::map_program_memory(member->memory.descriptor(), host::kProgramMemory);
+  auto own = host::make_sealed_memory("test-service", kLayout.bytes());
+  auto far = host::map_sealed_memory(member->memory.descriptor(), host::kProgramMemory);
   member->memory.connect(own->descriptor.get());
   const NumberBlock numbers{block << host::kBlockBits, 1u << host::kBlockBits};
   member->attachment =

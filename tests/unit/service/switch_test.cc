@@ -174,7 +174,7 @@ TEST_F(SwitchTest, AProgramThatBreaksTheFormatIsHeardNoMore) {
   const auto a = make(1, 5);
   const auto b = make(2, 6);
   constexpr host::MemoryLayout kLayout(host::kProgramMemory);
-  const host::Descriptor wrong{.frame = 60'000, .length = 64, .has_icrc = true, .sequence = 1};
+  const host::FrameDescriptor wrong{.frame = 60'000, .length = 64, .has_icrc = true, .sequence = 1};
   kLayout.ring(a->memory.bytes().data(), 0)->store(wrong.pack());
   b->memory.send(rc_frame(to_peer(), {5}));
   collect();

@@ -1,14 +1,14 @@
-#include "service/packet_socket.h"
+#include "host/packet_socket.h"
 
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
 
-namespace uroce::service {
+namespace uroce::host {
 namespace {
 
-constexpr size_t kControlBytes = CMSG_SPACE(host::kDescriptorsMax * sizeof(int));
+constexpr size_t kControlBytes = CMSG_SPACE(kDescriptorsMax * sizeof(int));
 
 /// False: there were more than there can be. The kernel has closed what did not fit into the buffer.
 bool take_descriptors(msghdr& header, Datagram& datagram) {
@@ -31,7 +31,7 @@ bool take_descriptors(msghdr& header, Datagram& datagram) {
 
 Datagram receive_datagram(int socket) {
   // One byte more than a message has, so that a longer datagram shows.
-  std::array<std::byte, sizeof(host::Message) + 1> bytes;
+  std::array<std::byte, sizeof(Message) + 1> bytes;
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control{};
   iovec part{.iov_base = bytes.data(), .iov_len = bytes.size()};
   msghdr header{};
@@ -52,14 +52,14 @@ Datagram receive_datagram(int socket) {
     datagram.kind = Datagram::Kind::kEnd;
     return datagram;
   }
-  const auto message = host::parse_message(std::span(bytes).first(static_cast<size_t>(length)));
+  const auto message = parse_message(std::span(bytes).first(static_cast<size_t>(length)));
   datagram.kind = fit && message ? Datagram::Kind::kMessage : Datagram::Kind::kGarbage;
   if (message) datagram.message = *message;
   return datagram;
 }
 
-Sent send_message(int socket, const host::Message& message, std::span<const int> descriptors) {
-  const std::span<const std::byte> bytes = host::bytes_of(message);
+Sent send_message(int socket, const Message& message, std::span<const int> descriptors) {
+  const std::span<const std::byte> bytes = bytes_of(message);
   iovec part{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
   alignas(cmsghdr) std::array<std::byte, kControlBytes> control{};
   msghdr header{};
@@ -81,4 +81,4 @@ Sent send_message(int socket, const host::Message& message, std::span<const int>
   return later ? Sent::kLater : Sent::kNever;
 }
 
-}  // namespace uroce::service
+}  // namespace uroce::host

@@ -4,9 +4,9 @@
 
 #include <utility>
 
-namespace uroce::drivers {
+namespace uroce {
 
-/// A file descriptor that is closed at the end; negative: none.
+/// Owns a file descriptor, or none.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -20,11 +20,11 @@ class Descriptor {
     if (number_ >= 0) close(number_);
   }
 
-  [[nodiscard]] int number() const { return number_; }
-  explicit operator bool() const { return number_ >= 0; }
+  [[nodiscard]] bool ok() const { return number_ >= 0; }
+  [[nodiscard]] int get() const { return number_; }
 
  private:
   int number_ = -1;
 };
 
-}  // namespace uroce::drivers
+}  // namespace uroce

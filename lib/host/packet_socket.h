@@ -6,10 +6,10 @@
 #include <optional>
 #include <span>
 
+#include "base/descriptor.h"
 #include "host/control.h"
-#include "service/descriptor.h"
 
-namespace uroce::service {
+namespace uroce::host {
 
 /// What one recvmsg() brings.
 struct Datagram {
@@ -20,15 +20,15 @@ struct Datagram {
     kGarbage,  // no message of the protocol: another length, more descriptors than there can be
   };
   Kind kind = Kind::kNothing;
-  host::Message message;
+  Message message;
   size_t descriptors = 0;
-  std::array<Descriptor, host::kDescriptorsMax> descriptor;
+  std::array<Descriptor, kDescriptorsMax> descriptor;
 };
 /// Never blocks. All descriptors that come are taken or closed.
 Datagram receive_datagram(int socket);
 
 enum class Sent : uint8_t { kYes, kLater, kNever };
 /// Never blocks. kLater: the other end has not read what it was sent before.
-Sent send_message(int socket, const host::Message& message, std::span<const int> descriptors);
+Sent send_message(int socket, const Message& message, std::span<const int> descriptors);
 
-}  // namespace uroce::service
+}  // namespace uroce::host

@@ -3,12 +3,11 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/number_block.h"
+#include "base/descriptor.h"
 #include "base/result.h"
 #include "host/memory_format.h"
-#include "service/descriptor.h"
 
-namespace uroce::service {
+namespace uroce::host {
 
 /// A mapping of memory that processes share, undone at its end.
 class Mapping {
@@ -25,6 +24,7 @@ class Mapping {
   ~Mapping();
 
   [[nodiscard]] std::byte* data() const { return data_; }
+  [[nodiscard]] size_t bytes() const { return bytes_; }
 
  private:
   std::byte* data_ = nullptr;
@@ -32,21 +32,19 @@ class Mapping {
 };
 
 /// Zeroed memory that this process writes. A process that gets the descriptor can map it to read, and can
-/// neither write nor truncate it.
+/// neither write nor truncate it. A forked child does not have the mapping.
 struct SealedMemory {
   Descriptor descriptor;
   Mapping mapping;
 };
+/// `name` is for /proc. ENOMEM, EMFILE; ENOSYS: the kernel has no such seals.
 Result<SealedMemory> make_sealed_memory(const char* name, size_t bytes);
 
-/// Maps, to read, what a program says is its memory. EINVAL, with what is wrong: it is no memfd of ordinary
-/// pages, is not sealed against truncation and against writes of all but its maker, has another size or
-/// format. Nothing that the program does later makes an access fault.
-Result<Mapping> map_program_memory(int descriptor, host::MemoryShape shape);
+/// Maps, to read, what another process says is such memory. EPERM, with what is wrong: it is no memfd of
+/// ordinary pages, is not sealed against truncation and against writes of all but its maker, or has another
+/// size. Nothing that its maker does later makes an access fault.
+Result<Mapping> map_sealed_memory(int descriptor, size_t bytes);
+/// Memory whose beginning says that it has the format of `shape`. Errors as above, and EPROTO: it does not.
+Result<Mapping> map_sealed_memory(int descriptor, MemoryShape shape);
 
-/// The queue pair numbers that a service of this user had given to a program of `user`, by the memory that it
-/// had made for that program. EPERM, with what is wrong: it is no such memory, or the numbers are no more the
-/// program's.
-Result<NumberBlock> granted_numbers(int descriptor, uid_t user);
-
-}  // namespace uroce::service
+}  // namespace uroce::host

@@ -1,0 +1,71 @@
+#include "host/shared_memory.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "host/own_memory.h"
+
+namespace uroce::host {
+namespace {
+
+constexpr int kSingleWriter = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE;
+
+Error failed(const char* what, int code) { return {code, std::string(what) + ": " + std::strerror(code)}; }
+
+Error refused(int code, const char* why) { return {code, std::string("shared memory ") + why}; }
+
+}  // namespace
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+}
+
+Result<SealedMemory> make_sealed_memory(const char* name, size_t bytes) {
+  Descriptor descriptor(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor.ok()) return failed("shared memory", errno);
+  if (ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0) return failed("shared memory", errno);
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+  if (data == MAP_FAILED) return failed("shared memory", errno);
+  Mapping mapping(static_cast<std::byte*>(data), bytes);
+  madvise(data, bytes, MADV_DONTFORK);
+  // Without the last one the others could be taken for a moment's.
+  if (fcntl(descriptor.get(), F_ADD_SEALS, kSingleWriter | F_SEAL_SEAL) != 0)
+    return failed("sealing shared memory", errno == EINVAL ? ENOSYS : errno);
+  return SealedMemory{std::move(descriptor), std::move(mapping)};
+}
+
+Result<Mapping> map_sealed_memory(int descriptor, size_t bytes) {
+  // Hugepages may run out when they are first used, which is a SIGBUS; a hole in tmpfs gets a page.
+  struct statfs file_system {};
+  if (fstatfs(descriptor, &file_system) != 0 || file_system.f_type != TMPFS_MAGIC)
+    return refused(EPERM, "is no memfd");
+  // What the seals keep from changing is looked at after them.
+  const int seals = fcntl(descriptor, F_GET_SEALS);
+  if (seals < 0) return refused(EPERM, "is no memfd");
+  if ((seals & kSingleWriter) != kSingleWriter)
+    return refused(EPERM, "is not sealed (F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_FUTURE_WRITE)");
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
+      status.st_size != static_cast<off_t>(bytes))
+    return refused(EPERM, "has another size");
+  void* const data = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (data == MAP_FAILED) return failed("mapping shared memory", errno);
+  madvise(data, bytes, MADV_DONTFORK);
+  return Mapping(static_cast<std::byte*>(data), bytes);
+}
+
+Result<Mapping> map_sealed_memory(int descriptor, MemoryShape shape) {
+  Result<Mapping> mapping = map_sealed_memory(descriptor, MemoryLayout(shape).bytes());
+  if (mapping && !has_format(mapping->data(), shape)) return refused(EPROTO, "has another format");
+  return mapping;
+}
+
+}  // namespace uroce::host
