@@ -5,15 +5,11 @@
                                   UROCE LIBRARY_FOLDER TESTS_FOLDER [SANITIZER_RUNTIME]
 """
 
-import argparse
-import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,6 +22,7 @@ import image
 import link
 import programs
 import sides
+import suite
 
 PORT = 18515
 GID_INDEX = {cases.V4: 1, cases.V6: 2}  # 0 is the link-local address
@@ -90,12 +87,10 @@ class Interop:
             problem = self.meet(run, stack)
         if run.client == cases.ALONE and run.case.not_with_kernel:
             problem = "" if problem else f"the kernel can do it now, and the table says: {run.case.not_with_kernel}"
-        verdict = "FAILED" if problem else "ok"
-        print(f"{verdict:6} {time.monotonic() - began:6.1f} s  {run.name()}", flush=True)
-        if problem:
+        failed = suite.tell(run.name(), began, problem)
+        if failed:
             self.failed.append(run.name())
-            print("\n".join("       | " + line for line in problem.splitlines()), flush=True)
-        return bool(problem)
+        return failed
 
     def prepare(self, run):
         """Link MTU and impairment at both ends, where they differ from what they were."""
@@ -185,23 +180,12 @@ class Capture:
         self.process.communicate()
 
 
-def skip(reason):
-    print(f"SKIPPED, no interoperation with the kernel was tested: {reason}")
-    sys.exit(programs.SKIPPED)
-
-
 def parse_arguments():
-    parser = argparse.ArgumentParser(description="Runs the cases of tests/interop/cases.py.")
-    parser.add_argument("--only", metavar="TEXT", default="", help="runs whose name contains it")
-    parser.add_argument("--list", action="store_true", help="the names of the runs")
+    parser = suite.parser("Runs the cases of tests/interop/cases.py.", "runs")
     parser.add_argument("--capture", metavar="FOLDER", type=Path, help="keep a pcap of each run there")
     parser.add_argument("--kernel-alone", action="store_true",
                         help="what is connected by the connection manager, with the kernel at both ends: does the table say "
                         "what the kernel cannot do?")
-    parser.add_argument("uroce", type=lambda path: Path(path).resolve())
-    parser.add_argument("libraries")
-    parser.add_argument("tests", type=lambda path: Path(path).resolve())
-    parser.add_argument("sanitizer_runtime", nargs="?", default="")
     return parser.parse_args()
 
 
@@ -211,33 +195,14 @@ def main():
     runs = [run for run in every if arguments.only in run.name()]
     if arguments.list:
         return print("\n".join(run.name() for run in runs))
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    if missing:
-        skip(f"not installed: {', '.join(missing)} (apps/install-packages test brings them)")
-    if os.geteuid() != 0:
-        skip("it takes root, for a network namespace and the guest's taps")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="uroce-interop-") as folder, ExitStack() as stack:
-        try:
-            interop = Interop(arguments, folder)
-        except (image.Unavailable, link.NoLink) as reason:
-            skip(str(reason))
-        stack.callback(interop.stop)
+    with suite.run("no interoperation with the kernel was tested", NEEDED) as folder:
+        interop = Interop(arguments, folder)
         try:
             interop.run_all(runs)
-        except image.Unavailable as reason:
-            skip(str(reason))
-        except guest.Died as death:
-            print(f"THE GUEST DIED: {death}")
-            sys.exit(guest.DIED)
-        interop.stop()
-        for line in interop.kernel_complaints:
-            print(f"guest's kernel: {line}")
-        print(f"{len(runs)} runs in {time.monotonic() - began:.0f} s, {len(interop.failed)} failed")
-        for name in interop.failed:
-            print(f"failed: {name}")
-        sys.exit(1 if interop.failed else 0)
+        finally:
+            interop.stop()
+    suite.end(f"{len(runs)} runs in {time.monotonic() - began:.0f} s", interop.failed, interop.kernel_complaints)
 
 
 main()

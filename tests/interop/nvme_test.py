@@ -5,14 +5,10 @@
                                UROCE LIBRARY_FOLDER TESTS_FOLDER [SANITIZER_RUNTIME]
 """
 
-import argparse
-import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -25,6 +21,7 @@ import nvme_cases
 import nvme_targets
 import programs
 import sides
+import suite
 
 TOP = Path(__file__).resolve().parents[2]
 README = "the README's example"
@@ -128,21 +125,10 @@ class Hosts:
             self.stop_machine()
 
 
-def skip(reason):
-    print(f"SKIPPED, the kernel's NVMe-oF host was not tried: {reason}")
-    sys.exit(programs.SKIPPED)
-
-
 def parse_arguments():
-    parser = argparse.ArgumentParser(description="Runs the cases of tests/interop/nvme_cases.py.")
-    parser.add_argument("--only", metavar="TEXT", default="", help="cases whose name contains it")
+    parser = suite.parser("Runs the cases of tests/interop/nvme_cases.py.", "cases")
     parser.add_argument("--long", action="store_true", help="those that take minutes, and only those")
-    parser.add_argument("--list", action="store_true", help="the names of the cases")
     parser.add_argument("--kernel-alone", action="store_true", help="with the kernel's target: is the case right?")
-    parser.add_argument("uroce", type=lambda path: Path(path).resolve())
-    parser.add_argument("libraries")
-    parser.add_argument("tests", type=lambda path: Path(path).resolve())
-    parser.add_argument("sanitizer_runtime", nargs="?", default="")
     return parser.parse_args()
 
 
@@ -157,22 +143,15 @@ def run_all(hosts, cases):
             continue
         except AssertionError as failure:
             problem = str(failure)
-        if tell(case.name, began, problem):
+        if suite.tell(case.name, began, problem):
             failed.append(case.name)
     return failed
-
-
-def tell(name, began, problem):
-    print(f"{'FAILED' if problem else 'ok':6} {time.monotonic() - began:6.1f} s  {name}", flush=True)
-    if problem:
-        print("\n".join("       | " + line for line in problem.splitlines()), flush=True)
-    return bool(problem)
 
 
 def follow_readme(hosts, uroce):
     began = time.monotonic()
     problem = hosts.target.stop() or hosts.follow_readme(uroce)
-    return [README] if tell(README, began, problem) else []
+    return [README] if suite.tell(README, began, problem) else []
 
 
 def main():
@@ -180,38 +159,21 @@ def main():
     cases = [case for case in nvme_cases.CASES if arguments.only in case.name and case.long == arguments.long]
     if arguments.list:
         return print("\n".join(case.name for case in cases))
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    if missing:
-        skip(f"not installed: {', '.join(missing)} (apps/install-packages test brings them)")
-    if os.geteuid() != 0:
-        skip("it takes root, for a network namespace and the guest's taps")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="uroce-nvme-") as folder:
-        try:
-            hosts = Hosts(arguments, folder)
-        except (image.Unavailable, link.NoLink) as reason:
-            skip(str(reason))
+    with suite.run("the kernel's NVMe-oF host was not tried", NEEDED) as folder:
+        hosts = Hosts(arguments, folder)
         try:
             failed = run_all(hosts, cases)
             ran = len(cases)
             if not arguments.kernel_alone and not arguments.long and arguments.only in README:
                 ran += 1
                 failed += follow_readme(hosts, arguments.uroce)
-        except guest.Died as death:
-            print(f"THE GUEST DIED: {death}")
-            sys.exit(guest.DIED)
         finally:
             at_the_end = hosts.stop()
-        if at_the_end:
-            failed.append("the target's end")
-            print(at_the_end)
-        for line in hosts.kernel_complaints:
-            print(f"guest's kernel: {line}")
-        print(f"{ran} cases in {time.monotonic() - began:.0f} s, {len(failed)} failed")
-        for name in failed:
-            print(f"failed: {name}")
-        sys.exit(1 if failed else 0)
+    if at_the_end:
+        failed.append("the target's end")
+        print(at_the_end)
+    suite.end(f"{ran} cases in {time.monotonic() - began:.0f} s", failed, hosts.kernel_complaints)
 
 
 main()

@@ -5,16 +5,11 @@ kernel takes for one station.
     tests/interop/service_test.py [--only TEXT] [--list] UROCE LIBRARY_FOLDER TESTS_FOLDER [SANITIZER_RUNTIME]
 """
 
-import argparse
 import contextlib
 import json
-import os
 import re
 import shlex
-import shutil
-import signal
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,6 +25,7 @@ import programs
 import service_cases
 import sides
 import station
+import suite
 from service_cases import HERE
 
 FIRST_PORT = 18515
@@ -231,14 +227,12 @@ class Network:
 
 
 def run_party(network, party, arrangement):
+    name = f"{arrangement}, {party.name}"
     for attempt in range(1, ATTEMPTS_MAX + 1):
         began = time.monotonic()
-        problems = list(network.run(party))
-        print(f"{'FAILED' if problems else 'ok':6} {time.monotonic() - began:6.1f} s  {arrangement}, {party.name}", flush=True)
-        for line in "\n".join(problems).splitlines():
-            print(f"       | {line}", flush=True)
-        if not problems or not party.flaky or attempt == ATTEMPTS_MAX:
-            return [f"{arrangement}, {party.name}"] if problems else []
+        failed = suite.tell(name, began, "\n".join(network.run(party)))
+        if not failed or not party.flaky or attempt == ATTEMPTS_MAX:
+            return [name] if failed else []
         print(f"       it is tried again, because {party.flaky}", flush=True)
     return []
 
@@ -264,53 +258,21 @@ def run_all(network, parties):
     return failed
 
 
-def skip(reason):
-    print(f"SKIPPED, no host service was tried with the kernel: {reason}")
-    sys.exit(programs.SKIPPED)
-
-
-def parse_arguments():
-    parser = argparse.ArgumentParser(description="Runs the parties of tests/interop/service_cases.py.")
-    parser.add_argument("--only", metavar="TEXT", default="", help="parties whose name contains it")
-    parser.add_argument("--list", action="store_true", help="the names of the parties")
-    parser.add_argument("uroce", type=lambda path: Path(path).resolve())
-    parser.add_argument("libraries")
-    parser.add_argument("tests", type=lambda path: Path(path).resolve())
-    parser.add_argument("sanitizer_runtime", nargs="?", default="")
-    return parser.parse_args()
-
-
 def main():
-    arguments = parse_arguments()
+    arguments = suite.parser("Runs the parties of tests/interop/service_cases.py.", "parties").parse_args()
     parties = [party for party in service_cases.PARTIES if arguments.only in party.name]
     if arguments.list:
         return print("\n".join(party.name for party in parties))
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    if missing:
-        skip(f"not installed: {', '.join(missing)} (apps/install-packages test brings them)")
-    if os.geteuid() != 0:
-        skip("it takes root, for a network namespace and the guest's taps")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="uroce-service-interop-") as folder:
-        try:
-            network = Network(arguments, folder)
-            network.boot()
-        except (image.Unavailable, link.NoLink) as reason:
-            skip(str(reason))
+    with suite.run("no host service was tried with the kernel", NEEDED) as folder:
+        network = Network(arguments, folder)
+        network.boot()
         try:
             failed = run_all(network, parties)
-        except guest.Died as death:
-            print(f"THE GUEST DIED: {death}")
-            sys.exit(guest.DIED)
         finally:
             network.stop_machine()
-        for line in network.kernel_complaints:
-            print(f"guest's kernel: {line}")
-        print(f"{len(parties)} parties in {time.monotonic() - began:.0f} s, {network.packets} packets of ours, {len(failed)} failed")
-        for name in failed:
-            print(f"failed: {name}")
-        sys.exit(1 if failed else 0)
+    suite.end(f"{len(parties)} parties in {time.monotonic() - began:.0f} s, {network.packets} packets of ours", failed,
+              network.kernel_complaints)
 
 
 main()
