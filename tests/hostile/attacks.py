@@ -5,12 +5,11 @@ import itertools
 import time
 
 import nvme
-import victims
 import wire
 from attacker import MAC, Gone
 from mutation import Mutations
 from network import ADDRESSES
-from victims import NVME_PORT
+from victims import NVME_PORT, exported_disk
 
 
 def nobodys(count):
@@ -98,7 +97,7 @@ def log_pages_without_receives(attacker):
     too."""
     connections = connect(attacker, 4, policy="acknowledge", ack_timeout=31, rnr_retry=7)
     for connection in connections:
-        connection.send(wire.SEND_ONLY, payload=nvme.connect(0, nvme.DISCOVERY, victims.STRANGER, depth=128))
+        connection.send(wire.SEND_ONLY, payload=nvme.connect(0, nvme.DISCOVERY, exported_disk.STRANGER, depth=128))
         attacker.pump_until(lambda c=connection: c.sends == 1 or c.disconnected)
         connection.send(wire.SEND_ONLY, payload=nvme.enable(1))
         attacker.pump_until(lambda c=connection: c.sends == 2 or c.disconnected)
@@ -124,7 +123,7 @@ def mutated_frames(attacker, random):
         if len(connections) < 4:
             # Frames may break them; they are queues of discovery controllers.
             for made in connect(attacker, 1):
-                made.send(wire.SEND_ONLY, payload=nvme.connect(0, nvme.DISCOVERY, victims.STRANGER))
+                made.send(wire.SEND_ONLY, payload=nvme.connect(0, nvme.DISCOVERY, exported_disk.STRANGER))
                 connections.append(made)
         mutations.queue_pairs = [(c.peer.qp, c.psn) for c in connections]
         for _ in range(FRAMES_OF_A_ROUND):

@@ -52,7 +52,7 @@ class Host:
 
     def close(self):
         for process in self.processes:
-            end(process)
+            programs.end(process)
         self.folder.cleanup()
 
     def status(self):
@@ -70,15 +70,6 @@ class Host:
         client = self.start([str(UROCE), "perf", "--connect", f"127.0.0.1:{port}", "--op", operations, "--size", "4096,65536",
                              "--measure", "bandwidth", "--duration", str(seconds / (2 * len(operations.split(",")))), "--quiet"])
         return server, client
-
-
-def end(process):
-    """Also one that was stopped."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGCONT)
-        process.kill()
-    if process.stdout and not process.stdout.closed:
-        process.communicate()
 
 
 def descriptors_of(process):
@@ -124,7 +115,7 @@ class Neighbours(unittest.TestCase):
                 process.kill()
                 killed += 1
                 time.sleep(self.random.uniform(0, 0.05))
-                end(process)
+                programs.end(process)
             grown = grown or memory_kib(self.host.service)
         self.expect_ended_well(*calm)
         self.wait_for(lambda: not self.host.programs(), "the service still has programs that were killed")
@@ -170,7 +161,7 @@ class Neighbours(unittest.TestCase):
         numbers = sorted(one["numbers"]["first"] for one in self.host.programs())
         time.sleep(1)
         self.host.service.kill()
-        end(self.host.service)
+        programs.end(self.host.service)
         Path(self.host.socket).unlink(missing_ok=True)
         self.host.start_service()
         self.wait_for(lambda: len(self.host.programs()) == 2, "the programs do not come back")
@@ -191,7 +182,7 @@ class Neighbours(unittest.TestCase):
             if code == 0 and "PORT_ACTIVE" in said:
                 break
             self.assertLess(time.monotonic(), deadline, said)
-        end(flood)
+        programs.end(flood)
         self.expect_ended_well(*self.host.perf(0.6))
 
 

@@ -11,26 +11,10 @@ from pathlib import Path
 from network import ADDRESSES, LINK, PREFIX
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "programs"))
-import programs  # noqa: E402  (tests/programs)
+import exported_disk  # noqa: E402  (tests/programs)
+import programs  # noqa: E402
 
-SUBSYSTEM = "nqn.2026-11.example:disks"
-FRIEND = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
-STRANGER = "nqn.2014-08.org.nvmexpress:uuid:99999999-2222-3333-4444-555555555555"
 NVME_PORT = 4420
-TABLES = f"""
-[[nvmf.listen]]
-address = "{ADDRESSES["victim"]}"
-
-[[nvmf.subsystem]]
-nqn = "{SUBSYSTEM}"
-hosts = ["{FRIEND}"]
-
-[[nvmf.subsystem.namespace]]
-nsid = 1
-driver = "ram"
-size = "1M"
-block_size = 512
-"""
 # What of the memory that a process gave back ASan keeps, in MiB; by default it is 256.
 QUARANTINE = 16
 
@@ -99,7 +83,7 @@ def start_target(stack, net, uroce, on_interface=False, more=""):
     """`uroce nvmf`, when it listens. `more`: lines of [nvmf]."""
     file = tempfile.NamedTemporaryFile("w", prefix="uroce-hostile-", suffix=".toml", delete=False)
     with file:
-        file.write((beside_kernel() if on_interface else device("victim")) + f"[nvmf]\n{more}\n" + TABLES)
+        file.write((beside_kernel() if on_interface else device("victim")) + f"[nvmf]\n{more}\n" + exported_disk.tables(ADDRESSES["victim"]))
     target = Program(stack, net, "victim", [uroce, "nvmf", "--config", file.name])
     target.wait_for(f"listening at {ADDRESSES['victim']} port {NVME_PORT}")
     os.unlink(file.name)
@@ -109,4 +93,4 @@ def start_target(stack, net, uroce, on_interface=False, more=""):
 def start_friend(stack, net, host, *actions):
     """An NVMe host; without actions it writes 64 KiB, reads them and compares."""
     actions = actions or ("write:1:7", "verify:1:7")
-    return Program(stack, net, "friend", [host, ADDRESSES["victim"], ADDRESSES["friend"], SUBSYSTEM, FRIEND, *actions], device("friend"))
+    return Program(stack, net, "friend", [host, ADDRESSES["victim"], ADDRESSES["friend"], exported_disk.SUBSYSTEM, exported_disk.FRIEND, *actions], device("friend"))

@@ -75,15 +75,8 @@ class Applications(unittest.TestCase):
 
     def start(self, command, configuration=None, more=None):
         process = self.stack.start(["setpriv", "--pdeathsig", "KILL", *command], configuration, more)
-        self.processes.callback(end, process)
+        self.processes.callback(programs.end, process)
         return process
-
-
-def end(process):
-    if process.poll() is None:
-        process.kill()
-    if not process.stdout.closed:
-        process.communicate()
 
 
 def listens(within, port):

@@ -14,6 +14,7 @@ import time
 import unittest
 from pathlib import Path
 
+import exported_disk
 import host_service
 import programs
 
@@ -21,20 +22,7 @@ UROCE, CLIENT, STRANGER, NVMF_HOST = sys.argv[3:7]
 # More than moves at once, and not of whole pieces.
 BYTES = (5 << 20) + 123
 LARGE = 64 << 20
-SUBSYSTEM = "nqn.2026-11.example:disks"
-FRIEND = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
-TARGET = f"""
-[[nvmf.listen]]
-address = "{host_service.ADDRESS}"
-[[nvmf.subsystem]]
-nqn = "{SUBSYSTEM}"
-hosts = ["{FRIEND}"]
-[[nvmf.subsystem.namespace]]
-nsid = 1
-driver = "ram"
-size = "1M"
-block_size = 512
-"""
+TARGET = exported_disk.tables(host_service.ADDRESS)
 
 
 def eventually(condition, what):
@@ -264,7 +252,7 @@ class Life(TestCase):
         self.assertNotIn("uroce serve:", self.said.read_text())
 
     def expect_target(self):
-        command = [NVMF_HOST, host_service.ADDRESS, host_service.ADDRESS, SUBSYSTEM, FRIEND, "namespaces", "write:1:7", "verify:1:7"]
+        command = [NVMF_HOST, host_service.ADDRESS, host_service.ADDRESS, exported_disk.SUBSYSTEM, exported_disk.FRIEND, "namespaces", "write:1:7", "verify:1:7"]
         last = []
 
         def served():

@@ -12,26 +12,11 @@ import time
 import unittest
 from pathlib import Path
 
+import exported_disk
 import programs
+from exported_disk import FRIEND, STRANGER, SUBSYSTEM
 
-SUBSYSTEM = "nqn.2026-11.example:disks"
-FRIEND = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
-STRANGER = "nqn.2014-08.org.nvmexpress:uuid:99999999-2222-3333-4444-555555555555"
-
-TABLES = f"""
-[[nvmf.listen]]
-address = "192.0.2.1"
-
-[[nvmf.subsystem]]
-nqn = "{SUBSYSTEM}"
-hosts = ["{FRIEND}"]
-
-[[nvmf.subsystem.namespace]]
-nsid = 1
-driver = "ram"
-size = "1M"
-block_size = 512
-"""
+TABLES = exported_disk.tables("192.0.2.1")
 
 
 class Target:

@@ -36,15 +36,8 @@ class TestCase(unittest.TestCase):
 
     def start(self, command, configuration=None):
         process = self.stack.start(["setpriv", "--pdeathsig", "KILL", *command], configuration)
-        self.addCleanup(self.end, process)
+        self.addCleanup(programs.end, process)
         return process
-
-    @staticmethod
-    def end(process):
-        if process.poll() is None:
-            process.kill()
-        if not process.stdout.closed:
-            process.communicate()
 
     def start_server(self, command):
         """A `uroce perf --server`; the process and the TCP port that it tells."""

@@ -91,6 +91,14 @@ def finish(process, limit_seconds=TIME_LIMIT_SECONDS):
     return process.returncode, said
 
 
+def end(process):
+    """A program that may have ended, be stopped, or have been read to its end."""
+    if process.poll() is None:
+        process.kill()
+    if process.stdout and not process.stdout.closed:
+        process.communicate()
+
+
 def said_by(process, limit_seconds=None):
     return "".join(said or "" for said in process.communicate(timeout=limit_seconds))
 
@@ -150,9 +158,7 @@ mtu = 4200
 
     def __exit__(self, *_):
         for process in self.processes:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+            end(process)
         shutil.rmtree(self.folder)
 
     def configuration(self, role):

@@ -42,7 +42,7 @@ class ServedTestCase(TestCase):
     def start_program(self, *command):
         """A program of the service."""
         process = self.stack.start(self.net.command("left", ["setpriv", "--pdeathsig", "KILL", *command]), "", self.service.environment)
-        self.addCleanup(self.end, process)
+        self.addCleanup(programs.end, process)
         return process
 
     def watch(self):

@@ -52,15 +52,8 @@ class Uplinks(unittest.TestCase):
     def start(self, side, command, configuration="", service=None):
         process = self.stack.start(["setpriv", "--pdeathsig", "KILL", *self.net.command(side, command)], configuration,
                                    service.environment if service else None)
-        self.addCleanup(self.end, process)
+        self.addCleanup(programs.end, process)
         return process
-
-    @staticmethod
-    def end(process):
-        if process.poll() is None:
-            process.kill()
-        if not process.stdout.closed:
-            process.communicate()
 
     def pingpong(self, device_name, iterations):
         return ["ibv_rc_pingpong", "-c", "-g", "1", "-d", device_name, "-n", str(iterations), "-p", "18515"]
