@@ -1,6 +1,5 @@
 """Targets for the kernel's NVMe-oF host in the guest: ours on this side of the link, or the kernel's own, in the same guest."""
 
-import os
 import signal
 from pathlib import Path
 

@@ -21,6 +21,8 @@ import cm_rows
 import host_service
 import namespaces
 import programs
+from cm_links import (
+    BY_ADDRESS, BY_LOOPBACK, CLIENT, NOBODY, ON_LINK, ROUTED, SERVER, HostPair, InterfacePair, MemifPair, VethPair, give_address)
 from cm_rows import CM, V4, V6
 
 OF_HOST = sys.argv[5] in ("host", "local")
@@ -31,128 +33,7 @@ REPETITIONS = int(sys.argv[6]) if len(sys.argv) > 6 else 1
 LIMIT_SECONDS = 300
 # Of a server whose client has failed, and that may wait for ever.
 LEFT_ALONE_SECONDS = 5
-SERVER, CLIENT, NOBODY = 1, 2, 99
-PREFIX_BITS = {V4: 24, V6: 64}
 NEEDED = ["rping", "ucmatose", "udaddy", "cmtime", "rdma_server", "rdma_xserver", "mckey", "ib_send_bw", "qperf"]
-
-
-class Network:
-    """Where everybody is: `networks` are the beginnings of the server's addresses, and of all others'."""
-
-    def __init__(self, *networks):
-        self.networks = networks
-
-    def address(self, number, family):
-        return f"{self.networks[0 if number == SERVER else -1][family]}{number}"
-
-
-ON_LINK = Network({V4: "192.0.2.", V6: "2001:db8::"})
-class ThisHost:
-    """All programs have the same addresses."""
-
-    def __init__(self, addresses):
-        self.addresses = addresses
-
-    def address(self, number, family):
-        return ON_LINK.address(NOBODY, family) if number == NOBODY else self.addresses[family]
-
-
-BY_ADDRESS = ThisHost({V4: host_service.ADDRESS, V6: host_service.ADDRESS6})
-BY_LOOPBACK = ThisHost({V4: "127.0.0.1", V6: "::1"})
-# The router's networks, and the first host in each.
-ROUTED = Network(*({V4: v4, V6: v6} for (v4, _), (v6, _) in namespaces.ROUTED_NETWORKS.values()))
-
-
-class Host:
-    """An end of the link: a program at a time, with a device of its own, of which `place` is the configuration."""
-
-    def __init__(self, pair, number, place):
-        self.pair = pair
-        self.number = number
-        self.place = place
-        self.sign = Path(pair.folder, f"ready-{number}")
-
-    def configuration(self):
-        if self.place is None:
-            return host_service.COUNTERS
-        return f'[[device]]\nname = "uroce0"\n{self.place}[log]\ncounters = true\n'
-
-    def start(self, command, waits_for=None):
-        """`waits_for`: the server that each connection has to wait for."""
-        self.sign.unlink(missing_ok=True)
-        more = {"LD_PRELOAD": str(self.pair.notice), "UROCE_TEST_READY": str(self.sign)}
-        if waits_for is not None:
-            more["UROCE_TEST_PEER"] = str(waits_for.sign)
-        process = self.pair.stack.start(self.pair.placed(self.number, command), self.configuration(), more)
-        self.pair.processes.append(process)
-        return process
-
-    def start_server(self, command, ready):
-        """Returns when it can be connected to."""
-        process = self.start(command)
-        programs.wait_until(self.sign.exists if ready == CM else lambda: programs.listens(PORT, process.pid), process)
-        return process
-
-
-def of_our_own(number, port):
-    """A place on the link, by a port that DPDK makes."""
-    addresses = ", ".join(f'"{ON_LINK.address(number, family)}/{bits}"' for family, bits in PREFIX_BITS.items())
-    return f'port = "{port}"\nmac = "02:00:00:00:02:{number:02}"\naddresses = [{addresses}]\nmtu = 4200\n'
-
-
-class Pair(programs.Pair):
-    """Two hosts on a memif link."""
-
-    def __init__(self, stack, notice):
-        super().__init__(stack)
-        self.notice = notice
-
-    def host(self, number):
-        role = "server" if number == SERVER else "client"
-        return Host(self, number, of_our_own(
-            number, f"net_memif0,role={role},id=0,socket={self.folder}/link,socket-abstract=no,bsize=8192"))
-
-    def placed(self, number, command):
-        return command
-
-
-class HostPair(Pair):
-    """Two programs of one service."""
-
-    def __init__(self, stack, notice, service):
-        super().__init__(stack, notice)
-        self.service = service
-
-    def host(self, number):
-        return Host(self, number, None)
-
-    def placed(self, number, command):
-        return ["env", *(f"{name}={value}" for name, value in self.service.environment.items()), *command]
-
-
-class VethPair(Pair):
-    """Two hosts on a veth pair."""
-
-    def __init__(self, stack, notice, net):
-        super().__init__(stack, notice)
-        self.net = net
-
-    def host(self, number):
-        return Host(self, number, of_our_own(number, f"net_af_packet0,iface={namespaces.LINK}"))
-
-    def placed(self, number, command):
-        return self.net.command("left" if number == SERVER else "right", command)
-
-
-class InterfacePair(VethPair):
-    """Two hosts beside the kernel at the ends of a veth pair, `link`."""
-
-    def __init__(self, stack, notice, net, link):
-        super().__init__(stack, notice, net)
-        self.link = link
-
-    def host(self, number):
-        return Host(self, number, f'interface = "{self.link}"\n')
 
 
 class Programs:
@@ -191,7 +72,7 @@ class Programs:
                 complaints.extend(cm_rows.complaints(who, status, output, says, fails))
 
             host = pair.host(SERVER)
-            server = host.start_server(self.command(row.server, family), row.ready)
+            server = host.start_server(self.command(row.server, family), None if row.ready == CM else PORT)
             for _ in range(row.clients):
                 client = pair.host(CLIENT).start(self.command(row.client, family), host if row.listens_late and REPETITIONS == 1 else None)
                 judge("the client", client, row.client_says, row.client_fails)
@@ -236,7 +117,7 @@ class AllPrograms(Programs):
 
     def test_a_program_that_ends_with_an_open_connection_says_goodbye(self):
         with self.pair() as pair:
-            server = pair.host(SERVER).start_server(f"rping -s -a 0.0.0.0 -p {PORT}".split(), CM)
+            server = pair.host(SERVER).start_server(f"rping -s -a 0.0.0.0 -p {PORT}".split())
             client = pair.host(CLIENT).start([self.leaver, self.network.address(SERVER, V4), str(PORT)])
             status, output = programs.finish(client, LIMIT_SECONDS)
             self.assertEqual(status, 0, output)
@@ -248,7 +129,7 @@ class OverMemif(AllPrograms, unittest.TestCase):
     has_tcp = False  # to the addresses of our devices
 
     def pair(self):
-        return Pair(self.stack, self.notice)
+        return MemifPair(self.stack, self.notice)
 
 
 class OverVeth(AllPrograms, unittest.TestCase):
@@ -279,7 +160,7 @@ class OverVeth(AllPrograms, unittest.TestCase):
             with self.subTest(tool), self.pair() as pair:
                 command = f"{tool} -R -F -p {PORT} -s 65536 -D 600"
                 host = pair.host(SERVER)
-                server = host.start_server(command.split(), CM)
+                server = host.start_server(command.split())
                 before = self.sent("left") + self.sent("right")
                 client = pair.host(CLIENT).start([*command.split(), ON_LINK.address(SERVER, V4)], host)
                 # So many are messages, whatever is said to connect.
@@ -322,10 +203,6 @@ class BesideTheKernel(Programs, unittest.TestCase):
             self.rows(begins)
 
 
-def give_address(namespace, address, family, link):
-    namespaces.ip("-n", namespace, "address", "add", f"{address}/{PREFIX_BITS[family]}", "nodad", "dev", link)
-
-
 class OfOneHost(AllPrograms, unittest.TestCase):
     """Programs of one service, by the address that all of them have."""
 
@@ -348,7 +225,7 @@ class OfOneHost(AllPrograms, unittest.TestCase):
     def test_a_port_of_another_program_is_in_use(self):
         with self.pair() as pair:
             for address in ("0.0.0.0", self.network.address(SERVER, V4)):
-                holder = pair.host(SERVER).start_server(f"rping -s -a {address} -p {PORT}".split(), CM)
+                holder = pair.host(SERVER).start_server(f"rping -s -a {address} -p {PORT}".split())
                 for wanted in (address, "0.0.0.0"):
                     status, output = programs.finish(pair.host(CLIENT).start(f"rping -s -a {wanted} -p {PORT}".split()))
                     self.assertNotEqual(status, 0, output)
@@ -359,7 +236,7 @@ class OfOneHost(AllPrograms, unittest.TestCase):
     def test_each_listens_at_an_address_of_its_own(self):
         addresses = ("127.0.0.1", host_service.ADDRESS, host_service.ADDRESS6)
         with self.pair() as pair:
-            servers = [pair.host(number).start_server(f"rping -s -v -a {address} -p {PORT}".split(), CM)
+            servers = [pair.host(number).start_server(f"rping -s -v -a {address} -p {PORT}".split())
                        for number, address in enumerate(addresses)]
             for count, (address, server) in enumerate(zip(addresses, servers), 1):
                 client = pair.host(CLIENT).start(f"rping -c -v -V -a {address} -p {PORT} -C {count}".split())
@@ -369,7 +246,7 @@ class OfOneHost(AllPrograms, unittest.TestCase):
 
     def test_three_programs_at_once_connect_to_one(self):
         with self.pair() as pair:
-            server = pair.host(SERVER).start_server(f"ucmatose -p {PORT} -c 3 -C 100 -S 5000".split(), CM)
+            server = pair.host(SERVER).start_server(f"ucmatose -p {PORT} -c 3 -C 100 -S 5000".split())
             address = self.network.address(SERVER, V4)
             clients = [pair.host(number).start(f"ucmatose -s {address} -p {PORT} -C 100 -S 5000".split()) for number in range(3)]
             for process in (*clients, server):
@@ -380,7 +257,7 @@ class OfOneHost(AllPrograms, unittest.TestCase):
             with self.subTest(tool), self.pair() as pair:
                 command = f"{tool} -R -F -p {PORT} -s 65536 -D 600"
                 host = pair.host(SERVER)
-                server = host.start_server(command.split(), CM)
+                server = host.start_server(command.split())
                 client = pair.host(CLIENT).start([*command.split(), self.network.address(SERVER, V4)], host)
                 programs.wait_until(lambda: programs.cpu_seconds(client.pid) > 3, client)
                 server.kill()

@@ -21,7 +21,7 @@ std::span<std::byte> ProgramMemory::bytes() { return {memory_.mapping.data(), kO
 void ProgramMemory::connect(int descriptor) {
   auto* const far =
       static_cast<std::byte*>(mmap(nullptr, kFarLayout.bytes(), PROT_READ, MAP_SHARED, descriptor, 0));
-  far_ = service::Mapping(far, kFarLayout.bytes());
+  far_ = host::Mapping(far, kFarLayout.bytes());
   channel_.emplace(own_, 0,
                    host::Channel::FarEnd{.memory = far,
                                          .shape = host::kServiceMemory,

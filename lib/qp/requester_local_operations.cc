@@ -1,0 +1,52 @@
+// Send work requests that the requester executes and does not send: invalidations, binds of windows,
+// registrations.
+#include "base/contract.h"
+#include "qp/local_operation.h"
+#include "qp/requester.h"
+
+namespace uroce::qp {
+
+using mem::Invalidation;
+using queue::CompletionStatus;
+using queue::SendOperation;
+using queue::SendRequest;
+
+/// True when the current request, a local operation, is behind us: the next one is current. Otherwise it may
+/// be one for the next turn: `more`.
+bool Requester::execute_current(Turn& turn, bool& more) {
+  SendRequest& request = window_.current();
+  UROCE_ASSERT(is_local(request.operation) && !connection_.stalled);
+  if (!window_.current_started()) {
+    if (connection_.state() == State::kSqd || (request.fence && window_.reads() > 0)) return false;
+    if (request.operation != SendOperation::kRegister) {
+      if (!change_key(turn)) return false;
+    } else {
+      const mem::Outcome outcome = execute_registration(connection_, request, turn);
+      if (outcome == mem::Outcome::kRefused) return fail_current(turn, CompletionStatus::kWindowBindError);
+      more = outcome == mem::Outcome::kBusy;
+      if (more) return false;
+    }
+    window_.executed();
+  } else {
+    window_.pass();
+  }
+  retire_executed(connection_, window_, turn);
+  return true;
+}
+
+/// Invalidates or binds what the current request names. What takes a binding away waits for all that was
+/// posted before it: an invalidation, and of the other binds those of type 1. False also while it is under
+/// way: the connection is stalled then.
+bool Requester::change_key(Turn& turn) {
+  const SendRequest& request = window_.current();
+  const bool binds = request.operation == SendOperation::kBindWindow;
+  const bool keeps = binds && !connection_.options.send_queue->operation<BindOperation>(request).type1;
+  if (!keeps && !window_.current_is_head()) return false;
+  const Invalidation::Answer answer =
+      binds ? begin_bind(connection_, request, turn)
+            : begin_invalidation(connection_, turn, request.invalidate, Waiter::kSend);
+  if (answer == Invalidation::Answer::kRefused) return fail_current(turn, CompletionStatus::kWindowBindError);
+  return answer == Invalidation::Answer::kOver;
+}
+
+}  // namespace uroce::qp
