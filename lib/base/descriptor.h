@@ -22,6 +22,8 @@ class Descriptor {
 
   [[nodiscard]] bool ok() const { return number_ >= 0; }
   [[nodiscard]] int get() const { return number_; }
+  /// The caller's to close from now on.
+  [[nodiscard]] int release() { return std::exchange(number_, -1); }
 
  private:
   int number_ = -1;

@@ -46,10 +46,10 @@ Result<Mapping> map_sealed_memory(int descriptor, size_t bytes) {
   // Hugepages may run out when they are first used, which is a SIGBUS; a hole in tmpfs gets a page.
   struct statfs file_system {};
   if (fstatfs(descriptor, &file_system) != 0 || file_system.f_type != TMPFS_MAGIC)
-    return refused(EPERM, "is no memfd");
+    return refused(EPERM, "is no memfd of ordinary pages");
   // What the seals keep from changing is looked at after them.
   const int seals = fcntl(descriptor, F_GET_SEALS);
-  if (seals < 0) return refused(EPERM, "is no memfd");
+  if (seals < 0) return refused(EPERM, "is no memfd of ordinary pages");
   if ((seals & kSingleWriter) != kSingleWriter)
     return refused(EPERM, "is not sealed (F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_FUTURE_WRITE)");
   struct stat status {};

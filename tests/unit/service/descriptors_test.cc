@@ -48,6 +48,9 @@ TEST(Descriptors, OnlySealedMemoryOfTheRightSizeAndFormatIsMapped) {
     EXPECT_NE(refused(memory(kBytes, kSeals & ~missing, true)).find("is not sealed"), std::string::npos);
   EXPECT_NE(refused(memory(kBytes, 0, true)).find("is not sealed"), std::string::npos);
   EXPECT_NE(refused(memory(kBytes, 0, true, 0)).find("is not sealed"), std::string::npos);
+  if (const Descriptor huge(memfd_create("test", MFD_HUGETLB | MFD_ALLOW_SEALING)); huge.ok()) {
+    EXPECT_EQ(refused(huge), "shared memory is no memfd of ordinary pages");
+  }
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
   EXPECT_NE(refused(Descriptor(ends[0])), "");

@@ -11,31 +11,13 @@
 #include <mutex>
 #include <utility>
 
+#include "base/descriptor.h"
 #include "drivers/port/ethdev/interrupt_source.h"
 #include "drivers/port/ethdev/memif/end.h"
 #include "drivers/port/ethdev/memif/unix_socket.h"
 
 namespace uroce::drivers {
 namespace {
-
-/// A descriptor that is closed with the object.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() { reset(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  [[nodiscard]] int get() const { return number_; }
-  [[nodiscard]] int release() { return std::exchange(number_, -1); }
-  void reset(int number = -1) {
-    if (number_ >= 0) close(number_);
-    number_ = number;
-  }
-
- private:
-  int number_;
-};
 
 /// A name that no other living socket on the machine has: it is that of a socket's inode.
 class OwnName {
@@ -63,15 +45,15 @@ class MemifClient final : public MemifSocket {
   int start(const std::function<int()>& start_driver) override {
     relay_.cut();
     Descriptor peer(connect_to(peer_));
-    if (peer.get() < 0) return -errno;
+    if (!peer.ok()) return -errno;
     if (!same_user(peer.get())) return -EACCES;
     const Descriptor listener(listen_at(own_));
-    if (listener.get() < 0) return -errno;
+    if (!listener.ok()) return -errno;
     const int failed = start_driver();
     if (failed != 0) return failed;
     Descriptor driver(accept_ourselves(listener.get()));
     // Without the driver's end: it reads the end of its connection, and is started again later.
-    if (driver.get() >= 0) relay_.join(peer.release(), driver.release());
+    if (driver.ok()) relay_.join(peer.release(), driver.release());
     return 0;
   }
 
@@ -106,7 +88,7 @@ class OwnFolder {
   OwnFolder(const MemifEnd& place, const std::string& name) : name_("." + name) {
     std::filesystem::path parent = "/tmp";
     if (!place.abstract) parent = std::filesystem::path(place.socket).parent_path();
-    parent_.reset(open(parent.empty() ? "." : parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    parent_ = Descriptor(open(parent.empty() ? "." : parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   }
   ~OwnFolder() { remove(); }
   OwnFolder(const OwnFolder&) = delete;
@@ -117,10 +99,10 @@ class OwnFolder {
     if (mkdirat(parent_.get(), name_.c_str(), S_IRWXU) != 0) return errno;
     made_ = true;
     Descriptor folder(openat(parent_.get(), name_.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (folder.get() < 0) return errno;
+    if (!folder.ok()) return errno;
     // Under the number that the driver knows.
-    if (folder_.get() < 0) {
-      folder_.reset(folder.release());
+    if (!folder_.ok()) {
+      folder_ = std::move(folder);
     } else if (dup3(folder.get(), folder_.get(), O_CLOEXEC) < 0) {
       return errno;
     }
@@ -139,8 +121,8 @@ class OwnFolder {
 
  private:
   const std::string name_;
-  Descriptor parent_{-1};
-  Descriptor folder_{-1};
+  Descriptor parent_;
+  Descriptor folder_;
   bool made_ = false;
 };
 
@@ -156,17 +138,16 @@ class MemifServer final : public MemifSocket {
   [[nodiscard]] std::string path() const { return folder_.socket(); }
 
   int make_device(const std::function<int()>& make_device) override {
-    if (driver_.get() >= 0) return make_device();  // it has its socket
+    if (driver_.ok()) return make_device();  // it has its socket
     const int failed =
         make_with_lasting_source(make_device, [this](int number) { return is_drivers(number); });
-    if (failed == 0) driver_.reset(open(path().c_str(), O_PATH | O_CLOEXEC));
+    if (failed == 0) driver_ = Descriptor(open(path().c_str(), O_PATH | O_CLOEXEC));
     folder_.remove();
     return failed;
   }
 
   int start(const std::function<int()>& start_driver) override {
-    if (watched_ == nullptr && listener_.get() < 0)
-      return -ESHUTDOWN;  // retired since this port began to open
+    if (watched_ == nullptr && !listener_.ok()) return -ESHUTDOWN;  // retired since this port began to open
     const int failed = start_driver();
     if (failed != 0 || watched_ != nullptr) return failed;
     watched_ = std::make_unique<WatchedSocket>(listener_.release(), [this] { let_in(); });
@@ -201,16 +182,16 @@ class MemifServer final : public MemifSocket {
     if (!relay_.accepted()) return;  // the driver's queue is short; one after the other
     Descriptor peer(accept_one(watched_->descriptor()));
     // net_memif trusts its peer with this process's memory.
-    if (peer.get() < 0 || !same_user(peer.get())) return;
+    if (!peer.ok() || !same_user(peer.get())) return;
     Descriptor driver(connect_to(UnixAddress(through(driver_), false)));
-    if (driver.get() >= 0) relay_.join(peer.release(), driver.release());
+    if (driver.ok()) relay_.join(peer.release(), driver.release());
   }
 
   const OwnName name_;
   OwnFolder folder_;
   Descriptor listener_;                     // until the first device is started
   std::unique_ptr<WatchedSocket> watched_;  // from then on
-  Descriptor driver_{-1};                   // the driver's socket, once it has no name
+  Descriptor driver_;                       // the driver's socket, once it has no name
 };
 
 /// Servers of this process by socket.
