@@ -41,7 +41,7 @@ Result<std::string> ask(const std::string& path, MessageType type, int answer_ms
   };
   const auto socket = drivers::connect_to(path);
   if (!socket) return failed(socket.error());
-  const drivers::ControlSocket control(socket->number());
+  const drivers::ControlSocket control(socket->get());
   if (Status status = control.send({.type = type, .version = host::kControlVersion}); !status)
     return failed(status.error());
   std::string text;
