@@ -92,7 +92,7 @@ class Service {
   enum class Numbers : bool { kGivenUp, kKept };
   void detach(Program& program, Numbers numbers);
 
-  // Requests (requests.cc, names.cc, attach.cc). What is returned is answered by kDone.
+  // Requests (requests.cc, attach.cc). What is returned is answered by kDone.
   void handle(Program& program, host::Datagram& datagram);
   void handle_request(Program& program, const Message& message);
   Status serves(const Program& program, const Message& message) const;
