@@ -85,9 +85,9 @@ TEST(Descriptors, AWrongOneIsRefusedAndTheRightOneTaken) {
   ASSERT_EQ(pipe(ends.data()), 0);
   const Descriptor reading(ends[0]);
   const Descriptor writing(ends[1]);
-  EXPECT_EQ(program.ask(hello(MessageType::kAttach), {reading.get()}).error, EINVAL);
+  EXPECT_EQ(program.ask(hello(MessageType::kAttach), {reading.get()}).error, EPERM);
   const Descriptor unsealed = memory(kBytes, 0, true);
-  EXPECT_EQ(program.ask(hello(MessageType::kAttach), {unsealed.get()}).error, EINVAL);
+  EXPECT_EQ(program.ask(hello(MessageType::kAttach), {unsealed.get()}).error, EPERM);
   EXPECT_EQ(program.attach().type, MessageType::kAttached);
 }
 
