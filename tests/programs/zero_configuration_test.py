@@ -53,7 +53,7 @@ class OfOneUser(TestCase):
 
     def start_program(self, *command):
         process = self.stack.start([*self.command, "setpriv", "--pdeathsig", "KILL", *command], "", self.environment)
-        self.addCleanup(self.end, process)
+        self.addCleanup(programs.end, process)
         return process
 
     def run_program(self, *command):

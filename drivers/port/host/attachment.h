@@ -39,6 +39,8 @@ class Attachment final : public host::SharedDevice {
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
+  /// Of the service.
+  [[nodiscard]] const std::string& socket() const { return options_.socket; }
   [[nodiscard]] PeerExchange& exchange() { return exchange_; }
   /// Zeroed; the port's queue formats it.
   [[nodiscard]] std::byte* memory() const { return memory_.mapping.data(); }

@@ -144,8 +144,8 @@ HostPort::HostPort(const port::Specification& specification, const Arguments& ar
     : attachment_(std::move(attachment)),
       queue_({.memory = attachment_->memory(), .icrc_on_host = arguments.icrc_on_host},
              attachment_->exchange()) {
-  capabilities_.description = specification.devargs +
-                              ", shared by the programs of this host (ICRC of frames within it: " +
+  capabilities_.description = specification.devargs + ", shared by the programs of " + attachment_->socket() +
+                              " (ICRC of frames within this host: " +
                               (arguments.icrc_on_host ? "computed" : "none") + ")";
   capabilities_.mac = attachment_->mac();
   capabilities_.link_mtu = std::min(attachment_->link_mtu(), host::kFrameBytes - kLinkHeaderBytes);
