@@ -39,7 +39,7 @@ class Attachment final : public host::SharedDevice {
   Attachment(const Attachment&) = delete;
   Attachment& operator=(const Attachment&) = delete;
 
-  /// Of the service.
+  /// Path of the service's socket.
   [[nodiscard]] const std::string& socket() const { return options_.socket; }
   [[nodiscard]] PeerExchange& exchange() { return exchange_; }
   /// Zeroed; the port's queue formats it.

@@ -144,9 +144,9 @@ HostPort::HostPort(const port::Specification& specification, const Arguments& ar
     : attachment_(std::move(attachment)),
       queue_({.memory = attachment_->memory(), .icrc_on_host = arguments.icrc_on_host},
              attachment_->exchange()) {
-  capabilities_.description = specification.devargs + ", shared by the programs of " + attachment_->socket() +
-                              " (ICRC of frames within this host: " +
-                              (arguments.icrc_on_host ? "computed" : "none") + ")";
+  capabilities_.description =
+      specification.devargs + ", shared by the programs of " + attachment_->socket() +
+      " (ICRC of frames within this host: " + (arguments.icrc_on_host ? "computed" : "none") + ")";
   capabilities_.mac = attachment_->mac();
   capabilities_.link_mtu = std::min(attachment_->link_mtu(), host::kFrameBytes - kLinkHeaderBytes);
   capabilities_.link_mtu_reason = attachment_->link_mtu() > capabilities_.link_mtu

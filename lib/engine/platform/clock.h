@@ -25,11 +25,12 @@ struct MachineClocks {
 
 namespace detail {
 extern std::atomic<bool> counts_cycles;
-extern constinit thread_local CycleClock<MachineClocks> cycle_clock __attribute__((tls_model("initial-exec")));
+extern constinit thread_local CycleClock<MachineClocks> cycle_clock
+    __attribute__((tls_model("initial-exec")));
 }  // namespace detail
 
-/// From now on clock_now() counts cycles, if the CPU's counter runs at one rate whatever the CPU does, and the
-/// kernel's clock relies on it, too.
+/// From now on clock_now() counts cycles, if the CPU's counter runs at one rate whatever the CPU does, and
+/// the kernel's clock relies on it, too.
 void count_cycles_if_steady();
 
 /// The process's monotonic clock. Read once per turn by the thread that makes it, never below `engine`.
