@@ -35,7 +35,7 @@ constexpr size_t kActors = 6;
 constexpr auto kHopeless = std::chrono::seconds(60);
 
 std::atomic<int64_t> ahead_ns{0};
-Instant clock_ahead() { return engine::clock_now() + nanoseconds(ahead_ns.load()); }
+Instant clock_ahead() { return engine::MachineClocks::system() + nanoseconds(ahead_ns.load()); }
 
 void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);

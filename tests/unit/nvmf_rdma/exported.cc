@@ -18,14 +18,14 @@ std::atomic<int64_t> frozen_at_ns{0};  // 0: the clock goes on
 
 Instant clock_ahead() {
   const int64_t frozen = frozen_at_ns.load();
-  return (frozen != 0 ? Instant{frozen} : engine::clock_now()) + nanoseconds(ahead_ns.load());
+  return (frozen != 0 ? Instant{frozen} : engine::MachineClocks::system()) + nanoseconds(ahead_ns.load());
 }
 
 }  // namespace
 
 void Exported::advance(Duration by) { ahead_ns += by.ns; }
 
-void Exported::freeze() { frozen_at_ns = engine::clock_now().ns; }
+void Exported::freeze() { frozen_at_ns = engine::MachineClocks::system().ns; }
 
 bool Exported::comes_down_to(size_t queues) const {
   constexpr int kTries = 6'000;
