@@ -9,7 +9,7 @@ namespace {
 
 nvmf::RdmaOptions transport_options(bool own_threads) {
   nvmf::RdmaOptions options;
-  options.clock = engine::clock_now;
+  options.clock = engine::MachineClocks::system;
   options.io_entries_max = kIoEntriesMax;
   options.own_threads = own_threads;
   return options;
