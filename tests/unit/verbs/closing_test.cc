@@ -89,7 +89,7 @@ TEST_F(Closed, APeerFindsNobodyAndMemoryIsNotTouched) {
 }
 
 TEST_F(Closed, WhatWasUnderWayEndsWithIt) {
-  End& with_its_own = left_behind(0);
+  End with_its_own(device_at(0), {});
   End other_peer(device_at(1), {});
   connect(with_its_own, other_peer);
   // Requests that the peer does not take: nothing is posted there.
