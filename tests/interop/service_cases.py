@@ -72,7 +72,7 @@ def members(server, client, count, sent):
 ENDLESS = "ib_write_bw -R -F -p {port} -s 16384 -D 60 --retry_count 3"
 LASTING = cases.Case("ib_write_bw with a few retries", ENDLESS, ENDLESS + " {server}", ready=cm_rows.CM, listens_late=True)
 # 4.096 us * 2^18 = 1 s, seven times: longer than the service is away.
-PATIENT = [cases.pair(f"{tool}, patient", f"{tool} -F -d {{device}} -x {{gid}} -m {{mtu}} -u 18 -p {{port}} -s 16384 -D 12")
+PATIENT = [cases.pair(f"{tool}, patient", f"{tool} -F -d {{device}} -x {{gid}} -m {{mtu}} -u 18 -p {{port}} -s 16384 -D {{duration}}")
            for tool in ("ib_write_bw", "ib_read_bw", "ib_send_bw")]
 
 PARTIES = (

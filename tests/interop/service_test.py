@@ -34,6 +34,8 @@ LINK_MTU = 1500
 PROGRAM_SECONDS_MAX = 240
 FLAKY_SECONDS_MAX = 30
 LEFT_ALONE_SECONDS = 5
+DURATION_SECONDS = 12
+TOO_EARLY = "an end has ended before the interruption"
 FRAMES_OF_TRAFFIC = 100
 ATTEMPTS_MAX = 3
 NEEDED = ["ibv_rc_pingpong", "ib_write_bw", "rping", "ucmatose", "mckey", "qperf", "stdbuf", "setpriv", "ip"]
@@ -47,9 +49,10 @@ BESIDE = f'[[device]]\nname = "uroce0"\ninterface = "{link.RDMA_TAP}"\n'
 class Pair:
     """The two programs of a meeting."""
 
-    def __init__(self, network, meeting, port, seconds):
+    def __init__(self, network, meeting, port, seconds, duration):
         self.meeting = meeting
         self.seconds = seconds
+        self.duration = duration
         self.server_side, self.client_side = (network.here if where == HERE else network.there
                                               for where in (meeting.server, meeting.client))
         self.port = port
@@ -59,7 +62,7 @@ class Pair:
         return shlex.split(text.format(
             device=side.device, gid=GID_INDEX, mtu=cases.PATH_MTU[LINK_MTU], port=self.port, peer=self.server_side.tcp_address,
             server=self.server_side.addresses["v4"], client=self.client_side.addresses["v4"], any=cm_rows.ANY["v4"],
-            group=cm_rows.GROUP["v4"]))
+            group=cm_rows.GROUP["v4"], duration=self.duration))
 
     def listen(self):
         case = self.meeting.case
@@ -148,12 +151,12 @@ class Network:
         """How many the service has."""
         return self.service.status(str(self.arguments.uroce))["programs"]
 
-    def run(self, party):
-        """What went wrong, line by line."""
+    def run(self, party, duration):
+        """What went wrong, line by line. `duration`: of programs that go on for a time, in seconds."""
         with ExitStack() as stack:
             seen = stack.enter_context(station.Station(link.RDMA_TAP, link.HOST_MAC, link.HOST_ADDRESSES))
             seconds = FLAKY_SECONDS_MAX if party.flaky else PROGRAM_SECONDS_MAX
-            pairs = [Pair(self, meeting, FIRST_PORT + number, seconds) for number, meeting in enumerate(party.meetings)]
+            pairs = [Pair(self, meeting, FIRST_PORT + number, seconds, duration) for number, meeting in enumerate(party.meetings)]
             for pair in pairs:
                 stack.callback(pair.close)
             try:
@@ -192,7 +195,7 @@ class Network:
         deadline = time.monotonic() + PROGRAM_SECONDS_MAX
         while not all(self.frames_of(pair) >= FRAMES_OF_TRAFFIC for pair in concerned) and time.monotonic() < deadline:
             if not all(pair.running() for pair in concerned):
-                yield "an end has ended before the interruption"
+                yield TOO_EARLY
                 return
             time.sleep(0.1)
         for pair in concerned:
@@ -230,10 +233,12 @@ def run_party(network, party, arrangement):
     name = f"{arrangement}, {party.name}"
     for attempt in range(1, ATTEMPTS_MAX + 1):
         began = time.monotonic()
-        failed = suite.tell(name, began, "\n".join(network.run(party)))
-        if not failed or not party.flaky or attempt == ATTEMPTS_MAX:
+        problems = "\n".join(network.run(party, DURATION_SECONDS << (attempt - 1)))
+        failed = suite.tell(name, began, problems)
+        reason = "this machine needs longer to start them" if TOO_EARLY in problems else party.flaky
+        if not failed or not reason or attempt == ATTEMPTS_MAX:
             return [name] if failed else []
-        print(f"       it is tried again, because {party.flaky}", flush=True)
+        print(f"       it is tried again, because {reason}", flush=True)
     return []
 
 
