@@ -18,7 +18,7 @@ UROCE = os.path.abspath(sys.argv[2])
 LINK, MORE = namespaces.LINK, "uroce-more"
 LOCAL = '[[device]]\nname = "local"\nport = "loopback0"\naddresses = ["192.0.2.1/24"]\n'
 # How long a pingpong is that devices come and go beside.
-ITERATIONS, LOCAL_ITERATIONS = 30000, 100000
+ITERATIONS, LOCAL_ITERATIONS = 8000, 25000
 
 
 def device(name, link, network, own):
@@ -78,7 +78,7 @@ class Uplinks(unittest.TestCase):
     def test_a_program_works_while_another_uplink_comes_and_goes(self):
         service = self.serve(NEAR)
         # A fast machine is done with few of them before a device has come and gone twice.
-        for iterations in (ITERATIONS << (2 * i) for i in range(4)):
+        for iterations in (ITERATIONS << (2 * i) for i in range(5)):
             if self.works_while_another_comes_and_goes(service, iterations):
                 return
         self.fail("the pingpongs were too short")
@@ -115,7 +115,7 @@ class Uplinks(unittest.TestCase):
     def expect_work_on_the_host(self, kept):
         service = self.serve(LOCAL + NEAR)
         # A fast machine is done with few of them before a device has come and gone twice.
-        for iterations in (LOCAL_ITERATIONS << (2 * i) for i in range(4)):
+        for iterations in (LOCAL_ITERATIONS << (2 * i) for i in range(5)):
             if self.times_while_they_work(service, kept, iterations) > 1:
                 return
         self.fail("the pingpongs were too short")
