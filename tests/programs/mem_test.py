@@ -95,7 +95,7 @@ class TestCase(unittest.TestCase):
     def companions(self, words="mem serve"):
         """Processes of the service that were started with these words."""
         return [pid for pid in programs.descendants_of(self.service.process.pid)
-                if words in Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")]
+                if words in programs.command_line_of(pid)]
 
     def file(self, name, content):
         path = self.folder / name

@@ -75,6 +75,14 @@ def descendants_of(pid):
     return found
 
 
+def command_line_of(pid):
+    """Its words; nothing when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
 def cpu_seconds(pid):
     """That the process has taken so far."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
