@@ -14,7 +14,7 @@ def _cpu_time():
 
 
 def _latency():
-    """Above the bare port's round trip, between CPUs that share a cache; where they do not, 0.15 us more may pass."""
+    """Above the bare port's round trip."""
     for operation, microseconds in ('send', 0.3), ('write', 0.3), ('read', 0.15):
         yield f'rtt_over_bare_us.ring.{operation}64', (AT_MOST, microseconds)
         yield f'rtt_over_bare_us.memif.{operation}64', (AT_MOST, 0.5)

@@ -8,7 +8,7 @@ import namespaces
 import programs
 from cm_rows import V4, V6
 
-SERVER, CLIENT, NOBODY = 1, 2, 99
+SERVER, CLIENT, ABSENT = 1, 2, 99
 PREFIX_BITS = {V4: 24, V6: 64}
 
 
@@ -29,7 +29,7 @@ class ThisHost:
         self.addresses = addresses
 
     def address(self, number, family):
-        return ON_LINK.address(NOBODY, family) if number == NOBODY else self.addresses[family]
+        return ON_LINK.address(ABSENT, family) if number == ABSENT else self.addresses[family]
 
 
 ON_LINK = Network({V4: "192.0.2.", V6: "2001:db8::"})

@@ -22,7 +22,7 @@ import host_service
 import namespaces
 import programs
 from cm_links import (
-    BY_ADDRESS, BY_LOOPBACK, CLIENT, NOBODY, ON_LINK, ROUTED, SERVER, HostPair, InterfacePair, MemifPair, VethPair, give_address)
+    ABSENT, BY_ADDRESS, BY_LOOPBACK, CLIENT, ON_LINK, ROUTED, SERVER, HostPair, InterfacePair, MemifPair, VethPair, give_address)
 from cm_rows import CM, V4, V6
 
 OF_HOST = sys.argv[5] in ("host", "local")
@@ -86,7 +86,7 @@ class Programs:
     def command(self, text, family):
         address = self.network.address
         return shlex.split(text.format(
-            server=address(SERVER, family), client=address(CLIENT, family), nobody=address(NOBODY, family), port=PORT,
+            server=address(SERVER, family), client=address(CLIENT, family), nobody=address(ABSENT, family), port=PORT,
             any=cm_rows.ANY[family], group=cm_rows.GROUP[family]))
 
 
