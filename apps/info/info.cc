@@ -11,6 +11,7 @@
 #include "apps/info/machine.h"
 #include "apps/launch/device_files.h"
 #include "apps/launch/private_mounts.h"
+#include "apps/launch/verbs_library.h"
 #include "client/failure.h"
 #include "client/verbs_device.h"
 #include "client/verbs_objects.h"
@@ -191,7 +192,7 @@ void print_machine(const engine::Configuration& configuration) {
                                             : "not used: none is free");
   row("device files", device_files_text(configuration));
   row("DPDK", UROCE_DPDK_VERSION);
-  row("verbs library", library_of(reinterpret_cast<const void*>(&ibv_open_device)));
+  row("verbs library", launch::verbs_library());
 }
 
 }  // namespace

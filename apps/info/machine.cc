@@ -1,6 +1,5 @@
 #include "apps/info/machine.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -73,14 +72,6 @@ std::string instruction_sets() {
   add(__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0, "AVX-512");
   add(__builtin_cpu_supports("vpclmulqdq") != 0, "VPCLMULQDQ");
   return text;
-}
-
-std::string library_of(const void* function) {
-  Dl_info found{};
-  if (dladdr(function, &found) == 0 || found.dli_fname == nullptr) return {};
-  std::error_code error;
-  const fs::path path = fs::canonical(found.dli_fname, error);
-  return error ? found.dli_fname : path.string();
 }
 
 }  // namespace uroce::info

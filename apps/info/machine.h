@@ -24,7 +24,4 @@ std::string usable_cpus();
 /// The instruction sets of this CPU, of those that the ICRC and the copies choose from.
 std::string instruction_sets();
 
-/// File that the loader took for `function`'s library, empty when unknown.
-std::string library_of(const void* function);
-
 }  // namespace uroce::info

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <map>
 #include <optional>
 
@@ -135,6 +136,11 @@ Result<engine::Configuration> ConfigurationOptions::merged() const {
   Result<engine::Configuration> whole = engine::parse_configuration(engine::to_toml(*configuration), kOrigin);
   if (!whole) return Error{whole.error().code, in_words_of_the_user(whole.error().message)};
   return whole;
+}
+
+void publish(const engine::Configuration& configuration) {
+  setenv("UROCE_CONFIG_TEXT", engine::to_toml(configuration).c_str(), 1);
+  unsetenv("UROCE_CONFIG");
 }
 
 }  // namespace uroce::launch

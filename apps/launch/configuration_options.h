@@ -47,4 +47,8 @@ class ConfigurationOptions {
   std::vector<KeyOption> keys_;
 };
 
+/// What this process and the programs that it becomes find in their environment from now on: programs of the
+/// verbs have their configuration from there.
+void publish(const engine::Configuration& configuration);
+
 }  // namespace uroce::launch

@@ -85,11 +85,23 @@ Status detach(const char* mounted) {
   return mount(nullptr, mounted, nullptr, MS_SLAVE, nullptr) == 0 ? Status() : failed(mounted);
 }
 
-Status mount_tmpfs(const std::string& directory) {
-  if (mount("uroce", directory.c_str(), "tmpfs", kOursFlags, "mode=0755,size=4m") != 0)
-    return failed(directory);
-  return {};
-}
+/// The directories that a tmpfs of ours lies over.
+class Covers {
+ public:
+  Status add(const std::string& directory) {
+    if (mount("uroce", directory.c_str(), "tmpfs", kOursFlags, "mode=0755,size=4m") != 0)
+      return failed(directory);
+    directories_.push_back(directory);
+    return {};
+  }
+  /// With all that is mounted in them.
+  void remove() {
+    for (; !directories_.empty(); directories_.pop_back()) umount2(directories_.back().c_str(), MNT_DETACH);
+  }
+
+ private:
+  std::vector<std::string> directories_;
+};
 
 Status make_read_only(const std::string& directory) {
   const unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY | kOursFlags;
@@ -113,10 +125,10 @@ Status carry_over(const Descriptor& from, const dirent& entry, const std::string
 }
 
 /// Covers `directory` by a tmpfs in which everything but `names` is what it was.
-Status cover(const std::string& directory, std::span<const std::string_view> names) {
+Status cover(const std::string& directory, std::span<const std::string_view> names, Covers& covers) {
   const Descriptor covered(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!covered.ok()) return failed(directory);
-  Status status = mount_tmpfs(directory);
+  Status status = covers.add(directory);
   if (!status) return status;
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(fdopendir(dup(covered.get())), closedir);
   if (!entries) return failed(directory);
@@ -129,16 +141,16 @@ Status cover(const std::string& directory, std::span<const std::string_view> nam
   return {};
 }
 
-Status show_attributes(const std::vector<TextFile>& attributes) {
+Status show_attributes(const std::vector<TextFile>& attributes, Covers& covers) {
   constexpr std::array<std::string_view, 2> kNames = {"infiniband", "infiniband_verbs"};
   const fs::path top = "/sys/class";
   std::error_code error;
   const bool exist =
       std::ranges::all_of(kNames, [&](std::string_view name) { return fs::is_directory(top / name, error); });
   Status status = detach("/sys");
-  if (status && !exist) status = cover(top, kNames);
+  if (status && !exist) status = cover(top, kNames, covers);
   for (const std::string_view name : kNames) {
-    if (status && exist) status = mount_tmpfs(top / name);
+    if (status && exist) status = covers.add(top / name);
   }
   for (const TextFile& file : attributes) {
     if (!status) return status;
@@ -152,13 +164,13 @@ Status show_attributes(const std::vector<TextFile>& attributes) {
   return status;
 }
 
-Status show_nodes(const std::vector<std::string>& nodes, MissingFolder missing) {
+Status show_nodes(const std::vector<std::string>& nodes, MissingFolder missing, Covers& covers) {
   constexpr std::array<std::string_view, 1> kNames = {"infiniband"};
   std::error_code error;
   bool exists = fs::is_directory(kNodes, error);
   if (!exists && is_privileged() && missing == MissingFolder::kMake) exists = mkdir(kNodes, 0755) == 0;
   Status status = detach("/dev");
-  if (status) status = exists ? mount_tmpfs(kNodes) : cover("/dev", kNames);
+  if (status) status = exists ? covers.add(kNodes) : cover("/dev", kNames, covers);
   if (status && !exists && mkdir(kNodes, 0755) != 0) status = failed(kNodes);
   for (const std::string& node : nodes) {
     if (!status) return status;
@@ -169,15 +181,26 @@ Status show_nodes(const std::vector<std::string>& nodes, MissingFolder missing) 
   return status ? make_read_only(exists ? kNodes : "/dev") : status;
 }
 
-Status attempt(const DeviceFiles& files, MissingFolder missing) {
+Status show_all(const DeviceFiles& files, MissingFolder missing) {
+  Covers covers;
   Status status = enter_namespace();
-  if (status) status = show_attributes(files.attributes);
-  if (status) status = show_nodes(files.nodes, missing);
+  if (status) status = show_attributes(files.attributes, covers);
+  if (status) status = show_nodes(files.nodes, missing, covers);
+  if (!status) covers.remove();
   return status;
 }
 
-/// What attempt() comes to in a process of its own: a process that has failed half-way cannot return.
-Status attempt_elsewhere(const DeviceFiles& files, MissingFolder missing) {
+/// What an ordinary user may be refused: the namespaces, and to mount in them.
+Status show_least() {
+  Covers covers;
+  Status status = enter_namespace();
+  if (status) status = detach("/sys");
+  return status ? covers.add("/sys/class") : status;
+}
+
+/// What `function` comes to in a process of its own.
+template <typename Function>
+Status attempt_elsewhere(Function function) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return failed("pipe");
   const pid_t child = fork();
@@ -187,7 +210,7 @@ Status attempt_elsewhere(const DeviceFiles& files, MissingFolder missing) {
     return status;
   }
   if (child == 0) {
-    const Status status = attempt(files, missing);
+    const Status status = function();
     const std::string result = status ? "." : status.error().message;
     _exit(write(ends[1], result.data(), result.size()) == static_cast<ssize_t>(result.size()) ? 0 : 1);
   }
@@ -207,12 +230,15 @@ Status attempt_elsewhere(const DeviceFiles& files, MissingFolder missing) {
 
 Status show_device_files(const DeviceFiles& files) {
   if (are_present(files)) return {};
-  const Status possible = attempt_elsewhere(files, MissingFolder::kMake);
-  return possible ? attempt(files, MissingFolder::kMake) : possible;
+  // A process cannot leave a user namespace, in which it may turn out not to have the right to mount.
+  if (!is_privileged())
+    if (Status possible = attempt_elsewhere(show_least); !possible) return possible;
+  return show_all(files, MissingFolder::kMake);
 }
 
 Status can_show_device_files(const DeviceFiles& files) {
-  return are_present(files) ? Status() : attempt_elsewhere(files, MissingFolder::kCover);
+  if (are_present(files)) return {};
+  return attempt_elsewhere([&] { return show_all(files, MissingFolder::kCover); });
 }
 
 }  // namespace uroce::launch

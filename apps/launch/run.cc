@@ -10,7 +10,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "apps/launch/configuration_options.h"
 #include "apps/launch/device_files.h"
+#include "apps/launch/installation.h"
 #include "apps/launch/private_mounts.h"
 #include "engine/device/service_devices.h"
 
@@ -54,14 +56,6 @@ void show_files_of(const engine::Configuration& configuration) {
 
 }  // namespace
 
-fs::path library_folder() {
-  std::error_code error;
-  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
-  const fs::path installed = (own / UROCE_INSTALLED_LIBRARIES).lexically_normal();
-  const fs::path built = (own / "../lib/verbs").lexically_normal();
-  return missing_in(installed) && !missing_in(built) ? built : installed;
-}
-
 int run(engine::Configuration configuration, const std::vector<std::string>& program, ShowFiles show) {
   const fs::path folder = library_folder();
   if (const auto missing = missing_in(folder)) {
@@ -71,8 +65,7 @@ int run(engine::Configuration configuration, const std::vector<std::string>& pro
   // Should there be no service, the program's first call of verbs says so.
   if (auto named = engine::with_service_devices(configuration)) configuration = std::move(*named);
   prepend("LD_LIBRARY_PATH", folder.string(), ':');
-  setenv("UROCE_CONFIG_TEXT", engine::to_toml(configuration).c_str(), 1);
-  unsetenv("UROCE_CONFIG");
+  publish(configuration);
   if (show == ShowFiles::kYes) show_files_of(configuration);
   preload_sanitizer();
 

@@ -1,11 +1,8 @@
 #include "apps/serve/client.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -15,7 +12,6 @@
 namespace uroce::serve {
 namespace {
 
-namespace fs = std::filesystem;
 using host::MessageType;
 using nlohmann::json;
 
@@ -23,15 +19,6 @@ constexpr int kAnswerMs = 5'000;
 /// Ports are opened and closed meanwhile, one after the other.
 constexpr int kReloadMs = 120'000;
 constexpr int kFailure = 1;
-constexpr int kCannotExecute = 126;
-
-/// Where it was installed, or beside this program in the build tree.
-fs::path service_program() {
-  std::error_code error;
-  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
-  const fs::path built = own / "uroce-serve";
-  return fs::exists(built, error) ? built : (own / UROCE_INSTALLED_SERVICE).lexically_normal();
-}
 
 /// Asks by one message; the texts of the answer.
 Result<std::string> ask(const std::string& path, MessageType type, int answer_ms) {
@@ -116,16 +103,6 @@ int fail(const char* command, const std::string& what) {
 }
 
 }  // namespace
-
-int become_service(const std::vector<std::string>& arguments) {
-  const std::string program = service_program().string();
-  std::vector<char*> all{const_cast<char*>("uroce-serve")};
-  for (const std::string& argument : arguments) all.push_back(const_cast<char*>(argument.c_str()));
-  all.push_back(nullptr);
-  execv(program.c_str(), all.data());
-  fmt::print(stderr, "uroce serve: {}: {}\n", program, std::strerror(errno));
-  return kCannotExecute;
-}
 
 int show_status(const std::string& socket, bool as_json) {
   const auto text = ask(path_or_default(socket), MessageType::kStatus, kAnswerMs);

@@ -10,24 +10,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <string_view>
 #include <utility>
 
+#include "apps/launch/installation.h"
+
 namespace uroce::serve {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr int kCannotExecute = 126;
-
-/// Where it was installed, or beside this program in the build tree.
-fs::path client_program() {
-  std::error_code error;
-  const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
-  const fs::path built = own / "uroce";
-  return fs::exists(built, error) ? built : (own / UROCE_INSTALLED_PROGRAM).lexically_normal();
-}
 
 /// The environment of this process, but for what would lead a program to other devices than the service's.
 std::vector<std::string> environment_for(const std::string& socket) {
@@ -53,7 +42,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
                          pid_t parent) {
   // SIGKILL: the service has gone without a word, and its programs' connections with it.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kCannotExecute);
+  if (getppid() != parent) _exit(launch::kCannotExecute);
   // Ctrl-C is for the service, which ends its companions in order.
   setpgid(0, 0);
   for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
@@ -64,7 +53,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   if (nothing != STDIN_FILENO) dup2(nothing, STDIN_FILENO);
   close_range(STDERR_FILENO + 1, ~0U, 0);
   execve(program, arguments, environment);
-  _exit(kCannotExecute);
+  _exit(launch::kCannotExecute);
 }
 
 void say(std::string_view line) { fmt::print(stderr, "uroce serve: {}\n", line); }
@@ -124,7 +113,7 @@ void Companions::ask_to_end(Child& child) {
 }
 
 void Companions::start(Child& child) {
-  const std::string program = client_program().string();
+  const std::string program = launch::program_file("uroce").string();
   std::vector<std::string> arguments{"uroce"};
   arguments.insert(arguments.end(), child.program.arguments.begin(), child.program.arguments.end());
   std::vector<std::string> environment = environment_for(socket_);

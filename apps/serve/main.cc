@@ -119,8 +119,7 @@ class ServeCommand {
 
   int execute(int argc, char** argv) {
     // What the environment says is for programs, whose devices are those of the service.
-    setenv("UROCE_CONFIG_TEXT", uroce::engine::to_toml(local_default()).c_str(), 1);
-    unsetenv("UROCE_CONFIG");
+    uroce::launch::publish(local_default());
     try {
       app_.parse(argc, argv);
     } catch (const CLI::CallForHelp& help) {

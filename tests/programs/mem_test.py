@@ -183,7 +183,7 @@ class Clients(TestCase):
         self.refused("put", "pages", self.folder / "none", naming="none: No such file")
         self.refused("put", "pages", "--length", 5, input=b"four", naming="4 bytes only")
         self.assertTrue(self.pages.read_bytes() == before)
-        for arguments, naming in ((["get"], "NAME"), (["get", "a\n"], "NAME"), (["walk"], "'mem walk'"), (["get", "x", "--offset", "y"], "--offset"),
+        for arguments, naming in ((["get"], "NAME"), (["get", "a\n"], "NAME"), (["walk"], "'walk'"), (["get", "x", "--offset", "y"], "--offset"),
                                   (["list", "--server", "[::1"], "--server"), ([], "subcommand")):
             self.refused(*arguments, status=2, naming=naming)
 

@@ -1,0 +1,20 @@
+#pragma once
+
+namespace uroce::launch {
+
+/// A command of the program uroce.
+struct Command {
+  const char* name;
+  const char* help;  // one line
+};
+
+inline constexpr Command kRun{"run", "Run a program over uroce: uroce run [OPTIONS] -- PROGRAM [ARGUMENTS]"};
+inline constexpr Command kPerf{"perf", "Benchmark RC, UC and UD on any verbs device"};
+inline constexpr Command kNvmf{"nvmf", "Export files, block devices and memory over NVMe-oF (NVMe/RDMA)"};
+inline constexpr Command kMem{"mem", "Export memory by name, and read and write what is exported"};
+inline constexpr Command kServe{"serve", "Share devices among the programs of this host"};
+inline constexpr Command kStatus{"status", "Show the programs that share this host's devices"};
+inline constexpr Command kReload{"reload", "Have the service read its configuration again"};
+inline constexpr Command kInfo{"info", "Show devices, ports, limits, and what of the machine is used"};
+
+}  // namespace uroce::launch
