@@ -11,7 +11,7 @@ import sys
 import time
 
 import links
-from between_rows import EndToEnd
+from between_rows import PERFTEST, EndToEnd, passive_target
 from rows import LARGE, LARGE_FRAME, SMALL, SMALL_FRAME, Failure, Row, command
 from wire_rows import Wire
 
@@ -37,6 +37,7 @@ class Host:
             return print('perf/run: host: SKIPPED, there is one CPU', file=sys.stderr)
         yield from self.of_two()
         yield from self.beside_memif()
+        yield from self.of_perftest()
         yield from self.cpu_time()
         yield from self.start()
         yield from self.idle()
@@ -104,6 +105,16 @@ class Host:
                    for way, new_link in ways.items()} for _ in range(RUNS)]
         host, memif = (statistics.median(one[way] for one in rounds) for way in ways)
         yield Row('host.perf.write64k.full.gbps', host, 'Gbit/s', memif, 'memif')
+
+    def of_perftest(self):
+        tools = [(tool, arguments) for tool, size, arguments, latencies in PERFTEST if size == SMALL and latencies]
+        if all(shutil.which(tool) for tool, _ in tools):
+            new_link = functools.partial(links.HostLink, self.build)
+            rounds = [{tool: self.ends.perftest(new_link, tool, SMALL, arguments) for tool, arguments in tools} for _ in range(RUNS)]
+            for tool, _ in tools:
+                typical = statistics.median(float(said[tool][4]) for said in rounds)
+                yield Row(f'host.{tool}.{SMALL}.latency', typical, 'us')
+            yield from passive_target('host', sorted(rounds, key=lambda said: float(said['ib_write_lat'][5]))[RUNS // 2])
 
     def cpu_time(self):
         """Of both ends of an operation, turned by one thread that has two devices of the service, beside the same over a ring of

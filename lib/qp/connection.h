@@ -137,6 +137,7 @@ struct Pumped {
   uint32_t frames = 0;
   bool more = false;    // stopped for want of budget or buffers, not of work
   bool behind = false;  // or because the rest goes behind what else there is to send
+  bool waits = false;   // likewise, but only if there is something
 };
 
 }  // namespace uroce::qp

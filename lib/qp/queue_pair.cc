@@ -361,7 +361,9 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
     requests = pump_requests(turn, budget - responses.frames);
   const uint32_t used = responses.frames + requests.frames;
   UROCE_ASSERT(responses.frames <= half && used <= budget);
-  if (responses.behind || (responses.more && responses.frames == half && used < budget))
+  const bool replied = responses.waits && requests.frames > 0;
+  if (replied) responder_->note_request();
+  if (replied || responses.behind || (responses.more && responses.frames == half && used < budget))
     responses = responder_->pump(turn, budget - used);
   settle(turn);
   return responses.more || requests.more || connection_.stalled;
@@ -385,7 +387,8 @@ bool QueuePair::answer(Turn& turn, uint32_t budget) {
   if (connection_.stalled && !resume(turn)) [[unlikely]]
     return true;
   Pumped responses = responder_->pump(turn, budget);
-  if (responses.behind) responses = responder_->pump(turn, budget);
+  if (responses.waits) responder_->note_request();
+  if (responses.behind || responses.waits) responses = responder_->pump(turn, budget);
   return responses.more;
 }
 

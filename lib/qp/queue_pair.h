@@ -47,7 +47,7 @@ class QueuePair final : public PlacementOwner {
   /// and before all that come later, when it no longer is.
   bool receive(const wire::Packet& packet, Turn& turn);
 
-  /// The application has posted; the turn is made for that.
+  /// The application has posted: the turn is made for that, or has found its doorbell.
   void posted(const Turn& turn) {
     connection_.replies.posted(turn.call);
     connection_.write_replies.posted(turn.call);

@@ -30,11 +30,16 @@ class RcResponder final : public Responder {
   void reset(Psn expected) override;
   void receive(const wire::Packet& packet, Turn& turn) override;
   Pumped pump(Turn& turn, uint32_t budget) override;
+  void note_request() override;
   void drop_answers() override;
   void invalidated(Turn& turn) override;
   void lost(const copy::MessageMark& mark, Turn& turn) override;
 
  private:
+  /// How long an ACK waits for a reply that no turn of the application's announces: a thread that watches its
+  /// memory may have to wait until the one that made the turn gives it the CPU.
+  static constexpr Duration kReplyAwaited = microseconds(50);
+
   /// The answer behind the READ responses. NAKs are about expected_, so nothing but the kind needs to be
   /// kept.
   enum class Answer : uint8_t {
@@ -97,6 +102,7 @@ class RcResponder final : public Responder {
   ResponseQueue responses_;
   MessageMemory memory_;
   Answer answer_ = Answer::kNone;
+  Instant reply_awaited_until_{};  // by an ACK that no turn of the application's lets go; else nothing
 
   bool undisturbed_ = true;     // none of what follows is the case
   bool nak_given_ = false;      // for the gap at expected_
@@ -110,11 +116,16 @@ OperationRequest request_in(wire::Family family, const wire::Packet& packet, uin
 
 /// By a packet of a SEND or WRITE. `ends`: it is the last of its message.
 inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, bool ends, const Turn& turn) {
+  const bool completes = packet.row->consumes_receive;
+  const bool may_follow =
+      turn.replies == Replies::kNextCall || (turn.replies == Replies::kAnyTime && !completes);
   const bool reply_expected =
-      ends && turn.replies_may_follow &&
-      (packet.row->consumes_receive ? connection_.replies : connection_.write_replies).told(turn.call);
+      ends && may_follow && (completes ? connection_.replies : connection_.write_replies).told(turn.call);
   if (!packet.headers.bth.ack_request) return Answer::kNone;
-  return reply_expected ? Answer::kAckNext : Answer::kAck;
+  if (!reply_expected) return Answer::kAck;
+  if (turn.replies == Replies::kAnyTime) [[unlikely]]
+    reply_awaited_until_ = turn.now + kReplyAwaited;
+  return Answer::kAckNext;
 }
 
 /// The expected packet came; it took `psns` numbers.

@@ -112,11 +112,23 @@ bool RcResponder::stop_reading(Response& read, Turn& turn) {
 }
 
 /// An ACK for which a reply is expected: in its first turn until the next one, and then until our own
-/// requests have gone, for it is the reply that the peer waits for.
+/// requests have gone, for it is the reply that the peer waits for. Where the application makes no turns,
+/// until it has posted, but not for ever.
 inline bool RcResponder::may_wait(const Turn& turn) {
+  if (reply_awaited_until_ != Instant{}) [[unlikely]] {
+    if (turn.now < reply_awaited_until_) return true;
+    connection_.write_replies.disappointed();
+    return false;
+  }
   const bool first_turn = answer_ == Answer::kAckNext;
   answer_ = first_turn ? Answer::kAckBehind : Answer::kAck;
-  return !first_turn || turn.replies_may_follow;
+  return !first_turn || turn.replies != Replies::kNone;
+}
+
+/// The reply has left.
+void RcResponder::note_request() {
+  reply_awaited_until_ = {};
+  answer_ = std::max(answer_, Answer::kAck);
 }
 
 Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
@@ -125,7 +137,10 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
     if (response == nullptr) {
       if (answer_ == Answer::kNone) return {.frames = frames};
       if (answer_ < Answer::kAck && may_wait(turn)) [[unlikely]]
-        return {.frames = frames, .more = true, .behind = answer_ == Answer::kAck};
+        return {.frames = frames,
+                .more = true,
+                .behind = answer_ == Answer::kAck,
+                .waits = reply_awaited_until_ != Instant{}};
     }
     port::TxFrame* const frame = frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) return {.frames = frames, .more = true};
@@ -144,6 +159,7 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
 
 void RcResponder::build_answer(port::TxFrame& frame, Turn& turn) {
   const Answer answer = std::exchange(answer_, Answer::kNone);
+  reply_awaited_until_ = {};
   UROCE_ASSERT(answer != Answer::kNone);
   const bool ack = answer <= Answer::kAck;
   const Psn psn = ack ? expected_ - 1u : expected_;

@@ -25,10 +25,14 @@ class ReplyHabit {
     return replies_ >= kRepliesMin;
   }
 
-  /// The call numbered `call` posts to the queue pair.
+  /// There was no reply in time.
+  void disappointed() { replies_ /= 2; }
+
+  /// The call numbered `call` posts to the queue pair; or its doorbell is found after that call, because
+  /// another thread was in a turn.
   void posted(uint64_t call) {
     if (told_in_ == 0) return;
-    replies_ = call == told_in_ + 1 ? replies_ + (replies_ < kRepliesMin ? 1 : 0) : 0;
+    replies_ = call <= told_in_ + 1 ? replies_ + (replies_ < kRepliesMin ? 1 : 0) : 0;
     told_in_ = 0;
   }
 

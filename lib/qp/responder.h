@@ -23,6 +23,8 @@ class Responder {
 
   // Services that answer.
   virtual Pumped pump(Turn&, uint32_t) { return {}; }
+  /// After a pump() that waits: a request has left.
+  virtual void note_request() {}
   /// Forgets what it owes the peer.
   virtual void drop_answers() {}
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "base/counters.h"
 #include "base/time.h"
 #include "copy/placer.h"
@@ -8,6 +10,13 @@
 #include "queue/completion_queue.h"
 
 namespace uroce::qp {
+
+/// Whether the application may answer what comes in a turn, so that an ACK can wait for the answer.
+enum class Replies : uint8_t {
+  kNone,
+  kNextCall,  // the application makes the turn: by its next call
+  kAnyTime,   // it makes no turns, but may be looking at its memory: by a call that no other turn announces
+};
 
 /// Everything a queue pair may touch while its poller is turned. Lives as long as the poller; `now` is set
 /// once per turn. What the queue pair does becomes visible outside in this order at the end of the turn:
@@ -22,9 +31,7 @@ struct Turn {
   Counters& counters;
   /// How many turns the application has made, this one included if it is its.
   uint64_t call = 0;
-  /// The application makes the turn: it will hear of the messages that came in it, and may answer them
-  /// with its next call.
-  bool replies_may_follow = false;
+  Replies replies = Replies::kNone;
 };
 
 }  // namespace uroce::qp

@@ -191,7 +191,7 @@ Duration Poller::time_to_deadline() {
 
 bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
   work_ = 0;
-  turn_.replies_may_follow = false;
+  turn_.replies = qp::Replies::kNone;
   if (placer_.copying()) [[unlikely]] {
     if (poll_copies()) complete_burst();
   } else if (posted != nullptr && may_skip_receive(*posted)) {
@@ -205,7 +205,8 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
       receive();
       if (ends_idle()) return false;
       stage();
-      turn_.replies_may_follow = caller == Caller::kApplication && receive_.burst() <= kQuietBurstMax;
+      if (receive_.burst() <= kQuietBurstMax)
+        turn_.replies = caller == Caller::kApplication ? qp::Replies::kNextCall : qp::Replies::kAnyTime;
     }
     dispatch();
     if (placer_.start_copies()) [[unlikely]] {
@@ -296,6 +297,7 @@ void Poller::take_doorbells(size_t count_max) {
   for (size_t i = 0; i < count_max && doorbells_.pop(entry); ++i) {
     // Before pump() looks at the queues: what is posted after this rings again. Pairs with ring().
     entry->rung.exchange(false, std::memory_order_acq_rel);
+    entry->queue_pair.posted(turn_);
     activate(*entry);
   }
 }

@@ -46,13 +46,15 @@ void Poller::pump() {
       ++waiting_;
       continue;
     }
+    const size_t before = tx_.size();
     bool more = entry.queue_pair.pump(turn_, kPumpFrames);
     if (tx_.take_ran_dry()) [[unlikely]]
       count(Counter::kTxNoBuffer);
     more |= note_error_state(entry);
     rearm(entry);
     if (more) activate(entry);
-    ++work_;
+    // An ACK that waits for a reply is none.
+    if (!more || tx_.size() != before) ++work_;
   }
 }
 

@@ -13,10 +13,23 @@ class Replying : public QueuePairTest {
   std::vector<Sent> hear() {
     post_receive(10);
     ++turn.call;
-    turn.replies_may_follow = true;
+    turn.replies = Replies::kNextCall;
     receive(Operation::kSendOnly, next_psn_++, pattern(1), true);
     pump_once(8);
-    turn.replies_may_follow = false;
+    turn.replies = Replies::kNone;
+    return take_sent();
+  }
+  /// A WRITE that comes in a turn which another thread than the application's makes.
+  std::vector<Sent> be_written() {
+    turn.replies = Replies::kAnyTime;
+    receive_write(Operation::kWriteOnly, next_psn_++, 0, 1, pattern(1));
+    pump_once(8);
+    return take_sent();
+  }
+  /// Another turn of that thread.
+  std::vector<Sent> look_again() {
+    turn.replies = Replies::kNone;
+    pump_once(8);
     return take_sent();
   }
   /// A call that posts a reply.
@@ -34,6 +47,13 @@ class Replying : public QueuePairTest {
   void reply_at_once(uint32_t times) {
     for (; times > 0; --times) {
       hear();
+      reply();
+    }
+  }
+  void answer_writes(uint32_t times) {
+    call();  // the first, as 0 is none
+    for (; times > 0; --times) {
+      be_written();
       reply();
     }
   }
@@ -104,11 +124,59 @@ TEST_F(Replying, AnAckThatWaitsInVainLeavesInTheNextTurn) {
     reply_at_once(ReplyHabit::kRepliesMin);
     EXPECT_TRUE(hear().empty());
     // However it goes on, a turn later it is there.
-    turn.replies_may_follow = i == 1;
+    turn.replies = i == 1 ? Replies::kNextCall : Replies::kNone;
     EXPECT_FALSE(i == 2 ? queue_pair->answer(turn, 8) : pump_once(8));
     if (i == 2) tx.consume(port.transmit(tx.frames()));
     expect_ack_of_newest(take_sent());
   }
+}
+
+TEST_F(Replying, AWriteThatTheApplicationFindsInItsMemoryIsAcknowledgedBehindTheReply) {
+  bring_up();
+  answer_writes(ReplyHabit::kRepliesMin);
+  EXPECT_TRUE(be_written().empty());
+  // It may take many turns of others until the application has the CPU.
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(look_again().empty());
+  const auto frames = reply();
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(frames[0].operation(), Operation::kSendOnly);
+  expect_ack(frames[1], 5000 + ReplyHabit::kRepliesMin);
+  EXPECT_TRUE(look_again().empty());
+}
+
+TEST_F(Replying, AWriteIsAcknowledgedWithoutAReplyWhenNoneComesInTime) {
+  bring_up();
+  answer_writes(ReplyHabit::kRepliesMin);
+  EXPECT_TRUE(be_written().empty());
+  advance(microseconds(60));
+  expect_ack_of_newest(look_again());
+  // The next ones do not wait.
+  expect_ack_of_newest(be_written());
+}
+
+TEST_F(Replying, AWriteThatIsNotAnsweredAsARuleIsAcknowledgedAtOnce) {
+  bring_up();
+  answer_writes(ReplyHabit::kRepliesMin - 1);
+  expect_ack_of_newest(be_written());
+}
+
+TEST_F(Replying, WhatIsOwedLeavesBeforeTheEnd) {
+  bring_up();
+  answer_writes(ReplyHabit::kRepliesMin);
+  EXPECT_TRUE(be_written().empty());
+  EXPECT_FALSE(queue_pair->answer(turn, 8));
+  tx.consume(port.transmit(tx.frames()));
+  expect_ack_of_newest(take_sent());
+}
+
+TEST_F(Replying, ASendWhoseCompletionAnotherThreadBringsIsAcknowledgedAtOnce) {
+  bring_up();
+  reply_at_once(ReplyHabit::kRepliesMin);
+  post_receive(10);
+  turn.replies = Replies::kAnyTime;
+  receive(Operation::kSendOnly, 5000 + ReplyHabit::kRepliesMin, pattern(1), true);
+  EXPECT_FALSE(pump_once(8));
+  EXPECT_EQ(take_sent().size(), 1u);
 }
 
 }  // namespace
