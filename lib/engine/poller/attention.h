@@ -23,6 +23,13 @@ class Attention {
     owner_turn_ns_.store(now.ns, std::memory_order_relaxed);
   }
 
+  /// Turns have numbers (TurnLock::turn_number()): the last one that the application's own thread has begun.
+  void begin_owner_turn(uint64_t number) { owner_turn_.store(number, std::memory_order_relaxed); }
+  /// A poller that is busy is not so because of its owner where other threads stand in for it.
+  [[nodiscard]] bool is_owners(uint64_t number) const {
+    return owner_turn_.load(std::memory_order_relaxed) == number;
+  }
+
   /// The application found the poller busy.
   void want() {
     if (!wanted_.load(std::memory_order_relaxed)) wanted_.store(true, std::memory_order_relaxed);
@@ -48,6 +55,7 @@ class Attention {
  private:
   alignas(64) std::atomic<int64_t> application_turn_ns_{INT64_MIN / 2};
   std::atomic<int64_t> owner_turn_ns_{INT64_MIN / 2};
+  std::atomic<uint64_t> owner_turn_{0};
   std::atomic<bool> wanted_{false};
   /// On a line of its own: the poller's owner writes to the others' with each turn, and would lose it to
   /// each poll at the other end of the wire.

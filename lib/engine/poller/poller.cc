@@ -84,6 +84,7 @@ TurnOutcome Poller::make_turn(Instant now, Caller caller, QueuePairEntry* posted
 }
 
 inline void Poller::begin_application_turn(QueuePairEntry* posted) {
+  attention_.begin_owner_turn(lock_.turn_number());
   ++turn_.call;
   if (posted == nullptr) return;
   posted->queue_pair.posted(turn_);
@@ -108,7 +109,8 @@ TurnOutcome Poller::partner_turn(Instant now) {
   if (attention_.owner_kept(now)) return TurnOutcome::kIdle;
   const bool is_there = attention_.owner_turned();
   const TurnOutcome outcome = is_there ? TurnOutcome::kIdle : turn(now);
-  if (is_there || outcome == TurnOutcome::kBusy) attention_.keep_owner(now + kOwnerAwayMin);
+  const bool is_in_turn = outcome == TurnOutcome::kBusy && attention_.is_owners(lock_.turn_number());
+  if (is_there || is_in_turn) attention_.keep_owner(now + kOwnerAwayMin);
   if (!is_there && outcome != TurnOutcome::kBusy) attention_.note_application(now);
   return outcome;
 }

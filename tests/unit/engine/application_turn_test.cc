@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "engine/poller/poller.h"
@@ -70,7 +71,11 @@ class ApplicationTurn : public testing::Test {
   uint64_t received() { return pair.counter(*pair.right_state, Counter::kRxFrames); }
 
   VirtualPair pair;
-  AtNotification at_notification{[this] { return newly_sent(); }};
+  std::function<void()> in_turn = [] {};  // of the owner's, which brings a completion
+  AtNotification at_notification{[this] {
+    in_turn();
+    return newly_sent();
+  }};
   Side left{pair.left, 64};
   Side right{pair.right, 64, &at_notification};
   uint64_t sent_before = 0;
@@ -262,6 +267,34 @@ TEST_F(ApplicationTurn, WhoUsesTheOtherEndTurnsOneWhoseOwnerIsAway) {
   EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kWorked);
   poll();
   send_from_left();
+  EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kIdle);
+}
+
+TEST_F(ApplicationTurn, WhoUsesTheOtherEndDoesNotTakeAnotherOneForItsOwner) {
+  poll();
+  EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kIdle);
+  VirtualPair::advance(microseconds(30));
+  send_from_left();
+  ASSERT_TRUE(poller().lock().begin());
+  EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kBusy);
+  poller().lock().end();
+  EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kWorked);
+}
+
+TEST_F(ApplicationTurn, WhoUsesTheOtherEndLeavesAnEndAloneWhoseOwnerIsInATurn) {
+  poll();
+  EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kIdle);
+  VirtualPair::advance(microseconds(30));
+  TurnOutcome outcome = TurnOutcome::kWorked;
+  in_turn = [&] {
+    std::thread([&] { outcome = poller().partner_turn(VirtualPair::now()); }).join();
+    send_from_left();
+  };
+  right.completions().arm(false);
+  send_from_left();
+  poll();
+  in_turn = [] {};
+  EXPECT_EQ(outcome, TurnOutcome::kBusy);
   EXPECT_EQ(poller().partner_turn(VirtualPair::now()), TurnOutcome::kIdle);
 }
 
