@@ -50,8 +50,8 @@ class PlainHeaders {
 };
 
 /// The flow of one packet, to recognize the next ones by: most of what comes begins as the last one did
-/// (MACs, addresses, ports, all but lengths). Whatever was found of that one by its addresses holds for them,
-/// too. Untagged IPv4 only.
+/// (MACs, addresses, all but lengths and the UDP source port). Whatever was found of that one by its
+/// addresses holds for them, too. Untagged IPv4 only.
 class FlowCache {
  public:
   /// `packet` was parsed with success, and its frame is still there; it need not be later.
@@ -70,8 +70,8 @@ class FlowCache {
   }
 
  private:
-  /// When the frame's headers differ from the last ones only in lengths, identification and the header
-  /// checksum, and these are right by themselves. They are the last ones from now on.
+  /// When the frame's headers differ from the last ones only in the UDP source port, lengths, identification
+  /// and the header checksum, and these are right by themselves. They are the last ones from now on.
   [[nodiscard]] size_t match_varied(const std::byte* frame, const PlainHeaders& headers);
 
   size_t ip_bytes_ = 0;   // of the packet that was seen last; 0: none is known

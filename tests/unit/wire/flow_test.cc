@@ -120,10 +120,16 @@ TEST(Flow, WhatComesFromElsewhereIsAnother) {
   flow = flow_of(make_sample(path(), opcode, 64, random));
   flow.learn(parsed(make_sample(sample_paths().at(1).path, opcode, 64, random)));
   EXPECT_FALSE(agrees(make_sample(path(), opcode, 64, random), flow, make_sample(path(), opcode, 8, random)));
+}
+
+TEST(Flow, EveryQueuePairOfAPeerIsKnownByAnyOther) {
+  Random random(4);
+  const Opcode opcode = Opcode::make(Service::kRc, Operation::kSendOnly);
   Path other = path();
-  other.udp_source_port ^= 1;
+  other.udp_source_port ^= 0x1001;
   const Bytes first = make_sample(path(), opcode, 64, random);
-  EXPECT_FALSE(agrees(make_sample(other, opcode, 64, random), flow_of(first), first));
+  for (const uint32_t bytes : {64u, 200u})
+    EXPECT_TRUE(agrees(make_sample(other, opcode, bytes, random), flow_of(first), first));
 }
 
 }  // namespace
