@@ -111,6 +111,8 @@ int main(int argc, char** argv) {
     uroce::testing::RdmaSession::Options options{.subsystem_nqn = words[2], .host_nqn = words[3]};
     options.queue.target_address = words[0];
     options.queue.own_address = words[1];
+    // Both queues together within what an ordinary user may lock (8 MiB).
+    options.queue.slot_bytes = uroce::testing::kBytes;
     uroce::testing::Host host(std::move(options));
     for (size_t i = 4; i < words.size(); ++i) uroce::testing::perform(host, words[i]);
   } catch (const std::exception& error) {
