@@ -55,6 +55,12 @@ RequestedParameters requested_parameters(const Id& id, const rdma_conn_param* pa
   return requested;
 }
 
+/// Whether the program may name the queue pair to its peer: not that of another program with which a service
+/// has it share the device. The service would drop the message, and nothing would ever answer.
+bool may_name(const Id& id, QpNumber number) {
+  return number == QpNumber{} || id.device->device().numbers().contains(number);
+}
+
 uint8_t within(uint8_t wanted, uint8_t limit) { return std::min(wanted, limit); }
 
 /// The READs of both directions, as far as the device has room.
@@ -137,6 +143,7 @@ int connect(Id& id, const rdma_conn_param* param) {
       return agent.resolve_service(id.way, req, cm::cm_time(kResponseTimeout), kRetries, id.handle);
     });
   }
+  if (!may_name(id, requested.qp)) return EINVAL;
   take_depths(id, param, engine::Limits::kReadsSent, engine::Limits::kReadsAnswered);
   id.retry_count = requested.retry_count;
   id.peer.mtu = id.device->device().path_mtu_max();
@@ -168,6 +175,7 @@ int accept_datagrams(Id& id, const RequestedParameters& requested) {
 int accept(Id& id, const rdma_conn_param* param) {
   if (id.state != IdState::kRequested) return EINVAL;
   const RequestedParameters requested = requested_parameters(id, param);
+  if (!may_name(id, requested.qp)) return EINVAL;
   if (id.is_datagram()) {
     const int error = accept_datagrams(id, requested);
     if (error == 0) id.state = IdState::kConnected;

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <variant>
 
+#include "cm/connection.h"
 #include "cm/request_destination.h"
 
 namespace uroce::service {
@@ -24,7 +25,7 @@ Management from(const wire::Packet& packet, const Message& message) {
   } else if constexpr (std::same_as<Message, wire::CmSidrRep>) {
     return {.receiver = message.request, .queue_pair = message.qp};
   } else if constexpr (std::same_as<Message, wire::CmRep>) {
-    return {.sender = message.local, .receiver = message.remote, .queue_pair = message.qp};
+    return {.sender = message.local, .receiver = message.remote, .queue_pair = cm::queue_pair_of(message)};
   } else {
     return {.sender = message.local, .receiver = message.remote};
   }

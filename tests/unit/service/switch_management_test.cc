@@ -54,6 +54,8 @@ TEST_F(SwitchTest, AnswersGoToTheOwnerOfTheConnection) {
   EXPECT_TRUE(a->memory.receive());
   // Receive one for a program that is not there, and what is no message at all. Expect: the device's.
   EXPECT_FALSE(deliver(cm_frame(from_peer(), wire::CmRtu{.local = {9}, .remote = {0x700'00001}})));
+  EXPECT_FALSE(deliver(cm_frame(from_peer(), wire::CmRep{.local = {9}, .remote = {0x700'00001}})));
+  EXPECT_FALSE(deliver(cm_frame(from_peer(), wire::CmDreq{.local = {9}, .remote = {0x700'00001}})));
   EXPECT_FALSE(deliver(ud_frame(from_peer(), {1}, {1}, 256)));
   EXPECT_FALSE(deliver(ud_frame(from_peer(), {1}, {1}, 64)));
 }

@@ -110,6 +110,9 @@ TEST_F(SwitchTest, ProgramsCannotSendAsAnother) {
   cut.resize(40);
   const wire::CmRtu of_another{.local = b->comm_id(3), .remote = {77}};
   const wire::CmReq with_its_number{.local = a->comm_id(3), .qp = b->number(1)};
+  // Of XRC, whose receiver's number stands elsewhere.
+  const wire::CmRep with_its_receiver{
+      .local = a->comm_id(3), .remote = {77}, .local_eecn = b->number(1).value};
   const std::vector<Case> cases{
       {Drop::kSourceMac, rc_frame(mac, {5})},
       {Drop::kSourceAddress, rc_frame(address, {5})},
@@ -122,6 +125,7 @@ TEST_F(SwitchTest, ProgramsCannotSendAsAnother) {
       {Drop::kManagement, ud_frame(to_peer(), a->number(1), {1}, 64)},
       {Drop::kManagement, cm_frame(to_peer(), of_another)},
       {Drop::kManagement, cm_frame(to_peer(), with_its_number)},
+      {Drop::kManagement, cm_frame(to_peer(), with_its_receiver)},
   };
   for (const Case& one : cases) {
     const uint64_t before = a->drops(one.expected);
