@@ -41,6 +41,7 @@ enum class Refusal : uint8_t {
   kUnknownName = 3,   // no region has that name
   kBusy = 4,          // too many connections
   kFailed = 5,        // the server could not get what the connection needs
+  kClientBusy = 6,    // too many connections of this client
 };
 
 /// Where a region is, and what a peer may do there.

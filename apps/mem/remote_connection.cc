@@ -169,6 +169,11 @@ std::string RemoteRegion::why_refused(const Event& event, const std::string& nam
                          kVersion);
     case Refusal::kBusy:
       return fmt::format("{}: the server has too many connections", server_);
+    case Refusal::kClientBusy:
+      return fmt::format(
+          "{}: you have too many connections to the server "
+          "(service.memory_connections_per_client of its file)",
+          server_);
     case Refusal::kMalformed:
     case Refusal::kFailed:
       break;

@@ -11,6 +11,7 @@
 
 #include "apps/mem/server.h"
 #include "client/failure.h"
+#include "service/configuration.h"
 
 namespace uroce::memory_export {
 namespace {
@@ -50,11 +51,13 @@ int serve(const std::string& configuration_path, uint16_t port) {
   const auto configuration = read_memory_tables(configuration_path);
   if (!configuration) return fail(kUsage, configuration.error().message);
   if (configuration->empty()) return fail(kUsage, configuration_path + ": there is no table [[memory]]");
+  const auto service = service::read_service_configuration(configuration_path);
+  if (!service) return fail(kUsage, service.error().message);
   const auto exports = Exports::open(*configuration);
   if (!exports) return fail(kFailure, exports.error().message);
   try {
     const StopSignals signals;
-    Server server(*exports, port);
+    Server server(*exports, port, service->memory_connections_per_client);
     fmt::print("uroce mem serve: listening at port {}\n", port);
     std::fflush(stdout);
     server.run(signals.descriptor());

@@ -20,8 +20,9 @@ uint64_t number_of(const rdma_cm_id* id) { return reinterpret_cast<uintptr_t>(id
 
 }  // namespace
 
-Server::Server(const Exports& exports, uint16_t port)
+Server::Server(const Exports& exports, uint16_t port, size_t connections_per_client)
     : exports_(exports),
+      connections_per_client_(connections_per_client),
       messages_(kConnectionsMax * 2 * kMessageBytes),
       channel_(rdma_create_event_channel()) {
   if (channel_ == nullptr) throw client::failed("no event channel of rdma_cm", errno);
@@ -97,13 +98,14 @@ void Server::read_events() {
     const rdma_cm_event_type type = event->event;
     rdma_cm_id* const id = event->id;
     const uint8_t reads = event->param.conn.responder_resources;
+    const QpNumber peer{event->param.conn.qp_num};
     std::array<std::byte, UINT8_MAX> data{};
     const size_t length = event->param.conn.private_data == nullptr ? 0 : event->param.conn.private_data_len;
     if (length > 0) std::memcpy(data.data(), event->param.conn.private_data, length);
     // An id can be destroyed only when its events are acknowledged.
     rdma_ack_cm_event(event);
     if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-      on_request({id, reads, std::span<const std::byte>(data).first(length)});
+      on_request({id, reads, peer, std::span<const std::byte>(data).first(length)});
     } else if (type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
       throw client::Failure("a device was removed");
     } else if (id != listener_) {
@@ -128,8 +130,16 @@ void Server::on_request(const Request& request) {
   if (const auto* why = std::get_if<Refusal>(&wanted); why != nullptr) return refuse(request.id, *why);
   const auto region = exports_.find(std::get<std::string>(wanted));
   if (!region) return refuse(request.id, Refusal::kUnknownName);
+  const Client client = client_of(*request.id, request.queue_pair);
+  if (has_too_many(client)) return refuse(request.id, Refusal::kClientBusy);
   if (!make_room()) return refuse(request.id, Refusal::kBusy);
-  if (!accept(request, *region)) refuse(request.id, Refusal::kFailed);
+  if (!accept(request, *region, client)) refuse(request.id, Refusal::kFailed);
+}
+
+bool Server::has_too_many(const Client& client) const {
+  const auto theirs =
+      std::ranges::count_if(connections_, [&](const auto& entry) { return entry.second.client == client; });
+  return static_cast<size_t>(theirs) >= connections_per_client_;
 }
 
 void Server::refuse(rdma_cm_id* id, Refusal why) {
@@ -148,7 +158,7 @@ bool Server::make_room() {
   return true;
 }
 
-bool Server::accept(const Request& request, size_t region) {
+bool Server::accept(const Request& request, size_t region, const Client& client) {
   const auto device =
       std::ranges::find(devices_, request.id->verbs, [](const auto& one) { return one->device(); });
   if (device == devices_.end()) return false;
@@ -161,6 +171,7 @@ bool Server::accept(const Request& request, size_t region) {
   rdma_set_option(request.id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout);
   const uint64_t number = ++last_number_;
   const Connection connection{.id = request.id,
+                              .client = client,
                               .device = device->get(),
                               .region = region,
                               .slot = free_slots_.back(),

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "apps/mem/clients.h"
 #include "apps/mem/exports.h"
 #include "apps/mem/flusher.h"
 
@@ -22,8 +23,8 @@ class Server {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// At all addresses. Throws client::Failure.
-  Server(const Exports& exports, uint16_t port);
+  /// At all addresses; a client may have so many connections. Throws client::Failure.
+  Server(const Exports& exports, uint16_t port, size_t connections_per_client);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -44,6 +45,7 @@ class Server {
 
   struct Connection {
     rdma_cm_id* id = nullptr;
+    Client client;
     const DeviceRegions* device = nullptr;
     size_t region = 0;
     size_t slot = 0;  // of messages_
@@ -56,6 +58,7 @@ class Server {
   struct Request {
     rdma_cm_id* id;
     uint8_t responder_resources;
+    QpNumber queue_pair;
     std::span<const std::byte> private_data;
   };
 
@@ -68,7 +71,8 @@ class Server {
   void on_request(const Request& request);
   void refuse(rdma_cm_id* id, Refusal why);
   bool make_room();
-  bool accept(const Request& request, size_t region);
+  [[nodiscard]] bool has_too_many(const Client& client) const;
+  bool accept(const Request& request, size_t region, const Client& client);
   void on_event(rdma_cm_event_type type, uint64_t number);
 
   // Messages.
@@ -96,6 +100,7 @@ class Server {
   };
 
   const Exports& exports_;
+  size_t connections_per_client_;
   std::vector<std::byte> messages_;
   std::unique_ptr<rdma_event_channel, DestroyChannel> channel_;
   std::vector<std::unique_ptr<DeviceRegions>> devices_;

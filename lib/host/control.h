@@ -14,7 +14,7 @@
 // Message, some with descriptors. README.md has the conversation.
 namespace uroce::host {
 
-inline constexpr uint32_t kControlVersion = 1;
+inline constexpr uint32_t kControlVersion = 2;
 
 enum class MessageType : uint32_t {
   // A program's first message.
@@ -25,6 +25,8 @@ enum class MessageType : uint32_t {
   // this program (memory_format.h, Grant). Answer: kAttached, or kDone with an error
   kStatus,  // `version`. Answers: kText for each part of a JSON document, then kDone
   kReload,  // `version`. Reads the configuration again; answer: kDone
+  kWhose,   // `version`, `number` (of a queue pair), `address` (of its device). Answer: kOwner, or kDone with
+            // an error: ENOENT
 
   // Answers, with the `request` of what they answer.
   kDone,      // `error`: 0 or an errno, then `text` says what is wrong; `port`: of kBind
@@ -35,6 +37,7 @@ enum class MessageType : uint32_t {
               // program, and the service's bell. kAddressAdded follows for each address,
               // and then kPrograms
   kText,      // `text`
+  kOwner,     // `number` and `count` of a program, `id`: its user
 
   // Requests of a program.
   kIntroduce,  // to the program that has queue pair `number`; `channel`: of this program, for that one.

@@ -20,7 +20,8 @@ using configuration::store_integer;
 constexpr size_t kPathMax = 107;  // sockaddr_un::sun_path
 constexpr size_t kFileMax = 4095;
 constexpr uint32_t kModeMax = 0666;
-constexpr int64_t kProgramsMax = 4094;  // blocks of queue pair numbers
+constexpr int64_t kMemoryConnectionsMax = 256;  // those of all its clients
+constexpr int64_t kProgramsMax = 4094;          // blocks of queue pair numbers
 
 Complaint store_mode(const toml::node& value, uint32_t& to) {
   constexpr const char* kForm = "must be an octal number in quotes from \"0600\" to \"0666\"";
@@ -56,7 +57,7 @@ struct Key {
   Complaint (*store)(const toml::node& value, ServiceConfiguration& to);
 };
 
-constexpr std::array<Key, 10> kKeys = {{
+constexpr std::array<Key, 11> kKeys = {{
     {"socket", [](const toml::node& v,
                   ServiceConfiguration& t) { return configuration::store_string(v, t.socket, kPathMax); }},
     {"mode", [](const toml::node& v, ServiceConfiguration& t) { return store_mode(v, t.mode); }},
@@ -71,6 +72,10 @@ constexpr std::array<Key, 10> kKeys = {{
        return store_integer(v, t.idle_exit_s.emplace(), 0, 86'400);
      }},
     {"nvmf", [](const toml::node& v, ServiceConfiguration& t) { return store_file(v, t.nvmf); }},
+    {"memory_connections_per_client",
+     [](const toml::node& v, ServiceConfiguration& t) {
+       return store_integer(v, t.memory_connections_per_client, 1, kMemoryConnectionsMax);
+     }},
     {"programs",
      [](const toml::node& v, ServiceConfiguration& t) {
        return store_integer(v, t.quotas.programs, 1, kProgramsMax);

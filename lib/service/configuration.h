@@ -29,6 +29,7 @@ struct ServiceConfiguration {
                                             // none: all that can connect
   std::optional<uint32_t> idle_exit_s;      // the service ends when no program was attached for so long
   std::string nvmf;  // the file of an NVMe-oF target that runs beside the service; empty: there is none
+  uint32_t memory_connections_per_client = 64;  // of the memory server that runs beside the service
   Quotas quotas;
   bool has_devices = false;  // the file has a table [[device]]
 };

@@ -31,6 +31,8 @@ void Service::handle(Program& program, host::Datagram& datagram) {
       return list(program, message);
     case MessageType::kStatus:
       return report(program, message);
+    case MessageType::kWhose:
+      return tell_owner(program, message);
     case MessageType::kReload:
       return answer(program, message, reload(program));
     case MessageType::kAttach:

@@ -139,6 +139,7 @@ class Service {
 
   // Status (status.cc).
   void report(Program& program, const Message& message);
+  void tell_owner(Program& program, const Message& message);
   [[nodiscard]] std::string status_text();
 
   [[nodiscard]] Program* find(uint32_t id) const;

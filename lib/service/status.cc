@@ -94,4 +94,20 @@ void Service::report(Program& program, const Message& message) {
   answer(program, message, status);
 }
 
+/// Peers of one program that are programs of the same host differ by nothing but their numbers.
+void Service::tell_owner(Program& program, const Message& message) {
+  if (const Status status = serves(program, message); !status) return answer(program, message, status);
+  for (const auto& [id, other] : programs_) {
+    if (!other->attached() || !other->device->owns(message.address)) continue;
+    const NumberBlock block = other->attachment->block();
+    if (!block.contains({message.number})) continue;
+    return post(program, {.type = MessageType::kOwner,
+                          .request = message.request,
+                          .number = block.first,
+                          .count = block.count,
+                          .id = other->peer.uid});
+  }
+  answer(program, message, Error{ENOENT, "no program has that queue pair number"});
+}
+
 }  // namespace uroce::service

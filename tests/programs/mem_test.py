@@ -16,6 +16,7 @@ from pathlib import Path
 
 import exported_disk
 import host_service
+import ordinary
 import programs
 
 UROCE, CLIENT, STRANGER, NVMF_HOST = sys.argv[3:7]
@@ -159,16 +160,6 @@ class Clients(TestCase):
         self.assertEqual(status, 0, said)
         self.works("list")
 
-    def test_a_crowd_that_says_nothing_ends_with_a_refusal(self):
-        crowd = self.stack.start([STRANGER, host_service.ADDRESS, "pages"], "", self.service.environment, stdin=subprocess.PIPE)
-        self.addCleanup(crowd.kill)
-        self.assertEqual(crowd.stdout.readline(), "256 granted, then refused: 4\n")
-        self.refused("list", naming="the server has too many connections")
-        crowd.kill()
-        crowd.communicate()
-        self.wait_for_memory()
-        self.assertEqual(self.said.read_text(), "")
-
     def test_mistakes_are_one_line_and_change_nothing(self):
         before = self.pages.read_bytes()
         self.refused("get", "none", naming='no region is called "none"')
@@ -186,6 +177,52 @@ class Clients(TestCase):
         for arguments, naming in ((["get"], "NAME"), (["get", "a\n"], "NAME"), (["walk"], "'walk'"), (["get", "x", "--offset", "y"], "--offset"),
                                   (["list", "--server", "[::1"], "--server"), ([], "subcommand")):
             self.refused(*arguments, status=2, naming=naming)
+
+
+class Crowds(TestCase):
+    """Clients that connect until they are refused, and then say nothing."""
+
+    def serve_pages(self, keys):
+        self.serve(self.table("pages", size=4096, access="write") + f'[service]\nmode = "0666"\n{keys}')
+
+    def crowd(self, expected, user=()):
+        process = self.stack.start([*user, STRANGER, host_service.ADDRESS, "pages"], "", self.service.environment, stdin=subprocess.PIPE)
+        self.addCleanup(programs.end, process)
+        self.assertEqual(process.stdout.readline(), expected)
+        return process
+
+    def test_a_user_that_takes_all_it_gets_keeps_no_other_out(self):
+        if reason := ordinary.why_not(UROCE, STRANGER):
+            self.skipTest(reason)
+        self.serve_pages("")
+        first = self.crowd("64 granted, then refused: 6\n", ordinary.COMMAND)
+        # Nor has another program of that user more, and the memory server itself is another one's.
+        second = self.crowd("0 granted, then refused: 6\n", ordinary.COMMAND)
+        self.works("put", "pages", input=b"there is room")
+        self.assertEqual(self.works("get", "pages", "--length", 13), b"there is room")
+        for process in first, second:
+            process.kill()
+            process.communicate()
+        listed = subprocess.list2cmdline([*ordinary.COMMAND, UROCE, "mem", "list"])
+        eventually(lambda: subprocess.run(listed, shell=True, env=self.environment(), capture_output=True).returncode == 0, "the user has room again")
+        self.assertEqual(self.said.read_text(), "")
+
+    def test_the_number_is_configured(self):
+        self.serve_pages("memory_connections_per_client = 3\n")
+        self.crowd("3 granted, then refused: 6\n")
+        self.refused("list", naming="you have too many connections to the server (service.memory_connections_per_client of its file)")
+
+    def test_all_that_there_are(self):
+        if reason := ordinary.why_not(UROCE, STRANGER):
+            self.skipTest(reason)
+        self.serve_pages("memory_connections_per_client = 200\n")
+        self.crowd("200 granted, then refused: 6\n", ordinary.COMMAND)
+        crowd = self.crowd("56 granted, then refused: 4\n")
+        self.refused("list", naming="the server has too many connections")
+        crowd.kill()
+        crowd.communicate()
+        self.wait_for_memory()
+        self.assertEqual(self.said.read_text(), "")
 
 
 class Life(TestCase):

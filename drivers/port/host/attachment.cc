@@ -292,4 +292,20 @@ Result<std::vector<Message>> list_devices(const std::string& path) {
   }
 }
 
+Result<uint64_t> find_user(const std::string& path, const Gid& address, QpNumber number) {
+  const Result<Descriptor> socket = connect_to(path);
+  if (!socket) return socket.error();
+  const ControlSocket control(socket->get());
+  const Status sent = control.send({.type = MessageType::kWhose,
+                                    .version = host::kControlVersion,
+                                    .number = number.value,
+                                    .address = address});
+  if (!sent) return unanswered(path, sent.error());
+  const Result<host::Datagram> answer = control.wait(deadline_in(kAnswerMs));
+  if (!answer) return unanswered(path, answer.error());
+  if (Status status = check(answer->message, MessageType::kOwner); !status)
+    return unanswered(path, status.error());
+  return answer->message.id;
+}
+
 }  // namespace uroce::drivers

@@ -176,4 +176,8 @@ class Attachment final : public host::SharedDevice {
 /// Devices of the service at `socket`, as kDevice describes them.
 Result<std::vector<host::Message>> list_devices(const std::string& socket);
 
+/// Which user's program has the queue pair number, at the device of the service at `socket` that has the
+/// address. ENOENT: none has.
+Result<uint64_t> find_user(const std::string& socket, const Gid& address, QpNumber number);
+
 }  // namespace uroce::drivers

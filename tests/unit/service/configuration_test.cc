@@ -30,6 +30,7 @@ TEST(ServiceConfiguration, EveryKeyIsRead) {
       "users = [\"root\", 1000]\n"
       "idle_exit_s = 5\n"
       "nvmf = \"/dev/null\"\n"
+      "memory_connections_per_client = 7\n"
       "programs = 1\n"
       "programs_per_user = 2\n"
       "numbers_per_program = 4096\n"
@@ -43,6 +44,7 @@ TEST(ServiceConfiguration, EveryKeyIsRead) {
   EXPECT_EQ(configuration->mode, 0660u);
   EXPECT_EQ(*configuration->users, (std::vector<uid_t>{0, 1000}));
   EXPECT_EQ(configuration->idle_exit_s, 5u);
+  EXPECT_EQ(configuration->memory_connections_per_client, 7u);
   EXPECT_EQ(configuration->quotas.programs, 1u);
   EXPECT_EQ(configuration->quotas.programs_per_user, 2u);
   EXPECT_EQ(configuration->quotas.numbers_per_program, 4096u);
@@ -54,6 +56,8 @@ TEST(ServiceConfiguration, MistakesAreNamed) {
   EXPECT_EQ(error_of("service = 1"), "file:1: service: must be a table: [service]");
   EXPECT_EQ(error_of("[service]\nprogram = 1\nmode = 3\n"), "file:2: service.program: unknown key");
   EXPECT_EQ(error_of("[service]\nprograms = 0\n"), "file:2: service.programs: must be from 1 to 4094, not 0");
+  EXPECT_EQ(error_of("[service]\nmemory_connections_per_client = 257\n"),
+            "file:2: service.memory_connections_per_client: must be from 1 to 256, not 257");
   for (const char* mode : {"\"0777\"", "\"0066\"", "600", "\"rw\"", "\"\""})
     EXPECT_NE(error_of(std::string("[service]\nmode = ") + mode), "") << mode;
   EXPECT_EQ(error_of("[service]\nusers = [\"no such user\"]\n"),

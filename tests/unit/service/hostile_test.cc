@@ -37,8 +37,9 @@ TEST(Hostile, MessagesThatDoNotBelong) {
     EXPECT_TRUE(program.closed());
   }
   // Afterwards it may say neither hello again nor what only the service says.
-  for (const MessageType type : {MessageType::kDone, MessageType::kAttached, MessageType::kIntroduction,
-                                 MessageType::kGone, MessageType::kLink, MessageType::kPrograms}) {
+  for (const MessageType type :
+       {MessageType::kDone, MessageType::kAttached, MessageType::kIntroduction, MessageType::kGone,
+        MessageType::kOwner, MessageType::kLink, MessageType::kPrograms}) {
     FakeProgram program(service.path());
     program.attach();
     ASSERT_TRUE(program.send(hello(type)));

@@ -1,4 +1,7 @@
 // What `uroce status` is told of programs.
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
@@ -48,6 +51,27 @@ TEST(Status, TellsHowMuchAProgramSends) {
     return program["frames_sent_per_s"] > 0 && program["bytes_sent_per_s"] >= frame.size();
   }));
   EXPECT_EQ(program_of(service.path())["frames_received_per_s"], 0);
+}
+
+TEST(Status, TellsWhoseAQueuePairNumberIs) {
+  RunningService service;
+  FakeProgram a(service.path());
+  a.attach();
+  FakeProgram visitor(service.path());
+  host::Message question = hello(host::MessageType::kWhose);
+  question.address = kDeviceAddress;
+  question.number = a.number() + 5;
+  const host::Message owner = visitor.ask(question);
+  EXPECT_EQ(owner.type, host::MessageType::kOwner);
+  EXPECT_EQ(owner.number, a.number());
+  EXPECT_EQ(owner.count, 1u << host::kBlockBits);
+  EXPECT_EQ(owner.id, getuid());
+  // Receive a number of no program, and an address of no device. Expect: ENOENT.
+  question.number = 1;
+  EXPECT_EQ(visitor.ask(question).error, ENOENT);
+  question.number = a.number();
+  question.address = kPeerAddress;
+  EXPECT_EQ(visitor.ask(question).error, ENOENT);
 }
 
 TEST(TrafficMeter, CountsPerSecond) {
