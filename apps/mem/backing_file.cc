@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace uroce::memory_export {
-namespace {
 
 /// An open file, which goes back to what it was unless it is kept.
 class OpenFile {
@@ -66,6 +66,8 @@ class OpenFile {
   std::optional<off_t> extended_from_;
 };
 
+namespace {
+
 Error failure(const RegionConfiguration& region, int code, std::string_view what = "") {
   return Error{code, fmt::format("region \"{}\": {}: {}", region.name, region.file,
                                  what.empty() ? std::strerror(code) : what)};
@@ -74,13 +76,13 @@ Error failure(const RegionConfiguration& region, int code, std::string_view what
 }  // namespace
 
 Result<BackingFile> BackingFile::open(const RegionConfiguration& configuration) {
-  OpenFile file(configuration);
+  auto file = std::make_unique<OpenFile>(configuration);
   const auto failed = [&](int code, std::string_view what = "") {
     return failure(configuration, code, what);
   };
-  if (!file.ok()) return failed(errno);
+  if (!file->ok()) return failed(errno);
   struct stat found {};
-  if (::fstat(file.number(), &found) != 0) return failed(errno);
+  if (::fstat(file->number(), &found) != 0) return failed(errno);
   if (!S_ISREG(found.st_mode)) return failed(EINVAL, "not a regular file");
   const auto length = static_cast<uint64_t>(found.st_size);
   if (configuration.size && length > *configuration.size)
@@ -88,13 +90,23 @@ Result<BackingFile> BackingFile::open(const RegionConfiguration& configuration) 
         EFBIG, fmt::format("has {} bytes, more than the configured size of {}", length, *configuration.size));
   const uint64_t size = configuration.size.value_or(length);
   if (size == 0) return failed(EINVAL, "is empty, and no size is configured");
-  const int error = file.extend(found.st_size, static_cast<off_t>(size), configuration.writable);
+  const int error = file->extend(found.st_size, static_cast<off_t>(size), configuration.writable);
   if (error != 0) return failed(error);
   const int protection = configuration.writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  void* const mapped = ::mmap(nullptr, size, protection, MAP_SHARED, file.number(), 0);
+  void* const mapped = ::mmap(nullptr, size, protection, MAP_SHARED, file->number(), 0);
   if (mapped == MAP_FAILED) return failed(errno);
-  file.keep();
-  return BackingFile({static_cast<std::byte*>(mapped), size});
+  return BackingFile({static_cast<std::byte*>(mapped), size}, std::move(file));
+}
+
+BackingFile::BackingFile(std::span<std::byte> bytes, std::unique_ptr<OpenFile> file)
+    : bytes_(bytes), file_(std::move(file)) {}
+
+BackingFile::BackingFile(BackingFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), file_(std::move(other.file_)) {}
+
+void BackingFile::keep() {
+  if (file_ != nullptr) file_->keep();
+  file_.reset();
 }
 
 BackingFile::~BackingFile() {

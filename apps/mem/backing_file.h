@@ -2,13 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <utility>
 
 #include "apps/mem/memory_tables.h"
 #include "base/result.h"
 
 namespace uroce::memory_export {
+
+class OpenFile;
 
 /// A file as memory: what is written to the memory is written to the file, by the kernel when it likes, by
 /// sync() at once.
@@ -19,9 +21,13 @@ class BackingFile {
   /// error is one line that names the file; the file is then as it was.
   static Result<BackingFile> open(const RegionConfiguration& configuration);
 
-  BackingFile(BackingFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  BackingFile(BackingFile&& other) noexcept;
   BackingFile& operator=(BackingFile&&) = delete;
+  /// A file that was not kept goes back to what it was.
   ~BackingFile();
+
+  /// From now on the file stays as it is.
+  void keep();
 
   [[nodiscard]] std::span<std::byte> bytes() const { return bytes_; }
 
@@ -29,9 +35,10 @@ class BackingFile {
   [[nodiscard]] int sync(uint64_t offset, uint64_t length) const;
 
  private:
-  explicit BackingFile(std::span<std::byte> bytes) : bytes_(bytes) {}
+  BackingFile(std::span<std::byte> bytes, std::unique_ptr<OpenFile> file);
 
   std::span<std::byte> bytes_;
+  std::unique_ptr<OpenFile> file_;  // until it is kept
 };
 
 }  // namespace uroce::memory_export

@@ -6,41 +6,59 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "client/failure.h"
-
 namespace uroce::memory_export {
 
-Result<Exports> Exports::open(const std::vector<RegionConfiguration>& configuration) {
-  Exports exports;
-  exports.files_.reserve(configuration.size());
+namespace {
+
+SharedRegion directory_of(std::span<const SharedRegion> regions) {
   std::vector<Entry> entries;
-  exports.regions_.push_back({});
-  for (const RegionConfiguration& one : configuration) {
-    auto file = BackingFile::open(one);
-    if (!file) return file.error();
-    const BackingFile& kept = exports.files_.emplace_back(std::move(*file));
-    exports.regions_.push_back({one.name, one.writable, kept.bytes(), &kept});
-    entries.push_back({one.name, kept.bytes().size(), one.writable});
-  }
+  for (const SharedRegion& region : regions)
+    entries.push_back({region->name(), region->bytes().size(), region->writable()});
   std::ranges::sort(entries, {}, &Entry::name);
-  for (const Entry& entry : entries) exports.directory_.push_back(encode(entry));
-  exports.regions_.front().bytes = std::as_writable_bytes(std::span(exports.directory_));
+  const auto directory = std::make_shared<Region>();
+  for (const Entry& entry : entries) directory->entries.push_back(encode(entry));
+  return directory;
+}
+
+}  // namespace
+
+std::span<std::byte> Region::bytes() const {
+  if (file) return file->bytes();
+  const auto bytes = std::as_bytes(std::span(entries));
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+}
+
+Result<Exports> Exports::open(const std::vector<RegionConfiguration>& configuration, const Exports& before) {
+  Exports exports;
+  for (const RegionConfiguration& one : configuration) {
+    SharedRegion same = before.find(one.name);
+    if (same == nullptr || same->configuration != one) {
+      auto file = BackingFile::open(one);
+      if (!file) return file.error();
+      auto opened = std::make_shared<Region>(one, std::vector<EntryBytes>{}, std::move(*file));
+      same = exports.opened_.emplace_back(std::move(opened));
+    }
+    exports.regions_.push_back(std::move(same));
+  }
+  SharedRegion directory = directory_of(exports.regions_);
+  const SharedRegion old = before.find("");
+  if (old != nullptr && old->entries == directory->entries) directory = old;
+  exports.regions_.insert(exports.regions_.begin(), std::move(directory));
   return exports;
 }
 
-std::optional<size_t> Exports::find(std::string_view name) const {
-  const auto at = std::ranges::find(regions_, name, &Region::name);
-  if (at == regions_.end()) return std::nullopt;
-  return static_cast<size_t>(at - regions_.begin());
+void Exports::keep() {
+  for (const auto& region : opened_) region->file->keep();
+  opened_.clear();
 }
 
-DeviceRegions::DeviceRegions(ibv_context& device, const Exports& exports, std::span<std::byte> messages,
-                             int completions_max)
-    : device_(device) {
-  const char* const name = ibv_get_device_name(device.device);
-  const auto failed = [&](std::string_view what) {
-    return client::failed(fmt::format("device {}: {}", name, what), errno);
-  };
+SharedRegion Exports::find(std::string_view name) const {
+  const auto at = std::ranges::find(regions_, name, [](const SharedRegion& one) { return one->name(); });
+  return at == regions_.end() ? nullptr : *at;
+}
+
+DeviceRegions::DeviceRegions(ibv_context& device, std::span<std::byte> messages, int completions_max)
+    : device_(device), messages_(messages) {
   ibv_device_attr limits{};
   if (const int error = ibv_query_device(&device, &limits); error != 0) {
     errno = error;
@@ -53,21 +71,43 @@ DeviceRegions::DeviceRegions(ibv_context& device, const Exports& exports, std::s
   completions_.reset(ibv_create_cq(&device, completions_max, nullptr, channel_.get(), 0));
   if (completions_ == nullptr) throw failed("ibv_create_cq");
   if (ibv_req_notify_cq(completions_.get(), 0) != 0) throw failed("ibv_req_notify_cq");
-  for (const Region& region : exports.regions()) {
-    Registered& one = regions_.emplace_back();
-    one.domain.reset(ibv_alloc_pd(&device));
-    if (one.domain == nullptr) throw failed("ibv_alloc_pd");
-    const int access = region.writable
-                           ? int{IBV_ACCESS_LOCAL_WRITE} | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
-                           : int{IBV_ACCESS_REMOTE_READ};
-    one.memory.reset(ibv_reg_mr(one.domain.get(), region.bytes.data(), region.bytes.size(), access));
-    if (one.memory == nullptr)
-      throw failed(
-          fmt::format("region \"{}\": {} bytes cannot be registered", region.name, region.bytes.size()));
-    one.messages.reset(
-        ibv_reg_mr(one.domain.get(), messages.data(), messages.size(), int{IBV_ACCESS_LOCAL_WRITE}));
-    if (one.messages == nullptr) throw failed("memory for messages cannot be registered");
+}
+
+client::Failure DeviceRegions::failed(std::string_view what) const {
+  return client::failed(fmt::format("device {}: {}", ibv_get_device_name(device_.device), what), errno);
+}
+
+DeviceRegions::Registrations DeviceRegions::prepare(const Exports& exports) const {
+  Registrations all;
+  for (const SharedRegion& region : exports.regions()) {
+    SharedRegistration registered = find(*region);
+    all.push_back(registered != nullptr ? std::move(registered) : enrol(region));
   }
+  return all;
+}
+
+SharedRegistration DeviceRegions::find(const Region& region) const {
+  const auto at = std::ranges::find(registrations_, &region,
+                                    [](const SharedRegistration& one) { return one->region.get(); });
+  return at == registrations_.end() ? nullptr : *at;
+}
+
+SharedRegistration DeviceRegions::enrol(const SharedRegion& region) const {
+  const auto one = std::make_shared<RegisteredRegion>();
+  one->region = region;
+  one->domain.reset(ibv_alloc_pd(&device_));
+  if (one->domain == nullptr) throw failed("ibv_alloc_pd");
+  const int access = region->writable()
+                         ? int{IBV_ACCESS_LOCAL_WRITE} | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
+                         : int{IBV_ACCESS_REMOTE_READ};
+  const std::span<std::byte> bytes = region->bytes();
+  one->memory.reset(ibv_reg_mr(one->domain.get(), bytes.data(), bytes.size(), access));
+  if (one->memory == nullptr)
+    throw failed(fmt::format("region \"{}\": {} bytes cannot be registered", region->name(), bytes.size()));
+  one->messages.reset(
+      ibv_reg_mr(one->domain.get(), messages_.data(), messages_.size(), int{IBV_ACCESS_LOCAL_WRITE}));
+  if (one->messages == nullptr) throw failed("memory for messages cannot be registered");
+  return one;
 }
 
 void DeviceRegions::rearm() {

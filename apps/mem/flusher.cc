@@ -50,7 +50,7 @@ void Flusher::run() {
     jobs_.pop_front();
     const uint64_t piece = std::min(job.length, kPieceBytes);
     lock.unlock();
-    const int error = job.file->sync(job.offset, piece);
+    const int error = job.region->file->sync(job.offset, piece);
     lock.lock();
     job.offset += piece;
     job.length -= piece;

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "apps/mem/backing_file.h"
+#include "apps/mem/exports.h"
 
 namespace uroce::memory_export {
 
@@ -17,7 +17,7 @@ class Flusher {
  public:
   struct Job {
     uint64_t number = 0;  // of what asks
-    const BackingFile* file = nullptr;
+    SharedRegion region;
     uint64_t offset = 0;
     uint64_t length = 0;
   };
@@ -33,7 +33,6 @@ class Flusher {
   Flusher(const Flusher&) = delete;
   Flusher& operator=(const Flusher&) = delete;
 
-  /// The file outlives this.
   void submit(const Job& job);
   /// Readable when there is something to take.
   [[nodiscard]] int descriptor() const { return done_signal_; }

@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <utility>
 
+#include "apps/mem/memory_tables.h"
 #include "apps/mem/server.h"
 #include "client/failure.h"
 #include "service/configuration.h"
@@ -24,47 +26,73 @@ int fail(int status, const std::string& message) {
   return status;
 }
 
-/// Readable when the process is to end; no thread is interrupted by the signals.
-class StopSignals {
+/// Readable when a signal has come; no thread is interrupted by them.
+class Signals {
  public:
-  StopSignals() {
+  Signals() {
     sigset_t signals;
     sigemptyset(&signals);
-    for (const int signal : {SIGTERM, SIGINT}) sigaddset(&signals, signal);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     descriptor_ = signalfd(-1, &signals, SFD_CLOEXEC);
     if (descriptor_ < 0) throw client::failed("signalfd", errno);
   }
-  ~StopSignals() { close(descriptor_); }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
+  ~Signals() { close(descriptor_); }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
 
   [[nodiscard]] int descriptor() const { return descriptor_; }
+  /// The one that has come.
+  [[nodiscard]] int take() const {
+    signalfd_siginfo info{};
+    return read(descriptor_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : SIGTERM;
+  }
 
  private:
   int descriptor_ = -1;
 };
 
+Result<Server::Settings> read_settings(const std::string& path) {
+  auto regions = read_memory_tables(path);
+  if (!regions) return regions.error();
+  if (regions->empty()) return Error{EINVAL, path + ": there is no table [[memory]]"};
+  const auto service = service::read_service_configuration(path);
+  if (!service) return service.error();
+  return Server::Settings{.regions = std::move(*regions),
+                          .connections_per_client = service->memory_connections_per_client};
+}
+
+void read_again(Server& server, const std::string& path) {
+  const auto settings = read_settings(path);
+  const Status status = settings ? server.apply(*settings) : Status(settings.error());
+  if (!status) {
+    fmt::print(stderr, "uroce mem serve: {}; nothing is changed\n", status.error().message);
+    return;
+  }
+  fmt::print("uroce mem serve: {} was read again\n", path);
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int serve(const std::string& configuration_path, uint16_t port) {
-  const auto configuration = read_memory_tables(configuration_path);
-  if (!configuration) return fail(kUsage, configuration.error().message);
-  if (configuration->empty()) return fail(kUsage, configuration_path + ": there is no table [[memory]]");
-  const auto service = service::read_service_configuration(configuration_path);
-  if (!service) return fail(kUsage, service.error().message);
-  const auto exports = Exports::open(*configuration);
-  if (!exports) return fail(kFailure, exports.error().message);
   try {
-    const StopSignals signals;
-    Server server(*exports, port, service->memory_connections_per_client);
+    // Before the file is read: a signal that says it has changed is not lost.
+    const Signals signals;
+    const auto settings = read_settings(configuration_path);
+    if (!settings) return fail(kUsage, settings.error().message);
+    Server server(port);
+    if (const Status status = server.apply(*settings); !status) return fail(kFailure, status.error().message);
     fmt::print("uroce mem serve: listening at port {}\n", port);
     std::fflush(stdout);
-    server.run(signals.descriptor());
+    while (true) {
+      server.run(signals.descriptor());
+      if (signals.take() != SIGHUP) return 0;
+      read_again(server, configuration_path);
+    }
   } catch (const client::Failure& failure) {
     return fail(kFailure, failure.what());
   }
-  return 0;
 }
 
 }  // namespace uroce::memory_export

@@ -20,11 +20,8 @@ uint64_t number_of(const rdma_cm_id* id) { return reinterpret_cast<uintptr_t>(id
 
 }  // namespace
 
-Server::Server(const Exports& exports, uint16_t port, size_t connections_per_client)
-    : exports_(exports),
-      connections_per_client_(connections_per_client),
-      messages_(kConnectionsMax * 2 * kMessageBytes),
-      channel_(rdma_create_event_channel()) {
+Server::Server(uint16_t port)
+    : messages_(kConnectionsMax * 2 * kMessageBytes), channel_(rdma_create_event_channel()) {
   if (channel_ == nullptr) throw client::failed("no event channel of rdma_cm", errno);
   fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
   for (size_t slot = kConnectionsMax; slot > 0; --slot) free_slots_.push_back(slot - 1);
@@ -44,7 +41,7 @@ void Server::open_devices() {
   constexpr int kCompletionsMax = kConnectionsMax * (1 + kSendsMax);
   try {
     for (ibv_context* device : std::span(all, static_cast<size_t>(count)))
-      devices_.push_back(std::make_unique<DeviceRegions>(*device, exports_, messages_, kCompletionsMax));
+      devices_.push_back(std::make_unique<DeviceRegions>(*device, messages_, kCompletionsMax));
   } catch (...) {
     rdma_free_devices(all);
     throw;
@@ -65,12 +62,39 @@ void Server::listen(uint16_t port) {
   }
 }
 
-void Server::run(int stop) {
+Status Server::apply(const Settings& settings) {
+  auto wanted = Exports::open(settings.regions, exports_);
+  if (!wanted) return wanted.error();
+  std::vector<DeviceRegions::Registrations> prepared;
+  try {
+    for (const auto& device : devices_) prepared.push_back(device->prepare(*wanted));
+  } catch (const client::Failure& failure) {
+    return Error{ENOMEM, failure.what()};
+  }
+  for (size_t i = 0; i < devices_.size(); ++i) devices_[i]->take(std::move(prepared[i]));
+  wanted->keep();
+  exports_ = std::move(*wanted);
+  connections_per_client_ = settings.connections_per_client;
+  end_connections_of_removed_regions();
+  return {};
+}
+
+/// What reads an old directory may do so to its end.
+void Server::end_connections_of_removed_regions() {
+  std::vector<uint64_t> over;
+  for (const auto& [number, connection] : connections_) {
+    const SharedRegion& region = connection.registration->region;
+    if (!region->name().empty() && exports_.find(region->name()) != region) over.push_back(number);
+  }
+  for (const uint64_t number : over) end(number);
+}
+
+void Server::run(int wake) {
   std::vector<int> ready;
   while (true) {
-    wait(stop, ready);
+    wait(wake, ready);
     const auto is_ready = [&](int descriptor) { return std::ranges::find(ready, descriptor) != ready.end(); };
-    if (is_ready(stop)) return;
+    if (is_ready(wake)) return;
     if (is_ready(channel_->fd)) read_events();
     for (const auto& device : devices_)
       if (is_ready(device->descriptor())) read_completions(*device);
@@ -79,10 +103,10 @@ void Server::run(int stop) {
   }
 }
 
-void Server::wait(int stop, std::vector<int>& ready) const {
+void Server::wait(int wake, std::vector<int>& ready) const {
   std::vector<pollfd> all;
   const auto add = [&](int descriptor) { all.push_back({descriptor, POLLIN, 0}); };
-  add(stop);
+  add(wake);
   add(channel_->fd);
   add(flusher_.descriptor());
   for (const auto& device : devices_) add(device->descriptor());
@@ -128,8 +152,8 @@ void Server::on_event(rdma_cm_event_type type, uint64_t number) {
 void Server::on_request(const Request& request) {
   const auto wanted = parse_request(request.private_data);
   if (const auto* why = std::get_if<Refusal>(&wanted); why != nullptr) return refuse(request.id, *why);
-  const auto region = exports_.find(std::get<std::string>(wanted));
-  if (!region) return refuse(request.id, Refusal::kUnknownName);
+  const SharedRegion region = exports_.find(std::get<std::string>(wanted));
+  if (region == nullptr) return refuse(request.id, Refusal::kUnknownName);
   const Client client = client_of(*request.id, request.queue_pair);
   if (has_too_many(client)) return refuse(request.id, Refusal::kClientBusy);
   if (!make_room()) return refuse(request.id, Refusal::kBusy);
@@ -158,30 +182,30 @@ bool Server::make_room() {
   return true;
 }
 
-bool Server::accept(const Request& request, size_t region, const Client& client) {
+bool Server::accept(const Request& request, const Region& region, const Client& client) {
   const auto device =
       std::ranges::find(devices_, request.id->verbs, [](const auto& one) { return one->device(); });
   if (device == devices_.end()) return false;
+  const SharedRegistration registration = (*device)->find(region);
   ibv_qp_init_attr wanted{};
   wanted.send_cq = wanted.recv_cq = (*device)->completions();
   wanted.qp_type = IBV_QPT_RC;
   wanted.cap = {.max_send_wr = kSendsMax, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
-  if (rdma_create_qp(request.id, (*device)->domain(region), &wanted) != 0) return false;
+  if (rdma_create_qp(request.id, registration->domain.get(), &wanted) != 0) return false;
   uint8_t timeout = kAckTimeout;
   rdma_set_option(request.id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout);
   const uint64_t number = ++last_number_;
   const Connection connection{.id = request.id,
                               .client = client,
-                              .device = device->get(),
-                              .region = region,
+                              .registration = registration,
                               .slot = free_slots_.back(),
                               .since = Clock::now()};
   request.id->context = reinterpret_cast<void*>(static_cast<uintptr_t>(number));
-  const Region& granted = exports_.regions()[region];
-  const GrantBytes grant = encode(Grant{.address = reinterpret_cast<uintptr_t>(granted.bytes.data()),
-                                        .length = granted.bytes.size(),
-                                        .key = (*device)->key(region),
-                                        .writable = granted.writable});
+  const std::span<std::byte> granted = region.bytes();
+  const GrantBytes grant = encode(Grant{.address = reinterpret_cast<uintptr_t>(granted.data()),
+                                        .length = granted.size(),
+                                        .key = registration->memory->rkey,
+                                        .writable = region.writable()});
   rdma_conn_param param{};
   param.private_data = grant.data();
   param.private_data_len = grant.size();

@@ -23,14 +23,22 @@ class Server {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// At all addresses; a client may have so many connections. Throws client::Failure.
-  Server(const Exports& exports, uint16_t port, size_t connections_per_client);
+  /// At all addresses; exports nothing yet. Throws client::Failure.
+  explicit Server(uint16_t port);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Serves until `stop` is readable. Throws client::Failure when a device is lost.
-  void run(int stop);
+  struct Settings {
+    std::vector<RegionConfiguration> regions;
+    size_t connections_per_client = 0;
+  };
+  /// From now on these are exported. Regions that were configured likewise keep their connections and keys;
+  /// the connections of others end. An error is one line, and nothing has changed.
+  Status apply(const Settings& settings);
+
+  /// Serves until `wake` is readable. Throws client::Failure when a device is lost.
+  void run(int wake);
 
  private:
   static constexpr size_t kConnectionsMax = 256;
@@ -46,8 +54,7 @@ class Server {
   struct Connection {
     rdma_cm_id* id = nullptr;
     Client client;
-    const DeviceRegions* device = nullptr;
-    size_t region = 0;
+    SharedRegistration registration;
     size_t slot = 0;  // of messages_
     bool established = false;
     bool flushing = false;
@@ -64,7 +71,7 @@ class Server {
 
   void open_devices();
   void listen(uint16_t port);
-  void wait(int stop, std::vector<int>& ready) const;
+  void wait(int wake, std::vector<int>& ready) const;
 
   // Events of rdma_cm.
   void read_events();
@@ -72,7 +79,7 @@ class Server {
   void refuse(rdma_cm_id* id, Refusal why);
   bool make_room();
   [[nodiscard]] bool has_too_many(const Client& client) const;
-  bool accept(const Request& request, size_t region, const Client& client);
+  bool accept(const Request& request, const Region& region, const Client& client);
   void on_event(rdma_cm_event_type type, uint64_t number);
 
   // Messages.
@@ -86,6 +93,7 @@ class Server {
   void watch();
   bool probe(uint64_t number, Connection& connection);
   void end(uint64_t number);
+  void end_connections_of_removed_regions();
 
   [[nodiscard]] std::span<std::byte> received(const Connection& connection) {
     return std::span(messages_).subspan(connection.slot * 2 * kMessageBytes, kMessageBytes);
@@ -99,8 +107,8 @@ class Server {
     void operator()(rdma_event_channel* channel) const { rdma_destroy_event_channel(channel); }
   };
 
-  const Exports& exports_;
-  size_t connections_per_client_;
+  Exports exports_;
+  size_t connections_per_client_ = 0;
   std::vector<std::byte> messages_;
   std::unique_ptr<rdma_event_channel, DestroyChannel> channel_;
   std::vector<std::unique_ptr<DeviceRegions>> devices_;

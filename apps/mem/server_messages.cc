@@ -28,15 +28,15 @@ void Server::read_completions(DeviceRegions& device) {
 
 void Server::on_message(uint64_t number, Connection& connection, size_t length) {
   const auto flush = parse_flush(received(connection).first(std::min(length, kMessageBytes)));
-  const Region& region = exports_.regions()[connection.region];
+  const SharedRegion& region = connection.registration->region;
   // Of its answers one may be on its way; a client that asks again before it has one breaks the protocol.
   if (!flush || connection.flushing) return end(number);
   const bool inside =
-      flush->offset <= region.bytes.size() && flush->length <= region.bytes.size() - flush->offset;
-  const bool syncs = inside && region.writable;
+      flush->offset <= region->bytes().size() && flush->length <= region->bytes().size() - flush->offset;
+  const bool syncs = inside && region->writable();
   if (syncs) {
     connection.flushing = true;
-    flusher_.submit({number, region.file, flush->offset, flush->length});
+    flusher_.submit({number, region, flush->offset, flush->length});
   }
   // Before the answer: the next request may follow at once.
   if (!post_receive(number, connection)) return end(number);
@@ -55,7 +55,7 @@ void Server::answer_flushes() {
 bool Server::post_receive(uint64_t number, const Connection& connection) {
   const std::span<std::byte> place = received(connection);
   ibv_sge segment{reinterpret_cast<uintptr_t>(place.data()), static_cast<uint32_t>(place.size()),
-                  connection.device->message_key(connection.region)};
+                  connection.registration->messages->lkey};
   ibv_recv_wr request{.wr_id = work_id(number, Work::kReceive), .sg_list = &segment, .num_sge = 1};
   ibv_recv_wr* bad = nullptr;
   return ibv_post_recv(connection.id->qp, &request, &bad) == 0;
@@ -68,7 +68,7 @@ bool Server::post_answer(uint64_t number, const Connection& connection, int erro
   const FlushedBytes bytes = encode_flushed(static_cast<uint32_t>(error));
   std::ranges::copy(bytes, place.begin());
   ibv_sge segment{reinterpret_cast<uintptr_t>(place.data()), static_cast<uint32_t>(bytes.size()),
-                  connection.device->message_key(connection.region)};
+                  connection.registration->messages->lkey};
   ibv_send_wr request{.wr_id = work_id(number, Work::kAnswer),
                       .sg_list = &segment,
                       .num_sge = 1,

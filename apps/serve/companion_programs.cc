@@ -11,21 +11,12 @@ namespace {
 
 /// With the devices of the service, whatever the file says of devices.
 Companions::Program target(const std::string& file) {
-  return {.name = "uroce nvmf",
-          .arguments = {"nvmf", "--config", file, "--port", "host"},
-          .configuration = file,
-          .reads_again = true};
+  return {
+      .name = "uroce nvmf", .arguments = {"nvmf", "--config", file, "--port", "host"}, .configuration = file};
 }
 
-Companions::Program memory_server(const std::string& file,
-                                  const std::vector<memory_export::RegionConfiguration>& regions) {
-  std::string configuration;
-  for (const auto& region : regions)
-    configuration +=
-        fmt::format("{}\n{}\n{}\n{}\n", region.name, region.file, region.size.value_or(0), region.writable);
-  return {.name = "uroce mem serve",
-          .arguments = {"mem", "serve", "--config", file},
-          .configuration = configuration};
+Companions::Program memory_server(const std::string& file) {
+  return {.name = "uroce mem serve", .arguments = {"mem", "serve", "--config", file}, .configuration = file};
 }
 
 }  // namespace
@@ -37,7 +28,7 @@ Result<std::vector<Companions::Program>> companion_programs(const std::string& f
   const auto regions = memory_export::read_memory_tables(file);
   if (!regions) return regions.error();
   if (!settings.nvmf.empty()) programs.push_back(target(settings.nvmf));
-  if (!regions->empty()) programs.push_back(memory_server(file, *regions));
+  if (!regions->empty()) programs.push_back(memory_server(file));
   if (!programs.empty() && settings.idle_exit_s)
     return Error{EINVAL, fmt::format("{}: service.idle_exit_s (or --idle-exit) does not go together with "
                                      "service.nvmf and [[memory]], which always use the service",

@@ -46,9 +46,11 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   // Ctrl-C is for the service, which ends its companions in order.
   setpgid(0, 0);
   for (int signal = 1; signal < NSIG; ++signal) std::signal(signal, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  // Blocked until the program takes it: one that comes before that would end it.
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGHUP);
+  sigprocmask(SIG_SETMASK, &blocked, nullptr);
   const int nothing = open("/dev/null", O_RDONLY);
   if (nothing != STDIN_FILENO) dup2(nothing, STDIN_FILENO);
   close_range(STDERR_FILENO + 1, ~0U, 0);
@@ -79,7 +81,7 @@ void Companions::apply(std::vector<Program> wanted) {
     if (was_leaving || child.program != *same) {
       child.replaced = child.process != 0;
       ask_to_end(child);
-    } else if (child.process != 0 && child.program.reads_again) {
+    } else if (child.process != 0) {
       kill(child.process, SIGHUP);
     }
     // What was wrong with it may be mended.

@@ -16,8 +16,7 @@ class Companions {
   struct Program {
     std::string name;                    // "uroce nvmf", for messages; no two have the same
     std::vector<std::string> arguments;  // of the program uroce
-    std::string configuration;           // what it was started with: when that changes it is started anew
-    bool reads_again = false;            // SIGHUP has it read its file
+    std::string configuration;           // the file that it reads
     bool operator==(const Program&) const = default;
   };
 
@@ -28,8 +27,8 @@ class Companions {
   Companions(const Companions&) = delete;
   Companions& operator=(const Companions&) = delete;
 
-  /// From now on these are to run. One that runs already with the same configuration is told to read its file
-  /// again, if it can.
+  /// From now on these are to run. One that runs already is told to read its file again, by SIGHUP, or is
+  /// started anew when it has another file.
   void apply(std::vector<Program> wanted);
 
   /// Starts what is to run, and reaps what has died. To be called again and again, and soon after a SIGCHLD.

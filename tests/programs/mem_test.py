@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What lives beside the host service: `[[memory]]` with `uroce mem`, and an NVMe-oF target, each by its lines of serve.toml.
 
-    tests/programs/mem_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE MEMORY_CLIENT STRANGER NVMF_HOST
+    tests/programs/mem_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE MEMORY_CLIENT STRANGER NVMF_HOST WRITER
 """
 
 import os
@@ -19,7 +19,7 @@ import host_service
 import ordinary
 import programs
 
-UROCE, CLIENT, STRANGER, NVMF_HOST = sys.argv[3:7]
+UROCE, CLIENT, STRANGER, NVMF_HOST, WRITER = sys.argv[3:8]
 # More than moves at once, and not of whole pieces.
 BYTES = (5 << 20) + 123
 LARGE = 64 << 20
@@ -104,7 +104,9 @@ class TestCase(unittest.TestCase):
         return path
 
     def reload(self, tables):
-        (self.service.folder / "serve.toml").write_text(host_service.DEVICE + tables)
+        # As an editor does: whoever reads it meanwhile finds one or the other.
+        (self.service.folder / "new.toml").write_text(host_service.DEVICE + tables)
+        (self.service.folder / "new.toml").rename(self.service.folder / "serve.toml")
         return subprocess.run([UROCE, "reload", "--socket", str(self.service.socket)], capture_output=True, text=True,
                               timeout=programs.TIME_LIMIT_SECONDS)
 
@@ -270,18 +272,13 @@ class Life(TestCase):
         shared = {name for name in names & own if not name.startswith(("anon_inode:", "/memfd:"))}
         self.assertEqual(shared - {str(self.said), "/dev/null", os.readlink("/proc/self/fd/1")}, set())
 
-    def test_the_configuration_is_read_again(self):
+    def test_programs_come_and_go_with_the_configuration(self):
         target = self.file("nvmf.toml", TARGET.encode())
+        self.serve("", ready=())
+        self.assertEqual(self.companions("uroce"), [])
         first = self.table("first", size=4096, access="write")
-        self.serve(first)
-        server, = self.companions()
-        done = self.reload(first + self.table("second", size=-1))
-        self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, r"serve\.toml:\d+: memory\.size: must be a number of bytes")
-        self.assertEqual(self.reload(first).returncode, 0)
-        self.assertEqual(self.companions(), [server])
-        self.assertEqual(self.reload(first + self.table("second", size=8192) + f'[service]\nnvmf = "{target}"\n').returncode, 0)
-        eventually(lambda: b"second" in self.mem("list").stdout, "the second region is there")
+        self.assertEqual(self.reload(first + f'[service]\nnvmf = "{target}"\n').returncode, 0)
+        self.wait_for_memory()
         self.expect_target()
         self.assertEqual(self.reload("").returncode, 0)
         eventually(lambda: self.companions("uroce") == [], "nothing is beside the service any more")
@@ -305,6 +302,84 @@ class Life(TestCase):
         os.kill(target, signal.SIGKILL)
         eventually(lambda: self.companions("nvmf") not in ([], [target]), "the target is started again")
         self.expect_target()
+
+
+class ReadAgain(TestCase):
+    """The file of a memory server changes under clients that keep writing."""
+
+    def setUp(self):
+        super().setUp()
+        self.pages = self.table("pages", size=LARGE, access="write")
+        self.other = self.table("other", size=4096, access="write")
+        self.serve(self.pages + self.other)
+        self.server, = self.companions()
+
+    def writer(self, name):
+        """A client that keeps writing, and the key of its region."""
+        process = self.stack.start([WRITER, host_service.ADDRESS, name], "", self.service.environment, stdin=subprocess.PIPE)
+        self.addCleanup(programs.end, process)
+        return process, process.stdout.readline()
+
+    def expect_that_all_was_written(self, process):
+        process.stdin.close()
+        process.stdin = None
+        status, output = programs.finish(process)
+        self.assertEqual(status, 0, output)
+        written = (self.folder / "pages").read_bytes()
+        for at in range(0, LARGE, LARGE // 64):
+            self.assertEqual(int.from_bytes(written[at:at + 8], sys.byteorder), int(output), at)
+
+    def names(self):
+        return [line.split()[0] for line in self.works("list").decode().splitlines()[1:]]
+
+    def read_again(self, tables):
+        self.assertEqual(self.reload(tables).returncode, 0)
+
+    def test_regions_come_and_go(self):
+        process, key = self.writer("pages")
+        removed, _ = self.writer("other")
+        self.read_again(self.pages + self.other + self.table("more", size=8192))
+        eventually(lambda: self.names() == ["more", "other", "pages"], "a region comes")
+        self.assertIsNone(removed.poll())
+        self.read_again(self.pages + self.table("more", size=8192))
+        eventually(lambda: self.names() == ["more", "pages"], "a region goes")
+        status, output = programs.finish(removed)
+        self.assertEqual(status, 1, output)
+        self.assertIn("WRITE: ", output)
+        self.refused("put", "other", input=b"x", naming='no region is called "other"')
+        # Other settings are another region of the same name; the file is the same.
+        self.read_again(self.pages + self.table("more", size=16384, access="write"))
+        eventually(lambda: self.mem("put", "more", input=bytes(16384)).returncode == 0, "a region has other settings")
+        self.assertEqual((self.folder / "more").stat().st_size, 16384)
+        again, same_key = self.writer("pages")
+        self.assertEqual(key, same_key)
+        again.kill()
+        self.expect_that_all_was_written(process)
+        self.assertEqual(self.companions(), [self.server])
+
+    def test_it_is_read_again_and_again(self):
+        process, key = self.writer("pages")
+        for count in range(30):
+            self.read_again(self.pages + "".join(self.table(f"more{i}", size=4096, access="write") for i in range(count % 3)))
+        eventually(lambda: self.names() == ["more0", "more1", "pages"], "the last file holds")
+        self.expect_that_all_was_written(process)
+        self.assertEqual(self.companions(), [self.server])
+        self.assertEqual(self.said.read_text(), "")
+
+    def test_a_wrong_file_changes_nothing(self):
+        process, _ = self.writer("pages")
+        line = host_service.DEVICE.count("\n")
+        done = self.reload(self.table("other", size=-1))
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, rf"serve\.toml:{line + 4}: memory\.size: must be a number of bytes")
+        # What only the memory server finds.
+        self.read_again(self.pages + self.table("new", size=4096) + self.table("folder", self.folder))
+        eventually(lambda: "nothing is changed" in self.said.read_text(), "the mistake is told")
+        self.assertRegex(self.said.read_text(), r'\Auroce mem serve: region "folder": .*: not a regular file; nothing is changed\n\Z')
+        self.assertFalse((self.folder / "new").exists())
+        self.assertEqual(self.names(), ["other", "pages"])
+        self.expect_that_all_was_written(process)
+        self.assertEqual(self.companions(), [self.server])
 
 
 class Configuration(TestCase):
