@@ -49,7 +49,7 @@ enum class MessageType : uint32_t {
   kJoin,       // `address`: a group. Answer: kDone
   kLeave,      // likewise
   kSourceTo,   // `address`. Answer: kSource or kDone with an error
-  kResolve,    // `address`. kResolved follows some time
+  kResolve,    // `address`, `vlan`. kResolved follows some time
   kFound,      // answer to kIntroduction: `request`, `channel`; or `error`
 
   // Of the service, to a program.
@@ -57,7 +57,7 @@ enum class MessageType : uint32_t {
   kIntroduced,       // answer: `number` and `count` of the other program, `channel`; descriptor: its memory
   kIntroduction,     // a program asks for a channel: `request`, else as kIntroduced. Answer: kFound
   kGone,             // the program with `number` and `count` has ended
-  kResolved,         // `address`, `hop` and `mac`, or `error`: EHOSTUNREACH, ETIMEDOUT
+  kResolved,         // `address`, `vlan`, `hop` and `mac`, or `error`: EHOSTUNREACH, ETIMEDOUT
   kForgetNeighbour,  // `hop` and `mac` (zero: has none), or `hop` zero: all
   kAddressAdded,     // `address`, `prefix_bits`, `vlan`
   kAddressRemoved,   // `address`

@@ -39,6 +39,14 @@ Neighbours& Links::of(uint16_t vlan) {
   return *link;
 }
 
+void Links::forget_hop(const Gid& hop, std::optional<MacAddress> mac) {
+  for (Link& link : links_) link.neighbours.forget_hop(hop, mac);
+}
+
+void Links::forget() {
+  for (Link& link : links_) link.neighbours.forget();
+}
+
 std::optional<Gid> Links::source_to(const Gid& destination) const {
   std::optional<Neighbours::Source> best;
   for (const Link& link : links_) {

@@ -35,6 +35,10 @@ class Links {
   /// A frame that may have a tag. False: malformed, of no link of ours, or none of our business.
   bool receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch);
 
+  /// Neighbours::forget_hop() and forget() of every link.
+  void forget_hop(const Gid& hop, std::optional<MacAddress> mac);
+  void forget();
+
   /// Neighbours::take_conflict() of any link.
   std::optional<OwnAddresses::Conflict> take_conflict();
 

@@ -335,7 +335,7 @@ bool Neighbours::contested(const Gid& address, MacAddress by, Instant now, port:
 
 bool Neighbours::ask(const Neighbour& neighbour, port::TxBatch& batch) {
   if (options_.resolver != nullptr) {
-    options_.resolver->ask(neighbour.address);
+    options_.resolver->ask(neighbour.address, options_.vlan);
     return true;
   }
   const Prefix* const link = link_of(neighbour.address);

@@ -30,8 +30,9 @@ enum class Resolution : uint8_t {
 class Resolver {
  public:
   virtual ~Resolver() = default;
-  /// Neighbours::resolved() or resolution_failed() follows some time. Called by pump().
-  virtual void ask(const Gid& address) = 0;
+  /// Neighbours::resolved() or resolution_failed() of the link in that VLAN follows some time. Called by
+  /// pump().
+  virtual void ask(const Gid& address, uint16_t vlan) = 0;
 };
 
 struct NeighbourOptions {

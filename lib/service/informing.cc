@@ -59,8 +59,9 @@ void Service::tell_resolved(const NeighbourWatch::Answer& answer) {
   --program->resolutions;
   post(*program, {.type = MessageType::kResolved,
                   .error = answer.error,
-                  .address = answer.address,
-                  .hop = answer.address,
+                  .vlan = answer.station.vlan,
+                  .address = answer.station.address,
+                  .hop = answer.station.address,
                   .mac = answer.mac});
 }
 

@@ -5,8 +5,8 @@
 
 namespace uroce::service {
 
-void NeighbourWatch::ask(uint32_t program, ServedDevice& device, const Gid& address, Instant now) {
-  questions_.push_back({program, &device, address, now});
+void NeighbourWatch::ask(uint32_t program, ServedDevice& device, const host::Station& station, Instant now) {
+  questions_.push_back({program, &device, station, now});
   next_look_ = now;
 }
 
@@ -24,14 +24,14 @@ std::vector<NeighbourWatch::Answer> NeighbourWatch::answers(Instant now) {
   bool recent = false;
   std::erase_if(questions_, [&](const Question& question) {
     MacAddress mac;
-    int error = question.device->find_neighbour(question.address, mac);
+    int error = question.device->find_neighbour(question.station, mac);
     if (error == EINPROGRESS && now - question.asked < kPatience) {
       recent |= now - question.asked < kLookLater;
       return false;
     }
     if (error == EINPROGRESS) error = ETIMEDOUT;
-    answers.push_back({question.program, question.address, error, mac});
-    if (error == 0) watch({question.device, question.address}, mac);
+    answers.push_back({question.program, question.station, error, mac});
+    if (error == 0) watch({question.device, question.station}, mac);
     return true;
   });
   next_look_ = now + (recent ? kLookFirst : kLookLater);
@@ -50,11 +50,11 @@ void NeighbourWatch::watch(const Place& place, MacAddress mac) {
 std::vector<NeighbourWatch::Moved> NeighbourWatch::moved() {
   std::vector<Moved> moved = std::exchange(displaced_, {});
   for (auto at = watched_.begin(); at != watched_.end();) {
-    const auto& [device, address] = at->first;
+    const auto& [device, station] = at->first;
     MacAddress mac;
-    const int error = device->find_neighbour(address, mac);
+    const int error = device->find_neighbour(station, mac);
     const bool same = error == EINPROGRESS || (error == 0 && mac == at->second);
-    if (!same) moved.push_back({device, address, error == 0 ? mac : MacAddress{}});
+    if (!same) moved.push_back({device, station, error == 0 ? mac : MacAddress{}});
     if (!same) at->second = mac;
     at = same || error == 0 ? std::next(at) : watched_.erase(at);
   }

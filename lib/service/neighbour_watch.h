@@ -22,17 +22,17 @@ class NeighbourWatch {
 
   struct Answer {
     uint32_t program = 0;
-    Gid address;
+    host::Station station;
     int error = 0;  // 0, EHOSTUNREACH, ETIMEDOUT or ENOBUFS
     MacAddress mac;
   };
   struct Moved {
     ServedDevice* device;
-    Gid address;
+    host::Station station;
     MacAddress mac;  // zero: the station is not there any more
   };
 
-  void ask(uint32_t program, ServedDevice& device, const Gid& address, Instant now);
+  void ask(uint32_t program, ServedDevice& device, const host::Station& station, Instant now);
   void forget(uint32_t program);
   /// The device is closed next; its programs are forgotten already.
   void forget(const ServedDevice& device);
@@ -52,10 +52,10 @@ class NeighbourWatch {
   struct Question {
     uint32_t program;
     ServedDevice* device;
-    Gid address;
+    host::Station station;
     Instant asked;
   };
-  using Place = std::pair<ServedDevice*, Gid>;
+  using Place = std::pair<ServedDevice*, host::Station>;
 
   void watch(const Place& place, MacAddress mac);
 

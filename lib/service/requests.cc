@@ -164,9 +164,11 @@ void Service::source_to(Program& program, const Message& message) {
 /// The answer is a kResolved in any case.
 void Service::resolve(Program& program, const Message& message) {
   if (program.resolutions >= kAwaitedMax)
-    return post(program, {.type = MessageType::kResolved, .error = ENOBUFS, .address = message.address});
+    return post(
+        program,
+        {.type = MessageType::kResolved, .error = ENOBUFS, .vlan = message.vlan, .address = message.address});
   ++program.resolutions;
-  neighbours_.ask(program.id, *program.device, message.address, now_);
+  neighbours_.ask(program.id, *program.device, {message.address, message.vlan}, now_);
 }
 
 }  // namespace uroce::service

@@ -77,8 +77,8 @@ class ServedDevice final : private engine::DeviceListener, private engine::Servi
     return device_->source_to(destination);
   }
   /// Engine's Device::find_neighbour().
-  [[nodiscard]] int find_neighbour(const Gid& destination, MacAddress& mac) {
-    return device_->find_neighbour(destination, mac);
+  [[nodiscard]] int find_neighbour(const host::Station& station, MacAddress& mac) {
+    return device_->find_neighbour(station.address, station.vlan, mac);
   }
 
  private:

@@ -218,7 +218,7 @@ void Service::tick() {
     accept_at_ = {};
     watch(poll_.get(), socket_.get(), kListener);
   }
-  for (const auto& moved : neighbours_.moved()) tell_moved(*moved.device, moved.address, moved.mac);
+  for (const auto& moved : neighbours_.moved()) tell_moved(*moved.device, moved.station.address, moved.mac);
   for (const auto& device : devices_) {
     // The MTU of an interface changes without an event.
     if (attached_ > 0) device->refresh();

@@ -7,6 +7,7 @@
 import json
 import signal
 import subprocess
+import sys
 
 import host_service
 import programs
@@ -18,6 +19,16 @@ MAC = "02:00:00:00:09:01"
 THEIRS = {"v4": "192.0.2.2", "v6": "2001:db8::2"}
 BITS = {"v4": 24, "v6": 64}
 PROGRAMS = 3
+
+
+def own_device(mac, addresses):
+    """One with a port on the link, whose addresses the kernel does not have."""
+    quoted = ", ".join(f'"{address}"' for address in addresses)
+    return f'[[device]]\nname = "uroce0"\nport = "net_af_packet0,iface={LINK}"\nmac = "{mac}"\naddresses = [{quoted}]\n'
+
+
+def in_vlan(addresses, vlan):
+    return [f"{address}/{BITS[family]}@{vlan}" for family, address in addresses.items()]
 
 
 class ServedTestCase(TestCase):
@@ -64,8 +75,7 @@ class OwnPort(ServedTestCase):
     def setUp(self):
         super().setUp()
         self.give_kernel("right", THEIRS)
-        addresses = ", ".join(f'"{address}/{BITS[family]}"' for family, address in OURS.items())
-        self.serve(f'[[device]]\nname = "uroce0"\nport = "net_af_packet0,iface={LINK}"\nmac = "{MAC}"\naddresses = [{addresses}]\n')
+        self.serve(own_device(MAC, [f"{address}/{BITS[family]}" for family, address in OURS.items()]))
 
     def test_it_answers_whatever_its_programs_do(self):
         watches = [self.watch() for _ in range(PROGRAMS)]
@@ -161,6 +171,117 @@ class Routed(ServedTestCase):
             self.ip("left", "route", "add", f"{to}/{bits}" if ":" in to else f"{to}0/{bits}", "via", f"{via}254")
         self.serve(f'[[device]]\nname = "uroce0"\ninterface = "{ROUTED_LINK}"\n')
         self.expect_traffic()
+
+
+class Vlan(ServedTestCase):
+    """Addresses in a VLAN; the peer is a process that has a device of its own."""
+
+    VLAN, OTHER = 5, 6
+    UNTAGGED = "203.0.113.1"
+
+    def serve_in_vlan(self):
+        addresses = [*in_vlan(OURS, self.VLAN), f"{self.UNTAGGED}/24"]
+        self.serve(own_device(MAC, addresses))
+        self.assertEqual(self.service.status(UROCE)["devices"][0]["addresses"][-3:], addresses)
+
+    def peer_configuration(self):
+        return own_device("02:00:00:00:09:02", in_vlan(THEIRS, self.VLAN))
+
+    def start_peer(self, *command):
+        return self.start(self.net.command("right", [*command]), self.peer_configuration())
+
+    def perf(self, server, start_client, *options):
+        """(exit status, what the client says, its figures)"""
+        line = server.stdout.readline()
+        self.assertRegex(line, r"port \d+$")
+        figures = self.folder / "figures.json"
+        server_side = "left" if start_client == self.start_peer else "right"
+        status, output = programs.finish(start_client(
+            UROCE, "perf", "--connect", f"{self.net.address(server_side)}:{line.split()[-1]}", "--size", "1,4096,100000", "--iterations", "5",
+            "--measure", "bandwidth", "--quiet", "--json", str(figures), *options))
+        return status, output, json.loads(figures.read_text()) if status == 0 else {}
+
+    def expect_traffic(self):
+        for gid in ("1", "2"):
+            for server, client in ((self.start_program, self.start_peer), (self.start_peer, self.start_program)):
+                with self.subTest(gid=gid, client=client.__name__):
+                    serving = server(UROCE, "perf", "--server", "--listen", "0", "--gid-index", gid)
+                    status, output, told = self.perf(serving, client, "--gid-index", gid)
+                    self.assertEqual(status, 0, output)
+                    for operation in ("write", "read", "send"):
+                        self.assertGreaterEqual(told[f"{operation}.100000.bytes_verified"], 100000)
+
+    def expect_connections(self):
+        """By rdma_cm, from either side."""
+        for server, client, to in ((self.start_program, self.start_peer, OURS["v4"]), (self.start_peer, self.start_program, THEIRS["v4"])):
+            with self.subTest(to=to):
+                listening = server("rping", "-s", "-a", to, "-C", "5", "-V")
+                # Nothing tells when it listens; until then it is not there.
+                programs.wait_until(lambda: programs.finish(client("rping", "-c", "-a", to, "-C", "5", "-V"))[0] == 0, listening)
+                status, output = programs.finish(listening)
+                self.assertEqual(status, 0, output)
+
+    def test_programs_meet_the_peer_in_it(self):
+        self.serve_in_vlan()
+        self.expect_traffic()
+        self.expect_connections()
+
+    def test_two_programs_in_it(self):
+        self.serve_in_vlan()
+        for gid in ("1", "2"):
+            server = self.start_program(UROCE, "perf", "--server", "--listen", "0", "--gid-index", gid)
+            line = server.stdout.readline()
+            status, output = programs.finish(self.start_program(
+                UROCE, "perf", "--connect", f"{self.net.address('left')}:{line.split()[-1]}", "--gid-index", gid, "--size", "4096", "--iterations", "5", "--quiet"))
+            self.assertEqual(status, 0, output)
+
+    def test_the_same_addresses_in_another_vlan_are_out_of_reach(self):
+        self.serve_in_vlan()
+        for theirs in (in_vlan(THEIRS, self.OTHER), [f"{address}/{BITS[family]}" for family, address in THEIRS.items()]):
+            with self.subTest(theirs[0]):
+                self.peer_configuration = lambda theirs=theirs: own_device("02:00:00:00:09:02", theirs)
+                server = self.start_program(UROCE, "perf", "--server", "--listen", "0", "--gid-index", "1")
+                status, output, _ = self.perf(server, self.start_peer, "--gid-index", "1")
+                self.assertEqual(status, 1, output)
+                self.assertIn("timed out", output)
+                programs.end(server)
+
+
+class VlanOfKernel(Vlan):
+    """The peer is beside an interface of its kernel's, whose frames have tags on the link."""
+
+    def setUp(self):
+        super().setUp()
+        self.link = self.add_vlan("right")
+        self.give_kernel("right", THEIRS, self.link)
+
+    def add_vlan(self, side):
+        link = f"{LINK}.{self.VLAN}"
+        made = subprocess.run(["ip", "-n", self.net.name(side), "link", "add", "link", LINK, "name", link, "type", "vlan", "id", str(self.VLAN)],
+                              capture_output=True, text=True)
+        if made.returncode != 0:
+            print(f"SKIPPED, no interfaces of VLANs here: {made.stderr.strip()}", file=sys.stderr, flush=True)
+            self.skipTest(made.stderr)
+        self.ip(side, "link", "set", link, "up")
+        return link
+
+    def peer_configuration(self):
+        return f'[[device]]\nname = "uroce0"\ninterface = "{self.link}"\n'
+
+    def test_it_answers_in_it(self):
+        self.serve_in_vlan()
+        for address in OURS.values():
+            done = subprocess.run(self.net.command("right", ["ping", "-n", "-c", "1", "-W", "20", address]), capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_service_beside_an_interface_of_it(self):
+        link = self.add_vlan("left")
+        self.give_kernel("left", OURS, link)
+        self.serve(f'[[device]]\nname = "uroce0"\ninterface = "{link}"\n')
+        self.expect_traffic()
+        self.expect_connections()
+
+    test_the_same_addresses_in_another_vlan_are_out_of_reach = None
 
 
 main()

@@ -247,7 +247,9 @@ std::optional<Gid> Attachment::source_to(const Gid& destination) {
   return answer && answer->type == MessageType::kSource ? std::optional(answer->address) : std::nullopt;
 }
 
-void Attachment::resolve(const Gid& address) { tell({.type = MessageType::kResolve, .address = address}); }
+void Attachment::resolve(const host::Station& station) {
+  tell({.type = MessageType::kResolve, .vlan = station.vlan, .address = station.address});
+}
 
 void Attachment::show_queue_pairs(uint32_t count) {
   // Relaxed: it is nothing but a number.

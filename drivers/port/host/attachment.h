@@ -64,7 +64,7 @@ class Attachment final : public host::SharedDevice {
   Status join(const Gid& group) override;
   void leave(const Gid& group) override;
   std::optional<Gid> source_to(const Gid& destination) override;
-  void resolve(const Gid& address) override;
+  void resolve(const host::Station& station) override;
   void show_queue_pairs(uint32_t count) override;
   void start(host::SharedDeviceListener& listener) override;
   void stop() override;

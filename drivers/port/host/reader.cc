@@ -148,8 +148,9 @@ void Attachment::notify(const Message& message) {
   if (listener_ == nullptr) return;
   switch (message.type) {
     case MessageType::kResolved:
-      if (message.error != 0) return listener_->resolution_failed(message.address, message.error);
-      return listener_->resolved(message.address, message.hop, message.mac);
+      if (message.error != 0)
+        return listener_->resolution_failed({message.address, message.vlan}, message.error);
+      return listener_->resolved({message.address, message.vlan}, message.hop, message.mac);
     case MessageType::kForgetNeighbour:
       if (message.hop == Gid{}) return listener_->forget_neighbours(std::nullopt, std::nullopt);
       return listener_->forget_neighbours(

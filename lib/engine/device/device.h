@@ -86,9 +86,9 @@ class Device {
   /// Our address that `destination` is reached from: the one with the longest prefix that it lies in; for a
   /// group, the first. Null: no way leads there, or the device is closed.
   [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const;
-  /// The MAC to send to. Never waits: 0, EINPROGRESS (it is being asked for), or why there is none:
-  /// EHOSTUNREACH, ETIMEDOUT, ENOBUFS, ENODEV.
-  int find_neighbour(const Gid& destination, MacAddress& mac);
+  /// The MAC to send to in the VLAN. Never waits: 0, EINPROGRESS (it is being asked for), or why there is
+  /// none: EHOSTUNREACH, ETIMEDOUT, ENOBUFS, ENODEV.
+  int find_neighbour(const Gid& destination, uint16_t vlan, MacAddress& mac);
 
   /// Frames for queue pairs that are not this device's are the programs' from now on, and theirs are sent.
   /// Null: they share it no more; nothing is called any more after the return.

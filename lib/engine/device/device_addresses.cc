@@ -53,16 +53,13 @@ std::optional<Gid> Device::source_to(const Gid& destination) const {
   return source;
 }
 
-int Device::find_neighbour(const Gid& destination, MacAddress& mac) {
+int Device::find_neighbour(const Gid& destination, uint16_t vlan, MacAddress& mac) {
   DeviceState& state = *state_;
   if (forked_since_start()) return ENODEV;
   int error = ENODEV;
   state.pollers[0]->run([&](qp::Turn& turn) {
-    const net::GidTable& gids = state.addresses.seen().gids;
-    const auto source = state.links.source_to(destination);
-    const auto index = source ? gids.find(*source) : std::nullopt;
-    const uint16_t vlan = index ? gids.vlan_of(*index) : uint16_t{0};
-    error = state.links.of(vlan).find_mac(destination, turn.now, mac);
+    net::Neighbours* const link = state.links.find(vlan);
+    error = link != nullptr ? link->find_mac(destination, turn.now, mac) : EHOSTUNREACH;
   });
   return error;
 }

@@ -100,7 +100,8 @@ void HostInterface::wake() const {
   if (write(wake_, &kOne, sizeof kOne) < 0) return;
 }
 
-void HostInterface::ask(const Gid& address) {
+/// The interface is one link, whatever it is made of: its kernel puts tags into frames.
+void HostInterface::ask(const Gid& address, uint16_t) {
   {
     const std::lock_guard guard(mutex_);
     asked_.push_back(address);

@@ -40,7 +40,7 @@ class HostInterface final : public NetworkAuthority {
   void abandon() override;
 
   /// Called by the device's neighbours, in a turn.
-  void ask(const Gid& address) override;
+  void ask(const Gid& address, uint16_t vlan) override;
 
  private:
   /// What the neighbours wait for.

@@ -21,25 +21,29 @@ Status SharedNetwork::start(Device& device, DeviceState& state) {
   return {};
 }
 
-void SharedNetwork::ask(const Gid& address) {
+void SharedNetwork::ask(const Gid& address, uint16_t vlan) {
   const CancellationDisabled held;  // within a turn
-  shared_.resolve(address);
+  shared_.resolve({address, vlan});
 }
 
-void SharedNetwork::resolved(const Gid& address, const Gid& hop, MacAddress mac) {
-  state_->pollers[0]->run([&](qp::Turn& turn) { state_->links.of(0).resolved(address, hop, mac, turn.now); });
+void SharedNetwork::resolved(const host::Station& station, const Gid& hop, MacAddress mac) {
+  state_->pollers[0]->run([&](qp::Turn& turn) {
+    net::Neighbours* const link = state_->links.find(station.vlan);
+    if (link != nullptr) link->resolved(station.address, hop, mac, turn.now);
+  });
 }
 
-void SharedNetwork::resolution_failed(const Gid& address, int error) {
+void SharedNetwork::resolution_failed(const host::Station& station, int error) {
   const net::Resolution why = error == EHOSTUNREACH ? net::Resolution::kOffLink : net::Resolution::kNoAnswer;
-  state_->pollers[0]->run([&](qp::Turn&) { state_->links.of(0).resolution_failed(address, why); });
+  state_->pollers[0]->run([&](qp::Turn&) {
+    net::Neighbours* const link = state_->links.find(station.vlan);
+    if (link != nullptr) link->resolution_failed(station.address, why);
+  });
 }
 
 void SharedNetwork::forget_neighbours(std::optional<Gid> hop, std::optional<MacAddress> mac) {
-  state_->pollers[0]->run([&](qp::Turn&) {
-    net::Neighbours& neighbours = state_->links.of(0);
-    hop ? neighbours.forget_hop(*hop, mac) : neighbours.forget();
-  });
+  state_->pollers[0]->run(
+      [&](qp::Turn&) { hop ? state_->links.forget_hop(*hop, mac) : state_->links.forget(); });
 }
 
 /// What is there already is refused: addresses that it began with, and the link-local one of the MAC.

@@ -20,11 +20,11 @@ class SharedNetwork final : public NetworkAuthority, private host::SharedDeviceL
   void abandon() override {}
 
   /// Called by the device's neighbours, in a turn.
-  void ask(const Gid& address) override;
+  void ask(const Gid& address, uint16_t vlan) override;
 
  private:
-  void resolved(const Gid& address, const Gid& hop, MacAddress mac) override;
-  void resolution_failed(const Gid& address, int error) override;
+  void resolved(const host::Station& station, const Gid& hop, MacAddress mac) override;
+  void resolution_failed(const host::Station& station, int error) override;
   void forget_neighbours(std::optional<Gid> hop, std::optional<MacAddress> mac) override;
   void address_added(const host::SharedAddress& address) override;
   void address_removed(const Gid& address) override;

@@ -21,11 +21,11 @@ class Listener final : public host::SharedDeviceListener {
  public:
   explicit Listener(const host::SharedDevice& device) : device_(device) {}
 
-  void resolved(const Gid& address, const Gid& hop, MacAddress mac) override {
-    note("resolved " + last(address) + " by " + last(hop) + " at " + last(mac));
+  void resolved(const host::Station& station, const Gid& hop, MacAddress mac) override {
+    note("resolved " + text_of(station) + " by " + last(hop) + " at " + last(mac));
   }
-  void resolution_failed(const Gid& address, int error) override {
-    note("failed " + last(address) + (error == EHOSTUNREACH ? ": no way" : ": no answer"));
+  void resolution_failed(const host::Station& station, int error) override {
+    note("failed " + text_of(station) + (error == EHOSTUNREACH ? ": no way" : ": no answer"));
   }
   void forget_neighbours(std::optional<Gid> hop, std::optional<MacAddress> mac) override {
     note("forget " + (hop ? last(*hop) : "all") + (mac ? " unless at " + last(*mac) : ""));
@@ -54,6 +54,9 @@ class Listener final : public host::SharedDeviceListener {
   template <typename Address>
   static std::string last(const Address& address) {
     return std::to_string(address.bytes.back());
+  }
+  static std::string text_of(const host::Station& station) {
+    return last(station.address) + (station.vlan != 0 ? "@" + std::to_string(station.vlan) : "");
   }
   void note(std::string line) {
     const std::lock_guard guard(mutex_);
@@ -125,17 +128,19 @@ TEST_F(AttachmentTest, HearsOfTheLink) {
 }
 
 TEST_F(AttachmentTest, HearsOfNeighbours) {
-  attachment->resolve(kFar);
+  attachment->resolve({kFar, 5});
   const auto asked = conversation->receive(MessageType::kResolve);
   ASSERT_TRUE(asked);
   EXPECT_EQ(asked->message.address, kFar);
+  EXPECT_EQ(asked->message.vlan, 5);
   ASSERT_TRUE(conversation->send(
       {.type = MessageType::kResolved, .address = kFar, .hop = kRouter, .mac = {{2, 0, 0, 0, 0, 9}}}));
   EXPECT_EQ(listener->next(), "resolved 7 by 254 at 9");
   ASSERT_TRUE(conversation->send({.type = MessageType::kResolved, .error = EHOSTUNREACH, .address = kFar}));
   EXPECT_EQ(listener->next(), "failed 7: no way");
-  ASSERT_TRUE(conversation->send({.type = MessageType::kResolved, .error = ETIMEDOUT, .address = kFar}));
-  EXPECT_EQ(listener->next(), "failed 7: no answer");
+  ASSERT_TRUE(
+      conversation->send({.type = MessageType::kResolved, .error = ETIMEDOUT, .vlan = 5, .address = kFar}));
+  EXPECT_EQ(listener->next(), "failed 7@5: no answer");
 }
 
 TEST_F(AttachmentTest, ForgetsNeighbours) {

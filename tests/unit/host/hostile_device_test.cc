@@ -77,7 +77,7 @@ TEST(DeviceOfService, RandomMessages) {
     std::thread service([&] { say_anything(*one.conversation, its, other.descriptor()); });
     for (uint64_t step = 0; step < 100; ++step) {
       const Gid address = Gid::from_ipv4({192, 0, 2, static_cast<uint8_t>(random.next())});
-      one.shared().resolve(address);
+      one.shared().resolve({address, static_cast<uint16_t>(random.below(3))});
       (void)one.shared().bind(step, {.address = address});
       (void)one.shared().listen(step);
       one.shared().release(step);

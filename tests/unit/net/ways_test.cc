@@ -92,7 +92,7 @@ TEST_F(Routed, WithoutOurAddressThereIsNoRouter) {
 /// A resolver that answers when the test wants.
 struct Knowing final : Resolver {
   std::vector<Gid> asked;
-  void ask(const Gid& address) override { asked.push_back(address); }
+  void ask(const Gid& address, uint16_t) override { asked.push_back(address); }
 };
 
 struct BesideTheKernel : ::testing::Test {

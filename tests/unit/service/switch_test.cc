@@ -141,6 +141,48 @@ TEST_F(SwitchTest, ProgramsCannotSendAsAnother) {
   EXPECT_EQ(outbox_.take().size(), 2u);
 }
 
+TEST_F(SwitchTest, ProgramsSendInTheVlanOfTheirAddress) {
+  constexpr uint16_t kVlan = 5;
+  const Gid in_vlan = Gid::from_ipv4({198, 51, 100, 1});
+  const Gid addresses[] = {kDeviceAddress, in_vlan};
+  const uint16_t vlans[] = {0, kVlan};
+  switch_.set_addresses(net::GidTable(kDeviceMac, addresses, vlans));
+  const auto a = make(1, 5);
+  const auto b = make(2, 6);
+  const auto path = [](const wire::Path& begin, const Gid& source, uint16_t vlan) {
+    wire::Path tagged = begin;
+    tagged.source = source;
+    tagged.has_vlan = vlan != 0;
+    tagged.vlan_tci = vlan;
+    return tagged;
+  };
+  // Send from the address of a VLAN without a tag or with another's, and with its tag from the untagged one.
+  for (const wire::Path& wrong : {path(to_peer(), in_vlan, 0), path(to_peer(), in_vlan, kVlan + 1),
+                                  path(to_peer(), kDeviceAddress, kVlan)}) {
+    const uint64_t before = a->drops(Drop::kSourceAddress);
+    a->memory.send(rc_frame(wrong, {5}));
+    collect();
+    EXPECT_EQ(a->drops(Drop::kSourceAddress), before + 1);
+    EXPECT_TRUE(outbox_.batch().empty());
+  }
+  // Send with its tag. Expect: it leaves, tag and all.
+  const Bytes right = rc_frame(path(to_peer(), in_vlan, kVlan), {5});
+  a->memory.send(right);
+  collect();
+  EXPECT_EQ(outbox_.take().front(), right);
+  // Send to our own address in the VLAN, and to that which is in none. Expect: the neighbour is one there
+  // only.
+  wire::Path to_own = path(to_self(), in_vlan, kVlan);
+  to_own.destination = in_vlan;
+  a->memory.send(rc_frame(to_own, b->number(1)));
+  collect();
+  EXPECT_TRUE(b->memory.receive());
+  a->memory.send(rc_frame(path(to_self(), in_vlan, kVlan), b->number(1)));
+  collect();
+  EXPECT_FALSE(b->memory.receive());
+  EXPECT_EQ(outbox_.take().size(), 1u);
+}
+
 TEST_F(SwitchTest, ProgramsTakeTurns) {
   const auto a = make(1, 5);
   const auto b = make(2, 6);
