@@ -30,8 +30,15 @@ constexpr const char* kIdleExitSeconds = "60";
 std::string service_program() {
   Dl_info self{};
   if (dladdr(reinterpret_cast<const void*>(&start_service), &self) == 0) return {};
-  const std::string file = self.dli_fname;
-  const std::string folder = file.find('/') == std::string::npos ? "." : file.substr(0, file.rfind('/'));
+  std::string file = self.dli_fname;
+  // Of a program that is what it was started as, which may be anything; of a library its path.
+  if (file.find('/') == std::string::npos) {
+    char path[4096];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    if (length <= 0) return {};
+    file.assign(path, static_cast<size_t>(length));
+  }
+  const std::string folder = file.substr(0, file.rfind('/'));
   for (const char* place : kPlaces)
     if (access((folder + place).c_str(), X_OK) == 0) return folder + place;
   return {};
