@@ -14,7 +14,7 @@
 
 enum { GID_INDEX = 1, TIMEOUT = 10 /* 4 ms */, RETRIES = 2, WAIT_MS = 2000 };
 
-static void fail(const char* what) {
+static _Noreturn void fail(const char* what) {
   fprintf(stderr, "%s: %s\n", what, strerror(errno));
   exit(1);
 }

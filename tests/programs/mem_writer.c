@@ -17,7 +17,7 @@
 
 enum { REQUEST = 56, NAME_AT = 8, ADDRESS_AT = 8, LENGTH_AT = 16, KEY_AT = 24, PLACES = 64 };
 
-static void fail(const char* what, const char* why) {
+static _Noreturn void fail(const char* what, const char* why) {
   fprintf(stderr, "%s: %s\n", what, why);
   exit(1);
 }
