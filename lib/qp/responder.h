@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/pooled.h"
 #include "base/sequence_number.h"
 #include "copy/placer.h"
 #include "qp/connection.h"
@@ -11,7 +12,7 @@
 namespace uroce::qp {
 
 /// What a queue pair does with the peer's requests: one kind for each service.
-class Responder {
+class Responder : public Pooled {
  public:
   virtual ~Responder() = default;
 

@@ -14,6 +14,7 @@
 
 #include "base/contract.h"
 #include "base/identifiers.h"
+#include "base/pooled.h"
 #include "base/time.h"
 #include "queue/queue_memory.h"
 
@@ -90,14 +91,14 @@ class CompletionListener {
 /// Completions from pollers to the application. Each poller that serves QPs of this queue writes a lane of
 /// its own; the application reads all lanes, under the lock of the caller. What push() writes becomes visible
 /// by publish().
-class CompletionQueue {
+class CompletionQueue : public Pooled {
  public:
   struct Options {
     uint32_t depth = 0;                      // completions that can wait at once, per lane; exact; at first
     uint16_t lanes = 1;                      // at most 64
     CompletionListener* listener = nullptr;  // not owned; nullptr: never armed
     void* owner = nullptr;                   // for the face that made it
-    std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the heap
+    std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the pool
   };
   explicit CompletionQueue(const Options& options);
   ~CompletionQueue();

@@ -5,18 +5,20 @@
 #include <memory_resource>
 #include <utility>
 
+#include "base/pooled_memory.h"
+
 namespace uroce::queue {
 
-/// The memory that a queue lies in: whole cache lines, zero at first, from the heap or wherever its maker
+/// The memory that a queue lies in: whole cache lines, zero at first, from the pool or wherever its maker
 /// says.
 class QueueMemory {
  public:
   static constexpr size_t kAlignment = 64;
 
   QueueMemory() = default;
-  /// `from` outlives the memory; nullptr: the heap. Throws bad_alloc.
+  /// `from` outlives the memory; nullptr: pooled_memory(). Throws bad_alloc.
   QueueMemory(size_t bytes, std::pmr::memory_resource* from)
-      : from_(from != nullptr ? from : std::pmr::new_delete_resource()),
+      : from_(from != nullptr ? from : pooled_memory()),
         bytes_((bytes + kAlignment - 1) / kAlignment * kAlignment),
         memory_(static_cast<std::byte*>(from_->allocate(bytes_, kAlignment))) {
     std::memset(memory_, 0, bytes_);

@@ -62,7 +62,7 @@ class SharedReceiveQueue {
     DomainId domain = {};                         // of their keys; of XRC, of all keys of its messages
     LimitListener* listener = nullptr;            // not owned
     void* owner = nullptr;                        // for the face that made it
-    std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the heap
+    std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the pool
     XrcIdentity xrc;                              // of XRC, for which queue pairs take it message by message
   };
   explicit SharedReceiveQueue(const Options& options);

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "base/contract.h"
+#include "base/pooled.h"
 #include "queue/queue_memory.h"
 #include "queue/work_request.h"
 
@@ -20,14 +21,14 @@ namespace uroce::queue {
 /// or what a local operation asks for, and its attachment. A slot stays occupied from publish() until the
 /// poller retires it.
 template <typename Request>
-class WorkQueue {
+class WorkQueue : public Pooled {
  public:
   struct Options {
     uint32_t depth = 0;             // requests outstanding at most; exact
     uint32_t segments_max = 1;      // per request
     uint32_t inline_max = 0;        // bytes per request
     uint32_t attachment_bytes = 0;  // for something that goes with every request, beside its data
-    std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the heap
+    std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the pool
   };
 
   explicit WorkQueue(const Options& options);

@@ -63,7 +63,7 @@ class DomainMemory final : public std::pmr::memory_resource {
   const Type type_;
   std::vector<void*> own_;  // not from the allocator
 };
-/// nullptr: without an allocator, from the heap.
+/// nullptr: without an allocator, from the pool.
 std::unique_ptr<DomainMemory> memory_of(VerbsPd* pd, DomainMemory::Type type);
 
 }  // namespace uroce::verbs

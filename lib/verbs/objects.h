@@ -10,6 +10,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/pooled.h"
 #include "engine/device/device.h"
 #include "engine/poller/device_events.h"
 #include "qp/attributes.h"
@@ -104,7 +105,7 @@ class CompletionNotifier final : public queue::CompletionListener {
   VerbsCq& cq_;
 };
 
-struct VerbsCq {
+struct VerbsCq : Pooled {
   union {
     ibv_cq face;
     ibv_cq_ex face_extended;
@@ -160,7 +161,7 @@ struct VerbsXrcd : ibv_xrcd {
   std::list<VerbsXrcd*>::iterator place;  // among its context's
 };
 
-struct VerbsSrq : ibv_srq {
+struct VerbsSrq : ibv_srq, Pooled {
   VerbsSrq() : ibv_srq{} {}
 
   VerbsContext* owner = nullptr;
@@ -205,7 +206,7 @@ struct XrcTarget final : qp::EventListener {
   std::list<VerbsQp*> opens;
 };
 
-struct VerbsQp : ibv_qp_ex {
+struct VerbsQp : ibv_qp_ex, Pooled {
   VerbsQp() : ibv_qp_ex{} {}
 
   QpEventNotifier notifier{*this};

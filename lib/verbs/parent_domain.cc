@@ -4,6 +4,7 @@
 #include <mutex>
 #include <new>
 
+#include "base/pooled_memory.h"
 #include "verbs/call_guard.h"
 #include "verbs/objects.h"
 
@@ -77,7 +78,7 @@ void* DomainMemory::do_allocate(size_t bytes, size_t alignment) {
   own_.reserve(own_.size() + 1);
   void* memory = pd_.allocate(&pd_, pd_.pd_context, bytes, alignment, static_cast<uint64_t>(type_));
   if (memory == IBV_ALLOCATOR_USE_DEFAULT) {
-    memory = std::pmr::new_delete_resource()->allocate(bytes, alignment);
+    memory = pooled_memory()->allocate(bytes, alignment);
     own_.push_back(memory);
   } else if (memory == nullptr) {
     throw std::bad_alloc();
@@ -90,7 +91,7 @@ void* DomainMemory::do_allocate(size_t bytes, size_t alignment) {
 
 void DomainMemory::do_deallocate(void* memory, size_t bytes, size_t alignment) {
   if (std::erase(own_, memory) != 0) {
-    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+    pooled_memory()->deallocate(memory, bytes, alignment);
   } else {
     pd_.free(&pd_, pd_.pd_context, memory, static_cast<uint64_t>(type_));
   }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/identifiers.h"
+#include "base/pooled.h"
 #include "qp/attributes.h"
 #include "qp/event.h"
 #include "queue/completion_queue.h"
@@ -26,7 +27,7 @@ struct XrcDomain {
 };
 
 /// A receive queue that queue pairs share. Made and destroyed by Device.
-struct SharedReceives {
+struct SharedReceives : Pooled {
   explicit SharedReceives(const queue::SharedReceiveQueue::Options& options) : queue(options) {}
 
   queue::SharedReceiveQueue queue;
@@ -65,7 +66,7 @@ struct QueuePairOptions {
   /// Not owned: called by the queue pair's poller when the turn's completions are visible. Must not block.
   qp::EventListener* listener = nullptr;
   std::optional<ThreadDomain> thread_domain = {};
-  /// Not owned: where the queues lie; nullptr: the heap. Called in the constructing and destroying thread,
+  /// Not owned: where the queues lie; nullptr: the pool. Called in the constructing and destroying thread,
   /// without locks.
   std::pmr::memory_resource* memory = nullptr;
 };

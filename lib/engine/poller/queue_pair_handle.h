@@ -4,13 +4,14 @@
 #include <memory>
 
 #include "base/identifiers.h"
+#include "base/pooled.h"
 #include "queue/work_queue.h"
 
 namespace uroce::engine {
 
 /// A queue pair with the queues that the application's threads and its poller share. Made and destroyed by
 /// Device.
-struct QueuePairHandle {
+struct QueuePairHandle : Pooled {
   QpNumber number;
   std::unique_ptr<queue::SendQueue> send_queue;
   std::unique_ptr<queue::ReceiveQueue> receive_queue;

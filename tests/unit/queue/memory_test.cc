@@ -3,12 +3,20 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <memory_resource>
 #include <new>
 
 #include "queue/completion_queue.h"
 #include "queue/shared_receive_queue.h"
 #include "queue/work_queue.h"
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#include <sanitizer/asan_interface.h>
+#define UROCE_SANITIZED 1
+#endif
+#endif
 
 namespace uroce::queue {
 namespace {
@@ -55,6 +63,16 @@ TEST(QueueMemory, WorkQueuesLieWhereTheyWerePut) {
   }
   EXPECT_TRUE(given.pieces.empty());
 }
+
+#ifdef UROCE_SANITIZED
+TEST(QueueMemory, AddressSanitizerKnowsWhatWasFreed) {
+  auto sends = std::make_unique<SendQueue>(SendQueue::Options{.depth = 4});
+  const void* const slot = sends->reserve();
+  EXPECT_FALSE(__asan_address_is_poisoned(slot));
+  sends.reset();
+  EXPECT_TRUE(__asan_address_is_poisoned(slot));
+}
+#endif
 
 TEST(QueueMemory, CompletionsAlsoAfterResizing) {
   Given given;
