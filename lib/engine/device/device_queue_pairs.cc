@@ -70,15 +70,21 @@ void remove_target(XrcDomain& domain, QueuePairEntry& entry) {
   if (entry.next_target != nullptr) entry.next_target->previous_target = entry.previous_target;
 }
 
-/// Before the end of a queue pair. A program that has seen the last receive complete may be there before its
-/// acknowledgement has left, and without it the peer would repeat its request in vain.
-void answer_peer(QueuePairEntry& entry) {
+/// Runs `end(turn)`, the end of a queue pair, in the first turn in which the peer is owed nothing more. A
+/// program that has seen the last receive complete may be there before its acknowledgement has left, and
+/// without it the peer would repeat its request in vain. False: the poller is closed and nothing was run.
+template <typename End>
+bool run_when_answered(QueuePairEntry& entry, End end) {
   constexpr int kTurnsMax = 64;  // more can only be a long READ
+  bool ran = true;
   bool owing = true;
-  for (int turns = 0; owing && turns < kTurnsMax; ++turns) {
-    entry.poller.run(
-        [&](qp::Turn& turn) { owing = entry.queue_pair.answer(turn, port::TxBatch::kFramesMax); });
+  for (int turns = 0; ran && owing; ++turns) {
+    ran = entry.poller.run([&](qp::Turn& turn) {
+      owing = entry.queue_pair.answer(turn, port::TxBatch::kFramesMax) && turns < kTurnsMax;
+      if (!owing) end(turn);
+    });
   }
+  return ran;
 }
 
 }  // namespace
@@ -155,8 +161,7 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
 }  // namespace
 
 QueuePairEntry& DeviceState::add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry) {
-  QueuePairEntry& added = *entry;
-  entries.emplace(&added, std::move(entry));
+  QueuePairEntry& added = entries.add(std::move(entry));
   if (options.xrc_domain != nullptr) add_target(*options.xrc_domain, added);
   if (options.shared_receives != nullptr) options.shared_receives->poller = &added.poller;
   use_lane(options.send_completions, added.poller_index);
@@ -208,16 +213,17 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   if (forked_since_start()) return;  // its poller may stand in the middle of a turn for ever
   UROCE_ASSERT(!in_groups(queue_pair));
   state.queue_pairs.unpublish(entry.number);
-  answer_peer(entry);
-  bool over = false;
-  entry.poller.run([&](qp::Turn& turn) {
-    entry.poller.forget(entry);
-    over = entry.queue_pair.abandon(turn);
-  });
+  bool forgotten = false;
+  bool abandoned = false;
+  const auto end = [&](qp::Turn& turn) {
+    forgotten = entry.poller.forget(entry);
+    abandoned = abandoned || entry.queue_pair.abandon(turn);
+  };
+  run_when_answered(entry, end);
   // Other pollers may have found the entry just before, to hand a frame over, or be at memory that it was
   // about to invalidate.
   state.quiescence.wait();
-  while (!over && entry.poller.run([&](qp::Turn& turn) { over = entry.queue_pair.abandon(turn); })) {
+  while (!(forgotten && abandoned) && entry.poller.run(end)) {
   }
   if (entry.xrc_domain != nullptr) remove_target(*entry.xrc_domain, entry);
   // Its memory goes without the lock: it may be the application's to take back.
@@ -226,9 +232,7 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   state.queue_pairs.give_back(entry.number, state.clock());
   leave(state, entry.domain);
   --state.load[entry.poller_index];
-  const auto place = state.entries.find(&entry);
-  ended = std::move(place->second);
-  state.entries.erase(place);
+  ended = state.entries.take(entry);
   state.show_queue_pairs();
 }
 
@@ -238,7 +242,7 @@ void Device::destroy_queue_pairs(const std::function<bool(const QueuePairHandle&
   std::vector<QueuePairEntry*> meant;
   {
     const std::lock_guard guard(state.mutex);
-    for (const auto& [entry, owned] : state.entries) {
+    for (QueuePairEntry* entry = state.entries.first(); entry != nullptr; entry = entry->next) {
       if (is_meant(*entry)) meant.push_back(entry);
     }
   }
@@ -267,10 +271,8 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
   if (mask.any(qp::kMaskAv)) {
     if (const int error = state.resolve(attributes.path, to_own_address); error != 0) return error;
   }
-  const bool ends = attributes.state == qp::State::kErr || attributes.state == qp::State::kReset;
-  if (mask.any(qp::kMaskState) && ends) answer_peer(entry);
   int error = ENODEV;
-  entry.poller.run([&](qp::Turn& turn) {
+  const auto modify = [&](qp::Turn& turn) {
     if (mask.any(qp::kMaskAv)) {
       const bool told = mask.any(qp::kMaskDestQpn);
       const QpNumber peer = told ? attributes.destination : entry.queue_pair.attributes().destination;
@@ -279,7 +281,9 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
     }
     error = entry.queue_pair.modify(attributes, mask, turn);
     entry.poller.activate(entry);
-  });
+  };
+  const bool ends = attributes.state == qp::State::kErr || attributes.state == qp::State::kReset;
+  mask.any(qp::kMaskState) && ends ? run_when_answered(entry, modify) : entry.poller.run(modify);
   return error;
 }
 

@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "base/index_space.h"
@@ -15,6 +14,7 @@
 #include "engine/device/joined_groups.h"
 #include "engine/device/network_authority.h"
 #include "engine/device/options.h"
+#include "engine/device/queue_pair_list.h"
 #include "engine/platform/parallel_probe.h"
 #include "engine/poller/address_table.h"
 #include "engine/poller/device_events.h"
@@ -84,7 +84,7 @@ struct DeviceState {
   /// The poller for a new queue pair: that of what it shares, one that serves its completion queues already,
   /// else the least loaded one. Under `mutex`.
   Poller& choose_poller(const QueuePairOptions& options);
-  /// Where packets find it from then on. Under `mutex`; bad_alloc: nothing has happened.
+  /// Where packets find it from then on. Under `mutex`.
   QueuePairEntry& add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry);
   /// There are more of them, or fewer. Under `mutex`.
   void show_queue_pairs() const;
@@ -127,8 +127,8 @@ struct DeviceState {
                                const std::lock_guard guard(mutex);
                                return groups.has_members(group);
                              }};
-  std::unordered_map<QueuePairEntry*, std::unique_ptr<QueuePairEntry>> entries;  // under `mutex`
-  uint64_t queue_pairs_ever = 0;                                                 // likewise
+  QueuePairList entries;                 // under `mutex`
+  uint64_t queue_pairs_ever = 0;         // likewise
   std::vector<uint32_t> load;            // queue pairs and XRC domains per poller, likewise
   std::vector<uint32_t> thread_domains;  // per poller, likewise
   uint32_t shared_receives = 0;          // how many there are, likewise

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "base/contract.h"
@@ -36,8 +37,7 @@ Poller::Poller(const Options& options, port::PortQueue& queue, const PollerConte
                 .hand_off = hand_off_,
                 .links = options.links,
                 .listeners = options.listeners}),
-      commands_(kCommandsMax),
-      doorbells_(kDoorbellsMax) {
+      commands_(kCommandsMax) {
   // An engine reads a burst while the next one is received.
   if (options.copy_engine != nullptr)
     held_.reserve(ReceiveStage::kBurstMax);
@@ -116,10 +116,7 @@ TurnOutcome Poller::partner_turn(Instant now) {
 }
 
 void Poller::ring(QueuePairEntry& entry) {
-  if (entry.rung.exchange(true, std::memory_order_acq_rel)) return;  // pairs with take_doorbells()
-  [[maybe_unused]] const bool room = doorbells_.push(&entry);
-  UROCE_ASSERT(room);  // each queue pair is in it at most once, and there are fewer than slots
-  if (options_.parker != nullptr) options_.parker->nudge();
+  if (doorbells_.ring(entry) && options_.parker != nullptr) options_.parker->nudge();
 }
 
 bool Poller::submit(Command& command) {
@@ -163,11 +160,12 @@ void Poller::answer_all() {
   transmit();
 }
 
-void Poller::forget(QueuePairEntry& entry) {
-  // Its last doorbell may still be in the ring, behind others.
-  take_doorbells(kDoorbellsMax);
+bool Poller::forget(QueuePairEntry& entry) {
+  // Its last doorbell may be behind those of others.
+  if (Doorbells::has_rung(entry)) take_doorbells(SIZE_MAX);
   active_.remove(entry);
   timers_.disarm(entry);
+  return !Doorbells::has_rung(entry);
 }
 
 Duration Poller::time_to_deadline() {
@@ -295,12 +293,12 @@ void Poller::take_commands() {
 }
 
 void Poller::take_doorbells(size_t count_max) {
-  QueuePairEntry* entry = nullptr;
-  for (size_t i = 0; i < count_max && doorbells_.pop(entry); ++i) {
-    // Before pump() looks at the queues: what is posted after this rings again. Pairs with ring().
-    entry->rung.exchange(false, std::memory_order_acq_rel);
-    entry->queue_pair.posted(turn_);
-    activate(*entry);
+  for (size_t i = 0; i < count_max; ++i) {
+    Doorbell* const doorbell = doorbells_.take();
+    if (doorbell == nullptr) return;
+    auto& entry = static_cast<QueuePairEntry&>(*doorbell);
+    entry.queue_pair.posted(turn_);
+    activate(entry);
   }
 }
 

@@ -18,6 +18,7 @@
 #include "engine/poller/attention.h"
 #include "engine/poller/copy_patience.h"
 #include "engine/poller/device_events.h"
+#include "engine/poller/doorbells.h"
 #include "engine/poller/general_services.h"
 #include "engine/poller/hand_off.h"
 #include "engine/poller/limits.h"
@@ -104,8 +105,9 @@ class Poller final : private TurnOwner {
 
   /// The queue pair has something to do: it is pumped in this turn or the next.
   void activate(QueuePairEntry& entry) { active_.push_back(entry); }
-  /// The poller forgets the queue pair.
-  void forget(QueuePairEntry& entry);
+  /// The poller forgets the queue pair. False: once more in a later turn, because its last doorbell is behind
+  /// that of a thread which is still about to ring.
+  [[nodiscard]] bool forget(QueuePairEntry& entry);
   /// Poller 0's, from now on; null: no more.
   void attend(GeneralServices* services) { services_ = services; }
   void attend(FrameSwitch* programs) { receive_.attend(programs); }
@@ -124,7 +126,6 @@ class Poller final : private TurnOwner {
 
  private:
   static constexpr size_t kCommandsMax = 64;  // waiting; also the most in one turn
-  static constexpr size_t kDoorbellsMax = Limits::kQueuePairs;
   static constexpr size_t kDoorbellsPerTurn = 256;
   static constexpr size_t kExpiredMax = 64;    // per turn
   static constexpr uint32_t kPumpFrames = 16;  // per queue pair and turn
@@ -229,7 +230,7 @@ class Poller final : private TurnOwner {
 
   // Shared.
   MpscRing<Command*> commands_;
-  MpscRing<QueuePairEntry*> doorbells_;
+  Doorbells doorbells_;
   std::atomic<bool> closed_{false};
   std::atomic<bool> lost_{false};
   Attention attention_;

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <atomic>
 #include <bit>
 #include <utility>
 
 #include "base/contract.h"
 #include "base/timer_wheel.h"
+#include "engine/poller/doorbells.h"
 #include "engine/poller/queue_pair_handle.h"
 #include "qp/queue_pair.h"
 
@@ -16,7 +16,7 @@ struct XrcDomain;
 
 /// A queue pair as its poller sees it. Made and destroyed by Device on a control thread; in between
 /// everything but the doorbell belongs to the poller.
-struct QueuePairEntry final : QueuePairHandle, TimerNode, private qp::EventListener {
+struct QueuePairEntry final : QueuePairHandle, TimerNode, Doorbell, private qp::EventListener {
   /// The listener of `options` is told after the turn.
   QueuePairEntry(qp::QueuePair::Options options, Poller& its_poller, uint16_t its_poller_index)
       : poller(its_poller),
@@ -35,13 +35,12 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, private qp::EventListe
   qp::EventListener* const listener;
   DomainId domain;
   XrcDomain* xrc_domain = nullptr;
+  // All of its device, under the device's mutex.
+  QueuePairEntry* previous = nullptr;
+  QueuePairEntry* next = nullptr;
   // XRC targets: those of the same domain, under its mutex.
   QueuePairEntry* previous_target = nullptr;
   QueuePairEntry* next_target = nullptr;
-  /// The entry is in its poller's doorbell ring, or about to be. Set by a thread that posts, cleared by the
-  /// poller before it looks at the queues; both by exchange, so what was posted before a doorbell is seen
-  /// after it.
-  std::atomic<bool> rung{false};
   // In the poller's list of active queue pairs when `active`.
   bool active = false;
   QueuePairEntry* previous_active = nullptr;
