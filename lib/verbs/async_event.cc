@@ -73,6 +73,7 @@ void raise(VerbsContext& owner, const ibv_async_event& event, std::atomic<uint32
 template <typename Names>
 void await_all(VerbsContext& owner, const Acknowledgements& of, const std::atomic<uint32_t>& sent,
                Names names) {
+  if (sent.load() == 0) return;
   const size_t unread = owner.async_events.remove_if([&](const void* record) {
     ibv_async_event event{};
     std::memcpy(&event, record, sizeof(event));
