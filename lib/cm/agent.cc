@@ -49,7 +49,7 @@ Result<ListenerId> Agent::listen(ServiceId service, const ListenAddress& address
 
 void Agent::end_listening(ListenerId listener) {
   UROCE_ASSERT(listener.value != 0 && listeners_[listener.value].used);
-  for (uint32_t i = 1; i <= table_.capacity(); ++i) {
+  for (uint32_t i = 1; i <= table_.made(); ++i) {
     const Connection& connection = table_.at(i);
     if (connection.listener == listener.value) release(connection.local);
   }

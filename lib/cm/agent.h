@@ -46,8 +46,8 @@ struct ListenerId {
 
 /// The InfiniBand communication manager of one port: a state x message table (state_table.h), retries and
 /// timewait. Sans-I/O: one thread at a time, time as an argument, datagrams in by receive() and out by
-/// pump(). Memory is taken once; what peers send cannot make it grow, and what has no room is dropped, as if
-/// lost.
+/// pump(). Room for all connections is taken once; what peers send cannot make it grow, and what has no room
+/// is dropped, as if lost.
 ///
 /// What a peer holds before it is connected is bounded by us, never by the peer's numbers: half-open
 /// connections per listener and in all, with the host that has most giving way first; and the time and number

@@ -154,7 +154,7 @@ void Agent::close(Connection& connection) {
 
 void Agent::end(Duration answer_within, uint8_t repeats, Instant now) {
   early_.clear();
-  for (uint32_t i = 1; i <= table_.capacity(); ++i) {
+  for (uint32_t i = 1; i <= table_.made(); ++i) {
     Connection& connection = table_.at(i);
     release(connection.local);
     if (connection.state != State::kDreqSent) continue;

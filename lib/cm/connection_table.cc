@@ -1,6 +1,7 @@
 #include "cm/connection_table.h"
 
 #include <bit>
+#include <new>
 
 #include "base/contract.h"
 
@@ -16,22 +17,24 @@ bool is_sidr(const Connection& connection) {
 ConnectionTable::ConnectionTable(size_t capacity, uint32_t salt, CommPrefix prefix)
     : prefix_mask_(~static_cast<uint32_t>(UINT32_MAX >> prefix.bits)),
       index_mask_((uint32_t{1} << index_bits(prefix)) - 1),
+      first_number_((prefix.bits == 0 ? 0 : prefix.value << (32 - prefix.bits)) |
+                    (salt & ~prefix_mask_ & ~index_mask_)),
       salt_(salt),
       connections_(capacity + 1),
       by_comm_(std::bit_ceil(capacity + 1)),
       by_qp_(by_comm_.size()) {
   UROCE_ASSERT(capacity > 0 && capacity <= capacity_max(prefix));
-  const uint32_t first = prefix.bits == 0 ? 0 : prefix.value << (32 - prefix.bits);
-  const uint32_t generation = salt & ~prefix_mask_ & ~index_mask_;
-  for (uint32_t i = 1; i <= capacity; ++i) {
-    connections_[i].local.value = first | generation | i;
-    connections_[i].next_free = i < capacity ? i + 1 : 0;
-  }
-  first_free_ = 1;
-  last_free_ = static_cast<uint32_t>(capacity);
+}
+
+Connection& ConnectionTable::make() {
+  Connection* const made = new (&connections_[++made_]) Connection;
+  made->local.value = first_number_ | made_;
+  ++in_use_;
+  return *made;
 }
 
 Connection* ConnectionTable::allocate() {
+  if (made_ < capacity()) return &make();
   if (first_free_ == 0) return nullptr;
   Connection& connection = connections_[first_free_];
   first_free_ = connection.next_free;
@@ -55,12 +58,12 @@ void ConnectionTable::free(Connection& connection) {
 
 Connection* ConnectionTable::find(CommId local) {
   const uint32_t index = local.value & index_mask_;
-  if (index == 0 || index >= connections_.size()) return nullptr;
+  if (index == 0 || index > made_) return nullptr;
   Connection& connection = connections_[index];
   return connection.state != State::kFree && connection.local == local ? &connection : nullptr;
 }
 
-uint32_t& ConnectionTable::head(std::vector<uint32_t>& heads, const Gid& address, uint32_t number) const {
+uint32_t& ConnectionTable::head(LazyArray<uint32_t>& heads, const Gid& address, uint32_t number) const {
   uint64_t hash = uint64_t{salt_} << 32 | number;
   for (const uint8_t byte : address.bytes) hash = (hash ^ byte) * 0x9E37'79B9'7F4A'7C15u;
   return heads[(hash >> 32) & (heads.size() - 1)];

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
+#include <type_traits>
 
+#include "base/lazy_array.h"
 #include "cm/connection.h"
 
 namespace uroce::cm {
@@ -15,7 +16,7 @@ struct CommPrefix {
 };
 
 /// All connections of an agent: found by their own number, by the peer's, and by the peer's queue pair.
-/// Nothing is allocated after construction.
+/// Address space is taken at construction, memory with the connections.
 class ConnectionTable {
  public:
   /// A number is the prefix, a generation and an index. A prefix takes bits of both others: 12 bits of prefix
@@ -60,21 +61,31 @@ class ConnectionTable {
   [[nodiscard]] uint32_t index_of(const Connection& connection) const {
     return static_cast<uint32_t>(&connection - connections_.data());
   }
-  [[nodiscard]] Connection& at(uint32_t index) { return connections_[index]; }
+  [[nodiscard]] Connection& at(uint32_t index) {
+    UROCE_ASSERT(index <= made_);
+    return connections_[index];
+  }
+  /// The highest index that was ever given out; all below it were, too.
+  [[nodiscard]] uint32_t made() const { return made_; }
 
  private:
   using Link = uint32_t Connection::*;
+  static_assert(std::is_trivially_destructible_v<Connection>);
 
-  [[nodiscard]] uint32_t& head(std::vector<uint32_t>& heads, const Gid& address, uint32_t number) const;
+  Connection& make();
+
+  [[nodiscard]] uint32_t& head(LazyArray<uint32_t>& heads, const Gid& address, uint32_t number) const;
   void push(uint32_t& head, Connection& connection, Link link);
   void remove(uint32_t& head, Connection& connection, Link link);
 
   const uint32_t prefix_mask_;
   const uint32_t index_mask_;
-  const uint32_t salt_;                  // of the lists too: a peer does not choose which of them grows long
-  std::vector<Connection> connections_;  // [0] is not used
-  std::vector<uint32_t> by_comm_;
-  std::vector<uint32_t> by_qp_;
+  const uint32_t first_number_;        // but for the index
+  const uint32_t salt_;                // of the lists too: a peer does not choose which of them grows long
+  LazyArray<Connection> connections_;  // [1, made_] are constructed
+  LazyArray<uint32_t> by_comm_;
+  LazyArray<uint32_t> by_qp_;
+  uint32_t made_ = 0;
   uint32_t first_free_ = 0;
   uint32_t last_free_ = 0;
   size_t in_use_ = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/lazy_array.h"
 #include "cm/connection_table.h"
 
 namespace uroce::cm {
@@ -42,7 +43,7 @@ class HalfOpen {
   ConnectionTable& table_;
   const uint32_t salt_;  // a peer does not choose with which others it shares a count
   std::vector<List> lists_;
-  std::vector<uint32_t> hosts_;  // by hash; hosts that share a place are taken for one
+  LazyArray<uint32_t> hosts_;  // by hash; hosts that share a place are taken for one
   size_t total_ = 0;
 };
 
