@@ -34,25 +34,43 @@ void rest(Channel& channel) {
 
 }  // namespace
 
-void Channel::tell() {
-  const std::byte any{};
-  if (!told_ && !waiting_.empty()) told_ = signal.push(&any);
+/// Writes the byte, or takes it out, as it has to be.
+void Channel::signal_or_not() {
+  any_.store(!waiting_.empty(), std::memory_order_relaxed);
+  const std::byte byte{};
+  if (!signalled_ && !waiting_.empty() && looking_ == 0) signalled_ = signal.push(&byte);
+  // A thread that has read the byte meanwhile finds nothing, or what comes next.
+  if (signalled_ && waiting_.empty()) signalled_ = signal.remove_if([](const void*) { return true; }) == 0;
 }
 
 void Channel::put(std::unique_ptr<Event> event) {
   const uint64_t place = next_place_++;
   places_.emplace(event->owner, place);
   waiting_.emplace(place, std::move(event));
-  tell();
+  signal_or_not();
 }
 
-std::unique_ptr<Event> Channel::take_first() {
-  told_ = false;
-  if (waiting_.empty()) return nullptr;
-  auto first = waiting_.extract(waiting_.begin());
-  places_.erase({first.mapped()->owner, first.key()});
-  tell();
-  return std::move(first.mapped());
+std::unique_ptr<Event> Channel::take_oldest() {
+  std::unique_ptr<Event> oldest;
+  if (!waiting_.empty()) {
+    auto first = waiting_.extract(waiting_.begin());
+    places_.erase({first.mapped()->owner, first.key()});
+    oldest = std::move(first.mapped());
+  }
+  signal_or_not();
+  return oldest;
+}
+
+std::unique_ptr<Event> Channel::take_first() { return waiting_.empty() ? nullptr : take_oldest(); }
+
+std::unique_ptr<Event> Channel::take_signalled() {
+  signalled_ = false;
+  return take_oldest();
+}
+
+std::unique_ptr<Event> Channel::take_found() {
+  --looking_;
+  return take_oldest();
 }
 
 std::vector<std::unique_ptr<Event>> Channel::take_of(const Id& id,
@@ -68,8 +86,7 @@ std::vector<std::unique_ptr<Event>> Channel::take_of(const Id& id,
     waiting_.erase(event);
     place = places_.erase(place);
   }
-  // A thread that has read the byte meanwhile finds nothing, or what comes next.
-  if (waiting_.empty() && told_ && signal.remove_if([](const void*) { return true; }) != 0) told_ = false;
+  signal_or_not();
   return taken;
 }
 

@@ -18,13 +18,21 @@ namespace uroce::rdmacm {
 
 /// Behind rdma_event_channel: what waits for rdma_get_cm_event, and a pipe that the program may poll.
 struct Channel : rdma_event_channel {
-  /// One byte while events wait, or a thread has read it and is about to take one.
+  /// One byte while events wait, unless a thread looks for them or has read it: such a thread is about to
+  /// take one.
   verbs::EventPipe signal{1};
 
   // With the core's mutex held. Putting in and taking out cost the logarithm of how many there are.
   void put(std::unique_ptr<Event> event);
-  /// The oldest one; null: those that were signalled have been taken back. To be called for each byte read.
+  /// The oldest one; null: there is none.
   std::unique_ptr<Event> take_first();
+  /// For a thread that has read the byte; null: what was signalled has been taken since.
+  std::unique_ptr<Event> take_signalled();
+  /// A thread begins to look for events, which it takes in the end by take_found(). Events that come
+  /// meanwhile need no byte.
+  void begin_look() { ++looking_; }
+  /// The oldest one; null: none has come.
+  std::unique_ptr<Event> take_found();
   /// Takes the id's events for which `wanted` says so, oldest first.
   std::vector<std::unique_ptr<Event>> take_of(const Id& id, const std::function<bool(const Event&)>& wanted);
 
@@ -45,14 +53,20 @@ struct Channel : rdma_event_channel {
   void destroy();
   [[nodiscard]] bool in_use() const { return users_ != 0; }
 
+  /// Events wait. Any thread, a moment's truth.
+  [[nodiscard]] bool has_events() const { return any_.load(std::memory_order_relaxed); }
+
  private:
   void leave();
-  void tell();
+  std::unique_ptr<Event> take_oldest();
+  void signal_or_not();
 
   std::map<uint64_t, std::unique_ptr<Event>> waiting_;  // in their order
   std::set<std::pair<const Id*, uint64_t>> places_;     // of each id's events in it
   uint64_t next_place_ = 0;
-  bool told_ = false;
+  uint32_t looking_ = 0;            // threads
+  bool signalled_ = false;          // the byte is there, or a thread has read it
+  std::atomic<bool> any_ = false;   // events wait
   std::atomic<uint32_t> users_{0};  // destroy() among them
   std::atomic<bool> destroyed_{false};
 };

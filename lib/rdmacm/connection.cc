@@ -261,7 +261,7 @@ int disconnect(Id& id) {
 bool end_is_to_come(const Id& id, IdState before) {
   if (!id.synchronous()) return false;
   if (before == IdState::kConnected || before == IdState::kConnecting) return true;
-  return !id.own_channel->signal.empty();
+  return id.own_channel->has_events();
 }
 
 }  // namespace

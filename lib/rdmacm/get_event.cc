@@ -21,27 +21,48 @@ namespace {
 /// A peer that is awake answers within that, and then no thread has to be woken.
 constexpr auto kTurnsFor = std::chrono::microseconds(100);
 
+bool may_wait(const Channel& channel) {
+  const int flags = fcntl(channel.fd, F_GETFL);
+  return flags >= 0 && (flags & O_NONBLOCK) == 0;
+}
+
 /// A thread that is about to wait for an event turns the pollers that bring it meanwhile, as ibv_poll_cq
 /// does; one that does not wait, once.
 void turn_for_events(const Channel& channel) {
-  const int flags = fcntl(channel.fd, F_GETFL);
-  const bool waits = flags >= 0 && (flags & O_NONBLOCK) == 0;
+  if (!turn_for_services() || channel.has_events() || !may_wait(channel)) return;
   const auto end = std::chrono::steady_clock::now() + kTurnsFor;
-  while (channel.signal.empty() && turn_for_services() && waits && std::chrono::steady_clock::now() < end) {
+  while (turn_for_services() && !channel.has_events() && std::chrono::steady_clock::now() < end) {
   }
+}
+
+/// An event that is there, or comes while the calling thread turns the pollers. Null: none.
+std::unique_ptr<Event> look_for_event(Channel& channel) {
+  {
+    const std::lock_guard guard(core().mutex);
+    if (std::unique_ptr<Event> event = channel.take_first()) return event;
+    channel.begin_look();
+  }
+  turn_for_events(channel);
+  const std::lock_guard guard(core().mutex);
+  return channel.take_found();
+}
+
+/// Waits until one is signalled. Null and 0: it has been taken since.
+std::unique_ptr<Event> wait_for_event(Channel& channel, int& error) {
+  std::byte signal{};
+  error = channel.signal.pop(&signal);
+  if (error != 0) return nullptr;
+  const std::lock_guard guard(core().mutex);
+  return channel.take_signalled();
 }
 
 /// The next event that the program is to see. Null and errno.
 rdma_cm_event* next_event(Channel& channel) {
   for (;;) {
-    std::byte signal{};
-    turn_for_events(channel);
-    if (const int error = channel.signal.pop(&signal); error != 0) return verbs::fail(error);
-    std::unique_ptr<Event> event;
-    {
-      const std::lock_guard guard(core().mutex);
-      event = channel.take_first();
-    }
+    int error = 0;
+    std::unique_ptr<Event> event = look_for_event(channel);
+    if (event == nullptr) event = wait_for_event(channel, error);
+    if (error != 0) return verbs::fail(error);
     if (event == nullptr) continue;
     if (carry_out(*event)) return event.release();
     acknowledge(*event);

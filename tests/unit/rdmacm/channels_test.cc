@@ -109,6 +109,68 @@ TEST_F(Channels, MoreEventsThanAPipeHolds_ExpectAllOfThemInOrder) {
   EXPECT_FALSE(client_channel.readable());
 }
 
+TEST_F(Channels, SeveralEvents_ExpectReadableUntilTheLastIsTaken) {
+  listen();
+  std::vector<Id> ids;
+  for (int i = 0; i < 3; ++i) {
+    ids.push_back(caller(client_channel));  // has taken all of its events
+    EXPECT_FALSE(client_channel.readable());
+  }
+  for (const Id& id : ids) must(rdma_connect(id.get(), nullptr));
+  for (const Id& id : ids) {
+    ASSERT_TRUE(server_channel.readable(60'000)) << id.get();
+    const Event event = server_channel.take(RDMA_CM_EVENT_CONNECT_REQUEST);
+    const Id refused(event->id);
+    must(rdma_reject(event->id, nullptr, 0));
+  }
+  EXPECT_FALSE(server_channel.readable());
+  // Without a look at the descriptor between them.
+  ASSERT_TRUE(client_channel.readable(60'000));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    rdma_cm_event* event = nullptr;
+    must(rdma_get_cm_event(client_channel.get(), &event));
+    EXPECT_EQ(Event(event)->event, RDMA_CM_EVENT_REJECTED);
+  }
+  EXPECT_FALSE(client_channel.readable());
+}
+
+/// Some of them find events while they turn the pollers, others are woken by the descriptor.
+TEST_F(Channels, ThreadsThatWaitForTheSameEvents_ExpectEachEventOnce) {
+  constexpr int kThreads = 3;
+  constexpr int kRounds = 40;
+  constexpr uint32_t kGroups = 25;
+  const Id id(client_channel, RDMA_PS_UDP);
+  must(rdma_bind_addr(id.get(), Address(at_client).get()));
+  std::atomic<int> taken = 0;
+  const auto take_until = [&](int count) {
+    while (taken < count) {
+      rdma_cm_event* event = nullptr;
+      if (rdma_get_cm_event(client_channel.get(), &event) != 0) {
+        ASSERT_EQ(errno, EAGAIN);
+        std::this_thread::yield();
+        continue;
+      }
+      EXPECT_EQ(Event(event)->event, RDMA_CM_EVENT_MULTICAST_JOIN);
+      ++taken;
+    }
+  };
+  for (int round = 0; round < kRounds; ++round) {
+    // A thread that finds all taken by others must not wait for ever, so in the end none of them waits.
+    must(fcntl(client_channel.get()->fd, F_SETFL, round % 2 == 0 ? 0 : O_NONBLOCK));
+    taken = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) threads.emplace_back(take_until, kGroups - kThreads + 1);
+    for (uint32_t group = 0; group < kGroups; ++group)
+      must(rdma_join_multicast(id.get(), Address("239.0.0." + std::to_string(group)).get(), nullptr));
+    for (std::thread& thread : threads) thread.join();
+    for (int left = static_cast<int>(kGroups) - taken; left > 0; --left)
+      client_channel.take(RDMA_CM_EVENT_MULTICAST_JOIN);
+    EXPECT_FALSE(client_channel.readable());
+    for (uint32_t group = 0; group < kGroups; ++group)
+      must(rdma_leave_multicast(id.get(), Address("239.0.0." + std::to_string(group)).get()));
+  }
+}
+
 /// Running, sleeping or the like; nullopt: it has ended.
 std::optional<char> state_of_thread(pid_t thread) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
