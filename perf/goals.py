@@ -35,6 +35,16 @@ def _host():
     yield 'host.idle.service.cpu_percent', (AT_MOST, 1)
 
 
+def _control():
+    """One object ended and another one made, however many there are; a device opened, on DPDK beside EAL's own time."""
+    for kind, nanoseconds in ('qp', 10000), ('cq', 5000), ('srq', 5000):
+        for alive in 1, 1000, 100000:
+            yield f'objects.{kind}.{alive}', (AT_MOST, nanoseconds)
+    yield 'opening.loopback.ms', (AT_MOST, 5)
+    for port in 'net_ring', 'memif':
+        yield f'opening.{port}.over_eal_ms', (AT_MOST, 50)
+
+
 def _attacked():
     """A host waits at most ten times as long as when nobody attacks."""
     for attack in ('requests_taken_back', 'requests_from_nobody', 'unfinished_handshakes', 'requests_from_everywhere',
@@ -59,6 +69,7 @@ GOALS = {
     'mmsgs.ring.write64.qp64': (AT_LEAST, 14),
     'threads.64.read64.rate.ratio': (AT_LEAST, 0.4),
     'cm_connects_per_s': (AT_LEAST, 15000),
+    **dict(_control()),
     'af_packet.write.64.rate.ratio': (AT_LEAST, 0.9),
     'af_packet.send.64.rate.ratio': (AT_LEAST, 0.9),
     'af_xdp.write.64.rate.ratio': (AT_LEAST, 0.9),

@@ -1,14 +1,18 @@
 """Rows of the programs in perf/micro, for perf/run."""
 
 import json
+import os
+import pathlib
 import sys
 
 from rows import Row, command
 
+EMBEDDED = pathlib.Path(__file__).resolve().parents[1] / 'configs/embedded.toml'
+
 # Of the micro-benchmarks: which are floors (a component of the name that begins with 'floor' is one, too), and which
 # the table shows without --all.
 FLOORS = {'icrc': 'copy', 'objects': '1000'}
-SHOWN = {'icrc': ('copy', 'icrc', 'isal'), 'copy': ('floor_memcpy', 'auto')}
+SHOWN = {'icrc': ('copy', 'icrc', 'isal'), 'copy': ('floor_memcpy', 'auto'), 'objects': ('qp', 'cq', 'srq', 'mr')}
 
 
 def value_of(one):
@@ -36,10 +40,10 @@ def is_in(few, many):
     return all(part in rest for part in few)
 
 
-def results(program, duration, *options):
+def results(program, duration, *options, env=None):
     """Of one Google Benchmark program: components of the name -> value_of()."""
     name = program.name.removesuffix('_bench')
-    report = json.loads(command([program, '--benchmark_format=json', f'--benchmark_min_time={duration / 5}', *options]))
+    report = json.loads(command([program, '--benchmark_format=json', f'--benchmark_min_time={duration / 5}', *options], env=env))
     values = {}
     for one in report['benchmarks']:
         if one.get('error_occurred'):
@@ -51,11 +55,11 @@ def results(program, duration, *options):
     return values
 
 
-def micro(program, duration, *options):
+def micro(program, duration, *options, env=None):
     """Rows of one Google Benchmark program. The floor of a/b/c/64 is the floor whose other components are among them,
     such as a/floor/64."""
     name = program.name.removesuffix('_bench')
-    values = results(program, duration, *options)
+    values = results(program, duration, *options, env=env)
     floors = {parts: floor_part(name, parts) for parts in values if floor_part(name, parts)}
     for parts, (value, unit, better) in values.items():
         floor = None
@@ -64,6 +68,11 @@ def micro(program, duration, *options):
         shown = name not in SHOWN or any(part in SHOWN[name] for part in parts)
         yield Row('.'.join((name, *parts)), value, unit, values[floor][0] if floor else None,
                   floors[floor].removeprefix('floor_') if floor else '', better, shown)
+
+
+def objects(program, duration):
+    """On devices of the process's own: of one that a service shares a program has but a share of the numbers."""
+    yield from micro(program, duration, env=os.environ | {'UROCE_CONFIG': str(EMBEDDED)})
 
 
 def key_lookup(program, duration):
@@ -100,4 +109,4 @@ def placement(program, duration):
 
 
 # Who makes the rows of a micro-benchmark, where it is not micro() itself.
-ROWS_OF = {'key_lookup': key_lookup, 'placement': placement}
+ROWS_OF = {'key_lookup': key_lookup, 'objects': objects, 'placement': placement}
