@@ -101,7 +101,7 @@ class FakeSharedDevice final : public host::SharedDevice {
     const bool on_link = std::equal(ours.bytes.begin(), ours.bytes.end() - 1, destination.bytes.begin());
     return on_link ? std::optional(ours) : std::nullopt;
   }
-  void resolve(const Gid&) override {}
+  void resolve(const host::Station&) override {}
   void show_queue_pairs(uint32_t) override {}
   void start(host::SharedDeviceListener&) override {}
   void stop() override {}

@@ -35,7 +35,7 @@ class Service final : public host::SharedDevice {
   Status join(const Gid&) override { return {}; }
   void leave(const Gid&) override {}
   std::optional<Gid> source_to(const Gid&) override { return std::nullopt; }
-  void resolve(const Gid&) override {}
+  void resolve(const host::Station&) override {}
   void show_queue_pairs(uint32_t) override {}
   void start(host::SharedDeviceListener&) override {}
   void stop() override {}
