@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <thread>
 
 #include "ends.h"
@@ -139,17 +140,29 @@ TEST_F(Datagrams, SynchronousId_ExpectJoiningToWaitForItsEvent) {
   EXPECT_EQ(client->event, nullptr);
 }
 
+/// A queue pair that the program makes and moves without the library.
+struct OwnQueuePair {
+  explicit OwnQueuePair(const Id& id) : completions(ibv_create_cq(id->verbs, 8, nullptr, nullptr, 0)) {
+    ibv_qp_init_attr wanted = queue_pair_of(IBV_QPT_RC);
+    wanted.send_cq = wanted.recv_cq = completions;
+    qp = ibv_create_qp(id->pd, &wanted);
+    if (qp == nullptr) throw std::system_error(errno, std::generic_category());
+  }
+  ~OwnQueuePair() {
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    EXPECT_EQ(ibv_destroy_cq(completions), 0);
+  }
+
+  ibv_cq* completions;
+  ibv_qp* qp;
+};
+
 /// As UCX and libfabric do it: the library connects, the program moves the queue pair.
 TEST_F(Datagrams, QueuePairOfTheProgram_ExpectEstablishedByHand) {
   listen();
   client = caller(client_channel);
-  ibv_cq* const completions = ibv_create_cq(client->verbs, 8, nullptr, nullptr, 0);
-  ASSERT_NE(completions, nullptr);
-  ibv_qp_init_attr wanted = queue_pair_of(IBV_QPT_RC);
-  wanted.send_cq = completions;
-  wanted.recv_cq = completions;
-  ibv_qp* const qp = ibv_create_qp(client->pd, &wanted);
-  ASSERT_NE(qp, nullptr);
+  const OwnQueuePair own(client);
+  ibv_qp* const qp = own.qp;
   rdma_conn_param param{};
   param.qp_num = qp->qp_num;
   must(rdma_connect(client.get(), &param));
@@ -172,16 +185,15 @@ TEST_F(Datagrams, QueuePairOfTheProgram_ExpectEstablishedByHand) {
   server_channel.take(RDMA_CM_EVENT_ESTABLISHED);
   EXPECT_EQ(rdma_notify(server.get(), IBV_EVENT_COMM_EST), 0);  // too late to matter
   EXPECT_EQ(error_of(rdma_notify(server.get(), IBV_EVENT_PATH_MIG)), EINVAL);
-  EXPECT_EQ(ibv_destroy_qp(qp), 0);
-  EXPECT_EQ(ibv_destroy_cq(completions), 0);
 }
 
 /// Data may come before the message that says it may.
 TEST_F(Datagrams, NotifiedOfData_ExpectEstablishedWithoutThePeersMessage) {
   listen();
   client = caller(client_channel);
+  const OwnQueuePair own(client);
   rdma_conn_param param{};
-  param.qp_num = 77;
+  param.qp_num = own.qp->qp_num;
   must(rdma_connect(client.get(), &param));
   server = Id(server_channel.take(RDMA_CM_EVENT_CONNECT_REQUEST)->id);
   make_queue_pair(server);
