@@ -72,7 +72,8 @@ void remove_target(XrcDomain& domain, QueuePairEntry& entry) {
 
 /// Runs `end(turn)`, the end of a queue pair, in the first turn in which the peer is owed nothing more. A
 /// program that has seen the last receive complete may be there before its acknowledgement has left, and
-/// without it the peer would repeat its request in vain. False: the poller is closed and nothing was run.
+/// without it the peer would repeat its request in vain. What was posted has had a turn before, as programs
+/// expect that post and leave. False: the poller is closed and nothing was run.
 template <typename End>
 bool run_when_answered(QueuePairEntry& entry, End end) {
   constexpr int kTurnsMax = 64;  // more can only be a long READ
@@ -80,7 +81,8 @@ bool run_when_answered(QueuePairEntry& entry, End end) {
   bool owing = true;
   for (int turns = 0; ran && owing; ++turns) {
     ran = entry.poller.run([&](qp::Turn& turn) {
-      owing = entry.queue_pair.answer(turn, port::TxBatch::kFramesMax) && turns < kTurnsMax;
+      const bool unsent = turns == 0 && entry.poller.has_work(entry);
+      owing = unsent || (entry.queue_pair.answer(turn, port::TxBatch::kFramesMax) && turns < kTurnsMax);
       if (!owing) end(turn);
     });
   }

@@ -105,6 +105,11 @@ class Poller final : private TurnOwner {
 
   /// The queue pair has something to do: it is pumped in this turn or the next.
   void activate(QueuePairEntry& entry) { active_.push_back(entry); }
+  /// The queue pair was posted to, or has more to do, and waits for its pump; that comes with this turn.
+  bool has_work(QueuePairEntry& entry) {
+    if (Doorbells::has_rung(entry)) take_doorbells(SIZE_MAX);
+    return entry.active;
+  }
   /// The poller forgets the queue pair. False: once more in a later turn, because its last doorbell is behind
   /// that of a thread which is still about to ring.
   [[nodiscard]] bool forget(QueuePairEntry& entry);
