@@ -3,7 +3,7 @@
  *     cm_numbers ADDRESS PORT OTHER...
  *
  * It listens there, connects to itself, and in the name of each OTHER, a number of another program's or of
- * nobody's, wants to connect and to accept, which has to be refused at once; and it sends to each, which has
+ * none, wants to connect and to accept, which has to be refused at once; and it sends to each, which has
  * to end as with any queue pair that is not there: nothing answers. Exits with 0 if all is so. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -77,7 +77,7 @@ static void bring_up(struct ibv_qp* queue_pair, uint32_t peer) {
          0);
 }
 
-/* A WRITE of nothing to a queue pair that nobody has, or that expects nothing of us. */
+/* A WRITE of nothing to a queue pair number of no program, or to one that is not connected to us. */
 static void expect_silence(struct ibv_context* device, uint32_t peer) {
   struct ibv_qp* queue_pair = make_queue_pair(device);
   struct ibv_send_wr request = {.opcode = IBV_WR_RDMA_WRITE};
@@ -89,7 +89,7 @@ static void expect_silence(struct ibv_context* device, uint32_t peer) {
   while ((count = ibv_poll_cq(queue_pair->send_cq, 1, &done)) == 0) {
   }
   expect("completions", count, 1);
-  expect("status of a WRITE to nobody", (int)done.status, IBV_WC_RETRY_EXC_ERR);
+  expect("status of a WRITE that is not answered", (int)done.status, IBV_WC_RETRY_EXC_ERR);
   ibv_destroy_qp(queue_pair);
 }
 

@@ -104,7 +104,7 @@ class TestCase(unittest.TestCase):
         return path
 
     def reload(self, tables):
-        # As an editor does: whoever reads it meanwhile finds one or the other.
+        # As an editor does: a reader finds the old file or the new one.
         (self.service.folder / "new.toml").write_text(host_service.DEVICE + tables)
         (self.service.folder / "new.toml").rename(self.service.folder / "serve.toml")
         return subprocess.run([UROCE, "reload", "--socket", str(self.service.socket)], capture_output=True, text=True,

@@ -213,6 +213,14 @@ TEST_F(ApplicationTurn, TheEndOfTheQueuePairAcknowledgesWhatTheApplicationWasTol
   EXPECT_EQ(newly_sent(), 1u);
 }
 
+TEST_F(ApplicationTurn, WhatWasPostedLeavesBeforeTheEndOfItsQueuePair) {
+  right.post_send(64);
+  // As a post does that finds another thread in a turn.
+  poller().ring(static_cast<QueuePairEntry&>(right.queue_pair()));
+  right.disconnect();
+  EXPECT_EQ(newly_sent(), 1u);
+}
+
 TEST_F(ApplicationTurn, PostingLooksAtThePortOnlyWhenNobodyDidForAWhile) {
   poll();
   const uint64_t before = received();
