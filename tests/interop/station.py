@@ -30,7 +30,8 @@ class Station:
         self.complaints = []
 
     def __enter__(self):
-        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+        # Of no protocol until it is bound: before that it would take frames of every interface.
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
         self.socket.bind((self.interface, ETH_P_ALL))
         self.socket.settimeout(0.2)
