@@ -14,7 +14,7 @@
 // Message, some with descriptors. README.md has the conversation.
 namespace uroce::host {
 
-inline constexpr uint32_t kControlVersion = 2;
+inline constexpr uint32_t kControlVersion = 3;
 
 enum class MessageType : uint32_t {
   // A program's first message.
@@ -51,6 +51,7 @@ enum class MessageType : uint32_t {
   kSourceTo,   // `address`. Answer: kSource or kDone with an error
   kResolve,    // `address`, `vlan`. kResolved follows some time
   kFound,      // answer to kIntroduction: `request`, `channel`; or `error`
+  kConfirm,    // kIntroduced has come: its `request`. No answer
 
   // Of the service, to a program.
   kSource,           // answer: `address`

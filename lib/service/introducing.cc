@@ -31,7 +31,8 @@ Status Service::introduce(Program& program, const Message& message) {
   // Of two programs that ask for each other the first one's question is answered: otherwise each would have
   // two channels, and they might not choose the same one. The second hears of the first's before this
   // refusal.
-  // Numbers of one program may be asked for one after the other, too.
+  // Numbers of one program may be asked for one after the other, too, and the later question may have been
+  // sent before the answer to the earlier one was read.
   if (introductions_.under_way(other->id, program.id) || introductions_.under_way(program.id, other->id))
     return Error{EALREADY, "the two programs are being introduced"};
   inform(*other);
@@ -56,12 +57,15 @@ void Service::found(Program& program, const Message& message) {
   if (message.error == 0 && !may_be_channel(message.channel))
     return violate(program, "a channel that there cannot be");
   // The program that asked may have ended, or waited long enough.
-  const auto introduction = introductions_.take(message.request, program.id);
-  if (!introduction) return;
-  if (message.error != 0) return fail(*introduction, ECONNREFUSED, "the other program has no channel left");
+  Introduction* const introduction = introductions_.unanswered(message.request, program.id);
+  if (introduction == nullptr) return;
+  if (message.error != 0) {
+    const auto is_it = [&](const Introduction& i) { return &i == introduction; };
+    return fail(*introductions_.take_if(is_it), ECONNREFUSED, "the other program has no channel left");
+  }
   Program* const asked = find(introduction->from);
   if (asked == nullptr) return;
-  --asked->introductions;
+  introduction->answered = true;
   const NumberBlock block = program.attachment->block();
   asked->outbox.post({.message = {.type = MessageType::kIntroduced,
                                   .request = introduction->request,
@@ -72,10 +76,19 @@ void Service::found(Program& program, const Message& message) {
                       .about = program.id});
 }
 
+void Service::confirm(Program& program, const Message& message) {
+  const auto confirmed = introductions_.take_if([&](const Introduction& i) {
+    return i.answered && i.from == program.id && i.request == message.request;
+  });
+  if (confirmed) --program.introductions;
+}
+
+/// One that was answered is only over.
 void Service::fail(const Introduction& introduction, int error, std::string_view text) {
   Program* const program = find(introduction.from);
   if (program == nullptr) return;
   --program->introductions;
+  if (introduction.answered) return;
   Message done{.type = MessageType::kDone, .request = introduction.request, .error = error};
   host::set_text(done.text, text);
   post(*program, done);

@@ -9,13 +9,15 @@
 
 namespace uroce::service {
 
-/// A program has asked for a channel to another one, which has yet to answer.
+/// A program has asked for a channel to another one. It ends when the program confirms that it has heard the
+/// answer: questions that it sent before that may be for the same program.
 struct Introduction {
   uint32_t number = 0;  // the request of the service's
   uint32_t from = 0;    // the programs
   uint32_t to = 0;
   uint32_t request = 0;  // of the program that asked
   Instant until;
+  bool answered = false;  // the program that asked has been told, and has yet to confirm
 };
 
 /// The introductions under way; one at most from one program to another.
@@ -30,14 +32,11 @@ class Introductions {
   const Introduction& begin(uint32_t from, uint32_t to, uint32_t request, Instant now) {
     return all_.emplace_back(Introduction{++last_, from, to, request, now + kPatience});
   }
-  /// What program `to` answers; nullopt: nothing was asked of it by that number.
-  std::optional<Introduction> take(uint32_t number, uint32_t to) {
-    const auto at =
-        std::ranges::find_if(all_, [&](const Introduction& i) { return i.number == number && i.to == to; });
-    if (at == all_.end()) return std::nullopt;
-    const Introduction taken = *at;
-    all_.erase(at);
-    return taken;
+  /// What program `to` answers; null: there is no question to it of that number.
+  Introduction* unanswered(uint32_t number, uint32_t to) {
+    const auto at = std::ranges::find_if(
+        all_, [&](const Introduction& i) { return i.number == number && i.to == to && !i.answered; });
+    return at == all_.end() ? nullptr : &*at;
   }
   /// Takes out one for which `is_meant` says so.
   template <typename IsMeant>

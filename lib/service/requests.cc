@@ -64,6 +64,8 @@ void Service::handle_request(Program& program, const Message& message) {
       return resolve(program, message);
     case MessageType::kFound:
       return found(program, message);
+    case MessageType::kConfirm:
+      return confirm(program, message);
     default:
       return violate(program, "a message that only the service sends");
   }

@@ -127,6 +127,7 @@ class Service {
   // Introductions (introducing.cc).
   Status introduce(Program& program, const Message& message);
   void found(Program& program, const Message& message);
+  void confirm(Program& program, const Message& message);
   void fail(const Introduction& introduction, int error, std::string_view text);
   void end_introductions(Program& program);
 

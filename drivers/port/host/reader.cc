@@ -260,6 +260,9 @@ void Attachment::on_introduced(host::Datagram& received) {
   const auto found = introductions_.find(message.request);
   if (found == introductions_.end()) return;
   const Introduction introduction = found->second;
+  // Until then the service refuses questions for other numbers of the same program: those that were sent
+  // before this was read would get the program a second channel.
+  tell({.type = MessageType::kConfirm, .request = message.request});
   std::unique_ptr<Peer> peer = make_peer(message, introduction.channel, received.descriptor[0].get());
   if (peer == nullptr || !peer->block.contains(introduction.asked))
     return on_refused_introduction({.request = message.request, .error = EPROTO});

@@ -153,6 +153,12 @@ TEST(HostileService, IntroductionsThatCannotBe) {
     wrong.request += 1000;
     ASSERT_TRUE(program.conversation().send(wrong, sound));
     ASSERT_TRUE(program.conversation().send(right, sound));
+    host::Datagram confirmed;
+    do {
+      auto received = program.conversation().receive(MessageType::kConfirm);
+      ASSERT_TRUE(received) << "of those before it confirms each that it asked for";
+      confirmed = std::move(*received);
+    } while (confirmed.message.request != right.request);
     const auto& ring = *host::MemoryLayout(host::kProgramMemory).ring(other.data(), 3);
     EXPECT_EQ(ring.load(), 0u);
     const uint64_t dropped = program.queue().dropped();

@@ -103,6 +103,34 @@ TEST(Control, ProgramsAreIntroduced) {
   EXPECT_EQ(introduced->descriptors.size(), 1u);
 }
 
+/// Two channels between two programs would be one too many: frames of the first one are lost when the second
+/// replaces it. The question for another number may have been sent before the answer was read.
+TEST(Control, AProgramIsIntroducedAgainOnlyAfterItHasConfirmed) {
+  RunningService service;
+  FakeProgram a(service.path());
+  FakeProgram b(service.path());
+  a.attach();
+  b.attach();
+  const auto ask = [&](uint32_t request) {
+    return a.send(
+        {.type = MessageType::kIntroduce, .request = request, .number = b.number(), .channel = request});
+  };
+  ASSERT_TRUE(ask(1));
+  const auto introduction = b.receive(MessageType::kIntroduction);
+  ASSERT_TRUE(introduction);
+  ASSERT_TRUE(b.send({.type = MessageType::kFound, .request = introduction->message.request, .channel = 9}));
+  ASSERT_TRUE(a.receive(MessageType::kIntroduced));
+  // Before it confirms, from either side.
+  EXPECT_EQ(a.ask({.type = MessageType::kIntroduce, .number = b.number(), .channel = 2}).error, EALREADY);
+  EXPECT_EQ(b.ask({.type = MessageType::kIntroduce, .number = a.number(), .channel = 2}).error, EALREADY);
+  // Confirm what was not asked, and what was.
+  ASSERT_TRUE(a.send({.type = MessageType::kConfirm, .request = 7}));
+  EXPECT_EQ(a.ask({.type = MessageType::kIntroduce, .number = b.number(), .channel = 2}).error, EALREADY);
+  ASSERT_TRUE(a.send({.type = MessageType::kConfirm, .request = 1}));
+  ASSERT_TRUE(ask(3));
+  EXPECT_TRUE(b.receive(MessageType::kIntroduction));
+}
+
 TEST(Control, IntroductionsThatFail) {
   RunningService service;
   FakeProgram a(service.path());
