@@ -27,6 +27,7 @@ Agent::Agent(const AgentOptions& options, Consumer& consumer)
       consumer_(consumer),
       table_(options.connections_max, options.salt, options.prefix),
       half_open_(table_, options.listeners_max + 1, options.salt),
+      released_timewait_(table_),
       listeners_(options.listeners_max + 1),
       wheel_(kTick, kTimerSlots),
       next_transaction_(uint64_t{options.salt} << 32) {}
@@ -90,7 +91,7 @@ State Agent::state_of(CommId id) {
 
 Result<CommId> Agent::connect(const Address& address, const wire::CmReq& req, uint64_t consumer,
                               uint32_t ece_options) {
-  Connection* const connection = table_.allocate();
+  Connection* const connection = allocate();
   if (connection == nullptr) return Error{ENOMEM, "too many connections"};
   connection->state = State::kReqSent;
   connection->attended = true;
@@ -162,7 +163,7 @@ int Agent::disconnect(CommId id, std::span<const std::byte> private_data) {
 
 Result<CommId> Agent::resolve_service(const Address& address, const wire::CmSidrReq& req,
                                       Duration answer_within, uint8_t retries, uint64_t consumer) {
-  Connection* const connection = table_.allocate();
+  Connection* const connection = allocate();
   if (connection == nullptr) return Error{ENOMEM, "too many connections"};
   connection->state = State::kSidrReqSent;
   connection->attended = true;
@@ -208,8 +209,9 @@ void Agent::release(CommId id) {
       return close(*connection);
     case State::kClosed:
       return free_if_done(*connection);
-    case State::kDreqSent:
     case State::kTimewait:
+      return released_timewait_.add(*connection);
+    case State::kDreqSent:
     case State::kFree:
       return;  // goes on by itself
   }

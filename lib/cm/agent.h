@@ -13,6 +13,7 @@
 #include "cm/early_requests.h"
 #include "cm/event.h"
 #include "cm/half_open.h"
+#include "cm/released_timewait.h"
 #include "cm/state_table.h"
 
 namespace uroce::cm {
@@ -32,11 +33,12 @@ struct AgentOptions {
 struct AgentCounters {
   uint64_t malformed = 0;
   uint64_t unknown_connection = 0;
-  uint64_t no_room = 0;     // a table or a listener's backlog is full
-  uint64_t displaced = 0;   // half-open connections that gave way to another host's
-  uint64_t held = 0;        // requests that waited for a listener
-  uint64_t repeated = 0;    // messages sent again
-  uint64_t unexpected = 0;  // in this state
+  uint64_t no_room = 0;             // a table or a listener's backlog is full
+  uint64_t displaced = 0;           // half-open connections that gave way to another host's
+  uint64_t timewait_cut_short = 0;  // released connections in TIMEWAIT that gave way in a full table
+  uint64_t held = 0;                // requests that waited for a listener
+  uint64_t repeated = 0;            // messages sent again
+  uint64_t unexpected = 0;          // in this state
 };
 
 /// Numbers a listener; 0 is none.
@@ -167,6 +169,7 @@ class Agent {
   void give_up(Connection& connection, Instant now);
   void reject_and_close(Connection& connection, wire::CmRej rej);
   void hang_up(Connection& connection, const wire::CmDreq& dreq);
+  Connection* allocate();
   void enter_timewait(Connection& connection, Instant now);
   void close(Connection& connection);
   void free_if_done(Connection& connection);
@@ -181,6 +184,7 @@ class Agent {
   Consumer& consumer_;
   ConnectionTable table_;
   HalfOpen half_open_;
+  ReleasedTimewait released_timewait_;
   EarlyRequests early_;
   bool listened_ = false;            // since the last pump()
   std::vector<Listener> listeners_;  // [0] is not used

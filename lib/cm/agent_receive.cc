@@ -82,7 +82,7 @@ void Agent::handle(const Datagram& datagram, Instant now, MadSink& sink) {
 }
 
 Connection* Agent::admit(Listener& listener, State state, const Address& address, CommId theirs) {
-  Connection* const connection = make_room(listener, address.remote) ? table_.allocate() : nullptr;
+  Connection* const connection = make_room(listener, address.remote) ? allocate() : nullptr;
   if (connection == nullptr) {
     // The peer asks again, and may find room then.
     ++counters_.no_room;

@@ -131,6 +131,18 @@ void Agent::hang_up(Connection& connection, const wire::CmDreq& dreq) {
   send(connection, numbered);
 }
 
+/// Null: all that the table has room for are in use.
+Connection* Agent::allocate() {
+  Connection* allocated = table_.allocate();
+  // One whose last message has yet to leave is free later.
+  while (allocated == nullptr && released_timewait_.oldest() != nullptr) {
+    ++counters_.timewait_cut_short;
+    close(*released_timewait_.oldest());
+    allocated = table_.allocate();
+  }
+  return allocated;
+}
+
 void Agent::enter_timewait(Connection& connection, Instant now) {
   // A peer that uses its queue pair's number anew has waited, and meets another one of ours: only what lives
   // is stale.
@@ -138,12 +150,14 @@ void Agent::enter_timewait(Connection& connection, Instant now) {
   half_open_.remove(connection);
   if (connection.state == State::kDreqSent) --hanging_up_;
   connection.state = State::kTimewait;
+  if (!connection.attended) released_timewait_.add(connection);
   wheel_.arm(connection, now + connection.timewait);
 }
 
 void Agent::close(Connection& connection) {
   no_longer_waiting(connection);
   half_open_.remove(connection);
+  released_timewait_.remove(connection);
   table_.strike_comm(connection);
   table_.strike_qp(connection);
   wheel_.disarm(connection);

@@ -67,6 +67,7 @@ struct Connection : TimerNode {
   uint32_t listener = 0;     // whose backlog it is in
   bool half_open = false;    // in a listener's list of half-open connections:
   uint32_t half_open_of = 0;
+  bool released_timewait = false;  // in the list of those:
 
   wire::CmMad last;  // what was sent last, and is sent again
   uint8_t repeats_left = 0;
@@ -85,6 +86,8 @@ struct Connection : TimerNode {
   uint32_t next_of_qp = 0;
   uint32_t next_half_open = 0;
   uint32_t previous_half_open = 0;
+  uint32_t next_timewait = 0;
+  uint32_t previous_timewait = 0;
 };
 
 }  // namespace uroce::cm
