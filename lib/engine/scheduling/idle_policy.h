@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
@@ -18,6 +19,14 @@ class IdlePolicy {
   /// after the application was at it for long. Below kClockStepMax, so that sleeping never slows the
   /// protocol's clock.
   static constexpr Duration kSleepMax = milliseconds(4);
+
+  /// After how long a poller counts as left alone while a thread of the application has yielded its CPU
+  /// between two polls: in a time in which it gets one among some dozen others.
+  static constexpr Duration kYieldedMax = milliseconds(20);
+
+  [[nodiscard]] static constexpr Duration patience(Duration takeover, bool poll_awaits_processor) {
+    return poll_awaits_processor ? std::max(takeover, kYieldedMax) : takeover;
+  }
 
   struct Look {
     Instant now;

@@ -36,6 +36,12 @@ class IdlePollingThreads {
     return most_of(next) + beside;
   }
 
+  // Around the calling thread's yield.
+  void begin_yield() { yielding_.fetch_add(1, std::memory_order_relaxed); }  // nothing but a number
+  void end_yield() { yielding_.fetch_sub(1, std::memory_order_relaxed); }
+  /// A thread has given its CPU away between two polls, and polls again as soon as it has one. Any thread.
+  [[nodiscard]] bool any_yields() const { return yielding_.load(std::memory_order_relaxed) != 0; }
+
  private:
   // The epoch in the upper half, how many reported in the one before it, and how many in it.
   static constexpr uint64_t kBefore = 16;
@@ -53,6 +59,7 @@ class IdlePollingThreads {
 
   std::atomic<uint64_t> word_{0};
   std::atomic<uint32_t> beside_{0};
+  std::atomic<uint32_t> yielding_{0};
 };
 
 /// What one thread does about its polls that find nothing. A thread that has a CPU to itself keeps polling.
@@ -83,7 +90,9 @@ class PollBackoff {
       patience_ = kPatience;
       return;
     }
+    threads.begin_yield();
     machine.yield();
+    threads.end_yield();
     const bool somebody = machine.now() - before > kUncontendedYieldMax;
     patience_ = somebody ? kPatienceOversubscribed : std::min(2 * patience_, kPatience);
   }
@@ -100,6 +109,9 @@ extern constinit thread_local PollBackoff poll_backoff __attribute__((tls_model(
 
 /// Tells this process's IdlePollingThreads of programs beside it.
 void set_programs_beside(uint32_t count);
+
+/// Whether one of this process's threads polls again as soon as it has a CPU. Any thread.
+[[nodiscard]] bool poll_awaits_processor();
 
 /// The calling thread has polled and found something, or not.
 void back_off();

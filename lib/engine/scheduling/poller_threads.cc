@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "engine/platform/processors.h"
+#include "engine/scheduling/oversubscription.h"
 
 namespace uroce::engine {
 
@@ -114,9 +115,10 @@ void PollerThreads::attend() {
 
 IdlePolicy::Look PollerThreads::look_after(Instant now, Duration overslept) const {
   IdlePolicy::Look look{.now = now, .due = kNever};
+  const Duration patience = IdlePolicy::patience(takeover_, poll_awaits_processor());
   for (Poller* poller : pollers_) {
     if (poller->attention().take_wanted()) poller->attention().note_application(now);
-    Instant left_alone = poller->attention().application_turned() + takeover_ + overslept;
+    Instant left_alone = poller->attention().application_turned() + patience + overslept;
     if (now >= left_alone) {
       const TurnOutcome outcome = poller->turn(now);
       if (outcome != TurnOutcome::kBusy) {
@@ -128,7 +130,8 @@ IdlePolicy::Look PollerThreads::look_after(Instant now, Duration overslept) cons
       poller->attention().note_application(now);
       left_alone = now + takeover_;
     }
-    look.due = std::min(look.due, left_alone);
+    // It may be known earlier that no thread is about to poll.
+    look.due = std::min({look.due, left_alone, now + IdlePolicy::kSleepMax});
   }
   return look;
 }

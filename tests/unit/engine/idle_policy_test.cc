@@ -31,6 +31,14 @@ class Thread {
   IdlePolicy::Decision decision{};
 };
 
+TEST(IdlePolicy, APollerIsLeftAloneLaterWhileItsThreadWaitsForAProcessor) {
+  EXPECT_EQ(IdlePolicy::patience(kTakeover, false), kTakeover);
+  EXPECT_EQ(IdlePolicy::patience(kTakeover, true), IdlePolicy::kYieldedMax);
+  EXPECT_GT(IdlePolicy::kYieldedMax, kTakeover);
+  // A program that wants to be left alone longer is.
+  EXPECT_EQ(IdlePolicy::patience(seconds(1), true), seconds(1));
+}
+
 TEST(IdlePolicy, LooksLessAndLessOftenAtAnApplicationThatIsAlwaysThere) {
   Thread thread;
   EXPECT_EQ(thread.attended(), IdleAction::kSleep);

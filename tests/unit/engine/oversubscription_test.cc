@@ -15,6 +15,8 @@ struct Machine {
     Instant now{seconds(100).ns};
     uint32_t processors = 2;
     uint32_t yields = 0;
+    uint32_t yields_seen = 0;  // by another thread that looked meanwhile
+    const IdlePollingThreads* threads = nullptr;
     Duration yield_takes = nanoseconds(300);
   };
   State* state;
@@ -23,6 +25,7 @@ struct Machine {
   [[nodiscard]] uint32_t processors() const { return state->processors; }
   void yield() const {
     ++state->yields;
+    if (state->threads != nullptr && state->threads->any_yields()) ++state->yields_seen;
     state->now = state->now + state->yield_takes;
   }
 };
@@ -62,6 +65,16 @@ TEST_F(Crowd, OneMoreThanProcessorsYields) {
   EXPECT_EQ(state.yields, 1u);
   poll_in_vain(all[0], PollBackoff::kPatience);
   EXPECT_EQ(state.yields, 2u);
+}
+
+TEST_F(Crowd, OthersSeeThatAThreadYieldsAsLongAsItDoes) {
+  state.threads = &threads;
+  EXPECT_FALSE(threads.any_yields());
+  gather(3);
+  poll_in_vain(all[0], PollBackoff::kPatience);
+  EXPECT_EQ(state.yields, 2u);
+  EXPECT_EQ(state.yields_seen, 2u);
+  EXPECT_FALSE(threads.any_yields());
 }
 
 TEST_F(Crowd, ProgramsBesideItCountAsThreads) {
