@@ -135,21 +135,37 @@ class Host:
     # Many programs.
 
     def of_many(self):
-        """The sum of all pairs, beside one pair."""
+        """The sum of all pairs, beside one pair; of long messages beside what is left of one pair's where as many pairs copy by their
+        channels alone, for they lose to each other's time slices and caches too."""
         rounds = [dict(self.round_of_many()) for _ in range(RUNS)]
-        for name, unit, *_ in SHAPES:
-            one_pair = None
-            for programs in PROGRAMS:
-                value = statistics.median(one[name, programs] for one in rounds)
-                yield Row(f'host.programs.{programs}.{name}.{unit}', value, UNITS[unit], one_pair, 'one pair')
-                one_pair = one_pair or value
+        median = {what: statistics.median(one[what] for one in rounds) for what in rounds[0]}
+        for programs in PROGRAMS:
+            yield Row(f'host.programs.{programs}.bare.copied4k.gbps', median['bare', programs], 'Gbit/s', median['bare', 2], 'one pair')
+        for name, unit, size, *_ in SHAPES:
+            one_pair = median[name, 2]
+            yield Row(f'host.programs.2.{name}.{unit}', one_pair, UNITS[unit])
+            for programs in PROGRAMS[1:]:
+                left = min(1, median['bare', programs] / median['bare', 2]) if size == MESSAGE else 1
+                yield Row(f'host.programs.{programs}.{name}.{unit}', median[name, programs], UNITS[unit], one_pair * left,
+                          'one pair' if left == 1 else 'one pair, bare')
 
     def round_of_many(self):
+        for programs in PROGRAMS:
+            yield ('bare', programs), self.bare_pairs(programs // 2)
         with links.HostLink(self.build) as link:
             for name, unit, size, queue_pairs in SHAPES:
                 for programs in PROGRAMS:
                     said = self.pairs(link, 'write', size, '--pairs', programs // 2, queue_pairs=queue_pairs, region_mb=16)
                     yield (name, programs), said['gigabits_per_second'] if unit == 'gbps' else said['messages_per_second'] / 1e6
+
+    def bare_pairs(self, count):
+        """Payload of frames between `count` pairs of processes at once, in Gbit/s."""
+        asked = [self.program('bare_channel'), '--bytes', LARGE_FRAME, '--seconds', self.duration, '--share-cpus']
+        running = [subprocess.Popen([str(word) for word in asked], stdout=subprocess.PIPE, text=True) for _ in range(count)]
+        told = [process.communicate()[0] for process in running]
+        if any(process.returncode != 0 for process in running):
+            raise Failure('bare_channel failed')
+        return sum(json.loads(one)[f'copied.{LARGE_FRAME}.frames_per_second'] for one in told) * LARGE * 8 / 1e9
 
     # Programs that do little.
 

@@ -2,7 +2,8 @@
 // process on a CPU of its own, with its own sealed memory; the sender copies payload from memory into a
 // frame, the receiver copies the frame's payload out. Source and destination are larger than the caches of a
 // CPU. Floods are one way, a round trip is a frame there and another one back. Figures are named as those of
-// bare_port.
+// bare_port. With --share-cpus a process that finds nothing to do gives its CPU away, for several of these at
+// once; then there are no round trips.
 //
 //   bare_channel --bytes 138,4170
 #include <fmt/format.h>
@@ -41,6 +42,7 @@ struct Options {
   std::vector<uint32_t> sizes{138, 4170};
   double duration_s = 0.5;
   uint32_t in_flight_max = host::kRingFrames;
+  bool shares_cpus = false;
 };
 
 double seconds_since(Clock::time_point start) {
@@ -136,25 +138,33 @@ class End {
 };
 
 /// Until the other end says goodbye.
-void respond(End& end) {
+void respond(End& end, const Options& options) {
   for (bool more = true; more;) {
+    bool idle = true;
     end.receive([&](const Head& head, uint32_t bytes) {
+      idle = false;
       if (head.kind == Kind::kPing)
         while (!end.send(head, bytes)) continue;
       more &= head.kind != Kind::kBye;
     });
+    if (idle && options.shares_cpus) sched_yield();
   }
 }
 
 /// Frames per second that the other end has copied.
-double flood(End& end, uint32_t bytes, double duration_s) {
+double flood(End& end, uint32_t bytes, double duration_s, const Options& options) {
   uint64_t sent = 0;
   const auto start = Clock::now();
-  while (seconds_since(start) < duration_s)
+  while (seconds_since(start) < duration_s) {
+    const uint64_t before = sent;
     for (uint32_t i = 0; i < End::kBurst; ++i) sent += end.send({.kind = Kind::kFlood}, bytes) ? 1 : 0;
-  for (uint32_t turn = 1; !end.all_taken(); ++turn)
+    if (sent == before && options.shares_cpus) sched_yield();
+  }
+  for (uint32_t turn = 1; !end.all_taken(); ++turn) {
     if (turn % 1024 == 0 && seconds_since(start) > duration_s + kLimitSeconds)
       throw std::runtime_error("the other end takes no frames");
+    if (options.shares_cpus) sched_yield();
+  }
   return static_cast<double>(sent) / seconds_since(start);
 }
 
@@ -181,8 +191,9 @@ void measure(End& end, const Options& options) {
   const double duration_s = options.duration_s;
   for (const uint32_t bytes : options.sizes) {
     const std::string name = fmt::format("copied.{}", bytes);
-    flood(end, bytes, duration_s / 4);
-    figures.add_rate(name, flood(end, bytes, duration_s), bytes);
+    flood(end, bytes, duration_s / 4, options);
+    figures.add_rate(name, flood(end, bytes, duration_s, options), bytes);
+    if (options.shares_cpus) continue;
     ping(end, bytes, duration_s / 16);
     figures.add_round_trips(name, ping(end, bytes, duration_s));
   }
@@ -203,13 +214,13 @@ host::Mapping map_other(const host::SealedMemory& memory) {
   return std::move(*mapping);
 }
 
-int in_child(host::SealedMemory& own, const host::SealedMemory& other) {
+int in_child(host::SealedMemory& own, const host::SealedMemory& other, const Options& options) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {
-    pin_to(1);
+    if (!options.shares_cpus) pin_to(1);
     const host::Mapping far = map_other(other);
     End end(own.mapping.data(), far.data(), host::kRingFrames);
-    respond(end);
+    respond(end, options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "bare_channel: {}\n", error.what());
     return 1;
@@ -224,10 +235,10 @@ void run(const Options& options) {
   madvise(childs.mapping.data(), childs.mapping.bytes(), MADV_DOFORK);
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error(fmt::format("fork: {}", std::strerror(errno)));
-  if (child == 0) _exit(in_child(childs, own));
+  if (child == 0) _exit(in_child(childs, own, options));
   childs.mapping = {};
   try {
-    pin_to(0);
+    if (!options.shares_cpus) pin_to(0);
     const host::Mapping far = map_other(childs);
     End end(own.mapping.data(), far.data(), options.in_flight_max);
     measure(end, options);
@@ -251,6 +262,7 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.duration_s, "per measurement");
   app.add_option("--in-flight", options.in_flight_max, "frames that the receiver has not taken, at most")
       ->check(CLI::Range(1u, uroce::host::kRingFrames));
+  app.add_flag("--share-cpus", options.shares_cpus, "with others: yield where there is nothing to do");
   CLI11_PARSE(app, argc, argv);
   try {
     uroce::perf::run(options);
