@@ -8,6 +8,7 @@
 #include "drivers/port/ethdev/ethdev.h"
 #include "drivers/port/host/host.h"
 #include "drivers/port/loopback/loopback.h"
+#include "drivers/port/xdp/xdp.h"
 
 namespace uroce::drivers {
 namespace {
@@ -40,6 +41,19 @@ const PortDriver& driver_of(std::string_view devargs) {
                                [&](const PortDriver& driver) { return driver.claims(devargs); });
 }
 
+/// By AF_XDP, or by what the devargs name, AF_PACKET.
+Result<std::unique_ptr<port::Port>> open_beside_kernel(const port::Specification& specification) {
+  port::Specification packet = specification;
+  if (specification.kernel_path != port::KernelPath::kPacket) {
+    auto xdp = open_xdp(ethdev_interface(specification.devargs), specification);
+    if (xdp || specification.kernel_path == port::KernelPath::kXdp) return xdp;
+    packet.remark = "AF_PACKET beside the kernel, as AF_XDP is not to be had (" + xdp.error().message + ")";
+  } else {
+    packet.remark = "AF_PACKET beside the kernel, as configured";
+  }
+  return open_ethdev(packet);
+}
+
 PortDecorator& port_decorator() {
   static PortDecorator decorator;
   return decorator;
@@ -60,7 +74,9 @@ std::optional<MacAddress> known_mac(std::string_view devargs) {
 std::string interface_of(std::string_view devargs) { return driver_of(devargs).interface(devargs); }
 
 Result<std::unique_ptr<port::Port>> open_port(const port::Specification& specification) {
-  Result<std::unique_ptr<port::Port>> port = driver_of(specification.devargs).open(specification);
+  Result<std::unique_ptr<port::Port>> port = specification.beside_kernel
+                                                 ? open_beside_kernel(specification)
+                                                 : driver_of(specification.devargs).open(specification);
   if (port && port_decorator()) return port_decorator()(std::move(*port));
   return port;
 }

@@ -112,6 +112,9 @@ class Port {
   /// What is behind the port was taken away and does not come back.
   [[nodiscard]] virtual bool gone() const { return false; }
   [[nodiscard]] virtual FarEnd far_end() const { return FarEnd::kUnknown; }
+  /// On a port beside the kernel, whenever they may have changed: what is sent to others is the kernel's. Any
+  /// thread, one at a time.
+  virtual void follow_addresses(std::span<const Gid> /*addresses*/) {}
   /// What several processes share whose port this is; null: the port is this process's alone.
   [[nodiscard]] virtual host::SharedDevice* shared_device() { return nullptr; }
   /// Where a thread that turns the port's queues is to sleep, so that other processes can wake it; null:

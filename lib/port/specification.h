@@ -10,6 +10,9 @@
 
 namespace uroce::port {
 
+/// What a port beside the kernel gets its frames by: AF_XDP, AF_PACKET, or the better of those there are.
+enum class KernelPath : uint8_t { kAuto, kXdp, kPacket };
+
 /// What the configuration says about a port.
 struct Specification {
   std::string devargs = {};          // "loopbackN[,steer=...]" or DPDK devargs ("net_memif0,role=server,...")
@@ -19,6 +22,8 @@ struct Specification {
   std::vector<Gid> addresses = {};     // that will be answered for: no two processes may on one interface
   /// The interface stays the kernel's: only RoCE is taken, and nothing of the interface is changed.
   bool beside_kernel = false;
+  KernelPath kernel_path = KernelPath::kAuto;
+  std::string remark = {};  // why the port is what it is, for people
   /// Takes what DPDK's log complained of first since it was asked last; empty: nothing, or unknown.
   std::function<std::string()> dpdk_complaint = {};
 };

@@ -41,6 +41,7 @@ std::string reason(int code) { return rte_strerror(code < 0 ? -code : code); }
 EthdevPort::EthdevPort(const port::Specification& specification)
     : specification_(specification), devargs_(specification.devargs), traits_(pmd_traits(devargs_.name())) {
   capabilities_.description = specification.devargs;
+  if (!specification.remark.empty()) capabilities_.description += ": " + specification.remark;
   capabilities_.queues = specification.queues;
 }
 

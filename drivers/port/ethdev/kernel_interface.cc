@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -76,6 +77,21 @@ std::optional<MacAddress> interface_mac_of(const std::string& interface) {
   if (failed != 0 || request.ifr_hwaddr.sa_family != ARPHRD_ETHER) return std::nullopt;
   std::memcpy(mac.bytes.data(), request.ifr_hwaddr.sa_data, mac.bytes.size());
   return mac;
+}
+
+uint16_t receive_queues_of(const std::string& interface) {
+  ifreq request{};
+  if (interface.size() >= sizeof request.ifr_name) return 1;
+  interface.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  const int socket_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket_fd < 0) return 1;
+  ethtool_channels channels{};
+  channels.cmd = ETHTOOL_GCHANNELS;
+  request.ifr_data = reinterpret_cast<char*>(&channels);
+  const int failed = ioctl(socket_fd, SIOCETHTOOL, &request);
+  close(socket_fd);
+  if (failed != 0) return 1;
+  return static_cast<uint16_t>(std::clamp<uint32_t>(channels.rx_count + channels.combined_count, 1, 1024));
 }
 
 Status may_use(Grant grant, const std::string& port) {

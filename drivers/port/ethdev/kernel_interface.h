@@ -17,6 +17,9 @@ Result<uint32_t> interface_mtu_of(const std::string& port, const std::string& in
 /// The MAC of a network interface of the kernel; none when there is none of that name.
 std::optional<MacAddress> interface_mac_of(const std::string& interface);
 
+/// How many queues the interface receives by; 1 if its driver does not say.
+uint16_t receive_queues_of(const std::string& interface);
+
 /// What the kernel must grant before a driver can open its device.
 enum class Grant : uint8_t { kNone, kPacketSocket, kXdpSocket, kTunnel };
 

@@ -113,11 +113,24 @@ std::string joined(const List& list, Text text) {
   return "[" + out + "]";
 }
 
+std::string_view name_of(port::KernelPath path) {
+  switch (path) {
+    case port::KernelPath::kXdp:
+      return "xdp";
+    case port::KernelPath::kPacket:
+      return "packet";
+    case port::KernelPath::kAuto:
+      break;
+  }
+  return "auto";
+}
+
 std::string to_toml(const DeviceConfiguration& device) {
   const bool beside_kernel = !device.interface.empty();
   std::string out = fmt::format("[[device]]\nname = {}\n{} = {}\n", quoted(device.name),
                                 beside_kernel ? "interface" : "port",
                                 quoted(beside_kernel ? device.interface : device.port));
+  if (beside_kernel) out += fmt::format("mode = \"{}\"\n", name_of(device.kernel_path));
   if (device.mac) out += fmt::format("mac = \"{}\"\n", wire::to_text(*device.mac));
   out += fmt::format("addresses = {}\n", joined(device.addresses, [](const InterfaceAddress& a) {
                        return fmt::format("\"{}/{}{}\"", wire::to_text(a.address), a.prefix_bits,

@@ -10,6 +10,7 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "copy/kind.h"
+#include "port/specification.h"
 #include "wire/frame.h"
 
 namespace uroce::engine {
@@ -49,7 +50,8 @@ struct DeviceConfiguration {
   /// An interface of the kernel beside which the device stands, or empty. Then `port` is made of it, and MAC,
   /// addresses and neighbours are the kernel's.
   std::string interface = {};
-  std::optional<MacAddress> mac;  // default: the port's own
+  port::KernelPath kernel_path = port::KernelPath::kAuto;  // how its frames get to us
+  std::optional<MacAddress> mac;                           // default: the port's own
   std::vector<InterfaceAddress> addresses;
   std::optional<uint32_t> mtu;  // link MTU; default: what the port has
   std::vector<StaticNeighbour> neighbours;

@@ -111,6 +111,10 @@ constexpr int64_t kMtuMin = 576;
 constexpr int64_t kMtuMax = 9216;
 constexpr int64_t kBusOffsetMax = int64_t{1} << 58;
 
+constexpr std::array<std::pair<std::string_view, port::KernelPath>, 3> kKernelPaths = {
+    {{"auto", port::KernelPath::kAuto},
+     {"xdp", port::KernelPath::kXdp},
+     {"packet", port::KernelPath::kPacket}}};
 constexpr std::array<std::pair<std::string_view, PollerMode>, 2> kModes = {
     {{"inline", PollerMode::kInline}, {"dedicated", PollerMode::kDedicated}}};
 constexpr std::array<std::pair<std::string_view, WindowType2>, 2> kWindowTypes = {
@@ -223,7 +227,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_integ
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 27> kKeys = {{
+constexpr std::array<Key, 28> kKeys = {{
     {{"device.name", "string", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_string(v, t.device->name, kDeviceNameMax); }},
@@ -234,6 +238,10 @@ constexpr std::array<Key, 27> kKeys = {{
       "instead of a port: an interface of the kernel, beside which the device stands"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_interface(v, *t.device); }},
+    {{"device.mode", "auto, xdp or packet",
+      "with an interface: frames by AF_XDP, by AF_PACKET, or by the better of those that can be had"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_choice(v, t.device->kernel_path, kKernelPaths); }},
     {{"device.mac", "MAC address", "instead of the port's own"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_mac(v, t.device->mac.emplace()); }},

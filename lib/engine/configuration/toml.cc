@@ -67,6 +67,8 @@ class Parser {
       keys("device", *table, &device);
       if (!device.interface.empty())
         must_lack(*table, {"port", "mac", "addresses", "neighbours", "routes", "gateway"}, "an interface");
+      else
+        must_lack(*table, {"mode"}, "a port of its own");
       if (device.port.substr(0, device.port.find(',')) == "host")
         must_lack(*table, {"mtu", "addresses", "neighbours", "routes", "gateway", "dmadev"},
                   "a device of the host service, which has its own");

@@ -167,6 +167,7 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                   .mac = device.mac,
                                   .addresses = authority != nullptr ? std::vector<Gid>() : gids_of(device),
                                   .beside_kernel = authority != nullptr,
+                                  .kernel_path = device.kernel_path,
                                   .dpdk_complaint = EalLog::take_first_error});
   if (!port) return port.error();
   const Result<HashKey> key = random_key();

@@ -66,6 +66,7 @@ HostInterface::~HostInterface() {
 Status HostInterface::start(Device& device, DeviceState& state) {
   device_ = &device;
   state_ = &state;
+  show_addresses();
   auto thread = Thread::start("uroce-kernel", {}, [this] { follow(); });
   if (!thread) return thread.error();
   thread_.emplace(std::move(*thread));
@@ -224,6 +225,15 @@ void HostInterface::compare_addresses() {
   }
   // What is there already is refused: addresses that have stayed, and the link-local one of the MAC.
   for (const InterfaceAddress& address : *now) device_->add_address(address);
+  show_addresses();
+}
+
+void HostInterface::show_addresses() {
+  const net::GidTable gids = device_->gids();
+  std::vector<Gid> ours;
+  for (size_t i = 0; i < gids.size(); ++i)
+    if (gids.in_use(i)) ours.push_back(gids.at(i));
+  state_->port->follow_addresses(ours);
 }
 
 void HostInterface::compare_link() {

@@ -60,6 +60,8 @@ class HostInterface final : public NetworkAuthority {
   void tell(const Gid& address, const Gid& hop, std::optional<MacAddress> mac, net::Resolution otherwise);
   void forget(bool all, std::span<const RtNetlink::Notice> hops);
   void compare_addresses();
+  /// To the port, which may have to know which frames are ours.
+  void show_addresses();
   void compare_link();
   void wake() const;
 

@@ -184,6 +184,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "f.toml:2: device.interface: must not be longer than 15 characters"},
         Mistake{"[[device]]\ninterface = \"eth0\"\nport = \"loopback0\"",
                 "f.toml:3: device.port: does not go together with an interface"},
+        Mistake{"[[device]]\nport = \"loopback0\"\nmode = \"xdp\"",
+                "f.toml:3: device.mode: does not go together with a port of its own"},
+        Mistake{"[[device]]\ninterface = \"eth0\"\nmode = \"fast\"",
+                "f.toml:3: device.mode: must be one of \"auto\", \"xdp\", \"packet\""},
         Mistake{"[[device]]\ninterface = \"eth0\"\nmac = \"02:00:00:00:00:01\"",
                 "f.toml:3: device.mac: does not go together with an interface"},
         Mistake{"[[device]]\naddresses = [\"192.0.2.1/24\"]\ninterface = \"eth0\"",
@@ -292,6 +296,10 @@ TEST(Configuration, StandsBesideTheKernelOnAnInterface) {
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->devices[0].interface, "eth0");
   EXPECT_EQ(again->devices[0].port, read->devices[0].port);
+  EXPECT_EQ(again->devices[0].kernel_path, port::KernelPath::kAuto);
+  const auto by_xdp = apply_override(*read, "device.0.mode", "xdp");
+  ASSERT_TRUE(by_xdp) << by_xdp.error().message;
+  EXPECT_EQ(parse_configuration(to_toml(*by_xdp), "again")->devices[0].kernel_path, port::KernelPath::kXdp);
   const auto option = apply_override({}, "device.0.interface", "eth1");
   ASSERT_TRUE(option) << option.error().message;
   EXPECT_EQ(option->devices[0].port, "net_af_packet_eth1,iface=eth1");
@@ -319,7 +327,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 27u);
+  EXPECT_EQ(configuration_keys().size(), 28u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

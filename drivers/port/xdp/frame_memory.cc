@@ -1,0 +1,39 @@
+#include "drivers/port/xdp/frame_memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
+
+#include "base/memory_calls.h"
+
+namespace uroce::drivers {
+
+FrameMemory::FrameMemory(size_t chunks)
+    : chunks_(chunks), base_(map_memory(nullptr, chunks * kChunkBytes, PROT_READ | PROT_WRITE, 0)) {
+  if (base_ == nullptr) throw std::bad_alloc();
+  // A page that is copied when a forked child or its parent writes would not be the kernel's any more.
+  advise_memory(base_, bytes(), MADV_DONTFORK);
+  free_.reserve(chunks);
+  for (size_t i = chunks; i > 0; --i) free_.push_back((i - 1) * kChunkBytes);
+}
+
+FrameMemory::~FrameMemory() { unmap_memory(base_, bytes()); }
+
+void FrameMemory::move(std::vector<uint64_t>& from, std::vector<uint64_t>& to, size_t count) {
+  const auto moved = static_cast<std::ptrdiff_t>(std::min(count, from.size()));
+  to.insert(to.end(), from.end() - moved, from.end());
+  from.erase(from.end() - moved, from.end());
+}
+
+void FrameMemory::take(std::vector<uint64_t>& to, size_t count) {
+  const std::lock_guard guard(mutex_);
+  move(free_, to, count);
+}
+
+void FrameMemory::give_back(std::vector<uint64_t>& from, size_t count) {
+  const std::lock_guard guard(mutex_);
+  move(from, free_, count);
+}
+
+}  // namespace uroce::drivers

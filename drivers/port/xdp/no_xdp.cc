@@ -1,0 +1,12 @@
+#include <cerrno>
+
+#include "drivers/port/xdp/xdp.h"
+
+namespace uroce::drivers {
+
+/// In builds without clang's bpf target or libbpf.
+Result<std::unique_ptr<port::Port>> open_xdp(const std::string& interface, const port::Specification&) {
+  return Error{ENOTSUP, interface + ": this build has no AF_XDP (it needs clang and libbpf-dev)"};
+}
+
+}  // namespace uroce::drivers

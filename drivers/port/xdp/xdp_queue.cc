@@ -1,0 +1,84 @@
+#include "drivers/port/xdp/xdp_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/cancellation.h"
+#include "base/contract.h"
+#include "port/short_frame.h"
+
+namespace uroce::drivers {
+
+XdpQueue::XdpQueue(FrameMemory& memory, std::vector<XdpSocket*> sockets, const KernelInterface& interface)
+    : memory_(memory),
+      sockets_(std::move(sockets)),
+      interface_(interface),
+      chunks_(memory, sockets_.size() * XdpSocket::kChunks) {
+  for (XdpSocket* const socket : sockets_) socket->fill(chunks_);
+}
+
+uint16_t XdpQueue::receive(std::span<port::RxFrame> frames) {
+  const CancellationDisabled held;
+  size_t received = 0;
+  for (size_t i = 0; i < sockets_.size(); ++i) {
+    XdpSocket& socket = *sockets_[(first_ + i) % sockets_.size()];
+    const size_t some = socket.receive(frames.size() - received, [&](const xdp_desc& frame) {
+      std::byte* const data = memory_.at(frame.addr);
+      if (received < kPrefetched) port::prefetch_frame(data);
+      frames[received++] = {
+          .data = data, .length = frame.len, .handle = memory_.at(FrameMemory::chunk_of(frame.addr))};
+    });
+    if (some > 0) socket.fill(chunks_);
+    socket.wake_receiver();
+  }
+  first_ = (first_ + 1) % sockets_.size();
+  sockets_.front()->flush();  // what the kernel had no room for
+  return static_cast<uint16_t>(received);
+}
+
+void XdpQueue::release(std::span<const port::RxFrame> frames) {
+  for (const port::RxFrame& frame : frames) chunks_.put(chunk_of(frame.handle));
+}
+
+uint16_t XdpQueue::allocate(std::span<port::TxFrame> frames) {
+  sockets_.front()->collect(chunks_);
+  port::TxFrame* to = frames.data();
+  uint64_t chunk = 0;
+  for (; to != frames.data() + frames.size() && chunks_.take(chunk); ++to) {
+    std::byte* const begin = memory_.at(chunk);
+    *to = {.data = begin + FrameMemory::kHeadroom,
+           .capacity = FrameMemory::kFrameBytesMax,
+           .length = 0,
+           .handle = begin};
+  }
+  return static_cast<uint16_t>(to - frames.data());
+}
+
+uint16_t XdpQueue::transmit(std::span<const port::TxFrame> frames) {
+  const CancellationDisabled held;
+  XdpSocket& socket = *sockets_.front();
+  const size_t count = std::min(frames.size(), socket.room());
+  for (const port::TxFrame& frame : frames.first(count)) {
+    UROCE_ASSERT(frame.length > 0 && frame.length <= frame.capacity);
+    socket.send(memory_.address_of(frame.data), frame.length);
+  }
+  socket.flush();
+  // A link that is down loses frames, as any NIC's does.
+  if (count == 0 && !frames.empty() && !interface_.running()) {
+    free(frames);
+    return static_cast<uint16_t>(frames.size());
+  }
+  return static_cast<uint16_t>(count);
+}
+
+void XdpQueue::free(std::span<const port::TxFrame> frames) {
+  for (const port::TxFrame& frame : frames) chunks_.put(chunk_of(frame.handle));
+}
+
+uint64_t XdpQueue::dropped() const {
+  uint64_t dropped = 0;
+  for (const XdpSocket* const socket : sockets_) dropped += socket->dropped();
+  return dropped;
+}
+
+}  // namespace uroce::drivers

@@ -1,0 +1,106 @@
+#pragma once
+
+#include <linux/if_xdp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+#include "drivers/port/xdp/frame_memory.h"
+
+namespace uroce::drivers {
+
+/// One ring that the kernel and a poller share: one of them produces, the other one consumes.
+template <typename Entry>
+struct XdpRing {
+  uint32_t* producer = nullptr;
+  uint32_t* consumer = nullptr;
+  uint32_t* flags = nullptr;
+  Entry* entries = nullptr;
+
+  Entry& at(uint32_t number, uint32_t size) const { return entries[number & (size - 1)]; }
+};
+
+/// An AF_XDP socket with its four rings, on one queue of an interface. The poller's, except where said.
+class XdpSocket {
+ public:
+  static constexpr uint32_t kRingSize = 2048;  // of each ring
+  /// What rings hold at most, and as many again in the hands of the stack.
+  static constexpr size_t kChunks = 3 * size_t{kRingSize};
+
+  struct Place {
+    unsigned interface_index = 0;
+    uint16_t queue = 0;
+    bool generic = false;  // no driver takes part: frames are copied
+  };
+
+  /// `first` is the port's first socket, which has given the memory to the kernel; null: this one is it.
+  /// Errors are the reason alone.
+  static Result<std::unique_ptr<XdpSocket>> open(const Place& place, FrameMemory& memory,
+                                                 const XdpSocket* first);
+  ~XdpSocket();
+  XdpSocket(const XdpSocket&) = delete;
+  XdpSocket& operator=(const XdpSocket&) = delete;
+
+  [[nodiscard]] int descriptor() const { return socket_; }
+  [[nodiscard]] bool zero_copy() const;
+  /// Frames that the kernel had no room for. Any thread.
+  [[nodiscard]] uint64_t dropped() const;
+
+  /// Gives the kernel free chunks to receive into, as many as it takes.
+  void fill(FreeChunks& chunks);
+  /// Received frames, `count` at most: calls `take` with each of their descriptors.
+  template <typename Take>
+  size_t receive(size_t count, Take take);
+  /// Takes back the chunks of what was sent.
+  void collect(FreeChunks& chunks);
+  /// How many frames can be sent without a wait.
+  [[nodiscard]] size_t room();
+  /// Within room().
+  void send(uint64_t address, uint32_t length);
+  /// What was sent becomes the kernel's, which may leave some of it for the next time.
+  void flush();
+  /// Lets a driver go on that waits to be called.
+  void wake_receiver();
+
+ private:
+  XdpSocket(FrameMemory& memory, int socket) : memory_(memory), socket_(socket) {}
+  Status share_memory();
+  Status make_rings();
+  Status bind_to(const Place& place, const XdpSocket* first);
+  template <typename Entry>
+  Status map_ring(XdpRing<Entry>& ring, const xdp_ring_offset& offset, uint64_t where);
+  [[nodiscard]] bool all_sent() const;
+
+  FrameMemory& memory_;
+  const int socket_;
+  struct Mapping {
+    void* first = nullptr;
+    size_t bytes = 0;
+  };
+  Mapping mappings_[4];
+  size_t mapped_ = 0;
+  XdpRing<uint64_t> fill_;
+  XdpRing<uint64_t> completed_;
+  XdpRing<xdp_desc> received_;
+  XdpRing<xdp_desc> sent_;
+  // Our own side's numbers, so that the kernel's lines are read and written once per burst.
+  uint32_t filled_ = 0;
+  uint32_t collected_ = 0;
+  uint32_t taken_ = 0;
+  uint32_t queued_ = 0;
+};
+
+template <typename Take>
+size_t XdpSocket::receive(size_t count, Take take) {
+  // Pairs with the kernel's release of the descriptors.
+  const uint32_t ready = __atomic_load_n(received_.producer, __ATOMIC_ACQUIRE) - taken_;
+  if (ready < count) count = ready;
+  for (size_t i = 0; i < count; ++i) take(received_.at(taken_++, kRingSize));
+  // Pairs with the kernel's acquire before it writes there again.
+  if (count > 0) __atomic_store_n(received_.consumer, taken_, __ATOMIC_RELEASE);
+  return count;
+}
+
+}  // namespace uroce::drivers
