@@ -3,6 +3,7 @@
 import json
 import pathlib
 import shutil
+import statistics
 import sys
 import tempfile
 
@@ -154,6 +155,27 @@ class EndToEnd:
         for operation in operations:
             yield Row(f'{name}.{operation}.{SMALL}.rate', figures[f'{operation}.{SMALL}.messages_per_second'] / 1e6, 'M/s',
                       bare[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6, 'copied')
+
+    def beside_kernel(self, name, rounds=3):
+        """WRITEs by AF_XDP and by AF_PACKET in turn, medians, and the bare drivers of DPDK on the same link."""
+        sizes = SMALL, LARGE, 65536
+        options = ['--op', 'write', '--size', ','.join(map(str, sizes)), '--measure', 'bandwidth', '--duration', self.duration, '--quiet']
+        links_of = {mode: (lambda mode=mode: links.BesideKernelLink(mode)) for mode in ('xdp', 'packet')}
+        bare_links, bare, figures = {'xdp': links.XdpLink, 'packet': links.PacketLink}, {}, {mode: [] for mode in links_of}
+        for mode, new_link in bare_links.items():
+            told = self.bare_between_processes(new_link, ['--bytes', SMALL_FRAME, '--seconds', self.duration])
+            bare[mode] = told[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6
+            yield Row(f'{name}.bare.{mode}.{SMALL_FRAME}.rate', bare[mode], 'M/s')
+        for _ in range(rounds):
+            for mode, new_link in links_of.items():
+                figures[mode].append(self.perf_between_processes(new_link, options))
+
+        def median(mode, size):
+            return statistics.median(each[f'write.{size}.messages_per_second'] for each in figures[mode]) / 1e6
+        for mode in links_of:
+            yield Row(f'{name}.{mode}.write.{SMALL}.rate', median(mode, SMALL), 'M/s', bare[mode], 'copied')
+        for size in sizes:
+            yield Row(f'{name}.write.{size}.over_packet', median('xdp', size), 'M/s', median('packet', size), 'packet')
 
     def bare_between_processes(self, new_link, options):
         with new_link() as link:

@@ -75,6 +75,8 @@ GOALS = {
     'af_packet.send.64.rate.ratio': (AT_LEAST, 0.9),
     'af_xdp.write.64.rate.ratio': (AT_LEAST, 0.9),
     'af_xdp.send.64.rate.ratio': (AT_LEAST, 0.9),
+    'beside_kernel.xdp.write.64.rate.ratio': (AT_LEAST, 0.9),
+    'beside_kernel.write.64.over_packet.ratio': (AT_LEAST, 1.5),
     **dict(_latency()),
     **dict(_host()),
     **dict(_attacked()),

@@ -151,6 +151,28 @@ class XdpLink(VethLink):
         return '"xdp"' in told.stdout
 
 
+class PacketLink(VethLink):
+    """By AF_PACKET, at the MTU of AF_XDP."""
+    MTU = XdpLink.MTU
+
+
+class BesideKernelLink(VethLink):
+    """The kernel's own addresses on the link, at an MTU that AF_XDP carries. `mode`: of `--mode`."""
+    MTU = XdpLink.MTU
+
+    def __init__(self, mode):
+        self.mode = mode
+
+    def __enter__(self):
+        super().__enter__()
+        for role, side in self.SIDES.items():
+            namespaces.ip('-n', self.net.name(side), 'address', 'add', ADDRESSES[role], 'dev', namespaces.LINK)
+        return self
+
+    def device(self, _role):
+        return ['--interface', namespaces.LINK, '--mode', self.mode]
+
+
 def wait_until(condition, process):
     """False when `process` ends before `condition` holds, or it takes too long."""
     deadline = time.monotonic() + LIMIT_SECONDS
