@@ -26,6 +26,7 @@ UROCE_EXPORT int uroce_port_facts(ibv_context* face, uint8_t port, PortFactSink 
   tell("link MTU", fmt::format("{}, frames up to {} bytes{}{}", carries.link_mtu, carries.frame_bytes_max,
                                carries.link_mtu_reason.empty() ? "" : ": ", carries.link_mtu_reason));
   tell("queues", fmt::format("{} of {}", carries.queues, carries.queues_max));
+  if (!carries.offloads.empty()) tell("offloads", carries.offloads);
   if (carries.in_process) tell("far end", "in this process");
   if (device.far_end() != port::FarEnd::kUnknown)
     tell("far end", device.far_end() == port::FarEnd::kConnected ? "connected" : "not connected");

@@ -24,6 +24,9 @@ PR_SET_PDEATHSIG = 1
 NO_DETOUR = f"ip rule del to {link.HOST_ADDRESSES['v4']} ipproto tcp lookup 100\n"
 
 
+TCP_MAC = "02:00:00:00:0a:02"
+
+
 class Died(Exception):
     """The guest has ended by itself; the text is what its console said last."""
 
@@ -31,8 +34,25 @@ class Died(Exception):
 WORRYING = "BUG:", "Oops", "WARNING:", "Call Trace", "segfault", "general protection"
 
 
-class Guest:
-    """Boots on creation; `folder` takes its console's output."""
+# Without offloads the wire shows what the guest's stack meant.
+NO_OFFLOADS = ("csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ufo=off,"
+               "host_tso4=off,host_tso6=off,host_ufo=off")
+
+
+def nic(name, tap, mac):
+    return ["-netdev", f"tap,id={name},ifname={tap},script=no,downscript=no,vhost=off",
+            "-device", f"virtio-net-pci,netdev={name},mac={mac},romfile=,host_mtu={link.TAP_MTU},{NO_OFFLOADS}"]
+
+
+class Machine:
+    """A guest on the link TCP_TAP. Boots on creation; `folder` takes its console's output."""
+
+    machine = "pc"
+    # No cx16: after a comparison QEMU 7.2 executes CMPXCHG16B with stale flags and leaves an operand's bits in EFLAGS. With VM
+    # among them the next interrupt is the kernel's end, whose memory allocator uses that instruction where there is one.
+    processor = "max,cx16=off"
+    memory = "1G"
+    kernel_arguments = ""
 
     def __init__(self, guest_image, folder):
         if shutil.which("qemu-system-x86_64") is None:
@@ -48,25 +68,22 @@ class Guest:
             raise
 
     def _command(self, guest_image):
-        start = {"START": HERE / "guest/start", "MODULES": guest_image.modules,
+        start = {"START": HERE / "guest/start", "MODULES": guest_image.modules, "TCP_MAC": TCP_MAC,
                  "TCP_ADDRESS": f"{link.GUEST_TCP}/{link.TCP_PREFIX}"}
-        # No cx16: after a comparison QEMU 7.2 executes CMPXCHG16B with stale flags and leaves an operand's bits in EFLAGS. With VM
-        # among them the next interrupt is the kernel's end, whose memory allocator uses that instruction where there is one.
         command = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-                   "-machine", "pc,accel=tcg,usb=off", "-cpu", "max,cx16=off", "-smp", "1", "-m", "1G",
+                   "-machine", f"{self.machine},accel=tcg,usb=off", "-cpu", self.processor, "-smp", "1", "-m", self.memory,
                    "-kernel", str(guest_image.kernel), "-initrd", str(guest_image.initrd),
                    "-append", "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr tsc=reliable "
-                   "random.trust_cpu=on net.ifnames=0 audit=0 " + " ".join(f"{k}={v}" for k, v in start.items()),
+                   f"random.trust_cpu=on net.ifnames=0 audit=0 {self.kernel_arguments} " +
+                   " ".join(f"{k}={v}" for k, v in start.items()),
                    "-serial", f"file:{self.console}",
                    "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
                    "-device", "virtio-9p-pci,fsdev=host,mount_tag=host"]
-        for name, tap, mac in (("n0", link.RDMA_TAP, link.GUEST_MAC), ("n1", link.TCP_TAP, "02:00:00:00:0a:02")):
-            # Without offloads the wire shows what the guest's stack meant.
-            command += ["-netdev", f"tap,id={name},ifname={tap},script=no,downscript=no,vhost=off",
-                        "-device", f"virtio-net-pci,netdev={name},mac={mac},romfile=,host_mtu={link.TAP_MTU},csum=off,"
-                        "gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ufo=off,"
-                        "host_tso4=off,host_tso6=off,host_ufo=off"]
-        return command
+        return command + self._devices() + nic("n1", link.TCP_TAP, TCP_MAC)
+
+    def _devices(self):
+        """More arguments of QEMU."""
+        return []
 
     def _wait_for_agent(self):
         deadline = time.monotonic() + BOOT_SECONDS_MAX
@@ -81,34 +98,7 @@ class Guest:
             time.sleep(0.1)
 
     def _set_up(self):
-        """The RDMA link's end in the guest, and loss and the like to be switched on (see impairments)."""
-        addresses = "".join(f"ip address add {address}/{link.PREFIX[family]} dev eth0 {option}\n"
-                            for (family, address), option in zip(link.GUEST_ADDRESSES.items(), ("", "nodad")))
-        self.do("echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad\n"
-                "echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_ra\n"
-                "ip link set eth0 up\n" + addresses +
-                f"ip rule add to {link.HOST_ADDRESSES['v4']} ipproto tcp lookup 100\n"
-                f"ip route add {link.HOST_ADDRESSES['v4']} via {link.HOST_TCP} table 100\n"
-                # From now on the console hears where a program was that crashes.
-                "dmesg -n 7\n"
-                "modprobe rdma_rxe\nmodprobe ib_uverbs\nmodprobe rdma_ucm\nrdma link add rxe0 type rxe netdev eth0\n"
-                "modprobe ifb numifbs=1\nmodprobe sch_netem\n"
-                "ip link set ifb0 mtu 9000 up\n"
-                "tc qdisc add dev eth0 handle ffff: ingress\n")
-
-    def impair(self, netem):
-        """Has netem do that to every frame that leaves the guest on the RDMA link or arrives there; None ends it."""
-        if netem is None:
-            return self.do("tc qdisc del dev eth0 root || true\n"
-                           "tc filter del dev eth0 parent ffff: || true\n"
-                           "ip neigh flush dev eth0 nud permanent\n")
-        # A lost question for an address ends a connection before it begins: not what is tried here.
-        known = "".join(f"ip neigh replace {address} lladdr {link.HOST_MAC} dev eth0 nud permanent\n"
-                        for address in link.HOST_ADDRESSES.values())
-        return self.do(known + f"tc qdisc replace dev ifb0 root netem {netem}\n"
-                       f"tc qdisc replace dev eth0 root netem {netem}\n"
-                       "tc filter del dev eth0 parent ffff: || true\n"
-                       "tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev ifb0\n")
+        """What it is to have before the first program runs there."""
 
     def check(self):
         if self.process.poll() is not None:
@@ -140,6 +130,43 @@ class Guest:
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
+
+
+class Guest(Machine):
+    """With the kernel's rxe at its end of the link under test."""
+
+    def _devices(self):
+        return nic("n0", link.RDMA_TAP, link.GUEST_MAC)
+
+    def _set_up(self):
+        """The RDMA link's end in the guest, and loss and the like to be switched on (see impairments)."""
+        addresses = "".join(f"ip address add {address}/{link.PREFIX[family]} dev eth0 {option}\n"
+                            for (family, address), option in zip(link.GUEST_ADDRESSES.items(), ("", "nodad")))
+        self.do("echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad\n"
+                "echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_ra\n"
+                "ip link set eth0 up\n" + addresses +
+                f"ip rule add to {link.HOST_ADDRESSES['v4']} ipproto tcp lookup 100\n"
+                f"ip route add {link.HOST_ADDRESSES['v4']} via {link.HOST_TCP} table 100\n"
+                # From now on the console hears where a program was that crashes.
+                "dmesg -n 7\n"
+                "modprobe rdma_rxe\nmodprobe ib_uverbs\nmodprobe rdma_ucm\nrdma link add rxe0 type rxe netdev eth0\n"
+                "modprobe ifb numifbs=1\nmodprobe sch_netem\n"
+                "ip link set ifb0 mtu 9000 up\n"
+                "tc qdisc add dev eth0 handle ffff: ingress\n")
+
+    def impair(self, netem):
+        """Has netem do that to every frame that leaves the guest on the RDMA link or arrives there; None ends it."""
+        if netem is None:
+            return self.do("tc qdisc del dev eth0 root || true\n"
+                           "tc filter del dev eth0 parent ffff: || true\n"
+                           "ip neigh flush dev eth0 nud permanent\n")
+        # A lost question for an address ends a connection before it begins: not what is tried here.
+        known = "".join(f"ip neigh replace {address} lladdr {link.HOST_MAC} dev eth0 nud permanent\n"
+                        for address in link.HOST_ADDRESSES.values())
+        return self.do(known + f"tc qdisc replace dev ifb0 root netem {netem}\n"
+                       f"tc qdisc replace dev eth0 root netem {netem}\n"
+                       "tc filter del dev eth0 parent ffff: || true\n"
+                       "tc filter add dev eth0 parent ffff: matchall action mirred egress redirect dev ifb0\n")
 
 
 class SecondLife:

@@ -24,6 +24,8 @@ BOOT_MODULES = ["virtio_net", "9pnet_virtio", "9p", "overlay"]
 PEER_MODULES = ["rdma_rxe", "ib_uverbs", "rdma_ucm", "crc32_generic", "crc32_pclmul",
                 "sch_netem", "sch_ingress", "ifb", "act_mirred", "cls_matchall",
                 "nvme_rdma", "nvmet_rdma", "null_blk", "ext4", "crc32c_generic"]
+# What gives a PCI NIC to a program, and the kernel's own drivers of the NICs that are tried.
+PCI_MODULES = ["vfio_pci", "vfio_iommu_type1", "uio_pci_generic", "e1000e", "vmxnet3"]
 
 
 class Unavailable(Exception):
@@ -125,7 +127,7 @@ def keep_modules(tree, version):
         path, _, others = line.partition(":")
         needs[Path(path).name.split(".")[0].replace("-", "_")] = (path, others.split())
     kept = set()
-    for name in BOOT_MODULES + PEER_MODULES:
+    for name in BOOT_MODULES + PEER_MODULES + PCI_MODULES:
         if name not in needs:
             raise Unavailable(f"kernel {version} has no module {name}")
         kept.update([needs[name][0], *needs[name][1]])

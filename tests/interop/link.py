@@ -58,9 +58,9 @@ def give_kernel_the_addresses():
         ip("address", "add", f"{address}/{PREFIX[family]}", "dev", RDMA_TAP, *(["nodad"] if family == "v6" else []))
 
 
-def frames():
+def frames(tap=RDMA_TAP):
     """How many have been on the link under test so far."""
-    counted = json.loads(ip("-json", "-statistics", "link", "show", RDMA_TAP))[0]["stats64"]
+    counted = json.loads(ip("-json", "-statistics", "link", "show", tap))[0]["stats64"]
     return counted["rx"]["packets"] + counted["tx"]["packets"]
 
 

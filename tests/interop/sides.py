@@ -21,10 +21,10 @@ class UroceSide:
     tcp_address = link.HOST_TCP
     addresses = link.HOST_ADDRESSES
 
-    def __init__(self, stack, visible, notice, folder):
+    def __init__(self, stack, visible, notice, folder, tap=link.RDMA_TAP):
         """`visible`: the kernel shows tcpdump what uroce sends, too. `notice`: the library that tells of CM listeners."""
         self.stack = stack
-        port = f"net_af_packet0,iface={link.RDMA_TAP}" + (",qdisc_bypass=0" if visible else "")
+        port = f"net_af_packet0,iface={tap}" + (",qdisc_bypass=0" if visible else "")
         addresses = ", ".join(f'"{a}/{link.PREFIX[family]}"' for family, a in self.addresses.items())
         self.configuration = (f'[[device]]\nname = "{self.device}"\nport = "{port}"\n'
                               f'mac = "{link.HOST_MAC}"\naddresses = [{addresses}]\n')

@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 
+#include "drivers/pci/pci_device.h"
 #include "drivers/process/signals_blocked.h"
 
 namespace uroce::drivers {
@@ -130,6 +131,7 @@ void DmadevEngine::stop(bool overdue) {
 }  // namespace
 
 Result<std::unique_ptr<copy::Engine>> open_dmadev(std::string_view devargs) {
+  if (Status status = may_have_pci_device(devargs); !status) return status.error();
   const SignalsBlocked held;
   auto engine = std::make_unique<DmadevEngine>(devargs);
   if (Status status = engine->attach(); !status) return status.error();

@@ -12,11 +12,13 @@
 #include <cerrno>
 #include <set>
 
+#include "drivers/pci/pci_device.h"
 #include "drivers/port/ethdev/bpf_log.h"
 #include "drivers/port/ethdev/device_probe.h"
 #include "drivers/port/ethdev/interrupt_thread.h"
 #include "drivers/port/ethdev/link_state.h"
 #include "drivers/port/ethdev/memif/end.h"
+#include "drivers/port/ethdev/nic_facts.h"
 #include "drivers/port/ethdev/packet_filter.h"
 #include "drivers/process/signals_blocked.h"
 
@@ -27,6 +29,7 @@ constexpr uint16_t kDescriptors = 512;
 constexpr uint32_t kBuffersPerQueue = 2047;  // of one short of a power of two a mempool wastes nothing
 constexpr uint32_t kMtuMin = 576;
 constexpr uint32_t kRetireMsMax = 1000;  // without descriptors the driver accepts no peer
+constexpr uint32_t kLinkMsMax = 5000;    // that a NIC takes to agree with a switch on its speed
 
 /// Devices that a port of this process has, by number.
 std::set<uint16_t>& attached() {
@@ -86,6 +89,8 @@ void EthdevPort::linger() const {
 Status EthdevPort::prepare() {
   if (rte_lcore_count() == 0) return error(ENODEV, "DPDK's EAL is not running");
   if (specification_.queues == 0) return error(ENOTSUP, "0 queues asked for");
+  if (!may_be_network_controller(specification_.devargs)) return error(ENODEV, "is not a network controller");
+  if (Status status = may_have_pci_device(specification_.devargs); !status) return status;
   before_ = open_descriptors();
   for (const DefaultArgument& argument : traits_.defaults) {
     if (!devargs_.value(argument.key)) devargs_.set(std::string(argument.key), std::string(argument.value));
@@ -152,6 +157,10 @@ Status EthdevPort::attach_device() {
   if (port == RTE_MAX_ETHPORTS) {
     auto claims = probe_device(devargs_, traits_, specification_.dpdk_complaint,
                                memif_ != nullptr ? &memif_->socket() : nullptr);
+    if (!claims && pci_address(text) && claims.error().message.find("resource busy") != std::string::npos)
+      return error(
+          EBUSY,
+          "another process has it, or a device of its IOMMU group; `uroce serve` lets programs share it");
     if (!claims)
       return error(ENODEV,
                    "no DPDK driver opens '" + specification_.devargs + "' (" + claims.error().message + ")");
@@ -184,10 +193,21 @@ Status EthdevPort::choose_mtu(const rte_eth_dev_info& info) {
   return {};
 }
 
+Status EthdevPort::look_at_nic(const rte_eth_dev_info& info) {
+  if (!pci_address(devargs_.name())) return {};
+  capabilities_.description += std::string(" (") + info.driver_name + ")";
+  capabilities_.offloads = offloads_of(info);
+  auto watch = RemovalWatch::start(rte_dev_name(info.device));
+  if (!watch) return error(watch.error().code, watch.error().message);
+  removal_ = std::move(*watch);
+  return {};
+}
+
 Status EthdevPort::configure() {
   rte_eth_dev_info info{};
   if (const int failed = rte_eth_dev_info_get(port_id_, &info); failed != 0)
     return error(-failed, reason(failed));
+  if (Status status = look_at_nic(info); !status) return status;
   const uint16_t queues_max = std::min(info.max_rx_queues, info.max_tx_queues);
   capabilities_.queues_max = std::max(queues_max, specification_.queues);
   if (info.if_index != 0) {
@@ -221,9 +241,10 @@ Status EthdevPort::configure() {
 }
 
 /// Null when there is no memory (rte_errno).
-rte_mempool* EthdevPort::make_pool(uint16_t queue) {
+rte_mempool* EthdevPort::make_pool(uint16_t queue, const rte_eth_dev_info& info) {
   if (ring_ != nullptr) return ring_->make_pool(queue, kBuffersPerQueue, limits_.mtu_max + kLinkHeaderBytes);
-  const uint32_t bytes = std::max(limits_.buffer_bytes, capabilities_.frame_bytes_max);
+  uint32_t bytes = std::max(limits_.buffer_bytes, capabilities_.frame_bytes_max);
+  if (removal_ != nullptr) bytes = nic_buffer_bytes(info.driver_name, bytes, info.min_rx_bufsize);
   pools_.push_back(make_mbuf_pool(kBuffersPerQueue + traits_.buffers_kept, bytes));
   return pools_.back().get();
 }
@@ -234,7 +255,7 @@ Status EthdevPort::set_up_queues(const rte_eth_dev_info& info) {
   rte_eth_dev_adjust_nb_rx_tx_desc(port_id_, &receive_descriptors, &transmit_descriptors);
   const auto socket = static_cast<unsigned>(rte_eth_dev_socket_id(port_id_));
   for (uint16_t i = 0; i < specification_.queues; ++i) {
-    rte_mempool* pool = make_pool(i);
+    rte_mempool* pool = make_pool(i, info);
     if (pool == nullptr) return error(ENOMEM, "no memory for packet buffers: " + reason(rte_errno));
     rte_eth_rxconf receive = info.default_rxconf;
     rte_eth_txconf transmit = info.default_txconf;
@@ -247,6 +268,7 @@ Status EthdevPort::set_up_queues(const rte_eth_dev_info& info) {
                                             .gate = memif_ == nullptr ? nullptr : &memif_->gate(),
                                             .interface = interface_.get(),
                                             .far_open = ring_ == nullptr ? nullptr : &ring_->far_end_open(),
+                                            .removed = removal_ == nullptr ? nullptr : &removal_->removed(),
                                             .receives_by_system_calls = traits_.receives_by_system_calls,
                                             .sends_by_system_calls = traits_.sends_by_system_calls},
                          pool, ring_ == nullptr ? MbufExchange::WireRings{} : ring_->returns(i));
@@ -260,6 +282,7 @@ Status EthdevPort::start() {
   if (failed != 0) return error(-failed, "DPDK cannot start it: " + reason(failed));
   if (specification_.beside_kernel) discard_unfiltered(port_id_, specification_.queues);
   choose_mac();
+  if (removal_ != nullptr) wait_for_link();
   close_new_on_exec(before_, program_has_threads());
   return {};
 }
@@ -291,6 +314,14 @@ int EthdevPort::start_device() {
   return failed;
 }
 
+/// Programs refuse a port that is down, and a NIC's link is up some time after its start. Where no cable is
+/// plugged in the port is opened nevertheless.
+void EthdevPort::wait_for_link() const {
+  constexpr uint32_t kStepMs = 10;
+  for (uint32_t waited = 0; waited < kLinkMsMax && !device_link_up(port_id_); waited += kStepMs)
+    rte_delay_us_sleep(kStepMs * 1000);
+}
+
 void EthdevPort::listen_to_our_addresses() {
   // Neighbour discovery is multicast. A device that cannot be told delivers everything or nothing; either is
   // its own.
@@ -306,7 +337,7 @@ void EthdevPort::listen_to_our_addresses() {
 
 bool EthdevPort::link_up() const {
   if (traits_.far_end_comes_and_goes) return true;
-  return device_link_up(port_id_) && (!interface_ || interface_->running());
+  return !removed() && device_link_up(port_id_) && (!interface_ || interface_->running());
 }
 
 port::FarEnd EthdevPort::far_end() const {

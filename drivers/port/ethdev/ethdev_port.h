@@ -14,6 +14,7 @@
 #include "drivers/port/ethdev/mbuf_pool.h"
 #include "drivers/port/ethdev/memif/connection.h"
 #include "drivers/port/ethdev/pmd_traits.h"
+#include "drivers/port/ethdev/removal_watch.h"
 #include "drivers/port/ethdev/ring/end.h"
 #include "drivers/port/ethdev/server_socket.h"
 #include "drivers/process/open_descriptors.h"
@@ -47,7 +48,9 @@ class EthdevPort final : public port::Port {
   [[nodiscard]] bool link_changes() const override {
     return !traits_.far_end_comes_and_goes && ring_ == nullptr;
   }
-  [[nodiscard]] bool gone() const override { return interface_ != nullptr && !interface_->exists(); }
+  [[nodiscard]] bool gone() const override {
+    return removed() || (interface_ != nullptr && !interface_->exists());
+  }
   [[nodiscard]] port::FarEnd far_end() const override;
 
  private:
@@ -60,13 +63,19 @@ class EthdevPort final : public port::Port {
   Status claim_interface(unsigned index);
   Status attach_ring_end(uint32_t number);
   Status attach_device();
+  Status look_at_nic(const rte_eth_dev_info& info);
   Status choose_mtu(const rte_eth_dev_info& info);
   Status set_up_queues(const rte_eth_dev_info& info);
-  rte_mempool* make_pool(uint16_t queue);
+  rte_mempool* make_pool(uint16_t queue, const rte_eth_dev_info& info);
   void choose_mac();
   void listen_to_our_addresses();
   void control(const std::function<void()>& work) const;
   int start_device();
+  void wait_for_link() const;
+  [[nodiscard]] bool removed() const {
+    // Acquire: pairs with the release in RemovalWatch.
+    return removal_ != nullptr && removal_->removed().load(std::memory_order_acquire);
+  }
   [[nodiscard]] bool started() const { return memif_ != nullptr ? memif_->started() : started_; }
   void linger() const;
   void retire();
@@ -84,6 +93,7 @@ class EthdevPort final : public port::Port {
   std::unique_ptr<MemifConnection> memif_;  // of a memif
   uint16_t port_id_ = kNoPort;
   std::unique_ptr<KernelInterface> interface_;  // that the device is, or sends and receives through
+  std::unique_ptr<RemovalWatch> removal_;       // of a PCI device
   bool started_ = false;                        // of others than a memif
   OpenDescriptors before_;                      // what the process had before the port was opened
   bool promiscuous_ = false;

@@ -123,6 +123,7 @@ uint16_t EthdevQueue::allocate(std::span<port::TxFrame> frames) {
 }
 
 bool EthdevQueue::nobody_there() const {
+  if (removed()) return true;
   if (place_.interface != nullptr && !place_.interface->running()) return true;
   rte_eth_link link{};
   return rte_eth_link_get_nowait(place_.port_id, &link) == 0 && link.link_status == RTE_ETH_LINK_DOWN;

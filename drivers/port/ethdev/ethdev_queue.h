@@ -20,6 +20,7 @@ class EthdevQueue final : public port::PortQueue {
     Gate* gate = nullptr;                         // of a device that changes under its pollers
     const KernelInterface* interface = nullptr;   // that the frames go through
     const std::atomic<bool>* far_open = nullptr;  // of a wire inside the process: is its port open?
+    const std::atomic<bool>* removed = nullptr;   // of a device that can be taken out of the machine
     // A thread that is cancelled (pthread_cancel) within one of those would leave the device half-way.
     bool receives_by_system_calls = false;
     bool sends_by_system_calls = false;
@@ -37,7 +38,11 @@ class EthdevQueue final : public port::PortQueue {
   [[nodiscard]] uint64_t dropped() const override { return __atomic_load_n(&dropped_, __ATOMIC_RELAXED); }
 
  private:
-  bool enter() { return place_.gate == nullptr || place_.gate->enter(place_.index); }
+  bool enter() { return !removed() && (place_.gate == nullptr || place_.gate->enter(place_.index)); }
+  // Relaxed: it only needs to be seen some time.
+  [[nodiscard]] bool removed() const {
+    return place_.removed != nullptr && place_.removed->load(std::memory_order_relaxed);
+  }
   void leave() {
     if (place_.gate != nullptr) place_.gate->leave(place_.index);
   }

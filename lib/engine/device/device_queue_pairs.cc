@@ -174,6 +174,32 @@ QueuePairEntry& DeviceState::add(const QueuePairOptions& options, std::unique_pt
   return added;
 }
 
+void DeviceState::end_queue_pairs() {
+  struct Place {
+    Poller* poller;
+    QpNumber number;
+  };
+  std::vector<Place> places;
+  {
+    const std::lock_guard guard(mutex);
+    for (QueuePairEntry* entry = entries.first(); entry != nullptr; entry = entry->next)
+      places.push_back({&entry->poller, entry->number});
+  }
+  qp::Attributes ended;
+  ended.state = qp::State::kErr;
+  for (const Place& place : places) {
+    place.poller->run([&](qp::Turn& turn) {
+      // It may have been destroyed meanwhile. One that is found stays until the turn is over.
+      QueuePairEntry* const entry = queue_pairs.find(place.number);
+      if (entry == nullptr || &entry->poller != place.poller ||
+          entry->queue_pair.state() == qp::State::kReset)
+        return;
+      (void)entry->queue_pair.modify(ended, qp::kMaskState, turn);
+      place.poller->activate(*entry);
+    });
+  }
+}
+
 void DeviceState::show_queue_pairs() const {
   if (port == nullptr) return;  // the process ends
   if (host::SharedDevice* const shared = port->shared_device())

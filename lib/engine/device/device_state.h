@@ -86,6 +86,9 @@ struct DeviceState {
   Poller& choose_poller(const QueuePairOptions& options);
   /// Where packets find it from then on. Under `mutex`.
   QueuePairEntry& add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry);
+  /// What was behind the port is gone: what is posted ends as flushed, as nothing else would end it where a
+  /// program waits for its peer. Waits for turns of the pollers.
+  void end_queue_pairs();
   /// There are more of them, or fewer. Under `mutex`.
   void show_queue_pairs() const;
 

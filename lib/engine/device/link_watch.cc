@@ -35,6 +35,7 @@ void LinkWatch::look() {
     if (!link.gone && port.gone()) {
       link.gone = true;
       link.device->listeners.raise(DeviceEvent::kFatal);
+      link.device->end_queue_pairs();
     }
   }
 }

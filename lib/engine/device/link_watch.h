@@ -14,8 +14,9 @@ namespace uroce::engine {
 
 struct DeviceState;
 
-/// Raises the events of devices whose links go down, come up or vanish. Ports do not tell of their own
-/// accord, so a thread looks now and then; there is none when no link can change.
+/// Raises the events of devices whose links go down, come up or vanish; with one that vanishes its queue
+/// pairs end. Ports do not tell of their own accord, so a thread looks now and then; there is none when no
+/// link can change.
 class LinkWatch {
  public:
   static constexpr Duration kLookEvery = milliseconds(100);

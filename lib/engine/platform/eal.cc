@@ -13,9 +13,9 @@
 #include <cerrno>
 #include <mutex>
 #include <optional>
-#include <regex>
 
 #include "base/memory_calls.h"
+#include "drivers/pci/pci_device.h"
 #include "drivers/process/open_descriptors.h"
 #include "engine/platform/eal_log.h"
 #include "engine/platform/processors.h"
@@ -104,6 +104,15 @@ int initialise(std::vector<std::string> arguments, bool user_arguments, EalLog& 
   return result < 0 ? -code : 0;
 }
 
+/// Without the PCI devices that are not for DPDK: EAL's start would let its drivers at them, and that of
+/// virtio resets a NIC of the kernel. Why a device is not usable is said when it is opened.
+std::vector<std::string> usable(std::span<const std::string> devargs) {
+  std::vector<std::string> chosen;
+  std::ranges::copy_if(devargs, std::back_inserter(chosen),
+                       [](const std::string& device) { return drivers::may_have_pci_device(device).ok(); });
+  return chosen;
+}
+
 Status start(const Configuration& configuration, std::span<const std::string> devargs, Process& the) {
   EalState& state = the.state;
   // Lcores are counted by EAL's start. The log and the arguments belong to the one that started EAL.
@@ -115,7 +124,7 @@ Status start(const Configuration& configuration, std::span<const std::string> de
   const bool selective = drivers::program_has_threads();
   const bool hugepages = configuration.hugepages && hugepages_free(configuration.memory_mb);
   EalLog& log = EalLog::install(log_level_in_force(configuration.log_level));
-  std::vector<std::string> arguments = eal_arguments(configuration, devargs, hugepages);
+  std::vector<std::string> arguments = eal_arguments(configuration, usable(devargs), hugepages);
   int result = 0;
   // On a thread of its own: rte_eal_init pins its caller, and EAL's threads inherit the blocked signals.
   Result<Thread> thread = Thread::start("uroce-eal", {}, [&] {
@@ -187,10 +196,9 @@ std::vector<std::string> eal_arguments(const Configuration& configuration,
     arguments.push_back(fmt::format("--file-prefix=uroce-{}", getpid()));
   }
   // Other programs' NICs are none of our business: only those that the configuration names are probed.
-  static const std::regex kPciAddress("([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\\.[0-7](,.*)?");
   bool pci = false;
   for (const std::string& device : devargs) {
-    if (!std::regex_match(device, kPciAddress)) continue;
+    if (!drivers::pci_address(device)) continue;
     pci = true;
     arguments.emplace_back("-a");
     arguments.push_back(device);

@@ -83,6 +83,24 @@ TEST_F(Links, WhatIsGoneIsFatalOnce) {
   EXPECT_EQ(left.take(), Events{});
 }
 
+TEST_F(Links, WhatIsGoneEndsWhatWasPosted) {
+  Side side(pair.left, 100);
+  Side peer(pair.right, 100);
+  Side unused(pair.left, 100);
+  ASSERT_EQ(side.connect(peer), 0);
+  ASSERT_EQ(peer.connect(side), 0);
+  side.post_receive(100, 7);
+  wire.gone = true;
+  watch.look();
+  pair.settle();
+  EXPECT_EQ(pair.left->query_queue_pair(side.queue_pair()).state, qp::State::kErr);
+  EXPECT_EQ(pair.left->query_queue_pair(unused.queue_pair()).state, qp::State::kReset);
+  const auto completion = side.look();
+  ASSERT_TRUE(completion);
+  EXPECT_EQ(completion->wr_id, 7u);
+  EXPECT_EQ(completion->status, queue::CompletionStatus::kFlushed);
+}
+
 TEST(LinkWatch, NobodyLooksAtWiresThatNeverChange) {
   VirtualPair constant;
   LinkWatch none;

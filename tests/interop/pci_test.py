@@ -1,0 +1,351 @@
+#!/usr/bin/env python3
+"""NICs in PCI slots, driven by DPDK's own drivers in a guest: programs on uroce there meet programs on uroce here.
+
+    tests/interop/pci_test.py [--only TEXT] [--list] [--long] UROCE LIBRARY_FOLDER TESTS_FOLDER
+
+The guest has virtio-net with two queues, e1000e and vmxnet3 behind an emulated IOMMU. What configs/README.md says under "Your NIC" is
+done there word by word; then come traffic, links that go down, devices that are taken out, and NICs that cannot be had.
+"""
+
+import re
+import shlex
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
+import guest
+import image
+import link
+import pci_cases
+import pci_guest
+import programs
+import sides
+import suite
+
+SOURCE = Path(__file__).resolve().parents[2]
+NEEDED = ["ip", "setpriv", "ibv_rc_pingpong", "ibv_asyncwatch", "ib_write_bw", "dpdk-devbind.py"]
+PROGRAM_SECONDS_MAX = 90
+USER = 1000
+ADDRESS = "192.0.2.2"  # of the guest's end, but for what configs/pci.toml says
+VIRTIO, E1000E, VMXNET3 = pci_guest.NICS
+
+
+def blocks():
+    """(kind, commands) of each shell block of "Your NIC"."""
+    section = re.search(r"^## Your NIC\n(.*?)(^## |\Z)", (SOURCE / "configs/README.md").read_text(), re.M | re.S)[1]
+    return re.findall(r"^```sh *(\w*)\n(.*?)^```$", section, re.M | re.S)
+
+
+class Pci:
+    def __init__(self, arguments, folder):
+        self.uroce = str(arguments.uroce)
+        self.folder = folder
+        self.image = image.image()
+        link.enter()
+        pci_guest.make_taps()
+        stack = programs.Stack(arguments.libraries, arguments.sanitizer_runtime)
+        self.here = {nic: sides.UroceSide(stack, visible=False, notice="", folder=folder, tap=nic.tap) for nic in pci_guest.NICS}
+        self.machine = None
+        self.has_iommu = True
+        self.bound = set()
+        self.second_life = guest.SecondLife(self.stop, self.boot)
+        self.kernel_complaints = []
+        self.failed = []
+
+    def boot(self):
+        began = time.monotonic()
+        kind = pci_guest.PciMachine if self.has_iommu else pci_guest.WithoutIommu
+        self.machine = kind(self.image, self.folder)
+        self.bound = set()
+        print(f"guest: Linux {self.image.version}, {'an' if self.has_iommu else 'no'} IOMMU, up after {time.monotonic() - began:.1f} s",
+              flush=True)
+
+    def stop(self):
+        if self.machine is not None:
+            self.kernel_complaints += self.machine.complaints()
+            self.machine.stop()
+            self.machine = None
+
+    def run_all(self, cases):
+        for name, has_iommu, case in cases:
+            if has_iommu != self.has_iommu:
+                self.stop()
+                self.has_iommu = has_iommu
+            self.second_life.run(name, self.run_one, name, case)
+
+    def run_one(self, name, case):
+        if self.machine is None:
+            self.boot()
+        began = time.monotonic()
+        try:
+            case()
+            problem = ""
+        except (AssertionError, RuntimeError) as failure:
+            problem = str(failure) or repr(failure)
+        if suite.tell(name, began, problem):
+            self.failed.append(name)
+
+    # What cases are made of
+
+    def bind(self, nic):
+        """Gives it to vfio-pci, and has hugepages; does nothing where that is so."""
+        if nic in self.bound:
+            return
+        self.machine.do("echo 128 >/proc/sys/vm/nr_hugepages\nmodprobe vfio-pci\n"
+                        f"dpdk-devbind.py --bind=vfio-pci {nic.address}\n")
+        self.bound.add(nic)
+
+    def info(self, port, *options, user=None):
+        """(exit status, what `uroce info` says in the guest)"""
+        drop = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+        return self.machine.start([*drop, self.uroce, "info", "--port", port, *options]).finish(PROGRAM_SECONDS_MAX)
+
+    def refused(self, port, *expected, user=None):
+        """One line of uroce says all that, and the program ends."""
+        status, said = self.info(port, user=user)
+        lines = [line for line in said.splitlines() if line.startswith("uroce: ")]
+        assert status == 1 and len(lines) == 1 and all(text in lines[0] for text in (port, *expected)), f"status {status}, no " \
+            f"single line with {expected}:\n{said}"
+        assert "EAL: " not in said, said
+
+    def in_guest(self, nic, command, *options, ready=None):
+        return self.machine.start([self.uroce, "run", "--port", nic.address, "--ip", f"{ADDRESS}/24", *options, "--",
+                                   *shlex.split(command)], ready)
+
+    def meet(self, nic, case):
+        with ExitStack() as stack:
+            server = self.here[nic].start(shlex.split(case.program), pci_cases.PORT)
+            stack.callback(server.close)
+            client = self.in_guest(nic, f"{case.program} {link.HOST_TCP}", *case.guest)
+            self.end_well(client, server, case.says)
+
+    def end_well(self, client, server, says):
+        status, said = client.finish(PROGRAM_SECONDS_MAX)
+        assert status == 0 and re.search(says, said), f"client: status {status}\n{said}"
+        status, said = server.finish(PROGRAM_SECONDS_MAX)
+        assert status == 0, f"server: status {status}\n{said}"
+
+    def watch(self, nic):
+        """A program that prints the events of the device; its output is a file in the guest."""
+        program = self.in_guest(nic, "sh -c 'exec stdbuf -oL ibv_asyncwatch >/tmp/events'", ready="/tmp/events")
+        self.wait_for_event("async event FD")
+        return program
+
+    def wait_for_event(self, name, count=1):
+        self.machine.do(f"for i in $(seq 300); do [ $(grep -c '{name}' /tmp/events) -ge {count} ] && exit; sleep 0.1; done\n"
+                        "cat /tmp/events; exit 1")
+
+    # The cases
+
+    def of_the_kernel(self):
+        nic_interface = self.machine.do(f"ls /sys/bus/pci/devices/{VIRTIO.address}/virtio*/net").strip()
+        self.refused(VIRTIO.address, f"driver {VIRTIO.module} holds it", f'interface = "{nic_interface}"',
+                     f"dpdk-devbind.py --bind=vfio-pci {VIRTIO.address}")
+        assert self.machine.do(f"ls /sys/class/net/{nic_interface}"), "the kernel has lost it"
+
+    def does_not_exist(self):
+        self.refused("0000:7f:1f.7", "no such PCI device", "dpdk-devbind.py --status")
+
+    def no_network_controller(self):
+        self.refused("0000:00:1f.2", "is not a network controller")
+
+    def without_driver(self):
+        self.refused(VMXNET3.address, "no driver holds it", f"dpdk-devbind.py --bind=vfio-pci {VMXNET3.address}")
+
+    def no_permission(self):
+        self.bind(VMXNET3)
+        group = self.machine.do(f"basename $(readlink /sys/bus/pci/devices/{VMXNET3.address}/iommu_group)").strip()
+        self.refused(VMXNET3.address, f"no permission to open /dev/vfio/{group}", "chown", user=USER)
+        self.machine.do(f"chown {USER} /dev/vfio/{group}")
+        status, said = self.info(VMXNET3.address, user=USER)
+        assert status == 0 and "(net_vmxnet3)" in said, f"status {status}\n{said}"
+
+    def of_another_process(self):
+        self.bind(E1000E)
+        holder = self.watch(E1000E)
+        try:
+            self.refused(E1000E.address, "another process has it", "uroce serve")
+        finally:
+            holder.close()
+
+    def your_nic(self):
+        ran = 0
+        for kind, commands in blocks():
+            commands = re.sub(r"(^|\s)build/apps/uroce\b", lambda found: found[1] + self.uroce, commands)
+            ran += 1
+            if kind == "server":
+                self.meet_documented_server(commands)
+            elif self.uroce in commands:
+                said = self.machine.start(["sh", "-ec", f"cd {SOURCE}\n{commands}"]).finish(PROGRAM_SECONDS_MAX)[1]
+                assert "(net_virtio)" in said and "path MTU 4096" in said and "queues          1 of 2" in said, said
+            else:
+                print("".join(f"       | {line}\n" for line in (commands + self.machine.do(commands)).splitlines()), end="")
+        assert ran == 6, f"the section has {ran} blocks, this knows 6"
+        assert self.machine.do(f"ls /sys/bus/pci/devices/{VIRTIO.address}/virtio*/net"), "the kernel has not got it back"
+
+    def meet_documented_server(self, commands):
+        here = self.here[VIRTIO]
+        # The server's address is the document's: this end takes the other.
+        configuration = here.configuration.replace(f"{link.HOST_ADDRESSES['v4']}/", f"{ADDRESS}/")
+        server = self.machine.start(["sh", "-ec", f"cd {SOURCE}\nexec {commands}"], pci_cases.PORT)
+        client = sides.UroceProgram(here.stack.start(["ibv_rc_pingpong", "-g", "1", "-c", link.GUEST_TCP], configuration))
+        try:
+            self.end_well(client, server, "1000 iters")
+        finally:
+            client.close()
+            server.close()
+
+    def traffic(self, nic, case):
+        self.bind(nic)
+        self.meet(nic, case)
+
+    def iova(self, nic):
+        self.bind(nic)
+        for mode in ("va", "pa"):
+            said = self.info(nic.address, f"--eal-arguments=--iova-mode={mode}", "--log-level", "debug")[1]
+            assert f"Selected IOVA mode '{mode.upper()}'" in said and f"({nic.driver})" in said, said
+
+    def perf(self, nic):
+        self.bind(nic)
+        server = self.here[nic].start([self.uroce, "perf", "--server"], pci_cases.PORT)
+        try:
+            client = self.machine.start([self.uroce, "perf", "--connect", link.HOST_TCP, "--port", nic.address, "--ip", f"{ADDRESS}/24",
+                                         "--size", "64,4K", "--iterations", "100", "--quiet"])
+            self.end_well(client, server, r"write +4 KiB(.|\n)*read +4 KiB(.|\n)*send +4 KiB")
+        finally:
+            server.close()
+
+    def service(self):
+        """Two programs at once on one NIC of the host's service."""
+        self.bind(VIRTIO)
+        serve = self.machine.start([self.uroce, "serve", "--port", VIRTIO.address, "--ip", f"{ADDRESS}/24"],
+                                   "/run/uroce/service.sock")
+        try:
+            for _ in range(2):
+                with ExitStack() as stack:
+                    server = self.here[VIRTIO].start(["ibv_rc_pingpong", "-g", "1", "-c", "-n", "200"], pci_cases.PORT)
+                    stack.callback(server.close)
+                    client = self.machine.start([self.uroce, "run", "--", "ibv_rc_pingpong", "-g", "1", "-c", "-n", "200", link.HOST_TCP])
+                    self.end_well(client, server, pci_cases.PINGPONG)
+        finally:
+            serve.close()
+
+    def link_goes_down(self, nic):
+        """While a connection lives, which goes on when the link is up again."""
+        self.bind(nic)
+        with ExitStack() as stack:
+            server = self.here[nic].start(shlex.split("ibv_rc_pingpong -g 1 -c -n 3000"), pci_cases.PORT)
+            stack.callback(server.close)
+            client = self.in_guest(nic, f"ibv_rc_pingpong -g 1 -c -n 3000 {link.HOST_TCP}")
+            stack.callback(client.close)
+            self.wait_for_traffic(nic, client)
+            self.machine.set_link(nic, up=False)
+            time.sleep(0.5)
+            before = link.frames(nic.tap)
+            assert client.running(), "the connection was over before the link went down"
+            self.machine.set_link(nic, up=True)
+            self.end_well(client, server, pci_cases.PINGPONG)
+            assert link.frames(nic.tap) > before, "nothing was left to do when the link came up"
+
+    def wait_for_traffic(self, nic, client):
+        began = link.frames(nic.tap)
+        deadline = time.monotonic() + PROGRAM_SECONDS_MAX
+        while link.frames(nic.tap) < began + 200:
+            assert client.running() and time.monotonic() < deadline, "no traffic"
+            time.sleep(0.05)
+
+    def link_events(self, nic):
+        self.bind(nic)
+        watching = self.watch(nic)
+        try:
+            self.machine.set_link(nic, up=False)
+            self.wait_for_event("IBV_EVENT_PORT_ERR")
+            self.machine.set_link(nic, up=True)
+            self.wait_for_event("IBV_EVENT_PORT_ACTIVE")
+        finally:
+            watching.close()
+
+    def removed(self, nic):
+        """Under traffic: the program ends by itself with an error, and the kernel gets the device."""
+        self.bind(nic)
+        with ExitStack() as stack:
+            server = self.here[nic].start(shlex.split("ibv_rc_pingpong -g 1 -c -n 1000000"), pci_cases.PORT)
+            stack.callback(server.close)
+            client = self.in_guest(nic, f"ibv_rc_pingpong -g 1 -c -n 1000000 {link.HOST_TCP}")
+            stack.callback(client.close)
+            self.wait_for_traffic(nic, client)
+            self.machine.remove(nic)
+            status, said = client.finish(PROGRAM_SECONDS_MAX)
+            assert status == 1 and re.search("flushed|retry counter exceeded", said), f"status {status}\n{said}"
+        self.refused_when_removed(nic)
+
+    def removed_while_watched(self, nic):
+        self.bind(nic)
+        watching = self.watch(nic)
+        try:
+            self.machine.remove(nic)
+            self.wait_for_event("IBV_EVENT_DEVICE_FATAL")
+        finally:
+            watching.close()
+        self.refused_when_removed(nic)
+
+    def refused_when_removed(self, nic):
+        self.machine.do(f"for i in $(seq 200); do [ -e /sys/bus/pci/devices/{nic.address} ] || exit 0; sleep 0.1; done; exit 1")
+        self.refused(nic.address, "no such PCI device")
+
+    def no_iommu(self):
+        self.machine.do(f"modprobe vfio-pci\n! dpdk-devbind.py --bind=vfio-pci {E1000E.address}")
+        self.refused(E1000E.address, "no driver holds it", "without an IOMMU", "uio_pci_generic")
+
+    def uio(self):
+        self.machine.do("echo 128 >/proc/sys/vm/nr_hugepages\nmodprobe uio_pci_generic\n"
+                        f"dpdk-devbind.py --bind=uio_pci_generic {E1000E.address}")
+        said = self.info(E1000E.address, "--log-level", "debug")[1]
+        assert "Selected IOVA mode 'PA'" in said, said
+        self.meet(E1000E, pci_cases.UIO)
+
+    def cases(self, long):
+        """(name, with an IOMMU, what is done) in their order."""
+        named = {nic.name: nic for nic in pci_guest.NICS}
+        yield from [("the kernel's", True, self.of_the_kernel), ("does not exist", True, self.does_not_exist),
+                    ("no network controller", True, self.no_network_controller), ("no driver", True, self.without_driver),
+                    ("no permission", True, self.no_permission), ("another process's", True, self.of_another_process),
+                    ("Your NIC, word by word", True, self.your_nic)]
+        for case in pci_cases.CASES if long else [case for case in pci_cases.CASES if not case.long]:
+            for nic in map(named.get, case.nics):
+                yield f"{case.name}/{nic.name}", True, lambda nic=nic, case=case: self.traffic(nic, case)
+        yield "IOVA as VA and as PA/virtio", True, lambda: self.iova(VIRTIO)
+        yield "uroce serve/virtio", True, self.service
+        for nic in pci_guest.NICS if long else [VIRTIO]:
+            yield f"uroce perf/{nic.name}", True, lambda nic=nic: self.perf(nic)
+        for nic in pci_guest.NICS if long else [E1000E]:
+            yield f"link down and up/{nic.name}", True, lambda nic=nic: self.link_goes_down(nic)
+        yield "events of the link/vmxnet3", True, lambda: self.link_events(VMXNET3)
+        yield "removed/virtio", True, lambda: self.removed(VIRTIO)
+        if long:
+            yield "removed/vmxnet3", True, lambda: self.removed(VMXNET3)
+        yield "removed, nothing posted/e1000e", True, lambda: self.removed_while_watched(E1000E)
+        yield "no IOMMU", False, self.no_iommu
+        yield "no IOMMU, uio_pci_generic", False, self.uio
+
+
+def main():
+    parser = suite.parser("NICs in PCI slots, in a guest.", "cases")
+    parser.add_argument("--long", action="store_true", help="every NIC in every case")
+    arguments = parser.parse_args()
+    if arguments.list:
+        return print("\n".join(name for name, _, _ in Pci.cases(Pci.__new__(Pci), arguments.long)))
+    began = time.monotonic()
+    with suite.run("no PCI NIC was tried", NEEDED) as folder:
+        pci = Pci(arguments, folder)
+        chosen = [case for case in pci.cases(arguments.long) if arguments.only in case[0]]
+        try:
+            pci.run_all(chosen)
+        finally:
+            pci.stop()
+    suite.end(f"{len(chosen)} cases in {time.monotonic() - began:.0f} s", pci.failed, pci.kernel_complaints)
+
+
+main()
