@@ -17,6 +17,7 @@ import link
 
 HERE = Path(__file__).resolve().parent
 AGENT_PORT = 4790
+TCP_MAC = "02:00:00:00:0a:02"
 DIED = 125
 BOOT_SECONDS_MAX = 240
 PR_SET_PDEATHSIG = 1
@@ -24,16 +25,11 @@ PR_SET_PDEATHSIG = 1
 NO_DETOUR = f"ip rule del to {link.HOST_ADDRESSES['v4']} ipproto tcp lookup 100\n"
 
 
-TCP_MAC = "02:00:00:00:0a:02"
-
-
 class Died(Exception):
     """The guest has ended by itself; the text is what its console said last."""
 
 
 WORRYING = "BUG:", "Oops", "WARNING:", "Call Trace", "segfault", "general protection"
-
-
 # Without offloads the wire shows what the guest's stack meant.
 NO_OFFLOADS = ("csum=off,gso=off,guest_csum=off,guest_tso4=off,guest_tso6=off,guest_ufo=off,"
                "host_tso4=off,host_tso6=off,host_ufo=off")

@@ -296,7 +296,8 @@ class Pci:
         self.refused(nic.address, "no such PCI device")
 
     def no_iommu(self):
-        self.machine.do(f"modprobe vfio-pci\n! dpdk-devbind.py --bind=vfio-pci {E1000E.address}")
+        said = self.machine.do(f"modprobe vfio-pci\ndpdk-devbind.py --bind=vfio-pci {E1000E.address} 2>&1")
+        assert "bind failed" in said, said
         self.refused(E1000E.address, "no driver holds it", "without an IOMMU", "uio_pci_generic")
 
     def uio(self):
