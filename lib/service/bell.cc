@@ -1,10 +1,12 @@
 #include "service/bell.h"
 
+#include <span>
 #include <utility>
 
 namespace uroce::service {
 namespace {
 
+/// All that a port can say, from the inner one.
 class PortWithBell final : public port::Port {
  public:
   PortWithBell(std::unique_ptr<port::Port> inner, std::shared_ptr<DeviceBell> bell)
@@ -16,6 +18,7 @@ class PortWithBell final : public port::Port {
   [[nodiscard]] bool link_changes() const override { return inner_->link_changes(); }
   [[nodiscard]] bool gone() const override { return inner_->gone(); }
   [[nodiscard]] port::FarEnd far_end() const override { return inner_->far_end(); }
+  void follow_addresses(std::span<const Gid> addresses) override { inner_->follow_addresses(addresses); }
   [[nodiscard]] host::SharedDevice* shared_device() override { return inner_->shared_device(); }
   [[nodiscard]] std::atomic<uint32_t>* bell() override { return &bell_->word(); }
 

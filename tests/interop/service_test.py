@@ -40,10 +40,12 @@ FRAMES_OF_TRAFFIC = 100
 ATTEMPTS_MAX = 3
 NEEDED = ["ibv_rc_pingpong", "ib_write_bw", "rping", "ucmatose", "mckey", "qperf", "stdbuf", "setpriv", "ip"]
 
-# The service's device: a port of its own, or the kernel's interface. What it sends is shown to packet sockets.
+# The service's device: a port of its own, or the kernel's interface. What it sends is shown to packet sockets, but for what
+# AF_XDP sends.
 OWN = (f'[[device]]\nname = "uroce0"\nport = "net_af_packet0,iface={link.RDMA_TAP},qdisc_bypass=0"\nmac = "{link.HOST_MAC}"\n'
        f'addresses = ["{link.HOST_ADDRESSES["v4"]}/{link.PREFIX["v4"]}", "{link.HOST_ADDRESSES["v6"]}/{link.PREFIX["v6"]}"]\n')
-BESIDE = f'[[device]]\nname = "uroce0"\ninterface = "{link.RDMA_TAP}"\n'
+BESIDE = f'[[device]]\nname = "uroce0"\ninterface = "{link.RDMA_TAP}"\nmode = "packet"\n'
+BESIDE_BY_XDP = BESIDE.replace("packet", "xdp")
 
 
 class Pair:
@@ -246,7 +248,9 @@ def run_all(network, parties):
     """Names of what failed."""
     failed = []
     second_life = guest.SecondLife(network.stop_machine, network.boot)
-    arrangements = (("a port of its own", OWN, parties), ("beside the kernel", BESIDE, [p for p in parties if p.beside_kernel]))
+    beside = [party for party in parties if party.beside_kernel]
+    arrangements = (("a port of its own", OWN, parties), ("beside the kernel", BESIDE, beside),
+                    ("beside the kernel by AF_XDP", BESIDE_BY_XDP, beside))
     for name, configuration, chosen in arrangements:
         if not chosen:
             continue
