@@ -45,7 +45,7 @@ NEEDED = ["ibv_rc_pingpong", "ib_write_bw", "rping", "ucmatose", "mckey", "qperf
 OWN = (f'[[device]]\nname = "uroce0"\nport = "net_af_packet0,iface={link.RDMA_TAP},qdisc_bypass=0"\nmac = "{link.HOST_MAC}"\n'
        f'addresses = ["{link.HOST_ADDRESSES["v4"]}/{link.PREFIX["v4"]}", "{link.HOST_ADDRESSES["v6"]}/{link.PREFIX["v6"]}"]\n')
 BESIDE = f'[[device]]\nname = "uroce0"\ninterface = "{link.RDMA_TAP}"\nmode = "packet"\n'
-BESIDE_BY_XDP = BESIDE.replace("packet", "xdp")
+BESIDE_AT_BEST = BESIDE.replace("packet", "auto")
 
 
 class Pair:
@@ -250,7 +250,7 @@ def run_all(network, parties):
     second_life = guest.SecondLife(network.stop_machine, network.boot)
     beside = [party for party in parties if party.beside_kernel]
     arrangements = (("a port of its own", OWN, parties), ("beside the kernel", BESIDE, beside),
-                    ("beside the kernel by AF_XDP", BESIDE_BY_XDP, beside))
+                    ("beside the kernel, at best", BESIDE_AT_BEST, beside))
     for name, configuration, chosen in arrangements:
         if not chosen:
             continue
@@ -258,6 +258,7 @@ def run_all(network, parties):
             link.give_kernel_the_addresses()
             network.machine.do(guest.NO_DETOUR)
         with network.served(configuration):
+            print(network.service.status(str(network.arguments.uroce))["devices"][0]["port"], flush=True)
             for party in chosen:
                 failed += second_life.run(party.name, run_party, network, party, name)
     counters = network.counters_there()
