@@ -110,6 +110,22 @@ void CmTarget::call() {
   call_for({known->first}, choices_.below(6));
 }
 
+CmTarget::Room CmTarget::room() const {
+  return {.connections = agent_.connections(), .cut_short = agent_.counters().timewait_cut_short};
+}
+
+/// In a full table one gives way that is in TIMEWAIT, and released; whatever is known has its place.
+void CmTarget::check_room(const Room& before, bool got_one) const {
+  const bool gave_way = room().cut_short > before.cut_short;
+  if (before.connections < kConnectionsMax) {
+    require(got_one && !gave_way, "there is room");
+  } else {
+    require(!got_one || gave_way, "there is none");
+    require(!got_one || known_.size() < kConnectionsMax, "what is known keeps its place");
+  }
+  require(agent_.connections() <= kConnectionsMax, "no more than there is room for");
+}
+
 void CmTarget::connect() {
   wire::CmReq req;
   req.service = kService;
@@ -118,9 +134,9 @@ void CmTarget::connect() {
   req.primary.ack_timeout = static_cast<uint8_t>(choices_.below(20));
   req.max_cm_retries = static_cast<uint8_t>(choices_.below(16));
   const Gid to = peer(choices_.below(kPeers));
-  const size_t there = agent_.connections();
+  const Room before = room();
   const Result<CommId> id = agent_.connect({.local = address(), .remote = to}, req, ++next_consumer_);
-  require(id.ok() == (there < kConnectionsMax), "there is room, or there is none");
+  check_room(before, id.ok());
   if (id.ok()) known_[id->value] = {Phase::kConnecting, next_consumer_};
 }
 
@@ -128,10 +144,10 @@ void CmTarget::resolve() {
   const Gid to = peer(choices_.below(kPeers));
   const Duration answer_within = microseconds(1 + choices_.below(1 << 24));
   const auto retries = static_cast<uint8_t>(choices_.below(16));
-  const size_t there = agent_.connections();
+  const Room before = room();
   const Result<CommId> id = agent_.resolve_service({.local = address(), .remote = to}, {.service = kService},
                                                    answer_within, retries, ++next_consumer_);
-  require(id.ok() == (there < kConnectionsMax), "there is room, or there is none");
+  check_room(before, id.ok());
   if (id.ok()) known_[id->value] = {Phase::kResolving, next_consumer_};
 }
 

@@ -83,6 +83,12 @@ class CmTarget final : private cm::Consumer, private cm::MadSink {
   void listen();
   void note(const cm::Event& event);
   void react(cm::CommId id, cm::EventKind kind);
+  struct Room {
+    size_t connections = 0;
+    uint64_t cut_short = 0;
+  };
+  [[nodiscard]] Room room() const;
+  void check_room(const Room& before, bool got_one) const;
   void connect();
   void resolve();
   void call_for(cm::CommId id, uint32_t which);
