@@ -4,9 +4,7 @@
     tests/programs/beside_kernel_test.py LIBRARY_FOLDER UROCE [SANITIZER_RUNTIME]
 """
 
-import hashlib
 import json
-import random
 import shutil
 import subprocess
 import sys
@@ -15,29 +13,12 @@ import time
 import unittest
 
 import programs
+from kernel_tcp import TCP_CLIENT, TCP_SERVER, sent_digest
 from namespaces import SIDES
 from ports import LINK, UROCE, TestCase, main
 
 ADDRESSES = {"left": {"v4": "192.0.2.1/24", "v6": "2001:db8::1/64"}, "right": {"v4": "192.0.2.2/24", "v6": "2001:db8::2/64"}}
 GID_INDEX = {"v4": "1", "v6": "2"}
-
-TCP_BYTES = 50_000_000
-TCP_SERVER = """
-import hashlib, socket
-with socket.create_server(("192.0.2.1", 0)) as server:
-    print(server.getsockname()[1], flush=True)
-    peer, _ = server.accept()
-    seen = hashlib.sha256()
-    while data := peer.recv(65536):
-        seen.update(data)
-    print(seen.hexdigest())
-"""
-TCP_CLIENT = """
-import random, socket, sys
-data = random.Random(5).randbytes(1_000_000) * 50
-with socket.create_connection(("192.0.2.1", int(sys.argv[1]))) as peer:
-    peer.sendall(data)
-"""
 
 
 class BesideKernel(TestCase):
@@ -93,7 +74,7 @@ class BesideKernel(TestCase):
                     self.assertGreaterEqual(told[f"{operation}.100000.bytes_verified"], 100000)
                 self.expect_success(sender)
                 said = self.expect_success(receiver)
-                self.assertEqual(said.split(), [expected_hash()], said)
+                self.assertEqual(said.split(), [sent_digest()], said)
                 counters = self.expect_success(server)
                 self.assertNotIn("rx_not_roce", counters, "the kernel's frames come to us")
                 self.assertNotIn("drop_neighbour", counters)
@@ -172,10 +153,6 @@ class BesideKernel(TestCase):
                 status, output = self.info(*self.command("left", *before, UROCE, "info", "--interface", *options))
                 self.assertNotEqual(status, 0, output)
                 self.assertEqual(len([line for line in output.splitlines() if words in line]), 1, output)
-
-
-def expected_hash():
-    return hashlib.sha256(random.Random(5).randbytes(1_000_000) * (TCP_BYTES // 1_000_000)).hexdigest()
 
 
 main()

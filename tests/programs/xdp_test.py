@@ -4,9 +4,7 @@
     tests/programs/xdp_test.py LIBRARY_FOLDER UROCE [SANITIZER_RUNTIME]
 """
 
-import hashlib
 import json
-import random
 import shutil
 import socket
 import struct
@@ -17,6 +15,7 @@ import time
 import unittest
 
 import programs
+from kernel_tcp import TCP_CLIENT, TCP_SERVER, sent_digest
 from namespaces import SIDES
 from ports import LINK, UROCE, TestCase, main
 
@@ -25,24 +24,6 @@ BRIDGE = "uroce-bridge"
 ADDRESSES = {"left": ("192.0.2.1", "2001:db8::1"), "right": ("192.0.2.2", "2001:db8::2")}
 BRIDGE_ADDRESSES = {"left": "198.51.100.1", "right": "198.51.100.2"}
 GID_INDEX = {"v4": "1", "v6": "2"}
-
-TCP_MEGABYTES = 50
-TCP_SERVER = """
-import hashlib, socket
-with socket.create_server(("192.0.2.1", 0)) as server:
-    print(server.getsockname()[1], flush=True)
-    peer, _ = server.accept()
-    seen = hashlib.sha256()
-    while data := peer.recv(65536):
-        seen.update(data)
-    print(seen.hexdigest())
-"""
-TCP_CLIENT = f"""
-import random, socket, sys
-data = random.Random(5).randbytes(1_000_000) * {TCP_MEGABYTES}
-with socket.create_connection(("192.0.2.1", int(sys.argv[1]))) as peer:
-    peer.sendall(data)
-"""
 
 # bpf(2). What it returns, or a number of the attributes that the kernel has filled in.
 BPF_CALL = """
@@ -161,7 +142,7 @@ class Xdp(TestCase):
                 self.assertNotIn("rx_not_roce", counters)
                 self.expect_success(sender)
                 said = self.expect_success(receiver)
-                self.assertEqual(said.split(), [hashlib.sha256(random.Random(5).randbytes(1_000_000) * TCP_MEGABYTES).hexdigest()], said)
+                self.assertEqual(said.split(), [sent_digest()], said)
                 for side in SIDES:
                     self.assertFalse(self.has_program(side), "an orderly end leaves a program")
 
