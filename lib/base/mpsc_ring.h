@@ -40,6 +40,10 @@ class MpscRing {
     }
   }
 
+  /// The consumer: pop() would find nothing.
+  [[nodiscard]] bool empty() const {
+    return slots_[head_ & mask_].ticket.load(std::memory_order_relaxed) != head_ + 1;  // pop() synchronises
+  }
   /// The consumer. False when empty.
   bool pop(T& value) {
     Slot& slot = slots_[head_ & mask_];

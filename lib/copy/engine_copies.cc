@@ -17,9 +17,7 @@ bool EngineCopies::hand_over(std::byte* to, const std::byte* from, size_t length
   return true;
 }
 
-bool EngineCopies::start() {
-  if (count_ == 0) [[likely]]
-    return false;
+bool EngineCopies::start_engine() {
   offload_.engine->start();
   return true;
 }

@@ -61,7 +61,7 @@ bool Placer::place_long(std::byte* to, const std::byte* from, size_t length, Mem
   return true;
 }
 
-std::span<const MessageMark> Placer::commit() {
+void Placer::commit_all() {
   if (copying()) [[unlikely]]
     copies_.wait(losses_);
   if (streamed_) _mm_sfence();
@@ -78,7 +78,6 @@ std::span<const MessageMark> Placer::commit() {
   next_ = tail_.data();
   ranges_.clear();
   losses_.tails_committed();
-  return losses();
 }
 
 void Placer::look_closer(Range range) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/contract.h"
 #include "base/memory_nature.h"
 #include "copy/engine_copies.h"
 #include "copy/kind.h"
@@ -72,7 +73,11 @@ class Placer {
   [[nodiscard]] bool marks_bodies() const { return copies_.enabled(); }
 
   /// Returns losses().
-  std::span<const MessageMark> commit();
+  std::span<const MessageMark> commit() {
+    UROCE_ASSERT(!ranges_.empty() || !dirty());
+    if (!ranges_.empty()) commit_all();
+    return losses();
+  }
   /// Something waits for that.
   [[nodiscard]] bool dirty() const { return next_ != tail_.data() || streamed_ || copying(); }
 
@@ -125,6 +130,7 @@ class Placer {
     push_tail(to, from, length);
   }
   bool place_long(std::byte* to, const std::byte* from, size_t length, MemoryNature nature);
+  void commit_all();
   void look_closer(Range range);
   void commit_early();
   [[nodiscard]] bool overlaps(Range range) const;

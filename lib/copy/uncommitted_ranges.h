@@ -33,6 +33,7 @@ class UncommittedRanges {
   UncommittedRanges(const UncommittedRanges&) = delete;
   UncommittedRanges& operator=(const UncommittedRanges&) = delete;
 
+  [[nodiscard]] bool empty() const { return hull_.end == kNowhere.end; }
   /// Behind everything, so it meets nothing. False: meets() knows.
   [[nodiscard]] bool is_beyond(Range range) const { return range.begin >= hull_.end; }
   /// True also when it only lies within the hull: the caller looks at its tails.

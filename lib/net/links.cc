@@ -79,10 +79,4 @@ void Links::pump(Instant now, port::TxBatch& batch) {
   for (Link& link : links_) link.neighbours.pump(now, batch);
 }
 
-Instant Links::deadline() const {
-  Instant first = kNever;
-  for (const Link& link : links_) first = std::min(first, link.neighbours.deadline());
-  return first;
-}
-
 }  // namespace uroce::net

@@ -43,7 +43,11 @@ class Links {
   std::optional<OwnAddresses::Conflict> take_conflict();
 
   void pump(Instant now, port::TxBatch& batch);
-  [[nodiscard]] Instant deadline() const;
+  [[nodiscard]] Instant deadline() const {
+    Instant first = kNever;
+    for (const Link& link : links_) first = std::min(first, link.neighbours.deadline());
+    return first;
+  }
 
  private:
   struct Link {

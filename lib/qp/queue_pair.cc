@@ -355,9 +355,10 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
   // A long READ response must not keep our own requests waiting: it gets half of the budget, and what they
   // leave.
   const uint32_t half = (budget + 1) / 2;
-  Pumped responses = responder_->pump(turn, half);
+  Pumped responses;
+  if (responder_->owes()) responses = responder_->pump(turn, half);
   Pumped requests;
-  if (state() != State::kRtr && !connection_.broken)
+  if (state() != State::kRtr && !connection_.broken && requester_.has_work())
     requests = pump_requests(turn, budget - responses.frames);
   const uint32_t used = responses.frames + requests.frames;
   UROCE_ASSERT(responses.frames <= half && used <= budget);

@@ -67,6 +67,11 @@ class QueuePair final : public PlacementOwner {
 
   void lost(const copy::MessageMark& mark, Turn& turn) override;
 
+  /// After receive(): pump() would find something to do.
+  [[nodiscard]] bool has_work() const {
+    return state() != State::kRts || connection_.has_errors() || requester_.has_work() || responder_->owes();
+  }
+
   /// Builds up to `budget` (>= 2) frames: responses and requests. True when there is more to send right now.
   /// In the error state it completes what was posted as flushed. Due after work was posted, packets were
   /// received, or expire() was called.

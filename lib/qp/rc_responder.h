@@ -29,6 +29,7 @@ class RcResponder final : public Responder {
 
   void reset(Psn expected) override;
   void receive(const wire::Packet& packet, Turn& turn) override;
+  [[nodiscard]] bool owes() const override { return answer_ != Answer::kNone || responses_.pending(); }
   Pumped pump(Turn& turn, uint32_t budget) override;
   void note_request() override;
   void drop_answers() override;

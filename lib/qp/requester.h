@@ -23,6 +23,10 @@ class Requester {
         longest_(connection.connected ? kMessageBytesMax : connection.options.datagram_mtu) {}
 
   void reset();
+  /// Some of what was posted has not gone, or what has gone shall ask for an ACK: pump() is due.
+  [[nodiscard]] bool has_work() const {
+    return window_.number() != connection_.options.send_queue->published() || unasked_;
+  }
   Pumped pump(Turn& turn, uint32_t budget);
   /// The queue pair at an address of this port that the next datagram goes to, if any.
   [[nodiscard]] std::optional<QpNumber> next_datagram() const;

@@ -23,6 +23,8 @@ class Responder : public Pooled {
   virtual void receive(const wire::Packet& packet, Turn& turn) = 0;
 
   // Services that answer.
+  /// There is something to say: pump() is due.
+  [[nodiscard]] virtual bool owes() const { return false; }
   virtual Pumped pump(Turn&, uint32_t) { return {}; }
   /// After a pump() that waits: a request has left.
   virtual void note_request() {}

@@ -71,6 +71,7 @@ class ResponseQueue {
   /// Forgets the requests at and behind `psn`.
   void drop_from(Psn psn);
 
+  [[nodiscard]] bool pending() const { return pending_ > 0; }
   /// The pending answer with the lowest PSN, or nullptr. Valid until the next change.
   Response* next();
   /// The next packet of what next() returned went out.

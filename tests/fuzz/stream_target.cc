@@ -270,8 +270,13 @@ void StreamTarget::pump() {
     if (pumps == 2) other_poller_.end_turn();
     without_allocation([&] {
       const size_t before = tx_.size();
+      const bool has_work = queue_pair_.has_work();
+      const Instant deadline = queue_pair_.deadline();
       more = queue_pair_.pump(turn_, kPumpFrames);
       require(tx_.size() - before <= kPumpFrames, "a pump keeps to its budget");
+      const bool idle =
+          !more && tx_.size() == before && completions_.empty() && queue_pair_.deadline() == deadline;
+      require(has_work || idle, "a queue pair without work need not be pumped");
       qp::commit_placements(turn_);
     });
     publish();

@@ -118,13 +118,16 @@ DeviceState::DeviceState(Options options)
   thread_domains.resize(pollers.size());
 }
 
-void DeviceState::turn(uint64_t which, Instant now) {
-  bool worked = false;
-  for (uint64_t left = which; left != 0; left &= left - 1) {
-    Poller& poller = *pollers[static_cast<size_t>(__builtin_ctzll(left))];
-    worked |= poller.application_turn(now) == TurnOutcome::kWorked;
-  }
-  turn_others(which, now, worked);
+void DeviceState::turn(uint64_t which, Instant now) { turn_others(which, now, turn_pollers(which, now)); }
+
+/// A caller that finds a completion has what it came for: the other end of the wire has its turn with a call
+/// that finds none.
+void DeviceState::turn_for_completions(const queue::CompletionQueue& queue, Instant now) {
+  const uint64_t which = queue.lanes_used();
+  const bool worked = turn_pollers(which, now);
+  if (queue.empty()) return turn_others(which, now, worked);
+  turn_siblings(which, now);
+  if (worked && parker != nullptr) parker->nudge();
 }
 
 void DeviceState::turn_for_post(QueuePairEntry& entry, Instant now) {
@@ -137,14 +140,27 @@ void DeviceState::turn_for_post(QueuePairEntry& entry, Instant now) {
   turn_others(uint64_t{1} << entry.poller_index, now, outcome == TurnOutcome::kWorked);
 }
 
-void DeviceState::turn_others(uint64_t done, Instant now, bool worked) {
-  if (pollers.size() > 1) {
-    uint64_t handed_to = 0;
-    for (const auto& poller : pollers) handed_to |= poller->take_handed_to();
-    for (uint64_t left = handed_to & ~done; left != 0; left &= left - 1) {
-      pollers[static_cast<size_t>(__builtin_ctzll(left))]->application_turn(now);
-    }
+/// Whether there was anything to do.
+bool DeviceState::turn_pollers(uint64_t which, Instant now) {
+  bool worked = false;
+  for (uint64_t left = which; left != 0; left &= left - 1) {
+    Poller& poller = *pollers[static_cast<size_t>(__builtin_ctzll(left))];
+    worked |= poller.application_turn(now) == TurnOutcome::kWorked;
   }
+  return worked;
+}
+
+/// Those that got frames from the pollers of `done`.
+void DeviceState::turn_siblings(uint64_t done, Instant now) {
+  if (pollers.size() == 1) return;
+  uint64_t handed_to = 0;
+  for (const auto& poller : pollers) handed_to |= poller->take_handed_to();
+  for (uint64_t left = handed_to & ~done; left != 0; left &= left - 1)
+    pollers[static_cast<size_t>(__builtin_ctzll(left))]->application_turn(now);
+}
+
+void DeviceState::turn_others(uint64_t done, Instant now, bool worked) {
+  turn_siblings(done, now);
   for (DeviceState* partner : partners) {
     for (const auto& poller : partner->pollers) worked |= poller->partner_turn(now) == TurnOutcome::kWorked;
   }
@@ -259,7 +275,7 @@ void Device::retire_completion_queue(queue::CompletionQueue& queue) {
 void Device::turn_for(queue::CompletionQueue& queue) {
   DeviceState& state = *state_;
   if (!state.inline_pollers() || forked_since_start()) return;
-  state.turn(queue.lanes_used(), state.clock());
+  state.turn_for_completions(queue, state.clock());
 }
 
 bool Device::turn_for_services() {

@@ -69,6 +69,8 @@ struct DeviceState {
   /// Gives the pollers of `which` (bit i: poller i) a turn each, then those that got work from them, then the
   /// other end of the wire.
   void turn(uint64_t which, Instant now);
+  /// The same for the pollers that report to `queue`.
+  void turn_for_completions(const queue::CompletionQueue& queue, Instant now);
   /// A turn of the poller of `entry`, which was posted to.
   void turn_for_post(QueuePairEntry& entry, Instant now);
 
@@ -143,6 +145,8 @@ struct DeviceState {
   std::vector<std::unique_ptr<Poller>> pollers;
 
  private:
+  bool turn_pollers(uint64_t which, Instant now);
+  void turn_siblings(uint64_t done, Instant now);
   void turn_others(uint64_t done, Instant now, bool worked);
 };
 

@@ -197,7 +197,8 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
   } else if (posted != nullptr && may_skip_receive(*posted)) {
     send();
   } else {
-    take_commands();
+    if (!commands_.empty()) [[unlikely]]
+      take_commands();
     take_doorbells(kDoorbellsPerTurn);
     if (ahead_) [[unlikely]] {
       revalidate_staged();
@@ -249,11 +250,12 @@ void Poller::complete_burst() {
 
 /// What was received is acknowledged before the application hears of it.
 void Poller::send() {
-  pump();
-  transmit();
+  if (!active_.empty() || general_work_due()) pump();
+  if (!tx_.empty()) transmit();
   publish();
   completions_.notify_due();
-  raise_events();
+  if (raised_ != nullptr) [[unlikely]]
+    raise_events();
 }
 
 size_t Poller::receive() {

@@ -9,6 +9,7 @@ namespace uroce::engine {
 
 void Poller::dispatch() {
   const bool checked = std::exchange(ahead_, false);
+  const bool quiet = receive_.burst() <= kQuietBurstMax;
   const std::span<StagedPacket> staged = receive_.staged();
   for (size_t i = 0; i < staged.size(); ++i) {
     const wire::Packet& packet = staged[i].packet;
@@ -26,7 +27,13 @@ void Poller::dispatch() {
       receive_.defer(staged[i]);
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);
-    activate(*entry);
+    // A packet that comes alone often leaves nothing to do. Of many one does, and a look at each would cost
+    // more.
+    if (!quiet || entry->queue_pair.has_work()) {
+      activate(*entry);
+    } else {
+      rearm(*entry);
+    }
   }
 }
 

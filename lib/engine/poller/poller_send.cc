@@ -118,7 +118,7 @@ void Poller::loop_copy(const port::TxFrame& frame) {
 
 void Poller::publish() {
   qp::commit_placements(turn_);
-  completions_.publish_all();
+  if (!completions_.empty()) completions_.publish_all();
 }
 
 void Poller::raise_events() {
