@@ -34,6 +34,9 @@ def _host():
     yield 'host.start.true_ms', (AT_MOST, 10)
     yield 'host.idle.program.cpu_percent', (AT_MOST, 0.5)
     yield 'host.idle.service.cpu_percent', (AT_MOST, 1)
+    for mode in 'inline', 'dedicated':
+        yield f'idle.{mode}.interrupt.cpu_percent', (AT_MOST, 1)
+        yield f'idle.{mode}.interrupt.first_packet_us', (AT_MOST, 100)
 
 
 def _control():

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/identifiers.h"
 
@@ -116,6 +117,10 @@ class Port {
   /// On a port beside the kernel, whenever they may have changed: what is sent to others is the kernel's. Any
   /// thread, one at a time.
   virtual void follow_addresses(std::span<const Gid> /*addresses*/) {}
+  /// Descriptors that poll(2) shows as readable while a frame waits to be received, for threads that sleep
+  /// until then; each may be of any queue. Empty: the port has none. They are the port's, and open as long as
+  /// it is.
+  [[nodiscard]] virtual std::vector<int> receive_events() const { return {}; }
   /// What several processes share whose port this is; null: the port is this process's alone.
   [[nodiscard]] virtual host::SharedDevice* shared_device() { return nullptr; }
   /// Where a thread that turns the port's queues is to sleep, so that other processes can wake it; null:

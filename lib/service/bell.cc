@@ -2,6 +2,7 @@
 
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace uroce::service {
 namespace {
@@ -19,6 +20,7 @@ class PortWithBell final : public port::Port {
   [[nodiscard]] bool gone() const override { return inner_->gone(); }
   [[nodiscard]] port::FarEnd far_end() const override { return inner_->far_end(); }
   void follow_addresses(std::span<const Gid> addresses) override { inner_->follow_addresses(addresses); }
+  [[nodiscard]] std::vector<int> receive_events() const override { return inner_->receive_events(); }
   [[nodiscard]] host::SharedDevice* shared_device() override { return inner_->shared_device(); }
   [[nodiscard]] std::atomic<uint32_t>* bell() override { return &bell_->word(); }
 

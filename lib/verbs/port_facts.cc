@@ -11,6 +11,29 @@
 
 using namespace uroce;
 
+namespace {
+
+std::string idle_text(const engine::Device::Information& information) {
+  using engine::PollerIdle;
+  const bool dedicated = information.poller_mode == engine::PollerMode::kDedicated;
+  switch (information.poller_idle) {
+    case PollerIdle::kInterrupt:
+      return information.frame_events == 0
+                 ? "interrupt: sleep, woken at the bell of the host service"
+                 : fmt::format("interrupt: sleep, woken by frames ({} sockets)", information.frame_events);
+    case PollerIdle::kYield:
+      return dedicated ? "yield: offer their CPU" : "yield: offer their CPU, then sleep for up to 4 ms";
+    case PollerIdle::kSpin:
+      return dedicated ? "spin: keep their CPU" : "spin: keep their CPU, then sleep for up to 4 ms";
+    case PollerIdle::kAuto:
+      break;
+  }
+  return dedicated ? "auto: keep their CPU, or offer it where there are one or two"
+                   : "auto: spin or yield, then sleep for up to 4 ms";
+}
+
+}  // namespace
+
 extern "C" {
 
 UROCE_EXPORT int uroce_port_facts(ibv_context* face, uint8_t port, PortFactSink sink, void* to) {
@@ -26,6 +49,7 @@ UROCE_EXPORT int uroce_port_facts(ibv_context* face, uint8_t port, PortFactSink 
   tell("link MTU", fmt::format("{}, frames up to {} bytes{}{}", carries.link_mtu, carries.frame_bytes_max,
                                carries.link_mtu_reason.empty() ? "" : ": ", carries.link_mtu_reason));
   tell("queues", fmt::format("{} of {}", carries.queues, carries.queues_max));
+  tell("idle pollers", idle_text(device.information()));
   if (!carries.offloads.empty()) tell("offloads", carries.offloads);
   if (carries.in_process) tell("far end", "in this process");
   if (device.far_end() != port::FarEnd::kUnknown)

@@ -83,6 +83,24 @@ class BesideKernel(TestCase):
         for side in SIDES:
             self.assertLess(self.datagrams_to_nobody(side), 100)
 
+    def test_pollers_that_sleep(self):
+        """Frames, doorbells and timers wake them; what comes for the other one of the server's two is handed over."""
+        options = ("--mode", "packet", "--poller-idle", "interrupt")
+        dedicated = (*options, "--poller", "dedicated", "--poller-per-device", "2")
+        server, port = self.start_server(self.perf("left", "--server", *dedicated))
+        for poller in "uroce-poll-0", "uroce-poll-1":
+            self.until(lambda poller=poller: self.waits_at_futex(server, poller), f"{poller} does not sleep")
+        figures = self.folder / "figures.json"
+        self.expect_success(self.start(self.perf(
+            "right", *options, "--connect", f"192.0.2.1:{port}", "--size", "1,100000", "--iterations", "100", "--quiet", "--json", str(figures))))
+        told = json.loads(figures.read_text())
+        for operation in ("write", "read", "send"):
+            self.assertGreaterEqual(told[f"{operation}.100000.bytes_verified"], 100000)
+        self.expect_success(server)
+        status, output = self.info(*self.command("left", UROCE, "info", "--interface", LINK, *dedicated))
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"idle pollers +interrupt: sleep, woken by frames \(2 sockets\)")
+
     def test_one_at_a_time(self):
         first, _ = self.start_server(self.perf("left", "--server"))
         status, output = self.info(*self.command("left", UROCE, "info", "--interface", LINK))

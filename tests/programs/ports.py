@@ -49,6 +49,14 @@ class TestCase(unittest.TestCase):
         self.assertRegex(line, r"port \d+$", process.args)
         return process, line.split()[-1]
 
+    @staticmethod
+    def waits_at_futex(process, thread):
+        """Whether the thread of this name sleeps in futex(2), where threads wait that turn pollers."""
+        for task in Path(f"/proc/{process.pid}/task").iterdir():
+            if (task / "comm").read_text().strip() == thread:
+                return (task / "syscall").read_text().split()[0] == "202"
+        return False
+
     def info(self, *command):
         status, output = programs.finish(self.start(command))
         return status, output

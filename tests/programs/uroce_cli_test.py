@@ -56,6 +56,7 @@ class BadOptions(TestCase):
         self.refused('run', '--port', 'loopback0', '--mtu', 'big', '--', 'true', naming=['--mtu', 'big'])
         self.refused('run', '--port', 'loopback0', '--mac', '01:00:00:00:00:01', '--', 'true', naming=['--mac'])
         self.refused('run', '--poller', 'eager', '--', 'true', naming=['--poller', 'eager'])
+        self.refused('run', '--poller-idle', 'sleepy', '--', 'true', naming=['--poller-idle', 'sleepy'])
         self.refused('run', '--mtu', '1500', '--', 'true', naming=['--mtu', 'host service'])
         self.refused('run', '--port', 'loopback0', '--port', 'loopback0', '--', 'true', naming=['loopback0'])
         # In the words of the command line, not of a file that does not exist.

@@ -130,6 +130,14 @@ class Xdp(TestCase):
     def serve(self, *options, **where):
         return self.start_server(self.perf("left", "--server", "--log-counters", "true", *options, **where))
 
+    def test_a_poller_that_sleeps(self):
+        server, port = self.start_server(self.perf("left", "--server", "--poller-idle", "interrupt", "--poller", "dedicated"))
+        deadline = time.monotonic() + programs.TIME_LIMIT_SECONDS
+        while not self.waits_at_futex(server, "uroce-poll-0"):
+            self.assertLess(time.monotonic(), deadline, "it does not sleep")
+            time.sleep(0.02)
+        self.transfer(server, port)
+
     def test_rdma_and_tcp_share_the_interface(self):
         for family in GID_INDEX:
             with self.subTest(family):

@@ -215,8 +215,9 @@ Status EthdevPort::configure() {
     const Status claimed = address_claims_.empty() ? claim_interface(info.if_index) : Status{};
     if (!claimed) return claimed;
   }
+  if (traits_.has_packet_sockets) packet_sockets_ = packet_sockets(before_, info.if_index);
   if (specification_.beside_kernel) {
-    const Status filtered = only_roce(before_, info.if_index, devargs_.name());
+    const Status filtered = only_roce(packet_sockets_, devargs_.name());
     if (!filtered) return filtered;
   }
   if (specification_.queues > queues_max) {

@@ -52,6 +52,7 @@ class EthdevPort final : public port::Port {
     return removed() || (interface_ != nullptr && !interface_->exists());
   }
   [[nodiscard]] port::FarEnd far_end() const override;
+  [[nodiscard]] std::vector<int> receive_events() const override { return packet_sockets_; }
 
  private:
   static constexpr uint16_t kNoPort = UINT16_MAX;
@@ -96,6 +97,7 @@ class EthdevPort final : public port::Port {
   std::unique_ptr<RemovalWatch> removal_;       // of a PCI device
   bool started_ = false;                        // of others than a memif
   OpenDescriptors before_;                      // what the process had before the port was opened
+  std::vector<int> packet_sockets_;             // of net_af_packet; the driver's
   bool promiscuous_ = false;
   std::vector<MbufPool> pools_;  // empty with a ring
   port::Capabilities capabilities_;

@@ -59,19 +59,24 @@ bool is_packet_socket_on(int descriptor, unsigned interface_index) {
 
 }  // namespace
 
-Status only_roce(const OpenDescriptors& before, unsigned interface_index, const std::string& port) {
-  auto program = kOnlyRoce;
-  const sock_fprog filter{.len = program.size(), .filter = program.data()};
-  bool found = false;
+std::vector<int> packet_sockets(const OpenDescriptors& before, unsigned interface_index) {
+  std::vector<int> sockets;
   for (const auto& [number, descriptor] : open_descriptors()) {
     const auto known = before.find(number);
     if (known != before.end() && known->second == descriptor) continue;
-    if (!is_packet_socket_on(number, interface_index)) continue;
-    if (setsockopt(number, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0)
-      return Error{errno, port + ": cannot filter what it receives: " + std::strerror(errno)};
-    found = true;
+    if (is_packet_socket_on(number, interface_index)) sockets.push_back(number);
   }
-  if (!found) return Error{ENOTSUP, port + ": its packet sockets are not to be found"};
+  return sockets;
+}
+
+Status only_roce(std::span<const int> sockets, const std::string& port) {
+  auto program = kOnlyRoce;
+  const sock_fprog filter{.len = program.size(), .filter = program.data()};
+  for (const int socket : sockets) {
+    if (setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0)
+      return Error{errno, port + ": cannot filter what it receives: " + std::strerror(errno)};
+  }
+  if (sockets.empty()) return Error{ENOTSUP, port + ": its packet sockets are not to be found"};
   return {};
 }
 

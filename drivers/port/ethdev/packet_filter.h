@@ -1,16 +1,22 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "drivers/process/open_descriptors.h"
 
 namespace uroce::drivers {
 
-/// Lets nothing but RoCEv2 into the packet sockets on that interface that were opened since `before`: what is
-/// the kernel's costs us nothing then. ENOTSUP: there are no such sockets. `port` begins the error's message.
-Status only_roce(const OpenDescriptors& before, unsigned interface_index, const std::string& port);
+/// The packet sockets on that interface that were opened since `before`: those of a device of net_af_packet,
+/// which does not say what it opens.
+std::vector<int> packet_sockets(const OpenDescriptors& before, unsigned interface_index);
+
+/// Lets nothing but RoCEv2 into those sockets: what is the kernel's costs us nothing then. ENOTSUP: there are
+/// none. `port` begins the error's message.
+Status only_roce(std::span<const int> sockets, const std::string& port);
 
 /// Drops what a port that has just started received unfiltered: the sockets were open before they were
 /// filtered, and what they took until then is the kernel's.

@@ -62,6 +62,7 @@ constexpr std::array kTraits = {
               .queues_argument = "qpairs",
               .defaults = kAfPacketDefaults,
               .grant = Grant::kPacketSocket,
+              .has_packet_sockets = true,
               .fanout_by_process = true},
     // A frame, the kernel's headroom and the mbuf share one page; longer frames vanish without a word.
     PmdTraits{.prefix = "net_af_xdp",

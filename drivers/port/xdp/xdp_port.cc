@@ -102,6 +102,12 @@ void XdpPort::describe() {
 }
 
 /// An address that the kernel's map has no room for is reached through the kernel's socket: not at all.
+std::vector<int> XdpPort::receive_events() const {
+  std::vector<int> descriptors;
+  for (const auto& socket : sockets_) descriptors.push_back(socket->descriptor());
+  return descriptors;
+}
+
 void XdpPort::follow_addresses(std::span<const Gid> addresses) { (void)program_->follow(addresses); }
 
 Result<std::unique_ptr<port::Port>> open_xdp(const std::string& interface,

@@ -35,6 +35,7 @@ class XdpPort final : public port::Port {
   [[nodiscard]] bool link_up() const override { return interface_->running(); }
   [[nodiscard]] bool link_changes() const override { return true; }
   [[nodiscard]] bool gone() const override { return !interface_->exists(); }
+  [[nodiscard]] std::vector<int> receive_events() const override;
   void follow_addresses(std::span<const Gid> addresses) override;
 
  private:

@@ -193,8 +193,10 @@ std::string to_toml(const Configuration& configuration) {
   std::string out;
   for (const DeviceConfiguration& device : configuration.devices) out += to_toml(device);
   out += fmt::format(
-      "[poller]\nmode = \"{}\"\ntakeover_us = {}\ncores = {}\nper_device = {}\ncycle_clock = {}\n\n",
-      configuration.poller_mode == PollerMode::kDedicated ? "dedicated" : "inline", configuration.takeover_us,
+      "[poller]\nmode = \"{}\"\nidle = \"{}\"\ntakeover_us = {}\ncores = {}\nper_device = {}\ncycle_clock = "
+      "{}\n\n",
+      configuration.poller_mode == PollerMode::kDedicated ? "dedicated" : "inline",
+      name_of(configuration.poller_idle), configuration.takeover_us,
       joined(configuration.cores, [](uint32_t core) { return core; }), configuration.pollers_per_device,
       configuration.cycle_clock);
   out += fmt::format("[copy]\nkind = \"{}\"\n\n", copy::find_kind(configuration.copy_kind)->name);

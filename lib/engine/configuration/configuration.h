@@ -70,9 +70,18 @@ inline constexpr uint16_t kPollersPerDeviceMax = 16;
 
 enum class PollerMode : uint8_t { kInline, kDedicated };
 
+/// What a thread of ours that turns pollers does when a turn finds nothing.
+enum class PollerIdle : uint8_t {
+  kAuto,       // kSpin, or on one or two CPUs kYield
+  kSpin,       // keeps its CPU
+  kYield,      // offers its CPU to other threads, and goes on
+  kInterrupt,  // sleeps until a frame, a doorbell or a timer is due
+};
+
 struct Configuration {
   std::vector<DeviceConfiguration> devices;
   PollerMode poller_mode = PollerMode::kInline;
+  PollerIdle poller_idle = PollerIdle::kAuto;
   uint32_t takeover_us = 50;    // inline: the background thread turns a poller left alone for this long
   std::vector<uint32_t> cores;  // dedicated: one per poller; inline: of the background thread
   uint16_t pollers_per_device = 1;
@@ -112,6 +121,9 @@ std::span<const KeyDescription> configuration_keys();
 /// device index one past the last makes a new device. EINVAL names the key and what is wrong with the value.
 Result<Configuration> apply_override(Configuration configuration, std::string_view path,
                                      std::string_view value);
+
+/// The word for `idle` that the key poller.idle has.
+std::string_view name_of(PollerIdle idle);
 
 /// The whole configuration as TOML: parse_configuration() of it gives the same values.
 std::string to_toml(const Configuration& configuration);

@@ -117,6 +117,11 @@ constexpr std::array<std::pair<std::string_view, port::KernelPath>, 3> kKernelPa
      {"packet", port::KernelPath::kPacket}}};
 constexpr std::array<std::pair<std::string_view, PollerMode>, 2> kModes = {
     {{"inline", PollerMode::kInline}, {"dedicated", PollerMode::kDedicated}}};
+constexpr std::array<std::pair<std::string_view, PollerIdle>, 4> kIdle = {
+    {{"auto", PollerIdle::kAuto},
+     {"spin", PollerIdle::kSpin},
+     {"yield", PollerIdle::kYield},
+     {"interrupt", PollerIdle::kInterrupt}}};
 constexpr std::array<std::pair<std::string_view, WindowType2>, 2> kWindowTypes = {
     {{"2A", WindowType2::k2A}, {"2B", WindowType2::k2B}}};
 constexpr std::array<std::pair<std::string_view, wire::SourcePorts>, 2> kSourcePorts = {
@@ -227,7 +232,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_integ
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 28> kKeys = {{
+constexpr std::array<Key, 29> kKeys = {{
     {{"device.name", "string", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_string(v, t.device->name, kDeviceNameMax); }},
@@ -287,6 +292,10 @@ constexpr std::array<Key, 28> kKeys = {{
       "turned by the application's calls, or by threads that do nothing else"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_choice(v, t.configuration.poller_mode, kModes); }},
+    {{"poller.idle", "auto, spin, yield or interrupt",
+      "what a thread of ours that finds nothing does: keep its CPU, offer it, or sleep until a frame comes"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_choice(v, t.configuration.poller_idle, kIdle); }},
     {{"poller.takeover_us", "number",
       "inline: a poller left alone for this long is turned by a background thread"},
      ValueKind::kNumber,
@@ -335,6 +344,10 @@ constexpr std::array<Key, 28> kKeys = {{
 }};
 
 }  // namespace
+
+std::string_view name_of(PollerIdle idle) {
+  return std::ranges::find(kIdle, idle, &std::pair<std::string_view, PollerIdle>::second)->first;
+}
 
 std::span<const KeyDescription> configuration_keys() {
   static const auto kDescriptions = [] {

@@ -61,6 +61,7 @@ std::vector<Gid> gids_of(const DeviceConfiguration& configuration) {
 DeviceState::DeviceState(Options options)
     : configuration(options.device),
       mode(options.configuration.poller_mode),
+      idle(options.configuration.poller_idle),
       copy_kind(options.configuration.copy_kind),
       eal(options.eal),
       parker(options.parker),
@@ -106,7 +107,7 @@ DeviceState::DeviceState(Options options)
                                  .copy_kind = copy_kind,
                                  .copy_engine = copy_engines.empty() ? nullptr : copy_engines.at(i).get(),
                                  .clock = clock,
-                                 .parker = parker,
+                                 .parker = options.parkers.empty() ? parker : options.parkers.at(i),
                                  .listeners = &listeners,
                                  .links = i == 0 ? &links : nullptr};
     siblings.push_back(pollers.emplace_back(std::make_unique<Poller>(poller, port->queue(i), context)).get());
@@ -293,6 +294,8 @@ uint64_t Device::counter(Counter counter) const {
 
 Device::Information Device::information() const {
   Information information{.poller_mode = state_->mode,
+                          .poller_idle = state_->idle,
+                          .frame_events = state_->port->receive_events().size(),
                           .pollers = static_cast<uint16_t>(state_->pollers.size()),
                           .copy_kind = state_->copy_kind,
                           .eal = state_->eal,

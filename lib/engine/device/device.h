@@ -171,6 +171,8 @@ class Device {
   /// What `uroce info` shows and no other function tells.
   struct Information {
     PollerMode poller_mode = PollerMode::kInline;
+    PollerIdle poller_idle = PollerIdle::kAuto;
+    size_t frame_events = 0;  // descriptors of the port that tell of frames
     uint16_t pollers = 0;
     copy::Kind copy_kind = copy::Kind::kAuto;
     bool eal = false;  // the port runs on DPDK

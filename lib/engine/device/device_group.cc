@@ -115,7 +115,9 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
     for (const auto& poller : member.state->pollers) pollers.push_back(poller.get());
     group->links_.add(*member.state);
   }
-  if (Status status = group->threads_.start(configuration, pollers); !status) return status.error();
+  const auto events = group->frame_events(configuration);
+  if (!events) return events.error();
+  if (Status status = group->threads_.start(configuration, pollers, *events); !status) return status.error();
   if (Status status = group->links_.start(); !status) return status.error();
   for (const Member& member : group->members_) {
     if (member.state->authority == nullptr) continue;
@@ -191,6 +193,8 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                .key = *key,
                                .eal = drivers::needs_eal(device.port),
                                .parker = &threads_.parker()};
+  for (uint16_t i = 0; i < configuration.pollers_per_device; ++i)
+    options.parkers.push_back(&threads_.parker_of(configuration, i));
   dpdk_ |= options.eal || !device.dmadev.empty();
   auto engines = open_copy_engines(device, configuration.pollers_per_device);
   if (!engines) return engines.error();
@@ -211,6 +215,23 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
     return Error{ENOMEM, "no memory for its tables"};
   }
   return {};
+}
+
+/// Devices that are opened together are the ends of one wire inside the process, which tells of nothing.
+Result<std::vector<int>> DeviceGroup::frame_events(const Configuration& configuration) const {
+  if (configuration.poller_idle != PollerIdle::kInterrupt) return std::vector<int>();
+  const Member& first = members_.front();
+  port::Port& port = *first.state->port;
+  std::vector<int> events = port.receive_events();
+  // A program of a service is woken at its bell; a wire whose other end is not there carries nothing.
+  const bool needs_none = port.shared_device() != nullptr || port.capabilities().in_process;
+  if (members_.size() == 1 && (!events.empty() || needs_none)) return events;
+  return Error{
+      ENOTSUP,
+      fmt::format(
+          "{}: poller.idle: nothing of port {} tells a sleeping thread of frames: \"interrupt\" is for "
+          "af_packet, interface and the host service; \"yield\" for every port",
+          first.device->name(), configuration.devices[first.index].port)};
 }
 
 bool DeviceGroup::has_lost_device() const {

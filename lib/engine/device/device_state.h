@@ -59,6 +59,7 @@ struct DeviceState {
     std::optional<HashKey> key = std::nullopt;  // decides about numbers and keys; without one they ascend
     bool eal = false;
     Parker* parker = nullptr;
+    std::vector<Parker*> parkers = {};  // where the threads of dedicated pollers sleep; empty: they do not
     Instant (*clock)() = clock_now;
     void (*nap)(int64_t ns) = Parker::nap;  // of a thread that waits for a neighbour's answer
   };
@@ -96,6 +97,7 @@ struct DeviceState {
 
   const DeviceConfiguration configuration;
   const PollerMode mode;
+  const PollerIdle idle;
   const copy::Kind copy_kind;
   const bool eal;
   Parker* const parker;

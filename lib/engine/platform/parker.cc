@@ -19,11 +19,16 @@ uint32_t* word(std::atomic<uint32_t>* atomic) {
 
 }  // namespace
 
-void Parker::sleep(uint32_t how, int64_t ns) {
-  const timespec timeout = to_timespec(ns);
+bool Parker::sleep(uint32_t how, int64_t ns) {
   asleep_->store(how, std::memory_order_seq_cst);
+  return wait(how, ns);
+}
+
+bool Parker::wait(uint32_t how, int64_t ns) {
+  const timespec timeout = to_timespec(ns);
   syscall(SYS_futex, word(asleep_), shared_ ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE, how, &timeout, nullptr, 0);
-  asleep_->store(kAwake, std::memory_order_relaxed);  // partner: nudge(), to which only the hint matters
+  // Partner: nudge(), to which only the hint matters.
+  return asleep_->exchange(kAwake, std::memory_order_relaxed) == kAwake;
 }
 
 void Parker::nap(int64_t ns) {

@@ -22,10 +22,19 @@ class Parker {
     shared_ = true;
   }
 
-  /// The background thread: sleeps until nudged, or for `ns`.
-  void park(int64_t ns) { sleep(kParked, ns); }
+  /// The background thread: sleeps until nudged, or for `ns`. True: it was nudged or woken.
+  bool park(int64_t ns) { return sleep(kParked, ns); }
+  /// Sleeps likewise, unless `found_work` returns true, which is called when nudges are heard already: what
+  /// comes before it is seen by it, and what comes later wakes the thread.
+  template <typename FoundWork>
+  bool park_unless(FoundWork found_work, int64_t ns) {
+    asleep_->store(kParked, std::memory_order_seq_cst);  // partner: nudge()
+    if (!found_work()) return wait(kParked, ns);
+    asleep_->store(kAwake, std::memory_order_relaxed);  // as in wait()
+    return true;
+  }
   /// Sleeps until wake(), which no nudge does, or for `ns`.
-  void park_until_woken(int64_t ns) { sleep(kParkedUntilWoken, ns); }
+  void park_until_woken(int64_t ns) { (void)sleep(kParkedUntilWoken, ns); }
   /// Without being listed as asleep: short naps are not worth a system call of the application.
   static void nap(int64_t ns);
   void wake();
@@ -34,7 +43,8 @@ class Parker {
   static constexpr uint32_t kAwake = 0;
   static constexpr uint32_t kParked = 1;
   static constexpr uint32_t kParkedUntilWoken = 2;
-  void sleep(uint32_t how, int64_t ns);
+  bool sleep(uint32_t how, int64_t ns);
+  bool wait(uint32_t how, int64_t ns);
 
   std::atomic<uint32_t> own_{kAwake};
   std::atomic<uint32_t>* asleep_ = &own_;  // the futex

@@ -34,6 +34,7 @@ port = "loopback7"
 
 [poller]
 mode = "dedicated"
+idle = "interrupt"
 takeover_us = 25
 cores = [1, 3]
 per_device = 2
@@ -93,6 +94,7 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(c.devices[1].source_ports, wire::SourcePorts::kFlowLabel);
   EXPECT_EQ(c.devices[1].vendor_part, 0u);
   EXPECT_EQ(c.poller_mode, PollerMode::kDedicated);
+  EXPECT_EQ(c.poller_idle, PollerIdle::kInterrupt);
   EXPECT_EQ(c.takeover_us, 25u);
   EXPECT_EQ(c.cores, (std::vector<uint32_t>{1, 3}));
   EXPECT_EQ(c.pollers_per_device, 2);
@@ -267,6 +269,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"device.0.dmadev", "dma_skeleton0,dma_skeleton1"},
       {"device.1.port", "loopback7"},
       {"poller.mode", "dedicated"},
+      {"poller.idle", "interrupt"},
       {"poller.takeover_us", "25"},
       {"poller.cores", "1,3"},
       {"poller.per_device", "2"},
@@ -327,7 +330,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 28u);
+  EXPECT_EQ(configuration_keys().size(), 29u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

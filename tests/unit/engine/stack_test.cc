@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <string>
+
 namespace uroce::engine {
 namespace {
 
@@ -32,6 +35,36 @@ TEST(Stack, NamesAMacForPortsThatHaveNoneOfTheirOwn) {
   EXPECT_EQ(devices[3].mac, derived);
   EXPECT_EQ(devices[4].mac, given);
   EXPECT_EQ(devices[5].mac, std::nullopt);
+}
+
+TEST(Stack, RefusesToLetPollersSleepWhereFramesDoNotWakeThem) {
+  Configuration configuration;
+  configuration.devices = {device_on("loopback0"), device_on("loopback1")};
+  configuration.poller_idle = PollerIdle::kInterrupt;
+  for (const PollerMode mode : {PollerMode::kInline, PollerMode::kDedicated}) {
+    configuration.poller_mode = mode;
+    const auto stack = Stack::create(configuration);
+    ASSERT_TRUE(stack);
+    const auto device = stack.value()->open(0);
+    ASSERT_FALSE(device);
+    EXPECT_EQ(device.error().code, ENOTSUP);
+    EXPECT_NE(device.error().message.find("poller.idle"), std::string::npos) << device.error().message;
+    EXPECT_NE(device.error().message.find("port loopback0"), std::string::npos) << device.error().message;
+  }
+}
+
+TEST(Stack, LetsPollersSleepWhoseWireHasNoOtherEnd) {
+  Configuration configuration;
+  configuration.devices = {device_on("loopback0")};
+  configuration.poller_idle = PollerIdle::kInterrupt;
+  configuration.poller_mode = PollerMode::kDedicated;
+  configuration.pollers_per_device = 2;
+  const auto stack = Stack::create(configuration);
+  ASSERT_TRUE(stack);
+  const auto device = stack.value()->open(0);
+  ASSERT_TRUE(device) << device.error().message;
+  EXPECT_EQ((*device)->information().poller_idle, PollerIdle::kInterrupt);
+  EXPECT_EQ((*device)->information().frame_events, 0u);
 }
 
 }  // namespace
