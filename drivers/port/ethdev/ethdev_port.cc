@@ -283,7 +283,11 @@ Status EthdevPort::start() {
   if (failed != 0) return error(-failed, "DPDK cannot start it: " + reason(failed));
   if (specification_.beside_kernel) discard_unfiltered(port_id_, specification_.queues);
   choose_mac();
-  if (removal_ != nullptr) wait_for_link();
+  if (traits_.is_bond) {
+    bond_ = Bond::of(port_id_);
+    if (bond_ != nullptr) bond_->listen_to_all();
+  }
+  if (removal_ != nullptr || traits_.is_bond) wait_for_link();
   close_new_on_exec(before_, program_has_threads());
   return {};
 }
@@ -338,6 +342,7 @@ void EthdevPort::listen_to_our_addresses() {
 
 bool EthdevPort::link_up() const {
   if (traits_.far_end_comes_and_goes) return true;
+  if (bond_ != nullptr) return bond_->choose_member();
   return !removed() && device_link_up(port_id_) && (!interface_ || interface_->running());
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "drivers/port/ethdev/bond.h"
 #include "drivers/port/ethdev/claims.h"
 #include "drivers/port/ethdev/devargs.h"
 #include "drivers/port/ethdev/ethdev_queue.h"
@@ -49,7 +50,8 @@ class EthdevPort final : public port::Port {
     return !traits_.far_end_comes_and_goes && ring_ == nullptr;
   }
   [[nodiscard]] bool gone() const override {
-    return removed() || (interface_ != nullptr && !interface_->exists());
+    return removed() || (bond_ != nullptr && !bond_->exists()) ||
+           (interface_ != nullptr && !interface_->exists());
   }
   [[nodiscard]] port::FarEnd far_end() const override;
   [[nodiscard]] std::vector<int> receive_events() const override { return packet_sockets_; }
@@ -94,10 +96,11 @@ class EthdevPort final : public port::Port {
   std::unique_ptr<MemifConnection> memif_;  // of a memif
   uint16_t port_id_ = kNoPort;
   std::unique_ptr<KernelInterface> interface_;  // that the device is, or sends and receives through
-  std::unique_ptr<RemovalWatch> removal_;       // of a PCI device
-  bool started_ = false;                        // of others than a memif
-  OpenDescriptors before_;                      // what the process had before the port was opened
-  std::vector<int> packet_sockets_;             // of net_af_packet; the driver's
+  std::unique_ptr<Bond> bond_;
+  std::unique_ptr<RemovalWatch> removal_;  // of a PCI device
+  bool started_ = false;                   // of others than a memif
+  OpenDescriptors before_;                 // what the process had before the port was opened
+  std::vector<int> packet_sockets_;        // of net_af_packet; the driver's
   bool promiscuous_ = false;
   std::vector<MbufPool> pools_;  // empty with a ring
   port::Capabilities capabilities_;

@@ -115,6 +115,16 @@ constexpr std::array kTraits = {
               .defaults = kVirtioUserDefaults,
               .far_end_comes_and_goes = true,
               .receives_by_system_calls = true},
+    // Its buffers are its members', whose drivers may want more than a frame needs.
+    PmdTraits{.prefix = "net_bonding",
+              .limit = FrameLimit::kFixed,
+              .mtu_default = 1500,
+              .mtu_max = 9000,
+              .buffer_bytes = 9728,
+              .sets_mtu = false,
+              .mac = MacFilter::kPromiscuous,
+              .receives_by_system_calls = true,
+              .is_bond = true},
     PmdTraits{.prefix = "net_", .mtu_default = 1500, .receives_by_system_calls = true},
     // Hardware, which is written to.
     PmdTraits{.prefix = "", .mtu_default = 1500, .sends_by_system_calls = false},

@@ -59,6 +59,7 @@ struct PmdTraits {
   bool control_on_interrupt_thread = false;  // start, stop and close (interrupt_thread.h)
   bool receives_by_system_calls = false;     // or may do so
   bool sends_by_system_calls = true;         // likewise
+  bool is_bond = false;                      // of other devices (bond.h)
   bool has_packet_sockets = false;           // which tell of frames (port::Port::receive_events())
   bool fanout_by_process = false;            // its sockets join a group that is named after the process id
   uint32_t linger_ms = 0;  // what was sent dies with the device, so the peer gets this long to take it
