@@ -48,6 +48,7 @@ namespace uroce {
   X(kDropStalled, "drop_stalled")                  \
   X(kDropStaleAck, "drop_stale_ack")               \
   X(kDropSequence, "drop_sequence")                \
+  X(kRxEarly, "rx_early")                          \
   X(kDropBadAck, "drop_bad_ack")                   \
   X(kDropResources, "drop_resources")              \
   X(kDropNoReceive, "drop_no_receive")             \

@@ -111,7 +111,7 @@ void Completer::receive_nak(const wire::Aeth& aeth, Turn& turn) {
   const NakCode code = static_cast<NakCode>(aeth.value);
   turn.counters.add(counter_of(code));
   if (code == NakCode::kSequenceError) {
-    retransmission_.missing(turn);
+    retransmission_.missing(turn, true);
   } else {
     fail_oldest_send(connection_, turn, status_of(code));
   }
@@ -133,7 +133,8 @@ inline void Completer::retire(const SendRequest& head, uint32_t messages, Turn& 
 /// `psns` were answered by what came.
 inline void Completer::settle(uint32_t psns, Turn& turn) {
   UROCE_ASSERT(psns > 0);
-  window_.settle();
+  if (window_.settle()) [[unlikely]]
+    retransmission_.skipped();
   retransmission_.progress(psns, turn.now);
 }
 
@@ -173,7 +174,7 @@ inline bool Completer::reach(Psn psn, Turn& turn) {
 /// The response before this one, or all those of an earlier request, were lost.
 void Completer::note_missing(Turn& turn) {
   retransmission_.heard(turn.now);
-  if (retransmission_.missing(turn)) turn.counters.add(Counter::kImpliedNak);
+  if (retransmission_.missing(turn, false)) turn.counters.add(Counter::kImpliedNak);
 }
 
 /// The head, which is answered by itself and no READ, got its answer.

@@ -260,14 +260,20 @@ inline bool QueuePair::is_predicted(const wire::Packet& packet) const {
          packet.headers.bth.partition_key == partition_key && is_between(packet, connection_.attributes.path);
 }
 
-bool QueuePair::receive(const wire::Packet& packet, Turn& turn) {
+Receipt QueuePair::receive(const wire::Packet& packet, Turn& turn) {
   if (!is_predicted(packet)) [[unlikely]]
     return receive_slow_path(packet, turn);
   show(packet, turn);
   if (!connection_.has_errors()) [[likely]]
-    return true;
+    return Receipt::kTaken;
   settle(turn);
-  return !std::exchange(connection_.again, false);
+  return take_receipt();
+}
+
+/// Of a packet that was shown.
+Receipt QueuePair::take_receipt() {
+  if (!std::exchange(connection_.again, false)) return Receipt::kTaken;
+  return connection_.stalled ? Receipt::kStalled : Receipt::kEarly;
 }
 
 inline void QueuePair::show(const wire::Packet& packet, Turn& turn) {
@@ -278,11 +284,11 @@ inline void QueuePair::show(const wire::Packet& packet, Turn& turn) {
   }
 }
 
-bool QueuePair::receive_slow_path(const wire::Packet& packet, Turn& turn) {
-  if (connection_.stalled) return false;
+Receipt QueuePair::receive_slow_path(const wire::Packet& packet, Turn& turn) {
+  if (connection_.stalled) return Receipt::kStalled;
   if (const Counter reason = reason_to_drop(packet); reason != Counter::kCount) {
     turn.counters.add(reason);
-    return true;
+    return Receipt::kTaken;
   }
   if (state() == State::kRtr && connection_.connected && !std::exchange(established_, true)) {
     connection_.raise(Event::kEstablished);
@@ -290,7 +296,7 @@ bool QueuePair::receive_slow_path(const wire::Packet& packet, Turn& turn) {
   }
   show(packet, turn);
   settle(turn);
-  return !connection_.stalled || !std::exchange(connection_.again, false);
+  return take_receipt();
 }
 
 /// True when what the queue pair waited for is over, and what waited for that is complete.

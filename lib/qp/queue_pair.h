@@ -20,6 +20,13 @@
 
 namespace uroce::qp {
 
+/// What became of a packet.
+enum class Receipt : uint8_t {
+  kTaken,
+  kStalled,  // the queue pair is: show it once more, before all that come later, when it no longer is
+  kEarly,    // packets before it are missing: show it when expected() is its PSN, or lose_early()
+};
+
 /// One queue pair: requester, completer and responder over shared state; the service decides which responder.
 /// No clock, no randomness, no I/O: `now`, buffers and memory come with the Turn. All members are called on
 /// the poller that owns the queue pair. No call allocates after construction.
@@ -43,9 +50,13 @@ class QueuePair final : public PlacementOwner {
   int modify(const Attributes& attributes, AttributeMask mask, Turn& turn);
 
   /// A packet for this queue pair whose ICRC was right. Whatever it holds, the outcome is a state change by
-  /// the rules, a NAK, or a counted drop. False: the queue pair is stalled, and it is to be shown once more,
-  /// and before all that come later, when it no longer is.
-  bool receive(const wire::Packet& packet, Turn& turn);
+  /// the rules, a NAK, or a counted drop.
+  Receipt receive(const wire::Packet& packet, Turn& turn);
+
+  /// The PSN of the next request of the peer, on services that keep to an order.
+  [[nodiscard]] Psn expected() const { return responder_->expected(); }
+  /// A packet that came early will not be shown again.
+  void lose_early(Psn psn, Turn& turn) { responder_->lose_early(psn, turn); }
 
   /// The application has posted: the turn is made for that, or has found its doorbell.
   void posted(const Turn& turn) {
@@ -92,7 +103,8 @@ class QueuePair final : public PlacementOwner {
 
  private:
   [[nodiscard]] bool is_predicted(const wire::Packet& packet) const;
-  bool receive_slow_path(const wire::Packet& packet, Turn& turn);
+  Receipt receive_slow_path(const wire::Packet& packet, Turn& turn);
+  Receipt take_receipt();
   void show(const wire::Packet& packet, Turn& turn);
   void note_admission();
   [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet) const;

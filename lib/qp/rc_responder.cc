@@ -156,26 +156,35 @@ bool RcResponder::turn_to_receives(queue::SrqNumber number, Turn& turn) {
   return true;
 }
 
-/// A gap: NAK once, then silence until the missing packet is here. After an RNR NAK what follows is dropped
-/// without a NAK, for the peer is about to stop and send all of it again.
+/// A gap: NAK once, then silence until the missing packet is here. What follows it within a window may be
+/// kept meanwhile. After an RNR NAK it is dropped without a NAK, for the peer is about to stop and send all
+/// of it again.
 void RcResponder::receive_ahead(Psn psn, Turn& turn) {
   UROCE_ASSERT(psn.after(expected_));
-  turn.counters.add(Counter::kDropSequence);
-  if (!ahead_dropped_ || psn.after(newest_dropped_)) newest_dropped_ = psn;
-  ahead_dropped_ = true;
   undisturbed_ = false;
-  if (nak_given_ || turn.now < rnr_quiet_until_) return;
+  const bool quiet = turn.now < rnr_quiet_until_;
+  connection_.again = !quiet && psn.before(expected_ + kKeptAhead);
+  if (!connection_.again) lose_early(psn, turn);
+  if (nak_given_ || quiet) return;
   nak_given_ = true;
   answer_ = Answer::kSequenceNak;
 }
 
-/// Seen before: a SEND or WRITE is acknowledged again, up to the newest; a READ is performed again, and of
-/// what must not be performed twice the outcome is told once more.
+void RcResponder::lose_early(Psn psn, Turn& turn) {
+  turn.counters.add(Counter::kDropSequence);
+  if (!ahead_dropped_ || psn.after(newest_dropped_)) newest_dropped_ = psn;
+  ahead_dropped_ = true;
+  undisturbed_ = false;
+}
+
+/// Seen before: a SEND or WRITE that asks for it is acknowledged again, up to the newest (a requester that
+/// sends all of a message again may be confused by an ACK of its end before that has gone); a READ is
+/// performed again, and of what must not be performed twice the outcome is told once more.
 void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
   UROCE_ASSERT(packet.headers.bth.psn.before(expected_));
   turn.counters.add(Counter::kDuplicateRequest);
   if (!takes_responder_resource(packet.row->family)) {
-    answer_ = std::max(answer_, Answer::kAck);
+    if (packet.headers.bth.ack_request) answer_ = std::max(answer_, Answer::kAck);
     return;
   }
   const OperationRequest request = request_in(packet.row->family, packet, connection_.mtu);

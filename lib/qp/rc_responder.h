@@ -29,6 +29,8 @@ class RcResponder final : public Responder {
 
   void reset(Psn expected) override;
   void receive(const wire::Packet& packet, Turn& turn) override;
+  [[nodiscard]] Psn expected() const override { return expected_; }
+  void lose_early(Psn psn, Turn& turn) override;
   [[nodiscard]] bool owes() const override { return answer_ != Answer::kNone || responses_.pending(); }
   Pumped pump(Turn& turn, uint32_t budget) override;
   void note_request() override;
@@ -40,6 +42,10 @@ class RcResponder final : public Responder {
   /// How long an ACK waits for a reply that no turn of the application's announces: a thread that watches its
   /// memory may have to wait until the one that made the turn gives it the CPU.
   static constexpr Duration kReplyAwaited = microseconds(50);
+
+  /// Packets so far ahead of the expected one may be kept until that comes: as many as requesters have under
+  /// way.
+  static constexpr uint32_t kKeptAhead = 512;
 
   /// The answer behind the READ responses. NAKs are about expected_, so nothing but the kind needs to be
   /// kept.

@@ -48,10 +48,16 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   uint32_t frames = 0;
   uint32_t frames_before_probe = UINT32_MAX;
   bool more = false;
+  if (retransmission_.resends_oldest()) [[unlikely]] {
+    const Pumped resent = resend_oldest(turn, budget);
+    if (resent.more || connection_.broken) return resent;
+    frames = resent.frames;
+  }
   // One look at the posting thread's counter per pump.
   published_ = connection_.options.send_queue->published();
   const uint32_t window = retransmission_.window();
-  asks_each_ = window == 1 || connection_.options.signal_all || std::exchange(shall_ask_, false);
+  asks_each_ = window == 1 || connection_.options.signal_all || std::exchange(shall_ask_, false) ||
+               retransmission_.starts_over();
   while (window_.number() != published_ && window_.unanswered() < window) {
     SendRequest& request = window_.current();
     if (is_local(request.operation)) [[unlikely]] {
@@ -79,6 +85,21 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   if (frames > frames_before_probe) turn.counters.add(Counter::kCreditProbes);
   if (frames > 0) retransmission_.sent(turn.now);
   return {.frames = frames, .more = more};
+}
+
+/// The oldest packet once more, with nothing behind it, and what was being sent goes on.
+Pumped Requester::resend_oldest(Turn& turn, uint32_t budget) {
+  port::TxFrame* const frame = budget > 0 ? turn.tx.next() : nullptr;
+  if (frame == nullptr) return {.more = true};
+  const SendWindow::Place place = window_.visit_oldest();
+  const bool unasked = unasked_;
+  asks_each_ = true;
+  if (!build(window_.current(), turn, *frame)) return {};
+  turn.tx.commit();
+  unasked_ = unasked;
+  window_.return_to(place);
+  retransmission_.resent_oldest(turn.now);
+  return {.frames = 1};
 }
 
 /// The current request, which was to bring an ACK for those before it, does not go. It may be waiting for

@@ -25,7 +25,8 @@ class Requester {
   void reset();
   /// Some of what was posted has not gone, or what has gone shall ask for an ACK: pump() is due.
   [[nodiscard]] bool has_work() const {
-    return window_.number() != connection_.options.send_queue->published() || unasked_;
+    return window_.number() != connection_.options.send_queue->published() || unasked_ ||
+           retransmission_.resends_oldest();
   }
   Pumped pump(Turn& turn, uint32_t budget);
   /// The queue pair at an address of this port that the next datagram goes to, if any.
@@ -53,6 +54,7 @@ class Requester {
   [[nodiscard]] bool asks(const SendRequest& request, bool last) const;
   [[nodiscard]] bool is_followed(const SendRequest& request) const;
   [[gnu::cold, gnu::noinline]] bool ask_again();
+  [[gnu::cold, gnu::noinline]] Pumped resend_oldest(Turn& turn, uint32_t budget);
   [[nodiscard]] wire::PacketBth bth_of_data(const SendRequest& request, bool first, bool last);
   bool write_data(const SendRequest& request, wire::PacketBth bth, const Payload& payload,
                   port::TxFrame& frame, port::TxBatch& tx);

@@ -22,6 +22,10 @@ class Responder : public Pooled {
   /// A request packet that the queue pair may look at.
   virtual void receive(const wire::Packet& packet, Turn& turn) = 0;
 
+  /// See QueuePair.
+  [[nodiscard]] virtual Psn expected() const { return Psn(); }
+  virtual void lose_early(Psn, Turn&) {}
+
   // Services that answer.
   /// There is something to say: pump() is due.
   [[nodiscard]] virtual bool owes() const { return false; }

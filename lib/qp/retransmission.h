@@ -13,7 +13,10 @@
 namespace uroce::qp {
 
 /// When the requester sends again, and when it gives up: the ACK timeout, sequence NAKs, and RNR NAKs.
-/// Recovery is go-back-N: the window rewinds to the oldest unanswered PSN.
+/// Recovery is go-back-N, the window rewinds to the oldest unanswered PSN, until the peer shows that it keeps
+/// what comes early: its answer to the missing packet acknowledges more than was sent again. From then on a
+/// missing packet goes alone, the next one that is missing follows from the ACK for it, and what is lost once
+/// more is sent again after some round trips instead of an ACK timeout.
 class Retransmission {
  public:
   Retransmission(Connection& connection, SendWindow& window) : connection_(connection), window_(window) {}
@@ -28,9 +31,19 @@ class Retransmission {
   /// Packets went out.
   void sent(Instant now);
 
-  /// The peer (or the order of its answers) says that the oldest unanswered packet is missing. Acts once
-  /// until there is progress or a timeout, for more of the same are echoes of one loss; true when it did.
-  bool missing(Turn& turn);
+  /// The peer (or the order of its answers: not `named`) says that the oldest unanswered packet is missing.
+  /// Acts once until there is progress or a timeout, for more of the same are echoes of one loss; true when
+  /// it did.
+  bool missing(Turn& turn, bool named);
+  /// Some of what was to be sent again was acknowledged before it was. Before progress().
+  void skipped();
+
+  /// All from the oldest on goes again because a NAK named it, and nothing of that has gone: the answer to
+  /// the first packet shows what the peer has.
+  [[nodiscard]] bool starts_over() const { return named_ && window_.next() == window_.oldest(); }
+  /// The oldest packet is to be sent again, alone.
+  [[nodiscard]] bool resends_oldest() const { return resends_oldest_; }
+  void resent_oldest(Instant now);
   /// RNR NAK for the oldest unanswered packet.
   void receiver_not_ready(Turn& turn, uint8_t timer_code);
 
@@ -41,7 +54,9 @@ class Retransmission {
   /// it is answered: the peer may not be able to take more.
   [[nodiscard]] uint32_t window() const { return probing_ ? 1 : window_packets_; }
 
-  [[nodiscard]] Instant deadline() const { return rnr_until_ != kNever ? rnr_until_ : ack_deadline_; }
+  [[nodiscard]] Instant deadline() const {
+    return rnr_until_ != kNever ? rnr_until_ : std::min(ack_deadline_, probe_deadline_);
+  }
   void expire(Turn& turn);
 
  private:
@@ -54,6 +69,20 @@ class Retransmission {
   void grow_window(uint32_t answered);
 
   void retry(Turn& turn);
+  void forget_recovery();
+  bool count_retry(Turn& turn);
+  /// That is of a message, and packets behind it are under way.
+  [[nodiscard]] bool may_go_alone() const;
+  void go_alone();
+  void go_on(Instant now);
+  void measure_round_trip(Instant now);
+  void start_probe_timer(Instant now);
+  // A probe waits for the answers of several round trips, each one twice as long as the one before it, and
+  // no longer than the ACK timer.
+  static constexpr uint32_t kStepsMax = 3;
+  static constexpr int64_t kRoundTripsPerProbe = 4;
+  static constexpr Duration kProbeLeast = microseconds(100);
+  static constexpr uint32_t kProbeDoublingsMax = 16;
   // The ACK timer may react between T and 4T. A lost packet is sent again after T; each timeout in a row
   // doubles the time, so that a peer that is merely not run gets as much of it as can be before it is given
   // up: 27T instead of 8T with seven retries.
@@ -71,6 +100,20 @@ class Retransmission {
   uint32_t silences_ = 0;  // timeouts since the peer was heard
   bool rewound_ = false;   // since the last progress or timeout
   bool probing_ = false;
+  // Of a peer that keeps what comes early.
+  bool named_ = false;       // rewound_ because of a NAK
+  bool peer_keeps_ = false;  // has been seen
+  bool resends_oldest_ = false;
+  bool recovering_ = false;  // packets before recovery_end_ are missing, of which alone_ was sent again last
+  Psn recovery_end_;
+  Psn alone_;
+  bool timing_ = false;  // the answer to the packet before timed_, which was sent at timed_at_
+  Psn timed_;
+  Instant timed_at_{};
+  Duration round_trip_{};  // 0: not known
+  uint32_t steps_ = 0;     // packets in a row of which only the one that went alone was acknowledged
+  uint32_t probes_ = 0;    // since the last progress
+  Instant probe_deadline_ = kNever;
 };
 
 // What every answer takes.
@@ -92,9 +135,11 @@ inline void Retransmission::progress(uint32_t psns, Instant now) {
   if (window_packets_ != SendWindow::kPackets) [[unlikely]]
     grow_window(psns);
   retries_ = rnr_retries_ = silences_ = 0;
-  rewound_ = probing_ = false;
+  rewound_ = probing_ = named_ = false;
   ack_deadline_ = kNever;
   if (window_.unanswered() > 0) start_ack_timer(now);
+  if (peer_keeps_) [[unlikely]]
+    go_on(now);
 }
 
 }  // namespace uroce::qp

@@ -48,6 +48,22 @@ void SendWindow::rewind() {
   UROCE_ASSERT(is_sound());
 }
 
+SendWindow::Place SendWindow::visit_oldest() {
+  UROCE_ASSERT(unanswered() > 0 && queue::is_message(head().operation));
+  const Place place{next_, number_, message_};
+  next_ = oldest_;
+  number_ = queue_.retired();
+  message_ = head_message_;
+  return place;
+}
+
+void SendWindow::return_to(const Place& place) {
+  next_ = place.next;
+  number_ = place.number;
+  message_ = place.message;
+  UROCE_ASSERT(is_sound());
+}
+
 void SendWindow::step_back() {
   UROCE_ASSERT(unanswered() > 0);
   const bool within = current_started() && current_packet(current()) > 0;

@@ -114,10 +114,20 @@ class SendWindow {
   }
   /// With them all of the head is, which was so many messages: it retires.
   void retire_head(uint32_t messages);
-  void settle();
+  /// True: of what was to be sent again some need not be.
+  bool settle();
 
   /// Everything unanswered goes out again.
   void rewind();
+  /// Where the window is in what it sends.
+  struct Place {
+    Psn next;
+    uint32_t number;
+    Msn message;
+  };
+  /// The oldest packet, of a message, goes out again by itself; then the window goes on where it was.
+  Place visit_oldest();
+  void return_to(const Place& place);
   /// The newest packet does, which is unanswered and not of a READ.
   void step_back();
 
@@ -190,16 +200,18 @@ inline void SendWindow::retire_head(uint32_t messages) {
   queue_.retire();
 }
 
-inline void SendWindow::settle() {
+inline bool SendWindow::settle() {
   for (; reads_count_ > 0 && !read_ends_[reads_first_ & read_mask_].after(oldest_); --reads_count_)
     ++reads_first_;
   // What was answered while it was waiting to be sent again need not be sent.
-  if (next_.before(oldest_)) {
+  const bool skips = next_.before(oldest_);
+  if (skips) {
     next_ = oldest_;
     number_ = queue_.retired();
     message_ = head_message_;
   }
   UROCE_ASSERT(is_sound());
+  return skips;
 }
 
 }  // namespace uroce::qp

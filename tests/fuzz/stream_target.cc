@@ -250,8 +250,12 @@ void StreamTarget::without_allocation(const Act& act) {
 
 void StreamTarget::show(const wire::Packet& packet) {
   without_allocation([&] {
-    const bool taken = queue_pair_.receive(packet, turn_);
-    require(taken || queue_pair_.stalled(), "a queue pair that is not stalled takes every packet");
+    const qp::Receipt receipt = queue_pair_.receive(packet, turn_);
+    require((receipt == qp::Receipt::kStalled) == (receipt != qp::Receipt::kTaken && queue_pair_.stalled()),
+            "a queue pair that is not stalled takes every packet, but for one that came early");
+    require(receipt != qp::Receipt::kEarly || packet.headers.bth.psn.after(queue_pair_.expected()),
+            "early is ahead");
+    if (receipt == qp::Receipt::kEarly) queue_pair_.lose_early(packet.headers.bth.psn, turn_);
   });
   if (++burst_ == kBurstMax || !placer_.losses().empty()) end_burst();
 }

@@ -66,7 +66,7 @@ class Target {
     packet.headers.deth.qkey &= 1;
     if (packet.headers.reth.rkey.value % 2 == 0) packet.headers.reth.rkey = keys_.rkey;
     packet.headers.reth.address &= 0xFFFF;
-    require(queue_pair_.receive(packet, turn_));
+    require(queue_pair_.receive(packet, turn_) == qp::Receipt::kTaken);
     qp::commit_placements(turn_);
     completions_.publish_all();
     check();

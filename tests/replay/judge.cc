@@ -8,6 +8,7 @@
 #include "answered.h"
 #include "departures.h"
 #include "freedoms.h"
+#include "keeping_end.h"
 #include "recovery.h"
 #include "wire/print.h"
 
@@ -66,6 +67,14 @@ void Judge::judge_answers() {
   if (arrival_ == Arrival::kInBursts) {
     if (newest_answered(expected) != newest_answered(ours))
       fail("answers: not all is acknowledged, or too much");
+    leave_out_what_may_be_merged(expected);
+    leave_out_what_may_be_merged(ours);
+  }
+  // In bursts the newest answer is judged.
+  if (const auto own_way = arrival_ == Arrival::kOneByOne
+                               ? judge_acknowledgements_of_a_keeping_end(peers_, record_)
+                               : std::nullopt) {
+    if (!own_way->empty()) fail("answers: " + *own_way);
     leave_out_what_may_be_merged(expected);
     leave_out_what_may_be_merged(ours);
   }

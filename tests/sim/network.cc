@@ -11,7 +11,6 @@ namespace uroce::sim {
 namespace {
 
 constexpr uint32_t kFrameBytesMax = 4096 + 192;
-constexpr int64_t kPicosecondsPerByte = 80;  // 100 Gbit/s
 
 FramePtr take(void* handle) { return FramePtr(static_cast<Frame*>(handle)); }
 const Frame& frame_of(void* handle) { return *static_cast<const Frame*>(handle); }
@@ -65,7 +64,7 @@ uint16_t WireEnd::transmit(std::span<const port::TxFrame> frames) {
     if (wire_free_ - now > options_.backlog_max) break;
     FramePtr frame = take(slot.handle);
     frame->bytes.resize(slot.length);
-    wire_free_ = wire_free_ + nanoseconds(1 + slot.length * kPicosecondsPerByte / 1000);
+    wire_free_ = wire_free_ + nanoseconds(1 + slot.length * options_.picoseconds_per_byte / 1000);
     frame->arrival = wire_free_;
     ++sent_;
     ++taken;

@@ -40,6 +40,7 @@ class WireEnd final : public port::Port {
     Steering steering = Steering::kHash;
     bool isolate_damaged = true;              // false: damaged frames come like any other
     size_t ring = 1024;                       // frames that wait in a queue; more are lost
+    int64_t picoseconds_per_byte = 80;        // 100 Gbit/s
     Duration backlog_max = microseconds(50);  // of the wire; beyond it transmit() refuses
   };
 

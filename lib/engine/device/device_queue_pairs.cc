@@ -308,6 +308,8 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
       attributes.to_self = to_own_address && !attributes.on_host;
     }
     error = entry.queue_pair.modify(attributes, mask, turn);
+    if (error == 0 && mask.any(qp::kMaskState) && attributes.state != qp::State::kRts)
+      entry.poller.forget_early(entry);
     entry.poller.activate(entry);
   };
   const bool ends = attributes.state == qp::State::kErr || attributes.state == qp::State::kReset;

@@ -19,6 +19,7 @@
 #include "engine/poller/copy_patience.h"
 #include "engine/poller/device_events.h"
 #include "engine/poller/doorbells.h"
+#include "engine/poller/early_packets.h"
 #include "engine/poller/general_services.h"
 #include "engine/poller/hand_off.h"
 #include "engine/poller/limits.h"
@@ -113,6 +114,8 @@ class Poller final : private TurnOwner {
   /// The poller forgets the queue pair. False: once more in a later turn, because its last doorbell is behind
   /// that of a thread which is still about to ring.
   [[nodiscard]] bool forget(QueuePairEntry& entry);
+  /// What came early for the queue pair was for its last life.
+  void forget_early(QueuePairEntry& entry) { early_.forget(entry.early); }
   /// Poller 0's, from now on; null: no more.
   void attend(GeneralServices* services) { services_ = services; }
   void attend(FrameSwitch* programs) { receive_.attend(programs); }
@@ -180,6 +183,8 @@ class Poller final : private TurnOwner {
   void answer_all();
 
   // Parts of stages (poller_dispatch.cc).
+  void set_aside(const StagedPacket& staged, qp::Receipt receipt);
+  void receive_early(QueuePairEntry& entry);
   void deliver_to_group(const wire::Packet& packet, const MulticastGroup& group);
   void deliver_to_services(const wire::Packet& packet);
   void count(Counter counter) { counters_.add(counter); }
@@ -228,6 +233,7 @@ class Poller final : private TurnOwner {
   QueuePairEntry* raised_ = nullptr;  // the last of those with events
   LoopRing looped_;
   HandOff hand_off_;
+  EarlyPackets early_;
   ReceiveStage receive_;
   bool ahead_ = false;  // what it has staged waits for the end of copies, or for its turn
   Instant copying_since_{};

@@ -23,10 +23,13 @@ void Poller::dispatch() {
       continue;
     }
     flush_completions_if_full();
-    if (!entry->queue_pair.receive(packet, turn_)) [[unlikely]]
-      receive_.defer(staged[i]);
+    if (const qp::Receipt receipt = entry->queue_pair.receive(packet, turn_); receipt != qp::Receipt::kTaken)
+        [[unlikely]]
+      set_aside(staged[i], receipt);
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);
+    if (!entry->early.empty()) [[unlikely]]
+      receive_early(*entry);
     // A packet that comes alone often leaves nothing to do. Of many one does, and a look at each would cost
     // more.
     if (!quiet || entry->queue_pair.has_work()) {
@@ -34,6 +37,27 @@ void Poller::dispatch() {
     } else {
       rearm(*entry);
     }
+  }
+}
+
+void Poller::set_aside(const StagedPacket& staged, qp::Receipt receipt) {
+  if (receipt == qp::Receipt::kStalled) return receive_.defer(staged);
+  if (early_.keep(staged.entry->early, staged.packet)) return count(Counter::kRxEarly);
+  staged.entry->queue_pair.lose_early(staged.packet.headers.bth.psn, turn_);
+}
+
+/// What waited for the packet that has just come. When the queue pair stalls, the rest is lost as on the
+/// wire: it waits behind what the receive stage has deferred, or is sent again.
+void Poller::receive_early(QueuePairEntry& entry) {
+  while (const wire::Packet* packet = early_.find(entry.early, entry.queue_pair.expected())) {
+    flush_completions_if_full();
+    if (entry.queue_pair.receive(*packet, turn_) == qp::Receipt::kStalled) {
+      counters_.add(Counter::kDropStalled, entry.early.count);
+      return early_.forget(entry.early);
+    }
+    early_.take(entry.early);
+    if (!placer_.losses().empty()) [[unlikely]]
+      qp::commit_placements(turn_);
   }
 }
 
@@ -46,8 +70,8 @@ void Poller::deliver_to_group(const wire::Packet& packet, const MulticastGroup& 
   for (QueuePairEntry* member : group.members) {
     if (&member->poller != this) continue;
     flush_completions_if_full();
-    [[maybe_unused]] const bool taken = member->queue_pair.receive(packet, turn_);
-    UROCE_ASSERT(taken);  // UD never stalls
+    [[maybe_unused]] const qp::Receipt receipt = member->queue_pair.receive(packet, turn_);
+    UROCE_ASSERT(receipt == qp::Receipt::kTaken);  // UD never stalls, and has no order
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);
     activate(*member);
@@ -55,6 +79,7 @@ void Poller::deliver_to_group(const wire::Packet& packet, const MulticastGroup& 
 }
 
 void Poller::release() {
+  early_.recycle();
   if (!held_.empty()) [[unlikely]] {
     // Of the burst that was copied; what was kept last is of the next one.
     port_queue_.release(held_);

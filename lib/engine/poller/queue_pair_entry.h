@@ -6,6 +6,7 @@
 #include "base/contract.h"
 #include "base/timer_wheel.h"
 #include "engine/poller/doorbells.h"
+#include "engine/poller/early_packets.h"
 #include "engine/poller/queue_pair_handle.h"
 #include "qp/queue_pair.h"
 
@@ -45,6 +46,7 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, Doorbell, private qp::
   bool active = false;
   QueuePairEntry* previous_active = nullptr;
   QueuePairEntry* next_active = nullptr;
+  EarlyList early;                        // of its poller's EarlyPackets
   QueuePairEntry* next_raised = nullptr;  // in the poller's list of those with events
   qp::QueuePair queue_pair;
 

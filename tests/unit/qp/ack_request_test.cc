@@ -161,13 +161,13 @@ TEST_F(AckRequest, SoItDoesWhenTheQueuePairIsDrained) {
   EXPECT_EQ(asked(), Asked({true}));
 }
 
-/// What was lost goes again, and the last packet then asks.
-TEST_F(AckRequest, AfterALossTheLastOneAsksAgain) {
+/// What was lost goes again, and all of it asks: the answer to the first packet shows what the peer has kept.
+TEST_F(AckRequest, AfterALossTheFirstOneAsksAndTheLastOneDoesAgain) {
   bring_up();
   for (int i = 0; i < 3; ++i) post_unsignaled(SendOperation::kWrite);
   EXPECT_EQ(asked(), Asked({false, false, true}));
   receive_nak(wire::NakCode::kSequenceError, 101);
-  EXPECT_EQ(asked(), Asked({false, true}));
+  EXPECT_EQ(asked(), Asked({true, true}));
 }
 
 class UcAckRequest : public AckRequest {

@@ -68,7 +68,7 @@ class CapturedMessages : public QueuePairTest {
         packet.headers.reth.address = kIova + kWrites;
       }
       if (captured.write() && packet.row->consumes_receive) post_receive(0);
-      ASSERT_TRUE(queue_pair->receive(packet, turn));
+      ASSERT_EQ(queue_pair->receive(packet, turn), Receipt::kTaken);
       commit_placements(turn);
       completions.publish_all();
       message->insert(message->end(), packet.payload.begin(), packet.payload.end());

@@ -202,7 +202,10 @@ void QueuePairTest::receive(const wire::Headers& headers, const Bytes& payload) 
   wire::Packet packet;
   ASSERT_EQ(wire::parse_frame(frame, packet).result, wire::ParseResult::kRoce);
   ASSERT_TRUE(wire::icrc_matches(packet));
-  last_taken = queue_pair->receive(packet, turn);
+  const Receipt receipt = queue_pair->receive(packet, turn);
+  last_taken = receipt != Receipt::kStalled;
+  // Of what comes early nothing is kept here.
+  if (receipt == Receipt::kEarly) queue_pair->lose_early(packet.headers.bth.psn, turn);
   burst.push_back(std::move(frame));
   if (commit_after_receive) {
     commit_placements(turn);

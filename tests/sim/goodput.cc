@@ -1,0 +1,112 @@
+#include "tests/sim/goodput.h"
+
+#include <array>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "tests/sim/endpoint.h"
+#include "tests/sim/turns.h"
+#include "tests/sim/virtual_clock.h"
+#include "tests/sim/weather.h"
+
+namespace uroce::sim {
+
+namespace {
+
+constexpr uint32_t kBytes = 65536;
+constexpr uint32_t kOutstanding = 16;
+constexpr uint8_t kTimeout = 14;
+constexpr int64_t kPicosecondsPerByte = 320;
+constexpr std::array<MacAddress, 2> kMacs = {MacAddress{{2, 0, 0, 0, 0, 1}}, MacAddress{{2, 0, 0, 0, 0, 2}}};
+
+engine::InterfaceAddress address_of(size_t side) {
+  return {Gid::from_ipv4({10, 0, 0, static_cast<uint8_t>(side + 1)}), 24};
+}
+
+/// Two hosts, the queue pair at the first of them, and what it writes.
+class Transfer {
+ public:
+  explicit Transfer(const GoodputOptions& options)
+      : options_(options), random_(options.seed), turns_(options.seed) {
+    const Weather weather{.loss = options.loss, .latency = Duration{options.round_trip.ns / 2}, .jitter = {}};
+    for (size_t side = 0; side < kMacs.size(); ++side) {
+      auto end = std::make_unique<WireEnd>(WireEnd::Options{.mac = kMacs[side],
+                                                            .path = path_of(weather),
+                                                            .seed = random_.next(),
+                                                            .picoseconds_per_byte = kPicosecondsPerByte});
+      hosts_.push_back(std::make_unique<Host>(
+          std::move(end),
+          Host::Options{.device = {.addresses = {address_of(side)},
+                                   .neighbours = {{address_of(1 - side).address, kMacs[1 - side]}}}}));
+      turns_.add(*hosts_.back());
+    }
+    WireEnd::join(std::array{&hosts_[0]->end(), &hosts_[1]->end()});
+    for (const auto& host : hosts_)
+      ends_.push_back(std::make_unique<Endpoint>(*host, Endpoint::Options{.signal_all = true}, random_));
+    connect(*ends_[0], *ends_[1], {.path_mtu = PathMtu::k4096, .timeout = kTimeout});
+    source_ = lend(*ends_[0]);
+    target_ = lend(*ends_[1]);
+    std::vector<std::byte> bytes(kBytes);
+    for (std::byte& byte : bytes) byte = std::byte(random_.next());
+    ends_[0]->arena.write(source_, bytes);
+    ends_[1]->arena.expect(target_, bytes);
+  }
+
+  Goodput run() {
+    const Instant begin = VirtualClock::now();
+    uint32_t posted = 0;
+    for (uint32_t done = 0; done < options_.messages;) {
+      const uint32_t before = posted;
+      for (; posted < options_.messages && posted - done < kOutstanding; ++posted) post(posted);
+      if (posted != before) ends_[0]->publish_sends();
+      turns_.advance(turns_.round(), kNever);
+      done += poll();
+    }
+    if (const std::string wrong = ends_[1]->arena.check(target_); !wrong.empty())
+      throw std::runtime_error(wrong);
+    const auto ns = static_cast<double>((VirtualClock::now() - begin).ns);
+    return {.gigabits_per_second = 8.0 * kBytes * options_.messages / ns,
+            .sent_again = hosts_[0]->device().counter(Counter::kRetransmittedPackets),
+            .ack_timeouts = hosts_[0]->device().counter(Counter::kAckTimeout)};
+  }
+
+ private:
+  Arena::Slot lend(Endpoint& end) { return end.arena.lend(kBytes, random_).value(); }
+
+  void post(uint64_t id) {
+    queue::SendQueue& queue = ends_[0]->sends();
+    queue::SendRequest& request = *queue.reserve();
+    request.wr_id = id;
+    request.operation = queue::SendOperation::kWrite;
+    request.remote_address = ends_[1]->arena.iova(target_);
+    request.rkey = ends_[1]->arena.keys().rkey;
+    request.length = kBytes;
+    request.segments = 1;
+    queue.segments(request)[0] = ends_[0]->arena.segment(source_);
+    queue.publish();
+  }
+
+  uint32_t poll() {
+    std::array<queue::Completion, kOutstanding> found;
+    const size_t count = ends_[0]->poll_sends(found);
+    for (size_t i = 0; i < count; ++i)
+      if (found[i].status != queue::CompletionStatus::kSuccess)
+        throw std::runtime_error("the connection has broken");
+    return static_cast<uint32_t>(count);
+  }
+
+  const GoodputOptions options_;
+  Random random_;
+  Turns turns_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<std::unique_ptr<Endpoint>> ends_;
+  Arena::Slot source_;
+  Arena::Slot target_;
+};
+
+}  // namespace
+
+Goodput measure_goodput(const GoodputOptions& options) { return Transfer(options).run(); }
+
+}  // namespace uroce::sim

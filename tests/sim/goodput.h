@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace uroce::sim {
+
+/// One queue pair that WRITEs 64 KiB messages over a link of 25 Gbit/s with a path MTU of 4096, sixteen at a
+/// time, with an ACK timeout of 67 ms. Both directions lose packets independently of each other.
+struct GoodputOptions {
+  uint64_t loss = 0;  // of 100,000 packets
+  Duration round_trip = microseconds(100);
+  uint64_t seed = 1;
+  uint32_t messages = 1000;
+};
+
+struct Goodput {
+  double gigabits_per_second = 0;  // of payload that was delivered once
+  uint64_t sent_again = 0;         // packets
+  uint64_t ack_timeouts = 0;
+};
+
+/// In virtual time. Throws when the connection breaks or bytes are not what was written.
+Goodput measure_goodput(const GoodputOptions& options);
+
+}  // namespace uroce::sim

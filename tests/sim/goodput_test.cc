@@ -1,0 +1,35 @@
+#include "tests/sim/goodput.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/sim/seeds.h"
+
+namespace uroce::sim {
+namespace {
+
+/// What is left of the goodput of a link without loss. Virtual time: the same in each run.
+double share_of_lossless(const GoodputOptions& options) {
+  const Goodput lossless = measure_goodput({.round_trip = options.round_trip, .messages = options.messages});
+  const Goodput lossy = measure_goodput(options);
+  const double share = lossy.gigabits_per_second / lossless.gigabits_per_second;
+  fmt::print(
+      "loss {:.2f} %, round trip {} us: {:.2f} of {:.2f} Gbit/s ({:.3f}), {} packets sent again, {} ACK "
+      "timeouts\n",
+      static_cast<double>(options.loss) / 1000, options.round_trip.ns / 1000, lossy.gigabits_per_second,
+      lossless.gigabits_per_second, share, lossy.sent_again, lossy.ack_timeouts);
+  EXPECT_EQ(lossless.sent_again, 0u);
+  return share;
+}
+
+TEST(Goodput, OfALinkThatLosesOnePacketInAHundred) {
+  EXPECT_GT(share_of_lossless({.loss = 1000, .round_trip = microseconds(100)}), 0.65);
+  EXPECT_GT(share_of_lossless({.loss = 1000, .round_trip = microseconds(20)}), 0.85);
+}
+
+TEST(Goodput, OfALinkThatLosesOnePacketInAThousand) {
+  EXPECT_GT(share_of_lossless({.loss = 100, .round_trip = microseconds(100)}), 0.95);
+}
+
+}  // namespace
+}  // namespace uroce::sim

@@ -1,0 +1,174 @@
+// A peer that keeps what comes early is sent what is missing alone; whether it does is learnt from its
+// answers.
+#include "tests/unit/qp/fixture.h"
+
+namespace uroce::qp::testing {
+namespace {
+
+using queue::CompletionStatus;
+using queue::SendOperation;
+using wire::NakCode;
+using wire::Operation;
+
+class KeepingPeer : public QueuePairTest {
+ protected:
+  static constexpr uint32_t kFirst = 100;
+
+  void post_writes(int count) {
+    for (int i = 0; i < count; ++i) post(SendOperation::kWrite, 1);
+  }
+  std::vector<uint32_t> pumped() {
+    std::vector<uint32_t> psns;
+    for (const Sent& frame : pump()) psns.push_back(frame.psn());
+    return psns;
+  }
+  /// 20 packets, of which the second was lost: the answer to it acknowledges them all.
+  void learn() {
+    bring_up();
+    post_writes(20);
+    pump();
+    receive_nak(NakCode::kSequenceError, kFirst + 1);
+    pump_once(4);
+    receive_ack(kFirst + 19);
+    EXPECT_EQ(pumped(), (Numbers{101, 102, 103, 104}));
+  }
+  /// So many more packets, which go out.
+  void send(uint32_t count) {
+    post_writes(static_cast<int>(count));
+    EXPECT_EQ(pumped().size(), count);
+  }
+
+  using Numbers = std::vector<uint32_t>;
+};
+
+TEST_F(KeepingPeer, UntilItHasShownThatItKeepsAllGoesAgain) {
+  bring_up();
+  post_writes(5);
+  pump();
+  receive_nak(NakCode::kSequenceError, kFirst + 1);
+  EXPECT_EQ(pumped(), (Numbers{101, 102, 103, 104}));
+}
+
+TEST_F(KeepingPeer, WhatIsMissingGoesAloneAndAsks) {
+  learn();
+  send(10);
+  receive_nak(NakCode::kSequenceError, 123);
+  const auto frames = pump();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].psn(), 123u);
+  EXPECT_TRUE(frames[0].ack_request());
+  receive_nak(NakCode::kSequenceError, 123);  // an echo
+  EXPECT_EQ(pumped(), Numbers());
+  // What is new follows what has been sent.
+  post_writes(1);
+  EXPECT_EQ(pumped(), Numbers{130});
+  receive_ack(130);
+  EXPECT_EQ(send_completions().size(), 31u);
+}
+
+TEST_F(KeepingPeer, TheNextGapFollowsFromTheAnswerToTheOneBefore) {
+  learn();
+  send(10);
+  receive_nak(NakCode::kSequenceError, 121);
+  EXPECT_EQ(pumped(), Numbers{121});
+  receive_ack(124);
+  EXPECT_EQ(pumped(), Numbers{125});
+  receive_nak(NakCode::kSequenceError, 125);  // told by what was sent later
+  EXPECT_EQ(pumped(), Numbers());
+  receive_ack(129);
+  EXPECT_EQ(pumped(), Numbers());
+  EXPECT_EQ(send_completions().size(), 30u);
+}
+
+TEST_F(KeepingPeer, PacketsLostOneBehindTheOtherGoAloneTwice) {
+  learn();
+  send(10);
+  receive_nak(NakCode::kSequenceError, 121);
+  EXPECT_EQ(pumped(), Numbers{121});
+  receive_ack(121);
+  EXPECT_EQ(pumped(), Numbers{122});
+  receive_ack(129);
+  EXPECT_EQ(pumped(), Numbers());
+}
+
+TEST_F(KeepingPeer, OneThatKeepsNothingAnyMoreIsSentAllAgain) {
+  learn();
+  send(10);
+  receive_nak(NakCode::kSequenceError, 121);
+  for (uint32_t psn = 121; psn < 124; ++psn) {
+    const Numbers psns = pumped();
+    EXPECT_EQ(psns, Numbers{psn});
+    receive_ack(psn);
+  }
+  EXPECT_EQ(pumped(), (Numbers{124, 125, 126, 127, 128, 129}));
+  receive_nak(NakCode::kSequenceError, 126);
+  EXPECT_EQ(pumped(), (Numbers{126, 127, 128, 129}));
+}
+
+TEST_F(KeepingPeer, WhatIsLostOnceMoreGoesAgainAfterSomeRoundTripsEachTimeLater) {
+  learn();
+  send(2);
+  advance(microseconds(50));
+  receive_ack(121);  // a round trip
+  send(10);
+  receive_nak(NakCode::kSequenceError, 125);
+  EXPECT_EQ(pumped(), Numbers{125});
+  Duration waited = microseconds(200);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(queue_pair->deadline(), turn.now + waited);
+    expire();
+    EXPECT_EQ(pumped(), Numbers{125});
+    waited = Duration{waited.ns * 2};
+  }
+  EXPECT_EQ(counter(Counter::kAckTimeout), 0u);
+  receive_ack(131);
+  EXPECT_EQ(queue_pair->deadline(), kNever);
+}
+
+TEST_F(KeepingPeer, ThatGoesOnUntilTheAckTimeoutWhichCounts) {
+  learn();
+  send(2);
+  advance(microseconds(50));
+  receive_ack(121);
+  send(10);
+  for (int i = 0; counter(Counter::kAckTimeout) == 0; ++i) {
+    ASSERT_LT(i, 20);
+    expire();
+    pump();
+  }
+  EXPECT_EQ(queue_pair->state(), State::kRts);
+  for (int i = 0; queue_pair->state() == State::kRts; ++i) {
+    ASSERT_LT(i, 100);
+    expire();
+    pump();
+  }
+  EXPECT_EQ(counter(Counter::kAckTimeout), 4u);  // retry_count is 3
+}
+
+TEST_F(KeepingPeer, ARead) {
+  learn();
+  post(SendOperation::kRead, 10);
+  post_writes(3);
+  EXPECT_EQ(pumped(), (Numbers{120, 121, 122, 123}));
+  receive_nak(NakCode::kSequenceError, 120);
+  EXPECT_EQ(pumped(), (Numbers{120, 121, 122, 123}));
+}
+
+TEST_F(KeepingPeer, InANewLifeItIsUnknown) {
+  learn();
+  post_writes(5);
+  pump();
+  receive_nak(NakCode::kSequenceError, 121);
+  EXPECT_EQ(pumped(), Numbers{121});
+  Attributes change;
+  change.state = State::kReset;
+  ASSERT_EQ(queue_pair->modify(change, kMaskState, turn), 0);
+  bring_up();
+  post_writes(5);
+  pump();
+  receive_nak(NakCode::kSequenceError, kFirst + 1);
+  EXPECT_EQ(pumped(), (Numbers{101, 102, 103, 104}));
+}
+
+}  // namespace
+}  // namespace uroce::qp::testing
