@@ -16,6 +16,7 @@
 
 #include "apps/launch/configuration_options.h"
 #include "apps/serve/companion_programs.h"
+#include "apps/serve/own_libraries.h"
 #include "drivers/port/host/socket_path.h"
 #include "engine/device/stack.h"
 #include "service/service.h"
@@ -127,6 +128,8 @@ class ServeCommand {
     } catch (const CLI::ParseError& error) {
       return fail(kUsage, error.what());
     }
+    if (const Status left = uroce::serve::leave_our_libraries(argv); !left)
+      return fail(kFailure, left.error().message);
     if (detach_)
       if (const pid_t child = fork(); child != 0)
         return child > 0 ? 0 : fail(kFailure, std::string("fork: ") + std::strerror(errno));

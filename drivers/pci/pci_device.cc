@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The kernel's drivers that work beside DPDK's: the device stays the kernel's.
+/// The kernel's drivers that work beside DPDK's, which reach the device by rdma-core's libibverbs: it stays
+/// the kernel's.
 constexpr std::array<std::string_view, 3> kShared = {"mlx4_core", "mlx5_core", "mana"};
 constexpr std::array<std::string_view, 2> kUio = {"uio_pci_generic", "igb_uio"};
 
@@ -70,6 +71,17 @@ Error of_the_kernel(const std::string& address, const fs::path& device, const st
                      " to vfio-pci: " + how_to_bind(address)};
 }
 
+Status with_other_verbs(const std::string& address, const fs::path& device) {
+  const std::string interface = interface_on(device);
+  return Error{
+      ENOTSUP,
+      address +
+          ": DPDK's driver of it needs rdma-core's libibverbs.so.1, in whose place this "
+          "program has uroce's: `uroce serve --port " +
+          address + "` has the NIC for programs" +
+          (interface.empty() ? "" : "; or use it beside the kernel by interface = \"" + interface + "\"")};
+}
+
 Status may_open(const std::string& address, const fs::path& file) {
   if (access(file.c_str(), R_OK | W_OK) == 0) return {};
   const int code = errno;
@@ -100,25 +112,26 @@ std::optional<std::string> pci_address(std::string_view devargs) {
   return address;
 }
 
-Status may_have_pci_device(std::string_view devargs, const PciFolders& folders) {
+Status may_have_pci_device(std::string_view devargs, const PciSurroundings& here) {
   const std::optional<std::string> address = pci_address(devargs);
   if (!address) return {};
-  const fs::path device = folders.devices / *address;
+  const fs::path device = here.devices / *address;
   if (!fs::exists(device))
     return Error{
         ENODEV,
         *address + ": there is no such PCI device; `dpdk-devbind.py --status` lists those that exist"};
   const std::string driver = link_target(device / "driver");
   if (driver.empty()) return without_driver(*address, device);
-  if (is_vfio(driver)) return may_open_vfio(*address, device, folders.files);
-  if (has(kShared, driver) || has(kUio, driver)) return {};
+  if (is_vfio(driver)) return may_open_vfio(*address, device, here.files);
+  if (has(kShared, driver)) return here.our_verbs ? with_other_verbs(*address, device) : Status();
+  if (has(kUio, driver)) return {};
   return of_the_kernel(*address, device, driver);
 }
 
-bool may_be_network_controller(std::string_view devargs, const PciFolders& folders) {
+bool may_be_network_controller(std::string_view devargs, const PciSurroundings& here) {
   const std::optional<std::string> address = pci_address(devargs);
   if (!address) return true;
-  std::ifstream file(folders.devices / *address / "class");
+  std::ifstream file(here.devices / *address / "class");
   std::string number;
   return !(file >> number) || number.starts_with("0x02");
 }

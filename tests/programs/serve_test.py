@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`uroce serve`, `status` and `reload` from outside: the life of a service, what it says, and what it leaves behind.
 
-    tests/programs/serve_test.py UROCE
+    tests/programs/serve_test.py UROCE LIBRARY_FOLDER VERBS_PMD
 """
 import json
 import os
@@ -14,6 +14,8 @@ import tempfile
 import unittest
 
 UROCE = os.path.abspath(sys.argv[1])
+LIBRARIES = pathlib.Path(sys.argv[2]).resolve()
+VERBS_PMD = os.path.abspath(sys.argv[3])
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith('UROCE_')}
 
 DEVICE = '[[device]]\nname = "uroce0"\nport = "loopback0"\naddresses = ["192.0.2.1/24"]\n'
@@ -36,11 +38,11 @@ class TestCase(unittest.TestCase):
         path.write_text(text)
         return str(path)
 
-    def start(self, *arguments):
+    def start(self, *arguments, **more):
         """A service, and the line that it says when it is ready or is not."""
         reading, writing = os.pipe()
         service = subprocess.Popen([UROCE, 'serve', '--socket', str(self.socket), '--ready-fd', str(writing), *arguments],
-                                   pass_fds=[writing], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+                                   pass_fds=[writing], stderr=subprocess.PIPE, text=True, env=dict(ENVIRONMENT, **more))
         os.close(writing)
         self.addCleanup(service.stderr.close)
         self.addCleanup(service.wait)
@@ -48,8 +50,8 @@ class TestCase(unittest.TestCase):
         with open(reading) as ready:
             return service, ready.read()
 
-    def serve(self, *arguments):
-        service, said = self.start(*arguments)
+    def serve(self, *arguments, **more):
+        service, said = self.start(*arguments, **more)
         self.assertEqual(said, '\n')
         return service
 
@@ -119,6 +121,52 @@ class Life(TestCase):
             service.terminate()
             self.assertEqual(service.wait(60), 0)
             self.assertTrue(os.path.exists(path))
+
+
+class Libraries(TestCase):
+    """Drivers of DPDK that need libibverbs.so.1 get the system's, whatever the program has that starts the service."""
+
+    # With EAL, which loads all of DPDK's drivers.
+    OPTIONS = ('--port', 'net_null0', '--ip', '192.0.2.9/24', f'--eal-arguments=-d,{VERBS_PMD}')
+    FACES = 'libibverbs.so.1', 'librdmacm.so.1', 'liburocedv.so.1', 'liburoce.so.0'
+
+    def mapped(self, pid):
+        words = (line.split(maxsplit=5) for line in pathlib.Path(f'/proc/{pid}/maps').read_text().splitlines())
+        return {pathlib.Path(words[5]) for words in words if len(words) == 6 and words[5].startswith('/')}
+
+    def check(self, pid):
+        files = self.mapped(pid)
+        self.assertEqual([file for file in files if file.parent == LIBRARIES], [])
+        self.assertIn(pathlib.Path(VERBS_PMD), files)
+        *devices, library = (self.folder / 'report').read_text().splitlines()
+        self.assertIn(pathlib.Path(library).resolve(), files)
+        self.assertNotIn('device uroce0', devices)
+
+    def environment(self, **more):
+        return dict(more, VERBS_PMD_REPORT=str(self.folder / 'report'))
+
+    def test_of_a_plain_service(self):
+        self.check(self.serve(*self.OPTIONS, **self.environment(LD_LIBRARY_PATH='')).pid)
+
+    def test_of_a_service_among_our_libraries(self):
+        for name in self.FACES:
+            self.assertTrue((LIBRARIES / name).exists(), name)
+        preloaded = ENVIRONMENT.get('LD_PRELOAD', '')
+        for environment in ({'LD_LIBRARY_PATH': f'{LIBRARIES}:/elsewhere'},
+                            {'LD_PRELOAD': f'{LIBRARIES}/libibverbs.so.1 {preloaded}', 'LD_LIBRARY_PATH': str(LIBRARIES)}):
+            service = self.serve(*self.OPTIONS, **self.environment(**environment))
+            self.check(service.pid)
+            self.assertEqual(pathlib.Path(f'/proc/{service.pid}/comm').read_text(), 'uroce-serve\n')
+            service.terminate()
+            self.assertEqual(service.wait(60), 0)
+
+    def test_of_a_service_that_a_program_starts(self):
+        done = uroce('info', UROCE_SERVICE=str(self.socket), LD_LIBRARY_PATH=str(LIBRARIES))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        pid = self.status()['pid']
+        self.addCleanup(os.kill, pid, signal.SIGTERM)
+        self.assertEqual([file for file in self.mapped(pid) if file.parent == LIBRARIES], [])
+        self.assertNotIn(str(LIBRARIES), pathlib.Path(f'/proc/{pid}/environ').read_text())
 
 
 class Configuration(TestCase):
@@ -207,4 +255,4 @@ class Status(TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

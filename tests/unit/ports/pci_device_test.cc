@@ -43,8 +43,8 @@ class PciDevice : public ::testing::Test {
   }
 
   testing::TemporaryFolder folder;
-  const PciFolders folders{.devices = fs::path(folder.path()) / "devices",
-                           .files = fs::path(folder.path()) / "dev"};
+  PciSurroundings folders{.devices = fs::path(folder.path()) / "devices",
+                          .files = fs::path(folder.path()) / "dev"};
 };
 
 TEST(PciAddress, IsThatOfADeviceWhateverItsArguments) {
@@ -64,6 +64,18 @@ TEST_F(PciDevice, OfVfioOrUioOrOfASharedDriverIsToBeHad) {
     fs::remove(device() / "driver");
   }
   EXPECT_TRUE(may_have_pci_device("net_memif0,role=server", folders));
+}
+
+TEST_F(PciDevice, WhoseDriverNeedsOtherVerbsIsForTheService) {
+  held_by("mlx5_core");
+  EXPECT_TRUE(may_have_pci_device(kNic, folders));
+  folders.our_verbs = true;
+  expect_refusal(ENOTSUP, {"rdma-core's libibverbs.so.1", "uroce serve --port 0000:3b:00.1"});
+  fs::create_directories(device() / "net/eth6");
+  expect_refusal(ENOTSUP, {"interface = \"eth6\""});
+  fs::remove(device() / "driver");
+  held_by("uio_pci_generic");
+  EXPECT_TRUE(may_have_pci_device(kNic, folders));
 }
 
 TEST_F(PciDevice, WithoutIommuIsAnotherFile) {
