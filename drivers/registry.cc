@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <utility>
 
 #include "drivers/copy/dmadev/dmadev.h"
@@ -41,17 +42,30 @@ const PortDriver& driver_of(std::string_view devargs) {
                                [&](const PortDriver& driver) { return driver.claims(devargs); });
 }
 
-/// By AF_XDP, or by what the devargs name, AF_PACKET.
-Result<std::unique_ptr<port::Port>> open_beside_kernel(const port::Specification& specification) {
+/// By AF_XDP or AF_PACKET.
+Result<std::unique_ptr<port::Port>> open_on_interface(const port::Specification& specification) {
   port::Specification packet = specification;
+  packet.devargs = port::packet_port_on(specification.kernels_interface);
+  std::string& remark = packet.remark;
+  if (!remark.empty()) remark += "; ";
   if (specification.kernel_path != port::KernelPath::kPacket) {
-    auto xdp = open_xdp(ethdev_interface(specification.devargs), specification);
+    auto xdp = open_xdp(specification.kernels_interface, specification);
     if (xdp || specification.kernel_path == port::KernelPath::kXdp) return xdp;
-    packet.remark = "AF_PACKET beside the kernel, as AF_XDP is not to be had (" + xdp.error().message + ")";
+    remark += "AF_PACKET beside the kernel, as AF_XDP is not to be had (" + xdp.error().message + ")";
   } else {
-    packet.remark = "AF_PACKET beside the kernel, as configured";
+    remark += "AF_PACKET beside the kernel, as configured";
   }
   return open_ethdev(packet);
+}
+
+Result<std::unique_ptr<port::Port>> open_beside_kernel(const port::Specification& specification) {
+  if (!specification.by_rules) return open_on_interface(specification);
+  auto nic = open_ethdev(specification);
+  if (nic || nic.error().code != ENOTSUP) return nic;
+  port::Specification without = specification;
+  without.by_rules = false;
+  without.remark = "the rules of its NIC are not to be had (" + nic.error().message + ")";
+  return open_on_interface(without);
 }
 
 PortDecorator& port_decorator() {
@@ -74,7 +88,7 @@ std::optional<MacAddress> known_mac(std::string_view devargs) {
 std::string interface_of(std::string_view devargs) { return driver_of(devargs).interface(devargs); }
 
 Result<std::unique_ptr<port::Port>> open_port(const port::Specification& specification) {
-  Result<std::unique_ptr<port::Port>> port = specification.beside_kernel
+  Result<std::unique_ptr<port::Port>> port = specification.beside_kernel()
                                                  ? open_beside_kernel(specification)
                                                  : driver_of(specification.devargs).open(specification);
   if (port && port_decorator()) return port_decorator()(std::move(*port));

@@ -20,12 +20,24 @@ struct Specification {
   std::optional<uint32_t> mtu = {};  // link MTU; default: what the port carries
   std::optional<MacAddress> mac = {};  // default: the port's own
   std::vector<Gid> addresses = {};     // that will be answered for: no two processes may on one interface
-  /// The interface stays the kernel's: only RoCE is taken, and nothing of the interface is changed.
-  bool beside_kernel = false;
+  /// An interface that stays the kernel's: only RoCE is taken, and nothing of the interface is changed.
+  /// Empty: the port is ours alone.
+  std::string kernels_interface = {};
+  std::vector<Gid> kernels_addresses = {};  // that it has now
+  /// The devargs name the interface's NIC itself, and its rules are what keeps RoCE from all else.
+  bool by_rules = false;
   KernelPath kernel_path = KernelPath::kAuto;
   std::string remark = {};  // why the port is what it is, for people
   /// Takes what DPDK's log complained of first since it was asked last; empty: nothing, or unknown.
   std::function<std::string()> dpdk_complaint = {};
+
+  [[nodiscard]] bool beside_kernel() const { return !kernels_interface.empty(); }
 };
+
+/// Devargs of AF_PACKET on a kernel's interface. The name tells it from one that a configuration names
+/// itself.
+inline std::string packet_port_on(const std::string& interface) {
+  return "net_af_packet_" + interface + ",iface=" + interface;
+}
 
 }  // namespace uroce::port

@@ -24,12 +24,16 @@ bool share_a_wire(const DeviceConfiguration& one, const DeviceConfiguration& oth
   return !wire.empty() && wire == drivers::wire_of(other.port);
 }
 
+/// The kernel's interface that the device goes through, or stands beside; empty: none.
+std::string interface_of(const DeviceConfiguration& device) {
+  return device.interface.empty() ? drivers::interface_of(device.port) : device.interface;
+}
+
 /// Whether `wanted` cannot be opened while `served` is open.
 bool is_in_the_way(const DeviceConfiguration& served, const DeviceConfiguration& wanted) {
-  const std::string interface = drivers::interface_of(wanted.port);
+  const std::string interface = interface_of(wanted);
   return served.name == wanted.name || port_name(served) == port_name(wanted) ||
-         share_a_wire(served, wanted) ||
-         (!interface.empty() && interface == drivers::interface_of(served.port));
+         share_a_wire(served, wanted) || (!interface.empty() && interface == interface_of(served));
 }
 
 /// For each wanted device, whether it is served already and may stay.
@@ -92,7 +96,7 @@ Status check_addresses(std::span<const DeviceConfiguration> devices) {
 }
 
 Status check_interface(const DeviceConfiguration& device) {
-  const std::string interface = drivers::interface_of(device.port);
+  const std::string interface = interface_of(device);
   if (interface.empty() || if_nametoindex(interface.c_str()) != 0) return {};
   return Error{ENODEV, fmt::format("{}: there is no interface {}", device.name, interface)};
 }

@@ -24,8 +24,8 @@ BOOT_MODULES = ["virtio_net", "9pnet_virtio", "9p", "overlay"]
 PEER_MODULES = ["rdma_rxe", "ib_uverbs", "rdma_ucm", "crc32_generic", "crc32_pclmul",
                 "sch_netem", "sch_ingress", "ifb", "act_mirred", "cls_matchall",
                 "nvme_rdma", "nvmet_rdma", "null_blk", "ext4", "crc32c_generic"]
-# What gives a PCI NIC to a program, and the kernel's own drivers of the NICs that are tried.
-PCI_MODULES = ["vfio_pci", "vfio_iommu_type1", "uio_pci_generic", "e1000e", "vmxnet3"]
+# What gives a PCI NIC to a program, the kernel's own drivers of the NICs that are tried, and what net_tap makes rules of.
+PCI_MODULES = ["vfio_pci", "vfio_iommu_type1", "uio_pci_generic", "e1000e", "vmxnet3", "tun", "sch_multiq", "cls_flower", "act_skbedit", "act_gact"]
 
 
 class Unavailable(Exception):

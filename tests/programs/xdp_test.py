@@ -209,6 +209,17 @@ class Xdp(TestCase):
         self.assertRegex(self.said("--mode", "xdp"), "AF_XDP")
         self.assertRegex(self.said("--mode", "packet"), "AF_PACKET beside the kernel, as configured")
 
+    def test_a_nic_that_refuses_rules_is_left_aside(self):
+        """net_pcap is on the interface, and has no rte_flow. (Where rules are made: tests/interop/pci_test.py.)"""
+        nic = ("--nic", f"net_pcap0,iface={LINK}")
+        refusal = "the rules of its NIC are not to be had (net_pcap0: cannot leave the rest to the kernel: Function not implemented)"
+        for mode, way in (("auto", f"AF_XDP on {LINK} beside the kernel"), ("packet", "AF_PACKET beside the kernel, as configured")):
+            said = self.said(*nic, "--mode", mode)
+            self.assertIn(refusal, said)
+            self.assertIn(way, said)
+        self.assertIn(f"net_null0: is not the NIC of interface {LINK}", self.said("--nic", "net_null0"))
+        self.transfer(*self.serve(*nic))
+
     def test_a_kill_leaves_no_program(self):
         server, _ = self.serve()
         self.assertTrue(self.has_program("left"))

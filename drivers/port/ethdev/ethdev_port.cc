@@ -53,6 +53,7 @@ EthdevPort::~EthdevPort() {
   const SignalsBlocked held;
   if (ring_ != nullptr) ring_->close();
   if (started()) linger();
+  rules_.reset();
   if (promiscuous_) rte_eth_promiscuous_disable(port_id_);
   rte_eth_dev_info info{};
   const bool known = rte_eth_dev_info_get(port_id_, &info) == 0;
@@ -117,7 +118,10 @@ Status EthdevPort::prepare() {
 /// Before the driver sees the device: closing it again may take from another process what is the interface's
 /// (net_af_xdp its program).
 Status EthdevPort::claim_what_is_known() {
-  if (traits_.limit == FrameLimit::kInterface) {
+  if (specification_.by_rules)
+    if (Status claimed = claim_interface(if_nametoindex(specification_.kernels_interface.c_str())); !claimed)
+      return claimed;
+  if (traits_.limit == FrameLimit::kInterface && !specification_.by_rules) {
     return claim_interface(if_nametoindex(std::string(*devargs_.value("iface")).c_str()));
   }
   auto claims = claim_end_of_link(devargs_);
@@ -178,6 +182,7 @@ Status EthdevPort::choose_mtu(const rte_eth_dev_info& info) {
     limits_.mtu_default =
         std::min(limits_.mtu_default == 0 ? limits_.mtu_max : limits_.mtu_default, limits_.mtu_max);
   }
+  if (specification_.by_rules) keep_interfaces_mtu();
   const std::string largest =
       std::to_string(limits_.mtu_max) + (limits_.mtu_reason.empty() ? "" : " (" + limits_.mtu_reason + ")");
   const uint32_t mtu = specification_.mtu.value_or(limits_.mtu_default);
@@ -210,13 +215,15 @@ Status EthdevPort::configure() {
   if (Status status = look_at_nic(info); !status) return status;
   const uint16_t queues_max = std::min(info.max_rx_queues, info.max_tx_queues);
   capabilities_.queues_max = std::max(queues_max, specification_.queues);
-  if (info.if_index != 0) {
+  if (specification_.by_rules) {
+    if (Status status = stand_beside_kernel(info); !status) return status;
+  } else if (info.if_index != 0) {
     interface_ = KernelInterface::watch(info.if_index);
     const Status claimed = address_claims_.empty() ? claim_interface(info.if_index) : Status{};
     if (!claimed) return claimed;
   }
   if (traits_.has_packet_sockets) packet_sockets_ = packet_sockets(before_, info.if_index);
-  if (specification_.beside_kernel) {
+  if (specification_.beside_kernel() && !specification_.by_rules) {
     const Status filtered = only_roce(packet_sockets_, devargs_.name());
     if (!filtered) return filtered;
   }
@@ -281,7 +288,11 @@ Status EthdevPort::start() {
   int failed = 0;
   control([&] { failed = start_device(); });
   if (failed != 0) return error(-failed, "DPDK cannot start it: " + reason(failed));
-  if (specification_.beside_kernel) discard_unfiltered(port_id_, specification_.queues);
+  if (specification_.by_rules) {
+    if (Status made = make_rules(); !made) return made;
+  } else if (specification_.beside_kernel()) {
+    discard_unfiltered(port_id_, specification_.queues);
+  }
   choose_mac();
   if (traits_.is_bond) {
     bond_ = Bond::of(port_id_);
@@ -299,7 +310,8 @@ void EthdevPort::choose_mac() {
   std::copy_n(own.addr_bytes, mac.bytes.size(), mac.bytes.begin());
   if (ring_ != nullptr) mac = ring_->mac();
   if (traits_.mac_is_far_ends) mac.bytes.back() ^= 1;
-  if (traits_.mac != MacFilter::kNone && !specification_.beside_kernel) listen_to_our_addresses();
+  if (specification_.by_rules) mac = interface_mac_of(specification_.kernels_interface).value_or(mac);
+  if (traits_.mac != MacFilter::kNone && !specification_.beside_kernel()) listen_to_our_addresses();
   mac = specification_.mac.value_or(mac);
 }
 

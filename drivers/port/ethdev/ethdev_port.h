@@ -11,6 +11,7 @@
 #include "drivers/port/ethdev/claims.h"
 #include "drivers/port/ethdev/devargs.h"
 #include "drivers/port/ethdev/ethdev_queue.h"
+#include "drivers/port/ethdev/flow_rules.h"
 #include "drivers/port/ethdev/kernel_interface.h"
 #include "drivers/port/ethdev/mbuf_pool.h"
 #include "drivers/port/ethdev/memif/connection.h"
@@ -55,6 +56,7 @@ class EthdevPort final : public port::Port {
   }
   [[nodiscard]] port::FarEnd far_end() const override;
   [[nodiscard]] std::vector<int> receive_events() const override { return packet_sockets_; }
+  void follow_addresses(std::span<const Gid> addresses) override;
 
  private:
   static constexpr uint16_t kNoPort = UINT16_MAX;
@@ -67,7 +69,11 @@ class EthdevPort final : public port::Port {
   Status attach_ring_end(uint32_t number);
   Status attach_device();
   Status look_at_nic(const rte_eth_dev_info& info);
+  Status stand_beside_kernel(const rte_eth_dev_info& info);
+  Status isolate();
+  Status make_rules();
   Status choose_mtu(const rte_eth_dev_info& info);
+  void keep_interfaces_mtu();
   Status set_up_queues(const rte_eth_dev_info& info);
   rte_mempool* make_pool(uint16_t queue, const rte_eth_dev_info& info);
   void choose_mac();
@@ -101,6 +107,7 @@ class EthdevPort final : public port::Port {
   bool started_ = false;                   // of others than a memif
   OpenDescriptors before_;                 // what the process had before the port was opened
   std::vector<int> packet_sockets_;        // of net_af_packet; the driver's
+  std::unique_ptr<FlowRules> rules_;       // beside the kernel, where the NIC has them
   bool promiscuous_ = false;
   std::vector<MbufPool> pools_;  // empty with a ring
   port::Capabilities capabilities_;

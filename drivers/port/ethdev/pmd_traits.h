@@ -62,6 +62,7 @@ struct PmdTraits {
   bool is_bond = false;                      // of other devices (bond.h)
   bool has_packet_sockets = false;           // which tell of frames (port::Port::receive_events())
   bool fanout_by_process = false;            // its sockets join a group that is named after the process id
+  bool isolates_when_started = false;        // told so earlier, it says yes and goes on to deliver everything
   uint32_t linger_ms = 0;  // what was sent dies with the device, so the peer gets this long to take it
 };
 

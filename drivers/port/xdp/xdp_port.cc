@@ -99,6 +99,7 @@ void XdpPort::describe() {
   text +=
       program_->mode() == XdpProgram::Mode::kNative ? "native" : "generic (" + program_->why_generic() + ")";
   text += sockets_.front()->zero_copy() ? ", zero-copy" : ", copied";
+  if (!specification_.remark.empty()) text += "; " + specification_.remark;
 }
 
 /// An address that the kernel's map has no room for is reached through the kernel's socket: not at all.

@@ -130,6 +130,7 @@ std::string to_toml(const DeviceConfiguration& device) {
   std::string out = fmt::format("[[device]]\nname = {}\n{} = {}\n", quoted(device.name),
                                 beside_kernel ? "interface" : "port",
                                 quoted(beside_kernel ? device.interface : device.port));
+  if (!device.nic.empty()) out += fmt::format("nic = {}\n", quoted(device.nic));
   if (beside_kernel) out += fmt::format("mode = \"{}\"\n", name_of(device.kernel_path));
   if (device.mac) out += fmt::format("mac = \"{}\"\n", wire::to_text(*device.mac));
   out += fmt::format("addresses = {}\n", joined(device.addresses, [](const InterfaceAddress& a) {

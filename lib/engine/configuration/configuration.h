@@ -50,7 +50,9 @@ struct DeviceConfiguration {
   /// An interface of the kernel beside which the device stands, or empty. Then `port` is made of it, and MAC,
   /// addresses and neighbours are the kernel's.
   std::string interface = {};
-  port::KernelPath kernel_path = port::KernelPath::kAuto;  // how its frames get to us
+  std::string nic =
+      {};  // DPDK devargs of the interface's NIC, by whose rules frames get to us; or empty, and
+  port::KernelPath kernel_path = port::KernelPath::kAuto;  // then, or if it refuses, how they do
   std::optional<MacAddress> mac;                           // default: the port's own
   std::vector<InterfaceAddress> addresses;
   std::optional<uint32_t> mtu;  // link MTU; default: what the port has

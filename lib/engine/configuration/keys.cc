@@ -219,12 +219,18 @@ Complaint store_partition_keys(const toml::node& value, std::vector<uint16_t>& t
   return std::nullopt;
 }
 
-/// AF_PACKET's driver has a name by which it is told from one that the configuration names itself.
+/// The port beside the kernel is that of the NIC, if it is named, whichever key comes first.
+Complaint store_nic(const toml::node& value, DeviceConfiguration& to) {
+  if (Complaint complaint = store_string(value, to.nic, kTextMax)) return complaint;
+  if (!to.interface.empty()) to.port = to.nic;
+  return std::nullopt;
+}
+
 Complaint store_interface(const toml::node& value, DeviceConfiguration& to) {
   constexpr size_t kInterfaceNameMax = 15;
   if (Complaint complaint = store_string(value, to.interface, kInterfaceNameMax)) return complaint;
   if (to.interface.find_first_of(",/ ") != std::string::npos) return "must be the name of an interface";
-  to.port = fmt::format("net_af_packet_{0},iface={0}", to.interface);
+  to.port = to.nic.empty() ? port::packet_port_on(to.interface) : to.nic;
   return std::nullopt;
 }
 
@@ -247,6 +253,12 @@ constexpr std::array<Key, 29> kKeys = {{
       "with an interface: frames by AF_XDP, by AF_PACKET, or by the better of those that can be had"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_choice(v, t.device->kernel_path, kKernelPaths); }},
+    {{"device.nic", "string",
+      "with an interface: the same NIC as DPDK devargs, which rules tell to deliver RoCE alone; if it "
+      "refuses, "
+      "mode counts"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_nic(v, *t.device); }},
     {{"device.mac", "MAC address", "instead of the port's own"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_mac(v, t.device->mac.emplace()); }},

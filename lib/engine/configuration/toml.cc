@@ -65,10 +65,11 @@ class Parser {
       device.name = fmt::format("uroce{}", configuration_.devices.size());
       device.port = fmt::format("loopback{}", configuration_.devices.size());
       keys("device", *table, &device);
-      if (!device.interface.empty())
+      if (!device.interface.empty()) {
         must_lack(*table, {"port", "mac", "addresses", "neighbours", "routes", "gateway"}, "an interface");
-      else
-        must_lack(*table, {"mode"}, "a port of its own");
+      } else {
+        must_lack(*table, {"mode", "nic"}, "a port of its own");
+      }
       if (device.port.substr(0, device.port.find(',')) == "host")
         must_lack(*table, {"mtu", "addresses", "neighbours", "routes", "gateway", "dmadev"},
                   "a device of the host service, which has its own");

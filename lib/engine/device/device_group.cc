@@ -163,14 +163,17 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
     device.addresses = (*opened)->addresses();
     authority = std::move(*opened);
   }
-  auto port = drivers::open_port({.devargs = device.port,
-                                  .queues = configuration.pollers_per_device,
-                                  .mtu = device.mtu,
-                                  .mac = device.mac,
-                                  .addresses = authority != nullptr ? std::vector<Gid>() : gids_of(device),
-                                  .beside_kernel = authority != nullptr,
-                                  .kernel_path = device.kernel_path,
-                                  .dpdk_complaint = EalLog::take_first_error});
+  auto port =
+      drivers::open_port({.devargs = device.port,
+                          .queues = configuration.pollers_per_device,
+                          .mtu = device.mtu,
+                          .mac = device.mac,
+                          .addresses = authority != nullptr ? std::vector<Gid>() : gids_of(device),
+                          .kernels_interface = device.interface,
+                          .kernels_addresses = authority != nullptr ? gids_of(device) : std::vector<Gid>(),
+                          .by_rules = !device.nic.empty(),
+                          .kernel_path = device.kernel_path,
+                          .dpdk_complaint = EalLog::take_first_error});
   if (!port) return port.error();
   const Result<HashKey> key = random_key();
   if (!key) return key.error();

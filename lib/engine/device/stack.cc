@@ -56,7 +56,8 @@ class ConfiguredStack final : public Stack {
 
 std::optional<MacAddress> ConfiguredStack::known_mac(size_t index) const {
   const DeviceConfiguration& device = configuration_.devices[index];
-  return device.mac ? device.mac : drivers::known_mac(device.port);
+  if (device.mac) return device.mac;
+  return drivers::known_mac(device.interface.empty() ? device.port : port::packet_port_on(device.interface));
 }
 
 Result<std::shared_ptr<Device>> ConfiguredStack::open(size_t index) {

@@ -26,7 +26,7 @@ vendor_part = 4099
 window_type2 = "2A"
 routes = ["10.0.0.0/8 via 198.51.100.254", "2001:db8:8::/48 via fe80::1"]
 gateway = ["198.51.100.253"]
-# interface = "..." stands instead of port, mac, addresses and neighbours
+# interface = "..." stands instead of port, mac, addresses and neighbours, and with it nic = "..."
 dmadev = ["dma_skeleton0", "dma_skeleton1"]
 
 [[device]]
@@ -188,6 +188,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "f.toml:3: device.port: does not go together with an interface"},
         Mistake{"[[device]]\nport = \"loopback0\"\nmode = \"xdp\"",
                 "f.toml:3: device.mode: does not go together with a port of its own"},
+        Mistake{"[[device]]\nport = \"loopback0\"\nnic = \"0000:3b:00.0\"",
+                "f.toml:3: device.nic: does not go together with a port of its own"},
         Mistake{"[[device]]\ninterface = \"eth0\"\nmode = \"fast\"",
                 "f.toml:3: device.mode: must be one of \"auto\", \"xdp\", \"packet\""},
         Mistake{"[[device]]\ninterface = \"eth0\"\nmac = \"02:00:00:00:00:01\"",
@@ -306,6 +308,32 @@ TEST(Configuration, StandsBesideTheKernelOnAnInterface) {
   const auto option = apply_override({}, "device.0.interface", "eth1");
   ASSERT_TRUE(option) << option.error().message;
   EXPECT_EQ(option->devices[0].port, "net_af_packet_eth1,iface=eth1");
+}
+
+TEST(Configuration, StandsBesideTheKernelOnANicThatBothHave) {
+  const auto read = parse_configuration(
+      "[[device]]\ninterface = \"eth0\"\nnic = \"0000:3b:00.0\"\nmode = \"packet\"", "f.toml");
+  ASSERT_TRUE(read) << read.error().message;
+  const auto again = parse_configuration(to_toml(*read), "again");
+  ASSERT_TRUE(again) << again.error().message;
+  for (const Configuration& one : {*read, *again}) {
+    EXPECT_EQ(one.devices[0].interface, "eth0");
+    EXPECT_EQ(one.devices[0].nic, "0000:3b:00.0");
+    EXPECT_EQ(one.devices[0].port, "0000:3b:00.0");
+    EXPECT_EQ(one.devices[0].kernel_path, port::KernelPath::kPacket);
+  }
+  const std::pair<const char*, const char*> options[] = {{"device.0.interface", "eth0"},
+                                                         {"device.0.nic", "0000:3b:00.0"}};
+  Configuration forwards;
+  Configuration backwards;
+  forwards.devices.clear();
+  backwards.devices.clear();
+  for (size_t i = 0; i < 2; ++i) {
+    forwards = *apply_override(forwards, options[i].first, options[i].second);
+    backwards = *apply_override(backwards, options[1 - i].first, options[1 - i].second);
+  }
+  EXPECT_EQ(forwards.devices[0].port, "0000:3b:00.0");
+  EXPECT_EQ(backwards.devices[0].port, "0000:3b:00.0");
 }
 
 TEST(Configuration, NamesAWrongOption) {
