@@ -42,11 +42,12 @@ struct TxFrame {
 
 /// What a port can carry, derived from the real thing when it was opened.
 struct Capabilities {
-  std::string description;       // one line for `uroce info`: driver and arguments
-  MacAddress mac;                // the port's own; configuration may override it
-  uint32_t link_mtu = 1500;      // IP packet bytes, as `ip link` shows it
-  std::string link_mtu_reason;   // what keeps it from being larger, in a few words; may be empty
-  std::string offloads;          // what a NIC could do besides sending and receiving; may be empty
+  std::string description;      // one line for `uroce info`: driver and arguments
+  MacAddress mac;               // the port's own; configuration may override it
+  uint32_t link_mtu = 1500;     // IP packet bytes, as `ip link` shows it
+  std::string link_mtu_reason;  // what keeps it from being larger, in a few words; may be empty
+  /// What a NIC does, or could do, besides sending and receiving, a line each; may be empty.
+  std::vector<std::string> offloads = {};
   uint32_t frame_bytes_max = 0;  // Ethernet header to end, no FCS
   uint16_t queues = 1;           // receive/transmit queue pairs
   uint16_t queues_max = 1;       // that could have been asked for

@@ -50,7 +50,7 @@ UROCE_EXPORT int uroce_port_facts(ibv_context* face, uint8_t port, PortFactSink 
                                carries.link_mtu_reason.empty() ? "" : ": ", carries.link_mtu_reason));
   tell("queues", fmt::format("{} of {}", carries.queues, carries.queues_max));
   tell("idle pollers", idle_text(device.information()));
-  if (!carries.offloads.empty()) tell("offloads", carries.offloads);
+  for (const std::string& line : carries.offloads) tell("offloads", line);
   if (carries.in_process) tell("far end", "in this process");
   if (device.far_end() != port::FarEnd::kUnknown)
     tell("far end", device.far_end() == port::FarEnd::kConnected ? "connected" : "not connected");

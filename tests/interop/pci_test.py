@@ -180,6 +180,7 @@ class Pci:
             elif self.uroce in commands:
                 said = self.machine.start(["sh", "-ec", f"cd {SOURCE}\n{commands}"]).finish(PROGRAM_SECONDS_MAX)[1]
                 assert "(net_virtio)" in said and "path MTU 4096" in said and "queues          1 of 2" in said, said
+                assert "used: none; no RSS over one queue" in said and "not used: receiving SCATTER, sending MULTI_SEGS (a buffer takes" in said, said
             else:
                 print("".join(f"       | {line}\n" for line in (commands + self.machine.do(commands)).splitlines()), end="")
         assert ran == 6, f"the section has {ran} blocks, this knows 6"
@@ -204,8 +205,9 @@ class Pci:
     def iova(self, nic):
         self.bind(nic)
         for mode in ("va", "pa"):
-            said = self.info(nic.address, f"--eal-arguments=--iova-mode={mode}", "--log-level", "debug")[1]
+            said = self.info(nic.address, f"--eal-arguments=--iova-mode={mode}", "--log-level", "debug", "--poller-per-device", str(nic.queues))[1]
             assert f"Selected IOVA mode '{mode.upper()}'" in said and f"({nic.driver})" in said, said
+            assert nic.queues == 1 or f"RSS over {nic.queues} queues by UDP ports\n" in said, said
 
     def perf(self, nic):
         self.bind(nic)
@@ -353,10 +355,12 @@ class Pci:
     def cases(self, long):
         """(name, with an IOMMU, what is done) in their order."""
         named = {nic.name: nic for nic in pci_guest.NICS}
+        # Before the NIC is given to vfio-pci.
+        yield "beside the kernel, by rules", True, self.beside_the_kernel
         yield from [("the kernel's", True, self.of_the_kernel), ("does not exist", True, self.does_not_exist),
                     ("no network controller", True, self.no_network_controller), ("no driver", True, self.without_driver),
                     ("no permission", True, self.no_permission), ("another process's", True, self.of_another_process),
-                    ("beside the kernel, by rules", True, self.beside_the_kernel), ("Your NIC, word by word", True, self.your_nic)]
+                    ("Your NIC, word by word", True, self.your_nic)]
         for case in pci_cases.CASES if long else [case for case in pci_cases.CASES if not case.long]:
             for nic in map(named.get, case.nics):
                 yield f"{case.name}/{nic.name}", True, lambda nic=nic, case=case: self.traffic(nic, case)

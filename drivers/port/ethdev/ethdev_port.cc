@@ -201,7 +201,6 @@ Status EthdevPort::choose_mtu(const rte_eth_dev_info& info) {
 Status EthdevPort::look_at_nic(const rte_eth_dev_info& info) {
   if (!pci_address(devargs_.name())) return {};
   capabilities_.description += std::string(" (") + info.driver_name + ")";
-  capabilities_.offloads = offloads_of(info);
   auto watch = RemovalWatch::start(rte_dev_name(info.device));
   if (!watch) return error(watch.error().code, watch.error().message);
   removal_ = std::move(*watch);
@@ -236,12 +235,13 @@ Status EthdevPort::configure() {
 
   rte_eth_conf configuration{};
   if (traits_.sets_mtu) configuration.rxmode.mtu = capabilities_.link_mtu;
-  const uint64_t udp_hashes =
-      (RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP) & info.flow_type_rss_offloads;
-  if (specification_.queues > 1 && udp_hashes != 0) {
+  const NicServices services = chosen_services(info, specification_.queues);
+  configuration.txmode.offloads = services.sending;
+  if (services.hashes != 0) {
     configuration.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-    configuration.rx_adv_conf.rss_conf.rss_hf = udp_hashes;
+    configuration.rx_adv_conf.rss_conf.rss_hf = services.hashes;
   }
+  capabilities_.offloads = tell_services(info, services, specification_.queues);
   const int failed =
       rte_eth_dev_configure(port_id_, specification_.queues, specification_.queues, &configuration);
   if (failed != 0) return error(-failed, "DPDK cannot configure it: " + reason(failed));

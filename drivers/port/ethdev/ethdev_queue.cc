@@ -136,6 +136,8 @@ size_t EthdevQueue::send(std::span<const port::TxFrame> frames) {
     const size_t count = std::min(frames.size() - sent, kBurst);
     for (size_t i = 0; i < count; ++i) {
       mbufs[i] = mbuf_of(frames[sent + i].handle);
+      // What RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE promises (nic_facts.cc).
+      UROCE_ASSERT(mbufs_.is_plain(mbufs[i]));
       set_frame(mbufs[i], frames[sent + i].length);
     }
     const uint16_t taken =

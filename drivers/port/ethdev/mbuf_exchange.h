@@ -31,6 +31,12 @@ class MbufExchange {
 
   /// Fills a prefix of `mbufs`, of one segment and without other references: as many as there are.
   [[nodiscard]] unsigned take(std::span<rte_mbuf*> mbufs);
+  /// Whether the mbuf is one that take() gives: of the queue's pool, of one segment, without other
+  /// references.
+  [[nodiscard]] bool is_plain(const rte_mbuf* mbuf) const {
+    return mbuf->pool == pool_ && mbuf->nb_segs == 1 && mbuf->next == nullptr && RTE_MBUF_DIRECT(mbuf) &&
+           rte_mbuf_refcnt_read(mbuf) == 1;
+  }
   /// Gives back such mbufs, at least one, that are all of one pool.
   void give_back(std::span<rte_mbuf* const> mbufs);
 

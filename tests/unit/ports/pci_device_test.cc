@@ -1,6 +1,7 @@
 #include "drivers/pci/pci_device.h"
 
 #include <gtest/gtest.h>
+#include <rte_ethdev.h>
 
 #include <cerrno>
 #include <filesystem>
@@ -111,6 +112,40 @@ TEST_F(PciDevice, IsANicUnlessTheKernelKnowsBetter) {
   file(device() / "class", "0x020000\n");
   EXPECT_TRUE(may_be_network_controller(kNic, folders));
   EXPECT_TRUE(may_be_network_controller("net_tap0", folders));
+}
+
+TEST(NicServices, FramesAreSpreadByTheBestHashThereIs) {
+  rte_eth_dev_info info{};
+  EXPECT_EQ(chosen_services(info, 2).hashes, 0u);
+  EXPECT_TRUE(tell_services(info, {}, 1).empty());
+  info.flow_type_rss_offloads = RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_NONFRAG_IPV4_TCP;
+  EXPECT_EQ(chosen_services(info, 1).hashes, 0u);
+  EXPECT_EQ(chosen_services(info, 2).hashes, RTE_ETH_RSS_IPV4);
+  EXPECT_NE(tell_services(info, chosen_services(info, 2), 2).at(0).find("by addresses"), std::string::npos);
+  info.flow_type_rss_offloads |= RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+  EXPECT_EQ(chosen_services(info, 2).hashes, RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP);
+  EXPECT_NE(tell_services(info, chosen_services(info, 2), 2).at(0).find("2 queues by UDP ports"),
+            std::string::npos);
+}
+
+TEST(NicServices, WhatIsNotUsedIsToldOnceAndWhy) {
+  rte_eth_dev_info info{};
+  info.rx_offload_capa = RTE_ETH_RX_OFFLOAD_VLAN_STRIP | RTE_ETH_RX_OFFLOAD_TIMESTAMP;
+  info.tx_offload_capa =
+      RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE | RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_TSO;
+  const NicServices used = chosen_services(info, 1);
+  EXPECT_EQ(used.sending, RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
+  const std::vector<std::string> told = tell_services(info, used, 1);
+  ASSERT_EQ(told.size(), 5u);
+  EXPECT_EQ(told[0], "used: MBUF_FAST_FREE");
+  const std::pair<const char*, const char*> expected[] = {{"sum of a header", "sending IPV4_CKSUM"},
+                                                          {"the tag", "receiving VLAN_STRIP"},
+                                                          {"CPU's clock", "receiving TIMESTAMP"},
+                                                          {"no use", "sending TCP_TSO"}};
+  for (size_t i = 0; i < std::size(expected); ++i) {
+    EXPECT_NE(told[i + 1].find(expected[i].first), std::string::npos) << told[i + 1];
+    EXPECT_TRUE(told[i + 1].starts_with(std::string("not used: ") + expected[i].second)) << told[i + 1];
+  }
 }
 
 TEST(NicBuffer, TakesAFrameInOnePiece) {
