@@ -238,7 +238,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_integ
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 29> kKeys = {{
+constexpr std::array<Key, 30> kKeys = {{
     {{"device.name", "string", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_string(v, t.device->name, kDeviceNameMax); }},
