@@ -270,7 +270,7 @@ Receipt QueuePair::receive(const wire::Packet& packet, Turn& turn) {
   return take_receipt();
 }
 
-/// Of a packet that was shown.
+/// What became of the packet that was shown last.
 Receipt QueuePair::take_receipt() {
   if (!std::exchange(connection_.again, false)) return Receipt::kTaken;
   return connection_.stalled ? Receipt::kStalled : Receipt::kEarly;

@@ -71,7 +71,7 @@ class Retransmission {
   void retry(Turn& turn);
   void forget_recovery();
   bool count_retry(Turn& turn);
-  /// That is of a message, and packets behind it are under way.
+  /// The oldest packet is of a message, and packets behind it are under way.
   [[nodiscard]] bool may_go_alone() const;
   void go_alone();
   void go_on(Instant now);

@@ -151,7 +151,7 @@ bool DeviceState::turn_pollers(uint64_t which, Instant now) {
   return worked;
 }
 
-/// Those that got frames from the pollers of `done`.
+/// Gives the pollers that got frames from those of `done` a turn each.
 void DeviceState::turn_siblings(uint64_t done, Instant now) {
   if (pollers.size() == 1) return;
   uint64_t handed_to = 0;

@@ -70,7 +70,7 @@ struct DeviceState {
   /// Gives the pollers of `which` (bit i: poller i) a turn each, then those that got work from them, then the
   /// other end of the wire.
   void turn(uint64_t which, Instant now);
-  /// The same for the pollers that report to `queue`.
+  /// Turns for a poll of `queue`: of the pollers that report to it and, if it stays empty, of the other end.
   void turn_for_completions(const queue::CompletionQueue& queue, Instant now);
   /// A turn of the poller of `entry`, which was posted to.
   void turn_for_post(QueuePairEntry& entry, Instant now);

@@ -10,7 +10,7 @@ namespace uroce::engine {
 
 struct EarlyPacket;
 
-/// Those of one queue pair, in PSN order. Its poller's.
+/// The packets of one queue pair that came early, in PSN order. Its poller's.
 struct EarlyList {
   EarlyPacket* first = nullptr;
   EarlyPacket* last = nullptr;

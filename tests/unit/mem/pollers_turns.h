@@ -24,8 +24,10 @@ class Turns final : public GracePeriod {
     begin(ticket);
     while (!over(ticket)) std::this_thread::yield();
   }
+  /// By a read-modify-write, as TurnLock::observe(): a load could come before the stores that unpublished.
   void begin(GraceTicket& ticket) override {
-    for (size_t i = 0; i < counts_.size(); ++i) ticket.observed[i] = i == self ? 0 : counts_[i].value.load();
+    for (size_t i = 0; i < counts_.size(); ++i)
+      ticket.observed[i] = i == self ? 0 : counts_[i].value.fetch_add(0);
   }
   bool over(GraceTicket& ticket) override {
     for (size_t i = 0; i < counts_.size(); ++i) {

@@ -18,14 +18,14 @@ class Turns : public GracePeriod {
   void end(size_t reader) { turns_[reader].count.fetch_add(1); }
 
   void wait() override {
-    for (const Turn& turn : turns_) {
-      const uint64_t at_call = turn.count.load();
+    for (Turn& turn : turns_) {
+      const uint64_t at_call = turn.observe();
       if (at_call % 2 == 0) continue;
       while (turn.count.load() == at_call) std::this_thread::yield();
     }
   }
   void begin(GraceTicket& ticket) override {
-    for (size_t i = 0; i < kReaders; ++i) ticket.observed[i] = turns_[i].count.load();
+    for (size_t i = 0; i < kReaders; ++i) ticket.observed[i] = turns_[i].observe();
   }
   bool over(GraceTicket& ticket) override {
     for (size_t i = 0; i < kReaders; ++i) {
@@ -37,6 +37,9 @@ class Turns : public GracePeriod {
  private:
   struct alignas(64) Turn {
     std::atomic<uint64_t> count{0};
+
+    /// A read-modify-write, as TurnLock::observe() is: a load could come before the stores that unpublished.
+    uint64_t observe() { return count.fetch_add(0); }
   };
   Turn turns_[kReaders];
 };
