@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`uroce serve`, `status` and `reload` from outside: the life of a service, what it says, and what it leaves behind.
 
-    tests/programs/serve_test.py UROCE LIBRARY_FOLDER VERBS_PMD
+    tests/programs/serve_test.py UROCE LIBRARY_FOLDER VERBS_PMD SANITIZER_RUNTIME
 """
 import json
 import os
@@ -16,6 +16,7 @@ import unittest
 UROCE = os.path.abspath(sys.argv[1])
 LIBRARIES = pathlib.Path(sys.argv[2]).resolve()
 VERBS_PMD = os.path.abspath(sys.argv[3])
+SANITIZER_RUNTIME = sys.argv[4]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith('UROCE_')}
 
 DEVICE = '[[device]]\nname = "uroce0"\nport = "loopback0"\naddresses = ["192.0.2.1/24"]\n'
@@ -151,9 +152,10 @@ class Libraries(TestCase):
     def test_of_a_service_among_our_libraries(self):
         for name in self.FACES:
             self.assertTrue((LIBRARIES / name).exists(), name)
-        preloaded = ENVIRONMENT.get('LD_PRELOAD', '')
+        # A sanitizer's runtime wants to be the first.
+        preloaded = f'{SANITIZER_RUNTIME} {LIBRARIES}/libibverbs.so.1'.strip()
         for environment in ({'LD_LIBRARY_PATH': f'{LIBRARIES}:/elsewhere'},
-                            {'LD_PRELOAD': f'{LIBRARIES}/libibverbs.so.1 {preloaded}', 'LD_LIBRARY_PATH': str(LIBRARIES)}):
+                            {'LD_PRELOAD': preloaded, 'LD_LIBRARY_PATH': str(LIBRARIES)}):
             service = self.serve(*self.OPTIONS, **self.environment(**environment))
             self.check(service.pid)
             self.assertEqual(pathlib.Path(f'/proc/{service.pid}/comm').read_text(), 'uroce-serve\n')
@@ -255,4 +257,4 @@ class Status(TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]], verbosity=2)
