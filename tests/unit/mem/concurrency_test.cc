@@ -35,7 +35,7 @@ TEST(RegionConcurrency, DeregisterWhilePollersWrite_ExpectNoByteTouchedAfterward
     readers.emplace_back([&, r] {
       Random random(seed + r);
       while (!stop.load()) {
-        turns.begin(r);
+        turns.enter(r);
         for (int i = 0; i < 8; ++i) {
           const uint32_t newest = newest_keys[random.below(kWriters)].load();
           const MemoryKey key{newest - static_cast<uint32_t>(random.below(2))};
@@ -50,7 +50,7 @@ TEST(RegionConcurrency, DeregisterWhilePollersWrite_ExpectNoByteTouchedAfterward
           }
           resolved.fetch_add(1);
         }
-        turns.end(r);
+        turns.leave(r);
         std::this_thread::yield();  // rather here than within a turn, for which everyone waits
       }
     });
@@ -94,7 +94,7 @@ TEST(RegionConcurrency, DeregisterDuringATurn_ExpectItToWaitForTheEndOfTheTurn) 
   const MemoryKey key = table.register_user(region).value().lkey;
   std::atomic<bool> returned{false};
 
-  turns.begin(0);
+  turns.enter(0);
   ASSERT_TRUE(table.resolve(key, {{1}, {}}, 0, 64, kLocalRead).ok());
   std::thread control([&] {
     EXPECT_TRUE(table.deregister(key).ok());
@@ -106,7 +106,7 @@ TEST(RegionConcurrency, DeregisterDuringATurn_ExpectItToWaitForTheEndOfTheTurn) 
   EXPECT_FALSE(returned.load());
   EXPECT_EQ(table.regions(), 1u);
   EXPECT_GT(locked.bytes(), 0u);
-  turns.end(0);
+  turns.leave(0);
   control.join();
   EXPECT_EQ(table.regions(), 0u);
   EXPECT_EQ(locked.bytes(), 0u);

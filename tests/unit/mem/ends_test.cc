@@ -53,7 +53,7 @@ class EndsTest : public testing::Test {
   /// Writes through whatever target there is, as a responder does.
   void poll(size_t reader) {
     while (!stop_.load()) {
-      turns_.begin(reader);
+      turns_.enter(reader);
       const Target target{{key_.load()}, address_.load(), Access(needed_.load())};
       const Binding binding = table_.resolve(target.key, kUser, target.address, kBytes, target.needed);
       if (binding.ok()) {
@@ -63,7 +63,7 @@ class EndsTest : public testing::Test {
           __atomic_store_n(reinterpret_cast<uint8_t*>(piece.data) + i, uint8_t{0x11}, __ATOMIC_RELAXED);
         written_.fetch_add(1);
       }
-      turns_.end(reader);
+      turns_.leave(reader);
       turns_made_[reader].fetch_add(1);
       std::this_thread::yield();
     }

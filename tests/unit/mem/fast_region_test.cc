@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "mem/invalidation.h"
 #include "tests/unit/mem/other_poller.h"
+#include "tests/unit/mem/turns.h"
 
 namespace uroce::mem {
 namespace {
@@ -260,37 +261,6 @@ TEST_P(FastRegionTest, EndInEveryState_ExpectThePagesFreeAndTheKeyDead) {
   EXPECT_TRUE(invalidation.over(table));  // though the region is no more
 }
 
-/// Pollers that turn, and count their turns.
-class Turns : public GracePeriod {
- public:
-  static constexpr size_t kPollers = 3;
-  void enter(size_t poller) { counts_[poller].value.fetch_add(1); }
-  void leave(size_t poller) { counts_[poller].value.fetch_add(1); }
-
-  void wait() override {
-    GraceTicket ticket;
-    begin(ticket);
-    while (!over(ticket)) std::this_thread::yield();
-  }
-  void begin(GraceTicket& ticket) override {
-    for (size_t i = 0; i < kPollers; ++i) ticket.observed[i] = i == self ? 0 : counts_[i].value.load();
-  }
-  bool over(GraceTicket& ticket) override {
-    for (size_t i = 0; i < kPollers; ++i) {
-      if (ticket.observed[i] % 2 == 1 && counts_[i].value.load() == ticket.observed[i]) return false;
-    }
-    return true;
-  }
-  static thread_local size_t self;
-
- private:
-  struct alignas(64) Count {
-    std::atomic<uint64_t> value{0};
-  };
-  Count counts_[kPollers];
-};
-thread_local size_t Turns::self = SIZE_MAX;
-
 /// One poller binds a region to one page or the other and invalidates it; two others resolve its keys and
 /// write there. When an invalidation is over, the page is the first poller's alone: it writes without any
 /// synchronisation of its own and expects its bytes to stay.
@@ -298,7 +268,8 @@ TEST(FastRegionConcurrency, InvalidateWhilePollersWrite_ExpectNoByteTouchedAfter
   const uint64_t seed = 4711;
   SCOPED_TRACE("seed " + std::to_string(seed));
   constexpr int kRounds = 6000;
-  Turns turns;
+  constexpr size_t kPollers = 3;
+  Turns turns(kPollers);
   BusSpace bus({.grace_period = &turns});
   RegionTable table({.entries_max = 64, .grace_period = &turns, .bus_space = &bus});
   std::unique_ptr<FastRegion> region = std::move(FastRegion::make(table, kDomain, 2).value());
@@ -307,9 +278,9 @@ TEST(FastRegionConcurrency, InvalidateWhilePollersWrite_ExpectNoByteTouchedAfter
   std::atomic<uint64_t> resolved{0};
 
   std::vector<std::thread> readers;
-  for (size_t poller = 1; poller < Turns::kPollers; ++poller) {
+  for (size_t poller = 1; poller < kPollers; ++poller) {
     readers.emplace_back([&, poller] {
-      Turns::self = poller;
+      const Turns::Self self(poller);
       Random random(seed + poller);
       while (!stop.load()) {
         turns.enter(poller);
@@ -328,7 +299,7 @@ TEST(FastRegionConcurrency, InvalidateWhilePollersWrite_ExpectNoByteTouchedAfter
     });
   }
 
-  Turns::self = 0;
+  const Turns::Self self(0);
   std::vector<std::byte> memory(5 * kPage);
   std::byte* const first = memory.data() + (kPage - reinterpret_cast<uintptr_t>(memory.data()) % kPage);
   const uint64_t bus_address = bus.map(first, 4 * kPage, Direction::kBidirectional).value();

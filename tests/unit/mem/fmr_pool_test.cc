@@ -316,9 +316,9 @@ TEST(FmrPoolConcurrency, ManyThreads_ExpectEachToSeeItsPages) {
   std::atomic<bool> stop{false};
   std::thread poller([&] {
     while (!stop.load()) {
-      turns.begin(0);
+      turns.enter(0);
       std::this_thread::yield();
-      turns.end(0);
+      turns.leave(0);
       std::this_thread::yield();
     }
   });

@@ -261,7 +261,7 @@ TEST(FmrConcurrency, MapAgainWhilePollersRead_ExpectNoMixOfTwoBindings) {
     readers.emplace_back([&, r] {
       Random random(seed + r);
       while (!stop.load()) {
-        turns.begin(r);
+        turns.enter(r);
         const Binding binding = table.resolve({key.load()}, {kOurs, {}}, kIova, kPerSet * kPage, kRemoteRead);
         if (binding.ok()) {
           const uint64_t first = *reinterpret_cast<const uint64_t*>(binding.piece(0).data);
@@ -270,7 +270,7 @@ TEST(FmrConcurrency, MapAgainWhilePollersRead_ExpectNoMixOfTwoBindings) {
             mixes += *reinterpret_cast<const uint64_t*>(binding.piece(i * kPage).data) != first + i;
           ++seen;
         }
-        turns.end(r);
+        turns.leave(r);
         std::this_thread::yield();  // rather here than within a turn, for which everyone waits
       }
     });
@@ -308,13 +308,13 @@ TEST(FmrConcurrency, UnmapWhilePollersWrite_ExpectNoByteTouchedAfterwards) {
   std::atomic<bool> stop{false};
   std::thread reader([&] {
     while (!stop.load()) {
-      turns.begin(0);
+      turns.enter(0);
       const Binding binding = table.resolve({key.load()}, {kOurs, {}}, kIova, kPage, kRemoteWrite);
       if (binding.ok()) {
         std::this_thread::yield();
         *reinterpret_cast<volatile unsigned char*>(binding.piece(0).data) = 0xEE;
       }
-      turns.end(0);
+      turns.leave(0);
       std::this_thread::yield();
     }
   });

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "mem/region_object.h"
 #include "mem/region_table.h"
-#include "tests/unit/mem/pollers_turns.h"
+#include "tests/unit/mem/turns.h"
 
 namespace uroce::mem {
 namespace {
@@ -164,7 +164,7 @@ TEST(ReregistrationConcurrency, ChangeWhilePollersWrite_ExpectNoByteTouchedAfter
   constexpr size_t kReaders = 2;
   constexpr size_t kShort = 256;
   constexpr size_t kLong = 1024;
-  testing::Turns turns(kReaders);
+  Turns turns(kReaders);
   LockedMemory locked;
   RegionTable table({.entries_max = 64, .grace_period = &turns, .locked_memory = &locked});
   std::vector<std::byte> memories[2] = {std::vector<std::byte>(kShort), std::vector<std::byte>(kLong)};

@@ -4,44 +4,59 @@
 #include <cstddef>
 #include <cstdint>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "mem/grace_period.h"
 
 namespace uroce::mem {
 
-/// Turns as pollers make them: a counter per reader, odd within a turn.
-class Turns : public GracePeriod {
+/// Turns as pollers make them: a counter for each, odd within a turn.
+class Turns final : public GracePeriod {
  public:
   static constexpr size_t kReaders = 4;
 
-  void begin(size_t reader) { turns_[reader].count.fetch_add(1); }
-  void end(size_t reader) { turns_[reader].count.fetch_add(1); }
+  explicit Turns(size_t pollers = kReaders) : counts_(pollers) {}
+
+  void enter(size_t poller) { counts_[poller].value.fetch_add(1); }
+  void leave(size_t poller) { counts_[poller].value.fetch_add(1); }
 
   void wait() override {
-    for (Turn& turn : turns_) {
-      const uint64_t at_call = turn.observe();
-      if (at_call % 2 == 0) continue;
-      while (turn.count.load() == at_call) std::this_thread::yield();
-    }
+    GraceTicket ticket;
+    begin(ticket);
+    while (!over(ticket)) std::this_thread::yield();
   }
+  /// By a read-modify-write, as TurnLock::observe(): a load could come before the stores that unpublished.
   void begin(GraceTicket& ticket) override {
-    for (size_t i = 0; i < kReaders; ++i) ticket.observed[i] = turns_[i].observe();
+    for (size_t i = 0; i < counts_.size(); ++i)
+      ticket.observed[i] = i == self_ ? 0 : counts_[i].value.fetch_add(0);
   }
   bool over(GraceTicket& ticket) override {
-    for (size_t i = 0; i < kReaders; ++i) {
-      if (ticket.observed[i] % 2 == 1 && turns_[i].count.load() == ticket.observed[i]) return false;
+    for (size_t i = 0; i < counts_.size(); ++i) {
+      if (ticket.observed[i] % 2 == 1 && counts_[i].value.load() == ticket.observed[i]) return false;
     }
     return true;
   }
 
- private:
-  struct alignas(64) Turn {
-    std::atomic<uint64_t> count{0};
+  /// As long as this lives the calling thread is that poller, which does not wait for itself.
+  class Self {
+   public:
+    explicit Self(size_t poller) : before_(std::exchange(self_, poller)) {}
+    ~Self() { self_ = before_; }
+    Self(const Self&) = delete;
+    Self& operator=(const Self&) = delete;
 
-    /// A read-modify-write, as TurnLock::observe() is: a load could come before the stores that unpublished.
-    uint64_t observe() { return count.fetch_add(0); }
+   private:
+    const size_t before_;
   };
-  Turn turns_[kReaders];
+
+ private:
+  static inline thread_local size_t self_ = SIZE_MAX;
+
+  struct alignas(64) Count {
+    std::atomic<uint64_t> value{0};
+  };
+  std::vector<Count> counts_;
 };
 
 }  // namespace uroce::mem

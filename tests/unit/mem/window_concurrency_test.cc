@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "mem/invalidation.h"
 #include "mem/window.h"
-#include "tests/unit/mem/pollers_turns.h"
+#include "tests/unit/mem/turns.h"
 
 namespace uroce::mem {
 namespace {
@@ -33,7 +33,7 @@ TEST(WindowConcurrency, BindInvalidateAndDeregisterWhilePollersWrite_ExpectNoByt
   SCOPED_TRACE("seed " + std::to_string(seed));
   constexpr size_t kPollers = 3;
   constexpr int kRounds = 1500;
-  testing::Turns turns(kPollers);
+  Turns turns(kPollers);
   LockedMemory locked;
   RegionTable table({.entries_max = 64, .grace_period = &turns, .locked_memory = &locked});
   std::unique_ptr<Window> windows[] = {
@@ -48,7 +48,7 @@ TEST(WindowConcurrency, BindInvalidateAndDeregisterWhilePollersWrite_ExpectNoByt
   std::vector<std::thread> pollers;
   for (size_t poller = 0; poller < kPollers; ++poller) {
     pollers.emplace_back([&, poller] {
-      testing::Turns::self = poller;
+      const Turns::Self self(poller);
       Random random(seed + poller);
       Invalidation invalidation;
       while (!stop.load()) {
