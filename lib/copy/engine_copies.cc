@@ -17,11 +17,6 @@ bool EngineCopies::hand_over(std::byte* to, const std::byte* from, size_t length
   return true;
 }
 
-bool EngineCopies::start_engine() {
-  offload_.engine->start();
-  return true;
-}
-
 bool EngineCopies::poll(Losses& losses) {
   std::array<Engine::Outcome, 32> outcomes;
   while (ended_ < count_) {

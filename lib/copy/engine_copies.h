@@ -35,7 +35,11 @@ class EngineCopies {
   [[gnu::cold]] bool hand_over(std::byte* to, const std::byte* from, size_t length, const MessageMark& mark,
                                size_t tails_before);
   /// True when copies are under way.
-  bool start() { return count_ != 0 && start_engine(); }
+  bool start() {
+    if (count_ == 0) return false;
+    offload_.engine->start();
+    return true;
+  }
   /// True when none is under way any more. Those that failed are among `losses` then.
   bool poll(Losses& losses);
   /// Until none is under way, or the patience has ended.
@@ -50,7 +54,6 @@ class EngineCopies {
     MessageMark mark;
     size_t tails_before;
   };
-  bool start_engine();
   void stop(bool overdue);
 
   uint32_t natures_ = 0;  // bit of MemoryNature that the engine may write to; 0: there is none

@@ -90,8 +90,8 @@ struct ErrorFlags {
   /// Nothing is received or sent before an invalidation is over, or a region free that another queue pair has
   /// just now.
   bool stalled = false;
-  bool again =
-      false;  // the packet was not taken: the connection is stalled, or packets before it are missing
+  /// The packet was not taken: the connection is stalled, or packets before it are missing.
+  bool again = false;
 
   [[nodiscard]] bool has_errors() const { return std::bit_cast<uint32_t>(*this) != 0; }
 };

@@ -3,13 +3,9 @@
 #include <smmintrin.h>
 
 #include <algorithm>
-#include <bit>
-#include <cerrno>
 #include <utility>
 
 #include "base/contract.h"
-#include "qp/completion_report.h"
-#include "qp/local_operation.h"
 #include "qp/no_responder.h"
 #include "qp/rc_responder.h"
 #include "qp/uc_responder.h"
@@ -35,11 +31,6 @@ std::unique_ptr<Responder> make_responder(Connection& connection) {
   return std::make_unique<RcResponder>(connection);
 }
 
-/// There are requesters, Linux's for one, that round what they were told up to a power of two.
-uint32_t resources_for(uint32_t responses_max, ReadLimits limits) {
-  return responses_max == 0 ? 0 : std::min<uint32_t>(std::bit_ceil(responses_max), limits.answered);
-}
-
 }  // namespace
 
 QueuePair::QueuePair(const Options& options)
@@ -61,156 +52,11 @@ QueuePair::QueuePair(const Options& options)
   UROCE_ASSERT(options.receive_queue->options().segments_max <= kSegmentsMax);
 }
 
-int QueuePair::modify(const Attributes& attributes, AttributeMask mask, Turn& turn) {
-  const State from = state();
-  const State to = mask.any(kMaskState) ? attributes.state : from;
-  if (mask.any(kMaskCurrentState) && attributes.current_state != from) return EINVAL;
-  if (const int error = check_transition(connection_.options.type, from, to, mask); error != 0) return error;
-  if (const int error = check_values(attributes, mask, connection_.options.reads,
-                                     connection_.options.partition_keys.size());
-      error != 0)
-    return error;
-
-  apply(attributes, mask, connection_.attributes);
-  Attributes& current = connection_.attributes;
-  if (mask.any(kMaskPkeyIndex))
-    connection_.partition_key = connection_.options.partition_keys[current.pkey_index];
-  if (mask.any(kMaskAv | kMaskDestQpn | kMaskPkeyIndex)) make_frame();
-  if (to == State::kSqd && from != State::kSqd)
-    current.notify_drained = mask.any(kMaskEnSqdAsyncNotify) && attributes.notify_drained;
-  if (mask.any(kMaskMaxDestRdAtomic))
-    connection_.resources = resources_for(current.max_dest_rd_atomic, connection_.options.reads);
-  if (mask.any(kMaskPathMtu)) connection_.mtu = path_mtu_bytes(current.path_mtu);
-  if (to != from || to == State::kReset) enter(to, turn);
-  UROCE_ASSERT(state() == to);
-  note_admission();
-  return 0;
-}
-
-/// What all frames to the peer begin with.
-void QueuePair::make_frame() {
-  const Attributes& current = connection_.attributes;
-  wire::Path path = current.path;
-  path.udp_source_port =
-      wire::udp_source_port(connection_.options.source_ports, path.flow_label, number(), current.destination);
-  connection_.frame = wire::FrameTemplate(path);
-  connection_.frame.set_peer(connection_.partition_key, current.destination);
-}
-
-void QueuePair::enter(State to, Turn& turn) {
-  const State from = state();
-  connection_.attributes.state = to;
-  connection_.attributes.draining = to == State::kSqd;
-  switch (to) {
-    case State::kReset:
-      return reset();
-    case State::kRtr:
-      established_ = false;
-      return responder_->reset(connection_.attributes.rq_psn);
-    case State::kRts:
-      connection_.sends_broken = false;
-      if (from == State::kRtr) reset_sends(connection_.attributes.sq_psn);
-      return;  // from SQD the send side goes on where it was; in SQE all of it was flushed
-    case State::kErr:
-      responder_->drop_answers();
-      return end(turn);
-    case State::kSqd:
-      return note_drained();
-    case State::kInit:
-    case State::kSqe:
-      return;
-  }
-}
-
-void QueuePair::reset_sends(Psn first) {
-  window_.reset(first);
-  requester_.reset();
-  completer_.reset();
-  retransmission_.reset();
-}
-
-/// Everything is forgotten, without completions.
-void QueuePair::reset() {
-  drop_sends();
-  connection_.waiter = Waiter::kNone;
-  drop_receives();
-  connection_.attributes = {};
-  connection_.broken = connection_.sends_broken = false;
-  reset_sends(Psn());
-  responder_->reset(Psn());
-}
-
-void QueuePair::drop_receives() {
-  for (uint32_t left = connection_.receives.waiting(); left > 0; --left) connection_.receives.retire();
-}
-
-void QueuePair::drop_sends() {
-  queue::SendQueue& sends = *connection_.options.send_queue;
-  for (const uint32_t end = sends.published(); sends.retired() != end; sends.retire()) {
-    if (!window_.has_started(sends.retired())) drop_operation(sends, sends.at(sends.retired()));
-  }
-}
-
-void QueuePair::flush_sends(Turn& turn) {
-  queue::SendQueue& sends = *connection_.options.send_queue;
-  for (const uint32_t end = sends.published(); sends.retired() != end; sends.retire()) {
-    queue::SendRequest& request = sends.at(sends.retired());
-    report_send(connection_, turn, request, queue::CompletionStatus::kFlushed);
-    if (!window_.has_started(sends.retired())) drop_operation(sends, request);
-  }
-}
-
-/// Everything outstanding completes as flushed.
-void QueuePair::flush(Turn& turn) {
-  connection_.waiter = Waiter::kNone;
-  flush_sends(turn);
-  for (uint32_t left = connection_.receives.waiting(); left > 0; --left) {
-    report_receive(
-        connection_, turn,
-        {.opcode = queue::CompletionOpcode::kReceive, .status = queue::CompletionStatus::kFlushed});
-  }
-}
-
-/// In SQD: whether nothing is under way any more.
-void QueuePair::note_drained() {
-  Attributes& current = connection_.attributes;
-  if (!current.draining || !window_.idle() || connection_.stalled) return;
-  current.draining = false;
-  if (current.notify_drained) connection_.raise(Event::kSendQueueDrained);
-}
-
 /// After an error that one of the parts has reported: the error state. A NAK that is due, and the READ
 /// responses before it, still go out.
 inline void QueuePair::settle(Turn& turn) {
   if (connection_.broken || connection_.sends_broken || connection_.attributes.draining) [[unlikely]]
     change_state(turn);
-}
-
-void QueuePair::change_state(Turn& turn) {
-  UROCE_ASSERT(!connection_.sends_broken || !connection_.reliable);
-  if (connection_.sends_broken && state() == State::kRts) {
-    connection_.attributes.state = State::kSqe;
-    flush_sends(turn);
-    reset_sends(window_.sent_end());
-  }
-  if (!connection_.broken) {
-    note_drained();
-  } else if (state() != State::kErr) {
-    connection_.attributes.state = State::kErr;
-    end(turn);
-  }
-  note_admission();
-}
-
-/// The error state was entered.
-void QueuePair::end(Turn& turn) {
-  UROCE_ASSERT(state() == State::kErr);
-  connection_.attributes.draining = false;
-  retransmission_.reset();
-  flush(turn);
-  if (connection_.receives.are_shared()) connection_.raise(Event::kLastReceive);
-  // The queue pair's own queue may have been posted to meanwhile: the next pump flushes that.
-  UROCE_ASSERT(!connection_.receives.are_shared() || connection_.receives.waiting() == 0);
 }
 
 /// Why the packet is none for the queue pair; kCount: it is one.
@@ -225,16 +71,6 @@ Counter QueuePair::reason_to_drop(const wire::Packet& packet) const {
   if (!may_talk(connection_.partition_key, packet.headers.bth.partition_key))
     return Counter::kDropPartitionKey;
   return Counter::kCount;
-}
-
-/// After whatever decides about it: what receive_slow_path() would find out for each packet.
-void QueuePair::note_admission() {
-  admitted_ = 0;
-  const bool may_receive = state() >= State::kRtr && state() <= State::kSqe;
-  const bool waits = state() == State::kRtr && !established_;
-  if (!may_receive || waits || !connection_.connected || connection_.attributes.draining) return;
-  admitted_ = 1u << wire::traffic_of(connection_.service, false);
-  if (state() != State::kRtr) admitted_ |= 1u << wire::traffic_of(connection_.service, true);
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include "qp/request_context.h"
 #include "qp/responder.h"
 #include "qp/response_queue.h"
+#include "qp/send_window.h"
 #include "qp/turn.h"
 #include "wire/packet.h"
 
@@ -43,9 +44,9 @@ class RcResponder final : public Responder {
   /// memory may have to wait until the one that made the turn gives it the CPU.
   static constexpr Duration kReplyAwaited = microseconds(50);
 
-  /// Packets so far ahead of the expected one may be kept until that comes: as many as requesters have under
-  /// way.
-  static constexpr uint32_t kKeptAhead = 512;
+  /// Packets so far ahead of the expected one may be kept until that comes: twice as many as a requester of
+  /// ours has under way, for others have more.
+  static constexpr uint32_t kKeptAhead = 2 * SendWindow::kPackets;
 
   /// The answer behind the READ responses. NAKs are about expected_, so nothing but the kind needs to be
   /// kept.

@@ -348,7 +348,7 @@ class Pci:
         assert "4791" not in left and "uroce-tap" not in left, left
 
     def udp_datagrams(self):
-        """That the guest's kernel has received, whoever wanted them."""
+        """That the guest's kernel has received, for whatever socket."""
         name, numbers = (line.split() for line in self.machine.do("grep Udp: /proc/net/snmp").splitlines())
         return sum(int(number) for key, number in zip(name, numbers) if key in ("InDatagrams", "NoPorts"))
 

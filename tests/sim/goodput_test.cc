@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/sim/seeds.h"
-
 namespace uroce::sim {
 namespace {
 

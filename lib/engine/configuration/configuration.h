@@ -50,10 +50,10 @@ struct DeviceConfiguration {
   /// An interface of the kernel beside which the device stands, or empty. Then `port` is made of it, and MAC,
   /// addresses and neighbours are the kernel's.
   std::string interface = {};
-  std::string nic =
-      {};  // DPDK devargs of the interface's NIC, by whose rules frames get to us; or empty, and
-  port::KernelPath kernel_path = port::KernelPath::kAuto;  // then, or if it refuses, how they do
-  std::optional<MacAddress> mac;                           // default: the port's own
+  /// DPDK devargs of the interface's NIC, by whose rules frames get to us; empty, or refused: by kernel_path.
+  std::string nic = {};
+  port::KernelPath kernel_path = port::KernelPath::kAuto;
+  std::optional<MacAddress> mac;  // default: the port's own
   std::vector<InterfaceAddress> addresses;
   std::optional<uint32_t> mtu;  // link MTU; default: what the port has
   std::vector<StaticNeighbour> neighbours;

@@ -204,7 +204,7 @@ class Poller final : private TurnOwner {
   void publish();
   void raise_events();
   /// Keeps `in_error` in step. True when it changed: what was posted meanwhile must be seen to once more.
-  static bool note_error_state(QueuePairEntry& entry);
+  bool note_error_state(QueuePairEntry& entry);
   void rearm(QueuePairEntry& entry);
   size_t dispose(std::span<port::TxFrame> frames);
   void loop_copy(const port::TxFrame& frame);
