@@ -46,7 +46,7 @@ class EarlyPacketsTest : public ::testing::Test {
 using Numbers = std::vector<uint32_t>;
 
 TEST_F(EarlyPacketsTest, TheyComeInTheOrderOfTheirNumbersAsFarAsThatGoes) {
-  for (const uint32_t psn : {12, 11, 15, 14, 11, 13, 17}) EXPECT_TRUE(keep(list, psn));
+  for (const uint32_t psn : {12u, 11u, 15u, 14u, 11u, 13u, 17u}) EXPECT_TRUE(keep(list, psn));
   EXPECT_EQ(list.count, 6u);
   EXPECT_EQ(take(list, 10), Numbers());
   EXPECT_EQ(take(list, 11), (Numbers{11, 12, 13, 14, 15}));
@@ -62,7 +62,7 @@ TEST_F(EarlyPacketsTest, NumbersWrap) {
 }
 
 TEST_F(EarlyPacketsTest, WhatHasComeAgainMeanwhileIsDropped) {
-  for (const uint32_t psn : {11, 12, 15}) keep(list, psn);
+  for (const uint32_t psn : {11u, 12u, 15u}) keep(list, psn);
   EXPECT_EQ(take(list, 15), Numbers{15});
   EXPECT_TRUE(list.empty());
 }
