@@ -2,8 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <utility>
@@ -50,7 +50,7 @@ bool EarlyPackets::keep(EarlyList& of, const wire::Packet& packet) {
   EarlyPacket* const kept = allocate();
   if (kept == nullptr) return false;
   std::construct_at(&kept->packet, packet);
-  std::memcpy(kept->payload.data(), packet.payload.data(), packet.payload.size());
+  std::ranges::copy(packet.payload, kept->payload.begin());
   kept->packet.payload = std::span(kept->payload).first(packet.payload.size());
   kept->packet.ip_packet = {};
   kept->packet.headers.bth.ack_request = false;
