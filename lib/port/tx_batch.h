@@ -40,6 +40,11 @@ class TxBatch {
     ++committed_;
     if (committed_ + kClaimedAhead < stocked_) claim_frame(frames_[committed_ + kClaimedAhead].data);
   }
+  /// Likewise, and it goes before all that waits: the peer has waited for it for a round trip.
+  void commit_first() {
+    commit();
+    std::rotate(frames_.data() + first_, frames_.data() + committed_ - 1, frames_.data() + committed_);
+  }
 
   /// The last step in making a frame, for example a checksum over all of it.
   using FinalStep = void (*)(std::byte* data, size_t bytes);

@@ -44,10 +44,6 @@ class RcResponder final : public Responder {
   /// memory may have to wait until the one that made the turn gives it the CPU.
   static constexpr Duration kReplyAwaited = microseconds(50);
 
-  /// Packets so far ahead of the expected one may be kept until that comes: twice as many as a requester of
-  /// ours has under way, for others have more.
-  static constexpr uint32_t kKeptAhead = 2 * SendWindow::kPackets;
-
   /// The answer behind the READ responses. NAKs are about expected_, so nothing but the kind needs to be
   /// kept.
   enum class Answer : uint8_t {

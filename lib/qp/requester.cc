@@ -95,10 +95,12 @@ Pumped Requester::resend_oldest(Turn& turn, uint32_t budget) {
   const bool unasked = unasked_;
   asks_each_ = true;
   if (!build(window_.current(), turn, *frame)) return {};
-  turn.tx.commit();
+  const size_t overtaken = turn.tx.size();
+  turn.tx.commit_first();
   unasked_ = unasked;
+  const Psn end = window_.next();
   window_.return_to(place);
-  retransmission_.resent_oldest(turn.now);
+  retransmission_.resent_oldest(turn.now, end, overtaken);
   return {.frames = 1};
 }
 

@@ -1,6 +1,7 @@
 #include "qp/retransmission.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/contract.h"
 #include "qp/completion_report.h"
@@ -13,18 +14,21 @@ using queue::CompletionStatus;
 void Retransmission::reset() {
   ack_deadline_ = rnr_until_ = kNever;
   retries_ = rnr_retries_ = silences_ = 0;
-  rewound_ = probing_ = false;
+  rewound_ = alone_only_ = false;
   window_packets_ = SendWindow::kPackets;
   answered_since_step_ = 0;
   named_ = peer_keeps_ = false;
+  trials_ = 0;
   forget_recovery();
-  round_trip_ = {};
+  round_trip_.reset();
 }
 
 /// From here on all is sent again.
 void Retransmission::forget_recovery() {
-  resends_oldest_ = recovering_ = timing_ = false;
-  steps_ = probes_ = 0;
+  end_recovery();
+  resends_oldest_ = false;
+  probes_ = 0;
+  round_trip_.cancel();
   probe_deadline_ = kNever;
 }
 
@@ -32,19 +36,14 @@ void Retransmission::sent(Instant now) {
   UROCE_ASSERT(window_.oldest() != window_.sent_end());
   rnr_until_ = kNever;
   start_ack_timer(now);
-  if (!peer_keeps_) [[likely]]
-    return;
-  if (!timing_ && !recovering_ && !rewound_) {
-    timing_ = true;
-    timed_ = window_.sent_end();
-    timed_at_ = now;
-  }
+  if (!rewound_ && !alone_only_ && !recovering_) [[likely]]
+    round_trip_.begin(window_.sent_end(), now);
   if (probe_deadline_ == kNever) start_probe_timer(now);
 }
 
 bool Retransmission::missing(Turn& turn, bool named) {
   if (rewound_ || resends_oldest_) return false;
-  if (!named || !peer_keeps_ || !may_go_alone()) {
+  if (!named || !may_go_alone()) {
     named_ = named;
     retry(turn);
   } else if (count_retry(turn)) {
@@ -53,63 +52,74 @@ bool Retransmission::missing(Turn& turn, bool named) {
   return true;
 }
 
-bool Retransmission::may_go_alone() const {
-  return window_.unanswered() > 1 && queue::is_message(window_.head().operation);
+/// Of a peer that is not known only the answer to a message tells whether it has what is behind that.
+bool Retransmission::may_go_alone() {
+  if (window_.unanswered() < 2 || trials_ == kTrialsMax) return false;
+  return peer_keeps_ || queue::is_message(window_.head().operation);
 }
 
 void Retransmission::go_alone() {
-  if (!recovering_) recovery_end_ = window_.sent_end();
   recovering_ = resends_oldest_ = true;
+  probed_ = false;
   rewound_ = true;  // another NAK is an echo
-  timing_ = false;
+  round_trip_.cancel();
 }
 
-void Retransmission::resent_oldest(Instant now) {
+void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
+  UROCE_ASSERT(end.after(window_.oldest()));
   resends_oldest_ = false;
-  alone_ = window_.oldest();
+  alone_end_ = end;
+  alone_tells_ = queue::is_message(window_.head().operation);
+  recovery_end_ = window_.next() - static_cast<uint32_t>(std::min<size_t>(overtaken, window_.unanswered()));
+  // What has gone since the last time comes to as much as always at most, and what had gone before is there.
+  constexpr uint32_t kMost = SendWindow::kPacketsMax - SendWindow::kPackets;
+  if (recovering_ && peer_keeps_) kept_packets_ = std::min(kept_packets_ + SendWindow::kPackets, kMost);
   start_ack_timer(now);
   start_probe_timer(now);
 }
 
-void Retransmission::skipped() { peer_keeps_ |= named_; }
+void Retransmission::skipped() {
+  if (named_) note_kept();
+}
 
-/// There was progress.
-void Retransmission::go_on(Instant now) {
-  measure_round_trip(now);
-  probes_ = 0;
-  probe_deadline_ = kNever;
-  resends_oldest_ = false;
-  if (recovering_) {
-    const Psn oldest = window_.oldest();
-    recovering_ = oldest.before(recovery_end_);
-    steps_ = oldest == alone_ + 1u ? steps_ + 1 : 0;
-    if (recovering_ && steps_ == kStepsMax) {
-      // So many are not lost one behind the other: the peer keeps nothing any more.
-      peer_keeps_ = false;
-      forget_recovery();
-      shrink_window();
-      window_.rewind();
-      rewound_ = true;
-      return;
-    }
-    if (recovering_ && may_go_alone()) go_alone();
+void Retransmission::note_kept() {
+  peer_keeps_ = true;
+  trials_ = 0;
+}
+
+/// There was progress after the oldest packet was to go alone.
+void Retransmission::go_on() {
+  const Psn oldest = window_.oldest();
+  if (std::exchange(resends_oldest_, false)) return end_recovery();  // it has not gone: it was not lost
+  if (oldest.before(alone_end_)) return;                             // a READ is being answered
+  const bool alone = oldest == alone_end_;
+  if (recovering_ && alone_tells_ && !alone) note_kept();
+  if (window_.unanswered() == 0 || !alone_tells_ || (probed_ && !alone)) return end_recovery();
+  steps_ = alone ? steps_ + 1 : 0;
+  // So many are not lost one behind the other: the peer keeps nothing, or nothing any more.
+  if (steps_ == (recovering_ && !peer_keeps_ ? 1 : kStepsMax)) {
+    if (recovering_) ++trials_;
+    peer_keeps_ = peer_keeps_ && !recovering_;
+    return start_over();
   }
-  if (window_.unanswered() > 0) start_probe_timer(now);
+  if (probed_) return;
+  recovering_ = oldest.before(recovery_end_);
+  recovering_ ? go_alone() : end_recovery();
 }
 
-void Retransmission::measure_round_trip(Instant now) {
-  if (!timing_ || window_.oldest().before(timed_)) return;
-  timing_ = false;
-  const Duration sample = std::max(now - timed_at_, Duration{1});
-  round_trip_ = round_trip_ == Duration{} ? sample : Duration{(7 * round_trip_.ns + sample.ns) / 8};
+void Retransmission::end_recovery() {
+  probed_ = recovering_ = false;
+  steps_ = kept_packets_ = 0;
 }
 
-/// Not before a round trip is known.
-void Retransmission::start_probe_timer(Instant now) {
+/// An answer is late. Not counted: the peer has until the ACK timeout to answer.
+void Retransmission::probe() {
+  probes_ = std::min(probes_ + 1, kProbeDoublingsMax);
   probe_deadline_ = kNever;
-  if (round_trip_ == Duration{} || !may_go_alone()) return;
-  const Duration first = std::max(kProbeLeast, Duration{kRoundTripsPerProbe * round_trip_.ns});
-  probe_deadline_ = now + Duration{first.ns << std::min(probes_, kProbeDoublingsMax)};
+  round_trip_.cancel();
+  if (window_.unanswered() == 0) return;
+  resends_oldest_ = true;
+  probed_ = !recovering_;
 }
 
 void Retransmission::receiver_not_ready(Turn& turn, uint8_t timer_code) {
@@ -123,7 +133,7 @@ void Retransmission::receiver_not_ready(Turn& turn, uint8_t timer_code) {
   // The peer is there and answers: what it may have missed before does not count any more.
   retries_ = 0;
   rewound_ = false;
-  probing_ = true;
+  alone_only_ = true;
   window_.rewind();
   forget_recovery();
   ack_deadline_ = kNever;
@@ -132,7 +142,10 @@ void Retransmission::receiver_not_ready(Turn& turn, uint8_t timer_code) {
 
 /// Something that was sent is not answered: all from there on goes again.
 void Retransmission::retry(Turn& turn) {
-  if (!count_retry(turn)) return;
+  if (count_retry(turn)) start_over();
+}
+
+void Retransmission::start_over() {
   forget_recovery();
   shrink_window();
   window_.rewind();
@@ -168,12 +181,7 @@ void Retransmission::expire(Turn& turn) {
     return;
   }
   if (turn.now < ack_deadline_) {
-    if (turn.now < probe_deadline_) return;
-    // Not counted: the peer has until the ACK timeout to answer.
-    ++probes_;
-    probe_deadline_ = kNever;
-    timing_ = false;
-    resends_oldest_ = may_go_alone();
+    if (turn.now >= probe_deadline_) probe();
     return;
   }
   turn.counters.add(Counter::kAckTimeout);
@@ -181,7 +189,7 @@ void Retransmission::expire(Turn& turn) {
   retry(turn);
   // A NAK that answers the retransmission is news.
   rewound_ = false;
-  probing_ = true;
+  alone_only_ = true;
 }
 
 }  // namespace uroce::qp

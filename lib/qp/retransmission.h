@@ -1,11 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/contract.h"
 #include "base/time.h"
 #include "qp/connection.h"
+#include "qp/round_trip.h"
 #include "qp/send_window.h"
 #include "qp/transport_timers.h"
 #include "qp/turn.h"
@@ -13,10 +15,14 @@
 namespace uroce::qp {
 
 /// When the requester sends again, and when it gives up: the ACK timeout, sequence NAKs, and RNR NAKs.
-/// Recovery is go-back-N, the window rewinds to the oldest unanswered PSN, until the peer shows that it keeps
-/// what comes early: its answer to the missing packet acknowledges more than was sent again. From then on a
-/// missing packet goes alone, the next one that is missing follows from the ACK for it, and what is lost once
-/// more is sent again after some round trips instead of an ACK timeout.
+/// A packet that is missing goes again alone at first. When the answer to it acknowledges more, the peer
+/// keeps what comes early: the next one that is missing follows from the ACK, and the window is larger
+/// meanwhile, for much of it is at the peer already. Else recovery is go-back-N, the window rewinds to the
+/// oldest unanswered PSN, from now on at once if that was seen some times.
+///
+/// To a peer that keeps what comes early the oldest packet goes again by itself, as a probe, when an answer
+/// is later than round trips so far let expect; each probe waits twice as long as the one before, and only
+/// the ACK timeout counts as a retry. Other peers may just be slow, and are given the ACK timeout.
 class Retransmission {
  public:
   Retransmission(Connection& connection, SendWindow& window) : connection_(connection), window_(window) {}
@@ -43,7 +49,9 @@ class Retransmission {
   [[nodiscard]] bool starts_over() const { return named_ && window_.next() == window_.oldest(); }
   /// The oldest packet is to be sent again, alone.
   [[nodiscard]] bool resends_oldest() const { return resends_oldest_; }
-  void resent_oldest(Instant now);
+  /// All before `end` went, which is one packet, or all of a READ that is missing, before `overtaken` frames
+  /// that were made earlier.
+  void resent_oldest(Instant now, Psn end, size_t overtaken);
   /// RNR NAK for the oldest unanswered packet.
   void receiver_not_ready(Turn& turn, uint8_t timer_code);
 
@@ -52,7 +60,7 @@ class Retransmission {
 
   /// Packets that may be unanswered now. After a timeout or an RNR NAK only the oldest packet goes out, until
   /// it is answered: the peer may not be able to take more.
-  [[nodiscard]] uint32_t window() const { return probing_ ? 1 : window_packets_; }
+  [[nodiscard]] uint32_t window() const { return alone_only_ ? 1 : window_packets_ + kept_packets_; }
 
   [[nodiscard]] Instant deadline() const {
     return rnr_until_ != kNever ? rnr_until_ : std::min(ack_deadline_, probe_deadline_);
@@ -69,19 +77,18 @@ class Retransmission {
   void grow_window(uint32_t answered);
 
   void retry(Turn& turn);
+  void start_over();
   void forget_recovery();
   bool count_retry(Turn& turn);
-  /// The oldest packet is of a message, and packets behind it are under way.
-  [[nodiscard]] bool may_go_alone() const;
+  [[nodiscard]] bool may_go_alone();
   void go_alone();
-  void go_on(Instant now);
-  void measure_round_trip(Instant now);
+  void go_on();
+  void note_kept();
+  void end_recovery();
+  void probe();
   void start_probe_timer(Instant now);
-  // A probe waits for the answers of several round trips, each one twice as long as the one before it, and
-  // no longer than the ACK timer.
-  static constexpr uint32_t kStepsMax = 3;
-  static constexpr int64_t kRoundTripsPerProbe = 4;
-  static constexpr Duration kProbeLeast = microseconds(100);
+  static constexpr uint32_t kStepsMax = 3;  // of a peer that keeps what comes early
+  static constexpr uint32_t kTrialsMax = 3;
   static constexpr uint32_t kProbeDoublingsMax = 16;
   // The ACK timer may react between T and 4T. A lost packet is sent again after T; each timeout in a row
   // doubles the time, so that a peer that is merely not run gets as much of it as can be before it is given
@@ -99,20 +106,21 @@ class Retransmission {
   uint32_t rnr_retries_ = 0;
   uint32_t silences_ = 0;  // timeouts since the peer was heard
   bool rewound_ = false;   // since the last progress or timeout
-  bool probing_ = false;
-  // Of a peer that keeps what comes early.
+  bool alone_only_ = false;
   bool named_ = false;       // rewound_ because of a NAK
-  bool peer_keeps_ = false;  // has been seen
+  bool peer_keeps_ = false;  // what comes early; has been seen
+  uint32_t trials_ = 0;      // in a row that have shown that it does not
+  // The oldest packet goes, or went, alone: as a probe, or because it was missing.
   bool resends_oldest_ = false;
-  bool recovering_ = false;  // packets before recovery_end_ are missing, of which alone_ was sent again last
-  Psn recovery_end_;
-  Psn alone_;
-  bool timing_ = false;  // the answer to the packet before timed_, which was sent at timed_at_
-  Psn timed_;
-  Instant timed_at_{};
-  Duration round_trip_{};  // 0: not known
-  uint32_t steps_ = 0;     // packets in a row of which only the one that went alone was acknowledged
-  uint32_t probes_ = 0;    // since the last progress
+  bool probed_ = false;
+  bool recovering_ = false;    // what is not acknowledged with the one that went alone, and lies before ...
+  Psn recovery_end_;           // ... this, is missing
+  Psn alone_end_;              // behind the last that went ...
+  bool alone_tells_ = false;   // ... whose answer acknowledges what is behind it, too
+  uint32_t steps_ = 0;         // packets in a row of which only the one that went alone was acknowledged
+  uint32_t kept_packets_ = 0;  // that the peer may keep
+  RoundTrip round_trip_;
+  uint32_t probes_ = 0;  // since the last progress
   Instant probe_deadline_ = kNever;
 };
 
@@ -130,16 +138,26 @@ inline void Retransmission::heard(Instant now) {
   if (ack_deadline_ != kNever) start_ack_timer(now);
 }
 
+inline void Retransmission::start_probe_timer(Instant now) {
+  const Duration patience = round_trip_.patience();
+  probe_deadline_ = kNever;
+  if (peer_keeps_ && patience != RoundTrip::kUnknown) [[unlikely]]
+    probe_deadline_ = now + Duration{patience.ns << probes_};
+}
+
 inline void Retransmission::progress(uint32_t psns, Instant now) {
   UROCE_ASSERT(psns > 0);
   if (window_packets_ != SendWindow::kPackets) [[unlikely]]
     grow_window(psns);
-  retries_ = rnr_retries_ = silences_ = 0;
-  rewound_ = probing_ = named_ = false;
-  ack_deadline_ = kNever;
-  if (window_.unanswered() > 0) start_ack_timer(now);
-  if (peer_keeps_) [[unlikely]]
-    go_on(now);
+  round_trip_.answered(window_.oldest(), now);
+  retries_ = rnr_retries_ = silences_ = probes_ = 0;
+  rewound_ = alone_only_ = named_ = false;
+  ack_deadline_ = probe_deadline_ = kNever;
+  if (recovering_ || probed_) [[unlikely]]
+    go_on();
+  if (window_.unanswered() == 0) return;
+  start_ack_timer(now);
+  start_probe_timer(now);
 }
 
 }  // namespace uroce::qp

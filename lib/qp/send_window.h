@@ -24,6 +24,9 @@ class SendWindow {
  public:
   /// Unanswered PSNs at which no further request is begun: a window fits the receive ring of the peer.
   static constexpr uint32_t kPackets = 256;
+  /// The same while a peer that keeps what comes early waits for packets that were lost: most of them are not
+  /// in its ring any more.
+  static constexpr uint32_t kPacketsMax = 1024;
   /// READ responses count, too. A READ is asked for in parts of at most that many: they fit our receive ring,
   /// and when one is lost, not more than the rest of a part comes in vain.
   static constexpr uint32_t kReadPackets = 64;
@@ -124,8 +127,10 @@ class SendWindow {
     Psn next;
     uint32_t number;
     Msn message;
+    uint32_t reads;
   };
-  /// The oldest packet, of a message, goes out again by itself; then the window goes on where it was.
+  /// The oldest packet goes out again by itself, or all of a READ that is missing; then the window goes on
+  /// where it was.
   Place visit_oldest();
   void return_to(const Place& place);
   /// The newest packet does, which is unanswered and not of a READ.
@@ -161,7 +166,7 @@ inline bool SendWindow::is_sound() const {
   const uint32_t retired = queue_.retired();
   return !next_.before(oldest_) && !next_.after(sent_end_) && !sent_end_.after(unassigned_) &&
          number_ - retired <= started_ - retired && executed_ <= started_ - retired &&
-         reads_count_ <= read_mask_ + 1 && unanswered() < kPackets + kReadPackets;
+         reads_count_ <= read_mask_ + 1 && unanswered() < kPacketsMax + kReadPackets;
 }
 
 inline void SendWindow::start(queue::SendRequest& current, uint32_t packets) {

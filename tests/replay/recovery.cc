@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "answered.h"
 #include "qp/transport_timers.h"
@@ -32,7 +33,10 @@ class Recovery {
     const Psn before = answered_.oldest();
     const Answered::Asks asks = answered_.take(*event.packet);
     if (answered_.oldest() != before) {
-      asked_ = gone_back_ = false;
+      // With the packet that went alone the peer has acknowledged it and no more: it keeps nothing.
+      asked_ = alone_ && answered_.oldest() == *alone_ + 1u;
+      gone_back_ = false;
+      alone_.reset();
       last_ = event.time;
     }
     // What was answered while it waited to be sent again need not be sent.
@@ -50,6 +54,8 @@ class Recovery {
 
   void take_request(const Event& event) {
     const Psn psn = event.packet->psn();
+    // What was missing may go alone.
+    if (resume_ && psn == *resume_) next_ = psn;
     if (event.time < wait_until_) fail(event, "before the RNR NAK's time");
     const bool back = psn != next_ || (due_now_ && psn == answered_.oldest());
     if (back) {
@@ -59,8 +65,14 @@ class Recovery {
       } else if (!asked_ && event.time - last_ < record_.ack_timeout) {
         fail(event, "sent again without a reason");
       }
+      if (due_now_) {
+        alone_ = psn;
+        resume_ = next_;
+      }
       asked_ = due_now_ = false;
       gone_back_ = true;
+    } else {
+      resume_.reset();
     }
     next_ = psn + packets(*event.packet);
     last_ = event.time;
@@ -84,12 +96,14 @@ class Recovery {
   const Record& record_;
   Answered answered_;
   Psn next_;
-  Instant last_;            // packet out, or news
-  Instant wait_until_;      // RNR
-  bool asked_ = false;      // an answer asks for the oldest packet
-  bool due_now_ = false;    // and that was a sequence NAK
-  bool settled_ = true;     // there was time to answer it
-  bool gone_back_ = false;  // since there was news
+  Instant last_;               // packet out, or news
+  Instant wait_until_;         // RNR
+  bool asked_ = false;         // an answer asks for the oldest packet
+  bool due_now_ = false;       // and that was a sequence NAK
+  bool settled_ = true;        // there was time to answer it
+  bool gone_back_ = false;     // since there was news
+  std::optional<Psn> alone_;   // went last, after a sequence NAK
+  std::optional<Psn> resume_;  // where it was before that
   std::vector<std::string> found_;
 };
 

@@ -22,13 +22,13 @@ Endpoint::Endpoint(Host& where, const Options& options, Random& random)
       arena(where.device().regions(), domain, options.iova, random),
       signal_all(options.signal_all),
       type(options.type),
-      send_completions_(where.device().create_completion_queue({.depth = kDepth})),
-      receive_completions_(where.device().create_completion_queue({.depth = kDepth})) {
+      send_completions_(where.device().create_completion_queue({.depth = options.depth})),
+      receive_completions_(where.device().create_completion_queue({.depth = options.depth})) {
   queue_pair_ = expect(where.device().create_queue_pair({.type = options.type,
                                                          .domain = domain,
                                                          .signal_all = options.signal_all,
-                                                         .send_depth = kDepth,
-                                                         .receive_depth = kDepth,
+                                                         .send_depth = options.depth,
+                                                         .receive_depth = options.depth,
                                                          .send_segments = kSegments,
                                                          .receive_segments = kSegments,
                                                          .inline_bytes = kInlineBytes,

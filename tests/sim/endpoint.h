@@ -25,6 +25,7 @@ class Endpoint {
     uint64_t iova = 0;
     bool signal_all = false;
     qp::Type type = qp::Type::kRc;
+    uint32_t depth = kDepth;  // of its queues
   };
   Endpoint(Host& where, const Options& options, Random& random);
   ~Endpoint() { close(); }

@@ -15,7 +15,7 @@ namespace uroce::sim {
 namespace {
 
 constexpr uint32_t kBytes = 65536;
-constexpr uint32_t kOutstanding = 16;
+constexpr uint32_t kOutstanding = 64;
 constexpr uint8_t kTimeout = 14;
 constexpr int64_t kPicosecondsPerByte = 320;
 constexpr std::array<MacAddress, 2> kMacs = {MacAddress{{2, 0, 0, 0, 0, 1}}, MacAddress{{2, 0, 0, 0, 0, 2}}};
@@ -43,7 +43,7 @@ class Transfer {
     }
     WireEnd::join(std::array{&hosts_[0]->end(), &hosts_[1]->end()});
     for (const auto& host : hosts_)
-      ends_.push_back(std::make_unique<Endpoint>(*host, Endpoint::Options{.signal_all = true}, random_));
+      ends_.push_back(std::make_unique<Endpoint>(*host, Endpoint::Options{.signal_all = true, .depth = kOutstanding}, random_));
     connect(*ends_[0], *ends_[1], {.path_mtu = PathMtu::k4096, .timeout = kTimeout});
     source_ = lend(*ends_[0]);
     target_ = lend(*ends_[1]);

@@ -6,8 +6,8 @@
 
 namespace uroce::sim {
 
-/// One queue pair that WRITEs 64 KiB messages over a link of 25 Gbit/s with a path MTU of 4096, sixteen at a
-/// time, with an ACK timeout of 67 ms. Both directions lose packets independently of each other.
+/// One queue pair that WRITEs 64 KiB messages over a link of 25 Gbit/s with a path MTU of 4096, 64 of them at
+/// a time, with an ACK timeout of 67 ms. Both directions lose packets independently of each other.
 struct GoodputOptions {
   uint64_t loss = 0;  // of 100,000 packets
   Duration round_trip = microseconds(100);

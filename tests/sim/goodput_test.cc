@@ -21,12 +21,12 @@ double share_of_lossless(const GoodputOptions& options) {
 }
 
 TEST(Goodput, OfALinkThatLosesOnePacketInAHundred) {
-  EXPECT_GT(share_of_lossless({.loss = 1000, .round_trip = microseconds(100)}), 0.65);
-  EXPECT_GT(share_of_lossless({.loss = 1000, .round_trip = microseconds(20)}), 0.85);
+  EXPECT_GT(share_of_lossless({.loss = 1000, .round_trip = microseconds(100)}), 0.9);
+  EXPECT_GT(share_of_lossless({.loss = 1000, .round_trip = microseconds(20)}), 0.97);
 }
 
 TEST(Goodput, OfALinkThatLosesOnePacketInAThousand) {
-  EXPECT_GT(share_of_lossless({.loss = 100, .round_trip = microseconds(100)}), 0.95);
+  EXPECT_GT(share_of_lossless({.loss = 100, .round_trip = microseconds(100)}), 0.98);
 }
 
 }  // namespace

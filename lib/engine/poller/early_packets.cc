@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <memory>
 #include <new>
 #include <utility>
@@ -26,27 +27,47 @@ struct EarlyPacket {
   [[nodiscard]] Psn psn() const { return packet.headers.bth.psn; }
 };
 
+/// By PSN modulo their number. What is to come lies less than that apart; a packet with another PSN than the
+/// one that its place is looked at for was passed over by requests that take several.
+struct EarlySlots {
+  std::array<EarlyPacket*, EarlyPackets::kOfOneMax> places;
+
+  static_assert(std::has_single_bit(EarlyPackets::kOfOneMax));
+  [[nodiscard]] EarlyPacket*& of(Psn psn) { return places[psn.value() % EarlyPackets::kOfOneMax]; }
+};
+
+/// All zero at first.
+struct EarlyPackets::Memory {
+  std::array<EarlySlots, kListsMax> slots;
+  std::array<EarlyPacket, kMax> packets;
+};
+
 EarlyPackets::~EarlyPackets() {
-  if (memory_ != nullptr) unmap_memory(memory_, kMax * sizeof(EarlyPacket));
+  if (memory_ != nullptr) unmap_memory(memory_, sizeof(Memory));
+}
+
+bool EarlyPackets::reserve() {
+  if (memory_ == nullptr)
+    memory_ =
+        reinterpret_cast<Memory*>(map_memory(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_NORESERVE));
+  return memory_ != nullptr;
 }
 
 EarlyPacket* EarlyPackets::allocate() {
   if (free_ != nullptr) return std::exchange(free_, free_->next);
-  if (memory_ == nullptr) {
-    memory_ = reinterpret_cast<EarlyPacket*>(
-        map_memory(nullptr, kMax * sizeof(EarlyPacket), PROT_READ | PROT_WRITE, MAP_NORESERVE));
-    if (memory_ == nullptr) return nullptr;
-  }
-  return used_ == kMax ? nullptr : &memory_[used_++];
+  return used_ == kMax ? nullptr : &memory_->packets[used_++];
 }
 
 bool EarlyPackets::keep(EarlyList& of, const wire::Packet& packet) {
-  if (of.count == kOfOneMax || packet.payload.size() > kPayloadMax) return false;
+  if (packet.payload.size() > kPayloadMax || !reserve()) return false;
+  EarlySlots* const slots = of.slots != nullptr ? of.slots
+                            : free_slots_ != 0  ? &memory_->slots[std::countr_zero(free_slots_)]
+                                                : nullptr;
+  if (slots == nullptr) return false;
   const Psn psn = packet.headers.bth.psn;
-  // Nearly always behind the last one.
-  EarlyPacket** place = of.last != nullptr && psn.after(of.last->psn()) ? &of.last->next : &of.first;
-  while (*place != nullptr && (*place)->psn().before(psn)) place = &(*place)->next;
-  if (*place != nullptr && (*place)->psn() == psn) return true;
+  EarlyPacket*& place = slots->of(psn);
+  if (place != nullptr && place->psn() == psn) return true;
+  if (place != nullptr) remove(of, place, free_);
   EarlyPacket* const kept = allocate();
   if (kept == nullptr) return false;
   std::construct_at(&kept->packet, packet);
@@ -54,30 +75,46 @@ bool EarlyPackets::keep(EarlyList& of, const wire::Packet& packet) {
   kept->packet.payload = std::span(kept->payload).first(packet.payload.size());
   kept->packet.ip_packet = {};
   kept->packet.headers.bth.ack_request = false;
-  kept->next = std::exchange(*place, kept);
-  if (kept->next == nullptr) of.last = kept;
-  ++of.count;
+  place = kept;
+  if (of.count++ == 0) {
+    of.slots = slots;
+    free_slots_ &= ~(uint64_t{1} << (slots - memory_->slots.data()));
+  }
   return true;
 }
 
 /// Moves it to the front of the list `to`.
-void EarlyPackets::drop_first(EarlyList& of, EarlyPacket*& to) {
-  UROCE_ASSERT(!of.empty() && of.count > 0);
-  EarlyPacket* const first = std::exchange(of.first, of.first->next);
-  if (of.first == nullptr) of.last = nullptr;
-  --of.count;
-  first->next = std::exchange(to, first);
+void EarlyPackets::remove(EarlyList& of, EarlyPacket*& place, EarlyPacket*& to) {
+  UROCE_ASSERT(of.slots != nullptr && of.count > 0);
+  EarlyPacket* const removed = std::exchange(place, nullptr);
+  removed->next = std::exchange(to, removed);
+  if (--of.count > 0) return;
+  free_slots_ |= uint64_t{1} << (of.slots - memory_->slots.data());
+  of.slots = nullptr;
 }
 
 const wire::Packet* EarlyPackets::find(EarlyList& of, Psn expected) {
-  while (!of.empty() && of.first->psn().before(expected)) drop_first(of, free_);
-  return !of.empty() && of.first->psn() == expected ? &of.first->packet : nullptr;
+  if (of.empty()) return nullptr;
+  EarlyPacket*& place = of.slots->of(expected);
+  if (place == nullptr) return nullptr;
+  if (place->psn() == expected) return &place->packet;
+  remove(of, place, free_);
+  return nullptr;
 }
 
-void EarlyPackets::take(EarlyList& of) { drop_first(of, taken_); }
+void EarlyPackets::take(EarlyList& of, Psn expected) {
+  EarlyPacket*& place = of.slots->of(expected);
+  UROCE_ASSERT(place != nullptr && place->psn() == expected);
+  remove(of, place, taken_);
+}
 
 void EarlyPackets::forget(EarlyList& of) {
-  while (!of.empty()) drop_first(of, free_);
+  if (of.empty()) return;
+  for (EarlyPacket*& place : of.slots->places) {
+    if (place == nullptr) continue;
+    remove(of, place, free_);
+    if (of.empty()) return;
+  }
 }
 
 void EarlyPackets::recycle() {

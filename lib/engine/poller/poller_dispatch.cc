@@ -49,13 +49,16 @@ void Poller::set_aside(const StagedPacket& staged, qp::Receipt receipt) {
 /// What waited for the packet that has just come. When the queue pair stalls, the rest is lost as on the
 /// wire: it waits behind what the receive stage has deferred, or is sent again.
 void Poller::receive_early(QueuePairEntry& entry) {
-  while (const wire::Packet* packet = early_.find(entry.early, entry.queue_pair.expected())) {
+  for (;;) {
+    const Psn expected = entry.queue_pair.expected();
+    const wire::Packet* const packet = early_.find(entry.early, expected);
+    if (packet == nullptr) return;
     flush_completions_if_full();
     if (entry.queue_pair.receive(*packet, turn_) == qp::Receipt::kStalled) {
       counters_.add(Counter::kDropStalled, entry.early.count);
       return early_.forget(entry.early);
     }
-    early_.take(entry.early);
+    early_.take(entry.early, expected);
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);
   }

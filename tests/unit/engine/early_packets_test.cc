@@ -33,13 +33,15 @@ class EarlyPacketsTest : public ::testing::Test {
       EXPECT_TRUE(std::ranges::all_of(packet->payload,
                                       [&](std::byte byte) { return byte == std::byte(psn.value()); }));
       taken.push_back(packet->headers.bth.psn.value());
-      early.take(of);
+      early.take(of, psn);
     }
     return taken;
   }
 
   EarlyPackets early;
-  std::vector<EarlyList> lists{EarlyPackets::kMax / EarlyPackets::kOfOneMax + 1};
+  static constexpr size_t kFull = EarlyPackets::kMax / EarlyPackets::kOfOneMax;  // queue pairs that have all
+
+  std::vector<EarlyList> lists{EarlyPackets::kListsMax + 1};
   EarlyList& list = lists.front();
 };
 
@@ -61,9 +63,15 @@ TEST_F(EarlyPacketsTest, NumbersWrap) {
   EXPECT_EQ(take(list, 0xFFFFFF), (Numbers{0xFFFFFF, 0, 1}));
 }
 
-TEST_F(EarlyPacketsTest, WhatHasComeAgainMeanwhileIsDropped) {
+TEST_F(EarlyPacketsTest, WhatWasPassedOverIsDroppedWhenItsPlaceIsNeeded) {
+  constexpr uint32_t kRound = EarlyPackets::kOfOneMax;
   for (const uint32_t psn : {11u, 12u, 15u}) keep(list, psn);
   EXPECT_EQ(take(list, 15), Numbers{15});
+  EXPECT_EQ(take(list, kRound + 11), Numbers());
+  EXPECT_EQ(list.count, 1u);
+  EXPECT_TRUE(keep(list, kRound + 12));
+  EXPECT_EQ(list.count, 1u);
+  EXPECT_EQ(take(list, kRound + 12), Numbers{kRound + 12});
   EXPECT_TRUE(list.empty());
 }
 
@@ -75,14 +83,15 @@ TEST_F(EarlyPacketsTest, EachHasItsPayloadUpToTheLargestPathMtu) {
   EXPECT_EQ(take(list, 7, 0), Numbers{7});
 }
 
-TEST_F(EarlyPacketsTest, OneQueuePairDoesNotTakeTheRoomOfAll) {
-  for (uint32_t psn = 0; psn < EarlyPackets::kOfOneMax; ++psn) ASSERT_TRUE(keep(list, psn));
-  EXPECT_FALSE(keep(list, EarlyPackets::kOfOneMax));
-  EXPECT_TRUE(keep(lists[1], 7));
+TEST_F(EarlyPacketsTest, SoManyQueuePairsHaveSome) {
+  for (size_t i = 0; i + 1 < lists.size(); ++i) ASSERT_TRUE(keep(lists[i], 7));
+  EXPECT_FALSE(keep(lists.back(), 7));
+  EXPECT_EQ(take(lists[3], 7), Numbers{7});
+  EXPECT_TRUE(keep(lists.back(), 7));
 }
 
 TEST_F(EarlyPacketsTest, TheirNumberIsBoundedAndWhatWasTakenMakesRoomWhenItIsNotReadAnyMore) {
-  for (size_t i = 0; i + 1 < lists.size(); ++i)
+  for (size_t i = 0; i < kFull; ++i)
     for (uint32_t psn = 0; psn < EarlyPackets::kOfOneMax; ++psn) ASSERT_TRUE(keep(lists[i], psn));
   EXPECT_FALSE(keep(lists.back(), 1));
   EXPECT_EQ(take(list, 0).size(), EarlyPackets::kOfOneMax);

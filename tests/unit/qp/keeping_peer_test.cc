@@ -28,9 +28,9 @@ class KeepingPeer : public QueuePairTest {
     post_writes(20);
     pump();
     receive_nak(NakCode::kSequenceError, kFirst + 1);
-    pump_once(4);
+    EXPECT_EQ(pumped(), Numbers{101});
     receive_ack(kFirst + 19);
-    EXPECT_EQ(pumped(), (Numbers{101, 102, 103, 104}));
+    EXPECT_EQ(pumped(), Numbers());
   }
   /// So many more packets, which go out.
   void send(uint32_t count) {
@@ -38,15 +38,83 @@ class KeepingPeer : public QueuePairTest {
     EXPECT_EQ(pumped().size(), count);
   }
 
+  /// The answer to a READ: `count` packets, the last of `last_bytes`.
+  void respond(uint32_t first, uint32_t count, uint32_t last_bytes = kMtu, bool ends = true) {
+    for (uint32_t i = 0; i < count; ++i) {
+      const bool last = ends && i + 1 == count;
+      const Operation operation = last && i == 0 ? Operation::kReadResponseOnly
+                                  : last         ? Operation::kReadResponseLast
+                                  : i == 0       ? Operation::kReadResponseFirst
+                                                 : Operation::kReadResponseMiddle;
+      wire::Headers headers = from_peer(operation, first + i);
+      headers.aeth = wire::Aeth::ack(0);
+      receive(headers, pattern(last ? last_bytes : kMtu));
+    }
+  }
+
   using Numbers = std::vector<uint32_t>;
 };
 
-TEST_F(KeepingPeer, UntilItHasShownThatItKeepsAllGoesAgain) {
+TEST_F(KeepingPeer, OneThatHasNotKeptIsSentAllAgain) {
   bring_up();
   post_writes(5);
   pump();
   receive_nak(NakCode::kSequenceError, kFirst + 1);
-  EXPECT_EQ(pumped(), (Numbers{101, 102, 103, 104}));
+  EXPECT_EQ(pumped(), Numbers{101});
+  receive_ack(101);
+  EXPECT_EQ(pumped(), (Numbers{102, 103, 104}));
+  // What is new meanwhile goes behind it.
+  receive_ack(104);
+  send(5);
+  receive_nak(NakCode::kSequenceError, 105);
+  post_writes(1);
+  EXPECT_EQ(pumped(), (Numbers{105, 110}));
+}
+
+TEST_F(KeepingPeer, AfterSomeOfThatItIsNotTriedAnyMoreUntilItIsSeenToKeep) {
+  bring_up();
+  for (uint32_t first = kFirst; first < kFirst + 3 * 5; first += 5) {
+    send(5);
+    receive_nak(NakCode::kSequenceError, first);
+    EXPECT_EQ(pumped(), Numbers{first});
+    receive_ack(first);
+    EXPECT_EQ(pumped().size(), 4u);
+    receive_ack(first + 4);
+  }
+  send(20);
+  receive_nak(NakCode::kSequenceError, 115);
+  pump_once(4);
+  receive_ack(134);  // more than was sent again
+  EXPECT_EQ(pumped(), (Numbers{115, 116, 117, 118}));
+  send(5);
+  receive_nak(NakCode::kSequenceError, 135);
+  EXPECT_EQ(pumped(), Numbers{135});
+}
+
+TEST_F(KeepingPeer, APacketThatWasOnlyLateEndsTheTrial) {
+  bring_up();
+  send(5);
+  receive_nak(NakCode::kSequenceError, kFirst + 1);
+  receive_ack(kFirst + 4);  // before it was sent again
+  EXPECT_EQ(pumped(), Numbers());
+  EXPECT_EQ(send_completions().size(), 5u);
+}
+
+TEST_F(KeepingPeer, WhileItWaitsTheWindowIsLarger) {
+  learn();
+  post(SendOperation::kWrite, 2000 * kMtu);
+  EXPECT_EQ(pumped().size(), SendWindow::kPackets);
+  uint32_t oldest = 120;
+  receive_nak(NakCode::kSequenceError, oldest);
+  EXPECT_EQ(pumped().size(), 1u + SendWindow::kPackets);
+  for (uint32_t unanswered = 3 * SendWindow::kPackets; unanswered <= SendWindow::kPacketsMax + 2;
+       unanswered += SendWindow::kPackets) {
+    oldest += 2;
+    receive_ack(oldest - 1);
+    EXPECT_EQ(pumped().size(), 1u + 2u + (unanswered <= SendWindow::kPacketsMax ? SendWindow::kPackets : 0));
+  }
+  receive_ack(oldest + 900);
+  EXPECT_EQ(pumped().back() - (oldest + 900), SendWindow::kPackets);
 }
 
 TEST_F(KeepingPeer, WhatIsMissingGoesAloneAndAsks) {
@@ -102,7 +170,9 @@ TEST_F(KeepingPeer, OneThatKeepsNothingAnyMoreIsSentAllAgain) {
   }
   EXPECT_EQ(pumped(), (Numbers{124, 125, 126, 127, 128, 129}));
   receive_nak(NakCode::kSequenceError, 126);
-  EXPECT_EQ(pumped(), (Numbers{126, 127, 128, 129}));
+  EXPECT_EQ(pumped(), Numbers{126});
+  receive_ack(126);
+  EXPECT_EQ(pumped(), (Numbers{127, 128, 129}));
 }
 
 TEST_F(KeepingPeer, WhatIsLostOnceMoreGoesAgainAfterSomeRoundTripsEachTimeLater) {
@@ -113,7 +183,9 @@ TEST_F(KeepingPeer, WhatIsLostOnceMoreGoesAgainAfterSomeRoundTripsEachTimeLater)
   send(10);
   receive_nak(NakCode::kSequenceError, 125);
   EXPECT_EQ(pumped(), Numbers{125});
-  Duration waited = microseconds(200);
+  Duration waited = queue_pair->deadline() - turn.now;
+  EXPECT_GE(waited, microseconds(100));
+  EXPECT_LE(waited, microseconds(200));
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(queue_pair->deadline(), turn.now + waited);
     expire();
@@ -145,13 +217,43 @@ TEST_F(KeepingPeer, ThatGoesOnUntilTheAckTimeoutWhichCounts) {
   EXPECT_EQ(counter(Counter::kAckTimeout), 4u);  // retry_count is 3
 }
 
-TEST_F(KeepingPeer, ARead) {
+TEST_F(KeepingPeer, AMissingReadGoesAloneAsAWhole) {
   learn();
+  post(SendOperation::kRead, 10 * kMtu);
   post(SendOperation::kRead, 10);
   post_writes(3);
-  EXPECT_EQ(pumped(), (Numbers{120, 121, 122, 123}));
+  EXPECT_EQ(pumped(), (Numbers{120, 130, 131, 132, 133}));
   receive_nak(NakCode::kSequenceError, 120);
-  EXPECT_EQ(pumped(), (Numbers{120, 121, 122, 123}));
+  auto frames = pump();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].psn(), 120u);
+  EXPECT_EQ(frames[0].reth().length, 10 * kMtu);
+  respond(120, 10);
+  EXPECT_EQ(pumped(), Numbers());
+  respond(130, 1, 10);
+  receive_ack(133);
+  EXPECT_EQ(pumped(), Numbers());
+  EXPECT_EQ(send_completions().size(), 25u);
+}
+
+TEST_F(KeepingPeer, OfALateReadTheRestIsAskedForAgain) {
+  learn();
+  send(2);
+  advance(microseconds(50));
+  receive_ack(121);
+  post(SendOperation::kRead, 10 * kMtu);
+  post_writes(1);
+  EXPECT_EQ(pumped(), (Numbers{122, 132}));
+  respond(122, 4, kMtu, false);
+  expire();
+  const auto frames = pump();
+  ASSERT_EQ(frames.size(), 1u);
+  EXPECT_EQ(frames[0].psn(), 126u);
+  EXPECT_EQ(frames[0].reth().length, 6 * kMtu);
+  EXPECT_EQ(counter(Counter::kAckTimeout), 0u);
+  respond(126, 6);
+  receive_ack(132);
+  EXPECT_EQ(send_completions().size(), 24u);
 }
 
 TEST_F(KeepingPeer, InANewLifeItIsUnknown) {
@@ -167,7 +269,9 @@ TEST_F(KeepingPeer, InANewLifeItIsUnknown) {
   post_writes(5);
   pump();
   receive_nak(NakCode::kSequenceError, kFirst + 1);
-  EXPECT_EQ(pumped(), (Numbers{101, 102, 103, 104}));
+  EXPECT_EQ(pumped(), Numbers{101});
+  receive_ack(101);
+  EXPECT_EQ(pumped(), (Numbers{102, 103, 104}));
 }
 
 }  // namespace

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/sequence_number.h"
+#include "base/time.h"
+
+namespace uroce::qp {
+
+/// How long the peer takes to answer, one sample at a time, as TCP estimates it (RFC 6298, section 2).
+class RoundTrip {
+ public:
+  void reset() { *this = {}; }
+
+  /// The packets before `end` have just gone out for the first time, unless others are timed already.
+  void begin(Psn end, Instant now) {
+    if (timing_) return;
+    timing_ = true;
+    end_ = end;
+    begin_ = now;
+  }
+  /// What is timed goes again: its answer would not say which of the two it is for.
+  void cancel() { timing_ = false; }
+  /// All before `oldest` is answered.
+  void answered(Psn oldest, Instant now) {
+    if (!timing_ || oldest.before(end_)) return;
+    timing_ = false;
+    take(std::max(now - begin_, Duration{1}));
+  }
+
+  /// After so long an answer is missing; kUnknown as long as none has come.
+  static constexpr Duration kUnknown{INT64_MAX};
+  [[nodiscard]] Duration patience() const { return patience_; }
+
+ private:
+  // An answer that is twice as late as usual is missing, as for TCP's tail loss probe (RFC 8985,
+  // section 7.2), unless answers vary more. The least is what a thread may be off its CPU for.
+  static constexpr Duration kPatienceLeast = microseconds(100);
+  static constexpr Duration kPatienceMost = seconds(4);
+  static constexpr int64_t kRoundTrips = 2;
+  static constexpr int64_t kVariations = 4;
+
+  void take(Duration sample) {
+    if (smoothed_ == Duration{}) {
+      smoothed_ = sample;
+      variation_ = Duration{sample.ns / 2};
+    } else {
+      const int64_t off = std::max(smoothed_.ns - sample.ns, sample.ns - smoothed_.ns);
+      variation_ = Duration{(3 * variation_.ns + off) / 4};
+      smoothed_ = Duration{(7 * smoothed_.ns + sample.ns) / 8};
+    }
+    const int64_t wait = std::max(kRoundTrips * smoothed_.ns, smoothed_.ns + kVariations * variation_.ns);
+    patience_ = std::clamp(Duration{wait}, kPatienceLeast, kPatienceMost);
+  }
+
+  bool timing_ = false;
+  Psn end_;
+  Instant begin_{};
+  Duration smoothed_{};  // 0: no sample yet
+  Duration variation_{};
+  Duration patience_ = kUnknown;
+};
+
+}  // namespace uroce::qp
