@@ -40,7 +40,8 @@ class TxBatch {
     ++committed_;
     if (committed_ + kClaimedAhead < stocked_) claim_frame(frames_[committed_ + kClaimedAhead].data);
   }
-  /// Likewise, and it goes before all that waits: the peer has waited for it for a round trip.
+  /// The frame that next() returned last is complete, and goes before all that wait: the peer has waited for
+  /// it for a round trip.
   void commit_first() {
     commit();
     std::rotate(frames_.data() + first_, frames_.data() + committed_ - 1, frames_.data() + committed_);

@@ -52,7 +52,7 @@ bool Retransmission::missing(Turn& turn, bool named) {
   return true;
 }
 
-/// Of a peer that is not known only the answer to a message tells whether it has what is behind that.
+/// A peer of which nothing is known shows only by its answer to a message whether it has what is behind that.
 bool Retransmission::may_go_alone() {
   if (window_.unanswered() < 2 || trials_ == kTrialsMax) return false;
   return peer_keeps_ || queue::is_message(window_.head().operation);
