@@ -51,6 +51,7 @@ Counter counter_of(NakCode code) {
 
 void Completer::reset() {
   cursor_.restart();
+  acknowledged_.reset();
   lost_ = false;
 }
 
@@ -118,7 +119,11 @@ void Completer::receive_nak(const wire::Aeth& aeth, Turn& turn) {
 }
 
 void Completer::receive_ack(Psn psn, Turn& turn) {
-  if (!acknowledge_before(psn + 1, turn)) note_missing(turn);
+  if (acknowledge_before(psn + 1, turn)) return;
+  // It counts when the responses before it have come, which may not be said once more.
+  if (!acknowledged_ || psn.after(*acknowledged_)) acknowledged_ = psn;
+  retransmission_.heard(turn.now);
+  miss_before(psn + 1, turn);
 }
 
 /// All but the head is done with it.
@@ -184,6 +189,8 @@ void Completer::complete(const SendRequest& head, Turn& turn) {
   window_.answered_before(window_.oldest() + 1);
   retire(head, 1, turn);
   settle(1, turn);
+  if (acknowledged_) [[unlikely]]
+    acknowledge_late(turn);
 }
 
 /// The head, a READ, got the last of its answers.
@@ -194,6 +201,15 @@ inline void Completer::complete_read(const SendRequest& head, Turn& turn) {
   window_.answered_before(window_.oldest() + 1);
   retire(head, SendWindow::messages_of_read(head.packets), turn);
   settle(1, turn);
+  if (acknowledged_) [[unlikely]]
+    acknowledge_late(turn);
+}
+
+/// An ACK came before the responses that it is behind.
+void Completer::acknowledge_late(Turn& turn) {
+  const Psn end = *acknowledged_ + 1;
+  if (!end.after(window_.oldest()) || acknowledge_before(end, turn)) return acknowledged_.reset();
+  miss_before(end, turn);
 }
 
 /// Nearly always the one that is due.
@@ -207,7 +223,36 @@ inline void Completer::receive_read_response(const wire::Packet& packet, Turn& t
 }
 
 void Completer::receive_response_ahead(const wire::Packet& packet, Turn& turn) {
-  if (reach(packet.headers.bth.psn, turn)) receive_read_response(packet, turn);
+  if (reach_by_response(packet, turn)) receive_read_response(packet, turn);
+}
+
+/// A response has come, and shows that all requests up to its own have arrived: messages need no more, but
+/// responses that are missing have to come first. True: it is due. Otherwise what there is to be done is done,
+/// and it may be early.
+bool Completer::reach_by_response(const wire::Packet& packet, Turn& turn) {
+  const Psn psn = packet.headers.bth.psn;
+  if (psn == window_.oldest()) return true;
+  if (acknowledge_before(psn, turn)) return !connection_.broken;
+  retransmission_.heard(turn.now);
+  connection_.again = psn.before(window_.oldest() + kKeptAhead);
+  if (!connection_.again) lose_early(turn);
+  return false;
+}
+
+void Completer::lose_early(Turn& turn) {
+  turn.counters.add(Counter::kDropSequence);
+  note_missing(turn);
+}
+
+bool Completer::reach_kept(Psn psn, Turn& turn) {
+  if (acknowledge_before(psn, turn)) return !connection_.broken;
+  miss_before(psn, turn);
+  return false;
+}
+
+/// Responses before `end` are missing.
+void Completer::miss_before(Psn end, Turn& turn) {
+  if (retransmission_.missing_responses(turn, end)) turn.counters.add(Counter::kImpliedNak);
 }
 
 /// An ATOMIC WRITE and a FLUSH are answered by a response without a byte.
@@ -218,7 +263,7 @@ void Completer::receive_empty_response(const SendRequest& head, const wire::Pack
 }
 
 void Completer::receive_atomic_response(const wire::Packet& packet, Turn& turn) {
-  if (!reach(packet.headers.bth.psn, turn)) return;
+  if (!reach_by_response(packet, turn)) return;
   const SendRequest& head = window_.head();
   if (!is_atomic(head.operation)) return drop(turn);
   // The value is stored at once, for nothing else holds it until the end of the burst.

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "qp/connection.h"
 #include "qp/local_memory.h"
 #include "qp/retransmission.h"
@@ -20,6 +23,11 @@ class Completer {
   void receive(const wire::Packet& packet, Turn& turn);
   /// On a service without answers: what was sent is complete.
   void sent(Turn& turn) { acknowledge_before(window_.sent_end(), turn); }
+  /// A response that came early (Receipt::kEarly) is not kept.
+  void lose_early(Turn& turn);
+  /// A response that came early is kept, and none that is due before it. True: there were but messages, and
+  /// it is due itself.
+  bool reach_kept(Psn psn, Turn& turn);
   /// The invalidation that the oldest request waited for is over.
   void invalidated(Turn& turn);
   /// A part of a READ, which may be complete, could not be placed: it and what came behind it are taken back.
@@ -42,6 +50,9 @@ class Completer {
 
   void receive_response_ahead(const wire::Packet& packet, Turn& turn);
   bool reach(Psn psn, Turn& turn);
+  bool reach_by_response(const wire::Packet& packet, Turn& turn);
+  [[gnu::cold]] void acknowledge_late(Turn& turn);
+  void miss_before(Psn end, Turn& turn);
   bool acknowledge_before(Psn end, Turn& turn);
   void note_missing(Turn& turn);
   void complete(const SendRequest& head, Turn& turn);
@@ -57,7 +68,8 @@ class Completer {
   ResolvedRange range_;   // of what is not found at once
   mem::RememberedKey target_{mem::kLocalWrite};
   uint32_t reads_completed_ = 0;
-  bool lost_ = false;  // a READ, and with it the connection
+  std::optional<Psn> acknowledged_;  // by an ACK, the newest that came before responses that it is behind
+  bool lost_ = false;                // a READ, and with it the connection
 };
 
 }  // namespace uroce::qp

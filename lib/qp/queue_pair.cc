@@ -135,6 +135,20 @@ Receipt QueuePair::receive_slow_path(const wire::Packet& packet, Turn& turn) {
   return take_receipt();
 }
 
+void QueuePair::lose_early(const wire::Packet& packet, Turn& turn) {
+  if (!packet.row->response) return responder_->lose_early(packet.headers.bth.psn, turn);
+  completer_.lose_early(turn);
+  settle(turn);
+}
+
+bool QueuePair::reach_response(Psn psn, Turn& turn) {
+  UROCE_ASSERT(psn.after(window_.oldest()));
+  if (connection_.stalled || connection_.broken || psn.after(window_.sent_end())) return false;
+  const bool due = completer_.reach_kept(psn, turn);
+  settle(turn);
+  return due;
+}
+
 /// True when what the queue pair waited for is over, and what waited for that is complete.
 bool QueuePair::resume(Turn& turn) {
   if (!invalidation_.over(turn.regions)) return false;

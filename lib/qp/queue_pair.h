@@ -24,7 +24,7 @@ namespace uroce::qp {
 enum class Receipt : uint8_t {
   kTaken,
   kStalled,  // the queue pair is: show it once more, before all that come later, when it no longer is
-  kEarly,    // packets before it are missing: show it when expected() is its PSN, or lose_early()
+  kEarly,    // packets before it are missing: show it when its PSN is due, or lose_early()
 };
 
 /// One queue pair: requester, completer and responder over shared state; the service decides which responder.
@@ -53,10 +53,15 @@ class QueuePair final : public PlacementOwner {
   /// the rules, a NAK, or a counted drop.
   Receipt receive(const wire::Packet& packet, Turn& turn);
 
-  /// The PSN of the next request of the peer, on services that keep to an order.
-  [[nodiscard]] Psn expected() const { return responder_->expected(); }
+  /// The PSN of the peer's request that is due, on services that keep to an order.
+  [[nodiscard]] Psn due_request() const { return responder_->expected(); }
+  /// The PSN of the response that is due, when any is.
+  [[nodiscard]] Psn due_response() const { return window_.oldest(); }
   /// A packet that came early will not be shown again.
-  void lose_early(Psn psn, Turn& turn) { responder_->lose_early(psn, turn); }
+  void lose_early(const wire::Packet& packet, Turn& turn);
+  /// The response with that PSN came early, and none of those that are due before it. True: it is due now,
+  /// for it acknowledges all that was before; false: these are missing.
+  bool reach_response(Psn psn, Turn& turn);
 
   /// The application has posted: the turn is made for that, or has found its doorbell.
   void posted(const Turn& turn) {

@@ -292,10 +292,12 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
 [[gnu::always_inline]] inline bool Requester::build_read(const SendRequest& request, Turn& turn,
                                                          port::TxFrame& frame) {
   // A long READ is asked for in parts, each a READ of its own to the peer. Their borders are fixed, so that a
-  // request for the missing rest of a part lies inside the original one.
+  // request for what is missing of a part lies inside the original one.
   const uint32_t packet = window_.current_packet(request);
-  const uint32_t end =
+  uint32_t end =
       std::min(request.packets, (packet / SendWindow::kReadPackets + 1) * SendWindow::kReadPackets);
+  if (retransmission_.resends_oldest()) [[unlikely]]
+    end = std::min(end, packet + static_cast<uint32_t>(retransmission_.wanted_end() - window_.next()));
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
   const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * connection_.mtu) - offset;
   UROCE_ASSERT(packet < end && length <= request.length);

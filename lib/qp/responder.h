@@ -6,15 +6,10 @@
 #include "base/sequence_number.h"
 #include "copy/placer.h"
 #include "qp/connection.h"
-#include "qp/send_window.h"
 #include "qp/turn.h"
 #include "wire/packet.h"
 
 namespace uroce::qp {
-
-/// A packet may be kept until the expected one comes (Receipt::kEarly) if it is less than so far ahead of it:
-/// as many as a requester of ours has under way at most.
-inline constexpr uint32_t kKeptAhead = SendWindow::kPacketsMax;
 
 /// What a queue pair does with the peer's requests: one kind for each service.
 class Responder : public Pooled {

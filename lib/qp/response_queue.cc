@@ -13,10 +13,14 @@ bool ResponseQueue::repeat(const OperationRequest& request, uint32_t mtu) {
                         request.srq == original.srq && request.address == original.address + offset &&
                         offset + request.length <= original.length;
     if (!inside) return false;
-    if (!response.pending()) ++pending_;
+    const uint32_t end = static_cast<uint32_t>(skipped) + request.packets;
+    // What is being answered goes on to its end: the peer may ask for what it misses meanwhile.
+    if (!response.pending() || end > response.end) {
+      response.bytes_end = static_cast<uint32_t>(offset + request.length);
+      if (!response.pending()) ++pending_;
+      response.end = end;
+    }
     response.first = response.next = static_cast<uint32_t>(skipped);
-    response.end = response.first + request.packets;
-    response.bytes_end = static_cast<uint32_t>(offset + request.length);
     answered_ = std::min(answered_, i);
     UROCE_ASSERT(is_sound() && response.end <= original.packets);
     return true;

@@ -17,7 +17,7 @@ void Retransmission::reset() {
   rewound_ = alone_only_ = false;
   window_packets_ = SendWindow::kPackets;
   answered_since_step_ = 0;
-  named_ = peer_keeps_ = false;
+  lossy_ = named_ = peer_keeps_ = false;
   trials_ = 0;
   forget_recovery();
   round_trip_.reset();
@@ -36,8 +36,9 @@ void Retransmission::sent(Instant now) {
   UROCE_ASSERT(window_.oldest() != window_.sent_end());
   rnr_until_ = kNever;
   start_ack_timer(now);
-  if (!rewound_ && !alone_only_ && !recovering_) [[likely]]
-    round_trip_.begin(window_.sent_end(), now);
+  // Of what goes for the first time, so that no answer is too early; a late one costs patience.
+  if (const Psn end = window_.sent_end(); end != sent_end_) [[likely]]
+    round_trip_.begin(sent_end_ = end, now);
   if (probe_deadline_ == kNever) start_probe_timer(now);
 }
 
@@ -47,8 +48,16 @@ bool Retransmission::missing(Turn& turn, bool named) {
     named_ = named;
     retry(turn);
   } else if (count_retry(turn)) {
-    go_alone();
+    go_alone(window_.sent_end());
   }
+  return true;
+}
+
+bool Retransmission::missing_responses(Turn& turn, Psn end) {
+  UROCE_ASSERT(end.after(window_.oldest()));
+  const bool asked = recovering_ && window_.oldest().before(alone_end_);
+  if (rewound_ || resends_oldest_ || asked || window_.unanswered() == 0) return false;
+  if (count_retry(turn)) go_alone(end);
   return true;
 }
 
@@ -58,11 +67,11 @@ bool Retransmission::may_go_alone() {
   return peer_keeps_ || queue::is_message(window_.head().operation);
 }
 
-void Retransmission::go_alone() {
+void Retransmission::go_alone(Psn end) {
+  wanted_end_ = end;
   recovering_ = resends_oldest_ = true;
   probed_ = false;
   rewound_ = true;  // another NAK is an echo
-  round_trip_.cancel();
 }
 
 void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
@@ -104,7 +113,7 @@ void Retransmission::go_on() {
   }
   if (probed_) return;
   recovering_ = oldest.before(recovery_end_);
-  recovering_ ? go_alone() : end_recovery();
+  recovering_ ? go_alone(window_.sent_end()) : end_recovery();
 }
 
 void Retransmission::end_recovery() {
@@ -119,6 +128,8 @@ void Retransmission::probe() {
   round_trip_.cancel();
   if (window_.unanswered() == 0) return;
   resends_oldest_ = true;
+  // Of a READ what was asked for again last, or all.
+  if (!recovering_ || !window_.oldest().before(wanted_end_)) wanted_end_ = window_.sent_end();
   probed_ = !recovering_;
 }
 
@@ -156,6 +167,7 @@ void Retransmission::start_over() {
 bool Retransmission::count_retry(Turn& turn) {
   UROCE_ASSERT(window_.oldest() != window_.sent_end() && connection_.reliable);
   ack_deadline_ = kNever;
+  lossy_ = true;
   if (++retries_ <= connection_.attributes.retry_count) return true;
   turn.counters.add(Counter::kRetryExceeded);
   fail_oldest_send(connection_, turn, CompletionStatus::kRetryExceeded);

@@ -20,9 +20,9 @@ namespace uroce::qp {
 /// meanwhile, for much of it is at the peer already. Else recovery is go-back-N, the window rewinds to the
 /// oldest unanswered PSN, from now on at once if that was seen some times.
 ///
-/// To a peer that keeps what comes early the oldest packet goes again by itself, as a probe, when an answer
-/// is later than round trips so far let expect; each probe waits twice as long as the one before, and only
-/// the ACK timeout counts as a retry. Other peers may just be slow, and are given the ACK timeout.
+/// Where something was lost once the oldest packet goes again by itself, as a probe, when an answer is later
+/// than round trips so far let expect; each probe waits twice as long as the one before, and only the ACK
+/// timeout counts as a retry. Elsewhere a late peer is a slow one, and is given the ACK timeout.
 class Retransmission {
  public:
   Retransmission(Connection& connection, SendWindow& window) : connection_(connection), window_(window) {}
@@ -41,14 +41,18 @@ class Retransmission {
   /// Acts once until there is progress or a timeout, for more of the same are echoes of one loss; true when
   /// it did.
   bool missing(Turn& turn, bool named);
+  /// Responses came before those that are due, up to `end`, where the first is kept: these are missing, as
+  /// far as they have not been asked for again. Acts once until there is progress.
+  bool missing_responses(Turn& turn, Psn end);
   /// Some of what was to be sent again was acknowledged before it was. Before progress().
   void skipped();
 
   /// All from the oldest on goes again because a NAK named it, and nothing of that has gone: the answer to
   /// the first packet shows what the peer has.
   [[nodiscard]] bool starts_over() const { return named_ && window_.next() == window_.oldest(); }
-  /// The oldest packet is to be sent again, alone.
+  /// The oldest packet is to be sent again, alone; if that is a READ, up to wanted_end() at most.
   [[nodiscard]] bool resends_oldest() const { return resends_oldest_; }
+  [[nodiscard]] Psn wanted_end() const { return wanted_end_; }
   /// All before `end` went, which is one packet, or all of a READ that is missing, before `overtaken` frames
   /// that were made earlier.
   void resent_oldest(Instant now, Psn end, size_t overtaken);
@@ -81,7 +85,7 @@ class Retransmission {
   void forget_recovery();
   bool count_retry(Turn& turn);
   [[nodiscard]] bool may_go_alone();
-  void go_alone();
+  void go_alone(Psn end);
   void go_on();
   void note_kept();
   void end_recovery();
@@ -107,6 +111,7 @@ class Retransmission {
   uint32_t silences_ = 0;  // timeouts since the peer was heard
   bool rewound_ = false;   // since the last progress or timeout
   bool alone_only_ = false;
+  bool lossy_ = false;       // something was lost
   bool named_ = false;       // rewound_ because of a NAK
   bool peer_keeps_ = false;  // what comes early; has been seen
   uint32_t trials_ = 0;      // in a row that have shown that it does not
@@ -115,11 +120,13 @@ class Retransmission {
   bool probed_ = false;
   bool recovering_ = false;    // what is not acknowledged with the one that went alone, and lies before ...
   Psn recovery_end_;           // ... this, is missing
+  Psn wanted_end_;             // behind what is to go
   Psn alone_end_;              // behind the last that went ...
   bool alone_tells_ = false;   // ... whose answer acknowledges what is behind it, too
   uint32_t steps_ = 0;         // packets in a row of which only the one that went alone was acknowledged
   uint32_t kept_packets_ = 0;  // that the peer may keep
   RoundTrip round_trip_;
+  Psn sent_end_;  // when packets went out last
   uint32_t probes_ = 0;  // since the last progress
   Instant probe_deadline_ = kNever;
 };
@@ -141,7 +148,7 @@ inline void Retransmission::heard(Instant now) {
 inline void Retransmission::start_probe_timer(Instant now) {
   const Duration patience = round_trip_.patience();
   probe_deadline_ = kNever;
-  if (peer_keeps_ && patience != RoundTrip::kUnknown) [[unlikely]]
+  if (lossy_ && patience != RoundTrip::kUnknown) [[unlikely]]
     probe_deadline_ = now + Duration{patience.ns << probes_};
 }
 

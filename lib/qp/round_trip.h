@@ -20,7 +20,7 @@ class RoundTrip {
     end_ = end;
     begin_ = now;
   }
-  /// What is timed goes again: its answer would not say which of the two it is for.
+  /// What is timed may be answered much later than a packet that is not lost.
   void cancel() { timing_ = false; }
   /// All before `oldest` is answered.
   void answered(Psn oldest, Instant now) {

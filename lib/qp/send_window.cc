@@ -50,11 +50,10 @@ void SendWindow::rewind() {
 
 SendWindow::Place SendWindow::visit_oldest() {
   UROCE_ASSERT(unanswered() > 0 && !queue::is_local(head().operation));
-  const Place place{next_, number_, message_, reads_count_};
+  const Place place{next_, number_, message_, reads_count_, read_ends_[reads_first_ & read_mask_]};
   next_ = oldest_;
   number_ = queue_.retired();
   message_ = head_message_;
-  // A READ is noted by the end that it was noted by before.
   reads_count_ = 0;
   return place;
 }
@@ -64,6 +63,7 @@ void SendWindow::return_to(const Place& place) {
   number_ = place.number;
   message_ = place.message;
   reads_count_ = place.reads;
+  read_ends_[reads_first_ & read_mask_] = place.read_end;
   UROCE_ASSERT(is_sound());
 }
 

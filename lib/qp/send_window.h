@@ -11,6 +11,10 @@
 
 namespace uroce::qp {
 
+/// A packet may be kept until those before it have come (Receipt::kEarly) if it is less than so far ahead: as
+/// many as a requester of ours has under way at most.
+inline constexpr uint32_t kKeptAhead = 1024;
+
 /// Where the requester stands between the send queue and the PSN space:
 ///
 ///      retired()            number                started            published()
@@ -26,7 +30,7 @@ class SendWindow {
   static constexpr uint32_t kPackets = 256;
   /// Unanswered PSNs at which no further request is begun while a peer that keeps what comes early waits for
   /// packets that were lost: most of what is unanswered is not in its ring any more.
-  static constexpr uint32_t kPacketsMax = 1024;
+  static constexpr uint32_t kPacketsMax = kKeptAhead;
   /// READ responses count, too. A READ is asked for in parts of at most that many: they fit our receive ring,
   /// and when one is lost, not more than the rest of a part comes in vain.
   static constexpr uint32_t kReadPackets = 64;
@@ -128,6 +132,7 @@ class SendWindow {
     uint32_t number;
     Msn message;
     uint32_t reads;
+    Psn read_end;  // of the oldest READ
   };
   /// The oldest packet goes out again by itself, or all of a READ that is missing; then the window goes on
   /// where it was.

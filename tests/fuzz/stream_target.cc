@@ -248,14 +248,23 @@ void StreamTarget::without_allocation(const Act& act) {
   require(allocations() == before, "nothing is allocated for a packet");
 }
 
+/// It is not kept, or, which only a response makes a difference to, is the first of those that are.
+void StreamTarget::take_early(const wire::Packet& packet) {
+  const bool response = packet.row->response;
+  const Psn psn = packet.headers.bth.psn;
+  require(psn.after(response ? queue_pair_.due_response() : queue_pair_.due_request()), "early is ahead");
+  if (response && psn.value() % 2 == 0)
+    require(!queue_pair_.reach_response(psn, turn_), "it would not have been early");
+  else
+    queue_pair_.lose_early(packet, turn_);
+}
+
 void StreamTarget::show(const wire::Packet& packet) {
   without_allocation([&] {
     const qp::Receipt receipt = queue_pair_.receive(packet, turn_);
     require((receipt == qp::Receipt::kStalled) == (receipt != qp::Receipt::kTaken && queue_pair_.stalled()),
             "a queue pair that is not stalled takes every packet, but for one that came early");
-    require(receipt != qp::Receipt::kEarly || packet.headers.bth.psn.after(queue_pair_.expected()),
-            "early is ahead");
-    if (receipt == qp::Receipt::kEarly) queue_pair_.lose_early(packet.headers.bth.psn, turn_);
+    if (receipt == qp::Receipt::kEarly) take_early(packet);
   });
   if (++burst_ == kBurstMax || !placer_.losses().empty()) end_burst();
 }

@@ -91,6 +91,7 @@ class StreamTarget {
   bool post_receive(uint32_t bytes);
 
   /// The packet's bytes stay until end_burst(), which is due after kBurstMax packets.
+  void take_early(const wire::Packet& packet);
   void show(const wire::Packet& packet);
   void end_burst();
   void pump();

@@ -15,6 +15,7 @@ namespace {
 constexpr std::byte kAckRequest{0x80};
 constexpr std::byte kCredits{0x1F};
 constexpr size_t kBthFlagsBeforePsn = 8;
+constexpr size_t kLengthInReth = 12;  // behind address and key
 
 /// Where the IP header and the BTH begin.
 size_t ip_offset(const Packet& packet) {
@@ -69,6 +70,20 @@ bool same_packet(const Packet& ours, const Packet& captured) {
   const bool asked_at_end = ends_message(captured) && captured.parsed.headers.bth.ack_request;
   const bool free = !captured.response() && !asked_at_end;
   return canonical(ours, free) == canonical(captured, free);
+}
+
+bool asks_for_part(const Packet& ours, const Packet& captured) {
+  const auto is_read = [](const Packet& packet) {
+    return packet.parsed.row->family == wire::Family::kReadRequest;
+  };
+  if (!is_read(ours) || !is_read(captured)) return false;
+  if (ours.parsed.headers.reth.length >= captured.parsed.headers.reth.length) return false;
+  const auto without_length = [](const Packet& packet) {
+    Bytes bytes = canonical(packet, true);
+    clear(bytes, bth_offset(packet) + wire::kBthBytes + kLengthInReth, sizeof(uint32_t));
+    return bytes;
+  };
+  return without_length(ours) == without_length(captured);
 }
 
 std::string compare(const std::vector<const Packet*>& captured, const std::vector<const Packet*>& ours,

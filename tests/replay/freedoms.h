@@ -13,6 +13,9 @@ namespace uroce::replay {
 /// True when `ours` is what the kernel sent as `captured`, freedoms apart.
 bool same_packet(const Packet& ours, const Packet& captured);
 
+/// True when `ours` asks for less of the READ that `captured` asks for, and differs in nothing else.
+bool asks_for_part(const Packet& ours, const Packet& captured);
+
 /// Packets of one kind (requests, or answers) that a capture shows and that we sent, in order: empty when
 /// they are the same, else what differs. `part`: the capture may lack some of ours.
 std::string compare(const std::vector<const Packet*>& captured, const std::vector<const Packet*>& ours,

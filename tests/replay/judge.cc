@@ -136,15 +136,19 @@ void Judge::judge_requests() {
 
 /// Whatever the order: all that the kernel sent we sent, and what we sent of it is the same.
 void Judge::judge_contents(const Packets& captured, const Packets& ours) {
+  // How much of a READ is asked for again is its affair.
+  const auto agree = [&](const Packet& own, const Packet& packet) {
+    return same_packet(own, packet) || (conditions_.own_recovery && asks_for_part(own, packet));
+  };
   for (const Packet* packet : captured) {
-    if (std::ranges::none_of(ours, [&](const Packet* own) { return same_packet(*own, *packet); })) {
+    if (std::ranges::none_of(ours, [&](const Packet* own) { return agree(*own, *packet); })) {
       fail(fmt::format("requests: frame {} is not among ours: {}", packet->number,
                        wire::to_text(packet->parsed)));
     }
   }
   for (const Packet* own : ours) {
     const auto about = [&](const Packet* packet) { return packet->psn() == own->psn(); };
-    const auto same = [&](const Packet* packet) { return about(packet) && same_packet(*own, *packet); };
+    const auto same = [&](const Packet* packet) { return about(packet) && agree(*own, *packet); };
     if (std::ranges::any_of(captured, about) && std::ranges::none_of(captured, same)) {
       fail("requests: not what the kernel sent: " + wire::to_text(own->parsed));
     }

@@ -13,6 +13,9 @@ namespace uroce::replay {
 
 namespace {
 
+/// What went alone may go again when its answer is late, which is by the round trips so far, but this at least.
+constexpr Duration kProbeLeast = microseconds(100);
+
 class Recovery {
  public:
   Recovery(const Requests& own, uint32_t mtu, const Record& record)
@@ -34,7 +37,7 @@ class Recovery {
     const Answered::Asks asks = answered_.take(*event.packet);
     if (answered_.oldest() != before) {
       // With the packet that went alone the peer has acknowledged it and no more: it keeps nothing.
-      asked_ = alone_ && answered_.oldest() == *alone_ + 1u;
+      asked_ = alone_ && answered_.oldest() == *alone_ + 1u && !answered_.waits();
       gone_back_ = false;
       alone_.reset();
       last_ = event.time;
@@ -62,10 +65,10 @@ class Recovery {
       if (psn != answered_.oldest()) {
         fail(event, fmt::format("neither the next ({:#x}) nor the oldest unanswered ({:#x})", next_.value(),
                                 answered_.oldest().value()));
-      } else if (!asked_ && event.time - last_ < record_.ack_timeout) {
+      } else if (!asked_ && event.time - last_ < (alone_ ? kProbeLeast : record_.ack_timeout)) {
         fail(event, "sent again without a reason");
       }
-      if (due_now_) {
+      if (asked_) {
         alone_ = psn;
         resume_ = next_;
       }

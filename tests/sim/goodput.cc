@@ -43,14 +43,17 @@ class Transfer {
     }
     WireEnd::join(std::array{&hosts_[0]->end(), &hosts_[1]->end()});
     for (const auto& host : hosts_)
-      ends_.push_back(std::make_unique<Endpoint>(*host, Endpoint::Options{.signal_all = true, .depth = kOutstanding}, random_));
-    connect(*ends_[0], *ends_[1], {.path_mtu = PathMtu::k4096, .timeout = kTimeout});
+      ends_.push_back(std::make_unique<Endpoint>(
+          *host, Endpoint::Options{.signal_all = true, .depth = kOutstanding}, random_));
+    connect(*ends_[0], *ends_[1], {.path_mtu = PathMtu::k4096, .reads = 16, .timeout = kTimeout});
     source_ = lend(*ends_[0]);
     target_ = lend(*ends_[1]);
     std::vector<std::byte> bytes(kBytes);
     for (std::byte& byte : bytes) byte = std::byte(random_.next());
-    ends_[0]->arena.write(source_, bytes);
-    ends_[1]->arena.expect(target_, bytes);
+    Endpoint& from = *ends_[is_read() ? 1 : 0];
+    Endpoint& to = *ends_[is_read() ? 0 : 1];
+    from.arena.write(is_read() ? target_ : source_, bytes);
+    to.arena.expect(is_read() ? source_ : target_, bytes);
   }
 
   Goodput run() {
@@ -63,8 +66,8 @@ class Transfer {
       turns_.advance(turns_.round(), kNever);
       done += poll();
     }
-    if (const std::string wrong = ends_[1]->arena.check(target_); !wrong.empty())
-      throw std::runtime_error(wrong);
+    const std::string wrong = is_read() ? ends_[0]->arena.check(source_) : ends_[1]->arena.check(target_);
+    if (!wrong.empty()) throw std::runtime_error(wrong);
     const auto ns = static_cast<double>((VirtualClock::now() - begin).ns);
     return {.gigabits_per_second = 8.0 * kBytes * options_.messages / ns,
             .sent_again = hosts_[0]->device().counter(Counter::kRetransmittedPackets),
@@ -72,13 +75,14 @@ class Transfer {
   }
 
  private:
+  [[nodiscard]] bool is_read() const { return options_.operation == queue::SendOperation::kRead; }
   Arena::Slot lend(Endpoint& end) { return end.arena.lend(kBytes, random_).value(); }
 
   void post(uint64_t id) {
     queue::SendQueue& queue = ends_[0]->sends();
     queue::SendRequest& request = *queue.reserve();
     request.wr_id = id;
-    request.operation = queue::SendOperation::kWrite;
+    request.operation = options_.operation;
     request.remote_address = ends_[1]->arena.iova(target_);
     request.rkey = ends_[1]->arena.keys().rkey;
     request.length = kBytes;

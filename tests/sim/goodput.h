@@ -3,16 +3,19 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "queue/work_queue.h"
 
 namespace uroce::sim {
 
-/// One queue pair that WRITEs 64 KiB messages over a link of 25 Gbit/s with a path MTU of 4096, 64 of them at
-/// a time, with an ACK timeout of 67 ms. Both directions lose packets independently of each other.
+/// One queue pair that WRITEs or READs 64 KiB messages over a link of 25 Gbit/s with a path MTU of 4096, 64
+/// WRITEs or 16 READs at a time, with an ACK timeout of 67 ms. Both directions lose packets independently of
+/// each other.
 struct GoodputOptions {
   uint64_t loss = 0;  // of 100,000 packets
   Duration round_trip = microseconds(100);
   uint64_t seed = 1;
   uint32_t messages = 1000;
+  queue::SendOperation operation = queue::SendOperation::kWrite;
 };
 
 struct Goodput {

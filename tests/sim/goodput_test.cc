@@ -8,7 +8,8 @@ namespace {
 
 /// What is left of the goodput of a link without loss. Virtual time: the same in each run.
 double share_of_lossless(const GoodputOptions& options) {
-  const Goodput lossless = measure_goodput({.round_trip = options.round_trip, .messages = options.messages});
+  const Goodput lossless = measure_goodput(
+      {.round_trip = options.round_trip, .messages = options.messages, .operation = options.operation});
   const Goodput lossy = measure_goodput(options);
   const double share = lossy.gigabits_per_second / lossless.gigabits_per_second;
   fmt::print(
@@ -23,6 +24,16 @@ double share_of_lossless(const GoodputOptions& options) {
 TEST(Goodput, OfALinkThatLosesOnePacketInAHundred) {
   EXPECT_GT(share_of_lossless({.loss = 1000, .round_trip = microseconds(100)}), 0.9);
   EXPECT_GT(share_of_lossless({.loss = 1000, .round_trip = microseconds(20)}), 0.97);
+}
+
+TEST(Goodput, OfReads) {
+  using queue::SendOperation;
+  EXPECT_GT(
+      share_of_lossless({.loss = 1000, .round_trip = microseconds(100), .operation = SendOperation::kRead}),
+      0.45);
+  EXPECT_GT(
+      share_of_lossless({.loss = 100, .round_trip = microseconds(100), .operation = SendOperation::kRead}),
+      0.9);
 }
 
 TEST(Goodput, OfALinkThatLosesOnePacketInAThousand) {

@@ -102,6 +102,16 @@ const wire::Packet* EarlyPackets::find(EarlyList& of, Psn expected) {
   return nullptr;
 }
 
+std::optional<Psn> EarlyPackets::first_after(const EarlyList& of, Psn due) const {
+  if (of.empty()) return std::nullopt;
+  for (uint32_t ahead = 1; ahead < kOfOneMax; ++ahead) {
+    const Psn psn = due + ahead;
+    const EarlyPacket* const kept = of.slots->of(psn);
+    if (kept != nullptr && kept->psn() == psn) return psn;
+  }
+  return std::nullopt;
+}
+
 void EarlyPackets::take(EarlyList& of, Psn expected) {
   EarlyPacket*& place = of.slots->of(expected);
   UROCE_ASSERT(place != nullptr && place->psn() == expected);

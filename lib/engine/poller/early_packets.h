@@ -2,9 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/sequence_number.h"
-#include "qp/responder.h"
+#include "qp/send_window.h"
 #include "wire/packet.h"
 
 namespace uroce::engine {
@@ -45,6 +46,8 @@ class EarlyPackets {
   bool keep(EarlyList& of, const wire::Packet& packet);
   /// The one that has the PSN `expected`, if it is kept.
   const wire::Packet* find(EarlyList& of, Psn expected);
+  /// The lowest PSN behind `due` that is kept, if any is.
+  std::optional<Psn> first_after(const EarlyList& of, Psn due) const;
   /// What find() returned for `expected` was received. It stays readable until recycle().
   void take(EarlyList& of, Psn expected);
   /// None of them will be received.

@@ -165,7 +165,7 @@ bool Poller::forget(QueuePairEntry& entry) {
   if (Doorbells::has_rung(entry)) take_doorbells(SIZE_MAX);
   active_.remove(entry);
   timers_.disarm(entry);
-  early_.forget(entry.early);
+  forget_early(entry);
   return !Doorbells::has_rung(entry);
 }
 

@@ -115,7 +115,10 @@ class Poller final : private TurnOwner {
   /// that of a thread which is still about to ring.
   [[nodiscard]] bool forget(QueuePairEntry& entry);
   /// What came early for the queue pair was for its last life.
-  void forget_early(QueuePairEntry& entry) { early_.forget(entry.early); }
+  void forget_early(QueuePairEntry& entry) {
+    early_.forget(entry.early_requests);
+    early_.forget(entry.early_responses);
+  }
   /// Poller 0's, from now on; null: no more.
   void attend(GeneralServices* services) { services_ = services; }
   void attend(FrameSwitch* programs) { receive_.attend(programs); }
@@ -184,7 +187,9 @@ class Poller final : private TurnOwner {
 
   // Parts of stages (poller_dispatch.cc).
   void set_aside(const StagedPacket& staged, qp::Receipt receipt);
-  void receive_early(QueuePairEntry& entry);
+  void receive_early_requests(QueuePairEntry& entry);
+  void receive_early_responses(QueuePairEntry& entry);
+  bool receive_early(QueuePairEntry& entry, EarlyList& of, Psn due);
   void deliver_to_group(const wire::Packet& packet, const MulticastGroup& group);
   void deliver_to_services(const wire::Packet& packet);
   void count(Counter counter) { counters_.add(counter); }

@@ -28,8 +28,10 @@ void Poller::dispatch() {
       set_aside(staged[i], receipt);
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);
-    if (!entry->early.empty()) [[unlikely]]
-      receive_early(*entry);
+    if (!entry->early_requests.empty()) [[unlikely]]
+      receive_early_requests(*entry);
+    if (!entry->early_responses.empty()) [[unlikely]]
+      receive_early_responses(*entry);
     // A packet that comes alone often leaves nothing to do. Of many one does, and a look at each would cost
     // more.
     if (!quiet || entry->queue_pair.has_work()) {
@@ -42,26 +44,43 @@ void Poller::dispatch() {
 
 void Poller::set_aside(const StagedPacket& staged, qp::Receipt receipt) {
   if (receipt == qp::Receipt::kStalled) return receive_.defer(staged);
-  if (early_.keep(staged.entry->early, staged.packet)) return count(Counter::kRxEarly);
-  staged.entry->queue_pair.lose_early(staged.packet.headers.bth.psn, turn_);
+  QueuePairEntry& entry = *staged.entry;
+  EarlyList& list = staged.packet.row->response ? entry.early_responses : entry.early_requests;
+  if (early_.keep(list, staged.packet)) return count(Counter::kRxEarly);
+  entry.queue_pair.lose_early(staged.packet, turn_);
 }
 
-/// What waited for the packet that has just come. When the queue pair stalls, the rest is lost as on the
-/// wire: it waits behind what the receive stage has deferred, or is sent again.
-void Poller::receive_early(QueuePairEntry& entry) {
-  for (;;) {
-    const Psn expected = entry.queue_pair.expected();
-    const wire::Packet* const packet = early_.find(entry.early, expected);
-    if (packet == nullptr) return;
-    flush_completions_if_full();
-    if (entry.queue_pair.receive(*packet, turn_) == qp::Receipt::kStalled) {
-      counters_.add(Counter::kDropStalled, entry.early.count);
-      return early_.forget(entry.early);
-    }
-    early_.take(entry.early, expected);
-    if (!placer_.losses().empty()) [[unlikely]]
-      qp::commit_placements(turn_);
+void Poller::receive_early_requests(QueuePairEntry& entry) {
+  while (receive_early(entry, entry.early_requests, entry.queue_pair.due_request())) {
   }
+}
+
+void Poller::receive_early_responses(QueuePairEntry& entry) {
+  EarlyList& list = entry.early_responses;
+  for (;;) {
+    while (receive_early(entry, list, entry.queue_pair.due_response())) {
+    }
+    const auto first = early_.first_after(list, entry.queue_pair.due_response());
+    if (!first || !entry.queue_pair.reach_response(*first, turn_)) return;
+  }
+}
+
+/// The packet that is due, if it came early: it waited for the one that has just come. When the queue pair
+/// stalls, the rest is lost as on the wire: it waits behind what the receive stage has deferred, or is sent
+/// again.
+bool Poller::receive_early(QueuePairEntry& entry, EarlyList& of, Psn due) {
+  const wire::Packet* const packet = early_.find(of, due);
+  if (packet == nullptr) return false;
+  flush_completions_if_full();
+  if (entry.queue_pair.receive(*packet, turn_) == qp::Receipt::kStalled) {
+    counters_.add(Counter::kDropStalled, of.count);
+    early_.forget(of);
+    return false;
+  }
+  early_.take(of, due);
+  if (!placer_.losses().empty()) [[unlikely]]
+    qp::commit_placements(turn_);
+  return true;
 }
 
 void Poller::deliver_to_services(const wire::Packet& packet) {

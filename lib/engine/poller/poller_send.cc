@@ -136,7 +136,7 @@ bool Poller::note_error_state(QueuePairEntry& entry) {
   const bool error = entry.queue_pair.state() == qp::State::kErr;
   if (error == entry.in_error.load(std::memory_order_relaxed)) return false;  // only this thread writes it
   entry.in_error.store(error, std::memory_order_seq_cst);
-  if (error) early_.forget(entry.early);
+  if (error) forget_early(entry);
   return error;
 }
 

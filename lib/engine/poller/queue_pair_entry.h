@@ -46,7 +46,9 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, Doorbell, private qp::
   bool active = false;
   QueuePairEntry* previous_active = nullptr;
   QueuePairEntry* next_active = nullptr;
-  EarlyList early;                        // of its poller's EarlyPackets
+  // Of its poller's EarlyPackets.
+  EarlyList early_requests;
+  EarlyList early_responses;
   QueuePairEntry* next_raised = nullptr;  // in the poller's list of those with events
   qp::QueuePair queue_pair;
 

@@ -58,6 +58,14 @@ TEST_F(EarlyPacketsTest, TheyComeInTheOrderOfTheirNumbersAsFarAsThatGoes) {
   EXPECT_TRUE(list.empty());
 }
 
+TEST_F(EarlyPacketsTest, TheFirstBehindANumberIsKnown) {
+  EXPECT_EQ(early.first_after(list, Psn(10)), std::nullopt);
+  for (const uint32_t psn : {15u, 12u, 10u + EarlyPackets::kOfOneMax - 1}) keep(list, psn);
+  EXPECT_EQ(early.first_after(list, Psn(10)), Psn(12));
+  EXPECT_EQ(early.first_after(list, Psn(12)), Psn(15));
+  EXPECT_EQ(early.first_after(list, Psn(15)), Psn(10 + EarlyPackets::kOfOneMax - 1));
+}
+
 TEST_F(EarlyPacketsTest, NumbersWrap) {
   for (const uint32_t psn : {1u, 0xFFFFFFu, 0u}) EXPECT_TRUE(keep(list, psn));
   EXPECT_EQ(take(list, 0xFFFFFF), (Numbers{0xFFFFFF, 0, 1}));

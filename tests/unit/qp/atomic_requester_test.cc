@@ -99,12 +99,11 @@ TEST_F(AtomicRequester, AnAckBeyondItIsAnImpliedNak) {
   receive_ack(101);
   EXPECT_EQ(counter(Counter::kImpliedNak), 1u);
   const auto again = pump();
-  ASSERT_EQ(again.size(), 2u);
+  ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].operation(), Operation::kFetchAdd);
   EXPECT_EQ(again[0].psn(), 100u);
   EXPECT_EQ(again[0].packet.headers.atomic.swap_or_add, 3u);
   receive_original(100, 9);
-  receive_ack(101);
   EXPECT_EQ(send_completions().size(), 2u);
 }
 

@@ -165,10 +165,9 @@ TEST_F(Completer, AnAckBeyondAnUnansweredReadIsAnImpliedNak) {
   EXPECT_EQ(send_completions().size(), 1u);  // the SEND before the READ
   EXPECT_EQ(counter(Counter::kImpliedNak), 1u);
   const auto frames = pump();
-  ASSERT_EQ(frames.size(), 2u);
+  ASSERT_EQ(frames.size(), 1u);
   EXPECT_EQ(frames[0].operation(), Operation::kReadRequest);
   EXPECT_EQ(frames[0].psn(), 101u);
-  EXPECT_EQ(frames[1].psn(), 103u);
   receive_ack(103);  // an echo does not start it over
   EXPECT_TRUE(pump().empty());
   EXPECT_EQ(counter(Counter::kImpliedNak), 1u);

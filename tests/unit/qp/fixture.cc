@@ -205,7 +205,7 @@ void QueuePairTest::receive(const wire::Headers& headers, const Bytes& payload) 
   const Receipt receipt = queue_pair->receive(packet, turn);
   last_taken = receipt != Receipt::kStalled;
   // Of what comes early nothing is kept here.
-  if (receipt == Receipt::kEarly) queue_pair->lose_early(packet.headers.bth.psn, turn);
+  if (receipt == Receipt::kEarly) queue_pair->lose_early(packet, turn);
   burst.push_back(std::move(frame));
   if (commit_after_receive) {
     commit_placements(turn);
