@@ -75,6 +75,8 @@ void Completer::receive(const wire::Packet& packet, Turn& turn) {
 void Completer::receive_stale(const wire::Packet& packet, Turn& turn) {
   retransmission_.heard(turn.now);
   turn.counters.add(Counter::kDropStaleAck);
+  if (packet.row->family == wire::Family::kReadResponse)
+    retransmission_.response_came_again(packet.headers.bth.psn);
   const wire::Aeth& aeth = packet.headers.aeth;
   if (!packet.row->headers.has(wire::Header::kAeth) || aeth.kind != AethKind::kAck) return;
   if (packet.headers.bth.psn == window_.oldest() - 1u) window_.take_credits(Msn(aeth.msn), aeth.value);
@@ -227,13 +229,14 @@ void Completer::receive_response_ahead(const wire::Packet& packet, Turn& turn) {
 }
 
 /// A response has come, and shows that all requests up to its own have arrived: messages need no more, but
-/// responses that are missing have to come first. True: it is due. Otherwise what there is to be done is done,
-/// and it may be early.
+/// responses that are missing have to come first. True: it is due. Otherwise what there is to be done is
+/// done, and it may be early.
 bool Completer::reach_by_response(const wire::Packet& packet, Turn& turn) {
   const Psn psn = packet.headers.bth.psn;
   if (psn == window_.oldest()) return true;
   if (acknowledge_before(psn, turn)) return !connection_.broken;
   retransmission_.heard(turn.now);
+  early_ = psn;
   connection_.again = psn.before(window_.oldest() + kKeptAhead);
   if (!connection_.again) lose_early(turn);
   return false;
@@ -246,7 +249,7 @@ void Completer::lose_early(Turn& turn) {
 
 bool Completer::reach_kept(Psn psn, Turn& turn) {
   if (acknowledge_before(psn, turn)) return !connection_.broken;
-  miss_before(psn, turn);
+  if (retransmission_.is_lost(early_)) miss_before(psn, turn);
   return false;
 }
 

@@ -68,6 +68,7 @@ class Completer {
   ResolvedRange range_;   // of what is not found at once
   mem::RememberedKey target_{mem::kLocalWrite};
   uint32_t reads_completed_ = 0;
+  Psn early_;                        // response that came early last
   std::optional<Psn> acknowledged_;  // by an ACK, the newest that came before responses that it is behind
   bool lost_ = false;                // a READ, and with it the connection
 };

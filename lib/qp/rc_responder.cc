@@ -22,6 +22,7 @@ void RcResponder::reset(Psn expected) {
   message_ = {};
   undisturbed_ = true;
   nak_given_ = ahead_dropped_ = false;
+  reordering_.reset();
   rnr_quiet_until_ = {};
   drop_answers();
 }
@@ -156,17 +157,18 @@ bool RcResponder::turn_to_receives(queue::SrqNumber number, Turn& turn) {
   return true;
 }
 
-/// A gap: NAK once, then silence until the missing packet is here. What follows it within a window may be
-/// kept meanwhile. After an RNR NAK it is dropped without a NAK, for the peer is about to stop and send all
-/// of it again.
+/// A gap: NAK once, or not yet on a path that reorders, then silence until the missing packet is here. What
+/// follows it within a window may be kept meanwhile. After an RNR NAK it is dropped without a NAK, for the
+/// peer is about to stop and send all of it again.
 void RcResponder::receive_ahead(Psn psn, Turn& turn) {
   UROCE_ASSERT(psn.after(expected_));
   undisturbed_ = false;
   const bool quiet = turn.now < rnr_quiet_until_;
   connection_.again = !quiet && psn.before(expected_ + kKeptAhead);
   if (!connection_.again) lose_early(psn, turn);
-  if (nak_given_ || quiet) return;
+  if (nak_given_ || quiet || !reordering_.is_lost(expected_, psn)) return;
   nak_given_ = true;
+  reordering_.asked(expected_);
   answer_ = Answer::kSequenceNak;
 }
 
@@ -183,6 +185,7 @@ void RcResponder::lose_early(Psn psn, Turn& turn) {
 void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
   UROCE_ASSERT(packet.headers.bth.psn.before(expected_));
   turn.counters.add(Counter::kDuplicateRequest);
+  reordering_.came_again(packet.headers.bth.psn);
   if (!takes_responder_resource(packet.row->family)) {
     if (packet.headers.bth.ack_request) answer_ = std::max(answer_, Answer::kAck);
     return;

@@ -8,6 +8,7 @@
 #include "qp/frame_writer.h"
 #include "qp/inbound_message.h"
 #include "qp/local_memory.h"
+#include "qp/reordering.h"
 #include "qp/request_context.h"
 #include "qp/responder.h"
 #include "qp/response_queue.h"
@@ -108,8 +109,9 @@ class RcResponder final : public Responder {
   Answer answer_ = Answer::kNone;
   Instant reply_awaited_until_{};  // by an ACK that no turn of the application's lets go; else nothing
 
-  bool undisturbed_ = true;     // none of what follows is the case
-  bool nak_given_ = false;      // for the gap at expected_
+  bool undisturbed_ = true;  // none of what follows is the case
+  bool nak_given_ = false;   // for the gap at expected_
+  Reordering reordering_;
   bool ahead_dropped_ = false;  // newest_dropped_ counts
   Psn newest_dropped_;          // newest packet that came too early and was dropped
   Instant rnr_quiet_until_{};   // early packets are the tail of what the RNR NAK has stopped

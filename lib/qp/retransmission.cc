@@ -17,10 +17,12 @@ void Retransmission::reset() {
   rewound_ = alone_only_ = false;
   window_packets_ = SendWindow::kPackets;
   answered_since_step_ = 0;
-  lossy_ = named_ = peer_keeps_ = false;
+  lossy_ = named_ = peer_keeps_ = reorders_ = false;
+  alone_tells_ = true;
   trials_ = 0;
   forget_recovery();
   round_trip_.reset();
+  responses_.reset();
 }
 
 /// From here on all is sent again.
@@ -57,14 +59,19 @@ bool Retransmission::missing_responses(Turn& turn, Psn end) {
   UROCE_ASSERT(end.after(window_.oldest()));
   const bool asked = recovering_ && window_.oldest().before(alone_end_);
   if (rewound_ || resends_oldest_ || asked || window_.unanswered() == 0) return false;
-  if (count_retry(turn)) go_alone(end);
+  if (!count_retry(turn)) return true;
+  responses_.asked(window_.oldest());
+  go_alone(end);
   return true;
 }
 
-/// A peer of which nothing is known shows only by its answer to a message whether it has what is behind that.
+/// The oldest packet, which a NAK names, need not take all that is behind it along.
 bool Retransmission::may_go_alone() {
   if (window_.unanswered() < 2 || trials_ == kTrialsMax) return false;
-  return peer_keeps_ || queue::is_message(window_.head().operation);
+  // What was behind a READ that went alone is missing, too: a trial that has shown that.
+  const bool nothing_kept = !alone_tells_ && !peer_keeps_ && window_.oldest() == alone_end_;
+  if (nothing_kept) ++trials_;
+  return !nothing_kept;
 }
 
 void Retransmission::go_alone(Psn end) {
@@ -78,6 +85,7 @@ void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
   UROCE_ASSERT(end.after(window_.oldest()));
   resends_oldest_ = false;
   alone_end_ = end;
+  alone_at_ = now;
   alone_tells_ = queue::is_message(window_.head().operation);
   recovery_end_ = window_.next() - static_cast<uint32_t>(std::min<size_t>(overtaken, window_.unanswered()));
   // What has gone since the last time comes to as much as always at most, and what had gone before is there.
@@ -97,10 +105,14 @@ void Retransmission::note_kept() {
 }
 
 /// There was progress after the oldest packet was to go alone.
-void Retransmission::go_on() {
+void Retransmission::go_on(Instant now) {
   const Psn oldest = window_.oldest();
-  if (std::exchange(resends_oldest_, false)) return end_recovery();  // it has not gone: it was not lost
-  if (oldest.before(alone_end_)) return;                             // a READ is being answered
+  const bool gone = !std::exchange(resends_oldest_, false);
+  // What is answered before the repetition can have been was not lost.
+  reorders_ |= recovering_ && alone_tells_ && probes_ == 0 &&
+               (!gone || now - alone_at_ < Duration{round_trip_.least().ns / 2});
+  if (!gone) return end_recovery();
+  if (oldest.before(alone_end_)) return;  // a READ is being answered
   const bool alone = oldest == alone_end_;
   if (recovering_ && alone_tells_ && !alone) note_kept();
   if (window_.unanswered() == 0 || !alone_tells_ || (probed_ && !alone)) return end_recovery();
@@ -112,7 +124,7 @@ void Retransmission::go_on() {
     return start_over();
   }
   if (probed_) return;
-  recovering_ = oldest.before(recovery_end_);
+  recovering_ = oldest.before(recovery_end_) && !reorders_;
   recovering_ ? go_alone(window_.sent_end()) : end_recovery();
 }
 
@@ -124,6 +136,7 @@ void Retransmission::end_recovery() {
 /// An answer is late. Not counted: the peer has until the ACK timeout to answer.
 void Retransmission::probe() {
   probes_ = std::min(probes_ + 1, kProbeDoublingsMax);
+  responses_.forget();
   probe_deadline_ = kNever;
   round_trip_.cancel();
   if (window_.unanswered() == 0) return;

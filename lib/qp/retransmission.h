@@ -7,6 +7,7 @@
 #include "base/contract.h"
 #include "base/time.h"
 #include "qp/connection.h"
+#include "qp/reordering.h"
 #include "qp/round_trip.h"
 #include "qp/send_window.h"
 #include "qp/transport_timers.h"
@@ -44,6 +45,9 @@ class Retransmission {
   /// Responses came before those that are due, up to `end`, where the first is kept: these are missing, as
   /// far as they have not been asked for again. Acts once until there is progress.
   bool missing_responses(Turn& turn, Psn end);
+  /// The oldest response has not come, the one of `psn` has: it is not merely late.
+  [[nodiscard]] bool is_lost(Psn psn) const { return responses_.is_lost(window_.oldest(), psn); }
+  void response_came_again(Psn psn) { responses_.came_again(psn); }
   /// Some of what was to be sent again was acknowledged before it was. Before progress().
   void skipped();
 
@@ -86,7 +90,7 @@ class Retransmission {
   bool count_retry(Turn& turn);
   [[nodiscard]] bool may_go_alone();
   void go_alone(Psn end);
-  void go_on();
+  void go_on(Instant now);
   void note_kept();
   void end_recovery();
   void probe();
@@ -122,11 +126,14 @@ class Retransmission {
   Psn recovery_end_;           // ... this, is missing
   Psn wanted_end_;             // behind what is to go
   Psn alone_end_;              // behind the last that went ...
-  bool alone_tells_ = false;   // ... whose answer acknowledges what is behind it, too
+  Instant alone_at_{};         // when it went
+  bool reorders_ = false;      // the path of our packets has: one was late, not lost
+  Reordering responses_;       // on the path of the peer's
+  bool alone_tells_ = true;    // ... whose answer acknowledges what is behind it, too
   uint32_t steps_ = 0;         // packets in a row of which only the one that went alone was acknowledged
   uint32_t kept_packets_ = 0;  // that the peer may keep
   RoundTrip round_trip_;
-  Psn sent_end_;  // when packets went out last
+  Psn sent_end_;         // when packets went out last
   uint32_t probes_ = 0;  // since the last progress
   Instant probe_deadline_ = kNever;
 };
@@ -157,11 +164,12 @@ inline void Retransmission::progress(uint32_t psns, Instant now) {
   if (window_packets_ != SendWindow::kPackets) [[unlikely]]
     grow_window(psns);
   round_trip_.answered(window_.oldest(), now);
-  retries_ = rnr_retries_ = silences_ = probes_ = 0;
+  retries_ = rnr_retries_ = silences_ = 0;
   rewound_ = alone_only_ = named_ = false;
   ack_deadline_ = probe_deadline_ = kNever;
   if (recovering_ || probed_) [[unlikely]]
-    go_on();
+    go_on(now);
+  probes_ = 0;
   if (window_.unanswered() == 0) return;
   start_ack_timer(now);
   start_probe_timer(now);

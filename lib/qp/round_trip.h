@@ -32,6 +32,8 @@ class RoundTrip {
   /// After so long an answer is missing; kUnknown as long as none has come.
   static constexpr Duration kUnknown{INT64_MAX};
   [[nodiscard]] Duration patience() const { return patience_; }
+  /// The shortest so far; 0: none.
+  [[nodiscard]] Duration least() const { return least_; }
 
  private:
   // An answer that is twice as late as usual is missing, as for TCP's tail loss probe (RFC 8985,
@@ -42,6 +44,7 @@ class RoundTrip {
   static constexpr int64_t kVariations = 4;
 
   void take(Duration sample) {
+    least_ = least_ == Duration{} ? sample : std::min(least_, sample);
     if (smoothed_ == Duration{}) {
       smoothed_ = sample;
       variation_ = Duration{sample.ns / 2};
@@ -59,6 +62,7 @@ class RoundTrip {
   Instant begin_{};
   Duration smoothed_{};  // 0: no sample yet
   Duration variation_{};
+  Duration least_{};
   Duration patience_ = kUnknown;
 };
 

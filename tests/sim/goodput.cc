@@ -18,6 +18,7 @@ constexpr uint32_t kBytes = 65536;
 constexpr uint32_t kOutstanding = 64;
 constexpr uint8_t kTimeout = 14;
 constexpr int64_t kPicosecondsPerByte = 320;
+constexpr Duration kLate = nanoseconds(64 * 4170 * kPicosecondsPerByte / 1000);
 constexpr std::array<MacAddress, 2> kMacs = {MacAddress{{2, 0, 0, 0, 0, 1}}, MacAddress{{2, 0, 0, 0, 0, 2}}};
 
 engine::InterfaceAddress address_of(size_t side) {
@@ -29,7 +30,10 @@ class Transfer {
  public:
   explicit Transfer(const GoodputOptions& options)
       : options_(options), random_(options.seed), turns_(options.seed) {
-    const Weather weather{.loss = options.loss, .latency = Duration{options.round_trip.ns / 2}, .jitter = {}};
+    const Weather weather{.loss = options.loss,
+                          .reordering = options.reordering,
+                          .latency = Duration{options.round_trip.ns / 2},
+                          .jitter = kLate};
     for (size_t side = 0; side < kMacs.size(); ++side) {
       auto end = std::make_unique<WireEnd>(WireEnd::Options{.mac = kMacs[side],
                                                             .path = path_of(weather),
@@ -70,6 +74,7 @@ class Transfer {
     if (!wrong.empty()) throw std::runtime_error(wrong);
     const auto ns = static_cast<double>((VirtualClock::now() - begin).ns);
     return {.gigabits_per_second = 8.0 * kBytes * options_.messages / ns,
+            .packets = options_.messages * uint64_t{kBytes / path_mtu_bytes(PathMtu::k4096)},
             .sent_again = hosts_[0]->device().counter(Counter::kRetransmittedPackets),
             .ack_timeouts = hosts_[0]->device().counter(Counter::kAckTimeout)};
   }

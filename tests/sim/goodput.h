@@ -11,7 +11,8 @@ namespace uroce::sim {
 /// WRITEs or 16 READs at a time, with an ACK timeout of 67 ms. Both directions lose packets independently of
 /// each other.
 struct GoodputOptions {
-  uint64_t loss = 0;  // of 100,000 packets
+  uint64_t loss = 0;        // of 100,000 packets
+  uint64_t reordering = 0;  // likewise: packets that are late by up to 64 others
   Duration round_trip = microseconds(100);
   uint64_t seed = 1;
   uint32_t messages = 1000;
@@ -20,7 +21,8 @@ struct GoodputOptions {
 
 struct Goodput {
   double gigabits_per_second = 0;  // of payload that was delivered once
-  uint64_t sent_again = 0;         // packets
+  uint64_t packets = 0;
+  uint64_t sent_again = 0;  // of them
   uint64_t ack_timeouts = 0;
 };
 

@@ -6,6 +6,8 @@
 namespace uroce::sim {
 namespace {
 
+using queue::SendOperation;
+
 /// What is left of the goodput of a link without loss. Virtual time: the same in each run.
 double share_of_lossless(const GoodputOptions& options) {
   const Goodput lossless = measure_goodput(
@@ -13,9 +15,10 @@ double share_of_lossless(const GoodputOptions& options) {
   const Goodput lossy = measure_goodput(options);
   const double share = lossy.gigabits_per_second / lossless.gigabits_per_second;
   fmt::print(
-      "loss {:.2f} %, round trip {} us: {:.2f} of {:.2f} Gbit/s ({:.3f}), {} packets sent again, {} ACK "
-      "timeouts\n",
-      static_cast<double>(options.loss) / 1000, options.round_trip.ns / 1000, lossy.gigabits_per_second,
+      "{}, loss {:.2f} %, {} % late, round trip {} us: {:.2f} of {:.2f} Gbit/s ({:.3f}), {} packets sent "
+      "again, {} ACK timeouts\n",
+      options.operation == SendOperation::kRead ? "READ" : "WRITE", static_cast<double>(options.loss) / 1000,
+      options.reordering / 1000, options.round_trip.ns / 1000, lossy.gigabits_per_second,
       lossless.gigabits_per_second, share, lossy.sent_again, lossy.ack_timeouts);
   EXPECT_EQ(lossless.sent_again, 0u);
   return share;
@@ -27,13 +30,22 @@ TEST(Goodput, OfALinkThatLosesOnePacketInAHundred) {
 }
 
 TEST(Goodput, OfReads) {
-  using queue::SendOperation;
   EXPECT_GT(
       share_of_lossless({.loss = 1000, .round_trip = microseconds(100), .operation = SendOperation::kRead}),
       0.45);
   EXPECT_GT(
       share_of_lossless({.loss = 100, .round_trip = microseconds(100), .operation = SendOperation::kRead}),
       0.9);
+}
+
+/// Reordering is not loss.
+TEST(Goodput, OfALinkThatReorders) {
+  GoodputOptions options{.reordering = 25'000, .round_trip = microseconds(100), .messages = 2000};
+  EXPECT_GT(share_of_lossless(options), 0.95);
+  const Goodput reordered = measure_goodput(options);
+  EXPECT_LT(reordered.sent_again, reordered.packets / 100);
+  options.operation = SendOperation::kRead;
+  EXPECT_GT(share_of_lossless(options), 0.9);
 }
 
 TEST(Goodput, OfALinkThatLosesOnePacketInAThousand) {
