@@ -15,14 +15,14 @@ class Reordering {
 
   /// The packet `due` has not come, `psn` behind it has.
   [[nodiscard]] bool is_lost(Psn due, Psn psn) const { return !seen_ || psn - due > kOvertakersMax; }
-  /// It is asked for again. The next one that is remembered is so far behind that this has come twice or
-  /// never will.
+  /// The packet `due` is asked for again. The next one that is remembered is so far behind that this has come
+  /// twice or never will.
   void asked(Psn due) {
     if (any_ && due - asked_ < static_cast<int32_t>(kKeptAhead)) return;
     asked_ = due;
     any_ = true;
   }
-  /// It was asked for more than once, and may come twice for that.
+  /// What was asked for again is so once more, and may come twice for that.
   void forget() { any_ = false; }
   /// `psn` has come once more.
   void came_again(Psn psn) { seen_ |= any_ && psn == asked_; }

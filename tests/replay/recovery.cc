@@ -13,7 +13,8 @@ namespace uroce::replay {
 
 namespace {
 
-/// What went alone may go again when its answer is late, which is by the round trips so far, but this at least.
+/// What went alone may go again when its answer is late, which is by the round trips so far, but this at
+/// least.
 constexpr Duration kProbeLeast = microseconds(100);
 
 class Recovery {
