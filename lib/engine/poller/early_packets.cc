@@ -61,8 +61,9 @@ EarlyPacket* EarlyPackets::allocate() {
 bool EarlyPackets::keep(EarlyList& of, const wire::Packet& packet) {
   if (packet.payload.size() > kPayloadMax || !reserve()) return false;
   EarlySlots* const slots = of.slots != nullptr ? of.slots
-                            : free_slots_ != 0  ? &memory_->slots[std::countr_zero(free_slots_)]
-                                                : nullptr;
+                            : free_slots_ != 0
+                                ? &memory_->slots[static_cast<size_t>(std::countr_zero(free_slots_))]
+                                : nullptr;
   if (slots == nullptr) return false;
   const Psn psn = packet.headers.bth.psn;
   EarlyPacket*& place = slots->of(psn);
