@@ -79,6 +79,7 @@ void Retransmission::go_alone(Psn end) {
   recovering_ = resends_oldest_ = true;
   probed_ = false;
   rewound_ = true;  // another NAK is an echo
+  round_trip_.cancel();
 }
 
 void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
@@ -86,6 +87,7 @@ void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
   resends_oldest_ = false;
   alone_end_ = end;
   alone_at_ = now;
+  alone_timed_ = recovering_ && probes_ == 0;
   alone_tells_ = queue::is_message(window_.head().operation);
   recovery_end_ = window_.next() - static_cast<uint32_t>(std::min<size_t>(overtaken, window_.unanswered()));
   // What has gone since the last time comes to as much as always at most, and what had gone before is there.
@@ -112,6 +114,7 @@ void Retransmission::go_on(Instant now) {
   reorders_ |= recovering_ && alone_tells_ && probes_ == 0 &&
                (!gone || now - alone_at_ < Duration{round_trip_.least().ns / 2});
   if (!gone) return end_recovery();
+  if (std::exchange(alone_timed_, false) && !reorders_) round_trip_.take(now - alone_at_);
   if (oldest.before(alone_end_)) return;  // a READ is being answered
   const bool alone = oldest == alone_end_;
   if (recovering_ && alone_tells_ && !alone) note_kept();

@@ -127,6 +127,7 @@ class Retransmission {
   Psn wanted_end_;             // behind what is to go
   Psn alone_end_;              // behind the last that went ...
   Instant alone_at_{};         // when it went
+  bool alone_timed_ = false;   // the answer to it is one to nothing else
   bool reorders_ = false;      // the path of our packets has: one was late, not lost
   Reordering responses_;       // on the path of the peer's
   bool alone_tells_ = true;    // ... whose answer acknowledges what is behind it, too

@@ -26,7 +26,23 @@ class RoundTrip {
   void answered(Psn oldest, Instant now) {
     if (!timing_ || oldest.before(end_)) return;
     timing_ = false;
-    take(std::max(now - begin_, Duration{1}));
+    take(now - begin_);
+  }
+
+  /// An answer has taken so long.
+  void take(Duration sample) {
+    sample = std::max(sample, Duration{1});
+    least_ = least_ == Duration{} ? sample : std::min(least_, sample);
+    if (smoothed_ == Duration{}) {
+      smoothed_ = sample;
+      variation_ = Duration{sample.ns / 2};
+    } else {
+      const int64_t off = std::max(smoothed_.ns - sample.ns, sample.ns - smoothed_.ns);
+      variation_ = Duration{(3 * variation_.ns + off) / 4};
+      smoothed_ = Duration{(7 * smoothed_.ns + sample.ns) / 8};
+    }
+    const int64_t wait = std::max(kRoundTrips * smoothed_.ns, smoothed_.ns + kVariations * variation_.ns);
+    patience_ = std::clamp(Duration{wait}, kPatienceLeast, kPatienceMost);
   }
 
   /// After so long an answer is missing; kUnknown as long as none has come.
@@ -42,20 +58,6 @@ class RoundTrip {
   static constexpr Duration kPatienceMost = seconds(4);
   static constexpr int64_t kRoundTrips = 2;
   static constexpr int64_t kVariations = 4;
-
-  void take(Duration sample) {
-    least_ = least_ == Duration{} ? sample : std::min(least_, sample);
-    if (smoothed_ == Duration{}) {
-      smoothed_ = sample;
-      variation_ = Duration{sample.ns / 2};
-    } else {
-      const int64_t off = std::max(smoothed_.ns - sample.ns, sample.ns - smoothed_.ns);
-      variation_ = Duration{(3 * variation_.ns + off) / 4};
-      smoothed_ = Duration{(7 * smoothed_.ns + sample.ns) / 8};
-    }
-    const int64_t wait = std::max(kRoundTrips * smoothed_.ns, smoothed_.ns + kVariations * variation_.ns);
-    patience_ = std::clamp(Duration{wait}, kPatienceLeast, kPatienceMost);
-  }
 
   bool timing_ = false;
   Psn end_;

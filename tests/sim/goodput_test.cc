@@ -32,7 +32,7 @@ TEST(Goodput, OfALinkThatLosesOnePacketInAHundred) {
 TEST(Goodput, OfReads) {
   EXPECT_GT(
       share_of_lossless({.loss = 1000, .round_trip = microseconds(100), .operation = SendOperation::kRead}),
-      0.45);
+      0.6);
   EXPECT_GT(
       share_of_lossless({.loss = 100, .round_trip = microseconds(100), .operation = SendOperation::kRead}),
       0.9);
