@@ -140,8 +140,7 @@ inline void Completer::retire(const SendRequest& head, uint32_t messages, Turn& 
 /// `psns` were answered by what came.
 inline void Completer::settle(uint32_t psns, Turn& turn) {
   UROCE_ASSERT(psns > 0);
-  if (window_.settle()) [[unlikely]]
-    retransmission_.skipped();
+  window_.settle();
   retransmission_.progress(psns, turn.now);
 }
 

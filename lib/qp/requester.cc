@@ -56,8 +56,7 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   // One look at the posting thread's counter per pump.
   published_ = connection_.options.send_queue->published();
   const uint32_t window = retransmission_.window();
-  asks_each_ = window == 1 || connection_.options.signal_all || std::exchange(shall_ask_, false) ||
-               retransmission_.starts_over();
+  asks_each_ = window == 1 || connection_.options.signal_all || std::exchange(shall_ask_, false);
   while (window_.number() != published_ && window_.unanswered() < window) {
     SendRequest& request = window_.current();
     if (is_local(request.operation)) [[unlikely]] {

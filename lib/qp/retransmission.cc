@@ -17,9 +17,9 @@ void Retransmission::reset() {
   rewound_ = alone_only_ = false;
   window_packets_ = SendWindow::kPackets;
   answered_since_step_ = 0;
-  lossy_ = named_ = peer_keeps_ = reorders_ = false;
+  lossy_ = peer_keeps_ = reorders_ = false;
   alone_tells_ = true;
-  trials_ = 0;
+  trials_ = losses_ = 0;
   forget_recovery();
   round_trip_.reset();
   responses_.reset();
@@ -46,8 +46,8 @@ void Retransmission::sent(Instant now) {
 
 bool Retransmission::missing(Turn& turn, bool named) {
   if (rewound_ || resends_oldest_) return false;
-  if (!named || !may_go_alone()) {
-    named_ = named;
+  const bool alone = named && may_go_alone();
+  if (!alone) {
     retry(turn);
   } else if (count_retry(turn)) {
     go_alone(window_.sent_end());
@@ -67,10 +67,11 @@ bool Retransmission::missing_responses(Turn& turn, Psn end) {
 
 /// The oldest packet, which a NAK names, need not take all that is behind it along.
 bool Retransmission::may_go_alone() {
-  if (window_.unanswered() < 2 || trials_ == kTrialsMax) return false;
+  if (window_.unanswered() < 2) return false;
+  if (trials_ == kTrialsMax && ++losses_ % kLossesPerTrial != 0) return false;
   // What was behind a READ that went alone is missing, too: a trial that has shown that.
   const bool nothing_kept = !alone_tells_ && !peer_keeps_ && window_.oldest() == alone_end_;
-  if (nothing_kept) ++trials_;
+  if (nothing_kept) trials_ = std::min(trials_ + 1, kTrialsMax);
   return !nothing_kept;
 }
 
@@ -97,10 +98,6 @@ void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
   start_probe_timer(now);
 }
 
-void Retransmission::skipped() {
-  if (named_) note_kept();
-}
-
 void Retransmission::note_kept() {
   peer_keeps_ = true;
   trials_ = 0;
@@ -122,7 +119,7 @@ void Retransmission::go_on(Instant now) {
   steps_ = alone ? steps_ + 1 : 0;
   // So many are not lost one behind the other: the peer keeps nothing, or nothing any more.
   if (steps_ == (recovering_ && !peer_keeps_ ? 1 : kStepsMax)) {
-    if (recovering_) ++trials_;
+    if (recovering_) trials_ = std::min(trials_ + 1, kTrialsMax);
     peer_keeps_ = peer_keeps_ && !recovering_;
     return start_over();
   }

@@ -48,12 +48,7 @@ class Retransmission {
   /// The oldest response has not come, the one of `psn` has: it is not merely late.
   [[nodiscard]] bool is_lost(Psn psn) const { return responses_.is_lost(window_.oldest(), psn); }
   void response_came_again(Psn psn) { responses_.came_again(psn); }
-  /// Some of what was to be sent again was acknowledged before it was. Before progress().
-  void skipped();
 
-  /// All from the oldest on goes again because a NAK named it, and nothing of that has gone: the answer to
-  /// the first packet shows what the peer has.
-  [[nodiscard]] bool starts_over() const { return named_ && window_.next() == window_.oldest(); }
   /// The oldest packet is to be sent again, alone; if that is a READ, up to wanted_end() at most.
   [[nodiscard]] bool resends_oldest() const { return resends_oldest_; }
   [[nodiscard]] Psn wanted_end() const { return wanted_end_; }
@@ -97,6 +92,7 @@ class Retransmission {
   void start_probe_timer(Instant now);
   static constexpr uint32_t kStepsMax = 3;  // of a peer that keeps what comes early
   static constexpr uint32_t kTrialsMax = 3;
+  static constexpr uint32_t kLossesPerTrial = 16;  // later
   static constexpr uint32_t kProbeDoublingsMax = 16;
   // The ACK timer may react between T and 4T. A lost packet is sent again after T; each timeout in a row
   // doubles the time, so that a peer that is merely not run gets as much of it as can be before it is given
@@ -116,9 +112,9 @@ class Retransmission {
   bool rewound_ = false;   // since the last progress or timeout
   bool alone_only_ = false;
   bool lossy_ = false;       // something was lost
-  bool named_ = false;       // rewound_ because of a NAK
   bool peer_keeps_ = false;  // what comes early; has been seen
   uint32_t trials_ = 0;      // in a row that have shown that it does not
+  uint32_t losses_ = 0;      // since the last of them
   // The oldest packet goes, or went, alone: as a probe, or because it was missing.
   bool resends_oldest_ = false;
   bool probed_ = false;
@@ -166,7 +162,7 @@ inline void Retransmission::progress(uint32_t psns, Instant now) {
     grow_window(psns);
   round_trip_.answered(window_.oldest(), now);
   retries_ = rnr_retries_ = silences_ = 0;
-  rewound_ = alone_only_ = named_ = false;
+  rewound_ = alone_only_ = false;
   ack_deadline_ = probe_deadline_ = kNever;
   if (recovering_ || probed_) [[unlikely]]
     go_on(now);

@@ -121,8 +121,7 @@ class SendWindow {
   }
   /// With them all of the head is, which was so many messages: it retires.
   void retire_head(uint32_t messages);
-  /// True: of what was to be sent again some need not be.
-  bool settle();
+  void settle();
 
   /// Everything unanswered goes out again.
   void rewind();
@@ -210,18 +209,16 @@ inline void SendWindow::retire_head(uint32_t messages) {
   queue_.retire();
 }
 
-inline bool SendWindow::settle() {
+inline void SendWindow::settle() {
   for (; reads_count_ > 0 && !read_ends_[reads_first_ & read_mask_].after(oldest_); --reads_count_)
     ++reads_first_;
   // What was answered while it was waiting to be sent again need not be sent.
-  const bool skips = next_.before(oldest_);
-  if (skips) {
+  if (next_.before(oldest_)) [[unlikely]] {
     next_ = oldest_;
     number_ = queue_.retired();
     message_ = head_message_;
   }
   UROCE_ASSERT(is_sound());
-  return skips;
 }
 
 }  // namespace uroce::qp

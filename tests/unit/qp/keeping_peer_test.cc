@@ -71,24 +71,20 @@ TEST_F(KeepingPeer, OneThatHasNotKeptIsSentAllAgain) {
   EXPECT_EQ(pumped(), (Numbers{105, 110}));
 }
 
-TEST_F(KeepingPeer, AfterSomeOfThatItIsNotTriedAnyMoreUntilItIsSeenToKeep) {
+TEST_F(KeepingPeer, AfterSomeOfThatItIsTriedOnlyNowAndThen) {
   bring_up();
-  for (uint32_t first = kFirst; first < kFirst + 3 * 5; first += 5) {
+  uint32_t alone = 0;
+  for (uint32_t first = kFirst; first < kFirst + 35 * 5; first += 5) {
     send(5);
     receive_nak(NakCode::kSequenceError, first);
-    EXPECT_EQ(pumped(), Numbers{first});
-    receive_ack(first);
-    EXPECT_EQ(pumped().size(), 4u);
+    if (pumped().size() == 1) {
+      ++alone;
+      receive_ack(first);
+      EXPECT_EQ(pumped().size(), 4u);
+    }
     receive_ack(first + 4);
   }
-  send(20);
-  receive_nak(NakCode::kSequenceError, 115);
-  pump_once(4);
-  receive_ack(134);  // more than was sent again
-  EXPECT_EQ(pumped(), (Numbers{115, 116, 117, 118}));
-  send(5);
-  receive_nak(NakCode::kSequenceError, 135);
-  EXPECT_EQ(pumped(), Numbers{135});
+  EXPECT_EQ(alone, 3u + 2u);
 }
 
 TEST_F(KeepingPeer, APacketThatWasOnlyLateEndsTheTrial) {
