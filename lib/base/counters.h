@@ -49,6 +49,9 @@ namespace uroce {
   X(kDropStaleAck, "drop_stale_ack")               \
   X(kDropSequence, "drop_sequence")                \
   X(kRxEarly, "rx_early")                          \
+  X(kRxCe, "rx_ce")                                \
+  X(kTxCnp, "tx_cnp")                              \
+  X(kRxCnp, "rx_cnp")                              \
   X(kDropBadAck, "drop_bad_ack")                   \
   X(kDropResources, "drop_resources")              \
   X(kDropNoReceive, "drop_no_receive")             \

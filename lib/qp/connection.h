@@ -10,6 +10,7 @@
 #include "mem/invalidation.h"
 #include "mem/region.h"
 #include "qp/attributes.h"
+#include "qp/congestion/options.h"
 #include "qp/event.h"
 #include "qp/receive_requests.h"
 #include "qp/reply_habit.h"
@@ -67,6 +68,7 @@ struct QueuePairOptions {
   ReadLimits reads{.sent = 128, .answered = 16};
   std::span<const uint16_t> partition_keys = kDefaultPartition;  // not owned: the port's table
   wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;
+  CongestionOptions congestion = {};
   uint32_t datagram_mtu = 4096;            // of the port: the longest message of UD
   queue::SendQueue* send_queue = nullptr;  // not owned, like the rest; of UD: with a DatagramAddress attached
   queue::ReceiveQueue* receive_queue = nullptr;

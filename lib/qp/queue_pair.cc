@@ -59,10 +59,10 @@ inline void QueuePair::settle(Turn& turn) {
     change_state(turn);
 }
 
-/// Why the packet is none for the queue pair; kCount: it is one.
-Counter QueuePair::reason_to_drop(const wire::Packet& packet) const {
+/// Why the packet, of the service, is none for the queue pair; kCount: it is one.
+Counter QueuePair::reason_to_drop(const wire::Packet& packet, wire::Service service) const {
   const Attributes& attributes = connection_.attributes;
-  if (packet.row->opcode.service() != connection_.service) return Counter::kDropService;
+  if (packet.row->opcode.service() != service) return Counter::kDropService;
   if (state() < State::kRtr || state() > State::kSqe || (packet.row->response && state() == State::kRtr))
     return Counter::kDropQpState;
   if (connection_.connected &&
@@ -92,7 +92,7 @@ inline bool is_between(const wire::Packet& packet, const wire::Path& path) {
 inline bool QueuePair::is_predicted(const wire::Packet& packet) const {
   // A full member of our partition, whatever we are.
   const uint32_t partition_key = uint32_t{connection_.partition_key} | kFullMember;
-  return (admitted_ >> packet.row->traffic & 1) != 0 && !connection_.has_errors() &&
+  return (admitted_ >> packet.row->traffic & 1) != 0 && !connection_.has_errors() && !is_marked(packet) &&
          packet.headers.bth.partition_key == partition_key && is_between(packet, connection_.attributes.path);
 }
 
@@ -120,9 +120,43 @@ inline void QueuePair::show(const wire::Packet& packet, Turn& turn) {
   }
 }
 
+/// Receives a CNP, which is not answered: what this queue pair sends meets congestion.
+void QueuePair::receive_cnp(const wire::Packet& packet, Turn& turn) {
+  const Counter reason =
+      connection_.connected ? reason_to_drop(packet, wire::Service::kCnp) : Counter::kDropService;
+  turn.counters.add(reason == Counter::kCount ? Counter::kRxCnp : reason);
+}
+
+/// Data came that the network has marked. A packet that is shown once more counts only then.
+void QueuePair::note_marked(Receipt receipt, Turn& turn) {
+  if (receipt == Receipt::kTaken) turn.counters.add(Counter::kRxCe);
+  if (connection_.connected) notification_.marked(connection_.options.congestion, turn.now);
+}
+
+/// Sends the CNP that is owed; false: it could not.
+bool QueuePair::notify(Turn& turn) {
+  if (!notification_.send(connection_, turn.tx, turn.now)) return false;
+  turn.counters.add(Counter::kTxCnp);
+  return true;
+}
+
+namespace {
+
+/// What the peer can send more slowly.
+bool is_data(const wire::OpcodeRow& row) {
+  return row.family == wire::Family::kSend || row.family == wire::Family::kWrite ||
+         row.family == wire::Family::kReadResponse;
+}
+
+}  // namespace
+
 Receipt QueuePair::receive_slow_path(const wire::Packet& packet, Turn& turn) {
+  if (packet.row->family == wire::Family::kCnp) {
+    receive_cnp(packet, turn);
+    return Receipt::kTaken;
+  }
   if (connection_.stalled) return Receipt::kStalled;
-  if (const Counter reason = reason_to_drop(packet); reason != Counter::kCount) {
+  if (const Counter reason = reason_to_drop(packet, connection_.service); reason != Counter::kCount) {
     turn.counters.add(reason);
     return Receipt::kTaken;
   }
@@ -132,7 +166,9 @@ Receipt QueuePair::receive_slow_path(const wire::Packet& packet, Turn& turn) {
   }
   show(packet, turn);
   settle(turn);
-  return take_receipt();
+  const Receipt receipt = take_receipt();
+  if (is_marked(packet) && is_data(*packet.row)) note_marked(receipt, turn);
+  return receipt;
 }
 
 void QueuePair::lose_early(const wire::Packet& packet, Turn& turn) {
@@ -207,6 +243,10 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
     case State::kRts:
     case State::kSqd:
       break;
+  }
+  if (notification_.owes_cnp()) [[unlikely]] {
+    if (!notify(turn)) return true;
+    --budget;
   }
   // A long READ response must not keep our own requests waiting: it gets half of the budget, and what they
   // leave.

@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "qp/attributes.h"
 #include "qp/completer.h"
+#include "qp/congestion/notification_point.h"
 #include "qp/connection.h"
 #include "qp/placements.h"
 #include "qp/requester.h"
@@ -85,7 +86,8 @@ class QueuePair final : public PlacementOwner {
 
   /// After receive(): pump() would find something to do.
   [[nodiscard]] bool has_work() const {
-    return state() != State::kRts || connection_.has_errors() || requester_.has_work() || responder_->owes();
+    return state() != State::kRts || connection_.has_errors() || requester_.has_work() ||
+           responder_->owes() || notification_.owes_cnp();
   }
 
   /// Builds up to `budget` (>= 2) frames: responses and requests. True when there is more to send right now.
@@ -110,9 +112,12 @@ class QueuePair final : public PlacementOwner {
   [[nodiscard]] bool is_predicted(const wire::Packet& packet) const;
   Receipt receive_slow_path(const wire::Packet& packet, Turn& turn);
   Receipt take_receipt();
+  void receive_cnp(const wire::Packet& packet, Turn& turn);
+  void note_marked(Receipt receipt, Turn& turn);
+  bool notify(Turn& turn);
   void show(const wire::Packet& packet, Turn& turn);
   void note_admission();
-  [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet) const;
+  [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet, wire::Service service) const;
   void make_frame();
   void enter(State state, Turn& turn);
   void reset();
@@ -134,6 +139,7 @@ class QueuePair final : public PlacementOwner {
   Requester requester_;
   Completer completer_;
   std::unique_ptr<Responder> responder_;
+  NotificationPoint notification_;
   mem::Invalidation invalidation_;
   bool established_ = false;  // a packet came
   uint32_t admitted_ = 0;     // bit per traffic_of(): taken in this state, without anything else to be done

@@ -95,6 +95,7 @@ void QueuePair::reset() {
   connection_.attributes = {};
   connection_.broken = connection_.sends_broken = false;
   reset_sends(Psn());
+  notification_.reset();
   responder_->reset(Psn());
 }
 

@@ -45,6 +45,9 @@ class Replay {
     auto differences = Judge(conversation_, ours_, own_, peers_, arrival_, record_).differences();
     for (std::string& difference : end_.memory().differences()) differences.push_back(std::move(difference));
     if (peers_.missing) try_missing(differences);
+    // The kernel sends no CNP; ours are left out of what is compared.
+    if ((cnps_ > 0) != marked_)
+      differences.push_back(marked_ ? "data was marked, and there is no CNP" : "a CNP without a mark");
     return differences;
   }
 
@@ -56,6 +59,7 @@ class Replay {
   void feed(const Packet& packet) {
     record_.events.push_back({end_.now(), true, &packet});
     end_.feed(packet);
+    marked_ |= (packet.parsed.traffic_class & 3) == 3 && !packet.parsed.payload.empty();
     ++waiting_;
   }
 
@@ -81,6 +85,10 @@ class Replay {
       Packet packet = make_packet(std::move(sent.frame));
       if (!packet.bytes.empty()) faults_.frame(packet);
       if (packet.bytes.empty()) continue;  // also what is not RoCE
+      if (packet.parsed.row->family == wire::Family::kCnp) {
+        ++cnps_;
+        continue;
+      }
       packet.time = sent.time;
       record_.sent.push_back(std::move(packet));
       record_.events.push_back({sent.time, false, &record_.sent.back()});
@@ -151,6 +159,8 @@ class Replay {
   Record record_;
   size_t waiting_ = 0;   // packets that were fed and not yet dealt with
   size_t sends_ = 0;     // posted
+  size_t cnps_ = 0;      // sent
+  bool marked_ = false;  // data that was fed
   size_t receives_ = 0;  // messages of the peer that were looked at
 };
 

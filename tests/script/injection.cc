@@ -89,6 +89,7 @@ wire::Path path_from_peer(Line& line, const Actor& actor) {
   std::swap(path.source_mac, path.destination_mac);
   if (const auto from = line.option("from")) path.source = wire::parse_ip(*from).value();
   if (const auto to = line.option("to")) path.destination = wire::parse_ip(*to).value();
+  if (const auto bits = line.number("tos")) path.traffic_class = static_cast<uint8_t>(*bits);
   if (const auto tci = line.number("vlan")) {
     path.has_vlan = true;
     path.vlan_tci = static_cast<uint16_t>(*tci);

@@ -34,6 +34,8 @@ ExpectedPackets::ExpectedPackets(Line& line, Stage& stage, const Actor& actor) {
   }
   ack_request_ = line.flag("A");
   solicited_ = line.flag("SE");
+  becn_ = line.flag("becn");
+  if (const auto bits = line.number("tos")) traffic_class_ = static_cast<uint8_t>(*bits);
   destination_ = {static_cast<uint32_t>(line.number("qp", actor.peer.value))};
   const auto to = line.option("to");
   to_ = to ? wire::parse_ip(*to).value() : actor.attributes.path.destination;
@@ -77,6 +79,9 @@ std::string ExpectedPackets::compare_header(const wire::Packet& packet, size_t i
     return "psn is " + std::to_string(bth.psn.value()) + ", expected " + std::to_string(psn.value());
   if (bth.ack_request != ack_request_) return ack_request_ ? "A is not set" : "A is set";
   if (bth.solicited != solicited_) return solicited_ ? "SE is not set" : "SE is set";
+  if (bth.becn != becn_) return becn_ ? "becn is not set" : "becn is set";
+  if (traffic_class_ && packet.traffic_class != *traffic_class_)
+    return "tos is " + std::to_string(packet.traffic_class);
   if (bth.destination != destination_) return "qp is " + std::to_string(bth.destination.value);
   if (packet.destination != to_) return "it goes to " + wire::to_text(packet.destination);
   if (bth.partition_key != kPartition) return "pkey is " + std::to_string(bth.partition_key);

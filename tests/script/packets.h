@@ -13,6 +13,7 @@ namespace uroce::script {
 // options:
 //
 //   psn=N, psn=A..B (that many packets), A (AckReq), SE, pkey=, qp=, fecn, becn
+//   tos=N                             type of service, or traffic class
 //   va=, rkey=, length=               RETH, AtomicETH; a region's name stands for its key, m+16 for an
 //   address swap=, add=, compare=, value=     AtomicETH, AtomicAckETH ack, ack=CREDITS, nak=, rnr=,
 //   syndrome=, msn= qkey=, src_qp=, imm=, invalidate=, srq=, global, persistence, whole bytes=N and data=
@@ -48,6 +49,8 @@ class ExpectedPackets {
   std::optional<Psn> psn_;
   bool ack_request_ = false;
   bool solicited_ = false;
+  bool becn_ = false;
+  std::optional<uint8_t> traffic_class_;
   QpNumber destination_;
   Gid to_;
   bool has_aeth_ = false;

@@ -1,0 +1,42 @@
+#include "qp/congestion/notification_point.h"
+
+#include "qp/connection.h"
+#include "qp/frame_writer.h"
+
+namespace uroce::qp {
+
+namespace {
+
+/// CNPs are ECN-capable, as those of NICs: where packets are marked, others are dropped instead.
+constexpr uint8_t kEct0 = 2;
+
+}  // namespace
+
+bool NotificationPoint::send(const Connection& connection, port::TxBatch& tx, Instant now) {
+  port::TxFrame* const frame = tx.next();
+  if (frame == nullptr) return false;
+  const CongestionOptions& options = connection.options.congestion;
+  const Attributes& attributes = connection.attributes;
+  wire::Path path = attributes.path;
+  path.traffic_class = static_cast<uint8_t>(options.cnp_dscp << 2 | kEct0);
+  path.udp_source_port = wire::udp_source_port(connection.options.source_ports, path.flow_label,
+                                               connection.options.number, attributes.destination);
+  const wire::FrameTemplate start(path);
+  wire::Headers headers;
+  headers.bth = {.opcode = wire::kCnpOpcode,
+                 .partition_key = connection.partition_key,
+                 .becn = true,
+                 .destination = attributes.destination};
+  frame->to_self = attributes.to_self;
+  frame->on_host = attributes.on_host;
+  frame->to_group = false;
+  const FrameBuilder making(*frame, start, headers.bth, 0);
+  wire::write_extensions(making.extensions(), making.bth(), headers);
+  making.finish(tx);
+  tx.commit();
+  owes_ = false;
+  quiet_until_ = now + microseconds(options.cnp_interval_us);
+  return true;
+}
+
+}  // namespace uroce::qp

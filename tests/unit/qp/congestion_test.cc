@@ -1,0 +1,63 @@
+#include "tests/unit/qp/fixture.h"
+#include "wire/frame.h"
+
+namespace uroce::qp::testing {
+namespace {
+
+using wire::Operation;
+
+constexpr uint8_t kCe = 3;
+
+class Congestion : public QueuePairTest {
+ protected:
+  /// What goes out is made of the path that it was brought up with; what comes is marked.
+  void bring_up_with_marks() {
+    bring_up();
+    attributes.path.traffic_class = kCe;
+  }
+};
+
+TEST_F(Congestion, TheBytesOfACnp) {
+  bring_up_with_marks();
+  receive_write(Operation::kWriteOnly, 5000, 0, 1, pattern(1));
+  const std::vector<Sent> sent = pump();
+  ASSERT_EQ(sent.size(), 2u) << "before the ACK";
+  const Bytes& frame = sent[0].frame;
+  constexpr size_t kIp = 14;
+  constexpr size_t kUdp = kIp + 20;
+  constexpr size_t kBth = kUdp + 8;
+  ASSERT_EQ(frame.size(), kIp + 60) << "the length that others' have";
+  EXPECT_EQ(frame[kIp + 1], std::byte{0xC2});
+  const uint32_t peer = attributes.destination.value;
+  const auto byte_of = [](uint32_t number, unsigned shift) { return std::byte(number >> shift & 0xFF); };
+  const Bytes udp_ports = {std::byte{0x12}, std::byte{0xB7}, std::byte{0}, std::byte{40}};  // to 4791, length
+  EXPECT_EQ(Bytes(frame.begin() + kUdp + 2, frame.begin() + kUdp + 6), udp_ports);
+  Bytes expected = {std::byte{0x81}, std::byte{0}, std::byte{0xFF}, std::byte{0xFF}, std::byte{0x40}};
+  for (const unsigned shift : {16u, 8u, 0u}) expected.push_back(byte_of(peer, shift));
+  expected.resize(12 + 16);  // PSN and reserved bytes: zeros
+  EXPECT_EQ(Bytes(frame.begin() + kBth, frame.end() - 4), expected);
+  EXPECT_TRUE(wire::icrc_matches(sent[0].packet));
+  EXPECT_EQ(counter(Counter::kTxCnp), 1u);
+}
+
+TEST_F(Congestion, TwoMarksInOneTurn_ExpectOneCnp) {
+  bring_up_with_marks();
+  receive_write(Operation::kWriteOnly, 5000, 0, 1, pattern(1));
+  EXPECT_TRUE(queue_pair->has_work());
+  receive_write(Operation::kWriteOnly, 5001, 0, 1, pattern(1));
+  EXPECT_EQ(pump().size(), 2u) << "one for both, and an ACK";
+  EXPECT_FALSE(queue_pair->has_work());
+  EXPECT_EQ(counter(Counter::kRxCe), 2u);
+}
+
+TEST_F(Congestion, AnIntervalOfZero_ExpectNoCnp) {
+  options.congestion.cnp_interval_us = 0;
+  queue_pair = std::make_unique<QueuePair>(options);
+  bring_up_with_marks();
+  receive_write(Operation::kWriteOnly, 5000, 0, 1, pattern(1));
+  EXPECT_EQ(pump().size(), 1u) << "the ACK";
+  EXPECT_EQ(counter(Counter::kRxCe), 1u);
+}
+
+}  // namespace
+}  // namespace uroce::qp::testing
