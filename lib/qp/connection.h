@@ -11,6 +11,7 @@
 #include "mem/region.h"
 #include "qp/attributes.h"
 #include "qp/congestion/options.h"
+#include "qp/congestion/rate_limit.h"
 #include "qp/event.h"
 #include "qp/receive_requests.h"
 #include "qp/reply_habit.h"
@@ -117,6 +118,7 @@ struct Connection : ErrorFlags {
   /// The domain of keys in receive work requests: that of the shared receive queue, if there is one.
   DomainId receive_domain =
       options.shared_receives != nullptr ? options.shared_receives->options().domain : options.domain;
+  RateLimit rate_limit;
   Waiter waiter = Waiter::kNone;
   ReplyHabit replies;        // to messages that a completion tells of ...
   ReplyHabit write_replies;  // ... and to WRITEs, which the application finds in its memory
@@ -127,6 +129,15 @@ struct Connection : ErrorFlags {
   [[nodiscard]] bool is_xrc_target() const { return options.type == Type::kXrcReceive; }
   void raise(Event event) const {
     if (options.listener != nullptr) options.listener->raised(event);
+  }
+  /// A packet with data may not leave before rate_limit.deadline().
+  [[nodiscard]] bool is_held_back(Instant now) {
+    return rate_limit.limits() && !rate_limit.may_send(options.congestion, now);
+  }
+  /// A packet left whose data is_held_back() allowed, or that does not wait for its time.
+  void note_left(uint32_t bytes) {
+    if (rate_limit.limits()) [[unlikely]]
+      rate_limit.sent(options.congestion, bytes);
   }
   [[nodiscard]] const mem::KeyUser& key_user() const { return user; }
   /// How the keys of receive work requests are looked up.

@@ -125,6 +125,7 @@ void QueuePair::receive_cnp(const wire::Packet& packet, Turn& turn) {
   const Counter reason =
       connection_.connected ? reason_to_drop(packet, wire::Service::kCnp) : Counter::kDropService;
   turn.counters.add(reason == Counter::kCount ? Counter::kRxCnp : reason);
+  if (reason == Counter::kCount) connection_.rate_limit.cnp(connection_.options.congestion, turn.now);
 }
 
 /// Data came that the network has marked. A packet that is shown once more counts only then.
@@ -283,6 +284,8 @@ Pumped QueuePair::pump_requests(Turn& turn, uint32_t budget) {
 bool QueuePair::answer(Turn& turn, uint32_t budget) {
   if (connection_.stalled && !resume(turn)) [[unlikely]]
     return true;
+  // What is owed before the end does not wait for its time.
+  connection_.rate_limit.reset();
   Pumped responses = responder_->pump(turn, budget);
   if (responses.waits) responder_->note_request();
   if (responses.behind || responses.waits) responses = responder_->pump(turn, budget);
@@ -290,6 +293,8 @@ bool QueuePair::answer(Turn& turn, uint32_t budget) {
 }
 
 void QueuePair::expire(Turn& turn) {
+  connection_.rate_limit.expire(turn.now);
+  if (turn.now < retransmission_.deadline()) return;
   // The answer may be among the packets that are not received yet.
   if (connection_.stalled) [[unlikely]]
     return retransmission_.heard(turn.now);

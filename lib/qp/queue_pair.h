@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -105,7 +106,9 @@ class QueuePair final : public PlacementOwner {
 
   /// Next moment at which expire() wants to be called; kNever for none. Changes in receive(), pump(),
   /// modify(), expire().
-  [[nodiscard]] Instant deadline() const { return retransmission_.deadline(); }
+  [[nodiscard]] Instant deadline() const {
+    return std::min(retransmission_.deadline(), connection_.rate_limit.deadline());
+  }
   void expire(Turn& turn);
 
  private:

@@ -49,6 +49,10 @@ int QueuePair::modify(const Attributes& attributes, AttributeMask mask, Turn& tu
 void QueuePair::make_frame() {
   const Attributes& current = connection_.attributes;
   wire::Path path = current.path;
+  // The network marks only what says that it heeds marks. A program may have said so itself.
+  constexpr uint8_t kEct0 = 2;
+  const bool heeds = connection_.options.congestion.control == CongestionControl::kDcqcn;
+  if (heeds && connection_.connected && (path.traffic_class & 3) == 0) path.traffic_class |= kEct0;
   path.udp_source_port =
       wire::udp_source_port(connection_.options.source_ports, path.flow_label, number(), current.destination);
   connection_.frame = wire::FrameTemplate(path);
@@ -96,6 +100,7 @@ void QueuePair::reset() {
   connection_.broken = connection_.sends_broken = false;
   reset_sends(Psn());
   notification_.reset();
+  connection_.rate_limit.reset();
   responder_->reset(Psn());
 }
 

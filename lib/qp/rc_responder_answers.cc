@@ -142,16 +142,20 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
                 .behind = answer_ == Answer::kAck,
                 .waits = reply_awaited_until_ != Instant{}};
     }
+    const bool is_data = response != nullptr && response->request.kind == OperationRequest::Kind::kRead;
+    if (is_data && connection_.is_held_back(turn.now)) [[unlikely]]
+      return {.frames = frames};
     port::TxFrame* const frame = frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) return {.frames = frames, .more = true};
     if (response == nullptr) {
       build_answer(*frame, turn);
-    } else if (response->request.kind != OperationRequest::Kind::kRead) {
+    } else if (!is_data) {
       build_outcome(*response, *frame);
     } else if (!build_read_response(*response, *frame, turn)) {
       if (stop_reading(*response, turn)) continue;
       build_answer(*frame, turn);
     }
+    if (is_data) connection_.note_left(frame->length);
     turn.tx.commit();
     ++frames;
   }

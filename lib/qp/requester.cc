@@ -56,7 +56,10 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   // One look at the posting thread's counter per pump.
   published_ = connection_.options.send_queue->published();
   const uint32_t window = retransmission_.window();
-  asks_each_ = window == 1 || connection_.options.signal_all || std::exchange(shall_ask_, false);
+  const bool limited = connection_.rate_limit.limits();
+  // What follows may be long in coming.
+  asks_each_ = window == 1 || connection_.options.signal_all || std::exchange(shall_ask_, false) || limited;
+  bool held_back = false;
   while (window_.number() != published_ && window_.unanswered() < window) {
     SendRequest& request = window_.current();
     if (is_local(request.operation)) [[unlikely]] {
@@ -70,16 +73,18 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
       frames_before_probe = frames;
     }
     if (!may_go(request)) break;
+    if (limited && (held_back = connection_.is_held_back(turn.now))) break;
     port::TxFrame* frame = frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) {
       more = true;
       break;
     }
     if (!build(request, turn, *frame)) break;
+    if (limited) connection_.note_left(frame->length);
     turn.tx.commit();
     ++frames;
   }
-  if (unasked_ && !more) [[unlikely]]
+  if (unasked_ && !more && !held_back) [[unlikely]]
     more = ask_again();
   if (frames > frames_before_probe) turn.counters.add(Counter::kCreditProbes);
   if (frames > 0) retransmission_.sent(turn.now);
@@ -94,6 +99,7 @@ Pumped Requester::resend_oldest(Turn& turn, uint32_t budget) {
   const bool unasked = unasked_;
   asks_each_ = true;
   if (!build(window_.current(), turn, *frame)) return {};
+  connection_.note_left(frame->length);
   const size_t overtaken = turn.tx.size();
   turn.tx.commit_first();
   unasked_ = unasked;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "copy/kind.h"
+#include "engine/configuration/congestion_keys.h"
 #include "engine/configuration/keys.h"
 #include "wire/address_text.h"
 
@@ -162,6 +163,24 @@ std::string to_toml(const DeviceConfiguration& device) {
   return out;
 }
 
+std::string_view name_of(qp::CongestionControl control) {
+  return std::ranges::find(kCongestionControls, control,
+                           &std::pair<std::string_view, qp::CongestionControl>::second)
+      ->first;
+}
+
+std::string to_toml(const qp::CongestionOptions& congestion) {
+  const qp::DcqcnOptions& dcqcn = congestion.dcqcn;
+  std::string out = fmt::format("[congestion]\ncontrol = \"{}\"\ncnp_interval_us = {}\ncnp_dscp = {}\n",
+                                name_of(congestion.control), congestion.cnp_interval_us, congestion.cnp_dscp);
+  out += fmt::format("line_mbps = {}\nleast_mbps = {}\nadditive_mbps = {}\nhyper_mbps = {}\n",
+                     dcqcn.line_mbps, dcqcn.least_mbps, dcqcn.additive_mbps, dcqcn.hyper_mbps);
+  out += fmt::format(
+      "gain_shift = {}\nalpha_us = {}\nincrease_us = {}\nincrease_kib = {}\nrecovery_stages = {}\n\n",
+      dcqcn.gain_shift, dcqcn.alpha_us, dcqcn.increase_us, dcqcn.increase_kib, dcqcn.recovery_stages);
+  return out;
+}
+
 }  // namespace
 
 Result<Configuration> apply_override(Configuration configuration, std::string_view path,
@@ -200,6 +219,7 @@ std::string to_toml(const Configuration& configuration) {
       name_of(configuration.poller_idle), configuration.takeover_us,
       joined(configuration.cores, [](uint32_t core) { return core; }), configuration.pollers_per_device,
       configuration.cycle_clock);
+  out += to_toml(configuration.congestion);
   out += fmt::format("[copy]\nkind = \"{}\"\n\n", copy::find_kind(configuration.copy_kind)->name);
   out += fmt::format("[memory]\nhugepages = {}\nhonour_memlock = {}\nmegabytes = {}\nbus_offset = {}\n\n",
                      configuration.hugepages, configuration.honour_memlock, configuration.memory_mb,

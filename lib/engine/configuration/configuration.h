@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "copy/kind.h"
 #include "port/specification.h"
+#include "qp/congestion/options.h"
 #include "wire/frame.h"
 
 namespace uroce::engine {
@@ -88,6 +89,7 @@ struct Configuration {
   std::vector<uint32_t> cores;  // dedicated: one per poller; inline: of the background thread
   uint16_t pollers_per_device = 1;
   bool cycle_clock = true;  // tell the time by the CPU's cycle counter, if it is steady
+  qp::CongestionOptions congestion;
   copy::Kind copy_kind = copy::Kind::kAuto;
   bool hugepages = true;       // use them when there are any
   bool honour_memlock = true;  // registered memory counts against RLIMIT_MEMLOCK

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "copy/kind.h"
+#include "engine/configuration/congestion_keys.h"
 #include "net/prefix.h"
 #include "wire/address_text.h"
 
@@ -17,21 +18,6 @@ using namespace configuration;
 namespace {
 
 // Storing one value: each function returns what is wrong, in words that fit behind the key's name.
-
-template <typename T, size_t N>
-Complaint store_choice(const toml::node& value, T& to,
-                       const std::array<std::pair<std::string_view, T>, N>& choices) {
-  const auto* text = value.as_string();
-  std::string known;
-  for (const auto& [name, choice] : choices) {
-    if (text != nullptr && text->get() == name) {
-      to = choice;
-      return std::nullopt;
-    }
-    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", name);
-  }
-  return fmt::format("must be one of {}", known);
-}
 
 Complaint store_mac(const toml::node& value, MacAddress& to) {
   const auto* text = value.as_string();
@@ -238,7 +224,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_integ
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 30> kKeys = {{
+constexpr std::array<Key, 30> kGeneralKeys = {{
     {{"device.name", "string", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_string(v, t.device->name, kDeviceNameMax); }},
@@ -354,6 +340,12 @@ constexpr std::array<Key, 30> kKeys = {{
      ValueKind::kFlag,
      [](Node v, KeyTarget t) { return store_flag(v, t.configuration.log_counters); }},
 }};
+
+constexpr auto kKeys = [] {
+  std::array<Key, kGeneralKeys.size() + kCongestionKeys.size()> keys{};
+  std::ranges::copy(kCongestionKeys, std::ranges::copy(kGeneralKeys, keys.begin()).out);
+  return keys;
+}();
 
 }  // namespace
 

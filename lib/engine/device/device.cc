@@ -62,6 +62,7 @@ DeviceState::DeviceState(Options options)
     : configuration(options.device),
       mode(options.configuration.poller_mode),
       idle(options.configuration.poller_idle),
+      congestion(options.configuration.congestion),
       copy_kind(options.configuration.copy_kind),
       eal(options.eal),
       parker(options.parker),

@@ -128,7 +128,7 @@ Queues make_queues(const QueuePairOptions& options) {
 
 std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, const Device& device,
                                            QpNumber number, mem::QpIdentity identity, Queues queues,
-                                           Poller& poller, const queue::SharedReceiveTable& xrc_receives) {
+                                           Poller& poller, const DeviceState& state) {
   const bool shares = options.shared_receives != nullptr;
   auto entry = std::make_unique<QueuePairEntry>(
       qp::QueuePair::Options{
@@ -142,6 +142,7 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
           .reads = {.sent = Limits::kReadsSent, .answered = Limits::kReadsAnswered},
           .partition_keys = device.partition_keys(),
           .source_ports = device.source_ports(),
+          .congestion = state.congestion,
           .datagram_mtu = path_mtu_bytes(device.path_mtu_max()),
           .send_queue = queues.send.get(),
           .receive_queue = queues.receive.get(),
@@ -149,7 +150,7 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
           .send_completions = options.send_completions,
           .receive_completions = options.receive_completions,
           .listener = options.listener,
-          .xrc_receives = &xrc_receives,
+          .xrc_receives = &state.xrc_receives,
           .xrc_domain = options.xrc_domain != nullptr ? options.xrc_domain->id : queue::XrcDomainId{}},
       poller, poller.index());
   entry->number = number;
@@ -224,7 +225,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
       if (state.entries.size() < queue_pairs_max()) number = state.queue_pairs.allocate(state.clock());
       if (number) {
         return &state.add(options, make_entry(options, *this, *number, {++state.queue_pairs_ever},
-                                              std::move(queues), poller, state.xrc_receives));
+                                              std::move(queues), poller, state));
       }
       refusal = {ENOMEM, "no queue pair left"};
     }

@@ -98,6 +98,7 @@ struct DeviceState {
   const DeviceConfiguration configuration;
   const PollerMode mode;
   const PollerIdle idle;
+  const qp::CongestionOptions congestion;
   const copy::Kind copy_kind;
   const bool eal;
   Parker* const parker;

@@ -4,10 +4,32 @@
 
 namespace uroce::qp {
 
-/// How a queue pair takes part in congestion control.
+/// What decides how fast a queue pair sends.
+enum class CongestionControl : uint8_t {
+  kNone,   // the window alone
+  kDcqcn,  // the CNPs of the peer (dcqcn.h)
+};
+
+/// Parameters of DCQCN, with the names and values of its paper (lib/README.md, wire fact 13).
+struct DcqcnOptions {
+  uint32_t line_mbps = 100'000;  // R_C and R_T at the first CNP; a rate that reaches it is no limit any more
+  uint32_t least_mbps = 10;
+  uint32_t additive_mbps = 40;    // R_AI
+  uint32_t hyper_mbps = 400;      // R_HAI
+  uint32_t gain_shift = 8;        // g is 1/2^gain_shift
+  uint32_t alpha_us = 55;         // without a CNP for so long, alpha decreases
+  uint32_t increase_us = 55;      // T
+  uint32_t increase_kib = 10240;  // B
+  uint32_t recovery_stages = 5;   // F
+
+  [[nodiscard]] bool operator==(const DcqcnOptions&) const = default;
+};
+
 struct CongestionOptions {
-  uint32_t cnp_interval_us = 50;  // between two CNPs of a queue pair; 0: it sends none
+  CongestionControl control = CongestionControl::kNone;
+  uint32_t cnp_interval_us = 50;  // N: between two CNPs of a queue pair; 0: it sends none
   uint8_t cnp_dscp = 48;
+  DcqcnOptions dcqcn = {};
 
   [[nodiscard]] bool operator==(const CongestionOptions&) const = default;
 };

@@ -40,6 +40,20 @@ cores = [1, 3]
 per_device = 2
 cycle_clock = false
 
+[congestion]
+control = "dcqcn"
+cnp_interval_us = 4
+cnp_dscp = 46
+line_mbps = 25000
+least_mbps = 5
+additive_mbps = 6
+hyper_mbps = 60
+gain_shift = 4
+alpha_us = 7
+increase_us = 300
+increase_kib = 2048
+recovery_stages = 1
+
 [copy]
 kind = "non-temporal"
 
@@ -99,6 +113,18 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(c.cores, (std::vector<uint32_t>{1, 3}));
   EXPECT_EQ(c.pollers_per_device, 2);
   EXPECT_FALSE(c.cycle_clock);
+  EXPECT_EQ(c.congestion, (qp::CongestionOptions{.control = qp::CongestionControl::kDcqcn,
+                                                 .cnp_interval_us = 4,
+                                                 .cnp_dscp = 46,
+                                                 .dcqcn = {.line_mbps = 25000,
+                                                           .least_mbps = 5,
+                                                           .additive_mbps = 6,
+                                                           .hyper_mbps = 60,
+                                                           .gain_shift = 4,
+                                                           .alpha_us = 7,
+                                                           .increase_us = 300,
+                                                           .increase_kib = 2048,
+                                                           .recovery_stages = 1}}));
   EXPECT_EQ(c.copy_kind, copy::Kind::kNonTemporal);
   EXPECT_FALSE(c.hugepages);
   EXPECT_FALSE(c.honour_memlock);
@@ -276,6 +302,18 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"poller.cores", "1,3"},
       {"poller.per_device", "2"},
       {"poller.cycle_clock", "false"},
+      {"congestion.control", "dcqcn"},
+      {"congestion.cnp_interval_us", "4"},
+      {"congestion.cnp_dscp", "46"},
+      {"congestion.line_mbps", "25000"},
+      {"congestion.least_mbps", "5"},
+      {"congestion.additive_mbps", "6"},
+      {"congestion.hyper_mbps", "60"},
+      {"congestion.gain_shift", "4"},
+      {"congestion.alpha_us", "7"},
+      {"congestion.increase_us", "300"},
+      {"congestion.increase_kib", "2048"},
+      {"congestion.recovery_stages", "1"},
       {"copy.kind", "non-temporal"},
       {"memory.hugepages", "false"},
       {"memory.honour_memlock", "false"},
@@ -358,7 +396,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 30u);
+  EXPECT_EQ(configuration_keys().size(), 42u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

@@ -59,5 +59,99 @@ TEST_F(Congestion, AnIntervalOfZero_ExpectNoCnp) {
   EXPECT_EQ(counter(Counter::kRxCe), 1u);
 }
 
+/// After the first CNP the rate stays what that makes of it: 100 Mbit/s, 80 ns for a byte.
+class RateOfDcqcn : public QueuePairTest {
+ protected:
+  RateOfDcqcn() {
+    options.congestion = {.control = CongestionControl::kDcqcn,
+                          .dcqcn = {.line_mbps = 200, .increase_us = 1'000'000}};
+    queue_pair = std::make_unique<QueuePair>(options);
+  }
+
+  void receive_cnp() {
+    wire::Headers headers = from_peer(Operation::kAcknowledge, 0);
+    headers.bth.opcode = wire::kCnpOpcode;
+    headers.bth.becn = true;
+    receive(headers);
+  }
+  /// What leaves now, and then nothing before its time has come.
+  void expect_one_at_a_time(size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      const std::vector<Sent> sent = pump();
+      ASSERT_EQ(sent.size(), 1u) << "packet " << i;
+      EXPECT_EQ(sent[0].packet.traffic_class, 2) << "ECT(0)";
+      if (i + 1 == count) break;
+      const Duration paced{static_cast<int64_t>(sent[0].frame.size() * 80)};
+      const Instant due = turn.now + paced;
+      advance(paced - nanoseconds(1));
+      EXPECT_TRUE(pump().empty());
+      ASSERT_EQ(queue_pair->deadline(), due);
+      expire();
+      EXPECT_EQ(turn.now, due);
+    }
+  }
+};
+
+TEST_F(RateOfDcqcn, WithoutACnpAllLeavesAtOnce) {
+  bring_up();
+  post(queue::SendOperation::kWrite, 8 * kMtu);
+  EXPECT_EQ(pump().size(), 8u);
+}
+
+TEST_F(RateOfDcqcn, AfterACnpRequestsLeaveAtItsRate) {
+  bring_up();
+  receive_cnp();
+  EXPECT_EQ(counter(Counter::kRxCnp), 1u);
+  post(queue::SendOperation::kWrite, 8 * kMtu);
+  expect_one_at_a_time(8);
+}
+
+TEST_F(RateOfDcqcn, SoDoTheResponsesToAREAD) {
+  grant(mem::kRemoteRead);
+  bring_up();
+  receive_cnp();
+  receive_read(5000, 0, 4 * kMtu);
+  expect_one_at_a_time(4);
+}
+
+TEST_F(RateOfDcqcn, ACnpOfAnotherAddressChangesNothing) {
+  bring_up();
+  const wire::Path path = attributes.path;
+  attributes.path.destination.bytes[15] ^= 1;
+  receive_cnp();
+  attributes.path = path;
+  EXPECT_EQ(counter(Counter::kDropWrongPeer), 1u);
+  post(queue::SendOperation::kWrite, 8 * kMtu);
+  EXPECT_EQ(pump().size(), 8u);
+}
+
+TEST_F(RateOfDcqcn, EcnBitsOfTheProgramStay) {
+  attributes.path.traffic_class = 0x21;
+  bring_up();
+  post(queue::SendOperation::kWrite, 1);
+  EXPECT_EQ(pump().at(0).packet.traffic_class, 0x21);
+}
+
+TEST_F(RateOfDcqcn, AnotherLifeOfTheQueuePairBeginsWithoutALimit) {
+  bring_up();
+  receive_cnp();
+  ASSERT_EQ(modify(State::kReset), 0);
+  bring_up();
+  post(queue::SendOperation::kWrite, 8 * kMtu);
+  EXPECT_EQ(pump().size(), 8u);
+}
+
+TEST_F(Congestion, WithoutControlACnpIsCountedOnly) {
+  bring_up();
+  wire::Headers headers = from_peer(Operation::kAcknowledge, 0);
+  headers.bth.opcode = wire::kCnpOpcode;
+  receive(headers);
+  EXPECT_EQ(counter(Counter::kRxCnp), 1u);
+  post(queue::SendOperation::kWrite, 8 * kMtu);
+  const std::vector<Sent> sent = pump();
+  ASSERT_EQ(sent.size(), 8u);
+  EXPECT_EQ(sent[0].packet.traffic_class, 0);
+}
+
 }  // namespace
 }  // namespace uroce::qp::testing

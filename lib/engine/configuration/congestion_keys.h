@@ -1,0 +1,98 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "engine/configuration/key.h"
+#include "qp/congestion/options.h"
+
+// The keys of [congestion]: a part of the list of keys.cc.
+namespace uroce::engine {
+
+/// Stores the value that a word stands for.
+template <typename T, size_t N>
+configuration::Complaint store_choice(const toml::node& value, T& to,
+                                      const std::array<std::pair<std::string_view, T>, N>& choices) {
+  const auto* text = value.as_string();
+  std::string known;
+  for (const auto& [name, choice] : choices) {
+    if (text != nullptr && text->get() == name) {
+      to = choice;
+      return std::nullopt;
+    }
+    known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", name);
+  }
+  return fmt::format("must be one of {}", known);
+}
+
+inline constexpr std::array<std::pair<std::string_view, qp::CongestionControl>, 2> kCongestionControls = {
+    {{"none", qp::CongestionControl::kNone}, {"dcqcn", qp::CongestionControl::kDcqcn}}};
+
+inline constexpr std::array<Key, 12> kCongestionKeys = {{
+    {{"congestion.control", "none or dcqcn",
+      "what slows queue pairs down: nothing but their windows, or the CNPs of their peers"},
+     ValueKind::kText,
+     [](const toml::node& v, KeyTarget t) {
+       return store_choice(v, t.configuration.congestion.control, kCongestionControls);
+     }},
+    {{"congestion.cnp_interval_us", "number",
+      "microseconds between two CNPs to a queue pair whose packets come marked; 0: none"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.cnp_interval_us, 0, 1'000'000);
+     }},
+    {{"congestion.cnp_dscp", "number", "DSCP of CNPs"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.cnp_dscp, 0, 63);
+     }},
+    {{"congestion.line_mbps", "number",
+      "dcqcn: Mbit/s that the first CNP finds, and above which there is no limit"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.dcqcn.line_mbps, 1, 10'000'000);
+     }},
+    {{"congestion.least_mbps", "number", "dcqcn: Mbit/s that no CNP goes below"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.dcqcn.least_mbps, 1, 1'000'000);
+     }},
+    {{"congestion.additive_mbps", "number", "dcqcn: R_AI, Mbit/s"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.dcqcn.additive_mbps, 1, 1'000'000);
+     }},
+    {{"congestion.hyper_mbps", "number", "dcqcn: R_HAI, Mbit/s"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.dcqcn.hyper_mbps, 1, 1'000'000);
+     }},
+    {{"congestion.gain_shift", "number", "dcqcn: g is 1/2^gain_shift"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.dcqcn.gain_shift, 1, 16);
+     }},
+    {{"congestion.alpha_us", "number", "dcqcn: period of the timer of alpha"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.dcqcn.alpha_us, 1, 1'000'000);
+     }},
+    {{"congestion.increase_us", "number", "dcqcn: T, period of the increase timer"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.dcqcn.increase_us, 1, 1'000'000);
+     }},
+    {{"congestion.increase_kib", "number", "dcqcn: B, KiB of the byte counter"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.dcqcn.increase_kib, 1, 1 << 22);
+     }},
+    {{"congestion.recovery_stages", "number", "dcqcn: F, stages of fast recovery"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.dcqcn.recovery_stages, 1, 100);
+     }},
+}};
+
+}  // namespace uroce::engine

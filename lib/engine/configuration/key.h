@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+
+#include "engine/configuration/configuration.h"
+#include "engine/configuration/toml_values.h"
+
+// What a key of a configuration is.
+namespace uroce::engine {
+
+/// How the text of a command-line option becomes a TOML value.
+enum class ValueKind : uint8_t { kText, kNumber, kFlag, kTextList, kNumberList, kNeighbourList };
+
+/// What a key is stored in. `device` is null outside [[device]].
+struct KeyTarget {
+  Configuration& configuration;
+  DeviceConfiguration* device = nullptr;
+};
+
+struct Key {
+  KeyDescription description;
+  ValueKind kind;
+  configuration::Complaint (*store)(const toml::node& value, KeyTarget target);
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,157 @@
+#include "tests/sim/incast.h"
+
+#include <array>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "tests/sim/endpoint.h"
+#include "tests/sim/switch_queue.h"
+#include "tests/sim/turns.h"
+#include "tests/sim/virtual_clock.h"
+
+namespace uroce::sim {
+
+namespace {
+
+constexpr size_t kSenders = 8;
+constexpr uint32_t kBytes = 65536;
+constexpr uint32_t kOutstanding = 4;
+constexpr uint8_t kTimeout = 10;  // 4 ms
+constexpr int64_t kPicosecondsPerByte = 320;
+constexpr Duration kOneWay = microseconds(5);
+
+MacAddress mac_of(size_t host) { return {{2, 0, 0, 0, 0, static_cast<uint8_t>(host + 1)}}; }
+engine::InterfaceAddress address_of(size_t host) {
+  return {Gid::from_ipv4({10, 0, 0, static_cast<uint8_t>(host + 1)}), 24};
+}
+
+/// The hosts that send, and behind them the one that they send to.
+class Senders {
+ public:
+  explicit Senders(const IncastOptions& options)
+      : options_(options), random_(options.seed), turns_(options.seed), queue_({}) {
+    std::vector<WireEnd*> ends;
+    for (size_t host = 0; host <= kSenders; ++host) {
+      hosts_.push_back(make_host(host));
+      turns_.add(*hosts_.back());
+      ends.push_back(&hosts_.back()->end());
+    }
+    WireEnd::join(ends);
+    for (size_t i = 0; i < kSenders; ++i) flows_.push_back(make_flow(i));
+  }
+
+  Incast run() {
+    run_until(VirtualClock::now() + options_.warm_up);
+    queue_.begin_to_count();
+    for (Flow& flow : flows_) flow.done = 0;
+    run_until(VirtualClock::now() + options_.length);
+    Incast incast = shares();
+    incast.queue_p99_kb = static_cast<double>(queue_.bytes_p99()) / 1000;
+    incast.marked = queue_.marked();
+    incast.lost = queue_.lost();
+    for (size_t i = 0; i < kSenders; ++i)
+      incast.sent_again += hosts_[i]->device().counter(Counter::kRetransmittedPackets);
+    incast.cnps = hosts_[kSenders]->device().counter(Counter::kTxCnp);
+    return incast;
+  }
+
+ private:
+  struct Flow {
+    std::unique_ptr<Endpoint> from;
+    std::unique_ptr<Endpoint> to;
+    Arena::Slot source = {};
+    Arena::Slot target = {};
+    uint32_t under_way = 0;
+    uint64_t done = 0;
+  };
+
+  std::unique_ptr<Host> make_host(size_t host) {
+    Path path;
+    path.push_back(std::make_unique<Delay>(kOneWay, 0, Duration{}));
+    if (host < kSenders) path.push_back(std::make_unique<ThroughSwitch>(queue_));
+    // With more than a few packets on it, a sender's wire would have them pass the switch before those of
+    // others that come earlier.
+    auto end = std::make_unique<WireEnd>(WireEnd::Options{.mac = mac_of(host),
+                                                          .path = std::move(path),
+                                                          .seed = random_.next(),
+                                                          .ring = 4096,
+                                                          .picoseconds_per_byte = kPicosecondsPerByte,
+                                                          .backlog_max = microseconds(1)});
+    engine::DeviceConfiguration device{.addresses = {address_of(host)}};
+    for (size_t other = 0; other <= kSenders; ++other)
+      if (other != host) device.neighbours.push_back({address_of(other).address, mac_of(other)});
+    return std::make_unique<Host>(std::move(end),
+                                  Host::Options{.device = device, .congestion = options_.congestion});
+  }
+
+  Flow make_flow(size_t sender) {
+    const Endpoint::Options options{.signal_all = true};
+    Flow flow{.from = std::make_unique<Endpoint>(*hosts_[sender], options, random_),
+              .to = std::make_unique<Endpoint>(*hosts_[kSenders], options, random_)};
+    connect(*flow.from, *flow.to, {.path_mtu = PathMtu::k4096, .timeout = kTimeout});
+    flow.source = flow.from->arena.lend(kBytes, random_).value();
+    flow.target = flow.to->arena.lend(kBytes, random_).value();
+    return flow;
+  }
+
+  void run_until(Instant end) {
+    while (VirtualClock::now() < end) {
+      for (Flow& flow : flows_) {
+        const uint32_t before = flow.under_way;
+        for (; flow.under_way < kOutstanding; ++flow.under_way) post(flow);
+        if (flow.under_way != before) flow.from->publish_sends();
+      }
+      turns_.advance(turns_.round(), end);
+      for (Flow& flow : flows_) poll(flow);
+    }
+  }
+
+  static void post(Flow& flow) {
+    queue::SendQueue& queue = flow.from->sends();
+    queue::SendRequest& request = *queue.reserve();
+    request.operation = queue::SendOperation::kWrite;
+    request.remote_address = flow.to->arena.iova(flow.target);
+    request.rkey = flow.to->arena.keys().rkey;
+    request.length = kBytes;
+    request.segments = 1;
+    queue.segments(request)[0] = flow.from->arena.segment(flow.source);
+    queue.publish();
+  }
+
+  static void poll(Flow& flow) {
+    std::array<queue::Completion, kOutstanding> found;
+    const size_t count = flow.from->poll_sends(found);
+    for (size_t i = 0; i < count; ++i)
+      if (found[i].status != queue::CompletionStatus::kSuccess)
+        throw std::runtime_error("a connection has broken");
+    flow.under_way -= static_cast<uint32_t>(count);
+    flow.done += count;
+  }
+
+  [[nodiscard]] Incast shares() const {
+    double sum = 0;
+    double squares = 0;
+    for (const Flow& flow : flows_) {
+      const auto done = static_cast<double>(flow.done);
+      sum += done;
+      squares += done * done;
+    }
+    const double carried = sum * kBytes * kPicosecondsPerByte / 1000;
+    return {.share = carried / static_cast<double>(options_.length.ns),
+            .jain = squares > 0 ? sum * sum / (kSenders * squares) : 0};
+  }
+
+  const IncastOptions options_;
+  Random random_;
+  Turns turns_;
+  SwitchQueue queue_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<Flow> flows_;
+};
+
+}  // namespace
+
+Incast measure_incast(const IncastOptions& options) { return Senders(options).run(); }
+
+}  // namespace uroce::sim

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+#include "qp/congestion/options.h"
+
+namespace uroce::sim {
+
+/// Eight hosts WRITE 64 KiB messages to a ninth, all through one port of a switch, with links of 25 Gbit/s
+/// and a round trip of 10 us.
+struct IncastOptions {
+  qp::CongestionOptions congestion = {};
+  Duration warm_up = milliseconds(10);
+  Duration length = milliseconds(20);  // that is measured, behind the warm-up
+  uint64_t seed = 1;
+};
+
+struct Incast {
+  double share = 0;  // of what the link carries
+  double jain = 0;   // 1: all flows got the same
+  double queue_p99_kb = 0;
+  uint64_t marked = 0;  // packets, by the switch
+  uint64_t lost = 0;
+  // With the warm-up:
+  uint64_t sent_again = 0;
+  uint64_t cnps = 0;
+};
+
+/// In virtual time. Throws when a connection breaks.
+Incast measure_incast(const IncastOptions& options);
+
+}  // namespace uroce::sim
