@@ -9,6 +9,7 @@
 #include "drivers/port/ethdev/ethdev.h"
 #include "drivers/port/host/host.h"
 #include "drivers/port/loopback/loopback.h"
+#include "drivers/port/packet/packet.h"
 #include "drivers/port/xdp/xdp.h"
 
 namespace uroce::drivers {
@@ -33,6 +34,8 @@ constexpr std::array kPortDrivers = {
     PortDriver{is_loopback, open_loopback, false, loopback_wire, [](std::string_view) { return true; },
                [](std::string_view) -> std::optional<MacAddress> { return std::nullopt; },
                [](std::string_view) { return std::string(); }},
+    PortDriver{is_packet, open_packet, false, [](std::string_view) { return std::string(); },
+               [](std::string_view) { return true; }, packet_known_mac, packet_interface},
     PortDriver{[](std::string_view) { return true; }, open_ethdev, true, ethdev_wire, ethdev_has_mac,
                ethdev_known_mac, ethdev_interface},
 };
@@ -55,7 +58,9 @@ Result<std::unique_ptr<port::Port>> open_on_interface(const port::Specification&
   } else {
     remark += "AF_PACKET beside the kernel, as configured";
   }
-  return open_ethdev(packet);
+  // Elsewhere a frame costs the same by either.
+  const bool gso = why_no_gso(specification.kernels_interface).empty();
+  return gso ? open_packet(packet) : open_ethdev(packet);
 }
 
 Result<std::unique_ptr<port::Port>> open_beside_kernel(const port::Specification& specification) {

@@ -157,11 +157,13 @@ class EndToEnd:
                       bare[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6, 'copied')
 
     def beside_kernel(self, name, rounds=3):
-        """WRITEs by AF_XDP and by AF_PACKET in turn, medians, and the bare drivers of DPDK on the same link."""
+        """WRITEs by AF_XDP, by packet sockets and by net_af_packet in turn, medians, and the bare drivers of DPDK on the same link."""
         sizes = SMALL, LARGE, 65536
         options = ['--op', 'write', '--size', ','.join(map(str, sizes)), '--measure', 'bandwidth', '--duration', self.duration, '--quiet']
         links_of = {mode: (lambda mode=mode: links.BesideKernelLink(mode)) for mode in ('xdp', 'packet')}
-        bare_links, bare, figures = {'xdp': links.XdpLink, 'packet': links.PacketLink}, {}, {mode: [] for mode in links_of}
+        bare_links, bare = {'xdp': links.XdpLink, 'packet': links.PacketLink}, {}
+        links_of['net_af_packet'] = links.PacketLink
+        figures = {mode: [] for mode in links_of}
         for mode, new_link in bare_links.items():
             told = self.bare_between_processes(new_link, ['--bytes', SMALL_FRAME, '--seconds', self.duration])
             bare[mode] = told[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6
@@ -172,10 +174,11 @@ class EndToEnd:
 
         def median(mode, size):
             return statistics.median(each[f'write.{size}.messages_per_second'] for each in figures[mode]) / 1e6
-        for mode in links_of:
+        for mode in bare_links:
             yield Row(f'{name}.{mode}.write.{SMALL}.rate', median(mode, SMALL), 'M/s', bare[mode], 'copied')
         for size in sizes:
-            yield Row(f'{name}.write.{size}.over_packet', median('xdp', size), 'M/s', median('packet', size), 'packet')
+            for mode, over in ('xdp', 'over_packet'), ('packet', 'gso.over_packet'):
+                yield Row(f'{name}.write.{size}.{over}', median(mode, size), 'M/s', median('net_af_packet', size), 'net_af_packet')
 
     def bare_between_processes(self, new_link, options):
         with new_link() as link:

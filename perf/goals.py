@@ -39,6 +39,19 @@ def _host():
         yield f'idle.{mode}.interrupt.first_packet_us', (AT_MOST, 100)
 
 
+def _links():
+    """Of links of the kernel: what the bare port carries, and small path MTUs at a third of DPDK's cost at most."""
+    yield 'links.packet.4200.write64k.goodput.ratio', (AT_LEAST, 0.9)
+    for mtu in 1500, 3400:
+        yield f'links.xdp.{mtu}.write64k.goodput.ratio', (AT_LEAST, 0.9)
+    yield 'links.xdp.3400.write64.rate.ratio', (AT_LEAST, 0.9)
+    for operation in 'send', 'write':
+        yield f'links.packet.4200.{operation}64.over_bare_us', (AT_MOST, 2)
+    for pairs in 1, 64:
+        yield f'links.1500.cpu_ns.write.65536.qp{pairs}.ratio', (AT_LEAST, 3)
+    yield 'links.1500.cpu_ns.write.64.qp1.ratio', (AT_LEAST, 3)
+
+
 def _control():
     """One object ended and another one made, however many there are; a device opened, on DPDK beside EAL's own time."""
     for kind, nanoseconds in ('qp', 10000), ('cq', 5000), ('srq', 5000):
@@ -80,6 +93,7 @@ GOALS = {
     'af_xdp.send.64.rate.ratio': (AT_LEAST, 0.9),
     'beside_kernel.xdp.write.64.rate.ratio': (AT_LEAST, 0.9),
     'beside_kernel.write.64.over_packet.ratio': (AT_LEAST, 1.5),
+    **dict(_links()),
     **dict(_latency()),
     **dict(_host()),
     **dict(_attacked()),

@@ -110,12 +110,15 @@ class VethLink(Link):
     SIDES = {'server': 'left', 'client': 'right'}
     MTU = 4200
 
+    def __init__(self, mtu=None):
+        self.mtu = mtu or self.MTU
+
     @staticmethod
     def why_not():
         return port_kinds.why_not('af-packet')
 
     def __enter__(self):
-        self.net = namespaces.Namespaces(mtu=self.MTU).__enter__()
+        self.net = namespaces.Namespaces(mtu=self.mtu).__enter__()
         self.host = self.net.address('left')
         return self
 
@@ -156,11 +159,19 @@ class PacketLink(VethLink):
     MTU = XdpLink.MTU
 
 
+class PacketSocketLink(VethLink):
+    """By packet sockets of ours, which need no EAL."""
+
+    def port(self, _role):
+        return f'packet0,iface={namespaces.LINK}'
+
+
 class BesideKernelLink(VethLink):
     """The kernel's own addresses on the link, at an MTU that AF_XDP carries. `mode`: of `--mode`."""
     MTU = XdpLink.MTU
 
-    def __init__(self, mode):
+    def __init__(self, mode='xdp', mtu=None):
+        super().__init__(mtu)
         self.mode = mode
 
     def __enter__(self):

@@ -80,6 +80,8 @@ class PortQueue {
   /// same and is given back through release().
   virtual RxFrame loop(const TxFrame& frame) = 0;
 
+  /// Whether frames in a long burst cost much less than in several short ones.
+  [[nodiscard]] virtual bool prefers_long_bursts() const { return false; }
   /// Whether the ICRC of frames that stay on this host is to be computed.
   [[nodiscard]] virtual bool wants_icrc_on_host() const { return true; }
   /// Other processes share the port: a frame for one that takes none does not hold up the others, but is

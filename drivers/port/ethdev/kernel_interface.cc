@@ -9,11 +9,13 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 namespace uroce::drivers {
@@ -92,6 +94,29 @@ uint16_t receive_queues_of(const std::string& interface) {
   close(socket_fd);
   if (failed != 0) return 1;
   return static_cast<uint16_t>(std::clamp<uint32_t>(channels.rx_count + channels.combined_count, 1, 1024));
+}
+
+std::string interface_driver_of(const std::string& interface) {
+  ifreq request{};
+  if (interface.size() >= sizeof request.ifr_name) return {};
+  interface.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  const int socket_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket_fd < 0) return {};
+  ethtool_drvinfo told{};
+  told.cmd = ETHTOOL_GDRVINFO;
+  request.ifr_data = reinterpret_cast<char*>(&told);
+  const int failed = ioctl(socket_fd, SIOCETHTOOL, &request);
+  close(socket_fd);
+  if (failed != 0) return {};
+  return {told.driver, strnlen(told.driver, sizeof told.driver)};
+}
+
+bool kernel_is_at_least(unsigned major, unsigned minor) {
+  utsname name{};
+  unsigned told_major = 0;
+  unsigned told_minor = 0;
+  if (uname(&name) != 0 || std::sscanf(name.release, "%u.%u", &told_major, &told_minor) != 2) return false;
+  return told_major != major ? told_major > major : told_minor >= minor;
 }
 
 Status may_use(Grant grant, const std::string& port) {

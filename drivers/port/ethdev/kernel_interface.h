@@ -20,6 +20,12 @@ std::optional<MacAddress> interface_mac_of(const std::string& interface);
 /// How many queues the interface receives by; 1 if its driver does not say.
 uint16_t receive_queues_of(const std::string& interface);
 
+/// The name of its driver ("veth"); empty if the kernel does not say.
+std::string interface_driver_of(const std::string& interface);
+
+/// Whether this is Linux of that version or later.
+bool kernel_is_at_least(unsigned major, unsigned minor);
+
 /// What the kernel must grant before a driver can open its device.
 enum class Grant : uint8_t { kNone, kPacketSocket, kXdpSocket, kTunnel };
 

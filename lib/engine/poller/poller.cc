@@ -19,6 +19,7 @@ Poller::Poller(const Options& options, port::PortQueue& queue, const PollerConte
     : options_(options),
       port_queue_(queue),
       port_is_shared_(queue.is_shared()),
+      long_bursts_(queue.prefers_long_bursts()),
       context_(context),
       tx_(queue),
       patience_(options.clock),

@@ -139,7 +139,7 @@ class Poller final : private TurnOwner {
   static constexpr size_t kCommandsMax = 64;  // waiting; also the most in one turn
   static constexpr size_t kDoorbellsPerTurn = 256;
   static constexpr size_t kExpiredMax = 64;    // per turn
-  static constexpr uint32_t kPumpFrames = 16;  // per queue pair and turn
+  static constexpr uint32_t kPumpFrames = 16;  // per queue pair and turn, unless few fill a burst
   static constexpr Duration kTimerTick = microseconds(16);
   static constexpr size_t kTimerSlots = 1024;
   static constexpr Duration kUndrainedMax =
@@ -181,6 +181,7 @@ class Poller final : private TurnOwner {
   void release();
   void expire_timers();
   void pump();
+  [[nodiscard]] uint32_t pump_budget() const;
   [[nodiscard]] bool must_wait(const QueuePairEntry& entry);
   void transmit();
   void answer_all();
@@ -218,6 +219,7 @@ class Poller final : private TurnOwner {
   const Options options_;
   port::PortQueue& port_queue_;
   const bool port_is_shared_;
+  const bool long_bursts_;
   const PollerContext& context_;
 
   // Belongs to the turn.

@@ -37,6 +37,7 @@ void Poller::pump() {
   }
   if (services_ != nullptr && services_->deadline() <= turn_.now) services_->pump(turn_.now, tx_);
   waiting_ = 0;
+  const uint32_t budget = pump_budget();
   for (size_t left = active_.size(); left > 0 && !tx_.full(); --left) {
     QueuePairEntry& entry = active_.pop_front();
     flush_completions_if_full();
@@ -47,7 +48,7 @@ void Poller::pump() {
       continue;
     }
     const size_t before = tx_.size();
-    bool more = entry.queue_pair.pump(turn_, kPumpFrames);
+    bool more = entry.queue_pair.pump(turn_, budget);
     if (tx_.take_ran_dry()) [[unlikely]]
       count(Counter::kTxNoBuffer);
     more |= note_error_state(entry);
@@ -56,6 +57,13 @@ void Poller::pump() {
     // An ACK that waits for a reply is none.
     if (!more || tx_.size() != before) ++work_;
   }
+}
+
+/// Frames of one queue pair and turn. On a port where the burst is what costs, few queue pairs fill it.
+uint32_t Poller::pump_budget() const {
+  if (!long_bursts_ || active_.size() == 0) [[likely]]
+    return kPumpFrames;
+  return std::max(kPumpFrames, static_cast<uint32_t>(port::TxBatch::kFramesMax / active_.size()));
 }
 
 /// The process that has the queue pair's peer takes no more frames just now. Others of this host do not wait

@@ -137,7 +137,7 @@ TEST(KernelLinkAddresses, HaveOneUserEach) {
   EXPECT_EQ(error_of_opening("net_af_packet1", kMac, {address(1), address(2)}), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Ports, KernelLink, ::testing::Values("net_af_packet", "net_af_xdp"),
+INSTANTIATE_TEST_SUITE_P(Ports, KernelLink, ::testing::Values("net_af_packet", "net_af_xdp", "packet"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 }  // namespace

@@ -1,0 +1,69 @@
+"""Rows of links of the kernel with small and large MTUs, for perf/run."""
+
+import json
+import statistics
+
+import links
+from rows import SMALL, SMALL_FRAME, Row, command
+
+# Link MTU -> path MTU.
+MTUS = {1500: 1024, 3400: 2048, 4200: 4096, 9000: 4096}
+# Of a packet in the middle of a message: it has no RETH.
+MIDDLE_HEADERS = 58
+MESSAGE = 65536
+RUNS = 3
+# A veth pair in a namespace that goes with the program: $1 is its MTU.
+IN_NAMESPACE = ['unshare', '--net', 'sh', '-c', 'ip link add near mtu "$1" type veth peer name far mtu "$1" && '
+                'for end in near far; do ip link set $end addrgenmode none up || exit 1; done; shift; exec "$@"', 'sh']
+
+
+class LinkRows:
+    """`ends`: of between_rows. `build`, `duration`: as there."""
+
+    def __init__(self, ends, build, duration):
+        self.ends, self.build, self.duration = ends, build, duration
+
+    def rows(self):
+        yield from self.cpu_time()
+        yield from self.between_processes()
+
+    def cpu_time(self):
+        """CPU time of WRITEs, both ends on one thread, by packet sockets of ours beside net_af_packet, alternating."""
+        for mtu, path_mtu in MTUS.items():
+            for size, pairs in (MESSAGE, 1), (MESSAGE, 64), (SMALL, 1):
+                options = ['--size', size, '--mtu', path_mtu, '--queue-pairs', pairs, '--outstanding', max(128, 2 * pairs)]
+                rounds = [{port: self.one_thread(mtu, port, options) for port in ('packet', 'net_af_packet')} for _ in range(RUNS)]
+                ours, dpdks = (statistics.median(each[port] for each in rounds) for port in ('packet', 'net_af_packet'))
+                yield Row(f'links.{mtu}.cpu_ns.write.{size}.qp{pairs}', ours, 'ns', dpdks, 'net_af_packet', 'lower')
+
+    def one_thread(self, mtu, port, options):
+        device = [word for end, (name, address) in enumerate(zip(('near', 'far'), links.ADDRESSES.values()))
+                  for word in ('--port', f'{port}{end},iface={name}', '--ip', address)]
+        said = command([*IN_NAMESPACE, mtu, self.build / 'apps/uroce', 'run', *device, '--',
+                        self.build / 'perf/end_to_end/one_thread', '--op', 'write', '--seconds', self.duration, *options])
+        return json.loads(said)['cpu_ns_per_operation']
+
+    def between_processes(self):
+        """Goodput and round trips on two CPUs beside those of the bare port."""
+        for name, mtu, bare_link, link in (('packet', 1500, links.PacketSocketLink, links.PacketSocketLink),
+                                           ('packet', 4200, links.PacketSocketLink, links.PacketSocketLink),
+                                           ('xdp', 1500, links.XdpLink, links.BesideKernelLink),
+                                           ('xdp', 3400, links.XdpLink, links.BesideKernelLink)):
+            frame = MTUS[mtu] + MIDDLE_HEADERS
+            options = ['--op', 'write,send', '--size', f'{SMALL},{MESSAGE}', '--duration', self.duration, '--quiet']
+            rounds = [(self.ends.bare_between_processes(lambda: bare_link(mtu=mtu),
+                                                        ['--bytes', f'{SMALL_FRAME},{frame}', '--seconds', self.duration]),
+                       self.ends.perf_between_processes(lambda: link(mtu=mtu), options)) for _ in range(RUNS)]
+
+            def bare(figure):
+                return statistics.median(each[figure] for each, _ in rounds)
+
+            def ours(figure):
+                return statistics.median(each[figure] for _, each in rounds)
+            yield Row(f'links.{name}.{mtu}.write64k.goodput', ours(f'write.{MESSAGE}.gigabits_per_second'), 'Gbit/s',
+                      bare(f'bare.{frame}.gigabits_per_second'), 'bare')
+            yield Row(f'links.{name}.{mtu}.write64.rate', ours(f'write.{SMALL}.messages_per_second') / 1e6, 'M/s',
+                      bare(f'bare.{SMALL_FRAME}.frames_per_second') / 1e6, 'bare')
+            for operation in 'send', 'write':
+                over = ours(f'{operation}.{SMALL}.round_trip_p50_us') - bare(f'bare.{SMALL_FRAME}.round_trip_p50_us')
+                yield Row(f'links.{name}.{mtu}.{operation}64.over_bare_us', over, 'us')
