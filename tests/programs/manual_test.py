@@ -37,7 +37,8 @@ def options_of(command):
 
 
 def keys():
-    source = (ROOT / "lib/engine/configuration/keys.cc").read_text()
+    folder = ROOT / "lib/engine/configuration"
+    source = "".join((folder / name).read_text() for name in ("keys.cc", "congestion_keys.h"))
     return set(re.findall(r'^    \{\{"([a-z]+\.[a-z0-9_]+)",', source, re.M))
 
 
