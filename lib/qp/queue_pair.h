@@ -64,6 +64,8 @@ class QueuePair final : public PlacementOwner {
   /// The response with that PSN came early, and none of those that are due before it. True: it is due now,
   /// for it acknowledges all that was before; false: these are missing.
   bool reach_response(Psn psn, Turn& turn);
+  /// reach_response() would do nothing until the response that is due has come.
+  [[nodiscard]] bool waits_for_response() const { return retransmission_.waits_for_missing(); }
 
   /// The application has posted: the turn is made for that, or has found its doorbell.
   void posted(const Turn& turn) {

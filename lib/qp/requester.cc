@@ -109,20 +109,6 @@ Pumped Requester::resend_oldest(Turn& turn, uint32_t budget) {
   return {.frames = 1};
 }
 
-/// The current request, which was to bring an ACK for those before it, does not go. It may be waiting for
-/// that very ACK, as a local operation or one that has failed does: then the last packet goes once more and
-/// asks itself. True: it will. What a READ or the window holds up goes on by answers that have been asked
-/// for.
-bool Requester::ask_again() {
-  UROCE_ASSERT(connection_.reliable);
-  const uint32_t unanswered = window_.unanswered();
-  const bool stuck = unanswered > 0 && unanswered < retransmission_.window() && window_.reads() == 0;
-  if (!stuck) return false;
-  window_.step_back();
-  unasked_ = false;
-  return shall_ask_ = true;
-}
-
 /// Gives the current request its PSNs. False: in SQD nothing new is begun, or it can never be sent.
 inline bool Requester::start(SendRequest& request, Turn& turn) {
   if (connection_.state() == State::kSqd) [[unlikely]]

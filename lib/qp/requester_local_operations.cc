@@ -1,5 +1,5 @@
-// Send work requests that the requester executes and does not send: invalidations, binds of windows,
-// registrations.
+// Send work requests that the requester executes and does not send (invalidations, binds of windows,
+// registrations), and the ACK that is missed when a request does not go.
 #include "base/contract.h"
 #include "qp/local_operation.h"
 #include "qp/requester.h"
@@ -47,6 +47,20 @@ bool Requester::change_key(Turn& turn) {
             : begin_invalidation(connection_, turn, request.invalidate, Waiter::kSend);
   if (answer == Invalidation::Answer::kRefused) return fail_current(turn, CompletionStatus::kWindowBindError);
   return answer == Invalidation::Answer::kOver;
+}
+
+/// The current request, which was to bring an ACK for those before it, does not go. It may be waiting for
+/// that very ACK, as a local operation or one that has failed does: then the last packet goes once more and
+/// asks itself. True: it will. What a READ or the window holds up goes on by answers that have been asked
+/// for.
+bool Requester::ask_again() {
+  UROCE_ASSERT(connection_.reliable);
+  const uint32_t unanswered = window_.unanswered();
+  const bool stuck = unanswered > 0 && unanswered < retransmission_.window() && window_.reads() == 0;
+  if (!stuck) return false;
+  window_.step_back();
+  unasked_ = false;
+  return shall_ask_ = true;
 }
 
 }  // namespace uroce::qp

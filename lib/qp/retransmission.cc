@@ -57,8 +57,7 @@ bool Retransmission::missing(Turn& turn, bool named) {
 
 bool Retransmission::missing_responses(Turn& turn, Psn end) {
   UROCE_ASSERT(end.after(window_.oldest()));
-  const bool asked = recovering_ && window_.oldest().before(alone_end_);
-  if (rewound_ || resends_oldest_ || asked || window_.unanswered() == 0) return false;
+  if (waits_for_missing() || window_.unanswered() == 0) return false;
   if (!count_retry(turn)) return true;
   responses_.asked(window_.oldest());
   go_alone(end);

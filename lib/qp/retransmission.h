@@ -45,6 +45,10 @@ class Retransmission {
   /// Responses came before those that are due, up to `end`, where the first is kept: these are missing, as
   /// far as they have not been asked for again. Acts once until there is progress.
   bool missing_responses(Turn& turn, Psn end);
+  /// They have been, or the oldest has been sent again otherwise: there is nothing to be done until progress.
+  [[nodiscard]] bool waits_for_missing() const {
+    return rewound_ || resends_oldest_ || (recovering_ && window_.oldest().before(alone_end_));
+  }
   /// The oldest response has not come, the one of `psn` has: it is not merely late.
   [[nodiscard]] bool is_lost(Psn psn) const { return responses_.is_lost(window_.oldest(), psn); }
   void response_came_again(Psn psn) { responses_.came_again(psn); }
@@ -114,7 +118,7 @@ class Retransmission {
   bool lossy_ = false;       // something was lost
   bool peer_keeps_ = false;  // what comes early; has been seen
   uint32_t trials_ = 0;      // in a row that have shown that it does not
-  uint32_t losses_ = 0;      // since the last of them
+  uint32_t losses_ = 0;      // since there were too many of them
   // The oldest packet goes, or went, alone: as a probe, or because it was missing.
   bool resends_oldest_ = false;
   bool probed_ = false;
@@ -122,13 +126,13 @@ class Retransmission {
   Psn recovery_end_;           // ... this, is missing
   Psn wanted_end_;             // behind what is to go
   Psn alone_end_;              // behind the last that went ...
+  bool alone_tells_ = true;    // ... whose answer acknowledges what is behind it, too, ...
+  bool alone_timed_ = false;   // ... and is one to nothing else
   Instant alone_at_{};         // when it went
-  bool alone_timed_ = false;   // the answer to it is one to nothing else
-  bool reorders_ = false;      // the path of our packets has: one was late, not lost
-  Reordering responses_;       // on the path of the peer's
-  bool alone_tells_ = true;    // ... whose answer acknowledges what is behind it, too
   uint32_t steps_ = 0;         // packets in a row of which only the one that went alone was acknowledged
   uint32_t kept_packets_ = 0;  // that the peer may keep
+  bool reorders_ = false;      // the path of our packets has: one was late, not lost
+  Reordering responses_;       // on the path of the peer's
   RoundTrip round_trip_;
   Psn sent_end_;         // when packets went out last
   uint32_t probes_ = 0;  // since the last progress

@@ -60,6 +60,8 @@ void Poller::receive_early_responses(QueuePairEntry& entry) {
   for (;;) {
     while (receive_early(entry, list, entry.queue_pair.due_response())) {
     }
+    // A look at what is kept, once for each hole: a peer that leaves one gains nothing by more packets.
+    if (entry.queue_pair.waits_for_response()) return;
     const auto first = early_.first_after(list, entry.queue_pair.due_response());
     if (!first || !entry.queue_pair.reach_response(*first, turn_)) return;
   }
