@@ -24,10 +24,12 @@ namespace {
 
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kSlabBytesMin = size_t{64} << 10;
-constexpr size_t kPiecesMin = 7;                   // in a slab
-constexpr size_t kFilledAhead = size_t{64} << 10;  // by one call
-constexpr size_t kSpreadFrom = 2048;               // pieces of at least that
-constexpr size_t kFineSizes = 4;                   // in steps of a cache line
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+constexpr size_t kPlainBytesMax = size_t{1} << 20;  // in slabs of one size, before there are huge pages
+constexpr size_t kPiecesMin = 7;                    // in a slab
+constexpr size_t kFilledAhead = size_t{64} << 10;   // by one call
+constexpr size_t kSpreadFrom = 2048;                // pieces of at least that
+constexpr size_t kFineSizes = 4;                    // in steps of a cache line
 constexpr size_t kFineBytesMax = kFineSizes * PooledMemory::kAlignment;
 
 size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
@@ -118,11 +120,25 @@ size_t PooledMemory::slab_bytes(size_t size) {
   return std::max(kSlabBytesMin, std::bit_ceil(kPiecesMin * piece_bytes(size)));
 }
 
-PooledMemory::Slab* PooledMemory::make_slab(size_t size) {
+/// A slab of a size that has many is a part of what may be a huge page, with those that come after it.
+std::byte* PooledMemory::map_slab(Size& size, size_t bytes) {
+  if (size.ahead == nullptr) {
+    if (bytes >= kHugePageBytes || size.slabs * bytes < kPlainBytesMax) return map_aligned(bytes);
+    size.ahead = map_aligned(kHugePageBytes);
+    if (size.ahead == nullptr) return nullptr;
+    (void)advise_memory(size.ahead, kHugePageBytes, MADV_HUGEPAGE);  // without any, they are plain pages
+  }
+  std::byte* const slab = size.ahead;
+  size.ahead += bytes;
+  if (reinterpret_cast<uintptr_t>(size.ahead) % kHugePageBytes == 0) size.ahead = nullptr;
+  return slab;
+}
+
+PooledMemory::Slab* PooledMemory::make_slab(Size& size, size_t slab_bytes) {
   static_assert(sizeof(Slab) == kAlignment);
-  std::byte* const memory = map_aligned(slab_bytes(size));
+  std::byte* const memory = map_slab(size, slab_bytes);
   if (memory == nullptr) throw std::bad_alloc();
-  const size_t filled = fill(memory, 0, sizeof(Slab), slab_bytes(size));
+  const size_t filled = fill(memory, 0, sizeof(Slab), slab_bytes);
   return new (memory) Slab{.cut = sizeof(Slab), .filled = filled};
 }
 
@@ -130,6 +146,9 @@ PooledMemory::~PooledMemory() {
   for (size_t size = 0; size < kSizes; ++size) {
     UROCE_ASSERT(sizes_[size].with_room == nullptr && sizes_[size].slabs == (sizes_[size].empty != nullptr));
     if (sizes_[size].empty != nullptr) unmap_memory(sizes_[size].empty, slab_bytes(size));
+    std::byte* const ahead = sizes_[size].ahead;
+    if (ahead != nullptr)
+      unmap_memory(ahead, kHugePageBytes - reinterpret_cast<uintptr_t>(ahead) % kHugePageBytes);
   }
 }
 
@@ -162,7 +181,7 @@ void* PooledMemory::do_allocate(size_t bytes, size_t alignment) {
   const std::lock_guard guard(size.mutex);
   if (size.with_room == nullptr) {
     const bool is_new = size.empty == nullptr;
-    link(size, is_new ? *make_slab(number) : *std::exchange(size.empty, nullptr));
+    link(size, is_new ? *make_slab(size, slab_bytes(number)) : *std::exchange(size.empty, nullptr));
     if (is_new) ++size.slabs;
   }
   Slab& slab = *size.with_room;

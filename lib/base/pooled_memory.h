@@ -9,9 +9,9 @@ namespace uroce {
 
 /// Memory for objects that come and go, such as queues. Pieces of about one size lie in slabs, whose pages
 /// the kernel fills many at a time before they are used, so that a piece costs no system call and no page
-/// fault of its own. A slab without pieces goes back to the system, but for one of each size. Pieces of more
-/// than kPieceBytesMax come from the heap. Any thread; every piece begins with a cache line. Throws
-/// bad_alloc.
+/// fault of its own; where a size has many, they lie in huge pages, if the kernel has any, for they are used
+/// in any order. A slab without pieces goes back to the system, but for one of each size. Pieces of more than
+/// kPieceBytesMax come from the heap. Any thread; every piece begins with a cache line. Throws bad_alloc.
 class PooledMemory final : public std::pmr::memory_resource {
  public:
   static constexpr size_t kAlignment = 64;
@@ -31,8 +31,9 @@ class PooledMemory final : public std::pmr::memory_resource {
   /// The slabs for pieces up to one size.
   struct Size {
     mutable std::mutex mutex;
-    Slab* with_room = nullptr;  // a list
-    Slab* empty = nullptr;      // at most one
+    Slab* with_room = nullptr;   // a list
+    Slab* empty = nullptr;       // at most one
+    std::byte* ahead = nullptr;  // of a huge page, from which the next slabs are cut, up to its end
     size_t slabs = 0;
   };
   // Four sizes to each doubling: a piece is at most a quarter larger than what was asked for.
@@ -42,7 +43,8 @@ class PooledMemory final : public std::pmr::memory_resource {
   static size_t size_for(size_t bytes);
   static size_t piece_bytes(size_t size);
   static size_t slab_bytes(size_t size);
-  static Slab* make_slab(size_t size);
+  static std::byte* map_slab(Size& size, size_t bytes);
+  static Slab* make_slab(Size& size, size_t slab_bytes);
   static void link(Size& size, Slab& slab);
   static void unlink(Size& size, Slab& slab);
 

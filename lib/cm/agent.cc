@@ -8,9 +8,8 @@
 namespace uroce::cm {
 namespace {
 
-// A slot for each millisecond of the usual four seconds that an answer may take.
 constexpr Duration kTick = milliseconds(1);
-constexpr size_t kTimerSlots = 8192;
+constexpr size_t kTimerSlots = 256;
 
 /// False when there is more than a message of this kind carries.
 template <size_t N>

@@ -141,7 +141,7 @@ class Poller final : private TurnOwner {
   static constexpr size_t kExpiredMax = 64;    // per turn
   static constexpr uint32_t kPumpFrames = 16;  // per queue pair and turn, unless few fill a burst
   static constexpr Duration kTimerTick = microseconds(16);
-  static constexpr size_t kTimerSlots = 1024;
+  static constexpr size_t kTimerSlots = 256;
   static constexpr Duration kUndrainedMax =
       milliseconds(10);  // timers wait no longer for an empty receive queue
   static constexpr Duration kOwnerAwayMin = microseconds(20);  // see partner_turn()

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <memory_resource>
 #include <random>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -94,6 +97,42 @@ TEST(PooledMemory, PagesOfTheNextPiecesAreThere) {
   ASSERT_EQ(mincore(page, there.size() * kPage, there.data()), 0);
   EXPECT_TRUE(std::ranges::all_of(there, [](unsigned char one) { return (one & 1) != 0; }));
   pool.deallocate(piece, 64, kAlignment);
+}
+
+/// The kernel's flags of the mapping that the address lies in.
+std::string flags_of(const void* address) {
+  std::ifstream smaps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2)
+      inside = reinterpret_cast<uintptr_t>(address) >= begin && reinterpret_cast<uintptr_t>(address) < end;
+    if (inside && line.starts_with("VmFlags:")) return line + ' ';
+  }
+  return {};
+}
+
+TEST(PooledMemory, ManyOfASizeLieInHugePages) {
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "this kernel has none";
+  constexpr size_t kBytes = 1500;
+  PooledMemory pool;
+  std::vector<std::byte*> pieces;
+  const auto make = [&] {
+    pieces.push_back(static_cast<std::byte*>(pool.allocate(kBytes, kAlignment)));
+    std::memset(pieces.back(), static_cast<int>(pieces.size() & 0xFF), kBytes);
+  };
+  make();
+  EXPECT_EQ(flags_of(pieces.front()).find(" hg "), std::string::npos) << "a few";
+  while (pieces.size() * kBytes < (size_t{5} << 20)) make();
+  EXPECT_NE(flags_of(pieces.back()).find(" hg "), std::string::npos) << "many";
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const auto mine = static_cast<std::byte>((i + 1) & 0xFF);
+    ASSERT_TRUE(std::all_of(pieces[i], pieces[i] + kBytes, [&](std::byte b) { return b == mine; })) << i;
+  }
+  std::shuffle(pieces.begin(), pieces.end(), std::minstd_rand(1));
+  for (std::byte* const piece : pieces) pool.deallocate(piece, kBytes, kAlignment);
+  EXPECT_EQ(pool.slabs(), 1u);
 }
 
 /// Random calls; a piece keeps what was written into it until it is given back.

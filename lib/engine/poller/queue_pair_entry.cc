@@ -1,0 +1,26 @@
+#include "engine/poller/queue_pair_entry.h"
+
+#include "base/prefetch.h"
+#include "engine/poller/poller.h"
+
+namespace uroce::engine {
+
+constinit thread_local const QueuePairHandle* QueuePairHandle::posted_last
+    __attribute__((tls_model("initial-exec"))) = nullptr;
+
+void QueuePairHandle::prefetch() const { static_cast<const QueuePairEntry*>(this)->prefetch_all(); }
+
+void QueuePairEntry::prefetch_all() const {
+  prefetch_lines(this, sizeof(*this));
+  prefetch_lines(send_queue.get(), sizeof(*send_queue));
+  prefetch_lines(receive_queue.get(), sizeof(*receive_queue));
+  queue_pair.prefetch();
+}
+
+void QueuePairEntry::raised(qp::Event event) {
+  if (listener == nullptr) return;
+  if (events_ == 0) poller.note_events(*this);
+  events_ |= 1u << static_cast<unsigned>(event);
+}
+
+}  // namespace uroce::engine
