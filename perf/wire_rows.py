@@ -29,6 +29,9 @@ INSTRUCTIONS = {
 }
 # Of one process, that poll at once.
 POLLING_THREADS = 1, 4, 64, 256
+# Of each end, used in random order; and what a million takes.
+QUEUE_PAIRS = 1, 100, 10_000, 100_000
+MILLION_BYTES = 12 << 30
 # Of what one CPU does or two do together the median of so many runs counts.
 RUNS = 3
 # That instructions are counted of.
@@ -124,6 +127,36 @@ class Wire:
     def of_two(self, *options):
         return medians(self.command('net_ring', [self.program('two_threads'), '--seconds', self.duration, *options]))
 
+    def scale(self):
+        """Messages of queue pairs in random order, so that none is in a cache when there are many, beside one queue pair: posted by
+        16, and one by one. What a queue pair takes of memory, with queues of 64 and of 4 work requests."""
+        rounds = [{(pairs, batch): self.of_pairs(pairs, batch) for batch in (16, 1) for pairs in QUEUE_PAIRS} for _ in range(RUNS)]
+        for batch, suffix in (16, ''), (1, '.alone'):
+            for pairs in QUEUE_PAIRS:
+                many = statistics.median(figures[pairs, batch]['cpu_ns_per_operation'] for figures in rounds)
+                one = statistics.median(figures[1, batch]['cpu_ns_per_operation'] for figures in rounds)
+                yield Row(f'scale.{pairs}{suffix}.cpu_ns.write.64', many, 'ns', one if pairs > 1 else None, '1 queue pair', 'lower')
+                if pairs > 1:
+                    yield Row(f'qp_rate_ratio.{pairs}{suffix}', one / many, 'x')
+        if memory_bytes() < MILLION_BYTES:
+            print('perf/run: scale.1000000: SKIPPED, it wants 12 GB of memory', file=sys.stderr)
+        else:
+            rounds.append({(1_000_000, 1): self.of_pairs(1_000_000, 1)})
+            million = rounds[-1][1_000_000, 1]
+            one = statistics.median(figures[1, 1]['cpu_ns_per_operation'] for figures in rounds[:-1])
+            yield Row('scale.1000000.alone.cpu_ns.write.64', million['cpu_ns_per_operation'], 'ns', one, '1 queue pair', 'lower')
+            yield Row('qp_rate_ratio.1000000.alone', one / million['cpu_ns_per_operation'], 'x')
+            yield Row('scale.1000000.made_per_s', 2e6 / million['made_in_seconds'], '/s')
+        for pairs, batch in (100_000, 16), (100_000, 1):
+            figures = rounds[0][pairs, batch]
+            yield Row(f'scale.{pairs}.depth{4 * batch}.bytes', figures['bytes_per_queue_pair'], 'B')
+            yield Row(f'scale.{pairs}.depth{4 * batch}.made_per_s', 2 * pairs / figures['made_in_seconds'], '/s')
+
+    def of_pairs(self, pairs, batch):
+        return json.loads(self.run('loopback', [self.program('one_thread'), '--op', 'write', '--size', SMALL, '--seconds', max(1, self.duration),
+                                                '--region-mb', 64, '--queue-pairs', pairs, '--batch', batch, '--outstanding', 64 * batch,
+                                                '--random-order']))
+
     def instructions(self):
         """Instructions of an operation, which are the same in each run. Callgrind knows no AVX-512
         and no VPCLMULQDQ, and neither does what runs on it: the count is that of a CPU with AVX2."""
@@ -149,6 +182,12 @@ class Wire:
 
     def run(self, port, program):
         return command(self.command(port, program))
+
+
+def memory_bytes():
+    """That this machine has left."""
+    lines = pathlib.Path('/proc/meminfo').read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith('MemAvailable:'))
 
 
 def medians(program):

@@ -24,7 +24,6 @@ Result<std::unique_ptr<Fmr>> Fmr::make(RegionTable& table, const Options& option
     side.pages.resize(options.pages_max);
     side.pins.reserve(options.pages_max);
   }
-  fmr->ticket_ = std::make_unique<GraceTicket>();
   Status made = fmr->entry_.publish(table, fmr->unbound());
   if (!made) return made.error();
   fmr->key_ = fmr->entry_.first_key();
@@ -78,7 +77,7 @@ Status Fmr::map(std::span<const uint64_t> pages, uint64_t iova) {
 
   sides_[current_].pins.release();
   if (maps_ != 0 && table_.grace_period() != nullptr) {
-    table_.grace_period()->begin(*ticket_);
+    table_.grace_period()->begin(ticket_);
     other_in_use_ = true;
   }
   current_ = 1 - current_;
@@ -89,7 +88,7 @@ Status Fmr::map(std::span<const uint64_t> pages, uint64_t iova) {
 
 /// Returns when no poller reads the side that is not bound.
 void Fmr::await_readers() {
-  if (other_in_use_ && !table_.grace_period()->over(*ticket_)) table_.wait_for_grace();
+  if (other_in_use_ && !table_.grace_period()->over(ticket_)) table_.wait_for_grace();
   other_in_use_ = false;
 }
 

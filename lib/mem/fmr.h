@@ -87,7 +87,7 @@ class Fmr {
   size_t current_ = 0;              // the side that is bound, or was last
   bool other_in_use_ = false;       // pollers may know the other side still: until the ticket is over
   const void* unmapper_ = nullptr;  // the thread that waits for pollers to let go of both
-  std::unique_ptr<GraceTicket> ticket_;
+  GraceTicket ticket_;
   Side sides_[2];
   PublishedEntry entry_;  // behind what it points to
 };

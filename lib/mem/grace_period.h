@@ -1,18 +1,20 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace uroce::mem {
 
 /// Most readers (pollers of one device).
 inline constexpr size_t kReadersMax = 64;
 
-/// A grace period that is waited for without blocking.
+/// A grace period of as many readers, or fewer, that is waited for without blocking.
 class GraceTicket {
  public:
-  std::array<uint64_t, kReadersMax> observed{};  // the implementation's
+  explicit GraceTicket(size_t readers = kReadersMax) : observed(readers) {}
+
+  std::vector<uint64_t> observed;  // the implementation's
 };
 
 /// How writers wait until no reader can still hold what was unpublished before the call. Readers are pollers

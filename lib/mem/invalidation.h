@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 
 #include "base/identifiers.h"
 #include "mem/grace_period.h"
@@ -20,7 +20,8 @@ class Invalidation {
     kRefused,
   };
 
-  Invalidation() = default;
+  /// `readers`: pollers of the device.
+  explicit Invalidation(size_t readers = kReadersMax) : ticket_(readers) {}
   Invalidation(const Invalidation&) = delete;
   Invalidation& operator=(const Invalidation&) = delete;
 

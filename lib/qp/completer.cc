@@ -275,7 +275,7 @@ void Completer::receive_atomic_response(const wire::Packet& packet, Turn& turn) 
   std::array<std::byte, queue::kAtomicBytes> original;
   std::memcpy(original.data(), &packet.headers.atomic_original, original.size());
   if (!resolve(head, 0, original.size(), turn)) return;
-  if (!range_.store(original)) {
+  if (!turn.range.store(original)) {
     turn.counters.add(Counter::kMemoryGone);
     return fail_access(turn);
   }
@@ -309,7 +309,7 @@ inline void Completer::place_read_data(const SendRequest& head, const wire::Pack
         .msn = reads_completed_,
         .wr_id = head.wr_id};
   }
-  const bool placed = !found.right ? range_.place(turn.placer, payload, last)
+  const bool placed = !found.right ? turn.range.place(turn.placer, payload, last)
                       : last
                           ? turn.placer.place_last(found.data, payload.data(), payload.size(), found.nature)
                           : turn.placer.place(found.data, payload.data(), payload.size(), found.nature);
@@ -324,10 +324,10 @@ inline void Completer::place_read_data(const SendRequest& head, const wire::Pack
   settle(1, turn);
 }
 
-/// Into range_, what is not found at once. False: the head has failed.
+/// Into the turn's range, what is not found at once. False: the head has failed.
 bool Completer::resolve(const SendRequest& head, uint64_t offset, uint64_t bytes, Turn& turn) {
   const LocalKeys keys{turn.regions, connection_.key_user(), mem::kLocalWrite};
-  if (cursor_.resolve(connection_.options.send_queue->segments(head), offset, bytes, keys, range_))
+  if (cursor_.resolve(connection_.options.send_queue->segments(head), offset, bytes, keys, turn.range))
     return true;
   fail_access(turn);
   return false;

@@ -65,7 +65,6 @@ class Completer {
   SendWindow& window_;
   Retransmission& retransmission_;
   SegmentCursor cursor_;  // in the oldest request, when that is a READ
-  ResolvedRange range_;   // of what is not found at once
   mem::RememberedKey target_{mem::kLocalWrite};
   uint32_t reads_completed_ = 0;
   Psn early_;                        // response that came early last

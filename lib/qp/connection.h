@@ -7,6 +7,7 @@
 #include "base/identifiers.h"
 #include "base/number_block.h"
 #include "copy/message_mark.h"
+#include "mem/grace_period.h"
 #include "mem/invalidation.h"
 #include "mem/region.h"
 #include "qp/attributes.h"
@@ -64,8 +65,9 @@ struct QueuePairOptions {
   mem::QpIdentity identity;  // that windows are bound to
   DomainId domain;
   bool signal_all = false;
-  bool reserved_lkey = false;  // may use it
-  bool credits = true;         // tells the peer how many receives there are
+  bool reserved_lkey = false;           // may use it
+  bool credits = true;                  // tells the peer how many receives there are
+  uint32_t pollers = mem::kReadersMax;  // of the device, at most
   ReadLimits reads{.sent = 128, .answered = 16};
   std::span<const uint16_t> partition_keys = kDefaultPartition;  // not owned: the port's table
   wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;

@@ -44,7 +44,7 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
   if (part.begins || segments.size() == 1) context.memory.cursor.restart();
   const mem::KeyUser user = context.connection.receive_key_user();
   const LocalKeys keys{context.turn.regions, user, mem::kLocalWrite};
-  return context.memory.cursor.resolve(segments, part.received, part.bytes, keys, context.memory.range)
+  return context.memory.cursor.resolve(segments, part.received, part.bytes, keys, context.turn.range)
              ? RequestStatus::kAccept
              : RequestStatus::kRemoteOperational;
 }
@@ -82,10 +82,10 @@ inline bool has_right_length(const MessagePart& part) {
 [[gnu::cold, gnu::noinline]] inline RequestStatus find_written_memory(RequestContext context,
                                                                       MessagePart part) {
   const wire::Reth& target = part.target;
-  context.memory.range.clear();
+  context.turn.range.clear();
   if (target.length == 0) return RequestStatus::kAccept;
   const LocalKeys keys{context.turn.regions, context.connection.key_user(), mem::kRemoteWrite};
-  return context.memory.range.become(keys, target.rkey, target.address + part.received, part.bytes)
+  return context.turn.range.become(keys, target.rkey, target.address + part.received, part.bytes)
              ? RequestStatus::kAccept
              : RequestStatus::kRemoteAccess;
 }
@@ -142,7 +142,7 @@ inline bool has_right_length(const MessagePart& part) {
   UROCE_ASSERT(check.status == RequestStatus::kAccept);
   copy::Placer& placer = context.turn.placer;
   if (check.piece == nullptr) [[unlikely]]
-    return context.memory.range.place(placer, context.packet.payload, part.ends);
+    return context.turn.range.place(placer, context.packet.payload, part.ends);
   const std::byte* const from = context.packet.payload.data();
   return part.ends ? placer.place_last(check.piece, from, part.bytes, check.nature)
                    : placer.place(check.piece, from, part.bytes, check.nature);

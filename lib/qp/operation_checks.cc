@@ -29,9 +29,9 @@ RequestStatus check_word(const RequestContext& context, uint64_t address, Memory
   const mem::Binding binding =
       context.turn.regions.resolve(rkey, context.connection.key_user(), address, kAtomicBytes, needed);
   if (!binding.ok()) return RequestStatus::kRemoteAccess;
-  context.memory.range.clear();
-  context.memory.range.add(binding);
-  return context.memory.range.word() != nullptr ? RequestStatus::kAccept : RequestStatus::kInvalidRequest;
+  context.turn.range.clear();
+  context.turn.range.add(binding);
+  return context.turn.range.word() != nullptr ? RequestStatus::kAccept : RequestStatus::kInvalidRequest;
 }
 
 /// Persistence asks for a right that only a region of persistent memory can have.

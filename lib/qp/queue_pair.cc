@@ -39,11 +39,13 @@ QueuePair::QueuePair(const Options& options)
                   .attributes = {},
                   .frame = {},
                   .mtu = options.datagram_mtu},
-      window_(*options.send_queue, options.reads.sent),
+      window_(*options.send_queue),
       retransmission_(connection_, window_),
       requester_(connection_, window_, retransmission_),
       completer_(connection_, window_, retransmission_),
-      responder_(make_responder(connection_)) {
+      responder_(make_responder(connection_)),
+      invalidation_(options.pollers) {
+  static_assert(sizeof(RcResponder) <= kResponderBytes && sizeof(UdResponder) <= kResponderBytes);
   connection_.placement_owner = this;
   connection_.invalidation = &invalidation_;
   if (connection_.is_xrc_target()) connection_.receives.share(nullptr);

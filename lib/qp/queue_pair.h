@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/identifiers.h"
+#include "base/prefetch.h"
 #include "base/time.h"
 #include "qp/attributes.h"
 #include "qp/completer.h"
@@ -31,7 +32,7 @@ enum class Receipt : uint8_t {
 
 /// One queue pair: requester, completer and responder over shared state; the service decides which responder.
 /// No clock, no randomness, no I/O: `now`, buffers and memory come with the Turn. All members are called on
-/// the poller that owns the queue pair. No call allocates after construction.
+/// the poller that owns the queue pair. After construction only modify() allocates.
 class QueuePair final : public PlacementOwner {
  public:
   using Options = QueuePairOptions;
@@ -39,6 +40,9 @@ class QueuePair final : public PlacementOwner {
   explicit QueuePair(const Options& options);
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
+
+  /// What lies outside of it, and most packets take.
+  void prefetch() const { prefetch_lines(responder_.get(), kResponderBytes); }
 
   [[nodiscard]] State state() const { return connection_.state(); }
   /// Requests have left that the peer has not answered.
@@ -48,7 +52,8 @@ class QueuePair final : public PlacementOwner {
   [[nodiscard]] const Attributes& attributes() const { return connection_.attributes; }
 
   /// ibv_modify_qp after the face has translated it: 0, or an errno and nothing changed. EINVAL: the state
-  /// table or the range of a value forbids it; EOPNOTSUPP: an attribute that this stack does not have.
+  /// table or the range of a value forbids it; EOPNOTSUPP: an attribute that this stack does not have;
+  /// ENOMEM.
   int modify(const Attributes& attributes, AttributeMask mask, Turn& turn);
 
   /// A packet for this queue pair whose ICRC was right. Whatever it holds, the outcome is a state change by
@@ -123,6 +128,7 @@ class QueuePair final : public PlacementOwner {
   void show(const wire::Packet& packet, Turn& turn);
   void note_admission();
   [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet, wire::Service service) const;
+  bool provide_for(const Attributes& attributes, AttributeMask mask);
   void make_frame();
   void enter(State state, Turn& turn);
   void reset();
@@ -137,6 +143,8 @@ class QueuePair final : public PlacementOwner {
   void note_drained();
   void flush_sends(Turn& turn);
   void flush(Turn& turn);
+
+  static constexpr size_t kResponderBytes = 448;  // of the largest
 
   Connection connection_;
   SendWindow window_;

@@ -28,6 +28,7 @@ int QueuePair::modify(const Attributes& attributes, AttributeMask mask, Turn& tu
                                      connection_.options.partition_keys.size());
       error != 0)
     return error;
+  if (!provide_for(attributes, mask)) return ENOMEM;
 
   apply(attributes, mask, connection_.attributes);
   Attributes& current = connection_.attributes;
@@ -43,6 +44,13 @@ int QueuePair::modify(const Attributes& attributes, AttributeMask mask, Turn& tu
   UROCE_ASSERT(state() == to);
   note_admission();
   return 0;
+}
+
+/// For the READs and atomics that may be under way, ours and the peer's. False: there is no memory.
+bool QueuePair::provide_for(const Attributes& attributes, AttributeMask mask) {
+  const uint32_t resources = resources_for(attributes.max_dest_rd_atomic, connection_.options.reads);
+  return (!mask.any(kMaskMaxRdAtomic) || window_.provide(attributes.max_rd_atomic)) &&
+         (!mask.any(kMaskMaxDestRdAtomic) || responder_->provide(resources));
 }
 
 /// What all frames to the peer begin with.

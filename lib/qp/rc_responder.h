@@ -26,14 +26,14 @@ namespace uroce::qp {
 /// is answered by itself, and rc_responder_answers.cc says what there is to say.
 class RcResponder final : public Responder {
  public:
-  explicit RcResponder(Connection& connection)
-      : connection_(connection), responses_(connection.options.reads.answered) {}
+  explicit RcResponder(Connection& connection) : connection_(connection) {}
 
   void reset(Psn expected) override;
   void receive(const wire::Packet& packet, Turn& turn) override;
   [[nodiscard]] Psn expected() const override { return expected_; }
   void lose_early(Psn psn, Turn& turn) override;
   [[nodiscard]] bool owes() const override { return answer_ != Answer::kNone || responses_.pending(); }
+  [[nodiscard]] bool provide(uint32_t resources) override { return responses_.provide(resources); }
   Pumped pump(Turn& turn, uint32_t budget) override;
   void note_request() override;
   void drop_answers() override;
@@ -79,7 +79,7 @@ class RcResponder final : public Responder {
   [[gnu::noinline]] void receive_operation(const wire::Packet& packet, Turn& turn);
   void receive_operation_of(wire::Family family, const wire::Packet& packet, Turn& turn);
   bool execute(const wire::Packet& packet, uint64_t& before, Turn& turn);
-  bool access_word(const wire::Packet& packet, uint64_t& before) const;
+  static bool access_word(const wire::Packet& packet, const ResolvedRange& range, uint64_t& before);
   void fail_receive(queue::CompletionStatus status, Turn& turn);
   bool invalidate(const wire::Packet& packet, Turn& turn);
   Answer answer_due(const wire::Packet& packet, bool told, const Turn& turn);

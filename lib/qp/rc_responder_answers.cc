@@ -63,7 +63,7 @@ inline bool RcResponder::find_data(const OperationRequest& read, uint64_t offset
   const mem::RegionEntry::Found found =
       memory_.read.resolve_at_once(turn.regions, read.rkey, domain, read.address + offset, payload.bytes);
   payload.data = found.data;
-  payload.pieces = &memory_.range;
+  payload.pieces = &turn.range;
   if (!found.right && !resolve(read, offset, payload.bytes, turn)) [[unlikely]]
     return false;
   // What this turn placed into the same memory must be there before it is read.
@@ -73,9 +73,9 @@ inline bool RcResponder::find_data(const OperationRequest& read, uint64_t offset
 
 /// Into the range, what is not found at once.
 bool RcResponder::resolve(const OperationRequest& read, uint64_t offset, uint32_t bytes, Turn& turn) {
-  memory_.range.clear();
-  return memory_.range.add(turn.regions.resolve(read.rkey, key_user_for(connection_, read.srq),
-                                                read.address + offset, bytes, mem::kRemoteRead));
+  turn.range.clear();
+  return turn.range.add(turn.regions.resolve(read.rkey, key_user_for(connection_, read.srq),
+                                             read.address + offset, bytes, mem::kRemoteRead));
 }
 
 /// The response to a request that was performed when it came.

@@ -69,7 +69,7 @@ bool RcResponder::execute(const wire::Packet& packet, uint64_t& before, Turn& tu
   commit_placements(turn);
   if (connection_.broken) [[unlikely]]
     return false;
-  if (access_word(packet, before)) [[likely]] {
+  if (access_word(packet, turn.range, before)) [[likely]] {
     if (packet.row->family == Family::kAtomic) turn.counters.add(Counter::kAtomicsExecuted);
     return true;
   }
@@ -79,19 +79,19 @@ bool RcResponder::execute(const wire::Packet& packet, uint64_t& before, Turn& tu
 }
 
 /// False: the memory is gone.
-bool RcResponder::access_word(const wire::Packet& packet, uint64_t& before) const {
+bool RcResponder::access_word(const wire::Packet& packet, const ResolvedRange& range, uint64_t& before) {
   const wire::AtomicEth& atomic = packet.headers.atomic;
   switch (packet.row->opcode.operation()) {
     case Operation::kCompareSwap:
-      return copy::guarded_compare_swap(memory_.range.word(), atomic.compare, atomic.swap_or_add, before);
+      return copy::guarded_compare_swap(range.word(), atomic.compare, atomic.swap_or_add, before);
     case Operation::kFetchAdd:
-      return copy::guarded_fetch_add(memory_.range.word(), atomic.swap_or_add, before);
+      return copy::guarded_fetch_add(range.word(), atomic.swap_or_add, before);
     case Operation::kAtomicWrite: {
       // As it came: the bytes of a WRITE have no order of their own.
       uint64_t value = 0;
       UROCE_ASSERT(packet.payload.size() == sizeof(value));  // it was checked
       std::memcpy(&value, packet.payload.data(), sizeof(value));
-      return copy::guarded_store(memory_.range.word(), value);
+      return copy::guarded_store(range.word(), value);
     }
     default:
       UROCE_ASSERT(packet.row->family == Family::kFlush);

@@ -25,18 +25,17 @@ enum class RequestStatus : uint8_t {
 /// How a responder finds the memory that messages go to.
 struct MessageMemory {
   SegmentCursor cursor;  // of a SEND in its receive buffer
-  ResolvedRange range;   // what is not found at once
   mem::RememberedKey written{mem::kRemoteWrite};
   mem::RememberedKey received_into{mem::kLocalWrite};
   mem::RememberedKey read{mem::kRemoteRead};
 };
 
-/// Everything that is known when a request packet is judged. The checks change nothing but `memory`, into
-/// whose range they resolve what the packet goes to.
+/// Everything that is known when a request packet is judged. The checks change nothing but `memory` and the
+/// turn's range, into which they resolve what the packet goes to.
 struct RequestContext {
   const Connection& connection;
   const wire::Packet& packet;
-  const Turn& turn;
+  Turn& turn;
   MessageMemory& memory;
 };
 

@@ -346,10 +346,10 @@ inline bool Requester::find_data(const SendRequest& request, Turn& turn, uint64_
   if (found.right) [[likely]]
     return true;
   if (!resolve(request, turn, offset, payload.bytes, mem::kLocalRead)) return false;
-  if (range_.in_one_piece()) {
-    payload.data = range_.data();
+  if (turn.range.in_one_piece()) {
+    payload.data = turn.range.data();
   } else {
-    payload.pieces = &range_;
+    payload.pieces = &turn.range;
   }
   return true;
 }
@@ -362,7 +362,7 @@ inline bool Requester::may_store(const SendRequest& request, Turn& turn, uint64_
          resolve(request, turn, offset, length, mem::kLocalWrite);
 }
 
-/// Into range_, what is not found at once. False: it failed, as soon as it could.
+/// Into the turn's range, what is not found at once. False: it failed, as soon as it could.
 bool Requester::resolve(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length,
                         mem::Access needed) {
   if (cursor_number_ != window_.number()) {
@@ -370,7 +370,7 @@ bool Requester::resolve(const SendRequest& request, Turn& turn, uint64_t offset,
     cursor_number_ = window_.number();
   }
   const LocalKeys keys{turn.regions, connection_.key_user(), needed};
-  if (cursor_.resolve(connection_.options.send_queue->segments(request), offset, length, keys, range_))
+  if (cursor_.resolve(connection_.options.send_queue->segments(request), offset, length, keys, turn.range))
     return true;
   return fail_current(turn, CompletionStatus::kLocalProtectionError);
 }

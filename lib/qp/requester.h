@@ -80,7 +80,6 @@ class Requester {
   bool shall_ask_ = false;  // ... and goes once more, to do that
   SegmentCursor cursor_;
   uint32_t cursor_number_ = 0;  // the request that cursor_ is in
-  ResolvedRange range_;         // of what is not found at once
   mem::RememberedKey source_{mem::kLocalRead};
   mem::RememberedKey target_{mem::kLocalWrite};
 };

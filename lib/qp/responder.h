@@ -27,6 +27,8 @@ class Responder : public Pooled {
   virtual void lose_early(Psn, Turn&) {}
 
   // Services that answer.
+  /// Keeps the outcome of so many requests that are answered by themselves. False: there is no memory.
+  [[nodiscard]] virtual bool provide(uint32_t) { return true; }
   /// There is something to say: pump() is due.
   [[nodiscard]] virtual bool owes() const { return false; }
   virtual Pumped pump(Turn&, uint32_t) { return {}; }

@@ -1,5 +1,7 @@
 #include "qp/response_queue.h"
 
+#include <algorithm>
+
 namespace uroce::qp {
 
 bool ResponseQueue::repeat(const OperationRequest& request, uint32_t mtu) {

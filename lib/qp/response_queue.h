@@ -1,11 +1,9 @@
 #pragma once
 
-#include <algorithm>
-#include <bit>
 #include <cstdint>
-#include <vector>
 
 #include "base/contract.h"
+#include "base/grown_ring.h"
 #include "base/identifiers.h"
 #include "base/sequence_number.h"
 #include "queue/shared_receive_queue.h"
@@ -52,9 +50,10 @@ static_assert(sizeof(Response) == 64);
 /// whatever the network duplicates.
 class ResponseQueue {
  public:
-  explicit ResponseQueue(uint8_t responses_max)
-      : responses_(std::bit_ceil(std::max<uint32_t>(responses_max, 1))),
-        mask_(static_cast<uint32_t>(responses_.size()) - 1) {}
+  /// Has at least so many resources from now on; at first none. False: there is no memory for them.
+  [[nodiscard]] bool provide(uint32_t resources) {
+    return responses_.grow(resources, first_, first_ + count_);
+  }
 
   void clear() { first_ = count_ = pending_ = answered_ = 0; }
 
@@ -81,16 +80,15 @@ class ResponseQueue {
 
  private:
   [[nodiscard]] bool is_sound() const {
-    return count_ <= mask_ + 1 && pending_ <= count_ && answered_ + pending_ <= count_;
+    return count_ <= responses_.size() && pending_ <= count_ && answered_ + pending_ <= count_;
   }
   Response& at(uint32_t i) {
-    UROCE_ASSERT(i <= mask_);
-    return responses_[(first_ + i) & mask_];
+    UROCE_ASSERT(i < responses_.size());
+    return responses_[first_ + i];
   }
   void drop_oldest();
 
-  std::vector<Response> responses_;  // a ring, of a power of two
-  const uint32_t mask_;
+  GrownRing<Response> responses_;
   uint32_t first_ = 0;
   uint32_t count_ = 0;
   uint32_t pending_ = 0;   // of these
@@ -110,7 +108,7 @@ inline void ResponseQueue::drop_oldest() {
 }
 
 inline bool ResponseQueue::make_room(uint32_t limit) {
-  UROCE_ASSERT(limit <= mask_ + 1);
+  UROCE_ASSERT(limit <= responses_.size());
   while (count_ >= limit) {
     // A peer within its limit asks for something new only after the oldest was answered to the end.
     if (count_ == 0 || !at(0).answered) [[unlikely]]
@@ -121,7 +119,7 @@ inline bool ResponseQueue::make_room(uint32_t limit) {
 }
 
 inline void ResponseQueue::add(const OperationRequest& request, Msn msn, uint64_t value) {
-  UROCE_ASSERT(count_ <= mask_ && request.packets > 0);
+  UROCE_ASSERT(count_ < responses_.size() && request.packets > 0);
   Response& added = at(count_++);
   // One by one: a copy of the whole would wait until all of them are stored.
   added.request.address = request.address;

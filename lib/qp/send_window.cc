@@ -1,19 +1,10 @@
 #include "qp/send_window.h"
 
-#include <algorithm>
-#include <bit>
-
 #include "base/contract.h"
 
 namespace uroce::qp {
 
-SendWindow::SendWindow(queue::SendQueue& queue, uint8_t reads_max)
-    : queue_(queue),
-      read_ends_(std::bit_ceil(std::max<uint32_t>(reads_max, 1))),
-      read_mask_(static_cast<uint32_t>(read_ends_.size()) - 1) {
-  UROCE_ASSERT(std::has_single_bit(read_ends_.size()));
-  reset(Psn());
-}
+SendWindow::SendWindow(queue::SendQueue& queue) : queue_(queue) { reset(Psn()); }
 
 void SendWindow::reset(Psn first) {
   oldest_ = next_ = sent_end_ = unassigned_ = first;
@@ -50,7 +41,8 @@ void SendWindow::rewind() {
 
 SendWindow::Place SendWindow::visit_oldest() {
   UROCE_ASSERT(unanswered() > 0 && !queue::is_local(head().operation));
-  const Place place{next_, number_, message_, reads_count_, read_ends_[reads_first_ & read_mask_]};
+  const Psn read_end = reads_count_ > 0 ? read_ends_[reads_first_] : Psn();
+  const Place place{next_, number_, message_, reads_count_, read_end};
   next_ = oldest_;
   number_ = queue_.retired();
   message_ = head_message_;
@@ -63,7 +55,7 @@ void SendWindow::return_to(const Place& place) {
   number_ = place.number;
   message_ = place.message;
   reads_count_ = place.reads;
-  read_ends_[reads_first_ & read_mask_] = place.read_end;
+  if (place.reads > 0) read_ends_[reads_first_] = place.read_end;
   UROCE_ASSERT(is_sound());
 }
 

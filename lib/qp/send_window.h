@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "base/contract.h"
+#include "base/grown_ring.h"
 #include "base/sequence_number.h"
 #include "qp/credits.h"
 #include "queue/work_queue.h"
@@ -35,7 +35,12 @@ class SendWindow {
   /// and when one is lost, not more than the rest of a part comes in vain.
   static constexpr uint32_t kReadPackets = 64;
 
-  SendWindow(queue::SendQueue& queue, uint8_t reads_max);
+  explicit SendWindow(queue::SendQueue& queue);
+
+  /// Has room for so many reads() from now on; at first for none. False: there is no memory for it.
+  [[nodiscard]] bool provide(uint32_t reads) {
+    return read_ends_.grow(reads, reads_first_, reads_first_ + reads_count_);
+  }
 
   /// Nothing sent yet; the first packet will be `first`.
   void reset(Psn first);
@@ -131,7 +136,7 @@ class SendWindow {
     uint32_t number;
     Msn message;
     uint32_t reads;
-    Psn read_end;  // of the oldest READ
+    Psn read_end;  // of the oldest READ, if there is any
   };
   /// The oldest packet goes out again by itself, or all of a READ that is missing; then the window goes on
   /// where it was.
@@ -149,17 +154,15 @@ class SendWindow {
   Psn oldest_;
   Psn next_;
   Psn sent_end_;
-  Psn unassigned_;         // first PSN of the next request to start
-  Msn message_{1};         // number of the current message ...
-  Msn head_message_{1};    // ... and of the oldest
-  Msn limit_;              // messages up to this one have a receive, when limited_
-  bool limited_ = false;   // not before the peer says so
-  uint32_t number_ = 0;    // like retired() and published(): free-running
-  uint32_t started_ = 0;   // requests before it have PSNs
-  uint32_t executed_ = 0;  // local operations that are not retired
-  // Ends of the READ requests under way, in PSN order: a ring, of a power of two.
-  std::vector<Psn> read_ends_;
-  const uint32_t read_mask_;
+  Psn unassigned_;            // first PSN of the next request to start
+  Msn message_{1};            // number of the current message ...
+  Msn head_message_{1};       // ... and of the oldest
+  Msn limit_;                 // messages up to this one have a receive, when limited_
+  bool limited_ = false;      // not before the peer says so
+  uint32_t number_ = 0;       // like retired() and published(): free-running
+  uint32_t started_ = 0;      // requests before it have PSNs
+  uint32_t executed_ = 0;     // local operations that are not retired
+  GrownRing<Psn> read_ends_;  // of the READ requests under way, in PSN order
   uint32_t reads_first_ = 0;
   uint32_t reads_count_ = 0;
 };
@@ -170,7 +173,7 @@ inline bool SendWindow::is_sound() const {
   const uint32_t retired = queue_.retired();
   return !next_.before(oldest_) && !next_.after(sent_end_) && !sent_end_.after(unassigned_) &&
          number_ - retired <= started_ - retired && executed_ <= started_ - retired &&
-         reads_count_ <= read_mask_ + 1 && unanswered() < kPacketsMax + kReadPackets;
+         reads_count_ <= read_ends_.size() && unanswered() < kPacketsMax + kReadPackets;
 }
 
 inline void SendWindow::start(queue::SendRequest& current, uint32_t packets) {
@@ -199,8 +202,8 @@ inline void SendWindow::end_current(uint32_t messages) {
 }
 
 inline void SendWindow::read_sent() {
-  UROCE_ASSERT(reads_count_ <= read_mask_);
-  read_ends_[(reads_first_ + reads_count_++) & read_mask_] = next_;
+  UROCE_ASSERT(reads_count_ < read_ends_.size());
+  read_ends_[reads_first_ + reads_count_++] = next_;
 }
 
 inline void SendWindow::retire_head(uint32_t messages) {
@@ -210,8 +213,7 @@ inline void SendWindow::retire_head(uint32_t messages) {
 }
 
 inline void SendWindow::settle() {
-  for (; reads_count_ > 0 && !read_ends_[reads_first_ & read_mask_].after(oldest_); --reads_count_)
-    ++reads_first_;
+  for (; reads_count_ > 0 && !read_ends_[reads_first_].after(oldest_); --reads_count_) ++reads_first_;
   // What was answered while it was waiting to be sent again need not be sent.
   if (next_.before(oldest_)) [[unlikely]] {
     next_ = oldest_;

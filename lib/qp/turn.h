@@ -7,6 +7,7 @@
 #include "copy/placer.h"
 #include "mem/region_table.h"
 #include "port/tx_batch.h"
+#include "qp/local_memory.h"
 #include "queue/completion_queue.h"
 
 namespace uroce::qp {
@@ -32,6 +33,8 @@ struct Turn {
   /// How many turns the application has made, this one included if it is its.
   uint64_t call = 0;
   Replies replies = Replies::kNone;
+  /// Where one packet goes to or comes from, when that is not found at once. Dies with the packet.
+  ResolvedRange range{};
 };
 
 }  // namespace uroce::qp

@@ -52,7 +52,7 @@ bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
   const LocalKeys keys{turn.regions, user, mem::kLocalWrite};
   SegmentCursor cursor;
   // All of it before the first byte is touched.
-  if (!cursor.resolve(segments, 0, kHeaderBytes + packet.payload.size(), keys, range_)) return false;
+  if (!cursor.resolve(segments, 0, kHeaderBytes + packet.payload.size(), keys, turn.range)) return false;
 
   turn.placer.next_mark() = mark_of(connection_, InboundMessage::Kind::kSend, packet, 0, turn);
   const std::span<const std::byte> zeros =
@@ -62,8 +62,8 @@ bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
   uint64_t offset = 0;
   for (const std::span<const std::byte> piece : {zeros, header, packet.payload}) {
     const bool last = offset + piece.size() == kHeaderBytes + packet.payload.size();
-    if (!cursor.resolve(segments, offset, piece.size(), keys, range_)) return false;
-    if (!piece.empty() && !range_.place(turn.placer, piece, last)) [[unlikely]] {
+    if (!cursor.resolve(segments, offset, piece.size(), keys, turn.range)) return false;
+    if (!piece.empty() && !turn.range.place(turn.placer, piece, last)) [[unlikely]] {
       turn.counters.add(Counter::kMemoryGone);
       return false;
     }

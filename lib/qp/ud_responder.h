@@ -23,7 +23,6 @@ class UdResponder final : public Responder {
   void fail(Turn& turn);
 
   Connection& connection_;
-  ResolvedRange range_;
 };
 
 }  // namespace uroce::qp

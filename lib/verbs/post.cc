@@ -188,6 +188,7 @@ int post_send(ibv_qp* face, ibv_send_wr* request, ibv_send_wr** bad) {
   }
   bool posted = false;
   int error = 0;
+  qp.handle->prepare_to_post();
   {
     const std::lock_guard guard(qp.send_lock);
     // Relaxed: the state is the caller's own knowledge; modify_qp takes the lock when it shuts the queue.

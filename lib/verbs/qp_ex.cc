@@ -55,6 +55,7 @@ void cancel(VerbsQp& qp) {
 
 void start(ibv_qp_ex* face) {
   VerbsQp& qp = object(face);
+  qp.handle->prepare_to_post();
   qp.send_lock.lock();
   qp.request = nullptr;
   // Relaxed: as in post_send.

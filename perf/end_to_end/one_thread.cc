@@ -6,10 +6,13 @@
 // perf/run counts the instructions of measured_operations(), and those of measured_far_end() alone.
 #include <fmt/format.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <fstream>
 
 #include "perf/end_to_end/traffic_options.h"
 #include "perf/end_to_end/wire.h"
@@ -35,8 +38,22 @@ int64_t cpu_ns() {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
+/// Memory of the process that is in RAM.
+uint64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t pages = 0;
+  statm >> pages >> pages;
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+/// What both ends have in common, and what each of so many queue pairs adds.
+struct Made {
+  double seconds = 0;
+  double bytes_per_queue_pair = 0;
+};
+
 /// Exactly `operations`, or, if there are none, as many as take the time, `at_once` of them at once.
-void measure(Wire& wire, uint64_t operations, uint64_t at_once, double seconds) {
+void measure(Wire& wire, const Made& made, uint64_t operations, uint64_t at_once, double seconds) {
   wire.new_data();
   // Not by measured_far_end(), whose instructions count.
   wire.run(operations != 0 ? operations : at_once, [](Wire& it) { it.turn_far_end(); });
@@ -52,8 +69,10 @@ void measure(Wire& wire, uint64_t operations, uint64_t at_once, double seconds) 
     used = cpu_ns() - start;
   }
   wire.verify();
-  fmt::print("{{\"operations\": {}, \"cpu_ns_per_operation\": {:.1f}}}\n", done,
-             static_cast<double>(used) / static_cast<double>(done));
+  fmt::print(
+      "{{\"operations\": {}, \"cpu_ns_per_operation\": {:.1f}, \"made_in_seconds\": {:.3f}, "
+      "\"bytes_per_queue_pair\": {:.0f}}}\n",
+      done, static_cast<double>(used) / static_cast<double>(done), made.seconds, made.bytes_per_queue_pair);
 }
 
 }  // namespace
@@ -69,13 +88,21 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     const uroce::perf::Traffic traffic = asked.traffic();
+    const uint64_t before = uroce::perf::resident_bytes();
+    const auto began = std::chrono::steady_clock::now();
     uroce::perf::Wire wire(traffic);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    const uint64_t queue_pairs = uint64_t{2} * traffic.queue_pairs;
+    const uroce::perf::Made made{
+        .seconds = took.count(),
+        .bytes_per_queue_pair =
+            static_cast<double>(uroce::perf::resident_bytes() - before) / static_cast<double>(queue_pairs)};
     // Enough for the clock not to matter, and for each queue pair to have a turn.
     constexpr uint64_t kBytesAtOnce = 64 << 20;
     const uint64_t at_once =
         std::clamp<uint64_t>(kBytesAtOnce / traffic.size, traffic.outstanding,
                              std::max<uint64_t>(1024, uint64_t{traffic.queue_pairs} * traffic.batch));
-    uroce::perf::measure(wire, operations, at_once, seconds);
+    uroce::perf::measure(wire, made, operations, at_once, seconds);
   } catch (const std::exception& error) {
     fmt::print(stderr, "one_thread: {}\n", error.what());
     return 1;

@@ -111,11 +111,11 @@ void RcEnd::connect(ibv_qp& queue_pair, const ibv_gid& peer, uint32_t peers_numb
   attributes.qp_access_flags = static_cast<unsigned>(kAccess);
   modify(queue_pair, attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 
-  constexpr uint8_t kReads = 16;
+  const uint8_t reads = traffic_.operation == Operation::kRead ? 16 : 1;
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = client::path_mtu_of(static_cast<uint32_t>(traffic_.mtu)).value_or(IBV_MTU_4096);
   attributes.dest_qp_num = peers_number;
-  attributes.max_dest_rd_atomic = kReads;
+  attributes.max_dest_rd_atomic = reads;
   attributes.min_rnr_timer = 1;
   attributes.ah_attr.port_num = device_.port;
   attributes.ah_attr.is_global = 1;
@@ -130,7 +130,7 @@ void RcEnd::connect(ibv_qp& queue_pair, const ibv_gid& peer, uint32_t peers_numb
   attributes.timeout = 18;  // a second: nothing is lost, but an end may wait for a CPU
   attributes.retry_cnt = 7;
   attributes.rnr_retry = 7;
-  attributes.max_rd_atomic = kReads;
+  attributes.max_rd_atomic = reads;
   modify(queue_pair, attributes,
          IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
              IBV_QP_MAX_QP_RD_ATOMIC);
@@ -159,7 +159,12 @@ void RcEnd::post(const RcPlace& peer) {
   ++under_way_[next_queue_pair_];
   ibv_send_wr* bad = nullptr;
   check(ibv_post_send(queue_pairs_[next_queue_pair_].get(), sends_.data(), &bad), "ibv_post_send");
-  if (++next_queue_pair_ == queue_pairs_.size()) next_queue_pair_ = 0;
+  next_queue_pair_ = queue_pair_after(next_queue_pair_);
+}
+
+size_t RcEnd::queue_pair_after(size_t queue_pair) {
+  if (traffic_.random_order) return random_.below(queue_pairs_.size());
+  return queue_pair + 1 == queue_pairs_.size() ? 0 : queue_pair + 1;
 }
 
 void RcEnd::post_receives() {

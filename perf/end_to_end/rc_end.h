@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/perf/plan.h"
+#include "base/random.h"
 #include "client/verbs_device.h"
 #include "client/verbs_objects.h"
 
@@ -20,6 +21,7 @@ struct Traffic {
   uint64_t region_bytes = 512u << 20;  // of targets
   uint64_t mtu = 4096;
   uint32_t queue_pairs = 1;   // of each end, which take their turns post by post; SEND: only 1
+  bool random_order = false;  // of the queue pairs, instead of one after the other
   uint32_t batch = 16;        // messages in one post, of which the last is signalled
   uint32_t outstanding = 64;  // messages on all queue pairs together; a multiple of `batch`
 
@@ -89,6 +91,7 @@ class RcEnd {
   void connect(ibv_qp& queue_pair, const ibv_gid& peer, uint32_t peers_number) const;
   /// Offset of the next batch of targets.
   uint64_t next_targets();
+  [[nodiscard]] size_t queue_pair_after(size_t queue_pair);
 
   const Traffic traffic_;
   const Part part_;
@@ -100,6 +103,7 @@ class RcEnd {
   std::vector<client::QueuePair> queue_pairs_;
   RcPlace place_;
   size_t next_queue_pair_ = 0;
+  Random random_{1};
   std::vector<uint32_t> under_way_;  // batches, of each queue pair
   uint32_t batches_max_ = 0;
   uint64_t sources_offset_ = 0;

@@ -18,7 +18,8 @@ class Wire {
   template <typename FarEnd>
   void run(uint64_t operations, FarEnd far_end) {
     for (const uint64_t end = completed_ + operations; completed_ < end;) {
-      for (; posted_ < end && posted_ - completed_ < traffic_.outstanding; posted_ += traffic_.batch)
+      for (; posted_ < end && posted_ - completed_ < traffic_.outstanding && may_post();
+           posted_ += traffic_.batch)
         near_.post(far_);
       far_end(*this);
       completed_ += near_.poll().completed;
@@ -36,6 +37,9 @@ class Wire {
   void verify();
 
  private:
+  /// In turns no queue pair gets ahead of the others.
+  [[nodiscard]] bool may_post() const { return !traffic_.random_order || near_.has_room(); }
+
   const Traffic traffic_;
   const bool read_;
   RcEnd near_;

@@ -40,8 +40,8 @@ std::vector<Gid> gids_of(const DeviceConfiguration& configuration);
 struct DeviceState {
   /// Numbers of queue pairs, and of shared receive queues. There are more slots than objects live at once, as
   /// numbers rest after use.
-  static constexpr uint32_t kNumbers = 1u << 22;
-  static constexpr uint32_t kNumberGenerations = 16;
+  static constexpr uint32_t kNumbers = 1u << 23;
+  static constexpr uint32_t kNumberGenerations = 4;
   /// Generations of a block of numbers.
   static constexpr uint32_t kBlockGenerations = 4;
   static_assert(kNumbers / kNumberGenerations > Limits::kQueuePairs);

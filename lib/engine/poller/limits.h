@@ -6,7 +6,7 @@ namespace uroce::engine {
 
 /// Limits that hold for every device; what the verbs face advertises.
 struct Limits {
-  static constexpr uint32_t kQueuePairs = 1u << 17;
+  static constexpr uint32_t kQueuePairs = 1u << 20;
   static constexpr uint32_t kWorkRequests = 16384;  // per queue
   static constexpr uint32_t kSegments = 32;         // per request
   static constexpr uint32_t kInlineBytes = 1024;

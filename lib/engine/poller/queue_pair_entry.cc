@@ -1,7 +1,6 @@
 #include "engine/poller/queue_pair_entry.h"
 
 #include "base/prefetch.h"
-#include "engine/poller/poller.h"
 
 namespace uroce::engine {
 
@@ -15,12 +14,6 @@ void QueuePairEntry::prefetch_all() const {
   prefetch_lines(send_queue.get(), sizeof(*send_queue));
   prefetch_lines(receive_queue.get(), sizeof(*receive_queue));
   queue_pair.prefetch();
-}
-
-void QueuePairEntry::raised(qp::Event event) {
-  if (listener == nullptr) return;
-  if (events_ == 0) poller.note_events(*this);
-  events_ |= 1u << static_cast<unsigned>(event);
 }
 
 }  // namespace uroce::engine

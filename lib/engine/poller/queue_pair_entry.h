@@ -31,6 +31,10 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, Doorbell, private qp::
       listener->raised(static_cast<qp::Event>(std::countr_zero(left)));
   }
 
+  /// Before the queue pair is used, after others: the lines of it come into the cache at once, not one by
+  /// one.
+  void prefetch_all() const;
+
   Poller& poller;
   const uint16_t poller_index;  // within the device
   qp::EventListener* const listener;

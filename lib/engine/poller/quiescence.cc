@@ -1,5 +1,6 @@
 #include "engine/poller/quiescence.h"
 
+#include "base/contract.h"
 #include "base/spin_wait.h"
 
 namespace uroce::engine {
@@ -24,6 +25,7 @@ void Quiescence::wait() {
 }
 
 void Quiescence::begin(mem::GraceTicket& ticket) {
+  UROCE_ASSERT(ticket.observed.size() >= locks_.size());
   for (size_t i = 0; i < locks_.size(); ++i) {
     // 0 is between two turns: nothing to wait for.
     ticket.observed[i] = locks_[i] == turning_on_this_thread ? 0 : locks_[i]->observe();

@@ -109,7 +109,7 @@ inline bool ReceiveStage::stage_packet(StagedPacket& staged) {
   if (entry == nullptr) [[unlikely]]
     return stage_for_services(staged);
   if (&entry->poller != &parts_.poller) return hand_over(staged.frame, entry->poller_index);
-  __builtin_prefetch(&entry->queue_pair);
+  if (std::exchange(staged_last_, entry) != entry) entry->prefetch_all();
   if (frames_[staged.frame].body != nullptr) refer_to_body(staged);
   if (packet.row->headers.has_any(kKeyedHeaders)) prefetch_region(packet);
   return true;

@@ -150,7 +150,8 @@ class ReceiveStage {
   bool all_kept_ = true;                  // ... of which there are none
   Instant last_received_{INT64_MIN / 2};  // when frames were last asked for
   wire::FlowCache flow_cache_;            // of the last packet that came to ...
-  uint64_t addresses_version_ = 0;        // ... one of these addresses
+  const QueuePairEntry* staged_last_ = nullptr;  // that a packet was for
+  uint64_t addresses_version_ = 0;               // ... one of these addresses
   std::array<port::RxFrame, kBurstMax> frames_;
   std::array<StagedPacket, kBurstMax> packets_;
   std::vector<port::RxFrame> deferred_;  // frames that wait for stalled queue pairs, in their order

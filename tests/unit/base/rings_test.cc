@@ -6,11 +6,30 @@
 #include <thread>
 #include <vector>
 
+#include "base/grown_ring.h"
 #include "base/mpsc_ring.h"
 #include "base/spsc_ring.h"
 
 namespace uroce {
 namespace {
+
+TEST(GrownRing, ElementsStayAtTheirPositionsWhenItGrows) {
+  GrownRing<uint32_t> ring;
+  EXPECT_EQ(ring.size(), 0u);
+  ASSERT_TRUE(ring.grow(3, 0, 0));
+  EXPECT_EQ(ring.size(), 4u);
+  // Around the end of the ring, and of the positions.
+  uint32_t begin = UINT32_MAX - 1;
+  uint32_t end = begin;
+  for (const uint32_t size : {4u, 2u, 5u, 8u, 100u}) {
+    ASSERT_TRUE(ring.grow(size, begin, end));
+    for (uint32_t i = begin; i != end; ++i) ASSERT_EQ(ring[i], i) << size;
+    for (; end - begin < ring.size(); ++end) ring[end] = end;
+    for (uint32_t i = begin; i != end; ++i) ASSERT_EQ(ring[i], i) << size;
+    ++begin;
+  }
+  EXPECT_EQ(ring.size(), 128u);
+}
 
 TEST(SpscRing, HoldsItsCapacityAndNoMore) {
   SpscRing<int> ring(4);
