@@ -132,13 +132,21 @@ struct Connection : ErrorFlags {
   void raise(Event event) const {
     if (options.listener != nullptr) options.listener->raised(event);
   }
-  /// A packet with data may not leave before rate_limit.deadline().
-  [[nodiscard]] bool is_held_back(Instant now) {
+  /// A request may not leave before rate_limit.deadline().
+  [[nodiscard]] bool holds_request(Instant now) {
     return rate_limit.limits() && !rate_limit.may_send(options.congestion, now);
   }
-  /// A packet left whose data is_held_back() allowed, or that does not wait for its time.
-  void note_left(uint32_t bytes) {
+  /// The data of a READ may not leave before rate_limit.deadline().
+  [[nodiscard]] bool holds_response(Instant now) {
+    return rate_limit.limits_responses() && !rate_limit.may_send(options.congestion, now);
+  }
+  /// A request left that holds_request() allowed, or that does not wait for its time.
+  void note_request_left(uint32_t bytes) {
     if (rate_limit.limits()) [[unlikely]]
+      rate_limit.sent(options.congestion, bytes);
+  }
+  void note_response_left(uint32_t bytes) {
+    if (rate_limit.limits_responses()) [[unlikely]]
       rate_limit.sent(options.congestion, bytes);
   }
   [[nodiscard]] const mem::KeyUser& key_user() const { return user; }

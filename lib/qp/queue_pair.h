@@ -133,6 +133,7 @@ class QueuePair final : public PlacementOwner {
   void enter(State state, Turn& turn);
   void reset();
   void reset_sends(Psn first);
+  void begin_rate_limit();
   void drop_sends();
   void drop_receives();
   bool resume(Turn& turn);

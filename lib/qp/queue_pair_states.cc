@@ -79,7 +79,9 @@ void QueuePair::enter(State to, Turn& turn) {
       return responder_->reset(connection_.attributes.rq_psn);
     case State::kRts:
       connection_.sends_broken = false;
-      if (from == State::kRtr) reset_sends(connection_.attributes.sq_psn);
+      if (from != State::kRtr) return;
+      reset_sends(connection_.attributes.sq_psn);
+      begin_rate_limit();
       return;  // from SQD the send side goes on where it was; in SQE all of it was flushed
     case State::kErr:
       responder_->drop_answers();
@@ -99,6 +101,14 @@ void QueuePair::reset_sends(Psn first) {
   retransmission_.reset();
 }
 
+/// Without answers there are no round trips, by which Swift goes.
+void QueuePair::begin_rate_limit() {
+  CongestionOptions options = connection_.options.congestion;
+  if (!connection_.reliable && options.control == CongestionControl::kSwift)
+    options.control = CongestionControl::kNone;
+  connection_.rate_limit.begin(options, connection_.mtu, retransmission_.path_seen());
+}
+
 /// Everything is forgotten, without completions.
 void QueuePair::reset() {
   drop_sends();
@@ -106,9 +116,9 @@ void QueuePair::reset() {
   drop_receives();
   connection_.attributes = {};
   connection_.broken = connection_.sends_broken = false;
+  connection_.rate_limit.reset();
   reset_sends(Psn());
   notification_.reset();
-  connection_.rate_limit.reset();
   responder_->reset(Psn());
 }
 

@@ -143,7 +143,7 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
                 .waits = reply_awaited_until_ != Instant{}};
     }
     const bool is_data = response != nullptr && response->request.kind == OperationRequest::Kind::kRead;
-    if (is_data && connection_.is_held_back(turn.now)) [[unlikely]]
+    if (is_data && connection_.holds_response(turn.now)) [[unlikely]]
       return {.frames = frames};
     port::TxFrame* const frame = frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) return {.frames = frames, .more = true};
@@ -155,7 +155,7 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
       if (stop_reading(*response, turn)) continue;
       build_answer(*frame, turn);
     }
-    if (is_data) connection_.note_left(frame->length);
+    if (is_data) connection_.note_response_left(frame->length);
     turn.tx.commit();
     ++frames;
   }

@@ -55,8 +55,8 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   }
   // One look at the posting thread's counter per pump.
   published_ = connection_.options.send_queue->published();
-  const uint32_t window = retransmission_.window();
   const bool limited = connection_.rate_limit.limits();
+  const uint32_t window = !limited ? retransmission_.window() : limited_window(turn.now);
   // What follows may be long in coming.
   asks_each_ = window == 1 || connection_.options.signal_all || std::exchange(shall_ask_, false) || limited;
   bool held_back = false;
@@ -73,14 +73,14 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
       frames_before_probe = frames;
     }
     if (!may_go(request)) break;
-    if (limited && (held_back = connection_.is_held_back(turn.now))) break;
+    if (limited && (held_back = connection_.holds_request(turn.now))) break;
     port::TxFrame* frame = frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) {
       more = true;
       break;
     }
     if (!build(request, turn, *frame)) break;
-    if (limited) connection_.note_left(frame->length);
+    if (limited) connection_.note_request_left(frame->length);
     turn.tx.commit();
     ++frames;
   }
@@ -88,7 +88,20 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
     more = ask_again();
   if (frames > frames_before_probe) turn.counters.add(Counter::kCreditProbes);
   if (frames > 0) retransmission_.sent(turn.now);
+  if (limited) [[unlikely]]
+    note_limited(window);
   return {.frames = frames, .more = more};
+}
+
+/// What congestion control leaves of the window, by what was seen of the path.
+uint32_t Requester::limited_window(Instant now) {
+  connection_.rate_limit.heed(connection_.options.congestion, retransmission_.path_seen(), now);
+  return retransmission_.window_within(connection_.rate_limit.window());
+}
+
+void Requester::note_limited(uint32_t window) {
+  if (window_.unanswered() >= window) connection_.rate_limit.filled();
+  retransmission_.time_undisturbed();
 }
 
 /// The oldest packet once more, with nothing behind it, and what was being sent goes on.
@@ -99,7 +112,7 @@ Pumped Requester::resend_oldest(Turn& turn, uint32_t budget) {
   const bool unasked = unasked_;
   asks_each_ = true;
   if (!build(window_.current(), turn, *frame)) return {};
-  connection_.note_left(frame->length);
+  connection_.note_request_left(frame->length);
   const size_t overtaken = turn.tx.size();
   turn.tx.commit_first();
   unasked_ = unasked;

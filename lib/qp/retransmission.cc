@@ -92,7 +92,10 @@ void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
   recovery_end_ = window_.next() - static_cast<uint32_t>(std::min<size_t>(overtaken, window_.unanswered()));
   // What has gone since the last time comes to as much as always at most, and what had gone before is there.
   constexpr uint32_t kMost = SendWindow::kPacketsMax - SendWindow::kPackets;
-  if (recovering_ && peer_keeps_) kept_packets_ = std::min(kept_packets_ + SendWindow::kPackets, kMost);
+  if (recovering_ && peer_keeps_) {
+    const uint32_t gone = std::min(SendWindow::kPackets, connection_.rate_limit.window());
+    kept_packets_ = std::min(kept_packets_ + gone, kMost);
+  }
   start_ack_timer(now);
   start_probe_timer(now);
 }
@@ -210,6 +213,7 @@ void Retransmission::expire(Turn& turn) {
   }
   turn.counters.add(Counter::kAckTimeout);
   ++silences_;
+  ++timeouts_seen_;
   retry(turn);
   // A NAK that answers the retransmission is news.
   rewound_ = false;

@@ -69,6 +69,20 @@ class Retransmission {
   /// it is answered: the peer may not be able to take more.
   [[nodiscard]] uint32_t window() const { return alone_only_ ? 1 : window_packets_ + kept_packets_; }
 
+  /// Packets that may be unanswered when congestion control allows `most`: what the peer keeps is not in the
+  /// network any more.
+  [[nodiscard]] uint32_t window_within(uint32_t most) const {
+    return alone_only_ ? 1 : std::min(window_packets_, most) + kept_packets_;
+  }
+  /// Before packets are timed for congestion control: what goes while others are missing is not, for its
+  /// answer waits for them.
+  void time_undisturbed() {
+    if (recovering_ || resends_oldest_) round_trip_.cancel();
+  }
+  [[nodiscard]] PathSeen path_seen() const {
+    return {.samples = round_trip_.samples(), .round_trip = round_trip_.newest(), .timeouts = timeouts_seen_};
+  }
+
   [[nodiscard]] Instant deadline() const {
     return rnr_until_ != kNever ? rnr_until_ : std::min(ack_deadline_, probe_deadline_);
   }
@@ -134,8 +148,9 @@ class Retransmission {
   bool reorders_ = false;      // the path of our packets has: one was late, not lost
   Reordering responses_;       // on the path of the peer's
   RoundTrip round_trip_;
-  Psn sent_end_;         // when packets went out last
-  uint32_t probes_ = 0;  // since the last progress
+  uint32_t timeouts_seen_ = 0;  // modulo 2^32
+  Psn sent_end_;                // when packets went out last
+  uint32_t probes_ = 0;         // since the last progress
   Instant probe_deadline_ = kNever;
 };
 

@@ -32,6 +32,8 @@ class RoundTrip {
   /// An answer has taken so long.
   void take(Duration sample) {
     sample = std::max(sample, Duration{1});
+    newest_ = sample;
+    ++samples_;
     least_ = least_ == Duration{} ? sample : std::min(least_, sample);
     if (smoothed_ == Duration{}) {
       smoothed_ = sample;
@@ -48,6 +50,11 @@ class RoundTrip {
   /// After so long an answer is missing; kUnknown as long as none has come.
   static constexpr Duration kUnknown{INT64_MAX};
   [[nodiscard]] Duration patience() const { return patience_; }
+  /// So many answers were timed, modulo 2^32, ...
+  [[nodiscard]] uint32_t samples() const { return samples_; }
+  /// ... the last one so long; 0: none.
+  [[nodiscard]] Duration newest() const { return newest_; }
+  [[nodiscard]] Duration smoothed() const { return smoothed_; }
   /// The shortest so far; 0: none.
   [[nodiscard]] Duration least() const { return least_; }
 
@@ -65,6 +72,8 @@ class RoundTrip {
   Duration smoothed_{};  // 0: no sample yet
   Duration variation_{};
   Duration least_{};
+  Duration newest_{};
+  uint32_t samples_ = 0;
   Duration patience_ = kUnknown;
 };
 

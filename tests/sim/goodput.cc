@@ -42,7 +42,8 @@ class Transfer {
       hosts_.push_back(std::make_unique<Host>(
           std::move(end),
           Host::Options{.device = {.addresses = {address_of(side)},
-                                   .neighbours = {{address_of(1 - side).address, kMacs[1 - side]}}}}));
+                                   .neighbours = {{address_of(1 - side).address, kMacs[1 - side]}}},
+                        .congestion = options_.congestion}));
       turns_.add(*hosts_.back());
     }
     WireEnd::join(std::array{&hosts_[0]->end(), &hosts_[1]->end()});

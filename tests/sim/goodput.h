@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "qp/congestion/options.h"
 #include "queue/work_queue.h"
 
 namespace uroce::sim {
@@ -17,6 +18,7 @@ struct GoodputOptions {
   uint64_t seed = 1;
   uint32_t messages = 1000;
   queue::SendOperation operation = queue::SendOperation::kWrite;
+  qp::CongestionOptions congestion = {};
 };
 
 struct Goodput {

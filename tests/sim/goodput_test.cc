@@ -52,5 +52,32 @@ TEST(Goodput, OfALinkThatLosesOnePacketInAThousand) {
   EXPECT_GT(share_of_lossless({.loss = 100, .round_trip = microseconds(100)}), 0.98);
 }
 
+/// What Swift costs a flow that is alone.
+double share_under_swift(GoodputOptions options) {
+  const Goodput none = measure_goodput(options);
+  options.congestion.control = qp::CongestionControl::kSwift;
+  const Goodput swift = measure_goodput(options);
+  const double share = swift.gigabits_per_second / none.gigabits_per_second;
+  fmt::print("{}, loss {:.2f} %, round trip {} us: {:.2f} Gbit/s by swift, {:.2f} without ({:.3f})\n",
+             options.operation == SendOperation::kRead ? "READ" : "WRITE",
+             static_cast<double>(options.loss) / 1000, options.round_trip.ns / 1000,
+             swift.gigabits_per_second, none.gigabits_per_second, share);
+  return share;
+}
+
+TEST(Goodput, OfOneFlowUnderSwift) {
+  EXPECT_GT(share_under_swift({.round_trip = microseconds(20)}), 0.98);
+  EXPECT_GT(share_under_swift({.round_trip = microseconds(100)}), 0.98);
+  EXPECT_GT(share_under_swift({.loss = 1000, .round_trip = microseconds(100)}), 0.95);
+  EXPECT_GT(share_under_swift({.round_trip = milliseconds(1), .messages = 4000}), 0.97);
+}
+
+/// Parts of 64 packets are coarse beside a target of 50 us.
+TEST(Goodput, OfReadsUnderSwift) {
+  EXPECT_GT(share_under_swift({.round_trip = microseconds(20), .operation = SendOperation::kRead}), 0.95);
+  EXPECT_GT(share_under_swift({.round_trip = microseconds(100), .operation = SendOperation::kRead}), 0.9);
+  EXPECT_GT(share_under_swift({.round_trip = milliseconds(1), .operation = SendOperation::kRead}), 0.5);
+}
+
 }  // namespace
 }  // namespace uroce::sim

@@ -1,5 +1,7 @@
 #include "tests/sim/incast.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <memory>
 #include <stdexcept>
@@ -42,7 +44,11 @@ class Senders {
   }
 
   Incast run() {
-    run_until(VirtualClock::now() + options_.warm_up);
+    const Instant begin = VirtualClock::now();
+    for (size_t i = 0; i < kSenders; ++i) flows_[i].begin = begin + options_.apart * static_cast<int64_t>(i);
+    run_until(begin + options_.warm_up);
+    const uint64_t lost_before = queue_.lost();
+    const uint64_t sent_again_before = sent_again();
     queue_.begin_to_count();
     for (Flow& flow : flows_) flow.done = 0;
     run_until(VirtualClock::now() + options_.length);
@@ -50,8 +56,9 @@ class Senders {
     incast.queue_p99_kb = static_cast<double>(queue_.bytes_p99()) / 1000;
     incast.marked = queue_.marked();
     incast.lost = queue_.lost();
-    for (size_t i = 0; i < kSenders; ++i)
-      incast.sent_again += hosts_[i]->device().counter(Counter::kRetransmittedPackets);
+    incast.lost_before = lost_before;
+    incast.sent_again_before = sent_again_before;
+    incast.sent_again = sent_again() - sent_again_before;
     incast.cnps = hosts_[kSenders]->device().counter(Counter::kTxCnp);
     return incast;
   }
@@ -62,9 +69,17 @@ class Senders {
     std::unique_ptr<Endpoint> to;
     Arena::Slot source = {};
     Arena::Slot target = {};
+    Instant begin{};
     uint32_t under_way = 0;
     uint64_t done = 0;
   };
+
+  [[nodiscard]] uint64_t sent_again() const {
+    uint64_t packets = 0;
+    for (size_t i = 0; i < kSenders; ++i)
+      packets += hosts_[i]->device().counter(Counter::kRetransmittedPackets);
+    return packets;
+  }
 
   std::unique_ptr<Host> make_host(size_t host) {
     Path path;
@@ -99,7 +114,8 @@ class Senders {
     while (VirtualClock::now() < end) {
       for (Flow& flow : flows_) {
         const uint32_t before = flow.under_way;
-        for (; flow.under_way < kOutstanding; ++flow.under_way) post(flow);
+        const bool posts = VirtualClock::now() >= flow.begin;
+        for (; posts && flow.under_way < kOutstanding; ++flow.under_way) post(flow);
         if (flow.under_way != before) flow.from->publish_sends();
       }
       turns_.advance(turns_.round(), end);
@@ -153,5 +169,13 @@ class Senders {
 }  // namespace
 
 Incast measure_incast(const IncastOptions& options) { return Senders(options).run(); }
+
+std::string text_of(const Incast& incast) {
+  return fmt::format(
+      "{:.3f} of the link, Jain {:.3f}, queue p99 {:.0f} kB, {} marked, {} lost, {} sent again ({} and {} in "
+      "the warm-up), {} CNPs",
+      incast.share, incast.jain, incast.queue_p99_kb, incast.marked, incast.lost, incast.sent_again,
+      incast.lost_before, incast.sent_again_before, incast.cnps);
+}
 
 }  // namespace uroce::sim

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/time.h"
 #include "qp/congestion/options.h"
@@ -13,6 +14,7 @@ struct IncastOptions {
   qp::CongestionOptions congestion = {};
   Duration warm_up = milliseconds(10);
   Duration length = milliseconds(20);  // that is measured, behind the warm-up
+  Duration apart{};                    // in which one host after the other begins
   uint64_t seed = 1;
 };
 
@@ -22,12 +24,15 @@ struct Incast {
   double queue_p99_kb = 0;
   uint64_t marked = 0;  // packets, by the switch
   uint64_t lost = 0;
-  // With the warm-up:
   uint64_t sent_again = 0;
-  uint64_t cnps = 0;
+  // In the warm-up:
+  uint64_t lost_before = 0;
+  uint64_t sent_again_before = 0;
+  uint64_t cnps = 0;  // with it
 };
 
 /// In virtual time. Throws when a connection breaks.
 Incast measure_incast(const IncastOptions& options);
+std::string text_of(const Incast& incast);
 
 }  // namespace uroce::sim

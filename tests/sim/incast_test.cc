@@ -9,11 +9,7 @@ namespace {
 /// Virtual time: the same in each run.
 Incast measured(const char* name, const IncastOptions& options) {
   const Incast incast = measure_incast(options);
-  fmt::print(
-      "{}: {:.3f} of the link, Jain {:.3f}, queue p99 {:.0f} kB, {} marked, {} lost, {} sent again, {} "
-      "CNPs\n",
-      name, incast.share, incast.jain, incast.queue_p99_kb, incast.marked, incast.lost, incast.sent_again,
-      incast.cnps);
+  fmt::print("{}: {}\n", name, text_of(incast));
   return incast;
 }
 
@@ -26,7 +22,30 @@ TEST(Incast, OfEightToOne) {
   EXPECT_GT(dcqcn.jain, 0.95);
   EXPECT_LT(dcqcn.queue_p99_kb, 300);
   EXPECT_LT(dcqcn.lost * 20, none.lost);
+  EXPECT_EQ(dcqcn.sent_again, 0u) << "a round trip that grows is no loss";
   EXPECT_GT(dcqcn.cnps, 0u);
+}
+
+TEST(Incast, BySwiftWithoutMarks) {
+  const Incast swift = measured("swift", {.congestion = {.control = qp::CongestionControl::kSwift}});
+  EXPECT_EQ(swift.marked, 0u);
+  EXPECT_GT(swift.share, 0.95);
+  EXPECT_GT(swift.jain, 0.99);
+  EXPECT_LT(swift.queue_p99_kb, 250);
+  EXPECT_EQ(swift.lost + swift.lost_before + swift.sent_again + swift.sent_again_before, 0u);
+}
+
+/// A host that begins later finds the queue of those before it, and cannot see how short the path is.
+TEST(Incast, BySwiftOfHostsThatBeginOneAfterTheOther) {
+  const Incast swift =
+      measured("swift, base_us 15, hosts begin 1 ms apart",
+               {.congestion = {.control = qp::CongestionControl::kSwift, .swift = {.base_us = 15}},
+                .warm_up = milliseconds(30),
+                .apart = milliseconds(1)});
+  EXPECT_GT(swift.share, 0.95);
+  EXPECT_GT(swift.jain, 0.95);
+  EXPECT_LT(swift.queue_p99_kb, 250);
+  EXPECT_EQ(swift.lost + swift.lost_before + swift.sent_again + swift.sent_again_before, 0u);
 }
 
 }  // namespace

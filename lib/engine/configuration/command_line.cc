@@ -176,8 +176,13 @@ std::string to_toml(const qp::CongestionOptions& congestion) {
   out += fmt::format("line_mbps = {}\nleast_mbps = {}\nadditive_mbps = {}\nhyper_mbps = {}\n",
                      dcqcn.line_mbps, dcqcn.least_mbps, dcqcn.additive_mbps, dcqcn.hyper_mbps);
   out += fmt::format(
-      "gain_shift = {}\nalpha_us = {}\nincrease_us = {}\nincrease_kib = {}\nrecovery_stages = {}\n\n",
+      "gain_shift = {}\nalpha_us = {}\nincrease_us = {}\nincrease_kib = {}\nrecovery_stages = {}\n",
       dcqcn.gain_shift, dcqcn.alpha_us, dcqcn.increase_us, dcqcn.increase_kib, dcqcn.recovery_stages);
+  const qp::SwiftOptions& swift = congestion.swift;
+  out += fmt::format("base_us = {}\ntarget_us = {}\nscaling_us = {}\n", swift.base_us, swift.target_us,
+                     swift.scaling_us);
+  out += fmt::format("increase_percent = {}\nbeta_percent = {}\ndecrease_percent = {}\n\n",
+                     swift.increase_percent, swift.beta_percent, swift.decrease_percent);
   return out;
 }
 

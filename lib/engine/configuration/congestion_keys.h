@@ -26,12 +26,14 @@ configuration::Complaint store_choice(const toml::node& value, T& to,
   return fmt::format("must be one of {}", known);
 }
 
-inline constexpr std::array<std::pair<std::string_view, qp::CongestionControl>, 2> kCongestionControls = {
-    {{"none", qp::CongestionControl::kNone}, {"dcqcn", qp::CongestionControl::kDcqcn}}};
+inline constexpr std::array<std::pair<std::string_view, qp::CongestionControl>, 3> kCongestionControls = {
+    {{"none", qp::CongestionControl::kNone},
+     {"dcqcn", qp::CongestionControl::kDcqcn},
+     {"swift", qp::CongestionControl::kSwift}}};
 
-inline constexpr std::array<Key, 12> kCongestionKeys = {{
-    {{"congestion.control", "none or dcqcn",
-      "what slows queue pairs down: nothing but their windows, or the CNPs of their peers"},
+inline constexpr std::array<Key, 18> kCongestionKeys = {{
+    {{"congestion.control", "none, dcqcn or swift",
+      "what slows queue pairs down: nothing but their windows, the CNPs of their peers, or round trips"},
      ValueKind::kText,
      [](const toml::node& v, KeyTarget t) {
        return store_choice(v, t.configuration.congestion.control, kCongestionControls);
@@ -92,6 +94,37 @@ inline constexpr std::array<Key, 12> kCongestionKeys = {{
      ValueKind::kNumber,
      [](const toml::node& v, KeyTarget t) {
        return configuration::store_integer(v, t.configuration.congestion.dcqcn.recovery_stages, 1, 100);
+     }},
+    {{"congestion.base_us", "number",
+      "swift: microseconds of the longest path's round trip without queues; 0: measured"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.swift.base_us, 0, 1'000'000);
+     }},
+    {{"congestion.target_us", "number", "swift: microseconds of queues that round trips may show"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.swift.target_us, 1, 1'000'000);
+     }},
+    {{"congestion.scaling_us", "number", "swift: fs_range, microseconds more for a small window"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.swift.scaling_us, 0, 1'000'000);
+     }},
+    {{"congestion.increase_percent", "number", "swift: ai, in percent of a packet in a round trip"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.swift.increase_percent, 1, 10'000);
+     }},
+    {{"congestion.beta_percent", "number", "swift: beta, decrease by what is beyond the target"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.swift.beta_percent, 1, 100);
+     }},
+    {{"congestion.decrease_percent", "number", "swift: max_mdf, no decrease is by more"},
+     ValueKind::kNumber,
+     [](const toml::node& v, KeyTarget t) {
+       return configuration::store_integer(v, t.configuration.congestion.swift.decrease_percent, 1, 90);
      }},
 }};
 

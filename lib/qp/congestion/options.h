@@ -8,6 +8,7 @@ namespace uroce::qp {
 enum class CongestionControl : uint8_t {
   kNone,   // the window alone
   kDcqcn,  // the CNPs of the peer (dcqcn.h)
+  kSwift,  // how long the peer's answers take (swift.h)
 };
 
 /// Parameters of DCQCN, with the names and values of its paper (lib/README.md, wire fact 13).
@@ -25,11 +26,25 @@ struct DcqcnOptions {
   [[nodiscard]] bool operator==(const DcqcnOptions&) const = default;
 };
 
+/// Parameters of Swift, with the names and values of its paper (swift.h). The target is above the shortest
+/// round trip, which is the path's own.
+struct SwiftOptions {
+  uint32_t base_us = 0;             // the longest path's round trip without queues; 0: measured
+  uint32_t target_us = 50;          // base target, but for that
+  uint32_t scaling_us = 100;        // fs_range: more for a small window, up to so much
+  uint32_t increase_percent = 100;  // ai, of a packet in a round trip
+  uint32_t beta_percent = 80;       // of what is beyond the target, in a decrease
+  uint32_t decrease_percent = 50;   // max_mdf: no decrease is by more
+
+  [[nodiscard]] bool operator==(const SwiftOptions&) const = default;
+};
+
 struct CongestionOptions {
   CongestionControl control = CongestionControl::kNone;
   uint32_t cnp_interval_us = 50;  // N: between two CNPs of a queue pair; 0: it sends none
   uint8_t cnp_dscp = 48;
   DcqcnOptions dcqcn = {};
+  SwiftOptions swift = {};
 
   [[nodiscard]] bool operator==(const CongestionOptions&) const = default;
 };

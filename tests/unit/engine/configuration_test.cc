@@ -53,6 +53,12 @@ alpha_us = 7
 increase_us = 300
 increase_kib = 2048
 recovery_stages = 1
+base_us = 12
+target_us = 30
+scaling_us = 0
+increase_percent = 50
+beta_percent = 70
+decrease_percent = 40
 
 [copy]
 kind = "non-temporal"
@@ -124,7 +130,13 @@ void expect_every_key(const Configuration& c) {
                                                            .alpha_us = 7,
                                                            .increase_us = 300,
                                                            .increase_kib = 2048,
-                                                           .recovery_stages = 1}}));
+                                                           .recovery_stages = 1},
+                                                 .swift = {.base_us = 12,
+                                                           .target_us = 30,
+                                                           .scaling_us = 0,
+                                                           .increase_percent = 50,
+                                                           .beta_percent = 70,
+                                                           .decrease_percent = 40}}));
   EXPECT_EQ(c.copy_kind, copy::Kind::kNonTemporal);
   EXPECT_FALSE(c.hugepages);
   EXPECT_FALSE(c.honour_memlock);
@@ -314,6 +326,12 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"congestion.increase_us", "300"},
       {"congestion.increase_kib", "2048"},
       {"congestion.recovery_stages", "1"},
+      {"congestion.base_us", "12"},
+      {"congestion.target_us", "30"},
+      {"congestion.scaling_us", "0"},
+      {"congestion.increase_percent", "50"},
+      {"congestion.beta_percent", "70"},
+      {"congestion.decrease_percent", "40"},
       {"copy.kind", "non-temporal"},
       {"memory.hugepages", "false"},
       {"memory.honour_memlock", "false"},
@@ -352,7 +370,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 42u);
+  EXPECT_EQ(configuration_keys().size(), 48u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

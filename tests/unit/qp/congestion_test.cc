@@ -141,6 +141,28 @@ TEST_F(RateOfDcqcn, AnotherLifeOfTheQueuePairBeginsWithoutALimit) {
   EXPECT_EQ(pump().size(), 8u);
 }
 
+TEST_F(Congestion, UnderSwiftAWindowIsUnderWayThatRoundTripsMake) {
+  options.congestion = {.control = CongestionControl::kSwift};
+  queue_pair = std::make_unique<QueuePair>(options);
+  bring_up();
+  post(queue::SendOperation::kWrite, 64 * kMtu);
+  std::vector<Sent> sent = pump();
+  ASSERT_EQ(sent.size(), 1u) << "no round trip is known";
+  EXPECT_EQ(sent[0].packet.traffic_class, 0) << "marks would not be heeded";
+  advance(microseconds(10));
+  receive_ack(sent.back().packet.headers.bth.psn.value());
+  sent = pump();
+  ASSERT_EQ(sent.size(), 10u);
+  for (const Sent& frame : sent) EXPECT_TRUE(frame.packet.headers.bth.ack_request);
+  advance(microseconds(10));
+  receive_ack(sent.back().packet.headers.bth.psn.value());
+  sent = pump();
+  ASSERT_EQ(sent.size(), 20u);
+  advance(milliseconds(1));
+  receive_ack(sent.back().packet.headers.bth.psn.value());
+  EXPECT_EQ(pump().size(), 1u) << "a queue is there: how long is the path without it";
+}
+
 TEST_F(Congestion, WithoutControlACnpIsCountedOnly) {
   bring_up();
   wire::Headers headers = from_peer(Operation::kAcknowledge, 0);
