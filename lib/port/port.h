@@ -110,8 +110,10 @@ class Port {
   virtual PortQueue& queue(uint16_t index) = 0;
   /// True while the link is up. A software wire whose far end comes and goes (memif, vhost) is up as soon as
   /// our end stands, as a host on a switch is: a missing peer is noticed by its silence. Any
-  /// thread, as the next two.
+  /// thread, as the next three.
   [[nodiscard]] virtual bool link_up() const = 0;
+  /// Mbit/s of the link now; 0: the port cannot tell.
+  [[nodiscard]] virtual uint32_t link_mbps() const { return 0; }
   /// What link_up() says may change, and gone() may become true.
   [[nodiscard]] virtual bool link_changes() const { return false; }
   /// What is behind the port was taken away and does not come back.

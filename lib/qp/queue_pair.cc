@@ -127,7 +127,10 @@ void QueuePair::receive_cnp(const wire::Packet& packet, Turn& turn) {
   const Counter reason =
       connection_.connected ? reason_to_drop(packet, wire::Service::kCnp) : Counter::kDropService;
   turn.counters.add(reason == Counter::kCount ? Counter::kRxCnp : reason);
-  if (reason == Counter::kCount) connection_.rate_limit.cnp(connection_.options.congestion, turn.now);
+  if (reason != Counter::kCount) return;
+  CongestionOptions& options = connection_.options.congestion;
+  if (options.dcqcn.line_of_port && turn.line_mbps != 0) options.dcqcn.line_mbps = turn.line_mbps;
+  connection_.rate_limit.cnp(options, turn.now);
 }
 
 /// Data came that the network has marked. A packet that is shown once more counts only then.

@@ -51,6 +51,12 @@ class QueuePair final : public PlacementOwner {
   /// Current values, as ibv_query_qp wants them.
   [[nodiscard]] const Attributes& attributes() const { return connection_.attributes; }
 
+  /// How fast it may send, and what it has seen of the path to its peer.
+  [[nodiscard]] CongestionState congestion() const;
+  /// Another algorithm, which begins anew. 0, or EINVAL: UD has none; EOPNOTSUPP: without answers there are
+  /// no round trips for kSwift.
+  int set_congestion_control(CongestionControl control);
+
   /// ibv_modify_qp after the face has translated it: 0, or an errno and nothing changed. EINVAL: the state
   /// table or the range of a value forbids it; EOPNOTSUPP: an attribute that this stack does not have;
   /// ENOMEM.

@@ -109,6 +109,27 @@ void QueuePair::begin_rate_limit() {
   connection_.rate_limit.begin(options, connection_.mtu, retransmission_.path_seen());
 }
 
+CongestionState QueuePair::congestion() const {
+  const RateLimit& limit = connection_.rate_limit;
+  const RoundTrip& round_trip = retransmission_.round_trip();
+  return {.control = connection_.options.congestion.control,
+          .window = connection_.reliable ? retransmission_.window_within(limit.window()) : 0,
+          .mbps = limit.rate(),
+          .cnps = limit.cnps(),
+          .smoothed_ns = round_trip.smoothed().ns,
+          .least_ns = round_trip.least().ns};
+}
+
+int QueuePair::set_congestion_control(CongestionControl control) {
+  if (!connection_.connected) return EINVAL;
+  if (control == CongestionControl::kSwift && !connection_.reliable) return EOPNOTSUPP;
+  connection_.options.congestion.control = control;
+  if (state() < State::kRtr || state() > State::kSqe) return 0;
+  make_frame();
+  if (state() != State::kRtr) begin_rate_limit();
+  return 0;
+}
+
 /// Everything is forgotten, without completions.
 void QueuePair::reset() {
   drop_sends();

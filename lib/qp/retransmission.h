@@ -79,6 +79,7 @@ class Retransmission {
   void time_undisturbed() {
     if (recovering_ || resends_oldest_) round_trip_.cancel();
   }
+  [[nodiscard]] const RoundTrip& round_trip() const { return round_trip_; }
   [[nodiscard]] PathSeen path_seen() const {
     return {.samples = round_trip_.samples(), .round_trip = round_trip_.newest(), .timeouts = timeouts_seen_};
   }

@@ -33,6 +33,8 @@ struct Turn {
   /// How many turns the application has made, this one included if it is its.
   uint64_t call = 0;
   Replies replies = Replies::kNone;
+  /// Speed of the port's link in Mbit/s; 0: unknown.
+  uint32_t line_mbps = 0;
   /// Where one packet goes to or comes from, when that is not found at once. Dies with the packet.
   ResolvedRange range{};
 };

@@ -358,6 +358,12 @@ bool EthdevPort::link_up() const {
   return !removed() && device_link_up(port_id_) && (!interface_ || interface_->running());
 }
 
+/// Drivers on an interface of the kernel make a speed up.
+uint32_t EthdevPort::link_mbps() const {
+  if (traits_.far_end_comes_and_goes || removed()) return 0;
+  return interface_ != nullptr ? interface_->mbps() : device_link_mbps(port_id_);
+}
+
 port::FarEnd EthdevPort::far_end() const {
   if (!traits_.far_end_comes_and_goes) return port::FarEnd::kUnknown;
   const bool let_in = memif_ == nullptr || memif_->connected();

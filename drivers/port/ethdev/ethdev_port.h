@@ -47,6 +47,7 @@ class EthdevPort final : public port::Port {
   [[nodiscard]] const port::Capabilities& capabilities() const override { return capabilities_; }
   port::PortQueue& queue(uint16_t index) override { return queues_.at(index); }
   [[nodiscard]] bool link_up() const override;
+  [[nodiscard]] uint32_t link_mbps() const override;
   [[nodiscard]] bool link_changes() const override {
     return !traits_.far_end_comes_and_goes && ring_ == nullptr;
   }

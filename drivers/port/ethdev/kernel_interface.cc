@@ -159,4 +159,16 @@ bool KernelInterface::running() const {
   return ioctl(socket_, SIOCETHTOOL, &request) == 0 ? link.data != 0 : running;
 }
 
+uint32_t KernelInterface::mbps() const {
+  ifreq request{};
+  request.ifr_ifindex = static_cast<int>(index_);
+  if (ioctl(socket_, SIOCGIFNAME, &request) != 0) return 0;
+  ethtool_cmd settings{};
+  settings.cmd = ETHTOOL_GSET;
+  request.ifr_data = reinterpret_cast<char*>(&settings);
+  if (ioctl(socket_, SIOCETHTOOL, &request) != 0) return 0;
+  const uint32_t mbps = ethtool_cmd_speed(&settings);
+  return mbps == static_cast<uint32_t>(SPEED_UNKNOWN) ? 0 : mbps;
+}
+
 }  // namespace uroce::drivers

@@ -45,6 +45,8 @@ class KernelInterface {
   [[nodiscard]] bool exists() const;
   /// True while it exists, is up and has a carrier. Any thread; some system calls.
   [[nodiscard]] bool running() const;
+  /// Speed in Mbit/s; 0: its driver does not say. Any thread; some system calls.
+  [[nodiscard]] uint32_t mbps() const;
 
  private:
   KernelInterface(unsigned index, int socket) : index_(index), socket_(socket) {}

@@ -32,6 +32,7 @@ class PacketPort final : public port::Port {
   [[nodiscard]] const port::Capabilities& capabilities() const override { return capabilities_; }
   port::PortQueue& queue(uint16_t index) override { return queues_.at(index); }
   [[nodiscard]] bool link_up() const override { return interface_->running(); }
+  [[nodiscard]] uint32_t link_mbps() const override { return interface_->mbps(); }
   [[nodiscard]] bool link_changes() const override { return true; }
   [[nodiscard]] bool gone() const override { return !interface_->exists(); }
   [[nodiscard]] std::vector<int> receive_events() const override { return sockets_; }

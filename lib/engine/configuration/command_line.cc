@@ -174,7 +174,8 @@ std::string to_toml(const qp::CongestionOptions& congestion) {
   std::string out = fmt::format("[congestion]\ncontrol = \"{}\"\ncnp_interval_us = {}\ncnp_dscp = {}\n",
                                 name_of(congestion.control), congestion.cnp_interval_us, congestion.cnp_dscp);
   out += fmt::format("line_mbps = {}\nleast_mbps = {}\nadditive_mbps = {}\nhyper_mbps = {}\n",
-                     dcqcn.line_mbps, dcqcn.least_mbps, dcqcn.additive_mbps, dcqcn.hyper_mbps);
+                     dcqcn.line_of_port ? 0 : dcqcn.line_mbps, dcqcn.least_mbps, dcqcn.additive_mbps,
+                     dcqcn.hyper_mbps);
   out += fmt::format(
       "gain_shift = {}\nalpha_us = {}\nincrease_us = {}\nincrease_kib = {}\nrecovery_stages = {}\n",
       dcqcn.gain_shift, dcqcn.alpha_us, dcqcn.increase_us, dcqcn.increase_kib, dcqcn.recovery_stages);

@@ -31,6 +31,16 @@ inline constexpr std::array<std::pair<std::string_view, qp::CongestionControl>, 
      {"dcqcn", qp::CongestionControl::kDcqcn},
      {"swift", qp::CongestionControl::kSwift}}};
 
+inline configuration::Complaint store_line_rate(const toml::node& value, KeyTarget to) {
+  qp::DcqcnOptions& dcqcn = to.configuration.congestion.dcqcn;
+  uint32_t mbps = 0;
+  auto complaint = configuration::store_integer(value, mbps, 0, 10'000'000);
+  if (complaint) return complaint;
+  dcqcn.line_of_port = mbps == 0;
+  if (mbps != 0) dcqcn.line_mbps = mbps;
+  return complaint;
+}
+
 inline constexpr std::array<Key, 18> kCongestionKeys = {{
     {{"congestion.control", "none, dcqcn or swift",
       "what slows queue pairs down: nothing but their windows, the CNPs of their peers, or round trips"},
@@ -50,11 +60,9 @@ inline constexpr std::array<Key, 18> kCongestionKeys = {{
        return configuration::store_integer(v, t.configuration.congestion.cnp_dscp, 0, 63);
      }},
     {{"congestion.line_mbps", "number",
-      "dcqcn: Mbit/s that the first CNP finds, and above which there is no limit"},
+      "dcqcn: Mbit/s that the first CNP finds, and above which there is no limit; 0: the port's"},
      ValueKind::kNumber,
-     [](const toml::node& v, KeyTarget t) {
-       return configuration::store_integer(v, t.configuration.congestion.dcqcn.line_mbps, 1, 10'000'000);
-     }},
+     store_line_rate},
     {{"congestion.least_mbps", "number", "dcqcn: Mbit/s that no CNP goes below"},
      ValueKind::kNumber,
      [](const toml::node& v, KeyTarget t) {

@@ -139,6 +139,9 @@ class Device {
   /// (ARP or neighbour discovery; ETIMEDOUT without an answer) and `to_self`.
   int modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attributes, qp::AttributeMask mask);
   qp::Attributes query_queue_pair(QueuePairHandle& queue_pair);
+  qp::CongestionState query_congestion(QueuePairHandle& queue_pair);
+  /// 0 or an errno, as qp::QueuePair::set_congestion_control().
+  int set_congestion_control(QueuePairHandle& queue_pair, qp::CongestionControl control);
 
   /// An address for datagrams, of a path as above and without queue pair numbers and Q_Key; given back when
   /// it is copied no more. ENOMEM at the limit.

@@ -176,6 +176,10 @@ QueuePairEntry& DeviceState::add(const QueuePairOptions& options, std::unique_pt
   return added;
 }
 
+void DeviceState::tell_speed(uint32_t mbps) {
+  for (const auto& poller : pollers) poller->run([mbps](qp::Turn& turn) { turn.line_mbps = mbps; });
+}
+
 void DeviceState::end_queue_pairs() {
   struct Place {
     Poller* poller;
@@ -325,6 +329,26 @@ qp::Attributes Device::query_queue_pair(QueuePairHandle& queue_pair) {
   if (forked_since_start()) return attributes;
   entry.poller.run([&](qp::Turn&) { attributes = entry.queue_pair.attributes(); });
   return attributes;
+}
+
+qp::CongestionState Device::query_congestion(QueuePairHandle& queue_pair) {
+  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  qp::CongestionState congestion;
+  if (forked_since_start()) return congestion;
+  entry.poller.run([&](qp::Turn&) { congestion = entry.queue_pair.congestion(); });
+  return congestion;
+}
+
+int Device::set_congestion_control(QueuePairHandle& queue_pair, qp::CongestionControl control) {
+  auto& entry = static_cast<QueuePairEntry&>(queue_pair);
+  int error = ENODEV;
+  if (forked_since_start()) return error;
+  entry.poller.run([&](qp::Turn&) {
+    error = entry.queue_pair.set_congestion_control(control);
+    // What waited for a rate need not wait any more.
+    entry.poller.activate(entry);
+  });
+  return error;
 }
 
 void Device::ring_doorbell(QueuePairHandle& queue_pair) {

@@ -92,6 +92,8 @@ struct DeviceState {
   /// What was behind the port is gone: what is posted ends as flushed, as nothing else would end it where a
   /// program waits for its peer. Waits for turns of the pollers.
   void end_queue_pairs();
+  /// Each poller knows the speed of the link from its next turn on. Waits for that.
+  void tell_speed(uint32_t mbps);
   /// There are more of them, or fewer. Under `mutex`.
   void show_queue_pairs() const;
 

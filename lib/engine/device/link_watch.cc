@@ -14,6 +14,7 @@ void LinkWatch::add(DeviceState& device) {
 
 Status LinkWatch::start() {
   if (links_.empty()) return {};
+  for (Link& link : links_) tell_speed(link);
   auto thread = Thread::start("uroce-links", {}, [this] {
     // Relaxed: it only needs to be seen some time; joining orders the rest.
     while (!stopping_.load(std::memory_order_relaxed)) {
@@ -32,12 +33,18 @@ void LinkWatch::look() {
     const bool up = port.link_up();
     if (std::exchange(link.up, up) != up)
       link.device->listeners.raise(up ? DeviceEvent::kPortActive : DeviceEvent::kPortError);
+    if (up) tell_speed(link);
     if (!link.gone && port.gone()) {
       link.gone = true;
       link.device->listeners.raise(DeviceEvent::kFatal);
       link.device->end_queue_pairs();
     }
   }
+}
+
+void LinkWatch::tell_speed(Link& link) {
+  const uint32_t mbps = link.device->port->link_mbps();
+  if (std::exchange(link.mbps, mbps) != mbps) link.device->tell_speed(mbps);
 }
 
 void LinkWatch::stop() {

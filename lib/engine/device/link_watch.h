@@ -15,8 +15,8 @@ namespace uroce::engine {
 struct DeviceState;
 
 /// Raises the events of devices whose links go down, come up or vanish; with one that vanishes its queue
-/// pairs end. Ports do not tell of their own accord, so a thread looks now and then; there is none when no
-/// link can change.
+/// pairs end. Their pollers are told the speeds of links, too. Ports do not tell of their own accord, so a
+/// thread looks now and then; there is none when no link can change.
 class LinkWatch {
  public:
   static constexpr Duration kLookEvery = milliseconds(100);
@@ -28,7 +28,8 @@ class LinkWatch {
 
   /// The devices, which outlive the watch or its stop(). Their links are expected to stay as they are now.
   void add(DeviceState& device);
-  /// EAGAIN: no thread. Does nothing without devices whose links can change.
+  /// Behind the start of the pollers' threads. EAGAIN: no thread. Does nothing without devices whose links
+  /// can change.
   Status start();
   /// Looks at all links once. Called by the thread, or a test.
   void look();
@@ -42,7 +43,10 @@ class LinkWatch {
     DeviceState* device;
     bool up;
     bool gone;
+    uint32_t mbps = 0;  // that the pollers know
   };
+
+  static void tell_speed(Link& link);
 
   std::vector<Link> links_;
   Parker sleep_;

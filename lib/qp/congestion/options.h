@@ -14,6 +14,7 @@ enum class CongestionControl : uint8_t {
 /// Parameters of DCQCN, with the names and values of its paper (lib/README.md, wire fact 13).
 struct DcqcnOptions {
   uint32_t line_mbps = 100'000;  // R_C and R_T at the first CNP; a rate that reaches it is no limit any more
+  bool line_of_port = true;      // takes the place of line_mbps at the next CNP, where the port knows it
   uint32_t least_mbps = 10;
   uint32_t additive_mbps = 40;    // R_AI
   uint32_t hyper_mbps = 400;      // R_HAI
@@ -47,6 +48,17 @@ struct CongestionOptions {
   SwiftOptions swift = {};
 
   [[nodiscard]] bool operator==(const CongestionOptions&) const = default;
+};
+
+/// What congestion control makes of one queue pair, now.
+struct CongestionState {
+  CongestionControl control = CongestionControl::kNone;
+  uint32_t window = 0;  // packets that may be unanswered; 0: of a service without answers
+  double mbps = 0;      // 0: no rate limits it
+  uint64_t cnps = 0;    // that came
+  // Round trips; 0: none was measured.
+  int64_t smoothed_ns = 0;
+  int64_t least_ns = 0;
 };
 
 }  // namespace uroce::qp

@@ -149,6 +149,19 @@ const Row kExtensions[] = {
      [](Objects& o) { return told(urocedv_alloc_mw(o.end.pd, none_of<urocedv_mw_type>())); }},
     {"urocedv_alloc_memory", EINVAL,
      [](Objects&) { return told(urocedv_alloc_memory(nullptr, 1, UROCEDV_ANY_NODE, 0, 0)); }},
+    {"urocedv_query_qp_congestion qp", EINVAL,
+     [](Objects&) {
+       urocedv_qp_congestion congestion{};
+       return urocedv_query_qp_congestion(nullptr, &congestion);
+     }},
+    {"urocedv_query_qp_congestion congestion", EINVAL,
+     [](Objects& o) { return urocedv_query_qp_congestion(o.end.qp, nullptr); }},
+    {"urocedv_modify_qp_congestion qp", EINVAL,
+     [](Objects&) { return urocedv_modify_qp_congestion(nullptr, UROCEDV_CONGESTION_NONE); }},
+    {"urocedv_modify_qp_congestion control", EINVAL,
+     [](Objects& o) {
+       return urocedv_modify_qp_congestion(o.end.qp, none_of<urocedv_congestion_control>());
+     }},
     {"urocedv_free_memory", EINVAL, [](Objects&) { return urocedv_free_memory(nullptr); }},
 };
 

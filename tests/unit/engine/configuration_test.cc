@@ -123,6 +123,7 @@ void expect_every_key(const Configuration& c) {
                                                  .cnp_interval_us = 4,
                                                  .cnp_dscp = 46,
                                                  .dcqcn = {.line_mbps = 25000,
+                                                           .line_of_port = false,
                                                            .least_mbps = 5,
                                                            .additive_mbps = 6,
                                                            .hyper_mbps = 60,

@@ -18,12 +18,14 @@ class LoosePort final : public port::Port {
     bool changes = true;
     bool up = true;
     bool gone = false;
+    uint32_t mbps = 25'000;
   };
   LoosePort(std::unique_ptr<port::Port> inner, const Wire& wire) : inner_(std::move(inner)), wire_(wire) {}
 
   [[nodiscard]] const port::Capabilities& capabilities() const override { return inner_->capabilities(); }
   port::PortQueue& queue(uint16_t index) override { return inner_->queue(index); }
   [[nodiscard]] bool link_up() const override { return wire_.up; }
+  [[nodiscard]] uint32_t link_mbps() const override { return wire_.mbps; }
   [[nodiscard]] bool link_changes() const override { return wire_.changes; }
   [[nodiscard]] bool gone() const override { return wire_.gone; }
 
@@ -72,6 +74,23 @@ TEST_F(Links, WhoListensHearsOfEachChangeOnce) {
   watch.look();
   for (Told* told : {&left, &right}) EXPECT_EQ(told->take(), Events{DeviceEvent::kPortActive});
   EXPECT_EQ(left_too.take(), Events{});
+}
+
+TEST_F(Links, PollersKnowTheSpeed) {
+  const auto known = [this] {
+    uint32_t mbps = 0;
+    pair.left_state->pollers[0]->run([&](qp::Turn& turn) { mbps = turn.line_mbps; });
+    return mbps;
+  };
+  EXPECT_EQ(known(), 0u);
+  watch.look();
+  EXPECT_EQ(known(), 25'000u);
+  wire = {.up = false, .mbps = 0};
+  watch.look();
+  EXPECT_EQ(known(), 25'000u) << "a link that is down has none";
+  wire = {.mbps = 10'000};
+  watch.look();
+  EXPECT_EQ(known(), 10'000u);
 }
 
 TEST_F(Links, WhatIsGoneIsFatalOnce) {

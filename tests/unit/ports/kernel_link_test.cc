@@ -54,6 +54,7 @@ class KernelLink : public ::testing::TestWithParam<const char*> {
 
 TEST_P(KernelLink, GoesDownAndComesBack) {
   ASSERT_TRUE(carries());
+  EXPECT_EQ(pair_.near->link_mbps(), 10'000u) << "what veth says";
   for (const char* which : {"near", "far"}) {
     ASSERT_TRUE(ip(std::string("link set ") + which + " down"));
     expect_dead();

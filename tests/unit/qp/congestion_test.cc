@@ -125,6 +125,38 @@ TEST_F(RateOfDcqcn, ACnpOfAnotherAddressChangesNothing) {
   EXPECT_EQ(pump().size(), 8u);
 }
 
+/// The first CNP then makes 50 Mbit/s of it, and 160 ns for a byte.
+TEST_F(RateOfDcqcn, TheSpeedOfThePortIsThatOfTheLineUnlessOneIsConfigured) {
+  const auto wait_for_second = [this] {
+    bring_up();
+    receive_cnp();
+    post(queue::SendOperation::kWrite, 2 * kMtu);
+    const std::vector<Sent> sent = pump();
+    EXPECT_EQ(sent.size(), 1u);
+    return (queue_pair->deadline() - turn.now).ns / static_cast<int64_t>(sent.at(0).frame.size());
+  };
+  turn.line_mbps = 100;
+  EXPECT_EQ(wait_for_second(), 160);
+  options.congestion.dcqcn.line_of_port = false;
+  queue_pair = std::make_unique<QueuePair>(options);
+  EXPECT_EQ(wait_for_second(), 80);
+}
+
+TEST_F(RateOfDcqcn, AnotherAlgorithmTakesOverAtOnce) {
+  bring_up();
+  receive_cnp();
+  post(queue::SendOperation::kWrite, 8 * kMtu);
+  EXPECT_EQ(pump().size(), 1u);
+  EXPECT_EQ(queue_pair->congestion().mbps, 100);
+  EXPECT_EQ(queue_pair->congestion().cnps, 1u);
+  ASSERT_EQ(queue_pair->set_congestion_control(CongestionControl::kNone), 0);
+  EXPECT_EQ(queue_pair->congestion().mbps, 0);
+  const std::vector<Sent> sent = pump();
+  ASSERT_EQ(sent.size(), 7u);
+  EXPECT_EQ(sent[0].packet.traffic_class, 0) << "marks are not heeded any more";
+  EXPECT_EQ(queue_pair->congestion().cnps, 1u);
+}
+
 TEST_F(RateOfDcqcn, EcnBitsOfTheProgramStay) {
   attributes.path.traffic_class = 0x21;
   bring_up();

@@ -460,6 +460,33 @@ void urocedv_wr_flush(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr,
 
 #define UROCEDV_WC_FLUSH ((enum ibv_wc_opcode)8)
 
+/* Congestion control */
+
+/* What decides how fast a queue pair sends. A new one has what the configuration says (congestion.control),
+ * and the parameters of each are the configuration's. */
+enum urocedv_congestion_control {
+  UROCEDV_CONGESTION_NONE = 0,  /* its window alone */
+  UROCEDV_CONGESTION_DCQCN = 1, /* CNPs of its peer, which follow marks (ECN); it sends ECT(0) */
+  UROCEDV_CONGESTION_SWIFT = 2, /* round trips; RC and XRC */
+};
+
+struct urocedv_qp_congestion {
+  uint64_t comp_mask; /* in: 0 */
+  enum urocedv_congestion_control control;
+  uint32_t window_packets;      /* that may be unanswered; 0: of a service without answers */
+  uint64_t rate_kbps;           /* that packets leave at, in kbit/s; 0: nothing waits for its time */
+  uint64_t cnps;                /* that came */
+  uint64_t round_trip_ns;       /* smoothed as TCP does it; 0: none was measured yet */
+  uint64_t least_round_trip_ns; /* the shortest of this connection */
+};
+
+/* What holds for the queue pair now. EINVAL: unknown bits in comp_mask. */
+int urocedv_query_qp_congestion(struct ibv_qp* qp, struct urocedv_qp_congestion* congestion);
+
+/* Another algorithm, or the same, which begins anew; it stays what it is when the queue pair is reset. In any
+ * state, and while it sends. EINVAL: of UD, which has none. EOPNOTSUPP: SWIFT on UC. */
+int urocedv_modify_qp_congestion(struct ibv_qp* qp, enum urocedv_congestion_control control);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,46 @@
+#include <infiniband/urocedv.h>
+
+#include <cerrno>
+#include <cmath>
+
+#include "qp/congestion/options.h"
+#include "verbs/dv.h"
+#include "verbs/export.h"
+#include "verbs/objects.h"
+
+using namespace uroce::verbs;
+using uroce::qp::CongestionControl;
+
+static_assert(static_cast<int>(CongestionControl::kNone) == UROCEDV_CONGESTION_NONE);
+static_assert(static_cast<int>(CongestionControl::kDcqcn) == UROCEDV_CONGESTION_DCQCN);
+static_assert(static_cast<int>(CongestionControl::kSwift) == UROCEDV_CONGESTION_SWIFT);
+
+extern "C" {
+
+UROCE_EXPORT int uroce_urocedv_query_qp_congestion(ibv_qp* face, urocedv_qp_congestion* congestion) {
+  if (congestion == nullptr) return with_errno(EINVAL);
+  return checked_errno(face, [&] {
+    if (congestion->comp_mask != 0) return EINVAL;
+    VerbsQp& qp = object(face);
+    const uroce::qp::CongestionState now = qp.owner->device->query_congestion(*qp.handle);
+    constexpr double kKbpsPerMbps = 1000;
+    *congestion = {.comp_mask = 0,
+                   .control = static_cast<urocedv_congestion_control>(now.control),
+                   .window_packets = now.window,
+                   .rate_kbps = static_cast<uint64_t>(std::ceil(now.mbps * kKbpsPerMbps)),
+                   .cnps = now.cnps,
+                   .round_trip_ns = static_cast<uint64_t>(now.smoothed_ns),
+                   .least_round_trip_ns = static_cast<uint64_t>(now.least_ns)};
+    return 0;
+  });
+}
+
+UROCE_EXPORT int uroce_urocedv_modify_qp_congestion(ibv_qp* face, urocedv_congestion_control control) {
+  return checked_errno(face, [&] {
+    if (control < UROCEDV_CONGESTION_NONE || control > UROCEDV_CONGESTION_SWIFT) return EINVAL;
+    VerbsQp& qp = object(face);
+    return qp.owner->device->set_congestion_control(*qp.handle, static_cast<CongestionControl>(control));
+  });
+}
+
+}  // extern "C"
