@@ -56,6 +56,7 @@ class Simulation {
     uint32_t messages = 40;  // per flow; each connection has two
     uint8_t timeout = 8;     // about 1 ms
     Pause pause;
+    qp::CongestionOptions congestion = {};
     bool errors_expected = false;
     uint32_t spoil = 0;       // like Flow::Options::spoil
     bool unanswered = false;  // each connection has one of UC or UD beside it
