@@ -166,6 +166,45 @@ class PacketSocketLink(VethLink):
         return f'packet0,iface={namespaces.LINK}'
 
 
+class RelayedLink(VethLink):
+    """Two veth pairs with a relay between them, a program that loses so many of 100,000 frames in each direction and delays
+    the others. The kernel has addresses there, too."""
+
+    KERNEL = {'server': '198.18.0.1', 'client': '198.18.0.2'}
+
+    def __init__(self, program, loss, delay_us):
+        super().__init__()
+        self.program, self.loss, self.delay_us = program, loss, delay_us
+
+    def __enter__(self):
+        super().__enter__()
+        try:
+            ends = self.net.add_relay()
+            for role, side in self.SIDES.items():
+                namespaces.ip('-n', self.net.name(side), 'address', 'add', f'{self.KERNEL[role]}/24', 'dev', namespaces.RELAYED_LINK)
+                for place, interface in (side, namespaces.RELAYED_LINK), ('middle', ends[side]):
+                    subprocess.run(self.net.command(place, [self.program, '--plain', interface]), check=True)
+            self.relay = subprocess.Popen([str(word) for word in self.net.command('middle', [
+                self.program, *ends.values(), '--loss', self.loss, '--delay-us', self.delay_us])], stdout=subprocess.PIPE, text=True)
+            if self.relay.stdout.readline() != 'ready\n':
+                raise ValueError('the relay does not start')
+        except BaseException:
+            self.net.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *what):
+        self.relay.terminate()
+        self.relay.communicate()
+        super().__exit__(*what)
+
+    def kernel_address(self, role):
+        return self.KERNEL[role]
+
+    def port(self, _role):
+        return f'packet0,iface={namespaces.RELAYED_LINK},gso=off'
+
+
 class BesideKernelLink(VethLink):
     """The kernel's own addresses on the link, at an MTU that AF_XDP carries. `mode`: of `--mode`."""
     MTU = XdpLink.MTU

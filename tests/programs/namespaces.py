@@ -21,6 +21,7 @@ TCP_LINK = "uroce-tcp"
 
 # A router's: the beginning of the addresses of each side's networks, and the length of the prefix.
 ROUTED_LINK = "uroce-routed"
+RELAYED_LINK = "uroce-relayed"
 ROUTED_NETWORKS = {"left": (("192.0.2.", 24), ("2001:db8::", 64)), "right": (("203.0.113.", 24), ("2001:db8:1::", 64))}
 
 NAME = re.compile(r"uroce-(?:hostile-)?(\d+)-\w+")
@@ -87,6 +88,19 @@ class Namespaces(Temporary):
                 ip("-n", self.middle, "address", "add", f"{prefix}254/{bits}", "dev", link, *(["nodad"] if ":" in prefix else []))
         switches = "echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding"
         subprocess.run(["ip", "netns", "exec", self.middle, "sh", "-c", switches], check=True)
+
+    def add_relay(self):
+        """A third namespace between the two, for a program that passes frames on: RELAYED_LINK in each leads there, to the
+        interface that is returned for that side."""
+        self.middle = self.name("middle")
+        ip("netns", "add", self.middle)
+        ends = {side: f"uroce-{side}" for side in SIDES}
+        for side, end in ends.items():
+            ip("link", "add", RELAYED_LINK, "netns", self.name(side), "mtu", str(self.mtu),
+               "type", "veth", "peer", "name", end, "netns", self.middle, "mtu", str(self.mtu))
+            ip("-n", self.name(side), "link", "set", RELAYED_LINK, "addrgenmode", "none", "up")
+            ip("-n", self.middle, "link", "set", end, "addrgenmode", "none", "up")
+        return ends
 
     def add_routes(self):
         """The kernels', who have addresses on ROUTED_LINK, to each other's networks by the router."""

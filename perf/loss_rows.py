@@ -1,0 +1,63 @@
+"""Rows of links that lose packets, for perf/run: in the simulation, and on a real one beside TCP."""
+
+import json
+import re
+import shutil
+import statistics
+import sys
+
+import links
+from rows import Failure, Row, command
+
+MESSAGE = 65536
+ROUNDS = 3
+LOSS, ONE_WAY_US = 1000, 50
+SIMULATED = re.compile(r'WRITE, loss (\S+) %, 0 % late, round trip (\d+) us: (\S+) of (\S+) Gbit/s')
+
+
+class Loss:
+    """`ends`: of between_rows."""
+
+    def __init__(self, ends, build, duration):
+        self.ends, self.build, self.duration = ends, build, max(1.0, duration)
+
+    def simulated(self):
+        """Virtual time: the same in each run."""
+        program = self.build / 'tests/sim/sim_test'
+        if not program.exists():
+            return print('perf/run: loss_goodput: SKIPPED, tests are not built', file=sys.stderr)
+        said = command([program, '--gtest_filter=Goodput.OfALinkThatLoses*'])
+        for loss, round_trip, lossy, lossless in SIMULATED.findall(said):
+            name = f'{float(loss):g}pct'.replace('0.1', '01')
+            yield Row(f'loss_goodput.write64k.{name}.{round_trip}us', float(lossy) / float(lossless), 'of lossless')
+
+    def on_a_link(self):
+        """64 KiB WRITEs, and the kernel's TCP through the same relay, alternating."""
+        rounds = [(self.ours(), self.tcp()) for _ in range(ROUNDS)]
+        ours = statistics.median(mine for mine, _ in rounds)
+        theirs = None
+        if all(tcp is not None for _, tcp in rounds):
+            theirs = statistics.median(tcp for _, tcp in rounds)
+        yield Row('loss_link.write64k.1pct.100us', ours, 'Gbit/s', theirs, 'TCP (cubic)')
+
+    def link(self):
+        return links.RelayedLink(self.build / 'perf/end_to_end/relay', LOSS, ONE_WAY_US)
+
+    def ours(self):
+        options = ['--op', 'write', '--size', MESSAGE, '--duration', self.duration, '--quiet']
+        return self.ends.perf_between_processes(self.link, options)[f'write.{MESSAGE}.gigabits_per_second']
+
+    def tcp(self):
+        """None: iperf3 is missing."""
+        if shutil.which('iperf3') is None:
+            return print('perf/run: loss_link: TCP: SKIPPED, iperf3 is not installed', file=sys.stderr)
+        with self.link() as link:
+            port = links.free_tcp_port()
+            _, said = links.pair(link, ['iperf3', '--server', '--one-off', '--port', port],
+                                 ['iperf3', '--client', link.kernel_address('server'), '--port', port, '--congestion', 'cubic',
+                                  '--time', str(self.duration), '--json'], links.listening(port))
+        told = json.loads(said)
+        if 'error' in told:
+            raise Failure(f'iperf3: {told["error"]}')
+        return told['end']['sum_received']['bits_per_second'] / 1e9
+
