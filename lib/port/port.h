@@ -94,8 +94,11 @@ class PortQueue {
   /// would be lost because it is not reached yet. One that is reached and takes none holds nothing up.
   [[nodiscard]] virtual bool takes_datagrams(QpNumber /*to*/) { return true; }
 
-  /// Frames that arrived and could not be handed out (in more pieces than fit one buffer). Any thread.
+  /// Frames that arrived and could not be handed out: there was no room for them, or they were in more pieces
+  /// than fit one buffer. Any thread, as the next.
   [[nodiscard]] virtual uint64_t dropped() const { return 0; }
+  /// System calls in which frames were sent, where each burst needs one or more.
+  [[nodiscard]] virtual uint64_t transmit_calls() const { return 0; }
 };
 
 /// Whether a peer is at the other end of a port's wire, where a port can tell.

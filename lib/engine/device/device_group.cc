@@ -50,11 +50,11 @@ void end_all() {
 }
 
 /// One line of the counters that are not zero.
-std::string counters_of(const Device& device, DeviceState& state) {
+std::string counters_of(const Device& device) {
   std::string line = fmt::format("uroce: {}: counters", device.name());
-  uint64_t dropped = 0;
-  for (uint16_t i = 0; i < state.pollers.size(); ++i) dropped += state.port->queue(i).dropped();
-  if (dropped != 0) line += fmt::format(" port_dropped {}", dropped);
+  const Device::PortCounts port = device.port_counts();
+  if (port.dropped != 0) line += fmt::format(" port_dropped {}", port.dropped);
+  if (port.transmit_calls != 0) line += fmt::format(" port_transmit_calls {}", port.transmit_calls);
   for (size_t i = 0; i < kCounterCount; ++i) {
     const auto counter = static_cast<Counter>(i);
     const uint64_t value = device.counter(counter);
@@ -275,7 +275,7 @@ Device& DeviceGroup::device(size_t index) {
 void DeviceGroup::write_counters() const {
   if (!log_counters_) return;
   for (const Member& member : members_) {
-    const std::string line = counters_of(*member.device, *member.state);
+    const std::string line = counters_of(*member.device);
     // One call, so that the lines of two processes do not mix; a failure has no addressee.
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
   }
