@@ -127,6 +127,11 @@ class Port {
   /// until then; each may be of any queue. Empty: the port has none. They are the port's, and open as long as
   /// it is.
   [[nodiscard]] virtual std::vector<int> receive_events() const { return {}; }
+  /// A thread is about to wait at these descriptors, and receives once more before it does so. Any thread,
+  /// one at a time, as the next.
+  virtual void arm_events() {}
+  /// No thread waits there any more, and what comes need not be told.
+  virtual void disarm_events() {}
   /// What several processes share whose port this is; null: the port is this process's alone.
   [[nodiscard]] virtual host::SharedDevice* shared_device() { return nullptr; }
   /// Where a thread that turns the port's queues is to sleep, so that other processes can wake it; null:

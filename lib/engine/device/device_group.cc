@@ -173,6 +173,7 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                           .kernels_addresses = authority != nullptr ? gids_of(device) : std::vector<Gid>(),
                           .by_rules = !device.nic.empty(),
                           .kernel_path = device.kernel_path,
+                          .wants_events = configuration.poller_idle == PollerIdle::kInterrupt,
                           .dpdk_complaint = EalLog::take_first_error});
   if (!port) return port.error();
   const Result<HashKey> key = random_key();
@@ -221,19 +222,19 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
 }
 
 /// Devices that are opened together are the ends of one wire inside the process, which tells of nothing.
-Result<std::vector<int>> DeviceGroup::frame_events(const Configuration& configuration) const {
-  if (configuration.poller_idle != PollerIdle::kInterrupt) return std::vector<int>();
+Result<FrameEvents> DeviceGroup::frame_events(const Configuration& configuration) const {
+  if (configuration.poller_idle != PollerIdle::kInterrupt) return FrameEvents{};
   const Member& first = members_.front();
   port::Port& port = *first.state->port;
-  std::vector<int> events = port.receive_events();
+  FrameEvents events{.descriptors = port.receive_events(), .port = &port};
   // A program of a service is woken at its bell; a wire whose other end is not there carries nothing.
   const bool needs_none = port.shared_device() != nullptr || port.capabilities().in_process;
-  if (members_.size() == 1 && (!events.empty() || needs_none)) return events;
+  if (members_.size() == 1 && (!events.descriptors.empty() || needs_none)) return events;
   return Error{
       ENOTSUP,
       fmt::format(
           "{}: poller.idle: nothing of port {} tells a sleeping thread of frames: \"interrupt\" is for "
-          "af_packet, interface and the host service; \"yield\" for every port",
+          "af_packet, interface, the host service and NICs with receive interrupts; \"yield\" for every port",
           first.device->name(), configuration.devices[first.index].port)};
 }
 
