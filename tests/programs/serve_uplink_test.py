@@ -140,7 +140,7 @@ class Resting(ServedTestCase):
     """Beside the kernel, by a poller of its own that sleeps until a frame comes."""
 
     POLLER = "uroce-poll-0"
-    ROUNDS, LOOKS = 3, 10
+    ROUNDS, LOOKS = 2, 10
 
     def setUp(self):
         super().setUp()
