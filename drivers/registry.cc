@@ -45,21 +45,23 @@ const PortDriver& driver_of(std::string_view devargs) {
                                [&](const PortDriver& driver) { return driver.claims(devargs); });
 }
 
-/// By AF_XDP or AF_PACKET.
+/// By AF_XDP or AF_PACKET. Where packet sockets send GSO frames they are the better of the two.
 Result<std::unique_ptr<port::Port>> open_on_interface(const port::Specification& specification) {
   port::Specification packet = specification;
   packet.devargs = port::packet_port_on(specification.kernels_interface);
   std::string& remark = packet.remark;
   if (!remark.empty()) remark += "; ";
-  if (specification.kernel_path != port::KernelPath::kPacket) {
+  const bool gso = why_no_gso(specification.kernels_interface).empty();
+  if (specification.kernel_path == port::KernelPath::kAuto && gso) {
+    remark += "AF_PACKET beside the kernel, as GSO frames on veth carry more than AF_XDP";
+  } else if (specification.kernel_path != port::KernelPath::kPacket) {
     auto xdp = open_xdp(specification.kernels_interface, specification);
     if (xdp || specification.kernel_path == port::KernelPath::kXdp) return xdp;
     remark += "AF_PACKET beside the kernel, as AF_XDP is not to be had (" + xdp.error().message + ")";
   } else {
     remark += "AF_PACKET beside the kernel, as configured";
   }
-  // Elsewhere a frame costs the same by either.
-  const bool gso = why_no_gso(specification.kernels_interface).empty();
+  // Without them a frame costs the same by either.
   return gso ? open_packet(packet) : open_ethdev(packet);
 }
 

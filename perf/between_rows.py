@@ -186,14 +186,14 @@ class EndToEnd:
                                  [self.bare, '--port', link.port('client'), *options], link.is_open)
             return json.loads(said)
 
-    def perf_between_processes(self, new_link, options):
-        """What `uroce perf` with these options tells."""
+    def perf_between_processes(self, new_link, options, complaints=None):
+        """What `uroce perf` with these options tells. `complaints`: of links.pair()."""
         with new_link() as link, tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder) / 'perf.json'
             port = links.free_tcp_port()
             links.pair(link, [self.uroce, 'perf', *link.device('server'), '--server', '--listen', port],
                        [self.uroce, 'perf', *link.device('client'), '--connect', f'{link.host}:{port}', *options,
-                        '--json', out], links.listening(port))
+                        '--json', out], links.listening(port), complaints)
             return json.loads(out.read_text())
 
     def perftest(self, new_link, tool, size, arguments):

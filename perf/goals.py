@@ -37,6 +37,9 @@ def _host():
     for mode in 'inline', 'dedicated':
         yield f'idle.{mode}.interrupt.cpu_percent', (AT_MOST, 1)
         yield f'idle.{mode}.interrupt.first_packet_us', (AT_MOST, 100)
+    for way in 'port', 'interface':
+        yield f'idle.serve.{way}.cpu_percent', (AT_MOST, 1)
+    yield 'idle.serve.port.first_packet_us', (AT_MOST, 100)
 
 
 def _links():

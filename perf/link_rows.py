@@ -1,8 +1,11 @@
 """Rows of links of the kernel with small and large MTUs, for perf/run."""
 
 import json
+import re
 import statistics
+import sys
 
+import iperf
 import links
 from rows import SMALL, SMALL_FRAME, Row, command
 
@@ -12,6 +15,10 @@ MTUS = {1500: 1024, 3400: 2048, 4200: 4096, 9000: 4096}
 MIDDLE_HEADERS = 58
 MESSAGE = 65536
 RUNS = 3
+# The bare port, and the stack over it.
+LINKS = {'packet': (links.PacketSocketLink, links.PacketSocketLink), 'xdp': (links.XdpLink, links.BesideKernelLink)}
+PORTS = ('packet', 1500), ('packet', 3400), ('packet', 4200), ('packet', 9000), ('xdp', 1500), ('xdp', 3400)
+TCP_MTUS = 1500, 3400, 9000
 # A veth pair in a namespace that goes with the program: $1 is its MTU.
 IN_NAMESPACE = ['unshare', '--net', 'sh', '-c', 'ip link add near mtu "$1" type veth peer name far mtu "$1" && '
                 'for end in near far; do ip link set $end addrgenmode none up || exit 1; done; shift; exec "$@"', 'sh']
@@ -44,11 +51,10 @@ class LinkRows:
         return json.loads(said)['cpu_ns_per_operation']
 
     def between_processes(self):
-        """Goodput and round trips on two CPUs beside those of the bare port."""
-        for name, mtu, bare_link, link in (('packet', 1500, links.PacketSocketLink, links.PacketSocketLink),
-                                           ('packet', 4200, links.PacketSocketLink, links.PacketSocketLink),
-                                           ('xdp', 1500, links.XdpLink, links.BesideKernelLink),
-                                           ('xdp', 3400, links.XdpLink, links.BesideKernelLink)):
+        """Goodput and round trips on two CPUs beside those of the bare port, and of the kernel's TCP and UDP."""
+        tcp = yield from self.of_kernel()
+        for name, mtu in PORTS:
+            bare_link, link = LINKS[name]
             frame = MTUS[mtu] + MIDDLE_HEADERS
             options = ['--op', 'write,send', '--size', f'{SMALL},{MESSAGE}', '--duration', self.duration, '--quiet']
             rounds = [(self.ends.bare_between_processes(lambda: bare_link(mtu=mtu),
@@ -60,10 +66,39 @@ class LinkRows:
 
             def ours(figure):
                 return statistics.median(each[figure] for _, each in rounds)
-            yield Row(f'links.{name}.{mtu}.write64k.goodput', ours(f'write.{MESSAGE}.gigabits_per_second'), 'Gbit/s',
-                      bare(f'bare.{frame}.gigabits_per_second'), 'bare')
+            goodput = ours(f'write.{MESSAGE}.gigabits_per_second')
+            yield Row(f'links.{name}.{mtu}.write64k.goodput', goodput, 'Gbit/s', bare(f'bare.{frame}.gigabits_per_second'), 'bare')
+            if mtu in tcp:
+                yield Row(f'links.{name}.{mtu}.write64k.over_tcp', goodput, 'Gbit/s', tcp[mtu], 'TCP')
             yield Row(f'links.{name}.{mtu}.write64.rate', ours(f'write.{SMALL}.messages_per_second') / 1e6, 'M/s',
                       bare(f'bare.{SMALL_FRAME}.frames_per_second') / 1e6, 'bare')
+            for what, bytes_ in ('small', SMALL_FRAME), ('large', frame):
+                yield Row(f'links.{name}.{mtu}.bare.{what}.lost', bare(f'bare.{bytes_}.lost_percent'), '%')
             for operation in 'send', 'write':
                 over = ours(f'{operation}.{SMALL}.round_trip_p50_us') - bare(f'bare.{SMALL_FRAME}.round_trip_p50_us')
                 yield Row(f'links.{name}.{mtu}.{operation}64.over_bare_us', over, 'us')
+            yield from self.system_calls(name, mtu)
+
+    def of_kernel(self):
+        """Returns goodput of TCP by MTU, empty without iperf3."""
+        if why_not := iperf.why_not():
+            print(f'perf/run: links.iperf3: SKIPPED, {why_not}', file=sys.stderr)
+            return {}
+        goodput = {}
+        for mtu in TCP_MTUS:
+            with links.BesideKernelLink(mtu=mtu) as link:
+                rounds = [(iperf.tcp(link, self.duration), *iperf.udp(link, self.duration)) for _ in range(RUNS)]
+            goodput[mtu], udp, lost = (statistics.median(each) for each in zip(*rounds))
+            yield Row(f'links.iperf3.tcp.{mtu}.goodput', goodput[mtu], 'Gbit/s')
+            yield Row(f'links.iperf3.udp.{mtu}.goodput', udp, 'Gbit/s')
+            yield Row(f'links.iperf3.udp.{mtu}.lost', lost, '%')
+        return goodput
+
+    def system_calls(self, name, mtu):
+        """Frames of WRITEs in each system call that sends."""
+        for what, size in ('frames_per_call', MESSAGE), ('small.frames_per_call', SMALL):
+            said = {}
+            self.ends.perf_between_processes(lambda: LINKS[name][1](mtu=mtu), [
+                '--op', 'write', '--size', size, '--measure', 'bandwidth', '--duration', self.duration, '--quiet', '--log-counters', 'true'], said)
+            frames, calls = (int(re.search(rf' {counter} (\d+)', said['client'])[1]) for counter in ('tx_frames', 'port_transmit_calls'))
+            yield Row(f'links.{name}.{mtu}.{what}', frames / calls, 'frames')

@@ -233,9 +233,10 @@ def wait_until(condition, process):
     return False
 
 
-def pair(link, server_command, client_command, ready):
+def pair(link, server_command, client_command, ready, complaints=None):
     """What the two programs write on standard output: (server's, client's). `ready` says of the server's process that
-    the client may start. ValueError names the one that failed."""
+    the client may start. ValueError names the one that failed. `complaints`: a dictionary that gets what each wrote on
+    standard error, by "server" and "client"."""
     server = link.start('server', server_command)
     started = [('server', server)]
     try:
@@ -247,6 +248,8 @@ def pair(link, server_command, client_command, ready):
                 said[role], complaint = process.communicate(timeout=LIMIT_SECONDS)
             except subprocess.TimeoutExpired:
                 raise ValueError(f'{role} of {client_command[0]} does not end') from None
+            if complaints is not None:
+                complaints[role] = complaint
             if process.returncode != 0 or len(started) < 2:
                 raise ValueError(f'{role} of {client_command[0]}: {complaint.strip() or process.returncode}')
         return said['server'], said['client']

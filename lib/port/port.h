@@ -94,8 +94,11 @@ class PortQueue {
   /// would be lost because it is not reached yet. One that is reached and takes none holds nothing up.
   [[nodiscard]] virtual bool takes_datagrams(QpNumber /*to*/) { return true; }
 
-  /// Frames that arrived and could not be handed out (in more pieces than fit one buffer). Any thread.
+  /// Frames that arrived and could not be handed out: there was no room for them, or they were in more pieces
+  /// than fit one buffer. Any thread, as the next.
   [[nodiscard]] virtual uint64_t dropped() const { return 0; }
+  /// System calls in which frames were sent, where each burst needs one or more.
+  [[nodiscard]] virtual uint64_t transmit_calls() const { return 0; }
 };
 
 /// Whether a peer is at the other end of a port's wire, where a port can tell.
@@ -126,6 +129,11 @@ class Port {
   /// until then; each may be of any queue. Empty: the port has none. They are the port's, and open as long as
   /// it is.
   [[nodiscard]] virtual std::vector<int> receive_events() const { return {}; }
+  /// A thread is about to wait at these descriptors, and receives once more before it does so. Any thread,
+  /// one at a time, as the next.
+  virtual void arm_events() {}
+  /// No thread waits there any more, and what comes need not be told.
+  virtual void disarm_events() {}
   /// What several processes share whose port this is; null: the port is this process's alone.
   [[nodiscard]] virtual host::SharedDevice* shared_device() { return nullptr; }
   /// Where a thread that turns the port's queues is to sleep, so that other processes can wake it; null:

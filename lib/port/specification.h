@@ -27,7 +27,8 @@ struct Specification {
   /// The devargs name the interface's NIC itself, and its rules are what keeps RoCE from all else.
   bool by_rules = false;
   KernelPath kernel_path = KernelPath::kAuto;
-  std::string remark = {};  // why the port is what it is, for people
+  bool wants_events = false;  // Port::receive_events(), where that has to be known when it is opened
+  std::string remark = {};    // why the port is what it is, for people
   /// Takes what DPDK's log complained of first since it was asked last; empty: nothing, or unknown.
   std::function<std::string()> dpdk_complaint = {};
 

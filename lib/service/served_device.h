@@ -65,6 +65,8 @@ class ServedDevice final : private engine::DeviceListener, private engine::Servi
   [[nodiscard]] const std::vector<host::SharedAddress>& addresses() const { return addresses_; }
   /// Whether it is one of these, or the link-local one.
   [[nodiscard]] bool owns(const Gid& address) const;
+  /// The device that the service itself has opened, for what it tells of itself.
+  [[nodiscard]] const engine::Device& device() const { return *device_; }
   /// Looks at what may have changed.
   void refresh();
 

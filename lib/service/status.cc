@@ -27,6 +27,20 @@ nlohmann::json drops_of(const Attachment::Counters& counters) {
   return drops;
 }
 
+/// The counters of a device that are not zero, by their labels.
+nlohmann::json counters_of(const engine::Device& device) {
+  nlohmann::json counters = nlohmann::json::object();
+  const engine::Device::PortCounts port = device.port_counts();
+  if (port.dropped != 0) counters["port_dropped"] = port.dropped;
+  if (port.transmit_calls != 0) counters["port_transmit_calls"] = port.transmit_calls;
+  for (size_t i = 0; i < kCounterCount; ++i) {
+    const auto counter = static_cast<Counter>(i);
+    if (const uint64_t value = device.counter(counter); value != 0)
+      counters[std::string(counter_label(counter))] = value;
+  }
+  return counters;
+}
+
 nlohmann::json describe(const Program& program, const Attachment::Counters& counters) {
   const NumberBlock block = program.attachment->block();
   const TrafficMeter::Rates& rates = program.traffic.rates();
@@ -73,6 +87,7 @@ std::string Service::status_text() {
                          {"up", device->link().up},
                          {"mtu", device->link().mtu},
                          {"addresses", addresses},
+                         {"counters", counters_of(device->device())},
                          {"programs", nlohmann::json::array()}};
     for (const auto& [id, program] : programs_)
       if (program->attached() && program->device == device.get())

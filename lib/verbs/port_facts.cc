@@ -18,9 +18,9 @@ std::string idle_text(const engine::Device::Information& information) {
   const bool dedicated = information.poller_mode == engine::PollerMode::kDedicated;
   switch (information.poller_idle) {
     case PollerIdle::kInterrupt:
-      return information.frame_events == 0
-                 ? "interrupt: sleep, woken at the bell of the host service"
-                 : fmt::format("interrupt: sleep, woken by frames ({} sockets)", information.frame_events);
+      return information.frame_events == 0 ? "interrupt: sleep, woken at the bell of the host service"
+                                           : fmt::format("interrupt: sleep, woken by frames ({} descriptors)",
+                                                         information.frame_events);
     case PollerIdle::kYield:
       return dedicated ? "yield: offer their CPU" : "yield: offer their CPU, then sleep for up to 4 ms";
     case PollerIdle::kSpin:

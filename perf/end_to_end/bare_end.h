@@ -17,8 +17,8 @@
 
 namespace uroce::perf {
 
-/// What a frame of bare_port is.
-enum class Kind : uint8_t { kFlood, kEndOfFlood, kPing, kAcknowledgement, kBye };
+/// What a frame of bare_port is. A reported flood waits for reports of how far it has come.
+enum class Kind : uint8_t { kFlood, kEndOfFlood, kPing, kAcknowledgement, kBye, kReportedFlood, kReport };
 
 /// What is done with the payload of a frame: nothing; it is copied from and to memory; this, and it has a CRC
 /// and is placed.

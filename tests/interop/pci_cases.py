@@ -21,6 +21,7 @@ PINGPONG = r"\d+ iters in"
 PERFTEST = r"\n 8192 +100 "
 # The frames are as long as the link's MTU lets them, and the MAC is not the device's own.
 LONG = ("--mtu", "4200", "--mac", "02:00:00:00:0b:77")
+ASLEEP = ("--poller", "dedicated", "--poller-idle", "interrupt")
 AS_PA = ("--eal-arguments=--iova-mode=pa",)
 
 CASES = [
@@ -30,6 +31,7 @@ CASES = [
     Case("pingpong, IOVA as PA", "ibv_rc_pingpong -g 1 -c -n 300", PINGPONG, ("virtio", "vmxnet3"), AS_PA, long=True),
     Case("pingpong, without hugepages", "ibv_rc_pingpong -g 1 -c -n 300", PINGPONG, ("virtio",), ("--memory-hugepages", "false"),
          long=True),
+    Case("pingpong, a poller that sleeps", "ibv_rc_pingpong -g 1 -c -n 100", PINGPONG, ("virtio", "vmxnet3"), ASLEEP, long=True),
     Case("ib_write_bw", "ib_write_bw -x 1 -n 100 -s 8192", PERFTEST, ("virtio",)),
     Case("ib_read_bw", "ib_read_bw -x 1 -n 100 -s 8192", PERFTEST, ("vmxnet3",)),
     Case("ib_send_bw", "ib_send_bw -x 1 -n 100 -s 8192", PERFTEST, ("e1000e",)),

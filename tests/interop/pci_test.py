@@ -9,6 +9,7 @@ done there word by word; then come traffic, links that go down, devices that are
 
 import re
 import shlex
+import subprocess
 import sys
 import time
 from contextlib import ExitStack
@@ -28,6 +29,7 @@ SOURCE = Path(__file__).resolve().parents[2]
 NEEDED = ["ip", "setpriv", "ibv_rc_pingpong", "ibv_asyncwatch", "ib_write_bw", "dpdk-devbind.py"]
 PROGRAM_SECONDS_MAX = 90
 USER = 1000
+ECHOES = 5
 ADDRESS = "192.0.2.2"  # of the guest's end, but for what configs/pci.toml says
 VIRTIO, E1000E, VMXNET3 = pci_guest.NICS
 
@@ -127,9 +129,9 @@ class Pci:
         status, said = server.finish(PROGRAM_SECONDS_MAX)
         assert status == 0, f"server: status {status}\n{said}"
 
-    def watch(self, nic):
+    def watch(self, nic, *options):
         """A program that prints the events of the device; its output is a file in the guest."""
-        program = self.in_guest(nic, "sh -c 'exec stdbuf -oL ibv_asyncwatch >/tmp/events'", ready="/tmp/events")
+        program = self.in_guest(nic, "sh -c 'exec stdbuf -oL ibv_asyncwatch >/tmp/events'", *options, ready="/tmp/events")
         self.wait_for_event("async event FD")
         return program
 
@@ -233,6 +235,34 @@ class Pci:
                     self.end_well(client, server, pci_cases.PINGPONG)
         finally:
             serve.close()
+
+    def interrupts(self, nic):
+        """What comes while all pollers sleep makes the NIC interrupt, and is answered."""
+        self.bind(nic)
+        watching = self.watch(nic, *pci_cases.ASLEEP)
+        here = "192.0.2.99"  # the kernel's, which asks for echoes; a program has none now
+        link.ip("address", "add", f"{here}/24", "dev", nic.tap)
+        try:
+            before = self.interrupts_of(nic)
+            for _ in range(ECHOES):
+                done = subprocess.run(["ping", "-n", "-c", "1", "-W", "20", "-I", nic.tap, ADDRESS], capture_output=True, text=True)
+                assert done.returncode == 0, done.stdout + done.stderr
+            came = self.interrupts_of(nic) - before
+            assert came >= ECHOES, f"{came} interrupts for {ECHOES} echo requests"
+        finally:
+            link.ip("address", "del", f"{here}/24", "dev", nic.tap)
+            watching.close()
+
+    def no_interrupts(self):
+        self.bind(E1000E)
+        status, said = self.info(E1000E.address, *pci_cases.ASLEEP)
+        assert status != 0 and f'poller.idle: nothing of port {E1000E.address} tells a sleeping thread of frames' in said, said
+
+    def interrupts_of(self, nic):
+        """How many the guest's kernel has had from it for vfio."""
+        lines = [line.split() for line in self.machine.do("cat /proc/interrupts").splitlines() if f"({nic.address})" in line]
+        assert lines, "vfio has no interrupt of it"
+        return sum(int(word) for line in lines for word in line[1:] if word.isdecimal())
 
     def link_goes_down(self, nic):
         """While a connection lives, which goes on when the link is up again."""
@@ -368,8 +398,11 @@ class Pci:
         yield "uroce serve/virtio", True, self.service
         for nic in pci_guest.NICS if long else [VIRTIO]:
             yield f"uroce perf/{nic.name}", True, lambda nic=nic: self.perf(nic)
+        for nic in [VIRTIO, VMXNET3] if long else [VIRTIO]:
+            yield f"interrupts/{nic.name}", True, lambda nic=nic: self.interrupts(nic)
         for nic in pci_guest.NICS if long else [E1000E]:
             yield f"link down and up/{nic.name}", True, lambda nic=nic: self.link_goes_down(nic)
+        yield "no interrupts/e1000e", True, self.no_interrupts
         yield "events of the link/vmxnet3", True, lambda: self.link_events(VMXNET3)
         yield "removed/virtio", True, lambda: self.removed(VIRTIO)
         if long:

@@ -99,7 +99,7 @@ class BesideKernel(TestCase):
         self.expect_success(server)
         status, output = self.info(*self.command("left", UROCE, "info", "--interface", LINK, *dedicated))
         self.assertEqual(status, 0, output)
-        self.assertRegex(output, r"idle pollers +interrupt: sleep, woken by frames \(2 sockets\)")
+        self.assertRegex(output, r"idle pollers +interrupt: sleep, woken by frames \(2 descriptors\)")
 
     def test_one_at_a_time(self):
         first, _ = self.start_server(self.perf("left", "--server"))

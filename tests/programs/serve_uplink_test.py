@@ -5,14 +5,18 @@
 """
 
 import json
+import re
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import host_service
+import port_kinds
 import programs
 from asyncwatch_test import Watch
-from namespaces import ROUTED_LINK, ROUTED_NETWORKS
+from namespaces import ROUTED_LINK, ROUTED_NETWORKS, SIDES
 from ports import LINK, OURS, UROCE, TestCase, main
 
 MAC = "02:00:00:00:09:01"
@@ -130,6 +134,73 @@ class BesideKernel(ServedTestCase):
         self.ip("left", "link", "set", LINK, "mtu", "1500")
         programs.wait_until(lambda: self.service.status(UROCE)["devices"][0]["mtu"] == 1500, watches[0].process)
         self.assertIn("path MTU 1024", self.told_by_info())
+
+
+class Resting(ServedTestCase):
+    """Beside the kernel, by a poller of its own that sleeps until a frame comes."""
+
+    POLLER = "uroce-poll-0"
+    ROUNDS, LOOKS = 2, 10
+
+    def setUp(self):
+        super().setUp()
+        self.give_kernel("left", OURS)
+        self.give_kernel("right", THEIRS)
+
+    def wake_ups(self):
+        """How often the poller's thread has gone to sleep since it began."""
+        for task in Path(f"/proc/{self.service.process.pid}/task").iterdir():
+            if (task / "comm").read_text().strip() == self.POLLER:
+                return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)$", (task / "status").read_text(), re.MULTILINE)[1])
+        self.fail(f"the service has no thread {self.POLLER}")
+
+    def expect_rest(self):
+        """At most looks, 50 ms apart, the thread is asleep, and it wakes by itself now and then, which keeps its clock right."""
+        programs.wait_until(lambda: self.waits_at_futex(self.service.process, self.POLLER), self.service.process)
+        before, asleep = self.wake_ups(), 0
+        for _ in range(self.LOOKS):
+            time.sleep(0.05)
+            asleep += self.waits_at_futex(self.service.process, self.POLLER)
+        self.assertGreater(asleep, self.LOOKS // 2)
+        wake_ups = self.wake_ups() - before
+        self.assertGreater(wake_ups, 0)
+        self.assertLess(wake_ups, 100 * self.LOOKS)
+
+    def expect_traffic(self):
+        """What comes first after the rest arrives, as all that follows."""
+        server = self.start_program(UROCE, "perf", "--server", "--gid-index", "1", "--listen", "0")
+        line = server.stdout.readline()
+        self.assertRegex(line, r"port \d+$")
+        self.expect_rest()
+        figures = self.folder / "figures.json"
+        status, output = programs.finish(self.start(self.net.command("right", [
+            UROCE, "perf", "--connect", f"{self.net.address('left')}:{line.split()[-1]}", "--interface", LINK, "--gid-index", "1",
+            "--size", "1,100000", "--iterations", "5", "--measure", "bandwidth", "--quiet", "--json", str(figures)])))
+        self.assertEqual(status, 0, output)
+        status, output = programs.finish(server)
+        self.assertEqual(status, 0, output)
+        told = json.loads(figures.read_text())
+        for operation in ("write", "read", "send"):
+            self.assertGreaterEqual(told[f"{operation}.100000.bytes_verified"], 100000)
+
+    def expect_it_sleeps_until_a_frame_comes(self, mode):
+        self.serve('[poller]\nmode = "dedicated"\nidle = "interrupt"\n'
+                   f'[[device]]\nname = "uroce0"\ninterface = "{LINK}"\nmode = "{mode}"\n')
+        for _ in range(self.ROUNDS):
+            self.expect_traffic()
+        counters = self.service.status(UROCE)["devices"][0]["counters"]
+        self.assertGreater(counters["rx_frames"], 0)
+        self.assertNotIn("port_dropped", counters)
+
+    def test_by_packet_sockets(self):
+        self.expect_it_sleeps_until_a_frame_comes("packet")
+
+    def test_by_af_xdp(self):
+        if why_not := port_kinds.why_not("af-xdp"):
+            self.skipTest(why_not)
+        for side in SIDES:
+            self.ip(side, "link", "set", LINK, "mtu", "3400")
+        self.expect_it_sleeps_until_a_frame_comes("xdp")
 
 
 class Routed(ServedTestCase):

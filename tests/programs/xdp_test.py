@@ -20,6 +20,7 @@ from namespaces import SIDES
 from ports import LINK, UROCE, TestCase, main
 
 MTU = 3400
+TAP = "uroce-tap"
 BRIDGE = "uroce-bridge"
 ADDRESSES = {"left": ("192.0.2.1", "2001:db8::1"), "right": ("192.0.2.2", "2001:db8::2")}
 BRIDGE_ADDRESSES = {"left": "198.51.100.1", "right": "198.51.100.2"}
@@ -205,15 +206,17 @@ class Xdp(TestCase):
         self.assertIsNone(server.poll())
 
     def test_each_mode_says_what_it_is_and_why(self):
-        self.assertRegex(self.said(), rf"AF_XDP on {LINK} beside the kernel, native, copied")
-        self.assertRegex(self.said("--mode", "xdp"), "AF_XDP")
+        self.add_tap()
+        self.assertRegex(self.said(link=TAP), rf"AF_XDP on {TAP} beside the kernel, native, copied")
+        self.assertRegex(self.said(), rf"packet sockets on {LINK}: AF_PACKET beside the kernel, as GSO frames on veth carry more than AF_XDP")
+        self.assertRegex(self.said("--mode", "xdp"), rf"AF_XDP on {LINK} beside the kernel, native, copied")
         self.assertRegex(self.said("--mode", "packet"), "AF_PACKET beside the kernel, as configured")
 
     def test_a_nic_that_refuses_rules_is_left_aside(self):
         """net_pcap is on the interface, and has no rte_flow. (Where rules are made: tests/interop/pci_test.py.)"""
         nic = ("--nic", f"net_pcap0,iface={LINK}")
         refusal = "the rules of its NIC are not to be had (net_pcap0: cannot leave the rest to the kernel: Function not implemented)"
-        for mode, way in (("auto", f"AF_XDP on {LINK} beside the kernel"), ("packet", "AF_PACKET beside the kernel, as configured")):
+        for mode, way in (("auto", "AF_PACKET beside the kernel, as GSO frames"), ("xdp", f"AF_XDP on {LINK} beside the kernel"), ("packet", "AF_PACKET beside the kernel, as configured")):
             said = self.said(*nic, "--mode", mode)
             self.assertIn(refusal, said)
             self.assertIn(way, said)
@@ -254,14 +257,21 @@ class Xdp(TestCase):
         foreign = self.start_foreign()
         self.assertRegex(self.said("--mode", "xdp"), rf"{LINK}: another XDP program is on it: 'not_uroce'")
         # Beside it there is AF_PACKET, which it lets everything through to.
-        self.assertRegex(self.said(), "AF_PACKET beside the kernel.*AF_XDP.*'not_uroce'")
+        self.add_tap()
+        self.start_foreign(TAP)
+        self.assertRegex(self.said(link=TAP), "AF_PACKET beside the kernel.*AF_XDP.*'not_uroce'")
         server, port = self.serve(mode="auto")
         self.transfer(server, port)
         self.assertIn("not_uroce", self.ip("left", "-details", "link", "show", LINK))
         foreign.kill()
 
-    def start_foreign(self):
-        foreign = subprocess.Popen(self.command("left", sys.executable, "-c", FOREIGN, LINK), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def add_tap(self):
+        """An interface that has XDP and is no veth; it leads nowhere."""
+        self.ip("left", "tuntap", "add", "mode", "tap", "name", TAP)
+        self.ip("left", "link", "set", TAP, "addrgenmode", "none", "up")
+
+    def start_foreign(self, link=LINK):
+        foreign = subprocess.Popen(self.command("left", sys.executable, "-c", FOREIGN, link), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(programs.end, foreign)
         self.assertEqual(foreign.stdout.readline(), "attached\n")
         return foreign
@@ -269,15 +279,17 @@ class Xdp(TestCase):
     def test_what_cannot_be_is_told_in_one_line(self):
         unprivileged = ["setpriv", "--bounding-set=-bpf,-sys_admin"]
         self.assertRegex(self.said("--mode", "xdp", before=unprivileged), rf"{LINK}: no permission to load an XDP program \(CAP_BPF")
-        self.assertRegex(self.said(before=unprivileged), "AF_PACKET beside the kernel.*CAP_BPF")
+        self.add_tap()
+        self.assertRegex(self.said(link=TAP, before=unprivileged), "AF_PACKET beside the kernel.*CAP_BPF")
         self.assertRegex(self.said("--mode", "xdp", "--poller-per-device", "2"), "2 queues asked for, 1 to 1 are possible by AF_XDP")
         status, output = self.info(*self.command("left", UROCE, "info", "--interface", LINK, "--mode", "neither"))
         self.assertNotEqual(status, 0, output)
         self.assertIn('must be one of "auto", "xdp", "packet"', output)
         for side in SIDES:
             self.ip(side, "link", "set", LINK, "mtu", "4200")
+        self.ip("left", "link", "set", TAP, "mtu", "4200")
         self.assertRegex(self.said("--mode", "xdp"), rf"{LINK}: an MTU of 4200 is more than AF_XDP carries \(3822.*packet")
-        self.assertRegex(self.said(), "AF_PACKET beside the kernel.*MTU of 4200")
+        self.assertRegex(self.said(link=TAP), "AF_PACKET beside the kernel.*MTU of 4200")
         for side in SIDES:
             self.assertFalse(self.has_program(side))
 

@@ -44,6 +44,7 @@ class FaultyQueue final : public port::PortQueue {
   }
 
   [[nodiscard]] uint64_t dropped() const override { return inner_.dropped(); }
+  [[nodiscard]] uint64_t transmit_calls() const override { return inner_.transmit_calls(); }
 
   /// A dropped frame is looped with length 0: the buffer has to come back.
   port::RxFrame loop(const port::TxFrame& frame) override {

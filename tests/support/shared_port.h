@@ -142,6 +142,7 @@ class SharedQueue final : public port::PortQueue {
   }
   port::RxFrame loop(const port::TxFrame& frame) override { return inner_.loop(frame); }
   [[nodiscard]] uint64_t dropped() const override { return inner_.dropped(); }
+  [[nodiscard]] uint64_t transmit_calls() const override { return inner_.transmit_calls(); }
 
   /// Frames to other programs.
   [[nodiscard]] uint64_t carried() const { return carried_; }

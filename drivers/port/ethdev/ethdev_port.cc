@@ -242,10 +242,21 @@ Status EthdevPort::configure() {
     configuration.rx_adv_conf.rss_conf.rss_hf = services.hashes;
   }
   capabilities_.offloads = tell_services(info, services, specification_.queues);
-  const int failed =
-      rte_eth_dev_configure(port_id_, specification_.queues, specification_.queues, &configuration);
-  if (failed != 0) return error(-failed, "DPDK cannot configure it: " + reason(failed));
+  if (const int failed = configure_device(info, configuration); failed != 0)
+    return error(-failed, "DPDK cannot configure it: " + reason(failed));
   return set_up_queues(info);
+}
+
+/// With receive interrupts, if they are wanted and it has them.
+int EthdevPort::configure_device(const rte_eth_dev_info& info, rte_eth_conf& configuration) {
+  const uint16_t queues = specification_.queues;
+  if (specification_.wants_events && removal_ != nullptr && receive_interrupts_come(info.driver_name)) {
+    configuration.intr_conf.rxq = 1;
+    interrupts_configured_ = rte_eth_dev_configure(port_id_, queues, queues, &configuration) == 0;
+    if (interrupts_configured_) return 0;
+    configuration.intr_conf.rxq = 0;
+  }
+  return rte_eth_dev_configure(port_id_, queues, queues, &configuration);
 }
 
 /// Null when there is no memory (rte_errno).
@@ -298,6 +309,7 @@ Status EthdevPort::start() {
     bond_ = Bond::of(port_id_);
     if (bond_ != nullptr) bond_->listen_to_all();
   }
+  if (interrupts_configured_) interrupts_ = ReceiveInterrupts::of(port_id_, specification_.queues);
   if (removal_ != nullptr || traits_.is_bond) wait_for_link();
   close_new_on_exec(before_, program_has_threads());
   return {};

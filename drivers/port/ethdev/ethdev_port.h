@@ -16,6 +16,7 @@
 #include "drivers/port/ethdev/mbuf_pool.h"
 #include "drivers/port/ethdev/memif/connection.h"
 #include "drivers/port/ethdev/pmd_traits.h"
+#include "drivers/port/ethdev/receive_interrupts.h"
 #include "drivers/port/ethdev/removal_watch.h"
 #include "drivers/port/ethdev/ring/end.h"
 #include "drivers/port/ethdev/server_socket.h"
@@ -23,6 +24,7 @@
 #include "port/port.h"
 #include "port/specification.h"
 
+struct rte_eth_conf;
 struct rte_eth_dev_info;
 
 namespace uroce::drivers {
@@ -56,7 +58,15 @@ class EthdevPort final : public port::Port {
            (interface_ != nullptr && !interface_->exists());
   }
   [[nodiscard]] port::FarEnd far_end() const override;
-  [[nodiscard]] std::vector<int> receive_events() const override { return packet_sockets_; }
+  [[nodiscard]] std::vector<int> receive_events() const override {
+    return interrupts_ != nullptr ? interrupts_->descriptors() : packet_sockets_;
+  }
+  void arm_events() override {
+    if (interrupts_ != nullptr && !removed()) interrupts_->enable();
+  }
+  void disarm_events() override {
+    if (interrupts_ != nullptr && !removed()) interrupts_->disable();
+  }
   void follow_addresses(std::span<const Gid> addresses) override;
 
  private:
@@ -75,6 +85,7 @@ class EthdevPort final : public port::Port {
   Status make_rules();
   Status choose_mtu(const rte_eth_dev_info& info);
   void keep_interfaces_mtu();
+  int configure_device(const rte_eth_dev_info& info, rte_eth_conf& configuration);
   Status set_up_queues(const rte_eth_dev_info& info);
   rte_mempool* make_pool(uint16_t queue, const rte_eth_dev_info& info);
   void choose_mac();
@@ -108,7 +119,9 @@ class EthdevPort final : public port::Port {
   bool started_ = false;                   // of others than a memif
   OpenDescriptors before_;                 // what the process had before the port was opened
   std::vector<int> packet_sockets_;        // of net_af_packet; the driver's
-  std::unique_ptr<FlowRules> rules_;       // beside the kernel, where the NIC has them
+  bool interrupts_configured_ = false;
+  std::unique_ptr<ReceiveInterrupts> interrupts_;  // of a NIC, where pollers sleep and it has them
+  std::unique_ptr<FlowRules> rules_;               // beside the kernel, where the NIC has them
   bool promiscuous_ = false;
   std::vector<MbufPool> pools_;  // empty with a ring
   port::Capabilities capabilities_;

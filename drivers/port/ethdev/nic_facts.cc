@@ -75,6 +75,9 @@ uint32_t nic_buffer_bytes(std::string_view driver, uint32_t frame_bytes, uint32_
   return (bytes + kUnit - 1) / kUnit * kUnit;
 }
 
+/// e1000's leaves the queue's interrupt unrouted where there is MSI-X, which vfio takes then.
+bool receive_interrupts_come(std::string_view driver) { return driver != "net_e1000_em"; }
+
 NicServices chosen_services(const rte_eth_dev_info& info, uint16_t queues) {
   NicServices chosen{.sending = info.tx_offload_capa & kUsedWhenSending};
   if (queues == 1) return chosen;

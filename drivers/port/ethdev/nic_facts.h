@@ -13,6 +13,9 @@ namespace uroce::drivers {
 /// count a buffer's size in large units, and leave out what goes beyond. `driver` is DPDK's name of it.
 uint32_t nic_buffer_bytes(std::string_view driver, uint32_t frame_bytes, uint32_t least);
 
+/// False: the receive interrupts that the driver says it has do not come.
+bool receive_interrupts_come(std::string_view driver);
+
 /// What a NIC does besides receiving and sending whole frames, and is asked to, as DPDK's bits.
 struct NicServices {
   uint64_t sending = 0;  // RTE_ETH_TX_OFFLOAD_*

@@ -11,6 +11,10 @@ struct GsoHeader {
   static constexpr uint8_t kNone = 0;
   static constexpr uint8_t kUdp = 5;  // UDP segmentation (Linux 6.2)
 
+  /// The longest GSO frame, as IP packet: with its headers it fills a place of 32 KiB in the receiver's ring,
+  /// of which the same memory holds twice as many as of 64 KiB.
+  static constexpr uint32_t kIpBytesMax = (1u << 15) - 256;
+
   uint8_t flags;
   uint8_t type;
   uint16_t header_bytes;   // that lie together in the kernel's buffer

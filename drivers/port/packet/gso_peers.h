@@ -42,7 +42,7 @@ class GsoPeers {
   }
 
  private:
-  static constexpr char kMark[kMarkBytes + 1] = "uroceGSO";
+  static constexpr char kMark[kMarkBytes + 1] = "uroceG32";
   static constexpr size_t kSourceMac = 6;
 
   static std::span<const std::byte> source(const std::byte* frame, uint32_t length) {

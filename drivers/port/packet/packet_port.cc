@@ -26,7 +26,7 @@ constexpr std::string_view kPrefix = "packet";
 constexpr std::array<std::string_view, 2> kArguments = {"iface", "gso"};
 constexpr uint32_t kMtuMin = 576;
 constexpr uint32_t kMtuMax = 9216;
-constexpr uint32_t kGsoFrameBytes = 65535 + kLinkHeaderBytes;
+constexpr uint32_t kGsoFrameBytes = GsoHeader::kIpBytesMax + kLinkHeaderBytes;
 static_assert(kMtuMax + kLinkHeaderBytes + GsoPeers::kMarkBytes <= Buffer::kFrameBytes);
 
 template <typename Value>

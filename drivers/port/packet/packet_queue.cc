@@ -1,5 +1,7 @@
 #include "drivers/port/packet/packet_queue.h"
 
+#include <linux/if_packet.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +16,7 @@ namespace uroce::drivers {
 namespace {
 
 constexpr size_t kIcrc = sizeof(uint32_t);
-constexpr size_t kUdpPayloadMax = 65535 - wire::kIpv4Bytes - wire::kUdpBytes;
+constexpr size_t kUdpPayloadMax = GsoHeader::kIpBytesMax - wire::kIpv6Bytes - wire::kUdpBytes;
 
 template <typename Frame>
 Buffer* buffer_of(const Frame& frame) {
@@ -162,6 +164,8 @@ size_t PacketQueue::send_burst(std::span<const port::TxFrame> frames) {
   }
   const int taken = sendmmsg(place_.socket, calls_.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
   const int error = taken < 0 ? errno : 0;
+  // One writer; readers need a whole value.
+  __atomic_store_n(&transmit_calls_, transmit_calls_ + 1, __ATOMIC_RELAXED);
   const size_t messages = taken < 0 ? 0 : static_cast<size_t>(taken);
   size_t sent = 0;
   for (size_t i = 0; i < messages; ++i) sent += messages_[i].frames;
@@ -188,6 +192,16 @@ size_t PacketQueue::refused(std::span<const port::TxFrame> frames, const Message
   }
   free(frames.first(1));
   return 1;
+}
+
+/// The kernel counts from the last time that it was asked.
+uint64_t PacketQueue::dropped() const {
+  tpacket_stats counted{};
+  socklen_t bytes = sizeof counted;
+  if (getsockopt(place_.socket, SOL_PACKET, PACKET_STATISTICS, &counted, &bytes) != 0) counted.tp_drops = 0;
+  // Relaxed: a number alone.
+  const uint64_t no_room = no_room_.fetch_add(counted.tp_drops, std::memory_order_relaxed) + counted.tp_drops;
+  return no_room + ring_.cut_off() + segments_.dropped();
 }
 
 uint16_t PacketQueue::transmit(std::span<const port::TxFrame> frames) {

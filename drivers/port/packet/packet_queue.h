@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -46,7 +47,10 @@ class PacketQueue final : public port::PortQueue {
     return {.data = frame.data, .length = frame.length, .handle = frame.handle};
   }
   [[nodiscard]] bool prefers_long_bursts() const override { return true; }
-  [[nodiscard]] uint64_t dropped() const override { return ring_.cut_off() + segments_.dropped(); }
+  [[nodiscard]] uint64_t dropped() const override;
+  [[nodiscard]] uint64_t transmit_calls() const override {
+    return __atomic_load_n(&transmit_calls_, __ATOMIC_RELAXED);
+  }
 
  private:
   static constexpr size_t kBurst = 64;
@@ -72,6 +76,8 @@ class PacketQueue final : public port::PortQueue {
 
   const Place place_;
   bool sends_gso_ = place_.gso;
+  uint64_t transmit_calls_ = 0;               // written by the poller, read by anyone
+  mutable std::atomic<uint64_t> no_room_{0};  // frames; any thread that reads the kernel's count adds it
   ReceiveRing ring_;
   BufferPool pool_;
   GsoPeers peers_;

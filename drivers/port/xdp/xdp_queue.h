@@ -26,6 +26,7 @@ class XdpQueue final : public port::PortQueue {
     return {.data = frame.data, .length = frame.length, .handle = frame.handle};
   }
   [[nodiscard]] uint64_t dropped() const override;
+  [[nodiscard]] uint64_t transmit_calls() const override { return sockets_.front()->transmit_calls(); }
 
  private:
   [[nodiscard]] uint64_t chunk_of(const void* handle) const {

@@ -157,6 +157,8 @@ void XdpSocket::flush() {
   // busy.
   constexpr int kCallsMax = 8;
   for (int i = 0; i < kCallsMax && !all_sent(); ++i) {
+    // One writer; readers need a whole value.
+    __atomic_store_n(&transmit_calls_, transmit_calls_ + 1, __ATOMIC_RELAXED);
     if (sendto(socket_, nullptr, 0, MSG_DONTWAIT, nullptr, 0) < 0 && errno != EAGAIN) return;
   }
 }

@@ -47,6 +47,10 @@ class XdpSocket {
   [[nodiscard]] bool zero_copy() const;
   /// Frames that the kernel had no room for. Any thread.
   [[nodiscard]] uint64_t dropped() const;
+  /// System calls in which frames were sent. Any thread.
+  [[nodiscard]] uint64_t transmit_calls() const {
+    return __atomic_load_n(&transmit_calls_, __ATOMIC_RELAXED);
+  }
 
   /// Gives the kernel free chunks to receive into, as many as it takes.
   void fill(FreeChunks& chunks);
@@ -90,6 +94,7 @@ class XdpSocket {
   uint32_t collected_ = 0;
   uint32_t taken_ = 0;
   uint32_t queued_ = 0;
+  uint64_t transmit_calls_ = 0;  // written by the poller, read by anyone
 };
 
 template <typename Take>

@@ -293,6 +293,16 @@ uint64_t Device::counter(Counter counter) const {
   return sum;
 }
 
+Device::PortCounts Device::port_counts() const {
+  PortCounts counts;
+  for (uint16_t i = 0; i < state_->pollers.size(); ++i) {
+    const port::PortQueue& queue = state_->port->queue(i);
+    counts.dropped += queue.dropped();
+    counts.transmit_calls += queue.transmit_calls();
+  }
+  return counts;
+}
+
 Device::Information Device::information() const {
   Information information{.poller_mode = state_->mode,
                           .poller_idle = state_->idle,

@@ -188,6 +188,13 @@ class Device {
   /// Sum over all pollers.
   [[nodiscard]] uint64_t counter(Counter counter) const;
 
+  /// What the port's queues count themselves (port::PortQueue), summed up.
+  struct PortCounts {
+    uint64_t dropped = 0;
+    uint64_t transmit_calls = 0;
+  };
+  [[nodiscard]] PortCounts port_counts() const;
+
  private:
   std::unique_ptr<DeviceState> state_;
 };

@@ -50,11 +50,11 @@ void end_all() {
 }
 
 /// One line of the counters that are not zero.
-std::string counters_of(const Device& device, DeviceState& state) {
+std::string counters_of(const Device& device) {
   std::string line = fmt::format("uroce: {}: counters", device.name());
-  uint64_t dropped = 0;
-  for (uint16_t i = 0; i < state.pollers.size(); ++i) dropped += state.port->queue(i).dropped();
-  if (dropped != 0) line += fmt::format(" port_dropped {}", dropped);
+  const Device::PortCounts port = device.port_counts();
+  if (port.dropped != 0) line += fmt::format(" port_dropped {}", port.dropped);
+  if (port.transmit_calls != 0) line += fmt::format(" port_transmit_calls {}", port.transmit_calls);
   for (size_t i = 0; i < kCounterCount; ++i) {
     const auto counter = static_cast<Counter>(i);
     const uint64_t value = device.counter(counter);
@@ -173,6 +173,7 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                           .kernels_addresses = authority != nullptr ? gids_of(device) : std::vector<Gid>(),
                           .by_rules = !device.nic.empty(),
                           .kernel_path = device.kernel_path,
+                          .wants_events = configuration.poller_idle == PollerIdle::kInterrupt,
                           .dpdk_complaint = EalLog::take_first_error});
   if (!port) return port.error();
   const Result<HashKey> key = random_key();
@@ -221,19 +222,19 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
 }
 
 /// Devices that are opened together are the ends of one wire inside the process, which tells of nothing.
-Result<std::vector<int>> DeviceGroup::frame_events(const Configuration& configuration) const {
-  if (configuration.poller_idle != PollerIdle::kInterrupt) return std::vector<int>();
+Result<FrameEvents> DeviceGroup::frame_events(const Configuration& configuration) const {
+  if (configuration.poller_idle != PollerIdle::kInterrupt) return FrameEvents{};
   const Member& first = members_.front();
   port::Port& port = *first.state->port;
-  std::vector<int> events = port.receive_events();
+  FrameEvents events{.descriptors = port.receive_events(), .port = &port};
   // A program of a service is woken at its bell; a wire whose other end is not there carries nothing.
   const bool needs_none = port.shared_device() != nullptr || port.capabilities().in_process;
-  if (members_.size() == 1 && (!events.empty() || needs_none)) return events;
+  if (members_.size() == 1 && (!events.descriptors.empty() || needs_none)) return events;
   return Error{
       ENOTSUP,
       fmt::format(
           "{}: poller.idle: nothing of port {} tells a sleeping thread of frames: \"interrupt\" is for "
-          "af_packet, interface and the host service; \"yield\" for every port",
+          "af_packet, interface, the host service and NICs with receive interrupts; \"yield\" for every port",
           first.device->name(), configuration.devices[first.index].port)};
 }
 
@@ -275,7 +276,7 @@ Device& DeviceGroup::device(size_t index) {
 void DeviceGroup::write_counters() const {
   if (!log_counters_) return;
   for (const Member& member : members_) {
-    const std::string line = counters_of(*member.device, *member.state);
+    const std::string line = counters_of(*member.device);
     // One call, so that the lines of two processes do not mix; a failure has no addressee.
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
   }

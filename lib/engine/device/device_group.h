@@ -41,7 +41,7 @@ class DeviceGroup {
   DeviceGroup() = default;
   Status add(const Configuration& configuration, size_t index);
   /// With PollerIdle::kInterrupt, what tells sleeping threads of frames; ENOTSUP: nothing does.
-  [[nodiscard]] Result<std::vector<int>> frame_events(const Configuration& configuration) const;
+  [[nodiscard]] Result<FrameEvents> frame_events(const Configuration& configuration) const;
   /// If the configuration asks for it. No poller is turned any more.
   void write_counters() const;
   /// A thread has left a turn in the middle.

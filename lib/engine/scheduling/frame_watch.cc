@@ -34,16 +34,16 @@ void take_error(int socket) {
 
 }  // namespace
 
-Status FrameWatch::start(std::span<const int> descriptors, std::span<const uint32_t> processors,
+Status FrameWatch::start(FrameEvents events, std::span<const uint32_t> processors,
                          std::function<void()> arrived) {
-  descriptors_.assign(descriptors.begin(), descriptors.end());
+  events_ = std::move(events);
   arrived_ = std::move(arrived);
   set_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!set_.ok()) return failure("epoll_create1");
   stop_ = Descriptor(eventfd(0, EFD_CLOEXEC));
   if (!stop_.ok()) return failure("eventfd");
   if (Status status = add(set_, stop_.get(), EPOLLIN); !status) return status;
-  for (const int descriptor : descriptors_) {
+  for (const int descriptor : events_.descriptors) {
     if (Status status = add(set_, descriptor, EPOLLONESHOT); !status) return status;
   }
   auto thread = Thread::start("uroce-watch", processors, [this] { watch(); });
@@ -70,7 +70,8 @@ void FrameWatch::abandon() {
 void FrameWatch::arm() {
   // A report that crosses this is of a frame which the caller finds when it looks once more.
   if (armed_.exchange(true, std::memory_order_acq_rel)) return;  // pairs with watch()
-  for (const int descriptor : descriptors_) {
+  if (events_.port != nullptr) events_.port->arm_events();
+  for (const int descriptor : events_.descriptors) {
     epoll_event event{.events = EPOLLIN | EPOLLONESHOT, .data = {.fd = descriptor}};
     (void)epoll_ctl(set_.get(), EPOLL_CTL_MOD, descriptor, &event);
   }
@@ -83,6 +84,7 @@ void FrameWatch::watch() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0)
       return;  // the program has closed what is not its own: pollers sleep, and look by themselves
+    if (events_.port != nullptr) events_.port->disarm_events();
     armed_.store(false, std::memory_order_release);  // pairs with arm()
     bool frames = false;
     for (const epoll_event& event : std::span(events).first(static_cast<size_t>(count))) {

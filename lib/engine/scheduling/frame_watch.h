@@ -10,8 +10,16 @@
 #include "base/descriptor.h"
 #include "base/result.h"
 #include "engine/platform/thread.h"
+#include "port/port.h"
 
 namespace uroce::engine {
+
+/// What tells of frames: descriptors (port::Port::receive_events()), and the port that is asked to do so
+/// (Port::arm_events()); null: none has to be. Not owned.
+struct FrameEvents {
+  std::vector<int> descriptors = {};
+  port::Port* port = nullptr;
+};
 
 /// Waits for frames on behalf of threads that sleep elsewhere (Parker, where other processes wake them, too):
 /// a thread that sleeps at the descriptors of ports (port::Port::receive_events()) while pollers rest, and
@@ -25,8 +33,7 @@ class FrameWatch {
 
   /// `arrived` runs on the watch's own thread, once after each arm(), when there is a frame. Not owned:
   /// the descriptors, which stay open until stop(). EMFILE and others: no thread, no descriptor.
-  Status start(std::span<const int> descriptors, std::span<const uint32_t> processors,
-               std::function<void()> arrived);
+  Status start(FrameEvents events, std::span<const uint32_t> processors, std::function<void()> arrived);
   /// The thread has ended when this returns.
   void stop();
   /// In a forked child, where the thread does not exist.
@@ -39,7 +46,7 @@ class FrameWatch {
  private:
   void watch();
 
-  std::vector<int> descriptors_;
+  FrameEvents events_;
   std::function<void()> arrived_;
   std::atomic<bool> armed_{false};  // since the last report
   Descriptor set_;                  // of epoll

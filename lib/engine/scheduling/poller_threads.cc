@@ -52,7 +52,7 @@ Parker& PollerThreads::parker_of(const Configuration& configuration, uint16_t po
 }
 
 Status PollerThreads::start(const Configuration& configuration, std::span<Poller* const> pollers,
-                            std::span<const int> frame_events) {
+                            const FrameEvents& frame_events) {
   for (const uint32_t core : configuration.cores) {
     if (!std::ranges::binary_search(allowed_processors(), core)) {
       return Error{EINVAL, fmt::format("poller.cores: this process may not use CPU {}", core)};
@@ -61,7 +61,7 @@ Status PollerThreads::start(const Configuration& configuration, std::span<Poller
   pollers_.assign(pollers.begin(), pollers.end());
   idle_ = configuration.poller_idle;
   takeover_ = microseconds(configuration.takeover_us);
-  if (!frame_events.empty()) {
+  if (!frame_events.descriptors.empty()) {
     Status status = frames_.start(frame_events, configuration.cores, [this] { frames_arrived(); });
     if (!status) return status;
   }

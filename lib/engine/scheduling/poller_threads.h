@@ -33,10 +33,10 @@ class PollerThreads {
   /// Set-up: where the thread sleeps that turns the poller of this index within its device.
   [[nodiscard]] Parker& parker_of(const Configuration& configuration, uint16_t poller);
 
-  /// `frame_events`: with PollerIdle::kInterrupt, what tells of frames (port::Port::receive_events()).
+  /// `frame_events`: with PollerIdle::kInterrupt, what tells of frames.
   /// EINVAL names a core of the configuration that this process may not use; EAGAIN: no thread.
   Status start(const Configuration& configuration, std::span<Poller* const> pollers,
-               std::span<const int> frame_events);
+               const FrameEvents& frame_events);
   /// The threads have ended when this returns.
   void stop();
   /// In a forked child, where they do not exist.

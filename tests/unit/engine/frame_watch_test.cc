@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <semaphore>
+#include <vector>
 
 namespace uroce::engine {
 namespace {
@@ -14,8 +15,8 @@ namespace {
 class FrameWatchTest : public testing::Test {
  protected:
   void SetUp() override {
-    const std::array descriptors = {ports_[0].get(), ports_[1].get()};
-    ASSERT_TRUE(watch_.start(descriptors, {}, [this] {
+    const std::vector<int> descriptors = {ports_[0].get(), ports_[1].get()};
+    ASSERT_TRUE(watch_.start({.descriptors = descriptors}, {}, [this] {
       ++reports_;
       reported_.release();
     }));

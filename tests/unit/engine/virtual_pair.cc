@@ -9,17 +9,25 @@ namespace {
 
 Instant virtual_now{1'000'000'000};
 
-std::shared_ptr<Device> make_device(DeviceState*& state, const DeviceConfiguration& device,
-                                    const Configuration& configuration,
-                                    std::unique_ptr<copy::Engine> engine) {
-  auto port = drivers::open_port({.devargs = device.port, .queues = configuration.pollers_per_device});
+/// Null when it cannot be opened, which has then been said.
+std::unique_ptr<port::Port> open_end(const port::Specification& specification,
+                                     const DeviceConfiguration& device) {
+  auto port = drivers::open_port(specification);
   EXPECT_TRUE(port) << port.error().message;
+  if (!port) return nullptr;
+  (*port)->follow_addresses({{device.addresses[0].address}});
+  return std::move(*port);
+}
+
+std::shared_ptr<Device> make_device(DeviceState*& state, const DeviceConfiguration& device,
+                                    const Configuration& configuration, std::unique_ptr<port::Port> port,
+                                    std::unique_ptr<copy::Engine> engine) {
   std::vector<std::unique_ptr<copy::Engine>> engines;
   if (engine != nullptr) engines.push_back(std::move(engine));
   auto made = std::make_unique<DeviceState>(
       DeviceState::Options{.device = device,
                            .configuration = configuration,
-                           .port = std::move(*port),
+                           .port = std::move(port),
                            .lcores = std::vector<uint32_t>(configuration.pollers_per_device, kNoLcore),
                            .copy_engines = std::move(engines),
                            .clock = &VirtualPair::now});
@@ -37,10 +45,9 @@ VirtualPair::VirtualPair(const Options& options) {
   configuration.devices[1].port = "loopback101" + options.right_arguments;
   for (size_t i = 0; i < 2; ++i) {
     // No thread turns the other end while a verbs call waits for an answer of it.
-    const MacAddress mac{{2, 0, 0, 0, 1, static_cast<uint8_t>(i)}};
-    configuration.devices[i].mac = mac;
+    configuration.devices[i].mac = mac(i);
     if (i == 1 || options.right_knows_left)
-      configuration.devices[1 - i].neighbours = {{configuration.devices[i].addresses[0].address, mac}};
+      configuration.devices[1 - i].neighbours = {{configuration.devices[i].addresses[0].address, mac(i)}};
   }
   std::unique_ptr<copy::LateEngine> engines[2];
   if (options.late_engines) {
@@ -48,8 +55,16 @@ VirtualPair::VirtualPair(const Options& options) {
   }
   left_engine = engines[0].get();
   right_engine = engines[1].get();
-  left = make_device(left_state, configuration.devices[0], configuration, std::move(engines[0]));
-  right = make_device(right_state, configuration.devices[1], configuration, std::move(engines[1]));
+  std::unique_ptr<port::Port> ports[2];
+  for (size_t i = 0; i < 2; ++i) {
+    port::Specification wire{.devargs = configuration.devices[i].port, .queues = options.pollers};
+    ports[i] = open_end(options.ports.empty() ? wire : options.ports.at(i), configuration.devices[i]);
+    if (ports[i] == nullptr) return;
+  }
+  left = make_device(left_state, configuration.devices[0], configuration, std::move(ports[0]),
+                     std::move(engines[0]));
+  right = make_device(right_state, configuration.devices[1], configuration, std::move(ports[1]),
+                      std::move(engines[1]));
   left_state->partners = {right_state};
   right_state->partners = {left_state};
 }

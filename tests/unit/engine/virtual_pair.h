@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "connected_pair.h"
 #include "engine/device/device_state.h"
@@ -22,10 +23,15 @@ class VirtualPair {
     std::string right_arguments = {};  // behind the port's name
     bool right_knows_left = true;      // its MAC; otherwise it has to ask
     bool late_engines = false;         // for copies, one for each device of one poller
+    /// Of the left and the right device, on a link that is there; none: ends of a wire inside the process.
+    std::vector<port::Specification> ports = {};
   };
   explicit VirtualPair(const Options& options);
   VirtualPair() : VirtualPair(Options{}) {}
   ~VirtualPair();
+
+  /// Of the left and the right device.
+  static MacAddress mac(size_t device) { return {{2, 0, 0, 0, 1, static_cast<uint8_t>(device)}}; }
 
   static void advance(Duration by);
   static Instant now();

@@ -130,7 +130,7 @@ TEST_P(Gso, FramesOfOneFlowArriveAsTheyWereSent) {
   const uint64_t before = packets_received("far");
   send(*near_, frames);
   EXPECT_EQ(receive(*far_, frames.size(), 7), frames);
-  // GSO frames of 63 segments and 1, then of the two that are left for the next burst.
+  // GSO frames of 31 segments, 31 and 2, then of the two that are left for the next burst.
   EXPECT_LE(packets_received("far") - before, 4u);
 }
 
@@ -171,6 +171,31 @@ TEST_P(Gso, WhatTheKernelDividesAreRightPackets) {
     EXPECT_TRUE(wire::icrc_matches(packet)) << i;
     EXPECT_EQ(packet.headers.bth.psn, Psn(static_cast<uint32_t>(i)));
   }
+}
+
+/// Each burst takes places in the receiver's ring before that has its turn.
+TEST_P(Gso, TheBurstsOfManyQueuePairsWaitForTheReceiver) {
+  open("on", "on");
+  introduce();
+  constexpr size_t kBursts = 300;
+  std::vector<Bytes> frames;
+  for (uint32_t i = 0; i < 64; ++i) frames.push_back(frame(1024, i));
+  for (size_t i = 0; i < kBursts; ++i) send(*near_, frames);
+  EXPECT_EQ(far_->queue(0).dropped(), 0u);
+  for (size_t i = 0; i < kBursts; ++i) ASSERT_EQ(receive(*far_, frames.size()), frames) << i;
+}
+
+TEST_P(Gso, WhatTheRingHasNoRoomForIsCounted) {
+  open("on", "on");
+  const std::vector<Bytes> frames(50, frame(1024, 0));
+  size_t sent = 0;
+  for (; sent < 2000; sent += frames.size()) send(*near_, frames);
+  const uint64_t dropped = far_->queue(0).dropped();
+  EXPECT_GT(dropped, 0u);
+  EXPECT_EQ(far_->queue(0).dropped(), dropped) << "asking changes nothing";
+  EXPECT_EQ(receive(*far_, sent - dropped).size(), sent - dropped);
+  std::vector<port::RxFrame> more(1);
+  EXPECT_EQ(far_->queue(0).receive(more), 0);
 }
 
 /// Frames of two queue pairs have UDP source ports of their own, and those with a tag are single.
