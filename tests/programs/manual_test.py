@@ -17,7 +17,7 @@ SECTION_3 = pathlib.Path(sys.argv[2])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "apps/uroce.1"
 MANUAL = PAGE.read_text()
-COMMANDS = ("run", "serve", "status", "reload", "perf", "nvmf", "mem", "info")
+COMMANDS = ("run", "serve", "status", "fault", "reload", "perf", "nvmf", "mem", "info")
 
 
 def section(name):
@@ -58,6 +58,8 @@ class Manual(unittest.TestCase):
         commands = ("list", "get", "put", "serve")
         self.assertEqual({"help"} | options_in(section("OPTIONS OF MEM")), set().union(*(options_of(["mem", command]) for command in commands)))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF STATUS")), options_of(["status"]))
+        faults = set().union(*(options_of(["fault", command]) for command in ("add", "list", "clear")))
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF FAULT")), faults)
         self.assertEqual({"help"} | options_in(section("OPTIONS OF RELOAD")), options_of(["reload"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF INFO")), options_of(["info"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF PERF")), options_of(["perf"]))

@@ -59,6 +59,15 @@ void SharedNetwork::programs_changed() {
   set_programs_beside(programs > 0 ? programs - 1 : 0);
 }
 
+int SharedNetwork::fault_added(const host::SharedFault& fault) {
+  const auto rule = faults::parse_rule(fault.rule);
+  if (!rule || fault.id == 0 || fault.id >= MetFaults::kFirstConfigured) return EPROTO;
+  const Status status = device_->add_fault({fault.id, *rule});
+  return status ? 0 : status.error().code;
+}
+
+void SharedNetwork::fault_removed(uint32_t id) { device_->remove_fault(id); }
+
 void SharedNetwork::link_changed() {
   // Relaxed: it is nothing but a number. The link's state is asked of the port.
   state_->interface_mtu.store(shared_.link_mtu(), std::memory_order_relaxed);

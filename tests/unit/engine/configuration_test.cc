@@ -54,6 +54,8 @@ increase_us = 300
 increase_kib = 2048
 recovery_stages = 1
 
+[faults]
+rules = ["device=uroce0,loss=1%,seed=7", "delay=100us,for=2s"]
 [copy]
 kind = "non-temporal"
 
@@ -125,6 +127,9 @@ void expect_every_key(const Configuration& c) {
                                                            .increase_us = 300,
                                                            .increase_kib = 2048,
                                                            .recovery_stages = 1}}));
+  ASSERT_EQ(c.faults.size(), 2u);
+  EXPECT_EQ(faults::to_text(c.faults[0]), "device=uroce0,loss=1%,seed=7");
+  EXPECT_EQ(faults::to_text(c.faults[1]), "delay=100us,for=2s");
   EXPECT_EQ(c.copy_kind, copy::Kind::kNonTemporal);
   EXPECT_FALSE(c.hugepages);
   EXPECT_FALSE(c.honour_memlock);
@@ -314,6 +319,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"congestion.increase_us", "300"},
       {"congestion.increase_kib", "2048"},
       {"congestion.recovery_stages", "1"},
+      {"faults.rules", "device=uroce0,loss=1%,seed=7;delay=100us,for=2s"},
       {"copy.kind", "non-temporal"},
       {"memory.hugepages", "false"},
       {"memory.honour_memlock", "false"},
@@ -352,7 +358,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 42u);
+  EXPECT_EQ(configuration_keys().size(), 43u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace uroce::launch {
+
+/// `uroce fault add | list | clear`, part of the program's command line.
+class FaultCommand {
+ public:
+  explicit FaultCommand(CLI::App& command);
+
+  /// What was chosen: the exit status.
+  int execute() const;
+
+ private:
+  struct Option {
+    const char* key;  // of the rule
+    std::string value;
+  };
+
+  int add() const;
+
+  CLI::App& app_;
+  CLI::App& add_;
+  CLI::App& list_;
+  CLI::App& clear_;
+  std::string socket_;
+  std::array<Option, 15> options_;
+  bool json_ = false;
+  uint32_t id_ = 0;
+};
+
+}  // namespace uroce::launch
