@@ -4,7 +4,9 @@
 
 #include "apps/launch/command_line.h"
 #include "apps/serve/fault_client.h"
+#include "faults/breakage.h"
 #include "faults/rule.h"
+#include "host/control.h"
 
 namespace uroce::launch {
 namespace {
@@ -47,16 +49,22 @@ FaultCommand::FaultCommand(CLI::App& command)
     : app_(command),
       add_(*command.add_subcommand("add", "Order a fault, and print its number")),
       list_(*command.add_subcommand("list", "Show faults, and how many packets met them")),
-      clear_(*command.add_subcommand("clear", "End a fault, or all")) {
+      clear_(*command.add_subcommand("clear", "End a fault, or all")),
+      break_(*command.add_subcommand("break", "Break a queue pair, or a device for its programs, at once")) {
   app_.require_subcommand(1);
   add_.footer(kExamples);
-  for (CLI::App* part : {&add_, &list_, &clear_})
+  for (CLI::App* part : {&add_, &list_, &clear_, &break_})
     part->add_option("--socket", socket_, "Of another service than the default one")->type_name("PATH");
   for (size_t i = 0; i < kOptions.size(); ++i) {
     options_[i].key = kOptions[i].key;
     add_.add_option(fmt::format("--{}", kOptions[i].key), options_[i].value, kOptions[i].help)
         ->type_name(kOptions[i].type);
   }
+  break_.add_option("--qp", broken_[0].value, "Ends in the error state (IBV_EVENT_QP_FATAL)")->type_name("N");
+  break_
+      .add_option("--device", broken_[1].value, "Fails (IBV_EVENT_DEVICE_FATAL), and all queue pairs with it")
+      ->type_name("NAME");
+  break_.add_option("--client", broken_[2].value, "The same, for this process only")->type_name("PID");
   list_.add_flag("--json", json_, "As JSON");
   clear_.add_option("ID", id_, "Number of the fault; without it all")->check(CLI::Range(1u, UINT32_MAX));
 }
@@ -64,7 +72,19 @@ FaultCommand::FaultCommand(CLI::App& command)
 int FaultCommand::execute() const {
   if (list_.parsed()) return serve::list_faults(socket_, json_);
   if (clear_.parsed()) return serve::clear_fault(socket_, id_);
-  return add();
+  return break_.parsed() ? break_at_once() : add();
+}
+
+int FaultCommand::break_at_once() const {
+  std::string order(host::kBreakOrder);
+  for (const Option& option : broken_)
+    if (!option.value.empty())
+      order += fmt::format("{}{}={}", order.ends_with(',') ? "" : ",", option.key, option.value);
+  if (!faults::parse_breakage(order)) {
+    fmt::print(stderr, "uroce fault break: give --qp N, or --device NAME, --client PID or both\n");
+    return kUsage;
+  }
+  return serve::break_object(socket_, order);
 }
 
 int FaultCommand::add() const {

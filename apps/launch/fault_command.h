@@ -7,7 +7,7 @@
 
 namespace uroce::launch {
 
-/// `uroce fault add | list | clear`, part of the program's command line.
+/// `uroce fault add | list | clear | break`, part of the program's command line.
 class FaultCommand {
  public:
   explicit FaultCommand(CLI::App& command);
@@ -22,13 +22,16 @@ class FaultCommand {
   };
 
   int add() const;
+  int break_at_once() const;
 
   CLI::App& app_;
   CLI::App& add_;
   CLI::App& list_;
   CLI::App& clear_;
+  CLI::App& break_;
   std::string socket_;
   std::array<Option, 15> options_;
+  std::array<Option, 3> broken_{{{"qp", ""}, {"device", ""}, {"client", ""}}};
   bool json_ = false;
   uint32_t id_ = 0;
 };

@@ -33,6 +33,15 @@ int add_fault(const std::string& socket, const std::string& rule) {
   return 0;
 }
 
+int break_object(const std::string& socket, const std::string& order) {
+  host::Message message{.type = MessageType::kFaultAdd};
+  host::set_text(message.text, order);
+  const auto answer = ask(socket, message, kAnswerMs);
+  if (!answer) return fail("fault break", answer.error().message);
+  fmt::print("{}\n", answer->number);
+  return 0;
+}
+
 int list_faults(const std::string& socket, bool as_json) {
   const auto answer = ask(socket, {.type = MessageType::kFaultList}, kAnswerMs);
   if (!answer) return fail("fault list", answer.error().message);

@@ -10,6 +10,8 @@ namespace uroce::serve {
 
 /// Orders what the rule says, and prints the fault's number.
 int add_fault(const std::string& socket, const std::string& rule);
+/// Breaks at once what the order says, and prints for how many programs.
+int break_object(const std::string& socket, const std::string& order);
 /// Prints a table, or what was answered as JSON.
 int list_faults(const std::string& socket, bool json);
 /// Ends the fault, or all if `id` is 0.

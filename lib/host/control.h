@@ -77,6 +77,9 @@ enum class MessageType : uint32_t {
 /// about to end.
 inline constexpr std::string_view kAnotherService = "another service listens there";
 
+/// Begins the text of a kFaultAdd or kFault that breaks something at once, instead of a rule.
+inline constexpr std::string_view kBreakOrder = "break,";
+
 /// Bits of Message::flags.
 inline constexpr uint32_t kBindReuse = 1;       // the port is shared with others that say so
 inline constexpr uint32_t kBindFamilyOnly = 2;  // IPv4's, or IPV6_V6ONLY

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "faults/breakage.h"
 #include "faults/count_labels.h"
 #include "service/service.h"
 
@@ -47,6 +48,7 @@ Status Service::may_order_faults(const Program& program, const Message& message)
 
 void Service::add_fault(Program& program, const Message& message) {
   if (Status status = may_order_faults(program, message); !status) return answer(program, message, status);
+  if (host::text_of(message.text).starts_with(host::kBreakOrder)) return break_object(program, message);
   const auto rule = faults::parse_rule(host::text_of(message.text));
   if (!rule) return answer(program, message, rule.error());
   OrderedFault fault{.id = next_fault_, .rule = *rule, .since = now_};
@@ -61,6 +63,28 @@ void Service::add_fault(Program& program, const Message& message) {
   }
   faults_.push_back(std::move(fault));
   inform_all();
+}
+
+/// What is broken at once: a queue pair, or the device for those of its programs that are meant.
+void Service::break_object(Program& program, const Message& message) {
+  const auto meant = faults::parse_breakage(host::text_of(message.text));
+  if (!meant) return answer(program, message, Error{EINVAL, "give qp, or device, client or both"});
+  OrderedFault fault{.id = next_fault_, .rule = *meant, .since = now_};
+  if (Status status = may_apply(fault); !status) return answer(program, message, status);
+  next_fault_ = next_fault_ % kLastId + 1;
+  Message order{.type = MessageType::kFault, .number = fault.id, .text = message.text};
+  uint32_t told = 0;
+  for (auto& [id, other] : programs_) {
+    if (other->ended || !concerns(fault, *other)) continue;
+    post(*other, order);
+    ++told;
+  }
+  if (!meant->queue_pair)
+    return post(program, {.type = MessageType::kDone, .request = message.request, .number = told});
+  fault.asker = program.id;
+  fault.request = message.request;
+  fault.once = true;
+  faults_.push_back(std::move(fault));
 }
 
 /// Whether it names what there is.
@@ -85,8 +109,10 @@ void Service::fault_taken(Program& program, const Message& message) {
   Program* const asker = find(std::exchange(fault->asker, 0));
   const Message asked{.request = fault->request};
   if (message.error == 0) {
+    const uint32_t number = fault->once ? 1 : fault->id;
+    if (fault->once) faults_.erase(fault);
     if (asker != nullptr)
-      post(*asker, {.type = MessageType::kDone, .request = asked.request, .number = fault->id});
+      post(*asker, {.type = MessageType::kDone, .request = asked.request, .number = number});
     return;
   }
   const uint32_t number = fault->rule.queue_pair.value_or(QpNumber{}).value;
@@ -117,7 +143,7 @@ void Service::inform_of_faults(Program& program) {
   std::erase_if(program.told_faults, [&](uint32_t id) { return !is_meant(id); });
   for (const OrderedFault& fault : faults_) {
     const bool told = std::ranges::find(program.told_faults, fault.id) != program.told_faults.end();
-    if (told || !concerns(fault, program)) continue;
+    if (told || fault.once || !concerns(fault, program)) continue;
     const auto rule = fault.rule_left(now_);
     if (!rule) continue;
     Message message{.type = MessageType::kFault, .number = fault.id};
@@ -146,6 +172,7 @@ void Service::list_faults(Program& program, const Message& message) {
   const Status status = serves(program, message);
   nlohmann::json all = nlohmann::json::array();
   for (const OrderedFault& fault : faults_) {
+    if (fault.once) continue;
     OrderedFault::Counts counts = fault.ended;
     uint32_t programs = 0;
     for (const auto& [id, other] : programs_) {

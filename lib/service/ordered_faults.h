@@ -23,7 +23,8 @@ struct OrderedFault {
   // The connection that waits to hear whether it applies, and its request; 0: none.
   uint32_t asker = 0;
   uint32_t request = 0;
-  Counts ended{};  // of programs that have ended
+  bool once = false;  // something is broken at once; it is over with the answer
+  Counts ended{};     // of programs that have ended
 
   [[nodiscard]] State state(Instant now) const {
     const Duration elapsed = now - since;

@@ -143,6 +143,7 @@ class Service {
   // Faults (faulting.cc).
   Status may_order_faults(const Program& program, const Message& message) const;
   void add_fault(Program& program, const Message& message);
+  void break_object(Program& program, const Message& message);
   [[nodiscard]] Status may_apply(const OrderedFault& fault) const;
   void fault_taken(Program& program, const Message& message);
   Status remove_fault(const Program& program, const Message& message);

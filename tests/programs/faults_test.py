@@ -2,7 +2,7 @@
 """Debian's perftest, unmodified, meets each fault that can be ordered: it ends well, or with the completion status that the fault is
 for, and the counter that names the fault says how many packets met it.
 
-    tests/programs/faults_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE
+    tests/programs/faults_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE FAULT_EVENTS
 """
 
 import json
@@ -146,6 +146,50 @@ class Faults(unittest.TestCase):
         deadline = time.monotonic() + programs.TIME_LIMIT_SECONDS
         while self.faults():
             self.assertLess(time.monotonic(), deadline, "it ends with its program")
+
+    def broken(self, *words):
+        """(status, output) of client and server, in the middle of whose ping-pong something is broken."""
+        with host_service.HostPair(self.stack, self.service) as pair:
+            pair.more_configuration = host_service.COUNTERS
+            command = ["stdbuf", "-oL", "ibv_rc_pingpong", "-c", "-g", "1", "-n", "100000000"]
+            server = pair.start_server(command)
+            client = pair.start_client(command)
+            line = ""
+            while "remote address" not in line:
+                line = client.stdout.readline()
+                self.assertNotEqual(line, "")
+                number = re.search(r"local address.*QPN 0x([0-9a-f]+)", line)
+                if number:
+                    number_of_client = int(number[1], 16)
+            self.assertEqual(self.order("break", *(word.format(qp=number_of_client, pid=client.pid) for word in words)), "1\n")
+            outcome = programs.finish(client)
+            programs.end(server)
+            return outcome
+
+    def test_what_is_broken_at_once(self):
+        for words in (["--qp", "{qp}"], ["--client", "{pid}"], ["--device", "uroce0", "--client", "{pid}"]):
+            with self.subTest(words):
+                status, output = self.broken(*words)
+                self.assertNotEqual(status, 0, output)
+                self.assertRegex(output, r"Failed status work request flushed \(5\)")
+                self.assertEqual(self.faults(), [])
+        for words, expected in ((["--qp", "77"], 1), (["--device", "nope"], 1), (["--client", "1"], 1), ([], 2), (["--qp", "x"], 2),
+                                (["--qp", "77", "--client", "1"], 2)):
+            done = self.try_order("break", *words)
+            self.assertEqual((done.returncode, done.stdout), (expected, ""), done.stderr)
+            self.assertRegex(done.stderr, r"\Auroce fault break: [^\n]*\n\Z")
+        self.assertEqual(self.order("break", "--device", "uroce0"), "0\n")
+
+    def test_events_of_what_is_broken(self):
+        program = self.stack.start([sys.argv[4]], "", self.service.environment)
+        self.addCleanup(programs.end, program)
+        number = re.fullmatch(r"queue pair (\d+)\n", program.stdout.readline())[1]
+        self.order("break", "--qp", number)
+        self.assertEqual(program.stdout.readline(), "event: QP failed\n")
+        self.assertEqual(program.stdout.readline(), "receive 7: work request flushed\n")
+        self.order("break", "--client", str(program.pid))
+        status, output = programs.finish(program)
+        self.assertEqual((status, output), (0, "event: device failed\n"))
 
     def test_of_the_configuration_and_the_environment(self):
         with host_service.HostPair(self.stack, self.service) as pair:

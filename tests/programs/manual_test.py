@@ -59,7 +59,7 @@ class Manual(unittest.TestCase):
         commands = ("list", "get", "put", "serve")
         self.assertEqual({"help"} | options_in(section("OPTIONS OF MEM")), set().union(*(options_of(["mem", command]) for command in commands)))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF STATUS")), options_of(["status"]))
-        faults = set().union(*(options_of(["fault", command]) for command in ("add", "list", "clear")))
+        faults = set().union(*(options_of(["fault", command]) for command in ("add", "list", "clear", "break")))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF FAULT")), faults)
         self.assertEqual({"help"} | options_in(section("OPTIONS OF RELOAD")), options_of(["reload"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF INFO")), options_of(["info"]))

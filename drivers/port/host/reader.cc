@@ -182,7 +182,8 @@ void Attachment::on_fault(const Message& message) {
   {
     const std::lock_guard guard(listening_);
     if (listener_ != nullptr) answer.error = listener_->fault_added(fault);
-    if (answer.error == 0 && faults_.size() < host::kFaultsMax) faults_.push_back(fault);
+    const bool lasts = listener_ == nullptr || !fault.rule.starts_with(host::kBreakOrder);
+    if (answer.error == 0 && lasts && faults_.size() < host::kFaultsMax) faults_.push_back(fault);
   }
   tell(answer);
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "faults/breakage.h"
+
 namespace uroce::faults {
 namespace {
 
@@ -84,6 +86,19 @@ TEST(Rule, IsRefusedWithOneLine) {
   for (const auto& [text, expected] : wrong)
     EXPECT_NE(complaint(text).find(expected), std::string::npos) << text << ": " << complaint(text);
   EXPECT_NE(complaint(std::string(500, 'x')).find("longer"), std::string::npos);
+}
+
+TEST(Breakage, NamesAQueuePairOrADevice) {
+  const auto queue_pair = parse_breakage("break,qp=17");
+  ASSERT_TRUE(queue_pair);
+  EXPECT_EQ(*queue_pair, Rule{.queue_pair = QpNumber{17}});
+  const auto device = parse_breakage("break,device=uroce0,client=5");
+  ASSERT_TRUE(device);
+  EXPECT_EQ(*device, (Rule{.device = "uroce0", .client = 5}));
+  for (const char* wrong :
+       {"qp=17", "break,", "break,qp=17,client=5", "break,qp=17,loss=1%", "break,qp=17,delay=1us",
+        "break,device=uroce0,seed=3", "break,qp=x", "break,for=1s", ""})
+    EXPECT_FALSE(parse_breakage(wrong)) << wrong;
 }
 
 }  // namespace
