@@ -12,6 +12,8 @@
 #include "apps/launch/command_line.h"
 #include "apps/launch/commands.h"
 #include "apps/launch/configuration_options.h"
+#include "apps/launch/explanations.h"
+#include "apps/launch/fault_command.h"
 #include "apps/launch/installation.h"
 #include "apps/launch/run.h"
 #include "apps/serve/client.h"
@@ -59,10 +61,14 @@ Arguments split(Words words) {
 
 class CommandLine {
  public:
-  CommandLine() : app_(kHelp, "uroce"), run_(add(launch::kRun)) {
+  CommandLine() : app_(kHelp, "uroce"), run_(add(launch::kRun)), fault_(add(launch::kFault)) {
     for (const launch::Command& command : kElsewhere) add(command);
     CLI::App& status = add(launch::kStatus);
     CLI::App& reload = add(launch::kReload);
+    add(launch::kExplain)
+        .add_option(
+            "WORD", words_,
+            "Name or number, as programs print it: 12, IBV_WC_RETRY_EXC_ERR, ENOMEM; without one all names");
     app_.set_version_flag("--version", "uroce " UROCE_VERSION);
     app_.require_subcommand(1);
     run_.footer(kRunExamples);
@@ -82,6 +88,8 @@ class CommandLine {
     if (const auto done = launch::parse(app_, arguments.own)) return *done;
     const std::string chosen = app_.get_subcommands().front()->get_name();
     if (chosen == launch::kStatus.name) return uroce::serve::show_status(socket_, json_);
+    if (chosen == launch::kExplain.name) return launch::explain(words_);
+    if (chosen == launch::kFault.name) return fault_.execute();
     if (chosen == launch::kReload.name) return uroce::serve::reload(socket_);
     return run(configuration, arguments.program);
   }
@@ -100,9 +108,11 @@ class CommandLine {
 
   CLI::App app_;
   CLI::App& run_;
+  launch::FaultCommand fault_;
   bool hides_files_ = false;
   bool json_ = false;
   std::string socket_;
+  Words words_;
 };
 
 }  // namespace

@@ -17,10 +17,13 @@ struct ShortName {
   std::string_view path;
   std::string_view option;
 };
-constexpr std::array<ShortName, 3> kShortNames{
-    {{"device.addresses", "--ip"}, {"device.neighbours", "--neighbour"}, {"poller.mode", "--poller"}}};
+constexpr std::array<ShortName, 4> kShortNames{{{"device.addresses", "--ip"},
+                                                {"device.neighbours", "--neighbour"},
+                                                {"poller.mode", "--poller"},
+                                                {"faults.rules", "--fault"}}};
 
 constexpr std::string_view kDevice = "device.";
+constexpr std::string_view kRules = "faults.rules";
 
 /// What begins a device.
 bool begins_device(std::string_view path) { return path == "device.port" || path == "device.interface"; }
@@ -68,6 +71,7 @@ void ConfigurationOptions::add_key(CLI::App& command, const engine::KeyDescripti
     option->group("Devices (each --port or --interface begins one)")->take_all();
   } else {
     option->group("Configuration");
+    if (key.path == kRules) option->take_all();
   }
   keys_.push_back({option, std::string(key.path)});
 }
@@ -125,6 +129,11 @@ Result<engine::Configuration> ConfigurationOptions::merged() const {
         list += (list.empty() ? "" : ",") + value;
         value = list;
       }
+    }
+    if (path == kRules) {
+      std::string& list = lists[path];
+      list += (list.empty() ? "" : ";") + value;
+      value = list;
     }
     Result<engine::Configuration> next = engine::apply_override(std::move(*configuration), path, value);
     if (!next)

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "drivers/port/host/control_socket.h"
-#include "drivers/port/host/socket_path.h"
+#include "apps/serve/asking.h"
 
 namespace uroce::serve {
 namespace {
@@ -15,38 +13,8 @@ namespace {
 using host::MessageType;
 using nlohmann::json;
 
-constexpr int kAnswerMs = 5'000;
 /// Ports are opened and closed meanwhile, one after the other.
 constexpr int kReloadMs = 120'000;
-constexpr int kFailure = 1;
-
-/// Asks by one message; the texts of the answer.
-Result<std::string> ask(const std::string& path, MessageType type, int answer_ms) {
-  const auto failed = [&](const Error& error) {
-    const bool none = error.code == ENOENT || error.code == ECONNREFUSED;
-    return Error{error.code, fmt::format("{}: {}", path, none ? "no service listens there" : error.message)};
-  };
-  const auto socket = drivers::connect_to(path);
-  if (!socket) return failed(socket.error());
-  const drivers::ControlSocket control(socket->get());
-  if (Status status = control.send({.type = type, .version = host::kControlVersion}); !status)
-    return failed(status.error());
-  std::string text;
-  const auto deadline = drivers::deadline_in(answer_ms);
-  for (;;) {
-    const auto answer = control.wait(deadline);
-    if (!answer) return failed(answer.error());
-    const host::Message& message = answer->message;
-    if (message.type == MessageType::kText) text += host::text_of(message.text);
-    if (message.type != MessageType::kDone) continue;
-    if (message.error != 0) return failed({message.error, std::string(host::text_of(message.text))});
-    return text;
-  }
-}
-
-std::string path_or_default(const std::string& socket) {
-  return socket.empty() ? drivers::service_socket_path() : socket;
-}
 
 std::string in_units(uint64_t bytes) {
   constexpr double kStep = 1024;
@@ -97,22 +65,17 @@ void print_device(const json& device) {
                traffic_of(program, "sent"), traffic_of(program, "received"), sum_of(program.at("drops")));
 }
 
-int fail(const char* command, const std::string& what) {
-  fmt::print(stderr, "uroce {}: {}\n", command, what);
-  return kFailure;
-}
-
 }  // namespace
 
 int show_status(const std::string& socket, bool as_json) {
-  const auto text = ask(path_or_default(socket), MessageType::kStatus, kAnswerMs);
-  if (!text) return fail("status", text.error().message);
+  const auto answer = ask(socket, {.type = MessageType::kStatus}, kAnswerMs);
+  if (!answer) return fail("status", answer.error().message);
   if (as_json) {
-    fmt::print("{}\n", *text);
+    fmt::print("{}\n", answer->text);
     return 0;
   }
   try {
-    const json status = json::parse(*text);
+    const json status = json::parse(answer->text);
     fmt::print("service at {}, process {}, up for {} s, {} programs\n",
                status.at("socket").get<std::string>(), status.at("pid").get<int64_t>(),
                status.at("seconds").get<int64_t>(), status.at("programs").get<uint32_t>());
@@ -124,8 +87,8 @@ int show_status(const std::string& socket, bool as_json) {
 }
 
 int reload(const std::string& socket) {
-  const auto text = ask(path_or_default(socket), MessageType::kReload, kReloadMs);
-  return text ? 0 : fail("reload", text.error().message);
+  const auto answer = ask(socket, {.type = MessageType::kReload}, kReloadMs);
+  return answer ? 0 : fail("reload", answer.error().message);
 }
 
 }  // namespace uroce::serve

@@ -192,12 +192,16 @@ class ServeCommand {
     auto socket = inherited ? std::move(*inherited)
                             : ListeningSocket::open({.path = settings.socket, .mode = settings.mode});
     if (!socket) return socket.error();
-    auto made = uroce::engine::Stack::create(configuration);
+    // Programs meet the faults, not the service's own device.
+    Configuration devices = configuration;
+    std::vector<uroce::faults::Rule> faults = std::exchange(devices.faults, {});
+    auto made = uroce::engine::Stack::create(std::move(devices));
     if (!made) return made.error();
     const std::shared_ptr<uroce::engine::Stack> stack = std::move(*made);
     Companions companions(std::filesystem::absolute(socket->path()));
     companions.apply(std::move(programs));
     Service::Options options{.configuration = settings};
+    options.faults = std::move(faults);
     options.beside = [&](bool stopping) { return companions.look(stopping); };
     if (!devices_.file().empty()) options.reload = [&] { return read_again(companions); };
     auto service = Service::create(std::move(*socket), std::move(options));

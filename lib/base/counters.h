@@ -81,7 +81,15 @@ namespace uroce {
   X(kMemoryGone, "memory_gone")                    \
   X(kEngineCopies, "engine_copies")                \
   X(kEngineFailed, "engine_failed")                \
-  X(kUnattendedMs, "unattended_ms")
+  X(kUnattendedMs, "unattended_ms")                \
+  X(kFaultLost, "fault_lost")                      \
+  X(kFaultDelayed, "fault_delayed")                \
+  X(kFaultReordered, "fault_reordered")            \
+  X(kFaultDuplicated, "fault_duplicated")          \
+  X(kFaultCorrupted, "fault_corrupted")            \
+  X(kFaultMarked, "fault_marked")                  \
+  X(kFaultRefused, "fault_refused")                \
+  X(kFaultOverflowed, "fault_overflowed")
 // clang-format on
 
 enum class Counter : uint16_t {

@@ -14,7 +14,7 @@
 // Message, some with descriptors. README.md has the conversation.
 namespace uroce::host {
 
-inline constexpr uint32_t kControlVersion = 3;
+inline constexpr uint32_t kControlVersion = 4;
 
 enum class MessageType : uint32_t {
   // A program's first message.
@@ -23,10 +23,13 @@ enum class MessageType : uint32_t {
             // before, or 0);
   // descriptors: the program's memory and, with numbers held before, the former service's memory for
   // this program (memory_format.h, Grant). Answer: kAttached, or kDone with an error
-  kStatus,  // `version`. Answers: kText for each part of a JSON document, then kDone
-  kReload,  // `version`. Reads the configuration again; answer: kDone
-  kWhose,   // `version`, `number` (of a queue pair), `address` (of its device). Answer: kOwner, or kDone with
-            // an error: ENOENT
+  kStatus,       // `version`. Answers: kText for each part of a JSON document, then kDone
+  kReload,       // `version`. Reads the configuration again; answer: kDone
+  kFaultAdd,     // `version`, `text`: a rule. Answer: kDone, `number`: by which it is ended
+  kFaultRemove,  // `version`, `number`; 0: all. Answer: kDone
+  kFaultList,    // `version`. Answers: kText for each part of a JSON document, then kDone
+  kWhose,  // `version`, `number` (of a queue pair), `address` (of its device). Answer: kOwner, or kDone with
+           // an error: ENOENT
 
   // Answers, with the `request` of what they answer.
   kDone,      // `error`: 0 or an errno, then `text` says what is wrong; `port`: of kBind
@@ -40,18 +43,19 @@ enum class MessageType : uint32_t {
   kOwner,     // `number` and `count` of a program, `id`: its user
 
   // Requests of a program.
-  kIntroduce,  // to the program that has queue pair `number`; `channel`: of this program, for that one.
-               // Answer:
-               // kIntroduced, or kDone with an error
-  kBind,       // `id`, `space`, `address`, `port`, `flags`. Answer: kDone
-  kListen,     // `id`. Answer: kDone
-  kRelease,    // `id`. No answer
-  kJoin,       // `address`: a group. Answer: kDone
-  kLeave,      // likewise
-  kSourceTo,   // `address`. Answer: kSource or kDone with an error
-  kResolve,    // `address`, `vlan`. kResolved follows some time
-  kFound,      // answer to kIntroduction: `request`, `channel`; or `error`
-  kConfirm,    // kIntroduced has come: its `request`. No answer
+  kIntroduce,   // to the program that has queue pair `number`; `channel`: of this program, for that one.
+                // Answer:
+                // kIntroduced, or kDone with an error
+  kBind,        // `id`, `space`, `address`, `port`, `flags`. Answer: kDone
+  kListen,      // `id`. Answer: kDone
+  kRelease,     // `id`. No answer
+  kJoin,        // `address`: a group. Answer: kDone
+  kLeave,       // likewise
+  kSourceTo,    // `address`. Answer: kSource or kDone with an error
+  kResolve,     // `address`, `vlan`. kResolved follows some time
+  kFound,       // answer to kIntroduction: `request`, `channel`; or `error`
+  kConfirm,     // kIntroduced has come: its `request`. No answer
+  kFaultTaken,  // answer to kFault: its `number`; or `error`
 
   // Of the service, to a program.
   kSource,           // answer: `address`
@@ -64,12 +68,17 @@ enum class MessageType : uint32_t {
   kAddressRemoved,   // `address`
   kLink,             // `up`, `mtu`
   kPrograms,         // `count`: how many are attached
-  kLast = kPrograms,
+  kFault,            // packets are to meet a fault: `number`, `text`. Answer: kFaultTaken
+  kFaultRemoved,     // `number`
+  kLast = kFaultRemoved,
 };
 
 /// What a service says that cannot begin because another one has its socket, which may have just begun or be
 /// about to end.
 inline constexpr std::string_view kAnotherService = "another service listens there";
+
+/// Begins the text of a kFaultAdd or kFault that breaks something at once, instead of a rule.
+inline constexpr std::string_view kBreakOrder = "break,";
 
 /// Bits of Message::flags.
 inline constexpr uint32_t kBindReuse = 1;       // the port is shared with others that say so

@@ -5,16 +5,19 @@
 #include <cstdint>
 
 #include "base/claim_line.h"
+#include "base/fault_counts.h"
 
 // The memory by which a process gives frames to others of its host. One process writes it; it is a sealed
 // memfd that all others can only map to read (README.md, "Single-writer memory"). So each process reads what
 // it cannot trust: nothing here is read twice, and every index and length is bounded by the reader's own
 // constants (channel.h).
 //
-//   Preamble, Usage, Grant | Bell | Consumed[channels] | FrameDescriptor[channels][kRingFrames] | frames
+//   Preamble, Usage, Grant | Bell | Consumed[channels] | FaultCounts[kFaultsMax] |
+//   FrameDescriptor[channels][kRingFrames] | frames
 namespace uroce::host {
 
-inline constexpr uint64_t kMemoryMagic = 0x314D'4865'636F'7275;  // "uroceHM1"
+inline constexpr uint64_t kMemoryMagic = 0x324D'4865'636F'7275;  // "uroceHM2"
+inline constexpr size_t kFaultsMax = 16;                         // of which counts are kept
 inline constexpr uint32_t kRingFrames = 512;                     // descriptors of a channel
 /// A frame of RDMA's path MTU 4096 with all of its headers, on a link with an MTU of 4200.
 inline constexpr uint32_t kFrameBytes = 4352;
@@ -120,6 +123,11 @@ class MemoryLayout {
   [[nodiscard]] auto& consumed(Byte* memory, uint32_t channel) const {
     return at<Consumed>(memory + (2 + size_t{channel}) * kCacheLine);
   }
+  /// The first of kFaultsMax; their process writes them for `uroce fault list`.
+  template <typename Byte>
+  [[nodiscard]] auto* fault_counts(Byte* memory) const {
+    return &at<FaultCounts>(memory + faults_offset());
+  }
   /// The first of kRingFrames.
   template <typename Byte>
   [[nodiscard]] auto* ring(Byte* memory, uint32_t channel) const {
@@ -144,7 +152,11 @@ class MemoryLayout {
     else
       return *reinterpret_cast<T*>(place);
   }
-  [[nodiscard]] constexpr size_t rings_offset() const { return (2 + size_t{shape_.channels}) * kCacheLine; }
+  [[nodiscard]] constexpr size_t faults_offset() const { return (2 + size_t{shape_.channels}) * kCacheLine; }
+  [[nodiscard]] constexpr size_t rings_offset() const {
+    constexpr size_t kBytes = (kFaultsMax * sizeof(FaultCounts) + kCacheLine - 1) / kCacheLine * kCacheLine;
+    return faults_offset() + kBytes;
+  }
   [[nodiscard]] constexpr size_t frames_offset() const {
     return rings_offset() + size_t{shape_.channels} * kRingFrames * sizeof(Ring);
   }

@@ -3,9 +3,11 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/fault_counts.h"
 #include "base/identifiers.h"
 #include "base/number_block.h"
 #include "base/result.h"
@@ -57,6 +59,12 @@ struct Station {
   auto operator<=>(const Station&) const = default;
 };
 
+/// A fault that packets of a shared device are to meet, under the service's number of it.
+struct SharedFault {
+  uint32_t id = 0;
+  std::string rule;  // as `uroce fault` has it
+};
+
 /// Hears what the service tells, on the thread that reads from it.
 class SharedDeviceListener {
  public:
@@ -70,6 +78,9 @@ class SharedDeviceListener {
   virtual void address_removed(const Gid& address) = 0;
   /// SharedDevice::programs() has changed.
   virtual void programs_changed() = 0;
+  /// A fault was ordered: 0, or why it cannot apply. One that has been told of is not told of again.
+  virtual int fault_added(const SharedFault& fault) = 0;
+  virtual void fault_removed(uint32_t id) = 0;
   /// The link's state, or its MTU, has changed. Without a service the link is down.
   virtual void link_changed() = 0;
 
@@ -113,6 +124,9 @@ class SharedDevice {
 
   /// Says how many queue pairs this program has, for `uroce status`. Never waits.
   virtual void show_queue_pairs(uint32_t count) = 0;
+
+  /// Where counts of faults are kept so that the service sees them; for one thread to write.
+  virtual std::span<FaultCounts> fault_counts() = 0;
 
   /// From now until stop() the listener hears what the service tells.
   virtual void start(SharedDeviceListener& listener) = 0;

@@ -54,18 +54,26 @@ struct Capabilities {
   bool in_process = false;       // both ends live in this process (loopback, net_ring)
 };
 
-/// One receive and transmit queue pair. Belongs to one poller: calls come from the thread that turns it.
-/// release() takes frames of the port's other queues, too (they may have been handed over). Virtual calls are
-/// per burst.
-class PortQueue {
+/// Where a poller's frames come from: the queue of its port, or what stands in front of that.
+class FrameSource {
  public:
-  virtual ~PortQueue() = default;
-
   /// So many frames, the first ones of a burst, are on their way into the cache when receive() returns; those
   /// behind them are left to the code that goes through the burst (short_frame.h).
   static constexpr size_t kPrefetched = 4;
   /// Up to `frames.size()` received frames; never blocks.
   virtual uint16_t receive(std::span<RxFrame> frames) = 0;
+
+ protected:
+  ~FrameSource() = default;
+};
+
+/// One receive and transmit queue pair. Belongs to one poller: calls come from the thread that turns it.
+/// release() takes frames of the port's other queues, too (they may have been handed over). Virtual calls are
+/// per burst.
+class PortQueue : public FrameSource {
+ public:
+  virtual ~PortQueue() = default;
+
   virtual void release(std::span<const RxFrame> frames) = 0;
   /// From now on received frames may have a body, which is there until the next receive().
   virtual void leave_bodies() {}

@@ -108,6 +108,15 @@ Receipt QueuePair::receive(const wire::Packet& packet, Turn& turn) {
   return take_receipt();
 }
 
+/// Only where receive() would show it to the responder without any other look: the first packet of a
+/// connection is performed.
+bool QueuePair::refuse(const wire::Packet& packet, RequestStatus status, Turn& turn) {
+  if (packet.row->response || !is_predicted(packet)) return false;
+  if (!responder_->refuse_due(packet, status, turn)) return false;
+  settle(turn);
+  return true;
+}
+
 /// What became of the packet that was shown last.
 Receipt QueuePair::take_receipt() {
   if (!std::exchange(connection_.again, false)) return Receipt::kTaken;

@@ -66,6 +66,10 @@ class QueuePair final : public PlacementOwner {
   /// the rules, a NAK, or a counted drop.
   Receipt receive(const wire::Packet& packet, Turn& turn);
 
+  /// A fault has the peer's request refused: if it is due, it is answered as if its checks had ended with
+  /// `status`. False: it is not, or could not be answered so in earnest, and is for receive().
+  bool refuse(const wire::Packet& packet, RequestStatus status, Turn& turn);
+
   /// The PSN of the peer's request that is due, on services that keep to an order.
   [[nodiscard]] Psn due_request() const { return responder_->expected(); }
   /// The PSN of the response that is due, when any is.

@@ -237,6 +237,19 @@ void RcResponder::refuse(RequestStatus status, Turn& turn) {
   connection_.broken = true;
 }
 
+/// Only with what it could be answered in earnest: an RNR NAK where a receive is needed, and an operational
+/// error where there is one to fail.
+bool RcResponder::refuse_due(const wire::Packet& packet, RequestStatus status, Turn& turn) {
+  if (packet.headers.bth.psn != expected_) return false;
+  const bool send = packet.row->family == wire::Family::kSend;
+  const bool needs_receive = send ? message_.kind == Kind::kNone : packet.row->consumes_receive;
+  const bool may_fail = send && !connection_.is_xrc_target() && connection_.receives.available();
+  if (status == RequestStatus::kNotReady && !needs_receive) return false;
+  if (status == RequestStatus::kRemoteOperational && !may_fail) return false;
+  refuse(status, turn);
+  return true;
+}
+
 void RcResponder::fail_receive(CompletionStatus status, Turn& turn) {
   report_receive(connection_, turn, {.opcode = CompletionOpcode::kReceive, .status = status});
 }

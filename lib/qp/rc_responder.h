@@ -30,6 +30,7 @@ class RcResponder final : public Responder {
 
   void reset(Psn expected) override;
   void receive(const wire::Packet& packet, Turn& turn) override;
+  bool refuse_due(const wire::Packet& packet, RequestStatus status, Turn& turn) override;
   [[nodiscard]] Psn expected() const override { return expected_; }
   void lose_early(Psn psn, Turn& turn) override;
   [[nodiscard]] bool owes() const override { return answer_ != Answer::kNone || responses_.pending(); }

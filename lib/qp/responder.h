@@ -6,6 +6,7 @@
 #include "base/sequence_number.h"
 #include "copy/placer.h"
 #include "qp/connection.h"
+#include "qp/request_context.h"
 #include "qp/turn.h"
 #include "wire/packet.h"
 
@@ -21,6 +22,10 @@ class Responder : public Pooled {
 
   /// A request packet that the queue pair may look at.
   virtual void receive(const wire::Packet& packet, Turn& turn) = 0;
+
+  /// A request that is due is answered as if its checks had ended so; false: it was not, for it is not due,
+  /// or the service does not answer so.
+  virtual bool refuse_due(const wire::Packet&, RequestStatus, Turn&) { return false; }
 
   /// See QueuePair.
   [[nodiscard]] virtual Psn expected() const { return Psn(); }

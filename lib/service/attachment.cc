@@ -54,6 +54,19 @@ uint32_t Attachment::queue_pairs() const {
   return std::min(usage.queue_pairs.load(std::memory_order_relaxed), block_.count);
 }
 
+std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> Attachment::fault_counts(uint32_t fault) const {
+  std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> read{};
+  const FaultCounts* const all = host::MemoryLayout(host::kProgramMemory)
+                                     .fault_counts(static_cast<const std::byte*>(from_program_.data()));
+  for (const FaultCounts& counts : std::span(all, host::kFaultsMax)) {
+    // Acquire: pairs with the program's store of the number.
+    if (counts.id.load(std::memory_order_acquire) != fault) continue;
+    for (size_t i = 0; i < read.size(); ++i) read[i] = counts.read(static_cast<FaultCount>(i));
+    break;
+  }
+  return read;
+}
+
 void Attachment::send(std::span<const std::byte> frame, bool has_icrc, uint64_t turn) {
   if (frame.size() > host::kFrameBytes || frame.size() < host::kFrameBytesMin) return drop(Drop::kTooLong);
   if (channel_.broken() || !channel_.has_room()) return drop(Drop::kFull);

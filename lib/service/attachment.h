@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/fault_counts.h"
 #include "base/number_block.h"
 #include "host/channel.h"
 #include "host/own_memory.h"
@@ -64,6 +65,9 @@ class Attachment {
   void revoke();
   /// How many the program says it has, of its numbers. Any thread.
   [[nodiscard]] uint32_t queue_pairs() const;
+  /// What the program has counted of a fault, as far as it says.
+  [[nodiscard]] std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> fault_counts(
+      uint32_t fault) const;
 
  private:
   void wake() const;

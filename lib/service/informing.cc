@@ -37,6 +37,7 @@ void Service::inform(Program& program) {
   const uint32_t count = attached_;
   if (count != program.told_programs) post(program, {.type = MessageType::kPrograms, .count = count});
   program.told_programs = count;
+  inform_of_faults(program);
   if (std::exchange(program.forget_neighbours, false)) post(program, {.type = MessageType::kForgetNeighbour});
 }
 

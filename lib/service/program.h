@@ -73,6 +73,7 @@ struct Program {
   uint32_t told_programs = 0;
   std::vector<NumberBlock> gone;
   bool forget_neighbours = false;
+  std::vector<uint32_t> told_faults;
 };
 
 }  // namespace uroce::service

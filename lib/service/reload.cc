@@ -40,7 +40,9 @@ Status Service::read_configuration() {
 /// one is again.
 Status Service::change_devices(const engine::Configuration& configuration) {
   if (Status status = check_addresses(configuration.devices); !status) return status;
-  auto made = engine::Stack::create(configuration);
+  engine::Configuration devices = configuration;
+  devices.faults.clear();
+  auto made = engine::Stack::create(std::move(devices));
   if (!made) return made.error();
   const std::shared_ptr<engine::Stack> stack = std::move(*made);
   const std::vector<engine::DeviceConfiguration>& wanted = stack->configuration().devices;

@@ -31,6 +31,12 @@ void Service::handle(Program& program, host::Datagram& datagram) {
       return list(program, message);
     case MessageType::kStatus:
       return report(program, message);
+    case MessageType::kFaultAdd:
+      return add_fault(program, message);
+    case MessageType::kFaultRemove:
+      return answer(program, message, remove_fault(program, message));
+    case MessageType::kFaultList:
+      return list_faults(program, message);
     case MessageType::kWhose:
       return tell_owner(program, message);
     case MessageType::kReload:
@@ -64,6 +70,8 @@ void Service::handle_request(Program& program, const Message& message) {
       return resolve(program, message);
     case MessageType::kFound:
       return found(program, message);
+    case MessageType::kFaultTaken:
+      return fault_taken(program, message);
     case MessageType::kConfirm:
       return confirm(program, message);
     default:

@@ -42,7 +42,9 @@ Service::Service(ListeningSocket socket, Options options, Descriptor poll, Descr
       beside_(std::move(options.beside)),
       configuration_(std::move(options.configuration)),
       poll_(std::move(poll)),
-      changes_(std::move(changes)) {}
+      changes_(std::move(changes)) {
+  for (faults::Rule& rule : options.faults) faults_.push_back({.id = next_fault_++, .rule = std::move(rule)});
+}
 
 Service::~Service() {
   for (auto& [id, program] : programs_) detach(*program, Numbers::kKept);
@@ -76,6 +78,7 @@ void Service::wake() {
 
 void Service::run() {
   now_ = started_ = idle_since_ = engine::clock_now();
+  for (OrderedFault& fault : faults_) fault.since = now_;
   while (true) {
     const bool stops = is_to_stop();
     if ((beside_ == nullptr || beside_(stops)) && stops) return;
@@ -271,6 +274,7 @@ void Service::detach(Program& program, Numbers numbers) {
   const uint32_t id = program.id;
   const NumberBlock block = program.attachment->block();
   forward_last_frames(program);
+  end_faults_of(program);
   program.device->with_switch([&](ProgramSwitch& programs) { programs.remove(*program.attachment); });
   if (numbers == Numbers::kGivenUp) program.attachment->revoke();
   program.attachment.reset();

@@ -15,6 +15,7 @@
 #include "service/introductions.h"
 #include "service/listening_socket.h"
 #include "service/neighbour_watch.h"
+#include "service/ordered_faults.h"
 #include "service/program.h"
 #include "service/served_device.h"
 
@@ -39,6 +40,7 @@ class Service {
     ServiceConfiguration configuration;
     Reload reload = nullptr;  // reads the configuration again; null: there is nothing to read
     Beside beside = nullptr;
+    std::vector<faults::Rule> faults = {};  // that are ordered from the beginning
   };
 
   /// Takes devices by add(), then runs.
@@ -138,7 +140,19 @@ class Service {
   void tell_resolved(const NeighbourWatch::Answer& answer);
   void tell_moved(const ServedDevice& device, const Gid& address, MacAddress mac);
 
+  // Faults (faulting.cc).
+  Status may_order_faults(const Program& program, const Message& message) const;
+  void add_fault(Program& program, const Message& message);
+  void break_object(Program& program, const Message& message);
+  [[nodiscard]] Status may_apply(const OrderedFault& fault) const;
+  void fault_taken(Program& program, const Message& message);
+  Status remove_fault(const Program& program, const Message& message);
+  void inform_of_faults(Program& program);
+  void end_faults_of(Program& program);
+  void list_faults(Program& program, const Message& message);
+
   // Status (status.cc).
+  void post_text(Program& program, const Message& request, std::string_view text);
   void report(Program& program, const Message& message);
   void tell_owner(Program& program, const Message& message);
   [[nodiscard]] std::string status_text();
@@ -157,6 +171,8 @@ class Service {
   uint32_t next_id_ = 1;
   Introductions introductions_;
   NeighbourWatch neighbours_;
+  std::vector<OrderedFault> faults_;
+  uint32_t next_fault_ = 1;
   Instant now_{};
   Instant started_{};
   Instant idle_since_{};

@@ -99,14 +99,17 @@ std::string Service::status_text() {
 
 void Service::report(Program& program, const Message& message) {
   const Status status = serves(program, message);
-  const std::string text = status ? status_text() : std::string();
+  post_text(program, message, status ? status_text() : std::string());
+  answer(program, message, status);
+}
+
+void Service::post_text(Program& program, const Message& request, std::string_view text) {
   constexpr size_t kPart = std::tuple_size_v<decltype(Message::text)> - 1;
   for (size_t at = 0; at < text.size(); at += kPart) {
-    Message part{.type = MessageType::kText, .request = message.request};
-    host::set_text(part.text, std::string_view(text).substr(at, kPart));
+    Message part{.type = MessageType::kText, .request = request.request};
+    host::set_text(part.text, text.substr(at, kPart));
     post(program, part);
   }
-  answer(program, message, status);
 }
 
 /// Peers of one program that are programs of the same host differ by nothing but their numbers.

@@ -5,6 +5,7 @@ The pages of <infiniband/urocedv.h> have all its functions.
     tests/programs/manual_test.py UROCE FOLDER_OF_SECTION_3
 """
 
+import errno
 import pathlib
 import re
 import shutil
@@ -17,7 +18,7 @@ SECTION_3 = pathlib.Path(sys.argv[2])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "apps/uroce.1"
 MANUAL = PAGE.read_text()
-COMMANDS = ("run", "serve", "status", "reload", "perf", "nvmf", "mem", "info")
+COMMANDS = ("run", "serve", "status", "fault", "explain", "reload", "perf", "nvmf", "mem", "info")
 
 
 def section(name):
@@ -58,6 +59,8 @@ class Manual(unittest.TestCase):
         commands = ("list", "get", "put", "serve")
         self.assertEqual({"help"} | options_in(section("OPTIONS OF MEM")), set().union(*(options_of(["mem", command]) for command in commands)))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF STATUS")), options_of(["status"]))
+        faults = set().union(*(options_of(["fault", command]) for command in ("add", "list", "clear", "break")))
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF FAULT")), faults)
         self.assertEqual({"help"} | options_in(section("OPTIONS OF RELOAD")), options_of(["reload"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF INFO")), options_of(["info"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF PERF")), options_of(["perf"]))
@@ -69,6 +72,34 @@ class Manual(unittest.TestCase):
         for command in listed:
             self.assertRegex(section("SYNOPSIS"), rf"\.Cm {command}\n")
             self.assertRegex(section("DESCRIPTION"), rf"\.It Cm {command}\n")
+
+    def test_every_completion_status_is_explained(self):
+        def explain(*words):
+            return subprocess.run([UROCE, "explain", *words], capture_output=True, text=True)
+
+        page = re.findall(r"^\.It Dv (IBV_WC_\w+) Pq (\d+)\n((?:[^.].*\n)+)", section("COMPLETION STATUSES"), re.M)
+        header = re.search(r"enum ibv_wc_status \{(.*?)\}", pathlib.Path("/usr/include/infiniband/verbs.h").read_text(), re.S)[1]
+        statuses = [(name, str(number)) for number, name in enumerate(re.findall(r"IBV_WC_\w+", header))]
+        self.assertEqual([(name, number) for name, number, _ in page], statuses)
+        names = re.findall(r"^ *(\d+) (\w+)$", explain().stdout, re.M)
+        self.assertEqual([(name, number) for number, name in names if name.startswith("IBV_WC_")], statuses)
+        for name, number, meaning in page:
+            said = explain(name)
+            self.assertEqual((said.returncode, said.stderr), (0, ""))
+            self.assertIn(said.stdout, explain(number).stdout)
+            self.assertTrue(said.stdout.startswith(f"{name} (completion status {number})\n"))
+            if "Not reported" not in meaning:
+                self.assertIn(meaning.replace("\n", " ").strip(), said.stdout)
+        # Those of the C library have its numbers.
+        for number, name in names[len(statuses):]:
+            self.assertEqual(getattr(errno, name), int(number))
+            self.assertTrue(explain(f"-{number}").stdout.startswith(f"{name} (errno {number})\n"))
+        self.assertEqual(explain("12").stdout.count("\n  Look at: "), 2, "a status and ENOMEM")
+        self.assertTrue(explain("retry_exc_err").stdout.startswith("IBV_WC_RETRY_EXC_ERR"))
+        for word in ("999", "IBV_WC_", "nothing", ""):
+            said = explain(word)
+            self.assertEqual((said.returncode, said.stdout), (1, ""))
+            self.assertRegex(said.stderr, r"\Auroce explain: [^\n]*\n\Z")
 
     def test_every_variable_that_is_read_is_described(self):
         read = set()

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -103,12 +104,14 @@ class FakeSharedDevice final : public host::SharedDevice {
   }
   void resolve(const host::Station&) override {}
   void show_queue_pairs(uint32_t) override {}
+  std::span<FaultCounts> fault_counts() override { return fault_counts_; }
   void start(host::SharedDeviceListener&) override {}
   void stop() override {}
 
  private:
   FakeHost& host_;
   const Options options_;
+  std::array<FaultCounts, 16> fault_counts_{};
 };
 
 /// Frames to another program of the host come back to this one, as the service brings those that are for it

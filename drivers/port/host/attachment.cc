@@ -251,6 +251,10 @@ void Attachment::resolve(const host::Station& station) {
   tell({.type = MessageType::kResolve, .vlan = station.vlan, .address = station.address});
 }
 
+std::span<FaultCounts> Attachment::fault_counts() {
+  return {host::MemoryLayout(host::kProgramMemory).fault_counts(memory()), host::kFaultsMax};
+}
+
 void Attachment::show_queue_pairs(uint32_t count) {
   // Relaxed: it is nothing but a number.
   host::MemoryLayout(host::kProgramMemory)
@@ -261,6 +265,7 @@ void Attachment::show_queue_pairs(uint32_t count) {
 void Attachment::start(host::SharedDeviceListener& listener) {
   const std::lock_guard guard(listening_);
   listener_ = &listener;
+  for (const host::SharedFault& fault : faults_) listener_->fault_added(fault);
 }
 
 void Attachment::stop() {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -66,6 +67,7 @@ class Attachment final : public host::SharedDevice {
   std::optional<Gid> source_to(const Gid& destination) override;
   void resolve(const host::Station& station) override;
   void show_queue_pairs(uint32_t count) override;
+  std::span<FaultCounts> fault_counts() override;
   void start(host::SharedDeviceListener& listener) override;
   void stop() override;
 
@@ -123,6 +125,8 @@ class Attachment final : public host::SharedDevice {
   void on_introduced(host::Datagram& received);
   void on_refused_introduction(const host::Message& answer);
   void on_gone(NumberBlock block);
+  void on_fault(const host::Message& message);
+  void forget_faults();
   void note_reached(std::unique_ptr<Peer> peer, QpNumber asked);
   void give_up_awaited();
   [[nodiscard]] bool is_reached(QpNumber number) const;
@@ -168,7 +172,8 @@ class Attachment final : public host::SharedDevice {
   std::vector<host::SharedAddress> addresses_;
   std::unordered_map<uint64_t, Bound> bound_;
   std::vector<Gid> groups_;
-  std::mutex listening_;  // while the listener is told something
+  std::mutex listening_;                   // while the listener is told something
+  std::vector<host::SharedFault> faults_;  // of the service, under it
   host::SharedDeviceListener* listener_ = nullptr;
   std::thread thread_;
 };

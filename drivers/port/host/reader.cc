@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "drivers/port/host/attachment.h"
 #include "drivers/process/signals_blocked.h"
@@ -120,6 +121,8 @@ void Attachment::handle(host::Datagram& received) {
       return deliver_answer(message);
     case MessageType::kSource:
       return deliver_answer(message);
+    case MessageType::kFault:
+      return on_fault(message);
     default:
       return notify(message);
   }
@@ -145,6 +148,8 @@ bool Attachment::note(const Message& message) {
 void Attachment::notify(const Message& message) {
   if (!note(message)) return;
   const std::lock_guard guard(listening_);
+  if (message.type == MessageType::kFaultRemoved)
+    std::erase_if(faults_, [&](const auto& fault) { return fault.id == message.number; });
   if (listener_ == nullptr) return;
   switch (message.type) {
     case MessageType::kResolved:
@@ -159,6 +164,8 @@ void Attachment::notify(const Message& message) {
       return listener_->address_added({message.address, message.prefix_bits, message.vlan});
     case MessageType::kAddressRemoved:
       return listener_->address_removed(message.address);
+    case MessageType::kFaultRemoved:
+      return listener_->fault_removed(message.number);
     case MessageType::kLink:
       return listener_->link_changed();
     case MessageType::kPrograms:
@@ -166,6 +173,26 @@ void Attachment::notify(const Message& message) {
     default:
       return;  // of a service that is newer than this program
   }
+}
+
+/// Before there is a listener there are no queue pairs either, and it hears of what came by then.
+void Attachment::on_fault(const Message& message) {
+  const host::SharedFault fault{message.number, std::string(host::text_of(message.text))};
+  Message answer{.type = MessageType::kFaultTaken, .number = fault.id};
+  {
+    const std::lock_guard guard(listening_);
+    if (listener_ != nullptr) answer.error = listener_->fault_added(fault);
+    const bool lasts = listener_ == nullptr || !fault.rule.starts_with(host::kBreakOrder);
+    if (answer.error == 0 && lasts && faults_.size() < host::kFaultsMax) faults_.push_back(fault);
+  }
+  tell(answer);
+}
+
+/// A service that is away cannot end what it has ordered.
+void Attachment::forget_faults() {
+  const std::lock_guard guard(listening_);
+  for (const host::SharedFault& fault : std::exchange(faults_, {}))
+    if (listener_ != nullptr) listener_->fault_removed(fault.id);
 }
 
 // Other programs.
@@ -328,6 +355,7 @@ void Attachment::lose_service() {
   tell_poller({.kind = Kind::kService});
   while (!introductions_.empty())
     on_refused_introduction({.request = introductions_.begin()->first, .error = ENETDOWN});
+  forget_faults();
   const std::lock_guard guard(listening_);
   if (listener_ != nullptr) listener_->link_changed();
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <sstream>
 
 #include "copy/kind.h"
@@ -25,9 +26,9 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return parts;
 }
 
-toml::array text_list(std::string_view text) {
+toml::array text_list(std::string_view text, char between) {
   toml::array list;
-  for (const std::string_view part : split(text, ',')) list.push_back(std::string(part));
+  for (const std::string_view part : split(text, between)) list.push_back(std::string(part));
   return list;
 }
 
@@ -74,7 +75,10 @@ toml::array value_from_text(ValueKind kind, std::string_view text) {
       }
       break;
     case ValueKind::kTextList:
-      holder.push_back(text_list(text));
+      holder.push_back(text_list(text, ','));
+      break;
+    case ValueKind::kRuleList:
+      holder.push_back(text_list(text, ';'));
       break;
     case ValueKind::kNumberList: {
       toml::array list;
@@ -215,6 +219,20 @@ Result<Configuration> apply_override(Configuration configuration, std::string_vi
   return configuration;
 }
 
+Result<Configuration> with_faults_of_environment(Configuration configuration) {
+  const char* const text = std::getenv("UROCE_FAULT");
+  if (text == nullptr || *text == '\0') return configuration;
+  const std::vector<faults::Rule> before = configuration.faults;
+  Result<Configuration> with = apply_override(std::move(configuration), "faults.rules", text);
+  if (!with) {
+    std::string_view what = with.error().message;
+    what.remove_prefix(std::string_view("faults.rules").size());
+    return Error{with.error().code, fmt::format("UROCE_FAULT{}", what)};
+  }
+  with->faults.insert(with->faults.begin(), before.begin(), before.end());
+  return with;
+}
+
 std::string to_toml(const Configuration& configuration) {
   std::string out;
   for (const DeviceConfiguration& device : configuration.devices) out += to_toml(device);
@@ -226,6 +244,9 @@ std::string to_toml(const Configuration& configuration) {
       joined(configuration.cores, [](uint32_t core) { return core; }), configuration.pollers_per_device,
       configuration.cycle_clock);
   out += to_toml(configuration.congestion);
+  out += fmt::format("[faults]\nrules = {}\n\n", joined(configuration.faults, [](const faults::Rule& rule) {
+                       return quoted(faults::to_text(rule));
+                     }));
   out += fmt::format("[copy]\nkind = \"{}\"\n\n", copy::find_kind(configuration.copy_kind)->name);
   out += fmt::format("[memory]\nhugepages = {}\nhonour_memlock = {}\nmegabytes = {}\nbus_offset = {}\n\n",
                      configuration.hugepages, configuration.honour_memlock, configuration.memory_mb,

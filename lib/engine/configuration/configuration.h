@@ -10,6 +10,7 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "copy/kind.h"
+#include "faults/rule.h"
 #include "port/specification.h"
 #include "qp/congestion/options.h"
 #include "wire/frame.h"
@@ -90,6 +91,7 @@ struct Configuration {
   uint16_t pollers_per_device = 1;
   bool cycle_clock = true;  // tell the time by the CPU's cycle counter, if it is steady
   qp::CongestionOptions congestion;
+  std::vector<faults::Rule> faults;  // that packets meet from the opening of their device on
   copy::Kind copy_kind = copy::Kind::kAuto;
   bool hugepages = true;       // use them when there are any
   bool honour_memlock = true;  // registered memory counts against RLIMIT_MEMLOCK
@@ -135,5 +137,9 @@ std::string to_toml(const Configuration& configuration);
 /// What the process was told by its environment: UROCE_CONFIG (a file) or UROCE_CONFIG_TEXT (TOML itself, set
 /// by `uroce run`), else the default configuration.
 Result<Configuration> configuration_from_environment();
+
+/// With the faults of UROCE_FAULT besides, by which a test suite has all of its programs meet them: rules
+/// with a semicolon between them.
+Result<Configuration> with_faults_of_environment(Configuration configuration);
 
 }  // namespace uroce::engine

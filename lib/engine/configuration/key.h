@@ -9,7 +9,7 @@
 namespace uroce::engine {
 
 /// How the text of a command-line option becomes a TOML value.
-enum class ValueKind : uint8_t { kText, kNumber, kFlag, kTextList, kNumberList, kNeighbourList };
+enum class ValueKind : uint8_t { kText, kNumber, kFlag, kTextList, kNumberList, kNeighbourList, kRuleList };
 
 /// What a key is stored in. `device` is null outside [[device]].
 struct KeyTarget {

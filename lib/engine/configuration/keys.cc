@@ -135,6 +135,17 @@ Complaint store_copy_kind(const toml::node& value, copy::Kind& to) {
   return fmt::format("must be one of {} (on this CPU)", known);
 }
 
+/// Queue pairs and processes have no numbers yet.
+Complaint store_rule(const toml::node& value, faults::Rule& to) {
+  const auto* text = value.as_string();
+  if (text == nullptr) return "must be a list of rules such as \"loss=1%,seed=7\"";
+  const auto rule = faults::parse_rule(text->get());
+  if (!rule) return rule.error().message;
+  if (rule->queue_pair || rule->client) return "qp and client are for uroce fault, while programs run";
+  to = *rule;
+  return std::nullopt;
+}
+
 /// An address has one VLAN, so it can be told from the address alone.
 Complaint store_addresses(const toml::node& value, std::vector<InterfaceAddress>& to) {
   std::vector<InterfaceAddress> list;
@@ -224,7 +235,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_integ
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 30> kGeneralKeys = {{
+constexpr std::array<Key, 31> kGeneralKeys = {{
     {{"device.name", "string", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_string(v, t.device->name, kDeviceNameMax); }},
@@ -311,6 +322,13 @@ constexpr std::array<Key, 30> kGeneralKeys = {{
       "tell the time by the CPU's cycle counter, if it is steady, instead of the system's clock"},
      ValueKind::kFlag,
      [](Node v, KeyTarget t) { return store_flag(v, t.configuration.cycle_clock); }},
+    {{"faults.rules", "list of rules",
+      "what packets that a device receives meet, such as loss=1%,delay=100us,seed=7 (uroce fault add "
+      "--help)"},
+     ValueKind::kRuleList,
+     [](Node v, KeyTarget t) {
+       return store_vector(v, t.configuration.faults, faults::kRulesMax, store_rule);
+     }},
     {{"copy.kind", "string", "how payload is stored: auto, ordinary, string, non-temporal[-128|-256|-512]"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_copy_kind(v, t.configuration.copy_kind); }},

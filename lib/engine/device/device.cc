@@ -7,6 +7,7 @@
 #include "engine/device/device_state.h"
 #include "engine/platform/fault_handler.h"
 #include "engine/platform/forked.h"
+#include "host/shared_device.h"
 #include "mem/dma_region.h"
 
 namespace uroce::engine {
@@ -33,6 +34,11 @@ std::vector<uint16_t> vlans_of(const DeviceConfiguration& configuration) {
 }
 
 enum class Purpose : uint64_t { kMemoryKeys = 1, kQueuePairNumbers, kSharedReceiveNumbers };
+
+std::span<FaultCounts> fault_counts_of(port::Port& port) {
+  host::SharedDevice* const shared = port.shared_device();
+  return shared != nullptr ? shared->fault_counts() : std::span<FaultCounts>();
+}
 
 std::optional<HashKey> key_for(const std::optional<HashKey>& key, Purpose purpose) {
   return key ? std::optional(derive(*key, static_cast<uint64_t>(purpose))) : std::nullopt;
@@ -99,7 +105,8 @@ DeviceState::DeviceState(Options options)
                     .key = key_for(options.key, Purpose::kSharedReceiveNumbers),
                     .pages = pages}),
       groups({.groups = Limits::kGroups, .members = Limits::kGroupMembers, .total = Limits::kMemberships}),
-      context{regions, queue_pairs, groups, addresses} {
+      context{regions, queue_pairs, groups, addresses},
+      faults(*port, fault_counts_of(*port)) {
   install_fault_handler();
   std::vector<Poller*> siblings;
   for (uint16_t i = 0; i < port->capabilities().queues; ++i) {

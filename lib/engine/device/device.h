@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "engine/configuration/configuration.h"
+#include "engine/device/met_faults.h"
 #include "engine/device/options.h"
 #include "engine/poller/limits.h"
 #include "engine/poller/queue_pair_handle.h"
@@ -185,6 +186,13 @@ class Device {
   };
   [[nodiscard]] Information information() const;
 
+  /// Packets meet the fault from now on until it is removed; one for another device is none of this one's.
+  /// ENOENT: there is no such queue pair; ENOSPC; ENODEV.
+  Status add_fault(const faults::NumberedRule& rule);
+  /// False: there is none of that number.
+  bool remove_fault(uint32_t id);
+  [[nodiscard]] std::vector<MetFaults::Report> faults() const;
+
   /// Sum over all pollers.
   [[nodiscard]] uint64_t counter(Counter counter) const;
 
@@ -196,6 +204,8 @@ class Device {
   [[nodiscard]] PortCounts port_counts() const;
 
  private:
+  [[nodiscard]] bool has_queue_pair(QpNumber number) const;
+
   std::unique_ptr<DeviceState> state_;
 };
 

@@ -154,6 +154,18 @@ std::unique_ptr<NetworkAuthority> share(host::SharedDevice& shared, DeviceConfig
 
 }  // namespace
 
+namespace {
+
+/// Orders the faults of the configuration.
+Status add_faults(Device& device, const Configuration& configuration) {
+  uint32_t id = device.shared_device() != nullptr ? MetFaults::kFirstConfigured : 1;
+  for (const faults::Rule& rule : configuration.faults)
+    if (Status status = device.add_fault({id++, rule}); !status) return status;
+  return {};
+}
+
+}  // namespace
+
 Status DeviceGroup::add(const Configuration& configuration, size_t index) {
   DeviceConfiguration device = configuration.devices[index];
   std::unique_ptr<NetworkAuthority> authority;
@@ -215,10 +227,10 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
     auto state = std::make_unique<DeviceState>(std::move(options));
     DeviceState* const raw = state.get();
     members_.push_back({index, raw, std::make_unique<Device>(std::move(state))});
+    return add_faults(*members_.back().device, configuration);
   } catch (const std::bad_alloc&) {
     return Error{ENOMEM, "no memory for its tables"};
   }
-  return {};
 }
 
 /// Devices that are opened together are the ends of one wire inside the process, which tells of nothing.

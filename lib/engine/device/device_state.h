@@ -12,6 +12,7 @@
 #include "base/number_block.h"
 #include "engine/configuration/configuration.h"
 #include "engine/device/joined_groups.h"
+#include "engine/device/met_faults.h"
 #include "engine/device/network_authority.h"
 #include "engine/device/options.h"
 #include "engine/device/queue_pair_list.h"
@@ -147,6 +148,7 @@ struct DeviceState {
 
   std::unique_ptr<GeneralServices> services;  // made under `mutex`; then poller 0's
 
+  MetFaults faults;  // refers to the port
   std::vector<std::unique_ptr<Poller>> pollers;
 
  private:

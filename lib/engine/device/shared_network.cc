@@ -6,6 +6,7 @@
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
 #include "engine/scheduling/oversubscription.h"
+#include "faults/breakage.h"
 
 namespace uroce::engine {
 
@@ -58,6 +59,56 @@ void SharedNetwork::programs_changed() {
   const uint32_t programs = shared_.programs();
   set_programs_beside(programs > 0 ? programs - 1 : 0);
 }
+
+namespace {
+
+/// Drives the queue pair to the error state; its owner hears IBV_EVENT_QP_FATAL when what was posted is
+/// flushed. False: there is no such queue pair.
+bool break_queue_pair(DeviceState& state, QpNumber number) {
+  Poller* poller = nullptr;
+  {
+    const std::lock_guard guard(state.mutex);
+    for (QueuePairEntry* entry = state.entries.first(); entry != nullptr; entry = entry->next)
+      if (entry->number == number) poller = &entry->poller;
+  }
+  if (poller == nullptr) return false;
+  bool broken = false;
+  const auto with_entry = [&](auto function) {
+    poller->run([&](qp::Turn& turn) {
+      // It may have been destroyed meanwhile. One that is found stays until the turn is over.
+      QueuePairEntry* const entry = state.queue_pairs.find(number);
+      if (entry != nullptr && &entry->poller == poller && entry->queue_pair.state() != qp::State::kReset)
+        function(*entry, turn);
+    });
+  };
+  with_entry([&](QueuePairEntry& entry, qp::Turn& turn) {
+    qp::Attributes ended;
+    ended.state = qp::State::kErr;
+    broken = entry.queue_pair.modify(ended, qp::kMaskState, turn) == 0;
+    poller->activate(entry);
+  });
+  with_entry([](QueuePairEntry& entry, qp::Turn&) {
+    if (entry.listener != nullptr) entry.listener->raised(qp::Event::kFatal);
+  });
+  return broken;
+}
+
+}  // namespace
+
+int SharedNetwork::fault_added(const host::SharedFault& fault) {
+  if (const auto broken = faults::parse_breakage(fault.rule)) {
+    if (broken->queue_pair) return break_queue_pair(*state_, *broken->queue_pair) ? 0 : ENOENT;
+    state_->listeners.raise(DeviceEvent::kFatal);
+    state_->end_queue_pairs();
+    return 0;
+  }
+  const auto rule = faults::parse_rule(fault.rule);
+  if (!rule || fault.id == 0 || fault.id >= MetFaults::kFirstConfigured) return EPROTO;
+  const Status status = device_->add_fault({fault.id, *rule});
+  return status ? 0 : status.error().code;
+}
+
+void SharedNetwork::fault_removed(uint32_t id) { device_->remove_fault(id); }
 
 void SharedNetwork::link_changed() {
   // Relaxed: it is nothing but a number. The link's state is asked of the port.

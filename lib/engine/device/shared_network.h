@@ -29,6 +29,8 @@ class SharedNetwork final : public NetworkAuthority, private host::SharedDeviceL
   void address_added(const host::SharedAddress& address) override;
   void address_removed(const Gid& address) override;
   void programs_changed() override;
+  int fault_added(const host::SharedFault& fault) override;
+  void fault_removed(uint32_t id) override;
   void link_changed() override;
 
   host::SharedDevice& shared_;

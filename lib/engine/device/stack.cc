@@ -123,6 +123,7 @@ Result<Stack*> Stack::instance() {
   const std::lock_guard guard(instance.mutex);
   if (!instance.stack) {
     Result<Configuration> configuration = configuration_from_environment();
+    if (configuration) configuration = with_faults_of_environment(std::move(*configuration));
     if (configuration) configuration = with_service_devices(std::move(*configuration));
     if (configuration) {
       instance.stack.emplace(new ConfiguredStack(std::move(*configuration)));

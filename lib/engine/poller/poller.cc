@@ -186,6 +186,8 @@ Duration Poller::time_to_deadline() {
   }
   if (services_ != nullptr && services_->deadline() != kNever)
     left = std::min(left, std::max(Duration{}, services_->deadline() - turn_.now));
+  if (const faults::Receiver* const faults = receive_.faults(); faults != nullptr && faults->has_delayed())
+    left = std::min(left, std::max(Duration{}, faults->deadline() - turn_.now));
   left = std::min(left, completions_.time_to_due());
   end_turn();
   return left;

@@ -122,6 +122,8 @@ class Poller final : private TurnOwner {
   /// Poller 0's, from now on; null: no more.
   void attend(GeneralServices* services) { services_ = services; }
   void attend(FrameSwitch* programs) { receive_.attend(programs); }
+  /// Faults that received packets meet from now on; null: none.
+  void meet(faults::Receiver* faults) { receive_.meet(faults); }
   /// `entry` has events to be raised at the end of the turn.
   void note_events(QueuePairEntry& entry) { entry.next_raised = std::exchange(raised_, &entry); }
 
@@ -191,6 +193,7 @@ class Poller final : private TurnOwner {
   void receive_early_requests(QueuePairEntry& entry);
   void receive_early_responses(QueuePairEntry& entry);
   bool receive_early(QueuePairEntry& entry, EarlyList& of, Psn due);
+  [[gnu::cold, gnu::noinline]] bool refuse_on_purpose(const StagedPacket& staged);
   void deliver_to_group(const wire::Packet& packet, const MulticastGroup& group);
   void deliver_to_services(const wire::Packet& packet);
   void count(Counter counter) { counters_.add(counter); }

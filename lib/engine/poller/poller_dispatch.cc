@@ -1,4 +1,5 @@
 // What the packets of a burst do, in order.
+#include <optional>
 #include <utility>
 
 #include "base/contract.h"
@@ -15,7 +16,7 @@ void Poller::dispatch() {
     const wire::Packet& packet = staged[i].packet;
     QueuePairEntry* const entry = staged[i].entry;
     if (!checked && !receive_.is_intact(i)) {
-      count(Counter::kDropIcrc);
+      if (!refuse_on_purpose(staged[i])) count(Counter::kDropIcrc);
       continue;
     }
     if (entry == nullptr) [[unlikely]] {
@@ -40,6 +41,40 @@ void Poller::dispatch() {
       rearm(*entry);
     }
   }
+}
+
+namespace {
+
+qp::RequestStatus status_of(faults::Refusal refusal) {
+  switch (refusal) {
+    case faults::Refusal::kRnr:
+      return qp::RequestStatus::kNotReady;
+    case faults::Refusal::kAccess:
+      return qp::RequestStatus::kRemoteAccess;
+    case faults::Refusal::kInvalid:
+      return qp::RequestStatus::kInvalidRequest;
+    case faults::Refusal::kOperational:
+      break;
+  }
+  return qp::RequestStatus::kRemoteOperational;
+}
+
+}  // namespace
+
+/// A request that came intact, but for what a fault did to keep it from being performed. False: it is none.
+bool Poller::refuse_on_purpose(const StagedPacket& staged) {
+  const std::optional<faults::OrderedRefusal> refusal = receive_.refusal_of(staged);
+  if (!refusal || staged.entry == nullptr) return false;
+  flush_completions_if_full();
+  qp::QueuePair& queue_pair = staged.entry->queue_pair;
+  if (queue_pair.refuse(staged.packet, status_of(refusal->refusal), turn_)) {
+    receive_.faults()->note_refused(*refusal);
+  } else if (const qp::Receipt receipt = queue_pair.receive(staged.packet, turn_);
+             receipt != qp::Receipt::kTaken) {
+    set_aside(staged, receipt);
+  }
+  activate(*staged.entry);
+  return true;
 }
 
 void Poller::set_aside(const StagedPacket& staged, qp::Receipt receipt) {

@@ -17,7 +17,7 @@ size_t ReceiveStage::receive(Instant now) {
   if (!parts_.looped.empty() || !deferred_.empty() || parts_.hand_off.has_siblings()) [[unlikely]]
     ours = receive_ours();
   last_received_ = now;
-  const size_t received = parts_.port_queue.receive(std::span(frames_).subspan(ours, kSourceFramesMax));
+  const size_t received = source_->receive(std::span(frames_).subspan(ours, kSourceFramesMax));
   burst_ = ours + received;
   drained_ &= received < kSourceFramesMax;
   // A handed-over frame was counted by the poller that received it, a deferred one in an earlier turn.
@@ -39,7 +39,8 @@ size_t ReceiveStage::receive_ours() {
   const size_t deferred = deferred_.size();
   std::ranges::copy(deferred_, frames.begin());
   deferred_.clear();
-  const size_t looped = parts_.looped.take(frames.subspan(deferred, kSourceFramesMax));
+  size_t looped = parts_.looped.take(frames.subspan(deferred, kSourceFramesMax));
+  if (faults_ != nullptr) looped = faults_->filter(frames.subspan(deferred, looped));
   count_received(frames.subspan(deferred, looped));
   const size_t handed = parts_.hand_off.take(frames.subspan(deferred + looped, kSourceFramesMax));
   handed_begin_ = deferred + looped;

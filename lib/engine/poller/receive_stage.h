@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "engine/poller/multicast_groups.h"
 #include "engine/poller/poller_context.h"
 #include "engine/poller/queue_pair_entry.h"
+#include "faults/receiver.h"
 #include "net/links.h"
 #include "port/port.h"
 #include "port/tx_batch.h"
@@ -57,12 +59,25 @@ class ReceiveStage {
     net::Links* links;           // of poller 0
     DeviceListeners* listeners;  // may be null
   };
-  explicit ReceiveStage(const Parts& parts) : parts_(parts) { deferred_.reserve(kDeferredFramesMax); }
+  explicit ReceiveStage(const Parts& parts) : parts_(parts), source_(&parts.port_queue) {
+    deferred_.reserve(kDeferredFramesMax);
+  }
   ReceiveStage(const ReceiveStage&) = delete;
   ReceiveStage& operator=(const ReceiveStage&) = delete;
 
   /// Collects a burst; how many frames it has. The one before was released or kept.
   size_t receive(Instant now);
+  /// Faults that frames meet before they are looked at; null: none. In a turn.
+  void meet(faults::Receiver* faults) {
+    faults_ = faults;
+    source_ = faults != nullptr ? static_cast<port::FrameSource*>(faults) : &parts_.port_queue;
+  }
+  [[nodiscard]] faults::Receiver* faults() const { return faults_; }
+  /// What a fault has the responder say to a packet that is not intact for that reason.
+  [[nodiscard]] std::optional<faults::OrderedRefusal> refusal_of(const StagedPacket& staged) const {
+    if (faults_ == nullptr) return std::nullopt;
+    return faults_->refusal_of(frames_[staged.frame].data);
+  }
   /// Finds the receivers of its frames. `services`: they are there (poller 0).
   void stage(Instant now, bool services);
 
@@ -138,6 +153,8 @@ class ReceiveStage {
   }
 
   const Parts parts_;
+  port::FrameSource* source_;
+  faults::Receiver* faults_ = nullptr;
   FrameSwitch* programs_ = nullptr;
   Instant now_{};          // of the burst
   bool services_ = false;  // they are there

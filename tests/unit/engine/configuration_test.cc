@@ -60,6 +60,8 @@ increase_percent = 50
 beta_percent = 70
 decrease_percent = 40
 
+[faults]
+rules = ["device=uroce0,loss=1%,seed=7", "delay=100us,for=2s"]
 [copy]
 kind = "non-temporal"
 
@@ -138,6 +140,7 @@ void expect_every_key(const Configuration& c) {
                                                            .increase_percent = 50,
                                                            .beta_percent = 70,
                                                            .decrease_percent = 40}}));
+  EXPECT_EQ(faults::to_text(c.faults.at(1)), "delay=100us,for=2s");
   EXPECT_EQ(c.copy_kind, copy::Kind::kNonTemporal);
   EXPECT_FALSE(c.hugepages);
   EXPECT_FALSE(c.honour_memlock);
@@ -333,6 +336,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"congestion.increase_percent", "50"},
       {"congestion.beta_percent", "70"},
       {"congestion.decrease_percent", "40"},
+      {"faults.rules", "device=uroce0,loss=1%,seed=7;delay=100us,for=2s"},
       {"copy.kind", "non-temporal"},
       {"memory.hugepages", "false"},
       {"memory.honour_memlock", "false"},
@@ -371,7 +375,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 48u);
+  EXPECT_EQ(configuration_keys().size(), 49u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

@@ -35,6 +35,11 @@ class Listener final : public host::SharedDeviceListener {
   }
   void address_removed(const Gid& address) override { note("removed " + last(address)); }
   void programs_changed() override { note("programs " + std::to_string(device_.programs())); }
+  int fault_added(const host::SharedFault& fault) override {
+    note("fault " + std::to_string(fault.id) + ": " + fault.rule);
+    return fault.rule == "refused" ? ENOENT : 0;
+  }
+  void fault_removed(uint32_t id) override { note("fault " + std::to_string(id) + " removed"); }
   void link_changed() override { note("link of " + std::to_string(device_.link_mtu())); }
 
   /// The next line, waited for.
@@ -125,6 +130,26 @@ TEST_F(AttachmentTest, HearsOfTheLink) {
   ASSERT_TRUE(conversation->send({.type = MessageType::kLink, .mtu = 9000, .up = 1}));
   EXPECT_EQ(listener->next(), "link of 9000");
   EXPECT_TRUE(attachment->link_up());
+}
+
+TEST_F(AttachmentTest, HearsOfFaultsAndSaysWhetherTheyApply) {
+  Message fault{.type = MessageType::kFault, .number = 3};
+  host::set_text(fault.text, "loss=1%");
+  ASSERT_TRUE(conversation->send(fault));
+  EXPECT_EQ(listener->next(), "fault 3: loss=1%");
+  auto answer = conversation->receive(MessageType::kFaultTaken);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->message.number, 3u);
+  EXPECT_EQ(answer->message.error, 0);
+  fault.number = 4;
+  host::set_text(fault.text, "refused");
+  ASSERT_TRUE(conversation->send(fault));
+  EXPECT_EQ(listener->next(), "fault 4: refused");
+  answer = conversation->receive(MessageType::kFaultTaken);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->message.error, ENOENT);
+  ASSERT_TRUE(conversation->send({.type = MessageType::kFaultRemoved, .number = 3}));
+  EXPECT_EQ(listener->next(), "fault 3 removed");
 }
 
 TEST_F(AttachmentTest, HearsOfNeighbours) {

@@ -37,6 +37,7 @@ class Service final : public host::SharedDevice {
   std::optional<Gid> source_to(const Gid&) override { return std::nullopt; }
   void resolve(const host::Station&) override {}
   void show_queue_pairs(uint32_t) override {}
+  std::span<FaultCounts> fault_counts() override { return {}; }
   void start(host::SharedDeviceListener&) override {}
   void stop() override {}
 

@@ -1,0 +1,34 @@
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "engine/device/device.h"
+#include "engine/device/device_state.h"
+#include "engine/platform/forked.h"
+
+namespace uroce::engine {
+
+bool Device::has_queue_pair(QpNumber number) const {
+  const std::lock_guard guard(state_->mutex);
+  for (const QueuePairEntry* entry = state_->entries.first(); entry != nullptr; entry = entry->next)
+    if (entry->queue_pair.number() == number) return true;
+  return false;
+}
+
+Status Device::add_fault(const faults::NumberedRule& numbered) {
+  if (forked_since_start()) return Error{ENODEV, "the process is a fork of the device's"};
+  const faults::Rule& rule = numbered.rule;
+  if (!rule.device.empty() && rule.device != name()) return {};
+  if (rule.queue_pair && !has_queue_pair(*rule.queue_pair))
+    return Error{ENOENT, fmt::format("qp: there is no queue pair {}", rule.queue_pair->value)};
+  return state_->faults.add(state_->pollers, numbered);
+}
+
+bool Device::remove_fault(uint32_t id) {
+  return !forked_since_start() && state_->faults.remove(state_->pollers, id);
+}
+
+std::vector<MetFaults::Report> Device::faults() const { return state_->faults.reports(); }
+
+}  // namespace uroce::engine

@@ -1,0 +1,219 @@
+#include "faults/rule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <utility>
+
+namespace uroce::faults {
+namespace {
+
+/// What is wrong with a value, in words that fit behind its key; nullopt when it was stored.
+using Complaint = std::optional<std::string>;
+
+struct Unit {
+  std::string_view name;
+  int64_t factor;
+};
+constexpr std::array<Unit, 4> kTimes{{{"s", 1'000'000'000}, {"ms", 1'000'000}, {"us", 1'000}, {"ns", 1}}};
+constexpr std::array<Unit, 4> kRates{
+    {{"Gbit", 1'000'000'000}, {"Mbit", 1'000'000}, {"kbit", 1'000}, {"bit", 1}}};
+constexpr std::array<std::pair<std::string_view, Refusal>, 4> kRefusals{
+    {{"rnr", Refusal::kRnr},
+     {"access", Refusal::kAccess},
+     {"invalid", Refusal::kInvalid},
+     {"operational", Refusal::kOperational}}};
+constexpr int64_t kDelayMax = 10'000'000'000;  // ns
+constexpr int64_t kScheduleMax = int64_t{86'400} * 1'000'000'000;
+constexpr int64_t kRateMin = 1'000;
+constexpr int64_t kRateMax = 1'000'000'000'000;
+constexpr size_t kNameMax = 63;  // of a device
+
+template <typename T>
+bool read_number(std::string_view text, T& to) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, to);
+  return error == std::errc{} && stop == end;
+}
+
+/// "100us": a number, maybe with a fraction, and one of the units.
+template <size_t N>
+std::optional<int64_t> read_quantity(std::string_view text, const std::array<Unit, N>& units) {
+  double number = 0;
+  const auto [stop, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc{} || number < 0) return std::nullopt;
+  const std::string_view unit(stop, static_cast<size_t>(text.data() + text.size() - stop));
+  const auto found = std::ranges::find(units, unit, &Unit::name);
+  constexpr double kMost = 9e18;
+  if (found == units.end() || number * static_cast<double>(found->factor) > kMost) return std::nullopt;
+  return static_cast<int64_t>(number * static_cast<double>(found->factor) + 0.5);
+}
+
+Complaint store_chance(std::string_view text, uint32_t& to) {
+  constexpr const char* kShape = "must be above 0% and at most 100%, as in 0.5%";
+  double percent = 0;
+  const bool has_sign = text.ends_with('%');
+  if (!has_sign) return kShape;
+  text.remove_suffix(1);
+  const auto [stop, error] =
+      std::from_chars(text.data(), text.data() + text.size(), percent, std::chars_format::fixed);
+  const bool whole = error == std::errc{} && stop == text.data() + text.size();
+  if (!whole || !(percent > 0) || percent > 100) return kShape;
+  to = static_cast<uint32_t>(percent * (kPerMillion / 100) + 0.5);
+  if (to == 0) return "must be 0.0001% at least";
+  return std::nullopt;
+}
+
+Complaint store_time(std::string_view text, Duration& to, int64_t most) {
+  const auto ns = read_quantity(text, kTimes);
+  if (!ns || *ns == 0 || *ns > most)
+    return fmt::format("must be a time up to {} s with its unit, as in 100us, 5ms, 2s", most / 1'000'000'000);
+  to = {*ns};
+  return std::nullopt;
+}
+
+Complaint store_rate(std::string_view text, uint64_t& to) {
+  const auto rate = read_quantity(text, kRates);
+  if (!rate || *rate < kRateMin || *rate > kRateMax) return "must be from 1kbit to 1000Gbit, as in 100Mbit";
+  to = static_cast<uint64_t>(*rate);
+  return std::nullopt;
+}
+
+Complaint store_nak(std::string_view text, Rule& to) {
+  const size_t colon = std::min(text.find(':'), text.size());
+  const auto kind =
+      std::ranges::find(kRefusals, text.substr(0, colon), &decltype(kRefusals)::value_type::first);
+  if (kind == kRefusals.end() || colon == text.size())
+    return "must be rnr, access, invalid or operational with its chance, as in rnr:10%";
+  to.refusal = kind->second;
+  return store_chance(text.substr(colon + 1), to.nak);
+}
+
+Complaint store_queue_pair(std::string_view text, Rule& to) {
+  uint32_t number = 0;
+  if (!read_number(text, number) || number == 0 || number > QpNumber::kMask)
+    return "must be the number of a queue pair";
+  to.queue_pair = QpNumber{number};
+  return std::nullopt;
+}
+
+Complaint store_client(std::string_view text, Rule& to) {
+  uint32_t process = 0;
+  if (!read_number(text, process) || process == 0) return "must be the number of a process";
+  to.client = process;
+  return std::nullopt;
+}
+
+Complaint store_device(std::string_view text, Rule& to) {
+  if (text.empty() || text.size() > kNameMax) return "must be the name of a device";
+  to.device = text;
+  return std::nullopt;
+}
+
+struct Key {
+  std::string_view name;
+  Complaint (*store)(std::string_view text, Rule& to);
+};
+constexpr std::array<Key, 14> kKeys{{
+    {"device", store_device},
+    {"qp", store_queue_pair},
+    {"client", store_client},
+    {"loss", [](std::string_view text, Rule& to) { return store_chance(text, to.loss); }},
+    {"delay", [](std::string_view text, Rule& to) { return store_time(text, to.delay, kDelayMax); }},
+    {"jitter", [](std::string_view text, Rule& to) { return store_time(text, to.jitter, kDelayMax); }},
+    {"reorder", [](std::string_view text, Rule& to) { return store_chance(text, to.reorder); }},
+    {"duplicate", [](std::string_view text, Rule& to) { return store_chance(text, to.duplicate); }},
+    {"corrupt", [](std::string_view text, Rule& to) { return store_chance(text, to.corrupt); }},
+    {"ecn", [](std::string_view text, Rule& to) { return store_chance(text, to.ecn); }},
+    {"nak", store_nak},
+    {"rate", [](std::string_view text, Rule& to) { return store_rate(text, to.rate); }},
+    {"seed",
+     [](std::string_view text, Rule& to) {
+       return read_number(text, to.seed) ? std::nullopt : Complaint("must be a number");
+     }},
+    {"after", [](std::string_view text, Rule& to) { return store_time(text, to.after, kScheduleMax); }},
+}};
+
+Complaint store(std::string_view key, std::string_view value, Rule& to) {
+  if (key == "for") return store_time(value, to.lasts.emplace(), kScheduleMax);
+  const auto found = std::ranges::find(kKeys, key, &Key::name);
+  if (found != kKeys.end()) return found->store(value, to);
+  std::string known;
+  for (const Key& one : kKeys) known += fmt::format("{}, ", one.name);
+  return "no fault has that key; there are " + known + "for";
+}
+
+/// What no key sees by itself.
+Complaint check(const Rule& rule) {
+  const bool does_something =
+      rule.loss + rule.duplicate + rule.reorder + rule.corrupt + rule.ecn + rule.nak > 0 ||
+      rule.delay.ns > 0 || rule.rate > 0;
+  if (rule.jitter > rule.delay) return "jitter: must not be more than delay";
+  if (!does_something)
+    return "nothing to do: give loss, delay, reorder, duplicate, corrupt, ecn, nak or rate";
+  return std::nullopt;
+}
+
+std::string chance_text(uint32_t chance) {
+  return fmt::format("{}%", static_cast<double>(chance) / (kPerMillion / 100));
+}
+
+template <size_t N>
+std::string quantity_text(int64_t value, const std::array<Unit, N>& units) {
+  const auto unit = std::ranges::find_if(units, [&](const Unit& one) { return value % one.factor == 0; });
+  return fmt::format("{}{}", value / unit->factor, unit->name);
+}
+
+}  // namespace
+
+Result<Rule> parse_rule(std::string_view text) {
+  if (text.size() > kRuleTextMax)
+    return Error{EINVAL, fmt::format("must not be longer than {} characters", kRuleTextMax)};
+  Rule rule;
+  std::vector<std::string_view> seen;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(','), text.size());
+    const std::string_view part = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const size_t equals = part.find('=');
+    if (equals == std::string_view::npos)
+      return Error{EINVAL, fmt::format("\"{}\": must be KEY=VALUE", part)};
+    const std::string_view key = part.substr(0, equals);
+    if (std::ranges::find(seen, key) != seen.end()) return Error{EINVAL, fmt::format("{}: given twice", key)};
+    seen.push_back(key);
+    if (const Complaint complaint = store(key, part.substr(equals + 1), rule))
+      return Error{EINVAL, fmt::format("{}: {}", key, *complaint)};
+  }
+  if (const Complaint complaint = check(rule)) return Error{EINVAL, *complaint};
+  return rule;
+}
+
+std::string to_text(const Rule& rule) {
+  std::string text;
+  const auto add = [&](bool given, std::string_view key, const std::string& value) {
+    if (given) text += fmt::format("{}{}={}", text.empty() ? "" : ",", key, value);
+  };
+  add(!rule.device.empty(), "device", rule.device);
+  add(rule.queue_pair.has_value(), "qp", std::to_string(rule.queue_pair.value_or(QpNumber{}).value));
+  add(rule.client.has_value(), "client", std::to_string(rule.client.value_or(0)));
+  add(rule.loss > 0, "loss", chance_text(rule.loss));
+  add(rule.delay.ns > 0, "delay", quantity_text(rule.delay.ns, kTimes));
+  add(rule.jitter.ns > 0, "jitter", quantity_text(rule.jitter.ns, kTimes));
+  add(rule.reorder > 0, "reorder", chance_text(rule.reorder));
+  add(rule.duplicate > 0, "duplicate", chance_text(rule.duplicate));
+  add(rule.corrupt > 0, "corrupt", chance_text(rule.corrupt));
+  add(rule.ecn > 0, "ecn", chance_text(rule.ecn));
+  const auto refusal = std::ranges::find(kRefusals, rule.refusal, &decltype(kRefusals)::value_type::second);
+  add(rule.nak > 0, "nak", fmt::format("{}:{}", refusal->first, chance_text(rule.nak)));
+  add(rule.rate > 0, "rate", quantity_text(static_cast<int64_t>(rule.rate), kRates));
+  add(rule.seed != 1, "seed", std::to_string(rule.seed));
+  add(rule.after.ns > 0, "after", quantity_text(rule.after.ns, kTimes));
+  add(rule.lasts.has_value(), "for", quantity_text(rule.lasts.value_or(Duration{}).ns, kTimes));
+  return text;
+}
+
+}  // namespace uroce::faults

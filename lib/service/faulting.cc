@@ -1,0 +1,196 @@
+// Faults that programs' packets meet, as `uroce fault` orders and ends them. The programs do it; here is what
+// is known of it, for those that come later, too.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "faults/breakage.h"
+#include "faults/count_labels.h"
+#include "service/service.h"
+
+namespace uroce::service {
+
+using host::MessageType;
+
+namespace {
+
+constexpr uint32_t kLastId = (1u << 16) - 1;
+static_assert(host::kFaultsMax == faults::kRulesMax);
+
+bool concerns(const OrderedFault& fault, const Program& program) {
+  const faults::Rule& rule = fault.rule;
+  return program.attached() && (rule.device.empty() || program.device->name() == rule.device) &&
+         (!rule.client || static_cast<uint32_t>(program.peer.pid) == *rule.client) &&
+         (!rule.queue_pair || program.attachment->block().contains(*rule.queue_pair));
+}
+
+constexpr const char* name_of(OrderedFault::State state) {
+  switch (state) {
+    case OrderedFault::State::kWaiting:
+      return "waiting";
+    case OrderedFault::State::kActive:
+      return "active";
+    case OrderedFault::State::kOver:
+      break;
+  }
+  return "over";
+}
+
+}  // namespace
+
+Status Service::may_order_faults(const Program& program, const Message& message) const {
+  if (Status status = serves(program, message); !status) return status;
+  if (program.peer.uid == 0 || program.peer.uid == geteuid()) return {};
+  return Error{EPERM, "only the service's own user and the superuser may order faults"};
+}
+
+void Service::add_fault(Program& program, const Message& message) {
+  if (Status status = may_order_faults(program, message); !status) return answer(program, message, status);
+  if (host::text_of(message.text).starts_with(host::kBreakOrder)) return break_object(program, message);
+  const auto rule = faults::parse_rule(host::text_of(message.text));
+  if (!rule) return answer(program, message, rule.error());
+  OrderedFault fault{.id = next_fault_, .rule = *rule, .since = now_};
+  if (Status status = may_apply(fault); !status) return answer(program, message, status);
+  next_fault_ = next_fault_ % kLastId + 1;
+  // Only the program knows its queue pairs.
+  if (rule->queue_pair) {
+    fault.asker = program.id;
+    fault.request = message.request;
+  } else {
+    post(program, {.type = MessageType::kDone, .request = message.request, .number = fault.id});
+  }
+  faults_.push_back(std::move(fault));
+  inform_all();
+}
+
+/// What is broken at once: a queue pair, or the device for those of its programs that are meant.
+void Service::break_object(Program& program, const Message& message) {
+  const auto meant = faults::parse_breakage(host::text_of(message.text));
+  if (!meant) return answer(program, message, Error{EINVAL, "give qp, or device, client or both"});
+  OrderedFault fault{.id = next_fault_, .rule = *meant, .since = now_};
+  if (Status status = may_apply(fault); !status) return answer(program, message, status);
+  next_fault_ = next_fault_ % kLastId + 1;
+  Message order{.type = MessageType::kFault, .number = fault.id, .text = message.text};
+  uint32_t told = 0;
+  for (auto& [id, other] : programs_) {
+    if (other->ended || !concerns(fault, *other)) continue;
+    post(*other, order);
+    ++told;
+  }
+  if (!meant->queue_pair)
+    return post(program, {.type = MessageType::kDone, .request = message.request, .number = told});
+  fault.asker = program.id;
+  fault.request = message.request;
+  fault.once = true;
+  faults_.push_back(std::move(fault));
+}
+
+/// Whether it names what there is.
+Status Service::may_apply(const OrderedFault& fault) const {
+  const faults::Rule& rule = fault.rule;
+  if (faults_.size() == host::kFaultsMax)
+    return Error{ENOSPC, fmt::format("there are {} faults already", host::kFaultsMax)};
+  const auto same_name = [&](const auto& device) { return device->name() == rule.device; };
+  if (!rule.device.empty() && std::ranges::none_of(devices_, same_name))
+    return Error{ENODEV, fmt::format("device: the service has no device {}", rule.device)};
+  if (!rule.client && !rule.queue_pair) return {};
+  const auto its = [&](const auto& entry) { return !entry.second->ended && concerns(fault, *entry.second); };
+  if (std::ranges::any_of(programs_, its)) return {};
+  if (rule.queue_pair)
+    return Error{ENOENT, fmt::format("qp: no program has queue pair {}", rule.queue_pair->value)};
+  return Error{ESRCH, fmt::format("client: process {} uses no device of the service", *rule.client)};
+}
+
+void Service::fault_taken(Program& program, const Message& message) {
+  const auto fault = std::ranges::find(faults_, message.number, &OrderedFault::id);
+  if (fault == faults_.end() || !concerns(*fault, program) || fault->asker == 0) return;
+  Program* const asker = find(std::exchange(fault->asker, 0));
+  const Message asked{.request = fault->request};
+  if (message.error == 0) {
+    const uint32_t number = fault->once ? 1 : fault->id;
+    if (fault->once) faults_.erase(fault);
+    if (asker != nullptr)
+      post(*asker, {.type = MessageType::kDone, .request = asked.request, .number = number});
+    return;
+  }
+  const uint32_t number = fault->rule.queue_pair.value_or(QpNumber{}).value;
+  faults_.erase(fault);
+  if (asker != nullptr) {
+    answer(*asker, asked, Error{ENOENT, fmt::format("qp: there is no queue pair {}", number)});
+  }
+  inform_all();
+}
+
+Status Service::remove_fault(const Program& program, const Message& message) {
+  if (Status status = may_order_faults(program, message); !status) return status;
+  const auto removed = std::erase_if(
+      faults_, [&](const OrderedFault& fault) { return message.number == 0 || fault.id == message.number; });
+  if (removed == 0 && message.number != 0)
+    return Error{ENOENT, fmt::format("there is no fault {}", message.number)};
+  inform_all();
+  return {};
+}
+
+void Service::inform_of_faults(Program& program) {
+  const auto is_meant = [&](uint32_t id) {
+    const auto fault = std::ranges::find(faults_, id, &OrderedFault::id);
+    return fault != faults_.end();
+  };
+  for (const uint32_t id : program.told_faults)
+    if (!is_meant(id)) post(program, {.type = MessageType::kFaultRemoved, .number = id});
+  std::erase_if(program.told_faults, [&](uint32_t id) { return !is_meant(id); });
+  for (const OrderedFault& fault : faults_) {
+    const bool told = std::ranges::find(program.told_faults, fault.id) != program.told_faults.end();
+    if (told || fault.once || !concerns(fault, program)) continue;
+    const auto rule = fault.rule_left(now_);
+    if (!rule) continue;
+    Message message{.type = MessageType::kFault, .number = fault.id};
+    host::set_text(message.text, faults::to_text(*rule));
+    post(program, message);
+    program.told_faults.push_back(fault.id);
+  }
+}
+
+/// Before the program's memory goes: what it has counted stays, and faults of its own end with it.
+void Service::end_faults_of(Program& program) {
+  const auto ends = [&](OrderedFault& fault) {
+    if (!concerns(fault, program)) return false;
+    const OrderedFault::Counts counts = program.attachment->fault_counts(fault.id);
+    for (size_t i = 0; i < counts.size(); ++i) fault.ended[i] += counts[i];
+    if (!fault.rule.client && !fault.rule.queue_pair) return false;
+    if (Program* const asker = find(fault.asker))
+      answer(*asker, {.request = fault.request}, Error{ESRCH, "the program has ended"});
+    return true;
+  };
+  std::erase_if(faults_, ends);
+  program.told_faults.clear();
+}
+
+void Service::list_faults(Program& program, const Message& message) {
+  const Status status = serves(program, message);
+  nlohmann::json all = nlohmann::json::array();
+  for (const OrderedFault& fault : faults_) {
+    if (fault.once) continue;
+    OrderedFault::Counts counts = fault.ended;
+    uint32_t programs = 0;
+    for (const auto& [id, other] : programs_) {
+      if (!concerns(fault, *other)) continue;
+      ++programs;
+      const OrderedFault::Counts its = other->attachment->fault_counts(fault.id);
+      for (size_t i = 0; i < counts.size(); ++i) counts[i] += its[i];
+    }
+    nlohmann::json counted = nlohmann::json::object();
+    for (size_t i = 0; i < counts.size(); ++i) counted[faults::kCountLabels[i]] = counts[i];
+    all.push_back({{"id", fault.id},
+                   {"rule", faults::to_text(fault.rule)},
+                   {"state", name_of(fault.state(now_))},
+                   {"programs", programs},
+                   {"counts", counted}});
+  }
+  post_text(program, message, status ? all.dump() : std::string());
+  answer(program, message, status);
+}
+
+}  // namespace uroce::service
