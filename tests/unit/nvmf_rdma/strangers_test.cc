@@ -165,6 +165,7 @@ TEST_F(Strangers, DiscoveryThatTakesNoResponses_ExpectLargeReadsOfOthersAndTheEn
 }
 
 TEST_F(Strangers, HostThatTakesNoResponses_ExpectItsEndByOurClockAndNoOtherLimit) {
+  constexpr uint64_t kBesideService = 65536 / kBlockBytes;  // where expect_service() is not
   open();
   for (const uint8_t timeout : {uint8_t{0}, uint8_t{31}}) {
     RdmaSession::Options options = host(64);
@@ -174,7 +175,8 @@ TEST_F(Strangers, HostThatTakesNoResponses_ExpectItsEndByOurClockAndNoOtherLimit
     RdmaHostQueue& queue = session.connect_io(1);
     const uint64_t before = count(RdmaEvent::kEndedStalled);
     for (uint16_t cid = 0; cid < 63; ++cid)
-      queue.send(io(queue, cid % 2 == 0 ? command::kRead : command::kWrite, kFile, 0, 131072, cid));
+      queue.send(
+          io(queue, cid % 2 == 0 ? command::kRead : command::kWrite, kFile, kBesideService, 131072, cid));
     expect_service(host());
     advance(seconds(nvmf::RdmaOptions{}.stall_s + 1));
     EXPECT_TRUE(comes_down_to(1));
