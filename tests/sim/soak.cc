@@ -61,7 +61,7 @@ Simulation::Options world_of(uint64_t seed) {
       world.unanswered = true;
       world.messages = 100;
   }
-  // Round trips vary by more than its target here: a few packets are under way, and virtual time is long.
+  // A world of it may take much virtual time: its windows are small where round trips vary.
   if (world.congestion.control == qp::CongestionControl::kSwift) world.messages /= 10;
   return world;
 }
