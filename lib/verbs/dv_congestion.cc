@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "qp/congestion/options.h"
+#include "verbs/call_guard.h"
 #include "verbs/dv.h"
 #include "verbs/export.h"
 #include "verbs/objects.h"
@@ -37,9 +38,10 @@ UROCE_EXPORT int uroce_urocedv_query_qp_congestion(ibv_qp* face, urocedv_qp_cong
 
 UROCE_EXPORT int uroce_urocedv_modify_qp_congestion(ibv_qp* face, urocedv_congestion_control control) {
   return checked_errno(face, [&] {
-    if (control < UROCEDV_CONGESTION_NONE || control > UROCEDV_CONGESTION_SWIFT) return EINVAL;
+    const unsigned wanted = bits_of(control);
+    if (wanted > UROCEDV_CONGESTION_SWIFT) return EINVAL;
     VerbsQp& qp = object(face);
-    return qp.owner->device->set_congestion_control(*qp.handle, static_cast<CongestionControl>(control));
+    return qp.owner->device->set_congestion_control(*qp.handle, static_cast<CongestionControl>(wanted));
   });
 }
 

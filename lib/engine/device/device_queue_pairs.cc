@@ -139,7 +139,7 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
           .domain = options.domain,
           .signal_all = options.signal_all,
           .reserved_lkey = options.reserved_lkey,
-          .pollers = static_cast<uint32_t>(state.pollers.size()),
+          .pollers = static_cast<uint32_t>(state.quiescence.pollers()),
           .reads = {.sent = Limits::kReadsSent, .answered = Limits::kReadsAnswered},
           .partition_keys = device.partition_keys(),
           .source_ports = device.source_ports(),

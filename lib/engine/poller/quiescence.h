@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -19,6 +20,9 @@ class Quiescence final : public mem::GracePeriod {
     locks_.push_back(&lock);
     turns_.push_back(std::move(turn));
   }
+
+  /// How many there are.
+  [[nodiscard]] size_t pollers() const { return locks_.size(); }
 
   void wait() override;
   void begin(mem::GraceTicket& ticket) override;

@@ -26,6 +26,8 @@ class FrameBodies : public ::testing::TestWithParam<bool> {
     });
     pair_.emplace();
     drivers::decorate_ports(nullptr);
+    // Before there are queue pairs, which ask how many pollers there are.
+    pair_->right_state->quiescence.watch(other_poller_);
     left_.emplace(pair_->left, kBytes);
     right_.emplace(pair_->right, kBytes);
     EXPECT_EQ(left_->connect(*right_), 0);
@@ -75,7 +77,6 @@ TEST_P(FrameBodies, SendsArePlacedFromThem) {
 }
 
 TEST_P(FrameBodies, FramesThatWaitAreCopied) {
-  pair_->right_state->quiescence.watch(other_poller_);
   BoundRegion region(*right_);
   // What follows an invalidation waits while another poller is inside a turn.
   ASSERT_TRUE(other_poller_.begin());

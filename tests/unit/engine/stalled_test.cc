@@ -28,7 +28,7 @@ void connect(Side& a, Side& b) {
 /// Another poller of the right device may stand in the middle of a turn. Here it is no more than its lock.
 class Stalled : public ::testing::Test {
  protected:
-  Stalled() { pair.right_state->quiescence.watch(other_poller); }
+  Stalled() : watched{pair, other_poller}, left{pair.left, kBytes}, right{pair.right, kBytes} {}
 
   void run(int turns = 200) {
     for (int i = 0; i < turns; ++i) {
@@ -43,8 +43,12 @@ class Stalled : public ::testing::Test {
 
   TurnLock other_poller;
   VirtualPair pair;
-  Side left{pair.left, kBytes};
-  Side right{pair.right, kBytes};
+  // Before there are queue pairs, which ask how many pollers there are.
+  struct Watched {
+    Watched(VirtualPair& of, TurnLock& lock) { of.right_state->quiescence.watch(lock); }
+  } watched;
+  Side left;
+  Side right;
 };
 
 TEST_F(Stalled, BySendWithInvalidate_ExpectWhatFollowsToWaitInOrder) {
