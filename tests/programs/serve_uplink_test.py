@@ -67,6 +67,23 @@ class ServedTestCase(TestCase):
         watch.wait_for("async event FD")
         return watch
 
+    def expect_verified_traffic(self, gid, *far, before_first_frame=lambda: None):
+        """Between a program of the service and `uroce perf` with the options `far` in the right namespace."""
+        server = self.start_program(UROCE, "perf", "--server", "--gid-index", gid, "--listen", "0")
+        line = server.stdout.readline()
+        self.assertRegex(line, r"port \d+$")
+        before_first_frame()
+        figures = self.folder / "figures.json"
+        status, output = programs.finish(self.start(self.net.command("right", [
+            UROCE, "perf", "--connect", f"{self.net.address('left')}:{line.split()[-1]}", *far, "--gid-index", gid, "--size", "1,100000",
+            "--iterations", "5", "--measure", "bandwidth", "--quiet", "--json", str(figures)])))
+        self.assertEqual(status, 0, output)
+        status, output = programs.finish(server)
+        self.assertEqual(status, 0, output)
+        told = json.loads(figures.read_text())
+        for operation in ("write", "read", "send"):
+            self.assertGreaterEqual(told[f"{operation}.100000.bytes_verified"], 100000)
+
     def told_by_info(self):
         status, output = programs.finish(self.start_program(UROCE, "info"))
         self.assertEqual(status, 0, output)
@@ -166,28 +183,12 @@ class Resting(ServedTestCase):
         self.assertGreater(wake_ups, 0)
         self.assertLess(wake_ups, 100 * self.LOOKS)
 
-    def expect_traffic(self):
-        """What comes first after the rest arrives, as all that follows."""
-        server = self.start_program(UROCE, "perf", "--server", "--gid-index", "1", "--listen", "0")
-        line = server.stdout.readline()
-        self.assertRegex(line, r"port \d+$")
-        self.expect_rest()
-        figures = self.folder / "figures.json"
-        status, output = programs.finish(self.start(self.net.command("right", [
-            UROCE, "perf", "--connect", f"{self.net.address('left')}:{line.split()[-1]}", "--interface", LINK, "--gid-index", "1",
-            "--size", "1,100000", "--iterations", "5", "--measure", "bandwidth", "--quiet", "--json", str(figures)])))
-        self.assertEqual(status, 0, output)
-        status, output = programs.finish(server)
-        self.assertEqual(status, 0, output)
-        told = json.loads(figures.read_text())
-        for operation in ("write", "read", "send"):
-            self.assertGreaterEqual(told[f"{operation}.100000.bytes_verified"], 100000)
-
     def expect_it_sleeps_until_a_frame_comes(self, mode):
         self.serve('[poller]\nmode = "dedicated"\nidle = "interrupt"\n'
                    f'[[device]]\nname = "uroce0"\ninterface = "{LINK}"\nmode = "{mode}"\n')
         for _ in range(self.ROUNDS):
-            self.expect_traffic()
+            # What comes first after the rest arrives, as all that follows.
+            self.expect_verified_traffic("1", "--interface", LINK, before_first_frame=self.expect_rest)
         counters = self.service.status(UROCE)["devices"][0]["counters"]
         self.assertGreater(counters["rx_frames"], 0)
         self.assertNotIn("port_dropped", counters)
@@ -216,19 +217,7 @@ class Routed(ServedTestCase):
         far += [option for prefix, bits in ROUTED_NETWORKS["right"] for option in ("--ip", f"{prefix}1/{bits}")]
         for family, gid in (("v4", "1"), ("v6", "2")):
             with self.subTest(family):
-                server = self.start_program(UROCE, "perf", "--server", "--gid-index", gid, "--listen", "0")
-                line = server.stdout.readline()
-                self.assertRegex(line, r"port \d+$")
-                figures = self.folder / f"{family}.json"
-                status, output = programs.finish(self.start(self.net.command("right", [
-                    UROCE, "perf", "--connect", f"{self.net.address('left')}:{line.split()[-1]}", *far, "--gid-index", gid, "--size", "1,100000",
-                    "--iterations", "5", "--measure", "bandwidth", "--quiet", "--json", str(figures)])))
-                self.assertEqual(status, 0, output)
-                status, output = programs.finish(server)
-                self.assertEqual(status, 0, output)
-                told = json.loads(figures.read_text())
-                for operation in ("write", "read", "send"):
-                    self.assertGreaterEqual(told[f"{operation}.100000.bytes_verified"], 100000)
+                self.expect_verified_traffic(gid, *far)
 
     def test_a_gateway_of_the_services_own(self):
         addresses = ", ".join(f'"{prefix}1/{bits}"' for prefix, bits in ROUTED_NETWORKS["left"])

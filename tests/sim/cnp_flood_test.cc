@@ -6,9 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "tests/sim/endpoint.h"
+#include "tests/sim/host.h"
 #include "tests/sim/turns.h"
 #include "tests/sim/virtual_clock.h"
+#include "tests/sim/write_stream.h"
 #include "wire/big_endian.h"
 #include "wire/frame.h"
 #include "wire/internet_checksum.h"
@@ -108,65 +109,27 @@ class TwoFlows {
       turns_.add(*hosts_.back());
     }
     WireEnd::join(std::array{&hosts_[0]->end(), &hosts_[1]->end()});
-    for (Flow& flow : flows_) {
-      const Endpoint::Options options{.signal_all = true};
-      flow.from = std::make_unique<Endpoint>(*hosts_[0], options, random_);
-      flow.to = std::make_unique<Endpoint>(*hosts_[1], options, random_);
-      connect(*flow.from, *flow.to, {.path_mtu = PathMtu::k4096, .timeout = 14});
-      flow.source = flow.from->arena.lend(kBytes, random_).value();
-      flow.target = flow.to->arena.lend(kBytes, random_).value();
-    }
-    flood_.number = flows_[0].to->number();
+    for (size_t i = 0; i < 2; ++i)
+      streams_.emplace_back(*hosts_[0], *hosts_[1],
+                            WriteStream::Options{.bytes = kBytes, .outstanding = kOutstanding}, random_);
+    flood_.number = streams_[0].target();
     const Instant end = VirtualClock::now() + milliseconds(20);
     while (VirtualClock::now() < end) {
-      for (Flow& flow : flows_) post(flow);
+      for (WriteStream& stream : streams_) stream.post();
       turns_.advance(turns_.round(), end);
-      for (Flow& flow : flows_) poll(flow);
+      for (WriteStream& stream : streams_) stream.poll();
     }
   }
 
-  [[nodiscard]] uint64_t done(size_t flow) const { return flows_.at(flow).done; }
+  [[nodiscard]] uint64_t done(size_t flow) const { return streams_.at(flow).done(); }
   [[nodiscard]] uint64_t counter(Counter counter) const { return hosts_[0]->device().counter(counter); }
 
  private:
-  struct Flow {
-    std::unique_ptr<Endpoint> from;
-    std::unique_ptr<Endpoint> to;
-    Arena::Slot source = {};
-    Arena::Slot target = {};
-    uint32_t under_way = 0;
-    uint64_t done = 0;
-  };
-
-  static void post(Flow& flow) {
-    const uint32_t before = flow.under_way;
-    for (; flow.under_way < kOutstanding; ++flow.under_way) {
-      queue::SendQueue& queue = flow.from->sends();
-      queue::SendRequest& request = *queue.reserve();
-      request.operation = queue::SendOperation::kWrite;
-      request.remote_address = flow.to->arena.iova(flow.target);
-      request.rkey = flow.to->arena.keys().rkey;
-      request.length = kBytes;
-      request.segments = 1;
-      queue.segments(request)[0] = flow.from->arena.segment(flow.source);
-      queue.publish();
-    }
-    if (flow.under_way != before) flow.from->publish_sends();
-  }
-
-  static void poll(Flow& flow) {
-    std::array<queue::Completion, kOutstanding> found;
-    const size_t count = flow.from->poll_sends(found);
-    for (size_t i = 0; i < count; ++i) EXPECT_EQ(found[i].status, queue::CompletionStatus::kSuccess);
-    flow.under_way -= static_cast<uint32_t>(count);
-    flow.done += count;
-  }
-
   Flood flood_;
   Random random_{1};
   Turns turns_{1};
   std::vector<std::unique_ptr<Host>> hosts_;
-  std::array<Flow, 2> flows_;
+  std::vector<WriteStream> streams_;
 };
 
 TEST(CnpFlood, OfThePeerSlowsItsOwnQueuePairDownAlone) {

@@ -4,13 +4,13 @@
 
 #include <array>
 #include <memory>
-#include <stdexcept>
 #include <vector>
 
-#include "tests/sim/endpoint.h"
+#include "tests/sim/host.h"
 #include "tests/sim/switch_queue.h"
 #include "tests/sim/turns.h"
 #include "tests/sim/virtual_clock.h"
+#include "tests/sim/write_stream.h"
 
 namespace uroce::sim {
 
@@ -40,17 +40,20 @@ class Senders {
       ends.push_back(&hosts_.back()->end());
     }
     WireEnd::join(ends);
-    for (size_t i = 0; i < kSenders; ++i) flows_.push_back(make_flow(i));
+    for (size_t i = 0; i < kSenders; ++i)
+      streams_.emplace_back(
+          *hosts_[i], *hosts_[kSenders],
+          WriteStream::Options{.bytes = kBytes, .outstanding = kOutstanding, .timeout = kTimeout}, random_);
   }
 
   Incast run() {
     const Instant begin = VirtualClock::now();
-    for (size_t i = 0; i < kSenders; ++i) flows_[i].begin = begin + options_.apart * static_cast<int64_t>(i);
+    for (size_t i = 0; i < kSenders; ++i) begins_[i] = begin + options_.apart * static_cast<int64_t>(i);
     run_until(begin + options_.warm_up);
     const uint64_t lost_before = queue_.lost();
     const uint64_t sent_again_before = sent_again();
     queue_.begin_to_count();
-    for (Flow& flow : flows_) flow.done = 0;
+    for (WriteStream& stream : streams_) stream.forget();
     run_until(VirtualClock::now() + options_.length);
     Incast incast = shares();
     incast.queue_p99_kb = static_cast<double>(queue_.bytes_p99()) / 1000;
@@ -64,16 +67,6 @@ class Senders {
   }
 
  private:
-  struct Flow {
-    std::unique_ptr<Endpoint> from;
-    std::unique_ptr<Endpoint> to;
-    Arena::Slot source = {};
-    Arena::Slot target = {};
-    Instant begin{};
-    uint32_t under_way = 0;
-    uint64_t done = 0;
-  };
-
   [[nodiscard]] uint64_t sent_again() const {
     uint64_t packets = 0;
     for (size_t i = 0; i < kSenders; ++i)
@@ -100,56 +93,20 @@ class Senders {
                                   Host::Options{.device = device, .congestion = options_.congestion});
   }
 
-  Flow make_flow(size_t sender) {
-    const Endpoint::Options options{.signal_all = true};
-    Flow flow{.from = std::make_unique<Endpoint>(*hosts_[sender], options, random_),
-              .to = std::make_unique<Endpoint>(*hosts_[kSenders], options, random_)};
-    connect(*flow.from, *flow.to, {.path_mtu = PathMtu::k4096, .timeout = kTimeout});
-    flow.source = flow.from->arena.lend(kBytes, random_).value();
-    flow.target = flow.to->arena.lend(kBytes, random_).value();
-    return flow;
-  }
-
   void run_until(Instant end) {
     while (VirtualClock::now() < end) {
-      for (Flow& flow : flows_) {
-        const uint32_t before = flow.under_way;
-        const bool posts = VirtualClock::now() >= flow.begin;
-        for (; posts && flow.under_way < kOutstanding; ++flow.under_way) post(flow);
-        if (flow.under_way != before) flow.from->publish_sends();
-      }
+      for (size_t i = 0; i < kSenders; ++i)
+        if (VirtualClock::now() >= begins_[i]) streams_[i].post();
       turns_.advance(turns_.round(), end);
-      for (Flow& flow : flows_) poll(flow);
+      for (WriteStream& stream : streams_) stream.poll();
     }
-  }
-
-  static void post(Flow& flow) {
-    queue::SendQueue& queue = flow.from->sends();
-    queue::SendRequest& request = *queue.reserve();
-    request.operation = queue::SendOperation::kWrite;
-    request.remote_address = flow.to->arena.iova(flow.target);
-    request.rkey = flow.to->arena.keys().rkey;
-    request.length = kBytes;
-    request.segments = 1;
-    queue.segments(request)[0] = flow.from->arena.segment(flow.source);
-    queue.publish();
-  }
-
-  static void poll(Flow& flow) {
-    std::array<queue::Completion, kOutstanding> found;
-    const size_t count = flow.from->poll_sends(found);
-    for (size_t i = 0; i < count; ++i)
-      if (found[i].status != queue::CompletionStatus::kSuccess)
-        throw std::runtime_error("a connection has broken");
-    flow.under_way -= static_cast<uint32_t>(count);
-    flow.done += count;
   }
 
   [[nodiscard]] Incast shares() const {
     double sum = 0;
     double squares = 0;
-    for (const Flow& flow : flows_) {
-      const auto done = static_cast<double>(flow.done);
+    for (const WriteStream& stream : streams_) {
+      const auto done = static_cast<double>(stream.done());
       sum += done;
       squares += done * done;
     }
@@ -163,7 +120,8 @@ class Senders {
   Turns turns_;
   SwitchQueue queue_;
   std::vector<std::unique_ptr<Host>> hosts_;
-  std::vector<Flow> flows_;
+  std::vector<WriteStream> streams_;
+  std::array<Instant, kSenders> begins_{};
 };
 
 }  // namespace
