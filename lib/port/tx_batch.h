@@ -34,11 +34,26 @@ class TxBatch {
     }
     return &frames_[committed_];
   }
-  /// The frame that next() returned last is complete (length, to_self and to_group set).
+  /// Up to `most` empty buffers in a row, one at least unless there are none, of which the first become part.
+  std::span<TxFrame> next(size_t most) {
+    TxFrame* const first = next();
+    return first != nullptr ? std::span(first, std::min(most, stocked_ - committed_)) : std::span<TxFrame>();
+  }
+  /// Before such a frame is written: buffers behind it are on their way.
+  void come_to(const TxFrame& frame) const {
+    const TxFrame* const ahead = &frame + 1 + kClaimedAhead;
+    if (ahead < frames_.data() + stocked_) claim_frame(ahead->data);
+  }
+  /// So many frames that next() returned last are complete (length, to_self and to_group set).
+  void commit(size_t count) {
+    UROCE_ASSERT(count <= stocked_ - committed_);
+    committed_ += count;
+  }
+  /// One is.
   void commit() {
     UROCE_ASSERT(committed_ < stocked_ && frames_[committed_].length > 0);
+    come_to(frames_[committed_]);
     ++committed_;
-    if (committed_ + kClaimedAhead < stocked_) claim_frame(frames_[committed_ + kClaimedAhead].data);
   }
   /// The frame that next() returned last is complete, and goes before all that wait: the peer has waited for
   /// it for a round trip.
@@ -48,15 +63,17 @@ class TxBatch {
   }
 
   /// The last step in making a frame, for example a checksum over all of it.
-  using FinalStep = void (*)(std::byte* data, size_t bytes);
-  /// Puts `step(data, bytes)`, of the frame that is about to be committed, off until the next one is made, or
-  /// the batch is asked for its frames: what has just been written in fields cannot be read as vectors before
-  /// the CPU is done with all stores up to there, and the frame may have been in another CPU's cache.
-  void finish_later(FinalStep step, std::byte* data, size_t bytes) {
+  using FinalStep = void (*)(std::byte* data, size_t bytes, uint32_t seed);
+  /// Puts `step(data, bytes, seed)`, of the frame that is about to be committed, off until the next one is
+  /// made, or the batch is asked for its frames: what has just been written in fields cannot be read as
+  /// vectors before the CPU is done with all stores up to there, and the frame may have been in another CPU's
+  /// cache.
+  void finish_later(FinalStep step, std::byte* data, size_t bytes, uint32_t seed) {
     finish();
     due_ = step;
     due_data_ = data;
     due_bytes_ = bytes;
+    due_seed_ = seed;
   }
   /// Whether `frame`, whose way is set, needs an ICRC. That of a frame that stays on this host may be left
   /// out.
@@ -65,7 +82,7 @@ class TxBatch {
   }
   /// Does what was put off.
   void finish() {
-    if (FinalStep const step = std::exchange(due_, nullptr)) step(due_data_, due_bytes_);
+    if (FinalStep const step = std::exchange(due_, nullptr)) step(due_data_, due_bytes_, due_seed_);
   }
 
   [[nodiscard]] bool full() const { return committed_ - first_ == kFramesMax; }
@@ -103,6 +120,7 @@ class TxBatch {
   FinalStep due_ = nullptr;  // of a committed frame, or the next one; nullptr: none
   std::byte* due_data_ = nullptr;
   size_t due_bytes_ = 0;
+  uint32_t due_seed_ = 0;
   std::array<TxFrame, kFramesMax> frames_{};  // [first, committed) complete, [committed, stocked) empty
   // A stock is as large as turns of late have been: buffers that another CPU has had until now come at the
   // price of its cache lines, and a single frame should not wait for those of 64.

@@ -144,12 +144,31 @@ inline void Completer::settle(uint32_t psns, Turn& turn) {
   retransmission_.progress(psns, turn.now);
 }
 
+/// The oldest requests that are messages, as far as all of their packets are before `end`.
+inline void Completer::retire_messages(Psn end, Turn& turn) {
+  queue::SendQueue& queue = *connection_.options.send_queue;
+  const uint32_t first = queue.retired();
+  Psn oldest = window_.oldest();
+  uint32_t count = 0;
+  while (oldest != end && !connection_.broken) {
+    const SendRequest& head = queue.at(first + count);
+    const Psn head_end = SendWindow::end_of(head);
+    if (!queue::is_message(head.operation) || head_end.after(end)) break;
+    oldest = head_end;
+    ++count;
+    report_success(connection_, turn, head);
+  }
+  window_.retire_messages(count, oldest);
+}
+
 /// Everything before `end` (not later than sent_end()) is acknowledged. Only its responses answer a READ or
 /// an atomic: false when an unanswered one stands in the way, which then is an implied NAK (lib/README.md,
 /// wire fact 5).
 bool Completer::acknowledge_before(Psn end, Turn& turn) {
   UROCE_ASSERT(!end.before(window_.oldest()) && !end.after(window_.sent_end()));
   const Psn from = window_.oldest();
+  if (window_.has_no_local_operation()) [[likely]]
+    retire_messages(end, turn);
   bool reached = true;
   while (window_.oldest() != end && !connection_.broken) {
     const SendRequest& head = window_.head();

@@ -57,6 +57,7 @@ class Completer {
   void note_missing(Turn& turn);
   void complete(const SendRequest& head, Turn& turn);
   void complete_read(const SendRequest& head, Turn& turn);
+  void retire_messages(Psn end, Turn& turn);
   void retire(const SendRequest& head, uint32_t messages, Turn& turn);
   void settle(uint32_t psns, Turn& turn);
   void fail_access(Turn& turn);

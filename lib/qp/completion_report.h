@@ -38,15 +38,23 @@ inline void report_success(Connection& connection, Turn& turn, const queue::Send
 /// the sending of one that is not reliable.
 void fail_oldest_send(Connection& connection, Turn& turn, queue::CompletionStatus status);
 
-/// Reports the end of the oldest receive work request and retires it. `completion` holds what the message
-/// said; work request id and queue pair numbers are filled in here. Returns what report() does.
+/// Reports the end of the oldest receive work request, which is `receive`, and retires it. `completion` holds
+/// what the message said; work request id and queue pair numbers are filled in here. Returns what report()
+/// does.
 [[gnu::always_inline]] inline queue::Completion* report_receive(Connection& connection, Turn& turn,
-                                                                queue::Completion completion) {
-  completion.wr_id = connection.receives.current().wr_id;
+                                                                queue::Completion completion,
+                                                                const queue::ReceiveRequest& receive) {
+  UROCE_ASSERT(&receive == &connection.receives.current());
+  completion.wr_id = receive.wr_id;
   queue::Completion* const said =
       report(connection, turn, *connection.options.receive_completions, completion);
   connection.receives.retire();
   return said;
+}
+
+[[gnu::always_inline]] inline queue::Completion* report_receive(Connection& connection, Turn& turn,
+                                                                queue::Completion completion) {
+  return report_receive(connection, turn, completion, connection.receives.current());
 }
 
 /// The end of an incoming message could not be placed, when it and those behind it had been reported already

@@ -7,7 +7,8 @@
 namespace uroce::qp {
 
 bool FrameBuilder::finish_long(port::TxFrame& to_send, const wire::FrameTemplate& path,
-                               const wire::OpcodeRow& row, const Payload& payload, bool wants_icrc) {
+                               const wire::OpcodeRow& row, const Payload& payload, bool wants_icrc,
+                               uint32_t before_psn) {
   std::byte* const frame = to_send.data;
   const wire::FrameLayout layout(path, row, payload.bytes);
   std::byte* const to = frame + layout.payload;
@@ -25,11 +26,15 @@ bool FrameBuilder::finish_long(port::TxFrame& to_send, const wire::FrameTemplate
     }
     return true;
   }
-  const std::span<const std::byte> before(frame + path.ip_offset(), to);
+  const auto icrc_of_headers = [&] {
+    constexpr uint32_t kPsnOffset = wire::kBthBytes - wire::kPsnWordBytes;
+    if (before_psn != 0) return wire::short_icrc_from(before_psn, {frame + layout.bth + kPsnOffset, to});
+    return wire::icrc_of({frame + path.ip_offset(), to});
+  };
   const wire::IcrcJoin* const join = wire::IcrcJoin::of_payload(payload.bytes);
-  uint32_t icrc = join != nullptr ? wire::kIcrcOfNothing : wire::icrc_of(before);
+  uint32_t icrc = join != nullptr ? wire::kIcrcOfNothing : icrc_of_headers();
   if (!copy::guarded_copy_from(copy, to, payload.data, payload.bytes, &icrc)) return false;
-  if (join != nullptr) icrc = (*join)(wire::icrc_of(before), icrc);
+  if (join != nullptr) icrc = (*join)(icrc_of_headers(), icrc);
   wire::write_icrc(frame + layout.icrc, icrc);
   return true;
 }

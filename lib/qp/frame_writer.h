@@ -32,12 +32,16 @@ inline wire::PacketBth bth_to_peer(const Connection& connection, wire::Operation
 class FrameBuilder : public wire::FrameBuilder {
  public:
   /// To the peer of `connection`.
-  FrameBuilder(port::TxFrame& frame, const Connection& connection, wire::PacketBth bth,
+  FrameBuilder(port::TxFrame& frame, Connection& connection, const wire::PacketBth& bth,
                uint32_t payload_bytes)
-      : FrameBuilder(send_to_peer(frame, connection), connection.frame, bth, payload_bytes) {}
-  /// To where `path` leads, by a BTH of any sort. Its way is still to be set.
-  template <typename BthOrPart>
-  FrameBuilder(port::TxFrame& frame, const wire::FrameTemplate& path, const BthOrPart& bth,
+      : wire::FrameBuilder(frame.data, frame.capacity, connection.frame, bth, payload_bytes), frame_(frame) {
+    frame.length = bytes();
+    frame.to_self = connection.attributes.to_self;
+    frame.on_host = connection.attributes.on_host;
+    frame.to_group = false;
+  }
+  /// To where `path` leads. Its way is still to be set.
+  FrameBuilder(port::TxFrame& frame, const wire::FrameTemplate& path, const wire::Bth& bth,
                uint32_t payload_bytes)
       : wire::FrameBuilder(frame.data, frame.capacity, path, bth, payload_bytes), frame_(frame) {
     frame.length = bytes();
@@ -48,7 +52,8 @@ class FrameBuilder : public wire::FrameBuilder {
   [[nodiscard]] bool finish(const Payload& payload, port::TxBatch& tx) const {
     const bool wants_icrc = tx.wants_icrc(frame_);
     if (payload.data == nullptr || payload.bytes >= wire::kWideIcrcBytesMin || !wants_icrc) [[unlikely]]
-      return finish_long(frame_, path_, row_, {payload.bytes, payload.data, payload.pieces}, wants_icrc);
+      return finish_long(frame_, path_, row_, {payload.bytes, payload.data, payload.pieces}, wants_icrc,
+                         icrc_before_psn());
     if (!copy::guarded_read(this->payload(), payload.data, payload.bytes)) [[unlikely]]
       return false;
     finish(tx);
@@ -59,18 +64,20 @@ class FrameBuilder : public wire::FrameBuilder {
     write_pad();
     if (!tx.wants_icrc(frame_)) [[unlikely]]
       return omit_icrc(frame_, layout_);
-    tx.finish_later(wire::append_icrc, ip_packet(), covered_bytes());
+    if (const uint32_t before = icrc_before_psn(); before != 0) [[likely]]
+      return tx.finish_later(wire::append_icrc_from, psn(), bytes_from_psn(), before);
+    tx.finish_later(append_icrc, ip_packet(), covered_bytes(), 0);
   }
 
+  /// finish() of what is long or has no ICRC. `before_psn`: icrc_before_psn(), if it is not 0.
+  [[nodiscard]] static bool finish_long(port::TxFrame& frame, const wire::FrameTemplate& path,
+                                        const wire::OpcodeRow& row, const Payload& payload, bool wants_icrc,
+                                        uint32_t before_psn);
+
  private:
-  static port::TxFrame& send_to_peer(port::TxFrame& frame, const Connection& connection) {
-    frame.to_self = connection.attributes.to_self;
-    frame.on_host = connection.attributes.on_host;
-    frame.to_group = false;
-    return frame;
+  static void append_icrc(std::byte* ip_packet, size_t bytes, uint32_t /*none*/) {
+    wire::append_icrc(ip_packet, bytes);
   }
-  static bool finish_long(port::TxFrame& frame, const wire::FrameTemplate& path, const wire::OpcodeRow& row,
-                          const Payload& payload, bool wants_icrc);
   /// Its place is filled all the same, so that no byte of a frame is one of an earlier frame.
   static void omit_icrc(port::TxFrame& frame, const wire::FrameLayout& layout) {
     wire::write_icrc(frame.data + layout.icrc, 0);

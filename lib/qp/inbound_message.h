@@ -49,6 +49,7 @@ struct MessagePart {
   uint32_t bytes;            // of payload
   uint32_t received;         // before it
   const wire::Reth& target;  // WRITE: of the whole message
+  bool completes;            // a receive
 
   [[nodiscard]] uint64_t end() const { return uint64_t{received} + bytes; }
 };
@@ -62,7 +63,19 @@ struct MessagePart {
           .ends = ends_message(*packet.row),
           .bytes = static_cast<uint32_t>(packet.payload.size()),
           .received = begins ? 0 : message.received,
-          .target = begins ? packet.headers.reth : message.target};
+          .target = begins ? packet.headers.reth : message.target,
+          .completes = packet.row->consumes_receive};
+}
+/// What a packet is that is all of a message of that kind, and has no more to say (OpcodeRow::whole).
+[[gnu::always_inline]] inline MessagePart whole_of(InboundMessage::Kind kind, const wire::Packet& packet) {
+  UROCE_ASSERT(packet.row->whole);
+  return {.kind = kind,
+          .begins = true,
+          .ends = true,
+          .bytes = static_cast<uint32_t>(packet.payload.size()),
+          .received = 0,
+          .target = packet.headers.reth,
+          .completes = kind == InboundMessage::Kind::kSend};
 }
 
 /// Requests that take one of the responder's resources (ResponseQueue).
@@ -103,14 +116,15 @@ inline void add_immediate(const wire::Packet& packet, queue::Completion& complet
   }
 }
 
-/// Mark of the message that `packet` ends; `msn` is that before it.
+/// Mark of the message that `packet` ends, and with it a receive, or not; `msn` is that before it.
 [[gnu::always_inline]] inline copy::MessageMark mark_of(const Connection& connection,
-                                                        InboundMessage::Kind kind, const wire::Packet& packet,
-                                                        uint32_t msn, const Turn& turn) {
+                                                        InboundMessage::Kind kind, bool completes,
+                                                        const wire::Packet& packet, uint32_t msn,
+                                                        const Turn& turn) {
   using MarkKind = copy::MessageMark::Kind;
   return {.owner = connection.placement_owner,
           .kind = kind == InboundMessage::Kind::kSend ? MarkKind::kSend : MarkKind::kWrite,
-          .reported = kind == InboundMessage::Kind::kSend || packet.row->consumes_receive,
+          .reported = completes,
           .completions = turn.completions.position(*connection.options.receive_completions),
           .psn = packet.headers.bth.psn,
           .msn = msn};

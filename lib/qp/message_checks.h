@@ -16,9 +16,11 @@ struct CheckResult {
   RequestStatus status = RequestStatus::kAccept;
   std::byte* piece = nullptr;  // or none
   MemoryNature nature;
+  const queue::ReceiveRequest* receive = nullptr;  // SEND, when it is known: what it completes
 
-  static CheckResult accept(const mem::RegionEntry::Found& found) {
-    return {.piece = found.data, .nature = found.nature};
+  static CheckResult accept(const mem::RegionEntry::Found& found,
+                            const queue::ReceiveRequest* receive = nullptr) {
+    return {.piece = found.data, .nature = found.nature, .receive = receive};
   }
 };
 
@@ -53,20 +55,19 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
 /// fault, hence 0x63.
 [[gnu::always_inline]] inline CheckResult check_send(const RequestContext& context, const MessagePart& part) {
   const ReceiveRequests& receives = context.connection.receives;
-  if (part.begins && !receives.available()) [[unlikely]]
+  const queue::ReceiveRequest* const receive = receives.front();
+  if (receive == nullptr) [[unlikely]]
     return {RequestStatus::kNotReady};
-  const queue::ReceiveRequest& receive = receives.current();
-  if (part.end() > receive.length) [[unlikely]]
+  if (part.end() > receive->length) [[unlikely]]
     return {RequestStatus::kTooLong};
-  const std::span<const queue::Segment> segments = receives.segments(receive);
   // Most lists have one segment.
-  if (segments.size() == 1) [[likely]] {
-    const queue::Segment& only = segments.front();  // as long as the request
+  if (receive->segments == 1) [[likely]] {
+    const queue::Segment& only = *receives.segments(*receive).data();  // as long as the request
     const auto found = context.memory.received_into.resolve_at_once(context.turn.regions, only.lkey,
                                                                     context.connection.receive_domain,
                                                                     only.address + part.received, part.bytes);
     if (found.right) [[likely]]
-      return CheckResult::accept(found);
+      return CheckResult::accept(found, receive);
   }
   return {find_receive_buffer(context, part)};
 }
@@ -118,7 +119,7 @@ inline bool has_right_length(const MessagePart& part) {
   // Without the right of the queue pair itself every WRITE is an access error.
   if (!context.connection.attributes.access.covers(mem::kRemoteWrite)) [[unlikely]]
     return {RequestStatus::kRemoteAccess};
-  if (context.packet.row->consumes_receive && !context.connection.receives.available()) [[unlikely]]
+  if (part.completes && !context.connection.receives.available()) [[unlikely]]
     return {RequestStatus::kNotReady};
   if (!has_right_length(part)) [[unlikely]]
     return {RequestStatus::kInvalidRequest};

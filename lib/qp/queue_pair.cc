@@ -90,16 +90,20 @@ inline bool is_between(const wire::Packet& packet, const wire::Path& path) {
 
 }  // namespace
 
-/// True of nearly all: then there is neither a reason to drop it nor anything else to be seen to before.
-inline bool QueuePair::is_predicted(const wire::Packet& packet) const {
+bool QueuePair::predicts(const wire::Packet& packet) const {
   // A full member of our partition, whatever we are.
   const uint32_t partition_key = uint32_t{connection_.partition_key} | kFullMember;
-  return (admitted_ >> packet.row->traffic & 1) != 0 && !connection_.has_errors() && !is_marked(packet) &&
-         packet.headers.bth.partition_key == partition_key && is_between(packet, connection_.attributes.path);
+  return admits(packet) && !is_marked(packet) && packet.headers.bth.partition_key == partition_key &&
+         is_between(packet, connection_.attributes.path);
 }
 
 Receipt QueuePair::receive(const wire::Packet& packet, Turn& turn) {
-  if (!is_predicted(packet)) [[unlikely]]
+  return predicts(packet) ? receive_predicted(packet, turn) : receive_slow_path(packet, turn);
+}
+
+Receipt QueuePair::receive_predicted(const wire::Packet& packet, Turn& turn) {
+  // What came of one that was like it.
+  if (!admits(packet)) [[unlikely]]
     return receive_slow_path(packet, turn);
   show(packet, turn);
   if (!connection_.has_errors()) [[likely]]
@@ -111,7 +115,7 @@ Receipt QueuePair::receive(const wire::Packet& packet, Turn& turn) {
 /// Only where receive() would show it to the responder without any other look: the first packet of a
 /// connection is performed.
 bool QueuePair::refuse(const wire::Packet& packet, RequestStatus status, Turn& turn) {
-  if (packet.row->response || !is_predicted(packet)) return false;
+  if (packet.row->response || !predicts(packet)) return false;
   if (!responder_->refuse_due(packet, status, turn)) return false;
   settle(turn);
   return true;

@@ -65,6 +65,11 @@ class QueuePair final : public PlacementOwner {
   /// A packet for this queue pair whose ICRC was right. Whatever it holds, the outcome is a state change by
   /// the rules, a NAK, or a counted drop.
   Receipt receive(const wire::Packet& packet, Turn& turn);
+  /// True of nearly all packets: there is neither a reason to drop it nor anything else to be seen to before.
+  /// It then holds for all that are like it up to the PSN, as long as the queue pair meets no error.
+  [[nodiscard]] bool predicts(const wire::Packet& packet) const;
+  /// receive() of such a packet.
+  Receipt receive_predicted(const wire::Packet& packet, Turn& turn);
 
   /// A fault has the peer's request refused: if it is due, it is answered as if its checks had ended with
   /// `status`. False: it is not, or could not be answered so in earnest, and is for receive().
@@ -129,7 +134,10 @@ class QueuePair final : public PlacementOwner {
   void expire(Turn& turn);
 
  private:
-  [[nodiscard]] bool is_predicted(const wire::Packet& packet) const;
+  /// In this state, and with no error met.
+  [[nodiscard]] bool admits(const wire::Packet& packet) const {
+    return (admitted_ >> packet.row->traffic & 1) != 0 && !connection_.has_errors();
+  }
   Receipt receive_slow_path(const wire::Packet& packet, Turn& turn);
   Receipt take_receipt();
   void receive_cnp(const wire::Packet& packet, Turn& turn);

@@ -32,19 +32,21 @@ void RcResponder::drop_answers() {
   answer_ = Answer::kNone;
 }
 
-/// A packet of a SEND or WRITE, as `kind` says, which is a constant.
-[[gnu::always_inline]] inline void RcResponder::receive_message(Kind kind, const wire::Packet& packet,
-                                                                Turn& turn) {
-  const MessagePart part = part_of(message_, kind, packet);
+/// A packet of a SEND or WRITE. Its kind and whether it is whole are constants: most are, and then nearly all
+/// else is one.
+[[gnu::always_inline]] inline void RcResponder::receive_part(const MessagePart& part, bool whole,
+                                                             const wire::Packet& packet, Turn& turn) {
+  const Kind kind = part.kind;
   const RequestContext context{connection_, packet, turn, memory_};
   const CheckResult check = check_message(context, part, message_.kind);
   if (check.status != RequestStatus::kAccept) [[unlikely]]
     return refuse_packet(check.status, packet, turn);
-  const bool invalidates = kind == Kind::kSend && packet.row->headers.has(wire::Header::kInvalidate);
+  const bool invalidates =
+      !whole && kind == Kind::kSend && packet.row->headers.has(wire::Header::kInvalidate);
   if (invalidates && !invalidate(packet, turn)) [[unlikely]]
     return;
   if (part.ends || turn.placer.marks_bodies())
-    turn.placer.next_mark() = mark_of(connection_, kind, packet, msn_.value(), turn);
+    turn.placer.next_mark() = mark_of(connection_, kind, part.completes, packet, msn_.value(), turn);
   if (!place_payload(context, part, check)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return refuse(kind == Kind::kSend ? RequestStatus::kRemoteOperational : RequestStatus::kRemoteAccess,
@@ -54,23 +56,29 @@ void RcResponder::drop_answers() {
   if (invalidates && connection_.stalled) [[unlikely]]
     return wait_for_invalidation(packet, static_cast<uint32_t>(part.end()));
   if (part.ends) {
-    complete_message(packet, part, turn);
+    complete_message(packet, part, check, whole, turn);
   } else {
     if (kind == Kind::kSend) connection_.receives.take();
     message_.go_on(kind, packet);
   }
-  arrived(1, answer_due(packet, part.ends, turn));
+  arrived(1, answer_due(packet, part, turn));
 }
 
 /// All of it is placed.
 [[gnu::always_inline]] inline void RcResponder::complete_message(const wire::Packet& packet,
-                                                                 const MessagePart& part, Turn& turn) {
+                                                                 const MessagePart& part,
+                                                                 const CheckResult& check, bool whole,
+                                                                 Turn& turn) {
   UROCE_ASSERT(part.ends && !connection_.stalled);
   ++msn_;
   message_.kind = Kind::kNone;
+  if (whole && part.kind == Kind::kSend && check.receive != nullptr) [[likely]] {
+    report_receive(connection_, turn, completion_of(Kind::kSend, packet, part.bytes), *check.receive);
+    return;
+  }
   if (part.kind == Kind::kSend)
     return report_message(Kind::kSend, packet, static_cast<uint32_t>(part.end()), turn);
-  if (packet.row->consumes_receive) [[unlikely]]
+  if (part.completes) [[unlikely]]
     report_write(packet, turn);
 }
 
@@ -115,20 +123,28 @@ void RcResponder::perform(const wire::Packet& packet, Turn& turn) {
   UROCE_ASSERT(packet.headers.bth.psn == expected_);
   switch (packet.row->family) {
     case wire::Family::kSend:
-      return receive_send(packet, turn);
+      return packet.row->whole ? receive_whole_send(packet, turn) : receive_send(packet, turn);
     case wire::Family::kWrite:
-      return receive_write(packet, turn);
+      return packet.row->whole ? receive_whole_write(packet, turn) : receive_write(packet, turn);
     default:
       return receive_operation(packet, turn);
   }
 }
 
+void RcResponder::receive_whole_send(const wire::Packet& packet, Turn& turn) {
+  receive_part(whole_of(Kind::kSend, packet), true, packet, turn);
+}
+
+void RcResponder::receive_whole_write(const wire::Packet& packet, Turn& turn) {
+  receive_part(whole_of(Kind::kWrite, packet), true, packet, turn);
+}
+
 void RcResponder::receive_send(const wire::Packet& packet, Turn& turn) {
-  receive_message(Kind::kSend, packet, turn);
+  receive_part(part_of(message_, Kind::kSend, packet), false, packet, turn);
 }
 
 void RcResponder::receive_write(const wire::Packet& packet, Turn& turn) {
-  receive_message(Kind::kWrite, packet, turn);
+  receive_part(part_of(message_, Kind::kWrite, packet), false, packet, turn);
 }
 
 void RcResponder::receive_out_of_order(const wire::Packet& packet, Turn& turn) {

@@ -8,6 +8,7 @@
 #include "qp/frame_writer.h"
 #include "qp/inbound_message.h"
 #include "qp/local_memory.h"
+#include "qp/message_checks.h"
 #include "qp/reordering.h"
 #include "qp/request_context.h"
 #include "qp/responder.h"
@@ -69,12 +70,15 @@ class RcResponder final : public Responder {
                                                   Turn& turn);
   [[gnu::noinline]] void receive_for_named(const wire::Packet& packet, Turn& turn);
   void perform(const wire::Packet& packet, Turn& turn);
-  void complete_message(const wire::Packet& packet, const MessagePart& part, Turn& turn);
+  void complete_message(const wire::Packet& packet, const MessagePart& part, const CheckResult& check,
+                        bool whole, Turn& turn);
   void report_message(InboundMessage::Kind kind, const wire::Packet& packet, uint32_t bytes, Turn& turn);
   [[gnu::noinline, gnu::cold]] void report_write(const wire::Packet& packet, Turn& turn);
   void wait_for_invalidation(const wire::Packet& packet, uint32_t bytes);
-  void receive_message(InboundMessage::Kind kind, const wire::Packet& packet, Turn& turn);
+  void receive_part(const MessagePart& part, bool whole, const wire::Packet& packet, Turn& turn);
   // Apart, so that none keeps registers for the others.
+  [[gnu::noinline]] void receive_whole_send(const wire::Packet& packet, Turn& turn);
+  [[gnu::noinline]] void receive_whole_write(const wire::Packet& packet, Turn& turn);
   [[gnu::noinline]] void receive_send(const wire::Packet& packet, Turn& turn);
   [[gnu::noinline]] void receive_write(const wire::Packet& packet, Turn& turn);
   [[gnu::noinline]] void receive_operation(const wire::Packet& packet, Turn& turn);
@@ -83,7 +87,7 @@ class RcResponder final : public Responder {
   static bool access_word(const wire::Packet& packet, const ResolvedRange& range, uint64_t& before);
   void fail_receive(queue::CompletionStatus status, Turn& turn);
   bool invalidate(const wire::Packet& packet, Turn& turn);
-  Answer answer_due(const wire::Packet& packet, bool told, const Turn& turn);
+  Answer answer_due(const wire::Packet& packet, const MessagePart& part, const Turn& turn);
   void arrived(uint32_t psns, Answer due);
   void arrived_after_gap(Answer due);
 
@@ -121,13 +125,14 @@ class RcResponder final : public Responder {
 /// What `packet`, of the family, asks for.
 OperationRequest request_in(wire::Family family, const wire::Packet& packet, uint32_t mtu);
 
-/// By a packet of a SEND or WRITE. `ends`: it is the last of its message.
-inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, bool ends, const Turn& turn) {
-  const bool completes = packet.row->consumes_receive;
+/// By a packet of a SEND or WRITE.
+inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, const MessagePart& part,
+                                                   const Turn& turn) {
+  const bool completes = part.completes;
   const bool may_follow =
       turn.replies == Replies::kNextCall || (turn.replies == Replies::kAnyTime && !completes);
-  const bool reply_expected =
-      ends && may_follow && (completes ? connection_.replies : connection_.write_replies).told(turn.call);
+  const bool reply_expected = part.ends && may_follow &&
+                              (completes ? connection_.replies : connection_.write_replies).told(turn.call);
   if (!packet.headers.bth.ack_request) return Answer::kNone;
   if (!reply_expected) return Answer::kAck;
   if (turn.replies == Replies::kAnyTime) [[unlikely]]

@@ -40,6 +40,13 @@ class ReceiveRequests {
     return taken_ != nullptr || !shared_->empty();
   }
 
+  /// The current request, or the one that can become it; nullptr: there is none.
+  [[nodiscard]] const queue::ReceiveRequest* front() const {
+    if (shared_ == nullptr) [[likely]]
+      return waiting() != 0 ? &own_.at(own_.retired()) : nullptr;
+    return available() ? &current() : nullptr;
+  }
+
   // When available():
   [[nodiscard]] const queue::ReceiveRequest& current() const {
     UROCE_ASSERT(available());

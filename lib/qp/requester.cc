@@ -16,10 +16,6 @@ using wire::Operation;
 
 namespace {
 
-/// An ACK is asked for by every packet whose PSN ends a run of this many, so that the window never stalls,
-/// and at the end of a message that the application waits for (Requester::asks).
-constexpr uint32_t kPacketsPerAck = 16;
-
 /// The message takes a receive of the peer.
 inline bool needs_receive(SendOperation operation) {
   constexpr auto set_of = [](auto... operations) {
@@ -40,6 +36,7 @@ void Requester::reset() {
   cursor_.restart();
   cursor_number_ = connection_.options.send_queue->retired();
   unasked_ = shall_ask_ = false;
+  run_ = {};
 }
 
 Pumped Requester::pump(Turn& turn, uint32_t budget) {
@@ -62,6 +59,12 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   bool held_back = false;
   while (window_.number() != published_ && window_.unanswered() < window) {
     SendRequest& request = window_.current();
+    if (goes_on(request) && !limited) {
+      if (const uint32_t built = build_run(turn, budget - frames, window); built > 0) [[likely]] {
+        frames += built;
+        continue;
+      }
+    }
     if (is_local(request.operation)) [[unlikely]] {
       if (!execute_current(turn, more)) break;
       continue;
@@ -80,6 +83,7 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
       break;
     }
     if (!build(request, turn, *frame)) break;
+    if (RequestRun::may_begin(request)) begin_run(request, *frame);
     if (limited) connection_.note_request_left(frame->length);
     turn.tx.commit();
     ++frames;

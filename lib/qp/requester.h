@@ -6,6 +6,7 @@
 #include "qp/connection.h"
 #include "qp/frame_writer.h"
 #include "qp/local_memory.h"
+#include "qp/request_run.h"
 #include "qp/retransmission.h"
 #include "qp/send_window.h"
 #include "qp/turn.h"
@@ -34,8 +35,19 @@ class Requester {
 
  private:
   using SendRequest = queue::SendRequest;
+  /// An ACK is asked for by every packet whose PSN ends a run of this many, so that the window never stalls,
+  /// and at the end of a message that the application waits for.
+  static constexpr uint32_t kPacketsPerAck = 16;
 
   bool start(SendRequest& request, Turn& turn);
+  /// The request, the current one, goes on with run_.
+  [[nodiscard]] bool goes_on(const SendRequest& request) const {
+    return run_.goes_on_with(request) && run_.kind == connection_.frame.kind() &&
+           connection_.frame.icrc_before_psn() != 0 && window_.at_end() && connection_.state() == State::kRts;
+  }
+  [[gnu::noinline]] uint32_t build_run(Turn& turn, uint32_t budget, uint32_t window);
+  const std::byte* data_of_run(const RequestRun& run, const SendRequest& request, Turn& turn);
+  [[gnu::noinline]] void begin_run(const SendRequest& request, const port::TxFrame& frame);
   [[nodiscard]] queue::CompletionStatus refusal_of(const SendRequest& request, Turn& turn) const;
   [[nodiscard]] bool lacks_credit(const SendRequest& request);
   [[nodiscard]] bool may_go(const SendRequest& request);
@@ -80,6 +92,7 @@ class Requester {
   bool asks_each_ = false;  // in this pump every packet asks for an ACK
   bool unasked_ = false;    // the newest packet did not ask for an ACK ...
   bool shall_ask_ = false;  // ... and goes once more, to do that
+  RequestRun run_;          // that the newest packet belongs to
   SegmentCursor cursor_;
   uint32_t cursor_number_ = 0;  // the request that cursor_ is in
   mem::RememberedKey source_{mem::kLocalRead};

@@ -87,6 +87,22 @@ class SendWindow {
     return queue_.retired() != started_ && head().packets == 0;
   }
   void retire_executed();
+  /// No local operation is among the requests that have started.
+  [[nodiscard]] bool has_no_local_operation() const { return executed_ == 0; }
+  /// All before `end` are answered, and with them the `count` oldest requests, of one message each.
+  void retire_messages(uint32_t count, Psn end);
+  /// Nothing is to be sent again, and no packet of the current request has gone.
+  [[nodiscard]] bool at_end() const {
+    return number_ == started_ && next_ == unassigned_ && next_ == sent_end_;
+  }
+  /// One of a run of requests of one packet each, at_end(), has that of `psn`.
+  void start_ahead(queue::SendRequest& request, Psn psn) {
+    UROCE_ASSERT(at_end() && &request == &queue_.at(number_ + static_cast<uint32_t>(psn - next_)));
+    request.first_psn = psn;
+    request.packets = 1;
+  }
+  /// The packets of such a run, so many, went out.
+  void sent_run(uint32_t count);
   /// The current request's packet(s) next() .. next() + psns - 1 went out. True: once more.
   bool sent(uint32_t psns);
   /// They were the last of it: on to the next. For the peer it was so many messages.
@@ -110,6 +126,11 @@ class SendWindow {
   [[nodiscard]] bool has_credit() const { return !limited_ || !message_.after(limit_); }
   /// ... and for none behind it.
   [[nodiscard]] bool credit_ends() const { return limited_ && message_ == limit_; }
+  /// How many messages from the current one on it has a receive for.
+  [[nodiscard]] uint32_t credits() const {
+    if (!limited_) return UINT32_MAX;
+    return message_.after(limit_) ? 0 : static_cast<uint32_t>(limit_ - message_) + 1;
+  }
 
   /// READs that went out (since the last rewind) and are not fully answered.
   [[nodiscard]] uint32_t reads() const { return reads_count_; }
@@ -195,6 +216,16 @@ inline bool SendWindow::sent(uint32_t psns) {
   return again;
 }
 
+inline void SendWindow::sent_run(uint32_t count) {
+  UROCE_ASSERT(at_end());
+  next_ += count;
+  sent_end_ = unassigned_ = next_;
+  number_ += count;
+  started_ = number_;
+  message_ += count;
+  UROCE_ASSERT(is_sound());
+}
+
 inline void SendWindow::end_current(uint32_t messages) {
   UROCE_ASSERT(current_started() && current_packet(current()) == current().packets);
   message_ += messages;
@@ -210,6 +241,12 @@ inline void SendWindow::retire_head(uint32_t messages) {
   UROCE_ASSERT(has_started(queue_.retired()) && oldest_ == end_of(head()));
   head_message_ += messages;
   queue_.retire();
+}
+
+inline void SendWindow::retire_messages(uint32_t count, Psn end) {
+  answered_before(end);
+  head_message_ += count;
+  queue_.retire(count);
 }
 
 inline void SendWindow::settle() {

@@ -71,7 +71,7 @@ void UcResponder::fail_receive(Turn& turn) {
 void UcResponder::perform(const RequestContext& context, const MessagePart& part, const CheckResult& check,
                           Turn& turn) {
   const wire::Packet& packet = context.packet;
-  turn.placer.next_mark() = mark_of(connection_, part.kind, packet, performed_, turn);
+  turn.placer.next_mark() = mark_of(connection_, part.kind, part.completes, packet, performed_, turn);
   if (!place_payload(context, part, check)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return drop(part.kind == Kind::kSend ? RequestStatus::kRemoteOperational : RequestStatus::kRemoteAccess,

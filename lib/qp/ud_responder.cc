@@ -54,7 +54,7 @@ bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
   // All of it before the first byte is touched.
   if (!cursor.resolve(segments, 0, kHeaderBytes + packet.payload.size(), keys, turn.range)) return false;
 
-  turn.placer.next_mark() = mark_of(connection_, InboundMessage::Kind::kSend, packet, 0, turn);
+  turn.placer.next_mark() = mark_of(connection_, InboundMessage::Kind::kSend, true, packet, 0, turn);
   const std::span<const std::byte> zeros =
       std::span<const std::byte>(kZeros).first(packet.ipv4 ? kZeros.size() : 0);
   UROCE_ASSERT(packet.ip_packet.size() >= kHeaderBytes - zeros.size());  // it was parsed

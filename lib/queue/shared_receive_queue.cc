@@ -93,11 +93,6 @@ ReceiveRequest& SharedReceiveQueue::take() {
   return *request;
 }
 
-std::span<const Segment> SharedReceiveQueue::segments(const ReceiveRequest& request) const {
-  UROCE_ASSERT(request.segments <= options_.segments_max);
-  return {std::launder(reinterpret_cast<const Segment*>(&request + 1)), request.segments};
-}
-
 void SharedReceiveQueue::give_back(ReceiveRequest& request) {
   [[maybe_unused]] const bool room = rings_->free.push(&request);
   UROCE_ASSERT(room);  // it was taken out of there

@@ -100,7 +100,10 @@ class SharedReceiveQueue {
   }
   /// front() leaves the queue; its slot stays as it is until it is given back.
   ReceiveRequest& take();
-  [[nodiscard]] std::span<const Segment> segments(const ReceiveRequest& request) const;
+  [[nodiscard]] std::span<const Segment> segments(const ReceiveRequest& request) const {
+    UROCE_ASSERT(request.segments <= options_.segments_max);
+    return {std::launder(reinterpret_cast<const Segment*>(&request + 1)), request.segments};
+  }
   void give_back(ReceiveRequest& request);
 
  private:

@@ -126,10 +126,10 @@ class WorkQueue : public Pooled {
     UROCE_ASSERT(number - retired() < published() - retired());
     return *slot(number);
   }
-  /// The oldest.
-  void retire() {
-    UROCE_ASSERT(retired() != published());
-    retired_.store(retired() + 1, std::memory_order_release);  // pairs with look_for_room()
+  /// The oldest ones.
+  void retire(uint32_t count = 1) {
+    UROCE_ASSERT(count <= published() - retired());
+    retired_.store(retired() + count, std::memory_order_release);  // pairs with look_for_room()
   }
 
   /// Requests outstanding; any thread, a moment's truth.

@@ -46,6 +46,7 @@ void FlowCache::learn(const Packet& packet) {
   if (!packet.ipv4 || packet.has_vlan) return forget();
   ip_bytes_ = packet.ip_packet.size() + kIcrcBytes;
   headers_ = PlainHeaders(packet.ip_packet.data() - kEthernetBytes);
+  forget_packet();
   flow_ = packet;
 }
 
@@ -58,6 +59,7 @@ size_t FlowCache::match_varied(const std::byte* frame, const PlainHeaders& heade
     ip_bytes_ = total;
   }
   headers_ = headers;
+  forget_packet();
   flow_.udp_source_port = load_be16(frame + kSourcePort);
   return ip_bytes_;
 }

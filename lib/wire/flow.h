@@ -51,22 +51,57 @@ class PlainHeaders {
 
 /// The flow of one packet, to recognize the next ones by: most of what comes begins as the last one did
 /// (MACs, addresses, all but lengths and the UDP source port). Whatever was found of that one by its
-/// addresses holds for them, too. Untagged IPv4 only.
+/// addresses holds for them, too. Many are even like it in each byte up to the PSN: then so is all that
+/// was found of it. Untagged IPv4 only.
 class FlowCache {
  public:
   /// `packet` was parsed with success, and its frame is still there; it need not be later.
   void learn(const Packet& packet);
-  void forget() { ip_bytes_ = 0; }
+  void forget() {
+    ip_bytes_ = 0;
+    forget_packet();
+  }
 
   /// Whether a frame belongs to the flow, and nothing is wrong with it up to the UDP header: then this is the
   /// length of its IP packet. 0: it is to be parsed by itself.
   [[nodiscard]] size_t match(std::span<const std::byte> frame);
 
-  /// parse_frame() of such a frame, at a fraction of its cost.
-  ParseOutcome parse_hit(std::span<const std::byte> frame, size_t ip_bytes, Packet& packet) const {
+  /// Whether such a frame is, up to the PSN, that of the packet which was parsed last: then that is all that
+  /// the two do not share, with payload, ICRC and extension headers.
+  [[nodiscard]] bool is_like_last(std::span<const std::byte> frame) const {
+    return last_ != nullptr && load_beginning(frame) == beginning_;
+  }
+  /// parse_frame() of such a frame, which is sound as the last one was.
+  void parse_like_last(std::span<const std::byte> frame, size_t ip_bytes, Packet& packet) {
+    const std::byte* const bth = frame.data() + kPlainHeaderBytes;
+    static_cast<Flow&>(packet) = flow_;
+    packet.row = last_;
+    packet.headers.bth = bth_;
+    const uint32_t psn_word = load_be32(bth + kBthBytes - kPsnWordBytes);
+    packet.headers.bth.ack_request = psn_word >> 31 != 0;
+    packet.headers.bth.psn = Psn(psn_word & Psn::kMask);
+    packet.payload = {bth + last_->header_bytes, payload_bytes_};
+    packet.ip_packet = {frame.data() + kEthernetBytes, ip_bytes - kIcrcBytes};
+    std::memcpy(&packet.icrc, packet.ip_packet.data() + packet.ip_packet.size(), kIcrcBytes);
+    // Computed for the second of a kind.
+    if (icrc_before_psn_ == 0) [[unlikely]]
+      icrc_before_psn_ = icrc_before_psn(packet.ip_packet);
+    packet.icrc_before_psn = icrc_before_psn_;
+    read_extensions(last_->headers, bth, packet.headers);
+  }
+
+  /// parse_frame() of a frame of the flow, at a fraction of its cost.
+  ParseOutcome parse_hit(std::span<const std::byte> frame, size_t ip_bytes, Packet& packet) {
     static_cast<Flow&>(packet) = flow_;
     packet.ip_packet = {frame.data() + kEthernetBytes, ip_bytes - kIcrcBytes};
-    return parse_transport({frame.data() + kPlainHeaderBytes, ip_bytes - kIpv4Bytes - kUdpBytes}, packet);
+    const ParseOutcome outcome =
+        parse_transport({frame.data() + kPlainHeaderBytes, ip_bytes - kIpv4Bytes - kUdpBytes}, packet);
+    if (outcome.result == ParseResult::kRoce) {
+      learn_packet(frame, packet);
+    } else {
+      forget_packet();
+    }
+    return outcome;
   }
 
  private:
@@ -74,9 +109,30 @@ class FlowCache {
   /// and the header checksum, and these are right by themselves. They are the last ones from now on.
   [[nodiscard]] size_t match_varied(const std::byte* frame, const PlainHeaders& headers);
 
+  static uint64_t load_beginning(std::span<const std::byte> frame) {
+    uint64_t beginning;
+    std::memcpy(&beginning, frame.data() + kPlainHeaderBytes, sizeof beginning);
+    return beginning;
+  }
+  void learn_packet(std::span<const std::byte> frame, const Packet& packet) {
+    static_assert(kBthBytes - kPsnWordBytes == sizeof beginning_);
+    last_ = packet.row;
+    beginning_ = load_beginning(frame);
+    bth_ = packet.headers.bth;
+    payload_bytes_ = packet.payload.size();
+    icrc_before_psn_ = 0;
+  }
+  void forget_packet() { last_ = nullptr; }
+
   size_t ip_bytes_ = 0;   // of the packet that was seen last; 0: none is known
   PlainHeaders headers_;  // the same
   Flow flow_;
+  // Of the same packet, if it was parsed with success.
+  const OpcodeRow* last_ = nullptr;
+  uint64_t beginning_ = 0;  // of its BTH, up to the PSN
+  Bth bth_;
+  size_t payload_bytes_ = 0;
+  uint32_t icrc_before_psn_ = 0;  // 0: not computed
 };
 
 inline size_t FlowCache::match(std::span<const std::byte> frame) {

@@ -79,11 +79,23 @@ FrameTemplate::FrameTemplate(const Path& path) {
 void FrameTemplate::set_udp_source_port(uint16_t port) {
   UROCE_ASSERT(bytes_ != 0);
   store_be16(image_.data() + bytes_ - kUdpBytes, port);
+  kind_ = 0;
 }
 
 void FrameTemplate::set_peer(uint16_t partition_key, QpNumber destination) {
   UROCE_ASSERT(bytes_ != 0);
-  write_bth(image_.data() + bytes_, {.partition_key = partition_key, .destination = destination}, 0);
+  write_bth(image_.data() + bytes_, Bth{.partition_key = partition_key, .destination = destination}, 0);
+  kind_ = 0;
+}
+
+void FrameTemplate::turn_to(uint32_t kind) {
+  UROCE_ASSERT(bytes_ != 0);
+  kind_ = kind;
+  // Computed for the second packet of the kind, if there is one.
+  icrc_before_psn_ = 0;
+  set_lengths(image_.data() + ip_offset_, bytes_ - static_cast<uint32_t>(kUdpBytes) - ip_offset_, kind >> 16);
+  const auto beginning = static_cast<uint16_t>(kind);
+  std::memcpy(image_.data() + bytes_, &beginning, sizeof beginning);
 }
 
 uint32_t frame_bytes(const FrameTemplate& path, Opcode opcode, uint32_t payload_bytes) {
@@ -110,6 +122,10 @@ uint32_t finish_frame(std::span<std::byte> buffer, const FrameTemplate& path, Op
 
 void append_icrc(std::byte* ip_packet, size_t bytes) {
   write_icrc(ip_packet + bytes, icrc_of({ip_packet, bytes}));
+}
+
+void append_icrc_from(std::byte* psn, size_t bytes, uint32_t before) {
+  write_icrc(psn + bytes, short_icrc_from(before, {psn, bytes}));
 }
 
 }  // namespace uroce::wire

@@ -9,6 +9,8 @@
 #include "base/identifiers.h"
 #include "wire/headers.h"
 #include "wire/icrc/icrc.h"
+#include "wire/icrc/short.h"
+#include "wire/icrc/variant_mask.h"
 #include "wire/internet_checksum.h"
 #include "wire/layers.h"
 #include "wire/transport.h"
@@ -48,14 +50,14 @@ class FrameTemplate {
   explicit FrameTemplate(const Path& path);
 
   void set_udp_source_port(uint16_t port);
-  /// Before packets are written with a PacketBth.
+  /// Before write_packet().
   void set_peer(uint16_t partition_key, QpNumber destination);
 
   [[nodiscard]] uint32_t bytes() const { return bytes_; }          // up to the BTH; 0 before it is made
   [[nodiscard]] uint32_t ip_offset() const { return ip_offset_; }  // of the IP header
 
   /// Writes bytes() bytes with lengths (and the IPv4 checksum) set for `transport_bytes` bytes, which count
-  /// from the BTH to the ICRC inclusive; and behind them a BTH that is complete but for a packet's own part.
+  /// from the BTH to the ICRC inclusive; and behind them something that is to become the BTH.
   void write(std::byte* to, uint32_t transport_bytes) const {
     constexpr uint32_t kTagged = kEthernetBytes + kVlanTagBytes;
     switch (bytes_) {
@@ -69,20 +71,48 @@ class FrameTemplate {
         return write_as<kTagged, kIpv6Bytes>(to, transport_bytes);
     }
   }
+  /// Writes the headers and the BTH of a packet to the peer. Most differ from the last one's in the PSN
+  /// alone, so these are kept. Returns icrc_of() what stands before the PSN, or 0: not known.
+  uint32_t write_packet(std::byte* to, uint32_t transport_bytes, const PacketBth& bth, uint32_t pad) {
+    const uint32_t kind = transport_bytes << 16 | beginning_of_bth(bth.opcode, bth.solicited, pad);
+    if (kind != kind_) [[unlikely]] {
+      turn_to(kind);
+    } else if (icrc_before_psn_ == 0) [[unlikely]] {
+      icrc_before_psn_ =
+          wire::icrc_before_psn({image_.data() + ip_offset_, image_.data() + bytes_ + kBthBytes});
+    }
+    write_again(to, bth.ack_request, bth.psn);
+    return icrc_before_psn_;
+  }
+  /// What the packets have in common that are written like the last one; never 0 after write_packet().
+  [[nodiscard]] uint32_t kind() const { return kind_; }
+  [[nodiscard]] uint32_t icrc_before_psn() const { return icrc_before_psn_; }
+  /// The headers up to and with the BTH of another packet of that kind().
+  void write_again(std::byte* to, bool ack_request, Psn psn) const {
+    constexpr uint32_t kPlain = kEthernetBytes + kIpv4Bytes + kUdpBytes;
+    if (bytes_ == kPlain) [[likely]] {
+      std::memcpy(to, image_.data(), kPlain + kBthBytes);
+      return write_psn_word(to + kPlain + kBthBytes - kPsnWordBytes, ack_request, psn);
+    }
+    std::memcpy(to, image_.data(), bytes_ + kBthBytes);
+    write_psn_word(to + bytes_ + kBthBytes - kPsnWordBytes, ack_request, psn);
+  }
 
  private:
+  [[gnu::noinline]] void turn_to(uint32_t kind);
   /// With constant sizes: then the copy is a few vector moves.
   template <uint32_t kIpOffset, uint32_t kIpBytes>
   void write_as(std::byte* to, uint32_t transport_bytes) const {
     constexpr uint32_t kBytes = kIpOffset + kIpBytes + kUdpBytes + kBthBytes;
-    const uint32_t seed = ipv4_checksum_seed_;
     std::memcpy(to, image_.data(), kBytes);
-    std::byte* const ip = to + kIpOffset;
+    set_lengths(to + kIpOffset, kIpBytes, transport_bytes);
+  }
+  void set_lengths(std::byte* ip, uint32_t ip_bytes, uint32_t transport_bytes) const {
     const auto udp_bytes = static_cast<uint16_t>(kUdpBytes + transport_bytes);
-    store_be16(ip + kIpBytes + 4, udp_bytes);
-    if constexpr (kIpBytes == kIpv4Bytes) {
+    store_be16(ip + ip_bytes + 4, udp_bytes);
+    if (ip_bytes == kIpv4Bytes) {
       const auto total = static_cast<uint16_t>(kIpv4Bytes + udp_bytes);
-      const auto checksum = static_cast<uint16_t>(~fold_short_sum(seed + word_on_wire(total)));
+      const auto checksum = static_cast<uint16_t>(~fold_short_sum(ipv4_checksum_seed_ + word_on_wire(total)));
       store_be16(ip + 2, total);
       std::memcpy(ip + 10, &checksum, sizeof checksum);
     } else {
@@ -94,6 +124,9 @@ class FrameTemplate {
   uint8_t bytes_ = 0;
   uint8_t ip_offset_ = 0;
   uint32_t ipv4_checksum_seed_ = 0;  // sum of the header's words without the total length
+  // Of the packet that was written last; the image is its.
+  uint32_t kind_ = 0;  // length and beginning of the BTH
+  uint32_t icrc_before_psn_ = 0;
 };
 
 /// What a frame consists of, as the offsets of its parts.
@@ -137,6 +170,8 @@ inline void write_pad(std::byte* frame, const FrameLayout& layout) { store_be32(
 
 /// Writes the ICRC of the `bytes` bytes from the IP header on behind them.
 void append_icrc(std::byte* ip_packet, size_t bytes);
+/// Writes the ICRC of a packet behind it, from its PSN on; `before` is its icrc_before_psn().
+void append_icrc_from(std::byte* psn, size_t bytes, uint32_t before);
 
 inline void write_icrc(std::byte* to, uint32_t icrc) {
   std::memcpy(to, &icrc, sizeof icrc);  // Least significant byte first.

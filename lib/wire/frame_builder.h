@@ -15,14 +15,20 @@ namespace uroce::wire {
 /// is made so, and kept in registers: nothing that is out of line gets to see it.
 class FrameBuilder {
  public:
-  /// To where `path` leads, by a BTH of any sort. `data` has room for `capacity` bytes.
-  template <typename BthOrPart>
-  FrameBuilder(std::byte* data, [[maybe_unused]] size_t capacity, const FrameTemplate& path,
-               const BthOrPart& bth, uint32_t payload_bytes)
+  /// To where `path` leads. `data` has room for `capacity` bytes.
+  FrameBuilder(std::byte* data, [[maybe_unused]] size_t capacity, const FrameTemplate& path, const Bth& bth,
+               uint32_t payload_bytes)
       : data_(data), path_(path), row_(opcode_row(bth.opcode)), layout_(path, row_, payload_bytes) {
     UROCE_ASSERT(row_.valid && layout_.end <= capacity);
     path.write(data_, layout_.end - layout_.bth);
     write_bth(this->bth(), bth, layout_.icrc - layout_.pad);
+  }
+  /// To the peer of `path`.
+  FrameBuilder(std::byte* data, [[maybe_unused]] size_t capacity, FrameTemplate& path, const PacketBth& bth,
+               uint32_t payload_bytes)
+      : data_(data), path_(path), row_(opcode_row(bth.opcode)), layout_(path, row_, payload_bytes) {
+    UROCE_ASSERT(row_.valid && layout_.end <= capacity);
+    icrc_before_psn_ = path.write_packet(data_, layout_.end - layout_.bth, bth, layout_.icrc - layout_.pad);
   }
 
   /// The length of the whole frame.
@@ -37,6 +43,12 @@ class FrameBuilder {
   /// What the ICRC covers, after write_pad(); it goes behind that.
   [[nodiscard]] std::byte* ip_packet() const { return data_ + path_.ip_offset(); }
   [[nodiscard]] size_t covered_bytes() const { return layout_.icrc - path_.ip_offset(); }
+  /// Where its PSN stands. What stands before it amounts to icrc_before_psn(), if that is not 0.
+  [[nodiscard]] std::byte* psn() const { return extension() - kPsnWordBytes; }
+  [[nodiscard]] size_t bytes_from_psn() const {
+    return layout_.icrc - layout_.bth - (kBthBytes - kPsnWordBytes);
+  }
+  [[nodiscard]] uint32_t icrc_before_psn() const { return icrc_before_psn_; }
 
   void write_pad() const { wire::write_pad(data_, layout_); }
   void write_pad_and_icrc() const { wire::write_pad_and_icrc(data_, path_, layout_); }
@@ -46,6 +58,7 @@ class FrameBuilder {
   const FrameTemplate& path_;
   const OpcodeRow& row_;
   const FrameLayout layout_;
+  uint32_t icrc_before_psn_ = 0;
 };
 
 }  // namespace uroce::wire

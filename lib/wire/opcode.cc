@@ -117,6 +117,9 @@ constexpr OpcodeRow make_row(Service service, const OperationFacts& operation) {
   row.position = operation.position;
   set_payload(row, operation.payload);
   row.consumes_receive = operation.family == Family::kSend || operation.headers.has(Header::kImmediate);
+  constexpr auto kSaysMore = HeaderSet::of(Header::kImmediate, Header::kInvalidate);
+  row.whole = (row.family == Family::kSend || row.family == Family::kWrite) &&
+              row.position == Position::kOnly && !row.headers.has_any(kSaysMore);
   row.valid = true;
   return row;
 }

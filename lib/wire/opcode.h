@@ -142,9 +142,10 @@ struct OpcodeRow {
   bool valid = false;
   bool response = false;          // travels from responder to requester
   bool consumes_receive = false;  // every SEND, and the packets of a WRITE that carry an immediate
+  bool whole = false;             // a SEND or WRITE in one packet, without immediate or key to invalidate
   uint8_t traffic = 0;            // traffic_of() its service and `response`
   // Bytes of payload at any path MTU: the fewest, and how many more there may be.
-  uint16_t payload_bytes_min = 0;
+  uint8_t payload_bytes_min = 0;
   uint16_t payload_bytes_range = 0;
 
   [[nodiscard]] constexpr bool admits(size_t payload_bytes) const {

@@ -8,6 +8,8 @@
 #include "base/identifiers.h"
 #include "wire/headers.h"
 #include "wire/icrc/icrc.h"
+#include "wire/icrc/short.h"
+#include "wire/icrc/variant_mask.h"
 #include "wire/opcode.h"
 
 namespace uroce::wire {
@@ -38,6 +40,7 @@ struct Packet : Flow {
   std::span<const std::byte> payload;    // without pad
   std::span<const std::byte> ip_packet;  // first byte of the IP header .. last pad byte: what the ICRC covers
   uint32_t icrc = 0;                     // as received
+  uint32_t icrc_before_psn = 0;          // icrc_before_psn(ip_packet), where that is known; IPv4 only
 };
 
 /// What a frame turned out to be.
@@ -58,6 +61,12 @@ struct ParseOutcome {
 ParseOutcome parse_frame(std::span<const std::byte> frame, Packet& packet);
 
 /// Compares the received ICRC with the computed one.
-inline bool icrc_matches(const Packet& packet) { return icrc_of(packet.ip_packet) == packet.icrc; }
+inline bool icrc_matches(const Packet& packet) {
+  constexpr size_t kBeforePsn = kIpv4HeaderBytes - kPsnWordBytes;
+  const uint32_t icrc = packet.icrc_before_psn != 0
+                            ? short_icrc_from(packet.icrc_before_psn, packet.ip_packet.subspan(kBeforePsn))
+                            : icrc_of(packet.ip_packet);
+  return icrc == packet.icrc;
+}
 
 }  // namespace uroce::wire

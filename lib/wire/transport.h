@@ -86,10 +86,13 @@ struct PacketBth {
   Psn psn;
 };
 
-inline void write_bth(std::byte* to, const PacketBth& bth, uint32_t pad) {
-  store_u8(to, bth.opcode.value);
-  store_u8(to + 1, static_cast<uint8_t>(uint32_t{bth.solicited} << 7 | pad << 4));
-  store_be32(to + 8, uint32_t{bth.ack_request} << 31 | bth.psn.value());
+/// The first two bytes of a BTH: opcode and flags, as a little-endian number.
+inline uint16_t beginning_of_bth(Opcode opcode, bool solicited, uint32_t pad) {
+  return static_cast<uint16_t>(opcode.value | (uint32_t{solicited} << 7 | pad << 4) << 8);
+}
+/// The last four bytes of a BTH.
+inline void write_psn_word(std::byte* to, bool ack_request, Psn psn) {
+  store_be32(to, uint32_t{ack_request} << 31 | psn.value());
 }
 
 inline void read_reth(const std::byte* from, Reth& reth) {
@@ -157,6 +160,7 @@ inline ParseOutcome parse_transport(std::span<const std::byte> bytes, Packet& pa
   packet.headers.bth.pad = pad;
   packet.payload = {bth + row.header_bytes, padded - pad};
   std::memcpy(&packet.icrc, bth + bytes.size() - kIcrcBytes, kIcrcBytes);
+  packet.icrc_before_psn = 0;
   read_extensions(row.headers, bth, packet.headers);
   return {ParseResult::kRoce, Counter::kRxFrames};
 }

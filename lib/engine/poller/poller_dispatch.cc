@@ -12,9 +12,12 @@ void Poller::dispatch() {
   const bool checked = std::exchange(ahead_, false);
   const bool quiet = receive_.burst() <= kQuietBurstMax;
   const std::span<StagedPacket> staged = receive_.staged();
+  // Of the last packet that was shown, if there was nothing to be seen to before.
+  const QueuePairEntry* predicted = nullptr;
   for (size_t i = 0; i < staged.size(); ++i) {
     const wire::Packet& packet = staged[i].packet;
     QueuePairEntry* const entry = staged[i].entry;
+    if (!staged[i].like_last) predicted = nullptr;
     if (!checked && !receive_.is_intact(i)) {
       if (!refuse_on_purpose(staged[i])) count(Counter::kDropIcrc);
       continue;
@@ -24,8 +27,10 @@ void Poller::dispatch() {
       continue;
     }
     flush_completions_if_full();
-    if (const qp::Receipt receipt = entry->queue_pair.receive(packet, turn_); receipt != qp::Receipt::kTaken)
-        [[unlikely]]
+    if (predicted != entry) predicted = entry->queue_pair.predicts(packet) ? entry : nullptr;
+    if (const qp::Receipt receipt = predicted != nullptr ? entry->queue_pair.receive_predicted(packet, turn_)
+                                                         : entry->queue_pair.receive(packet, turn_);
+        receipt != qp::Receipt::kTaken) [[unlikely]]
       set_aside(staged[i], receipt);
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);

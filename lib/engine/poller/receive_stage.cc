@@ -56,11 +56,13 @@ void ReceiveStage::stage(Instant now, bool services) {
   const AddressTable::Snapshot& seen = parts_.context.addresses.seen();
   // What was found of a flow by its addresses held for those that were ours then.
   if (std::exchange(addresses_version_, seen.version) != seen.version) flow_cache_.forget();
+  like_entry_ = nullptr;
   StagedPacket* next = packets_.data();
   for (size_t i = 0; i < burst_; ++i) {
     constexpr size_t kAhead = port::PortQueue::kPrefetched;
     if (i + kAhead < burst_) port::prefetch_frame(frames_[i + kAhead].data);
     next->frame = static_cast<uint32_t>(i);
+    next->like_last = false;
     const std::span<const std::byte> frame(frames_[i].data, frames_[i].length);
     if (stage_frame(frame, *next, seen.demux)) ++next;
   }
@@ -76,6 +78,11 @@ inline bool ReceiveStage::stage_frame(std::span<const std::byte> frame, StagedPa
     port::take_body(frames_[staged.frame]);
     return stage_slow_path(frame, staged, demux);
   }
+  if (flow_cache_.is_like_last(frame)) [[likely]] {
+    flow_cache_.parse_like_last(frame, ip_bytes, staged.packet);
+    return like_entry_ != nullptr ? stage_like_last(staged) : stage_packet(staged);
+  }
+  like_entry_ = nullptr;
   const wire::ParseOutcome outcome = flow_cache_.parse_hit(frame, ip_bytes, staged.packet);
   // What came to one of our addresses does so again.
   return outcome.result == wire::ParseResult::kRoce ? stage_packet(staged) : drop(outcome.reason);
@@ -84,6 +91,7 @@ inline bool ReceiveStage::stage_frame(std::span<const std::byte> frame, StagedPa
 /// One of another flow than those before it.
 bool ReceiveStage::stage_slow_path(std::span<const std::byte> frame, StagedPacket& staged,
                                    const net::Demux& demux) {
+  like_entry_ = nullptr;
   const net::Classified classified = demux.classify(frame, staged.packet);
   switch (classified.kind) {
     case net::FrameKind::kRoce:
@@ -111,8 +119,21 @@ inline bool ReceiveStage::stage_packet(StagedPacket& staged) {
     return stage_for_services(staged);
   if (&entry->poller != &parts_.poller) return hand_over(staged.frame, entry->poller_index);
   if (std::exchange(staged_last_, entry) != entry) entry->prefetch_all();
+  like_entry_ = entry;
+  return complete(staged);
+}
+
+/// What is true of the last packet's receiver is of this one's.
+inline bool ReceiveStage::stage_like_last(StagedPacket& staged) {
+  staged.entry = like_entry_;
+  staged.like_last = true;
+  return complete(staged);
+}
+
+/// What is left to be done for a packet whose queue pair is known.
+inline bool ReceiveStage::complete(StagedPacket& staged) {
   if (frames_[staged.frame].body != nullptr) refer_to_body(staged);
-  if (packet.row->headers.has_any(kKeyedHeaders)) prefetch_region(packet);
+  if (staged.packet.row->headers.has_any(kKeyedHeaders)) prefetch_region(staged.packet);
   return true;
 }
 

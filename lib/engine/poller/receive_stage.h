@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/counters.h"
@@ -32,6 +33,7 @@ struct StagedPacket {
   QueuePairEntry* entry;        // for which it is, or nullptr:
   const MulticastGroup* group;  // of whose members it is for ours, or nullptr: for the general services
   uint32_t frame;               // its frame in the burst
+  bool like_last;  // but for what stands from the PSN on it is the one before it, also in `entry`
 };
 
 /// The first part of a poller's turn: a burst is collected, parsed and found its queue pairs as a whole
@@ -134,6 +136,8 @@ class ReceiveStage {
   bool stage_frame(std::span<const std::byte> frame, StagedPacket& staged, const net::Demux& demux);
   bool stage_slow_path(std::span<const std::byte> frame, StagedPacket& staged, const net::Demux& demux);
   bool stage_packet(StagedPacket& staged);
+  bool stage_like_last(StagedPacket& staged);
+  bool complete(StagedPacket& staged);
   bool stage_for_group(StagedPacket& staged);
   bool stage_for_services(StagedPacket& staged);
   bool is_for_program(const StagedPacket& staged);
@@ -168,7 +172,9 @@ class ReceiveStage {
   Instant last_received_{INT64_MIN / 2};  // when frames were last asked for
   wire::FlowCache flow_cache_;            // of the last packet that came to ...
   const QueuePairEntry* staged_last_ = nullptr;  // that a packet was for
-  uint64_t addresses_version_ = 0;               // ... one of these addresses
+  QueuePairEntry* like_entry_ =
+      nullptr;                      // of the packet in this burst that flow_cache_ has parsed last, or null
+  uint64_t addresses_version_ = 0;  // ... one of these addresses
   std::array<port::RxFrame, kBurstMax> frames_;
   std::array<StagedPacket, kBurstMax> packets_;
   std::vector<port::RxFrame> deferred_;  // frames that wait for stalled queue pairs, in their order
@@ -177,11 +183,14 @@ class ReceiveStage {
 template <typename ReasonToDrop>
 void ReceiveStage::keep_staged(ReasonToDrop reason_to_drop) {
   size_t kept = 0;
+  bool follows = true;  // the one before it
   for (StagedPacket& packet : staged()) {
     if (const Counter reason = reason_to_drop(packet); reason != Counter::kCount) {
       count(reason);
+      follows = false;
       continue;
     }
+    if (!std::exchange(follows, true)) packet.like_last = false;
     if (&packets_[kept] != &packet) packets_[kept] = packet;
     ++kept;
   }

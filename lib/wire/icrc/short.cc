@@ -1,7 +1,11 @@
 #include "wire/icrc/short.h"
 
+#include <isa-l/crc.h>
+
+#include <algorithm>
 #include <array>
 
+#include "base/contract.h"
 #include "wire/big_endian.h"
 #include "wire/icrc/crc_folding.h"
 #include "wire/icrc/variant_mask.h"
@@ -29,6 +33,18 @@ constexpr size_t kIpv6MaskedEnd = masked_end(kIpv6VariantMask);
 // Three blocks cover the former, however short the first one is.
 static_assert(kIpv4MaskedEnd <= 1 + 2 * kBlock && kIpv6MaskedEnd + kBlock <= kVariantMaskBytes);
 
+/// `block` and the bytes [at, end) behind it, in whole blocks.
+UROCE_PCLMUL inline __m128i append_blocks(__m128i block, const std::byte* from, size_t at, size_t end) {
+  for (; at + kStep <= end; at += kStep) {
+    const __m128i folded01 = _mm_xor_si128(fold<4 * kBlock>(block), fold<3 * kBlock>(load(from + at)));
+    const __m128i folded23 =
+        _mm_xor_si128(fold<2 * kBlock>(load(from + at + kBlock)), fold<kBlock>(load(from + at + 2 * kBlock)));
+    block = _mm_xor_si128(_mm_xor_si128(folded01, folded23), load(from + at + 3 * kBlock));
+  }
+  for (; at < end; at += kBlock) block = append(block, load(from + at));
+  return block;
+}
+
 }  // namespace
 
 // What is left over of whole blocks comes first: zeros before a polynomial do not change it.
@@ -51,14 +67,30 @@ UROCE_PCLMUL uint32_t short_icrc(std::span<const std::byte> ip_packet) {
   if (!ipv4) {
     for (; at < kIpv6MaskedEnd; at += kBlock) block = append(block, load_masked(ip, at, mask));
   }
-  for (; at + kStep <= bytes; at += kStep) {
-    const __m128i folded01 = _mm_xor_si128(fold<4 * kBlock>(block), fold<3 * kBlock>(load(ip + at)));
-    const __m128i folded23 =
-        _mm_xor_si128(fold<2 * kBlock>(load(ip + at + kBlock)), fold<kBlock>(load(ip + at + 2 * kBlock)));
-    block = _mm_xor_si128(_mm_xor_si128(folded01, folded23), load(ip + at + 3 * kBlock));
-  }
-  for (; at < bytes; at += kBlock) block = append(block, load(ip + at));
-  return ~reduce(block);
+  return ~reduce(append_blocks(block, ip, at, bytes));
+}
+
+uint32_t icrc_before_psn(std::span<const std::byte> ip_packet) {
+  if (!has_short_icrc()) return 0;
+  const bool ipv4 = is_masked_as_ipv4(ip_packet);
+  const std::span<const std::byte> before =
+      ip_packet.first((ipv4 ? kIpv4HeaderBytes : kIpv6HeaderBytes) - kPsnWordBytes);
+  const auto& mask = ipv4 ? kIpv4VariantMask : kIpv6VariantMask;
+  std::array<uint8_t, kIpv6HeaderBytes> masked;
+  std::ranges::transform(before, mask, masked.begin(),
+                         [](std::byte byte, uint8_t ones) { return static_cast<uint8_t>(byte) | ones; });
+  return crc32_gzip_refl(~kRegisterBehindLrh, masked.data(), before.size());
+}
+
+UROCE_PCLMUL uint32_t short_icrc_from(uint32_t before, std::span<const std::byte> rest) {
+  UROCE_ASSERT(!rest.empty() && rest.size() % kPsnWordBytes == 0);
+  const size_t at = (rest.size() - 1) % kBlock + 1;
+  // Of the bytes that end with the first block those before it do not count.
+  const __m128i to_end = load(kShifts.data() + at);
+  const __m128i first =
+      _mm_blendv_epi8(load(rest.data() + at - kBlock), _mm_setzero_si128(), /* sign bits: */ to_end);
+  const __m128i carried = _mm_shuffle_epi8(_mm_cvtsi32_si128(static_cast<int>(~before)), to_end);
+  return ~reduce(append_blocks(_mm_xor_si128(first, carried), rest.data(), at, rest.size()));
 }
 
 }  // namespace uroce::wire

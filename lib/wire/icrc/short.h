@@ -18,4 +18,11 @@ inline bool has_short_icrc() {
 /// icrc_of() in one pass that masks the headers in registers. Any length from the end of the BTH on.
 uint32_t short_icrc(std::span<const std::byte> ip_packet);
 
+/// icrc_of() what stands before the PSN, which is the last word of the BTH; nothing that follows is masked.
+/// Packets of one kind to one peer have it in common. 0: not known, for the CPU cannot run short_icrc_from().
+uint32_t icrc_before_psn(std::span<const std::byte> ip_packet);
+/// icrc_of() the whole, of which `rest` is the PSN and what follows: any number of words, behind at least 16
+/// bytes of headers. `before` is icrc_before_psn(). Wants has_short_icrc().
+uint32_t short_icrc_from(uint32_t before, std::span<const std::byte> rest);
+
 }  // namespace uroce::wire

@@ -38,6 +38,8 @@ alignas(64) inline constexpr std::array<uint8_t, kVariantMaskBytes> kIpv4Variant
 alignas(64) inline constexpr std::array<uint8_t, kVariantMaskBytes> kIpv6VariantMask =
     make_variant_mask(false);
 
+/// The BTH ends with A bit and PSN: from there on nothing is masked.
+inline constexpr uint32_t kPsnWordBytes = 4;
 inline constexpr size_t kIpv4HeaderBytes = kIpv4Bytes + kUdpBytes + kBthBytes;
 inline constexpr size_t kIpv6HeaderBytes = kIpv6Bytes + kUdpBytes + kBthBytes;
 

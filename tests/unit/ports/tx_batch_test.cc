@@ -150,7 +150,9 @@ TEST(TxBatch, APortWithoutBuffersIsAskedAgainLater) {
   EXPECT_EQ(sent, written);
 }
 
-void note_step(std::byte* data, size_t bytes) { data[0] = static_cast<std::byte>(bytes); }
+void note_step(std::byte* data, size_t bytes, uint32_t seed) {
+  data[0] = static_cast<std::byte>(bytes + seed);
+}
 
 /// What is put off is done once: when the next frame's is, or when the batch is asked for its frames.
 TEST(TxBatch, FinishesFramesBeforeItGivesThemOut) {
@@ -159,7 +161,7 @@ TEST(TxBatch, FinishesFramesBeforeItGivesThemOut) {
   std::array<std::byte, 3> done{};
   uint32_t length = 0;
   for (size_t i = 0; i < done.size(); ++i) {
-    batch.finish_later(note_step, &done[i], i + 1);
+    batch.finish_later(note_step, &done[i], i, 1);
     EXPECT_EQ(done[i], std::byte{0}) << "not yet";
     if (i > 0) {
       EXPECT_EQ(done[i - 1], static_cast<std::byte>(i));

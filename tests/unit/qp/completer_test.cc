@@ -31,6 +31,23 @@ TEST_F(Completer, OneAckCompletesEverythingUpToItsPsn) {
   EXPECT_EQ(send_completions().size(), 1u);
 }
 
+TEST_F(Completer, AnAckInTheMiddleOfAMessageLeavesTheRestOfIt) {
+  bring_up();
+  for (int i = 0; i < 3; ++i) post(SendOperation::kWrite, 10 * kMtu);
+  ASSERT_EQ(pump().size(), 30u);
+  receive_ack(100 + 3);
+  EXPECT_EQ(send_completions().size(), 0u);
+  receive_ack(100 + 15);
+  EXPECT_EQ(send_completions().size(), 1u);
+  receive_ack(100 + 19);
+  EXPECT_EQ(send_completions().size(), 1u);
+  receive_ack(100 + 28);
+  EXPECT_EQ(send_completions().size(), 0u);
+  receive_ack(100 + 29);
+  EXPECT_EQ(send_completions().size(), 1u);
+  EXPECT_EQ(sends.outstanding(), 0u);
+}
+
 TEST_F(Completer, StaleAndImpossibleAcksAreCounted) {
   bring_up();
   receive_ack(100);  // nothing was sent

@@ -5,6 +5,7 @@
 #include "sample_frames.h"
 #include "wire/address_text.h"
 #include "wire/big_endian.h"
+#include "wire/frame_builder.h"
 
 namespace uroce::wire {
 namespace {
@@ -173,6 +174,53 @@ TEST(Emit, ReproducesAFrameWrittenByHand) {
   repair_ipv4_checksum(expected, path);
   repair_icrc(expected, path);
   EXPECT_EQ(frame, expected);
+}
+
+TEST(Emit, WritesEachPacketToAPeerAsIfItWereTheFirst) {
+  const Operation operations[] = {Operation::kSendOnly, Operation::kWriteOnly, Operation::kAcknowledge};
+  Random random(5);
+  for (const NamedPath& named : sample_paths()) {
+    SCOPED_TRACE(named.name);
+    FrameTemplate path(named.path);
+    path.set_peer(0x8123, QpNumber{0x54321});
+    const FrameTemplate fresh = path;
+    for (int i = 0; i < 500; ++i) {
+      const Opcode opcode = Opcode::make(Service::kRc, operations[random.below(3)]);
+      const bool may_carry = opcode.operation() != Operation::kAcknowledge;
+      const auto bytes = may_carry ? static_cast<uint32_t>(61 + random.below(2)) : 0;
+      const PacketBth bth{.opcode = opcode,
+                          .solicited = random.chance(1, 8),
+                          .ack_request = random.chance(1, 2),
+                          .psn = Psn(static_cast<uint32_t>(random.next()))};
+      // Two in a row of each, at least: the second is made of the first.
+      for (int again = 0; again < 3; ++again) {
+        std::vector<Bytes> written;
+        FrameTemplate once = fresh;
+        uint32_t before_psn = 0;
+        for (FrameTemplate* const by : {&path, &once}) {
+          Bytes frame(2048, std::byte{0xEE});
+          const FrameBuilder making(frame.data(), frame.size(), *by, bth, bytes);
+          before_psn = std::max(before_psn, making.icrc_before_psn());
+          frame.resize(making.bytes());
+          written.push_back(frame);
+        }
+        ASSERT_EQ(written[0], written[1]);
+        const std::span<const std::byte> ip_packet = std::span(written[0]).subspan(path.ip_offset());
+        if (before_psn != 0) {
+          ASSERT_EQ(before_psn, icrc_before_psn(ip_packet));
+        }
+        Packet packet;
+        ASSERT_EQ(parse_frame(written[0], packet).result, ParseResult::kRoce);
+        EXPECT_EQ(packet.headers.bth.psn, bth.psn);
+        EXPECT_EQ(packet.headers.bth.ack_request, bth.ack_request);
+        EXPECT_EQ(packet.headers.bth.solicited, bth.solicited);
+        EXPECT_EQ(packet.headers.bth.opcode, opcode);
+        EXPECT_EQ(packet.headers.bth.destination, QpNumber{0x54321});
+        EXPECT_EQ(packet.headers.bth.partition_key, 0x8123);
+        EXPECT_EQ(packet.payload.size(), bytes);
+      }
+    }
+  }
 }
 
 TEST(UdpSourcePort, FollowsTheFlowLabelOrElseBothQueuePairs) {
