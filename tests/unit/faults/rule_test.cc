@@ -21,9 +21,7 @@ TEST(Rule, HasEveryKey) {
       "device=uroce1,qp=17,client=4711,loss=1%,delay=100us,jitter=20us,reorder=5%,duplicate=1%,corrupt=0.01%,"
       "ecn=2%,nak=rnr:10%,rate=10Gbit,seed=7,after=2s,for=10s");
   ASSERT_TRUE(rule) << rule.error().message;
-  const Rule expected{.device = "uroce1",
-                      .queue_pair = QpNumber{17},
-                      .client = 4711,
+  const Rule expected{.scope = {.device = "uroce1", .queue_pair = QpNumber{17}, .client = 4711},
                       .loss = 10'000,
                       .duplicate = 10'000,
                       .reorder = 50'000,
@@ -91,10 +89,10 @@ TEST(Rule, IsRefusedWithOneLine) {
 TEST(Breakage, NamesAQueuePairOrADevice) {
   const auto queue_pair = parse_breakage("break,qp=17");
   ASSERT_TRUE(queue_pair);
-  EXPECT_EQ(*queue_pair, Rule{.queue_pair = QpNumber{17}});
+  EXPECT_EQ(*queue_pair, Scope{.queue_pair = QpNumber{17}});
   const auto device = parse_breakage("break,device=uroce0,client=5");
   ASSERT_TRUE(device);
-  EXPECT_EQ(*device, (Rule{.device = "uroce0", .client = 5}));
+  EXPECT_EQ(*device, (Scope{.device = "uroce0", .client = 5}));
   for (const char* wrong :
        {"qp=17", "break,", "break,qp=17,client=5", "break,qp=17,loss=1%", "break,qp=17,delay=1us",
         "break,device=uroce0,seed=3", "break,qp=x", "break,for=1s", ""})
