@@ -141,7 +141,8 @@ Complaint store_rule(const toml::node& value, faults::Rule& to) {
   if (text == nullptr) return "must be a list of rules such as \"loss=1%,seed=7\"";
   const auto rule = faults::parse_rule(text->get());
   if (!rule) return rule.error().message;
-  if (rule->scope.queue_pair || rule->scope.client) return "qp and client are for uroce fault, while programs run";
+  if (rule->scope.queue_pair || rule->scope.client)
+    return "qp and client are for uroce fault, while programs run";
   to = *rule;
   return std::nullopt;
 }
