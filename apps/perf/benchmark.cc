@@ -12,6 +12,8 @@
 #include "apps/perf/progress.h"
 #include "apps/perf/reception.h"
 #include "apps/perf/remote_peer.h"
+#include "apps/perf/report_csv.h"
+#include "apps/perf/report_html.h"
 #include "apps/perf/report_json.h"
 #include "apps/perf/report_plot.h"
 #include "apps/perf/report_table.h"
@@ -139,6 +141,7 @@ Report report_of(const Runner& runner, const Plan& plan, const Endpoint& endpoin
   report.peer_address = client::text_of(runner.peer_gid());
   report.path_mtu = endpoint.path_mtu();
   report.depth = plan.depth;
+  report.machine = describe(endpoint.device());
   return report;
 }
 
@@ -223,9 +226,13 @@ int run(const Options& options) {
   client::note_interruptions();
   try {
     if (options.server) return run_server(options);
-    const Report report = measure(options);
+    const Description machine = describe_machine();
+    Report report = measure(options);
+    report.machine.insert(report.machine.begin(), machine.begin(), machine.end());
     fmt::print("{}", table_of(report));
     write_file(options.json_path, json_of(report));
+    write_file(options.csv_path, csv_of(report));
+    write_file(options.html_path, html_of(report));
     write_file(options.plot_path, plot_of(report));
     return 0;
   } catch (const client::Failure& failure) {

@@ -21,7 +21,10 @@ struct Options {
   std::vector<Load> loads;           // instead of the plan's rounds, one after the other
   bool ramp = false;                 // the highest rate that each of them holds
   std::string json_path;
+  std::string csv_path;
+  std::string html_path;
   std::string plot_path;
+  std::vector<std::string> compared;  // two files of figures, instead of a measurement
   bool quiet = false;
 };
 

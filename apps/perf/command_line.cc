@@ -38,6 +38,7 @@ const char* const CommandLine::kExamples =
     "  uroce perf --connect 127.0.0.1 --config configs/memif-client.toml\n"
     "  uroce perf --service ud --size 64,1K\n"
     "  uroce perf --op write --size 64 --queue-pairs 64 --rate 100k --arrivals poisson\n"
+    "  uroce perf --json a.json; uroce perf --json b.json --html b.html; uroce perf --compare a.json b.json\n"
     "  uroce perf --profile configs/profiles/mixed.toml --ramp\n"
     "A load is traffic of many queue pairs at once, in one direction or both, with a rate or as fast as it "
     "goes; its latency is from when a message was to be sent until it completed.\n"
@@ -180,6 +181,19 @@ void CommandLine::add_places(CLI::App& command) {
   command.add_option("--json", options_.json_path, "write the figures there")
       ->type_name("FILE")
       ->group(kGroup);
+  command.add_option("--csv", options_.csv_path, "write them there, a line for each measurement")
+      ->type_name("FILE")
+      ->group(kGroup);
+  command
+      .add_option("--html", options_.html_path, "write a page with plots, histograms and the machine there")
+      ->type_name("FILE")
+      ->group(kGroup);
+  command
+      .add_option("--compare", options_.compared,
+                  "instead of measuring: two files of --json, the second beside the first")
+      ->expected(2)
+      ->type_name("A.json B.json")
+      ->group(kGroup);
   command.add_option("--plot", options_.plot_path, "draw them there")->type_name("FILE.svg")->group(kGroup);
   command.add_flag("--quiet", options_.quiet, "no progress bar")->group(kGroup);
 }
@@ -244,8 +258,11 @@ Status CommandLine::choose_loads(Options& options) const {
 }
 
 Result<Options> CommandLine::options() const {
-  if (const Status json = check_folder("--json", options_.json_path); !json) return json.error();
-  if (const Status plot = check_folder("--plot", options_.plot_path); !plot) return plot.error();
+  for (const auto& [option, path] : {std::pair{"--json", &options_.json_path},
+                                     {"--csv", &options_.csv_path},
+                                     {"--html", &options_.html_path},
+                                     {"--plot", &options_.plot_path}})
+    if (const Status there = check_folder(option, *path); !there) return there.error();
   Options options = options_;
   const auto named = [](const char* option, const Error& error) {
     return Error{error.code, fmt::format("{}: {}", option, error.message)};

@@ -183,6 +183,7 @@ class Loads {
 
   void describe(const LoadRunner& runner, const Load& load) {
     report_.service = options_.plan.service;
+    report_.machine = perf::describe(runner.device());
     report_.device = runner.device().name;
     report_.address = client::text_of(runner.device().gid);
     report_.peer_address = client::text_of(runner.peer_gid());

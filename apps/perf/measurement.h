@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/perf/machine.h"
 #include "apps/perf/plan.h"
 #include "client/histogram.h"
 
@@ -84,6 +85,7 @@ struct Measurement {
 
 /// What was measured, and between which ends.
 struct Report {
+  Description machine = {};
   Service service = Service::kRc;
   std::string device;
   std::string peer;  // device, or host

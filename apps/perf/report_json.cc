@@ -90,6 +90,7 @@ std::string json_of(const Report& report) {
                                  {"arrangement", report.arrangement},
                                  {"path_mtu", report.path_mtu},
                                  {"depth", report.depth}};
+  for (const auto& [name, text] : report.machine) json["machine"][name] = text;
   for (const Measurement& one : report.measurements) {
     const auto key = [&](const char* metric) {
       return fmt::format("{}.{}.{}", name_of(one.operation), one.size, metric);
