@@ -3,16 +3,52 @@
 #include "host/control.h"
 
 namespace uroce::faults {
+namespace {
 
-std::optional<Scope> parse_breakage(std::string_view text) {
+/// Reads a key as programs print it: decimal, or hexadecimal with 0x.
+Complaint store_key(std::string_view text, uint32_t& to) {
+  const bool hexadecimal = text.starts_with("0x");
+  if (hexadecimal) text.remove_prefix(2);
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, to, hexadecimal ? 16 : 10);
+  if (error != std::errc{} || stop != end) return "must be a key of memory";
+  return std::nullopt;
+}
+
+/// Which of them the keys that were given mean; nothing when it is none, or several.
+std::optional<Breakage::What> meant_by(const Scope& scope, bool key, bool completions) {
+  const bool device = !scope.device.empty();
+  const bool client = scope.client.has_value();
+  if (scope.queue_pair) {
+    if (device || client || key) return std::nullopt;
+    return completions ? Breakage::What::kCompletions : Breakage::What::kQueuePair;
+  }
+  if (completions) return std::nullopt;
+  if (key) return client ? std::optional(Breakage::What::kKey) : std::nullopt;
+  return device || client ? std::optional(Breakage::What::kDevice) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Breakage> parse_breakage(std::string_view text) {
   if (!text.starts_with(host::kBreakOrder)) return std::nullopt;
   text.remove_prefix(host::kBreakOrder.size());
-  Scope meant;
-  const Status read = store_pairs(text, [&](std::string_view key, std::string_view value) {
-    return is_scope_key(key) ? store_scope(key, value, meant) : Complaint("nothing is broken by that key");
+  Breakage meant;
+  bool key_given = false;
+  bool completions = false;
+  const Status read = store_pairs(text, [&](std::string_view key, std::string_view value) -> Complaint {
+    if (is_scope_key(key)) return store_scope(key, value, meant.scope);
+    if (key == "key") {
+      key_given = true;
+      return store_key(value, meant.key);
+    }
+    if (key != "overflow" || value != "true") return "nothing is broken by that";
+    completions = true;
+    return std::nullopt;
   });
-  const bool names_device = !meant.device.empty() || meant.client.has_value();
-  if (!read || meant.queue_pair.has_value() == names_device) return std::nullopt;
+  const auto what = meant_by(meant.scope, key_given, completions);
+  if (!read || !what) return std::nullopt;
+  meant.what = *what;
   return meant;
 }
 

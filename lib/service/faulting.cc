@@ -68,8 +68,11 @@ void Service::add_fault(Program& program, const Message& message) {
 /// What is broken at once: a queue pair, or the device for those of its programs that are meant.
 void Service::break_object(Program& program, const Message& message) {
   const auto meant = faults::parse_breakage(host::text_of(message.text));
-  if (!meant) return answer(program, message, Error{EINVAL, "give qp, or device, client or both"});
-  OrderedFault fault{.id = next_fault_, .rule = {.scope = *meant}, .since = now_};
+  if (!meant) return answer(program, message, Error{EINVAL, "give qp, device, client, or key and client"});
+  OrderedFault fault{.id = next_fault_, .rule = {.scope = meant->scope}, .since = now_};
+  if (meant->what == faults::Breakage::What::kKey)
+    fault.missing = fmt::format("key: process {} has no region with key {:#x}",
+                                meant->scope.client.value_or(0), meant->key);
   if (Status status = may_apply(fault); !status) return answer(program, message, status);
   next_fault_ = next_fault_ % kLastId + 1;
   Message order{.type = MessageType::kFault, .number = fault.id, .text = message.text};
@@ -79,7 +82,7 @@ void Service::break_object(Program& program, const Message& message) {
     post(*other, order);
     ++told;
   }
-  if (!meant->queue_pair)
+  if (!meant->is_of_one())
     return post(program, {.type = MessageType::kDone, .request = message.request, .number = told});
   fault.asker = program.id;
   fault.request = message.request;
@@ -115,11 +118,12 @@ void Service::fault_taken(Program& program, const Message& message) {
       post(*asker, {.type = MessageType::kDone, .request = asked.request, .number = number});
     return;
   }
-  const uint32_t number = fault->rule.scope.queue_pair.value_or(QpNumber{}).value;
+  const std::string missing = !fault->missing.empty()
+                                  ? fault->missing
+                                  : fmt::format("qp: there is no queue pair {}",
+                                                fault->rule.scope.queue_pair.value_or(QpNumber{}).value);
   faults_.erase(fault);
-  if (asker != nullptr) {
-    answer(*asker, asked, Error{ENOENT, fmt::format("qp: there is no queue pair {}", number)});
-  }
+  if (asker != nullptr) answer(*asker, asked, Error{ENOENT, missing});
   inform_all();
 }
 
