@@ -20,19 +20,18 @@ constexpr std::string_view kNever =
 constexpr std::array kExplanations = std::to_array<Explanation>({
     {Kind::kCompletionStatus, 0, "IBV_WC_SUCCESS", "The request was performed.", ""},
     {Kind::kCompletionStatus, 1, "IBV_WC_LOC_LEN_ERR",
-     "A message was longer than the receive that it came for. The queue pair is in error; the peer has "
-     "IBV_WC_REM_INV_REQ_ERR.",
+     "A message was longer than the receive that it came for. The "
+     "queue pair is in error; the peer has IBV_WC_REM_INV_REQ_ERR.",
      "the lengths of posted receives, and of what the peer sends"},
     {Kind::kCompletionStatus, 2, "IBV_WC_LOC_QP_OP_ERR",
      "The queue pair cannot do what was posted: a READ or atomic while max_rd_atomic is 0.",
      "max_rd_atomic of ibv_modify_qp, initiator_depth of rdma_connect"},
     {Kind::kCompletionStatus, 3, "IBV_WC_LOC_EEC_OP_ERR", kNever, ""},
     {Kind::kCompletionStatus, 4, "IBV_WC_LOC_PROT_ERR",
-     "Local memory could not be used: the L_Key does not stand for it, does not allow the access or is of "
-     "another "
-     "protection domain, or the memory was unmapped while it was registered.",
-     "lkey, addr and length of the request; IBV_ACCESS_LOCAL_WRITE where something is received; counters "
-     "local_protection_error and memory_gone (log.counters)"},
+     "Local memory could not be used: the L_Key does not stand for it, does not allow the access or "
+     "is of another protection domain, or the memory was unmapped while it was registered.",
+     "lkey, addr and length of the request; IBV_ACCESS_LOCAL_WRITE where something is "
+     "received; counters local_protection_error and memory_gone (log.counters)"},
     {Kind::kCompletionStatus, 5, "IBV_WC_WR_FLUSH_ERR",
      "Not performed, because the queue pair was in error or was closed when its turn came.",
      "the first completion with another status, of either queue and at the peer; asynchronous events"},
@@ -46,34 +45,28 @@ constexpr std::array kExplanations = std::to_array<Explanation>({
      "The peer's WRITE with immediate was refused, and this is the receive that it would have completed.",
      "the R_Key that the peer uses, and the rights of its region"},
     {Kind::kCompletionStatus, 9, "IBV_WC_REM_INV_REQ_ERR",
-     "The peer refused the request as invalid: longer than its receive, not enabled by its qp_access_flags, "
-     "more READs "
-     "than it answers at once, or an atomic that is not aligned.",
+     "The peer refused the request as invalid: longer than its receive, not enabled by its "
+     "qp_access_flags, more READs than it answers at once, or an atomic that is not aligned.",
      "the peer's receives, its qp_access_flags, and max_dest_rd_atomic there against max_rd_atomic here"},
     {Kind::kCompletionStatus, 10, "IBV_WC_REM_ACCESS_ERR",
-     "The peer refused the R_Key: it does not stand for that memory, does not allow the access, was "
-     "invalidated or "
-     "deregistered, or is of another protection domain.",
-     "rkey, remote_addr and length; the access flags and the life of the peer's region; counter "
-     "nak_remote_access_sent there"},
+     "The peer refused the R_Key: it does not stand for that memory, does not allow the "
+     "access, was invalidated or deregistered, or is of another protection domain.",
+     "rkey, remote_addr and length; the access flags and the life of "
+     "the peer's region; counter nak_remote_access_sent there"},
     {Kind::kCompletionStatus, 11, "IBV_WC_REM_OP_ERR",
-     "The peer could not perform the request for a reason of its own: the memory of its receive is gone or "
-     "not "
-     "writable.",
+     "The peer could not perform the request for a reason of its "
+     "own: the memory of its receive is gone or not writable.",
      "the peer's completion with IBV_WC_LOC_PROT_ERR"},
     {Kind::kCompletionStatus, 12, "IBV_WC_RETRY_EXC_ERR",
-     "The peer did not answer, and the request was repeated retry_cnt times: each time about 4.096 us * "
-     "2^timeout and "
-     "more.",
-     "whether the peer's program lives and its queue pair is in RTR or RTS; dest_qp_num, GID index, path MTU "
-     "and link "
-     "MTU of both; loss (counters ack_timeout and retransmitted_packets here, drop_* there); uroce fault "
-     "list"},
+     "The peer did not answer, and the request was repeated "
+     "retry_cnt times: each time about 4.096 us * 2^timeout and more.",
+     "whether the peer's program lives and its queue pair is in RTR or RTS; "
+     "dest_qp_num, GID index, path MTU and link MTU of both; loss (counters "
+     "ack_timeout and retransmitted_packets here, drop_* there); uroce fault list"},
     {Kind::kCompletionStatus, 13, "IBV_WC_RNR_RETRY_EXC_ERR",
      "The peer had no receive posted each time that a SEND, or a WRITE with immediate, was repeated.",
-     "receives of the peer (or of its shared receive queue) against what is sent; rnr_retry here (7: for "
-     "ever), "
-     "min_rnr_timer there; uroce fault list"},
+     "receives of the peer (or of its shared receive queue) against what is sent; "
+     "rnr_retry here (7: for ever), min_rnr_timer there; uroce fault list"},
     {Kind::kCompletionStatus, 14, "IBV_WC_LOC_RDD_VIOL_ERR", kNever, ""},
     {Kind::kCompletionStatus, 15, "IBV_WC_REM_INV_RD_REQ_ERR", kNever, ""},
     {Kind::kCompletionStatus, 16, "IBV_WC_REM_ABORT_ERR", kNever, ""},
@@ -91,9 +84,8 @@ constexpr std::array kExplanations = std::to_array<Explanation>({
     {Kind::kErrno, EAGAIN, "EAGAIN",
      "Not now: a limit for this moment, or the service is away and may come back.", "uroce status"},
     {Kind::kErrno, ENOMEM, "ENOMEM",
-     "No memory, or a limit: of RLIMIT_MEMLOCK where memory is registered, of the queue where a request is "
-     "posted, of "
-     "the device where an object is made.",
+     "No memory, or a limit: of RLIMIT_MEMLOCK where memory is registered, of the "
+     "queue where a request is posted, of the device where an object is made.",
      "ulimit -l and memory.honour_memlock; completions that were not polled; max_* of ibv_devinfo -v"},
     {Kind::kErrno, EACCES, "EACCES", "This user may not use the service.", "service.users, service.mode"},
     {Kind::kErrno, EFAULT, "EFAULT", "Memory to be registered is not there, or not writable.",
@@ -104,9 +96,8 @@ constexpr std::array kExplanations = std::to_array<Explanation>({
     {Kind::kErrno, ENODEV, "ENODEV", "No device, or it was opened before fork(), or has gone.",
      "uroce info; UROCE_CONFIG and --config; uroce status"},
     {Kind::kErrno, EINVAL, "EINVAL", "An argument is wrong, or not allowed in the state of the object.",
-     "the attributes that the transition of ibv_modify_qp wants (ibv_modify_qp(3)); access flags that go "
-     "together "
-     "(remote write and atomic need local write); sizes against ibv_devinfo -v"},
+     "the attributes that the transition of ibv_modify_qp wants (ibv_modify_qp(3)); access flags "
+     "that go together (remote write and atomic need local write); sizes against ibv_devinfo -v"},
     {Kind::kErrno, EMFILE, "EMFILE", "No descriptor is left.", "ulimit -n"},
     {Kind::kErrno, ENOSPC, "ENOSPC", "A table is full.", "limits that uroce info shows"},
     {Kind::kErrno, ENOTSUP, "EOPNOTSUPP", "uroce does not have this.",

@@ -50,7 +50,8 @@ FaultCommand::FaultCommand(CLI::App& command)
       add_(*command.add_subcommand("add", "Order a fault, and print its number")),
       list_(*command.add_subcommand("list", "Show faults, and how many packets met them")),
       clear_(*command.add_subcommand("clear", "End a fault, or all")),
-      break_(*command.add_subcommand("break", "Break a queue pair, or a device for its programs, at once")) {
+      break_(*command.add_subcommand(
+          "break", "Break a queue pair, its completion queues, a key, or a device, at once")) {
   app_.require_subcommand(1);
   add_.footer(kExamples);
   for (CLI::App* part : {&add_, &list_, &clear_, &break_})
@@ -65,6 +66,11 @@ FaultCommand::FaultCommand(CLI::App& command)
       .add_option("--device", broken_[1].value, "Fails (IBV_EVENT_DEVICE_FATAL), and all queue pairs with it")
       ->type_name("NAME");
   break_.add_option("--client", broken_[2].value, "The same, for this process only")->type_name("PID");
+  break_
+      .add_option("--key", broken_[3].value,
+                  "With --client: this key of memory of that process stands for nothing any more")
+      ->type_name("KEY");
+  break_.add_flag("--overflow", overflow_, "With --qp: its completion queues overflow (IBV_EVENT_CQ_ERR)");
   list_.add_flag("--json", json_, "As JSON");
   clear_.add_option("ID", id_, "Number of the fault; without it all")->check(CLI::Range(1u, UINT32_MAX));
 }
@@ -80,8 +86,11 @@ int FaultCommand::break_at_once() const {
   for (const Option& option : broken_)
     if (!option.value.empty())
       order += fmt::format("{}{}={}", order.ends_with(',') ? "" : ",", option.key, option.value);
+  if (overflow_) order += ",overflow=true";
   if (!faults::parse_breakage(order)) {
-    fmt::print(stderr, "uroce fault break: give --qp N, or --device NAME, --client PID or both\n");
+    fmt::print(stderr,
+               "uroce fault break: give --qp N (and --overflow), or --device NAME, --client PID or both, or "
+               "--key KEY and --client PID\n");
     return kUsage;
   }
   return serve::break_object(socket_, order);

@@ -31,7 +31,8 @@ class FaultCommand {
   CLI::App& break_;
   std::string socket_;
   std::array<Option, 15> options_;
-  std::array<Option, 3> broken_{{{"qp", ""}, {"device", ""}, {"client", ""}}};
+  std::array<Option, 4> broken_{{{"qp", ""}, {"device", ""}, {"client", ""}, {"key", ""}}};
+  bool overflow_ = false;
   bool json_ = false;
   uint32_t id_ = 0;
 };

@@ -7,10 +7,13 @@
 #include <fstream>
 
 #include "apps/perf/initiator.h"
+#include "apps/perf/load_benchmark.h"
 #include "apps/perf/local_peer.h"
 #include "apps/perf/progress.h"
 #include "apps/perf/reception.h"
 #include "apps/perf/remote_peer.h"
+#include "apps/perf/report_csv.h"
+#include "apps/perf/report_html.h"
 #include "apps/perf/report_json.h"
 #include "apps/perf/report_plot.h"
 #include "apps/perf/report_table.h"
@@ -20,6 +23,8 @@ namespace uroce::perf {
 namespace {
 
 double microseconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
+
+double per(double sum, uint64_t messages) { return messages == 0 ? 0 : sum / static_cast<double>(messages); }
 
 /// Runs the rounds of a plan from the initiator's end.
 class Runner {
@@ -92,24 +97,33 @@ class Runner {
                              .received = received,
                              .seconds = stretch.seconds,
                              .gigabits_per_second = rate * static_cast<double>(round.size) * 8 / 1e9,
-                             .messages_per_second = rate};
+                             .messages_per_second = rate,
+                             .cpu_ns = per(stretch.cpu.seconds * 1e9, received),
+                             .cycles = per(stretch.cpu.cycles, received),
+                             .rate_samples = stretch.rate_samples};
   }
 
   void ping(Initiator& initiator, Measurement& measurement) {
     constexpr uint64_t kWarmUp = 16;
-    client::Histogram samples;
+    RoundTrips samples;
     initiator.begin(++seed_);
     initiator.ping({.messages = kWarmUp, .time = {}}, samples);
     measurement.bytes_verified += initiator.finish();
-    samples.clear();
+    samples = {};
     initiator.begin(++seed_);
     const Stretch stretch = initiator.ping(stop(), samples);
     measurement.bytes_verified += initiator.finish();
-    measurement.latency = {.samples = samples.count(),
-                           .lost = stretch.messages - samples.count(),
-                           .p50_us = microseconds(samples.percentile(50)),
-                           .p99_us = microseconds(samples.percentile(99)),
-                           .p999_us = microseconds(samples.percentile(99.9))};
+    const client::Histogram& all = samples.all;
+    measurement.latency = {.samples = all.count(),
+                           .lost = stretch.messages - all.count(),
+                           .p50_us = microseconds(all.percentile(50)),
+                           .p99_us = microseconds(all.percentile(99)),
+                           .p999_us = microseconds(all.percentile(99.9)),
+                           .cpu_ns = per(stretch.cpu.seconds * 1e9, all.count()),
+                           .cycles = per(stretch.cpu.cycles, all.count()),
+                           .histogram = all,
+                           .p50_samples = samples.p50_us,
+                           .p99_samples = samples.p99_us};
   }
 
   const Plan& plan_;
@@ -127,21 +141,12 @@ Report report_of(const Runner& runner, const Plan& plan, const Endpoint& endpoin
   report.peer_address = client::text_of(runner.peer_gid());
   report.path_mtu = endpoint.path_mtu();
   report.depth = plan.depth;
+  report.machine = describe(endpoint.device());
   return report;
 }
 
 Report run_in_process(const Options& options) {
-  client::DeviceChoice peer_choice = options.device;
-  peer_choice.name = options.peer_device;
-  if (peer_choice.name.empty()) {
-    const std::vector<std::string> names = client::device_names();
-    const std::string first = options.device.name.empty() ? names.front() : options.device.name;
-    peer_choice.name = first;
-    // Another device if there is one: the messages cross a wire then.
-    for (const std::string& name : names) {
-      if (peer_choice.name == first) peer_choice.name = name;
-    }
-  }
+  const client::DeviceChoice peer_choice = peer_choice_of(options);
   Endpoint endpoint(options.device, options.plan);
   LocalPeer peer(peer_choice, options.plan);
   Runner runner(options.plan, endpoint, peer);
@@ -154,13 +159,16 @@ Report run_in_process(const Options& options) {
 }
 
 Report run_client(const Options& options) {
-  RemotePeer peer(client::Channel::connect(options.connect), options.plan);
+  if (options.connect.size() > 1)
+    throw client::Failure(
+        "--connect: several servers are for a load (--queue-pairs, --threads, --rate, --profile)");
+  RemotePeer peer(client::Channel::connect(options.connect.front()), options.plan);
   try {
     Endpoint endpoint(options.device, options.plan);
     Runner runner(options.plan, endpoint, peer);
     std::vector<Measurement> measurements = runner.run(!options.quiet);
     Report report = report_of(runner, options.plan, endpoint);
-    report.peer = options.connect;
+    report.peer = options.connect.front();
     report.arrangement = "client";
     report.measurements = std::move(measurements);
     peer.part();
@@ -193,15 +201,38 @@ void write_file(const std::string& path, const std::string& text) {
   if (!file) throw client::failed("cannot write " + path, errno != 0 ? errno : EIO);
 }
 
+Report measure(const Options& options) {
+  if (!options.loads.empty()) return run_loads(options);
+  return options.connect.empty() ? run_in_process(options) : run_client(options);
+}
+
 }  // namespace
+
+client::DeviceChoice peer_choice_of(const Options& options) {
+  client::DeviceChoice choice = options.device;
+  choice.name = options.peer_device;
+  if (!choice.name.empty()) return choice;
+  const std::vector<std::string> names = client::device_names();
+  const std::string first = options.device.name.empty() ? names.front() : options.device.name;
+  choice.name = first;
+  // Another device if there is one: the messages cross a wire then.
+  for (const std::string& name : names) {
+    if (choice.name == first) choice.name = name;
+  }
+  return choice;
+}
 
 int run(const Options& options) {
   client::note_interruptions();
   try {
     if (options.server) return run_server(options);
-    const Report report = options.connect.empty() ? run_in_process(options) : run_client(options);
+    const Description machine = describe_machine();
+    Report report = measure(options);
+    report.machine.insert(report.machine.begin(), machine.begin(), machine.end());
     fmt::print("{}", table_of(report));
     write_file(options.json_path, json_of(report));
+    write_file(options.csv_path, csv_of(report));
+    write_file(options.html_path, html_of(report));
     write_file(options.plot_path, plot_of(report));
     return 0;
   } catch (const client::Failure& failure) {

@@ -21,7 +21,10 @@ class CommandLine {
 
  private:
   void add_measuring(CLI::App& command);
+  void add_load(CLI::App& command);
   void add_places(CLI::App& command);
+  [[nodiscard]] Status choose_loads(Options& options) const;
+  [[nodiscard]] Status apply_to(Load& load) const;
 
   Options options_;
   std::string service_ = "rc";
@@ -32,6 +35,19 @@ class CommandLine {
   uint32_t path_mtu_ = 0;
   uint32_t gid_index_ = 0;
   CLI::Option* gid_index_option_ = nullptr;
+
+  // A load. What is not given is the profile's, or the default.
+  std::string profile_;
+  std::string rate_;
+  std::string spacing_;
+  std::string servers_;
+  Load load_;
+  CLI::Option* queue_pairs_option_ = nullptr;
+  CLI::Option* threads_option_ = nullptr;
+  CLI::Option* warm_up_option_ = nullptr;
+  CLI::Option* duration_option_ = nullptr;
+  CLI::Option* depth_option_ = nullptr;
+  CLI::Option* iterations_option_ = nullptr;
 };
 
 }  // namespace uroce::perf

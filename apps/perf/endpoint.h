@@ -2,28 +2,16 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 
+#include "apps/perf/connection.h"
 #include "apps/perf/layout.h"
 #include "apps/perf/plan.h"
 #include "client/verbs_device.h"
 #include "client/verbs_objects.h"
 
 namespace uroce::perf {
-
-/// What the other end must know to reach this one.
-struct Address {
-  uint32_t queue_pair = 0;
-  uint32_t psn = 0;
-  uint16_t lid = 0;
-  ibv_gid gid{};
-  uint32_t path_mtu = 0;      // bytes, the most this port carries
-  uint32_t reads_in_max = 0;  // READs that this end answers at once
-  uint32_t remote_key = 0;
-  uint64_t source = 0;  // of READs
-  uint64_t target = 0;  // of WRITEs
-};
 
 /// What one poll of the completion queue found.
 struct Completions {
@@ -50,7 +38,7 @@ class Endpoint {
 
   [[nodiscard]] const client::VerbsDevice& device() const { return device_; }
   /// Bytes of the connected path, 0 before connect().
-  [[nodiscard]] uint32_t path_mtu() const { return path_mtu_; }
+  [[nodiscard]] uint32_t path_mtu() const { return connection_ ? connection_->path_mtu() : 0; }
 
   /// What is sent, and read by the peer; what the peer writes to and what READs and receives fill.
   [[nodiscard]] std::span<std::byte> source() { return {buffer_.get(), area_bytes_}; }
@@ -78,21 +66,14 @@ class Endpoint {
  private:
   static constexpr uint64_t kReceiveMark = uint64_t{1} << 63;
 
-  [[nodiscard]] ibv_ah_attr way_to(const Address& peer) const;
   void forget_completions();
-  void create_queue_pair();
-  void connect_reliably(const Address& peer);
-  void connect_unreliably(const Address& peer);
-  void aim(ibv_send_wr& request) const;
   void post_list(ibv_send_wr* requests, Operation operation);
   void note_arrival(const ibv_wc& completion, Completions& completions) const;
-  void modify(ibv_qp_attr attributes, int mask, const char* to_state);
   [[noreturn]] void throw_completion(const ibv_wc& completion) const;
 
   client::VerbsDevice device_;
+  Plan plan_;
   Service service_;
-  std::optional<uint32_t> path_mtu_wanted_;
-  uint8_t ack_timeout_;
   uint32_t send_depth_;
   uint32_t receive_depth_;
   uint64_t area_bytes_;
@@ -100,13 +81,9 @@ class Endpoint {
   client::ProtectionDomain domain_;
   client::MemoryRegion region_;
   client::CompletionQueue completions_;
-  client::AddressHandle address_;  // UD only
-  client::QueuePair queue_pair_;
+  std::optional<Connection> connection_;
 
   Layout layout_;
-  uint32_t psn_ = 0;
-  uint32_t path_mtu_ = 0;
-  Address peer_;
   Operation last_operation_ = Operation::kWrite;  // for the text of an error
 };
 

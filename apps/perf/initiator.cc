@@ -15,6 +15,8 @@ using Clock = std::chrono::steady_clock;
 /// Silence after which a message of an unreliable service, or what would have told of it, counts as lost.
 constexpr std::chrono::milliseconds kLost{100};
 
+constexpr uint64_t kTurnsBetweenLooks = 16;  // at the clock
+
 std::string answer_of(const Round& round) {
   return fmt::format("the peer for a {} of {}", name_of(round.operation), size_text(round.size));
 }
@@ -22,6 +24,53 @@ std::string answer_of(const Round& round) {
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
+
+/// Tells when one of equal parts of a phase is over, by messages or by time, as the phase ends.
+class Slices {
+ public:
+  Slices(const Stop& stop, Clock::time_point start) : stop_(stop), start_(start) { aim(); }
+
+  bool over(uint64_t messages, Clock::time_point now) {
+    if (stop_.messages ? messages < next_messages_ : now < next_time_) return false;
+    ++number_;
+    aim();
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t kSlices = 20;
+  void aim() {
+    if (stop_.messages) next_messages_ = (*stop_.messages * (number_ + 1) + kSlices - 1) / kSlices;
+    next_time_ = start_ + stop_.time * static_cast<int64_t>(number_ + 1) / static_cast<int64_t>(kSlices);
+  }
+
+  Stop stop_;
+  Clock::time_point start_;
+  uint64_t number_ = 0;
+  uint64_t next_messages_ = 0;
+  Clock::time_point next_time_;
+};
+
+/// Messages a second in each part of a phase.
+class RateSamples {
+ public:
+  RateSamples(const Stop& stop, Clock::time_point start) : slices_(stop, start), since_(start) {}
+
+  void look(uint64_t messages, Clock::time_point now) {
+    if (!slices_.over(messages, now)) return;
+    const double seconds = std::chrono::duration<double>(now - since_).count();
+    if (seconds > 0) rates_.push_back(static_cast<double>(messages - before_) / seconds);
+    before_ = messages;
+    since_ = now;
+  }
+  [[nodiscard]] const std::vector<double>& rates() const { return rates_; }
+
+ private:
+  Slices slices_;
+  Clock::time_point since_;
+  uint64_t before_ = 0;
+  std::vector<double> rates_;
+};
 
 }  // namespace
 
@@ -85,7 +134,9 @@ Stretch Initiator::stream_unreliably(const Stop& stop) {
   settled_ = posted_;
   client::Patience patience(answer_of(round_));
   client::Silence silence(kLost);
+  const CpuMeter cpu;
   const auto start = Clock::now();
+  RateSamples rates(stop, start);
   auto progress = start;
   for (uint64_t turn = 0; posted_ < end || completed_ < posted_ || settled_ < posted_; ++turn) {
     post_batches(batch, window, end);
@@ -100,10 +151,15 @@ Stretch Initiator::stream_unreliably(const Stop& stop) {
     } else if (silence.lasts()) {
       settled_ = posted_;
     }
-    if (!stop.messages && turn % 16 == 0 && Clock::now() - start >= stop.time) end = posted_;
+    if (turn % kTurnsBetweenLooks != 0 || posted_ >= end) continue;
+    const auto now = Clock::now();
+    rates.look(settled_ - phase_.first, now);
+    if (!stop.messages && now - start >= stop.time) end = posted_;
   }
   return {.messages = posted_ - phase_.first,
-          .seconds = std::chrono::duration<double>(progress - start).count()};
+          .seconds = std::chrono::duration<double>(progress - start).count(),
+          .rate_samples = rates.rates(),
+          .cpu = cpu.used()};
 }
 
 Stretch Initiator::stream(const Stop& stop) {
@@ -112,7 +168,9 @@ Stretch Initiator::stream(const Stop& stop) {
   const uint64_t batch = std::clamp<uint64_t>(round_.depth / 4, 1, Endpoint::kBatchMax);
   const uint64_t end_at_most = stop.messages ? phase_.first + *stop.messages : UINT64_MAX;
   client::Patience patience(answer_of(round_));
+  const CpuMeter cpu;
   const auto start = Clock::now();
+  RateSamples rates(stop, start);
   bool posting = true;
   for (uint64_t turn = 0; posting || completed_ < posted_; ++turn) {
     while (posting && posted_ - completed_ + batch <= round_.depth && posted_ < end_at_most) {
@@ -125,9 +183,16 @@ Stretch Initiator::stream(const Stop& stop) {
     if (found.sent != 0) patience.progressed();
     patience.waited();
     if (posted_ >= end_at_most) posting = false;
-    if (!stop.messages && turn % 16 == 0 && Clock::now() - start >= stop.time) posting = false;
+    if (turn % kTurnsBetweenLooks != 0 || !posting) continue;
+    const auto now = Clock::now();
+    rates.look(completed_ - phase_.first, now);
+    if (!stop.messages && now - start >= stop.time) posting = false;
   }
-  return {.messages = posted_ - phase_.first, .seconds = seconds_since(start)};
+  const double seconds = seconds_since(start);
+  return {.messages = posted_ - phase_.first,
+          .seconds = seconds,
+          .rate_samples = rates.rates(),
+          .cpu = cpu.used()};
 }
 
 bool Initiator::ping_unreliably() {
@@ -164,15 +229,26 @@ bool Initiator::ping_once() {
   return true;
 }
 
-Stretch Initiator::ping(const Stop& stop, client::Histogram& samples) {
+Stretch Initiator::ping(const Stop& stop, RoundTrips& samples) {
   const uint64_t end_at_most = stop.messages ? phase_.first + *stop.messages : UINT64_MAX;
+  const CpuMeter cpu;
   const auto start = Clock::now();
+  Slices slices(stop, start);
+  client::Histogram part;
   auto now = start;
   while (posted_ < end_at_most && (stop.messages || now - start < stop.time)) {
     const auto sent_at = Clock::now();
     const bool answered = ping_once();
     now = Clock::now();
-    if (answered) samples.record(static_cast<uint64_t>((now - sent_at).count()));
+    if (answered) {
+      samples.all.record(static_cast<uint64_t>((now - sent_at).count()));
+      part.record(static_cast<uint64_t>((now - sent_at).count()));
+    }
+    if (slices.over(posted_ - phase_.first, now) && part.count() != 0) {
+      samples.p50_us.push_back(static_cast<double>(part.percentile(50)) / 1000);
+      samples.p99_us.push_back(static_cast<double>(part.percentile(99)) / 1000);
+      part.clear();
+    }
     // The pong may overtake the completion of its ping; waiting for it here keeps it out of the next sample.
     client::Patience patience(answer_of(round_));
     while (completed_ < posted_) {
@@ -181,7 +257,8 @@ Stretch Initiator::ping(const Stop& stop, client::Histogram& samples) {
       patience.waited();
     }
   }
-  return {.messages = posted_ - phase_.first, .seconds = seconds_since(start)};
+  const double seconds = seconds_since(start);
+  return {.messages = posted_ - phase_.first, .seconds = seconds, .cpu = cpu.used()};
 }
 
 uint64_t Initiator::finish() {

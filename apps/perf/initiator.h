@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <optional>
+#include <vector>
 
+#include "apps/perf/cpu_meter.h"
 #include "apps/perf/endpoint.h"
 #include "apps/perf/peer.h"
 #include "apps/perf/round.h"
@@ -20,6 +22,15 @@ struct Stop {
 struct Stretch {
   uint64_t messages = 0;
   double seconds = 0;
+  std::vector<double> rate_samples = {};  // messages a second in parts of the time
+  CpuUse cpu = {};
+};
+
+/// What ping() measures.
+struct RoundTrips {
+  client::Histogram all;       // nanoseconds
+  std::vector<double> p50_us;  // in parts of the time
+  std::vector<double> p99_us;
 };
 
 /// The posting end of a round.
@@ -40,7 +51,7 @@ class Initiator {
 
   /// One message after the other, until `stop`. A sample is a round trip: ping and pong, or post to
   /// completion of a READ.
-  Stretch ping(const Stop& stop, client::Histogram& samples);
+  Stretch ping(const Stop& stop, RoundTrips& samples);
 
   /// Waits for the other end and checks the memory of both; returns the bytes compared.
   uint64_t finish();

@@ -7,6 +7,7 @@
 #include "apps/launch/verbs_library.h"
 #include "apps/perf/benchmark.h"
 #include "apps/perf/command_line.h"
+#include "apps/perf/comparison.h"
 
 namespace {
 
@@ -40,6 +41,7 @@ int main(int argc, char** argv) {
   if (const auto done = launch::parse(app, argc, argv)) return *done;
   const auto options = command_line.options();
   if (!options) return launch::complain(app, options.error().message);
+  if (!options->compared.empty()) return uroce::perf::compare(options->compared[0], options->compared[1]);
   if (const auto status = choose_devices(*options, configured); !status)
     return launch::complain(app, status.error().message);
   return uroce::perf::run(*options);

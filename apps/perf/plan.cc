@@ -42,22 +42,6 @@ Result<std::vector<Value>> parse_names(std::string_view text, std::string_view w
   return values;
 }
 
-Result<uint64_t> parse_size(std::string_view text) {
-  uint64_t number = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit(rest, static_cast<size_t>(text.data() + text.size() - rest));
-  unsigned shift = 0;
-  if (unit == "K" || unit == "k" || unit == "KiB") shift = 10;
-  if (unit == "M" || unit == "m" || unit == "MiB") shift = 20;
-  if (error != std::errc{} || (shift == 0 && !unit.empty())) {
-    return invalid(fmt::format("'{}' is no size (a number, or one with K or M behind it)", text));
-  }
-  if (number == 0 || number > kSizeMax >> shift) {
-    return invalid(fmt::format("size {} is not between 1 B and 8 MiB", text));
-  }
-  return number << shift;
-}
-
 }  // namespace
 
 std::string_view name_of(Operation operation) {
@@ -106,6 +90,36 @@ Result<std::vector<Operation>> parse_operations(std::string_view text) {
 
 Result<std::vector<Measure>> parse_measures(std::string_view text) {
   return parse_names(text, "measurement", std::array{Measure::kBandwidth, Measure::kLatency});
+}
+
+Result<uint64_t> parse_size(std::string_view text) {
+  uint64_t number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(rest, static_cast<size_t>(text.data() + text.size() - rest));
+  unsigned shift = 0;
+  if (unit == "K" || unit == "k" || unit == "KiB") shift = 10;
+  if (unit == "M" || unit == "m" || unit == "MiB") shift = 20;
+  if (error != std::errc{} || (shift == 0 && !unit.empty())) {
+    return invalid(fmt::format("'{}' is no size (a number, or one with K or M behind it)", text));
+  }
+  if (number == 0 || number > kSizeMax >> shift) {
+    return invalid(fmt::format("size {} is not between 1 B and 8 MiB", text));
+  }
+  return number << shift;
+}
+
+Result<double> parse_rate(std::string_view text) {
+  double number = 0;
+  const auto [rest, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  const std::string_view unit(rest, static_cast<size_t>(text.data() + text.size() - rest));
+  const double factor = unit == "k" || unit == "K" ? 1e3 : unit == "M" ? 1e6 : 1;
+  if (error != std::errc{} || (factor == 1 && !unit.empty()))
+    return invalid(
+        fmt::format("'{}' is no rate (messages a second: a number, or one with k or M behind it)", text));
+  if (!(number * factor >= 1 && number * factor <= 1e10))
+    return invalid(fmt::format("rate {} is not between 1 and 10000M", text));
+  return number * factor;
 }
 
 Result<std::vector<uint64_t>> parse_sizes(std::string_view text) {

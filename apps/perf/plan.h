@@ -62,6 +62,12 @@ Result<std::vector<Measure>> parse_measures(std::string_view text);
 /// "64,4K,1M", or "all": the powers of two from 1 to 8 MiB. 1 to 8 MiB each.
 Result<std::vector<uint64_t>> parse_sizes(std::string_view text);
 
+/// "64", "4K": one of them.
+Result<uint64_t> parse_size(std::string_view text);
+
+/// "250000", "250k", "1.5M": a number of messages a second.
+Result<double> parse_rate(std::string_view text);
+
 /// "64 B", "4 KiB", "8 MiB": exact.
 std::string size_text(uint64_t bytes);
 

@@ -6,8 +6,9 @@
 
 namespace uroce::perf {
 
-/// One flat object: "write.4096.gigabits_per_second": 12.3 and so on, and what was measured with
-/// ("device", "path_mtu" ...).
+/// One object, whose figures are flat: "write.4096.gigabits_per_second": 12.3 and so on, and what was
+/// measured with ("device", "path_mtu" ...). "samples" has those that were taken in parts of the time, by the
+/// same names; "histograms_us" what percentiles are of.
 std::string json_of(const Report& report);
 
 }  // namespace uroce::perf

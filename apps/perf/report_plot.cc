@@ -26,7 +26,7 @@ void add_series(Chart& chart, const Report& report, std::string_view suffix, Val
 
 }  // namespace
 
-std::string plot_of(const Report& report) {
+std::vector<Chart> charts_of(const Report& report) {
   Chart bandwidth{.title = "Bandwidth", .y_label = "Gbit/s", .series = {}};
   add_series(bandwidth, report, "",
              [](const Measurement& one) { return one.bandwidth ? one.bandwidth->gigabits_per_second : 0; });
@@ -35,13 +35,20 @@ std::string plot_of(const Report& report) {
              [](const Measurement& one) { return one.latency ? one.latency->p50_us : 0; });
   add_series(latency, report, " p99",
              [](const Measurement& one) { return one.latency ? one.latency->p99_us : 0; });
+  Chart cpu{.title = "CPU time of a message", .y_label = "nanoseconds", .series = {}};
+  add_series(cpu, report, "",
+             [](const Measurement& one) { return one.bandwidth ? one.bandwidth->cpu_ns : 0; });
   std::vector<Chart> charts;
-  for (Chart* chart : {&bandwidth, &latency}) {
+  for (Chart* chart : {&bandwidth, &latency, &cpu}) {
     if (!chart->series.empty()) charts.push_back(std::move(*chart));
   }
+  return charts;
+}
+
+std::string plot_of(const Report& report) {
   return svg_of(fmt::format("{} to {}, {}, path MTU {}, {} outstanding, {}", report.device, report.peer,
                             name_of(report.service), report.path_mtu, report.depth, report.arrangement),
-                charts);
+                charts_of(report));
 }
 
 }  // namespace uroce::perf

@@ -1,6 +1,7 @@
 #include <chrono>
 #include <optional>
 
+#include "apps/perf/load_server.h"
 #include "apps/perf/messages.h"
 #include "apps/perf/remote_peer.h"
 #include "apps/perf/responder.h"
@@ -14,7 +15,7 @@ namespace {
 class Session {
  public:
   Session(Client& client, const client::DeviceChoice& choice)
-      : channel_(client.channel), plan_(client.plan), endpoint_(choice, plan_) {
+      : channel_(client.channel), choice_(choice), plan_(client.plan), endpoint_(choice, plan_) {
     channel_.send({{"ready", true}});
   }
 
@@ -22,7 +23,10 @@ class Session {
     for (;;) {
       const nlohmann::json message = next();
       if (message.contains("part")) return verified_;
-      if (message.contains("round")) {
+      if (message.contains("load")) {
+        responder_.reset();
+        verified_ += serve_load(channel_, choice_, plan_, message["load"]);
+      } else if (message.contains("round")) {
         Round round = round_from(message["round"]);
         round.service = plan_.service;
         meet(round, address_from(message.value("address", nlohmann::json())));
@@ -76,6 +80,7 @@ class Session {
   }
 
   client::Channel& channel_;
+  client::DeviceChoice choice_;
   Plan plan_;
   Endpoint endpoint_;
   std::optional<Responder> responder_;

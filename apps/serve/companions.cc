@@ -7,13 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "apps/launch/installation.h"
+#include "engine/platform/log.h"
 
 namespace uroce::serve {
 namespace {
@@ -58,7 +61,9 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   _exit(launch::kCannotExecute);
 }
 
-void say(std::string_view line) { fmt::print(stderr, "uroce serve: {}\n", line); }
+void say(std::string_view line, std::span<const engine::LogField> fields = {}) {
+  engine::write_log(engine::LogLevel::kWarning, "uroce serve", line, fields);
+}
 
 }  // namespace
 
@@ -160,8 +165,11 @@ bool Companions::reap(Child& child) {
 void Companions::tell_end(const Child& child, int status) const {
   const std::string how = WIFSIGNALED(status) ? fmt::format("was ended by signal {}", WTERMSIG(status))
                                               : fmt::format("ended with status {}", WEXITSTATUS(status));
+  const std::array fields{engine::LogField{"program", child.program.name},
+                          engine::LogField{"process", static_cast<uint64_t>(child.process)}};
   say(fmt::format("{} (process {}) {}; it is started again in {} s", child.program.name, child.process, how,
-                  child.pause.count()));
+                  child.pause.count()),
+      fields);
 }
 
 }  // namespace uroce::serve

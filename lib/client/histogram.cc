@@ -20,11 +20,21 @@ uint64_t Histogram::highest_in(size_t bucket) {
   return (leading << shift) + ((uint64_t{1} << shift) - 1);
 }
 
-void Histogram::record(uint64_t nanoseconds) {
-  ++buckets_[bucket_of(nanoseconds)];
-  ++count_;
+void Histogram::record(uint64_t nanoseconds, uint64_t times) {
+  if (times == 0) return;
+  buckets_[bucket_of(nanoseconds)] += times;
+  count_ += times;
+  sum_ += static_cast<double>(nanoseconds) * static_cast<double>(times);
   min_ = std::min(min_, nanoseconds);
   max_ = std::max(max_, nanoseconds);
+}
+
+void Histogram::add(const Histogram& other) {
+  for (size_t bucket = 0; bucket < kBuckets; ++bucket) buckets_[bucket] += other.buckets_[bucket];
+  count_ += other.count_;
+  sum_ += other.sum_;
+  min_ = std::min(min_, other.min_);
+  max_ = std::max(max_, other.max_);
 }
 
 uint64_t Histogram::percentile(double percent) const {

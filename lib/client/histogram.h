@@ -10,7 +10,10 @@ namespace uroce::client {
 /// instructions per sample however many there are. One thread.
 class Histogram {
  public:
-  void record(uint64_t nanoseconds);
+  void record(uint64_t nanoseconds) { record(nanoseconds, 1); }
+  /// A duration that was seen `times` times.
+  void record(uint64_t nanoseconds, uint64_t times);
+  void add(const Histogram& other);
   void clear() { *this = Histogram{}; }
 
   [[nodiscard]] uint64_t count() const { return count_; }
@@ -20,6 +23,15 @@ class Histogram {
   /// The smallest recorded value that at least `percent` of the samples do not exceed, to within 1/64 (never
   /// below min() nor above max()); 0 when nothing was recorded.
   [[nodiscard]] uint64_t percentile(double percent) const;
+  [[nodiscard]] double mean() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
+
+  /// `function(highest value of the bucket, samples in it)` for each bucket that has any, in ascending order;
+  /// a value given to record() again falls into the same bucket.
+  template <typename Function>
+  void for_each(const Function& function) const {
+    for (size_t bucket = 0; bucket < kBuckets; ++bucket)
+      if (buckets_[bucket] != 0) function(highest_in(bucket), buckets_[bucket]);
+  }
 
  private:
   static constexpr unsigned kSubBits = 6;
@@ -31,6 +43,7 @@ class Histogram {
 
   std::array<uint64_t, kBuckets> buckets_{};
   uint64_t count_ = 0;
+  double sum_ = 0;
   uint64_t min_ = UINT64_MAX;
   uint64_t max_ = 0;
 };

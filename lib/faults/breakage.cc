@@ -1,22 +1,55 @@
 #include "faults/breakage.h"
 
-#include <string>
-
 #include "host/control.h"
 
 namespace uroce::faults {
+namespace {
 
-std::optional<Rule> parse_breakage(std::string_view text) {
+/// Reads a key as programs print it: decimal, or hexadecimal with 0x.
+Complaint store_key(std::string_view text, uint32_t& to) {
+  const bool hexadecimal = text.starts_with("0x");
+  if (hexadecimal) text.remove_prefix(2);
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, to, hexadecimal ? 16 : 10);
+  if (error != std::errc{} || stop != end) return "must be a key of memory";
+  return std::nullopt;
+}
+
+/// Which of them the keys that were given mean; nothing when it is none, or several.
+std::optional<Breakage::What> meant_by(const Scope& scope, bool key, bool completions) {
+  const bool device = !scope.device.empty();
+  const bool client = scope.client.has_value();
+  if (scope.queue_pair) {
+    if (device || client || key) return std::nullopt;
+    return completions ? Breakage::What::kCompletions : Breakage::What::kQueuePair;
+  }
+  if (completions) return std::nullopt;
+  if (key) return client ? std::optional(Breakage::What::kKey) : std::nullopt;
+  return device || client ? std::optional(Breakage::What::kDevice) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Breakage> parse_breakage(std::string_view text) {
   if (!text.starts_with(host::kBreakOrder)) return std::nullopt;
-  // A rule needs an effect; one that has any of its own is no order to break.
-  const auto rule = parse_rule(std::string(text.substr(host::kBreakOrder.size())) + ",loss=100%");
-  if (!rule) return std::nullopt;
-  const bool names_device = !rule->device.empty() || rule->client.has_value();
-  if (rule->queue_pair.has_value() == names_device) return std::nullopt;
-  Rule meant{.device = rule->device, .queue_pair = rule->queue_pair, .client = rule->client};
-  Rule expected = meant;
-  expected.loss = kPerMillion;
-  return *rule == expected ? std::optional(meant) : std::nullopt;
+  text.remove_prefix(host::kBreakOrder.size());
+  Breakage meant;
+  bool key_given = false;
+  bool completions = false;
+  const Status read = store_pairs(text, [&](std::string_view key, std::string_view value) -> Complaint {
+    if (is_scope_key(key)) return store_scope(key, value, meant.scope);
+    if (key == "key") {
+      key_given = true;
+      return store_key(value, meant.key);
+    }
+    if (key != "overflow" || value != "true") return "nothing is broken by that";
+    completions = true;
+    return std::nullopt;
+  });
+  const auto what = meant_by(meant.scope, key_given, completions);
+  if (!read || !what) return std::nullopt;
+  meant.what = *what;
+  return meant;
 }
 
 }  // namespace uroce::faults

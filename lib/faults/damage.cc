@@ -1,17 +1,16 @@
 #include "faults/damage.h"
 
-#include <array>
 #include <cstring>
 #include <span>
 
+#include "wire/frame.h"
 #include "wire/header_sizes.h"
 #include "wire/internet_checksum.h"
+#include "wire/opcode.h"
 
 namespace uroce::faults {
 namespace {
 
-constexpr size_t kIcrcBytes = 4;
-constexpr size_t kBthBytes = 12;
 constexpr std::byte kCongestionExperienced{0x03};
 
 std::byte* ip_header(port::RxFrame& frame, const wire::Packet& packet) {
@@ -19,8 +18,7 @@ std::byte* ip_header(port::RxFrame& frame, const wire::Packet& packet) {
 }
 
 void store_icrc(port::RxFrame& frame, const wire::Packet& packet, uint32_t icrc) {
-  std::byte* at = ip_header(frame, packet) + packet.ip_packet.size();
-  for (size_t i = 0; i < kIcrcBytes; ++i) at[i] = static_cast<std::byte>(icrc >> (8 * i));
+  wire::write_icrc(ip_header(frame, packet) + packet.ip_packet.size(), icrc);
   frame.has_icrc = true;
 }
 
@@ -36,8 +34,9 @@ void renew_checksum(std::byte* ip) {
 
 void corrupt(port::RxFrame& frame, const wire::Packet& packet, uint64_t which) {
   if (!frame.has_icrc) store_icrc(frame, packet, wire::icrc_of(packet.ip_packet));
-  const size_t before = (packet.ipv4 ? wire::kIpv4Bytes : wire::kIpv6Bytes) + wire::kUdpBytes + kBthBytes;
-  const size_t bits = (packet.ip_packet.size() + kIcrcBytes - before) * 8;
+  const size_t before =
+      (packet.ipv4 ? wire::kIpv4Bytes : wire::kIpv6Bytes) + wire::kUdpBytes + wire::kBthBytes;
+  const size_t bits = (packet.ip_packet.size() + wire::kIcrcBytes - before) * 8;
   const size_t bit = which % bits;
   ip_header(frame, packet)[before + bit / 8] ^= std::byte{1} << bit % 8;
 }

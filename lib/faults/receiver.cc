@@ -127,7 +127,7 @@ bool Receiver::pass(port::RxFrame& frame) {
 bool Receiver::concerns(const Active& active) const {
   const Rule& rule = active.numbered.rule;
   if (options_.now < active.begin || options_.now >= active.end) return false;
-  return !rule.queue_pair || *rule.queue_pair == packet_.headers.bth.destination;
+  return !rule.scope.queue_pair || *rule.scope.queue_pair == packet_.headers.bth.destination;
 }
 
 /// What all rules together do to the packet that was parsed.

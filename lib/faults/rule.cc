@@ -11,9 +11,6 @@
 namespace uroce::faults {
 namespace {
 
-/// What is wrong with a value, in words that fit behind its key; nullopt when it was stored.
-using Complaint = std::optional<std::string>;
-
 struct Unit {
   std::string_view name;
   int64_t factor;
@@ -30,14 +27,6 @@ constexpr int64_t kDelayMax = 10'000'000'000;  // ns
 constexpr int64_t kScheduleMax = int64_t{86'400} * 1'000'000'000;
 constexpr int64_t kRateMin = 1'000;
 constexpr int64_t kRateMax = 1'000'000'000'000;
-constexpr size_t kNameMax = 63;  // of a device
-
-template <typename T>
-bool read_number(std::string_view text, T& to) {
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, to);
-  return error == std::errc{} && stop == end;
-}
 
 /// "100us": a number, maybe with a fraction, and one of the units.
 template <size_t N>
@@ -93,35 +82,11 @@ Complaint store_nak(std::string_view text, Rule& to) {
   return store_chance(text.substr(colon + 1), to.nak);
 }
 
-Complaint store_queue_pair(std::string_view text, Rule& to) {
-  uint32_t number = 0;
-  if (!read_number(text, number) || number == 0 || number > QpNumber::kMask)
-    return "must be the number of a queue pair";
-  to.queue_pair = QpNumber{number};
-  return std::nullopt;
-}
-
-Complaint store_client(std::string_view text, Rule& to) {
-  uint32_t process = 0;
-  if (!read_number(text, process) || process == 0) return "must be the number of a process";
-  to.client = process;
-  return std::nullopt;
-}
-
-Complaint store_device(std::string_view text, Rule& to) {
-  if (text.empty() || text.size() > kNameMax) return "must be the name of a device";
-  to.device = text;
-  return std::nullopt;
-}
-
 struct Key {
   std::string_view name;
   Complaint (*store)(std::string_view text, Rule& to);
 };
-constexpr std::array<Key, 14> kKeys{{
-    {"device", store_device},
-    {"qp", store_queue_pair},
-    {"client", store_client},
+constexpr std::array<Key, 11> kKeys{{
     {"loss", [](std::string_view text, Rule& to) { return store_chance(text, to.loss); }},
     {"delay", [](std::string_view text, Rule& to) { return store_time(text, to.delay, kDelayMax); }},
     {"jitter", [](std::string_view text, Rule& to) { return store_time(text, to.jitter, kDelayMax); }},
@@ -139,10 +104,11 @@ constexpr std::array<Key, 14> kKeys{{
 }};
 
 Complaint store(std::string_view key, std::string_view value, Rule& to) {
+  if (is_scope_key(key)) return store_scope(key, value, to.scope);
   if (key == "for") return store_time(value, to.lasts.emplace(), kScheduleMax);
   const auto found = std::ranges::find(kKeys, key, &Key::name);
   if (found != kKeys.end()) return found->store(value, to);
-  std::string known;
+  std::string known = "device, qp, client, ";
   for (const Key& one : kKeys) known += fmt::format("{}, ", one.name);
   return "no fault has that key; there are " + known + "for";
 }
@@ -174,20 +140,9 @@ Result<Rule> parse_rule(std::string_view text) {
   if (text.size() > kRuleTextMax)
     return Error{EINVAL, fmt::format("must not be longer than {} characters", kRuleTextMax)};
   Rule rule;
-  std::vector<std::string_view> seen;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(','), text.size());
-    const std::string_view part = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const size_t equals = part.find('=');
-    if (equals == std::string_view::npos)
-      return Error{EINVAL, fmt::format("\"{}\": must be KEY=VALUE", part)};
-    const std::string_view key = part.substr(0, equals);
-    if (std::ranges::find(seen, key) != seen.end()) return Error{EINVAL, fmt::format("{}: given twice", key)};
-    seen.push_back(key);
-    if (const Complaint complaint = store(key, part.substr(equals + 1), rule))
-      return Error{EINVAL, fmt::format("{}: {}", key, *complaint)};
-  }
+  const Status read = store_pairs(
+      text, [&](std::string_view key, std::string_view value) { return store(key, value, rule); });
+  if (!read) return read.error();
   if (const Complaint complaint = check(rule)) return Error{EINVAL, *complaint};
   return rule;
 }
@@ -197,9 +152,10 @@ std::string to_text(const Rule& rule) {
   const auto add = [&](bool given, std::string_view key, const std::string& value) {
     if (given) text += fmt::format("{}{}={}", text.empty() ? "" : ",", key, value);
   };
-  add(!rule.device.empty(), "device", rule.device);
-  add(rule.queue_pair.has_value(), "qp", std::to_string(rule.queue_pair.value_or(QpNumber{}).value));
-  add(rule.client.has_value(), "client", std::to_string(rule.client.value_or(0)));
+  add(!rule.scope.device.empty(), "device", rule.scope.device);
+  add(rule.scope.queue_pair.has_value(), "qp",
+      std::to_string(rule.scope.queue_pair.value_or(QpNumber{}).value));
+  add(rule.scope.client.has_value(), "client", std::to_string(rule.scope.client.value_or(0)));
   add(rule.loss > 0, "loss", chance_text(rule.loss));
   add(rule.delay.ns > 0, "delay", quantity_text(rule.delay.ns, kTimes));
   add(rule.jitter.ns > 0, "jitter", quantity_text(rule.jitter.ns, kTimes));

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/identifiers.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "faults/scope.h"
 
 namespace uroce::faults {
 
@@ -21,10 +21,7 @@ enum class Refusal : uint8_t { kRnr, kAccess, kInvalid, kOperational };
 /// One fault that was ordered: which packets it concerns, when, and what becomes of them. All of its effects
 /// are independent of each other.
 struct Rule {
-  // Which packets; nothing: all that the device receives.
-  std::string device = {};             // by name; empty: of each device
-  std::optional<QpNumber> queue_pair;  // for this one of ours
-  std::optional<uint32_t> client;      // received by this process
+  Scope scope = {};  // of the packets, as they are received
   // What becomes of them.
   uint32_t loss = 0;
   uint32_t duplicate = 0;

@@ -75,6 +75,9 @@ class QueuePair final : public PlacementOwner {
   /// `status`. False: it is not, or could not be answered so in earnest, and is for receive().
   bool refuse(const wire::Packet& packet, RequestStatus status, Turn& turn);
 
+  /// A fault has its completion queues overflow, which breaks it as a real overflow does.
+  void overflow_completions(Turn& turn);
+
   /// The PSN of the peer's request that is due, on services that keep to an order.
   [[nodiscard]] Psn due_request() const { return responder_->expected(); }
   /// The PSN of the response that is due, when any is.

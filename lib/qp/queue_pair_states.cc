@@ -219,4 +219,11 @@ void QueuePair::note_admission() {
   if (state() != State::kRtr) admitted_ |= 1u << wire::traffic_of(connection_.service, true);
 }
 
+void QueuePair::overflow_completions(Turn& turn) {
+  for (queue::CompletionQueue* const queue :
+       {connection_.options.send_completions, connection_.options.receive_completions})
+    if (queue != nullptr) queue->order_overrun();
+  overran(connection_, turn);
+}
+
 }  // namespace uroce::qp

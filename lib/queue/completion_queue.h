@@ -182,6 +182,8 @@ class CompletionQueue : public Pooled {
   /// room for; they would wait for ever for an event of what they left. Others poll on and get an event too
   /// many.
   void remind();
+  /// From now on the queue is overrun, as if a completion had found no room.
+  void order_overrun() { overrun_.store(true, std::memory_order_relaxed); }  // relaxed: as look_for_room()
   [[nodiscard]] bool overrun() const { return overrun_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool empty() const {
     for (uint16_t i = 0; i < options_.lanes; ++i) {

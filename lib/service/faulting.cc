@@ -20,10 +20,10 @@ constexpr uint32_t kLastId = (1u << 16) - 1;
 static_assert(host::kFaultsMax == faults::kRulesMax);
 
 bool concerns(const OrderedFault& fault, const Program& program) {
-  const faults::Rule& rule = fault.rule;
-  return program.attached() && (rule.device.empty() || program.device->name() == rule.device) &&
-         (!rule.client || static_cast<uint32_t>(program.peer.pid) == *rule.client) &&
-         (!rule.queue_pair || program.attachment->block().contains(*rule.queue_pair));
+  const faults::Scope& scope = fault.rule.scope;
+  return program.attached() && (scope.device.empty() || program.device->name() == scope.device) &&
+         (!scope.client || static_cast<uint32_t>(program.peer.pid) == *scope.client) &&
+         (!scope.queue_pair || program.attachment->block().contains(*scope.queue_pair));
 }
 
 constexpr const char* name_of(OrderedFault::State state) {
@@ -55,7 +55,7 @@ void Service::add_fault(Program& program, const Message& message) {
   if (Status status = may_apply(fault); !status) return answer(program, message, status);
   next_fault_ = next_fault_ % kLastId + 1;
   // Only the program knows its queue pairs.
-  if (rule->queue_pair) {
+  if (rule->scope.queue_pair) {
     fault.asker = program.id;
     fault.request = message.request;
   } else {
@@ -68,8 +68,11 @@ void Service::add_fault(Program& program, const Message& message) {
 /// What is broken at once: a queue pair, or the device for those of its programs that are meant.
 void Service::break_object(Program& program, const Message& message) {
   const auto meant = faults::parse_breakage(host::text_of(message.text));
-  if (!meant) return answer(program, message, Error{EINVAL, "give qp, or device, client or both"});
-  OrderedFault fault{.id = next_fault_, .rule = *meant, .since = now_};
+  if (!meant) return answer(program, message, Error{EINVAL, "give qp, device, client, or key and client"});
+  OrderedFault fault{.id = next_fault_, .rule = {.scope = meant->scope}, .since = now_};
+  if (meant->what == faults::Breakage::What::kKey)
+    fault.missing = fmt::format("key: process {} has no region with key {:#x}",
+                                meant->scope.client.value_or(0), meant->key);
   if (Status status = may_apply(fault); !status) return answer(program, message, status);
   next_fault_ = next_fault_ % kLastId + 1;
   Message order{.type = MessageType::kFault, .number = fault.id, .text = message.text};
@@ -79,7 +82,7 @@ void Service::break_object(Program& program, const Message& message) {
     post(*other, order);
     ++told;
   }
-  if (!meant->queue_pair)
+  if (!meant->is_of_one())
     return post(program, {.type = MessageType::kDone, .request = message.request, .number = told});
   fault.asker = program.id;
   fault.request = message.request;
@@ -89,18 +92,18 @@ void Service::break_object(Program& program, const Message& message) {
 
 /// Whether it names what there is.
 Status Service::may_apply(const OrderedFault& fault) const {
-  const faults::Rule& rule = fault.rule;
+  const faults::Scope& scope = fault.rule.scope;
   if (faults_.size() == host::kFaultsMax)
     return Error{ENOSPC, fmt::format("there are {} faults already", host::kFaultsMax)};
-  const auto same_name = [&](const auto& device) { return device->name() == rule.device; };
-  if (!rule.device.empty() && std::ranges::none_of(devices_, same_name))
-    return Error{ENODEV, fmt::format("device: the service has no device {}", rule.device)};
-  if (!rule.client && !rule.queue_pair) return {};
+  const auto same_name = [&](const auto& device) { return device->name() == scope.device; };
+  if (!scope.device.empty() && std::ranges::none_of(devices_, same_name))
+    return Error{ENODEV, fmt::format("device: the service has no device {}", scope.device)};
+  if (!scope.client && !scope.queue_pair) return {};
   const auto its = [&](const auto& entry) { return !entry.second->ended && concerns(fault, *entry.second); };
   if (std::ranges::any_of(programs_, its)) return {};
-  if (rule.queue_pair)
-    return Error{ENOENT, fmt::format("qp: no program has queue pair {}", rule.queue_pair->value)};
-  return Error{ESRCH, fmt::format("client: process {} uses no device of the service", *rule.client)};
+  if (scope.queue_pair)
+    return Error{ENOENT, fmt::format("qp: no program has queue pair {}", scope.queue_pair->value)};
+  return Error{ESRCH, fmt::format("client: process {} uses no device of the service", *scope.client)};
 }
 
 void Service::fault_taken(Program& program, const Message& message) {
@@ -115,11 +118,12 @@ void Service::fault_taken(Program& program, const Message& message) {
       post(*asker, {.type = MessageType::kDone, .request = asked.request, .number = number});
     return;
   }
-  const uint32_t number = fault->rule.queue_pair.value_or(QpNumber{}).value;
+  const std::string missing = !fault->missing.empty()
+                                  ? fault->missing
+                                  : fmt::format("qp: there is no queue pair {}",
+                                                fault->rule.scope.queue_pair.value_or(QpNumber{}).value);
   faults_.erase(fault);
-  if (asker != nullptr) {
-    answer(*asker, asked, Error{ENOENT, fmt::format("qp: there is no queue pair {}", number)});
-  }
+  if (asker != nullptr) answer(*asker, asked, Error{ENOENT, missing});
   inform_all();
 }
 
@@ -159,7 +163,7 @@ void Service::end_faults_of(Program& program) {
     if (!concerns(fault, program)) return false;
     const OrderedFault::Counts counts = program.attachment->fault_counts(fault.id);
     for (size_t i = 0; i < counts.size(); ++i) fault.ended[i] += counts[i];
-    if (!fault.rule.client && !fault.rule.queue_pair) return false;
+    if (!fault.rule.scope.client && !fault.rule.scope.queue_pair) return false;
     if (Program* const asker = find(fault.asker))
       answer(*asker, {.request = fault.request}, Error{ESRCH, "the program has ended"});
     return true;

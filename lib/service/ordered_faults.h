@@ -23,8 +23,9 @@ struct OrderedFault {
   // The connection that waits to hear whether it applies, and its request; 0: none.
   uint32_t asker = 0;
   uint32_t request = 0;
-  bool once = false;  // something is broken at once; it is over with the answer
-  Counts ended{};     // of programs that have ended
+  std::string missing = {};  // what to say when the program has not got it
+  bool once = false;         // something is broken at once; it is over with the answer
+  Counts ended{};            // of programs that have ended
 
   [[nodiscard]] State state(Instant now) const {
     const Duration elapsed = now - since;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/platform/clock.h"
+#include "engine/platform/log.h"
 
 namespace uroce::service {
 namespace {
@@ -199,7 +200,7 @@ void Service::take_changes() {
   if (read(changes_.get(), &count, sizeof count) < 0) return;
   if (reload_wanted_.exchange(false, std::memory_order_relaxed)) {
     if (const Status status = read_configuration(); !status)
-      std::fprintf(stderr, "uroce serve: %s\n", status.error().message.c_str());
+      engine::write_log(engine::LogLevel::kError, "uroce serve", status.error().message);
   }
   for (const auto& device : devices_) device->refresh();
   inform_all();

@@ -143,7 +143,8 @@ void DeviceEventNotifier::raised(engine::DeviceEvent what) {
 }
 
 bool DeviceEventNotifier::contested(const Gid& address, MacAddress by) {
-  complain(context_.device->name() + ": " + wire::to_text(address) + " is also used by " + wire::to_text(by));
+  complain(context_.device->name() + ": " + wire::to_text(address) + " is also used by " + wire::to_text(by),
+           context_.device->name());
   return true;
 }
 

@@ -47,7 +47,8 @@ void fill_operations(VerbsContext& context) {
 ibv_context* open_device(VerbsDevice& device) {
   if (engine::Stack::starting_on_this_thread()) return fail(ENODEV);
   if (!watch_forks()) {
-    complain(std::string(device.face.name) + ": cannot be opened in a child of a process that used it");
+    complain(std::string(device.face.name) + ": cannot be opened in a child of a process that used it",
+             device.face.name);
     return fail(EIO);
   }
   const Result<engine::Stack*> stack = engine::Stack::instance();
@@ -57,7 +58,7 @@ ibv_context* open_device(VerbsDevice& device) {
   if (const int error = context->async_events.open(); error != 0) return fail(error);
   Result<std::shared_ptr<engine::Device>> opened = stack.value()->open(device.index);
   if (!opened) {
-    complain(opened.error().message);
+    complain(opened.error().message, device.face.name);
     return fail(opened.error().code);
   }
   context->device = std::move(*opened);

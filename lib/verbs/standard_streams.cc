@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "engine/platform/log.h"
 
 namespace uroce::verbs {
 
@@ -54,8 +54,10 @@ StandardStreamsReserved::~StandardStreamsReserved() {
   }
 }
 
-void complain(const std::string& message) {
-  if (is_for_messages()) std::fprintf(stderr, "uroce: %s\n", message.c_str());
+void complain(const std::string& message, std::string_view device) {
+  if (!is_for_messages()) return;
+  const engine::LogField field{"device", device};
+  engine::write_log(engine::LogLevel::kError, "uroce", message, {&field, device.empty() ? 0u : 1u});
 }
 
 }  // namespace uroce::verbs

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 
 // The descriptors 0, 1 and 2 are the program's, also while they are closed.
 namespace uroce::verbs {
@@ -22,7 +23,7 @@ class StandardStreamsReserved {
 /// One line on standard error: the reason behind the errno that the application gets. It is kept to ourselves
 /// when descriptor 2 seems to be something else by now, a file or connection that got the number of a closed
 /// one: standard error is what was there when the library was loaded, a terminal, or a log that is appended
-/// to.
-void complain(const std::string& message);
+/// to. `device`: that it is about, if it is about one.
+void complain(const std::string& message, std::string_view device = {});
 
 }  // namespace uroce::verbs

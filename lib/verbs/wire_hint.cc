@@ -16,8 +16,10 @@ void hint_at_wire(ibv_device& device, const std::string& missing) {
   if (drivers::wire_of(devices.at(object(&device).index).port).empty()) return;
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;
-  complain(std::string(device.name) + ": " + missing +
-           ": the wire of this device does not leave the process; `man uroce` says how processes are joined");
+  complain(
+      std::string(device.name) + ": " + missing +
+          ": the wire of this device does not leave the process; `man uroce` says how processes are joined",
+      device.name);
 }
 
 }  // namespace uroce::verbs

@@ -9,6 +9,14 @@ static void check(const void* made, const char* what) {
   exit(1);
 }
 
+static void drain(struct ibv_cq* completions) {
+  struct ibv_wc flushed;
+  int found = 0;
+  while ((found = ibv_poll_cq(completions, 1, &flushed)) == 1)
+    printf("receive %u: %s\n", (unsigned)flushed.wr_id, ibv_wc_status_str(flushed.status));
+  if (found < 0) printf("the queue has overflowed\n");
+}
+
 int main(void) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   struct ibv_device** devices = ibv_get_device_list(NULL);
@@ -36,10 +44,7 @@ int main(void) {
   do {
     if (ibv_get_async_event(context, &event) != 0) return 1;
     printf("event: %s\n", ibv_event_type_str(event.event_type));
-    struct ibv_wc flushed;
-    if (event.event_type == IBV_EVENT_QP_FATAL && event.element.qp == queue_pair &&
-        ibv_poll_cq(completions, 1, &flushed) == 1)
-      printf("receive %u: %s\n", (unsigned)flushed.wr_id, ibv_wc_status_str(flushed.status));
+    if (event.event_type == IBV_EVENT_QP_FATAL && event.element.qp == queue_pair) drain(completions);
     ibv_ack_async_event(&event);
   } while (event.event_type != IBV_EVENT_DEVICE_FATAL);
   return 0;

@@ -174,7 +174,8 @@ class Faults(unittest.TestCase):
                 self.assertRegex(output, r"Failed status work request flushed \(5\)")
                 self.assertEqual(self.faults(), [])
         for words, expected in ((["--qp", "77"], 1), (["--device", "nope"], 1), (["--client", "1"], 1), ([], 2), (["--qp", "x"], 2),
-                                (["--qp", "77", "--client", "1"], 2)):
+                                (["--qp", "77", "--client", "1"], 2), (["--overflow"], 2), (["--client", "1", "--overflow"], 2),
+                                (["--qp", "77", "--overflow"], 1), (["--key", "7"], 2), (["--key", "x", "--client", "1"], 2)):
             done = self.try_order("break", *words)
             self.assertEqual((done.returncode, done.stdout), (expected, ""), done.stderr)
             self.assertRegex(done.stderr, r"\Auroce fault break: [^\n]*\n\Z")
@@ -190,6 +191,37 @@ class Faults(unittest.TestCase):
         self.order("break", "--client", str(program.pid))
         status, output = programs.finish(program)
         self.assertEqual((status, output), (0, "event: device failed\n"))
+
+    def test_a_completion_queue_that_overflows(self):
+        program = self.stack.start([sys.argv[4]], "", self.service.environment)
+        self.addCleanup(programs.end, program)
+        number = re.fullmatch(r"queue pair (\d+)\n", program.stdout.readline())[1]
+        self.assertEqual(self.order("break", "--qp", number, "--overflow"), "1\n")
+        said = [program.stdout.readline() for _ in range(4)]
+        self.assertEqual(said, ["event: QP failed\n", "receive 7: work request flushed\n", "the queue has overflowed\n",
+                                "event: CQ error\n"])
+
+    def test_a_key_that_is_invalidated(self):
+        """The peer's WRITEs are refused from then on."""
+        with host_service.HostPair(self.stack, self.service) as pair:
+            command = ["stdbuf", "-oL", *WRITE[:-2], "-D", "100"]
+            server = pair.start_server(command)
+            client = pair.start_client(command)
+            key, line = None, ""
+            while not line.startswith("---") or key is None:
+                line = server.stdout.readline()
+                self.assertNotEqual(line, "")
+                if line.strip().startswith("local address") and (found := re.search(r"RKey (0x[0-9a-f]+)", line)):
+                    key = found[1]
+            for wrong, process in (("0x7", server.pid), (key, 1)):
+                done = self.try_order("break", "--key", wrong, "--client", str(process))
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertRegex(done.stderr, r"\Auroce fault break: [^\n]*(key|client): [^\n]*\n\Z")
+            self.assertEqual(self.order("break", "--key", key, "--client", str(server.pid)), "1\n")
+            status, output = programs.finish(client)
+            self.assertNotEqual(status, 0, output)
+            self.assertRegex(output, r"[Ss]tatus 10\b")
+            programs.end(server)
 
     def test_of_the_configuration_and_the_environment(self):
         with host_service.HostPair(self.stack, self.service) as pair:

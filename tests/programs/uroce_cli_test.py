@@ -67,6 +67,25 @@ class BadOptions(TestCase):
             self.assertIn(f'{option}: does not go together with an interface', refusal.stderr)
             self.assertNotRegex(refusal.stderr, r'device\.|command line|:[0-9]+:')
 
+    def test_a_log_of_json(self):
+        """Every line is an object, also those of DPDK, and numbers of objects and counters are fields."""
+        run = uroce('perf', '--quiet', '--op', 'write', '--size', '64', '--iterations', '10', '--log-format', 'json', '--log-counters', 'true',
+                    '--log-level', 'debug', '--config', str(pathlib.Path(EMBEDDED).with_name('net-ring.toml')))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        lines = [json.loads(line) for line in run.stderr.splitlines()]
+        self.assertEqual({line['origin'] for line in lines}, {'uroce', 'dpdk'})
+        counters = [line for line in lines if line['origin'] == 'uroce']
+        self.assertEqual({line['device'] for line in counters}, {'uroce0', 'uroce1'})
+        for line in counters:
+            self.assertGreater(line['tx_frames'], 0)
+            self.assertRegex(line['message'], rf"counters .*tx_frames {line['tx_frames']}\b")
+            self.assertRegex(line['time'], r'\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z\Z')
+        failed = uroce('run', '--log-format', 'json', '--port', 'nosuch', '--', 'ibv_devinfo')
+        [line] = [json.loads(line) for line in failed.stderr.splitlines() if line.startswith('{')]
+        self.assertEqual((line['level'], line['device']), ('error', 'uroce0'))
+        self.assertIn('nosuch', line['message'])
+        self.refused('run', '--log-format', 'xml', '--', 'true', naming=['--log-format', 'xml'])
+
     def test_a_peer_in_another_process_on_the_embedded_pair(self):
         if shutil.which('rping') is None:
             self.skipTest('rping is not installed')

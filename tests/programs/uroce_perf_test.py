@@ -4,6 +4,7 @@
     tests/programs/uroce_perf_test.py UROCE
 """
 import json
+import pathlib
 import signal
 import socket
 import subprocess
@@ -12,6 +13,8 @@ import time
 import unittest
 
 from command_line import ENVIRONMENT, UROCE, TestCase, uroce
+
+PROFILE = str(pathlib.Path(__file__).resolve().parents[2] / 'configs/profiles/mixed.toml')
 
 
 class Perf(TestCase):
@@ -57,6 +60,55 @@ class Perf(TestCase):
         _, figures = self.perf('--size', '64', '--device', 'uroce1', '--peer-device', 'uroce1', '--path-mtu', '256',
                                '--ack-timeout', '18')
         self.assertEqual((figures['peer'], figures['path_mtu']), ('uroce1', 256))
+
+    def load(self, *arguments, duration='0.2'):
+        path = self.folder / 'load.json'
+        run = uroce('perf', '--quiet', '--duration', duration, '--json', str(path), *arguments)
+        self.assertEqual((run.returncode, run.stderr), (0, ''))
+        return run, json.loads(path.read_text())
+
+    def test_loads(self):
+        """Many queue pairs, threads, both directions; each end verifies what came."""
+        _, figures = self.load('--op', 'write,read,send,add,swap', '--size', '64,5000', '--queue-pairs', '8', '--threads', '2',
+                               '--bidirectional', '--depth', '8', duration='0.05')
+        for kind in 'write.64', 'write.5000', 'read.64', 'read.5000', 'send.64', 'send.5000', 'add.8', 'swap.8':
+            for way in 'there', 'back':
+                self.assertGreater(figures[f'{kind}.{way}.messages'], 0)
+                self.assertGreater(figures[f'{kind}.{way}.latency_p50_us'], 0)
+                if not kind.startswith(('add', 'swap')):
+                    self.assertGreater(figures[f'{kind}.{way}.bytes_verified'], 0)
+        for service, operation in ('uc', 'write'), ('uc', 'send'), ('ud', 'send'):
+            _, figures = self.load('--service', service, '--op', operation, '--size', '64', '--rate', '5k', '--queue-pairs', '4')
+            of = f'{operation}.64.there.'
+            self.assertEqual((figures[of + 'offered_per_second'], figures[of + 'lost']), (5000, 0))
+            self.assertGreater(figures[of + 'messages'], 0)
+
+    def test_a_profile_and_a_rate(self):
+        _, figures = self.load('--profile', PROFILE, '--rate', '4k', '--arrivals', 'even', '--warm-up', '0.05', duration='0.5')
+        self.assertEqual(figures['mix.there.offered_per_second'], 4000)
+        parts = [key for key in figures if key.startswith('mix.') and key.endswith('.there.messages')]
+        self.assertEqual(len(parts), 6, parts)
+        self.assertEqual(sum(figures[key] for key in parts), 2 * figures['mix.there.messages'])
+        self.assertEqual(figures['mix.back.offered_per_second'], 4000)
+
+    def test_a_ramp(self):
+        run, figures = self.load('--op', 'write', '--size', '64', '--ramp', '--rate', '1000')
+        self.assertGreater(len(figures['ramps']['write.64']), 0)
+        self.assertEqual(figures['ramps']['write.64'][0]['offered_per_second'], 1000)
+        self.assertLessEqual(figures['write.64.highest_per_second'], 1000)
+        self.assertIn('highest rate', run.stdout)
+
+    def test_wrong_loads_are_named(self):
+        self.refused('perf', '--rate', 'fast', naming=['--rate', "'fast'"])
+        self.refused('perf', '--rate', '0', naming=['--rate'])
+        self.refused('perf', '--arrivals', 'poisson', naming=['--arrivals', '--rate'])
+        self.refused('perf', '--iterations', '5', '--threads', '2', naming=['--iterations'])
+        self.refused('perf', '--queue-pairs', '3', '--threads', '2', status=1, naming=['--queue-pairs 3', '2'])
+        self.refused('perf', '--queue-pairs', '0', naming=['--queue-pairs'])
+        self.refused('perf', '--profile', '/nonexistent.toml', naming=['--profile', '/nonexistent.toml'])
+        self.refused('perf', '--profile', self.file('x.toml', 'speed = 1\n'), naming=['--profile', 'x.toml:1: speed'])
+        self.refused('perf', '--profile', PROFILE, '--service', 'ud', naming=['UD', 'read'])
+        self.refused('perf', '--profile', PROFILE, '--size', '64', naming=['--profile'])
 
     def test_what_is_wrong_is_named(self):
         self.refused('perf', '--device', 'mlx5_0', status=1, naming=['mlx5_0', 'uroce0'])
@@ -122,6 +174,33 @@ class PerfBetweenProcesses(TestCase):
                 self.assertGreater(figures[f'send.{size}.received'], 0)
             served, errors = server.communicate(timeout=60)
             self.assertEqual((server.returncode, errors), (0, ''))
+
+    def test_loads(self):
+        """Both ends send, by more queue pairs than one message names; the server stays for the second load."""
+        server, port = self.start_server()
+        path = self.folder / 'load.json'
+        client = self.start_client(port, '--op', 'write,send', '--size', '64', '--queue-pairs', '130', '--depth', '4', '--bidirectional',
+                                   '--duration', '0.2', '--json', str(path))
+        _, errors = client.communicate(timeout=120)
+        self.assertEqual((client.returncode, errors), (0, ''))
+        figures = json.loads(path.read_text())
+        for operation in 'write', 'send':
+            for way in 'there', 'back':
+                self.assertGreater(figures[f'{operation}.64.{way}.messages'], 0)
+                self.assertGreater(figures[f'{operation}.64.{way}.bytes_verified'], 0)
+        self.assertGreater(figures['send.64.there.cpu_ns_per_message'], 0)
+        served, errors = server.communicate(timeout=60)
+        self.assertEqual((server.returncode, errors), (0, ''))
+        self.assertIn('served', served)
+
+    def test_a_dead_server_ends_a_load(self):
+        server, port = self.start_server()
+        client = self.start_client(port, '--op', 'write', '--size', '64', '--queue-pairs', '2', '--duration', '600')
+        time.sleep(2)
+        self.assertIsNone(client.poll())
+        server.kill()
+        _, errors = client.communicate(timeout=60)
+        self.assertEqual((client.returncode, len(errors.splitlines())), (1, 1), errors)
 
     def running(self):
         server, port = self.start_server()

@@ -254,7 +254,8 @@ std::string to_toml(const Configuration& configuration) {
   out +=
       fmt::format("[eal]\narguments = {}\n\n",
                   joined(configuration.eal_arguments, [](const std::string& text) { return quoted(text); }));
-  out += fmt::format("[log]\nlevel = {}\ncounters = {}\n", quoted(configuration.log_level),
+  out += fmt::format("[log]\nlevel = {}\nformat = {}\ncounters = {}\n", quoted(configuration.log_level),
+                     quoted(configuration.log_format == LogFormat::kJson ? "json" : "text"),
                      configuration.log_counters);
   return out;
 }

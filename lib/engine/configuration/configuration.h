@@ -82,6 +82,9 @@ enum class PollerIdle : uint8_t {
   kInterrupt,  // sleeps until a frame, a doorbell or a timer is due
 };
 
+/// How lines of the log look.
+enum class LogFormat : uint8_t { kText, kJson };
+
 struct Configuration {
   std::vector<DeviceConfiguration> devices;
   PollerMode poller_mode = PollerMode::kInline;
@@ -99,6 +102,7 @@ struct Configuration {
   uint64_t bus_offset = 0;     // added to every bus address
   std::vector<std::string> eal_arguments;
   std::string log_level = "warning";
+  LogFormat log_format = LogFormat::kText;
   bool log_counters = false;  // when a device closes, one line with those of its counters that are not zero
 };
 

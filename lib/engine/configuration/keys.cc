@@ -115,6 +115,9 @@ constexpr std::array<std::pair<std::string_view, wire::SourcePorts>, 2> kSourceP
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kLogLevels = {
     {{"none", "none"}, {"error", "error"}, {"warning", "warning"}, {"info", "info"}, {"debug", "debug"}}};
 
+constexpr std::array<std::pair<std::string_view, LogFormat>, 2> kLogFormats = {
+    {{"text", LogFormat::kText}, {"json", LogFormat::kJson}}};
+
 Complaint store_log_level(const toml::node& value, std::string& to) {
   std::string_view level;
   Complaint complaint = store_choice(value, level, kLogLevels);
@@ -141,7 +144,8 @@ Complaint store_rule(const toml::node& value, faults::Rule& to) {
   if (text == nullptr) return "must be a list of rules such as \"loss=1%,seed=7\"";
   const auto rule = faults::parse_rule(text->get());
   if (!rule) return rule.error().message;
-  if (rule->queue_pair || rule->client) return "qp and client are for uroce fault, while programs run";
+  if (rule->scope.queue_pair || rule->scope.client)
+    return "qp and client are for uroce fault, while programs run";
   to = *rule;
   return std::nullopt;
 }
@@ -235,7 +239,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_integ
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 31> kGeneralKeys = {{
+constexpr std::array<Key, 32> kGeneralKeys = {{
     {{"device.name", "string", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_string(v, t.device->name, kDeviceNameMax); }},
@@ -354,6 +358,9 @@ constexpr std::array<Key, 31> kGeneralKeys = {{
       "what is written to standard error; UROCE_LOG overrides it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_log_level(v, t.configuration.log_level); }},
+    {{"log.format", "text or json", "how lines on standard error look: json is an object for each"},
+     ValueKind::kText,
+     [](Node v, KeyTarget t) { return store_choice(v, t.configuration.log_format, kLogFormats); }},
     {{"log.counters", "true or false", "write each device's counters to standard error when it closes"},
      ValueKind::kFlag,
      [](Node v, KeyTarget t) { return store_flag(v, t.configuration.log_counters); }},

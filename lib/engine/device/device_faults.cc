@@ -19,9 +19,9 @@ bool Device::has_queue_pair(QpNumber number) const {
 Status Device::add_fault(const faults::NumberedRule& numbered) {
   if (forked_since_start()) return Error{ENODEV, "the process is a fork of the device's"};
   const faults::Rule& rule = numbered.rule;
-  if (!rule.device.empty() && rule.device != name()) return {};
-  if (rule.queue_pair && !has_queue_pair(*rule.queue_pair))
-    return Error{ENOENT, fmt::format("qp: there is no queue pair {}", rule.queue_pair->value)};
+  if (!rule.scope.device.empty() && rule.scope.device != name()) return {};
+  if (rule.scope.queue_pair && !has_queue_pair(*rule.scope.queue_pair))
+    return Error{ENOENT, fmt::format("qp: there is no queue pair {}", rule.scope.queue_pair->value)};
   return state_->faults.add(state_->pollers, numbered);
 }
 

@@ -20,6 +20,7 @@
 #include "engine/platform/eal.h"
 #include "engine/platform/eal_log.h"
 #include "engine/platform/forked.h"
+#include "engine/platform/log.h"
 #include "engine/platform/random_key.h"
 
 namespace uroce::engine {
@@ -50,17 +51,22 @@ void end_all() {
 }
 
 /// One line of the counters that are not zero.
-std::string counters_of(const Device& device) {
-  std::string line = fmt::format("uroce: {}: counters", device.name());
+void write_counters_of(const Device& device) {
   const Device::PortCounts port = device.port_counts();
-  if (port.dropped != 0) line += fmt::format(" port_dropped {}", port.dropped);
-  if (port.transmit_calls != 0) line += fmt::format(" port_transmit_calls {}", port.transmit_calls);
+  std::vector<LogField> fields = {{"device", device.name()}};
+  const auto add = [&](std::string_view name, uint64_t value) {
+    if (value != 0) fields.push_back({name, value});
+  };
+  add("port_dropped", port.dropped);
+  add("port_transmit_calls", port.transmit_calls);
   for (size_t i = 0; i < kCounterCount; ++i) {
     const auto counter = static_cast<Counter>(i);
-    const uint64_t value = device.counter(counter);
-    if (value != 0) line += fmt::format(" {} {}", counter_label(counter), value);
+    add(counter_label(counter), device.counter(counter));
   }
-  return line + "\n";
+  std::string line = fmt::format("{}: counters", device.name());
+  for (size_t i = 1; i < fields.size(); ++i)
+    line += fmt::format(" {} {}", fields[i].name, std::get<uint64_t>(fields[i].value));
+  write_log(LogLevel::kInfo, "uroce", line, fields);
 }
 
 Result<std::vector<std::unique_ptr<copy::Engine>>> open_copy_engines(const DeviceConfiguration& device,
@@ -95,6 +101,7 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
   watch_forks();
   std::shared_ptr<DeviceGroup> group(new DeviceGroup);
   group->log_counters_ = configuration.log_counters;
+  set_log_format(configuration.log_format);
   OpenGroups& open = open_groups();
   {
     const std::lock_guard guard(open.mutex);
@@ -287,11 +294,7 @@ Device& DeviceGroup::device(size_t index) {
 
 void DeviceGroup::write_counters() const {
   if (!log_counters_) return;
-  for (const Member& member : members_) {
-    const std::string line = counters_of(*member.device);
-    // One call, so that the lines of two processes do not mix; a failure has no addressee.
-    if (write(STDERR_FILENO, line.data(), line.size()) < 0) return;
-  }
+  for (const Member& member : members_) write_counters_of(*member.device);
 }
 
 void DeviceGroup::end() {

@@ -6,7 +6,6 @@
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
 #include "engine/scheduling/oversubscription.h"
-#include "faults/breakage.h"
 
 namespace uroce::engine {
 
@@ -63,8 +62,8 @@ void SharedNetwork::programs_changed() {
 namespace {
 
 /// Drives the queue pair to the error state; its owner hears IBV_EVENT_QP_FATAL when what was posted is
-/// flushed. False: there is no such queue pair.
-bool break_queue_pair(DeviceState& state, QpNumber number) {
+/// flushed. `overflow`: by its completion queues. False: there is no such queue pair.
+bool break_queue_pair(DeviceState& state, QpNumber number, bool overflow) {
   Poller* poller = nullptr;
   {
     const std::lock_guard guard(state.mutex);
@@ -82,26 +81,44 @@ bool break_queue_pair(DeviceState& state, QpNumber number) {
     });
   };
   with_entry([&](QueuePairEntry& entry, qp::Turn& turn) {
+    if (overflow) entry.queue_pair.overflow_completions(turn);
     qp::Attributes ended;
     ended.state = qp::State::kErr;
     broken = entry.queue_pair.modify(ended, qp::kMaskState, turn) == 0;
     poller->activate(entry);
   });
-  with_entry([](QueuePairEntry& entry, qp::Turn&) {
-    if (entry.listener != nullptr) entry.listener->raised(qp::Event::kFatal);
+  // An overflow has raised it already.
+  with_entry([overflow](QueuePairEntry& entry, qp::Turn&) {
+    if (!overflow && entry.listener != nullptr) entry.listener->raised(qp::Event::kFatal);
   });
   return broken;
 }
 
 }  // namespace
 
-int SharedNetwork::fault_added(const host::SharedFault& fault) {
-  if (const auto broken = faults::parse_breakage(fault.rule)) {
-    if (broken->queue_pair) return break_queue_pair(*state_, *broken->queue_pair) ? 0 : ENOENT;
-    state_->listeners.raise(DeviceEvent::kFatal);
-    state_->end_queue_pairs();
-    return 0;
+int SharedNetwork::break_at_once(const faults::Breakage& broken) {
+  using What = faults::Breakage::What;
+  // Nothing else is in that domain, so every use of the key is from another; the program can still end it.
+  constexpr DomainId kNone{UINT32_MAX};
+  switch (broken.what) {
+    case What::kQueuePair:
+    case What::kCompletions:
+      return break_queue_pair(*state_, broken.scope.queue_pair.value_or(QpNumber{}),
+                              broken.what == What::kCompletions)
+                 ? 0
+                 : ENOENT;
+    case What::kKey:
+      return device_->regions().reregister(MemoryKey{broken.key}, {.domain = kNone}) ? 0 : ENOENT;
+    case What::kDevice:
+      break;
   }
+  state_->listeners.raise(DeviceEvent::kFatal);
+  state_->end_queue_pairs();
+  return 0;
+}
+
+int SharedNetwork::fault_added(const host::SharedFault& fault) {
+  if (const auto broken = faults::parse_breakage(fault.rule)) return break_at_once(*broken);
   const auto rule = faults::parse_rule(fault.rule);
   if (!rule || fault.id == 0 || fault.id >= MetFaults::kFirstConfigured) return EPROTO;
   const Status status = device_->add_fault({fault.id, *rule});

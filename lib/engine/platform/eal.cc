@@ -18,6 +18,7 @@
 #include "drivers/pci/pci_device.h"
 #include "drivers/process/open_descriptors.h"
 #include "engine/platform/eal_log.h"
+#include "engine/platform/log.h"
 #include "engine/platform/processors.h"
 #include "engine/platform/thread.h"
 
@@ -123,6 +124,7 @@ Status start(const Configuration& configuration, std::span<const std::string> de
   const drivers::OpenDescriptors before = drivers::open_descriptors();
   const bool selective = drivers::program_has_threads();
   const bool hugepages = configuration.hugepages && hugepages_free(configuration.memory_mb);
+  set_log_format(configuration.log_format);
   EalLog& log = EalLog::install(log_level_in_force(configuration.log_level));
   std::vector<std::string> arguments = eal_arguments(configuration, usable(devargs), hugepages);
   int result = 0;

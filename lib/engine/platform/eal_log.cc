@@ -5,8 +5,11 @@
 #include <sys/sendfile.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
+
+#include "engine/platform/log.h"
 
 namespace uroce::engine {
 
@@ -52,12 +55,29 @@ void EalLog::note_error(std::string_view text) {
   if (first_error_.empty()) first_error_ = last_error_;
 }
 
+/// Shows lines as DPDK wrote them, or as ours.
+void EalLog::show(int level, std::string_view text) {
+  if (log_format() == LogFormat::kText) {
+    [[maybe_unused]] const size_t written = fwrite(text.data(), 1, text.size(), stderr);
+    return;
+  }
+  const LogLevel ours = level <= static_cast<int>(RTE_LOG_ERR)       ? LogLevel::kError
+                        : level <= static_cast<int>(RTE_LOG_WARNING) ? LogLevel::kWarning
+                        : level <= static_cast<int>(RTE_LOG_INFO)    ? LogLevel::kInfo
+                                                                     : LogLevel::kDebug;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    if (end != 0) write_log(ours, "dpdk", text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
 ssize_t EalLog::write(void* cookie, const char* text, size_t bytes) {
   auto& log = *static_cast<EalLog*>(cookie);
   const int level = rte_log_cur_msg_loglevel();
   if (level >= 0 && level <= static_cast<int>(RTE_LOG_ERR)) log.note_error({text, bytes});
   if (level >= 0 && static_cast<uint32_t>(level) <= log.level_) {
-    [[maybe_unused]] const size_t written = fwrite(text, 1, bytes, stderr);
+    show(level, {text, bytes});
   }
   return static_cast<ssize_t>(bytes);
 }

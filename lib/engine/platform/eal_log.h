@@ -24,6 +24,7 @@ class EalLog {
   /// The first error since this was called last: the cause of those that follow it. Empty: none, or DPDK's
   /// log is not ours.
   static std::string take_first_error();
+  static void show(int level, std::string_view text);
   void note_error(std::string_view text);
 
  private:

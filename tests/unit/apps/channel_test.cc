@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "apps/perf/messages.h"
 #include "apps/perf/reception.h"
 #include "client/failure.h"
 
@@ -80,7 +81,7 @@ TEST(Reception, OutlastsStrangers) {
   { const client::Channel scanner = client::Channel::connect(where); }
   client::Channel client = client::Channel::connect(where);
   client.send({{"plan",
-                {{"version", 3},
+                {{"version", kDialogueVersion},
                  {"service", "rc"},
                  {"sizes", {64}},
                  {"depth", 4},

@@ -76,6 +76,7 @@ arguments = ["--log-level=lib.eal:debug", "--with \"quotes\""]
 
 [log]
 level = "debug"
+format = "json"
 counters = true
 )";
 
@@ -148,6 +149,7 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(c.bus_offset, 4096u);
   EXPECT_EQ(c.eal_arguments, (std::vector<std::string>{"--log-level=lib.eal:debug", "--with \"quotes\""}));
   EXPECT_EQ(c.log_level, "debug");
+  EXPECT_EQ(c.log_format, LogFormat::kJson);
   EXPECT_TRUE(c.log_counters);
 }
 
@@ -267,6 +269,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"[memory]\nhugepages = 1", "f.toml:2: memory.hugepages: must be true or false"},
         Mistake{"[memory]\nmegabytes = 1", "f.toml:2: memory.megabytes: must be from 32"},
         Mistake{"[eal]\narguments = [1]", "f.toml:2: eal.arguments: must be a string"},
+        Mistake{"[log]\nformat = \"xml\"", "f.toml:2: log.format: must be one of"},
         Mistake{"[log]\nlevel = \"loud\"", "f.toml:2: log.level: must be one of"},
         Mistake{"[[device]]\nspeed = 1", "f.toml:2: device.speed: unknown key"},
         Mistake{"[[device]]\nname = \"\"", "f.toml:2: device.name: must not be empty"},
@@ -344,6 +347,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"memory.bus_offset", "4096"},
       {"eal.arguments", "--log-level=lib.eal:debug,--with \"quotes\""},
       {"log.level", "debug"},
+      {"log.format", "json"},
       {"log.counters", "true"},
   };
   for (const auto& [path, value] : options) {
@@ -375,7 +379,7 @@ TEST(Configuration, NamesAWrongOption) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 49u);
+  EXPECT_EQ(configuration_keys().size(), 50u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

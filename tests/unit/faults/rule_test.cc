@@ -21,9 +21,7 @@ TEST(Rule, HasEveryKey) {
       "device=uroce1,qp=17,client=4711,loss=1%,delay=100us,jitter=20us,reorder=5%,duplicate=1%,corrupt=0.01%,"
       "ecn=2%,nak=rnr:10%,rate=10Gbit,seed=7,after=2s,for=10s");
   ASSERT_TRUE(rule) << rule.error().message;
-  const Rule expected{.device = "uroce1",
-                      .queue_pair = QpNumber{17},
-                      .client = 4711,
+  const Rule expected{.scope = {.device = "uroce1", .queue_pair = QpNumber{17}, .client = 4711},
                       .loss = 10'000,
                       .duplicate = 10'000,
                       .reorder = 50'000,
@@ -88,16 +86,25 @@ TEST(Rule, IsRefusedWithOneLine) {
   EXPECT_NE(complaint(std::string(500, 'x')).find("longer"), std::string::npos);
 }
 
-TEST(Breakage, NamesAQueuePairOrADevice) {
-  const auto queue_pair = parse_breakage("break,qp=17");
-  ASSERT_TRUE(queue_pair);
-  EXPECT_EQ(*queue_pair, Rule{.queue_pair = QpNumber{17}});
-  const auto device = parse_breakage("break,device=uroce0,client=5");
-  ASSERT_TRUE(device);
-  EXPECT_EQ(*device, (Rule{.device = "uroce0", .client = 5}));
+TEST(Breakage, NamesOneThing) {
+  using What = Breakage::What;
+  const std::vector<std::pair<const char*, Breakage>> orders = {
+      {"break,qp=17", {What::kQueuePair, {.queue_pair = QpNumber{17}}}},
+      {"break,qp=17,overflow=true", {What::kCompletions, {.queue_pair = QpNumber{17}}}},
+      {"break,device=uroce0,client=5", {What::kDevice, {.device = "uroce0", .client = 5}}},
+      {"break,key=0xAB12,client=5", {What::kKey, {.client = 5}, 0xAB12}},
+      {"break,client=5,key=4294967295", {What::kKey, {.client = 5}, UINT32_MAX}}};
+  for (const auto& [text, expected] : orders) {
+    const auto order = parse_breakage(text);
+    ASSERT_TRUE(order) << text;
+    EXPECT_EQ(*order, expected) << text;
+  }
   for (const char* wrong :
        {"qp=17", "break,", "break,qp=17,client=5", "break,qp=17,loss=1%", "break,qp=17,delay=1us",
-        "break,device=uroce0,seed=3", "break,qp=x", "break,for=1s", ""})
+        "break,device=uroce0,seed=3", "break,qp=x", "break,for=1s", "", "break,key=7",
+        "break,key=0x,client=5", "break,key=4294967296,client=5", "break,key=7,client=5,qp=3",
+        "break,overflow=true", "break,client=5,overflow=true", "break,qp=17,overflow=false",
+        "break,qp=17,qp=17"})
     EXPECT_FALSE(parse_breakage(wrong)) << wrong;
 }
 

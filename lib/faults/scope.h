@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/identifiers.h"
+#include "faults/key_values.h"
+
+namespace uroce::faults {
+
+/// Whose packets or objects are meant; nothing: those of all programs.
+struct Scope {
+  std::string device = {};             // by name; empty: of each device
+  std::optional<QpNumber> queue_pair;  // of this one of ours
+  std::optional<uint32_t> client;      // of this process
+
+  [[nodiscard]] bool operator==(const Scope&) const = default;
+};
+
+/// "device", "qp" or "client".
+bool is_scope_key(std::string_view key);
+/// Stores the value of such a key.
+Complaint store_scope(std::string_view key, std::string_view value, Scope& to);
+
+}  // namespace uroce::faults
