@@ -110,6 +110,8 @@ GOALS = {
     'nvmf_cpu_us.randread4k': (AT_MOST, 0.85),
     'nvmf_lat_over_send_us.ram.randread4k': (AT_MOST, 2),
     'nvmf_iops.file.randread4k.ratio': (AT_LEAST, 0.95),
+    'decode.summary.1024': (AT_LEAST, 1),
+    'decode.summary.1024.ratio': (AT_LEAST, 0.6),
     'instr.send64': (AT_MOST, 1050),
     'instr.send64.alone': (AT_MOST, 4400),
     'instr.write4k': (AT_MOST, 400),

@@ -17,6 +17,8 @@ inline constexpr Command kStatus{"status", "Show the programs that share this ho
 inline constexpr Command kFault{"fault", "Break what programs of this host receive, on purpose"};
 inline constexpr Command kExplain{"explain", "Say what a completion status or errno means here"};
 inline constexpr Command kReload{"reload", "Have the service read its configuration again"};
+inline constexpr Command kDecode{"decode", "Say what is in a capture of RoCEv2, and what is wrong with it"};
+inline constexpr Command kDump{"dump", "Capture frames of running programs in a file of pcapng"};
 inline constexpr Command kInfo{"info", "Show devices, ports, limits, and what of the machine is used"};
 
 }  // namespace uroce::launch

@@ -14,7 +14,7 @@
 // Message, some with descriptors. README.md has the conversation.
 namespace uroce::host {
 
-inline constexpr uint32_t kControlVersion = 4;
+inline constexpr uint32_t kControlVersion = 5;
 
 enum class MessageType : uint32_t {
   // A program's first message.
@@ -55,7 +55,7 @@ enum class MessageType : uint32_t {
   kResolve,     // `address`, `vlan`. kResolved follows some time
   kFound,       // answer to kIntroduction: `request`, `channel`; or `error`
   kConfirm,     // kIntroduced has come: its `request`. No answer
-  kFaultTaken,  // answer to kFault: its `number`; or `error`
+  kFaultTaken,  // answer to kFault: its `number`; or `error`. Descriptor, of an order to capture: the memory
 
   // Of the service, to a program.
   kSource,           // answer: `address`
@@ -70,7 +70,11 @@ enum class MessageType : uint32_t {
   kPrograms,         // `count`: how many are attached
   kFault,            // packets are to meet a fault: `number`, `text`. Answer: kFaultTaken
   kFaultRemoved,     // `number`
-  kLast = kFaultRemoved,
+  // To the program whose kFaultAdd begins with `kCaptureOrder`, for as long as it is connected.
+  kCaptured,  // a program captures: `number` of the order, `id`: its process, `name` (device), `text`
+              // (program);
+              // descriptor: its memory (capture/ring.h)
+  kLast = kCaptured,
 };
 
 /// What a service says that cannot begin because another one has its socket, which may have just begun or be
@@ -79,6 +83,10 @@ inline constexpr std::string_view kAnotherService = "another service listens the
 
 /// Begins the text of a kFaultAdd or kFault that breaks something at once, instead of a rule.
 inline constexpr std::string_view kBreakOrder = "break,";
+
+/// Begins the text of a kFaultAdd or kFault that has frames captured, for as long as the one that ordered it
+/// is connected. Message::count: not 0, if it is to wait for programs that there are not yet.
+inline constexpr std::string_view kCaptureOrder = "capture,";
 
 /// Bits of Message::flags.
 inline constexpr uint32_t kBindReuse = 1;       // the port is shared with others that say so

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bit>
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -81,6 +82,11 @@ class SharedDeviceListener {
   /// A fault was ordered: 0, or why it cannot apply. One that has been told of is not told of again.
   virtual int fault_added(const SharedFault& fault) = 0;
   virtual void fault_removed(uint32_t id) = 0;
+  /// An order to capture, likewise ended by fault_removed(): the descriptor of the memory with what is
+  /// captured, which stays open until then.
+  virtual Result<int> capture_added(const SharedFault& /*order*/) {
+    return Error{EOPNOTSUPP, "nothing is captured here"};
+  }
   /// The link's state, or its MTU, has changed. Without a service the link is down.
   virtual void link_changed() = 0;
 

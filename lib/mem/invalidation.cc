@@ -1,6 +1,7 @@
 #include "mem/invalidation.h"
 
 #include "base/contract.h"
+#include "base/probe.h"
 #include "mem/fast_region.h"
 
 namespace uroce::mem {
@@ -32,6 +33,7 @@ Invalidation::Answer Invalidation::begin(RegionTable& table, MemoryKey key, cons
   Answer answer = Answer::kRefused;
   const RegionBinding now = table.read_entry(key);
   if (now.object == found.object && !refused(now, key, user)) answer = unbind(table, now);
+  if (answer == Answer::kPending) UROCE_PROBE2(key_invalidated, key.value, user.domain.value);
   found.object->unlock();
   return answer == Answer::kPending ? wait(table, key) : answer;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/contract.h"
+#include "base/probe.h"
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/placements.h"
@@ -95,6 +96,8 @@ void Completer::receive_refusal(const wire::Packet& packet, Turn& turn) {
     return drop(turn);
   retransmission_.heard(turn.now);
   if (!reach(psn, turn) || psn == window_.sent_end()) return;
+  UROCE_PROBE3(nak_received, connection_.options.number.value, psn.value(),
+               static_cast<uint32_t>(aeth.kind) << 5 | aeth.value);
   if (aeth.kind == AethKind::kRnrNak) {
     turn.counters.add(Counter::kRnrNakReceived);
     retransmission_.receiver_not_ready(turn, aeth.value);

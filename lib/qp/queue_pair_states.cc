@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "base/contract.h"
+#include "base/probe.h"
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/queue_pair.h"
@@ -69,6 +70,7 @@ void QueuePair::make_frame() {
 
 void QueuePair::enter(State to, Turn& turn) {
   const State from = state();
+  UROCE_PROBE3(qp_state, number().value, static_cast<int>(from), static_cast<int>(to));
   connection_.attributes.state = to;
   connection_.attributes.draining = to == State::kSqd;
   switch (to) {
@@ -185,6 +187,7 @@ void QueuePair::note_drained() {
 void QueuePair::change_state(Turn& turn) {
   UROCE_ASSERT(!connection_.sends_broken || !connection_.reliable);
   if (connection_.sends_broken && state() == State::kRts) {
+    UROCE_PROBE3(qp_state, number().value, static_cast<int>(State::kRts), static_cast<int>(State::kSqe));
     connection_.attributes.state = State::kSqe;
     flush_sends(turn);
     reset_sends(window_.sent_end());
@@ -192,6 +195,7 @@ void QueuePair::change_state(Turn& turn) {
   if (!connection_.broken) {
     note_drained();
   } else if (state() != State::kErr) {
+    UROCE_PROBE3(qp_state, number().value, static_cast<int>(state()), static_cast<int>(State::kErr));
     connection_.attributes.state = State::kErr;
     end(turn);
   }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/contract.h"
+#include "base/probe.h"
 #include "qp/credits.h"
 #include "qp/frame_writer.h"
 #include "qp/rc_responder.h"
@@ -17,6 +18,14 @@ namespace {
 /// By 1 for the first packet of a response and 2 for its last.
 constexpr Operation kReadResponses[] = {Operation::kReadResponseMiddle, Operation::kReadResponseFirst,
                                         Operation::kReadResponseLast, Operation::kReadResponseOnly};
+
+uint32_t syndrome_of(const wire::Aeth& aeth) { return static_cast<uint32_t>(aeth.kind) << 5 | aeth.value; }
+
+/// The NAK on its way out, for those that trace it.
+[[gnu::cold]] wire::Aeth noted(const wire::Aeth& aeth, const Connection& connection, Psn psn) {
+  UROCE_PROBE3(nak_sent, connection.options.number.value, psn.value(), syndrome_of(aeth));
+  return aeth;
+}
 
 }  // namespace
 
@@ -182,19 +191,19 @@ wire::Aeth RcResponder::refusal(Answer answer, Turn& turn) {
       break;
     case Answer::kSequenceNak:
       turn.counters.add(Counter::kSequenceNakSent);
-      return wire::Aeth::nak(wire::NakCode::kSequenceError, msn);
+      return noted(wire::Aeth::nak(wire::NakCode::kSequenceError, msn), connection_, expected_);
     case Answer::kRnrNak:
       turn.counters.add(Counter::kRnrNakSent);
-      return wire::Aeth::rnr(connection_.attributes.min_rnr_timer, msn);
+      return noted(wire::Aeth::rnr(connection_.attributes.min_rnr_timer, msn), connection_, expected_);
     case Answer::kInvalidRequest:
       turn.counters.add(Counter::kInvalidRequestNakSent);
-      return wire::Aeth::nak(wire::NakCode::kInvalidRequest, msn);
+      return noted(wire::Aeth::nak(wire::NakCode::kInvalidRequest, msn), connection_, expected_);
     case Answer::kRemoteAccess:
       turn.counters.add(Counter::kAccessNakSent);
-      return wire::Aeth::nak(wire::NakCode::kRemoteAccess, msn);
+      return noted(wire::Aeth::nak(wire::NakCode::kRemoteAccess, msn), connection_, expected_);
     case Answer::kOperational:
       turn.counters.add(Counter::kOperationalNakSent);
-      return wire::Aeth::nak(wire::NakCode::kRemoteOperational, msn);
+      return noted(wire::Aeth::nak(wire::NakCode::kRemoteOperational, msn), connection_, expected_);
   }
   return acknowledge(msn_);
 }

@@ -4,12 +4,23 @@
 #include <utility>
 
 #include "base/contract.h"
+#include "base/probe.h"
 #include "qp/completion_report.h"
 #include "qp/transport_timers.h"
 
 namespace uroce::qp {
 
 using queue::CompletionStatus;
+
+namespace {
+
+/// Packets from the oldest that is not answered up to `end` go once more.
+[[gnu::cold, gnu::noinline]] void note_resent(const Connection& connection, const SendWindow& window,
+                                              Psn end) {
+  UROCE_PROBE3(retransmit, connection.options.number.value, window.oldest().value(), end - window.oldest());
+}
+
+}  // namespace
 
 void Retransmission::reset() {
   ack_deadline_ = rnr_until_ = kNever;
@@ -84,6 +95,7 @@ void Retransmission::go_alone(Psn end) {
 
 void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
   UROCE_ASSERT(end.after(window_.oldest()));
+  note_resent(connection_, window_, end);
   resends_oldest_ = false;
   alone_end_ = end;
   alone_at_ = now;
@@ -160,6 +172,7 @@ void Retransmission::receiver_not_ready(Turn& turn, uint8_t timer_code) {
   retries_ = 0;
   rewound_ = false;
   alone_only_ = true;
+  note_resent(connection_, window_, window_.sent_end());
   window_.rewind();
   forget_recovery();
   ack_deadline_ = kNever;
@@ -174,6 +187,7 @@ void Retransmission::retry(Turn& turn) {
 void Retransmission::start_over() {
   forget_recovery();
   shrink_window();
+  note_resent(connection_, window_, window_.sent_end());
   window_.rewind();
   rewound_ = true;
 }

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "capture/order.h"
 #include "faults/breakage.h"
 #include "faults/count_labels.h"
 #include "service/service.h"
@@ -49,6 +50,7 @@ Status Service::may_order_faults(const Program& program, const Message& message)
 void Service::add_fault(Program& program, const Message& message) {
   if (Status status = may_order_faults(program, message); !status) return answer(program, message, status);
   if (host::text_of(message.text).starts_with(host::kBreakOrder)) return break_object(program, message);
+  if (host::text_of(message.text).starts_with(host::kCaptureOrder)) return add_capture(program, message);
   const auto rule = faults::parse_rule(host::text_of(message.text));
   if (!rule) return answer(program, message, rule.error());
   OrderedFault fault{.id = next_fault_, .rule = *rule, .since = now_};
@@ -106,9 +108,12 @@ Status Service::may_apply(const OrderedFault& fault) const {
   return Error{ESRCH, fmt::format("client: process {} uses no device of the service", *scope.client)};
 }
 
-void Service::fault_taken(Program& program, const Message& message) {
+void Service::fault_taken(Program& program, host::Datagram& datagram) {
+  const Message& message = datagram.message;
   const auto fault = std::ranges::find(faults_, message.number, &OrderedFault::id);
-  if (fault == faults_.end() || !concerns(*fault, program) || fault->asker == 0) return;
+  if (fault == faults_.end() || !concerns(*fault, program)) return;
+  if (!fault->capture.empty()) return capture_taken(program, datagram, *fault);
+  if (fault->asker == 0) return;
   Program* const asker = find(std::exchange(fault->asker, 0));
   const Message asked{.request = fault->request};
   if (message.error == 0) {
@@ -129,8 +134,9 @@ void Service::fault_taken(Program& program, const Message& message) {
 
 Status Service::remove_fault(const Program& program, const Message& message) {
   if (Status status = may_order_faults(program, message); !status) return status;
-  const auto removed = std::erase_if(
-      faults_, [&](const OrderedFault& fault) { return message.number == 0 || fault.id == message.number; });
+  const auto removed = std::erase_if(faults_, [&](const OrderedFault& fault) {
+    return fault.capture.empty() && (message.number == 0 || fault.id == message.number);
+  });
   if (removed == 0 && message.number != 0)
     return Error{ENOENT, fmt::format("there is no fault {}", message.number)};
   inform_all();
@@ -151,7 +157,7 @@ void Service::inform_of_faults(Program& program) {
     const auto rule = fault.rule_left(now_);
     if (!rule) continue;
     Message message{.type = MessageType::kFault, .number = fault.id};
-    host::set_text(message.text, faults::to_text(*rule));
+    host::set_text(message.text, fault.capture.empty() ? faults::to_text(*rule) : fault.capture);
     post(program, message);
     program.told_faults.push_back(fault.id);
   }
@@ -164,7 +170,8 @@ void Service::end_faults_of(Program& program) {
     const OrderedFault::Counts counts = program.attachment->fault_counts(fault.id);
     for (size_t i = 0; i < counts.size(); ++i) fault.ended[i] += counts[i];
     if (!fault.rule.scope.client && !fault.rule.scope.queue_pair) return false;
-    if (Program* const asker = find(fault.asker))
+    const uint32_t waiting = fault.owner != 0 ? fault.owner : fault.asker;
+    if (Program* const asker = find(waiting))
       answer(*asker, {.request = fault.request}, Error{ESRCH, "the program has ended"});
     return true;
   };
@@ -176,7 +183,7 @@ void Service::list_faults(Program& program, const Message& message) {
   const Status status = serves(program, message);
   nlohmann::json all = nlohmann::json::array();
   for (const OrderedFault& fault : faults_) {
-    if (fault.once) continue;
+    if (fault.once || !fault.capture.empty()) continue;
     OrderedFault::Counts counts = fault.ended;
     uint32_t programs = 0;
     for (const auto& [id, other] : programs_) {
@@ -195,6 +202,57 @@ void Service::list_faults(Program& program, const Message& message) {
   }
   post_text(program, message, status ? all.dump() : std::string());
   answer(program, message, status);
+}
+
+// Captures. They go the same way, and end with the connection that ordered them.
+
+void Service::add_capture(Program& program, const Message& message) {
+  const std::string text(host::text_of(message.text));
+  const auto order = capture::parse_order(text);
+  if (!order) return answer(program, message, order.error());
+  OrderedFault fault{
+      .id = next_fault_,
+      .rule = {.device = order->device, .queue_pair = order->queue_pair, .client = order->client},
+      .since = now_,
+      .capture = text,
+      .owner = program.id};
+  if (owns_capture(program))
+    return answer(program, message, Error{EBUSY, "one capture of a connection at a time"});
+  if (Status status = may_apply(fault); !status) return answer(program, message, status);
+  const auto its = [&](const auto& entry) { return !entry.second->ended && concerns(fault, *entry.second); };
+  if (message.count == 0 && std::ranges::none_of(programs_, its))
+    return answer(program, message, Error{ESRCH, "no program uses a device of the service"});
+  next_fault_ = next_fault_ % kLastId + 1;
+  fault.request = message.request;
+  post(program, {.type = MessageType::kDone, .request = message.request, .number = fault.id});
+  faults_.push_back(std::move(fault));
+  inform_all();
+}
+
+/// The program captures: the one that ordered it gets the memory.
+void Service::capture_taken(Program& program, host::Datagram& datagram, OrderedFault& fault) {
+  Program* const owner = find(fault.owner);
+  if (owner == nullptr) return;
+  const Message& message = datagram.message;
+  const bool captures = message.error == 0 && datagram.descriptors == 1;
+  Message captured{.type = MessageType::kCaptured,
+                   .request = fault.request,
+                   .error = captures ? 0 : std::max(1, message.error),
+                   .number = fault.id,
+                   .id = static_cast<uint64_t>(program.peer.pid)};
+  host::set_text(captured.name, program.device->name());
+  host::set_text(captured.text, captures ? std::string_view(program.name) : host::text_of(message.text));
+  Outbox::Letter letter{.message = captured, .descriptors = {}};
+  if (captures) letter.descriptors = {std::make_shared<const Descriptor>(std::move(datagram.descriptor[0]))};
+  owner->outbox.post(std::move(letter));
+}
+
+void Service::end_captures_of(const Program& program) {
+  std::erase_if(faults_, [&](const OrderedFault& fault) { return fault.owner == program.id; });
+}
+
+bool Service::owns_capture(const Program& program) const {
+  return std::ranges::find(faults_, program.id, &OrderedFault::owner) != faults_.end();
 }
 
 }  // namespace uroce::service

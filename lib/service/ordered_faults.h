@@ -24,8 +24,12 @@ struct OrderedFault {
   uint32_t asker = 0;
   uint32_t request = 0;
   std::string missing = {};  // what to say when the program has not got it
-  bool once = false;         // something is broken at once; it is over with the answer
-  Counts ended{};            // of programs that have ended
+  bool once = false;  // something is broken at once; it is over with the answer
+  // Instead of a fault, frames are captured: the order, and the connection that has ordered it, with which it
+  // ends.
+  std::string capture = {};
+  uint32_t owner = 0;
+  Counts ended{};  // of programs that have ended
 
   [[nodiscard]] State state(Instant now) const {
     const Duration elapsed = now - since;

@@ -24,7 +24,8 @@ void Service::handle(Program& program, host::Datagram& datagram) {
   const Message& message = datagram.message;
   const bool returns = message.number != 0;
   const size_t descriptors = message.type != MessageType::kAttach ? 0 : returns ? 2 : 1;
-  if (datagram.descriptors != descriptors)
+  const bool may_have_one = message.type == MessageType::kFaultTaken;
+  if (datagram.descriptors != descriptors && !(may_have_one && datagram.descriptors == 1))
     return violate(program, "a message comes with other descriptors than belong to it");
   switch (message.type) {
     case MessageType::kList:
@@ -45,6 +46,7 @@ void Service::handle(Program& program, host::Datagram& datagram) {
       return attach(program, datagram);
     default:
       if (!program.attached()) return violate(program, "a request before the program is attached");
+      if (message.type == MessageType::kFaultTaken) return fault_taken(program, datagram);
       return handle_request(program, message);
   }
 }
@@ -70,8 +72,6 @@ void Service::handle_request(Program& program, const Message& message) {
       return resolve(program, message);
     case MessageType::kFound:
       return found(program, message);
-    case MessageType::kFaultTaken:
-      return fault_taken(program, message);
     case MessageType::kConfirm:
       return confirm(program, message);
     default:

@@ -240,7 +240,7 @@ void Service::tick() {
       if (Program* const program = find(id)) violate(*program, "its memory breaks the format");
   }
   for (auto& [id, program] : programs_)
-    if (!program->attached() && now_ - program->silent_since >= kSilenceMax)
+    if (!program->attached() && !owns_capture(*program) && now_ - program->silent_since >= kSilenceMax)
       end(*program, ETIMEDOUT, "the connection has said nothing for 5 s");
   inform_all();
 }
@@ -299,6 +299,7 @@ void Service::sweep() {
       continue;
     }
     detach(*at->second, Numbers::kGivenUp);
+    end_captures_of(*at->second);
     at = programs_.erase(at);
     any = true;
   }

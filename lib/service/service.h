@@ -144,8 +144,12 @@ class Service {
   Status may_order_faults(const Program& program, const Message& message) const;
   void add_fault(Program& program, const Message& message);
   void break_object(Program& program, const Message& message);
+  void add_capture(Program& program, const Message& message);
+  void capture_taken(Program& program, host::Datagram& datagram, OrderedFault& fault);
+  void end_captures_of(const Program& program);
+  [[nodiscard]] bool owns_capture(const Program& program) const;
   [[nodiscard]] Status may_apply(const OrderedFault& fault) const;
-  void fault_taken(Program& program, const Message& message);
+  void fault_taken(Program& program, host::Datagram& datagram);
   Status remove_fault(const Program& program, const Message& message);
   void inform_of_faults(Program& program);
   void end_faults_of(Program& program);

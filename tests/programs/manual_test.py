@@ -18,7 +18,7 @@ SECTION_3 = pathlib.Path(sys.argv[2])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "apps/uroce.1"
 MANUAL = PAGE.read_text()
-COMMANDS = ("run", "serve", "status", "fault", "explain", "reload", "perf", "nvmf", "mem", "info")
+COMMANDS = ("run", "serve", "status", "fault", "explain", "reload", "perf", "nvmf", "mem", "decode", "dump", "info")
 
 
 def section(name):
@@ -62,6 +62,8 @@ class Manual(unittest.TestCase):
         faults = set().union(*(options_of(["fault", command]) for command in ("add", "list", "clear", "break")))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF FAULT")), faults)
         self.assertEqual({"help"} | options_in(section("OPTIONS OF RELOAD")), options_of(["reload"]))
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF DUMP")), options_of(["dump"]))
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF DECODE")), options_of(["decode"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF INFO")), options_of(["info"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF PERF")), options_of(["perf"]))
 

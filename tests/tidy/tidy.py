@@ -18,7 +18,7 @@ TOP_LEVEL = {'meson.build', 'meson_options.txt', 'LICENSE', 'README.md', 'lib', 
 LEVEL = {
     'base': 0,
     'wire': 1, 'queue': 1, 'mem': 1, 'port': 1, 'copy': 1, 'block': 1, 'host': 1,
-    'net': 2, 'qp': 2, 'faults': 2, 'drivers': 2, 'block_drivers': 2,
+    'net': 2, 'qp': 2, 'faults': 2, 'capture': 2, 'drivers': 2, 'block_drivers': 2,
     'cm': 3,
     'engine': 4,
     'verbs': 5, 'service': 5,

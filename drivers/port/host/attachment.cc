@@ -192,9 +192,9 @@ void Attachment::deliver_answer(const Message& answer) {
 }
 
 /// What needs no answer, as far as it can be said.
-void Attachment::tell(const Message& message) {
+void Attachment::tell(const Message& message, std::span<const int> descriptors) {
   const std::lock_guard guard(mutex_);
-  if (connected_) static_cast<void>(ControlSocket(socket_.get()).send(message));
+  if (connected_) static_cast<void>(ControlSocket(socket_.get()).send(message, descriptors));
 }
 
 Result<uint16_t> Attachment::bind(uint64_t id, const host::PortRequest& request) {
@@ -265,7 +265,12 @@ void Attachment::show_queue_pairs(uint32_t count) {
 void Attachment::start(host::SharedDeviceListener& listener) {
   const std::lock_guard guard(listening_);
   listener_ = &listener;
-  for (const host::SharedFault& fault : faults_) listener_->fault_added(fault);
+  for (const host::SharedFault& fault : faults_) {
+    if (fault.rule.starts_with(host::kCaptureOrder))
+      take_fault(fault);
+    else
+      listener_->fault_added(fault);
+  }
 }
 
 void Attachment::stop() {

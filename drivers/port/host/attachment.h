@@ -106,7 +106,7 @@ class Attachment final : public host::SharedDevice {
   static bool note_added(std::vector<host::SharedAddress>& addresses, const host::Message& message);
   Status take_attached(host::Datagram& answer);
   Result<host::Message> ask(host::Message message);
-  void tell(const host::Message& message);
+  void tell(const host::Message& message, std::span<const int> descriptors = {});
   void deliver_answer(const host::Message& answer);
 
   // reader.cc
@@ -126,6 +126,7 @@ class Attachment final : public host::SharedDevice {
   void on_refused_introduction(const host::Message& answer);
   void on_gone(NumberBlock block);
   void on_fault(const host::Message& message);
+  int take_fault(const host::SharedFault& fault);
   void forget_faults();
   void note_reached(std::unique_ptr<Peer> peer, QpNumber asked);
   void give_up_awaited();

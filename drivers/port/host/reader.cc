@@ -178,14 +178,36 @@ void Attachment::notify(const Message& message) {
 /// Before there is a listener there are no queue pairs either, and it hears of what came by then.
 void Attachment::on_fault(const Message& message) {
   const host::SharedFault fault{message.number, std::string(host::text_of(message.text))};
-  Message answer{.type = MessageType::kFaultTaken, .number = fault.id};
-  {
-    const std::lock_guard guard(listening_);
-    if (listener_ != nullptr) answer.error = listener_->fault_added(fault);
-    const bool lasts = listener_ == nullptr || !fault.rule.starts_with(host::kBreakOrder);
-    if (answer.error == 0 && lasts && faults_.size() < host::kFaultsMax) faults_.push_back(fault);
+  const std::lock_guard guard(listening_);
+  const bool captures = fault.rule.starts_with(host::kCaptureOrder);
+  int error = 0;
+  if (listener_ == nullptr) {
+    if (!captures) tell({.type = MessageType::kFaultTaken, .number = fault.id});
+  } else {
+    error = take_fault(fault);
   }
+  const bool lasts = listener_ == nullptr || !fault.rule.starts_with(host::kBreakOrder);
+  if (error == 0 && lasts && faults_.size() < host::kFaultsMax) faults_.push_back(fault);
+}
+
+/// The listener hears of it, and the service what it says.
+int Attachment::take_fault(const host::SharedFault& fault) {
+  Message answer{.type = MessageType::kFaultTaken, .number = fault.id};
+  if (!fault.rule.starts_with(host::kCaptureOrder)) {
+    answer.error = listener_->fault_added(fault);
+    tell(answer);
+    return answer.error;
+  }
+  const Result<int> memory = listener_->capture_added(fault);
+  if (memory) {
+    const int descriptor = *memory;
+    tell(answer, {&descriptor, 1});
+    return 0;
+  }
+  answer.error = memory.error().code;
+  host::set_text(answer.text, memory.error().message);
   tell(answer);
+  return answer.error;
 }
 
 /// A service that is away cannot end what it has ordered.

@@ -106,7 +106,8 @@ DeviceState::DeviceState(Options options)
                     .pages = pages}),
       groups({.groups = Limits::kGroups, .members = Limits::kGroupMembers, .total = Limits::kMemberships}),
       context{regions, queue_pairs, groups, addresses},
-      faults(*port, fault_counts_of(*port)) {
+      faults(*port, fault_counts_of(*port)),
+      captures(*port, context) {
   install_fault_handler();
   std::vector<Poller*> siblings;
   for (uint16_t i = 0; i < port->capabilities().queues; ++i) {

@@ -16,6 +16,7 @@
 #include "base/number_block.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "capture/order.h"
 #include "engine/configuration/configuration.h"
 #include "engine/device/met_faults.h"
 #include "engine/device/options.h"
@@ -192,6 +193,13 @@ class Device {
   /// False: there is none of that number.
   bool remove_fault(uint32_t id);
   [[nodiscard]] std::vector<MetFaults::Report> faults() const;
+
+  /// Frames are captured from now on, to memory that another process can map to read (capture/ring.h): its
+  /// descriptor, which is open until remove_capture(). ENOENT: there is no such queue pair; EBUSY, ENOMEM,
+  /// ENODEV.
+  Result<int> add_capture(uint32_t id, const capture::Order& order);
+  /// False: there is none of that number.
+  bool remove_capture(uint32_t id);
 
   /// Sum over all pollers.
   [[nodiscard]] uint64_t counter(Counter counter) const;

@@ -31,4 +31,15 @@ bool Device::remove_fault(uint32_t id) {
 
 std::vector<MetFaults::Report> Device::faults() const { return state_->faults.reports(); }
 
+Result<int> Device::add_capture(uint32_t id, const capture::Order& order) {
+  if (forked_since_start()) return Error{ENODEV, "the process is a fork of the device's"};
+  if (order.queue_pair && !has_queue_pair(*order.queue_pair))
+    return Error{ENOENT, fmt::format("qp: there is no queue pair {}", order.queue_pair->value)};
+  return state_->captures.start(state_->pollers, id, order);
+}
+
+bool Device::remove_capture(uint32_t id) {
+  return !forked_since_start() && state_->captures.stop(state_->pollers, id);
+}
+
 }  // namespace uroce::engine

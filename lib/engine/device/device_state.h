@@ -11,6 +11,7 @@
 #include "base/keyed_hash.h"
 #include "base/number_block.h"
 #include "engine/configuration/configuration.h"
+#include "engine/device/captures.h"
 #include "engine/device/joined_groups.h"
 #include "engine/device/met_faults.h"
 #include "engine/device/network_authority.h"
@@ -148,7 +149,8 @@ struct DeviceState {
 
   std::unique_ptr<GeneralServices> services;  // made under `mutex`; then poller 0's
 
-  MetFaults faults;  // refers to the port
+  MetFaults faults;   // refers to the port
+  Captures captures;  // likewise
   std::vector<std::unique_ptr<Poller>> pollers;
 
  private:

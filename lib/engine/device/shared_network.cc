@@ -125,7 +125,16 @@ int SharedNetwork::fault_added(const host::SharedFault& fault) {
   return status ? 0 : status.error().code;
 }
 
-void SharedNetwork::fault_removed(uint32_t id) { device_->remove_fault(id); }
+void SharedNetwork::fault_removed(uint32_t id) {
+  device_->remove_fault(id);
+  device_->remove_capture(id);
+}
+
+Result<int> SharedNetwork::capture_added(const host::SharedFault& order) {
+  const auto parsed = capture::parse_order(order.rule);
+  if (!parsed) return parsed.error();
+  return device_->add_capture(order.id, *parsed);
+}
 
 void SharedNetwork::link_changed() {
   // Relaxed: it is nothing but a number. The link's state is asked of the port.

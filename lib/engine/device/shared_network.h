@@ -33,6 +33,7 @@ class SharedNetwork final : public NetworkAuthority, private host::SharedDeviceL
   int break_at_once(const faults::Breakage& broken);
   int fault_added(const host::SharedFault& fault) override;
   void fault_removed(uint32_t id) override;
+  Result<int> capture_added(const host::SharedFault& order) override;
   void link_changed() override;
 
   host::SharedDevice& shared_;

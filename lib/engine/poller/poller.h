@@ -124,6 +124,11 @@ class Poller final : private TurnOwner {
   void attend(FrameSwitch* programs) { receive_.attend(programs); }
   /// Faults that received packets meet from now on; null: none.
   void meet(faults::Receiver* faults) { receive_.meet(faults); }
+  /// Frames that are received and sent are captured from now on; null: no more.
+  void tap(capture::Tap* tap) {
+    receive_.tap(tap);
+    queue_ = tap != nullptr ? static_cast<port::PortQueue*>(tap) : &port_queue_;
+  }
   /// `entry` has events to be raised at the end of the turn.
   void note_events(QueuePairEntry& entry) { entry.next_raised = std::exchange(raised_, &entry); }
 
@@ -221,6 +226,7 @@ class Poller final : private TurnOwner {
   TurnLock lock_{this};
   const Options options_;
   port::PortQueue& port_queue_;
+  port::PortQueue* queue_ = &port_queue_;  // of turns: the same, or what captures its frames
   const bool port_is_shared_;
   const bool long_bursts_;
   const PollerContext& context_;

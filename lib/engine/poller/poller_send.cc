@@ -106,10 +106,10 @@ size_t Poller::dispose(std::span<port::TxFrame> frames) {
     return frame.to_self != frames.front().to_self || frame.to_group;
   };
   const auto run = static_cast<size_t>(std::ranges::find_if(frames, is_other) - frames.begin());
-  if (!frames.front().to_self) return port_queue_.transmit(frames.first(run));
+  if (!frames.front().to_self) return queue_->transmit(frames.first(run));
   const size_t count = std::min(run, looped_.room());
   for (const port::TxFrame& frame : frames.first(count)) {
-    port::RxFrame looped = port_queue_.loop(frame);
+    port::RxFrame looped = queue_->loop(frame);
     looped.has_icrc = frame.has_icrc;
     looped_.push(looped);
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/counters.h"
+#include "capture/tap.h"
 #include "engine/poller/address_table.h"
 #include "engine/poller/device_events.h"
 #include "engine/poller/frame_switch.h"
@@ -72,7 +73,12 @@ class ReceiveStage {
   /// Faults that frames meet before they are looked at; null: none. In a turn.
   void meet(faults::Receiver* faults) {
     faults_ = faults;
-    source_ = faults != nullptr ? static_cast<port::FrameSource*>(faults) : &parts_.port_queue;
+    choose_source();
+  }
+  /// Captures what is received; null: nothing does. In a turn.
+  void tap(capture::Tap* tap) {
+    tap_ = tap;
+    choose_source();
   }
   [[nodiscard]] faults::Receiver* faults() const { return faults_; }
   /// What a fault has the responder say to a packet that is not intact for that reason.
@@ -131,6 +137,12 @@ class ReceiveStage {
   static constexpr wire::HeaderSet kKeyedHeaders =
       wire::HeaderSet::of(wire::Header::kReth, wire::Header::kAtomicEth);
 
+  void choose_source() {
+    source_ = faults_ != nullptr ? static_cast<port::FrameSource*>(faults_) : &parts_.port_queue;
+    if (tap_ == nullptr) return;
+    tap_->set_source(*source_);
+    source_ = tap_;
+  }
   size_t receive_ours();
   void count_received(std::span<const port::RxFrame> frames);
   bool stage_frame(std::span<const std::byte> frame, StagedPacket& staged, const net::Demux& demux);
@@ -178,6 +190,7 @@ class ReceiveStage {
   std::array<port::RxFrame, kBurstMax> frames_;
   std::array<StagedPacket, kBurstMax> packets_;
   std::vector<port::RxFrame> deferred_;  // frames that wait for stalled queue pairs, in their order
+  capture::Tap* tap_ = nullptr;
 };
 
 template <typename ReasonToDrop>

@@ -154,6 +154,26 @@ TEST(Emit, KeepsTooWideNumbersOutOfTheFieldsBesideThem) {
   EXPECT_EQ(make_frame(wide_path, headers, {}), make_frame(path, headers, {}));
 }
 
+TEST(Transport, ReservedBitsAreWrittenAsZeroAndIgnored) {
+  Random random(8);
+  const Path path = sample_paths()[2].path;
+  for (const OpcodeRow& row : kOpcodeRows) {
+    if (!row.valid) continue;
+    const Headers headers = sample_headers(row.opcode, random);
+    Bytes frame = make_frame(path, headers, Bytes(row.payload_bytes_min));
+    std::byte* const bth = frame.data() + FrameTemplate(path).bytes();
+    EXPECT_EQ(load_u8(bth + 4) & 0x3F, 0) << row.name;
+    EXPECT_EQ(load_u8(bth + 8) & 0x7F, 0) << row.name;
+    bth[4] |= std::byte{0x3F};
+    bth[8] |= std::byte{0x7F};
+    repair_icrc(frame, path);
+    Packet packet;
+    ASSERT_EQ(parse_frame(frame, packet).result, ParseResult::kRoce) << row.name;
+    EXPECT_TRUE(icrc_matches(packet)) << row.name;
+    expect_same_bth(packet.headers.bth, headers.bth);
+  }
+}
+
 TEST(Emit, ReproducesAFrameWrittenByHand) {
   // The RC SEND Only of the ICRC vectors, with our identification (0), DF and the checksum that follows.
   Path path;

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "apps/decode/rules.h"
+#include "base/identifiers.h"
+#include "wire/cm_message.h"
+#include "wire/headers.h"
+#include "wire/opcode.h"
+
+namespace uroce::decode {
+
+/// A datagram of the connection manager, and whether its reserved bits are zeros.
+struct CmDatagram {
+  wire::CmMad mad;
+  bool reserved_is_zero = true;
+};
+
+/// A frame as far as it can be understood by itself: what is left of it for following its connection.
+struct Inspected {
+  enum class Kind : uint8_t {
+    kOther,      // another protocol
+    kMalformed,  // RoCEv2 that says of itself what it is not; `findings` say how
+    kCut,        // RoCEv2 of which the capture has too little
+    kRoce,
+  };
+  Kind kind = Kind::kOther;
+  bool whole = false;  // every byte was captured, and the ICRC is right
+  bool ipv4 = false;
+  uint16_t ip_identification = 0;  // of IPv4
+  uint32_t bytes = 0;              // of the frame
+  uint32_t payload_bytes = 0;
+  uint32_t icrc = 0;  // as received
+  uint64_t number = 0;
+  int64_t time_ns = 0;
+  const wire::OpcodeRow* row = nullptr;
+  Gid source{};
+  Gid destination{};
+  wire::Bth bth;
+  wire::Aeth aeth;
+  wire::Reth reth;  // address and key of an atomic, too
+  QpNumber source_qp{};
+  std::unique_ptr<CmDatagram> cm;
+  std::string text;  // a line about it, if one was wanted
+  Findings findings;
+};
+
+}  // namespace uroce::decode
