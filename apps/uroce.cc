@@ -17,6 +17,7 @@
 #include "apps/launch/installation.h"
 #include "apps/launch/run.h"
 #include "apps/serve/client.h"
+#include "apps/stat/stat_command.h"
 
 namespace {
 
@@ -61,7 +62,12 @@ Arguments split(Words words) {
 
 class CommandLine {
  public:
-  CommandLine() : app_(kHelp, "uroce"), run_(add(launch::kRun)), fault_(add(launch::kFault)) {
+  CommandLine()
+      : app_(kHelp, "uroce"),
+        run_(add(launch::kRun)),
+        stat_(add(launch::kStat)),
+        qp_(add(launch::kQp)),
+        fault_(add(launch::kFault)) {
     for (const launch::Command& command : kElsewhere) add(command);
     CLI::App& status = add(launch::kStatus);
     CLI::App& reload = add(launch::kReload);
@@ -89,6 +95,8 @@ class CommandLine {
     const std::string chosen = app_.get_subcommands().front()->get_name();
     if (chosen == launch::kStatus.name) return uroce::serve::show_status(socket_, json_);
     if (chosen == launch::kExplain.name) return launch::explain(words_);
+    if (chosen == launch::kStat.name) return stat_.execute();
+    if (chosen == launch::kQp.name) return qp_.execute();
     if (chosen == launch::kFault.name) return fault_.execute();
     if (chosen == launch::kReload.name) return uroce::serve::reload(socket_);
     return run(configuration, arguments.program);
@@ -108,6 +116,8 @@ class CommandLine {
 
   CLI::App app_;
   CLI::App& run_;
+  uroce::statistics::StatCommand stat_;
+  uroce::statistics::QueuePairCommand qp_;
   launch::FaultCommand fault_;
   bool hides_files_ = false;
   bool json_ = false;

@@ -97,6 +97,7 @@ void Completer::receive_refusal(const wire::Packet& packet, Turn& turn) {
   if (!reach(psn, turn) || psn == window_.sent_end()) return;
   if (aeth.kind == AethKind::kRnrNak) {
     turn.counters.add(Counter::kRnrNakReceived);
+    ++connection_.incidents.rnr_naks_received;
     retransmission_.receiver_not_ready(turn, aeth.value);
     return;
   }
@@ -113,6 +114,7 @@ void Completer::drop(Turn& turn) {
 void Completer::receive_nak(const wire::Aeth& aeth, Turn& turn) {
   const NakCode code = static_cast<NakCode>(aeth.value);
   turn.counters.add(counter_of(code));
+  ++connection_.incidents.naks_received;
   if (code == NakCode::kSequenceError) {
     retransmission_.missing(turn, true);
   } else {

@@ -67,6 +67,7 @@ void RcResponder::drop_answers() {
                                                                  const MessagePart& part, Turn& turn) {
   UROCE_ASSERT(part.ends && !connection_.stalled);
   ++msn_;
+  received_.add(part.end());
   message_.kind = Kind::kNone;
   if (part.kind == Kind::kSend)
     return report_message(Kind::kSend, packet, static_cast<uint32_t>(part.end()), turn);
@@ -270,6 +271,7 @@ void RcResponder::invalidated(Turn& turn) {
   UROCE_ASSERT(!connection_.stalled && connection_.waiter == Waiter::kNone);
   UROCE_ASSERT(message_.kind != Kind::kWrite && waiting_.status == CompletionStatus::kSuccess);
   ++msn_;
+  received_.add(waiting_.bytes);
   report_receive(connection_, turn, waiting_);
   message_.kind = Kind::kNone;
   arrived(1, waiting_ack_ ? Answer::kAck : Answer::kNone);

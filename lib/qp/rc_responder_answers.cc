@@ -182,18 +182,23 @@ wire::Aeth RcResponder::refusal(Answer answer, Turn& turn) {
       break;
     case Answer::kSequenceNak:
       turn.counters.add(Counter::kSequenceNakSent);
+      ++connection_.incidents.naks_sent;
       return wire::Aeth::nak(wire::NakCode::kSequenceError, msn);
     case Answer::kRnrNak:
       turn.counters.add(Counter::kRnrNakSent);
+      ++connection_.incidents.rnr_naks_sent;
       return wire::Aeth::rnr(connection_.attributes.min_rnr_timer, msn);
     case Answer::kInvalidRequest:
       turn.counters.add(Counter::kInvalidRequestNakSent);
+      ++connection_.incidents.naks_sent;
       return wire::Aeth::nak(wire::NakCode::kInvalidRequest, msn);
     case Answer::kRemoteAccess:
       turn.counters.add(Counter::kAccessNakSent);
+      ++connection_.incidents.naks_sent;
       return wire::Aeth::nak(wire::NakCode::kRemoteAccess, msn);
     case Answer::kOperational:
       turn.counters.add(Counter::kOperationalNakSent);
+      ++connection_.incidents.naks_sent;
       return wire::Aeth::nak(wire::NakCode::kRemoteOperational, msn);
   }
   return acknowledge(msn_);

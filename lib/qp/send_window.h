@@ -7,6 +7,7 @@
 #include "base/grown_ring.h"
 #include "base/sequence_number.h"
 #include "qp/credits.h"
+#include "qp/traffic.h"
 #include "queue/work_queue.h"
 
 namespace uroce::qp {
@@ -128,6 +129,9 @@ class SendWindow {
   void retire_head(uint32_t messages);
   void settle();
 
+  /// What has retired so.
+  [[nodiscard]] const Traffic& done() const { return done_; }
+
   /// Everything unanswered goes out again.
   void rewind();
   /// Where the window is in what it sends.
@@ -165,6 +169,7 @@ class SendWindow {
   GrownRing<Psn> read_ends_;  // of the READ requests under way, in PSN order
   uint32_t reads_first_ = 0;
   uint32_t reads_count_ = 0;
+  Traffic done_;
 };
 
 // What every packet takes.
@@ -209,6 +214,7 @@ inline void SendWindow::read_sent() {
 inline void SendWindow::retire_head(uint32_t messages) {
   UROCE_ASSERT(has_started(queue_.retired()) && oldest_ == end_of(head()));
   head_message_ += messages;
+  done_.add(head().length);
   queue_.retire();
 }
 

@@ -18,7 +18,7 @@ SECTION_3 = pathlib.Path(sys.argv[2])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "apps/uroce.1"
 MANUAL = PAGE.read_text()
-COMMANDS = ("run", "serve", "status", "fault", "explain", "reload", "perf", "nvmf", "mem", "info")
+COMMANDS = ("run", "serve", "status", "fault", "stat", "qp", "explain", "reload", "perf", "nvmf", "mem", "info")
 
 
 def section(name):
@@ -61,6 +61,8 @@ class Manual(unittest.TestCase):
         self.assertEqual({"help"} | options_in(section("OPTIONS OF STATUS")), options_of(["status"]))
         faults = set().union(*(options_of(["fault", command]) for command in ("add", "list", "clear", "break")))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF FAULT")), faults)
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF STAT")), options_of(["stat"]))
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF QP")), options_of(["qp", "list"]) | options_of(["qp", "show"]))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF RELOAD")), options_of(["reload"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF INFO")), options_of(["info"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF PERF")), options_of(["perf"]))
@@ -72,6 +74,13 @@ class Manual(unittest.TestCase):
         for command in listed:
             self.assertRegex(section("SYNOPSIS"), rf"\.Cm {command}\n")
             self.assertRegex(section("DESCRIPTION"), rf"\.It Cm {command}\n")
+
+    def test_every_counter_is_described_as_in_the_table(self):
+        table = re.findall(r'^  X\(\w+, "(\w+)", "([^"]*)", "([^"]*)"\)', (ROOT / "lib/base/counters.h").read_text(), re.M)
+        self.assertGreater(len(table), 70)
+        page = re.findall(r"^\.It Sy (\w+) Pq (\w+)\n((?:[^.].*\n)+)", section("COUNTERS"), re.M)
+        self.assertEqual([(name, unit, text.replace("\n", " ").strip()) for name, unit, text in page],
+                         [(name, unit, text + ".") for name, unit, text in table])
 
     def test_every_completion_status_is_explained(self):
         def explain(*words):

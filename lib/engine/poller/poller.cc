@@ -22,6 +22,8 @@ Poller::Poller(const Options& options, port::PortQueue& queue, const PollerConte
       long_bursts_(queue.prefers_long_bursts()),
       context_(context),
       tx_(queue),
+      own_counters_(options.counters == nullptr ? std::make_unique<Counters>() : nullptr),
+      counters_(options.counters == nullptr ? *own_counters_ : *options.counters),
       patience_(options.clock),
       placer_(options.copy_kind,
               {.engine = options.copy_engine, .patience = &patience_, .counters = &counters_}),

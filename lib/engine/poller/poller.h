@@ -56,7 +56,8 @@ class Poller final : private TurnOwner {
     Instant (*clock)() = clock_now;       // for turns that the poller makes of its own accord
     Parker* parker = nullptr;
     DeviceListeners* listeners = nullptr;
-    net::Links* links = nullptr;  // that of the device, for poller 0; only touched in turns
+    net::Links* links = nullptr;   // that of the device, for poller 0; only touched in turns
+    Counters* counters = nullptr;  // in memory that outlives the poller; null: of its own
   };
 
   Poller(const Options& options, port::PortQueue& queue, const PollerContext& context);
@@ -227,7 +228,8 @@ class Poller final : private TurnOwner {
 
   // Belongs to the turn.
   port::TxBatch tx_;
-  Counters counters_;  // which others read
+  const std::unique_ptr<Counters> own_counters_;  // unless they are elsewhere
+  Counters& counters_;                            // which others read
   CopyPatience patience_;
   copy::Placer placer_;
   queue::CompletionBatch completions_;
