@@ -44,7 +44,8 @@ constexpr const char* kStatusExamples =
     "  uroce status --json | jq '.devices[].programs[].name'\n";
 
 /// Programs of their own.
-constexpr std::array kElsewhere{launch::kPerf, launch::kNvmf, launch::kMem, launch::kServe, launch::kInfo};
+constexpr std::array kElsewhere{launch::kPerf, launch::kNvmf, launch::kMem,     launch::kServe,
+                                launch::kInfo, launch::kTop,  launch::kExporter};
 
 using Words = std::vector<std::string>;
 

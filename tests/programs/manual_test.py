@@ -18,7 +18,7 @@ SECTION_3 = pathlib.Path(sys.argv[2])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "apps/uroce.1"
 MANUAL = PAGE.read_text()
-COMMANDS = ("run", "serve", "status", "fault", "stat", "qp", "explain", "reload", "perf", "nvmf", "mem", "info")
+COMMANDS = ("run", "serve", "status", "fault", "stat", "qp", "top", "exporter", "explain", "reload", "perf", "nvmf", "mem", "info")
 
 
 def section(name):
@@ -63,6 +63,8 @@ class Manual(unittest.TestCase):
         self.assertEqual({"help"} | options_in(section("OPTIONS OF FAULT")), faults)
         self.assertEqual({"help"} | options_in(section("OPTIONS OF STAT")), options_of(["stat"]))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF QP")), options_of(["qp", "list"]) | options_of(["qp", "show"]))
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF TOP")), options_of(["top"]))
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF EXPORTER")), options_of(["exporter"]))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF RELOAD")), options_of(["reload"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF INFO")), options_of(["info"]))
         self.assertEqual(configuration | options_in(section("OPTIONS OF PERF")), options_of(["perf"]))
