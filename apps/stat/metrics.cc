@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -24,15 +25,19 @@ using Labels = std::vector<ClientMetric::Label>;
 class Families {
  public:
   void add(const std::string& name, std::string_view help, MetricType type, Labels labels, double value) {
+    ClientMetric metric;
+    metric.label = std::move(labels);
+    (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+    add(name, help, type, std::move(metric));
+  }
+  void add(const std::string& name, std::string_view help, MetricType type, ClientMetric metric) {
     MetricFamily& family = families_[name];
     if (family.metric.empty()) {
       family.name = name;
       family.help = help;
       family.type = type;
     }
-    ClientMetric& metric = family.metric.emplace_back();
-    metric.label = std::move(labels);
-    (type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+    family.metric.push_back(std::move(metric));
   }
   [[nodiscard]] std::vector<MetricFamily> take() {
     std::vector<MetricFamily> all;
@@ -72,6 +77,27 @@ void add_counter(Counter counter, uint64_t value, Labels labels, Families& famil
                MetricType::Counter, std::move(labels), static_cast<double>(value));
 }
 
+/// Samples up to powers of two of 250 ns.
+void add_latency(Latency latency, const LatencyValues& values, Labels labels, Families& families) {
+  constexpr uint64_t kLeastNs = 250;
+  constexpr int kBuckets = 20;
+  const LatencyTexts& texts = texts_of(latency);
+  labels.push_back({"stage", std::string(texts.stage)});
+  labels.push_back({"operation", std::string(texts.operation)});
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  metric.histogram.sample_count = values.samples();
+  metric.histogram.sample_sum = static_cast<double>(values.sum_ns()) / 1e9;
+  for (int i = 0; i < kBuckets; ++i) {
+    const uint64_t up_to = kLeastNs << i;
+    metric.histogram.bucket.push_back({values.samples_up_to(up_to), static_cast<double>(up_to) / 1e9});
+  }
+  metric.histogram.bucket.push_back({values.samples(), std::numeric_limits<double>::infinity()});
+  families.add("uroce_latency_seconds",
+               "Sampled: from post to wire, wire to acknowledgement, receipt to completion",
+               MetricType::Histogram, std::move(metric));
+}
+
 void add_device(const Reading::Device& device, const Labels& labels, Families& families) {
   const host::DeviceShown& shown = device.shown;
   const auto gauge = [&](const char* name, const char* help, double value) {
@@ -88,6 +114,8 @@ void add_device(const Reading::Device& device, const Labels& labels, Families& f
                labels, static_cast<double>(shown.port_dropped));
   families.add("uroce_port_transmit_calls_total", "System calls by which the port sent", MetricType::Counter,
                labels, static_cast<double>(shown.port_transmit_calls));
+  for (size_t i = 0; i < kLatencyCount; ++i)
+    add_latency(static_cast<Latency>(i), device.latencies[i], labels, families);
   for (size_t poller = 0; poller < device.pollers.size(); ++poller) {
     Labels more = labels;
     more.push_back({"poller", fmt::format("{}", poller)});

@@ -21,13 +21,16 @@ Reading::Device read_device(const ShownStatistics& shown, uint32_t index) {
                          .port = shown.device_port(index),
                          .shown = shown.device(index),
                          .pollers = {},
-                         .total = {}};
+                         .total = {},
+                         .latencies = {}};
   for (uint32_t poller = 0; poller < std::min(shown.pollers(), device.shown.pollers); ++poller) {
     CounterValues& values = device.pollers.emplace_back();
     for (size_t i = 0; i < kCounterCount; ++i) {
       values[i] = shown.counter(index, poller, static_cast<Counter>(i));
       device.total[i] += values[i];
     }
+    for (size_t i = 0; i < kLatencyCount; ++i)
+      device.latencies[i].add(shown.latency(index, poller, static_cast<Latency>(i)));
   }
   return device;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/stat/latency_values.h"
 #include "apps/stat/shown_statistics.h"
 #include "base/counters.h"
 
@@ -21,6 +22,7 @@ struct Reading {
     host::DeviceShown shown{};
     std::vector<CounterValues> pollers;
     CounterValues total{};
+    std::array<LatencyValues, kLatencyCount> latencies{};  // of all pollers
   };
   struct Process {
     int pid = 0;

@@ -14,6 +14,25 @@ json counters_of(const CounterValues& values) {
   return counters;
 }
 
+json latencies_of(const Reading::Device& device) {
+  json all = json::array();
+  for (size_t i = 0; i < kLatencyCount; ++i) {
+    const LatencyTexts& texts = kLatencyTexts[i];
+    const LatencyValues& values = device.latencies[i];
+    all.push_back({{"stage", texts.stage},
+                   {"operation", texts.operation},
+                   {"sampled_of", texts.sampled_of},
+                   {"samples", values.samples()},
+                   {"sum_ns", values.sum_ns()},
+                   {"p50_ns", values.percentile_ns(50)},
+                   {"p90_ns", values.percentile_ns(90)},
+                   {"p99_ns", values.percentile_ns(99)},
+                   {"p99_9_ns", values.percentile_ns(99.9)},
+                   {"max_ns", values.percentile_ns(100)}});
+  }
+  return all;
+}
+
 json to_json(const Reading::Device& device) {
   json entry{{"name", device.name},
              {"port", device.port},
@@ -25,6 +44,7 @@ json to_json(const Reading::Device& device) {
              {"port_dropped", device.shown.port_dropped},
              {"port_transmit_calls", device.shown.port_transmit_calls},
              {"counters", counters_of(device.total)},
+             {"latencies", latencies_of(device)},
              {"pollers", json::array()}};
   for (const CounterValues& values : device.pollers) entry["pollers"].push_back(counters_of(values));
   return entry;

@@ -46,6 +46,23 @@ std::string counters_of(const Reading::Device& device, const Reading::Device* ea
   return heading + "\n" + lines;
 }
 
+std::string latencies_of(const Reading::Device& device) {
+  std::string lines;
+  for (size_t i = 0; i < kLatencyCount; ++i) {
+    const LatencyValues& values = device.latencies[i];
+    if (values.samples() == 0) continue;
+    const LatencyTexts& texts = kLatencyTexts[i];
+    const auto us = [&](double percent) { return static_cast<double>(values.percentile_ns(percent)) / 1000; };
+    lines += fmt::format("    {:<22} {:<9} {:>10} {:>8.1f} {:>8.1f} {:>8.1f} {:>9.1f}  us: {} (1 of {})\n",
+                         texts.stage, texts.operation, values.samples(), us(50), us(99), us(99.9), us(100),
+                         texts.help, texts.sampled_of);
+  }
+  if (lines.empty()) return lines;
+  return fmt::format("    {:<22} {:<9} {:>10} {:>8} {:>8} {:>8} {:>9}\n", "LATENCY", "OPERATION", "SAMPLES",
+                     "P50", "P99", "P99.9", "MAX") +
+         lines;
+}
+
 std::string age_of(const Reading::Process& process, int64_t now_ns) {
   if (process.queue_pairs.current) return {};
   if (process.queue_pairs.answered_ns == 0)
@@ -96,6 +113,7 @@ std::string to_table(const Reading& reading, const Reading* earlier, TableOption
                           device.name, device.port, shown.link_up != 0 ? "up" : "down", device.pollers.size(),
                           shown.queue_pairs, shown.completion_queues, shown.regions);
       text += counters_of(device, find(earlier, process.pid, device.name), seconds, options.zeros);
+      text += latencies_of(device);
     }
     if (options.queue_pairs) text += queue_pair_table(process);
   }

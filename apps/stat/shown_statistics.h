@@ -44,6 +44,10 @@ class ShownStatistics {
     return layout_.counters(memory_.data(), device, poller)->read(counter);
   }
 
+  [[nodiscard]] const LatencyHistogram& latency(uint32_t device, uint32_t poller, Latency latency) const {
+    return layout_.latencies(memory_.data(), device, poller)->of(latency);
+  }
+
   struct Rows {
     std::vector<host::QueuePairRow> rows;
     uint32_t queue_pairs = 0;  // that there are; more than rows: the newest are shown

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 
+#include "base/latencies.h"
+
 namespace uroce {
 
 namespace {
@@ -22,6 +24,7 @@ constexpr uint64_t mix(uint64_t hash, std::string_view text) {
 constexpr uint64_t hash_of_labels() {
   uint64_t hash = 0xCBF2'9CE4'8422'2325;
   for (const CounterTexts& texts : kTexts) hash = mix(hash, texts.label);
+  for (const LatencyTexts& texts : kLatencyTexts) hash = mix(mix(hash, texts.stage), texts.operation);
   return hash;
 }
 

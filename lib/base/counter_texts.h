@@ -16,8 +16,8 @@ struct CounterTexts {
 
 const CounterTexts& texts_of(Counter counter);
 
-/// Differs when the counters do, or their order: processes of two builds that look at each other's memory
-/// compare it.
+/// Differs when the counters do, or the latencies, or their order: processes of two builds that look at each
+/// other's memory compare it.
 uint64_t counter_table_hash();
 
 }  // namespace uroce

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -14,6 +15,13 @@
 
 namespace uroce::host {
 namespace {
+
+/// The device and number of the file behind a descriptor; nothing when there is none.
+OwnStatistics::Inode inode_of(int descriptor) {
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0) return std::nullopt;
+  return std::pair<uint64_t, uint64_t>(status.st_dev, status.st_ino);
+}
 
 Error failed(int code) { return {code, std::string("memory for statistics: ") + std::strerror(code)}; }
 
@@ -31,6 +39,7 @@ Result<OwnStatistics> OwnStatistics::make(uint32_t devices, uint32_t pollers) {
   // No access to it faults, whatever a reader does.
   if (fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return failed(errno == EINVAL ? ENOSYS : errno);
+  // Latencies are zeros already, and have pages only when something is measured.
   for (uint32_t i = 0; i < devices * pollers; ++i) new (layout.counters(memory.data(), 0, i)) Counters;
   auto* const header = new (data) StatisticsHeader{};
   header->version = kStatisticsVersion;
@@ -43,12 +52,15 @@ Result<OwnStatistics> OwnStatistics::make(uint32_t devices, uint32_t pollers) {
   header->started_ticks = start_of_process(getpid()).value_or(0);
   set_text(header->program, program_invocation_short_name);
   header->magic = kStatisticsMagic;
-  return OwnStatistics(std::move(descriptor), std::move(memory), layout);
+  const Inode inode = inode_of(descriptor.get());
+  return OwnStatistics(std::move(descriptor), std::move(memory), layout, inode);
 }
 
 OwnStatistics::~OwnStatistics() {
   // Release: a reader that sees it closed reads nothing more.
   if (memory_.data() != nullptr) header().open.store(0, std::memory_order_release);
+  // The program may have closed what it does not know, and a file of its own may have got the number.
+  if (descriptor_.ok() && inode_of(descriptor_.get()) != inode_) (void)descriptor_.release();
 }
 
 }  // namespace uroce::host

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -16,6 +17,8 @@ namespace uroce::host {
 /// What this process shows of itself; its end takes it away from readers.
 class OwnStatistics {
  public:
+  using Inode = std::optional<std::pair<uint64_t, uint64_t>>;  // device, number
+
   /// EMFILE, ENOMEM, ENOSYS; E2BIG: more devices or pollers than the format has.
   static Result<OwnStatistics> make(uint32_t devices, uint32_t pollers);
   OwnStatistics(OwnStatistics&&) = default;
@@ -27,15 +30,19 @@ class OwnStatistics {
   [[nodiscard]] Counters& counters(uint32_t device, uint32_t poller) {
     return *layout_.counters(memory_.data(), device, poller);
   }
+  [[nodiscard]] Latencies& latencies(uint32_t device, uint32_t poller) {
+    return *layout_.latencies(memory_.data(), device, poller);
+  }
   [[nodiscard]] std::span<QueuePairRow> rows() { return layout_.rows(memory_.data()); }
 
  private:
-  OwnStatistics(Descriptor descriptor, Mapping memory, StatisticsLayout layout)
-      : descriptor_(std::move(descriptor)), memory_(std::move(memory)), layout_(layout) {}
+  OwnStatistics(Descriptor descriptor, Mapping memory, StatisticsLayout layout, Inode inode)
+      : descriptor_(std::move(descriptor)), memory_(std::move(memory)), layout_(layout), inode_(inode) {}
 
   Descriptor descriptor_;
   Mapping memory_;
   StatisticsLayout layout_;
+  Inode inode_;
 };
 
 }  // namespace uroce::host

@@ -7,17 +7,19 @@
 #include <span>
 
 #include "base/counters.h"
+#include "base/latencies.h"
 
 // What a process with a stack shows of itself: memory that `uroce stat` and others read, which is not slowed
 // or stopped by that. A memfd of the process, which its readers find below /proc, so that nothing of it is
 // left when the process has ended, however it did.
 //
-//   StatisticsHeader | DeviceShown[devices] | Counters[devices][pollers] | QueuePairRow[kRowsMax]
+//   StatisticsHeader | DeviceShown[devices] | Counters[devices][pollers] | Latencies[devices][pollers] |
+//   QueuePairRow[kRowsMax]
 //
-// Counters are where the pollers count. The rest costs something, and is written when a reader asks: it
-// changes `asked` and wakes the process at `bell`; when `answered` is the same, what it asked for is there.
-// One reader at a time asks (flock() of the memory, which the process itself never takes), and reads before
-// it lets go.
+// Counters and latencies are where the pollers count. The rest costs something, and is written when a reader
+// asks: it changes `asked` and wakes the process at `bell`; when `answered` is the same, what it asked for is
+// there. One reader at a time asks (flock() of the memory, which the process itself never takes), and reads
+// before it lets go.
 namespace uroce::host {
 
 inline constexpr char kStatisticsName[] = "uroce-statistics";        // of the memfd
@@ -113,6 +115,9 @@ class StatisticsLayout {
   [[nodiscard]] Counters* counters(std::byte* memory, uint32_t device, uint32_t poller) const {
     return reinterpret_cast<Counters*>(memory + counters_offset()) + (device * pollers_ + poller);
   }
+  [[nodiscard]] Latencies* latencies(std::byte* memory, uint32_t device, uint32_t poller) const {
+    return reinterpret_cast<Latencies*>(memory + latencies_offset()) + (device * pollers_ + poller);
+  }
   [[nodiscard]] std::span<QueuePairRow> rows(std::byte* memory) const {
     return {reinterpret_cast<QueuePairRow*>(memory + rows_offset()), kRowsMax};
   }
@@ -124,8 +129,11 @@ class StatisticsLayout {
   [[nodiscard]] size_t counters_offset() const {
     return kDevicesOffset + whole_pages(devices_ * sizeof(DeviceShown));
   }
-  [[nodiscard]] size_t rows_offset() const {
+  [[nodiscard]] size_t latencies_offset() const {
     return counters_offset() + whole_pages(size_t{devices_} * pollers_ * sizeof(Counters));
+  }
+  [[nodiscard]] size_t rows_offset() const {
+    return latencies_offset() + whole_pages(size_t{devices_} * pollers_ * sizeof(Latencies));
   }
 
   uint32_t devices_;

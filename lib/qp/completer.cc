@@ -140,10 +140,15 @@ inline void Completer::retire(const SendRequest& head, uint32_t messages, Turn& 
 }
 
 /// `psns` were answered by what came.
-inline void Completer::settle(uint32_t psns, Turn& turn) {
+inline void Completer::settle(uint32_t psns, Latency latency, Turn& turn) {
   UROCE_ASSERT(psns > 0);
   window_.settle();
-  retransmission_.progress(psns, turn.now);
+  if (retransmission_.progress(psns, turn.now)) [[unlikely]]
+    show_round_trip(latency, turn);
+}
+
+void Completer::show_round_trip(Latency latency, const Turn& turn) {
+  if (turn.latencies != nullptr) turn.latencies->of(latency).record(retransmission_.round_trip().newest().ns);
 }
 
 /// Everything before `end` (not later than sent_end()) is acknowledged. Only its responses answer a READ or
@@ -165,7 +170,8 @@ bool Completer::acknowledge_before(Psn end, Turn& turn) {
     window_.answered_before(head_end);
     retire(head, 1, turn);
   }
-  if (window_.oldest() != from) settle(static_cast<uint32_t>(window_.oldest() - from), turn);
+  if (window_.oldest() != from)
+    settle(static_cast<uint32_t>(window_.oldest() - from), Latency::kMessageToAck, turn);
   return reached;
 }
 
@@ -191,7 +197,7 @@ void Completer::complete(const SendRequest& head, Turn& turn) {
   cursor_.restart();
   window_.answered_before(window_.oldest() + 1);
   retire(head, 1, turn);
-  settle(1, turn);
+  settle(1, Latency::kAtomicToResponse, turn);
   if (acknowledged_) [[unlikely]]
     acknowledge_late(turn);
 }
@@ -203,7 +209,7 @@ inline void Completer::complete_read(const SendRequest& head, Turn& turn) {
   ++reads_completed_;
   window_.answered_before(window_.oldest() + 1);
   retire(head, SendWindow::messages_of_read(head.packets), turn);
-  settle(1, turn);
+  settle(1, Latency::kReadToResponse, turn);
   if (acknowledged_) [[unlikely]]
     acknowledge_late(turn);
 }
@@ -323,7 +329,7 @@ inline void Completer::place_read_data(const SendRequest& head, const wire::Pack
     return;
   if (last) return complete_read(head, turn);
   window_.answered_before(window_.oldest() + 1);
-  settle(1, turn);
+  settle(1, Latency::kReadToResponse, turn);
 }
 
 /// Into the turn's range, what is not found at once. False: the head has failed.

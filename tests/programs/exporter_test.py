@@ -129,6 +129,7 @@ class Scraped(unittest.TestCase):
         done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
         self.assertIn('reason="icrc"', text)
+        self.assertRegex(text, r'uroce_latency_seconds_bucket{.*stage="wire_to_ack",operation="message",le="\+Inf"} [1-9]')
 
     def check_dashboard(self, prometheus):
         """Each expression is understood, and what it is about is there."""

@@ -70,6 +70,19 @@ class Running(unittest.TestCase):
         self.assertGreater(after["devices"][0]["counters"]["tx_bytes"], device["counters"]["tx_bytes"])
         self.assertGreater(after["queue_pairs"][0]["sent_messages"], ours["sent_messages"])
 
+    def test_latencies(self):
+        def samples(end, stage):
+            return sum(one["samples"] for one in process_of(end.pid)["devices"][0]["latencies"] if one["stage"] == stage)
+        for end, stage in ((self.client, "wire_to_ack"), (self.client, "post_to_wire"), (self.server, "receive_to_completion")):
+            programs.wait_until(lambda at=end, of=stage: samples(at, of) > 0, end)
+        for one in process_of(self.client.pid)["devices"][0]["latencies"]:
+            self.assertLessEqual(one["p50_ns"], one["p99_ns"])
+            self.assertLessEqual(one["p99_ns"], one["max_ns"])
+            self.assertEqual(one["samples"] > 0, one["max_ns"] > 0)
+            # To within the width of a bucket.
+            self.assertLessEqual(one["sum_ns"], one["samples"] * one["max_ns"])
+        self.assertRegex(ask("stat", "--pid", str(self.client.pid)).stdout, r"\n    wire_to_ack +message +\d+ +[0-9.]+ .* us: .*\(1 of 16\)\n")
+
     def test_tables(self):
         everything = ask("stat", "--device", "uroce0").stdout
         for end in (self.client, self.server):
@@ -102,8 +115,9 @@ class Running(unittest.TestCase):
     def test_a_stopped_process(self):
         os.kill(self.client.pid, signal.SIGSTOP)
         try:
+            # The signal may take a moment.
+            programs.wait_until(lambda: not process_of(self.client.pid)["answers"], self.client)
             stopped = process_of(self.client.pid)
-            self.assertFalse(stopped["answers"])
             self.assertGreater(stopped["devices"][0]["counters"]["tx_frames"], 0)
             self.assertRegex(ask("stat", "--pid", str(self.client.pid)).stdout, r"does not answer: .* those of \d+ s ago")
         finally:

@@ -119,7 +119,8 @@ DeviceState::DeviceState(Options options)
                                  .parker = options.parkers.empty() ? parker : options.parkers.at(i),
                                  .listeners = &listeners,
                                  .links = i == 0 ? &links : nullptr,
-                                 .counters = options.counters.empty() ? nullptr : options.counters.at(i)};
+                                 .counters = options.counters.empty() ? nullptr : options.counters.at(i),
+                                 .latencies = options.latencies.empty() ? nullptr : options.latencies.at(i)};
     siblings.push_back(pollers.emplace_back(std::make_unique<Poller>(poller, port->queue(i), context)).get());
     quiescence.watch(siblings.back()->lock(),
                      [poller = siblings.back(), now = clock] { poller->turn(now()); });

@@ -213,6 +213,7 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                .eal = drivers::needs_eal(device.port),
                                .parker = &threads_.parker(),
                                .counters = statistics_.counters_of(members_.size()),
+                               .latencies = statistics_.latencies_of(members_.size()),
                                .counters_memory = statistics_.keep()};
   for (uint16_t i = 0; i < configuration.pollers_per_device; ++i)
     options.parkers.push_back(&threads_.parker_of(configuration, i));

@@ -27,6 +27,13 @@ std::vector<Counters*> Statistics::counters_of(size_t index) const {
   return all;
 }
 
+std::vector<Latencies*> Statistics::latencies_of(size_t index) const {
+  std::vector<Latencies*> all;
+  if (memory_ == nullptr) return all;
+  for (uint32_t i = 0; i < pollers_; ++i) all.push_back(&memory_->latencies(static_cast<uint32_t>(index), i));
+  return all;
+}
+
 void Statistics::add(DeviceState& device) {
   if (memory_ == nullptr) return;
   host::DeviceShown& shown = memory_->device(static_cast<uint32_t>(devices_.size()));

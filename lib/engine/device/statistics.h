@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/counters.h"
+#include "base/latencies.h"
 #include "base/result.h"
 #include "engine/platform/parker.h"
 #include "engine/platform/thread.h"
@@ -32,6 +33,8 @@ class Statistics {
   /// The counters of each poller of the device at `index`, in memory that lives as long as what keep()
   /// returns; empty: it has no such memory.
   [[nodiscard]] std::vector<Counters*> counters_of(size_t index) const;
+  /// Their latencies, likewise.
+  [[nodiscard]] std::vector<Latencies*> latencies_of(size_t index) const;
   [[nodiscard]] std::shared_ptr<const void> keep() const { return memory_; }
 
   /// The devices, which outlive this or its stop().
