@@ -3,10 +3,12 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -71,9 +73,19 @@ Error wrong(int pid, const std::string& what) {
   return {EPROTO, "process " + std::to_string(pid) + ": statistics " + what};
 }
 
+/// What the process of another user says may be meant for the terminal of the superuser.
 template <size_t N>
 std::string text_in(const std::array<char, N>& text) {
-  return {text.data(), strnlen(text.data(), N)};
+  std::string all(text.data(), strnlen(text.data(), N));
+  std::ranges::replace_if(
+      all, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return all;
+}
+
+/// The memory is of ordinary pages, so that no access faults because there are none of another kind.
+bool is_ordinary(int descriptor) {
+  struct statfs file_system {};
+  return fstatfs(descriptor, &file_system) == 0 && file_system.f_type == TMPFS_MAGIC;
 }
 
 int64_t now_ns() {
@@ -117,11 +129,12 @@ std::vector<ShownStatistics::Place> ShownStatistics::find(std::optional<int> pid
 
 Result<ShownStatistics> ShownStatistics::open(Place place) {
   const int pid = place.pid;
-  Descriptor descriptor(::open(path_of(place).c_str(), O_RDWR | O_CLOEXEC));
+  Descriptor descriptor(::open(path_of(place).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!descriptor.ok())
     return Error{errno, "process " + std::to_string(pid) + ": statistics: " + std::strerror(errno)};
   const int seals = fcntl(descriptor.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return wrong(pid, "are not sealed against truncation");
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || !is_ordinary(descriptor.get()))
+    return wrong(pid, "are not sealed against truncation");
   struct stat status {};
   if (fstat(descriptor.get(), &status) != 0) return wrong(pid, "cannot be looked at");
   const auto bytes = static_cast<size_t>(status.st_size);

@@ -4,16 +4,19 @@
     tests/programs/stat_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE
 """
 
+import contextlib
 import fcntl
 import json
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import time
 import unittest
+from pathlib import Path
 
 import host_service
 import programs
@@ -124,6 +127,25 @@ class Running(unittest.TestCase):
             os.kill(self.client.pid, signal.SIGCONT)
         self.assertTrue(process_of(self.client.pid)["answers"])
 
+    def test_what_a_process_says_of_itself_is_not_believed(self):
+        """Another user's process may show what it likes to the superuser."""
+        [place] = [f"/proc/{self.client.pid}/fd/{number}" for number in os.listdir(f"/proc/{self.client.pid}/fd")
+                   if os.readlink(f"/proc/{self.client.pid}/fd/{number}").startswith("/memfd:uroce-statistics")]
+        content = bytearray(Path(place).read_bytes())
+        started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        struct.pack_into("<Q", content, 48, started)
+        struct.pack_into("64s", content, 56, b"\x1b[2Jharmless\n" + b"x" * 60)
+        content[4096 + 232 - 8 * 5:4096 + 232] = b"\xff" * 40  # numbers of the device
+        content[136:152] = b"\xff" * 16                           # what was answered, and how many rows
+        content[-168:] = b"\xff" * 168
+        descriptor = memory(bytes(content), len(content), 2 | 4)
+        shown = ask("stat", "--qps", "--pid", str(os.getpid()))
+        os.close(descriptor)
+        self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+        self.assertIn(f"process {os.getpid()} ?[2Jharmless?xxx", shown.stdout)
+        self.assertIn("does not answer", shown.stdout)
+        self.assertTrue(shown.stdout.isprintable() or set(filter(lambda c: not c.isprintable(), shown.stdout)) == {"\n"})
+
     def test_retries_are_those_of_a_fault(self):
         number = process_of(self.client.pid)["queue_pairs"][0]["number"]
         fault = [UROCE, "fault"], ["--socket", str(self.service.socket)]
@@ -144,6 +166,42 @@ class Running(unittest.TestCase):
             self.assertEqual((gone.returncode, gone.stdout), (1, ""))
             self.assertIn(f"there is no process {server.pid}\n", gone.stderr)
             self.assertNotIn(str(server.pid), ask("stat", "--json").stdout)
+
+
+EAL = '[[device]]\nname = "ring"\nport = "net_ring0"\naddresses = ["192.0.2.1/24"]\n[eal]\narguments = ["--telemetry"]\n'
+
+
+class Telemetry(unittest.TestCase):
+    def socket_of(self, pid):
+        """DPDK's telemetry socket of a process, or None."""
+        opened = set()
+        for descriptor in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                opened.add(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+        for line in Path("/proc/net/unix").read_text().splitlines():
+            words = line.split()
+            if "dpdk_telemetry" in words[-1] and f"socket:[{words[6]}]" in opened:
+                return words[-1]
+        return None
+
+    def test_what_dpdk_tells(self):
+        process = self.stack.start(["ib_send_bw", "-F", "-x", "1", "-p", "18777"], EAL)
+        try:
+            programs.wait_until(lambda: self.socket_of(process.pid), process)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+                asking.connect(self.socket_of(process.pid))
+                asking.settimeout(programs.TIME_LIMIT_SECONDS)
+                room = json.loads(asking.recv(1024))["max_output_len"]
+                def ask_dpdk(what):
+                    asking.send(what.encode())
+                    return json.loads(asking.recv(room))
+                programs.wait_until(lambda: ask_dpdk("/uroce/devices") == {"/uroce/devices": ["ring"]}, process)
+                counters = ask_dpdk("/uroce/counters,ring")["/uroce/counters"]
+                self.assertEqual(set(counters), set(process_of(process.pid)["devices"][0]["counters"]))
+                self.assertIsNone(ask_dpdk("/uroce/counters,none")["/uroce/counters"])
+        finally:
+            process.kill()
+            programs.finish(process)
 
 
 def memory(content, bytes_, seals):

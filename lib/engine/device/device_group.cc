@@ -126,7 +126,7 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
     if (Status status = member.state->authority->start(*member.device, *member.state); !status)
       return status.error();
   }
-  if (Status status = group->statistics_.start(); !status) return status.error();
+  if (Status status = group->statistics_.start(group->dpdk_); !status) return status.error();
   // At exit(). As late as this, so that it runs before the destructors of whatever opening has made.
   static const int registered = std::atexit(end_all);
   (void)registered;

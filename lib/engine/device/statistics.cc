@@ -4,6 +4,7 @@
 #include <span>
 
 #include "engine/device/device_state.h"
+#include "engine/device/telemetry.h"
 #include "host/control.h"
 
 namespace uroce::engine {
@@ -44,7 +45,7 @@ void Statistics::add(DeviceState& device) {
   devices_.push_back(&device);
 }
 
-Status Statistics::start() {
+Status Statistics::start(bool eal) {
   if (memory_ == nullptr) return {};
   host::StatisticsHeader& header = memory_->header();
   sleep_.sleep_at(header.bell);
@@ -63,6 +64,7 @@ Status Statistics::start() {
   });
   if (!thread) return thread.error();
   thread_.emplace(std::move(*thread));
+  if (eal) show_in_telemetry(*memory_);
   header.open.store(1, std::memory_order_release);  // pairs with readers: all of the above is there
   return {};
 }
@@ -111,6 +113,7 @@ void Statistics::describe(uint32_t index) {
 
 void Statistics::stop() {
   if (memory_ == nullptr) return;
+  forget_in_telemetry(*memory_);
   memory_->header().open.store(0, std::memory_order_release);  // pairs with readers
   stopping_.store(true, std::memory_order_seq_cst);            // partner: the thread that falls asleep
   sleep_.wake();

@@ -39,8 +39,9 @@ class Statistics {
 
   /// The devices, which outlive this or its stop().
   void add(DeviceState& device);
-  /// From now on tools see the devices. EAGAIN: no thread.
-  Status start();
+  /// From now on tools see the devices; so does DPDK's telemetry, when they need EAL. EAGAIN: no
+  /// thread.
+  Status start(bool eal);
   /// Tools see nothing any more, and the thread has ended, when this returns.
   void stop();
   /// In a forked child, where the thread does not exist.
