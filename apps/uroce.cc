@@ -17,6 +17,7 @@
 #include "apps/launch/installation.h"
 #include "apps/launch/run.h"
 #include "apps/serve/client.h"
+#include "apps/stat/stat_command.h"
 
 namespace {
 
@@ -43,8 +44,8 @@ constexpr const char* kStatusExamples =
     "  uroce status --json | jq '.devices[].programs[].name'\n";
 
 /// Programs of their own.
-constexpr std::array kElsewhere{launch::kPerf,   launch::kNvmf, launch::kMem, launch::kServe,
-                                launch::kDecode, launch::kDump, launch::kInfo};
+constexpr std::array kElsewhere{launch::kPerf, launch::kNvmf, launch::kMem, launch::kServe,   launch::kDecode,
+                                launch::kDump, launch::kInfo, launch::kTop, launch::kExporter};
 
 using Words = std::vector<std::string>;
 
@@ -62,7 +63,12 @@ Arguments split(Words words) {
 
 class CommandLine {
  public:
-  CommandLine() : app_(kHelp, "uroce"), run_(add(launch::kRun)), fault_(add(launch::kFault)) {
+  CommandLine()
+      : app_(kHelp, "uroce"),
+        run_(add(launch::kRun)),
+        stat_(add(launch::kStat)),
+        qp_(add(launch::kQp)),
+        fault_(add(launch::kFault)) {
     for (const launch::Command& command : kElsewhere) add(command);
     CLI::App& status = add(launch::kStatus);
     CLI::App& reload = add(launch::kReload);
@@ -90,6 +96,8 @@ class CommandLine {
     const std::string chosen = app_.get_subcommands().front()->get_name();
     if (chosen == launch::kStatus.name) return uroce::serve::show_status(socket_, json_);
     if (chosen == launch::kExplain.name) return launch::explain(words_);
+    if (chosen == launch::kStat.name) return stat_.execute();
+    if (chosen == launch::kQp.name) return qp_.execute();
     if (chosen == launch::kFault.name) return fault_.execute();
     if (chosen == launch::kReload.name) return uroce::serve::reload(socket_);
     return run(configuration, arguments.program);
@@ -109,6 +117,8 @@ class CommandLine {
 
   CLI::App app_;
   CLI::App& run_;
+  uroce::statistics::StatCommand stat_;
+  uroce::statistics::QueuePairCommand qp_;
   launch::FaultCommand fault_;
   bool hides_files_ = false;
   bool json_ = false;

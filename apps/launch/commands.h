@@ -14,6 +14,10 @@ inline constexpr Command kNvmf{"nvmf", "Export files, block devices and memory o
 inline constexpr Command kMem{"mem", "Export memory by name, and read and write what is exported"};
 inline constexpr Command kServe{"serve", "Share devices among the programs of this host"};
 inline constexpr Command kStatus{"status", "Show the programs that share this host's devices"};
+inline constexpr Command kStat{"stat", "Show what processes count, while they run"};
+inline constexpr Command kQp{"qp", "Show queue pairs of all processes"};
+inline constexpr Command kTop{"top", "Watch queue pairs and counters in a terminal"};
+inline constexpr Command kExporter{"exporter", "Serve what processes count to Prometheus"};
 inline constexpr Command kFault{"fault", "Break what programs of this host receive, on purpose"};
 inline constexpr Command kExplain{"explain", "Say what a completion status or errno means here"};
 inline constexpr Command kReload{"reload", "Have the service read its configuration again"};

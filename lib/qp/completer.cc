@@ -100,6 +100,7 @@ void Completer::receive_refusal(const wire::Packet& packet, Turn& turn) {
                static_cast<uint32_t>(aeth.kind) << 5 | aeth.value);
   if (aeth.kind == AethKind::kRnrNak) {
     turn.counters.add(Counter::kRnrNakReceived);
+    ++connection_.incidents.rnr_naks_received;
     retransmission_.receiver_not_ready(turn, aeth.value);
     return;
   }
@@ -116,6 +117,7 @@ void Completer::drop(Turn& turn) {
 void Completer::receive_nak(const wire::Aeth& aeth, Turn& turn) {
   const NakCode code = static_cast<NakCode>(aeth.value);
   turn.counters.add(counter_of(code));
+  ++connection_.incidents.naks_received;
   if (code == NakCode::kSequenceError) {
     retransmission_.missing(turn, true);
   } else {
@@ -141,10 +143,15 @@ inline void Completer::retire(const SendRequest& head, uint32_t messages, Turn& 
 }
 
 /// `psns` were answered by what came.
-inline void Completer::settle(uint32_t psns, Turn& turn) {
+inline void Completer::settle(uint32_t psns, Latency latency, Turn& turn) {
   UROCE_ASSERT(psns > 0);
   window_.settle();
-  retransmission_.progress(psns, turn.now);
+  if (retransmission_.progress(psns, turn.now)) [[unlikely]]
+    show_round_trip(latency, turn);
+}
+
+void Completer::show_round_trip(Latency latency, const Turn& turn) {
+  if (turn.latencies != nullptr) turn.latencies->of(latency).record(retransmission_.round_trip().newest().ns);
 }
 
 /// The oldest requests that are messages, as far as all of their packets are before `end`.
@@ -152,16 +159,16 @@ inline void Completer::retire_messages(Psn end, Turn& turn) {
   queue::SendQueue& queue = *connection_.options.send_queue;
   const uint32_t first = queue.retired();
   Psn oldest = window_.oldest();
-  uint32_t count = 0;
+  Traffic done;
   while (oldest != end && !connection_.broken) {
-    const SendRequest& head = queue.at(first + count);
+    const SendRequest& head = queue.at(first + static_cast<uint32_t>(done.messages));
     const Psn head_end = SendWindow::end_of(head);
     if (!queue::is_message(head.operation) || head_end.after(end)) break;
     oldest = head_end;
-    ++count;
+    done.add(head.length);
     report_success(connection_, turn, head);
   }
-  window_.retire_messages(count, oldest);
+  window_.retire_messages(done, oldest);
 }
 
 /// Everything before `end` (not later than sent_end()) is acknowledged. Only its responses answer a READ or
@@ -185,7 +192,8 @@ bool Completer::acknowledge_before(Psn end, Turn& turn) {
     window_.answered_before(head_end);
     retire(head, 1, turn);
   }
-  if (window_.oldest() != from) settle(static_cast<uint32_t>(window_.oldest() - from), turn);
+  if (window_.oldest() != from)
+    settle(static_cast<uint32_t>(window_.oldest() - from), Latency::kMessageToAck, turn);
   return reached;
 }
 
@@ -211,7 +219,7 @@ void Completer::complete(const SendRequest& head, Turn& turn) {
   cursor_.restart();
   window_.answered_before(window_.oldest() + 1);
   retire(head, 1, turn);
-  settle(1, turn);
+  settle(1, Latency::kAtomicToResponse, turn);
   if (acknowledged_) [[unlikely]]
     acknowledge_late(turn);
 }
@@ -223,7 +231,7 @@ inline void Completer::complete_read(const SendRequest& head, Turn& turn) {
   ++reads_completed_;
   window_.answered_before(window_.oldest() + 1);
   retire(head, SendWindow::messages_of_read(head.packets), turn);
-  settle(1, turn);
+  settle(1, Latency::kReadToResponse, turn);
   if (acknowledged_) [[unlikely]]
     acknowledge_late(turn);
 }
@@ -343,7 +351,7 @@ inline void Completer::place_read_data(const SendRequest& head, const wire::Pack
     return;
   if (last) return complete_read(head, turn);
   window_.answered_before(window_.oldest() + 1);
-  settle(1, turn);
+  settle(1, Latency::kReadToResponse, turn);
 }
 
 /// Into the turn's range, what is not found at once. False: the head has failed.

@@ -16,6 +16,7 @@
 #include "qp/event.h"
 #include "qp/receive_requests.h"
 #include "qp/reply_habit.h"
+#include "qp/traffic.h"
 #include "queue/completion_queue.h"
 #include "queue/shared_receive_queue.h"
 #include "queue/work_queue.h"
@@ -126,6 +127,7 @@ struct Connection : ErrorFlags {
   ReplyHabit write_replies;  // ... and to WRITEs, which the application finds in its memory
   copy::MessageOwner* placement_owner = nullptr;  // the queue pair, for what it places
   mem::Invalidation* invalidation = nullptr;
+  Incidents incidents;
 
   [[nodiscard]] State state() const { return attributes.state; }
   [[nodiscard]] bool is_xrc_target() const { return options.type == Type::kXrcReceive; }

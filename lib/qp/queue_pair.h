@@ -16,6 +16,7 @@
 #include "qp/responder.h"
 #include "qp/retransmission.h"
 #include "qp/send_window.h"
+#include "qp/traffic.h"
 #include "qp/turn.h"
 #include "queue/completion_queue.h"
 #include "queue/work_queue.h"
@@ -50,6 +51,14 @@ class QueuePair final : public PlacementOwner {
   [[nodiscard]] QpNumber number() const { return connection_.options.number; }
   /// Current values, as ibv_query_qp wants them.
   [[nodiscard]] const Attributes& attributes() const { return connection_.attributes; }
+
+  [[nodiscard]] Type type() const { return connection_.options.type; }
+  /// What it has sent and received to the end, and what went wrong.
+  [[nodiscard]] const Traffic& sent() const { return window_.done(); }
+  [[nodiscard]] const Traffic& received() const { return responder_->received(); }
+  [[nodiscard]] const Incidents& incidents() const { return connection_.incidents; }
+  /// Packets that the peer has not answered.
+  [[nodiscard]] uint32_t unanswered() const { return window_.unanswered(); }
 
   /// How fast it may send, and what it has seen of the path to its peer.
   [[nodiscard]] CongestionState congestion() const;

@@ -71,6 +71,7 @@ void RcResponder::drop_answers() {
                                                                  Turn& turn) {
   UROCE_ASSERT(part.ends && !connection_.stalled);
   ++msn_;
+  received_.add(part.end());
   message_.kind = Kind::kNone;
   if (whole && part.kind == Kind::kSend && check.receive != nullptr) [[likely]] {
     report_receive(connection_, turn, completion_of(Kind::kSend, packet, part.bytes), *check.receive);
@@ -286,6 +287,7 @@ void RcResponder::invalidated(Turn& turn) {
   UROCE_ASSERT(!connection_.stalled && connection_.waiter == Waiter::kNone);
   UROCE_ASSERT(message_.kind != Kind::kWrite && waiting_.status == CompletionStatus::kSuccess);
   ++msn_;
+  received_.add(waiting_.bytes);
   report_receive(connection_, turn, waiting_);
   message_.kind = Kind::kNone;
   arrived(1, waiting_ack_ ? Answer::kAck : Answer::kNone);

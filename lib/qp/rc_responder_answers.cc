@@ -21,8 +21,10 @@ constexpr Operation kReadResponses[] = {Operation::kReadResponseMiddle, Operatio
 
 uint32_t syndrome_of(const wire::Aeth& aeth) { return static_cast<uint32_t>(aeth.kind) << 5 | aeth.value; }
 
-/// The NAK on its way out, for those that trace it.
-[[gnu::cold]] wire::Aeth noted(const wire::Aeth& aeth, const Connection& connection, Psn psn) {
+/// The NAK on its way out: counted, and told to those that trace it.
+[[gnu::cold]] wire::Aeth noted(const wire::Aeth& aeth, Connection& connection, Psn psn) {
+  Incidents& incidents = connection.incidents;
+  ++(aeth.kind == wire::AethKind::kRnrNak ? incidents.rnr_naks_sent : incidents.naks_sent);
   UROCE_PROBE3(nak_sent, connection.options.number.value, psn.value(), syndrome_of(aeth));
   return aeth;
 }

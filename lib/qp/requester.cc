@@ -340,8 +340,10 @@ bool Requester::build_flush(const SendRequest& request, Turn& turn, port::TxFram
 }
 
 inline void Requester::note_sent(uint32_t psns, Turn& turn) {
-  if (window_.sent(psns)) [[unlikely]]
+  if (window_.sent(psns)) [[unlikely]] {
     turn.counters.add(Counter::kRetransmittedPackets);
+    ++connection_.incidents.retransmitted;
+  }
 }
 
 /// The packet of a request that is answered by itself and sends no data.

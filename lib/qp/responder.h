@@ -7,6 +7,7 @@
 #include "copy/placer.h"
 #include "qp/connection.h"
 #include "qp/request_context.h"
+#include "qp/traffic.h"
 #include "qp/turn.h"
 #include "wire/packet.h"
 
@@ -49,10 +50,15 @@ class Responder : public Pooled {
   /// taken back.
   virtual void lost(const copy::MessageMark& mark, Turn& turn) = 0;
 
+  /// SENDs and WRITEs of the peer that were performed to their end.
+  [[nodiscard]] const Traffic& received() const { return received_; }
+
  protected:
   Responder() = default;
   Responder(const Responder&) = default;
   Responder& operator=(const Responder&) = default;
+
+  Traffic received_;
 };
 
 }  // namespace uroce::qp

@@ -226,6 +226,7 @@ void Retransmission::expire(Turn& turn) {
     return;
   }
   turn.counters.add(Counter::kAckTimeout);
+  ++connection_.incidents.timeouts;
   ++silences_;
   ++timeouts_seen_;
   retry(turn);

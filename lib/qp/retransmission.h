@@ -30,8 +30,9 @@ class Retransmission {
 
   void reset();
 
-  /// `psns` were answered, which is also heard(): all retry counters start over.
-  void progress(uint32_t psns, Instant now);
+  /// `psns` were answered, which is also heard(): all retry counters start over. True: with them a round trip
+  /// was measured that is to be shown.
+  [[nodiscard]] bool progress(uint32_t psns, Instant now);
   /// Any answer, be it to what was answered before: a peer that is slow, or busy with what it got twice, is
   /// not a silent one. Each of our packets has an answer or none, so this does not go on by itself.
   void heard(Instant now);
@@ -176,20 +177,21 @@ inline void Retransmission::start_probe_timer(Instant now) {
     probe_deadline_ = now + Duration{patience.ns << probes_};
 }
 
-inline void Retransmission::progress(uint32_t psns, Instant now) {
+inline bool Retransmission::progress(uint32_t psns, Instant now) {
   UROCE_ASSERT(psns > 0);
   if (window_packets_ != SendWindow::kPackets) [[unlikely]]
     grow_window(psns);
-  round_trip_.answered(window_.oldest(), now);
+  const bool shown = round_trip_.answered(window_.oldest(), now);
   retries_ = rnr_retries_ = silences_ = 0;
   rewound_ = alone_only_ = false;
   ack_deadline_ = probe_deadline_ = kNever;
   if (recovering_ || probed_) [[unlikely]]
     go_on(now);
   probes_ = 0;
-  if (window_.unanswered() == 0) return;
+  if (window_.unanswered() == 0) return shown;
   start_ack_timer(now);
   start_probe_timer(now);
+  return shown;
 }
 
 }  // namespace uroce::qp

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/latencies.h"
 #include "base/sequence_number.h"
 #include "base/time.h"
 
@@ -22,11 +23,12 @@ class RoundTrip {
   }
   /// What is timed may be answered much later than a packet that is not lost.
   void cancel() { timing_ = false; }
-  /// All before `oldest` is answered.
-  void answered(Psn oldest, Instant now) {
-    if (!timing_ || oldest.before(end_)) return;
+  /// All before `oldest` is answered. True: newest() is one of those that are to be shown.
+  bool answered(Psn oldest, Instant now) {
+    if (!timing_ || oldest.before(end_)) return false;
     timing_ = false;
     take(now - begin_);
+    return samples_ % kPerShown == 1;
   }
 
   /// An answer has taken so long.
@@ -64,6 +66,7 @@ class RoundTrip {
   static constexpr Duration kPatienceLeast = microseconds(100);
   static constexpr Duration kPatienceMost = seconds(4);
   static constexpr int64_t kRoundTrips = 2;
+  static constexpr uint32_t kPerShown = texts_of(Latency::kMessageToAck).sampled_of;
   static constexpr int64_t kVariations = 4;
 
   bool timing_ = false;

@@ -7,6 +7,7 @@
 #include "base/grown_ring.h"
 #include "base/sequence_number.h"
 #include "qp/credits.h"
+#include "qp/traffic.h"
 #include "queue/work_queue.h"
 
 namespace uroce::qp {
@@ -89,8 +90,8 @@ class SendWindow {
   void retire_executed();
   /// No local operation is among the requests that have started.
   [[nodiscard]] bool has_no_local_operation() const { return executed_ == 0; }
-  /// All before `end` are answered, and with them the `count` oldest requests, of one message each.
-  void retire_messages(uint32_t count, Psn end);
+  /// All before `end` are answered, and with them the oldest requests, `messages` of one message each.
+  void retire_messages(const Traffic& messages, Psn end);
   /// Nothing is to be sent again, and no packet of the current request has gone.
   [[nodiscard]] bool at_end() const {
     return number_ == started_ && next_ == unassigned_ && next_ == sent_end_;
@@ -149,6 +150,9 @@ class SendWindow {
   void retire_head(uint32_t messages);
   void settle();
 
+  /// What has retired so.
+  [[nodiscard]] const Traffic& done() const { return done_; }
+
   /// Everything unanswered goes out again.
   void rewind();
   /// Where the window is in what it sends.
@@ -186,6 +190,7 @@ class SendWindow {
   GrownRing<Psn> read_ends_;  // of the READ requests under way, in PSN order
   uint32_t reads_first_ = 0;
   uint32_t reads_count_ = 0;
+  Traffic done_;
 };
 
 // What every packet takes.
@@ -240,12 +245,15 @@ inline void SendWindow::read_sent() {
 inline void SendWindow::retire_head(uint32_t messages) {
   UROCE_ASSERT(has_started(queue_.retired()) && oldest_ == end_of(head()));
   head_message_ += messages;
+  done_.add(head().length);
   queue_.retire();
 }
 
-inline void SendWindow::retire_messages(uint32_t count, Psn end) {
+inline void SendWindow::retire_messages(const Traffic& messages, Psn end) {
+  const auto count = static_cast<uint32_t>(messages.messages);
   answered_before(end);
   head_message_ += count;
+  done_.add(messages);
   queue_.retire(count);
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/counters.h"
+#include "base/latencies.h"
 #include "base/time.h"
 #include "copy/placer.h"
 #include "mem/region_table.h"
@@ -35,6 +36,7 @@ struct Turn {
   Replies replies = Replies::kNone;
   /// Speed of the port's link in Mbit/s; 0: unknown.
   uint32_t line_mbps = 0;
+  Latencies* latencies = nullptr;  // null: none are kept
   /// Where one packet goes to or comes from, when that is not found at once. Dies with the packet.
   ResolvedRange range{};
 };

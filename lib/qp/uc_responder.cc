@@ -81,6 +81,7 @@ void UcResponder::perform(const RequestContext& context, const MessagePart& part
   if (part.kind == Kind::kSend) connection_.receives.take();
   if (!part.ends) return message_.go_on(part.kind, packet);
   ++performed_;
+  received_.add(part.end());
   queue::Completion completion = completion_of(part.kind, packet, static_cast<uint32_t>(part.end()));
   add_immediate(packet, completion);
   message_ = {};

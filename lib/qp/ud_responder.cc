@@ -34,6 +34,7 @@ void UdResponder::receive(const wire::Packet& packet, Turn& turn) {
     return turn.counters.add(reason);
   if (!place(packet, turn)) return fail(turn);
   turn.counters.add(Counter::kRequestsExecuted);
+  received_.add(packet.payload.size());
   queue::Completion completion = completion_of(InboundMessage::Kind::kSend, packet,
                                                kHeaderBytes + static_cast<uint32_t>(packet.payload.size()));
   add_immediate(packet, completion);

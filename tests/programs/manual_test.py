@@ -18,7 +18,7 @@ SECTION_3 = pathlib.Path(sys.argv[2])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "apps/uroce.1"
 MANUAL = PAGE.read_text()
-COMMANDS = ("run", "serve", "status", "fault", "explain", "reload", "perf", "nvmf", "mem", "decode", "dump", "info")
+COMMANDS = ("run", "serve", "status", "fault", "decode", "dump", "stat", "qp", "top", "exporter", "explain", "reload", "perf", "nvmf", "mem", "info")
 
 
 def section(name):
@@ -61,6 +61,10 @@ class Manual(unittest.TestCase):
         self.assertEqual({"help"} | options_in(section("OPTIONS OF STATUS")), options_of(["status"]))
         faults = set().union(*(options_of(["fault", command]) for command in ("add", "list", "clear", "break")))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF FAULT")), faults)
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF STAT")), options_of(["stat"]))
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF QP")), options_of(["qp", "list"]) | options_of(["qp", "show"]))
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF TOP")), options_of(["top"]))
+        self.assertEqual({"help"} | options_in(section("OPTIONS OF EXPORTER")), options_of(["exporter"]))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF RELOAD")), options_of(["reload"]))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF DUMP")), options_of(["dump"]))
         self.assertEqual({"help"} | options_in(section("OPTIONS OF DECODE")), options_of(["decode"]))
@@ -74,6 +78,13 @@ class Manual(unittest.TestCase):
         for command in listed:
             self.assertRegex(section("SYNOPSIS"), rf"\.Cm {command}\n")
             self.assertRegex(section("DESCRIPTION"), rf"\.It Cm {command}\n")
+
+    def test_every_counter_is_described_as_in_the_table(self):
+        table = re.findall(r'^  X\(\w+, "(\w+)", "([^"]*)", "([^"]*)"\)', (ROOT / "lib/base/counters.h").read_text(), re.M)
+        self.assertGreater(len(table), 70)
+        page = re.findall(r"^\.It Sy (\w+) Pq (\w+)\n((?:[^.].*\n)+)", section("COUNTERS"), re.M)
+        self.assertEqual([(name, unit, text.replace("\n", " ").strip()) for name, unit, text in page],
+                         [(name, unit, text + ".") for name, unit, text in table])
 
     def test_every_completion_status_is_explained(self):
         def explain(*words):

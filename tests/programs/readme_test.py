@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The README's sections "Run your RDMA program" and "Break it on purpose", word by word: their shell blocks are run in their order.
+"""The README's sections from "Run your RDMA program" to "See what it does", word by word: their shell blocks are run in their order.
 
     tests/programs/readme_test.py BUILD_FOLDER
 
@@ -27,7 +27,7 @@ PROGRAM_PORT = 18515  # of ibv_rc_pingpong, when it is not told another
 def blocks():
     """(kind, commands) of each shell block of the sections."""
     readme = (SOURCE / "README.md").read_text()
-    section = re.search(r"^## Run your RDMA program\n(.*?^## Break it on purpose\n.*?)^## ", readme, re.M | re.S)[1]
+    section = re.search(r"^## Run your RDMA program\n(.*?^## See what it does\n.*?)^## ", readme, re.M | re.S)[1]
     # Another build folder than that of the README is tested as well.
     for kind, commands in re.findall(r"^```sh *(\w*)\n(.*?)^```$", section, re.M | re.S):
         yield kind, re.sub(r"(^|\s)build(?=/|\s)", lambda found: found[1] + str(BUILD), commands)

@@ -76,6 +76,7 @@ DeviceState::DeviceState(Options options)
       nap(options.nap),
       authority(std::move(options.authority)),
       probe_addresses(options.probe_addresses),
+      counters_memory(std::move(options.counters_memory)),
       port(std::move(options.port)),
       copy_engines(std::move(options.copy_engines)),
       mac(configuration.mac.value_or(port->capabilities().mac)),
@@ -118,7 +119,9 @@ DeviceState::DeviceState(Options options)
                                  .clock = clock,
                                  .parker = options.parkers.empty() ? parker : options.parkers.at(i),
                                  .listeners = &listeners,
-                                 .links = i == 0 ? &links : nullptr};
+                                 .links = i == 0 ? &links : nullptr,
+                                 .counters = options.counters.empty() ? nullptr : options.counters.at(i),
+                                 .latencies = options.latencies.empty() ? nullptr : options.latencies.at(i)};
     siblings.push_back(pollers.emplace_back(std::make_unique<Poller>(poller, port->queue(i), context)).get());
     quiescence.watch(siblings.back()->lock(),
                      [poller = siblings.back(), now = clock] { poller->turn(now()); });

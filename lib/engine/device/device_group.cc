@@ -102,6 +102,7 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
   std::shared_ptr<DeviceGroup> group(new DeviceGroup);
   group->log_counters_ = configuration.log_counters;
   set_log_format(configuration.log_format);
+  group->statistics_.make(members.size(), configuration.pollers_per_device);
   OpenGroups& open = open_groups();
   {
     const std::lock_guard guard(open.mutex);
@@ -121,6 +122,7 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
     }
     for (const auto& poller : member.state->pollers) pollers.push_back(poller.get());
     group->links_.add(*member.state);
+    group->statistics_.add(*member.state);
   }
   const auto events = group->frame_events(configuration);
   if (!events) return events.error();
@@ -131,6 +133,7 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
     if (Status status = member.state->authority->start(*member.device, *member.state); !status)
       return status.error();
   }
+  if (Status status = group->statistics_.start(group->dpdk_); !status) return status.error();
   // At exit(). As late as this, so that it runs before the destructors of whatever opening has made.
   static const int registered = std::atexit(end_all);
   (void)registered;
@@ -215,7 +218,10 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                .first_queue_pair = numbers ? numbers->first : first_queue_pair(*key),
                                .key = *key,
                                .eal = drivers::needs_eal(device.port),
-                               .parker = &threads_.parker()};
+                               .parker = &threads_.parker(),
+                               .counters = statistics_.counters_of(members_.size()),
+                               .latencies = statistics_.latencies_of(members_.size()),
+                               .counters_memory = statistics_.keep()};
   for (uint16_t i = 0; i < configuration.pollers_per_device; ++i)
     options.parkers.push_back(&threads_.parker_of(configuration, i));
   dpdk_ |= options.eal || !device.dmadev.empty();
@@ -266,12 +272,14 @@ DeviceGroup::~DeviceGroup() {
     // The ports are closed, or belong to the parent; what is left is the operating system's to clean up.
     threads_.abandon();
     links_.abandon();
+    statistics_.abandon();
     for (const Member& member : members_)
       if (member.state->authority != nullptr) member.state->authority->abandon();
     forget(members_ | std::views::transform(&Member::device));
   } else {
     threads_.stop();
     links_.stop();
+    statistics_.stop();
     for (const Member& member : members_)
       if (member.state->authority != nullptr) member.state->authority->stop();
     write_counters();
@@ -302,6 +310,7 @@ void DeviceGroup::end() {
   constexpr Duration kPatience = milliseconds(200);
   threads_.stop();
   links_.stop();
+  statistics_.stop();
   ended_ = true;
   bool closed = true;
   for (const Member& member : members_) {

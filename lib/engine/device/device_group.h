@@ -9,6 +9,7 @@
 #include "engine/configuration/configuration.h"
 #include "engine/device/device.h"
 #include "engine/device/link_watch.h"
+#include "engine/device/statistics.h"
 #include "engine/scheduling/poller_threads.h"
 
 namespace uroce::engine {
@@ -56,6 +57,7 @@ class DeviceGroup {
   PollerThreads threads_;
   std::vector<Member> members_;
   LinkWatch links_;
+  Statistics statistics_;
   std::vector<uint32_t> lcores_;
   bool log_counters_ = false;
   bool dpdk_ = false;  // something of EAL's is open

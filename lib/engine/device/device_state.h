@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/index_space.h"
@@ -24,6 +25,7 @@
 #include "engine/poller/multicast_groups.h"
 #include "engine/poller/poller.h"
 #include "engine/poller/quiescence.h"
+#include "host/statistics_format.h"
 #include "mem/protection_domains.h"
 
 namespace uroce::engine {
@@ -61,7 +63,10 @@ struct DeviceState {
     std::optional<HashKey> key = std::nullopt;  // decides about numbers and keys; without one they ascend
     bool eal = false;
     Parker* parker = nullptr;
-    std::vector<Parker*> parkers = {};  // where the threads of dedicated pollers sleep; empty: they do not
+    std::vector<Parker*> parkers = {};     // where the threads of dedicated pollers sleep; empty: they do not
+    std::vector<Counters*> counters = {};  // one per poller, or none at all: of their own
+    std::vector<Latencies*> latencies = {};                 // one per poller, or none at all
+    std::shared_ptr<const void> counters_memory = nullptr;  // that these are in
     Instant (*clock)() = clock_now;
     void (*nap)(int64_t ns) = Parker::nap;  // of a thread that waits for a neighbour's answer
   };
@@ -96,6 +101,9 @@ struct DeviceState {
   void end_queue_pairs();
   /// Each poller knows the speed of the link from its next turn on. Waits for that.
   void tell_speed(uint32_t mbps);
+  /// Rows of the newest queue pairs, or of the one with that number, of which the first so many are
+  /// filled in. Waits for turns of the pollers.
+  size_t describe_queue_pairs(std::span<host::QueuePairRow> rows, std::optional<QpNumber> number);
   /// There are more of them, or fewer. Under `mutex`.
   void show_queue_pairs() const;
 
@@ -110,7 +118,8 @@ struct DeviceState {
   void (*const nap)(int64_t ns);
   const std::unique_ptr<NetworkAuthority> authority;
   const bool probe_addresses;
-  std::atomic<uint32_t> interface_mtu{UINT32_MAX};  // as it is now, of an interface of the kernel
+  std::atomic<uint32_t> interface_mtu{UINT32_MAX};    // as it is now, of an interface of the kernel
+  const std::shared_ptr<const void> counters_memory;  // of the pollers
   std::unique_ptr<port::Port> port;
   const std::vector<std::unique_ptr<copy::Engine>> copy_engines;
   const MacAddress mac;

@@ -184,8 +184,10 @@ bool eal_starting_on_this_thread() { return starting; }
 std::vector<std::string> eal_arguments(const Configuration& configuration,
                                        std::span<const std::string> devargs, bool hugepages) {
   // Lcore 0 is only the main lcore that EAL insists on; nothing ever runs there.
-  std::vector<std::string> arguments = {"uroce", fmt::format("--lcores=0@{}", allowed_processors().front()),
-                                        "--no-telemetry"};
+  std::vector<std::string> arguments = {"uroce", fmt::format("--lcores=0@{}", allowed_processors().front())};
+  // A thread and a socket of EAL's, only where they are asked for: --telemetry does not undo it.
+  if (std::ranges::find(configuration.eal_arguments, "--telemetry") == configuration.eal_arguments.end())
+    arguments.emplace_back("--no-telemetry");
   if (hugepages) {
     arguments.emplace_back("--in-memory");
     // A memif peer maps our memory by file descriptor, and gets only so many of them.

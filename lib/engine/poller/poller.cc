@@ -22,11 +22,19 @@ Poller::Poller(const Options& options, port::PortQueue& queue, const PollerConte
       long_bursts_(queue.prefers_long_bursts()),
       context_(context),
       tx_(queue),
+      own_counters_(options.counters == nullptr ? std::make_unique<Counters>() : nullptr),
+      counters_(options.counters == nullptr ? *own_counters_ : *options.counters),
       patience_(options.clock),
       placer_(options.copy_kind,
               {.engine = options.copy_engine, .patience = &patience_, .counters = &counters_}),
       completions_(options.index),
-      turn_{{}, tx_, placer_, completions_, context.regions, counters_},
+      turn_{.now = {},
+            .tx = tx_,
+            .placer = placer_,
+            .completions = completions_,
+            .regions = context.regions,
+            .counters = counters_,
+            .latencies = options.latencies},
       timers_(kTimerTick, kTimerSlots),
       receive_({.poller = *this,
                 .poller_index = options.index,
@@ -88,6 +96,7 @@ inline void Poller::begin_application_turn(QueuePairEntry* posted) {
   attention_.begin_owner_turn(lock_.turn_number());
   ++turn_.call;
   if (posted == nullptr) return;
+  posted_turn_ = lock_.turn_number();
   posted->queue_pair.posted(turn_);
   activate(*posted);
 }
@@ -254,6 +263,8 @@ void Poller::complete_burst() {
 
 /// What was received is acknowledged before the application hears of it.
 void Poller::send() {
+  if (--until_measured_ == 0) [[unlikely]]
+    return send_measured();
   if (!active_.empty() || general_work_due()) pump();
   if (!tx_.empty()) transmit();
   publish();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/counters.h"
+#include "base/latencies.h"
 #include "base/mpsc_ring.h"
 #include "base/timer_wheel.h"
 #include "copy/engine.h"
@@ -56,7 +57,9 @@ class Poller final : private TurnOwner {
     Instant (*clock)() = clock_now;       // for turns that the poller makes of its own accord
     Parker* parker = nullptr;
     DeviceListeners* listeners = nullptr;
-    net::Links* links = nullptr;  // that of the device, for poller 0; only touched in turns
+    net::Links* links = nullptr;     // that of the device, for poller 0; only touched in turns
+    Counters* counters = nullptr;    // in memory that outlives the poller; null: of its own
+    Latencies* latencies = nullptr;  // likewise; null: none are kept
   };
 
   Poller(const Options& options, port::PortQueue& queue, const PollerContext& context);
@@ -156,6 +159,8 @@ class Poller final : private TurnOwner {
   static constexpr Duration kUnreceivedMax = microseconds(2);
   /// How often a process that takes no frames is looked at, at least, when nothing else happens.
   static constexpr Duration kFarEndLookEvery = milliseconds(1);
+  /// How often latencies are measured that need looks at the clock. Prime, as turns may alternate.
+  static constexpr uint32_t kSendsPerMeasured = texts_of(Latency::kPostToWire).sampled_of;
   /// In a burst of more frames acknowledgements leave at once: the peer may wait for them to go on sending.
   static constexpr size_t kQuietBurstMax = 4;
 
@@ -192,6 +197,7 @@ class Poller final : private TurnOwner {
   [[nodiscard]] bool must_wait(const QueuePairEntry& entry);
   void transmit();
   void answer_all();
+  [[gnu::cold, gnu::noinline]] void send_measured();
 
   // Parts of stages (poller_dispatch.cc).
   void set_aside(const StagedPacket& staged, qp::Receipt receipt);
@@ -233,7 +239,8 @@ class Poller final : private TurnOwner {
 
   // Belongs to the turn.
   port::TxBatch tx_;
-  Counters counters_;  // which others read
+  const std::unique_ptr<Counters> own_counters_;  // unless they are elsewhere
+  Counters& counters_;                            // which others read
   CopyPatience patience_;
   copy::Placer placer_;
   queue::CompletionBatch completions_;
@@ -242,6 +249,8 @@ class Poller final : private TurnOwner {
   Instant last_drained_{};
   bool drained_ = false;
   size_t work_ = 0;  // done in this turn
+  uint32_t until_measured_ = kSendsPerMeasured;
+  uint64_t posted_turn_ = 0;  // number of the last turn that was made for a post
   TimerWheel timers_;
   ActiveList active_;
   size_t waiting_ = 0;  // of these, queue pairs whose peer's process takes no frames

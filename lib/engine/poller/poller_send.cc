@@ -124,6 +124,25 @@ void Poller::loop_copy(const port::TxFrame& frame) {
   if (copy.data != nullptr) looped_.push(copy);
 }
 
+/// send(), and how long the turn took to it. last_turn_ is when it began, by the system's clock.
+void Poller::send_measured() {
+  until_measured_ = kSendsPerMeasured;
+  Latencies* const latencies = options_.latencies;
+  const bool sends = posted_turn_ == lock_.turn_number() && latencies != nullptr;
+  if (!active_.empty() || general_work_due()) pump();
+  const bool sent = !tx_.empty();
+  if (sent) transmit();
+  if (sends && sent) latencies->of(Latency::kPostToWire).record((options_.clock() - last_turn_).ns);
+  qp::commit_placements(turn_);
+  const bool received = receive_.burst() > 0 && receive_.last_received() == turn_.now;
+  const bool completes = !completions_.empty();
+  publish();
+  if (completes && received && latencies != nullptr)
+    latencies->of(Latency::kReceiveToCompletion).record((options_.clock() - last_turn_).ns);
+  completions_.notify_due();
+  if (raised_ != nullptr) raise_events();
+}
+
 void Poller::publish() {
   qp::commit_placements(turn_);
   if (!completions_.empty()) completions_.publish_all();

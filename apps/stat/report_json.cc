@@ -1,0 +1,85 @@
+#include "apps/stat/report_json.h"
+
+#include "apps/stat/row_texts.h"
+
+namespace uroce::statistics {
+namespace {
+
+using nlohmann::json;
+
+json counters_of(const CounterValues& values) {
+  json counters = json::object();
+  for (size_t i = 0; i < kCounterCount; ++i)
+    counters[std::string(counter_label(static_cast<Counter>(i)))] = values[i];
+  return counters;
+}
+
+json latencies_of(const Reading::Device& device) {
+  json all = json::array();
+  for (size_t i = 0; i < kLatencyCount; ++i) {
+    const LatencyTexts& texts = kLatencyTexts[i];
+    const LatencyValues& values = device.latencies[i];
+    all.push_back({{"stage", texts.stage},
+                   {"operation", texts.operation},
+                   {"sampled_of", texts.sampled_of},
+                   {"samples", values.samples()},
+                   {"sum_ns", values.sum_ns()},
+                   {"p50_ns", values.percentile_ns(50)},
+                   {"p90_ns", values.percentile_ns(90)},
+                   {"p99_ns", values.percentile_ns(99)},
+                   {"p99_9_ns", values.percentile_ns(99.9)},
+                   {"max_ns", values.percentile_ns(100)}});
+  }
+  return all;
+}
+
+json to_json(const Reading::Device& device) {
+  json entry{{"name", device.name},
+             {"port", device.port},
+             {"link_up", device.shown.link_up != 0},
+             {"link_mbps", device.shown.link_mbps},
+             {"queue_pairs", device.shown.queue_pairs},
+             {"completion_queues", device.shown.completion_queues},
+             {"regions", device.shown.regions},
+             {"port_dropped", device.shown.port_dropped},
+             {"port_transmit_calls", device.shown.port_transmit_calls},
+             {"counters", counters_of(device.total)},
+             {"latencies", latencies_of(device)},
+             {"pollers", json::array()}};
+  for (const CounterValues& values : device.pollers) entry["pollers"].push_back(counters_of(values));
+  return entry;
+}
+
+}  // namespace
+
+json to_json(const host::QueuePairRow& row, const Reading::Process& process) {
+  json entry{{"number", row.number},
+             {"device", row.device < process.devices.size() ? process.devices[row.device].name : ""},
+             {"poller", row.poller},
+             {"type", type_of(row)},
+             {"state", state_of(row)},
+             {"destination", row.destination},
+             {"peer", peer_of(row)},
+             {"mtu", row.mtu},
+             {"congestion_control", control_of(row)}};
+  for (const RowValue& value : kRowValues) entry[value.label] = value.of(row);
+  return entry;
+}
+
+json to_json(const Reading& reading) {
+  json all{{"processes", json::array()}, {"unreadable", reading.complaints}};
+  for (const Reading::Process& process : reading.processes) {
+    json entry{{"pid", process.pid},
+               {"program", process.program},
+               {"devices", json::array()},
+               {"answers", process.queue_pairs.current},
+               {"queue_pairs", json::array()}};
+    for (const Reading::Device& device : process.devices) entry["devices"].push_back(to_json(device));
+    for (const host::QueuePairRow& row : process.queue_pairs.rows)
+      entry["queue_pairs"].push_back(to_json(row, process));
+    all["processes"].push_back(std::move(entry));
+  }
+  return all;
+}
+
+}  // namespace uroce::statistics

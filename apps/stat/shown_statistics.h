@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/counters.h"
+#include "base/descriptor.h"
+#include "base/result.h"
+#include "host/shared_memory.h"
+#include "host/statistics_format.h"
+
+namespace uroce::statistics {
+
+/// What another process shows, as a reader sees it.
+class ShownStatistics {
+ public:
+  /// Where a process has such memory.
+  struct Place {
+    int pid;
+    int descriptor;
+  };
+  /// The places of all processes whose descriptors this one may see, or only those of `pid`.
+  static std::vector<Place> find(std::optional<int> pid = std::nullopt);
+
+  /// Maps what the process shows. EPROTO, with what is wrong: another version, too short, or not sealed;
+  /// ENOENT: it has ended or is about to, or is a forked child whose parent's it is; EACCES.
+  static Result<ShownStatistics> open(Place place);
+
+  [[nodiscard]] int pid() const { return pid_; }
+  [[nodiscard]] std::string program() const;
+  [[nodiscard]] uint32_t devices() const { return devices_; }
+  [[nodiscard]] uint32_t pollers() const { return pollers_; }
+  [[nodiscard]] std::string device_name(uint32_t device) const;
+  [[nodiscard]] std::string device_port(uint32_t device) const;
+  /// What the process said of the device when it was asked last.
+  [[nodiscard]] const host::DeviceShown& device(uint32_t device) const {
+    return *layout_.device(memory_.data(), device);
+  }
+  [[nodiscard]] uint64_t counter(uint32_t device, uint32_t poller, Counter counter) const {
+    return layout_.counters(memory_.data(), device, poller)->read(counter);
+  }
+
+  [[nodiscard]] const LatencyHistogram& latency(uint32_t device, uint32_t poller, Latency latency) const {
+    return layout_.latencies(memory_.data(), device, poller)->of(latency);
+  }
+
+  struct Rows {
+    std::vector<host::QueuePairRow> rows;
+    uint32_t queue_pairs = 0;  // that there are; more than rows: the newest are shown
+    bool current = false;      // false: the process does not answer, and this is what it said at ...
+    int64_t answered_ns = 0;   // ... that time of CLOCK_MONOTONIC; 0: never
+  };
+  /// Has the process write what it only writes when asked, and waits for it for 500 ms at most. 0: all queue
+  /// pairs.
+  [[nodiscard]] Rows ask(uint32_t queue_pair) const;
+
+ private:
+  ShownStatistics(int pid, Descriptor descriptor, host::Mapping memory, host::StatisticsLayout layout)
+      : pid_(pid), descriptor_(std::move(descriptor)), memory_(std::move(memory)), layout_(layout) {}
+  [[nodiscard]] host::StatisticsHeader& header() const {
+    return *reinterpret_cast<host::StatisticsHeader*>(memory_.data());
+  }
+  [[nodiscard]] bool wait_for_answer(uint32_t asked) const;
+
+  int pid_;
+  Descriptor descriptor_;
+  host::Mapping memory_;
+  host::StatisticsLayout layout_;
+  uint32_t devices_ = 0;
+  uint32_t pollers_ = 0;
+};
+
+}  // namespace uroce::statistics

@@ -1,0 +1,200 @@
+#include "engine/device/statistics.h"
+
+#include <algorithm>
+#include <span>
+
+#include "engine/device/device_state.h"
+#include "engine/device/telemetry.h"
+#include "host/control.h"
+
+namespace uroce::engine {
+namespace {
+
+constexpr int64_t kForeverNs = 3'600'000'000'000;
+
+}  // namespace
+
+void Statistics::make(size_t devices, uint16_t pollers) {
+  auto made = host::OwnStatistics::make(static_cast<uint32_t>(devices), pollers);
+  if (!made) return;
+  memory_ = std::make_shared<host::OwnStatistics>(std::move(*made));
+  pollers_ = pollers;
+}
+
+std::vector<Counters*> Statistics::counters_of(size_t index) const {
+  std::vector<Counters*> all;
+  if (memory_ == nullptr) return all;
+  for (uint32_t i = 0; i < pollers_; ++i) all.push_back(&memory_->counters(static_cast<uint32_t>(index), i));
+  return all;
+}
+
+std::vector<Latencies*> Statistics::latencies_of(size_t index) const {
+  std::vector<Latencies*> all;
+  if (memory_ == nullptr) return all;
+  for (uint32_t i = 0; i < pollers_; ++i) all.push_back(&memory_->latencies(static_cast<uint32_t>(index), i));
+  return all;
+}
+
+void Statistics::add(DeviceState& device) {
+  if (memory_ == nullptr) return;
+  host::DeviceShown& shown = memory_->device(static_cast<uint32_t>(devices_.size()));
+  host::set_text(shown.name, device.configuration.name);
+  const std::string& interface = device.configuration.interface;
+  host::set_text(shown.port, interface.empty() ? device.configuration.port : interface);
+  shown.pollers = static_cast<uint32_t>(device.pollers.size());
+  devices_.push_back(&device);
+}
+
+Status Statistics::start(bool eal) {
+  if (memory_ == nullptr) return {};
+  host::StatisticsHeader& header = memory_->header();
+  sleep_.sleep_at(header.bell);
+  auto thread = Thread::start("uroce-stat", {}, [this, &header] {
+    // Relaxed: it only needs to be seen some time; joining orders the rest.
+    while (!stopping_.load(std::memory_order_relaxed)) {
+      const auto is_asked = [&] {
+        // seq_cst: partner is the reader, which asks before it looks at the bell.
+        return header.asked.load(std::memory_order_seq_cst) !=
+                   header.answered.load(std::memory_order_relaxed) ||
+               stopping_.load(std::memory_order_seq_cst);
+      };
+      sleep_.park_unless(is_asked, kForeverNs);
+      if (is_asked()) answer();
+    }
+  });
+  if (!thread) return thread.error();
+  thread_.emplace(std::move(*thread));
+  if (eal) show_in_telemetry(*memory_);
+  header.open.store(1, std::memory_order_release);  // pairs with readers: all of the above is there
+  return {};
+}
+
+void Statistics::answer() {
+  host::StatisticsHeader& header = memory_->header();
+  const uint32_t asked =
+      header.asked.load(std::memory_order_acquire);  // pairs with the reader: what is wanted
+  const QpNumber wanted{header.wanted_queue_pair & QpNumber::kMask};
+  std::span<host::QueuePairRow> left = memory_->rows();
+  uint32_t queue_pairs = 0;
+  for (uint32_t i = 0; i < devices_.size(); ++i) {
+    if (stopping_.load(std::memory_order_relaxed)) return;  // as in start()
+    describe(i);
+    queue_pairs += memory_->device(i).queue_pairs;
+    const size_t rows =
+        devices_[i]->describe_queue_pairs(left, wanted == QpNumber{} ? std::nullopt : std::optional(wanted));
+    for (host::QueuePairRow& row : left.first(rows)) row.device = i;
+    left = left.subspan(rows);
+  }
+  header.rows = static_cast<uint32_t>(memory_->rows().size() - left.size());
+  header.queue_pairs = queue_pairs;
+  header.answered_ns.store(MachineClocks::system().ns, std::memory_order_relaxed);  // ordered by what follows
+  header.answered.store(asked, std::memory_order_release);                          // pairs with the reader
+}
+
+void Statistics::describe(uint32_t index) {
+  DeviceState& device = *devices_[index];
+  host::DeviceShown& shown = memory_->device(index);
+  const port::Port& port = *device.port;
+  shown.link_up = port.link_up() ? 1 : 0;
+  shown.link_mbps = port.link_mbps();
+  shown.regions = device.regions.regions();
+  shown.completion_queues = device.completion_queues.load(std::memory_order_relaxed);  // a count
+  uint64_t dropped = 0;
+  uint64_t calls = 0;
+  for (uint16_t i = 0; i < device.pollers.size(); ++i) {
+    dropped += device.port->queue(i).dropped();
+    calls += device.port->queue(i).transmit_calls();
+  }
+  shown.port_dropped = dropped;
+  shown.port_transmit_calls = calls;
+  const std::lock_guard guard(device.mutex);
+  shown.queue_pairs = static_cast<uint32_t>(device.entries.size());
+}
+
+void Statistics::stop() {
+  if (memory_ == nullptr) return;
+  forget_in_telemetry(*memory_);
+  memory_->header().open.store(0, std::memory_order_release);  // pairs with readers
+  stopping_.store(true, std::memory_order_seq_cst);            // partner: the thread that falls asleep
+  sleep_.wake();
+  if (thread_) thread_->join();
+  thread_.reset();
+}
+
+void Statistics::abandon() {
+  if (thread_) thread_->abandon();
+  thread_.reset();
+  memory_.reset();
+}
+
+namespace {
+
+host::QueuePairRow row_of(const QueuePairEntry& entry) {
+  const qp::QueuePair& queue_pair = entry.queue_pair;
+  const qp::Attributes& attributes = queue_pair.attributes();
+  const qp::CongestionState congestion = queue_pair.congestion();
+  const qp::Incidents& incidents = queue_pair.incidents();
+  host::QueuePairRow row{};
+  row.number = entry.number.value;
+  row.poller = entry.poller_index;
+  row.destination = attributes.destination.value;
+  row.type = static_cast<uint8_t>(queue_pair.type());
+  row.state = static_cast<uint8_t>(attributes.state);
+  row.congestion_control = static_cast<uint8_t>(congestion.control);
+  row.mtu = path_mtu_bytes(attributes.path_mtu);
+  row.peer = attributes.path.destination.bytes;
+  row.sent_messages = queue_pair.sent().messages;
+  row.sent_bytes = queue_pair.sent().bytes;
+  row.received_messages = queue_pair.received().messages;
+  row.received_bytes = queue_pair.received().bytes;
+  row.retransmitted = incidents.retransmitted;
+  row.timeouts = incidents.timeouts;
+  row.naks_received = incidents.naks_received;
+  row.rnr_naks_received = incidents.rnr_naks_received;
+  row.naks_sent = incidents.naks_sent;
+  row.rnr_naks_sent = incidents.rnr_naks_sent;
+  row.posted_sends = entry.send_queue->published() - entry.send_queue->retired();
+  row.posted_receives = entry.receive_queue->published() - entry.receive_queue->retired();
+  row.window = congestion.window;
+  row.unanswered = queue_pair.unanswered();
+  row.mbps = congestion.mbps;
+  row.cnps = congestion.cnps;
+  row.round_trip_ns = congestion.smoothed_ns;
+  row.round_trip_least_ns = congestion.least_ns;
+  return row;
+}
+
+}  // namespace
+
+/// A queue pair that ends meanwhile has no row.
+size_t DeviceState::describe_queue_pairs(std::span<host::QueuePairRow> rows, std::optional<QpNumber> number) {
+  constexpr size_t kPerTurn = 64;
+  std::vector<std::vector<QpNumber>> described(pollers.size());
+  {
+    const std::lock_guard guard(mutex);
+    size_t count = 0;
+    for (const QueuePairEntry* entry = entries.first(); entry != nullptr && count < rows.size();
+         entry = entry->next) {
+      if (number && entry->number != *number) continue;
+      described[entry->poller_index].push_back(entry->number);
+      ++count;
+    }
+  }
+  size_t filled = 0;
+  for (size_t i = 0; i < pollers.size(); ++i) {
+    for (std::span<const QpNumber> left = described[i]; !left.empty();) {
+      const auto some = left.first(std::min(left.size(), kPerTurn));
+      left = left.subspan(some.size());
+      pollers[i]->run([&](qp::Turn&) {
+        for (const QpNumber one : some) {
+          // One that is found stays until the turn is over.
+          const QueuePairEntry* const entry = queue_pairs.find(one);
+          if (entry != nullptr && &entry->poller == pollers[i].get()) rows[filled++] = row_of(*entry);
+        }
+      });
+    }
+  }
+  return filled;
+}
+
+}  // namespace uroce::engine

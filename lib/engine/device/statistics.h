@@ -1,0 +1,62 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/counters.h"
+#include "base/latencies.h"
+#include "base/result.h"
+#include "engine/platform/parker.h"
+#include "engine/platform/thread.h"
+#include "host/own_statistics.h"
+
+namespace uroce::engine {
+
+struct DeviceState;
+
+/// What devices that are opened together show to tools (host/statistics_format.h): the counters of their
+/// pollers, which count there, and what a thread writes when a tool asks, by commands to the pollers. The
+/// thread sleeps otherwise, and no turn of a poller is any longer for it.
+class Statistics {
+ public:
+  Statistics() = default;
+  ~Statistics() { stop(); }
+  Statistics(const Statistics&) = delete;
+  Statistics& operator=(const Statistics&) = delete;
+
+  /// Before the devices are made. Where there can be no such memory they count in their own, and nothing is
+  /// shown.
+  void make(size_t devices, uint16_t pollers);
+  /// The counters of each poller of the device at `index`, in memory that lives as long as what keep()
+  /// returns; empty: it has no such memory.
+  [[nodiscard]] std::vector<Counters*> counters_of(size_t index) const;
+  /// Their latencies, likewise.
+  [[nodiscard]] std::vector<Latencies*> latencies_of(size_t index) const;
+  [[nodiscard]] std::shared_ptr<const void> keep() const { return memory_; }
+
+  /// The devices, which outlive this or its stop().
+  void add(DeviceState& device);
+  /// From now on tools see the devices; so does DPDK's telemetry, when they need EAL. EAGAIN: no
+  /// thread.
+  Status start(bool eal);
+  /// Tools see nothing any more, and the thread has ended, when this returns.
+  void stop();
+  /// In a forked child, where the thread does not exist.
+  void abandon();
+
+ private:
+  void answer();
+  void describe(uint32_t index);
+
+  std::shared_ptr<host::OwnStatistics> memory_;  // null: nothing is shown
+  uint16_t pollers_ = 0;
+  std::vector<DeviceState*> devices_;
+  Parker sleep_;
+  std::atomic<bool> stopping_{false};
+  std::optional<Thread> thread_;
+};
+
+}  // namespace uroce::engine

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/counters.h"
+#include "base/descriptor.h"
+#include "base/result.h"
+#include "host/shared_memory.h"
+#include "host/statistics_format.h"
+
+namespace uroce::host {
+
+/// What this process shows of itself; its end takes it away from readers.
+class OwnStatistics {
+ public:
+  using Inode = std::optional<std::pair<uint64_t, uint64_t>>;  // device, number
+
+  /// EMFILE, ENOMEM, ENOSYS; E2BIG: more devices or pollers than the format has.
+  static Result<OwnStatistics> make(uint32_t devices, uint32_t pollers);
+  OwnStatistics(OwnStatistics&&) = default;
+  OwnStatistics& operator=(OwnStatistics&&) = default;
+  ~OwnStatistics();
+
+  [[nodiscard]] StatisticsHeader& header() { return *reinterpret_cast<StatisticsHeader*>(memory_.data()); }
+  [[nodiscard]] DeviceShown& device(uint32_t index) { return *layout_.device(memory_.data(), index); }
+  [[nodiscard]] Counters& counters(uint32_t device, uint32_t poller) {
+    return *layout_.counters(memory_.data(), device, poller);
+  }
+  [[nodiscard]] Latencies& latencies(uint32_t device, uint32_t poller) {
+    return *layout_.latencies(memory_.data(), device, poller);
+  }
+  [[nodiscard]] std::span<QueuePairRow> rows() { return layout_.rows(memory_.data()); }
+
+ private:
+  OwnStatistics(Descriptor descriptor, Mapping memory, StatisticsLayout layout, Inode inode)
+      : descriptor_(std::move(descriptor)), memory_(std::move(memory)), layout_(layout), inode_(inode) {}
+
+  Descriptor descriptor_;
+  Mapping memory_;
+  StatisticsLayout layout_;
+  Inode inode_;
+};
+
+}  // namespace uroce::host
