@@ -13,7 +13,7 @@ constexpr auto kLastReason = static_cast<size_t>(Counter::kDropInvalidRequest);
 constexpr auto kIsReason = [] {
   std::array<bool, kCounterCount> is{};
   constexpr std::array<std::string_view, kCounterCount> kLabels = {
-#define X(name, label) label,
+#define X(name, label, ...) label,
       UROCE_COUNTERS(X)
 #undef X
   };

@@ -212,7 +212,7 @@ void Service::add_capture(Program& program, const Message& message) {
   if (!order) return answer(program, message, order.error());
   OrderedFault fault{
       .id = next_fault_,
-      .rule = {.device = order->device, .queue_pair = order->queue_pair, .client = order->client},
+      .rule = {.scope = {.device = order->device, .queue_pair = order->queue_pair, .client = order->client}},
       .since = now_,
       .capture = text,
       .owner = program.id};
