@@ -42,6 +42,15 @@ def _host():
     yield 'idle.serve.port.first_packet_us', (AT_MOST, 100)
 
 
+def _instrument():
+    """`uroce perf` and perftest say the same of a device, and a rate is held."""
+    for rate in '10k', '100k':
+        yield f'instrument.rate.{rate}.missed_percent', (AT_MOST, 0.1)
+    for operation in 'write', 'send':
+        for figure in '64.gbps', '65536.gbps', '64.round_trip':
+            yield f'instrument.{operation}.{figure}.apart_percent', (AT_MOST, 5)
+
+
 def _links():
     """Of links of the kernel: what the bare port carries, and small path MTUs at a third of DPDK's cost at most."""
     yield 'links.packet.4200.write64k.goodput.ratio', (AT_LEAST, 0.9)
@@ -104,6 +113,7 @@ GOALS = {
     'loss_link.write64k.1pct.100us.ratio': (AT_LEAST, 1),
     **dict(_latency()),
     **dict(_host()),
+    **dict(_instrument()),
     **dict(_attacked()),
     **{f'block.file.{load}.qd32.ratio': (AT_LEAST, 0.95) for load in ('randread4k', 'randwrite4k', 'read128k', 'write128k')},
     'nvmf_iops_per_core.ram.randread4k': (AT_LEAST, 1.2),

@@ -123,6 +123,7 @@ def plain():
         yield perftest(f"ib_{operation}_bw", "-n 10 -s 300000", gids=(V6,), link_mtus=(4200,))
         yield perftest(f"ib_{operation}_lat", "-n 10 -s 30000", gids=(V6,), link_mtus=(4200,))
     yield perftest("ib_atomic_bw", "-n 64 -A FETCH_AND_ADD")
+    yield perf("perf, a load", "--op write,send,add --size 64,3000 --queue-pairs 4 --depth 8 --rate 40 --bidirectional --duration 0.5")
     yield perf("perf, atomics", "--op add,swap --iterations 16 --depth 8")
     every_size = "--size all --measure bandwidth --iterations 1 --depth 1"
     yield perf("perf, every size", every_size)
