@@ -128,10 +128,7 @@ class Poller final : private TurnOwner {
   /// Faults that received packets meet from now on; null: none.
   void meet(faults::Receiver* faults) { receive_.meet(faults); }
   /// Frames that are received and sent are captured from now on; null: no more.
-  void tap(capture::Tap* tap) {
-    receive_.tap(tap);
-    queue_ = tap != nullptr ? static_cast<port::PortQueue*>(tap) : &port_queue_;
-  }
+  void tap(capture::Tap* tap);
   /// `entry` has events to be raised at the end of the turn.
   void note_events(QueuePairEntry& entry) { entry.next_raised = std::exchange(raised_, &entry); }
 
@@ -232,7 +229,6 @@ class Poller final : private TurnOwner {
   TurnLock lock_{this};
   const Options options_;
   port::PortQueue& port_queue_;
-  port::PortQueue* queue_ = &port_queue_;  // of turns: the same, or what captures its frames
   const bool port_is_shared_;
   const bool long_bursts_;
   const PollerContext& context_;
@@ -262,7 +258,8 @@ class Poller final : private TurnOwner {
   ReceiveStage receive_;
   bool ahead_ = false;  // what it has staged waits for the end of copies, or for its turn
   Instant copying_since_{};
-  std::vector<port::RxFrame> held_;  // of the burst that is being copied
+  std::vector<port::RxFrame> held_;        // of the burst that is being copied
+  port::PortQueue* queue_ = &port_queue_;  // of turns: the port's, or what captures its frames
 
   // Shared.
   MpscRing<Command*> commands_;

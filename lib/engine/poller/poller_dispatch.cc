@@ -146,10 +146,10 @@ void Poller::release() {
   early_.recycle();
   if (!held_.empty()) [[unlikely]] {
     // Of the burst that was copied; what was kept last is of the next one.
-    queue_->release(held_);
+    port_queue_.release(held_);
     return held_.clear();
   }
-  if (const auto frames = receive_.kept_frames(); !frames.empty()) queue_->release(frames);
+  if (const auto frames = receive_.kept_frames(); !frames.empty()) port_queue_.release(frames);
 }
 
 }  // namespace uroce::engine

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/counters.h"
-#include "capture/tap.h"
 #include "engine/poller/address_table.h"
 #include "engine/poller/device_events.h"
 #include "engine/poller/frame_switch.h"
@@ -25,6 +24,10 @@
 #include "port/tx_batch.h"
 #include "wire/flow.h"
 #include "wire/packet.h"
+
+namespace uroce::capture {
+class Tap;
+}
 
 namespace uroce::engine {
 
@@ -137,12 +140,7 @@ class ReceiveStage {
   static constexpr wire::HeaderSet kKeyedHeaders =
       wire::HeaderSet::of(wire::Header::kReth, wire::Header::kAtomicEth);
 
-  void choose_source() {
-    source_ = faults_ != nullptr ? static_cast<port::FrameSource*>(faults_) : &parts_.port_queue;
-    if (tap_ == nullptr) return;
-    tap_->set_source(*source_);
-    source_ = tap_;
-  }
+  void choose_source();
   size_t receive_ours();
   void count_received(std::span<const port::RxFrame> frames);
   bool stage_frame(std::span<const std::byte> frame, StagedPacket& staged, const net::Demux& demux);
