@@ -12,6 +12,7 @@
 #include <ctime>
 #include <memory>
 
+#include "apps/nvmf/shown_queues.h"
 #include "engine/platform/clock.h"
 #include "nvmf_target/exports.h"
 #include "nvmf_target/statistics.h"
@@ -19,6 +20,8 @@
 namespace uroce::nvmf_target {
 namespace {
 
+/// How often tools see its queues anew.
+constexpr int kShowMs = 1000;
 /// How often removed namespaces that were still in use are looked at.
 constexpr int kCollectMs = 100;
 
@@ -86,8 +89,11 @@ class Program {
   void serve(const Signals& signals) {
     std::time_t reported = std::time(nullptr);
     size_t in_use = 0;
+    // Without such memory nothing is shown.
+    auto shown = ShownQueues::make();
     while (true) {
-      const int pause_ms = in_use != 0 ? kCollectMs : statistics_s_ != 0 ? 1000 : -1;
+      const bool looks = statistics_s_ != 0 || shown.ok();
+      const int pause_ms = in_use != 0 ? kCollectMs : looks ? kShowMs : -1;
       switch (signals.wait(pause_ms)) {
         case SIGTERM:
         case SIGINT:
@@ -102,6 +108,7 @@ class Program {
           break;
       }
       in_use = target_.collect();
+      if (shown) shown->show(transport_->report());
       const std::time_t now = std::time(nullptr);
       if (statistics_s_ == 0 || now - reported < static_cast<std::time_t>(statistics_s_)) continue;
       report();

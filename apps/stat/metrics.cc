@@ -173,6 +173,16 @@ std::vector<MetricFamily> Metrics::Collect() const {
       of_devices.back().push_back({"device", device.name});
       add_device(device, of_devices.back(), families);
     }
+    for (const NvmfQueue& queue : process.nvmf_queues) {
+      Labels more = labels;
+      more.push_back({"network_peer_address", queue.host});
+      more.push_back({"nvme_host_nqn", queue.host_nqn});
+      more.push_back({"nvme_queue", fmt::format("{}", queue.number)});
+      for (const NvmfQueueValue& value : kNvmfQueueValues)
+        families.add(fmt::format("uroce_nvmf_queue_{}_total", value.label),
+                     fmt::format("{} ({})", value.help, value.unit), MetricType::Counter, more,
+                     static_cast<double>(value.of(queue.row)));
+    }
     add_busiest(process, of_devices, queue_pairs_max_, families);
   }
   return families.take();

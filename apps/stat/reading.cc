@@ -38,8 +38,11 @@ Reading::Device read_device(const ShownStatistics& shown, uint32_t index) {
 /// Devices that are opened together are one memory; a process with two of them has two.
 void add(const ShownStatistics& shown, const Selection& selection, Reading& reading) {
   if (reading.processes.empty() || reading.processes.back().pid != shown.pid())
-    reading.processes.push_back(
-        {.pid = shown.pid(), .program = shown.program(), .devices = {}, .queue_pairs = {.current = true}});
+    reading.processes.push_back({.pid = shown.pid(),
+                                 .program = shown.program(),
+                                 .devices = {},
+                                 .queue_pairs = {.current = true},
+                                 .nvmf_queues = {}});
   Reading::Process& process = reading.processes.back();
   ShownStatistics::Rows asked;
   if (selection.asks) asked = shown.ask(selection.queue_pair);
@@ -68,6 +71,11 @@ void add(const ShownStatistics& shown, const Selection& selection, Reading& read
 Reading read_statistics(const Selection& selection) {
   Reading reading;
   for (const ShownStatistics::Place place : ShownStatistics::find(selection.pid)) {
+    if (place.nvmf) {
+      if (!reading.processes.empty() && reading.processes.back().pid == place.pid)
+        reading.processes.back().nvmf_queues = read_nvmf_queues(place);
+      continue;
+    }
     const auto shown = ShownStatistics::open(place);
     if (shown) {
       add(*shown, selection, reading);

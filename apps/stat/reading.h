@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/stat/latency_values.h"
+#include "apps/stat/nvmf_queues.h"
 #include "apps/stat/shown_statistics.h"
 #include "base/counters.h"
 
@@ -29,6 +30,7 @@ struct Reading {
     std::string program;
     std::vector<Device> devices;
     ShownStatistics::Rows queue_pairs;
+    std::vector<NvmfQueue> nvmf_queues;  // of an NVMe-oF target
   };
 
   std::vector<Process> processes;

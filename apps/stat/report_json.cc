@@ -50,6 +50,12 @@ json to_json(const Reading::Device& device) {
   return entry;
 }
 
+json to_json(const NvmfQueue& queue) {
+  json entry{{"host", queue.host}, {"host_nqn", queue.host_nqn}, {"queue", queue.number}};
+  for (const NvmfQueueValue& value : kNvmfQueueValues) entry[value.label] = value.of(queue.row);
+  return entry;
+}
+
 }  // namespace
 
 json to_json(const host::QueuePairRow& row, const Reading::Process& process) {
@@ -77,6 +83,7 @@ json to_json(const Reading& reading) {
     for (const Reading::Device& device : process.devices) entry["devices"].push_back(to_json(device));
     for (const host::QueuePairRow& row : process.queue_pairs.rows)
       entry["queue_pairs"].push_back(to_json(row, process));
+    for (const NvmfQueue& queue : process.nvmf_queues) entry["nvmf_queues"].push_back(to_json(queue));
     all["processes"].push_back(std::move(entry));
   }
   return all;

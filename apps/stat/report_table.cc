@@ -63,6 +63,19 @@ std::string latencies_of(const Reading::Device& device) {
          lines;
 }
 
+std::string nvmf_table(const Reading::Process& process) {
+  if (process.nvmf_queues.empty()) return {};
+  std::string text = fmt::format("  {:<24} {:>6}", "NVME HOST", "QUEUE");
+  for (const NvmfQueueValue& value : kNvmfQueueValues) text += fmt::format(" {:>16}", value.label);
+  text += "\n";
+  for (const NvmfQueue& queue : process.nvmf_queues) {
+    text += fmt::format("  {:<24} {:>6}", queue.host, queue.number);
+    for (const NvmfQueueValue& value : kNvmfQueueValues) text += fmt::format(" {:>16}", value.of(queue.row));
+    text += fmt::format("  {}\n", queue.host_nqn);
+  }
+  return text;
+}
+
 std::string age_of(const Reading::Process& process, int64_t now_ns) {
   if (process.queue_pairs.current) return {};
   if (process.queue_pairs.answered_ns == 0)
@@ -115,6 +128,7 @@ std::string to_table(const Reading& reading, const Reading* earlier, TableOption
       text += counters_of(device, find(earlier, process.pid, device.name), seconds, options.zeros);
       text += latencies_of(device);
     }
+    text += nvmf_table(process);
     if (options.queue_pairs) text += queue_pair_table(process);
   }
   return text;

@@ -20,8 +20,11 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <tuple>
 
+#include "apps/stat/printable_text.h"
 #include "base/counter_texts.h"
+#include "host/nvmf_format.h"
 #include "host/process_start.h"
 
 namespace uroce::statistics {
@@ -61,25 +64,19 @@ std::string path_of(ShownStatistics::Place place) {
 
 void find_in(int pid, std::vector<ShownStatistics::Place>& places) {
   static const std::string wanted = std::string("/memfd:") + kStatisticsName;
+  static const std::string of_target = std::string("/memfd:") + host::kNvmfStatisticsName;
   for_each_number("/proc/" + std::to_string(pid) + "/fd", [&](int descriptor) {
     std::array<char, 64> target{};
     const ssize_t length = readlink(path_of({pid, descriptor}).c_str(), target.data(), target.size());
-    if (length > 0 && std::string_view(target.data(), static_cast<size_t>(length)).starts_with(wanted))
-      places.push_back({pid, descriptor});
+    if (length <= 0) return;
+    const std::string_view name(target.data(), static_cast<size_t>(length));
+    if (name.starts_with(wanted)) places.push_back({pid, descriptor});
+    if (name.starts_with(of_target)) places.push_back({pid, descriptor, true});
   });
 }
 
 Error wrong(int pid, const std::string& what) {
   return {EPROTO, "process " + std::to_string(pid) + ": statistics " + what};
-}
-
-/// What the process of another user says may be meant for the terminal of the superuser.
-template <size_t N>
-std::string text_in(const std::array<char, N>& text) {
-  std::string all(text.data(), strnlen(text.data(), N));
-  std::ranges::replace_if(
-      all, [](char c) { return c < ' ' || c > '~'; }, '?');
-  return all;
 }
 
 /// The memory is of ordinary pages, so that no access faults because there are none of another kind.
@@ -123,7 +120,9 @@ std::vector<ShownStatistics::Place> ShownStatistics::find(std::optional<int> pid
   } else {
     for_each_number("/proc", [&](int found) { find_in(found, places); });
   }
-  std::ranges::sort(places, {}, [](const Place& place) { return std::pair(place.pid, place.descriptor); });
+  // Devices first.
+  std::ranges::sort(places, {},
+                    [](const Place& place) { return std::tuple(place.pid, place.nvmf, place.descriptor); });
   return places;
 }
 
@@ -158,9 +157,9 @@ Result<ShownStatistics> ShownStatistics::open(Place place) {
   return shown;
 }
 
-std::string ShownStatistics::program() const { return text_in(header().program); }
-std::string ShownStatistics::device_name(uint32_t index) const { return text_in(device(index).name); }
-std::string ShownStatistics::device_port(uint32_t index) const { return text_in(device(index).port); }
+std::string ShownStatistics::program() const { return printable_text(header().program); }
+std::string ShownStatistics::device_name(uint32_t index) const { return printable_text(device(index).name); }
+std::string ShownStatistics::device_port(uint32_t index) const { return printable_text(device(index).port); }
 
 bool ShownStatistics::wait_for_answer(uint32_t asked) const {
   for (const int64_t until = now_ns() + kPatienceNs; now_ns() < until;) {

@@ -22,6 +22,7 @@ class ShownStatistics {
   struct Place {
     int pid;
     int descriptor;
+    bool nvmf = false;  // of an NVMe-oF target, for read_nvmf_queues()
   };
   /// The places of all processes whose descriptors this one may see, or only those of `pid`.
   static std::vector<Place> find(std::optional<int> pid = std::nullopt);

@@ -4,6 +4,8 @@
     tests/programs/nvmf_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE HOST
 """
 
+import json
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +97,27 @@ class Nvmf(unittest.TestCase):
         self.expect("namespaces 1\n", "namespaces", "verify:1:7")
 
         target.signal(signal.SIGUSR1, "bytes from host")
+        self.assertEqual(target.stop(), 0, target.said.read_text())
+
+    def test_queues_are_seen_by_tools(self):
+        target = Target(self.pair, self.folder)
+        host = self.pair.start("client", [sys.argv[4], "192.0.2.1", "192.0.2.2", SUBSYSTEM, FRIEND, "time:1:100000000"])
+
+        def io_queues():
+            shown = subprocess.run([sys.argv[3], "stat", "--json", "--pid", str(target.process.pid)], capture_output=True, text=True, check=True)
+            [process] = json.loads(shown.stdout)["processes"]
+            return [queue for queue in process.get("nvmf_queues", []) if queue["queue"] > 0 and queue["commands"] > 0]
+
+        programs.wait_until(io_queues, host)
+        [queue] = io_queues()
+        self.assertEqual((queue["host"], queue["host_nqn"], queue["errors"]), ("192.0.2.2", FRIEND, 0))
+        self.assertGreater(queue["bytes_to_host"] + queue["bytes_from_host"], 0)
+        table = subprocess.run([sys.argv[3], "stat", "--pid", str(target.process.pid)], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(table, rf"\n  192\.0\.2\.2 +1 .* {re.escape(FRIEND)}\n")
+        metrics = subprocess.run([sys.argv[3], "exporter", "--once"], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(metrics, rf'uroce_nvmf_queue_commands_total{{process_pid="{target.process.pid}",.*nvme_queue="1"}} [1-9]')
+        host.kill()
+        programs.finish(host)
         self.assertEqual(target.stop(), 0, target.said.read_text())
 
     def test_who_is_not_on_the_list_is_refused(self):

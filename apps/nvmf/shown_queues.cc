@@ -1,0 +1,53 @@
+#include "apps/nvmf/shown_queues.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <new>
+
+#include "host/control.h"
+#include "host/process_start.h"
+
+namespace uroce::nvmf_target {
+namespace {
+
+host::NvmfQueueRow row_of(const nvmf::RdmaQueueReport& queue) {
+  using nvmf::RdmaQueueCounter;
+  const auto count = [&](RdmaQueueCounter counter) { return queue.totals[static_cast<size_t>(counter)]; };
+  host::NvmfQueueRow row{};
+  host::set_text(row.host, queue.host);
+  host::set_text(row.host_nqn, queue.host_nqn);
+  row.queue = queue.qid;
+  row.commands = count(RdmaQueueCounter::kCommands);
+  row.errors = count(RdmaQueueCounter::kErrors);
+  row.bytes_from_host = count(RdmaQueueCounter::kBytesFromHost);
+  row.bytes_to_host = count(RdmaQueueCounter::kBytesToHost);
+  row.buffer_waits = count(RdmaQueueCounter::kBufferWaits);
+  row.sends = count(RdmaQueueCounter::kSends);
+  return row;
+}
+
+}  // namespace
+
+Result<ShownQueues> ShownQueues::make() {
+  auto memory = host::make_sealed_memory(host::kNvmfStatisticsName, sizeof(host::NvmfStatistics));
+  if (!memory) return memory.error();
+  // Zeros already: the rows have pages only when there are queues.
+  auto* const shown = reinterpret_cast<host::NvmfStatistics*>(memory->mapping.data());
+  shown->bytes = sizeof(host::NvmfStatistics);
+  shown->started_ticks = host::start_of_process(getpid()).value_or(0);
+  shown->magic = host::kNvmfStatisticsMagic;
+  return ShownQueues(std::move(*memory));
+}
+
+void ShownQueues::show(std::span<const nvmf::RdmaQueueReport> queues) {
+  auto& shown = *reinterpret_cast<host::NvmfStatistics*>(memory_.mapping.data());
+  const size_t count = std::min<size_t>(queues.size(), host::kNvmfQueuesMax);
+  // seq_cst: partner is the reader, which looks at the number before and after its copy.
+  shown.sequence.fetch_add(1, std::memory_order_seq_cst);
+  for (size_t i = 0; i < count; ++i) shown.rows[i] = row_of(queues[i]);
+  shown.queues = count;
+  shown.sequence.fetch_add(1, std::memory_order_seq_cst);
+}
+
+}  // namespace uroce::nvmf_target

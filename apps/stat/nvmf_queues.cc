@@ -1,0 +1,53 @@
+#include "apps/stat/nvmf_queues.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "apps/stat/printable_text.h"
+#include "host/process_start.h"
+#include "host/shared_memory.h"
+
+namespace uroce::statistics {
+namespace {
+
+/// A copy of what did not change meanwhile, or nothing.
+std::unique_ptr<host::NvmfStatistics> copy_of(const host::NvmfStatistics& shown) {
+  constexpr int kTries = 100;
+  auto copy = std::make_unique<host::NvmfStatistics>();
+  for (int i = 0; i < kTries; ++i) {
+    // seq_cst: partner is the target.
+    const uint64_t before = shown.sequence.load(std::memory_order_seq_cst);
+    copy->rows = shown.rows;
+    copy->queues = std::min<uint64_t>(shown.queues, host::kNvmfQueuesMax);
+    if (before % 2 == 0 && shown.sequence.load(std::memory_order_seq_cst) == before) return copy;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<NvmfQueue> read_nvmf_queues(ShownStatistics::Place place) {
+  std::vector<NvmfQueue> queues;
+  const std::string path = "/proc/" + std::to_string(place.pid) + "/fd/" + std::to_string(place.descriptor);
+  const Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!descriptor.ok()) return queues;
+  const auto memory = host::map_sealed_memory(descriptor.get(), sizeof(host::NvmfStatistics));
+  if (!memory) return queues;
+  const auto& shown = *reinterpret_cast<const host::NvmfStatistics*>(memory->data());
+  if (shown.magic != host::kNvmfStatisticsMagic || shown.bytes != sizeof(host::NvmfStatistics) ||
+      host::start_of_process(place.pid) != shown.started_ticks)
+    return queues;
+  const auto copy = copy_of(shown);
+  for (size_t i = 0; copy != nullptr && i < copy->queues; ++i) {
+    const host::NvmfQueueRow& row = copy->rows[i];
+    queues.push_back({.host = printable_text(row.host),
+                      .host_nqn = printable_text(row.host_nqn),
+                      .number = row.queue,
+                      .row = row});
+  }
+  return queues;
+}
+
+}  // namespace uroce::statistics

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+// What an NVMe-oF target shows of its queues: a memfd as of statistics_format.h, found likewise. The target
+// writes it once a second.
+namespace uroce::host {
+
+inline constexpr char kNvmfStatisticsName[] = "uroce-nvmf-queues";       // of the memfd
+inline constexpr uint64_t kNvmfStatisticsMagic = 0x4651'6563'6F72'7501;  // "\1urocQF"
+inline constexpr uint32_t kNvmfQueuesMax = 1024;
+
+/// Every number of a queue: name, unit and help.
+// clang-format off
+#define UROCE_NVMF_QUEUE_VALUES(X)                                                    \
+  X(commands, "commands", "Answered")                                                 \
+  X(errors, "commands", "Answered with another status than success")                  \
+  X(bytes_from_host, "bytes", "Data of writes")                                       \
+  X(bytes_to_host, "bytes", "Data of reads")                                          \
+  X(buffer_waits, "commands", "Found no free buffer, and waited")                     \
+  X(sends, "times", "Calls of ibv_post_send")
+// clang-format on
+
+struct NvmfQueueRow {
+  std::array<char, 64> host;       // its address
+  std::array<char, 224> host_nqn;  // empty before Connect
+  uint64_t queue;                  // 0: of administration
+#define X(name, unit, help) uint64_t name;
+  UROCE_NVMF_QUEUE_VALUES(X)
+#undef X
+};
+
+struct NvmfStatistics {
+  uint64_t magic;
+  uint64_t bytes;                  // of all of it
+  uint64_t started_ticks;          // when the process was: field 22 of /proc/PID/stat
+  std::atomic<uint64_t> sequence;  // odd while the rest changes
+  uint64_t queues;                 // of which there are rows
+  std::array<NvmfQueueRow, kNvmfQueuesMax> rows;
+};
+
+}  // namespace uroce::host
