@@ -24,7 +24,7 @@ struct OrderedFault {
   uint32_t asker = 0;
   uint32_t request = 0;
   std::string missing = {};  // what to say when the program has not got it
-  bool once = false;  // something is broken at once; it is over with the answer
+  bool once = false;         // something is broken at once; it is over with the answer
   // Instead of a fault, frames are captured: the order, and the connection that has ordered it, with which it
   // ends.
   std::string capture = {};
