@@ -22,7 +22,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = {key: value for key, value in os.environ.items()
                if not key.startswith("UROCE_") and key != "LD_LIBRARY_PATH"}
 # Below the prefix; {libdir} is the one that was configured.
-INSTALLED = {"bin/uroce", *(f"libexec/uroce/uroce-{name}" for name in ("exporter", "info", "mem", "nvmf", "perf", "serve", "top")), "{libdir}/uroce/libibverbs.so", "{libdir}/uroce/libibverbs.so.1", "{libdir}/uroce/liburoce.so",
+INSTALLED = {"bin/uroce", *(f"libexec/uroce/uroce-{name}" for name in ("decode", "dump", "exporter", "info", "mem", "nvmf", "perf", "serve", "top")), "{libdir}/uroce/libibverbs.so", "{libdir}/uroce/libibverbs.so.1", "{libdir}/uroce/liburoce.so",
              "{libdir}/uroce/librdmacm.so", "{libdir}/uroce/librdmacm.so.1",
              "{libdir}/uroce/liburoce.so.0", "{libdir}/uroce/liburocedv.so", "{libdir}/uroce/liburocedv.so.1",
              "include/infiniband/urocedv.h", "{libdir}/pkgconfig/uroce.pc", "{libdir}/pkgconfig/urocedv.pc",
