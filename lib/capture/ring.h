@@ -92,6 +92,24 @@ class RingLayout {
   const RingPreamble preamble_;
 };
 
+// What one process writes while another may read it is copied word by word; a slot has whole words.
+
+inline void store_words(std::byte* to, const std::byte* from, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, from + at, std::min(bytes - at, sizeof word));
+    // Release: pairs with load_words().
+    __atomic_store_n(reinterpret_cast<uint64_t*>(to + at), word, __ATOMIC_RELEASE);
+  }
+}
+inline void load_words(std::byte* to, const std::byte* from, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+    // Acquire: pairs with store_words().
+    const uint64_t word = __atomic_load_n(reinterpret_cast<const uint64_t*>(from + at), __ATOMIC_ACQUIRE);
+    std::memcpy(to + at, &word, std::min(bytes - at, sizeof word));
+  }
+}
+
 /// Writes the ring of one poller. `memory` has the layout's size and is zeroed.
 class RingWriter {
  public:
@@ -105,13 +123,14 @@ class RingWriter {
   void put(Record record, std::span<const std::byte> frame) {
     std::byte* const at = layout_.slot(memory_, poller_, next_);
     auto& head = *reinterpret_cast<SlotHead*>(at);
-    // seq_cst: no byte is changed before it. A reader that has seen new bytes sees 0, or the new sequence,
-    // when it looks again.
-    head.sequence.store(0, std::memory_order_seq_cst);
+    // Relaxed: each word is released after it, so a reader that has seen a new one sees 0, or the new
+    // sequence, when it looks again.
+    head.sequence.store(0, std::memory_order_relaxed);
     const size_t room = layout_.preamble().slot_bytes - sizeof(SlotHead);
     record.captured = static_cast<uint32_t>(std::min(frame.size(), room));
-    head.record = record;
-    if (!frame.empty()) std::memcpy(at + sizeof(SlotHead), frame.data(), record.captured);
+    store_words(reinterpret_cast<std::byte*>(&head.record), reinterpret_cast<const std::byte*>(&record),
+                sizeof record);
+    store_words(at + sizeof(SlotHead), frame.data(), record.captured);
     head.sequence.store(++next_, std::memory_order_release);  // pairs with RingReader::read()
   }
   void publish() {
@@ -165,12 +184,13 @@ class RingReader {
     const std::byte* const at = layout_.slot(memory_, poller_, position);
     const auto& head = *reinterpret_cast<const SlotHead*>(at);
     if (head.sequence.load(std::memory_order_acquire) != position + 1) return std::nullopt;
-    Record record = head.record;
+    Record record;
+    load_words(reinterpret_cast<std::byte*>(&record), reinterpret_cast<const std::byte*>(&head.record),
+               sizeof record);
     const size_t room = std::min<size_t>(bytes.size(), layout_.preamble().slot_bytes - sizeof(SlotHead));
     record.captured = std::min<uint32_t>(record.captured, static_cast<uint32_t>(room));
-    std::memcpy(bytes.data(), at + sizeof(SlotHead), record.captured);
-    // What was copied was not changed meanwhile: the writer begins by another sequence.
-    std::atomic_thread_fence(std::memory_order_acquire);
+    load_words(bytes.data(), at + sizeof(SlotHead), record.captured);
+    // Relaxed: all loads before it are acquires. The writer begins by another sequence.
     if (head.sequence.load(std::memory_order_relaxed) != position + 1) return std::nullopt;
     record.captured = std::min(record.captured, record.bytes);
     return record;

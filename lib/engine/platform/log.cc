@@ -7,6 +7,7 @@
 #include <chrono>
 #include <ctime>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 namespace uroce::engine {
@@ -127,12 +128,16 @@ uint64_t LogLimit::take_suppressed() { return std::exchange(suppressed_, 0); }
 
 void write_log(LogLevel level, std::string_view origin, std::string_view message,
                std::span<const LogField> fields) {
-  static auto& mutex = *new std::timed_mutex;  // lines are written until the process ends
+  static auto& mutex = *new std::mutex;  // lines are written until the process ends
   static LogLimit limit;
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   // In the child of a process that was writing just then it is never free.
-  const std::unique_lock guard(mutex, std::chrono::milliseconds(100));
+  std::unique_lock guard(mutex, std::try_to_lock);
+  for (int waits = 0; !guard.owns_lock() && waits < 100; ++waits) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    (void)guard.try_lock();
+  }
   if (!guard.owns_lock()) return write_line(now, level, origin, message, fields);
   if (!limit.admits(now.tv_sec)) return;
   if (const uint64_t suppressed = limit.take_suppressed(); suppressed != 0) {
