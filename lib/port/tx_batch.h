@@ -9,6 +9,7 @@
 
 #include "base/contract.h"
 #include "port/port.h"
+#include "port/reader_distance.h"
 #include "port/short_frame.h"
 
 namespace uroce::port {
@@ -20,7 +21,9 @@ class TxBatch {
  public:
   static constexpr size_t kFramesMax = 64;
 
-  explicit TxBatch(PortQueue& queue) : queue_(queue), icrc_on_host_(queue.wants_icrc_on_host()) {}
+  /// `time_claim`: see ReaderDistance.
+  explicit TxBatch(PortQueue& queue, ReaderDistance::TimeClaim time_claim = nullptr)
+      : queue_(queue), icrc_on_host_(queue.wants_icrc_on_host()), reader_(time_claim) {}
   TxBatch(const TxBatch&) = delete;
   TxBatch& operator=(const TxBatch&) = delete;
   ~TxBatch();
@@ -94,6 +97,9 @@ class TxBatch {
     return {frames_.data() + first_, committed_ - first_};
   }
 
+  /// How far the reader of the batch's frames is.
+  [[nodiscard]] ReaderDistance& reader() { return reader_; }
+
   /// Whether next() has found no buffer, though the batch had room, since this was asked last.
   bool take_ran_dry() { return std::exchange(ran_dry_, false); }
 
@@ -117,6 +123,7 @@ class TxBatch {
 
   PortQueue& queue_;
   const bool icrc_on_host_;
+  ReaderDistance reader_;
   FinalStep due_ = nullptr;  // of a committed frame, or the next one; nullptr: none
   std::byte* due_data_ = nullptr;
   size_t due_bytes_ = 0;

@@ -32,7 +32,8 @@ class FrameRun {
         icrc_before_psn_(path_.icrc_before_psn()),
         to_self_(connection.attributes.to_self),
         on_host_(connection.attributes.on_host),
-        wants_icrc_(tx.wants_icrc(port::TxFrame{.to_self = to_self_, .on_host = on_host_})) {
+        wants_icrc_(tx.wants_icrc(port::TxFrame{.to_self = to_self_, .on_host = on_host_})),
+        tx_(tx) {
     UROCE_ASSERT(icrc_before_psn_ != 0);
   }
 
@@ -50,7 +51,7 @@ class FrameRun {
   [[nodiscard]] bool finish(port::TxFrame& frame, const std::byte* data) {
     if (shape_.payload_bytes >= wire::kWideIcrcBytesMin || !wants_icrc_) [[unlikely]]
       return FrameBuilder::finish_long(frame, path_, wire::opcode_row({static_cast<uint8_t>(path_.kind())}),
-                                       {shape_.payload_bytes, data}, wants_icrc_, icrc_before_psn_);
+                                       {shape_.payload_bytes, data}, icrc_before_psn_, tx_);
     std::byte* const to = frame.data + shape_.payload_at;
     if (!copy::guarded_read(to, data, shape_.payload_bytes)) [[unlikely]]
       return false;
@@ -59,9 +60,9 @@ class FrameRun {
       wire::append_icrc_from(before, covered(), icrc_before_psn_);
     return true;
   }
-  /// Leaves the ICRC of the last frame, if there was one, to `tx`.
-  void end(port::TxBatch& tx) const {
-    if (put_off_ != nullptr) tx.finish_later(wire::append_icrc_from, put_off_, covered(), icrc_before_psn_);
+  /// Leaves the ICRC of the last frame, if there was one, to the batch.
+  void end() const {
+    if (put_off_ != nullptr) tx_.finish_later(wire::append_icrc_from, put_off_, covered(), icrc_before_psn_);
   }
 
  private:
@@ -74,6 +75,7 @@ class FrameRun {
   const bool to_self_;
   const bool on_host_;
   const bool wants_icrc_;
+  port::TxBatch& tx_;
   std::byte* put_off_ = nullptr;  // where the PSN of the last frame is, which lacks its ICRC
 };
 

@@ -1,29 +1,64 @@
 #include "qp/frame_writer.h"
 
+#include <immintrin.h>
+
 #include "base/contract.h"
+#include "copy/kind.h"
 #include "wire/icrc/icrc.h"
 #include "wire/icrc/join.h"
 
 namespace uroce::qp {
 
+namespace {
+
+/// Shorter payloads are not worth the fence.
+constexpr uint32_t kStreamedBytesMin = 1024;
+
+bool copy_streaming(std::byte* to, const std::byte* from, size_t bytes) {
+  static const copy::CopyFunction kStream = copy::find_kind(copy::Kind::kNonTemporal)->cold;
+  const bool there = copy::guarded_copy_from(kStream, to, from, bytes);
+  _mm_sfence();
+  return there;
+}
+
+bool copy_payload(std::byte* to, const Payload& payload, bool streams) {
+  if (payload.data == nullptr && payload.bytes > 0) return payload.pieces->gather(to);
+  return streams ? copy_streaming(to, payload.data, payload.bytes)
+                 : copy::guarded_read(to, payload.data, payload.bytes);
+}
+
+/// Copies the payload and takes it into `icrc`.
+bool copy_into_icrc(std::byte* to, const Payload& payload, bool streams, uint32_t& icrc) {
+  const wire::CopyWithIcrc copy = streams ? wire::widest_stream_with_icrc() : wire::widest_copy_with_icrc();
+  const bool there = copy::guarded_copy_from(copy, to, payload.data, payload.bytes, &icrc);
+  // One for each frame: with one for a burst more of it waits at once, for longer (README.md).
+  if (streams) _mm_sfence();
+  return there;
+}
+
+}  // namespace
+
 bool FrameBuilder::finish_long(port::TxFrame& to_send, const wire::FrameTemplate& path,
-                               const wire::OpcodeRow& row, const Payload& payload, bool wants_icrc,
-                               uint32_t before_psn) {
+                               const wire::OpcodeRow& row, const Payload& payload, uint32_t before_psn,
+                               port::TxBatch& tx) {
   std::byte* const frame = to_send.data;
   const wire::FrameLayout layout(path, row, payload.bytes);
   std::byte* const to = frame + layout.payload;
-  const wire::CopyWithIcrc copy = wire::copy_with_icrc(payload.bytes);
-  const bool in_pieces = payload.data == nullptr && payload.bytes > 0;
-  if (!wants_icrc || in_pieces || copy == nullptr || layout.pad != layout.icrc) {
-    const bool there =
-        in_pieces ? payload.pieces->gather(to) : copy::guarded_read(to, payload.data, payload.bytes);
-    if (!there) return false;
-    if (wants_icrc) {
-      wire::write_pad_and_icrc(frame, path, layout);
-    } else {
-      wire::write_pad(frame, layout);
-      omit_icrc(to_send, layout);
-    }
+  const bool at_one_place = payload.data != nullptr;
+  bool streams = false;
+  if (at_one_place && payload.bytes >= kStreamedBytesMin) {
+    tx.reader().observe(frame + layout.icrc);
+    streams = tx.reader().is_far();
+  }
+  if (!tx.wants_icrc(to_send)) {
+    if (!copy_payload(to, payload, streams)) return false;
+    wire::write_pad(frame, layout);
+    omit_icrc(to_send, layout);
+    return true;
+  }
+  if (!at_one_place || wire::copy_with_icrc(payload.bytes) == nullptr || layout.pad != layout.icrc) {
+    if (!copy_payload(to, payload, false)) return false;  // it is read again at once
+    wire::write_pad_and_icrc(frame, path, layout);
     return true;
   }
   const auto icrc_of_headers = [&] {
@@ -33,7 +68,7 @@ bool FrameBuilder::finish_long(port::TxFrame& to_send, const wire::FrameTemplate
   };
   const wire::IcrcJoin* const join = wire::IcrcJoin::of_payload(payload.bytes);
   uint32_t icrc = join != nullptr ? wire::kIcrcOfNothing : icrc_of_headers();
-  if (!copy::guarded_copy_from(copy, to, payload.data, payload.bytes, &icrc)) return false;
+  if (!copy_into_icrc(to, payload, streams, icrc)) return false;
   if (join != nullptr) icrc = (*join)(icrc_of_headers(), icrc);
   wire::write_icrc(frame + layout.icrc, icrc);
   return true;

@@ -52,8 +52,8 @@ class FrameBuilder : public wire::FrameBuilder {
   [[nodiscard]] bool finish(const Payload& payload, port::TxBatch& tx) const {
     const bool wants_icrc = tx.wants_icrc(frame_);
     if (payload.data == nullptr || payload.bytes >= wire::kWideIcrcBytesMin || !wants_icrc) [[unlikely]]
-      return finish_long(frame_, path_, row_, {payload.bytes, payload.data, payload.pieces}, wants_icrc,
-                         icrc_before_psn());
+      return finish_long(frame_, path_, row_, {payload.bytes, payload.data, payload.pieces},
+                         icrc_before_psn(), tx);
     if (!copy::guarded_read(this->payload(), payload.data, payload.bytes)) [[unlikely]]
       return false;
     finish(tx);
@@ -71,8 +71,8 @@ class FrameBuilder : public wire::FrameBuilder {
 
   /// finish() of what is long or has no ICRC. `before_psn`: icrc_before_psn(), if it is not 0.
   [[nodiscard]] static bool finish_long(port::TxFrame& frame, const wire::FrameTemplate& path,
-                                        const wire::OpcodeRow& row, const Payload& payload, bool wants_icrc,
-                                        uint32_t before_psn);
+                                        const wire::OpcodeRow& row, const Payload& payload,
+                                        uint32_t before_psn, port::TxBatch& tx);
 
  private:
   static void append_icrc(std::byte* ip_packet, size_t bytes, uint32_t /*none*/) {

@@ -65,7 +65,7 @@ uint32_t Requester::build_run(Turn& turn, uint32_t budget, uint32_t window) {
     asks = asks_now;
   }
   if (count == 0) return 0;
-  making.end(tx);
+  making.end();
   tx.commit(count);
   unasked_ = reliable && !asks;
   window_.sent_run(count);

@@ -11,6 +11,7 @@
 #include "base/contract.h"
 #include "engine/platform/eal.h"
 #include "engine/platform/fault_handler.h"
+#include "engine/platform/line_timer.h"
 #include "engine/poller/left_turn.h"
 
 namespace uroce::engine {
@@ -21,7 +22,7 @@ Poller::Poller(const Options& options, port::PortQueue& queue, const PollerConte
       port_is_shared_(queue.is_shared()),
       long_bursts_(queue.prefers_long_bursts()),
       context_(context),
-      tx_(queue),
+      tx_(queue, time_line_claim),
       own_counters_(options.counters == nullptr ? std::make_unique<Counters>() : nullptr),
       counters_(options.counters == nullptr ? *own_counters_ : *options.counters),
       patience_(options.clock),

@@ -50,11 +50,12 @@ namespace {
 struct WideIcrc {
   uint32_t (*of)(std::span<const std::byte> ip_packet, std::span<const std::byte> next) = nullptr;
   CopyWithIcrc copy = nullptr;
+  CopyWithIcrc stream = nullptr;
 };
 
 WideIcrc widest() {
-  if (has_wide_icrc_512()) return {wide_icrc_512, wide_copy_with_icrc_512};
-  if (has_wide_icrc_256()) return {wide_icrc_256, wide_copy_with_icrc_256};
+  if (has_wide_icrc_512()) return {wide_icrc_512, wide_copy_with_icrc_512, wide_stream_with_icrc_512};
+  if (has_wide_icrc_256()) return {wide_icrc_256, wide_copy_with_icrc_256, wide_stream_with_icrc_256};
   return {};
 }
 
@@ -75,6 +76,7 @@ uint32_t (*const kShortIcrc)(std::span<const std::byte>) = has_short_icrc() ? sh
 }  // namespace
 
 CopyWithIcrc widest_copy_with_icrc() { return kWideIcrc.copy; }
+CopyWithIcrc widest_stream_with_icrc() { return kWideIcrc.stream; }
 
 // Apart, so that the way to a short one is a jump.
 [[gnu::noinline]] uint32_t icrc_of_long(std::span<const std::byte> ip_packet,

@@ -35,6 +35,9 @@ class Icrc {
 using CopyWithIcrc = void (*)(std::byte* to, const std::byte* from, size_t bytes, void* icrc);
 /// The widest that this CPU has; nullptr: none.
 CopyWithIcrc widest_copy_with_icrc();
+/// By non-temporal stores, of at least kWideIcrcBytesMin bytes, for a reader that shares no cache with this
+/// CPU. The caller makes an sfence before it shows the copy.
+CopyWithIcrc widest_stream_with_icrc();
 /// For payloads of so many bytes, or nullptr: then the way is a copy, and icrc_of() the whole.
 inline CopyWithIcrc copy_with_icrc(size_t bytes) {
   return bytes >= kWideIcrcBytesMin ? widest_copy_with_icrc() : nullptr;

@@ -28,5 +28,9 @@ uint32_t wide_icrc_512(std::span<const std::byte> ip_packet, std::span<const std
 /// copy::SummingCopy.
 void wide_copy_with_icrc_256(std::byte* to, const std::byte* from, size_t bytes, void* icrc);
 void wide_copy_with_icrc_512(std::byte* to, const std::byte* from, size_t bytes, void* icrc);
+/// wide_copy_with_icrc_256() by non-temporal stores, from the first whole cache line on. The caller makes an
+/// sfence before it shows the copy.
+void wide_stream_with_icrc_256(std::byte* to, const std::byte* from, size_t bytes, void* icrc);
+void wide_stream_with_icrc_512(std::byte* to, const std::byte* from, size_t bytes, void* icrc);
 
 }  // namespace uroce::wire

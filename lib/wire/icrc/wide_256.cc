@@ -1,3 +1,4 @@
+#include <array>
 #include <cassert>
 #include <cstring>
 
@@ -25,6 +26,10 @@ UROCE_WIDE inline void store_vector(void* to, Vector vector) {
   _mm256_storeu_si256(static_cast<Vector*>(to), vector);
 }
 
+/// `to` is aligned to a vector.
+UROCE_WIDE inline void stream_vector(void* to, Vector vector) {
+  _mm256_stream_si256(static_cast<Vector*>(to), vector);
+}
 UROCE_WIDE inline Vector add(Vector a, Vector b) { return _mm256_xor_si256(a, b); }
 UROCE_WIDE inline Vector add3(Vector a, Vector b, Vector c) { return add(add(a, b), c); }
 UROCE_WIDE inline Vector either(Vector a, Vector b) { return _mm256_or_si256(a, b); }
@@ -58,6 +63,10 @@ UROCE_WIDE uint32_t wide_icrc_256(std::span<const std::byte> ip_packet, std::spa
 
 UROCE_WIDE void wide_copy_with_icrc_256(std::byte* to, const std::byte* from, size_t bytes, void* icrc) {
   copy_into_icrc(to, from, bytes, icrc);
+}
+
+UROCE_WIDE void wide_stream_with_icrc_256(std::byte* to, const std::byte* from, size_t bytes, void* icrc) {
+  stream_into_icrc(to, from, bytes, icrc);
 }
 
 }  // namespace uroce::wire

@@ -1,3 +1,4 @@
+#include <array>
 #include <cassert>
 #include <cstring>
 
@@ -20,6 +21,10 @@ constexpr size_t kVector = 64;
 UROCE_WIDE inline Vector load_vector(const void* from) { return _mm512_loadu_si512(from); }
 UROCE_WIDE inline void store_vector(void* to, Vector vector) { _mm512_storeu_si512(to, vector); }
 
+/// `to` is aligned to a vector.
+UROCE_WIDE inline void stream_vector(void* to, Vector vector) {
+  _mm512_stream_si512(static_cast<Vector*>(to), vector);
+}
 UROCE_WIDE inline Vector add(Vector a, Vector b) { return _mm512_xor_si512(a, b); }
 UROCE_WIDE inline Vector either(Vector a, Vector b) { return _mm512_or_si512(a, b); }
 
@@ -66,6 +71,10 @@ UROCE_WIDE uint32_t wide_icrc_512(std::span<const std::byte> ip_packet, std::spa
 
 UROCE_WIDE void wide_copy_with_icrc_512(std::byte* to, const std::byte* from, size_t bytes, void* icrc) {
   copy_into_icrc(to, from, bytes, icrc);
+}
+
+UROCE_WIDE void wide_stream_with_icrc_512(std::byte* to, const std::byte* from, size_t bytes, void* icrc) {
+  stream_into_icrc(to, from, bytes, icrc);
 }
 
 }  // namespace uroce::wire

@@ -39,14 +39,21 @@ struct Sent {
 /// What goes out is kept.
 class CapturingQueue final : public port::PortQueue {
  public:
+  /// `icrc_on_host`: what wants_icrc_on_host() says.
+  explicit CapturingQueue(bool icrc_on_host = true) : icrc_on_host_(icrc_on_host) {}
+
   uint16_t receive(std::span<port::RxFrame>) override { return 0; }
   void release(std::span<const port::RxFrame>) override {}
   uint16_t allocate(std::span<port::TxFrame> frames) override;
   uint16_t transmit(std::span<const port::TxFrame> frames) override;
   void free(std::span<const port::TxFrame> frames) override;
   port::RxFrame loop(const port::TxFrame&) override { return {}; }
+  [[nodiscard]] bool wants_icrc_on_host() const override { return icrc_on_host_; }
 
   std::vector<Bytes> sent;
+
+ private:
+  bool icrc_on_host_;
 };
 
 class RecordedEvents final : public EventListener {

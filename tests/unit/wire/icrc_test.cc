@@ -186,6 +186,7 @@ void expect_copies_with_icrc(CopyWithIcrc copy) {
       uint32_t icrc = icrc_of(std::span(packet).first(headers));
       const std::byte* const from = source.data() + headers % 32 + bytes % 7;
       copy(packet.data() + headers, from, bytes, &icrc);
+      std::atomic_thread_fence(std::memory_order_seq_cst);  // of those that stream
       ASSERT_TRUE(std::equal(from, from + bytes, packet.data() + headers));
       ASSERT_EQ(packet.back(), std::byte{0});
       ASSERT_EQ(icrc, icrc_by_recipe(std::span(packet).first(headers + bytes)));
@@ -199,6 +200,10 @@ TEST(Icrc, TakenWhileThePayloadIsCopied_ExpectTheBytesAndTheIcrcOfTheWhole) {
   EXPECT_EQ(copy_with_icrc(4096), has_wide_icrc_512() ? wide_copy_with_icrc_512 : wide_copy_with_icrc_256);
   expect_copies_with_icrc(wide_copy_with_icrc_256);
   if (has_wide_icrc_512()) expect_copies_with_icrc(wide_copy_with_icrc_512);
+  EXPECT_EQ(widest_stream_with_icrc(),
+            has_wide_icrc_512() ? wide_stream_with_icrc_512 : wide_stream_with_icrc_256);
+  expect_copies_with_icrc(wide_stream_with_icrc_256);
+  if (has_wide_icrc_512()) expect_copies_with_icrc(wide_stream_with_icrc_512);
 }
 
 TEST(Icrc, OfAPayloadJoinedToThatOfTheHeaders_ExpectThatOfTheWhole) {
@@ -224,9 +229,8 @@ TEST(Icrc, OfAPayloadJoinedToThatOfTheHeaders_ExpectThatOfTheWhole) {
   EXPECT_EQ(IcrcJoin::of_payload(128), nullptr);
 }
 
-TEST(Icrc, OfAPayloadThatChangesWhileItIsCopied_ExpectThatOfWhatWasCopied) {
-  if (kThreadSanitizer) GTEST_SKIP() << "the program's race, on purpose";
-  if (copy_with_icrc(4096) == nullptr) GTEST_SKIP() << "this CPU has no ICRC that copies at the same time";
+/// `copy`, while the payload changes.
+void expect_icrc_of_what_was_copied(CopyWithIcrc copy) {
   Random random(17);
   Bytes source = sample_payload(4096, random);
   std::atomic<bool> done{false};
@@ -241,7 +245,7 @@ TEST(Icrc, OfAPayloadThatChangesWhileItIsCopied_ExpectThatOfWhatWasCopied) {
     packet.resize(40);
     uint32_t icrc = icrc_of(packet);
     packet.resize(40 + bytes);
-    copy_with_icrc(bytes)(packet.data() + 40, source.data(), bytes, &icrc);
+    copy(packet.data() + 40, source.data(), bytes, &icrc);
     if (icrc != icrc_of(packet)) {
       ADD_FAILURE() << "round " << i << ", " << bytes << " bytes";
       break;
@@ -249,6 +253,13 @@ TEST(Icrc, OfAPayloadThatChangesWhileItIsCopied_ExpectThatOfWhatWasCopied) {
   }
   done = true;
   changes.join();
+}
+
+TEST(Icrc, OfAPayloadThatChangesWhileItIsCopied_ExpectThatOfWhatWasCopied) {
+  if (kThreadSanitizer) GTEST_SKIP() << "the program's race, on purpose";
+  if (copy_with_icrc(4096) == nullptr) GTEST_SKIP() << "this CPU has no ICRC that copies at the same time";
+  expect_icrc_of_what_was_copied(widest_copy_with_icrc());
+  expect_icrc_of_what_was_copied(widest_stream_with_icrc());
 }
 
 TEST(Icrc, IgnoresExactlyTheFieldsThatChangeOnTheWay) {
