@@ -164,6 +164,7 @@ struct Pumped {
   bool more = false;    // stopped for want of budget or buffers, not of work
   bool behind = false;  // or because the rest goes behind what else there is to send
   bool waits = false;   // likewise, but only if there is something
+  bool follows = true;  // and it may wait until that has left
 };
 
 }  // namespace uroce::qp

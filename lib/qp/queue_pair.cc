@@ -277,10 +277,13 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
     requests = pump_requests(turn, budget - responses.frames);
   const uint32_t used = responses.frames + requests.frames;
   UROCE_ASSERT(responses.frames <= half && used <= budget);
-  const bool replied = responses.waits && requests.frames > 0;
-  if (replied) responder_->note_request();
-  if (replied || responses.behind || (responses.more && responses.frames == half && used < budget))
+  const bool replied = requests.frames > 0 && (responses.waits || responses.behind);
+  if (replied && responses.waits) responder_->note_request();
+  if (replied && responses.follows) {
+    turn.answers_follow = true;
+  } else if (replied || responses.behind || (responses.more && responses.frames == half && used < budget)) {
     responses = responder_->pump(turn, budget - used);
+  }
   settle(turn);
   return responses.more || requests.more || connection_.stalled;
 }

@@ -48,6 +48,8 @@ class QueuePair final : public PlacementOwner {
   [[nodiscard]] State state() const { return connection_.state(); }
   /// Requests have left that the peer has not answered.
   [[nodiscard]] bool awaits_responses() const { return !window_.idle(); }
+  /// The peer awaits an answer.
+  [[nodiscard]] bool owes() const { return responder_->owes(); }
   [[nodiscard]] QpNumber number() const { return connection_.options.number; }
   /// Current values, as ibv_query_qp wants them.
   [[nodiscard]] const Attributes& attributes() const { return connection_.attributes; }

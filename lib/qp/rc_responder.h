@@ -101,6 +101,10 @@ class RcResponder final : public Responder {
   wire::Aeth acknowledge(Msn msn);
   wire::Aeth refusal(Answer answer, Turn& turn);
   uint32_t say_msn(Msn msn);
+  /// Receives of a shared queue give no credits.
+  [[nodiscard]] bool tells_credits() const {
+    return connection_.options.credits && !connection_.receives.are_shared();
+  }
 
   Connection& connection_;
   Psn expected_;
@@ -113,6 +117,7 @@ class RcResponder final : public Responder {
   MessageMemory memory_;
   Answer answer_ = Answer::kNone;
   Instant reply_awaited_until_{};  // by an ACK that no turn of the application's lets go; else nothing
+  bool credit_awaited_ = false;    // the ACK that is held back tells the peer of its only credit
 
   bool undisturbed_ = true;  // none of what follows is the case
   bool nak_given_ = false;   // for the gap at expected_
@@ -137,6 +142,7 @@ inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, c
   if (!reply_expected) return Answer::kAck;
   if (turn.replies == Replies::kAnyTime) [[unlikely]]
     reply_awaited_until_ = turn.now + kReplyAwaited;
+  credit_awaited_ = completes && tells_credits() && connection_.receives.waiting() == 0;
   return Answer::kAckNext;
 }
 

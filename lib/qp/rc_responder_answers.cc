@@ -40,9 +40,7 @@ inline uint32_t RcResponder::say_msn(Msn msn) {
 
 /// Messages up to `msn` are complete, and so many receives are there for those that follow.
 inline wire::Aeth RcResponder::acknowledge(Msn msn) {
-  // Receives of a shared queue give no credits.
-  const bool told = connection_.options.credits && !connection_.receives.are_shared();
-  const uint8_t credits = told ? credit_code(connection_.receives.waiting()) : wire::kNoCredits;
+  const uint8_t credits = tells_credits() ? credit_code(connection_.receives.waiting()) : wire::kNoCredits;
   return wire::Aeth::ack(say_msn(msn), credits);
 }
 
@@ -151,7 +149,8 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
         return {.frames = frames,
                 .more = true,
                 .behind = answer_ == Answer::kAck,
-                .waits = reply_awaited_until_ != Instant{}};
+                .waits = reply_awaited_until_ != Instant{},
+                .follows = !credit_awaited_};
     }
     const bool is_data = response != nullptr && response->request.kind == OperationRequest::Kind::kRead;
     if (is_data && connection_.holds_response(turn.now)) [[unlikely]]

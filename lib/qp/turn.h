@@ -34,6 +34,9 @@ struct Turn {
   /// How many turns the application has made, this one included if it is its.
   uint64_t call = 0;
   Replies replies = Replies::kNone;
+  /// A queue pair has sent a reply, and the ACK of what it replies to goes when that has left: the peer waits
+  /// for the reply, and looks at nothing before it that it need not.
+  bool answers_follow = false;
   /// Speed of the port's link in Mbit/s; 0: unknown.
   uint32_t line_mbps = 0;
   Latencies* latencies = nullptr;  // null: none are kept

@@ -59,7 +59,7 @@ Poller::~Poller() {
   // No thread turns the poller any more: frames that are still on their way go back to the port.
   placer_.abandon();
   port_queue_.release(held_);
-  if (ahead_) port_queue_.release(receive_.kept_frames());
+  if (ahead_ || unreleased_) port_queue_.release(receive_.kept_frames());
   port_queue_.release(receive_.deferred());
   port::RxFrame frame;
   while (hand_off_.take({&frame, 1}) > 0) port_queue_.release({&frame, 1});
@@ -233,11 +233,11 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
   return work_ > 0;
 }
 
-/// A queue pair that awaits nothing posts for a later answer; what others have sent meanwhile can wait a
-/// little.
+/// A queue pair that awaits nothing, or that the peer awaits a reply of, posts for a later answer; what
+/// others have sent meanwhile can wait a little.
 bool Poller::may_skip_receive(const QueuePairEntry& posted) const {
-  return !posted.queue_pair.awaits_responses() && !ahead_ &&
-         turn_.now - receive_.last_received() < kUnreceivedMax;
+  const bool looks_for_answers = posted.queue_pair.awaits_responses() && !posted.queue_pair.owes();
+  return !looks_for_answers && !ahead_ && turn_.now - receive_.last_received() < kUnreceivedMax;
 }
 
 /// Most turns end here, after the receive stage, whose burst the timers may have waited for.
@@ -259,22 +259,35 @@ void Poller::complete_burst() {
       turn_);  // before the frames it reads from go, and before pump() reads what it writes to
   expire_timers();
   send();
-  release();  // what has left is waited for, these buffers are not
+  // What has left is waited for, these buffers are not; and a few of them less than the call's outcome.
+  unreleased_ = turn_.replies == qp::Replies::kNextCall && held_.empty();
+  if (!unreleased_) release();
 }
 
 /// What was received is acknowledged before the application hears of it.
 void Poller::send() {
   if (--until_measured_ == 0) [[unlikely]]
     return send_measured();
-  if (!active_.empty() || general_work_due()) pump();
-  if (!tx_.empty()) transmit();
+  send_frames();
   publish();
   completions_.notify_due();
   if (raised_ != nullptr) [[unlikely]]
     raise_events();
 }
 
+bool Poller::send_frames() {
+  if (!active_.empty() || general_work_due()) pump();
+  const bool any = !tx_.empty();
+  if (any) transmit();
+  if (std::exchange(turn_.answers_follow, false)) [[unlikely]] {
+    pump();
+    transmit();
+  }
+  return any;
+}
+
 size_t Poller::receive() {
+  if (std::exchange(unreleased_, false)) release();
   const size_t burst = receive_.receive(turn_.now);
   work_ += burst;
   if (receive_.programs() != nullptr) [[unlikely]]

@@ -187,6 +187,7 @@ class Poller final : private TurnOwner {
   [[nodiscard]] bool general_work_due() const;
   void complete_burst();
   void send();
+  bool send_frames();
   void release();
   void expire_timers();
   void pump();
@@ -256,7 +257,8 @@ class Poller final : private TurnOwner {
   HandOff hand_off_;
   EarlyPackets early_;
   ReceiveStage receive_;
-  bool ahead_ = false;  // what it has staged waits for the end of copies, or for its turn
+  bool unreleased_ = false;  // the frames of its burst are given back before the next one is received
+  bool ahead_ = false;       // what it has staged waits for the end of copies, or for its turn
   Instant copying_since_{};
   std::vector<port::RxFrame> held_;        // of the burst that is being copied
   port::PortQueue* queue_ = &port_queue_;  // of turns: the port's, or what captures its frames

@@ -129,9 +129,7 @@ void Poller::send_measured() {
   until_measured_ = kSendsPerMeasured;
   Latencies* const latencies = options_.latencies;
   const bool sends = posted_turn_ == lock_.turn_number() && latencies != nullptr;
-  if (!active_.empty() || general_work_due()) pump();
-  const bool sent = !tx_.empty();
-  if (sent) transmit();
+  const bool sent = send_frames();
   if (sends && sent) latencies->of(Latency::kPostToWire).record((options_.clock() - last_turn_).ns);
   qp::commit_placements(turn_);
   const bool received = receive_.burst() > 0 && receive_.last_received() == turn_.now;

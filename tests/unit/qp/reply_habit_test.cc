@@ -1,5 +1,8 @@
 // ACKs of messages that the application hears of: they leave in the turn that tells of them, unless a reply
 // may be expected.
+#include <memory>
+#include <utility>
+
 #include "tests/unit/qp/fixture.h"
 
 namespace uroce::qp::testing {
@@ -69,6 +72,14 @@ class Replying : public QueuePairTest {
   uint32_t next_psn_ = 5000;
 };
 
+class ReplyingWithCredits : public Replying {
+ protected:
+  ReplyingWithCredits() {
+    options.credits = true;
+    queue_pair = std::make_unique<QueuePair>(options);
+  }
+};
+
 TEST_F(Replying, TheFirstMessageIsAcknowledgedInTheTurnThatTellsOfIt) {
   bring_up();
   expect_ack_of_newest(hear());
@@ -88,6 +99,35 @@ TEST_F(Replying, WhoAlwaysRepliesAtOnceIsWaitedForAndItsReplyOvertakesTheAck) {
   ASSERT_EQ(frames.size(), 2u);
   EXPECT_EQ(frames[0].operation(), Operation::kSendOnly);
   expect_ack(frames[1], 5000 + ReplyHabit::kRepliesMin);
+}
+
+TEST_F(ReplyingWithCredits, TheAckLeavesWhenTheReplyHas) {
+  bring_up();
+  post_receive(10);  // the peer knows of another one
+  reply_at_once(ReplyHabit::kRepliesMin);
+  EXPECT_TRUE(hear().empty());
+  ++turn.call;
+  queue_pair->posted(turn);
+  post(queue::SendOperation::kSend, 10);
+  EXPECT_TRUE(pump_once(8)) << "there is more";
+  EXPECT_TRUE(std::exchange(turn.answers_follow, false));
+  const auto sent = take_sent();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].operation(), Operation::kSendOnly);
+  EXPECT_FALSE(pump_once(8));
+  expect_ack_of_newest(take_sent());
+}
+
+TEST_F(ReplyingWithCredits, AnAckWithThePeersOnlyCreditLeavesTogetherWithTheReply) {
+  bring_up();
+  reply_at_once(ReplyHabit::kRepliesMin);
+  EXPECT_TRUE(hear().empty());
+  ++turn.call;
+  queue_pair->posted(turn);
+  post(queue::SendOperation::kSend, 10);
+  EXPECT_FALSE(pump_once(8));
+  EXPECT_FALSE(turn.answers_follow);
+  EXPECT_EQ(take_sent().size(), 2u);
 }
 
 TEST_F(Replying, WhoFailsToReplyOnceIsNotWaitedForAnyMore) {
