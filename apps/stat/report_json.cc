@@ -1,6 +1,7 @@
 #include "apps/stat/report_json.h"
 
 #include "apps/stat/row_texts.h"
+#include "base/counter_texts.h"
 
 namespace uroce::statistics {
 namespace {
@@ -10,7 +11,7 @@ using nlohmann::json;
 json counters_of(const CounterValues& values) {
   json counters = json::object();
   for (size_t i = 0; i < kCounterCount; ++i)
-    counters[std::string(counter_label(static_cast<Counter>(i)))] = values[i];
+    counters[std::string(texts_of(static_cast<Counter>(i)).label)] = values[i];
   return counters;
 }
 

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/contract.h"
+#include "base/counter_texts.h"
 #include "drivers/registry.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
@@ -61,7 +62,7 @@ void write_counters_of(const Device& device) {
   add("port_transmit_calls", port.transmit_calls);
   for (size_t i = 0; i < kCounterCount; ++i) {
     const auto counter = static_cast<Counter>(i);
-    add(counter_label(counter), device.counter(counter));
+    add(texts_of(counter).label, device.counter(counter));
   }
   std::string line = fmt::format("{}: counters", device.name());
   for (size_t i = 1; i < fields.size(); ++i)
