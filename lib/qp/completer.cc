@@ -420,6 +420,7 @@ void Completer::lost(const copy::MessageMark& mark, Turn& turn) {
   }
   revise_sends(connection_, turn, mark);
   connection_.broken = true;
+  connection_.failure = Failure::kLocalProtection;
 }
 
 }  // namespace uroce::qp

@@ -103,7 +103,8 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
   std::shared_ptr<DeviceGroup> group(new DeviceGroup);
   group->log_counters_ = configuration.log_counters;
   set_log_format(configuration.log_format);
-  group->statistics_.make(members.size(), configuration.pollers_per_device);
+  group->statistics_.make(members.size(), configuration.pollers_per_device,
+                          log_level_in_force(configuration.log_level));
   OpenGroups& open = open_groups();
   {
     const std::lock_guard guard(open.mutex);
@@ -222,6 +223,7 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                .parker = &threads_.parker(),
                                .counters = statistics_.counters_of(members_.size()),
                                .latencies = statistics_.latencies_of(members_.size()),
+                               .notices = statistics_.notices_of(members_.size()),
                                .counters_memory = statistics_.keep()};
   for (uint16_t i = 0; i < configuration.pollers_per_device; ++i)
     options.parkers.push_back(&threads_.parker_of(configuration, i));
