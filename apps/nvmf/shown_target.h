@@ -7,19 +7,21 @@
 #include "host/nvmf_format.h"
 #include "host/shared_memory.h"
 #include "nvmf/rdma/connections.h"
+#include "nvmf/subsystem/target.h"
 
 namespace uroce::nvmf_target {
 
-/// The queues of this target as `uroce stat` finds them.
-class ShownQueues {
+/// The queues and namespaces of this target as `uroce stat` finds them.
+class ShownTarget {
  public:
   /// EMFILE, ENOMEM, ENOSYS.
-  static Result<ShownQueues> make();
-  /// Takes the place of what was shown before; more than host::kNvmfQueuesMax are left out.
-  void show(std::span<const nvmf::RdmaQueueReport> queues);
+  static Result<ShownTarget> make();
+  /// Takes the place of what was shown before; what is more than the format has room for is left out.
+  void show(std::span<const nvmf::RdmaQueueReport> queues,
+            std::span<const nvmf::Target::NamespaceReport> namespaces);
 
  private:
-  explicit ShownQueues(host::SealedMemory memory) : memory_(std::move(memory)) {}
+  explicit ShownTarget(host::SealedMemory memory) : memory_(std::move(memory)) {}
   host::SealedMemory memory_;
 };
 
