@@ -63,7 +63,7 @@ json to_json(const host::RegionRow& row, const Reading::Process& process) {
           {"bytes", row.length},     {"rights", rights_of(row)}};
 }
 
-/// Of each kind that there is, how many and of how many bytes.
+/// How many regions of each kind the device has, and of how many bytes; kinds without a region are left out.
 json region_kinds_of(const host::DeviceShown& shown) {
   json kinds = json::object();
   for (size_t kind = 1; kind < host::kRegionKinds; ++kind)

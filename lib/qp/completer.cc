@@ -9,6 +9,7 @@
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/placements.h"
+#include "qp/shown_latency.h"
 
 namespace uroce::qp {
 
@@ -46,26 +47,6 @@ Counter counter_of(NakCode code) {
       break;
   }
   return Counter::kDropBadAck;
-}
-
-/// What the round trip of a request is counted as.
-Latency latency_of(SendOperation operation) {
-  switch (operation) {
-    case SendOperation::kWrite:
-    case SendOperation::kWriteImm:
-      return Latency::kWriteToAck;
-    case SendOperation::kRead:
-    case SendOperation::kReadInvalidate:
-      return Latency::kReadToResponse;
-    case SendOperation::kAtomicWrite:
-    case SendOperation::kCompareSwap:
-    case SendOperation::kFetchAdd:
-      return Latency::kAtomicToResponse;
-    case SendOperation::kFlush:
-      return Latency::kFlushToResponse;
-    default:
-      return Latency::kSendToAck;
-  }
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ struct Connection : ErrorFlags {
   copy::MessageOwner* placement_owner = nullptr;  // the queue pair, for what it places
   mem::Invalidation* invalidation = nullptr;
   Incidents incidents;
-  // For whoever reads notices.
+  // For notices.
   Failure failure = Failure::kNone;  // what made it broken, or its sends
   MemoryKey refused_key;             // that the peer's request named, if it was refused for that
 

@@ -221,7 +221,7 @@ void RcResponder::refuse_packet(RequestStatus status, const wire::Packet& packet
   refuse(status, turn);
 }
 
-/// That the packet names, or the first one of its message.
+/// The key that the packet names, or the first packet of its message did.
 [[gnu::cold]] MemoryKey RcResponder::key_of(const wire::Packet& packet) const {
   if (packet.row->family == wire::Family::kAtomic) return packet.headers.atomic.rkey;
   const bool names = packet.row->family != wire::Family::kWrite || begins_message(*packet.row);

@@ -38,7 +38,7 @@ struct Turn {
   /// Speed of the port's link in Mbit/s; 0: unknown.
   uint32_t line_mbps = 0;
   Latencies* latencies = nullptr;     // null: none are kept
-  NoticeListener* notices = nullptr;  // null: nobody is interested
+  NoticeListener* notices = nullptr;  // null: none are wanted
   /// Where one packet goes to or comes from, when that is not found at once. Dies with the packet.
   ResolvedRange range{};
 };

@@ -42,7 +42,7 @@ class Statistics {
   [[nodiscard]] std::vector<Counters*> counters_of(size_t index) const;
   /// Their latencies, likewise.
   [[nodiscard]] std::vector<Latencies*> latencies_of(size_t index) const;
-  /// Who hears of their queue pairs, likewise.
+  /// The rings for notices of their queue pairs, likewise; none when nothing is to be logged.
   [[nodiscard]] std::vector<qp::NoticeListener*> notices_of(size_t index) const;
   [[nodiscard]] std::shared_ptr<const void> keep() const { return shared_; }
 

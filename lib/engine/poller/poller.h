@@ -60,7 +60,7 @@ class Poller final : private TurnOwner {
     net::Links* links = nullptr;            // that of the device, for poller 0; only touched in turns
     Counters* counters = nullptr;           // in memory that outlives the poller; null: of its own
     Latencies* latencies = nullptr;         // likewise; null: none are kept
-    qp::NoticeListener* notices = nullptr;  // likewise; null: nobody is interested
+    qp::NoticeListener* notices = nullptr;  // likewise; null: none are wanted
   };
 
   Poller(const Options& options, port::PortQueue& queue, const PollerContext& context);

@@ -33,7 +33,7 @@ class alignas(64) NamespaceCounters {
     // A plain load and a relaxed store: there is one writer; readers only need a whole value.
     __atomic_store_n(&value, value + n, __ATOMIC_RELAXED);
   }
-  /// Of a command that was successful: whether its time is to be measured.
+  /// Whether the time of a command that was successful is to be measured.
   [[nodiscard]] bool measures() { return commands_++ % kCommandsPerMeasured == 0; }
   void record(bool read, Duration time) { (read ? reads_ : writes_).record(time.ns); }
 
