@@ -38,6 +38,16 @@ json latencies_of(const Reading::Device& device) {
   return all;
 }
 
+/// How many regions of each kind the device has, and of how many bytes; kinds without a region are left out.
+json region_kinds_of(const host::DeviceShown& shown) {
+  json kinds = json::object();
+  for (size_t kind = 1; kind < host::kRegionKinds; ++kind)
+    if (shown.regions_of_kind[kind] != 0)
+      kinds[std::string(region_kind(kind))] = {{"regions", shown.regions_of_kind[kind]},
+                                               {"bytes", shown.region_bytes_of_kind[kind]}};
+  return kinds;
+}
+
 json to_json(const Reading::Device& device) {
   json entry{{"name", device.name},
              {"port", device.port},
@@ -61,16 +71,6 @@ json to_json(const host::RegionRow& row, const Reading::Process& process) {
           {"kind", kind_of(row)},    {"domain", row.domain},
           {"bound", row.bound != 0}, {"address", row.address},
           {"bytes", row.length},     {"rights", rights_of(row)}};
-}
-
-/// How many regions of each kind the device has, and of how many bytes; kinds without a region are left out.
-json region_kinds_of(const host::DeviceShown& shown) {
-  json kinds = json::object();
-  for (size_t kind = 1; kind < host::kRegionKinds; ++kind)
-    if (shown.regions_of_kind[kind] != 0)
-      kinds[std::string(region_kind(kind))] = {{"regions", shown.regions_of_kind[kind]},
-                                               {"bytes", shown.region_bytes_of_kind[kind]}};
-  return kinds;
 }
 
 json to_json(const NvmfQueue& queue) {
