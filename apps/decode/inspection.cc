@@ -10,6 +10,7 @@
 
 #include "apps/decode/cm_text.h"
 #include "apps/decode/field_checks.h"
+#include "base/counter_texts.h"
 #include "wire/big_endian.h"
 #include "wire/header_sizes.h"
 #include "wire/mad.h"
@@ -151,7 +152,7 @@ class Inspection {
  private:
   void malformed(Counter reason, std::span<const std::byte> frame, size_t udp, Inspected& into) const {
     into.kind = Inspected::Kind::kMalformed;
-    into.findings.push_back({rule_of_drop(reason, frame, udp), 0, std::string(counter_label(reason))});
+    into.findings.push_back({rule_of_drop(reason, frame, udp), 0, std::string(texts_of(reason).label)});
     if (lines_ == Lines::kNo) return;
     const size_t bth = udp + wire::kUdpBytes;
     const bool has_opcode = frame.size() > bth && reason != Counter::kDropTransportVersion;

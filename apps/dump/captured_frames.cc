@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/counter_texts.h"
 #include "base/counters.h"
 #include "wire/frame.h"
 #include "wire/packet.h"
@@ -102,7 +103,7 @@ void CapturedFrames::give_reason(const Record& record, uint32_t source, uint32_t
   if (found == held_.rend() || record.reason >= kCounterCount) return;
   std::string& comment = found->frame.comment;
   if (!comment.empty()) comment += "; ";
-  const std::string_view reason = counter_label(static_cast<Counter>(record.reason));
+  const std::string_view reason = texts_of(static_cast<Counter>(record.reason)).label;
   comment += record.candidates == 0
                  ? fmt::format("dropped: {}", reason)
                  : fmt::format("one of {} frames of which some were dropped: {}", record.candidates, reason);

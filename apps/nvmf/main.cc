@@ -5,6 +5,7 @@
 #include "apps/launch/configuration_options.h"
 #include "apps/launch/verbs_library.h"
 #include "apps/nvmf/target_program.h"
+#include "engine/platform/log.h"
 
 namespace {
 
@@ -33,5 +34,6 @@ int main(int argc, char** argv) {
   if (!configuration) return launch::complain(app, configuration.error().message);
   // Over a library of hardware devices the file has nothing to say about them.
   if (launch::foreign_verbs_library().empty()) launch::publish(*configuration);
+  uroce::engine::set_log_format(configuration->log_format);
   return uroce::nvmf_target::run(file);
 }

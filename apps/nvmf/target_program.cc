@@ -10,14 +10,25 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <map>
 #include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "apps/nvmf/shown_queues.h"
+#include "apps/nvmf/shown_target.h"
 #include "engine/platform/clock.h"
+#include "engine/platform/log.h"
 #include "nvmf_target/exports.h"
 #include "nvmf_target/statistics.h"
 
 namespace uroce::nvmf_target {
+
+using engine::LogField;
+using engine::LogLevel;
+using engine::write_log;
+
 namespace {
 
 /// How often tools see its queues anew.
@@ -25,9 +36,20 @@ constexpr int kShowMs = 1000;
 /// How often removed namespaces that were still in use are looked at.
 constexpr int kCollectMs = 100;
 
+constexpr const char* kOrigin = "uroce nvmf";
+
 int fail(const std::string& message) {
-  fmt::print(stderr, "uroce nvmf: {}\n", message);
+  write_log(LogLevel::kError, kOrigin, message);
   return 1;
+}
+
+/// A line about a connection, with the numbers of what it is about.
+void log_event(const nvmf::RdmaLogLine& line) {
+  std::vector<LogField> fields{{"event", label(line.event)}};
+  if (!line.subject.host.empty()) fields.push_back({"host", line.subject.host});
+  if (line.subject.queue) fields.push_back({"queue", uint64_t{*line.subject.queue}});
+  if (!line.subject.host_nqn.empty()) fields.push_back({"host_nqn", line.subject.host_nqn});
+  write_log(LogLevel::kInfo, kOrigin, line.text, fields);
 }
 
 sigset_t our_signals() {
@@ -71,7 +93,7 @@ class Program {
     if (!configuration) return fail(configuration.error().message);
     nvmf::RdmaOptions options = configuration->transport;
     options.clock = engine::clock_now;
-    options.log = [](std::string_view line) { fmt::print(stderr, "uroce nvmf: {}\n", line); };
+    options.log = log_event;
     auto transport = nvmf::RdmaTransport::open(target_, options);
     if (!transport) return fail(transport.error().message);
     transport_ = std::move(*transport);
@@ -90,7 +112,7 @@ class Program {
     std::time_t reported = std::time(nullptr);
     size_t in_use = 0;
     // Without such memory nothing is shown.
-    auto shown = ShownQueues::make();
+    auto shown = ShownTarget::make();
     while (true) {
       const bool looks = statistics_s_ != 0 || shown.ok();
       const int pause_ms = in_use != 0 ? kCollectMs : looks ? kShowMs : -1;
@@ -108,7 +130,9 @@ class Program {
           break;
       }
       in_use = target_.collect();
-      if (shown) shown->show(transport_->report());
+      const auto namespaces = target_.report();
+      if (shown) shown->show(transport_->report(), namespaces);
+      log_errors_of(namespaces);
       const std::time_t now = std::time(nullptr);
       if (statistics_s_ == 0 || now - reported < static_cast<std::time_t>(statistics_s_)) continue;
       report();
@@ -120,12 +144,30 @@ class Program {
     const auto configuration = read_target_configuration(path_);
     const Status status = configuration ? exports_->apply(*configuration) : Status(configuration.error());
     if (!status) {
-      fmt::print(stderr, "uroce nvmf: {}; nothing is changed\n", status.error().message);
+      write_log(LogLevel::kError, kOrigin, status.error().message + "; nothing is changed");
       return;
     }
     statistics_s_ = configuration->statistics_s;
     fmt::print("uroce nvmf: {} was read again\n", path_);
     std::fflush(stdout);
+  }
+
+  /// A line for each namespace of which commands have failed since the last look.
+  void log_errors_of(std::span<const nvmf::Target::NamespaceReport> namespaces) {
+    std::map<std::pair<std::string, uint32_t>, uint64_t> errors;
+    for (const nvmf::Target::NamespaceReport& one : namespaces) {
+      const uint64_t all = one.totals.of(nvmf::NamespaceCounter::kErrors);
+      errors[{one.nqn, one.nsid}] = all;
+      const auto before = errors_.find({one.nqn, one.nsid});
+      // Fewer than before: it is a new one of that number.
+      const uint64_t newly = before == errors_.end() || all < before->second ? all : all - before->second;
+      if (newly == 0) continue;
+      const std::array fields{LogField{"subsystem", one.nqn}, LogField{"namespace", uint64_t{one.nsid}},
+                              LogField{"errors", newly}};
+      write_log(LogLevel::kWarning, kOrigin,
+                fmt::format("namespace {} of {}: {} commands failed", one.nsid, one.nqn, newly), fields);
+    }
+    errors_ = std::move(errors);
   }
 
   void report() const {
@@ -145,6 +187,7 @@ class Program {
   std::unique_ptr<nvmf::RdmaTransport> transport_;  // before the target, whose namespaces it sends from
   std::unique_ptr<Exports> exports_;
   uint32_t statistics_s_ = 0;
+  std::map<std::pair<std::string, uint32_t>, uint64_t> errors_;  // of namespaces, at the last look
 };
 
 }  // namespace

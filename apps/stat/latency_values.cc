@@ -16,6 +16,14 @@ void LatencyValues::add(const LatencyHistogram& histogram) {
   sum_ns_ += histogram.sum();
 }
 
+void LatencyValues::add(const Counts& buckets, uint64_t sum_ns) {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    buckets_[i] += buckets[i];
+    samples_ += buckets[i];
+  }
+  sum_ns_ += sum_ns;
+}
+
 uint64_t LatencyValues::percentile_ns(double percent) const {
   if (samples_ == 0) return 0;
   const double rank = std::ceil(static_cast<double>(samples_) * std::clamp(percent, 0.0, 100.0) / 100);

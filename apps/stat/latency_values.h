@@ -11,7 +11,9 @@ namespace uroce::statistics {
 /// A histogram as it was read, or the sum of several.
 class LatencyValues {
  public:
+  using Counts = std::array<uint64_t, LatencyHistogram::kBuckets>;
   void add(const LatencyHistogram& histogram);
+  void add(const Counts& buckets, uint64_t sum_ns);
 
   [[nodiscard]] uint64_t samples() const { return samples_; }
   [[nodiscard]] uint64_t sum_ns() const { return sum_ns_; }
@@ -21,7 +23,7 @@ class LatencyValues {
   [[nodiscard]] uint64_t samples_up_to(uint64_t ns) const;
 
  private:
-  std::array<uint64_t, LatencyHistogram::kBuckets> buckets_{};
+  Counts buckets_{};
   uint64_t samples_ = 0;
   uint64_t sum_ns_ = 0;
 };

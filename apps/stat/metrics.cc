@@ -78,12 +78,9 @@ void add_counter(Counter counter, uint64_t value, Labels labels, Families& famil
 }
 
 /// Samples up to powers of two of 250 ns.
-void add_latency(Latency latency, const LatencyValues& values, Labels labels, Families& families) {
+ClientMetric histogram_of(const LatencyValues& values, Labels labels) {
   constexpr uint64_t kLeastNs = 250;
   constexpr int kBuckets = 20;
-  const LatencyTexts& texts = texts_of(latency);
-  labels.push_back({"stage", std::string(texts.stage)});
-  labels.push_back({"operation", std::string(texts.operation)});
   ClientMetric metric;
   metric.label = std::move(labels);
   metric.histogram.sample_count = values.samples();
@@ -93,9 +90,16 @@ void add_latency(Latency latency, const LatencyValues& values, Labels labels, Fa
     metric.histogram.bucket.push_back({values.samples_up_to(up_to), static_cast<double>(up_to) / 1e9});
   }
   metric.histogram.bucket.push_back({values.samples(), std::numeric_limits<double>::infinity()});
+  return metric;
+}
+
+void add_latency(Latency latency, const LatencyValues& values, Labels labels, Families& families) {
+  const LatencyTexts& texts = texts_of(latency);
+  labels.push_back({"stage", std::string(texts.stage)});
+  labels.push_back({"operation", std::string(texts.operation)});
   families.add("uroce_latency_seconds",
                "Sampled: from post to wire, wire to acknowledgement, receipt to completion",
-               MetricType::Histogram, std::move(metric));
+               MetricType::Histogram, histogram_of(values, std::move(labels)));
 }
 
 void add_device(const Reading::Device& device, const Labels& labels, Families& families) {
@@ -110,6 +114,14 @@ void add_device(const Reading::Device& device, const Labels& labels, Families& f
   gauge("uroce_queue_pairs", "Queue pairs that there are", shown.queue_pairs);
   gauge("uroce_completion_queues", "Completion queues that there are", shown.completion_queues);
   gauge("uroce_regions", "Memory regions that there are", shown.regions);
+  for (size_t kind = 1; kind < host::kRegionKinds; ++kind) {
+    Labels more = labels;
+    more.push_back({"kind", std::string(region_kind(kind))});
+    families.add("uroce_regions_of_kind", "Memory regions and windows, by kind", MetricType::Gauge, more,
+                 static_cast<double>(shown.regions_of_kind[kind]));
+    families.add("uroce_region_bytes", "Bytes that regions and windows give access to, by kind",
+                 MetricType::Gauge, more, static_cast<double>(shown.region_bytes_of_kind[kind]));
+  }
   families.add("uroce_port_dropped_total", "Frames that the port had no room for", MetricType::Counter,
                labels, static_cast<double>(shown.port_dropped));
   families.add("uroce_port_transmit_calls_total", "System calls by which the port sent", MetricType::Counter,
@@ -153,10 +165,39 @@ void add_busiest(const Reading::Process& process, const std::vector<Labels>& lab
   for (size_t i = 0; i < most; ++i) add_queue_pair(rows[i], labels[rows[i].device], families);
 }
 
+void add_nvmf(const NvmfTarget& target, const Labels& labels, Families& families) {
+  for (const NvmfQueue& queue : target.queues) {
+    Labels more = labels;
+    more.push_back({"network_peer_address", queue.host});
+    more.push_back({"nvme_host_nqn", queue.host_nqn});
+    more.push_back({"nvme_queue", fmt::format("{}", queue.number)});
+    for (const NvmfQueueValue& value : kNvmfQueueValues)
+      families.add(fmt::format("uroce_nvmf_queue_{}_total", value.label),
+                   fmt::format("{} ({})", value.help, value.unit), MetricType::Counter, more,
+                   static_cast<double>(value.of(queue.row)));
+  }
+  for (const NvmfNamespace& one : target.namespaces) {
+    Labels more = labels;
+    more.push_back({"nvme_subsystem_nqn", one.subsystem});
+    more.push_back({"nvme_namespace", fmt::format("{}", one.nsid)});
+    for (const NvmfNamespaceValue& value : kNvmfNamespaceValues)
+      families.add(fmt::format("uroce_nvmf_namespace_{}_total", value.label),
+                   fmt::format("{} ({})", value.help, value.unit), MetricType::Counter, more,
+                   static_cast<double>(value.of(one.row)));
+    for (const NvmfNamespaceLatency& latency : kNvmfNamespaceLatencies) {
+      Labels of = more;
+      of.push_back({"operation", latency.operation});
+      families.add("uroce_nvmf_namespace_latency_seconds",
+                   "Sampled: from the receipt of a command to its outcome", MetricType::Histogram,
+                   histogram_of(one.*latency.of, std::move(of)));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<MetricFamily> Metrics::Collect() const {
-  const Reading reading = read_statistics({});
+  const Reading reading = read_statistics({.regions = true});
   Families families;
   families.add("uroce_unreadable_processes", "Processes whose statistics are of another version or damaged",
                MetricType::Gauge, {}, static_cast<double>(reading.complaints.size()));
@@ -173,16 +214,7 @@ std::vector<MetricFamily> Metrics::Collect() const {
       of_devices.back().push_back({"device", device.name});
       add_device(device, of_devices.back(), families);
     }
-    for (const NvmfQueue& queue : process.nvmf_queues) {
-      Labels more = labels;
-      more.push_back({"network_peer_address", queue.host});
-      more.push_back({"nvme_host_nqn", queue.host_nqn});
-      more.push_back({"nvme_queue", fmt::format("{}", queue.number)});
-      for (const NvmfQueueValue& value : kNvmfQueueValues)
-        families.add(fmt::format("uroce_nvmf_queue_{}_total", value.label),
-                     fmt::format("{} ({})", value.help, value.unit), MetricType::Counter, more,
-                     static_cast<double>(value.of(queue.row)));
-    }
+    add_nvmf(process.nvmf, labels, families);
     add_busiest(process, of_devices, queue_pairs_max_, families);
   }
   return families.take();

@@ -42,10 +42,11 @@ void add(const ShownStatistics& shown, const Selection& selection, Reading& read
                                  .program = shown.program(),
                                  .devices = {},
                                  .queue_pairs = {.current = true},
-                                 .nvmf_queues = {}});
+                                 .regions = {},
+                                 .nvmf = {}});
   Reading::Process& process = reading.processes.back();
   ShownStatistics::Rows asked;
-  if (selection.asks) asked = shown.ask(selection.queue_pair);
+  if (selection.asks) asked = shown.ask({.queue_pair = selection.queue_pair, .regions = selection.regions});
   const auto first = static_cast<uint32_t>(process.devices.size());
   std::vector<std::optional<uint32_t>> place(shown.devices());  // in `devices`, of those that are wanted
   for (uint32_t i = 0; i < shown.devices(); ++i) {
@@ -61,6 +62,11 @@ void add(const ShownStatistics& shown, const Selection& selection, Reading& read
     row.device = *place[row.device];
     all.rows.push_back(row);
   }
+  for (host::RegionRow& row : asked.regions) {
+    if (row.device >= place.size() || !place[row.device]) continue;
+    row.device = *place[row.device];
+    process.regions.push_back(row);
+  }
   all.queue_pairs += asked.queue_pairs;
   all.current = all.current && asked.current;
   all.answered_ns = all.answered_ns == 0 ? asked.answered_ns : std::min(all.answered_ns, asked.answered_ns);
@@ -73,7 +79,7 @@ Reading read_statistics(const Selection& selection) {
   for (const ShownStatistics::Place place : ShownStatistics::find(selection.pid)) {
     if (place.nvmf) {
       if (!reading.processes.empty() && reading.processes.back().pid == place.pid)
-        reading.processes.back().nvmf_queues = read_nvmf_queues(place);
+        reading.processes.back().nvmf = read_nvmf_target(place);
       continue;
     }
     const auto shown = ShownStatistics::open(place);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apps/stat/latency_values.h"
-#include "apps/stat/nvmf_queues.h"
+#include "apps/stat/nvmf_target.h"
 #include "apps/stat/shown_statistics.h"
 #include "base/counters.h"
 
@@ -30,7 +30,8 @@ struct Reading {
     std::string program;
     std::vector<Device> devices;
     ShownStatistics::Rows queue_pairs;
-    std::vector<NvmfQueue> nvmf_queues;  // of an NVMe-oF target
+    std::vector<host::RegionRow> regions;  // not more than host::kRegionRowsMax of each group of devices
+    NvmfTarget nvmf;
   };
 
   std::vector<Process> processes;
@@ -43,6 +44,7 @@ struct Selection {
   std::optional<int> pid;
   std::string device;       // empty: all
   uint32_t queue_pair = 0;  // 0: all
+  bool regions = false;     // with a row for each
   bool asks = true;         // false: only what is there without the processes' doing, which is their counters
 };
 

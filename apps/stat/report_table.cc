@@ -1,6 +1,7 @@
 #include "apps/stat/report_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
@@ -63,16 +64,55 @@ std::string latencies_of(const Reading::Device& device) {
          lines;
 }
 
-std::string nvmf_table(const Reading::Process& process) {
-  if (process.nvmf_queues.empty()) return {};
+std::string nvmf_queue_table(const Reading::Process& process) {
+  if (process.nvmf.queues.empty()) return {};
   std::string text = fmt::format("  {:<24} {:>6}", "NVME HOST", "QUEUE");
   for (const NvmfQueueValue& value : kNvmfQueueValues) text += fmt::format(" {:>16}", value.label);
   text += "\n";
-  for (const NvmfQueue& queue : process.nvmf_queues) {
+  for (const NvmfQueue& queue : process.nvmf.queues) {
     text += fmt::format("  {:<24} {:>6}", queue.host, queue.number);
     for (const NvmfQueueValue& value : kNvmfQueueValues) text += fmt::format(" {:>16}", value.of(queue.row));
     text += fmt::format("  {}\n", queue.host_nqn);
   }
+  return text;
+}
+
+std::string latency_line(std::string_view operation, const LatencyValues& values) {
+  if (values.samples() == 0) return {};
+  const auto us = [&](double percent) { return static_cast<double>(values.percentile_ns(percent)) / 1000; };
+  return fmt::format(
+      "  {:>9} {} in us: p50 {:.1f}, p99 {:.1f}, p99.9 {:.1f}, max {:.1f} ({} samples, 1 of {})\n", "",
+      operation, us(50), us(99), us(99.9), us(100), values.samples(), host::kNvmfCommandsPerMeasured);
+}
+
+std::string nvmf_namespace_table(const Reading::Process& process) {
+  if (process.nvmf.namespaces.empty()) return {};
+  std::string text = fmt::format("  {:>9}", "NAMESPACE");
+  for (const NvmfNamespaceValue& value : kNvmfNamespaceValues) text += fmt::format(" {:>16}", value.label);
+  text += "  SUBSYSTEM\n";
+  for (const NvmfNamespace& one : process.nvmf.namespaces) {
+    text += fmt::format("  {:>9}", one.nsid);
+    for (const NvmfNamespaceValue& value : kNvmfNamespaceValues)
+      text += fmt::format(" {:>16}", value.of(one.row));
+    text += fmt::format("  {}\n", one.subsystem);
+    for (const NvmfNamespaceLatency& latency : kNvmfNamespaceLatencies)
+      text += latency_line(latency.operation, one.*latency.of);
+  }
+  return text;
+}
+
+std::string region_table(const Reading::Process& process) {
+  std::string text = fmt::format("  {:<10} {:<10} {:<13} {:>5} {:>18} {:>14}  {}\n", "KEY", "DEVICE",
+                                 "REGION", "PD", "ADDRESS", "BYTES", "RIGHTS");
+  for (const host::RegionRow& row : process.regions) {
+    text += fmt::format("  {:#010x} {:<10} {:<13} {:>5} {:>#18x} {:>14}  {}\n", row.key,
+                        process.devices[row.device].name, kind_of(row), row.domain, row.address, row.length,
+                        row.bound != 0 ? fmt::format("{}", fmt::join(rights_of(row), " ")) : "not bound");
+  }
+  uint64_t all = 0;
+  for (const Reading::Device& device : process.devices) all += device.shown.regions;
+  if (all > process.regions.size() && process.regions.size() >= host::kRegionRowsMax)
+    text += fmt::format("  ... {} of {}\n", process.regions.size(), all);
   return text;
 }
 
@@ -128,7 +168,8 @@ std::string to_table(const Reading& reading, const Reading* earlier, TableOption
       text += counters_of(device, find(earlier, process.pid, device.name), seconds, options.zeros);
       text += latencies_of(device);
     }
-    text += nvmf_table(process);
+    text += nvmf_queue_table(process) + nvmf_namespace_table(process);
+    if (options.regions) text += region_table(process);
     if (options.queue_pairs) text += queue_pair_table(process);
   }
   return text;

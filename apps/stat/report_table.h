@@ -9,6 +9,7 @@ namespace uroce::statistics {
 struct TableOptions {
   bool zeros = false;        // counters that are zero, too
   bool queue_pairs = false;  // a row for each
+  bool regions = false;      // likewise
 };
 
 /// For people; each line ends with a line feed. With an earlier reading also what happened per second since.

@@ -1,6 +1,7 @@
 #include "apps/stat/row_texts.h"
 
 #include "base/identifiers.h"
+#include "mem/access.h"
 #include "wire/address_text.h"
 
 namespace uroce::statistics {
@@ -31,6 +32,31 @@ std::string_view state_of(const host::QueuePairRow& row) {
 std::string_view control_of(const host::QueuePairRow& row) {
   static constexpr std::array<std::string_view, 3> kControls{"none", "dcqcn", "swift"};
   return row.congestion_control < kControls.size() ? kControls[row.congestion_control] : "unknown";
+}
+
+std::string_view region_kind(size_t kind) {
+  static constexpr std::array<std::string_view, host::kRegionKinds> kKinds{
+      "none", "user", "dma", "reserved_lkey", "physical", "fast", "fmr", "window1", "window2a", "window2b"};
+  return kind < kKinds.size() ? kKinds[kind] : "unknown";
+}
+
+std::string_view kind_of(const host::RegionRow& row) { return region_kind(row.kind); }
+
+std::vector<std::string_view> rights_of(const host::RegionRow& row) {
+  struct Right {
+    mem::Access access;
+    std::string_view name;
+  };
+  static constexpr std::array kRights{
+      Right{mem::kLocalWrite, "local_write"},   Right{mem::kRemoteWrite, "remote_write"},
+      Right{mem::kRemoteRead, "remote_read"},   Right{mem::kRemoteAtomic, "remote_atomic"},
+      Right{mem::kWindowBind, "mw_bind"},       Right{mem::kZeroBased, "zero_based"},
+      Right{mem::kFlushGlobal, "flush_global"}, Right{mem::kFlushPersistent, "flush_persistent"},
+  };
+  std::vector<std::string_view> rights;
+  for (const Right& right : kRights)
+    if (mem::Access(row.access).any(right.access)) rights.push_back(right.name);
+  return rights;
 }
 
 std::string peer_of(const host::QueuePairRow& row) {

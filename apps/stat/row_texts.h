@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "host/statistics_format.h"
 
@@ -50,6 +51,11 @@ inline constexpr std::array kRowValues{
 std::string_view type_of(const host::QueuePairRow& row);
 std::string_view state_of(const host::QueuePairRow& row);
 std::string_view control_of(const host::QueuePairRow& row);
+/// "user", "dma", ..., for every tool.
+std::string_view kind_of(const host::RegionRow& row);
+std::string_view region_kind(size_t kind);
+/// Names of what its key permits, without IBV_ACCESS_ and in small letters.
+std::vector<std::string_view> rights_of(const host::RegionRow& row);
 /// The peer's address; empty without one.
 std::string peer_of(const host::QueuePairRow& row);
 

@@ -171,7 +171,7 @@ bool ShownStatistics::wait_for_answer(uint32_t asked) const {
   return false;
 }
 
-ShownStatistics::Rows ShownStatistics::ask(uint32_t queue_pair) const {
+ShownStatistics::Rows ShownStatistics::ask(Wanted wanted) const {
   StatisticsHeader& shared = header();
   // Another reader is done soon, or has been stopped: then its rows are as good.
   bool locked = false;
@@ -181,7 +181,8 @@ ShownStatistics::Rows ShownStatistics::ask(uint32_t queue_pair) const {
   }
   Rows result;
   if (locked) {
-    shared.wanted_queue_pair = queue_pair;
+    shared.wanted_queue_pair = wanted.queue_pair;
+    shared.wants_regions = wanted.regions ? 1 : 0;
     // Release: with what is wanted. seq_cst with the bell: the process looks at it after it has set the bell.
     const uint32_t asked = shared.asked.fetch_add(1, std::memory_order_seq_cst) + 1;
     if (shared.bell.exchange(0, std::memory_order_seq_cst) != 0) futex(shared.bell, FUTEX_WAKE, INT_MAX);
@@ -190,6 +191,11 @@ ShownStatistics::Rows ShownStatistics::ask(uint32_t queue_pair) const {
   const std::span<QueuePairRow> rows = layout_.rows(memory_.data());
   const auto count = std::min<uint32_t>(shared.rows, kRowsMax);
   result.rows.assign(rows.begin(), rows.begin() + count);
+  if (wanted.regions) {
+    const std::span<host::RegionRow> regions = layout_.regions(memory_.data());
+    result.regions.assign(regions.begin(),
+                          regions.begin() + std::min<uint32_t>(shared.region_rows, host::kRegionRowsMax));
+  }
   result.queue_pairs = shared.queue_pairs;
   result.answered_ns = shared.answered_ns.load(std::memory_order_relaxed);  // nothing but a time
   if (locked) flock(descriptor_.get(), LOCK_UN);

@@ -22,7 +22,7 @@ class ShownStatistics {
   struct Place {
     int pid;
     int descriptor;
-    bool nvmf = false;  // of an NVMe-oF target, for read_nvmf_queues()
+    bool nvmf = false;  // of an NVMe-oF target, for read_nvmf_target()
   };
   /// The places of all processes whose descriptors this one may see, or only those of `pid`.
   static std::vector<Place> find(std::optional<int> pid = std::nullopt);
@@ -51,13 +51,17 @@ class ShownStatistics {
 
   struct Rows {
     std::vector<host::QueuePairRow> rows;
-    uint32_t queue_pairs = 0;  // that there are; more than rows: the newest are shown
-    bool current = false;      // false: the process does not answer, and this is what it said at ...
-    int64_t answered_ns = 0;   // ... that time of CLOCK_MONOTONIC; 0: never
+    std::vector<host::RegionRow> regions;  // if they were asked for; at most host::kRegionRowsMax
+    uint32_t queue_pairs = 0;              // that there are; more than rows: the newest are shown
+    bool current = false;     // false: the process does not answer, and this is what it said at ...
+    int64_t answered_ns = 0;  // ... that time of CLOCK_MONOTONIC; 0: never
   };
-  /// Has the process write what it only writes when asked, and waits for it for 500 ms at most. 0: all queue
-  /// pairs.
-  [[nodiscard]] Rows ask(uint32_t queue_pair) const;
+  struct Wanted {
+    uint32_t queue_pair = 0;  // 0: all
+    bool regions = false;
+  };
+  /// Has the process write what it only writes when asked, and waits for it for 500 ms at most.
+  [[nodiscard]] Rows ask(Wanted wanted) const;
 
  private:
   ShownStatistics(int pid, Descriptor descriptor, host::Mapping memory, host::StatisticsLayout layout)

@@ -64,7 +64,8 @@ StatCommand::StatCommand(CLI::App& command) {
   add_selection(command, selection_);
   command.add_flag("--all", options_.zeros, "Counters that are zero, too");
   command.add_flag("--qps", options_.queue_pairs, "A line for each queue pair, too");
-  command.add_flag("--json", json_, "As JSON, with each poller's counters and all queue pairs");
+  command.add_flag("--regions", selection_.regions, "A line for each memory region and window, too");
+  command.add_flag("--json", json_, "As JSON, with each poller's counters, all queue pairs and all regions");
   watch_ =
       command
           .add_option("--watch", every_s_,
@@ -88,6 +89,8 @@ int StatCommand::show(const Reading& reading, const Reading* earlier) const {
 }
 
 int StatCommand::execute() {
+  options_.regions = selection_.regions;
+  selection_.regions |= json_;
   if (watch_->count() != 0) return watch();
   const Reading reading = read_statistics(selection_);
   return show(reading, nullptr);

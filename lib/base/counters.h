@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 namespace uroce {
 
@@ -100,8 +99,6 @@ enum class Counter : uint16_t {
 };
 
 inline constexpr size_t kCounterCount = static_cast<size_t>(Counter::kCount);
-
-std::string_view counter_label(Counter counter);
 
 /// One poller's counters: written by the thread that turns the poller, read (possibly a little late) by
 /// anyone.

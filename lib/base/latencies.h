@@ -14,9 +14,11 @@ namespace uroce {
 // clang-format off
 #define UROCE_LATENCIES(X)                                                                                          \
   X(kPostToWire, "post_to_wire", "any", 61, "From a post that turned the poller until the port had its packets")     \
-  X(kMessageToAck, "wire_to_ack", "message", 16, "From a packet of a SEND or WRITE until its acknowledgement")       \
-  X(kReadToResponse, "wire_to_ack", "read", 16, "From the request of a READ until its response")                     \
-  X(kAtomicToResponse, "wire_to_ack", "atomic", 16, "From an atomic or FLUSH until its response")                    \
+  X(kSendToAck, "wire_to_ack", "send", 16, "From a packet of a SEND until its acknowledgement")                      \
+  X(kWriteToAck, "wire_to_ack", "write", 16, "From a packet of a WRITE until its acknowledgement")                   \
+  X(kReadToResponse, "wire_to_ack", "read", 16, "From the request of a READ until its last response")                \
+  X(kAtomicToResponse, "wire_to_ack", "atomic", 16, "From an atomic until its response")                             \
+  X(kFlushToResponse, "wire_to_ack", "flush", 16, "From a FLUSH until its response")                                 \
   X(kReceiveToCompletion, "receive_to_completion", "any", 61, "From the receipt of packets until completions that they brought were visible")
 // clang-format on
 

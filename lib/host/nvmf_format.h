@@ -4,13 +4,16 @@
 #include <atomic>
 #include <cstdint>
 
-// What an NVMe-oF target shows of its queues: a memfd as of statistics_format.h, found likewise. The target
-// writes it once a second.
+#include "base/latencies.h"
+
+// What an NVMe-oF target shows of its queues and namespaces: a memfd as of statistics_format.h, found
+// likewise. The target writes it once a second.
 namespace uroce::host {
 
 inline constexpr char kNvmfStatisticsName[] = "uroce-nvmf-queues";       // of the memfd
-inline constexpr uint64_t kNvmfStatisticsMagic = 0x4651'6563'6F72'7501;  // "\1urocQF"
+inline constexpr uint64_t kNvmfStatisticsMagic = 0x4651'6563'6F72'7502;  // "\2urocQF"
 inline constexpr uint32_t kNvmfQueuesMax = 1024;
+inline constexpr uint32_t kNvmfNamespacesMax = 1024;
 
 /// Every number of a queue: name, unit and help.
 // clang-format off
@@ -32,13 +35,43 @@ struct NvmfQueueRow {
 #undef X
 };
 
+/// Every number of a namespace: name, unit and help.
+// clang-format off
+#define UROCE_NVMF_NAMESPACE_VALUES(X)                                                \
+  X(reads, "commands", "Reads and compares that were successful")                     \
+  X(writes, "commands", "Writes that were successful")                                \
+  X(bytes_read, "bytes", "Data of these reads")                                       \
+  X(bytes_written, "bytes", "Data of these writes")                                   \
+  X(errors, "commands", "I/O commands that ended with another status than success")
+// clang-format on
+
+/// One of so many successful commands of a queue is measured, from the turn that received it to its outcome.
+inline constexpr uint32_t kNvmfCommandsPerMeasured = 16;
+
+struct NvmfLatency {
+  std::array<uint64_t, LatencyHistogram::kBuckets> buckets;
+  uint64_t sum_ns;
+};
+
+struct NvmfNamespaceRow {
+  std::array<char, 224> subsystem;  // its NQN
+  uint64_t nsid;
+#define X(name, unit, help) uint64_t name;
+  UROCE_NVMF_NAMESPACE_VALUES(X)
+#undef X
+  NvmfLatency read_latency;
+  NvmfLatency write_latency;
+};
+
 struct NvmfStatistics {
   uint64_t magic;
   uint64_t bytes;                  // of all of it
   uint64_t started_ticks;          // when the process was: field 22 of /proc/PID/stat
   std::atomic<uint64_t> sequence;  // odd while the rest changes
   uint64_t queues;                 // of which there are rows
+  uint64_t namespaces;             // likewise
   std::array<NvmfQueueRow, kNvmfQueuesMax> rows;
+  std::array<NvmfNamespaceRow, kNvmfNamespacesMax> namespace_rows;
 };
 
 }  // namespace uroce::host

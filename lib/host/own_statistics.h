@@ -33,6 +33,7 @@ class OwnStatistics {
   [[nodiscard]] Latencies& latencies(uint32_t device, uint32_t poller) {
     return *layout_.latencies(memory_.data(), device, poller);
   }
+  [[nodiscard]] std::span<RegionRow> regions() { return layout_.regions(memory_.data()); }
   [[nodiscard]] std::span<QueuePairRow> rows() { return layout_.rows(memory_.data()); }
 
  private:

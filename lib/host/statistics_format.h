@@ -14,7 +14,7 @@
 // left when the process has ended, however it did.
 //
 //   StatisticsHeader | DeviceShown[devices] | Counters[devices][pollers] | Latencies[devices][pollers] |
-//   QueuePairRow[kRowsMax]
+//   RegionRow[kRegionRowsMax] | QueuePairRow[kRowsMax]
 //
 // Counters and latencies are where the pollers count. The rest costs something, and is written when a reader
 // asks: it changes `asked` and wakes the process at `bell`; when `answered` is the same, what it asked for is
@@ -24,8 +24,10 @@ namespace uroce::host {
 
 inline constexpr char kStatisticsName[] = "uroce-statistics";        // of the memfd
 inline constexpr uint64_t kStatisticsMagic = 0x5453'4563'6F72'7504;  // "\4urocEST"
-inline constexpr uint32_t kStatisticsVersion = 1;
+inline constexpr uint32_t kStatisticsVersion = 2;
 inline constexpr uint32_t kRowsMax = 4096;
+inline constexpr uint32_t kRegionRowsMax = 4096;
+inline constexpr size_t kRegionKinds = 10;  // the first is none
 inline constexpr uint32_t kShownDevicesMax = 16;
 inline constexpr uint32_t kShownPollersMax = 64;  // of one device
 
@@ -62,6 +64,19 @@ struct QueuePairRow {
 };
 static_assert(sizeof(QueuePairRow) == 168);
 
+/// A memory region or window, as it was when the reader asked.
+struct RegionRow {
+  uint32_t key;
+  uint32_t device;   // in the order of the memory
+  uint32_t domain;   // protection domain
+  uint32_t access;   // enum ibv_access_flags
+  uint32_t kind;     // mem::RegionKind, less than kRegionKinds
+  uint32_t bound;    // 0: it waits for a binding, and has no address, length and rights
+  uint64_t address;  // of the first byte, as users of the key name it
+  uint64_t length;
+};
+static_assert(sizeof(RegionRow) == 40);
+
 /// A device. Names are set once, the rest when a reader asks.
 struct DeviceShown {
   std::array<char, 64> name;
@@ -74,8 +89,11 @@ struct DeviceShown {
   uint32_t completion_queues;
   uint64_t port_dropped;  // by the port's queues
   uint64_t port_transmit_calls;
+  // When the reader asked for regions.
+  std::array<uint64_t, kRegionKinds> regions_of_kind;
+  std::array<uint64_t, kRegionKinds> region_bytes_of_kind;  // bound
 };
-static_assert(sizeof(DeviceShown) == 232);
+static_assert(sizeof(DeviceShown) == 392);
 
 struct StatisticsHeader {
   uint64_t magic;
@@ -101,6 +119,8 @@ struct StatisticsHeader {
   uint32_t rows;                     // that are filled in
   uint32_t queue_pairs;              // that there are
   std::atomic<int64_t> answered_ns;  // when, by CLOCK_MONOTONIC
+  uint32_t region_rows;              // that are filled in
+  uint32_t wants_regions;            // written by the reader: 1: regions, too
 };
 
 /// Where things are.
@@ -118,6 +138,9 @@ class StatisticsLayout {
   [[nodiscard]] Latencies* latencies(std::byte* memory, uint32_t device, uint32_t poller) const {
     return reinterpret_cast<Latencies*>(memory + latencies_offset()) + (device * pollers_ + poller);
   }
+  [[nodiscard]] std::span<RegionRow> regions(std::byte* memory) const {
+    return {reinterpret_cast<RegionRow*>(memory + regions_offset()), kRegionRowsMax};
+  }
   [[nodiscard]] std::span<QueuePairRow> rows(std::byte* memory) const {
     return {reinterpret_cast<QueuePairRow*>(memory + rows_offset()), kRowsMax};
   }
@@ -132,8 +155,11 @@ class StatisticsLayout {
   [[nodiscard]] size_t latencies_offset() const {
     return counters_offset() + whole_pages(size_t{devices_} * pollers_ * sizeof(Counters));
   }
-  [[nodiscard]] size_t rows_offset() const {
+  [[nodiscard]] size_t regions_offset() const {
     return latencies_offset() + whole_pages(size_t{devices_} * pollers_ * sizeof(Latencies));
+  }
+  [[nodiscard]] size_t rows_offset() const {
+    return regions_offset() + whole_pages(kRegionRowsMax * sizeof(RegionRow));
   }
 
   uint32_t devices_;

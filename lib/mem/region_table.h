@@ -133,6 +133,16 @@ class RegionTable {
   void prefetch(MemoryKey key) const { __builtin_prefetch(space_.at(key.index())); }
 
   [[nodiscard]] uint32_t regions() const { return space_.in_use(); }
+  /// visit(const RegionBinding&) sees every region and window, in no order, each as it was at some moment.
+  /// Any thread; nothing waits for it. Takes time for all indexes that were ever in use; what the binding
+  /// points to may be gone.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (uint32_t index = 1, end = space_.backed(); index < end; ++index) {
+      const RegionBinding binding = entry(index).read();
+      if (binding.kind != RegionKind::kNone) visit(binding);
+    }
+  }
   /// Memory that is made for programs is to be in hugepages, too, where there are any.
   [[nodiscard]] bool hugepages_wanted() const { return options_.pages == IndexSpace::Pages::kHuge; }
   /// True while the whole table is in hugepages.

@@ -9,6 +9,7 @@
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/placements.h"
+#include "qp/shown_latency.h"
 
 namespace uroce::qp {
 
@@ -143,15 +144,17 @@ inline void Completer::retire(const SendRequest& head, uint32_t messages, Turn& 
 }
 
 /// `psns` were answered by what came.
-inline void Completer::settle(uint32_t psns, Latency latency, Turn& turn) {
+inline void Completer::settle(uint32_t psns, Turn& turn) {
   UROCE_ASSERT(psns > 0);
   window_.settle();
   if (retransmission_.progress(psns, turn.now)) [[unlikely]]
-    show_round_trip(latency, turn);
+    show_round_trip(turn);
 }
 
-void Completer::show_round_trip(Latency latency, const Turn& turn) {
-  if (turn.latencies != nullptr) turn.latencies->of(latency).record(retransmission_.round_trip().newest().ns);
+void Completer::show_round_trip(const Turn& turn) {
+  if (turn.latencies == nullptr) return;
+  const Latency latency = latency_of(retransmission_.shown_operation());
+  turn.latencies->of(latency).record(retransmission_.round_trip().newest().ns);
 }
 
 /// The oldest requests that are messages, as far as all of their packets are before `end`.
@@ -192,8 +195,7 @@ bool Completer::acknowledge_before(Psn end, Turn& turn) {
     window_.answered_before(head_end);
     retire(head, 1, turn);
   }
-  if (window_.oldest() != from)
-    settle(static_cast<uint32_t>(window_.oldest() - from), Latency::kMessageToAck, turn);
+  if (window_.oldest() != from) settle(static_cast<uint32_t>(window_.oldest() - from), turn);
   return reached;
 }
 
@@ -219,7 +221,7 @@ void Completer::complete(const SendRequest& head, Turn& turn) {
   cursor_.restart();
   window_.answered_before(window_.oldest() + 1);
   retire(head, 1, turn);
-  settle(1, Latency::kAtomicToResponse, turn);
+  settle(1, turn);
   if (acknowledged_) [[unlikely]]
     acknowledge_late(turn);
 }
@@ -231,7 +233,7 @@ inline void Completer::complete_read(const SendRequest& head, Turn& turn) {
   ++reads_completed_;
   window_.answered_before(window_.oldest() + 1);
   retire(head, SendWindow::messages_of_read(head.packets), turn);
-  settle(1, Latency::kReadToResponse, turn);
+  settle(1, turn);
   if (acknowledged_) [[unlikely]]
     acknowledge_late(turn);
 }
@@ -351,7 +353,7 @@ inline void Completer::place_read_data(const SendRequest& head, const wire::Pack
     return;
   if (last) return complete_read(head, turn);
   window_.answered_before(window_.oldest() + 1);
-  settle(1, Latency::kReadToResponse, turn);
+  settle(1, turn);
 }
 
 /// Into the turn's range, what is not found at once. False: the head has failed.
@@ -399,6 +401,7 @@ void Completer::lost(const copy::MessageMark& mark, Turn& turn) {
   }
   revise_sends(connection_, turn, mark);
   connection_.broken = true;
+  connection_.failure = Failure::kLocalProtection;
 }
 
 }  // namespace uroce::qp

@@ -60,8 +60,8 @@ class Completer {
   void complete_read(const SendRequest& head, Turn& turn);
   void retire_messages(Psn end, Turn& turn);
   void retire(const SendRequest& head, uint32_t messages, Turn& turn);
-  void settle(uint32_t psns, Latency latency, Turn& turn);
-  [[gnu::cold, gnu::noinline]] void show_round_trip(Latency latency, const Turn& turn);
+  void settle(uint32_t psns, Turn& turn);
+  [[gnu::cold, gnu::noinline]] void show_round_trip(const Turn& turn);
   void fail_access(Turn& turn);
 
   Connection& connection_;

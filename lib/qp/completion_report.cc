@@ -45,6 +45,29 @@ CompletionOpcode opcode_of(SendOperation operation) {
   return CompletionOpcode::kRead;
 }
 
+Failure failure_of(CompletionStatus status) {
+  switch (status) {
+    case CompletionStatus::kRetryExceeded:
+      return Failure::kRetryExceeded;
+    case CompletionStatus::kRnrRetryExceeded:
+      return Failure::kRnrRetryExceeded;
+    case CompletionStatus::kRemoteAccessError:
+      return Failure::kRemoteAccess;
+    case CompletionStatus::kRemoteInvalidRequest:
+      return Failure::kRemoteInvalidRequest;
+    case CompletionStatus::kRemoteOperationError:
+      return Failure::kRemoteOperation;
+    case CompletionStatus::kLocalProtectionError:
+      return Failure::kLocalProtection;
+    case CompletionStatus::kBadResponse:
+      return Failure::kBadResponse;
+    case CompletionStatus::kWindowBindError:
+      return Failure::kRegionOperation;
+    default:
+      return Failure::kRequest;
+  }
+}
+
 /// Completions of the connection's sends, or of its receives, among those that were not published since
 /// `lost`.
 template <typename Change>
@@ -69,6 +92,7 @@ void fail(Completion& completion, CompletionStatus status) {
 void overran(Connection& connection, Turn& turn) {
   turn.counters.add(Counter::kCqOverrun);
   connection.broken = true;
+  connection.failure = Failure::kCompletionQueueFull;
   if (connection.state() != State::kErr) connection.raise(Event::kFatal);
 }
 
@@ -90,6 +114,7 @@ void fail_oldest_send(Connection& connection, Turn& turn, CompletionStatus statu
   report_send(connection, turn, oldest, status);
   drop_operation(queue, oldest);
   queue.retire();
+  connection.failure = failure_of(status);
   (connection.reliable ? connection.broken : connection.sends_broken) = true;
 }
 

@@ -14,6 +14,7 @@
 #include "qp/congestion/options.h"
 #include "qp/congestion/rate_limit.h"
 #include "qp/event.h"
+#include "qp/notice.h"
 #include "qp/receive_requests.h"
 #include "qp/reply_habit.h"
 #include "qp/traffic.h"
@@ -128,6 +129,9 @@ struct Connection : ErrorFlags {
   copy::MessageOwner* placement_owner = nullptr;  // the queue pair, for what it places
   mem::Invalidation* invalidation = nullptr;
   Incidents incidents;
+  // For notices.
+  Failure failure = Failure::kNone;  // what made it broken, or its sends
+  MemoryKey refused_key;             // that the peer's request named, if it was refused for that
 
   [[nodiscard]] State state() const { return attributes.state; }
   [[nodiscard]] bool is_xrc_target() const { return options.type == Type::kXrcReceive; }

@@ -34,8 +34,16 @@ Invalidation::Answer begin_bind(Connection& connection, const queue::SendRequest
 }
 
 Invalidation::Answer begin_invalidation(Connection& connection, Turn& turn, MemoryKey key, Waiter waiter) {
-  return stall_for(connection, connection.invalidation->begin(turn.regions, key, connection.key_user()),
-                   waiter);
+  const Invalidation::Answer answer =
+      connection.invalidation->begin(turn.regions, key, connection.key_user());
+  if (turn.notices != nullptr &&
+      (answer == Invalidation::Answer::kOver || answer == Invalidation::Answer::kPending)) [[unlikely]]
+    turn.notices->note({.kind = Notice::Kind::kInvalidated,
+                        .queue_pair = connection.options.number,
+                        .peer = connection.attributes.destination,
+                        .key = key,
+                        .address = connection.attributes.path.destination});
+  return stall_for(connection, answer, waiter);
 }
 
 void retire_executed(Connection& connection, SendWindow& window, Turn& turn) {

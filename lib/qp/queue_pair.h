@@ -163,6 +163,7 @@ class QueuePair final : public PlacementOwner {
   bool provide_for(const Attributes& attributes, AttributeMask mask);
   void make_frame();
   void enter(State state, Turn& turn);
+  [[gnu::cold, gnu::noinline]] void note_state(State from, State to, Failure failure, const Turn& turn);
   void reset();
   void reset_sends(Psn first);
   void begin_rate_limit();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <utility>
 
 #include "base/contract.h"
 #include "base/probe.h"
@@ -68,9 +69,24 @@ void QueuePair::make_frame() {
   connection_.frame.set_peer(connection_.partition_key, current.destination);
 }
 
+/// For those that trace it, and those that log it.
+void QueuePair::note_state(State from, State to, Failure failure, const Turn& turn) {
+  UROCE_PROBE3(qp_state, number().value, static_cast<int>(from), static_cast<int>(to));
+  const MemoryKey key = std::exchange(connection_.refused_key, MemoryKey{});
+  if (turn.notices == nullptr) return;
+  turn.notices->note({.kind = Notice::Kind::kState,
+                      .from = from,
+                      .to = to,
+                      .failure = failure,
+                      .queue_pair = number(),
+                      .peer = connection_.attributes.destination,
+                      .key = key,
+                      .address = connection_.attributes.path.destination});
+}
+
 void QueuePair::enter(State to, Turn& turn) {
   const State from = state();
-  UROCE_PROBE3(qp_state, number().value, static_cast<int>(from), static_cast<int>(to));
+  note_state(from, to, Failure::kNone, turn);
   connection_.attributes.state = to;
   connection_.attributes.draining = to == State::kSqd;
   switch (to) {
@@ -187,7 +203,7 @@ void QueuePair::note_drained() {
 void QueuePair::change_state(Turn& turn) {
   UROCE_ASSERT(!connection_.sends_broken || !connection_.reliable);
   if (connection_.sends_broken && state() == State::kRts) {
-    UROCE_PROBE3(qp_state, number().value, static_cast<int>(State::kRts), static_cast<int>(State::kSqe));
+    note_state(State::kRts, State::kSqe, connection_.failure, turn);
     connection_.attributes.state = State::kSqe;
     flush_sends(turn);
     reset_sends(window_.sent_end());
@@ -195,7 +211,7 @@ void QueuePair::change_state(Turn& turn) {
   if (!connection_.broken) {
     note_drained();
   } else if (state() != State::kErr) {
-    UROCE_PROBE3(qp_state, number().value, static_cast<int>(state()), static_cast<int>(State::kErr));
+    note_state(state(), State::kErr, connection_.failure, turn);
     connection_.attributes.state = State::kErr;
     end(turn);
   }

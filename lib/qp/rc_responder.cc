@@ -217,7 +217,15 @@ void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
 void RcResponder::refuse_packet(RequestStatus status, const wire::Packet& packet, Turn& turn) {
   const bool announced = status == RequestStatus::kRemoteAccess && packet.row->consumes_receive;
   if (announced && connection_.receives.available()) fail_receive(CompletionStatus::kLocalAccessError, turn);
+  if (status == RequestStatus::kRemoteAccess) connection_.refused_key = key_of(packet);
   refuse(status, turn);
+}
+
+/// The key that the packet names, or the first packet of its message did.
+[[gnu::cold]] MemoryKey RcResponder::key_of(const wire::Packet& packet) const {
+  if (packet.row->family == wire::Family::kAtomic) return packet.headers.atomic.rkey;
+  const bool names = packet.row->family != wire::Family::kWrite || begins_message(*packet.row);
+  return names ? packet.headers.reth.rkey : message_.target.rkey;
 }
 
 void RcResponder::refuse(RequestStatus status, Turn& turn) {
@@ -252,6 +260,9 @@ void RcResponder::refuse(RequestStatus status, Turn& turn) {
       break;
   }
   connection_.broken = true;
+  connection_.failure = answer_ == Answer::kOperational    ? Failure::kReceiveMemory
+                        : answer_ == Answer::kRemoteAccess ? Failure::kAccessRefused
+                                                           : Failure::kInvalidRefused;
 }
 
 /// Only with what it could be answered in earnest: an RNR NAK where a receive is needed, and an operational
@@ -315,6 +326,7 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   answer_ = send ? Answer::kOperational : Answer::kRemoteAccess;
   if (!send) connection_.raise(Event::kAccessError);
   connection_.broken = true;
+  connection_.failure = send ? Failure::kReceiveMemory : Failure::kMemoryGone;
 }
 
 /// A NAK that has not left yet is still due, for the packet that is missing now, if later ones were dropped.

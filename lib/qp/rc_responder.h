@@ -68,6 +68,7 @@ class RcResponder final : public Responder {
   void refuse(RequestStatus status, Turn& turn);
   [[gnu::cold, gnu::noinline]] void refuse_packet(RequestStatus status, const wire::Packet& packet,
                                                   Turn& turn);
+  [[nodiscard]] MemoryKey key_of(const wire::Packet& packet) const;
   [[gnu::noinline]] void receive_for_named(const wire::Packet& packet, Turn& turn);
   void perform(const wire::Packet& packet, Turn& turn);
   void complete_message(const wire::Packet& packet, const MessagePart& part, const CheckResult& check,

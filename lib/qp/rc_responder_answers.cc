@@ -117,6 +117,7 @@ bool RcResponder::stop_reading(Response& read, Turn& turn) {
   answer_ = Answer::kRemoteAccess;
   connection_.raise(Event::kAccessError);
   connection_.broken = true;
+  connection_.failure = Failure::kMemoryGone;
   return false;
 }
 

@@ -50,7 +50,7 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
   const RequestContext context{connection_, packet, turn, memory_};
   const RequestStatus status = check_operation(context, family, responses_, message_.kind);
   if (status != RequestStatus::kAccept) [[unlikely]]
-    return refuse(status, turn);
+    return refuse_packet(status, packet, turn);
   UROCE_ASSERT(takes_responder_resource(family) && message_.kind == InboundMessage::Kind::kNone);
   uint64_t before = 0;
   if (family != Family::kReadRequest && !execute(packet, before, turn)) return;

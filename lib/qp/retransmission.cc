@@ -50,8 +50,10 @@ void Retransmission::sent(Instant now) {
   rnr_until_ = kNever;
   start_ack_timer(now);
   // Of what goes for the first time, so that no answer is too early; a late one costs patience.
-  if (const Psn end = window_.sent_end(); end != sent_end_) [[likely]]
-    round_trip_.begin(sent_end_ = end, now);
+  if (const Psn end = window_.sent_end(); end != sent_end_) [[likely]] {
+    if (round_trip_.begin(sent_end_ = end, now)) [[unlikely]]
+      shown_operation_ = window_.newest_operation();
+  }
   if (probe_deadline_ == kNever) start_probe_timer(now);
 }
 

@@ -81,6 +81,8 @@ class Retransmission {
     if (recovering_ || resends_oldest_) round_trip_.cancel();
   }
   [[nodiscard]] const RoundTrip& round_trip() const { return round_trip_; }
+  /// What the last packet was of that progress() said is to be shown.
+  [[nodiscard]] queue::SendOperation shown_operation() const { return shown_operation_; }
   [[nodiscard]] PathSeen path_seen() const {
     return {.samples = round_trip_.samples(), .round_trip = round_trip_.newest(), .timeouts = timeouts_seen_};
   }
@@ -150,6 +152,7 @@ class Retransmission {
   bool reorders_ = false;      // the path of our packets has: one was late, not lost
   Reordering responses_;       // on the path of the peer's
   RoundTrip round_trip_;
+  queue::SendOperation shown_operation_ = queue::SendOperation::kSend;
   uint32_t timeouts_seen_ = 0;  // modulo 2^32
   Psn sent_end_;                // when packets went out last
   uint32_t probes_ = 0;         // since the last progress

@@ -14,21 +14,23 @@ class RoundTrip {
  public:
   void reset() { *this = {}; }
 
-  /// The packets before `end` have just gone out for the first time, unless others are timed already.
-  void begin(Psn end, Instant now) {
-    if (timing_) return;
+  /// The packets before `end` have just gone out for the first time, and are timed unless others are already.
+  /// True: their time is to be shown, if it is measured.
+  bool begin(Psn end, Instant now) {
+    if (timing_) return false;
     timing_ = true;
     end_ = end;
     begin_ = now;
+    return shows_ = samples_ % kPerShown == 0;
   }
   /// What is timed may be answered much later than a packet that is not lost.
   void cancel() { timing_ = false; }
-  /// All before `oldest` is answered. True: newest() is one of those that are to be shown.
+  /// All before `oldest` is answered. True: newest() is the time that begin() said is to be shown.
   bool answered(Psn oldest, Instant now) {
     if (!timing_ || oldest.before(end_)) return false;
     timing_ = false;
     take(now - begin_);
-    return samples_ % kPerShown == 1;
+    return shows_;
   }
 
   /// An answer has taken so long.
@@ -41,9 +43,10 @@ class RoundTrip {
       smoothed_ = sample;
       variation_ = Duration{sample.ns / 2};
     } else {
+      // Nothing here is negative: a shift divides.
       const int64_t off = std::max(smoothed_.ns - sample.ns, sample.ns - smoothed_.ns);
-      variation_ = Duration{(3 * variation_.ns + off) / 4};
-      smoothed_ = Duration{(7 * smoothed_.ns + sample.ns) / 8};
+      variation_ = Duration{(3 * variation_.ns + off) >> 2};
+      smoothed_ = Duration{(7 * smoothed_.ns + sample.ns) >> 3};
     }
     const int64_t wait = std::max(kRoundTrips * smoothed_.ns, smoothed_.ns + kVariations * variation_.ns);
     patience_ = std::clamp(Duration{wait}, kPatienceLeast, kPatienceMost);
@@ -66,10 +69,11 @@ class RoundTrip {
   static constexpr Duration kPatienceLeast = microseconds(100);
   static constexpr Duration kPatienceMost = seconds(4);
   static constexpr int64_t kRoundTrips = 2;
-  static constexpr uint32_t kPerShown = texts_of(Latency::kMessageToAck).sampled_of;
+  static constexpr uint32_t kPerShown = texts_of(Latency::kSendToAck).sampled_of;
   static constexpr int64_t kVariations = 4;
 
   bool timing_ = false;
+  bool shows_ = false;  // what is timed
   Psn end_;
   Instant begin_{};
   Duration smoothed_{};  // 0: no sample yet

@@ -73,4 +73,13 @@ void SendWindow::step_back() {
   UROCE_ASSERT(is_sound());
 }
 
+queue::SendOperation SendWindow::newest_operation() {
+  UROCE_ASSERT(unanswered() > 0);
+  if (current_started() && current_packet(current()) > 0) return current().operation;
+  // Local operations in between have no packets.
+  uint32_t number = number_ - 1;
+  while (queue_.at(number).packets == 0) --number;
+  return queue_.at(number).operation;
+}
+
 }  // namespace uroce::qp

@@ -169,6 +169,8 @@ class SendWindow {
   void return_to(const Place& place);
   /// The newest packet does, which is unanswered and not of a READ.
   void step_back();
+  /// What the packet before next(), which is unanswered, is of.
+  [[nodiscard]] queue::SendOperation newest_operation();
 
  private:
   /// But between answered_before() and settle(), when next() may be behind.

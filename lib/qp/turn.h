@@ -9,6 +9,7 @@
 #include "mem/region_table.h"
 #include "port/tx_batch.h"
 #include "qp/local_memory.h"
+#include "qp/notice.h"
 #include "queue/completion_queue.h"
 
 namespace uroce::qp {
@@ -39,7 +40,8 @@ struct Turn {
   bool answers_follow = false;
   /// Speed of the port's link in Mbit/s; 0: unknown.
   uint32_t line_mbps = 0;
-  Latencies* latencies = nullptr;  // null: none are kept
+  Latencies* latencies = nullptr;     // null: none are kept
+  NoticeListener* notices = nullptr;  // null: none are wanted
   /// Where one packet goes to or comes from, when that is not found at once. Dies with the packet.
   ResolvedRange range{};
 };

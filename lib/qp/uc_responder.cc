@@ -60,6 +60,7 @@ void UcResponder::drop(RequestStatus status, Turn& turn) {
   // Our own receive buffer is at fault: that is for its owner to hear.
   fail_receive(turn);
   connection_.broken = true;
+  connection_.failure = Failure::kReceiveMemory;
 }
 
 void UcResponder::fail_receive(Turn& turn) {
@@ -102,6 +103,7 @@ void UcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   }
   message_ = {};
   connection_.broken = true;
+  connection_.failure = Failure::kReceiveMemory;
 }
 
 }  // namespace uroce::qp

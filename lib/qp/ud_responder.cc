@@ -81,6 +81,7 @@ void UdResponder::fail(Turn& turn) {
                  {.opcode = queue::CompletionOpcode::kReceive,
                   .status = queue::CompletionStatus::kLocalProtectionError});
   connection_.broken = true;
+  connection_.failure = Failure::kReceiveMemory;
 }
 
 /// A datagram was lost: what was reported of later ones is taken back, as on UC.
@@ -90,6 +91,7 @@ void UdResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   turn.counters.add(Counter::kLocalProtectionError);
   revise_receives(connection_, turn, mark);
   connection_.broken = true;
+  connection_.failure = Failure::kReceiveMemory;
 }
 
 }  // namespace uroce::qp

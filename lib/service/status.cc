@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/counter_texts.h"
 #include "service/service.h"
 #include "wire/address_text.h"
 
@@ -36,7 +37,7 @@ nlohmann::json counters_of(const engine::Device& device) {
   for (size_t i = 0; i < kCounterCount; ++i) {
     const auto counter = static_cast<Counter>(i);
     if (const uint64_t value = device.counter(counter); value != 0)
-      counters[std::string(counter_label(counter))] = value;
+      counters[std::string(texts_of(counter).label)] = value;
   }
   return counters;
 }

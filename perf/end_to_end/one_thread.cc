@@ -59,6 +59,7 @@ void measure(Wire& wire, const Made& made, uint64_t operations, uint64_t at_once
   wire.run(operations != 0 ? operations : at_once, [](Wire& it) { it.turn_far_end(); });
   wire.verify();
   wire.new_data();
+  const auto began = std::chrono::steady_clock::now();
   const int64_t start = cpu_ns();
   int64_t used = 0;
   uint64_t done = 0;
@@ -68,11 +69,14 @@ void measure(Wire& wire, const Made& made, uint64_t operations, uint64_t at_once
     done += now;
     used = cpu_ns() - start;
   }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   wire.verify();
   fmt::print(
-      "{{\"operations\": {}, \"cpu_ns_per_operation\": {:.1f}, \"made_in_seconds\": {:.3f}, "
+      "{{\"operations\": {}, \"cpu_ns_per_operation\": {:.1f}, \"operations_per_second\": {:.0f}, "
+      "\"made_in_seconds\": {:.3f}, "
       "\"bytes_per_queue_pair\": {:.0f}}}\n",
-      done, static_cast<double>(used) / static_cast<double>(done), made.seconds, made.bytes_per_queue_pair);
+      done, static_cast<double>(used) / static_cast<double>(done), static_cast<double>(done) / took.count(),
+      made.seconds, made.bytes_per_queue_pair);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/counter_texts.h"
 #include "base/random.h"
 #include "stream_property.h"
 
@@ -38,7 +39,7 @@ void expect_depth(const Depth& total) {
                                   Counter::kRetryExceeded,       Counter::kLocalProtectionError,
                                   Counter::kMemoryGone};
   for (const Counter counter : kReached)
-    EXPECT_GT(total.counters[static_cast<size_t>(counter)], 0u) << counter_label(counter);
+    EXPECT_GT(total.counters[static_cast<size_t>(counter)], 0u) << texts_of(counter).label;
 }
 
 /// UROCE_STREAMS=N runs that many.

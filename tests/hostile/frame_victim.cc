@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/counter_texts.h"
 #include "base/counters.h"
 #include "drivers/registry.h"
 #include "engine/device/device_state.h"
@@ -142,7 +143,7 @@ void run(const std::string& port, const std::string& far_port) {
   std::printf("frames %llu counters", static_cast<unsigned long long>(sent));
   for (size_t i = 0; i < kCounterCount; ++i) {
     const auto counter = static_cast<Counter>(i);
-    std::printf(" %s %llu", std::string(counter_label(counter)).c_str(),
+    std::printf(" %s %llu", std::string(texts_of(counter).label).c_str(),
                 static_cast<unsigned long long>(device->counter(counter)));
   }
   std::printf("\n");

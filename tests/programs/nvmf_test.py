@@ -24,13 +24,13 @@ TABLES = exported_disk.tables("192.0.2.1")
 class Target:
     """The program, and the file that it was started with."""
 
-    def __init__(self, pair, folder, tables=TABLES):
+    def __init__(self, pair, folder, tables=TABLES, options=()):
         self.file = Path(folder) / "nvmf.toml"
         self.said = Path(folder) / "said"
         self.devices = pair.configuration("server")
         self.write(tables)
         with open(self.said, "wb") as output:
-            self.process = subprocess.Popen([sys.argv[3], "nvmf", "--config", str(self.file)], env=pair.stack.environment(),
+            self.process = subprocess.Popen([sys.argv[3], "nvmf", "--config", str(self.file), *options], env=pair.stack.environment(),
                                             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         pair.processes.append(self.process)
         self.wait_for("listening at 192.0.2.1 port 4420")
@@ -116,9 +116,45 @@ class Nvmf(unittest.TestCase):
         self.assertRegex(table, rf"\n  192\.0\.2\.2 +1 .* {re.escape(FRIEND)}\n")
         metrics = subprocess.run([sys.argv[3], "exporter", "--once"], capture_output=True, text=True, check=True).stdout
         self.assertRegex(metrics, rf'uroce_nvmf_queue_commands_total{{process_pid="{target.process.pid}",.*nvme_queue="1"}} [1-9]')
+        self.check_namespace(target, table, metrics)
         host.kill()
         programs.finish(host)
         self.assertEqual(target.stop(), 0, target.said.read_text())
+
+    def check_namespace(self, target, table, metrics):
+        """It reads and writes by turns (time:...)."""
+        shown = subprocess.run([sys.argv[3], "stat", "--json", "--pid", str(target.process.pid)], capture_output=True, text=True, check=True)
+        [process] = json.loads(shown.stdout)["processes"]
+        [namespace] = process["nvmf_namespaces"]
+        self.assertEqual((namespace["subsystem"], namespace["nsid"], namespace["errors"]), (SUBSYSTEM, 1, 0))
+        self.assertGreater(namespace["reads"] + namespace["writes"], 0)
+        self.assertGreaterEqual(namespace["bytes_read"] + namespace["bytes_written"], 512 * (namespace["reads"] + namespace["writes"]))
+        samples = sum(latency["samples"] for latency in namespace["latencies"])
+        self.assertAlmostEqual(samples, (namespace["reads"] + namespace["writes"]) / 16, delta=2)
+        for latency in namespace["latencies"]:
+            self.assertEqual(latency["samples"] > 0, latency["max_ns"] > 0)
+            self.assertLessEqual(latency["p50_ns"], latency["p99_ns"])
+        self.assertRegex(table, rf"\n +1 .* {re.escape(SUBSYSTEM)}\n +(read|write) in us: p50 ")
+        self.assertRegex(metrics, rf'uroce_nvmf_namespace_(reads|writes)_total{{process_pid="{target.process.pid}",.*nvme_namespace="1"}} [1-9]')
+        dashboard = (Path(__file__).resolve().parents[2] / "configs/monitoring/dashboard.json").read_text()
+        for name in re.findall(r"\buroce_nvmf_\w+", dashboard):
+            self.assertIn(name, metrics)
+
+    def test_a_log_of_json(self):
+        """Lines on standard error are objects, with the numbers of what they are about."""
+        target = Target(self.pair, self.folder, options=["--log-format", "json"])
+        self.host("namespaces", name=STRANGER)
+        target.wait_for("Connect refused")
+        self.expect("namespaces 1\n", "namespaces")
+        self.assertEqual(target.stop(), 0, target.said.read_text())
+        lines = [json.loads(line) for line in target.said.read_text().splitlines() if line.startswith("{")]
+        [refused] = [line for line in lines if line.get("event") == "Connect refused"]
+        self.assertEqual((refused["origin"], refused["host"], refused["queue"], refused["host_nqn"]), ("uroce nvmf", "192.0.2.2", 0, STRANGER))
+        connected = [line for line in lines if line.get("event") == "connected"]
+        self.assertIn(0, [line["queue"] for line in connected])
+        for line in connected:
+            self.assertEqual((line["host_nqn"], line["level"]), (FRIEND, "info"))
+        self.assertNotIn("\nuroce nvmf: 192.0.2.2", target.said.read_text())
 
     def test_who_is_not_on_the_list_is_refused(self):
         target = Target(self.pair, self.folder)

@@ -84,7 +84,7 @@ class Running(unittest.TestCase):
             self.assertEqual(one["samples"] > 0, one["max_ns"] > 0)
             # To within the width of a bucket.
             self.assertLessEqual(one["sum_ns"], one["samples"] * one["max_ns"])
-        self.assertRegex(ask("stat", "--pid", str(self.client.pid)).stdout, r"\n    wire_to_ack +message +\d+ +[0-9.]+ .* us: .*\(1 of 16\)\n")
+        self.assertRegex(ask("stat", "--pid", str(self.client.pid)).stdout, r"\n    wire_to_ack +send +\d+ +[0-9.]+ .* us: .*\(1 of 16\)\n")
 
     def test_tables(self):
         everything = ask("stat", "--device", "uroce0").stdout
@@ -104,6 +104,21 @@ class Running(unittest.TestCase):
         [row] = json.loads(ask("qp", "show", str(number), "--json", *of_client).stdout)
         self.assertEqual((row["number"], row["pid"]), (number, self.client.pid))
         self.assertIn(f"{number:#x} uroce0", ask("qp", "list").stdout)
+
+    def test_regions(self):
+        """ib_send_bw registers one buffer, for both of its ends to write to."""
+        client = process_of(self.client.pid)
+        [device] = client["devices"]
+        [region] = [row for row in client["regions"] if row["kind"] == "user"]
+        self.assertEqual((region["device"], region["bound"]), ("uroce0", True))
+        self.assertGreaterEqual(region["bytes"], 2 * 4096)
+        self.assertIn("local_write", region["rights"])
+        self.assertEqual(len(client["regions"]), device["regions"])
+        self.assertEqual(device["region_kinds"]["user"], {"regions": 1, "bytes": region["bytes"]})
+        self.assertEqual(sum(kind["regions"] for kind in device["region_kinds"].values()), device["regions"])
+        table = ask("stat", "--regions", "--pid", str(self.client.pid)).stdout
+        self.assertRegex(table, rf"\n  0x{region['key']:08x} uroce0 +user +{region['domain']} +{region['address']:#x} +{region['bytes']}  local_write")
+        self.assertNotIn("local_write", ask("stat", "--pid", str(self.client.pid)).stdout)
 
     def test_watching(self):
         with subprocess.Popen([UROCE, "stat", "--watch", "0.2", "--pid", str(self.client.pid)], stdout=subprocess.PIPE, text=True) as watching:
@@ -135,11 +150,13 @@ class Running(unittest.TestCase):
         started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         struct.pack_into("<Q", content, 48, started)
         struct.pack_into("64s", content, 56, b"\x1b[2Jharmless\n" + b"x" * 60)
-        content[4096 + 232 - 8 * 5:4096 + 232] = b"\xff" * 40  # numbers of the device
+        content[4096 + 192:4096 + 392] = b"\xff" * 200           # numbers of the device
         content[136:152] = b"\xff" * 16                           # what was answered, and how many rows
+        content[152:156] = b"\xff" * 4                           # how many regions
         content[-168:] = b"\xff" * 168
+        content[-168 * 4096 - 40:-168 * 4096] = b"\xff" * 40      # the last region
         descriptor = memory(bytes(content), len(content), 2 | 4)
-        shown = ask("stat", "--qps", "--pid", str(os.getpid()))
+        shown = ask("stat", "--qps", "--regions", "--pid", str(os.getpid()))
         os.close(descriptor)
         self.assertEqual((shown.returncode, shown.stderr), (0, ""))
         self.assertIn(f"process {os.getpid()} ?[2Jharmless?xxx", shown.stdout)
@@ -166,6 +183,30 @@ class Running(unittest.TestCase):
             self.assertEqual((gone.returncode, gone.stdout), (1, ""))
             self.assertIn(f"there is no process {server.pid}\n", gone.stderr)
             self.assertNotIn(str(server.pid), ask("stat", "--json").stdout)
+
+
+class Logged(unittest.TestCase):
+    def test_a_queue_pair_that_fails(self):
+        """Nothing reaches the peer any more: the line says of which queue pair, and why."""
+        with host_service.Service(self.stack) as service, host_service.HostPair(self.stack, service) as pair:
+            pair.more_configuration = '[log]\nlevel = "info"\nformat = "json"\n'
+            server = pair.start_server(LONG)
+            client = pair.start_client(LONG)
+            programs.wait_until(lambda: ask("stat", "--pid", str(client.pid)).returncode == 0 and process_of(client.pid)["queue_pairs"] and
+                                process_of(client.pid)["queue_pairs"][0]["sent_messages"] > 0, client)
+            [queue_pair] = process_of(client.pid)["queue_pairs"]
+            subprocess.run([UROCE, "fault", "add", "--client", str(server.pid), "--loss", "100%", "--socket", str(service.socket)], check=True,
+                           stdout=subprocess.DEVNULL)
+            _, said = client.communicate(timeout=programs.TIME_LIMIT_SECONDS)
+            lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+            [failed] = [line for line in lines if "reason" in line]
+            self.assertEqual((failed["queue_pair"], failed["from"], failed["to"]), (queue_pair["number"], "RTS", "ERR"))
+            self.assertEqual((failed["peer_queue_pair"], failed["peer_address"]), (queue_pair["destination"], host_service.ADDRESS))
+            self.assertEqual((failed["level"], failed["device"], failed["pid"]), ("info", "uroce0", client.pid))
+            self.assertIn("retries were used up", failed["reason"])
+            self.assertIn(f"queue pair {queue_pair['number']:#x}: RTS to ERR: retries were used up", failed["message"])
+            # What was ordered is only for "debug".
+            self.assertEqual([line for line in lines if line.get("to") in ("INIT", "RTR", "RTS")], [])
 
 
 EAL = '[[device]]\nname = "ring"\nport = "net_ring0"\naddresses = ["192.0.2.1/24"]\n[eal]\narguments = ["--telemetry"]\n'
@@ -220,11 +261,11 @@ class Refused(unittest.TestCase):
         self.assertRegex(done.stderr, rf"\Auroce {words[0]}[^\n]*{line}[^\n]*\n\Z")
 
     def test_memory_that_is_not_ours(self):
-        header = struct.pack("<QIIQQ", MAGIC, 1, 3, 5, 1 << 20)
+        header = struct.pack("<QIIQQ", MAGIC, 2, 3, 5, 1 << 20)
         sealed = 2 | 4  # F_SEAL_SHRINK, F_SEAL_GROW
         for line, content, bytes_, seals in (("have another format", b"something else", 8192, sealed),
                                              ("are truncated", header, 16, sealed),
-                                             ("are of version 7, this program reads version 1", struct.pack("<QI", MAGIC, 7), 8192, sealed),
+                                             ("are of version 7, this program reads version 2", struct.pack("<QI", MAGIC, 7), 8192, sealed),
                                              ("are of another build of uroce", header, 1 << 20, sealed),
                                              ("are not sealed against truncation", header, 1 << 20, 8)):
             with self.subTest(line):

@@ -74,12 +74,18 @@ class BadOptions(TestCase):
         self.assertEqual(run.returncode, 0, run.stderr)
         lines = [json.loads(line) for line in run.stderr.splitlines()]
         self.assertEqual({line['origin'] for line in lines}, {'uroce', 'dpdk'})
-        counters = [line for line in lines if line['origin'] == 'uroce']
+        counters = [line for line in lines if 'counters' in line['message']]
         self.assertEqual({line['device'] for line in counters}, {'uroce0', 'uroce1'})
         for line in counters:
             self.assertGreater(line['tx_frames'], 0)
             self.assertRegex(line['message'], rf"counters .*tx_frames {line['tx_frames']}\b")
             self.assertRegex(line['time'], r'\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z\Z')
+        states = [line for line in lines if 'queue_pair' in line]
+        self.assertEqual({(line['from'], line['to']) for line in states}, {('RESET', 'INIT'), ('INIT', 'RTR'), ('RTR', 'RTS')})
+        for line in states:
+            self.assertRegex(line['message'], rf"\A{line['device']}: queue pair {line['queue_pair']:#x}: {line['from']} to {line['to']}")
+            self.assertEqual(line['level'], 'debug')
+            self.assertNotIn('reason', line)
         failed = uroce('run', '--log-format', 'json', '--port', 'nosuch', '--', 'ibv_devinfo')
         [line] = [json.loads(line) for line in failed.stderr.splitlines() if line.startswith('{')]
         self.assertEqual((line['level'], line['device']), ('error', 'uroce0'))

@@ -1,5 +1,6 @@
 #include "performance.h"
 
+#include "base/counter_texts.h"
 #include "packets.h"
 #include "wire/address_text.h"
 
@@ -180,7 +181,7 @@ std::string Performance::grown_counters() const {
     const auto counter = static_cast<Counter>(i);
     const uint64_t grown = stage_.counter(counter) - counters_[i];
     if (!is_ordinary(counter) && grown > 0)
-      text += ", " + std::string(counter_label(counter)) + " by " + std::to_string(grown);
+      text += ", " + std::string(texts_of(counter).label) + " by " + std::to_string(grown);
   }
   return text;
 }
@@ -192,7 +193,7 @@ void Performance::counter(Line& line) {
   if (!growth.starts_with('+')) line.fail("+n is missing");
   for (size_t i = 0; i < kCounterCount; ++i) {
     const auto counter = static_cast<Counter>(i);
-    if (counter_label(counter) != name) continue;
+    if (texts_of(counter).label != name) continue;
     const uint64_t value = stage_.counter(counter);
     const uint64_t grown = value - counters_[i];
     counters_[i] = value;

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <string>
 
+#include "base/counter_texts.h"
 #include "base/counters.h"
 #include "tests/sim/frame.h"
 #include "tests/sim/simulation.h"
@@ -48,7 +49,7 @@ struct Totals {
     std::cout << messages << " messages, " << frames << " frames, " << damaged << " damaged, "
               << damaged_watched << " of them watched";
     for (size_t i = 0; i < kShown.size(); ++i)
-      std::cout << ", " << counter_label(kShown[i]) << ' ' << counters[i];
+      std::cout << ", " << texts_of(kShown[i]).label << ' ' << counters[i];
     std::cout << '\n';
   }
 };

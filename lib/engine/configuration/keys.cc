@@ -355,7 +355,7 @@ constexpr std::array<Key, 32> kGeneralKeys = {{
                            [](Node e, std::string& to) { return store_string(e, to, kTextMax); });
      }},
     {{"log.level", "none, error, warning, info or debug",
-      "what is written to standard error; UROCE_LOG overrides it"},
+      "what is written to standard error; info: also why queue pairs fail; UROCE_LOG overrides it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_log_level(v, t.configuration.log_level); }},
     {{"log.format", "text or json", "how lines on standard error look: json is an object for each"},

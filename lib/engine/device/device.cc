@@ -121,7 +121,8 @@ DeviceState::DeviceState(Options options)
                                  .listeners = &listeners,
                                  .links = i == 0 ? &links : nullptr,
                                  .counters = options.counters.empty() ? nullptr : options.counters.at(i),
-                                 .latencies = options.latencies.empty() ? nullptr : options.latencies.at(i)};
+                                 .latencies = options.latencies.empty() ? nullptr : options.latencies.at(i),
+                                 .notices = options.notices.empty() ? nullptr : options.notices.at(i)};
     siblings.push_back(pollers.emplace_back(std::make_unique<Poller>(poller, port->queue(i), context)).get());
     quiescence.watch(siblings.back()->lock(),
                      [poller = siblings.back(), now = clock] { poller->turn(now()); });

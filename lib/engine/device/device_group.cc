@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/contract.h"
+#include "base/counter_texts.h"
 #include "drivers/registry.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
@@ -61,7 +62,7 @@ void write_counters_of(const Device& device) {
   add("port_transmit_calls", port.transmit_calls);
   for (size_t i = 0; i < kCounterCount; ++i) {
     const auto counter = static_cast<Counter>(i);
-    add(counter_label(counter), device.counter(counter));
+    add(texts_of(counter).label, device.counter(counter));
   }
   std::string line = fmt::format("{}: counters", device.name());
   for (size_t i = 1; i < fields.size(); ++i)
@@ -102,7 +103,8 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
   std::shared_ptr<DeviceGroup> group(new DeviceGroup);
   group->log_counters_ = configuration.log_counters;
   set_log_format(configuration.log_format);
-  group->statistics_.make(members.size(), configuration.pollers_per_device);
+  group->statistics_.make(members.size(), configuration.pollers_per_device,
+                          log_level_in_force(configuration.log_level));
   OpenGroups& open = open_groups();
   {
     const std::lock_guard guard(open.mutex);
@@ -221,6 +223,7 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                .parker = &threads_.parker(),
                                .counters = statistics_.counters_of(members_.size()),
                                .latencies = statistics_.latencies_of(members_.size()),
+                               .notices = statistics_.notices_of(members_.size()),
                                .counters_memory = statistics_.keep()};
   for (uint16_t i = 0; i < configuration.pollers_per_device; ++i)
     options.parkers.push_back(&threads_.parker_of(configuration, i));

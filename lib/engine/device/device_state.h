@@ -66,6 +66,7 @@ struct DeviceState {
     std::vector<Parker*> parkers = {};     // where the threads of dedicated pollers sleep; empty: they do not
     std::vector<Counters*> counters = {};  // one per poller, or none at all: of their own
     std::vector<Latencies*> latencies = {};                 // one per poller, or none at all
+    std::vector<qp::NoticeListener*> notices = {};          // likewise
     std::shared_ptr<const void> counters_memory = nullptr;  // that these are in
     Instant (*clock)() = clock_now;
     void (*nap)(int64_t ns) = Parker::nap;  // of a thread that waits for a neighbour's answer

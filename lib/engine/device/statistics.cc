@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "engine/device/device_state.h"
+#include "engine/device/notice_lines.h"
 #include "engine/device/telemetry.h"
 #include "host/control.h"
 
@@ -14,30 +17,57 @@ constexpr int64_t kForeverNs = 3'600'000'000'000;
 
 }  // namespace
 
-void Statistics::make(size_t devices, uint16_t pollers) {
+void Statistics::make(size_t devices, uint16_t pollers, std::string_view log_level) {
   auto made = host::OwnStatistics::make(static_cast<uint32_t>(devices), pollers);
   if (!made) return;
-  memory_ = std::make_shared<host::OwnStatistics>(std::move(*made));
+  shared_ = std::make_shared<Shared>(std::move(*made));
   pollers_ = pollers;
+  const bool everything = log_level == "debug";
+  if (!everything && log_level != "info") return;
+  const auto wanted = everything ? NoticeRing::Wanted::kEverything : NoticeRing::Wanted::kFailures;
+  for (size_t i = 0; i < devices * pollers; ++i)
+    shared_->notices.push_back(std::make_unique<NoticeRing>(shared_->sleep, wanted));
+}
+
+std::vector<qp::NoticeListener*> Statistics::notices_of(size_t index) const {
+  std::vector<qp::NoticeListener*> all;
+  if (shared_ == nullptr || shared_->notices.empty()) return all;
+  for (size_t i = 0; i < pollers_; ++i) all.push_back(shared_->notices[index * pollers_ + i].get());
+  return all;
+}
+
+bool Statistics::has_notices() const {
+  return std::ranges::any_of(shared_->notices, [](const auto& ring) { return ring->pending(); });
+}
+
+void Statistics::write_notices() {
+  for (size_t i = 0; i < shared_->notices.size() && i / pollers_ < devices_.size(); ++i) {
+    const std::string& device = devices_[i / pollers_]->configuration.name;
+    const uint64_t lost =
+        shared_->notices[i]->take_all([&](const qp::Notice& notice) { write_notice(device, notice); });
+    if (lost != 0) write_lost_notices(device, lost);
+  }
 }
 
 std::vector<Counters*> Statistics::counters_of(size_t index) const {
   std::vector<Counters*> all;
-  if (memory_ == nullptr) return all;
-  for (uint32_t i = 0; i < pollers_; ++i) all.push_back(&memory_->counters(static_cast<uint32_t>(index), i));
+  if (shared_ == nullptr) return all;
+  for (uint32_t i = 0; i < pollers_; ++i)
+    all.push_back(&shared_->memory.counters(static_cast<uint32_t>(index), i));
   return all;
 }
 
 std::vector<Latencies*> Statistics::latencies_of(size_t index) const {
   std::vector<Latencies*> all;
-  if (memory_ == nullptr) return all;
-  for (uint32_t i = 0; i < pollers_; ++i) all.push_back(&memory_->latencies(static_cast<uint32_t>(index), i));
+  if (shared_ == nullptr) return all;
+  for (uint32_t i = 0; i < pollers_; ++i)
+    all.push_back(&shared_->memory.latencies(static_cast<uint32_t>(index), i));
   return all;
 }
 
 void Statistics::add(DeviceState& device) {
-  if (memory_ == nullptr) return;
-  host::DeviceShown& shown = memory_->device(static_cast<uint32_t>(devices_.size()));
+  if (shared_ == nullptr) return;
+  host::DeviceShown& shown = shared_->memory.device(static_cast<uint32_t>(devices_.size()));
   host::set_text(shown.name, device.configuration.name);
   const std::string& interface = device.configuration.interface;
   host::set_text(shown.port, interface.empty() ? device.configuration.port : interface);
@@ -46,46 +76,50 @@ void Statistics::add(DeviceState& device) {
 }
 
 Status Statistics::start(bool eal) {
-  if (memory_ == nullptr) return {};
-  host::StatisticsHeader& header = memory_->header();
-  sleep_.sleep_at(header.bell);
+  if (shared_ == nullptr) return {};
+  host::StatisticsHeader& header = shared_->memory.header();
+  shared_->sleep.sleep_at(header.bell);
   auto thread = Thread::start("uroce-stat", {}, [this, &header] {
-    // Relaxed: it only needs to be seen some time; joining orders the rest.
-    while (!stopping_.load(std::memory_order_relaxed)) {
-      const auto is_asked = [&] {
-        // seq_cst: partner is the reader, which asks before it looks at the bell.
-        return header.asked.load(std::memory_order_seq_cst) !=
-                   header.answered.load(std::memory_order_relaxed) ||
-               stopping_.load(std::memory_order_seq_cst);
-      };
-      sleep_.park_unless(is_asked, kForeverNs);
+    const auto is_asked = [&] {
+      // seq_cst: partner is the reader, which asks before it looks at the bell.
+      return header.asked.load(std::memory_order_seq_cst) != header.answered.load(std::memory_order_relaxed);
+    };
+    const auto is_stopping = [&] { return stopping_.load(std::memory_order_seq_cst); };  // partner: stop()
+    while (!is_stopping()) {
+      shared_->sleep.park_unless([&] { return is_asked() || has_notices() || is_stopping(); }, kForeverNs);
+      if (has_notices()) write_notices();
       if (is_asked()) answer();
     }
+    write_notices();
   });
   if (!thread) return thread.error();
   thread_.emplace(std::move(*thread));
-  if (eal) show_in_telemetry(*memory_);
+  if (eal) show_in_telemetry(shared_->memory);
   header.open.store(1, std::memory_order_release);  // pairs with readers: all of the above is there
   return {};
 }
 
 void Statistics::answer() {
-  host::StatisticsHeader& header = memory_->header();
+  host::StatisticsHeader& header = shared_->memory.header();
   const uint32_t asked =
       header.asked.load(std::memory_order_acquire);  // pairs with the reader: what is wanted
   const QpNumber wanted{header.wanted_queue_pair & QpNumber::kMask};
-  std::span<host::QueuePairRow> left = memory_->rows();
+  std::span<host::QueuePairRow> left = shared_->memory.rows();
+  const bool regions = header.wants_regions != 0;
+  std::span<host::RegionRow> regions_left = shared_->memory.regions();
   uint32_t queue_pairs = 0;
   for (uint32_t i = 0; i < devices_.size(); ++i) {
     if (stopping_.load(std::memory_order_relaxed)) return;  // as in start()
     describe(i);
-    queue_pairs += memory_->device(i).queue_pairs;
+    if (regions) regions_left = regions_left.subspan(describe_regions(i, regions_left));
+    queue_pairs += shared_->memory.device(i).queue_pairs;
     const size_t rows =
         devices_[i]->describe_queue_pairs(left, wanted == QpNumber{} ? std::nullopt : std::optional(wanted));
     for (host::QueuePairRow& row : left.first(rows)) row.device = i;
     left = left.subspan(rows);
   }
-  header.rows = static_cast<uint32_t>(memory_->rows().size() - left.size());
+  header.rows = static_cast<uint32_t>(shared_->memory.rows().size() - left.size());
+  header.region_rows = static_cast<uint32_t>(shared_->memory.regions().size() - regions_left.size());
   header.queue_pairs = queue_pairs;
   header.answered_ns.store(MachineClocks::system().ns, std::memory_order_relaxed);  // ordered by what follows
   header.answered.store(asked, std::memory_order_release);                          // pairs with the reader
@@ -93,7 +127,7 @@ void Statistics::answer() {
 
 void Statistics::describe(uint32_t index) {
   DeviceState& device = *devices_[index];
-  host::DeviceShown& shown = memory_->device(index);
+  host::DeviceShown& shown = shared_->memory.device(index);
   const port::Port& port = *device.port;
   shown.link_up = port.link_up() ? 1 : 0;
   shown.link_mbps = port.link_mbps();
@@ -111,12 +145,37 @@ void Statistics::describe(uint32_t index) {
   shown.queue_pairs = static_cast<uint32_t>(device.entries.size());
 }
 
+size_t Statistics::describe_regions(uint32_t index, std::span<host::RegionRow> rows) {
+  static_assert(static_cast<size_t>(mem::RegionKind::kWindow2B) + 1 == host::kRegionKinds);
+  host::DeviceShown& shown = shared_->memory.device(index);
+  shown.regions_of_kind = {};
+  shown.region_bytes_of_kind = {};
+  size_t filled = 0;
+  devices_[index]->regions.for_each([&](const mem::RegionBinding& region) {
+    const auto kind = static_cast<uint32_t>(region.kind);
+    ++shown.regions_of_kind[kind];
+    // A region of everything that is mapped on the bus has no length of its own.
+    const uint64_t bytes = region.bound && region.layout != mem::Layout::kBus ? region.length : 0;
+    shown.region_bytes_of_kind[kind] += bytes;
+    if (filled == rows.size()) return;
+    rows[filled++] = {.key = region.key.value,
+                      .device = index,
+                      .domain = region.domain.value,
+                      .access = region.bound ? region.access.bits() : 0,
+                      .kind = kind,
+                      .bound = region.bound ? 1u : 0u,
+                      .address = region.iova,
+                      .length = bytes};
+  });
+  return filled;
+}
+
 void Statistics::stop() {
-  if (memory_ == nullptr) return;
-  forget_in_telemetry(*memory_);
-  memory_->header().open.store(0, std::memory_order_release);  // pairs with readers
-  stopping_.store(true, std::memory_order_seq_cst);            // partner: the thread that falls asleep
-  sleep_.wake();
+  if (shared_ == nullptr) return;
+  forget_in_telemetry(shared_->memory);
+  shared_->memory.header().open.store(0, std::memory_order_release);  // pairs with readers
+  stopping_.store(true, std::memory_order_seq_cst);                   // partner: the thread that falls asleep
+  shared_->sleep.wake();
   if (thread_) thread_->join();
   thread_.reset();
 }
@@ -124,7 +183,7 @@ void Statistics::stop() {
 void Statistics::abandon() {
   if (thread_) thread_->abandon();
   thread_.reset();
-  memory_.reset();
+  shared_.reset();
 }
 
 namespace {

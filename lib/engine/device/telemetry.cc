@@ -54,7 +54,7 @@ int list_counters(const char*, const char* name, rte_tel_data* answer) {
       uint64_t sum = 0;
       for (uint32_t poller = 0; poller < one.pollers; ++poller)
         sum += statistics.counters(device, poller).read(counter);
-      rte_tel_data_add_dict_u64(answer, std::string(counter_label(counter)).c_str(), sum);
+      rte_tel_data_add_dict_u64(answer, std::string(texts_of(counter).label).c_str(), sum);
     }
   });
   return found ? 0 : -EINVAL;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <ctime>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
@@ -15,45 +16,9 @@ namespace {
 
 std::atomic<LogFormat> format_in_force = LogFormat::kText;
 
-/// Bytes of the UTF-8 character that `text` begins with; 0: it does not begin with any.
-size_t character_bytes(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const size_t bytes = byte(0) < 0x80         ? 1
-                       : byte(0) >> 5 == 0x6  ? 2
-                       : byte(0) >> 4 == 0xE  ? 3
-                       : byte(0) >> 3 == 0x1E ? 4
-                                              : 0;
-  if (bytes == 0 || bytes > text.size()) return 0;
-  uint32_t code = bytes == 1 ? byte(0) : byte(0) & (0x7Fu >> bytes);
-  for (size_t i = 1; i < bytes; ++i) {
-    if (byte(i) >> 6 != 0x2) return 0;
-    code = code << 6 | (byte(i) & 0x3Fu);
-  }
-  // Neither written longer than need be, nor a half of a pair, nor beyond Unicode.
-  constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  const bool valid = code >= kLeast[bytes] && (code < 0xD800 || code > 0xDFFF) && code <= 0x10FFFF;
-  return valid ? bytes : 0;
-}
-
-/// Quotes a JSON string; bytes that are no UTF-8 become the replacement character.
+/// A JSON string; bytes that are no UTF-8 become the replacement character.
 std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  while (!text.empty()) {
-    const auto first = static_cast<unsigned char>(text.front());
-    const size_t bytes = character_bytes(text);
-    if (bytes == 0) {
-      out += "\\ufffd";
-    } else if (first == '"' || first == '\\') {
-      out += '\\';
-      out += text.front();
-    } else if (first < 0x20 || first == 0x7F) {
-      out += fmt::format("\\u{:04x}", first);
-    } else {
-      out += text.substr(0, bytes);
-    }
-    text.remove_prefix(bytes == 0 ? 1 : bytes);
-  }
-  return out + "\"";
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string_view name_of(LogLevel level) {

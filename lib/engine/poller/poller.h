@@ -57,9 +57,10 @@ class Poller final : private TurnOwner {
     Instant (*clock)() = clock_now;       // for turns that the poller makes of its own accord
     Parker* parker = nullptr;
     DeviceListeners* listeners = nullptr;
-    net::Links* links = nullptr;     // that of the device, for poller 0; only touched in turns
-    Counters* counters = nullptr;    // in memory that outlives the poller; null: of its own
-    Latencies* latencies = nullptr;  // likewise; null: none are kept
+    net::Links* links = nullptr;            // that of the device, for poller 0; only touched in turns
+    Counters* counters = nullptr;           // in memory that outlives the poller; null: of its own
+    Latencies* latencies = nullptr;         // likewise; null: none are kept
+    qp::NoticeListener* notices = nullptr;  // likewise; null: none are wanted
   };
 
   Poller(const Options& options, port::PortQueue& queue, const PollerContext& context);

@@ -122,12 +122,28 @@ void IoExecution::settle(Request& request, bool successful) {
     way->exclusive = nullptr;
     way->subject->exclusion().give_back();
   }
-  if (!successful || request.progress.row == nullptr) return;
-  const bool read = request.progress.row->counted == CommandRow::Counted::kRead;
+  if (way != nullptr && request.progress.row != nullptr) count(request, *way, successful);
+}
+
+void IoExecution::count(const Request& request, NamespaceWay& way, bool successful) {
+  NamespaceCounters& counters = *way.counters;
+  if (!successful) {
+    // What is aborted because its queue goes is no error of the namespace.
+    if (request.progress.status.code != StatusCode::kAbortedQueueDeleted)
+      counters.add(NamespaceCounter::kErrors);
+    return;
+  }
   if (request.progress.row->counted == CommandRow::Counted::kNot) return;
-  const uint64_t bytes = uint64_t{request.progress.blocks} * way->subject->properties().block_bytes;
+  const bool read = request.progress.row->counted == CommandRow::Counted::kRead;
+  const uint64_t bytes = uint64_t{request.progress.blocks} * way.subject->properties().block_bytes;
   counters_->add(read ? IoCounter::kReads : IoCounter::kWrites);
   counters_->add(read ? IoCounter::kReadUnits : IoCounter::kWrittenUnits, bytes / 512);
+  counters.add(read ? NamespaceCounter::kReads : NamespaceCounter::kWrites);
+  counters.add(read ? NamespaceCounter::kBytesRead : NamespaceCounter::kBytesWritten, bytes);
+  if (!counters.measures()) [[likely]]
+    return;
+  Instant (*const clock)() = queue_.options.clock;
+  counters.record(read, (clock != nullptr ? clock() : queue_.now) - request.progress.received);
 }
 
 void IoExecution::hand_over(Request& first, Request& second) {

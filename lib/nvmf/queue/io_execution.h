@@ -50,6 +50,7 @@ class IoExecution {
   void wait(Request& request);
 
  private:
+  void count(const Request& request, NamespaceWay& way, bool successful);
   struct AlignedDelete {
     void operator()(std::byte* memory) const;
   };

@@ -44,6 +44,7 @@ bool NamespaceView::open(NamespaceWay& way) {
   auto opened = way.subject->open_queue(depth_, buffers_);
   if (!opened) return false;
   way.blocks = std::move(*opened);
+  if (way.counters == nullptr) way.counters = way.subject->statistics().open();
   way.subject->exclusion().join(way.member);
   opened_.push_back(&way);
   return true;

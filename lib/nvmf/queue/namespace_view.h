@@ -19,13 +19,14 @@ struct NamespaceWay {
   explicit NamespaceWay(std::shared_ptr<Namespace> of) : subject(std::move(of)), memory(subject->memory()) {}
 
   std::shared_ptr<Namespace> subject;
-  std::span<std::byte> memory;           // of the device, if it simply lies there
-  std::unique_ptr<block::Queue> blocks;  // opened with the first command
-  Exclusion::Member member{};            // once opened
-  uint32_t users = 0;                    // requests that are not released yet
-  uint32_t under_way = 0;                // block requests
-  uint32_t writes = 0;                   // of these, such that change blocks
-  Request* exclusive = nullptr;          // of a fused pair: waits for the exclusion, or has it
+  std::span<std::byte> memory;                  // of the device, if it simply lies there
+  std::unique_ptr<block::Queue> blocks;         // opened with the first command
+  std::shared_ptr<NamespaceCounters> counters;  // likewise
+  Exclusion::Member member{};                   // once opened
+  uint32_t users = 0;                           // requests that are not released yet
+  uint32_t under_way = 0;                       // block requests
+  uint32_t writes = 0;                          // of these, such that change blocks
+  Request* exclusive = nullptr;                 // of a fused pair: waits for the exclusion, or has it
 };
 
 /// The namespaces as one queue sees them. It follows the subsystem when refresh() is called: what was

@@ -150,6 +150,7 @@ void Queue::receive(Request& request, Instant now) {
   ++state_->held;
   request.progress = {};
   request.progress.state = State::kReceived;
+  request.progress.received = now;
   request.completion = {};
   request.direction = Direction::kNone;
   request.data_bytes = 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/time.h"
 #include "nvmf/format/nvme.h"
 #include "nvmf/format/status.h"
 
@@ -55,6 +56,7 @@ struct Request {
     NamespaceWay* way = nullptr;  // counted there as in use
     uint64_t block = 0;           // logical block address and number of blocks of an I/O command
     uint32_t blocks = 0;
+    Instant received{};           // when the turn began that took it
     CommandStatus status{};       // what will come of it, if anything went wrong so far
     uint16_t parameter = 0xFFFF;  // of the error log: byte and bit of the wrong field
     Request* fused = nullptr;     // the other half

@@ -50,9 +50,12 @@ std::vector<int> RdmaConnections::descriptors() const {
 }
 
 void RdmaConnections::record(RdmaEvent event, const Connection& connection, std::string_view more) {
-  std::string who = connection.host.text() + " queue " + std::to_string(connection.qid);
-  if (!connection.host_nqn.empty()) who += " host " + connection.host_nqn;
-  events_.record(event, who.append(more), options_.clock());
+  events_.record(event,
+                 {.host = connection.host.text(),
+                  .queue = connection.qid,
+                  .host_nqn = connection.host_nqn,
+                  .more = std::string(more)},
+                 options_.clock());
 }
 
 void RdmaConnections::on_cm_event(const CmEvent& event) {
@@ -82,7 +85,8 @@ void RdmaConnections::on_request(const CmEvent& event) {
   events_.record(RdmaEvent::kRequested, {}, options_.clock());
   const std::optional<Refusal> why = admit(event, host);
   if (!why) return;
-  events_.record(why->event, host.text() + " status " + std::to_string(static_cast<int>(why->status)),
+  events_.record(why->event,
+                 {.host = host.text(), .more = " status " + std::to_string(static_cast<int>(why->status))},
                  options_.clock());
   refuse(*event.id, why->status);
   rdma_destroy_id(event.id);

@@ -43,17 +43,24 @@ std::string printable(std::string_view text) {
   return line;
 }
 
-void RdmaEvents::record(RdmaEvent event, std::string_view who, Instant now) {
+void RdmaEvents::record(RdmaEvent event, const RdmaSubject& subject, Instant now) {
   counts_[static_cast<size_t>(event)].fetch_add(1, std::memory_order_relaxed);  // by itself: no partner
   if (event <= RdmaEvent::kEstablished || !log_) return;
   if (!may_log(now)) {
     ++left_out_;
     return;
   }
-  std::string line = printable(who) + ": " + std::string(label(event));
+  const RdmaSubject about{.host = printable(subject.host),
+                          .queue = subject.queue,
+                          .host_nqn = printable(subject.host_nqn),
+                          .more = printable(subject.more)};
+  std::string line = about.host;
+  if (about.queue) line += " queue " + std::to_string(*about.queue);
+  if (!about.host_nqn.empty()) line += " host " + about.host_nqn;
+  line += about.more + ": " + std::string(label(event));
   if (left_out_ != 0) line += " (" + std::to_string(left_out_) + " lines before it were left out)";
   left_out_ = 0;
-  log_(line);
+  log_({.text = line, .event = event, .subject = about});
 }
 
 bool RdmaEvents::may_log(Instant now) {

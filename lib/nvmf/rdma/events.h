@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -48,18 +49,33 @@ std::string_view label(RdmaEvent event);
 /// Bytes of a host as one line of printable text: a log is no place for escape sequences.
 std::string printable(std::string_view text);
 
+/// What an event is about, for people.
+struct RdmaSubject {
+  std::string host = {};               // its address
+  std::optional<uint16_t> queue = {};  // of a connection
+  std::string host_nqn = {};           // as the host says; empty: it has not
+  std::string more = {};               // behind that
+};
+
+/// A line of the log, with what it is about as values. Printable text throughout.
+struct RdmaLogLine {
+  std::string_view text;  // all of it, without a line feed
+  RdmaEvent event;
+  const RdmaSubject& subject;
+};
+
 /// Counts events, and writes a line for each to a log: at most kLinesPerSecond in the long run, kBurst at
 /// once, so that a flood fills no disk. How many lines were left out is said in the next one.
 class RdmaEvents {
  public:
-  using Log = std::function<void(std::string_view line)>;
+  using Log = std::function<void(const RdmaLogLine& line)>;
   static constexpr int64_t kLinesPerSecond = 10;
   static constexpr int64_t kBurst = 100;
 
   explicit RdmaEvents(Log log) : log_(std::move(log)) {}
 
-  /// `who`: the host, and what it is about. One thread.
-  void record(RdmaEvent event, std::string_view who, Instant now);
+  /// One thread.
+  void record(RdmaEvent event, const RdmaSubject& subject, Instant now);
   /// Any thread.
   [[nodiscard]] RdmaEventTotals totals() const;
 

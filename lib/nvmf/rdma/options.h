@@ -1,11 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <string_view>
 #include <vector>
 
 #include "base/time.h"
+#include "nvmf/rdma/events.h"
 
 namespace uroce::nvmf {
 
@@ -32,8 +31,8 @@ struct RdmaOptions {
   uint32_t stall_s = 10;
   uint32_t idle_us = 1000;  // without anything to do before a poller sleeps
   bool own_threads = true;  // of the pollers; false: they are turned by RdmaTransport::turn()
-  /// A line for people, without a line feed, of what happens to connections. Null: none. Control thread.
-  std::function<void(std::string_view line)> log;
+  /// A line of what happens to connections. Null: none. Control thread.
+  RdmaEvents::Log log;
 
   static constexpr uint32_t kSmallBufferBytes = 8192;
   static constexpr uint32_t kInCapsuleBytesMax = 8192;

@@ -78,7 +78,7 @@ void RdmaPoller::take_messages(Instant now) {
 void RdmaPoller::handle(Message& message, Instant now) {
   if (message.kind == Message::Kind::kShare) return shares_.push_back(message.share);
   if (message.kind == Message::Kind::kQueue) {
-    message.queue->start(target_);
+    message.queue->start(target_, clock_);
     queues_.push_back({std::move(message.queue)});
     return;
   }

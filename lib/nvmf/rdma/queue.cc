@@ -14,10 +14,12 @@ constexpr uint64_t kDataAlignment = 4096;
 
 }  // namespace
 
-void RdmaQueue::start(Target& target) {
+void RdmaQueue::start(Target& target, Instant (*clock)()) {
   share_.add(queue_pair_number_, *this);
   target_queue_ = std::make_unique<Queue>(
-      target, QueueOptions{.transport = facts_, .qid = qid_, .entries = entries_, .buffers = data_memory_});
+      target,
+      QueueOptions{
+          .transport = facts_, .qid = qid_, .entries = entries_, .clock = clock, .buffers = data_memory_});
 }
 
 void RdmaQueue::received(const ibv_wc& completion, Instant now) {

@@ -72,7 +72,7 @@ class RdmaQueue {
   [[nodiscard]] Number number() const { return number_; }
 
   // Its poller, from here on.
-  void start(Target& target);
+  void start(Target& target, Instant (*clock)());
   void received(const ibv_wc& completion, Instant now);
   void read_ended(RdmaSlot& slot, bool successful, Instant now);
   void sent(RdmaSlot& slot, bool successful);

@@ -7,6 +7,7 @@
 
 #include "nvmf/format/identify.h"
 #include "nvmf/subsystem/exclusion.h"
+#include "nvmf/subsystem/namespace_counters.h"
 #include "nvmf/subsystem/options.h"
 
 namespace uroce::nvmf {
@@ -28,6 +29,7 @@ class Namespace {
     return ana_state_.load(std::memory_order_relaxed);  // one value by itself: no partner
   }
   [[nodiscard]] Exclusion& exclusion() { return exclusion_; }
+  [[nodiscard]] NamespaceStatistics& statistics() { return statistics_; }
 
   /// Any thread, for itself.
   Result<std::unique_ptr<block::Queue>> open_queue(uint32_t depth,
@@ -41,6 +43,7 @@ class Namespace {
   const block::Properties properties_;
   const std::atomic<AnaState>& ana_state_;
   Exclusion exclusion_;
+  NamespaceStatistics statistics_;
   std::mutex opening_;
 };
 

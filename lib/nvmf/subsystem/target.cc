@@ -184,6 +184,19 @@ Target::Discovery Target::discovery(std::string_view host_nqn) {
   return found;
 }
 
+std::vector<Target::NamespaceReport> Target::report() {
+  std::vector<std::shared_ptr<Subsystem>> subsystems;
+  {
+    const std::lock_guard guard(mutex_);
+    for (const auto& [nqn, subsystem] : subsystems_) subsystems.push_back(subsystem);
+  }
+  std::vector<NamespaceReport> reports;
+  for (const auto& subsystem : subsystems)
+    for (const auto& one : subsystem->namespaces())
+      reports.push_back({subsystem->nqn(), one->nsid(), one->statistics().totals()});
+  return reports;
+}
+
 size_t Target::collect() {
   std::vector<std::shared_ptr<Subsystem>> unused;  // closes devices, without the lock
   const std::lock_guard guard(mutex_);

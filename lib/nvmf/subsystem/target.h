@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "nvmf/subsystem/namespace_counters.h"
 #include "nvmf/subsystem/options.h"
 
 namespace uroce::nvmf {
@@ -56,6 +57,14 @@ class Target {
   };
   /// What this host may use, and where.
   [[nodiscard]] Discovery discovery(std::string_view host_nqn);
+
+  struct NamespaceReport {
+    std::string nqn;
+    uint32_t nsid = 0;
+    NamespaceTotals totals;
+  };
+  /// What was done with each namespace that is attached, so far.
+  [[nodiscard]] std::vector<NamespaceReport> report();
 
  private:
   [[nodiscard]] Result<std::shared_ptr<Subsystem>> known(std::string_view nqn);

@@ -51,6 +51,23 @@ TEST_F(RegionTableTest, RegisterAndResolve_ExpectTheBytesThatTheIovaNames) {
   EXPECT_FALSE(binding.cold());
 }
 
+TEST_F(RegionTableTest, ForEach_ExpectEveryRegionThatThereIs) {
+  const MemoryKey kept = table_.register_user(region()).value().lkey;
+  const MemoryKey read_only = table_.register_user(region(kRemoteRead)).value().lkey;
+  const MemoryKey ended = table_.register_user(region()).value().lkey;
+  ASSERT_TRUE(table_.deregister(ended).ok());
+  std::set<uint32_t> keys;
+  table_.for_each([&](const RegionBinding& binding) {
+    keys.insert(binding.key.value);
+    EXPECT_EQ(binding.kind, RegionKind::kUser);
+    EXPECT_EQ(binding.domain, kOurs);
+    EXPECT_EQ(binding.iova, kIova);
+    EXPECT_EQ(binding.length, memory_.size());
+    EXPECT_EQ(binding.access.any(kRemoteWrite), binding.key == kept);
+  });
+  EXPECT_EQ(keys, (std::set<uint32_t>{kept.value, read_only.value}));
+}
+
 TEST_F(RegionTableTest, ResolveAtTheEdges_ExpectNotOneByteOutside) {
   const MemoryKey key = table_.register_user(region()).value().lkey;
   EXPECT_EQ(fault(key, kIova, 10000), Fault::kNone);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/counter_texts.h"
 #include "net/arp.h"
 #include "net/derived_mac.h"
 #include "net/neighbour_discovery.h"
@@ -47,7 +48,7 @@ class DemuxTest : public ::testing::Test {
   void expect_dropped(const Frame& frame, Counter reason) {
     const Classified result = classified(frame);
     EXPECT_EQ(result.kind, FrameKind::kDropped);
-    EXPECT_EQ(result.reason, reason) << counter_label(result.reason);
+    EXPECT_EQ(result.reason, reason) << texts_of(result.reason).label;
   }
 
   const MacAddress ours_ = mac("02:00:00:00:00:0a");
@@ -99,7 +100,7 @@ TEST_F(DemuxTest, AnAddressIsHeardInItsVlanOnly) {
     const Classified result = demux.classify(roce(ours_, to, {77}, tag), packet_);
     EXPECT_EQ(result.kind, reason ? FrameKind::kDropped : FrameKind::kRoce) << tag.value_or(0xFFFF);
     if (reason) {
-      EXPECT_EQ(result.reason, *reason) << counter_label(result.reason);
+      EXPECT_EQ(result.reason, *reason) << texts_of(result.reason).label;
     }
   };
   expect(addresses[0], std::nullopt, std::nullopt);

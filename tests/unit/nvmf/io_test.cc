@@ -1,4 +1,7 @@
 // Commands of an I/O queue, one by one: what they do, what they refuse, and what the device is asked for.
+#include <array>
+#include <numeric>
+
 #include "disks.h"
 
 namespace uroce::nvmf {
@@ -39,6 +42,44 @@ TEST_F(Io, BlocksOf4096) {
   EXPECT_EQ(io.run(command::blocks(command::kRead, 2, 61, 3)).data, data);
   EXPECT_EQ(io.run(command::blocks(command::kRead, 2, 62, 3)).code, StatusCode::kLbaOutOfRange);
   EXPECT_EQ(big->seen.size(), 2u);
+}
+
+TEST_F(Io, EachNamespaceIsCounted) {
+  const auto other = add(2, {.block_bytes = 4096, .blocks = 64});
+  EXPECT_TRUE(io.run(command::blocks(command::kWrite, 1, 7, 40), pattern(40 * 512, 3)).ok());
+  EXPECT_TRUE(io.run(command::blocks(command::kRead, 2, 0, 3)).ok());
+  EXPECT_TRUE(io.run(command::blocks(command::kRead, 2, 0, 1)).ok());
+  EXPECT_FALSE(io.run(command::blocks(command::kRead, 2, 62, 3)).ok());
+  EXPECT_FALSE(io.run(command::blocks(command::kRead, 3, 0, 1)).ok()) << "of no namespace";
+  EXPECT_TRUE(io.run(command::make(command::kFlush, 1)).ok()) << "neither a read nor a write";
+  const auto reports = target.report();
+  ASSERT_EQ(reports.size(), 2u);
+  const auto counts = [&](size_t i) { return reports[i].totals.counts; };
+  EXPECT_EQ(reports[0].nqn, kSubsystem);
+  EXPECT_EQ(reports[1].nsid, 2u);
+  // Reads, writes, bytes of both, errors.
+  EXPECT_EQ(counts(0), (std::array<uint64_t, kNamespaceCounters>{0, 1, 0, 40 * 512, 0}));
+  EXPECT_EQ(counts(1), (std::array<uint64_t, kNamespaceCounters>{2, 0, 4 * 4096, 0, 1}));
+}
+
+TEST_F(Io, CountsOutliveTheQueue) {
+  EXPECT_TRUE(io.run(command::blocks(command::kRead, 1, 0, 8)).ok());
+  ASSERT_TRUE(io.drain());
+  EXPECT_EQ(target.report()[0].totals.of(NamespaceCounter::kReads), 1u);
+}
+
+TEST_F(Io, OneOfSixteenCommandsIsMeasuredFromReceiptToOutcome) {
+  for (int i = 0; i < 17; ++i) {
+    disk->hold = true;
+    const uint16_t cid = io.send(command::blocks(command::kRead, 1, 0, 1));
+    io.now = io.now + microseconds(5);
+    disk->hold = false;
+    ASSERT_TRUE(io.answer(cid).has_value());
+  }
+  const NamespaceTotals totals = target.report()[0].totals;
+  EXPECT_EQ(std::accumulate(totals.reads.buckets.begin(), totals.reads.buckets.end(), uint64_t{0}), 2u);
+  EXPECT_EQ(totals.reads.sum_ns, 10'000u);
+  EXPECT_EQ(totals.writes.sum_ns, 0u);
 }
 
 TEST_F(Io, ReadOfMemoryIsInPlace) {

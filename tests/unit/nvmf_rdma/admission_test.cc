@@ -145,14 +145,14 @@ TEST(RdmaBudget, HostsThatHoldOnToBuffers_ExpectSomeLeftForTheNext) {
 
 TEST(RdmaEvents, Flood_ExpectFewLinesAndAllCounted) {
   std::vector<std::string> lines;
-  RdmaEvents events([&](std::string_view line) { lines.emplace_back(line); });
-  for (int i = 0; i < 10'000; ++i) events.record(RdmaEvent::kEndedByHost, "a\nb", kStart);
+  RdmaEvents events([&](const RdmaLogLine& line) { lines.emplace_back(line.text); });
+  for (int i = 0; i < 10'000; ++i) events.record(RdmaEvent::kEndedByHost, {.host = "a\nb"}, kStart);
   EXPECT_EQ(lines.size(), static_cast<size_t>(RdmaEvents::kBurst));
   EXPECT_EQ(lines[0], "a?b: ended: by the host");
-  events.record(RdmaEvent::kEndedByHost, "c", kStart + seconds(1));
+  events.record(RdmaEvent::kEndedByHost, {.host = "c"}, kStart + seconds(1));
   EXPECT_EQ(lines.back(), "c: ended: by the host (9900 lines before it were left out)");
   EXPECT_EQ(events.totals()[static_cast<size_t>(RdmaEvent::kEndedByHost)], 10'001u);
-  for (int i = 0; i < 100; ++i) events.record(RdmaEvent::kEndedByHost, "d", kStart + seconds(1));
+  for (int i = 0; i < 100; ++i) events.record(RdmaEvent::kEndedByHost, {.host = "d"}, kStart + seconds(1));
   EXPECT_EQ(lines.size(), static_cast<size_t>(RdmaEvents::kBurst + RdmaEvents::kLinesPerSecond));
 }
 

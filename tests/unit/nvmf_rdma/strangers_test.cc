@@ -198,9 +198,9 @@ TEST_F(Strangers, WhatHappens_ExpectLinesThatNameHostAndReason) {
   std::mutex mutex;
   std::string lines;
   nvmf::RdmaOptions options;
-  options.log = [&](std::string_view line) {
+  options.log = [&](const nvmf::RdmaLogLine& line) {
     const std::lock_guard guard(mutex);
-    lines.append(line).append("\n");
+    lines.append(line.text).append("\n");
   };
   open(options);
   RdmaSession::Options named = host();

@@ -1,5 +1,6 @@
 // SEND with invalidate, at both ends.
 #include <cerrno>
+#include <vector>
 
 #include "tests/unit/qp/fast_registration.h"
 
@@ -64,6 +65,23 @@ TEST_F(RemoteInvalidation, ReceiveOnePacket_ExpectTheDataAndTheKeyDead) {
   EXPECT_EQ(memory_at(0, 40), pattern(40, 5));
   expect_received(key(9), 40);
   expect_ack(kPsn);
+}
+
+TEST_F(RemoteInvalidation, Logged_ExpectTheKeyAndTheQueuePair) {
+  struct : NoticeListener {
+    void note(const Notice& notice) override {
+      if (notice.kind == Notice::Kind::kInvalidated) all.push_back(notice);
+    }
+    std::vector<Notice> all;
+  } recorded;
+  bring_up();
+  turn.notices = &recorded;
+  bind(9);
+  post_receive(100);
+  receive_send(Operation::kSendOnlyInvalidate, kPsn, pattern(40, 5), key(9));
+  ASSERT_EQ(recorded.all.size(), 1u);
+  EXPECT_EQ(recorded.all[0].key, key(9));
+  EXPECT_EQ(recorded.all[0].queue_pair, options.number);
 }
 
 TEST_F(RemoteInvalidation, ReceiveSeveralPackets_ExpectTheKeyToLiveUntilTheLast) {

@@ -74,25 +74,56 @@ TEST_F(TrafficOfRc, CountsTimeouts) {
   EXPECT_EQ(queue_pair->incidents().timeouts, 1u);
 }
 
-TEST_F(TrafficOfRc, ShowsTheFirstRoundTripAndThenOneOfSixteen) {
-  const auto latencies = std::make_unique<Latencies>();
-  turn.latencies = latencies.get();
-  bring_up();
-  const auto samples = [&] {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < LatencyHistogram::kBuckets; ++i)
-      sum += latencies->of(Latency::kMessageToAck).in_bucket(i);
-    return sum;
-  };
-  for (uint32_t i = 0; i < 33; ++i) {
-    post(SendOperation::kSend, 10);
-    pump();
-    advance(microseconds(5));
-    receive_ack(kOurPsn.value() + i);
+/// Round trips that are shown.
+class RoundTripsOfRc : public TrafficOfRc {
+ protected:
+  RoundTripsOfRc() {
+    turn.latencies = latencies.get();
+    bring_up();
   }
-  EXPECT_EQ(samples(), 3u);
-  EXPECT_EQ(latencies->of(Latency::kMessageToAck).sum(), 15'000u);
-  EXPECT_EQ(latencies->of(Latency::kReadToResponse).sum(), 0u);
+  [[nodiscard]] uint64_t samples(Latency latency) const {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < LatencyHistogram::kBuckets; ++i) sum += latencies->of(latency).in_bucket(i);
+    return sum;
+  }
+  /// So many, one after the other, each of 5 us.
+  void make(uint32_t count, SendOperation operation) {
+    for (uint32_t i = 0; i < count; ++i) {
+      post(operation, 10);
+      pump();
+      advance(microseconds(5));
+      receive_ack(kOurPsn.value() + psn++);
+    }
+  }
+
+  const std::unique_ptr<Latencies> latencies = std::make_unique<Latencies>();
+  uint32_t psn = 0;
+};
+
+TEST_F(RoundTripsOfRc, TheFirstAndThenOneOfSixteenAreShown) {
+  make(33, SendOperation::kSend);
+  EXPECT_EQ(samples(Latency::kSendToAck), 3u);
+  EXPECT_EQ(latencies->of(Latency::kSendToAck).sum(), 15'000u);
+  EXPECT_EQ(samples(Latency::kWriteToAck) + samples(Latency::kReadToResponse), 0u);
+}
+
+TEST_F(RoundTripsOfRc, AreThoseOfTheOperationThatWasTimed) {
+  make(16, SendOperation::kSend);
+  make(15, SendOperation::kWrite);
+  make(2, SendOperation::kSend);
+  EXPECT_EQ(samples(Latency::kSendToAck), 2u);
+  EXPECT_EQ(samples(Latency::kWriteToAck), 1u);
+}
+
+TEST_F(RoundTripsOfRc, TheOperationIsThatOfTheNewestPacketEvenIfItsRequestHasMore) {
+  post(SendOperation::kSend, 10);
+  post(SendOperation::kWrite, 300 * kMtu);  // more than the window has room for
+  pump();
+  ASSERT_LT(queue_pair->unanswered(), 301u);
+  advance(microseconds(5));
+  receive_ack(kOurPsn.value() + queue_pair->unanswered() - 1);
+  EXPECT_EQ(samples(Latency::kWriteToAck), 1u);
+  EXPECT_EQ(samples(Latency::kSendToAck), 0u);
 }
 
 class TrafficOfUc : public QueuePairTest {

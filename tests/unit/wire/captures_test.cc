@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/counter_texts.h"
 #include "reader.h"
 #include "sample_frames.h"
 #include "wire/big_endian.h"
@@ -46,7 +47,7 @@ TEST(Captures, EveryFrameParsesAndItsIcrcMatches) {
   for_each_captured_frame([&](const captures::Frame& frame) {
     Packet packet;
     const ParseOutcome outcome = parse_frame(frame, packet);
-    ASSERT_EQ(outcome.result, ParseResult::kRoce) << counter_label(outcome.reason);
+    ASSERT_EQ(outcome.result, ParseResult::kRoce) << texts_of(outcome.reason).label;
     EXPECT_TRUE(icrc_matches(packet)) << to_text(packet);
     ++count;
     opcodes.insert(packet.headers.bth.opcode.value);

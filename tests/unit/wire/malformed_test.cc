@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/counter_texts.h"
 #include "sample_frames.h"
 #include "wire/big_endian.h"
 
@@ -141,7 +142,7 @@ void run(const Case& test, const NamedPath& named) {
   test.change(frame, named.path);
   const ParseOutcome outcome = parse_exactly(frame);
   EXPECT_EQ(outcome.result, test.result);
-  EXPECT_EQ(counter_label(outcome.reason), counter_label(test.reason));
+  EXPECT_EQ(texts_of(outcome.reason).label, texts_of(test.reason).label);
 }
 
 void set_ip(Bytes& frame, const Path& path, size_t at, int value) {

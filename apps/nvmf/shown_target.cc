@@ -1,4 +1,4 @@
-#include "apps/nvmf/shown_queues.h"
+#include "apps/nvmf/shown_target.h"
 
 #include <unistd.h>
 
@@ -27,9 +27,29 @@ host::NvmfQueueRow row_of(const nvmf::RdmaQueueReport& queue) {
   return row;
 }
 
+host::NvmfLatency latency_of(const nvmf::NamespaceTotals::Latency& latency) {
+  return {.buckets = latency.buckets, .sum_ns = latency.sum_ns};
+}
+
+host::NvmfNamespaceRow row_of(const nvmf::Target::NamespaceReport& one) {
+  using nvmf::NamespaceCounter;
+  static_assert(host::kNvmfCommandsPerMeasured == nvmf::NamespaceCounters::kCommandsPerMeasured);
+  host::NvmfNamespaceRow row{};
+  host::set_text(row.subsystem, one.nqn);
+  row.nsid = one.nsid;
+  row.reads = one.totals.of(NamespaceCounter::kReads);
+  row.writes = one.totals.of(NamespaceCounter::kWrites);
+  row.bytes_read = one.totals.of(NamespaceCounter::kBytesRead);
+  row.bytes_written = one.totals.of(NamespaceCounter::kBytesWritten);
+  row.errors = one.totals.of(NamespaceCounter::kErrors);
+  row.read_latency = latency_of(one.totals.reads);
+  row.write_latency = latency_of(one.totals.writes);
+  return row;
+}
+
 }  // namespace
 
-Result<ShownQueues> ShownQueues::make() {
+Result<ShownTarget> ShownTarget::make() {
   auto memory = host::make_sealed_memory(host::kNvmfStatisticsName, sizeof(host::NvmfStatistics));
   if (!memory) return memory.error();
   // Zeros already: the rows have pages only when there are queues.
@@ -37,16 +57,20 @@ Result<ShownQueues> ShownQueues::make() {
   shown->bytes = sizeof(host::NvmfStatistics);
   shown->started_ticks = host::start_of_process(getpid()).value_or(0);
   shown->magic = host::kNvmfStatisticsMagic;
-  return ShownQueues(std::move(*memory));
+  return ShownTarget(std::move(*memory));
 }
 
-void ShownQueues::show(std::span<const nvmf::RdmaQueueReport> queues) {
+void ShownTarget::show(std::span<const nvmf::RdmaQueueReport> queues,
+                       std::span<const nvmf::Target::NamespaceReport> namespaces) {
   auto& shown = *reinterpret_cast<host::NvmfStatistics*>(memory_.mapping.data());
   const size_t count = std::min<size_t>(queues.size(), host::kNvmfQueuesMax);
+  const size_t attached = std::min<size_t>(namespaces.size(), host::kNvmfNamespacesMax);
   // seq_cst: partner is the reader, which looks at the number before and after its copy.
   shown.sequence.fetch_add(1, std::memory_order_seq_cst);
   for (size_t i = 0; i < count; ++i) shown.rows[i] = row_of(queues[i]);
   shown.queues = count;
+  for (size_t i = 0; i < attached; ++i) shown.namespace_rows[i] = row_of(namespaces[i]);
+  shown.namespaces = attached;
   shown.sequence.fetch_add(1, std::memory_order_seq_cst);
 }
 

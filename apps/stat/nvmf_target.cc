@@ -1,4 +1,4 @@
-#include "apps/stat/nvmf_queues.h"
+#include "apps/stat/nvmf_target.h"
 
 #include <fcntl.h>
 
@@ -21,6 +21,8 @@ std::unique_ptr<host::NvmfStatistics> copy_of(const host::NvmfStatistics& shown)
     const uint64_t before = shown.sequence.load(std::memory_order_seq_cst);
     copy->rows = shown.rows;
     copy->queues = std::min<uint64_t>(shown.queues, host::kNvmfQueuesMax);
+    copy->namespaces = std::min<uint64_t>(shown.namespaces, host::kNvmfNamespacesMax);
+    std::copy_n(shown.namespace_rows.begin(), copy->namespaces, copy->namespace_rows.begin());
     if (before % 2 == 0 && shown.sequence.load(std::memory_order_seq_cst) == before) return copy;
   }
   return nullptr;
@@ -28,26 +30,35 @@ std::unique_ptr<host::NvmfStatistics> copy_of(const host::NvmfStatistics& shown)
 
 }  // namespace
 
-std::vector<NvmfQueue> read_nvmf_queues(ShownStatistics::Place place) {
-  std::vector<NvmfQueue> queues;
+NvmfTarget read_nvmf_target(ShownStatistics::Place place) {
+  NvmfTarget target;
   const std::string path = "/proc/" + std::to_string(place.pid) + "/fd/" + std::to_string(place.descriptor);
   const Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!descriptor.ok()) return queues;
+  if (!descriptor.ok()) return target;
   const auto memory = host::map_sealed_memory(descriptor.get(), sizeof(host::NvmfStatistics));
-  if (!memory) return queues;
+  if (!memory) return target;
   const auto& shown = *reinterpret_cast<const host::NvmfStatistics*>(memory->data());
   if (shown.magic != host::kNvmfStatisticsMagic || shown.bytes != sizeof(host::NvmfStatistics) ||
       host::start_of_process(place.pid) != shown.started_ticks)
-    return queues;
+    return target;
   const auto copy = copy_of(shown);
   for (size_t i = 0; copy != nullptr && i < copy->queues; ++i) {
     const host::NvmfQueueRow& row = copy->rows[i];
-    queues.push_back({.host = printable_text(row.host),
-                      .host_nqn = printable_text(row.host_nqn),
-                      .number = row.queue,
-                      .row = row});
+    target.queues.push_back({.host = printable_text(row.host),
+                             .host_nqn = printable_text(row.host_nqn),
+                             .number = row.queue,
+                             .row = row});
   }
-  return queues;
+  for (size_t i = 0; copy != nullptr && i < copy->namespaces; ++i) {
+    const host::NvmfNamespaceRow& row = copy->namespace_rows[i];
+    NvmfNamespace& one = target.namespaces.emplace_back();
+    one.subsystem = printable_text(row.subsystem);
+    one.nsid = row.nsid;
+    one.row = row;
+    one.reads.add(row.read_latency.buckets, row.read_latency.sum_ns);
+    one.writes.add(row.write_latency.buckets, row.write_latency.sum_ns);
+  }
+  return target;
 }
 
 }  // namespace uroce::statistics

@@ -1,0 +1,58 @@
+#include "engine/device/notice_lines.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "engine/platform/log.h"
+#include "wire/address_text.h"
+
+namespace uroce::engine {
+namespace {
+
+std::string_view name_of(qp::State state) {
+  static constexpr std::array<std::string_view, 7> kNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+  return kNames[static_cast<size_t>(state)];
+}
+
+}  // namespace
+
+void write_notice(std::string_view device, const qp::Notice& notice) {
+  const std::string peer = notice.address == Gid{} ? std::string() : wire::to_text(notice.address);
+  const std::string_view reason = text_of(notice.failure);
+  std::vector<LogField> fields{{"device", device}, {"queue_pair", uint64_t{notice.queue_pair.value}}};
+  std::string line = fmt::format("{}: queue pair {:#x}: ", device, notice.queue_pair.value);
+  if (notice.kind == qp::Notice::Kind::kState) {
+    line += fmt::format("{} to {}{}", name_of(notice.from), name_of(notice.to),
+                        notice.key != MemoryKey{} ? "," : "");
+    fields.push_back({"from", name_of(notice.from)});
+    fields.push_back({"to", name_of(notice.to)});
+  } else {
+    line += "invalidated";
+  }
+  if (notice.key != MemoryKey{}) {
+    line += fmt::format(" key {:#010x}", notice.key.value);
+    fields.push_back({"key", uint64_t{notice.key.value}});
+  }
+  if (!reason.empty()) {
+    line += fmt::format(": {}", reason);
+    fields.push_back({"reason", reason});
+  }
+  if (!peer.empty()) {
+    line += fmt::format(", peer {} queue pair {:#x}", peer, notice.peer.value);
+    fields.push_back({"peer_address", peer});
+    fields.push_back({"peer_queue_pair", uint64_t{notice.peer.value}});
+  }
+  const bool failed = notice.failure != qp::Failure::kNone;
+  write_log(failed ? LogLevel::kInfo : LogLevel::kDebug, "uroce", line, fields);
+}
+
+void write_lost_notices(std::string_view device, uint64_t lost) {
+  const std::array fields{LogField{"device", device}, LogField{"lost", lost}};
+  write_log(LogLevel::kInfo, "uroce", fmt::format("{}: {} lines about queue pairs were lost", device, lost),
+            fields);
+}
+
+}  // namespace uroce::engine
