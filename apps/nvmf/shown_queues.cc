@@ -27,6 +27,12 @@ host::NvmfQueueRow row_of(const nvmf::RdmaQueueReport& queue) {
   return row;
 }
 
+/// To memory that others read meanwhile.
+template <typename T>
+void store(T& to, const T& from) {
+  store_words(reinterpret_cast<std::byte*>(&to), reinterpret_cast<const std::byte*>(&from), sizeof from);
+}
+
 }  // namespace
 
 Result<ShownQueues> ShownQueues::make() {
@@ -43,11 +49,11 @@ Result<ShownQueues> ShownQueues::make() {
 void ShownQueues::show(std::span<const nvmf::RdmaQueueReport> queues) {
   auto& shown = *reinterpret_cast<host::NvmfStatistics*>(memory_.mapping.data());
   const size_t count = std::min<size_t>(queues.size(), host::kNvmfQueuesMax);
-  // seq_cst: partner is the reader, which looks at the number before and after its copy.
-  shown.sequence.fetch_add(1, std::memory_order_seq_cst);
-  for (size_t i = 0; i < count; ++i) shown.rows[i] = row_of(queues[i]);
-  shown.queues = count;
-  shown.sequence.fetch_add(1, std::memory_order_seq_cst);
+  const uint64_t before = shown.version.load();
+  shown.version.begin(before + 1);
+  for (size_t i = 0; i < count; ++i) store(shown.rows[i], row_of(queues[i]));
+  store<uint64_t>(shown.queues, count);
+  shown.version.end(before + 2);
 }
 
 }  // namespace uroce::nvmf_target

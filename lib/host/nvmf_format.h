@@ -1,8 +1,9 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
+
+#include "base/versioned_words.h"
 
 // What an NVMe-oF target shows of its queues: a memfd as of statistics_format.h, found likewise. The target
 // writes it once a second.
@@ -31,13 +32,14 @@ struct NvmfQueueRow {
   UROCE_NVMF_QUEUE_VALUES(X)
 #undef X
 };
+static_assert(sizeof(NvmfQueueRow) % sizeof(uint64_t) == 0);
 
 struct NvmfStatistics {
   uint64_t magic;
-  uint64_t bytes;                  // of all of it
-  uint64_t started_ticks;          // when the process was: field 22 of /proc/PID/stat
-  std::atomic<uint64_t> sequence;  // odd while the rest changes
-  uint64_t queues;                 // of which there are rows
+  uint64_t bytes;          // of all of it
+  uint64_t started_ticks;  // when the process was: field 22 of /proc/PID/stat
+  Version version;         // odd while the rest changes
+  uint64_t queues;         // of which there are rows
   std::array<NvmfQueueRow, kNvmfQueuesMax> rows;
 };
 
