@@ -56,8 +56,8 @@ Status Session::order() {
 /// Where one program is meant, waits for its answer: it may have no such queue pair, and then nothing is
 /// written.
 Status Session::wait_for_capture() {
-  const auto& [device, queue_pair, client, opcode, direction, snap_bytes] = options_.order;
-  if (options_.waits || (!queue_pair && !client)) return {};
+  const host::Scope& scope = options_.order.scope;
+  if (options_.waits || (!scope.queue_pair && !scope.client)) return {};
   auto received = drivers::ControlSocket(connection_.get()).wait(drivers::deadline_in(serve::kAnswerMs));
   if (!received) return received.error();
   const host::Message& message = received->message;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "faults/scope.h"
+#include "host/scope.h"
 
 namespace uroce::faults {
 
@@ -18,7 +18,7 @@ struct Breakage {
   };
 
   What what = What::kDevice;
-  Scope scope = {};
+  host::Scope scope = {};
   uint32_t key = 0;
 
   [[nodiscard]] bool operator==(const Breakage&) const = default;

@@ -21,7 +21,7 @@ constexpr uint32_t kLastId = (1u << 16) - 1;
 static_assert(host::kFaultsMax == faults::kRulesMax);
 
 bool concerns(const OrderedFault& fault, const Program& program) {
-  const faults::Scope& scope = fault.rule.scope;
+  const host::Scope& scope = fault.rule.scope;
   return program.attached() && (scope.device.empty() || program.device->name() == scope.device) &&
          (!scope.client || static_cast<uint32_t>(program.peer.pid) == *scope.client) &&
          (!scope.queue_pair || program.attachment->block().contains(*scope.queue_pair));
@@ -94,7 +94,7 @@ void Service::break_object(Program& program, const Message& message) {
 
 /// Whether it names what there is.
 Status Service::may_apply(const OrderedFault& fault) const {
-  const faults::Scope& scope = fault.rule.scope;
+  const host::Scope& scope = fault.rule.scope;
   if (faults_.size() == host::kFaultsMax)
     return Error{ENOSPC, fmt::format("there are {} faults already", host::kFaultsMax)};
   const auto same_name = [&](const auto& device) { return device->name() == scope.device; };
@@ -210,12 +210,11 @@ void Service::add_capture(Program& program, const Message& message) {
   const std::string text(host::text_of(message.text));
   const auto order = capture::parse_order(text);
   if (!order) return answer(program, message, order.error());
-  OrderedFault fault{
-      .id = next_fault_,
-      .rule = {.scope = {.device = order->device, .queue_pair = order->queue_pair, .client = order->client}},
-      .since = now_,
-      .capture = text,
-      .owner = program.id};
+  OrderedFault fault{.id = next_fault_,
+                     .rule = {.scope = order->scope},
+                     .since = now_,
+                     .capture = text,
+                     .owner = program.id};
   if (owns_capture(program))
     return answer(program, message, Error{EBUSY, "one capture of a connection at a time"});
   if (Status status = may_apply(fault); !status) return answer(program, message, status);
