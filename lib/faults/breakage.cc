@@ -1,5 +1,9 @@
 #include "faults/breakage.h"
 
+#include <fmt/format.h>
+
+#include <cerrno>
+
 #include "host/control.h"
 
 namespace uroce::faults {
@@ -42,6 +46,11 @@ std::optional<Breakage> parse_breakage(std::string_view text) {
   if (!read || !what) return std::nullopt;
   meant.what = *what;
   return meant;
+}
+
+std::string why_key_stays(uint32_t client, uint32_t key, int error) {
+  if (error == EBUSY) return "key: windows are bound over that region, or it is being changed";
+  return fmt::format("key: process {} has no region or bound window with key {:#x}", client, key);
 }
 
 }  // namespace uroce::faults
