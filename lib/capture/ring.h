@@ -40,7 +40,7 @@ static_assert(sizeof(Record) == 48);
 
 inline constexpr uint64_t kRingMagic = 0x3147'4E49'4352'5555;  // "UURCING1"
 inline constexpr uint32_t kPollersMax = 64;
-inline constexpr uint32_t kSlotsMax = 1u << 16;
+inline constexpr uint32_t kSlotsMax = 1u << 17;
 inline constexpr uint32_t kSlotBytesMax = 1u << 14;
 inline constexpr size_t kRingBytesMax = size_t{1} << 30;
 
