@@ -26,7 +26,7 @@ double microseconds(uint64_t nanoseconds) { return static_cast<double>(nanosecon
 
 double per(double sum, uint64_t messages) { return messages == 0 ? 0 : sum / static_cast<double>(messages); }
 
-/// Of both ends, for `count` of what was measured.
+/// CPU time of both ends of a measurement, for each message or round trip of it.
 struct BothEnds {
   double cpu_ns = 0;
   double peer_cpu_ns = 0;

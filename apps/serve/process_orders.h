@@ -36,7 +36,7 @@ class ProcessOrders {
   [[nodiscard]] Status begin_capture() const;
   /// Readable when the process has ended.
   [[nodiscard]] int process() const { return process_.get(); }
-  /// It still has a device of its own.
+  /// The process still has a device of its own.
   [[nodiscard]] bool is_open() const;
   [[nodiscard]] std::string program() const;
 

@@ -12,7 +12,7 @@
 namespace uroce::statistics {
 namespace {
 
-/// Of memory that another process writes meanwhile.
+/// Copies out of memory that another process writes meanwhile.
 template <typename T>
 void load(T& to, const T& from) {
   load_words(reinterpret_cast<std::byte*>(&to), reinterpret_cast<const std::byte*>(&from), sizeof from);

@@ -11,7 +11,7 @@ namespace uroce::faults {
 
 enum class RuleState : uint8_t { kWaiting, kActive, kOver };
 
-/// As `uroce fault list` shows it.
+/// The word of `uroce fault list` for a state.
 constexpr const char* name_of(RuleState state) {
   switch (state) {
     case RuleState::kWaiting:
@@ -24,7 +24,7 @@ constexpr const char* name_of(RuleState state) {
   return "over";
 }
 
-/// Of a rule that was ordered so long ago.
+/// The state of a rule that was ordered so long ago.
 inline RuleState state_after(const Rule& rule, Duration elapsed) {
   if (rule.lasts && elapsed >= rule.after + *rule.lasts) return RuleState::kOver;
   return elapsed < rule.after ? RuleState::kWaiting : RuleState::kActive;

@@ -8,9 +8,9 @@
 #include "base/fault_counts.h"
 
 // What `uroce fault` and `uroce dump` order of a process with a port of its own: memory that the tool finds
-// below /proc, as readers of statistics find theirs (statistics_format.h), and writes an order to. So whoever
-// may look into a process may order faults of it, in any network namespace, and nothing is left of it when
-// the process has ended.
+// below /proc, as readers of statistics find theirs (statistics_format.h), and writes an order to. So a tool
+// that may look into a process may order faults of it, in any network namespace, and nothing is left of it
+// when the process has ended.
 //
 // A tool holds the lock kOrderLock (F_OFD_SETLK of that byte) from before it writes an order until it has
 // read the answer. It changes `asked` and wakes the process at `bell`; when `answered` is the same, the
@@ -29,9 +29,9 @@ inline constexpr int64_t kCaptureLock = 1;
 enum class OrderKind : uint32_t {
   kOrder = 1,  // `text`, as that of MessageType::kFaultAdd (control.h). Answer: `number`, of a fault or of
                // what was broken; or `captures`
-  kRemove,  // `number`, of a fault; 0: all
-  kList,    // answer: `faults`
-  kStop,    // the capture
+  kRemove,     // `number`, of a fault; 0: all
+  kList,       // answer: `faults`
+  kStop,       // the capture
 };
 
 enum class FaultState : uint32_t { kWaiting, kActive, kOver };
@@ -43,7 +43,8 @@ struct FaultShown {
   std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> counts;
 };
 
-/// Of one device: the descriptor of the process, below /proc, that the frames come by (capture/ring.h).
+/// A device whose frames are captured: the descriptor of the process, below /proc, that they come by
+/// (capture/ring.h).
 struct CaptureShown {
   std::array<char, 64> device;
   int32_t descriptor;

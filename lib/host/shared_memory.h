@@ -67,12 +67,12 @@ class HeldDescriptor {
   Inode inode_;
 };
 
-/// Zeroed memory that this process and those that get its descriptor write, and that nobody truncates.
+/// Zeroed memory that this process and those that get its descriptor write, and that cannot be truncated.
 struct OpenMemory {
   HeldDescriptor descriptor;
   Mapping mapping;
 };
-/// As make_sealed_memory(). A forked child has the mapping, too.
+/// `name` is for /proc. ENOMEM, EMFILE, ENOSYS as make_sealed_memory(). A forked child has the mapping, too.
 Result<OpenMemory> make_open_memory(const char* name, size_t bytes);
 
 /// Maps, to read and write, what another process says is such memory of so many bytes at least. EPROTO, with

@@ -1,5 +1,5 @@
-// Keys of each kind that pollers bind: says what they are, and on each line of its input, "KEY ADDRESS", has a
-// peer read a byte by one. At the end of its input it ends what it has made.
+// Keys of each kind that pollers bind: says what they are, and on each line of its input, "KEY ADDRESS", has
+// a peer read a byte by one. At the end of its input it ends what it has made.
 #include <inttypes.h>
 
 #include "apps/examples/pair.h"
@@ -15,10 +15,9 @@ static void posted(struct pair* pair, struct ibv_send_wr* request) {
 static struct ibv_mw* window_of_type_1(struct pair* pair, struct ibv_mr* mr) {
   struct ibv_mw* window = ibv_alloc_mw(pair->pd, IBV_MW_TYPE_1);
   CHECK(window != NULL);
-  struct ibv_mw_bind bind = {.bind_info = {.mr = mr,
-                                           .addr = (uintptr_t)mr->addr,
-                                           .length = PAGE,
-                                           .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
+  struct ibv_mw_bind bind = {
+      .bind_info = {
+          .mr = mr, .addr = (uintptr_t)mr->addr, .length = PAGE, .mw_access_flags = IBV_ACCESS_REMOTE_READ}};
   CHECK((errno = ibv_bind_mw(pair->near_qp, window, &bind)) == 0);
   CHECK(pair_completion(pair).status == IBV_WC_SUCCESS);
   printf("window1 %" PRIu32 " %" PRIuPTR "\n", window->rkey, (uintptr_t)mr->addr);
@@ -70,8 +69,8 @@ int main(void) {
   setvbuf(stdout, NULL, _IOLBF, 0);
   struct pair pair = pair_open(0);
   unsigned char* memory = pattern(BYTES, 1);
-  struct ibv_mr* region =
-      ibv_reg_mr(pair.pd, memory, BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | IBV_ACCESS_REMOTE_READ);
+  struct ibv_mr* region = ibv_reg_mr(pair.pd, memory, BYTES,
+                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | IBV_ACCESS_REMOTE_READ);
   CHECK(region != NULL);
   printf("region %" PRIu32 " %" PRIuPTR "\n", region->rkey, (uintptr_t)memory);
   struct ibv_mw* windows[] = {window_of_type_1(&pair, region), window_of_type_2(&pair, region)};

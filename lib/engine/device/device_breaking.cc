@@ -44,7 +44,7 @@ bool break_queue_pair(DeviceState& state, QpNumber number, bool overflow) {
   return broken;
 }
 
-/// Of a user region the table does it; what pollers bind and unbind is done in their turns.
+/// The table breaks the key of a user region; what pollers bind and unbind is unbound in their turns.
 int break_key(DeviceState& state, MemoryKey key) {
   // Nothing else is in that domain, so every use of the key is from another; the program can still end it.
   constexpr DomainId kNone{UINT32_MAX};

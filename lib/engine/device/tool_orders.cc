@@ -179,7 +179,7 @@ Result<std::vector<Device*>> ToolOrders::meant_by(const host::Scope& scope) cons
   return meant;
 }
 
-/// Of several devices those that have the queue pair.
+/// Where a queue pair is meant, those of the devices that have it get the fault.
 Result<uint32_t> ToolOrders::add_fault(std::string_view text) {
   const auto rule = faults::parse_rule(text);
   if (!rule) return rule.error();
