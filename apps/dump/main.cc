@@ -22,9 +22,10 @@ constexpr const char* kExamples =
     "  uroce dump --opcode READ - | tshark -r -\n"
     "  uroce dump --direction out --snaplen 0 --count 1000 - | uroce decode -\n"
     "  uroce dump --last 10s before-the-error.pcapng\n"
+    "  uroce dump --wire --device uroce0 outside.pcapng\n"
     "Ctrl-C ends it. A frame between two programs of the host is captured by both, unless --direction or "
     "--client\n"
-    "say which. A program with a port of its own (no service) cannot be told to capture while it runs.\n";
+    "say which. --client also captures of a process with a port of its own (no service).\n";
 
 /// "10s", "500ms"; null: it is none.
 std::optional<int64_t> read_time(const std::string& text) {
@@ -69,7 +70,11 @@ int main(int argc, char** argv) {
   app.add_option("--last", last,
                  "Keep those of so long, and write them when a NAK or an error comes, or at the end: 10s")
       ->type_name("TIME");
-  app.add_flag("--wait", options.waits, "Also when no program runs yet");
+  CLI::Option* const waits = app.add_flag("--wait", options.waits, "Also when no program runs yet");
+  app.add_flag("--wire", options.wire, "What the ports of the service itself receive and send")
+      ->excludes(app.get_option("--client"))
+      ->excludes(app.get_option("--qp"))
+      ->excludes(waits);
   app.add_option("--socket", options.socket, "Of another service than the default one")->type_name("PATH");
   app.add_option("FILE", options.file, "What is written, pcapng; - is standard output")->required();
   app.footer(kExamples);

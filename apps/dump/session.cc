@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "apps/serve/asking.h"
@@ -26,20 +28,71 @@ int64_t now_ns() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+bool has_ended(int process) {
+  pollfd source{.fd = process, .events = POLLIN, .revents = 0};
+  return poll(&source, 1, 0) > 0;
+}
+
 }  // namespace
 
 volatile int Session::stopped = 0;
 
-/// The service takes the order, or says why it does not.
+/// The process that was named has a port of its own, or the service takes the order, or says why it does not.
 Status Session::order() {
-  const std::string path = options_.socket.empty() ? drivers::service_socket_path() : options_.socket;
-  const auto named = [&](const Error& error) {
-    const bool none = error.code == ENOENT || error.code == ECONNREFUSED;
-    return Error{error.code, fmt::format("{}: {}", path, none ? "no service listens there" : error.message)};
-  };
-  auto connection = drivers::connect_to(path);
+  const Result<bool> taken = order_of_process();
+  if (!taken) return taken.error();
+  return *taken ? Status() : order_of_service();
+}
+
+/// 0: no process in particular.
+Result<uint32_t> Session::whom_to_ask() const {
+  if (!options_.wire) return options_.order.scope.client.value_or(0);
+  ucred service{};
+  socklen_t bytes = sizeof service;
+  if (getsockopt(connection_.get(), SOL_SOCKET, SO_PEERCRED, &service, &bytes) != 0)
+    return Error{errno, fmt::format("{}: {}", path_, std::strerror(errno))};
+  return static_cast<uint32_t>(service.pid);
+}
+
+/// False: it has none, or not the device that was named.
+Result<bool> Session::order_of_process() {
+  if (options_.wire)
+    if (Status status = connect(); !status) return status.error();
+  const auto pid = whom_to_ask();
+  if (!pid) return pid.error();
+  if (*pid == 0) return false;
+  auto found = serve::ProcessOrders::find(*pid);
+  if (!found) return found.error();
+  if (!*found && options_.wire)
+    return Error{EPERM,
+                 fmt::format("{}: process {}, the service, is not yours, or has no device", path_, *pid)};
+  if (!*found) return false;
+  if (Status status = (*found)->begin_capture(); !status) return status.error();
+  auto answer = (*found)->order(host::OrderKind::kOrder, 0, capture::to_text(options_.order));
+  if (!answer && answer.error().code == ENODEV && !options_.wire) return false;
+  if (!answer) return answer.error();
+  process_.emplace(std::move(**found));
+  of_process_ = std::move(answer->captures);
+  pid_ = *pid;
+  connection_ = Descriptor();
+  return true;
+}
+
+Status Session::connect() {
+  path_ = options_.socket.empty() ? drivers::service_socket_path() : options_.socket;
+  auto connection = drivers::connect_to(path_);
   if (!connection) return named(connection.error());
   connection_ = std::move(*connection);
+  return {};
+}
+
+Error Session::named(const Error& error) const {
+  const bool none = error.code == ENOENT || error.code == ECONNREFUSED;
+  return {error.code, fmt::format("{}: {}", path_, none ? "no service listens there" : error.message)};
+}
+
+Status Session::order_of_service() {
+  if (Status status = connect(); !status) return status;
   const drivers::ControlSocket control(connection_.get());
   host::Message message{
       .type = MessageType::kFaultAdd, .version = host::kControlVersion, .count = options_.waits ? 1u : 0u};
@@ -56,8 +109,8 @@ Status Session::order() {
 /// Where one program is meant, waits for its answer: it may have no such queue pair, and then nothing is
 /// written.
 Status Session::wait_for_capture() {
-  const auto& [device, queue_pair, client, opcode, direction, snap_bytes] = options_.order;
-  if (options_.waits || (!queue_pair && !client)) return {};
+  const host::Scope& scope = options_.order.scope;
+  if (process_ || options_.waits || (!scope.queue_pair && !scope.client)) return {};
   auto received = drivers::ControlSocket(connection_.get()).wait(drivers::deadline_in(serve::kAnswerMs));
   if (!received) return received.error();
   const host::Message& message = received->message;
@@ -67,7 +120,8 @@ Status Session::wait_for_capture() {
 }
 
 Status Session::take_messages() {
-  while (!ended_) {
+  if (process_) ended_ = ended_ || !process_->is_open() || has_ended(process_->process());
+  while (!ended_ && !process_) {
     auto received = drivers::ControlSocket(connection_.get()).receive();
     if (!received || (received->has_value() && (**received).message.type == MessageType::kDone)) {
       ended_ = true;
@@ -88,23 +142,35 @@ Status Session::on_captured(host::Datagram& datagram) {
                host::text_of(message.text));
     return {};
   }
-  if (Status status = frames_.add(datagram.descriptor[0].get()); !status) return status;
-  file_->add_interface(fmt::format("{} {}", host::text_of(message.name), message.id),
-                       fmt::format("{}, process {}", host::text_of(message.text), message.id),
+  return add_source(datagram.descriptor[0].get(), host::text_of(message.name), host::text_of(message.text),
+                    message.id);
+}
+
+Status Session::add_source(int memory, std::string_view device, std::string_view program, uint64_t pid) {
+  if (Status status = frames_.add(memory); !status) return status;
+  file_->add_interface(fmt::format("{} {}", device, pid), fmt::format("{}, process {}", program, pid),
                        options_.order.snap_bytes);
   return {};
+}
+
+/// With the programs that capture by now.
+Status Session::begin_file() {
+  auto file = CaptureFile::create(options_.file);
+  if (!file) return file.error();
+  file_.emplace(std::move(*file));
+  for (const auto& [device, memory] : of_process_)
+    if (Status status = add_source(memory.get(), device, process_->program(), pid_); !status) return status;
+  return first_ ? on_captured(*first_) : Status();
 }
 
 int Session::run() {
   for (const auto step : {&Session::order, &Session::wait_for_capture})
     if (Status status = (this->*step)(); !status) return serve::fail("dump", status.error().message);
-  auto file = CaptureFile::create(options_.file);
-  if (!file) return serve::fail("dump", file.error().message);
-  file_.emplace(std::move(*file));
-  Status status = first_ ? on_captured(*first_) : Status();
+  Status status = begin_file();
+  if (!file_) return serve::fail("dump", status.error().message);
   int64_t flush_at = now_ns() + kFlushEveryNs;
   while (status && !is_over()) {
-    pollfd source{.fd = connection_.get(), .events = POLLIN, .revents = 0};
+    pollfd source{.fd = process_ ? process_->process() : connection_.get(), .events = POLLIN, .revents = 0};
     poll(&source, 1, kLookEveryMs);
     status = take_messages();
     frames_.drain();
@@ -114,7 +180,8 @@ int Session::run() {
     status = file_->flush();
     flush_at = now + kFlushEveryNs;
   }
-  // What the programs have captured up to now; the order ends with the connection.
+  // What the programs have captured up to now; the order ends with the connection, or here.
+  if (process_) static_cast<void>(process_->order(host::OrderKind::kStop, 0, {}));
   frames_.drain();
   if (status) status = pass_on(now_ns(), true);
   if (status) status = write_kept();

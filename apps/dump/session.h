@@ -4,9 +4,12 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "apps/dump/capture_file.h"
 #include "apps/dump/captured_frames.h"
+#include "apps/serve/process_orders.h"
 #include "base/descriptor.h"
 #include "base/result.h"
 #include "capture/order.h"
@@ -21,6 +24,7 @@ struct Options {
   uint64_t count = 0;              // packets; 0: any number
   std::optional<int64_t> last_ns;  // keep these, and write them when an error comes
   bool waits = false;              // for programs that there are not yet
+  bool wire = false;               // what the service's own ports receive and send
 };
 
 /// A capture from the order to its end: what programs give is read and written until enough is there, the
@@ -39,6 +43,13 @@ class Session {
   static volatile int stopped;
 
   Status order();
+  Status order_of_service();
+  [[nodiscard]] Result<bool> order_of_process();
+  Status connect();
+  [[nodiscard]] Result<uint32_t> whom_to_ask() const;
+  Status begin_file();
+  Status add_source(int memory, std::string_view device, std::string_view program, uint64_t pid);
+  [[nodiscard]] Error named(const Error& error) const;
   Status take_messages();
   Status on_captured(host::Datagram& datagram);
   Status wait_for_capture();
@@ -49,7 +60,11 @@ class Session {
   int say_end(const Status& status);
 
   const Options options_;
-  Descriptor connection_;
+  std::string path_;                             // of the service's socket
+  Descriptor connection_;                        // to the service, or ...
+  std::optional<serve::ProcessOrders> process_;  // ... a process with a port of its own
+  uint32_t pid_ = 0;
+  std::vector<serve::ProcessOrders::Capture> of_process_;  // before there is a file
   std::optional<CaptureFile> file_;
   std::optional<host::Datagram> first_;  // a program that captures, before there is a file
   CapturedFrames frames_;

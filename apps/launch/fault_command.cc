@@ -19,7 +19,8 @@ constexpr const char* kExamples =
     "  uroce fault clear\n"
     "Faults are met by what programs receive, also from each other and from themselves. Programs that come\n"
     "later meet those of their device, too. In a test suite: uroce run --fault 'loss=1%,seed=7' -- "
-    "PROGRAM.\n";
+    "PROGRAM.\n"
+    "--client with a process that has a port of its own (no service) orders them of that process.\n";
 
 struct Described {
   const char* key;
@@ -71,13 +72,18 @@ FaultCommand::FaultCommand(CLI::App& command)
                   "With --client: this key of memory of that process stands for nothing any more")
       ->type_name("KEY");
   break_.add_flag("--overflow", overflow_, "With --qp: its completion queues overflow (IBV_EVENT_CQ_ERR)");
+  for (CLI::App* part : {&list_, &clear_})
+    part->add_option("--client", client_, "Of this process, which has a port of its own")
+        ->check(CLI::Range(1u, UINT32_MAX))
+        ->type_name("PID");
   list_.add_flag("--json", json_, "As JSON");
   clear_.add_option("ID", id_, "Number of the fault; without it all")->check(CLI::Range(1u, UINT32_MAX));
 }
 
 int FaultCommand::execute() const {
-  if (list_.parsed()) return serve::list_faults(socket_, json_);
-  if (clear_.parsed()) return serve::clear_fault(socket_, id_);
+  const auto client = client_ != 0 ? std::optional(client_) : std::nullopt;
+  if (list_.parsed()) return serve::list_faults(socket_, client, json_);
+  if (clear_.parsed()) return serve::clear_fault(socket_, client, id_);
   return break_.parsed() ? break_at_once() : add();
 }
 
@@ -87,13 +93,14 @@ int FaultCommand::break_at_once() const {
     if (!option.value.empty())
       order += fmt::format("{}{}={}", order.ends_with(',') ? "" : ",", option.key, option.value);
   if (overflow_) order += ",overflow=true";
-  if (!faults::parse_breakage(order)) {
+  const auto parsed = faults::parse_breakage(order);
+  if (!parsed) {
     fmt::print(stderr,
                "uroce fault break: give --qp N (and --overflow), or --device NAME, --client PID or both, or "
                "--key KEY and --client PID\n");
     return kUsage;
   }
-  return serve::break_object(socket_, order);
+  return serve::break_object(socket_, parsed->scope.client, order);
 }
 
 int FaultCommand::add() const {
@@ -106,11 +113,12 @@ int FaultCommand::add() const {
     }
     rule += fmt::format("{}{}={}", rule.empty() ? "" : ",", option.key, option.value);
   }
-  if (const auto parsed = faults::parse_rule(rule); !parsed) {
+  const auto parsed = faults::parse_rule(rule);
+  if (!parsed) {
     fmt::print(stderr, "uroce fault add: {}\n", parsed.error().message);
     return kUsage;
   }
-  return serve::add_fault(socket_, rule);
+  return serve::add_fault(socket_, *parsed);
 }
 
 }  // namespace uroce::launch

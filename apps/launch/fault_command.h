@@ -35,6 +35,7 @@ class FaultCommand {
   bool overflow_ = false;
   bool json_ = false;
   uint32_t id_ = 0;
+  uint32_t client_ = 0;  // whose faults are listed or ended; 0: those of the service
 };
 
 }  // namespace uroce::launch

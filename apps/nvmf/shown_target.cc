@@ -47,6 +47,12 @@ host::NvmfNamespaceRow row_of(const nvmf::Target::NamespaceReport& one) {
   return row;
 }
 
+/// To memory that others read meanwhile.
+template <typename T>
+void store(T& to, const T& from) {
+  store_words(reinterpret_cast<std::byte*>(&to), reinterpret_cast<const std::byte*>(&from), sizeof from);
+}
+
 }  // namespace
 
 Result<ShownTarget> ShownTarget::make() {
@@ -65,13 +71,13 @@ void ShownTarget::show(std::span<const nvmf::RdmaQueueReport> queues,
   auto& shown = *reinterpret_cast<host::NvmfStatistics*>(memory_.mapping.data());
   const size_t count = std::min<size_t>(queues.size(), host::kNvmfQueuesMax);
   const size_t attached = std::min<size_t>(namespaces.size(), host::kNvmfNamespacesMax);
-  // seq_cst: partner is the reader, which looks at the number before and after its copy.
-  shown.sequence.fetch_add(1, std::memory_order_seq_cst);
-  for (size_t i = 0; i < count; ++i) shown.rows[i] = row_of(queues[i]);
-  shown.queues = count;
-  for (size_t i = 0; i < attached; ++i) shown.namespace_rows[i] = row_of(namespaces[i]);
-  shown.namespaces = attached;
-  shown.sequence.fetch_add(1, std::memory_order_seq_cst);
+  const uint64_t before = shown.version.load();
+  shown.version.begin(before + 1);
+  for (size_t i = 0; i < count; ++i) store(shown.rows[i], row_of(queues[i]));
+  store<uint64_t>(shown.queues, count);
+  for (size_t i = 0; i < attached; ++i) store(shown.namespace_rows[i], row_of(namespaces[i]));
+  store<uint64_t>(shown.namespaces, attached);
+  shown.version.end(before + 2);
 }
 
 }  // namespace uroce::nvmf_target

@@ -26,6 +26,19 @@ double microseconds(uint64_t nanoseconds) { return static_cast<double>(nanosecon
 
 double per(double sum, uint64_t messages) { return messages == 0 ? 0 : sum / static_cast<double>(messages); }
 
+/// CPU time of both ends of a measurement, for each message or round trip of it.
+struct BothEnds {
+  double cpu_ns = 0;
+  double peer_cpu_ns = 0;
+  double cycles = 0;
+};
+BothEnds both_ends(const CpuUse& own, double peer_s, uint64_t count) {
+  const double all_s = own.seconds + peer_s;
+  return {.cpu_ns = per(all_s * 1e9, count),
+          .peer_cpu_ns = per(peer_s * 1e9, count),
+          .cycles = own.seconds > 0 ? per(own.cycles * all_s / own.seconds, count) : 0};
+}
+
 /// Runs the rounds of a plan from the initiator's end.
 class Runner {
  public:
@@ -93,13 +106,15 @@ class Runner {
     measurement.bytes_verified += initiator.finish();
     const uint64_t received = initiator.received();
     const double rate = stretch.seconds > 0 ? static_cast<double>(received) / stretch.seconds : 0;
+    const BothEnds cpu = both_ends(stretch.cpu, initiator.peer_cpu_s(), received);
     measurement.bandwidth = {.messages = stretch.messages,
                              .received = received,
                              .seconds = stretch.seconds,
                              .gigabits_per_second = rate * static_cast<double>(round.size) * 8 / 1e9,
                              .messages_per_second = rate,
-                             .cpu_ns = per(stretch.cpu.seconds * 1e9, received),
-                             .cycles = per(stretch.cpu.cycles, received),
+                             .cpu_ns = cpu.cpu_ns,
+                             .peer_cpu_ns = cpu.peer_cpu_ns,
+                             .cycles = cpu.cycles,
                              .rate_samples = stretch.rate_samples};
   }
 
@@ -114,13 +129,15 @@ class Runner {
     const Stretch stretch = initiator.ping(stop(), samples);
     measurement.bytes_verified += initiator.finish();
     const client::Histogram& all = samples.all;
+    const BothEnds cpu = both_ends(stretch.cpu, initiator.peer_cpu_s(), all.count());
     measurement.latency = {.samples = all.count(),
                            .lost = stretch.messages - all.count(),
                            .p50_us = microseconds(all.percentile(50)),
                            .p99_us = microseconds(all.percentile(99)),
                            .p999_us = microseconds(all.percentile(99.9)),
-                           .cpu_ns = per(stretch.cpu.seconds * 1e9, all.count()),
-                           .cycles = per(stretch.cpu.cycles, all.count()),
+                           .cpu_ns = cpu.cpu_ns,
+                           .peer_cpu_ns = cpu.peer_cpu_ns,
+                           .cycles = cpu.cycles,
                            .histogram = all,
                            .p50_samples = samples.p50_us,
                            .p99_samples = samples.p99_us};

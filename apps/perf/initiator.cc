@@ -264,6 +264,7 @@ Stretch Initiator::ping(const Stop& stop, RoundTrips& samples) {
 uint64_t Initiator::finish() {
   const Outcome there = peer_.finish(posted_);
   received_there_ = there.received;
+  peer_cpu_s_ = there.cpu_s;
   const uint64_t here = round_.reliable() ? memory_.verify(phase_, posted_)
                                           : memory_.verify_arrived(phase_, posted_, arrivals_);
   return there.bytes_verified + here;

@@ -44,6 +44,8 @@ class Initiator {
 
   /// How many messages of the last phase the other end got; after ping(), how many answers came.
   [[nodiscard]] uint64_t received() const { return received_there_; }
+  /// CPU time of the last phase that the other end's process took, if it is not this one.
+  [[nodiscard]] double peer_cpu_s() const { return peer_cpu_s_; }
 
   /// Keeps as many messages outstanding as the round's depth says, until `stop`. The time is that from the
   /// first post to the last completion.
@@ -75,6 +77,7 @@ class Initiator {
   uint64_t completed_ = 0;
   uint64_t received_ = 0;
   uint64_t received_there_ = 0;
+  double peer_cpu_s_ = 0;
 
   // Unreliable services.
   Arrivals arrivals_;  // of pongs

@@ -14,14 +14,6 @@ client::Failure wrong(const char* key) {
   return client::Failure(fmt::format("the peer told a wrong '{}'", key));
 }
 
-double real_from(const json& object, const char* key, double max) {
-  const json value = object.is_object() ? object.value(key, json()) : json();
-  if (!value.is_number()) throw wrong(key);
-  const auto number = value.get<double>();
-  if (!(number >= 0 && number <= max)) throw wrong(key);
-  return number;
-}
-
 bool flag_from(const json& object, const char* key) { return number_from(object, key, 1) != 0; }
 
 uint32_t count_from(const json& object, const char* key, uint32_t max) {

@@ -17,8 +17,9 @@ struct Bandwidth {
   double seconds = 0;
   double gigabits_per_second = 0;  // of what was received
   double messages_per_second = 0;
-  // Of this process; both ends' when both are in it.
+  // Of both ends, whether they are in one process or in two.
   double cpu_ns = 0;                 // of a message
+  double peer_cpu_ns = 0;            // the part of it that another process took
   double cycles = 0;                 // of a message, of the time stamp counter
   std::vector<double> rate_samples;  // messages a second in parts of the time, for comparisons
 };
@@ -31,6 +32,7 @@ struct Latency {
   double p99_us = 0;
   double p999_us = 0;
   double cpu_ns = 0;  // as above, of a round trip
+  double peer_cpu_ns = 0;
   double cycles = 0;
   client::Histogram histogram = {};      // in nanoseconds
   std::vector<double> p50_samples = {};  // in parts of the time

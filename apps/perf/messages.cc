@@ -69,6 +69,14 @@ uint64_t number_from(const nlohmann::json& json, const char* key, uint64_t max) 
   return value.get<uint64_t>();
 }
 
+double real_from(const nlohmann::json& json, const char* key, double max) {
+  const nlohmann::json& value = field(json, key);
+  if (!value.is_number()) throw wrong(key);
+  const auto number = value.get<double>();
+  if (!(number >= 0 && number <= max)) throw wrong(key);
+  return number;
+}
+
 // Only what the server needs: how much memory, how many requests, which path MTU. Rounds come one by one.
 nlohmann::json to_json(const Plan& plan) {
   return {{"version", kDialogueVersion},

@@ -11,7 +11,7 @@
 namespace uroce::perf {
 
 /// Both ends must be of the same version of this dialogue.
-constexpr uint32_t kDialogueVersion = 4;
+constexpr uint32_t kDialogueVersion = 5;
 
 nlohmann::json to_json(const Plan& plan);
 Plan plan_from(const nlohmann::json& json);
@@ -27,5 +27,7 @@ Phase phase_from(const nlohmann::json& json);
 
 /// The unsigned number called `key`, at most `max`.
 uint64_t number_from(const nlohmann::json& json, const char* key, uint64_t max = UINT64_MAX);
+/// The number called `key`, from 0 to `max`.
+double real_from(const nlohmann::json& json, const char* key, double max);
 
 }  // namespace uroce::perf

@@ -29,7 +29,10 @@ void RemotePeer::turn() {
 Outcome RemotePeer::finish(uint64_t end) {
   channel_.send({{"finish", end}});
   const nlohmann::json answer = channel_.receive();
-  return {.bytes_verified = number_from(answer, "verified"), .received = number_from(answer, "received")};
+  constexpr double kSecondsMax = 1e9;
+  return {.bytes_verified = number_from(answer, "verified"),
+          .received = number_from(answer, "received"),
+          .cpu_s = real_from(answer, "cpu_s", kSecondsMax)};
 }
 
 void RemotePeer::part() { channel_.send({{"part", true}}); }

@@ -105,6 +105,7 @@ std::string json_of(const Report& report) {
       json[key("gigabits_per_second")] = one.bandwidth->gigabits_per_second;
       json[key("messages_per_second")] = one.bandwidth->messages_per_second;
       json[key("cpu_ns_per_message")] = one.bandwidth->cpu_ns;
+      if (one.bandwidth->peer_cpu_ns > 0) json[key("peer_cpu_ns_per_message")] = one.bandwidth->peer_cpu_ns;
       json[key("cycles_per_message")] = one.bandwidth->cycles;
       details.add_samples(key("messages_per_second"), one.bandwidth->rate_samples);
     }
@@ -115,6 +116,7 @@ std::string json_of(const Report& report) {
       json[key("round_trip_p99_us")] = one.latency->p99_us;
       json[key("round_trip_p999_us")] = one.latency->p999_us;
       json[key("cpu_ns_per_round_trip")] = one.latency->cpu_ns;
+      if (one.latency->peer_cpu_ns > 0) json[key("peer_cpu_ns_per_round_trip")] = one.latency->peer_cpu_ns;
       json[key("cycles_per_round_trip")] = one.latency->cycles;
       details.add_samples(key("round_trip_p50_us"), one.latency->p50_samples);
       details.add_samples(key("round_trip_p99_us"), one.latency->p99_samples);

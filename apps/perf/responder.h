@@ -11,6 +11,7 @@ namespace uroce::perf {
 struct Outcome {
   uint64_t bytes_verified = 0;
   uint64_t received = 0;  // messages
+  double cpu_s = 0;       // of the other process, if there is one, from begin() until the initiator was done
 };
 
 /// The answering end of a round: keeps receives posted, sends the pongs, and turns its device by polling.

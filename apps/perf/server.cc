@@ -1,6 +1,7 @@
 #include <chrono>
 #include <optional>
 
+#include "apps/perf/cpu_meter.h"
 #include "apps/perf/load_server.h"
 #include "apps/perf/messages.h"
 #include "apps/perf/remote_peer.h"
@@ -34,6 +35,7 @@ class Session {
         throw client::Failure("the client names no round");
       } else if (message.contains("phase")) {
         responder_->begin(phase_from(message["phase"]));
+        cpu_ = {};
         channel_.send({{"ready", true}});
       } else {
         finish(number_from(message, "finish"));
@@ -69,6 +71,7 @@ class Session {
   }
 
   void finish(uint64_t end) {
+    const CpuUse used = cpu_.used();
     client::Patience patience(channel_.peer());
     while (!responder_->done(end)) {
       responder_->step();
@@ -76,7 +79,8 @@ class Session {
     }
     const Outcome outcome = responder_->verify(end);
     verified_ += outcome.bytes_verified;
-    channel_.send({{"verified", outcome.bytes_verified}, {"received", outcome.received}});
+    channel_.send(
+        {{"verified", outcome.bytes_verified}, {"received", outcome.received}, {"cpu_s", used.seconds}});
   }
 
   client::Channel& channel_;
@@ -84,6 +88,7 @@ class Session {
   Plan plan_;
   Endpoint endpoint_;
   std::optional<Responder> responder_;
+  CpuMeter cpu_;  // of a phase
   uint64_t verified_ = 0;
 };
 

@@ -2,15 +2,31 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "apps/serve/asking.h"
+#include "apps/serve/process_orders.h"
+#include "faults/count_labels.h"
+#include "faults/schedule.h"
 
 namespace uroce::serve {
 namespace {
 
 using host::MessageType;
 using nlohmann::json;
+
+std::string no_orders(uint32_t client) {
+  return fmt::format(
+      "client: process {} has no device of its own, or is not yours; without --client it is the service's "
+      "faults",
+      client);
+}
 
 void print_fault(const json& fault) {
   std::string counts;
@@ -22,35 +38,81 @@ void print_fault(const json& fault) {
              fault.at("rule").get<std::string>(), counts.empty() ? "no packet" : counts);
 }
 
+json json_of(const host::FaultShown& shown) {
+  const auto state =
+      static_cast<faults::RuleState>(std::min<uint32_t>(static_cast<uint32_t>(shown.state), 2));
+  json counts = json::object();
+  for (size_t i = 0; i < shown.counts.size(); ++i) counts[faults::kCountLabels[i]] = shown.counts[i];
+  const std::string rule(shown.rule.data(), strnlen(shown.rule.data(), shown.rule.size()));
+  return {{"id", shown.id},
+          {"rule", rule},
+          {"state", faults::name_of(state)},
+          {"programs", 1},
+          {"counts", counts}};
+}
+
+/// What the process itself answers, if it has a port of its own; else null: it may be a program of the
+/// service.
+Result<std::optional<ProcessOrders::Answer>> ask_process(std::optional<uint32_t> client, host::OrderKind kind,
+                                                         uint32_t number, std::string_view text = {}) {
+  using Answered = std::optional<ProcessOrders::Answer>;
+  if (!client) return Answered();
+  auto orders = ProcessOrders::find(*client);
+  if (!orders) return orders.error();
+  if (!*orders) return Answered();
+  auto answer = (*orders)->order(kind, number, text);
+  // It has the device that was named, if at all, from the service.
+  if (!answer && answer.error().code == ENODEV) return Answered();
+  return answer ? Result<Answered>(std::move(*answer)) : Result<Answered>(answer.error());
+}
+
+/// Prints the number that the process, or the service, answers.
+int order(const char* command, const std::string& socket, std::optional<uint32_t> client,
+          const std::string& text) {
+  const auto of_process = ask_process(client, host::OrderKind::kOrder, 0, text);
+  if (!of_process) return fail(command, of_process.error().message);
+  uint32_t number = 0;
+  if (*of_process) {
+    number = (*of_process)->number;
+  } else {
+    host::Message message{.type = MessageType::kFaultAdd};
+    host::set_text(message.text, text);
+    const auto answer = ask(socket, message, kAnswerMs);
+    if (!answer) return fail(command, answer.error().message);
+    number = answer->number;
+  }
+  fmt::print("{}\n", number);
+  return 0;
+}
+
 }  // namespace
 
-int add_fault(const std::string& socket, const std::string& rule) {
-  host::Message message{.type = MessageType::kFaultAdd};
-  host::set_text(message.text, rule);
-  const auto answer = ask(socket, message, kAnswerMs);
-  if (!answer) return fail("fault add", answer.error().message);
-  fmt::print("{}\n", answer->number);
-  return 0;
+int add_fault(const std::string& socket, const faults::Rule& rule) {
+  return order("fault add", socket, rule.scope.client, faults::to_text(rule));
 }
 
-int break_object(const std::string& socket, const std::string& order) {
-  host::Message message{.type = MessageType::kFaultAdd};
-  host::set_text(message.text, order);
-  const auto answer = ask(socket, message, kAnswerMs);
-  if (!answer) return fail("fault break", answer.error().message);
-  fmt::print("{}\n", answer->number);
-  return 0;
+int break_object(const std::string& socket, std::optional<uint32_t> client, const std::string& text) {
+  return order("fault break", socket, client, text);
 }
 
-int list_faults(const std::string& socket, bool as_json) {
-  const auto answer = ask(socket, {.type = MessageType::kFaultList}, kAnswerMs);
-  if (!answer) return fail("fault list", answer.error().message);
-  if (as_json) {
-    fmt::print("{}\n", answer->text);
-    return 0;
+int list_faults(const std::string& socket, std::optional<uint32_t> client, bool as_json) {
+  const auto of_process = ask_process(client, host::OrderKind::kList, 0);
+  if (!of_process) return fail("fault list", of_process.error().message);
+  json all = json::array();
+  if (*of_process) {
+    for (const host::FaultShown& shown : (*of_process)->faults) all.push_back(json_of(shown));
+  } else if (client) {
+    return fail("fault list", no_orders(*client));
+  } else {
+    const auto answer = ask(socket, {.type = MessageType::kFaultList}, kAnswerMs);
+    if (!answer) return fail("fault list", answer.error().message);
+    all = json::parse(answer->text, nullptr, false);
   }
   try {
-    const json all = json::parse(answer->text);
+    if (as_json) {
+      fmt::print("{}\n", all.dump());
+      return 0;
+    }
     if (all.empty()) return 0;
     fmt::print("{:>5} {:<8} {:>8} {:<40} {}\n", "ID", "STATE", "PROGRAMS", "FAULT", "PACKETS");
     for (const json& fault : all) print_fault(fault);
@@ -60,7 +122,11 @@ int list_faults(const std::string& socket, bool as_json) {
   return 0;
 }
 
-int clear_fault(const std::string& socket, uint32_t id) {
+int clear_fault(const std::string& socket, std::optional<uint32_t> client, uint32_t id) {
+  const auto of_process = ask_process(client, host::OrderKind::kRemove, id);
+  if (!of_process) return fail("fault clear", of_process.error().message);
+  if (*of_process) return 0;
+  if (client) return fail("fault clear", no_orders(*client));
   const auto answer = ask(socket, {.type = MessageType::kFaultRemove, .number = id}, kAnswerMs);
   return answer ? 0 : fail("fault clear", answer.error().message);
 }

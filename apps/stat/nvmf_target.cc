@@ -12,18 +12,26 @@
 namespace uroce::statistics {
 namespace {
 
+/// Copies out of memory that another process writes meanwhile.
+template <typename T>
+void load(T& to, const T& from) {
+  load_words(reinterpret_cast<std::byte*>(&to), reinterpret_cast<const std::byte*>(&from), sizeof from);
+}
+
 /// A copy of what did not change meanwhile, or nothing.
 std::unique_ptr<host::NvmfStatistics> copy_of(const host::NvmfStatistics& shown) {
   constexpr int kTries = 100;
   auto copy = std::make_unique<host::NvmfStatistics>();
   for (int i = 0; i < kTries; ++i) {
-    // seq_cst: partner is the target.
-    const uint64_t before = shown.sequence.load(std::memory_order_seq_cst);
-    copy->rows = shown.rows;
-    copy->queues = std::min<uint64_t>(shown.queues, host::kNvmfQueuesMax);
-    copy->namespaces = std::min<uint64_t>(shown.namespaces, host::kNvmfNamespacesMax);
-    std::copy_n(shown.namespace_rows.begin(), copy->namespaces, copy->namespace_rows.begin());
-    if (before % 2 == 0 && shown.sequence.load(std::memory_order_seq_cst) == before) return copy;
+    const uint64_t before = shown.version.load();
+    load(copy->rows, shown.rows);
+    load(copy->queues, shown.queues);
+    copy->queues = std::min<uint64_t>(copy->queues, host::kNvmfQueuesMax);
+    load(copy->namespaces, shown.namespaces);
+    copy->namespaces = std::min<uint64_t>(copy->namespaces, host::kNvmfNamespacesMax);
+    for (size_t one = 0; one < copy->namespaces; ++one)
+      load(copy->namespace_rows[one], shown.namespace_rows[one]);
+    if (before % 2 == 0 && shown.version.still(before)) return copy;
   }
   return nullptr;
 }

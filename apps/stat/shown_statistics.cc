@@ -1,30 +1,23 @@
 #include "apps/stat/shown_statistics.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <linux/magic.h>
 #include <sys/file.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <cstring>
-#include <memory>
 #include <string_view>
 #include <tuple>
 
 #include "apps/stat/printable_text.h"
 #include "base/counter_texts.h"
 #include "host/nvmf_format.h"
+#include "host/process_memory.h"
 #include "host/process_start.h"
 
 namespace uroce::statistics {
@@ -41,48 +34,15 @@ namespace {
 constexpr int64_t kPatienceNs = 500'000'000;
 constexpr int64_t kPauseNs = 2'000'000;
 
-using Folder = std::unique_ptr<DIR, decltype([](DIR* folder) { closedir(folder); })>;
-
-std::optional<int> number_in(std::string_view text) {
-  int number = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-template <typename Use>
-void for_each_number(const std::string& path, Use use) {
-  const Folder folder(opendir(path.c_str()));
-  if (folder == nullptr) return;
-  while (const dirent* const entry = readdir(folder.get()))
-    if (const auto number = number_in(entry->d_name)) use(*number);
-}
-
-std::string path_of(ShownStatistics::Place place) {
-  return "/proc/" + std::to_string(place.pid) + "/fd/" + std::to_string(place.descriptor);
-}
-
 void find_in(int pid, std::vector<ShownStatistics::Place>& places) {
-  static const std::string wanted = std::string("/memfd:") + kStatisticsName;
-  static const std::string of_target = std::string("/memfd:") + host::kNvmfStatisticsName;
-  for_each_number("/proc/" + std::to_string(pid) + "/fd", [&](int descriptor) {
-    std::array<char, 64> target{};
-    const ssize_t length = readlink(path_of({pid, descriptor}).c_str(), target.data(), target.size());
-    if (length <= 0) return;
-    const std::string_view name(target.data(), static_cast<size_t>(length));
-    if (name.starts_with(wanted)) places.push_back({pid, descriptor});
-    if (name.starts_with(of_target)) places.push_back({pid, descriptor, true});
+  host::for_each_memory(pid, [&](std::string_view name, int descriptor) {
+    if (name == kStatisticsName) places.push_back({pid, descriptor});
+    if (name == host::kNvmfStatisticsName) places.push_back({pid, descriptor, true});
   });
 }
 
 Error wrong(int pid, const std::string& what) {
   return {EPROTO, "process " + std::to_string(pid) + ": statistics " + what};
-}
-
-/// The memory is of ordinary pages, so that no access faults because there are none of another kind.
-bool is_ordinary(int descriptor) {
-  struct statfs file_system {};
-  return fstatfs(descriptor, &file_system) == 0 && file_system.f_type == TMPFS_MAGIC;
 }
 
 int64_t now_ns() {
@@ -118,7 +78,7 @@ std::vector<ShownStatistics::Place> ShownStatistics::find(std::optional<int> pid
   if (pid) {
     find_in(*pid, places);
   } else {
-    for_each_number("/proc", [&](int found) { find_in(found, places); });
+    host::for_each_number("/proc", [&](int found) { find_in(found, places); });
   }
   // Devices first.
   std::ranges::sort(places, {},
@@ -128,29 +88,22 @@ std::vector<ShownStatistics::Place> ShownStatistics::find(std::optional<int> pid
 
 Result<ShownStatistics> ShownStatistics::open(Place place) {
   const int pid = place.pid;
-  Descriptor descriptor(::open(path_of(place).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  Descriptor descriptor(
+      ::open(host::path_of_descriptor(pid, place.descriptor).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!descriptor.ok())
     return Error{errno, "process " + std::to_string(pid) + ": statistics: " + std::strerror(errno)};
-  const int seals = fcntl(descriptor.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || !is_ordinary(descriptor.get()))
-    return wrong(pid, "are not sealed against truncation");
-  struct stat status {};
-  if (fstat(descriptor.get(), &status) != 0) return wrong(pid, "cannot be looked at");
-  const auto bytes = static_cast<size_t>(status.st_size);
-  if (bytes < sizeof(StatisticsHeader)) return wrong(pid, "are truncated");
-  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
-  if (data == MAP_FAILED) return Error{errno, "mapping statistics: " + std::string(std::strerror(errno))};
-  Mapping memory(static_cast<std::byte*>(data), bytes);
+  auto memory = host::map_open_memory(descriptor.get(), sizeof(StatisticsHeader));
+  if (!memory) return Error{memory.error().code, wrong(pid, memory.error().message).message};
   StatisticsHeader header{};
-  std::memcpy(static_cast<void*>(&header), data, sizeof header);
-  if (const std::string complaint = complaint_about(header, bytes); !complaint.empty())
+  std::memcpy(static_cast<void*>(&header), memory->data(), sizeof header);
+  if (const std::string complaint = complaint_about(header, memory->bytes()); !complaint.empty())
     return wrong(pid, complaint);
   // A child that was forked has the descriptor, too.
   if (host::start_of_process(pid) != header.started_ticks)
     return Error{ENOENT, "process " + std::to_string(pid) + ": its statistics are those of its parent"};
   if (header.open.load(std::memory_order_acquire) == 0)  // pairs with ~OwnStatistics()
     return Error{ENOENT, "process " + std::to_string(pid) + ": its devices are closed"};
-  ShownStatistics shown(pid, std::move(descriptor), std::move(memory),
+  ShownStatistics shown(pid, std::move(descriptor), std::move(*memory),
                         StatisticsLayout(header.devices, header.pollers));
   shown.devices_ = header.devices;
   shown.pollers_ = header.pollers;

@@ -2,12 +2,11 @@
 
 #include <bitset>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "base/identifiers.h"
 #include "base/result.h"
+#include "host/scope.h"
 
 namespace uroce::capture {
 
@@ -23,10 +22,8 @@ enum class Direction : uint8_t { kBoth, kIn, kOut };
 
 /// Which frames are captured, and how much of each.
 struct Order {
-  std::string device = {};  // of this name; empty: of each
-  std::optional<QpNumber> queue_pair;
-  std::optional<uint32_t> client;  // of this process
-  std::string opcode = {};         // RoCE packets with this in their opcode's name, as "READ"
+  host::Scope scope = {};
+  std::string opcode = {};  // RoCE packets with this in their opcode's name, as "READ"
   Direction direction = Direction::kBoth;
   uint32_t snap_bytes = kSnapDefault;
 

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
+#include <type_traits>
+
+#include "base/versioned_words.h"
 
 // Captured frames on their way from a poller to another process: memory that their poller alone writes, and
 // never waits: a reader that is late has lost frames, and sees how many. README.md.
@@ -38,7 +40,7 @@ static_assert(sizeof(Record) == 48);
 
 inline constexpr uint64_t kRingMagic = 0x3147'4E49'4352'5555;  // "UURCING1"
 inline constexpr uint32_t kPollersMax = 64;
-inline constexpr uint32_t kSlotsMax = 1u << 16;
+inline constexpr uint32_t kSlotsMax = 1u << 17;
 inline constexpr uint32_t kSlotBytesMax = 1u << 14;
 inline constexpr size_t kRingBytesMax = size_t{1} << 30;
 
@@ -55,7 +57,7 @@ struct alignas(64) RingHead {
   std::atomic<uint64_t> errors;   // NAKs, and what ends a request with an error
 };
 struct SlotHead {
-  std::atomic<uint64_t> sequence;  // the frame's position plus one; 0: it is being written
+  Version version;  // the frame's position plus one; 0: it is being written
   uint64_t unused;
   Record record;
 };
@@ -92,24 +94,6 @@ class RingLayout {
   const RingPreamble preamble_;
 };
 
-// What one process writes while another may read it is copied word by word; a slot has whole words.
-
-inline void store_words(std::byte* to, const std::byte* from, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    std::memcpy(&word, from + at, std::min(bytes - at, sizeof word));
-    // Release: pairs with load_words().
-    __atomic_store_n(reinterpret_cast<uint64_t*>(to + at), word, __ATOMIC_RELEASE);
-  }
-}
-inline void load_words(std::byte* to, const std::byte* from, size_t bytes) {
-  for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
-    // Acquire: pairs with store_words().
-    const uint64_t word = __atomic_load_n(reinterpret_cast<const uint64_t*>(from + at), __ATOMIC_ACQUIRE);
-    std::memcpy(to + at, &word, std::min(bytes - at, sizeof word));
-  }
-}
-
 /// Writes the ring of one poller. `memory` has the layout's size and is zeroed.
 class RingWriter {
  public:
@@ -123,15 +107,13 @@ class RingWriter {
   void put(Record record, std::span<const std::byte> frame) {
     std::byte* const at = layout_.slot(memory_, poller_, next_);
     auto& head = *reinterpret_cast<SlotHead*>(at);
-    // Relaxed: each word is released after it, so a reader that has seen a new one sees 0, or the new
-    // sequence, when it looks again.
-    head.sequence.store(0, std::memory_order_relaxed);
+    head.version.begin(0);
     const size_t room = layout_.preamble().slot_bytes - sizeof(SlotHead);
     record.captured = static_cast<uint32_t>(std::min(frame.size(), room));
     store_words(reinterpret_cast<std::byte*>(&head.record), reinterpret_cast<const std::byte*>(&record),
                 sizeof record);
     store_words(at + sizeof(SlotHead), frame.data(), record.captured);
-    head.sequence.store(++next_, std::memory_order_release);  // pairs with RingReader::read()
+    head.version.end(++next_);
   }
   void publish() {
     layout_.head(memory_, poller_)
@@ -183,15 +165,14 @@ class RingReader {
   std::optional<Record> read_at(uint64_t position, std::span<std::byte> bytes) const {
     const std::byte* const at = layout_.slot(memory_, poller_, position);
     const auto& head = *reinterpret_cast<const SlotHead*>(at);
-    if (head.sequence.load(std::memory_order_acquire) != position + 1) return std::nullopt;
+    if (head.version.load() != position + 1) return std::nullopt;
     Record record;
     load_words(reinterpret_cast<std::byte*>(&record), reinterpret_cast<const std::byte*>(&head.record),
                sizeof record);
     const size_t room = std::min<size_t>(bytes.size(), layout_.preamble().slot_bytes - sizeof(SlotHead));
     record.captured = std::min<uint32_t>(record.captured, static_cast<uint32_t>(room));
     load_words(bytes.data(), at + sizeof(SlotHead), record.captured);
-    // Relaxed: all loads before it are acquires. The writer begins by another sequence.
-    if (head.sequence.load(std::memory_order_relaxed) != position + 1) return std::nullopt;
+    if (!head.version.still(position + 1)) return std::nullopt;
     record.captured = std::min(record.captured, record.bytes);
     return record;
   }

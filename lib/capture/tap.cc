@@ -76,7 +76,7 @@ port::RxFrame Tap::loop(const port::TxFrame& frame) {
 /// The packet that was parsed, or what is none.
 bool Tap::is_meant(bool roce) const {
   const Order& order = options_.order;
-  if (!roce) return !order.queue_pair && order.opcode.empty();
+  if (!roce) return !order.scope.queue_pair && order.opcode.empty();
   return opcodes_[packet_.row->opcode.value];
 }
 
@@ -90,7 +90,7 @@ void Tap::take_received(const port::RxFrame& frame, int64_t time_ns) {
       .time_ns = time_ns, .bytes = frame.length, .kind = RecordKind::kIn, .has_icrc = frame.has_icrc};
   if (roce) {
     const QpNumber number = packet_.headers.bth.destination;
-    if (options_.order.queue_pair && *options_.order.queue_pair != number) return;
+    if (options_.order.scope.queue_pair && *options_.order.scope.queue_pair != number) return;
     if (const auto facts = options_.queue_pairs.find(number)) {
       add_context(*facts, record);
       learn(*facts);
@@ -115,7 +115,7 @@ bool Tap::take_sent(const port::TxFrame& frame, int64_t time_ns) {
       .time_ns = time_ns, .bytes = frame.length, .kind = RecordKind::kOut, .has_icrc = frame.has_icrc};
   if (roce) {
     const auto facts = sender_of();
-    if (options_.order.queue_pair && !facts) return false;
+    if (options_.order.scope.queue_pair && !facts) return false;
     if (facts) add_context(*facts, record);
   }
   ring_.put(record, {frame.data, std::min(frame.length, options_.order.snap_bytes)});
@@ -128,14 +128,14 @@ std::optional<QueuePairFacts> Tap::sender_of() const {
   const QpNumber to = packet_.headers.bth.destination;
   if (packet_.row->headers.has(wire::Header::kDeth)) {
     const QpNumber from = packet_.headers.deth.source;
-    if (options_.order.queue_pair && *options_.order.queue_pair != from) return std::nullopt;
+    if (options_.order.scope.queue_pair && *options_.order.scope.queue_pair != from) return std::nullopt;
     return options_.queue_pairs.find(from);
   }
   const auto of_peer = [&](QpNumber ours) -> std::optional<QueuePairFacts> {
     auto facts = options_.queue_pairs.find(ours);
     return facts && facts->peer == to && facts->peer_address == packet_.destination ? facts : std::nullopt;
   };
-  if (options_.order.queue_pair) return of_peer(*options_.order.queue_pair);
+  if (options_.order.scope.queue_pair) return of_peer(*options_.order.scope.queue_pair);
   return of_peer(const_cast<Tap*>(this)->peer_slot(packet_.destination, to).ours);
 }
 

@@ -1,22 +1,16 @@
 #include "faults/breakage.h"
 
+#include <fmt/format.h>
+
+#include <cerrno>
+
 #include "host/control.h"
 
 namespace uroce::faults {
 namespace {
 
-/// Reads a key as programs print it: decimal, or hexadecimal with 0x.
-Complaint store_key(std::string_view text, uint32_t& to) {
-  const bool hexadecimal = text.starts_with("0x");
-  if (hexadecimal) text.remove_prefix(2);
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, to, hexadecimal ? 16 : 10);
-  if (error != std::errc{} || stop != end) return "must be a key of memory";
-  return std::nullopt;
-}
-
 /// Which of them the keys that were given mean; nothing when it is none, or several.
-std::optional<Breakage::What> meant_by(const Scope& scope, bool key, bool completions) {
+std::optional<Breakage::What> meant_by(const host::Scope& scope, bool key, bool completions) {
   const bool device = !scope.device.empty();
   const bool client = scope.client.has_value();
   if (scope.queue_pair) {
@@ -36,20 +30,27 @@ std::optional<Breakage> parse_breakage(std::string_view text) {
   Breakage meant;
   bool key_given = false;
   bool completions = false;
-  const Status read = store_pairs(text, [&](std::string_view key, std::string_view value) -> Complaint {
-    if (is_scope_key(key)) return store_scope(key, value, meant.scope);
-    if (key == "key") {
-      key_given = true;
-      return store_key(value, meant.key);
-    }
-    if (key != "overflow" || value != "true") return "nothing is broken by that";
-    completions = true;
-    return std::nullopt;
-  });
+  const Status read =
+      host::store_pairs(text, [&](std::string_view key, std::string_view value) -> host::Complaint {
+        if (host::is_scope_key(key)) return host::store_scope(key, value, meant.scope);
+        if (key == "key") {
+          key_given = true;
+          return host::read_number(value, meant.key) ? std::nullopt
+                                                     : host::Complaint("must be a key of memory");
+        }
+        if (key != "overflow" || value != "true") return "nothing is broken by that";
+        completions = true;
+        return std::nullopt;
+      });
   const auto what = meant_by(meant.scope, key_given, completions);
   if (!read || !what) return std::nullopt;
   meant.what = *what;
   return meant;
+}
+
+std::string why_key_stays(uint32_t client, uint32_t key, int error) {
+  if (error == EBUSY) return "key: windows are bound over that region, or it is being changed";
+  return fmt::format("key: process {} has no region or bound window with key {:#x}", client, key);
 }
 
 }  // namespace uroce::faults

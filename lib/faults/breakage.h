@@ -2,9 +2,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
-#include "faults/scope.h"
+#include "host/scope.h"
 
 namespace uroce::faults {
 
@@ -14,17 +15,20 @@ struct Breakage {
     kQueuePair,    // ends in the error state
     kCompletions,  // of a queue pair: its completion queues overflow
     kDevice,       // fails, for a process or for all programs
-    kKey,          // of a process's region: it stands for nothing any more
+    kKey,          // of a process's region or window: it stands for nothing any more
   };
 
   What what = What::kDevice;
-  Scope scope = {};
+  host::Scope scope = {};
   uint32_t key = 0;
 
   [[nodiscard]] bool operator==(const Breakage&) const = default;
   /// One program is meant, and says whether it has it.
   [[nodiscard]] bool is_of_one() const { return what != What::kDevice; }
 };
+
+/// What to say when a process did not take a key away: by EBUSY, or because it has none.
+std::string why_key_stays(uint32_t client, uint32_t key, int error);
 
 /// What an order that begins with host::kBreakOrder is to break. Nothing: the text orders no such thing, or
 /// names nothing, or more than one of them.

@@ -11,6 +11,8 @@
 namespace uroce::faults {
 namespace {
 
+using host::Complaint;
+
 struct Unit {
   std::string_view name;
   int64_t factor;
@@ -98,13 +100,13 @@ constexpr std::array<Key, 11> kKeys{{
     {"rate", [](std::string_view text, Rule& to) { return store_rate(text, to.rate); }},
     {"seed",
      [](std::string_view text, Rule& to) {
-       return read_number(text, to.seed) ? std::nullopt : Complaint("must be a number");
+       return host::read_number(text, to.seed) ? std::nullopt : Complaint("must be a number");
      }},
     {"after", [](std::string_view text, Rule& to) { return store_time(text, to.after, kScheduleMax); }},
 }};
 
 Complaint store(std::string_view key, std::string_view value, Rule& to) {
-  if (is_scope_key(key)) return store_scope(key, value, to.scope);
+  if (host::is_scope_key(key)) return host::store_scope(key, value, to.scope);
   if (key == "for") return store_time(value, to.lasts.emplace(), kScheduleMax);
   const auto found = std::ranges::find(kKeys, key, &Key::name);
   if (found != kKeys.end()) return found->store(value, to);
@@ -140,7 +142,7 @@ Result<Rule> parse_rule(std::string_view text) {
   if (text.size() > kRuleTextMax)
     return Error{EINVAL, fmt::format("must not be longer than {} characters", kRuleTextMax)};
   Rule rule;
-  const Status read = store_pairs(
+  const Status read = host::store_pairs(
       text, [&](std::string_view key, std::string_view value) { return store(key, value, rule); });
   if (!read) return read.error();
   if (const Complaint complaint = check(rule)) return Error{EINVAL, *complaint};
@@ -148,14 +150,10 @@ Result<Rule> parse_rule(std::string_view text) {
 }
 
 std::string to_text(const Rule& rule) {
-  std::string text;
+  std::string text = host::to_text(rule.scope);
   const auto add = [&](bool given, std::string_view key, const std::string& value) {
     if (given) text += fmt::format("{}{}={}", text.empty() ? "" : ",", key, value);
   };
-  add(!rule.scope.device.empty(), "device", rule.scope.device);
-  add(rule.scope.queue_pair.has_value(), "qp",
-      std::to_string(rule.scope.queue_pair.value_or(QpNumber{}).value));
-  add(rule.scope.client.has_value(), "client", std::to_string(rule.scope.client.value_or(0)));
   add(rule.loss > 0, "loss", chance_text(rule.loss));
   add(rule.delay.ns > 0, "delay", quantity_text(rule.delay.ns, kTimes));
   add(rule.jitter.ns > 0, "jitter", quantity_text(rule.jitter.ns, kTimes));

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "faults/scope.h"
+#include "host/scope.h"
 
 namespace uroce::faults {
 
@@ -21,7 +21,7 @@ enum class Refusal : uint8_t { kRnr, kAccess, kInvalid, kOperational };
 /// One fault that was ordered: which packets it concerns, when, and what becomes of them. All of its effects
 /// are independent of each other.
 struct Rule {
-  Scope scope = {};  // of the packets, as they are received
+  host::Scope scope = {};  // of the packets, as they are received
   // What becomes of them.
   uint32_t loss = 0;
   uint32_t duplicate = 0;

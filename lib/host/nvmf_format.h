@@ -1,10 +1,10 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 
 #include "base/latencies.h"
+#include "base/versioned_words.h"
 
 // What an NVMe-oF target shows of its queues and namespaces: a memfd as of statistics_format.h, found
 // likewise. The target writes it once a second.
@@ -34,6 +34,7 @@ struct NvmfQueueRow {
   UROCE_NVMF_QUEUE_VALUES(X)
 #undef X
 };
+static_assert(sizeof(NvmfQueueRow) % sizeof(uint64_t) == 0);
 
 /// Every number of a namespace: name, unit and help.
 // clang-format off
@@ -63,13 +64,15 @@ struct NvmfNamespaceRow {
   NvmfLatency write_latency;
 };
 
+static_assert(sizeof(NvmfNamespaceRow) % sizeof(uint64_t) == 0);
+
 struct NvmfStatistics {
   uint64_t magic;
-  uint64_t bytes;                  // of all of it
-  uint64_t started_ticks;          // when the process was: field 22 of /proc/PID/stat
-  std::atomic<uint64_t> sequence;  // odd while the rest changes
-  uint64_t queues;                 // of which there are rows
-  uint64_t namespaces;             // likewise
+  uint64_t bytes;          // of all of it
+  uint64_t started_ticks;  // when the process was: field 22 of /proc/PID/stat
+  Version version;         // odd while the rest changes
+  uint64_t queues;         // of which there are rows
+  uint64_t namespaces;     // likewise
   std::array<NvmfQueueRow, kNvmfQueuesMax> rows;
   std::array<NvmfNamespaceRow, kNvmfNamespacesMax> namespace_rows;
 };

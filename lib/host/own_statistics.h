@@ -2,12 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <utility>
 
 #include "base/counters.h"
-#include "base/descriptor.h"
 #include "base/result.h"
 #include "host/shared_memory.h"
 #include "host/statistics_format.h"
@@ -17,8 +15,6 @@ namespace uroce::host {
 /// What this process shows of itself; its end takes it away from readers.
 class OwnStatistics {
  public:
-  using Inode = std::optional<std::pair<uint64_t, uint64_t>>;  // device, number
-
   /// EMFILE, ENOMEM, ENOSYS; E2BIG: more devices or pollers than the format has.
   static Result<OwnStatistics> make(uint32_t devices, uint32_t pollers);
   OwnStatistics(OwnStatistics&&) = default;
@@ -37,13 +33,12 @@ class OwnStatistics {
   [[nodiscard]] std::span<QueuePairRow> rows() { return layout_.rows(memory_.data()); }
 
  private:
-  OwnStatistics(Descriptor descriptor, Mapping memory, StatisticsLayout layout, Inode inode)
-      : descriptor_(std::move(descriptor)), memory_(std::move(memory)), layout_(layout), inode_(inode) {}
+  OwnStatistics(OpenMemory memory, StatisticsLayout layout)
+      : descriptor_(std::move(memory.descriptor)), memory_(std::move(memory.mapping)), layout_(layout) {}
 
-  Descriptor descriptor_;
+  HeldDescriptor descriptor_;
   Mapping memory_;
   StatisticsLayout layout_;
-  Inode inode_;
 };
 
 }  // namespace uroce::host

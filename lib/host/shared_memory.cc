@@ -42,6 +42,52 @@ Result<SealedMemory> make_sealed_memory(const char* name, size_t bytes) {
   return SealedMemory{std::move(descriptor), std::move(mapping)};
 }
 
+HeldDescriptor::HeldDescriptor(Descriptor descriptor)
+    : descriptor_(std::move(descriptor)), inode_(inode_of(descriptor_.get())) {}
+
+HeldDescriptor::~HeldDescriptor() {
+  if (descriptor_.ok() && get() < 0) (void)descriptor_.release();
+}
+
+int HeldDescriptor::get() const {
+  return inode_ && inode_of(descriptor_.get()) == inode_ ? descriptor_.get() : -1;
+}
+
+HeldDescriptor::Inode HeldDescriptor::inode_of(int descriptor) {
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0) return std::nullopt;
+  return std::pair<uint64_t, uint64_t>(status.st_dev, status.st_ino);
+}
+
+Result<OpenMemory> make_open_memory(const char* name, size_t bytes) {
+  Descriptor descriptor(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor.ok()) return failed(name, errno);
+  if (ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0) return failed(name, errno);
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+  if (data == MAP_FAILED) return failed(name, errno);
+  Mapping mapping(static_cast<std::byte*>(data), bytes);
+  // No access to it faults, whatever others do.
+  if (fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return failed(name, errno == EINVAL ? ENOSYS : errno);
+  return OpenMemory{HeldDescriptor(std::move(descriptor)), std::move(mapping)};
+}
+
+Result<Mapping> map_open_memory(int descriptor, size_t bytes_min) {
+  // Hugepages may run out when they are first used, which is a SIGBUS.
+  struct statfs file_system {};
+  const int seals = fcntl(descriptor, F_GET_SEALS);
+  const bool ordinary = fstatfs(descriptor, &file_system) == 0 && file_system.f_type == TMPFS_MAGIC;
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || !ordinary)
+    return Error{EPROTO, "are not sealed against truncation"};
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0) return Error{EPROTO, "cannot be looked at"};
+  const auto bytes = static_cast<size_t>(status.st_size);
+  if (bytes < bytes_min) return Error{EPROTO, "are truncated"};
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (data == MAP_FAILED) return Error{errno, std::string("cannot be mapped: ") + std::strerror(errno)};
+  return Mapping(static_cast<std::byte*>(data), bytes);
+}
+
 Result<Mapping> map_sealed_memory(int descriptor, size_t bytes) {
   // Hugepages may run out when they are first used, which is a SIGBUS; a hole in tmpfs gets a page.
   struct statfs file_system {};

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "base/descriptor.h"
@@ -39,6 +41,43 @@ struct SealedMemory {
 };
 /// `name` is for /proc. ENOMEM, EMFILE; ENOSYS: the kernel has no such seals.
 Result<SealedMemory> make_sealed_memory(const char* name, size_t bytes);
+
+/// A descriptor that stays open in a program, which may close what it does not know; a file of its own may
+/// have got the number then, and stays open.
+class HeldDescriptor {
+ public:
+  HeldDescriptor() = default;
+  explicit HeldDescriptor(Descriptor descriptor);
+  HeldDescriptor(HeldDescriptor&&) = default;
+  HeldDescriptor& operator=(HeldDescriptor&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(inode_, other.inode_);
+    return *this;
+  }
+  ~HeldDescriptor();
+
+  /// -1: the program has closed it.
+  [[nodiscard]] int get() const;
+
+ private:
+  using Inode = std::optional<std::pair<uint64_t, uint64_t>>;  // device, number
+  [[nodiscard]] static Inode inode_of(int descriptor);
+
+  Descriptor descriptor_;
+  Inode inode_;
+};
+
+/// Zeroed memory that this process and those that get its descriptor write, and that cannot be truncated.
+struct OpenMemory {
+  HeldDescriptor descriptor;
+  Mapping mapping;
+};
+/// `name` is for /proc. ENOMEM, EMFILE, ENOSYS as make_sealed_memory(). A forked child has the mapping, too.
+Result<OpenMemory> make_open_memory(const char* name, size_t bytes);
+
+/// Maps, to read and write, what another process says is such memory of so many bytes at least. EPROTO, with
+/// what is wrong: it is no memfd of ordinary pages, not sealed against truncation, or too short.
+Result<Mapping> map_open_memory(int descriptor, size_t bytes_min);
 
 /// Maps, to read, what another process says is such memory. EPERM, with what is wrong: it is no memfd of
 /// ordinary pages, is not sealed against truncation and against writes of all but its maker, or has another

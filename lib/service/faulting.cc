@@ -21,22 +21,10 @@ constexpr uint32_t kLastId = (1u << 16) - 1;
 static_assert(host::kFaultsMax == faults::kRulesMax);
 
 bool concerns(const OrderedFault& fault, const Program& program) {
-  const faults::Scope& scope = fault.rule.scope;
+  const host::Scope& scope = fault.rule.scope;
   return program.attached() && (scope.device.empty() || program.device->name() == scope.device) &&
          (!scope.client || static_cast<uint32_t>(program.peer.pid) == *scope.client) &&
          (!scope.queue_pair || program.attachment->block().contains(*scope.queue_pair));
-}
-
-constexpr const char* name_of(OrderedFault::State state) {
-  switch (state) {
-    case OrderedFault::State::kWaiting:
-      return "waiting";
-    case OrderedFault::State::kActive:
-      return "active";
-    case OrderedFault::State::kOver:
-      break;
-  }
-  return "over";
 }
 
 }  // namespace
@@ -72,9 +60,7 @@ void Service::break_object(Program& program, const Message& message) {
   const auto meant = faults::parse_breakage(host::text_of(message.text));
   if (!meant) return answer(program, message, Error{EINVAL, "give qp, device, client, or key and client"});
   OrderedFault fault{.id = next_fault_, .rule = {.scope = meant->scope}, .since = now_};
-  if (meant->what == faults::Breakage::What::kKey)
-    fault.missing = fmt::format("key: process {} has no region with key {:#x}",
-                                meant->scope.client.value_or(0), meant->key);
+  if (meant->what == faults::Breakage::What::kKey) fault.key = meant->key;
   if (Status status = may_apply(fault); !status) return answer(program, message, status);
   next_fault_ = next_fault_ % kLastId + 1;
   Message order{.type = MessageType::kFault, .number = fault.id, .text = message.text};
@@ -94,7 +80,7 @@ void Service::break_object(Program& program, const Message& message) {
 
 /// Whether it names what there is.
 Status Service::may_apply(const OrderedFault& fault) const {
-  const faults::Scope& scope = fault.rule.scope;
+  const host::Scope& scope = fault.rule.scope;
   if (faults_.size() == host::kFaultsMax)
     return Error{ENOSPC, fmt::format("there are {} faults already", host::kFaultsMax)};
   const auto same_name = [&](const auto& device) { return device->name() == scope.device; };
@@ -123,10 +109,10 @@ void Service::fault_taken(Program& program, host::Datagram& datagram) {
       post(*asker, {.type = MessageType::kDone, .request = asked.request, .number = number});
     return;
   }
-  const std::string missing = !fault->missing.empty()
-                                  ? fault->missing
-                                  : fmt::format("qp: there is no queue pair {}",
-                                                fault->rule.scope.queue_pair.value_or(QpNumber{}).value);
+  const host::Scope& scope = fault->rule.scope;
+  const std::string missing =
+      fault->key ? faults::why_key_stays(scope.client.value_or(0), *fault->key, message.error)
+                 : fmt::format("qp: there is no queue pair {}", scope.queue_pair.value_or(QpNumber{}).value);
   faults_.erase(fault);
   if (asker != nullptr) answer(*asker, asked, Error{ENOENT, missing});
   inform_all();
@@ -196,7 +182,7 @@ void Service::list_faults(Program& program, const Message& message) {
     for (size_t i = 0; i < counts.size(); ++i) counted[faults::kCountLabels[i]] = counts[i];
     all.push_back({{"id", fault.id},
                    {"rule", faults::to_text(fault.rule)},
-                   {"state", name_of(fault.state(now_))},
+                   {"state", faults::name_of(fault.state(now_))},
                    {"programs", programs},
                    {"counts", counted}});
   }
@@ -210,12 +196,12 @@ void Service::add_capture(Program& program, const Message& message) {
   const std::string text(host::text_of(message.text));
   const auto order = capture::parse_order(text);
   if (!order) return answer(program, message, order.error());
-  OrderedFault fault{
-      .id = next_fault_,
-      .rule = {.scope = {.device = order->device, .queue_pair = order->queue_pair, .client = order->client}},
-      .since = now_,
-      .capture = text,
-      .owner = program.id};
+  OrderedFault fault;
+  fault.id = next_fault_;
+  fault.since = now_;
+  fault.capture = text;
+  fault.owner = program.id;
+  fault.rule.scope = order->scope;
   if (owns_capture(program))
     return answer(program, message, Error{EBUSY, "one capture of a connection at a time"});
   if (Status status = may_apply(fault); !status) return answer(program, message, status);

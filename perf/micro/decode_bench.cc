@@ -10,6 +10,7 @@
 
 #include "apps/decode/capture_file.h"
 #include "apps/decode/decoder.h"
+#include "apps/decode/inspection.h"
 #include "wire/frame.h"
 #include "wire/header_sizes.h"
 
@@ -22,6 +23,7 @@ namespace {
 constexpr size_t kFileBytes = 64u << 20;
 constexpr uint32_t kConnections = 16;
 constexpr uint32_t kRun = 16;
+constexpr size_t kBatchBytes = 256u << 10;  // as the decoder reads
 
 class Capture {
  public:
@@ -108,8 +110,33 @@ void summary(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(capture.bytes()));
 }
 
+/// The stage that is not parallel: connections, of packets that have been looked at.
+void follow(benchmark::State& state) {
+  const Capture capture(static_cast<uint32_t>(state.range(0)));
+  CaptureFile file = open(capture);
+  std::vector<std::vector<Inspected>> batches;
+  Frames frames;
+  for (file.read(frames, kBatchBytes); !frames.records.empty(); file.read(frames, kBatchBytes)) {
+    inspect(frames, Lines::kNo, batches.emplace_back());
+    frames.clear();
+  }
+  for (auto _ : state) {
+    Connections connections({.low = 1, .high = 2});
+    std::string note;
+    for (std::vector<Inspected>& batch : batches) {
+      for (Inspected& packet : batch) {
+        note.clear();
+        connections.receive(packet, note);
+        if (!packet.findings.empty()) return state.SkipWithError("something is found in it");
+      }
+    }
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(capture.bytes()));
+}
+
 BENCHMARK(floor_read_and_crc)->Name("decode/floor_read_and_crc")->Arg(64)->Arg(1024)->Arg(4096);
 BENCHMARK(summary)->Name("decode/summary")->Arg(64)->Arg(1024)->Arg(4096);
+BENCHMARK(follow)->Name("decode/follow")->Arg(64)->Arg(1024)->Arg(4096);
 
 }  // namespace
 }  // namespace uroce::decode

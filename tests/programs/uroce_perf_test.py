@@ -12,6 +12,8 @@ import sys
 import time
 import unittest
 
+import host_service
+import programs
 from command_line import ENVIRONMENT, UROCE, TestCase, uroce
 
 PROFILE = str(pathlib.Path(__file__).resolve().parents[2] / 'configs/profiles/mixed.toml')
@@ -152,13 +154,21 @@ class PerfBetweenProcesses(TestCase):
 
     def test_all_operations(self):
         server, port = self.start_server()
-        client = self.start_client(port, '--iterations', '20', '--size', '1,5000')
+        path = self.folder / 'rounds.json'
+        client = self.start_client(port, '--iterations', '20', '--size', '1,5000', '--json', str(path))
         out, errors = client.communicate(timeout=120)
         self.assertEqual((client.returncode, errors), (0, ''))
         self.assertEqual(len([line for line in out.splitlines() if line.startswith(('write', 'read', 'send'))]), 6)
         served, errors = server.communicate(timeout=60)
         self.assertEqual((server.returncode, errors), (0, ''))
         self.assertIn('served', served)
+        figures = json.loads(path.read_text())
+        for operation in 'write', 'read', 'send':
+            for what in 'message', 'round_trip':
+                of_server, of_both = (figures[f'{operation}.5000.{name}_per_{what}'] for name in ('peer_cpu_ns', 'cpu_ns'))
+                self.assertGreater(of_server, 0)
+                self.assertGreater(of_both, of_server)
+        path.unlink()
         self.assertEqual(list(self.folder.iterdir()), [], 'the socket was left behind')
 
     def test_unreliable_services(self):
@@ -255,6 +265,68 @@ class PerfBetweenProcesses(TestCase):
         self.assertGreaterEqual(len(errors.splitlines()), 5, errors)
         self.assertRegex(errors, r'^[ -~\n]*$')
         self.assertIn('\\x1b[2J', errors)
+
+
+class PerfOfSeveralServers(TestCase):
+    """Programs of one service."""
+
+    def setUp(self):
+        super().setUp()
+        self.service = self.enterContext(host_service.Service(programs.Stack(pathlib.Path(UROCE).parents[1] / 'lib/verbs', '')))
+        self.environment = ENVIRONMENT | self.service.environment
+
+    def start(self, *arguments):
+        process = subprocess.Popen([UROCE, 'perf', *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def start_server(self):
+        server = self.start('--server', '--listen', '0')
+        return server, f'127.0.0.1:{server.stdout.readline().split()[-1]}'
+
+    def client(self, places, *arguments):
+        return uroce('perf', '--connect', ','.join(places), '--quiet', *arguments, env=self.service.environment)
+
+    def test_a_load_is_divided_among_them(self):
+        servers, places = zip(*[self.start_server() for _ in range(3)])
+        path = self.folder / 'load.json'
+        client = self.client(places, '--op', 'send', '--size', '64', '--queue-pairs', '6', '--bidirectional', '--duration', '0.3', '--json', str(path))
+        self.assertEqual((client.returncode, client.stderr), (0, ''))
+        figures = json.loads(path.read_text())
+        for way in 'there', 'back':
+            self.assertGreater(figures[f'send.64.{way}.messages'], 0)
+            self.assertGreater(figures[f'send.64.{way}.bytes_verified'], 0)
+        for server in servers:
+            served, errors = server.communicate(timeout=60)
+            self.assertEqual((server.returncode, errors), (0, ''))
+            self.assertRegex(served, r'served [^\n]*: [1-9][0-9]* bytes verified at this end')
+
+    def test_one_that_is_not_there_ends_all(self):
+        server, place = self.start_server()
+        client = self.client([place, '127.0.0.1:1'], '--queue-pairs', '2', '--duration', '0.1')
+        self.assertEqual((client.returncode, len(client.stderr.splitlines())), (1, 1), client.stderr)
+        self.assertIn('127.0.0.1:1', client.stderr)
+        _, errors = server.communicate(timeout=60)
+        self.assertEqual((server.returncode, len(errors.splitlines())), (1, 1), errors)
+
+    def test_one_that_dies_ends_all(self):
+        (first, one), (second, other) = self.start_server(), self.start_server()
+        client = self.start('--connect', f'{one},{other}', '--quiet', '--op', 'write', '--size', '64', '--queue-pairs', '2', '--duration', '600')
+        time.sleep(2)
+        self.assertIsNone(client.poll())
+        second.kill()
+        _, errors = client.communicate(timeout=60)
+        self.assertEqual((client.returncode, len(errors.splitlines())), (1, 1), errors)
+        _, errors = first.communicate(timeout=60)
+        self.assertEqual((first.returncode, len(errors.splitlines())), (1, 1), errors)
+
+    def test_several_are_for_a_load_alone(self):
+        self.refused('perf', '--connect', '127.0.0.1:1,127.0.0.1:2', '--iterations', '1', status=1, naming=['--connect', 'several servers'])
+        _, places = zip(*[self.start_server() for _ in range(2)])
+        client = self.client(places, '--queue-pairs', '3')
+        self.assertEqual(client.returncode, 1)
+        self.assertIn('--queue-pairs 3: they are divided among 1 threads and 2 peers', client.stderr)
 
 
 if __name__ == '__main__':

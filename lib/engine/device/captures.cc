@@ -12,7 +12,7 @@
 namespace uroce::engine {
 namespace {
 
-/// For frames of each poller that wait to be read: at a million a second, of headers, those of 65 ms.
+/// For frames of each poller that wait to be read: at a million a second, of headers, those of 130 ms.
 constexpr size_t kBytesOfPoller = size_t{32} << 20;
 
 /// Captures of different processes, and of the kernel, are put beside each other by the time of day.

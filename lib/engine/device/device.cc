@@ -211,7 +211,11 @@ NumberBlock Device::numbers() const { return state_->numbers; }
 uint32_t Device::queue_pairs_max() const {
   return std::min(Limits::kQueuePairs, (state_->queue_pairs.capacity() + 1) / 2);
 }
+bool Device::serves_programs() const {
+  return state_->serves_programs.load(std::memory_order_relaxed);  // nothing but a mark
+}
 void Device::share(FrameSwitch* programs) {
+  state_->serves_programs.store(programs != nullptr, std::memory_order_relaxed);  // as above
   state_->pollers[0]->run([&](qp::Turn&) { state_->pollers[0]->attend(programs); });
 }
 port::FarEnd Device::far_end() const { return state_->port->far_end(); }

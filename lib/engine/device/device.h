@@ -22,6 +22,7 @@
 #include "engine/device/options.h"
 #include "engine/poller/limits.h"
 #include "engine/poller/queue_pair_handle.h"
+#include "faults/breakage.h"
 #include "mem/bus_space.h"
 #include "mem/region_table.h"
 #include "net/gid_table.h"
@@ -92,6 +93,8 @@ class Device {
   /// none: EHOSTUNREACH, ETIMEDOUT, ENOBUFS, ENODEV.
   int find_neighbour(const Gid& destination, uint16_t vlan, MacAddress& mac);
 
+  /// Other programs have its queue pairs: share() has been called.
+  [[nodiscard]] bool serves_programs() const;
   /// Frames for queue pairs that are not this device's are the programs' from now on, and theirs are sent.
   /// Null: they share it no more; nothing is called any more after the return.
   void share(FrameSwitch* programs);
@@ -193,6 +196,9 @@ class Device {
   /// False: there is none of that number.
   bool remove_fault(uint32_t id);
   [[nodiscard]] std::vector<MetFaults::Report> faults() const;
+  /// Breaks something of the device, or all of it, at once: 0, ENOENT (it has not got it), EBUSY (windows are
+  /// bound over the region), ENODEV.
+  int break_at_once(const faults::Breakage& broken);
 
   /// Frames are captured from now on, to memory that another process can map to read (capture/ring.h): its
   /// descriptor, which is open until remove_capture(). ENOENT: there is no such queue pair; EBUSY, ENOMEM,

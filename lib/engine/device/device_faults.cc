@@ -33,8 +33,8 @@ std::vector<MetFaults::Report> Device::faults() const { return state_->faults.re
 
 Result<int> Device::add_capture(uint32_t id, const capture::Order& order) {
   if (forked_since_start()) return Error{ENODEV, "the process is a fork of the device's"};
-  if (order.queue_pair && !has_queue_pair(*order.queue_pair))
-    return Error{ENOENT, fmt::format("qp: there is no queue pair {}", order.queue_pair->value)};
+  if (order.scope.queue_pair && !has_queue_pair(*order.scope.queue_pair))
+    return Error{ENOENT, fmt::format("qp: there is no queue pair {}", order.scope.queue_pair->value)};
   return state_->captures.start(state_->pollers, id, order);
 }
 

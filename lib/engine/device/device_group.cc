@@ -18,6 +18,7 @@
 #include "engine/device/device_state.h"
 #include "engine/device/host_interface.h"
 #include "engine/device/shared_network.h"
+#include "engine/device/tool_orders.h"
 #include "engine/platform/eal.h"
 #include "engine/platform/eal_log.h"
 #include "engine/platform/forked.h"
@@ -136,6 +137,11 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
       return status.error();
   }
   if (Status status = group->statistics_.start(group->dpdk_); !status) return status.error();
+  for (const Member& member : group->members_) {
+    if (member.device->shared_device() != nullptr) continue;  // the service tells of orders
+    if (Status status = ToolOrders::of_process().add(*member.device, configuration.faults); !status)
+      return status.error();
+  }
   // At exit(). As late as this, so that it runs before the destructors of whatever opening has made.
   static const int registered = std::atexit(end_all);
   (void)registered;
@@ -283,6 +289,7 @@ DeviceGroup::~DeviceGroup() {
     threads_.stop();
     links_.stop();
     statistics_.stop();
+    take_no_orders();
     for (const Member& member : members_)
       if (member.state->authority != nullptr) member.state->authority->stop();
     write_counters();
@@ -303,6 +310,10 @@ Device& DeviceGroup::device(size_t index) {
   return *it->device;
 }
 
+void DeviceGroup::take_no_orders() const {
+  for (const Member& member : members_) ToolOrders::of_process().remove(*member.device);
+}
+
 void DeviceGroup::write_counters() const {
   if (!log_counters_) return;
   for (const Member& member : members_) write_counters_of(*member.device);
@@ -314,6 +325,7 @@ void DeviceGroup::end() {
   threads_.stop();
   links_.stop();
   statistics_.stop();
+  take_no_orders();
   ended_ = true;
   bool closed = true;
   for (const Member& member : members_) {

@@ -43,6 +43,8 @@ class DeviceGroup {
   Status add(const Configuration& configuration, size_t index);
   /// With PollerIdle::kInterrupt, what tells sleeping threads of frames; ENOTSUP: nothing does.
   [[nodiscard]] Result<FrameEvents> frame_events(const Configuration& configuration) const;
+  /// Tools order nothing more of these devices.
+  void take_no_orders() const;
   /// If the configuration asks for it. No poller is turned any more.
   void write_counters() const;
   /// A thread has left a turn in the middle.

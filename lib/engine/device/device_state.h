@@ -141,6 +141,7 @@ struct DeviceState {
   std::atomic<uint32_t> address_handles{0};
   DeviceListeners listeners;
   std::atomic<uint32_t> completion_queues{0};
+  std::atomic<bool> serves_programs{false};
   const PollerContext context;
   std::vector<DeviceState*> partners;  // the other end of an in-process wire; set-up
 

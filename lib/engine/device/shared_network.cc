@@ -6,6 +6,7 @@
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
 #include "engine/scheduling/oversubscription.h"
+#include "faults/breakage.h"
 
 namespace uroce::engine {
 
@@ -59,66 +60,8 @@ void SharedNetwork::programs_changed() {
   set_programs_beside(programs > 0 ? programs - 1 : 0);
 }
 
-namespace {
-
-/// Drives the queue pair to the error state; its owner hears IBV_EVENT_QP_FATAL when what was posted is
-/// flushed. `overflow`: by its completion queues. False: there is no such queue pair.
-bool break_queue_pair(DeviceState& state, QpNumber number, bool overflow) {
-  Poller* poller = nullptr;
-  {
-    const std::lock_guard guard(state.mutex);
-    for (QueuePairEntry* entry = state.entries.first(); entry != nullptr; entry = entry->next)
-      if (entry->number == number) poller = &entry->poller;
-  }
-  if (poller == nullptr) return false;
-  bool broken = false;
-  const auto with_entry = [&](auto function) {
-    poller->run([&](qp::Turn& turn) {
-      // It may have been destroyed meanwhile. One that is found stays until the turn is over.
-      QueuePairEntry* const entry = state.queue_pairs.find(number);
-      if (entry != nullptr && &entry->poller == poller && entry->queue_pair.state() != qp::State::kReset)
-        function(*entry, turn);
-    });
-  };
-  with_entry([&](QueuePairEntry& entry, qp::Turn& turn) {
-    if (overflow) entry.queue_pair.overflow_completions(turn);
-    qp::Attributes ended;
-    ended.state = qp::State::kErr;
-    broken = entry.queue_pair.modify(ended, qp::kMaskState, turn) == 0;
-    poller->activate(entry);
-  });
-  // An overflow has raised it already.
-  with_entry([overflow](QueuePairEntry& entry, qp::Turn&) {
-    if (!overflow && entry.listener != nullptr) entry.listener->raised(qp::Event::kFatal);
-  });
-  return broken;
-}
-
-}  // namespace
-
-int SharedNetwork::break_at_once(const faults::Breakage& broken) {
-  using What = faults::Breakage::What;
-  // Nothing else is in that domain, so every use of the key is from another; the program can still end it.
-  constexpr DomainId kNone{UINT32_MAX};
-  switch (broken.what) {
-    case What::kQueuePair:
-    case What::kCompletions:
-      return break_queue_pair(*state_, broken.scope.queue_pair.value_or(QpNumber{}),
-                              broken.what == What::kCompletions)
-                 ? 0
-                 : ENOENT;
-    case What::kKey:
-      return device_->regions().reregister(MemoryKey{broken.key}, {.domain = kNone}) ? 0 : ENOENT;
-    case What::kDevice:
-      break;
-  }
-  state_->listeners.raise(DeviceEvent::kFatal);
-  state_->end_queue_pairs();
-  return 0;
-}
-
 int SharedNetwork::fault_added(const host::SharedFault& fault) {
-  if (const auto broken = faults::parse_breakage(fault.rule)) return break_at_once(*broken);
+  if (const auto broken = faults::parse_breakage(fault.rule)) return device_->break_at_once(*broken);
   const auto rule = faults::parse_rule(fault.rule);
   if (!rule || fault.id == 0 || fault.id >= MetFaults::kFirstConfigured) return EPROTO;
   const Status status = device_->add_fault({fault.id, *rule});

@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "engine/device/network_authority.h"
-#include "faults/breakage.h"
 #include "host/shared_device.h"
 
 namespace uroce::engine {
@@ -30,7 +29,6 @@ class SharedNetwork final : public NetworkAuthority, private host::SharedDeviceL
   void address_added(const host::SharedAddress& address) override;
   void address_removed(const Gid& address) override;
   void programs_changed() override;
-  int break_at_once(const faults::Breakage& broken);
   int fault_added(const host::SharedFault& fault) override;
   void fault_removed(uint32_t id) override;
   Result<int> capture_added(const host::SharedFault& order) override;

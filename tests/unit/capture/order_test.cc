@@ -7,9 +7,7 @@ namespace {
 
 TEST(Order, TextAndBack_ExpectTheSame) {
   Order order;
-  order.device = "uroce0";
-  order.queue_pair = QpNumber{17};
-  order.client = 4711;
+  order.scope = {.device = "uroce0", .queue_pair = QpNumber{17}, .client = 4711};
   order.opcode = "READ";
   order.direction = Direction::kIn;
   order.snap_bytes = 256;
@@ -17,21 +15,26 @@ TEST(Order, TextAndBack_ExpectTheSame) {
   ASSERT_TRUE(again);
   EXPECT_EQ(*again, order);
   EXPECT_EQ(*parse_order("capture,snaplen=0,qp=0x11"),
-            (Order{.queue_pair = QpNumber{17}, .snap_bytes = kSnapMax}));
+            (Order{.scope = {.queue_pair = QpNumber{17}}, .snap_bytes = kSnapMax}));
   EXPECT_EQ(*parse_order("capture"), Order());
 }
 
 TEST(Order, WhatIsWrong_ExpectItsKey) {
   for (const auto& [text, key] : {std::pair{"capture,qp=16777216", "qp: "},
                                   {"capture,qp=", "qp: "},
+                                  {"capture,qp=0", "qp: "},
+                                  {"capture,qp=0x", "qp: "},
+                                  {"capture,qp=-1", "qp: "},
+                                  {"capture,qp=17,qp=18", "qp: given twice"},
                                   {"capture,client=0", "client: "},
                                   {"capture,opcode=WALK", "opcode: "},
                                   {"capture,direction=up", "direction: "},
                                   {"capture,snaplen=63", "snaplen: "},
                                   {"capture,snaplen=9999", "snaplen: "},
                                   {"capture,loss=1%", "loss: "},
-                                  {"capture,qp", "qp: "},
+                                  {"capture,qp", "\"qp\": "},
                                   {"capture,device=", "device: "},
+                                  {"capture,,", "\"\": "},
                                   {"captured", "no order"},
                                   {"loss=1%", "no order"}}) {
     const auto order = parse_order(text);

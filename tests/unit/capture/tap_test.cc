@@ -169,11 +169,11 @@ TEST_F(TapTest, Orders_ExpectOnlyWhatIsMeant) {
     return seen().size();
   };
   EXPECT_EQ(captured({}), 6u);
-  EXPECT_EQ(captured({.queue_pair = kOurs}), 3u);
+  EXPECT_EQ(captured({.scope = {.queue_pair = kOurs}}), 3u);
   EXPECT_EQ(captured({.opcode = "SEND"}), 4u);
   EXPECT_EQ(captured({.direction = Direction::kIn}), 4u);
   EXPECT_EQ(captured({.direction = Direction::kOut}), 2u);
-  EXPECT_EQ(captured({.queue_pair = kOurs, .opcode = "Acknowledge"}), 1u);
+  EXPECT_EQ(captured({.scope = {.queue_pair = kOurs}, .opcode = "Acknowledge"}), 1u);
 }
 
 TEST_F(TapTest, DroppedFrames_ExpectTheReasonAtTheFrame) {

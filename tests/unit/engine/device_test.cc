@@ -151,12 +151,12 @@ TEST(Device, LeavesNoThreadBehind) {
   for (int i = 0; i < 3; ++i) {
     const Loopback loopback;
     // One for both ends of the wire.
-    expect_own_threads({"uroce-attend", "uroce-stat"});
+    expect_own_threads({"uroce-attend", "uroce-orders", "uroce-stat"});
   }
   expect_own_threads({});
   {
     const Loopback loopback(configuration_of(PollerMode::kDedicated));
-    expect_own_threads({"uroce-poll-0", "uroce-poll-1", "uroce-stat"});
+    expect_own_threads({"uroce-orders", "uroce-poll-0", "uroce-poll-1", "uroce-stat"});
   }
   expect_own_threads({});
 }

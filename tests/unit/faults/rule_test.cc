@@ -78,6 +78,7 @@ TEST(Rule, IsRefusedWithOneLine) {
       {"qp=0,loss=1%", "qp: must be the number"},
       {"qp=16777216,loss=1%", "qp: must be the number"},
       {"client=x,loss=1%", "client: must be the number"},
+      {"qp=0x,loss=1%", "qp: must be the number"},
       {"seed=-1,loss=1%", "seed: must be a number"},
       {"for=2 s,loss=1%", "for: must be a time"},
   };

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "mem/invalidation.h"
+#include "mem/key_breaking.h"
 #include "tests/unit/mem/other_poller.h"
 #include "tests/unit/mem/turns.h"
 
@@ -93,6 +94,20 @@ TEST_P(FastRegionTest, BindAndInvalidate_ExpectTheKeyToResolveInBetween) {
   post_pages(1);
   EXPECT_EQ(bind(key(0xAC)), Outcome::kDone);
   EXPECT_EQ(fault(key(0xAB)), Fault::kKey);
+  EXPECT_EQ(fault(key(0xAC)), Fault::kNone);
+}
+
+/// As `uroce fault break --key` does, whoever made it.
+TEST_P(FastRegionTest, BreakItsKey_ExpectItsPagesFreeAndItToBeBoundAnew) {
+  EXPECT_EQ(break_key(table, region->first_key(), invalidation), Answer::kRefused) << "not bound";
+  const std::vector<uint64_t> buses = post_pages(2);
+  ASSERT_EQ(bind(key(0xAB)), Outcome::kDone);
+  EXPECT_EQ(break_key(table, key(0xAC), invalidation), Answer::kRefused) << "another key";
+  EXPECT_EQ(break_key(table, key(0xAB), invalidation), Answer::kOver);
+  EXPECT_EQ(fault(key(0xAB)), Fault::kState);
+  for (const uint64_t address : buses) EXPECT_EQ(unmap(address), 0);
+  post_pages(1);
+  EXPECT_EQ(bind(key(0xAC)), Outcome::kDone);
   EXPECT_EQ(fault(key(0xAC)), Fault::kNone);
 }
 

@@ -12,6 +12,7 @@
 #include "mem/dma_region.h"
 #include "mem/fast_region.h"
 #include "mem/invalidation.h"
+#include "mem/key_breaking.h"
 #include "mem/physical_region.h"
 #include "tests/unit/mem/other_poller.h"
 
@@ -335,6 +336,26 @@ TEST_P(WindowTest, UnbindDuringAnothersTurn_ExpectItToBePendingUntilItsEnd) {
   EXPECT_FALSE(invalidation.over(table));
   other.end_turn();
   EXPECT_TRUE(invalidation.over(table));
+}
+
+/// As `uroce fault break --key` does, whoever made it.
+TEST_P(WindowTest, BreakItsKey_ExpectItUnboundAndToBeBoundAnew) {
+  const MemoryKey region = make_user();
+  EXPECT_EQ(break_key(table, key(1), invalidation), Answer::kRefused) << "not bound";
+  ASSERT_EQ(invalidation.begin_bind(table, to(region), kUser), Answer::kOver);
+  EXPECT_TRUE(has_windows(table, region));
+  EXPECT_EQ(break_key(table, key(2), invalidation), Answer::kRefused) << "another key";
+  other.begin_turn();
+  EXPECT_EQ(break_key(table, key(1), invalidation), Answer::kPending);
+  EXPECT_EQ(fault(key(1), kIova + 1000), Fault::kState);
+  EXPECT_FALSE(invalidation.over(table));
+  other.end_turn();
+  EXPECT_TRUE(invalidation.over(table));
+  EXPECT_FALSE(has_windows(table, region));
+  EXPECT_EQ(break_key(table, key(1), invalidation), Answer::kRefused) << "twice";
+  EXPECT_EQ(invalidation.begin_bind(table, to(region, 2), kUser), Answer::kOver);
+  EXPECT_EQ(fault(key(2), kIova + 1000), Fault::kNone);
+  EXPECT_EQ(break_key(table, region, invalidation), Answer::kRefused) << "another kind";
 }
 
 TEST_P(WindowTest, MakeRefusals) {

@@ -1,6 +1,6 @@
-#include "faults/scope.h"
+#include "host/scope.h"
 
-namespace uroce::faults {
+namespace uroce::host {
 namespace {
 
 constexpr size_t kNameMax = 63;  // of a device
@@ -27,4 +27,15 @@ Complaint store_scope(std::string_view key, std::string_view value, Scope& to) {
   return std::nullopt;
 }
 
-}  // namespace uroce::faults
+std::string to_text(const Scope& scope) {
+  std::string text;
+  const auto add = [&](std::string_view key, const auto& value) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", key, value);
+  };
+  if (!scope.device.empty()) add("device", scope.device);
+  if (scope.queue_pair) add("qp", scope.queue_pair->value);
+  if (scope.client) add("client", *scope.client);
+  return text;
+}
+
+}  // namespace uroce::host

@@ -6,11 +6,11 @@
 #include <string_view>
 
 #include "base/identifiers.h"
-#include "faults/key_values.h"
+#include "host/key_values.h"
 
-namespace uroce::faults {
+namespace uroce::host {
 
-/// Whose packets or objects are meant; nothing: those of all programs.
+/// Whose packets or objects an order means; nothing: those of all programs.
 struct Scope {
   std::string device = {};             // by name; empty: of each device
   std::optional<QpNumber> queue_pair;  // of this one of ours
@@ -23,5 +23,7 @@ struct Scope {
 bool is_scope_key(std::string_view key);
 /// Stores the value of such a key.
 Complaint store_scope(std::string_view key, std::string_view value, Scope& to);
+/// "device=uroce0,qp=17": what store_pairs() and store_scope() make the same of; empty: of all.
+std::string to_text(const Scope& scope);
 
-}  // namespace uroce::faults
+}  // namespace uroce::host

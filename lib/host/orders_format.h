@@ -1,0 +1,79 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/fault_counts.h"
+
+// What `uroce fault` and `uroce dump` order of a process with a port of its own: memory that the tool finds
+// below /proc, as readers of statistics find theirs (statistics_format.h), and writes an order to. So a tool
+// that may look into a process may order faults of it, in any network namespace, and nothing is left of it
+// when the process has ended.
+//
+// A tool holds the lock kOrderLock (F_OFD_SETLK of that byte) from before it writes an order until it has
+// read the answer. It changes `asked` and wakes the process at `bell`; when `answered` is the same, the
+// answer is there. A capture lasts for as long as the tool holds kCaptureLock, or until it orders kStop.
+namespace uroce::host {
+
+inline constexpr char kOrdersName[] = "uroce-orders";            // of the memfd
+inline constexpr uint64_t kOrdersMagic = 0x524F'6563'6F72'7501;  // "\1uroceOR"
+inline constexpr uint32_t kOrderedFaultsMax = 16;
+inline constexpr uint32_t kCapturesMax = 16;
+
+// Bytes of the memory whose locks have a meaning.
+inline constexpr int64_t kOrderLock = 0;
+inline constexpr int64_t kCaptureLock = 1;
+
+enum class OrderKind : uint32_t {
+  kOrder = 1,  // `text`, as that of MessageType::kFaultAdd (control.h). Answer: `number`, of a fault or of
+               // what was broken; or `captures`
+  kRemove,     // `number`, of a fault; 0: all
+  kList,       // answer: `faults`
+  kStop,       // the capture
+};
+
+enum class FaultState : uint32_t { kWaiting, kActive, kOver };
+
+struct FaultShown {
+  uint32_t id;
+  FaultState state;
+  std::array<char, 512> rule;
+  std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> counts;
+};
+
+/// A device whose frames are captured: the descriptor of the process, below /proc, that they come by
+/// (capture/ring.h).
+struct CaptureShown {
+  std::array<char, 64> device;
+  int32_t descriptor;
+  uint32_t unused;
+};
+
+struct OrdersMemory {
+  uint64_t magic;
+  uint64_t bytes;          // of all of the memory
+  uint64_t started_ticks;  // when the process was: field 22 of /proc/PID/stat
+  std::array<char, 64> program;
+  std::atomic<uint32_t> open;  // 1 as long as there are devices
+  std::atomic<uint32_t> bell;  // 1 while the process sleeps, a futex
+
+  // Tools write these.
+  std::atomic<uint32_t> asked;
+  OrderKind kind;
+  uint32_t number;
+  std::array<char, 512> text;
+
+  // The process answers.
+  std::atomic<uint32_t> answered;  // a futex
+  int32_t error;                   // 0 or an errno; then what is wrong:
+  std::array<char, 512> complaint;
+  uint32_t number_answered;
+  uint32_t faults_shown;
+  uint32_t captures_shown;
+  std::array<FaultShown, kOrderedFaultsMax> faults;
+  std::array<CaptureShown, kCapturesMax> captures;
+};
+
+}  // namespace uroce::host

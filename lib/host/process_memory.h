@@ -1,0 +1,21 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace uroce::host {
+
+/// Calls `use` with each entry of the folder whose name is a number, as below /proc. None of what may not be
+/// read.
+void for_each_number(const std::string& folder, const std::function<void(int)>& use);
+
+/// Calls `use` with the name and the descriptor of each memfd that a process has open, as far as this one may
+/// see it.
+void for_each_memory(int pid, const std::function<void(std::string_view name, int descriptor)>& use);
+
+/// What is behind a descriptor of a process, as a path to open.
+std::string path_of_descriptor(int pid, int descriptor);
+
+}  // namespace uroce::host
