@@ -52,6 +52,8 @@ class RoundTrip {
   /// After so long an answer is missing; kUnknown as long as none has come.
   static constexpr Duration kUnknown{INT64_MAX};
   [[nodiscard]] Duration patience() const { return patience_; }
+  /// Until then it is at least so long.
+  static constexpr Duration kPatienceFirst = milliseconds(1);
   /// So many answers were timed, modulo 2^32, ...
   [[nodiscard]] uint32_t samples() const { return samples_; }
   /// ... the last one so long; 0: none.

@@ -60,6 +60,9 @@ increase_percent = 50
 beta_percent = 70
 decrease_percent = 40
 
+[recovery]
+tail_probes = false
+
 [faults]
 rules = ["device=uroce0,loss=1%,seed=7", "delay=100us,for=2s"]
 [copy]
@@ -141,6 +144,7 @@ void expect_every_key(const Configuration& c) {
                                                            .increase_percent = 50,
                                                            .beta_percent = 70,
                                                            .decrease_percent = 40}}));
+  EXPECT_FALSE(c.tail_probes);
   EXPECT_EQ(faults::to_text(c.faults.at(1)), "delay=100us,for=2s");
   EXPECT_EQ(c.copy_kind, copy::Kind::kNonTemporal);
   EXPECT_FALSE(c.hugepages);
@@ -223,6 +227,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"congestion.increase_percent", "50"},
       {"congestion.beta_percent", "70"},
       {"congestion.decrease_percent", "40"},
+      {"recovery.tail_probes", "false"},
       {"faults.rules", "device=uroce0,loss=1%,seed=7;delay=100us,for=2s"},
       {"copy.kind", "non-temporal"},
       {"memory.hugepages", "false"},
@@ -242,7 +247,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 50u);
+  EXPECT_EQ(configuration_keys().size(), 51u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());
