@@ -49,6 +49,7 @@ void Retransmission::sent(Instant now) {
   UROCE_ASSERT(window_.oldest() != window_.sent_end());
   rnr_until_ = kNever;
   start_ack_timer(now);
+  sent_at_ = now;
   // Of what goes for the first time, so that no answer is too early; a late one costs patience.
   if (const Psn end = window_.sent_end(); end != sent_end_) [[likely]]
     round_trip_.begin(sent_end_ = end, now);
@@ -121,7 +122,7 @@ void Retransmission::note_kept() {
 void Retransmission::go_on(Instant now) {
   const Psn oldest = window_.oldest();
   const bool gone = !std::exchange(resends_oldest_, false);
-  if (probed_ && !lossy_) note_probe(gone, now);
+  if (probed_ && probes_ > 0 && !lossy_) note_probe(gone, now);
   // What is answered before the repetition can have been was not lost.
   reorders_ |= recovering_ && alone_tells_ && probes_ == 0 &&
                (!gone || now - alone_at_ < Duration{round_trip_.least().ns / 2});
@@ -143,14 +144,16 @@ void Retransmission::go_on(Instant now) {
   recovering_ ? go_alone(window_.sent_end()) : end_recovery();
 }
 
-/// What was probed is answered. In vain: before the answer can have been one to the probe.
+/// What was probed is answered. In vain: before the answer can have been one to the probe, or so late that
+/// the peer was off.
 void Retransmission::note_probe(bool gone, Instant now) {
-  const bool vain = !gone || now - alone_at_ < Duration{round_trip_.least().ns / 2};
+  const Duration took = now - alone_at_;
+  const bool vain = !gone || took < Duration{round_trip_.least().ns / 2} || took > round_trip_.patience();
   vain_probes_ = vain ? std::min(vain_probes_ + 1, kVainDoublingsMax) : vain_probes_ / 2;
 }
 
 /// Before any round trip is known. Without an ACK timeout there is nothing to take a part of.
-Duration Retransmission::first_patience() const {
+[[gnu::noinline]] Duration Retransmission::first_patience() const {
   const uint8_t code = connection_.attributes.timeout;
   if (code == kNoAckTimeout) return RoundTrip::kPatienceFirst;
   return std::max(Duration{ack_timeout(code).ns / kFirstPatiencePart}, RoundTrip::kPatienceFirst);

@@ -112,7 +112,8 @@ class Retransmission {
   void end_recovery();
   void probe();
   void note_probe(bool gone, Instant now);
-  [[nodiscard]] Duration first_patience() const;
+  [[nodiscard]] Instant tail_deadline(Instant now) const;
+  [[nodiscard, gnu::cold]] Duration first_patience() const;
   void start_probe_timer(Instant now);
   static constexpr uint32_t kStepsMax = 3;  // of a peer that keeps what comes early
   static constexpr uint32_t kTrialsMax = 3;
@@ -158,7 +159,8 @@ class Retransmission {
   Reordering responses_;       // on the path of the peer's
   RoundTrip round_trip_;
   uint32_t timeouts_seen_ = 0;  // modulo 2^32
-  Psn sent_end_;                // when packets went out last
+  Psn sent_end_;                // when packets went out last, ...
+  Instant sent_at_{};           // ... which was then
   uint32_t probes_ = 0;         // since the last progress
   uint32_t vain_probes_ = 0;    // in a row, of peers that were merely late
   Instant probe_deadline_ = kNever;
@@ -182,12 +184,19 @@ inline void Retransmission::start_probe_timer(Instant now) {
   const Duration patience = round_trip_.patience();
   probe_deadline_ = kNever;
   if (!lossy_) [[likely]] {
-    if (!connection_.options.tail_probes || probes_ > 0) return;
-    probe_deadline_ =
-        now + (patience != RoundTrip::kUnknown ? Duration{patience.ns << vain_probes_} : first_patience());
+    if (connection_.options.tail_probes && probes_ == 0) probe_deadline_ = tail_deadline(now);
   } else if (patience != RoundTrip::kUnknown) {
     probe_deadline_ = now + Duration{patience.ns << probes_};
   }
+}
+
+/// The tail went with what went last. While answers come they may come slowly, one after the other.
+inline Instant Retransmission::tail_deadline(Instant now) const {
+  Duration patience = round_trip_.patience();
+  if (patience == RoundTrip::kUnknown) [[unlikely]]
+    patience = first_patience();
+  patience = Duration{patience.ns << vain_probes_};
+  return std::max(sent_at_ + patience, now + Duration{patience.ns / 2});
 }
 
 inline bool Retransmission::progress(uint32_t psns, Instant now) {

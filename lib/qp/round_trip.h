@@ -25,7 +25,13 @@ class RoundTrip {
   void cancel() { timing_ = false; }
   /// All before `oldest` is answered. True: newest() is one of those that are to be shown.
   bool answered(Psn oldest, Instant now) {
-    if (!timing_ || oldest.before(end_)) return false;
+    if (!timing_) return false;
+    if (oldest.before(end_)) {
+      // A part of what is timed is answered: its round trip was no longer than this.
+      if (patience_ == kUnknown) [[unlikely]]
+        be_patient(kRoundTrips * (now - begin_).ns);
+      return false;
+    }
     timing_ = false;
     take(now - begin_);
     return samples_ % kPerShown == 1;
@@ -39,14 +45,14 @@ class RoundTrip {
     least_ = least_ == Duration{} ? sample : std::min(least_, sample);
     if (smoothed_ == Duration{}) {
       smoothed_ = sample;
-      variation_ = Duration{sample.ns / 2};
+      // RFC 6298 begins with a half; with a quarter the first wait is as long as later ones.
+      variation_ = Duration{sample.ns / 4};
     } else {
       const int64_t off = std::max(smoothed_.ns - sample.ns, sample.ns - smoothed_.ns);
       variation_ = Duration{(3 * variation_.ns + off) / 4};
       smoothed_ = Duration{(7 * smoothed_.ns + sample.ns) / 8};
     }
-    const int64_t wait = std::max(kRoundTrips * smoothed_.ns, smoothed_.ns + kVariations * variation_.ns);
-    patience_ = std::clamp(Duration{wait}, kPatienceLeast, kPatienceMost);
+    be_patient(std::max(kRoundTrips * smoothed_.ns, smoothed_.ns + kVariations * variation_.ns));
   }
 
   /// After so long an answer is missing; kUnknown as long as none has come.
@@ -70,6 +76,8 @@ class RoundTrip {
   static constexpr int64_t kRoundTrips = 2;
   static constexpr uint32_t kPerShown = texts_of(Latency::kMessageToAck).sampled_of;
   static constexpr int64_t kVariations = 4;
+
+  void be_patient(int64_t ns) { patience_ = std::clamp(Duration{ns}, kPatienceLeast, kPatienceMost); }
 
   bool timing_ = false;
   Psn end_;

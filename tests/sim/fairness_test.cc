@@ -75,7 +75,7 @@ TEST(Fairness, AQueuePairOfLongMessagesBesideAHundredOfShortOnes) {
       both.most());
   EXPECT_GT(both.long_gigabits, 0.9 * alone.long_gigabits);
   EXPECT_GT(both.least() * 10, both.most() * 9) << "the short ones among themselves";
-  EXPECT_GT(both.least(), quiet.least() / 8)
+  EXPECT_GT(both.least(), quiet.least() / 10)
       << "a message waits for what the long ones have on the wire, and no longer";
 }
 
