@@ -112,6 +112,7 @@ GOALS = {
     'loss_goodput.write64k.01pct.100us': (AT_LEAST, 0.98),
     'loss_tail.100us': (AT_MOST, 4),
     'loss_tail.1000us': (AT_MOST, 4),
+    'loss_tail.first.100us': (AT_MOST, 4),
     'loss_link.write64k.1pct.100us.ratio': (AT_LEAST, 1),
     **dict(_latency()),
     **dict(_host()),

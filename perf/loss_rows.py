@@ -12,7 +12,7 @@ from rows import Failure, Row, command
 MESSAGE = 65536
 ROUNDS = 3
 LOSS, ONE_WAY_US = 1000, 50
-TAIL = re.compile(r'(last packet of the first WRITE|last packet of a WRITE), round trip (\d+) us, lossless (\S+) us: (\S+) us')
+TAIL = re.compile(r'(last packet of the first WRITE|only packet of the first WRITE|last packet of a WRITE), round trip (\d+) us, lossless (\S+) us: (\S+) us')
 SHARES = re.compile(r'long messages: (\S+) Gbit/s beside one queue pair, (\S+) beside \d+; short ones of each: (\d+) to \d+ without them, (\d+) to (\d+) beside')
 SIMULATED = re.compile(r'WRITE, loss (\S+) %, 0 % late, round trip (\d+) us: (\S+) of (\S+) Gbit/s')
 
@@ -33,7 +33,8 @@ class Loss:
         """What a lost last packet makes of a burst, in round trips. Virtual time: the same in each run."""
         worst = {}
         for what, round_trip, whole, took in TAIL.findall(self.said_by_simulation('*TailLoss*')):
-            name = f'{"first." if "first" in what else ""}{round_trip}us'
+            kind = 'alone.' if 'only' in what else 'first.' if 'first' in what else ''
+            name = f'{kind}{round_trip}us'
             worst[name] = max(worst.get(name, 0), float(took) / float(whole))
         for name, trips in worst.items():
             yield Row(f'loss_tail.{name}', trips, 'round trips')
