@@ -148,7 +148,8 @@ void Retransmission::go_on(Instant now) {
 /// the peer was off.
 void Retransmission::note_probe(bool gone, Instant now) {
   const Duration took = now - alone_at_;
-  const bool vain = !gone || took < Duration{round_trip_.least().ns / 2} || took > round_trip_.patience();
+  const bool vain =
+      !gone || took < Duration{round_trip_.least().ns / 2} || took > round_trip_.tail_patience();
   vain_probes_ = vain ? std::min(vain_probes_ + 1, kVainDoublingsMax) : vain_probes_ / 2;
 }
 

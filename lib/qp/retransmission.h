@@ -192,7 +192,7 @@ inline void Retransmission::start_probe_timer(Instant now) {
 
 /// The tail went with what went last. While answers come they may come slowly, one after the other.
 inline Instant Retransmission::tail_deadline(Instant now) const {
-  Duration patience = round_trip_.patience();
+  Duration patience = round_trip_.tail_patience();
   if (patience == RoundTrip::kUnknown) [[unlikely]]
     patience = first_patience();
   patience = Duration{patience.ns << vain_probes_};

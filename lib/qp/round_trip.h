@@ -28,8 +28,8 @@ class RoundTrip {
     if (!timing_) return false;
     if (oldest.before(end_)) {
       // A part of what is timed is answered: its round trip was no longer than this.
-      if (patience_ == kUnknown) [[unlikely]]
-        be_patient(kRoundTrips * (now - begin_).ns);
+      if (first_patience_ == kUnknown) [[unlikely]]
+        first_patience_ = patience_of(kRoundTrips * (now - begin_).ns);
       return false;
     }
     timing_ = false;
@@ -52,13 +52,15 @@ class RoundTrip {
       variation_ = Duration{(3 * variation_.ns + off) / 4};
       smoothed_ = Duration{(7 * smoothed_.ns + sample.ns) / 8};
     }
-    be_patient(std::max(kRoundTrips * smoothed_.ns, smoothed_.ns + kVariations * variation_.ns));
+    patience_ = patience_of(std::max(kRoundTrips * smoothed_.ns, smoothed_.ns + kVariations * variation_.ns));
   }
 
   /// After so long an answer is missing; kUnknown as long as none has come.
   static constexpr Duration kUnknown{INT64_MAX};
   [[nodiscard]] Duration patience() const { return patience_; }
-  /// Until then it is at least so long.
+  /// Likewise, also when a part of what is timed first has been answered.
+  [[nodiscard]] Duration tail_patience() const { return patience_ != kUnknown ? patience_ : first_patience_; }
+  /// As long as nothing is known it is at least so long.
   static constexpr Duration kPatienceFirst = milliseconds(1);
   /// So many answers were timed, modulo 2^32, ...
   [[nodiscard]] uint32_t samples() const { return samples_; }
@@ -77,7 +79,7 @@ class RoundTrip {
   static constexpr uint32_t kPerShown = texts_of(Latency::kMessageToAck).sampled_of;
   static constexpr int64_t kVariations = 4;
 
-  void be_patient(int64_t ns) { patience_ = std::clamp(Duration{ns}, kPatienceLeast, kPatienceMost); }
+  static Duration patience_of(int64_t ns) { return std::clamp(Duration{ns}, kPatienceLeast, kPatienceMost); }
 
   bool timing_ = false;
   Psn end_;
@@ -88,6 +90,7 @@ class RoundTrip {
   Duration newest_{};
   uint32_t samples_ = 0;
   Duration patience_ = kUnknown;
+  Duration first_patience_ = kUnknown;
 };
 
 }  // namespace uroce::qp
