@@ -58,9 +58,9 @@ class RoundTrip {
   /// After so long an answer is missing; kUnknown as long as none has come.
   static constexpr Duration kUnknown{INT64_MAX};
   [[nodiscard]] Duration patience() const { return patience_; }
-  /// Likewise, also when a part of what is timed first has been answered.
+  /// patience(), or what a part of the first burst, which was answered, tells of it.
   [[nodiscard]] Duration tail_patience() const { return patience_ != kUnknown ? patience_ : first_patience_; }
-  /// As long as nothing is known it is at least so long.
+  /// The shortest patience before anything was answered.
   static constexpr Duration kPatienceFirst = milliseconds(1);
   /// So many answers were timed, modulo 2^32, ...
   [[nodiscard]] uint32_t samples() const { return samples_; }
