@@ -99,9 +99,9 @@ TEST_P(TailLoss, OfAConnectionThatHasLostNothing_ExpectFourRoundTrips) {
 }
 
 TEST_P(TailLoss, OfTheAcknowledgement_ExpectFourRoundTrips) {
-  Burst burst(round_trip());
+  Burst burst(round_trip(), 1);
   const Duration whole = burst.send(SendOperation::kWrite);
-  burst.hosts.loss_from(1).lose(2);  // the first one is of the first packet
+  burst.hosts.loss_from(1).lose(1);
   expect_within("ACK of a WRITE", round_trip(), whole, burst.send(SendOperation::kWrite), whole * 4);
   ASSERT_TRUE(burst.hosts.loss_from(1).done());
   EXPECT_EQ(burst.counter(Counter::kRetransmittedPackets), 1u);
