@@ -12,6 +12,8 @@ from rows import Failure, Row, command
 MESSAGE = 65536
 ROUNDS = 3
 LOSS, ONE_WAY_US = 1000, 50
+TAIL = re.compile(r'(last packet of the first WRITE|only packet of the first WRITE|last packet of a WRITE), round trip (\d+) us, lossless (\S+) us: (\S+) us')
+SHARES = re.compile(r'long messages: (\S+) Gbit/s beside one queue pair, (\S+) beside \d+; short ones of each: (\d+) to \d+ without them, (\d+) to (\d+) beside')
 SIMULATED = re.compile(r'WRITE, loss (\S+) %, 0 % late, round trip (\d+) us: (\S+) of (\S+) Gbit/s')
 
 
@@ -23,13 +25,33 @@ class Loss:
 
     def simulated(self):
         """Virtual time: the same in each run."""
-        program = self.build / 'tests/sim/sim_test'
-        if not program.exists():
-            return print('perf/run: loss_goodput: SKIPPED, tests are not built', file=sys.stderr)
-        said = command([program, '--gtest_filter=Goodput.OfALinkThatLoses*'])
-        for loss, round_trip, lossy, lossless in SIMULATED.findall(said):
+        for loss, round_trip, lossy, lossless in SIMULATED.findall(self.said_by_simulation('Goodput.OfALinkThatLoses*')):
             name = f'{float(loss):g}pct'.replace('0.1', '01')
             yield Row(f'loss_goodput.write64k.{name}.{round_trip}us', float(lossy) / float(lossless), 'of lossless')
+
+    def tails(self):
+        """What a lost last packet makes of a burst, in round trips. Virtual time: the same in each run."""
+        worst = {}
+        for what, round_trip, whole, took in TAIL.findall(self.said_by_simulation('*TailLoss*')):
+            kind = 'alone.' if 'only' in what else 'first.' if 'first' in what else ''
+            name = f'{kind}{round_trip}us'
+            worst[name] = max(worst.get(name, 0), float(took) / float(whole))
+        for name, trips in worst.items():
+            yield Row(f'loss_tail.{name}', trips, 'round trips')
+
+    def fairness(self):
+        """A queue pair of 1 MiB WRITEs and 100 of 64 B, one at a time, on one link of 25 Gbit/s. Virtual time."""
+        for alone, beside, quiet, least, most in SHARES.findall(self.said_by_simulation('Fairness.*')):
+            yield Row('fairness.long.gbps', float(beside), 'Gbit/s', float(alone), 'beside one')
+            yield Row('fairness.short.of_quiet', int(least) / int(quiet), 'x')
+            yield Row('fairness.short.least_of_most', int(least) / int(most), 'x')
+
+    def said_by_simulation(self, tests):
+        program = self.build / 'tests/sim/sim_test'
+        if not program.exists():
+            print('perf/run: simulations: SKIPPED, tests are not built', file=sys.stderr)
+            return ''
+        return command([program, f'--gtest_filter={tests}'])
 
     def on_a_link(self):
         """64 KiB WRITEs, and the kernel's TCP through the same relay, alternating."""

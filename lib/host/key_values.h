@@ -1,14 +1,10 @@
 #pragma once
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <charconv>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 
@@ -29,24 +25,9 @@ bool read_number(std::string_view text, T& to) {
   return error == std::errc{} && stop == end;
 }
 
-/// `store(key, value)` is a Complaint. The error is EINVAL, and names the key.
-template <typename Store>
-Status store_pairs(std::string_view text, const Store& store) {
-  std::vector<std::string_view> seen;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(','), text.size());
-    const std::string_view part = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const size_t equals = part.find('=');
-    if (equals == std::string_view::npos)
-      return Error{EINVAL, fmt::format("\"{}\": must be KEY=VALUE", part)};
-    const std::string_view key = part.substr(0, equals);
-    if (std::ranges::find(seen, key) != seen.end()) return Error{EINVAL, fmt::format("{}: given twice", key)};
-    seen.push_back(key);
-    if (const Complaint complaint = store(key, part.substr(equals + 1)))
-      return Error{EINVAL, fmt::format("{}: {}", key, *complaint)};
-  }
-  return {};
-}
+/// Calls `store` for each pair, in their order. The error is EINVAL, and names the key that `store`
+/// complained of, or that came twice.
+Status store_pairs(std::string_view text,
+                   const std::function<Complaint(std::string_view key, std::string_view value)>& store);
 
 }  // namespace uroce::host

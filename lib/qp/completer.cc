@@ -8,6 +8,7 @@
 #include "base/probe.h"
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
+#include "qp/nak_effects.h"
 #include "qp/placements.h"
 #include "qp/shown_latency.h"
 
@@ -18,38 +19,6 @@ using queue::SendOperation;
 using queue::SendRequest;
 using wire::AethKind;
 using wire::NakCode;
-
-namespace {
-
-/// The status in which the refused request completes (lib/README.md, wire fact 6).
-CompletionStatus status_of(NakCode code) {
-  switch (code) {
-    case NakCode::kInvalidRequest:
-      return CompletionStatus::kRemoteInvalidRequest;
-    case NakCode::kRemoteAccess:
-      return CompletionStatus::kRemoteAccessError;
-    default:
-      return CompletionStatus::kRemoteOperationError;
-  }
-}
-
-Counter counter_of(NakCode code) {
-  switch (code) {
-    case NakCode::kSequenceError:
-      return Counter::kSequenceNakReceived;
-    case NakCode::kInvalidRequest:
-      return Counter::kInvalidRequestNakReceived;
-    case NakCode::kRemoteAccess:
-      return Counter::kAccessNakReceived;
-    case NakCode::kRemoteOperational:
-      return Counter::kOperationalNakReceived;
-    case NakCode::kInvalidRdRequest:
-      break;
-  }
-  return Counter::kDropBadAck;
-}
-
-}  // namespace
 
 void Completer::reset() {
   cursor_.restart();

@@ -74,6 +74,7 @@ struct QueuePairOptions {
   std::span<const uint16_t> partition_keys = kDefaultPartition;  // not owned: the port's table
   wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;
   CongestionOptions congestion = {};
+  bool tail_probes = false;                // also before anything was lost (retransmission.h)
   uint32_t datagram_mtu = 4096;            // of the port: the longest message of UD
   queue::SendQueue* send_queue = nullptr;  // not owned, like the rest; of UD: with a DatagramAddress attached
   queue::ReceiveQueue* receive_queue = nullptr;

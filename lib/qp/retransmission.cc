@@ -30,7 +30,7 @@ void Retransmission::reset() {
   answered_since_step_ = 0;
   lossy_ = peer_keeps_ = reorders_ = false;
   alone_tells_ = true;
-  trials_ = losses_ = 0;
+  trials_ = losses_ = vain_probes_ = 0;
   forget_recovery();
   round_trip_.reset();
   responses_.reset();
@@ -49,6 +49,7 @@ void Retransmission::sent(Instant now) {
   UROCE_ASSERT(window_.oldest() != window_.sent_end());
   rnr_until_ = kNever;
   start_ack_timer(now);
+  sent_at_ = now;
   // Of what goes for the first time, so that no answer is too early; a late one costs patience.
   if (const Psn end = window_.sent_end(); end != sent_end_) [[likely]] {
     if (round_trip_.begin(sent_end_ = end, now)) [[unlikely]]
@@ -123,6 +124,7 @@ void Retransmission::note_kept() {
 void Retransmission::go_on(Instant now) {
   const Psn oldest = window_.oldest();
   const bool gone = !std::exchange(resends_oldest_, false);
+  if (probed_ && probes_ > 0 && !lossy_) note_probe(gone, now);
   // What is answered before the repetition can have been was not lost.
   reorders_ |= recovering_ && alone_tells_ && probes_ == 0 &&
                (!gone || now - alone_at_ < Duration{round_trip_.least().ns / 2});
@@ -142,6 +144,22 @@ void Retransmission::go_on(Instant now) {
   if (probed_) return;
   recovering_ = oldest.before(recovery_end_) && !reorders_;
   recovering_ ? go_alone(window_.sent_end()) : end_recovery();
+}
+
+/// What was probed is answered. In vain: before the answer can have been one to the probe, or so late that
+/// the peer was off.
+void Retransmission::note_probe(bool gone, Instant now) {
+  const Duration took = now - alone_at_;
+  const bool vain =
+      !gone || took < Duration{round_trip_.least().ns / 2} || took > round_trip_.tail_patience();
+  vain_probes_ = vain ? std::min(vain_probes_ + 1, kVainDoublingsMax) : vain_probes_ / 2;
+}
+
+/// Before any round trip is known. Without an ACK timeout there is nothing to take a part of.
+[[gnu::noinline]] Duration Retransmission::first_patience() const {
+  const uint8_t code = connection_.attributes.timeout;
+  if (code == kNoAckTimeout) return RoundTrip::kPatienceFirst;
+  return std::max(Duration{ack_timeout(code).ns / kFirstPatiencePart}, RoundTrip::kPatienceFirst);
 }
 
 void Retransmission::end_recovery() {

@@ -21,9 +21,11 @@ namespace uroce::qp {
 /// meanwhile, for much of it is at the peer already. Else recovery is go-back-N, the window rewinds to the
 /// oldest unanswered PSN, from now on at once if that was seen some times.
 ///
-/// Where something was lost once the oldest packet goes again by itself, as a probe, when an answer is later
-/// than round trips so far let expect; each probe waits twice as long as the one before, and only the ACK
-/// timeout counts as a retry. Elsewhere a late peer is a slow one, and is given the ACK timeout.
+/// The oldest packet goes again by itself, as a probe, when an answer is later than round trips so far let
+/// expect; only the ACK timeout counts as a retry. Where something was lost once each probe waits twice as
+/// long as the one before. Elsewhere a late peer may be a slow one: it gets one probe until it answers (with
+/// QueuePairOptions::tail_probes), and each that was sent in vain doubles what the next one waits. As long as
+/// no round trip is known a probe waits for a part of the ACK timeout.
 class Retransmission {
  public:
   Retransmission(Connection& connection, SendWindow& window) : connection_(connection), window_(window) {}
@@ -111,11 +113,17 @@ class Retransmission {
   void note_kept();
   void end_recovery();
   void probe();
+  void note_probe(bool gone, Instant now);
+  [[nodiscard]] Instant tail_deadline(Instant now) const;
+  [[nodiscard, gnu::cold]] Duration first_patience() const;
   void start_probe_timer(Instant now);
   static constexpr uint32_t kStepsMax = 3;  // of a peer that keeps what comes early
   static constexpr uint32_t kTrialsMax = 3;
   static constexpr uint32_t kLossesPerTrial = 16;  // later
   static constexpr uint32_t kProbeDoublingsMax = 16;
+  static constexpr uint32_t kVainDoublingsMax = 10;  // 100 us become more than an ACK timeout of 67 ms
+  /// ACK timeouts are times that a peer surely answers in, and round trips small parts of them.
+  static constexpr int64_t kFirstPatiencePart = 16;
   // The ACK timer may react between T and 4T. A lost packet is sent again after T; each timeout in a row
   // doubles the time, so that a peer that is merely not run gets as much of it as can be before it is given
   // up: 27T instead of 8T with seven retries.
@@ -154,8 +162,10 @@ class Retransmission {
   RoundTrip round_trip_;
   queue::SendOperation shown_operation_ = queue::SendOperation::kSend;
   uint32_t timeouts_seen_ = 0;  // modulo 2^32
-  Psn sent_end_;                // when packets went out last
+  Psn sent_end_;                // when packets went out last, ...
+  Instant sent_at_{};           // ... which was then
   uint32_t probes_ = 0;         // since the last progress
+  uint32_t vain_probes_ = 0;    // in a row, of peers that were merely late
   Instant probe_deadline_ = kNever;
 };
 
@@ -176,8 +186,20 @@ inline void Retransmission::heard(Instant now) {
 inline void Retransmission::start_probe_timer(Instant now) {
   const Duration patience = round_trip_.patience();
   probe_deadline_ = kNever;
-  if (lossy_ && patience != RoundTrip::kUnknown) [[unlikely]]
+  if (!lossy_) [[likely]] {
+    if (connection_.options.tail_probes && probes_ == 0) probe_deadline_ = tail_deadline(now);
+  } else if (patience != RoundTrip::kUnknown) {
     probe_deadline_ = now + Duration{patience.ns << probes_};
+  }
+}
+
+/// The tail went with what went last. While answers come they may come slowly, one after the other.
+inline Instant Retransmission::tail_deadline(Instant now) const {
+  Duration patience = round_trip_.tail_patience();
+  if (patience == RoundTrip::kUnknown) [[unlikely]]
+    patience = first_patience();
+  patience = Duration{patience.ns << vain_probes_};
+  return std::max(sent_at_ + patience, now + Duration{patience.ns / 2});
 }
 
 inline bool Retransmission::progress(uint32_t psns, Instant now) {

@@ -27,7 +27,13 @@ class RoundTrip {
   void cancel() { timing_ = false; }
   /// All before `oldest` is answered. True: newest() is the time that begin() said is to be shown.
   bool answered(Psn oldest, Instant now) {
-    if (!timing_ || oldest.before(end_)) return false;
+    if (!timing_) return false;
+    if (oldest.before(end_)) {
+      // A part of what is timed is answered: its round trip was no longer than this.
+      if (first_patience_ == kUnknown) [[unlikely]]
+        first_patience_ = patience_of(kRoundTrips * (now - begin_).ns);
+      return false;
+    }
     timing_ = false;
     take(now - begin_);
     return shows_;
@@ -41,20 +47,24 @@ class RoundTrip {
     least_ = least_ == Duration{} ? sample : std::min(least_, sample);
     if (smoothed_ == Duration{}) {
       smoothed_ = sample;
-      variation_ = Duration{sample.ns / 2};
+      // RFC 6298 begins with a half; with a quarter the first wait is as long as later ones.
+      variation_ = Duration{sample.ns / 4};
     } else {
       // Nothing here is negative: a shift divides.
       const int64_t off = std::max(smoothed_.ns - sample.ns, sample.ns - smoothed_.ns);
       variation_ = Duration{(3 * variation_.ns + off) >> 2};
       smoothed_ = Duration{(7 * smoothed_.ns + sample.ns) >> 3};
     }
-    const int64_t wait = std::max(kRoundTrips * smoothed_.ns, smoothed_.ns + kVariations * variation_.ns);
-    patience_ = std::clamp(Duration{wait}, kPatienceLeast, kPatienceMost);
+    patience_ = patience_of(std::max(kRoundTrips * smoothed_.ns, smoothed_.ns + kVariations * variation_.ns));
   }
 
   /// After so long an answer is missing; kUnknown as long as none has come.
   static constexpr Duration kUnknown{INT64_MAX};
   [[nodiscard]] Duration patience() const { return patience_; }
+  /// patience(), or what a part of the first burst, which was answered, tells of it.
+  [[nodiscard]] Duration tail_patience() const { return patience_ != kUnknown ? patience_ : first_patience_; }
+  /// The shortest patience before anything was answered.
+  static constexpr Duration kPatienceFirst = milliseconds(1);
   /// So many answers were timed, modulo 2^32, ...
   [[nodiscard]] uint32_t samples() const { return samples_; }
   /// ... the last one so long; 0: none.
@@ -72,6 +82,8 @@ class RoundTrip {
   static constexpr uint32_t kPerShown = texts_of(Latency::kSendToAck).sampled_of;
   static constexpr int64_t kVariations = 4;
 
+  static Duration patience_of(int64_t ns) { return std::clamp(Duration{ns}, kPatienceLeast, kPatienceMost); }
+
   bool timing_ = false;
   bool shows_ = false;  // what is timed
   Psn end_;
@@ -82,6 +94,7 @@ class RoundTrip {
   Duration newest_{};
   uint32_t samples_ = 0;
   Duration patience_ = kUnknown;
+  Duration first_patience_ = kUnknown;
 };
 
 }  // namespace uroce::qp

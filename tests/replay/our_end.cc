@@ -33,6 +33,7 @@ PathMtu mtu_code(uint32_t bytes) {
 engine::Configuration configuration_for(const Conversation& conversation, size_t ours) {
   engine::Configuration configuration;
   configuration.poller_mode = engine::PollerMode::kDedicated;  // and the threads are not started
+  configuration.tail_probes = false;                           // the kernel has none
   engine::DeviceConfiguration& device = configuration.devices.emplace_back();
   device.mac = conversation.ends[ours].mac;
   const Gid address = conversation.ends[ours].address;

@@ -24,6 +24,7 @@ constexpr Instant kStart{1'000'000'000};
 engine::Configuration configuration() {
   engine::Configuration configuration;
   configuration.poller_mode = engine::PollerMode::kDedicated;  // and the threads are not started
+  configuration.tail_probes = false;                           // tests/unit/qp and tests/sim have them
   engine::DeviceConfiguration& device = configuration.devices.emplace_back();
   device.mac = kOurMac;
   device.addresses = {{*wire::parse_ip(kOurs[0]), 24}, {*wire::parse_ip(kOurs[1]), 64}};

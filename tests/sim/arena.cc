@@ -6,16 +6,16 @@
 
 namespace uroce::sim {
 
-Arena::Arena(mem::RegionTable& regions, DomainId domain, uint64_t iova, Random& random)
-    : iova_(iova), memory_(new(std::align_val_t{kPageBytes}) std::byte[kBytes]), model_(kBytes) {
-  for (uint64_t at = 0; at < kBytes; at += sizeof(uint64_t)) {
+Arena::Arena(mem::RegionTable& regions, DomainId domain, uint64_t iova, Random& random, uint64_t bytes)
+    : iova_(iova), bytes_(bytes), memory_(new(std::align_val_t{kPageBytes}) std::byte[bytes]), model_(bytes) {
+  for (uint64_t at = 0; at < bytes_; at += sizeof(uint64_t)) {
     const uint64_t bits = random.next();
     std::memcpy(model_.data() + at, &bits, sizeof bits);
   }
-  std::memcpy(memory_.get(), model_.data(), kBytes);
+  std::memcpy(memory_.get(), model_.data(), bytes_);
   auto keys = regions.register_user({.domain = domain,
                                      .address = memory_.get(),
-                                     .length = kBytes,
+                                     .length = bytes_,
                                      .iova = iova,
                                      .access = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead,
                                      .ours = true});
@@ -24,16 +24,16 @@ Arena::Arena(mem::RegionTable& regions, DomainId domain, uint64_t iova, Random& 
 }
 
 std::optional<Arena::Slot> Arena::lend(uint64_t length, Random& random) {
-  const uint64_t need = length + 2 * kGuardBytes + random.below(64);
-  if (need > kBytes) return std::nullopt;
+  const uint64_t need = length + 2 * kGuardBytes + random.below(kAlignment);
+  if (need > bytes_) return std::nullopt;
   // First fit from a random place, once around.
-  const uint64_t start = random.below(kBytes);
+  const uint64_t start = random.below(bytes_);
   for (const bool again : {false, true}) {
     uint64_t begin = again ? 0 : start;
     auto next = lent_.upper_bound(begin);
     if (next != lent_.begin()) begin = std::max(begin, std::prev(next)->second);
     for (;; begin = next->second, ++next) {
-      const uint64_t end = next == lent_.end() ? kBytes : next->first;
+      const uint64_t end = next == lent_.end() ? bytes_ : next->first;
       if (end >= begin + need) {
         lent_.emplace(begin, begin + need);
         lent_bytes_ += need;
@@ -80,7 +80,7 @@ std::string Arena::check() const {
     if (const std::string wrong = compare(begin, lent); !wrong.empty()) return wrong;
     begin = end;
   }
-  return compare(begin, kBytes);
+  return compare(begin, bytes_);
 }
 
 queue::Segment Arena::segment(const Slot& slot) const {

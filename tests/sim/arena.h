@@ -19,7 +19,7 @@ namespace uroce::sim {
 /// guard bytes around each.
 class Arena {
  public:
-  static constexpr uint64_t kBytes = 768 << 10;
+  static constexpr uint64_t kBytes = 768 << 10;  // if nothing else is said
   static constexpr uint64_t kPageBytes = 4096;
   static constexpr uint64_t kGuardBytes = 24;
 
@@ -28,8 +28,12 @@ class Arena {
     uint64_t length = 0;
   };
 
-  /// `iova` is what the region's keys call its first byte.
-  Arena(mem::RegionTable& regions, DomainId domain, uint64_t iova, Random& random);
+  /// `iova` is what the region's keys call its first byte; `bytes` are whole pages.
+  Arena(mem::RegionTable& regions, DomainId domain, uint64_t iova, Random& random, uint64_t bytes = kBytes);
+  /// That so much can be lent from.
+  static constexpr uint64_t bytes_for(uint64_t lent) {
+    return (lent + 2 * kGuardBytes + kAlignment + kPageBytes - 1) / kPageBytes * kPageBytes;
+  }
 
   std::optional<Slot> lend(uint64_t length, Random& random);
   /// A lent slot comes back; a non-empty text says what its bytes, guards included, ought not to be.
@@ -46,10 +50,10 @@ class Arena {
   [[nodiscard]] std::string check() const;
   [[nodiscard]] bool idle() const { return lent_.empty(); }
   /// Half of it is lent: what is left is for receives, without which nothing would ever come back.
-  [[nodiscard]] bool crowded() const { return lent_bytes_ > kBytes / 2; }
+  [[nodiscard]] bool crowded() const { return lent_bytes_ > bytes_ / 2; }
 
   /// Whole pages.
-  [[nodiscard]] std::span<std::byte> memory() const { return {memory_.get(), kBytes}; }
+  [[nodiscard]] std::span<std::byte> memory() const { return {memory_.get(), bytes_}; }
   [[nodiscard]] uint64_t iova(const Slot& slot) const { return iova_ + slot.offset; }
   [[nodiscard]] queue::Segment segment(const Slot& slot) const;
   [[nodiscard]] mem::RegionKeys keys() const { return keys_; }
@@ -57,7 +61,10 @@ class Arena {
  private:
   [[nodiscard]] std::string compare(uint64_t begin, uint64_t end) const;
 
+  static constexpr uint64_t kAlignment = 64;
+
   uint64_t iova_;
+  uint64_t bytes_;
   struct Free {
     void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{kPageBytes}); }
   };

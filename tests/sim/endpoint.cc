@@ -19,7 +19,7 @@ Value expect(Result<Value> result) {
 Endpoint::Endpoint(Host& where, const Options& options, Random& random)
     : host(where),
       domain(expect(where.device().allocate_domain())),
-      arena(where.device().regions(), domain, options.iova, random),
+      arena(where.device().regions(), domain, options.iova, random, options.arena_bytes),
       signal_all(options.signal_all),
       type(options.type),
       send_completions_(where.device().create_completion_queue({.depth = options.depth})),

@@ -26,6 +26,7 @@ class Endpoint {
     bool signal_all = false;
     qp::Type type = qp::Type::kRc;
     uint32_t depth = kDepth;  // of its queues
+    uint64_t arena_bytes = Arena::kBytes;
   };
   Endpoint(Host& where, const Options& options, Random& random);
   ~Endpoint() { close(); }

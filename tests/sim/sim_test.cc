@@ -96,6 +96,25 @@ TEST(Simulation, RequestsThatAreRefused) {
   });
 }
 
+/// Connections that end by a wrong key, and beside them UC and UD on the same wire, which go on.
+TEST(Simulation, RequestsThatAreRefusedBesideMessagesThatNobodyAnswers) {
+  const Totals totals = run_seeds(30, [](uint64_t seed) {
+    Random random(seed * 141'650'939);
+    Weather weather;
+    weather.loss = random.below(2'000);
+    return Simulation::Options{.seed = seed,
+                               .weather = weather,
+                               .machines = any_machines(random),
+                               .connections = 1 + static_cast<uint32_t>(random.below(3)),
+                               .messages = 100,
+                               .timeout = 5,
+                               .errors_expected = true,
+                               .spoil = 1 + static_cast<uint32_t>(random.below(50)),
+                               .unanswered = true};
+  });
+  EXPECT_GT(totals.unanswered, 0u);
+}
+
 /// Regions are bound and their keys taken away while a bad network repeats what was sent under them.
 TEST(Simulation, KeysThatAreTakenAway) {
   run_seeds(30, [](uint64_t seed) {

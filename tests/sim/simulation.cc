@@ -189,12 +189,15 @@ std::string Simulation::run_flows() {
   return check_end();
 }
 
-/// The applications put what is left of their connections into the error state: then everything that was
-/// posted, receives included, comes back.
+/// The applications put what is left of the flows' connections into the error state: then everything that was
+/// posted, receives included, comes back. What is unanswered beside them has ended by itself, with receives
+/// that nobody sent to, and its close() takes those back.
 std::string Simulation::break_all() {
   constexpr int kRoundsMax = 10'000;
   for (const auto& flow : flows_) flow->stop();
-  for (const auto& endpoint : endpoints_) endpoint->modify({.state = qp::State::kErr}, qp::kMaskState);
+  for (const auto& endpoint : endpoints_) {
+    if (endpoint->type == qp::Type::kRc) endpoint->modify({.state = qp::State::kErr}, qp::kMaskState);
+  }
   const auto drained = [&] {
     return std::all_of(flows_.begin(), flows_.end(), [](const auto& flow) { return flow->drained(); });
   };

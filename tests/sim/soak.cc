@@ -49,13 +49,14 @@ Simulation::Options world_of(uint64_t seed) {
       world.messages = 100;
       break;
     case 3:
-      // Wrong keys end connections; each meets one.
+      // Wrong keys end connections; each meets one, and some have UC and UD beside them.
       world.weather = {.loss = random.below(2'000)};
       world.messages = 1'000;
       world.timeout = 5;
       world.congestion = {};
       world.errors_expected = true;
       world.spoil = 1 + static_cast<uint32_t>(random.below(50));
+      world.unanswered = random.chance(1, 3);
       break;
     default:
       world.unanswered = true;

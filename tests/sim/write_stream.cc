@@ -8,8 +8,10 @@ namespace uroce::sim {
 
 WriteStream::WriteStream(Host& from, Host& to, const Options& options, Random& random)
     : options_(options),
-      from_(std::make_unique<Endpoint>(from, Endpoint::Options{.signal_all = true}, random)),
-      to_(std::make_unique<Endpoint>(to, Endpoint::Options{.signal_all = true}, random)) {
+      from_(std::make_unique<Endpoint>(
+          from, Endpoint::Options{.signal_all = true, .arena_bytes = options.arena_bytes}, random)),
+      to_(std::make_unique<Endpoint>(
+          to, Endpoint::Options{.signal_all = true, .arena_bytes = options.arena_bytes}, random)) {
   connect(*from_, *to_, {.path_mtu = PathMtu::k4096, .timeout = options.timeout});
   source_ = from_->arena.lend(options.bytes, random).value();
   target_ = to_->arena.lend(options.bytes, random).value();

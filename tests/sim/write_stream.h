@@ -13,7 +13,8 @@ class WriteStream {
   struct Options {
     uint32_t bytes = 65536;
     uint32_t outstanding = 4;
-    uint8_t timeout = 14;  // of an ACK, as a code
+    uint8_t timeout = 14;                  // of an ACK, as a code
+    uint64_t arena_bytes = Arena::kBytes;  // of each end
   };
   WriteStream(Host& from, Host& to, const Options& options, Random& random);
 

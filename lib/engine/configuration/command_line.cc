@@ -244,6 +244,7 @@ std::string to_toml(const Configuration& configuration) {
       joined(configuration.cores, [](uint32_t core) { return core; }), configuration.pollers_per_device,
       configuration.cycle_clock);
   out += to_toml(configuration.congestion);
+  out += fmt::format("[recovery]\ntail_probes = {}\n\n", configuration.tail_probes);
   out += fmt::format("[faults]\nrules = {}\n\n", joined(configuration.faults, [](const faults::Rule& rule) {
                        return quoted(faults::to_text(rule));
                      }));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/configuration/configuration.h"
@@ -16,6 +17,9 @@ struct KeyTarget {
   Configuration& configuration;
   DeviceConfiguration* device = nullptr;
 };
+
+/// Elements of a list in a configuration.
+inline constexpr size_t kListMax = 1024;
 
 struct Key {
   KeyDescription description;

@@ -13,6 +13,8 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 
@@ -69,6 +71,18 @@ Complaint store_list(const toml::node& value, Store store) {
   if (list == nullptr) return "must be a list";
   for (const toml::node& element : *list)
     if (Complaint complaint = store(element)) return complaint;
+  return std::nullopt;
+}
+
+/// `store(element, to)` is a Complaint. What is wrong anywhere leaves the vector as it was.
+template <typename T, typename Store>
+Complaint store_vector(const toml::node& value, std::vector<T>& to, size_t count_max, Store store) {
+  std::vector<T> list;
+  Complaint complaint =
+      store_list(value, [&](const toml::node& element) { return store(element, list.emplace_back()); });
+  if (complaint) return complaint;
+  if (list.size() > count_max) return fmt::format("must not have more than {} elements", count_max);
+  to = std::move(list);
   return std::nullopt;
 }
 

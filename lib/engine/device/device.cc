@@ -69,6 +69,7 @@ DeviceState::DeviceState(Options options)
       mode(options.configuration.poller_mode),
       idle(options.configuration.poller_idle),
       congestion(options.configuration.congestion),
+      tail_probes(options.configuration.tail_probes),
       copy_kind(options.configuration.copy_kind),
       eal(options.eal),
       parker(options.parker),

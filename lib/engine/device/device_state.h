@@ -112,6 +112,7 @@ struct DeviceState {
   const PollerMode mode;
   const PollerIdle idle;
   const qp::CongestionOptions congestion;
+  const bool tail_probes;
   const copy::Kind copy_kind;
   const bool eal;
   Parker* const parker;

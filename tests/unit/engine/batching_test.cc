@@ -42,7 +42,8 @@ class Batching : public ::testing::TestWithParam<Way> {
     }
     // Without an interface a build without AF_XDP says so all the same.
     const auto trial = drivers::open_port({.kernels_interface = "none", .kernel_path = GetParam().path});
-    if (trial.error().code == ENOTSUP) GTEST_SKIP() << trial.error().message;
+    if (trial.error().message.find("this build has no AF_XDP") != std::string::npos)
+      GTEST_SKIP() << trial.error().message;
     pair_ = std::make_unique<VirtualPair>(options);
     ASSERT_TRUE(pair_->left != nullptr && pair_->right != nullptr);
     for (size_t i = 0; i < kQueuePairs; ++i) {
