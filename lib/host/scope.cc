@@ -1,5 +1,7 @@
 #include "host/scope.h"
 
+#include <fmt/format.h>
+
 namespace uroce::host {
 namespace {
 
