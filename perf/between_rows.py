@@ -72,18 +72,18 @@ def passive_target(name, said):
     yield Row(f'{name}.ib_write_lat.{SMALL}.mean', write, 'us', send, 'ib_send_lat', 'lower')
 
 
-def late_ones(link, p99_over_p50, bare):
+def late_ones(link, p99_over_p50, bare, suffix=''):
     """How late the late ones of SEND's round trips are, beside those of the bare port: whatever takes a CPU away for a
     moment, does so with both."""
     name = f'bare.{SMALL_FRAME}.round_trip'
-    return Row(f'rtt_p99_over_p50.{link}.send64', p99_over_p50, 'x', bare[f'{name}_p99_us'] / bare[f'{name}_p50_us'], 'bare', 'lower')
+    return Row(f'rtt_p99_over_p50.{link}.send64{suffix}', p99_over_p50, 'x', bare[f'{name}_p99_us'] / bare[f'{name}_p50_us'], 'bare', 'lower')
 
 
-def over_bare(link, operation, round_trip, bare):
+def over_bare(link, operation, round_trip, bare, suffix=''):
     """What a round trip takes more than the bare one. Of SENDs and WRITEs the floor has frames that are copied, have a CRC
     and are placed, and an acknowledgement behind each, but no protocol."""
     floor = bare[f'bare.{SMALL_FRAME}.round_trip_p50_us']
-    name = f'rtt_over_bare_us.{link}.{operation}64'
+    name = f'rtt_over_bare_us.{link}.{operation}64{suffix}'
     if operation == 'read':
         return Row(name, round_trip - floor, 'us')
     return Row(name, round_trip - floor, 'us', bare[f'acknowledged.{SMALL_FRAME}.round_trip_p50_us'] - floor, 'acknowledged',

@@ -32,6 +32,13 @@ POLLING_THREADS = 1, 4, 64, 256
 # Of each end, used in random order; and what a million takes.
 QUEUE_PAIRS = 1, 100, 10_000, 100_000
 MILLION_BYTES = 12 << 30
+# Of two CPUs: messages of a size; small ones of so many queue pairs; one after the other.
+GOODPUTS = ('write', 65536), ('write', 1 << 20), ('read', 65536)
+RATES = ('write', 1), ('send', 1), ('write', 64)
+ROUND_TRIPS = 'send', 'write', 'read'
+# A bare round trip above it is one between CPUs that share no cache.
+FAR_US = 0.8
+STATE_ROUNDS = 5
 # Of what one CPU does or two do together the median of so many runs counts.
 RUNS = 3
 # That instructions are counted of.
@@ -89,27 +96,54 @@ class Wire:
         return json.loads(said)['cpu_ns_per_operation']
 
     def two_threads(self):
-        """What two CPUs do, one at each end, beside the bare port between the same two."""
+        """What two CPUs do, one at each end, beside the bare port between the same two. Rows of CPUs that share no cache end in
+        `.far`: threads and virtual CPUs move, so each round is of the state that bare round trips before and after it tell."""
         if len(os.sched_getaffinity(0)) < 2:
             return print('perf/run: two_threads: SKIPPED, there is one CPU', file=sys.stderr)
-        bare = medians([self.program('bare_port'), '--port', 'net_ring0', '--peer-port', 'net_ring1', '--two-threads',
-                        '--bytes', f'{SMALL_FRAME},{LARGE_FRAME}', '--seconds', self.duration])
-        placed = bare[f'placed.{LARGE_FRAME}.gigabits_per_second']
-        goodput = {}
-        for operation, size in ('write', 65536), ('write', 1 << 20), ('read', 65536):
+        rounds = {'': [], '.far': []}
+        before = self.bare_two()
+        for _ in range(STATE_ROUNDS):
+            figures = self.round_of_two()
+            after = self.bare_two()
+            if is_far(before) == is_far(after):
+                rounds['.far' if is_far(before) else ''].append({**figures, **after})
+            before = after
+        for state, seen in rounds.items():
+            yield Row(f'rounds_of_two.ring{state}', len(seen), 'rounds')
+            if seen:
+                yield from self.rows_of_two(state, {name: statistics.median(one[name] for one in seen) for name in seen[0]})
+
+    def bare_two(self):
+        return json.loads(command([self.program('bare_port'), '--port', 'net_ring0', '--peer-port', 'net_ring1', '--two-threads',
+                                   '--bytes', f'{SMALL_FRAME},{LARGE_FRAME}', '--seconds', self.duration / 4]))
+
+    def round_of_two(self):
+        """Each once: {name: value}."""
+        figures = {}
+        for operation, size in GOODPUTS:
             outstanding = max(1, (4 << 20) // size)
-            goodput[operation, size] = self.of_two('--op', operation, '--size', size, '--batch', 1, '--outstanding',
-                                                   outstanding)['gigabits_per_second']
-            yield Row(f'gbps.ring.{operation}.{size}', goodput[operation, size], 'Gbit/s', placed, 'placed')
-        yield Row('gbps.ring.read.65536.over_write', goodput['read', 65536] / goodput['write', 65536], 'x')
-        copied = bare[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6
-        for operation, pairs in ('write', 1), ('send', 1), ('write', 64):
-            figures = self.of_two('--op', operation, '--size', SMALL, '--queue-pairs', pairs, '--outstanding', max(256, 16 * pairs))
-            yield Row(f'mmsgs.ring.{operation}64.qp{pairs}', figures['messages_per_second'] / 1e6, 'M/s', copied, 'copied')
-        trips = {operation: self.of_two('--ping', '--op', operation, '--size', SMALL) for operation in ('send', 'write', 'read')}
-        for operation, trip in trips.items():
-            yield over_bare('ring', operation, trip['round_trip_p50_us'], bare)
-        yield late_ones('ring', trips['send']['round_trip_p99_us'] / trips['send']['round_trip_p50_us'], bare)
+            figures[f'gbps.{operation}.{size}'] = self.of_two('--op', operation, '--size', size, '--batch', 1, '--outstanding',
+                                                              outstanding)['gigabits_per_second']
+        for operation, pairs in RATES:
+            figures[f'rate.{operation}.{pairs}'] = self.of_two('--op', operation, '--size', SMALL, '--queue-pairs', pairs, '--outstanding',
+                                                               max(256, 16 * pairs))['messages_per_second']
+        for operation in ROUND_TRIPS:
+            figures |= {f'{operation}.{name}': value for name, value in self.of_two('--ping', '--op', operation, '--size', SMALL).items()}
+        return figures
+
+    @staticmethod
+    def rows_of_two(state, figures):
+        placed = figures[f'placed.{LARGE_FRAME}.gigabits_per_second']
+        for operation, size in GOODPUTS:
+            yield Row(f'gbps.ring.{operation}.{size}{state}', figures[f'gbps.{operation}.{size}'], 'Gbit/s', placed, 'placed')
+        yield Row(f'gbps.ring.read.65536.over_write{state}', figures['gbps.read.65536'] / figures['gbps.write.65536'], 'x')
+        copied = figures[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6
+        for operation, pairs in RATES:
+            yield Row(f'mmsgs.ring.{operation}64.qp{pairs}{state}', figures[f'rate.{operation}.{pairs}'] / 1e6, 'M/s', copied, 'copied')
+        yield Row(f'ring.bare.{SMALL_FRAME}.round_trip{state}', figures[f'bare.{SMALL_FRAME}.round_trip_p50_us'], 'us')
+        for operation in ROUND_TRIPS:
+            yield over_bare('ring', operation, figures[f'{operation}.round_trip_p50_us'], figures, state)
+        yield late_ones('ring', figures['send.round_trip_p99_us'] / figures['send.round_trip_p50_us'], figures, state)
 
     def polling_threads(self):
         """Threads that READ and poll, each on a queue pair of its own, beside one such thread. What more of them than CPUs lose
@@ -125,7 +159,7 @@ class Wire:
         return json.loads(self.run('net_ring', [self.program('polling_threads'), '--seconds', max(1, self.duration), '--threads', count]))
 
     def of_two(self, *options):
-        return medians(self.command('net_ring', [self.program('two_threads'), '--seconds', self.duration, *options]))
+        return json.loads(self.run('net_ring', [self.program('two_threads'), '--seconds', self.duration, *options]))
 
     def scale(self):
         """Messages of queue pairs in random order, so that none is in a cache when there are many, beside one queue pair: posted by
@@ -182,6 +216,10 @@ class Wire:
 
     def run(self, port, program):
         return command(self.command(port, program))
+
+
+def is_far(bare):
+    return bare[f'bare.{SMALL_FRAME}.round_trip_p50_us'] > FAR_US
 
 
 def memory_bytes():
