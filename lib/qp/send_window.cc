@@ -74,8 +74,8 @@ void SendWindow::step_back() {
 }
 
 queue::SendOperation SendWindow::newest_operation() {
-  UROCE_ASSERT(unanswered() > 0);
-  if (current_started() && current_packet(current()) > 0) return current().operation;
+  UROCE_ASSERT(oldest_ != sent_end_);
+  if (unanswered() == 0 || (current_started() && current_packet(current()) > 0)) return current().operation;
   // Local operations in between have no packets.
   uint32_t number = number_ - 1;
   while (queue_.at(number).packets == 0) --number;

@@ -169,7 +169,7 @@ class SendWindow {
   void return_to(const Place& place);
   /// The newest packet does, which is unanswered and not of a READ.
   void step_back();
-  /// What the packet before next(), which is unanswered, is of.
+  /// What the packet before next() is of, or the one at next() where all that was sent goes once more.
   [[nodiscard]] queue::SendOperation newest_operation();
 
  private:
