@@ -109,6 +109,8 @@ class Nvmf(unittest.TestCase):
             return [queue for queue in process.get("nvmf_queues", []) if queue["queue"] > 0 and queue["commands"] > 0]
 
         programs.wait_until(io_queues, host)
+        # Its first command is Connect.
+        programs.wait_until(lambda: sum(self.namespace_of(target)[what] for what in ("reads", "writes")) > 100, host)
         [queue] = io_queues()
         self.assertEqual((queue["host"], queue["host_nqn"], queue["errors"]), ("192.0.2.2", FRIEND, 0))
         self.assertGreater(queue["bytes_to_host"] + queue["bytes_from_host"], 0)
@@ -121,11 +123,15 @@ class Nvmf(unittest.TestCase):
         programs.finish(host)
         self.assertEqual(target.stop(), 0, target.said.read_text())
 
-    def check_namespace(self, target, table, metrics):
-        """It reads and writes by turns (time:...)."""
+    def namespace_of(self, target):
         shown = subprocess.run([sys.argv[3], "stat", "--json", "--pid", str(target.process.pid)], capture_output=True, text=True, check=True)
         [process] = json.loads(shown.stdout)["processes"]
         [namespace] = process["nvmf_namespaces"]
+        return namespace
+
+    def check_namespace(self, target, table, metrics):
+        """It reads and writes by turns (time:...)."""
+        namespace = self.namespace_of(target)
         self.assertEqual((namespace["subsystem"], namespace["nsid"], namespace["errors"]), (SUBSYSTEM, 1, 0))
         self.assertGreater(namespace["reads"] + namespace["writes"], 0)
         self.assertGreaterEqual(namespace["bytes_read"] + namespace["bytes_written"], 512 * (namespace["reads"] + namespace["writes"]))
