@@ -21,7 +21,6 @@ using capture::Record;
 using capture::RecordKind;
 
 constexpr std::array<const char*, 7> kStates{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-constexpr uint64_t kReadAtOnce = 1u << 16;  // records of a ring, before those of others
 
 std::string context_of(const Record& record) {
   if (!record.has_context) return {};
@@ -61,11 +60,11 @@ Status CapturedFrames::add(int descriptor) {
   return {};
 }
 
-void CapturedFrames::drain() {
+void CapturedFrames::drain(uint64_t records) {
   for (uint32_t i = 0; i < sources_.size(); ++i) {
     for (uint32_t j = 0; j < sources_[i].rings.size(); ++j) {
       Ring& ring = sources_[i].rings[j];
-      for (uint64_t left = kReadAtOnce; left > 0; --left) {
+      for (uint64_t left = records; left > 0; --left) {
         const auto record = ring.reader.read(bytes_);
         if (!record) break;
         take_record(*record, i, j, std::span(bytes_).first(record->captured));

@@ -182,7 +182,7 @@ int Session::run() {
   }
   // What the programs have captured up to now; the order ends with the connection, or here.
   if (process_) static_cast<void>(process_->order(host::OrderKind::kStop, 0, {}));
-  frames_.drain();
+  frames_.drain_all();
   if (status) status = pass_on(now_ns(), true);
   if (status) status = write_kept();
   if (status) status = file_->finish(frames_, now_ns());
@@ -213,7 +213,9 @@ void Session::keep(CapturedFrame frame, int64_t now) {
   };
   kept_bytes_ += bytes_of(frame);
   kept_.push_back(std::move(frame));
-  const auto too_old = [&] { return kept_.front().record.time_ns < now - *options_.last_ns; };
+  // What was before an error is what its last frame says, however late this process comes to it.
+  const int64_t end = frames_.errors() == 0 ? now : kept_.back().record.time_ns;
+  const auto too_old = [&] { return kept_.front().record.time_ns < end - *options_.last_ns; };
   while (!kept_.empty() && (too_old() || kept_bytes_ > kKeptBytesMax)) {
     kept_less_ |= !too_old();
     kept_bytes_ -= bytes_of(kept_.front());

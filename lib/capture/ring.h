@@ -54,7 +54,8 @@ struct RingPreamble {
 };
 struct alignas(64) RingHead {
   std::atomic<uint64_t> written;  // frames that can be read, since the beginning
-  std::atomic<uint64_t> errors;   // NAKs, and what ends a request with an error
+  // NAKs, and what ends a request with an error; their frames can be read before they count.
+  std::atomic<uint64_t> errors;
 };
 struct SlotHead {
   Version version;  // the frame's position plus one; 0: it is being written
@@ -121,8 +122,8 @@ class RingWriter {
   }
   void count_errors(uint64_t more) {
     auto& errors = layout_.head(memory_, poller_).errors;
-    errors.store(errors.load(std::memory_order_relaxed) + more,
-                 std::memory_order_relaxed);  // nothing but a number
+    // relaxed: the poller alone writes it. release: behind the frames; pairs with RingReader::errors()
+    errors.store(errors.load(std::memory_order_relaxed) + more, std::memory_order_release);
   }
 
  private:
@@ -158,7 +159,8 @@ class RingReader {
   [[nodiscard]] uint64_t position() const { return next_ - 1; }
   [[nodiscard]] uint64_t lost() const { return lost_; }
   [[nodiscard]] uint64_t errors() const {
-    return layout_.head(memory_, poller_).errors.load(std::memory_order_relaxed);  // nothing but a number
+    // pairs with RingWriter::count_errors()
+    return layout_.head(memory_, poller_).errors.load(std::memory_order_acquire);
   }
 
  private:

@@ -45,8 +45,9 @@ uint16_t Tap::receive(std::span<port::RxFrame> frames) {
   const uint16_t came = source_->receive(frames);
   if (came == 0) return came;
   const int64_t now_ns = options_.clock_ns();
+  naks_ = 0;
   for (const port::RxFrame& frame : frames.first(came)) take_received(frame, now_ns);
-  ring_.publish();
+  publish(naks_);
   return came;
 }
 
@@ -55,22 +56,37 @@ uint16_t Tap::transmit(std::span<const port::TxFrame> frames) {
   if (options_.order.direction == Direction::kIn) return options_.port.transmit(frames);
   const int64_t now_ns = options_.clock_ns();
   // Before they go, for then they are the port's; in pieces, for what it does not take is not captured.
-  std::array<uint64_t, kBurstMax> behind{};
+  struct Behind {
+    uint64_t position, naks;
+  };
+  std::array<Behind, kBurstMax + 1> behind;
   const std::span<const port::TxFrame> some = frames.first(std::min(frames.size(), kBurstMax));
-  const uint64_t before = ring_.position();
+  naks_ = 0;
+  behind[0] = {ring_.position(), 0};
   for (size_t i = 0; i < some.size(); ++i) {
     take_sent(some[i], now_ns);
-    behind[i] = ring_.position();
+    behind[i + 1] = {ring_.position(), naks_};
   }
   const uint16_t sent = options_.port.transmit(some);
-  ring_.back_to(sent == 0 ? before : behind[sent - 1u]);
-  ring_.publish();
+  ring_.back_to(behind[sent].position);
+  publish(behind[sent].naks);
   return sent;
 }
 
 port::RxFrame Tap::loop(const port::TxFrame& frame) {
-  if (options_.order.direction != Direction::kIn && take_sent(frame, options_.clock_ns())) ring_.publish();
+  naks_ = 0;
+  if (options_.order.direction != Direction::kIn) {
+    take_sent(frame, options_.clock_ns());
+    publish(naks_);
+  }
   return options_.port.loop(frame);
+}
+
+/// The frame that brought an error can be read before the error counts; both at once and not with the next
+/// turn, before which a program may end.
+void Tap::publish(uint64_t errors) {
+  ring_.publish();
+  if (errors != 0) ring_.count_errors(errors);
 }
 
 /// The packet that was parsed, or what is none.
@@ -83,8 +99,7 @@ bool Tap::is_meant(bool roce) const {
 void Tap::take_received(const port::RxFrame& frame, int64_t time_ns) {
   const wire::ParseOutcome parsed = wire::parse_frame({frame.data, frame.length}, packet_);
   const bool roce = parsed.result == wire::ParseResult::kRoce;
-  // At once: a program may end before its next turn.
-  if (roce && is_nak(packet_)) ring_.count_errors(1);
+  if (roce && is_nak(packet_)) ++naks_;
   if (!is_meant(roce)) return;
   Record record{
       .time_ns = time_ns, .bytes = frame.length, .kind = RecordKind::kIn, .has_icrc = frame.has_icrc};
@@ -106,20 +121,19 @@ void Tap::take_received(const port::RxFrame& frame, int64_t time_ns) {
   ring_.put(record, {split ? frame.body : frame.data, std::min(frame.length, options_.order.snap_bytes)});
 }
 
-bool Tap::take_sent(const port::TxFrame& frame, int64_t time_ns) {
+void Tap::take_sent(const port::TxFrame& frame, int64_t time_ns) {
   const wire::ParseOutcome parsed = wire::parse_frame({frame.data, frame.length}, packet_);
   const bool roce = parsed.result == wire::ParseResult::kRoce;
-  if (roce && is_nak(packet_)) ring_.count_errors(1);
-  if (!is_meant(roce)) return false;
+  if (roce && is_nak(packet_)) ++naks_;
+  if (!is_meant(roce)) return;
   Record record{
       .time_ns = time_ns, .bytes = frame.length, .kind = RecordKind::kOut, .has_icrc = frame.has_icrc};
   if (roce) {
     const auto facts = sender_of();
-    if (options_.order.scope.queue_pair && !facts) return false;
+    if (options_.order.scope.queue_pair && !facts) return;
     if (facts) add_context(*facts, record);
   }
   ring_.put(record, {frame.data, std::min(frame.length, options_.order.snap_bytes)});
-  return true;
 }
 
 /// A packet does not say which queue pair it comes from, unless it is a datagram. One that is asked for is

@@ -77,12 +77,13 @@ class Tap final : public port::PortQueue {
   };
 
   void take_received(const port::RxFrame& frame, int64_t time_ns);
-  bool take_sent(const port::TxFrame& frame, int64_t time_ns);
+  void take_sent(const port::TxFrame& frame, int64_t time_ns);
   [[nodiscard]] bool is_meant(bool roce) const;
   [[nodiscard]] std::optional<QueuePairFacts> sender_of() const;
   Peer& peer_slot(const Gid& address, QpNumber number);
   void learn(const QueuePairFacts& facts);
   static void add_context(const QueuePairFacts& facts, Record& record);
+  void publish(uint64_t errors);
   void settle();
   void give_reasons(Counter reason, uint64_t times);
   [[nodiscard]] static bool can_be_reason(const Received& received, Counter reason);
@@ -94,6 +95,7 @@ class Tap final : public port::PortQueue {
   wire::Packet packet_;  // the one that is looked at
   std::array<Received, kBurstMax> burst_;
   size_t burst_size_ = 0;
+  uint64_t naks_ = 0;                              // of the frames taken since the last publish()
   std::array<uint64_t, kCounterCount> counted_{};  // when the burst was received
   std::array<Peer, kPeersMax> peers_{};
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -29,6 +30,7 @@ class Port final : public port::PortQueue {
   void release(std::span<const port::RxFrame>) override {}
   uint16_t allocate(std::span<port::TxFrame>) override { return 0; }
   uint16_t transmit(std::span<const port::TxFrame> frames) override {
+    when_transmitting();
     return static_cast<uint16_t>(std::min(frames.size(), takes));
   }
   void free(std::span<const port::TxFrame>) override {}
@@ -38,6 +40,7 @@ class Port final : public port::PortQueue {
 
   std::vector<port::RxFrame> arrived;
   size_t takes = SIZE_MAX;
+  std::function<void()> when_transmitting = [] {};
 };
 
 class Finder final : public QueuePairFinder {
@@ -220,6 +223,23 @@ TEST_F(TapTest, NaksAndErrors_ExpectThemCounted) {
   arrive(nak);
   receive();
   EXPECT_EQ(RingReader(data(), layout_, 0).errors(), 2u);
+}
+
+TEST_F(TapTest, NakThatThePortDoesNotTake_ExpectItCountedWhenItIsSentAndCanBeRead) {
+  tap();
+  Frame nak = frame(false, wire::Operation::kAcknowledge, kPeers);
+  nak[14 + 20 + 8 + 12] = std::byte{0x62};
+  const std::vector<port::TxFrame> frames{{.data = nak.data(), .length = static_cast<uint32_t>(nak.size())}};
+  RingReader reader(data(), layout_, 0);
+  port_.takes = 0;
+  EXPECT_EQ(tap_->transmit(frames), 0u);
+  EXPECT_EQ(reader.errors(), 0u);
+  port_.takes = 1;
+  // A reader sees it no sooner than its frame.
+  port_.when_transmitting = [&] { EXPECT_EQ(reader.errors(), 0u); };
+  EXPECT_EQ(tap_->transmit(frames), 1u);
+  EXPECT_EQ(reader.errors(), 1u);
+  EXPECT_EQ(seen().size(), 1u);
 }
 
 }  // namespace
