@@ -23,6 +23,12 @@ class FrameRun {
     uint32_t payload_at = 0;
     uint32_t payload_bytes = 0;
     uint32_t frame_bytes = 0;
+
+    /// Of packets of that opcode to where `path` leads.
+    static Shape of(const wire::FrameTemplate& path, const wire::OpcodeRow& row, uint32_t payload_bytes) {
+      const wire::FrameLayout layout(path, row, payload_bytes);
+      return {layout.bth + wire::kBthBytes, layout.payload, payload_bytes, layout.end};
+    }
   };
   /// The frames become part of `tx` by its commit(), after end().
   FrameRun(const Connection& connection, const Shape& shape, port::TxBatch& tx)
@@ -56,9 +62,15 @@ class FrameRun {
     if (!copy::guarded_read(to, data, shape_.payload_bytes)) [[unlikely]]
       return false;
     wire::store_be32(to + shape_.payload_bytes, 0);  // as write_pad()
-    if (std::byte* const before = std::exchange(put_off_, frame.data + psn_at_); before != nullptr)
-      wire::append_icrc_from(before, covered(), icrc_before_psn_);
+    put_off_icrc(frame);
     return true;
+  }
+  /// The same for one without payload.
+  void finish(port::TxFrame& frame) {
+    UROCE_ASSERT(shape_.payload_bytes == 0);
+    if (!wants_icrc_) [[unlikely]]
+      return FrameBuilder::omit_icrc(frame, shape_.payload_at);
+    put_off_icrc(frame);
   }
   /// Leaves the ICRC of the last frame, if there was one, to the batch.
   void end() const {
@@ -66,6 +78,10 @@ class FrameRun {
   }
 
  private:
+  void put_off_icrc(const port::TxFrame& frame) {
+    if (std::byte* const before = std::exchange(put_off_, frame.data + psn_at_); before != nullptr)
+      wire::append_icrc_from(before, covered(), icrc_before_psn_);
+  }
   [[nodiscard]] size_t covered() const { return shape_.frame_bytes - wire::kIcrcBytes - psn_at_; }
 
   const wire::FrameTemplate& path_;

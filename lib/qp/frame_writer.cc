@@ -53,7 +53,7 @@ bool FrameBuilder::finish_long(port::TxFrame& to_send, const wire::FrameTemplate
   if (!tx.wants_icrc(to_send)) {
     if (!copy_payload(to, payload, streams)) return false;
     wire::write_pad(frame, layout);
-    omit_icrc(to_send, layout);
+    omit_icrc(to_send, layout.icrc);
     return true;
   }
   if (!at_one_place || wire::copy_with_icrc(payload.bytes) == nullptr || layout.pad != layout.icrc) {

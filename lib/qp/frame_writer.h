@@ -63,7 +63,7 @@ class FrameBuilder : public wire::FrameBuilder {
   void finish(port::TxBatch& tx) const {
     write_pad();
     if (!tx.wants_icrc(frame_)) [[unlikely]]
-      return omit_icrc(frame_, layout_);
+      return omit_icrc(frame_, layout_.icrc);
     if (const uint32_t before = icrc_before_psn(); before != 0) [[likely]]
       return tx.finish_later(wire::append_icrc_from, psn(), bytes_from_psn(), before);
     tx.finish_later(append_icrc, ip_packet(), covered_bytes(), 0);
@@ -73,15 +73,15 @@ class FrameBuilder : public wire::FrameBuilder {
   [[nodiscard]] static bool finish_long(port::TxFrame& frame, const wire::FrameTemplate& path,
                                         const wire::OpcodeRow& row, const Payload& payload,
                                         uint32_t before_psn, port::TxBatch& tx);
+  /// Its place, at `icrc`, is filled all the same, so that no byte of a frame is one of an earlier frame.
+  static void omit_icrc(port::TxFrame& frame, uint32_t icrc) {
+    wire::write_icrc(frame.data + icrc, 0);
+    frame.has_icrc = false;
+  }
 
  private:
   static void append_icrc(std::byte* ip_packet, size_t bytes, uint32_t /*none*/) {
     wire::append_icrc(ip_packet, bytes);
-  }
-  /// Its place is filled all the same, so that no byte of a frame is one of an earlier frame.
-  static void omit_icrc(port::TxFrame& frame, const wire::FrameLayout& layout) {
-    wire::write_icrc(frame.data + layout.icrc, 0);
-    frame.has_icrc = false;
   }
 
   port::TxFrame& frame_;

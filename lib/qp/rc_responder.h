@@ -34,7 +34,7 @@ class RcResponder final : public Responder {
   bool refuse_due(const wire::Packet& packet, RequestStatus status, Turn& turn) override;
   [[nodiscard]] Psn expected() const override { return expected_; }
   void lose_early(Psn psn, Turn& turn) override;
-  [[nodiscard]] bool owes() const override { return answer_ != Answer::kNone || responses_.pending(); }
+  [[nodiscard]] bool owes() const override { return answer_ != Answer::kNone || responses_.pending() > 0; }
   [[nodiscard]] bool provide(uint32_t resources) override { return responses_.provide(resources); }
   Pumped pump(Turn& turn, uint32_t budget) override;
   void note_request() override;
@@ -93,6 +93,7 @@ class RcResponder final : public Responder {
   void arrived_after_gap(Answer due);
 
   bool build_read_response(Response& read, port::TxFrame& frame, Turn& turn);
+  [[gnu::noinline]] uint32_t build_response_run(uint32_t bytes, Turn& turn, uint32_t budget);
   bool find_data(const OperationRequest& read, uint64_t offset, Payload& payload, Turn& turn);
   bool resolve(const OperationRequest& read, uint64_t offset, uint32_t bytes, Turn& turn);
   bool stop_reading(Response& read, Turn& turn);
@@ -100,6 +101,7 @@ class RcResponder final : public Responder {
   bool may_wait(const Turn& turn);
   void build_answer(port::TxFrame& frame, Turn& turn);
   wire::Aeth acknowledge(Msn msn);
+  [[nodiscard]] uint8_t credits() const;
   wire::Aeth refusal(Answer answer, Turn& turn);
   uint32_t say_msn(Msn msn);
   /// Receives of a shared queue give no credits.

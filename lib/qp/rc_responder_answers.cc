@@ -5,6 +5,7 @@
 #include "base/contract.h"
 #include "base/probe.h"
 #include "qp/credits.h"
+#include "qp/frame_run.h"
 #include "qp/frame_writer.h"
 #include "qp/rc_responder.h"
 #include "qp/xrc_target.h"
@@ -39,9 +40,10 @@ inline uint32_t RcResponder::say_msn(Msn msn) {
 }
 
 /// Messages up to `msn` are complete, and so many receives are there for those that follow.
-inline wire::Aeth RcResponder::acknowledge(Msn msn) {
-  const uint8_t credits = tells_credits() ? credit_code(connection_.receives.waiting()) : wire::kNoCredits;
-  return wire::Aeth::ack(say_msn(msn), credits);
+inline wire::Aeth RcResponder::acknowledge(Msn msn) { return wire::Aeth::ack(say_msn(msn), credits()); }
+
+inline uint8_t RcResponder::credits() const {
+  return tells_credits() ? credit_code(connection_.receives.waiting()) : wire::kNoCredits;
 }
 
 /// The next packet of a READ response; false when the memory may not be read any more.
@@ -63,6 +65,47 @@ inline bool RcResponder::build_read_response(Response& read, port::TxFrame& fram
   }
   responses_.sent_one(read);
   return true;
+}
+
+/// The way of most READs: many of one packet each, of `bytes` bytes, one behind the other, whose frames
+/// differ in PSN, AETH and payload only. Builds responses as long as there are such, and what they read is
+/// found at once; how many. All else is left to the caller.
+uint32_t RcResponder::build_response_run(uint32_t bytes, Turn& turn, uint32_t budget) {
+  const wire::PacketBth bth = bth_to_peer(connection_, Operation::kReadResponseOnly, expected_);
+  const wire::OpcodeRow& row = wire::opcode_row(bth.opcode);
+  const wire::FrameTemplate& path = connection_.frame;
+  const auto shape = FrameRun::Shape::of(path, row, bytes);
+  if (path.kind() != wire::FrameTemplate::kind_of(bth, shape.frame_bytes - path.bytes(), -bytes & 3) ||
+      path.icrc_before_psn() == 0)
+    return 0;
+  // What this turn placed into the same memory must be there before it is read.
+  if (turn.placer.dirty()) turn.placer.commit();
+  port::TxBatch& tx = turn.tx;
+  const uint32_t most = std::min(budget, responses_.pending());
+  const std::span<port::TxFrame> frames = most > 0 ? tx.next(most) : std::span<port::TxFrame>();
+  FrameRun making(connection_, shape, tx);
+  const uint8_t credits_of_all = credits();
+  uint32_t count = 0;
+  for (; count < frames.size(); ++count) {
+    Response& response = *responses_.next();
+    if (!response.is_short_read() || response.bytes_end != bytes) break;
+    const OperationRequest& read = response.request;
+    const mem::RegionEntry::Found found = memory_.read.resolve_at_once(
+        turn.regions, read.rkey, key_user_for(connection_, read.srq).domain, read.address, bytes);
+    if (!found.right) [[unlikely]]
+      break;
+    port::TxFrame& frame = frames[count];
+    tx.come_to(frame);
+    wire::write_aeth(making.begin(frame, false, read.psn),
+                     wire::Aeth::ack(say_msn(response.msn), credits_of_all));
+    if (!making.finish(frame, found.data)) [[unlikely]]
+      break;
+    responses_.sent_short(response);
+  }
+  if (count == 0) return 0;
+  making.end();
+  tx.commit(count);
+  return count;
 }
 
 /// Where payload.bytes bytes of a READ are; false when they may not be read any more.
@@ -156,6 +199,12 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
     const bool is_data = response != nullptr && response->request.kind == OperationRequest::Kind::kRead;
     if (is_data && connection_.holds_response(turn.now)) [[unlikely]]
       return {.frames = frames};
+    if (is_data && response->is_short_read() && !connection_.rate_limit.limits_responses()) {
+      if (const uint32_t built = build_response_run(response->bytes_end, turn, budget - frames); built > 0) {
+        frames += built;
+        continue;
+      }
+    }
     port::TxFrame* const frame = frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) return {.frames = frames, .more = true};
     if (response == nullptr) {

@@ -46,6 +46,9 @@ class Requester {
            connection_.frame.icrc_before_psn() != 0 && window_.at_end() && connection_.state() == State::kRts;
   }
   [[gnu::noinline]] uint32_t build_run(Turn& turn, uint32_t budget, uint32_t window);
+  template <bool kReads>
+  uint32_t build_run_of(Turn& turn, uint32_t budget, uint32_t window);
+  template <bool kReads>
   const std::byte* data_of_run(const RequestRun& run, const SendRequest& request, Turn& turn);
   [[gnu::noinline]] void begin_run(const SendRequest& request, const port::TxFrame& frame);
   [[nodiscard]] queue::CompletionStatus refusal_of(const SendRequest& request, Turn& turn) const;

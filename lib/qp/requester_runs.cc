@@ -14,19 +14,23 @@ void Requester::begin_run(const SendRequest& request, const port::TxFrame& frame
   const wire::FrameTemplate& path = connection_.frame;
   const wire::OpcodeRow& row = wire::opcode_row({static_cast<uint8_t>(path.kind())});
   run_ = {.flags = RequestRun::flags_of(request),
+          .length = request.length,
           .segments = request.segments,
           .operation = request.operation,
           .kind = path.kind(),
-          .shape = {.extension_at = path.bytes() + wire::kBthBytes,
-                    .payload_at = path.bytes() + row.header_bytes,
-                    .payload_bytes = request.length,
-                    .frame_bytes = frame.length}};
+          .shape = FrameRun::Shape::of(path, row, is_read(request.operation) ? 0 : request.length)};
+  UROCE_ASSERT(run_.shape.frame_bytes == frame.length);
 }
 
 /// Builds packets as long as there are requests that go on with the run and may go at once; how many. All
 /// else is left to the caller, such as a request that may not use its memory. What is the same for all is in
 /// local variables: the frames are bytes, and for all the compiler knows their stores change any member.
 uint32_t Requester::build_run(Turn& turn, uint32_t budget, uint32_t window) {
+  return run_.reads() ? build_run_of<true>(turn, budget, window) : build_run_of<false>(turn, budget, window);
+}
+
+template <bool kReads>
+[[gnu::always_inline]] inline uint32_t Requester::build_run_of(Turn& turn, uint32_t budget, uint32_t window) {
   UROCE_ASSERT(window_.at_end() && window_.unanswered() < window);
   const RequestRun run = run_;
   const Connection& connection = connection_;
@@ -35,12 +39,16 @@ uint32_t Requester::build_run(Turn& turn, uint32_t budget, uint32_t window) {
   const uint32_t first = window_.number();
   const uint32_t credits = window_.credits();
   uint32_t most = std::min({budget, published_ - first, window - window_.unanswered()});
-  if (!run.writes()) most = std::min(most, credits);
+  if (run.sends()) most = std::min(most, credits);
+  if constexpr (kReads) {
+    const uint32_t reads_max = connection.attributes.max_rd_atomic;
+    most = std::min(most, reads_max - std::min(reads_max, window_.reads()));
+  }
   const uint32_t followed_end = std::min(published_ - first - 1, credits - 1);
   const bool reliable = connection.reliable;
   const bool asks_each = asks_each_;
   // What this turn placed into the same memory must be there before it is read.
-  if (turn.placer.dirty()) turn.placer.commit();
+  if (!kReads && turn.placer.dirty()) turn.placer.commit();
   const std::span<port::TxFrame> frames = most > 0 ? tx.next(most) : std::span<port::TxFrame>();
   FrameRun making(connection, run.shape, tx);
   Psn psn = window_.next();
@@ -49,18 +57,21 @@ uint32_t Requester::build_run(Turn& turn, uint32_t budget, uint32_t window) {
   for (; count < frames.size(); ++count, ++psn) {
     SendRequest& request = queue.at(first + count);
     if (!run.goes_on_with(request)) break;
-    const std::byte* const data = data_of_run(run, request, turn);
+    const std::byte* const data = data_of_run<kReads>(run, request, turn);
     if (data == nullptr) [[unlikely]]
       break;
     port::TxFrame& frame = frames[count];
     tx.come_to(frame);
-    const bool asks_now = reliable && (psn.value() % kPacketsPerAck == kPacketsPerAck - 1 || asks_each ||
-                                       request.signaled || count == followed_end);
+    const bool asks_now = kReads || (reliable && (psn.value() % kPacketsPerAck == kPacketsPerAck - 1 ||
+                                                  asks_each || request.signaled || count == followed_end));
     std::byte* const extension = making.begin(frame, asks_now, psn);
-    if (run.writes())
-      wire::write_reth(extension, {request.remote_address, request.rkey, run.shape.payload_bytes});
-    if (!making.finish(frame, data)) [[unlikely]]
+    if (kReads || !run.sends())
+      wire::write_reth(extension, {request.remote_address, request.rkey, run.length});
+    if constexpr (kReads) {
+      making.finish(frame);
+    } else if (!making.finish(frame, data)) [[unlikely]] {
       break;
+    }
     window_.start_ahead(request, psn);
     asks = asks_now;
   }
@@ -69,18 +80,22 @@ uint32_t Requester::build_run(Turn& turn, uint32_t budget, uint32_t window) {
   tx.commit(count);
   unasked_ = reliable && !asks;
   window_.sent_run(count);
+  if constexpr (kReads) window_.reads_sent(count);
   return count;
 }
 
-/// Where the bytes of the request are, all of it; nullptr: they may not be read, or are not found at once.
+/// Where the bytes of the request are or go to, all of it; nullptr: they may not be used so, or are not found
+/// at once.
+template <bool kReads>
 [[gnu::always_inline]] inline const std::byte* Requester::data_of_run(const RequestRun& run,
                                                                       const SendRequest& request,
                                                                       Turn& turn) {
   const queue::SendQueue& queue = *connection_.options.send_queue;
   if (request.inline_data) return queue.inline_bytes(request);
   const queue::Segment& only = queue.segments(request).front();
-  const mem::RegionEntry::Found found = source_.resolve_at_once(
-      turn.regions, only.lkey, connection_.key_user().domain, only.address, run.shape.payload_bytes);
+  const mem::RegionEntry::Found found =
+      (kReads ? target_ : source_)
+          .resolve_at_once(turn.regions, only.lkey, connection_.key_user().domain, only.address, run.length);
   return found.right ? found.data : nullptr;
 }
 

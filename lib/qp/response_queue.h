@@ -42,6 +42,10 @@ struct Response {
   bool answered = false;   // all of the request, once
 
   [[nodiscard]] bool pending() const { return next != end; }
+  /// A READ that is answered by one packet.
+  [[nodiscard]] bool is_short_read() const {
+    return request.packets == 1 && request.kind == OperationRequest::Kind::kRead && bytes_end > 0;
+  }
 };
 static_assert(sizeof(Response) == 64);
 
@@ -70,11 +74,14 @@ class ResponseQueue {
   /// Forgets the requests at and behind `psn`.
   void drop_from(Psn psn);
 
-  [[nodiscard]] bool pending() const { return pending_ > 0; }
+  /// How many requests have an answer under way.
+  [[nodiscard]] uint32_t pending() const { return pending_; }
   /// The pending answer with the lowest PSN, or nullptr. Valid until the next change.
   Response* next();
   /// The next packet of what next() returned went out.
   void sent_one(Response& response);
+  /// What next() returned, a short READ, went out.
+  void sent_short(Response& response);
   /// The rest of what next() returned does not go out.
   void give_up(Response& response);
 
@@ -151,6 +158,12 @@ inline void ResponseQueue::sent_one(Response& response) {
   ++response.next;
   if (response.next == response.request.packets) response.answered = true;
   if (response.next == response.end) give_up(response);
+}
+
+inline void ResponseQueue::sent_short(Response& response) {
+  UROCE_ASSERT(response.is_short_read() && response.end == 1);
+  response.answered = true;
+  give_up(response);
 }
 
 inline void ResponseQueue::give_up(Response& response) {

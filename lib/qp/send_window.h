@@ -111,6 +111,8 @@ class SendWindow {
   /// A READ for all PSNs before next() went out, or something else that is answered by itself: for the window
   /// an atomic is a READ of one packet.
   void read_sent();
+  /// Each of the newest packets, so many, is a READ.
+  void reads_sent(uint32_t count);
   /// How many messages the peer counts: a READ is as many messages as the parts in which it is asked for. All
   /// other requests are one.
   static uint32_t messages_of_read(uint32_t packets) { return (packets + kReadPackets - 1) / kReadPackets; }
@@ -242,6 +244,12 @@ inline void SendWindow::end_current(uint32_t messages) {
 inline void SendWindow::read_sent() {
   UROCE_ASSERT(reads_count_ < read_ends_.size());
   read_ends_[reads_first_ + reads_count_++] = next_;
+}
+
+inline void SendWindow::reads_sent(uint32_t count) {
+  UROCE_ASSERT(reads_count_ + count <= read_ends_.size());
+  for (uint32_t left = count; left > 0; --left)
+    read_ends_[reads_first_ + reads_count_++] = next_ - (left - 1);
 }
 
 inline void SendWindow::retire_head(uint32_t messages) {

@@ -74,7 +74,7 @@ class FrameTemplate {
   /// Writes the headers and the BTH of a packet to the peer. Most differ from the last one's in the PSN
   /// alone, so these are kept. Returns icrc_of() what stands before the PSN, or 0: not known.
   uint32_t write_packet(std::byte* to, uint32_t transport_bytes, const PacketBth& bth, uint32_t pad) {
-    const uint32_t kind = transport_bytes << 16 | beginning_of_bth(bth.opcode, bth.solicited, pad);
+    const uint32_t kind = kind_of(bth, transport_bytes, pad);
     if (kind != kind_) [[unlikely]] {
       turn_to(kind);
     } else if (icrc_before_psn_ == 0) [[unlikely]] {
@@ -86,6 +86,9 @@ class FrameTemplate {
   }
   /// What the packets have in common that are written like the last one; never 0 after write_packet().
   [[nodiscard]] uint32_t kind() const { return kind_; }
+  static uint32_t kind_of(const PacketBth& bth, uint32_t transport_bytes, uint32_t pad) {
+    return transport_bytes << 16 | beginning_of_bth(bth.opcode, bth.solicited, pad);
+  }
   [[nodiscard]] uint32_t icrc_before_psn() const { return icrc_before_psn_; }
   /// The headers up to and with the BTH of another packet of that kind().
   void write_again(std::byte* to, bool ack_request, Psn psn) const {
