@@ -12,6 +12,8 @@ from rows import Failure, Row, command
 
 ROUNDS = 5
 SMALL, LARGE = 64, 65536
+# One place in memory for all messages, as perftest has it.
+LIKE_PERFTEST = ['--slots', 1]
 # As `uroce perf` posts: 128 outstanding, by lists of 16 of which the last is signalled.
 LIKE_PERF = ['-m', '4096', '-t', '128', '-l', '16', '-Q', '16', '-D', '1', '--report_gbits']
 TOOLS = {'write': 'ib_write_bw', 'send': 'ib_send_bw'}
@@ -56,7 +58,7 @@ class Instrument:
         yield Row(f'instrument.{name}.apart_percent', 100 * abs(mine / other - 1), '%')
 
     def bandwidth(self, operation, size):
-        told = self.ends.perf_between_processes(self.new_link, ['--op', operation, '--size', size, '--measure', 'bandwidth', '--duration', '1', '--quiet'])
+        told = self.ends.perf_between_processes(self.new_link, ['--op', operation, '--size', size, '--measure', 'bandwidth', '--duration', '1', '--quiet', *LIKE_PERFTEST])
         return told[f'{operation}.{size}.gigabits_per_second']
 
     def round_trip(self, operation):

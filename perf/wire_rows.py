@@ -27,6 +27,11 @@ INSTRUCTIONS = {
     'instr.send64': ('send', SMALL, SMALL_FRAME, 'measured_operations', ()),
     'instr.write4k': ('write', LARGE, LARGE_FRAME, 'measured_far_end', STORES + ('uroce::wire::icrc_of', 'uroce::perf::crc_of')),
 }
+# Those that nothing bare is like.
+WITHOUT_FLOOR = {
+    'instr.send64.alone': ('--op', 'send', '--outstanding', 1, '--batch', 1),
+    'instr.read64': ('--op', 'read'),
+}
 # Of one process, that poll at once.
 POLLING_THREADS = 1, 4, 64, 256
 # Of each end, used in random order; and what a million takes.
@@ -203,9 +208,10 @@ class Wire:
             placed = counted_instructions([], counted, left_out, self.program('bare_frames'), '--bytes', frame,
                                           '--frames', OPERATIONS)
             yield Row(name, ours, '', placed, 'placed', 'lower')
-        yield Row('instr.send64.alone', counted_instructions(loopback, 'measured_operations', (), self.program('one_thread_counted'), '--op',
-                                                             'send', '--size', SMALL, '--region-mb', 16, '--outstanding', 1, '--batch', 1,
-                                                             '--operations', OPERATIONS), '')
+        for name, options in WITHOUT_FLOOR.items():
+            ours = counted_instructions(loopback, 'measured_operations', (), self.program('one_thread_counted'), '--size', SMALL,
+                                        '--region-mb', 16, '--operations', OPERATIONS, *options)
+            yield Row(name, ours, '')
 
     def program(self, name):
         return self.build / 'perf/end_to_end' / name

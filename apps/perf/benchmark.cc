@@ -59,7 +59,8 @@ class Runner {
                  .operation = operation,
                  .measure = measure,
                  .size = size,
-                 .depth = depth_for(plan_, size)},
+                 .depth = depth_for(plan_, size),
+                 .slots = plan_.slots},
                 measurement);
         }
         measurements.push_back(measurement);
@@ -158,6 +159,7 @@ Report report_of(const Runner& runner, const Plan& plan, const Endpoint& endpoin
   report.peer_address = client::text_of(runner.peer_gid());
   report.path_mtu = endpoint.path_mtu();
   report.depth = plan.depth;
+  report.slots = plan.slots;
   report.machine = describe(endpoint.device());
   return report;
 }

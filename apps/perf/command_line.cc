@@ -92,6 +92,14 @@ void CommandLine::add_measuring(CLI::App& command) {
                       ->capture_default_str()
                       ->type_name("N")
                       ->group(kGroup);
+  slots_option_ =
+      command
+          .add_option("--slots", options_.plan.slots,
+                      "of rc: places in memory that messages take in turn, 1 as perftest has them; "
+                      "default: one for each message outstanding")
+          ->check(CLI::Range(1u, 16384u))
+          ->type_name("N")
+          ->group(kGroup);
   command
       .add_option("--path-mtu", path_mtu_,
                   "payload bytes per packet; default: the most that the path carries")
@@ -230,6 +238,8 @@ Status CommandLine::choose_loads(Options& options) const {
                       load_.bidirectional || warm_up_option_->count() != 0 || options_.ramp;
   if (!wanted) return {};
   if (iterations_option_->count() != 0) return Error{EINVAL, "--iterations: a load has a --duration"};
+  if (slots_option_->count() != 0)
+    return Error{EINVAL, "--slots: in a load each message has a place of its own"};
   Plan& plan = options.plan;
   if (!profile_.empty()) {
     const auto profile = read_profile(profile_);
@@ -289,6 +299,8 @@ Result<Options> CommandLine::options() const {
   options.plan.sizes = std::move(*sizes);
   options.plan.measures = std::move(*measures);
   if (iterations_ != 0) options.plan.iterations = iterations_;
+  if (options.plan.slots != 0 && !is_reliable(*service))
+    return Error{EINVAL, "--slots: only rc: what may be lost is told by its place"};
   if (path_mtu_ != 0) options.plan.path_mtu = path_mtu_;
   if (gid_index_option_->count() != 0) options.device.gid_index = gid_index_;
   if (!servers_.empty()) options.connect = split(servers_, ',');

@@ -47,6 +47,7 @@ class CommandLine {
   CLI::Option* warm_up_option_ = nullptr;
   CLI::Option* duration_option_ = nullptr;
   CLI::Option* depth_option_ = nullptr;
+  CLI::Option* slots_option_ = nullptr;
   CLI::Option* iterations_option_ = nullptr;
 };
 

@@ -96,6 +96,7 @@ struct Report {
   std::string arrangement;  // "both ends in this process", "client"
   uint32_t path_mtu = 0;
   uint32_t depth = 0;
+  uint32_t slots = 0;  // places in memory that these take in turn; 0: one each
   std::vector<Measurement> measurements;
   std::string load;  // "64 queue pairs, 2 threads ...", empty without one
   std::vector<LoadFigures> loads;

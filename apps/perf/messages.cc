@@ -142,14 +142,16 @@ nlohmann::json to_json(const Round& round) {
   return {{"operation", name_of(round.operation)},
           {"measure", name_of(round.measure)},
           {"size", round.size},
-          {"depth", round.depth}};
+          {"depth", round.depth},
+          {"slots", round.slots}};
 }
 
 Round round_from(const nlohmann::json& json) {
   Round round{.operation = operation_from(json),
               .measure = measure_from(json),
               .size = number_from(json, "size", kSizeMax),
-              .depth = static_cast<uint32_t>(number_from(json, "depth", kDepthMax))};
+              .depth = static_cast<uint32_t>(number_from(json, "depth", kDepthMax)),
+              .slots = static_cast<uint32_t>(number_from(json, "slots", kDepthMax))};
   if (round.size == 0) throw wrong("size");
   return round;
 }

@@ -11,7 +11,7 @@
 namespace uroce::perf {
 
 /// Both ends must be of the same version of this dialogue.
-constexpr uint32_t kDialogueVersion = 5;
+constexpr uint32_t kDialogueVersion = 6;
 
 nlohmann::json to_json(const Plan& plan);
 Plan plan_from(const nlohmann::json& json);

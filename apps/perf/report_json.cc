@@ -89,7 +89,8 @@ std::string json_of(const Report& report) {
                                  {"peer_address", report.peer_address},
                                  {"arrangement", report.arrangement},
                                  {"path_mtu", report.path_mtu},
-                                 {"depth", report.depth}};
+                                 {"depth", report.depth},
+                                 {"slots", report.slots}};
   for (const auto& [name, text] : report.machine) json["machine"][name] = text;
   for (const Measurement& one : report.measurements) {
     const auto key = [&](const char* metric) {

@@ -18,9 +18,11 @@ struct Round {
   Measure measure = Measure::kBandwidth;
   uint64_t size = 0;
   uint32_t depth = 1;
+  uint32_t slots = 0;  // places in memory that messages take in turn; 0: one for each that is outstanding
 
   [[nodiscard]] Layout layout() const {
-    return Layout::of(size, measure == Measure::kLatency ? 1 : depth, lead_of(service));
+    const uint32_t wanted = slots == 0 ? depth : std::min(slots, depth);
+    return Layout::of(size, measure == Measure::kLatency ? 1 : wanted, lead_of(service));
   }
   [[nodiscard]] bool reliable() const { return is_reliable(service); }
   /// Both ends send, in turn.

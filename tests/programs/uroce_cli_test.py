@@ -47,6 +47,9 @@ class BadOptions(TestCase):
         self.refused('perf', '--service', 'uc', '--op', 'read', naming=['--op', 'UC', "'read'"])
         self.refused('perf', '--service', 'uc', '--op', 'add', naming=['--op', 'UC', "'add'"])
         self.refused('perf', '--service', 'ud', '--size', '8K', naming=['--size', 'UD', '8 KiB'])
+        self.refused('perf', '--slots', '0', naming=['--slots'])
+        self.refused('perf', '--service', 'ud', '--slots', '1', naming=['--slots', 'rc'])
+        self.refused('perf', '--slots', '1', '--threads', '2', naming=['--slots', 'load'])
         self.refused('perf', '--listen', '7', naming=['--listen', '--server'])
         self.refused('perf', '--server', '--connect', 'x', naming=['--server', '--connect'])
 

@@ -63,6 +63,15 @@ class Perf(TestCase):
                                '--ack-timeout', '18')
         self.assertEqual((figures['peer'], figures['path_mtu']), ('uroce1', 256))
 
+    def test_messages_that_share_places(self):
+        """As those of perftest, which has one; each operation is verified."""
+        for slots in 1, 3:
+            _, figures = self.perf('--op', 'write,read,send,add,swap', '--size', '64,70000', '--slots', str(slots))
+            self.assertEqual(figures['slots'], slots)
+            # The last message of each place, and no more than that.
+            self.assertEqual(figures['write.70000.bytes_verified'] % 70000, 0)
+            self.assertGreater(figures['write.70000.bytes_verified'], 0)
+
     def load(self, *arguments, duration='0.2'):
         path = self.folder / 'load.json'
         run = uroce('perf', '--quiet', '--duration', duration, '--json', str(path), *arguments)
