@@ -24,7 +24,7 @@ class FrameRun {
     uint32_t payload_bytes = 0;
     uint32_t frame_bytes = 0;
 
-    /// Of packets of that opcode to where `path` leads.
+    /// The shape of packets of that opcode to where `path` leads.
     static Shape of(const wire::FrameTemplate& path, const wire::OpcodeRow& row, uint32_t payload_bytes) {
       const wire::FrameLayout layout(path, row, payload_bytes);
       return {layout.bth + wire::kBthBytes, layout.payload, payload_bytes, layout.end};
@@ -65,7 +65,7 @@ class FrameRun {
     put_off_icrc(frame);
     return true;
   }
-  /// The same for one without payload.
+  /// The ICRC of a packet without payload, put off as finish() with payload does.
   void finish(port::TxFrame& frame) {
     UROCE_ASSERT(shape_.payload_bytes == 0);
     if (!wants_icrc_) [[unlikely]]
