@@ -17,16 +17,17 @@ constexpr int64_t kForeverNs = 3'600'000'000'000;
 
 }  // namespace
 
-void Statistics::make(size_t devices, uint16_t pollers, std::string_view log_level) {
+Status Statistics::make(size_t devices, uint16_t pollers, std::string_view log_level) {
   auto made = host::OwnStatistics::make(static_cast<uint32_t>(devices), pollers);
-  if (!made) return;
+  if (!made) return made.error();
   shared_ = std::make_shared<Shared>(std::move(*made));
   pollers_ = pollers;
   const bool everything = log_level == "debug";
-  if (!everything && log_level != "info") return;
+  if (!everything && log_level != "info") return {};
   const auto wanted = everything ? NoticeRing::Wanted::kEverything : NoticeRing::Wanted::kFailures;
   for (size_t i = 0; i < devices * pollers; ++i)
     shared_->notices.push_back(std::make_unique<NoticeRing>(shared_->sleep, wanted));
+  return {};
 }
 
 std::vector<qp::NoticeListener*> Statistics::notices_of(size_t index) const {

@@ -49,8 +49,7 @@ ToolOrders& ToolOrders::of_process() {
 
 Status ToolOrders::add(Device& device, std::span<const faults::Rule> configured) {
   const std::lock_guard lifetime(lifetime_);
-  if (!memory_)
-    if (Status status = start(); !status) return status;
+  Status started = memory_ ? Status() : start();
   const std::lock_guard guard(mutex_);
   const Instant now = MachineClocks::system();
   if (devices_.empty()) {
@@ -65,7 +64,7 @@ Status ToolOrders::add(Device& device, std::span<const faults::Rule> configured)
     if (const auto left = faults::left_after(fault.rule, now - fault.since))
       static_cast<void>(device.add_fault({fault.id, *left}));
   }
-  return {};
+  return started;
 }
 
 void ToolOrders::remove(Device& device) {
@@ -77,7 +76,7 @@ void ToolOrders::remove(Device& device) {
     if (!devices_.empty()) return;
     captures_ = false;
   }
-  stop();
+  if (memory_) stop();
 }
 
 Status ToolOrders::start() {
