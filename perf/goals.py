@@ -90,8 +90,8 @@ def _control():
 
 
 def _attacked():
-    """A host waits at most ten times as long as when nobody attacks."""
-    for attack in ('requests_taken_back', 'requests_from_nobody', 'unfinished_handshakes', 'requests_from_everywhere',
+    """A host waits at most ten times as long as without an attack."""
+    for attack in ('requests_taken_back', 'requests_from_absent_hosts', 'unfinished_handshakes', 'requests_from_everywhere',
                    'capsules_without_receives', 'log_pages_without_receives', 'mutated_frames'):
         for what in 'connect', 'read':
             yield f'hostile.{attack}.{what}.ratio', (AT_LEAST, 0.1)
@@ -162,7 +162,7 @@ class Tally:
         self.met, self.missed, self.told = 0, [], set()
 
     def of(self, metrics):
-        """Text that stands beside metrics of one row ('' when nobody wants anything of them)."""
+        """Text that stands beside metrics of one row ('' where none has a goal)."""
         said = []
         for name, value in metrics.items():
             if name not in GOALS:

@@ -1,5 +1,5 @@
 """Rows of a target of NVMe over Fabrics that is attacked, for perf/run: what a host of its own waits for, beside what it waits for when
-nobody attacks. The attacks are those of tests/hostile, over veth pairs of the kernel; that takes root."""
+nothing attacks. The attacks are those of tests/hostile, over veth pairs of the kernel; that takes root."""
 
 import pathlib
 import random
@@ -24,7 +24,7 @@ LIMIT_SECONDS = 120
 MEASURED = re.compile(r'connected in ([\d.]+) us, read in ([\d.]+) us')
 ATTACKS = {
     'requests_taken_back': attacks.requests_taken_back,
-    'requests_from_nobody': attacks.requests_from_nobody,
+    'requests_from_absent_hosts': attacks.requests_from_nobody,
     'unfinished_handshakes': attacks.unfinished_handshakes,
     'requests_from_everywhere': attacks.requests_from_everywhere,
     'capsules_without_receives': attacks.capsules_without_receives,

@@ -108,5 +108,5 @@ def placement(program, duration):
         yield Row(f'placement.hot{name}', values['hot', way] / crc_first, 'x CRC+cp')
 
 
-# Who makes the rows of a micro-benchmark, where it is not micro() itself.
+# What makes the rows of a micro-benchmark, where it is not micro() itself.
 ROWS_OF = {'key_lookup': key_lookup, 'objects': objects, 'placement': placement}

@@ -45,7 +45,7 @@ class Nvmf:
 
     ENDS = [word for end, address in enumerate(links.ADDRESSES.values()) for word in ('--port', f'net_ring{end}', '--ip', address)]
 
-    # Who turns both ends leaves each alone for a while, which is not a matter for the background thread.
+    # A thread that turns both ends leaves each alone for a while, which is not a matter for the background thread.
     TURNED_BY_ONE = [*ENDS, '--poller-takeover-us', 1_000_000]
 
     def __init__(self, build, duration):

@@ -37,7 +37,7 @@ namespace uroce::decode {
   X(kCmDatagram, "cm-datagram", "a message of the connection manager is a datagram of 256 bytes of its class")       \
   X(kCmFields, "cm-fields", "reserved bits are 0, and fields have values that there are")                            \
   X(kCmHandshake, "cm-handshake", "REQ, REP, RTU; each names the other end's number, in one transaction")            \
-  X(kCmEnd, "cm-end", "a DREQ names the queue pair of who gets it; the DREP has its transaction")
+  X(kCmEnd, "cm-end", "a DREQ names the queue pair that gets it; the DREP has its transaction")
 // clang-format on
 
 enum class Rule : uint8_t {

@@ -1,4 +1,4 @@
-/* A physical region: runs of bus addresses that look like one piece to those who use its keys. */
+/* A physical region: runs of bus addresses that look like one piece to users of its keys. */
 #include "pair.h"
 
 enum { BYTES = 50000, RUN = 3000, RUNS = 4 };

@@ -19,7 +19,7 @@ using client::Failure;
 constexpr int kResolveMs = 5'000;
 constexpr int kAnswerMs = 30'000;
 constexpr int kLookMs = 1'000;
-constexpr int kNobodyListens = 8;  // IB_CM_REJ_INVALID_SERVICE_ID
+constexpr int kInvalidServiceId = 8;  // IB_CM_REJ_INVALID_SERVICE_ID
 constexpr uint8_t kReadsAtOnce = 16;
 
 struct FreeAddresses {
@@ -159,7 +159,7 @@ std::string RemoteRegion::why_refused(const Event& event, const std::string& nam
   if (!refusal)
     return fmt::format(
         "{}: {}", server_,
-        event.status == kNobodyListens ? "no memory server listens there" : "the connection is refused");
+        event.status == kInvalidServiceId ? "no memory server listens there" : "the connection is refused");
   const auto [reason, version] = *refusal;
   switch (reason) {
     case Refusal::kUnknownName:

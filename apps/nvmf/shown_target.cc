@@ -1,12 +1,9 @@
 #include "apps/nvmf/shown_target.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <new>
 
 #include "host/control.h"
-#include "host/process_start.h"
 
 namespace uroce::nvmf_target {
 namespace {
@@ -60,9 +57,8 @@ Result<ShownTarget> ShownTarget::make() {
   if (!memory) return memory.error();
   // Zeros already: the rows have pages only when there are queues.
   auto* const shown = reinterpret_cast<host::NvmfStatistics*>(memory->mapping.data());
-  shown->bytes = sizeof(host::NvmfStatistics);
-  shown->started_ticks = host::start_of_process(getpid()).value_or(0);
-  shown->magic = host::kNvmfStatisticsMagic;
+  shown->head = host::tool_memory(host::kNvmfStatisticsMagic, host::kNvmfStatisticsVersion,
+                                  sizeof(host::NvmfStatistics));
   return ShownTarget(std::move(*memory));
 }
 

@@ -50,7 +50,7 @@ class ProcessOrders {
     return *reinterpret_cast<host::OrdersMemory*>(mapping_.data());
   }
   bool lock(int64_t byte, bool locked) const;
-  [[nodiscard]] Status wait_for_answer(uint32_t asked) const;
+  [[nodiscard]] Status ask_for_it() const;
   [[nodiscard]] Result<Answer> read_answer() const;
   [[nodiscard]] Error failed(int code, std::string_view what) const;
 

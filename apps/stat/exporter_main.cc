@@ -25,7 +25,7 @@ constexpr const char* kExamples =
     "  uroce exporter\n"
     "  uroce exporter --listen 0.0.0.0:9877 --queue-pairs 0\n"
     "  uroce exporter --once > /var/lib/node_exporter/uroce.prom\n"
-    "It shows processes of its own user; as root, all. Whoever can connect can read the metrics.\n";
+    "It shows processes of its own user; as root, all. Every client that can connect can read the metrics.\n";
 
 /// Blocked before the endpoint's threads are made, which inherit that.
 sigset_t block_signals() {

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <memory>
 
-#include "apps/stat/printable_text.h"
-#include "host/process_start.h"
+#include "apps/serve/printable_text.h"
+#include "host/process_memory.h"
 #include "host/shared_memory.h"
 
 namespace uroce::statistics {
+
+using serve::printable_text;
+
 namespace {
 
 /// Copies out of memory that another process writes meanwhile.
@@ -40,14 +43,14 @@ std::unique_ptr<host::NvmfStatistics> copy_of(const host::NvmfStatistics& shown)
 
 NvmfTarget read_nvmf_target(ShownStatistics::Place place) {
   NvmfTarget target;
-  const std::string path = "/proc/" + std::to_string(place.pid) + "/fd/" + std::to_string(place.descriptor);
+  const std::string path = host::path_of_descriptor(place.pid, place.descriptor);
   const Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!descriptor.ok()) return target;
   const auto memory = host::map_sealed_memory(descriptor.get(), sizeof(host::NvmfStatistics));
   if (!memory) return target;
   const auto& shown = *reinterpret_cast<const host::NvmfStatistics*>(memory->data());
-  if (shown.magic != host::kNvmfStatisticsMagic || shown.bytes != sizeof(host::NvmfStatistics) ||
-      host::start_of_process(place.pid) != shown.started_ticks)
+  if (shown.head.magic != host::kNvmfStatisticsMagic || shown.head.version != host::kNvmfStatisticsVersion ||
+      shown.head.bytes != sizeof(host::NvmfStatistics) || !host::belongs_to(shown.head, place.pid))
     return target;
   const auto copy = copy_of(shown);
   for (size_t i = 0; copy != nullptr && i < copy->queues; ++i) {

@@ -1,24 +1,19 @@
 #include "apps/stat/shown_statistics.h"
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <sys/file.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <string_view>
 #include <tuple>
 
-#include "apps/stat/printable_text.h"
+#include "apps/serve/printable_text.h"
+#include "apps/serve/question.h"
 #include "base/counter_texts.h"
 #include "host/nvmf_format.h"
 #include "host/process_memory.h"
-#include "host/process_start.h"
 
 namespace uroce::statistics {
 
@@ -28,11 +23,11 @@ using host::Mapping;
 using host::QueuePairRow;
 using host::StatisticsHeader;
 using host::StatisticsLayout;
+using serve::printable_text;
 
 namespace {
 
 constexpr int64_t kPatienceNs = 500'000'000;
-constexpr int64_t kPauseNs = 2'000'000;
 
 void find_in(int pid, std::vector<ShownStatistics::Place>& places) {
   host::for_each_memory(pid, [&](std::string_view name, int descriptor) {
@@ -45,29 +40,18 @@ Error wrong(int pid, const std::string& what) {
   return {EPROTO, "process " + std::to_string(pid) + ": statistics " + what};
 }
 
-int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-void futex(std::atomic<uint32_t>& word, int operation, uint32_t value) {
-  const timespec pause{.tv_sec = 0, .tv_nsec = kPauseNs};
-  syscall(SYS_futex, &word, operation, value, operation == FUTEX_WAIT ? &pause : nullptr, nullptr, 0);
-}
-
 /// What is wrong with what its beginning says, or nothing.
 std::string complaint_about(const StatisticsHeader& header, uint64_t bytes) {
-  if (header.magic != host::kStatisticsMagic) return "have another format";
-  if (header.version != host::kStatisticsVersion)
-    return "are of version " + std::to_string(header.version) + ", this program reads version " +
+  if (header.head.magic != host::kStatisticsMagic) return "have another format";
+  if (header.head.version != host::kStatisticsVersion)
+    return "are of version " + std::to_string(header.head.version) + ", this program reads version " +
            std::to_string(host::kStatisticsVersion);
   if (header.counters != kCounterCount || header.counter_table != counter_table_hash())
     return "are of another build of uroce, which counts other things";
   if (header.devices > host::kShownDevicesMax || header.pollers > host::kShownPollersMax ||
-      header.bytes != StatisticsLayout(header.devices, header.pollers).bytes())
+      header.head.bytes != StatisticsLayout(header.devices, header.pollers).bytes())
     return "contradict themselves";
-  if (header.bytes != bytes) return "are truncated";
+  if (header.head.bytes != bytes) return "are truncated";
   return {};
 }
 
@@ -98,10 +82,9 @@ Result<ShownStatistics> ShownStatistics::open(Place place) {
   std::memcpy(static_cast<void*>(&header), memory->data(), sizeof header);
   if (const std::string complaint = complaint_about(header, memory->bytes()); !complaint.empty())
     return wrong(pid, complaint);
-  // A child that was forked has the descriptor, too.
-  if (host::start_of_process(pid) != header.started_ticks)
+  if (!host::belongs_to(header.head, pid))
     return Error{ENOENT, "process " + std::to_string(pid) + ": its statistics are those of its parent"};
-  if (header.open.load(std::memory_order_acquire) == 0)  // pairs with ~OwnStatistics()
+  if (!header.question.is_open())
     return Error{ENOENT, "process " + std::to_string(pid) + ": its devices are closed"};
   ShownStatistics shown(pid, std::move(descriptor), std::move(*memory),
                         StatisticsLayout(header.devices, header.pollers));
@@ -110,36 +93,20 @@ Result<ShownStatistics> ShownStatistics::open(Place place) {
   return shown;
 }
 
-std::string ShownStatistics::program() const { return printable_text(header().program); }
+std::string ShownStatistics::program() const { return printable_text(header().head.program); }
 std::string ShownStatistics::device_name(uint32_t index) const { return printable_text(device(index).name); }
 std::string ShownStatistics::device_port(uint32_t index) const { return printable_text(device(index).port); }
-
-bool ShownStatistics::wait_for_answer(uint32_t asked) const {
-  for (const int64_t until = now_ns() + kPatienceNs; now_ns() < until;) {
-    const uint32_t answered = header().answered.load(std::memory_order_acquire);  // pairs with the answer
-    if (answered == asked) return true;
-    if (header().open.load(std::memory_order_acquire) == 0) return false;  // pairs with ~OwnStatistics()
-    futex(header().answered, FUTEX_WAIT, answered);
-  }
-  return false;
-}
 
 ShownStatistics::Rows ShownStatistics::ask(Wanted wanted) const {
   StatisticsHeader& shared = header();
   // Another reader is done soon, or has been stopped: then its rows are as good.
-  bool locked = false;
-  for (const int64_t until = now_ns() + kPatienceNs; !locked && now_ns() < until;) {
-    locked = flock(descriptor_.get(), LOCK_EX | LOCK_NB) == 0;
-    if (!locked) futex(shared.answered, FUTEX_WAIT, shared.answered.load(std::memory_order_relaxed));
-  }
+  const bool locked = serve::lock_to_ask(shared.question, kPatienceNs,
+                                         [&] { return flock(descriptor_.get(), LOCK_EX | LOCK_NB) == 0; });
   Rows result;
   if (locked) {
     shared.wanted_queue_pair = wanted.queue_pair;
     shared.wants_regions = wanted.regions ? 1 : 0;
-    // Release: with what is wanted. seq_cst with the bell: the process looks at it after it has set the bell.
-    const uint32_t asked = shared.asked.fetch_add(1, std::memory_order_seq_cst) + 1;
-    if (shared.bell.exchange(0, std::memory_order_seq_cst) != 0) futex(shared.bell, FUTEX_WAKE, INT_MAX);
-    result.current = wait_for_answer(asked);
+    result.current = serve::ask(shared.question, pid_, kPatienceNs) == serve::Outcome::kAnswered;
   }
   const std::span<QueuePairRow> rows = layout_.rows(memory_.data());
   const auto count = std::min<uint32_t>(shared.rows, kRowsMax);

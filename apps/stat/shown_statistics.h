@@ -69,7 +69,6 @@ class ShownStatistics {
   [[nodiscard]] host::StatisticsHeader& header() const {
     return *reinterpret_cast<host::StatisticsHeader*>(memory_.data());
   }
-  [[nodiscard]] bool wait_for_answer(uint32_t asked) const;
 
   int pid_;
   Descriptor descriptor_;

@@ -38,7 +38,7 @@ Result<ListenerId> Agent::listen(ServiceId service, const ListenAddress& address
     if (!listener.used) {
       if (place == nullptr) place = &listener;
     } else if (listener.service == service && listener.address.address == address.address) {
-      return Error{EADDRINUSE, "somebody listens there already"};
+      return Error{EADDRINUSE, "address already in use"};
     }
   }
   if (place == nullptr) return Error{ENOMEM, "too many listeners"};

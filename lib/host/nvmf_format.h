@@ -5,13 +5,15 @@
 
 #include "base/latencies.h"
 #include "base/versioned_words.h"
+#include "host/tool_memory.h"
 
 // What an NVMe-oF target shows of its queues and namespaces: a memfd as of statistics_format.h, found
 // likewise. The target writes it once a second.
 namespace uroce::host {
 
 inline constexpr char kNvmfStatisticsName[] = "uroce-nvmf-queues";       // of the memfd
-inline constexpr uint64_t kNvmfStatisticsMagic = 0x4651'6563'6F72'7502;  // "\2urocQF"
+inline constexpr uint64_t kNvmfStatisticsMagic = 0x4651'6563'6F72'7503;  // "\3urocQF"
+inline constexpr uint32_t kNvmfStatisticsVersion = 1;
 inline constexpr uint32_t kNvmfQueuesMax = 1024;
 inline constexpr uint32_t kNvmfNamespacesMax = 1024;
 
@@ -67,12 +69,10 @@ struct NvmfNamespaceRow {
 static_assert(sizeof(NvmfNamespaceRow) % sizeof(uint64_t) == 0);
 
 struct NvmfStatistics {
-  uint64_t magic;
-  uint64_t bytes;          // of all of it
-  uint64_t started_ticks;  // when the process was: field 22 of /proc/PID/stat
-  Version version;         // odd while the rest changes
-  uint64_t queues;         // of which there are rows
-  uint64_t namespaces;     // likewise
+  ToolMemory head;
+  Version version;      // odd while the rest changes
+  uint64_t queues;      // of which there are rows
+  uint64_t namespaces;  // likewise
   std::array<NvmfQueueRow, kNvmfQueuesMax> rows;
   std::array<NvmfNamespaceRow, kNvmfNamespacesMax> namespace_rows;
 };

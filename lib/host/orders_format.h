@@ -1,24 +1,24 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/fault_counts.h"
+#include "host/tool_memory.h"
 
 // What `uroce fault` and `uroce dump` order of a process with a port of its own: memory that the tool finds
 // below /proc, as readers of statistics find theirs (statistics_format.h), and writes an order to. So a tool
 // that may look into a process may order faults of it, in any network namespace, and nothing is left of it
 // when the process has ended.
 //
-// A tool holds the lock kOrderLock (F_OFD_SETLK of that byte) from before it writes an order until it has
-// read the answer. It changes `asked` and wakes the process at `bell`; when `answered` is the same, the
-// answer is there. A capture lasts for as long as the tool holds kCaptureLock, or until it orders kStop.
+// An order is a question (tool_memory.h) under the lock kOrderLock (F_OFD_SETLK of that byte). A capture
+// lasts for as long as the tool holds kCaptureLock, or until it orders kStop.
 namespace uroce::host {
 
 inline constexpr char kOrdersName[] = "uroce-orders";            // of the memfd
-inline constexpr uint64_t kOrdersMagic = 0x524F'6563'6F72'7501;  // "\1uroceOR"
+inline constexpr uint64_t kOrdersMagic = 0x524F'6563'6F72'7502;  // "\2uroceOR"
+inline constexpr uint32_t kOrdersVersion = 1;
 inline constexpr uint32_t kOrderedFaultsMax = 16;
 inline constexpr uint32_t kCapturesMax = 16;
 
@@ -52,22 +52,16 @@ struct CaptureShown {
 };
 
 struct OrdersMemory {
-  uint64_t magic;
-  uint64_t bytes;          // of all of the memory
-  uint64_t started_ticks;  // when the process was: field 22 of /proc/PID/stat
-  std::array<char, 64> program;
-  std::atomic<uint32_t> open;  // 1 as long as there are devices
-  std::atomic<uint32_t> bell;  // 1 while the process sleeps, a futex
+  ToolMemory head;
+  Question question;
 
   // Tools write these.
-  std::atomic<uint32_t> asked;
   OrderKind kind;
   uint32_t number;
   std::array<char, 512> text;
 
   // The process answers.
-  std::atomic<uint32_t> answered;  // a futex
-  int32_t error;                   // 0 or an errno; then what is wrong:
+  int32_t error;  // 0 or an errno; then what is wrong:
   std::array<char, 512> complaint;
   uint32_t number_answered;
   uint32_t faults_shown;

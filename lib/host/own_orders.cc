@@ -1,11 +1,6 @@
 #include "host/own_orders.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
-
-#include "host/control.h"
-#include "host/process_start.h"
 
 namespace uroce::host {
 
@@ -14,17 +9,13 @@ Result<OwnOrders> OwnOrders::make() {
   if (!made) return made.error();
   OwnOrders orders(std::move(*made));
   OrdersMemory& memory = orders.memory();
-  memory.bytes = sizeof(OrdersMemory);
-  memory.started_ticks = start_of_process(getpid()).value_or(0);
-  set_text(memory.program, program_invocation_short_name);
-  memory.magic = kOrdersMagic;
-  memory.open.store(1, std::memory_order_release);  // pairs with tools: all of the above is there
+  memory.head = tool_memory(kOrdersMagic, kOrdersVersion, sizeof(OrdersMemory));
+  memory.question.begin();
   return orders;
 }
 
 OwnOrders::~OwnOrders() {
-  // Release: a tool that sees it closed asks nothing more.
-  if (mapping_.data() != nullptr) memory().open.store(0, std::memory_order_release);
+  if (mapping_.data() != nullptr) memory().question.end();
 }
 
 bool OwnOrders::has_capturer() const {

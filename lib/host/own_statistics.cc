@@ -1,13 +1,8 @@
 #include "host/own_statistics.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 #include <new>
 
 #include "base/counter_texts.h"
-#include "host/control.h"
-#include "host/process_start.h"
 
 namespace uroce::host {
 
@@ -21,22 +16,16 @@ Result<OwnStatistics> OwnStatistics::make(uint32_t devices, uint32_t pollers) {
   // Latencies are zeros already, and have pages only when something is measured.
   for (uint32_t i = 0; i < devices * pollers; ++i) new (layout.counters(memory.data(), 0, i)) Counters;
   auto* const header = new (memory.data()) StatisticsHeader{};
-  header->version = kStatisticsVersion;
   header->counters = kCounterCount;
   header->counter_table = counter_table_hash();
-  header->bytes = layout.bytes();
   header->devices = devices;
   header->pollers = pollers;
-  header->pid = getpid();
-  header->started_ticks = start_of_process(getpid()).value_or(0);
-  set_text(header->program, program_invocation_short_name);
-  header->magic = kStatisticsMagic;
+  header->head = tool_memory(kStatisticsMagic, kStatisticsVersion, layout.bytes());
   return OwnStatistics(std::move(*made), layout);
 }
 
 OwnStatistics::~OwnStatistics() {
-  // Release: a reader that sees it closed reads nothing more.
-  if (memory_.data() != nullptr) header().open.store(0, std::memory_order_release);
+  if (memory_.data() != nullptr) header().question.end();
 }
 
 }  // namespace uroce::host

@@ -8,6 +8,7 @@
 
 #include "base/counters.h"
 #include "base/latencies.h"
+#include "host/tool_memory.h"
 
 // What a process with a stack shows of itself: memory that `uroce stat` and others read, which is not slowed
 // or stopped by that. A memfd of the process, which its readers find below /proc, so that nothing of it is
@@ -17,14 +18,12 @@
 //   RegionRow[kRegionRowsMax] | QueuePairRow[kRowsMax]
 //
 // Counters and latencies are where the pollers count. The rest costs something, and is written when a reader
-// asks: it changes `asked` and wakes the process at `bell`; when `answered` is the same, what it asked for is
-// there. One reader at a time asks (flock() of the memory, which the process itself never takes), and reads
-// before it lets go.
+// asks (tool_memory.h). The lock is flock() of the memory, which the process itself never takes.
 namespace uroce::host {
 
 inline constexpr char kStatisticsName[] = "uroce-statistics";        // of the memfd
-inline constexpr uint64_t kStatisticsMagic = 0x5453'4563'6F72'7504;  // "\4urocEST"
-inline constexpr uint32_t kStatisticsVersion = 2;
+inline constexpr uint64_t kStatisticsMagic = 0x5453'4563'6F72'7505;  // "\5urocEST"
+inline constexpr uint32_t kStatisticsVersion = 3;
 inline constexpr uint32_t kRowsMax = 4096;
 inline constexpr uint32_t kRegionRowsMax = 4096;
 inline constexpr size_t kRegionKinds = 10;  // the first is none
@@ -96,31 +95,22 @@ struct DeviceShown {
 static_assert(sizeof(DeviceShown) == 392);
 
 struct StatisticsHeader {
-  uint64_t magic;
-  uint32_t version;
-  uint32_t counters;       // of a poller
+  ToolMemory head;
+  Question question;
   uint64_t counter_table;  // counter_table_hash()
-  uint64_t bytes;          // of all of the memory
+  uint32_t counters;       // of a poller
   uint32_t devices;
   uint32_t pollers;  // of each device
-  int32_t pid;       // as the process sees it
-  uint32_t unused;
-  uint64_t started_ticks;  // when the process was: field 22 of /proc/PID/stat
-  std::array<char, 64> program;
-  std::atomic<uint32_t> open;  // 1 as long as the devices are
 
-  // Readers write these.
-  std::atomic<uint32_t> asked;
+  // Readers ask for these.
   uint32_t wanted_queue_pair;  // 0: all
-  std::atomic<uint32_t> bell;  // 1 while the process sleeps, a futex
+  uint32_t wants_regions;      // 1: regions, too
 
   // The process answers.
-  std::atomic<uint32_t> answered;
   uint32_t rows;                     // that are filled in
   uint32_t queue_pairs;              // that there are
-  std::atomic<int64_t> answered_ns;  // when, by CLOCK_MONOTONIC
   uint32_t region_rows;              // that are filled in
-  uint32_t wants_regions;            // written by the reader: 1: regions, too
+  std::atomic<int64_t> answered_ns;  // when, by CLOCK_MONOTONIC
 };
 
 /// Where things are.

@@ -24,19 +24,19 @@ uintptr_t page_bytes() { return static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
 // may do anyway.
 
 bool word_readable(uintptr_t address) {
-  uint32_t nobody_waits_here = 0;
+  uint32_t no_waiters_here = 0;
   const uint32_t compared_with = 0;  // equal or not: there is no waiter to wake or move
   const long result =
-      ::syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, nullptr, &nobody_waits_here, compared_with);
+      ::syscall(SYS_futex, address, FUTEX_CMP_REQUEUE_PRIVATE, 0, nullptr, &no_waiters_here, compared_with);
   return result >= 0 || errno != EFAULT;
 }
 
 /// Atomically ors 0 into the word: a write that changes nothing, whichever thread writes meanwhile.
 bool word_writable(uintptr_t address) {
-  uint32_t nobody_waits_here = 0;
+  uint32_t no_waiters_here = 0;
   const uint32_t or_zero = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0xABC);
   const long result =
-      ::syscall(SYS_futex, &nobody_waits_here, FUTEX_WAKE_OP_PRIVATE, 0, nullptr, address, or_zero);
+      ::syscall(SYS_futex, &no_waiters_here, FUTEX_WAKE_OP_PRIVATE, 0, nullptr, address, or_zero);
   return result >= 0 || errno != EFAULT;
 }
 

@@ -173,7 +173,7 @@ class Reader {
     // The key that was meant to allow a host may be the one that is wrong.
     if (to.hosts.empty() && !to.allow_any_host && complaints_.first().empty())
       complaints_.add(table.source(), "nvmf.subsystem.hosts",
-                      "nobody may connect: name hosts, or allow_any_host = true");
+                      "no host may connect: name hosts, or allow_any_host = true");
     for (const SubsystemConfiguration& other : configuration_.subsystems) {
       if (other.nqn == to.nqn)
         complaints_.add(table.source(), "nvmf.subsystem.nqn", "two subsystems with this name");

@@ -42,7 +42,7 @@ class CmDevice final : public engine::ServicesUser, public engine::DeviceListene
 
   // Of pollers.
   void on_event(const cm::Event& event) override;
-  void on_resolved(uint64_t who, int error) override;
+  void on_resolved(uint64_t resolver, int error) override;
   // Of the engine's threads.
   void raised(engine::DeviceEvent event) override;
 

@@ -104,7 +104,7 @@ bool carry_out(Event& event) {
     case RDMA_CM_EVENT_REJECTED:
       if (event.status == static_cast<int>(wire::RejectReason::kInvalidServiceId) &&
           event.owner->verbs != nullptr)
-        verbs::hint_at_wire(*event.owner->verbs->device, "nobody listens there");
+        verbs::hint_at_wire(*event.owner->verbs->device, "no program listens there");
       break_off(*event.owner);
       return true;
     case RDMA_CM_EVENT_MULTICAST_JOIN:

@@ -179,9 +179,9 @@ void CmDevice::on_progress(const cm::Event& event) {
   post(*id, std::move(made));
 }
 
-void CmDevice::on_resolved(uint64_t who, int error) {
+void CmDevice::on_resolved(uint64_t resolver, int error) {
   const std::lock_guard guard(core().mutex);
-  Id* const id = core().find(who);
+  Id* const id = core().find(resolver);
   if (id == nullptr || id->state != IdState::kAddressQuery) return;
   id->state = error == 0 ? IdState::kAddressResolved : IdState::kBound;
   post(*id, make_event(error == 0 ? RDMA_CM_EVENT_ADDR_RESOLVED : RDMA_CM_EVENT_ADDR_ERROR, -error));

@@ -241,7 +241,7 @@ void respond(BareEnd& end) {
   const auto start = Clock::now();
   for (uint64_t turn = 1; responder.step(); ++turn) {
     if (turn % 4096 == 0 && Clock::now() - start > kIdleLimit)
-      throw std::runtime_error("nobody said goodbye");
+      throw std::runtime_error("the other end did not say goodbye");
   }
 }
 

@@ -21,7 +21,8 @@ void CmTarget::on_event(const cm::Event& event) {
 void CmTarget::note(const cm::Event& event) {
   const std::optional<Phase> before = phase_of(event.id);
   const bool asks = event.kind == EventKind::kRequest || event.kind == EventKind::kServiceRequest;
-  require(before.has_value() != asks, "only who asks is new, and who was released is not told of");
+  require(before.has_value() != asks,
+          "only an id that asks is new, and one that was released is not told of");
   require(event.consumer == (asks ? kListener : known_[event.id.value].consumer),
           "it is the consumer's name");
   const auto goes = [&](std::initializer_list<Phase> from, Phase to) {

@@ -94,7 +94,7 @@ void CmTarget::receive(const Gid& from, std::span<const std::byte> bytes) {
   receiving_ = false;
   require(sent_.size() <= 1, "a datagram is answered once at most");
   require(sent_.empty() || (is_message && may_be_answered_at_once(mad.message)), "an answer is not answered");
-  require(sent_.empty() || sent_[0].first == from, "who asks is answered");
+  require(sent_.empty() || sent_[0].first == from, "a peer that asks is answered");
   check();
 
   if (before == State::kFree || agent_.counters().unknown_connection != unknown) return;
@@ -172,7 +172,7 @@ void CmTarget::check() {
         require(state == State::kEstablished || state == State::kDreqSent, "what is up ends with an event");
         break;
       case Phase::kEnding:
-        require(state == State::kTimewait, "who was disconnected waits");
+        require(state == State::kTimewait, "a disconnected id waits");
         break;
       case Phase::kResolving:
         require(state == State::kSidrReqSent, "a SIDR_REQ waits for its answer");
@@ -218,7 +218,8 @@ void CmTarget::finish() {
   wire::write_cm(bytes.data(), mad);
   const uint64_t before = depth_.told[static_cast<size_t>(EventKind::kRequest)];
   receive(peer(0), bytes);
-  require(depth_.told[static_cast<size_t>(EventKind::kRequest)] == before + 1, "who asks then is heard");
+  require(depth_.told[static_cast<size_t>(EventKind::kRequest)] == before + 1,
+          "a peer that asks then is heard");
   while (!known_.empty()) release({known_.begin()->first});
   drain();
 }

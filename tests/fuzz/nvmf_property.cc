@@ -146,7 +146,7 @@ class Scene {
       script->outcomes.clear();
     }
     for (auto& queue : queues_) close(*queue);
-    serve_somebody();
+    serve_one();
     for (auto& queue : queues_) queue.reset();
     target_.collect();
     for (const auto& script : scripts_) {
@@ -360,7 +360,7 @@ class Scene {
 
   void pass_time(Choices& choices) { now_ = now_ + milliseconds(choices.below(3000)); }
 
-  void serve_somebody() {
+  void serve_one() {
     check(target_.set_ana_state(kSubsystem, 1, nvmf::AnaState::kOptimized));
     check(target_.set_hosts(kSubsystem, {}, true));
     attach(1);

@@ -161,7 +161,7 @@ void Target::receive(const Frame& frame) {
     case net::FrameKind::kDropped:
       break;
   }
-  require(links_.deadline() >= questions, "a peer's frame makes nobody ask");
+  require(links_.deadline() >= questions, "a peer's frame makes no resolver ask");
   check_fixed();
 }
 
@@ -219,7 +219,7 @@ void Target::receive_echo(const Frame& frame) {
   require(length <= reply.size() && length <= frame.size(), "a reply is no longer than its request");
   if (length == 0) return;
   ++depth_.echoes;
-  require(std::memcmp(reply.data(), frame.data() + 6, 6) == 0, "a reply goes to who asked");
+  require(std::memcmp(reply.data(), frame.data() + 6, 6) == 0, "a reply goes to the resolver");
   require(std::memcmp(reply.data() + 6, kMac.bytes.data(), 6) == 0, "a reply is ours");
   reply.resize(length);
   require(!net::looks_like_echo(reply, 0) && !net::looks_like_echo(reply, wire::kVlanTagBytes),

@@ -153,7 +153,7 @@ void Target::receive() {
   ++(dropped ? depth_.dropped : depth_.received);
   require(outbox_.batch().frames().size() <= 1, "a datagram is answered once at most");
   require(!dropped || outbox_.batch().frames().empty(), "what is dropped is not answered");
-  require(links_.deadline() >= questions, "a datagram makes nobody ask");
+  require(links_.deadline() >= questions, "a datagram makes no resolver ask");
   take_sent();
   if (choices_.once_in(4)) pump();
 }
@@ -199,7 +199,7 @@ void Target::finish() {
   for (uint32_t i = 0; i < kHosts; ++i) {
     const bool known = links_.of(0).lookup(host(i), now_).has_value();
     // A connection of minutes is ended by a DREQ, which may have to ask when it has no answer.
-    require(!known || i == 0, "nobody is learned from datagrams");
+    require(!known || i == 0, "no neighbour is learned from datagrams");
   }
   require(depth_.sent <= depth_.received * (3 + cm::Agent::kRepeatsMax) + kConnections * 8,
           "a few messages for each datagram");

@@ -351,7 +351,7 @@ void StreamTarget::check_untouched(size_t begin, size_t bytes) const {
   const auto from = memory_.begin() + static_cast<ptrdiff_t>(begin);
   require(
       std::all_of(from, from + static_cast<ptrdiff_t>(bytes), [](std::byte b) { return b == kUntouched; }),
-      "memory that nobody may write to is untouched");
+      "memory that no peer may write to is untouched");
 }
 
 void StreamTarget::finish() {

@@ -1,5 +1,5 @@
-"""An attacker on the victim's link, who has nothing but raw frames: addresses of its own, for which it answers ARP, and others
-that nobody has; the connection manager's messages; reliable connections that are as rude as they like."""
+"""An attacker on the victim's link, which has nothing but raw frames: addresses of its own, for which it answers ARP, and others
+that no host has; the connection manager's messages; reliable connections that are as rude as they like."""
 
 import itertools
 import select
@@ -157,7 +157,7 @@ class Attacker:
             self.pump(0.1)
             return self.victim[0] is not None
         if not self.pump_until(asks):
-            raise Gone("nobody has the victim's address")
+            raise Gone("no host has the victim's address")
 
     # The connection manager
 

@@ -12,8 +12,8 @@ from network import ADDRESSES
 from victims import NVME_PORT, exported_disk
 
 
-def nobodys(count):
-    """Addresses on the link that nobody has."""
+def absent_addresses(count):
+    """Addresses on the link that no host has."""
     return [f"192.0.{100 + i // 250}.{1 + i % 250}" for i in range(count)]
 
 
@@ -31,9 +31,9 @@ def requests_taken_back(attacker):
         yield
 
 
-def requests_from_nobody(attacker):
-    """REQs from addresses that nobody has: each answer needs a neighbour that does not answer. 100 at once, then ten a second."""
-    sources = itertools.cycle(nobodys(500))
+def requests_from_absent_hosts(attacker):
+    """REQs from addresses that no host has: each answer needs a neighbour that does not answer. 100 at once, then ten a second."""
+    sources = itertools.cycle(absent_addresses(500))
     for _ in range(100):
         attacker.request(NVME_PORT, source=next(sources), private=nvme.private_data())
     while True:
@@ -53,8 +53,8 @@ def unfinished_handshakes(attacker):
 
 
 def requests_from_everywhere(attacker):
-    """6,000 REQs a second for a service that nobody has, from addresses that nobody has: each sets off the question for one."""
-    sources = nobodys(6_000)
+    """6,000 REQs a second for a service that no program has, from addresses that no host has: each sets off the question for one."""
+    sources = absent_addresses(6_000)
     began = time.monotonic()
     sent = 0
     while True:

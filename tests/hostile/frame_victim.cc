@@ -6,7 +6,7 @@
 // PORT and FAR_PORT are the ends, as a configuration names them. First it says to which queue pairs the
 // frames may be addressed: "queue pairs N N N". FRAMES come from then on, each behind two bytes of length.
 // Two of the queue pairs are connected to each other and must go on moving the right bytes, whatever comes;
-// the third one's peer is 192.0.2.66, from whom the frames come, and it begins anew now and then. At the end
+// the third one's peer is 192.0.2.66, from which the frames come, and it begins anew now and then. At the end
 // it says its counters. 1: something did not hold.
 #include <array>
 #include <cstdio>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A stranger on the wire against a program of rdma_cm that listens and is slow to look who came.
+"""A stranger on the wire against a program of rdma_cm that listens and is slow to look at what came.
 
     tests/hostile/listener_test.py LIBRARY_FOLDER SANITIZER_RUNTIME UROCE HOST LISTENER FRAME_VICTIM [SCENARIO ...]
 """
@@ -29,7 +29,7 @@ class Listener(scenario.Scenario):
         return victim
 
     def expect_served(self, meanwhile=lambda: None):
-        """Another id of the program connects to somebody."""
+        """Another id of the program connects to another host."""
         before = self.victim.said().count("connected")
         self.victim.process.send_signal(signal.SIGUSR1)
         began = time.monotonic()
@@ -42,7 +42,7 @@ class Listener(scenario.Scenario):
         self.say(f"connected in {time.monotonic() - began:.2f} s")
 
     def test_requests_that_are_taken_back(self):
-        """The backlog is of those who are there and of those who have gone again, as long as nobody has looked at them."""
+        """The backlog is of the requests that are there and of those that have gone again, as long as the program has not looked at them."""
         for number in range(times(50_000, 400_000)):
             own = self.attacker.request(PORT)
             self.attacker.say(wire.REJ, wire.reject(own, 0, 0, 28))

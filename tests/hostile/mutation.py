@@ -1,5 +1,5 @@
 """Frames that are nearly right: what the Linux kernel sent (tests/captures), sent to a victim with some of it changed, and random
-bytes. Whoever sees one has to look at it: most have a right ICRC all the same."""
+bytes. The poller that sees one has to look at it: most have a right ICRC all the same."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""What the scenarios share: a victim, an attacker who has learned its address, and the question whether the victim still serves.
+"""What the scenarios share: a victim, an attacker that has learned its address, and the question whether the victim still serves.
 
 UROCE_HOSTILE=long makes each attack as long as the suite `soak` has it.
 """

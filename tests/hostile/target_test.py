@@ -26,8 +26,8 @@ class Strangers(scenario.Scenario):
     def test_requests_that_are_taken_back(self):
         self.suffer(attacks.requests_taken_back, times(1_000, 8_000))
 
-    def test_requests_from_addresses_that_nobody_has(self):
-        self.suffer(attacks.requests_from_nobody)
+    def test_requests_from_addresses_that_no_host_has(self):
+        self.suffer(attacks.requests_from_absent_hosts)
 
     def test_handshakes_that_are_never_finished(self):
         self.suffer(attacks.unfinished_handshakes)
@@ -36,7 +36,7 @@ class Strangers(scenario.Scenario):
         self.suffer(attacks.requests_from_everywhere)
 
     def test_queue_pair_numbers_that_cannot_be_guessed(self):
-        """Who has seen the numbers of its own connections does not know the next one."""
+        """A peer that has seen the numbers of its own connections does not know the next one."""
         numbers = [self.attacker.connect(NVME_PORT, nvme.private_data()).peer.qp for _ in range(8)]
         steps = {(after - before) % (1 << 24) for before, after in zip(numbers, numbers[1:])}
         self.say(f"numbers {numbers}")
@@ -44,7 +44,7 @@ class Strangers(scenario.Scenario):
         self.expect_untouched()
 
     def test_one_request_brings_few_answers(self):
-        """Who sends a REQ in somebody else's name makes the target send to that one: not much, and not fast."""
+        """An attacker that sends a REQ in another host's name makes the target send to that one: not much, and not fast."""
         own = self.attacker.request(NVME_PORT, private=nvme.private_data(), response_timeout=0, cm_retries=15)
         self.attacker.pump_until(lambda: self.attacker.replies.get(own, 0) > 8, seconds=10)
         answers = self.attacker.replies.get(own, 0)
@@ -87,12 +87,12 @@ def requests_seen(sniffer):
 
 
 class Connected(scenario.Scenario):
-    """Strangers that connect, as anybody may, and send capsules."""
+    """Strangers that connect, as any host may, and send capsules."""
 
     def test_capsules_of_connections_that_receive_nothing(self):
         self.suffer(attacks.capsules_without_receives)
 
-    def test_log_pages_for_nobody(self):
+    def test_log_pages_for_no_host(self):
         self.suffer(attacks.log_pages_without_receives)
 
 

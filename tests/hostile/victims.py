@@ -1,4 +1,4 @@
-"""Programs that are attacked, and a friend of theirs who must be served meanwhile."""
+"""Programs that are attacked, and a friend of theirs that must be served meanwhile."""
 
 import os
 import re

@@ -98,7 +98,7 @@ def perftest(tool, options, **more):
 
 
 def unreliable_pingpong(service, **more):
-    """Who sends first must not be before the other is ready: the two tell each other when that is. Nothing is lost on
+    """The end that sends first must not be before the other is ready: the two tell each other when that is. Nothing is lost on
     this link."""
     options = "-m {mtu} " if service == "uc" else ""
     command = f"ibv_{service}_pingpong -d {{device}} -g {{gid}} -p {{port}} -c -s 1000 -n 50 {options}"

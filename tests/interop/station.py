@@ -12,7 +12,7 @@ PACKET_OUTGOING = 4
 ROCE_PORT = 4791
 COMPLAINTS_MAX = 10
 # Of a host that asks whether anything else has its address (RFC 5227, RFC 4862).
-NOBODY4, NOBODY6 = bytes(4), bytes(16)
+UNSPECIFIED4, UNSPECIFIED6 = bytes(4), bytes(16)
 
 
 class Station:
@@ -22,9 +22,9 @@ class Station:
 
     def __init__(self, interface, mac, addresses):
         self.mac = bytes.fromhex(mac.replace(":", ""))
-        self.addresses4 = {socket.inet_aton(addresses["v4"]), NOBODY4}
+        self.addresses4 = {socket.inet_aton(addresses["v4"]), UNSPECIFIED4}
         local = b"\xfe\x80" + bytes(6) + bytes([self.mac[0] ^ 2]) + self.mac[1:3] + b"\xff\xfe" + self.mac[3:]
-        self.addresses6 = {socket.inet_pton(socket.AF_INET6, addresses["v6"]), local, NOBODY6}
+        self.addresses6 = {socket.inet_pton(socket.AF_INET6, addresses["v6"]), local, UNSPECIFIED6}
         self.interface = interface
         self.packets = 0
         self.complaints = []

@@ -62,7 +62,7 @@ int none_stands_in_for_a_standard_stream() {
     REQUIRE(fcntl(descriptor, F_GETFD) == -1 && errno == EBADF);
   }
   // What the program prints goes nowhere, and not into a pipe of ours.
-  std::printf("to nobody\n");
+  std::printf("to no reader\n");
   std::fflush(stdout);
   REQUIRE(ibv_req_notify_cq(connection.cq(0), 0) == 0);
   connection.exchange();

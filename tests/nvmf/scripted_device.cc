@@ -48,7 +48,7 @@ class ScriptedQueue final : public block::Queue {
  private:
   /// What a device may rely on.
   void check(const block::Request& request) const {
-    broken(request.user != nullptr, "a block request of nobody");
+    broken(request.user != nullptr, "a block request without a user");
     if (request.operation == Operation::kFlush) return;
     broken(request.blocks > 0, "a block request of no blocks");
     broken(request.block < script_->blocks && request.blocks <= script_->blocks - request.block,

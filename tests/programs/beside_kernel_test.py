@@ -44,8 +44,8 @@ class BesideKernel(TestCase):
         self.assertEqual(status, 0, output)
         return output
 
-    def datagrams_to_nobody(self, side):
-        """How many datagrams have come to the kernel for which nobody listens, so that it says so, if it may."""
+    def datagrams_without_listener(self, side):
+        """How many datagrams have come to the kernel for which no program listens, so that it says so, if it may."""
         def read(file):
             return subprocess.run(self.command(side, "cat", f"/proc/net/{file}"), capture_output=True, text=True, check=True).stdout
         udp = [line.split() for line in read("snmp").splitlines() if line.startswith("Udp:")]
@@ -81,7 +81,7 @@ class BesideKernel(TestCase):
         # Of RoCE's none: there were thousands. By a datagram to the port "discard" the other kernel was made to find
         # its neighbour.
         for side in SIDES:
-            self.assertLess(self.datagrams_to_nobody(side), 100)
+            self.assertLess(self.datagrams_without_listener(side), 100)
 
     def test_pollers_that_sleep(self):
         """Frames, doorbells and timers wake them; what comes for the other one of the server's two is handed over."""

@@ -1,7 +1,7 @@
 """The table of other people's programs that connect by the connection manager, unmodified: what is run at either end and
 what it must say. rdmacm_test.py runs it between two of our processes, tests/interop with the Linux kernel at one end.
 
-In a command stand {server} and {client} (their RDMA addresses), {nobody} (an address of the link that nobody has), {any}
+In a command stand {server} and {client} (their RDMA addresses), {nobody} (an address of the link that no host has), {any}
 (0.0.0.0 or ::), {port}, and {group}, a multicast address; all of one family.
 """
 
@@ -158,15 +158,15 @@ def traffic():
 def refusals():
     # A program is there, and listens on another port.
     other = {"server": "ucmatose -b {any} -p 7000", "endless": True}
-    yield Row("rping, nobody listens", **other, client="rping -c -a {server} -p {port} -C 1", client_fails=True,
+    yield Row("rping, no program listens", **other, client="rping -c -a {server} -p {port} -C 1", client_fails=True,
               client_says="RDMA_CM_EVENT_REJECTED, error 8", with_kernel=(V4,))
-    yield Row("ucmatose, nobody listens", **other, client="ucmatose -s {server} -p {port} -c 5", client_fails=True,
+    yield Row("ucmatose, no program listens", **other, client="ucmatose -s {server} -p {port} -c 5", client_fails=True,
               client_says=says("RDMA_CM_EVENT_REJECTED, error: 8", "return status 8"), with_kernel=(V6,))
-    yield Row("udaddy, nobody listens", **other, client="udaddy -s {server}", client_fails=True,
+    yield Row("udaddy, no program listens", **other, client="udaddy -s {server}", client_fails=True,
               client_says="event: RDMA_CM_EVENT_UNREACHABLE, error: 1", with_kernel=(V4,))
-    yield Row("cmtime, nobody listens", **other, client="cmtime -s {server} -p {port} -c 3",
+    yield Row("cmtime, no program listens", **other, client="cmtime -s {server} -p {port} -c 3",
               client_says="RDMA_CM_EVENT_REJECTED, error: 8")
-    yield Row("rdma_client, nobody listens", **other, client="rdma_client -s {server} -p {port}", client_fails=True,
+    yield Row("rdma_client, no program listens", **other, client="rdma_client -s {server} -p {port}", client_fails=True,
               client_says=says("rdma_connect: Connection refused", "rdma_client: end -1"), with_kernel=(V4,))
     yield Row("ucmatose, no such host", **other, client="ucmatose -s {nobody} -p {port}", client_fails=True,
               client_says="event: RDMA_CM_EVENT_ADDR_ERROR, error: -110")

@@ -56,7 +56,7 @@ class DeviceFiles(unittest.TestCase):
         return programs.finish(self.stack.start([*before, UROCE, "run", *options, "--", *command], configuration))
 
     def users(self):
-        """(name, what makes the rest of a command line run as that user); first who cannot make /dev/infiniband."""
+        """(name, what makes the rest of a command line run as that user); first one that cannot make /dev/infiniband."""
         reason = ordinary.why_not(self.stack.folder, UROCE)
         if reason:
             print(f"SKIPPED, an ordinary user: {reason}", file=sys.stderr, flush=True)

@@ -130,7 +130,7 @@ class Scraped(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
         self.assertIn('reason="icrc"', text)
         self.assertRegex(text, r'uroce_region_bytes{.*kind="user"} [1-9]')
-        # Keys are for those that may look at the process, not for whoever can connect.
+        # Keys are for those that may look at the process, not for every client that can connect.
         self.assertNotIn("key=", text)
         self.assertRegex(text, r'uroce_latency_seconds_bucket{.*stage="wire_to_ack",operation="send",le="\+Inf"} [1-9]')
 

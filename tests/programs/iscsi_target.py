@@ -13,7 +13,7 @@ CLEAN_MEMORY = {"MALLOC_PERTURB_": "255"}
 
 
 def export(run, file):
-    """What makes of a running tgtd a target; `run` runs a command beside it. tgtd lets in only who has the right address and
+    """What makes of a running tgtd a target; `run` runs a command beside it. tgtd lets in only a host that has the right address and
     the right name."""
     for options in (["--op", "new", "--mode", "target", "--tid", "1", "-T", TARGET],
                     ["--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", str(LUN), "-b", str(file)],

@@ -64,7 +64,7 @@ class Temporary:
 
 class Namespaces(Temporary):
     """`mtu` is that of LINK, which has no address of the kernel's: the link is the test's alone. With `tcp` there is
-    a second pair, TCP_LINK, with an IPv4 address at each end (`address`), on which programs tell each other who
+    a second pair, TCP_LINK, with an IPv4 address at each end (`address`), on which programs tell each other which
     they are."""
 
     PLACES = (*SIDES, "middle")
@@ -103,7 +103,7 @@ class Namespaces(Temporary):
         return ends
 
     def add_routes(self):
-        """The kernels', who have addresses on ROUTED_LINK, to each other's networks by the router."""
+        """The kernels', which have addresses on ROUTED_LINK, to each other's networks by the router."""
         for side, other in zip(SIDES, reversed(SIDES)):
             for (via, _), (to, bits) in zip(ROUTED_NETWORKS[side], ROUTED_NETWORKS[other]):
                 first = to if ":" in to else f"{to}0"

@@ -114,7 +114,7 @@ TOOLS = sorted({row.tool for row in ROWS})
 
 
 class Perftest:
-    """The rows over one kind of link; `pair()` makes a link with nobody on it."""
+    """The rows over one kind of link; `pair()` makes a link with no host on it."""
 
     @classmethod
     def setUpClass(cls):

@@ -98,7 +98,7 @@ class Pingpong:
 
     def expect_the_client_to_notice(self, *options):
         """The server is killed when it has told its address and the client has not heard it yet: the client's first
-        message meets nobody. (Later, with the client waiting for an answer, RC has nothing by which to notice.)"""
+        message meets no program. (Later, with the client waiting for an answer, RC has nothing by which to notice.)"""
         command = [*PINGPONG, *options]
         with self.pair() as pair, socket.create_server(("127.0.0.1", 0)) as between:
             between.settimeout(programs.TIME_LIMIT_SECONDS)

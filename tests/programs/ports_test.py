@@ -142,7 +142,7 @@ class Configurations(TestCase):
 
 
 class KernelNeighbour(TestCase):
-    """At the other end of the veth pair is nobody but the kernel."""
+    """At the other end of the veth pair is only the kernel."""
 
     def setUp(self):
         super().setUp()
@@ -192,13 +192,13 @@ class KernelNeighbour(TestCase):
                     self.assertIn(f"{int(size) + 8} bytes from {address}", done.stdout)
 
     def test_our_addresses_are_taken(self):
-        """The kernel asks whether anybody has the address before it uses it, and hears that somebody has."""
+        """The kernel asks whether a host has the address before it uses it, and hears that one has."""
         self.serve()
         self.ip("right", "address", "add", f"{OURS['v6']}/64", "dev", LINK)
         self.until(lambda: "dadfailed" in self.ip("right", "address", "show", "dev", LINK), "dadfailed")
 
     def test_who_has_our_address_too_is_told_of(self):
-        """The kernel had it before us, and answers when we ask whether anybody has it."""
+        """The kernel had it before us, and answers when we ask whether a host has it."""
         mac = json.loads(self.ip("right", "-j", "link", "show", LINK))[0]["address"]
         for address, length in ((OURS["v4"], 24), (OURS["v6"], 64)):
             with self.subTest(address):
@@ -234,7 +234,7 @@ class KernelNeighbour(TestCase):
                 self.assertIn("retry counter exceeded", self.pingpong_with(family, address))
 
     @unittest.skipIf(shutil.which("ibv_rc_pingpong") is None, "ibv_rc_pingpong is not installed")
-    def test_whom_nobody_answers_for_is_not_reached(self):
+    def test_an_address_that_no_host_answers_for_is_not_reached(self):
         self.assertIn("Failed to modify QP to RTR", self.pingpong_with("v4", "192.0.2.77"))
 
 

@@ -118,7 +118,7 @@ def free_tcp_port():
 
 
 def listens(port, pid="self"):
-    """Whether somebody listens on the TCP port, in the network namespace of the process. (A try to connect would be
+    """Whether a program listens on the TCP port, in the network namespace of the process. (A try to connect would be
     taken for the peer.)"""
     wanted = f":{port:04X}"
     for table in (f"/proc/{pid}/net/tcp", f"/proc/{pid}/net/tcp6"):

@@ -37,7 +37,7 @@ NEEDED = ["rping", "ucmatose", "udaddy", "cmtime", "rdma_server", "rdma_xserver"
 
 
 class Programs:
-    """`pair()` makes a link with nobody on it."""
+    """`pair()` makes a link with no host on it."""
 
     network = ON_LINK
 
@@ -172,7 +172,7 @@ class OverVeth(AllPrograms, unittest.TestCase):
 
 
 class BesideTheKernel(Programs, unittest.TestCase):
-    """Who is reached by which way is the kernel's knowledge."""
+    """The kernel knows which host is reached by which way."""
 
     has_tcp = False
 

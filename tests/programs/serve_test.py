@@ -80,7 +80,7 @@ class Life(TestCase):
             self.assertEqual(service.stderr.read(), '')
             self.assertEqual(list(self.socket.parent.iterdir()), [])
 
-    def test_it_ends_when_nobody_uses_it(self):
+    def test_it_ends_when_no_program_uses_it(self):
         service = self.serve('--idle-exit', '1')
         self.assertEqual(service.wait(60), 0)
         self.assertFalse(self.socket.exists())

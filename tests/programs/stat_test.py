@@ -23,7 +23,7 @@ import programs
 
 UROCE = sys.argv[3]
 LONG = ["ib_send_bw", "-F", "-x", "1", "-m", "4096", "-s", "4096", "-D", "60"]
-MAGIC = 0x545345636F727504
+MAGIC = 0x545345636F727505
 
 
 def ask(*words):
@@ -148,11 +148,12 @@ class Running(unittest.TestCase):
                    if os.readlink(f"/proc/{self.client.pid}/fd/{number}").startswith("/memfd:uroce-statistics")]
         content = bytearray(Path(place).read_bytes())
         started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-        struct.pack_into("<Q", content, 48, started)
-        struct.pack_into("64s", content, 56, b"\x1b[2Jharmless\n" + b"x" * 60)
+        struct.pack_into("<Q", content, 24, started)
+        struct.pack_into("64s", content, 32, b"\x1b[2Jharmless\n" + b"x" * 60)
         content[4096 + 192:4096 + 392] = b"\xff" * 200           # numbers of the device
-        content[136:152] = b"\xff" * 16                           # what was answered, and how many rows
-        content[152:156] = b"\xff" * 4                           # how many regions
+        content[108:112] = b"\xff" * 4                           # what was answered
+        content[140:152] = b"\xff" * 12                          # how many rows, queue pairs and regions
+        content[152:160] = b"\xff" * 8                           # when
         content[-168:] = b"\xff" * 168
         content[-168 * 4096 - 40:-168 * 4096] = b"\xff" * 40      # the last region
         descriptor = memory(bytes(content), len(content), 2 | 4)
@@ -265,11 +266,11 @@ class Refused(unittest.TestCase):
         self.assertRegex(done.stderr, rf"\Auroce {words[0]}[^\n]*{line}[^\n]*\n\Z")
 
     def test_memory_that_is_not_ours(self):
-        header = struct.pack("<QIIQQ", MAGIC, 2, 3, 5, 1 << 20)
+        header = struct.pack("<QIIQ", MAGIC, 3, 0, 1 << 20)
         sealed = 2 | 4  # F_SEAL_SHRINK, F_SEAL_GROW
         for line, content, bytes_, seals in (("have another format", b"something else", 8192, sealed),
                                              ("are truncated", header, 16, sealed),
-                                             ("are of version 7, this program reads version 2", struct.pack("<QI", MAGIC, 7), 8192, sealed),
+                                             ("are of version 7, this program reads version 3", struct.pack("<QI", MAGIC, 7), 8192, sealed),
                                              ("are of another build of uroce", header, 1 << 20, sealed),
                                              ("are not sealed against truncation", header, 1 << 20, 8)):
             with self.subTest(line):

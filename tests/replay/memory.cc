@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kGuard = 64;
 constexpr std::byte kFill{0xA5};
-constexpr MemoryKey kNobodys{0xFFFFFF00};
+constexpr MemoryKey kNoKey{0xFFFFFF00};
 constexpr mem::Access kRemote = mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead | mem::kRemoteAtomic;
 
 /// What an atomic leaves where `original` was.
@@ -204,19 +204,19 @@ void Memory::add_receives(const Requests& peers) {
 
 MemoryKey Memory::key(const wire::Reth& captured) const {
   const auto found = remote_.find(captured.rkey);
-  return captured.length == 0 || found == remote_.end() ? kNobodys : found->second->keys.rkey;
+  return captured.length == 0 || found == remote_.end() ? kNoKey : found->second->keys.rkey;
 }
 
 MemoryKey Memory::key(MemoryKey captured) const {
   const auto found = remote_.find(captured);
-  return found == remote_.end() ? kNobodys : found->second->keys.rkey;
+  return found == remote_.end() ? kNoKey : found->second->keys.rkey;
 }
 
 MemoryKey Memory::captured(MemoryKey ours) const {
   for (const auto& [key, area] : remote_) {
     if (area->keys.rkey == ours) return key;
   }
-  return kNobodys;
+  return kNoKey;
 }
 
 std::vector<std::string> Memory::differences() const {

@@ -24,8 +24,8 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  /// Our key for the kernel's. A request without a byte to read or write gets one that names nothing: nobody
-  /// may look at it.
+  /// Our key for the kernel's. A request without a byte to read or write gets one that names nothing: no
+  /// check may look at it.
   [[nodiscard]] MemoryKey key(const wire::Reth& captured) const;
   /// The same for the key of an atomic or one that a SEND invalidates, and back.
   [[nodiscard]] MemoryKey key(MemoryKey captured) const;

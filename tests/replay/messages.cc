@@ -161,13 +161,13 @@ class Deduction {
     const size_t offset = static_cast<size_t>(packet.psn() - message.first) * conversation_.mtu;
     const auto payload = packet.parsed.payload;
     if (!message.is_read() || offset + payload.size() > message.payload.size()) {
-      throw std::runtime_error("a READ response that nobody asked for");
+      throw std::runtime_error("a READ response without a request");
     }
     std::ranges::copy(payload, message.payload.begin() + static_cast<ptrdiff_t>(offset));
   }
 
   static void take_original(const Packet& packet, Message& message) {
-    if (!message.is_atomic()) throw std::runtime_error("an ATOMIC response that nobody asked for");
+    if (!message.is_atomic()) throw std::runtime_error("an ATOMIC response without a request");
     std::memcpy(message.payload.data(), &packet.parsed.headers.atomic_original, message.payload.size());
   }
 

@@ -126,7 +126,7 @@ void ConnectingHost::act() {
     const Resolved resolved = resolved_.front();
     resolved_.pop_front();
     if (resolved.error != 0) return fail("no way: " + std::string(strerror(resolved.error)));
-    ask(*connections_.at(resolved.who));
+    ask(*connections_.at(resolved.resolver));
   }
   while (!heard_.empty()) {
     const Heard heard = heard_.front();

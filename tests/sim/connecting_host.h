@@ -48,7 +48,7 @@ class ConnectingHost final : public engine::ServicesUser {
 
   // engine::ServicesUser, in turns of the device
   void on_event(const cm::Event& event) override;
-  void on_resolved(uint64_t who, int error) override { resolved_.push_back({who, error}); }
+  void on_resolved(uint64_t resolver, int error) override { resolved_.push_back({resolver, error}); }
 
  private:
   static constexpr size_t kMessageBytes = 64;
@@ -74,7 +74,7 @@ class ConnectingHost final : public engine::ServicesUser {
     wire::CmMad mad;
   };
   struct Resolved {
-    uint64_t who;
+    uint64_t resolver;
     int error;
   };
 

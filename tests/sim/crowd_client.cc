@@ -98,7 +98,7 @@ void CrowdClient::poll() {
 void CrowdClient::completed(const queue::Completion& completion) {
   const auto its = std::ranges::find_if(
       senders_, [&](const auto& sender) { return sender->member.client == completion.local; });
-  if (its == senders_.end()) return fail("a completion of nobody's queue pair");
+  if (its == senders_.end()) return fail("a completion of no sender's queue pair");
   Sender& sender = **its;
   if (completion.status != queue::CompletionStatus::kSuccess)
     return fail("something of a client failed with status " +

@@ -96,7 +96,7 @@ void CrowdServer::received(const queue::Completion& completion) {
   const auto message = memory_.bytes(size_t{slot} * slot_bytes_ + header, completion.bytes - header);
   MessageHead head;
   std::memcpy(&head, message.data(), sizeof(head));
-  if (head.member >= served_.size()) return fail("a message of nobody");
+  if (head.member >= served_.size()) return fail("a message of no member");
   ++received_;
   if (std::string wrong = check(completion, served_[head.member], message); !wrong.empty()) fail(wrong);
 }
@@ -123,7 +123,7 @@ std::string CrowdServer::check(const queue::Completion& completion, Served& serv
 }
 
 void CrowdServer::answered(const queue::Completion& completion) {
-  if (completion.wr_id >= served_.size()) return fail("an answer that nobody posted");
+  if (completion.wr_id >= served_.size()) return fail("an answer that was not posted");
   Served& served = served_[completion.wr_id];
   if (completion.local != served.member.server) return fail("an answer of another queue pair");
   if (served.answers_sent == served.answers_posted) return fail("an answer that completes twice");

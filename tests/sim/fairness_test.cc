@@ -26,7 +26,7 @@ struct Shares {
 };
 
 struct Mix {
-  uint32_t long_bytes = 0;  // 0: nobody sends long messages
+  uint32_t long_bytes = 0;  // 0: no flow sends long messages
   uint32_t short_ones = kShortOnes;
   uint32_t short_outstanding = 1;
 };

@@ -219,7 +219,7 @@ void Flow::poll_sends() {
     if (outstanding_.empty())
       return fail("completed twice or never posted: " + std::to_string(completion.wr_id));
     const Message& message = outstanding_.front();
-    if (success && !message.signaled && !from_.signal_all) return fail("completion nobody asked for");
+    if (success && !message.signaled && !from_.signal_all) return fail("a completion that was not asked for");
     if (completion.opcode != opcode_of(message.operation)) return fail("wrong opcode");
     if (completion.local != from_.number() || completion.remote != to_.number()) return fail("wrong number");
     if (success && message.remote && message.spoiled) return fail("success with a wrong key");

@@ -267,7 +267,7 @@ void KeyTraffic::handle_owner(const Completion& completion) {
         fail(wrong);
       return take_back();
     default:
-      return fail("an opcode that nobody posted");
+      return fail("an opcode that was not posted");
   }
 }
 

@@ -49,7 +49,7 @@ TEST(Simulation, LossDuplicationReorderingAndCorruption) {
 }
 
 /// UC and UD beside RC. Of what is not answered some arrives, and all that arrives is whole.
-TEST(Simulation, MessagesThatNobodyAnswers) {
+TEST(Simulation, MessagesWithoutAnswer) {
   const Totals totals = run_seeds(40, [](uint64_t seed) {
     Random random(seed * 49'979'687);
     return Simulation::Options{.seed = seed,
@@ -97,7 +97,7 @@ TEST(Simulation, RequestsThatAreRefused) {
 }
 
 /// Connections that end by a wrong key, and beside them UC and UD on the same wire, which go on.
-TEST(Simulation, RequestsThatAreRefusedBesideMessagesThatNobodyAnswers) {
+TEST(Simulation, RequestsThatAreRefusedBesideMessagesWithoutAnswer) {
   const Totals totals = run_seeds(30, [](uint64_t seed) {
     Random random(seed * 141'650'939);
     Weather weather;

@@ -191,7 +191,7 @@ std::string Simulation::run_flows() {
 
 /// The applications put what is left of the flows' connections into the error state: then everything that was
 /// posted, receives included, comes back. What is unanswered beside them has ended by itself, with receives
-/// that nobody sent to, and its close() takes those back.
+/// that no frame was sent to, and its close() takes those back.
 std::string Simulation::break_all() {
   constexpr int kRoundsMax = 10'000;
   for (const auto& flow : flows_) flow->stop();

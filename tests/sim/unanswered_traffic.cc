@@ -140,7 +140,7 @@ void UnansweredTraffic::poll_receives() {
 std::string UnansweredTraffic::check(std::span<const std::byte> got, const queue::Completion& completion) {
   Head head;
   std::memcpy(&head, got.data(), sizeof(head));
-  if (head.number >= posted_) return "a message without answer that nobody sent";
+  if (head.number >= posted_) return "a message without answer that was not sent";
   if (!std::ranges::equal(got, message(head.number))) return "a message without answer is not whole";
   if (completion.immediate != head.number) return "a message without answer with another's immediate data";
   if (options_.to && (!completion.has_grh || completion.remote != from_.number()))

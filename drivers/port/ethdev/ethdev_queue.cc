@@ -122,7 +122,7 @@ uint16_t EthdevQueue::allocate(std::span<port::TxFrame> frames) {
   return static_cast<uint16_t>(count);
 }
 
-bool EthdevQueue::nobody_there() const {
+bool EthdevQueue::has_no_peer() const {
   if (removed()) return true;
   if (place_.interface != nullptr && !place_.interface->running()) return true;
   rte_eth_link link{};
@@ -162,7 +162,7 @@ uint16_t EthdevQueue::transmit(std::span<const port::TxFrame> frames) {
     leave();
   }
   // A link that is down loses frames, as any NIC's does; keeping them would fill the sender with old ones.
-  if (sent < frames.size() && nobody_there()) {
+  if (sent < frames.size() && has_no_peer()) {
     free(frames.subspan(sent));
     sent = frames.size();
   }

@@ -49,7 +49,7 @@ class EthdevQueue final : public port::PortQueue {
   size_t send(std::span<const port::TxFrame> frames);
   template <typename Frame>
   void give_back(std::span<const Frame> frames);
-  [[nodiscard]] bool nobody_there() const;
+  [[nodiscard]] bool has_no_peer() const;
   void count_drops(uint64_t count);
 
   const Place place_;

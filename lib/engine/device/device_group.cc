@@ -71,6 +71,12 @@ void write_counters_of(const Device& device) {
   write_log(LogLevel::kInfo, "uroce", line, fields);
 }
 
+/// One line about what a device does without; for tools alone it is not refused.
+void warn(const Status& status, std::string_view log_level, std::string_view consequence) {
+  if (status || log_level == "none" || log_level == "error") return;
+  write_log(LogLevel::kWarning, "uroce", fmt::format("{}: {}", status.error().message, consequence));
+}
+
 Result<std::vector<std::unique_ptr<copy::Engine>>> open_copy_engines(const DeviceConfiguration& device,
                                                                      size_t pollers) {
   std::vector<std::unique_ptr<copy::Engine>> engines;
@@ -104,8 +110,9 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
   std::shared_ptr<DeviceGroup> group(new DeviceGroup);
   group->log_counters_ = configuration.log_counters;
   set_log_format(configuration.log_format);
-  group->statistics_.make(members.size(), configuration.pollers_per_device,
-                          log_level_in_force(configuration.log_level));
+  const std::string log_level = log_level_in_force(configuration.log_level);
+  warn(group->statistics_.make(members.size(), configuration.pollers_per_device, log_level), log_level,
+       "tools see no counters of this process");
   OpenGroups& open = open_groups();
   {
     const std::lock_guard guard(open.mutex);
@@ -136,12 +143,13 @@ Result<std::shared_ptr<DeviceGroup>> DeviceGroup::open(const Configuration& conf
     if (Status status = member.state->authority->start(*member.device, *member.state); !status)
       return status.error();
   }
-  if (Status status = group->statistics_.start(group->dpdk_); !status) return status.error();
+  warn(group->statistics_.start(group->dpdk_), log_level, "tools see no counters of this process");
+  Status orders;
   for (const Member& member : group->members_) {
     if (member.device->shared_device() != nullptr) continue;  // the service tells of orders
-    if (Status status = ToolOrders::of_process().add(*member.device, configuration.faults); !status)
-      return status.error();
+    orders = ToolOrders::of_process().add(*member.device, configuration.faults);
   }
+  warn(orders, log_level, "this process takes no orders of tools");
   // At exit(). As late as this, so that it runs before the destructors of whatever opening has made.
   static const int registered = std::atexit(end_all);
   (void)registered;

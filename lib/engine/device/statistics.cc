@@ -17,16 +17,17 @@ constexpr int64_t kForeverNs = 3'600'000'000'000;
 
 }  // namespace
 
-void Statistics::make(size_t devices, uint16_t pollers, std::string_view log_level) {
+Status Statistics::make(size_t devices, uint16_t pollers, std::string_view log_level) {
   auto made = host::OwnStatistics::make(static_cast<uint32_t>(devices), pollers);
-  if (!made) return;
+  if (!made) return made.error();
   shared_ = std::make_shared<Shared>(std::move(*made));
   pollers_ = pollers;
   const bool everything = log_level == "debug";
-  if (!everything && log_level != "info") return;
+  if (!everything && log_level != "info") return {};
   const auto wanted = everything ? NoticeRing::Wanted::kEverything : NoticeRing::Wanted::kFailures;
   for (size_t i = 0; i < devices * pollers; ++i)
     shared_->notices.push_back(std::make_unique<NoticeRing>(shared_->sleep, wanted));
+  return {};
 }
 
 std::vector<qp::NoticeListener*> Statistics::notices_of(size_t index) const {
@@ -78,12 +79,9 @@ void Statistics::add(DeviceState& device) {
 Status Statistics::start(bool eal) {
   if (shared_ == nullptr) return {};
   host::StatisticsHeader& header = shared_->memory.header();
-  shared_->sleep.sleep_at(header.bell);
+  shared_->sleep.sleep_at(header.question.bell);
   auto thread = Thread::start("uroce-stat", {}, [this, &header] {
-    const auto is_asked = [&] {
-      // seq_cst: partner is the reader, which asks before it looks at the bell.
-      return header.asked.load(std::memory_order_seq_cst) != header.answered.load(std::memory_order_relaxed);
-    };
+    const auto is_asked = [&] { return header.question.is_pending(); };
     const auto is_stopping = [&] { return stopping_.load(std::memory_order_seq_cst); };  // partner: stop()
     while (!is_stopping()) {
       shared_->sleep.park_unless([&] { return is_asked() || has_notices() || is_stopping(); }, kForeverNs);
@@ -95,14 +93,13 @@ Status Statistics::start(bool eal) {
   if (!thread) return thread.error();
   thread_.emplace(std::move(*thread));
   if (eal) show_in_telemetry(shared_->memory);
-  header.open.store(1, std::memory_order_release);  // pairs with readers: all of the above is there
+  header.question.begin();
   return {};
 }
 
 void Statistics::answer() {
   host::StatisticsHeader& header = shared_->memory.header();
-  const uint32_t asked =
-      header.asked.load(std::memory_order_acquire);  // pairs with the reader: what is wanted
+  const uint32_t asked = header.question.take();
   const QpNumber wanted{header.wanted_queue_pair & QpNumber::kMask};
   std::span<host::QueuePairRow> left = shared_->memory.rows();
   const bool regions = header.wants_regions != 0;
@@ -122,7 +119,7 @@ void Statistics::answer() {
   header.region_rows = static_cast<uint32_t>(shared_->memory.regions().size() - regions_left.size());
   header.queue_pairs = queue_pairs;
   header.answered_ns.store(MachineClocks::system().ns, std::memory_order_relaxed);  // ordered by what follows
-  header.answered.store(asked, std::memory_order_release);                          // pairs with the reader
+  header.question.answer(asked);
 }
 
 void Statistics::describe(uint32_t index) {
@@ -173,8 +170,8 @@ size_t Statistics::describe_regions(uint32_t index, std::span<host::RegionRow> r
 void Statistics::stop() {
   if (shared_ == nullptr) return;
   forget_in_telemetry(shared_->memory);
-  shared_->memory.header().open.store(0, std::memory_order_release);  // pairs with readers
-  stopping_.store(true, std::memory_order_seq_cst);                   // partner: the thread that falls asleep
+  shared_->memory.header().question.end();
+  stopping_.store(true, std::memory_order_seq_cst);  // partner: the thread that falls asleep
   shared_->sleep.wake();
   if (thread_) thread_->join();
   thread_.reset();

@@ -32,11 +32,11 @@ class Statistics {
   Statistics(const Statistics&) = delete;
   Statistics& operator=(const Statistics&) = delete;
 
-  /// Before the devices are made. Where there can be no such memory they count in their own, and nothing is
-  /// shown.
+  /// Before the devices are made. EMFILE, ENOMEM, ENOSYS, E2BIG: there is no such memory; devices count in
+  /// their own, and nothing is shown.
   /// `log_level`: of "info", lines are written of queue pairs that fail; of "debug", of what was ordered,
   /// too.
-  void make(size_t devices, uint16_t pollers, std::string_view log_level = {});
+  Status make(size_t devices, uint16_t pollers, std::string_view log_level = {});
   /// The counters of each poller of the device at `index`, in memory that lives as long as what keep()
   /// returns; empty: it has no such memory.
   [[nodiscard]] std::vector<Counters*> counters_of(size_t index) const;
@@ -48,8 +48,8 @@ class Statistics {
 
   /// The devices, which outlive this or its stop().
   void add(DeviceState& device);
-  /// From now on tools see the devices; so does DPDK's telemetry, when they need EAL. EAGAIN: no
-  /// thread.
+  /// From now on tools see the devices; so does DPDK's telemetry, when they need EAL. EAGAIN: there is no
+  /// thread; devices count, and tools do not see them.
   Status start(bool eal);
   /// Tools see nothing any more, and the thread has ended, when this returns.
   void stop();

@@ -49,8 +49,7 @@ ToolOrders& ToolOrders::of_process() {
 
 Status ToolOrders::add(Device& device, std::span<const faults::Rule> configured) {
   const std::lock_guard lifetime(lifetime_);
-  if (!memory_)
-    if (Status status = start(); !status) return status;
+  Status started = memory_ ? Status() : start();
   const std::lock_guard guard(mutex_);
   const Instant now = MachineClocks::system();
   if (devices_.empty()) {
@@ -65,7 +64,7 @@ Status ToolOrders::add(Device& device, std::span<const faults::Rule> configured)
     if (const auto left = faults::left_after(fault.rule, now - fault.since))
       static_cast<void>(device.add_fault({fault.id, *left}));
   }
-  return {};
+  return started;
 }
 
 void ToolOrders::remove(Device& device) {
@@ -77,7 +76,7 @@ void ToolOrders::remove(Device& device) {
     if (!devices_.empty()) return;
     captures_ = false;
   }
-  stop();
+  if (memory_) stop();
 }
 
 Status ToolOrders::start() {
@@ -85,7 +84,7 @@ Status ToolOrders::start() {
   if (!made) return made.error();
   memory_.emplace(std::move(*made));
   stopping_.store(false, std::memory_order_relaxed);  // ordered by the start of the thread
-  sleep_.sleep_at(memory_->memory().bell);
+  sleep_.sleep_at(memory_->memory().question.bell);
   auto thread = Thread::start("uroce-orders", {}, [this] { serve(); });
   if (!thread) {
     memory_.reset();
@@ -96,8 +95,8 @@ Status ToolOrders::start() {
 }
 
 void ToolOrders::stop() {
-  memory_->memory().open.store(0, std::memory_order_release);  // pairs with tools
-  stopping_.store(true, std::memory_order_seq_cst);            // partner: the thread that falls asleep
+  memory_->memory().question.end();
+  stopping_.store(true, std::memory_order_seq_cst);  // partner: the thread that falls asleep
   sleep_.wake();
   thread_->join();
   thread_.reset();
@@ -110,10 +109,7 @@ void ToolOrders::serve() {
   // Relaxed: it only needs to be seen some time; joining orders the rest.
   while (!stopping_.load(std::memory_order_relaxed)) {
     const auto is_asked = [&] {
-      // seq_cst: partner is the tool, which asks before it looks at the bell.
-      return memory.asked.load(std::memory_order_seq_cst) !=
-                 memory.answered.load(std::memory_order_relaxed) ||
-             stopping_.load(std::memory_order_seq_cst);
+      return memory.question.is_pending() || stopping_.load(std::memory_order_seq_cst);  // partner: stop()
     };
     sleep_.park_unless(is_asked, captures ? kLookForCapturerNs : kForeverNs);
     if (stopping_.load(std::memory_order_relaxed)) return;  // as above
@@ -126,15 +122,14 @@ void ToolOrders::serve() {
 
 void ToolOrders::answer() {
   host::OrdersMemory& memory = memory_->memory();
-  const uint32_t asked = memory.asked.load(std::memory_order_acquire);  // pairs with the tool: what is wanted
+  const uint32_t asked = memory.question.take();
   memory.number_answered = 0;
   memory.faults_shown = 0;
   memory.captures_shown = 0;
   const Status status = perform(memory);
   memory.error = status ? 0 : status.error().code;
   host::set_text(memory.complaint, status ? std::string_view() : status.error().message);
-  memory.answered.store(asked,
-                        std::memory_order_release);  // pairs with the tool, which looks once in a while
+  memory.question.answer(asked);  // the tool looks once in a while
 }
 
 /// What the tool wrote is read once.
@@ -224,7 +219,7 @@ Status ToolOrders::capture(host::OrdersMemory& memory, std::string_view text) {
   if (!order) return order.error();
   const auto meant = meant_by(order->scope);
   if (!meant) return meant.error();
-  if (!memory_->has_capturer()) return Error{EPROTO, "who orders a capture holds its lock"};
+  if (!memory_->has_capturer()) return Error{EPROTO, "a tool that orders a capture holds its lock"};
   stop_capture();  // of a tool that has gone
   for (Device* const device : *meant) {
     if (memory.captures_shown == host::kCapturesMax) break;

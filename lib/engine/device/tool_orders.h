@@ -30,7 +30,9 @@ class ToolOrders {
   // Any thread.
 
   /// From now on the device is meant, too, until remove(); it has the faults of the configuration already,
-  /// with numbers from 1 on, and gets what was ordered meanwhile. EAGAIN: no thread; EMFILE, ENOMEM, ENOSYS.
+  /// with numbers from 1 on, and gets what was ordered meanwhile. EAGAIN (there is no thread), EMFILE,
+  /// ENOMEM, ENOSYS (there is no memory): no orders are taken until a later device finds both; this one is
+  /// meant then.
   Status add(Device& device, std::span<const faults::Rule> configured);
   /// Nothing touches the device after the return. None that was not added.
   void remove(Device& device);
@@ -61,7 +63,7 @@ class ToolOrders {
   [[nodiscard]] Result<std::vector<Device*>> meant_by(const host::Scope& scope) const;
 
   std::mutex lifetime_;                    // of the thread and the memory: held by add() and remove()
-  std::optional<host::OwnOrders> memory_;  // while there is a device
+  std::optional<host::OwnOrders> memory_;  // while there is a device, with the thread
   Parker sleep_;
   std::atomic<bool> stopping_{false};
   std::optional<Thread> thread_;

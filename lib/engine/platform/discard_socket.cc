@@ -102,7 +102,7 @@ Result<DiscardSocket> DiscardSocket::open(const std::string& interface, unsigned
     close(descriptor);
     if (failed == EADDRINUSE) {
       return Error{EBUSY,
-                   "somebody else has UDP port 4791 there: another process of uroce, or the kernel's own "
+                   "UDP port 4791 is in use there: by another process of uroce, or by the kernel's own "
                    "RoCE (rdma_rxe)"};
     }
     return Error{failed, std::string("cannot take UDP port 4791: ") + std::strerror(failed)};

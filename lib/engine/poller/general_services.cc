@@ -56,17 +56,17 @@ void GeneralServices::note_deadline(Instant now) {
   deadline_ = std::min(agent_.deadline(), questions_.empty() ? kNever : now + kLookEvery);
 }
 
-void GeneralServices::resolve(const Gid& local, const Gid& remote, uint64_t who, Instant now,
+void GeneralServices::resolve(const Gid& local, const Gid& remote, uint64_t resolver, Instant now,
                               Instant deadline) {
   MacAddress mac;
   const int answer = ask(local, remote, now, mac);
-  if (answer != EINPROGRESS) return user_.on_resolved(who, answer);
-  questions_.push_back({local, remote, who, deadline});
+  if (answer != EINPROGRESS) return user_.on_resolved(resolver, answer);
+  questions_.push_back({local, remote, resolver, deadline});
   deadline_ = std::min(deadline_, now + kLookEvery);
 }
 
-void GeneralServices::forget(uint64_t who) {
-  std::erase_if(questions_, [&](const Question& q) { return q.who == who; });
+void GeneralServices::forget(uint64_t resolver) {
+  std::erase_if(questions_, [&](const Question& q) { return q.resolver == resolver; });
 }
 
 void GeneralServices::look_at_questions(Instant now) {
@@ -79,7 +79,7 @@ void GeneralServices::look_at_questions(Instant now) {
     if (answer == EINPROGRESS && now < question.deadline)
       questions_.push_back(question);
     else
-      user_.on_resolved(question.who, answer == EINPROGRESS ? ETIMEDOUT : answer);
+      user_.on_resolved(question.resolver, answer == EINPROGRESS ? ETIMEDOUT : answer);
   }
 }
 

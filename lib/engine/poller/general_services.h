@@ -21,7 +21,7 @@ class ServicesUser : public cm::Consumer {
  public:
   /// What resolve() was asked for: 0, or why there is no way: EHOSTUNREACH (on no link of ours), ETIMEDOUT,
   /// ENOBUFS.
-  virtual void on_resolved(uint64_t who, int error) = 0;
+  virtual void on_resolved(uint64_t resolver, int error) = 0;
 
  protected:
   ~ServicesUser() = default;
@@ -54,11 +54,11 @@ class GeneralServices final : private cm::MadSink {
     return agent_;
   }
 
-  /// Resolves `remote`, which an address of ours, `local`, wants to reach. `who` hears of it, also
+  /// Resolves `remote`, which an address of ours, `local`, wants to reach. `resolver` hears of it, also
   /// within this call; not later than at `deadline`.
-  void resolve(const Gid& local, const Gid& remote, uint64_t who, Instant now, Instant deadline);
-  /// `who` does not hear of it any more.
-  void forget(uint64_t who);
+  void resolve(const Gid& local, const Gid& remote, uint64_t resolver, Instant now, Instant deadline);
+  /// `resolver` does not hear of it any more.
+  void forget(uint64_t resolver);
 
   /// The ICRC is right. The counter of a drop, or none.
   std::optional<Counter> receive(const wire::Packet& packet, Instant now, port::TxBatch& batch);
@@ -72,7 +72,7 @@ class GeneralServices final : private cm::MadSink {
   struct Question {
     Gid local;
     Gid remote;
-    uint64_t who;
+    uint64_t resolver;
     Instant deadline;
   };
   /// 0, EINPROGRESS, or why not.

@@ -93,8 +93,8 @@ class PollBackoff {
     threads.begin_yield();
     machine.yield();
     threads.end_yield();
-    const bool somebody = machine.now() - before > kUncontendedYieldMax;
-    patience_ = somebody ? kPatienceOversubscribed : std::min(2 * patience_, kPatience);
+    const bool others_ran = machine.now() - before > kUncontendedYieldMax;
+    patience_ = others_ran ? kPatienceOversubscribed : std::min(2 * patience_, kPatience);
   }
 
  private:

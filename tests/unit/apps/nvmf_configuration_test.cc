@@ -80,7 +80,7 @@ TEST(TargetConfiguration, Mistakes_ExpectFileLineAndKey) {
       {"allow_any_host = 1", "f:6: nvmf.subsystem.allow_any_host: must be true or false"},
       {"any_host = true", "f:6: nvmf.subsystem.any_host: unknown key"},
       {"hosts = [\"me\"]", "f:6: nvmf.subsystem.hosts: \"me\" is no NQN: nqn.YYYY-MM.DOMAIN:NAME"},
-      {"", "f:4: nvmf.subsystem.hosts: nobody may connect: name hosts, or allow_any_host = true"},
+      {"", "f:4: nvmf.subsystem.hosts: no host may connect: name hosts, or allow_any_host = true"},
       {"allow_any_host = true\n[[nvmf.subsystem.namespace]]\nnsid = 0\ndriver = \"null\"",
        "f:8: nvmf.subsystem.namespace.nsid: must be from 1 to 1024, not 0"},
       {"allow_any_host = true\n[[nvmf.subsystem.namespace]]\nnsid = 1",

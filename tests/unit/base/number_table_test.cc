@@ -51,7 +51,7 @@ TEST(NumberTable, NumbersOfOneSlot_ExpectOnlyTheLivingOneToBeFound) {
   table.publish(second, object);
   EXPECT_EQ(table.find(second), &object);
   EXPECT_EQ(table.find(first), nullptr) << "a packet for the one before it";
-  for (const uint32_t nobody : {0u, 1u, 99u, 104u, QpNumber::kMask}) EXPECT_EQ(table.find({nobody}), nullptr);
+  for (const uint32_t number : {0u, 1u, 99u, 104u, QpNumber::kMask}) EXPECT_EQ(table.find({number}), nullptr);
 }
 
 TEST(NumberTable, WithTwoKeys_ExpectTwoOrders) {

@@ -33,7 +33,7 @@ TEST(Seqlock, ReadWhatWasWritten) {
   }
 }
 
-TEST(Seqlock, WriteWhileSomebodyLooks_ExpectItChanged) {
+TEST(Seqlock, WriteWhileAReaderLooks_ExpectItChanged) {
   Seqlock<4> words;
   words.write(version(1));
   const uint64_t before = words.load(0);

@@ -129,7 +129,7 @@ TEST_P(BlockDevices, TakeAsManyAsTheQueueIsDeep) {
   }
 }
 
-TEST_P(BlockDevices, HandBackNothingToNobody) {
+TEST_P(BlockDevices, HandBackNothingWithoutAUser) {
   int user = 0;
   ASSERT_TRUE(queue_->submit({.operation = Operation::kFlush, .user = &user}));
   EXPECT_EQ(queue_->poll({}), 0u);

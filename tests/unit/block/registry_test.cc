@@ -2,10 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -22,6 +19,7 @@
 #include <vector>
 
 #include "drivers/block_registry.h"
+#include "tests/support/refused_call.h"
 #include "tests/unit/block/storage.h"
 
 namespace uroce::testing {
@@ -226,24 +224,11 @@ TEST_F(BlockFiles, QueuesHaveADepth) {
   }
 }
 
-/// As the seccomp profiles of containers do.
-bool hide_io_uring(unsigned error) {
-  std::array<sock_filter, 4> program = {{
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  }};
-  const sock_fprog filter = {.len = program.size(), .filter = program.data()};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
 TEST_F(BlockFiles, NeedIoUring) {
   const BlockSpecification specification = {.driver = "file", .path = path_};
-  expect_refused_after([] { return hide_io_uring(EPERM); }, specification, EPERM,
+  expect_refused_after([] { return refuse_call(SYS_io_uring_setup, EPERM); }, specification, EPERM,
                        "file " + path_ + ": io_uring: forbidden (kernel.io_uring_disabled is ");
-  expect_refused_after([] { return hide_io_uring(ENOSYS); }, specification, ENOSYS,
+  expect_refused_after([] { return refuse_call(SYS_io_uring_setup, ENOSYS); }, specification, ENOSYS,
                        "file " + path_ + ": io_uring: not there");
 }
 

@@ -110,7 +110,7 @@ TEST(Agent, RejectedByTheClient_ExpectTheServerTold) {
   EXPECT_EQ(world.client.agent.connections() + world.server.agent.connections(), 0u);
 }
 
-TEST(Agent, NobodyListens_ExpectInvalidServiceId) {
+TEST(Agent, NoProgramListens_ExpectInvalidServiceId) {
   TwoAgents world;
   wire::CmReq req = world.req();
   req.service = {TwoAgents::kService.value + 1};
@@ -265,7 +265,7 @@ TEST(Agent, ResolutionOfAService_ExpectTheQueuePair) {
   EXPECT_EQ(world.client.agent.connections() + world.server.agent.connections(), 0u);
 }
 
-TEST(Agent, ServiceThatNobodyHas_ExpectItsStatus) {
+TEST(Agent, ServiceThatNoProgramHas_ExpectItsStatus) {
   TwoAgents world;
   ASSERT_TRUE(
       world.client.agent.resolve_service(world.client.to(world.server), {.service = {1}}, seconds(1), 5, 3)
@@ -280,8 +280,8 @@ TEST(Agent, CallsInTheWrongState_ExpectEinvalAndNothingSent) {
   TwoAgents world;
   world.server.answers = world.client.answers = false;
   const CommId id = world.connect();
-  const CommId nobody{id.value + (1u << 20)};
-  for (const CommId wrong : {nobody, CommId{}, id}) {
+  const CommId absent{id.value + (1u << 20)};
+  for (const CommId wrong : {absent, CommId{}, id}) {
     EXPECT_EQ(world.client.agent.reply(wrong, TwoAgents::rep(), 1), EINVAL);
     EXPECT_EQ(world.client.agent.ready_to_use(wrong, {}), EINVAL);
     EXPECT_EQ(world.client.agent.established(wrong), EINVAL);
@@ -299,7 +299,7 @@ TEST(Agent, CallsInTheWrongState_ExpectEinvalAndNothingSent) {
   EXPECT_EQ(world.client.agent.ready_to_use(id, too_much), EINVAL);
   ASSERT_EQ(world.client.agent.ready_to_use(id, {}), 0);
   EXPECT_EQ(world.client.agent.disconnect(id, too_much), EINVAL);
-  world.client.agent.release(nobody);
+  world.client.agent.release(absent);
   EXPECT_EQ(world.client.agent.state_of(id), State::kEstablished);
 }
 

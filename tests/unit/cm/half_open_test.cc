@@ -60,10 +60,10 @@ class Flood : public ::testing::Test {
   Sink sink;
 };
 
-TEST_F(Flood, OneRequestOfNobody_ExpectFewRepliesAndItsPlaceBackInSeconds) {
+TEST_F(Flood, OneRequestOfAnAbsentHost_ExpectFewRepliesAndItsPlaceBackInSeconds) {
   ask(host(1), 7);
   run(seconds(7));
-  EXPECT_EQ(server().agent.connections(), 1u) << "who lost a RTU has time";
+  EXPECT_EQ(server().agent.connections(), 1u) << "a peer that lost an RTU has time";
   run(seconds(2));
   EXPECT_EQ(sent<wire::CmRep>(), 1 + Agent::kRepeatsMax);
   EXPECT_EQ(sent<wire::CmRej>(), 1);
@@ -96,7 +96,7 @@ TEST_F(Flood, HostThatFillsTheBacklog_ExpectAnotherHostHeardInItsPlace) {
   EXPECT_EQ(server().told.at(kBacklog).id, oldest);
   EXPECT_EQ(server().agent.counters().displaced, 1u);
   pump();
-  EXPECT_TRUE(sink.sent.empty()) << "a peer whose request nobody has seen repeats it";
+  EXPECT_TRUE(sink.sent.empty()) << "a peer whose request the program has not seen repeats it";
   // No host displaces another one that has no more than it would have.
   for (uint32_t i = 2; i <= 1000; ++i) ask(host(2), i);
   EXPECT_EQ(server().agent.counters().displaced, kBacklog / 2);
@@ -168,7 +168,7 @@ struct Renewal {
 /// A REQ that says the queue pair number of a connection that there is.
 TEST_F(Flood, QueuePairThatIsConnectedAlready_ExpectItEndedOnlyByWhoMayBeItsOwner) {
   const Renewal table[] = {
-      {"its owner, who began anew", 0x55, 1, true, false},
+      {"its owner, which began anew", 0x55, 1, true, false},
       {"another MAC", 0x55, 2, false, false},
       {"another channel adapter, whose numbers are its own", 0x56, 1, false, true},
   };

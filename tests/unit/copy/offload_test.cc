@@ -151,7 +151,7 @@ TEST_F(Offload, AFailedBody_ExpectItsMessageAndThoseBehindItUnseenButNotThoseBef
   EXPECT_TRUE(filled(1, 0, kLong));
   EXPECT_TRUE(filled(0, 10'000 + 2 * kLong - 1, 1));
   EXPECT_TRUE(filled(0, 30'000, 8));
-  EXPECT_TRUE(filled(4, 40'000, 8)) << "somebody else's";
+  EXPECT_TRUE(filled(4, 40'000, 8)) << "another region's";
   EXPECT_TRUE(filled(5, 50'000, 8)) << "the other direction";
   EXPECT_EQ(copied(), 2u);
   EXPECT_EQ(failed(), 1u);

@@ -165,7 +165,7 @@ void Parties::make_window(Region& region, int access, Kind over) {
   const uint64_t begin = region.address;
   if ((access & IBV_ACCESS_ZERO_BASED) != 0) region.address = 0;
   region.pages = region.parent->pages;
-  // That of whoever takes it for a region; it has none.
+  // That of code that takes it for a region; it has none.
   region.made = bind_window(region.window, {.mr = region.parent->mr,
                                             .addr = begin,
                                             .length = kRegionBytes,

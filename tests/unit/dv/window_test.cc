@@ -1,5 +1,5 @@
-// Memory windows of every type between two devices: what a peer can do with one, who may bind it to what, and
-// what ends it. (What the key table itself refuses: tests/unit/mem/window_test.cc.)
+// Memory windows of every type between two devices: what a peer can do with one, which queue pair may bind it
+// to what, and what ends it. (What the key table itself refuses: tests/unit/mem/window_test.cc.)
 #include <gtest/gtest.h>
 #include <infiniband/urocedv.h>
 

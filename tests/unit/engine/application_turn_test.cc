@@ -221,7 +221,7 @@ TEST_F(ApplicationTurn, WhatWasPostedLeavesBeforeTheEndOfItsQueuePair) {
   EXPECT_EQ(newly_sent(), 1u);
 }
 
-TEST_F(ApplicationTurn, PostingLooksAtThePortOnlyWhenNobodyDidForAWhile) {
+TEST_F(ApplicationTurn, PostingLooksAtThePortOnlyWhenNoTurnDidForAWhile) {
   poll();
   const uint64_t before = received();
   send_from_left();

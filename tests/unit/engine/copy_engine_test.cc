@@ -371,7 +371,7 @@ TEST_F(CopyEngine, ThatNeverEnds_ExpectItStoppedAndTheCpuToGoOn) {
   EXPECT_EQ(at_right(Counter::kEngineCopies), 0u);
 }
 
-TEST_F(CopyEngine, TimeInWhichNobodyTurned_ExpectItNotToCount) {
+TEST_F(CopyEngine, TimeWithoutATurn_ExpectItNotToCount) {
   OurMemory target(right);
   left.post({write(target, 0, kLength)});
   run();

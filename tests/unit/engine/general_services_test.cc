@@ -31,16 +31,16 @@ class Host final : public ServicesUser {
       EXPECT_EQ(agent->ready_to_use(event.id, {}), 0);
     }
   }
-  void on_resolved(uint64_t who, int error) override { resolved.emplace_back(who, error); }
+  void on_resolved(uint64_t resolver, int error) override { resolved.emplace_back(resolver, error); }
 
   template <typename Function>
   void manage(Function function) {
     const auto in_turn = [&](GeneralServices& services, Instant) { function(*(agent = &services.agent())); };
     EXPECT_EQ(device->manage(*this, in_turn), 0);
   }
-  void resolve(const Gid& to, uint64_t who, Duration patience = seconds(10)) {
+  void resolve(const Gid& to, uint64_t resolver, Duration patience = seconds(10)) {
     const auto in_turn = [&](GeneralServices& services, Instant now) {
-      services.resolve(device->gids().at(1), to, who, now, now + patience);
+      services.resolve(device->gids().at(1), to, resolver, now, now + patience);
     };
     EXPECT_EQ(device->manage(*this, in_turn), 0);
   }
@@ -118,15 +118,15 @@ TEST_P(Services, ThousandConnectionsAtOnce_ExpectAllSetUp) {
   EXPECT_EQ(left.events.size(), 1000u);
 }
 
-TEST_P(Services, NobodyAtThatAddress_ExpectUnanswered) {
-  Gid nobody = right_address();
-  nobody.bytes[15] ^= 0x40;
-  left.connect(nobody);
+TEST_P(Services, NoHostAtThatAddress_ExpectUnanswered) {
+  Gid absent = right_address();
+  absent.bytes[15] ^= 0x40;
+  left.connect(absent);
   run(seconds(20));
   EXPECT_EQ(left.events, std::vector{cm::EventKind::kUnanswered});
 }
 
-TEST_P(Services, NobodyManagesTheOtherDevice_ExpectUnansweredAndTheReasonCounted) {
+TEST_P(Services, TheOtherDeviceIsNotManaged_ExpectUnansweredAndTheReasonCounted) {
   left.connect(right_address());
   run(seconds(1));
   EXPECT_EQ(left.events, std::vector{cm::EventKind::kUnanswered});
@@ -135,16 +135,16 @@ TEST_P(Services, NobodyManagesTheOtherDevice_ExpectUnansweredAndTheReasonCounted
 
 TEST_P(Services, AddressesAskedFor_ExpectWhoeverAskedTold) {
   using Answers = std::vector<std::pair<uint64_t, int>>;
-  Gid nobody = right_address();
-  nobody.bytes[15] ^= 0x40;
+  Gid absent = right_address();
+  absent.bytes[15] ^= 0x40;
   left.resolve(right_address(), 1);
   left.resolve(pair.left->gids().at(1), 2);
   left.resolve(Gid::from_ipv4({8, 8, 8, 8}), 3);
   EXPECT_EQ(left.resolved, (Answers{{1, 0}, {2, 0}, {3, EHOSTUNREACH}}));
   left.resolved.clear();
-  left.resolve(nobody, 4);
-  left.resolve(nobody, 5, milliseconds(100));
-  left.resolve(nobody, 6);
+  left.resolve(absent, 4);
+  left.resolve(absent, 5, milliseconds(100));
+  left.resolve(absent, 6);
   EXPECT_EQ(left.device->manage(left, [](GeneralServices& services, Instant) { services.forget(6); }), 0);
   run(milliseconds(200));
   EXPECT_EQ(left.resolved, (Answers{{5, ETIMEDOUT}}));
@@ -152,7 +152,7 @@ TEST_P(Services, AddressesAskedFor_ExpectWhoeverAskedTold) {
   EXPECT_EQ(left.resolved, (Answers{{5, ETIMEDOUT}, {4, ETIMEDOUT}}));
 }
 
-TEST(GeneralServices, RefusalOfSomebodyWhoseMacIsUnknown_ExpectItWhereTheRequestCameFrom) {
+TEST(GeneralServices, RefusalOfAHostWhoseMacIsUnknown_ExpectItWhereTheRequestCameFrom) {
   VirtualPair strangers{{.right_knows_left = false}};
   Host asking{strangers.left};
   Host refusing{strangers.right};
@@ -223,17 +223,17 @@ class Strangers : public ::testing::Test {
   port::TxBatch batch{pair.left_state->port->queue(0)};
 };
 
-TEST_F(Strangers, RequestsForServicesThatNobodyHas_ExpectNoQuestionAndNoNeighbour) {
+TEST_F(Strangers, RequestsForServicesThatNoProgramHas_ExpectNoQuestionAndNoNeighbour) {
   net::Neighbours& neighbours = pair.left_state->links.of(0);
   for (uint32_t i = 1; i <= 5000; ++i) {
     ask(address(i), mac(i), i, kService);
     EXPECT_EQ(sent(), std::vector{mac(i)}) << "the refusal goes back where the request came from";
     EXPECT_EQ(neighbours.lookup(address(i), VirtualPair::now()), std::nullopt);
   }
-  EXPECT_EQ(neighbours.deadline(), kNever) << "nobody is asked for";
+  EXPECT_EQ(neighbours.deadline(), kNever) << "no neighbour is asked for";
 }
 
-TEST_F(Strangers, ReplyToSomebodyOffTheLink_ExpectItAtTheRouterThatBroughtTheRequest) {
+TEST_F(Strangers, ReplyToAHostOffTheLink_ExpectItAtTheRouterThatBroughtTheRequest) {
   host.agent = &services.agent();
   ASSERT_TRUE(services.agent().listen(kService, {}, 8, 0).ok());
   ask(Gid::from_ipv4({8, 8, 8, 8}), mac(9), 1, kService);
@@ -246,7 +246,7 @@ TEST_F(Strangers, NeighbourThatIsKnown_ExpectItsAnswersThereAndNotAtAStranger) {
   EXPECT_EQ(sent(), std::vector{pair.right->mac()});
 }
 
-TEST_F(Strangers, SourcesThatNobodyHas_ExpectNoAnswer) {
+TEST_F(Strangers, SourcesThatNoHostHas_ExpectNoAnswer) {
   EXPECT_EQ(ask(address(1), {{1, 0, 0x5E, 0, 0, 1}}, 1, kService), Counter::kDropNotOurAddress);
   EXPECT_EQ(ask(address(1), {}, 1, kService), Counter::kDropNotOurAddress);
   EXPECT_EQ(ask(Gid::from_ipv4({224, 0, 0, 1}), mac(1), 1, kService), Counter::kDropNotOurAddress);

@@ -120,7 +120,7 @@ TEST_F(Links, WhatIsGoneEndsWhatWasPosted) {
   EXPECT_EQ(completion->status, queue::CompletionStatus::kFlushed);
 }
 
-TEST(LinkWatch, NobodyLooksAtWiresThatNeverChange) {
+TEST(LinkWatch, WiresThatNeverChangeAreNotLookedAt) {
   VirtualPair constant;
   LinkWatch none;
   none.add(*constant.left_state);

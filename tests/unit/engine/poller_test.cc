@@ -294,8 +294,8 @@ TEST(QueuePairNumbers, RestBeforeTheyAreUsedAgain) {
   ASSERT_EQ(numbers.size(), kNumbers - 1);
   EXPECT_EQ(std::ranges::min(numbers).value, kFirst);
   EXPECT_EQ(std::ranges::max(numbers).value, QpNumber::kMask - 1);  // the one behind it is a group's
-  for (const uint32_t nobody : {0u, 1u, kFirst - 1, QpNumber::kMask})
-    EXPECT_EQ(table.find({nobody}), nullptr);
+  for (const uint32_t number : {0u, 1u, kFirst - 1, QpNumber::kMask})
+    EXPECT_EQ(table.find({number}), nullptr);
   EXPECT_EQ(std::set<QpNumber>(numbers.begin(), numbers.end()).size(), numbers.size());
 
   table.give_back(numbers[7], now);

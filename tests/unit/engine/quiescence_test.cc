@@ -9,7 +9,7 @@
 namespace uroce::engine {
 namespace {
 
-TEST(TurnLock, IsExclusiveAndMakesNobodyWait) {
+TEST(TurnLock, IsExclusiveAndMakesNoThreadWait) {
   TurnLock lock;
   ASSERT_TRUE(lock.begin());
   EXPECT_FALSE(lock.begin());

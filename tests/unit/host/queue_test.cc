@@ -240,7 +240,7 @@ TEST_F(HostQueueTest, FramesGoByWayOfTheServiceWhereNoMemoryIsShared) {
   a.tell({.kind = PeerChange::Kind::kGone, .block = b.numbers});
   EXPECT_EQ(a.received(), Payloads());
   EXPECT_EQ(a.exchange.take_question(), to_b);
-  a.send(to_b, "who?");
+  a.send(to_b, "which?");
   EXPECT_EQ(a.exchange.take_question(), to_b);
 }
 

@@ -110,7 +110,7 @@ class EndsTest : public testing::Test {
     std::memset(memory, 0x77, kPage);
     await_turns();
     for (size_t i = 0; i < kPage; ++i) ASSERT_EQ(memory[i], std::byte{0x77}) << "byte " << i;
-    EXPECT_FALSE(spoilt_.load()) << "somebody else's memory";
+    EXPECT_FALSE(spoilt_.load()) << "another region's memory";
     tell_peers({});
     await_turns();  // the rest of the test is over before what it made goes
     ++ways_;

@@ -97,7 +97,7 @@ TEST_P(FastRegionTest, BindAndInvalidate_ExpectTheKeyToResolveInBetween) {
   EXPECT_EQ(fault(key(0xAC)), Fault::kNone);
 }
 
-/// As `uroce fault break --key` does, whoever made it.
+/// As `uroce fault break --key` does, whichever way it was made.
 TEST_P(FastRegionTest, BreakItsKey_ExpectItsPagesFreeAndItToBeBoundAnew) {
   EXPECT_EQ(break_key(table, region->first_key(), invalidation), Answer::kRefused) << "not bound";
   const std::vector<uint64_t> buses = post_pages(2);
@@ -148,7 +148,7 @@ TEST_P(FastRegionTest, InvalidateDuringAnothersTurn_ExpectItToBePendingUntilItsE
   EXPECT_EQ(bind(key(2)), Outcome::kDone);
 }
 
-TEST_P(FastRegionTest, WhileSomebodyHasTheRegion_ExpectBusy) {
+TEST_P(FastRegionTest, WhileAnotherHasTheRegion_ExpectBusy) {
   post_pages(1);
   region->lock();
   EXPECT_EQ(bind(key(1)), Outcome::kBusy);

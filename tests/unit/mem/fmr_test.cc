@@ -291,8 +291,8 @@ TEST(FmrConcurrency, MapAgainWhilePollersRead_ExpectNoMixOfTwoBindings) {
   EXPECT_EQ(mixes.load(), 0u);
 }
 
-/// Who has unmapped an FMR writes its pages without any synchronisation, and so does who has unmapped the bus
-/// address of a page that an FMR was bound to before.
+/// A thread that has unmapped an FMR writes its pages without any synchronisation, and so does one that has
+/// unmapped the bus address of a page that an FMR was bound to before.
 TEST(FmrConcurrency, UnmapWhilePollersWrite_ExpectNoByteTouchedAfterwards) {
   constexpr int kRounds = 5000;
   Turns turns;

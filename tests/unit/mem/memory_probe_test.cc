@@ -77,7 +77,7 @@ TEST_P(MemoryProbe, OnePageThatDiffers_ExpectItFoundWhereverItIs) {
   }
 }
 
-TEST_P(MemoryProbe, NobodysAddresses_ExpectNeither) {
+TEST_P(MemoryProbe, UnmappedAddresses_ExpectNeither) {
   EXPECT_FALSE(readable(nullptr, 1));
   EXPECT_FALSE(writable(reinterpret_cast<std::byte*>(0x1000), 4096));
   EXPECT_FALSE(readable(reinterpret_cast<std::byte*>(0xFFFF800000000000), 10));
@@ -104,7 +104,7 @@ TEST_P(MemoryProbe, MemoryWithContent_ExpectNotAByteChanged) {
   for (size_t i = 0; i < Mapping::kBytes; ++i) ASSERT_EQ(memory.page(0)[i], static_cast<std::byte>(i * 7));
 }
 
-TEST_P(MemoryProbe, SomebodyWritesMeanwhile_ExpectNoUpdateLost) {
+TEST_P(MemoryProbe, AnotherThreadWritesMeanwhile_ExpectNoUpdateLost) {
   const Mapping memory(PROT_READ | PROT_WRITE);
   auto* word = reinterpret_cast<uint32_t*>(memory.page(0));
   constexpr uint32_t kUpdates = 300000;

@@ -141,7 +141,7 @@ TEST_F(RegionTableTest, ZeroBasedRegion_ExpectOffsetsToBeAddresses) {
   EXPECT_EQ(fault(key, kIova, 1), Fault::kBounds);
 }
 
-TEST_F(RegionTableTest, KeysThatNobodyMade_ExpectKeyFaults) {
+TEST_F(RegionTableTest, KeysThatWereNotMade_ExpectKeyFaults) {
   const MemoryKey key = table_.register_user(region()).value().lkey;
   for (uint32_t low = 0; low < 256; ++low) {
     const MemoryKey guess = MemoryKey::make(key.index(), static_cast<uint8_t>(low));
@@ -198,7 +198,7 @@ TEST_F(RegionTableTest, ContradictoryOrUnknownRights_ExpectEinval) {
   EXPECT_EQ(table_.regions(), 0u);
 }
 
-TEST_F(RegionTableTest, RightsThatNobodyImplements_ExpectEopnotsupp) {
+TEST_F(RegionTableTest, RightsThatAreNotImplemented_ExpectEopnotsupp) {
   for (const Access access : {kOnDemand, kFlushPersistent}) {
     EXPECT_EQ(refusal(region(kLocalWrite | access)), EOPNOTSUPP);
   }

@@ -297,7 +297,7 @@ TEST_P(WindowTest, EndWhileBound_ExpectTheKeyDeadAndTheRegionFree) {
   EXPECT_TRUE(table.deregister(region).ok());
 }
 
-TEST_P(WindowTest, WhileSomebodyHasWindowOrRegion_ExpectBusy) {
+TEST_P(WindowTest, WhileAnotherHasWindowOrRegion_ExpectBusy) {
   const MemoryKey region = make_user();
   const MemoryKey second = make_user();
   RegionObject* const object = table.read_entry(region).object;
@@ -338,7 +338,7 @@ TEST_P(WindowTest, UnbindDuringAnothersTurn_ExpectItToBePendingUntilItsEnd) {
   EXPECT_TRUE(invalidation.over(table));
 }
 
-/// As `uroce fault break --key` does, whoever made it.
+/// As `uroce fault break --key` does, whichever way it was made.
 TEST_P(WindowTest, BreakItsKey_ExpectItUnboundAndToBeBoundAnew) {
   const MemoryKey region = make_user();
   EXPECT_EQ(break_key(table, key(1), invalidation), Answer::kRefused) << "not bound";

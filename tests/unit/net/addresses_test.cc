@@ -40,7 +40,7 @@ TEST(GidTable, AnAddressKeepsItsIndexWhileOthersComeAndGo) {
   EXPECT_EQ(table.size(), 4u);
   EXPECT_FALSE(table.in_use(2));
   EXPECT_FALSE(table.owns(addresses[1]));
-  EXPECT_FALSE(table.owns(Gid{})) << "an empty index is nobody's";
+  EXPECT_FALSE(table.owns(Gid{})) << "an empty index has no address";
   EXPECT_EQ(table.find(addresses[2]), 3u);
   EXPECT_FALSE(table.remove(addresses[1]));
   EXPECT_FALSE(table.remove(table.at(0))) << "the link-local one is the MAC's";

@@ -1,4 +1,4 @@
-// Others who have our addresses, too: they are asked for, announced, and defended.
+// Other hosts that have our addresses, too: they are asked for, announced, and defended.
 #include <algorithm>
 #include <cstdint>
 #include <string>

@@ -142,7 +142,7 @@ TEST(Echo, AnAddressAnswersInItsVlanOnly) {
 TEST(Echo, WhatIsNotForUsOrNotSoundIsNotAnswered) {
   EXPECT_TRUE(reply_to(request(ip("192.0.2.1"), ip("192.0.2.11"), 4)).empty()) << "another address";
   EXPECT_TRUE(reply_to(request(ip("239.1.1.1"), ip("192.0.2.10"), 4)).empty()) << "from a group";
-  EXPECT_TRUE(reply_to(request(Gid{}, ip("2001:db8::10"), 4)).empty()) << "from nobody";
+  EXPECT_TRUE(reply_to(request(Gid{}, ip("2001:db8::10"), 4)).empty()) << "without a source";
   EXPECT_TRUE(reply_to(kRequest4, kRequest4.size() - 1).empty()) << "no room";
   const auto with = [](size_t offset, uint8_t value) {
     Frame frame = kRequest4;

@@ -90,7 +90,7 @@ TEST_F(TwoHostsInVlans, ATagThatHasOnlyAPriorityCountsAsNone) {
   EXPECT_EQ(b.outbox.take().size(), 1u);
 }
 
-TEST_F(TwoHostsInVlans, BrokenFramesAreNobodysBusiness) {
+TEST_F(TwoHostsInVlans, BrokenFramesAreNotAnswered) {
   const Frame tag_and_no_more = [] {
     Frame frame(16);
     wire::store_be16(frame.data() + 12, 0x8100);

@@ -126,7 +126,7 @@ TEST(Malformed, AnOptionOfLengthZeroEndsTheReading) {
   EXPECT_TRUE(parse_discovery(frame));
 }
 
-TEST(Malformed, AGroupIsNobodysMac) {
+TEST(Malformed, AGroupIsNoHostsMac) {
   Frame frame = arp_frame(true);
   frame[14 + 8] = std::byte{0xFF};
   EXPECT_FALSE(parse_arp(frame));

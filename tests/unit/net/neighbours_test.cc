@@ -26,7 +26,7 @@ TEST_F(TwoHosts, FindEachOtherByArp) {
   exchange();
   EXPECT_EQ(a_.neighbours.lookup(kB4, now_), kMacB);
   EXPECT_EQ(a_.neighbours.resolve(kB4, now_), Resolution::kKnown);
-  EXPECT_EQ(b_.neighbours.lookup(kA4, now_), kMacA) << "who asks is learned";
+  EXPECT_EQ(b_.neighbours.lookup(kA4, now_), kMacA) << "a host that asks is learned";
 }
 
 TEST_F(TwoHosts, FindEachOtherByNeighbourDiscovery) {
@@ -185,7 +185,7 @@ TEST_F(TwoHosts, AnswersOnlyForItself) {
   }
 }
 
-TEST_F(TwoHosts, AnswersThatNobodyAskedForAreNotLearned) {
+TEST_F(TwoHosts, AnswersWithoutAQuestionAreNotLearned) {
   b_.neighbours.resolve(kA4, now_);
   b_.neighbours.resolve(kA6, now_);
   Host third(options_of(mac("02:00:00:00:00:0c"), ip("192.0.2.12"), ip("2001:db8::12")));
@@ -276,7 +276,7 @@ void get_to_know(Host& a, const Gid& address, Instant now) {
   ASSERT_TRUE(a.neighbours.lookup(address, now)) << "it answers";
 }
 
-TEST(NeighboursLimits, QuestionsForNobody_ExpectThoseInUseKept) {
+TEST(NeighboursLimits, QuestionsForAbsentHosts_ExpectThoseInUseKept) {
   NeighbourOptions options = options_of(kMacA, kA4, kA6);
   options.capacity = 8;
   Host a(options);

@@ -106,7 +106,7 @@ struct BesideTheKernel : ::testing::Test {
   const Instant now{1'000'000};
 };
 
-TEST_F(BesideTheKernel, SomebodyElseIsAskedForTheWay) {
+TEST_F(BesideTheKernel, TheKernelIsAskedForTheWay) {
   EXPECT_EQ(a.neighbours.lookup(kA4, now), kMacA);
   EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kAsking);
   EXPECT_TRUE(a.pumped(now).empty()) << "not by frames";
@@ -116,7 +116,7 @@ TEST_F(BesideTheKernel, SomebodyElseIsAskedForTheWay) {
   EXPECT_EQ(a.neighbours.resolve(far, now), Resolution::kKnown);
   EXPECT_EQ(a.neighbours.lookup(far, now), kMacB);
   a.neighbours.resolved(kB4, kB4, kMacB, now);
-  EXPECT_EQ(a.neighbours.lookup(kB4, now), std::nullopt) << "nobody has asked for that";
+  EXPECT_EQ(a.neighbours.lookup(kB4, now), std::nullopt) << "no resolver has asked for that";
 
   a.neighbours.forget();
   EXPECT_EQ(a.neighbours.lookup(far, now), std::nullopt);

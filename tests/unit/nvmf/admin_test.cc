@@ -188,7 +188,7 @@ TEST_F(Admin, EventsWaitForRequests) {
   wait_for(Duration{});
 }
 
-TEST_F(Admin, EventsThatNobodyAskedFor) {
+TEST_F(Admin, EventsWithoutARequest) {
   ask_for_event();
   add(7);
   ASSERT_TRUE(target.set_ana_state(kSubsystem, 1, AnaState::kChange).ok());

@@ -80,7 +80,7 @@ const Mistake kMistakes[] = {
      StatusCode::kConnectInvalidParameters, data_at(512)},
     {"host that is no NQN", [](Command&, ConnectData& d) { d.host_nqn[1] = 'x'; },
      StatusCode::kConnectInvalidParameters, data_at(512)},
-    {"I/O queue of nobody",
+    {"I/O queue of no controller",
      [](Command& c, ConnectData& d) {
        c.dword10 = 1u << 16;
        d.controller_id = 7;
@@ -230,7 +230,7 @@ TEST_F(ConnectIo, Disconnect) {
   EXPECT_FALSE(host.admin.queue().ending());
 }
 
-TEST_F(Connect, NobodyConnects) {
+TEST_F(Connect, NoHostConnects) {
   HostQueue queue(target, {.entries = kEntries});
   queue.poll();
   queue.now = queue.now + seconds(120);

@@ -178,7 +178,7 @@ const Wrong kWrong[] = {
     {"no controllers", [](Target& t) { return t.add_subsystem({.nqn = "nqn.a", .controllers_max = 0}); },
      EINVAL},
     {"unknown subsystem", [](Target& t) { return t.remove_subsystem("nqn.a"); }, ENOENT},
-    {"namespace of nobody", [](Target& t) { return t.add_namespace("nqn.a", with(1)); }, ENOENT},
+    {"namespace of no subsystem", [](Target& t) { return t.add_namespace("nqn.a", with(1)); }, ENOENT},
     {"namespace 0", [](Target& t) { return t.add_namespace(kSubsystem, with(0)); }, EINVAL},
     {"namespace 1025", [](Target& t) { return t.add_namespace(kSubsystem, with(1025)); }, EINVAL},
     {"namespace without device",

@@ -71,7 +71,7 @@ TEST_P(PortContract, CarriesItsRdmaPathMtu) {
   }
 }
 
-TEST_P(PortContract, IsSilentWhenNobodySends) {
+TEST_P(PortContract, IsSilentWhenNoEndSends) {
   std::array<port::RxFrame, 4> frames;
   EXPECT_EQ(near().receive(frames), 0);
   EXPECT_EQ(far().receive(frames), 0);

@@ -136,7 +136,7 @@ TEST(NetRing, QueuesAreJoinedOneToOne) {
   }
 }
 
-TEST(NetRing, WhatNobodyReceivesIsLost) {
+TEST(NetRing, WhatIsNotReceivedIsLost) {
   ASSERT_EQ(start_eal(), "");
   const auto alone = open_port({.devargs = "net_ring6"});
   ASSERT_TRUE(alone) << alone.error().message;

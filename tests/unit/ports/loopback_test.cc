@@ -114,7 +114,7 @@ TEST(Loopback, WiresDoNotMeet) {
   EXPECT_EQ(receive_frames(b1->queue(0), 1), std::vector<int64_t>{5});
 }
 
-TEST(Loopback, WhatNobodyReceivesIsLostAndItsBufferComesBack) {
+TEST(Loopback, WhatIsNotReceivedIsLostAndItsBufferComesBack) {
   const auto alone = opened({.devargs = "loopback0"});
   const size_t before = allocate_all(alone->queue(0)).size();
   EXPECT_GT(before, 0u);

@@ -74,7 +74,7 @@ class Memif : public ::testing::Test {
 TEST_F(Memif, FramesOfAllSizesTravelBetweenProcesses) {
   auto server = drivers::open_port({.devargs = devargs("net_memif0", "server")});
   ASSERT_TRUE(server) << server.error().message;
-  EXPECT_TRUE(server.value()->link_up()) << "who starts first can run";
+  EXPECT_TRUE(server.value()->link_up()) << "the end that starts first can run";
   EXPECT_EQ(server.value()->far_end(), port::FarEnd::kAway);
   Child client({"--echo", devargs("net_memif0", "client")});
   ASSERT_EQ(client.read_line(), "ready");
@@ -99,7 +99,7 @@ TEST_F(Memif, APeerThatDiedIsNoticedAndItsSuccessorWelcomed) {
     expect_echo(**server, 256);
     client.kill();
     wait_until_away(**server);
-    EXPECT_TRUE(server.value()->link_up()) << "a link to nobody stays up";
+    EXPECT_TRUE(server.value()->link_up()) << "a link without a peer stays up";
     // It loses what is sent, and gives the buffers back.
     EXPECT_EQ(send_frames((*server)->queue(0), 0, 5000, 100), 5000u);
   }
@@ -113,7 +113,7 @@ TEST_F(Memif, AClientWaitsForItsServerAndForItsSuccessor) {
   ASSERT_TRUE(client) << client.error().message;
   EXPECT_TRUE(client.value()->link_up()) << "our end stands";
   EXPECT_EQ(client.value()->far_end(), port::FarEnd::kAway);
-  EXPECT_EQ(send_frames((*client)->queue(0), 0, 5000, 100), 5000u) << "lost, as on a wire to nobody";
+  EXPECT_EQ(send_frames((*client)->queue(0), 0, 5000, 100), 5000u) << "lost, as on a wire without a peer";
   for (int life = 0; life < 3; ++life) {
     Child server({"--echo", devargs("net_memif0", "server")});
     ASSERT_EQ(server.read_line(), "ready");
@@ -156,7 +156,7 @@ TEST_F(Memif, AVisitorThatLeavesBeforeItIsGreetedIsSurvived) {
   expect_echo(**server, 64);
 }
 
-TEST_F(Memif, AChildProcessWithCopiesOfAllDescriptorsKeepsNobodyOut) {
+TEST_F(Memif, AChildProcessWithCopiesOfAllDescriptorsKeepsNoProcessOut) {
   auto server = drivers::open_port({.devargs = devargs("net_memif0", "server")});
   ASSERT_TRUE(server) << server.error().message;
   Child first({"--echo", devargs("net_memif0", "client")});

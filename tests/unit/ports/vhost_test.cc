@@ -21,9 +21,9 @@ TEST(Vhost, PeersComeAndGo) {
   const std::string socket = folder.path() + "/vhost.sock";
   auto server = drivers::open_port({.devargs = "net_vhost0,iface=" + socket});
   ASSERT_TRUE(server) << server.error().message;
-  EXPECT_TRUE(server.value()->link_up()) << "who starts first can run";
+  EXPECT_TRUE(server.value()->link_up()) << "the end that starts first can run";
   EXPECT_EQ(server.value()->far_end(), port::FarEnd::kAway);
-  EXPECT_EQ(send_frames((*server)->queue(0), 0, 5000, 100), 5000u) << "lost, as on a wire to nobody";
+  EXPECT_EQ(send_frames((*server)->queue(0), 0, 5000, 100), 5000u) << "lost, as on a wire without a peer";
   for (int life = 0; life < 2; ++life) {
     Child client({"--echo", "net_virtio_user0,path=" + socket});
     ASSERT_EQ(client.read_line(), "ready");

@@ -16,7 +16,7 @@ class Datagram : public QueuePairTest {
  protected:
   Datagram() : QueuePairTest(Type::kUd) {}
 
-  [[nodiscard]] wire::Headers from_somebody(Operation operation = Operation::kSendOnly) const {
+  [[nodiscard]] wire::Headers from_a_peer(Operation operation = Operation::kSendOnly) const {
     wire::Headers headers = from_peer(operation, 77);
     headers.deth = {.qkey = kQkey, .source = {0x333}};
     return headers;
@@ -76,7 +76,7 @@ TEST_F(Datagram, LongerThanThePortsMtuFailsAndEndsTheSending) {
   EXPECT_EQ(done[2].status, CompletionStatus::kFlushed);
   EXPECT_EQ(queue_pair->state(), State::kSqe);
   post_receive(100);
-  receive(from_somebody(), pattern(4));
+  receive(from_a_peer(), pattern(4));
   EXPECT_EQ(receive_completions().size(), 1u) << "receiving goes on";
   ASSERT_EQ(modify(State::kRts), 0);
   post(SendOperation::kSend, 1);
@@ -87,7 +87,7 @@ TEST_F(Datagram, LiesBehindItsIpv4Header) {
   bring_up(State::kRtr);
   fill(4000, Bytes(200, std::byte{0xEE}));
   post_receive(150, 4000);
-  wire::Headers headers = from_somebody(Operation::kSendOnlyImm);
+  wire::Headers headers = from_a_peer(Operation::kSendOnlyImm);
   headers.immediate = 0x04030201;
   headers.bth.solicited = true;
   receive(headers, pattern(110, 3));
@@ -116,7 +116,7 @@ TEST_F(Datagram, LiesBehindItsIpv6Header) {
   bring_up();
   // In pieces that the borders of header and payload do not match.
   post_receive_pieces({segment(0, 7), segment(100, 30), segment(300, 60)});
-  receive(from_somebody(), pattern(57, 4));
+  receive(from_a_peer(), pattern(57, 4));
   const auto done = receive_completions();
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].bytes, kGrh + 57);
@@ -128,7 +128,7 @@ TEST_F(Datagram, LiesBehindItsIpv6Header) {
   EXPECT_EQ(all[0], std::byte{0x61});
   EXPECT_EQ(all[1], std::byte{0x20});
   EXPECT_EQ(all[8], std::byte{0xFE});
-  EXPECT_EQ(all[23], std::byte{9}) << "who sent it";
+  EXPECT_EQ(all[23], std::byte{9}) << "which host sent it";
   EXPECT_EQ(all[39], std::byte{1});
   EXPECT_EQ(Bytes(all.begin() + kGrh, all.end()), pattern(57, 4));
 }
@@ -136,7 +136,7 @@ TEST_F(Datagram, LiesBehindItsIpv6Header) {
 TEST_F(Datagram, OfNoBytesIsAllHeader) {
   bring_up();
   post_receive(kGrh);
-  receive(from_somebody(), {});
+  receive(from_a_peer(), {});
   const auto done = receive_completions();
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].bytes, kGrh);
@@ -148,7 +148,7 @@ TEST_F(Datagram, ComesFromAnybodyAndInAnyOrder) {
   uint32_t number = 0;
   for (const uint32_t psn : {9u, 3u, 0xFFFFFFu, 3u}) {
     post_receive(100);
-    wire::Headers headers = from_somebody();
+    wire::Headers headers = from_a_peer();
     headers.bth.psn = Psn(psn);
     headers.deth.source = {++number};
     receive(headers, pattern(5));
@@ -160,25 +160,25 @@ TEST_F(Datagram, ComesFromAnybodyAndInAnyOrder) {
 
 TEST_F(Datagram, WhatCannotBeTakenIsDroppedInSilenceAndItsReceiveServesTheNext) {
   bring_up();
-  receive(from_somebody(), pattern(4));
+  receive(from_a_peer(), pattern(4));
   EXPECT_EQ(counter(Counter::kDropNoReceive), 1u);
   post_receive(kGrh + 3, 4000);
   const Bytes before = memory_at(4000, 100);
-  receive(from_somebody(), pattern(4));
+  receive(from_a_peer(), pattern(4));
   EXPECT_EQ(counter(Counter::kDropTooLong), 1u);
-  receive(from_somebody(), pattern(kMtu + 1));
+  receive(from_a_peer(), pattern(kMtu + 1));
   EXPECT_EQ(counter(Counter::kDropTooLong), 2u);
   for (const uint32_t qkey : {kQkey ^ 1, kQkey ^ (1u << 31), 0u}) {
-    wire::Headers headers = from_somebody();
+    wire::Headers headers = from_a_peer();
     headers.deth.qkey = qkey;
     receive(headers, pattern(1));
   }
   EXPECT_EQ(counter(Counter::kDropQkey), 3u);
-  wire::Headers headers = from_somebody();
+  wire::Headers headers = from_a_peer();
   headers.bth.partition_key = 0x1234;
   receive(headers, pattern(1));
   EXPECT_EQ(counter(Counter::kDropPartitionKey), 1u);
-  headers = from_somebody();
+  headers = from_a_peer();
   headers.bth.opcode = wire::Opcode::make(wire::Service::kUc, Operation::kSendOnly);
   receive(headers, pattern(1));
   EXPECT_EQ(counter(Counter::kDropService), 1u);
@@ -186,7 +186,7 @@ TEST_F(Datagram, WhatCannotBeTakenIsDroppedInSilenceAndItsReceiveServesTheNext) 
   EXPECT_TRUE(receive_completions().empty());
   EXPECT_EQ(memory_at(4000, 100), before);
   EXPECT_TRUE(pump().empty());
-  receive(from_somebody(), pattern(3));
+  receive(from_a_peer(), pattern(3));
   EXPECT_EQ(receive_completions().size(), 1u);
   EXPECT_EQ(queue_pair->state(), State::kRts);
 }
@@ -201,10 +201,10 @@ TEST_F(Datagram, MayComeFromASharedReceiveQueue) {
   request.segments = 1;
   shared.segments(request)[0] = segment(4000, 100);
   shared.publish(request);
-  receive(from_somebody(), pattern(61));
+  receive(from_a_peer(), pattern(61));
   EXPECT_EQ(counter(Counter::kDropTooLong), 1u);
   EXPECT_FALSE(shared.empty()) << "it is still everybody's";
-  receive(from_somebody(), pattern(60));
+  receive(from_a_peer(), pattern(60));
   EXPECT_EQ(receive_completions().size(), 1u);
   EXPECT_TRUE(shared.empty());
   for (int i = 0; i < 2; ++i) EXPECT_NE(shared.reserve(), nullptr) << "the slot is back";
@@ -217,7 +217,7 @@ TEST_F(Datagram, OurOwnBrokenBufferIsOurError) {
   post_receive_pieces({segment(0, 40), bad});
   post_receive(100);
   const Bytes before = memory_at(0, 40);
-  receive(from_somebody(), pattern(60));
+  receive(from_a_peer(), pattern(60));
   const auto done = receive_completions();
   ASSERT_EQ(done.size(), 2u);
   EXPECT_EQ(done[0].status, CompletionStatus::kLocalProtectionError);

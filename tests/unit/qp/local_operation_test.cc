@@ -68,7 +68,7 @@ TEST_F(LocalOperation, RegisterBetweenMessages_ExpectItAtOnceAndItsCompletionInO
 }
 
 /// Which waits for what is before it, and so the message before the registration goes once more and asks.
-TEST_F(LocalOperation, RegisterBetweenAMessageNobodyWaitsForAndOneThatFails_ExpectAllInOrder) {
+TEST_F(LocalOperation, RegisterBetweenAnUnsignalledMessageAndOneThatFails_ExpectAllInOrder) {
   attributes.timeout = 0;
   bring_up();
   post(SendOperation::kWrite, 10).signaled = false;
@@ -171,7 +171,7 @@ TEST_F(LocalOperation, AnsweredWhileRewound_ExpectTheNextRequestToGoOut) {
   EXPECT_EQ(send_completions().size(), 2u);
 }
 
-TEST_F(LocalOperation, SomebodyHasTheRegion_ExpectAnotherTry) {
+TEST_F(LocalOperation, AnotherHasTheRegion_ExpectAnotherTry) {
   bring_up();
   region->lock();
   post_register(1);

@@ -156,7 +156,7 @@ TEST_F(MemoryGone, ReceiveReadDataThatIsLost_ExpectItsCompletionRevisedAndLaterO
   EXPECT_EQ(counter(Counter::kMemoryGone), 1u);
 }
 
-TEST_F(MemoryGone, ReceiveDataOfALostReadThatNobodyWantedToHearOf_ExpectItReportedInItsPlace) {
+TEST_F(MemoryGone, ReceiveDataOfALostUnsignalledRead_ExpectItReportedInItsPlace) {
   const uint64_t first = post_read(8, false).wr_id;
   post_read(8, true, false);
   post_read(8, false);

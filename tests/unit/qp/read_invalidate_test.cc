@@ -63,7 +63,7 @@ TEST_F(ReadInvalidate, DuringAnothersTurn_ExpectLaterAnswersToWait) {
   expect_completions({{CompletionOpcode::kSend, kSuccess}});
 }
 
-TEST_F(ReadInvalidate, SomebodyHasTheRegion_ExpectThePacketOnceMore) {
+TEST_F(ReadInvalidate, AnotherHasTheRegion_ExpectThePacketOnceMore) {
   bring_up();
   bind(1);
   post_read(10, 1);

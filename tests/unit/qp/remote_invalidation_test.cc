@@ -236,7 +236,7 @@ TEST_F(RemoteInvalidation, DuringAnothersTurn_ExpectEverythingToWaitForItsEnd) {
   expect_ack(kPsn + 1);
 }
 
-TEST_F(RemoteInvalidation, SomebodyHasTheRegion_ExpectThePacketOnceMore) {
+TEST_F(RemoteInvalidation, AnotherHasTheRegion_ExpectThePacketOnceMore) {
   bring_up();
   bind(9);
   post_receive(100);

@@ -97,7 +97,7 @@ TEST_F(SharedReceives, AMessageTakesARequestWithItsFirstPacket) {
   post_shared(1, 600, 4000);
   post_shared(2, 600, 8000);
   receive(Operation::kSendFirst, 5000, pattern(kMtu, 1));
-  EXPECT_EQ(shared.front().wr_id, 2u) << "the first is nobody else's any more";
+  EXPECT_EQ(shared.front().wr_id, 2u) << "the first is no other queue pair's any more";
   receive(Operation::kSendLast, 5001, pattern(5, 2), true);
   receive(Operation::kSendOnly, 5002, pattern(6, 3), true);
   const auto done = receive_completions();

@@ -41,7 +41,7 @@ TEST_F(UnreliableConnection, SendsMoreThanAWindowWithoutAnAnswer) {
   EXPECT_EQ(send_completions().size(), 2 * SendWindow::kPackets);
 }
 
-TEST_F(UnreliableConnection, MessagesArriveAndNobodyIsTold) {
+TEST_F(UnreliableConnection, MessagesArriveWithoutACompletion) {
   bring_up();
   post_receive(600, 4000);
   receive(Operation::kSendFirst, 5000, pattern(kMtu, 1), true);

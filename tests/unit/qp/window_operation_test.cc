@@ -225,7 +225,7 @@ TEST_F(WindowOperation, InvalidationOfType2DuringAnothersTurn_ExpectItToStallUnt
 }
 
 /// Of the window, of the region that it comes to, and of the one that it leaves.
-TEST_F(WindowOperation, SomebodyHasOneOfThem_ExpectAnotherTry) {
+TEST_F(WindowOperation, AnotherHasOneOfThem_ExpectAnotherTry) {
   bring_up();
   bind(*type1, 1);
   uint8_t low = 1;

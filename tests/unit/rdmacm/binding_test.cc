@@ -103,7 +103,7 @@ TEST_F(Binding, AddressesThatAreNotOurs_ExpectTheErrno) {
   channel.take(RDMA_CM_EVENT_ADDR_RESOLVED);
 }
 
-TEST_F(Binding, NobodyHasTheAddress_ExpectAnErrorEvent) {
+TEST_F(Binding, NoHostHasTheAddress_ExpectAnErrorEvent) {
   Id id(channel);
   must(rdma_resolve_addr(id.get(), Address(kClient).get(), Address("192.0.2.77", 1).get(), 50));
   const Event event = channel.take(RDMA_CM_EVENT_ADDR_ERROR);

@@ -8,7 +8,7 @@ namespace uroce::rdmacm_test {
 namespace {
 
 constexpr int kConsumerRejects = 28;
-constexpr int kNobodyListens = 8;
+constexpr int kInvalidServiceId = 8;
 
 std::vector<uint8_t> bytes_of(const rdma_cm_event& event) {
   const auto data = private_data_of(event);
@@ -138,12 +138,12 @@ TEST_F(Connecting, Rejected_ExpectTheReasonTheDataAndAQueuePairInError) {
   EXPECT_EQ(error_of(rdma_accept(server.get(), nullptr)), EINVAL);
 }
 
-TEST_F(Connecting, NobodyListens_ExpectRejectedForIt) {
+TEST_F(Connecting, NoProgramListens_ExpectRejectedForIt) {
   listen();
   prepare();
   listener.end();
   must(rdma_connect(client.get(), nullptr));
-  EXPECT_EQ(client_channel.take(RDMA_CM_EVENT_REJECTED)->status, kNobodyListens);
+  EXPECT_EQ(client_channel.take(RDMA_CM_EVENT_REJECTED)->status, kInvalidServiceId);
 }
 
 TEST_F(Connecting, ListenerEndsWhileRequestsWait_ExpectTheClientsRejected) {

@@ -49,7 +49,7 @@ TEST_F(Datagrams, ServiceFound_ExpectItsQueuePairAndPrivateData) {
   EXPECT_EQ(ibv_destroy_ah(way), 0);
 }
 
-TEST_F(Datagrams, RefusedOrNobodyThere_ExpectTheStatus) {
+TEST_F(Datagrams, RefusedOrNoProgramThere_ExpectTheStatus) {
   listen(8, RDMA_PS_UDP);
   request(IBV_QPT_UD);
   EXPECT_EQ(rdma_reject(server.get(), nullptr, 0), 0);

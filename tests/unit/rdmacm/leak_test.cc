@@ -105,7 +105,7 @@ class Leaks : public Ends {
 };
 
 /// Requests that are given up before the program has seen them (a REQ, and a REJ at once).
-TEST_F(Leaks, RequestsThatNobodyTookAndWereGivenUp_ExpectNoEventAndNoPlaceLeft) {
+TEST_F(Leaks, RequestsThatWereNotTakenAndWereGivenUp_ExpectNoEventAndNoPlaceLeft) {
   listen(4);
   const size_t before = held().connections;
   const auto devices = rdmacm::devices();

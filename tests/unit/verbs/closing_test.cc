@@ -73,7 +73,7 @@ class Closed : public ::testing::Test {
   End peer;
 };
 
-TEST_F(Closed, APeerFindsNobodyAndMemoryIsNotTouched) {
+TEST_F(Closed, APeerFindsNoQueuePairAndMemoryIsNotTouched) {
   peer.fill(7);
   ibv_sge segment = peer.part(0, 1000);
   ASSERT_EQ(peer.send(write_request(1, segment, owner)), 0);

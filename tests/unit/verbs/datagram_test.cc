@@ -137,7 +137,7 @@ TEST_F(Datagrams, AMessageComesWithItsHeaderAndCanBeAnswered) {
   }
 }
 
-TEST_F(Datagrams, WithoutAHeaderThereIsNobodyToAnswer) {
+TEST_F(Datagrams, WithoutAHeaderThereIsNoPeerToAnswer) {
   ibv_wc completion{};
   ibv_grh grh{};
   ibv_ah_attr attributes{};

@@ -65,7 +65,7 @@ TEST_F(QpEvents, ARefusedRequestIsAnEventOfWhoRefusedIt) {
   expect_event(other, IBV_EVENT_QP_ACCESS_ERR);
 }
 
-TEST_F(QpEvents, AnEventThatNobodyReadsGoesWithItsQueuePair) {
+TEST_F(QpEvents, AnEventThatIsNotReadGoesWithItsQueuePair) {
   be_refused();
   EXPECT_EQ(query(other).qp_state, IBV_QPS_ERR);
 }

@@ -39,7 +39,7 @@ TEST_F(Unreliable, MessagesAndWritesOfManyPacketsArrive) {
   EXPECT_TRUE(std::equal(&one.memory[20000], &one.memory[25000], &other.memory[20000]));
 }
 
-TEST_F(Unreliable, WhatWasSentToNobodyIsComplete) {
+TEST_F(Unreliable, WhatWasSentToNoQueuePairIsComplete) {
   ibv_sge segment = one.part(0, 100);
   ASSERT_EQ(one.send(send_request(1, segment)), 0);  // nothing is posted there
   EXPECT_EQ(one.next().status, IBV_WC_SUCCESS);

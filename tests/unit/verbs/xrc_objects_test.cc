@@ -309,7 +309,7 @@ TEST_F(XrcObjects, Mistakes) {
               w.srq = good.srq;
             }),
             EINVAL)
-      << "its receives are for who names it";
+      << "its receives are for requests that name it";
 
   ibv_qp* const target = create_xrc_target(server.context, server.xrcd);
   const auto refusal_of_open = [&](const std::function<void(ibv_qp_open_attr&)>& change) {

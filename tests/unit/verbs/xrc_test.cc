@@ -146,7 +146,7 @@ TEST_F(Xrc, AKeyOfTheOtherQueuesDomainIsRefused) {
   expect_events({IBV_EVENT_COMM_EST, IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_LAST_WQE_REACHED});
 }
 
-TEST_F(Xrc, ANumberThatIsNobodysIsRefused) {
+TEST_F(Xrc, ANumberOfNoQueuePairIsRefused) {
   ibv_sge segment = client.part(0, 10);
   expect_outcome(to_receiver(request(IBV_WR_SEND, segment, first), 0xFFFFFF), IBV_WC_REM_INV_REQ_ERR);
   expect_events({IBV_EVENT_COMM_EST, IBV_EVENT_QP_REQ_ERR, IBV_EVENT_QP_LAST_WQE_REACHED});

@@ -97,7 +97,7 @@ TEST(CmMessage, ConnectionOfRping_ExpectWhatItSays) {
   EXPECT_EQ(drep.remote, dreq.local);
 }
 
-TEST(CmMessage, RequestToNobody_ExpectTheReason) {
+TEST(CmMessage, RequestToNoListener_ExpectTheReason) {
   const std::vector<Mad> mads = captured()["cm_reject"];
   ASSERT_EQ(mads.size(), 2u);
   const CmMad rej = parsed(mads[1]);

@@ -66,10 +66,10 @@ class MemifClient final : public MemifSocket {
   /// Strangers can connect to an abstract name, too.
   static int accept_ourselves(int listener) {
     for (int descriptor = accept_one(listener); descriptor >= 0; descriptor = accept_one(listener)) {
-      ucred who{};
-      socklen_t length = sizeof who;
-      getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &who, &length);
-      if (who.pid == getpid()) return descriptor;
+      ucred peer{};
+      socklen_t length = sizeof peer;
+      getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length);
+      if (peer.pid == getpid()) return descriptor;
       close(descriptor);
     }
     return -1;

@@ -77,10 +77,10 @@ int listen_at(const UnixAddress& address) {
 }
 
 bool same_user(int socket) {
-  ucred who{};
-  socklen_t length = sizeof who;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) return false;
-  return who.uid == geteuid() || who.uid == 0;
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
+  return peer.uid == geteuid() || peer.uid == 0;
 }
 
 int accept_one(int listener) { return accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); }

@@ -406,18 +406,18 @@ struct urocedv_memory {
 
 /* `access` is that of ibv_reg_mr without ZERO_BASED; `node` a memory node or UROCEDV_ANY_NODE; `flags` of
  * enum urocedv_memory_flags. Up to 1 MB comes from memory that was registered before, which is what makes it
- * fast: all such memory of a domain with the same access and node has the same keys, so who is given the rkey
- * of some is given all. Say OWN_REGION if that is not wanted. The bytes are not zeroed. It counts against
- * RLIMIT_MEMLOCK like all that is registered, hugepages too: what shares a region in steps of 2 MB.
+ * fast: all such memory of a domain with the same access and node has the same keys, so a peer that is given
+ * the rkey of some is given all. Say OWN_REGION if that is not wanted. The bytes are not zeroed. It counts
+ * against RLIMIT_MEMLOCK like all that is registered, hugepages too: what shares a region in steps of 2 MB.
  *
  * EINVAL: no bytes, access, no such node, unknown flags. ENOMEM: none is left, of that kind, on that node, or
  * within RLIMIT_MEMLOCK. */
 struct urocedv_memory* urocedv_alloc_memory(struct ibv_pd* pd, size_t bytes, int node, int access,
                                             uint32_t flags);
 
-/* Frees the struct, too. The keys of memory that shared them live on: whoever still uses them reaches what is
- * allocated there next. EBUSY: it has a region of its own, and something is bound to that or covers the
- * memory on the bus; free it again later, its own keys may be dead already. */
+/* Frees the struct, too. The keys of memory that shared them live on: a peer that still uses them reaches
+ * what is allocated there next. EBUSY: it has a region of its own, and something is bound to that or covers
+ * the memory on the bus; free it again later, its own keys may be dead already. */
 int urocedv_free_memory(struct urocedv_memory* memory);
 
 /* Memory windows */

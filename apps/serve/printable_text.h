@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-namespace uroce::statistics {
+namespace uroce::serve {
 
 /// What stands before the first zero. It may be of another user's process, and meant for the terminal of the
 /// superuser: what is not printable is shown as a question mark.
@@ -18,4 +18,4 @@ std::string printable_text(const std::array<char, N>& text) {
   return all;
 }
 
-}  // namespace uroce::statistics
+}  // namespace uroce::serve

@@ -1,0 +1,115 @@
+// A device works without what tools find it by, where the process may have no such memory or thread.
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <thread>
+
+#include "connected_pair.h"
+#include "engine/device/statistics.h"
+#include "engine/device/tool_orders.h"
+#include "host/orders_format.h"
+#include "host/process_memory.h"
+#include "host/statistics_format.h"
+#include "loopback.h"
+#include "tests/support/refused_call.h"
+
+namespace uroce::engine {
+namespace {
+
+/// Memories of that name which tools would find.
+int shown(std::string_view wanted) {
+  int found = 0;
+  host::for_each_memory(getpid(), [&](std::string_view name, int) { found += name == wanted ? 1 : 0; });
+  return found;
+}
+
+/// In a thread of its own, which the refusal ends with.
+template <typename Body>
+void where_refused(std::initializer_list<unsigned> calls, unsigned error, Body body) {
+  std::thread thread([&] {
+    for (const unsigned call : calls) ASSERT_TRUE(refuse_call(call, error));
+    body();
+  });
+  thread.join();
+}
+
+void expect_a_write(Loopback& both) {
+  Side left(both.devices[0], 4096);
+  Side right(both.devices[1], 4096);
+  ASSERT_EQ(left.connect(right), 0);
+  ASSERT_EQ(right.connect(left), 0);
+  fill(left.buffer(), 7);
+  left.post_write(right, 4096);
+  EXPECT_EQ(left.wait().status, queue::CompletionStatus::kSuccess);
+  EXPECT_EQ(left.buffer(), right.buffer());
+}
+
+TEST(WithoutTools, DevicesOpenWhereThereIsNoSuchMemory) {
+  where_refused({SYS_memfd_create}, EMFILE, [] {
+    testing::internal::CaptureStderr();
+    Loopback both;
+    const std::string lines = testing::internal::GetCapturedStderr();
+    ASSERT_EQ(both.devices.size(), 2u);
+    EXPECT_EQ(lines,
+              "uroce: uroce-statistics: Too many open files: tools see no counters of this process\n"
+              "uroce: uroce-orders: Too many open files: this process takes no orders of tools\n");
+    EXPECT_EQ(shown(host::kStatisticsName), 0);
+    EXPECT_EQ(shown(host::kOrdersName), 0);
+    expect_a_write(both);
+  });
+  // Where there is, both are found.
+  Loopback both;
+  EXPECT_EQ(shown(host::kStatisticsName), 1);
+  EXPECT_EQ(shown(host::kOrdersName), 1);
+}
+
+TEST(WithoutTools, NothingIsSaidOfItWhereOnlyErrorsAre) {
+  where_refused({SYS_memfd_create}, EMFILE, [] {
+    testing::internal::CaptureStderr();
+    Configuration configuration = embedded_pair();
+    configuration.log_level = "error";
+    Loopback both(configuration);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+    EXPECT_EQ(both.devices.size(), 2u);
+  });
+}
+
+/// Pollers need threads, too, so the devices are there already.
+TEST(WithoutTools, NoOrdersAreTakenWhereThereIsNoThread) {
+  Loopback both;
+  ToolOrders& orders = ToolOrders::of_process();
+  for (const auto& device : both.devices) orders.remove(*device);
+  ASSERT_EQ(shown(host::kOrdersName), 0);
+  where_refused({SYS_clone, SYS_clone3}, EAGAIN, [&] {
+    const Status status = orders.add(*both.devices[0], {});
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, EAGAIN);
+  });
+  EXPECT_EQ(shown(host::kOrdersName), 0);
+  // With a later device they are, for both.
+  EXPECT_TRUE(orders.add(*both.devices[1], {}));
+  EXPECT_EQ(shown(host::kOrdersName), 1);
+  orders.remove(*both.devices[1]);
+  EXPECT_EQ(shown(host::kOrdersName), 1);
+  orders.remove(*both.devices[0]);
+  EXPECT_EQ(shown(host::kOrdersName), 0);
+}
+
+TEST(WithoutTools, CountersAreNotShownWhereThereIsNoThread) {
+  Statistics statistics;
+  ASSERT_TRUE(statistics.make(1, 1));
+  where_refused({SYS_clone, SYS_clone3}, EAGAIN, [&] {
+    const Status status = statistics.start(false);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, EAGAIN);
+  });
+  EXPECT_EQ(statistics.counters_of(0).size(), 1u);
+  statistics.stop();
+}
+
+}  // namespace
+}  // namespace uroce::engine
