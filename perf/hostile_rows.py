@@ -24,7 +24,7 @@ LIMIT_SECONDS = 120
 MEASURED = re.compile(r'connected in ([\d.]+) us, read in ([\d.]+) us')
 ATTACKS = {
     'requests_taken_back': attacks.requests_taken_back,
-    'requests_from_absent_hosts': attacks.requests_from_nobody,
+    'requests_from_absent_hosts': attacks.requests_from_absent_hosts,
     'unfinished_handshakes': attacks.unfinished_handshakes,
     'requests_from_everywhere': attacks.requests_from_everywhere,
     'capsules_without_receives': attacks.capsules_without_receives,
