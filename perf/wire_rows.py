@@ -29,8 +29,8 @@ INSTRUCTIONS = {
 }
 # Those that nothing bare is like.
 WITHOUT_FLOOR = {
-    'instr.send64.alone': ('--op', 'send', '--outstanding', 1, '--batch', 1),
-    'instr.read64': ('--op', 'read'),
+    'instr.send64.alone': ('--op', 'send', '--size', SMALL, '--outstanding', 1, '--batch', 1),
+    'instr.read64': ('--op', 'read', '--size', SMALL),
 }
 # Of one process, that poll at once.
 POLLING_THREADS = 1, 4, 64, 256
@@ -203,15 +203,26 @@ class Wire:
             return print('perf/run: instructions: SKIPPED, valgrind is not installed', file=sys.stderr)
         loopback = self.command('loopback', [], callgrind.SYSTEM_CLOCK)
         for name, (operation, size, frame, counted, left_out) in INSTRUCTIONS.items():
-            ours = counted_instructions(loopback, counted, left_out, self.program('one_thread_counted'), '--op', operation,
-                                        '--size', size, '--region-mb', 16, '--operations', OPERATIONS)
+            ours = counted_instructions(loopback, counted, left_out, *self.counting('--op', operation, '--size', size))
             placed = counted_instructions([], counted, left_out, self.program('bare_frames'), '--bytes', frame,
                                           '--frames', OPERATIONS)
             yield Row(name, ours, '', placed, 'placed', 'lower')
         for name, options in WITHOUT_FLOOR.items():
-            ours = counted_instructions(loopback, 'measured_operations', (), self.program('one_thread_counted'), '--size', SMALL,
-                                        '--region-mb', 16, '--operations', OPERATIONS, *options)
-            yield Row(name, ours, '')
+            yield Row(name, counted_instructions(loopback, 'measured_operations', (), *self.counting(*options)), '')
+
+    def own_instructions(self, name):
+        """Function -> its own instructions for one operation of that row."""
+        if name in INSTRUCTIONS:
+            operation, size, _, counted, _ = INSTRUCTIONS[name]
+            options = '--op', operation, '--size', size
+        else:
+            counted, options = 'measured_operations', WITHOUT_FLOOR[name]
+        own, _ = callgrind.read_profile(callgrind_file(self.command('loopback', [], callgrind.SYSTEM_CLOCK), counted, *self.counting(*options)))
+        return {function: count / OPERATIONS for function, count in own.items()}
+
+    def counting(self, *options):
+        """The program that instructions are counted of."""
+        return self.program('one_thread_counted'), '--region-mb', 16, '--operations', OPERATIONS, *options
 
     def program(self, name):
         return self.build / 'perf/end_to_end' / name
@@ -243,11 +254,21 @@ def medians(program):
 def counted_instructions(around, counted, left_out, program, *options):
     """Of a function that does OPERATIONS of something in `program`, for one of them."""
     with tempfile.TemporaryDirectory() as folder:
-        out = pathlib.Path(folder) / 'callgrind.out'
-        command([*around, 'valgrind', '-q', '--tool=callgrind', f'--callgrind-out-file={out}', '--collect-atstart=no',
-                 f'--toggle-collect={counted}', program, *options])
+        out = count_into(pathlib.Path(folder), around, counted, program, *options)
         listing = command(['callgrind_annotate', '--inclusive=yes', '--threshold=100', out])
     return instructions_of(listing, counted, left_out) / OPERATIONS
+
+
+def callgrind_file(around, counted, program, *options):
+    with tempfile.TemporaryDirectory() as folder:
+        return count_into(pathlib.Path(folder), around, counted, program, *options).read_text()
+
+
+def count_into(folder, around, counted, program, *options):
+    out = folder / 'callgrind.out'
+    command([*around, 'valgrind', '-q', '--tool=callgrind', f'--callgrind-out-file={out}', '--collect-atstart=no',
+             f'--toggle-collect={counted}', program, *options])
+    return out
 
 
 def instructions_of(listing, counted, left_out):
