@@ -149,20 +149,16 @@ inline void Completer::retire_messages(Psn end, Turn& turn) {
 bool Completer::acknowledge_before(Psn end, Turn& turn) {
   UROCE_ASSERT(!end.before(window_.oldest()) && !end.after(window_.sent_end()));
   const Psn from = window_.oldest();
-  if (window_.has_no_local_operation()) [[likely]]
+  retire_messages(end, turn);
+  while (window_.head_is_executed()) [[unlikely]] {
+    retire_executed(connection_, window_, turn);
     retire_messages(end, turn);
+  }
   bool reached = true;
-  while (window_.oldest() != end && !connection_.broken) {
-    const SendRequest& head = window_.head();
-    reached = !needs_own_response(head.operation);
-    if (!reached) break;
-    const Psn head_end = SendWindow::end_of(head);
-    if (head_end.after(end)) {
-      window_.answered_before(end);
-      break;
-    }
-    window_.answered_before(head_end);
-    retire(head, 1, turn);
+  if (window_.oldest() != end && !connection_.broken) {
+    // Either has an answer of its own, or is a message that goes on behind `end`.
+    reached = !needs_own_response(window_.head().operation);
+    if (reached) window_.answered_before(end);
   }
   if (window_.oldest() != from) settle(static_cast<uint32_t>(window_.oldest() - from), turn);
   return reached;

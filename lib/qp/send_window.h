@@ -88,8 +88,6 @@ class SendWindow {
     return queue_.retired() != started_ && head().packets == 0;
   }
   void retire_executed();
-  /// No local operation is among the requests that have started.
-  [[nodiscard]] bool has_no_local_operation() const { return executed_ == 0; }
   /// All before `end` are answered, and with them the oldest requests, `messages` of one message each.
   void retire_messages(const Traffic& messages, Psn end);
   /// Nothing is to be sent again, and no packet of the current request has gone.

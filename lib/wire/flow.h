@@ -75,19 +75,14 @@ class FlowCache {
   void parse_like_last(std::span<const std::byte> frame, size_t ip_bytes, Packet& packet) {
     const std::byte* const bth = frame.data() + kPlainHeaderBytes;
     static_cast<Flow&>(packet) = flow_;
-    packet.row = last_;
     packet.headers.bth = bth_;
-    const uint32_t psn_word = load_be32(bth + kBthBytes - kPsnWordBytes);
-    packet.headers.bth.ack_request = psn_word >> 31 != 0;
-    packet.headers.bth.psn = Psn(psn_word & Psn::kMask);
-    packet.payload = {bth + last_->header_bytes, payload_bytes_};
+    read_psn_word(bth + kBthBytes - kPsnWordBytes, packet.headers.bth);
     packet.ip_packet = {frame.data() + kEthernetBytes, ip_bytes - kIcrcBytes};
-    std::memcpy(&packet.icrc, packet.ip_packet.data() + packet.ip_packet.size(), kIcrcBytes);
     // Computed for the second of a kind.
     if (icrc_before_psn_ == 0) [[unlikely]]
       icrc_before_psn_ = icrc_before_psn(packet.ip_packet);
     packet.icrc_before_psn = icrc_before_psn_;
-    read_extensions(last_->headers, bth, packet.headers);
+    read_behind_bth(*last_, bth, payload_bytes_, packet.ip_packet.data() + packet.ip_packet.size(), packet);
   }
 
   /// parse_frame() of a frame of the flow, at a fraction of its cost.

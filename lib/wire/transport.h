@@ -94,6 +94,11 @@ inline uint16_t beginning_of_bth(Opcode opcode, bool solicited, uint32_t pad) {
 inline void write_psn_word(std::byte* to, bool ack_request, Psn psn) {
   store_be32(to, uint32_t{ack_request} << 31 | psn.value());
 }
+inline void read_psn_word(const std::byte* from, Bth& bth) {
+  const uint32_t word = load_be32(from);
+  bth.ack_request = word >> 31 != 0;
+  bth.psn = Psn(word & Psn::kMask);
+}
 
 inline void read_reth(const std::byte* from, Reth& reth) {
   reth.address = load_be64(from);
@@ -138,6 +143,16 @@ inline void write_extensions(HeaderSet set, std::byte* bth, const Headers& heade
   write_any_extensions(set, bth, headers);
 }
 
+/// What a packet of the row has behind its BTH: extension headers, so much payload, which the row admits, and
+/// the ICRC at `icrc`.
+inline void read_behind_bth(const OpcodeRow& row, const std::byte* bth, size_t payload_bytes,
+                            const std::byte* icrc, Packet& packet) {
+  packet.row = &row;
+  packet.payload = {bth + row.header_bytes, payload_bytes};
+  std::memcpy(&packet.icrc, icrc, kIcrcBytes);
+  read_extensions(row.headers, bth, packet.headers);
+}
+
 /// What is wrong with a packet of the row whose length does not fit.
 ParseOutcome wrong_length(size_t bytes, const OpcodeRow& row, size_t pad);
 
@@ -155,13 +170,10 @@ inline ParseOutcome parse_transport(std::span<const std::byte> bytes, Packet& pa
   const uint8_t pad = flags >> 4 & 3;
   if (padded % 4 != 0 || !row.admits(padded - pad)) return wrong_length(bytes.size(), row, pad);
 
-  packet.row = &row;
   read_bth(bth, packet.headers.bth);
   packet.headers.bth.pad = pad;
-  packet.payload = {bth + row.header_bytes, padded - pad};
-  std::memcpy(&packet.icrc, bth + bytes.size() - kIcrcBytes, kIcrcBytes);
   packet.icrc_before_psn = 0;
-  read_extensions(row.headers, bth, packet.headers);
+  read_behind_bth(row, bth, padded - pad, bth + bytes.size() - kIcrcBytes, packet);
   return {ParseResult::kRoce, Counter::kRxFrames};
 }
 
