@@ -24,13 +24,13 @@ uint16_t XdpQueue::receive(std::span<port::RxFrame> frames) {
   for (size_t i = 0; i < sockets_.size(); ++i) {
     const size_t turned = (first_ + i) % sockets_.size();
     XdpSocket& socket = *sockets_[turned];
-    const bool some = socket.receive(frames.size() - received, [&](const xdp_desc& piece) {
+    socket.receive(frames.size() - received, [&](const xdp_desc& piece) {
       if (received < kPrefetched) port::prefetch_frame(memory_.at(piece.addr));
       const bool complete = arrived_[turned].take(piece, frames[received], chunks_);
       received += complete ? 1 : 0;
       return complete;
     });
-    if (some) socket.fill(chunks_);
+    socket.fill(chunks_);
     socket.wake_receiver();
   }
   first_ = (first_ + 1) % sockets_.size();

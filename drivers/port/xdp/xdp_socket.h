@@ -63,12 +63,12 @@ class XdpSocket {
     return __atomic_load_n(&transmit_calls_, __ATOMIC_RELAXED);
   }
 
-  /// Gives the kernel free chunks to receive into, as many as it takes.
+  /// Gives the kernel free chunks to receive into for those that came back, many at a time.
   void fill(FreeChunks& chunks);
   /// Received pieces of `count` frames at most: calls `take` with the descriptor of each, which says whether
-  /// a frame is complete with it. True: there was one at least.
+  /// a frame is complete with it.
   template <typename Take>
-  bool receive(size_t count, Take take);
+  void receive(size_t count, Take take);
   /// Takes back the chunks of what was sent.
   void collect(FreeChunks& chunks);
   /// How many frames can be sent without a wait.
@@ -97,12 +97,14 @@ class XdpSocket {
   };
   Mapping mappings_[4];
   size_t mapped_ = 0;
+  bool wakes_receiver_ = true;
   XdpRing<uint64_t> fill_;
   XdpRing<uint64_t> completed_;
   XdpRing<xdp_desc> received_;
   XdpRing<xdp_desc> sent_;
   // Our own side's numbers, so that the kernel's lines are read and written once per burst.
   uint32_t filled_ = 0;
+  uint32_t unfilled_ = kRingSize;  // chunks that the kernel had from us and gave back, or never had
   uint32_t collected_ = 0;
   uint32_t taken_ = 0;
   uint32_t queued_ = 0;
@@ -110,15 +112,16 @@ class XdpSocket {
 };
 
 template <typename Take>
-bool XdpSocket::receive(size_t count, Take take) {
+void XdpSocket::receive(size_t count, Take take) {
   // Pairs with the kernel's release of the descriptors.
   const uint32_t end = __atomic_load_n(received_.producer, __ATOMIC_ACQUIRE);
-  if (end == taken_ || count == 0) return false;
+  if (end == taken_ || count == 0) return;
+  const uint32_t begin = taken_;
   while (taken_ != end && count > 0)
     if (take(received_.at(taken_++, kRingSize))) --count;
   // Pairs with the kernel's acquire before it writes there again.
   __atomic_store_n(received_.consumer, taken_, __ATOMIC_RELEASE);
-  return true;
+  unfilled_ += taken_ - begin;
 }
 
 }  // namespace uroce::drivers
