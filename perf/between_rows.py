@@ -182,8 +182,8 @@ class EndToEnd:
 
     def bare_between_processes(self, new_link, options):
         with new_link() as link:
-            _, said = links.pair(link, [self.bare, '--port', link.port('server'), '--responder'],
-                                 [self.bare, '--port', link.port('client'), *options], link.is_open)
+            _, said = links.pair(link, [self.bare, *link.bare('server'), '--responder'],
+                                 [self.bare, *link.bare('client'), *options], link.is_open)
             return json.loads(said)
 
     def perf_between_processes(self, new_link, options, complaints=None):

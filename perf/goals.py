@@ -69,7 +69,7 @@ def _capture():
 def _links():
     """Of links of the kernel: what the bare port carries, and small path MTUs at a third of DPDK's cost at most."""
     yield 'links.packet.4200.write64k.goodput.ratio', (AT_LEAST, 0.9)
-    for mtu in 1500, 3400:
+    for mtu in 1500, 3400, 9000:
         yield f'links.xdp.{mtu}.write64k.goodput.ratio', (AT_LEAST, 0.9)
     yield 'links.xdp.3400.write64.rate.ratio', (AT_LEAST, 0.9)
     for operation in 'send', 'write':

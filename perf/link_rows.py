@@ -15,9 +15,11 @@ MTUS = {1500: 1024, 3400: 2048, 4200: 4096, 9000: 4096}
 MIDDLE_HEADERS = 58
 MESSAGE = 65536
 RUNS = 3
-# The bare port, and the stack over it.
-LINKS = {'packet': (links.PacketSocketLink, links.PacketSocketLink), 'xdp': (links.XdpLink, links.BesideKernelLink)}
-PORTS = ('packet', 1500), ('packet', 3400), ('packet', 4200), ('packet', 9000), ('xdp', 1500), ('xdp', 3400)
+# By port and MTU: the bare port, and the stack over it. DPDK's AF_XDP, the bare one where it can be, has no frames of two pieces.
+PACKET = links.PacketSocketLink, links.PacketSocketLink
+XDP, LONG_XDP = (links.XdpLink, links.BesideKernelLink), (links.OwnXdpLink, links.BesideKernelLink)
+PORTS = {**{('packet', mtu): PACKET for mtu in (1500, 3400, 4200, 9000)},
+         **{('xdp', mtu): XDP for mtu in (1500, 3400)}, **{('xdp', mtu): LONG_XDP for mtu in (4200, 9000)}}
 TCP_MTUS = 1500, 3400, 9000
 # A veth pair in a namespace that goes with the program: $1 is its MTU.
 IN_NAMESPACE = ['unshare', '--net', 'sh', '-c', 'ip link add near mtu "$1" type veth peer name far mtu "$1" && '
@@ -53,8 +55,7 @@ class LinkRows:
     def between_processes(self):
         """Goodput and round trips on two CPUs beside those of the bare port, and of the kernel's TCP and UDP."""
         tcp = yield from self.of_kernel()
-        for name, mtu in PORTS:
-            bare_link, link = LINKS[name]
+        for (name, mtu), (bare_link, link) in PORTS.items():
             frame = MTUS[mtu] + MIDDLE_HEADERS
             options = ['--op', 'write,send', '--size', f'{SMALL},{MESSAGE}', '--duration', self.duration, '--quiet']
             rounds = [(self.ends.bare_between_processes(lambda: bare_link(mtu=mtu),
@@ -98,7 +99,7 @@ class LinkRows:
         """Frames of WRITEs in each system call that sends."""
         for what, size in ('frames_per_call', MESSAGE), ('small.frames_per_call', SMALL):
             said = {}
-            self.ends.perf_between_processes(lambda: LINKS[name][1](mtu=mtu), [
+            self.ends.perf_between_processes(lambda: PORTS[name, mtu][1](mtu=mtu), [
                 '--op', 'write', '--size', size, '--measure', 'bandwidth', '--duration', self.duration, '--quiet', '--log-counters', 'true'], said)
             frames, calls = (int(re.search(rf' {counter} (\d+)', said['client'])[1]) for counter in ('tx_frames', 'port_transmit_calls'))
             yield Row(f'links.{name}.{mtu}.{what}', frames / calls, 'frames')

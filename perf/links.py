@@ -40,6 +40,10 @@ class Link:
         """Options of uroce."""
         return ['--port', self.port(role), '--ip', ADDRESSES[role]]
 
+    def bare(self, role):
+        """Options of bare_port."""
+        return ['--port', self.port(role)]
+
     def wrapped(self, _role, command):
         """The command that runs `command` at an end."""
         return command
@@ -137,7 +141,7 @@ class VethLink(Link):
 
 
 class XdpLink(VethLink):
-    """The same by AF_XDP, of which veth takes frames of one page."""
+    """The same by AF_XDP, of which DPDK's driver takes frames of one page."""
     MTU = 3400
 
     @staticmethod
@@ -152,6 +156,13 @@ class XdpLink(VethLink):
         told = subprocess.run(['nsenter', '-t', str(process.pid), '-n', 'ip', '-json', 'link', 'show', namespaces.LINK],
                               capture_output=True, text=True)
         return '"xdp"' in told.stdout
+
+
+class OwnXdpLink(XdpLink):
+    """By uroce's own port beside the kernel, which has longer frames, too."""
+
+    def bare(self, _role):
+        return ['--interface', namespaces.LINK]
 
 
 class PacketLink(VethLink):

@@ -10,6 +10,12 @@
 #include "wire/frame.h"
 
 namespace uroce::perf {
+namespace {
+
+constexpr Gid kFrom = Gid::from_ipv4({192, 0, 2, 1});
+constexpr Gid kTo = Gid::from_ipv4({192, 0, 2, 2});
+
+}  // namespace
 
 /// With a name that a profiler finds.
 [[gnu::noinline]] uint32_t crc_of(const std::byte* bytes, size_t count);
@@ -17,12 +23,13 @@ uint32_t crc_of(const std::byte* bytes, size_t count) {
   return crc32_gzip_refl(0, reinterpret_cast<const unsigned char*>(bytes), count);
 }
 
-BareEnd::BareEnd(const std::string& devargs) : memory_(kMemoryBytes) {
+BareEnd::BareEnd(const port::Specification& specification) : memory_(kMemoryBytes) {
   other_.bytes.fill(0xFF);
-  auto opened = drivers::open_port({.devargs = devargs});
+  auto opened = drivers::open_port(specification);
   if (!opened) throw std::runtime_error(opened.error().message);
   port_ = std::move(*opened);
   queue_ = &port_->queue(0);
+  port_->follow_addresses({&kTo, 1});
 }
 
 void BareEnd::wait_for_link(std::chrono::seconds limit) {
@@ -38,8 +45,8 @@ void BareEnd::make_headers(std::byte* to, uint32_t bytes) const {
   static_assert(kHeaderBytes >= BareHeader::kOffset + wire::kBthBytes);
   const wire::FrameTemplate headers({.source_mac = port_->capabilities().mac,
                                      .destination_mac = other_,
-                                     .source = Gid::from_ipv4({192, 0, 2, 1}),
-                                     .destination = Gid::from_ipv4({192, 0, 2, 2})});
+                                     .source = kFrom,
+                                     .destination = kTo});
   headers.write(to, static_cast<uint32_t>(bytes - BareHeader::kOffset));
 }
 

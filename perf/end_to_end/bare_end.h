@@ -7,12 +7,12 @@
 #include <cstring>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/identifiers.h"
 #include "perf/end_to_end/placed_region.h"
 #include "port/port.h"
+#include "port/specification.h"
 #include "wire/layers.h"
 
 namespace uroce::perf {
@@ -46,8 +46,9 @@ class BareEnd {
   static constexpr size_t kBurst = 32;
   static constexpr size_t kHeaderBytes = BareHeader::kOffset + sizeof(BareHeader);
 
-  /// Throws std::runtime_error.
-  explicit BareEnd(const std::string& devargs);
+  /// Beside the kernel both ends take what is for the address that all frames go to. Throws
+  /// std::runtime_error.
+  explicit BareEnd(const port::Specification& specification);
 
   /// Throws std::runtime_error when it does not come up.
   void wait_for_link(std::chrono::seconds limit);

@@ -9,6 +9,8 @@
 //   bare_port --port net_ring0 --peer-port net_ring1 --bytes 138,4170
 //   bare_port --port net_memif0,role=server,... --responder
 //   bare_port --port net_memif0,role=client,... --bytes 138,4170
+//
+// With --interface instead of --port it is uroce's own port by AF_XDP beside the kernel.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -228,6 +230,7 @@ void measure(Initiator& initiator, const std::vector<uint32_t>& sizes, double du
 
 struct Options {
   std::string port;
+  std::string interface;
   std::string peer_port;
   bool responder = false;
   bool two_threads = false;
@@ -276,7 +279,7 @@ void run_two_threads(BareEnd& end, BareEnd& peer_end, const Options& options) {
 
 void run(const Options& options) {
   constexpr std::chrono::seconds kLinkLimit{10};
-  if (drivers::needs_eal(options.port)) {
+  if (!options.port.empty() && drivers::needs_eal(options.port)) {
     engine::Configuration configuration;
     std::vector<std::string> ports{options.port};
     if (!options.peer_port.empty()) ports.push_back(options.peer_port);
@@ -285,11 +288,13 @@ void run(const Options& options) {
     }
     wear_lcore();
   }
-  BareEnd end(options.port);
+  BareEnd end({.devargs = options.port,
+               .kernels_interface = options.interface,
+               .kernel_path = port::KernelPath::kXdp});
   std::unique_ptr<BareEnd> peer_end;
   std::optional<Responder> peer;
   if (!options.peer_port.empty()) {
-    peer_end = std::make_unique<BareEnd>(options.peer_port);
+    peer_end = std::make_unique<BareEnd>(port::Specification{.devargs = options.peer_port});
     peer_end->wait_for_link(kLinkLimit);
     peer.emplace(*peer_end);
   }
@@ -306,7 +311,9 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   uroce::perf::Options options;
   CLI::App app("What a port carries without any protocol.");
-  app.add_option("--port", options.port, "this end")->required();
+  auto* port = app.add_option("--port", options.port, "this end");
+  auto* interface = app.add_option("--interface", options.interface, "this end, by AF_XDP beside the kernel");
+  port->excludes(interface);
   auto* peer = app.add_option("--peer-port", options.peer_port, "the other end, turned by the same thread");
   app.add_flag("--responder", options.responder, "answer until the other end says goodbye")->excludes(peer);
   app.add_flag("--two-threads", options.two_threads, "the other end has a thread of its own")->needs(peer);
@@ -314,6 +321,8 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.duration_s, "per measurement");
   CLI11_PARSE(app, argc, argv);
   try {
+    if (options.port.empty() == options.interface.empty())
+      throw std::runtime_error("either --port or --interface is needed");
     uroce::perf::run(options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "bare_port: {}\n", error.what());

@@ -116,14 +116,14 @@ class Xdp(TestCase):
         self.assertEqual(status, 0, output)
         return output
 
-    def transfer(self, server, port, *, family="v4", link=LINK, address=ADDRESSES["left"][0], mode="xdp"):
+    def transfer(self, server, port, *, family="v4", link=LINK, address=ADDRESSES["left"][0], mode="xdp", path_mtu=2048):
         """Verified WRITEs, READs and SENDs to a server that runs, whose counters it returns."""
         figures = self.folder / "figures.json"
         self.expect_success(self.start(self.perf(
             "right", "--connect", f"{address}:{port}", "--gid-index", GID_INDEX[family], "--size", "1,4096,100000", "--iterations", "100",
             "--measure", "bandwidth", "--quiet", "--json", str(figures), link=link, mode=mode)))
         told = json.loads(figures.read_text())
-        self.assertEqual(told["path_mtu"], 2048)
+        self.assertEqual(told["path_mtu"], path_mtu)
         for operation in ("write", "read", "send"):
             self.assertGreaterEqual(told[f"{operation}.100000.bytes_verified"], 100000)
         return self.expect_success(server)
@@ -142,18 +142,44 @@ class Xdp(TestCase):
     def test_rdma_and_tcp_share_the_interface(self):
         for family in GID_INDEX:
             with self.subTest(family):
-                server, port = self.serve("--gid-index", GID_INDEX[family])
-                self.assertTrue(self.has_program("left"))
-                receiver = self.start(self.command("left", sys.executable, "-c", TCP_SERVER))
-                sender = self.start(self.command("right", sys.executable, "-c", TCP_CLIENT, receiver.stdout.readline().strip()))
-                counters = self.transfer(server, port, family=family)
-                # The kernel's frames do not come to us.
-                self.assertNotIn("rx_not_roce", counters)
-                self.expect_success(sender)
-                said = self.expect_success(receiver)
-                self.assertEqual(said.split(), [sent_digest()], said)
-                for side in SIDES:
-                    self.assertFalse(self.has_program(side), "an orderly end leaves a program")
+                self.share_the_interface(family)
+
+    def test_frames_longer_than_a_page(self):
+        """Path MTU 4096, at link MTUs with and without room to spare, where the kernel has such frames (Linux 6.6)."""
+        for mtu, carried, why in (4200, 4200, f"the MTU of interface {LINK}"), (9000, 7918, "AF_XDP has two pages for a frame"):
+            self.set_mtu(mtu)
+            status, output = self.info(*self.command("left", UROCE, "info", "--interface", LINK, "--mode", "xdp"))
+            if "before Linux 6.6" in output:
+                self.skipTest(output)
+            self.assertEqual(status, 0, output)
+            self.assertRegex(output, rf"AF_XDP on {LINK} beside the kernel, native, copied, long frames in two pieces\n(.|\n)*link MTU +{carried}, .*: {why}\n")
+            for family in GID_INDEX:
+                with self.subTest(f"{mtu}, {family}"):
+                    self.share_the_interface(family, 4096)
+            # Single frames of a packet socket are as long, and a program may have short frames all the same.
+            server, port = self.serve()
+            self.transfer(server, port, mode="packet", path_mtu=4096)
+            server, port = self.serve("--mtu", "3000")
+            self.transfer(server, port)
+
+    def share_the_interface(self, family, path_mtu=2048):
+        server, port = self.serve("--gid-index", GID_INDEX[family])
+        self.assertTrue(self.has_program("left"))
+        receiver = self.start(self.command("left", sys.executable, "-c", TCP_SERVER))
+        sender = self.start(self.command("right", sys.executable, "-c", TCP_CLIENT, receiver.stdout.readline().strip()))
+        counters = self.transfer(server, port, family=family, path_mtu=path_mtu)
+        # The kernel's frames do not come to us, and none of ours is damaged.
+        for what in "rx_not_roce", "drop_icrc", "port_dropped":
+            self.assertNotIn(what, counters)
+        self.expect_success(sender)
+        said = self.expect_success(receiver)
+        self.assertEqual(said.split(), [sent_digest()], said)
+        for side in SIDES:
+            self.assertFalse(self.has_program(side), "an orderly end leaves a program")
+
+    def set_mtu(self, mtu):
+        for side in SIDES:
+            self.ip(side, "link", "set", LINK, "mtu", str(mtu))
 
     def test_the_other_end_may_be_by_af_packet(self):
         server, port = self.serve()
@@ -172,6 +198,14 @@ class Xdp(TestCase):
         self.assertTrue(self.has_program("left", BRIDGE))
         self.transfer(server, port, link=BRIDGE, address=BRIDGE_ADDRESSES["left"])
         self.assertFalse(self.has_program("left", BRIDGE))
+        self.set_mtu(4200)
+        for side in SIDES:
+            self.ip(side, "link", "set", BRIDGE, "mtu", "4200")
+        said = self.said("--mode", "xdp", link=BRIDGE)
+        if "before Linux 6.6" not in said:
+            self.assertRegex(said, r"generic \(its driver has no XDP\), copied, long frames in two pieces")
+            server, port = self.serve(link=BRIDGE, mode="xdp")
+            self.transfer(server, port, link=BRIDGE, address=BRIDGE_ADDRESSES["left"], path_mtu=4096)
 
     def test_what_the_program_takes(self):
         """The kernel executes it on frames of ours, and says what becomes of them."""
@@ -285,11 +319,10 @@ class Xdp(TestCase):
         status, output = self.info(*self.command("left", UROCE, "info", "--interface", LINK, "--mode", "neither"))
         self.assertNotEqual(status, 0, output)
         self.assertIn('must be one of "auto", "xdp", "packet"', output)
-        for side in SIDES:
-            self.ip(side, "link", "set", LINK, "mtu", "4200")
-        self.ip("left", "link", "set", TAP, "mtu", "4200")
-        self.assertRegex(self.said("--mode", "xdp"), rf"{LINK}: an MTU of 4200 is more than AF_XDP carries \(3822.*packet")
-        self.assertRegex(self.said(link=TAP), "AF_PACKET beside the kernel.*MTU of 4200")
+        self.set_mtu(9000)
+        self.ip("left", "link", "set", TAP, "mtu", "9000")
+        self.assertRegex(self.said("--mode", "xdp", "--mtu", "8000"), rf"{LINK}: (mtu 8000 is too large: at most 7918 \(AF_XDP|an MTU of 8000 is more.*packet)")
+        self.assertRegex(self.said("--mtu", "8000", link=TAP), "AF_PACKET beside the kernel.*8000")
         for side in SIDES:
             self.assertFalse(self.has_program(side))
 

@@ -9,13 +9,16 @@
 
 namespace uroce::drivers {
 
-FrameMemory::FrameMemory(size_t chunks)
-    : chunks_(chunks), base_(map_memory(nullptr, chunks * kChunkBytes, PROT_READ | PROT_WRITE, 0)) {
+FrameMemory::FrameMemory(size_t count, Frames frames)
+    : bytes_per_frame_(static_cast<uint64_t>(frames) * kChunkBytes),
+      bytes_(count * bytes_per_frame_),
+      base_(map_memory(nullptr, bytes_, PROT_READ | PROT_WRITE, 0)),
+      has_second_piece_(frames == Frames::kLong ? count : 0) {
   if (base_ == nullptr) throw std::bad_alloc();
   // A page that is copied when a forked child or its parent writes would not be the kernel's any more.
   advise_memory(base_, bytes(), MADV_DONTFORK);
-  free_.reserve(chunks);
-  for (size_t i = chunks; i > 0; --i) free_.push_back((i - 1) * kChunkBytes);
+  free_.reserve(count);
+  for (size_t i = count; i > 0; --i) free_.push_back((i - 1) * bytes_per_frame_);
 }
 
 FrameMemory::~FrameMemory() { unmap_memory(base_, bytes()); }

@@ -2,6 +2,7 @@
 
 #include <net/if.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <utility>
@@ -13,7 +14,12 @@ namespace uroce::drivers {
 namespace {
 
 constexpr uint32_t kMtuMin = 576;
-constexpr uint32_t kMtuMax = FrameMemory::kFrameBytesMax - kLinkHeaderBytes;
+
+constexpr uint32_t mtu_max(FrameMemory::Frames frames) {
+  return FrameMemory::bytes_max(frames) - kLinkHeaderBytes;
+}
+constexpr uint32_t kShortMtuMax = mtu_max(FrameMemory::Frames::kShort);
+constexpr uint32_t kMtuMax = mtu_max(FrameMemory::Frames::kLong);
 
 }  // namespace
 
@@ -38,22 +44,26 @@ Status XdpPort::prepare() {
   return {};
 }
 
+/// A RoCE packet with the largest path MTU, 4096, needs 4200: of an interface with a larger MTU than is
+/// carried nothing is missed.
 Status XdpPort::choose_mtu() {
   const uint32_t of_interface = capabilities_.link_mtu;
-  const uint32_t mtu = specification_.mtu.value_or(of_interface);
+  const uint32_t most = std::min(of_interface, kMtuMax);
+  const uint32_t mtu = specification_.mtu.value_or(most);
+  const std::string reason =
+      most == of_interface ? "the MTU of interface " + name_ : "AF_XDP has two pages for a frame";
   if (mtu < kMtuMin)
     return error(EINVAL, "mtu " + std::to_string(mtu) + " is below " + std::to_string(kMtuMin));
-  if (mtu > of_interface)
-    return error(EMSGSIZE, "mtu " + std::to_string(mtu) + " is too large: at most " +
-                               std::to_string(of_interface) + " (the MTU of interface " + name_ + ")");
-  if (mtu > kMtuMax)
-    return error(EMSGSIZE, "an MTU of " + std::to_string(mtu) + " is more than AF_XDP carries (" +
-                               std::to_string(kMtuMax) +
-                               ": one page for a frame; mode \"packet\" carries it)");
+  if (mtu > most)
+    return error(EMSGSIZE, "mtu " + std::to_string(mtu) + " is too large: at most " + std::to_string(most) +
+                               " (" + reason + ")");
+  if (mtu > kShortMtuMax && !XdpSocket::has_long_frames())
+    return error(EMSGSIZE, "an MTU of " + std::to_string(specification_.mtu.value_or(of_interface)) +
+                               " is more than this kernel's AF_XDP carries (" + std::to_string(kShortMtuMax) +
+                               ": one page for a frame, before Linux 6.6; mode \"packet\" carries it)");
+  frames_ = mtu > kShortMtuMax ? FrameMemory::Frames::kLong : FrameMemory::Frames::kShort;
   capabilities_.link_mtu = mtu;
-  capabilities_.link_mtu_reason = mtu == of_interface
-                                      ? "the MTU of interface " + name_
-                                      : "as configured; at most " + std::to_string(of_interface);
+  capabilities_.link_mtu_reason = mtu == most ? reason : "as configured; at most " + std::to_string(most);
   capabilities_.frame_bytes_max = mtu + kLinkHeaderBytes;
   return {};
 }
@@ -70,11 +80,14 @@ Status XdpPort::attach() {
 
 /// Every queue of the interface has a socket, as RSS gives RoCE to any of them; the pollers share them.
 Status XdpPort::start() {
-  memory_ = std::make_unique<FrameMemory>(hardware_queues_ * XdpSocket::kChunks);
+  memory_ = std::make_unique<FrameMemory>(hardware_queues_ * XdpSocket::kFrames, frames_);
   const bool generic = program_->mode() == XdpProgram::Mode::kGeneric;
   for (uint16_t i = 0; i < hardware_queues_; ++i) {
-    auto socket = XdpSocket::open({.interface_index = index_, .queue = i, .generic = generic}, *memory_,
-                                  i == 0 ? nullptr : sockets_.front().get());
+    auto socket = XdpSocket::open({.interface_index = index_,
+                                   .queue = i,
+                                   .generic = generic,
+                                   .long_frames = frames_ == FrameMemory::Frames::kLong},
+                                  *memory_, i == 0 ? nullptr : sockets_.front().get());
     if (!socket) return error(socket.error().code, socket.error().message);
     sockets_.push_back(std::move(*socket));
   }
@@ -99,16 +112,17 @@ void XdpPort::describe() {
   text +=
       program_->mode() == XdpProgram::Mode::kNative ? "native" : "generic (" + program_->why_generic() + ")";
   text += sockets_.front()->zero_copy() ? ", zero-copy" : ", copied";
+  if (frames_ == FrameMemory::Frames::kLong) text += ", long frames in two pieces";
   if (!specification_.remark.empty()) text += "; " + specification_.remark;
 }
 
-/// An address that the kernel's map has no room for is reached through the kernel's socket: not at all.
 std::vector<int> XdpPort::receive_events() const {
   std::vector<int> descriptors;
   for (const auto& socket : sockets_) descriptors.push_back(socket->descriptor());
   return descriptors;
 }
 
+/// An address that the kernel's map has no room for is reached through the kernel's socket: not at all.
 void XdpPort::follow_addresses(std::span<const Gid> addresses) { (void)program_->follow(addresses); }
 
 Result<std::unique_ptr<port::Port>> open_xdp(const std::string& interface,

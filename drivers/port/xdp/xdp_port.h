@@ -51,6 +51,7 @@ class XdpPort final : public port::Port {
   Claims claims_;
   std::unique_ptr<KernelInterface> interface_;
   port::Capabilities capabilities_;
+  FrameMemory::Frames frames_ = FrameMemory::Frames::kShort;
   // In this order, so that the program goes first: what comes then is the kernel's.
   std::unique_ptr<FrameMemory> memory_;
   std::vector<std::unique_ptr<XdpSocket>> sockets_;

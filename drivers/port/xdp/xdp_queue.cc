@@ -13,7 +13,8 @@ XdpQueue::XdpQueue(FrameMemory& memory, std::vector<XdpSocket*> sockets, const K
     : memory_(memory),
       sockets_(std::move(sockets)),
       interface_(interface),
-      chunks_(memory, sockets_.size() * XdpSocket::kChunks) {
+      chunks_(memory, sockets_.size() * XdpSocket::kFrames),
+      arrived_(sockets_.size(), ArrivedPieces(memory)) {
   for (XdpSocket* const socket : sockets_) socket->fill(chunks_);
 }
 
@@ -21,14 +22,15 @@ uint16_t XdpQueue::receive(std::span<port::RxFrame> frames) {
   const CancellationDisabled held;
   size_t received = 0;
   for (size_t i = 0; i < sockets_.size(); ++i) {
-    XdpSocket& socket = *sockets_[(first_ + i) % sockets_.size()];
-    const size_t some = socket.receive(frames.size() - received, [&](const xdp_desc& frame) {
-      std::byte* const data = memory_.at(frame.addr);
-      if (received < kPrefetched) port::prefetch_frame(data);
-      frames[received++] = {
-          .data = data, .length = frame.len, .handle = memory_.at(FrameMemory::chunk_of(frame.addr))};
+    const size_t turned = (first_ + i) % sockets_.size();
+    XdpSocket& socket = *sockets_[turned];
+    socket.receive(frames.size() - received, [&](const xdp_desc& piece) {
+      if (received < kPrefetched) port::prefetch_frame(memory_.at(piece.addr));
+      const bool complete = arrived_[turned].take(piece, frames[received], chunks_);
+      received += complete ? 1 : 0;
+      return complete;
     });
-    if (some > 0) socket.fill(chunks_);
+    socket.fill(chunks_);
     socket.wake_receiver();
   }
   first_ = (first_ + 1) % sockets_.size();
@@ -47,7 +49,7 @@ uint16_t XdpQueue::allocate(std::span<port::TxFrame> frames) {
   for (; to != frames.data() + frames.size() && chunks_.take(chunk); ++to) {
     std::byte* const begin = memory_.at(chunk);
     *to = {.data = begin + FrameMemory::kHeadroom,
-           .capacity = FrameMemory::kFrameBytesMax,
+           .capacity = memory_.frame_bytes_max(),
            .length = 0,
            .handle = begin};
   }
@@ -78,6 +80,7 @@ void XdpQueue::free(std::span<const port::TxFrame> frames) {
 uint64_t XdpQueue::dropped() const {
   uint64_t dropped = 0;
   for (const XdpSocket* const socket : sockets_) dropped += socket->dropped();
+  for (const ArrivedPieces& arrived : arrived_) dropped += arrived.dropped();
   return dropped;
 }
 

@@ -4,14 +4,15 @@
 #include <vector>
 
 #include "drivers/port/ethdev/kernel_interface.h"
+#include "drivers/port/xdp/arrived_pieces.h"
 #include "drivers/port/xdp/frame_memory.h"
 #include "drivers/port/xdp/xdp_socket.h"
 #include "port/port.h"
 
 namespace uroce::drivers {
 
-/// The AF_XDP sockets that one poller turns. Frames are chunks of the port's memory; a handle is the address
-/// of its chunk.
+/// The AF_XDP sockets that one poller turns. Frames lie in the port's memory; a handle is the beginning of a
+/// frame's first chunk.
 class XdpQueue final : public port::PortQueue {
  public:
   /// At least one socket; the first sends.
@@ -37,7 +38,8 @@ class XdpQueue final : public port::PortQueue {
   const std::vector<XdpSocket*> sockets_;
   const KernelInterface& interface_;
   FreeChunks chunks_;
-  size_t first_ = 0;  // where the next receive() begins, so that no queue starves another
+  std::vector<ArrivedPieces> arrived_;  // by socket
+  size_t first_ = 0;                    // where the next receive() begins, so that no queue starves another
 };
 
 }  // namespace uroce::drivers

@@ -23,6 +23,19 @@ bool set(int socket, int option, const Value& value) {
 
 }  // namespace
 
+/// Flags are the first thing that the kernel looks at: unknown ones are EINVAL, and no interface is ENODEV.
+bool XdpSocket::has_long_frames() {
+  const int descriptor = ::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return false;
+  sockaddr_xdp nowhere{};
+  nowhere.sxdp_family = AF_XDP;
+  nowhere.sxdp_flags = kXdpUseSg;
+  const bool unknown =
+      bind(descriptor, reinterpret_cast<const sockaddr*>(&nowhere), sizeof nowhere) != 0 && errno == EINVAL;
+  close(descriptor);
+  return !unknown;
+}
+
 Result<std::unique_ptr<XdpSocket>> XdpSocket::open(const Place& place, FrameMemory& memory,
                                                    const XdpSocket* first) {
   const int descriptor = ::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
@@ -33,6 +46,9 @@ Result<std::unique_ptr<XdpSocket>> XdpSocket::open(const Place& place, FrameMemo
   }
   if (const Status rings = socket->make_rings(); !rings) return rings.error();
   if (const Status bound = socket->bind_to(place, first); !bound) return bound.error();
+  // The flag lies beside the consumer's number (see fill()), and only drivers that receive without a copy set
+  // it.
+  socket->wakes_receiver_ = socket->zero_copy();
   return socket;
 }
 
@@ -88,7 +104,8 @@ Status XdpSocket::bind_to(const Place& place, const XdpSocket* first) {
   address.sxdp_ifindex = place.interface_index;
   address.sxdp_queue_id = place.queue;
   // Without either flag the kernel takes zero-copy where the driver has it.
-  address.sxdp_flags = static_cast<uint16_t>(XDP_USE_NEED_WAKEUP | (place.generic ? XDP_COPY : 0));
+  address.sxdp_flags = static_cast<uint16_t>(XDP_USE_NEED_WAKEUP | (place.generic ? XDP_COPY : 0) |
+                                             (place.long_frames ? kXdpUseSg : 0));
   if (first != nullptr) {  // the rest is as the first one's
     address.sxdp_flags = XDP_SHARED_UMEM;
     address.sxdp_shared_umem_fd = static_cast<uint32_t>(first->socket_);
@@ -113,14 +130,17 @@ uint64_t XdpSocket::dropped() const {
   return counted.rx_dropped + counted.rx_ring_full + counted.rx_fill_ring_empty_descs;
 }
 
+/// The ring has room for all that came back, so its consumer's number need not be read: the CPU that receives
+/// writes it for each frame, and on a veth that is the sender's, which would wait for its cache line.
 void XdpSocket::fill(FreeChunks& chunks) {
-  // Pairs with the kernel's release of what it has read.
-  const uint32_t room = kRingSize - (filled_ - __atomic_load_n(fill_.consumer, __ATOMIC_ACQUIRE));
+  constexpr uint32_t kAtOnceMin = 64;
+  if (unfilled_ < kAtOnceMin) return;
   uint32_t given = 0;
   uint64_t chunk = 0;
-  for (; given < room && chunks.take(chunk); ++given) fill_.at(filled_ + given, kRingSize) = chunk;
+  for (; given < unfilled_ && chunks.take(chunk); ++given) fill_.at(filled_ + given, kRingSize) = chunk;
   if (given == 0) return;
   filled_ += given;
+  unfilled_ -= given;
   __atomic_store_n(fill_.producer, filled_, __ATOMIC_RELEASE);  // pairs with the kernel's acquire
 }
 
@@ -128,19 +148,31 @@ void XdpSocket::collect(FreeChunks& chunks) {
   // Pairs with the kernel's release of the addresses.
   const uint32_t end = __atomic_load_n(completed_.producer, __ATOMIC_ACQUIRE);
   if (end == collected_) return;
-  for (; collected_ != end; ++collected_)
-    chunks.put(FrameMemory::chunk_of(completed_.at(collected_, kRingSize)));
+  for (; collected_ != end; ++collected_) {
+    const uint64_t piece = completed_.at(collected_, kRingSize);
+    if (memory_.note_sent(piece)) chunks.put(memory_.chunk_of(piece));
+  }
   // Pairs with the kernel's acquire before it writes there again.
   __atomic_store_n(completed_.consumer, collected_, __ATOMIC_RELEASE);
 }
 
 size_t XdpSocket::room() {
   // Pairs with the kernel's release of what it has read.
-  return kRingSize - (queued_ - __atomic_load_n(sent_.consumer, __ATOMIC_ACQUIRE));
+  const uint32_t pieces = kRingSize - (queued_ - __atomic_load_n(sent_.consumer, __ATOMIC_ACQUIRE));
+  return pieces / memory_.pieces_max();
 }
 
 void XdpSocket::send(uint64_t address, uint32_t length) {
-  sent_.at(queued_++, kRingSize) = {.addr = address, .len = length, .options = 0};
+  const auto in_chunk =
+      static_cast<uint32_t>(FrameMemory::kChunkBytes - (address & (FrameMemory::kChunkBytes - 1)));
+  uint32_t left = length;
+  if (length > in_chunk) {
+    memory_.note_second_piece(address);
+    sent_.at(queued_++, kRingSize) = {.addr = address, .len = in_chunk, .options = kXdpPacketContinues};
+    address += in_chunk;
+    left -= in_chunk;
+  }
+  sent_.at(queued_++, kRingSize) = {.addr = address, .len = left, .options = 0};
 }
 
 bool XdpSocket::all_sent() const {
@@ -164,6 +196,7 @@ void XdpSocket::flush() {
 }
 
 void XdpSocket::wake_receiver() {
+  if (!wakes_receiver_) return;
   // Relaxed: as above.
   if ((__atomic_load_n(fill_.flags, __ATOMIC_RELAXED) & XDP_RING_NEED_WAKEUP) == 0) return;
   (void)recvfrom(socket_, nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);

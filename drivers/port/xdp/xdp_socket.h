@@ -22,18 +22,29 @@ struct XdpRing {
   Entry& at(uint32_t number, uint32_t size) const { return entries[number & (size - 1)]; }
 };
 
+// Of Linux 6.6, whose headers the build may not have (<linux/if_xdp.h>): frames in several pieces.
+inline constexpr uint16_t kXdpUseSg = 1 << 4;
+inline constexpr uint32_t kXdpPacketContinues = 1 << 0;
+
 /// An AF_XDP socket with its four rings, on one queue of an interface. The poller's, except where said.
+///
+/// A descriptor of a ring is a piece of a frame, and lies in one chunk. Only with long_frames are there
+/// frames of more than one: all but the last are marked (kXdpPacketContinues).
 class XdpSocket {
  public:
   static constexpr uint32_t kRingSize = 2048;  // of each ring
   /// What rings hold at most, and as many again in the hands of the stack.
-  static constexpr size_t kChunks = 3 * size_t{kRingSize};
+  static constexpr size_t kFrames = 3 * size_t{kRingSize};
 
   struct Place {
     unsigned interface_index = 0;
     uint16_t queue = 0;
-    bool generic = false;  // no driver takes part: frames are copied
+    bool generic = false;      // no driver takes part: frames are copied
+    bool long_frames = false;  // as the memory has them; the kernel has_long_frames()
   };
+
+  /// Whether this kernel's sockets carry frames longer than one chunk (Linux 6.6). It changes nothing.
+  static bool has_long_frames();
 
   /// `first` is the port's first socket, which has given the memory to the kernel; null: this one is it.
   /// Errors are the reason alone.
@@ -52,16 +63,17 @@ class XdpSocket {
     return __atomic_load_n(&transmit_calls_, __ATOMIC_RELAXED);
   }
 
-  /// Gives the kernel free chunks to receive into, as many as it takes.
+  /// Gives the kernel free chunks to receive into for those that came back, many at a time.
   void fill(FreeChunks& chunks);
-  /// Received frames, `count` at most: calls `take` with each of their descriptors.
+  /// Received pieces of `count` frames at most: calls `take` with the descriptor of each, which says whether
+  /// a frame is complete with it.
   template <typename Take>
-  size_t receive(size_t count, Take take);
+  void receive(size_t count, Take take);
   /// Takes back the chunks of what was sent.
   void collect(FreeChunks& chunks);
   /// How many frames can be sent without a wait.
   [[nodiscard]] size_t room();
-  /// Within room().
+  /// All of it lies in one frame of the memory. Within room().
   void send(uint64_t address, uint32_t length);
   /// What was sent becomes the kernel's, which may leave some of it for the next time.
   void flush();
@@ -85,12 +97,14 @@ class XdpSocket {
   };
   Mapping mappings_[4];
   size_t mapped_ = 0;
+  bool wakes_receiver_ = true;
   XdpRing<uint64_t> fill_;
   XdpRing<uint64_t> completed_;
   XdpRing<xdp_desc> received_;
   XdpRing<xdp_desc> sent_;
   // Our own side's numbers, so that the kernel's lines are read and written once per burst.
   uint32_t filled_ = 0;
+  uint32_t unfilled_ = kRingSize;  // chunks that the kernel had from us and gave back, or never had
   uint32_t collected_ = 0;
   uint32_t taken_ = 0;
   uint32_t queued_ = 0;
@@ -98,14 +112,16 @@ class XdpSocket {
 };
 
 template <typename Take>
-size_t XdpSocket::receive(size_t count, Take take) {
+void XdpSocket::receive(size_t count, Take take) {
   // Pairs with the kernel's release of the descriptors.
-  const uint32_t ready = __atomic_load_n(received_.producer, __ATOMIC_ACQUIRE) - taken_;
-  if (ready < count) count = ready;
-  for (size_t i = 0; i < count; ++i) take(received_.at(taken_++, kRingSize));
+  const uint32_t end = __atomic_load_n(received_.producer, __ATOMIC_ACQUIRE);
+  if (end == taken_ || count == 0) return;
+  const uint32_t begin = taken_;
+  while (taken_ != end && count > 0)
+    if (take(received_.at(taken_++, kRingSize))) --count;
   // Pairs with the kernel's acquire before it writes there again.
-  if (count > 0) __atomic_store_n(received_.consumer, taken_, __ATOMIC_RELEASE);
-  return count;
+  __atomic_store_n(received_.consumer, taken_, __ATOMIC_RELEASE);
+  unfilled_ += taken_ - begin;
 }
 
 }  // namespace uroce::drivers
