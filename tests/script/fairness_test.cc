@@ -27,13 +27,13 @@ class Fairness : public ::testing::Test {
   }
 
   /// Ready, and its timer sleeps.
-  Actor& add_queue_pair() {
+  Actor& add_queue_pair(PathMtu mtu = PathMtu::k256) {
     const std::string name = std::to_string(stage.actors().size());
     Actor& actor = stage.add_queue_pair(
         line("qp"), name, {.type = qp::Type::kRc, .signal_all = true, .send_depth = 64, .receive_depth = 64});
     qp::Attributes& attributes = actor.attributes;
     attributes.path = Stage::path_to_peer(false);
-    attributes.path_mtu = PathMtu::k256;
+    attributes.path_mtu = mtu;
     attributes.destination = actor.peer;
     attributes.rq_psn = Psn(1000);
     attributes.sq_psn = Psn(100);
@@ -128,6 +128,23 @@ TEST_F(Fairness, ALongMessageDoesNotHoldUpOthers) {
   auto frames = turn();
   EXPECT_EQ(frames[modest.peer], 1u);
   EXPECT_EQ(frames[greedy.peer], kFramesOfOne);
+}
+
+/// Frames are not alike: beside short messages a queue pair has a turn of so many bytes.
+TEST_F(Fairness, LongFramesTakeTurnsByBytes) {
+  constexpr size_t kLongFramesOfOne = 4;
+  const Actor& greedy = add_queue_pair(PathMtu::k4096);
+  const Actor& modest = add_queue_pair(PathMtu::k4096);
+  feed_read(greedy);
+  EXPECT_EQ(turn()[greedy.peer], kFramesOfOne);
+  feed(modest, "WRITE_ONLY A psn=1000");
+  EXPECT_EQ(turn()[modest.peer], 1u);
+  for (int i = 1; i < 4; ++i) {
+    feed(modest, "WRITE_ONLY A psn=" + std::to_string(1000 + i));
+    auto frames = turn();
+    EXPECT_EQ(frames[modest.peer], 1u);
+    EXPECT_EQ(frames[greedy.peer], kLongFramesOfOne);
+  }
 }
 
 /// A turn receives only so many, whatever waits; what comes behind a flood comes after it, and no later.
