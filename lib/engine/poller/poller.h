@@ -153,6 +153,9 @@ class Poller final : private TurnOwner {
   static constexpr uint32_t kQuantumBytes = 16896;
   static constexpr uint32_t kLongFrame = 1024;
   static constexpr size_t kShortFrames = 2;
+  // That begins when so many short messages have gone within kSharedFor: long ones are slower by it, and a
+  // few short ones, as of a connection that is watched, are not worth that.
+  static constexpr uint32_t kShortMessages = 64;
   /// For so long after such a one has sent; short messages wait less for long ones.
   static constexpr Duration kSharedFor = milliseconds(5);
   static constexpr Duration kTimerTick = microseconds(16);
@@ -200,6 +203,7 @@ class Poller final : private TurnOwner {
   void expire_timers();
   void pump();
   void note_sent(QueuePairEntry& entry, size_t frames, bool more);
+  void note_short_message();
   [[nodiscard]] static bool is_long(const QueuePairEntry& entry);
   [[nodiscard]] bool is_for_another(const QueuePairEntry& entry) const;
   [[nodiscard]] uint32_t pump_budget() const;
@@ -267,7 +271,9 @@ class Poller final : private TurnOwner {
   const QueuePairEntry* lone_sender_ = nullptr;
   Instant long_until_{INT64_MIN};  // since long frames were sent
   Instant shared_until_{};         // while turn_.shared: long messages and short ones take turns
-  size_t waiting_ = 0;             // of these, queue pairs whose peer's process takes no frames
+  Instant shorts_since_{};         // since when short messages are counted
+  uint32_t shorts_ = 0;
+  size_t waiting_ = 0;  // of these, queue pairs whose peer's process takes no frames
   GeneralServices* services_ = nullptr;
   QueuePairEntry* raised_ = nullptr;  // the last of those with events
   LoopRing looped_;

@@ -79,10 +79,20 @@ void Poller::pump() {
   if (is_long(entry)) {
     long_until_ = turn_.now + kSharedFor;
   } else if (!alone && !more && frames <= kShortFrames && turn_.now < long_until_) {
-    turn_.shared = true;
-    shared_until_ = turn_.now + kSharedFor;
+    // One that awaits nothing has sent an ACK, or the like.
+    if (entry.queue_pair.awaits_responses()) note_short_message();
   }
   lone_sender_ = turn_.shared ? nullptr : &entry;
+}
+
+void Poller::note_short_message() {
+  if (turn_.now - shorts_since_ > kSharedFor) {
+    shorts_since_ = turn_.now;
+    shorts_ = 0;
+  }
+  if (++shorts_ < kShortMessages) return;
+  turn_.shared = true;
+  shared_until_ = turn_.now + kSharedFor;
 }
 
 bool Poller::is_long(const QueuePairEntry& entry) { return entry.frame_bytes >= kLongFrame; }
