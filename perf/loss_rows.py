@@ -13,8 +13,9 @@ MESSAGE = 65536
 ROUNDS = 3
 LOSS, ONE_WAY_US = 1000, 50
 TAIL = re.compile(r'(last packet of the first WRITE|only packet of the first WRITE|last packet of a WRITE), round trip (\d+) us, lossless (\S+) us: (\S+) us')
-SHARES = re.compile(r'long messages: (\S+) Gbit/s beside one queue pair, (\S+) beside \d+; short ones of each: (\d+) to \d+ without them, (\d+) to (\d+) beside')
+SHARES = re.compile(r'round trip (\d+) us: long messages: (\S+) Gbit/s beside one queue pair, (\S+) beside \d+; short ones of each: (\d+) to \d+ without them, (\d+) to (\d+) beside')
 SIMULATED = re.compile(r'WRITE, loss (\S+) %, 0 % late, round trip (\d+) us: (\S+) of (\S+) Gbit/s')
+LONG_PATH = re.compile(r'WRITE on a link of (\d+) Gbit/s, loss (\S+) %, round trip (\d+) us: (\S+) of (\S+) Gbit/s')
 
 
 class Loss:
@@ -29,6 +30,10 @@ class Loss:
             name = f'{float(loss):g}pct'.replace('0.1', '01')
             yield Row(f'loss_goodput.write64k.{name}.{round_trip}us', float(lossy) / float(lossless), 'of lossless')
 
+        for link, loss, round_trip, goodput, of_window in LONG_PATH.findall(self.said_by_simulation('Goodput.OfALongFastPath')):
+            name = f'{float(loss):g}pct'.replace('0.1', '01')
+            yield Row(f'loss_goodput.write64k.{name}.{round_trip}us.{link}g', float(goodput), 'Gbit/s', float(of_window), 'window')
+
     def tails(self):
         """What a lost last packet makes of a burst, in round trips. Virtual time: the same in each run."""
         worst = {}
@@ -41,10 +46,10 @@ class Loss:
 
     def fairness(self):
         """A queue pair of 1 MiB WRITEs and 100 of 64 B, one at a time, on one link of 25 Gbit/s. Virtual time."""
-        for alone, beside, quiet, least, most in SHARES.findall(self.said_by_simulation('Fairness.*')):
-            yield Row('fairness.long.gbps', float(beside), 'Gbit/s', float(alone), 'beside one')
-            yield Row('fairness.short.of_quiet', int(least) / int(quiet), 'x')
-            yield Row('fairness.short.least_of_most', int(least) / int(most), 'x')
+        for trip, alone, beside, quiet, least, most in SHARES.findall(self.said_by_simulation('Fairness.*')):
+            yield Row(f'fairness.long.gbps.{trip}us', float(beside), 'Gbit/s', float(alone), 'beside one')
+            yield Row(f'fairness.short.of_quiet.{trip}us', int(least) / int(quiet), 'x')
+            yield Row(f'fairness.short.least_of_most.{trip}us', int(least) / int(most), 'x')
 
     def said_by_simulation(self, tests):
         program = self.build / 'tests/sim/sim_test'

@@ -166,6 +166,34 @@ class Wire:
     def of_two(self, *options):
         return json.loads(self.run('net_ring', [self.program('two_threads'), '--seconds', self.duration, *options]))
 
+    def mixed_sizes(self):
+        """WRITEs of 64 B of 100 queue pairs, one at a time of each, beside one with 1 MiB, both ends on one thread: the CPU is what they
+        share."""
+        runs = [json.loads(self.run('net_ring', [self.program('mixed_sizes'), '--one-thread', '--seconds', self.duration]))
+                for _ in range(RUNS)]
+        for size in 'long', 'short':
+            kept = statistics.median(figures[f'{size}_beside'] / figures[f'{size}_alone'] for figures in runs)
+            yield Row(f'fairness.cpu.{size}.of_alone', kept, 'x')
+
+    def peers(self):
+        """1,000 queue pairs in random order on a path each, which are 4 addresses of one end and 251 of the other, beside as many on one
+        path. A port has 255 addresses at most, for verbs have eight bits for a GID's index."""
+        ends = ','.join(f'"10.1.0.{i}/16"' for i in range(1, 5)), ','.join(f'"10.1.1.{i}/16"' for i in range(1, 252))
+        text = ''.join(f'[[device]]\nname = "uroce{end}"\nport = "loopback{end}"\naddresses = [{addresses}]\n'
+                       for end, addresses in enumerate(ends))
+        with tempfile.NamedTemporaryFile('w', suffix='.toml') as configuration:
+            configuration.write(text)
+            configuration.flush()
+            run = [self.build / 'apps/uroce', 'run', '--config', configuration.name, '--', self.program('one_thread'), '--op', 'write',
+                   '--size', SMALL, '--region-mb', 64, '--queue-pairs', 1000, '--random-order', '--seconds', max(1, self.duration)]
+            for batch, suffix in (16, ''), (1, '.alone'):
+                options = ['--batch', batch, '--outstanding', 64 * batch]
+                rounds = [[json.loads(command([*run, *options, *paths]))['cpu_ns_per_operation'] for paths in ([], ['--all-addresses'])]
+                          for _ in range(RUNS)]
+                one, many = (statistics.median(figures) for figures in zip(*rounds))
+                yield Row(f'peers.1000{suffix}.cpu_ns.write.64', many, 'ns', one, '1 path', 'lower')
+                yield Row(f'peers.rate_ratio.1000{suffix}', one / many, 'x')
+
     def scale(self):
         """Messages of queue pairs in random order, so that none is in a cache when there are many, beside one queue pair: posted by
         16, and one by one. What a queue pair takes of memory, with queues of 64 and of 4 work requests."""

@@ -1,6 +1,8 @@
 #include "net/gid_table.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 namespace uroce::net {
 
@@ -19,7 +21,7 @@ GidTable::GidTable(MacAddress mac, std::span<const Gid> addresses, std::span<con
   vlans_.push_back(0);
   vlans_.insert(vlans_.end(), vlans.begin(), vlans.end());
   vlans_.resize(gids_.size());
-  note_vlans();
+  note_change();
 }
 
 std::optional<size_t> GidTable::add(const Gid& gid, uint16_t vlan) {
@@ -31,7 +33,7 @@ std::optional<size_t> GidTable::add(const Gid& gid, uint16_t vlan) {
   }
   gids_[index] = gid;
   vlans_[index] = vlan;
-  note_vlans();
+  note_change();
   return index;
 }
 
@@ -44,21 +46,47 @@ bool GidTable::remove(const Gid& gid) {
     gids_.pop_back();
     vlans_.pop_back();
   }
-  note_vlans();
+  note_change();
   return true;
 }
 
-void GidTable::note_vlans() {
+void GidTable::note_change() {
   has_vlans_ = std::ranges::any_of(vlans_, [](uint16_t vlan) { return vlan != 0; });
+  places_.clear();
+  if (size() <= kFew) return;
+  // At most half full, so that a search is short and ends.
+  places_.resize(std::bit_ceil(2 * size()), kNoIndex);
+  for (size_t index = 0; index < size(); ++index) {
+    if (!in_use(index)) continue;
+    size_t place = place_of(gids_[index]);
+    while (places_[place] != kNoIndex) place = (place + 1) & (places_.size() - 1);
+    places_[place] = static_cast<uint16_t>(index);
+  }
+}
+
+/// Where a search for it begins.
+size_t GidTable::place_of(const Gid& gid) const {
+  std::array<uint64_t, 2> words{};
+  std::memcpy(words.data(), gid.bytes.data(), sizeof words);
+  constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;
+  uint64_t hash = (words[0] * kMultiplier) ^ words[1];
+  hash ^= hash >> 32;  // IPv4 addresses differ in the highest bits alone
+  return (hash * kMultiplier >> 32) & (places_.size() - 1);
 }
 
 bool GidTable::has_vlan(uint16_t vlan) const { return std::ranges::find(vlans_, vlan) != vlans_.end(); }
 
 std::optional<size_t> GidTable::find(const Gid& gid) const {
   if (gid == Gid{}) return std::nullopt;  // that is an empty index
-  const auto it = std::ranges::find(gids_, gid);
-  if (it == gids_.end()) return std::nullopt;
-  return static_cast<size_t>(it - gids_.begin());
+  if (places_.empty()) {
+    const auto it = std::ranges::find(gids_, gid);
+    if (it == gids_.end()) return std::nullopt;
+    return static_cast<size_t>(it - gids_.begin());
+  }
+  for (size_t place = place_of(gid); places_[place] != kNoIndex; place = (place + 1) & (places_.size() - 1)) {
+    if (gids_[places_[place]] == gid) return places_[place];
+  }
+  return std::nullopt;
 }
 
 }  // namespace uroce::net

@@ -47,10 +47,16 @@ class GidTable {
   }
 
  private:
-  void note_vlans();
+  /// More are found by a hash.
+  static constexpr size_t kFew = 8;
+  static constexpr uint16_t kNoIndex = UINT16_MAX;
+
+  void note_change();
+  [[nodiscard]] size_t place_of(const Gid& gid) const;
 
   std::vector<Gid> gids_;
-  std::vector<uint16_t> vlans_;  // 0 at an empty index
+  std::vector<uint16_t> vlans_;   // 0 at an empty index
+  std::vector<uint16_t> places_;  // indexes by hash, with linear probing; empty: there are few
   bool has_vlans_ = false;
 };
 

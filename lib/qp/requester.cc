@@ -55,7 +55,8 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   const bool limited = connection_.rate_limit.limits();
   const uint32_t window = !limited ? retransmission_.window() : limited_window(turn.now);
   // What follows may be long in coming.
-  asks_each_ = window == 1 || connection_.options.signal_all || std::exchange(shall_ask_, false) || limited;
+  asks_each_ = window < Retransmission::kWindowLeast || connection_.options.signal_all ||
+               std::exchange(shall_ask_, false) || limited;
   bool held_back = false;
   while (window_.number() != published_ && window_.unanswered() < window) {
     SendRequest& request = window_.current();
@@ -94,6 +95,8 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   if (frames > 0) retransmission_.sent(turn.now);
   if (limited) [[unlikely]]
     note_limited(window);
+  if (turn.shared && window_.unanswered() >= Retransmission::kSharedLeast) [[unlikely]]
+    retransmission_.share_path(turn.now);
   return {.frames = frames, .more = more};
 }
 

@@ -34,6 +34,9 @@ void Retransmission::reset() {
   forget_recovery();
   round_trip_.reset();
   responses_.reset();
+  sharing_until_ = Instant{INT64_MIN};
+  shared_least_ = RoundTrip::kUnknown;
+  shared_trips_ = 0;
 }
 
 /// From here on all is sent again.
@@ -52,7 +55,7 @@ void Retransmission::sent(Instant now) {
   sent_at_ = now;
   // Of what goes for the first time, so that no answer is too early; a late one costs patience.
   if (const Psn end = window_.sent_end(); end != sent_end_) [[likely]] {
-    if (round_trip_.begin(sent_end_ = end, now)) [[unlikely]]
+    if (round_trip_.begin(std::exchange(sent_end_, end), end, now)) [[unlikely]]
       shown_operation_ = window_.newest_operation();
   }
   if (probe_deadline_ == kNever) start_probe_timer(now);
@@ -224,13 +227,37 @@ bool Retransmission::count_retry(Turn& turn) {
 }
 
 void Retransmission::shrink_window() {
-  window_packets_ = std::max(kWindowLeast, window_packets_ / 2);
+  window_packets_ = std::max(std::min(kWindowLeast, window_packets_), window_packets_ / 2);
   answered_since_step_ = 0;
   UROCE_ASSERT(window_packets_ <= SendWindow::kPackets);
 }
 
-void Retransmission::grow_window(uint32_t answered) {
-  UROCE_ASSERT(window_packets_ >= kWindowLeast && answered_since_step_ < kAnsweredPerStep);
+/// By the shortest of some round trips: single ones are long for other reasons.
+[[gnu::noinline]] void Retransmission::share_path(Instant now) {
+  sharing_until_ = now + kSharingFor;
+  if (std::exchange(shared_samples_, round_trip_.samples()) == round_trip_.samples()) return;
+  shared_least_ = std::min(shared_least_, round_trip_.newest());
+  if (++shared_trips_ < kTripsPerShare) return;
+  shared_trips_ = 0;
+  const Duration seen = std::exchange(shared_least_, RoundTrip::kUnknown);
+  const Duration least = round_trip_.least();
+  const Duration most = least + Duration{least.ns / 8} + kQueuedAlways;
+  const auto packets = static_cast<int64_t>(window_packets_);
+  const int64_t fits = seen > most ? packets * most.ns / seen.ns : packets + packets / 8;
+  int64_t fewest = kSharedLeast;
+  // READs are asked for in parts: one is answered while the next one is asked for.
+  if (window_.reads() > 0) {
+    fewest = int64_t{2} * SendWindow::kReadPackets;
+  } else if (packets >= kWindowLeast) {
+    // What is under way may not have asked for its ACK, but for one packet of so many.
+    fewest = kWindowLeast / 2;
+  }
+  window_packets_ = static_cast<uint32_t>(std::clamp<int64_t>(fits, fewest, SendWindow::kPackets));
+}
+
+void Retransmission::grow_window(uint32_t answered, Instant now) {
+  if (now < sharing_until_) return;
+  UROCE_ASSERT(window_packets_ >= kSharedLeast && answered_since_step_ < kAnsweredPerStep);
   answered_since_step_ += answered;
   window_packets_ = std::min(SendWindow::kPackets, window_packets_ + answered_since_step_ / kAnsweredPerStep);
   answered_since_step_ %= kAnsweredPerStep;

@@ -28,6 +28,11 @@ namespace uroce::qp {
 /// no round trip is known a probe waits for a part of the ACK timeout.
 class Retransmission {
  public:
+  /// Two runs of kPacketsPerAck: one is answered while the other goes. In a smaller window, which
+  /// share_path() may make, each packet has to ask for its ACK.
+  static constexpr uint32_t kWindowLeast = 32;
+  static constexpr uint32_t kSharedLeast = 8;
+
   Retransmission(Connection& connection, SendWindow& window) : connection_(connection), window_(window) {}
 
   void reset();
@@ -82,6 +87,9 @@ class Retransmission {
   void time_undisturbed() {
     if (recovering_ || resends_oldest_) round_trip_.cancel();
   }
+  /// To be called after each pump with kSharedLeast packets under way while others send short messages: makes
+  /// the window as large as the path takes. Packets beyond that wait in a queue, with theirs behind them.
+  void share_path(Instant now);
   [[nodiscard]] const RoundTrip& round_trip() const { return round_trip_; }
   /// What the last packet was of that progress() said is to be shown.
   [[nodiscard]] queue::SendOperation shown_operation() const { return shown_operation_; }
@@ -97,11 +105,14 @@ class Retransmission {
  private:
   // What was sent in vain is sent again in whole, so a peer that loses for want of room is given less at a
   // time: half after each loss, and one packet more for every few that were answered.
-  static constexpr uint32_t kWindowLeast =
-      32;  // two runs of kPacketsPerAck: one is answered while the other goes
   static constexpr uint32_t kAnsweredPerStep = 8;
+  // Of share_path(): round trips that the window is set by, ...
+  static constexpr uint32_t kTripsPerShare = 4;
+  // ... what of them is always spent in queues, beside an eighth of the shortest one, and how long it holds.
+  static constexpr Duration kQueuedAlways = microseconds(1);
+  static constexpr Duration kSharingFor = milliseconds(1);
   void shrink_window();
-  void grow_window(uint32_t answered);
+  void grow_window(uint32_t answered, Instant now);
 
   void retry(Turn& turn);
   void start_over();
@@ -160,6 +171,11 @@ class Retransmission {
   bool reorders_ = false;      // the path of our packets has: one was late, not lost
   Reordering responses_;       // on the path of the peer's
   RoundTrip round_trip_;
+  // Of share_path():
+  Instant sharing_until_{INT64_MIN};             // nothing else makes the window larger
+  uint32_t shared_samples_ = 0;                  // round trips that it has seen, modulo 2^32
+  uint32_t shared_trips_ = 0;                    // of them since it set the window, ...
+  Duration shared_least_ = RoundTrip::kUnknown;  // ... and the shortest
   queue::SendOperation shown_operation_ = queue::SendOperation::kSend;
   uint32_t timeouts_seen_ = 0;  // modulo 2^32
   Psn sent_end_;                // when packets went out last, ...
@@ -205,7 +221,7 @@ inline Instant Retransmission::tail_deadline(Instant now) const {
 inline bool Retransmission::progress(uint32_t psns, Instant now) {
   UROCE_ASSERT(psns > 0);
   if (window_packets_ != SendWindow::kPackets) [[unlikely]]
-    grow_window(psns);
+    grow_window(psns, now);
   const bool shown = round_trip_.answered(window_.oldest(), now);
   retries_ = rnr_retries_ = silences_ = 0;
   rewound_ = alone_only_ = false;

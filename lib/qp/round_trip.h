@@ -14,11 +14,12 @@ class RoundTrip {
  public:
   void reset() { *this = {}; }
 
-  /// The packets before `end` have just gone out for the first time, and are timed unless others are already.
-  /// True: their time is to be shown, if it is measured.
-  bool begin(Psn end, Instant now) {
+  /// The packets from `first` to before `end` have just gone out for the first time, and are timed unless
+  /// others are already. True: their time is to be shown, if it is measured.
+  bool begin(Psn first, Psn end, Instant now) {
     if (timing_) return false;
     timing_ = true;
+    first_ = first;
     end_ = end;
     begin_ = now;
     return shows_ = samples_ % kPerShown == 0;
@@ -29,9 +30,12 @@ class RoundTrip {
   bool answered(Psn oldest, Instant now) {
     if (!timing_) return false;
     if (oldest.before(end_)) {
-      // A part of what is timed is answered: its round trip was no longer than this.
+      // A part of what is timed, or what went before, is answered: that took no longer than this.
+      const Duration most = now - begin_;
       if (first_patience_ == kUnknown) [[unlikely]]
-        first_patience_ = patience_of(kRoundTrips * (now - begin_).ns);
+        first_patience_ = patience_of(kRoundTrips * most.ns);
+      if (most < least_ && oldest.after(first_)) [[unlikely]]
+        least_ = most;
       return false;
     }
     timing_ = false;
@@ -44,7 +48,7 @@ class RoundTrip {
     sample = std::max(sample, Duration{1});
     newest_ = sample;
     ++samples_;
-    least_ = least_ == Duration{} ? sample : std::min(least_, sample);
+    least_ = std::min(least_, sample);
     if (smoothed_ == Duration{}) {
       smoothed_ = sample;
       // RFC 6298 begins with a half; with a quarter the first wait is as long as later ones.
@@ -70,8 +74,8 @@ class RoundTrip {
   /// ... the last one so long; 0: none.
   [[nodiscard]] Duration newest() const { return newest_; }
   [[nodiscard]] Duration smoothed() const { return smoothed_; }
-  /// The shortest so far; 0: none.
-  [[nodiscard]] Duration least() const { return least_; }
+  /// No longer than any so far, and than what parts of bursts have taken; 0: none.
+  [[nodiscard]] Duration least() const { return least_ == kUnknown ? Duration{} : least_; }
 
  private:
   // An answer that is twice as late as usual is missing, as for TCP's tail loss probe (RFC 8985,
@@ -86,11 +90,12 @@ class RoundTrip {
 
   bool timing_ = false;
   bool shows_ = false;  // what is timed
+  Psn first_;
   Psn end_;
   Instant begin_{};
   Duration smoothed_{};  // 0: no sample yet
   Duration variation_{};
-  Duration least_{};
+  Duration least_ = kUnknown;
   Duration newest_{};
   uint32_t samples_ = 0;
   Duration patience_ = kUnknown;

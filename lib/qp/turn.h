@@ -38,6 +38,9 @@ struct Turn {
   /// A queue pair has sent a reply, and the ACK of what it replies to goes when that has left: the peer waits
   /// for the reply, and looks at nothing before it that it need not.
   bool answers_follow = false;
+  /// Queue pairs with short messages send besides: one with long ones has no more under way than the path
+  /// takes.
+  bool shared = false;
   /// Speed of the port's link in Mbit/s; 0: unknown.
   uint32_t line_mbps = 0;
   Latencies* latencies = nullptr;     // null: none are kept

@@ -31,12 +31,25 @@ ibv_wr_opcode opcode_of(Operation operation) {
                                          : IBV_WR_SEND;
 }
 
+/// The one of the device, and if `all` those behind it.
+std::vector<ibv_gid> gids_of(const client::VerbsDevice& device, bool all) {
+  std::vector<ibv_gid> gids = {device.gid};
+  ibv_gid gid{};
+  for (uint32_t index = device.gid_index + 1; all && index <= UINT8_MAX; ++index) {
+    if (ibv_query_gid(device.context.get(), device.port, static_cast<int>(index), &gid) != 0) break;
+    if (gid.global.interface_id == 0) break;
+    gids.push_back(gid);
+  }
+  return gids;
+}
+
 }  // namespace
 
 RcEnd::RcEnd(const std::string& device, const Traffic& traffic, Part part)
     : traffic_(traffic),
       part_(part),
       device_(client::VerbsDevice::open({.name = device})),
+      gids_(gids_of(device_, traffic.all_addresses)),
       sends_(traffic.batch),
       receives_(traffic.batch),
       segments_(traffic.batch) {
@@ -101,10 +114,20 @@ std::vector<uint32_t> RcEnd::numbers() const {
 
 void RcEnd::connect(const RcPlace& peer, std::span<const uint32_t> numbers) {
   device_.wait_until_active();
-  for (size_t i = 0; i < queue_pairs_.size(); ++i) connect(*queue_pairs_[i], peer.gid, numbers[i]);
+  for (size_t i = 0; i < queue_pairs_.size(); ++i)
+    connect(*queue_pairs_[i], {static_cast<uint8_t>(device_.gid_index), peer.gid}, numbers[i]);
 }
 
-void RcEnd::connect(ibv_qp& queue_pair, const ibv_gid& peer, uint32_t peers_number) const {
+void RcEnd::connect(const RcEnd& peer) {
+  device_.wait_until_active();
+  const std::vector<uint32_t> numbers = peer.numbers();
+  for (size_t i = 0; i < queue_pairs_.size(); ++i)
+    connect(*queue_pairs_[i],
+            {static_cast<uint8_t>(device_.gid_index + i % gids_.size()), peer.gids_[i % peer.gids_.size()]},
+            numbers[i]);
+}
+
+void RcEnd::connect(ibv_qp& queue_pair, const Path& path, uint32_t peers_number) const {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = device_.port;
@@ -119,8 +142,8 @@ void RcEnd::connect(ibv_qp& queue_pair, const ibv_gid& peer, uint32_t peers_numb
   attributes.min_rnr_timer = 1;
   attributes.ah_attr.port_num = device_.port;
   attributes.ah_attr.is_global = 1;
-  attributes.ah_attr.grh.dgid = peer;
-  attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(device_.gid_index);
+  attributes.ah_attr.grh.dgid = path.peers;
+  attributes.ah_attr.grh.sgid_index = path.ours;
   attributes.ah_attr.grh.hop_limit = 64;
   modify(queue_pair, attributes,
          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |

@@ -20,10 +20,11 @@ struct Traffic {
   uint32_t size = 64;
   uint64_t region_bytes = 512u << 20;  // of targets
   uint64_t mtu = 4096;
-  uint32_t queue_pairs = 1;   // of each end, which take their turns post by post; SEND: only 1
-  bool random_order = false;  // of the queue pairs, instead of one after the other
-  uint32_t batch = 16;        // messages in one post, of which the last is signalled
-  uint32_t outstanding = 64;  // messages on all queue pairs together; a multiple of `batch`
+  uint32_t queue_pairs = 1;    // of each end, which take their turns post by post; SEND: only 1
+  bool all_addresses = false;  // queue pairs take turns in using those of their end, instead of one
+  bool random_order = false;   // of the queue pairs, instead of one after the other
+  uint32_t batch = 16;         // messages in one post, of which the last is signalled
+  uint32_t outstanding = 64;   // messages on all queue pairs together; a multiple of `batch`
 
   [[nodiscard]] uint64_t stride() const { return (uint64_t{size} + 63) / 64 * 64; }
   [[nodiscard]] uint64_t targets() const { return region_bytes / stride() / batch * batch; }
@@ -54,7 +55,9 @@ class RcEnd {
   /// Numbers of the queue pairs.
   [[nodiscard]] std::vector<uint32_t> numbers() const;
 
-  void connect(const RcEnd& peer) { connect(peer.place(), peer.numbers()); }
+  /// `peer` is of this process. With all addresses each pair of them is a path of its own, as far as there
+  /// are queue pairs, if the ends have counts of addresses that have no divisor in common.
+  void connect(const RcEnd& peer);
   /// `numbers` are those of the peer's queue pairs, as many as there are here.
   void connect(const RcPlace& peer, std::span<const uint32_t> numbers);
 
@@ -88,7 +91,12 @@ class RcEnd {
   [[nodiscard]] std::byte* targets() const { return memory_.get() + source_bytes(); }
   void make_queue_pairs();
   static void modify(ibv_qp& queue_pair, ibv_qp_attr attributes, int mask);
-  void connect(ibv_qp& queue_pair, const ibv_gid& peer, uint32_t peers_number) const;
+  /// A GID of ours, by its index, and one of the peer.
+  struct Path {
+    uint8_t ours = 0;
+    ibv_gid peers{};
+  };
+  void connect(ibv_qp& queue_pair, const Path& path, uint32_t peers_number) const;
   /// Offset of the next batch of targets.
   uint64_t next_targets();
   [[nodiscard]] size_t queue_pair_after(size_t queue_pair);
@@ -96,6 +104,7 @@ class RcEnd {
   const Traffic traffic_;
   const Part part_;
   client::VerbsDevice device_;
+  std::vector<ibv_gid> gids_;  // that are used, from that of the device on
   client::Buffer memory_;
   client::ProtectionDomain domain_;
   client::MemoryRegion region_;

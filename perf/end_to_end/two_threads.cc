@@ -7,15 +7,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <exception>
 #include <string>
-#include <thread>
 
 #include "client/failure.h"
 #include "client/histogram.h"
 #include "perf/end_to_end/round_trip_end.h"
+#include "perf/end_to_end/spinning.h"
 #include "perf/end_to_end/traffic_options.h"
 #include "perf/end_to_end/wire.h"
 
@@ -27,43 +26,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-/// A thread that calls step() over and over, from here to the end of the scope.
-template <typename Step>
-class Spinning {
- public:
-  explicit Spinning(Step step)
-      : thread_([this, step] {
-          try {
-            while (!stop_.load(std::memory_order_relaxed)) step();
-          } catch (...) {
-            // Written before the thread is joined, and read after.
-            failure_ = std::current_exception();
-          }
-        }) {}
-  ~Spinning() {
-    if (thread_.joinable()) end();
-  }
-  Spinning(const Spinning&) = delete;
-  Spinning& operator=(const Spinning&) = delete;
-
-  /// Throws what step() threw.
-  void join() {
-    end();
-    if (failure_) std::rethrow_exception(failure_);
-  }
-
- private:
-  void end() {
-    // Relaxed: nothing hangs on it but the end.
-    stop_.store(true, std::memory_order_relaxed);
-    thread_.join();
-  }
-
-  std::atomic<bool> stop_{false};
-  std::exception_ptr failure_;
-  std::thread thread_;
-};
 
 void measure_rate(const Traffic& traffic, double seconds) {
   Wire wire(traffic);

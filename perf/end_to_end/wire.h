@@ -26,6 +26,19 @@ class Wire {
     }
   }
 
+  /// Posts what may be and polls the near end once; how many operations that completed.
+  uint64_t step() {
+    for (; posted_ - completed_ < traffic_.outstanding && may_post(); posted_ += traffic_.batch)
+      near_.post(far_);
+    const uint64_t found = near_.poll().completed;
+    completed_ += found;
+    return found;
+  }
+  /// All that was posted is complete.
+  [[nodiscard]] bool is_idle() const { return posted_ == completed_; }
+  /// Polls the near end once, without posting.
+  void drain() { completed_ += near_.poll().completed; }
+
   void turn_far_end() {
     received_ += far_.poll().received;
     for (; received_ >= traffic_.batch; received_ -= traffic_.batch) far_.post_receives();

@@ -27,13 +27,13 @@ class Fairness : public ::testing::Test {
   }
 
   /// Ready, and its timer sleeps.
-  Actor& add_queue_pair() {
+  Actor& add_queue_pair(PathMtu mtu = PathMtu::k256) {
     const std::string name = std::to_string(stage.actors().size());
     Actor& actor = stage.add_queue_pair(
         line("qp"), name, {.type = qp::Type::kRc, .signal_all = true, .send_depth = 64, .receive_depth = 64});
     qp::Attributes& attributes = actor.attributes;
     attributes.path = Stage::path_to_peer(false);
-    attributes.path_mtu = PathMtu::k256;
+    attributes.path_mtu = mtu;
     attributes.destination = actor.peer;
     attributes.rq_psn = Psn(1000);
     attributes.sq_psn = Psn(100);
@@ -60,6 +60,21 @@ class Fairness : public ::testing::Test {
   }
   void feed_read(const Actor& actor) {
     feed(actor, "READ_REQUEST psn=1000 va=m rkey=m length=" + std::to_string(kRegionBytes));
+  }
+
+  /// A WRITE.
+  void post(const Actor& actor, uint32_t bytes) {
+    queue::SendQueue& sends = *actor.queue_pair->send_queue;
+    queue::SendRequest& request = *sends.reserve();
+    request = {};
+    request.operation = queue::SendOperation::kWrite;
+    request.length = bytes;
+    request.segments = 1;
+    Line words = line("m");
+    sends.segments(request)[0] = {stage.memory().address(words, "m").value(), bytes,
+                                  stage.memory().at(words, "m").keys.lkey};
+    sends.publish();
+    stage.device().ring_doorbell(*actor.queue_pair);
   }
 
   /// One turn; how many frames went to each peer.
@@ -107,19 +122,6 @@ TEST_F(Fairness, LongReadsOfManyGoOnTogether) {
 }
 
 TEST_F(Fairness, ALongMessageDoesNotHoldUpOthers) {
-  const auto post = [&](const Actor& actor, uint32_t bytes) {
-    queue::SendQueue& sends = *actor.queue_pair->send_queue;
-    queue::SendRequest& request = *sends.reserve();
-    request = {};
-    request.operation = queue::SendOperation::kWrite;
-    request.length = bytes;
-    request.segments = 1;
-    Line words = line("m");
-    sends.segments(request)[0] = {stage.memory().address(words, "m").value(), bytes,
-                                  stage.memory().at(words, "m").keys.lkey};
-    sends.publish();
-    stage.device().ring_doorbell(*actor.queue_pair);
-  };
   const Actor& greedy = add_queue_pair();
   const Actor& modest = add_queue_pair();
   post(greedy, kRegionBytes);
@@ -128,6 +130,37 @@ TEST_F(Fairness, ALongMessageDoesNotHoldUpOthers) {
   auto frames = turn();
   EXPECT_EQ(frames[modest.peer], 1u);
   EXPECT_EQ(frames[greedy.peer], kFramesOfOne);
+}
+
+/// Frames are not alike: beside many short messages a queue pair has a turn of so many bytes.
+TEST_F(Fairness, LongFramesTakeTurnsByBytes) {
+  constexpr size_t kMany = 64;
+  constexpr size_t kLongFramesOfOne = 4;
+  const Actor& greedy = add_queue_pair(PathMtu::k4096);
+  const Actor& modest = add_queue_pair(PathMtu::k4096);
+  feed_read(greedy);
+  EXPECT_EQ(turn()[greedy.peer], kFramesOfOne);
+  for (size_t i = 0; i < kMany + 4; ++i) {
+    feed_read(greedy);  // asked for again and again
+    post(modest, 8);
+    auto frames = turn();
+    EXPECT_EQ(frames[modest.peer], 1u);
+    EXPECT_EQ(frames[greedy.peer], i < kMany ? kFramesOfOne : kLongFramesOfOne) << i;
+    feed(modest, "ACKNOWLEDGE psn=" + std::to_string(100 + i) + " ack");
+  }
+}
+
+/// ACKs are no messages: data that come do not slow down those that go.
+TEST_F(Fairness, AcksAreNotShortMessages) {
+  const Actor& greedy = add_queue_pair(PathMtu::k4096);
+  const Actor& modest = add_queue_pair(PathMtu::k4096);
+  for (int i = 0; i < 200; ++i) {
+    feed_read(greedy);
+    feed(modest, "WRITE_ONLY A psn=" + std::to_string(1000 + i));
+    auto frames = turn();
+    EXPECT_EQ(frames[modest.peer], 1u);
+    EXPECT_EQ(frames[greedy.peer], kFramesOfOne) << i;
+  }
 }
 
 /// A turn receives only so many, whatever waits; what comes behind a flood comes after it, and no later.

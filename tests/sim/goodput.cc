@@ -17,8 +17,8 @@ namespace {
 constexpr uint32_t kBytes = 65536;
 constexpr uint32_t kOutstanding = 64;
 constexpr uint8_t kTimeout = 14;
-constexpr int64_t kPicosecondsPerByte = 320;
-constexpr Duration kLate = nanoseconds(64 * 4170 * kPicosecondsPerByte / 1000);
+constexpr int64_t kFrameBytes = 4170;
+constexpr uint32_t kLateBy = 64;  // frames
 constexpr std::array<MacAddress, 2> kMacs = {MacAddress{{2, 0, 0, 0, 0, 1}}, MacAddress{{2, 0, 0, 0, 0, 2}}};
 
 engine::InterfaceAddress address_of(size_t side) {
@@ -30,15 +30,16 @@ class Transfer {
  public:
   explicit Transfer(const GoodputOptions& options)
       : options_(options), random_(options.seed), turns_(options.seed) {
+    const int64_t picoseconds_per_byte = 8000 / options.link_gigabits;
     const Weather weather{.loss = options.loss,
                           .reordering = options.reordering,
                           .latency = Duration{options.round_trip.ns / 2},
-                          .jitter = kLate};
+                          .jitter = nanoseconds(kLateBy * kFrameBytes * picoseconds_per_byte / 1000)};
     for (size_t side = 0; side < kMacs.size(); ++side) {
       auto end = std::make_unique<WireEnd>(WireEnd::Options{.mac = kMacs[side],
                                                             .path = path_of(weather),
                                                             .seed = random_.next(),
-                                                            .picoseconds_per_byte = kPicosecondsPerByte});
+                                                            .picoseconds_per_byte = picoseconds_per_byte});
       hosts_.push_back(std::make_unique<Host>(
           std::move(end),
           Host::Options{.device = {.addresses = {address_of(side)},

@@ -8,12 +8,13 @@
 
 namespace uroce::sim {
 
-/// One queue pair that WRITEs or READs 64 KiB messages over a link of 25 Gbit/s with a path MTU of 4096, 64
-/// WRITEs or 16 READs at a time, with an ACK timeout of 67 ms. Both directions lose packets independently of
-/// each other.
+/// One queue pair that WRITEs or READs 64 KiB messages over a link of 25 Gbit/s, or more, with a path MTU of
+/// 4096, 64 WRITEs or 16 READs at a time, with an ACK timeout of 67 ms. Both directions lose packets
+/// independently of each other.
 struct GoodputOptions {
-  uint64_t loss = 0;        // of 100,000 packets
-  uint64_t reordering = 0;  // likewise: packets that are late by up to 64 others
+  uint64_t loss = 0;            // of 100,000 packets
+  uint64_t reordering = 0;      // likewise: packets that are late by up to 64 others
+  uint32_t link_gigabits = 25;  // per second
   Duration round_trip = microseconds(100);
   uint64_t seed = 1;
   uint32_t messages = 1000;

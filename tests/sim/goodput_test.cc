@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "qp/send_window.h"
+
 namespace uroce::sim {
 namespace {
 
@@ -50,6 +52,21 @@ TEST(Goodput, OfALinkThatReorders) {
 
 TEST(Goodput, OfALinkThatLosesOnePacketInAThousand) {
   EXPECT_GT(share_of_lossless({.loss = 100, .round_trip = microseconds(100)}), 0.98);
+}
+
+/// A window of 256 packets in a round trip is what a long path allows, not what its wire takes.
+TEST(Goodput, OfALongFastPath) {
+  constexpr uint32_t kLinkGigabits = 100;
+  constexpr Duration kRoundTrip = milliseconds(1);
+  const double of_window = 8.0 * qp::SendWindow::kPackets * 4096 / static_cast<double>(kRoundTrip.ns);
+  for (const uint64_t loss : {0, 100, 1000}) {
+    const Goodput goodput = measure_goodput(
+        {.loss = loss, .link_gigabits = kLinkGigabits, .round_trip = kRoundTrip, .messages = 2000});
+    fmt::print("WRITE on a link of {} Gbit/s, loss {} %, round trip {} us: {:.2f} of {:.2f} Gbit/s\n",
+               kLinkGigabits, static_cast<double>(loss) / 1000, kRoundTrip.ns / 1000,
+               goodput.gigabits_per_second, of_window);
+    EXPECT_GT(goodput.gigabits_per_second, (loss == 0 ? 0.9 : loss == 100 ? 0.8 : 0.3) * of_window);
+  }
 }
 
 /// What Swift costs a flow that is alone.

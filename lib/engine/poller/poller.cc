@@ -210,7 +210,9 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
   if (placer_.copying()) [[unlikely]] {
     if (poll_copies()) complete_burst();
   } else if (posted != nullptr && may_skip_receive(*posted)) {
+    turn_is_for_ = posted;
     send();
+    turn_is_for_ = nullptr;
   } else {
     if (!commands_.empty()) [[unlikely]]
       take_commands();

@@ -148,6 +148,16 @@ class Poller final : private TurnOwner {
   static constexpr size_t kDoorbellsPerTurn = 256;
   static constexpr size_t kExpiredMax = 64;    // per turn
   static constexpr uint32_t kPumpFrames = 16;  // per queue pair and turn, unless few fill a burst
+  // While queue pairs with few frames to send take turns with others, these send at most so many bytes in a
+  // turn (four frames of the largest path MTU) if their frames are so long.
+  static constexpr uint32_t kQuantumBytes = 16896;
+  static constexpr uint32_t kLongFrame = 1024;
+  static constexpr size_t kShortFrames = 2;
+  // That begins when so many short messages have gone within kSharedFor: long ones are slower by it, and a
+  // few short ones, as of a connection that is watched, are not worth that.
+  static constexpr uint32_t kShortMessages = 64;
+  /// For so long after such a one has sent; short messages wait less for long ones.
+  static constexpr Duration kSharedFor = milliseconds(5);
   static constexpr Duration kTimerTick = microseconds(16);
   static constexpr size_t kTimerSlots = 256;
   static constexpr Duration kUndrainedMax =
@@ -192,6 +202,10 @@ class Poller final : private TurnOwner {
   void release();
   void expire_timers();
   void pump();
+  void note_sent(QueuePairEntry& entry, size_t frames, bool more);
+  void note_short_message();
+  [[nodiscard]] static bool is_long(const QueuePairEntry& entry);
+  [[nodiscard]] bool is_for_another(const QueuePairEntry& entry) const;
   [[nodiscard]] uint32_t pump_budget() const;
   [[nodiscard]] bool must_wait(const QueuePairEntry& entry);
   void transmit();
@@ -251,6 +265,14 @@ class Poller final : private TurnOwner {
   uint64_t posted_turn_ = 0;  // number of the last turn that was made for a post
   TimerWheel timers_;
   ActiveList active_;
+  const QueuePairEntry* turn_is_for_ = nullptr;  // that posted, if the turn is for nothing else
+  // Only to be compared: which queue pair sent last, and that one again as long as it may be the only one.
+  const QueuePairEntry* last_sender_ = nullptr;
+  const QueuePairEntry* lone_sender_ = nullptr;
+  Instant long_until_{INT64_MIN};  // since long frames were sent
+  Instant shared_until_{};         // while turn_.shared: long messages and short ones take turns
+  Instant shorts_since_{};         // since when short messages are counted
+  uint32_t shorts_ = 0;
   size_t waiting_ = 0;  // of these, queue pairs whose peer's process takes no frames
   GeneralServices* services_ = nullptr;
   QueuePairEntry* raised_ = nullptr;  // the last of those with events

@@ -37,9 +37,18 @@ void Poller::pump() {
   }
   if (services_ != nullptr && services_->deadline() <= turn_.now) services_->pump(turn_.now, tx_);
   waiting_ = 0;
-  const uint32_t budget = pump_budget();
+  if (turn_.shared) [[unlikely]]
+    turn_.shared = turn_.now < shared_until_;
+  uint32_t budget = pump_budget();
   for (size_t left = active_.size(); left > 0 && !tx_.full(); --left) {
     QueuePairEntry& entry = active_.pop_front();
+    if (turn_.shared) [[unlikely]] {
+      if (is_for_another(entry)) {
+        active_.push_back(entry);
+        continue;
+      }
+      budget = is_long(entry) ? kQuantumBytes / entry.frame_bytes : pump_budget();
+    }
     flush_completions_if_full();
     note_error_state(entry);
     if (must_wait(entry)) {
@@ -56,7 +65,41 @@ void Poller::pump() {
     if (more) activate(entry);
     // An ACK that waits for a reply is none.
     if (!more || tx_.size() != before) ++work_;
+    if (&entry != lone_sender_) [[unlikely]]
+      note_sent(entry, tx_.size() - before, more);
   }
+}
+
+/// The queue pair had its turn, and is not the only one that sends.
+[[gnu::noinline]] void Poller::note_sent(QueuePairEntry& entry, size_t frames, bool more) {
+  entry.has_more = more && frames > 0;
+  if (frames == 0) return;
+  entry.frame_bytes = tx_.frames().back().length;
+  const bool alone = std::exchange(last_sender_, &entry) == &entry;
+  if (is_long(entry)) {
+    long_until_ = turn_.now + kSharedFor;
+  } else if (!alone && !more && frames <= kShortFrames && turn_.now < long_until_) {
+    // One that awaits nothing has sent an ACK, or the like.
+    if (entry.queue_pair.awaits_responses()) note_short_message();
+  }
+  lone_sender_ = turn_.shared ? nullptr : &entry;
+}
+
+void Poller::note_short_message() {
+  if (turn_.now - shorts_since_ > kSharedFor) {
+    shorts_since_ = turn_.now;
+    shorts_ = 0;
+  }
+  if (++shorts_ < kShortMessages) return;
+  turn_.shared = true;
+  shared_until_ = turn_.now + kSharedFor;
+}
+
+bool Poller::is_long(const QueuePairEntry& entry) { return entry.frame_bytes >= kLongFrame; }
+
+/// The turn is made for the post of another queue pair, and this one goes on with long frames in the next.
+bool Poller::is_for_another(const QueuePairEntry& entry) const {
+  return turn_is_for_ != nullptr && turn_is_for_ != &entry && entry.has_more && is_long(entry);
 }
 
 /// Frames of one queue pair and turn. On a port where the burst is what costs, few queue pairs fill it.

@@ -48,6 +48,9 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, Doorbell, private qp::
   QueuePairEntry* next_target = nullptr;
   // In the poller's list of active queue pairs when `active`.
   bool active = false;
+  // Of its last turn in which it sent, while others send: the last frame, and whether there was more to send.
+  bool has_more = false;
+  uint32_t frame_bytes = 0;
   QueuePairEntry* previous_active = nullptr;
   QueuePairEntry* next_active = nullptr;
   // Of its poller's EarlyPackets.

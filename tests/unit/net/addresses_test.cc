@@ -68,6 +68,22 @@ TEST(GidTable, IsFullAtSomeTime) {
   EXPECT_EQ(table.add(ip("192.0.2.1"), 0), 77u);
 }
 
+TEST(GidTable, ManyAreFoundAsTheyComeAndGo) {
+  GidTable table(mac("02:00:00:00:00:01"), {});
+  const auto address = [](size_t i) {
+    return Gid::from_ipv4({10, 0, static_cast<uint8_t>(i / 8), static_cast<uint8_t>(i % 8)});
+  };
+  for (size_t i = 1; i < GidTable::kAddedMax; ++i) ASSERT_EQ(table.add(address(i), 0), i);
+  for (size_t i = 1; i < GidTable::kAddedMax; ++i) {
+    EXPECT_EQ(table.find(address(i)), i);
+    EXPECT_FALSE(table.owns(address(i + GidTable::kAddedMax)));
+  }
+  for (size_t i = 1; i < GidTable::kAddedMax; i += 3) ASSERT_TRUE(table.remove(address(i)));
+  for (size_t i = 1; i < GidTable::kAddedMax; ++i) EXPECT_EQ(table.owns(address(i)), i % 3 != 1);
+  EXPECT_EQ(table.add(address(1000), 0), 1u);
+  EXPECT_EQ(table.find(address(1000)), 1u);
+}
+
 TEST(GidTable, EmptyOwnsNothing) {
   const GidTable table;
   EXPECT_EQ(table.size(), 0u);
