@@ -243,6 +243,9 @@ class GuestProgram:
         return self.result
 
     def running(self):
+        """By what the agent has said by now."""
+        while self.result is None and (b"\n" in self.heard or select.select([self.socket], [], [], 0)[0]):
+            self._hear(90)
         return self.result is None
 
     def kill(self):
