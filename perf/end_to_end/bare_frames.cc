@@ -46,8 +46,8 @@ int main(int argc, char** argv) {
   app.add_option("--frames", frames, "that count")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   try {
-    uroce::perf::BareEnd near("loopback0");
-    uroce::perf::BareEnd far("loopback1");
+    uroce::perf::BareEnd near({.devargs = "loopback0"});
+    uroce::perf::BareEnd far({.devargs = "loopback1"});
     uroce::perf::measured_operations(near, far, bytes, frames);
   } catch (const std::exception& error) {
     fmt::print(stderr, "bare_frames: {}\n", error.what());

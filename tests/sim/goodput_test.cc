@@ -59,7 +59,7 @@ TEST(Goodput, OfALongFastPath) {
   constexpr uint32_t kLinkGigabits = 100;
   constexpr Duration kRoundTrip = milliseconds(1);
   const double of_window = 8.0 * qp::SendWindow::kPackets * 4096 / static_cast<double>(kRoundTrip.ns);
-  for (const uint64_t loss : {0, 100, 1000}) {
+  for (const uint64_t loss : {0u, 100u, 1000u}) {
     const Goodput goodput = measure_goodput(
         {.loss = loss, .link_gigabits = kLinkGigabits, .round_trip = kRoundTrip, .messages = 2000});
     fmt::print("WRITE on a link of {} Gbit/s, loss {} %, round trip {} us: {:.2f} of {:.2f} Gbit/s\n",
