@@ -128,6 +128,8 @@ GOALS = {
     'fairness.short.of_quiet.100us': (AT_LEAST, 0.5),
     'fairness.cpu.short.of_alone': (AT_LEAST, 0.4),
     'peers.rate_ratio.1000': (AT_LEAST, 0.85),
+    'handoff.cpu_ns.write.64.followed.ratio': (AT_LEAST, 0.9),
+    'handoff.cpu_ns.write.4096.followed.ratio': (AT_LEAST, 0.9),
     'loss_goodput.write64k.1pct.100us': (AT_LEAST, 0.9),
     'loss_goodput.write64k.01pct.100us': (AT_LEAST, 0.98),
     'loss_tail.100us': (AT_MOST, 4),

@@ -166,6 +166,23 @@ class Wire:
     def of_two(self, *options):
         return json.loads(self.run('net_ring', [self.program('two_threads'), '--seconds', self.duration, *options]))
 
+    def handoff(self):
+        """WRITEs between queue pairs of devices with two pollers, turned by one thread: all packets come to the poller that has the
+        queue pair; to the other one, which hands them over; and to that one until the queue pair has followed them."""
+        ways = {'right': (False, 'true'), 'wrong': (True, 'false'), 'followed': (True, 'true')}
+        for size in SMALL, LARGE:
+            rounds = [{way: self.of_two_pollers(size, *how) for way, how in ways.items()} for _ in range(RUNS)]
+            median = {way: statistics.median(figures[way] for figures in rounds) for way in ways}
+            for way, value in median.items():
+                yield Row(f'handoff.cpu_ns.write.{size}.{way}', value, 'ns', *((median['right'], 'right') if way != 'right' else ()), better='lower')
+            yield Row(f'handoff.cost.{size}', median['wrong'] - median['right'], 'ns')
+
+    def of_two_pollers(self, size, crossed, follow):
+        said = command(self.command('net_ring', [self.program('one_thread'), '--op', 'write', '--size', size, '--region-mb', 4, '--seconds', self.duration,
+                                                 *(['--crossed'] if crossed else [])],
+                                    ['--poller-per-device', 2, '--poller-follow-packets', follow]))
+        return json.loads(said)['cpu_ns_per_operation']
+
     def mixed_sizes(self):
         """WRITEs of 64 B of 100 queue pairs, one at a time of each, beside one with 1 MiB, both ends on one thread: the CPU is what they
         share."""

@@ -16,6 +16,7 @@ namespace uroce {
   X(kTxNoBuffer, "tx_no_buffer", "times", "The port had no buffer for a frame to send: it is sent later")                   \
   X(kTxPortFull, "tx_port_full", "times", "The port took no more frames: the rest is sent later")                           \
   X(kRxHandedOver, "rx_handed_over", "frames", "Passed to the poller that owns their queue pair")                           \
+  X(kQpMoved, "qp_moved", "times", "Queue pairs that came from another poller, after their packets")                       \
   X(kRxHandOverFull, "rx_hand_over_full", "frames", "Dropped, as another poller or this one took none in time")             \
   X(kRxNotRoce, "rx_not_roce", "frames", "Neither RoCEv2 nor ARP, neighbour discovery or echo")                             \
   X(kDropNeighbour, "drop_neighbour", "frames", "ARP or neighbour discovery that was wrong or of no use")                   \

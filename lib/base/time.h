@@ -34,4 +34,12 @@ struct Instant {
 /// Later than every real moment: "no deadline".
 inline constexpr Instant kNever{INT64_MAX};
 
+/// The moments are on another clock from now on, which shows `by` more. Those that stand for "never" and
+/// "long ago" stay.
+template <typename... Instants>
+constexpr void shift(Duration by, Instants&... moments) {
+  const auto is_real = [](Instant at) { return at != kNever && at.ns > INT64_MIN / 2; };
+  ((moments = is_real(moments) ? moments + by : moments), ...);
+}
+
 }  // namespace uroce

@@ -222,6 +222,21 @@ bool QueuePair::resume(Turn& turn) {
   return true;
 }
 
+bool QueuePair::may_move() const {
+  const bool connected = state() == State::kRtr || state() == State::kRts;
+  return connected && !connection_.has_errors() && !connection_.stalled &&
+         connection_.waiter == Waiter::kNone;
+}
+
+void QueuePair::moved(Duration by) {
+  connection_.replies.forget_call();
+  connection_.write_replies.forget_call();
+  connection_.rate_limit.shift(by);
+  retransmission_.shift(by);
+  responder_->shift(by);
+  notification_.shift(by);
+}
+
 bool QueuePair::abandon(Turn& turn) {
   drop_sends();
   drop_receives();

@@ -55,6 +55,13 @@ class QueuePair final : public PlacementOwner {
   [[nodiscard]] const Attributes& attributes() const { return connection_.attributes; }
 
   [[nodiscard]] Type type() const { return connection_.options.type; }
+  // Null where it has none.
+  [[nodiscard]] queue::CompletionQueue* send_completions() const {
+    return connection_.options.send_completions;
+  }
+  [[nodiscard]] queue::CompletionQueue* receive_completions() const {
+    return connection_.options.receive_completions;
+  }
   /// What it has sent and received to the end, and what went wrong.
   [[nodiscard]] const Traffic& sent() const { return window_.done(); }
   [[nodiscard]] const Traffic& received() const { return responder_->received(); }
@@ -100,6 +107,13 @@ class QueuePair final : public PlacementOwner {
   bool reach_response(Psn psn, Turn& turn);
   /// reach_response() would do nothing until the response that is due has come.
   [[nodiscard]] bool waits_for_response() const { return retransmission_.waits_for_missing(); }
+
+  /// True when the queue pair may move to another poller between two turns: it is connected, and nothing of
+  /// it is under way on its poller but what moved() takes along.
+  [[nodiscard]] bool may_move() const;
+  /// The queue pair belongs to another poller from now on, whose clock shows `by` more, and which counts
+  /// calls for itself.
+  void moved(Duration by);
 
   /// The application has posted: the turn is made for that, or has found its doorbell.
   void posted(const Turn& turn) {

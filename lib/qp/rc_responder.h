@@ -40,6 +40,7 @@ class RcResponder final : public Responder {
   void note_request() override;
   void drop_answers() override;
   void invalidated(Turn& turn) override;
+  void shift(Duration by) override { uroce::shift(by, reply_awaited_until_, rnr_quiet_until_); }
   void lost(const copy::MessageMark& mark, Turn& turn) override;
 
  private:

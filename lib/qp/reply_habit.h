@@ -25,6 +25,9 @@ class ReplyHabit {
     return replies_ >= kRepliesMin;
   }
 
+  /// Calls are counted anew, as the queue pair has moved to another poller.
+  void forget_call() { told_in_ = 0; }
+
   /// There was no reply in time.
   void disappointed() { replies_ /= 2; }
 

@@ -46,6 +46,9 @@ class Responder : public Pooled {
   /// The invalidation that a message waited for is over.
   virtual void invalidated(Turn&) {}
 
+  /// Moments are on a clock that shows `by` more from now on.
+  virtual void shift(Duration) {}
+
   /// A part of a message, which may have been performed, could not be placed: it and what came behind it are
   /// taken back.
   virtual void lost(const copy::MessageMark& mark, Turn& turn) = 0;

@@ -102,6 +102,12 @@ class Retransmission {
   }
   void expire(Turn& turn);
 
+  /// Moments are on a clock that shows `by` more from now on.
+  void shift(Duration by) {
+    uroce::shift(by, ack_deadline_, rnr_until_, alone_at_, sharing_until_, sent_at_, probe_deadline_);
+    round_trip_.shift(by);
+  }
+
  private:
   // What was sent in vain is sent again in whole, so a peer that loses for want of room is given less at a
   // time: half after each loss, and one packet more for every few that were answered.

@@ -77,6 +77,9 @@ class RoundTrip {
   /// No longer than any so far, and than what parts of bursts have taken; 0: none.
   [[nodiscard]] Duration least() const { return least_ == kUnknown ? Duration{} : least_; }
 
+  /// Moments are on a clock that shows `by` more from now on.
+  void shift(Duration by) { uroce::shift(by, begin_); }
+
  private:
   // An answer that is twice as late as usual is missing, as for TCP's tail loss probe (RFC 8985,
   // section 7.2), unless answers vary more. The least is what a thread may be off its CPU for.

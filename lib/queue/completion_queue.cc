@@ -145,6 +145,27 @@ Completion& CompletionQueue::unpublished(uint16_t lane_index, uint32_t position)
   return lane.slots[position & lane.mask];
 }
 
+void CompletionQueue::follow(uint16_t lane_index, uint16_t other, uint32_t position) {
+  UROCE_ASSERT(lane_index < options_.lanes && other < options_.lanes && other != lane_index);
+  UROCE_ASSERT(may_follow(lane_index));
+  Lane& lane = lanes_[lane_index];
+  lane.follows_from = lane.pushed;
+  lane.follows_until = position;
+  lane.follows.store(other, std::memory_order_release);  // pairs with pass()
+}
+
+// There is always a completion that waits for none: a poller pushes what follows after it has published what
+// is to be followed, so that no two lanes wait for each other.
+uint32_t CompletionQueue::pass(Lane& lane, uint32_t visible) {
+  const uint16_t other = lane.follows.load(std::memory_order_acquire);           // pairs with follow()
+  const uint32_t polled = lanes_[other].polled.load(std::memory_order_relaxed);  // the caller's own
+  if (static_cast<int32_t>(polled - lane.follows_until) >= 0) {
+    lane.follows.store(kNoLane, std::memory_order_release);  // pairs with may_follow()
+    return visible;
+  }
+  return static_cast<int32_t>(visible - lane.follows_from) > 0 ? lane.follows_from : visible;
+}
+
 void CompletionQueue::remove(QpNumber local) {
   for (uint16_t i = 0; i < options_.lanes; ++i) {
     Lane& lane = lanes_[i];

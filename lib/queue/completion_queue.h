@@ -90,7 +90,8 @@ class CompletionListener {
 
 /// Completions from pollers to the application. Each poller that serves QPs of this queue writes a lane of
 /// its own; the application reads all lanes, under the lock of the caller. What push() writes becomes visible
-/// by publish().
+/// by publish(). Completions of one queue pair keep their order: when it moves to another poller, what that
+/// one pushes waits for what the last one has pushed (follow()).
 class CompletionQueue : public Pooled {
  public:
   struct Options {
@@ -125,7 +126,7 @@ class CompletionQueue : public Pooled {
   /// How many completions can wait on each lane. For the caller of resize().
   [[nodiscard]] uint32_t depth() const;
 
-  /// Control path: a queue pair of the poller with this lane now completes here. Never taken back.
+  /// A queue pair of the poller with this lane now completes here. Never taken back. Any thread.
   void use_lane(uint16_t lane) {
     UROCE_ASSERT(lane < options_.lanes);
     lanes_used_.fetch_or(uint64_t{1} << lane, std::memory_order_relaxed);
@@ -164,6 +165,13 @@ class CompletionQueue : public Pooled {
   [[nodiscard]] uint32_t pushed(uint16_t lane) const { return lanes_[lane].pushed; }
   /// The one that was pushed as number `position` and is not published yet.
   Completion& unpublished(uint16_t lane, uint32_t position);
+  /// The poller of `lane`: what it pushes from now on is polled after the first `position` completions of
+  /// lane `other`, which are published. may_follow() holds.
+  void follow(uint16_t lane, uint16_t other, uint32_t position);
+  /// The lane waits for no other one. Stays so until the next follow().
+  [[nodiscard]] bool may_follow(uint16_t lane) const {
+    return lanes_[lane].follows.load(std::memory_order_acquire) == kNoLane;  // pairs with pass()
+  }
 
   // Application.
   /// Up to so many: `take` sees each, in its slot. How many it saw.
@@ -196,6 +204,7 @@ class CompletionQueue : public Pooled {
 
  private:
   friend class CompletionBatch;
+  static constexpr uint16_t kNoLane = UINT16_MAX;
   /// Free-running counters. `pushed` is the poller's own; completions in [polled, visible) can be read.
   struct Lane {
     /// The slot that begin() gave is written.
@@ -218,6 +227,11 @@ class CompletionQueue : public Pooled {
     Instant held_until{};
     CompletionQueue* next_held = nullptr;
     alignas(64) std::atomic<uint32_t> visible{0};
+    // What was pushed from `follows_from` on waits until lane `follows` is polled up to `follows_until`. Set
+    // by the poller while there is none, cleared by the application.
+    std::atomic<uint16_t> follows{kNoLane};
+    uint32_t follows_from = 0;
+    uint32_t follows_until = 0;
     alignas(64) std::atomic<uint32_t> polled{0};
   };
   /// The lower bits of `armed_`; those above count the notifications.
@@ -233,6 +247,10 @@ class CompletionQueue : public Pooled {
   /// The poller knows of no free slot: whether the application has polled since it looked last. If not, the
   /// queue is overrun.
   bool look_for_room(Lane& lane);
+  /// Up to which position a lane that follows another one may be polled, of what is visible in it.
+  uint32_t pass(Lane& lane, uint32_t visible);
+  template <typename Take>
+  size_t poll_lanes(size_t count_max, Take& take, bool& waits);
   [[nodiscard]] static bool same_arming(uint32_t before, uint32_t now);
   bool notify(uint32_t armed);
   [[nodiscard]] bool hold(Lane& lane, uint32_t armed, uint32_t completions, Instant now);
@@ -250,12 +268,31 @@ class CompletionQueue : public Pooled {
 
 template <typename Take>
 size_t CompletionQueue::poll(size_t count_max, Take take) {
+  bool waits = false;
+  size_t count = poll_lanes(count_max, take, waits);
+  // A lane may have been looked at before the one that it follows, and a program that gets less than it asked
+  // for may sleep.
+  for (size_t more = count; waits && more > 0 && count < count_max; count += more) {
+    waits = false;
+    more = poll_lanes(count_max - count, take, waits);
+  }
+  return count;
+}
+
+/// Each lane once. `waits`: one has completions that come after those of another.
+template <typename Take>
+inline size_t CompletionQueue::poll_lanes(size_t count_max, Take& take, bool& waits) {
   size_t count = 0;
   for (uint16_t tried = 0; tried < options_.lanes && count < count_max; ++tried) {
     Lane& lane = lanes_[next_lane_];
     const uint32_t first = lane.polled.load(std::memory_order_relaxed);
-    const uint32_t visible = lane.visible.load(std::memory_order_seq_cst);  // see publish
+    uint32_t visible = lane.visible.load(std::memory_order_seq_cst);  // see publish
     UROCE_ASSERT(visible - first <= lane.mask + 1);
+    // Relaxed: what follows was published after it was set.
+    if (lane.follows.load(std::memory_order_relaxed) != kNoLane) [[unlikely]] {
+      const uint32_t passed = pass(lane, visible);
+      waits |= passed != std::exchange(visible, passed);
+    }
     const auto end = first + static_cast<uint32_t>(std::min<size_t>(visible - first, count_max - count));
     for (uint32_t number = first; number != end; ++number)
       take(std::as_const(lane.slots[number & lane.mask]));

@@ -45,7 +45,7 @@ std::vector<ibv_gid> gids_of(const client::VerbsDevice& device, bool all) {
 
 }  // namespace
 
-RcEnd::RcEnd(const std::string& device, const Traffic& traffic, Part part)
+RcEnd::RcEnd(const std::string& device, const Traffic& traffic, Part part, bool crossed)
     : traffic_(traffic),
       part_(part),
       device_(client::VerbsDevice::open({.name = device})),
@@ -62,6 +62,7 @@ RcEnd::RcEnd(const std::string& device, const Traffic& traffic, Part part)
   own(completions_,
       ibv_create_cq(device_.context.get(), static_cast<int>(3 * traffic.outstanding), nullptr, nullptr, 0),
       "ibv_create_cq");
+  if (crossed) occupy_first_poller();
   make_queue_pairs();
   place_ = {.sources = reinterpret_cast<uint64_t>(memory_.get()),
             .targets = reinterpret_cast<uint64_t>(targets()),
@@ -79,6 +80,16 @@ RcEnd::RcEnd(const std::string& device, const Traffic& traffic, Part part)
     receives_[i].sg_list = &segments_[i];
     receives_[i].num_sge = 1;
   }
+}
+
+/// The queue pairs that come then are given to another one.
+void RcEnd::occupy_first_poller() {
+  own(idle_completions_, ibv_create_cq(device_.context.get(), 1, nullptr, nullptr, 0), "ibv_create_cq");
+  ibv_qp_init_attr initial{};
+  initial.send_cq = initial.recv_cq = idle_completions_.get();
+  initial.qp_type = IBV_QPT_RC;
+  initial.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1};
+  own(idle_, ibv_create_qp(domain_.get(), &initial), "ibv_create_qp");
 }
 
 void RcEnd::make_queue_pairs() {

@@ -22,9 +22,10 @@ struct Traffic {
   uint64_t mtu = 4096;
   uint32_t queue_pairs = 1;    // of each end, which take their turns post by post; SEND: only 1
   bool all_addresses = false;  // queue pairs take turns in using those of their end, instead of one
-  bool random_order = false;   // of the queue pairs, instead of one after the other
-  uint32_t batch = 16;         // messages in one post, of which the last is signalled
-  uint32_t outstanding = 64;   // messages on all queue pairs together; a multiple of `batch`
+  bool crossed = false;  // of several pollers, the near end's queue pairs have one and the far end's another
+  bool random_order = false;  // of the queue pairs, instead of one after the other
+  uint32_t batch = 16;        // messages in one post, of which the last is signalled
+  uint32_t outstanding = 64;  // messages on all queue pairs together; a multiple of `batch`
 
   [[nodiscard]] uint64_t stride() const { return (uint64_t{size} + 63) / 64 * 64; }
   [[nodiscard]] uint64_t targets() const { return region_bytes / stride() / batch * batch; }
@@ -49,7 +50,8 @@ enum class Part : uint8_t { kSources, kTargets, kBoth };
 /// posts and polls do as little as a program can. Every failure throws. One thread.
 class RcEnd {
  public:
-  RcEnd(const std::string& device, const Traffic& traffic, Part part);
+  /// `crossed`: as Traffic::crossed has it for the far end.
+  RcEnd(const std::string& device, const Traffic& traffic, Part part, bool crossed = false);
 
   [[nodiscard]] const RcPlace& place() const { return place_; }
   /// Numbers of the queue pairs.
@@ -90,6 +92,7 @@ class RcEnd {
   }
   [[nodiscard]] std::byte* targets() const { return memory_.get() + source_bytes(); }
   void make_queue_pairs();
+  void occupy_first_poller();
   static void modify(ibv_qp& queue_pair, ibv_qp_attr attributes, int mask);
   /// A GID of ours, by its index, and one of the peer.
   struct Path {
@@ -108,6 +111,8 @@ class RcEnd {
   client::Buffer memory_;
   client::ProtectionDomain domain_;
   client::MemoryRegion region_;
+  client::CompletionQueue idle_completions_;  // of a poller that has nothing to do otherwise
+  client::QueuePair idle_;
   client::CompletionQueue completions_;
   std::vector<client::QueuePair> queue_pairs_;
   RcPlace place_;

@@ -11,6 +11,9 @@ TrafficOptions::TrafficOptions(CLI::App& app) {
   app.add_option("--region-mb", region_mb_);
   app.add_option("--queue-pairs", traffic_.queue_pairs)->check(CLI::PositiveNumber);
   app.add_flag("--all-addresses", traffic_.all_addresses, "of the ends, by queue pairs in turn");
+  app.add_flag(
+      "--crossed", traffic_.crossed,
+      "of several pollers, queue pairs of the ends have different ones, so that packets come to wrong ones");
   app.add_flag("--random-order", traffic_.random_order, "of the queue pairs");
   app.add_option("--batch", traffic_.batch)->check(CLI::PositiveNumber);
   app.add_option("--outstanding", traffic_.outstanding)->check(CLI::PositiveNumber);

@@ -14,7 +14,7 @@ Wire::Wire(const Traffic& traffic)
     : traffic_(traffic),
       read_(traffic.operation == Operation::kRead),
       near_(client::device_names().at(0), traffic, read_ ? Part::kTargets : Part::kSources),
-      far_(client::device_names().at(1), traffic, read_ ? Part::kSources : Part::kTargets) {
+      far_(client::device_names().at(1), traffic, read_ ? Part::kSources : Part::kTargets, traffic.crossed) {
   near_.connect(far_);
   far_.connect(near_);
   if (traffic.operation != Operation::kSend) return;

@@ -26,7 +26,7 @@ CrowdTotals run_crowds(uint64_t seeds, bool bad_weather) {
                    .weather = bad_weather ? any_weather(random) : Weather{},
                    .mode = random.chance(1, 2) ? engine::PollerMode::kInline : engine::PollerMode::kDedicated,
                    .pollers = static_cast<uint16_t>(1 + random.below(2)),
-                   .steering = static_cast<Steering>(random.below(3)),
+                   .steering = static_cast<Steering>(random.below(4)),
                    .ask_neighbours = random.chance(1, 3),
                    .members = 6 + static_cast<uint32_t>(random.below(24)),
                    .messages = 15});

@@ -22,6 +22,7 @@ class Host {
     engine::PollerMode mode = engine::PollerMode::kInline;
     copy::Kind copy_kind = copy::Kind::kAuto;
     qp::CongestionOptions congestion = {};
+    bool follow_packets = true;
     std::optional<uint64_t> slow_engines = {};  // for copies, one for each poller; their seed
   };
   Host(std::unique_ptr<WireEnd> end, const Options& options);

@@ -108,6 +108,10 @@ size_t WireEnd::steer(const Frame& frame) {
       return arrivals_ % queues_.size();
     case Steering::kRandom:
       return steering_random_.below(queues_.size());
+    case Steering::kChanging:
+      return (drivers::steering_hash(frame.bytes) +
+              static_cast<size_t>(frame.arrival.ns / kSteeringChangesEvery.ns)) %
+             queues_.size();
   }
   return 0;
 }

@@ -22,6 +22,7 @@ enum class Steering : uint8_t {
   kHash,        // as RSS does: a flow stays on one queue
   kRoundRobin,  // every frame on the next queue
   kRandom,
+  kChanging,  // a flow stays on one queue until the table of RSS is changed, again and again
 };
 
 /// One end of a simulated wire: a port with one or more queues. Time is the virtual clock's; nothing here
@@ -68,6 +69,7 @@ class WireEnd final : public port::Port {
 
  private:
   static constexpr Duration kDamagedPatience = microseconds(100);
+  static constexpr Duration kSteeringChangesEvery = milliseconds(2);
 
   class Queue final : public port::PortQueue {
    public:

@@ -23,7 +23,8 @@ inline constexpr std::array kShown = {
     Counter::kDuplicateRequest, Counter::kDropSequence,         Counter::kDropIcrc,
     Counter::kDropBadAck,       Counter::kDropResources,        Counter::kRxHandedOver,
     Counter::kRxHandOverFull,   Counter::kAccessNakSent,        Counter::kDropStalled,
-    Counter::kEngineCopies,     Counter::kEngineFailed};
+    Counter::kEngineCopies,     Counter::kEngineFailed,         Counter::kQpMoved,
+    Counter::kRxEarly};
 
 /// What the runs of one test came to.
 struct Totals {
@@ -85,7 +86,7 @@ Totals run_seeds(uint64_t seeds, const Make& make) {
 inline Machines any_machines(Random& random) {
   return {.mode = random.chance(1, 2) ? engine::PollerMode::kInline : engine::PollerMode::kDedicated,
           .pollers = static_cast<uint16_t>(1 + random.below(2)),
-          .steering = static_cast<Steering>(random.below(3)),
+          .steering = static_cast<Steering>(random.below(4)),
           .starvation = random.chance(1, 2) ? microseconds(500) : Duration{},
           .own_addresses = random.chance(1, 3),
           .ask_neighbours = random.chance(1, 2)};

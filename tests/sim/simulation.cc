@@ -57,7 +57,8 @@ Host::Options Simulation::host_options(size_t side) {
   Host::Options host{.device = {.addresses = addresses_of(side)},
                      .mode = options_.machines.mode,
                      .copy_kind = kKinds[random_.below(kKinds.size())],
-                     .congestion = options_.congestion};
+                     .congestion = options_.congestion,
+                     .follow_packets = options_.machines.follow_packets};
   if (options_.machines.slow_engines) host.slow_engines = random_.next();
   const size_t other = 1 - side;
   const std::array<Gid, 1> link_local = {net::GidTable(kMacs[other], {}).at(0)};

@@ -34,6 +34,7 @@ struct Machines {
   engine::PollerMode mode = engine::PollerMode::kDedicated;
   uint16_t pollers = 1;
   Steering steering = Steering::kHash;
+  bool follow_packets = true;   // queue pairs do
   Duration starvation{};        // now and then one poller is not turned for up to this long
   bool own_addresses = false;   // half of the connections do not leave their device
   bool ask_neighbours = false;  // MACs are found out over the wire, not given

@@ -17,6 +17,18 @@ TEST(SimulationThreads, TakeOverFromEachOther) {
   });
 }
 
+/// Queue pairs that move from poller to poller, turned by either thread.
+TEST(SimulationThreads, QueuePairsThatMove) {
+  const Totals totals = run_seeds(4, [](uint64_t seed) {
+    return Simulation::Options{
+        .seed = seed,
+        .machines = {.pollers = 3, .steering = Steering::kChanging, .background_thread = true},
+        .connections = 4,
+        .messages = 300};
+  });
+  EXPECT_GT(totals.of(Counter::kQpMoved), 0u);
+}
+
 /// The key is taken away by one thread's turn while the other thread's may be using it.
 TEST(SimulationThreads, KeysThatAreTakenAway) {
   run_seeds(3, [](uint64_t seed) {

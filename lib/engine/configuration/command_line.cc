@@ -238,11 +238,11 @@ std::string to_toml(const Configuration& configuration) {
   for (const DeviceConfiguration& device : configuration.devices) out += to_toml(device);
   out += fmt::format(
       "[poller]\nmode = \"{}\"\nidle = \"{}\"\ntakeover_us = {}\ncores = {}\nper_device = {}\ncycle_clock = "
-      "{}\n\n",
+      "{}\nfollow_packets = {}\n\n",
       configuration.poller_mode == PollerMode::kDedicated ? "dedicated" : "inline",
       name_of(configuration.poller_idle), configuration.takeover_us,
       joined(configuration.cores, [](uint32_t core) { return core; }), configuration.pollers_per_device,
-      configuration.cycle_clock);
+      configuration.cycle_clock, configuration.follow_packets);
   out += to_toml(configuration.congestion);
   out += fmt::format("[recovery]\ntail_probes = {}\n\n", configuration.tail_probes);
   out += fmt::format("[faults]\nrules = {}\n\n", joined(configuration.faults, [](const faults::Rule& rule) {

@@ -94,6 +94,7 @@ struct Configuration {
   uint16_t pollers_per_device = 1;
   bool cycle_clock = true;  // tell the time by the CPU's cycle counter, if it is steady
   qp::CongestionOptions congestion;
+  bool follow_packets = true;        // a queue pair moves to the poller that its packets come to
   bool tail_probes = true;           // what is not answered in time by round trips goes once more
   std::vector<faults::Rule> faults;  // that packets meet from the opening of their device on
   copy::Kind copy_kind = copy::Kind::kAuto;

@@ -109,7 +109,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_integ
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 33> kGeneralKeys = {{
+constexpr std::array<Key, 34> kGeneralKeys = {{
     {{"device.name", "string", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_string(v, t.device->name, kDeviceNameMax); }},
@@ -196,6 +196,9 @@ constexpr std::array<Key, 33> kGeneralKeys = {{
       "tell the time by the CPU's cycle counter, if it is steady, instead of the system's clock"},
      ValueKind::kFlag,
      [](Node v, KeyTarget t) { return store_flag(v, t.configuration.cycle_clock); }},
+    {{"poller.follow_packets", "true or false", "a queue pair moves to the poller that its packets come to"},
+     ValueKind::kFlag,
+     [](Node v, KeyTarget t) { return store_flag(v, t.configuration.follow_packets); }},
     {{"recovery.tail_probes", "true or false",
       "send the oldest packet once more when its answer is late by the round trips so far, not only after "
       "the "

@@ -70,6 +70,7 @@ DeviceState::DeviceState(Options options)
       idle(options.configuration.poller_idle),
       congestion(options.configuration.congestion),
       tail_probes(options.configuration.tail_probes),
+      follow_packets(options.configuration.follow_packets),
       copy_kind(options.configuration.copy_kind),
       eal(options.eal),
       parker(options.parker),
@@ -146,13 +147,14 @@ void DeviceState::turn_for_completions(const queue::CompletionQueue& queue, Inst
 }
 
 void DeviceState::turn_for_post(QueuePairEntry& entry, Instant now) {
-  TurnOutcome outcome = entry.poller.application_turn(now, &entry);
+  Poller& poller = entry.poller();
+  TurnOutcome outcome = poller.application_turn(now, &entry);
   if (outcome == TurnOutcome::kBusy) {
-    entry.poller.ring(entry);
+    poller.ring(entry);
     // The thread that was in a turn may have ended it before the doorbell rang.
-    outcome = entry.poller.application_turn(now);
+    outcome = poller.application_turn(now);
   }
-  turn_others(uint64_t{1} << entry.poller_index, now, outcome == TurnOutcome::kWorked);
+  turn_others(uint64_t{1} << poller.index(), now, outcome == TurnOutcome::kWorked);
 }
 
 /// Whether there was anything to do.

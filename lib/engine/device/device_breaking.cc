@@ -14,34 +14,21 @@ namespace {
 /// Drives the queue pair to the error state; its owner hears IBV_EVENT_QP_FATAL when what was posted is
 /// flushed. `overflow`: by its completion queues. False: there is no such queue pair.
 bool break_queue_pair(DeviceState& state, QpNumber number, bool overflow) {
-  Poller* poller = nullptr;
-  {
-    const std::lock_guard guard(state.mutex);
-    for (QueuePairEntry* entry = state.entries.first(); entry != nullptr; entry = entry->next)
-      if (entry->number == number) poller = &entry->poller;
-  }
-  if (poller == nullptr) return false;
   bool broken = false;
-  const auto with_entry = [&](auto function) {
-    poller->run([&](qp::Turn& turn) {
-      // It may have been destroyed meanwhile. One that is found stays until the turn is over.
-      QueuePairEntry* const entry = state.queue_pairs.find(number);
-      if (entry != nullptr && &entry->poller == poller && entry->queue_pair.state() != qp::State::kReset)
-        function(*entry, turn);
-    });
-  };
-  with_entry([&](QueuePairEntry& entry, qp::Turn& turn) {
+  state.run_with(number, [&](QueuePairEntry& entry, qp::Turn& turn) {
+    if (entry.queue_pair.state() == qp::State::kReset) return;
     if (overflow) entry.queue_pair.overflow_completions(turn);
     qp::Attributes ended;
     ended.state = qp::State::kErr;
     broken = entry.queue_pair.modify(ended, qp::kMaskState, turn) == 0;
-    poller->activate(entry);
+    entry.poller().activate(entry);
   });
   // An overflow has raised it already.
-  with_entry([overflow](QueuePairEntry& entry, qp::Turn&) {
+  if (!broken) return false;
+  state.run_with(number, [overflow](QueuePairEntry& entry, qp::Turn&) {
     if (!overflow && entry.listener != nullptr) entry.listener->raised(qp::Event::kFatal);
   });
-  return broken;
+  return true;
 }
 
 /// The table breaks the key of a user region; what pollers bind and unbind is unbound in their turns.

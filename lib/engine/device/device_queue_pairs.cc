@@ -36,6 +36,12 @@ Status check(const QueuePairOptions& options) {
   return {};
 }
 
+/// Connected ones, but for those that share what belongs to one poller.
+bool may_follow(const QueuePairOptions& options) {
+  const bool connected = options.type == qp::Type::kRc || options.type == qp::Type::kUc;
+  return connected && options.shared_receives == nullptr && !options.thread_domain;
+}
+
 constexpr uint32_t attachment_bytes(qp::Type type) {
   if (type == qp::Type::kXrcSend) return sizeof(queue::SrqNumber);
   return type == qp::Type::kUd ? sizeof(qp::DatagramAddress) : 0;
@@ -70,6 +76,22 @@ void remove_target(XrcDomain& domain, QueuePairEntry& entry) {
   if (entry.next_target != nullptr) entry.next_target->previous_target = entry.previous_target;
 }
 
+/// Runs `function(turn)` in a turn of the queue pair's poller, which may be another one when its turn comes.
+/// False: the poller is closed and nothing was run.
+template <typename Function>
+bool run_where_it_is(const QueuePairEntry& entry, Function function) {
+  bool there = false;
+  while (!there) {
+    Poller& poller = entry.poller();
+    const bool ran = poller.run([&](qp::Turn& turn) {
+      there = entry.is_of(poller.index());
+      if (there) function(turn);
+    });
+    if (!ran) return false;
+  }
+  return true;
+}
+
 /// Runs `end(turn)`, the end of a queue pair, in the first turn in which the peer is owed nothing more. A
 /// program that has seen the last receive complete may be there before its acknowledgement has left, and
 /// without it the peer would repeat its request in vain. What was posted has had a turn before, as programs
@@ -80,8 +102,8 @@ bool run_when_answered(QueuePairEntry& entry, End end) {
   bool ran = true;
   bool owing = true;
   for (int turns = 0; ran && owing; ++turns) {
-    ran = entry.poller.run([&](qp::Turn& turn) {
-      const bool unsent = turns == 0 && entry.poller.has_work(entry);
+    ran = run_where_it_is(entry, [&](qp::Turn& turn) {
+      const bool unsent = turns == 0 && entry.poller().has_work(entry);
       owing = unsent || (entry.queue_pair.answer(turn, port::TxBatch::kFramesMax) && turns < kTurnsMax);
       if (!owing) end(turn);
     });
@@ -154,7 +176,8 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
           .listener = options.listener,
           .xrc_receives = &state.xrc_receives,
           .xrc_domain = options.xrc_domain != nullptr ? options.xrc_domain->id : queue::XrcDomainId{}},
-      poller, poller.index());
+      poller.siblings(), poller.index());
+  entry->may_follow = may_follow(options) && state.follow_packets;
   entry->number = number;
   entry->domain = options.domain;
   entry->xrc_domain = options.xrc_domain;
@@ -168,10 +191,10 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
 QueuePairEntry& DeviceState::add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry) {
   QueuePairEntry& added = entries.add(std::move(entry));
   if (options.xrc_domain != nullptr) add_target(*options.xrc_domain, added);
-  if (options.shared_receives != nullptr) options.shared_receives->poller = &added.poller;
-  use_lane(options.send_completions, added.poller_index);
-  use_lane(options.receive_completions, added.poller_index);
-  ++load[added.poller_index];
+  if (options.shared_receives != nullptr) options.shared_receives->poller = &added.poller();
+  use_lane(options.send_completions, added.made_for);
+  use_lane(options.receive_completions, added.made_for);
+  ++load[added.made_for];
   queue_pairs.publish(added.number, added);
   show_queue_pairs();
   return added;
@@ -181,28 +204,41 @@ void DeviceState::tell_speed(uint32_t mbps) {
   for (const auto& poller : pollers) poller->run([mbps](qp::Turn& turn) { turn.line_mbps = mbps; });
 }
 
+bool DeviceState::run_with(QpNumber number, const std::function<void(QueuePairEntry&, qp::Turn&)>& function) {
+  for (;;) {
+    Poller* poller = nullptr;
+    {
+      // Its memory stays as long as its number is found under the mutex.
+      const std::lock_guard guard(mutex);
+      if (const QueuePairEntry* const entry = queue_pairs.find(number)) poller = &entry->poller();
+    }
+    if (poller == nullptr) return false;
+    enum class Outcome : uint8_t { kGone, kMoved, kRan } outcome = Outcome::kGone;
+    const bool ran = poller->run([&](qp::Turn& turn) {
+      // One that is found stays until the turn is over.
+      QueuePairEntry* const entry = queue_pairs.find(number);
+      if (entry == nullptr) return;
+      outcome = entry->is_of(poller->index()) ? Outcome::kRan : Outcome::kMoved;
+      if (outcome == Outcome::kRan) function(*entry, turn);
+    });
+    if (!ran || outcome != Outcome::kMoved) return ran && outcome == Outcome::kRan;
+  }
+}
+
 void DeviceState::end_queue_pairs() {
-  struct Place {
-    Poller* poller;
-    QpNumber number;
-  };
-  std::vector<Place> places;
+  std::vector<QpNumber> numbers_met;
   {
     const std::lock_guard guard(mutex);
     for (QueuePairEntry* entry = entries.first(); entry != nullptr; entry = entry->next)
-      places.push_back({&entry->poller, entry->number});
+      numbers_met.push_back(entry->number);
   }
   qp::Attributes ended;
   ended.state = qp::State::kErr;
-  for (const Place& place : places) {
-    place.poller->run([&](qp::Turn& turn) {
-      // It may have been destroyed meanwhile. One that is found stays until the turn is over.
-      QueuePairEntry* const entry = queue_pairs.find(place.number);
-      if (entry == nullptr || &entry->poller != place.poller ||
-          entry->queue_pair.state() == qp::State::kReset)
-        return;
-      (void)entry->queue_pair.modify(ended, qp::kMaskState, turn);
-      place.poller->activate(*entry);
+  for (const QpNumber number : numbers_met) {
+    run_with(number, [&](QueuePairEntry& entry, qp::Turn& turn) {
+      if (entry.queue_pair.state() == qp::State::kReset) return;
+      (void)entry.queue_pair.modify(ended, qp::kMaskState, turn);
+      entry.poller().activate(entry);
     });
   }
 }
@@ -251,14 +287,17 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   bool forgotten = false;
   bool abandoned = false;
   const auto end = [&](qp::Turn& turn) {
-    forgotten = entry.poller.forget(entry);
+    forgotten = entry.poller().forget(entry);
     abandoned = abandoned || entry.queue_pair.abandon(turn);
   };
   run_when_answered(entry, end);
   // Other pollers may have found the entry just before, to hand a frame over, or be at memory that it was
   // about to invalidate.
   state.quiescence.wait();
-  while (!(forgotten && abandoned) && entry.poller.run(end)) {
+  // Another poller may have a doorbell of it still, or expect it.
+  while (!(forgotten && abandoned) && run_where_it_is(entry, end)) {
+    if (state.pollers.size() == 1) continue;
+    for (const auto& poller : state.pollers) poller->turn(state.clock());
   }
   if (entry.xrc_domain != nullptr) remove_target(*entry.xrc_domain, entry);
   // Its memory goes without the lock: it may be the application's to take back.
@@ -266,7 +305,7 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   const std::lock_guard guard(state.mutex);
   state.queue_pairs.give_back(entry.number, state.clock());
   leave(state, entry.domain);
-  --state.load[entry.poller_index];
+  --state.load[entry.made_for];
   ended = state.entries.take(entry);
   state.show_queue_pairs();
 }
@@ -316,11 +355,11 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
     }
     error = entry.queue_pair.modify(attributes, mask, turn);
     if (error == 0 && mask.any(qp::kMaskState) && attributes.state != qp::State::kRts)
-      entry.poller.forget_early(entry);
-    entry.poller.activate(entry);
+      entry.poller().forget_early(entry);
+    entry.poller().activate(entry);
   };
   const bool ends = attributes.state == qp::State::kErr || attributes.state == qp::State::kReset;
-  mask.any(qp::kMaskState) && ends ? run_when_answered(entry, modify) : entry.poller.run(modify);
+  mask.any(qp::kMaskState) && ends ? run_when_answered(entry, modify) : run_where_it_is(entry, modify);
   return error;
 }
 
@@ -328,7 +367,7 @@ qp::Attributes Device::query_queue_pair(QueuePairHandle& queue_pair) {
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   qp::Attributes attributes;
   if (forked_since_start()) return attributes;
-  entry.poller.run([&](qp::Turn&) { attributes = entry.queue_pair.attributes(); });
+  run_where_it_is(entry, [&](qp::Turn&) { attributes = entry.queue_pair.attributes(); });
   return attributes;
 }
 
@@ -336,7 +375,7 @@ qp::CongestionState Device::query_congestion(QueuePairHandle& queue_pair) {
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   qp::CongestionState congestion;
   if (forked_since_start()) return congestion;
-  entry.poller.run([&](qp::Turn&) { congestion = entry.queue_pair.congestion(); });
+  run_where_it_is(entry, [&](qp::Turn&) { congestion = entry.queue_pair.congestion(); });
   return congestion;
 }
 
@@ -344,10 +383,10 @@ int Device::set_congestion_control(QueuePairHandle& queue_pair, qp::CongestionCo
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   int error = ENODEV;
   if (forked_since_start()) return error;
-  entry.poller.run([&](qp::Turn&) {
+  run_where_it_is(entry, [&](qp::Turn&) {
     error = entry.queue_pair.set_congestion_control(control);
     // What waited for a rate need not wait any more.
-    entry.poller.activate(entry);
+    entry.poller().activate(entry);
   });
   return error;
 }
@@ -359,7 +398,7 @@ void Device::ring_doorbell(QueuePairHandle& queue_pair) {
   if (state.inline_pollers()) {
     state.turn_for_post(entry, state.clock());
   } else {
-    entry.poller.ring(entry);
+    entry.poller().ring(entry);
   }
 }
 

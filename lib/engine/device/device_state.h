@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -100,6 +101,8 @@ struct DeviceState {
   /// What was behind the port is gone: what is posted ends as flushed, as nothing else would end it where a
   /// program waits for its peer. Waits for turns of the pollers.
   void end_queue_pairs();
+  /// Runs `function` with that queue pair in a turn of its poller. False: there is none, or no turn.
+  bool run_with(QpNumber number, const std::function<void(QueuePairEntry&, qp::Turn&)>& function);
   /// Each poller knows the speed of the link from its next turn on. Waits for that.
   void tell_speed(uint32_t mbps);
   /// Rows of the newest queue pairs, or of the one with that number, of which the first so many are
@@ -113,6 +116,7 @@ struct DeviceState {
   const PollerIdle idle;
   const qp::CongestionOptions congestion;
   const bool tail_probes;
+  const bool follow_packets;
   const copy::Kind copy_kind;
   const bool eal;
   Parker* const parker;

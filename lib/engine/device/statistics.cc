@@ -192,7 +192,7 @@ host::QueuePairRow row_of(const QueuePairEntry& entry) {
   const qp::Incidents& incidents = queue_pair.incidents();
   host::QueuePairRow row{};
   row.number = entry.number.value;
-  row.poller = entry.poller_index;
+  row.poller = entry.poller_index();
   row.destination = attributes.destination.value;
   row.type = static_cast<uint8_t>(queue_pair.type());
   row.state = static_cast<uint8_t>(attributes.state);
@@ -222,7 +222,7 @@ host::QueuePairRow row_of(const QueuePairEntry& entry) {
 
 }  // namespace
 
-/// A queue pair that ends meanwhile has no row.
+/// A queue pair that ends or moves meanwhile has no row.
 size_t DeviceState::describe_queue_pairs(std::span<host::QueuePairRow> rows, std::optional<QpNumber> number) {
   constexpr size_t kPerTurn = 64;
   std::vector<std::vector<QpNumber>> described(pollers.size());
@@ -232,7 +232,7 @@ size_t DeviceState::describe_queue_pairs(std::span<host::QueuePairRow> rows, std
     for (const QueuePairEntry* entry = entries.first(); entry != nullptr && count < rows.size();
          entry = entry->next) {
       if (number && entry->number != *number) continue;
-      described[entry->poller_index].push_back(entry->number);
+      described[entry->poller_index()].push_back(entry->number);
       ++count;
     }
   }
@@ -245,7 +245,7 @@ size_t DeviceState::describe_queue_pairs(std::span<host::QueuePairRow> rows, std
         for (const QpNumber one : some) {
           // One that is found stays until the turn is over.
           const QueuePairEntry* const entry = queue_pairs.find(one);
-          if (entry != nullptr && &entry->poller == pollers[i].get()) rows[filled++] = row_of(*entry);
+          if (entry != nullptr && entry->is_of(pollers[i]->index())) rows[filled++] = row_of(*entry);
         }
       });
     }

@@ -24,7 +24,8 @@ bool is_at(const std::vector<MulticastGroup>& table, std::vector<MulticastGroup>
 
 uint64_t pollers_of(const MulticastGroup& group) {
   uint64_t pollers = 0;
-  for (const QueuePairEntry* member : group.members) pollers |= uint64_t{1} << member->poller_index;
+  // UD queue pairs never move.
+  for (const QueuePairEntry* member : group.members) pollers |= uint64_t{1} << member->poller_index();
   return pollers;
 }
 

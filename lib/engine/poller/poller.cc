@@ -46,6 +46,7 @@ Poller::Poller(const Options& options, port::PortQueue& queue, const PollerConte
                 .tx = tx_,
                 .looped = looped_,
                 .hand_off = hand_off_,
+                .moves = moves_,
                 .links = options.links,
                 .listeners = options.listeners}),
       commands_(kCommandsMax) {
@@ -71,6 +72,10 @@ void Poller::join(std::span<Poller* const> siblings) {
   std::vector<HandOff*> all;
   for (Poller* sibling : siblings) all.push_back(&sibling->hand_off_);
   hand_off_.join(options_.index, all);
+  std::vector<QueuePairMoves*> moves;
+  for (Poller* sibling : siblings) moves.push_back(&sibling->moves_);
+  moves_.join(options_.index, moves);
+  siblings_.assign(siblings.begin(), siblings.end());
 }
 
 TurnOutcome Poller::make_turn(Instant now, Caller caller, QueuePairEntry* posted) {
@@ -86,7 +91,7 @@ TurnOutcome Poller::make_turn(Instant now, Caller caller, QueuePairEntry* posted
   {
     const ScopedLcoreId lcore(options_.lcore);
     advance_clock(now);
-    if (caller == Caller::kApplication) begin_application_turn(posted);
+    if (caller == Caller::kApplication) posted = begin_application_turn(posted);
     worked = turn_locked(caller, posted);
   }
   turning_on_this_thread = nullptr;
@@ -94,13 +99,19 @@ TurnOutcome Poller::make_turn(Instant now, Caller caller, QueuePairEntry* posted
   return worked ? TurnOutcome::kWorked : TurnOutcome::kIdle;
 }
 
-inline void Poller::begin_application_turn(QueuePairEntry* posted) {
+/// `posted`, or null when it has moved.
+inline QueuePairEntry* Poller::begin_application_turn(QueuePairEntry* posted) {
   attention_.begin_owner_turn(lock_.turn_number());
   ++turn_.call;
-  if (posted == nullptr) return;
+  if (posted == nullptr) return nullptr;
+  if (!posted->is_of(options_.index)) [[unlikely]] {
+    forward_doorbell(*posted);
+    return nullptr;
+  }
   posted_turn_ = lock_.turn_number();
   posted->queue_pair.posted(turn_);
   activate(*posted);
+  return posted;
 }
 
 void Poller::end_turn() {
@@ -178,14 +189,15 @@ bool Poller::forget(QueuePairEntry& entry) {
   active_.remove(entry);
   timers_.disarm(entry);
   forget_early(entry);
-  return !Doorbells::has_rung(entry);
+  const bool stays = moves_.cancel(entry);
+  return stays && !Doorbells::has_rung(entry);
 }
 
 Duration Poller::time_to_deadline() {
   if (!lock_.begin()) return {};
   Duration left{INT64_MAX};
   if (active_.size() > waiting_ || !looped_.empty() || receive_.defers() || !tx_.empty() || ahead_ ||
-      placer_.copying()) {
+      placer_.copying() || moves_.under_way()) {
     left = {};
   } else if (const Instant deadline = timers_.next_deadline(); deadline != kNever) {
     left = std::max(Duration{}, deadline - turn_.now);
@@ -214,6 +226,9 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
     send();
     turn_is_for_ = nullptr;
   } else {
+    // Before commands, which may be about one that has come.
+    if (moves_.has_mail()) [[unlikely]]
+      take_moves();
     if (!commands_.empty()) [[unlikely]]
       take_commands();
     take_doorbells(kDoorbellsPerTurn);
@@ -331,6 +346,10 @@ void Poller::take_doorbells(size_t count_max) {
     Doorbell* const doorbell = doorbells_.take();
     if (doorbell == nullptr) return;
     auto& entry = static_cast<QueuePairEntry&>(*doorbell);
+    if (!entry.is_of(options_.index)) [[unlikely]] {
+      forward_doorbell(entry);
+      continue;
+    }
     entry.queue_pair.posted(turn_);
     activate(entry);
   }

@@ -28,6 +28,7 @@
 #include "engine/poller/multicast_groups.h"
 #include "engine/poller/poller_context.h"
 #include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/queue_pair_moves.h"
 #include "engine/poller/receive_stage.h"
 #include "engine/poller/turn_lock.h"
 #include "net/links.h"
@@ -44,9 +45,9 @@ enum class TurnOutcome : uint8_t {
   kWorked,  // something was done; there may be more
 };
 
-/// Owns one queue of the port, the queue pairs that were given to it and their timers. Everything happens in
-/// turns; whichever thread makes one is the poller for its length. Other threads leave commands, doorbells
-/// and frames in rings.
+/// Owns one queue of the port, the queue pairs that were given to it, or came from a sibling since, and their
+/// timers. Everything happens in turns; whichever thread makes one is the poller for its length. Other
+/// threads leave commands, doorbells and frames in rings.
 class Poller final : private TurnOwner {
  public:
   struct Options {
@@ -72,6 +73,8 @@ class Poller final : private TurnOwner {
   void join(std::span<Poller* const> siblings);
 
   [[nodiscard]] uint16_t index() const { return options_.index; }
+  /// The pollers of the device by index, this one included.
+  [[nodiscard]] std::span<Poller* const> siblings() const { return siblings_; }
   [[nodiscard]] TurnLock& lock() { return lock_; }
   [[nodiscard]] const Counters& counters() const { return counters_; }
 
@@ -116,7 +119,7 @@ class Poller final : private TurnOwner {
     return entry.active;
   }
   /// The poller forgets the queue pair. False: once more in a later turn, because its last doorbell is behind
-  /// that of a thread which is still about to ring.
+  /// that of a thread which is still about to ring, or at another poller, or that one expects the queue pair.
   [[nodiscard]] bool forget(QueuePairEntry& entry);
   /// What came early for the queue pair was for its last life.
   void forget_early(QueuePairEntry& entry) {
@@ -184,7 +187,7 @@ class Poller final : private TurnOwner {
 
   // The turn and its stages, in order.
   TurnOutcome make_turn(Instant now, Caller caller, QueuePairEntry* posted);
-  void begin_application_turn(QueuePairEntry* posted);
+  QueuePairEntry* begin_application_turn(QueuePairEntry* posted);
   bool turn_locked(Caller caller, const QueuePairEntry* posted);
   void end_turn();
   void advance_clock(Instant now);
@@ -210,6 +213,15 @@ class Poller final : private TurnOwner {
   [[nodiscard]] bool must_wait(const QueuePairEntry& entry);
   void transmit();
   void answer_all();
+
+  // Queue pairs that move (poller_moves.cc).
+  [[gnu::cold, gnu::noinline]] void take_moves();
+  void note_ready(QueuePairEntry& entry, uint64_t frames);
+  void give_leaving();
+  [[nodiscard]] bool may_give(const QueuePairEntry& entry) const;
+  void give(QueuePairEntry& entry, uint16_t sibling);
+  void adopt(QueuePairEntry& entry, uint16_t from, const MoveMessage& given);
+  [[gnu::cold, gnu::noinline]] void forward_doorbell(QueuePairEntry& entry);
   [[gnu::cold, gnu::noinline]] void send_measured();
 
   // Parts of stages (poller_dispatch.cc).
@@ -278,6 +290,8 @@ class Poller final : private TurnOwner {
   QueuePairEntry* raised_ = nullptr;  // the last of those with events
   LoopRing looped_;
   HandOff hand_off_;
+  QueuePairMoves moves_{hand_off_};
+  std::vector<Poller*> siblings_;  // by index, this one included
   EarlyPackets early_;
   ReceiveStage receive_;
   bool unreleased_ = false;  // the frames of its burst are given back before the next one is received

@@ -46,8 +46,8 @@ void Poller::revalidate_staged() {
       return staged.group != nullptr ? Counter::kCount : Counter::kDropNoGroup;
     }
     staged.entry = context_.queue_pairs.find(staged.packet.headers.bth.destination);
-    return staged.entry != nullptr && &staged.entry->poller == this ? Counter::kCount
-                                                                    : Counter::kDropUnknownQp;
+    return staged.entry != nullptr && staged.entry->is_of(options_.index) ? Counter::kCount
+                                                                          : Counter::kDropUnknownQp;
   });
 }
 

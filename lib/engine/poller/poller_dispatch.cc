@@ -132,7 +132,7 @@ void Poller::deliver_to_services(const wire::Packet& packet) {
 
 void Poller::deliver_to_group(const wire::Packet& packet, const MulticastGroup& group) {
   for (QueuePairEntry* member : group.members) {
-    if (&member->poller != this) continue;
+    if (!member->is_of(options_.index)) continue;
     flush_completions_if_full();
     [[maybe_unused]] const qp::Receipt receipt = member->queue_pair.receive(packet, turn_);
     UROCE_ASSERT(receipt == qp::Receipt::kTaken);  // UD never stalls, and has no order

@@ -196,7 +196,7 @@ void Poller::raise_events() {
 
 void QueuePairEntry::raised(qp::Event event) {
   if (listener == nullptr) return;
-  if (events_ == 0) poller.note_events(*this);
+  if (events_ == 0) poller().note_events(*this);
   events_ |= 1u << static_cast<unsigned>(event);
 }
 

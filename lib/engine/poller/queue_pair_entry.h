@@ -1,6 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <bit>
+#include <cstdint>
+#include <span>
 #include <utility>
 
 #include "base/contract.h"
@@ -8,6 +11,7 @@
 #include "engine/poller/doorbells.h"
 #include "engine/poller/early_packets.h"
 #include "engine/poller/queue_pair_handle.h"
+#include "engine/poller/strays.h"
 #include "qp/queue_pair.h"
 
 namespace uroce::engine {
@@ -16,14 +20,27 @@ class Poller;
 struct XrcDomain;
 
 /// A queue pair as its poller sees it. Made and destroyed by Device on a control thread; in between
-/// everything but the doorbell belongs to the poller.
+/// everything but the doorbell belongs to the poller. That may be another one after each turn
+/// (queue_pair_moves.h): what was asked from outside of one is asked once more in its turn.
 struct QueuePairEntry final : QueuePairHandle, TimerNode, Doorbell, private qp::EventListener {
-  /// The listener of `options` is told after the turn.
-  QueuePairEntry(qp::QueuePair::Options options, Poller& its_poller, uint16_t its_poller_index)
-      : poller(its_poller),
-        poller_index(its_poller_index),
+  /// The listener of `options` is told after the turn. `pollers`: those of the device, by index; they outlive
+  /// it. It is made for the one with `index`.
+  QueuePairEntry(qp::QueuePair::Options options, std::span<Poller* const> pollers, uint16_t index)
+      : pollers_(pollers.data()),
+        owner_(index),
+        made_for(index),
         listener(std::exchange(options.listener, static_cast<qp::EventListener*>(this))),
         queue_pair(options) {}
+
+  /// Its poller, or the one that it is on its way to. Any thread.
+  [[nodiscard]] Poller& poller() const { return *pollers_[poller_index()]; }
+  [[nodiscard]] uint16_t poller_index() const { return static_cast<uint16_t>(owner()); }
+  /// In a turn of the poller with that index: the queue pair is there.
+  [[nodiscard]] bool is_of(uint16_t index) const { return owner() == index; }
+  /// Its poller, in a turn: it touches nothing of the queue pair any more.
+  void begin_move(uint16_t to) { set_owner(to | kOnItsWay); }
+  /// The poller that it has moved to, in a turn.
+  void end_move(uint16_t to) { set_owner(to); }
 
   /// What was raised since the last time, to the listener.
   void raise_events() {
@@ -35,8 +52,15 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, Doorbell, private qp::
   /// one.
   void prefetch_all() const;
 
-  Poller& poller;
-  const uint16_t poller_index;  // within the device
+ private:
+  static constexpr uint32_t kOnItsWay = 1u << 16;
+  Poller* const* const pollers_;
+  std::atomic<uint32_t> owner_;  // index of a poller, and whether the queue pair is on its way there
+
+ public:
+  const uint16_t made_for;  // poller, by its index; not changed when the queue pair moves
+  bool may_follow = false;  // its packets, to another poller
+  Strays strays;
   qp::EventListener* const listener;
   DomainId domain;
   XrcDomain* xrc_domain = nullptr;
@@ -60,6 +84,9 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, Doorbell, private qp::
   qp::QueuePair queue_pair;
 
  private:
+  [[nodiscard]] uint32_t owner() const { return owner_.load(std::memory_order_acquire); }
+  // Pairs with owner(): a thread that finds the next owner sees what the last one did.
+  void set_owner(uint32_t owner) { owner_.store(owner, std::memory_order_release); }
   void raised(qp::Event event) override;
 
   uint32_t events_ = 0;  // bit per qp::Event

@@ -43,10 +43,13 @@ size_t ReceiveStage::receive_ours() {
   if (faults_ != nullptr) looped = faults_->filter(frames.subspan(deferred, looped));
   count_received(frames.subspan(deferred, looped));
   const size_t handed = parts_.hand_off.take(frames.subspan(deferred + looped, kSourceFramesMax));
-  handed_begin_ = deferred + looped;
-  handed_end_ = handed_begin_ + handed;
   drained_ = std::max(looped, handed) < kSourceFramesMax;
-  return handed_end_;
+  const size_t all = deferred + looped + handed;
+  if (handed > 0) {
+    handed_begin_ = deferred + looped;
+    handed_end_ = all;
+  }
+  return all;
 }
 
 void ReceiveStage::stage(Instant now, bool services) {
@@ -56,18 +59,35 @@ void ReceiveStage::stage(Instant now, bool services) {
   const AddressTable::Snapshot& seen = parts_.context.addresses.seen();
   // What was found of a flow by its addresses held for those that were ours then.
   if (std::exchange(addresses_version_, seen.version) != seen.version) flow_cache_.forget();
-  like_entry_ = nullptr;
   StagedPacket* next = packets_.data();
-  for (size_t i = 0; i < burst_; ++i) {
+  if (handed_end_ > 0) [[unlikely]]
+    next = stage_handed(next, seen.demux);
+  next = stage_frames(handed_end_, burst_, next, seen.demux);
+  staged_ = static_cast<size_t>(next - packets_.data());
+  parts_.hand_off.announce();
+}
+
+/// The frames up to the last one that a sibling has handed over, which says that packets of its queue pair
+/// come to that one.
+StagedPacket* ReceiveStage::stage_handed(StagedPacket* next, const net::Demux& demux) {
+  next = stage_frames(0, handed_begin_, next, demux);
+  return stage_frames(handed_begin_, handed_end_, next, demux);
+}
+
+/// Frames [begin, end) of the burst, all of them from siblings or none.
+[[gnu::always_inline]] inline StagedPacket* ReceiveStage::stage_frames(size_t begin, size_t end,
+                                                                       StagedPacket* next,
+                                                                       const net::Demux& demux) {
+  like_entry_ = nullptr;
+  for (size_t i = begin; i < end; ++i) {
     constexpr size_t kAhead = port::PortQueue::kPrefetched;
     if (i + kAhead < burst_) port::prefetch_frame(frames_[i + kAhead].data);
     next->frame = static_cast<uint32_t>(i);
     next->like_last = false;
     const std::span<const std::byte> frame(frames_[i].data, frames_[i].length);
-    if (stage_frame(frame, *next, seen.demux)) ++next;
+    if (stage_frame(frame, *next, demux)) ++next;
   }
-  staged_ = static_cast<size_t>(next - packets_.data());
-  parts_.hand_off.announce();
+  return next;
 }
 
 /// Parses one frame. Afterwards it is staged (true), or handed over, answered or dropped.
@@ -117,10 +137,29 @@ inline bool ReceiveStage::stage_packet(StagedPacket& staged) {
   staged.entry = entry;
   if (entry == nullptr) [[unlikely]]
     return stage_for_services(staged);
-  if (&entry->poller != &parts_.poller) return hand_over(staged.frame, entry->poller_index);
+  if (!entry->is_of(parts_.poller_index)) [[unlikely]]
+    return pass_on(staged);
   if (std::exchange(staged_last_, entry) != entry) entry->prefetch_all();
+  if (staged.frame < handed_end_ || entry->strays.any()) [[unlikely]]
+    note_way(staged);
   like_entry_ = entry;
   return complete(staged);
+}
+
+/// For a queue pair that has come or comes, after what siblings hand over, or that is another poller's.
+bool ReceiveStage::pass_on(const StagedPacket& staged) {
+  const uint16_t owner = staged.entry->poller_index();
+  if (owner != parts_.poller_index && !parts_.moves.expects(*staged.entry))
+    return hand_over(staged.frame, owner);
+  defer(staged);
+  return false;
+}
+
+/// A packet for a queue pair of ours came to a sibling, or some did and this one came to us.
+void ReceiveStage::note_way(const StagedPacket& staged) {
+  const size_t index = staged.frame;
+  if (index < handed_begin_ || index >= handed_end_) return staged.entry->strays.forget();
+  parts_.moves.note_stray(*staged.entry, parts_.hand_off.sender_of(index - handed_begin_));
 }
 
 /// What is true of the last packet's receiver is of this one's.

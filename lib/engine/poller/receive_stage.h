@@ -18,6 +18,7 @@
 #include "engine/poller/multicast_groups.h"
 #include "engine/poller/poller_context.h"
 #include "engine/poller/queue_pair_entry.h"
+#include "engine/poller/queue_pair_moves.h"
 #include "faults/receiver.h"
 #include "net/links.h"
 #include "port/port.h"
@@ -62,6 +63,7 @@ class ReceiveStage {
     port::TxBatch& tx;
     LoopRing& looped;
     HandOff& hand_off;
+    QueuePairMoves& moves;
     net::Links* links;           // of poller 0
     DeviceListeners* listeners;  // may be null
   };
@@ -142,6 +144,8 @@ class ReceiveStage {
 
   void choose_source();
   size_t receive_ours();
+  [[gnu::noinline]] StagedPacket* stage_handed(StagedPacket* next, const net::Demux& demux);
+  StagedPacket* stage_frames(size_t begin, size_t end, StagedPacket* next, const net::Demux& demux);
   void count_received(std::span<const port::RxFrame> frames);
   bool stage_frame(std::span<const std::byte> frame, StagedPacket& staged, const net::Demux& demux);
   bool stage_slow_path(std::span<const std::byte> frame, StagedPacket& staged, const net::Demux& demux);
@@ -156,6 +160,8 @@ class ReceiveStage {
   void receive_neighbour_message(size_t index);
   void refer_to_body(StagedPacket& staged);
   void prefetch_region(const wire::Packet& packet);
+  [[gnu::cold, gnu::noinline]] bool pass_on(const StagedPacket& staged);
+  [[gnu::cold, gnu::noinline]] void note_way(const StagedPacket& staged);
   bool hand_over(size_t index, uint16_t to);
   void disown_frame(size_t index);
   void copy_to(uint16_t sibling, const port::RxFrame& frame);

@@ -31,6 +31,9 @@ class Dcqcn {
     if (limits_ && now >= increase_at_) increase_by_time(options, now);
   }
 
+  /// Moments are on a clock that shows `by` more from now on.
+  void shift(Duration by) { uroce::shift(by, alpha_at_, increase_at_, reacted_at_); }
+
  private:
   /// Least time between two reactions, as NICs have it (mlx5, rp_rate_reduce_monitor_period).
   static constexpr Duration kReactionLeast = microseconds(4);

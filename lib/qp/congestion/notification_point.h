@@ -28,6 +28,9 @@ class NotificationPoint {
   /// Writes the CNP that is owed. False: there is no buffer, and it is still owed.
   [[gnu::cold, gnu::noinline]] bool send(const Connection& connection, port::TxBatch& tx, Instant now);
 
+  /// Moments are on a clock that shows `by` more from now on.
+  void shift(Duration by) { uroce::shift(by, quiet_until_); }
+
  private:
   Instant quiet_until_{INT64_MIN};
   bool owes_ = false;

@@ -31,6 +31,12 @@ void RateLimit::cnp(const CongestionOptions& options, Instant now) {
   limits_ = dcqcn.limits();
 }
 
+void RateLimit::shift(Duration by) {
+  uroce::shift(by, next_, wake_at_);
+  if (auto* const dcqcn = std::get_if<Dcqcn>(&algorithm_)) dcqcn->shift(by);
+  if (auto* const swift = std::get_if<Swift>(&algorithm_)) swift->shift(by);
+}
+
 void RateLimit::heed(const CongestionOptions& options, const PathSeen& seen, Instant now) {
   auto* const swift = std::get_if<Swift>(&algorithm_);
   if (swift == nullptr) return;

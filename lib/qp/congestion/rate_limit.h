@@ -60,6 +60,9 @@ class RateLimit {
     if (now >= wake_at_) wake_at_ = kNever;
   }
 
+  /// Moments are on a clock that shows `by` more from now on.
+  void shift(Duration by);
+
  private:
   /// The timers of a poller are late by up to a tick of 16 us, and turns may be. What did not leave
   /// meanwhile leaves then, at once.

@@ -45,6 +45,9 @@ class Swift {
   static constexpr double kWindowMost = 256;    // SendWindow::kPackets
   static constexpr double kWindowLeast = 1.0 / 64;
 
+  /// Moments are on a clock that shows `by` more from now on.
+  void shift(Duration by) { uroce::shift(by, decreased_at_, based_at_); }
+
  private:
   enum class Phase : uint8_t {
     kFirst,    // no round trip is known

@@ -39,6 +39,7 @@ takeover_us = 25
 cores = [1, 3]
 per_device = 2
 cycle_clock = false
+follow_packets = false
 
 [congestion]
 control = "dcqcn"
@@ -125,6 +126,7 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(c.cores, (std::vector<uint32_t>{1, 3}));
   EXPECT_EQ(c.pollers_per_device, 2);
   EXPECT_FALSE(c.cycle_clock);
+  EXPECT_FALSE(c.follow_packets);
   EXPECT_EQ(c.congestion, (qp::CongestionOptions{.control = qp::CongestionControl::kDcqcn,
                                                  .cnp_interval_us = 4,
                                                  .cnp_dscp = 46,
@@ -209,6 +211,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"poller.cores", "1,3"},
       {"poller.per_device", "2"},
       {"poller.cycle_clock", "false"},
+      {"poller.follow_packets", "false"},
       {"congestion.control", "dcqcn"},
       {"congestion.cnp_interval_us", "4"},
       {"congestion.cnp_dscp", "46"},
@@ -247,7 +250,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 51u);
+  EXPECT_EQ(configuration_keys().size(), 52u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

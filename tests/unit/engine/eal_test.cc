@@ -89,7 +89,7 @@ TEST_P(DpdkPort, CarriesWritesUnderALcoreIdOfThePoller) {
       ASSERT_EQ(left.buffer(), right.buffer());
     }
     uint32_t worn = kNoLcore;
-    static_cast<QueuePairEntry&>(left.queue_pair()).poller.run([&](qp::Turn&) { worn = rte_lcore_id(); });
+    static_cast<QueuePairEntry&>(left.queue_pair()).poller().run([&](qp::Turn&) { worn = rte_lcore_id(); });
     EXPECT_NE(worn, kNoLcore);
     EXPECT_NE(worn, rte_get_main_lcore());
     EXPECT_EQ(rte_lcore_id(), kNoLcore);

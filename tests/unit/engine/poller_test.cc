@@ -131,7 +131,7 @@ TEST_P(HandOff, BringsPacketsToThePollerThatOwnsTheirQueuePair) {
     lefts[i]->post_write(*rights[i], 20'000, i);
   }
   std::set<Poller*> owners;
-  for (const auto& side : rights) owners.insert(&static_cast<QueuePairEntry&>(side->queue_pair()).poller);
+  for (const auto& side : rights) owners.insert(&static_cast<QueuePairEntry&>(side->queue_pair()).poller());
   EXPECT_EQ(owners.size(), 2u);
 
   std::vector<bool> done(kPairs);
@@ -166,7 +166,7 @@ TEST(Poller, KeepsQueuePairsWithOneCompletionQueueTogether) {
                                                          .receive_depth = 4,
                                                          .send_completions = completions.get(),
                                                          .receive_completions = completions.get()}));
-    owners.insert(&static_cast<QueuePairEntry*>(queue_pairs.back())->poller);
+    owners.insert(&static_cast<QueuePairEntry*>(queue_pairs.back())->poller());
   }
   EXPECT_EQ(owners.size(), 1u);
   EXPECT_EQ(std::popcount(completions->lanes_used()), 1);

@@ -21,7 +21,7 @@ struct ThreadDomains : ::testing::Test {
     EXPECT_TRUE(made) << made.error().message;
     if (!made) return UINT16_MAX;
     queue_pairs.push_back(*made);
-    return static_cast<QueuePairEntry&>(**made).poller_index;
+    return static_cast<QueuePairEntry&>(**made).poller_index();
   }
   std::unique_ptr<queue::CompletionQueue> new_queue() { return device.create_completion_queue({.depth = 4}); }
   ~ThreadDomains() override {

@@ -48,6 +48,52 @@ TEST(CompletionQueue, DepthIsExactAndOverrunIsRemembered) {
   EXPECT_EQ(poll_ids(queue, 8), std::vector<uint64_t>{2});
 }
 
+/// A queue pair has moved from the poller of lane 0 to that of lane 1.
+TEST(CompletionQueue, ALaneFollowsAnother) {
+  CompletionQueue queue({.depth = 16, .lanes = 3});
+  // So that lane 1 is looked at first.
+  queue.push(0, numbered(1));
+  queue.publish(0);
+  EXPECT_EQ(poll_ids(queue, 1), std::vector<uint64_t>{1});
+  EXPECT_TRUE(poll_ids(queue, 0).empty());
+
+  for (const uint64_t id : {10, 11, 12}) queue.push(0, numbered(id));
+  queue.push(1, numbered(20));
+  queue.publish(0);
+  queue.publish(1);
+  ASSERT_TRUE(queue.may_follow(1));
+  queue.follow(1, 0, queue.pushed(0));
+  EXPECT_FALSE(queue.may_follow(1)) << "one at a time";
+  queue.push(1, numbered(13));
+  queue.publish(1);
+
+  std::vector<uint64_t> all;
+  for (int i = 0; i < 5; ++i) {
+    const std::vector<uint64_t> one = poll_ids(queue, 1);
+    ASSERT_EQ(one.size(), 1u) << "a poll finds something as long as anything is there";
+    all.push_back(one[0]);
+  }
+  EXPECT_TRUE(queue.empty());
+  std::erase(all, 20);  // of another queue pair
+  EXPECT_EQ(all, (std::vector<uint64_t>{10, 11, 12, 13}));
+  EXPECT_TRUE(queue.may_follow(1)) << "what it followed was polled";
+}
+
+TEST(CompletionQueue, OnePollTakesAllThatFollowsEachOther) {
+  CompletionQueue queue({.depth = 16, .lanes = 3});
+  // 2 -> 1 -> 0, which is looked at first.
+  queue.push(2, numbered(1));
+  queue.publish(2);
+  queue.follow(1, 2, queue.pushed(2));
+  queue.push(1, numbered(2));
+  queue.publish(1);
+  queue.follow(0, 1, queue.pushed(1));
+  queue.push(0, numbered(3));
+  queue.publish(0);
+  EXPECT_EQ(poll_ids(queue, 8), (std::vector<uint64_t>{1, 2, 3})) << "a program may sleep after it";
+  EXPECT_TRUE(queue.empty());
+}
+
 TEST(CompletionQueue, EveryLaneIsReadAndNoneStarves) {
   CompletionQueue queue({.depth = 8, .lanes = 2});
   for (uint64_t i = 0; i < 4; ++i) queue.push(0, numbered(i));

@@ -1,0 +1,110 @@
+// Queue pairs that come from another poller of the device, or leave for one.
+#include "base/contract.h"
+#include "engine/poller/poller.h"
+
+namespace uroce::engine {
+
+/// At the beginning of a turn, when nothing of the last one is left to be done.
+void Poller::take_moves() {
+  using Kind = MoveMessage::Kind;
+  moves_.take([this](uint16_t sibling, const MoveMessage& message) {
+    QueuePairEntry& entry = *message.entry;
+    switch (message.kind) {
+      case Kind::kAsk:
+        if (!moves_.may_come(entry)) return moves_.tell(sibling, {.kind = Kind::kRefuse, .entry = &entry});
+        moves_.begin_coming(entry);
+        return moves_.tell(sibling,
+                           {.kind = Kind::kReady, .entry = &entry, .frames = hand_off_.pushed_to(sibling)});
+      case Kind::kReady:
+        return note_ready(entry, message.frames);
+      case Kind::kRefuse:
+        return moves_.end_leaving(entry);
+      case Kind::kTakeBack:  // it may be gone by now
+        return moves_.end_coming(entry);
+      case Kind::kGive:
+        moves_.end_coming(entry);
+        return adopt(entry, sibling, message);
+    }
+  });
+  give_leaving();
+}
+
+void Poller::note_ready(QueuePairEntry& entry, uint64_t frames) {
+  QueuePairMoves::Leaving* const leaving = moves_.find_leaving(entry);
+  UROCE_ASSERT(leaving != nullptr && !leaving->ready);
+  leaving->ready = true;
+  leaving->frames = frames;
+  if (leaving->cancelled) moves_.cancel(entry);
+}
+
+/// Queue pairs that are about to leave do so when all of their packets that were handed over have been
+/// received.
+void Poller::give_leaving() {
+  const std::span<QueuePairMoves::Leaving> leaving = moves_.leaving();
+  for (size_t i = leaving.size(); i-- > 0;) {
+    const QueuePairMoves::Leaving one = leaving[i];
+    if (!one.ready || hand_off_.taken_from(one.to) < one.frames) continue;
+    if (may_give(*one.entry)) {
+      give(*one.entry, one.to);
+    } else {
+      moves_.cancel(*one.entry);
+    }
+  }
+  moves_.remember_leaving();
+  hand_off_.announce();
+}
+
+/// Nothing of it is under way here.
+bool Poller::may_give(const QueuePairEntry& entry) const {
+  return entry.queue_pair.may_move() && entry.early_requests.empty() && entry.early_responses.empty() &&
+         tx_.empty() && !ahead_ && !placer_.copying() && held_.empty() && !receive_.defers() &&
+         completions_.empty() && raised_ == nullptr;
+}
+
+void Poller::give(QueuePairEntry& entry, uint16_t sibling) {
+  moves_.end_leaving(entry);
+  active_.remove(entry);
+  timers_.disarm(entry);
+  entry.has_more = false;
+  entry.frame_bytes = 0;
+  const auto completed = [&](const queue::CompletionQueue* queue) { return queue->pushed(options_.index); };
+  const MoveMessage message{.kind = MoveMessage::Kind::kGive,
+                            .entry = &entry,
+                            .now = turn_.now,
+                            .sends_completed = completed(entry.queue_pair.send_completions()),
+                            .receives_completed = completed(entry.queue_pair.receive_completions())};
+  entry.begin_move(sibling);
+  moves_.tell(sibling, message);
+}
+
+void Poller::adopt(QueuePairEntry& entry, uint16_t from, const MoveMessage& given) {
+  const Duration ahead = turn_.now - given.now;
+  entry.queue_pair.moved(ahead);
+  entry.strays.moved(turn_.now, ahead);
+  queue::CompletionQueue* const sends = entry.queue_pair.send_completions();
+  queue::CompletionQueue* const receives = entry.queue_pair.receive_completions();
+  sends->follow(options_.index, from, given.sends_completed);
+  sends->use_lane(options_.index);
+  if (receives != sends) {
+    receives->follow(options_.index, from, given.receives_completed);
+    receives->use_lane(options_.index);
+  }
+  entry.end_move(options_.index);
+  count(Counter::kQpMoved);
+  rearm(entry);
+  // What was posted meanwhile is found by its pump.
+  activate(entry);
+}
+
+/// A thread that rang here had not heard that the queue pair has moved.
+void Poller::forward_doorbell(QueuePairEntry& entry) {
+  Poller& owner = entry.poller();
+  // One that is on its way here is pumped when it comes.
+  if (&owner == this) return;
+  owner.ring(entry);
+  hand_off_.announce_to(owner.index());
+  hand_off_.announce();
+  ++work_;
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,74 @@
+#include "engine/poller/queue_pair_moves.h"
+
+#include <algorithm>
+
+#include "base/contract.h"
+#include "engine/poller/queue_pair_entry.h"
+
+namespace uroce::engine {
+
+void QueuePairMoves::join(uint16_t index, std::span<QueuePairMoves* const> all) {
+  UROCE_ASSERT(index < all.size() && all[index] == this && from_.empty());
+  index_ = index;
+  all_.assign(all.begin(), all.end());
+  from_.resize(all.size());
+  for (size_t i = 0; i < all.size(); ++i)
+    if (i != index) from_[i] = std::make_unique<SpscRing<MoveMessage>>(kMessagesMax);
+}
+
+void QueuePairMoves::tell(uint16_t sibling, const MoveMessage& message) {
+  UROCE_ASSERT(sibling < all_.size() && sibling != index_);
+  QueuePairMoves& other = *all_[sibling];
+  [[maybe_unused]] const bool pushed = other.from_[index_]->push(message);
+  UROCE_ASSERT(pushed);
+  other.mail_.fetch_or(uint64_t{1} << index_, std::memory_order_release);  // pairs with take()
+  hand_off_.announce_to(sibling);
+}
+
+void QueuePairMoves::note_stray(QueuePairEntry& entry, uint16_t sibling) {
+  Strays& strays = entry.strays;
+  if (!entry.may_follow || !strays.note(sibling, entry.number)) return;
+  if (leaving_.size() == kUnderWayMax || find_leaving(entry) != nullptr) return;
+  leaving_.push_back({.entry = &entry, .to = sibling});
+  tell(sibling, {.kind = MoveMessage::Kind::kAsk, .entry = &entry});
+}
+
+QueuePairMoves::Leaving* QueuePairMoves::find_leaving(const QueuePairEntry& entry) {
+  const auto found = std::ranges::find(leaving_, &entry, &Leaving::entry);
+  return found != leaving_.end() ? &*found : nullptr;
+}
+
+void QueuePairMoves::end_leaving(const QueuePairEntry& entry) {
+  std::erase_if(leaving_, [&](const Leaving& leaving) { return leaving.entry == &entry; });
+}
+
+bool QueuePairMoves::cancel(const QueuePairEntry& entry) {
+  Leaving* const leaving = find_leaving(entry);
+  if (leaving == nullptr) return true;
+  leaving->cancelled = true;
+  if (!leaving->ready) return false;
+  tell(leaving->to, {.kind = MoveMessage::Kind::kTakeBack, .entry = leaving->entry});
+  end_leaving(entry);
+  return true;
+}
+
+bool QueuePairMoves::may_come(const QueuePairEntry& entry) const {
+  if (coming_.size() == kUnderWayMax) return false;
+  const qp::QueuePair& queue_pair = entry.queue_pair;
+  const std::array queues{queue_pair.send_completions(), queue_pair.receive_completions()};
+  const auto is_one_of_them = [&](const queue::CompletionQueue* queue) {
+    return std::ranges::find(queues, queue) != queues.end();
+  };
+  // A lane follows one other lane at a time.
+  return std::ranges::all_of(queues, [&](const auto* queue) { return queue->may_follow(index_); }) &&
+         std::ranges::none_of(coming_, [&](const QueuePairEntry* other) {
+           return is_one_of_them(other->queue_pair.send_completions()) ||
+                  is_one_of_them(other->queue_pair.receive_completions());
+         });
+}
+
+bool QueuePairMoves::expects(const QueuePairEntry& entry) const {
+  return !coming_.empty() && std::ranges::find(coming_, &entry) != coming_.end();
+}
+
+}  // namespace uroce::engine

@@ -1,0 +1,334 @@
+// Queue pairs that follow their packets, step by step. tests/sim has the traffic.
+#include "engine/poller/queue_pair_moves.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/poller/strays.h"
+#include "virtual_pair.h"
+
+namespace uroce::engine {
+namespace {
+
+QueuePairEntry& entry_of(const Side& side) { return static_cast<QueuePairEntry&>(side.queue_pair()); }
+
+/// A pair of queue pairs, the right one of which gets its packets at another poller than its own.
+class Crossed {
+ public:
+  static constexpr uint32_t kBytes = 100;
+  static constexpr uint32_t kRegionBytes = 100'000;
+
+  Crossed() {
+    // Each hashes to one of two queues, and the right ones are given to the pollers in turn.
+    for (int i = 0; i < 16 && left == nullptr; ++i) {
+      auto one = std::make_unique<Side>(pair.left, kRegionBytes);
+      auto other = std::make_unique<Side>(pair.right, kRegionBytes);
+      EXPECT_EQ(one->connect(*other), 0);
+      EXPECT_EQ(other->connect(*one), 0);
+      const uint64_t before = handed_over();
+      one->post_write(*other, kBytes);
+      pair.settle();
+      EXPECT_TRUE(one->look());
+      if (handed_over() > before) {
+        left = std::move(one);
+        right = std::move(other);
+      } else {
+        others.push_back(std::move(one));
+        others.push_back(std::move(other));
+      }
+    }
+    home = left != nullptr ? &entry_of(*right).poller() : nullptr;
+  }
+
+  [[nodiscard]] uint64_t handed_over() const {
+    return pair.counter(*pair.right_state, Counter::kRxHandedOver);
+  }
+  [[nodiscard]] uint64_t moved() const {
+    return pair.counter(*pair.left_state, Counter::kQpMoved) +
+           pair.counter(*pair.right_state, Counter::kQpMoved);
+  }
+  [[nodiscard]] bool right_moved() const { return &entry_of(*right).poller() != home; }
+  [[nodiscard]] bool right_is_on_its_way() const {
+    for (const auto& poller : pair.right_state->pollers)
+      if (entry_of(*right).is_of(poller->index())) return false;
+    return true;
+  }
+
+  /// One message that is settled, and so one packet that comes alone.
+  void exchange() {
+    left->post_write(*right, kBytes, ++posted);
+    pair.settle();
+    const auto completion = left->look();
+    ASSERT_TRUE(completion);
+    EXPECT_EQ(completion->wr_id, posted);
+    EXPECT_EQ(completion->status, queue::CompletionStatus::kSuccess);
+  }
+  /// Until the poller of the right queue pair has asked for a move, with nothing settled since.
+  void exchange_until_asked() {
+    for (int i = 0; i < 1000 && !asked(); ++i) {
+      left->post_write(*right, kBytes, ++posted);
+      for (int turns = 0; turns < 20 && !asked(); ++turns) turn_right_then_left();
+      while (left->look()) {
+      }
+    }
+    ASSERT_TRUE(asked());
+  }
+  /// One poller of the right device at a time.
+  void turn_right_then_left() {
+    for (const auto& poller : pair.right_state->pollers) {
+      poller->turn(VirtualPair::now());
+      if (asked()) return;
+    }
+    pair.turn(*pair.left_state);
+    VirtualPair::advance(microseconds(1));
+  }
+  [[nodiscard]] bool asked() const { return home->time_to_deadline() == Duration{} && right_has_mail(); }
+  /// The poller that the packets come to has been told something.
+  [[nodiscard]] bool right_has_mail() const {
+    for (const auto& poller : pair.right_state->pollers)
+      if (poller.get() != home && poller->time_to_deadline() == Duration{}) return true;
+    return false;
+  }
+
+  VirtualPair pair{{.pollers = 2}};
+  std::vector<std::unique_ptr<Side>> others;
+  std::unique_ptr<Side> left;
+  std::unique_ptr<Side> right;
+  Poller* home = nullptr;  // of the right one, at first
+  uint64_t posted = 0;
+};
+
+TEST(QueuePairMoves, FollowsItsPackets) {
+  Crossed crossed;
+  ASSERT_NE(crossed.left, nullptr);
+  int exchanges = 0;
+  for (; exchanges < 1000 && !crossed.right_moved(); ++exchanges) crossed.exchange();
+  ASSERT_TRUE(crossed.right_moved());
+  EXPECT_GE(exchanges, 30) << "a few packets are no reason";
+  EXPECT_EQ(crossed.pair.counter(*crossed.pair.right_state, Counter::kQpMoved), 1u);
+
+  const uint64_t before = crossed.handed_over();
+  for (int i = 0; i < 100; ++i) crossed.exchange();
+  EXPECT_EQ(crossed.handed_over(), before) << "its packets find it where they come";
+  EXPECT_EQ(crossed.pair.counter(*crossed.pair.left_state, Counter::kRetransmittedPackets), 0u);
+}
+
+/// More of them wait at its last poller than that one receives in the turn in which it could let go.
+void move_with_packets_waiting(int exchanges_before) {
+  Crossed crossed;
+  ASSERT_NE(crossed.left, nullptr);
+  for (int i = 0; i < exchanges_before; ++i) crossed.exchange();
+  DeviceState& right = *crossed.pair.right_state;
+  Poller& other = *right.pollers[1 - crossed.home->index()];
+  for (int round = 0; round < 1000 && !crossed.right_moved(); ++round) {
+    // 98 packets each.
+    for (int i = 0; i < 2; ++i)
+      crossed.left->post_write(*crossed.right, Crossed::kRegionBytes, ++crossed.posted);
+    for (int i = 0; i < 20; ++i) {
+      crossed.pair.turn(*crossed.pair.left_state);
+      other.turn(VirtualPair::now());
+    }
+    // One more comes to the one each time that the other has taken a part of what waits.
+    for (int i = 0; i < 4; ++i) {
+      crossed.left->post_write(*crossed.right, Crossed::kBytes, ++crossed.posted);
+      crossed.pair.turn_all();
+      VirtualPair::advance(microseconds(1));
+    }
+    crossed.pair.settle();
+    while (crossed.left->look()) {
+    }
+  }
+  EXPECT_TRUE(crossed.right_moved());
+  EXPECT_EQ(crossed.pair.counter(right, Counter::kRxEarly), 0u);
+  EXPECT_EQ(crossed.pair.counter(right, Counter::kDropSequence), 0u);
+  EXPECT_EQ(crossed.pair.counter(right, Counter::kDropStalled), 0u);
+}
+
+TEST(QueuePairMoves, PacketsThatWaitForItKeepTheirOrder) {
+  // So that it is asked for at one burst or another.
+  for (int exchanges_before = 0; exchanges_before < 16; ++exchanges_before) {
+    SCOPED_TRACE(exchanges_before);
+    move_with_packets_waiting(exchanges_before);
+  }
+}
+
+/// A program destroys, queries or ends a queue pair at any time.
+TEST(QueuePairMoves, EndsAtAnyStepOfIt) {
+  bool on_its_way = false;
+  for (int turns = 0; turns < 8; ++turns) {
+    Crossed crossed;
+    ASSERT_NE(crossed.left, nullptr);
+    crossed.exchange_until_asked();
+    for (int i = 0; i < turns; ++i) {
+      // Its owner and the other one in turns.
+      Poller& next = *crossed.pair.right_state->pollers[(i + (crossed.home->index() == 0 ? 1 : 0)) % 2];
+      next.turn(VirtualPair::now());
+    }
+    on_its_way |= crossed.right_is_on_its_way();
+    EXPECT_EQ(crossed.pair.right->query_queue_pair(crossed.right->queue_pair()).state, qp::State::kRts);
+    crossed.right.reset();
+    crossed.pair.settle();
+    crossed.pair.turn_all();
+  }
+  EXPECT_TRUE(on_its_way) << "one of these steps";
+}
+
+/// A thread that posts has read who its poller is before the queue pair moved.
+TEST(QueuePairMoves, ADoorbellAtTheLastPollerIsHeard) {
+  Crossed crossed;
+  ASSERT_NE(crossed.left, nullptr);
+  for (int i = 0; i < 1000 && !crossed.right_moved(); ++i) crossed.exchange();
+  ASSERT_TRUE(crossed.right_moved());
+  Side& right = *crossed.right;
+  const auto publish_write = [&] {
+    queue::SendQueue& queue = *right.queue_pair().send_queue;
+    queue::SendRequest* request = queue.reserve();
+    ASSERT_NE(request, nullptr);
+    request->wr_id = 9;
+    request->operation = queue::SendOperation::kWrite;
+    request->length = 100;
+    request->remote_address = crossed.left->address();
+    request->rkey = crossed.left->rkey();
+    request->segments = 1;
+    request->signaled = true;
+    queue.segments(*request)[0] = {right.address(), 100, right.lkey()};
+    queue.publish();
+  };
+  publish_write();
+  crossed.home->ring(entry_of(right));
+  crossed.pair.settle();
+  auto completion = right.look();
+  ASSERT_TRUE(completion);
+  EXPECT_EQ(completion->status, queue::CompletionStatus::kSuccess);
+
+  // The same by a turn that is made for the post.
+  publish_write();
+  crossed.home->application_turn(VirtualPair::now(), &entry_of(right));
+  crossed.pair.settle();
+  completion = right.look();
+  ASSERT_TRUE(completion);
+  EXPECT_EQ(completion->status, queue::CompletionStatus::kSuccess);
+
+  // And when the queue pair ends while the doorbell is still there.
+  crossed.home->ring(entry_of(right));
+  crossed.right.reset();
+  crossed.pair.settle();
+}
+
+/// The clock of a poller stands still while no thread turns it, so pollers have different ones.
+TEST(QueuePairMoves, ItsTimersKeepTheirTime) {
+  Crossed crossed;
+  ASSERT_NE(crossed.left, nullptr);
+  const auto clock_of = [](Poller& poller) {
+    Instant now{};
+    poller.run([&](qp::Turn& turn) { now = turn.now; });
+    return now;
+  };
+  for (int i = 0; i < 10; ++i) {
+    VirtualPair::advance(milliseconds(5));
+    crossed.home->turn(VirtualPair::now());
+  }
+  Poller& other = *crossed.pair.right_state->pollers[1 - crossed.home->index()];
+  EXPECT_GT(clock_of(*crossed.home) - clock_of(other), milliseconds(30));
+
+  // The left side has no receive, so that the right one waits for a time which the left one says: 491 ms.
+  ASSERT_EQ(crossed.pair.left->modify_queue_pair(crossed.left->queue_pair(), {.min_rnr_timer = 31},
+                                                 qp::kMaskMinRnrTimer),
+            0);
+  crossed.right->post_send(100);
+  crossed.pair.settle();
+  const QueuePairEntry& entry = entry_of(*crossed.right);
+  const Duration before = entry.queue_pair.deadline() - clock_of(*crossed.home);
+  ASSERT_GT(before, milliseconds(100));
+  const Instant began = VirtualPair::now();
+  for (int i = 0; i < 1000 && !crossed.right_moved(); ++i) crossed.exchange();
+  ASSERT_TRUE(crossed.right_moved());
+  const Duration passed = VirtualPair::now() - began;
+  const Duration after = entry.queue_pair.deadline() - clock_of(other);
+  EXPECT_LT(passed, milliseconds(5));
+  EXPECT_GE(after + passed + milliseconds(5), before);
+  EXPECT_LE(after, before);
+}
+
+TEST(QueuePairMoves, OfAThreadDomainItStays) {
+  VirtualPair pair({.pollers = 2});
+  const DomainId domain = *pair.right->allocate_domain();
+  auto completions = pair.right->create_completion_queue({.depth = 16});
+  const QueuePairOptions options{.domain = domain,
+                                 .send_depth = 4,
+                                 .receive_depth = 4,
+                                 .send_completions = completions.get(),
+                                 .receive_completions = completions.get()};
+  const auto may_follow = [&](const QueuePairOptions& with) {
+    QueuePairHandle* const made = *pair.right->create_queue_pair(with);
+    const bool may = static_cast<QueuePairEntry*>(made)->may_follow;
+    pair.right->destroy_queue_pair(*made);
+    return may;
+  };
+  EXPECT_TRUE(may_follow(options));
+  QueuePairOptions bound = options;
+  bound.thread_domain = pair.right->take_thread_domain();
+  EXPECT_FALSE(may_follow(bound));
+  QueuePairOptions datagrams = options;
+  datagrams.type = qp::Type::kUd;
+  EXPECT_FALSE(may_follow(datagrams)) << "packets of many peers";
+}
+
+/// How many bursts in a row it takes.
+uint32_t bursts(Strays& strays, QpNumber number, uint16_t sibling = 1) {
+  uint32_t count = 1;
+  while (!strays.note(sibling, number)) ++count;
+  return count;
+}
+
+TEST(Strays, TakesManyInARowOfOneSibling) {
+  Strays strays;
+  const QpNumber number{77};
+  const uint32_t first = bursts(strays, number);
+  EXPECT_GE(first, 32u);
+  EXPECT_LE(first, 128u);
+  EXPECT_EQ(bursts(strays, number), first) << "counted anew";
+  for (uint32_t i = 0; i + 1 < first; ++i) EXPECT_FALSE(strays.note(1, number));
+  EXPECT_TRUE(strays.any());
+  strays.forget();
+  EXPECT_FALSE(strays.any());
+  EXPECT_EQ(bursts(strays, number), first);
+  for (uint32_t i = 0; i < 10 * first; ++i) EXPECT_FALSE(strays.note(1 + i % 2, number)) << "of two";
+}
+
+TEST(Strays, ComesLaterWithEachMoveUntilItHasStayed) {
+  Strays strays;
+  const QpNumber number{77};
+  Instant now{1'000'000'000};
+  uint32_t most = bursts(strays, number);
+  for (int i = 0; i < 6; ++i) {
+    now = now + milliseconds(1);
+    strays.moved(now, {});
+    const uint32_t next = bursts(strays, number);
+    EXPECT_GE(next, (32u << i));
+    most = std::max(most, next);
+  }
+  EXPECT_GT(most, 1000u);
+  strays.moved(now + seconds(2), {});
+  EXPECT_LE(bursts(strays, number), 256u);
+}
+
+TEST(Strays, TwoEndsSeldomAgree) {
+  // Of a connection both of whose ends are about to move to each other's poller: the one with less patience
+  // goes alone.
+  uint32_t same = 0;
+  for (uint32_t number = 0; number < 1000; ++number) {
+    Strays one;
+    Strays other;
+    const uint32_t a = bursts(one, QpNumber{number});
+    const uint32_t b = bursts(other, QpNumber{number * 7919 % 1'000'003});
+    same += a > b - b / 16 && a < b + b / 16 ? 1 : 0;
+  }
+  EXPECT_LT(same, 200u);
+}
+
+}  // namespace
+}  // namespace uroce::engine
