@@ -91,6 +91,11 @@ class TxBatch {
   [[nodiscard]] bool full() const { return committed_ - first_ == kFramesMax; }
   [[nodiscard]] bool empty() const { return committed_ == first_; }
   [[nodiscard]] size_t size() const { return committed_ - first_; }
+  /// Of the frame at the end, unless it is empty(). Steps may be due.
+  [[nodiscard]] uint32_t last_length() const {
+    UROCE_ASSERT(!empty());
+    return frames_[committed_ - 1].length;
+  }
   /// All steps are done.
   [[nodiscard]] std::span<TxFrame> frames() {
     finish();

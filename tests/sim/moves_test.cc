@@ -8,7 +8,7 @@ namespace {
 /// Flows long enough to be followed; they hash to any queue, whichever poller their queue pairs are made for.
 Simulation::Options followed(uint64_t seed, Machines machines) {
   machines.mode = seed % 2 == 0 ? engine::PollerMode::kInline : engine::PollerMode::kDedicated;
-  return {.seed = seed, .machines = machines, .connections = 6, .messages = 400};
+  return {.seed = seed, .machines = machines, .connections = 4, .messages = 300};
 }
 
 TEST(Moves, QueuePairsComeToWhereTheirPacketsDo) {
@@ -37,7 +37,7 @@ TEST(Moves, SteeringThatChangesItsMind) {
                            .steering = Steering::kChanging,
                            .own_addresses = random.chance(1, 3)});
   });
-  EXPECT_GT(totals.of(Counter::kQpMoved), 100u);
+  EXPECT_GT(totals.of(Counter::kQpMoved), 20u);
   EXPECT_EQ(totals.of(Counter::kAckTimeout), 0u);
 }
 

@@ -74,7 +74,7 @@ void Poller::pump() {
 [[gnu::noinline]] void Poller::note_sent(QueuePairEntry& entry, size_t frames, bool more) {
   entry.has_more = more && frames > 0;
   if (frames == 0) return;
-  entry.frame_bytes = tx_.frames().back().length;
+  entry.frame_bytes = tx_.last_length();
   const bool alone = std::exchange(last_sender_, &entry) == &entry;
   if (is_long(entry)) {
     long_until_ = turn_.now + kSharedFor;

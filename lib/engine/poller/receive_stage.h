@@ -55,7 +55,6 @@ class ReceiveStage {
 
   /// Not owned; they outlive the stage.
   struct Parts {
-    Poller& poller;
     uint16_t poller_index;
     port::PortQueue& port_queue;
     const PollerContext& context;

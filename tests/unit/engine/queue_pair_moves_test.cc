@@ -158,13 +158,13 @@ TEST(QueuePairMoves, PacketsThatWaitForItKeepTheirOrder) {
 /// A program destroys, queries or ends a queue pair at any time.
 TEST(QueuePairMoves, EndsAtAnyStepOfIt) {
   bool on_its_way = false;
-  for (int turns = 0; turns < 8; ++turns) {
+  for (size_t turns = 0; turns < 8; ++turns) {
     Crossed crossed;
     ASSERT_NE(crossed.left, nullptr);
     crossed.exchange_until_asked();
-    for (int i = 0; i < turns; ++i) {
+    for (size_t i = 0; i < turns; ++i) {
       // Its owner and the other one in turns.
-      Poller& next = *crossed.pair.right_state->pollers[(i + (crossed.home->index() == 0 ? 1 : 0)) % 2];
+      Poller& next = *crossed.pair.right_state->pollers[(i + 1 + crossed.home->index()) % 2];
       next.turn(VirtualPair::now());
     }
     on_its_way |= crossed.right_is_on_its_way();
@@ -296,7 +296,8 @@ TEST(Strays, TakesManyInARowOfOneSibling) {
   strays.forget();
   EXPECT_FALSE(strays.any());
   EXPECT_EQ(bursts(strays, number), first);
-  for (uint32_t i = 0; i < 10 * first; ++i) EXPECT_FALSE(strays.note(1 + i % 2, number)) << "of two";
+  for (uint32_t i = 0; i < 10 * first; ++i)
+    EXPECT_FALSE(strays.note(static_cast<uint16_t>(1 + i % 2), number)) << "of two";
 }
 
 TEST(Strays, ComesLaterWithEachMoveUntilItHasStayed) {

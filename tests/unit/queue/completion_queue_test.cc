@@ -57,7 +57,7 @@ TEST(CompletionQueue, ALaneFollowsAnother) {
   EXPECT_EQ(poll_ids(queue, 1), std::vector<uint64_t>{1});
   EXPECT_TRUE(poll_ids(queue, 0).empty());
 
-  for (const uint64_t id : {10, 11, 12}) queue.push(0, numbered(id));
+  for (const uint64_t id : {10u, 11u, 12u}) queue.push(0, numbered(id));
   queue.push(1, numbered(20));
   queue.publish(0);
   queue.publish(1);
