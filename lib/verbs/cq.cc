@@ -11,7 +11,7 @@ namespace uroce::verbs {
 
 namespace {
 
-/// Of the completion queues of this process, in the order in which they are made; 0 is none's.
+/// Numbers the completion queues of this process from 1 on, in the order in which they are made.
 uint32_t next_number() {
   static std::atomic<uint32_t> last{0};
   // Relaxed: a number and nothing else.
