@@ -10,12 +10,17 @@ import tempfile
 import links
 from rows import Failure, Row, command
 
-ROUNDS = 5
+PAIRS = 9
 SMALL, LARGE = 64, 65536
+# Messages of a run: a quarter to half a second.
+MESSAGES = {SMALL: 4_000_000, LARGE: 50_000}
 # One place in memory for all messages, as perftest has it.
 LIKE_PERFTEST = ['--slots', 1]
-# As `uroce perf` posts: 128 outstanding, by lists of 16 of which the last is signalled.
-LIKE_PERF = ['-m', '4096', '-t', '128', '-l', '16', '-Q', '16', '-D', '1', '--report_gbits']
+# As `uroce perf` posts: 128 outstanding, by lists of 16 of which the last is signalled, and 256 receives.
+LIKE_PERF = ['-m', '4096', '-t', '128', '-l', '16', '-Q', '16', '--report_gbits']
+RECEIVES = ['-r', '256']
+# Bandwidths: operation, size, and how many receives a call posts.
+BANDWIDTHS = ('write', SMALL, None), ('write', LARGE, None), ('send', SMALL, 16), ('send', SMALL, 1), ('send', LARGE, 16)
 TOOLS = {'write': 'ib_write_bw', 'send': 'ib_send_bw'}
 LATENCY = {'write': 'ib_write_lat', 'send': 'ib_send_lat'}
 GBITS, TYPICAL_US = 3, 4  # columns of its tables
@@ -32,10 +37,11 @@ class Instrument:
         missing = [tool for tool in (*TOOLS.values(), *LATENCY.values()) if not shutil.which(tool)]
         if missing:
             raise Failure(f'there is no {missing[0]} (apps/install-packages test)')
-        for operation in TOOLS:
-            for size in SMALL, LARGE:
-                yield from self.beside(f'{operation}.{size}.gbps', 'Gbit/s', lambda: self.bandwidth(operation, size),
-                                       lambda: float(self.ends.perftest(self.new_link, TOOLS[operation], size, LIKE_PERF)[GBITS]))
+        for operation, size, receives in BANDWIDTHS:
+            name = f'{operation}.{size}{".single" if receives == 1 else ""}.gbps'
+            yield from self.beside(name, 'Gbit/s', lambda: self.bandwidth(operation, size, receives),
+                                   lambda: self.bandwidth_of_perftest(operation, size, receives))
+        for operation in LATENCY:
             yield from self.beside(f'{operation}.{SMALL}.round_trip', 'us', lambda: self.round_trip(operation),
                                    lambda: 2 * float(self.ends.perftest(self.new_link, LATENCY[operation], SMALL, ['-m', '4096', '-n', '20000'])[TYPICAL_US]))
 
@@ -52,14 +58,32 @@ class Instrument:
             yield Row(f'instrument.rate.{rate}.missed_percent', 100 * abs(1 - seen / wanted), '%')
 
     def beside(self, name, unit, ours, theirs):
-        pairs = [(ours(), theirs()) for _ in range(ROUNDS)]
+        """Pairs of runs, one right after the other, each tool first in every second pair: virtual CPUs are as near to each other in both
+        runs of most pairs, so that the median of the pairs' ratios suffers less from their moves than the ratio of two medians. All
+        pairs count; `.spread_percent` is between which bounds the middle half of their ratios lies."""
+        pairs = []
+        for i in range(PAIRS):
+            if i % 2 == 0:
+                mine, other = ours(), theirs()
+            else:
+                other, mine = theirs(), ours()
+            pairs.append((mine, other))
+        ratios = [mine / other for mine, other in pairs]
         mine, other = (statistics.median(values) for values in zip(*pairs))
+        quarter, _, three_quarters = statistics.quantiles(ratios, n=4)
         yield Row(f'instrument.{name}', mine, unit, other, 'perftest')
-        yield Row(f'instrument.{name}.apart_percent', 100 * abs(mine / other - 1), '%')
+        yield Row(f'instrument.{name}.apart_percent', 100 * abs(statistics.median(ratios) - 1), '%')
+        yield Row(f'instrument.{name}.spread_percent', 100 * (three_quarters - quarter), '%')
 
-    def bandwidth(self, operation, size):
-        told = self.ends.perf_between_processes(self.new_link, ['--op', operation, '--size', size, '--measure', 'bandwidth', '--duration', '1', '--quiet', *LIKE_PERFTEST])
+    def bandwidth(self, operation, size, receives):
+        lists = ['--receive-list', receives] if receives else []
+        told = self.ends.perf_between_processes(self.new_link, ['--op', operation, '--size', size, '--measure', 'bandwidth', '--iterations',
+                                                                MESSAGES[size], '--quiet', *LIKE_PERFTEST, *lists])
         return told[f'{operation}.{size}.gigabits_per_second']
+
+    def bandwidth_of_perftest(self, operation, size, receives):
+        lists = [*RECEIVES, '--recv_post_list', receives] if receives else []
+        return float(self.ends.perftest(self.new_link, TOOLS[operation], size, ['-n', str(MESSAGES[size]), *LIKE_PERF, *lists])[GBITS])
 
     def round_trip(self, operation):
         told = self.ends.perf_between_processes(self.new_link, ['--op', operation, '--size', SMALL, '--measure', 'latency', '--iterations', '20000', '--quiet'])

@@ -44,6 +44,8 @@ ROUND_TRIPS = 'send', 'write', 'read'
 # A bare round trip above it is one between CPUs that share no cache.
 FAR_US = 0.8
 STATE_ROUNDS = 5
+# Between two rare messages: 50 in the 5 ms in which 64 would make long ones give way.
+RARE_US = 100
 # Of what one CPU does or two do together the median of so many runs counts.
 RUNS = 3
 # That instructions are counted of.
@@ -184,13 +186,24 @@ class Wire:
         return json.loads(said)['cpu_ns_per_operation']
 
     def mixed_sizes(self):
-        """WRITEs of 64 B of 100 queue pairs, one at a time of each, beside one with 1 MiB, both ends on one thread: the CPU is what they
-        share."""
-        runs = [json.loads(self.run('net_ring', [self.program('mixed_sizes'), '--one-thread', '--seconds', self.duration]))
-                for _ in range(RUNS)]
-        for size in 'long', 'short':
-            kept = statistics.median(figures[f'{size}_beside'] / figures[f'{size}_alone'] for figures in runs)
-            yield Row(f'fairness.cpu.{size}.of_alone', kept, 'x')
+        """WRITEs of 64 B beside one queue pair of 1 MiB: of 100 queue pairs, one at a time of each, and a rare one. Both ends on one
+        thread, so that they share its CPU, and each end on one."""
+        ways = {'cpu': ['--one-thread']}
+        if len(os.sched_getaffinity(0)) > 1:
+            ways['two_cpus'] = []
+        for way, options in ways.items():
+            runs = [self.mixed(*options) for _ in range(RUNS)]
+            for size in 'long', 'short':
+                yield Row(f'fairness.{way}.{size}.of_alone', kept(runs, size), 'x')
+        for way, options in ways.items():
+            runs = [self.mixed(*options, '--short-queue-pairs', 1, '--rare-us', RARE_US) for _ in range(RUNS)]
+            yield Row(f'fairness.rare.{way}.long.of_alone', kept(runs, 'long'), 'x')
+            for quantile in 'p50', 'p99':
+                beside, alone = (statistics.median(figures[f'rare_{state}_{quantile}_us'] for figures in runs) for state in ('beside', 'alone'))
+                yield Row(f'fairness.rare.{way}.short.{quantile}_us', beside, 'us', alone, 'alone', 'lower')
+
+    def mixed(self, *options):
+        return json.loads(self.run('net_ring', [self.program('mixed_sizes'), '--seconds', self.duration, *options]))
 
     def peers(self):
         """1,000 queue pairs in random order on a path each, which are 4 addresses of one end and 251 of the other, beside as many on one
@@ -278,6 +291,11 @@ class Wire:
 
     def run(self, port, program):
         return command(self.command(port, program))
+
+
+def kept(runs, size):
+    """Of the rate that messages of the size have alone."""
+    return statistics.median(figures[f'{size}_beside'] / figures[f'{size}_alone'] for figures in runs)
 
 
 def is_far(bare):

@@ -60,11 +60,11 @@ Status CapturedFrames::add(int descriptor) {
   return {};
 }
 
-void CapturedFrames::drain(uint64_t records) {
+void CapturedFrames::drain() {
   for (uint32_t i = 0; i < sources_.size(); ++i) {
     for (uint32_t j = 0; j < sources_[i].rings.size(); ++j) {
       Ring& ring = sources_[i].rings[j];
-      for (uint64_t left = records; left > 0; --left) {
+      for (uint32_t left = capture::kSlotsMax; left > 0; --left) {
         const auto record = ring.reader.read(bytes_);
         if (!record) break;
         take_record(*record, i, j, std::span(bytes_).first(record->captured));

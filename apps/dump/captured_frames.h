@@ -29,10 +29,9 @@ class CapturedFrames {
   /// A program's memory, by its descriptor. EPROTO, EPERM: it is none.
   Status add(int descriptor);
 
-  /// Takes what has been captured out of the rings, of each at most so much before it is the next one's turn.
-  void drain(uint64_t records = kReadAtOnce);
-  /// Takes all that is there now.
-  void drain_all() { drain(capture::kSlotsMax); }
+  /// Takes what has been captured out of the rings: of each all that is there now, and of what comes
+  /// meanwhile no more than a ring holds before it is the next one's turn.
+  void drain();
   /// The oldest frame, once no older one can come, and what there is to say of it is known; with `all` at
   /// once.
   std::optional<CapturedFrame> take(int64_t now_ns, bool all);
@@ -50,7 +49,6 @@ class CapturedFrames {
  private:
   /// Programs capture with one clock, but write each into a ring of its own; reasons follow by the next turn.
   static constexpr int64_t kHeldBackNs = 20'000'000;
-  static constexpr uint64_t kReadAtOnce = 1u << 16;
 
   struct Ring {
     capture::RingReader reader;

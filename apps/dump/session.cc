@@ -182,7 +182,7 @@ int Session::run() {
   }
   // What the programs have captured up to now; the order ends with the connection, or here.
   if (process_) static_cast<void>(process_->order(host::OrderKind::kStop, 0, {}));
-  frames_.drain_all();
+  frames_.drain();
   if (status) status = pass_on(now_ns(), true);
   if (status) status = write_kept();
   if (status) status = file_->finish(frames_, now_ns());

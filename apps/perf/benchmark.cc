@@ -60,7 +60,8 @@ class Runner {
                  .measure = measure,
                  .size = size,
                  .depth = depth_for(plan_, size),
-                 .slots = plan_.slots},
+                 .slots = plan_.slots,
+                 .receive_list = plan_.receive_list},
                 measurement);
         }
         measurements.push_back(measurement);
@@ -160,6 +161,7 @@ Report report_of(const Runner& runner, const Plan& plan, const Endpoint& endpoin
   report.path_mtu = endpoint.path_mtu();
   report.depth = plan.depth;
   report.slots = plan.slots;
+  report.receive_list = plan.receive_list;
   report.machine = describe(endpoint.device());
   return report;
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "apps/perf/endpoint.h"
 #include "client/channel.h"
 
 namespace uroce::perf {
@@ -98,6 +99,14 @@ void CommandLine::add_measuring(CLI::App& command) {
                       "of rc: places in memory that messages take in turn, 1 as perftest has them; "
                       "default: one for each message outstanding")
           ->check(CLI::Range(1u, 16384u))
+          ->type_name("N")
+          ->group(kGroup);
+  receive_list_option_ =
+      command
+          .add_option("--receive-list", options_.plan.receive_list,
+                      "of rc: receives posted by one call, as perftest's --recv_post_list; default: as many "
+                      "as a poll has found")
+          ->check(CLI::Range(1u, Endpoint::kBatchMax))
           ->type_name("N")
           ->group(kGroup);
   command
@@ -240,6 +249,8 @@ Status CommandLine::choose_loads(Options& options) const {
   if (iterations_option_->count() != 0) return Error{EINVAL, "--iterations: a load has a --duration"};
   if (slots_option_->count() != 0)
     return Error{EINVAL, "--slots: in a load each message has a place of its own"};
+  if (receive_list_option_->count() != 0)
+    return Error{EINVAL, "--receive-list: a load posts its receives by 16"};
   Plan& plan = options.plan;
   if (!profile_.empty()) {
     const auto profile = read_profile(profile_);
@@ -301,6 +312,8 @@ Result<Options> CommandLine::options() const {
   if (iterations_ != 0) options.plan.iterations = iterations_;
   if (options.plan.slots != 0 && !is_reliable(*service))
     return Error{EINVAL, "--slots: only rc: what may be lost is told by its place"};
+  if (options.plan.receive_list != 0 && !is_reliable(*service))
+    return Error{EINVAL, "--receive-list: only rc: what may be lost is received in the order of the posts"};
   if (path_mtu_ != 0) options.plan.path_mtu = path_mtu_;
   if (gid_index_option_->count() != 0) options.device.gid_index = gid_index_;
   if (!servers_.empty()) options.connect = split(servers_, ',');

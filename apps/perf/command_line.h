@@ -48,6 +48,7 @@ class CommandLine {
   CLI::Option* duration_option_ = nullptr;
   CLI::Option* depth_option_ = nullptr;
   CLI::Option* slots_option_ = nullptr;
+  CLI::Option* receive_list_option_ = nullptr;
   CLI::Option* iterations_option_ = nullptr;
 };
 

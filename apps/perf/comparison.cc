@@ -46,7 +46,8 @@ std::string differing_settings(const ordered_json& before, const ordered_json& a
     const ordered_json right = b.value(key, ordered_json());
     if (left != right) out += fmt::format("{}: {} and {}\n", key, left.dump(), right.dump());
   };
-  for (const char* key : {"service", "device", "peer", "arrangement", "path_mtu", "depth", "slots", "load"})
+  for (const char* key :
+       {"service", "device", "peer", "arrangement", "path_mtu", "depth", "slots", "receive_list", "load"})
     compare(before, after, key);
   for (const char* key : {"host", "kernel", "cpu", "usable_cpus"})
     compare(before.value("machine", ordered_json::object()), after.value("machine", ordered_json::object()),

@@ -96,7 +96,8 @@ struct Report {
   std::string arrangement;  // "both ends in this process", "client"
   uint32_t path_mtu = 0;
   uint32_t depth = 0;
-  uint32_t slots = 0;  // places in memory that these take in turn; 0: one each
+  uint32_t slots = 0;         // places in memory that these take in turn; 0: one each
+  uint32_t receive_list = 0;  // receives posted by one call; 0: as many as a poll found
   std::vector<Measurement> measurements;
   std::string load;  // "64 queue pairs, 2 threads ...", empty without one
   std::vector<LoadFigures> loads;

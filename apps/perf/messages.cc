@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "apps/perf/endpoint.h"
 #include "client/failure.h"
 
 namespace uroce::perf {
@@ -143,7 +144,8 @@ nlohmann::json to_json(const Round& round) {
           {"measure", name_of(round.measure)},
           {"size", round.size},
           {"depth", round.depth},
-          {"slots", round.slots}};
+          {"slots", round.slots},
+          {"receive_list", round.receive_list}};
 }
 
 Round round_from(const nlohmann::json& json) {
@@ -151,7 +153,8 @@ Round round_from(const nlohmann::json& json) {
               .measure = measure_from(json),
               .size = number_from(json, "size", kSizeMax),
               .depth = static_cast<uint32_t>(number_from(json, "depth", kDepthMax)),
-              .slots = static_cast<uint32_t>(number_from(json, "slots", kDepthMax))};
+              .slots = static_cast<uint32_t>(number_from(json, "slots", kDepthMax)),
+              .receive_list = static_cast<uint32_t>(number_from(json, "receive_list", Endpoint::kBatchMax))};
   if (round.size == 0) throw wrong("size");
   return round;
 }

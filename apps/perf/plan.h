@@ -42,6 +42,7 @@ struct Plan {
   std::vector<Measure> measures;
   uint32_t depth = 128;                // messages outstanding
   uint32_t slots = 0;                  // places in memory that these take in turn; 0: one each
+  uint32_t receive_list = 0;           // receives posted by one call; 0: as many as a poll found
   std::optional<uint64_t> iterations;  // messages per measurement; without it `duration_s` decides
   double duration_s = 0.5;             // of one measurement
   std::optional<uint32_t> path_mtu;    // bytes; default: the largest that both ports carry

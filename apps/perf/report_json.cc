@@ -90,7 +90,8 @@ std::string json_of(const Report& report) {
                                  {"arrangement", report.arrangement},
                                  {"path_mtu", report.path_mtu},
                                  {"depth", report.depth},
-                                 {"slots", report.slots}};
+                                 {"slots", report.slots},
+                                 {"receive_list", report.receive_list}};
   for (const auto& [name, text] : report.machine) json["machine"][name] = text;
   for (const Measurement& one : report.measurements) {
     const auto key = [&](const char* metric) {

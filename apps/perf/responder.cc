@@ -61,9 +61,12 @@ void Responder::answer_reliable(const Completions& found) {
     const bool arrived = round_.operation == Operation::kWrite ? memory_.arrived(pongs_) : received_ > pongs_;
     if (arrived && sent_ == pongs_) pong();
   }
-  if (found.received != 0) {
-    endpoint_.post_receives(receives_posted_, static_cast<uint32_t>(found.received));
-    receives_posted_ += found.received;
+  receives_owed_ += found.received;
+  while (receives_owed_ != 0 && receives_owed_ >= round_.receive_list) {
+    const auto count = static_cast<uint32_t>(round_.receive_list != 0 ? round_.receive_list : receives_owed_);
+    endpoint_.post_receives(receives_posted_, count);
+    receives_posted_ += count;
+    receives_owed_ -= count;
   }
 }
 

@@ -42,6 +42,7 @@ class Responder {
   RoundMemory memory_;
   Phase phase_;
   uint64_t receives_posted_ = 0;
+  uint64_t receives_owed_ = 0;  // taken by messages, and not posted again
   uint64_t received_ = 0;
   uint64_t pongs_ = 0;
   uint64_t sent_ = 0;  // pongs whose completion was seen

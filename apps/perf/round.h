@@ -19,6 +19,7 @@ struct Round {
   uint64_t size = 0;
   uint32_t depth = 1;
   uint32_t slots = 0;  // places in memory that messages take in turn; 0: one for each that is outstanding
+  uint32_t receive_list = 0;  // receives posted by one call; 0: as many as a poll found
 
   [[nodiscard]] Layout layout() const {
     const uint32_t wanted = slots == 0 ? depth : std::min(slots, depth);

@@ -13,12 +13,6 @@
 namespace uroce::serve {
 namespace {
 
-int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 /// Until `word` has another value and its process wakes the waiters, or a moment.
 void pause_while(std::atomic<uint32_t>& word, uint32_t value) {
   const timespec pause{.tv_sec = 0, .tv_nsec = 2'000'000};
@@ -26,6 +20,12 @@ void pause_while(std::atomic<uint32_t>& word, uint32_t value) {
 }
 
 }  // namespace
+
+int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
 
 bool lock_to_ask(host::Question& question, int64_t patience_ns, const std::function<bool()>& try_lock) {
   for (const int64_t until = now_ns() + patience_ns; now_ns() < until;) {

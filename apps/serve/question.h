@@ -7,6 +7,9 @@
 
 namespace uroce::serve {
 
+/// CLOCK_MONOTONIC, by which processes tell when they answered.
+int64_t now_ns();
+
 /// Takes the lock of the memory by `try_lock`, which another tool may hold until its answer is there. False:
 /// not within `patience_ns`.
 bool lock_to_ask(host::Question& question, int64_t patience_ns, const std::function<bool()>& try_lock);

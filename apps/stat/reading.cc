@@ -2,19 +2,14 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "apps/serve/question.h"
+
 namespace uroce::statistics {
 namespace {
-
-int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 Reading::Device read_device(const ShownStatistics& shown, uint32_t index) {
   Reading::Device device{.name = shown.device_name(index),
@@ -90,7 +85,7 @@ Reading read_statistics(const Selection& selection) {
     }
   }
   std::erase_if(reading.processes, [](const Reading::Process& process) { return process.devices.empty(); });
-  reading.taken_ns = now_ns();
+  reading.taken_ns = serve::now_ns();
   return reading;
 }
 

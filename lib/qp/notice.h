@@ -57,7 +57,8 @@ struct Notice {
   State to = State::kReset;
   Failure failure = Failure::kNone;  // that led to `to`; none: it was ordered
   QpNumber queue_pair;
-  QpNumber peer;  // its queue pair at the other end; 0: none
+  QpNumber peer;                  // its queue pair at the other end; 0: none
+  uint32_t completion_queue = 0;  // kCompletionQueueFull: that one's number; 0: it has none
   MemoryKey key;  // kInvalidated; and of a request of the peer that was refused for it, otherwise 0
   Gid address;    // of the peer
 };

@@ -19,6 +19,13 @@ uint32_t resources_for(uint32_t responses_max, ReadLimits limits) {
   return responses_max == 0 ? 0 : std::min<uint32_t>(std::bit_ceil(responses_max), limits.answered);
 }
 
+/// The number of the completion queue that is full, of the send side's first.
+uint32_t full_queue_of(const QueuePairOptions& options) {
+  for (const queue::CompletionQueue* const queue : {options.send_completions, options.receive_completions})
+    if (queue != nullptr && queue->overrun()) return queue->options().number;
+  return 0;
+}
+
 }  // namespace
 
 int QueuePair::modify(const Attributes& attributes, AttributeMask mask, Turn& turn) {
@@ -74,19 +81,23 @@ void QueuePair::note_state(State from, State to, Failure failure, const Turn& tu
   UROCE_PROBE3(qp_state, number().value, static_cast<int>(from), static_cast<int>(to));
   const MemoryKey key = std::exchange(connection_.refused_key, MemoryKey{});
   if (turn.notices == nullptr) return;
-  turn.notices->note({.kind = Notice::Kind::kState,
-                      .from = from,
-                      .to = to,
-                      .failure = failure,
-                      .queue_pair = number(),
-                      .peer = connection_.attributes.destination,
-                      .key = key,
-                      .address = connection_.attributes.path.destination});
+  turn.notices->note(
+      {.kind = Notice::Kind::kState,
+       .from = from,
+       .to = to,
+       .failure = failure,
+       .queue_pair = number(),
+       .peer = connection_.attributes.destination,
+       .completion_queue = failure == Failure::kCompletionQueueFull ? full_queue_of(connection_.options) : 0,
+       .key = key,
+       .address = connection_.attributes.path.destination});
 }
 
 void QueuePair::enter(State to, Turn& turn) {
   const State from = state();
-  note_state(from, to, Failure::kNone, turn);
+  // A failure of this turn may not have shown yet.
+  const bool failed = to == State::kErr && connection_.broken;
+  note_state(from, to, failed ? connection_.failure : Failure::kNone, turn);
   connection_.attributes.state = to;
   connection_.attributes.draining = to == State::kSqd;
   switch (to) {

@@ -99,6 +99,7 @@ class CompletionQueue : public Pooled {
     uint16_t lanes = 1;                      // at most 64
     CompletionListener* listener = nullptr;  // not owned; nullptr: never armed
     void* owner = nullptr;                   // for the face that made it
+    uint32_t number = 0;                     // for logs; 0: it has none
     std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the pool
   };
   explicit CompletionQueue(const Options& options);

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -9,6 +10,13 @@
 namespace uroce::verbs {
 
 namespace {
+
+/// Numbers the completion queues of this process from 1 on, in the order in which they are made.
+uint32_t next_number() {
+  static std::atomic<uint32_t> last{0};
+  // Relaxed: a number and nothing else.
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 void change_references(ibv_comp_channel* channel, int by) {
   if (channel == nullptr) return;
@@ -44,6 +52,7 @@ ibv_cq* create_cq(ibv_context* face, uint32_t entries, void* cq_context, ibv_com
   cq->face.channel = channel;
   cq->face.cq_context = cq_context;
   cq->face.cqe = static_cast<int>(entries);
+  cq->face.handle = next_number();
   cq->owner = &context;
   cq->device = context.device.get();
   cq->memory = memory_of(parent_domain, DomainMemory::Type::kCompletionQueue);
@@ -51,6 +60,7 @@ ibv_cq* create_cq(ibv_context* face, uint32_t entries, void* cq_context, ibv_com
       .depth = entries,
       .listener = channel == nullptr ? nullptr : &cq->notifier,
       .owner = cq.get(),
+      .number = cq->face.handle,
       .memory = cq->memory.get(),
   });
   if (cq->queue == nullptr) return fail(ENOMEM);

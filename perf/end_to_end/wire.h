@@ -30,14 +30,16 @@ class Wire {
   uint64_t step() {
     for (; posted_ - completed_ < traffic_.outstanding && may_post(); posted_ += traffic_.batch)
       near_.post(far_);
+    return drain();
+  }
+  /// All that was posted is complete.
+  [[nodiscard]] bool is_idle() const { return posted_ == completed_; }
+  /// Polls the near end once, without posting; how many operations that completed.
+  uint64_t drain() {
     const uint64_t found = near_.poll().completed;
     completed_ += found;
     return found;
   }
-  /// All that was posted is complete.
-  [[nodiscard]] bool is_idle() const { return posted_ == completed_; }
-  /// Polls the near end once, without posting.
-  void drain() { completed_ += near_.poll().completed; }
 
   void turn_far_end() {
     received_ += far_.poll().received;

@@ -162,7 +162,7 @@ class Interop:
             device=side.device, gid=GID_INDEX[run.gid], mtu=cases.PATH_MTU[run.link_mtu], port=PORT,
             peer=server_side.tcp_address, uroce=shlex.quote(str(self.arguments.uroce)),
             keys=shlex.quote(str(self.arguments.tests / "keys")), server=server_side.addresses[run.gid],
-            client=client_side.addresses[run.gid], nobody=link.NOBODY[run.gid], any=cm_rows.ANY[run.gid],
+            client=client_side.addresses[run.gid], absent=link.ABSENT[run.gid], any=cm_rows.ANY[run.gid],
             group=cm_rows.GROUP[run.gid]))
 
 

@@ -1,7 +1,7 @@
 """The table of other people's programs that connect by the connection manager, unmodified: what is run at either end and
 what it must say. rdmacm_test.py runs it between two of our processes, tests/interop with the Linux kernel at one end.
 
-In a command stand {server} and {client} (their RDMA addresses), {nobody} (an address of the link that no host has), {any}
+In a command stand {server} and {client} (their RDMA addresses), {absent} (an address of the link that no host has), {any}
 (0.0.0.0 or ::), {port}, and {group}, a multicast address; all of one family.
 """
 
@@ -168,11 +168,11 @@ def refusals():
               client_says="RDMA_CM_EVENT_REJECTED, error: 8")
     yield Row("rdma_client, no program listens", **other, client="rdma_client -s {server} -p {port}", client_fails=True,
               client_says=says("rdma_connect: Connection refused", "rdma_client: end -1"), with_kernel=(V4,))
-    yield Row("ucmatose, no such host", **other, client="ucmatose -s {nobody} -p {port}", client_fails=True,
+    yield Row("ucmatose, no such host", **other, client="ucmatose -s {absent} -p {port}", client_fails=True,
               client_says="event: RDMA_CM_EVENT_ADDR_ERROR, error: -110")
     yield Row("ucmatose, no such network", **other, client="ucmatose -s 203.0.113.1 -p {port}", families=(V4,),
               client_fails=True, client_says="Network is unreachable")
-    yield Row("ucmatose, no such address here", **other, client="ucmatose -b {nobody} -s {server} -p {port}",
+    yield Row("ucmatose, no such address here", **other, client="ucmatose -b {absent} -s {server} -p {port}",
               client_fails=True, client_says="Cannot assign requested address")
 
 

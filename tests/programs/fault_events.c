@@ -14,7 +14,7 @@ static void drain(struct ibv_cq* completions) {
   int found = 0;
   while ((found = ibv_poll_cq(completions, 1, &flushed)) == 1)
     printf("receive %u: %s\n", (unsigned)flushed.wr_id, ibv_wc_status_str(flushed.status));
-  if (found < 0) printf("the queue has overflowed\n");
+  if (found < 0) printf("completion queue %u has overflowed\n", completions->handle);
 }
 
 int main(void) {

@@ -193,13 +193,17 @@ class Faults(unittest.TestCase):
         self.assertEqual((status, output), (0, "event: device failed\n"))
 
     def test_a_completion_queue_that_overflows(self):
-        program = self.stack.start([sys.argv[4]], "", self.service.environment)
+        program = self.stack.start([sys.argv[4]], '[log]\nlevel = "info"\nformat = "json"\n', self.service.environment)
         self.addCleanup(programs.end, program)
         number = re.fullmatch(r"queue pair (\d+)\n", program.stdout.readline())[1]
         self.assertEqual(self.order("break", "--qp", number, "--overflow"), "1\n")
         said = [program.stdout.readline() for _ in range(4)]
-        self.assertEqual(said, ["event: QP failed\n", "receive 7: work request flushed\n", "the queue has overflowed\n",
-                                "event: CQ error\n"])
+        self.assertEqual(said[:2], ["event: QP failed\n", "receive 7: work request flushed\n"])
+        handle = re.fullmatch(r"completion queue ([1-9]\d*) has overflowed\n", said[2])[1]
+        self.assertEqual(said[3], "event: CQ error\n")
+        line = json.loads(program.stderr.readline())
+        self.assertEqual((line["queue_pair"], line["completion_queue"]), (int(number), int(handle)))
+        self.assertIn("a completion queue was full", line["reason"])
 
     def test_a_key_that_is_invalidated(self):
         """The peer's WRITEs are refused from then on."""

@@ -86,7 +86,7 @@ class Programs:
     def command(self, text, family):
         address = self.network.address
         return shlex.split(text.format(
-            server=address(SERVER, family), client=address(CLIENT, family), nobody=address(ABSENT, family), port=PORT,
+            server=address(SERVER, family), client=address(CLIENT, family), absent=address(ABSENT, family), port=PORT,
             any=cm_rows.ANY[family], group=cm_rows.GROUP[family]))
 
 

@@ -50,6 +50,9 @@ class BadOptions(TestCase):
         self.refused('perf', '--slots', '0', naming=['--slots'])
         self.refused('perf', '--service', 'ud', '--slots', '1', naming=['--slots', 'rc'])
         self.refused('perf', '--slots', '1', '--threads', '2', naming=['--slots', 'load'])
+        self.refused('perf', '--receive-list', '17', naming=['--receive-list'])
+        self.refused('perf', '--service', 'uc', '--receive-list', '2', naming=['--receive-list', 'rc'])
+        self.refused('perf', '--receive-list', '2', '--threads', '2', naming=['--receive-list', 'load'])
         self.refused('perf', '--listen', '7', naming=['--listen', '--server'])
         self.refused('perf', '--server', '--connect', 'x', naming=['--server', '--connect'])
 

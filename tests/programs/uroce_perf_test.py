@@ -20,9 +20,9 @@ PROFILE = str(pathlib.Path(__file__).resolve().parents[2] / 'configs/profiles/mi
 
 
 class Perf(TestCase):
-    def perf(self, *arguments):
+    def perf(self, *arguments, iterations=50):
         json_path, plot_path = self.folder / 'out.json', self.folder / 'out.svg'
-        run = uroce('perf', '--iterations', '50', '--json', str(json_path), '--plot', str(plot_path), *arguments)
+        run = uroce('perf', '--iterations', str(iterations), '--json', str(json_path), '--plot', str(plot_path), *arguments)
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual(run.stderr, '')
         self.assertTrue(plot_path.read_text().startswith('<svg'))
@@ -71,6 +71,13 @@ class Perf(TestCase):
             # The last message of each place, and no more than that.
             self.assertEqual(figures['write.70000.bytes_verified'] % 70000, 0)
             self.assertGreater(figures['write.70000.bytes_verified'], 0)
+
+    def test_receives_by_the_list(self):
+        """More messages than there are receives at first, and a number that no list divides."""
+        for length in 1, 5, 16:
+            _, figures = self.perf('--op', 'send', '--size', '64', '--depth', '8', '--receive-list', str(length), iterations=1003)
+            self.assertEqual(figures['receive_list'], length)
+            self.assertEqual((figures['send.64.messages'], figures['send.64.round_trips']), (1003, 1003))
 
     def load(self, *arguments, duration='0.2'):
         path = self.folder / 'load.json'

@@ -23,17 +23,18 @@ bool set(int socket, int option, const Value& value) {
 
 }  // namespace
 
-/// Flags are the first thing that the kernel looks at: unknown ones are EINVAL, and no interface is ENODEV.
+/// Flags are the first thing that the kernel looks at: unknown ones are EINVAL. Only ENODEV says that it went
+/// on to the interface, of which there is none with the number 0.
 bool XdpSocket::has_long_frames() {
   const int descriptor = ::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return false;
   sockaddr_xdp nowhere{};
   nowhere.sxdp_family = AF_XDP;
   nowhere.sxdp_flags = kXdpUseSg;
-  const bool unknown =
-      bind(descriptor, reinterpret_cast<const sockaddr*>(&nowhere), sizeof nowhere) != 0 && errno == EINVAL;
+  const bool known =
+      bind(descriptor, reinterpret_cast<const sockaddr*>(&nowhere), sizeof nowhere) != 0 && errno == ENODEV;
   close(descriptor);
-  return !unknown;
+  return known;
 }
 
 Result<std::unique_ptr<XdpSocket>> XdpSocket::open(const Place& place, FrameMemory& memory,

@@ -40,6 +40,10 @@ void write_notice(std::string_view device, const qp::Notice& notice) {
     line += fmt::format(": {}", reason);
     fields.push_back({"reason", reason});
   }
+  if (notice.completion_queue != 0) {
+    line += fmt::format(" (completion queue {})", notice.completion_queue);
+    fields.push_back({"completion_queue", uint64_t{notice.completion_queue}});
+  }
   if (!peer.empty()) {
     line += fmt::format(", peer {} queue pair {:#x}", peer, notice.peer.value);
     fields.push_back({"peer_address", peer});

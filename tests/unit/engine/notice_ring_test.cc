@@ -89,6 +89,15 @@ TEST_F(NoticeLines, HaveNumbersAsFieldsOfJson) {
   EXPECT_FALSE(line.contains("peer_address"));
 }
 
+TEST_F(NoticeLines, NameTheCompletionQueueThatWasFull) {
+  notice.failure = qp::Failure::kCompletionQueueFull;
+  notice.completion_queue = 5;
+  EXPECT_EQ(line_of(notice),
+            "uroce: uroce0: queue pair 0x12: RTS to ERR: a completion queue was full (completion queue 5)\n");
+  set_log_format(LogFormat::kJson);
+  EXPECT_EQ(nlohmann::json::parse(line_of(notice))["completion_queue"], 5);
+}
+
 TEST_F(NoticeLines, OfAnInvalidationNameTheKey) {
   notice.kind = qp::Notice::Kind::kInvalidated;
   notice.failure = qp::Failure::kNone;

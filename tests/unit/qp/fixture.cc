@@ -57,8 +57,8 @@ QueuePairTest::QueuePairTest(Type its_type, uint32_t datagram_mtu)
                                  : its_type == Type::kXrcSend ? uint32_t{sizeof(queue::SrqNumber)}
                                                               : 0}),
       receives({.depth = kDepth, .segments_max = 8}),
-      send_queue_completions({.depth = kDepth}),
-      receive_queue_completions({.depth = kDepth}),
+      send_queue_completions({.depth = kDepth, .number = 3}),
+      receive_queue_completions({.depth = kDepth, .number = 4}),
       turn{.now = {},
            .tx = tx,
            .placer = placer,

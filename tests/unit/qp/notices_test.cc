@@ -99,6 +99,27 @@ TEST_F(Notices, AFullCompletionQueue) {
   queue_pair->overflow_completions(turn);
   pump();
   expect_failure(Failure::kCompletionQueueFull);
+  EXPECT_EQ(recorded.all.back().completion_queue, 3u);
+}
+
+TEST_F(Notices, AFailureThatAnOrderOvertakes) {
+  bring_up();
+  queue_pair->overflow_completions(turn);
+  ASSERT_EQ(modify(State::kErr), 0);
+  expect_failure(Failure::kCompletionQueueFull);
+}
+
+TEST_F(Notices, TheFullCompletionQueueOfReceives) {
+  queue::CompletionQueue tiny({.depth = 1, .number = 9});
+  options.receive_completions = &tiny;
+  queue_pair = std::make_unique<QueuePair>(options);
+  bring_up();
+  for (int i = 0; i < 3; ++i) post_receive(16);
+  for (uint32_t i = 0; i < 3; ++i) receive(from_peer(Operation::kSendOnly, kPeerPsn.value() + i), pattern(4));
+  pump();
+  expect_failure(Failure::kCompletionQueueFull);
+  EXPECT_EQ(recorded.all.back().completion_queue, 9u);
+  completions.publish_all();
 }
 
 TEST_F(Notices, EveryFailureHasAText) {
