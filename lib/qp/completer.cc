@@ -233,7 +233,7 @@ bool Completer::reach_by_response(const wire::Packet& packet, Turn& turn) {
   if (acknowledge_before(psn, turn)) return !connection_.broken;
   retransmission_.heard(turn.now);
   early_ = psn;
-  connection_.again = psn.before(window_.oldest() + kKeptAhead);
+  connection_.again = connection_.may_keep(psn, window_.oldest());
   if (!connection_.again) lose_early(turn);
   return false;
 }

@@ -44,7 +44,8 @@ class Transfer {
           std::move(end),
           Host::Options{.device = {.addresses = {address_of(side)},
                                    .neighbours = {{address_of(1 - side).address, kMacs[1 - side]}}},
-                        .congestion = options_.congestion}));
+                        .congestion = options_.congestion,
+                        .selective_repeat = options_.selective_repeat}));
       turns_.add(*hosts_.back());
     }
     WireEnd::join(std::array{&hosts_[0]->end(), &hosts_[1]->end()});

@@ -20,6 +20,7 @@ struct GoodputOptions {
   uint32_t messages = 1000;
   queue::SendOperation operation = queue::SendOperation::kWrite;
   qp::CongestionOptions congestion = {};
+  bool selective_repeat = true;  // else both ends go back N packets
 };
 
 struct Goodput {

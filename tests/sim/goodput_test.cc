@@ -17,9 +17,10 @@ double share_of_lossless(const GoodputOptions& options) {
   const Goodput lossy = measure_goodput(options);
   const double share = lossy.gigabits_per_second / lossless.gigabits_per_second;
   fmt::print(
-      "{}, loss {:.2f} %, {} % late, round trip {} us: {:.2f} of {:.2f} Gbit/s ({:.3f}), {} packets sent "
+      "{}{}, loss {:.2f} %, {} % late, round trip {} us: {:.2f} of {:.2f} Gbit/s ({:.3f}), {} packets sent "
       "again, {} ACK timeouts\n",
-      options.operation == SendOperation::kRead ? "READ" : "WRITE", static_cast<double>(options.loss) / 1000,
+      options.operation == SendOperation::kRead ? "READ" : "WRITE",
+      options.selective_repeat ? "" : " by go-back-N", static_cast<double>(options.loss) / 1000,
       options.reordering / 1000, options.round_trip.ns / 1000, lossy.gigabits_per_second,
       lossless.gigabits_per_second, share, lossy.sent_again, lossy.ack_timeouts);
   EXPECT_EQ(lossless.sent_again, 0u);
@@ -52,6 +53,20 @@ TEST(Goodput, OfALinkThatReorders) {
 
 TEST(Goodput, OfALinkThatLosesOnePacketInAThousand) {
   EXPECT_GT(share_of_lossless({.loss = 100, .round_trip = microseconds(100)}), 0.98);
+}
+
+/// What selective repeat is worth, at the round trips and losses of the tests above.
+TEST(Goodput, ByGoBackN) {
+  for (const SendOperation operation : {SendOperation::kWrite, SendOperation::kRead})
+    for (const int64_t us : {20, 100})
+      for (const uint64_t loss : {100u, 1000u}) {
+        GoodputOptions options{
+            .loss = loss, .round_trip = microseconds(us), .operation = operation, .selective_repeat = false};
+        const double by_go_back_n = share_of_lossless(options);
+        EXPECT_GT(by_go_back_n, 0.01);
+        options.selective_repeat = true;
+        EXPECT_LT(by_go_back_n, share_of_lossless(options));
+      }
 }
 
 /// A window of 256 packets in a round trip is what a long path allows, not what its wire takes.
