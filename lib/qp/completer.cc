@@ -197,7 +197,7 @@ inline void Completer::complete_read(const SendRequest& head, Turn& turn) {
   cursor_.restart();
   ++reads_completed_;
   window_.answered_before(window_.oldest() + 1);
-  retire(head, SendWindow::messages_of_read(head.packets), turn);
+  retire(head, SendWindow::messages_of_read(head), turn);
   settle(1, turn);
   if (acknowledged_) [[unlikely]]
     acknowledge_late(turn);
