@@ -54,12 +54,10 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   published_ = connection_.options.send_queue->published();
   const bool limited = connection_.rate_limit.limits();
   const uint32_t window = !limited ? retransmission_.window() : limited_window(turn.now);
-  const bool paced = limited && connection_.rate_limit.rate() != 0;
-  // What follows may be long in coming, and what is timed waits for no other packet.
+  // What follows may be long in coming.
   asks_each_ = window < Retransmission::kWindowLeast || connection_.options.signal_all ||
-               std::exchange(shall_ask_, false) || paced ||
-               (limited && !retransmission_.round_trip().timing());
-  short_parts_ = limited || turn.shared;
+               std::exchange(shall_ask_, false);
+  const bool paced = limited && begin_limited();
   bool held_back = false;
   while (window_.number() != published_ && window_.unanswered() < window) {
     SendRequest& request = window_.current();
@@ -103,31 +101,6 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   return {.frames = frames, .more = more};
 }
 
-/// What congestion control leaves of the window, by what was seen of the path.
-uint32_t Requester::limited_window(Instant now) {
-  connection_.rate_limit.heed(connection_.options.congestion, retransmission_.path_seen(), now);
-  return retransmission_.window_within(connection_.rate_limit.window());
-}
-
-/// Of a READ that starts while the window may be small: as short as a peer allows that answers so many at a
-/// time, and still gives a whole window. A READ keeps its parts, so that long ones, in whose time the window
-/// may grow, do not get the shortest.
-uint8_t Requester::short_part_shift(uint32_t packets) const {
-  constexpr uint32_t kAtATimeMost = 16;
-  const uint32_t window = retransmission_.window_within(connection_.rate_limit.window());
-  const uint32_t at_a_time = std::min<uint32_t>(connection_.attributes.max_rd_atomic, kAtATimeMost);
-  uint8_t shift = SendWindow::kShortPartShift;
-  if (packets > SendWindow::kPackets / 4) ++shift;
-  if (packets > SendWindow::kPackets) ++shift;
-  while (shift < SendWindow::kPartShift && at_a_time << shift < window) ++shift;
-  return shift;
-}
-
-void Requester::note_limited(uint32_t window) {
-  if (window_.unanswered() >= window) connection_.rate_limit.filled();
-  retransmission_.time_undisturbed();
-}
-
 /// The oldest packet once more, with nothing behind it, and what was being sent goes on.
 Pumped Requester::resend_oldest(Turn& turn, uint32_t budget) {
   port::TxFrame* const frame = budget > 0 ? turn.tx.next() : nullptr;
@@ -156,7 +129,8 @@ inline bool Requester::start(SendRequest& request, Turn& turn) {
     if (refusal != CompletionStatus::kSuccess) return fail_current(turn, refusal);
     if (request.length > connection_.mtu && request.operation != SendOperation::kFlush) {
       packets = (request.length + connection_.mtu - 1) / connection_.mtu;
-      request.part_shift = short_parts_ ? short_part_shift(packets) : SendWindow::kPartShift;
+      const bool short_parts = turn.shared || connection_.rate_limit.limits();
+      request.part_shift = short_parts ? short_part_shift(packets) : SendWindow::kPartShift;
     }
   }
   UROCE_ASSERT(uint64_t{packets} * connection_.mtu >= request.length ||

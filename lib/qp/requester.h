@@ -70,6 +70,7 @@ class Requester {
   [[nodiscard]] bool is_followed(const SendRequest& request) const;
   [[gnu::cold, gnu::noinline]] bool ask_again(uint32_t window);
   [[gnu::cold, gnu::noinline]] uint32_t limited_window(Instant now);
+  [[gnu::cold, gnu::noinline]] bool begin_limited();
   [[gnu::cold, gnu::noinline]] void note_limited(uint32_t window);
   [[nodiscard, gnu::cold, gnu::noinline]] uint8_t short_part_shift(uint32_t packets) const;
   [[gnu::cold, gnu::noinline]] Pumped resend_oldest(Turn& turn, uint32_t budget);
@@ -91,13 +92,12 @@ class Requester {
   Connection& connection_;
   SendWindow& window_;
   Retransmission& retransmission_;
-  const uint32_t longest_;    // message
-  uint32_t published_ = 0;    // requests, when this pump began
-  bool asks_each_ = false;    // in this pump every packet asks for an ACK
-  bool short_parts_ = false;  // READs that start in this pump get them
-  bool unasked_ = false;      // the newest packet did not ask for an ACK ...
-  bool shall_ask_ = false;    // ... and goes once more, to do that
-  RequestRun run_;            // that the newest packet belongs to
+  const uint32_t longest_;  // message
+  uint32_t published_ = 0;  // requests, when this pump began
+  bool asks_each_ = false;  // in this pump every packet asks for an ACK
+  bool unasked_ = false;    // the newest packet did not ask for an ACK ...
+  bool shall_ask_ = false;  // ... and goes once more, to do that
+  RequestRun run_;          // that the newest packet belongs to
   SegmentCursor cursor_;
   uint32_t cursor_number_ = 0;  // the request that cursor_ is in
   mem::RememberedKey source_{mem::kLocalRead};

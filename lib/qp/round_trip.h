@@ -26,7 +26,7 @@ class RoundTrip {
   }
   /// Packets are timed.
   [[nodiscard]] bool timing() const { return timing_; }
-  /// Of the packets that are timed not more than so many are.
+  /// Times so many of the packets at most.
   void shorten(uint32_t packets) {
     if (end_.after(first_ + packets)) end_ = first_ + packets;
   }
