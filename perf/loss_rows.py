@@ -14,7 +14,7 @@ ROUNDS = 3
 LOSS, ONE_WAY_US = 1000, 50
 TAIL = re.compile(r'(last packet of the first WRITE|only packet of the first WRITE|last packet of a WRITE), round trip (\d+) us, lossless (\S+) us: (\S+) us')
 SHARES = re.compile(r'round trip (\d+) us: long messages: (\S+) Gbit/s beside one queue pair, (\S+) beside \d+; short ones of each: (\d+) to \d+ without them, (\d+) to (\d+) beside')
-SIMULATED = re.compile(r'WRITE, loss (\S+) %, 0 % late, round trip (\d+) us: (\S+) of (\S+) Gbit/s')
+SIMULATED = re.compile(r'WRITE( by go-back-N)?, loss (\S+) %, 0 % late, round trip (\d+) us: (\S+) of (\S+) Gbit/s')
 LONG_PATH = re.compile(r'WRITE on a link of (\d+) Gbit/s, loss (\S+) %, round trip (\d+) us: (\S+) of (\S+) Gbit/s')
 
 
@@ -26,9 +26,12 @@ class Loss:
 
     def simulated(self):
         """Virtual time: the same in each run."""
-        for loss, round_trip, lossy, lossless in SIMULATED.findall(self.said_by_simulation('Goodput.OfALinkThatLoses*')):
+        shares = {}
+        for gbn, loss, round_trip, lossy, lossless in SIMULATED.findall(self.said_by_simulation('Goodput.OfALinkThatLoses*:Goodput.ByGoBackN')):
             name = f'{float(loss):g}pct'.replace('0.1', '01')
-            yield Row(f'loss_goodput.write64k.{name}.{round_trip}us', float(lossy) / float(lossless), 'of lossless')
+            shares[f'{name}.{round_trip}us{".gbn" if gbn else ""}'] = float(lossy) / float(lossless)
+        for name, share in sorted(shares.items()):
+            yield Row(f'loss_goodput.write64k.{name}', share, 'of lossless')
 
         for link, loss, round_trip, goodput, of_window in LONG_PATH.findall(self.said_by_simulation('Goodput.OfALongFastPath')):
             name = f'{float(loss):g}pct'.replace('0.1', '01')

@@ -197,7 +197,7 @@ inline void Completer::complete_read(const SendRequest& head, Turn& turn) {
   cursor_.restart();
   ++reads_completed_;
   window_.answered_before(window_.oldest() + 1);
-  retire(head, SendWindow::messages_of_read(head.packets), turn);
+  retire(head, SendWindow::messages_of_read(head), turn);
   settle(1, turn);
   if (acknowledged_) [[unlikely]]
     acknowledge_late(turn);
@@ -233,7 +233,7 @@ bool Completer::reach_by_response(const wire::Packet& packet, Turn& turn) {
   if (acknowledge_before(psn, turn)) return !connection_.broken;
   retransmission_.heard(turn.now);
   early_ = psn;
-  connection_.again = psn.before(window_.oldest() + kKeptAhead);
+  connection_.again = connection_.may_keep(psn, window_.oldest());
   if (!connection_.again) lose_early(turn);
   return false;
 }

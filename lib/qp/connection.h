@@ -17,6 +17,7 @@
 #include "qp/notice.h"
 #include "qp/receive_requests.h"
 #include "qp/reply_habit.h"
+#include "qp/send_window.h"
 #include "qp/traffic.h"
 #include "queue/completion_queue.h"
 #include "queue/shared_receive_queue.h"
@@ -75,6 +76,7 @@ struct QueuePairOptions {
   wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;
   CongestionOptions congestion = {};
   bool tail_probes = false;                // also before anything was lost (retransmission.h)
+  bool selective_repeat = true;            // else go-back-N, at both ends of the connection
   uint32_t datagram_mtu = 4096;            // of the port: the longest message of UD
   queue::SendQueue* send_queue = nullptr;  // not owned, like the rest; of UD: with a DatagramAddress attached
   queue::ReceiveQueue* receive_queue = nullptr;
@@ -138,6 +140,10 @@ struct Connection : ErrorFlags {
   [[nodiscard]] bool is_xrc_target() const { return options.type == Type::kXrcReceive; }
   void raise(Event event) const {
     if (options.listener != nullptr) options.listener->raised(event);
+  }
+  /// The packet `psn`, which is early, may wait until `due` has come.
+  [[nodiscard]] bool may_keep(Psn psn, Psn due) const {
+    return options.selective_repeat && psn.before(due + kKeptAhead);
   }
   /// A request may not leave before rate_limit.deadline().
   [[nodiscard]] bool holds_request(Instant now) {

@@ -181,7 +181,7 @@ void RcResponder::receive_ahead(Psn psn, Turn& turn) {
   UROCE_ASSERT(psn.after(expected_));
   undisturbed_ = false;
   const bool quiet = turn.now < rnr_quiet_until_;
-  connection_.again = !quiet && psn.before(expected_ + kKeptAhead);
+  connection_.again = !quiet && connection_.may_keep(psn, expected_);
   if (!connection_.again) lose_early(psn, turn);
   if (nak_given_ || quiet || !reordering_.is_lost(expected_, psn)) return;
   nak_given_ = true;

@@ -56,11 +56,12 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   const uint32_t window = !limited ? retransmission_.window() : limited_window(turn.now);
   // What follows may be long in coming.
   asks_each_ = window < Retransmission::kWindowLeast || connection_.options.signal_all ||
-               std::exchange(shall_ask_, false) || limited;
+               std::exchange(shall_ask_, false);
+  const bool paced = limited && begin_limited();
   bool held_back = false;
   while (window_.number() != published_ && window_.unanswered() < window) {
     SendRequest& request = window_.current();
-    if (goes_on(request) && !limited) {
+    if (goes_on(request) && !paced) {
       if (const uint32_t built = build_run(turn, budget - frames, window); built > 0) [[likely]] {
         frames += built;
         continue;
@@ -77,7 +78,7 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
       frames_before_probe = frames;
     }
     if (!may_go(request)) break;
-    if (limited && (held_back = connection_.holds_request(turn.now))) break;
+    if (paced && (held_back = connection_.holds_request(turn.now))) break;
     port::TxFrame* frame = frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) {
       more = true;
@@ -85,12 +86,12 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
     }
     if (!build(request, turn, *frame)) break;
     if (RequestRun::may_begin(request)) begin_run(request, *frame);
-    if (limited) connection_.note_request_left(frame->length);
+    if (paced) connection_.note_request_left(frame->length);
     turn.tx.commit();
     ++frames;
   }
   if (unasked_ && !more && !held_back) [[unlikely]]
-    more = ask_again();
+    more = ask_again(window);
   if (frames > frames_before_probe) turn.counters.add(Counter::kCreditProbes);
   if (frames > 0) retransmission_.sent(turn.now);
   if (limited) [[unlikely]]
@@ -98,17 +99,6 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   if (turn.shared && window_.unanswered() >= Retransmission::kSharedLeast) [[unlikely]]
     retransmission_.share_path(turn.now);
   return {.frames = frames, .more = more};
-}
-
-/// What congestion control leaves of the window, by what was seen of the path.
-uint32_t Requester::limited_window(Instant now) {
-  connection_.rate_limit.heed(connection_.options.congestion, retransmission_.path_seen(), now);
-  return retransmission_.window_within(connection_.rate_limit.window());
-}
-
-void Requester::note_limited(uint32_t window) {
-  if (window_.unanswered() >= window) connection_.rate_limit.filled();
-  retransmission_.time_undisturbed();
 }
 
 /// The oldest packet once more, with nothing behind it, and what was being sent goes on.
@@ -137,8 +127,11 @@ inline bool Requester::start(SendRequest& request, Turn& turn) {
   if (request.length > connection_.mtu || !is_message(request.operation)) {
     const CompletionStatus refusal = refusal_of(request, turn);
     if (refusal != CompletionStatus::kSuccess) return fail_current(turn, refusal);
-    if (request.length > connection_.mtu && request.operation != SendOperation::kFlush)
+    if (request.length > connection_.mtu && request.operation != SendOperation::kFlush) {
       packets = (request.length + connection_.mtu - 1) / connection_.mtu;
+      const bool short_parts = turn.shared || connection_.rate_limit.limits();
+      request.part_shift = short_parts ? short_part_shift(packets) : SendWindow::kPartShift;
+    }
   }
   UROCE_ASSERT(uint64_t{packets} * connection_.mtu >= request.length ||
                request.operation == SendOperation::kFlush);
@@ -302,11 +295,10 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
 
 [[gnu::always_inline]] inline bool Requester::build_read(const SendRequest& request, Turn& turn,
                                                          port::TxFrame& frame) {
-  // A long READ is asked for in parts, each a READ of its own to the peer. Their borders are fixed, so that a
-  // request for what is missing of a part lies inside the original one.
+  // A long READ is asked for in parts, each a READ of its own to the peer. Their borders are fixed when it
+  // starts, so that a request for what is missing of a part lies inside the original one.
   const uint32_t packet = window_.current_packet(request);
-  uint32_t end =
-      std::min(request.packets, (packet / SendWindow::kReadPackets + 1) * SendWindow::kReadPackets);
+  uint32_t end = std::min(request.packets, ((packet >> request.part_shift) + 1) << request.part_shift);
   if (retransmission_.resends_oldest()) [[unlikely]]
     end = std::min(end, packet + static_cast<uint32_t>(retransmission_.wanted_end() - window_.next()));
   const uint64_t offset = uint64_t{packet} * connection_.mtu;
@@ -316,7 +308,7 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
   ask(request, Operation::kReadRequest,
       {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)}, frame, turn.tx);
   note_sent(end - packet, turn);
-  if (end == request.packets) window_.end_current(SendWindow::messages_of_read(request.packets));
+  if (end == request.packets) window_.end_current(SendWindow::messages_of_read(request));
   window_.read_sent();
   return true;
 }

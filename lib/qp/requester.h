@@ -68,9 +68,11 @@ class Requester {
            port::TxFrame& frame, port::TxBatch& tx);
   [[nodiscard]] bool asks(const SendRequest& request, bool last) const;
   [[nodiscard]] bool is_followed(const SendRequest& request) const;
-  [[gnu::cold, gnu::noinline]] bool ask_again();
+  [[gnu::cold, gnu::noinline]] bool ask_again(uint32_t window);
   [[gnu::cold, gnu::noinline]] uint32_t limited_window(Instant now);
+  [[gnu::cold, gnu::noinline]] bool begin_limited();
   [[gnu::cold, gnu::noinline]] void note_limited(uint32_t window);
+  [[nodiscard, gnu::cold, gnu::noinline]] uint8_t short_part_shift(uint32_t packets) const;
   [[gnu::cold, gnu::noinline]] Pumped resend_oldest(Turn& turn, uint32_t budget);
   [[nodiscard]] wire::PacketBth bth_of_data(const SendRequest& request, bool first, bool last);
   bool write_data(const SendRequest& request, wire::PacketBth bth, const Payload& payload,

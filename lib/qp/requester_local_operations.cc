@@ -53,10 +53,10 @@ bool Requester::change_key(Turn& turn) {
 /// that very ACK, as a local operation or one that has failed does: then the last packet goes once more and
 /// asks itself. True: it will. What a READ or the window holds up goes on by answers that have been asked
 /// for.
-bool Requester::ask_again() {
+bool Requester::ask_again(uint32_t window) {
   UROCE_ASSERT(connection_.reliable);
   const uint32_t unanswered = window_.unanswered();
-  const bool stuck = unanswered > 0 && unanswered < retransmission_.window() && window_.reads() == 0;
+  const bool stuck = unanswered > 0 && unanswered < window && window_.reads() == 0;
   if (!stuck) return false;
   window_.step_back();
   unasked_ = false;

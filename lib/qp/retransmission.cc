@@ -74,6 +74,8 @@ bool Retransmission::missing(Turn& turn, bool named) {
 
 bool Retransmission::missing_responses(Turn& turn, Psn end) {
   UROCE_ASSERT(end.after(window_.oldest()));
+  if (!connection_.options.selective_repeat) [[unlikely]]
+    return missing(turn, false);
   if (waits_for_missing() || window_.unanswered() == 0) return false;
   if (!count_retry(turn)) return true;
   responses_.asked(window_.oldest());
@@ -83,7 +85,7 @@ bool Retransmission::missing_responses(Turn& turn, Psn end) {
 
 /// The oldest packet, which a NAK names, need not take all that is behind it along.
 bool Retransmission::may_go_alone() {
-  if (window_.unanswered() < 2) return false;
+  if (window_.unanswered() < 2 || !connection_.options.selective_repeat) return false;
   if (trials_ == kTrialsMax && ++losses_ % kLossesPerTrial != 0) return false;
   // What was behind a READ that went alone is missing, too: a trial that has shown that.
   const bool nothing_kept = !alone_tells_ && !peer_keeps_ && window_.oldest() == alone_end_;

@@ -82,10 +82,12 @@ class Retransmission {
   [[nodiscard]] uint32_t window_within(uint32_t most) const {
     return alone_only_ ? 1 : std::min(window_packets_, most) + kept_packets_;
   }
-  /// Before packets are timed for congestion control: what goes while others are missing is not, for its
-  /// answer waits for them.
+  /// After packets left under congestion control, which wants to know what they found on the path: what goes
+  /// while others are missing is not timed, for its answer waits for them. Of responses only the first few
+  /// are: a window of them is asked for at once, and the last one waits for all others.
   void time_undisturbed() {
-    if (recovering_ || resends_oldest_) round_trip_.cancel();
+    if (recovering_ || resends_oldest_) return round_trip_.cancel();
+    if (window_.reads() > 0) round_trip_.shorten(kResponsesTimed);
   }
   /// To be called after each pump with kSharedLeast packets under way while others send short messages: makes
   /// the window as large as the path takes. Packets beyond that wait in a queue, with theirs behind them.
@@ -112,6 +114,7 @@ class Retransmission {
   // What was sent in vain is sent again in whole, so a peer that loses for want of room is given less at a
   // time: half after each loss, and one packet more for every few that were answered.
   static constexpr uint32_t kAnsweredPerStep = 8;
+  static constexpr uint32_t kResponsesTimed = 16;
   // Of share_path(): round trips that the window is set by, ...
   static constexpr uint32_t kTripsPerShare = 4;
   // ... what of them is always spent in queues, beside an eighth of the shortest one, and how long it holds.

@@ -24,6 +24,12 @@ class RoundTrip {
     begin_ = now;
     return shows_ = samples_ % kPerShown == 0;
   }
+  /// Packets are timed.
+  [[nodiscard]] bool timing() const { return timing_; }
+  /// Times so many of the packets at most.
+  void shorten(uint32_t packets) {
+    if (end_.after(first_ + packets)) end_ = first_ + packets;
+  }
   /// What is timed may be answered much later than a packet that is not lost.
   void cancel() { timing_ = false; }
   /// All before `oldest` is answered. True: newest() is the time that begin() said is to be shown.

@@ -27,6 +27,11 @@ inline constexpr uint32_t kKeptAhead = 1024;
 /// constant time. A local operation takes none and is started when it was executed.
 class SendWindow {
  public:
+  /// Parts of READs, as powers of two: as a rule, and at least while the window is a small one, beside which
+  /// 64 packets would be much.
+  static constexpr uint8_t kPartShift = 6;
+  static constexpr uint8_t kShortPartShift = 2;
+
   /// Unanswered PSNs at which no further request is begun: a window fits the receive ring of the peer.
   static constexpr uint32_t kPackets = 256;
   /// Unanswered PSNs at which no further request is begun while a peer that keeps what comes early waits for
@@ -34,7 +39,7 @@ class SendWindow {
   static constexpr uint32_t kPacketsMax = kKeptAhead;
   /// READ responses count, too. A READ is asked for in parts of at most that many: they fit our receive ring,
   /// and when one is lost, not more than the rest of a part comes in vain.
-  static constexpr uint32_t kReadPackets = 64;
+  static constexpr uint32_t kReadPackets = 1u << kPartShift;
 
   explicit SendWindow(queue::SendQueue& queue);
 
@@ -113,7 +118,9 @@ class SendWindow {
   void reads_sent(uint32_t count);
   /// How many messages the peer counts: a READ is as many messages as the parts in which it is asked for. All
   /// other requests are one.
-  static uint32_t messages_of_read(uint32_t packets) { return (packets + kReadPackets - 1) / kReadPackets; }
+  static uint32_t messages_of_read(const queue::SendRequest& read) {
+    return ((read.packets - 1) >> read.part_shift) + 1;
+  }
 
   // End-to-end credits. Messages are numbered from 1 on, modulo 2^24; local operations are none.
   /// The peer has completed `msn` messages, and has receives for as many more as the code says.

@@ -83,6 +83,7 @@ struct SendFlags {
 struct SendRequest : SendFlags {
   uint16_t segments = 0;
   SendOperation operation = SendOperation::kSend;
+  uint8_t part_shift = 0;  // of the second group: a READ of some packets is asked for in parts of 2^so many
   uint64_t wr_id = 0;
   uint64_t remote_address = 0;
   MemoryKey rkey;

@@ -14,7 +14,6 @@ namespace uroce::sim {
 
 namespace {
 
-constexpr uint32_t kBytes = 65536;
 constexpr uint32_t kOutstanding = 64;
 constexpr uint8_t kTimeout = 14;
 constexpr int64_t kFrameBytes = 4170;
@@ -44,17 +43,22 @@ class Transfer {
           std::move(end),
           Host::Options{.device = {.addresses = {address_of(side)},
                                    .neighbours = {{address_of(1 - side).address, kMacs[1 - side]}}},
-                        .congestion = options_.congestion}));
+                        .congestion = options_.congestion,
+                        .selective_repeat = options_.selective_repeat}));
       turns_.add(*hosts_.back());
     }
     WireEnd::join(std::array{&hosts_[0]->end(), &hosts_[1]->end()});
     for (const auto& host : hosts_)
       ends_.push_back(std::make_unique<Endpoint>(
-          *host, Endpoint::Options{.signal_all = true, .depth = kOutstanding}, random_));
+          *host,
+          Endpoint::Options{.signal_all = true,
+                            .depth = kOutstanding,
+                            .arena_bytes = Arena::bytes_for(options.bytes) + Arena::kBytes},
+          random_));
     connect(*ends_[0], *ends_[1], {.path_mtu = PathMtu::k4096, .reads = 16, .timeout = kTimeout});
     source_ = lend(*ends_[0]);
     target_ = lend(*ends_[1]);
-    std::vector<std::byte> bytes(kBytes);
+    std::vector<std::byte> bytes(options_.bytes);
     for (std::byte& byte : bytes) byte = std::byte(random_.next());
     Endpoint& from = *ends_[is_read() ? 1 : 0];
     Endpoint& to = *ends_[is_read() ? 0 : 1];
@@ -75,15 +79,15 @@ class Transfer {
     const std::string wrong = is_read() ? ends_[0]->arena.check(source_) : ends_[1]->arena.check(target_);
     if (!wrong.empty()) throw std::runtime_error(wrong);
     const auto ns = static_cast<double>((VirtualClock::now() - begin).ns);
-    return {.gigabits_per_second = 8.0 * kBytes * options_.messages / ns,
-            .packets = options_.messages * uint64_t{kBytes / path_mtu_bytes(PathMtu::k4096)},
+    return {.gigabits_per_second = 8.0 * options_.bytes * options_.messages / ns,
+            .packets = options_.messages * uint64_t{options_.bytes / path_mtu_bytes(PathMtu::k4096)},
             .sent_again = hosts_[0]->device().counter(Counter::kRetransmittedPackets),
             .ack_timeouts = hosts_[0]->device().counter(Counter::kAckTimeout)};
   }
 
  private:
   [[nodiscard]] bool is_read() const { return options_.operation == queue::SendOperation::kRead; }
-  Arena::Slot lend(Endpoint& end) { return end.arena.lend(kBytes, random_).value(); }
+  Arena::Slot lend(Endpoint& end) { return end.arena.lend(options_.bytes, random_).value(); }
 
   void post(uint64_t id) {
     queue::SendQueue& queue = ends_[0]->sends();
@@ -92,7 +96,7 @@ class Transfer {
     request.operation = options_.operation;
     request.remote_address = ends_[1]->arena.iova(target_);
     request.rkey = ends_[1]->arena.keys().rkey;
-    request.length = kBytes;
+    request.length = options_.bytes;
     request.segments = 1;
     queue.segments(request)[0] = ends_[0]->arena.segment(source_);
     queue.publish();

@@ -8,7 +8,7 @@
 
 namespace uroce::sim {
 
-/// One queue pair that WRITEs or READs 64 KiB messages over a link of 25 Gbit/s, or more, with a path MTU of
+/// One queue pair that WRITEs or READs messages over a link of 25 Gbit/s, or more, with a path MTU of
 /// 4096, 64 WRITEs or 16 READs at a time, with an ACK timeout of 67 ms. Both directions lose packets
 /// independently of each other.
 struct GoodputOptions {
@@ -18,8 +18,10 @@ struct GoodputOptions {
   Duration round_trip = microseconds(100);
   uint64_t seed = 1;
   uint32_t messages = 1000;
+  uint32_t bytes = 64 << 10;  // of each
   queue::SendOperation operation = queue::SendOperation::kWrite;
   qp::CongestionOptions congestion = {};
+  bool selective_repeat = true;  // else both ends go back N packets
 };
 
 struct Goodput {

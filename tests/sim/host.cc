@@ -17,6 +17,7 @@ Host::Host(std::unique_ptr<WireEnd> end, const Options& options) : end_(*end) {
   configuration.copy_kind = options.copy_kind;
   configuration.congestion = options.congestion;
   configuration.follow_packets = options.follow_packets;
+  configuration.selective_repeat = options.selective_repeat;
   configuration.pollers_per_device = end->capabilities().queues;
   const std::vector<uint32_t> lcores(end->capabilities().queues, engine::kNoLcore);
   std::vector<std::unique_ptr<copy::Engine>> engines;

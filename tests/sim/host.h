@@ -23,6 +23,7 @@ class Host {
     copy::Kind copy_kind = copy::Kind::kAuto;
     qp::CongestionOptions congestion = {};
     bool follow_packets = true;
+    bool selective_repeat = true;
     std::optional<uint64_t> slow_engines = {};  // for copies, one for each poller; their seed
   };
   Host(std::unique_ptr<WireEnd> end, const Options& options);

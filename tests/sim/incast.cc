@@ -41,9 +41,12 @@ class Senders {
     }
     WireEnd::join(ends);
     for (size_t i = 0; i < kSenders; ++i)
-      streams_.emplace_back(
-          *hosts_[i], *hosts_[kSenders],
-          WriteStream::Options{.bytes = kBytes, .outstanding = kOutstanding, .timeout = kTimeout}, random_);
+      streams_.emplace_back(*hosts_[reads() ? kSenders : i], *hosts_[reads() ? i : kSenders],
+                            WriteStream::Options{.bytes = kBytes,
+                                                 .outstanding = kOutstanding,
+                                                 .timeout = kTimeout,
+                                                 .operation = options_.operation},
+                            random_);
   }
 
   Incast run() {
@@ -67,10 +70,10 @@ class Senders {
   }
 
  private:
+  [[nodiscard]] bool reads() const { return options_.operation == queue::SendOperation::kRead; }
   [[nodiscard]] uint64_t sent_again() const {
     uint64_t packets = 0;
-    for (size_t i = 0; i < kSenders; ++i)
-      packets += hosts_[i]->device().counter(Counter::kRetransmittedPackets);
+    for (const auto& host : hosts_) packets += host->device().counter(Counter::kRetransmittedPackets);
     return packets;
   }
 

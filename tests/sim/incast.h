@@ -5,16 +5,18 @@
 
 #include "base/time.h"
 #include "qp/congestion/options.h"
+#include "queue/work_request.h"
 
 namespace uroce::sim {
 
-/// Eight hosts WRITE 64 KiB messages to a ninth, all through one port of a switch, with links of 25 Gbit/s
-/// and a round trip of 10 us.
+/// Eight hosts WRITE 64 KiB messages to a ninth, or are READ from by it, all through one port of a switch,
+/// with links of 25 Gbit/s and a round trip of 10 us.
 struct IncastOptions {
   qp::CongestionOptions congestion = {};
   Duration warm_up = milliseconds(10);
   Duration length = milliseconds(20);  // that is measured, behind the warm-up
   Duration apart{};                    // in which one host after the other begins
+  queue::SendOperation operation = queue::SendOperation::kWrite;
   uint64_t seed = 1;
 };
 

@@ -35,6 +35,17 @@ TEST(Incast, BySwiftWithoutMarks) {
   EXPECT_EQ(swift.lost + swift.lost_before + swift.sent_again + swift.sent_again_before, 0u);
 }
 
+/// A requester limits what it asks for.
+TEST(Incast, OfResponsesBySwift) {
+  const Incast none = measured("READs, none", {.operation = queue::SendOperation::kRead});
+  const Incast swift = measured("READs, swift", {.congestion = {.control = qp::CongestionControl::kSwift},
+                                                 .operation = queue::SendOperation::kRead});
+  EXPECT_GT(none.lost, 0u);
+  EXPECT_GT(swift.share, 0.95);
+  EXPECT_GT(swift.jain, 0.95);
+  EXPECT_EQ(swift.lost + swift.sent_again, 0u);
+}
+
 /// A host that begins later finds the queue of those before it, and cannot see how short the path is.
 TEST(Incast, BySwiftOfHostsThatBeginOneAfterTheOther) {
   const Incast swift =

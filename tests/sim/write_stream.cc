@@ -12,7 +12,7 @@ WriteStream::WriteStream(Host& from, Host& to, const Options& options, Random& r
           from, Endpoint::Options{.signal_all = true, .arena_bytes = options.arena_bytes}, random)),
       to_(std::make_unique<Endpoint>(
           to, Endpoint::Options{.signal_all = true, .arena_bytes = options.arena_bytes}, random)) {
-  connect(*from_, *to_, {.path_mtu = PathMtu::k4096, .timeout = options.timeout});
+  connect(*from_, *to_, {.path_mtu = PathMtu::k4096, .reads = 16, .timeout = options.timeout});
   source_ = from_->arena.lend(options.bytes, random).value();
   target_ = to_->arena.lend(options.bytes, random).value();
 }
@@ -22,7 +22,7 @@ void WriteStream::post() {
   queue::SendQueue& queue = from_->sends();
   for (; under_way_ < options_.outstanding; ++under_way_) {
     queue::SendRequest& request = *queue.reserve();
-    request.operation = queue::SendOperation::kWrite;
+    request.operation = options_.operation;
     request.remote_address = to_->arena.iova(target_);
     request.rkey = to_->arena.keys().rkey;
     request.length = options_.bytes;

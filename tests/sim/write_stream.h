@@ -7,13 +7,14 @@
 
 namespace uroce::sim {
 
-/// WRITEs of one length over a connection, as many of them under way as there may be.
+/// WRITEs, or READs, of one length over a connection, as many of them under way as there may be.
 class WriteStream {
  public:
   struct Options {
     uint32_t bytes = 65536;
     uint32_t outstanding = 4;
-    uint8_t timeout = 14;                  // of an ACK, as a code
+    uint8_t timeout = 14;  // of an ACK, as a code
+    queue::SendOperation operation = queue::SendOperation::kWrite;
     uint64_t arena_bytes = Arena::kBytes;  // of each end
   };
   WriteStream(Host& from, Host& to, const Options& options, Random& random);
@@ -26,7 +27,7 @@ class WriteStream {
   /// Completed ones, since the beginning or forget().
   [[nodiscard]] uint64_t done() const { return done_; }
   void forget() { done_ = 0; }
-  /// The queue pair that the packets go to.
+  /// The queue pair that the requests go to.
   [[nodiscard]] QpNumber target() const { return to_->number(); }
 
  private:

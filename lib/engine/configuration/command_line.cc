@@ -244,7 +244,8 @@ std::string to_toml(const Configuration& configuration) {
       joined(configuration.cores, [](uint32_t core) { return core; }), configuration.pollers_per_device,
       configuration.cycle_clock, configuration.follow_packets);
   out += to_toml(configuration.congestion);
-  out += fmt::format("[recovery]\ntail_probes = {}\n\n", configuration.tail_probes);
+  out += fmt::format("[recovery]\ntail_probes = {}\nselective = {}\n\n", configuration.tail_probes,
+                     configuration.selective_repeat);
   out += fmt::format("[faults]\nrules = {}\n\n", joined(configuration.faults, [](const faults::Rule& rule) {
                        return quoted(faults::to_text(rule));
                      }));

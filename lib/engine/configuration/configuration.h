@@ -96,6 +96,7 @@ struct Configuration {
   qp::CongestionOptions congestion;
   bool follow_packets = true;        // a queue pair moves to the poller that its packets come to
   bool tail_probes = true;           // what is not answered in time by round trips goes once more
+  bool selective_repeat = true;      // what comes early is kept, and only what is missing goes again
   std::vector<faults::Rule> faults;  // that packets meet from the opening of their device on
   copy::Kind copy_kind = copy::Kind::kAuto;
   bool hugepages = true;       // use them when there are any

@@ -109,7 +109,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_integ
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 34> kGeneralKeys = {{
+constexpr std::array<Key, 35> kGeneralKeys = {{
     {{"device.name", "string", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_string(v, t.device->name, kDeviceNameMax); }},
@@ -205,6 +205,10 @@ constexpr std::array<Key, 34> kGeneralKeys = {{
       "ACK timeout"},
      ValueKind::kFlag,
      [](Node v, KeyTarget t) { return store_flag(v, t.configuration.tail_probes); }},
+    {{"recovery.selective", "true or false",
+      "send again only what is missing, and keep what comes before it; false: go-back-N, all from there on"},
+     ValueKind::kFlag,
+     [](Node v, KeyTarget t) { return store_flag(v, t.configuration.selective_repeat); }},
     {{"faults.rules", "list of rules",
       "what packets that a device receives meet, such as loss=1%,delay=100us,seed=7 (uroce fault add "
       "--help)"},

@@ -71,6 +71,7 @@ DeviceState::DeviceState(Options options)
       congestion(options.configuration.congestion),
       tail_probes(options.configuration.tail_probes),
       follow_packets(options.configuration.follow_packets),
+      selective_repeat(options.configuration.selective_repeat),
       copy_kind(options.configuration.copy_kind),
       eal(options.eal),
       parker(options.parker),

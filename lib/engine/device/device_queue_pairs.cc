@@ -167,6 +167,7 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
           .source_ports = device.source_ports(),
           .congestion = state.congestion,
           .tail_probes = state.tail_probes,
+          .selective_repeat = state.selective_repeat,
           .datagram_mtu = path_mtu_bytes(device.path_mtu_max()),
           .send_queue = queues.send.get(),
           .receive_queue = queues.receive.get(),

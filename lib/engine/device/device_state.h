@@ -117,6 +117,7 @@ struct DeviceState {
   const qp::CongestionOptions congestion;
   const bool tail_probes;
   const bool follow_packets;
+  const bool selective_repeat;
   const copy::Kind copy_kind;
   const bool eal;
   Parker* const parker;

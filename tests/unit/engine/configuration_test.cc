@@ -63,6 +63,7 @@ decrease_percent = 40
 
 [recovery]
 tail_probes = false
+selective = false
 
 [faults]
 rules = ["device=uroce0,loss=1%,seed=7", "delay=100us,for=2s"]
@@ -147,6 +148,7 @@ void expect_every_key(const Configuration& c) {
                                                            .beta_percent = 70,
                                                            .decrease_percent = 40}}));
   EXPECT_FALSE(c.tail_probes);
+  EXPECT_FALSE(c.selective_repeat);
   EXPECT_EQ(faults::to_text(c.faults.at(1)), "delay=100us,for=2s");
   EXPECT_EQ(c.copy_kind, copy::Kind::kNonTemporal);
   EXPECT_FALSE(c.hugepages);
@@ -231,6 +233,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"congestion.beta_percent", "70"},
       {"congestion.decrease_percent", "40"},
       {"recovery.tail_probes", "false"},
+      {"recovery.selective", "false"},
       {"faults.rules", "device=uroce0,loss=1%,seed=7;delay=100us,for=2s"},
       {"copy.kind", "non-temporal"},
       {"memory.hugepages", "false"},
@@ -250,7 +253,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 52u);
+  EXPECT_EQ(configuration_keys().size(), 53u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

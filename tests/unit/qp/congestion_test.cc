@@ -195,6 +195,63 @@ TEST_F(Congestion, UnderSwiftAWindowIsUnderWayThatRoundTripsMake) {
   EXPECT_EQ(pump().size(), 1u) << "a queue is there: how long is the path without it";
 }
 
+/// Each part is a message to the peer, and it says how many more it can take.
+TEST_F(Congestion, UnderSwiftAReadIsAskedForInShortParts) {
+  options.congestion = {.control = CongestionControl::kSwift};
+  queue_pair = std::make_unique<QueuePair>(options);
+  attributes.max_rd_atomic = 16;
+  bring_up();
+  post(queue::SendOperation::kRead, 12 * kMtu);
+  for (int i = 0; i < 4; ++i) post(queue::SendOperation::kSend, 1);
+  const auto respond = [this](uint32_t first) {
+    for (uint32_t i = 0; i < 4; ++i) {
+      const Operation operation = i == 0   ? Operation::kReadResponseFirst
+                                  : i == 3 ? Operation::kReadResponseLast
+                                           : Operation::kReadResponseMiddle;
+      wire::Headers headers = from_peer(operation, first + i);
+      headers.aeth = wire::Aeth::ack((first - 100) / 4 + 1, 1);
+      receive(headers, pattern(kMtu));
+    }
+  };
+  std::vector<Sent> sent = pump();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].reth().length, 4 * kMtu);
+  advance(microseconds(10));
+  respond(100);
+  sent = pump();
+  ASSERT_GE(sent.size(), 2u);
+  for (size_t part = 0; part < 2; ++part) {
+    EXPECT_EQ(sent[part].psn(), 104 + 4 * part);
+    EXPECT_EQ(sent[part].reth().length, 4 * kMtu);
+  }
+  respond(104);
+  respond(108);
+  for (const Sent& frame : pump()) sent.push_back(frame);
+  EXPECT_EQ(sent.size(), 2u + 1u) << "one message may follow the three of the READ";
+}
+
+TEST_F(Congestion, UnderSwiftALargeWindowIsAcknowledgedInPart) {
+  options.congestion = {.control = CongestionControl::kSwift};
+  queue_pair = std::make_unique<QueuePair>(options);
+  bring_up();
+  post(queue::SendOperation::kWrite, 1000 * kMtu);
+  std::vector<Sent> sent;
+  for (const uint32_t window : {1u, 10u, 20u, 40u, 80u}) {
+    sent = pump();
+    ASSERT_EQ(sent.size(), window);
+    // A batch at a time leaves, and the first one is timed.
+    for (size_t i = 0; i < std::min<size_t>(window, 64); ++i) EXPECT_TRUE(sent[i].ack_request());
+    advance(microseconds(10));
+    if (window < 80) receive_ack(sent.back().psn());
+  }
+  // The first of them are answered, while the last is timed.
+  receive_ack(sent[47].psn());
+  sent = pump();
+  ASSERT_EQ(sent.size(), 48u);
+  const auto asking = std::ranges::count_if(sent, [](const Sent& frame) { return frame.ack_request(); });
+  EXPECT_EQ(asking, 3);
+}
+
 TEST_F(Congestion, WithoutControlACnpIsCountedOnly) {
   bring_up();
   wire::Headers headers = from_peer(Operation::kAcknowledge, 0);

@@ -204,8 +204,9 @@ void QueuePairTest::receive(const wire::Headers& headers, const Bytes& payload) 
   ASSERT_TRUE(wire::icrc_matches(packet));
   const Receipt receipt = queue_pair->receive(packet, turn);
   last_taken = receipt != Receipt::kStalled;
+  last_early = receipt == Receipt::kEarly;
   // Of what comes early nothing is kept here.
-  if (receipt == Receipt::kEarly) queue_pair->lose_early(packet, turn);
+  if (last_early) queue_pair->lose_early(packet, turn);
   burst.push_back(std::move(frame));
   if (commit_after_receive) {
     commit_placements(turn);

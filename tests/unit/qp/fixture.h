@@ -113,6 +113,8 @@ class QueuePairTest : public ::testing::Test {
 
   /// Whether the queue pair took the last packet.
   bool last_taken = true;
+  /// Whether it wanted the last packet kept, which is lost here.
+  bool last_early = false;
 
   /// False: packets belong to one burst, nothing is committed between them.
   bool commit_after_receive = true;
