@@ -91,7 +91,7 @@ class TxBatch {
   [[nodiscard]] bool full() const { return committed_ - first_ == kFramesMax; }
   [[nodiscard]] bool empty() const { return committed_ == first_; }
   [[nodiscard]] size_t size() const { return committed_ - first_; }
-  /// Of the frame at the end, unless it is empty(). Steps may be due.
+  /// How long the frame is that was committed last. The batch is not empty(); final steps may be due.
   [[nodiscard]] uint32_t last_length() const {
     UROCE_ASSERT(!empty());
     return frames_[committed_ - 1].length;
