@@ -12,14 +12,14 @@ from rows import Failure, Row, command
 
 PAIRS = 9
 SMALL, LARGE = 64, 65536
-# One place in memory for all messages, as perftest has it.
-LIKE_PERFTEST = ['--slots', 1]
+PAGE = 4096
 # As `uroce perf` posts: 128 outstanding, by lists of 16 of which the last is signalled, and 256 receives. By time, of which
 # perftest leaves out the beginning: of a number of messages it would measure memory that is touched for the first time, too.
-LIKE_PERF = ['-m', '4096', '-t', '128', '-l', '16', '-Q', '16', '-D', '1', '--report_gbits']
+LIST = 16
+LIKE_PERF = ['-m', '4096', '-t', '128', '-l', str(LIST), '-Q', str(LIST), '-D', '1', '--report_gbits']
 RECEIVES = ['-r', '256']
 # Bandwidths: operation, size, and how many receives a call posts.
-BANDWIDTHS = ('write', SMALL, None), ('write', LARGE, None), ('send', SMALL, 16), ('send', SMALL, 1), ('send', LARGE, 16)
+BANDWIDTHS = ('write', SMALL, None), ('write', LARGE, None), ('send', SMALL, LIST), ('send', SMALL, 1), ('send', LARGE, LIST)
 TOOLS = {'write': 'ib_write_bw', 'send': 'ib_send_bw'}
 LATENCY = {'write': 'ib_write_lat', 'send': 'ib_send_lat'}
 GBITS, TYPICAL_US = 3, 4  # columns of its tables
@@ -74,10 +74,18 @@ class Instrument:
         yield Row(f'instrument.{name}.apart_percent', 100 * abs(statistics.median(ratios) - 1), '%')
         yield Row(f'instrument.{name}.spread_percent', 100 * (three_quarters - quarter), '%')
 
+    @staticmethod
+    def places(size, receives):
+        """Of messages in perftest's memory: those above half a page share one, smaller ones lie side by side as far as a list goes, and
+        receives that are posted one by one as far as a page goes."""
+        if size > PAGE // 2:
+            return 1
+        return PAGE // size if receives == 1 else LIST
+
     def bandwidth(self, operation, size, receives):
         lists = ['--receive-list', receives] if receives else []
         told = self.ends.perf_between_processes(self.new_link, ['--op', operation, '--size', size, '--measure', 'bandwidth', '--duration', '1',
-                                                                '--quiet', *LIKE_PERFTEST, *lists])
+                                                                '--quiet', '--slots', self.places(size, receives), *lists])
         return told[f'{operation}.{size}.gigabits_per_second']
 
     def bandwidth_of_perftest(self, operation, size, receives):

@@ -96,7 +96,7 @@ void CommandLine::add_measuring(CLI::App& command) {
   slots_option_ =
       command
           .add_option("--slots", options_.plan.slots,
-                      "of rc: places in memory that messages take in turn, 1 as perftest has them; "
+                      "of rc: places in memory that messages take in turn, of perftest 1 above 2 KiB; "
                       "default: one for each message outstanding")
           ->check(CLI::Range(1u, 16384u))
           ->type_name("N")

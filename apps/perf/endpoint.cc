@@ -83,9 +83,11 @@ void Endpoint::post(Operation operation, uint64_t first, uint32_t count) {
   const bool fetches = operation == Operation::kRead || is_atomic(operation);
   const uint64_t local = reinterpret_cast<uint64_t>(buffer_.get()) + (fetches ? area_bytes_ : 0);
   const uint64_t remote = fetches ? connection_->peer().source : connection_->peer().target;
+  const ibv_wr_opcode opcode = opcode_of(service_, operation);
   last_operation_ = operation;
+  Offsets offsets(layout_, first);
   for (uint32_t i = 0; i < count; ++i) {
-    const uint64_t offset = layout_.offset(first + i);
+    const uint64_t offset = offsets.next();
     segments[i] = {
         .addr = local + offset, .length = static_cast<uint32_t>(layout_.size), .lkey = region_->lkey};
     ibv_send_wr& request = requests[i];
@@ -93,7 +95,7 @@ void Endpoint::post(Operation operation, uint64_t first, uint32_t count) {
     request.next = i + 1 < count ? &requests[i + 1] : nullptr;
     request.sg_list = &segments[i];
     request.num_sge = 1;
-    request.opcode = opcode_of(service_, operation);
+    request.opcode = opcode;
     if (!is_reliable(service_)) request.imm_data = htonl(static_cast<uint32_t>(first + i));
     request.send_flags = i + 1 < count ? 0 : IBV_SEND_SIGNALED;
     if (is_atomic(operation)) {
@@ -137,10 +139,12 @@ void Endpoint::post_receives(uint64_t first, uint32_t count) {
   std::array<ibv_sge, kBatchMax> segments;
   const uint64_t local = reinterpret_cast<uint64_t>(buffer_.get()) + area_bytes_;
   const uint32_t header = service_ == Service::kUd ? kDatagramHeader : 0;
+  const uint32_t key = region_->lkey;
+  Offsets offsets(layout_, first);
   for (uint32_t i = 0; i < count; ++i) {
-    segments[i] = {.addr = local + layout_.offset(first + i) - header,
+    segments[i] = {.addr = local + offsets.next() - header,
                    .length = static_cast<uint32_t>(layout_.size) + header,
-                   .lkey = region_->lkey};
+                   .lkey = key};
     requests[i] = {.wr_id = kReceiveMark,
                    .next = i + 1 < count ? &requests[i + 1] : nullptr,
                    .sg_list = &segments[i],
@@ -172,11 +176,14 @@ Completions Endpoint::poll() {
 void Endpoint::note_arrival(const ibv_wc& completion, Completions& completions) const {
   const uint32_t header = service_ == Service::kUd ? kDatagramHeader : 0;
   const uint32_t bytes = completion.byte_len - header;
-  const bool empty = !is_reliable(service_) && bytes == 0;
+  const bool reliable = is_reliable(service_);
+  const bool empty = !reliable && bytes == 0;
   if (bytes != layout_.size && !empty)
     throw client::Failure(
         fmt::format("a message of {} arrived with {} bytes", size_text(layout_.size), bytes));
-  completions.arrivals[completions.received++] = {.number = ntohl(completion.imm_data), .empty = empty};
+  if (!reliable)
+    completions.arrivals[completions.received] = {.number = ntohl(completion.imm_data), .empty = empty};
+  ++completions.received;
 }
 
 void Endpoint::throw_completion(const ibv_wc& completion) const {

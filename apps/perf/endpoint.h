@@ -21,10 +21,10 @@ struct Completions {
   uint64_t received = 0;
   /// A message received on an unreliable service: its immediate data, and whether it was whole.
   struct Arrival {
-    uint32_t number = 0;
-    bool empty = false;
+    uint32_t number;
+    bool empty;
   };
-  std::array<Arrival, kMax> arrivals;
+  std::array<Arrival, kMax> arrivals;  // of unreliable services: those that were received
 };
 
 /// One end: a device, registered memory, a completion queue, and the queue pair of the current round. Every

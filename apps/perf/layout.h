@@ -34,6 +34,23 @@ struct Layout {
   [[nodiscard]] constexpr uint64_t area_bytes() const { return stride * slots; }
 };
 
+/// Offsets of messages that follow each other, with one division for all of them.
+class Offsets {
+ public:
+  Offsets(const Layout& layout, uint64_t first)
+      : layout_(layout), slot_(static_cast<uint32_t>(first % layout.slots)) {}
+
+  uint64_t next() {
+    const uint64_t offset = slot_ * layout_.stride + layout_.lead;
+    slot_ = slot_ + 1 == layout_.slots ? 0 : slot_ + 1;
+    return offset;
+  }
+
+ private:
+  const Layout layout_;
+  uint32_t slot_;
+};
+
 constexpr uint64_t lead_of(Service service) { return service == Service::kUd ? Layout::kDatagramLead : 0; }
 
 /// Messages outstanding: the plan's depth, but never so many bytes that draining takes longer than measuring.
