@@ -41,7 +41,7 @@ TEST(Moves, SteeringThatChangesItsMind) {
   EXPECT_EQ(totals.of(Counter::kAckTimeout), 0u);
 }
 
-/// A queue that gets every packet, whoever has the queue pair, gets none of them any more: it stays.
+/// All packets come to one queue; the queue pair moves there and stays.
 TEST(Moves, NoneForPacketsThatComeToAllPollers) {
   const Totals totals = run_seeds(
       10, [](uint64_t seed) { return followed(seed, {.pollers = 2, .steering = Steering::kRandom}); });

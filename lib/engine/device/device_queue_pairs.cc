@@ -9,6 +9,7 @@
 #include "base/contract.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
+#include "engine/device/queue_pair_turns.h"
 #include "engine/platform/fault_handler.h"
 #include "engine/platform/forked.h"
 #include "host/shared_device.h"
@@ -74,22 +75,6 @@ void remove_target(XrcDomain& domain, QueuePairEntry& entry) {
   (entry.previous_target != nullptr ? entry.previous_target->next_target : domain.first_target) =
       entry.next_target;
   if (entry.next_target != nullptr) entry.next_target->previous_target = entry.previous_target;
-}
-
-/// Runs `function(turn)` in a turn of the queue pair's poller, which may be another one when its turn comes.
-/// False: the poller is closed and nothing was run.
-template <typename Function>
-bool run_where_it_is(const QueuePairEntry& entry, Function function) {
-  bool there = false;
-  while (!there) {
-    Poller& poller = entry.poller();
-    const bool ran = poller.run([&](qp::Turn& turn) {
-      there = entry.is_of(poller.index());
-      if (there) function(turn);
-    });
-    if (!ran) return false;
-  }
-  return true;
 }
 
 /// Runs `end(turn)`, the end of a queue pair, in the first turn in which the peer is owed nothing more. A
@@ -206,24 +191,15 @@ void DeviceState::tell_speed(uint32_t mbps) {
 }
 
 bool DeviceState::run_with(QpNumber number, const std::function<void(QueuePairEntry&, qp::Turn&)>& function) {
-  for (;;) {
-    Poller* poller = nullptr;
-    {
-      // Its memory stays as long as its number is found under the mutex.
-      const std::lock_guard guard(mutex);
-      if (const QueuePairEntry* const entry = queue_pairs.find(number)) poller = &entry->poller();
-    }
-    if (poller == nullptr) return false;
-    enum class Outcome : uint8_t { kGone, kMoved, kRan } outcome = Outcome::kGone;
-    const bool ran = poller->run([&](qp::Turn& turn) {
-      // One that is found stays until the turn is over.
-      QueuePairEntry* const entry = queue_pairs.find(number);
-      if (entry == nullptr) return;
-      outcome = entry->is_of(poller->index()) ? Outcome::kRan : Outcome::kMoved;
-      if (outcome == Outcome::kRan) function(*entry, turn);
-    });
-    if (!ran || outcome != Outcome::kMoved) return ran && outcome == Outcome::kRan;
-  }
+  const auto poller_of = [&]() -> Poller* {
+    // Its memory stays as long as its number is found under the mutex, ...
+    const std::lock_guard guard(mutex);
+    const QueuePairEntry* const entry = queue_pairs.find(number);
+    return entry != nullptr ? &entry->poller() : nullptr;
+  };
+  // ... or, once it is found in a turn, until that is over.
+  return run_where_found(
+      poller_of, [&] { return queue_pairs.find(number); }, function);
 }
 
 void DeviceState::end_queue_pairs() {

@@ -222,7 +222,7 @@ host::QueuePairRow row_of(const QueuePairEntry& entry) {
 
 }  // namespace
 
-/// A queue pair that ends or moves meanwhile has no row.
+/// A queue pair that ends meanwhile has no row.
 size_t DeviceState::describe_queue_pairs(std::span<host::QueuePairRow> rows, std::optional<QpNumber> number) {
   constexpr size_t kPerTurn = 64;
   std::vector<std::vector<QpNumber>> described(pollers.size());
@@ -237,6 +237,7 @@ size_t DeviceState::describe_queue_pairs(std::span<host::QueuePairRow> rows, std
     }
   }
   size_t filled = 0;
+  std::vector<QpNumber> moved;
   for (size_t i = 0; i < pollers.size(); ++i) {
     for (std::span<const QpNumber> left = described[i]; !left.empty();) {
       const auto some = left.first(std::min(left.size(), kPerTurn));
@@ -245,11 +246,18 @@ size_t DeviceState::describe_queue_pairs(std::span<host::QueuePairRow> rows, std
         for (const QpNumber one : some) {
           // One that is found stays until the turn is over.
           const QueuePairEntry* const entry = queue_pairs.find(one);
-          if (entry != nullptr && entry->is_of(pollers[i]->index())) rows[filled++] = row_of(*entry);
+          if (entry == nullptr) continue;
+          if (entry->is_of(pollers[i]->index())) {
+            rows[filled++] = row_of(*entry);
+          } else {
+            moved.push_back(one);
+          }
         }
       });
     }
   }
+  for (const QpNumber one : moved)
+    run_with(one, [&](const QueuePairEntry& entry, qp::Turn&) { rows[filled++] = row_of(entry); });
   return filled;
 }
 

@@ -169,6 +169,7 @@ bool Poller::close(Duration patience) {
     sched_yield();
   }
   placer_.abandon();
+  hear_of_moves();  // what one that comes owes is ours to send
   answer_all();
   closed_.store(true, std::memory_order_release);  // pairs with submit()
   lock_.end_for_good();

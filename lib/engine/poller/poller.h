@@ -216,9 +216,10 @@ class Poller final : private TurnOwner {
 
   // Queue pairs that move (poller_moves.cc).
   [[gnu::cold, gnu::noinline]] void take_moves();
+  void hear_of_moves();
   void note_ready(QueuePairEntry& entry, uint64_t frames);
   void give_leaving();
-  [[nodiscard]] bool may_give(const QueuePairEntry& entry) const;
+  [[nodiscard]] bool may_give(const QueuePairEntry& entry, const Poller& to) const;
   void give(QueuePairEntry& entry, uint16_t sibling);
   void adopt(QueuePairEntry& entry, uint16_t from, const MoveMessage& given);
   [[gnu::cold, gnu::noinline]] void forward_doorbell(QueuePairEntry& entry);

@@ -6,6 +6,11 @@ namespace uroce::engine {
 
 /// At the beginning of a turn, when nothing of the last one is left to be done.
 void Poller::take_moves() {
+  hear_of_moves();
+  give_leaving();
+}
+
+void Poller::hear_of_moves() {
   using Kind = MoveMessage::Kind;
   moves_.take([this](uint16_t sibling, const MoveMessage& message) {
     QueuePairEntry& entry = *message.entry;
@@ -26,7 +31,6 @@ void Poller::take_moves() {
         return adopt(entry, sibling, message);
     }
   });
-  give_leaving();
 }
 
 void Poller::note_ready(QueuePairEntry& entry, uint64_t frames) {
@@ -44,7 +48,7 @@ void Poller::give_leaving() {
   for (size_t i = leaving.size(); i-- > 0;) {
     const QueuePairMoves::Leaving one = leaving[i];
     if (!one.ready || hand_off_.taken_from(one.to) < one.frames) continue;
-    if (may_give(*one.entry)) {
+    if (may_give(*one.entry, *siblings_[one.to])) {
       give(*one.entry, one.to);
     } else {
       moves_.cancel(*one.entry);
@@ -54,11 +58,12 @@ void Poller::give_leaving() {
   hand_off_.announce();
 }
 
-/// Nothing of it is under way here.
-bool Poller::may_give(const QueuePairEntry& entry) const {
-  return entry.queue_pair.may_move() && entry.early_requests.empty() && entry.early_responses.empty() &&
-         tx_.empty() && !ahead_ && !placer_.copying() && held_.empty() && !receive_.defers() &&
-         completions_.empty() && raised_ == nullptr;
+/// Nothing of it is under way here, and the other poller makes turns.
+bool Poller::may_give(const QueuePairEntry& entry, const Poller& to) const {
+  return !to.closed_.load(std::memory_order_relaxed) && entry.queue_pair.may_move() &&
+         entry.early_requests.empty() && entry.early_responses.empty() && tx_.empty() && !ahead_ &&
+         !placer_.copying() && held_.empty() && !receive_.defers() && completions_.empty() &&
+         raised_ == nullptr;
 }
 
 void Poller::give(QueuePairEntry& entry, uint16_t sibling) {

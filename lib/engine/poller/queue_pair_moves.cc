@@ -52,23 +52,26 @@ bool QueuePairMoves::cancel(const QueuePairEntry& entry) {
   return true;
 }
 
+QueuePairMoves::Completions QueuePairMoves::completions_of(const QueuePairEntry& entry) {
+  return {entry.queue_pair.send_completions(), entry.queue_pair.receive_completions()};
+}
+
 bool QueuePairMoves::may_come(const QueuePairEntry& entry) const {
   if (coming_.size() == kUnderWayMax) return false;
-  const qp::QueuePair& queue_pair = entry.queue_pair;
-  const std::array queues{queue_pair.send_completions(), queue_pair.receive_completions()};
-  const auto is_one_of_them = [&](const queue::CompletionQueue* queue) {
-    return std::ranges::find(queues, queue) != queues.end();
-  };
+  const Completions queues = completions_of(entry);
   // A lane follows one other lane at a time.
   return std::ranges::all_of(queues, [&](const auto* queue) { return queue->may_follow(index_); }) &&
-         std::ranges::none_of(coming_, [&](const QueuePairEntry* other) {
-           return is_one_of_them(other->queue_pair.send_completions()) ||
-                  is_one_of_them(other->queue_pair.receive_completions());
+         std::ranges::none_of(coming_, [&](const Coming& other) {
+           return std::ranges::find_first_of(queues, other.completions) != queues.end();
          });
 }
 
+void QueuePairMoves::begin_coming(const QueuePairEntry& entry) {
+  coming_.push_back({.entry = &entry, .completions = completions_of(entry)});
+}
+
 bool QueuePairMoves::expects(const QueuePairEntry& entry) const {
-  return !coming_.empty() && std::ranges::find(coming_, &entry) != coming_.end();
+  return !coming_.empty() && std::ranges::find(coming_, &entry, &Coming::entry) != coming_.end();
 }
 
 }  // namespace uroce::engine

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "base/spsc_ring.h"
 #include "base/time.h"
 #include "engine/poller/hand_off.h"
+#include "queue/completion_queue.h"
 
 namespace uroce::engine {
 
@@ -86,18 +88,31 @@ class QueuePairMoves {
 
   /// Room for one more that comes.
   [[nodiscard]] bool may_come(const QueuePairEntry& entry) const;
-  void begin_coming(QueuePairEntry& entry) { coming_.push_back(&entry); }
-  void end_coming(const QueuePairEntry& entry) { std::erase(coming_, &entry); }
+  void begin_coming(const QueuePairEntry& entry);
+  void end_coming(const QueuePairEntry& entry) {
+    std::erase_if(coming_, [&](const Coming& coming) { return coming.entry == &entry; });
+  }
   /// Packets for `entry`, only to be compared, wait for it here.
   [[nodiscard]] bool expects(const QueuePairEntry& entry) const;
   /// Turns have to follow soon.
   [[nodiscard]] bool under_way() const { return has_mail() || !leaving_.empty() || !coming_.empty(); }
 
  private:
-  // For each queue pair a sibling has at most one that was given or taken back and a new one that is asked
-  // for, in either direction.
+  using Completions = std::array<const queue::CompletionQueue*, 2>;
+  static Completions completions_of(const QueuePairEntry& entry);
+
+  /// Its poller may have taken it back, and its memory may be gone, before this one hears of that: the
+  /// pointers are only compared.
+  struct Coming {
+    const QueuePairEntry* entry;
+    Completions completions;
+  };
+
+  // What a sibling has not heard yet: of each of our kUnderWayMax that leave, that the last one in its place
+  // was given or taken back, and that this one is asked for; and an answer for each of those that it asked
+  // for, as it asks for no more before it has heard them.
   static constexpr size_t kMessagesMax = 64;
-  static_assert(kMessagesMax >= 4 * kUnderWayMax);
+  static_assert(kMessagesMax >= 3 * kUnderWayMax);
 
   HandOff& hand_off_;
   uint16_t index_ = 0;
@@ -105,7 +120,7 @@ class QueuePairMoves {
   std::vector<std::unique_ptr<SpscRing<MoveMessage>>> from_;  // by the sender's index; none from ourselves
   std::atomic<uint64_t> mail_{0};  // bit i: sibling i has told something; our own: leaving_
   std::vector<Leaving> leaving_;
-  std::vector<const QueuePairEntry*> coming_;
+  std::vector<Coming> coming_;
 };
 
 template <typename Heard>

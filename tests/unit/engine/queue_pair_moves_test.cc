@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/poller/strays.h"
@@ -93,6 +95,22 @@ class Crossed {
     return false;
   }
 
+  /// One whose doorbell is left to the caller.
+  void publish_write_of_right() {
+    queue::SendQueue& queue = *right->queue_pair().send_queue;
+    queue::SendRequest* request = queue.reserve();
+    ASSERT_NE(request, nullptr);
+    request->wr_id = 9;
+    request->operation = queue::SendOperation::kWrite;
+    request->length = kBytes;
+    request->remote_address = left->address();
+    request->rkey = left->rkey();
+    request->segments = 1;
+    request->signaled = true;
+    queue.segments(*request)[0] = {right->address(), kBytes, right->lkey()};
+    queue.publish();
+  }
+
   VirtualPair pair{{.pollers = 2}};
   std::vector<std::unique_ptr<Side>> others;
   std::unique_ptr<Side> left;
@@ -108,6 +126,7 @@ TEST(QueuePairMoves, FollowsItsPackets) {
   for (; exchanges < 1000 && !crossed.right_moved(); ++exchanges) crossed.exchange();
   ASSERT_TRUE(crossed.right_moved());
   EXPECT_GE(exchanges, 30) << "a few packets are no reason";
+  EXPECT_LE(exchanges, 130);
   EXPECT_EQ(crossed.pair.counter(*crossed.pair.right_state, Counter::kQpMoved), 1u);
 
   const uint64_t before = crossed.handed_over();
@@ -176,6 +195,93 @@ TEST(QueuePairMoves, EndsAtAnyStepOfIt) {
   EXPECT_TRUE(on_its_way) << "one of these steps";
 }
 
+/// A process that ends has told its peer what it received, also of a queue pair that moves just then.
+TEST(QueuePairMoves, WhatItOwesIsSentWhenPollersClose) {
+  Crossed crossed;
+  ASSERT_NE(crossed.left, nullptr);
+  DeviceState& right = *crossed.pair.right_state;
+  Poller& other = *right.pollers[1 - crossed.home->index()];
+  QueuePairEntry& entry = entry_of(*crossed.right);
+  // A program that replies at once, so that the ACK waits for its reply.
+  for (int i = 0; i < 1000 && !crossed.asked(); ++i) {
+    crossed.left->post_write(*crossed.right, Crossed::kBytes, ++crossed.posted);
+    crossed.pair.turn(*crossed.pair.left_state);
+    other.turn(VirtualPair::now());
+    crossed.home->application_turn(VirtualPair::now(), nullptr);
+    if (i < 100) entry.strays.forget();
+    if (crossed.asked()) break;
+    crossed.publish_write_of_right();
+    crossed.home->application_turn(VirtualPair::now(), &entry);
+    crossed.pair.settle();
+    ASSERT_TRUE(crossed.left->look());
+    ASSERT_TRUE(crossed.right->look());
+  }
+  ASSERT_TRUE(crossed.asked());
+  other.turn(VirtualPair::now());
+  crossed.home->turn(VirtualPair::now());
+  ASSERT_TRUE(crossed.right_is_on_its_way());
+  crossed.pair.turn(*crossed.pair.left_state);
+  ASSERT_FALSE(crossed.left->look()) << "there would be nothing to be sent";
+
+  for (const auto& poller : right.pollers) EXPECT_TRUE(poller->close(seconds(1)));
+  for (int i = 0; i < 4; ++i) crossed.pair.turn(*crossed.pair.left_state);
+  const auto completion = crossed.left->look();
+  ASSERT_TRUE(completion);
+  EXPECT_EQ(completion->wr_id, crossed.posted);
+  EXPECT_EQ(completion->status, queue::CompletionStatus::kSuccess);
+}
+
+/// What a queue pair of one poller is made of.
+struct Bare {
+  Bare() : sends({.depth = 4}), receives({.depth = 4}), completions({.depth = 4, .lanes = 3}) {}
+
+  queue::SendQueue sends;
+  queue::ReceiveQueue receives;
+  queue::CompletionQueue completions;
+
+  [[nodiscard]] qp::QueuePair::Options options() {
+    return {.send_queue = &sends,
+            .receive_queue = &receives,
+            .send_completions = &completions,
+            .receive_completions = &completions};
+  }
+};
+
+/// Its poller takes it back and it is destroyed, but the poller that expects it hears a third one first.
+TEST(QueuePairMoves, ADestroyedOneIsNotLookedAt) {
+  std::array<HandOff, 3> hand_offs;
+  std::array<QueuePairMoves, 3> moves{QueuePairMoves{hand_offs[0]}, QueuePairMoves{hand_offs[1]},
+                                      QueuePairMoves{hand_offs[2]}};
+  const std::array all_hand_offs{&hand_offs[0], &hand_offs[1], &hand_offs[2]};
+  const std::array all{&moves[0], &moves[1], &moves[2]};
+  for (uint16_t i = 0; i < 3; ++i) {
+    hand_offs[i].join(i, all_hand_offs);
+    moves[i].join(i, all);
+  }
+  Bare of_first;
+  Bare of_second;
+  std::optional<QueuePairEntry> memory;
+  QueuePairEntry* const destroyed = &memory.emplace(of_first.options(), std::span<Poller* const>{}, 1);
+  moves[2].begin_coming(*destroyed);
+  QueuePairEntry alike(of_first.options(), {}, 0);
+  EXPECT_FALSE(moves[2].may_come(alike)) << "a completion queue has one that comes at a time";
+
+  // Its memory is another one's by now.
+  moves[1].tell(2, {.kind = MoveMessage::Kind::kTakeBack, .entry = destroyed});
+  memory.reset();
+  memory.emplace(of_second.options(), std::span<Poller* const>{}, 1);
+  QueuePairEntry second(of_second.options(), {}, 0);
+  moves[0].tell(2, {.kind = MoveMessage::Kind::kAsk, .entry = &second});
+  std::vector<MoveMessage::Kind> heard;
+  moves[2].take([&](uint16_t, const MoveMessage& message) {
+    heard.push_back(message.kind);
+    if (message.kind == MoveMessage::Kind::kTakeBack) return moves[2].end_coming(*message.entry);
+    EXPECT_TRUE(moves[2].may_come(*message.entry));
+  });
+  EXPECT_EQ(heard, (std::vector{MoveMessage::Kind::kAsk, MoveMessage::Kind::kTakeBack}));
+  EXPECT_TRUE(moves[2].may_come(alike)) << "taken back";
+}
+
 /// A thread that posts has read who its poller is before the queue pair moved.
 TEST(QueuePairMoves, ADoorbellAtTheLastPollerIsHeard) {
   Crossed crossed;
@@ -183,21 +289,7 @@ TEST(QueuePairMoves, ADoorbellAtTheLastPollerIsHeard) {
   for (int i = 0; i < 1000 && !crossed.right_moved(); ++i) crossed.exchange();
   ASSERT_TRUE(crossed.right_moved());
   Side& right = *crossed.right;
-  const auto publish_write = [&] {
-    queue::SendQueue& queue = *right.queue_pair().send_queue;
-    queue::SendRequest* request = queue.reserve();
-    ASSERT_NE(request, nullptr);
-    request->wr_id = 9;
-    request->operation = queue::SendOperation::kWrite;
-    request->length = 100;
-    request->remote_address = crossed.left->address();
-    request->rkey = crossed.left->rkey();
-    request->segments = 1;
-    request->signaled = true;
-    queue.segments(*request)[0] = {right.address(), 100, right.lkey()};
-    queue.publish();
-  };
-  publish_write();
+  crossed.publish_write_of_right();
   crossed.home->ring(entry_of(right));
   crossed.pair.settle();
   auto completion = right.look();
@@ -205,7 +297,7 @@ TEST(QueuePairMoves, ADoorbellAtTheLastPollerIsHeard) {
   EXPECT_EQ(completion->status, queue::CompletionStatus::kSuccess);
 
   // The same by a turn that is made for the post.
-  publish_write();
+  crossed.publish_write_of_right();
   crossed.home->application_turn(VirtualPair::now(), &entry_of(right));
   crossed.pair.settle();
   completion = right.look();
