@@ -156,8 +156,8 @@ GOALS = {
     'memif.ib_send_lat.64.round_trip.beside_perf.ratio': (AT_LEAST, 1 / 1.3),
     'memif.ib_read_lat.64.round_trip.beside_perf.ratio': (AT_LEAST, 1 / 1.3),
     # Of a target that does not poll.
-    'memif.ib_write_lat.64.mean.ratio': (AT_LEAST, 1 / 5),
-    'host.ib_write_lat.64.mean.ratio': (AT_LEAST, 1 / 5),
+    'memif.ib_write_lat.64.mean.ratio': (AT_LEAST, 1 / 3),
+    'host.ib_write_lat.64.mean.ratio': (AT_LEAST, 1 / 3),
 }
 
 

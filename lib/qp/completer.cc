@@ -116,6 +116,7 @@ inline void Completer::retire(const SendRequest& head, uint32_t messages, Turn& 
 inline void Completer::settle(uint32_t psns, Turn& turn) {
   UROCE_ASSERT(psns > 0);
   window_.settle();
+  connection_.acknowledged_in = turn.call;
   if (retransmission_.progress(psns, turn.now)) [[unlikely]]
     show_round_trip(turn);
 }

@@ -127,10 +127,12 @@ struct Connection : ErrorFlags {
       options.shared_receives != nullptr ? options.shared_receives->options().domain : options.domain;
   RateLimit rate_limit;
   Waiter waiter = Waiter::kNone;
-  ReplyHabit replies;        // to messages that a completion tells of ...
-  ReplyHabit write_replies;  // ... and to WRITEs, which the application finds in its memory
+  ReplyHabit replies;            // to messages that a completion tells of ...
+  ReplyHabit write_replies;      // ... and to WRITEs, which the application finds in its memory
+  uint64_t acknowledged_in = 0;  // Turn::call of the last turn in which a request of ours was
   copy::MessageOwner* placement_owner = nullptr;  // the queue pair, for what it places
   mem::Invalidation* invalidation = nullptr;
+  const SendWindow* requests = nullptr;  // the queue pair's own
   Incidents incidents;
   // For notices.
   Failure failure = Failure::kNone;  // what made it broken, or its sends

@@ -48,6 +48,7 @@ QueuePair::QueuePair(const Options& options)
   static_assert(sizeof(RcResponder) <= kResponderBytes && sizeof(UdResponder) <= kResponderBytes);
   connection_.placement_owner = this;
   connection_.invalidation = &invalidation_;
+  connection_.requests = &window_;
   if (connection_.is_xrc_target()) connection_.receives.share(nullptr);
   UROCE_ASSERT(options.reads.answered > 0 || !is_reliable(options.type));
   UROCE_ASSERT(options.send_queue->options().segments_max <= kSegmentsMax);
@@ -231,6 +232,7 @@ bool QueuePair::may_move() const {
 void QueuePair::moved(Duration by) {
   connection_.replies.forget_call();
   connection_.write_replies.forget_call();
+  connection_.acknowledged_in = 0;
   connection_.rate_limit.shift(by);
   retransmission_.shift(by);
   responder_->shift(by);

@@ -117,8 +117,8 @@ class QueuePair final : public PlacementOwner {
 
   /// The application has posted: the turn is made for that, or has found its doorbell.
   void posted(const Turn& turn) {
-    connection_.replies.posted(turn.call);
-    connection_.write_replies.posted(turn.call);
+    connection_.replies.posted(turn.call, connection_.acknowledged_in);
+    connection_.write_replies.posted(turn.call, connection_.acknowledged_in);
   }
 
   /// The queue pair waits for other pollers: nothing is received or sent, and pump() says that there is more,

@@ -44,8 +44,9 @@ class RcResponder final : public Responder {
   void lost(const copy::MessageMark& mark, Turn& turn) override;
 
  private:
-  /// How long an ACK waits for a reply that no turn of the application's announces: a thread that watches its
-  /// memory may have to wait until the one that made the turn gives it the CPU.
+  /// How long an ACK waits for a reply that the application's next call need not be: a thread that watches
+  /// its memory may have to wait until the one that made the turn gives it the CPU, or for the ACK of what it
+  /// sent before, which leaves the peer behind its reply.
   static constexpr Duration kReplyAwaited = microseconds(50);
 
   /// The answer behind the READ responses. NAKs are about expected_, so nothing but the kind needs to be
@@ -120,7 +121,7 @@ class RcResponder final : public Responder {
   ResponseQueue responses_;
   MessageMemory memory_;
   Answer answer_ = Answer::kNone;
-  Instant reply_awaited_until_{};  // by an ACK that no turn of the application's lets go; else nothing
+  Instant reply_awaited_until_{};  // by an ACK that the next call does not let go; else nothing
   bool credit_awaited_ = false;    // the ACK that is held back tells the peer of its only credit
 
   bool undisturbed_ = true;  // none of what follows is the case
@@ -144,7 +145,7 @@ inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, c
                               (completes ? connection_.replies : connection_.write_replies).told(turn.call);
   if (!packet.headers.bth.ack_request) return Answer::kNone;
   if (!reply_expected) return Answer::kAck;
-  if (turn.replies == Replies::kAnyTime) [[unlikely]]
+  if (turn.replies == Replies::kAnyTime || (!completes && connection_.requests->unanswered() > 0))
     reply_awaited_until_ = turn.now + kReplyAwaited;
   credit_awaited_ = completes && tells_credits() && connection_.receives.waiting() == 0;
   return Answer::kAckNext;

@@ -1,14 +1,17 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace uroce::qp {
 
 /// Whether the application answers the messages of a queue pair at once: by posting to the same queue pair
-/// with its very next call. Only then does it pay to hold an ACK back for the reply, and only of a queue pair
-/// that has done so many times in a row it may be expected: a program that leaves without another call, or
-/// sleeps, has then acknowledged what it was told of. What is told of is a completion, or bytes that a WRITE
-/// has placed: each has a habit of its own, for a program may answer the one and not the other.
+/// with its very next call, or with the next one after that in which its own last message was acknowledged,
+/// as many programs wait for that first. Only then does it pay to hold an ACK back for the reply, and only of
+/// a queue pair that has done so many times in a row it may be expected: a program that leaves without
+/// another call, or sleeps, has then acknowledged what it was told of. What is told of is a completion, or
+/// bytes that a WRITE has placed: each has a habit of its own, for a program may answer the one and not the
+/// other.
 ///
 /// Calls are counted by Turn::call; 0 is none.
 class ReplyHabit {
@@ -32,10 +35,11 @@ class ReplyHabit {
   void disappointed() { replies_ /= 2; }
 
   /// The call numbered `call` posts to the queue pair; or its doorbell is found after that call, because
-  /// another thread was in a turn.
-  void posted(uint64_t call) {
+  /// another thread was in a turn. What it had sent was last acknowledged in the turn of `acknowledged_in`.
+  void posted(uint64_t call, uint64_t acknowledged_in) {
     if (told_in_ == 0) return;
-    replies_ = call <= told_in_ + 1 ? replies_ + (replies_ < kRepliesMin ? 1 : 0) : 0;
+    replies_ =
+        call <= std::max(told_in_, acknowledged_in) + 1 ? replies_ + (replies_ < kRepliesMin ? 1 : 0) : 0;
     told_in_ = 0;
   }
 

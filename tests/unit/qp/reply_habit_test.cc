@@ -46,6 +46,26 @@ class Replying : public QueuePairTest {
   }
   /// A call for something else.
   void call() { ++turn.call; }
+  /// A reply whose own ACK has not come yet; its PSN.
+  uint32_t reply_without_ack(std::vector<Sent>* sent = nullptr) {
+    call();
+    turn.replies = Replies::kNextCall;
+    queue_pair->posted(turn);
+    post(queue::SendOperation::kWrite, 10);
+    auto frames = pump();
+    EXPECT_FALSE(frames.empty());
+    const uint32_t psn = frames.front().psn();
+    if (sent != nullptr) *sent = std::move(frames);
+    return psn;
+  }
+  /// A call that finds a WRITE of the peer's.
+  std::vector<Sent> find_write() {
+    call();
+    turn.replies = Replies::kNextCall;
+    receive_write(Operation::kWriteOnly, next_psn_++, 0, 1, pattern(1));
+    pump_once(8);
+    return take_sent();
+  }
 
   void reply_at_once(uint32_t times) {
     for (; times > 0; --times) {
@@ -207,6 +227,51 @@ TEST_F(Replying, WhatIsOwedLeavesBeforeTheEnd) {
   EXPECT_FALSE(queue_pair->answer(turn, 8));
   tx.consume(port.transmit(tx.frames()));
   expect_ack_of_newest(take_sent());
+}
+
+/// As ib_write_lat does: it posts, polls until its message is acknowledged, and only then looks at its
+/// memory, where the peer's reply is already, as that overtakes the ACK.
+TEST_F(Replying, AProgramThatWaitsForItsOwnAckFirstRepliesAtOnce) {
+  bring_up();
+  call();
+  uint32_t own = reply_without_ack();
+  for (uint32_t i = 0; i < ReplyHabit::kRepliesMin; ++i) {
+    find_write();
+    call();
+    receive_ack(own);
+    own = reply_without_ack();
+  }
+  EXPECT_TRUE(find_write().empty());
+  for (int i = 0; i < 10; ++i) {
+    call();
+    pump_once(8);
+    EXPECT_TRUE(take_sent().empty()) << "it cannot have replied";
+  }
+  receive_ack(own);
+  std::vector<Sent> frames;
+  own = reply_without_ack(&frames);
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(frames[0].operation(), Operation::kWriteOnly);
+  expect_ack(frames[1], 5000 + ReplyHabit::kRepliesMin);
+
+  // When nothing comes at all it is not waited for long.
+  EXPECT_TRUE(find_write().empty());
+  advance(microseconds(60));
+  expect_ack_of_newest(look_again());
+}
+
+TEST_F(Replying, AProgramThatRepliesACallAfterItsOwnAckHasNoHabit) {
+  bring_up();
+  call();
+  uint32_t own = reply_without_ack();
+  for (uint32_t i = 0; i < 2 * ReplyHabit::kRepliesMin; ++i) {
+    find_write();
+    call();
+    receive_ack(own);
+    call();
+    own = reply_without_ack();
+  }
+  EXPECT_FALSE(find_write().empty());
 }
 
 TEST_F(Replying, ASendWhoseCompletionAnotherThreadBringsIsAcknowledgedAtOnce) {
