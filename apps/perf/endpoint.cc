@@ -159,7 +159,7 @@ void Endpoint::post_receives(uint64_t first, uint32_t count) {
 Completions Endpoint::poll() {
   std::array<ibv_wc, Completions::kMax> found;
   const int count = ibv_poll_cq(completions_.get(), static_cast<int>(found.size()), found.data());
-  if (count < 0) throw client::Failure("ibv_poll_cq on " + device_.name + " client::failed");
+  if (count < 0) throw client::Failure("ibv_poll_cq on " + device_.name + " failed");
   Completions completions;
   for (int i = 0; i < count; ++i) {
     const ibv_wc& completion = found[static_cast<size_t>(i)];

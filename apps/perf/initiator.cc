@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "client/failure.h"
-#include "client/patience.h"
 
 namespace uroce::perf {
 namespace {
@@ -209,7 +208,7 @@ bool Initiator::ping_unreliably() {
   return true;
 }
 
-bool Initiator::ping_once() {
+bool Initiator::ping_once(client::Patience& patience) {
   if (!round_.reliable()) return ping_unreliably();
   const uint64_t message = posted_++;
   const bool write = round_.operation == Operation::kWrite;
@@ -217,7 +216,6 @@ bool Initiator::ping_once() {
   if (write) memory_.mark_source(message);
   if (send) endpoint_.post_receives(message, 1);
   endpoint_.post(round_.operation, message, 1);
-  client::Patience patience(answer_of(round_));
   const auto answered = [&] {
     return write ? memory_.arrived(message) : send ? received_ > message : completed_ > message;
   };
@@ -235,28 +233,28 @@ Stretch Initiator::ping(const Stop& stop, RoundTrips& samples) {
   const auto start = Clock::now();
   Slices slices(stop, start);
   client::Histogram part;
+  client::Patience patience(answer_of(round_));
   auto now = start;
   while (posted_ < end_at_most && (stop.messages || now - start < stop.time)) {
-    const auto sent_at = Clock::now();
-    const bool answered = ping_once();
-    now = Clock::now();
-    if (answered) {
-      samples.all.record(static_cast<uint64_t>((now - sent_at).count()));
-      part.record(static_cast<uint64_t>((now - sent_at).count()));
-    }
-    if (slices.over(posted_ - phase_.first, now) && part.count() != 0) {
-      samples.p50_us.push_back(static_cast<double>(part.percentile(50)) / 1000);
-      samples.p99_us.push_back(static_cast<double>(part.percentile(99)) / 1000);
-      part.clear();
-    }
-    // The pong may overtake the completion of its ping; waiting for it here keeps it out of the next sample.
-    client::Patience patience(answer_of(round_));
+    const auto began = now;
+    const bool answered = ping_once(patience);
+    // The pong may overtake the completion of its ping.
     while (completed_ < posted_) {
       poll();
       peer_.turn();
       patience.waited();
     }
+    patience.progressed();
+    now = Clock::now();
+    if (answered) part.record(static_cast<uint64_t>((now - began).count()));
+    if (slices.over(posted_ - phase_.first, now) && part.count() != 0) {
+      samples.p50_us.push_back(static_cast<double>(part.percentile(50)) / 1000);
+      samples.p99_us.push_back(static_cast<double>(part.percentile(99)) / 1000);
+      samples.all.add(part);
+      part.clear();
+    }
   }
+  samples.all.add(part);
   const double seconds = seconds_since(start);
   return {.messages = posted_ - phase_.first, .seconds = seconds, .cpu = cpu.used()};
 }

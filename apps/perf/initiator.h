@@ -9,6 +9,7 @@
 #include "apps/perf/peer.h"
 #include "apps/perf/round.h"
 #include "client/histogram.h"
+#include "client/patience.h"
 
 namespace uroce::perf {
 
@@ -51,8 +52,8 @@ class Initiator {
   /// first post to the last completion.
   Stretch stream(const Stop& stop);
 
-  /// One message after the other, until `stop`. A sample is a round trip: ping and pong, or post to
-  /// completion of a READ.
+  /// One message after the other, until `stop`. A sample is a round trip, from one message to the next: ping,
+  /// pong and the ping's completion, or the completion of a READ.
   Stretch ping(const Stop& stop, RoundTrips& samples);
 
   /// Waits for the other end and checks the memory of both; returns the bytes compared.
@@ -65,7 +66,7 @@ class Initiator {
   void post_batches(uint64_t batch, uint64_t window, uint64_t end);
   void replenish(uint64_t received);
   Completions poll();
-  bool ping_once();
+  bool ping_once(client::Patience& patience);
   bool ping_unreliably();
 
   Endpoint& endpoint_;
