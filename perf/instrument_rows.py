@@ -93,5 +93,5 @@ class Instrument:
         return float(self.ends.perftest(self.new_link, TOOLS[operation], size, [*LIKE_PERF, *lists])[GBITS])
 
     def round_trip(self, operation):
-        told = self.ends.perf_between_processes(self.new_link, ['--op', operation, '--size', SMALL, '--measure', 'latency', '--iterations', '20000', '--quiet'])
-        return told[f'{operation}.{SMALL}.round_trip_p50_us']
+        told = self.ends.perf_between_processes(self.new_link, ['--op', operation, '--size', SMALL, '--measure', 'latency', '--iterations', '20000', '--quiet', '--slots', '1'])
+        return told[f'{operation}.{SMALL}.ping_interval_p50_us']

@@ -131,12 +131,13 @@ class Runner {
     const Stretch stretch = initiator.ping(stop(), samples);
     measurement.bytes_verified += initiator.finish();
     const client::Histogram& all = samples.all;
-    const BothEnds cpu = both_ends(stretch.cpu, initiator.peer_cpu_s(), all.count());
-    measurement.latency = {.samples = all.count(),
-                           .lost = stretch.messages - all.count(),
+    const BothEnds cpu = both_ends(stretch.cpu, initiator.peer_cpu_s(), samples.answered);
+    measurement.latency = {.samples = samples.answered,
+                           .lost = stretch.messages - samples.answered,
                            .p50_us = microseconds(all.percentile(50)),
                            .p99_us = microseconds(all.percentile(99)),
                            .p999_us = microseconds(all.percentile(99.9)),
+                           .interval_us = microseconds(samples.intervals.percentile(50)),
                            .cpu_ns = cpu.cpu_ns,
                            .peer_cpu_ns = cpu.peer_cpu_ns,
                            .cycles = cpu.cycles,

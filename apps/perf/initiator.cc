@@ -20,6 +20,8 @@ std::string answer_of(const Round& round) {
   return fmt::format("the peer for a {} of {}", name_of(round.operation), size_text(round.size));
 }
 
+uint64_t nanoseconds(Clock::duration time) { return static_cast<uint64_t>(time.count()); }
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -228,16 +230,21 @@ bool Initiator::ping_once(client::Patience& patience) {
 }
 
 Stretch Initiator::ping(const Stop& stop, RoundTrips& samples) {
+  // Of every so many pings one is not timed until its pong: to read the clock then would lengthen the
+  // interval.
+  constexpr uint64_t kPingsPerInterval = 8;
   const uint64_t end_at_most = stop.messages ? phase_.first + *stop.messages : UINT64_MAX;
+  client::Patience patience(answer_of(round_));
   const CpuMeter cpu;
   const auto start = Clock::now();
   Slices slices(stop, start);
   client::Histogram part;
-  client::Patience patience(answer_of(round_));
   auto now = start;
   while (posted_ < end_at_most && (stop.messages || now - start < stop.time)) {
     const auto began = now;
+    const bool for_interval = posted_ % kPingsPerInterval == 0;
     const bool answered = ping_once(patience);
+    if (answered && !for_interval) part.record(nanoseconds(Clock::now() - began));
     // The pong may overtake the completion of its ping.
     while (completed_ < posted_) {
       poll();
@@ -246,12 +253,14 @@ Stretch Initiator::ping(const Stop& stop, RoundTrips& samples) {
     }
     patience.progressed();
     now = Clock::now();
-    if (answered) part.record(static_cast<uint64_t>((now - began).count()));
+    if (answered) ++samples.answered;
+    if (answered && for_interval) samples.intervals.record(nanoseconds(now - began));
     if (slices.over(posted_ - phase_.first, now) && part.count() != 0) {
       samples.p50_us.push_back(static_cast<double>(part.percentile(50)) / 1000);
       samples.p99_us.push_back(static_cast<double>(part.percentile(99)) / 1000);
       samples.all.add(part);
       part.clear();
+      now = Clock::now();
     }
   }
   samples.all.add(part);

@@ -29,8 +29,10 @@ struct Stretch {
 
 /// What ping() measures.
 struct RoundTrips {
-  client::Histogram all;       // nanoseconds
-  std::vector<double> p50_us;  // in parts of the time
+  uint64_t answered = 0;
+  client::Histogram all;        // in nanoseconds, of most pings: until the pong
+  client::Histogram intervals;  // of the others: until the next message may go
+  std::vector<double> p50_us;   // in parts of the time
   std::vector<double> p99_us;
 };
 
@@ -52,8 +54,8 @@ class Initiator {
   /// first post to the last completion.
   Stretch stream(const Stop& stop);
 
-  /// One message after the other, until `stop`. A sample is a round trip, from one message to the next: ping,
-  /// pong and the ping's completion, or the completion of a READ.
+  /// One message after the other, until `stop`. A sample is a round trip: ping and pong, or post to
+  /// completion of a READ.
   Stretch ping(const Stop& stop, RoundTrips& samples);
 
   /// Waits for the other end and checks the memory of both; returns the bytes compared.

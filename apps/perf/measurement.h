@@ -31,7 +31,8 @@ struct Latency {
   double p50_us = 0;
   double p99_us = 0;
   double p999_us = 0;
-  double cpu_ns = 0;  // as above, of a round trip
+  double interval_us = 0;  // from one ping to the next, with the ping's completion; median
+  double cpu_ns = 0;       // as above, of a round trip
   double peer_cpu_ns = 0;
   double cycles = 0;
   client::Histogram histogram = {};      // in nanoseconds

@@ -117,6 +117,7 @@ std::string json_of(const Report& report) {
       json[key("round_trip_p50_us")] = one.latency->p50_us;
       json[key("round_trip_p99_us")] = one.latency->p99_us;
       json[key("round_trip_p999_us")] = one.latency->p999_us;
+      json[key("ping_interval_p50_us")] = one.latency->interval_us;
       json[key("cpu_ns_per_round_trip")] = one.latency->cpu_ns;
       if (one.latency->peer_cpu_ns > 0) json[key("peer_cpu_ns_per_round_trip")] = one.latency->peer_cpu_ns;
       json[key("cycles_per_round_trip")] = one.latency->cycles;

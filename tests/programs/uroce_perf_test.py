@@ -34,6 +34,7 @@ class Perf(TestCase):
             for size in 1, 4096, 100000:
                 self.assertEqual(figures[f'{operation}.{size}.messages'], 50)
                 self.assertEqual(figures[f'{operation}.{size}.round_trips'], 50)
+                self.assertGreater(figures[f'{operation}.{size}.ping_interval_p50_us'], 0)
                 self.assertGreaterEqual(figures[f'{operation}.{size}.bytes_verified'], size)
                 self.assertGreater(figures[f'{operation}.{size}.gigabits_per_second'], 0)
         self.assertEqual((figures['device'], figures['peer']), ('uroce0', 'uroce1'))

@@ -28,11 +28,12 @@ Report report_of_two() {
                .messages = 1000, .seconds = 0.5, .gigabits_per_second = 65.5, .messages_per_second = 2e6},
        .latency = Latency{.samples = 77, .p50_us = 1.25, .p99_us = 2.5, .p999_us = 40},
        .bytes_verified = 8192});
-  report.measurements.push_back({.operation = Operation::kRead,
-                                 .size = 64,
-                                 .bandwidth = std::nullopt,
-                                 .latency = Latency{.samples = 5, .p50_us = 3, .p99_us = 4, .p999_us = 5},
-                                 .bytes_verified = 64});
+  report.measurements.push_back(
+      {.operation = Operation::kRead,
+       .size = 64,
+       .bandwidth = std::nullopt,
+       .latency = Latency{.samples = 5, .p50_us = 3, .p99_us = 4, .p999_us = 5, .interval_us = 3.5},
+       .bytes_verified = 64});
   return report;
 }
 
@@ -46,6 +47,7 @@ TEST(JsonReport, IsOneFlatObjectOfNumbersAndNames) {
   EXPECT_EQ(json["write.4096.gigabits_per_second"], 65.5);
   EXPECT_EQ(json["write.4096.messages"], 1000);
   EXPECT_EQ(json["read.64.round_trip_p50_us"], 3);
+  EXPECT_EQ(json["read.64.ping_interval_p50_us"], 3.5);
   EXPECT_EQ(json["path_mtu"], 4096);
   EXPECT_FALSE(json.contains("read.64.gigabits_per_second"));
 }

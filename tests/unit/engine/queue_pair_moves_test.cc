@@ -174,7 +174,7 @@ TEST(QueuePairMoves, PacketsThatWaitForItKeepTheirOrder) {
   }
 }
 
-/// A program destroys, queries or ends a queue pair at any time.
+/// A program destroys or queries a queue pair at any time, and a tool asks for its row.
 TEST(QueuePairMoves, EndsAtAnyStepOfIt) {
   bool on_its_way = false;
   for (size_t turns = 0; turns < 8; ++turns) {
@@ -187,6 +187,8 @@ TEST(QueuePairMoves, EndsAtAnyStepOfIt) {
       next.turn(VirtualPair::now());
     }
     on_its_way |= crossed.right_is_on_its_way();
+    std::array<host::QueuePairRow, 1> rows;
+    EXPECT_EQ(crossed.pair.right_state->describe_queue_pairs(rows, entry_of(*crossed.right).number), 1u);
     EXPECT_EQ(crossed.pair.right->query_queue_pair(crossed.right->queue_pair()).state, qp::State::kRts);
     crossed.right.reset();
     crossed.pair.settle();
