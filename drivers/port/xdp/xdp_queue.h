@@ -26,6 +26,7 @@ class XdpQueue final : public port::PortQueue {
   port::RxFrame loop(const port::TxFrame& frame) override {
     return {.data = frame.data, .length = frame.length, .handle = frame.handle};
   }
+  [[nodiscard]] bool prefers_long_bursts() const override { return true; }
   [[nodiscard]] uint64_t dropped() const override;
   [[nodiscard]] uint64_t transmit_calls() const override { return sockets_.front()->transmit_calls(); }
 

@@ -295,6 +295,9 @@ void Poller::send() {
 
 bool Poller::send_frames() {
   if (!active_.empty() || general_work_due()) pump();
+  // Where a burst is a system call, what follows goes with it: nearly all of that time is behind the reply.
+  if (long_bursts_ && std::exchange(turn_.answers_follow, false)) [[unlikely]]
+    pump();
   const bool any = !tx_.empty();
   if (any) transmit();
   if (std::exchange(turn_.answers_follow, false)) [[unlikely]] {

@@ -94,6 +94,30 @@ TEST_P(Batching, FramesOfAllQueuePairsShareSystemCalls) {
   }
 }
 
+/// Of a program that replies at once.
+TEST_P(Batching, AReplyAndTheAckOfWhatItRepliesToShareASystemCall) {
+  Side& left = left_.front();
+  Side& right = right_.front();
+  Poller& far = *pair_->right_state->pollers.front();
+  Sent before;
+  Sent after;
+  for (int i = 0; i < 100; ++i) {
+    left.post_write(right, kBytes);
+    while (pair_->turn(*pair_->left_state)) {
+    }
+    far.application_turn(VirtualPair::now(), nullptr);
+    right.post_write(left, kBytes);
+    before = sent(*pair_->right);
+    far.application_turn(VirtualPair::now(), nullptr);
+    after = sent(*pair_->right);
+    pair_->settle();
+    ASSERT_TRUE(left.look());
+    ASSERT_TRUE(right.look());
+  }
+  EXPECT_EQ(after.frames - before.frames, 2u);
+  EXPECT_EQ(after.calls - before.calls, 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, Batching,
                          ::testing::Values(Way{"packet", port::KernelPath::kPacket, 64},
                                            Way{"xdp", port::KernelPath::kXdp, 32}),
