@@ -27,8 +27,8 @@ INSTRUCTIONS = {
     'instr.send64': ('send', SMALL, SMALL_FRAME, 'measured_operations', ()),
     'instr.write4k': ('write', LARGE, LARGE_FRAME, 'measured_far_end', STORES + ('uroce::wire::icrc_of', 'uroce::perf::crc_of')),
 }
-# Those that nothing bare is like.
-WITHOUT_FLOOR = {
+# Of which everything is counted; that of one message at a time has bare frames, each acknowledged, for a floor.
+OF_ALL = {
     'instr.send64.alone': ('--op', 'send', '--size', SMALL, '--outstanding', 1, '--batch', 1),
     'instr.read64': ('--op', 'read', '--size', SMALL),
 }
@@ -265,8 +265,11 @@ class Wire:
             placed = counted_instructions([], counted, left_out, self.program('bare_frames'), '--bytes', frame,
                                           '--frames', OPERATIONS)
             yield Row(name, ours, '', placed, 'placed', 'lower')
-        for name, options in WITHOUT_FLOOR.items():
-            yield Row(name, counted_instructions(loopback, 'measured_operations', (), *self.counting(*options)), '')
+        alone = counted_instructions([], 'measured_operations', (), self.program('bare_frames'), '--bytes', SMALL_FRAME, '--frames', OPERATIONS,
+                                     '--alone')
+        for name, options in OF_ALL.items():
+            ours = counted_instructions(loopback, 'measured_operations', (), *self.counting(*options))
+            yield Row(name, ours, '', *((alone, 'acknowledged', 'lower') if name.endswith('.alone') else ()))
 
     def own_instructions(self, name):
         """Function -> its own instructions for one operation of that row."""
@@ -274,7 +277,7 @@ class Wire:
             operation, size, _, counted, _ = INSTRUCTIONS[name]
             options = '--op', operation, '--size', size
         else:
-            counted, options = 'measured_operations', WITHOUT_FLOOR[name]
+            counted, options = 'measured_operations', OF_ALL[name]
         own, _ = callgrind.read_profile(callgrind_file(self.command('loopback', [], callgrind.SYSTEM_CLOCK), counted, *self.counting(*options)))
         return {function: count / OPERATIONS for function, count in own.items()}
 

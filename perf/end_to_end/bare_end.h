@@ -45,6 +45,7 @@ class BareEnd {
  public:
   static constexpr size_t kBurst = 32;
   static constexpr size_t kHeaderBytes = BareHeader::kOffset + sizeof(BareHeader);
+  static constexpr size_t kAcknowledgementBytes = kHeaderBytes + sizeof(uint32_t);
 
   /// Beside the kernel both ends take what is for the address that all frames go to. Throws
   /// std::runtime_error.
@@ -80,8 +81,6 @@ class BareEnd {
   }
 
  private:
-  static constexpr size_t kAcknowledgementBytes = kHeaderBytes + sizeof(uint32_t);
-
   void make_headers(std::byte* to, uint32_t bytes) const;
   void send_acknowledged(const BareHeader& header, uint32_t bytes);
   void fill(port::TxFrame& frame, const BareHeader& header, uint32_t bytes);
