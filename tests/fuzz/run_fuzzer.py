@@ -17,8 +17,8 @@ import subprocess
 import sys
 import tempfile
 
-# Of one input. Far more than the slowest needs under sanitizers on a busy machine.
-INPUT_SECONDS = 30
+# Of one input. Far more than the slowest needs under sanitizers where it is run only when no other program wants the CPU (tests/run).
+INPUT_SECONDS = 120
 COVERAGE = re.compile(r'#(\d+)\s+(INITED|DONE)\s+cov: (\d+) ft: (\d+)(?: corp: (\d+)/)?')
 
 
