@@ -53,10 +53,12 @@ class Host:
             return host_service.COUNTERS
         return f'[[device]]\nname = "uroce0"\n{self.place}[log]\ncounters = true\n'
 
-    def start(self, command, waits_for=None):
-        """`waits_for`: the server that each connection has to wait for."""
+    def start(self, command, waits_for=None, more=None):
+        """`waits_for`: the server that each connection has to wait for. `more`: of cm_ready.c's variables."""
         self.sign.unlink(missing_ok=True)
-        more = {"LD_PRELOAD": str(self.pair.notice), "UROCE_TEST_READY": str(self.sign)}
+        more = {"LD_PRELOAD": str(self.pair.notice), "UROCE_TEST_READY": str(self.sign)} | (more or {})
+        if command[0] == "mckey" and self.pair.is_up:
+            more["UROCE_TEST_NO_SLEEP"] = "1"
         if waits_for is not None:
             more["UROCE_TEST_PEER"] = str(waits_for.sign)
         process = self.pair.stack.start(self.pair.placed(self.number, command), self.configuration(), more)
@@ -77,7 +79,9 @@ def of_our_own(number, port):
 
 
 class Pair(programs.Pair):
-    """`notice` is the library by which a program tells that it listens (cm_ready.c)."""
+    """`notice` is the library by which a program tells that it listens (cm_ready.c). `is_up`: the link is, before its hosts are."""
+
+    is_up = True
 
     def __init__(self, stack, notice):
         super().__init__(stack)
@@ -86,6 +90,8 @@ class Pair(programs.Pair):
 
 class MemifPair(Pair):
     """Two hosts on a memif link."""
+
+    is_up = False  # a datagram that is sent at once would be lost
 
     def host(self, number):
         role = "server" if number == SERVER else "client"

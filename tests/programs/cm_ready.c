@@ -6,7 +6,12 @@
  * tells its port before it listens. The client's connection request may come too early and is refused: a race
  * between the two programs. UROCE_TEST_PEER names the file of the server: connection request N waits until it
  * has listened N times. Where there is no such file to look at UROCE_TEST_PAUSE_MS is the time that each
- * waits. */
+ * waits.
+ *
+ * UROCE_TEST_ACK_TIMEOUT: of its connections, 4.096 us times two to that power. perftest's -R has no option
+ * for it.
+ * UROCE_TEST_NO_SLEEP: sleep() returns at once. mckey gives a subnet manager three seconds, and Ethernet has
+ * none. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -58,9 +63,25 @@ static void wait_for_peer(void) {
   if (pause != NULL) usleep(1000 * (unsigned)atoi(pause));
 }
 
+static void set_ack_timeout(struct rdma_cm_id* id) {
+  const char* text = getenv("UROCE_TEST_ACK_TIMEOUT");
+  if (text == NULL) return;
+  int (*set)(struct rdma_cm_id*, int, int, void*, size_t) = NULL;
+  *(void**)&set = next_of("rdma_set_option");
+  uint8_t timeout = (uint8_t)atoi(text);
+  if (set(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof timeout) != 0) abort();
+}
+
 int rdma_connect(struct rdma_cm_id* id, struct rdma_conn_param* parameters) {
   int (*next)(struct rdma_cm_id*, struct rdma_conn_param*) = NULL;
   *(void**)&next = next_of("rdma_connect");
   wait_for_peer();
+  set_ack_timeout(id);
   return next(id, parameters);
+}
+
+unsigned int sleep(unsigned int seconds) {
+  unsigned int (*next)(unsigned int) = NULL;
+  *(void**)&next = next_of("sleep");
+  return getenv("UROCE_TEST_NO_SLEEP") != NULL ? 0 : next(seconds);
 }
