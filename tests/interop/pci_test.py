@@ -7,6 +7,7 @@ The guest has virtio-net with two queues, e1000e and vmxnet3 behind an emulated 
 done there word by word; then come traffic, links that go down, devices that are taken out, and NICs that cannot be had.
 """
 
+import json
 import re
 import shlex
 import subprocess
@@ -27,6 +28,9 @@ SOURCE = Path(__file__).resolve().parents[2]
 NEEDED = ["ip", "setpriv", "ibv_rc_pingpong", "ibv_asyncwatch", "ib_write_bw", "dpdk-devbind.py"]
 USER = 1000
 INTERRUPTS = 5
+# Of uroce perf while its queue pairs stay where they are, and while they move; and what comes between two looks at it.
+STAYING_SECONDS, FOLLOWING_SECONDS = 7, 16
+FRAMES_OF_LOOK = 100
 VIRTIO, E1000E, VMXNET3 = pci_guest.NICS
 
 
@@ -116,6 +120,42 @@ class Pci(PciRun):
             self.end_well(client, server, r"write +4 KiB(.|\n)*read +4 KiB(.|\n)*send +4 KiB")
         finally:
             server.close()
+
+    def follows_packets(self):
+        """RSS brings packets of some queue pairs to the poller that has them not. Told not to move, these have them handed over all
+        the time; else they move, and nothing is handed over any more."""
+        self.bind(VIRTIO)
+        for follows, seconds in ((False, STAYING_SECONDS), (True, FOLLOWING_SECONDS)):
+            with ExitStack() as stack:
+                server = self.here[VIRTIO].start([self.uroce, "perf", "--server"], pci_cases.PORT)
+                stack.callback(server.close)
+                client = self.machine.start([self.uroce, "perf", "--connect", link.HOST_TCP, "--port", VIRTIO.address, "--ip", f"{ADDRESS}/24",
+                                             "--poller-per-device", "2", "--poller-follow-packets", str(follows).lower(), "--quiet",
+                                             "--op", "write", "--size", "4K", "--queue-pairs", "16", "--duration", str(seconds)])
+                stack.callback(client.close)
+                self.expect_handed_over(client, follows)
+                self.end_well(client, server, r"write +4 KiB")
+
+    def expect_handed_over(self, client, follows):
+        """Until between two looks frames came, and were handed over or not as they are to be."""
+        deadline = time.monotonic() + PROGRAM_SECONDS_MAX
+        before = {}
+        while True:
+            assert time.monotonic() < deadline, f"packets are not {'followed' if follows else 'handed over'}: {before}"
+            assert client.running(), f"{before}\n{client.finish(PROGRAM_SECONDS_MAX)}"
+            now = self.counters()
+            came, handed_over, moved = (now.get(name, 0) for name in ("rx_frames", "rx_handed_over", "qp_moved"))
+            if before and came >= before.get("rx_frames", 0) + FRAMES_OF_LOOK:
+                if (moved > 0, handed_over > before.get("rx_handed_over", 0)) == (follows, not follows):
+                    return
+            before = now
+            time.sleep(1)
+
+    def counters(self):
+        """Of the device of the only program in the guest; nothing as long as it has none."""
+        said = self.machine.do(f"{self.uroce} stat --json 2>/dev/null || true")
+        devices = json.loads(said)["processes"][0]["devices"] if said else []
+        return devices[0]["counters"] if devices else {}
 
     def service(self):
         """Two programs at once on one NIC of the host's service."""
@@ -304,6 +344,7 @@ class Pci(PciRun):
             for nic in map(named.get, case.nics):
                 yield f"{case.name}/{nic.name}", True, lambda nic=nic, case=case: self.traffic(nic, case)
         yield "IOVA as VA and as PA/virtio", True, lambda: self.iova(VIRTIO)
+        yield "a queue pair follows its packets/virtio", True, self.follows_packets
         yield "uroce serve/virtio", True, self.service
         for nic in pci_guest.NICS if long else [VIRTIO]:
             yield f"uroce perf/{nic.name}", True, lambda nic=nic: self.perf(nic)
