@@ -87,12 +87,12 @@ class alignas(64) RegionEntry {
   };
   /// What the entry binds when it is of the most frequent sort: in one piece, bound, for any queue pair.
   struct Run {
-    bool right = false;    // it is, no thread is writing it, and key, domain and rights are right
     uint64_t version = 0;  // see is_still()
     uint64_t iova = 0;
     uint64_t length = 0;
     std::byte* memory = nullptr;
     MemoryNature nature;
+    bool right = false;  // it is, no thread is writing it, and key, domain and rights are right
 
     /// Where [its_iova, its_iova + its_length) is, if that is not empty and inside.
     [[gnu::always_inline]] [[nodiscard]] inline Found find(uint64_t its_iova, uint64_t its_length) const {
@@ -121,12 +121,12 @@ class alignas(64) RegionEntry {
     auto* const memory = reinterpret_cast<std::byte*>(words_.load(kMemory));
     if (!words_.still(sequence_denied)) [[unlikely]]
       return {};
-    return {.right = true,
-            .version = sequence_denied,
+    return {.version = sequence_denied,
             .iova = iova,
             .length = length,
             .memory = memory,
-            .nature = MemoryNature::from_bits(high(key_attributes) >> kNatureShift)};
+            .nature = MemoryNature::from_bits(high(key_attributes) >> kNatureShift),
+            .right = true};
   }
   /// No thread has begun to write the entry since run() gave this version.
   [[nodiscard]] bool is_still(uint64_t version) const { return words_.load(kSequenceDenied) == version; }

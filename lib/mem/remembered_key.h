@@ -15,8 +15,8 @@ namespace uroce::mem {
 /// bound anew is looked up as if it were not remembered.
 ///
 /// The rules of RegionTable::resolve() hold: within a turn, and what was found dies with it. One thread, one
-/// table, which must outlive it.
-class RememberedKey {
+/// table, which must outlive it. A cache line.
+class alignas(64) RememberedKey {
  public:
   explicit RememberedKey(Access needed) : needed_(needed) {}
 
@@ -43,5 +43,6 @@ class RememberedKey {
   static const RegionEntry::Run kNoRun;               // nothing is inside
   static constexpr uint64_t kNoVersion = UINT64_MAX;  // odd: as no entry that was read
 };
+static_assert(sizeof(RememberedKey) == 64);
 
 }  // namespace uroce::mem

@@ -290,9 +290,9 @@ inline void Completer::place_read_data(const SendRequest& head, const wire::Pack
   const std::span<const std::byte> payload = packet.payload;
   if (payload.size() != std::min<uint64_t>(head.length - offset, connection_.mtu)) [[unlikely]]
     return fail_oldest_send(connection_, turn, CompletionStatus::kBadResponse);
-  const mem::RegionEntry::Found found =
-      SegmentCursor::resolve_at_once(connection_.options.send_queue->segments(head), offset, payload.size(),
-                                     {turn.regions, connection_.key_user(), mem::kLocalWrite}, target_);
+  const mem::RegionEntry::Found found = SegmentCursor::resolve_at_once(
+      connection_.options.send_queue->segments(head), offset, payload.size(),
+      {turn.regions, connection_.key_user(), mem::kLocalWrite}, turn.keys.answered_into);
   if (!found.right && !resolve(head, offset, payload.size(), turn)) [[unlikely]]
     return;
   if (head.operation == SendOperation::kReadInvalidate && last && !invalidate(head, turn)) [[unlikely]]

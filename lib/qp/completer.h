@@ -68,7 +68,6 @@ class Completer {
   SendWindow& window_;
   Retransmission& retransmission_;
   SegmentCursor cursor_;  // in the oldest request, when that is a READ
-  mem::RememberedKey target_{mem::kLocalWrite};
   uint32_t reads_completed_ = 0;
   Psn early_;                        // response that came early last
   std::optional<Psn> acknowledged_;  // by an ACK, the newest that came before responses that it is behind

@@ -43,10 +43,10 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
   const ReceiveRequests& receives = context.connection.receives;
   const std::span<const queue::Segment> segments = receives.segments(receives.current());
   // Of one segment the cursor may not have seen the packets before.
-  if (part.begins || segments.size() == 1) context.memory.cursor.restart();
+  if (part.begins || segments.size() == 1) context.cursor.restart();
   const mem::KeyUser user = context.connection.receive_key_user();
   const LocalKeys keys{context.turn.regions, user, mem::kLocalWrite};
-  return context.memory.cursor.resolve(segments, part.received, part.bytes, keys, context.turn.range)
+  return context.cursor.resolve(segments, part.received, part.bytes, keys, context.turn.range)
              ? RequestStatus::kAccept
              : RequestStatus::kRemoteOperational;
 }
@@ -63,9 +63,9 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
   // Most lists have one segment.
   if (receive->segments == 1) [[likely]] {
     const queue::Segment& only = *receives.segments(*receive).data();  // as long as the request
-    const auto found = context.memory.received_into.resolve_at_once(context.turn.regions, only.lkey,
-                                                                    context.connection.receive_domain,
-                                                                    only.address + part.received, part.bytes);
+    const auto found = context.turn.keys.received_into.resolve_at_once(
+        context.turn.regions, only.lkey, context.connection.receive_domain, only.address + part.received,
+        part.bytes);
     if (found.right) [[likely]]
       return CheckResult::accept(found, receive);
   }
@@ -105,9 +105,9 @@ inline bool has_right_length(const MessagePart& part) {
   const wire::Reth& target = part.target;
   if (part.begins && !part.ends && !may_write_all(context, target)) [[unlikely]]
     return {RequestStatus::kRemoteAccess};
-  const auto found = context.memory.written.resolve_at_once(context.turn.regions, target.rkey,
-                                                            context.connection.key_user().domain,
-                                                            target.address + part.received, part.bytes);
+  const auto found = context.turn.keys.written.resolve_at_once(context.turn.regions, target.rkey,
+                                                               context.connection.key_user().domain,
+                                                               target.address + part.received, part.bytes);
   if (found.right) [[likely]]
     return CheckResult::accept(found);
   return {find_written_memory(context, part)};

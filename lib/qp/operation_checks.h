@@ -46,7 +46,8 @@ inline RequestStatus check_read_memory(const RequestContext& context) {
   const mem::KeyUser& user = context.connection.key_user();
   const bool right =
       reth.length == 0 ||
-      context.memory.read.resolve_at_once(regions, reth.rkey, user.domain, reth.address, reth.length).right ||
+      context.turn.keys.read.resolve_at_once(regions, reth.rkey, user.domain, reth.address, reth.length)
+          .right ||
       regions.resolve(reth.rkey, user, reth.address, reth.length, mem::kRemoteRead).ok();
   return right ? RequestStatus::kAccept : RequestStatus::kRemoteAccess;
 }

@@ -192,7 +192,7 @@ class QueuePair final : public PlacementOwner {
   void flush_sends(Turn& turn);
   void flush(Turn& turn);
 
-  static constexpr size_t kResponderBytes = 448;  // of the largest
+  static constexpr size_t kResponderBytes = 256;  // of the largest
 
   Connection connection_;
   SendWindow window_;

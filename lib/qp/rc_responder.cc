@@ -37,7 +37,7 @@ void RcResponder::drop_answers() {
 [[gnu::always_inline]] inline void RcResponder::receive_part(const MessagePart& part, bool whole,
                                                              const wire::Packet& packet, Turn& turn) {
   const Kind kind = part.kind;
-  const RequestContext context{connection_, packet, turn, memory_};
+  const RequestContext context{connection_, packet, turn, cursor_};
   const CheckResult check = check_message(context, part, message_.kind);
   if (check.status != RequestStatus::kAccept) [[unlikely]]
     return refuse_packet(check.status, packet, turn);

@@ -119,7 +119,7 @@ class RcResponder final : public Responder {
   queue::Completion waiting_;  // of a SEND that waits for an invalidation ...
   bool waiting_ack_ = false;   // ... and whether it asked for an ACK
   ResponseQueue responses_;
-  MessageMemory memory_;
+  SegmentCursor cursor_;  // of a SEND in its receive buffer
   Answer answer_ = Answer::kNone;
   Instant reply_awaited_until_{};  // by an ACK that the next call does not let go; else nothing
   bool credit_awaited_ = false;    // the ACK that is held back tells the peer of its only credit

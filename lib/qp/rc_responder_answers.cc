@@ -90,7 +90,7 @@ uint32_t RcResponder::build_response_run(uint32_t bytes, Turn& turn, uint32_t bu
     Response& response = *responses_.next();
     if (!response.is_short_read() || response.bytes_end != bytes) break;
     const OperationRequest& read = response.request;
-    const mem::RegionEntry::Found found = memory_.read.resolve_at_once(
+    const mem::RegionEntry::Found found = turn.keys.read.resolve_at_once(
         turn.regions, read.rkey, key_user_for(connection_, read.srq).domain, read.address, bytes);
     if (!found.right) [[unlikely]]
       break;
@@ -113,7 +113,7 @@ inline bool RcResponder::find_data(const OperationRequest& read, uint64_t offset
                                    Turn& turn) {
   const DomainId domain = key_user_for(connection_, read.srq).domain;
   const mem::RegionEntry::Found found =
-      memory_.read.resolve_at_once(turn.regions, read.rkey, domain, read.address + offset, payload.bytes);
+      turn.keys.read.resolve_at_once(turn.regions, read.rkey, domain, read.address + offset, payload.bytes);
   payload.data = found.data;
   payload.pieces = &turn.range;
   if (!found.right && !resolve(read, offset, payload.bytes, turn)) [[unlikely]]

@@ -47,7 +47,7 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
 /// left of what other families than a READ take.
 [[gnu::always_inline]] inline void RcResponder::receive_operation_of(Family family,
                                                                      const wire::Packet& packet, Turn& turn) {
-  const RequestContext context{connection_, packet, turn, memory_};
+  const RequestContext context{connection_, packet, turn, cursor_};
   const RequestStatus status = check_operation(context, family, responses_, message_.kind);
   if (status != RequestStatus::kAccept) [[unlikely]]
     return refuse_packet(status, packet, turn);

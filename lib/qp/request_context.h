@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "mem/remembered_key.h"
 #include "qp/connection.h"
 #include "qp/local_memory.h"
 #include "qp/turn.h"
@@ -22,21 +21,13 @@ enum class RequestStatus : uint8_t {
                        // error
 };
 
-/// How a responder finds the memory that messages go to.
-struct MessageMemory {
-  SegmentCursor cursor;  // of a SEND in its receive buffer
-  mem::RememberedKey written{mem::kRemoteWrite};
-  mem::RememberedKey received_into{mem::kLocalWrite};
-  mem::RememberedKey read{mem::kRemoteRead};
-};
-
-/// Everything that is known when a request packet is judged. The checks change nothing but `memory` and the
+/// Everything that is known when a request packet is judged. The checks change nothing but `cursor` and the
 /// turn's range, into which they resolve what the packet goes to.
 struct RequestContext {
   const Connection& connection;
   const wire::Packet& packet;
   Turn& turn;
-  MessageMemory& memory;
+  SegmentCursor& cursor;  // of a SEND in its receive buffer
 };
 
 }  // namespace uroce::qp

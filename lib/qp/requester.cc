@@ -353,9 +353,9 @@ inline void Requester::ask(const SendRequest& request, Operation operation, cons
 
 /// Where payload.bytes bytes of the request are.
 inline bool Requester::find_data(const SendRequest& request, Turn& turn, uint64_t offset, Payload& payload) {
-  const mem::RegionEntry::Found found =
-      SegmentCursor::resolve_at_once(connection_.options.send_queue->segments(request), offset, payload.bytes,
-                                     {turn.regions, connection_.key_user(), mem::kLocalRead}, source_);
+  const mem::RegionEntry::Found found = SegmentCursor::resolve_at_once(
+      connection_.options.send_queue->segments(request), offset, payload.bytes,
+      {turn.regions, connection_.key_user(), mem::kLocalRead}, turn.keys.sources);
   payload.data = found.data;
   if (found.right) [[likely]]
     return true;
@@ -371,7 +371,8 @@ inline bool Requester::find_data(const SendRequest& request, Turn& turn, uint64_
 /// The answer that is asked for will have a place.
 inline bool Requester::may_store(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length) {
   return SegmentCursor::resolve_at_once(connection_.options.send_queue->segments(request), offset, length,
-                                        {turn.regions, connection_.key_user(), mem::kLocalWrite}, target_)
+                                        {turn.regions, connection_.key_user(), mem::kLocalWrite},
+                                        turn.keys.answered_into)
              .right ||
          resolve(request, turn, offset, length, mem::kLocalWrite);
 }

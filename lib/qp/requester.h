@@ -100,8 +100,6 @@ class Requester {
   RequestRun run_;          // that the newest packet belongs to
   SegmentCursor cursor_;
   uint32_t cursor_number_ = 0;  // the request that cursor_ is in
-  mem::RememberedKey source_{mem::kLocalRead};
-  mem::RememberedKey target_{mem::kLocalWrite};
 };
 
 }  // namespace uroce::qp

@@ -94,7 +94,7 @@ template <bool kReads>
   if (request.inline_data) return queue.inline_bytes(request);
   const queue::Segment& only = queue.segments(request).front();
   const mem::RegionEntry::Found found =
-      (kReads ? target_ : source_)
+      (kReads ? turn.keys.answered_into : turn.keys.sources)
           .resolve_at_once(turn.regions, only.lkey, connection_.key_user().domain, only.address, run.length);
   return found.right ? found.data : nullptr;
 }

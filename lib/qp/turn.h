@@ -10,6 +10,7 @@
 #include "port/tx_batch.h"
 #include "qp/local_memory.h"
 #include "qp/notice.h"
+#include "qp/used_keys.h"
 #include "queue/completion_queue.h"
 
 namespace uroce::qp {
@@ -47,6 +48,7 @@ struct Turn {
   NoticeListener* notices = nullptr;  // null: none are wanted
   /// Where one packet goes to or comes from, when that is not found at once. Dies with the packet.
   ResolvedRange range{};
+  UsedKeys keys{};
 };
 
 }  // namespace uroce::qp

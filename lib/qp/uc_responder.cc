@@ -46,7 +46,7 @@ void UcResponder::receive(const wire::Packet& packet, Turn& turn) {
 
   const Kind kind = kind_of(packet.row->family);
   const MessagePart part = part_of(message_, kind, packet);
-  const RequestContext context{connection_, packet, turn, memory_};
+  const RequestContext context{connection_, packet, turn, cursor_};
   const CheckResult check = check_message(context, part, message_.kind);
   if (check.status != RequestStatus::kAccept) return drop(check.status, turn);
   perform(context, part, check, turn);

@@ -28,7 +28,7 @@ class UcResponder final : public Responder {
   Connection& connection_;
   Psn expected_;
   InboundMessage message_;  // kNone also while the rest of a message is dropped
-  MessageMemory memory_;
+  SegmentCursor cursor_;    // of a SEND in its receive buffer
   uint32_t performed_ = 0;  // messages
 };
 
