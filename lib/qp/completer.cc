@@ -66,7 +66,7 @@ void Completer::receive_refusal(const wire::Packet& packet, Turn& turn) {
     return drop(turn);
   retransmission_.heard(turn.now);
   if (!reach(psn, turn) || psn == window_.sent_end()) return;
-  UROCE_PROBE3(nak_received, connection_.options.number.value, psn.value(),
+  UROCE_PROBE3(nak_received, connection_.number.value, psn.value(),
                static_cast<uint32_t>(aeth.kind) << 5 | aeth.value);
   if (aeth.kind == AethKind::kRnrNak) {
     turn.counters.add(Counter::kRnrNakReceived);
@@ -129,7 +129,7 @@ void Completer::show_round_trip(const Turn& turn) {
 
 /// The oldest requests that are messages, as far as all of their packets are before `end`.
 inline void Completer::retire_messages(Psn end, Turn& turn) {
-  queue::SendQueue& queue = *connection_.options.send_queue;
+  queue::SendQueue& queue = *connection_.send_queue;
   const uint32_t first = queue.retired();
   Psn oldest = window_.oldest();
   Traffic done;
@@ -291,21 +291,20 @@ inline void Completer::place_read_data(const SendRequest& head, const wire::Pack
   if (payload.size() != std::min<uint64_t>(head.length - offset, connection_.mtu)) [[unlikely]]
     return fail_oldest_send(connection_, turn, CompletionStatus::kBadResponse);
   const mem::RegionEntry::Found found = SegmentCursor::resolve_at_once(
-      connection_.options.send_queue->segments(head), offset, payload.size(),
+      connection_.send_queue->segments(head), offset, payload.size(),
       {turn.regions, connection_.key_user(), mem::kLocalWrite}, turn.keys.answered_into);
   if (!found.right && !resolve(head, offset, payload.size(), turn)) [[unlikely]]
     return;
   if (head.operation == SendOperation::kReadInvalidate && last && !invalidate(head, turn)) [[unlikely]]
     return;
   if (last || turn.placer.marks_bodies()) {
-    turn.placer.next_mark() = {
-        .owner = connection_.placement_owner,
-        .kind = copy::MessageMark::Kind::kRead,
-        .reported = head.signaled || connection_.options.signal_all,
-        .completions = turn.completions.position(*connection_.options.send_completions),
-        .psn = packet.headers.bth.psn,
-        .msn = reads_completed_,
-        .wr_id = head.wr_id};
+    turn.placer.next_mark() = {.owner = connection_.placement_owner,
+                               .kind = copy::MessageMark::Kind::kRead,
+                               .reported = head.signaled || connection_.signal_all,
+                               .completions = turn.completions.position(*connection_.send_completions),
+                               .psn = packet.headers.bth.psn,
+                               .msn = reads_completed_,
+                               .wr_id = head.wr_id};
   }
   const bool placed = !found.right ? turn.range.place(turn.placer, payload, last)
                       : last
@@ -325,8 +324,7 @@ inline void Completer::place_read_data(const SendRequest& head, const wire::Pack
 /// Into the turn's range, what is not found at once. False: the head has failed.
 bool Completer::resolve(const SendRequest& head, uint64_t offset, uint64_t bytes, Turn& turn) {
   const LocalKeys keys{turn.regions, connection_.key_user(), mem::kLocalWrite};
-  if (cursor_.resolve(connection_.options.send_queue->segments(head), offset, bytes, keys, turn.range))
-    return true;
+  if (cursor_.resolve(connection_.send_queue->segments(head), offset, bytes, keys, turn.range)) return true;
   fail_access(turn);
   return false;
 }

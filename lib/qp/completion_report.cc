@@ -73,10 +73,9 @@ Failure failure_of(CompletionStatus status) {
 template <typename Change>
 void revise(Connection& connection, Turn& turn, const copy::MessageMark& lost, Change change) {
   const bool receives = lost.kind != copy::MessageMark::Kind::kRead;
-  queue::CompletionQueue& queue =
-      receives ? *connection.options.receive_completions : *connection.options.send_completions;
+  queue::CompletionQueue& queue = receives ? *connection.receive_completions : *connection.send_completions;
   turn.completions.revise(queue, lost.completions, [&](Completion& completion) {
-    if (completion.local == connection.options.number && is_receive(completion.opcode) == receives)
+    if (completion.local == connection.number && is_receive(completion.opcode) == receives)
       change(completion);
   });
 }
@@ -99,8 +98,8 @@ void overran(Connection& connection, Turn& turn) {
 void report_send(Connection& connection, Turn& turn, const queue::SendRequest& request,
                  CompletionStatus status) {
   const bool success = status == CompletionStatus::kSuccess;
-  if (success && !request.signaled && !connection.options.signal_all) return;
-  report(connection, turn, *connection.options.send_completions,
+  if (success && !request.signaled && !connection.signal_all) return;
+  report(connection, turn, *connection.send_completions,
          {.wr_id = request.wr_id,
           .opcode = opcode_of(request.operation),
           .status = status,
@@ -109,7 +108,7 @@ void report_send(Connection& connection, Turn& turn, const queue::SendRequest& r
 
 void fail_oldest_send(Connection& connection, Turn& turn, CompletionStatus status) {
   UROCE_ASSERT(status != CompletionStatus::kSuccess);
-  queue::SendQueue& queue = *connection.options.send_queue;
+  queue::SendQueue& queue = *connection.send_queue;
   queue::SendRequest& oldest = queue.at(queue.retired());
   report_send(connection, turn, oldest, status);
   drop_operation(queue, oldest);
@@ -146,7 +145,7 @@ void revise_sends(Connection& connection, Turn& turn, const copy::MessageMark& l
     carried->remote = completion.remote;
     std::swap(completion, *carried);
   });
-  if (carried) report(connection, turn, *connection.options.send_completions, *carried);
+  if (carried) report(connection, turn, *connection.send_completions, *carried);
 }
 
 }  // namespace uroce::qp

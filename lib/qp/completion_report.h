@@ -15,7 +15,7 @@ void overran(Connection& connection, Turn& turn);
 [[gnu::always_inline]] inline queue::Completion* report(Connection& connection, Turn& turn,
                                                         queue::CompletionQueue& queue,
                                                         queue::Completion completion) {
-  completion.local = connection.options.number;
+  completion.local = connection.number;
   if (connection.connected) completion.remote = connection.attributes.destination;
   queue::Completion* const slot = turn.completions.push(queue, completion);
   if (slot == nullptr) [[unlikely]]
@@ -30,7 +30,7 @@ void report_send(Connection& connection, Turn& turn, const queue::SendRequest& r
 
 /// Reports the success of a send work request, when that was asked for.
 inline void report_success(Connection& connection, Turn& turn, const queue::SendRequest& request) {
-  if (request.signaled || connection.options.signal_all)
+  if (request.signaled || connection.signal_all)
     report_send(connection, turn, request, queue::CompletionStatus::kSuccess);
 }
 
@@ -46,8 +46,7 @@ void fail_oldest_send(Connection& connection, Turn& turn, queue::CompletionStatu
                                                                 const queue::ReceiveRequest& receive) {
   UROCE_ASSERT(&receive == &connection.receives.current());
   completion.wr_id = receive.wr_id;
-  queue::Completion* const said =
-      report(connection, turn, *connection.options.receive_completions, completion);
+  queue::Completion* const said = report(connection, turn, *connection.receive_completions, completion);
   connection.receives.retire();
   return said;
 }

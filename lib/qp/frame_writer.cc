@@ -77,13 +77,13 @@ bool FrameBuilder::finish_long(port::TxFrame& to_send, const wire::FrameTemplate
 bool write_datagram(port::TxFrame& frame, const Connection& connection, const DatagramAddress& address,
                     wire::Headers headers, const Payload& payload, port::TxBatch& tx) {
   UROCE_ASSERT(!connection.connected);
-  const bool ours = connection.options.numbers.contains(address.destination);
+  const bool ours = connection.transport.numbers.contains(address.destination);
   frame.to_self = address.to_self && ours;
   frame.on_host = address.to_self && !ours;
   frame.to_group = address.to_group;
   headers.bth.destination = address.destination;
   headers.bth.partition_key = connection.partition_key;
-  headers.deth.source = connection.options.number;
+  headers.deth.source = connection.number;
   const bool own = (address.qkey & DatagramAddress::kOwnQkey) != 0;
   headers.deth.qkey = own ? connection.attributes.qkey : address.qkey;
   FrameBuilder making(frame, address.frame, headers.bth, payload.bytes);

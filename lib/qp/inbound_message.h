@@ -125,7 +125,7 @@ inline void add_immediate(const wire::Packet& packet, queue::Completion& complet
   return {.owner = connection.placement_owner,
           .kind = kind == InboundMessage::Kind::kSend ? MarkKind::kSend : MarkKind::kWrite,
           .reported = completes,
-          .completions = turn.completions.position(*connection.options.receive_completions),
+          .completions = turn.completions.position(*connection.receive_completions),
           .psn = packet.headers.bth.psn,
           .msn = msn};
 }

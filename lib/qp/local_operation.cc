@@ -10,7 +10,7 @@ using queue::SendOperation;
 
 mem::Outcome execute_registration(Connection& connection, const queue::SendRequest& request, Turn& turn) {
   UROCE_ASSERT(request.operation == SendOperation::kRegister);
-  const auto wanted = connection.options.send_queue->operation<RegisterOperation>(request);
+  const auto wanted = connection.send_queue->operation<RegisterOperation>(request);
   return mem::bind_fast_region(turn.regions, wanted, connection.key_user().domain);
 }
 
@@ -27,7 +27,7 @@ Invalidation::Answer stall_for(Connection& connection, Invalidation::Answer answ
 
 Invalidation::Answer begin_bind(Connection& connection, const queue::SendRequest& request, Turn& turn) {
   UROCE_ASSERT(request.operation == SendOperation::kBindWindow);
-  const auto wanted = connection.options.send_queue->operation<BindOperation>(request);
+  const auto wanted = connection.send_queue->operation<BindOperation>(request);
   return stall_for(connection,
                    connection.invalidation->begin_bind(turn.regions, wanted, connection.key_user()),
                    Waiter::kSend);
@@ -39,7 +39,7 @@ Invalidation::Answer begin_invalidation(Connection& connection, Turn& turn, Memo
   if (turn.notices != nullptr &&
       (answer == Invalidation::Answer::kOver || answer == Invalidation::Answer::kPending)) [[unlikely]]
     turn.notices->note({.kind = Notice::Kind::kInvalidated,
-                        .queue_pair = connection.options.number,
+                        .queue_pair = connection.number,
                         .peer = connection.attributes.destination,
                         .key = key,
                         .address = connection.attributes.path.destination});

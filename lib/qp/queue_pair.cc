@@ -17,7 +17,7 @@ namespace uroce::qp {
 namespace {
 
 std::unique_ptr<Responder> make_responder(Connection& connection) {
-  switch (connection.options.type) {
+  switch (connection.type) {
     case Type::kUc:
       return std::make_unique<UcResponder>(connection);
     case Type::kUd:
@@ -34,23 +34,19 @@ std::unique_ptr<Responder> make_responder(Connection& connection) {
 }  // namespace
 
 QueuePair::QueuePair(const Options& options)
-    : connection_{.options = options,
-                  .receives = ReceiveRequests(*options.receive_queue, options.shared_receives),
-                  .attributes = {},
-                  .frame = {},
-                  .mtu = options.datagram_mtu},
+    : connection_(options),
       window_(*options.send_queue),
       retransmission_(connection_, window_),
       requester_(connection_, window_, retransmission_),
       completer_(connection_, window_, retransmission_),
       responder_(make_responder(connection_)),
-      invalidation_(options.pollers) {
+      invalidation_(options.transport->pollers) {
   static_assert(sizeof(RcResponder) <= kResponderBytes && sizeof(UdResponder) <= kResponderBytes);
   connection_.placement_owner = this;
   connection_.invalidation = &invalidation_;
   connection_.requests = &window_;
   if (connection_.is_xrc_target()) connection_.receives.share(nullptr);
-  UROCE_ASSERT(options.reads.answered > 0 || !is_reliable(options.type));
+  UROCE_ASSERT(options.transport->reads.answered > 0 || !is_reliable(options.type));
   UROCE_ASSERT(options.send_queue->options().segments_max <= kSegmentsMax);
   UROCE_ASSERT(options.receive_queue->options().segments_max <= kSegmentsMax);
 }
@@ -142,15 +138,13 @@ void QueuePair::receive_cnp(const wire::Packet& packet, Turn& turn) {
       connection_.connected ? reason_to_drop(packet, wire::Service::kCnp) : Counter::kDropService;
   turn.counters.add(reason == Counter::kCount ? Counter::kRxCnp : reason);
   if (reason != Counter::kCount) return;
-  CongestionOptions& options = connection_.options.congestion;
-  if (options.dcqcn.line_of_port && turn.line_mbps != 0) options.dcqcn.line_mbps = turn.line_mbps;
-  connection_.rate_limit.cnp(options, turn.now);
+  connection_.flow_limit.cnp(turn.line_mbps, turn.now);
 }
 
 /// Data came that the network has marked. A packet that is shown once more counts only then.
 void QueuePair::note_marked(Receipt receipt, Turn& turn) {
   if (receipt == Receipt::kTaken) turn.counters.add(Counter::kRxCe);
-  if (connection_.connected) notification_.marked(connection_.options.congestion, turn.now);
+  if (connection_.connected) notification_.marked(connection_.transport.congestion, turn.now);
 }
 
 /// Sends the CNP that is owed; false: it could not.
@@ -233,7 +227,7 @@ void QueuePair::moved(Duration by) {
   connection_.replies.forget_call();
   connection_.write_replies.forget_call();
   connection_.acknowledged_in = 0;
-  connection_.rate_limit.shift(by);
+  connection_.flow_limit.shift(by);
   retransmission_.shift(by);
   responder_->shift(by);
   notification_.shift(by);
@@ -323,7 +317,7 @@ bool QueuePair::answer(Turn& turn, uint32_t budget) {
   if (connection_.stalled && !resume(turn)) [[unlikely]]
     return true;
   // What is owed before the end does not wait for its time.
-  connection_.rate_limit.reset();
+  connection_.flow_limit.reset();
   Pumped responses = responder_->pump(turn, budget);
   if (responses.waits) responder_->note_request();
   if (responses.behind || responses.waits) responses = responder_->pump(turn, budget);
@@ -331,7 +325,7 @@ bool QueuePair::answer(Turn& turn, uint32_t budget) {
 }
 
 void QueuePair::expire(Turn& turn) {
-  connection_.rate_limit.expire(turn.now);
+  connection_.flow_limit.expire(turn.now);
   if (turn.now < retransmission_.deadline()) return;
   // The answer may be among the packets that are not received yet.
   if (connection_.stalled) [[unlikely]]

@@ -50,17 +50,15 @@ class QueuePair final : public PlacementOwner {
   [[nodiscard]] bool awaits_responses() const { return !window_.idle(); }
   /// The peer awaits an answer.
   [[nodiscard]] bool owes() const { return responder_->owes(); }
-  [[nodiscard]] QpNumber number() const { return connection_.options.number; }
+  [[nodiscard]] QpNumber number() const { return connection_.number; }
   /// Current values, as ibv_query_qp wants them.
   [[nodiscard]] const Attributes& attributes() const { return connection_.attributes; }
 
-  [[nodiscard]] Type type() const { return connection_.options.type; }
+  [[nodiscard]] Type type() const { return connection_.type; }
   // Null where it has none.
-  [[nodiscard]] queue::CompletionQueue* send_completions() const {
-    return connection_.options.send_completions;
-  }
+  [[nodiscard]] queue::CompletionQueue* send_completions() const { return connection_.send_completions; }
   [[nodiscard]] queue::CompletionQueue* receive_completions() const {
-    return connection_.options.receive_completions;
+    return connection_.receive_completions;
   }
   /// What it has sent and received to the end, and what went wrong.
   [[nodiscard]] const Traffic& sent() const { return window_.done(); }
@@ -72,7 +70,7 @@ class QueuePair final : public PlacementOwner {
   /// How fast it may send, and what it has seen of the path to its peer.
   [[nodiscard]] CongestionState congestion() const;
   /// Another algorithm, which begins anew. 0, or EINVAL: UD has none; EOPNOTSUPP: without answers there are
-  /// no round trips for kSwift.
+  /// no round trips for kSwift; ENOMEM.
   int set_congestion_control(CongestionControl control);
 
   /// ibv_modify_qp after the face has translated it: 0, or an errno and nothing changed. EINVAL: the state
@@ -157,7 +155,7 @@ class QueuePair final : public PlacementOwner {
   /// Next moment at which expire() wants to be called; kNever for none. Changes in receive(), pump(),
   /// modify(), expire().
   [[nodiscard]] Instant deadline() const {
-    return std::min(retransmission_.deadline(), connection_.rate_limit.deadline());
+    return std::min(retransmission_.deadline(), connection_.flow_limit.deadline());
   }
   void expire(Turn& turn);
 
@@ -180,7 +178,8 @@ class QueuePair final : public PlacementOwner {
   [[gnu::cold, gnu::noinline]] void note_state(State from, State to, Failure failure, const Turn& turn);
   void reset();
   void reset_sends(Psn first);
-  void begin_rate_limit();
+  [[nodiscard]] CongestionOptions congestion_options() const;
+  void begin_flow_limit();
   void drop_sends();
   void drop_receives();
   bool resume(Turn& turn);

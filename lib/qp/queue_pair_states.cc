@@ -20,8 +20,9 @@ uint32_t resources_for(uint32_t responses_max, ReadLimits limits) {
 }
 
 /// The number of the completion queue that is full, of the send side's first.
-uint32_t full_queue_of(const QueuePairOptions& options) {
-  for (const queue::CompletionQueue* const queue : {options.send_completions, options.receive_completions})
+uint32_t full_queue_of(const Connection& connection) {
+  for (const queue::CompletionQueue* const queue :
+       {connection.send_completions, connection.receive_completions})
     if (queue != nullptr && queue->overrun()) return queue->options().number;
   return 0;
 }
@@ -32,22 +33,24 @@ int QueuePair::modify(const Attributes& attributes, AttributeMask mask, Turn& tu
   const State from = state();
   const State to = mask.any(kMaskState) ? attributes.state : from;
   if (mask.any(kMaskCurrentState) && attributes.current_state != from) return EINVAL;
-  if (const int error = check_transition(connection_.options.type, from, to, mask); error != 0) return error;
-  if (const int error = check_values(attributes, mask, connection_.options.reads,
-                                     connection_.options.partition_keys.size());
+  if (const int error = check_transition(connection_.type, from, to, mask); error != 0) return error;
+  if (const int error = check_values(attributes, mask, connection_.transport.reads,
+                                     connection_.transport.partition_keys.size());
       error != 0)
     return error;
   if (!provide_for(attributes, mask)) return ENOMEM;
+  if (from == State::kRtr && to == State::kRts && !connection_.flow_limit.provide(congestion_options()))
+    return ENOMEM;
 
   apply(attributes, mask, connection_.attributes);
   Attributes& current = connection_.attributes;
   if (mask.any(kMaskPkeyIndex))
-    connection_.partition_key = connection_.options.partition_keys[current.pkey_index];
+    connection_.partition_key = connection_.transport.partition_keys[current.pkey_index];
   if (mask.any(kMaskAv | kMaskDestQpn | kMaskPkeyIndex)) make_frame();
   if (to == State::kSqd && from != State::kSqd)
     current.notify_drained = mask.any(kMaskEnSqdAsyncNotify) && attributes.notify_drained;
   if (mask.any(kMaskMaxDestRdAtomic))
-    connection_.resources = resources_for(current.max_dest_rd_atomic, connection_.options.reads);
+    connection_.resources = resources_for(current.max_dest_rd_atomic, connection_.transport.reads);
   if (mask.any(kMaskPathMtu)) connection_.mtu = path_mtu_bytes(current.path_mtu);
   if (to != from || to == State::kReset) enter(to, turn);
   UROCE_ASSERT(state() == to);
@@ -57,7 +60,7 @@ int QueuePair::modify(const Attributes& attributes, AttributeMask mask, Turn& tu
 
 /// For the READs and atomics that may be under way, ours and the peer's. False: there is no memory.
 bool QueuePair::provide_for(const Attributes& attributes, AttributeMask mask) {
-  const uint32_t resources = resources_for(attributes.max_dest_rd_atomic, connection_.options.reads);
+  const uint32_t resources = resources_for(attributes.max_dest_rd_atomic, connection_.transport.reads);
   return (!mask.any(kMaskMaxRdAtomic) || window_.provide(attributes.max_rd_atomic)) &&
          (!mask.any(kMaskMaxDestRdAtomic) || responder_->provide(resources));
 }
@@ -68,10 +71,10 @@ void QueuePair::make_frame() {
   wire::Path path = current.path;
   // The network marks only what says that it heeds marks. A program may have said so itself.
   constexpr uint8_t kEct0 = 2;
-  const bool heeds = connection_.options.congestion.control == CongestionControl::kDcqcn;
+  const bool heeds = connection_.control == CongestionControl::kDcqcn;
   if (heeds && connection_.connected && (path.traffic_class & 3) == 0) path.traffic_class |= kEct0;
-  path.udp_source_port =
-      wire::udp_source_port(connection_.options.source_ports, path.flow_label, number(), current.destination);
+  path.udp_source_port = wire::udp_source_port(connection_.transport.source_ports, path.flow_label, number(),
+                                               current.destination);
   connection_.frame = wire::FrameTemplate(path);
   connection_.frame.set_peer(connection_.partition_key, current.destination);
 }
@@ -88,7 +91,7 @@ void QueuePair::note_state(State from, State to, Failure failure, const Turn& tu
        .failure = failure,
        .queue_pair = number(),
        .peer = connection_.attributes.destination,
-       .completion_queue = failure == Failure::kCompletionQueueFull ? full_queue_of(connection_.options) : 0,
+       .completion_queue = failure == Failure::kCompletionQueueFull ? full_queue_of(connection_) : 0,
        .key = key,
        .address = connection_.attributes.path.destination});
 }
@@ -110,7 +113,7 @@ void QueuePair::enter(State to, Turn& turn) {
       connection_.sends_broken = false;
       if (from != State::kRtr) return;
       reset_sends(connection_.attributes.sq_psn);
-      begin_rate_limit();
+      begin_flow_limit();
       return;  // from SQD the send side goes on where it was; in SQE all of it was flushed
     case State::kErr:
       responder_->drop_answers();
@@ -130,18 +133,24 @@ void QueuePair::reset_sends(Psn first) {
   retransmission_.reset();
 }
 
-/// Without answers there are no round trips, by which Swift goes.
-void QueuePair::begin_rate_limit() {
-  CongestionOptions options = connection_.options.congestion;
-  if (!connection_.reliable && options.control == CongestionControl::kSwift)
-    options.control = CongestionControl::kNone;
-  connection_.rate_limit.begin(options, connection_.mtu, retransmission_.path_seen());
+/// Those of the device, but for the algorithm. Without answers there are no round trips, by which Swift goes,
+/// and without a connection no CNPs.
+CongestionOptions QueuePair::congestion_options() const {
+  CongestionOptions options = connection_.transport.congestion;
+  options.control = connection_.control;
+  const bool lacks_answers = !connection_.reliable && options.control == CongestionControl::kSwift;
+  if (lacks_answers || !connection_.connected) options.control = CongestionControl::kNone;
+  return options;
+}
+
+void QueuePair::begin_flow_limit() {
+  connection_.flow_limit.begin(congestion_options(), connection_.mtu, retransmission_.path_seen());
 }
 
 CongestionState QueuePair::congestion() const {
-  const RateLimit& limit = connection_.rate_limit;
+  const FlowLimit& limit = connection_.flow_limit;
   const RoundTrip& round_trip = retransmission_.round_trip();
-  return {.control = connection_.options.congestion.control,
+  return {.control = connection_.control,
           .window = connection_.reliable ? retransmission_.window_within(limit.window()) : 0,
           .mbps = limit.rate(),
           .cnps = limit.cnps(),
@@ -152,10 +161,16 @@ CongestionState QueuePair::congestion() const {
 int QueuePair::set_congestion_control(CongestionControl control) {
   if (!connection_.connected) return EINVAL;
   if (control == CongestionControl::kSwift && !connection_.reliable) return EOPNOTSUPP;
-  connection_.options.congestion.control = control;
+  const CongestionControl before = std::exchange(connection_.control, control);
   if (state() < State::kRtr || state() > State::kSqe) return 0;
+  if (state() != State::kRtr) {
+    if (!connection_.flow_limit.provide(congestion_options())) {
+      connection_.control = before;
+      return ENOMEM;
+    }
+    begin_flow_limit();
+  }
   make_frame();
-  if (state() != State::kRtr) begin_rate_limit();
   return 0;
 }
 
@@ -166,7 +181,7 @@ void QueuePair::reset() {
   drop_receives();
   connection_.attributes = {};
   connection_.broken = connection_.sends_broken = false;
-  connection_.rate_limit.reset();
+  connection_.flow_limit.reset();
   reset_sends(Psn());
   notification_.reset();
   responder_->reset(Psn());
@@ -177,14 +192,14 @@ void QueuePair::drop_receives() {
 }
 
 void QueuePair::drop_sends() {
-  queue::SendQueue& sends = *connection_.options.send_queue;
+  queue::SendQueue& sends = *connection_.send_queue;
   for (const uint32_t end = sends.published(); sends.retired() != end; sends.retire()) {
     if (!window_.has_started(sends.retired())) drop_operation(sends, sends.at(sends.retired()));
   }
 }
 
 void QueuePair::flush_sends(Turn& turn) {
-  queue::SendQueue& sends = *connection_.options.send_queue;
+  queue::SendQueue& sends = *connection_.send_queue;
   for (const uint32_t end = sends.published(); sends.retired() != end; sends.retire()) {
     queue::SendRequest& request = sends.at(sends.retired());
     report_send(connection_, turn, request, queue::CompletionStatus::kFlushed);
@@ -251,8 +266,7 @@ void QueuePair::note_admission() {
 }
 
 void QueuePair::overflow_completions(Turn& turn) {
-  for (queue::CompletionQueue* const queue :
-       {connection_.options.send_completions, connection_.options.receive_completions})
+  for (queue::CompletionQueue* const queue : {connection_.send_completions, connection_.receive_completions})
     if (queue != nullptr) queue->order_overrun();
   overran(connection_, turn);
 }

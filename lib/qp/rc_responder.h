@@ -108,7 +108,7 @@ class RcResponder final : public Responder {
   uint32_t say_msn(Msn msn);
   /// Receives of a shared queue give no credits.
   [[nodiscard]] bool tells_credits() const {
-    return connection_.options.credits && !connection_.receives.are_shared();
+    return connection_.credits && !connection_.receives.are_shared();
   }
 
   Connection& connection_;

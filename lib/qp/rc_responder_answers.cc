@@ -26,7 +26,7 @@ uint32_t syndrome_of(const wire::Aeth& aeth) { return static_cast<uint32_t>(aeth
 [[gnu::cold]] wire::Aeth noted(const wire::Aeth& aeth, Connection& connection, Psn psn) {
   Incidents& incidents = connection.incidents;
   ++(aeth.kind == wire::AethKind::kRnrNak ? incidents.rnr_naks_sent : incidents.naks_sent);
-  UROCE_PROBE3(nak_sent, connection.options.number.value, psn.value(), syndrome_of(aeth));
+  UROCE_PROBE3(nak_sent, connection.number.value, psn.value(), syndrome_of(aeth));
   return aeth;
 }
 
@@ -199,7 +199,7 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
     const bool is_data = response != nullptr && response->request.kind == OperationRequest::Kind::kRead;
     if (is_data && connection_.holds_response(turn.now)) [[unlikely]]
       return {.frames = frames};
-    if (is_data && response->is_short_read() && !connection_.rate_limit.limits_responses()) {
+    if (is_data && response->is_short_read() && !connection_.flow_limit.limits_responses()) {
       if (const uint32_t built = build_response_run(response->bytes_end, turn, budget - frames); built > 0) {
         frames += built;
         continue;

@@ -34,7 +34,7 @@ bool is_of_a_word(SendOperation operation) {
 
 void Requester::reset() {
   cursor_.restart();
-  cursor_number_ = connection_.options.send_queue->retired();
+  cursor_number_ = connection_.send_queue->retired();
   unasked_ = shall_ask_ = false;
   run_ = {};
 }
@@ -51,12 +51,12 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
     frames = resent.frames;
   }
   // One look at the posting thread's counter per pump.
-  published_ = connection_.options.send_queue->published();
-  const bool limited = connection_.rate_limit.limits();
+  published_ = connection_.send_queue->published();
+  const bool limited = connection_.flow_limit.limits();
   const uint32_t window = !limited ? retransmission_.window() : limited_window(turn.now);
   // What follows may be long in coming.
-  asks_each_ = window < Retransmission::kWindowLeast || connection_.options.signal_all ||
-               std::exchange(shall_ask_, false);
+  asks_each_ =
+      window < Retransmission::kWindowLeast || connection_.signal_all || std::exchange(shall_ask_, false);
   const bool paced = limited && begin_limited();
   bool held_back = false;
   while (window_.number() != published_ && window_.unanswered() < window) {
@@ -129,7 +129,7 @@ inline bool Requester::start(SendRequest& request, Turn& turn) {
     if (refusal != CompletionStatus::kSuccess) return fail_current(turn, refusal);
     if (request.length > connection_.mtu && request.operation != SendOperation::kFlush) {
       packets = (request.length + connection_.mtu - 1) / connection_.mtu;
-      const bool short_parts = turn.shared || connection_.rate_limit.limits();
+      const bool short_parts = turn.shared || connection_.flow_limit.limits();
       request.part_shift = short_parts ? short_part_shift(packets) : SendWindow::kPartShift;
     }
   }
@@ -189,7 +189,7 @@ template <bool kOnly>
       .bytes = kOnly ? request.length
                      : static_cast<uint32_t>(std::min<uint64_t>(request.length - offset, connection_.mtu))};
   if (request.inline_data) {
-    payload.data = connection_.options.send_queue->inline_bytes(request) + offset;
+    payload.data = connection_.send_queue->inline_bytes(request) + offset;
   } else {
     if (!find_data(request, turn, offset, payload)) return false;
     // What this turn placed into the same memory must be there before it is read.
@@ -241,7 +241,7 @@ inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool f
 }
 
 std::optional<QpNumber> Requester::next_datagram() const {
-  const auto& queue = *connection_.options.send_queue;
+  const auto& queue = *connection_.send_queue;
   if (window_.number() == queue.published()) return std::nullopt;
   const SendRequest& request = window_.current();
   if (is_local(request.operation)) return std::nullopt;
@@ -251,7 +251,7 @@ std::optional<QpNumber> Requester::next_datagram() const {
 
 bool Requester::write_datagram_of(const SendRequest& request, const Payload& payload, port::TxFrame& frame,
                                   port::TxBatch& tx) {
-  const auto& address = connection_.options.send_queue->attachment<DatagramAddress>(request);
+  const auto& address = connection_.send_queue->attachment<DatagramAddress>(request);
   const wire::PacketBth bth = bth_of_data(request, true, true);
   wire::Headers headers = headers_of(request, {});
   headers.bth = {
@@ -275,7 +275,7 @@ void Requester::write_rare_extensions(wire::HeaderSet set, std::byte* bth, const
 
 /// All that the extension headers of its packets could say.
 wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth& reth) const {
-  const queue::SendQueue& queue = *connection_.options.send_queue;
+  const queue::SendQueue& queue = *connection_.send_queue;
   wire::Headers headers;
   headers.reth = reth;
   headers.immediate = request.immediate;
@@ -288,8 +288,7 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
     const auto wanted = queue.operation<queue::FlushOperation>(request);
     headers.feth = {wanted.global_visibility, wanted.persistence, wanted.whole_region};
   }
-  if (connection_.options.type == Type::kXrcSend)
-    headers.xrc_srq = queue.attachment<queue::SrqNumber>(request).value;
+  if (connection_.type == Type::kXrcSend) headers.xrc_srq = queue.attachment<queue::SrqNumber>(request).value;
   return headers;
 }
 
@@ -354,7 +353,7 @@ inline void Requester::ask(const SendRequest& request, Operation operation, cons
 /// Where payload.bytes bytes of the request are.
 inline bool Requester::find_data(const SendRequest& request, Turn& turn, uint64_t offset, Payload& payload) {
   const mem::RegionEntry::Found found = SegmentCursor::resolve_at_once(
-      connection_.options.send_queue->segments(request), offset, payload.bytes,
+      connection_.send_queue->segments(request), offset, payload.bytes,
       {turn.regions, connection_.key_user(), mem::kLocalRead}, turn.keys.sources);
   payload.data = found.data;
   if (found.right) [[likely]]
@@ -370,7 +369,7 @@ inline bool Requester::find_data(const SendRequest& request, Turn& turn, uint64_
 
 /// The answer that is asked for will have a place.
 inline bool Requester::may_store(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length) {
-  return SegmentCursor::resolve_at_once(connection_.options.send_queue->segments(request), offset, length,
+  return SegmentCursor::resolve_at_once(connection_.send_queue->segments(request), offset, length,
                                         {turn.regions, connection_.key_user(), mem::kLocalWrite},
                                         turn.keys.answered_into)
              .right ||
@@ -385,7 +384,7 @@ bool Requester::resolve(const SendRequest& request, Turn& turn, uint64_t offset,
     cursor_number_ = window_.number();
   }
   const LocalKeys keys{turn.regions, connection_.key_user(), needed};
-  if (cursor_.resolve(connection_.options.send_queue->segments(request), offset, length, keys, turn.range))
+  if (cursor_.resolve(connection_.send_queue->segments(request), offset, length, keys, turn.range))
     return true;
   return fail_current(turn, CompletionStatus::kLocalProtectionError);
 }

@@ -21,12 +21,12 @@ class Requester {
       : connection_(connection),
         window_(window),
         retransmission_(retransmission),
-        longest_(connection.connected ? kMessageBytesMax : connection.options.datagram_mtu) {}
+        longest_(connection.connected ? kMessageBytesMax : connection.mtu) {}
 
   void reset();
   /// Some of what was posted has not gone, or what has gone shall ask for an ACK: pump() is due.
   [[nodiscard]] bool has_work() const {
-    return window_.number() != connection_.options.send_queue->published() || unasked_ ||
+    return window_.number() != connection_.send_queue->published() || unasked_ ||
            retransmission_.resends_oldest();
   }
   Pumped pump(Turn& turn, uint32_t budget);

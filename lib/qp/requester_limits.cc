@@ -7,8 +7,8 @@ namespace uroce::qp {
 
 /// What congestion control leaves of the window, by what was seen of the path.
 uint32_t Requester::limited_window(Instant now) {
-  connection_.rate_limit.heed(connection_.options.congestion, retransmission_.path_seen(), now);
-  return retransmission_.window_within(connection_.rate_limit.window());
+  connection_.flow_limit.heed(retransmission_.path_seen(), now);
+  return retransmission_.window_within(connection_.flow_limit.window());
 }
 
 /// How long the parts are of a READ that starts while the window may be small: as short as they can be if as
@@ -16,7 +16,7 @@ uint32_t Requester::limited_window(Instant now) {
 /// whose time the window may grow, do not get the shortest.
 uint8_t Requester::short_part_shift(uint32_t packets) const {
   constexpr uint32_t kAtATimeMost = 16;
-  const uint32_t window = retransmission_.window_within(connection_.rate_limit.window());
+  const uint32_t window = retransmission_.window_within(connection_.flow_limit.window());
   const uint32_t at_a_time = std::min<uint32_t>(connection_.attributes.max_rd_atomic, kAtATimeMost);
   uint8_t shift = SendWindow::kShortPartShift;
   if (packets > SendWindow::kPackets / 4) ++shift;
@@ -28,13 +28,13 @@ uint8_t Requester::short_part_shift(uint32_t packets) const {
 /// True: packets leave at a rate. Then each asks for its ACK, for the next one may be long in coming. What is
 /// timed asks, too.
 bool Requester::begin_limited() {
-  const bool paced = connection_.rate_limit.rate() != 0;
+  const bool paced = connection_.flow_limit.rate() != 0;
   asks_each_ |= paced || !retransmission_.round_trip().timing();
   return paced;
 }
 
 void Requester::note_limited(uint32_t window) {
-  if (window_.unanswered() >= window) connection_.rate_limit.filled();
+  if (window_.unanswered() >= window) connection_.flow_limit.filled();
   retransmission_.time_undisturbed();
 }
 

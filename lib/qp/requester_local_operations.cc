@@ -40,7 +40,7 @@ bool Requester::execute_current(Turn& turn, bool& more) {
 bool Requester::change_key(Turn& turn) {
   const SendRequest& request = window_.current();
   const bool binds = request.operation == SendOperation::kBindWindow;
-  const bool keeps = binds && !connection_.options.send_queue->operation<BindOperation>(request).type1;
+  const bool keeps = binds && !connection_.send_queue->operation<BindOperation>(request).type1;
   if (!keeps && !window_.current_is_head()) return false;
   const Invalidation::Answer answer =
       binds ? begin_bind(connection_, request, turn)

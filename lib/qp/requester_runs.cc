@@ -10,7 +10,7 @@ namespace uroce::qp {
 /// The packet of the request, which is in `frame`, is the newest one.
 void Requester::begin_run(const SendRequest& request, const port::TxFrame& frame) {
   UROCE_ASSERT(RequestRun::may_begin(request));
-  if (!connection_.connected || connection_.options.type == Type::kXrcSend) return;
+  if (!connection_.connected || connection_.type == Type::kXrcSend) return;
   const wire::FrameTemplate& path = connection_.frame;
   const wire::OpcodeRow& row = wire::opcode_row({static_cast<uint8_t>(path.kind())});
   run_ = {.flags = RequestRun::flags_of(request),
@@ -34,7 +34,7 @@ template <bool kReads>
   UROCE_ASSERT(window_.at_end() && window_.unanswered() < window);
   const RequestRun run = run_;
   const Connection& connection = connection_;
-  queue::SendQueue& queue = *connection.options.send_queue;
+  queue::SendQueue& queue = *connection.send_queue;
   port::TxBatch& tx = turn.tx;
   const uint32_t first = window_.number();
   const uint32_t credits = window_.credits();
@@ -90,7 +90,7 @@ template <bool kReads>
 [[gnu::always_inline]] inline const std::byte* Requester::data_of_run(const RequestRun& run,
                                                                       const SendRequest& request,
                                                                       Turn& turn) {
-  const queue::SendQueue& queue = *connection_.options.send_queue;
+  const queue::SendQueue& queue = *connection_.send_queue;
   if (request.inline_data) return queue.inline_bytes(request);
   const queue::Segment& only = queue.segments(request).front();
   const mem::RegionEntry::Found found =

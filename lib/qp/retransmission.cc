@@ -17,7 +17,7 @@ namespace {
 /// Packets from the oldest that is not answered up to `end` go once more.
 [[gnu::cold, gnu::noinline]] void note_resent(const Connection& connection, const SendWindow& window,
                                               Psn end) {
-  UROCE_PROBE3(retransmit, connection.options.number.value, window.oldest().value(), end - window.oldest());
+  UROCE_PROBE3(retransmit, connection.number.value, window.oldest().value(), end - window.oldest());
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ bool Retransmission::missing(Turn& turn, bool named) {
 
 bool Retransmission::missing_responses(Turn& turn, Psn end) {
   UROCE_ASSERT(end.after(window_.oldest()));
-  if (!connection_.options.selective_repeat) [[unlikely]]
+  if (!connection_.transport.selective_repeat) [[unlikely]]
     return missing(turn, false);
   if (waits_for_missing() || window_.unanswered() == 0) return false;
   if (!count_retry(turn)) return true;
@@ -85,7 +85,7 @@ bool Retransmission::missing_responses(Turn& turn, Psn end) {
 
 /// The oldest packet, which a NAK names, need not take all that is behind it along.
 bool Retransmission::may_go_alone() {
-  if (window_.unanswered() < 2 || !connection_.options.selective_repeat) return false;
+  if (window_.unanswered() < 2 || !connection_.transport.selective_repeat) return false;
   if (trials_ == kTrialsMax && ++losses_ % kLossesPerTrial != 0) return false;
   // What was behind a READ that went alone is missing, too: a trial that has shown that.
   const bool nothing_kept = !alone_tells_ && !peer_keeps_ && window_.oldest() == alone_end_;
@@ -113,7 +113,7 @@ void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
   // What has gone since the last time comes to as much as always at most, and what had gone before is there.
   constexpr uint32_t kMost = SendWindow::kPacketsMax - SendWindow::kPackets;
   if (recovering_ && peer_keeps_) {
-    const uint32_t gone = std::min(SendWindow::kPackets, connection_.rate_limit.window());
+    const uint32_t gone = std::min(SendWindow::kPackets, connection_.flow_limit.window());
     kept_packets_ = std::min(kept_packets_ + gone, kMost);
   }
   start_ack_timer(now);

@@ -24,7 +24,7 @@ namespace uroce::qp {
 /// The oldest packet goes again by itself, as a probe, when an answer is later than round trips so far let
 /// expect; only the ACK timeout counts as a retry. Where something was lost once each probe waits twice as
 /// long as the one before. Elsewhere a late peer may be a slow one: it gets one probe until it answers (with
-/// QueuePairOptions::tail_probes), and each that was sent in vain doubles what the next one waits. As long as
+/// TransportOptions::tail_probes), and each that was sent in vain doubles what the next one waits. As long as
 /// no round trip is known a probe waits for a part of the ACK timeout.
 class Retransmission {
  public:
@@ -212,7 +212,7 @@ inline void Retransmission::start_probe_timer(Instant now) {
   const Duration patience = round_trip_.patience();
   probe_deadline_ = kNever;
   if (!lossy_) [[likely]] {
-    if (connection_.options.tail_probes && probes_ == 0) probe_deadline_ = tail_deadline(now);
+    if (connection_.tail_probes && probes_ == 0) probe_deadline_ = tail_deadline(now);
   } else if (patience != RoundTrip::kUnknown) {
     probe_deadline_ = now + Duration{patience.ns << probes_};
   }

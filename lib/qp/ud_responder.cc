@@ -21,7 +21,7 @@ constexpr std::array<std::byte, kHeaderBytes - kIpv4Bytes> kZeros{};
 /// kCount for none.
 Counter UdResponder::reason_to_drop(const wire::Packet& packet) const {
   if (packet.headers.deth.qkey != connection_.attributes.qkey) return Counter::kDropQkey;
-  if (packet.payload.size() > connection_.options.datagram_mtu) return Counter::kDropTooLong;
+  if (packet.payload.size() > connection_.mtu) return Counter::kDropTooLong;
   if (!connection_.receives.available()) return Counter::kDropNoReceive;
   if (packet.payload.size() + kHeaderBytes > connection_.receives.current().length)
     return Counter::kDropTooLong;

@@ -9,17 +9,17 @@ using queue::SrqNumber;
 using queue::XrcIdentity;
 
 SharedReceiveQueue* find_receives(const Connection& connection, SrqNumber number) {
-  SharedReceiveQueue* found = connection.options.xrc_receives->find(number);
-  const bool ours = found != nullptr && found->options().xrc.xrc_domain == connection.options.xrc_domain;
+  SharedReceiveQueue* found = connection.transport.xrc_receives->find(number);
+  const bool ours = found != nullptr && found->options().xrc.xrc_domain == connection.xrc_domain;
   return ours ? found : nullptr;
 }
 
 void turn_to(Connection& connection, SharedReceiveQueue& receives) {
   const XrcIdentity& identity = receives.options().xrc;
-  UROCE_ASSERT(connection.is_xrc_target() && identity.xrc_domain == connection.options.xrc_domain);
+  UROCE_ASSERT(connection.is_xrc_target() && identity.xrc_domain == connection.xrc_domain);
   connection.receives.share(&receives);
   connection.user.domain = connection.receive_domain = receives.options().domain;
-  connection.options.receive_completions = identity.completions;
+  connection.receive_completions = identity.completions;
 }
 
 void forget_receives(Connection& connection, const SharedReceiveQueue& receives) {

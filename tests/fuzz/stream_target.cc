@@ -31,12 +31,11 @@ uint32_t attachment_bytes(qp::Type type) {
 }
 
 /// A target of XRC has of its own only what the queues have that messages name.
-qp::QueuePairOptions only_target(qp::QueuePairOptions options, const queue::SharedReceiveTable& table) {
+qp::QueuePairOptions only_target(qp::QueuePairOptions options) {
   if (options.type != qp::Type::kXrcReceive) return options;
   options.domain = {};
   options.shared_receives = nullptr;
   options.send_completions = options.receive_completions = nullptr;
-  options.xrc_receives = &table;
   options.xrc_domain = kXrcDomain;
   return options;
 }
@@ -97,18 +96,18 @@ StreamTarget::StreamTarget(const Options& wanted, Observer observer)
                        .completions = &receive_completions_}}),
       port_(std::move(observer)),
       turn_{Instant{1'000'000}, tx_, placer_, completions_, regions_, counters_},
-      queue_pair_(only_target({.type = wanted.type,
+      transport_{.credits = wanted.credits, .xrc_receives = &shared_table_},
+      queue_pair_(only_target({.transport = &transport_,
+                               .type = wanted.type,
                                .number = kOurs,
                                .domain = kDomain,
                                .signal_all = wanted.signal_all,
-                               .credits = wanted.credits,
                                .datagram_mtu = 1024,
                                .send_queue = &sends_,
                                .receive_queue = &receives_,
                                .shared_receives = wanted.shared_receives ? &shared_ : nullptr,
                                .send_completions = &send_completions_,
-                               .receive_completions = &receive_completions_},
-                              shared_table_)) {
+                               .receive_completions = &receive_completions_})) {
   shared_table_.publish(receives_number, shared_);
   const auto enter = [&](size_t at, size_t bytes, uint64_t iova, mem::Access access) {
     return regions_

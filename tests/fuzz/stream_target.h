@@ -144,6 +144,7 @@ class StreamTarget {
   queue::CompletionBatch completions_{0};
   Counters counters_;
   qp::Turn turn_;
+  const qp::TransportOptions transport_;
   qp::QueuePair queue_pair_;
   qp::Attributes attributes_;
   size_t burst_ = 0;

@@ -139,20 +139,13 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
   const bool shares = options.shared_receives != nullptr;
   auto entry = std::make_unique<QueuePairEntry>(
       qp::QueuePair::Options{
+          .transport = &state.transport,
           .type = options.type,
           .number = number,
-          .numbers = device.numbers(),
           .identity = identity,
           .domain = options.domain,
           .signal_all = options.signal_all,
           .reserved_lkey = options.reserved_lkey,
-          .pollers = static_cast<uint32_t>(state.quiescence.pollers()),
-          .reads = {.sent = Limits::kReadsSent, .answered = Limits::kReadsAnswered},
-          .partition_keys = device.partition_keys(),
-          .source_ports = device.source_ports(),
-          .congestion = state.congestion,
-          .tail_probes = state.tail_probes,
-          .selective_repeat = state.selective_repeat,
           .datagram_mtu = path_mtu_bytes(device.path_mtu_max()),
           .send_queue = queues.send.get(),
           .receive_queue = queues.receive.get(),
@@ -160,7 +153,6 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
           .send_completions = options.send_completions,
           .receive_completions = options.receive_completions,
           .listener = options.listener,
-          .xrc_receives = &state.xrc_receives,
           .xrc_domain = options.xrc_domain != nullptr ? options.xrc_domain->id : queue::XrcDomainId{}},
       poller.siblings(), poller.index());
   entry->may_follow = may_follow(options) && state.follow_packets;

@@ -114,10 +114,7 @@ struct DeviceState {
   const DeviceConfiguration configuration;
   const PollerMode mode;
   const PollerIdle idle;
-  const qp::CongestionOptions congestion;
-  const bool tail_probes;
   const bool follow_packets;
-  const bool selective_repeat;
   const copy::Kind copy_kind;
   const bool eal;
   Parker* const parker;
@@ -143,6 +140,7 @@ struct DeviceState {
   const NumberBlock numbers;  // those that are this process's
   QueuePairTable queue_pairs;
   queue::SharedReceiveTable xrc_receives;
+  const qp::TransportOptions transport;
   MulticastGroups groups;  // changed under `mutex`
   std::atomic<uint32_t> address_handles{0};
   DeviceListeners listeners;

@@ -15,12 +15,12 @@ constexpr uint8_t kEct0 = 2;
 bool NotificationPoint::send(const Connection& connection, port::TxBatch& tx, Instant now) {
   port::TxFrame* const frame = tx.next();
   if (frame == nullptr) return false;
-  const CongestionOptions& options = connection.options.congestion;
+  const CongestionOptions& options = connection.transport.congestion;
   const Attributes& attributes = connection.attributes;
   wire::Path path = attributes.path;
   path.traffic_class = static_cast<uint8_t>(options.cnp_dscp << 2 | kEct0);
-  path.udp_source_port = wire::udp_source_port(connection.options.source_ports, path.flow_label,
-                                               connection.options.number, attributes.destination);
+  path.udp_source_port = wire::udp_source_port(connection.transport.source_ports, path.flow_label,
+                                               connection.number, attributes.destination);
   const wire::FrameTemplate start(path);
   wire::Headers headers;
   headers.bth = {.opcode = wire::kCnpOpcode,

@@ -22,7 +22,6 @@ double RateLimit::rate() const {
 }
 
 void RateLimit::cnp(const CongestionOptions& options, Instant now) {
-  ++cnps_;
   if (options.control != CongestionControl::kDcqcn) return;
   if (!std::holds_alternative<Dcqcn>(algorithm_)) algorithm_.emplace<Dcqcn>();
   if (!limits_) next_ = now;

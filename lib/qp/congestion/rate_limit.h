@@ -39,8 +39,6 @@ class RateLimit {
   }
   /// In Mbit/s; 0: time holds nothing back.
   [[nodiscard]] double rate() const;
-  /// CNPs that came for the queue pair, whatever the algorithm.
-  [[nodiscard]] uint64_t cnps() const { return cnps_; }
 
   void cnp(const CongestionOptions& options, Instant now);
   /// Takes in what the connection has seen since the last call.
@@ -72,7 +70,6 @@ class RateLimit {
   bool limits_ = false;
   uint32_t samples_ = 0;  // that were heeded
   uint32_t timeouts_ = 0;
-  uint64_t cnps_ = 0;
   Instant next_{INT64_MIN};  // when the next packet leaves, ...
   double fraction_ns_ = 0;   // ... and a part of a nanosecond later
   Instant wake_at_ = kNever;

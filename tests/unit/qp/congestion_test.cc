@@ -51,7 +51,7 @@ TEST_F(Congestion, TwoMarksInOneTurn_ExpectOneCnp) {
 }
 
 TEST_F(Congestion, AnIntervalOfZero_ExpectNoCnp) {
-  options.congestion.cnp_interval_us = 0;
+  transport.congestion.cnp_interval_us = 0;
   queue_pair = std::make_unique<QueuePair>(options);
   bring_up_with_marks();
   receive_write(Operation::kWriteOnly, 5000, 0, 1, pattern(1));
@@ -63,8 +63,8 @@ TEST_F(Congestion, AnIntervalOfZero_ExpectNoCnp) {
 class RateOfDcqcn : public QueuePairTest {
  protected:
   RateOfDcqcn() {
-    options.congestion = {.control = CongestionControl::kDcqcn,
-                          .dcqcn = {.line_mbps = 200, .increase_us = 1'000'000}};
+    transport.congestion = {.control = CongestionControl::kDcqcn,
+                            .dcqcn = {.line_mbps = 200, .increase_us = 1'000'000}};
     queue_pair = std::make_unique<QueuePair>(options);
   }
 
@@ -137,7 +137,7 @@ TEST_F(RateOfDcqcn, TheSpeedOfThePortIsThatOfTheLineUnlessOneIsConfigured) {
   };
   turn.line_mbps = 100;
   EXPECT_EQ(wait_for_second(), 160);
-  options.congestion.dcqcn.line_of_port = false;
+  transport.congestion.dcqcn.line_of_port = false;
   queue_pair = std::make_unique<QueuePair>(options);
   EXPECT_EQ(wait_for_second(), 80);
 }
@@ -174,7 +174,7 @@ TEST_F(RateOfDcqcn, AnotherLifeOfTheQueuePairBeginsWithoutALimit) {
 }
 
 TEST_F(Congestion, UnderSwiftAWindowIsUnderWayThatRoundTripsMake) {
-  options.congestion = {.control = CongestionControl::kSwift};
+  transport.congestion = {.control = CongestionControl::kSwift};
   queue_pair = std::make_unique<QueuePair>(options);
   bring_up();
   post(queue::SendOperation::kWrite, 64 * kMtu);
@@ -197,7 +197,7 @@ TEST_F(Congestion, UnderSwiftAWindowIsUnderWayThatRoundTripsMake) {
 
 /// Each part is a message to the peer, and it says how many more it can take.
 TEST_F(Congestion, UnderSwiftAReadIsAskedForInShortParts) {
-  options.congestion = {.control = CongestionControl::kSwift};
+  transport.congestion = {.control = CongestionControl::kSwift};
   queue_pair = std::make_unique<QueuePair>(options);
   attributes.max_rd_atomic = 16;
   bring_up();
@@ -231,7 +231,7 @@ TEST_F(Congestion, UnderSwiftAReadIsAskedForInShortParts) {
 }
 
 TEST_F(Congestion, UnderSwiftALargeWindowIsAcknowledgedInPart) {
-  options.congestion = {.control = CongestionControl::kSwift};
+  transport.congestion = {.control = CongestionControl::kSwift};
   queue_pair = std::make_unique<QueuePair>(options);
   bring_up();
   post(queue::SendOperation::kWrite, 1000 * kMtu);

@@ -29,7 +29,7 @@ class Credits : public QueuePairTest {
  protected:
   Credits() {
     attributes.timeout = 0;
-    options.credits = true;
+    transport.credits = true;
     queue_pair = std::make_unique<QueuePair>(options);
   }
   void receive_credits(uint32_t psn, uint32_t msn, uint8_t code) {

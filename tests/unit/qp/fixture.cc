@@ -69,12 +69,13 @@ QueuePairTest::QueuePairTest(Type its_type, uint32_t datagram_mtu)
   keys = register_region(memory.data(), memory.size(), kIova,
                          mem::kLocalWrite | mem::kRemoteWrite | mem::kRemoteRead);
   read_only_keys = register_region(memory.data(), memory.size(), kIova, mem::kRemoteRead);
+  options.transport = &transport;
   options.type = type;
   options.number = kOurs;
   options.identity = kOurIdentity;
   options.domain = domain;
   options.datagram_mtu = datagram_mtu;
-  options.credits = false;
+  transport.credits = false;
   options.send_queue = &sends;
   options.receive_queue = &receives;
   options.send_completions = &send_queue_completions;

@@ -164,7 +164,8 @@ class QueuePairTest : public ::testing::Test {
   Counters counters;
   RecordedEvents events;
   Turn turn;
-  QueuePair::Options options;  // that it was made with
+  TransportOptions transport;
+  QueuePair::Options options;  // that it was made with, and `transport`
   std::unique_ptr<QueuePair> queue_pair;
 };
 

@@ -13,7 +13,7 @@ using SelectiveRepeat = QueuePairTest;
 class GoBackN : public QueuePairTest {
  protected:
   GoBackN() {
-    options.selective_repeat = false;
+    transport.selective_repeat = false;
     queue_pair = std::make_unique<QueuePair>(options);
     bring_up();
   }

@@ -126,7 +126,7 @@ TEST_F(Lifecycle, StrangersAreCountedAndIgnored) {
 
 TEST_F(Lifecycle, ThePartitionIsThatOfTheIndex) {
   constexpr uint16_t kKeys[] = {0xFFFF, 0x0123};
-  options.partition_keys = kKeys;
+  transport.partition_keys = kKeys;
   queue_pair = std::make_unique<QueuePair>(options);
   attributes.pkey_index = 2;
   EXPECT_EQ(modify(State::kInit, kMaskAccessFlags | kMaskPkeyIndex | kMaskPort), EINVAL);
@@ -168,7 +168,7 @@ TEST_F(Lifecycle, EveryFrameHasTheFieldsOfItsAddress) {
 }
 
 TEST_F(Lifecycle, TheSourcePortFollowsTheRecipe) {
-  options.source_ports = wire::SourcePorts::kQueuePair;
+  transport.source_ports = wire::SourcePorts::kQueuePair;
   queue_pair = std::make_unique<QueuePair>(options);
   bring_up();
   post(SendOperation::kSend, 1);

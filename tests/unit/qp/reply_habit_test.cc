@@ -95,7 +95,7 @@ class Replying : public QueuePairTest {
 class ReplyingWithCredits : public Replying {
  protected:
   ReplyingWithCredits() {
-    options.credits = true;
+    transport.credits = true;
     queue_pair = std::make_unique<QueuePair>(options);
   }
 };

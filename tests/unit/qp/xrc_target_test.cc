@@ -49,9 +49,9 @@ class XrcTarget : public QueuePairTest {
     make(foreign, {2}, {2});
     options.domain = {};
     options.send_completions = options.receive_completions = nullptr;
-    options.xrc_receives = &table;
+    transport.xrc_receives = &table;
     options.xrc_domain = kOurDomain;
-    options.credits = true;
+    transport.credits = true;
     queue_pair = std::make_unique<QueuePair>(options);
     attributes.access = kAll;
     bring_up(State::kRtr);
