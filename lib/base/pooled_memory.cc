@@ -28,8 +28,9 @@ constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr size_t kPlainBytesMax = size_t{1} << 20;  // in slabs of one size, before there are huge pages
 constexpr size_t kPiecesMin = 7;                    // in a slab
 constexpr size_t kFilledAhead = size_t{64} << 10;   // by one call
-constexpr size_t kSpreadFrom = 2048;                // pieces of at least that
-constexpr size_t kFineSizes = 4;                    // in steps of a cache line
+constexpr size_t kFilledMax = size_t{16} << 10;  // of a piece; the pages of longer ones come as they are used
+constexpr size_t kSpreadFrom = 2048;             // pieces of at least that
+constexpr size_t kFineSizes = 4;                 // in steps of a cache line
 constexpr size_t kFineBytesMax = kFineSizes * PooledMemory::kAlignment;
 
 size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
@@ -77,7 +78,7 @@ struct alignas(PooledMemory::kAlignment) PooledMemory::Slab {
   FreePiece* free = nullptr;
   size_t used = 0;    // pieces
   size_t cut = 0;     // bytes from the slab's beginning
-  size_t filled = 0;  // bytes, likewise, whose pages are there
+  size_t filled = 0;  // bytes, likewise, whose pages are there, or need not be
 
   [[nodiscard]] bool has_room(size_t piece_bytes, size_t slab_bytes) const {
     return free != nullptr || cut + piece_bytes <= slab_bytes;
@@ -134,11 +135,14 @@ std::byte* PooledMemory::map_slab(Size& size, size_t bytes) {
   return slab;
 }
 
-PooledMemory::Slab* PooledMemory::make_slab(Size& size, size_t slab_bytes) {
+PooledMemory::Slab* PooledMemory::make_slab(Size& size, size_t number) {
   static_assert(sizeof(Slab) == kAlignment);
-  std::byte* const memory = map_slab(size, slab_bytes);
+  const size_t bytes = slab_bytes(number);
+  const bool fills = piece_bytes(number) < kFilledMax;
+  std::byte* const memory = fills ? map_slab(size, bytes) : map_aligned(bytes);
   if (memory == nullptr) throw std::bad_alloc();
-  const size_t filled = fill(memory, 0, sizeof(Slab), slab_bytes);
+  if (!fills) (void)advise_memory(memory, bytes, MADV_NOHUGEPAGE);  // one touch would fill all of it
+  const size_t filled = fills ? fill(memory, 0, sizeof(Slab), bytes) : bytes;
   return new (memory) Slab{.cut = sizeof(Slab), .filled = filled};
 }
 
@@ -181,7 +185,7 @@ void* PooledMemory::do_allocate(size_t bytes, size_t alignment) {
   const std::lock_guard guard(size.mutex);
   if (size.with_room == nullptr) {
     const bool is_new = size.empty == nullptr;
-    link(size, is_new ? *make_slab(size, slab_bytes(number)) : *std::exchange(size.empty, nullptr));
+    link(size, is_new ? *make_slab(size, number) : *std::exchange(size.empty, nullptr));
     if (is_new) ++size.slabs;
   }
   Slab& slab = *size.with_room;

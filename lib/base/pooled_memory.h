@@ -10,7 +10,8 @@ namespace uroce {
 /// Memory for objects that come and go, such as queues. Pieces of about one size lie in slabs, whose pages
 /// the kernel fills many at a time before they are used, so that a piece costs no system call and no page
 /// fault of its own; where a size has many, they lie in huge pages, if the kernel has any, for they are used
-/// in any order. A slab without pieces goes back to the system, but for one of each size. Pieces of more than
+/// in any order. Pages of pieces of 16 KiB and more come one by one when they are used: of a long queue that
+/// may be never. A slab without pieces goes back to the system, but for one of each size. Pieces of more than
 /// kPieceBytesMax come from the heap. Any thread; every piece begins with a cache line. Throws bad_alloc.
 class PooledMemory final : public std::pmr::memory_resource {
  public:
@@ -44,7 +45,7 @@ class PooledMemory final : public std::pmr::memory_resource {
   static size_t piece_bytes(size_t size);
   static size_t slab_bytes(size_t size);
   static std::byte* map_slab(Size& size, size_t bytes);
-  static Slab* make_slab(Size& size, size_t slab_bytes);
+  static Slab* make_slab(Size& size, size_t number);
   static void link(Size& size, Slab& slab);
   static void unlink(Size& size, Slab& slab);
 

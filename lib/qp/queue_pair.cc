@@ -47,8 +47,8 @@ QueuePair::QueuePair(const Options& options)
   connection_.requests = &window_;
   if (connection_.is_xrc_target()) connection_.receives.share(nullptr);
   UROCE_ASSERT(options.transport->reads.answered > 0 || !is_reliable(options.type));
-  UROCE_ASSERT(options.send_queue->options().segments_max <= kSegmentsMax);
-  UROCE_ASSERT(options.receive_queue->options().segments_max <= kSegmentsMax);
+  UROCE_ASSERT(options.send_queue->segments_max() <= kSegmentsMax);
+  UROCE_ASSERT(options.receive_queue->segments_max() <= kSegmentsMax);
 }
 
 /// After an error that one of the parts has reported: the error state. A NAK that is due, and the READ

@@ -54,6 +54,10 @@ class QueuePair final : public PlacementOwner {
   /// Current values, as ibv_query_qp wants them.
   [[nodiscard]] const Attributes& attributes() const { return connection_.attributes; }
 
+  /// Its protection domain; none: an XRC target's.
+  [[nodiscard]] DomainId domain() const {
+    return connection_.is_xrc_target() ? DomainId{} : connection_.user.domain;
+  }
   [[nodiscard]] Type type() const { return connection_.type; }
   // Null where it has none.
   [[nodiscard]] queue::CompletionQueue* send_completions() const { return connection_.send_completions; }

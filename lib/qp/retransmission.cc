@@ -89,7 +89,7 @@ bool Retransmission::may_go_alone() {
   if (trials_ == kTrialsMax && ++losses_ % kLossesPerTrial != 0) return false;
   // What was behind a READ that went alone is missing, too: a trial that has shown that.
   const bool nothing_kept = !alone_tells_ && !peer_keeps_ && window_.oldest() == alone_end_;
-  if (nothing_kept) trials_ = std::min(trials_ + 1, kTrialsMax);
+  if (nothing_kept) add_trial();
   return !nothing_kept;
 }
 
@@ -120,6 +120,9 @@ void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
   start_probe_timer(now);
 }
 
+/// It has shown that the peer keeps nothing.
+void Retransmission::add_trial() { trials_ = static_cast<uint8_t>(std::min(trials_ + 1u, kTrialsMax)); }
+
 void Retransmission::note_kept() {
   peer_keeps_ = true;
   trials_ = 0;
@@ -139,10 +142,10 @@ void Retransmission::go_on(Instant now) {
   const bool alone = oldest == alone_end_;
   if (recovering_ && alone_tells_ && !alone) note_kept();
   if (window_.unanswered() == 0 || !alone_tells_ || (probed_ && !alone)) return end_recovery();
-  steps_ = alone ? steps_ + 1 : 0;
+  steps_ = alone ? static_cast<uint8_t>(steps_ + 1) : uint8_t{0};
   // So many are not lost one behind the other: the peer keeps nothing, or nothing any more.
   if (steps_ == (recovering_ && !peer_keeps_ ? 1 : kStepsMax)) {
-    if (recovering_) trials_ = std::min(trials_ + 1, kTrialsMax);
+    if (recovering_) add_trial();
     peer_keeps_ = peer_keeps_ && !recovering_;
     return start_over();
   }
@@ -157,7 +160,8 @@ void Retransmission::note_probe(bool gone, Instant now) {
   const Duration took = now - alone_at_;
   const bool vain =
       !gone || took < Duration{round_trip_.least().ns / 2} || took > round_trip_.tail_patience();
-  vain_probes_ = vain ? std::min(vain_probes_ + 1, kVainDoublingsMax) : vain_probes_ / 2;
+  const uint32_t probes = vain ? std::min(vain_probes_ + 1u, kVainDoublingsMax) : vain_probes_ / 2u;
+  vain_probes_ = static_cast<uint8_t>(probes);
 }
 
 /// Before any round trip is known. Without an ACK timeout there is nothing to take a part of.
@@ -169,12 +173,13 @@ void Retransmission::note_probe(bool gone, Instant now) {
 
 void Retransmission::end_recovery() {
   probed_ = recovering_ = false;
-  steps_ = kept_packets_ = 0;
+  steps_ = 0;
+  kept_packets_ = 0;
 }
 
 /// An answer is late. Not counted: the peer has until the ACK timeout to answer.
 void Retransmission::probe() {
-  probes_ = std::min(probes_ + 1, kProbeDoublingsMax);
+  probes_ = static_cast<uint8_t>(std::min(probes_ + 1u, kProbeDoublingsMax));
   responses_.forget();
   probe_deadline_ = kNever;
   round_trip_.cancel();
@@ -260,9 +265,9 @@ void Retransmission::shrink_window() {
 void Retransmission::grow_window(uint32_t answered, Instant now) {
   if (now < sharing_until_) return;
   UROCE_ASSERT(window_packets_ >= kSharedLeast && answered_since_step_ < kAnsweredPerStep);
-  answered_since_step_ += answered;
-  window_packets_ = std::min(SendWindow::kPackets, window_packets_ + answered_since_step_ / kAnsweredPerStep);
-  answered_since_step_ %= kAnsweredPerStep;
+  const uint32_t since_step = answered_since_step_ + answered;
+  window_packets_ = std::min(SendWindow::kPackets, window_packets_ + since_step / kAnsweredPerStep);
+  answered_since_step_ = static_cast<uint8_t>(since_step % kAnsweredPerStep);
 }
 
 void Retransmission::expire(Turn& turn) {

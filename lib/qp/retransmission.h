@@ -131,6 +131,7 @@ class Retransmission {
   void go_alone(Psn end);
   void go_on(Instant now);
   void note_kept();
+  void add_trial();
   void end_recovery();
   void probe();
   void note_probe(bool gone, Instant now);
@@ -153,45 +154,46 @@ class Retransmission {
   Connection& connection_;
   SendWindow& window_;
   Instant ack_deadline_ = kNever;
+  Instant probe_deadline_ = kNever;
   Instant rnr_until_ = kNever;
+  Instant sent_at_{};  // when packets went out last, ...
+  Psn sent_end_;       // ... up to this one
   uint32_t window_packets_ = SendWindow::kPackets;
-  uint32_t answered_since_step_ = 0;
-  uint32_t retries_ = 0;
-  uint32_t rnr_retries_ = 0;
-  uint32_t silences_ = 0;  // timeouts since the peer was heard
-  bool rewound_ = false;   // since the last progress or timeout
+  uint32_t kept_packets_ = 0;  // that the peer may keep
+  // Nothing here comes to more than 255. What every progress sets back comes first.
+  uint8_t retries_ = 0;
+  uint8_t rnr_retries_ = 0;
+  uint8_t silences_ = 0;  // timeouts since the peer was heard
+  uint8_t probes_ = 0;    // since the last progress
+  bool rewound_ = false;  // since the last progress or timeout
   bool alone_only_ = false;
   bool lossy_ = false;       // something was lost
   bool peer_keeps_ = false;  // what comes early; has been seen
-  uint32_t trials_ = 0;      // in a row that have shown that it does not
-  uint32_t losses_ = 0;      // since there were too many of them
   // The oldest packet goes, or went, alone: as a probe, or because it was missing.
   bool resends_oldest_ = false;
   bool probed_ = false;
   bool recovering_ = false;    // what is not acknowledged with the one that went alone, and lies before ...
-  Psn recovery_end_;           // ... this, is missing
-  Psn wanted_end_;             // behind what is to go
-  Psn alone_end_;              // behind the last that went ...
-  bool alone_tells_ = true;    // ... whose answer acknowledges what is behind it, too, ...
+  bool alone_tells_ = true;    // its answer acknowledges what is behind it, too, ...
   bool alone_timed_ = false;   // ... and is one to nothing else
-  Instant alone_at_{};         // when it went
-  uint32_t steps_ = 0;         // packets in a row of which only the one that went alone was acknowledged
-  uint32_t kept_packets_ = 0;  // that the peer may keep
   bool reorders_ = false;      // the path of our packets has: one was late, not lost
-  Reordering responses_;       // on the path of the peer's
+  uint8_t trials_ = 0;         // in a row that have shown that the peer keeps nothing
+  uint8_t losses_ = 0;         // since there were too many of them, modulo 256
+  uint8_t steps_ = 0;          // packets in a row of which only the one that went alone was acknowledged
+  uint8_t vain_probes_ = 0;    // in a row, of peers that were merely late
+  uint8_t answered_since_step_ = 0;
+  queue::SendOperation shown_operation_ = queue::SendOperation::kSend;
+  uint16_t timeouts_seen_ = 0;  // modulo 2^16
+  Psn recovery_end_;            // ... this, is missing
+  Psn wanted_end_;              // behind what is to go
+  Psn alone_end_;               // behind the last that went ...
+  Instant alone_at_{};          // ... then
   RoundTrip round_trip_;
+  Reordering responses_;  // on the path of the peer's
   // Of share_path():
   Instant sharing_until_{INT64_MIN};             // nothing else makes the window larger
-  uint32_t shared_samples_ = 0;                  // round trips that it has seen, modulo 2^32
-  uint32_t shared_trips_ = 0;                    // of them since it set the window, ...
-  Duration shared_least_ = RoundTrip::kUnknown;  // ... and the shortest
-  queue::SendOperation shown_operation_ = queue::SendOperation::kSend;
-  uint32_t timeouts_seen_ = 0;  // modulo 2^32
-  Psn sent_end_;                // when packets went out last, ...
-  Instant sent_at_{};           // ... which was then
-  uint32_t probes_ = 0;         // since the last progress
-  uint32_t vain_probes_ = 0;    // in a row, of peers that were merely late
-  Instant probe_deadline_ = kNever;
+  Duration shared_least_ = RoundTrip::kUnknown;  // round trip since it set the window, ...
+  uint32_t shared_samples_ = 0;                  // ... of those that it has seen, modulo 2^32, ...
+  uint8_t shared_trips_ = 0;                     // ... so many
 };
 
 // What every answer takes.
@@ -200,7 +202,7 @@ inline void Retransmission::start_ack_timer(Instant now) {
   const uint8_t code = connection_.attributes.timeout;
   ack_deadline_ = kNever;
   if (code == kNoAckTimeout) return;
-  ack_deadline_ = now + ack_timeout(static_cast<uint8_t>(code + std::min(silences_, kDoublingsMax)));
+  ack_deadline_ = now + ack_timeout(static_cast<uint8_t>(code + std::min<uint32_t>(silences_, kDoublingsMax)));
 }
 
 inline void Retransmission::heard(Instant now) {

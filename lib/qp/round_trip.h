@@ -38,10 +38,10 @@ class RoundTrip {
     if (oldest.before(end_)) {
       // A part of what is timed, or what went before, is answered: that took no longer than this.
       const Duration most = now - begin_;
-      if (first_patience_ == kUnknown) [[unlikely]]
-        first_patience_ = patience_of(kRoundTrips * most.ns);
-      if (most < least_ && oldest.after(first_)) [[unlikely]]
-        least_ = most;
+      if (first_patience_ns_ == kUnknownNs) [[unlikely]]
+        first_patience_ns_ = patience_of(kRoundTrips * most.ns);
+      if (most.ns < least_ns_ && oldest.after(first_)) [[unlikely]]
+        least_ns_ = static_cast<uint32_t>(most.ns);
       return false;
     }
     timing_ = false;
@@ -51,37 +51,41 @@ class RoundTrip {
 
   /// An answer has taken so long.
   void take(Duration sample) {
-    sample = std::max(sample, Duration{1});
-    newest_ = sample;
+    const auto ns = static_cast<uint32_t>(std::clamp<int64_t>(sample.ns, 1, kUnknownNs));
+    newest_ns_ = ns;
     ++samples_;
-    least_ = std::min(least_, sample);
-    if (smoothed_ == Duration{}) {
-      smoothed_ = sample;
+    least_ns_ = std::min(least_ns_, ns);
+    int64_t smoothed = smoothed_ns_;
+    int64_t variation = variation_ns_;
+    if (smoothed == 0) {
+      smoothed = ns;
       // RFC 6298 begins with a half; with a quarter the first wait is as long as later ones.
-      variation_ = Duration{sample.ns / 4};
+      variation = ns / 4;
     } else {
       // Nothing here is negative: a shift divides.
-      const int64_t off = std::max(smoothed_.ns - sample.ns, sample.ns - smoothed_.ns);
-      variation_ = Duration{(3 * variation_.ns + off) >> 2};
-      smoothed_ = Duration{(7 * smoothed_.ns + sample.ns) >> 3};
+      const int64_t off = std::max(smoothed - ns, ns - smoothed);
+      variation = (3 * variation + off) >> 2;
+      smoothed = (7 * smoothed + ns) >> 3;
     }
-    patience_ = patience_of(std::max(kRoundTrips * smoothed_.ns, smoothed_.ns + kVariations * variation_.ns));
+    smoothed_ns_ = static_cast<uint32_t>(smoothed);
+    variation_ns_ = static_cast<uint32_t>(variation);
+    patience_ns_ = patience_of(std::max(kRoundTrips * smoothed, smoothed + kVariations * variation));
   }
 
   /// After so long an answer is missing; kUnknown as long as none has come.
-  static constexpr Duration kUnknown{INT64_MAX};
-  [[nodiscard]] Duration patience() const { return patience_; }
+  static constexpr Duration kUnknown{UINT32_MAX};
+  [[nodiscard]] Duration patience() const { return {patience_ns_}; }
   /// patience(), or what a part of the first burst, which was answered, tells of it.
-  [[nodiscard]] Duration tail_patience() const { return patience_ != kUnknown ? patience_ : first_patience_; }
+  [[nodiscard]] Duration tail_patience() const { return {patience_ns_ != kUnknownNs ? patience_ns_ : first_patience_ns_}; }
   /// The shortest patience before anything was answered.
   static constexpr Duration kPatienceFirst = milliseconds(1);
   /// So many answers were timed, modulo 2^32, ...
   [[nodiscard]] uint32_t samples() const { return samples_; }
   /// ... the last one so long; 0: none.
-  [[nodiscard]] Duration newest() const { return newest_; }
-  [[nodiscard]] Duration smoothed() const { return smoothed_; }
+  [[nodiscard]] Duration newest() const { return {newest_ns_}; }
+  [[nodiscard]] Duration smoothed() const { return {smoothed_ns_}; }
   /// No longer than any so far, and than what parts of bursts have taken; 0: none.
-  [[nodiscard]] Duration least() const { return least_ == kUnknown ? Duration{} : least_; }
+  [[nodiscard]] Duration least() const { return {least_ns_ == kUnknownNs ? 0 : least_ns_}; }
 
   /// Moments are on a clock that shows `by` more from now on.
   void shift(Duration by) { uroce::shift(by, begin_); }
@@ -95,20 +99,26 @@ class RoundTrip {
   static constexpr uint32_t kPerShown = texts_of(Latency::kSendToAck).sampled_of;
   static constexpr int64_t kVariations = 4;
 
-  static Duration patience_of(int64_t ns) { return std::clamp(Duration{ns}, kPatienceLeast, kPatienceMost); }
+  static uint32_t patience_of(int64_t ns) {
+    return static_cast<uint32_t>(std::clamp(ns, kPatienceLeast.ns, kPatienceMost.ns));
+  }
 
-  bool timing_ = false;
-  bool shows_ = false;  // what is timed
+  // Longer times count as so long.
+  static constexpr uint32_t kUnknownNs = UINT32_MAX;
+  static_assert(kUnknown.ns == kUnknownNs && kPatienceMost.ns < kUnknownNs);
+
+  Instant begin_{};
   Psn first_;
   Psn end_;
-  Instant begin_{};
-  Duration smoothed_{};  // 0: no sample yet
-  Duration variation_{};
-  Duration least_ = kUnknown;
-  Duration newest_{};
+  uint32_t smoothed_ns_ = 0;  // no sample yet
+  uint32_t variation_ns_ = 0;
+  uint32_t least_ns_ = kUnknownNs;
+  uint32_t newest_ns_ = 0;
   uint32_t samples_ = 0;
-  Duration patience_ = kUnknown;
-  Duration first_patience_ = kUnknown;
+  uint32_t patience_ns_ = kUnknownNs;
+  uint32_t first_patience_ns_ = kUnknownNs;
+  bool timing_ = false;
+  bool shows_ = false;  // what is timed
 };
 
 }  // namespace uroce::qp

@@ -2,33 +2,50 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 
 #include "base/contract.h"
+#include "base/pooled_memory.h"
 
 namespace uroce::queue {
 
+namespace {
+
+constexpr size_t kLine = 64;
+
+constexpr size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+}  // namespace
+
 template <typename Request>
-WorkQueue<Request>::WorkQueue(const Options& options) : options_(options) {
-  static_assert(std::is_trivially_destructible_v<Request>);
-  constexpr size_t kLine = QueueMemory::kAlignment;
-  const uint32_t slots = std::bit_ceil(std::max(options.depth, 1u));
+WorkQueue<Request>::Ring::Ring(const Options& options)
+    : from(options.memory != nullptr ? options.memory : pooled_memory()),
+      depth(options.depth),
+      segments_max(options.segments_max),
+      attachment_bytes(options.attachment_bytes) {
+  // So that requests are there as soon as there is memory.
+  static_assert(std::is_aggregate_v<Request> && std::is_trivially_destructible_v<Request>);
+  const uint32_t count = std::bit_ceil(std::max(options.depth, 1u));
   constexpr bool kSends = std::is_same_v<Request, SendRequest>;
   const size_t list = size_t{options.segments_max} * sizeof(Segment) + (kSends ? sizeof(AtomicOperands) : 0);
   const size_t tail = std::max({list, size_t{options.inline_max}, kSends ? kOperationBytes : size_t{0}});
-  UROCE_ASSERT(slots >= options.depth);
-  mask_ = slots - 1;
-  attachment_offset_ =
-      (sizeof(Request) + tail + kAttachmentAlignment - 1) / kAttachmentAlignment * kAttachmentAlignment;
-  stride_ = (attachment_offset_ + options.attachment_bytes + kLine - 1) / kLine * kLine;
-  memory_ = QueueMemory(slots * stride_, options.memory);
-  for (uint32_t i = 0; i < slots; ++i) new (memory_.get() + i * stride_) Request();
+  UROCE_ASSERT(count >= options.depth);
+  attachment_offset = static_cast<uint32_t>(round_up(sizeof(Request) + tail, kAttachmentAlignment));
+  const size_t stride = round_up(attachment_offset + options.attachment_bytes, kLine);
+  slots = {static_cast<std::byte*>(from->allocate(count * stride, kLine)), count - 1,
+           static_cast<uint32_t>(stride)};
+}
+
+template <typename Request>
+WorkQueue<Request>::Ring::~Ring() {
+  if (slots.memory != nullptr) from->deallocate(slots.memory, bytes(), kLine);
 }
 
 template <typename Request>
 bool WorkQueue<Request>::look_for_room() {
-  retired_seen_ = retired_.load(std::memory_order_acquire);   // pairs with retire(): it is done with the slot
-  UROCE_ASSERT(reserved_ - retired_seen_ <= options_.depth);  // none was retired that was not published
-  return reserved_ - retired_seen_ < options_.depth;
+  retired_seen_ = retired_.load(std::memory_order_acquire);  // pairs with retire(): it is done with the slot
+  UROCE_ASSERT(reserved_ - retired_seen_ <= ring_.depth);    // none was retired that was not published
+  return reserved_ - retired_seen_ < ring_.depth;
 }
 
 template class WorkQueue<SendRequest>;

@@ -8,10 +8,10 @@
 #include <new>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "base/contract.h"
 #include "base/pooled.h"
-#include "queue/queue_memory.h"
 #include "queue/work_request.h"
 
 namespace uroce::queue {
@@ -19,7 +19,10 @@ namespace uroce::queue {
 /// Fixed-size ring of work requests between one posting thread (the caller holds the queue's lock) and the
 /// poller that owns the queue pair. A slot holds the request and, behind it, its segments, its inline bytes,
 /// or what a local operation asks for, and its attachment. A slot stays occupied from publish() until the
-/// poller retires it.
+/// poller retires it. Slots are not touched before they are reserved for the first time.
+///
+/// An object of 80 bytes: 24 that are the poller's, and then those of the posting thread, which should lie on
+/// one line.
 template <typename Request>
 class WorkQueue : public Pooled {
  public:
@@ -31,9 +34,45 @@ class WorkQueue : public Pooled {
     std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the pool
   };
 
-  explicit WorkQueue(const Options& options);
+  /// Where the slots are. Each side of a queue has its own, for the other one writes to what lies beside.
+  struct Slots {
+    std::byte* memory = nullptr;
+    uint32_t mask = 0;
+    uint32_t stride = 0;
 
-  [[nodiscard]] const Options& options() const { return options_; }
+    [[nodiscard]] Request* at(uint32_t number) const {
+      return std::launder(reinterpret_cast<Request*>(memory + size_t{number & mask} * stride));
+    }
+  };
+  /// The memory of a queue and its shape: made before the queue by those that may not call the maker of
+  /// memory, who may be the application, where they make the queue.
+  struct Ring {
+    /// Throws bad_alloc.
+    explicit Ring(const Options& options);
+    Ring(Ring&& other) noexcept : Ring(other) { other.slots.memory = nullptr; }
+    Ring& operator=(Ring&&) = delete;
+    ~Ring();
+    [[nodiscard]] size_t bytes() const { return (size_t{slots.mask} + 1) * slots.stride; }
+
+    Slots slots;
+    std::pmr::memory_resource* from;
+    uint32_t depth;
+    uint32_t segments_max;
+    uint32_t attachment_offset = 0;
+    uint32_t attachment_bytes;
+
+   private:
+    Ring(const Ring&) = default;
+  };
+
+  explicit WorkQueue(Ring ring) : pollers_slots_(ring.slots), ring_(std::move(ring)) {}
+  /// Throws bad_alloc.
+  explicit WorkQueue(const Options& options) : WorkQueue(Ring(options)) {}
+
+  /// Of a request.
+  [[nodiscard]] uint32_t segments_max() const { return ring_.segments_max; }
+  /// Of the memory that the slots lie in.
+  [[nodiscard]] size_t bytes() const { return ring_.bytes(); }
 
   /// Bytes behind a send request, at least: room for a local operation.
   static constexpr size_t kOperationBytes = 64;
@@ -41,31 +80,31 @@ class WorkQueue : public Pooled {
   // Posting thread. reserve() returns the next free slot or nullptr when `depth` requests are outstanding;
   // the slot becomes visible to the poller, together with all reserved before it, by publish(). cancel()
   // forgets what was reserved since the last publish(). reserve_used() is for callers that write all of the
-  // request: an older one is still in it.
+  // request: an older one is still in it, or whatever the memory held.
   Request* reserve_used() {
-    if (reserved_ - retired_seen_ >= options_.depth && !look_for_room()) [[unlikely]]
+    if (reserved_ - retired_seen_ >= ring_.depth && !look_for_room()) [[unlikely]]
       return nullptr;
-    UROCE_ASSERT(reserved_ - retired_seen_ < options_.depth);
-    return slot(reserved_++);
+    UROCE_ASSERT(reserved_ - retired_seen_ < ring_.depth);
+    return ring_.slots.at(reserved_++);
   }
   Request* reserve() {
     Request* const request = reserve_used();
     return request != nullptr ? new (request) Request() : nullptr;
   }
   void publish() {
-    UROCE_ASSERT(reserved_ - published_.load(std::memory_order_relaxed) <= options_.depth);  // its own store
+    UROCE_ASSERT(reserved_ - published_.load(std::memory_order_relaxed) <= ring_.depth);  // its own store
     published_.store(reserved_, std::memory_order_release);  // pairs with the acquire in published()
   }
   void cancel() {
     const uint32_t published = published_.load(std::memory_order_relaxed);
-    UROCE_ASSERT(reserved_ - published <= options_.depth);
+    UROCE_ASSERT(reserved_ - published <= ring_.depth);
     reserved_ = published;
   }
   /// Requests [published(), reserved()) were reserved since the last publish().
   [[nodiscard]] uint32_t reserved() const { return reserved_; }
   [[nodiscard]] Request& reserved_at(uint32_t number) {
     UROCE_ASSERT(number - published() < reserved_ - published());
-    return *slot(number);
+    return *ring_.slots.at(number);
   }
 
   // Either side: what lies behind a request. An operation is trivially copyable and no longer than
@@ -74,7 +113,7 @@ class WorkQueue : public Pooled {
     return std::launder(reinterpret_cast<Segment*>(&request + 1));
   }
   [[nodiscard]] std::span<const Segment> segments(const Request& request) const {
-    UROCE_ASSERT(request.segments <= options_.segments_max);
+    UROCE_ASSERT(request.segments <= ring_.segments_max);
     return {std::launder(reinterpret_cast<const Segment*>(&request + 1)), request.segments};
   }
   [[nodiscard]] std::byte* inline_bytes(Request& request) const {
@@ -85,11 +124,11 @@ class WorkQueue : public Pooled {
   }
   /// A send queue. They have a place of their own, behind the longest list of segments.
   [[nodiscard]] AtomicOperands& operands(Request& request) const {
-    return *std::launder(reinterpret_cast<AtomicOperands*>(segments(request) + options_.segments_max));
+    return *std::launder(reinterpret_cast<AtomicOperands*>(segments(request) + ring_.segments_max));
   }
   [[nodiscard]] const AtomicOperands& operands(const Request& request) const {
     const Segment* const list = segments(request).data();
-    return *std::launder(reinterpret_cast<const AtomicOperands*>(list + options_.segments_max));
+    return *std::launder(reinterpret_cast<const AtomicOperands*>(list + ring_.segments_max));
   }
   template <typename Operation>
   void set_operation(Request& request, const Operation& operation) const {
@@ -109,13 +148,13 @@ class WorkQueue : public Pooled {
   template <typename Attachment>
   void attach(Request& request, const Attachment& attachment) const {
     static_assert(std::is_trivially_copyable_v<Attachment> && alignof(Attachment) <= kAttachmentAlignment);
-    UROCE_ASSERT(sizeof(Attachment) == options_.attachment_bytes);
-    new (reinterpret_cast<std::byte*>(&request) + attachment_offset_) Attachment(attachment);
+    UROCE_ASSERT(sizeof(Attachment) == ring_.attachment_bytes);
+    new (reinterpret_cast<std::byte*>(&request) + ring_.attachment_offset) Attachment(attachment);
   }
   template <typename Attachment>
   [[nodiscard]] const Attachment& attachment(const Request& request) const {
-    UROCE_ASSERT(sizeof(Attachment) == options_.attachment_bytes);
-    const auto* from = reinterpret_cast<const std::byte*>(&request) + attachment_offset_;
+    UROCE_ASSERT(sizeof(Attachment) == ring_.attachment_bytes);
+    const auto* from = reinterpret_cast<const std::byte*>(&request) + ring_.attachment_offset;
     return *std::launder(reinterpret_cast<const Attachment*>(from));
   }
 
@@ -124,7 +163,7 @@ class WorkQueue : public Pooled {
   [[nodiscard]] uint32_t retired() const { return retired_.load(std::memory_order_relaxed); }
   [[nodiscard]] Request& at(uint32_t number) {
     UROCE_ASSERT(number - retired() < published() - retired());
-    return *slot(number);
+    return *pollers_slots_.at(number);
   }
   /// The oldest ones.
   void retire(uint32_t count = 1) {
@@ -140,21 +179,19 @@ class WorkQueue : public Pooled {
  private:
   /// The posting thread knows of no free slot: whether the poller has retired some since it looked last.
   bool look_for_room();
-  [[nodiscard]] Request* slot(uint32_t number) const {
-    return std::launder(reinterpret_cast<Request*>(memory_.get() + size_t{number & mask_} * stride_));
-  }
   static constexpr size_t kAttachmentAlignment = 8;
 
-  Options options_;
-  uint32_t mask_ = 0;
-  size_t attachment_offset_ = 0;
-  size_t stride_ = 0;
-  QueueMemory memory_;
-  alignas(64) std::atomic<uint32_t> published_{0};
+  // The poller's.
+  const Slots pollers_slots_;
+  std::atomic<uint32_t> retired_{0};
+  // The posting thread's.
+  alignas(8) const Ring ring_;
+  std::atomic<uint32_t> published_{0};
   uint32_t reserved_ = 0;
   uint32_t retired_seen_ = 0;  // by the posting thread, which looks only when it has to
-  alignas(64) std::atomic<uint32_t> retired_{0};
 };
+
+static_assert(sizeof(WorkQueue<SendRequest>) == 80);
 
 using SendQueue = WorkQueue<SendRequest>;
 using ReceiveQueue = WorkQueue<ReceiveRequest>;

@@ -21,7 +21,7 @@ void set_address(const VerbsQp& qp, queue::SendRequest& request, ibv_ah& face, u
                  uint32_t qkey) {
   const VerbsAh& ah = object(&face);
   const QpNumber from{qp.qp_base.qp_num};
-  qp.handle->send_queue->attach(
+  qp.handle->send_queue.attach(
       request, address_to(ah.address, qp.owner->device->source_ports(), ah.flow_label, from, {number}, qkey));
 }
 

@@ -123,7 +123,7 @@ qp::RegisterOperation operation_of(const VerbsFastMr& mr, const urocedv_reg_mr_a
 
 /// A request beside the lists of ibv_wr_*; nullptr: the queue is full.
 queue::SendRequest* reserve(const VerbsQp& qp, const ibv_send_wr& from, queue::SendOperation operation) {
-  queue::SendRequest* const request = qp.handle->send_queue->reserve();
+  queue::SendRequest* const request = qp.handle->send_queue.reserve();
   if (request == nullptr) return nullptr;
   request->wr_id = from.wr_id;
   request->operation = operation;
@@ -143,7 +143,7 @@ int enqueue_registration(const VerbsQp& qp, const urocedv_send_wr& from) {
     pages.list->give_back();
     return ENOMEM;
   }
-  qp.handle->send_queue->set_operation(*request, operation_of(*mr, from.reg_mr.attr, *pages.list));
+  qp.handle->send_queue.set_operation(*request, operation_of(*mr, from.reg_mr.attr, *pages.list));
   return 0;
 }
 
@@ -164,7 +164,7 @@ int enqueue_read_invalidate(const VerbsQp& qp, const urocedv_send_wr& from) {
   request->remote_address = from.wr.wr.rdma.remote_addr;
   request->rkey = {from.wr.wr.rdma.rkey};
   request->invalidate = {from.invalidate_key};
-  copy_segments(qp.handle->send_queue->segments(*request), from.wr.sg_list, count);
+  copy_segments(qp.handle->send_queue.segments(*request), from.wr.sg_list, count);
   return 0;
 }
 
@@ -176,7 +176,7 @@ void post_registration(ibv_qp_ex* face, VerbsFastMr* mr, const urocedv_reg_mr_at
   if (const int error = prepare(qp, mr, wanted, pages); error != 0) return refuse(qp, error);
   queue::SendRequest* request = begin(face, queue::SendOperation::kRegister);
   if (request == nullptr) return pages.list->give_back();
-  qp.handle->send_queue->set_operation(*request, operation_of(*mr, *wanted, *pages.list));
+  qp.handle->send_queue.set_operation(*request, operation_of(*mr, *wanted, *pages.list));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ void post_flush(ibv_qp_ex* face, const queue::FlushOperation& operation, MemoryK
   request->rkey = rkey;
   request->length = static_cast<uint32_t>(length);
   const VerbsQp& qp = object(face);
-  qp.handle->send_queue->set_operation(*request, operation);
+  qp.handle->send_queue.set_operation(*request, operation);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ int enqueue_bind(VerbsQp& qp, const ibv_send_wr& from, unsigned type) {
   if (const int error = translate(qp, from.bind_mw.mw, from.bind_mw.rkey, from.bind_mw.bind_info, operation);
       error != 0)
     return error;
-  queue::SendQueue& queue = *qp.handle->send_queue;
+  queue::SendQueue& queue = qp.handle->send_queue;
   queue::SendRequest* request = queue.reserve();
   if (request == nullptr) return ENOMEM;
   request->wr_id = from.wr_id;
@@ -74,7 +74,7 @@ bool may_be_described(const VerbsQp& qp, const PostRule& rule, const ibv_send_wr
 
 /// Writes down what such a request has behind it.
 void describe_rest(const VerbsQp& qp, queue::SendRequest& request, const ibv_send_wr& from) {
-  queue::SendQueue& queue = *qp.handle->send_queue;
+  queue::SendQueue& queue = qp.handle->send_queue;
   if (qp.type == qp::Type::kUd) {
     set_address(qp, request, *from.wr.ud.ah, from.wr.ud.remote_qpn, from.wr.ud.remote_qkey);
   } else if (qp.type == qp::Type::kXrcSend && !is_local(request.operation)) {
@@ -196,7 +196,7 @@ int post_send(ibv_qp* face, ibv_send_wr* request, ibv_send_wr** bad) {
       *bad = request;
       return EINVAL;
     }
-    const Sends sends{qp, *qp.handle->send_queue, post_rules(qp.type),
+    const Sends sends{qp, qp.handle->send_queue, post_rules(qp.type),
                       qp.signal_all ? unsigned{IBV_SEND_SIGNALED} : 0U};
     error = enqueue_list(sends, request, bad, posted);
   }
@@ -212,7 +212,7 @@ int post_bind(ibv_qp* face, const ibv_send_wr& request) {
     // Relaxed: as in post_send.
     if (qp.state.load(std::memory_order_relaxed) < IBV_QPS_RTS) return EINVAL;
     if (const int error = enqueue_bind(qp, request, IBV_MW_TYPE_1); error != 0) return error;
-    qp.handle->send_queue->publish();
+    qp.handle->send_queue.publish();
   }
   qp.owner->device->ring_doorbell(*qp.handle);
   return 0;
@@ -232,7 +232,7 @@ int post_recv(ibv_qp* face, ibv_recv_wr* request, ibv_recv_wr** bad) {
       qp.qp_base.srq != nullptr) {
     *bad = request;
   } else {
-    error = enqueue_list(Receives{qp, *qp.handle->receive_queue}, request, bad, posted);
+    error = enqueue_list(Receives{qp, qp.handle->receive_queue}, request, bad, posted);
   }
   // In the error state the poller does not look at the queue by itself. So the look at the state must not
   // come before the publication: then either the poller sees the requests when it flushes, or we see its

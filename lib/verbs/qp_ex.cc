@@ -47,7 +47,7 @@ uint64_t flags_of(unsigned type) {
 
 /// What was described since start is forgotten, and what it holds given back.
 void cancel(VerbsQp& qp) {
-  queue::SendQueue& queue = *qp.handle->send_queue;
+  queue::SendQueue& queue = qp.handle->send_queue;
   for (uint32_t number = queue.published(); number != queue.reserved(); ++number)
     qp::drop_operation(queue, queue.reserved_at(number));
   queue.cancel();
@@ -68,7 +68,7 @@ void start(ibv_qp_ex* face) {
 /// queue.
 void check_address(VerbsQp& qp) {
   if (qp.request == nullptr) return;
-  const queue::SendQueue& queue = *qp.handle->send_queue;
+  const queue::SendQueue& queue = qp.handle->send_queue;
   const bool lost = qp.type == qp::Type::kUd
                         ? queue.attachment<qp::DatagramAddress>(*qp.request).frame.bytes() == 0
                     : qp.type == qp::Type::kXrcSend && !is_local(qp.request->operation)
@@ -86,7 +86,7 @@ int complete(ibv_qp_ex* face) {
   check_address(qp);
   const int error = qp.list_error;
   if (error == 0) {
-    qp.handle->send_queue->publish();
+    qp.handle->send_queue.publish();
   } else {
     cancel(qp);
   }
@@ -121,13 +121,13 @@ queue::SendRequest* begin(ibv_qp_ex* face, SendOperation operation) {
     refuse(qp, EINVAL);
     return nullptr;
   }
-  qp.request = qp.handle->send_queue->reserve();
+  qp.request = qp.handle->send_queue.reserve();
   if (qp.request == nullptr) {
     refuse(qp, ENOMEM);
     return nullptr;
   }
-  if (qp.type == qp::Type::kUd) qp.handle->send_queue->attach(*qp.request, qp::DatagramAddress{});
-  if (qp.type == qp::Type::kXrcSend) qp.handle->send_queue->attach(*qp.request, queue::SrqNumber{});
+  if (qp.type == qp::Type::kUd) qp.handle->send_queue.attach(*qp.request, qp::DatagramAddress{});
+  if (qp.type == qp::Type::kXrcSend) qp.handle->send_queue.attach(*qp.request, queue::SrqNumber{});
   qp.request->wr_id = face->wr_id;
   qp.request->operation = operation;
   qp.request->signaled = qp.signal_all || given(IBV_SEND_SIGNALED);
@@ -149,7 +149,7 @@ void begin_atomic(ibv_qp_ex* face, SendOperation operation, uint64_t remote_addr
                   const queue::AtomicOperands& operands) {
   begin_remote(face, operation, remote_address, rkey);
   if (const VerbsQp& qp = object(face); qp.request != nullptr)
-    qp.handle->send_queue->operands(*qp.request) = operands;
+    qp.handle->send_queue.operands(*qp.request) = operands;
 }
 
 /// The value is taken at once; there is no list.
@@ -158,7 +158,7 @@ void write_atomically(ibv_qp_ex* face, uint32_t rkey, uint64_t remote_address, c
   const VerbsQp& qp = object(face);
   if (qp.request == nullptr) return;
   static_assert(queue::SendQueue::kOperationBytes >= queue::kAtomicBytes);
-  std::memcpy(qp.handle->send_queue->inline_bytes(*qp.request), value, queue::kAtomicBytes);
+  std::memcpy(qp.handle->send_queue.inline_bytes(*qp.request), value, queue::kAtomicBytes);
   qp.request->inline_data = true;
   qp.request->length = queue::kAtomicBytes;
 }
@@ -182,14 +182,14 @@ void set_segments(ibv_qp_ex* face, size_t count, const ibv_sge* segments) {
     return refuse(qp, EINVAL);
   qp.request->segments = static_cast<uint16_t>(count);
   qp.request->length = static_cast<uint32_t>(bytes);
-  copy_segments(qp.handle->send_queue->segments(*qp.request), segments, static_cast<uint32_t>(count));
+  copy_segments(qp.handle->send_queue.segments(*qp.request), segments, static_cast<uint32_t>(count));
 }
 
 void set_inline(ibv_qp_ex* face, size_t count, const ibv_data_buf* pieces) {
   VerbsQp& qp = object(face);
   if (qp.request == nullptr) return;
   if (has_result(qp.request->operation) || has_no_list(qp.request->operation)) return refuse(qp, EINVAL);
-  std::byte* to = qp.handle->send_queue->inline_bytes(*qp.request);
+  std::byte* to = qp.handle->send_queue.inline_bytes(*qp.request);
   size_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {
     if (pieces[i].length > qp.caps.max_inline_data - bytes) return refuse(qp, EINVAL);
@@ -221,7 +221,7 @@ void bind_window(ibv_qp_ex* face, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_i
   if (const int error = translate(qp, mw, rkey, *info, operation); error != 0) return refuse(qp, error);
   queue::SendRequest* request = begin(face, SendOperation::kBindWindow);
   if (request == nullptr) return;
-  qp.handle->send_queue->set_operation(*request, operation);
+  qp.handle->send_queue.set_operation(*request, operation);
   mw->rkey = operation.key.value;
 }
 

@@ -73,7 +73,7 @@ inline void describe_receive(const ibv_recv_wr& from, queue::ReceiveRequest& to,
 /// Whether a request to that shared receive queue may be posted, and the attachment that names it.
 inline bool can_name_srq(uint32_t number) { return number != 0 && number <= queue::SrqNumber::kMask; }
 inline void set_srq(const VerbsQp& qp, queue::SendRequest& request, uint32_t number) {
-  qp.handle->send_queue->attach(request, queue::SrqNumber{number});
+  qp.handle->send_queue.attach(request, queue::SrqNumber{number});
 }
 
 /// Whether a request of a UD queue pair may go there, and the attachment that makes it do so.

@@ -178,7 +178,7 @@ std::vector<FedPort::Sent> OurEnd::take_sent() {
 
 void OurEnd::post_send(size_t index) {
   const Message& message = own_.messages[index];
-  queue::SendQueue& sends = *queue_pair_->send_queue;
+  queue::SendQueue& sends = queue_pair_->send_queue;
   queue::SendRequest& request = *sends.reserve();
   request.wr_id = index;
   request.remote_address = message.address;
@@ -198,7 +198,7 @@ void OurEnd::post_send(size_t index) {
 }
 
 void OurEnd::post_receive(size_t index) {
-  queue::ReceiveQueue& receives = *queue_pair_->receive_queue;
+  queue::ReceiveQueue& receives = queue_pair_->receive_queue;
   queue::ReceiveRequest& request = *receives.reserve();
   const queue::Segment segment = memory_->receive(index);
   request = {.wr_id = index,

@@ -64,7 +64,7 @@ class Fairness : public ::testing::Test {
 
   /// A WRITE.
   void post(const Actor& actor, uint32_t bytes) {
-    queue::SendQueue& sends = *actor.queue_pair->send_queue;
+    queue::SendQueue& sends = actor.queue_pair->send_queue;
     queue::SendRequest& request = *sends.reserve();
     request = {};
     request.operation = queue::SendOperation::kWrite;

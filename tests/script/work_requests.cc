@@ -90,20 +90,20 @@ void Performance::post(Line& line) {
   const Line said = line;
   for (uint64_t id = line.to_number(first); id <= line.to_number(last); ++id) {
     line = said;
-    queue::SendRequest* const slot = actor.queue_pair->send_queue->reserve();
+    queue::SendRequest* const slot = actor.queue_pair->send_queue.reserve();
     if (slot == nullptr) line.fail("the queue is full");
     fill_request(line, *slot, operation);
     slot->wr_id = id;
     line.end();
   }
-  actor.queue_pair->send_queue->publish();
+  actor.queue_pair->send_queue.publish();
   stage_.device().ring_doorbell(*actor.queue_pair);
   act();
 }
 
 void Performance::fill_request(Line& line, queue::SendRequest& request, queue::SendOperation operation) {
   Actor& actor = this->actor(line);
-  queue::SendQueue& sends = *actor.queue_pair->send_queue;
+  queue::SendQueue& sends = actor.queue_pair->send_queue;
   request = request_in(line, stage_.memory(), operation);
   if (queue::is_atomic(operation)) {
     sends.operands(request) = {line.number("add", line.number("swap", 0)), line.number("compare", 0)};
@@ -136,8 +136,8 @@ void Performance::address_request(Line& line, queue::SendRequest& request) {
   stage_.device().give_back_address();
   const QpNumber to{static_cast<uint32_t>(line.number("to_qp", actor.peer.value))};
   const auto qkey = static_cast<uint32_t>(line.number("qkey", actor.attributes.qkey));
-  actor.queue_pair->send_queue->attach(request, qp::address_to(*address, wire::SourcePorts::kFlowLabel, 0,
-                                                               actor.queue_pair->number, to, qkey));
+  actor.queue_pair->send_queue.attach(request, qp::address_to(*address, wire::SourcePorts::kFlowLabel, 0,
+                                                              actor.queue_pair->number, to, qkey));
 }
 
 /// recv ID [m+0 ...] [bytes=N] [srq=NAME]; with A..B for ID so many of the same.
@@ -161,8 +161,8 @@ void Performance::receive(Line& line) {
       continue;
     }
     engine::QueuePairHandle& queue_pair = *actor(line).queue_pair;
-    fill(*queue_pair.receive_queue, id);
-    queue_pair.receive_queue->publish();
+    fill(queue_pair.receive_queue, id);
+    queue_pair.receive_queue.publish();
     if (queue_pair.in_error.load()) stage_.device().ring_doorbell(queue_pair);
   }
   act();

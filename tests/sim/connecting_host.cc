@@ -85,7 +85,7 @@ void ConnectingHost::make_queue_pair(Connection& connection) {
                                                   .receive_completions = completions_.get()})
                               .value();
   connection.memory = std::make_unique<RegisteredMemory>(host_.device(), domain_, 2 * kMessageBytes);
-  queue::ReceiveQueue& receives = *connection.queue_pair->receive_queue;
+  queue::ReceiveQueue& receives = connection.queue_pair->receive_queue;
   queue::ReceiveRequest& request = *receives.reserve();
   request = {.wr_id = connection.number, .length = kMessageBytes, .segments = 1};
   receives.segments(request)[0] = connection.memory->segment(kMessageBytes, kMessageBytes);
@@ -109,7 +109,7 @@ void ConnectingHost::make_ready(Connection& connection, const Gid& peer, QpNumbe
 
 void ConnectingHost::send(Connection& connection) {
   std::ranges::copy(connection.message, connection.memory->bytes(0, kMessageBytes).begin());
-  queue::SendQueue& sends = *connection.queue_pair->send_queue;
+  queue::SendQueue& sends = connection.queue_pair->send_queue;
   queue::SendRequest& request = *sends.reserve();
   request = {};
   request.operation = queue::SendOperation::kSend;

@@ -61,7 +61,7 @@ void CrowdClient::post(Sender& sender) {
   const std::vector<std::byte> message = message_of(sender.member, sender.posted);
   const size_t place = size_t{sender.posted % kDepth} * sender.member.bytes_max;
   std::ranges::copy(message, sender.memory->bytes(place, message.size()).begin());
-  queue::SendQueue& sends = *sender.queue_pair->send_queue;
+  queue::SendQueue& sends = sender.queue_pair->send_queue;
   queue::SendRequest& request = *sends.reserve();
   request = {};
   request.operation = queue::SendOperation::kSendImm;
@@ -79,7 +79,7 @@ void CrowdClient::post(Sender& sender) {
 }
 
 void CrowdClient::post_receive(Sender& sender) {
-  queue::ReceiveQueue& receives = *sender.queue_pair->receive_queue;
+  queue::ReceiveQueue& receives = sender.queue_pair->receive_queue;
   const uint32_t number = sender.receives_posted++;
   const size_t place = size_t{kDepth} * sender.member.bytes_max + number % kDepth * kAnswerBytes;
   queue::ReceiveRequest& request = *receives.reserve();

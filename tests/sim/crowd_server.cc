@@ -132,7 +132,7 @@ void CrowdServer::answered(const queue::Completion& completion) {
 
 void CrowdServer::answer(Served& served) {
   if (served.to_answer.empty() || random_.chance(1, 3)) return;
-  queue::SendQueue& sends = *served.queue_pair->send_queue;
+  queue::SendQueue& sends = served.queue_pair->send_queue;
   while (!served.to_answer.empty() && served.answers_posted - served.answers_sent < kAnswersMax) {
     const size_t place =
         (size_t{served.member.index} * kAnswersMax + served.answers_posted % kAnswersMax) * kAnswerBytes;

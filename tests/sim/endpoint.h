@@ -43,8 +43,8 @@ class Endpoint {
   std::string close();
 
   [[nodiscard]] QpNumber number() const { return queue_pair_->number; }
-  [[nodiscard]] queue::SendQueue& sends() { return *queue_pair_->send_queue; }
-  [[nodiscard]] queue::ReceiveQueue& receives() { return *queue_pair_->receive_queue; }
+  [[nodiscard]] queue::SendQueue& sends() { return queue_pair_->send_queue; }
+  [[nodiscard]] queue::ReceiveQueue& receives() { return queue_pair_->receive_queue; }
   void publish_sends();
   void publish_receives();
   size_t poll_sends(std::span<queue::Completion> to) { return host.poll(*send_completions_, to); }

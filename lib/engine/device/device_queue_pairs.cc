@@ -64,17 +64,16 @@ void leave(DeviceState& state, DomainId domain) {
   if (domain != DomainId{}) state.domains.leave(domain);
 }
 
-void add_target(XrcDomain& domain, QueuePairEntry& entry) {
-  const std::lock_guard guard(domain.mutex);
-  entry.next_target = domain.first_target;
-  if (entry.next_target != nullptr) entry.next_target->previous_target = &entry;
-  domain.first_target = &entry;
+void add_target(XrcPlace& place, QueuePairEntry& entry) {
+  const std::lock_guard guard(place.domain.mutex);
+  place.next = place.domain.first_target;
+  if (place.next != nullptr) place.next->xrc->previous = &entry;
+  place.domain.first_target = &entry;
 }
-void remove_target(XrcDomain& domain, QueuePairEntry& entry) {
-  const std::lock_guard guard(domain.mutex);
-  (entry.previous_target != nullptr ? entry.previous_target->next_target : domain.first_target) =
-      entry.next_target;
-  if (entry.next_target != nullptr) entry.next_target->previous_target = entry.previous_target;
+void remove_target(const XrcPlace& place) {
+  const std::lock_guard guard(place.domain.mutex);
+  (place.previous != nullptr ? place.previous->xrc->next : place.domain.first_target) = place.next;
+  if (place.next != nullptr) place.next->xrc->previous = place.previous;
 }
 
 /// Runs `end(turn)`, the end of a queue pair, in the first turn in which the peer is owed nothing more. A
@@ -114,29 +113,29 @@ Poller& DeviceState::choose_poller(const QueuePairOptions& options) {
 
 namespace {
 
-struct Queues {
-  std::unique_ptr<queue::SendQueue> send;
-  std::unique_ptr<queue::ReceiveQueue> receive;
+struct Rings {
+  queue::SendQueue::Ring send;
+  queue::ReceiveQueue::Ring receive;
 };
 
-Queues make_queues(const QueuePairOptions& options) {
-  return {std::make_unique<queue::SendQueue>(
-              queue::SendQueue::Options{.depth = options.send_depth,
-                                        .segments_max = options.send_segments,
-                                        .inline_max = options.inline_bytes,
-                                        .attachment_bytes = attachment_bytes(options.type),
-                                        .memory = options.memory}),
-          std::make_unique<queue::ReceiveQueue>(
-              queue::ReceiveQueue::Options{.depth = options.receive_depth,
-                                           .segments_max = options.receive_segments,
-                                           .inline_max = 0,
-                                           .memory = options.memory})};
+Rings make_rings(const QueuePairOptions& options) {
+  return {queue::SendQueue::Ring({.depth = options.send_depth,
+                                  .segments_max = options.send_segments,
+                                  .inline_max = options.inline_bytes,
+                                  .attachment_bytes = attachment_bytes(options.type),
+                                  .memory = options.memory}),
+          queue::ReceiveQueue::Ring({.depth = options.receive_depth,
+                                     .segments_max = options.receive_segments,
+                                     .inline_max = 0,
+                                     .memory = options.memory})};
 }
 
 std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, const Device& device,
-                                           QpNumber number, mem::QpIdentity identity, Queues queues,
+                                           QpNumber number, mem::QpIdentity identity, Rings rings,
                                            Poller& poller, const DeviceState& state) {
   const bool shares = options.shared_receives != nullptr;
+  std::unique_ptr<XrcPlace> xrc;
+  if (options.xrc_domain != nullptr) xrc.reset(new XrcPlace{*options.xrc_domain});
   auto entry = std::make_unique<QueuePairEntry>(
       qp::QueuePair::Options{
           .transport = &state.transport,
@@ -147,20 +146,14 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
           .signal_all = options.signal_all,
           .reserved_lkey = options.reserved_lkey,
           .datagram_mtu = path_mtu_bytes(device.path_mtu_max()),
-          .send_queue = queues.send.get(),
-          .receive_queue = queues.receive.get(),
           .shared_receives = shares ? &options.shared_receives->queue : nullptr,
           .send_completions = options.send_completions,
           .receive_completions = options.receive_completions,
           .listener = options.listener,
           .xrc_domain = options.xrc_domain != nullptr ? options.xrc_domain->id : queue::XrcDomainId{}},
-      poller.siblings(), poller.index());
+      std::move(rings.send), std::move(rings.receive), poller.siblings(), poller.index());
   entry->may_follow = may_follow(options) && state.follow_packets;
-  entry->number = number;
-  entry->domain = options.domain;
-  entry->xrc_domain = options.xrc_domain;
-  entry->send_queue = std::move(queues.send);
-  entry->receive_queue = std::move(queues.receive);
+  entry->xrc = std::move(xrc);
   return entry;
 }
 
@@ -168,7 +161,7 @@ std::unique_ptr<QueuePairEntry> make_entry(const QueuePairOptions& options, cons
 
 QueuePairEntry& DeviceState::add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry) {
   QueuePairEntry& added = entries.add(std::move(entry));
-  if (options.xrc_domain != nullptr) add_target(*options.xrc_domain, added);
+  if (added.xrc != nullptr) add_target(*added.xrc, added);
   if (options.shared_receives != nullptr) options.shared_receives->poller = &added.poller();
   use_lane(options.send_completions, added.made_for);
   use_lane(options.receive_completions, added.made_for);
@@ -227,7 +220,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
   std::optional<QpNumber> number;
   Error refusal{ENOMEM, "no memory for the queues"};
   try {
-    Queues queues = make_queues(options);
+    Rings rings = make_rings(options);
     const std::lock_guard guard(state.mutex);
     Poller& poller = state.choose_poller(options);
     if (options.thread_domain && poller.index() != options.thread_domain->poller) {
@@ -236,7 +229,7 @@ Result<QueuePairHandle*> Device::create_queue_pair(const QueuePairOptions& optio
       if (state.entries.size() < queue_pairs_max()) number = state.queue_pairs.allocate(state.clock());
       if (number) {
         return &state.add(options, make_entry(options, *this, *number, {++state.queue_pairs_ever},
-                                              std::move(queues), poller, state));
+                                              std::move(rings), poller, state));
       }
       refusal = {ENOMEM, "no queue pair left"};
     }
@@ -268,12 +261,12 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
     if (state.pollers.size() == 1) continue;
     for (const auto& poller : state.pollers) poller->turn(state.clock());
   }
-  if (entry.xrc_domain != nullptr) remove_target(*entry.xrc_domain, entry);
+  if (entry.xrc != nullptr) remove_target(*entry.xrc);
   // Its memory goes without the lock: it may be the application's to take back.
   std::unique_ptr<QueuePairEntry> ended;
   const std::lock_guard guard(state.mutex);
   state.queue_pairs.give_back(entry.number, state.clock());
-  leave(state, entry.domain);
+  leave(state, entry.queue_pair.domain());
   --state.load[entry.made_for];
   ended = state.entries.take(entry);
   state.show_queue_pairs();

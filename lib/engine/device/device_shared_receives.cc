@@ -90,7 +90,7 @@ void Device::destroy_shared_receives(std::unique_ptr<SharedReceives> receives) {
     {
       const std::lock_guard guard(domain->mutex);
       domain->poller->run([&](qp::Turn&) {
-        for (QueuePairEntry* target = domain->first_target; target != nullptr; target = target->next_target)
+        for (QueuePairEntry* target = domain->first_target; target != nullptr; target = target->xrc->next)
           target->queue_pair.forget_receives(receives->queue);
       });
     }

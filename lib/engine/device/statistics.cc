@@ -209,8 +209,8 @@ host::QueuePairRow row_of(const QueuePairEntry& entry) {
   row.rnr_naks_received = incidents.rnr_naks_received;
   row.naks_sent = incidents.naks_sent;
   row.rnr_naks_sent = incidents.rnr_naks_sent;
-  row.posted_sends = entry.send_queue->published() - entry.send_queue->retired();
-  row.posted_receives = entry.receive_queue->published() - entry.receive_queue->retired();
+  row.posted_sends = entry.send_queue.published() - entry.send_queue.retired();
+  row.posted_receives = entry.receive_queue.published() - entry.receive_queue.retired();
   row.window = congestion.window;
   row.unanswered = queue_pair.unanswered();
   row.mbps = congestion.mbps;

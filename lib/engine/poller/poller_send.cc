@@ -196,8 +196,8 @@ void Poller::raise_events() {
 
 void QueuePairEntry::raised(qp::Event event) {
   if (listener == nullptr) return;
-  if (events_ == 0) poller().note_events(*this);
-  events_ |= 1u << static_cast<unsigned>(event);
+  if (events == 0) poller().note_events(*this);
+  events = static_cast<uint8_t>(events | 1u << static_cast<unsigned>(event));
 }
 
 bool Poller::note_error_state(QueuePairEntry& entry) {

@@ -11,8 +11,6 @@ void QueuePairHandle::prefetch() const { static_cast<const QueuePairEntry*>(this
 
 void QueuePairEntry::prefetch_all() const {
   prefetch_lines(this, sizeof(*this));
-  prefetch_lines(send_queue.get(), sizeof(*send_queue));
-  prefetch_lines(receive_queue.get(), sizeof(*receive_queue));
   queue_pair.prefetch();
 }
 

@@ -7,11 +7,8 @@
 #include <utility>
 
 #include "base/contract.h"
-#include "base/timer_wheel.h"
-#include "engine/poller/doorbells.h"
 #include "engine/poller/early_packets.h"
 #include "engine/poller/queue_pair_handle.h"
-#include "engine/poller/strays.h"
 #include "qp/queue_pair.h"
 
 namespace uroce::engine {
@@ -22,18 +19,18 @@ struct XrcDomain;
 /// A queue pair as its poller sees it. Made and destroyed by Device on a control thread; in between
 /// everything but the doorbell belongs to the poller. That may be another one after each turn
 /// (queue_pair_moves.h): what was asked from outside of one is asked once more in its turn.
-struct QueuePairEntry final : QueuePairHandle, TimerNode, Doorbell, private qp::EventListener {
-  /// The listener of `options` is told after the turn. `pollers`: those of the device, by index; they outlive
-  /// it. It is made for the one with `index`.
-  QueuePairEntry(qp::QueuePair::Options options, std::span<Poller* const> pollers, uint16_t index)
-      : pollers_(pollers.data()),
-        owner_(index),
-        made_for(index),
+struct QueuePairEntry final : QueuePairHandle {
+  /// The queues and the listener of `options` do not count: it has `sends`, `receives`, and a listener of its
+  /// own, which tells that of `options` after the turn. `pollers`: those of the device, by index; they
+  /// outlive it. It is made for the one with `index`.
+  QueuePairEntry(qp::QueuePair::Options options, queue::SendQueue::Ring sends,
+                 queue::ReceiveQueue::Ring receives, std::span<Poller* const> its_pollers, uint16_t index)
+      : QueuePairHandle(its_pollers.data(), index, options.number, std::move(sends), std::move(receives)),
         listener(std::exchange(options.listener, static_cast<qp::EventListener*>(this))),
-        queue_pair(options) {}
+        queue_pair(with_queues(options)) {}
 
   /// Its poller, or the one that it is on its way to. Any thread.
-  [[nodiscard]] Poller& poller() const { return *pollers_[poller_index()]; }
+  [[nodiscard]] Poller& poller() const { return *pollers[poller_index()]; }
   [[nodiscard]] uint16_t poller_index() const { return static_cast<uint16_t>(owner()); }
   /// In a turn of the poller with that index: the queue pair is there.
   [[nodiscard]] bool is_of(uint16_t index) const { return owner() == index; }
@@ -44,7 +41,7 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, Doorbell, private qp::
 
   /// What was raised since the last time, to the listener.
   void raise_events() {
-    for (uint32_t left = std::exchange(events_, 0); left != 0; left &= left - 1)
+    for (unsigned left = std::exchange(events, uint8_t{0}); left != 0; left &= left - 1)
       listener->raised(static_cast<qp::Event>(std::countr_zero(left)));
   }
 
@@ -54,42 +51,24 @@ struct QueuePairEntry final : QueuePairHandle, TimerNode, Doorbell, private qp::
 
  private:
   static constexpr uint32_t kOnItsWay = 1u << 16;
-  Poller* const* const pollers_;
-  std::atomic<uint32_t> owner_;  // index of a poller, and whether the queue pair is on its way there
 
  public:
-  const uint16_t made_for;  // poller, by its index; not changed when the queue pair moves
-  bool may_follow = false;  // its packets, to another poller
-  Strays strays;
   qp::EventListener* const listener;
-  DomainId domain;
-  XrcDomain* xrc_domain = nullptr;
-  // All of its device, under the device's mutex.
-  QueuePairEntry* previous = nullptr;
-  QueuePairEntry* next = nullptr;
-  // XRC targets: those of the same domain, under its mutex.
-  QueuePairEntry* previous_target = nullptr;
-  QueuePairEntry* next_target = nullptr;
-  // In the poller's list of active queue pairs when `active`.
-  bool active = false;
-  // Of its last turn in which it sent, while others send: the last frame, and whether there was more to send.
-  bool has_more = false;
-  uint32_t frame_bytes = 0;
-  QueuePairEntry* previous_active = nullptr;
-  QueuePairEntry* next_active = nullptr;
   // Of its poller's EarlyPackets.
   EarlyList early_requests;
   EarlyList early_responses;
-  QueuePairEntry* next_raised = nullptr;  // in the poller's list of those with events
   qp::QueuePair queue_pair;
 
  private:
-  [[nodiscard]] uint32_t owner() const { return owner_.load(std::memory_order_acquire); }
+  [[nodiscard]] uint32_t owner() const { return owner_index.load(std::memory_order_acquire); }
   // Pairs with owner(): a thread that finds the next owner sees what the last one did.
-  void set_owner(uint32_t owner) { owner_.store(owner, std::memory_order_release); }
+  void set_owner(uint32_t owner) { owner_index.store(owner, std::memory_order_release); }
   void raised(qp::Event event) override;
-
-  uint32_t events_ = 0;  // bit per qp::Event
+  [[nodiscard]] qp::QueuePair::Options with_queues(qp::QueuePair::Options options) {
+    options.send_queue = &send_queue;
+    options.receive_queue = &receive_queue;
+    return options;
+  }
 };
 
 /// The queue pairs that may have something to do, in the order of their turns. One poller.

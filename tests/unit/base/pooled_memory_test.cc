@@ -99,6 +99,24 @@ TEST(PooledMemory, PagesOfTheNextPiecesAreThere) {
   pool.deallocate(piece, 64, kAlignment);
 }
 
+TEST(PooledMemory, OfALongPieceNoPageIsThereBeforeItIsUsed) {
+  constexpr size_t kPage = 4096;
+  constexpr size_t kPages = 16;
+  PooledMemory pool;
+  auto* const piece = static_cast<std::byte*>(pool.allocate(kPages * kPage, kAlignment));
+  // The first page is the slab's own, too.
+  auto* const page = piece + kPage - reinterpret_cast<uintptr_t>(piece) % kPage;
+  const auto there = [&] {
+    std::array<unsigned char, kPages - 1> pages{};
+    EXPECT_EQ(mincore(page, pages.size() * kPage, pages.data()), 0);
+    return std::ranges::count_if(pages, [](unsigned char one) { return (one & 1) != 0; });
+  };
+  EXPECT_EQ(there(), 0);
+  page[5 * kPage] = std::byte{1};
+  EXPECT_EQ(there(), 1);
+  pool.deallocate(piece, kPages * kPage, kAlignment);
+}
+
 /// The kernel's flags of the mapping that the address lies in.
 std::string flags_of(const void* address) {
   std::ifstream smaps("/proc/self/smaps");

@@ -49,11 +49,11 @@ class BoundRegion {
 
 /// SEND with invalidate, or a local invalidate, without a receive.
 inline void post_invalidation(const Side& side, queue::SendOperation operation, MemoryKey key) {
-  queue::SendRequest& request = *side.queue_pair().send_queue->reserve();
+  queue::SendRequest& request = *side.queue_pair().send_queue.reserve();
   request.operation = operation;
   request.invalidate = key;
   request.signaled = true;
-  side.queue_pair().send_queue->publish();
+  side.queue_pair().send_queue.publish();
   side.device().ring_doorbell(side.queue_pair());
 }
 

@@ -74,7 +74,7 @@ int Side::connect(const Side& peer) {
 }
 
 void Side::post(const std::vector<Message>& messages, uint64_t first_id) {
-  queue::SendQueue& queue = *queue_pair_->send_queue;
+  queue::SendQueue& queue = queue_pair_->send_queue;
   for (const Message& message : messages) {
     queue::SendRequest* request = queue.reserve();
     ASSERT_NE(request, nullptr);
@@ -92,7 +92,7 @@ void Side::post(const std::vector<Message>& messages, uint64_t first_id) {
 }
 
 void Side::receive(const std::vector<queue::Segment>& segments, uint64_t first_id) {
-  queue::ReceiveQueue& queue = *queue_pair_->receive_queue;
+  queue::ReceiveQueue& queue = queue_pair_->receive_queue;
   for (const queue::Segment& segment : segments) {
     queue::ReceiveRequest* request = queue.reserve();
     ASSERT_NE(request, nullptr);

@@ -97,7 +97,7 @@ class Crossed {
 
   /// One whose doorbell is left to the caller.
   void publish_write_of_right() {
-    queue::SendQueue& queue = *right->queue_pair().send_queue;
+    queue::SendQueue& queue = right->queue_pair().send_queue;
     queue::SendRequest* request = queue.reserve();
     ASSERT_NE(request, nullptr);
     request->wr_id = 9;
@@ -235,17 +235,10 @@ TEST(QueuePairMoves, WhatItOwesIsSentWhenPollersClose) {
 
 /// What a queue pair of one poller is made of.
 struct Bare {
-  Bare() : sends({.depth = 4}), receives({.depth = 4}), completions({.depth = 4, .lanes = 3}) {}
-
-  queue::SendQueue sends;
-  queue::ReceiveQueue receives;
-  queue::CompletionQueue completions;
+  queue::CompletionQueue completions{{.depth = 4, .lanes = 3}};
 
   [[nodiscard]] qp::QueuePair::Options options() {
-    return {.send_queue = &sends,
-            .receive_queue = &receives,
-            .send_completions = &completions,
-            .receive_completions = &completions};
+    return {.send_completions = &completions, .receive_completions = &completions};
   }
 };
 
@@ -262,18 +255,23 @@ TEST(QueuePairMoves, ADestroyedOneIsNotLookedAt) {
   }
   Bare of_first;
   Bare of_second;
+  const auto make = [](std::optional<QueuePairEntry>& memory, Bare& of, uint16_t poller) {
+    return &memory.emplace(of.options(), queue::SendQueue::Ring({.depth = 4}),
+                           queue::ReceiveQueue::Ring({.depth = 4}), std::span<Poller* const>{}, poller);
+  };
   std::optional<QueuePairEntry> memory;
-  QueuePairEntry* const destroyed = &memory.emplace(of_first.options(), std::span<Poller* const>{}, 1);
+  std::optional<QueuePairEntry> alike;
+  std::optional<QueuePairEntry> second;
+  QueuePairEntry* const destroyed = make(memory, of_first, 1);
   moves[2].begin_coming(*destroyed);
-  QueuePairEntry alike(of_first.options(), {}, 0);
-  EXPECT_FALSE(moves[2].may_come(alike)) << "a completion queue has one that comes at a time";
+  make(alike, of_first, 0);
+  EXPECT_FALSE(moves[2].may_come(*alike)) << "a completion queue has one that comes at a time";
 
   // Its memory is another one's by now.
   moves[1].tell(2, {.kind = MoveMessage::Kind::kTakeBack, .entry = destroyed});
   memory.reset();
-  memory.emplace(of_second.options(), std::span<Poller* const>{}, 1);
-  QueuePairEntry second(of_second.options(), {}, 0);
-  moves[0].tell(2, {.kind = MoveMessage::Kind::kAsk, .entry = &second});
+  make(memory, of_second, 1);
+  moves[0].tell(2, {.kind = MoveMessage::Kind::kAsk, .entry = make(second, of_second, 0)});
   std::vector<MoveMessage::Kind> heard;
   moves[2].take([&](uint16_t, const MoveMessage& message) {
     heard.push_back(message.kind);
@@ -281,7 +279,7 @@ TEST(QueuePairMoves, ADestroyedOneIsNotLookedAt) {
     EXPECT_TRUE(moves[2].may_come(*message.entry));
   });
   EXPECT_EQ(heard, (std::vector{MoveMessage::Kind::kAsk, MoveMessage::Kind::kTakeBack}));
-  EXPECT_TRUE(moves[2].may_come(alike)) << "taken back";
+  EXPECT_TRUE(moves[2].may_come(*alike)) << "taken back";
 }
 
 /// A thread that posts has read who its poller is before the queue pair moved.
