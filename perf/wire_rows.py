@@ -48,6 +48,9 @@ STATE_ROUNDS = 5
 RARE_US = 100
 # Of what one CPU does or two do together the median of so many runs counts.
 RUNS = 3
+# Those of each end whose difference shows what one more takes.
+IDLE_PAIRS = 1000, 4000
+IDLE_DEPTH = 1024
 # That instructions are counted of.
 OPERATIONS = 4096
 
@@ -248,6 +251,18 @@ class Wire:
             figures = rounds[0][pairs, batch]
             yield Row(f'scale.{pairs}.depth{4 * batch}.bytes', figures['bytes_per_queue_pair'], 'B')
             yield Row(f'scale.{pairs}.depth{4 * batch}.made_per_s', 2 * pairs / figures['made_in_seconds'], '/s')
+
+    def scale_memory(self):
+        """What one queue pair more takes of memory that is connected and has posted nothing, with a send queue of 1024 work
+        requests, of which no page is there; and one whose send queue has been used from end to end."""
+        fewer, more = (json.loads(self.run('loopback', [self.program('one_thread'), '--op', 'write', '--size', SMALL, '--region-mb', 1,
+                                                        '--queue-pairs', pairs, '--depth', IDLE_DEPTH, '--batch', 16, '--outstanding', 64,
+                                                        '--operations', IDLE_DEPTH * pairs])) for pairs in IDLE_PAIRS)
+        pairs = IDLE_PAIRS[1] - IDLE_PAIRS[0]
+        idle = (more['made_bytes'] - fewer['made_bytes']) / (2 * pairs)
+        yield Row('scale.idle_bytes', idle, 'B')
+        # Those of one end post.
+        yield Row('scale.used_bytes', (more['used_bytes'] - fewer['used_bytes']) / pairs - idle, 'B')
 
     def of_pairs(self, pairs, batch):
         return json.loads(self.run('loopback', [self.program('one_thread'), '--op', 'write', '--size', SMALL, '--seconds', max(1, self.duration),

@@ -26,8 +26,9 @@ constexpr size_t kPageBytes = 4096;
 constexpr size_t kSlabBytesMin = size_t{64} << 10;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr size_t kPlainBytesMax = size_t{1} << 20;  // in slabs of one size, before there are huge pages
-constexpr size_t kPiecesMin = 7;                    // in a slab
-constexpr size_t kFilledAhead = size_t{64} << 10;   // by one call
+constexpr size_t kPiecesMin = 7;                    // in a slab ...
+constexpr size_t kUnfilledPiecesMin = 31;  // ... whose first page is there although no piece may be used
+constexpr size_t kFilledAhead = size_t{64} << 10;  // by one call
 constexpr size_t kFilledMax = size_t{16} << 10;  // of a piece; the pages of longer ones come as they are used
 constexpr size_t kSpreadFrom = 2048;             // pieces of at least that
 constexpr size_t kFineSizes = 4;                 // in steps of a cache line
@@ -118,7 +119,8 @@ size_t PooledMemory::piece_bytes(size_t size) {
 }
 
 size_t PooledMemory::slab_bytes(size_t size) {
-  return std::max(kSlabBytesMin, std::bit_ceil(kPiecesMin * piece_bytes(size)));
+  const size_t pieces = piece_bytes(size) < kFilledMax ? kPiecesMin : kUnfilledPiecesMin;
+  return std::max(kSlabBytesMin, std::bit_ceil(pieces * piece_bytes(size)));
 }
 
 /// A slab of a size that has many is a part of what may be a huge page, with those that come after it.

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 namespace uroce::mem {
 
@@ -12,9 +12,25 @@ inline constexpr size_t kReadersMax = 64;
 /// A grace period of as many readers, or fewer, that is waited for without blocking.
 class GraceTicket {
  public:
-  explicit GraceTicket(size_t readers = kReadersMax) : observed(readers) {}
+  /// A ticket of one reader takes no memory of its own.
+  explicit GraceTicket(size_t readers = kReadersMax) : readers_(static_cast<uint32_t>(readers)) {
+    if (readers_ > 1) many_ = new uint64_t[readers_]{};
+  }
+  ~GraceTicket() {
+    if (readers_ > 1) delete[] many_;
+  }
+  GraceTicket(const GraceTicket&) = delete;
+  GraceTicket& operator=(const GraceTicket&) = delete;
 
-  std::vector<uint64_t> observed;  // the implementation's
+  /// The implementation's; one for each reader.
+  [[nodiscard]] std::span<uint64_t> observed() { return {readers_ > 1 ? many_ : &one_, readers_}; }
+
+ private:
+  union {
+    uint64_t one_ = 0;
+    uint64_t* many_;
+  };
+  const uint32_t readers_;
 };
 
 /// How writers wait until no reader can still hold what was unpublished before the call. Readers are pollers

@@ -44,9 +44,9 @@ class Invalidation {
   Answer wait(RegionTable& table, MemoryKey key);
   bool finish(RegionTable& table) const;
 
-  bool pending_ = false;
-  MemoryKey key_;
   GraceTicket ticket_;
+  MemoryKey key_;
+  bool pending_ = false;
 };
 
 }  // namespace uroce::mem

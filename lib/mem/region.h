@@ -56,8 +56,8 @@ struct QpIdentity {
 /// The user of a key: what of a queue pair decides about its rights.
 struct KeyUser {
   DomainId domain;
-  QpIdentity queue_pair;
   bool reserved_lkey = false;  // made by urocedv_create_qp with the right to use the reserved L_Key
+  QpIdentity queue_pair;
 };
 
 /// A run of bytes that is contiguous in this process.

@@ -20,17 +20,17 @@ enum class Type : uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcReceive
 struct Attributes {
   State state = State::kReset;
   State current_state = State::kReset;
-  mem::Access access;
   uint16_t pkey_index = 0;
-  uint8_t port = 1;
+  mem::Access access;
   wire::Path path;  // the address vector, resolved to MACs; the UDP source port is chosen by the queue pair
-  bool to_self = false;  // `path` leads to this very port, and to a queue pair of this process
-  bool on_host = false;  // or to one of another process that shares the port
-  PathMtu path_mtu = PathMtu::k1024;
   QpNumber destination;
   uint32_t qkey = 0;
   Psn rq_psn;
   Psn sq_psn;
+  bool to_self = false;  // `path` leads to this very port, and to a queue pair of this process
+  bool on_host = false;  // or to one of another process that shares the port
+  uint8_t port = 1;
+  PathMtu path_mtu = PathMtu::k1024;
   uint8_t timeout = 0;  // 4.096 us * 2^timeout; 0 = never
   uint8_t retry_count = 0;
   uint8_t rnr_retry = 0;  // 7 = for ever

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "base/latencies.h"
 #include "qp/connection.h"
@@ -17,13 +16,12 @@ namespace uroce::qp {
 /// in order.
 class Completer {
  public:
-  Completer(Connection& connection, SendWindow& window, Retransmission& retransmission)
-      : connection_(connection), window_(window), retransmission_(retransmission) {}
+  explicit Completer(SendSide& send) : send_(send) {}
 
   void reset();
   void receive(const wire::Packet& packet, Turn& turn);
   /// On a service without answers: what was sent is complete.
-  void sent(Turn& turn) { acknowledge_before(window_.sent_end(), turn); }
+  void sent(Turn& turn) { acknowledge_before(send_.window.sent_end(), turn); }
   /// A response that came early (Receipt::kEarly) is not kept.
   void lose_early(Turn& turn);
   /// A response that came early is kept, and none that is due before it. True: there were but messages, and
@@ -64,14 +62,13 @@ class Completer {
   [[gnu::cold, gnu::noinline]] void show_round_trip(const Turn& turn);
   void fail_access(Turn& turn);
 
-  Connection& connection_;
-  SendWindow& window_;
-  Retransmission& retransmission_;
+  SendSide& send_;
   SegmentCursor cursor_;  // in the oldest request, when that is a READ
   uint32_t reads_completed_ = 0;
-  Psn early_;                        // response that came early last
-  std::optional<Psn> acknowledged_;  // by an ACK, the newest that came before responses that it is behind
-  bool lost_ = false;                // a READ, and with it the connection
+  Psn early_;                // response that came early last
+  Psn acknowledged_;         // by an ACK, the newest that came before responses that it is behind, ...
+  bool acks_ahead_ = false;  // ... if there was one
+  bool lost_ = false;        // a READ, and with it the connection
 };
 
 }  // namespace uroce::qp

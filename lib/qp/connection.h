@@ -81,19 +81,22 @@ struct ErrorFlags {
 struct Connection : ErrorFlags {
   explicit Connection(const QueuePairOptions& options);
 
-  const TransportOptions& transport;
   const Type type;
   // What follows from its type.
   const wire::Service service;
   const bool reliable;   // the peer answers what we send
   const bool connected;  // it has one peer
+  const TransportOptions& transport;
   const bool signal_all;
-  const bool credits;  // of `transport`, like the next: asked for with each ACK
+  // Of `transport`, as each ACK asks for them.
+  const bool credits;
   const bool tail_probes;
+  uint8_t resources = 0;  // for requests that are answered by themselves, by attributes.max_dest_rd_atomic
   Waiter waiter = Waiter::kNone;
+  CongestionControl control;        // that is chosen
   uint16_t partition_key = 0xFFFF;  // by attributes.pkey_index
+  uint32_t mtu;                     // UD: of the port
   const QpNumber number;
-  uint32_t mtu;  // UD: of the port
   queue::SendQueue* const send_queue;
   // Null where it has none.
   queue::CompletionQueue* const send_completions;
@@ -102,24 +105,20 @@ struct Connection : ErrorFlags {
   ReceiveRequests receives;
   Attributes attributes;
   wire::FrameTemplate frame;
-  uint32_t resources = 0;  // for requests that are answered by themselves, by attributes.max_dest_rd_atomic
   /// How its keys are looked up. An XRC target has the domain of the message's receive queue.
   mem::KeyUser user;
   /// The domain of keys in receive work requests: that of the shared receive queue, if there is one.
   DomainId receive_domain;
-  const queue::XrcDomainId xrc_domain;
-  CongestionControl control;  // that is chosen
-  FlowLimit flow_limit;
-  ReplyHabit replies;        // to messages that a completion tells of ...
-  ReplyHabit write_replies;  // ... and to WRITEs, which the application finds in its memory
-  uint64_t acknowledged_in = 0;  // Turn::call of the last turn in which a request of ours was
-  copy::MessageOwner* placement_owner = nullptr;  // the queue pair, for what it places
-  mem::Invalidation* invalidation = nullptr;
-  const SendWindow* requests = nullptr;  // the queue pair's own
+  MemoryKey refused_key;             // for notices: that the peer's request named, if it was refused for that
+  Failure failure = Failure::kNone;  // likewise: what made it broken, or its sends
+  ReplyHabit replies;                // to messages that a completion tells of ...
+  ReplyHabit write_replies;          // ... and to WRITEs, which the application finds in its memory
+  uint32_t acknowledged_in = 0;  // Turn::call, modulo 2^32, of the last turn in which a request of ours was
   Incidents incidents;
-  // For notices.
-  Failure failure = Failure::kNone;  // what made it broken, or its sends
-  MemoryKey refused_key;             // that the peer's request named, if it was refused for that
+  copy::MessageOwner* placement_owner = nullptr;  // the queue pair, for what it places
+  FlowLimit flow_limit;
+  mem::Invalidation invalidation;
+  const queue::XrcDomainId xrc_domain;
 
   [[nodiscard]] State state() const { return attributes.state; }
   [[nodiscard]] bool is_xrc_target() const { return type == Type::kXrcReceive; }
@@ -148,31 +147,32 @@ struct Connection : ErrorFlags {
   [[nodiscard]] const mem::KeyUser& key_user() const { return user; }
   /// How the keys of receive work requests are looked up.
   [[nodiscard]] mem::KeyUser receive_key_user() const {
-    return {receive_domain, user.queue_pair, user.reserved_lkey};
+    return {receive_domain, user.reserved_lkey, user.queue_pair};
   }
 };
 
 inline Connection::Connection(const QueuePairOptions& options)
-    : transport(*options.transport),
-      type(options.type),
+    : type(options.type),
       service(service_of(options.type)),
       reliable(is_reliable(options.type)),
       connected(options.type != Type::kUd),
+      transport(*options.transport),
       signal_all(options.signal_all),
       credits(transport.credits),
       tail_probes(transport.tail_probes),
-      number(options.number),
+      control(transport.congestion.control),
       mtu(options.datagram_mtu),
+      number(options.number),
       send_queue(options.send_queue),
       send_completions(options.send_completions),
       receive_completions(options.receive_completions),
       listener(options.listener),
       receives(*options.receive_queue, options.shared_receives),
-      user{options.domain, options.identity, options.reserved_lkey},
+      user{.domain = options.domain, .reserved_lkey = options.reserved_lkey, .queue_pair = options.identity},
       receive_domain(options.shared_receives != nullptr ? options.shared_receives->options().domain
                                                         : options.domain),
-      xrc_domain(options.xrc_domain),
-      control(transport.congestion.control) {}
+      invalidation(transport.pollers),
+      xrc_domain(options.xrc_domain) {}
 
 /// What one call of a pump did.
 struct Pumped {

@@ -22,9 +22,10 @@ constexpr bool ends_message(const wire::OpcodeRow& row) {
 /// The message that is coming in, between its packets.
 struct InboundMessage {
   enum class Kind : uint8_t { kNone, kSend, kWrite };
-  Kind kind = Kind::kNone;  // what follows means something if it is not kNone
-  uint32_t received = 0;
+  // These mean something if `kind` is not kNone.
   wire::Reth target;  // WRITE: where it goes, and the length that was announced
+  uint32_t received = 0;
+  Kind kind = Kind::kNone;
 
   /// A packet of the kind that is not its last one was performed.
   void go_on(Kind its_kind, const wire::Packet& packet) {

@@ -70,7 +70,7 @@ bool ResolvedRange::store(std::span<const std::byte> bytes) const {
 
 void SegmentCursor::seek(std::span<const queue::Segment> segments, uint64_t offset) {
   if (offset < base_) restart();
-  while (index_ < segments.size() && offset >= base_ + segments[index_].length)
+  while (index_ < segments.size() && offset >= uint64_t{base_} + segments[index_].length)
     base_ += segments[index_++].length;
   UROCE_ASSERT(base_ <= offset);
 }

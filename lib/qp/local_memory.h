@@ -130,7 +130,7 @@ class SegmentCursor {
                     const LocalKeys& keys, ResolvedRange& range);
   void seek(std::span<const queue::Segment> segments, uint64_t offset);
 
-  uint64_t base_ = 0;  // bytes of all segments before index_
+  uint32_t base_ = 0;  // bytes of all segments before index_, which are no more than a message has
   uint32_t index_ = 0;
 };
 

@@ -29,13 +29,12 @@ Invalidation::Answer begin_bind(Connection& connection, const queue::SendRequest
   UROCE_ASSERT(request.operation == SendOperation::kBindWindow);
   const auto wanted = connection.send_queue->operation<BindOperation>(request);
   return stall_for(connection,
-                   connection.invalidation->begin_bind(turn.regions, wanted, connection.key_user()),
+                   connection.invalidation.begin_bind(turn.regions, wanted, connection.key_user()),
                    Waiter::kSend);
 }
 
 Invalidation::Answer begin_invalidation(Connection& connection, Turn& turn, MemoryKey key, Waiter waiter) {
-  const Invalidation::Answer answer =
-      connection.invalidation->begin(turn.regions, key, connection.key_user());
+  const Invalidation::Answer answer = connection.invalidation.begin(turn.regions, key, connection.key_user());
   if (turn.notices != nullptr &&
       (answer == Invalidation::Answer::kOver || answer == Invalidation::Answer::kPending)) [[unlikely]]
     turn.notices->note({.kind = Notice::Kind::kInvalidated,

@@ -16,58 +16,60 @@ namespace uroce::qp {
 
 namespace {
 
-std::unique_ptr<Responder> make_responder(Connection& connection) {
-  switch (connection.type) {
-    case Type::kUc:
-      return std::make_unique<UcResponder>(connection);
-    case Type::kUd:
-      return std::make_unique<UdResponder>(connection);
-    case Type::kXrcSend:
-      return std::make_unique<NoResponder>();
-    case Type::kRc:
-    case Type::kXrcReceive:
-      break;
-  }
-  return std::make_unique<RcResponder>(connection);
+/// At `place`, which has room for `kBytes`.
+template <typename Kind, size_t kBytes, typename... Arguments>
+void make_responder(void* place, Arguments&... arguments) {
+  static_assert(sizeof(Kind) <= kBytes && alignof(Kind) <= alignof(Responder));
+  Responder* const made = ::new (place) Kind(arguments...);
+  UROCE_ASSERT(made == place);
 }
 
 }  // namespace
 
-QueuePair::QueuePair(const Options& options)
-    : connection_(options),
-      window_(*options.send_queue),
-      retransmission_(connection_, window_),
-      requester_(connection_, window_, retransmission_),
-      completer_(connection_, window_, retransmission_),
-      responder_(make_responder(connection_)),
-      invalidation_(options.transport->pollers) {
-  static_assert(sizeof(RcResponder) <= kResponderBytes && sizeof(UdResponder) <= kResponderBytes);
-  connection_.placement_owner = this;
-  connection_.invalidation = &invalidation_;
-  connection_.requests = &window_;
-  if (connection_.is_xrc_target()) connection_.receives.share(nullptr);
+QueuePair::QueuePair(const Options& options) : send_(options), requester_(send_), completer_(send_) {
+  Connection& connection = send_.connection;
+  switch (options.type) {
+    case Type::kUc:
+      make_responder<UcResponder, kResponderBytes>(&responder_, connection);
+      break;
+    case Type::kUd:
+      make_responder<UdResponder, kResponderBytes>(&responder_, connection);
+      break;
+    case Type::kXrcSend:
+      make_responder<NoResponder, kResponderBytes>(&responder_);
+      break;
+    case Type::kRc:
+    case Type::kXrcReceive:
+      make_responder<RcResponder, kResponderBytes>(&responder_, static_cast<Sending&>(send_));
+      break;
+  }
+  connection.placement_owner = this;
+  if (connection.is_xrc_target()) connection.receives.share(nullptr);
   UROCE_ASSERT(options.transport->reads.answered > 0 || !is_reliable(options.type));
   UROCE_ASSERT(options.send_queue->segments_max() <= kSegmentsMax);
   UROCE_ASSERT(options.receive_queue->segments_max() <= kSegmentsMax);
 }
 
+QueuePair::~QueuePair() { responder().~Responder(); }
+
 /// After an error that one of the parts has reported: the error state. A NAK that is due, and the READ
 /// responses before it, still go out.
 inline void QueuePair::settle(Turn& turn) {
-  if (connection_.broken || connection_.sends_broken || connection_.attributes.draining) [[unlikely]]
+  if (send_.connection.broken || send_.connection.sends_broken || send_.connection.attributes.draining)
+      [[unlikely]]
     change_state(turn);
 }
 
 /// Why the packet, of the service, is none for the queue pair; kCount: it is one.
 Counter QueuePair::reason_to_drop(const wire::Packet& packet, wire::Service service) const {
-  const Attributes& attributes = connection_.attributes;
+  const Attributes& attributes = send_.connection.attributes;
   if (packet.row->opcode.service() != service) return Counter::kDropService;
   if (state() < State::kRtr || state() > State::kSqe || (packet.row->response && state() == State::kRtr))
     return Counter::kDropQpState;
-  if (connection_.connected &&
+  if (send_.connection.connected &&
       (packet.source != attributes.path.destination || packet.destination != attributes.path.source))
     return Counter::kDropWrongPeer;
-  if (!may_talk(connection_.partition_key, packet.headers.bth.partition_key))
+  if (!may_talk(send_.connection.partition_key, packet.headers.bth.partition_key))
     return Counter::kDropPartitionKey;
   return Counter::kCount;
 }
@@ -89,9 +91,9 @@ inline bool is_between(const wire::Packet& packet, const wire::Path& path) {
 
 bool QueuePair::predicts(const wire::Packet& packet) const {
   // A full member of our partition, whatever we are.
-  const uint32_t partition_key = uint32_t{connection_.partition_key} | kFullMember;
+  const uint32_t partition_key = uint32_t{send_.connection.partition_key} | kFullMember;
   return admits(packet) && !is_marked(packet) && packet.headers.bth.partition_key == partition_key &&
-         is_between(packet, connection_.attributes.path);
+         is_between(packet, send_.connection.attributes.path);
 }
 
 Receipt QueuePair::receive(const wire::Packet& packet, Turn& turn) {
@@ -103,7 +105,7 @@ Receipt QueuePair::receive_predicted(const wire::Packet& packet, Turn& turn) {
   if (!admits(packet)) [[unlikely]]
     return receive_slow_path(packet, turn);
   show(packet, turn);
-  if (!connection_.has_errors()) [[likely]]
+  if (!send_.connection.has_errors()) [[likely]]
     return Receipt::kTaken;
   settle(turn);
   return take_receipt();
@@ -113,43 +115,43 @@ Receipt QueuePair::receive_predicted(const wire::Packet& packet, Turn& turn) {
 /// connection is performed.
 bool QueuePair::refuse(const wire::Packet& packet, RequestStatus status, Turn& turn) {
   if (packet.row->response || !predicts(packet)) return false;
-  if (!responder_->refuse_due(packet, status, turn)) return false;
+  if (!responder().refuse_due(packet, status, turn)) return false;
   settle(turn);
   return true;
 }
 
 /// What became of the packet that was shown last.
 Receipt QueuePair::take_receipt() {
-  if (!std::exchange(connection_.again, false)) return Receipt::kTaken;
-  return connection_.stalled ? Receipt::kStalled : Receipt::kEarly;
+  if (!std::exchange(send_.connection.again, false)) return Receipt::kTaken;
+  return send_.connection.stalled ? Receipt::kStalled : Receipt::kEarly;
 }
 
 inline void QueuePair::show(const wire::Packet& packet, Turn& turn) {
   if (packet.row->response) {
     completer_.receive(packet, turn);
   } else {
-    responder_->receive(packet, turn);
+    responder().receive(packet, turn);
   }
 }
 
 /// Receives a CNP, which is not answered: what this queue pair sends meets congestion.
 void QueuePair::receive_cnp(const wire::Packet& packet, Turn& turn) {
   const Counter reason =
-      connection_.connected ? reason_to_drop(packet, wire::Service::kCnp) : Counter::kDropService;
+      send_.connection.connected ? reason_to_drop(packet, wire::Service::kCnp) : Counter::kDropService;
   turn.counters.add(reason == Counter::kCount ? Counter::kRxCnp : reason);
   if (reason != Counter::kCount) return;
-  connection_.flow_limit.cnp(turn.line_mbps, turn.now);
+  send_.connection.flow_limit.cnp(turn.line_mbps, turn.now);
 }
 
 /// Data came that the network has marked. A packet that is shown once more counts only then.
 void QueuePair::note_marked(Receipt receipt, Turn& turn) {
   if (receipt == Receipt::kTaken) turn.counters.add(Counter::kRxCe);
-  if (connection_.connected) notification_.marked(connection_.transport.congestion, turn.now);
+  if (send_.connection.connected) notification_.marked(send_.connection.transport.congestion, turn.now);
 }
 
 /// Sends the CNP that is owed; false: it could not.
 bool QueuePair::notify(Turn& turn) {
-  if (!notification_.send(connection_, turn.tx, turn.now)) return false;
+  if (!notification_.send(send_.connection, turn.tx, turn.now)) return false;
   turn.counters.add(Counter::kTxCnp);
   return true;
 }
@@ -169,13 +171,13 @@ Receipt QueuePair::receive_slow_path(const wire::Packet& packet, Turn& turn) {
     receive_cnp(packet, turn);
     return Receipt::kTaken;
   }
-  if (connection_.stalled) return Receipt::kStalled;
-  if (const Counter reason = reason_to_drop(packet, connection_.service); reason != Counter::kCount) {
+  if (send_.connection.stalled) return Receipt::kStalled;
+  if (const Counter reason = reason_to_drop(packet, send_.connection.service); reason != Counter::kCount) {
     turn.counters.add(reason);
     return Receipt::kTaken;
   }
-  if (state() == State::kRtr && connection_.connected && !std::exchange(established_, true)) {
-    connection_.raise(Event::kEstablished);
+  if (state() == State::kRtr && send_.connection.connected && !std::exchange(established_, true)) {
+    send_.connection.raise(Event::kEstablished);
     note_admission();
   }
   show(packet, turn);
@@ -186,14 +188,14 @@ Receipt QueuePair::receive_slow_path(const wire::Packet& packet, Turn& turn) {
 }
 
 void QueuePair::lose_early(const wire::Packet& packet, Turn& turn) {
-  if (!packet.row->response) return responder_->lose_early(packet.headers.bth.psn, turn);
+  if (!packet.row->response) return responder().lose_early(packet.headers.bth.psn, turn);
   completer_.lose_early(turn);
   settle(turn);
 }
 
 bool QueuePair::reach_response(Psn psn, Turn& turn) {
-  UROCE_ASSERT(psn.after(window_.oldest()));
-  if (connection_.stalled || connection_.broken || psn.after(window_.sent_end())) return false;
+  UROCE_ASSERT(psn.after(send_.window.oldest()));
+  if (send_.connection.stalled || send_.connection.broken || psn.after(send_.window.sent_end())) return false;
   const bool due = completer_.reach_kept(psn, turn);
   settle(turn);
   return due;
@@ -201,16 +203,16 @@ bool QueuePair::reach_response(Psn psn, Turn& turn) {
 
 /// True when what the queue pair waited for is over, and what waited for that is complete.
 bool QueuePair::resume(Turn& turn) {
-  if (!invalidation_.over(turn.regions)) return false;
-  connection_.stalled = false;
-  switch (std::exchange(connection_.waiter, Waiter::kNone)) {
+  if (!send_.connection.invalidation.over(turn.regions)) return false;
+  send_.connection.stalled = false;
+  switch (std::exchange(send_.connection.waiter, Waiter::kNone)) {
     case Waiter::kNone:
       break;
     case Waiter::kSend:
       completer_.invalidated(turn);
       break;
     case Waiter::kReceive:
-      responder_->invalidated(turn);
+      responder().invalidated(turn);
       break;
   }
   settle(turn);
@@ -219,44 +221,44 @@ bool QueuePair::resume(Turn& turn) {
 
 bool QueuePair::may_move() const {
   const bool connected = state() == State::kRtr || state() == State::kRts;
-  return connected && !connection_.has_errors() && !connection_.stalled &&
-         connection_.waiter == Waiter::kNone;
+  return connected && !send_.connection.has_errors() && !send_.connection.stalled &&
+         send_.connection.waiter == Waiter::kNone;
 }
 
 void QueuePair::moved(Duration by) {
-  connection_.replies.forget_call();
-  connection_.write_replies.forget_call();
-  connection_.acknowledged_in = 0;
-  connection_.flow_limit.shift(by);
-  retransmission_.shift(by);
-  responder_->shift(by);
+  send_.connection.replies.forget_call();
+  send_.connection.write_replies.forget_call();
+  send_.connection.acknowledged_in = 0;
+  send_.connection.flow_limit.shift(by);
+  send_.retransmission.shift(by);
+  responder().shift(by);
   notification_.shift(by);
 }
 
 bool QueuePair::abandon(Turn& turn) {
   drop_sends();
   drop_receives();
-  connection_.waiter = Waiter::kNone;
-  return invalidation_.over(turn.regions);
+  send_.connection.waiter = Waiter::kNone;
+  return send_.connection.invalidation.over(turn.regions);
 }
 
 void QueuePair::forget_receives(const queue::SharedReceiveQueue& receives) {
-  qp::forget_receives(connection_, receives);
+  qp::forget_receives(send_.connection, receives);
 }
 
 void QueuePair::lost(const copy::MessageMark& mark, Turn& turn) {
-  UROCE_ASSERT(mark.owner == connection_.placement_owner);
+  UROCE_ASSERT(mark.owner == send_.connection.placement_owner);
   if (mark.kind == copy::MessageMark::Kind::kRead) {
     completer_.lost(mark, turn);
   } else {
-    responder_->lost(mark, turn);
+    responder().lost(mark, turn);
   }
   settle(turn);
 }
 
 bool QueuePair::pump(Turn& turn, uint32_t budget) {
   UROCE_ASSERT(budget >= 2);
-  if (connection_.stalled && !resume(turn)) [[unlikely]]
+  if (send_.connection.stalled && !resume(turn)) [[unlikely]]
     return true;
   switch (state()) {
     case State::kReset:
@@ -264,11 +266,11 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
       return false;
     case State::kSqe:
       flush_sends(turn);
-      window_.reset(window_.sent_end());
+      send_.window.reset(send_.window.sent_end());
       return false;
     case State::kErr:
       flush(turn);
-      return responder_->pump(turn, budget).more;
+      return responder().pump(turn, budget).more;
     case State::kRtr:
     case State::kRts:
     case State::kSqd:
@@ -282,28 +284,28 @@ bool QueuePair::pump(Turn& turn, uint32_t budget) {
   // leave.
   const uint32_t half = (budget + 1) / 2;
   Pumped responses;
-  if (responder_->owes()) responses = responder_->pump(turn, half);
+  if (responder().owes()) responses = responder().pump(turn, half);
   Pumped requests;
-  if (state() != State::kRtr && !connection_.broken && requester_.has_work())
+  if (state() != State::kRtr && !send_.connection.broken && requester_.has_work())
     requests = pump_requests(turn, budget - responses.frames);
   const uint32_t used = responses.frames + requests.frames;
   UROCE_ASSERT(responses.frames <= half && used <= budget);
   const bool replied = requests.frames > 0 && (responses.waits || responses.behind);
-  if (replied && responses.waits) responder_->note_request();
+  if (replied && responses.waits) responder().note_request();
   if (replied && responses.follows) {
     turn.answers_follow = true;
   } else if (replied || responses.behind || (responses.more && responses.frames == half && used < budget)) {
-    responses = responder_->pump(turn, budget - used);
+    responses = responder().pump(turn, budget - used);
   }
   settle(turn);
-  return responses.more || requests.more || connection_.stalled;
+  return responses.more || requests.more || send_.connection.stalled;
 }
 
 Pumped QueuePair::pump_requests(Turn& turn, uint32_t budget) {
   Pumped pumped = requester_.pump(turn, budget);
-  if (connection_.reliable) return pumped;
+  if (send_.connection.reliable) return pumped;
   // What has gone is complete, and what waited for that may go.
-  for (uint32_t newly = pumped.frames; newly > 0 && !connection_.broken;) {
+  for (uint32_t newly = pumped.frames; newly > 0 && !send_.connection.broken;) {
     completer_.sent(turn);
     const Pumped again = requester_.pump(turn, budget - pumped.frames);
     newly = again.frames;
@@ -314,23 +316,23 @@ Pumped QueuePair::pump_requests(Turn& turn, uint32_t budget) {
 }
 
 bool QueuePair::answer(Turn& turn, uint32_t budget) {
-  if (connection_.stalled && !resume(turn)) [[unlikely]]
+  if (send_.connection.stalled && !resume(turn)) [[unlikely]]
     return true;
   // What is owed before the end does not wait for its time.
-  connection_.flow_limit.reset();
-  Pumped responses = responder_->pump(turn, budget);
-  if (responses.waits) responder_->note_request();
-  if (responses.behind || responses.waits) responses = responder_->pump(turn, budget);
+  send_.connection.flow_limit.reset();
+  Pumped responses = responder().pump(turn, budget);
+  if (responses.waits) responder().note_request();
+  if (responses.behind || responses.waits) responses = responder().pump(turn, budget);
   return responses.more;
 }
 
 void QueuePair::expire(Turn& turn) {
-  connection_.flow_limit.expire(turn.now);
-  if (turn.now < retransmission_.deadline()) return;
+  send_.connection.flow_limit.expire(turn.now);
+  if (turn.now < send_.retransmission.deadline()) return;
   // The answer may be among the packets that are not received yet.
-  if (connection_.stalled) [[unlikely]]
-    return retransmission_.heard(turn.now);
-  retransmission_.expire(turn);
+  if (send_.connection.stalled) [[unlikely]]
+    return send_.retransmission.heard(turn.now);
+  send_.retransmission.expire(turn);
   settle(turn);
 }
 

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <new>
 
 #include "base/identifiers.h"
-#include "base/prefetch.h"
 #include "base/time.h"
 #include "qp/attributes.h"
 #include "qp/completer.h"
@@ -41,35 +42,33 @@ class QueuePair final : public PlacementOwner {
   explicit QueuePair(const Options& options);
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
+  ~QueuePair();
 
-  /// What lies outside of it, and most packets take.
-  void prefetch() const { prefetch_lines(responder_.get(), kResponderBytes); }
-
-  [[nodiscard]] State state() const { return connection_.state(); }
+  [[nodiscard]] State state() const { return send_.connection.state(); }
   /// Requests have left that the peer has not answered.
-  [[nodiscard]] bool awaits_responses() const { return !window_.idle(); }
+  [[nodiscard]] bool awaits_responses() const { return !send_.window.idle(); }
   /// The peer awaits an answer.
-  [[nodiscard]] bool owes() const { return responder_->owes(); }
-  [[nodiscard]] QpNumber number() const { return connection_.number; }
+  [[nodiscard]] bool owes() const { return responder().owes(); }
+  [[nodiscard]] QpNumber number() const { return send_.connection.number; }
   /// Current values, as ibv_query_qp wants them.
-  [[nodiscard]] const Attributes& attributes() const { return connection_.attributes; }
+  [[nodiscard]] const Attributes& attributes() const { return send_.connection.attributes; }
 
   /// Its protection domain; none: an XRC target's.
   [[nodiscard]] DomainId domain() const {
-    return connection_.is_xrc_target() ? DomainId{} : connection_.user.domain;
+    return send_.connection.is_xrc_target() ? DomainId{} : send_.connection.user.domain;
   }
-  [[nodiscard]] Type type() const { return connection_.type; }
+  [[nodiscard]] Type type() const { return send_.connection.type; }
   // Null where it has none.
-  [[nodiscard]] queue::CompletionQueue* send_completions() const { return connection_.send_completions; }
+  [[nodiscard]] queue::CompletionQueue* send_completions() const { return send_.connection.send_completions; }
   [[nodiscard]] queue::CompletionQueue* receive_completions() const {
-    return connection_.receive_completions;
+    return send_.connection.receive_completions;
   }
   /// What it has sent and received to the end, and what went wrong.
-  [[nodiscard]] const Traffic& sent() const { return window_.done(); }
-  [[nodiscard]] const Traffic& received() const { return responder_->received(); }
-  [[nodiscard]] const Incidents& incidents() const { return connection_.incidents; }
+  [[nodiscard]] const Traffic& sent() const { return send_.window.done(); }
+  [[nodiscard]] const Traffic& received() const { return responder().received(); }
+  [[nodiscard]] const Incidents& incidents() const { return send_.connection.incidents; }
   /// Packets that the peer has not answered.
-  [[nodiscard]] uint32_t unanswered() const { return window_.unanswered(); }
+  [[nodiscard]] uint32_t unanswered() const { return send_.window.unanswered(); }
 
   /// How fast it may send, and what it has seen of the path to its peer.
   [[nodiscard]] CongestionState congestion() const;
@@ -99,16 +98,16 @@ class QueuePair final : public PlacementOwner {
   void overflow_completions(Turn& turn);
 
   /// The PSN of the peer's request that is due, on services that keep to an order.
-  [[nodiscard]] Psn due_request() const { return responder_->expected(); }
+  [[nodiscard]] Psn due_request() const { return responder().expected(); }
   /// The PSN of the response that is due, when any is.
-  [[nodiscard]] Psn due_response() const { return window_.oldest(); }
+  [[nodiscard]] Psn due_response() const { return send_.window.oldest(); }
   /// A packet that came early will not be shown again.
   void lose_early(const wire::Packet& packet, Turn& turn);
   /// The response with that PSN came early, and none of those that are due before it. True: it is due now,
   /// for it acknowledges all that was before; false: these are missing.
   bool reach_response(Psn psn, Turn& turn);
   /// reach_response() would do nothing until the response that is due has come.
-  [[nodiscard]] bool waits_for_response() const { return retransmission_.waits_for_missing(); }
+  [[nodiscard]] bool waits_for_response() const { return send_.retransmission.waits_for_missing(); }
 
   /// True when the queue pair may move to another poller between two turns: it is connected, and nothing of
   /// it is under way on its poller but what moved() takes along.
@@ -119,13 +118,13 @@ class QueuePair final : public PlacementOwner {
 
   /// The application has posted: the turn is made for that, or has found its doorbell.
   void posted(const Turn& turn) {
-    connection_.replies.posted(turn.call, connection_.acknowledged_in);
-    connection_.write_replies.posted(turn.call, connection_.acknowledged_in);
+    send_.connection.replies.posted(turn.call, send_.connection.acknowledged_in);
+    send_.connection.write_replies.posted(turn.call, send_.connection.acknowledged_in);
   }
 
   /// The queue pair waits for other pollers: nothing is received or sent, and pump() says that there is more,
   /// until a pump() finds that they have ended their turns.
-  [[nodiscard]] bool stalled() const { return connection_.stalled; }
+  [[nodiscard]] bool stalled() const { return send_.connection.stalled; }
 
   /// XRC target: the shared receive queue goes. What was taken from it ends without a word, and the message
   /// it was taken for is refused.
@@ -139,8 +138,8 @@ class QueuePair final : public PlacementOwner {
 
   /// After receive(): pump() would find something to do.
   [[nodiscard]] bool has_work() const {
-    return state() != State::kRts || connection_.has_errors() || requester_.has_work() ||
-           responder_->owes() || notification_.owes_cnp();
+    return state() != State::kRts || send_.connection.has_errors() || requester_.has_work() ||
+           responder().owes() || notification_.owes_cnp();
   }
 
   /// Builds up to `budget` (>= 2) frames: responses and requests. True when there is more to send right now.
@@ -150,7 +149,7 @@ class QueuePair final : public PlacementOwner {
 
   /// The queue pair at an address of this port that the next datagram goes to, if there is one.
   [[nodiscard]] std::optional<QpNumber> next_datagram() const {
-    return connection_.connected || state() != State::kRts ? std::nullopt : requester_.next_datagram();
+    return send_.connection.connected || state() != State::kRts ? std::nullopt : requester_.next_datagram();
   }
 
   /// The part of pump() that answers the peer's requests. True when there is more to answer.
@@ -159,14 +158,14 @@ class QueuePair final : public PlacementOwner {
   /// Next moment at which expire() wants to be called; kNever for none. Changes in receive(), pump(),
   /// modify(), expire().
   [[nodiscard]] Instant deadline() const {
-    return std::min(retransmission_.deadline(), connection_.flow_limit.deadline());
+    return std::min(send_.retransmission.deadline(), send_.connection.flow_limit.deadline());
   }
   void expire(Turn& turn);
 
  private:
   /// In this state, and with no error met.
   [[nodiscard]] bool admits(const wire::Packet& packet) const {
-    return (admitted_ >> packet.row->traffic & 1) != 0 && !connection_.has_errors();
+    return (admitted_ >> packet.row->traffic & 1) != 0 && !send_.connection.has_errors();
   }
   Receipt receive_slow_path(const wire::Packet& packet, Turn& turn);
   Receipt take_receipt();
@@ -195,18 +194,19 @@ class QueuePair final : public PlacementOwner {
   void flush_sends(Turn& turn);
   void flush(Turn& turn);
 
-  static constexpr size_t kResponderBytes = 256;  // of the largest
+  static constexpr size_t kResponderBytes = 144;  // of the largest
+  [[nodiscard]] Responder& responder() { return *std::launder(reinterpret_cast<Responder*>(&responder_)); }
+  [[nodiscard]] const Responder& responder() const {
+    return *std::launder(reinterpret_cast<const Responder*>(&responder_));
+  }
 
-  Connection connection_;
-  SendWindow window_;
-  Retransmission retransmission_;
+  SendSide send_;
   Requester requester_;
   Completer completer_;
-  std::unique_ptr<Responder> responder_;
-  NotificationPoint notification_;
-  mem::Invalidation invalidation_;
-  bool established_ = false;  // a packet came
-  uint32_t admitted_ = 0;     // bit per traffic_of(): taken in this state, without anything else to be done
+  alignas(Responder) std::array<std::byte, kResponderBytes> responder_;  // of the service's kind
+  [[no_unique_address]] NotificationPoint notification_;                 // what follows uses its padding
+  bool established_ = false;                                             // a packet came
+  uint32_t admitted_ = 0;  // bit per traffic_of(): taken in this state, without anything else to be done
 };
 
 }  // namespace uroce::qp

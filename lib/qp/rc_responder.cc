@@ -37,7 +37,7 @@ void RcResponder::drop_answers() {
 [[gnu::always_inline]] inline void RcResponder::receive_part(const MessagePart& part, bool whole,
                                                              const wire::Packet& packet, Turn& turn) {
   const Kind kind = part.kind;
-  const RequestContext context{connection_, packet, turn, cursor_};
+  const RequestContext context{send_.connection, packet, turn, cursor_};
   const CheckResult check = check_message(context, part, message_.kind);
   if (check.status != RequestStatus::kAccept) [[unlikely]]
     return refuse_packet(check.status, packet, turn);
@@ -46,19 +46,19 @@ void RcResponder::drop_answers() {
   if (invalidates && !invalidate(packet, turn)) [[unlikely]]
     return;
   if (part.ends || turn.placer.marks_bodies())
-    turn.placer.next_mark() = mark_of(connection_, kind, part.completes, packet, msn_.value(), turn);
+    turn.placer.next_mark() = mark_of(send_.connection, kind, part.completes, packet, msn_.value(), turn);
   if (!place_payload(context, part, check)) [[unlikely]] {
     turn.counters.add(Counter::kMemoryGone);
     return refuse(kind == Kind::kSend ? RequestStatus::kRemoteOperational : RequestStatus::kRemoteAccess,
                   turn);
   }
   turn.counters.add(Counter::kRequestsExecuted);
-  if (invalidates && connection_.stalled) [[unlikely]]
+  if (invalidates && send_.connection.stalled) [[unlikely]]
     return wait_for_invalidation(packet, static_cast<uint32_t>(part.end()));
   if (part.ends) {
     complete_message(packet, part, check, whole, turn);
   } else {
-    if (kind == Kind::kSend) connection_.receives.take();
+    if (kind == Kind::kSend) send_.connection.receives.take();
     message_.go_on(kind, packet);
   }
   arrived(1, answer_due(packet, part, turn));
@@ -69,12 +69,12 @@ void RcResponder::drop_answers() {
                                                                  const MessagePart& part,
                                                                  const CheckResult& check, bool whole,
                                                                  Turn& turn) {
-  UROCE_ASSERT(part.ends && !connection_.stalled);
+  UROCE_ASSERT(part.ends && !send_.connection.stalled);
   ++msn_;
   received_.add(part.end());
   message_.kind = Kind::kNone;
   if (whole && part.kind == Kind::kSend && check.receive != nullptr) [[likely]] {
-    report_receive(connection_, turn, completion_of(Kind::kSend, packet, part.bytes), *check.receive);
+    report_receive(send_.connection, turn, completion_of(Kind::kSend, packet, part.bytes), *check.receive);
     return;
   }
   if (part.kind == Kind::kSend)
@@ -85,7 +85,7 @@ void RcResponder::drop_answers() {
 
 [[gnu::always_inline]] inline void RcResponder::report_message(Kind kind, const wire::Packet& packet,
                                                                uint32_t bytes, Turn& turn) {
-  queue::Completion* const said = report_receive(connection_, turn, completion_of(kind, packet, bytes));
+  queue::Completion* const said = report_receive(send_.connection, turn, completion_of(kind, packet, bytes));
   if (packet.row->headers.has_any(kImmediateHeaders) && said != nullptr) [[unlikely]]
     add_immediate(packet, *said);
 }
@@ -98,18 +98,19 @@ void RcResponder::report_write(const wire::Packet& packet, Turn& turn) {
 
 /// A SEND, all of which is placed.
 void RcResponder::wait_for_invalidation(const wire::Packet& packet, uint32_t bytes) {
-  UROCE_ASSERT(connection_.waiter == Waiter::kReceive && ends_message(*packet.row));
-  connection_.receives.take();
-  waiting_ = completion_of(Kind::kSend, packet, bytes);
-  add_immediate(packet, waiting_);
+  UROCE_ASSERT(send_.connection.waiter == Waiter::kReceive && ends_message(*packet.row));
+  send_.connection.receives.take();
+  message_.received = bytes;
+  message_.target.rkey = packet.headers.invalidate;
+  waiting_solicited_ = packet.headers.bth.solicited;
   waiting_ack_ = packet.headers.bth.ack_request;
 }
 
 void RcResponder::receive(const wire::Packet& packet, Turn& turn) {
-  UROCE_ASSERT(!packet.row->response && !connection_.stalled);
+  UROCE_ASSERT(!packet.row->response && !send_.connection.stalled);
   if (packet.headers.bth.psn != expected_) [[unlikely]]
     return receive_out_of_order(packet, turn);
-  if (connection_.is_xrc_target()) [[unlikely]]
+  if (send_.connection.is_xrc_target()) [[unlikely]]
     return receive_for_named(packet, turn);
   perform(packet, turn);
 }
@@ -157,10 +158,10 @@ void RcResponder::receive_out_of_order(const wire::Packet& packet, Turn& turn) {
 /// XRC: the expected packet names a shared receive queue, the same in all packets of a message. False: it was
 /// refused, or the connection is broken.
 bool RcResponder::turn_to_receives(queue::SrqNumber number, Turn& turn) {
-  const queue::SharedReceiveQueue* current = connection_.receives.shared();
+  const queue::SharedReceiveQueue* current = send_.connection.receives.shared();
   if (current != nullptr && current->options().xrc.number == number) [[likely]]
     return true;
-  queue::SharedReceiveQueue* named = find_receives(connection_, number);
+  queue::SharedReceiveQueue* named = find_receives(send_.connection, number);
   if (named == nullptr) turn.counters.add(Counter::kDropUnknownSrq);
   if (named == nullptr || message_.kind != Kind::kNone) {
     refuse(RequestStatus::kInvalidRequest, turn);
@@ -168,9 +169,9 @@ bool RcResponder::turn_to_receives(queue::SrqNumber number, Turn& turn) {
   }
   // What is lost of the messages before is revised in the completion queue that they all have.
   if (turn.placer.dirty()) commit_placements(turn);
-  if (connection_.broken) [[unlikely]]
+  if (send_.connection.broken) [[unlikely]]
     return false;
-  turn_to(connection_, *named);
+  turn_to(send_.connection, *named);
   return true;
 }
 
@@ -181,8 +182,8 @@ void RcResponder::receive_ahead(Psn psn, Turn& turn) {
   UROCE_ASSERT(psn.after(expected_));
   undisturbed_ = false;
   const bool quiet = turn.now < rnr_quiet_until_;
-  connection_.again = !quiet && connection_.may_keep(psn, expected_);
-  if (!connection_.again) lose_early(psn, turn);
+  send_.connection.again = !quiet && send_.connection.may_keep(psn, expected_);
+  if (!send_.connection.again) lose_early(psn, turn);
   if (nak_given_ || quiet || !reordering_.is_lost(expected_, psn)) return;
   nak_given_ = true;
   reordering_.asked(expected_);
@@ -207,8 +208,8 @@ void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
     if (packet.headers.bth.ack_request) answer_ = std::max(answer_, Answer::kAck);
     return;
   }
-  const OperationRequest request = request_in(packet.row->family, packet, connection_.mtu);
-  if (!responses_.repeat(request, connection_.mtu)) turn.counters.add(Counter::kDropResources);
+  const OperationRequest request = request_in(packet.row->family, packet, send_.connection.mtu);
+  if (!responses_.repeat(request, send_.connection.mtu)) turn.counters.add(Counter::kDropResources);
 }
 
 /// A packet of a message. A WRITE with immediate that may not write completes the receive that it would have
@@ -216,8 +217,9 @@ void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
 /// the burst is committed, after the packet was accepted.
 void RcResponder::refuse_packet(RequestStatus status, const wire::Packet& packet, Turn& turn) {
   const bool announced = status == RequestStatus::kRemoteAccess && packet.row->consumes_receive;
-  if (announced && connection_.receives.available()) fail_receive(CompletionStatus::kLocalAccessError, turn);
-  if (status == RequestStatus::kRemoteAccess) connection_.refused_key = key_of(packet);
+  if (announced && send_.connection.receives.available())
+    fail_receive(CompletionStatus::kLocalAccessError, turn);
+  if (status == RequestStatus::kRemoteAccess) send_.connection.refused_key = key_of(packet);
   refuse(status, turn);
 }
 
@@ -234,7 +236,7 @@ void RcResponder::refuse(RequestStatus status, Turn& turn) {
     case RequestStatus::kNotReady:
       answer_ = Answer::kRnrNak;
       nak_given_ = undisturbed_ = false;
-      rnr_quiet_until_ = turn.now + rnr_wait(connection_.attributes.min_rnr_timer);
+      rnr_quiet_until_ = turn.now + rnr_wait(send_.connection.attributes.min_rnr_timer);
       return;
     case RequestStatus::kTooLong:
       fail_receive(CompletionStatus::kLocalLengthError, turn);
@@ -251,18 +253,18 @@ void RcResponder::refuse(RequestStatus status, Turn& turn) {
       break;
     case RequestStatus::kRemoteAccess:
       answer_ = Answer::kRemoteAccess;
-      connection_.raise(Event::kAccessError);
+      send_.connection.raise(Event::kAccessError);
       break;
     case RequestStatus::kInvalidRequest:
     case RequestStatus::kAccept:
       answer_ = Answer::kInvalidRequest;
-      connection_.raise(Event::kRequestError);
+      send_.connection.raise(Event::kRequestError);
       break;
   }
-  connection_.broken = true;
-  connection_.failure = answer_ == Answer::kOperational    ? Failure::kReceiveMemory
-                        : answer_ == Answer::kRemoteAccess ? Failure::kAccessRefused
-                                                           : Failure::kInvalidRefused;
+  send_.connection.broken = true;
+  send_.connection.failure = answer_ == Answer::kOperational    ? Failure::kReceiveMemory
+                             : answer_ == Answer::kRemoteAccess ? Failure::kAccessRefused
+                                                                : Failure::kInvalidRefused;
 }
 
 /// Only with what it could be answered in earnest: an RNR NAK where a receive is needed, and an operational
@@ -271,7 +273,7 @@ bool RcResponder::refuse_due(const wire::Packet& packet, RequestStatus status, T
   if (packet.headers.bth.psn != expected_) return false;
   const bool send = packet.row->family == wire::Family::kSend;
   const bool needs_receive = send ? message_.kind == Kind::kNone : packet.row->consumes_receive;
-  const bool may_fail = send && !connection_.is_xrc_target() && connection_.receives.available();
+  const bool may_fail = send && !send_.connection.is_xrc_target() && send_.connection.receives.available();
   if (status == RequestStatus::kNotReady && !needs_receive) return false;
   if (status == RequestStatus::kRemoteOperational && !may_fail) return false;
   refuse(status, turn);
@@ -279,7 +281,7 @@ bool RcResponder::refuse_due(const wire::Packet& packet, RequestStatus status, T
 }
 
 void RcResponder::fail_receive(CompletionStatus status, Turn& turn) {
-  report_receive(connection_, turn, {.opcode = CompletionOpcode::kReceive, .status = status});
+  report_receive(send_.connection, turn, {.opcode = CompletionOpcode::kReceive, .status = status});
 }
 
 /// The key that the last packet of a SEND names dies before its bytes are placed: that is the last of the
@@ -288,18 +290,23 @@ void RcResponder::fail_receive(CompletionStatus status, Turn& turn) {
 bool RcResponder::invalidate(const wire::Packet& packet, Turn& turn) {
   using mem::Invalidation;
   const Invalidation::Answer answer =
-      begin_invalidation(connection_, turn, packet.headers.invalidate, Waiter::kReceive);
+      begin_invalidation(send_.connection, turn, packet.headers.invalidate, Waiter::kReceive);
   if (answer == Invalidation::Answer::kRefused) refuse(RequestStatus::kRemoteInvalidate, turn);
-  connection_.again = answer == Invalidation::Answer::kBusy;
+  send_.connection.again = answer == Invalidation::Answer::kBusy;
   return answer == Invalidation::Answer::kOver || answer == Invalidation::Answer::kPending;
 }
 
 void RcResponder::invalidated(Turn& turn) {
-  UROCE_ASSERT(!connection_.stalled && connection_.waiter == Waiter::kNone);
-  UROCE_ASSERT(message_.kind != Kind::kWrite && waiting_.status == CompletionStatus::kSuccess);
+  UROCE_ASSERT(!send_.connection.stalled && send_.connection.waiter == Waiter::kNone);
+  UROCE_ASSERT(message_.kind != Kind::kWrite);
   ++msn_;
-  received_.add(waiting_.bytes);
-  report_receive(connection_, turn, waiting_);
+  received_.add(message_.received);
+  report_receive(send_.connection, turn,
+                 {.opcode = CompletionOpcode::kReceive,
+                  .solicited = waiting_solicited_,
+                  .has_invalidated = true,
+                  .bytes = message_.received,
+                  .immediate = message_.target.rkey.value});
   message_.kind = Kind::kNone;
   arrived(1, waiting_ack_ ? Answer::kAck : Answer::kNone);
 }
@@ -308,25 +315,25 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   UROCE_ASSERT(mark.kind != copy::MessageMark::Kind::kRead && !Msn(mark.msn).after(msn_));
   turn.counters.add(Counter::kMemoryGone);
   // Unless an earlier one was lost or refused.
-  const bool waits = connection_.waiter == Waiter::kReceive && mark.psn == expected_;
+  const bool waits = send_.connection.waiter == Waiter::kReceive && mark.psn == expected_;
   if (!mark.psn.before(expected_) && !waits) return;
   const bool send = mark.kind == copy::MessageMark::Kind::kSend;
   if (send) turn.counters.add(Counter::kLocalProtectionError);
   // Not reported yet: the rest of it is still to come, or it waits for an invalidation.
-  const bool unreported = Msn(mark.msn) == msn_ && !connection_.broken;
+  const bool unreported = Msn(mark.msn) == msn_ && !send_.connection.broken;
   if (send && unreported) {
     fail_receive(CompletionStatus::kLocalProtectionError, turn);
   } else {
-    revise_receives(connection_, turn, mark);
+    revise_receives(send_.connection, turn, mark);
   }
   responses_.drop_from(mark.psn);
   expected_ = mark.psn;
   msn_ = Msn(mark.msn);
   message_ = {};
   answer_ = send ? Answer::kOperational : Answer::kRemoteAccess;
-  if (!send) connection_.raise(Event::kAccessError);
-  connection_.broken = true;
-  connection_.failure = send ? Failure::kReceiveMemory : Failure::kMemoryGone;
+  if (!send) send_.connection.raise(Event::kAccessError);
+  send_.connection.broken = true;
+  send_.connection.failure = send ? Failure::kReceiveMemory : Failure::kMemoryGone;
 }
 
 /// A NAK that has not left yet is still due, for the packet that is missing now, if later ones were dropped.

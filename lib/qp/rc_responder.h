@@ -13,7 +13,7 @@
 #include "qp/request_context.h"
 #include "qp/responder.h"
 #include "qp/response_queue.h"
-#include "qp/send_window.h"
+#include "qp/sending.h"
 #include "qp/turn.h"
 #include "wire/packet.h"
 
@@ -27,7 +27,7 @@ namespace uroce::qp {
 /// is answered by itself, and rc_responder_answers.cc says what there is to say.
 class RcResponder final : public Responder {
  public:
-  explicit RcResponder(Connection& connection) : connection_(connection) {}
+  explicit RcResponder(Sending& send) : send_(send) {}
 
   void reset(Psn expected) override;
   void receive(const wire::Packet& packet, Turn& turn) override;
@@ -108,28 +108,29 @@ class RcResponder final : public Responder {
   uint32_t say_msn(Msn msn);
   /// Receives of a shared queue give no credits.
   [[nodiscard]] bool tells_credits() const {
-    return connection_.credits && !connection_.receives.are_shared();
+    return send_.connection.credits && !send_.connection.receives.are_shared();
   }
 
-  Connection& connection_;
+  Sending& send_;
   Psn expected_;
-  Msn msn_;       // messages performed
-  Msn said_msn_;  // the newest that an answer told the peer
+  Msn msn_;             // messages performed
+  Msn said_msn_;        // the newest that an answer told the peer
+  Psn newest_dropped_;  // packet that came too early and was dropped, if ahead_dropped_
   InboundMessage message_;
-  queue::Completion waiting_;  // of a SEND that waits for an invalidation ...
-  bool waiting_ack_ = false;   // ... and whether it asked for an ACK
   ResponseQueue responses_;
-  SegmentCursor cursor_;  // of a SEND in its receive buffer
-  Answer answer_ = Answer::kNone;
+  SegmentCursor cursor_;           // of a SEND in its receive buffer
   Instant reply_awaited_until_{};  // by an ACK that the next call does not let go; else nothing
-  bool credit_awaited_ = false;    // the ACK that is held back tells the peer of its only credit
+  Instant rnr_quiet_until_{};      // early packets are the tail of what the RNR NAK has stopped
+  Answer answer_ = Answer::kNone;
+  bool credit_awaited_ = false;  // the ACK that is held back tells the peer of its only credit
+  // Of a SEND that waits for an invalidation, all of which is placed; message_ holds its length and the key.
+  bool waiting_solicited_ = false;
+  bool waiting_ack_ = false;  // it asked for one
 
-  bool undisturbed_ = true;  // none of what follows is the case
-  bool nak_given_ = false;   // for the gap at expected_
-  Reordering reordering_;
+  bool undisturbed_ = true;     // none of what follows is the case
+  bool nak_given_ = false;      // for the gap at expected_
   bool ahead_dropped_ = false;  // newest_dropped_ counts
-  Psn newest_dropped_;          // newest packet that came too early and was dropped
-  Instant rnr_quiet_until_{};   // early packets are the tail of what the RNR NAK has stopped
+  Reordering reordering_;
 };
 
 /// What `packet`, of the family, asks for.
@@ -141,13 +142,14 @@ inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, c
   const bool completes = part.completes;
   const bool may_follow =
       turn.replies == Replies::kNextCall || (turn.replies == Replies::kAnyTime && !completes);
-  const bool reply_expected = part.ends && may_follow &&
-                              (completes ? connection_.replies : connection_.write_replies).told(turn.call);
+  const bool reply_expected =
+      part.ends && may_follow &&
+      (completes ? send_.connection.replies : send_.connection.write_replies).told(turn.call);
   if (!packet.headers.bth.ack_request) return Answer::kNone;
   if (!reply_expected) return Answer::kAck;
-  if (turn.replies == Replies::kAnyTime || (!completes && connection_.requests->unanswered() > 0))
+  if (turn.replies == Replies::kAnyTime || (!completes && send_.window.unanswered() > 0))
     reply_awaited_until_ = turn.now + kReplyAwaited;
-  credit_awaited_ = completes && tells_credits() && connection_.receives.waiting() == 0;
+  credit_awaited_ = completes && tells_credits() && send_.connection.receives.waiting() == 0;
   return Answer::kAckNext;
 }
 

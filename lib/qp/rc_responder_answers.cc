@@ -43,20 +43,20 @@ inline uint32_t RcResponder::say_msn(Msn msn) {
 inline wire::Aeth RcResponder::acknowledge(Msn msn) { return wire::Aeth::ack(say_msn(msn), credits()); }
 
 inline uint8_t RcResponder::credits() const {
-  return tells_credits() ? credit_code(connection_.receives.waiting()) : wire::kNoCredits;
+  return tells_credits() ? credit_code(send_.connection.receives.waiting()) : wire::kNoCredits;
 }
 
 /// The next packet of a READ response; false when the memory may not be read any more.
 inline bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn& turn) {
-  const uint64_t offset = uint64_t{read.next} * connection_.mtu;
+  const uint64_t offset = uint64_t{read.next} * send_.connection.mtu;
   UROCE_ASSERT(read.pending() && offset <= read.bytes_end && read.bytes_end <= read.request.length);
-  Payload payload{.bytes =
-                      static_cast<uint32_t>(std::min<uint64_t>(read.bytes_end - offset, connection_.mtu))};
+  Payload payload{
+      .bytes = static_cast<uint32_t>(std::min<uint64_t>(read.bytes_end - offset, send_.connection.mtu))};
   if (payload.bytes > 0 && !find_data(read.request, offset, payload, turn)) return false;
   const Operation operation =
       kReadResponses[unsigned{read.next == read.first} | unsigned{read.next + 1 == read.end} << 1];
-  FrameBuilder making(frame, connection_, bth_to_peer(connection_, operation, read.request.psn + read.next),
-                      payload.bytes);
+  FrameBuilder making(frame, send_.connection,
+                      bth_to_peer(send_.connection, operation, read.request.psn + read.next), payload.bytes);
   if (making.extensions().has(wire::Header::kAeth))
     wire::write_aeth(making.extension(), acknowledge(read.msn));
   if (!making.finish(payload, turn.tx)) [[unlikely]] {
@@ -71,9 +71,10 @@ inline bool RcResponder::build_read_response(Response& read, port::TxFrame& fram
 /// differ in PSN, AETH and payload only. Builds responses as long as there are such, and what they read is
 /// found at once; how many. All else is left to the caller.
 uint32_t RcResponder::build_response_run(uint32_t bytes, Turn& turn, uint32_t budget) {
-  const wire::PacketBth bth = bth_to_peer(connection_, Operation::kReadResponseOnly, expected_);
+  const Connection& connection = send_.connection;
+  const wire::PacketBth bth = bth_to_peer(connection, Operation::kReadResponseOnly, expected_);
   const wire::OpcodeRow& row = wire::opcode_row(bth.opcode);
-  const wire::FrameTemplate& path = connection_.frame;
+  const wire::FrameTemplate& path = connection.frame;
   const auto shape = FrameRun::Shape::of(path, row, bytes);
   if (path.kind() != wire::FrameTemplate::kind_of(bth, shape.frame_bytes - path.bytes(), -bytes & 3) ||
       path.icrc_before_psn() == 0)
@@ -83,15 +84,17 @@ uint32_t RcResponder::build_response_run(uint32_t bytes, Turn& turn, uint32_t bu
   port::TxBatch& tx = turn.tx;
   const uint32_t most = std::min(budget, responses_.pending());
   const std::span<port::TxFrame> frames = most > 0 ? tx.next(most) : std::span<port::TxFrame>();
-  FrameRun making(connection_, shape, tx);
+  FrameRun making(connection, shape, tx);
   const uint8_t credits_of_all = credits();
+  mem::RememberedKey& key = turn.keys.read;
+  const mem::RegionTable& regions = turn.regions;
   uint32_t count = 0;
   for (; count < frames.size(); ++count) {
     Response& response = *responses_.next();
     if (!response.is_short_read() || response.bytes_end != bytes) break;
     const OperationRequest& read = response.request;
-    const mem::RegionEntry::Found found = turn.keys.read.resolve_at_once(
-        turn.regions, read.rkey, key_user_for(connection_, read.srq).domain, read.address, bytes);
+    const mem::RegionEntry::Found found =
+        key.resolve_at_once(regions, read.rkey, domain_for(connection, read.srq), read.address, bytes);
     if (!found.right) [[unlikely]]
       break;
     port::TxFrame& frame = frames[count];
@@ -111,7 +114,7 @@ uint32_t RcResponder::build_response_run(uint32_t bytes, Turn& turn, uint32_t bu
 /// Where payload.bytes bytes of a READ are; false when they may not be read any more.
 inline bool RcResponder::find_data(const OperationRequest& read, uint64_t offset, Payload& payload,
                                    Turn& turn) {
-  const DomainId domain = key_user_for(connection_, read.srq).domain;
+  const DomainId domain = domain_for(send_.connection, read.srq);
   const mem::RegionEntry::Found found =
       turn.keys.read.resolve_at_once(turn.regions, read.rkey, domain, read.address + offset, payload.bytes);
   payload.data = found.data;
@@ -126,7 +129,7 @@ inline bool RcResponder::find_data(const OperationRequest& read, uint64_t offset
 /// Into the range, what is not found at once.
 bool RcResponder::resolve(const OperationRequest& read, uint64_t offset, uint32_t bytes, Turn& turn) {
   turn.range.clear();
-  return turn.range.add(turn.regions.resolve(read.rkey, key_user_for(connection_, read.srq),
+  return turn.range.add(turn.regions.resolve(read.rkey, key_user_for(send_.connection, read.srq),
                                              read.address + offset, bytes, mem::kRemoteRead));
 }
 
@@ -135,7 +138,8 @@ void RcResponder::build_outcome(Response& response, port::TxFrame& frame) {
   UROCE_ASSERT(response.request.kind != OperationRequest::Kind::kRead && response.request.packets == 1);
   const bool atomic = response.request.kind == OperationRequest::Kind::kAtomic;
   const Operation operation = atomic ? Operation::kAtomicAcknowledge : Operation::kReadResponseOnly;
-  FrameBuilder making(frame, connection_, bth_to_peer(connection_, operation, response.request.psn), 0);
+  FrameBuilder making(frame, send_.connection, bth_to_peer(send_.connection, operation, response.request.psn),
+                      0);
   wire::Headers headers;
   headers.aeth = acknowledge(response.msn);
   headers.atomic_original = response.value;
@@ -158,9 +162,9 @@ bool RcResponder::stop_reading(Response& read, Turn& turn) {
   expected_ = read.request.psn + read.next;
   responses_.clear();
   answer_ = Answer::kRemoteAccess;
-  connection_.raise(Event::kAccessError);
-  connection_.broken = true;
-  connection_.failure = Failure::kMemoryGone;
+  send_.connection.raise(Event::kAccessError);
+  send_.connection.broken = true;
+  send_.connection.failure = Failure::kMemoryGone;
   return false;
 }
 
@@ -170,7 +174,7 @@ bool RcResponder::stop_reading(Response& read, Turn& turn) {
 inline bool RcResponder::may_wait(const Turn& turn) {
   if (reply_awaited_until_ != Instant{}) [[unlikely]] {
     if (turn.now < reply_awaited_until_) return true;
-    connection_.write_replies.disappointed();
+    send_.connection.write_replies.disappointed();
     return false;
   }
   const bool first_turn = answer_ == Answer::kAckNext;
@@ -197,9 +201,9 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
                 .follows = !credit_awaited_};
     }
     const bool is_data = response != nullptr && response->request.kind == OperationRequest::Kind::kRead;
-    if (is_data && connection_.holds_response(turn.now)) [[unlikely]]
+    if (is_data && send_.connection.holds_response(turn.now)) [[unlikely]]
       return {.frames = frames};
-    if (is_data && response->is_short_read() && !connection_.flow_limit.limits_responses()) {
+    if (is_data && response->is_short_read() && !send_.connection.flow_limit.limits_responses()) {
       if (const uint32_t built = build_response_run(response->bytes_end, turn, budget - frames); built > 0) {
         frames += built;
         continue;
@@ -215,7 +219,7 @@ Pumped RcResponder::pump(Turn& turn, uint32_t budget) {
       if (stop_reading(*response, turn)) continue;
       build_answer(*frame, turn);
     }
-    if (is_data) connection_.note_response_left(frame->length);
+    if (is_data) send_.connection.note_response_left(frame->length);
     turn.tx.commit();
     ++frames;
   }
@@ -227,7 +231,8 @@ void RcResponder::build_answer(port::TxFrame& frame, Turn& turn) {
   UROCE_ASSERT(answer != Answer::kNone);
   const bool ack = answer <= Answer::kAck;
   const Psn psn = ack ? expected_ - 1u : expected_;
-  FrameBuilder making(frame, connection_, bth_to_peer(connection_, Operation::kAcknowledge, psn), 0);
+  FrameBuilder making(frame, send_.connection, bth_to_peer(send_.connection, Operation::kAcknowledge, psn),
+                      0);
   wire::write_aeth(making.extension(), ack ? acknowledge(msn_) : refusal(answer, turn));
   making.write_pad_and_icrc();
 }
@@ -242,19 +247,20 @@ wire::Aeth RcResponder::refusal(Answer answer, Turn& turn) {
       break;
     case Answer::kSequenceNak:
       turn.counters.add(Counter::kSequenceNakSent);
-      return noted(wire::Aeth::nak(wire::NakCode::kSequenceError, msn), connection_, expected_);
+      return noted(wire::Aeth::nak(wire::NakCode::kSequenceError, msn), send_.connection, expected_);
     case Answer::kRnrNak:
       turn.counters.add(Counter::kRnrNakSent);
-      return noted(wire::Aeth::rnr(connection_.attributes.min_rnr_timer, msn), connection_, expected_);
+      return noted(wire::Aeth::rnr(send_.connection.attributes.min_rnr_timer, msn), send_.connection,
+                   expected_);
     case Answer::kInvalidRequest:
       turn.counters.add(Counter::kInvalidRequestNakSent);
-      return noted(wire::Aeth::nak(wire::NakCode::kInvalidRequest, msn), connection_, expected_);
+      return noted(wire::Aeth::nak(wire::NakCode::kInvalidRequest, msn), send_.connection, expected_);
     case Answer::kRemoteAccess:
       turn.counters.add(Counter::kAccessNakSent);
-      return noted(wire::Aeth::nak(wire::NakCode::kRemoteAccess, msn), connection_, expected_);
+      return noted(wire::Aeth::nak(wire::NakCode::kRemoteAccess, msn), send_.connection, expected_);
     case Answer::kOperational:
       turn.counters.add(Counter::kOperationalNakSent);
-      return noted(wire::Aeth::nak(wire::NakCode::kRemoteOperational, msn), connection_, expected_);
+      return noted(wire::Aeth::nak(wire::NakCode::kRemoteOperational, msn), send_.connection, expected_);
   }
   return acknowledge(msn_);
 }

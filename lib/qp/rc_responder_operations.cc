@@ -47,7 +47,7 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
 /// left of what other families than a READ take.
 [[gnu::always_inline]] inline void RcResponder::receive_operation_of(Family family,
                                                                      const wire::Packet& packet, Turn& turn) {
-  const RequestContext context{connection_, packet, turn, cursor_};
+  const RequestContext context{send_.connection, packet, turn, cursor_};
   const RequestStatus status = check_operation(context, family, responses_, message_.kind);
   if (status != RequestStatus::kAccept) [[unlikely]]
     return refuse_packet(status, packet, turn);
@@ -56,7 +56,7 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
   if (family != Family::kReadRequest && !execute(packet, before, turn)) return;
   turn.counters.add(Counter::kRequestsExecuted);
   ++msn_;
-  const OperationRequest request = request_in(family, packet, connection_.mtu);
+  const OperationRequest request = request_in(family, packet, send_.connection.mtu);
   responses_.add(request, msn_, before);
   // The response acknowledges everything before it.
   if (answer_ <= Answer::kAck) answer_ = Answer::kNone;
@@ -67,7 +67,7 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
 bool RcResponder::execute(const wire::Packet& packet, uint64_t& before, Turn& turn) {
   // What came before is seen before, which is all that a FLUSH asks for; when it was lost this never came.
   commit_placements(turn);
-  if (connection_.broken) [[unlikely]]
+  if (send_.connection.broken) [[unlikely]]
     return false;
   if (access_word(packet, turn.range, before)) [[likely]] {
     if (packet.row->family == Family::kAtomic) turn.counters.add(Counter::kAtomicsExecuted);

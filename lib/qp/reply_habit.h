@@ -13,7 +13,7 @@ namespace uroce::qp {
 /// bytes that a WRITE has placed: each has a habit of its own, for a program may answer the one and not the
 /// other.
 ///
-/// Calls are counted by Turn::call; 0 is none.
+/// Calls are counted by Turn::call, modulo 2^32; 0 is none.
 class ReplyHabit {
  public:
   static constexpr uint32_t kRepliesMin = 64;  // in a row
@@ -21,9 +21,10 @@ class ReplyHabit {
   /// A message was received in the turn of that call, and the application will hear of it. True: a reply is
   /// to be expected.
   bool told(uint64_t call) {
-    if (told_in_ != call) {
+    const auto its_number = static_cast<uint32_t>(call);
+    if (told_in_ != its_number) {
       if (told_in_ != 0) replies_ = 0;
-      told_in_ = call;
+      told_in_ = its_number;
     }
     return replies_ >= kRepliesMin;
   }
@@ -36,15 +37,17 @@ class ReplyHabit {
 
   /// The call numbered `call` posts to the queue pair; or its doorbell is found after that call, because
   /// another thread was in a turn. What it had sent was last acknowledged in the turn of `acknowledged_in`.
-  void posted(uint64_t call, uint64_t acknowledged_in) {
+  void posted(uint64_t call, uint32_t acknowledged_in) {
     if (told_in_ == 0) return;
-    replies_ =
-        call <= std::max(told_in_, acknowledged_in) + 1 ? replies_ + (replies_ < kRepliesMin ? 1 : 0) : 0;
+    // Neither is of a later call.
+    const auto its_number = static_cast<uint32_t>(call);
+    const bool at_once = std::min(its_number - told_in_, its_number - acknowledged_in) <= 1;
+    replies_ = at_once ? replies_ + (replies_ < kRepliesMin ? 1 : 0) : 0;
     told_in_ = 0;
   }
 
  private:
-  uint64_t told_in_ = 0;  // the call whose message has had no reply yet
+  uint32_t told_in_ = 0;  // the call, modulo 2^32, whose message has had no reply yet
   uint32_t replies_ = 0;  // at once, in a row
 };
 

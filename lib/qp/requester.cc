@@ -34,33 +34,33 @@ bool is_of_a_word(SendOperation operation) {
 
 void Requester::reset() {
   cursor_.restart();
-  cursor_number_ = connection_.send_queue->retired();
+  cursor_number_ = send_.connection.send_queue->retired();
   unasked_ = shall_ask_ = false;
   run_ = {};
 }
 
 Pumped Requester::pump(Turn& turn, uint32_t budget) {
-  UROCE_ASSERT(connection_.state() == State::kRts || connection_.state() == State::kSqd);
-  if (retransmission_.holds_back(turn.now)) return {};
+  UROCE_ASSERT(send_.connection.state() == State::kRts || send_.connection.state() == State::kSqd);
+  if (send_.retransmission.holds_back(turn.now)) return {};
   uint32_t frames = 0;
   uint32_t frames_before_probe = UINT32_MAX;
   bool more = false;
-  if (retransmission_.resends_oldest()) [[unlikely]] {
+  if (send_.retransmission.resends_oldest()) [[unlikely]] {
     const Pumped resent = resend_oldest(turn, budget);
-    if (resent.more || connection_.broken) return resent;
+    if (resent.more || send_.connection.broken) return resent;
     frames = resent.frames;
   }
   // One look at the posting thread's counter per pump.
-  published_ = connection_.send_queue->published();
-  const bool limited = connection_.flow_limit.limits();
-  const uint32_t window = !limited ? retransmission_.window() : limited_window(turn.now);
+  published_ = send_.connection.send_queue->published();
+  const bool limited = send_.connection.flow_limit.limits();
+  const uint32_t window = !limited ? send_.retransmission.window() : limited_window(turn.now);
   // What follows may be long in coming.
-  asks_each_ =
-      window < Retransmission::kWindowLeast || connection_.signal_all || std::exchange(shall_ask_, false);
+  asks_each_ = window < Retransmission::kWindowLeast || send_.connection.signal_all ||
+               std::exchange(shall_ask_, false);
   const bool paced = limited && begin_limited();
   bool held_back = false;
-  while (window_.number() != published_ && window_.unanswered() < window) {
-    SendRequest& request = window_.current();
+  while (send_.window.number() != published_ && send_.window.unanswered() < window) {
+    SendRequest& request = send_.window.current();
     if (goes_on(request) && !paced) {
       if (const uint32_t built = build_run(turn, budget - frames, window); built > 0) [[likely]] {
         frames += built;
@@ -71,14 +71,14 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
       if (!execute_current(turn, more)) break;
       continue;
     }
-    if (!window_.current_started() && !start(request, turn)) break;
+    if (!send_.window.current_started() && !start(request, turn)) break;
     if (lacks_credit(request)) [[unlikely]] {
       // One message may go to ask for more, when all before it are answered.
-      if (window_.unanswered() > 0) break;
+      if (send_.window.unanswered() > 0) break;
       frames_before_probe = frames;
     }
     if (!may_go(request)) break;
-    if (paced && (held_back = connection_.holds_request(turn.now))) break;
+    if (paced && (held_back = send_.connection.holds_request(turn.now))) break;
     port::TxFrame* frame = frames < budget ? turn.tx.next() : nullptr;
     if (frame == nullptr) {
       more = true;
@@ -86,18 +86,18 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
     }
     if (!build(request, turn, *frame)) break;
     if (RequestRun::may_begin(request)) begin_run(request, *frame);
-    if (paced) connection_.note_request_left(frame->length);
+    if (paced) send_.connection.note_request_left(frame->length);
     turn.tx.commit();
     ++frames;
   }
   if (unasked_ && !more && !held_back) [[unlikely]]
     more = ask_again(window);
   if (frames > frames_before_probe) turn.counters.add(Counter::kCreditProbes);
-  if (frames > 0) retransmission_.sent(turn.now);
+  if (frames > 0) send_.retransmission.sent(turn.now);
   if (limited) [[unlikely]]
     note_limited(window);
-  if (turn.shared && window_.unanswered() >= Retransmission::kSharedLeast) [[unlikely]]
-    retransmission_.share_path(turn.now);
+  if (turn.shared && send_.window.unanswered() >= Retransmission::kSharedLeast) [[unlikely]]
+    send_.retransmission.share_path(turn.now);
   return {.frames = frames, .more = more};
 }
 
@@ -105,62 +105,65 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
 Pumped Requester::resend_oldest(Turn& turn, uint32_t budget) {
   port::TxFrame* const frame = budget > 0 ? turn.tx.next() : nullptr;
   if (frame == nullptr) return {.more = true};
-  const SendWindow::Place place = window_.visit_oldest();
+  const SendWindow::Place place = send_.window.visit_oldest();
   const bool unasked = unasked_;
   asks_each_ = true;
-  if (!build(window_.current(), turn, *frame)) return {};
-  connection_.note_request_left(frame->length);
+  if (!build(send_.window.current(), turn, *frame)) return {};
+  send_.connection.note_request_left(frame->length);
   const size_t overtaken = turn.tx.size();
   turn.tx.commit_first();
   unasked_ = unasked;
-  const Psn end = window_.next();
-  window_.return_to(place);
-  retransmission_.resent_oldest(turn.now, end, overtaken);
+  const Psn end = send_.window.next();
+  send_.window.return_to(place);
+  send_.retransmission.resent_oldest(turn.now, end, overtaken);
   return {.frames = 1};
 }
 
 /// Gives the current request its PSNs. False: in SQD nothing new is begun, or it can never be sent.
 inline bool Requester::start(SendRequest& request, Turn& turn) {
-  if (connection_.state() == State::kSqd) [[unlikely]]
+  if (send_.connection.state() == State::kSqd) [[unlikely]]
     return false;
   uint32_t packets = 1;
-  if (request.length > connection_.mtu || !is_message(request.operation)) {
+  if (request.length > send_.connection.mtu || !is_message(request.operation)) {
     const CompletionStatus refusal = refusal_of(request, turn);
     if (refusal != CompletionStatus::kSuccess) return fail_current(turn, refusal);
-    if (request.length > connection_.mtu && request.operation != SendOperation::kFlush) {
-      packets = (request.length + connection_.mtu - 1) / connection_.mtu;
-      const bool short_parts = turn.shared || connection_.flow_limit.limits();
+    if (request.length > send_.connection.mtu && request.operation != SendOperation::kFlush) {
+      packets = (request.length + send_.connection.mtu - 1) / send_.connection.mtu;
+      const bool short_parts = turn.shared || send_.connection.flow_limit.limits();
       request.part_shift = short_parts ? short_part_shift(packets) : SendWindow::kPartShift;
     }
   }
-  UROCE_ASSERT(uint64_t{packets} * connection_.mtu >= request.length ||
+  UROCE_ASSERT(uint64_t{packets} * send_.connection.mtu >= request.length ||
                request.operation == SendOperation::kFlush);
-  window_.start(request, packets);
+  send_.window.start(request, packets);
   return true;
 }
 
 CompletionStatus Requester::refusal_of(const SendRequest& request, Turn& turn) const {
-  if (request.length > longest_) return CompletionStatus::kLocalLengthError;
+  if (request.length > (send_.connection.connected ? kMessageBytesMax : send_.connection.mtu))
+    return CompletionStatus::kLocalLengthError;
   if (is_message(request.operation)) return CompletionStatus::kSuccess;
   if (is_of_a_word(request.operation) && request.length != queue::kAtomicBytes)
     return CompletionStatus::kLocalLengthError;
-  if (connection_.attributes.max_rd_atomic == 0) return CompletionStatus::kLocalQpOperationError;
+  if (send_.connection.attributes.max_rd_atomic == 0) return CompletionStatus::kLocalQpOperationError;
   if (request.operation == SendOperation::kReadInvalidate &&
-      Invalidation::refuses(turn.regions, request.invalidate, connection_.key_user()))
+      Invalidation::refuses(turn.regions, request.invalidate, send_.connection.key_user()))
     return CompletionStatus::kWindowBindError;
   return CompletionStatus::kSuccess;
 }
 
 /// The peer has no receive for it, as far as we know.
 inline bool Requester::lacks_credit(const SendRequest& request) {
-  return needs_receive(request.operation) && !window_.has_credit() && window_.current_packet(request) == 0;
+  return needs_receive(request.operation) && !send_.window.has_credit() &&
+         send_.window.current_packet(request) == 0;
 }
 
 inline bool Requester::may_go(const SendRequest& request) {
   // A fence waits until every earlier READ and atomic is complete; those before the current request are all
   // among reads().
-  if (request.fence && window_.reads() > 0 && window_.current_packet(request) == 0) return false;
-  return !needs_own_response(request.operation) || window_.reads() < connection_.attributes.max_rd_atomic;
+  if (request.fence && send_.window.reads() > 0 && send_.window.current_packet(request) == 0) return false;
+  return !needs_own_response(request.operation) ||
+         send_.window.reads() < send_.connection.attributes.max_rd_atomic;
 }
 
 [[gnu::always_inline]] inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame) {
@@ -181,15 +184,15 @@ bool Requester::build_other(SendRequest& request, Turn& turn, port::TxFrame& fra
 template <bool kOnly>
 [[gnu::always_inline]] inline bool Requester::build_data(const SendRequest& request, Turn& turn,
                                                          port::TxFrame& frame) {
-  const uint32_t packet = kOnly ? 0 : window_.current_packet(request);
+  const uint32_t packet = kOnly ? 0 : send_.window.current_packet(request);
   const bool last = kOnly || packet + 1 == request.packets;
-  const uint64_t offset = uint64_t{packet} * connection_.mtu;
+  const uint64_t offset = uint64_t{packet} * send_.connection.mtu;
   UROCE_ASSERT(packet < request.packets && offset <= request.length);
-  Payload payload{
-      .bytes = kOnly ? request.length
-                     : static_cast<uint32_t>(std::min<uint64_t>(request.length - offset, connection_.mtu))};
+  Payload payload{.bytes = kOnly ? request.length
+                                 : static_cast<uint32_t>(
+                                       std::min<uint64_t>(request.length - offset, send_.connection.mtu))};
   if (request.inline_data) {
-    payload.data = connection_.send_queue->inline_bytes(request) + offset;
+    payload.data = send_.connection.send_queue->inline_bytes(request) + offset;
   } else {
     if (!find_data(request, turn, offset, payload)) return false;
     // What this turn placed into the same memory must be there before it is read.
@@ -200,27 +203,28 @@ template <bool kOnly>
     return fail_current(turn, CompletionStatus::kLocalProtectionError);
   }
   note_sent(1, turn);
-  if (last) window_.end_current(1);
+  if (last) send_.window.end_current(1);
   if (request.operation == SendOperation::kAtomicWrite) [[unlikely]]
-    window_.read_sent();
+    send_.window.read_sent();
   return true;
 }
 
 /// The packet next(), of the current request.
 inline bool Requester::asks(const SendRequest& request, bool last) const {
-  return window_.next().value() % kPacketsPerAck == kPacketsPerAck - 1 || asks_each_ ||
+  return send_.window.next().value() % kPacketsPerAck == kPacketsPerAck - 1 || asks_each_ ||
          (last && !is_followed(request));
 }
 
 /// The application does not wait for the end of the current request, and the next one will ask: it has been
 /// posted already, and the peer has a receive for it, as far as we know.
 inline bool Requester::is_followed(const SendRequest& request) const {
-  return !request.signaled && window_.number() + 1 != published_ && !window_.credit_ends();
+  return !request.signaled && send_.window.number() + 1 != published_ && !send_.window.credit_ends();
 }
 
 inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool first, bool last) {
-  wire::PacketBth bth = bth_to_peer(connection_, opcode_of(request.operation, first, last), window_.next());
-  if (connection_.reliable) {
+  wire::PacketBth bth =
+      bth_to_peer(send_.connection, opcode_of(request.operation, first, last), send_.window.next());
+  if (send_.connection.reliable) {
     bth.ack_request = asks(request, last);
     unasked_ = !bth.ack_request;
   }
@@ -233,17 +237,17 @@ inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool f
     const SendRequest& request, wire::PacketBth bth, const Payload& payload, port::TxFrame& frame,
     port::TxBatch& tx) {
   // What is rare gets copies, so that these need not be in memory.
-  if (!connection_.connected) [[unlikely]]
+  if (!send_.connection.connected) [[unlikely]]
     return write_datagram_of(request, {payload.bytes, payload.data, payload.pieces}, frame, tx);
-  const FrameBuilder making(frame, connection_, bth, payload.bytes);
+  const FrameBuilder making(frame, send_.connection, bth, payload.bytes);
   write_extensions(making, request, {request.remote_address, request.rkey, request.length});
   return making.finish(payload, tx);
 }
 
 std::optional<QpNumber> Requester::next_datagram() const {
-  const auto& queue = *connection_.send_queue;
-  if (window_.number() == queue.published()) return std::nullopt;
-  const SendRequest& request = window_.current();
+  const auto& queue = *send_.connection.send_queue;
+  if (send_.window.number() == queue.published()) return std::nullopt;
+  const SendRequest& request = send_.window.current();
   if (is_local(request.operation)) return std::nullopt;
   const auto& address = queue.attachment<DatagramAddress>(request);
   return address.to_self ? std::optional(address.destination) : std::nullopt;
@@ -251,12 +255,12 @@ std::optional<QpNumber> Requester::next_datagram() const {
 
 bool Requester::write_datagram_of(const SendRequest& request, const Payload& payload, port::TxFrame& frame,
                                   port::TxBatch& tx) {
-  const auto& address = connection_.send_queue->attachment<DatagramAddress>(request);
+  const auto& address = send_.connection.send_queue->attachment<DatagramAddress>(request);
   const wire::PacketBth bth = bth_of_data(request, true, true);
   wire::Headers headers = headers_of(request, {});
   headers.bth = {
       .opcode = bth.opcode, .solicited = bth.solicited, .ack_request = bth.ack_request, .psn = bth.psn};
-  return write_datagram(frame, connection_, address, headers, payload, tx);
+  return write_datagram(frame, send_.connection, address, headers, payload, tx);
 }
 
 /// What has a RETH has that of `reth`; everything else follows from the request.
@@ -275,7 +279,7 @@ void Requester::write_rare_extensions(wire::HeaderSet set, std::byte* bth, const
 
 /// All that the extension headers of its packets could say.
 wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth& reth) const {
-  const queue::SendQueue& queue = *connection_.send_queue;
+  const queue::SendQueue& queue = *send_.connection.send_queue;
   wire::Headers headers;
   headers.reth = reth;
   headers.immediate = request.immediate;
@@ -288,7 +292,8 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
     const auto wanted = queue.operation<queue::FlushOperation>(request);
     headers.feth = {wanted.global_visibility, wanted.persistence, wanted.whole_region};
   }
-  if (connection_.type == Type::kXrcSend) headers.xrc_srq = queue.attachment<queue::SrqNumber>(request).value;
+  if (send_.connection.type == Type::kXrcSend)
+    headers.xrc_srq = queue.attachment<queue::SrqNumber>(request).value;
   return headers;
 }
 
@@ -296,19 +301,20 @@ wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth
                                                          port::TxFrame& frame) {
   // A long READ is asked for in parts, each a READ of its own to the peer. Their borders are fixed when it
   // starts, so that a request for what is missing of a part lies inside the original one.
-  const uint32_t packet = window_.current_packet(request);
+  const uint32_t packet = send_.window.current_packet(request);
   uint32_t end = std::min(request.packets, ((packet >> request.part_shift) + 1) << request.part_shift);
-  if (retransmission_.resends_oldest()) [[unlikely]]
-    end = std::min(end, packet + static_cast<uint32_t>(retransmission_.wanted_end() - window_.next()));
-  const uint64_t offset = uint64_t{packet} * connection_.mtu;
-  const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * connection_.mtu) - offset;
+  if (send_.retransmission.resends_oldest()) [[unlikely]]
+    end = std::min(end,
+                   packet + static_cast<uint32_t>(send_.retransmission.wanted_end() - send_.window.next()));
+  const uint64_t offset = uint64_t{packet} * send_.connection.mtu;
+  const uint64_t length = std::min<uint64_t>(request.length, uint64_t{end} * send_.connection.mtu) - offset;
   UROCE_ASSERT(packet < end && length <= request.length);
   if (!may_store(request, turn, offset, length)) return false;
   ask(request, Operation::kReadRequest,
       {request.remote_address + offset, request.rkey, static_cast<uint32_t>(length)}, frame, turn.tx);
   note_sent(end - packet, turn);
-  if (end == request.packets) window_.end_current(SendWindow::messages_of_read(request));
-  window_.read_sent();
+  if (end == request.packets) send_.window.end_current(SendWindow::messages_of_read(request));
+  send_.window.read_sent();
   return true;
 }
 
@@ -319,8 +325,8 @@ bool Requester::build_atomic(const SendRequest& request, Turn& turn, port::TxFra
       request.operation == SendOperation::kCompareSwap ? Operation::kCompareSwap : Operation::kFetchAdd, {},
       frame, turn.tx);
   note_sent(1, turn);
-  window_.end_current(1);
-  window_.read_sent();
+  send_.window.end_current(1);
+  send_.window.read_sent();
   return true;
 }
 
@@ -328,24 +334,24 @@ bool Requester::build_flush(const SendRequest& request, Turn& turn, port::TxFram
   UROCE_ASSERT(request.operation == SendOperation::kFlush && request.packets == 1);
   ask(request, Operation::kFlush, {request.remote_address, request.rkey, request.length}, frame, turn.tx);
   note_sent(1, turn);
-  window_.end_current(1);
-  window_.read_sent();
+  send_.window.end_current(1);
+  send_.window.read_sent();
   return true;
 }
 
 inline void Requester::note_sent(uint32_t psns, Turn& turn) {
-  if (window_.sent(psns)) [[unlikely]] {
+  if (send_.window.sent(psns)) [[unlikely]] {
     turn.counters.add(Counter::kRetransmittedPackets);
-    ++connection_.incidents.retransmitted;
+    ++send_.connection.incidents.retransmitted;
   }
 }
 
 /// The packet of a request that is answered by itself and sends no data.
 inline void Requester::ask(const SendRequest& request, Operation operation, const wire::Reth& reth,
                            port::TxFrame& frame, port::TxBatch& tx) {
-  wire::PacketBth bth = bth_to_peer(connection_, operation, window_.next());
+  wire::PacketBth bth = bth_to_peer(send_.connection, operation, send_.window.next());
   bth.ack_request = true;
-  const FrameBuilder making(frame, connection_, bth, 0);
+  const FrameBuilder making(frame, send_.connection, bth, 0);
   write_extensions(making, request, reth);
   making.finish(tx);
 }
@@ -353,8 +359,8 @@ inline void Requester::ask(const SendRequest& request, Operation operation, cons
 /// Where payload.bytes bytes of the request are.
 inline bool Requester::find_data(const SendRequest& request, Turn& turn, uint64_t offset, Payload& payload) {
   const mem::RegionEntry::Found found = SegmentCursor::resolve_at_once(
-      connection_.send_queue->segments(request), offset, payload.bytes,
-      {turn.regions, connection_.key_user(), mem::kLocalRead}, turn.keys.sources);
+      send_.connection.send_queue->segments(request), offset, payload.bytes,
+      {turn.regions, send_.connection.key_user(), mem::kLocalRead}, turn.keys.sources);
   payload.data = found.data;
   if (found.right) [[likely]]
     return true;
@@ -369,8 +375,8 @@ inline bool Requester::find_data(const SendRequest& request, Turn& turn, uint64_
 
 /// The answer that is asked for will have a place.
 inline bool Requester::may_store(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length) {
-  return SegmentCursor::resolve_at_once(connection_.send_queue->segments(request), offset, length,
-                                        {turn.regions, connection_.key_user(), mem::kLocalWrite},
+  return SegmentCursor::resolve_at_once(send_.connection.send_queue->segments(request), offset, length,
+                                        {turn.regions, send_.connection.key_user(), mem::kLocalWrite},
                                         turn.keys.answered_into)
              .right ||
          resolve(request, turn, offset, length, mem::kLocalWrite);
@@ -379,12 +385,12 @@ inline bool Requester::may_store(const SendRequest& request, Turn& turn, uint64_
 /// Into the turn's range, what is not found at once. False: it failed, as soon as it could.
 bool Requester::resolve(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length,
                         mem::Access needed) {
-  if (cursor_number_ != window_.number()) {
+  if (cursor_number_ != send_.window.number()) {
     cursor_.restart();
-    cursor_number_ = window_.number();
+    cursor_number_ = send_.window.number();
   }
-  const LocalKeys keys{turn.regions, connection_.key_user(), needed};
-  if (cursor_.resolve(connection_.send_queue->segments(request), offset, length, keys, turn.range))
+  const LocalKeys keys{turn.regions, send_.connection.key_user(), needed};
+  if (cursor_.resolve(send_.connection.send_queue->segments(request), offset, length, keys, turn.range))
     return true;
   return fail_current(turn, CompletionStatus::kLocalProtectionError);
 }
@@ -392,9 +398,9 @@ bool Requester::resolve(const SendRequest& request, Turn& turn, uint64_t offset,
 /// A request that we cannot send fails when all before it are complete; until then it is tried again whenever
 /// one completes. Always false.
 bool Requester::fail_current(Turn& turn, CompletionStatus status) {
-  if (!window_.current_is_head()) return false;
+  if (!send_.window.current_is_head()) return false;
   if (status == CompletionStatus::kLocalProtectionError) turn.counters.add(Counter::kLocalProtectionError);
-  fail_oldest_send(connection_, turn, status);
+  fail_oldest_send(send_.connection, turn, status);
   return false;
 }
 

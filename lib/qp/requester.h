@@ -17,17 +17,13 @@ namespace uroce::qp {
 /// position in the PSN space is all it knows about a message, so sending again is the same as sending.
 class Requester {
  public:
-  Requester(Connection& connection, SendWindow& window, Retransmission& retransmission)
-      : connection_(connection),
-        window_(window),
-        retransmission_(retransmission),
-        longest_(connection.connected ? kMessageBytesMax : connection.mtu) {}
+  explicit Requester(SendSide& send) : send_(send) {}
 
   void reset();
   /// Some of what was posted has not gone, or what has gone shall ask for an ACK: pump() is due.
   [[nodiscard]] bool has_work() const {
-    return window_.number() != connection_.send_queue->published() || unasked_ ||
-           retransmission_.resends_oldest();
+    return send_.window.number() != send_.connection.send_queue->published() || unasked_ ||
+           send_.retransmission.resends_oldest();
   }
   Pumped pump(Turn& turn, uint32_t budget);
   /// The queue pair at an address of this port that the next datagram goes to, if any.
@@ -42,8 +38,9 @@ class Requester {
   bool start(SendRequest& request, Turn& turn);
   /// The request, the current one, goes on with run_.
   [[nodiscard]] bool goes_on(const SendRequest& request) const {
-    return run_.goes_on_with(request) && run_.kind == connection_.frame.kind() &&
-           connection_.frame.icrc_before_psn() != 0 && window_.at_end() && connection_.state() == State::kRts;
+    return run_.goes_on_with(request) && run_.kind == send_.connection.frame.kind() &&
+           send_.connection.frame.icrc_before_psn() != 0 && send_.window.at_end() &&
+           send_.connection.state() == State::kRts;
   }
   [[gnu::noinline]] uint32_t build_run(Turn& turn, uint32_t budget, uint32_t window);
   template <bool kReads>
@@ -89,10 +86,7 @@ class Requester {
   bool resolve(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length, mem::Access needed);
   bool fail_current(Turn& turn, queue::CompletionStatus status);
 
-  Connection& connection_;
-  SendWindow& window_;
-  Retransmission& retransmission_;
-  const uint32_t longest_;  // message
+  SendSide& send_;
   uint32_t published_ = 0;  // requests, when this pump began
   bool asks_each_ = false;  // in this pump every packet asks for an ACK
   bool unasked_ = false;    // the newest packet did not ask for an ACK ...

@@ -14,23 +14,23 @@ using queue::SendRequest;
 /// True when the current request, a local operation, is behind us: the next one is current. Otherwise it may
 /// be one for the next turn: `more`.
 bool Requester::execute_current(Turn& turn, bool& more) {
-  SendRequest& request = window_.current();
-  UROCE_ASSERT(is_local(request.operation) && !connection_.stalled);
-  if (!window_.current_started()) {
-    if (connection_.state() == State::kSqd || (request.fence && window_.reads() > 0)) return false;
+  SendRequest& request = send_.window.current();
+  UROCE_ASSERT(is_local(request.operation) && !send_.connection.stalled);
+  if (!send_.window.current_started()) {
+    if (send_.connection.state() == State::kSqd || (request.fence && send_.window.reads() > 0)) return false;
     if (request.operation != SendOperation::kRegister) {
       if (!change_key(turn)) return false;
     } else {
-      const mem::Outcome outcome = execute_registration(connection_, request, turn);
+      const mem::Outcome outcome = execute_registration(send_.connection, request, turn);
       if (outcome == mem::Outcome::kRefused) return fail_current(turn, CompletionStatus::kWindowBindError);
       more = outcome == mem::Outcome::kBusy;
       if (more) return false;
     }
-    window_.executed();
+    send_.window.executed();
   } else {
-    window_.pass();
+    send_.window.pass();
   }
-  retire_executed(connection_, window_, turn);
+  retire_executed(send_.connection, send_.window, turn);
   return true;
 }
 
@@ -38,13 +38,13 @@ bool Requester::execute_current(Turn& turn, bool& more) {
 /// posted before it: an invalidation, and of the other binds those of type 1. False also while it is under
 /// way: the connection is stalled then.
 bool Requester::change_key(Turn& turn) {
-  const SendRequest& request = window_.current();
+  const SendRequest& request = send_.window.current();
   const bool binds = request.operation == SendOperation::kBindWindow;
-  const bool keeps = binds && !connection_.send_queue->operation<BindOperation>(request).type1;
-  if (!keeps && !window_.current_is_head()) return false;
+  const bool keeps = binds && !send_.connection.send_queue->operation<BindOperation>(request).type1;
+  if (!keeps && !send_.window.current_is_head()) return false;
   const Invalidation::Answer answer =
-      binds ? begin_bind(connection_, request, turn)
-            : begin_invalidation(connection_, turn, request.invalidate, Waiter::kSend);
+      binds ? begin_bind(send_.connection, request, turn)
+            : begin_invalidation(send_.connection, turn, request.invalidate, Waiter::kSend);
   if (answer == Invalidation::Answer::kRefused) return fail_current(turn, CompletionStatus::kWindowBindError);
   return answer == Invalidation::Answer::kOver;
 }
@@ -54,11 +54,11 @@ bool Requester::change_key(Turn& turn) {
 /// asks itself. True: it will. What a READ or the window holds up goes on by answers that have been asked
 /// for.
 bool Requester::ask_again(uint32_t window) {
-  UROCE_ASSERT(connection_.reliable);
-  const uint32_t unanswered = window_.unanswered();
-  const bool stuck = unanswered > 0 && unanswered < window && window_.reads() == 0;
+  UROCE_ASSERT(send_.connection.reliable);
+  const uint32_t unanswered = send_.window.unanswered();
+  const bool stuck = unanswered > 0 && unanswered < window && send_.window.reads() == 0;
   if (!stuck) return false;
-  window_.step_back();
+  send_.window.step_back();
   unasked_ = false;
   return shall_ask_ = true;
 }

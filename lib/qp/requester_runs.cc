@@ -10,8 +10,8 @@ namespace uroce::qp {
 /// The packet of the request, which is in `frame`, is the newest one.
 void Requester::begin_run(const SendRequest& request, const port::TxFrame& frame) {
   UROCE_ASSERT(RequestRun::may_begin(request));
-  if (!connection_.connected || connection_.type == Type::kXrcSend) return;
-  const wire::FrameTemplate& path = connection_.frame;
+  if (!send_.connection.connected || send_.connection.type == Type::kXrcSend) return;
+  const wire::FrameTemplate& path = send_.connection.frame;
   const wire::OpcodeRow& row = wire::opcode_row({static_cast<uint8_t>(path.kind())});
   run_ = {.flags = RequestRun::flags_of(request),
           .length = request.length,
@@ -31,18 +31,18 @@ uint32_t Requester::build_run(Turn& turn, uint32_t budget, uint32_t window) {
 
 template <bool kReads>
 [[gnu::always_inline]] inline uint32_t Requester::build_run_of(Turn& turn, uint32_t budget, uint32_t window) {
-  UROCE_ASSERT(window_.at_end() && window_.unanswered() < window);
+  UROCE_ASSERT(send_.window.at_end() && send_.window.unanswered() < window);
   const RequestRun run = run_;
-  const Connection& connection = connection_;
+  const Connection& connection = send_.connection;
   queue::SendQueue& queue = *connection.send_queue;
   port::TxBatch& tx = turn.tx;
-  const uint32_t first = window_.number();
-  const uint32_t credits = window_.credits();
-  uint32_t most = std::min({budget, published_ - first, window - window_.unanswered()});
+  const uint32_t first = send_.window.number();
+  const uint32_t credits = send_.window.credits();
+  uint32_t most = std::min({budget, published_ - first, window - send_.window.unanswered()});
   if (run.sends()) most = std::min(most, credits);
   if constexpr (kReads) {
     const uint32_t reads_max = connection.attributes.max_rd_atomic;
-    most = std::min(most, reads_max - std::min(reads_max, window_.reads()));
+    most = std::min(most, reads_max - std::min(reads_max, send_.window.reads()));
   }
   const uint32_t followed_end = std::min(published_ - first - 1, credits - 1);
   const bool reliable = connection.reliable;
@@ -51,7 +51,7 @@ template <bool kReads>
   if (!kReads && turn.placer.dirty()) turn.placer.commit();
   const std::span<port::TxFrame> frames = most > 0 ? tx.next(most) : std::span<port::TxFrame>();
   FrameRun making(connection, run.shape, tx);
-  Psn psn = window_.next();
+  Psn psn = send_.window.next();
   bool asks = true;
   uint32_t count = 0;
   for (; count < frames.size(); ++count, ++psn) {
@@ -72,15 +72,15 @@ template <bool kReads>
     } else if (!making.finish(frame, data)) [[unlikely]] {
       break;
     }
-    window_.start_ahead(request, psn);
+    send_.window.start_ahead(request, psn);
     asks = asks_now;
   }
   if (count == 0) return 0;
   making.end();
   tx.commit(count);
   unasked_ = reliable && !asks;
-  window_.sent_run(count);
-  if constexpr (kReads) window_.reads_sent(count);
+  send_.window.sent_run(count);
+  if constexpr (kReads) send_.window.reads_sent(count);
   return count;
 }
 
@@ -90,12 +90,13 @@ template <bool kReads>
 [[gnu::always_inline]] inline const std::byte* Requester::data_of_run(const RequestRun& run,
                                                                       const SendRequest& request,
                                                                       Turn& turn) {
-  const queue::SendQueue& queue = *connection_.send_queue;
+  const queue::SendQueue& queue = *send_.connection.send_queue;
   if (request.inline_data) return queue.inline_bytes(request);
   const queue::Segment& only = queue.segments(request).front();
   const mem::RegionEntry::Found found =
       (kReads ? turn.keys.answered_into : turn.keys.sources)
-          .resolve_at_once(turn.regions, only.lkey, connection_.key_user().domain, only.address, run.length);
+          .resolve_at_once(turn.regions, only.lkey, send_.connection.key_user().domain, only.address,
+                           run.length);
   return found.right ? found.data : nullptr;
 }
 

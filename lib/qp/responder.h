@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "base/pooled.h"
 #include "base/sequence_number.h"
 #include "copy/placer.h"
 #include "qp/connection.h"
@@ -14,7 +13,7 @@
 namespace uroce::qp {
 
 /// What a queue pair does with the peer's requests: one kind for each service.
-class Responder : public Pooled {
+class Responder {
  public:
   virtual ~Responder() = default;
 

@@ -54,7 +54,8 @@ static_assert(sizeof(Response) == 64);
 /// whatever the network duplicates.
 class ResponseQueue {
  public:
-  /// Has at least so many resources from now on; at first none. False: there is no memory for them.
+  /// Has at least so many resources from now on; at first none. False: there is no memory for
+  /// them.
   [[nodiscard]] bool provide(uint32_t resources) {
     return responses_.grow(resources, first_, first_ + count_);
   }
@@ -95,7 +96,7 @@ class ResponseQueue {
   }
   void drop_oldest();
 
-  GrownRing<Response> responses_;
+  [[no_unique_address]] GrownRing<Response> responses_;  // what follows uses its padding
   uint32_t first_ = 0;
   uint32_t count_ = 0;
   uint32_t pending_ = 0;   // of these

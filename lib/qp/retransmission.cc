@@ -49,14 +49,14 @@ void Retransmission::forget_recovery() {
 }
 
 void Retransmission::sent(Instant now) {
-  UROCE_ASSERT(window_.oldest() != window_.sent_end());
+  UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end());
   rnr_until_ = kNever;
   start_ack_timer(now);
   sent_at_ = now;
   // Of what goes for the first time, so that no answer is too early; a late one costs patience.
-  if (const Psn end = window_.sent_end(); end != sent_end_) [[likely]] {
+  if (const Psn end = send_.window.sent_end(); end != sent_end_) [[likely]] {
     if (round_trip_.begin(std::exchange(sent_end_, end), end, now)) [[unlikely]]
-      shown_operation_ = window_.newest_operation();
+      shown_operation_ = send_.window.newest_operation();
   }
   if (probe_deadline_ == kNever) start_probe_timer(now);
 }
@@ -67,28 +67,28 @@ bool Retransmission::missing(Turn& turn, bool named) {
   if (!alone) {
     retry(turn);
   } else if (count_retry(turn)) {
-    go_alone(window_.sent_end());
+    go_alone(send_.window.sent_end());
   }
   return true;
 }
 
 bool Retransmission::missing_responses(Turn& turn, Psn end) {
-  UROCE_ASSERT(end.after(window_.oldest()));
-  if (!connection_.transport.selective_repeat) [[unlikely]]
+  UROCE_ASSERT(end.after(send_.window.oldest()));
+  if (!send_.connection.transport.selective_repeat) [[unlikely]]
     return missing(turn, false);
-  if (waits_for_missing() || window_.unanswered() == 0) return false;
+  if (waits_for_missing() || send_.window.unanswered() == 0) return false;
   if (!count_retry(turn)) return true;
-  responses_.asked(window_.oldest());
+  responses_.asked(send_.window.oldest());
   go_alone(end);
   return true;
 }
 
 /// The oldest packet, which a NAK names, need not take all that is behind it along.
 bool Retransmission::may_go_alone() {
-  if (window_.unanswered() < 2 || !connection_.transport.selective_repeat) return false;
+  if (send_.window.unanswered() < 2 || !send_.connection.transport.selective_repeat) return false;
   if (trials_ == kTrialsMax && ++losses_ % kLossesPerTrial != 0) return false;
   // What was behind a READ that went alone is missing, too: a trial that has shown that.
-  const bool nothing_kept = !alone_tells_ && !peer_keeps_ && window_.oldest() == alone_end_;
+  const bool nothing_kept = !alone_tells_ && !peer_keeps_ && send_.window.oldest() == alone_end_;
   if (nothing_kept) add_trial();
   return !nothing_kept;
 }
@@ -102,25 +102,26 @@ void Retransmission::go_alone(Psn end) {
 }
 
 void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
-  UROCE_ASSERT(end.after(window_.oldest()));
-  note_resent(connection_, window_, end);
+  UROCE_ASSERT(end.after(send_.window.oldest()));
+  note_resent(send_.connection, send_.window, end);
   resends_oldest_ = false;
   alone_end_ = end;
   alone_at_ = now;
   alone_timed_ = recovering_ && probes_ == 0;
-  alone_tells_ = queue::is_message(window_.head().operation);
-  recovery_end_ = window_.next() - static_cast<uint32_t>(std::min<size_t>(overtaken, window_.unanswered()));
+  alone_tells_ = queue::is_message(send_.window.head().operation);
+  recovery_end_ =
+      send_.window.next() - static_cast<uint32_t>(std::min<size_t>(overtaken, send_.window.unanswered()));
   // What has gone since the last time comes to as much as always at most, and what had gone before is there.
   constexpr uint32_t kMost = SendWindow::kPacketsMax - SendWindow::kPackets;
   if (recovering_ && peer_keeps_) {
-    const uint32_t gone = std::min(SendWindow::kPackets, connection_.flow_limit.window());
+    const uint32_t gone = std::min(SendWindow::kPackets, send_.connection.flow_limit.window());
     kept_packets_ = std::min(kept_packets_ + gone, kMost);
   }
   start_ack_timer(now);
   start_probe_timer(now);
 }
 
-/// It has shown that the peer keeps nothing.
+/// Something has shown that the peer keeps nothing.
 void Retransmission::add_trial() { trials_ = static_cast<uint8_t>(std::min(trials_ + 1u, kTrialsMax)); }
 
 void Retransmission::note_kept() {
@@ -130,7 +131,7 @@ void Retransmission::note_kept() {
 
 /// There was progress after the oldest packet was to go alone.
 void Retransmission::go_on(Instant now) {
-  const Psn oldest = window_.oldest();
+  const Psn oldest = send_.window.oldest();
   const bool gone = !std::exchange(resends_oldest_, false);
   if (probed_ && probes_ > 0 && !lossy_) note_probe(gone, now);
   // What is answered before the repetition can have been was not lost.
@@ -141,7 +142,7 @@ void Retransmission::go_on(Instant now) {
   if (oldest.before(alone_end_)) return;  // a READ is being answered
   const bool alone = oldest == alone_end_;
   if (recovering_ && alone_tells_ && !alone) note_kept();
-  if (window_.unanswered() == 0 || !alone_tells_ || (probed_ && !alone)) return end_recovery();
+  if (send_.window.unanswered() == 0 || !alone_tells_ || (probed_ && !alone)) return end_recovery();
   steps_ = alone ? static_cast<uint8_t>(steps_ + 1) : uint8_t{0};
   // So many are not lost one behind the other: the peer keeps nothing, or nothing any more.
   if (steps_ == (recovering_ && !peer_keeps_ ? 1 : kStepsMax)) {
@@ -151,7 +152,7 @@ void Retransmission::go_on(Instant now) {
   }
   if (probed_) return;
   recovering_ = oldest.before(recovery_end_) && !reorders_;
-  recovering_ ? go_alone(window_.sent_end()) : end_recovery();
+  recovering_ ? go_alone(send_.window.sent_end()) : end_recovery();
 }
 
 /// What was probed is answered. In vain: before the answer can have been one to the probe, or so late that
@@ -166,7 +167,7 @@ void Retransmission::note_probe(bool gone, Instant now) {
 
 /// Before any round trip is known. Without an ACK timeout there is nothing to take a part of.
 [[gnu::noinline]] Duration Retransmission::first_patience() const {
-  const uint8_t code = connection_.attributes.timeout;
+  const uint8_t code = send_.connection.attributes.timeout;
   if (code == kNoAckTimeout) return RoundTrip::kPatienceFirst;
   return std::max(Duration{ack_timeout(code).ns / kFirstPatiencePart}, RoundTrip::kPatienceFirst);
 }
@@ -183,27 +184,27 @@ void Retransmission::probe() {
   responses_.forget();
   probe_deadline_ = kNever;
   round_trip_.cancel();
-  if (window_.unanswered() == 0) return;
+  if (send_.window.unanswered() == 0) return;
   resends_oldest_ = true;
   // Of a READ what was asked for again last, or all.
-  if (!recovering_ || !window_.oldest().before(wanted_end_)) wanted_end_ = window_.sent_end();
+  if (!recovering_ || !send_.window.oldest().before(wanted_end_)) wanted_end_ = send_.window.sent_end();
   probed_ = !recovering_;
 }
 
 void Retransmission::receiver_not_ready(Turn& turn, uint8_t timer_code) {
-  UROCE_ASSERT(window_.oldest() != window_.sent_end());
+  UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end());
   if (holds_back(turn.now)) return;  // nothing went out since the last one: the network doubled it
-  const uint8_t limit = connection_.attributes.rnr_retry;
+  const uint8_t limit = send_.connection.attributes.rnr_retry;
   if (limit != kRnrRetryForEver && ++rnr_retries_ > limit) {
-    fail_oldest_send(connection_, turn, CompletionStatus::kRnrRetryExceeded);
+    fail_oldest_send(send_.connection, turn, CompletionStatus::kRnrRetryExceeded);
     return;
   }
   // The peer is there and answers: what it may have missed before does not count any more.
   retries_ = 0;
   rewound_ = false;
   alone_only_ = true;
-  note_resent(connection_, window_, window_.sent_end());
-  window_.rewind();
+  note_resent(send_.connection, send_.window, send_.window.sent_end());
+  send_.window.rewind();
   forget_recovery();
   ack_deadline_ = kNever;
   rnr_until_ = turn.now + rnr_wait(timer_code);
@@ -217,19 +218,19 @@ void Retransmission::retry(Turn& turn) {
 void Retransmission::start_over() {
   forget_recovery();
   shrink_window();
-  note_resent(connection_, window_, window_.sent_end());
-  window_.rewind();
+  note_resent(send_.connection, send_.window, send_.window.sent_end());
+  send_.window.rewind();
   rewound_ = true;
 }
 
 /// False: that was the last one, and the oldest request has failed.
 bool Retransmission::count_retry(Turn& turn) {
-  UROCE_ASSERT(window_.oldest() != window_.sent_end() && connection_.reliable);
+  UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end() && send_.connection.reliable);
   ack_deadline_ = kNever;
   lossy_ = true;
-  if (++retries_ <= connection_.attributes.retry_count) return true;
+  if (++retries_ <= send_.connection.attributes.retry_count) return true;
   turn.counters.add(Counter::kRetryExceeded);
-  fail_oldest_send(connection_, turn, CompletionStatus::kRetryExceeded);
+  fail_oldest_send(send_.connection, turn, CompletionStatus::kRetryExceeded);
   return false;
 }
 
@@ -253,7 +254,7 @@ void Retransmission::shrink_window() {
   const int64_t fits = seen > most ? packets * most.ns / seen.ns : packets + packets / 8;
   int64_t fewest = kSharedLeast;
   // READs are asked for in parts: one is answered while the next one is asked for.
-  if (window_.reads() > 0) {
+  if (send_.window.reads() > 0) {
     fewest = int64_t{2} * SendWindow::kReadPackets;
   } else if (packets >= kWindowLeast) {
     // What is under way may not have asked for its ACK, but for one packet of so many.
@@ -280,7 +281,7 @@ void Retransmission::expire(Turn& turn) {
     return;
   }
   turn.counters.add(Counter::kAckTimeout);
-  ++connection_.incidents.timeouts;
+  ++send_.connection.incidents.timeouts;
   ++silences_;
   ++timeouts_seen_;
   retry(turn);

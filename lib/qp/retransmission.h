@@ -6,10 +6,9 @@
 
 #include "base/contract.h"
 #include "base/time.h"
-#include "qp/connection.h"
 #include "qp/reordering.h"
 #include "qp/round_trip.h"
-#include "qp/send_window.h"
+#include "qp/sending.h"
 #include "qp/transport_timers.h"
 #include "qp/turn.h"
 
@@ -33,7 +32,7 @@ class Retransmission {
   static constexpr uint32_t kWindowLeast = 32;
   static constexpr uint32_t kSharedLeast = 8;
 
-  Retransmission(Connection& connection, SendWindow& window) : connection_(connection), window_(window) {}
+  explicit Retransmission(Sending& send) : send_(send) {}
 
   void reset();
 
@@ -55,10 +54,10 @@ class Retransmission {
   bool missing_responses(Turn& turn, Psn end);
   /// They have been, or the oldest has been sent again otherwise: there is nothing to be done until progress.
   [[nodiscard]] bool waits_for_missing() const {
-    return rewound_ || resends_oldest_ || (recovering_ && window_.oldest().before(alone_end_));
+    return rewound_ || resends_oldest_ || (recovering_ && send_.window.oldest().before(alone_end_));
   }
   /// The oldest response has not come, the one of `psn` has: it is not merely late.
-  [[nodiscard]] bool is_lost(Psn psn) const { return responses_.is_lost(window_.oldest(), psn); }
+  [[nodiscard]] bool is_lost(Psn psn) const { return responses_.is_lost(send_.window.oldest(), psn); }
   void response_came_again(Psn psn) { responses_.came_again(psn); }
 
   /// The oldest packet is to be sent again, alone; if that is a READ, up to wanted_end() at most.
@@ -87,7 +86,7 @@ class Retransmission {
   /// are: a window of them is asked for at once, and the last one waits for all others.
   void time_undisturbed() {
     if (recovering_ || resends_oldest_) return round_trip_.cancel();
-    if (window_.reads() > 0) round_trip_.shorten(kResponsesTimed);
+    if (send_.window.reads() > 0) round_trip_.shorten(kResponsesTimed);
   }
   /// To be called after each pump with kSharedLeast packets under way while others send short messages: makes
   /// the window as large as the path takes. Packets beyond that wait in a queue, with theirs behind them.
@@ -151,8 +150,7 @@ class Retransmission {
   static constexpr uint32_t kDoublingsMax = 2;
   void start_ack_timer(Instant now);
 
-  Connection& connection_;
-  SendWindow& window_;
+  Sending& send_;
   Instant ack_deadline_ = kNever;
   Instant probe_deadline_ = kNever;
   Instant rnr_until_ = kNever;
@@ -172,21 +170,21 @@ class Retransmission {
   // The oldest packet goes, or went, alone: as a probe, or because it was missing.
   bool resends_oldest_ = false;
   bool probed_ = false;
-  bool recovering_ = false;    // what is not acknowledged with the one that went alone, and lies before ...
-  bool alone_tells_ = true;    // its answer acknowledges what is behind it, too, ...
-  bool alone_timed_ = false;   // ... and is one to nothing else
-  bool reorders_ = false;      // the path of our packets has: one was late, not lost
-  uint8_t trials_ = 0;         // in a row that have shown that the peer keeps nothing
-  uint8_t losses_ = 0;         // since there were too many of them, modulo 256
-  uint8_t steps_ = 0;          // packets in a row of which only the one that went alone was acknowledged
-  uint8_t vain_probes_ = 0;    // in a row, of peers that were merely late
+  bool recovering_ = false;   // what lies before recovery_end_, and was not acknowledged with it, is missing
+  bool alone_tells_ = true;   // the answer to the last acknowledges what is behind it, too, ...
+  bool alone_timed_ = false;  // ... and is one to nothing else
+  bool reorders_ = false;     // the path of our packets has: one was late, not lost
+  uint8_t trials_ = 0;        // in a row that have shown that the peer keeps nothing
+  uint8_t losses_ = 0;        // since there were too many of them, modulo 256
+  uint8_t steps_ = 0;         // packets in a row of which only the one that went alone was acknowledged
+  uint8_t vain_probes_ = 0;   // in a row, of peers that were merely late
   uint8_t answered_since_step_ = 0;
   queue::SendOperation shown_operation_ = queue::SendOperation::kSend;
   uint16_t timeouts_seen_ = 0;  // modulo 2^16
-  Psn recovery_end_;            // ... this, is missing
+  Psn recovery_end_;            // while recovering_
   Psn wanted_end_;              // behind what is to go
-  Psn alone_end_;               // behind the last that went ...
-  Instant alone_at_{};          // ... then
+  Psn alone_end_;               // behind the last that went alone ...
+  Instant alone_at_{};          // ... which was then
   RoundTrip round_trip_;
   Reordering responses_;  // on the path of the peer's
   // Of share_path():
@@ -196,13 +194,21 @@ class Retransmission {
   uint8_t shared_trips_ = 0;                     // ... so many
 };
 
+/// What requester and completer share.
+struct SendSide : Sending {
+  explicit SendSide(const QueuePairOptions& options) : Sending(options) {}
+
+  Retransmission retransmission{*this};
+};
+
 // What every answer takes.
 
 inline void Retransmission::start_ack_timer(Instant now) {
-  const uint8_t code = connection_.attributes.timeout;
+  const uint8_t code = send_.connection.attributes.timeout;
   ack_deadline_ = kNever;
   if (code == kNoAckTimeout) return;
-  ack_deadline_ = now + ack_timeout(static_cast<uint8_t>(code + std::min<uint32_t>(silences_, kDoublingsMax)));
+  ack_deadline_ =
+      now + ack_timeout(static_cast<uint8_t>(code + std::min<uint32_t>(silences_, kDoublingsMax)));
 }
 
 inline void Retransmission::heard(Instant now) {
@@ -214,7 +220,7 @@ inline void Retransmission::start_probe_timer(Instant now) {
   const Duration patience = round_trip_.patience();
   probe_deadline_ = kNever;
   if (!lossy_) [[likely]] {
-    if (connection_.tail_probes && probes_ == 0) probe_deadline_ = tail_deadline(now);
+    if (send_.connection.tail_probes && probes_ == 0) probe_deadline_ = tail_deadline(now);
   } else if (patience != RoundTrip::kUnknown) {
     probe_deadline_ = now + Duration{patience.ns << probes_};
   }
@@ -233,14 +239,14 @@ inline bool Retransmission::progress(uint32_t psns, Instant now) {
   UROCE_ASSERT(psns > 0);
   if (window_packets_ != SendWindow::kPackets) [[unlikely]]
     grow_window(psns, now);
-  const bool shown = round_trip_.answered(window_.oldest(), now);
+  const bool shown = round_trip_.answered(send_.window.oldest(), now);
   retries_ = rnr_retries_ = silences_ = 0;
   rewound_ = alone_only_ = false;
   ack_deadline_ = probe_deadline_ = kNever;
   if (recovering_ || probed_) [[unlikely]]
     go_on(now);
   probes_ = 0;
-  if (window_.unanswered() == 0) return shown;
+  if (send_.window.unanswered() == 0) return shown;
   start_ack_timer(now);
   start_probe_timer(now);
   return shown;

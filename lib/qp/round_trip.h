@@ -76,7 +76,9 @@ class RoundTrip {
   static constexpr Duration kUnknown{UINT32_MAX};
   [[nodiscard]] Duration patience() const { return {patience_ns_}; }
   /// patience(), or what a part of the first burst, which was answered, tells of it.
-  [[nodiscard]] Duration tail_patience() const { return {patience_ns_ != kUnknownNs ? patience_ns_ : first_patience_ns_}; }
+  [[nodiscard]] Duration tail_patience() const {
+    return {patience_ns_ != kUnknownNs ? patience_ns_ : first_patience_ns_};
+  }
   /// The shortest patience before anything was answered.
   static constexpr Duration kPatienceFirst = milliseconds(1);
   /// So many answers were timed, modulo 2^32, ...

@@ -188,17 +188,17 @@ class SendWindow {
   Psn oldest_;
   Psn next_;
   Psn sent_end_;
-  Psn unassigned_;            // first PSN of the next request to start
-  Msn message_{1};            // number of the current message ...
-  Msn head_message_{1};       // ... and of the oldest
-  Msn limit_;                 // messages up to this one have a receive, when limited_
-  bool limited_ = false;      // not before the peer says so
-  uint32_t number_ = 0;       // like retired() and published(): free-running
-  uint32_t started_ = 0;      // requests before it have PSNs
-  uint32_t executed_ = 0;     // local operations that are not retired
-  GrownRing<Psn> read_ends_;  // of the READ requests under way, in PSN order
+  Psn unassigned_;         // first PSN of the next request to start
+  Msn message_{1};         // number of the current message ...
+  Msn head_message_{1};    // ... and of the oldest
+  Msn limit_;              // messages up to this one have a receive, when limited_
+  uint32_t number_ = 0;    // like retired() and published(): free-running
+  uint32_t started_ = 0;   // requests before it have PSNs
+  uint32_t executed_ = 0;  // local operations that are not retired
   uint32_t reads_first_ = 0;
   uint32_t reads_count_ = 0;
+  [[no_unique_address]] GrownRing<Psn> read_ends_;  // of the READ requests under way, in PSN order
+  bool limited_ = false;                            // not before the peer says so; in the padding of the ring
   Traffic done_;
 };
 

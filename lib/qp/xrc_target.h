@@ -28,7 +28,10 @@ void forget_receives(Connection& connection, const queue::SharedReceiveQueue& re
 
 /// The user as which the keys of a request are looked up that was made for the queue `number` ...
 mem::KeyUser xrc_user_for(const Connection& connection, queue::SrqNumber number);
-/// ... and on other services as the queue pair.
+/// ... and on other services as the queue pair; or its domain alone.
+inline DomainId domain_for(const Connection& connection, queue::SrqNumber number) {
+  return connection.is_xrc_target() ? xrc_user_for(connection, number).domain : connection.key_user().domain;
+}
 inline mem::KeyUser key_user_for(const Connection& connection, queue::SrqNumber number) {
   return connection.is_xrc_target() ? xrc_user_for(connection, number) : connection.key_user();
 }

@@ -19,8 +19,8 @@ constexpr size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / t
 
 template <typename Request>
 WorkQueue<Request>::Ring::Ring(const Options& options)
-    : from(options.memory != nullptr ? options.memory : pooled_memory()),
-      depth(options.depth),
+    : depth(options.depth),
+      from(options.memory != nullptr ? options.memory : pooled_memory()),
       segments_max(options.segments_max),
       attachment_bytes(options.attachment_bytes) {
   // So that requests are there as soon as there is memory.
@@ -31,18 +31,19 @@ WorkQueue<Request>::Ring::Ring(const Options& options)
   const size_t tail = std::max({list, size_t{options.inline_max}, kSends ? kOperationBytes : size_t{0}});
   UROCE_ASSERT(count >= options.depth);
   attachment_offset = static_cast<uint32_t>(round_up(sizeof(Request) + tail, kAttachmentAlignment));
-  const size_t stride = round_up(attachment_offset + options.attachment_bytes, kLine);
-  slots = {static_cast<std::byte*>(from->allocate(count * stride, kLine)), count - 1,
-           static_cast<uint32_t>(stride)};
+  stride = round_up(attachment_offset + options.attachment_bytes, kLine);
+  mask = count - 1;
+  memory = static_cast<std::byte*>(from->allocate(bytes(), kLine));
 }
 
 template <typename Request>
 WorkQueue<Request>::Ring::~Ring() {
-  if (slots.memory != nullptr) from->deallocate(slots.memory, bytes(), kLine);
+  if (memory != nullptr) from->deallocate(memory, bytes(), kLine);
 }
 
 template <typename Request>
 bool WorkQueue<Request>::look_for_room() {
+  static_assert(offsetof(WorkQueue, ring_) == kPostingAt && sizeof(WorkQueue) == kPostingAt + 56);
   retired_seen_ = retired_.load(std::memory_order_acquire);  // pairs with retire(): it is done with the slot
   UROCE_ASSERT(reserved_ - retired_seen_ <= ring_.depth);    // none was retired that was not published
   return reserved_ - retired_seen_ < ring_.depth;

@@ -34,29 +34,21 @@ class WorkQueue : public Pooled {
     std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the pool
   };
 
-  /// Where the slots are. Each side of a queue has its own, for the other one writes to what lies beside.
-  struct Slots {
-    std::byte* memory = nullptr;
-    uint32_t mask = 0;
-    uint32_t stride = 0;
-
-    [[nodiscard]] Request* at(uint32_t number) const {
-      return std::launder(reinterpret_cast<Request*>(memory + size_t{number & mask} * stride));
-    }
-  };
-  /// The memory of a queue and its shape: made before the queue by those that may not call the maker of
-  /// memory, who may be the application, where they make the queue.
+  /// The memory of a queue and its shape. Memory may be the application's to give, so it can be had before
+  /// the queue is made, where a lock is held.
   struct Ring {
     /// Throws bad_alloc.
     explicit Ring(const Options& options);
-    Ring(Ring&& other) noexcept : Ring(other) { other.slots.memory = nullptr; }
+    Ring(Ring&& other) noexcept : Ring(other) { other.memory = nullptr; }
     Ring& operator=(Ring&&) = delete;
     ~Ring();
-    [[nodiscard]] size_t bytes() const { return (size_t{slots.mask} + 1) * slots.stride; }
+    [[nodiscard]] size_t bytes() const { return (size_t{mask} + 1) * stride; }
 
-    Slots slots;
-    std::pmr::memory_resource* from;
+    std::byte* memory = nullptr;
+    size_t stride = 0;  // of slots
+    uint32_t mask = 0;
     uint32_t depth;
+    std::pmr::memory_resource* from;
     uint32_t segments_max;
     uint32_t attachment_offset = 0;
     uint32_t attachment_bytes;
@@ -65,15 +57,18 @@ class WorkQueue : public Pooled {
     Ring(const Ring&) = default;
   };
 
-  explicit WorkQueue(Ring ring) : pollers_slots_(ring.slots), ring_(std::move(ring)) {}
+  explicit WorkQueue(Ring ring)
+      : memory_(ring.memory), stride_(ring.stride), mask_(ring.mask), ring_(std::move(ring)) {}
   /// Throws bad_alloc.
   explicit WorkQueue(const Options& options) : WorkQueue(Ring(options)) {}
 
-  /// Of a request.
+  /// Most segments of a request.
   [[nodiscard]] uint32_t segments_max() const { return ring_.segments_max; }
-  /// Of the memory that the slots lie in.
+  /// How long the memory is that the slots lie in.
   [[nodiscard]] size_t bytes() const { return ring_.bytes(); }
 
+  /// Where in the object what the posting thread writes begins; 56 bytes.
+  static constexpr size_t kPostingAt = 24;
   /// Bytes behind a send request, at least: room for a local operation.
   static constexpr size_t kOperationBytes = 64;
 
@@ -85,7 +80,7 @@ class WorkQueue : public Pooled {
     if (reserved_ - retired_seen_ >= ring_.depth && !look_for_room()) [[unlikely]]
       return nullptr;
     UROCE_ASSERT(reserved_ - retired_seen_ < ring_.depth);
-    return ring_.slots.at(reserved_++);
+    return slot(ring_.memory, ring_.stride, reserved_++ & ring_.mask);
   }
   Request* reserve() {
     Request* const request = reserve_used();
@@ -104,7 +99,7 @@ class WorkQueue : public Pooled {
   [[nodiscard]] uint32_t reserved() const { return reserved_; }
   [[nodiscard]] Request& reserved_at(uint32_t number) {
     UROCE_ASSERT(number - published() < reserved_ - published());
-    return *ring_.slots.at(number);
+    return *slot(ring_.memory, ring_.stride, number & ring_.mask);
   }
 
   // Either side: what lies behind a request. An operation is trivially copyable and no longer than
@@ -163,7 +158,7 @@ class WorkQueue : public Pooled {
   [[nodiscard]] uint32_t retired() const { return retired_.load(std::memory_order_relaxed); }
   [[nodiscard]] Request& at(uint32_t number) {
     UROCE_ASSERT(number - retired() < published() - retired());
-    return *pollers_slots_.at(number);
+    return *slot(memory_, stride_, number & mask_);
   }
   /// The oldest ones.
   void retire(uint32_t count = 1) {
@@ -181,17 +176,21 @@ class WorkQueue : public Pooled {
   bool look_for_room();
   static constexpr size_t kAttachmentAlignment = 8;
 
-  // The poller's.
-  const Slots pollers_slots_;
+  static Request* slot(std::byte* memory, size_t stride, uint32_t index) {
+    return std::launder(reinterpret_cast<Request*>(memory + index * stride));
+  }
+
+  // The poller's. Where the slots are it knows for itself, for the other side writes to what lies beside.
+  std::byte* const memory_;
+  const size_t stride_;
+  const uint32_t mask_;
   std::atomic<uint32_t> retired_{0};
   // The posting thread's.
-  alignas(8) const Ring ring_;
+  [[no_unique_address]] const Ring ring_;  // with what follows it fills the line
   std::atomic<uint32_t> published_{0};
   uint32_t reserved_ = 0;
   uint32_t retired_seen_ = 0;  // by the posting thread, which looks only when it has to
 };
-
-static_assert(sizeof(WorkQueue<SendRequest>) == 80);
 
 using SendQueue = WorkQueue<SendRequest>;
 using ReceiveQueue = WorkQueue<ReceiveRequest>;

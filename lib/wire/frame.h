@@ -27,8 +27,8 @@ struct Path {
   Gid destination;
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 64;
-  uint32_t flow_label = 0;  // 20 bits, IPv6 only
   uint16_t udp_source_port = 0xC000;
+  uint32_t flow_label = 0;  // 20 bits, IPv6 only
 };
 
 /// What the UDP source port, by which a network spreads flows over its paths, is made of.

@@ -50,6 +50,7 @@ uint64_t resident_bytes() {
 struct Made {
   double seconds = 0;
   double bytes_per_queue_pair = 0;
+  uint64_t resident = 0;  // bytes of the process, then
 };
 
 /// Exactly `operations`, or, if there are none, as many as take the time, `at_once` of them at once.
@@ -74,9 +75,9 @@ void measure(Wire& wire, const Made& made, uint64_t operations, uint64_t at_once
   fmt::print(
       "{{\"operations\": {}, \"cpu_ns_per_operation\": {:.1f}, \"operations_per_second\": {:.0f}, "
       "\"made_in_seconds\": {:.3f}, "
-      "\"bytes_per_queue_pair\": {:.0f}}}\n",
+      "\"bytes_per_queue_pair\": {:.0f}, \"made_bytes\": {}, \"used_bytes\": {}}}\n",
       done, static_cast<double>(used) / static_cast<double>(done), static_cast<double>(done) / took.count(),
-      made.seconds, made.bytes_per_queue_pair);
+      made.seconds, made.bytes_per_queue_pair, made.resident, resident_bytes());
 }
 
 }  // namespace
@@ -97,10 +98,11 @@ int main(int argc, char** argv) {
     uroce::perf::Wire wire(traffic);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     const uint64_t queue_pairs = uint64_t{2} * traffic.queue_pairs;
+    const uint64_t resident = uroce::perf::resident_bytes();
     const uroce::perf::Made made{
         .seconds = took.count(),
-        .bytes_per_queue_pair =
-            static_cast<double>(uroce::perf::resident_bytes() - before) / static_cast<double>(queue_pairs)};
+        .bytes_per_queue_pair = static_cast<double>(resident - before) / static_cast<double>(queue_pairs),
+        .resident = resident};
     // Enough for the clock not to matter, and for each queue pair to have a turn.
     constexpr uint64_t kBytesAtOnce = 64 << 20;
     const uint64_t at_once =

@@ -100,8 +100,8 @@ void RcEnd::make_queue_pairs() {
   initial.qp_type = IBV_QPT_RC;
   // Of each queue pair four times its share, as a program would ask for: rings for all that is under way
   // would not stay in a cache when the queue pairs are many.
-  const uint32_t depth = std::min(traffic_.outstanding,
-                                  4 * std::max(traffic_.batch, traffic_.outstanding / traffic_.queue_pairs));
+  const uint32_t share = std::max(traffic_.batch, traffic_.outstanding / traffic_.queue_pairs);
+  const uint32_t depth = traffic_.depth != 0 ? traffic_.depth : std::min(traffic_.outstanding, 4 * share);
   initial.cap = {.max_send_wr = depth,
                  .max_recv_wr = traffic_.operation == Operation::kSend ? 2 * traffic_.outstanding : 1,
                  .max_send_sge = 1,

@@ -31,6 +31,7 @@ struct EarlyPacket {
 /// one that its place is looked at for was passed over by requests that take several.
 struct EarlySlots {
   std::array<EarlyPacket*, EarlyPackets::kOfOneMax> places;
+  uint32_t count;  // that are taken
 
   static_assert(std::has_single_bit(EarlyPackets::kOfOneMax));
   [[nodiscard]] EarlyPacket*& of(Psn psn) { return places[psn.value() % EarlyPackets::kOfOneMax]; }
@@ -77,7 +78,7 @@ bool EarlyPackets::keep(EarlyList& of, const wire::Packet& packet) {
   kept->packet.ip_packet = {};
   kept->packet.headers.bth.ack_request = false;
   place = kept;
-  if (of.count++ == 0) {
+  if (slots->count++ == 0) {
     of.slots = slots;
     free_slots_ &= ~(uint64_t{1} << (slots - memory_->slots.data()));
   }
@@ -86,10 +87,10 @@ bool EarlyPackets::keep(EarlyList& of, const wire::Packet& packet) {
 
 /// Moves it to the front of the list `to`.
 void EarlyPackets::remove(EarlyList& of, EarlyPacket*& place, EarlyPacket*& to) {
-  UROCE_ASSERT(of.slots != nullptr && of.count > 0);
+  UROCE_ASSERT(of.slots != nullptr && of.slots->count > 0);
   EarlyPacket* const removed = std::exchange(place, nullptr);
   removed->next = std::exchange(to, removed);
-  if (--of.count > 0) return;
+  if (--of.slots->count > 0) return;
   free_slots_ |= uint64_t{1} << (of.slots - memory_->slots.data());
   of.slots = nullptr;
 }
@@ -118,6 +119,8 @@ void EarlyPackets::take(EarlyList& of, Psn expected) {
   UROCE_ASSERT(place != nullptr && place->psn() == expected);
   remove(of, place, taken_);
 }
+
+uint32_t EarlyPackets::count(const EarlyList& of) { return of.empty() ? 0 : of.slots->count; }
 
 void EarlyPackets::forget(EarlyList& of) {
   if (of.empty()) return;

@@ -16,9 +16,8 @@ struct EarlySlots;
 /// The packets of one queue pair that came early. Its poller's.
 struct EarlyList {
   EarlySlots* slots = nullptr;  // while there are any
-  uint32_t count = 0;
 
-  [[nodiscard]] bool empty() const { return count == 0; }
+  [[nodiscard]] bool empty() const { return slots == nullptr; }
 };
 
 /// Packets that came before one that is missing: copies, so that no buffer of the port waits with them. They
@@ -50,6 +49,8 @@ class EarlyPackets {
   std::optional<Psn> first_after(const EarlyList& of, Psn due) const;
   /// What find() returned for `expected` was received. It stays readable until recycle().
   void take(EarlyList& of, Psn expected);
+  /// How many there are.
+  [[nodiscard]] static uint32_t count(const EarlyList& of);
   /// None of them will be received.
   void forget(EarlyList& of);
   /// What was taken is not read any more.

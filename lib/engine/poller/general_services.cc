@@ -145,8 +145,8 @@ wire::Path GeneralServices::path_to(const cm::Address& address, MacAddress mac) 
       .destination = address.remote,
       .traffic_class = address.traffic_class,
       .hop_limit = address.hop_limit,
-      .flow_label = address.flow_label,
-      .udp_source_port = wire::udp_source_port(options_.source_ports, address.flow_label, kNumber, kNumber)};
+      .udp_source_port = wire::udp_source_port(options_.source_ports, address.flow_label, kNumber, kNumber),
+      .flow_label = address.flow_label};
 }
 
 }  // namespace uroce::engine

@@ -115,7 +115,7 @@ bool Poller::receive_early(QueuePairEntry& entry, EarlyList& of, Psn due) {
   if (packet == nullptr) return false;
   flush_completions_if_full();
   if (entry.queue_pair.receive(*packet, turn_) == qp::Receipt::kStalled) {
-    counters_.add(Counter::kDropStalled, of.count);
+    counters_.add(Counter::kDropStalled, EarlyPackets::count(of));
     early_.forget(of);
     return false;
   }

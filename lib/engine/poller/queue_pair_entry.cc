@@ -9,9 +9,6 @@ constinit thread_local const QueuePairHandle* QueuePairHandle::posted_last
 
 void QueuePairHandle::prefetch() const { static_cast<const QueuePairEntry*>(this)->prefetch_all(); }
 
-void QueuePairEntry::prefetch_all() const {
-  prefetch_lines(this, sizeof(*this));
-  queue_pair.prefetch();
-}
+void QueuePairEntry::prefetch_all() const { prefetch_lines(this, sizeof(*this)); }
 
 }  // namespace uroce::engine

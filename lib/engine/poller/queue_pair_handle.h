@@ -52,7 +52,7 @@ struct PollersPlace : qp::EventListener, TimerNode, Doorbell {
 };
 
 /// A queue pair with the queues that the application's threads and its poller share. Made and destroyed by
-/// Device. What lies around the queues makes their lines of the posting threads nobody else's.
+/// Device. What lies around the queues keeps all others away from the lines of the posting threads.
 struct QueuePairHandle : Pooled, PollersPlace {
   QueuePairHandle(Poller* const* its_pollers, uint16_t index, QpNumber its_number,
                   queue::SendQueue::Ring sends, queue::ReceiveQueue::Ring receives)

@@ -25,17 +25,17 @@ void Quiescence::wait() {
 }
 
 void Quiescence::begin(mem::GraceTicket& ticket) {
-  UROCE_ASSERT(ticket.observed.size() >= locks_.size());
+  UROCE_ASSERT(ticket.observed().size() >= locks_.size());
   for (size_t i = 0; i < locks_.size(); ++i) {
     // 0 is between two turns: nothing to wait for.
-    ticket.observed[i] = locks_[i] == turning_on_this_thread ? 0 : locks_[i]->observe();
+    ticket.observed()[i] = locks_[i] == turning_on_this_thread ? 0 : locks_[i]->observe();
   }
 }
 
 bool Quiescence::over(mem::GraceTicket& ticket) {
   for (size_t i = 0; i < locks_.size(); ++i) {
-    if (!locks_[i]->ended(ticket.observed[i])) return false;
-    ticket.observed[i] = 0;
+    if (!locks_[i]->ended(ticket.observed()[i])) return false;
+    ticket.observed()[i] = 0;
   }
   return true;
 }

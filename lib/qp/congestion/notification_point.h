@@ -18,7 +18,10 @@ inline bool is_marked(const wire::Packet& packet) { return (packet.traffic_class
 /// interval, if there was a marked packet since.
 class NotificationPoint {
  public:
-  void reset() { *this = {}; }
+  void reset() {
+    quiet_until_ = Instant{INT64_MIN};
+    owes_ = false;
+  }
 
   /// A packet with data came, marked.
   void marked(const CongestionOptions& options, Instant now) {

@@ -49,7 +49,7 @@ using Numbers = std::vector<uint32_t>;
 
 TEST_F(EarlyPacketsTest, TheyComeInTheOrderOfTheirNumbersAsFarAsThatGoes) {
   for (const uint32_t psn : {12u, 11u, 15u, 14u, 11u, 13u, 17u}) EXPECT_TRUE(keep(list, psn));
-  EXPECT_EQ(list.count, 6u);
+  EXPECT_EQ(EarlyPackets::count(list), 6u);
   EXPECT_EQ(take(list, 10), Numbers());
   EXPECT_EQ(take(list, 11), (Numbers{11, 12, 13, 14, 15}));
   EXPECT_EQ(take(list, 16), Numbers());
@@ -76,9 +76,9 @@ TEST_F(EarlyPacketsTest, WhatWasPassedOverIsDroppedWhenItsPlaceIsNeeded) {
   for (const uint32_t psn : {11u, 12u, 15u}) keep(list, psn);
   EXPECT_EQ(take(list, 15), Numbers{15});
   EXPECT_EQ(take(list, kRound + 11), Numbers());
-  EXPECT_EQ(list.count, 1u);
+  EXPECT_EQ(EarlyPackets::count(list), 1u);
   EXPECT_TRUE(keep(list, kRound + 12));
-  EXPECT_EQ(list.count, 1u);
+  EXPECT_EQ(EarlyPackets::count(list), 1u);
   EXPECT_EQ(take(list, kRound + 12), Numbers{kRound + 12});
   EXPECT_TRUE(list.empty());
 }

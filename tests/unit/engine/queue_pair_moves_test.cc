@@ -235,7 +235,9 @@ TEST(QueuePairMoves, WhatItOwesIsSentWhenPollersClose) {
 
 /// What a queue pair of one poller is made of.
 struct Bare {
-  queue::CompletionQueue completions{{.depth = 4, .lanes = 3}};
+  Bare() : completions({.depth = 4, .lanes = 3}) {}
+
+  queue::CompletionQueue completions;
 
   [[nodiscard]] qp::QueuePair::Options options() {
     return {.send_completions = &completions, .receive_completions = &completions};

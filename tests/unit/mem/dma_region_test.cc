@@ -80,11 +80,11 @@ TEST_F(DmaRegionTest, ReservedLKey_ExpectEveryDomainButOnlyWhoMayUseIt) {
   const MemoryKey key = make_reserved_lkey(table_).value();
   const uint64_t bus = map();
   for (const DomainId domain : {kOurs, kOthers}) {
-    EXPECT_EQ(fault(key, {domain, {}, true}, bus, kLocalWrite), Fault::kNone);
-    EXPECT_EQ(fault(key, {domain, {}, true}, bus, kLocalRead), Fault::kNone);
-    EXPECT_EQ(fault(key, {domain, {}, false}, bus, kLocalWrite), Fault::kDomain);
+    EXPECT_EQ(fault(key, {.domain = domain, .reserved_lkey = true}, bus, kLocalWrite), Fault::kNone);
+    EXPECT_EQ(fault(key, {.domain = domain, .reserved_lkey = true}, bus, kLocalRead), Fault::kNone);
+    EXPECT_EQ(fault(key, {.domain = domain, .reserved_lkey = false}, bus, kLocalWrite), Fault::kDomain);
     for (const Access remote : {kRemoteRead, kRemoteWrite, kRemoteAtomic})
-      EXPECT_EQ(fault(key, {domain, {}, true}, bus, remote), Fault::kAccess);
+      EXPECT_EQ(fault(key, {.domain = domain, .reserved_lkey = true}, bus, remote), Fault::kAccess);
   }
   EXPECT_EQ(end_dma_region(table_, key).error().code, EINVAL);
 }

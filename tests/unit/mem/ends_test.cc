@@ -27,7 +27,7 @@ namespace {
 
 constexpr DomainId kOurs{1};
 constexpr DomainId kThird{2};
-constexpr KeyUser kUser{kOurs, {17}};
+constexpr KeyUser kUser{.domain = kOurs, .queue_pair = {17}};
 constexpr uint64_t kIova = 0x40000;
 constexpr Access kWritable = kLocalWrite | kRemoteWrite | kWindowBind;
 constexpr size_t kBytes = 64;  // that a peer writes at a time

@@ -24,7 +24,7 @@ constexpr uint8_t kShift = 12;
 constexpr uint64_t kIova = 0x123456;
 constexpr Access kAll = kLocalWrite | kRemoteWrite | kRemoteRead;
 constexpr DomainId kDomain{3};
-constexpr KeyUser kUser{kDomain, {}, false};
+constexpr KeyUser kUser{.domain = kDomain, .queue_pair = {}};
 
 class FastRegionTest : public ::testing::TestWithParam<uint64_t> {
  protected:

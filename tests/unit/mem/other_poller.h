@@ -10,9 +10,9 @@ namespace uroce::mem::testing {
 class OtherPoller final : public GracePeriod {
  public:
   void wait() override {}
-  void begin(GraceTicket& ticket) override { ticket.observed[0] = in_turn_ ? turn_ : 0; }
+  void begin(GraceTicket& ticket) override { ticket.observed()[0] = in_turn_ ? turn_ : 0; }
   bool over(GraceTicket& ticket) override {
-    return ticket.observed[0] == 0 || !in_turn_ || ticket.observed[0] != turn_;
+    return ticket.observed()[0] == 0 || !in_turn_ || ticket.observed()[0] != turn_;
   }
 
   void begin_turn() { in_turn_ = true; }

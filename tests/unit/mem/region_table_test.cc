@@ -232,7 +232,7 @@ TEST_F(RegionTableTest, RegionOfNoBytes_ExpectAKeyThatGivesAccessToNone) {
     const auto keys = table_.register_user(wanted);
     ASSERT_TRUE(keys.ok());
     EXPECT_EQ(locked_.bytes(), 0u);
-    const KeyUser user{kOurs, {}};
+    const KeyUser user{.domain = kOurs, .queue_pair = {}};
     EXPECT_EQ(table_.resolve(keys->lkey, user, kIova, 0, kRemoteWrite).fault(), Fault::kNone);
     EXPECT_EQ(table_.resolve(keys->lkey, user, kIova, 1, kRemoteWrite).fault(), Fault::kBounds);
     EXPECT_EQ(table_.resolve(keys->lkey, user, kIova - 1, 1, kRemoteWrite).fault(), Fault::kBounds);

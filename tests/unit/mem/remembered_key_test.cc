@@ -109,7 +109,7 @@ TEST_F(RememberedKeyTest, BoundAnew_ExpectTheNewPlaceAndRights) {
 }
 
 TEST_F(RememberedKeyTest, WindowThatIsInvalidatedAndBoundElsewhere_ExpectTheOldBindingRefused) {
-  const KeyUser user{kOurs, {17}, false};
+  const KeyUser user{.domain = kOurs, .queue_pair = {17}};
   const MemoryKey region = make(memory_);
   const std::unique_ptr<Window> window =
       std::move(Window::make(table_, kOurs, RegionKind::kWindow2A).value());

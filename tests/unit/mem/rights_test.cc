@@ -135,7 +135,7 @@ TEST_F(RightsTest, KindsOverDirections_ExpectWhatTheTableSays) {
 }
 
 TEST_F(RightsTest, WindowsOverRegionsOverDirections_ExpectWhatTheTableSays) {
-  constexpr KeyUser kUser{kOurs, {17}};
+  constexpr KeyUser kUser{.domain = kOurs, .queue_pair = {17}};
   for (const Direction direction : kDirections) {
     const Pages pages(bus, 1, direction);
     for (const RegionKind kind : {RegionKind::kPhysical, RegionKind::kFast}) {

@@ -29,11 +29,11 @@ class Turns final : public GracePeriod {
   /// By a read-modify-write, as TurnLock::observe(): a load could come before the stores that unpublished.
   void begin(GraceTicket& ticket) override {
     for (size_t i = 0; i < counts_.size(); ++i)
-      ticket.observed[i] = i == self_ ? 0 : counts_[i].value.fetch_add(0);
+      ticket.observed()[i] = i == self_ ? 0 : counts_[i].value.fetch_add(0);
   }
   bool over(GraceTicket& ticket) override {
     for (size_t i = 0; i < counts_.size(); ++i) {
-      if (ticket.observed[i] % 2 == 1 && counts_[i].value.load() == ticket.observed[i]) return false;
+      if (ticket.observed()[i] % 2 == 1 && counts_[i].value.load() == ticket.observed()[i]) return false;
     }
     return true;
   }

@@ -21,7 +21,7 @@ using Answer = Invalidation::Answer;
 
 constexpr uint64_t kIova = 0x40000;
 constexpr DomainId kDomain{3};
-constexpr KeyUser kUser{kDomain, {17}, false};
+constexpr KeyUser kUser{.domain = kDomain, .queue_pair = {17}};
 constexpr Access kBindable = kLocalWrite | kRemoteWrite | kRemoteRead | kWindowBind;
 constexpr Access kBoth = kRemoteWrite | kRemoteRead;
 

@@ -24,9 +24,9 @@ using Answer = Invalidation::Answer;
 constexpr uint64_t kBytes = 8 * 4096;
 constexpr uint64_t kIova = 0x40000;
 constexpr DomainId kDomain{3};
-constexpr KeyUser kUser{kDomain, {17}, false};
-constexpr KeyUser kOtherQueuePair{kDomain, {18}, false};
-constexpr KeyUser kOtherDomain{{4}, {17}, false};
+constexpr KeyUser kUser{.domain = kDomain, .queue_pair = {17}};
+constexpr KeyUser kOtherQueuePair{.domain = kDomain, .queue_pair = {18}};
+constexpr KeyUser kOtherDomain{.domain = {4}, .queue_pair = {17}};
 constexpr Access kBindable = kLocalWrite | kRemoteWrite | kRemoteRead | kWindowBind;
 constexpr Access kBoth = kRemoteWrite | kRemoteRead;
 

@@ -30,7 +30,7 @@ class FastRegistrationTest : public QueuePairTest {
   [[nodiscard]] std::byte* page(uint32_t i) { return fast_memory + (kPages - 1 - i) * kPage; }
   [[nodiscard]] MemoryKey key(uint8_t low) const { return MemoryKey::make(region->first_key().index(), low); }
   [[nodiscard]] mem::Fault fault(MemoryKey of, uint64_t length = kFastBytes) const {
-    return regions.resolve(of, {domain, {}}, kFastIova, length, mem::kRemoteWrite).fault();
+    return regions.resolve(of, {.domain = domain}, kFastIova, length, mem::kRemoteWrite).fault();
   }
 
   queue::SendRequest& post_register(uint8_t low) {

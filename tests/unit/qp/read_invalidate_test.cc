@@ -113,7 +113,7 @@ TEST_F(ReadInvalidate, InvalidatedByThePeerMeanwhile_ExpectItToFail) {
   request.invalidate = key(1);
   pump();
   mem::Invalidation invalidation;
-  ASSERT_EQ(invalidation.begin(regions, key(1), {domain, {}}), mem::Invalidation::Answer::kOver);
+  ASSERT_EQ(invalidation.begin(regions, key(1), {.domain = domain}), mem::Invalidation::Answer::kOver);
   receive_response(Operation::kReadResponseOnly, 0, pattern(10, 1));
   expect_completions({{CompletionOpcode::kRead, CompletionStatus::kWindowBindError}});
 }

@@ -203,7 +203,7 @@ TEST_F(RemoteInvalidation, InTheMiddleOfAnothersWrite_ExpectTheRestRefused) {
   headers.reth = {kFastIova, key(9), 3 * kMtu};
   receive(headers, pattern(kMtu, 1));
   mem::Invalidation by_another;
-  ASSERT_EQ(by_another.begin(regions, key(9), {domain, {}}), mem::Invalidation::Answer::kOver);
+  ASSERT_EQ(by_another.begin(regions, key(9), {.domain = domain}), mem::Invalidation::Answer::kOver);
   receive(Operation::kWriteMiddle, kPsn + 1, pattern(kMtu, 2));
   expect_nak(pump(), NakCode::kRemoteAccess, kPsn + 1);
   EXPECT_EQ(Bytes(page(0) + kMtu, page(0) + 2 * kMtu), Bytes(kMtu));

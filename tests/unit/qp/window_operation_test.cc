@@ -44,7 +44,9 @@ class WindowOperation : public QueuePairTest {
     return MemoryKey::make(window.first_key().index(), low);
   }
   [[nodiscard]] Fault fault(MemoryKey of) const {
-    return regions.resolve(of, {domain, kOurIdentity}, kIova, kBytes, mem::kRemoteWrite).fault();
+    return regions
+        .resolve(of, {.domain = domain, .queue_pair = kOurIdentity}, kIova, kBytes, mem::kRemoteWrite)
+        .fault();
   }
 
   queue::SendRequest& post_bind(const mem::Window& window, uint8_t low, MemoryKey parent) {

@@ -86,7 +86,8 @@ std::string Machine::bind_window(const Numbers& n) {
   if (spoil == 1) wanted.key.value ^= 0x100;
   if (spoil == 2) wanted.region.value ^= 1;
   if (spoil == 3) wanted.address -= skip + 1;
-  const KeyUser user{spoil == 4 ? domain_of(n[4] >> 8) : window.domain, queue_pair_of(n[4] >> 16)};
+  const KeyUser user{.domain = spoil == 4 ? domain_of(n[4] >> 8) : window.domain,
+                     .queue_pair = queue_pair_of(n[4] >> 16)};
   const bool right = may_be_bound(window, wanted, user, parent);
   const Bound expected = !right ? Bound::kRefused : window.bound ? Bound::kAnew : Bound::kDone;
   if (mem::bind_window(table_, wanted, user) != expected) return "bind_window: unexpected outcome";
@@ -110,7 +111,7 @@ std::string Machine::invalidate(const Numbers& n) {
   ReferenceRegion& region = reference_.regions[which];
   MemoryKey key = region.key;
   if (n[1] % 4 == 0) key.value ^= 1;
-  const KeyUser user{domain_of(n[2]), queue_pair_of(n[3])};
+  const KeyUser user{.domain = domain_of(n[2]), .queue_pair = queue_pair_of(n[3])};
   const bool can = (region.kind == RegionKind::kFast && !reference_.covered(which)) ||
                    region.kind == RegionKind::kWindow2A ||
                    (region.kind == RegionKind::kWindow2B && user.queue_pair == region.queue_pair);

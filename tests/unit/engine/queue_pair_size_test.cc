@@ -1,0 +1,42 @@
+// What a queue pair takes beside the slots of its queues, and where the lines of the posting threads are.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "base/pooled.h"
+#include "engine/poller/queue_pair_entry.h"
+
+namespace uroce::engine {
+namespace {
+
+std::unique_ptr<QueuePairEntry> make_entry(qp::Type type = qp::Type::kRc) {
+  return std::make_unique<QueuePairEntry>(
+      qp::QueuePairOptions{.type = type, .number = {2}}, queue::SendQueue::Ring({.depth = 4}),
+      queue::ReceiveQueue::Ring({.depth = 4}), std::span<Poller* const>(), 0);
+}
+
+TEST(QueuePairSize, AllOfItIsOnePieceOf1280Bytes) {
+  EXPECT_LE(sizeof(QueuePairEntry), 1280u)
+      << "transport, responder and queues; with more, the pool takes 1536";
+}
+
+TEST(QueuePairSize, LinesOfThePostingThreadsAreNobodyElses) {
+  constexpr uintptr_t kLine = PooledMemory::kAlignment;
+  const std::unique_ptr<QueuePairEntry> entry = make_entry();
+  const auto begin = reinterpret_cast<uintptr_t>(entry.get());
+  ASSERT_EQ(begin % kLine, 0u);
+  const auto of_posting = [](const auto& queue) {
+    return reinterpret_cast<uintptr_t>(&queue) + queue::SendQueue::kPostingAt;
+  };
+  for (const uintptr_t line : {of_posting(entry->send_queue), of_posting(entry->receive_queue)})
+    EXPECT_EQ(line % kLine, 0u);
+  const auto line_of = [](const auto& member) { return reinterpret_cast<uintptr_t>(&member) / kLine; };
+  // What the poller writes begins behind.
+  EXPECT_GT(line_of(entry->strays), of_posting(entry->send_queue) / kLine);
+  EXPECT_GT(line_of(entry->early_requests), of_posting(entry->receive_queue) / kLine);
+  EXPECT_LT(line_of(entry->frame_bytes), of_posting(entry->send_queue) / kLine);
+}
+
+}  // namespace
+}  // namespace uroce::engine
