@@ -117,7 +117,8 @@ void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
     const uint32_t gone = std::min(SendWindow::kPackets, send_.connection.flow_limit.window());
     kept_packets_ = std::min(kept_packets_ + gone, kMost);
   }
-  start_ack_timer(now);
+  // The peer's silence goes on while it is probed.
+  if (probes_ == 0 || ack_deadline_ == kNever) start_ack_timer(now);
   start_probe_timer(now);
 }
 

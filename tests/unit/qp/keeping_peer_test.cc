@@ -199,11 +199,14 @@ TEST_F(KeepingPeer, ThatGoesOnUntilTheAckTimeoutWhichCounts) {
   advance(microseconds(50));
   receive_ack(121);
   send(10);
+  const Instant began = turn.now;
+  const Duration timeout = ack_timeout(attributes.timeout);
   for (int i = 0; counter(Counter::kAckTimeout) == 0; ++i) {
     ASSERT_LT(i, 20);
     expire();
     pump();
   }
+  EXPECT_EQ(turn.now, began + timeout) << "a probe is no news of the peer";
   EXPECT_EQ(queue_pair->state(), State::kRts);
   for (int i = 0; queue_pair->state() == State::kRts; ++i) {
     ASSERT_LT(i, 100);
@@ -211,6 +214,7 @@ TEST_F(KeepingPeer, ThatGoesOnUntilTheAckTimeoutWhichCounts) {
     pump();
   }
   EXPECT_EQ(counter(Counter::kAckTimeout), 4u);  // retry_count is 3
+  EXPECT_EQ(turn.now, began + timeout * (1 + 2 + 4 + 4));
 }
 
 TEST_F(KeepingPeer, AMissingReadGoesAloneAsAWhole) {
