@@ -43,12 +43,13 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   UROCE_ASSERT(send_.connection.state() == State::kRts || send_.connection.state() == State::kSqd);
   if (send_.retransmission.holds_back(turn.now)) return {};
   uint32_t frames = 0;
+  uint32_t resent_frames = 0;
   uint32_t frames_before_probe = UINT32_MAX;
   bool more = false;
   if (send_.retransmission.resends_oldest()) [[unlikely]] {
     const Pumped resent = resend_oldest(turn, budget);
     if (resent.more || send_.connection.broken) return resent;
-    frames = resent.frames;
+    frames = resent_frames = resent.frames;
   }
   // One look at the posting thread's counter per pump.
   published_ = send_.connection.send_queue->published();
@@ -93,7 +94,7 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   if (unasked_ && !more && !held_back) [[unlikely]]
     more = ask_again(window);
   if (frames > frames_before_probe) turn.counters.add(Counter::kCreditProbes);
-  if (frames > 0) send_.retransmission.sent(turn.now);
+  if (frames > 0) send_.retransmission.sent(turn.now, frames > resent_frames);
   if (limited) [[unlikely]]
     note_limited(window);
   if (turn.shared && send_.window.unanswered() >= Retransmission::kSharedLeast) [[unlikely]]

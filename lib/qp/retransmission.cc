@@ -48,10 +48,10 @@ void Retransmission::forget_recovery() {
   probe_deadline_ = kNever;
 }
 
-void Retransmission::sent(Instant now) {
+void Retransmission::sent(Instant now, bool more) {
   UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end());
   rnr_until_ = kNever;
-  start_ack_timer(now);
+  if (more || ack_deadline_ == kNever) start_ack_timer(now);
   sent_at_ = now;
   // Of what goes for the first time, so that no answer is too early; a late one costs patience.
   if (const Psn end = send_.window.sent_end(); end != sent_end_) [[likely]] {

@@ -42,8 +42,8 @@ class Retransmission {
   /// Any answer, be it to what was answered before: a peer that is slow, or busy with what it got twice, is
   /// not a silent one. Each of our packets has an answer or none, so this does not go on by itself.
   void heard(Instant now);
-  /// Packets went out.
-  void sent(Instant now);
+  /// Packets went out; `more`: than the oldest one again, of which resent_oldest() tells.
+  void sent(Instant now, bool more);
 
   /// The peer (or the order of its answers: not `named`) says that the oldest unanswered packet is missing.
   /// Acts once until there is progress or a timeout, for more of the same are echoes of one loss; true when

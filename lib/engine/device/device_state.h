@@ -140,7 +140,7 @@ struct DeviceState {
   const NumberBlock numbers;  // those that are this process's
   QueuePairTable queue_pairs;
   queue::SharedReceiveTable xrc_receives;
-  const qp::TransportOptions transport;
+  qp::TransportOptions transport;  // not changed any more when there are queue pairs
   MulticastGroups groups;  // changed under `mutex`
   std::atomic<uint32_t> address_handles{0};
   DeviceListeners listeners;

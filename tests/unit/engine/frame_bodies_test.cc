@@ -28,6 +28,7 @@ class FrameBodies : public ::testing::TestWithParam<bool> {
     drivers::decorate_ports(nullptr);
     // Before there are queue pairs, which ask how many pollers there are.
     pair_->right_state->quiescence.watch(other_poller_);
+    ++pair_->right_state->transport.pollers;
     left_.emplace(pair_->left, kBytes);
     right_.emplace(pair_->right, kBytes);
     EXPECT_EQ(left_->connect(*right_), 0);

@@ -45,7 +45,10 @@ class Stalled : public ::testing::Test {
   VirtualPair pair;
   // Before there are queue pairs, which ask how many pollers there are.
   struct Watched {
-    Watched(VirtualPair& of, TurnLock& lock) { of.right_state->quiescence.watch(lock); }
+    Watched(VirtualPair& of, TurnLock& lock) {
+      of.right_state->quiescence.watch(lock);
+      ++of.right_state->transport.pollers;
+    }
   } watched;
   Side left;
   Side right;
