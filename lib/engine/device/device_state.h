@@ -141,7 +141,7 @@ struct DeviceState {
   QueuePairTable queue_pairs;
   queue::SharedReceiveTable xrc_receives;
   qp::TransportOptions transport;  // not changed any more when there are queue pairs
-  MulticastGroups groups;  // changed under `mutex`
+  MulticastGroups groups;          // changed under `mutex`
   std::atomic<uint32_t> address_handles{0};
   DeviceListeners listeners;
   std::atomic<uint32_t> completion_queues{0};
