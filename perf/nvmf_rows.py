@@ -153,8 +153,9 @@ class Nvmf:
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder) / 'callgrind.out'
             ends = [word if not word.startswith('net_ring') else word.replace('net_ring', 'loopback') for word in self.ENDS]
-            command([self.uroce, 'run', *callgrind.SYSTEM_CLOCK, *ends, '--', 'valgrind', '-q', '--tool=callgrind', f'--callgrind-out-file={out}',
-                     '--collect-atstart=no', '--toggle-collect=*measured_io*', self.program.with_name('nvmf_io_counted'),
+            # Valgrind runs one thread at a time; without fairness the one that polls keeps the others from the connection for minutes.
+            command([self.uroce, 'run', *callgrind.SYSTEM_CLOCK, *ends, '--', 'valgrind', '-q', '--fair-sched=yes', '--tool=callgrind',
+                     f'--callgrind-out-file={out}', '--collect-atstart=no', '--toggle-collect=*measured_io*', self.program.with_name('nvmf_io_counted'),
                      '--driver', driver, '--namespace-mb', 16, '--commands', COUNTED, *PATTERNS[pattern]])
             return callgrind.instructions_by_layer(out.read_text(), LAYERS)
 

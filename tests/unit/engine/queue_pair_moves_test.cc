@@ -9,7 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "engine/poller/strays.h"
 #include "virtual_pair.h"
 
 namespace uroce::engine {
@@ -369,60 +368,6 @@ TEST(QueuePairMoves, OfAThreadDomainItStays) {
   QueuePairOptions datagrams = options;
   datagrams.type = qp::Type::kUd;
   EXPECT_FALSE(may_follow(datagrams)) << "packets of many peers";
-}
-
-/// How many bursts in a row it takes.
-uint32_t bursts(Strays& strays, QpNumber number, uint16_t sibling = 1) {
-  uint32_t count = 1;
-  while (!strays.note(sibling, number)) ++count;
-  return count;
-}
-
-TEST(Strays, TakesManyInARowOfOneSibling) {
-  Strays strays;
-  const QpNumber number{77};
-  const uint32_t first = bursts(strays, number);
-  EXPECT_GE(first, 32u);
-  EXPECT_LE(first, 128u);
-  EXPECT_EQ(bursts(strays, number), first) << "counted anew";
-  for (uint32_t i = 0; i + 1 < first; ++i) EXPECT_FALSE(strays.note(1, number));
-  EXPECT_TRUE(strays.any());
-  strays.forget();
-  EXPECT_FALSE(strays.any());
-  EXPECT_EQ(bursts(strays, number), first);
-  for (uint32_t i = 0; i < 10 * first; ++i)
-    EXPECT_FALSE(strays.note(static_cast<uint16_t>(1 + i % 2), number)) << "of two";
-}
-
-TEST(Strays, ComesLaterWithEachMoveUntilItHasStayed) {
-  Strays strays;
-  const QpNumber number{77};
-  Instant now{1'000'000'000};
-  uint32_t most = bursts(strays, number);
-  for (int i = 0; i < 6; ++i) {
-    now = now + milliseconds(1);
-    strays.moved(now, {});
-    const uint32_t next = bursts(strays, number);
-    EXPECT_GE(next, (32u << i));
-    most = std::max(most, next);
-  }
-  EXPECT_GT(most, 1000u);
-  strays.moved(now + seconds(2), {});
-  EXPECT_LE(bursts(strays, number), 256u);
-}
-
-TEST(Strays, TwoEndsSeldomAgree) {
-  // Of a connection both of whose ends are about to move to each other's poller: the one with less patience
-  // goes alone.
-  uint32_t same = 0;
-  for (uint32_t number = 0; number < 1000; ++number) {
-    Strays one;
-    Strays other;
-    const uint32_t a = bursts(one, QpNumber{number});
-    const uint32_t b = bursts(other, QpNumber{number * 7919 % 1'000'003});
-    same += a > b - b / 16 && a < b + b / 16 ? 1 : 0;
-  }
-  EXPECT_LT(same, 200u);
 }
 
 }  // namespace
