@@ -161,6 +161,8 @@ class Faults(unittest.TestCase):
                 number = re.search(r"local address.*QPN 0x([0-9a-f]+)", line)
                 if number:
                     number_of_client = int(number[1], 16)
+            # It says its peer's address before its queue pair is in RTS.
+            programs.wait_until(lambda: programs.sent_messages(UROCE, client) > 0, client)
             self.assertEqual(self.order("break", *(word.format(qp=number_of_client, pid=client.pid) for word in words)), "1\n")
             outcome = programs.finish(client)
             programs.end(server)

@@ -1,6 +1,7 @@
 """Runs unmodified programs over the built libraries, as a user would: library path and configuration by environment."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -139,6 +140,15 @@ def wait_until(condition, process):
             process.kill()
             raise AssertionError(f"{process.args} does not get ready:\n{said_by(process)}")
         time.sleep(0.02)
+
+
+def sent_messages(uroce, process):
+    """Of all queue pairs of a process that counts (`log.counters`), by `uroce stat`; 0 while it has none."""
+    done = subprocess.run([uroce, "stat", "--json", "--pid", str(process.pid)], capture_output=True, text=True, timeout=TIME_LIMIT_SECONDS)
+    if done.returncode != 0:
+        return 0
+    [said] = json.loads(done.stdout)["processes"]
+    return sum(queue_pair["sent_messages"] for queue_pair in said["queue_pairs"])
 
 
 class Pair:

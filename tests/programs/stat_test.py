@@ -45,15 +45,7 @@ class Running(unittest.TestCase):
         cls.pair = cls.enterClassContext(host_service.HostPair(cls.stack, cls.service))
         cls.server = cls.pair.start_server(LONG)
         cls.client = cls.pair.start_client(LONG)
-        programs.wait_until(lambda: cls.sent() > 1000, cls.client)
-
-    @classmethod
-    def sent(cls):
-        done = ask("stat", "--json", "--pid", str(cls.client.pid))
-        if done.returncode != 0:
-            return 0
-        [process] = json.loads(done.stdout)["processes"]
-        return sum(queue_pair["sent_messages"] for queue_pair in process["queue_pairs"])
+        programs.wait_until(lambda: programs.sent_messages(UROCE, cls.client) > 1000, cls.client)
 
     def test_counters_and_queue_pairs(self):
         before, server = process_of(self.client.pid), process_of(self.server.pid)
