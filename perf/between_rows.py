@@ -8,82 +8,85 @@ import sys
 import tempfile
 
 import links
+from near_or_far import rows_by_state
 from rows import LARGE, LARGE_FRAME, SMALL, SMALL_FRAME, Failure, Row, command
 
-# Debian's perftest, unmodified: tool, arguments, and how many of its latencies make a round trip. Its figures stand
-# beside the bare port's and those of `uroce perf` with the same operation and size.
+# Debian's perftest, unmodified. Its figures stand beside the bare port's and those of `uroce perf` with the same operation
+# and size.
 PERFTEST = (
-    ('ib_write_bw', 65536, ['-n', '5000', '--report_gbits'], None),
-    ('ib_send_lat', SMALL, ['-n', '10000'], 2),
-    ('ib_read_lat', SMALL, ['-n', '10000'], 1),
-    ('ib_write_lat', SMALL, ['-n', '10000'], 2),
+    ('ib_write_bw', 65536, ['-n', '5000', '--report_gbits']),
+    ('ib_send_lat', SMALL, ['-n', '10000']),
+    ('ib_read_lat', SMALL, ['-n', '10000']),
+    ('ib_write_lat', SMALL, ['-n', '10000']),
 )
+# How many of its latencies make a round trip.
+LATENCIES = {'ib_send_lat': 2, 'ib_read_lat': 1, 'ib_write_lat': 2}
+GOODPUT, TYPICAL, MEAN = 3, 4, 5  # columns of its tables
 
 
-def over_port(name, bare, figures):
+def over_port(name, figures):
     """Rows that set figures of `uroce perf` beside those of the bare port."""
     for kind in 'bare', 'copied', 'placed':
-        yield Row(f'{name}.{kind}.{LARGE_FRAME}.goodput', bare[f'{kind}.{LARGE_FRAME}.gigabits_per_second'], 'Gbit/s')
-        yield Row(f'{name}.{kind}.{SMALL_FRAME}.rate', bare[f'{kind}.{SMALL_FRAME}.frames_per_second'] / 1e6, 'M/s')
+        yield Row(f'{name}.{kind}.{LARGE_FRAME}.goodput', figures[f'{kind}.{LARGE_FRAME}.gigabits_per_second'], 'Gbit/s')
+        yield Row(f'{name}.{kind}.{SMALL_FRAME}.rate', figures[f'{kind}.{SMALL_FRAME}.frames_per_second'] / 1e6, 'M/s')
     for kind in 'bare', 'placed', 'acknowledged':
-        yield Row(f'{name}.{kind}.{SMALL_FRAME}.round_trip', bare[f'{kind}.{SMALL_FRAME}.round_trip_p50_us'], 'us')
+        yield Row(f'{name}.{kind}.{SMALL_FRAME}.round_trip', figures[f'{kind}.{SMALL_FRAME}.round_trip_p50_us'], 'us')
     for size in LARGE, 65536, 1 << 20:
         yield Row(f'{name}.write.{size}.goodput', figures[f'write.{size}.gigabits_per_second'], 'Gbit/s',
-                  bare[f'copied.{LARGE_FRAME}.gigabits_per_second'], 'copied')
+                  figures[f'copied.{LARGE_FRAME}.gigabits_per_second'], 'copied')
     for operation in 'write', 'read', 'send':
         yield Row(f'{name}.{operation}.{SMALL}.rate', figures[f'{operation}.{SMALL}.messages_per_second'] / 1e6, 'M/s',
-                  bare[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6, 'copied')
+                  figures[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6, 'copied')
     for operation in 'write', 'read', 'send':
         yield Row(f'{name}.{operation}.{SMALL}.round_trip', figures[f'{operation}.{SMALL}.round_trip_p50_us'], 'us',
-                  bare[f'bare.{SMALL_FRAME}.round_trip_p50_us'], 'bare', 'lower')
+                  figures[f'bare.{SMALL_FRAME}.round_trip_p50_us'], 'bare', 'lower')
 
 
-def between_two(link, bare, figures):
+def between_two(link, figures):
     """What two processes reach of what the bare port carries between them. The floor of the goodput carries what we do:
     it copies, has a CRC and places, but has no protocol."""
-    carried = bare[f'bare.{LARGE_FRAME}.gigabits_per_second']
+    carried = figures[f'bare.{LARGE_FRAME}.gigabits_per_second']
     for size in 65536, 1 << 20:
         yield Row(f'{link}_ratio.write.{size}', figures[f'write.{size}.gigabits_per_second'] / carried, 'x bare',
-                  bare[f'placed.{LARGE_FRAME}.gigabits_per_second'] / carried, 'placed')
+                  figures[f'placed.{LARGE_FRAME}.gigabits_per_second'] / carried, 'placed')
+    yield Row(f'{link}_ratio.write.{1 << 20}.over_65536', figures[f'write.{1 << 20}.gigabits_per_second'] / figures['write.65536.gigabits_per_second'], 'x')
     for operation in 'write', 'read', 'send':
-        yield over_bare(link, operation, figures[f'{operation}.{SMALL}.round_trip_p50_us'], bare)
-    yield late_ones(link, figures[f'send.{SMALL}.round_trip_p99_us'] / figures[f'send.{SMALL}.round_trip_p50_us'], bare)
+        yield over_bare(link, operation, figures[f'{operation}.{SMALL}.round_trip_p50_us'], figures)
+    yield late_ones(link, figures[f'send.{SMALL}.round_trip_p99_us'] / figures[f'send.{SMALL}.round_trip_p50_us'], figures)
 
 
-def of_perftest(name, tool, size, latencies, words, bare, figures):
+def of_perftest(name, tool, size, figures):
+    """Beside the bare port, and beside `uroce perf`."""
     operation = tool.split('_')[1]
-    if latencies is None:
-        row, value, unit, better = f'{name}.{tool}.{size}.goodput', float(words[3]), 'Gbit/s', 'higher'
-        floors = {'copied': bare[f'copied.{LARGE_FRAME}.gigabits_per_second'],
-                  'uroce perf': figures[f'{operation}.{size}.gigabits_per_second']}
+    if tool in LATENCIES:
+        row, unit, better = f'{name}.{tool}.{size}.round_trip', 'us', 'lower'
+        floors = {'bare': f'bare.{SMALL_FRAME}.round_trip_p50_us', 'uroce perf': f'{operation}.{size}.round_trip_p50_us'}
     else:
-        row, value, unit, better = f'{name}.{tool}.{size}.round_trip', float(words[4]) * latencies, 'us', 'lower'
-        floors = {'bare': bare[f'bare.{SMALL_FRAME}.round_trip_p50_us'],
-                  'uroce perf': figures[f'{operation}.{size}.round_trip_p50_us']}
+        row, unit, better = f'{name}.{tool}.{size}.goodput', 'Gbit/s', 'higher'
+        floors = {'copied': f'copied.{LARGE_FRAME}.gigabits_per_second', 'uroce perf': f'{operation}.{size}.gigabits_per_second'}
     for floor_name, floor in floors.items():
         suffix = '' if floor_name != 'uroce perf' else '.beside_perf'
-        yield Row(row + suffix, value, unit, floor, floor_name, better)
+        yield Row(row + suffix, figures[tool], unit, figures[floor], floor_name, better)
 
 
-def passive_target(name, said):
+def passive_target(name, figures):
     """ib_write_lat watches its memory and makes no call until the peer's WRITE is there: the mean, in which the turns of our
     background thread show, beside that of ib_send_lat, which polls."""
-    write, send = (2 * float(said[tool][5]) for tool in ('ib_write_lat', 'ib_send_lat'))
-    yield Row(f'{name}.ib_write_lat.{SMALL}.mean', write, 'us', send, 'ib_send_lat', 'lower')
+    yield Row(f'{name}.ib_write_lat.{SMALL}.mean', figures['ib_write_lat.mean'], 'us', figures['ib_send_lat.mean'], 'ib_send_lat', 'lower')
 
 
-def late_ones(link, p99_over_p50, bare, suffix=''):
+def late_ones(link, p99_over_p50, bare):
     """How late the late ones of SEND's round trips are, beside those of the bare port: whatever takes a CPU away for a
     moment, does so with both."""
     name = f'bare.{SMALL_FRAME}.round_trip'
-    return Row(f'rtt_p99_over_p50.{link}.send64{suffix}', p99_over_p50, 'x', bare[f'{name}_p99_us'] / bare[f'{name}_p50_us'], 'bare', 'lower')
+    return Row(f'rtt_p99_over_p50.{link}.send64', p99_over_p50, 'x', bare[f'{name}_p99_us'] / bare[f'{name}_p50_us'], 'bare', 'lower')
 
 
-def over_bare(link, operation, round_trip, bare, suffix=''):
+def over_bare(link, operation, round_trip, bare):
     """What a round trip takes more than the bare one. Of SENDs and WRITEs the floor has frames that are copied, have a CRC
     and are placed, and an acknowledgement behind each, but no protocol."""
     floor = bare[f'bare.{SMALL_FRAME}.round_trip_p50_us']
-    name = f'rtt_over_bare_us.{link}.{operation}64{suffix}'
+    name = f'rtt_over_bare_us.{link}.{operation}64'
     if operation == 'read':
         return Row(name, round_trip - floor, 'us')
     return Row(name, round_trip - floor, 'us', bare[f'acknowledged.{SMALL_FRAME}.round_trip_p50_us'] - floor, 'acknowledged',
@@ -113,7 +116,7 @@ class EndToEnd:
                 command([self.uroce, 'perf', *options, '--service', service, *more, '--size', f'{SMALL},{LARGE}',
                          *self.perf_options[2:], '--json', out])
                 services[service] = json.loads(out.read_text())
-        yield from over_port(name, bare, figures)
+        yield from over_port(name, {**bare, **figures})
         yield from self.other_services(name, bare, services)
 
     @staticmethod
@@ -132,17 +135,36 @@ class EndToEnd:
                       bare[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6, 'copied')
 
     def between_processes(self, name, new_link):
-        bare = self.bare_between_processes(new_link, self.bare_options)
-        figures = self.perf_between_processes(new_link, self.perf_options)
-        yield from over_port(name, bare, figures)
-        yield from between_two(name, bare, figures)
+        yield from self.rows_of(name, {**self.bare_between_processes(new_link, self.bare_options), **self.round_between_processes(new_link)})
+
+    def near_or_far(self, name, new_link):
+        """The same of ports that are memory which two CPUs share."""
+        yield from rows_by_state(name, lambda: self.bare_between_processes(new_link, self.bare_options),
+                                 lambda: self.round_between_processes(new_link), lambda figures: self.rows_of(name, figures))
+
+    def round_between_processes(self, new_link):
+        """Of `uroce perf`, with messages in one place of memory, as the frames of the bare port: what caches lack is no matter of the
+        port; and of perftest where it is installed."""
+        figures = self.perf_between_processes(new_link, [*self.perf_options, '--slots', '1'])
         if all(shutil.which(tool) for tool, *_ in PERFTEST):
-            said = {tool: self.perftest(new_link, tool, size, arguments) for tool, size, arguments, _ in PERFTEST}
-            for tool, size, _, latencies in PERFTEST:
-                yield from of_perftest(name, tool, size, latencies, said[tool], bare, figures)
-            yield from passive_target(name, said)
-        else:
+            for tool, size, arguments in PERFTEST:
+                words = self.perftest(new_link, tool, size, arguments)
+                if latencies := LATENCIES.get(tool):
+                    figures[tool], figures[f'{tool}.mean'] = (latencies * float(words[column]) for column in (TYPICAL, MEAN))
+                else:
+                    figures[tool] = float(words[GOODPUT])
+        return figures
+
+    @staticmethod
+    def rows_of(name, figures):
+        yield from over_port(name, figures)
+        yield from between_two(name, figures)
+        if PERFTEST[0][0] not in figures:
             print(f'perf/run: {name}: perftest is not installed', file=sys.stderr)
+            return
+        for tool, size, _ in PERFTEST:
+            yield from of_perftest(name, tool, size, figures)
+        yield from passive_target(name, figures)
 
     def small_between_processes(self, name, new_link):
         """Rates of small messages only, for ports that do not carry a large frame."""

@@ -69,7 +69,9 @@ class LinkRows:
             def ours(figure):
                 return statistics.median(each[figure] for _, each in rounds)
             goodput = ours(f'write.{MESSAGE}.gigabits_per_second')
-            yield Row(f'links.{name}.{mtu}.write64k.goodput', goodput, 'Gbit/s', bare(f'bare.{frame}.gigabits_per_second'), 'bare')
+            # Payload beside payload: what so many bare frames of that length would carry behind their headers.
+            payload = bare(f'bare.{frame}.frames_per_second') * MTUS[mtu] * 8 / 1e9
+            yield Row(f'links.{name}.{mtu}.write64k.goodput', goodput, 'Gbit/s', payload, 'bare')
             if mtu in tcp:
                 yield Row(f'links.{name}.{mtu}.write64k.over_tcp', goodput, 'Gbit/s', tcp[mtu], 'TCP')
             yield Row(f'links.{name}.{mtu}.write64.rate', ours(f'write.{SMALL}.messages_per_second') / 1e6, 'M/s',

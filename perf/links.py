@@ -216,6 +216,26 @@ class RelayedLink(VethLink):
         return f'packet0,iface={namespaces.RELAYED_LINK},gso=off'
 
 
+class JoinedRelayedLink(RelayedLink):
+    """The same between two ports of one process: both ends are where the server's would be."""
+    OTHER = f'{namespaces.RELAYED_LINK}2'
+    INTERFACES = {'server': namespaces.RELAYED_LINK, 'client': OTHER}
+
+    def __enter__(self):
+        super().__enter__()
+        try:
+            namespaces.ip('-n', self.net.name(self.SIDES['client']), 'link', 'set', namespaces.RELAYED_LINK, 'name', self.OTHER, 'netns',
+                          self.net.name(self.SIDES['server']))
+            namespaces.ip('-n', self.net.name(self.SIDES['server']), 'link', 'set', self.OTHER, 'up')
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def port(self, role):
+        return f'packet{int(role == "client")},iface={self.INTERFACES[role]},gso=off'
+
+
 class BesideKernelLink(VethLink):
     """The kernel's own addresses on the link, at an MTU that AF_XDP carries. `mode`: of `--mode`."""
     MTU = XdpLink.MTU

@@ -1,10 +1,12 @@
 """Rows of links that lose packets, for perf/run: in the simulation, and on a real one beside TCP."""
 
 import json
+import pathlib
 import re
 import shutil
 import statistics
 import sys
+import tempfile
 
 import links
 from rows import Failure, Row, command
@@ -19,10 +21,8 @@ LONG_PATH = re.compile(r'WRITE on a link of (\d+) Gbit/s, loss (\S+) %, round tr
 
 
 class Loss:
-    """`ends`: of between_rows."""
-
-    def __init__(self, ends, build, duration):
-        self.ends, self.build, self.duration = ends, build, max(1.0, duration)
+    def __init__(self, build, duration):
+        self.build, self.duration = build, max(1.0, duration)
 
     def simulated(self):
         """Virtual time: the same in each run."""
@@ -62,7 +62,8 @@ class Loss:
         return command([program, f'--gtest_filter={tests}'])
 
     def on_a_link(self):
-        """64 KiB WRITEs, and the kernel's TCP through the same relay, alternating."""
+        """64 KiB WRITEs, and the kernel's TCP through the same relay, alternating. Both ends are in one process, turned by one thread:
+        two that poll and the relay would be three on two CPUs, and wait for each other's slices of time."""
         rounds = [(self.ours(), self.tcp()) for _ in range(ROUNDS)]
         ours = statistics.median(mine for mine, _ in rounds)
         theirs = None
@@ -70,12 +71,16 @@ class Loss:
             theirs = statistics.median(tcp for _, tcp in rounds)
         yield Row('loss_link.write64k.1pct.100us', ours, 'Gbit/s', theirs, 'TCP (cubic)')
 
-    def link(self):
-        return links.RelayedLink(self.build / 'perf/end_to_end/relay', LOSS, ONE_WAY_US)
+    def link(self, kind=links.RelayedLink):
+        return kind(self.build / 'perf/end_to_end/relay', LOSS, ONE_WAY_US)
 
     def ours(self):
-        options = ['--op', 'write', '--size', MESSAGE, '--duration', self.duration, '--quiet']
-        return self.ends.perf_between_processes(self.link, options)[f'write.{MESSAGE}.gigabits_per_second']
+        with self.link(links.JoinedRelayedLink) as link, tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / 'perf.json'
+            devices = [word for role in links.ADDRESSES for word in link.device(role)]
+            command(link.wrapped('server', [self.build / 'apps/uroce', 'perf', *devices, '--op', 'write', '--size', MESSAGE, '--measure', 'bandwidth',
+                                            '--duration', self.duration, '--quiet', '--json', out]))
+            return json.loads(out.read_text())[f'write.{MESSAGE}.gigabits_per_second']
 
     def tcp(self):
         """None: iperf3 is missing."""

@@ -12,6 +12,7 @@ import tempfile
 import callgrind
 import links
 from between_rows import late_ones, over_bare
+from near_or_far import rows_by_state
 from rows import LARGE, LARGE_FRAME, SMALL, SMALL_FRAME, Failure, Row, command
 
 # What Linux's rxe takes for the same on one core of two virtual CPUs, in ns of CPU time for both ends together.
@@ -41,9 +42,6 @@ MILLION_BYTES = 12 << 30
 GOODPUTS = ('write', 65536), ('write', 1 << 20), ('read', 65536)
 RATES = ('write', 1), ('send', 1), ('write', 64)
 ROUND_TRIPS = 'send', 'write', 'read'
-# A bare round trip above it is one between CPUs that share no cache.
-FAR_US = 0.8
-STATE_ROUNDS = 5
 # Between two rare messages: 50 in the 5 ms in which 64 would make long ones give way.
 RARE_US = 100
 # Of what one CPU does or two do together the median of so many runs counts.
@@ -106,22 +104,10 @@ class Wire:
         return json.loads(said)['cpu_ns_per_operation']
 
     def two_threads(self):
-        """What two CPUs do, one at each end, beside the bare port between the same two. Rows of CPUs that share no cache end in
-        `.far`: threads and virtual CPUs move, so each round is of the state that bare round trips before and after it tell."""
+        """What two CPUs do, one at each end, beside the bare port between the same two."""
         if len(os.sched_getaffinity(0)) < 2:
             return print('perf/run: two_threads: SKIPPED, there is one CPU', file=sys.stderr)
-        rounds = {'': [], '.far': []}
-        before = self.bare_two()
-        for _ in range(STATE_ROUNDS):
-            figures = self.round_of_two()
-            after = self.bare_two()
-            if is_far(before) == is_far(after):
-                rounds['.far' if is_far(before) else ''].append({**figures, **after})
-            before = after
-        for state, seen in rounds.items():
-            yield Row(f'rounds_of_two.ring{state}', len(seen), 'rounds')
-            if seen:
-                yield from self.rows_of_two(state, {name: statistics.median(one[name] for one in seen) for name in seen[0]})
+        yield from rows_by_state('ring', self.bare_two, self.round_of_two, self.rows_of_two)
 
     def bare_two(self):
         return json.loads(command([self.program('bare_port'), '--port', 'net_ring0', '--peer-port', 'net_ring1', '--two-threads',
@@ -142,18 +128,18 @@ class Wire:
         return figures
 
     @staticmethod
-    def rows_of_two(state, figures):
+    def rows_of_two(figures):
         placed = figures[f'placed.{LARGE_FRAME}.gigabits_per_second']
         for operation, size in GOODPUTS:
-            yield Row(f'gbps.ring.{operation}.{size}{state}', figures[f'gbps.{operation}.{size}'], 'Gbit/s', placed, 'placed')
-        yield Row(f'gbps.ring.read.65536.over_write{state}', figures['gbps.read.65536'] / figures['gbps.write.65536'], 'x')
+            yield Row(f'gbps.ring.{operation}.{size}', figures[f'gbps.{operation}.{size}'], 'Gbit/s', placed, 'placed')
+        yield Row('gbps.ring.read.65536.over_write', figures['gbps.read.65536'] / figures['gbps.write.65536'], 'x')
         copied = figures[f'copied.{SMALL_FRAME}.frames_per_second'] / 1e6
         for operation, pairs in RATES:
-            yield Row(f'mmsgs.ring.{operation}64.qp{pairs}{state}', figures[f'rate.{operation}.{pairs}'] / 1e6, 'M/s', copied, 'copied')
-        yield Row(f'ring.bare.{SMALL_FRAME}.round_trip{state}', figures[f'bare.{SMALL_FRAME}.round_trip_p50_us'], 'us')
+            yield Row(f'mmsgs.ring.{operation}64.qp{pairs}', figures[f'rate.{operation}.{pairs}'] / 1e6, 'M/s', copied, 'copied')
+        yield Row(f'ring.bare.{SMALL_FRAME}.round_trip', figures[f'bare.{SMALL_FRAME}.round_trip_p50_us'], 'us')
         for operation in ROUND_TRIPS:
-            yield over_bare('ring', operation, figures[f'{operation}.round_trip_p50_us'], figures, state)
-        yield late_ones('ring', figures['send.round_trip_p99_us'] / figures['send.round_trip_p50_us'], figures, state)
+            yield over_bare('ring', operation, figures[f'{operation}.round_trip_p50_us'], figures)
+        yield late_ones('ring', figures['send.round_trip_p99_us'] / figures['send.round_trip_p50_us'], figures)
 
     def polling_threads(self):
         """Threads that READ and poll, each on a queue pair of its own, beside one such thread. What more of them than CPUs lose
@@ -314,10 +300,6 @@ class Wire:
 def kept(runs, size):
     """Of the rate that messages of the size have alone."""
     return statistics.median(figures[f'{size}_beside'] / figures[f'{size}_alone'] for figures in runs)
-
-
-def is_far(bare):
-    return bare[f'bare.{SMALL_FRAME}.round_trip_p50_us'] > FAR_US
 
 
 def memory_bytes():
