@@ -56,10 +56,10 @@ void Responder::step() {
 void Responder::answer_reliable(const Completions& found) {
   received_ += found.received;
   if (round_.ping_pong()) {
-    // A pong is not sent before the one before it completed: the queue stays short whatever the initiator
-    // does.
+    // The ACK of the pong before may be behind the ping: it is waited for only where the queue is full,
+    // whatever the initiator does.
     const bool arrived = round_.operation == Operation::kWrite ? memory_.arrived(pongs_) : received_ > pongs_;
-    if (arrived && sent_ == pongs_) pong();
+    if (arrived && pongs_ - sent_ < endpoint_.send_depth()) pong();
   }
   receives_owed_ += found.received;
   while (receives_owed_ != 0 && receives_owed_ >= round_.receive_list) {
