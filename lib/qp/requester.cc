@@ -94,30 +94,12 @@ Pumped Requester::pump(Turn& turn, uint32_t budget) {
   if (unasked_ && !more && !held_back) [[unlikely]]
     more = ask_again(window);
   if (frames > frames_before_probe) turn.counters.add(Counter::kCreditProbes);
-  if (frames > 0) send_.retransmission.sent(turn.now, frames > resent_frames);
+  if (frames > resent_frames) send_.retransmission.sent(turn.now);
   if (limited) [[unlikely]]
     note_limited(window);
   if (turn.shared && send_.window.unanswered() >= Retransmission::kSharedLeast) [[unlikely]]
     send_.retransmission.share_path(turn.now);
   return {.frames = frames, .more = more};
-}
-
-/// The oldest packet once more, with nothing behind it, and what was being sent goes on.
-Pumped Requester::resend_oldest(Turn& turn, uint32_t budget) {
-  port::TxFrame* const frame = budget > 0 ? turn.tx.next() : nullptr;
-  if (frame == nullptr) return {.more = true};
-  const SendWindow::Place place = send_.window.visit_oldest();
-  const bool unasked = unasked_;
-  asks_each_ = true;
-  if (!build(send_.window.current(), turn, *frame)) return {};
-  send_.connection.note_request_left(frame->length);
-  const size_t overtaken = turn.tx.size();
-  turn.tx.commit_first();
-  unasked_ = unasked;
-  const Psn end = send_.window.next();
-  send_.window.return_to(place);
-  send_.retransmission.resent_oldest(turn.now, end, overtaken);
-  return {.frames = 1};
 }
 
 /// Gives the current request its PSNs. False: in SQD nothing new is begun, or it can never be sent.
@@ -170,11 +152,11 @@ inline bool Requester::may_go(const SendRequest& request) {
 [[gnu::always_inline]] inline bool Requester::build(SendRequest& request, Turn& turn, port::TxFrame& frame) {
   if (request.operation <= SendOperation::kAtomicWrite && request.packets == 1) [[likely]]
     return build_data<true>(request, turn, frame);
-  return build_other(request, turn, frame);
+  return build_any(request, turn, frame);
 }
 
-/// A function of its own, for the sake of the registers of its caller.
-bool Requester::build_other(SendRequest& request, Turn& turn, port::TxFrame& frame) {
+/// Builds any packet. Not inlined, so that its caller keeps its registers for messages of one packet.
+bool Requester::build_any(SendRequest& request, Turn& turn, port::TxFrame& frame) {
   if (request.operation <= SendOperation::kAtomicWrite) return build_data<false>(request, turn, frame);
   if (is_read(request.operation)) return build_read(request, turn, frame);
   return is_atomic(request.operation) ? build_atomic(request, turn, frame)

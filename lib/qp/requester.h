@@ -54,7 +54,7 @@ class Requester {
   bool execute_current(Turn& turn, bool& more);
   bool change_key(Turn& turn);
   bool build(SendRequest& request, Turn& turn, port::TxFrame& frame);
-  [[gnu::noinline]] bool build_other(SendRequest& request, Turn& turn, port::TxFrame& frame);
+  [[gnu::noinline]] bool build_any(SendRequest& request, Turn& turn, port::TxFrame& frame);
   template <bool kOnly>
   bool build_data(const SendRequest& request, Turn& turn, port::TxFrame& frame);
   bool build_read(const SendRequest& request, Turn& turn, port::TxFrame& frame);

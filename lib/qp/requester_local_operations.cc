@@ -1,5 +1,5 @@
 // Send work requests that the requester executes and does not send (invalidations, binds of windows,
-// registrations), and the ACK that is missed when a request does not go.
+// registrations).
 #include "base/contract.h"
 #include "qp/local_operation.h"
 #include "qp/requester.h"
@@ -47,20 +47,6 @@ bool Requester::change_key(Turn& turn) {
             : begin_invalidation(send_.connection, turn, request.invalidate, Waiter::kSend);
   if (answer == Invalidation::Answer::kRefused) return fail_current(turn, CompletionStatus::kWindowBindError);
   return answer == Invalidation::Answer::kOver;
-}
-
-/// The current request, which was to bring an ACK for those before it, does not go. It may be waiting for
-/// that very ACK, as a local operation or one that has failed does: then the last packet goes once more and
-/// asks itself. True: it will. What a READ or the window holds up goes on by answers that have been asked
-/// for.
-bool Requester::ask_again(uint32_t window) {
-  UROCE_ASSERT(send_.connection.reliable);
-  const uint32_t unanswered = send_.window.unanswered();
-  const bool stuck = unanswered > 0 && unanswered < window && send_.window.reads() == 0;
-  if (!stuck) return false;
-  send_.window.step_back();
-  unasked_ = false;
-  return shall_ask_ = true;
 }
 
 }  // namespace uroce::qp

@@ -48,11 +48,10 @@ void Retransmission::forget_recovery() {
   probe_deadline_ = kNever;
 }
 
-void Retransmission::sent(Instant now, bool more) {
+void Retransmission::sent(Instant now) {
   UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end());
-  rnr_until_ = kNever;
-  if (more || ack_deadline_ == kNever) start_ack_timer(now);
-  sent_at_ = now;
+  note_departure(now);
+  start_ack_timer(now);
   // Of what goes for the first time, so that no answer is too early; a late one costs patience.
   if (const Psn end = send_.window.sent_end(); end != sent_end_) [[likely]] {
     if (round_trip_.begin(std::exchange(sent_end_, end), end, now)) [[unlikely]]
@@ -117,6 +116,7 @@ void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
     const uint32_t gone = std::min(SendWindow::kPackets, send_.connection.flow_limit.window());
     kept_packets_ = std::min(kept_packets_ + gone, kMost);
   }
+  note_departure(now);
   // The peer's silence goes on while it is probed.
   if (probes_ == 0 || ack_deadline_ == kNever) start_ack_timer(now);
   start_probe_timer(now);

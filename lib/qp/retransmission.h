@@ -42,8 +42,9 @@ class Retransmission {
   /// Any answer, be it to what was answered before: a peer that is slow, or busy with what it got twice, is
   /// not a silent one. Each of our packets has an answer or none, so this does not go on by itself.
   void heard(Instant now);
-  /// Packets went out; `more`: than the oldest one again, of which resent_oldest() tells.
-  void sent(Instant now, bool more);
+  /// Packets went out, new ones or all from the oldest unanswered one on: the ACK timer starts anew. Not for
+  /// the oldest packet alone, which resent_oldest() is for.
+  void sent(Instant now);
 
   /// The peer (or the order of its answers: not `named`) says that the oldest unanswered packet is missing.
   /// Acts once until there is progress or a timeout, for more of the same are echoes of one loss; true when
@@ -63,8 +64,8 @@ class Retransmission {
   /// The oldest packet is to be sent again, alone; if that is a READ, up to wanted_end() at most.
   [[nodiscard]] bool resends_oldest() const { return resends_oldest_; }
   [[nodiscard]] Psn wanted_end() const { return wanted_end_; }
-  /// All before `end` went, which is one packet, or all of a READ that is missing, before `overtaken` frames
-  /// that were made earlier.
+  /// The oldest packet, or all of a READ that is missing, up to `end` went alone, before `overtaken` frames
+  /// that were built earlier. The ACK timer starts anew, but for a probe: a probe is no news of the peer.
   void resent_oldest(Instant now, Psn end, size_t overtaken);
   /// RNR NAK for the oldest unanswered packet.
   void receiver_not_ready(Turn& turn, uint8_t timer_code);
@@ -149,6 +150,11 @@ class Retransmission {
   // up: 27T instead of 8T with seven retries.
   static constexpr uint32_t kDoublingsMax = 2;
   void start_ack_timer(Instant now);
+  /// What went out ends an RNR wait.
+  void note_departure(Instant now) {
+    rnr_until_ = kNever;
+    sent_at_ = now;
+  }
 
   Sending& send_;
   Instant ack_deadline_ = kNever;
