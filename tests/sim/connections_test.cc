@@ -52,7 +52,7 @@ TEST(Connections, InFairWeather) {
 
 TEST(Connections, InBadWeather) {
   const ConnectingHost::Totals totals = run_connections(60, true);
-  EXPECT_GT(totals.before_rtu, 0u);
+  EXPECT_GE(totals.before_rtu, in_all_seeds(1));
   EXPECT_GT(totals.answered, 50 * totals.broken);
 }
 

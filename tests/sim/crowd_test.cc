@@ -50,14 +50,14 @@ CrowdTotals run_crowds(uint64_t seeds, bool bad_weather) {
 /// Many queue pairs of every service, from two hosts, share their receives and their completion queue.
 TEST(Crowds, InFairWeather) {
   const CrowdTotals totals = run_crowds(25, false);
-  EXPECT_GT(totals.limits_reached, 0u);
-  EXPECT_GT(totals.not_ready, 0u);
+  EXPECT_GE(totals.limits_reached, in_all_seeds(1));
+  EXPECT_GE(totals.not_ready, in_all_seeds(1));
   EXPECT_GT(totals.received, totals.messages / 2);
 }
 
 TEST(Crowds, InBadWeather) {
   const CrowdTotals totals = run_crowds(40, true);
-  EXPECT_GT(totals.limits_reached, 0u);
+  EXPECT_GE(totals.limits_reached, in_all_seeds(1));
   EXPECT_GT(totals.received, totals.messages / 3);
 }
 

@@ -60,6 +60,10 @@ inline uint64_t number_from(const char* variable, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
 }
 
+/// A least that the seeds of a test come to together; a seed that is repeated alone has none, and is held to
+/// what holds of every world.
+inline uint64_t in_all_seeds(uint64_t least) { return number_from("UROCE_SIM_SEED", 0) != 0 ? 0 : least; }
+
 /// Runs the simulation that `make(seed)` describes for each seed and stops at the first that fails.
 template <typename Make>
 Totals run_seeds(uint64_t seeds, const Make& make) {

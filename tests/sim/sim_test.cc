@@ -16,7 +16,7 @@ TEST(Simulation, HandOffKeepsTheOrderOfAFlow) {
   const Totals totals = run_seeds(20, [](uint64_t seed) {
     return Simulation::Options{.seed = seed, .machines = {.pollers = 2}, .connections = 6};
   });
-  EXPECT_GT(totals.of(Counter::kRxHandedOver), 0u);
+  EXPECT_GE(totals.of(Counter::kRxHandedOver), in_all_seeds(1));
   EXPECT_EQ(totals.of(Counter::kImpliedNak), 0u);
   EXPECT_EQ(totals.of(Counter::kAckTimeout), 0u);
 }
@@ -34,7 +34,7 @@ TEST(Simulation, HandOffRingsThatFill) {
         .messages = 40,
         .timeout = 11};
   });
-  EXPECT_GT(totals.of(Counter::kRxHandOverFull), 0u);
+  EXPECT_GE(totals.of(Counter::kRxHandOverFull), in_all_seeds(1));
 }
 
 TEST(Simulation, LossDuplicationReorderingAndCorruption) {
@@ -59,7 +59,7 @@ TEST(Simulation, MessagesWithoutAnswer) {
                                .messages = 15,
                                .unanswered = true};
   });
-  EXPECT_GT(totals.unanswered, 0u);
+  EXPECT_GE(totals.unanswered, in_all_seeds(1));
 }
 
 /// The wire is cut: what is outstanding ends with one error each, and what was complete stays as it was.
@@ -112,7 +112,7 @@ TEST(Simulation, RequestsThatAreRefusedBesideMessagesWithoutAnswer) {
                                .spoil = 1 + static_cast<uint32_t>(random.below(50)),
                                .unanswered = true};
   });
-  EXPECT_GT(totals.unanswered, 0u);
+  EXPECT_GE(totals.unanswered, in_all_seeds(1));
 }
 
 /// Regions are bound and their keys taken away while a bad network repeats what was sent under them.
@@ -144,7 +144,7 @@ TEST(Simulation, KeysThatAreTakenAwayInTheMiddleOfAMessage) {
                                .keys = true,
                                .break_in = true};
   });
-  EXPECT_GT(totals.of(Counter::kAccessNakSent), 0u);
+  EXPECT_GE(totals.of(Counter::kAccessNakSent), in_all_seeds(1));
 }
 
 /// Bursts that are held up until their copies have been made, and what comes meanwhile.
@@ -160,7 +160,7 @@ TEST(Simulation, CopyEnginesThatTakeTheirTime) {
                                .machines = machines,
                                .connections = 1 + static_cast<uint32_t>(random.below(4))};
   });
-  EXPECT_GT(totals.of(Counter::kEngineCopies), 0u);
+  EXPECT_GE(totals.of(Counter::kEngineCopies), in_all_seeds(1));
   EXPECT_EQ(totals.of(Counter::kEngineFailed), 0u);
 }
 
@@ -178,7 +178,7 @@ TEST(Simulation, AtomicsAreExecutedOnce) {
                                .messages = 60,
                                .atomics = true};
   });
-  EXPECT_GT(totals.of(Counter::kDuplicateRequest), 0u);
+  EXPECT_GE(totals.of(Counter::kDuplicateRequest), in_all_seeds(1));
 }
 
 /// A process that is stopped for ten seconds goes on without an error when its peer is patient.
@@ -208,8 +208,8 @@ TEST(Simulation, AHostThatIsNotRunForAWhile) {
                                .timeout = 14,
                                .pause = {random.below(2), begin, begin + length}};
   });
-  EXPECT_GT(totals.of(Counter::kAckTimeout), 0u);
-  EXPECT_GT(totals.of(Counter::kRnrNakSent), 0u);
+  EXPECT_GE(totals.of(Counter::kAckTimeout), in_all_seeds(1));
+  EXPECT_GE(totals.of(Counter::kRnrNakSent), in_all_seeds(1));
 }
 
 }  // namespace
