@@ -10,9 +10,10 @@ namespace uroce::engine {
 /// What the background thread of inline pollers does between two looks at them: spin, sleep or park. No
 /// clock, no thread: it is told what each look found, and when.
 ///
-/// It spins as long as there is traffic at pollers that it was right to take over, and `takeover` longer.
-/// Then, and while the application is at its pollers, each sleep is twice as long as the one before, because
-/// each look takes a CPU from another thread; until a look finds something to do.
+/// It spins as long as there is traffic at pollers that it was right to take over, and longer by `takeover`
+/// or kSleepMax, whichever is less. Then, and while the application is at its pollers, each sleep is twice as
+/// long as the one before, because each look takes a CPU from another thread; until a look finds something to
+/// do.
 class IdlePolicy {
  public:
   /// Bounds how long a packet waits for an idle process, and how long a poller is left alone the first time
@@ -47,14 +48,14 @@ class IdlePolicy {
     Duration duration;  // of sleep
   };
 
-  /// `takeover`: after how long a poller counts as left alone; the shortest sleep.
-  explicit IdlePolicy(Duration takeover) : takeover_(takeover) {}
+  /// `takeover`: after how long a poller counts as left alone.
+  explicit IdlePolicy(Duration takeover) : shortest_(std::min(takeover, kSleepMax)) {}
 
   Decision after(const Look& look);
 
  private:
-  Duration takeover_;
-  Duration sleep_ = takeover_;  // the next one
+  Duration shortest_;           // sleep
+  Duration sleep_ = shortest_;  // the next one
   uint32_t in_charge_ = 0;      // at the last look
   Instant busy_at_{};           // when something was last done for one of those, or taken over
 };

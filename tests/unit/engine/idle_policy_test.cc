@@ -112,6 +112,19 @@ TEST(IdlePolicy, NeverSleepsLessThanItTakesToTakeOver) {
   }
 }
 
+TEST(IdlePolicy, NeitherSpinsNorSleepsForLongInChargeWhenItTakesOverLate) {
+  IdlePolicy policy(seconds(1));
+  Instant now{10'000'000'000};
+  const IdlePolicy::Look alone{.now = now, .due = kNever, .in_charge = 1};
+  EXPECT_EQ(policy.after(alone).action, IdleAction::kSpin);
+  now = now + IdlePolicy::kSleepMax - nanoseconds(1);
+  EXPECT_EQ(policy.after({.now = now, .due = kNever, .in_charge = 1}).action, IdleAction::kSpin);
+  now = now + nanoseconds(1);
+  const IdlePolicy::Decision decision = policy.after({.now = now, .due = kNever, .in_charge = 1});
+  EXPECT_EQ(decision.action, IdleAction::kPark);
+  EXPECT_EQ(decision.duration, IdlePolicy::kSleepMax);
+}
+
 TEST(IdlePolicy, SleepsThroughWhatAnApplicationDoesThatIsAtAnotherPoller) {
   // One poller is left alone, the other is the application's: each turn of that one would wake a thread that
   // sleeps for the sake of the first.
