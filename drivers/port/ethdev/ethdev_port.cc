@@ -52,6 +52,7 @@ EthdevPort::~EthdevPort() {
   if (port_id_ == kNoPort) return;
   const SignalsBlocked held;
   if (ring_ != nullptr) ring_->close();
+  if (memif_ != nullptr) memif_->gate().pollers_ended();
   if (started()) linger();
   rules_.reset();
   if (promiscuous_) rte_eth_promiscuous_disable(port_id_);

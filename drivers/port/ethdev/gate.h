@@ -33,8 +33,10 @@ class Gate {
     empty.store(empty.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   /// Returns when the poller of each queue has looked and found nothing to receive since the call, or after
-  /// `patience`, or at once when they are kept out.
+  /// `patience`, or at once when they are kept out or have ended.
   void wait_until_empty(Duration patience) const;
+  /// Any thread: the pollers have ended, so nobody waits until they have looked.
+  void pollers_ended() { ended_.store(true, std::memory_order_relaxed); }  // nothing else goes with it
 
   /// Returns when no poller is inside, and none enters until open().
   void close();
@@ -49,6 +51,7 @@ class Gate {
   const uint16_t queues_;
   const std::unique_ptr<Place[]> inside_;
   std::atomic<bool> open_{false};
+  std::atomic<bool> ended_{false};
 };
 
 }  // namespace uroce::drivers

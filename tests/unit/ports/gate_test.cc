@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace uroce::drivers {
@@ -39,15 +41,32 @@ TEST(Gate, IsNotClosedBeforeThePollersHaveTakenWhatIsThere) {
   EXPECT_EQ(taken, 8u);
 }
 
-TEST(Gate, OfPollersThatDoNotLookIsNotWaitedForForEver) {
+/// Naps take longer than they say.
+TEST(Gate, PollersThatDoNotLookAreWaitedForByAClock) {
   Gate gate(1);
   gate.open();
-  gate.wait_until_empty(milliseconds(1));
+  constexpr auto kPatience = milliseconds(50);
+  auto shortest = std::chrono::nanoseconds::max();
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    gate.wait_until_empty(kPatience);
+    shortest = std::min<std::chrono::nanoseconds>(shortest, std::chrono::steady_clock::now() - start);
+  }
+  EXPECT_GE(shortest.count(), kPatience.ns);
+  EXPECT_LT(shortest.count(), kPatience.ns + milliseconds(20).ns) << "with 1,000 naps of 50 us it was 100 ms";
 }
 
 TEST(Gate, OfPollersThatAreOutIsNotWaitedFor) {
   Gate gate(1);
   gate.wait_until_empty(kForEver);
+}
+
+TEST(Gate, OfPollersThatHaveEndedIsNotWaitedFor) {
+  Gate gate(1);
+  gate.open();
+  std::thread other([&gate] { gate.wait_until_empty(kForEver); });
+  gate.pollers_ended();
+  other.join();
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -209,6 +210,26 @@ TEST_F(Memif, WhoEndsGivesAPeerThatIsNotRunTimeToTakeTheLastFrame) {
     wait_until_away(**server);
   }
   EXPECT_TRUE(in_time) << "this machine is too busy to tell";
+}
+
+TEST_F(Memif, WhoEndsBehindItsPeerDoesNotWaitForPollersThatHaveEnded) {
+  using Clock = std::chrono::steady_clock;
+  std::array<Clock::duration, 5> took{};
+  for (Clock::duration& one : took) {
+    auto server = drivers::open_port({.devargs = devargs("net_memif0", "server")});
+    ASSERT_TRUE(server) << server.error().message;
+    Child client({"--echo", devargs("net_memif0", "client")});
+    ASSERT_EQ(client.read_line(), "ready");
+    ASSERT_TRUE(wait_for_link(**server));
+    ASSERT_NO_FATAL_FAILURE(expect_echo(**server, kInFlight));
+    client.kill();
+    const Clock::time_point start = Clock::now();
+    server.value().reset();
+    one = Clock::now() - start;
+  }
+  // Pollers that may come yet are given 100 ms to take what the peer has left.
+  std::ranges::sort(took);
+  EXPECT_LT(took[took.size() / 2], std::chrono::milliseconds(80));
 }
 
 TEST_F(Memif, ASecondServerIsRefusedAndADeadOnesSocketIsNot) {
