@@ -43,7 +43,7 @@ class Initiator {
   }
   [[nodiscard]] const client::Histogram& latencies() const { return latencies_; }
 
-  /// What each slot read last, or wrote last, is what the namespace holds.
+  /// What each slot read last, or wrote last, in the last run is what the namespace holds.
   void verify(const std::function<void()>& far_end);
 
  private:

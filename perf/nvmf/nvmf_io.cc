@@ -142,6 +142,7 @@ int main(int argc, char** argv) {
   uroce::perf::Options options;
   uint64_t namespace_mb = options.place.namespace_bytes >> 20;
   bool sequential = false;
+  bool verify = false;
   app.add_option("--driver", options.driver)->check(CLI::IsMember({"null", "ram", "file"}));
   app.add_option("--path", options.path, "of the file");
   app.add_option("--namespace-mb", namespace_mb, "size of the namespace; of the file, too");
@@ -160,10 +161,11 @@ int main(int argc, char** argv) {
   app.add_option("--own-address", options.place.own_address, "of the initiator");
   app.add_option("--commands", options.commands, "exactly so many, after as many that do not count");
   app.add_option("--seconds", options.seconds);
+  app.add_flag("--verify", verify, "also what the driver null keeps, which is nothing: it fails");
   CLI11_PARSE(app, argc, argv);
   options.place.namespace_bytes = namespace_mb << 20;
   options.traffic.random = !sequential;
-  options.traffic.verified = options.driver != "null";
+  options.traffic.verified = verify || options.driver != "null";
   try {
     uroce::perf::run(options);
   } catch (const std::exception& error) {
