@@ -75,7 +75,7 @@ class PortQueue : public FrameSource {
   virtual ~PortQueue() = default;
 
   virtual void release(std::span<const RxFrame> frames) = 0;
-  /// From now on received frames may have a body, which is there until the next receive().
+  /// From now on received frames may have a body (frame_body.h), valid until the next receive().
   virtual void leave_bodies() {}
 
   /// Fills a prefix of `frames` with empty buffers; fewer than asked when the pool is dry.
@@ -103,9 +103,9 @@ class PortQueue : public FrameSource {
   [[nodiscard]] virtual bool takes_datagrams(QpNumber /*to*/) { return true; }
 
   /// Frames that arrived and could not be handed out: there was no room for them, or they were in more pieces
-  /// than fit one buffer. Any thread, as the next.
+  /// than fit one buffer. Any thread.
   [[nodiscard]] virtual uint64_t dropped() const { return 0; }
-  /// System calls in which frames were sent, where each burst needs one or more.
+  /// System calls in which frames were sent, where each burst needs one or more. Any thread.
   [[nodiscard]] virtual uint64_t transmit_calls() const { return 0; }
 };
 
@@ -120,32 +120,32 @@ class Port {
   /// `index` < capabilities().queues; the same object every time, owned by the port.
   virtual PortQueue& queue(uint16_t index) = 0;
   /// True while the link is up. A software wire whose far end comes and goes (memif, vhost) is up as soon as
-  /// our end stands, as a host on a switch is: a missing peer is noticed by its silence. Any
-  /// thread, as the next three.
+  /// our end stands, as a host on a switch is: a missing peer is noticed by its silence. Any thread.
   [[nodiscard]] virtual bool link_up() const = 0;
-  /// Mbit/s of the link now; 0: the port cannot tell.
+  /// Mbit/s of the link now; 0: the port cannot tell. Any thread.
   [[nodiscard]] virtual uint32_t link_mbps() const { return 0; }
-  /// What link_up() says may change, and gone() may become true.
+  /// What link_up() says may change, and gone() may become true. Any thread.
   [[nodiscard]] virtual bool link_changes() const { return false; }
-  /// What is behind the port was taken away and does not come back.
+  /// What is behind the port was taken away and does not come back. Any thread.
   [[nodiscard]] virtual bool gone() const { return false; }
   [[nodiscard]] virtual FarEnd far_end() const { return FarEnd::kUnknown; }
-  /// On a port beside the kernel, whenever they may have changed: what is sent to others is the kernel's. Any
-  /// thread, one at a time.
+  /// The addresses of a port beside the kernel, whenever they may have changed: frames to any other address
+  /// are the kernel's. Any thread, one at a time.
   virtual void follow_addresses(std::span<const Gid> /*addresses*/) {}
   /// Descriptors that poll(2) shows as readable while a frame waits to be received, for threads that sleep
   /// until then; each may be of any queue. Empty: the port has none. They are the port's, and open as long as
   /// it is.
   [[nodiscard]] virtual std::vector<int> receive_events() const { return {}; }
-  /// A thread is about to wait at these descriptors, and receives once more before it does so. Any thread,
-  /// one at a time, as the next.
+  /// A thread is about to wait at the descriptors of receive_events(), and receives once more before it does
+  /// so. Any thread, one at a time.
   virtual void arm_events() {}
-  /// No thread waits there any more, and what comes need not be told.
+  /// No thread waits at the descriptors of receive_events() any more: frames need not make them readable. Any
+  /// thread, one at a time.
   virtual void disarm_events() {}
-  /// What several processes share whose port this is; null: the port is this process's alone.
+  /// The device that several processes share through this port; null: the port is this process's alone.
   [[nodiscard]] virtual host::SharedDevice* shared_device() { return nullptr; }
-  /// Where a thread that turns the port's queues is to sleep, so that other processes can wake it; null:
-  /// where it likes. Written by this process only.
+  /// The futex word at which a thread that turns the port's queues is to sleep, so that other processes can
+  /// wake it; null: there is none. Written by this process only.
   [[nodiscard]] virtual std::atomic<uint32_t>* bell() { return nullptr; }
 };
 

@@ -22,8 +22,8 @@ class ReaderDistance {
 
   [[nodiscard]] bool is_far() const { return far_; }
 
-  /// Before a long frame is written: `line` is one of it that the reader has read, if it had the buffer, and
-  /// that has not been claimed.
+  /// Before a long frame is written. `line` is a cache line of its buffer that nothing has claimed, and that
+  /// the reader has read if it had this buffer before.
   void observe(std::byte* line) {
     if (--until_measured_ == 0 && time_claim_ != nullptr) [[unlikely]]
       measure(line);

@@ -10,12 +10,13 @@ namespace uroce::port {
 
 inline constexpr size_t kShortFrameBytes = 3 * kCacheLine;  // a WRITE of 64 bytes has 138
 
-/// To be read.
+/// Prefetches a short frame that is to be read.
 inline void prefetch_frame(const std::byte* frame) {
   for (size_t at = 0; at < kShortFrameBytes; at += kCacheLine) __builtin_prefetch(frame + at);
 }
 
-/// To be written. A line that its last bytes missed would hold up the stores of the next frame.
+/// Claims the cache lines of a short frame that is to be written: a store that misses holds up those behind
+/// it.
 inline void claim_frame(const std::byte* frame) {
   for (size_t at = 0; at < kShortFrameBytes; at += kCacheLine) claim_line(frame + at);
 }

@@ -19,7 +19,7 @@ struct Specification {
   uint16_t queues = 1;               // receive/transmit queue pairs wanted: exactly that many, or an error
   std::optional<uint32_t> mtu = {};  // link MTU; default: what the port carries
   std::optional<MacAddress> mac = {};  // default: the port's own
-  std::vector<Gid> addresses = {};     // that will be answered for: no two processes may on one interface
+  std::vector<Gid> addresses = {};     // ours: one process alone may have an address on an interface
   /// An interface that stays the kernel's: only RoCE is taken, and nothing of the interface is changed.
   /// Empty: the port is ours alone.
   std::string kernels_interface = {};
@@ -29,7 +29,7 @@ struct Specification {
   KernelPath kernel_path = KernelPath::kAuto;
   bool wants_events = false;  // Port::receive_events(), where that has to be known when it is opened
   std::string remark = {};    // why the port is what it is, for people
-  /// Takes what DPDK's log complained of first since it was asked last; empty: nothing, or unknown.
+  /// Returns what DPDK's log complained of first since the last call; empty: nothing, or unknown.
   std::function<std::string()> dpdk_complaint = {};
 
   [[nodiscard]] bool beside_kernel() const { return !kernels_interface.empty(); }

@@ -37,22 +37,22 @@ class TxBatch {
     }
     return &frames_[committed_];
   }
-  /// Up to `most` empty buffers in a row, one at least unless there are none, of which the first become part.
+  /// Up to `most` empty buffers in a row, of which commit() takes the first; none where next() has none.
   std::span<TxFrame> next(size_t most) {
     TxFrame* const first = next();
     return first != nullptr ? std::span(first, std::min(most, stocked_ - committed_)) : std::span<TxFrame>();
   }
-  /// Before such a frame is written: buffers behind it are on their way.
+  /// Before `frame`, one of next(most), is written: claims the buffer that is written some frames later.
   void come_to(const TxFrame& frame) const {
     const TxFrame* const ahead = &frame + 1 + kClaimedAhead;
     if (ahead < frames_.data() + stocked_) claim_frame(ahead->data);
   }
-  /// So many frames that next() returned last are complete (length, to_self and to_group set).
+  /// The first `count` frames of what next() returned last are complete (length and flags are set).
   void commit(size_t count) {
     UROCE_ASSERT(count <= stocked_ - committed_);
     committed_ += count;
   }
-  /// One is.
+  /// The frame that next() returned last is complete (length and flags are set).
   void commit() {
     UROCE_ASSERT(committed_ < stocked_ && frames_[committed_].length > 0);
     come_to(frames_[committed_]);
@@ -78,12 +78,11 @@ class TxBatch {
     due_bytes_ = bytes;
     due_seed_ = seed;
   }
-  /// Whether `frame`, whose way is set, needs an ICRC. That of a frame that stays on this host may be left
-  /// out.
+  /// Whether `frame`, whose to_self and on_host are set, needs an ICRC: on this host it may be left out.
   [[nodiscard]] bool wants_icrc(const TxFrame& frame) const {
     return icrc_on_host_ || !(frame.to_self || frame.on_host);
   }
-  /// Does what was put off.
+  /// Runs the step that finish_later() put off, if there is one.
   void finish() {
     if (FinalStep const step = std::exchange(due_, nullptr)) step(due_data_, due_bytes_, due_seed_);
   }
@@ -96,7 +95,7 @@ class TxBatch {
     UROCE_ASSERT(!empty());
     return frames_[committed_ - 1].length;
   }
-  /// All steps are done.
+  /// The frames of the batch in order, after their final steps.
   [[nodiscard]] std::span<TxFrame> frames() {
     finish();
     return {frames_.data() + first_, committed_ - first_};
@@ -113,13 +112,13 @@ class TxBatch {
     UROCE_ASSERT(count <= committed_ - first_);
     first_ += count;
     recent_ = std::max(count, recent_ - std::min<size_t>(recent_, 1));
-    // Now that no frame waits, for the next turn.
+    // For the next turn, now that no frame waits.
     if (stocked_ - committed_ < kStockLeft) restock();
   }
 
  private:
-  /// So many behind the next frame have been claimed. A buffer in which another CPU sent us something is its
-  /// to write, until we ask for it; by the time that it is used it is ours.
+  /// How many buffers behind the next frame have been claimed. The CPU that wrote a buffer last, perhaps the
+  /// peer's, owns its cache lines; claimed so early, they are ours when the buffer is written.
   static constexpr size_t kClaimedAhead = 6;
 
   /// Complete frames and what is left of the stock move to the front, and new empty buffers go behind them.
