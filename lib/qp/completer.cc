@@ -54,7 +54,7 @@ void Completer::receive_stale(const wire::Packet& packet, Turn& turn) {
     send_.window.take_credits(Msn(aeth.msn), aeth.value);
 }
 
-/// What acknowledges nothing: a NAK, or else it is bad.
+/// Receives a packet that acknowledges nothing: a NAK, or a bad packet.
 void Completer::receive_refusal(const wire::Packet& packet, Turn& turn) {
   const wire::Aeth& aeth = packet.headers.aeth;
   const Psn psn = packet.headers.bth.psn;
@@ -78,13 +78,13 @@ void Completer::receive_refusal(const wire::Packet& packet, Turn& turn) {
   receive_nak(aeth, turn);
 }
 
-/// No answer to what was sent.
+/// Drops a packet that answers nothing that was sent.
 void Completer::drop(Turn& turn) {
   send_.retransmission.heard(turn.now);
   turn.counters.add(Counter::kDropBadAck);
 }
 
-/// A NAK for the oldest unanswered packet.
+/// Receives a NAK for the oldest unanswered packet.
 void Completer::receive_nak(const wire::Aeth& aeth, Turn& turn) {
   const NakCode code = static_cast<NakCode>(aeth.value);
   turn.counters.add(counter_of(code));
@@ -104,7 +104,8 @@ void Completer::receive_ack(Psn psn, Turn& turn) {
   miss_before(psn + 1, turn);
 }
 
-/// All but the head is done with it.
+/// Reports the success of the head, which was `messages` messages to the peer, and retires it, with the local
+/// operations behind it that have been executed.
 inline void Completer::retire(const SendRequest& head, uint32_t messages, Turn& turn) {
   UROCE_ASSERT(&head == &send_.window.head());
   report_success(send_.connection, turn, head);
@@ -113,7 +114,7 @@ inline void Completer::retire(const SendRequest& head, uint32_t messages, Turn& 
     retire_executed(send_.connection, send_.window, turn);
 }
 
-/// `psns` were answered by what came.
+/// After a response that answered `psns` PSNs: the timers and the window follow.
 inline void Completer::settle(uint32_t psns, Turn& turn) {
   UROCE_ASSERT(psns > 0);
   send_.window.settle();
@@ -128,7 +129,8 @@ void Completer::show_round_trip(const Turn& turn) {
   turn.latencies->of(latency).record(send_.retransmission.round_trip().newest().ns);
 }
 
-/// The oldest requests that are messages, as far as all of their packets are before `end`.
+/// Reports and retires the oldest requests that are messages, as far as all of their packets are before
+/// `end`.
 inline void Completer::retire_messages(Psn end, Turn& turn) {
   queue::SendQueue& queue = *send_.connection.send_queue;
   const uint32_t first = queue.retired();
@@ -166,8 +168,8 @@ bool Completer::acknowledge_before(Psn end, Turn& turn) {
   return reached;
 }
 
-/// What came is about the oldest request: all before it are acknowledged. Otherwise false, and what there is
-/// to be done is done.
+/// Acknowledges everything before `psn`, which a response is about. False: an unanswered READ or atomic
+/// stands in the way, which has been dealt with, or the connection is broken.
 inline bool Completer::reach(Psn psn, Turn& turn) {
   if (psn == send_.window.oldest()) [[likely]]
     return true;
@@ -176,13 +178,13 @@ inline bool Completer::reach(Psn psn, Turn& turn) {
   return false;
 }
 
-/// The response before this one, or all those of an earlier request, were lost.
+/// Notes that the response before this one, or all those of an earlier request, were lost.
 void Completer::note_missing(Turn& turn) {
   send_.retransmission.heard(turn.now);
   if (send_.retransmission.missing(turn, false)) turn.counters.add(Counter::kImpliedNak);
 }
 
-/// The head, which is answered by itself and no READ, got its answer.
+/// Completes the head, an atomic, ATOMIC WRITE or FLUSH, whose response has come.
 void Completer::complete(const SendRequest& head, Turn& turn) {
   UROCE_ASSERT(needs_own_response(head.operation) && head.packets == 1);
   cursor_.restart();
@@ -193,7 +195,7 @@ void Completer::complete(const SendRequest& head, Turn& turn) {
     acknowledge_late(turn);
 }
 
-/// The head, a READ, got the last of its answers.
+/// Completes the head, a READ, whose last response has come.
 inline void Completer::complete_read(const SendRequest& head, Turn& turn) {
   UROCE_ASSERT(is_read(head.operation) && send_.window.head_packet(head) + 1 == head.packets);
   cursor_.restart();
@@ -205,14 +207,15 @@ inline void Completer::complete_read(const SendRequest& head, Turn& turn) {
     acknowledge_late(turn);
 }
 
-/// An ACK came before the responses that it is behind.
+/// Lets the newest ACK count that came before a response which is due before it, up to the next READ or
+/// atomic without a response. To be called when a READ or atomic is complete.
 void Completer::acknowledge_late(Turn& turn) {
   const Psn end = acknowledged_ + 1;
   acks_ahead_ = end.after(send_.window.oldest()) && !acknowledge_before(end, turn);
   if (acks_ahead_) miss_before(end, turn);
 }
 
-/// Nearly always the one that is due.
+/// Receives a READ response, nearly always the one that is due.
 inline void Completer::receive_read_response(const wire::Packet& packet, Turn& turn) {
   if (packet.headers.bth.psn != send_.window.oldest()) [[unlikely]]
     return receive_response_ahead(packet, turn);
@@ -226,9 +229,8 @@ void Completer::receive_response_ahead(const wire::Packet& packet, Turn& turn) {
   if (reach_by_response(packet, turn)) receive_read_response(packet, turn);
 }
 
-/// A response has come, and shows that all requests up to its own have arrived: messages need no more, but
-/// responses that are missing have to come first. True: it is due. Otherwise what there is to be done is
-/// done, and it may be early.
+/// Acknowledges the messages before a response, which shows that all requests up to its own have arrived.
+/// True: it is due. False: responses before it are missing, and it may be kept, or the connection is broken.
 bool Completer::reach_by_response(const wire::Packet& packet, Turn& turn) {
   const Psn psn = packet.headers.bth.psn;
   if (psn == send_.window.oldest()) return true;
@@ -251,12 +253,13 @@ bool Completer::reach_kept(Psn psn, Turn& turn) {
   return false;
 }
 
-/// Responses before `end` are missing.
+/// Has the responses before `end` asked for again that are missing.
 void Completer::miss_before(Psn end, Turn& turn) {
   if (send_.retransmission.missing_responses(turn, end)) turn.counters.add(Counter::kImpliedNak);
 }
 
-/// An ATOMIC WRITE and a FLUSH are answered by a response without a byte.
+/// Receives a READ response for a head that is no READ: one without payload answers an ATOMIC WRITE or a
+/// FLUSH.
 void Completer::receive_empty_response(const SendRequest& head, const wire::Packet& packet, Turn& turn) {
   if (!needs_own_response(head.operation) || is_atomic(head.operation)) return drop(turn);
   if (!packet.payload.empty())
@@ -282,8 +285,8 @@ void Completer::receive_atomic_response(const wire::Packet& packet, Turn& turn) 
   complete(head, turn);
 }
 
-/// The response that is due. Its place in the READ follows from its PSN alone, so it does not matter whether
-/// it answers the original request or one for the missing rest.
+/// Places the response that is due. Its place in the READ follows from its PSN alone, so it does not matter
+/// whether it answers the original request or one for the missing rest.
 inline void Completer::place_read_data(const SendRequest& head, const wire::Packet& packet, Turn& turn) {
   const uint32_t index = send_.window.head_packet(head);
   UROCE_ASSERT(index < head.packets && packet.headers.bth.psn == send_.window.oldest());
@@ -323,7 +326,8 @@ inline void Completer::place_read_data(const SendRequest& head, const wire::Pack
   settle(1, turn);
 }
 
-/// Into the turn's range, what is not found at once. False: the head has failed.
+/// Resolves `bytes` bytes of the head's memory, from `offset` on, into the turn's range. False: the head has
+/// failed.
 bool Completer::resolve(const SendRequest& head, uint64_t offset, uint64_t bytes, Turn& turn) {
   const LocalKeys keys{turn.regions, send_.connection.key_user(), mem::kLocalWrite};
   if (cursor_.resolve(send_.connection.send_queue->segments(head), offset, bytes, keys, turn.range))
@@ -337,7 +341,8 @@ void Completer::fail_access(Turn& turn) {
   fail_oldest_send(send_.connection, turn, CompletionStatus::kLocalProtectionError);
 }
 
-/// The key that goes with the last bytes of a READ. False: it failed, or the response shall be shown again.
+/// Invalidates the key of a READ with invalidate, whose last bytes have come. False: it failed, or the
+/// response is to be shown again.
 bool Completer::invalidate(const SendRequest& head, Turn& turn) {
   using mem::Invalidation;
   send_.retransmission.heard(turn.now);

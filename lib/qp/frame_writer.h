@@ -59,7 +59,7 @@ class FrameBuilder : public wire::FrameBuilder {
     finish(tx);
     return true;
   }
-  /// Without payload.
+  /// Pad and ICRC of a packet without payload; the ICRC may be put off in `tx`.
   void finish(port::TxBatch& tx) const {
     write_pad();
     if (!tx.wants_icrc(frame_)) [[unlikely]]
@@ -73,7 +73,8 @@ class FrameBuilder : public wire::FrameBuilder {
   [[nodiscard]] static bool finish_long(port::TxFrame& frame, const wire::FrameTemplate& path,
                                         const wire::OpcodeRow& row, const Payload& payload,
                                         uint32_t before_psn, port::TxBatch& tx);
-  /// Its place, at `icrc`, is filled all the same, so that no byte of a frame is one of an earlier frame.
+  /// Leaves the ICRC out. Its place, at `icrc`, is filled all the same: no byte of a frame is one of an
+  /// earlier frame.
   static void omit_icrc(port::TxFrame& frame, uint32_t icrc) {
     wire::write_icrc(frame.data + icrc, 0);
     frame.has_icrc = false;

@@ -11,10 +11,11 @@
 
 namespace uroce::qp {
 
-/// First or Only, and Last or Only.
+/// Whether a packet is First or Only.
 constexpr bool begins_message(const wire::OpcodeRow& row) {
   return (static_cast<uint32_t>(row.position) & static_cast<uint32_t>(wire::Position::kFirst)) != 0;
 }
+/// Whether a packet is Last or Only.
 constexpr bool ends_message(const wire::OpcodeRow& row) {
   return (static_cast<uint32_t>(row.position) & static_cast<uint32_t>(wire::Position::kLast)) != 0;
 }
@@ -102,11 +103,11 @@ inline queue::Completion completion_of(InboundMessage::Kind kind, const wire::Pa
           .bytes = bytes};
 }
 
-/// Headers that say more than that.
+/// Headers that say more than completion_of() does.
 inline constexpr wire::HeaderSet kImmediateHeaders =
     wire::HeaderSet::of(wire::Header::kImmediate, wire::Header::kInvalidate);
 
-/// Adds what is in one of them, if the packet has one.
+/// Adds what the packet's kImmediateHeaders say, if it has one of them.
 inline void add_immediate(const wire::Packet& packet, queue::Completion& completion) {
   if (packet.row->headers.has(wire::Header::kImmediate)) {
     completion.has_immediate = true;
@@ -117,7 +118,7 @@ inline void add_immediate(const wire::Packet& packet, queue::Completion& complet
   }
 }
 
-/// Mark of the message that `packet` ends, and with it a receive, or not; `msn` is that before it.
+/// Mark of the message that `packet` ends. `completes`: a receive ends with it. `msn`: messages before it.
 [[gnu::always_inline]] inline copy::MessageMark mark_of(const Connection& connection,
                                                         InboundMessage::Kind kind, bool completes,
                                                         const wire::Packet& packet, uint32_t msn,

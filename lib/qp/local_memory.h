@@ -46,7 +46,7 @@ class ResolvedRange {
     return become_at_once(keys, key, address, length) ||
            become_in_order({keys.regions, keys.user, keys.needed}, key, address, length);
   }
-  /// The most frequent case of it. False: that is not it.
+  /// The most frequent case of become(): memory in one piece. False: it is another case, or may not be used.
   bool become_at_once(const LocalKeys& keys, MemoryKey key, uint64_t address, uint64_t length) {
     const mem::RegionEntry::Found found =
         keys.regions.resolve_at_once(key, keys.user.domain, address, length, keys.needed);
@@ -66,7 +66,7 @@ class ResolvedRange {
   }
   /// The range is contiguous, as most are.
   [[nodiscard]] bool in_one_piece() const { return in_one_piece_; }
-  /// And then begins here.
+  /// Where the range begins, when it is in_one_piece().
   [[nodiscard]] std::byte* data() const {
     UROCE_ASSERT(in_one_piece_);
     return bindings_[0].data();

@@ -37,7 +37,8 @@ inline bool has_right_payload(const MessagePart& part, uint32_t mtu) {
   return part.bytes - 1 < mtu || (part.bytes == 0 && part.begins);
 }
 
-/// What is not found at once. (By value: what a packet is need not be in memory for the sake of this.)
+/// Resolves where the payload of a SEND goes, when check_send() does not find it at once. (By value: what a
+/// packet is need not be in memory for the sake of this.)
 [[gnu::cold, gnu::noinline]] inline RequestStatus find_receive_buffer(RequestContext context,
                                                                       MessagePart part) {
   const ReceiveRequests& receives = context.connection.receives;
@@ -79,7 +80,8 @@ inline bool has_right_length(const MessagePart& part) {
   return part.end() < part.target.length && part.target.length <= kMessageBytesMax;
 }
 
-/// What is not found at once. "Zero-length WRITE/READ: no key check" (C9-88, lib/README.md, wire fact 9).
+/// Resolves where the payload of a WRITE goes, when check_written_memory() does not find it at once.
+/// "Zero-length WRITE/READ: no key check" (C9-88, lib/README.md, wire fact 9).
 [[gnu::cold, gnu::noinline]] inline RequestStatus find_written_memory(RequestContext context,
                                                                       MessagePart part) {
   const wire::Reth& target = part.target;
@@ -91,7 +93,7 @@ inline bool has_right_length(const MessagePart& part) {
              : RequestStatus::kRemoteAccess;
 }
 
-/// The target of a first packet may be written, for the whole message.
+/// Whether the target of a first packet may be written, for the whole message.
 [[gnu::noinline]] inline bool may_write_all(const RequestContext context, const wire::Reth& target) {
   return context.turn.regions
       .resolve(target.rkey, context.connection.key_user(), target.address, target.length, mem::kRemoteWrite)
@@ -113,7 +115,7 @@ inline bool has_right_length(const MessagePart& part) {
   return {find_written_memory(context, part)};
 }
 
-/// With immediate, its last packet needs a receive.
+/// Checks a WRITE. With immediate, its last packet needs a receive.
 [[gnu::always_inline]] inline CheckResult check_write(const RequestContext& context,
                                                       const MessagePart& part) {
   // Without the right of the queue pair itself every WRITE is an access error.

@@ -60,7 +60,7 @@ inline void QueuePair::settle(Turn& turn) {
     change_state(turn);
 }
 
-/// Why the packet, of the service, is none for the queue pair; kCount: it is one.
+/// Why the queue pair drops the packet, which should be of `service`; kCount: it does not.
 Counter QueuePair::reason_to_drop(const wire::Packet& packet, wire::Service service) const {
   const Attributes& attributes = send_.connection.attributes;
   if (packet.row->opcode.service() != service) return Counter::kDropService;
@@ -76,7 +76,7 @@ Counter QueuePair::reason_to_drop(const wire::Packet& packet, wire::Service serv
 
 namespace {
 
-/// The packet of a connection came between the ends of the path, whose addresses lie in the same order.
+/// Whether the packet came from the far end of the path to our end.
 inline bool is_between(const wire::Packet& packet, const wire::Path& path) {
   const auto differences = [](const Gid& a, const Gid& b) {
     return _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a.bytes.data())),
@@ -101,7 +101,7 @@ Receipt QueuePair::receive(const wire::Packet& packet, Turn& turn) {
 }
 
 Receipt QueuePair::receive_predicted(const wire::Packet& packet, Turn& turn) {
-  // What came of one that was like it.
+  // A packet that was like it may have led to another state.
   if (!admits(packet)) [[unlikely]]
     return receive_slow_path(packet, turn);
   show(packet, turn);
@@ -111,7 +111,7 @@ Receipt QueuePair::receive_predicted(const wire::Packet& packet, Turn& turn) {
   return take_receipt();
 }
 
-/// Only where receive() would show it to the responder without any other look: the first packet of a
+/// Refuses only what receive() would give to the responder without any other check; the first packet of a
 /// connection is performed.
 bool QueuePair::refuse(const wire::Packet& packet, RequestStatus status, Turn& turn) {
   if (packet.row->response || !predicts(packet)) return false;
@@ -120,7 +120,7 @@ bool QueuePair::refuse(const wire::Packet& packet, RequestStatus status, Turn& t
   return true;
 }
 
-/// What became of the packet that was shown last.
+/// What became of the packet that was given to completer or responder last.
 Receipt QueuePair::take_receipt() {
   if (!std::exchange(send_.connection.again, false)) return Receipt::kTaken;
   return send_.connection.stalled ? Receipt::kStalled : Receipt::kEarly;
@@ -158,7 +158,7 @@ bool QueuePair::notify(Turn& turn) {
 
 namespace {
 
-/// What the peer can send more slowly.
+/// Whether the packet has data, which the peer can send more slowly.
 bool is_data(const wire::OpcodeRow& row) {
   return row.family == wire::Family::kSend || row.family == wire::Family::kWrite ||
          row.family == wire::Family::kReadResponse;

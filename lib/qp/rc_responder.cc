@@ -32,8 +32,8 @@ void RcResponder::drop_answers() {
   answer_ = Answer::kNone;
 }
 
-/// A packet of a SEND or WRITE. Its kind and whether it is whole are constants: most are, and then nearly all
-/// else is one.
+/// Performs a packet of a SEND or WRITE. Its kind and whether it is whole are constants: most are, and then
+/// nearly all else is one.
 [[gnu::always_inline]] inline void RcResponder::receive_part(const MessagePart& part, bool whole,
                                                              const wire::Packet& packet, Turn& turn) {
   const Kind kind = part.kind;
@@ -64,7 +64,7 @@ void RcResponder::drop_answers() {
   arrived(1, answer_due(packet, part, turn));
 }
 
-/// All of it is placed.
+/// Completes a message, all of which is placed.
 [[gnu::always_inline]] inline void RcResponder::complete_message(const wire::Packet& packet,
                                                                  const MessagePart& part,
                                                                  const CheckResult& check, bool whole,
@@ -90,13 +90,13 @@ void RcResponder::drop_answers() {
     add_immediate(packet, *said);
 }
 
-/// With immediate.
+/// Reports a WRITE with immediate.
 void RcResponder::report_write(const wire::Packet& packet, Turn& turn) {
   const MessagePart part = part_of(message_, Kind::kWrite, packet);
   report_message(Kind::kWrite, packet, static_cast<uint32_t>(part.end()), turn);
 }
 
-/// A SEND, all of which is placed.
+/// Keeps what is needed to complete a SEND with invalidate, all of which is placed, in invalidated().
 void RcResponder::wait_for_invalidation(const wire::Packet& packet, uint32_t bytes) {
   UROCE_ASSERT(send_.connection.waiter == Waiter::kReceive && ends_message(*packet.row));
   send_.connection.receives.take();
@@ -115,12 +115,12 @@ void RcResponder::receive(const wire::Packet& packet, Turn& turn) {
   perform(packet, turn);
 }
 
-/// XRC.
+/// XRC: performs the expected packet with the shared receive queue that it names.
 void RcResponder::receive_for_named(const wire::Packet& packet, Turn& turn) {
   if (turn_to_receives(receives_named_by(packet), turn)) perform(packet, turn);
 }
 
-/// The expected packet.
+/// Performs the expected packet.
 void RcResponder::perform(const wire::Packet& packet, Turn& turn) {
   UROCE_ASSERT(packet.headers.bth.psn == expected_);
   switch (packet.row->family) {
@@ -155,8 +155,8 @@ void RcResponder::receive_out_of_order(const wire::Packet& packet, Turn& turn) {
   receive_again(packet, turn);
 }
 
-/// XRC: the expected packet names a shared receive queue, the same in all packets of a message. False: it was
-/// refused, or the connection is broken.
+/// XRC: makes the shared receive queue that the expected packet names the current one; all packets of a
+/// message name the same. False: the packet was refused, or the connection is broken.
 bool RcResponder::turn_to_receives(queue::SrqNumber number, Turn& turn) {
   const queue::SharedReceiveQueue* current = send_.connection.receives.shared();
   if (current != nullptr && current->options().xrc.number == number) [[likely]]
@@ -175,9 +175,9 @@ bool RcResponder::turn_to_receives(queue::SrqNumber number, Turn& turn) {
   return true;
 }
 
-/// A gap: NAK once, or not yet on a path that reorders, then silence until the missing packet is here. What
-/// follows it within a window may be kept meanwhile. After an RNR NAK it is dropped without a NAK, for the
-/// peer is about to stop and send all of it again.
+/// A packet behind a gap: NAK once, or not yet on a path that reorders, then silence until the missing packet
+/// is here. What follows it within a window may be kept meanwhile. After an RNR NAK it is dropped without a
+/// NAK, for the peer is about to stop and send all of it again.
 void RcResponder::receive_ahead(Psn psn, Turn& turn) {
   UROCE_ASSERT(psn.after(expected_));
   undisturbed_ = false;
@@ -197,9 +197,9 @@ void RcResponder::lose_early(Psn psn, Turn& turn) {
   undisturbed_ = false;
 }
 
-/// Seen before: a SEND or WRITE that asks for it is acknowledged again, up to the newest (a requester that
-/// sends all of a message again may be confused by an ACK of its end before that has gone); a READ is
-/// performed again, and of what must not be performed twice the outcome is told once more.
+/// A packet that was seen before: a SEND or WRITE that asks for it is acknowledged again, up to the newest (a
+/// requester that sends all of a message again may be confused by an ACK of its end before that has gone); a
+/// READ is performed again, and of what must not be performed twice the outcome is told once more.
 void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
   UROCE_ASSERT(packet.headers.bth.psn.before(expected_));
   turn.counters.add(Counter::kDuplicateRequest);
@@ -212,9 +212,9 @@ void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
   if (!responses_.repeat(request, send_.connection.mtu)) turn.counters.add(Counter::kDropResources);
 }
 
-/// A packet of a message. A WRITE with immediate that may not write completes the receive that it would have
-/// completed (IBV_WC_LOC_ACCESS_ERR). One that finds the memory gone flushes it: that is mostly found when
-/// the burst is committed, after the packet was accepted.
+/// Refuses a packet, and names its key in notices. A WRITE with immediate that may not write completes the
+/// receive that it would have completed (IBV_WC_LOC_ACCESS_ERR). One that finds the memory gone flushes it:
+/// that is mostly found when the burst is committed, after the packet was accepted.
 void RcResponder::refuse_packet(RequestStatus status, const wire::Packet& packet, Turn& turn) {
   const bool announced = status == RequestStatus::kRemoteAccess && packet.row->consumes_receive;
   if (announced && send_.connection.receives.available())
@@ -267,8 +267,8 @@ void RcResponder::refuse(RequestStatus status, Turn& turn) {
                                                                 : Failure::kInvalidRefused;
 }
 
-/// Only with what it could be answered in earnest: an RNR NAK where a receive is needed, and an operational
-/// error where there is one to fail.
+/// Refuses only with what the packet could be answered in earnest: an RNR NAK where a receive is needed, and
+/// an operational error where there is one to fail.
 bool RcResponder::refuse_due(const wire::Packet& packet, RequestStatus status, Turn& turn) {
   if (packet.headers.bth.psn != expected_) return false;
   const bool send = packet.row->family == wire::Family::kSend;
@@ -284,9 +284,9 @@ void RcResponder::fail_receive(CompletionStatus status, Turn& turn) {
   report_receive(send_.connection, turn, {.opcode = CompletionOpcode::kReceive, .status = status});
 }
 
-/// The key that the last packet of a SEND names dies before its bytes are placed: that is the last of the
-/// checks. The SEND is complete when no poller can be at the memory any more. False: it was refused, or shall
-/// be shown again.
+/// Invalidates the key that the last packet of a SEND names, before its bytes are placed: that is the last of
+/// the checks. The SEND is complete when no poller can be at the memory any more. False: it was refused, or
+/// shall be shown again.
 bool RcResponder::invalidate(const wire::Packet& packet, Turn& turn) {
   using mem::Invalidation;
   const Invalidation::Answer answer =

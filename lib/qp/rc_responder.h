@@ -106,7 +106,7 @@ class RcResponder final : public Responder {
   [[nodiscard]] uint8_t credits() const;
   wire::Aeth refusal(Answer answer, Turn& turn);
   uint32_t say_msn(Msn msn);
-  /// Receives of a shared queue give no credits.
+  /// Whether ACKs carry credits: receives of a shared queue give none.
   [[nodiscard]] bool tells_credits() const {
     return send_.connection.credits && !send_.connection.receives.are_shared();
   }
@@ -136,7 +136,7 @@ class RcResponder final : public Responder {
 /// What `packet`, of the family, asks for.
 OperationRequest request_in(wire::Family family, const wire::Packet& packet, uint32_t mtu);
 
-/// By a packet of a SEND or WRITE.
+/// The answer that an accepted packet of a SEND or WRITE asks for.
 inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, const MessagePart& part,
                                                    const Turn& turn) {
   const bool completes = part.completes;

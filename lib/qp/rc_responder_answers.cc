@@ -32,21 +32,21 @@ uint32_t syndrome_of(const wire::Aeth& aeth) { return static_cast<uint32_t>(aeth
 
 }  // namespace
 
-/// What the requester hears never goes backwards, also when a READ is answered once more after newer
-/// requests.
+/// The MSN of an answer about `msn`. What the requester hears never goes backwards, also when a READ is
+/// answered once more after newer requests.
 inline uint32_t RcResponder::say_msn(Msn msn) {
   if (msn.after(said_msn_)) said_msn_ = msn;
   return said_msn_.value();
 }
 
-/// Messages up to `msn` are complete, and so many receives are there for those that follow.
+/// An ACK: messages up to `msn` are complete, and credits() tells of receives for those that follow.
 inline wire::Aeth RcResponder::acknowledge(Msn msn) { return wire::Aeth::ack(say_msn(msn), credits()); }
 
 inline uint8_t RcResponder::credits() const {
   return tells_credits() ? credit_code(send_.connection.receives.waiting()) : wire::kNoCredits;
 }
 
-/// The next packet of a READ response; false when the memory may not be read any more.
+/// Builds the next packet of a READ response; false when the memory may not be read any more.
 inline bool RcResponder::build_read_response(Response& read, port::TxFrame& frame, Turn& turn) {
   const uint64_t offset = uint64_t{read.next} * send_.connection.mtu;
   UROCE_ASSERT(read.pending() && offset <= read.bytes_end && read.bytes_end <= read.request.length);
@@ -111,7 +111,7 @@ uint32_t RcResponder::build_response_run(uint32_t bytes, Turn& turn, uint32_t bu
   return count;
 }
 
-/// Where payload.bytes bytes of a READ are; false when they may not be read any more.
+/// Finds payload.bytes bytes of what a READ asks for; false when they may not be read any more.
 inline bool RcResponder::find_data(const OperationRequest& read, uint64_t offset, Payload& payload,
                                    Turn& turn) {
   const DomainId domain = domain_for(send_.connection, read.srq);
@@ -126,14 +126,14 @@ inline bool RcResponder::find_data(const OperationRequest& read, uint64_t offset
   return true;
 }
 
-/// Into the range, what is not found at once.
+/// Resolves `bytes` bytes of what a READ asks for into the turn's range; false when they may not be read.
 bool RcResponder::resolve(const OperationRequest& read, uint64_t offset, uint32_t bytes, Turn& turn) {
   turn.range.clear();
   return turn.range.add(turn.regions.resolve(read.rkey, key_user_for(send_.connection, read.srq),
                                              read.address + offset, bytes, mem::kRemoteRead));
 }
 
-/// The response to a request that was performed when it came.
+/// Builds the response to a request that was performed when it came.
 void RcResponder::build_outcome(Response& response, port::TxFrame& frame) {
   UROCE_ASSERT(response.request.kind != OperationRequest::Kind::kRead && response.request.packets == 1);
   const bool atomic = response.request.kind == OperationRequest::Kind::kAtomic;
@@ -148,10 +148,10 @@ void RcResponder::build_outcome(Response& response, port::TxFrame& frame) {
   responses_.sent_one(response);
 }
 
-/// The memory may not be read any more. False: instead of the next response the peer gets a NAK. True:
-/// nothing is answered. The peer had all of the READ once; it may have asked again before it saw that, and
-/// the application have taken the memory back since. A peer that still wants it asks until its retries are
-/// over.
+/// Ends a READ whose memory may not be read any more. False: instead of the next response the peer gets a
+/// NAK. True: nothing is answered. The peer had all of the READ once; it may have asked again before it saw
+/// that, and the application have taken the memory back since. A peer that still wants it asks until its
+/// retries are over.
 bool RcResponder::stop_reading(Response& read, Turn& turn) {
   UROCE_ASSERT(read.pending());
   if (read.answered) {
@@ -168,9 +168,9 @@ bool RcResponder::stop_reading(Response& read, Turn& turn) {
   return false;
 }
 
-/// An ACK for which a reply is expected: in its first turn until the next one, and then until our own
-/// requests have gone, for it is the reply that the peer waits for. Where the application makes no turns,
-/// until it has posted, but not for ever.
+/// Whether an ACK for which a reply is expected waits: in its first turn until the next one, and then until
+/// our own requests have gone, for it is the reply that the peer waits for. Where the application makes no
+/// turns, until it has posted, but not for ever.
 inline bool RcResponder::may_wait(const Turn& turn) {
   if (reply_awaited_until_ != Instant{}) [[unlikely]] {
     if (turn.now < reply_awaited_until_) return true;

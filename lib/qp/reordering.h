@@ -22,7 +22,7 @@ class Reordering {
     asked_ = due;
     any_ = true;
   }
-  /// What was asked for again is so once more, and may come twice for that.
+  /// What was asked for again is asked for once more: that it comes twice says nothing from now on.
   void forget() { any_ = false; }
   /// `psn` has come once more.
   void came_again(Psn psn) { seen_ |= any_ && psn == asked_; }

@@ -16,7 +16,7 @@ using wire::Operation;
 
 namespace {
 
-/// The message takes a receive of the peer.
+/// Whether the message takes a receive of the peer.
 inline bool needs_receive(SendOperation operation) {
   constexpr auto set_of = [](auto... operations) {
     return ((1u << static_cast<unsigned>(operations)) | ...);
@@ -135,7 +135,7 @@ CompletionStatus Requester::refusal_of(const SendRequest& request, Turn& turn) c
   return CompletionStatus::kSuccess;
 }
 
-/// The peer has no receive for it, as far as we know.
+/// Whether the request begins a message for which the peer has no receive, as far as its credits tell.
 inline bool Requester::lacks_credit(const SendRequest& request) {
   return needs_receive(request.operation) && !send_.window.has_credit() &&
          send_.window.current_packet(request) == 0;
@@ -163,7 +163,7 @@ bool Requester::build_any(SendRequest& request, Turn& turn, port::TxFrame& frame
                                       : build_flush(request, turn, frame);
 }
 
-/// `kOnly`: the packet is all of the message.
+/// Builds the next packet of a SEND, WRITE or ATOMIC WRITE. `kOnly`: the packet is all of the message.
 template <bool kOnly>
 [[gnu::always_inline]] inline bool Requester::build_data(const SendRequest& request, Turn& turn,
                                                          port::TxFrame& frame) {
@@ -192,7 +192,7 @@ template <bool kOnly>
   return true;
 }
 
-/// The packet next(), of the current request.
+/// Whether the packet next(), of the current request, asks for an ACK. `last`: it is the last of its message.
 inline bool Requester::asks(const SendRequest& request, bool last) const {
   return send_.window.next().value() % kPacketsPerAck == kPacketsPerAck - 1 || asks_each_ ||
          (last && !is_followed(request));
@@ -215,7 +215,8 @@ inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool f
   return bth;
 }
 
-/// False: some of the payload's memory is gone. Out of line it would cost 40 instructions for each packet.
+/// Writes a packet with payload. False: some of the payload's memory is gone. Out of line it would cost 40
+/// instructions for each packet.
 [[gnu::always_inline]] inline bool Requester::write_data(  //
     const SendRequest& request, wire::PacketBth bth, const Payload& payload, port::TxFrame& frame,
     port::TxBatch& tx) {
@@ -246,7 +247,7 @@ bool Requester::write_datagram_of(const SendRequest& request, const Payload& pay
   return write_datagram(frame, send_.connection, address, headers, payload, tx);
 }
 
-/// What has a RETH has that of `reth`; everything else follows from the request.
+/// Writes the extension headers of a packet: `reth` is its RETH, all else follows from the request.
 inline void Requester::write_extensions(const FrameBuilder& frame, const SendRequest& request,
                                         const wire::Reth& reth) {
   constexpr auto kReth = wire::HeaderSet::of(wire::Header::kReth);
@@ -260,7 +261,7 @@ void Requester::write_rare_extensions(wire::HeaderSet set, std::byte* bth, const
   wire::write_any_extensions(set, bth, headers_of(request, reth));
 }
 
-/// All that the extension headers of its packets could say.
+/// The values of all extension headers that packets of the request may have.
 wire::Headers Requester::headers_of(const SendRequest& request, const wire::Reth& reth) const {
   const queue::SendQueue& queue = *send_.connection.send_queue;
   wire::Headers headers;
@@ -329,7 +330,7 @@ inline void Requester::note_sent(uint32_t psns, Turn& turn) {
   }
 }
 
-/// The packet of a request that is answered by itself and sends no data.
+/// Builds the packet of a READ, atomic or FLUSH, which has no payload.
 inline void Requester::ask(const SendRequest& request, Operation operation, const wire::Reth& reth,
                            port::TxFrame& frame, port::TxBatch& tx) {
   wire::PacketBth bth = bth_to_peer(send_.connection, operation, send_.window.next());
@@ -339,7 +340,7 @@ inline void Requester::ask(const SendRequest& request, Operation operation, cons
   making.finish(tx);
 }
 
-/// Where payload.bytes bytes of the request are.
+/// Finds payload.bytes bytes of the request's data, from `offset` on. False: they may not be read.
 inline bool Requester::find_data(const SendRequest& request, Turn& turn, uint64_t offset, Payload& payload) {
   const mem::RegionEntry::Found found = SegmentCursor::resolve_at_once(
       send_.connection.send_queue->segments(request), offset, payload.bytes,
@@ -356,7 +357,7 @@ inline bool Requester::find_data(const SendRequest& request, Turn& turn, uint64_
   return true;
 }
 
-/// The answer that is asked for will have a place.
+/// Whether the `length` bytes from `offset` on of the request's memory, where responses go, may be written.
 inline bool Requester::may_store(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length) {
   return SegmentCursor::resolve_at_once(send_.connection.send_queue->segments(request), offset, length,
                                         {turn.regions, send_.connection.key_user(), mem::kLocalWrite},
@@ -365,7 +366,8 @@ inline bool Requester::may_store(const SendRequest& request, Turn& turn, uint64_
          resolve(request, turn, offset, length, mem::kLocalWrite);
 }
 
-/// Into the turn's range, what is not found at once. False: it failed, as soon as it could.
+/// Resolves `length` bytes of the request's memory, from `offset` on, into the turn's range. False: it may
+/// not be used so, and fail_current() was called.
 bool Requester::resolve(const SendRequest& request, Turn& turn, uint64_t offset, uint64_t length,
                         mem::Access needed) {
   if (cursor_number_ != send_.window.number()) {

@@ -7,7 +7,7 @@
 
 namespace uroce::qp {
 
-/// The packet of the request, which is in `frame`, is the newest one.
+/// After the request's packet, the newest one, was built in `frame`: a run begins with it.
 void Requester::begin_run(const SendRequest& request, const port::TxFrame& frame) {
   UROCE_ASSERT(RequestRun::may_begin(request));
   if (!send_.connection.connected || send_.connection.type == Type::kXrcSend) return;
@@ -84,8 +84,8 @@ template <bool kReads>
   return count;
 }
 
-/// Where the bytes of the request are or go to, all of it; nullptr: they may not be used so, or are not found
-/// at once.
+/// Where all bytes of the request are, or go to if it is a READ; nullptr: they may not be used so, or are not
+/// found at once.
 template <bool kReads>
 [[gnu::always_inline]] inline const std::byte* Requester::data_of_run(const RequestRun& run,
                                                                       const SendRequest& request,

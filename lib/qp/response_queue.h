@@ -103,7 +103,7 @@ class ResponseQueue {
   uint32_t answered_ = 0;  // the oldest so many are not pending
 };
 
-// What every READ takes.
+// In line, for they are called for every READ.
 
 inline void ResponseQueue::drop_oldest() {
   UROCE_ASSERT(count_ > 0);

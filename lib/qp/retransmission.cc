@@ -14,7 +14,7 @@ using queue::CompletionStatus;
 
 namespace {
 
-/// Packets from the oldest that is not answered up to `end` go once more.
+/// Tells those that trace it: packets from the oldest unanswered one up to `end` go once more.
 [[gnu::cold, gnu::noinline]] void note_resent(const Connection& connection, const SendWindow& window,
                                               Psn end) {
   UROCE_PROBE3(retransmit, connection.number.value, window.oldest().value(), end - window.oldest());
@@ -39,7 +39,7 @@ void Retransmission::reset() {
   shared_trips_ = 0;
 }
 
-/// From here on all is sent again.
+/// Ends what was sent again alone, and its timing: everything unanswered is to be sent again.
 void Retransmission::forget_recovery() {
   end_recovery();
   resends_oldest_ = false;
@@ -82,7 +82,7 @@ bool Retransmission::missing_responses(Turn& turn, Psn end) {
   return true;
 }
 
-/// The oldest packet, which a NAK names, need not take all that is behind it along.
+/// Whether the oldest packet, which a NAK names, is sent again without all that is behind it.
 bool Retransmission::may_go_alone() {
   if (send_.window.unanswered() < 2 || !send_.connection.transport.selective_repeat) return false;
   if (trials_ == kTrialsMax && ++losses_ % kLossesPerTrial != 0) return false;
@@ -122,7 +122,7 @@ void Retransmission::resent_oldest(Instant now, Psn end, size_t overtaken) {
   start_probe_timer(now);
 }
 
-/// Something has shown that the peer keeps nothing.
+/// Counts a trial that has shown that the peer keeps nothing of what comes early.
 void Retransmission::add_trial() { trials_ = static_cast<uint8_t>(std::min(trials_ + 1u, kTrialsMax)); }
 
 void Retransmission::note_kept() {
@@ -156,8 +156,8 @@ void Retransmission::go_on(Instant now) {
   recovering_ ? go_alone(send_.window.sent_end()) : end_recovery();
 }
 
-/// What was probed is answered. In vain: before the answer can have been one to the probe, or so late that
-/// the peer was off.
+/// After the answer to what was probed. The probe was in vain if the answer came before it can have been one
+/// to the probe (`gone`: that has left), or so late that the peer was off.
 void Retransmission::note_probe(bool gone, Instant now) {
   const Duration took = now - alone_at_;
   const bool vain =
@@ -166,7 +166,7 @@ void Retransmission::note_probe(bool gone, Instant now) {
   vain_probes_ = static_cast<uint8_t>(probes);
 }
 
-/// Before any round trip is known. Without an ACK timeout there is nothing to take a part of.
+/// How long a probe waits before any round trip is known: a part of the ACK timeout, if there is one.
 [[gnu::noinline]] Duration Retransmission::first_patience() const {
   const uint8_t code = send_.connection.attributes.timeout;
   if (code == kNoAckTimeout) return RoundTrip::kPatienceFirst;
@@ -179,7 +179,8 @@ void Retransmission::end_recovery() {
   kept_packets_ = 0;
 }
 
-/// An answer is late. Not counted: the peer has until the ACK timeout to answer.
+/// Has the oldest packet sent again, as its answer is late. Not a retry: the peer has until the ACK timeout
+/// to answer.
 void Retransmission::probe() {
   probes_ = static_cast<uint8_t>(std::min(probes_ + 1u, kProbeDoublingsMax));
   responses_.forget();
@@ -211,7 +212,7 @@ void Retransmission::receiver_not_ready(Turn& turn, uint8_t timer_code) {
   rnr_until_ = turn.now + rnr_wait(timer_code);
 }
 
-/// Something that was sent is not answered: all from there on goes again.
+/// Counts a retry and has everything unanswered sent again.
 void Retransmission::retry(Turn& turn) {
   if (count_retry(turn)) start_over();
 }
@@ -224,7 +225,7 @@ void Retransmission::start_over() {
   rewound_ = true;
 }
 
-/// False: that was the last one, and the oldest request has failed.
+/// Counts a retry. False: there was none left, and the oldest request has failed.
 bool Retransmission::count_retry(Turn& turn) {
   UROCE_ASSERT(send_.window.oldest() != send_.window.sent_end() && send_.connection.reliable);
   ack_deadline_ = kNever;
@@ -241,7 +242,7 @@ void Retransmission::shrink_window() {
   UROCE_ASSERT(window_packets_ <= SendWindow::kPackets);
 }
 
-/// By the shortest of some round trips: single ones are long for other reasons.
+/// Goes by the shortest of some round trips: single ones are long for other reasons.
 [[gnu::noinline]] void Retransmission::share_path(Instant now) {
   sharing_until_ = now + kSharingFor;
   if (std::exchange(shared_samples_, round_trip_.samples()) == round_trip_.samples()) return;

@@ -53,12 +53,13 @@ class Retransmission {
   /// Responses came before those that are due, up to `end`, where the first is kept: these are missing, as
   /// far as they have not been asked for again. Acts once until there is progress.
   bool missing_responses(Turn& turn, Psn end);
-  /// They have been, or the oldest has been sent again otherwise: there is nothing to be done until progress.
+  /// Whether what is missing has been sent, or asked for, again: there is nothing to be done until progress.
   [[nodiscard]] bool waits_for_missing() const {
     return rewound_ || resends_oldest_ || (recovering_ && send_.window.oldest().before(alone_end_));
   }
-  /// The oldest response has not come, the one of `psn` has: it is not merely late.
+  /// Whether the oldest response, which has not come, is lost and not merely late, as that of `psn` has come.
   [[nodiscard]] bool is_lost(Psn psn) const { return responses_.is_lost(send_.window.oldest(), psn); }
+  /// A response that was answered before came again.
   void response_came_again(Psn psn) { responses_.came_again(psn); }
 
   /// The oldest packet is to be sent again, alone; if that is a READ, up to wanted_end() at most.
@@ -93,7 +94,7 @@ class Retransmission {
   /// the window as large as the path takes. Packets beyond that wait in a queue, with theirs behind them.
   void share_path(Instant now);
   [[nodiscard]] const RoundTrip& round_trip() const { return round_trip_; }
-  /// What the last packet was of that progress() said is to be shown.
+  /// The operation whose round trip is to be shown when progress() has said so.
   [[nodiscard]] queue::SendOperation shown_operation() const { return shown_operation_; }
   [[nodiscard]] PathSeen path_seen() const {
     return {.samples = round_trip_.samples(), .round_trip = round_trip_.newest(), .timeouts = timeouts_seen_};
@@ -207,7 +208,7 @@ struct SendSide : Sending {
   Retransmission retransmission{*this};
 };
 
-// What every answer takes.
+// In line, for they are called for every answer.
 
 inline void Retransmission::start_ack_timer(Instant now) {
   const uint8_t code = send_.connection.attributes.timeout;

@@ -24,13 +24,13 @@ class RoundTrip {
     begin_ = now;
     return shows_ = samples_ % kPerShown == 0;
   }
-  /// Packets are timed.
+  /// Whether packets are timed.
   [[nodiscard]] bool timing() const { return timing_; }
-  /// Times so many of the packets at most.
+  /// Of the packets that are timed only the first `packets` are from now on.
   void shorten(uint32_t packets) {
     if (end_.after(first_ + packets)) end_ = first_ + packets;
   }
-  /// What is timed may be answered much later than a packet that is not lost.
+  /// Nothing is timed any more: its answer may come much later than that to a packet that is not lost.
   void cancel() { timing_ = false; }
   /// All before `oldest` is answered. True: newest() is the time that begin() said is to be shown.
   bool answered(Psn oldest, Instant now) {
@@ -49,7 +49,7 @@ class RoundTrip {
     return shows_;
   }
 
-  /// An answer has taken so long.
+  /// Takes in how long an answer has taken.
   void take(Duration sample) {
     const auto ns = static_cast<uint32_t>(std::clamp<int64_t>(sample.ns, 1, kUnknownNs));
     newest_ns_ = ns;
@@ -72,8 +72,9 @@ class RoundTrip {
     patience_ns_ = patience_of(std::max(kRoundTrips * smoothed, smoothed + kVariations * variation));
   }
 
-  /// After so long an answer is missing; kUnknown as long as none has come.
+  /// What times are that are not known.
   static constexpr Duration kUnknown{UINT32_MAX};
+  /// After so long an answer is missing; kUnknown as long as none has come.
   [[nodiscard]] Duration patience() const { return {patience_ns_}; }
   /// patience(), or what a part of the first burst, which was answered, tells of it.
   [[nodiscard]] Duration tail_patience() const {
@@ -81,9 +82,9 @@ class RoundTrip {
   }
   /// The shortest patience before anything was answered.
   static constexpr Duration kPatienceFirst = milliseconds(1);
-  /// So many answers were timed, modulo 2^32, ...
+  /// How many answers were timed, modulo 2^32.
   [[nodiscard]] uint32_t samples() const { return samples_; }
-  /// ... the last one so long; 0: none.
+  /// How long the last one took; 0: there was none.
   [[nodiscard]] Duration newest() const { return {newest_ns_}; }
   [[nodiscard]] Duration smoothed() const { return {smoothed_ns_}; }
   /// No longer than any so far, and than what parts of bursts have taken; 0: none.

@@ -105,16 +105,16 @@ class SendWindow {
     request.first_psn = psn;
     request.packets = 1;
   }
-  /// The packets of such a run, so many, went out.
+  /// The packets of the next `count` requests, which start_ahead() started, went out.
   void sent_run(uint32_t count);
   /// The current request's packet(s) next() .. next() + psns - 1 went out. True: once more.
   bool sent(uint32_t psns);
-  /// They were the last of it: on to the next. For the peer it was so many messages.
+  /// The last packet of the current request went out: on to the next. To the peer it was `messages` messages.
   void end_current(uint32_t messages);
   /// A READ for all PSNs before next() went out, or something else that is answered by itself: for the window
   /// an atomic is a READ of one packet.
   void read_sent();
-  /// Each of the newest packets, so many, is a READ.
+  /// Each of the newest `count` packets is a READ of its own.
   void reads_sent(uint32_t count);
   /// How many messages the peer counts: a READ is as many messages as the parts in which it is asked for. All
   /// other requests are one.
@@ -132,7 +132,7 @@ class SendWindow {
   }
   /// The peer has a receive for the current message, as far as we know.
   [[nodiscard]] bool has_credit() const { return !limited_ || !message_.after(limit_); }
-  /// ... and for none behind it.
+  /// The peer has a receive for the current message and for none behind it, as far as we know.
   [[nodiscard]] bool credit_ends() const { return limited_ && message_ == limit_; }
   /// How many messages from the current one on it has a receive for.
   [[nodiscard]] uint32_t credits() const {
@@ -153,11 +153,13 @@ class SendWindow {
   [[nodiscard]] static Psn end_of(const queue::SendRequest& started) {
     return started.first_psn + started.packets;
   }
-  /// With them all of the head is, which was so many messages: it retires.
+  /// The head retires, all of which is answered; it was `messages` messages to the peer.
   void retire_head(uint32_t messages);
+  /// After answered_before(): READs that are answered are no reads() any more, and next() is not before
+  /// oldest().
   void settle();
 
-  /// What has retired so.
+  /// The messages that have retired.
   [[nodiscard]] const Traffic& done() const { return done_; }
 
   /// Everything unanswered goes out again.
@@ -174,13 +176,13 @@ class SendWindow {
   /// where it was.
   Place visit_oldest();
   void return_to(const Place& place);
-  /// The newest packet does, which is unanswered and not of a READ.
+  /// The newest packet goes out again, which is unanswered and not of a READ.
   void step_back();
   /// What the packet before next() is of, or the one at next() where all that was sent goes once more.
   [[nodiscard]] queue::SendOperation newest_operation();
 
  private:
-  /// But between answered_before() and settle(), when next() may be behind.
+  /// Invariants; not between answered_before() and settle(), when next() may be before oldest().
   [[nodiscard]] bool is_sound() const;
   static uint32_t distance(Psn from, Psn to) { return (to.value() - from.value()) & Psn::kMask; }
 
@@ -202,7 +204,7 @@ class SendWindow {
   Traffic done_;
 };
 
-// What every packet takes.
+// In line, for they are called for every packet.
 
 inline bool SendWindow::is_sound() const {
   const uint32_t retired = queue_.retired();

@@ -18,7 +18,7 @@ constexpr std::array<std::byte, kHeaderBytes - kIpv4Bytes> kZeros{};
 
 }  // namespace
 
-/// kCount for none.
+/// Why the datagram is dropped; kCount: it is not.
 Counter UdResponder::reason_to_drop(const wire::Packet& packet) const {
   if (packet.headers.deth.qkey != connection_.attributes.qkey) return Counter::kDropQkey;
   if (packet.payload.size() > connection_.mtu) return Counter::kDropTooLong;
