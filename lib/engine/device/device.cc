@@ -226,7 +226,7 @@ bool Device::serves_programs() const {
 }
 void Device::share(FrameSwitch* programs) {
   state_->serves_programs.store(programs != nullptr, std::memory_order_relaxed);  // as above
-  state_->pollers[0]->run([&](qp::Turn&) { state_->pollers[0]->attend(programs); });
+  state_->pollers[0]->run([&](qp::Turn&) { state_->pollers[0]->set_programs(programs); });
 }
 port::FarEnd Device::far_end() const { return state_->port->far_end(); }
 uint32_t Device::link_mtu() const {

@@ -42,7 +42,7 @@ int Device::manage(ServicesUser& user, const std::function<void(GeneralServices&
     }
   }
   const bool ran = poller.run([&](qp::Turn& turn) {
-    poller.attend(state.services.get());
+    poller.set_services(state.services.get());
     function(*state.services, turn.now);
   });
   return ran ? 0 : ENODEV;

@@ -57,7 +57,7 @@ void MetFaults::apply(std::span<const std::unique_ptr<Poller>> pollers) {
     if (receiver == nullptr) continue;  // the poller is closed
     pollers[i]->run([&](qp::Turn&) {
       receiver->set(rules_);
-      pollers[i]->meet(receiver);
+      pollers[i]->set_faults(receiver);
     });
     if (rules_.empty()) leave(*pollers[i], *receiver);
   }
@@ -70,7 +70,7 @@ void MetFaults::leave(Poller& poller, faults::Receiver& receiver) {
   for (uint32_t turns = faults::Receiver::kDelayedMax; turns > 0 && !left; --turns) {
     const bool ran = poller.run([&](qp::Turn&) {
       left = !receiver.has_delayed() || turns == 1;
-      if (left) poller.meet(nullptr);
+      if (left) poller.set_faults(nullptr);
     });
     if (!ran) return;
   }

@@ -17,7 +17,7 @@ class Attention {
     return {application_turn_ns_.load(std::memory_order_relaxed)};
   }
   void note_application(Instant now) { application_turn_ns_.store(now.ns, std::memory_order_relaxed); }
-  /// The application's own thread made a turn.
+  /// Notes that the application's own thread made a turn.
   void note_owner(Instant now) {
     note_application(now);
     owner_turn_ns_.store(now.ns, std::memory_order_relaxed);
@@ -25,26 +25,27 @@ class Attention {
 
   /// Turns have numbers (TurnLock::turn_number()): the last one that the application's own thread has begun.
   void begin_owner_turn(uint64_t number) { owner_turn_.store(number, std::memory_order_relaxed); }
-  /// A poller that is busy is not so because of its owner where other threads stand in for it.
+  /// Whether the turn of that number is, or was, the owner's: other threads make turns in its place, too.
   [[nodiscard]] bool is_owners(uint64_t number) const {
     return owner_turn_.load(std::memory_order_relaxed) == number;
   }
 
-  /// The application found the poller busy.
+  /// Notes that the application found the poller busy.
   void want() {
     if (!wanted_.load(std::memory_order_relaxed)) wanted_.store(true, std::memory_order_relaxed);
   }
-  /// True, once, after want().
+  /// True once after each want().
   bool take_wanted() {
     return wanted_.load(std::memory_order_relaxed) && wanted_.exchange(false, std::memory_order_relaxed);
   }
 
-  /// keep_owner() said that the owner is there until later than `now`.
+  /// Whether keep_owner() has said that the owner is there until later than `now`.
   [[nodiscard]] bool owner_kept(Instant now) const {
     return now.ns < owner_there_until_ns_.load(std::memory_order_relaxed);
   }
+  /// The owner counts as there until then.
   void keep_owner(Instant until) { owner_there_until_ns_.store(until.ns, std::memory_order_relaxed); }
-  /// The owner has made a turn since the last call.
+  /// Whether the owner has made a turn since the last call.
   bool owner_turned() {
     const int64_t turned_ns = owner_turn_ns_.load(std::memory_order_relaxed);
     if (turned_ns == owner_turn_seen_ns_.load(std::memory_order_relaxed)) return false;

@@ -37,7 +37,7 @@ struct EarlySlots {
   [[nodiscard]] EarlyPacket*& of(Psn psn) { return places[psn.value() % EarlyPackets::kOfOneMax]; }
 };
 
-/// All zero at first.
+/// What is reserved with the poller; all zero at first, as mapped.
 struct EarlyPackets::Memory {
   std::array<EarlySlots, kListsMax> slots;
   std::array<EarlyPacket, kMax> packets;
@@ -85,7 +85,7 @@ bool EarlyPackets::keep(EarlyList& of, const wire::Packet& packet) {
   return true;
 }
 
-/// Moves it to the front of the list `to`.
+/// Moves the packet at `place` to the front of the list `to`.
 void EarlyPackets::remove(EarlyList& of, EarlyPacket*& place, EarlyPacket*& to) {
   UROCE_ASSERT(of.slots != nullptr && of.slots->count > 0);
   EarlyPacket* const removed = std::exchange(place, nullptr);

@@ -26,7 +26,7 @@ struct EarlyList {
 /// lost as on the wire. Each is found by its PSN, so a peer gains nothing by the order in which it sends. The
 /// memory is reserved with the poller, and touched only when something is lost.
 ///
-/// One poller, in its turns.
+/// Belongs to one poller, and is used in its turns.
 class EarlyPackets {
  public:
   static constexpr uint32_t kMax = 4096;
@@ -49,11 +49,11 @@ class EarlyPackets {
   std::optional<Psn> first_after(const EarlyList& of, Psn due) const;
   /// What find() returned for `expected` was received. It stays readable until recycle().
   void take(EarlyList& of, Psn expected);
-  /// How many there are.
+  /// How many packets the list has.
   [[nodiscard]] static uint32_t count(const EarlyList& of);
-  /// None of them will be received.
+  /// Drops all packets of the list.
   void forget(EarlyList& of);
-  /// What was taken is not read any more.
+  /// Packets that were taken are not read any more.
   void recycle();
 
  private:

@@ -47,39 +47,39 @@ std::optional<Counter> GeneralServices::receive(const wire::Packet& packet, Inst
 void GeneralServices::pump(Instant now, port::TxBatch& batch) {
   batch_ = &batch;
   now_ = now;
-  look_at_questions(now);
+  retry_resolutions(now);
   agent_.pump(now, *this);
   note_deadline(now);
 }
 
 void GeneralServices::note_deadline(Instant now) {
-  deadline_ = std::min(agent_.deadline(), questions_.empty() ? kNever : now + kLookEvery);
+  deadline_ = std::min(agent_.deadline(), resolutions_.empty() ? kNever : now + kLookEvery);
 }
 
 void GeneralServices::resolve(const Gid& local, const Gid& remote, uint64_t resolver, Instant now,
                               Instant deadline) {
   MacAddress mac;
-  const int answer = ask(local, remote, now, mac);
+  const int answer = find_mac(local, remote, now, mac);
   if (answer != EINPROGRESS) return user_.on_resolved(resolver, answer);
-  questions_.push_back({local, remote, resolver, deadline});
+  resolutions_.push_back({local, remote, resolver, deadline});
   deadline_ = std::min(deadline_, now + kLookEvery);
 }
 
 void GeneralServices::forget(uint64_t resolver) {
-  std::erase_if(questions_, [&](const Question& q) { return q.resolver == resolver; });
+  std::erase_if(resolutions_, [&](const Resolution& r) { return r.resolver == resolver; });
 }
 
-void GeneralServices::look_at_questions(Instant now) {
-  // The user that is told may ask again, or forget.
-  for (size_t left = questions_.size(); left > 0 && !questions_.empty(); --left) {
-    const Question question = questions_.front();
-    questions_.erase(questions_.begin());
+void GeneralServices::retry_resolutions(Instant now) {
+  // The user that is notified may resolve again, or forget.
+  for (size_t left = resolutions_.size(); left > 0 && !resolutions_.empty(); --left) {
+    const Resolution resolution = resolutions_.front();
+    resolutions_.erase(resolutions_.begin());
     MacAddress mac;
-    const int answer = ask(question.local, question.remote, now, mac);
-    if (answer == EINPROGRESS && now < question.deadline)
-      questions_.push_back(question);
+    const int answer = find_mac(resolution.local, resolution.remote, now, mac);
+    if (answer == EINPROGRESS && now < resolution.deadline)
+      resolutions_.push_back(resolution);
     else
-      user_.on_resolved(question.resolver, answer == EINPROGRESS ? ETIMEDOUT : answer);
+      user_.on_resolved(resolution.resolver, answer == EINPROGRESS ? ETIMEDOUT : answer);
   }
 }
 
@@ -88,7 +88,7 @@ uint16_t GeneralServices::vlan_of(const Gid& local) const {
   return gids.vlan_of(gids.find(local).value_or(0));
 }
 
-int GeneralServices::ask(const Gid& local, const Gid& remote, Instant now, MacAddress& mac) {
+int GeneralServices::find_mac(const Gid& local, const Gid& remote, Instant now, MacAddress& mac) {
   mac = options_.mac;
   const uint16_t vlan = vlan_of(local);
   if (options_.addresses.seen().gids.owns(remote, vlan)) return 0;
@@ -100,7 +100,8 @@ bool GeneralServices::is_ours(const cm::Address& address) const {
 }
 
 int GeneralServices::find_way(const cm::Address& address, MacAddress& mac) {
-  if (address.link == MacAddress{} || is_ours(address)) return ask(address.local, address.remote, now_, mac);
+  if (address.link == MacAddress{} || is_ours(address))
+    return find_mac(address.local, address.remote, now_, mac);
   // A neighbour that is known is where it is known to be: a stranger with its address gets no answer.
   mac = options_.links.of(vlan_of(address.local)).lookup(address.remote, now_).value_or(address.link);
   return 0;

@@ -48,7 +48,7 @@ class GeneralServices final : private cm::MadSink {
   GeneralServices(const Options& options, ServicesUser& user)
       : options_(options), user_(user), agent_(options.agent, user) {}
 
-  /// Whatever is asked of it may have to be sent.
+  /// The communication manager's agent. pump() is due after its use, for it may have to send.
   [[nodiscard]] cm::Agent& agent() {
     deadline_ = {};
     return agent_;
@@ -60,7 +60,7 @@ class GeneralServices final : private cm::MadSink {
   /// `resolver` does not hear of it any more.
   void forget(uint64_t resolver);
 
-  /// The ICRC is right. The counter of a drop, or none.
+  /// Receives a packet whose ICRC is right. Returns the counter of a drop, or none.
   std::optional<Counter> receive(const wire::Packet& packet, Instant now, port::TxBatch& batch);
   /// Sends what is due, as far as there is room.
   void pump(Instant now, port::TxBatch& batch);
@@ -69,18 +69,18 @@ class GeneralServices final : private cm::MadSink {
 
  private:
   cm::Sent send(const cm::Address& address, const wire::CmMad& mad) override;
-  struct Question {
+  struct Resolution {
     Gid local;
     Gid remote;
     uint64_t resolver;
     Instant deadline;
   };
-  /// 0, EINPROGRESS, or why not.
-  [[nodiscard]] int ask(const Gid& local, const Gid& remote, Instant now, MacAddress& mac);
+  /// Looks the MAC of `remote` up, or begins to resolve it: 0, EINPROGRESS, or why there is no way.
+  [[nodiscard]] int find_mac(const Gid& local, const Gid& remote, Instant now, MacAddress& mac);
   /// Finds the MAC without a question to the link where the message to be answered says the way.
   [[nodiscard]] int find_way(const cm::Address& address, MacAddress& mac);
   [[nodiscard]] bool is_ours(const cm::Address& address) const;
-  void look_at_questions(Instant now);
+  void retry_resolutions(Instant now);
   void note_deadline(Instant now);
   [[nodiscard]] uint16_t vlan_of(const Gid& local) const;
   [[nodiscard]] wire::Path path_to(const cm::Address& address, MacAddress mac) const;
@@ -88,8 +88,8 @@ class GeneralServices final : private cm::MadSink {
   const Options options_;
   ServicesUser& user_;
   cm::Agent agent_;
-  std::vector<Question> questions_;
-  Instant deadline_ = kNever;  // of the agent and the questions, after the last call
+  std::vector<Resolution> resolutions_;  // under way
+  Instant deadline_ = kNever;            // of the agent and the resolutions, after the last call
   Psn next_psn_;
   // Of the call that is under way.
   port::TxBatch* batch_ = nullptr;

@@ -37,7 +37,7 @@ class HandOff {
 
   // The poller, in its turns.
 
-  /// Into the sibling's ring. False: that is full, and the frame still the caller's.
+  /// Pushes a frame into the sibling's ring. False: that is full, and the frame still the caller's.
   bool push(uint16_t sibling, const port::RxFrame& frame) {
     UROCE_ASSERT(sibling < all_.size() && sibling != index_ && frame.data != nullptr);
     if (!all_[sibling]->from_[index_]->push(frame)) return false;
@@ -47,11 +47,11 @@ class HandOff {
   }
   /// There is something for the sibling besides frames.
   void announce_to(uint16_t sibling) { burst_ |= uint64_t{1} << sibling; }
-  /// Frames pushed so far.
+  /// Frames pushed to the sibling so far.
   [[nodiscard]] uint64_t pushed_to(uint16_t sibling) const { return pushed_[sibling]; }
   /// Frames of the sibling that were taken so far.
   [[nodiscard]] uint64_t taken_from(uint16_t sibling) const { return taken_[sibling]; }
-  /// What was pushed since the last time may be announced.
+  /// Announces to siblings what was pushed to them since the last call.
   void announce() {
     // Relaxed: a hint for the threads that turn the siblings.
     if (burst_ != 0) announced_.fetch_or(std::exchange(burst_, 0), std::memory_order_relaxed);

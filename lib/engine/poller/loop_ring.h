@@ -20,13 +20,13 @@ class LoopRing {
   [[nodiscard]] bool empty() const { return count_ == 0; }
   [[nodiscard]] size_t room() const { return kFramesMax - count_; }
 
-  /// There is room().
+  /// Adds a frame; there is room() for it.
   void push(const port::RxFrame& frame) {
     UROCE_ASSERT(room() > 0 && frame.data != nullptr);
     frames_[(head_ + count_++) % kFramesMax] = frame;
   }
 
-  /// Fills a prefix of `frames`; how many.
+  /// Takes the oldest frames into a prefix of `frames`; returns how many.
   size_t take(std::span<port::RxFrame> frames) {
     const size_t taken = std::min(frames.size(), count_);
     for (port::RxFrame& frame : frames.first(taken)) {

@@ -11,7 +11,7 @@ namespace uroce::engine {
 
 namespace {
 
-/// Where the group is in the table, or would be.
+/// The place where the group is in the table, or would be.
 template <typename Table>
 auto place_of(Table& table, const Gid& group) {
   return std::ranges::lower_bound(table, group, {}, &MulticastGroup::address);

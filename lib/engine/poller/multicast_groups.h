@@ -33,11 +33,11 @@ class MulticastGroups {
   explicit MulticastGroups(const Limits& limits);
 
   // Control path, under the device's lock.
-  /// 0 also for a member; ENOMEM at a limit.
+  /// Makes the queue pair a member of the group. 0, also if it is one already, or ENOMEM: a limit is reached.
   int attach(const Gid& group, QueuePairEntry& entry, Retired& retired);
-  /// EINVAL: no member of it.
+  /// Ends the membership. 0, or EINVAL: the queue pair is no member of the group.
   int detach(const Gid& group, QueuePairEntry& entry, Retired& retired);
-  /// From all groups.
+  /// Ends the queue pair's memberships in all groups.
   void detach_all(QueuePairEntry& entry, Retired& retired);
   [[nodiscard]] bool has_members(const Gid& group) const;
   /// How many groups the queue pair is a member of.

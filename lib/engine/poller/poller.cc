@@ -98,7 +98,7 @@ TurnOutcome Poller::make_turn(Instant now, Caller caller, QueuePairEntry* posted
   return worked ? TurnOutcome::kWorked : TurnOutcome::kIdle;
 }
 
-/// `posted`, or null when it has moved.
+/// Takes up what was posted. Returns `posted`, or null when that has moved to another poller.
 inline QueuePairEntry* Poller::begin_application_turn(QueuePairEntry* posted) {
   attention_.begin_owner_turn(lock_.turn_number());
   ++turn_.call;
@@ -176,7 +176,7 @@ bool Poller::close(Duration patience) {
   return true;
 }
 
-/// An application that was told of the last message may be gone before its acknowledgement has left.
+/// Sends the answers that are due: the application has ended, and no turn follows.
 void Poller::answer_all() {
   for (size_t left = active_.size(); left > 0 && !tx_.full(); --left)
     active_.pop_front().queue_pair.answer(turn_, kPumpFrames);
@@ -251,14 +251,15 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
   return work_ > 0;
 }
 
-/// A queue pair that awaits nothing, or that the peer awaits a reply of, posts for a later answer; what
-/// others have sent meanwhile can wait a little.
+/// Whether a turn for a post may go without receiving: the queue pair awaits no responses, or owes the peer a
+/// reply. What others have sent meanwhile can wait a little.
 bool Poller::may_skip_receive(const QueuePairEntry& posted) const {
   const bool looks_for_answers = posted.queue_pair.awaits_responses() && !posted.queue_pair.owes();
   return !looks_for_answers && !ahead_ && turn_.now - receive_.last_received() < kUnreceivedMax;
 }
 
-/// Most turns end here, after the receive stage, whose burst the timers may have waited for.
+/// Whether the turn ends after the receive stage, as most do: there is nothing to do, for timers either,
+/// which may have waited for an empty receive queue.
 bool Poller::ends_idle() {
   if (work_ > 0 || !active_.empty() || !tx_.empty() || general_work_due()) return false;
   expire_timers();
@@ -266,7 +267,7 @@ bool Poller::ends_idle() {
   return work_ == 0;
 }
 
-/// Poller 0 has something to do for the whole device.
+/// Whether poller 0 has something to do for the whole device.
 bool Poller::general_work_due() const {
   return (options_.links != nullptr && options_.links->deadline() <= turn_.now) ||
          (services_ != nullptr && services_->deadline() <= turn_.now);
@@ -282,7 +283,8 @@ void Poller::complete_burst() {
   if (!unreleased_) release();
 }
 
-/// What was received is acknowledged before the application hears of it.
+/// Sends, and then publishes completions: what was received is acknowledged before the application hears of
+/// it.
 void Poller::send() {
   if (--until_measured_ == 0) [[unlikely]]
     return send_measured();

@@ -126,11 +126,12 @@ class Poller final : private TurnOwner {
     early_.forget(entry.early_requests);
     early_.forget(entry.early_responses);
   }
-  /// Poller 0's, from now on; null: no more.
-  void attend(GeneralServices* services) { services_ = services; }
-  void attend(FrameSwitch* programs) { receive_.attend(programs); }
-  /// Faults that received packets meet from now on; null: none.
-  void meet(faults::Receiver* faults) { receive_.meet(faults); }
+  /// Poller 0: the general services that it turns from now on; null: none.
+  void set_services(GeneralServices* services) { services_ = services; }
+  /// Poller 0: the programs that share the device from now on; null: none.
+  void set_programs(FrameSwitch* programs) { receive_.set_programs(programs); }
+  /// Faults that are injected into received packets from now on; null: none.
+  void set_faults(faults::Receiver* faults) { receive_.set_faults(faults); }
   /// Frames that are received and sent are captured from now on; null: no more.
   void tap(capture::Tap* tap);
   /// `entry` has events to be raised at the end of the turn.

@@ -107,9 +107,9 @@ void Poller::receive_early_responses(QueuePairEntry& entry) {
   }
 }
 
-/// The packet that is due, if it came early: it waited for the one that has just come. When the queue pair
-/// stalls, the rest is lost as on the wire: it waits behind what the receive stage has deferred, or is sent
-/// again.
+/// Receives the packet `due` if it came early and was kept. False: it was not, or the queue pair stalls. When
+/// the queue pair stalls, the rest is lost as on the wire: it waits behind what the receive stage has
+/// deferred, or is sent again.
 bool Poller::receive_early(QueuePairEntry& entry, EarlyList& of, Psn due) {
   const wire::Packet* const packet = early_.find(of, due);
   if (packet == nullptr) return false;

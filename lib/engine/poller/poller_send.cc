@@ -70,7 +70,7 @@ void Poller::pump() {
   }
 }
 
-/// The queue pair had its turn, and is not the only one that sends.
+/// Notes what a queue pair has sent, unless it is the only one that sends.
 [[gnu::noinline]] void Poller::note_sent(QueuePairEntry& entry, size_t frames, bool more) {
   entry.has_more = more && frames > 0;
   if (frames == 0) return;
@@ -97,20 +97,22 @@ void Poller::note_short_message() {
 
 bool Poller::is_long(const QueuePairEntry& entry) { return entry.frame_bytes >= kLongFrame; }
 
-/// The turn is made for the post of another queue pair, and this one goes on with long frames in the next.
+/// Whether the turn is for the post of another queue pair, and this one, with long frames, goes on in the
+/// next.
 bool Poller::is_for_another(const QueuePairEntry& entry) const {
   return turn_is_for_ != nullptr && turn_is_for_ != &entry && entry.has_more && is_long(entry);
 }
 
-/// Frames of one queue pair and turn. On a port where the burst is what costs, few queue pairs fill it.
+/// How many frames a queue pair may send in this turn. On a port where the burst is what costs, few queue
+/// pairs fill it.
 uint32_t Poller::pump_budget() const {
   if (!long_bursts_ || active_.size() == 0) [[likely]]
     return kPumpFrames;
   return std::max(kPumpFrames, static_cast<uint32_t>(port::TxBatch::kFramesMax / active_.size()));
 }
 
-/// The process that has the queue pair's peer takes no more frames just now. Others of this host do not wait
-/// for it.
+/// Whether the process that has the queue pair's peer takes no more frames just now. Others of this host do
+/// not wait for it.
 bool Poller::must_wait(const QueuePairEntry& entry) {
   if (!port_is_shared_) [[likely]]
     return false;
@@ -159,7 +161,7 @@ size_t Poller::dispose(std::span<port::TxFrame> frames) {
   return count;
 }
 
-/// A frame to a group goes out, and to members of ours, or of programs that share the device.
+/// Loops a copy of a frame to a group, for members here, or in programs that share the device.
 void Poller::loop_copy(const port::TxFrame& frame) {
   if (context_.groups.empty() && receive_.programs() == nullptr) return;
   if (looped_.room() == 0) return count(Counter::kRxHandOverFull);
@@ -167,7 +169,8 @@ void Poller::loop_copy(const port::TxFrame& frame) {
   if (copy.data != nullptr) looped_.push(copy);
 }
 
-/// send(), and how long the turn took to it. last_turn_ is when it began, by the system's clock.
+/// send(), which measures how long the turn took up to it. last_turn_ is when the turn began, by the system's
+/// clock.
 void Poller::send_measured() {
   until_measured_ = kSendsPerMeasured;
   Latencies* const latencies = options_.latencies;

@@ -67,14 +67,14 @@ void ReceiveStage::stage(Instant now, bool services) {
   parts_.hand_off.announce();
 }
 
-/// The frames up to the last one that a sibling has handed over, which says that packets of its queue pair
-/// come to that one.
+/// Stages the frames up to the last one that siblings have handed over. Those are staged by themselves: each
+/// says that packets of its queue pair come to another poller.
 StagedPacket* ReceiveStage::stage_handed(StagedPacket* next, const net::Demux& demux) {
   next = stage_frames(0, handed_begin_, next, demux);
   return stage_frames(handed_begin_, handed_end_, next, demux);
 }
 
-/// Frames [begin, end) of the burst, all of them from siblings or none.
+/// Stages the frames [begin, end) of the burst, all of which are from siblings, or none.
 [[gnu::always_inline]] inline StagedPacket* ReceiveStage::stage_frames(size_t begin, size_t end,
                                                                        StagedPacket* next,
                                                                        const net::Demux& demux) {
@@ -108,7 +108,7 @@ inline bool ReceiveStage::stage_frame(std::span<const std::byte> frame, StagedPa
   return outcome.result == wire::ParseResult::kRoce ? stage_packet(staged) : drop(outcome.reason);
 }
 
-/// One of another flow than those before it.
+/// Stages a frame that missed the flow cache.
 bool ReceiveStage::stage_slow_path(std::span<const std::byte> frame, StagedPacket& staged,
                                    const net::Demux& demux) {
   like_entry_ = nullptr;
@@ -146,7 +146,7 @@ inline bool ReceiveStage::stage_packet(StagedPacket& staged) {
   return complete(staged);
 }
 
-/// For a queue pair that has come or comes, after what siblings hand over, or that is another poller's.
+/// Hands a packet over to the poller that owns its queue pair; defers it when the queue pair is moving here.
 bool ReceiveStage::pass_on(const StagedPacket& staged) {
   const uint16_t owner = staged.entry->poller_index();
   if (owner != parts_.poller_index && !parts_.moves.expects(*staged.entry))
@@ -155,28 +155,28 @@ bool ReceiveStage::pass_on(const StagedPacket& staged) {
   return false;
 }
 
-/// A packet for a queue pair of ours came to a sibling, or some did and this one came to us.
+/// Notes to which poller a packet for a queue pair of ours came, as some have come to a sibling.
 void ReceiveStage::note_way(const StagedPacket& staged) {
   const size_t index = staged.frame;
   if (index < handed_begin_ || index >= handed_end_) return staged.entry->strays.forget();
   parts_.moves.note_stray(*staged.entry, parts_.hand_off.sender_of(index - handed_begin_));
 }
 
-/// What is true of the last packet's receiver is of this one's.
+/// Stages a packet that is like the last one, and so is for the same queue pair of ours.
 inline bool ReceiveStage::stage_like_last(StagedPacket& staged) {
   staged.entry = like_entry_;
   staged.like_last = true;
   return complete(staged);
 }
 
-/// What is left to be done for a packet whose queue pair is known.
+/// Completes a packet whose queue pair is known.
 inline bool ReceiveStage::complete(StagedPacket& staged) {
   if (frames_[staged.frame].body != nullptr) refer_to_body(staged);
   if (staged.packet.row->headers.has_any(kKeyedHeaders)) prefetch_region(staged.packet);
   return true;
 }
 
-/// What is placed, and what the ICRC covers, is read where the sender has it.
+/// Has payload and ICRC of a frame with a body (port/frame_body.h) read where the sender has them.
 void ReceiveStage::refer_to_body(StagedPacket& staged) {
   const port::RxFrame& frame = frames_[staged.frame];
   const auto in_body = [&](std::span<const std::byte> part) {
@@ -186,14 +186,15 @@ void ReceiveStage::refer_to_body(StagedPacket& staged) {
   staged.packet.ip_packet = in_body(staged.packet.ip_packet);
 }
 
-/// The region that the packet's key stands for, in whichever of kKeyedHeaders it is.
+/// Prefetches the region of the packet's key, in whichever of kKeyedHeaders that is.
 void ReceiveStage::prefetch_region(const wire::Packet& packet) {
   const wire::Headers& headers = packet.headers;
   parts_.context.regions.prefetch(packet.row->headers.has(wire::Header::kReth) ? headers.reth.rkey
                                                                                : headers.atomic.rkey);
 }
 
-/// General services are poller 0's business.
+/// Stages a packet for queue pair 1, which is poller 0's, or delivers one to a program that shares the
+/// device.
 bool ReceiveStage::stage_for_services(StagedPacket& staged) {
   port::take_body(frames_[staged.frame]);
   if (is_for_program(staged)) return false;
@@ -209,7 +210,7 @@ FrameSwitch::Arrival ReceiveStage::arrival(const StagedPacket& staged) const {
   return {.packet = staged.packet, .frame = {frame.data, frame.length}, .has_icrc = frame.has_icrc};
 }
 
-/// A program that shares the device has the queue pair, and has got the frame.
+/// Delivers the packet to the program that shares the device and has its queue pair. False: there is none.
 bool ReceiveStage::is_for_program(const StagedPacket& staged) {
   if (programs_ == nullptr) return false;
   if (!programs_->deliver(arrival(staged))) return false;
@@ -217,7 +218,8 @@ bool ReceiveStage::is_for_program(const StagedPacket& staged) {
   return true;
 }
 
-/// The poller that receives the frame copies it to the siblings that have members.
+/// Stages a packet for the members of a group. The poller that receives it from the port copies it to the
+/// siblings that have members.
 bool ReceiveStage::stage_for_group(StagedPacket& staged) {
   staged.entry = nullptr;
   staged.group = parts_.context.groups.find(staged.packet.destination);
@@ -231,7 +233,6 @@ bool ReceiveStage::stage_for_group(StagedPacket& staged) {
   return (staged.group->pollers & ours) != 0;
 }
 
-/// A copy of a frame, as if received; without data when there is no buffer, or none that is long enough.
 port::RxFrame ReceiveStage::copy_of(const std::byte* data, uint32_t length) {
   port::TxFrame copy;
   if (parts_.port_queue.allocate({&copy, 1}) == 0) {
@@ -258,8 +259,7 @@ void ReceiveStage::copy_to(uint16_t sibling, const port::RxFrame& frame) {
   count(Counter::kRxHandedOver);
 }
 
-/// An echo request needs no state, so any poller answers it. A request that finds no room is repeated by the
-/// peer.
+/// Answers an echo request, as any poller can: it needs no state. One that finds no room the peer repeats.
 void ReceiveStage::answer_echo(std::span<const std::byte> frame) {
   port::TxFrame* const reply = parts_.tx.next();
   if (reply == nullptr) return count(Counter::kTxNoBuffer);
@@ -273,7 +273,7 @@ void ReceiveStage::answer_echo(std::span<const std::byte> frame) {
   count(Counter::kEchoAnswered);
 }
 
-/// Neighbours are poller 0's business.
+/// Receives ARP or neighbour discovery, which is poller 0's.
 void ReceiveStage::receive_neighbour_message(size_t index) {
   if (parts_.links == nullptr) {
     hand_over(index, 0);
@@ -288,7 +288,7 @@ void ReceiveStage::receive_neighbour_message(size_t index) {
   }
 }
 
-/// Passes on a frame of the burst, which is not staged then.
+/// Hands a frame of the burst over to a sibling. Always false: it is not staged.
 bool ReceiveStage::hand_over(size_t index, uint16_t to) {
   port::take_body(frames_[index]);
   if (!parts_.hand_off.push(to, frames_[index])) return drop(Counter::kRxHandOverFull);
@@ -297,14 +297,12 @@ bool ReceiveStage::hand_over(size_t index, uint16_t to) {
   return false;
 }
 
-/// The frame is released elsewhere.
+/// Takes a frame out of the burst that is released elsewhere.
 void ReceiveStage::disown_frame(size_t index) {
   frames_[index].data = nullptr;
   all_kept_ = false;
 }
 
-/// The frame waits, with those that come after it for the same queue pair. When there is no room it is lost
-/// as on the wire.
 void ReceiveStage::defer(const StagedPacket& staged) {
   if (deferred_.size() == kDeferredFramesMax) return count(Counter::kDropStalled);
   port::take_body(frames_[staged.frame]);
@@ -312,7 +310,6 @@ void ReceiveStage::defer(const StagedPacket& staged) {
   disown_frame(staged.frame);
 }
 
-/// The frames of the burst that are still ours.
 std::span<const port::RxFrame> ReceiveStage::kept_frames() {
   const std::span<port::RxFrame> frames = std::span(frames_).first(kept_);
   if (std::exchange(all_kept_, true)) [[likely]]

@@ -74,12 +74,12 @@ class ReceiveStage {
 
   /// Collects a burst; how many frames it has. The one before was released or kept.
   size_t receive(Instant now);
-  /// Faults that frames meet before they are looked at; null: none. In a turn.
-  void meet(faults::Receiver* faults) {
+  /// Faults that are injected into received frames; null: none. In a turn.
+  void set_faults(faults::Receiver* faults) {
     faults_ = faults;
     choose_source();
   }
-  /// Captures what is received; null: nothing does. In a turn.
+  /// Captures received frames; null: they are not captured. In a turn.
   void tap(capture::Tap* tap) {
     tap_ = tap;
     choose_source();
@@ -95,12 +95,12 @@ class ReceiveStage {
 
   /// The packets of the burst, in order; the span is valid until the next receive().
   [[nodiscard]] std::span<StagedPacket> staged() { return std::span(packets_).first(staged_); }
-  /// The ICRC is right, or the frame has none because it has never left this host.
+  /// Whether the ICRC is right, or the frame has none because it has never left this host.
   [[nodiscard]] bool is_intact(const StagedPacket& staged) const {
     return !frames_[staged.frame].has_icrc || wire::icrc_matches(staged.packet);
   }
-  /// Packet `number` of the burst is intact. While that of a long one is computed the next one of the burst
-  /// comes into the cache.
+  /// Whether packet `number` of the burst is intact. While the ICRC of a long one is computed the next one of
+  /// the burst comes into the cache.
   [[nodiscard]] bool is_intact(size_t number) const {
     const wire::Packet& packet = packets_[number].packet;
     if (!frames_[packets_[number].frame].has_icrc) return true;
@@ -109,31 +109,30 @@ class ReceiveStage {
     if (number + 1 < staged_) next = packets_[number + 1].packet.ip_packet;
     return wire::icrc_of_long(packet.ip_packet, next) == packet.icrc;
   }
-  /// The programs that share the device, or null. In a turn of poller 0.
-  void attend(FrameSwitch* programs) { programs_ = programs; }
+  /// The programs that share the device; null: none. In a turn of poller 0.
+  void set_programs(FrameSwitch* programs) { programs_ = programs; }
   [[nodiscard]] FrameSwitch* programs() const { return programs_; }
-  /// Drops those for which `reason_to_drop` says a counter other than kCount.
+  /// Drops the staged packets for which `reason_to_drop` returns a counter other than kCount.
   template <typename ReasonToDrop>
   void keep_staged(ReasonToDrop reason_to_drop);
-  /// The frame waits, with those that come after it for the same queue pair: it is of the next burst. When
-  /// there is no room it is lost as on the wire.
+  /// Keeps the packet's frame for the next burst, as it must do with those that come after it for the same
+  /// queue pair. When there is no room it is lost as on the wire.
   void defer(const StagedPacket& staged);
 
-  /// The frames of the burst that are to be released.
+  /// The frames of the burst that are still ours, and are to be released.
   std::span<const port::RxFrame> kept_frames();
   /// The caller keeps them: they are not released with the burst.
   void forget_kept_frames() { kept_ = 0; }
 
   [[nodiscard]] size_t burst() const { return burst_; }
-  /// There may be no more to receive.
+  /// True when no source filled its part of the burst: there may be nothing more to receive.
   [[nodiscard]] bool drained() const { return drained_; }
   [[nodiscard]] bool defers() const { return !deferred_.empty(); }
   [[nodiscard]] std::span<const port::RxFrame> deferred() const { return deferred_; }
   /// When frames were last asked for.
   [[nodiscard]] Instant last_received() const { return last_received_; }
 
-  /// A frame as if received, without data when there is no buffer, or none that is long enough for what a
-  /// peer sent.
+  /// A copy of a frame, as if received; without data when there is no buffer, or none that is long enough.
   port::RxFrame copy_of(const std::byte* data, uint32_t length);
 
  private:
@@ -165,7 +164,7 @@ class ReceiveStage {
   void disown_frame(size_t index);
   void copy_to(uint16_t sibling, const port::RxFrame& frame);
   void count(Counter counter) { parts_.counters.add(counter); }
-  /// False: what was dropped is not staged.
+  /// Counts a drop. Always false: what was dropped is not staged.
   bool drop(Counter reason) {
     count(reason);
     return false;

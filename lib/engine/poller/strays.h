@@ -25,7 +25,7 @@ class Strays {
     count_ = 0;
     return true;
   }
-  /// Packets came to its own poller, too.
+  /// Packets of the queue pair came to its own poller, too: counts anew.
   void forget() { count_ = 0; }
   [[nodiscard]] bool any() const { return count_ != 0; }
 

@@ -28,11 +28,11 @@ class TurnOwner {
 /// turn, or the last one of those that belong together, has ended.
 class alignas(64) TurnLock {
  public:
-  /// Not owned; may be null.
+  /// `owner` is not owned, and may be null.
   explicit TurnLock(TurnOwner* owner = nullptr) : owner_(owner) {}
 
   [[nodiscard]] TurnOwner* owner() const { return owner_; }
-  /// Another one in each turn.
+  /// A number that differs from turn to turn.
   [[nodiscard]] uint64_t turn_number() const { return epoch_.load(std::memory_order_relaxed); }  // a hint
 
   /// A caller that gets false does not wait: another thread is turning the poller just now.
