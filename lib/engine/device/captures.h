@@ -27,10 +27,10 @@ class Captures {
 
   // Any thread; pollers are turned.
 
-  /// The descriptor of the memory that they are captured to. EBUSY: there is a capture already; ENOMEM.
+  /// Begins a capture; the descriptor of the memory that it writes to. EBUSY: there is one already; ENOMEM.
   Result<int> start(std::span<const std::unique_ptr<Poller>> pollers, uint32_t id,
                     const capture::Order& order);
-  /// False: there is none of that number.
+  /// Ends a capture. False: there is none of that number.
   bool stop(std::span<const std::unique_ptr<Poller>> pollers, uint32_t id);
 
  private:

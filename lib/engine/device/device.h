@@ -81,10 +81,11 @@ class Device {
   [[nodiscard]] PathMtu path_mtu_max() const;
   /// The GIDs as they are now.
   [[nodiscard]] net::GidTable gids() const;
-  /// An address of ours more: 0, EEXIST, ENOSPC (no GID index is left), ENODEV. When it returns its packets
+  /// Adds an address: 0, EEXIST, ENOSPC (no GID index is left), ENODEV. When it returns its packets
   /// are received and questions for it are answered; listeners hear of it (kGidChange).
   int add_address(const InterfaceAddress& address);
-  /// One less: 0, ENOENT, ENODEV. Queue pairs that send from it go on, but what comes to it is dropped.
+  /// Removes an address: 0, ENOENT, ENODEV. Queue pairs that send from it go on, but what comes to it is
+  /// dropped.
   int remove_address(const Gid& address);
   /// Our address that `destination` is reached from: the one with the longest prefix that it lies in; for a
   /// group, the first. Null: no way leads there, or the device is closed.
@@ -130,13 +131,13 @@ class Device {
   void give_back_thread_domain(ThreadDomain domain);
   /// Queue pairs of this queue come to the domain's poller, unless they have another domain of their own.
   void bind(queue::CompletionQueue& queue, ThreadDomain domain);
-  /// Before the first queue pair uses it.
+  /// Queue pairs of these receives come to the domain's poller; before the first of them is made.
   void bind(SharedReceives& receives, ThreadDomain domain);
 
-  /// EINVAL also: its thread domain is not that of its shared receive queue.
+  /// Makes a queue pair. EINVAL also: its thread domain is not that of its shared receive queue.
   Result<QueuePairHandle*> create_queue_pair(const QueuePairOptions& options);
-  /// What was received is acknowledged. Returns when no poller touches the queue pair, its queues or memory
-  /// any more.
+  /// Destroys a queue pair, after what it received is acknowledged. Returns when no poller touches it, its
+  /// queues or memory any more.
   void destroy_queue_pair(QueuePairHandle& queue_pair);
   /// Destroys all queue pairs of which `is_meant` says so; they leave their groups, too.
   void destroy_queue_pairs(const std::function<bool(const QueuePairHandle&)>& is_meant);
@@ -190,10 +191,10 @@ class Device {
   };
   [[nodiscard]] Information information() const;
 
-  /// Packets meet the fault from now on until it is removed; one for another device is none of this one's.
+  /// Injects the fault into packets until it is removed; one for another device is none of this one's.
   /// ENOENT: there is no such queue pair; ENOSPC; ENODEV.
   Status add_fault(const faults::NumberedRule& rule);
-  /// False: there is none of that number.
+  /// Removes a fault. False: there is none of that number.
   bool remove_fault(uint32_t id);
   [[nodiscard]] std::vector<MetFaults::Report> faults() const;
   /// Breaks something of the device, or all of it, at once: 0, ENOENT (it has not got it), EBUSY (windows are
@@ -204,10 +205,10 @@ class Device {
   /// descriptor, which is open until remove_capture(). ENOENT: there is no such queue pair; EBUSY, ENOMEM,
   /// ENODEV.
   Result<int> add_capture(uint32_t id, const capture::Order& order);
-  /// False: there is none of that number.
+  /// Ends a capture. False: there is none of that number.
   bool remove_capture(uint32_t id);
 
-  /// Sum over all pollers.
+  /// A counter, summed up over all pollers.
   [[nodiscard]] uint64_t counter(Counter counter) const;
 
   /// What the port's queues count themselves (port::PortQueue), summed up.

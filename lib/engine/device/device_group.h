@@ -31,7 +31,7 @@ class DeviceGroup {
   /// Counted down when the group has closed; outlives it.
   [[nodiscard]] std::shared_ptr<std::latch> closed() const { return closed_; }
 
-  /// By index of the configuration; must be a member.
+  /// The device with that index in the configuration, which must be a member.
   [[nodiscard]] Device& device(size_t index);
 
   /// The process ends, or the library is unloaded, with the group open: threads end and ports close, in

@@ -90,25 +90,25 @@ struct DeviceState {
   /// ENOBUFS (too many neighbours). Waits for the answer.
   int resolve(wire::Path& path, bool& to_self);
 
-  /// Returns when every poller has the new ones. Under `address_changes`.
+  /// Replaces the addresses; returns when every poller has the new ones. Under `address_changes`.
   void change_addresses(net::GidTable gids);
 
   /// The poller for a new queue pair: that of what it shares, one that serves its completion queues already,
   /// else the least loaded one. Under `mutex`.
   Poller& choose_poller(const QueuePairOptions& options);
-  /// Where packets find it from then on. Under `mutex`.
+  /// Adds a queue pair to the table, where packets find it from then on. Under `mutex`.
   QueuePairEntry& add(const QueuePairOptions& options, std::unique_ptr<QueuePairEntry> entry);
-  /// What was behind the port is gone: what is posted ends as flushed, as nothing else would end it where a
-  /// program waits for its peer. Waits for turns of the pollers.
+  /// Ends all queue pairs with flushed requests, for what was behind the port is gone: nothing else would end
+  /// what a program waits for. Waits for turns of the pollers.
   void end_queue_pairs();
   /// Runs `function` with that queue pair in a turn of its poller. False: there is none, or no turn.
   bool run_with(QpNumber number, const std::function<void(QueuePairEntry&, qp::Turn&)>& function);
-  /// Each poller knows the speed of the link from its next turn on. Waits for that.
+  /// Gives each poller the speed of the link. Waits for turns of the pollers.
   void tell_speed(uint32_t mbps);
   /// Rows of the newest queue pairs, or of the one with that number, of which the first so many are
   /// filled in. Waits for turns of the pollers.
   size_t describe_queue_pairs(std::span<host::QueuePairRow> rows, std::optional<QpNumber> number);
-  /// There are more of them, or fewer. Under `mutex`.
+  /// Tells a port that several processes share how many queue pairs there are now. Under `mutex`.
   void show_queue_pairs() const;
 
   const DeviceConfiguration configuration;

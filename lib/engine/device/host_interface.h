@@ -43,7 +43,7 @@ class HostInterface final : public NetworkAuthority {
   void ask(const Gid& address, uint16_t vlan) override;
 
  private:
-  /// What the neighbours wait for.
+  /// An address that the neighbours want to be resolved.
   struct Question {
     Gid address;
     bool solicited = false;
@@ -55,12 +55,12 @@ class HostInterface final : public NetworkAuthority {
   void take_events();
   void take_questions();
   void answer_questions();
-  /// True when it need not be looked at again.
+  /// Reports what the kernel knows of the address. True when it need not be looked at again.
   bool answer(Question& question);
   void tell(const Gid& address, const Gid& hop, std::optional<MacAddress> mac, net::Resolution otherwise);
   void forget(bool all, std::span<const RtNetlink::Notice> hops);
   void compare_addresses();
-  /// To the port, which may have to know which frames are ours.
+  /// Passes our addresses to the port, which may have to know which frames are ours.
   void show_addresses();
   void compare_link();
   void wake() const;

@@ -63,7 +63,7 @@ void MetFaults::apply(std::span<const std::unique_ptr<Poller>> pollers) {
   }
 }
 
-/// What is delayed is received before the poller has its port again.
+/// Takes faults away from a poller, after it has received what they delay.
 void MetFaults::leave(Poller& poller, faults::Receiver& receiver) {
   bool left = false;
   // Each turn receives a burst; without buffers for so long, the rest is lost.

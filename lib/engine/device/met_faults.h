@@ -32,9 +32,9 @@ class MetFaults {
 
   // Any thread; pollers are turned.
 
-  /// ENOSPC: there are kRulesMax.
+  /// Adds a rule. ENOSPC: there are kRulesMax.
   Status add(std::span<const std::unique_ptr<Poller>> pollers, const faults::NumberedRule& rule);
-  /// False: there is none of that number.
+  /// Removes a rule. False: there is none of that number.
   bool remove(std::span<const std::unique_ptr<Poller>> pollers, uint32_t id);
 
   struct Report {
@@ -44,7 +44,7 @@ class MetFaults {
   [[nodiscard]] std::vector<Report> reports() const;
 
  private:
-  /// What of one poller there is.
+  /// Counts and receiver of one poller.
   struct Part {
     std::span<FaultCounts> counts;
     std::unique_ptr<faults::Receiver> receiver;

@@ -22,7 +22,7 @@ class NetworkAuthority : public net::Resolver {
   /// thread.
   virtual Status start(Device& device, DeviceState& state) = 0;
   virtual void stop() = 0;
-  /// Only begins what stop() waits for: the thread may be waiting for a turn.
+  /// Has the thread end, without waiting for that as stop() does: it may be waiting for a turn.
   virtual void ask_to_stop() = 0;
   /// In a forked child, where the thread does not exist.
   virtual void abandon() = 0;

@@ -47,7 +47,8 @@ void SharedNetwork::forget_neighbours(std::optional<Gid> hop, std::optional<MacA
       [&](qp::Turn&) { hop ? state_->links.forget_hop(*hop, mac) : state_->links.forget(); });
 }
 
-/// What is there already is refused: addresses that it began with, and the link-local one of the MAC.
+/// Adds an address. One that is there already is refused, as those that the device began with, and the
+/// link-local one of the MAC.
 void SharedNetwork::address_added(const host::SharedAddress& address) {
   device_->add_address(
       {.address = address.address, .prefix_bits = address.prefix_bits, .vlan = address.vlan});

@@ -132,7 +132,7 @@ void ToolOrders::answer() {
   memory.question.answer(asked);  // the tool looks once in a while
 }
 
-/// What the tool wrote is read once.
+/// Performs the order that a tool has written, which is read once: the tool may change it.
 Status ToolOrders::perform(host::OrdersMemory& memory) {
   const uint32_t number = memory.number;
   std::string text(memory.text.size(), '\0');
@@ -174,7 +174,7 @@ Result<std::vector<Device*>> ToolOrders::meant_by(const host::Scope& scope) cons
   return meant;
 }
 
-/// Where a queue pair is meant, those of the devices that have it get the fault.
+/// Adds a fault to the devices that the order means; if it means a queue pair, to those that have it.
 Result<uint32_t> ToolOrders::add_fault(std::string_view text) {
   const auto rule = faults::parse_rule(text);
   if (!rule) return rule.error();

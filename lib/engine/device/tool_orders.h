@@ -20,8 +20,8 @@ namespace uroce::engine {
 
 class Device;
 
-/// What tools order while this process runs of those of its devices that it shares with no other: faults, to
-/// break something, and to capture frames (host/orders_format.h; of shared devices the host's service tells).
+/// Takes orders of tools for the devices that this process shares with no other: faults, to break something,
+/// and to capture frames (host/orders_format.h); for shared devices the host's service takes them.
 /// A thread does it, by commands to the pollers. It sleeps otherwise, and is there as long as a device is.
 class ToolOrders {
  public:
@@ -34,7 +34,7 @@ class ToolOrders {
   /// ENOMEM, ENOSYS (there is no memory): no orders are taken until a later device finds both; this one is
   /// meant then.
   Status add(Device& device, std::span<const faults::Rule> configured);
-  /// Nothing touches the device after the return. None that was not added.
+  /// Nothing touches the device after the return. Does nothing with one that was not added.
   void remove(Device& device);
 
  private:

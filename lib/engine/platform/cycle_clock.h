@@ -84,7 +84,7 @@ class CycleClock {
     return base_;
   }
 
-  /// By this clock; by the system's if this one has not been looked at for long.
+  /// The time by this clock, or by the system's if this one has not been looked at for long.
   [[nodiscard]] Instant time_at(const Pair& pair) const {
     const uint64_t passed = pair.cycles - set_at_;
     return passed < 2 * cycles_until_sync_ ? extrapolated(passed) : pair.time;

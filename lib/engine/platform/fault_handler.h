@@ -19,7 +19,7 @@ void unblock_fault_signals_now();
 /// A fault of a thread that blocks its signal kills the process whatever the handler, so a thread that turns
 /// pollers has both unblocked: done once per thread, ours (which block all others) and the application's.
 /// Signals that are sent to the process go to its first thread all the same as long as that one takes them.
-/// True when it was done by this call.
+/// Returns true when this call did it.
 inline bool unblock_fault_signals() {
   if (detail::fault_signals_unblocked) [[likely]]
     return false;

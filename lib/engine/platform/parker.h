@@ -35,7 +35,7 @@ class Parker {
   }
   /// Sleeps until wake(), which no nudge does, or for `ns`.
   void park_until_woken(int64_t ns) { (void)sleep(kParkedUntilWoken, ns); }
-  /// Without being listed as asleep: short naps are not worth a system call of the application.
+  /// Sleeps for `ns`, and no nudge ends that: short naps are not worth a system call of the application.
   static void nap(int64_t ns);
   void wake();
 

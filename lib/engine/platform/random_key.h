@@ -5,7 +5,7 @@
 
 namespace uroce::engine {
 
-/// From the kernel's random source. Errors: getrandom(2)'s, where there is none.
+/// A key from the kernel's random source. Errors: getrandom(2)'s, where there is none.
 Result<HashKey> random_key();
 
 }  // namespace uroce::engine

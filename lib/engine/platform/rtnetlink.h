@@ -27,7 +27,7 @@ class RtNetlink {
 
   [[nodiscard]] int descriptor() const { return socket_; }
 
-  /// What has come of its own accord.
+  /// A message of the kernel's that was not asked for.
   struct Notice {
     uint16_t type = 0;             // RTM_*
     unsigned interface_index = 0;  // which it is about; 0: all
@@ -35,7 +35,7 @@ class RtNetlink {
     Gid address;
     std::optional<MacAddress> mac;  // null: it has none, or the kernel has to find out
   };
-  /// Without waiting. False: some were lost.
+  /// Passes the notices that wait to `each`, without waiting for more. False: some were lost.
   bool receive(const std::function<void(const Notice&)>& each);
 
   // Questions. They wait for the kernel's answer; nullopt: there is none.
@@ -46,7 +46,7 @@ class RtNetlink {
     bool ethernet = false;
   };
   std::optional<Link> link(unsigned index);
-  /// In the kernel's order, IPv4 first; those that may be used.
+  /// Addresses of the interface that may be used, in the kernel's order, IPv4 first.
   std::optional<std::vector<InterfaceAddress>> addresses(unsigned index);
   /// The next hop of a packet to `destination`, through the interface: that is it itself, or a router; and
   /// from which address it is sent.

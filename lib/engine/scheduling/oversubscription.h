@@ -13,7 +13,7 @@ namespace uroce::engine {
 /// for a while.
 class IdlePollingThreads {
  public:
-  /// In which a thread gets a CPU that shares it with some dozen others.
+  /// Long enough for a thread to get a CPU that it shares with some dozen others.
   static constexpr Duration kEpoch = milliseconds(128);
 
   /// Other programs of the host may poll, too: as many as share a device with this one, each by a thread at
@@ -67,15 +67,15 @@ class IdlePollingThreads {
 /// what it waits for, and does not run: then it gives its CPU away.
 class PollBackoff {
  public:
-  /// In a row, before a thread is looked upon as one that polls in vain: longer than an answer takes.
+  /// Empty polls in a row after which a thread counts as polling in vain: longer than an answer takes.
   static constexpr uint32_t kPatience = 256;
   /// The patience while other threads take the CPU.
   static constexpr uint32_t kPatienceOversubscribed = 16;
-  /// A yield that takes longer: another thread has run meanwhile.
+  /// After a yield that took longer another thread has run meanwhile.
   static constexpr Duration kUncontendedYieldMax = microseconds(2);
 
   void found() { count_ = 0; }
-  /// True: back_off() is due.
+  /// Notes an empty poll. True: back_off() is due.
   bool nothing() { return ++count_ >= patience_; }
 
   /// `Machine` has now(), processors(), which are those of the calling thread, and yield().

@@ -114,8 +114,8 @@ void PollerThreads::turn_for_ever(Poller& poller) const {
   }
 }
 
-/// One of a thread that sleeps when there is nothing to do, as those of the other pollers do: one that gets
-/// frames from this one is woken.
+/// A turn of a poller whose thread sleeps when there is nothing to do, as those of the other pollers do: the
+/// threads of pollers that it handed frames to are woken.
 TurnOutcome PollerThreads::turn(size_t index, Instant now) {
   const TurnOutcome outcome = pollers_[index]->turn(now);
   for (uint64_t to = pollers_[index]->take_handed_to(); to != 0; to &= to - 1)

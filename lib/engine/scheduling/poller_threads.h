@@ -56,7 +56,7 @@ class PollerThreads {
   /// One look at every poller: turns those that are left alone. By how much longer we slept than we wanted
   /// does not count against the application: it may be our waking up that took its CPU.
   IdlePolicy::Look look_after(Instant now, Duration overslept) const;
-  /// Until when it was to last.
+  /// Sleeps as `decision` says. Returns until when that was to last.
   Instant sleep(IdlePolicy::Decision decision);
   /// The time until the first deadline of the pollers that no other thread turns.
   [[nodiscard]] Duration time_to_deadline(Instant now) const;
