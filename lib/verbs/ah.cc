@@ -14,13 +14,13 @@
 namespace uroce::verbs {
 
 bool can_go_to(const VerbsQp& qp, const ibv_ah* ah, uint32_t number) {
-  return ah != nullptr && object(ah->pd).domain == object(qp.qp_base.pd).domain && number <= QpNumber::kMask;
+  return ah != nullptr && object(ah->pd).domain == object(qp.face().pd).domain && number <= QpNumber::kMask;
 }
 
 void set_address(const VerbsQp& qp, queue::SendRequest& request, ibv_ah& face, uint32_t number,
                  uint32_t qkey) {
   const VerbsAh& ah = object(&face);
-  const QpNumber from{qp.qp_base.qp_num};
+  const QpNumber from{qp.face().qp_num};
   qp.handle->send_queue.attach(
       request, address_to(ah.address, qp.owner->device->source_ports(), ah.flow_label, from, {number}, qkey));
 }

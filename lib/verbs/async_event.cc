@@ -150,12 +150,12 @@ bool DeviceEventNotifier::contested(const Gid& address, MacAddress by) {
 
 void raise_async_event(VerbsQp& qp, qp::Event what) {
   ibv_async_event event{};
-  event.element.qp = &qp.qp_base;
+  event.element.qp = &qp.face();
   event.event_type = type_of(what);
   raise(*qp.owner, event, qp.async_events_sent);
 }
 
-void QpEventNotifier::raised(qp::Event event) { raise_async_event(qp_, event); }
+void VerbsQp::raised(qp::Event event) { raise_async_event(*this, event); }
 
 void await_async_acknowledgements(VerbsCq& cq) {
   await_all(*cq.owner, acknowledgements(cq.face), cq.async_events_sent, [&](const ibv_async_event& event) {
@@ -164,8 +164,8 @@ void await_async_acknowledgements(VerbsCq& cq) {
 }
 
 void await_async_acknowledgements(VerbsQp& qp) {
-  await_all(*qp.owner, acknowledgements(qp.qp_base), qp.async_events_sent, [&](const ibv_async_event& event) {
-    return names_qp(event.event_type) && event.element.qp == &qp.qp_base;
+  await_all(*qp.owner, acknowledgements(qp.face()), qp.async_events_sent, [&](const ibv_async_event& event) {
+    return names_qp(event.event_type) && event.element.qp == &qp.face();
   });
 }
 

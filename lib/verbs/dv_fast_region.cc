@@ -101,7 +101,7 @@ Pages pages_of(const VerbsFastMr& mr, const urocedv_reg_mr_attr& wanted) {
 /// 0, or why it cannot be posted. The pages are pinned then.
 int prepare(const VerbsQp& qp, const VerbsFastMr* mr, const urocedv_reg_mr_attr* wanted, Pages& pages) {
   if (mr == nullptr || wanted == nullptr || wanted->comp_mask != 0) return EINVAL;
-  const ibv_context* context = qp.qp_base.context;
+  const ibv_context* context = qp.face().context;
   if (mr->context != context) return EINVAL;
   if (wanted->page_list != nullptr && wanted->page_list->context != context) return EINVAL;
   pages = pages_of(*mr, *wanted);
@@ -151,7 +151,7 @@ int enqueue_read_invalidate(const VerbsQp& qp, const urocedv_send_wr& from) {
   if ((from.wr.send_flags & ~kFlagsOfLocal) != 0) return EINVAL;
   if (!qp::has_operation(qp.type, queue::SendOperation::kReadInvalidate)) return EINVAL;
   const auto count = static_cast<uint32_t>(from.wr.num_sge);
-  if (count > qp.caps.max_send_sge) return EINVAL;
+  if (count > qp.limits.send_segments) return EINVAL;
   const uint64_t bytes = sum(from.wr.sg_list, count);
   if (bytes > kMessageBytesMax) return EINVAL;
   const bool names_receiver = qp.type == qp::Type::kXrcSend;
@@ -169,7 +169,7 @@ int enqueue_read_invalidate(const VerbsQp& qp, const urocedv_send_wr& from) {
 }
 
 void post_registration(ibv_qp_ex* face, VerbsFastMr* mr, const urocedv_reg_mr_attr* wanted) {
-  VerbsQp& qp = object(face);
+  ExtendedQp& qp = object(face);
   if (qp.list_error != 0) return;
   if ((face->wr_flags & ~kFlagsOfLocal) != 0) return refuse(qp, EINVAL);
   Pages pages;

@@ -21,8 +21,8 @@
 #include "verbs/event_pipe.h"
 #include "verbs/process.h"
 
-// The objects behind the pointers that the application holds. Each begins with the C structure, so that a
-// pointer to one is a pointer to the other.
+// The objects behind the pointers that the application holds. Each but the queue pair begins with the C
+// structure, so that a pointer to one is a pointer to the other.
 
 namespace uroce::verbs {
 
@@ -178,59 +178,98 @@ struct VerbsSrq : ibv_srq, Pooled {
 
 struct VerbsQp;
 
-/// Puts a queue pair's events among the asynchronous ones; called by its poller.
-class QpEventNotifier final : public qp::EventListener {
- public:
-  explicit QpEventNotifier(VerbsQp& qp) : qp_(qp) {}
-  void raised(qp::Event event) override;
-
- private:
-  VerbsQp& qp_;
-};
-
-/// What the control path keeps of a queue pair.
-struct QpControl {
-  std::mutex lock;
-  ibv_ah_attr address{};  // as it was given, for ibv_query_qp
-};
-
 /// A target queue pair of an XRC domain behind all handles to it (ibv_open_qp), each of which hears of its
 /// events.
 struct XrcTarget final : qp::EventListener {
   void raised(qp::Event event) override;
 
   engine::QueuePairHandle* handle = nullptr;
-  QpControl control;
+  std::mutex mutex;       // of control calls, whatever the handle
+  ibv_ah_attr address{};  // as it was given, for ibv_query_qp
   CallLock opens_lock;
   /// Under the domain's mutex and the lock above; for pollers one of them is enough.
   std::list<VerbsQp*> opens;
 };
 
-struct VerbsQp : ibv_qp_ex, Pooled {
-  VerbsQp() : ibv_qp_ex{} {}
-
-  QpEventNotifier notifier{*this};
-  QpControl own_control;
-  QpControl* control = &own_control;
-
-  // A handle to an XRC target, which everything else here is about then.
+/// What a handle to an XRC target has beside that of any queue pair.
+struct XrcHandle {
   std::shared_ptr<XrcTarget> target;
   VerbsXrcd* xrcd = nullptr;
   std::list<VerbsQp*>::iterator open;  // among the target's
+};
 
-  VerbsContext* owner = nullptr;
+/// What ibv_query_qp tells of the queues, and posting checks: ibv_qp_cap, as small as its values are.
+struct QueueLimits {
+  uint16_t send_requests = 0;
+  uint16_t receive_requests = 0;
+  uint16_t inline_bytes = 0;
+  uint8_t send_segments = 0;
+  uint8_t receive_segments = 0;
+
+  static_assert(engine::Limits::kWorkRequests <= UINT16_MAX && engine::Limits::kInlineBytes <= UINT16_MAX &&
+                engine::Limits::kSegments <= UINT8_MAX);
+};
+
+/// A queue pair. Its C structure lies behind it, the one of the two that the program asked for (PlainQp,
+/// ExtendedQp): a program with very many queue pairs has plain ones, which are less than half as long.
+struct VerbsQp : qp::EventListener, Pooled {
+  virtual ~VerbsQp() = default;
+  /// Puts the event among the asynchronous ones; called by the poller.
+  void raised(qp::Event event) override;
+
+  [[nodiscard]] ibv_qp& face() { return *reinterpret_cast<ibv_qp*>(this + 1); }
+  [[nodiscard]] const ibv_qp& face() const { return *reinterpret_cast<const ibv_qp*>(this + 1); }
+  /// Of control calls; that of the acknowledged events, too, but for an XRC target, whose handles share one.
+  [[nodiscard]] pthread_mutex_t& control_mutex() {
+    return xrc != nullptr ? *xrc->target->mutex.native_handle() : face().mutex;
+  }
+  /// As it was given, for ibv_query_qp; under the mutex.
+  [[nodiscard]] ibv_ah_attr& address() { return xrc != nullptr ? xrc->target->address : own_address; }
+
+  ibv_ah_attr own_address{};
   std::unique_ptr<DomainMemory> memory;
-  engine::QueuePairHandle* handle = nullptr;
+  std::unique_ptr<XrcHandle> xrc;
+  // What posts read comes last, beside the context in the C structure.
+  QueueLimits limits;
+  std::atomic<uint32_t> async_events_sent{0};
   qp::Type type = qp::Type::kRc;
-  ibv_qp_cap caps{};
+  const bool extended;  // an ExtendedQp, made for ibv_wr_*
   bool signal_all = false;
   std::atomic<uint8_t> state{IBV_QPS_RESET};  // as the application knows it; the poller may already be in ERR
+  VerbsContext* owner = nullptr;
+  engine::QueuePairHandle* handle = nullptr;
   CallLock send_lock;
   CallLock receive_lock;
-  bool extended = false;                  // made for ibv_wr_*; under send_lock, between start and complete:
-  queue::SendRequest* request = nullptr;  //   the one that is being described
-  int list_error = 0;                     //   why the list will not be posted
-  std::atomic<uint32_t> async_events_sent{0};
+
+ protected:
+  explicit VerbsQp(bool is_extended) : extended(is_extended) {}
+};
+
+struct PlainQp final : VerbsQp {
+  PlainQp() : VerbsQp(false) {}
+
+  ibv_qp plain_face{};
+};
+
+struct ExtendedQp final : VerbsQp {
+  ExtendedQp() : VerbsQp(true) {}
+
+  ibv_qp_ex extended_face{};
+  // Under send_lock, between start and complete:
+  queue::SendRequest* request = nullptr;  // that is being described
+  int list_error = 0;                     // why the list will not be posted
+};
+
+/// Holds the lock of control calls. It may be held for as long as an address takes to be resolved.
+class ControlGuard {
+ public:
+  explicit ControlGuard(VerbsQp& qp) : mutex_(qp.control_mutex()) { pthread_mutex_lock(&mutex_); }
+  ~ControlGuard() { pthread_mutex_unlock(&mutex_); }
+  ControlGuard(const ControlGuard&) = delete;
+  ControlGuard& operator=(const ControlGuard&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
 };
 
 inline VerbsDevice& object(ibv_device* device) { return *reinterpret_cast<VerbsDevice*>(device); }
@@ -246,8 +285,11 @@ inline VerbsChannel& object(ibv_comp_channel* channel) { return *static_cast<Ver
 inline VerbsCq& object(ibv_cq* cq) { return *reinterpret_cast<VerbsCq*>(cq); }
 inline VerbsXrcd& object(ibv_xrcd* xrcd) { return *static_cast<VerbsXrcd*>(xrcd); }
 inline VerbsSrq& object(ibv_srq* srq) { return *static_cast<VerbsSrq*>(srq); }
-inline VerbsQp& object(ibv_qp_ex* qp) { return *static_cast<VerbsQp*>(qp); }
-inline VerbsQp& object(ibv_qp* qp) { return *static_cast<VerbsQp*>(reinterpret_cast<ibv_qp_ex*>(qp)); }
+inline VerbsQp& object(ibv_qp* qp) { return *(reinterpret_cast<VerbsQp*>(qp) - 1); }
+inline ExtendedQp& object(ibv_qp_ex* qp) { return static_cast<ExtendedQp&>(object(&qp->qp_base)); }
+// face() and object() count on it.
+static_assert(sizeof(PlainQp) == sizeof(VerbsQp) + sizeof(ibv_qp));
+static_assert(sizeof(ExtendedQp) == sizeof(VerbsQp) + sizeof(ibv_qp_ex) + 16);
 
 // What the context's table of operations points to.
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
@@ -263,6 +305,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted);
 /// What a queue pair may have beyond what ibv_create_qp_ex can say.
 struct QpExtras {
   bool reserved_lkey = false;
+  bool extended = false;     // for ibv_wr_*
   ibv_xrcd* xrcd = nullptr;  // of an XRC target
 };
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted, const QpExtras& extras);

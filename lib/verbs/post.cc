@@ -67,7 +67,7 @@ int enqueue_bind(VerbsQp& qp, const ibv_send_wr& from, unsigned type) {
 
 /// Checks the rest of a request that is more than a list of segments.
 bool may_be_described(const VerbsQp& qp, const PostRule& rule, const ibv_send_wr& from, uint64_t bytes) {
-  if ((from.send_flags & IBV_SEND_INLINE) != 0 && bytes > qp.caps.max_inline_data) return false;
+  if ((from.send_flags & IBV_SEND_INLINE) != 0 && bytes > qp.limits.inline_bytes) return false;
   if (qp.type == qp::Type::kUd) return can_go_to(qp, from.wr.ud.ah, from.wr.ud.remote_qpn);
   return qp.type != qp::Type::kXrcSend || !rule.has_list || can_name_srq(from.qp_type.xrc.remote_srqn);
 }
@@ -105,7 +105,7 @@ template <bool kPlain>
   if (!kPlain && !rule.allowed) return enqueue_other(qp, from);
   const auto count =
       static_cast<uint32_t>(kPlain || rule.has_list ? from.num_sge : std::min(from.num_sge, 0));
-  if (count > qp.caps.max_send_sge || (from.send_flags & rule.flags_refused) != 0) return EINVAL;
+  if (count > qp.limits.send_segments || (from.send_flags & rule.flags_refused) != 0) return EINVAL;
   const uint64_t bytes = sum(from.sg_list, count);
   if (bytes > kMessageBytesMax) return EINVAL;
   if (!kPlain && !may_be_described(qp, rule, from, bytes)) return EINVAL;
@@ -147,7 +147,7 @@ struct Receives {
 };
 
 [[gnu::always_inline]] inline int enqueue(const Receives& receives, const ibv_recv_wr& from) {
-  if (static_cast<uint32_t>(from.num_sge) > receives.qp.caps.max_recv_sge) return EINVAL;
+  if (static_cast<uint32_t>(from.num_sge) > receives.qp.limits.receive_segments) return EINVAL;
   queue::ReceiveRequest* const request = receives.queue.reserve_used();
   if (request == nullptr) return ENOMEM;
   describe_receive(from, *request, receives.queue.segments(*request));
@@ -228,8 +228,8 @@ int post_recv(ibv_qp* face, ibv_recv_wr* request, ibv_recv_wr** bad) {
   int error = EINVAL;
   qp.receive_lock.lock();
   // Relaxed: as in post_send.
-  if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_RESET || qp.qp_base.recv_cq == nullptr ||
-      qp.qp_base.srq != nullptr) {
+  if (qp.state.load(std::memory_order_relaxed) == IBV_QPS_RESET || qp.face().recv_cq == nullptr ||
+      qp.face().srq != nullptr) {
     *bad = request;
   } else {
     error = enqueue_list(Receives{qp, qp.handle->receive_queue}, request, bad, posted);

@@ -87,9 +87,14 @@ int check(const ibv_context* context, const ibv_qp_init_attr& wanted) {
 namespace {
 
 void fill_face(VerbsQp& qp, ibv_context* context, ibv_pd* pd, const ibv_qp_init_attr& wanted) {
-  qp.caps = wanted.cap;
+  const ibv_qp_cap& caps = wanted.cap;
+  qp.limits = {.send_requests = static_cast<uint16_t>(caps.max_send_wr),
+               .receive_requests = static_cast<uint16_t>(caps.max_recv_wr),
+               .inline_bytes = static_cast<uint16_t>(caps.max_inline_data),
+               .send_segments = static_cast<uint8_t>(caps.max_send_sge),
+               .receive_segments = static_cast<uint8_t>(caps.max_recv_sge)};
   qp.signal_all = wanted.sq_sig_all != 0;
-  ibv_qp& face = qp.qp_base;
+  ibv_qp& face = qp.face();
   face.context = context;
   face.qp_context = wanted.qp_context;
   face.pd = pd;
@@ -115,6 +120,11 @@ void for_each_count_of_users(const ibv_qp& face, Change change) {
 
 queue::CompletionQueue* queue_of(ibv_cq* cq) { return cq != nullptr ? object(cq).queue.get() : nullptr; }
 
+std::unique_ptr<VerbsQp> make_object(bool extended) {
+  if (extended) return std::make_unique<ExtendedQp>();
+  return std::make_unique<PlainQp>();
+}
+
 void enter_or_destroy(VerbsXrcd& xrcd, VerbsQp& target) {
   try {
     enter_target(xrcd, target);
@@ -137,11 +147,12 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
   leave_out_what_it_lacks(wanted);
   if (const int error = check(face, wanted); error != 0) return fail(error);
   round_up_inline(wanted.cap);
-  auto qp = std::make_unique<VerbsQp>();
+  std::unique_ptr<VerbsQp> qp = make_object(extras.extended);
   qp->type = static_cast<qp::Type>(wanted.qp_type);
   std::unique_lock<std::mutex> targets;
   if (is_target) {
-    qp->target = std::make_shared<XrcTarget>();
+    qp->xrc = std::make_unique<XrcHandle>();
+    qp->xrc->target = std::make_shared<XrcTarget>();
     targets = std::unique_lock(object(extras.xrcd).domain->mutex);
   }
   VerbsPd* const domain = is_target ? nullptr : &object(pd);
@@ -160,7 +171,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
       .receive_completions = queue_of(wanted.recv_cq),
       .shared_receives = wanted.srq != nullptr ? object(wanted.srq).receives.get() : nullptr,
       .xrc_domain = is_target ? object(extras.xrcd).domain->domain.get() : nullptr,
-      .listener = is_target ? static_cast<qp::EventListener*>(qp->target.get()) : &qp->notifier,
+      .listener = is_target ? static_cast<qp::EventListener*>(qp->xrc->target.get()) : qp.get(),
       .thread_domain = is_target ? std::nullopt : domain->thread_domain(),
       .memory = qp->memory.get(),
   });
@@ -170,9 +181,9 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr& asked, const QpExtras& extras) {
   if (is_target) enter_or_destroy(object(extras.xrcd), *qp);
   if (!is_target) qp->handle->owner = qp.get();
   fill_face(*qp, face, is_target ? nullptr : pd, wanted);
-  for_each_count_of_users(qp->qp_base, [](auto& users) { users.fetch_add(1); });
+  for_each_count_of_users(qp->face(), [](auto& users) { users.fetch_add(1); });
   asked.cap = wanted.cap;
-  return &qp.release()->qp_base;
+  return &qp.release()->face();
 }
 
 namespace {
@@ -187,7 +198,7 @@ void shut_queues(VerbsQp& qp) {
 /// What was flushed on the way to RESET belongs to the queue pair's last life: no program waits for it in the
 /// next.
 void forget_completions(const VerbsQp& qp) {
-  for (ibv_cq* face : {qp.qp_base.send_cq, qp.qp_base.recv_cq}) {
+  for (ibv_cq* face : {qp.face().send_cq, qp.face().recv_cq}) {
     if (face == nullptr) continue;
     VerbsCq& cq = object(face);
     const std::lock_guard guard(cq.poll_lock);
@@ -211,7 +222,7 @@ int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int given, MacAddress peer
   qp::Attributes attributes;
   if (const int error = translate(qp, wanted, mask, attributes); error != 0) return error;
   attributes.path.destination_mac = peer;
-  const std::lock_guard guard(qp.control->lock);
+  const ControlGuard guard(qp);
   const uint8_t before = qp.state.load();
   const bool to_reset = mask.any(qp::kMaskState) && wanted.qp_state == IBV_QPS_RESET;
   if (to_reset) shut_queues(qp);
@@ -221,15 +232,23 @@ int modify_qp(VerbsQp& qp, const ibv_qp_attr& wanted, int given, MacAddress peer
     return error;
   }
   if (to_reset) forget_completions(qp);
-  if (mask.any(qp::kMaskAv)) qp.control->address = wanted.ah_attr;
+  if (mask.any(qp::kMaskAv)) qp.address() = wanted.ah_attr;
   if (mask.any(qp::kMaskState)) {
-    qp.qp_base.state = wanted.qp_state;
+    qp.face().state = wanted.qp_state;
     qp.state.store(static_cast<uint8_t>(wanted.qp_state));
   }
   return 0;
 }
 
 namespace {
+
+ibv_qp_cap caps_of(const QueueLimits& limits) {
+  return {.max_send_wr = limits.send_requests,
+          .max_recv_wr = limits.receive_requests,
+          .max_send_sge = limits.send_segments,
+          .max_recv_sge = limits.receive_segments,
+          .max_inline_data = limits.inline_bytes};
+}
 
 ibv_qp_attr describe(VerbsQp& qp, const qp::Attributes& now) {
   ibv_qp_attr attributes{};
@@ -242,8 +261,8 @@ ibv_qp_attr describe(VerbsQp& qp, const qp::Attributes& now) {
   attributes.dest_qp_num = now.destination.value;
   attributes.qkey = now.qkey;
   attributes.qp_access_flags = now.access.bits();
-  attributes.cap = qp.caps;
-  attributes.ah_attr = qp.control->address;
+  attributes.cap = caps_of(qp.limits);
+  attributes.ah_attr = qp.address();
   attributes.pkey_index = now.pkey_index;
   attributes.max_rd_atomic = now.max_rd_atomic;
   attributes.max_dest_rd_atomic = now.max_dest_rd_atomic;
@@ -258,9 +277,9 @@ ibv_qp_attr describe(VerbsQp& qp, const qp::Attributes& now) {
 }
 
 void query_qp(VerbsQp& qp, ibv_qp_attr& attributes, ibv_qp_init_attr& initial) {
-  const std::lock_guard guard(qp.control->lock);
+  const ControlGuard guard(qp);
   attributes = describe(qp, qp.owner->device->query_queue_pair(*qp.handle));
-  ibv_qp& face = qp.qp_base;
+  ibv_qp& face = qp.face();
   face.state = attributes.qp_state;
   qp.state.store(static_cast<uint8_t>(attributes.qp_state));
   initial = ibv_qp_init_attr{};
@@ -268,7 +287,7 @@ void query_qp(VerbsQp& qp, ibv_qp_attr& attributes, ibv_qp_init_attr& initial) {
   initial.send_cq = face.send_cq;
   initial.recv_cq = face.recv_cq;
   initial.srq = face.srq;
-  initial.cap = qp.caps;
+  initial.cap = attributes.cap;
   initial.qp_type = face.qp_type;
   initial.sq_sig_all = qp.signal_all ? 1 : 0;
 }
@@ -306,10 +325,10 @@ UROCE_EXPORT int uroce_ibv_destroy_qp(ibv_qp* face) {
     VerbsQp& qp = object(face);
     if (!qp.owner->alive()) return EIO;
     if (qp.owner->device->in_groups(*qp.handle)) return EBUSY;
-    if (qp.target == nullptr || leave_target(qp)) qp.owner->device->destroy_queue_pair(*qp.handle);
+    if (qp.xrc == nullptr || leave_target(qp)) qp.owner->device->destroy_queue_pair(*qp.handle);
     await_async_acknowledgements(qp);
     for_each_count_of_users(*face, [](auto& users) { users.fetch_sub(1); });
-    if (qp.xrcd != nullptr) qp.xrcd->users.fetch_sub(1);
+    if (qp.xrc != nullptr) qp.xrc->xrcd->users.fetch_sub(1);
     pthread_cond_destroy(&face->cond);
     pthread_mutex_destroy(&face->mutex);
     delete &qp;

@@ -46,7 +46,7 @@ uint64_t flags_of(unsigned type) {
 }
 
 /// What was described since start is forgotten, and what it holds given back.
-void cancel(VerbsQp& qp) {
+void cancel(ExtendedQp& qp) {
   queue::SendQueue& queue = qp.handle->send_queue;
   for (uint32_t number = queue.published(); number != queue.reserved(); ++number)
     qp::drop_operation(queue, queue.reserved_at(number));
@@ -54,7 +54,7 @@ void cancel(VerbsQp& qp) {
 }
 
 void start(ibv_qp_ex* face) {
-  VerbsQp& qp = object(face);
+  ExtendedQp& qp = object(face);
   qp.handle->prepare_to_post();
   qp.send_lock.lock();
   qp.request = nullptr;
@@ -66,7 +66,7 @@ void start(ibv_qp_ex* face) {
 
 /// A datagram that was described must have got its address, and what is sent over XRC its shared receive
 /// queue.
-void check_address(VerbsQp& qp) {
+void check_address(ExtendedQp& qp) {
   if (qp.request == nullptr) return;
   const queue::SendQueue& queue = qp.handle->send_queue;
   const bool lost = qp.type == qp::Type::kUd
@@ -78,7 +78,7 @@ void check_address(VerbsQp& qp) {
 }
 
 int complete(ibv_qp_ex* face) {
-  VerbsQp& qp = object(face);
+  ExtendedQp& qp = object(face);
   if (!qp.owner->alive()) {
     qp.send_lock.unlock();
     return EIO;
@@ -96,20 +96,20 @@ int complete(ibv_qp_ex* face) {
 }
 
 void abort(ibv_qp_ex* face) {
-  VerbsQp& qp = object(face);
+  ExtendedQp& qp = object(face);
   if (qp.owner->alive()) cancel(qp);
   qp.send_lock.unlock();
 }
 
 }  // namespace
 
-void refuse(VerbsQp& qp, int error) {
+void refuse(ExtendedQp& qp, int error) {
   if (qp.list_error == 0) qp.list_error = error;
   qp.request = nullptr;
 }
 
 queue::SendRequest* begin(ibv_qp_ex* face, SendOperation operation) {
-  VerbsQp& qp = object(face);
+  ExtendedQp& qp = object(face);
   check_address(qp);
   if (qp.list_error != 0) return nullptr;
   if (!qp::has_operation(qp.type, operation)) {
@@ -148,14 +148,14 @@ void begin_remote(ibv_qp_ex* face, SendOperation operation, uint64_t remote_addr
 void begin_atomic(ibv_qp_ex* face, SendOperation operation, uint64_t remote_address, uint32_t rkey,
                   const queue::AtomicOperands& operands) {
   begin_remote(face, operation, remote_address, rkey);
-  if (const VerbsQp& qp = object(face); qp.request != nullptr)
+  if (const ExtendedQp& qp = object(face); qp.request != nullptr)
     qp.handle->send_queue.operands(*qp.request) = operands;
 }
 
 /// The value is taken at once; there is no list.
 void write_atomically(ibv_qp_ex* face, uint32_t rkey, uint64_t remote_address, const void* value) {
   begin_remote(face, SendOperation::kAtomicWrite, remote_address, rkey);
-  const VerbsQp& qp = object(face);
+  const ExtendedQp& qp = object(face);
   if (qp.request == nullptr) return;
   static_assert(queue::SendQueue::kOperationBytes >= queue::kAtomicBytes);
   std::memcpy(qp.handle->send_queue.inline_bytes(*qp.request), value, queue::kAtomicBytes);
@@ -164,7 +164,7 @@ void write_atomically(ibv_qp_ex* face, uint32_t rkey, uint64_t remote_address, c
 }
 
 void set_immediate(ibv_qp_ex* face, __be32 immediate) {
-  if (VerbsQp& qp = object(face); qp.request != nullptr) qp.request->immediate = immediate;
+  if (ExtendedQp& qp = object(face); qp.request != nullptr) qp.request->immediate = immediate;
 }
 
 /// All of it is said with the call that begins it.
@@ -174,11 +174,11 @@ bool has_no_list(SendOperation operation) {
 }
 
 void set_segments(ibv_qp_ex* face, size_t count, const ibv_sge* segments) {
-  VerbsQp& qp = object(face);
+  ExtendedQp& qp = object(face);
   if (qp.request == nullptr) return;
   uint64_t bytes = 0;
   for (size_t i = 0; i < count; ++i) bytes += length_of(&segments[i]);
-  if (count > qp.caps.max_send_sge || bytes > kMessageBytesMax || has_no_list(qp.request->operation))
+  if (count > qp.limits.send_segments || bytes > kMessageBytesMax || has_no_list(qp.request->operation))
     return refuse(qp, EINVAL);
   qp.request->segments = static_cast<uint16_t>(count);
   qp.request->length = static_cast<uint32_t>(bytes);
@@ -186,13 +186,13 @@ void set_segments(ibv_qp_ex* face, size_t count, const ibv_sge* segments) {
 }
 
 void set_inline(ibv_qp_ex* face, size_t count, const ibv_data_buf* pieces) {
-  VerbsQp& qp = object(face);
+  ExtendedQp& qp = object(face);
   if (qp.request == nullptr) return;
   if (has_result(qp.request->operation) || has_no_list(qp.request->operation)) return refuse(qp, EINVAL);
   std::byte* to = qp.handle->send_queue.inline_bytes(*qp.request);
   size_t bytes = 0;
   for (size_t i = 0; i < count; ++i) {
-    if (pieces[i].length > qp.caps.max_inline_data - bytes) return refuse(qp, EINVAL);
+    if (pieces[i].length > qp.limits.inline_bytes - bytes) return refuse(qp, EINVAL);
     if (pieces[i].length != 0) std::memcpy(to + bytes, pieces[i].addr, pieces[i].length);
     bytes += pieces[i].length;
   }
@@ -201,21 +201,21 @@ void set_inline(ibv_qp_ex* face, size_t count, const ibv_data_buf* pieces) {
 }
 
 void set_ud_address(ibv_qp_ex* face, ibv_ah* ah, uint32_t number, uint32_t qkey) {
-  VerbsQp& qp = object(face);
+  ExtendedQp& qp = object(face);
   if (qp.request == nullptr) return;
   if (qp.type != qp::Type::kUd || !can_go_to(qp, ah, number)) return refuse(qp, EINVAL);
   set_address(qp, *qp.request, *ah, number, qkey);
 }
 
 void set_xrc_srqn(ibv_qp_ex* face, uint32_t number) {
-  VerbsQp& qp = object(face);
+  ExtendedQp& qp = object(face);
   if (qp.request == nullptr) return;
   if (qp.type != qp::Type::kXrcSend || !can_name_srq(number)) return refuse(qp, EINVAL);
   set_srq(qp, *qp.request, number);
 }
 
 void bind_window(ibv_qp_ex* face, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
-  VerbsQp& qp = object(face);
+  ExtendedQp& qp = object(face);
   qp::BindOperation operation;
   if (!all_given(mw, info) || bits_of(mw->type) != IBV_MW_TYPE_2) return refuse(qp, EINVAL);
   if (const int error = translate(qp, mw, rkey, *info, operation); error != 0) return refuse(qp, error);
@@ -309,11 +309,11 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* wanted, const Qp
     const bool is_target = bits_of(wanted->qp_type) == IBV_QPT_XRC_RECV;
     QpExtras all = extras;
     if (is_target) all.xrcd = wanted->xrcd;
+    all.extended = (wanted->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     ibv_qp* qp =
         create_qp(is_target ? nullptr : wanted->pd, *reinterpret_cast<ibv_qp_init_attr*>(wanted), all);
-    if (qp == nullptr || (wanted->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) == 0) return qp;
-    VerbsQp& made = verbs::object(qp);
-    made.extended = true;
+    if (qp == nullptr || !all.extended) return qp;
+    ibv_qp_ex& made = static_cast<ExtendedQp&>(verbs::object(qp)).extended_face;
     fill_operations(made);
     fill_refusals(made);
     return qp;
@@ -326,5 +326,6 @@ extern "C" UROCE_EXPORT ibv_qp_ex* uroce_ibv_qp_to_qp_ex(ibv_qp* face) {
   using namespace uroce::verbs;
   if (!all_given(face)) return fail(EINVAL);
   VerbsQp& qp = object(face);
-  return qp.extended ? &qp : static_cast<ibv_qp_ex*>(fail(EOPNOTSUPP));
+  return qp.extended ? &static_cast<ExtendedQp&>(qp).extended_face
+                     : static_cast<ibv_qp_ex*>(fail(EOPNOTSUPP));
 }

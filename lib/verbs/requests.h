@@ -28,7 +28,7 @@ int enqueue_driver(VerbsQp& qp, const ibv_send_wr& from);
 // Describing a request between ibv_wr_start and ibv_wr_complete. begin() is null when the list has gone
 // wrong; the first mistake of a list counts.
 queue::SendRequest* begin(ibv_qp_ex* qp, queue::SendOperation operation);
-void refuse(VerbsQp& qp, int error);
+void refuse(ExtendedQp& qp, int error);
 
 inline constexpr uint64_t kMessageBytesMax = 1ull << 31;
 

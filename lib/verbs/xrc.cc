@@ -147,32 +147,31 @@ void XrcTarget::raised(qp::Event event) {
 
 namespace {
 
-/// Under the domain's mutex. `open`: one entry, of the handle.
-void enter_handle(VerbsXrcd& xrcd, VerbsQp& qp, std::list<VerbsQp*> open) {
-  qp.xrcd = &xrcd;
-  qp.control = &qp.target->control;
+/// Under the domain's mutex. `open`: one entry, of the handle, which has its target.
+void enter_handle(VerbsXrcd& xrcd, XrcHandle& handle, std::list<VerbsQp*> open) {
+  handle.xrcd = &xrcd;
   xrcd.users.fetch_add(1);
-  qp.open = open.begin();
-  const std::lock_guard guard(qp.target->opens_lock);
-  qp.target->opens.splice(qp.target->opens.end(), open);
+  handle.open = open.begin();
+  const std::lock_guard guard(handle.target->opens_lock);
+  handle.target->opens.splice(handle.target->opens.end(), open);
 }
 
 }  // namespace
 
 void enter_target(VerbsXrcd& xrcd, VerbsQp& qp) {
   std::list<VerbsQp*> open(1, &qp);
-  xrcd.domain->targets.emplace(qp.handle->number.value, qp.target.get());
-  qp.target->handle = qp.handle;
-  enter_handle(xrcd, qp, std::move(open));
+  xrcd.domain->targets.emplace(qp.handle->number.value, qp.xrc->target.get());
+  qp.xrc->target->handle = qp.handle;
+  enter_handle(xrcd, *qp.xrc, std::move(open));
 }
 
 bool leave_target(VerbsQp& qp) {
-  VerbsXrcDomain& domain = *qp.xrcd->domain;
-  XrcTarget& target = *qp.target;
+  VerbsXrcDomain& domain = *qp.xrc->xrcd->domain;
+  XrcTarget& target = *qp.xrc->target;
   const std::lock_guard guard(domain.mutex);
   {
     const std::lock_guard opens_guard(target.opens_lock);
-    target.opens.erase(qp.open);
+    target.opens.erase(qp.xrc->open);
   }
   if (!target.opens.empty()) return false;
   domain.targets.erase(target.handle->number.value);
@@ -210,7 +209,7 @@ int check(const ibv_context* context, const ibv_qp_open_attr& wanted) {
 }
 
 void fill_face(VerbsQp& qp, ibv_context* context, const ibv_qp_open_attr& wanted) {
-  ibv_qp& face = qp.qp_base;
+  ibv_qp& face = qp.face();
   face.context = context;
   if ((wanted.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0) face.qp_context = wanted.qp_context;
   face.qp_num = qp.handle->number.value;
@@ -230,19 +229,20 @@ ibv_qp* open_qp(ibv_context* face, ibv_qp_open_attr* wanted) {
     if (!all_given(wanted)) return fail(EINVAL);
     if (const int error = check(face, *wanted); error != 0) return fail(error);
     VerbsXrcd& xrcd = object(wanted->xrcd);
-    auto qp = std::make_unique<VerbsQp>();
+    auto qp = std::make_unique<PlainQp>();
+    qp->xrc = std::make_unique<XrcHandle>();
     const std::lock_guard guard(xrcd.domain->mutex);
     const auto found = xrcd.domain->targets.find(wanted->qp_num);
     if (found == xrcd.domain->targets.end()) return fail(EINVAL);
     // Any of its handles keeps the target, and this mutex keeps them.
-    qp->target = found->second->opens.front()->target;
+    qp->xrc->target = found->second->opens.front()->xrc->target;
     std::list<VerbsQp*> open(1, qp.get());
     qp->type = qp::Type::kXrcReceive;
     qp->owner = &context;
-    qp->handle = qp->target->handle;
+    qp->handle = qp->xrc->target->handle;
     fill_face(*qp, face, *wanted);
-    enter_handle(xrcd, *qp, std::move(open));
-    return &qp.release()->qp_base;
+    enter_handle(xrcd, *qp->xrc, std::move(open));
+    return &qp.release()->face();
   });
 }
 
