@@ -239,16 +239,19 @@ class Wire:
             yield Row(f'scale.{pairs}.depth{4 * batch}.made_per_s', 2 * pairs / figures['made_in_seconds'], '/s')
 
     def scale_memory(self):
-        """What one queue pair more takes of memory that is connected and has posted nothing, with a send queue of 1024 work
-        requests, of which no page is there; and one whose send queue has been used from end to end."""
-        fewer, more = (json.loads(self.run('loopback', [self.program('one_thread'), '--op', 'write', '--size', SMALL, '--region-mb', 1,
-                                                        '--queue-pairs', pairs, '--depth', IDLE_DEPTH, '--batch', 16, '--outstanding', 64,
-                                                        '--operations', IDLE_DEPTH * pairs])) for pairs in IDLE_PAIRS)
+        """What one queue pair more takes of memory that is connected and has posted nothing: beside queues, for it has none; and what
+        its queues do, a send queue of 1024 work requests, of which no page is there, and a receive queue of one. What one takes
+        whose send queue has been used from end to end."""
+        bare, whole = ([json.loads(self.run('loopback', [self.program('one_thread'), '--op', 'write', '--size', SMALL, '--region-mb', 1,
+                                                         '--queue-pairs', pairs, '--depth', IDLE_DEPTH, '--batch', 16, '--outstanding', 64,
+                                                         '--operations', IDLE_DEPTH * pairs, *options])) for pairs in IDLE_PAIRS]
+                       for options in (('--no-queues',), ()))
         pairs = IDLE_PAIRS[1] - IDLE_PAIRS[0]
-        idle = (more['made_bytes'] - fewer['made_bytes']) / (2 * pairs)
+        idle, with_queues = ((more['made_bytes'] - fewer['made_bytes']) / (2 * pairs) for fewer, more in (bare, whole))
         yield Row('scale.idle_bytes', idle, 'B')
-        # Those of one end post.
-        yield Row('scale.used_bytes', (more['used_bytes'] - fewer['used_bytes']) / pairs - idle, 'B')
+        yield Row('scale.idle_queues_bytes', with_queues - idle, 'B')
+        # Those of one end post, and the others are in use.
+        yield Row('scale.used_bytes', (whole[1]['used_bytes'] - whole[0]['used_bytes']) / pairs - with_queues, 'B')
 
     def of_pairs(self, pairs, batch):
         return json.loads(self.run('loopback', [self.program('one_thread'), '--op', 'write', '--size', SMALL, '--seconds', max(1, self.duration),

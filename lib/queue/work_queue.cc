@@ -33,7 +33,7 @@ WorkQueue<Request>::Ring::Ring(const Options& options)
   attachment_offset = static_cast<uint32_t>(round_up(sizeof(Request) + tail, kAttachmentAlignment));
   stride = round_up(attachment_offset + options.attachment_bytes, kLine);
   mask = count - 1;
-  memory = static_cast<std::byte*>(from->allocate(bytes(), kLine));
+  if (depth != 0) memory = static_cast<std::byte*>(from->allocate(bytes(), kLine));
 }
 
 template <typename Request>

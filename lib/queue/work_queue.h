@@ -27,7 +27,7 @@ template <typename Request>
 class WorkQueue : public Pooled {
  public:
   struct Options {
-    uint32_t depth = 0;             // requests outstanding at most; exact
+    uint32_t depth = 0;             // requests outstanding at most; exact. 0: it takes no memory
     uint32_t segments_max = 1;      // per request
     uint32_t inline_max = 0;        // bytes per request
     uint32_t attachment_bytes = 0;  // for something that goes with every request, beside its data

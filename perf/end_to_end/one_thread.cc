@@ -103,6 +103,10 @@ int main(int argc, char** argv) {
         .seconds = took.count(),
         .bytes_per_queue_pair = static_cast<double>(resident - before) / static_cast<double>(queue_pairs),
         .resident = resident};
+    if (traffic.no_queues) {
+      fmt::print("{{\"made_in_seconds\": {:.3f}, \"made_bytes\": {}}}\n", made.seconds, made.resident);
+      return 0;
+    }
     // Enough for the clock not to matter, and for each queue pair to have a turn.
     constexpr uint64_t kBytesAtOnce = 64 << 20;
     const uint64_t at_once =

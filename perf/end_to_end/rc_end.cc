@@ -107,6 +107,7 @@ void RcEnd::make_queue_pairs() {
                  .max_send_sge = 1,
                  .max_recv_sge = 1,
                  .max_inline_data = 0};
+  if (traffic_.no_queues) initial.cap = {};
   batches_max_ = depth / traffic_.batch;
   under_way_.resize(traffic_.queue_pairs);
   for (uint32_t i = 0; i < traffic_.queue_pairs; ++i)

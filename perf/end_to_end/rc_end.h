@@ -26,6 +26,7 @@ struct Traffic {
   bool random_order = false;  // of the queue pairs, instead of one after the other
   uint32_t batch = 16;        // messages in one post, of which the last is signalled
   uint32_t outstanding = 64;  // messages on all queue pairs together; a multiple of `batch`
+  bool no_queues = false;     // queue pairs that nothing can be posted to, for what they take beside queues
   uint32_t depth = 0;         // of each send queue, `batch` at least; 0: four times its share
 
   [[nodiscard]] uint64_t stride() const { return (uint64_t{size} + 63) / 64 * 64; }
