@@ -44,6 +44,7 @@ namespace uroce {
   X(kDropQkey, "drop_qkey", "packets", "Datagrams with another Q_Key")                                                      \
   X(kDropNoGroup, "drop_no_group", "packets", "For a multicast group without members here")                                 \
   X(kDropService, "drop_service", "packets", "Opcode of another service than the queue pair's")                             \
+  X(kDropNoMemory, "drop_no_memory", "packets", "For a queue pair that is first used, and that there is no memory for")     \
   X(kDropQpState, "drop_qp_state", "packets", "For a queue pair that does not receive in its state")                        \
   X(kDropStalled, "drop_stalled", "packets", "Too many while their queue pair waited for other pollers")                    \
   X(kDropStaleAck, "drop_stale_ack", "packets", "Acknowledgements of what was acknowledged before")                         \

@@ -81,6 +81,15 @@ class QueuePair final : public PlacementOwner {
   /// ENOMEM.
   int modify(const Attributes& attributes, AttributeMask mask, Turn& turn);
 
+  /// Where it was made just now: the state and what belongs to it are those of a queue pair that modify() has
+  /// taken there, RTS at most, and that was not used since. False: there is no memory, and it can but end.
+  [[nodiscard]] bool restore(const Attributes& attributes);
+  /// It was restored, and nothing but modify() was called since: another one can be restored from its
+  /// attributes.
+  [[nodiscard]] bool is_as_restored() const {
+    return state() <= State::kRts && !send_.connection.has_errors();
+  }
+
   /// A packet for this queue pair whose ICRC was right. Whatever it holds, the outcome is a state change by
   /// the rules, a NAK, or a counted drop.
   Receipt receive(const wire::Packet& packet, Turn& turn);

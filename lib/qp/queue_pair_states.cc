@@ -67,6 +67,29 @@ bool QueuePair::provide_for(const Attributes& attributes, AttributeMask mask) {
          (!mask.any(kMaskMaxDestRdAtomic) || responder().provide(resources));
 }
 
+bool QueuePair::restore(const Attributes& attributes) {
+  UROCE_ASSERT(state() == State::kReset && attributes.state <= State::kRts);
+  Connection& connection = send_.connection;
+  connection.attributes = attributes;
+  const State to = attributes.state;
+  if (to == State::kReset) return true;
+  if (!provide_for(attributes, kMaskMaxRdAtomic | kMaskMaxDestRdAtomic)) return false;
+  if (to == State::kRts && !connection.flow_limit.provide(congestion_options())) return false;
+  connection.partition_key = connection.transport.partition_keys[attributes.pkey_index];
+  connection.resources = resources_for(attributes.max_dest_rd_atomic, connection.transport.reads);
+  make_frame();
+  if (to >= State::kRtr) {
+    if (connection.connected) connection.mtu = path_mtu_bytes(attributes.path_mtu);
+    responder().reset(attributes.rq_psn);
+  }
+  if (to == State::kRts) {
+    reset_sends(attributes.sq_psn);
+    begin_flow_limit();
+  }
+  note_admission();
+  return true;
+}
+
 /// What all frames to the peer begin with.
 void QueuePair::make_frame() {
   const Attributes& current = send_.connection.attributes;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory_resource>
 #include <span>
 
 #include "base/number_block.h"
@@ -27,6 +28,7 @@ struct TransportOptions {
   wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;
   CongestionOptions congestion = {};
   const queue::SharedReceiveTable* xrc_receives = nullptr;  // not owned; of XRC targets (xrc_target.h)
+  std::pmr::memory_resource* memory = nullptr;  // not owned; of queue pairs that are used. nullptr: the pool
 };
 inline constexpr TransportOptions kDefaultTransport;
 

@@ -35,7 +35,7 @@ capture::RingPreamble preamble_for(size_t pollers, uint32_t snap_bytes) {
 std::optional<capture::QueuePairFacts> Captures::Finder::find(QpNumber number) const {
   const QueuePairEntry* const entry = context_.queue_pairs.find(number);
   if (entry == nullptr || !entry->is_of(poller_.index())) return std::nullopt;
-  const qp::QueuePair& queue_pair = entry->queue_pair;
+  const qp::LazyQueuePair& queue_pair = entry->queue_pair;
   const qp::Attributes& attributes = queue_pair.attributes();
   return capture::QueuePairFacts{.number = number,
                                  .state = static_cast<uint8_t>(queue_pair.state()),

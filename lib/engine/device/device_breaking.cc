@@ -17,10 +17,12 @@ bool break_queue_pair(DeviceState& state, QpNumber number, bool overflow) {
   bool broken = false;
   state.run_with(number, [&](QueuePairEntry& entry, qp::Turn& turn) {
     if (entry.queue_pair.state() == qp::State::kReset) return;
-    if (overflow) entry.queue_pair.overflow_completions(turn);
+    qp::QueuePair* const queue_pair = entry.queue_pair.use();
+    if (queue_pair == nullptr) return;
+    if (overflow) queue_pair->overflow_completions(turn);
     qp::Attributes ended;
     ended.state = qp::State::kErr;
-    broken = entry.queue_pair.modify(ended, qp::kMaskState, turn) == 0;
+    broken = queue_pair->modify(ended, qp::kMaskState, turn) == 0;
     entry.poller().activate(entry);
   });
   // An overflow has raised it already.

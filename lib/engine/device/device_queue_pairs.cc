@@ -346,7 +346,8 @@ int Device::set_congestion_control(QueuePairHandle& queue_pair, qp::CongestionCo
   int error = ENODEV;
   if (forked_since_start()) return error;
   run_where_it_is(entry, [&](qp::Turn&) {
-    error = entry.queue_pair.set_congestion_control(control);
+    qp::QueuePair* const used = entry.queue_pair.use();
+    error = used != nullptr ? used->set_congestion_control(control) : ENOMEM;
     // What waited for a rate need not wait any more.
     entry.poller().activate(entry);
   });

@@ -91,7 +91,8 @@ void Device::destroy_shared_receives(std::unique_ptr<SharedReceives> receives) {
       const std::lock_guard guard(domain->mutex);
       domain->poller->run([&](qp::Turn&) {
         for (QueuePairEntry* target = domain->first_target; target != nullptr; target = target->xrc->next)
-          target->queue_pair.forget_receives(receives->queue);
+          if (qp::QueuePair* const used = target->queue_pair.used(); used != nullptr)
+            used->forget_receives(receives->queue);
       });
     }
     // Targets of other domains may have found it just before, to see that it is not theirs.

@@ -186,10 +186,10 @@ void Statistics::abandon() {
 namespace {
 
 host::QueuePairRow row_of(const QueuePairEntry& entry) {
-  const qp::QueuePair& queue_pair = entry.queue_pair;
+  const qp::LazyQueuePair& queue_pair = entry.queue_pair;
   const qp::Attributes& attributes = queue_pair.attributes();
   const qp::CongestionState congestion = queue_pair.congestion();
-  const qp::Incidents& incidents = queue_pair.incidents();
+  const qp::Incidents incidents = queue_pair.incidents();
   host::QueuePairRow row{};
   row.number = entry.number.value;
   row.poller = entry.poller_index();

@@ -108,7 +108,8 @@ inline QueuePairEntry* Poller::begin_application_turn(QueuePairEntry* posted) {
     return nullptr;
   }
   posted_turn_ = lock_.turn_number();
-  posted->queue_pair.posted(turn_);
+  if (qp::QueuePair* const used = posted->queue_pair.used(); used != nullptr) [[likely]]
+    used->posted(turn_);
   activate(*posted);
   return posted;
 }
@@ -254,7 +255,8 @@ bool Poller::turn_locked(Caller caller, const QueuePairEntry* posted) {
 /// Whether a turn for a post may go without receiving: the queue pair awaits no responses, or owes the peer a
 /// reply. What others have sent meanwhile can wait a little.
 bool Poller::may_skip_receive(const QueuePairEntry& posted) const {
-  const bool looks_for_answers = posted.queue_pair.awaits_responses() && !posted.queue_pair.owes();
+  const qp::QueuePair* const used = posted.queue_pair.used();
+  const bool looks_for_answers = used != nullptr && used->awaits_responses() && !used->owes();
   return !looks_for_answers && !ahead_ && turn_.now - receive_.last_received() < kUnreceivedMax;
 }
 
@@ -355,7 +357,7 @@ void Poller::take_doorbells(size_t count_max) {
       forward_doorbell(entry);
       continue;
     }
-    entry.queue_pair.posted(turn_);
+    if (qp::QueuePair* const used = entry.queue_pair.used(); used != nullptr) used->posted(turn_);
     activate(entry);
   }
 }

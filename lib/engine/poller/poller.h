@@ -227,6 +227,7 @@ class Poller final : private TurnOwner {
   [[gnu::cold, gnu::noinline]] void send_measured();
 
   // Parts of stages (poller_dispatch.cc).
+  [[nodiscard]] qp::QueuePair* use(QueuePairEntry& entry);
   void set_aside(const StagedPacket& staged, qp::Receipt receipt);
   void receive_early_requests(QueuePairEntry& entry);
   void receive_early_responses(QueuePairEntry& entry);

@@ -8,12 +8,20 @@
 
 namespace uroce::engine {
 
+/// The queue pair that a packet is for; nullptr: it has no memory, so the packet is lost as on the wire.
+inline qp::QueuePair* Poller::use(QueuePairEntry& entry) {
+  qp::QueuePair* const used = entry.queue_pair.use();
+  if (used == nullptr) [[unlikely]]
+    count(Counter::kDropNoMemory);
+  return used;
+}
+
 void Poller::dispatch() {
   const bool checked = std::exchange(ahead_, false);
   const bool quiet = receive_.burst() <= kQuietBurstMax;
   const std::span<StagedPacket> staged = receive_.staged();
   // Of the last packet that was shown, if there was nothing to be seen to before.
-  const QueuePairEntry* predicted = nullptr;
+  const qp::QueuePair* predicted = nullptr;
   for (size_t i = 0; i < staged.size(); ++i) {
     const wire::Packet& packet = staged[i].packet;
     QueuePairEntry* const entry = staged[i].entry;
@@ -27,9 +35,12 @@ void Poller::dispatch() {
       continue;
     }
     flush_completions_if_full();
-    if (predicted != entry) predicted = entry->queue_pair.predicts(packet) ? entry : nullptr;
-    if (const qp::Receipt receipt = predicted != nullptr ? entry->queue_pair.receive_predicted(packet, turn_)
-                                                         : entry->queue_pair.receive(packet, turn_);
+    qp::QueuePair* const queue_pair = use(*entry);
+    if (queue_pair == nullptr) [[unlikely]]
+      continue;
+    if (predicted != queue_pair) predicted = queue_pair->predicts(packet) ? queue_pair : nullptr;
+    if (const qp::Receipt receipt = predicted != nullptr ? queue_pair->receive_predicted(packet, turn_)
+                                                         : queue_pair->receive(packet, turn_);
         receipt != qp::Receipt::kTaken) [[unlikely]]
       set_aside(staged[i], receipt);
     if (!placer_.losses().empty()) [[unlikely]]
@@ -40,7 +51,7 @@ void Poller::dispatch() {
       receive_early_responses(*entry);
     // A packet that comes alone often leaves nothing to do. Of many one does, and a look at each would cost
     // more.
-    if (!quiet || entry->queue_pair.has_work()) {
+    if (!quiet || queue_pair->has_work()) {
       activate(*entry);
     } else {
       rearm(*entry);
@@ -71,10 +82,11 @@ bool Poller::refuse_on_purpose(const StagedPacket& staged) {
   const std::optional<faults::OrderedRefusal> refusal = receive_.refusal_of(staged);
   if (!refusal || staged.entry == nullptr) return false;
   flush_completions_if_full();
-  qp::QueuePair& queue_pair = staged.entry->queue_pair;
-  if (queue_pair.refuse(staged.packet, status_of(refusal->refusal), turn_)) {
+  qp::QueuePair* const queue_pair = use(*staged.entry);
+  if (queue_pair == nullptr) return true;
+  if (queue_pair->refuse(staged.packet, status_of(refusal->refusal), turn_)) {
     receive_.faults()->note_refused(*refusal);
-  } else if (const qp::Receipt receipt = queue_pair.receive(staged.packet, turn_);
+  } else if (const qp::Receipt receipt = queue_pair->receive(staged.packet, turn_);
              receipt != qp::Receipt::kTaken) {
     set_aside(staged, receipt);
   }
@@ -87,7 +99,7 @@ void Poller::set_aside(const StagedPacket& staged, qp::Receipt receipt) {
   QueuePairEntry& entry = *staged.entry;
   EarlyList& list = staged.packet.row->response ? entry.early_responses : entry.early_requests;
   if (early_.keep(list, staged.packet)) return count(Counter::kRxEarly);
-  entry.queue_pair.lose_early(staged.packet, turn_);
+  entry.queue_pair.used()->lose_early(staged.packet, turn_);
 }
 
 void Poller::receive_early_requests(QueuePairEntry& entry) {
@@ -101,9 +113,9 @@ void Poller::receive_early_responses(QueuePairEntry& entry) {
     while (receive_early(entry, list, entry.queue_pair.due_response())) {
     }
     // A look at what is kept, once for each hole: a peer that leaves one gains nothing by more packets.
-    if (entry.queue_pair.waits_for_response()) return;
+    if (entry.queue_pair.used()->waits_for_response()) return;
     const auto first = early_.first_after(list, entry.queue_pair.due_response());
-    if (!first || !entry.queue_pair.reach_response(*first, turn_)) return;
+    if (!first || !entry.queue_pair.used()->reach_response(*first, turn_)) return;
   }
 }
 
@@ -114,7 +126,7 @@ bool Poller::receive_early(QueuePairEntry& entry, EarlyList& of, Psn due) {
   const wire::Packet* const packet = early_.find(of, due);
   if (packet == nullptr) return false;
   flush_completions_if_full();
-  if (entry.queue_pair.receive(*packet, turn_) == qp::Receipt::kStalled) {
+  if (entry.queue_pair.used()->receive(*packet, turn_) == qp::Receipt::kStalled) {
     counters_.add(Counter::kDropStalled, EarlyPackets::count(of));
     early_.forget(of);
     return false;
@@ -134,7 +146,9 @@ void Poller::deliver_to_group(const wire::Packet& packet, const MulticastGroup& 
   for (QueuePairEntry* member : group.members) {
     if (!member->is_of(options_.index)) continue;
     flush_completions_if_full();
-    [[maybe_unused]] const qp::Receipt receipt = member->queue_pair.receive(packet, turn_);
+    qp::QueuePair* const queue_pair = use(*member);
+    if (queue_pair == nullptr) continue;
+    [[maybe_unused]] const qp::Receipt receipt = queue_pair->receive(packet, turn_);
     UROCE_ASSERT(receipt == qp::Receipt::kTaken);  // UD never stalls, and has no order
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);

@@ -60,10 +60,10 @@ void Poller::give_leaving() {
 
 /// Nothing of it is under way here, and the other poller makes turns.
 bool Poller::may_give(const QueuePairEntry& entry, const Poller& to) const {
-  return !to.closed_.load(std::memory_order_relaxed) && entry.queue_pair.may_move() &&
-         entry.early_requests.empty() && entry.early_responses.empty() && tx_.empty() && !ahead_ &&
-         !placer_.copying() && held_.empty() && !receive_.defers() && completions_.empty() &&
-         raised_ == nullptr;
+  return !to.closed_.load(std::memory_order_relaxed) && entry.queue_pair.used() != nullptr &&
+         entry.queue_pair.used()->may_move() && entry.early_requests.empty() &&
+         entry.early_responses.empty() && tx_.empty() && !ahead_ && !placer_.copying() && held_.empty() &&
+         !receive_.defers() && completions_.empty() && raised_ == nullptr;
 }
 
 void Poller::give(QueuePairEntry& entry, uint16_t sibling) {
@@ -84,7 +84,7 @@ void Poller::give(QueuePairEntry& entry, uint16_t sibling) {
 
 void Poller::adopt(QueuePairEntry& entry, uint16_t from, const MoveMessage& given) {
   const Duration ahead = turn_.now - given.now;
-  entry.queue_pair.moved(ahead);
+  entry.queue_pair.used()->moved(ahead);
   entry.strays.moved(turn_.now, ahead);
   queue::CompletionQueue* const sends = entry.queue_pair.send_completions();
   queue::CompletionQueue* const receives = entry.queue_pair.receive_completions();

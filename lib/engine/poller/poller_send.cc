@@ -20,12 +20,13 @@ void Poller::expire_timers() {
     auto& entry = static_cast<QueuePairEntry&>(*node);
     // Timers are not moved on every packet: one that has nothing left to wait for, or waits longer by now,
     // lapses.
-    if (entry.queue_pair.deadline() > turn_.now) {
+    qp::QueuePair& queue_pair = *entry.queue_pair.used();
+    if (queue_pair.deadline() > turn_.now) {
       rearm(entry);
       continue;
     }
     flush_completions_if_full();
-    entry.queue_pair.expire(turn_);
+    queue_pair.expire(turn_);
     activate(entry);
     ++work_;
   }
@@ -50,6 +51,16 @@ void Poller::pump() {
       budget = is_long(entry) ? kQuantumBytes / entry.frame_bytes : pump_budget();
     }
     flush_completions_if_full();
+    if (entry.queue_pair.used() == nullptr) [[unlikely]] {
+      if (!entry.queue_pair.wants_use()) continue;
+      // Without memory what was posted waits for it, as for a port that takes no more.
+      if (entry.queue_pair.use() == nullptr) {
+        active_.push_back(entry);
+        ++waiting_;
+        continue;
+      }
+    }
+    qp::QueuePair& queue_pair = *entry.queue_pair.used();
     note_error_state(entry);
     if (must_wait(entry)) {
       active_.push_back(entry);
@@ -57,7 +68,7 @@ void Poller::pump() {
       continue;
     }
     const size_t before = tx_.size();
-    bool more = entry.queue_pair.pump(turn_, budget);
+    bool more = queue_pair.pump(turn_, budget);
     if (tx_.take_ran_dry()) [[unlikely]]
       count(Counter::kTxNoBuffer);
     more |= note_error_state(entry);
@@ -80,7 +91,7 @@ void Poller::pump() {
     long_until_ = turn_.now + kSharedFor;
   } else if (!alone && !more && frames <= kShortFrames && turn_.now < long_until_) {
     // One that awaits nothing has sent an ACK, or the like.
-    if (entry.queue_pair.awaits_responses()) note_short_message();
+    if (entry.queue_pair.used()->awaits_responses()) note_short_message();
   }
   lone_sender_ = turn_.shared ? nullptr : &entry;
 }
@@ -116,10 +127,10 @@ uint32_t Poller::pump_budget() const {
 bool Poller::must_wait(const QueuePairEntry& entry) {
   if (!port_is_shared_) [[likely]]
     return false;
-  const qp::Attributes& attributes = entry.queue_pair.attributes();
+  const qp::QueuePair& queue_pair = *entry.queue_pair.used();
+  const qp::Attributes& attributes = queue_pair.attributes();
   if (attributes.state == qp::State::kErr || attributes.to_self) return false;
-  if (const auto next = entry.queue_pair.next_datagram(); next && !port_queue_.takes_datagrams(*next))
-    return true;
+  if (const auto next = queue_pair.next_datagram(); next && !port_queue_.takes_datagrams(*next)) return true;
   return !port_queue_.has_room(attributes.on_host ? std::optional(attributes.destination) : std::nullopt);
 }
 
@@ -204,7 +215,7 @@ void QueuePairEntry::raised(qp::Event event) {
 }
 
 bool Poller::note_error_state(QueuePairEntry& entry) {
-  const bool error = entry.queue_pair.state() == qp::State::kErr;
+  const bool error = entry.queue_pair.used()->state() == qp::State::kErr;
   if (error == entry.in_error.load(std::memory_order_relaxed)) return false;  // only this thread writes it
   entry.in_error.store(error, std::memory_order_seq_cst);
   if (error) forget_early(entry);
@@ -212,7 +223,7 @@ bool Poller::note_error_state(QueuePairEntry& entry) {
 }
 
 void Poller::rearm(QueuePairEntry& entry) {
-  const Instant deadline = entry.queue_pair.deadline();
+  const Instant deadline = entry.queue_pair.used()->deadline();
   if (deadline == kNever) return;
   if (!entry.armed() || deadline < entry.deadline()) timers_.arm(entry, deadline);
 }

@@ -1,5 +1,8 @@
 #include "engine/poller/queue_pair_entry.h"
 
+#include <cstddef>
+#include <cstdint>
+
 #include "base/prefetch.h"
 
 namespace uroce::engine {
@@ -9,6 +12,12 @@ constinit thread_local const QueuePairHandle* QueuePairHandle::posted_last
 
 void QueuePairHandle::prefetch() const { static_cast<const QueuePairEntry*>(this)->prefetch_all(); }
 
-void QueuePairEntry::prefetch_all() const { prefetch_lines(this, sizeof(*this)); }
+void QueuePairEntry::prefetch_all() const {
+  // Of what it was made with nothing is looked at once it is in use.
+  const size_t to_transport =
+      reinterpret_cast<uintptr_t>(&queue_pair) - reinterpret_cast<uintptr_t>(this) + sizeof(void*);
+  prefetch_lines(this, to_transport);
+  prefetch_lines(queue_pair.used(), sizeof(qp::QueuePair));
+}
 
 }  // namespace uroce::engine

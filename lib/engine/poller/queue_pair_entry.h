@@ -9,7 +9,7 @@
 #include "base/contract.h"
 #include "engine/poller/early_packets.h"
 #include "engine/poller/queue_pair_handle.h"
-#include "qp/queue_pair.h"
+#include "qp/lazy_queue_pair.h"
 
 namespace uroce::engine {
 
@@ -46,7 +46,7 @@ struct QueuePairEntry final : QueuePairHandle {
   }
 
   /// Before the queue pair is used, after others: the lines of it come into the cache at once, not one by
-  /// one.
+  /// one, and then those of its transport.
   void prefetch_all() const;
 
  private:
@@ -57,7 +57,7 @@ struct QueuePairEntry final : QueuePairHandle {
   // Of its poller's EarlyPackets.
   EarlyList early_requests;
   EarlyList early_responses;
-  qp::QueuePair queue_pair;
+  qp::LazyQueuePair queue_pair;
 
  private:
   [[nodiscard]] uint32_t owner() const { return owner_index.load(std::memory_order_acquire); }

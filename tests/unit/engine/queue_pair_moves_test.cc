@@ -334,13 +334,13 @@ TEST(QueuePairMoves, ItsTimersKeepTheirTime) {
   crossed.right->post_send(100);
   crossed.pair.settle();
   const QueuePairEntry& entry = entry_of(*crossed.right);
-  const Duration before = entry.queue_pair.deadline() - clock_of(*crossed.home);
+  const Duration before = entry.queue_pair.used()->deadline() - clock_of(*crossed.home);
   ASSERT_GT(before, milliseconds(100));
   const Instant began = VirtualPair::now();
   for (int i = 0; i < 1000 && !crossed.right_moved(); ++i) crossed.exchange();
   ASSERT_TRUE(crossed.right_moved());
   const Duration passed = VirtualPair::now() - began;
-  const Duration after = entry.queue_pair.deadline() - clock_of(other);
+  const Duration after = entry.queue_pair.used()->deadline() - clock_of(other);
   EXPECT_LT(passed, milliseconds(5));
   EXPECT_GE(after + passed + milliseconds(5), before);
   EXPECT_LE(after, before);

@@ -6,6 +6,7 @@
 
 #include "base/pooled.h"
 #include "engine/poller/queue_pair_entry.h"
+#include "verbs/objects.h"
 
 namespace uroce::engine {
 namespace {
@@ -16,9 +17,17 @@ std::unique_ptr<QueuePairEntry> make_entry(qp::Type type = qp::Type::kRc) {
       queue::ReceiveQueue::Ring({.depth = 4}), std::span<Poller* const>(), 0);
 }
 
-TEST(QueuePairSize, AllOfItIsOnePieceOf1280Bytes) {
-  EXPECT_LE(sizeof(QueuePairEntry), 1280u)
-      << "transport, responder and queues; with more, the pool takes 1536";
+TEST(QueuePairSize, UnusedItIsAPieceOf640Bytes) {
+  EXPECT_LE(sizeof(QueuePairEntry), 640u) << "with more, the pool takes 768";
+}
+
+TEST(QueuePairSize, UsedItHasAnotherOf1024Bytes) {
+  EXPECT_LE(sizeof(qp::QueuePair), 1024u) << "with more, the pool takes 1280";
+}
+
+TEST(QueuePairSize, WhatAProgramHoldsIsAPieceOf256Bytes) {
+  EXPECT_LE(sizeof(verbs::PlainQp), 256u) << "ibv_qp and what verbs keep beside it: 1 KiB with the above";
+  EXPECT_LE(sizeof(verbs::ExtendedQp), 512u) << "that of ibv_wr_*";
 }
 
 TEST(QueuePairSize, LinesOfThePostingThreadsAreNobodyElses) {

@@ -52,7 +52,7 @@ TEST_F(Congestion, TwoMarksInOneTurn_ExpectOneCnp) {
 
 TEST_F(Congestion, AnIntervalOfZero_ExpectNoCnp) {
   transport.congestion.cnp_interval_us = 0;
-  queue_pair = std::make_unique<QueuePair>(options);
+  queue_pair = std::make_unique<LazyQueuePair>(options);
   bring_up_with_marks();
   receive_write(Operation::kWriteOnly, 5000, 0, 1, pattern(1));
   EXPECT_EQ(pump().size(), 1u) << "the ACK";
@@ -65,7 +65,7 @@ class RateOfDcqcn : public QueuePairTest {
   RateOfDcqcn() {
     transport.congestion = {.control = CongestionControl::kDcqcn,
                             .dcqcn = {.line_mbps = 200, .increase_us = 1'000'000}};
-    queue_pair = std::make_unique<QueuePair>(options);
+    queue_pair = std::make_unique<LazyQueuePair>(options);
   }
 
   void receive_cnp() {
@@ -138,7 +138,7 @@ TEST_F(RateOfDcqcn, TheSpeedOfThePortIsThatOfTheLineUnlessOneIsConfigured) {
   turn.line_mbps = 100;
   EXPECT_EQ(wait_for_second(), 160);
   transport.congestion.dcqcn.line_of_port = false;
-  queue_pair = std::make_unique<QueuePair>(options);
+  queue_pair = std::make_unique<LazyQueuePair>(options);
   EXPECT_EQ(wait_for_second(), 80);
 }
 
@@ -175,7 +175,7 @@ TEST_F(RateOfDcqcn, AnotherLifeOfTheQueuePairBeginsWithoutALimit) {
 
 TEST_F(Congestion, UnderSwiftAWindowIsUnderWayThatRoundTripsMake) {
   transport.congestion = {.control = CongestionControl::kSwift};
-  queue_pair = std::make_unique<QueuePair>(options);
+  queue_pair = std::make_unique<LazyQueuePair>(options);
   bring_up();
   post(queue::SendOperation::kWrite, 64 * kMtu);
   std::vector<Sent> sent = pump();
@@ -198,7 +198,7 @@ TEST_F(Congestion, UnderSwiftAWindowIsUnderWayThatRoundTripsMake) {
 /// Each part is a message to the peer, and it says how many more it can take.
 TEST_F(Congestion, UnderSwiftAReadIsAskedForInShortParts) {
   transport.congestion = {.control = CongestionControl::kSwift};
-  queue_pair = std::make_unique<QueuePair>(options);
+  queue_pair = std::make_unique<LazyQueuePair>(options);
   attributes.max_rd_atomic = 16;
   bring_up();
   post(queue::SendOperation::kRead, 12 * kMtu);
@@ -232,7 +232,7 @@ TEST_F(Congestion, UnderSwiftAReadIsAskedForInShortParts) {
 
 TEST_F(Congestion, UnderSwiftALargeWindowIsAcknowledgedInPart) {
   transport.congestion = {.control = CongestionControl::kSwift};
-  queue_pair = std::make_unique<QueuePair>(options);
+  queue_pair = std::make_unique<LazyQueuePair>(options);
   bring_up();
   post(queue::SendOperation::kWrite, 1000 * kMtu);
   std::vector<Sent> sent;

@@ -194,7 +194,7 @@ TEST_F(Datagram, WhatCannotBeTakenIsDroppedInSilenceAndItsReceiveServesTheNext) 
 TEST_F(Datagram, MayComeFromASharedReceiveQueue) {
   queue::SharedReceiveQueue shared{{.depth = 2, .domain = {1}}};
   options.shared_receives = &shared;
-  queue_pair = std::make_unique<QueuePair>(options);
+  queue_pair = std::make_unique<LazyQueuePair>(options);
   bring_up();
   queue::ReceiveRequest& request = *shared.reserve();
   request.length = 100;

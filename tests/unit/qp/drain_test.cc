@@ -12,7 +12,7 @@ class Drain : public QueuePairTest {
  protected:
   Drain() { attributes.notify_drained = true; }
   int drain() { return modify(State::kSqd, kMaskEnSqdAsyncNotify); }
-  [[nodiscard]] bool draining() const { return queue_pair->attributes().draining; }
+  [[nodiscard]] bool draining() { return queue_pair->attributes().draining; }
 };
 
 TEST_F(Drain, ToldWhenAllThatWasBegunIsComplete) {

@@ -81,7 +81,7 @@ QueuePairTest::QueuePairTest(Type its_type, uint32_t datagram_mtu)
   options.send_completions = &send_queue_completions;
   options.receive_completions = &receive_queue_completions;
   options.listener = &events;
-  queue_pair = std::make_unique<QueuePair>(options);
+  queue_pair = std::make_unique<LazyQueuePair>(options);
 
   attributes.access = mem::kRemoteWrite | mem::kRemoteRead;
   attributes.path = path_to_peer();
@@ -114,7 +114,7 @@ void QueuePairTest::grant(mem::Access access) {
 int QueuePairTest::modify(State state, AttributeMask mask) {
   Attributes changed = attributes;
   changed.state = state;
-  const int error = queue_pair->modify(changed, mask | kMaskState, turn);
+  const int error = queue_pair.lazy().modify(changed, mask | kMaskState, turn);
   completions.publish_all();
   return error;
 }

@@ -6,13 +6,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "copy/placer.h"
 #include "mem/region_table.h"
 #include "port/tx_batch.h"
+#include "qp/lazy_queue_pair.h"
 #include "qp/local_operation.h"
-#include "qp/queue_pair.h"
 #include "tests/unit/mem/other_poller.h"
 #include "wire/packet.h"
 
@@ -60,6 +61,21 @@ class RecordedEvents final : public EventListener {
  public:
   void raised(Event event) override { list.push_back(event); }
   std::vector<Event> list;
+};
+
+/// A queue pair as its poller has it: what is done with it but modify() uses it, and a state that it had
+/// before is restored then.
+class UsedQueuePair {
+ public:
+  UsedQueuePair& operator=(std::unique_ptr<LazyQueuePair> made) {
+    lazy_ = std::move(made);
+    return *this;
+  }
+  [[nodiscard]] LazyQueuePair& lazy() { return *lazy_; }
+  QueuePair* operator->() { return lazy_->use(); }
+
+ private:
+  std::unique_ptr<LazyQueuePair> lazy_;
 };
 
 /// A queue pair with everything it needs, whose peer is the test: it sends crafted packets and sees what
@@ -166,7 +182,7 @@ class QueuePairTest : public ::testing::Test {
   Turn turn;
   TransportOptions transport;
   QueuePair::Options options;  // that it was made with, and `transport`
-  std::unique_ptr<QueuePair> queue_pair;
+  UsedQueuePair queue_pair;
 };
 
 }  // namespace uroce::qp::testing

@@ -96,7 +96,7 @@ class ReplyingWithCredits : public Replying {
  protected:
   ReplyingWithCredits() {
     transport.credits = true;
-    queue_pair = std::make_unique<QueuePair>(options);
+    queue_pair = std::make_unique<LazyQueuePair>(options);
   }
 };
 

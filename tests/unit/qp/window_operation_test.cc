@@ -76,7 +76,7 @@ class WindowOperation : public QueuePairTest {
   /// Another queue pair of the same number takes the place of the one that there was.
   void make_anew(mem::QpIdentity identity) {
     options.identity = identity;
-    queue_pair = std::make_unique<QueuePair>(options);
+    queue_pair = std::make_unique<LazyQueuePair>(options);
     bring_up();
   }
   mem::RegionObject& object(MemoryKey of) { return *regions.read_entry(of).object; }

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+
+#include "qp/attributes.h"
+#include "qp/queue_pair.h"
+#include "qp/queue_pair_options.h"
+#include "qp/turn.h"
+
+namespace uroce::qp {
+
+/// A queue pair that takes the memory of its transport, 1 KiB, when it is first used: by a request that is
+/// posted, a packet that comes, or a state that only a used one has (SQD, SQE, ERR). Until then, connected or
+/// not, it is what it was made with and its attributes; it has sent and received nothing. It stays used to
+/// its end. Its poller, like QueuePair.
+class LazyQueuePair {
+ public:
+  /// The memory is that of `options.transport`.
+  explicit LazyQueuePair(const QueuePairOptions& options) : options_(options) {}
+  LazyQueuePair(const LazyQueuePair&) = delete;
+  LazyQueuePair& operator=(const LazyQueuePair&) = delete;
+  ~LazyQueuePair() { end_use(); }
+
+  /// nullptr: it is not in use.
+  [[nodiscard]] QueuePair* used() const { return used_; }
+  /// It is in use from now on, as far as there is memory; nullptr: there is none, and nothing has changed.
+  [[nodiscard]] QueuePair* use() {
+    if (used_ != nullptr) [[likely]]
+      return used_;
+    return begin_use();
+  }
+  /// It is not in use, and was posted what asks for that.
+  [[nodiscard]] bool wants_use() const;
+
+  // As QueuePair; none of it takes memory but modify(), for the time of the call, unless it begins the use.
+  int modify(const Attributes& attributes, AttributeMask mask, Turn& turn);
+  [[nodiscard]] const Attributes& attributes() const {
+    return used_ != nullptr ? used_->attributes() : attributes_;
+  }
+  [[nodiscard]] State state() const { return attributes().state; }
+  [[nodiscard]] Type type() const { return options_.type; }
+  [[nodiscard]] QpNumber number() const { return options_.number; }
+  [[nodiscard]] DomainId domain() const { return options_.domain; }
+  [[nodiscard]] queue::CompletionQueue* send_completions() const { return options_.send_completions; }
+  [[nodiscard]] queue::CompletionQueue* receive_completions() const { return options_.receive_completions; }
+  [[nodiscard]] Traffic sent() const { return used_ != nullptr ? used_->sent() : Traffic{}; }
+  [[nodiscard]] Traffic received() const { return used_ != nullptr ? used_->received() : Traffic{}; }
+  [[nodiscard]] Incidents incidents() const { return used_ != nullptr ? used_->incidents() : Incidents{}; }
+  [[nodiscard]] uint32_t unanswered() const { return used_ != nullptr ? used_->unanswered() : 0; }
+  [[nodiscard]] Psn due_request() const {
+    return used_ != nullptr ? used_->due_request() : attributes_.rq_psn;
+  }
+  [[nodiscard]] Psn due_response() const {
+    return used_ != nullptr ? used_->due_response() : attributes_.sq_psn;
+  }
+  [[nodiscard]] CongestionState congestion() const;
+  bool answer(Turn& turn, uint32_t budget) { return used_ != nullptr && used_->answer(turn, budget); }
+  bool abandon(Turn& turn);
+
+ private:
+  [[gnu::cold, gnu::noinline]] QueuePair* begin_use();
+  void end_use();
+
+  QueuePair* used_ = nullptr;
+  const QueuePairOptions options_;
+  Attributes attributes_;  // while it is not in use
+};
+
+}  // namespace uroce::qp
