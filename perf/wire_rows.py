@@ -47,7 +47,8 @@ RARE_US = 100
 # Of what one CPU does or two do together the median of so many runs counts.
 RUNS = 3
 # Those of each end whose difference shows what one more takes.
-IDLE_PAIRS = 1000, 4000
+IDLE_PAIRS = 10_000, 50_000  # of which memory that comes by huge pages is but a part
+USED_PAIRS = 1000, 4000
 IDLE_DEPTH = 1024
 # That instructions are counted of.
 OPERATIONS = 4096
@@ -242,16 +243,19 @@ class Wire:
         """What one queue pair more takes of memory that is connected and has posted nothing: beside queues, for it has none; and what
         its queues do, a send queue of 1024 work requests, of which no page is there, and a receive queue of one. What one takes
         whose send queue has been used from end to end."""
-        bare, whole = ([json.loads(self.run('loopback', [self.program('one_thread'), '--op', 'write', '--size', SMALL, '--region-mb', 1,
-                                                         '--queue-pairs', pairs, '--depth', IDLE_DEPTH, '--batch', 16, '--outstanding', 64,
-                                                         '--operations', IDLE_DEPTH * pairs, *options])) for pairs in IDLE_PAIRS]
-                       for options in (('--no-queues',), ()))
-        pairs = IDLE_PAIRS[1] - IDLE_PAIRS[0]
-        idle, with_queues = ((more['made_bytes'] - fewer['made_bytes']) / (2 * pairs) for fewer, more in (bare, whole))
+        idle, with_queues = (self.more_bytes(IDLE_PAIRS, 'made_bytes', '--make-only', *options) / 2 for options in (('--no-queues',), ()))
+        used = self.more_bytes(USED_PAIRS, 'used_bytes')
         yield Row('scale.idle_bytes', idle, 'B')
         yield Row('scale.idle_queues_bytes', with_queues - idle, 'B')
         # Those of one end post, and the others are in use.
-        yield Row('scale.used_bytes', (whole[1]['used_bytes'] - whole[0]['used_bytes']) / pairs - with_queues, 'B')
+        yield Row('scale.used_bytes', used - with_queues, 'B')
+
+    def more_bytes(self, numbers, figure, *options):
+        """What a queue pair of each end more takes: of so many and so many more."""
+        fewer, more = (json.loads(self.run('loopback', [self.program('one_thread'), '--op', 'write', '--size', SMALL, '--region-mb', 1,
+                                                        '--queue-pairs', pairs, '--depth', IDLE_DEPTH, '--batch', 16, '--outstanding', 64,
+                                                        '--operations', IDLE_DEPTH * pairs, *options]))[figure] for pairs in numbers)
+        return (more - fewer) / (numbers[1] - numbers[0])
 
     def of_pairs(self, pairs, batch):
         return json.loads(self.run('loopback', [self.program('one_thread'), '--op', 'write', '--size', SMALL, '--seconds', max(1, self.duration),

@@ -88,8 +88,10 @@ int main(int argc, char** argv) {
   const uroce::perf::TrafficOptions asked(app);
   uint64_t operations = 0;
   double seconds = 0.5;
+  bool make_only = false;
   app.add_option("--operations", operations, "exactly so many, after as many that do not count");
   app.add_option("--seconds", seconds, "of CPU time");
+  app.add_flag("--make-only", make_only, "make and connect the queue pairs");
   CLI11_PARSE(app, argc, argv);
   try {
     const uroce::perf::Traffic traffic = asked.traffic();
@@ -103,7 +105,7 @@ int main(int argc, char** argv) {
         .seconds = took.count(),
         .bytes_per_queue_pair = static_cast<double>(resident - before) / static_cast<double>(queue_pairs),
         .resident = resident};
-    if (traffic.no_queues) {
+    if (make_only) {
       fmt::print("{{\"made_in_seconds\": {:.3f}, \"made_bytes\": {}}}\n", made.seconds, made.resident);
       return 0;
     }

@@ -17,8 +17,7 @@ TrafficOptions::TrafficOptions(CLI::App& app) {
   app.add_flag("--random-order", traffic_.random_order, "of the queue pairs");
   app.add_option("--batch", traffic_.batch)->check(CLI::PositiveNumber);
   app.add_option("--outstanding", traffic_.outstanding)->check(CLI::PositiveNumber);
-  app.add_flag("--no-queues", traffic_.no_queues,
-               "queue pairs that nothing can be posted to; makes them only");
+  app.add_flag("--no-queues", traffic_.no_queues, "queue pairs that nothing can be posted to");
   app.add_option("--depth", traffic_.depth, "of each send queue; not given: four times its share");
 }
 

@@ -206,6 +206,7 @@ class Poller final : private TurnOwner {
   void release();
   void expire_timers();
   void pump();
+  [[nodiscard, gnu::cold, gnu::noinline]] bool begin_use_by_post(QueuePairEntry& entry);
   void note_sent(QueuePairEntry& entry, size_t frames, bool more);
   void note_short_message();
   [[nodiscard]] static bool is_long(const QueuePairEntry& entry);
@@ -227,7 +228,7 @@ class Poller final : private TurnOwner {
   [[gnu::cold, gnu::noinline]] void send_measured();
 
   // Parts of stages (poller_dispatch.cc).
-  [[nodiscard]] qp::QueuePair* use(QueuePairEntry& entry);
+  [[nodiscard, gnu::cold, gnu::noinline]] bool begin_use_by_packet(QueuePairEntry& entry);
   void set_aside(const StagedPacket& staged, qp::Receipt receipt);
   void receive_early_requests(QueuePairEntry& entry);
   void receive_early_responses(QueuePairEntry& entry);

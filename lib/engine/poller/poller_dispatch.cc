@@ -8,20 +8,12 @@
 
 namespace uroce::engine {
 
-/// The queue pair that a packet is for; nullptr: it has no memory, so the packet is lost as on the wire.
-inline qp::QueuePair* Poller::use(QueuePairEntry& entry) {
-  qp::QueuePair* const used = entry.queue_pair.use();
-  if (used == nullptr) [[unlikely]]
-    count(Counter::kDropNoMemory);
-  return used;
-}
-
 void Poller::dispatch() {
   const bool checked = std::exchange(ahead_, false);
   const bool quiet = receive_.burst() <= kQuietBurstMax;
   const std::span<StagedPacket> staged = receive_.staged();
   // Of the last packet that was shown, if there was nothing to be seen to before.
-  const qp::QueuePair* predicted = nullptr;
+  const QueuePairEntry* predicted = nullptr;
   for (size_t i = 0; i < staged.size(); ++i) {
     const wire::Packet& packet = staged[i].packet;
     QueuePairEntry* const entry = staged[i].entry;
@@ -35,10 +27,10 @@ void Poller::dispatch() {
       continue;
     }
     flush_completions_if_full();
-    qp::QueuePair* const queue_pair = use(*entry);
-    if (queue_pair == nullptr) [[unlikely]]
+    if (entry->queue_pair.used() == nullptr && !begin_use_by_packet(*entry)) [[unlikely]]
       continue;
-    if (predicted != queue_pair) predicted = queue_pair->predicts(packet) ? queue_pair : nullptr;
+    qp::QueuePair* const queue_pair = entry->queue_pair.used();
+    if (predicted != entry) predicted = queue_pair->predicts(packet) ? entry : nullptr;
     if (const qp::Receipt receipt = predicted != nullptr ? queue_pair->receive_predicted(packet, turn_)
                                                          : queue_pair->receive(packet, turn_);
         receipt != qp::Receipt::kTaken) [[unlikely]]
@@ -51,12 +43,20 @@ void Poller::dispatch() {
       receive_early_responses(*entry);
     // A packet that comes alone often leaves nothing to do. Of many one does, and a look at each would cost
     // more.
-    if (!quiet || queue_pair->has_work()) {
+    if (!quiet || entry->queue_pair.used()->has_work()) {
       activate(*entry);
     } else {
       rearm(*entry);
     }
   }
+}
+
+/// Begins the first use of a queue pair that a packet came for. False: there is no memory for it, so the packet
+/// is lost as on the wire.
+bool Poller::begin_use_by_packet(QueuePairEntry& entry) {
+  if (entry.queue_pair.use() != nullptr) return true;
+  count(Counter::kDropNoMemory);
+  return false;
 }
 
 namespace {
@@ -82,8 +82,8 @@ bool Poller::refuse_on_purpose(const StagedPacket& staged) {
   const std::optional<faults::OrderedRefusal> refusal = receive_.refusal_of(staged);
   if (!refusal || staged.entry == nullptr) return false;
   flush_completions_if_full();
-  qp::QueuePair* const queue_pair = use(*staged.entry);
-  if (queue_pair == nullptr) return true;
+  if (staged.entry->queue_pair.used() == nullptr && !begin_use_by_packet(*staged.entry)) return true;
+  qp::QueuePair* const queue_pair = staged.entry->queue_pair.used();
   if (queue_pair->refuse(staged.packet, status_of(refusal->refusal), turn_)) {
     receive_.faults()->note_refused(*refusal);
   } else if (const qp::Receipt receipt = queue_pair->receive(staged.packet, turn_);
@@ -146,9 +146,8 @@ void Poller::deliver_to_group(const wire::Packet& packet, const MulticastGroup& 
   for (QueuePairEntry* member : group.members) {
     if (!member->is_of(options_.index)) continue;
     flush_completions_if_full();
-    qp::QueuePair* const queue_pair = use(*member);
-    if (queue_pair == nullptr) continue;
-    [[maybe_unused]] const qp::Receipt receipt = queue_pair->receive(packet, turn_);
+    if (member->queue_pair.used() == nullptr && !begin_use_by_packet(*member)) continue;
+    [[maybe_unused]] const qp::Receipt receipt = member->queue_pair.used()->receive(packet, turn_);
     UROCE_ASSERT(receipt == qp::Receipt::kTaken);  // UD never stalls, and has no order
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);

@@ -51,16 +51,8 @@ void Poller::pump() {
       budget = is_long(entry) ? kQuantumBytes / entry.frame_bytes : pump_budget();
     }
     flush_completions_if_full();
-    if (entry.queue_pair.used() == nullptr) [[unlikely]] {
-      if (!entry.queue_pair.wants_use()) continue;
-      // Without memory what was posted waits for it, as for a port that takes no more.
-      if (entry.queue_pair.use() == nullptr) {
-        active_.push_back(entry);
-        ++waiting_;
-        continue;
-      }
-    }
-    qp::QueuePair& queue_pair = *entry.queue_pair.used();
+    if (entry.queue_pair.used() == nullptr && !begin_use_by_post(entry)) [[unlikely]]
+      continue;
     note_error_state(entry);
     if (must_wait(entry)) {
       active_.push_back(entry);
@@ -68,7 +60,7 @@ void Poller::pump() {
       continue;
     }
     const size_t before = tx_.size();
-    bool more = queue_pair.pump(turn_, budget);
+    bool more = entry.queue_pair.used()->pump(turn_, budget);
     if (tx_.take_ran_dry()) [[unlikely]]
       count(Counter::kTxNoBuffer);
     more |= note_error_state(entry);
@@ -79,6 +71,16 @@ void Poller::pump() {
     if (&entry != lone_sender_) [[unlikely]]
       note_sent(entry, tx_.size() - before, more);
   }
+}
+
+/// Begins the first use of a queue pair that was posted to. False: nothing was posted that asks for it, or
+/// there is no memory, for which what was posted waits as for a port that takes no more.
+bool Poller::begin_use_by_post(QueuePairEntry& entry) {
+  if (!entry.queue_pair.wants_use()) return false;
+  if (entry.queue_pair.use() != nullptr) return true;
+  active_.push_back(entry);
+  ++waiting_;
+  return false;
 }
 
 /// Notes what a queue pair has sent, unless it is the only one that sends.
