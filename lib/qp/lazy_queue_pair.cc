@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <memory_resource>
 #include <new>
-#include <utility>
 
 #include "base/pooled_memory.h"
 #include "qp/local_operation.h"
@@ -25,40 +24,44 @@ QueuePair* LazyQueuePair::begin_use() {
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
-  used_ = ::new (place) QueuePair(options_);
-  if (!used_->restore(attributes_)) end_use();
-  return used_;
+  auto* const made = ::new (place) QueuePair(options_);
+  used_.store(made, std::memory_order_relaxed);
+  if (!made->restore(attributes_)) end_use();
+  return used();
 }
 
 void LazyQueuePair::end_use() {
-  if (used_ == nullptr) return;
-  used_->~QueuePair();
-  memory_of(options_).deallocate(std::exchange(used_, nullptr), sizeof(QueuePair), PooledMemory::kAlignment);
+  QueuePair* const ended = used();
+  if (ended == nullptr) return;
+  used_.store(nullptr, std::memory_order_relaxed);
+  ended->~QueuePair();
+  memory_of(options_).deallocate(ended, sizeof(QueuePair), PooledMemory::kAlignment);
 }
 
 bool LazyQueuePair::wants_use() const {
   const queue::SendQueue& sends = *options_.send_queue;
-  return used_ == nullptr && attributes_.state == State::kRts && sends.published() != sends.retired();
+  return used() == nullptr && attributes_.state == State::kRts && sends.published() != sends.retired();
 }
 
 int LazyQueuePair::modify(const Attributes& attributes, AttributeMask mask, Turn& turn) {
-  const bool was_used = used_ != nullptr;
-  if (use() == nullptr) return ENOMEM;
-  const int error = used_->modify(attributes, mask, turn);
-  if (was_used || !used_->is_as_restored()) return error;
-  attributes_ = used_->attributes();
+  const bool was_used = used() != nullptr;
+  QueuePair* const queue_pair = use();
+  if (queue_pair == nullptr) return ENOMEM;
+  const int error = queue_pair->modify(attributes, mask, turn);
+  if (was_used || !queue_pair->is_as_restored()) return error;
+  attributes_ = queue_pair->attributes();
   end_use();
   return error;
 }
 
 CongestionState LazyQueuePair::congestion() const {
-  if (used_ != nullptr) return used_->congestion();
+  if (used() != nullptr) return used()->congestion();
   return {.control = options_.transport->congestion.control,
           .window = is_reliable(options_.type) ? SendWindow::kPackets : 0};
 }
 
 bool LazyQueuePair::abandon(Turn& turn) {
-  if (used_ != nullptr) return used_->abandon(turn);
+  if (used() != nullptr) return used()->abandon(turn);
   // None of them has started.
   queue::SendQueue& sends = *options_.send_queue;
   for (const uint32_t end = sends.published(); sends.retired() != end; sends.retire())

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "qp/attributes.h"
@@ -22,12 +23,13 @@ class LazyQueuePair {
   ~LazyQueuePair() { end_use(); }
 
   /// nullptr: it is not in use.
-  [[nodiscard]] QueuePair* used() const { return used_; }
+  [[nodiscard]] QueuePair* used() const { return used_.load(std::memory_order_relaxed); }
+  /// Where it lies once it is in use. Any thread, to prefetch it.
+  [[nodiscard]] const void* place() const { return used(); }
   /// It is in use from now on, as far as there is memory; nullptr: there is none, and nothing has changed.
   [[nodiscard]] QueuePair* use() {
-    if (used_ != nullptr) [[likely]]
-      return used_;
-    return begin_use();
+    QueuePair* const used_already = used();
+    return used_already != nullptr ? used_already : begin_use();
   }
   /// It is not in use, and was posted what asks for that.
   [[nodiscard]] bool wants_use() const;
@@ -35,7 +37,7 @@ class LazyQueuePair {
   // As QueuePair; none of it takes memory but modify(), for the time of the call, unless it begins the use.
   int modify(const Attributes& attributes, AttributeMask mask, Turn& turn);
   [[nodiscard]] const Attributes& attributes() const {
-    return used_ != nullptr ? used_->attributes() : attributes_;
+    return used() != nullptr ? used()->attributes() : attributes_;
   }
   [[nodiscard]] State state() const { return attributes().state; }
   [[nodiscard]] Type type() const { return options_.type; }
@@ -43,25 +45,25 @@ class LazyQueuePair {
   [[nodiscard]] DomainId domain() const { return options_.domain; }
   [[nodiscard]] queue::CompletionQueue* send_completions() const { return options_.send_completions; }
   [[nodiscard]] queue::CompletionQueue* receive_completions() const { return options_.receive_completions; }
-  [[nodiscard]] Traffic sent() const { return used_ != nullptr ? used_->sent() : Traffic{}; }
-  [[nodiscard]] Traffic received() const { return used_ != nullptr ? used_->received() : Traffic{}; }
-  [[nodiscard]] Incidents incidents() const { return used_ != nullptr ? used_->incidents() : Incidents{}; }
-  [[nodiscard]] uint32_t unanswered() const { return used_ != nullptr ? used_->unanswered() : 0; }
+  [[nodiscard]] Traffic sent() const { return used() != nullptr ? used()->sent() : Traffic{}; }
+  [[nodiscard]] Traffic received() const { return used() != nullptr ? used()->received() : Traffic{}; }
+  [[nodiscard]] Incidents incidents() const { return used() != nullptr ? used()->incidents() : Incidents{}; }
+  [[nodiscard]] uint32_t unanswered() const { return used() != nullptr ? used()->unanswered() : 0; }
   [[nodiscard]] Psn due_request() const {
-    return used_ != nullptr ? used_->due_request() : attributes_.rq_psn;
+    return used() != nullptr ? used()->due_request() : attributes_.rq_psn;
   }
   [[nodiscard]] Psn due_response() const {
-    return used_ != nullptr ? used_->due_response() : attributes_.sq_psn;
+    return used() != nullptr ? used()->due_response() : attributes_.sq_psn;
   }
   [[nodiscard]] CongestionState congestion() const;
-  bool answer(Turn& turn, uint32_t budget) { return used_ != nullptr && used_->answer(turn, budget); }
+  bool answer(Turn& turn, uint32_t budget) { return used() != nullptr && used()->answer(turn, budget); }
   bool abandon(Turn& turn);
 
  private:
   [[gnu::cold, gnu::noinline]] QueuePair* begin_use();
   void end_use();
 
-  QueuePair* used_ = nullptr;
+  std::atomic<QueuePair*> used_{nullptr};  // relaxed: others than the poller only ask where it lies
   const QueuePairOptions options_;
   Attributes attributes_;  // while it is not in use
 };

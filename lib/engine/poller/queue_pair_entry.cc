@@ -17,7 +17,8 @@ void QueuePairEntry::prefetch_all() const {
   const size_t to_transport =
       reinterpret_cast<uintptr_t>(&queue_pair) - reinterpret_cast<uintptr_t>(this) + sizeof(void*);
   prefetch_lines(this, to_transport);
-  prefetch_lines(queue_pair.used(), sizeof(qp::QueuePair));
+  if (const void* const transport = queue_pair.place(); transport != nullptr)
+    prefetch_lines(transport, sizeof(qp::QueuePair));
 }
 
 }  // namespace uroce::engine
