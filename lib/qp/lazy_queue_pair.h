@@ -22,16 +22,17 @@ class LazyQueuePair {
   LazyQueuePair& operator=(const LazyQueuePair&) = delete;
   ~LazyQueuePair() { end_use(); }
 
-  /// nullptr: it is not in use.
+  /// The transport; nullptr: the queue pair is not in use.
   [[nodiscard]] QueuePair* used() const { return used_.load(std::memory_order_relaxed); }
-  /// Where it lies once it is in use. Any thread, to prefetch it.
+  /// Where the transport lies while the queue pair is in use. Any thread, to prefetch it.
   [[nodiscard]] const void* place() const { return used(); }
-  /// It is in use from now on, as far as there is memory; nullptr: there is none, and nothing has changed.
+  /// The transport; the queue pair is in use from now on. nullptr: there is no memory, and nothing has
+  /// changed.
   [[nodiscard]] QueuePair* use() {
     QueuePair* const used_already = used();
     return used_already != nullptr ? used_already : begin_use();
   }
-  /// It is not in use, and was posted what asks for that.
+  /// True when the queue pair is not in use, and something was posted that asks for that.
   [[nodiscard]] bool wants_use() const;
 
   // As QueuePair; none of it takes memory but modify(), for the time of the call, unless it begins the use.

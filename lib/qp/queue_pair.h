@@ -81,11 +81,12 @@ class QueuePair final : public PlacementOwner {
   /// ENOMEM.
   int modify(const Attributes& attributes, AttributeMask mask, Turn& turn);
 
-  /// Where it was made just now: the state and what belongs to it are those of a queue pair that modify() has
-  /// taken there, RTS at most, and that was not used since. False: there is no memory, and it can but end.
+  /// Makes a queue pair that was constructed just now like one that modify() has given these attributes, with
+  /// a state up to RTS, and that was not used since. False: there is no memory, and the queue pair can but
+  /// end.
   [[nodiscard]] bool restore(const Attributes& attributes);
-  /// It was restored, and nothing but modify() was called since: another one can be restored from its
-  /// attributes.
+  /// After restore(), when nothing but modify() was called since: whether another queue pair can be restored
+  /// from these attributes.
   [[nodiscard]] bool is_as_restored() const {
     return state() <= State::kRts && !send_.connection.has_errors();
   }

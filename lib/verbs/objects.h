@@ -219,11 +219,12 @@ struct VerbsQp : qp::EventListener, Pooled {
 
   [[nodiscard]] ibv_qp& face() { return *reinterpret_cast<ibv_qp*>(this + 1); }
   [[nodiscard]] const ibv_qp& face() const { return *reinterpret_cast<const ibv_qp*>(this + 1); }
-  /// Of control calls; that of the acknowledged events, too, but for an XRC target, whose handles share one.
+  /// The lock of control calls, which is that of the acknowledged events, too, but for an XRC target, whose
+  /// handles share one.
   [[nodiscard]] pthread_mutex_t& control_mutex() {
     return xrc != nullptr ? *xrc->target->mutex.native_handle() : face().mutex;
   }
-  /// As it was given, for ibv_query_qp; under the mutex.
+  /// The address vector as ibv_modify_qp was given it, for ibv_query_qp; under control_mutex().
   [[nodiscard]] ibv_ah_attr& address() { return xrc != nullptr ? xrc->target->address : own_address; }
 
   ibv_ah_attr own_address{};

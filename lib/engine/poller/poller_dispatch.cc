@@ -51,8 +51,8 @@ void Poller::dispatch() {
   }
 }
 
-/// Begins the first use of a queue pair that a packet came for. False: there is no memory for it, so the packet
-/// is lost as on the wire.
+/// Begins the first use of a queue pair that a packet came for. False: there is no memory for it, so the
+/// packet is lost as on the wire.
 bool Poller::begin_use_by_packet(QueuePairEntry& entry) {
   if (entry.queue_pair.use() != nullptr) return true;
   count(Counter::kDropNoMemory);
