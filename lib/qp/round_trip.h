@@ -26,7 +26,7 @@ class RoundTrip {
   }
   /// Whether packets are timed.
   [[nodiscard]] bool timing() const { return timing_; }
-  /// Of the packets that are timed only the first `packets` are from now on.
+  /// Times no more than the first `packets` of the packets that are timed.
   void shorten(uint32_t packets) {
     if (end_.after(first_ + packets)) end_ = first_ + packets;
   }

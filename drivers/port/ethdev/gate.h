@@ -35,7 +35,7 @@ class Gate {
   /// Returns when the poller of each queue has looked and found nothing to receive since the call, or after
   /// `patience`, or at once when they are kept out or have ended.
   void wait_until_empty(Duration patience) const;
-  /// Any thread: the pollers have ended, so nobody waits until they have looked.
+  /// Any thread: the pollers have ended, and wait_until_empty() does not wait for them.
   void pollers_ended() { ended_.store(true, std::memory_order_relaxed); }  // nothing else goes with it
 
   /// Returns when no poller is inside, and none enters until open().
