@@ -125,7 +125,7 @@ void RemoteRegion::check(const ibv_wc& done, std::string_view what) const {
                             ibv_wc_status_str(done.status)));
 }
 
-/// Also when there is an event of the connection, or after a while.
+/// Sleeps until a completion comes, an event of the connection does, or a while has passed.
 void RemoteRegion::sleep_until_completion() {
   ibv_cq* which = nullptr;
   void* context = nullptr;

@@ -109,9 +109,9 @@ class Binding {
       return {data() + offset, length_ - offset};
     return piece_of_list(offset);
   }
-  /// All of the range is one run ...
+  /// Whether all of the range is one run.
   [[nodiscard]] bool contiguous() const { return layout_ == Layout::kContiguous; }
-  /// ... that begins here.
+  /// Where the run begins, of a range that is contiguous().
   [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory_); }
 
  private:

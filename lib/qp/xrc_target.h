@@ -26,9 +26,9 @@ void turn_to(Connection& connection, queue::SharedReceiveQueue& receives);
 /// The queue goes: a message that is coming in for it cannot go on.
 void forget_receives(Connection& connection, const queue::SharedReceiveQueue& receives);
 
-/// The user as which the keys of a request are looked up that was made for the queue `number` ...
+/// The user as which the keys of a request are looked up that was made for the shared receive queue `number`.
 mem::KeyUser xrc_user_for(const Connection& connection, queue::SrqNumber number);
-/// ... and on other services as the queue pair; or its domain alone.
+/// The domain, or the user, by which keys of requests are looked up on any service; `number` as for XRC.
 inline DomainId domain_for(const Connection& connection, queue::SrqNumber number) {
   return connection.is_xrc_target() ? xrc_user_for(connection, number).domain : connection.key_user().domain;
 }

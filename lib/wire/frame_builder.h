@@ -33,9 +33,9 @@ class FrameBuilder {
 
   /// The length of the whole frame.
   [[nodiscard]] uint32_t bytes() const { return layout_.end; }
-  /// The extension headers that it has ...
+  /// The extension headers that the packet has.
   [[nodiscard]] HeaderSet extensions() const { return row_.headers; }
-  /// ... and which stand behind this.
+  /// The BTH, behind which the extension headers stand.
   [[nodiscard]] std::byte* bth() const { return data_ + layout_.bth; }
   [[nodiscard]] std::byte* extension() const { return bth() + kBthBytes; }
   [[nodiscard]] std::byte* payload() const { return data_ + layout_.payload; }

@@ -56,7 +56,8 @@ LEFT_OVER = re.compile(r'\b(TODO|FIXME|XXX|HACK)\b|#if 0\b|\bif \(false\)')
 COMMENT = re.compile(r'(?:^|\s)//+ ?(.*)')
 PRONOUN = re.compile(r'\b(who(m|ever)?|(some|no|any)body|he|his|him)\b', re.IGNORECASE)
 NAMED_WHO = re.compile(r'`who`|superuser, who')
-NEEDS_THE_ONE_BEFORE = re.compile(r'(Of|The same|That|It|As|Likewise|Those|These|Such|This)\b')
+NEEDS_THE_ONE_BEFORE = re.compile(r'(Of|The same|That|It|As|Likewise|Those|These|Such|This|And|Also)\b|\.\.\.')
+NEEDS_THE_NEXT_ONE = re.compile(r'\bas the next\b')
 WORDS_CHECKED = ('lib', 'drivers', 'apps', 'perf')
 FILE_LINES = 400
 FUNCTION_LINES = 60
@@ -164,7 +165,8 @@ def check_words(path, lines, fail):
         if found and (said := PRONOUN.search(NAMED_WHO.sub('', found.group(1)))):
             fail(path, number, f'"{said.group(0)}" in a comment: threads, pollers and peers are "it"')
         doc = line.strip().startswith('/// ')
-        if doc and not before.strip().startswith('///') and NEEDS_THE_ONE_BEFORE.match(line.strip()[4:]):
+        first = doc and not before.strip().startswith('///')
+        if (first and NEEDS_THE_ONE_BEFORE.match(line.strip()[4:])) or (doc and NEEDS_THE_NEXT_ONE.search(line)):
             fail(path, number, 'a doc comment that cannot be read alone')
         before = line
 

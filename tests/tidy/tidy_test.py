@@ -36,6 +36,8 @@ CASES = [
     ('a benchmark that sees tests', 'perf/micro/a.cc', '#include "tests/nvmf/host.h"\n', 'file of tests/'),
     ('a thread that is somebody', 'lib/base/a.cc', '// Whoever gets it frees it.\n', '"Whoever" in a comment'),
     ('a parameter called who', 'lib/base/a.cc', '// `who` hears of it.\nint a(int who);\n', None),
+    ('a doc comment that goes on with another', 'lib/base/a.cc', '/// ... that begins here.\nvoid a();\n', 'cannot be read alone'),
+    ('a doc comment for the next one, too', 'lib/base/a.cc', '/// Any thread, as the next.\nvoid a();\n', 'cannot be read alone'),
     ('a doc comment that leans on another', 'lib/base/a.cc', '/// The same for pollers.\nvoid a();\n', 'cannot be read alone'),
     ('a doc comment of two lines', 'lib/base/a.cc', '/// Frees the frame, and all\n/// Of the others, too.\nvoid a();\n', None),
     ('a name that says nothing', 'lib/base/string_util.h', '#pragma once\n', 'says nothing'),

@@ -16,8 +16,9 @@ class ReceiveInterrupts {
 
   [[nodiscard]] const std::vector<int>& descriptors() const { return descriptors_; }
   /// Turns them on: a frame that comes from now on makes a descriptor readable, and one that came before may
-  /// not. One thread at a time, as the next.
+  /// not. One thread at a time.
   void enable();
+  /// Turns them off. One thread at a time.
   void disable();
 
  private:

@@ -49,10 +49,10 @@ class FrameMemory {
     return bytes_per_frame_ - (address & (bytes_per_frame_ - 1));
   }
 
-  /// The frame is being sent in two pieces. Its owner, as the next.
+  /// The frame is being sent in two pieces. Called by its owner.
   void note_second_piece(uint64_t address) { has_second_piece_[address / kLongFrameBytes] = 1; }
   /// The kernel has sent the piece that begins there. True: that was all of the frame. NICs say it of one
-  /// piece after the other.
+  /// piece after the other. Called by its owner.
   bool note_sent(uint64_t address) {
     if (has_second_piece_.empty()) return true;
     uint8_t& has_second_piece = has_second_piece_[address / kLongFrameBytes];
@@ -62,9 +62,9 @@ class FrameMemory {
     return true;
   }
 
-  /// Moves up to `count` free frames, as their first chunks, to the end of `to`. Any thread, as the next.
+  /// Moves up to `count` free frames, as their first chunks, to the end of `to`. Any thread.
   void take(std::vector<uint64_t>& to, size_t count);
-  /// Takes `count` of them back from the end of `from`.
+  /// Takes `count` free frames back from the end of `from`. Any thread.
   void give_back(std::vector<uint64_t>& from, size_t count);
 
  private:

@@ -103,7 +103,7 @@ CommandStatus admit(QueueState& state, Request& request) {
   return same_range(request);
 }
 
-/// Also a first half that has no other yet rests.
+/// Whether a fused command waits for its other half; a first half whose other has not come yet does.
 bool rests(const QueueState& state, const Request& request) {
   if (state.fused_first == &request) return true;
   const Request* const other = request.progress.fused;

@@ -35,7 +35,7 @@ class AsyncEvents {
   [[nodiscard]] uint32_t configuration();
 
   void raise(Notice notice);
-  /// Also goes into the changed namespace list.
+  /// Raises a change of the namespace, which goes into the changed namespace list, too.
   void raise_namespace(uint32_t nsid);
 
   /// There is something to take(): may be asked all the time.
