@@ -25,7 +25,7 @@ QueuePair* LazyQueuePair::begin_use() {
     return nullptr;
   }
   auto* const made = ::new (place) QueuePair(options_);
-  used_.store(made, std::memory_order_relaxed);
+  __atomic_store_n(&used_, made, __ATOMIC_RELAXED);
   if (!made->restore(attributes_)) end_use();
   return used();
 }
@@ -33,7 +33,7 @@ QueuePair* LazyQueuePair::begin_use() {
 void LazyQueuePair::end_use() {
   QueuePair* const ended = used();
   if (ended == nullptr) return;
-  used_.store(nullptr, std::memory_order_relaxed);
+  __atomic_store_n(&used_, nullptr, __ATOMIC_RELAXED);
   ended->~QueuePair();
   memory_of(options_).deallocate(ended, sizeof(QueuePair), PooledMemory::kAlignment);
 }

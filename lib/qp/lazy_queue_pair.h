@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "qp/attributes.h"
@@ -23,15 +22,12 @@ class LazyQueuePair {
   ~LazyQueuePair() { end_use(); }
 
   /// The transport; nullptr: the queue pair is not in use.
-  [[nodiscard]] QueuePair* used() const { return used_.load(std::memory_order_relaxed); }
+  [[nodiscard]] QueuePair* used() const { return used_; }
   /// Where the transport lies while the queue pair is in use. Any thread, to prefetch it.
-  [[nodiscard]] const void* place() const { return used(); }
+  [[nodiscard]] const void* place() const { return __atomic_load_n(&used_, __ATOMIC_RELAXED); }
   /// The transport; the queue pair is in use from now on. nullptr: there is no memory, and nothing has
   /// changed.
-  [[nodiscard]] QueuePair* use() {
-    QueuePair* const used_already = used();
-    return used_already != nullptr ? used_already : begin_use();
-  }
+  [[nodiscard]] QueuePair* use() { return used_ != nullptr ? used_ : begin_use(); }
   /// True when the queue pair is not in use, and something was posted that asks for that.
   [[nodiscard]] bool wants_use() const;
 
@@ -64,7 +60,8 @@ class LazyQueuePair {
   [[gnu::cold, gnu::noinline]] QueuePair* begin_use();
   void end_use();
 
-  std::atomic<QueuePair*> used_{nullptr};  // relaxed: others than the poller only ask where it lies
+  // Written by the poller alone. Relaxed where others read it: they do not look at what lies there.
+  QueuePair* used_ = nullptr;
   const QueuePairOptions options_;
   Attributes attributes_;  // while it is not in use
 };
