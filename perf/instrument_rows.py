@@ -4,10 +4,10 @@ import functools
 import json
 import pathlib
 import shutil
-import statistics
 import tempfile
 
 import links
+from pairs import Pairs, measure_pairs
 from rows import Failure, Row, command
 
 PAIRS = 9
@@ -57,22 +57,11 @@ class Instrument:
             yield Row(f'instrument.rate.{rate}.missed_percent', 100 * abs(1 - seen / wanted), '%')
 
     def beside(self, name, unit, ours, theirs):
-        """Pairs of runs, one right after the other, each tool first in every second pair: virtual CPUs are as near to each other in both
-        runs of most pairs, so that the median of the pairs' ratios suffers less from their moves than the ratio of two medians. All
-        pairs count; `.spread_percent` is between which bounds the middle half of their ratios lies."""
-        pairs = []
-        for i in range(PAIRS):
-            if i % 2 == 0:
-                mine, other = ours(), theirs()
-            else:
-                other, mine = theirs(), ours()
-            pairs.append((mine, other))
-        ratios = [mine / other for mine, other in pairs]
-        mine, other = (statistics.median(values) for values in zip(*pairs))
-        quarter, _, three_quarters = statistics.quantiles(ratios, n=4)
-        yield Row(f'instrument.{name}', mine, unit, other, 'perftest')
-        yield Row(f'instrument.{name}.apart_percent', 100 * abs(statistics.median(ratios) - 1), '%')
-        yield Row(f'instrument.{name}.spread_percent', 100 * (three_quarters - quarter), '%')
+        """`.apart_percent` has the goal; `.spread_percent` is between which bounds the middle half of the ratios lies."""
+        pairs = Pairs(measure_pairs(PAIRS, ours, theirs))
+        yield Row(f'instrument.{name}', pairs.ours, unit, pairs.theirs, 'perftest')
+        yield Row(f'instrument.{name}.apart_percent', 100 * abs(pairs.ratio - 1), '%')
+        yield Row(f'instrument.{name}.spread_percent', 100 * pairs.spread, '%')
 
     @staticmethod
     def places(size, receives):

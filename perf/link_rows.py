@@ -7,6 +7,7 @@ import sys
 
 import iperf
 import links
+from pairs import Pairs, measure_pairs
 from rows import SMALL, SMALL_FRAME, Row, command
 
 # Link MTU -> path MTU.
@@ -14,7 +15,7 @@ MTUS = {1500: 1024, 3400: 2048, 4200: 4096, 9000: 4096}
 # Of a packet in the middle of a message: it has no RETH.
 MIDDLE_HEADERS = 58
 MESSAGE = 65536
-RUNS = 3
+RUNS, PAIRS = 3, 5
 # By port and MTU: the bare port, and the stack over it. DPDK's AF_XDP, the bare one where it can be, has no frames of two pieces.
 PACKET = links.PacketSocketLink, links.PacketSocketLink
 XDP, LONG_XDP = (links.XdpLink, links.BesideKernelLink), (links.OwnXdpLink, links.BesideKernelLink)
@@ -59,23 +60,26 @@ class LinkRows:
             frame = MTUS[mtu] + MIDDLE_HEADERS
             # In one place of memory, as the frames of the bare port: what caches lack is no matter of the link.
             options = ['--op', 'write,send', '--size', f'{SMALL},{MESSAGE}', '--slots', '1', '--duration', self.duration, '--quiet']
-            rounds = [(self.ends.bare_between_processes(lambda: bare_link(mtu=mtu),
-                                                        ['--bytes', f'{SMALL_FRAME},{frame}', '--seconds', self.duration]),
-                       self.ends.perf_between_processes(lambda: link(mtu=mtu), options)) for _ in range(RUNS)]
+            rounds = measure_pairs(PAIRS, lambda: self.ends.perf_between_processes(lambda: link(mtu=mtu), options),
+                                   lambda: self.ends.bare_between_processes(lambda: bare_link(mtu=mtu),
+                                                                            ['--bytes', f'{SMALL_FRAME},{frame}', '--seconds', self.duration]))
 
             def bare(figure):
-                return statistics.median(each[figure] for each, _ in rounds)
+                return statistics.median(each[figure] for _, each in rounds)
 
             def ours(figure):
-                return statistics.median(each[figure] for _, each in rounds)
-            goodput = ours(f'write.{MESSAGE}.gigabits_per_second')
+                return statistics.median(each[figure] for each, _ in rounds)
+
             # Payload beside payload: what so many bare frames of that length would carry behind their headers.
-            payload = bare(f'bare.{frame}.frames_per_second') * MTUS[mtu] * 8 / 1e9
-            yield Row(f'links.{name}.{mtu}.write64k.goodput', goodput, 'Gbit/s', payload, 'bare')
+            goodput = Pairs([(mine[f'write.{MESSAGE}.gigabits_per_second'], floor[f'bare.{frame}.frames_per_second'] * MTUS[mtu] * 8 / 1e9)
+                             for mine, floor in rounds])
+            rate = Pairs([(mine[f'write.{SMALL}.messages_per_second'] / 1e6, floor[f'bare.{SMALL_FRAME}.frames_per_second'] / 1e6)
+                          for mine, floor in rounds])
+            for what, unit, pairs in ('write64k.goodput', 'Gbit/s', goodput), ('write64.rate', 'M/s', rate):
+                yield Row(f'links.{name}.{mtu}.{what}', pairs.ours, unit, pairs.theirs, 'bare')
+                yield Row(f'links.{name}.{mtu}.{what}.spread_percent', 100 * pairs.spread, '%')
             if mtu in tcp:
-                yield Row(f'links.{name}.{mtu}.write64k.over_tcp', goodput, 'Gbit/s', tcp[mtu], 'TCP')
-            yield Row(f'links.{name}.{mtu}.write64.rate', ours(f'write.{SMALL}.messages_per_second') / 1e6, 'M/s',
-                      bare(f'bare.{SMALL_FRAME}.frames_per_second') / 1e6, 'bare')
+                yield Row(f'links.{name}.{mtu}.write64k.over_tcp', goodput.ours, 'Gbit/s', tcp[mtu], 'TCP')
             for what, bytes_ in ('small', SMALL_FRAME), ('large', frame):
                 yield Row(f'links.{name}.{mtu}.bare.{what}.lost', bare(f'bare.{bytes_}.lost_percent'), '%')
             for operation in 'send', 'write':
