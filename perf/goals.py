@@ -128,7 +128,7 @@ GOALS = {
     'mmsgs.ring.write64.qp64': (AT_LEAST, 14),
     'qp_rate_ratio.10000': (AT_LEAST, 0.85),
     'scale.idle_bytes': (AT_MOST, 1024),
-    'qp_rate_ratio.1000000.alone': (AT_LEAST, 0.6),
+    'qp_rate_ratio.1000000': (AT_LEAST, 0.6),
     'threads.64.read64.rate.ratio': (AT_LEAST, 0.4),
     'cm_connects_per_s': (AT_LEAST, 15000),
     **dict(_control()),

@@ -12,6 +12,7 @@ import tempfile
 import callgrind
 import links
 from between_rows import late_ones, over_bare
+from micro_rows import results
 from near_or_far import rows_by_state
 from rows import LARGE, LARGE_FRAME, SMALL, SMALL_FRAME, Failure, Row, command
 
@@ -37,6 +38,9 @@ OF_ALL = {
 POLLING_THREADS = 1, 4, 64, 256
 # Of each end, used in random order; and what a million takes.
 QUEUE_PAIRS = 1, 100, 10_000, 100_000
+BATCHES = {16: '', 1: '.alone'}
+# One after the other: the ibv_qp, what it leads to, the number of a packet in a table, what that leads to.
+DEPENDENT_LINES = 4
 MILLION_BYTES = 12 << 30
 # Of two CPUs: messages of a size; small ones of so many queue pairs; one after the other.
 GOODPUTS = ('write', 65536), ('write', 1 << 20), ('read', 65536)
@@ -216,23 +220,30 @@ class Wire:
 
     def scale(self):
         """Messages of queue pairs in random order, so that none is in a cache when there are many, beside one queue pair: posted by
-        16, and one by one. What a queue pair takes of memory, with queues of 64 and of 4 work requests."""
-        rounds = [{(pairs, batch): self.of_pairs(pairs, batch) for batch in (16, 1) for pairs in QUEUE_PAIRS} for _ in range(RUNS)]
-        for batch, suffix in (16, ''), (1, '.alone'):
-            for pairs in QUEUE_PAIRS:
+        16, and one by one. What each such post takes more, beside waits for memory that no program is spared. What a queue pair takes of
+        memory, with queues of 64 and of 4 work requests."""
+        rounds = [{(pairs, batch): self.of_pairs(pairs, batch) for batch in BATCHES for pairs in QUEUE_PAIRS} for _ in range(RUNS)]
+        one = {batch: statistics.median(figures[1, batch]['cpu_ns_per_operation'] for figures in rounds) for batch in BATCHES}
+        wait = {megabytes: value for (_, megabytes), (value, *_) in
+                results(self.build / 'perf/micro/dependent_lines_bench', self.duration).items()}
+
+        def of(pairs, batch, nanoseconds, wait_in):
+            suffix = BATCHES[batch]
+            yield Row(f'scale.{pairs}{suffix}.cpu_ns.write.64', nanoseconds, 'ns', one[batch], '1 queue pair', 'lower')
+            yield Row(f'qp_rate_ratio.{pairs}{suffix}', one[batch] / nanoseconds, 'x')
+            if wait_in:
+                yield Row(f'scale.{pairs}{suffix}.visit_ns', batch * (nanoseconds - one[batch]), 'ns', DEPENDENT_LINES * wait[wait_in], 'lines', 'lower')
+        for batch, suffix in BATCHES.items():
+            yield Row(f'scale.1{suffix}.cpu_ns.write.64', one[batch], 'ns')
+            for pairs in QUEUE_PAIRS[1:]:
                 many = statistics.median(figures[pairs, batch]['cpu_ns_per_operation'] for figures in rounds)
-                one = statistics.median(figures[1, batch]['cpu_ns_per_operation'] for figures in rounds)
-                yield Row(f'scale.{pairs}{suffix}.cpu_ns.write.64', many, 'ns', one if pairs > 1 else None, '1 queue pair', 'lower')
-                if pairs > 1:
-                    yield Row(f'qp_rate_ratio.{pairs}{suffix}', one / many, 'x')
+                yield from of(pairs, batch, many, '64' if pairs >= 10_000 else None)
         if memory_bytes() < MILLION_BYTES:
             print('perf/run: scale.1000000: SKIPPED, it wants 12 GB of memory', file=sys.stderr)
         else:
-            rounds.append({(1_000_000, 1): self.of_pairs(1_000_000, 1)})
-            million = rounds[-1][1_000_000, 1]
-            one = statistics.median(figures[1, 1]['cpu_ns_per_operation'] for figures in rounds[:-1])
-            yield Row('scale.1000000.alone.cpu_ns.write.64', million['cpu_ns_per_operation'], 'ns', one, '1 queue pair', 'lower')
-            yield Row('qp_rate_ratio.1000000.alone', one / million['cpu_ns_per_operation'], 'x')
+            for batch in BATCHES:
+                million = self.of_pairs(1_000_000, batch, '--depth', batch)
+                yield from of(1_000_000, batch, million['cpu_ns_per_operation'], '1024')
             yield Row('scale.1000000.made_per_s', 2e6 / million['made_in_seconds'], '/s')
         for pairs, batch in (100_000, 16), (100_000, 1):
             figures = rounds[0][pairs, batch]
@@ -257,10 +268,10 @@ class Wire:
                                                         '--operations', IDLE_DEPTH * pairs, *options]))[figure] for pairs in numbers)
         return (more - fewer) / (numbers[1] - numbers[0])
 
-    def of_pairs(self, pairs, batch):
+    def of_pairs(self, pairs, batch, *more):
         return json.loads(self.run('loopback', [self.program('one_thread'), '--op', 'write', '--size', SMALL, '--seconds', max(1, self.duration),
                                                 '--region-mb', 64, '--queue-pairs', pairs, '--batch', batch, '--outstanding', 64 * batch,
-                                                '--random-order']))
+                                                '--random-order', *more]))
 
     def instructions(self):
         """Instructions of an operation, which are the same in each run. Callgrind knows no AVX-512

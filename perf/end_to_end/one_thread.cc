@@ -53,11 +53,13 @@ struct Made {
   uint64_t resident = 0;  // bytes of the process, then
 };
 
-/// Exactly `operations`, or, if there are none, as many as take the time, `at_once` of them at once.
-void measure(Wire& wire, const Made& made, uint64_t operations, uint64_t at_once, double seconds) {
+/// Exactly `operations`, or, if there are none, as many as take the time, `at_once` of them at once; behind
+/// `before` that do not count.
+void measure(Wire& wire, const Made& made, uint64_t before, uint64_t operations, uint64_t at_once,
+             double seconds) {
   wire.new_data();
   // Not by measured_far_end(), whose instructions count.
-  wire.run(operations != 0 ? operations : at_once, [](Wire& it) { it.turn_far_end(); });
+  wire.run(before, [](Wire& it) { it.turn_far_end(); });
   wire.verify();
   wire.new_data();
   const auto began = std::chrono::steady_clock::now();
@@ -109,12 +111,13 @@ int main(int argc, char** argv) {
       fmt::print("{{\"made_in_seconds\": {:.3f}, \"made_bytes\": {}}}\n", made.seconds, made.resident);
       return 0;
     }
-    // Enough for the clock not to matter, and for each queue pair to have a turn.
+    // Enough for the clock not to matter.
     constexpr uint64_t kBytesAtOnce = 64 << 20;
-    const uint64_t at_once =
-        std::clamp<uint64_t>(kBytesAtOnce / traffic.size, traffic.outstanding,
-                             std::max<uint64_t>(1024, uint64_t{traffic.queue_pairs} * traffic.batch));
-    uroce::perf::measure(wire, made, operations, at_once, seconds);
+    const uint64_t of_each = uint64_t{traffic.queue_pairs} * traffic.batch;  // a turn
+    const uint64_t at_once = std::clamp<uint64_t>(kBytesAtOnce / traffic.size, traffic.outstanding,
+                                                  std::max<uint64_t>(1024, of_each));
+    const uint64_t uncounted = operations != 0 ? operations : std::max(at_once, of_each);
+    uroce::perf::measure(wire, made, uncounted, operations, at_once, seconds);
   } catch (const std::exception& error) {
     fmt::print(stderr, "one_thread: {}\n", error.what());
     return 1;

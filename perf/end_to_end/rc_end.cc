@@ -198,8 +198,10 @@ void RcEnd::post(const RcPlace& peer) {
 }
 
 size_t RcEnd::queue_pair_after(size_t queue_pair) {
-  if (traffic_.random_order) return random_.below(queue_pairs_.size());
-  return queue_pair + 1 == queue_pairs_.size() ? 0 : queue_pair + 1;
+  if (traffic_.random_order && all_used_) return random_.below(queue_pairs_.size());
+  if (queue_pair + 1 < queue_pairs_.size()) return queue_pair + 1;
+  all_used_ = true;
+  return 0;
 }
 
 void RcEnd::post_receives() {

@@ -119,6 +119,7 @@ class RcEnd {
   std::vector<client::QueuePair> queue_pairs_;
   RcPlace place_;
   size_t next_queue_pair_ = 0;
+  bool all_used_ = false;  // queue pairs
   Random random_{1};
   std::vector<uint32_t> under_way_;  // batches, of each queue pair
   uint32_t batches_max_ = 0;

@@ -14,7 +14,7 @@ TrafficOptions::TrafficOptions(CLI::App& app) {
   app.add_flag(
       "--crossed", traffic_.crossed,
       "of several pollers, queue pairs of the ends have different ones, so that packets come to wrong ones");
-  app.add_flag("--random-order", traffic_.random_order, "of the queue pairs");
+  app.add_flag("--random-order", traffic_.random_order, "of the queue pairs, after each has had its turn");
   app.add_option("--batch", traffic_.batch)->check(CLI::PositiveNumber);
   app.add_option("--outstanding", traffic_.outstanding)->check(CLI::PositiveNumber);
   app.add_flag("--no-queues", traffic_.no_queues, "queue pairs that nothing can be posted to");
