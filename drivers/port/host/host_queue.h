@@ -48,7 +48,7 @@ class HostQueue final : public port::PortQueue {
   static constexpr uint32_t kTurnFrames = 64;
   /// Frames for a program that is being asked for wait here, at most so many.
   static constexpr size_t kWaitingMax = 2 * kTurnFrames;
-  static constexpr size_t kBurst = 32;
+  static constexpr size_t kBurst = 64;
 
   struct WaitingFrame {
     uint32_t frame;

@@ -12,11 +12,14 @@ constinit thread_local const QueuePairHandle* QueuePairHandle::posted_last
 
 void QueuePairHandle::prefetch() const { static_cast<const QueuePairEntry*>(this)->prefetch_all(); }
 
-void QueuePairEntry::prefetch_all() const {
+void QueuePairEntry::prefetch_own() const {
   // Of what it was made with nothing is looked at once it is in use.
   const size_t to_transport =
       reinterpret_cast<uintptr_t>(&queue_pair) - reinterpret_cast<uintptr_t>(this) + sizeof(void*);
   prefetch_lines(this, to_transport);
+}
+
+void QueuePairEntry::prefetch_transport() const {
   if (const void* const transport = queue_pair.place(); transport != nullptr)
     prefetch_lines(transport, sizeof(qp::QueuePair));
 }

@@ -45,9 +45,14 @@ struct QueuePairEntry final : QueuePairHandle {
       listener->raised(static_cast<qp::Event>(std::countr_zero(left)));
   }
 
-  /// Before the queue pair is used, after others: the lines of it come into the cache at once, not one by
-  /// one, and then those of its transport.
-  void prefetch_all() const;
+  /// Before the queue pair is used, after others: its lines come into the cache at once, not one by one. Its
+  /// transport's are known when the first of them are there.
+  void prefetch_all() const {
+    prefetch_own();
+    prefetch_transport();
+  }
+  void prefetch_own() const;
+  void prefetch_transport() const;
 
  private:
   static constexpr uint32_t kOnItsWay = 1u << 16;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/poller/burst_prefetch.h"
 #include "net/echo.h"
 #include "port/frame_body.h"
 #include "port/short_frame.h"
@@ -17,9 +18,10 @@ size_t ReceiveStage::receive(Instant now) {
   if (!parts_.looped.empty() || !deferred_.empty() || parts_.hand_off.has_siblings()) [[unlikely]]
     ours = receive_ours();
   last_received_ = now;
-  const size_t received = source_->receive(std::span(frames_).subspan(ours, kSourceFramesMax));
+  const size_t asked = expects_several() ? kPortFramesMax : kSourceFramesMax;
+  const size_t received = source_->receive(std::span(frames_).subspan(ours, asked));
   burst_ = ours + received;
-  drained_ &= received < kSourceFramesMax;
+  drained_ &= received < kSourceFramesMax;  // there may be ports that give no more at once
   // A handed-over frame was counted by the poller that received it, a deferred one in an earlier turn.
   if (received > 0) count_received(std::span(frames_).subspan(ours, received));
   return burst_;
@@ -59,6 +61,9 @@ void ReceiveStage::stage(Instant now, bool services) {
   const AddressTable::Snapshot& seen = parts_.context.addresses.seen();
   // What was found of a flow by its addresses held for those that were ours then.
   if (std::exchange(addresses_version_, seen.version) != seen.version) flow_cache_.forget();
+  looked_ahead_ = burst_ > 1 && expects_several();
+  if (burst_ > 1) changes_ = 0;
+  if (looked_ahead_) prefetch_queue_pairs(std::span(frames_).first(burst_), parts_.context.queue_pairs);
   StagedPacket* next = packets_.data();
   if (handed_end_ > 0) [[unlikely]]
     next = stage_handed(next, seen.demux);
@@ -139,7 +144,10 @@ inline bool ReceiveStage::stage_packet(StagedPacket& staged) {
     return stage_for_services(staged);
   if (!entry->is_of(parts_.poller_index)) [[unlikely]]
     return pass_on(staged);
-  if (std::exchange(staged_last_, entry) != entry) entry->prefetch_all();
+  if (std::exchange(staged_last_, entry) != entry) {
+    ++changes_;
+    if (!looked_ahead_) entry->prefetch_all();
+  }
   if (staged.frame < handed_end_ || entry->strays.any()) [[unlikely]]
     note_way(staged);
   like_entry_ = entry;

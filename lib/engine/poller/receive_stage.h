@@ -49,9 +49,12 @@ class ReceiveStage {
  public:
   /// Frames of each source (port, siblings, ourselves) in one burst.
   static constexpr size_t kSourceFramesMax = 32;
+  /// Frames of the port in one burst while packets of several queue pairs come, so that more of these are on
+  /// their way from memory at the same time.
+  static constexpr size_t kPortFramesMax = 64;
   /// For queue pairs that are stalled; all of them are looked at again in the next turn, before newer ones.
   static constexpr size_t kDeferredFramesMax = 256;
-  static constexpr size_t kBurstMax = kDeferredFramesMax + 3 * kSourceFramesMax;
+  static constexpr size_t kBurstMax = kDeferredFramesMax + 2 * kSourceFramesMax + kPortFramesMax;
 
   /// Not owned; they outlive the stage.
   struct Parts {
@@ -141,6 +144,7 @@ class ReceiveStage {
       wire::HeaderSet::of(wire::Header::kReth, wire::Header::kAtomicEth);
 
   void choose_source();
+  [[nodiscard]] bool expects_several() const { return changes_ > 1; }
   size_t receive_ours();
   [[gnu::noinline]] StagedPacket* stage_handed(StagedPacket* next, const net::Demux& demux);
   StagedPacket* stage_frames(size_t begin, size_t end, StagedPacket* next, const net::Demux& demux);
@@ -186,6 +190,8 @@ class ReceiveStage {
   Instant last_received_{INT64_MIN / 2};  // when frames were last asked for
   wire::FlowCache flow_cache_;            // of the last packet that came to ...
   const QueuePairEntry* staged_last_ = nullptr;  // that a packet was for
+  uint32_t changes_ = 0;                         // of it, in the last burst of several frames
+  bool looked_ahead_ = false;  // in this burst: the queue pairs of its packets are on their way already
   QueuePairEntry* like_entry_ =
       nullptr;                      // of the packet in this burst that flow_cache_ has parsed last, or null
   uint64_t addresses_version_ = 0;  // ... one of these addresses

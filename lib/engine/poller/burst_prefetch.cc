@@ -1,0 +1,37 @@
+#include "engine/poller/burst_prefetch.h"
+
+#include <array>
+#include <cstddef>
+
+#include "engine/poller/queue_pair_entry.h"
+#include "wire/destination.h"
+
+namespace uroce::engine {
+
+void prefetch_queue_pairs(std::span<const port::RxFrame> frames, const QueuePairTable& queue_pairs) {
+  // Of the lines of more, the first would be gone again before they are used.
+  constexpr size_t kQueuePairsMax = 64;
+  for (const port::RxFrame& frame : frames) __builtin_prefetch(frame.data);
+  std::array<QpNumber, kQueuePairsMax> numbers;
+  size_t count = 0;
+  QpNumber last{0};
+  for (const port::RxFrame& frame : frames) {
+    const QpNumber number = wire::destination_in({frame.data, frame.length});
+    if (number == last) continue;
+    last = number;
+    queue_pairs.prefetch(number);
+    numbers[count++] = number;
+    if (count == kQueuePairsMax) break;
+  }
+  std::array<const QueuePairEntry*, kQueuePairsMax> entries;
+  size_t found = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const QueuePairEntry* const entry = queue_pairs.find(numbers[i]);
+    if (entry == nullptr) continue;
+    entry->prefetch_own();
+    entries[found++] = entry;
+  }
+  for (size_t i = 0; i < found; ++i) entries[i]->prefetch_transport();
+}
+
+}  // namespace uroce::engine
