@@ -6,6 +6,8 @@
 
 #include "base/pooled_memory.h"
 #include "qp/local_operation.h"
+#include "qp/packet_checks.h"
+#include "qp/receive_requests.h"
 
 namespace uroce::qp {
 
@@ -41,6 +43,14 @@ void LazyQueuePair::end_use() {
 bool LazyQueuePair::wants_use() const {
   const queue::SendQueue& sends = *options_.send_queue;
   return used() == nullptr && attributes_.state == State::kRts && sends.published() != sends.retired();
+}
+
+Counter LazyQueuePair::reason_to_drop(const wire::Packet& packet) const {
+  const uint16_t partition_key = options_.transport->partition_keys[attributes_.pkey_index];
+  const Counter reason = qp::reason_to_drop(packet, service_of(type()), partition_key, attributes_);
+  if (reason != Counter::kCount || type() != Type::kUd) return reason;
+  const ReceiveRequests receives(*options_.receive_queue, options_.shared_receives);
+  return reason_to_drop_datagram(packet, attributes_.qkey, options_.datagram_mtu, receives);
 }
 
 int LazyQueuePair::modify(const Attributes& attributes, AttributeMask mask, Turn& turn) {

@@ -2,17 +2,19 @@
 
 #include <cstdint>
 
+#include "base/counters.h"
 #include "qp/attributes.h"
 #include "qp/queue_pair.h"
 #include "qp/queue_pair_options.h"
 #include "qp/turn.h"
+#include "wire/packet.h"
 
 namespace uroce::qp {
 
 /// A queue pair that takes the memory of its transport, 1 KiB, when it is first used: by a request that is
-/// posted, a packet that comes, or a state that only a used one has (SQD, SQE, ERR). Until then, connected or
-/// not, it is what it was made with and its attributes; it has sent and received nothing. It stays used to
-/// its end. Its poller, like QueuePair.
+/// posted, a packet that it receives, or a state that only a used one has (SQD, SQE, ERR). Until then,
+/// connected or not, it is what it was made with and its attributes; it has sent and received nothing. It
+/// stays used to its end. Its poller, like QueuePair.
 class LazyQueuePair {
  public:
   /// The memory is that of `options.transport`.
@@ -30,6 +32,10 @@ class LazyQueuePair {
   [[nodiscard]] QueuePair* use() { return used_ != nullptr ? used_ : begin_use(); }
   /// True when the queue pair is not in use, and something was posted that asks for that.
   [[nodiscard]] bool wants_use() const;
+
+  /// While it is not in use: why a packet that came for it is dropped, as receive() of its transport would;
+  /// it stays unused then. kCount: the packet is for use().receive().
+  [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet) const;
 
   // As QueuePair; none of it takes memory but modify(), for the time of the call, unless it begins the use.
   int modify(const Attributes& attributes, AttributeMask mask, Turn& turn);

@@ -7,6 +7,7 @@
 
 #include "base/contract.h"
 #include "qp/no_responder.h"
+#include "qp/packet_checks.h"
 #include "qp/rc_responder.h"
 #include "qp/uc_responder.h"
 #include "qp/ud_responder.h"
@@ -60,18 +61,9 @@ inline void QueuePair::settle(Turn& turn) {
     change_state(turn);
 }
 
-/// Why the queue pair drops the packet, which should be of `service`; kCount: it does not.
-Counter QueuePair::reason_to_drop(const wire::Packet& packet, wire::Service service) const {
-  const Attributes& attributes = send_.connection.attributes;
-  if (packet.row->opcode.service() != service) return Counter::kDropService;
-  if (state() < State::kRtr || state() > State::kSqe || (packet.row->response && state() == State::kRtr))
-    return Counter::kDropQpState;
-  if (send_.connection.connected &&
-      (packet.source != attributes.path.destination || packet.destination != attributes.path.source))
-    return Counter::kDropWrongPeer;
-  if (!may_talk(send_.connection.partition_key, packet.headers.bth.partition_key))
-    return Counter::kDropPartitionKey;
-  return Counter::kCount;
+inline Counter QueuePair::reason_to_drop(const wire::Packet& packet) const {
+  const Connection& connection = send_.connection;
+  return qp::reason_to_drop(packet, connection.service, connection.partition_key, connection.attributes);
 }
 
 namespace {
@@ -136,8 +128,7 @@ inline void QueuePair::show(const wire::Packet& packet, Turn& turn) {
 
 /// Receives a CNP, which is not answered: what this queue pair sends meets congestion.
 void QueuePair::receive_cnp(const wire::Packet& packet, Turn& turn) {
-  const Counter reason =
-      send_.connection.connected ? reason_to_drop(packet, wire::Service::kCnp) : Counter::kDropService;
+  const Counter reason = reason_to_drop(packet);
   turn.counters.add(reason == Counter::kCount ? Counter::kRxCnp : reason);
   if (reason != Counter::kCount) return;
   send_.connection.flow_limit.cnp(turn.line_mbps, turn.now);
@@ -172,7 +163,7 @@ Receipt QueuePair::receive_slow_path(const wire::Packet& packet, Turn& turn) {
     return Receipt::kTaken;
   }
   if (send_.connection.stalled) return Receipt::kStalled;
-  if (const Counter reason = reason_to_drop(packet, send_.connection.service); reason != Counter::kCount) {
+  if (const Counter reason = reason_to_drop(packet); reason != Counter::kCount) {
     turn.counters.add(reason);
     return Receipt::kTaken;
   }

@@ -184,7 +184,7 @@ class QueuePair final : public PlacementOwner {
   bool notify(Turn& turn);
   void show(const wire::Packet& packet, Turn& turn);
   void note_admission();
-  [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet, wire::Service service) const;
+  [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet) const;
   bool provide_for(const Attributes& attributes, AttributeMask mask);
   void make_frame();
   void enter(State state, Turn& turn);

@@ -6,37 +6,29 @@
 #include "base/contract.h"
 #include "qp/completion_report.h"
 #include "qp/inbound_message.h"
+#include "qp/packet_checks.h"
 #include "wire/service_level.h"
 
 namespace uroce::qp {
 
 namespace {
 
-constexpr uint32_t kHeaderBytes = 40;
 constexpr uint32_t kIpv4Bytes = 20;
-constexpr std::array<std::byte, kHeaderBytes - kIpv4Bytes> kZeros{};
+constexpr std::array<std::byte, kDatagramHeaderBytes - kIpv4Bytes> kZeros{};
 
 }  // namespace
 
-/// Why the datagram is dropped; kCount: it is not.
-Counter UdResponder::reason_to_drop(const wire::Packet& packet) const {
-  if (packet.headers.deth.qkey != connection_.attributes.qkey) return Counter::kDropQkey;
-  if (packet.payload.size() > connection_.mtu) return Counter::kDropTooLong;
-  if (!connection_.receives.available()) return Counter::kDropNoReceive;
-  if (packet.payload.size() + kHeaderBytes > connection_.receives.current().length)
-    return Counter::kDropTooLong;
-  return Counter::kCount;
-}
-
 void UdResponder::receive(const wire::Packet& packet, Turn& turn) {
   UROCE_ASSERT(!packet.row->response && !connection_.connected);
-  if (const Counter reason = reason_to_drop(packet); reason != Counter::kCount)
-    return turn.counters.add(reason);
+  const Counter reason =
+      reason_to_drop_datagram(packet, connection_.attributes.qkey, connection_.mtu, connection_.receives);
+  if (reason != Counter::kCount) return turn.counters.add(reason);
   if (!place(packet, turn)) return fail(turn);
   turn.counters.add(Counter::kRequestsExecuted);
   received_.add(packet.payload.size());
-  queue::Completion completion = completion_of(InboundMessage::Kind::kSend, packet,
-                                               kHeaderBytes + static_cast<uint32_t>(packet.payload.size()));
+  queue::Completion completion =
+      completion_of(InboundMessage::Kind::kSend, packet,
+                    kDatagramHeaderBytes + static_cast<uint32_t>(packet.payload.size()));
   add_immediate(packet, completion);
   completion.remote = packet.headers.deth.source;
   completion.has_grh = true;
@@ -53,16 +45,17 @@ bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
   const LocalKeys keys{turn.regions, user, mem::kLocalWrite};
   SegmentCursor cursor;
   // All of it before the first byte is touched.
-  if (!cursor.resolve(segments, 0, kHeaderBytes + packet.payload.size(), keys, turn.range)) return false;
+  if (!cursor.resolve(segments, 0, kDatagramHeaderBytes + packet.payload.size(), keys, turn.range))
+    return false;
 
   turn.placer.next_mark() = mark_of(connection_, InboundMessage::Kind::kSend, true, packet, 0, turn);
   const std::span<const std::byte> zeros =
       std::span<const std::byte>(kZeros).first(packet.ipv4 ? kZeros.size() : 0);
-  UROCE_ASSERT(packet.ip_packet.size() >= kHeaderBytes - zeros.size());  // it was parsed
-  const std::span<const std::byte> header = packet.ip_packet.first(kHeaderBytes - zeros.size());
+  UROCE_ASSERT(packet.ip_packet.size() >= kDatagramHeaderBytes - zeros.size());  // it was parsed
+  const std::span<const std::byte> header = packet.ip_packet.first(kDatagramHeaderBytes - zeros.size());
   uint64_t offset = 0;
   for (const std::span<const std::byte> piece : {zeros, header, packet.payload}) {
-    const bool last = offset + piece.size() == kHeaderBytes + packet.payload.size();
+    const bool last = offset + piece.size() == kDatagramHeaderBytes + packet.payload.size();
     if (!cursor.resolve(segments, offset, piece.size(), keys, turn.range)) return false;
     if (!piece.empty() && !turn.range.place(turn.placer, piece, last)) [[unlikely]] {
       turn.counters.add(Counter::kMemoryGone);
@@ -70,7 +63,7 @@ bool UdResponder::place(const wire::Packet& packet, Turn& turn) {
     }
     offset += piece.size();
   }
-  UROCE_ASSERT(offset == kHeaderBytes + packet.payload.size());
+  UROCE_ASSERT(offset == kDatagramHeaderBytes + packet.payload.size());
   return true;
 }
 

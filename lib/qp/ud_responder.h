@@ -18,7 +18,6 @@ class UdResponder final : public Responder {
   void lost(const copy::MessageMark& mark, Turn& turn) override;
 
  private:
-  [[nodiscard]] Counter reason_to_drop(const wire::Packet& packet) const;
   bool place(const wire::Packet& packet, Turn& turn);
   void fail(Turn& turn);
 

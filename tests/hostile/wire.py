@@ -41,8 +41,8 @@ def icrc(packet):
     return struct.pack("<I", zlib.crc32(b"\xff" * 8 + masked))
 
 
-def base_header(opcode, destination_qp, psn, ack_request=False, pad=0):
-    return struct.pack("!BBHII", opcode, 0x40 | pad << 4, 0xFFFF, destination_qp, (0x80000000 if ack_request else 0) | psn & PSN_MASK)
+def base_header(opcode, destination_qp, psn, ack_request=False, pad=0, partition_key=0xFFFF):
+    return struct.pack("!BBHII", opcode, 0x40 | pad << 4, partition_key, destination_qp, (0x80000000 if ack_request else 0) | psn & PSN_MASK)
 
 
 def frame(source, destination, transport, source_port=49152):

@@ -228,7 +228,15 @@ class Poller final : private TurnOwner {
   [[gnu::cold, gnu::noinline]] void send_measured();
 
   // Parts of stages (poller_dispatch.cc).
-  [[nodiscard, gnu::cold, gnu::noinline]] bool begin_use_by_packet(QueuePairEntry& entry);
+  /// The transport that receives a packet for the queue pair; nullptr: the packet was counted, and is gone.
+  [[nodiscard]] qp::QueuePair* transport_for(const wire::Packet& packet, QueuePairEntry& entry) {
+    qp::QueuePair* const used = entry.queue_pair.used();
+    if (used != nullptr) [[likely]]
+      return used;
+    return begin_use_by_packet(packet, entry);
+  }
+  [[nodiscard, gnu::cold, gnu::noinline]] qp::QueuePair* begin_use_by_packet(const wire::Packet& packet,
+                                                                             QueuePairEntry& entry);
   void set_aside(const StagedPacket& staged, qp::Receipt receipt);
   void receive_early_requests(QueuePairEntry& entry);
   void receive_early_responses(QueuePairEntry& entry);

@@ -27,9 +27,9 @@ void Poller::dispatch() {
       continue;
     }
     flush_completions_if_full();
-    if (entry->queue_pair.used() == nullptr && !begin_use_by_packet(*entry)) [[unlikely]]
+    qp::QueuePair* const queue_pair = transport_for(packet, *entry);
+    if (queue_pair == nullptr) [[unlikely]]
       continue;
-    qp::QueuePair* const queue_pair = entry->queue_pair.used();
     if (predicted != entry) predicted = queue_pair->predicts(packet) ? entry : nullptr;
     if (const qp::Receipt receipt = predicted != nullptr ? queue_pair->receive_predicted(packet, turn_)
                                                          : queue_pair->receive(packet, turn_);
@@ -51,12 +51,16 @@ void Poller::dispatch() {
   }
 }
 
-/// Begins the first use of a queue pair that a packet came for. False: there is no memory for it, so the
-/// packet is lost as on the wire.
-bool Poller::begin_use_by_packet(QueuePairEntry& entry) {
-  if (entry.queue_pair.use() != nullptr) return true;
-  count(Counter::kDropNoMemory);
-  return false;
+/// Begins the first use of a queue pair by a packet, unless that would be dropped all the same: who may not
+/// send to a queue pair cannot have it take memory. One for which there is no memory is lost as on the wire.
+qp::QueuePair* Poller::begin_use_by_packet(const wire::Packet& packet, QueuePairEntry& entry) {
+  if (const Counter reason = entry.queue_pair.reason_to_drop(packet); reason != Counter::kCount) {
+    count(reason);
+    return nullptr;
+  }
+  qp::QueuePair* const begun = entry.queue_pair.use();
+  if (begun == nullptr) count(Counter::kDropNoMemory);
+  return begun;
 }
 
 namespace {
@@ -82,8 +86,8 @@ bool Poller::refuse_on_purpose(const StagedPacket& staged) {
   const std::optional<faults::OrderedRefusal> refusal = receive_.refusal_of(staged);
   if (!refusal || staged.entry == nullptr) return false;
   flush_completions_if_full();
-  if (staged.entry->queue_pair.used() == nullptr && !begin_use_by_packet(*staged.entry)) return true;
-  qp::QueuePair* const queue_pair = staged.entry->queue_pair.used();
+  qp::QueuePair* const queue_pair = transport_for(staged.packet, *staged.entry);
+  if (queue_pair == nullptr) return true;
   if (queue_pair->refuse(staged.packet, status_of(refusal->refusal), turn_)) {
     receive_.faults()->note_refused(*refusal);
   } else if (const qp::Receipt receipt = queue_pair->receive(staged.packet, turn_);
@@ -146,8 +150,9 @@ void Poller::deliver_to_group(const wire::Packet& packet, const MulticastGroup& 
   for (QueuePairEntry* member : group.members) {
     if (!member->is_of(options_.index)) continue;
     flush_completions_if_full();
-    if (member->queue_pair.used() == nullptr && !begin_use_by_packet(*member)) continue;
-    [[maybe_unused]] const qp::Receipt receipt = member->queue_pair.used()->receive(packet, turn_);
+    qp::QueuePair* const queue_pair = transport_for(packet, *member);
+    if (queue_pair == nullptr) continue;
+    [[maybe_unused]] const qp::Receipt receipt = queue_pair->receive(packet, turn_);
     UROCE_ASSERT(receipt == qp::Receipt::kTaken);  // UD never stalls, and has no order
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);

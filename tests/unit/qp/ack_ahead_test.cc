@@ -21,6 +21,14 @@ class AckAhead : public QueuePairTest {
     for (const Sent& frame : pump()) psns.push_back(frame.psn());
     return psns;
   }
+  /// READs of one packet, 100 and 102, and behind each a WRITE, 101 and 103.
+  void pump_reads_and_writes() {
+    for (int i = 0; i < 2; ++i) {
+      post(SendOperation::kRead, kMtu);
+      post(SendOperation::kWrite, 1);
+    }
+    EXPECT_EQ(pumped(), (Numbers{100, 101, 102, 103}));
+  }
   /// The answer to a READ of one packet, or one packet of a longer one.
   void respond(uint32_t psn, Operation operation = Operation::kReadResponseOnly) {
     wire::Headers headers = from_peer(operation, psn);
@@ -56,11 +64,7 @@ TEST_F(AckAhead, CompletesWhatItAcknowledgesWhenTheAtomicIsAnswered) {
 }
 
 TEST_F(AckAhead, ReachesTheNextReadWhichIsAskedForAgain) {
-  post(SendOperation::kRead, kMtu);  // 100
-  post(SendOperation::kWrite, 1);    // 101
-  post(SendOperation::kRead, kMtu);  // 102
-  post(SendOperation::kWrite, 1);    // 103
-  EXPECT_EQ(pumped(), (Numbers{100, 101, 102, 103}));
+  pump_reads_and_writes();
   receive_ack(103);
   EXPECT_EQ(pumped(), Numbers{100});
   respond(100);
@@ -84,11 +88,7 @@ TEST_F(AckAhead, TheNewestOfSeveralCounts) {
 }
 
 TEST_F(AckAhead, CountsOnce) {
-  post(SendOperation::kRead, kMtu);  // 100
-  post(SendOperation::kWrite, 1);    // 101
-  post(SendOperation::kRead, kMtu);  // 102
-  post(SendOperation::kWrite, 1);    // 103
-  EXPECT_EQ(pumped().size(), 4u);
+  pump_reads_and_writes();
   receive_ack(101);
   respond(100);
   EXPECT_EQ(send_completions().size(), 2u);

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/counters.h"
+#include "qp/attributes.h"
+#include "qp/connection.h"
+#include "qp/receive_requests.h"
+#include "wire/packet.h"
+
+// Why a queue pair drops a packet, as far as that is decided by what it was made with, its attributes and the
+// receives that are posted: it is the same whatever it has sent and received before, or if that is nothing.
+// kCount: for none of these reasons.
+namespace uroce::qp {
+
+/// In front of a datagram in its receive, for its IP header.
+inline constexpr uint32_t kDatagramHeaderBytes = 40;
+
+/// Of any service. `partition_key`: that attributes.pkey_index names.
+inline Counter reason_to_drop(const wire::Packet& packet, wire::Service service, uint16_t partition_key,
+                              const Attributes& attributes) {
+  // A CNP is about a connection, and UD has none.
+  const bool connected = service != wire::Service::kUd;
+  const bool cnp = packet.row->family == wire::Family::kCnp;
+  if (packet.row->opcode.service() != (cnp && connected ? wire::Service::kCnp : service))
+    return Counter::kDropService;
+  const State state = attributes.state;
+  if (state < State::kRtr || state > State::kSqe || (packet.row->response && state == State::kRtr))
+    return Counter::kDropQpState;
+  if (connected &&
+      (packet.source != attributes.path.destination || packet.destination != attributes.path.source))
+    return Counter::kDropWrongPeer;
+  if (!may_talk(partition_key, packet.headers.bth.partition_key)) return Counter::kDropPartitionKey;
+  return Counter::kCount;
+}
+
+/// Of UD, when there is no reason of the above. `mtu`: of the port.
+inline Counter reason_to_drop_datagram(const wire::Packet& packet, uint32_t qkey, uint32_t mtu,
+                                       const ReceiveRequests& receives) {
+  if (packet.headers.deth.qkey != qkey) return Counter::kDropQkey;
+  if (packet.payload.size() > mtu) return Counter::kDropTooLong;
+  if (!receives.available()) return Counter::kDropNoReceive;
+  if (packet.payload.size() + kDatagramHeaderBytes > receives.current().length) return Counter::kDropTooLong;
+  return Counter::kCount;
+}
+
+}  // namespace uroce::qp
