@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <span>
 
 #include "base/counter_texts.h"
 #include "base/counters.h"
 #include "drivers/registry.h"
+#include "wire/packet.h"
 
 namespace uroce::engine {
 
@@ -43,8 +45,12 @@ size_t FarEnd::drop_answers() {
   port::PortQueue& queue = port_->queue(0);
   size_t dropped = 0;
   while (const uint16_t count = queue.receive(frames)) {
+    for (const port::RxFrame& frame : std::span(frames).first(count)) {
+      wire::Packet packet;
+      const wire::ParseOutcome outcome = wire::parse_frame({frame.data, frame.length}, packet);
+      if (outcome.result == wire::ParseResult::kRoce) ++dropped;
+    }
     queue.release({frames.data(), count});
-    dropped += count;
   }
   return dropped;
 }

@@ -38,7 +38,7 @@ class FarEnd {
   [[nodiscard]] bool is_up() const { return port_->link_up(); }
   /// False: there is no room, or there never will be.
   bool send(const std::vector<std::byte>& bytes);
-  /// Whatever the answers were: how many have come since the last time.
+  /// Whatever the answers were: how many RoCEv2 packets have come since the last time.
   size_t drop_answers();
 
  private:

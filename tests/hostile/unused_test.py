@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -59,6 +60,7 @@ class Unused(unittest.TestCase):
         self.addCleanup(self.said.close)
         self.victim = subprocess.Popen([sys.argv[6], port, far_port, str(QUEUE_PAIRS)], env=self.stack.environment(),
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said)
+        self.addCleanup(self.victim.stdout.close)
         self.addCleanup(self.victim.wait)
         self.addCleanup(self.victim.kill)
         self.numbers = [int(number) for number in re.findall(rb"\d+", self.answer())]
@@ -109,8 +111,12 @@ class Unused(unittest.TestCase):
         self.assertLess(grown - memory, QUEUE_PAIRS * TRANSPORT_BYTES // 2)
 
         self.send((PEER, send_only(kind, qp)) for kind, qp in zip(KINDS * QUEUE_PAIRS, self.numbers))
+        acknowledged = QUEUE_PAIRS // len(KINDS)
         served, _ = self.state()
-        self.assertEqual([served[name] for name in ("used", "received", "answers")], [QUEUE_PAIRS, QUEUE_PAIRS, QUEUE_PAIRS // len(KINDS)])
+        deadline = time.monotonic() + scenario.SERVED_SECONDS
+        while served["answers"] < acknowledged and time.monotonic() < deadline:
+            served, _ = self.state()
+        self.assertEqual([served[name] for name in ("used", "received", "answers")], [QUEUE_PAIRS, QUEUE_PAIRS, acknowledged])
         self.victim.stdin.close()
         self.assertEqual(self.victim.wait(scenario.programs.TIME_LIMIT_SECONDS), 0)
 

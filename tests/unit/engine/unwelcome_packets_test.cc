@@ -41,7 +41,7 @@ struct Sent {
 
 class UnwelcomePackets : public testing::TestWithParam<Type> {
  protected:
-  UnwelcomePackets() : domain_(*pair.right->create_xrc_domain()) {}
+  UnwelcomePackets() : domain_(std::move(*pair.right->create_xrc_domain())) {}
   ~UnwelcomePackets() override {
     end_queue_pairs();
     pair.right->destroy_xrc_domain(std::move(domain_));
@@ -208,27 +208,22 @@ TEST_P(UnwelcomePackets, CnpsThatCountForNothing_ExpectDropsOfUnused) {
 }
 
 TEST_P(UnwelcomePackets, ThatAFaultRefuses_ExpectDropsOfUnused) {
-  ASSERT_TRUE(pair.right->add_fault({1, *faults::parse_rule("nak=100%")}));
+  ASSERT_TRUE(pair.right->add_fault({1, *faults::parse_rule("nak=rnr:100%")}));
   expect_dropped([](Sent& sent) { sent.headers.bth.partition_key = 0x8001; }, Counter::kDropPartitionKey);
   QueuePairEntry& entry = make_up();
   send(welcome(entry));
   EXPECT_TRUE(is_used(entry));
+  EXPECT_EQ(counted(Counter::kRnrNakSent), qp::is_reliable(GetParam()) ? 1u : 0u);
+}
+
+std::string name_of(const testing::TestParamInfo<Type>& type) {
+  if (type.param == Type::kUc) return "Uc";
+  if (type.param == Type::kUd) return "Ud";
+  return type.param == Type::kRc ? "Rc" : "XrcTarget";
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, UnwelcomePackets,
-                         testing::Values(Type::kRc, Type::kUc, Type::kUd, Type::kXrcReceive),
-                         [](const testing::TestParamInfo<Type>& info) {
-                           switch (info.param) {
-                             case Type::kUc:
-                               return "Uc";
-                             case Type::kUd:
-                               return "Ud";
-                             case Type::kXrcReceive:
-                               return "XrcTarget";
-                             default:
-                               return "Rc";
-                           }
-                         });
+                         testing::Values(Type::kRc, Type::kUc, Type::kUd, Type::kXrcReceive), name_of);
 
 /// Anyone may send datagrams, so what they find counts as well.
 class UnwelcomeDatagrams : public UnwelcomePackets {};
@@ -254,7 +249,8 @@ TEST_P(UnwelcomeDatagrams, WithoutAReceive_ExpectDropsOfUnused) {
 }
 
 TEST_P(UnwelcomeDatagrams, WithoutASharedReceive_ExpectDropsOfUnused) {
-  auto shared = *pair.right->create_shared_receives({.domain = owner.domain(), .queue = {.depth = 4}});
+  auto shared =
+      std::move(*pair.right->create_shared_receives({.domain = owner.domain(), .queue = {.depth = 4}}));
   QueuePairEntry& entry = make(Type::kUd, shared.get());
   bring_up(entry, State::kRtr);
   expect_dropped(entry, welcome(entry), Counter::kDropNoReceive);
@@ -283,8 +279,7 @@ TEST_P(UnwelcomeDatagrams, ToAGroup_ExpectDropsOfUnusedMembers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, UnwelcomeDatagrams, testing::Values(Type::kUd),
-                         [](const testing::TestParamInfo<Type>&) { return "Ud"; });
+INSTANTIATE_TEST_SUITE_P(Types, UnwelcomeDatagrams, testing::Values(Type::kUd), name_of);
 
 }  // namespace
 }  // namespace uroce::engine

@@ -159,6 +159,8 @@ class QueuePairTest : public ::testing::Test {
                             uint32_t psn);
   static void expect_nak(const std::vector<Sent>& frames, wire::NakCode code, uint32_t psn);
 
+  Receipt show(const wire::Packet& packet);
+
   std::vector<Bytes> burst;  // frames whose bytes may not be committed yet
 
   const Type type;

@@ -109,6 +109,25 @@ TEST_F(LazyQueuePairTest, StatesOfUsedOnesUseIt) {
   }
 }
 
+TEST_F(LazyQueuePairTest, PacketsOfAnotherPartition_ExpectNoUse) {
+  constexpr uint16_t kKeys[] = {0xFFFF, 0x0123};
+  transport.partition_keys = kKeys;
+  queue_pair = std::make_unique<LazyQueuePair>(options);
+  attributes.pkey_index = 1;
+  bring_up(State::kRtr);
+  wire::Headers headers = from_peer(Operation::kSendOnly, kPeerPsn.value());
+  for (const uint16_t key : std::initializer_list<uint16_t>{0xFFFF, 0x8124, 0x0123}) {
+    headers.bth.partition_key = key;
+    receive(headers);
+    EXPECT_EQ(lazy().used(), nullptr) << key;
+  }
+  EXPECT_EQ(counter(Counter::kDropPartitionKey), 3u);
+  EXPECT_EQ(given.pieces, 0u);
+  headers.bth.partition_key = 0x8123;
+  receive(headers);
+  EXPECT_NE(lazy().used(), nullptr);
+}
+
 TEST_F(LazyQueuePairTest, ModifyWithoutMemory_ExpectEnomemAndNothingChanged) {
   const std::pair<State, AttributeMask> steps[] = {
       {State::kInit, kToInit}, {State::kRtr, kToRtr}, {State::kRts, kToRts}, {State::kErr, {}}};
