@@ -158,8 +158,17 @@ TEST_F(Datagram, ComesFromAnybodyAndInAnyOrder) {
   }
 }
 
-TEST_F(Datagram, WhatCannotBeTakenIsDroppedInSilenceAndItsReceiveServesTheNext) {
-  bring_up();
+/// By a queue pair that is not in use yet, which stays so, and by one that is.
+class DroppedDatagram : public Datagram, public ::testing::WithParamInterface<bool> {
+ protected:
+  DroppedDatagram() {
+    bring_up();
+    if (GetParam()) static_cast<void>(queue_pair.lazy().use());
+  }
+  [[nodiscard]] bool is_used() { return queue_pair.lazy().used() != nullptr; }
+};
+
+TEST_P(DroppedDatagram, ThatCannotBeTakenGoesInSilenceAndItsReceiveServesTheNext) {
   receive(from_a_peer(), pattern(4));
   EXPECT_EQ(counter(Counter::kDropNoReceive), 1u);
   post_receive(kGrh + 3, 4000);
@@ -185,11 +194,23 @@ TEST_F(Datagram, WhatCannotBeTakenIsDroppedInSilenceAndItsReceiveServesTheNext) 
 
   EXPECT_TRUE(receive_completions().empty());
   EXPECT_EQ(memory_at(4000, 100), before);
+  EXPECT_EQ(is_used(), GetParam());
   EXPECT_TRUE(pump().empty());
   receive(from_a_peer(), pattern(3));
   EXPECT_EQ(receive_completions().size(), 1u);
   EXPECT_EQ(queue_pair->state(), State::kRts);
 }
+
+TEST_P(DroppedDatagram, IsLongerThanThePortsMtuWhateverItsReceiveTakes) {
+  post_receive(kGrh + 2 * kMtu);
+  receive(from_a_peer(), pattern(kMtu + 1));
+  EXPECT_EQ(counter(Counter::kDropTooLong), 1u);
+  EXPECT_EQ(is_used(), GetParam());
+  receive(from_a_peer(), pattern(kMtu));
+  EXPECT_EQ(receive_completions().size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Used, DroppedDatagram, ::testing::Bool());
 
 TEST_F(Datagram, MayComeFromASharedReceiveQueue) {
   queue::SharedReceiveQueue shared{{.depth = 2, .domain = {1}}};
