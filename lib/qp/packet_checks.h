@@ -8,15 +8,15 @@
 #include "qp/receive_requests.h"
 #include "wire/packet.h"
 
-// Why a queue pair drops a packet, as far as that is decided by what it was made with, its attributes and the
-// receives that are posted: it is the same whatever it has sent and received before, or if that is nothing.
-// kCount: for none of these reasons.
+// What decides about a packet is here as far as a queue pair that has sent and received nothing can tell: by
+// what it was made with, its attributes, and the receives that are posted.
 namespace uroce::qp {
 
 /// In front of a datagram in its receive, for its IP header.
 inline constexpr uint32_t kDatagramHeaderBytes = 40;
 
-/// Of any service. `partition_key`: that attributes.pkey_index names.
+/// Why a queue pair of `service` with these attributes drops the packet; kCount: it does not, by them.
+/// `partition_key`: that attributes.pkey_index names.
 inline Counter reason_to_drop(const wire::Packet& packet, wire::Service service, uint16_t partition_key,
                               const Attributes& attributes) {
   // A CNP is about a connection, and UD has none.
@@ -34,7 +34,8 @@ inline Counter reason_to_drop(const wire::Packet& packet, wire::Service service,
   return Counter::kCount;
 }
 
-/// Of UD, when there is no reason of the above. `mtu`: of the port.
+/// Why a queue pair of UD with this Q_Key drops a datagram that reason_to_drop() lets pass; kCount: it does
+/// not. `mtu`: of the port.
 inline Counter reason_to_drop_datagram(const wire::Packet& packet, uint32_t qkey, uint32_t mtu,
                                        const ReceiveRequests& receives) {
   if (packet.headers.deth.qkey != qkey) return Counter::kDropQkey;

@@ -228,15 +228,14 @@ class Poller final : private TurnOwner {
   [[gnu::cold, gnu::noinline]] void send_measured();
 
   // Parts of stages (poller_dispatch.cc).
-  /// The transport that receives a packet for the queue pair; nullptr: the packet was counted, and is gone.
+  /// The transport that receives the packet for the queue pair; nullptr: the packet was counted, and is gone.
   [[nodiscard]] qp::QueuePair* transport_for(const wire::Packet& packet, QueuePairEntry& entry) {
-    qp::QueuePair* const used = entry.queue_pair.used();
-    if (used != nullptr) [[likely]]
-      return used;
-    return begin_use_by_packet(packet, entry);
+    if (entry.queue_pair.used() == nullptr && !begin_use_by_packet(packet, entry)) [[unlikely]]
+      return nullptr;
+    return entry.queue_pair.used();
   }
-  [[nodiscard, gnu::cold, gnu::noinline]] qp::QueuePair* begin_use_by_packet(const wire::Packet& packet,
-                                                                             QueuePairEntry& entry);
+  [[nodiscard, gnu::cold, gnu::noinline]] bool begin_use_by_packet(const wire::Packet& packet,
+                                                                   QueuePairEntry& entry);
   void set_aside(const StagedPacket& staged, qp::Receipt receipt);
   void receive_early_requests(QueuePairEntry& entry);
   void receive_early_responses(QueuePairEntry& entry);

@@ -51,16 +51,17 @@ void Poller::dispatch() {
   }
 }
 
-/// Begins the first use of a queue pair by a packet, unless that would be dropped all the same: who may not
-/// send to a queue pair cannot have it take memory. One for which there is no memory is lost as on the wire.
-qp::QueuePair* Poller::begin_use_by_packet(const wire::Packet& packet, QueuePairEntry& entry) {
+/// Begins the first use of a queue pair by a packet, unless that would be dropped all the same: a host that
+/// may not send to a queue pair cannot have it take memory. False: the packet was counted, and is gone, also
+/// if there is no memory.
+bool Poller::begin_use_by_packet(const wire::Packet& packet, QueuePairEntry& entry) {
   if (const Counter reason = entry.queue_pair.reason_to_drop(packet); reason != Counter::kCount) {
     count(reason);
-    return nullptr;
+    return false;
   }
-  qp::QueuePair* const begun = entry.queue_pair.use();
-  if (begun == nullptr) count(Counter::kDropNoMemory);
-  return begun;
+  if (entry.queue_pair.use() != nullptr) return true;
+  count(Counter::kDropNoMemory);
+  return false;
 }
 
 namespace {

@@ -1,5 +1,5 @@
 // Packets that a queue pair drops by its attributes: one that is not in use stays so, and they are counted as
-// if it were. Who may not send to a queue pair cannot have it take memory.
+// if it were. A host that may not send to a queue pair cannot have it take memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
