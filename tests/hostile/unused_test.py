@@ -22,9 +22,11 @@ from attacker import MAC
 from network import ADDRESSES
 from scenario import times
 
-QUEUE_PAIRS = 1500
+QUEUE_PAIRS = 3000
 TRANSPORT_BYTES = 1024
 RECEIVE_BYTES = 1000
+# More than a wire has buffers: what it takes for itself as it is used it has then.
+FRAMES_OF_WIRE = 20_000
 FIRST_PSN, QKEY = 1000, 0x11111111
 VICTIM = (bytes.fromhex("020000000001"), ADDRESSES["victim"])
 PEER = (MAC, ADDRESSES["attacker"])
@@ -83,20 +85,19 @@ class Unused(unittest.TestCase):
             self.answer()
 
     def state(self):
-        """Name -> number, when all that was sent is received; and resident bytes."""
+        """Name -> number, when all that was sent is received; and resident bytes of no file."""
         self.victim.stdin.write(mutation.pack([b""]))
         self.victim.stdin.flush()
         state = {name: int(number) for name, number in re.findall(r"(\w+) (\d+)", self.answer().decode())}
-        resident = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.victim.pid}/status").read_text())[1]
+        resident = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{self.victim.pid}/status").read_text())[1]
         return state, int(resident) << 10
 
     def run_strangers(self, port, far_port):
         self.start(port, far_port)
-        # What the wire takes for itself as it is used it has then.
         absent = max(self.numbers) + 1
-        self.send((STRANGER, send_only(RC, absent, payload=bytes(RECEIVE_BYTES))) for _ in range(5000))
+        self.send((STRANGER, send_only(RC, absent, payload=bytes(RECEIVE_BYTES))) for _ in range(FRAMES_OF_WIRE))
         before, memory = self.state()
-        self.assertEqual(before["drop_unknown_qp"], 5000)
+        self.assertEqual(before["drop_unknown_qp"], FRAMES_OF_WIRE)
 
         expected = collections.Counter()
         for _ in range(times(1, 20)):
@@ -108,7 +109,9 @@ class Unused(unittest.TestCase):
         print(f"{expected.total()} packets; the victim grew by {grown - memory >> 10} KiB", file=sys.stderr, flush=True)
         self.assertEqual({reason: after[reason] - before[reason] for reason in expected}, expected)
         self.assertEqual([after[name] for name in ("used", "received", "answers")], [0, 0, 0])
-        self.assertLess(grown - memory, QUEUE_PAIRS * TRANSPORT_BYTES // 2)
+        # A sanitizer has memory of its own, which grows by a mebibyte or two meanwhile.
+        if not self.stack.sanitizer_runtime:
+            self.assertLess(grown - memory, QUEUE_PAIRS * TRANSPORT_BYTES // 2)
 
         self.send((PEER, send_only(kind, qp)) for kind, qp in zip(KINDS * QUEUE_PAIRS, self.numbers))
         acknowledged = QUEUE_PAIRS // len(KINDS)
