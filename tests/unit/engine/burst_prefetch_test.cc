@@ -44,7 +44,7 @@ class ManyQueuePairs : public testing::Test {
 };
 
 TEST_F(ManyQueuePairs, BurstsForAllOfThem_ExpectWhatWasSent) {
-  for (const uint64_t seed : {100, 200, 300}) {
+  for (const uint64_t seed : {uint64_t{100}, uint64_t{200}, uint64_t{300}}) {
     write_all(seed);
     for (Connected& one : connected) {
       const auto completion = one.left.look();
