@@ -24,12 +24,12 @@ bool copy_private(std::span<const std::byte> from, wire::PrivateData<N>& to) {
 Agent::Agent(const AgentOptions& options, Consumer& consumer)
     : options_(options),
       consumer_(consumer),
-      table_(options.connections_max, options.salt, options.prefix),
+      table_(options.connections_max, options.salt, options.prefix, options.first_number),
       half_open_(table_, options.listeners_max + 1, options.salt),
       released_timewait_(table_),
       listeners_(options.listeners_max + 1),
       wheel_(kTick, kTimerSlots),
-      next_transaction_(uint64_t{options.salt} << 32) {}
+      next_transaction_(uint64_t{options.first_number} << 32) {}
 
 Result<ListenerId> Agent::listen(ServiceId service, const ListenAddress& address, uint32_t backlog,
                                  uint64_t consumer) {

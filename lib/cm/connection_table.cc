@@ -14,11 +14,12 @@ bool is_sidr(const Connection& connection) {
 
 }  // namespace
 
-ConnectionTable::ConnectionTable(size_t capacity, uint32_t salt, CommPrefix prefix)
+ConnectionTable::ConnectionTable(size_t capacity, uint32_t salt, CommPrefix prefix, uint32_t first_number)
     : prefix_mask_(~static_cast<uint32_t>(UINT32_MAX >> prefix.bits)),
       index_mask_((uint32_t{1} << index_bits(prefix)) - 1),
-      first_number_((prefix.bits == 0 ? 0 : prefix.value << (32 - prefix.bits)) |
-                    (salt & ~prefix_mask_ & ~index_mask_)),
+      first_generation_((prefix.bits == 0 ? 0 : prefix.value << (32 - prefix.bits)) |
+                        (first_number & ~prefix_mask_ & ~index_mask_)),
+      shift_((first_number & index_mask_) % index_mask_),
       salt_(salt),
       connections_(capacity + 1),
       by_comm_(std::bit_ceil(capacity + 1)),
@@ -28,7 +29,7 @@ ConnectionTable::ConnectionTable(size_t capacity, uint32_t salt, CommPrefix pref
 
 Connection& ConnectionTable::make() {
   Connection* const made = new (&connections_[++made_]) Connection;
-  made->local.value = first_number_ | made_;
+  made->local.value = first_generation_ | turned(made_);
   ++in_use_;
   return *made;
 }
@@ -57,7 +58,7 @@ void ConnectionTable::free(Connection& connection) {
 }
 
 Connection* ConnectionTable::find(CommId local) {
-  const uint32_t index = local.value & index_mask_;
+  const uint32_t index = turned_back(local.value);
   if (index == 0 || index > made_) return nullptr;
   Connection& connection = connections_[index];
   return connection.state != State::kFree && connection.local == local ? &connection : nullptr;

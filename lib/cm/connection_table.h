@@ -31,9 +31,10 @@ class ConnectionTable {
     return (size_t{1} << index_bits(prefix)) - 1;
   }
 
-  /// `capacity` up to capacity_max(). `salt` makes the numbers of two processes differ, so that those of an
-  /// earlier one find nothing.
-  ConnectionTable(size_t capacity, uint32_t salt, CommPrefix prefix = {});
+  /// `capacity` up to capacity_max(). `salt`: random, and known to no peer. `first_number`: random in
+  /// generation and index, so that the numbers of an earlier process with this address find nothing, and
+  /// peers that still have it in TIMEWAIT do not take a new connection for one of its.
+  ConnectionTable(size_t capacity, uint32_t salt, CommPrefix prefix = {}, uint32_t first_number = 0);
 
   /// A connection with a number of its own, or null when there is none left. Others than the last freed come
   /// first.
@@ -73,6 +74,15 @@ class ConnectionTable {
   static_assert(std::is_trivially_destructible_v<Connection>);
 
   Connection& make();
+  // Numbers of one generation are those of the indices, turned by shift_. None ends with an index of 0.
+  [[nodiscard]] uint32_t turned(uint32_t index) const {
+    return index + shift_ <= index_mask_ ? index + shift_ : index + shift_ - index_mask_;
+  }
+  [[nodiscard]] uint32_t turned_back(uint32_t number) const {
+    const uint32_t turned = number & index_mask_;
+    if (turned == 0) return 0;
+    return turned > shift_ ? turned - shift_ : turned + index_mask_ - shift_;
+  }
 
   [[nodiscard]] uint32_t& head(LazyArray<uint32_t>& heads, const Gid& address, uint32_t number) const;
   void push(uint32_t& head, Connection& connection, Link link);
@@ -80,8 +90,9 @@ class ConnectionTable {
 
   const uint32_t prefix_mask_;
   const uint32_t index_mask_;
-  const uint32_t first_number_;        // but for the index
-  const uint32_t salt_;                // of the lists too: a peer does not choose which of them grows long
+  const uint32_t first_generation_;    // with the prefix
+  const uint32_t shift_;               // below index_mask_
+  const uint32_t salt_;                // a peer does not choose which of the lists grows long
   LazyArray<Connection> connections_;  // [1, made_] are constructed
   LazyArray<uint32_t> by_comm_;
   LazyArray<uint32_t> by_qp_;

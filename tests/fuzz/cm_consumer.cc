@@ -106,7 +106,7 @@ void CmTarget::call() {
   }
   // Sometimes for what is not there.
   if (known_.empty() || choices_.once_in(16))
-    return call_for({kSalt + choices_.below(2) * (1u << 19)}, choices_.below(6));
+    return call_for({kFirstNumber + choices_.below(2) * (1u << 19)}, choices_.below(6));
   const auto known = std::next(known_.begin(), choices_.below(static_cast<uint32_t>(known_.size())));
   call_for({known->first}, choices_.below(6));
 }

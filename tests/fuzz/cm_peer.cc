@@ -35,7 +35,7 @@ CmPeer::Connection CmPeer::any_connection() {
       connection.peer = CmTarget::peer(choices_.below(CmTarget::kPeers));
       break;
     case 1:
-      connection.target.value = CmTarget::kSalt + choices_.below(1 << 16);
+      connection.target.value = CmTarget::kFirstNumber + choices_.below(1 << 16);
       break;
     case 2:
       connection.target.value ^= uint32_t{1} << choices_.below(32);

@@ -61,7 +61,7 @@ void CmDepth::operator+=(const CmDepth& other) {
 CmTarget::CmTarget(Choices& choices, Observer observer)
     : choices_(choices),
       observer_(std::move(observer)),
-      agent_({.connections_max = kConnectionsMax, .listeners_max = 1, .salt = kSalt}, *this) {
+      agent_({.connections_max = kConnectionsMax, .listeners_max = 1, .first_number = kFirstNumber}, *this) {
   listen();
 }
 

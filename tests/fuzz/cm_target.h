@@ -36,7 +36,7 @@ class CmTarget final : private cm::Consumer, private cm::MadSink {
  public:
   static constexpr size_t kConnectionsMax = 12;
   static constexpr uint32_t kBacklog = 4;
-  static constexpr uint32_t kSalt = 0x100'0000;
+  static constexpr uint32_t kFirstNumber = 0x100'0000;
   static constexpr wire::ServiceId kService{0x0106'1144};
   static Gid address() { return Gid::from_ipv4({10, 0, 0, 2}); }
   static Gid peer(uint32_t number) { return Gid::from_ipv4({10, 0, 0, static_cast<uint8_t>(10 + number)}); }

@@ -13,7 +13,9 @@ namespace {
 /// Where programs share a device, the numbers of connections begin with what is of this program's queue pair
 /// numbers only: so the service knows for which program a message is.
 cm::AgentOptions agent_options(const host::SharedDevice* shared) {
-  cm::AgentOptions options{.connections_max = Limits::kConnections, .salt = std::random_device{}()};
+  std::random_device random;
+  cm::AgentOptions options{
+      .connections_max = Limits::kConnections, .salt = random(), .first_number = random()};
   if (shared == nullptr) return options;
   options.prefix = {.value = host::comm_prefix(shared->numbers()), .bits = host::kCommPrefixBits};
   options.connections_max =

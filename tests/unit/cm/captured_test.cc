@@ -60,8 +60,8 @@ class Part final : Consumer, MadSink {
  public:
   explicit Part(Gid self)
       : self_(self),
-        agent_({.connections_max = 16, .listeners_max = 4, .salt = 0x1000'0000, .hold_requests = {}}, *this) {
-  }
+        agent_({.connections_max = 16, .listeners_max = 4, .first_number = 0x1000'0000, .hold_requests = {}},
+               *this) {}
 
   void play(Conversation conversation) {
     // What was on its way when the host spoke it had not heard.

@@ -56,7 +56,7 @@ class Flood : public ::testing::Test {
     }
     std::vector<wire::CmMad> sent;
   };
-  TwoAgents world{{.connections_max = 1 << 14, .listeners_max = 4, .salt = 0x100'0000}};
+  TwoAgents world{{.connections_max = 1 << 14, .listeners_max = 4, .first_number = 0x100'0000}};
   Sink sink;
 };
 
@@ -174,7 +174,8 @@ TEST_F(Flood, QueuePairThatIsConnectedAlready_ExpectItEndedOnlyByWhoMayBeItsOwne
   };
   for (const Renewal& renewal : table) {
     SCOPED_TRACE(renewal.what);
-    TwoAgents::Host fresh(server().address, {.connections_max = 16, .listeners_max = 1, .salt = 0x100'0000});
+    TwoAgents::Host fresh(server().address,
+                          {.connections_max = 16, .listeners_max = 1, .first_number = 0x100'0000});
     ASSERT_TRUE(fresh.agent.listen(kOwn, Gid{}, 8, 1).ok());
     const auto come = [&](wire::CmMessage message, uint8_t link) {
       std::array<std::byte, wire::kMadBytes> bytes;

@@ -26,7 +26,7 @@ Bytes bytes_of(wire::CmMessage message) {
 }
 
 TEST(Hostile, FloodOfRequests_ExpectABoundedBacklogAndLifeAfterIt) {
-  TwoAgents world({.connections_max = 200, .listeners_max = 4, .salt = 0x100'0000});
+  TwoAgents world({.connections_max = 200, .listeners_max = 4, .first_number = 0x100'0000});
   world.server.answers = false;
   Answers answers;
   for (uint32_t i = 1; i <= 100'000; ++i) {
@@ -169,7 +169,8 @@ TEST(Hostile, RequestsThatMakeNoSense_ExpectTheReason) {
   };
   for (const Refused& refused : table) {
     SCOPED_TRACE(refused.what);
-    TwoAgents world({.connections_max = 64, .listeners_max = 4, .salt = 0x5EED'0000, .hold_requests = {}});
+    TwoAgents world(
+        {.connections_max = 64, .listeners_max = 4, .first_number = 0x5EED'0000, .hold_requests = {}});
     Answers answers;
     wire::CmReq req = world.req();
     req.local = {77};

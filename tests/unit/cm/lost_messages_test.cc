@@ -61,7 +61,7 @@ TEST(LostMessages, ManyConnectionsOnABadLink_ExpectEachSetUpOnceAndEndedOnce) {
   const uint64_t seed = given == nullptr ? 6 : std::strtoull(given, nullptr, 0);
   SCOPED_TRACE(testing::Message() << "UROCE_CM_SEED=" << seed);
   Random random(seed);
-  TwoAgents world({.connections_max = kConnections, .listeners_max = 4, .salt = 0x100'0000});
+  TwoAgents world({.connections_max = kConnections, .listeners_max = 4, .first_number = 0x100'0000});
   world.fate = [&](size_t) {
     if (random.chance(10, 100)) return Fate::kLost;
     if (random.chance(10, 100)) return Fate::kDoubled;

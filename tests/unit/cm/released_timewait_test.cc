@@ -7,7 +7,7 @@
 namespace uroce::cm {
 namespace {
 
-constexpr AgentOptions kSmall{.connections_max = 8, .listeners_max = 1, .salt = 0x5EED'0000};
+constexpr AgentOptions kSmall{.connections_max = 8, .listeners_max = 1, .first_number = 0x5EED'0000};
 
 /// Connected, disconnected by the client, and in TIMEWAIT at both ends.
 CommId connect_and_end(TwoAgents& world, uint32_t qp) {

@@ -47,7 +47,7 @@ class TwoAgents {
   std::function<Fate(size_t n)> fate = [](size_t) { return Fate::kDelivered; };
 
   explicit TwoAgents(const AgentOptions& options = {
-                         .connections_max = 64, .listeners_max = 4, .salt = 0x5EED'0000});
+                         .connections_max = 64, .listeners_max = 4, .first_number = 0x5EED'0000});
 
   [[nodiscard]] wire::CmReq req(uint32_t qp = 100) const;
   [[nodiscard]] static wire::CmRep rep(uint32_t qp = 200);
