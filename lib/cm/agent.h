@@ -21,8 +21,8 @@ namespace uroce::cm {
 struct AgentOptions {
   size_t connections_max = 8192;
   size_t listeners_max = 256;
-  uint32_t salt = 0;          // random, and known to no peer
-  uint32_t first_number = 0;  // random: of connections and SIDR requests, and of transactions
+  uint32_t salt = 0;          // random, of the hash tables; never sent
+  uint32_t first_number = 0;  // random: where numbers of connections, SIDR requests and transactions begin
   CommPrefix prefix;          // of all numbers of connections and of SIDR requests
   /// How long a peer waits for the consumer when it has asked twice: 4.096 us times 2 to it. As Linux: 68 s.
   uint8_t service_timeout = 24;

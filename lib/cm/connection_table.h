@@ -31,8 +31,8 @@ class ConnectionTable {
     return (size_t{1} << index_bits(prefix)) - 1;
   }
 
-  /// `capacity` up to capacity_max(). `salt`: random, and known to no peer. `first_number`: random in
-  /// generation and index, so that the numbers of an earlier process with this address find nothing, and
+  /// `capacity` up to capacity_max(). `salt`: random, of the lists' hash; never sent. `first_number`: random
+  /// in generation and index, so that the numbers of an earlier process with this address find nothing, and
   /// peers that still have it in TIMEWAIT do not take a new connection for one of its.
   ConnectionTable(size_t capacity, uint32_t salt, CommPrefix prefix = {}, uint32_t first_number = 0);
 
