@@ -10,6 +10,7 @@ import re
 import sys
 
 FIELDS = ('rule', 'source', 'code', 'test')
+OPTIONAL = ('single', 'peer')
 GTEST = re.compile(r'^TEST(?:_F|_P)?\((\w+), (\w+)\)', re.M)
 CASE = re.compile(r'^case\s+(.*?)\s*(?:#.*)?$', re.M)
 # Drops of a port, a neighbour's protocol or a moment that no single packet is.
@@ -25,7 +26,7 @@ class Rule:
     def __init__(self, name, line):
         self.name = name
         self.line = line
-        self.fields = {field: [] for field in FIELDS}
+        self.fields = {field: [] for field in FIELDS + OPTIONAL}
 
 
 def parse(text, fail):
@@ -45,7 +46,7 @@ def parse(text, fail):
             values[-1] += ' ' + line.strip()
         else:
             field, _, value = line.partition(' ')
-            if rule is None or field not in FIELDS or not value.strip():
+            if rule is None or field not in FIELDS + OPTIONAL or not value.strip():
                 fail(number, f'no field of a rule: {line}')
                 continue
             values = rule.fields[field]
@@ -95,8 +96,8 @@ def check(rules, tree, fail):
     """fail(line, what) hears of every hole."""
     covered = set()
     for rule in rules.values():
-        for field, values in rule.fields.items():
-            if not values:
+        for field in FIELDS:
+            if not rule.fields[field]:
                 fail(rule.line, f'{rule.name} has no {field}')
         for place in rule.fields['code']:
             if not tree.has_function(place):
