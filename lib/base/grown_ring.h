@@ -22,6 +22,11 @@ class GrownRing {
     return slots_[position & (size_ - 1)];
   }
 
+  [[nodiscard]] const T& operator[](uint32_t position) const {
+    UROCE_ASSERT(size_ > 0);
+    return slots_[position & (size_ - 1)];
+  }
+
   /// To at least `size`, if it is smaller; the elements at [begin, end) stay where they are. False: there is
   /// no memory, and nothing has changed.
   [[nodiscard]] bool grow(uint32_t size, uint32_t begin, uint32_t end) {

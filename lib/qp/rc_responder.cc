@@ -18,6 +18,7 @@ using Kind = InboundMessage::Kind;
 
 void RcResponder::reset(Psn expected) {
   expected_ = expected;
+  ack_psn_ = expected - 1u;
   msn_ = said_msn_ = Msn();
   message_ = {};
   undisturbed_ = true;
@@ -61,7 +62,7 @@ void RcResponder::drop_answers() {
     if (kind == Kind::kSend) send_.connection.receives.take();
     message_.go_on(kind, packet);
   }
-  arrived(1, answer_due(packet, part, turn));
+  arrived(answer_due(packet, part, turn));
 }
 
 /// Completes a message, all of which is placed.
@@ -197,15 +198,18 @@ void RcResponder::lose_early(Psn psn, Turn& turn) {
   undisturbed_ = false;
 }
 
-/// A packet that was seen before: a SEND or WRITE that asks for it is acknowledged again, up to the newest (a
-/// requester that sends all of a message again may be confused by an ACK of its end before that has gone); a
-/// READ is performed again, and of what must not be performed twice the outcome is told once more.
+/// Receives a packet that was performed before. A SEND or WRITE that asks for an ACK is acknowledged again,
+/// up to the newest one performed. One with the PSN of a READ or an atomic, or of a time before all that is
+/// remembered, is dropped. A READ is performed again; the kept outcome answers a request that must not be
+/// performed twice.
 void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
   UROCE_ASSERT(packet.headers.bth.psn.before(expected_));
   turn.counters.add(Counter::kDuplicateRequest);
   reordering_.came_again(packet.headers.bth.psn);
   if (!takes_responder_resource(packet.row->family)) {
-    if (packet.headers.bth.ack_request) answer_ = std::max(answer_, Answer::kAck);
+    // PSNs wrap around: behind 2^23 READs without a SEND or WRITE, ack_psn_ says nothing.
+    const bool performed = !packet.headers.bth.psn.after(ack_psn_) && ack_psn_.before(expected_);
+    if (packet.headers.bth.ack_request && performed) answer_ = std::max(answer_, Answer::kAck);
     return;
   }
   const OperationRequest request = request_in(packet.row->family, packet, send_.connection.mtu);
@@ -308,7 +312,7 @@ void RcResponder::invalidated(Turn& turn) {
                   .bytes = message_.received,
                   .immediate = message_.target.rkey.value});
   message_.kind = Kind::kNone;
-  arrived(1, waiting_ack_ ? Answer::kAck : Answer::kNone);
+  arrived(waiting_ack_ ? Answer::kAck : Answer::kNone);
 }
 
 void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
@@ -336,14 +340,15 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   send_.connection.failure = send ? Failure::kReceiveMemory : Failure::kMemoryGone;
 }
 
-/// A NAK that has not left yet is still due, for the packet that is missing now, if later ones were dropped.
-void RcResponder::arrived_after_gap(Answer due) {
+/// A NAK that has not left yet is still due, for the packet that is missing now, if later ones were dropped;
+/// otherwise `settled` takes its place. `due`: the answer that the packet asks for.
+void RcResponder::arrived_after_gap(Answer due, Answer settled) {
   nak_given_ = false;
   rnr_quiet_until_ = {};
   if (ahead_dropped_ && newest_dropped_.before(expected_)) ahead_dropped_ = false;
   undisturbed_ = !ahead_dropped_;
   if (answer_ == Answer::kSequenceNak || answer_ == Answer::kRnrNak) {
-    answer_ = ahead_dropped_ ? Answer::kSequenceNak : Answer::kAck;
+    answer_ = ahead_dropped_ ? Answer::kSequenceNak : settled;
     nak_given_ = ahead_dropped_;
   } else {
     answer_ = std::max(answer_, due);

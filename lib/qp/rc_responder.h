@@ -23,6 +23,12 @@ namespace uroce::qp {
 /// READs and atomics that are due, then one ACK or NAK for everything so far. READ responses are built packet
 /// by packet as the pump allows. XRC target: the same, for the shared receive queue that each message names.
 ///
+/// An ACK names the newest performed SEND or WRITE (`ack_psn_`), never a READ or an atomic, and leaves behind
+/// the responses to all requests before that. A requester takes an ACK of a READ's last PSN as the READ's
+/// completion (rxe) or has no rule for it; the response may be lost, and only the requester knows. An ACK of
+/// a later SEND or WRITE makes the requester ask for the missing response again. The cost is one PSN a
+/// connection.
+///
 /// Three files: rc_responder.cc receives and places messages, rc_responder_operations.cc performs what
 /// is answered by itself, and rc_responder_answers.cc says what there is to say.
 class RcResponder final : public Responder {
@@ -91,8 +97,9 @@ class RcResponder final : public Responder {
   void fail_receive(queue::CompletionStatus status, Turn& turn);
   bool invalidate(const wire::Packet& packet, Turn& turn);
   Answer answer_due(const wire::Packet& packet, const MessagePart& part, const Turn& turn);
-  void arrived(uint32_t psns, Answer due);
-  void arrived_after_gap(Answer due);
+  void arrived(Answer due);
+  void arrived_operation(uint32_t psns);
+  void arrived_after_gap(Answer due, Answer settled);
 
   bool build_read_response(Response& read, port::TxFrame& frame, Turn& turn);
   [[gnu::noinline]] uint32_t build_response_run(uint32_t bytes, Turn& turn, uint32_t budget);
@@ -113,11 +120,12 @@ class RcResponder final : public Responder {
 
   Sending& send_;
   Psn expected_;
-  Msn msn_;             // messages performed
-  Msn said_msn_;        // the newest that an answer told the peer
-  Psn newest_dropped_;  // packet that came too early and was dropped, if ahead_dropped_
+  Psn ack_psn_;   // the PSN of the newest performed packet of a SEND or WRITE
+  Msn msn_;       // messages performed
+  Msn said_msn_;  // the newest that an answer told the peer
   InboundMessage message_;
-  ResponseQueue responses_;
+  [[no_unique_address]] ResponseQueue responses_;  // what follows uses its padding
+  Psn newest_dropped_;             // packet that came too early and was dropped, if ahead_dropped_
   SegmentCursor cursor_;           // of a SEND in its receive buffer
   Instant reply_awaited_until_{};  // by an ACK that the next call does not let go; else nothing
   Instant rnr_quiet_until_{};      // early packets are the tail of what the RNR NAK has stopped
@@ -153,12 +161,22 @@ inline RcResponder::Answer RcResponder::answer_due(const wire::Packet& packet, c
   return Answer::kAckNext;
 }
 
-/// The expected packet came; it took `psns` numbers.
-inline void RcResponder::arrived(uint32_t psns, Answer due) {
-  expected_ += psns;
+/// The expected packet, of a SEND or WRITE, was performed.
+inline void RcResponder::arrived(Answer due) {
+  ack_psn_ = expected_;
+  ++expected_;
   if (!undisturbed_) [[unlikely]]
-    return arrived_after_gap(due);
+    return arrived_after_gap(due, Answer::kAck);
   answer_ = std::max(answer_, due);
+}
+
+/// The expected packet, a request with a response of `psns` packets, was performed. The response acknowledges
+/// everything before it, and nothing else may acknowledge the request.
+inline void RcResponder::arrived_operation(uint32_t psns) {
+  expected_ += psns;
+  if (answer_ <= Answer::kAck) answer_ = Answer::kNone;
+  if (!undisturbed_) [[unlikely]]
+    arrived_after_gap(Answer::kNone, Answer::kNone);
 }
 
 }  // namespace uroce::qp

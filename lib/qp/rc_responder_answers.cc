@@ -230,7 +230,8 @@ void RcResponder::build_answer(port::TxFrame& frame, Turn& turn) {
   reply_awaited_until_ = {};
   UROCE_ASSERT(answer != Answer::kNone);
   const bool ack = answer <= Answer::kAck;
-  const Psn psn = ack ? expected_ - 1u : expected_;
+  const Psn psn = ack ? ack_psn_ : expected_;
+  UROCE_ASSERT(!ack || (ack_psn_.before(expected_) && responses_.permits_ack(psn)));
   FrameBuilder making(frame, send_.connection, bth_to_peer(send_.connection, Operation::kAcknowledge, psn),
                       0);
   wire::write_aeth(making.extension(), ack ? acknowledge(msn_) : refusal(answer, turn));

@@ -58,9 +58,7 @@ void RcResponder::receive_operation(const wire::Packet& packet, Turn& turn) {
   ++msn_;
   const OperationRequest request = request_in(family, packet, send_.connection.mtu);
   responses_.add(request, msn_, before);
-  // The response acknowledges everything before it.
-  if (answer_ <= Answer::kAck) answer_ = Answer::kNone;
-  arrived(request.packets, Answer::kNone);
+  arrived_operation(request.packets);
 }
 
 /// `before`: what an atomic found. False: nothing was done, and the connection is broken.

@@ -38,4 +38,13 @@ void ResponseQueue::drop_from(Psn psn) {
   UROCE_ASSERT(is_sound());
 }
 
+bool ResponseQueue::permits_ack(Psn psn) const {
+  for (uint32_t i = 0; i < count_; ++i) {
+    const Response& response = at(i);
+    const bool behind = !psn.before(response.request.psn + response.request.packets);
+    if (!psn.before(response.request.psn) && !(behind && response.answered)) return false;
+  }
+  return true;
+}
+
 }  // namespace uroce::qp

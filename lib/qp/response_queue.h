@@ -75,6 +75,10 @@ class ResponseQueue {
   /// Forgets the requests at and behind `psn`.
   void drop_from(Psn psn);
 
+  /// Whether a plain ACK may name `psn`: it is not that of a remembered request, and the requests before it
+  /// were answered to the end, once. Only for assertions.
+  [[nodiscard]] bool permits_ack(Psn psn) const;
+
   /// How many requests have an answer under way.
   [[nodiscard]] uint32_t pending() const { return pending_; }
   /// The pending answer with the lowest PSN, or nullptr. Valid until the next change.
@@ -91,6 +95,10 @@ class ResponseQueue {
     return count_ <= responses_.size() && pending_ <= count_ && answered_ + pending_ <= count_;
   }
   Response& at(uint32_t i) {
+    UROCE_ASSERT(i < responses_.size());
+    return responses_[first_ + i];
+  }
+  [[nodiscard]] const Response& at(uint32_t i) const {
     UROCE_ASSERT(i < responses_.size());
     return responses_[first_ + i];
   }
