@@ -199,21 +199,25 @@ void RcResponder::lose_early(Psn psn, Turn& turn) {
 }
 
 /// Receives a packet that was performed before. A SEND or WRITE that asks for an ACK is acknowledged again,
-/// up to the newest one performed. One with the PSN of a READ or an atomic, or of a time before all that is
-/// remembered, is dropped. A READ is performed again; the kept outcome answers a request that must not be
-/// performed twice.
+/// up to the newest one performed; one with the PSN of a READ or an atomic is dropped. A READ is performed
+/// again, and the outcome of an atomic sent again. Behind such a response no ACK of less follows: where
+/// packets are reordered, rxe ends a READ with success by an older ACK among its responses (rxe_comp.c,
+/// check_psn).
 void RcResponder::receive_again(const wire::Packet& packet, Turn& turn) {
-  UROCE_ASSERT(packet.headers.bth.psn.before(expected_));
+  const Psn psn = packet.headers.bth.psn;
+  UROCE_ASSERT(psn.before(expected_));
   turn.counters.add(Counter::kDuplicateRequest);
-  reordering_.came_again(packet.headers.bth.psn);
-  if (!takes_responder_resource(packet.row->family)) {
-    // PSNs wrap around: behind 2^23 READs without a SEND or WRITE, ack_psn_ says nothing.
-    const bool performed = !packet.headers.bth.psn.after(ack_psn_) && ack_psn_.before(expected_);
-    if (packet.headers.bth.ack_request && performed) answer_ = std::max(answer_, Answer::kAck);
+  reordering_.came_again(psn);
+  if (takes_responder_resource(packet.row->family)) {
+    const OperationRequest request = request_in(packet.row->family, packet, send_.connection.mtu);
+    if (!responses_.repeat(request, send_.connection.mtu)) return turn.counters.add(Counter::kDropResources);
+    if (answer_ <= Answer::kAck && ack_psn_.before(psn)) answer_ = Answer::kNone;
     return;
   }
-  const OperationRequest request = request_in(packet.row->family, packet, send_.connection.mtu);
-  if (!responses_.repeat(request, send_.connection.mtu)) turn.counters.add(Counter::kDropResources);
+  // PSNs wrap around: behind 2^23 READs without a SEND or WRITE, ack_psn_ says nothing.
+  const bool performed = !psn.after(ack_psn_) && ack_psn_.before(expected_);
+  if (packet.headers.bth.ack_request && performed && !responses_.answers_behind(ack_psn_))
+    answer_ = std::max(answer_, Answer::kAck);
 }
 
 /// Refuses a packet, and names its key in notices. A WRITE with immediate that may not write completes the

@@ -38,6 +38,13 @@ void ResponseQueue::drop_from(Psn psn) {
   UROCE_ASSERT(is_sound());
 }
 
+bool ResponseQueue::answers_behind(Psn psn) const {
+  for (uint32_t i = count_; i-- > 0;) {
+    if (at(i).pending()) return psn.before(at(i).request.psn);
+  }
+  return false;
+}
+
 bool ResponseQueue::permits_ack(Psn psn) const {
   for (uint32_t i = 0; i < count_; ++i) {
     const Response& response = at(i);

@@ -75,6 +75,9 @@ class ResponseQueue {
   /// Forgets the requests at and behind `psn`.
   void drop_from(Psn psn);
 
+  /// Whether an answer is under way to a request behind `psn`. It acknowledges `psn`.
+  [[nodiscard]] bool answers_behind(Psn psn) const;
+
   /// Whether a plain ACK may name `psn`: it is not that of a remembered request, and the requests before it
   /// were answered to the end, once. Only for assertions.
   [[nodiscard]] bool permits_ack(Psn psn) const;
