@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Looks for holes in the table of rules: a rule that nothing implements or tests, code and tests that are not there,
-and packet scripts that belong to no rule.
+a rule that one source alone supports without a word about it, and packet scripts that belong to no rule.
 
     tests/conformance/check.py [ROOT]
 """
@@ -9,8 +9,10 @@ import pathlib
 import re
 import sys
 
-FIELDS = ('rule', 'source', 'code', 'test')
-OPTIONAL = ('single', 'peer')
+FIELDS = ('rule', 'source', 'peer', 'code', 'test')
+OPTIONAL = ('single',)
+# How often a field may stand in a rule.
+ONCE = ('rule', 'single', 'peer')
 GTEST = re.compile(r'^TEST(?:_F|_P)?\((\w+), (\w+)\)', re.M)
 CASE = re.compile(r'^case\s+(.*?)\s*(?:#.*)?$', re.M)
 # Drops of a port, a neighbour's protocol or a moment that no single packet is.
@@ -29,9 +31,18 @@ class Rule:
         self.fields = {field: [] for field in FIELDS + OPTIONAL}
 
 
+class Table:
+    """The rules by name, and the origins that their sources are of."""
+
+    def __init__(self):
+        self.rules = {}
+        self.origins = set()
+
+
 def parse(text, fail):
-    """The rules of a table; fail(line, what) hears of what is no rule."""
-    rules = {}
+    """The table in `text`; fail(line, what) is called for what is no rule."""
+    table = Table()
+    rules = table.rules
     rule = values = None
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith('#'):
@@ -46,12 +57,16 @@ def parse(text, fail):
             values[-1] += ' ' + line.strip()
         else:
             field, _, value = line.partition(' ')
+            if rule is None and field == 'origin' and value.split()[1:]:
+                table.origins.add(value.split()[0])
+                values = ['']
+                continue
             if rule is None or field not in FIELDS + OPTIONAL or not value.strip():
                 fail(number, f'no field of a rule: {line}')
                 continue
             values = rule.fields[field]
             values.append(value.strip())
-    return rules
+    return table
 
 
 def without_comments(source):
@@ -92,13 +107,37 @@ class Tree:
         return re.findall(r'X\(k\w+,\s*"(drop_\w+)"\)', source)
 
 
-def check(rules, tree, fail):
-    """fail(line, what) hears of every hole."""
+def check_sources(rule, known, fail):
+    """Two sources that do not depend on each other, or what was looked at besides the one; the origins named."""
+    origins = []
+    for source in rule.fields['source']:
+        origin, colon, place = source.partition(': ')
+        if not colon or not place.strip() or origin not in known:
+            fail(rule.line, f'{rule.name}: a source begins with its origin and a colon: {source}')
+        elif origin in origins:
+            fail(rule.line, f'{rule.name}: two sources of one origin: {origin}')
+        else:
+            origins.append(origin)
+    single = bool(rule.fields['single'])
+    if len(origins) == 1 and not single:
+        fail(rule.line, f'{rule.name} has one source, and no single says what was looked at besides')
+    if len(origins) > 1 and single:
+        fail(rule.line, f'{rule.name} has a single, and {len(origins)} sources')
+    return set(origins)
+
+
+def check(table, tree, fail):
+    """fail(line, what) is called for every hole."""
     covered = set()
-    for rule in rules.values():
+    origins = set()
+    for rule in table.rules.values():
         for field in FIELDS:
             if not rule.fields[field]:
                 fail(rule.line, f'{rule.name} has no {field}')
+        for field in ONCE:
+            if len(rule.fields[field]) > 1:
+                fail(rule.line, f'{rule.name} has more than one {field}')
+        origins |= check_sources(rule, table.origins, fail)
         for place in rule.fields['code']:
             if not tree.has_function(place):
                 fail(rule.line, f'{rule.name}: no such code: {place}')
@@ -113,6 +152,8 @@ def check(rules, tree, fail):
             if not found or not case.strip('*'):
                 fail(rule.line, f'{rule.name}: no such case: {test}')
             covered |= found
+    for origin in sorted(table.origins - origins):
+        fail(0, f'no rule has a source of this origin: {origin}')
     for script, case in sorted(tree.cases - covered):
         fail(0, f'belongs to no rule: {script}: {case}')
     for counter in tree.drop_counters():
@@ -121,14 +162,16 @@ def check(rules, tree, fail):
 
 
 def main(root):
-    table = root / 'tests/conformance/rules.txt'
+    path = root / 'tests/conformance/rules.txt'
     holes = []
-    rules = parse(table.read_text(), lambda line, what: holes.append((line, what)))
+    table = parse(path.read_text(), lambda line, what: holes.append((line, what)))
     tree = Tree(root)
-    check(rules, tree, lambda line, what: holes.append((line, what)))
+    check(table, tree, lambda line, what: holes.append((line, what)))
     for line, what in holes:
-        print(f'{table.relative_to(root)}:{line}: {what}')
-    print(f'{len(rules)} rules, {len(tree.cases)} cases of packet scripts, {len(holes)} holes')
+        print(f'{path.relative_to(root)}:{line}: {what}')
+    rules = table.rules.values()
+    single = sum(bool(rule.fields['single']) for rule in rules)
+    print(f'{len(rules)} rules, {single} of a single source, {len(tree.cases)} cases of packet scripts, {len(holes)} holes')
     return 1 if holes or not rules else 0
 
 

@@ -8,11 +8,16 @@ import check
 
 RULES = '''
 # A comment.
+origin  manual  the manual of a device, a fact
+        on two lines
+origin  driver  a driver
 
 [one]
 rule    It does
         something.
-source  a manual
+source  manual: chapter 1
+source  driver: a.c
+peer    It waits.
 code    lib/a.cc: Claimed::work
 test    a.pkt: it works
 test    Claimed.Works
@@ -56,7 +61,36 @@ class Holes(unittest.TestCase):
 
     def test_rule_without_code_or_source(self):
         self.expect('has no code', RULES.replace('code    lib/a.cc: Claimed::work\n', ''))
-        self.expect('has no source', RULES.replace('source  a manual\n', ''))
+        found = self.holes('\n'.join(line for line in RULES.splitlines() if not line.startswith(('source', 'origin', '  '))))
+        self.assertIn('one has no source', found)
+
+    def test_rule_without_what_the_peer_does(self):
+        self.expect('has no peer', RULES.replace('peer    It waits.\n', ''))
+
+    def test_field_that_stands_twice(self):
+        self.expect('more than one peer', RULES.replace('peer ', 'peer    It goes on.\npeer '))
+
+    def test_one_source_without_what_was_looked_at(self):
+        alone = RULES.replace('source  driver: a.c\n', '').replace('origin  driver  a driver\n', '')
+        self.expect('no single says', alone)
+        self.assertEqual(self.holes(alone.replace('peer ', 'single  drivers\npeer ')), [])
+
+    def test_two_sources_and_a_single(self):
+        self.expect('a single, and 2 sources', RULES.replace('peer ', 'single  drivers\npeer '))
+
+    def test_two_sources_of_one_origin(self):
+        self.expect('two sources of one origin: driver', RULES.replace('peer ', 'source  driver: b.c\npeer '))
+
+    def test_source_without_an_origin(self):
+        for source in ('a book', 'book: chapter 1', 'driver:', 'driver a.c'):
+            self.expect('begins with its origin', RULES.replace('peer ', f'source  {source}\npeer '))
+
+    def test_origin_of_no_source(self):
+        self.expect('no rule has a source of this origin: book', RULES.replace('[one]', 'origin  book  a book\n[one]'))
+
+    def test_origin_behind_a_rule_or_without_a_text(self):
+        self.expect('no field of a rule', RULES + 'origin  book  a book\n')
+        self.expect('no field of a rule', RULES.replace('[one]', 'origin  book\n[one]'))
 
     def test_function_that_is_not_there(self):
         self.expect('no such code', RULES.replace('Claimed::work', 'Claimed::idle'))
@@ -84,7 +118,7 @@ class Holes(unittest.TestCase):
         self.expect('belongs to no rule: a.pkt: it also works')
 
     def test_rule_twice(self):
-        self.expect('there is a rule one already', RULES + RULES)
+        self.expect('there is a rule one already', RULES + RULES[RULES.index('[one]'):])
 
     def test_unknown_field(self):
         self.expect('no field of a rule', RULES + 'note    something\n')
