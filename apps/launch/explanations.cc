@@ -20,9 +20,10 @@ constexpr std::string_view kNever =
 constexpr std::array kExplanations = std::to_array<Explanation>({
     {Kind::kCompletionStatus, 0, "IBV_WC_SUCCESS", "The request was performed.", ""},
     {Kind::kCompletionStatus, 1, "IBV_WC_LOC_LEN_ERR",
-     "A message was longer than the receive that it came for. The "
-     "queue pair is in error; the peer has IBV_WC_REM_INV_REQ_ERR.",
-     "the lengths of posted receives, and of what the peer sends"},
+     "A message was longer than the receive that it came for, and the peer has IBV_WC_REM_INV_REQ_ERR. "
+     "Of a READ: the peer's response had another length than was asked for. "
+     "Of a datagram that was sent: it is longer than the port's MTU.",
+     "the lengths of posted receives and of what the peer sends; both ends' path MTU; the port's MTU"},
     {Kind::kCompletionStatus, 2, "IBV_WC_LOC_QP_OP_ERR",
      "The queue pair cannot do what was posted: a READ or atomic while max_rd_atomic is 0.",
      "max_rd_atomic of ibv_modify_qp, initiator_depth of rdma_connect"},

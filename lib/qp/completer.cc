@@ -294,7 +294,7 @@ inline void Completer::place_read_data(const SendRequest& head, const wire::Pack
   const uint64_t offset = uint64_t{index} * send_.connection.mtu;
   const std::span<const std::byte> payload = packet.payload;
   if (payload.size() != std::min<uint64_t>(head.length - offset, send_.connection.mtu)) [[unlikely]]
-    return fail_oldest_send(send_.connection, turn, CompletionStatus::kBadResponse);
+    return fail_oldest_send(send_.connection, turn, CompletionStatus::kLocalLengthError);
   const mem::RegionEntry::Found found = SegmentCursor::resolve_at_once(
       send_.connection.send_queue->segments(head), offset, payload.size(),
       {turn.regions, send_.connection.key_user(), mem::kLocalWrite}, turn.keys.answered_into);

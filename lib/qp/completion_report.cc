@@ -61,6 +61,8 @@ Failure failure_of(CompletionStatus status) {
       return Failure::kLocalProtection;
     case CompletionStatus::kBadResponse:
       return Failure::kBadResponse;
+    case CompletionStatus::kLocalLengthError:
+      return Failure::kResponseLength;
     case CompletionStatus::kWindowBindError:
       return Failure::kRegionOperation;
     default:

@@ -21,6 +21,7 @@ namespace uroce::qp {
   X(kRemoteOperation, "the peer could not execute a request (NAK, remote operational error)")          \
   X(kLocalProtection, "memory of a request may not be used so, or is gone")                            \
   X(kBadResponse, "the peer's response does not belong to the request")                                \
+  X(kResponseLength, "the peer's response has another length than was asked for")                      \
   X(kRegionOperation, "a region or window could not be bound or invalidated")                          \
   X(kRequest, "a send request failed")                                                                 \
   X(kCompletionQueueFull, "a completion queue was full")                                               \

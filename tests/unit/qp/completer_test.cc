@@ -222,13 +222,13 @@ TEST_F(Completer, ADuplicateReadResponseIsDropped) {
   EXPECT_EQ(counter(Counter::kDropStaleAck), 1u);
 }
 
-TEST_F(Completer, AReadResponseOfTheWrongLengthIsABadResponse) {
+TEST_F(Completer, AReadResponseOfTheWrongLengthIsALocalLengthError) {
   bring_up();
   const Bytes before = memory_at(0, 2 * kMtu);
   post(SendOperation::kRead, kMtu);
   pump();
   receive(Operation::kReadResponseOnly, 100, pattern(kMtu - 1, 8));
-  expect_failed_send(CompletionStatus::kBadResponse);
+  expect_failed_send(CompletionStatus::kLocalLengthError);
   EXPECT_EQ(memory_at(0, 2 * kMtu), before);
 }
 

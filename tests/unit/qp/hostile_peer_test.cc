@@ -123,7 +123,7 @@ TEST_F(HostilePeer, CannotMakeAWorkRequestCompleteTwiceOrNever) {
   // The runs went beyond the first checks.
   for (const CompletionStatus status :
        {CompletionStatus::kSuccess, CompletionStatus::kFlushed, CompletionStatus::kRemoteAccessError,
-        CompletionStatus::kBadResponse, CompletionStatus::kRetryExceeded}) {
+        CompletionStatus::kLocalLengthError, CompletionStatus::kRetryExceeded}) {
     EXPECT_GT(statuses[status], 0u) << static_cast<int>(status);
   }
 }
