@@ -453,8 +453,8 @@ enum urocedv_flush_level { UROCEDV_FLUSH_RANGE = 0, UROCEDV_FLUSH_MR = 1 /* all 
  * completes, with opcode UROCEDV_WC_FLUSH, what this queue pair wrote to the remote range before is as `type`
  * says, which is a set. Nothing is told with ibv_wr_set_*. It counts against max_rd_atomic as a READ does.
  * Errors of ibv_wr_complete: EINVAL (no type or an unknown one, an unknown level, more than 2^31 bytes).
- * Completion status IBV_WC_REM_ACCESS_ERR: the range, or a right, such as that to persistence;
- * IBV_WC_REM_INV_REQ_ERR: the peer does not know the operation. */
+ * Completion status IBV_WC_REM_ACCESS_ERR: the range, or a right of its region; IBV_WC_REM_INV_REQ_ERR: the
+ * peer's queue pair has no right to it, such as that to persistence, or does not know the operation. */
 void urocedv_wr_flush(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr, size_t length, uint8_t type,
                       uint8_t level);
 
