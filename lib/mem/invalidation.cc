@@ -14,7 +14,7 @@ bool can_be_invalidated(RegionKind kind) {
 
 bool refused(const RegionBinding& found, MemoryKey key, const KeyUser& user) {
   return found.kind == RegionKind::kNone || found.key != key || found.domain != user.domain ||
-         !can_be_invalidated(found.kind) || !found.bound ||
+         !can_be_invalidated(found.kind) ||
          (found.queue_pair != QpIdentity{} && found.queue_pair != user.queue_pair);
 }
 
@@ -26,6 +26,7 @@ bool Invalidation::refuses(const RegionTable& table, MemoryKey key, const KeyUse
 
 Invalidation::Answer Invalidation::begin(RegionTable& table, MemoryKey key, const KeyUser& user) {
   UROCE_ASSERT(!pending_);
+  ended_binding_ = false;
   const RegionBinding found = table.read_entry(key);
   if (refused(found, key, user)) return Answer::kRefused;
   if (!found.object->try_lock()) return Answer::kBusy;
@@ -33,17 +34,23 @@ Invalidation::Answer Invalidation::begin(RegionTable& table, MemoryKey key, cons
   Answer answer = Answer::kRefused;
   const RegionBinding now = table.read_entry(key);
   if (now.object == found.object && !refused(now, key, user)) answer = unbind(table, now);
-  if (answer == Answer::kPending) UROCE_PROBE2(key_invalidated, key.value, user.domain.value);
+  ended_binding_ = answer == Answer::kPending && now.bound;
+  if (ended_binding_) UROCE_PROBE2(key_invalidated, key.value, user.domain.value);
   found.object->unlock();
   return answer == Answer::kPending ? wait(table, key) : answer;
 }
 
-/// Under the lock. kPending: done.
+/// Under the lock. kPending: it is free, and a poller may still be at what it was bound to: also when another
+/// queue pair has just ended the binding of a window.
 Invalidation::Answer Invalidation::unbind(RegionTable& table, const RegionBinding& found) {
-  if (is_window(found.kind))
-    return static_cast<Window*>(found.object)->try_unbind() ? Answer::kPending : Answer::kBusy;
-  if (found.object->windows != 0) return Answer::kRefused;
-  static_cast<FastRegion*>(found.object)->unbind();
+  if (is_window(found.kind)) {
+    const bool unbound = !found.bound || static_cast<Window*>(found.object)->try_unbind();
+    return unbound ? Answer::kPending : Answer::kBusy;
+  }
+  auto& region = static_cast<FastRegion&>(*found.object);
+  if (!found.bound) return region.state_ == FastRegion::State::kFree ? Answer::kOver : Answer::kBusy;
+  if (region.windows != 0) return Answer::kRefused;
+  region.unbind();
   table.write_entry(unbound_entry(found.key, found.kind, found.domain, found.object));
   return Answer::kPending;
 }

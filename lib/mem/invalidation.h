@@ -16,7 +16,7 @@ class Invalidation {
   enum class Answer : uint8_t {
     kOver,     // done, and no poller is at the memory
     kPending,  // done; see over()
-    kBusy,     // another thread has the region just now: once more in the next turn
+    kBusy,     // another thread, or another invalidation, has the region: once more in the next turn
     kRefused,
   };
 
@@ -26,10 +26,12 @@ class Invalidation {
   Invalidation& operator=(const Invalidation&) = delete;
 
   /// kRefused, by what is wrong first: no such key; of another domain; a kind that is not invalidated so
-  /// (only fast-registration regions and windows of type 2 are); not bound; of another queue pair (2B);
-  /// windows are bound over it. What this poller resolved and placed earlier in its turn is the caller's
-  /// affair. Not while one is pending.
+  /// (only fast-registration regions and windows of type 2 are); of another queue pair (2B, while it is
+  /// bound); windows are bound over it. A key that is free already stays free, and is not refused. What this
+  /// poller resolved and placed earlier in its turn is the caller's affair. Not while one is pending.
   Answer begin(RegionTable& table, MemoryKey key, const KeyUser& user);
+  /// Whether the last begin() found the key bound, and ended that.
+  [[nodiscard]] bool ended_binding() const { return ended_binding_; }
   /// Begins to bind a window, as bind_window() does. Of a window that was bound (type 1) the old key is dead
   /// at once, and the rest is as for begin().
   Answer begin_bind(RegionTable& table, const WindowBinding& wanted, const KeyUser& user);
@@ -47,6 +49,7 @@ class Invalidation {
   GraceTicket ticket_;
   MemoryKey key_;
   bool pending_ = false;
+  bool ended_binding_ = false;
 };
 
 }  // namespace uroce::mem

@@ -35,8 +35,7 @@ Invalidation::Answer begin_bind(Connection& connection, const queue::SendRequest
 
 Invalidation::Answer begin_invalidation(Connection& connection, Turn& turn, MemoryKey key, Waiter waiter) {
   const Invalidation::Answer answer = connection.invalidation.begin(turn.regions, key, connection.key_user());
-  if (turn.notices != nullptr &&
-      (answer == Invalidation::Answer::kOver || answer == Invalidation::Answer::kPending)) [[unlikely]]
+  if (turn.notices != nullptr && connection.invalidation.ended_binding()) [[unlikely]]
     turn.notices->note({.kind = Notice::Kind::kInvalidated,
                         .queue_pair = connection.number,
                         .peer = connection.attributes.destination,

@@ -118,9 +118,8 @@ inline bool has_right_length(const MessagePart& part) {
 /// Checks a WRITE. With immediate, its last packet needs a receive.
 [[gnu::always_inline]] inline CheckResult check_write(const RequestContext& context,
                                                       const MessagePart& part) {
-  // Without the right of the queue pair itself every WRITE is an access error.
   if (!context.connection.attributes.access.covers(mem::kRemoteWrite)) [[unlikely]]
-    return {RequestStatus::kRemoteAccess};
+    return {RequestStatus::kNotPermitted};
   if (part.completes && !context.connection.receives.available()) [[unlikely]]
     return {RequestStatus::kNotReady};
   if (!has_right_length(part)) [[unlikely]]

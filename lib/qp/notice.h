@@ -27,6 +27,7 @@ namespace uroce::qp {
   X(kCompletionQueueFull, "a completion queue was full")                                               \
   X(kAccessRefused, "a request of the peer was refused (remote access error)")                         \
   X(kInvalidRefused, "a request of the peer was refused (invalid request)")                            \
+  X(kOperationRefused, "the queue pair's access flags forbid the peer's request (invalid request)")    \
   X(kReceiveMemory, "memory of a receive request may not be used so, or is gone")                      \
   X(kMemoryGone, "registered memory that a request of the peer named is gone")
 // clang-format on

@@ -61,7 +61,7 @@ inline RequestStatus check_read_memory(const RequestContext& context) {
   const bool read = family == wire::Family::kReadRequest;
   if (in_progress != InboundMessage::Kind::kNone) return RequestStatus::kInvalidRequest;
   if (!context.connection.attributes.access.covers(needed_for(family, context.packet)))
-    return RequestStatus::kRemoteAccess;
+    return RequestStatus::kNotPermitted;
   // "Too many outstanding READ/ATOMIC: 0x61" (lib/README.md, wire fact 8).
   if (!responses.make_room(context.connection.resources)) return RequestStatus::kInvalidRequest;
   if (read ? context.packet.headers.reth.length > kMessageBytesMax : !has_right_length(context, family))

@@ -101,7 +101,8 @@ void QueuePair::make_frame() {
   path.udp_source_port = wire::udp_source_port(send_.connection.transport.source_ports, path.flow_label,
                                                number(), current.destination);
   send_.connection.frame = wire::FrameTemplate(path);
-  send_.connection.frame.set_peer(send_.connection.partition_key, current.destination);
+  send_.connection.frame.set_peer(send_.connection.partition_key, current.destination,
+                                  send_.connection.transport.mig_req);
 }
 
 /// For those that trace it, and those that log it.

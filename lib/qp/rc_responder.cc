@@ -264,15 +264,17 @@ void RcResponder::refuse(RequestStatus status, Turn& turn) {
       send_.connection.raise(Event::kAccessError);
       break;
     case RequestStatus::kInvalidRequest:
+    case RequestStatus::kNotPermitted:
     case RequestStatus::kAccept:
       answer_ = Answer::kInvalidRequest;
       send_.connection.raise(Event::kRequestError);
       break;
   }
   send_.connection.broken = true;
-  send_.connection.failure = answer_ == Answer::kOperational    ? Failure::kReceiveMemory
-                             : answer_ == Answer::kRemoteAccess ? Failure::kAccessRefused
-                                                                : Failure::kInvalidRefused;
+  send_.connection.failure = answer_ == Answer::kOperational          ? Failure::kReceiveMemory
+                             : answer_ == Answer::kRemoteAccess       ? Failure::kAccessRefused
+                             : status == RequestStatus::kNotPermitted ? Failure::kOperationRefused
+                                                                      : Failure::kInvalidRefused;
 }
 
 /// Refuses only with what the packet could be answered in earnest: an RNR NAK where a receive is needed, and

@@ -14,6 +14,7 @@ enum class RequestStatus : uint8_t {
   kAccept,
   kNotReady,           // no receive work request: RNR NAK
   kInvalidRequest,     // NAK 0x61
+  kNotPermitted,       // NAK 0x61: the access flags of the queue pair forbid the operation
   kTooLong,            // NAK 0x61, and the receive completes with a local length error
   kRemoteAccess,       // NAK 0x62
   kRemoteInvalidate,   // NAK 0x62, and the receive completes with a remote invalid request error

@@ -61,7 +61,7 @@ void Retransmission::sent(Instant now) {
 }
 
 bool Retransmission::missing(Turn& turn, bool named) {
-  if (rewound_ || resends_oldest_) return false;
+  if (rewound_ || resends_oldest_ || (named && alone_only_)) return false;
   const bool alone = named && may_go_alone();
   if (!alone) {
     retry(turn);
@@ -287,7 +287,7 @@ void Retransmission::expire(Turn& turn) {
   ++silences_;
   ++timeouts_seen_;
   retry(turn);
-  // A NAK that answers the retransmission is news.
+  // A response to the retransmission may be missing again.
   rewound_ = false;
   alone_only_ = true;
 }

@@ -46,9 +46,11 @@ class Retransmission {
   /// the oldest packet alone, which resent_oldest() is for.
   void sent(Instant now);
 
-  /// The peer (or the order of its answers: not `named`) says that the oldest unanswered packet is missing.
-  /// Acts once until there is progress or a timeout, for more of the same are echoes of one loss; true when
-  /// it did.
+  /// The peer says that the oldest unanswered packet is missing: by a sequence NAK that names it (`named`),
+  /// or by the order of its answers. Acts once until there is progress or a timeout, for more of the same are
+  /// echoes of one loss; true when it did. After an RNR NAK or a timeout a sequence NAK is always an echo: it
+  /// answers packets behind the oldest one, and none of them has been sent since. Linux's rxe sends one for
+  /// what follows the packet that it has answered by an RNR NAK.
   bool missing(Turn& turn, bool named);
   /// Responses came before those that are due, up to `end`, where the first is kept: these are missing, as
   /// far as they have not been asked for again. Acts once until there is progress.
@@ -249,7 +251,7 @@ inline bool Retransmission::progress(uint32_t psns, Instant now) {
   const bool shown = round_trip_.answered(send_.window.oldest(), now);
   retries_ = rnr_retries_ = silences_ = 0;
   rewound_ = alone_only_ = false;
-  ack_deadline_ = probe_deadline_ = kNever;
+  ack_deadline_ = probe_deadline_ = rnr_until_ = kNever;
   if (recovering_ || probed_) [[unlikely]]
     go_on(now);
   probes_ = 0;

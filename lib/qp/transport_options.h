@@ -24,6 +24,7 @@ struct TransportOptions {
   bool credits = true;           // peers are told how many receives there are
   bool tail_probes = false;      // also before anything was lost (retransmission.h)
   bool selective_repeat = true;  // else go-back-N, at both ends of a connection
+  bool mig_req = true;           // MigReq of RC, UC and XRC: Migrated, the state of a path without migration
   std::span<const uint16_t> partition_keys = kDefaultPartition;  // not owned: the port's table
   wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;
   CongestionOptions congestion = {};

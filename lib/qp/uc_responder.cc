@@ -22,6 +22,7 @@ Counter counter_of(RequestStatus status) {
     case RequestStatus::kRemoteOperational:
       return Counter::kLocalProtectionError;
     case RequestStatus::kInvalidRequest:
+    case RequestStatus::kNotPermitted:
     case RequestStatus::kAccept:
       break;
   }

@@ -11,6 +11,8 @@ namespace uroce::wire {
 namespace {
 
 constexpr uint16_t kDoNotFragment = 0x4000;
+/// Of MigReq in the first two bytes of a BTH, as beginning_of_bth() gives them.
+constexpr uint32_t kMigReqShift = 8 + 6;
 
 // All zero fields (identification, UDP checksum) stay as the image was made.
 void write_ipv4(std::byte* ip, const Path& path) {
@@ -82,8 +84,9 @@ void FrameTemplate::set_udp_source_port(uint16_t port) {
   kind_ = 0;
 }
 
-void FrameTemplate::set_peer(uint16_t partition_key, QpNumber destination) {
+void FrameTemplate::set_peer(uint16_t partition_key, QpNumber destination, bool mig_req) {
   UROCE_ASSERT(bytes_ != 0);
+  mig_req_ = mig_req;
   write_bth(image_.data() + bytes_, Bth{.partition_key = partition_key, .destination = destination}, 0);
   kind_ = 0;
 }
@@ -94,7 +97,7 @@ void FrameTemplate::turn_to(uint32_t kind) {
   // Computed for the second packet of the kind, if there is one.
   icrc_before_psn_ = 0;
   set_lengths(image_.data() + ip_offset_, bytes_ - static_cast<uint32_t>(kUdpBytes) - ip_offset_, kind >> 16);
-  const auto beginning = static_cast<uint16_t>(kind);
+  const auto beginning = static_cast<uint16_t>(kind | uint32_t{mig_req_} << kMigReqShift);
   std::memcpy(image_.data() + bytes_, &beginning, sizeof beginning);
 }
 

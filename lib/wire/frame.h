@@ -50,8 +50,8 @@ class FrameTemplate {
   explicit FrameTemplate(const Path& path);
 
   void set_udp_source_port(uint16_t port);
-  /// Before write_packet().
-  void set_peer(uint16_t partition_key, QpNumber destination);
+  /// Before write_packet(). `mig_req`: MigReq of the packets to this peer.
+  void set_peer(uint16_t partition_key, QpNumber destination, bool mig_req);
 
   [[nodiscard]] uint32_t bytes() const { return bytes_; }          // up to the BTH; 0 before it is made
   [[nodiscard]] uint32_t ip_offset() const { return ip_offset_; }  // of the IP header
@@ -126,6 +126,7 @@ class FrameTemplate {
   std::array<std::byte, kBytesMax + kBthBytes> image_{};
   uint8_t bytes_ = 0;
   uint8_t ip_offset_ = 0;
+  bool mig_req_ = false;             // of the packets to the peer
   uint32_t ipv4_checksum_seed_ = 0;  // sum of the header's words without the total length
   // Of the packet that was written last; the image is its.
   uint32_t kind_ = 0;  // length and beginning of the BTH

@@ -59,7 +59,7 @@ class Capture {
     headers.bth.destination = {(forth ? 0x200u : 0x100u) + connection};
     headers.bth.psn = Psn(psn);
     headers.aeth = wire::Aeth::ack(psn + 1);
-    path.set_peer(0xFFFF, headers.bth.destination);
+    path.set_peer(0xFFFF, headers.bth.destination, true);
     frame_.resize(wire::frame_bytes(path, headers.bth.opcode, payload_bytes));
     std::memset(wire::write_headers(frame_, path, headers, payload_bytes), static_cast<int>(psn),
                 payload_bytes);

@@ -121,7 +121,7 @@ constexpr Invalidation kInvalidations[] = {
     {"SEND, other low bits", true, Key::kOtherLowBits, State::kLive, kRefused, IBV_WC_REM_INV_REQ_ERR},
     {"SEND, other index", true, Key::kOtherIndex, State::kLive, kRefused, IBV_WC_REM_INV_REQ_ERR},
     {"SEND with invalidate", true, Key::kRight, State::kLive, kDone, kDone},
-    {"SEND, ended", true, Key::kRight, State::kEnded, kRefused, IBV_WC_REM_INV_REQ_ERR},
+    {"SEND, invalidated already", true, Key::kRight, State::kEnded, kDone, kDone},
 };
 
 }  // namespace uroce::keys

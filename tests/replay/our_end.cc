@@ -36,6 +36,7 @@ engine::Configuration configuration_for(const Conversation& conversation, size_t
   configuration.tail_probes = false;                           // the kernel has none
   engine::DeviceConfiguration& device = configuration.devices.emplace_back();
   device.mac = conversation.ends[ours].mac;
+  device.mig_req = false;  // nor is the bit set in a packet of rxe's
   const Gid address = conversation.ends[ours].address;
   device.addresses = {{address, static_cast<uint8_t>(address.is_ipv4() ? 24 : 64)}};
   const Station& peer = conversation.ends[1 - ours];

@@ -18,6 +18,7 @@ namespace {
 
 const Field kFields[] = {
     UROCE_FIELD("pkey", std::nullopt, kNumber, h.bth.partition_key),
+    UROCE_FIELD("mig_req", std::nullopt, kNumber, h.bth.migration),
     UROCE_FIELD("va", Header::kReth, kAddress, h.reth.address),
     UROCE_FIELD("rkey", Header::kReth, kKey, h.reth.rkey.value),
     UROCE_FIELD("length", Header::kReth, kNumber, h.reth.length),

@@ -148,7 +148,7 @@ std::string to_toml(const DeviceConfiguration& device) {
                   joined(device.partition_keys, [](uint16_t key) { return fmt::format("0x{:04X}", key); }));
   out += fmt::format("source_port = \"{}\"\n",
                      device.source_ports == wire::SourcePorts::kQueuePair ? "queue-pair" : "flow-label");
-  out += fmt::format("vendor_part = {}\n", device.vendor_part);
+  out += fmt::format("mig_req = {}\nvendor_part = {}\n", device.mig_req, device.vendor_part);
   out += fmt::format("window_type2 = \"{}\"\n", device.window_type2 == WindowType2::k2A ? "2A" : "2B");
   out += fmt::format("dmadev = {}\n",
                      joined(device.dmadev, [](const std::string& text) { return quoted(text); }));

@@ -65,6 +65,7 @@ struct DeviceConfiguration {
   WindowType2 window_type2 = WindowType2::k2B;
   std::vector<uint16_t> partition_keys = {0xFFFF};  // never empty; bit 15: full member
   wire::SourcePorts source_ports = wire::SourcePorts::kFlowLabel;
+  bool mig_req = true;              // MigReq of connected queue pairs
   std::vector<std::string> dmadev;  // DMA devices that copy for its pollers: one for each, or none
 
   [[nodiscard]] bool operator==(const DeviceConfiguration&) const = default;

@@ -109,7 +109,7 @@ Complaint store_core(const toml::node& value, uint32_t& to) { return store_integ
 
 using Node = const toml::node&;
 
-constexpr std::array<Key, 35> kGeneralKeys = {{
+constexpr std::array<Key, 36> kGeneralKeys = {{
     {{"device.name", "string", "name of the device, as ibv_devices shows it"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_string(v, t.device->name, kDeviceNameMax); }},
@@ -156,6 +156,11 @@ constexpr std::array<Key, 35> kGeneralKeys = {{
       "UDP source ports: from the flow label or both queue pair numbers, or from our own number only"},
      ValueKind::kText,
      [](Node v, KeyTarget t) { return store_choice(v, t.device->source_ports, kSourcePorts); }},
+    {{"device.mig_req", "true or false",
+      "MigReq of RC, UC and XRC packets: set, as NICs do without path migration, or false for a peer that "
+      "wants 0"},
+     ValueKind::kFlag,
+     [](Node v, KeyTarget t) { return store_flag(v, t.device->mig_req); }},
     {{"device.vendor_part", "number",
       "vendor_part_id that programs are shown; some use inline data or ibv_wr_* only with one they know"},
      ValueKind::kNumber,

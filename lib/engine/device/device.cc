@@ -110,6 +110,7 @@ DeviceState::DeviceState(Options options)
                 .reads = {.sent = Limits::kReadsSent, .answered = Limits::kReadsAnswered},
                 .tail_probes = options.configuration.tail_probes,
                 .selective_repeat = options.configuration.selective_repeat,
+                .mig_req = configuration.mig_req,
                 .partition_keys = configuration.partition_keys,
                 .source_ports = configuration.source_ports,
                 .congestion = options.configuration.congestion,

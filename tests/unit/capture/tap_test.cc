@@ -78,7 +78,7 @@ class TapTest : public ::testing::Test {
   static Frame frame(bool in, wire::Operation operation, QpNumber to) {
     wire::FrameTemplate path(
         {.source = in ? kPeerAddress : kOurAddress, .destination = in ? kOurAddress : kPeerAddress});
-    path.set_peer(0xFFFF, to);
+    path.set_peer(0xFFFF, to, false);
     wire::Headers headers;
     headers.bth.opcode = wire::Opcode::make(wire::Service::kRc, operation);
     headers.bth.destination = to;

@@ -59,7 +59,7 @@ TEST_F(Flush, AWholeRegion) {
 
 TEST_F(Flush, PersistenceIsNotThere) {
   ASSERT_EQ(flush(8, UROCEDV_FLUSH_GLOBAL | UROCEDV_FLUSH_PERSISTENT, UROCEDV_FLUSH_RANGE), 0);
-  EXPECT_EQ(one.next().status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(one.next().status, IBV_WC_REM_INV_REQ_ERR);
   alignas(4096) static std::byte memory[4096];
   EXPECT_EQ(ibv_reg_mr(one.pd, memory, sizeof(memory), UROCEDV_ACCESS_FLUSH_PERSISTENT), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);

@@ -60,10 +60,10 @@ constexpr Row kTable[] = {
     {kFast,      kCovered, {kDone,  kDone, kDone, kDone, kKept, kDenied, kDenied, kDone,   kEbusy, kEinval}},
 
     {kFmr,       kUnbound, {kLocal, kRecv, kNak,  kNak,  kKept, kDenied, kNone,   kNone,   kDone,  kNone}},
-    {kFast,      kUnbound, {kLocal, kRecv, kNak,  kNak,  kKept, kDenied, kDone,   kDenied, kDone,  kEinval}},
+    {kFast,      kUnbound, {kLocal, kRecv, kNak,  kNak,  kDone, kDone,   kDone,   kDenied, kDone,  kEinval}},
     {kWindow1,   kUnbound, {kLocal, kRecv, kNak,  kNak,  kKept, kDenied, kNone,   kDone,   kDone,  kNone}},
-    {kWindow2A,  kUnbound, {kLocal, kRecv, kNak,  kNak,  kKept, kDenied, kNone,   kDone,   kDone,  kNone}},
-    {kWindow2B,  kUnbound, {kLocal, kRecv, kNak,  kNak,  kKept, kDenied, kNone,   kDone,   kDone,  kNone}},
+    {kWindow2A,  kUnbound, {kLocal, kRecv, kNak,  kNak,  kDone, kDone,   kNone,   kDone,   kDone,  kNone}},
+    {kWindow2B,  kUnbound, {kLocal, kRecv, kNak,  kNak,  kDone, kDone,   kNone,   kDone,   kDone,  kNone}},
 
     {kUser,      kEnded,   {kLocal, kRecv, kNak,  kNak,  kKept, kDenied, kNone,   kNone,   kNone,  kNone}},
     {kZeroBased, kEnded,   {kLocal, kRecv, kNak,  kNak,  kKept, kDenied, kNone,   kNone,   kNone,  kNone}},

@@ -16,6 +16,7 @@ namespace uroce::verbs_test {
 namespace {
 
 constexpr Outcome kNotReady{.peer = IBV_WC_RNR_RETRY_EXC_ERR};
+constexpr Outcome kForbidden{.peer = IBV_WC_REM_INV_REQ_ERR};
 constexpr Outcome kTooLong{.own = IBV_WC_LOC_LEN_ERR, .peer = IBV_WC_REM_INV_REQ_ERR};
 
 /// Things that can be wrong with a peer's SEND with invalidate or WRITE with immediate.
@@ -109,9 +110,10 @@ TEST_F(OrderOfChecks, OfAWriteWithImmediate) {
   constexpr Outcome kTold{.own = IBV_WC_LOC_ACCESS_ERR, .peer = IBV_WC_REM_ACCESS_ERR};
   const std::vector<Case> cases = {
       {"nothing", {}, kDone},
-      {"rights", {.rights = true}, kTold},
-      {"rights, no receive", {.rights = true, .receive = true}, kNak},
-      {"rights, key", {.rights = true, .key = true}, kTold},
+      // None belongs to an operation that the queue pair does not have.
+      {"rights", {.rights = true}, kForbidden},
+      {"rights, no receive", {.rights = true, .receive = true}, kForbidden},
+      {"rights, key", {.rights = true, .key = true}, kForbidden},
       {"no receive", {.receive = true}, kNotReady},
       {"no receive, key", {.receive = true, .key = true}, kNotReady},
       {"key", {.key = true}, kTold},

@@ -22,6 +22,7 @@ mtu = 4200
 neighbours = [{ address = "198.51.100.2", mac = "02:00:00:00:09:02" }]
 partition_keys = [0xFFFF, 0x8001, 2]
 source_port = "queue-pair"
+mig_req = false
 vendor_part = 4099
 window_type2 = "2A"
 routes = ["10.0.0.0/8 via 198.51.100.254", "2001:db8:8::/48 via fe80::1"]
@@ -101,6 +102,7 @@ void expect_every_key(const Configuration& c) {
   EXPECT_EQ(left.addresses[1].vlan, 4094);
   EXPECT_EQ(left.partition_keys, (std::vector<uint16_t>{0xFFFF, 0x8001, 2}));
   EXPECT_EQ(left.source_ports, wire::SourcePorts::kQueuePair);
+  EXPECT_FALSE(left.mig_req);
   EXPECT_EQ(left.mtu, 4200u);
   ASSERT_EQ(left.neighbours.size(), 1u);
   EXPECT_EQ(wire::to_text(left.neighbours[0].address), "198.51.100.2");
@@ -120,6 +122,7 @@ void expect_every_key(const Configuration& c) {
   EXPECT_FALSE(c.devices[1].mtu.has_value());
   EXPECT_EQ(c.devices[1].partition_keys, std::vector<uint16_t>{0xFFFF});
   EXPECT_EQ(c.devices[1].source_ports, wire::SourcePorts::kFlowLabel);
+  EXPECT_TRUE(c.devices[1].mig_req);
   EXPECT_EQ(c.devices[1].vendor_part, 0u);
   EXPECT_EQ(c.poller_mode, PollerMode::kDedicated);
   EXPECT_EQ(c.poller_idle, PollerIdle::kInterrupt);
@@ -201,6 +204,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
       {"device.0.neighbours", "198.51.100.2=02:00:00:00:09:02"},
       {"device.0.partition_keys", "0xFFFF,0x8001,2"},
       {"device.0.source_port", "queue-pair"},
+      {"device.0.mig_req", "false"},
       {"device.0.vendor_part", "4099"},
       {"device.0.window_type2", "2A"},
       {"device.0.routes", "10.0.0.0/8 via 198.51.100.254,2001:db8:8::/48 via fe80::1"},
@@ -253,7 +257,7 @@ TEST(Configuration, TakesEveryKeyFromTheCommandLineToo) {
 }
 
 TEST(Configuration, DescribesEveryKeyItTakes) {
-  EXPECT_EQ(configuration_keys().size(), 53u);
+  EXPECT_EQ(configuration_keys().size(), 54u);
   for (const KeyDescription& key : configuration_keys()) {
     EXPECT_FALSE(key.type.empty());
     EXPECT_FALSE(key.help.empty());

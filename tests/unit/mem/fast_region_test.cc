@@ -210,7 +210,7 @@ TEST_P(FastRegionTest, InvalidationRefusals) {
   EXPECT_TRUE(refused(never)) << "no such key";
   EXPECT_TRUE(refused(beyond)) << "an index that no region can have yet";
   EXPECT_TRUE(refused(user)) << "a user region";
-  EXPECT_TRUE(refused(region->first_key())) << "not bound";
+  EXPECT_FALSE(refused(region->first_key())) << "not bound";
   post_pages(1);
   ASSERT_EQ(bind(key(7)), Outcome::kDone);
   EXPECT_TRUE(refused(key(8))) << "another key of the index";
@@ -220,8 +220,28 @@ TEST_P(FastRegionTest, InvalidationRefusals) {
   region->windows = 0;
   EXPECT_EQ(fault(key(7)), Fault::kNone);
   EXPECT_EQ(invalidation.begin(table, key(7), kUser), Answer::kOver);
-  EXPECT_TRUE(refused(key(7))) << "invalidated already";
+  EXPECT_FALSE(refused(key(7))) << "invalidated already";
+  EXPECT_TRUE(refused(key(8))) << "another key of the index, again";
   EXPECT_TRUE(table.deregister(user).ok());
+}
+
+/// The second that invalidates it is not over before the first one, and changes nothing.
+TEST_P(FastRegionTest, InvalidatedAlready_ExpectTheSecondToWaitForTheFirst) {
+  const uint64_t address = post_pages(1).at(0);
+  ASSERT_EQ(bind(key(7)), Outcome::kDone);
+  other.begin_turn();
+  EXPECT_EQ(invalidation.begin(table, key(7), kUser), Answer::kPending);
+  EXPECT_TRUE(invalidation.ended_binding());
+  Invalidation again;
+  EXPECT_EQ(again.begin(table, key(7), kUser), Answer::kBusy);
+  other.end_turn();
+  EXPECT_TRUE(invalidation.over(table));
+  EXPECT_EQ(again.begin(table, key(7), kUser), Answer::kOver);
+  EXPECT_FALSE(again.ended_binding());
+  EXPECT_EQ(fault(key(7)), Fault::kState);
+  EXPECT_EQ(unmap(address), 0);
+  post_pages(1);
+  EXPECT_EQ(bind(key(8)), Outcome::kDone);
 }
 
 TEST_P(FastRegionTest, PostRefusals) {

@@ -248,7 +248,7 @@ TEST_P(WindowTest, InvalidationRefusals) {
     EXPECT_EQ(refuses, invalidation.begin(table, wanted, user) == Answer::kRefused);
     return refuses;
   };
-  EXPECT_TRUE(refused(window->first_key())) << "free";
+  EXPECT_EQ(refused(window->first_key()), type1()) << "free";
   ASSERT_EQ(bind(to(region)), Bound::kDone);
   if (type1()) {
     EXPECT_TRUE(refused(key(1))) << "type 1";
@@ -264,7 +264,27 @@ TEST_P(WindowTest, InvalidationRefusals) {
   } else {
     EXPECT_FALSE(refused(key(1), kOtherQueuePair));
   }
-  EXPECT_TRUE(refused(key(1))) << "invalidated already";
+  EXPECT_FALSE(refused(key(1))) << "invalidated already";
+  EXPECT_FALSE(refused(key(1), kOtherQueuePair)) << "and of no queue pair any more";
+  EXPECT_TRUE(refused(key(2)));
+  EXPECT_TRUE(refused(key(1), kOtherDomain));
+}
+
+/// As long as a poller may be at what it was bound to, also for the second that invalidates it.
+TEST_P(WindowTest, InvalidatedAlready_ExpectTheGracePeriodAndNoChange) {
+  if (type1()) return;  // it is not invalidated so
+  ASSERT_EQ(bind(to(make_user())), Bound::kDone);
+  other.begin_turn();
+  EXPECT_EQ(invalidation.begin(table, key(1), kUser), Answer::kPending);
+  EXPECT_TRUE(invalidation.ended_binding());
+  Invalidation again;
+  EXPECT_EQ(again.begin(table, key(1), kUser), Answer::kPending);
+  EXPECT_FALSE(again.ended_binding());
+  EXPECT_FALSE(again.over(table));
+  other.end_turn();
+  EXPECT_TRUE(again.over(table));
+  EXPECT_TRUE(invalidation.over(table));
+  EXPECT_EQ(bind(to(make_user())), Bound::kDone);
 }
 
 /// A region with windows over it cannot go or change.

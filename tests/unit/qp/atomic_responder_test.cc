@@ -177,7 +177,7 @@ TEST_F(AtomicResponder, TheQueuePairMustGrantTheRightToo) {
   attributes.access = mem::kRemoteWrite | mem::kRemoteRead;
   bring_up(State::kRtr);
   receive_add(5000, 0, 1);
-  expect_nak(pump(), NakCode::kRemoteAccess, 5000);
+  expect_nak(pump(), NakCode::kInvalidRequest, 5000);
 }
 
 TEST_F(AtomicResponder, WithoutResourcesNone) {

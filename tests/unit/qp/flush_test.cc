@@ -160,7 +160,7 @@ TEST_F(Flush, Refusals) {
       register_region(memory.data(), kMemory, kIova, mem::kLocalWrite | mem::kRemoteWrite);
   const std::vector<FlushRefusal> cases = {
       {"no type", NakCode::kInvalidRequest, [](auto& headers) { headers.feth = {}; }},
-      {"persistence: no region is of such memory", NakCode::kRemoteAccess,
+      {"persistence: no queue pair has the right", NakCode::kInvalidRequest,
        [](auto& headers) { headers.feth.persistence = true; }},
       {"no right of the region's", NakCode::kRemoteAccess,
        [&](auto& headers) { headers.reth.rkey = plain.rkey; }},
@@ -213,7 +213,7 @@ TEST_F(Flush, TheQueuePairMustGrantIt) {
   attributes.access = mem::kRemoteWrite;
   bring_up(State::kRtr);
   receive(flush(5000, kGlobal));
-  expect_nak(pump(), NakCode::kRemoteAccess, 5000);
+  expect_nak(pump(), NakCode::kInvalidRequest, 5000);
 }
 
 /// The responder's resources: what takes one, and that all of them share the limit.

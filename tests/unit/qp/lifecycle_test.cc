@@ -167,6 +167,22 @@ TEST_F(Lifecycle, EveryFrameHasTheFieldsOfItsAddress) {
   }
 }
 
+TEST_F(Lifecycle, MigReqIsThatOfTheDeviceInEveryPacket) {
+  for (const bool mig_req : {true, false}) {
+    SCOPED_TRACE(mig_req);
+    transport.mig_req = mig_req;
+    queue_pair = std::make_unique<LazyQueuePair>(options);
+    bring_up();
+    post(SendOperation::kWrite, 2 * kMtu);
+    post(SendOperation::kRead, 10);
+    receive_read(5000, 0, kMtu + 1);
+    receive_write(Operation::kWriteOnly, 5002, 0, 1, pattern(1, 4));
+    const std::vector<Sent> sent = pump();
+    ASSERT_EQ(sent.size(), 6u) << "three requests, two responses and an ACK";
+    for (const Sent& frame : sent) EXPECT_EQ(frame.packet.headers.bth.migration, mig_req);
+  }
+}
+
 TEST_F(Lifecycle, TheSourcePortFollowsTheRecipe) {
   transport.source_ports = wire::SourcePorts::kQueuePair;
   queue_pair = std::make_unique<LazyQueuePair>(options);

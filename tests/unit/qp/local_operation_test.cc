@@ -212,7 +212,7 @@ TEST_F(LocalOperation, InvalidateDuringAnothersTurn_ExpectItToStallUntilItsEnd) 
 
 TEST_F(LocalOperation, WhatIsRefused_ExpectTheStatusAndTheRestFlushed) {
   const std::vector<std::function<void()>> wrong = {
-      [&] { post_invalidate(key(1)); },                 // not bound
+      [&] { post_invalidate(key(1)); },                 // another key of the index
       [&] { post_invalidate(keys.lkey); },              // a user region
       [&] { post_invalidate(MemoryKey{0xFFFFFF00}); },  // nothing
       [&] {
@@ -235,6 +235,20 @@ TEST_F(LocalOperation, WhatIsRefused_ExpectTheStatusAndTheRestFlushed) {
     EXPECT_FALSE(list.posted());
   }
   EXPECT_EQ(fault(key(3)), Fault::kNone);
+}
+
+/// As often as anybody likes; the key stays as free as it is.
+TEST_F(LocalOperation, InvalidateWhatIsFree_ExpectSuccessAndNoNotice) {
+  bring_up();
+  bind(1);
+  post_invalidate(key(1));
+  post_invalidate(key(1));
+  post(SendOperation::kSend, 10);
+  EXPECT_EQ(pump().size(), 1u);
+  expect_completions(
+      {{CompletionOpcode::kLocalInvalidate, kSuccess}, {CompletionOpcode::kLocalInvalidate, kSuccess}});
+  EXPECT_EQ(fault(key(1)), Fault::kState);
+  EXPECT_EQ(queue_pair->state(), State::kRts);
 }
 
 /// In its turn: what is before it completes first.

@@ -94,6 +94,14 @@ TEST_F(Notices, AReadThatIsRefusedNamesTheKey) {
   EXPECT_EQ(recorded.all.back().key, MemoryKey{0x99});
 }
 
+TEST_F(Notices, AWriteThatTheQueuePairDoesNotPermit) {
+  attributes.access = mem::kRemoteRead;
+  bring_up();
+  receive_write(Operation::kWriteOnly, kPeerPsn.value(), 0, 4, pattern(4));
+  expect_failure(Failure::kOperationRefused);
+  EXPECT_EQ(recorded.all.back().key, MemoryKey{});
+}
+
 TEST_F(Notices, AFullCompletionQueue) {
   bring_up();
   queue_pair->overflow_completions(turn);

@@ -120,6 +120,26 @@ TEST_F(RemoteInvalidation, SentTwice_ExpectAnAckAndNothingElse) {
   expect_ack(kPsn);
 }
 
+/// The peer need not know that the owner was faster: the message is received as any other.
+TEST_F(RemoteInvalidation, OfWhatIsFree_ExpectTheDataAndNoNotice) {
+  bring_up();
+  bind(9);
+  post_receive(100);
+  post_receive(100);
+  receive_send(Operation::kSendOnlyInvalidate, kPsn, pattern(4), key(9));
+  receive_send(Operation::kSendOnlyInvalidate, kPsn + 1, pattern(40, 5), key(9));
+  const std::vector<queue::Completion> done = receive_completions();
+  ASSERT_EQ(done.size(), 2u);
+  for (const queue::Completion& completion : done) {
+    EXPECT_EQ(completion.status, CompletionStatus::kSuccess);
+    EXPECT_TRUE(completion.has_invalidated);
+    EXPECT_EQ(completion.immediate, key(9).value);
+  }
+  EXPECT_EQ(memory_at(0, 40), pattern(40, 5));
+  EXPECT_EQ(fault(key(9)), Fault::kState);
+  expect_ack(kPsn + 1);
+}
+
 /// No part of the packet is performed; the peer gets a remote access error, and the receive that the message
 /// took fails with a remote invalid request error, as it does in Linux's rxe.
 TEST_F(RemoteInvalidation, WhatIsRefused_ExpectNakAndNoByte) {

@@ -337,6 +337,28 @@ TEST_F(Retransmit, AnRnrNakGivesTheOtherRetriesBack) {
   EXPECT_EQ(queue_pair->state(), State::kRts);
 }
 
+/// As Linux's rxe answers two SENDs that find no receive.
+TEST_F(Retransmit, ASequenceNakBehindAnRnrNakLeavesTheWindow) {
+  attributes.retry_count = 0;
+  bring_up();
+  post(SendOperation::kSend, 1);
+  post(SendOperation::kSend, 1);
+  pump();
+  receive_rnr(1, 100);
+  receive_nak(NakCode::kSequenceError, 100);
+  EXPECT_EQ(queue_pair->state(), State::kRts);
+  expire();
+  EXPECT_EQ(pump().size(), 1u);
+  receive_nak(NakCode::kSequenceError, 100);  // late
+  EXPECT_TRUE(pump().empty());
+  receive_ack(100);
+  EXPECT_EQ(pump().size(), 1u);
+  receive_ack(101);
+  EXPECT_EQ(send_completions().size(), 2u);
+  for (uint32_t i = 0; i < SendWindow::kPackets + 1; ++i) post(SendOperation::kSend, 1);
+  EXPECT_EQ(pump().size(), SendWindow::kPackets);
+}
+
 TEST_F(Retransmit, ADoubledRnrNakCountsOnce) {
   bring_up();
   post(SendOperation::kSend, 1);

@@ -202,7 +202,8 @@ TEST(Emit, WritesEachPacketToAPeerAsIfItWereTheFirst) {
   for (const NamedPath& named : sample_paths()) {
     SCOPED_TRACE(named.name);
     FrameTemplate path(named.path);
-    path.set_peer(0x8123, QpNumber{0x54321});
+    const bool mig_req = random.chance(1, 2);
+    path.set_peer(0x8123, QpNumber{0x54321}, mig_req);
     const FrameTemplate fresh = path;
     for (int i = 0; i < 500; ++i) {
       const Opcode opcode = Opcode::make(Service::kRc, operations[random.below(3)]);
@@ -234,6 +235,7 @@ TEST(Emit, WritesEachPacketToAPeerAsIfItWereTheFirst) {
         EXPECT_EQ(packet.headers.bth.psn, bth.psn);
         EXPECT_EQ(packet.headers.bth.ack_request, bth.ack_request);
         EXPECT_EQ(packet.headers.bth.solicited, bth.solicited);
+        EXPECT_EQ(packet.headers.bth.migration, mig_req);
         EXPECT_EQ(packet.headers.bth.opcode, opcode);
         EXPECT_EQ(packet.headers.bth.destination, QpNumber{0x54321});
         EXPECT_EQ(packet.headers.bth.partition_key, 0x8123);

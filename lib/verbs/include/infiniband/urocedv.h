@@ -263,10 +263,10 @@ struct urocedv_send_wr {
 
 /* A region is unbound by IBV_WR_LOCAL_INV (ibv_post_send) and ibv_wr_local_inv, by a peer's SEND with
  * invalidate, or by a READ with invalidate. When any of these is complete not one further byte moves under
- * the key. LOCAL_INV begins when all before it is complete, and nothing behind it begins before it is. Status
- * IBV_WC_MW_BIND_ERR: no key of this protection domain, not bound, or of no region of urocedv_alloc_mr. A
- * peer that sends such a key gets a remote access error, and the receive that its message took fails with
- * IBV_WC_REM_INV_REQ_ERR. */
+ * the key. LOCAL_INV begins when all before it is complete, and nothing behind it begins before it is. A key
+ * that is unbound already stays so, and the request succeeds. Status IBV_WC_MW_BIND_ERR: no key of this
+ * protection domain, or of no region of urocedv_alloc_mr. A peer that sends such a key gets a remote access
+ * error, and the receive that its message took fails with IBV_WC_REM_INV_REQ_ERR. */
 
 /* READ, and when the data is there the local region `invalidate_key` is unbound: one work request, one
  * completion (IBV_WC_RDMA_READ). What is read into is told by ibv_wr_set_sge, as for ibv_wr_rdma_read. */
@@ -453,8 +453,8 @@ enum urocedv_flush_level { UROCEDV_FLUSH_RANGE = 0, UROCEDV_FLUSH_MR = 1 /* all 
  * completes, with opcode UROCEDV_WC_FLUSH, what this queue pair wrote to the remote range before is as `type`
  * says, which is a set. Nothing is told with ibv_wr_set_*. It counts against max_rd_atomic as a READ does.
  * Errors of ibv_wr_complete: EINVAL (no type or an unknown one, an unknown level, more than 2^31 bytes).
- * Completion status IBV_WC_REM_ACCESS_ERR: the range, or a right, such as that to persistence;
- * IBV_WC_REM_INV_REQ_ERR: the peer does not know the operation. */
+ * Completion status IBV_WC_REM_ACCESS_ERR: the range, or a right of its region; IBV_WC_REM_INV_REQ_ERR: the
+ * peer's queue pair has no right to it, such as that to persistence, or does not know the operation. */
 void urocedv_wr_flush(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr, size_t length, uint8_t type,
                       uint8_t level);
 

@@ -57,7 +57,7 @@ wire::Headers& StagedCapture::add(From from, wire::Opcode opcode, uint32_t psn, 
 void StagedCapture::finish() {
   if (!std::exchange(is_pending_, false)) return;
   wire::FrameTemplate path(path_from(pending_.from));
-  path.set_peer(0xFFFF, pending_.headers.bth.destination);
+  path.set_peer(0xFFFF, pending_.headers.bth.destination, false);
   const wire::Opcode opcode = pending_.headers.bth.opcode;
   Frame frame(wire::frame_bytes(path, opcode, pending_.payload_bytes));
   std::byte* const payload = wire::write_headers(frame, path, pending_.headers, pending_.payload_bytes);
