@@ -170,8 +170,8 @@ TEST_F(Lifecycle, EveryFrameHasTheFieldsOfItsAddress) {
 TEST_F(Lifecycle, MigReqIsThatOfTheDeviceInEveryPacket) {
   for (const bool mig_req : {true, false}) {
     SCOPED_TRACE(mig_req);
+    ASSERT_EQ(modify(State::kReset), 0);
     transport.mig_req = mig_req;
-    queue_pair = std::make_unique<LazyQueuePair>(options);
     bring_up();
     post(SendOperation::kWrite, 2 * kMtu);
     post(SendOperation::kRead, 10);
