@@ -11,7 +11,7 @@ namespace uroce::wire {
 namespace {
 
 constexpr uint16_t kDoNotFragment = 0x4000;
-/// Of MigReq in the first two bytes of a BTH, as beginning_of_bth() gives them.
+/// The position of MigReq in the first two bytes of a BTH as beginning_of_bth() gives them.
 constexpr uint32_t kMigReqShift = 8 + 6;
 
 // All zero fields (identification, UDP checksum) stay as the image was made.
