@@ -104,7 +104,7 @@ void Aggregate::build(size_t at, size_t bytes, uint16_t number) {
   RoceHeaders::set(frame, header_bytes(places_), bytes, number, 0);
 }
 
-/// Of the newest segment, what the ICRC covers.
+/// What the ICRC of the newest segment covers.
 std::span<const std::byte> Aggregate::ip_packet() const {
   return std::span(packet_).subspan(places_.ip, packet_.size() - places_.ip - wire::kIcrcBytes);
 }

@@ -149,7 +149,8 @@ void CaptureLosses::begin_packet() {
   next(Part::kData, padded(data));
 }
 
-/// Of those of 8 bytes, from `at` on in the part, which ends with the block's length.
+/// visit(code, place) sees the options of 8 bytes from `at` on in the part, which ends with the block's
+/// length.
 template <typename Visit>
 void CaptureLosses::for_options(size_t at, Visit visit) const {
   while (at + 4 + kLengthBytes <= part_bytes_.size()) {

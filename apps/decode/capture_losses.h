@@ -16,9 +16,9 @@ class CaptureLosses {
   /// The next bytes of the file, in any portions.
   void pass(std::span<const std::byte> bytes);
 
-  /// How many were lost before the frame with this number, from 1. The numbers of the calls ascend.
+  /// How many frames were lost before the frame with this number, from 1. The numbers of the calls ascend.
   uint64_t before(uint64_t frame);
-  /// Of all interfaces, as far as the file was read.
+  /// All frames that the file says it lacks, as far as it was read.
   [[nodiscard]] uint64_t total() const;
 
  private:
