@@ -105,6 +105,16 @@ class CompletionNotifier final : public queue::CompletionListener {
   VerbsCq& cq_;
 };
 
+/// Raises the event of a completion queue that has no room; called by pollers.
+class OverrunNotifier final : public queue::OverrunListener {
+ public:
+  explicit OverrunNotifier(VerbsCq& cq) : cq_(cq) {}
+  void overran(queue::CompletionQueue& queue) override;
+
+ private:
+  VerbsCq& cq_;
+};
+
 struct VerbsCq : Pooled {
   union {
     ibv_cq face;
@@ -124,7 +134,7 @@ struct VerbsCq : Pooled {
   std::atomic<uint32_t> events_sent{0};
   std::atomic<uint32_t> events_unread{0};
   std::atomic<uint32_t> async_events_sent{0};
-  std::atomic<bool> overrun_reported{false};
+  OverrunNotifier overrun_notifier{*this};
 };
 
 struct VerbsSrq;
@@ -348,10 +358,6 @@ bool is_fast_region(const VerbsMr& mr);
 inline MemoryKey current_key(const VerbsMr& mr) {
   return is_fast_region(mr) ? MemoryKey::make(mr.key.index(), static_cast<uint8_t>(mr.lkey)) : mr.key;
 }
-
-/// True when completions were lost: a program that waits for them would wait for ever. The first to notice
-/// raises the event.
-bool check_overrun(VerbsCq& cq);
 
 inline unsigned int flags_of(const queue::Completion& completion) {
   return (completion.has_grh ? unsigned{IBV_WC_GRH} : 0U) |
