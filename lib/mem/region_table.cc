@@ -272,6 +272,10 @@ Binding RegionTable::resolve_in_order(MemoryKey key, const KeyUser& user, uint64
     return Binding(Fault::kQueuePair);
   if (bound.layout == Layout::kBus) return resolve_on_bus(iova, length, needed, segment);
   const MemoryNature nature(bound.cold, bound.ours);
+  if (bound.layout == Layout::kNull) {
+    std::byte* const zeros = static_cast<std::byte*>(bound.memory);
+    return {needed.any(kWriting) ? zeros + kNullBytes : zeros, 0, length, Layout::kNull, 0, nature};
+  }
   const Binding binding(bound.memory, bound.offset + offset, length, bound.layout, bound.page_shift, nature);
   if (length == 0) return binding;
   // Within one page or run it is in one piece, however its region lies.

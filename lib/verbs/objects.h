@@ -303,6 +303,7 @@ static_assert(sizeof(PlainQp) == sizeof(VerbsQp) + sizeof(ibv_qp));
 static_assert(sizeof(ExtendedQp) == sizeof(VerbsQp) + sizeof(ibv_qp_ex) + 16);
 
 // What the context's table of operations points to.
+ibv_mr* alloc_null_mr(ibv_pd* pd);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
