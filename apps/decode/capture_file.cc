@@ -1,6 +1,8 @@
 #include "apps/decode/capture_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -27,6 +29,8 @@ constexpr std::array<Link, 6> kLinks{{{DLT_EN10MB, 0, 12},
                                       {DLT_IPV4, 0, {}},
                                       {DLT_IPV6, 0, {}}}};
 
+constexpr size_t kBufferBytes = 64u << 10;
+
 const Link* find_link(int type) {
   const auto* const link = std::ranges::find(kLinks, type, &Link::type);
   return link == kLinks.end() ? nullptr : link;
@@ -42,15 +46,45 @@ uint16_t protocol_of(const Link& link, std::span<const std::byte> data) {
 
 }  // namespace
 
+/// A stream that closes the descriptor. Null: there is no memory.
+FILE* CaptureFile::stream_of(Source& source) {
+  constexpr cookie_io_functions_t kFunctions{
+      .read = [](void* cookie, char* to, size_t bytes) -> ssize_t {
+        auto& from = *static_cast<Source*>(cookie);
+        ssize_t got;
+        do {
+          got = ::read(from.descriptor, to, bytes);
+        } while (got < 0 && errno == EINTR);
+        if (got > 0) from.losses.pass(std::as_bytes(std::span(to, static_cast<size_t>(got))));
+        return got;
+      },
+      .write = nullptr,
+      .seek = nullptr,
+      .close = [](void* cookie) -> int { return ::close(static_cast<Source*>(cookie)->descriptor); }};
+  FILE* const stream = fopencookie(&source, "r", kFunctions);
+  if (stream == nullptr) return nullptr;
+  source.buffer.resize(kBufferBytes);
+  std::setvbuf(stream, source.buffer.data(), _IOFBF, source.buffer.size());
+  return stream;
+}
+
 Result<CaptureFile> CaptureFile::open(const std::string& path) {
+  auto source = std::make_unique<Source>();
+  source->descriptor = path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (source->descriptor < 0) return Error{errno, fmt::format("{}: {}", path, std::strerror(errno))};
+  FILE* const stream = stream_of(*source);
+  if (stream == nullptr) {
+    ::close(source->descriptor);
+    return Error{ENOMEM, fmt::format("{}: {}", path, std::strerror(ENOMEM))};
+  }
   std::array<char, PCAP_ERRBUF_SIZE> error{};
   pcap_t* const capture =
-      pcap_open_offline_with_tstamp_precision(path.c_str(), PCAP_TSTAMP_PRECISION_NANO, error.data());
+      pcap_fopen_offline_with_tstamp_precision(stream, PCAP_TSTAMP_PRECISION_NANO, error.data());
   if (capture == nullptr) {
-    const std::string said = error.data();
-    return Error{EINVAL, said.starts_with(path) ? said : fmt::format("{}: {}", path, said)};
+    std::fclose(stream);
+    return Error{EINVAL, fmt::format("{}: {}", path, error.data())};
   }
-  CaptureFile file(capture);
+  CaptureFile file(std::move(source), capture);
   if (find_link(file.link_) == nullptr) {
     const char* const name = pcap_datalink_val_to_name(file.link_);
     return Error{EINVAL, fmt::format("{}: a capture of {} has no Ethernet or IP in it that can be read", path,
@@ -69,12 +103,12 @@ void CaptureFile::read(Frames& frames, size_t bytes_wanted) {
       if (status != PCAP_ERROR_BREAK) trouble_ = pcap_geterr(capture_.get());
       return;
     }
-    add(frames, *header, reinterpret_cast<const std::byte*>(data));
     ++frames_read_;
+    add(frames, *header, reinterpret_cast<const std::byte*>(data));
   }
 }
 
-void CaptureFile::add(Frames& frames, const pcap_pkthdr& header, const std::byte* data) const {
+void CaptureFile::add(Frames& frames, const pcap_pkthdr& header, const std::byte* data) {
   const Link& link = *find_link(link_);
   std::span<const std::byte> rest(data, std::min(header.caplen, kFrameBytesMax));
   uint32_t bytes = std::clamp(header.len, static_cast<uint32_t>(rest.size()), kFrameBytesMax);
@@ -90,12 +124,12 @@ void CaptureFile::add(Frames& frames, const pcap_pkthdr& header, const std::byte
   frames.bytes.insert(frames.bytes.end(), rest.begin(), rest.end());
   const auto captured = static_cast<uint32_t>(frames.bytes.size() - offset);
   if (captured < bytes) frames.bytes.resize(offset + bytes);
-  frames.records.push_back(
-      {.offset = offset,
-       .captured = captured,
-       .bytes = std::max(captured, bytes),
-       // With nanoseconds asked for, tv_usec has them.
-       .time_ns = int64_t{header.ts.tv_sec} * 1'000'000'000 + int64_t{header.ts.tv_usec}});
+  frames.records.push_back({.offset = offset,
+                            .captured = captured,
+                            .bytes = std::max(captured, bytes),
+                            // With nanoseconds asked for, tv_usec has them.
+                            .time_ns = int64_t{header.ts.tv_sec} * 1'000'000'000 + int64_t{header.ts.tv_usec},
+                            .lost_before = source_->losses.before(frames_read_)});
 }
 
 }  // namespace uroce::decode

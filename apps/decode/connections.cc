@@ -68,6 +68,7 @@ Stream* Connections::stream(const Key& key, Service service) {
 void Connections::receive_connected(Inspected& packet, Stream& stream, std::string& note) {
   if (!packet.row->response)
     return stream.requests.receive(packet, *stream.mtu, stream.counts, note, packet.findings);
+  stream.has_responses = true;
   if (stream.peer == nullptr) find_peer(packet, stream);
   if (stream.peer != nullptr)
     stream.peer->requests.receive_response(packet, *stream.mtu, stream.counts, packet.findings);
@@ -100,6 +101,18 @@ void Connections::find_peer(const Inspected& response, Stream& stream) {
   }
   if (left.size() == 1) return join(stream, *left.front());
   stream.candidates = std::move(left);
+}
+
+bool Connections::is_one_sided(const Stream& stream) const {
+  if (stream.service == Service::kUc) return false;
+  const bool asks = stream.requests.has_requests();
+  if (asks == stream.has_responses) return false;
+  const auto is_other_side = [&](const Stream* one) {
+    return asks ? one->has_responses : one->requests.has_requests();
+  };
+  if (stream.peer != nullptr) return !is_other_side(stream.peer);
+  const auto reverse = by_addresses_.find({stream.destination, stream.source});
+  return reverse == by_addresses_.end() || std::ranges::none_of(reverse->second, is_other_side);
 }
 
 void Connections::join(Stream& one, Stream& other) {

@@ -24,6 +24,7 @@ struct Stream {
   wire::Service service = wire::Service::kRc;
   FlowCounts counts;
   RequesterTrack requests;
+  bool has_responses = false;
   Stream* peer = nullptr;           // the other direction, once it is known
   std::vector<Stream*> candidates;  // for it, of which not one alone is left
   uint32_t own_mtu = 0;
@@ -51,6 +52,9 @@ class Connections {
   void receive(Inspected& packet, std::string& note);
 
   [[nodiscard]] const std::deque<Stream>& streams() const { return all_; }
+  /// Whether of a connection's requests and responses only the one or the other were captured, those of this
+  /// stream.
+  [[nodiscard]] bool is_one_sided(const Stream& stream) const;
   [[nodiscard]] uint64_t not_followed() const { return not_followed_; }
 
  private:

@@ -21,8 +21,11 @@ struct Batch {
 };
 
 void count(const Inspected& packet, Totals& totals) {
-  ++totals.frames;
-  totals.bytes += packet.bytes;
+  if (packet.segment <= 1) {
+    ++totals.frames;
+    totals.bytes += packet.frame_bytes;
+    if (packet.truncated && packet.kind != Inspected::Kind::kOther) ++totals.truncated;
+  }
   switch (packet.kind) {
     case Inspected::Kind::kOther:
       ++totals.other;
@@ -80,6 +83,7 @@ Totals decode(CaptureFile& file, const DecodeOptions& options, Connections& conn
     idle.push(batch);
   });
   tbb::parallel_pipeline(batches, read & look & follow);
+  totals.lost = file.frames_lost();
   return totals;
 }
 

@@ -18,7 +18,9 @@ struct Totals {
   uint64_t roce = 0;
   uint64_t other = 0;
   uint64_t malformed = 0;
-  uint64_t cut = 0;  // too little of them was captured
+  uint64_t cut = 0;        // of RoCEv2, too little of them was captured
+  uint64_t truncated = 0;  // of RoCEv2, only their first bytes were captured
+  uint64_t lost = 0;       // frames that the capture says it lacks
   std::array<uint64_t, kRuleCount> by_rule{};
   [[nodiscard]] uint64_t findings() const {
     uint64_t sum = 0;

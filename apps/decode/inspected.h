@@ -27,13 +27,17 @@ struct Inspected {
     kRoce,
   };
   Kind kind = Kind::kOther;
-  bool whole = false;  // every byte was captured, and the ICRC is right
+  bool whole = false;      // every byte was captured, and the ICRC is right
+  bool truncated = false;  // the capture has only its first bytes
   bool ipv4 = false;
   uint16_t ip_identification = 0;  // of IPv4
-  uint32_t bytes = 0;              // of the frame
+  uint32_t bytes = 0;              // of the frame; of a segment with headers of its own
   uint32_t payload_bytes = 0;
-  uint32_t icrc = 0;  // as received
-  uint64_t number = 0;
+  uint32_t icrc = 0;         // as received
+  uint64_t number = 0;       // of the frame
+  uint32_t segment = 0;      // of an aggregate of several packets, from 1; 0: the frame is of one packet
+  uint32_t frame_bytes = 0;  // captured or not
+  uint64_t lost_before = 0;  // frames that the capture says it lost before this one
   int64_t time_ns = 0;
   const wire::OpcodeRow* row = nullptr;
   Gid source{};

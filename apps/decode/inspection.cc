@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "apps/decode/aggregate.h"
 #include "apps/decode/cm_text.h"
 #include "apps/decode/field_checks.h"
 #include "base/counter_texts.h"
@@ -29,25 +30,28 @@ constexpr uint8_t kCmClass = 7;
 
 /// Where a frame has its UDP header, if its headers say that it has one; null, too, where it is a later
 /// fragment.
-std::optional<size_t> udp_header_of(std::span<const std::byte> frame) {
-  size_t at = wire::kEthernetBytes;
-  if (frame.size() < at + 1) return std::nullopt;
+std::optional<HeaderPlaces> header_places_of(std::span<const std::byte> frame) {
+  size_t ip = wire::kEthernetBytes;
+  if (frame.size() < ip + 1) return std::nullopt;
   uint16_t type = load_be16(frame.data() + 12);
-  if (type == wire::kEtherTypeVlan && frame.size() > at + wire::kVlanTagBytes) {
-    type = load_be16(frame.data() + at + 2);
-    at += wire::kVlanTagBytes;
+  if (type == wire::kEtherTypeVlan && frame.size() > ip + wire::kVlanTagBytes) {
+    type = load_be16(frame.data() + ip + 2);
+    ip += wire::kVlanTagBytes;
   }
-  if (type == wire::kEtherTypeIpv4) {
-    if (frame.size() < at + wire::kIpv4Bytes || load_u8(frame.data() + at + 9) != wire::kProtocolUdp)
+  HeaderPlaces places{
+      .ip = ip, .udp = ip + wire::kIpv6Bytes, .ipv4 = type == wire::kEtherTypeIpv4, .plain = true};
+  if (places.ipv4) {
+    if (frame.size() < ip + wire::kIpv4Bytes || load_u8(frame.data() + ip + 9) != wire::kProtocolUdp)
       return std::nullopt;
-    if ((load_be16(frame.data() + at + 6) & 0x1FFF) != 0) return std::nullopt;
-    at += std::max<size_t>(wire::kIpv4Bytes, (load_u8(frame.data() + at) & 0x0Fu) * 4);
+    const uint16_t fragment = load_be16(frame.data() + ip + 6) & 0x3FFF;
+    if ((fragment & 0x1FFF) != 0) return std::nullopt;
+    places.udp = ip + std::max<size_t>(wire::kIpv4Bytes, (load_u8(frame.data() + ip) & 0x0Fu) * 4);
+    places.plain = load_u8(frame.data() + ip) == 0x45 && fragment == 0;
   } else {
-    if (type != wire::kEtherTypeIpv6 || frame.size() < at + wire::kIpv6Bytes) return std::nullopt;
-    if (load_u8(frame.data() + at + 6) != wire::kProtocolUdp) return std::nullopt;
-    at += wire::kIpv6Bytes;
+    if (type != wire::kEtherTypeIpv6 || frame.size() < ip + wire::kIpv6Bytes) return std::nullopt;
+    if (load_u8(frame.data() + ip + 6) != wire::kProtocolUdp) return std::nullopt;
   }
-  return frame.size() < at + wire::kUdpBytes ? std::nullopt : std::optional(at);
+  return frame.size() < places.udp + wire::kUdpBytes ? std::nullopt : std::optional(places);
 }
 
 Rule rule_of_drop(Counter reason, std::span<const std::byte> frame, size_t udp) {
@@ -72,16 +76,6 @@ Rule rule_of_drop(Counter reason, std::span<const std::byte> frame, size_t udp) 
     default:
       return Rule::kDropLengths;
   }
-}
-
-/// The frame, or a copy without a checksum of UDP where the capture has cut it: zeros stand for what is
-/// missing.
-std::span<const std::byte> to_parse(std::span<const std::byte> frame, size_t udp, bool cut,
-                                    std::vector<std::byte>& copy) {
-  if (!cut) return frame;
-  copy.assign(frame.begin(), frame.end());
-  std::memset(copy.data() + udp + 6, 0, 2);
-  return copy;
 }
 
 void take_values(const wire::Packet& packet, Inspected& into) {
@@ -129,28 +123,106 @@ void take_datagram(const wire::Packet& packet, Inspected& into) {
 /// Frames of one call, with what it keeps from one to the next.
 class Inspection {
  public:
-  explicit Inspection(Lines lines) : lines_(lines) {}
+  Inspection(Lines lines, std::vector<Inspected>& inspected) : lines_(lines), inspected_(inspected) {}
 
-  void inspect(std::span<const std::byte> frame, const Frames::Record& record, Inspected& into) {
+  void inspect(std::span<const std::byte> frame, const Frames::Record& record, uint64_t number) {
     const std::span<const std::byte> captured = frame.first(record.captured);
-    const bool cut = record.captured < record.bytes;
-    const auto udp = udp_header_of(captured);
-    if (!udp || load_be16(captured.data() + *udp + 2) != wire::kRoceUdpPort) return;
-    const wire::ParseOutcome outcome = wire::parse_frame(to_parse(frame, *udp, cut, copy_), packet_);
+    const auto places = header_places_of(captured);
+    begin(record, number);
+    if (!places || load_be16(captured.data() + places->udp + 2) != wire::kRoceUdpPort) return;
+    if (record.captured < record.bytes) return inspect_cut(frame, record, *places);
+    wire::ParseOutcome outcome = wire::parse_frame(frame, packet_);
     if (outcome.result == wire::ParseResult::kNotRoce) return;
-    const size_t headers = *udp + wire::kUdpBytes + wire::kBthBytes;
-    if (cut && (record.captured < headers || outcome.result != wire::ParseResult::kRoce ||
-                record.captured < headers - wire::kBthBytes + packet_.row->header_bytes)) {
-      into.kind = Inspected::Kind::kCut;
-      if (lines_ == Lines::kYes) into.text = "RoCEv2, of which the capture has too little";
-      return;
-    }
-    if (outcome.result == wire::ParseResult::kDropped) return malformed(outcome.reason, frame, *udp, into);
-    understood(cut, into);
+    if (is_right(outcome)) return understood(State::kWhole);
+    if (aggregate_.begin(frame, record.captured, *places)) return inspect_segments(record, places->udp);
+    if (checksum_is_left(frame, *places)) outcome = parse_without_checksum(frame, places->udp);
+    if (outcome.result != wire::ParseResult::kRoce) return malformed(outcome.reason, frame, places->udp);
+    understood(is_right(outcome) ? State::kWhole : State::kDamaged);
   }
 
+  /// How many packets there are.
+  [[nodiscard]] size_t finish() const { return used_; }
+
  private:
-  void malformed(Counter reason, std::span<const std::byte> frame, size_t udp, Inspected& into) const {
+  enum class State : uint8_t { kWhole, kDamaged, kCut };
+
+  void begin(const Frames::Record& record, uint64_t number) {
+    if (used_ == inspected_.size()) inspected_.emplace_back();
+    Inspected& one = inspected_[used_++];
+    one.kind = Inspected::Kind::kOther;
+    one.whole = false;
+    one.cm.reset();
+    one.text.clear();
+    one.findings.clear();
+    one.number = number;
+    one.segment = 0;
+    one.bytes = one.frame_bytes = record.bytes;
+    one.truncated = record.captured < record.bytes;
+    one.lost_before = record.lost_before;
+    one.time_ns = record.time_ns;
+  }
+  Inspected& newest() { return inspected_[used_ - 1]; }
+
+  /// What is not there was captured as zeros, so nothing can be said of checksums.
+  void inspect_cut(std::span<const std::byte> frame, const Frames::Record& record,
+                   const HeaderPlaces& places) {
+    const bool is_left = checksum_is_left(frame, places);
+    if (is_left && aggregate_.begin(frame, record.captured, places))
+      return inspect_segments(record, places.udp);
+    const wire::ParseOutcome outcome = parse_without_checksum(frame, places.udp);
+    if (outcome.result == wire::ParseResult::kNotRoce) return;
+    const size_t bth = places.udp + wire::kUdpBytes;
+    // Several packets may be in it.
+    if (is_left || record.captured < bth + wire::kBthBytes || outcome.result != wire::ParseResult::kRoce ||
+        record.captured < bth + packet_.row->header_bytes)
+      return too_little();
+    understood(State::kCut);
+  }
+
+  void inspect_segments(const Frames::Record& record, size_t udp) {
+    const uint64_t number = newest().number;
+    const uint64_t lost_before = newest().lost_before;
+    --used_;
+    uint32_t segment = 0;
+    const auto begin_segment = [&](size_t bytes) {
+      begin(record, number);
+      newest().segment = ++segment;
+      newest().bytes = static_cast<uint32_t>(bytes);
+      newest().lost_before = segment == 1 ? lost_before : 0;
+    };
+    for (auto frame = aggregate_.next(); !frame.empty(); frame = aggregate_.next()) {
+      begin_segment(frame.size());
+      const wire::ParseOutcome outcome = wire::parse_frame(frame, packet_);
+      if (outcome.result == wire::ParseResult::kRoce) {
+        understood(is_right(outcome) ? State::kWhole : State::kDamaged);
+      } else {
+        malformed(outcome.reason, frame, udp);
+      }
+    }
+    if (!aggregate_.is_cut()) return;
+    begin_segment(0);
+    too_little();
+  }
+
+  [[nodiscard]] bool is_right(const wire::ParseOutcome& outcome) {
+    if (outcome.result != wire::ParseResult::kRoce) return false;
+    computed_icrc_ = wire::icrc_of(packet_.ip_packet);
+    return computed_icrc_ == packet_.icrc;
+  }
+
+  wire::ParseOutcome parse_without_checksum(std::span<const std::byte> frame, size_t udp) {
+    copy_.assign(frame.begin(), frame.end());
+    std::memset(copy_.data() + udp + 6, 0, 2);
+    return wire::parse_frame(copy_, packet_);
+  }
+
+  void too_little() {
+    newest().kind = Inspected::Kind::kCut;
+    if (lines_ == Lines::kYes) newest().text = "RoCEv2, of which the capture has too little";
+  }
+
+  void malformed(Counter reason, std::span<const std::byte> frame, size_t udp) {
+    Inspected& into = newest();
     into.kind = Inspected::Kind::kMalformed;
     into.findings.push_back({rule_of_drop(reason, frame, udp), 0, std::string(texts_of(reason).label)});
     if (lines_ == Lines::kNo) return;
@@ -160,19 +232,19 @@ class Inspection {
                             has_opcode ? wire::opcode_row({load_u8(frame.data() + bth)}).name : "");
   }
 
-  void understood(bool cut, Inspected& into) {
+  void understood(State state) {
+    Inspected& into = newest();
     take_values(packet_, into);
     if (lines_ == Lines::kYes) into.text = wire::to_text(packet_);
-    if (!cut) {
-      const uint32_t computed = wire::icrc_of(packet_.ip_packet);
-      into.whole = computed == packet_.icrc;
-      if (!into.whole) {
-        into.findings.push_back({Rule::kDropIcrc, 0,
-                                 fmt::format("ICRC 0x{:08x}, and the packet's is 0x{:08x}",
-                                             __builtin_bswap32(packet_.icrc), __builtin_bswap32(computed))});
-        return;  // any of its bytes may be the wrong one
-      }
+    into.whole = state == State::kWhole;
+    if (state == State::kDamaged) {
+      into.findings.push_back(
+          {Rule::kDropIcrc, 0,
+           fmt::format("ICRC 0x{:08x}, and the packet's is 0x{:08x}", __builtin_bswap32(packet_.icrc),
+                       __builtin_bswap32(computed_icrc_))});
+      return;  // any of its bytes may be the wrong one
     }
+    const bool cut = state == State::kCut;
     check_fields(packet_, cut, into.findings);
     if (!cut && packet_.row->opcode.service() == wire::Service::kUd &&
         packet_.headers.bth.destination == kGsi)
@@ -181,29 +253,22 @@ class Inspection {
   }
 
   const Lines lines_;
+  std::vector<Inspected>& inspected_;
+  size_t used_ = 0;
   wire::Packet packet_;
+  uint32_t computed_icrc_ = 0;
+  Aggregate aggregate_;
   std::vector<std::byte> copy_;
 };
 
 }  // namespace
 
 void inspect(const Frames& frames, Lines lines, std::vector<Inspected>& inspected) {
-  inspected.resize(frames.records.size());
-  Inspection inspection(lines);
+  Inspection inspection(lines, inspected);
   uint64_t number = frames.first;
-  for (size_t i = 0; i < frames.records.size(); ++i) {
-    const Frames::Record& record = frames.records[i];
-    Inspected& one = inspected[i];
-    one.kind = Inspected::Kind::kOther;
-    one.whole = false;
-    one.cm.reset();
-    one.text.clear();
-    one.findings.clear();
-    one.number = number++;
-    one.bytes = record.bytes;
-    one.time_ns = record.time_ns;
-    inspection.inspect(frames.frame(record), record, one);
-  }
+  for (const Frames::Record& record : frames.records)
+    inspection.inspect(frames.frame(record), record, number++);
+  inspected.resize(inspection.finish());
 }
 
 }  // namespace uroce::decode

@@ -10,7 +10,8 @@ namespace uroce::decode {
 enum class Lines : uint8_t { kNo, kYes };
 
 /// What can be said of each frame without those before it: headers, ICRC, fields that are wrong by
-/// themselves. Any thread. `inspected` gets one for each record; its former contents are reused.
+/// themselves. Any thread. `inspected` gets one for each record, or one for each packet of an aggregate; its
+/// former contents are reused.
 void inspect(const Frames& frames, Lines lines, std::vector<Inspected>& inspected);
 
 }  // namespace uroce::decode

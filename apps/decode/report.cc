@@ -34,10 +34,31 @@ json as_json(const Stream& stream) {
               {"missing", counts.missing},
               {"sequence_naks", counts.sequence_naks},
               {"rnr_naks", counts.rnr_naks},
-              {"fatal_naks", counts.fatal_naks}};
+              {"fatal_naks", counts.fatal_naks},
+              {"not_captured", stream.requests.not_captured()}};
   if (*stream.mtu != 0) one["path_mtu"] = *stream.mtu;
   if (stream.peer != nullptr) one["peer_qp"] = stream.peer->qp.value;
   return one;
+}
+
+/// What the capture lacks, in words; empty: nothing that can be seen.
+std::string lacks_of(const Totals& totals, const Connections& connections) {
+  uint64_t psns = 0;
+  uint64_t one_sided = 0;
+  for (const Stream& stream : connections.streams()) {
+    psns += stream.requests.not_captured();
+    one_sided += connections.is_one_sided(stream) ? 1 : 0;
+  }
+  std::string text;
+  const auto add = [&](uint64_t count, const char* what) {
+    if (count != 0)
+      fmt::format_to(std::back_inserter(text), "{}{} {}", text.empty() ? "" : ", ", count, what);
+  };
+  add(totals.lost, "frames by its own count");
+  add(totals.truncated, "frames but for their first bytes, so that their ICRCs are not checked");
+  add(psns, "PSNs that were acknowledged");
+  add(one_sided, "streams in the other direction");
+  return text;
 }
 
 void add_stream(std::string& text, const Stream& stream) {
@@ -55,10 +76,20 @@ void add_stream(std::string& text, const Stream& stream) {
   add(counts.duplicates, "duplicates");
   add(counts.late, "late");
   add(counts.missing, "PSNs missing at first");
+  add(stream.requests.not_captured(), "PSNs acknowledged and never captured");
   add(counts.sequence_naks, "sequence NAKs");
   add(counts.rnr_naks, "RNR NAKs");
   add(counts.fatal_naks, "fatal NAKs");
   text += '\n';
+}
+
+std::string segment_text(const Inspected& packet) {
+  return packet.segment == 0 ? std::string() : fmt::format(".{}", packet.segment);
+}
+
+std::string lost_text(const Inspected& packet) {
+  return packet.lost_before == 0 ? std::string()
+                                 : fmt::format("the capture lost {} frames\n", packet.lost_before);
 }
 
 }  // namespace
@@ -80,7 +111,7 @@ bool Report::frame(const Inspected& packet, const std::string& note) {
 void Report::frame_as_text(const Inspected& packet, const std::string& note) {
   const auto out = std::back_inserter(text_);
   if (lines_ == Lines::kYes)
-    fmt::format_to(out, "{} {:.6f} {}{}\n", packet.number,
+    fmt::format_to(out, "{}{}{} {:.6f} {}{}\n", lost_text(packet), packet.number, segment_text(packet),
                    static_cast<double>(packet.time_ns - start_ns_) / 1e9, packet.text,
                    note.empty() ? "" : " (" + note + ")");
   for (const Finding& finding : packet.findings)
@@ -92,6 +123,8 @@ void Report::frame_as_json(const Inspected& packet, const std::string& note) {
   json one = {{"frame", packet.number},
               {"time_ns", packet.time_ns},
               {"findings", as_json(packet.findings, packet.number)}};
+  if (packet.segment != 0) one["segment"] = packet.segment;
+  if (packet.lost_before != 0) one["lost_before"] = packet.lost_before;
   if (lines_ == Lines::kYes) one["text"] = packet.text;
   if (!note.empty()) one["note"] = note;
   if (packet.row != nullptr && packet.kind == Inspected::Kind::kRoce) {
@@ -130,13 +163,19 @@ void Report::summary_as_text(const std::string& file, const Totals& totals, cons
     if (totals.by_rule[i] != 0)
       fmt::format_to(out, "  {} x {}: {}\n", totals.by_rule[i], name_of(rule), text_of(rule));
   }
-  if (totals.findings() == 0) text_ += "  nothing is wrong with it\n";
+  const std::string lacks = lacks_of(totals, connections);
+  if (!lacks.empty()) fmt::format_to(out, "  the capture lacks {}\n", lacks);
+  if (totals.findings() == 0)
+    fmt::format_to(out, "  nothing is wrong with {}\n", lacks.empty() ? "it" : "what was captured");
 }
 
 void Report::summary_as_json(const std::string& file, const Totals& totals, const Connections& connections,
                              const std::string& trouble) {
   json streams = json::array();
-  for (const Stream& stream : connections.streams()) streams.push_back(as_json(stream));
+  for (const Stream& stream : connections.streams()) {
+    json& one = streams.emplace_back(as_json(stream));
+    if (connections.is_one_sided(stream)) one["one_sided"] = true;
+  }
   json rules = json::object();
   for (size_t i = 0; i < kRuleCount; ++i)
     if (totals.by_rule[i] != 0) rules[std::string(name_of(static_cast<Rule>(i)))] = totals.by_rule[i];
@@ -146,6 +185,8 @@ void Report::summary_as_json(const std::string& file, const Totals& totals, cons
               {"roce", totals.roce},
               {"malformed", totals.malformed},
               {"cut", totals.cut},
+              {"truncated", totals.truncated},
+              {"lost", totals.lost},
               {"other", totals.other},
               {"findings", totals.findings()},
               {"rules", rules},

@@ -12,8 +12,6 @@ namespace {
 
 using wire::Family;
 
-/// Requests that are farther away than that are those of another life of the queue pair.
-constexpr int32_t kDistanceMax = 1 << 20;
 /// Two copies of a packet within this time are the network's, where nothing else tells.
 constexpr int64_t kCopiesApartNs = 50'000;
 /// The clock of a capture is not that of the requester.
@@ -48,7 +46,7 @@ void RequesterTrack::begin(const Inspected& packet, uint32_t mtu, Findings& find
     findings.push_back({Rule::kPsnExpected, 0,
                         fmt::format("the first request has PSN 0x{:06x}, and 0x{:06x} was agreed on",
                                     psn.value(), agreed_->value())});
-  *this = RequesterTrack();
+  *this = RequesterTrack({}, not_captured());
   begun_ = true;
   first_ = psn;
   message_.receive(packet, false, findings);
@@ -86,7 +84,10 @@ void RequesterTrack::receive_new(const Inspected& packet, uint32_t mtu, FlowCoun
   const Psn psn = packet.bth.psn;
   note_sent(psn);
   const bool in_order = next_is_known_ && psn == next_;
-  if (next_is_known_) counts.missing += static_cast<uint64_t>(psn - next_);
+  if (next_is_known_ && !in_order) {
+    counts.missing += static_cast<uint64_t>(psn - next_);
+    add_gap(next_, psn);
+  }
   if (in_order) {
     if (const SentPacket* const before = sent_.find(psn - 1)) check_order(before->opcode, packet, findings);
   }
@@ -104,6 +105,10 @@ void RequesterTrack::receive_old(const Inspected& packet, uint32_t mtu, FlowCoun
   if (psn.before(first_)) first_ = psn;
   ++counts.late;
   note = "late";
+  const bool is_read = packet.row->family == Family::kReadRequest;
+  // Without a path MTU a READ may have all PSNs behind its own.
+  const uint32_t psns = mtu != 0 ? responses_of(packet.reth.length, mtu) : kDistanceMax;
+  close_gap(psn, psn + (is_read ? psns : 1));
   if (const SentPacket* const before = sent_.find(psn - 1)) check_order(before->opcode, packet, findings);
   record(packet);
 }

@@ -47,21 +47,22 @@ void RequesterTrack::receive_response(const Inspected& packet, uint32_t& mtu, Fl
   if (!begun_) return;
   check_payload(packet, mtu, findings);
   const Psn psn = packet.bth.psn;
+  acknowledge(packet);
   const bool refuses = is_plain(packet) && packet.aeth.kind != AethKind::kAck;
   if (refused_ && !refuses && psn - *refused_ >= 0 && psn.before(next_))
     findings.push_back({Rule::kAfterError, 0,
                         fmt::format("{} with PSN 0x{:06x}, and PSN 0x{:06x} was refused", packet.row->name,
                                     psn.value(), refused_->value())});
   if (next_is_known_ && psn - next_ >= 0) {
-    // A NAK may name what the responder expects next.
-    if (!early_ && !(refuses && psn == next_)) early_ = {packet.number, psn, packet.row->name.data()};
+    if (!early_ && is_plain(packet) && !refuses) early_ = {packet.number, psn, {}};
     return;
   }
-  if (is_plain(packet)) return receive_acknowledge(packet, counts, findings);
+  if (is_plain(packet)) return receive_acknowledge(packet, mtu, counts, findings);
   check_kind(packet, mtu, findings);
 }
 
-void RequesterTrack::receive_acknowledge(const Inspected& packet, FlowCounts& counts, Findings& findings) {
+void RequesterTrack::receive_acknowledge(const Inspected& packet, uint32_t mtu, FlowCounts& counts,
+                                         Findings& findings) {
   const Psn psn = packet.bth.psn;
   switch (packet.aeth.kind) {
     case AethKind::kRnrNak: {
@@ -81,6 +82,7 @@ void RequesterTrack::receive_acknowledge(const Inspected& packet, FlowCounts& co
       return;
     case AethKind::kAck:
       check_early(psn, findings);
+      check_name(packet, mtu, findings);
       // What is acknowledged is not waited for any more.
       if (not_ready_ && psn - not_ready_->psn >= 0) not_ready_.reset();
       return;
@@ -93,9 +95,28 @@ void RequesterTrack::check_early(Psn acknowledged, Findings& findings) {
   if (!early_ || !early_->sent_since || acknowledged.before(*early_->sent_since)) return;
   if (acknowledged.before(early_->psn))
     findings.push_back({Rule::kAckImpossible, early_->number,
-                        fmt::format("{} with PSN 0x{:06x} came before the requester sent PSN 0x{:06x}",
-                                    early_->name, early_->psn.value(), early_->sent_since->value())});
+                        fmt::format("an ACK with PSN 0x{:06x} came before the requester sent PSN 0x{:06x}",
+                                    early_->psn.value(), early_->sent_since->value())});
   early_.reset();
+}
+
+/// An ACK tells the requester that a READ or atomic is done whose response may be lost: rxe takes it so, and
+/// the program reads what was in its memory before.
+void RequesterTrack::check_name(const Inspected& acknowledge, uint32_t mtu, Findings& findings) {
+  const Psn psn = acknowledge.bth.psn;
+  const Read* const read = read_at(psn, mtu);
+  if (read != nullptr && (mtu != 0 || read->all.psn == psn)) {
+    findings.push_back({Rule::kAckNamesResponse, 0,
+                        fmt::format("an ACK with PSN 0x{:06x}, which is of the READ with PSN 0x{:06x}",
+                                    psn.value(), read->all.psn.value())});
+    return;
+  }
+  const SentPacket* const sent = sent_.find(psn);
+  if (sent == nullptr) return;
+  const wire::OpcodeRow& row = wire::opcode_row(sent->opcode);
+  if (row.family == Family::kAtomic || row.family == Family::kFlush || row.family == Family::kAtomicWrite)
+    findings.push_back({Rule::kAckNamesResponse, 0,
+                        fmt::format("an ACK with PSN 0x{:06x}, which was {}", psn.value(), row.name)});
 }
 
 /// A response that is more than an ACK is to a request of its kind.

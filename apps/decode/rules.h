@@ -31,6 +31,7 @@ namespace uroce::decode {
   X(kPsnBehindRead, "psn-behind-read", "the request behind a READ has the PSN behind its last response")             \
   X(kDuplicateRead, "psn-duplicate-read", "a READ that is asked for again lies in the original")                     \
   X(kAckImpossible, "ack-impossible", "a response is to a request that was sent, and of its kind")                   \
+  X(kAckNamesResponse, "ack-explicit-response", "a READ or an atomic is acknowledged by its own response, and by no ACK")    \
   X(kResponseLength, "ack-response-length", "a READ is answered by as many bytes as were asked for")                 \
   X(kAfterError, "psn-after-error", "behind a NAK that ends the connection nothing is answered")                     \
   X(kRnrWait, "rnr-wait", "after an RNR NAK the requester waits its time")                                           \

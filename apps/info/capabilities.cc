@@ -182,6 +182,7 @@ constexpr Capability kCapabilities[] = {
     behaviour("parent domains", "verbs: ParentDomain"),
     behaviour("thread domains", "engine: ThreadDomains"),
     behaviour("events of links", "programs asyncwatch: AsyncWatch.test_a_link_goes_down_and_up_and_away"),
+    behaviour("null memory regions", "verbs: NullRegion"),
     behaviour("UC programs", "programs pingpong: Pingpong.test_unreliable_connection"),
 };
 // clang-format on

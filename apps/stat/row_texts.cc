@@ -36,7 +36,8 @@ std::string_view control_of(const host::QueuePairRow& row) {
 
 std::string_view region_kind(size_t kind) {
   static constexpr std::array<std::string_view, host::kRegionKinds> kKinds{
-      "none", "user", "dma", "reserved_lkey", "physical", "fast", "fmr", "window1", "window2a", "window2b"};
+      "none", "user",    "dma",      "reserved_lkey", "physical", "fast",
+      "fmr",  "window1", "window2a", "window2b",      "null"};
   return kind < kKinds.size() ? kKinds[kind] : "unknown";
 }
 

@@ -23,10 +23,10 @@ namespace uroce::host {
 
 inline constexpr char kStatisticsName[] = "uroce-statistics";        // of the memfd
 inline constexpr uint64_t kStatisticsMagic = 0x5453'4563'6F72'7505;  // "\5urocEST"
-inline constexpr uint32_t kStatisticsVersion = 3;
+inline constexpr uint32_t kStatisticsVersion = 4;
 inline constexpr uint32_t kRowsMax = 4096;
 inline constexpr uint32_t kRegionRowsMax = 4096;
-inline constexpr size_t kRegionKinds = 10;  // the first is none
+inline constexpr size_t kRegionKinds = 11;  // the first is none
 inline constexpr uint32_t kShownDevicesMax = 16;
 inline constexpr uint32_t kShownPollersMax = 64;  // of one device
 
@@ -92,7 +92,7 @@ struct DeviceShown {
   std::array<uint64_t, kRegionKinds> regions_of_kind;
   std::array<uint64_t, kRegionKinds> region_bytes_of_kind;  // bound
 };
-static_assert(sizeof(DeviceShown) == 392);
+static_assert(sizeof(DeviceShown) == 408);
 
 struct StatisticsHeader {
   ToolMemory head;

@@ -15,6 +15,7 @@ Piece Binding::piece_of_list(uint64_t offset) const {
     std::byte* const data = static_cast<std::byte* const*>(memory_)[at >> page_shift_];
     return {data + in_page, std::min(page - in_page, left)};
   }
+  if (layout_ == Layout::kNull) return {static_cast<std::byte*>(memory_), std::min(kNullBytes, left)};
   const std::vector<RunList::Run>& runs = static_cast<const RunList*>(memory_)->runs;
   const auto run = std::ranges::upper_bound(runs, at, {}, &RunList::Run::end);
   UROCE_ASSERT(run != runs.end());

@@ -23,6 +23,7 @@ enum class RegionKind : uint8_t {
   kWindow1,       // memory windows, bound over another region
   kWindow2A,
   kWindow2B,
+  kNull,  // ibv_alloc_null_mr: zeros to read, and what is written is discarded
 };
 
 /// Where the bytes of a region are. Not the same as its kind: a window lies as the region below it.
@@ -31,7 +32,11 @@ enum class Layout : uint8_t {
   kPages,       // a list of pages of one size, a power of two
   kSegments,    // a list of runs of any length
   kBus,         // nowhere in particular: an address of the region is a bus address
+  kNull,        // kNullBytes of zeros, and behind them as many to be written, for any address
 };
+
+/// The longest run of a region with Layout::kNull.
+inline constexpr uint64_t kNullBytes = 64u << 10;
 
 /// Why a key did not resolve. The requester answers with a local protection error, the responder with a NAK.
 /// In the order of the checks.
@@ -84,7 +89,8 @@ class Binding {
   Binding(std::byte* data, uint64_t length, MemoryNature nature)
       : memory_(data), length_(length), nature_(nature) {}
   /// `memory` is what its layout says: the first byte (kContiguous), an array of pages' addresses (kPages),
-  /// or a RunList (kSegments); the range begins `start` bytes into it.
+  /// or a RunList (kSegments); the range begins `start` bytes into it. Of kNull it is the zeros, or what is
+  /// to be written, and `start` is 0.
   Binding(void* memory, uint64_t start, uint64_t length, Layout layout, uint8_t page_shift,
           MemoryNature nature)
       : memory_(layout == Layout::kContiguous ? static_cast<std::byte*>(memory) + start : memory),

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/contract.h"
+#include "mem/mapping_check.h"
 #include "mem/region_object.h"
 
 namespace uroce::mem {
@@ -17,6 +18,10 @@ class UserObject final : public RegionObject {};
 
 std::unique_ptr<UserObject> object_for(Access access) {
   return access.any(kWindowBind) ? std::make_unique<UserObject>() : nullptr;
+}
+
+bool is_there(const std::byte* address, uint64_t length, Access access) {
+  return length == 0 || check_memory(address, length, access.any(kWriting));
 }
 
 Status not_there() { return Error{EFAULT, "some of the memory is not there, or not writable"}; }
@@ -138,7 +143,7 @@ void RegionTable::give_back(MemoryKey key, const KeyHistory& history) {
 
 Status RegionTable::take_memory(std::byte* address, uint64_t length, Access access) {
   if (Status status = locked_memory_.charge(address, length, options_.memlock); !status.ok()) return status;
-  if (probe(address, length, access.any(kWriting))) return {};
+  if (is_there(address, length, access)) return {};
   locked_memory_.release(address, length);
   return not_there();
 }
@@ -164,8 +169,7 @@ Status RegionTable::reregister(MemoryKey lkey, const RegionChange& change) {
   if (Status status = check(wanted, wanted.iova); !status.ok()) return status;
   if (!change.place) {
     // It is paid for; but it may have been read-only so far.
-    const bool there = probe(wanted.address, wanted.length, wanted.access.any(kWriting));
-    return there ? bind_anew(old, wanted) : not_there();
+    return is_there(wanted.address, wanted.length, wanted.access) ? bind_anew(old, wanted) : not_there();
   }
   if (Status status = take_memory(wanted.address, wanted.length, wanted.access); !status.ok()) return status;
   Status done = bind_anew(old, wanted);
@@ -268,6 +272,10 @@ Binding RegionTable::resolve_in_order(MemoryKey key, const KeyUser& user, uint64
     return Binding(Fault::kQueuePair);
   if (bound.layout == Layout::kBus) return resolve_on_bus(iova, length, needed, segment);
   const MemoryNature nature(bound.cold, bound.ours);
+  if (bound.layout == Layout::kNull) {
+    std::byte* const zeros = static_cast<std::byte*>(bound.memory);
+    return {needed.any(kWriting) ? zeros + kNullBytes : zeros, 0, length, Layout::kNull, 0, nature};
+  }
   const Binding binding(bound.memory, bound.offset + offset, length, bound.layout, bound.page_shift, nature);
   if (length == 0) return binding;
   // Within one page or run it is in one piece, however its region lies.

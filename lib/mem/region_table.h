@@ -79,8 +79,8 @@ class RegionTable {
   /// EINVAL: unknown or contradictory access bits (remote write or atomic without local write), no domain,
   /// or a range that wraps. EOPNOTSUPP: on-demand paging, flush. EFAULT: some page is not there, or is not
   /// writable although a right to write was asked for. ENOMEM: the table is full, or RLIMIT_MEMLOCK.
-  /// (ibv_reg_mr(3)) All pages are there afterwards, filled in if need be; not a byte has changed. A region
-  /// of no bytes has a key, too, which gives access to none.
+  /// (ibv_reg_mr(3)) Not a byte has changed, and of a large range no page is populated (check_memory()). A
+  /// region of no bytes has a key, too, which gives access to none.
   Result<RegionKeys> register_user(const UserRegion& region);
 
   /// Binds a user region anew; its keys stay. Returns after the grace period: no byte moves as the region was
@@ -177,7 +177,7 @@ class RegionTable {
   void wait_for_grace() const {
     if (options_.grace_period != nullptr) options_.grace_period->wait();
   }
-  /// Does what probe_memory() does.
+  /// Populates the range: does what probe_memory() does.
   [[nodiscard]] bool probe(const std::byte* address, uint64_t length, bool write) const {
     if (length == 0) return true;
     return options_.prober != nullptr ? options_.prober->probe(address, length, write)

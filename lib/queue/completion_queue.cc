@@ -55,8 +55,14 @@ bool CompletionQueue::look_for_room(Lane& lane) {
   lane.polled_cache = lane.polled.load(std::memory_order_acquire);  // pairs with the release in poll
   UROCE_ASSERT(lane.pushed - lane.polled_cache <= lane.depth);      // none was polled that was not pushed
   if (lane.pushed - lane.polled_cache < lane.depth) return true;
-  overrun_.store(true, std::memory_order_relaxed);
+  order_overrun();
   return false;
+}
+
+void CompletionQueue::order_overrun() {
+  // Relaxed: nothing is handed on with it. Of several pollers the first one notifies.
+  if (!overrun_.exchange(true, std::memory_order_relaxed) && options_.overrun_listener != nullptr)
+    options_.overrun_listener->overran(*this);
 }
 
 bool CompletionQueue::publish(uint16_t lane_index, Instant now) {

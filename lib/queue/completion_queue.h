@@ -88,6 +88,13 @@ class CompletionListener {
   virtual void completed(CompletionQueue& queue) = 0;
 };
 
+/// Called by the poller that found no room for a completion, once in a queue's life. Must not block.
+class OverrunListener {
+ public:
+  virtual ~OverrunListener() = default;
+  virtual void overran(CompletionQueue& queue) = 0;
+};
+
 /// Completions from pollers to the application. Each poller that serves QPs of this queue writes a lane of
 /// its own; the application reads all lanes, under the lock of the caller. What push() writes becomes visible
 /// by publish(). Completions of one queue pair keep their order: when it moves to another poller, what that
@@ -98,8 +105,9 @@ class CompletionQueue : public Pooled {
     uint32_t depth = 0;                      // completions that can wait at once, per lane; exact; at first
     uint16_t lanes = 1;                      // at most 64
     CompletionListener* listener = nullptr;  // not owned; nullptr: never armed
-    void* owner = nullptr;                   // for the face that made it
-    uint32_t number = 0;                     // for logs; 0: it has none
+    OverrunListener* overrun_listener = nullptr;  // not owned
+    void* owner = nullptr;                        // for the face that made it
+    uint32_t number = 0;                          // for logs; 0: it has none
     std::pmr::memory_resource* memory = nullptr;  // not owned; nullptr: the pool
   };
   explicit CompletionQueue(const Options& options);
@@ -191,8 +199,8 @@ class CompletionQueue : public Pooled {
   /// room for; they would wait for ever for an event of what they left. Others poll on and get an event too
   /// many.
   void remind();
-  /// From now on the queue is overrun, as if a completion had found no room.
-  void order_overrun() { overrun_.store(true, std::memory_order_relaxed); }  // relaxed: as look_for_room()
+  /// The poller of a lane: from now on the queue is overrun, as if a completion had found no room.
+  void order_overrun();
   [[nodiscard]] bool overrun() const { return overrun_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool empty() const {
     for (uint16_t i = 0; i < options_.lanes; ++i) {

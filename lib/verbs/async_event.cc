@@ -91,6 +91,8 @@ void raise_async_event(VerbsCq& cq, ibv_event_type type) {
   raise(*cq.owner, event, cq.async_events_sent);
 }
 
+void OverrunNotifier::overran(queue::CompletionQueue&) { raise_async_event(cq_, IBV_EVENT_CQ_ERR); }
+
 void raise_async_event(VerbsSrq& srq, ibv_event_type type) {
   ibv_async_event event{};
   event.element.srq = &srq;

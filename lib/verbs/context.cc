@@ -30,6 +30,7 @@ void fill_operations(VerbsContext& context) {
   context.alloc_td = alloc_td;
   context.dealloc_td = dealloc_td;
   context.alloc_parent_domain = alloc_parent_domain;
+  context.alloc_null_mr = alloc_null_mr;
   context.create_qp_ex = [](ibv_context* face, ibv_qp_init_attr_ex* wanted) {
     return create_qp_ex(face, wanted, {});
   };

@@ -59,6 +59,7 @@ ibv_cq* create_cq(ibv_context* face, uint32_t entries, void* cq_context, ibv_com
   cq->queue = context.device->create_completion_queue({
       .depth = entries,
       .listener = channel == nullptr ? nullptr : &cq->notifier,
+      .overrun_listener = &cq->overrun_notifier,
       .owner = cq.get(),
       .number = cq->face.handle,
       .memory = cq->memory.get(),

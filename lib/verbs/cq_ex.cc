@@ -32,7 +32,7 @@ int start_poll(ibv_cq_ex* face, ibv_poll_cq_attr* attributes) {
   if (cq.queue->empty()) cq.device->turn_for(*cq.queue);
   const bool empty = cq.queue->empty();
   engine::note_poll(!empty);
-  if (empty) return check_overrun(cq) ? EIO : ENOENT;
+  if (empty) return cq.queue->overrun() ? EIO : ENOENT;
   cq.poll_lock.lock();
   if (advance(cq)) return 0;
   cq.poll_lock.unlock();

@@ -19,26 +19,28 @@ struct ReregisterRequest {
   int access = 0;
 };
 
-/// The changes that libibverbs lets pass; 0 or errno.
-int translate(const VerbsMr& mr, int flags, const ibv_pd* pd, const ReregisterRequest& request,
-              mem::RegionChange& change) {
-  if (!is_user_region(mr) || flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) return EINVAL;
-  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
-    if (request.address == nullptr || request.length == 0) return EINVAL;
-    change.place = {static_cast<std::byte*>(request.address), request.length};
-  }
-  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {
-    if (pd == nullptr || pd->context != mr.context) return EINVAL;
-    change.domain = static_cast<const VerbsPd*>(pd)->domain;
-  }
-  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) == 0) return request.access == 0 ? 0 : EINVAL;
-  change.access = mem::Access(static_cast<uint32_t>(request.access));
-  return 0;
+/// Whether libibverbs passes the request on to the kernel.
+bool passes(const VerbsMr& mr, int flags, const ibv_pd* pd, const ReregisterRequest& request) {
+  const auto has = [&](int flag) { return (flags & flag) != 0; };
+  if (!is_user_region(mr) || has(~IBV_REREG_MR_FLAGS_SUPPORTED)) return false;
+  if (has(IBV_REREG_MR_CHANGE_TRANSLATION) && (request.address == nullptr || request.length == 0))
+    return false;
+  if (has(IBV_REREG_MR_CHANGE_PD) && pd == nullptr) return false;
+  return has(IBV_REREG_MR_CHANGE_ACCESS) || request.access == 0;
 }
 
+/// Makes a change that passes(): 0 or errno.
 int reregister(VerbsMr& mr, int flags, ibv_pd* pd, const ReregisterRequest& request) {
   mem::RegionChange change;
-  if (const int error = translate(mr, flags, pd, request, change); error != 0) return error;
+  if (flags == 0) return EINVAL;
+  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0)
+    change.place = {static_cast<std::byte*>(request.address), request.length};
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {
+    if (pd->context != mr.context) return EINVAL;
+    change.domain = static_cast<const VerbsPd*>(pd)->domain;
+  }
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0)
+    change.access = mem::Access(static_cast<uint32_t>(request.access));
   engine::install_fault_handler();
   const int error = errno_of(object(mr.context).device->regions().reregister(mr.key, change));
   if (error != 0) return error;
@@ -86,13 +88,16 @@ int advise_mr(ibv_pd* face, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge
 
 using namespace uroce::verbs;
 
-/// The values of enum ibv_rereg_mr_err_code say whether the old region lives on. With us it always does,
-/// which is what only the first of them says; errno has the reason.
+/// IBV_REREG_MR_ERR_INPUT is what libibverbs refuses by itself, IBV_REREG_MR_ERR_CMD what the kernel refuses
+/// on hardware: rights, ranges, memory, another device's domain. The region is what it was in both cases;
+/// errno has the reason.
 extern "C" UROCE_EXPORT int uroce_ibv_rereg_mr(ibv_mr* face, int flags, ibv_pd* pd, void* address,
                                                size_t length, int access) {
   if (!all_given(face)) return with_errno(EINVAL), IBV_REREG_MR_ERR_INPUT;
   VerbsMr& mr = object(face);
   if (!object(mr.context).alive()) return with_errno(EIO), IBV_REREG_MR_ERR_CMD;
-  const int error = zero_or_errno([&] { return reregister(mr, flags, pd, {address, length, access}); });
-  return error == 0 ? 0 : IBV_REREG_MR_ERR_INPUT;
+  const ReregisterRequest request{address, length, access};
+  if (!passes(mr, flags, pd, request)) return with_errno(EINVAL), IBV_REREG_MR_ERR_INPUT;
+  const int error = zero_or_errno([&] { return reregister(mr, flags, pd, request); });
+  return error == 0 ? 0 : IBV_REREG_MR_ERR_CMD;
 }

@@ -105,6 +105,16 @@ class CompletionNotifier final : public queue::CompletionListener {
   VerbsCq& cq_;
 };
 
+/// Raises the event of a completion queue that has no room; called by pollers.
+class OverrunNotifier final : public queue::OverrunListener {
+ public:
+  explicit OverrunNotifier(VerbsCq& cq) : cq_(cq) {}
+  void overran(queue::CompletionQueue& queue) override;
+
+ private:
+  VerbsCq& cq_;
+};
+
 struct VerbsCq : Pooled {
   union {
     ibv_cq face;
@@ -124,7 +134,7 @@ struct VerbsCq : Pooled {
   std::atomic<uint32_t> events_sent{0};
   std::atomic<uint32_t> events_unread{0};
   std::atomic<uint32_t> async_events_sent{0};
-  std::atomic<bool> overrun_reported{false};
+  OverrunNotifier overrun_notifier{*this};
 };
 
 struct VerbsSrq;
@@ -293,6 +303,7 @@ static_assert(sizeof(PlainQp) == sizeof(VerbsQp) + sizeof(ibv_qp));
 static_assert(sizeof(ExtendedQp) == sizeof(VerbsQp) + sizeof(ibv_qp_ex) + 16);
 
 // What the context's table of operations points to.
+ibv_mr* alloc_null_mr(ibv_pd* pd);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);
 int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind);
@@ -348,10 +359,6 @@ bool is_fast_region(const VerbsMr& mr);
 inline MemoryKey current_key(const VerbsMr& mr) {
   return is_fast_region(mr) ? MemoryKey::make(mr.key.index(), static_cast<uint8_t>(mr.lkey)) : mr.key;
 }
-
-/// True when completions were lost: a program that waits for them would wait for ever. The first to notice
-/// raises the event.
-bool check_overrun(VerbsCq& cq);
 
 inline unsigned int flags_of(const queue::Completion& completion) {
   return (completion.has_grh ? unsigned{IBV_WC_GRH} : 0U) |

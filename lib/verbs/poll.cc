@@ -58,12 +58,6 @@ size_t drain(VerbsCq& cq, size_t entries, ibv_wc* to) {
 
 }  // namespace
 
-bool check_overrun(VerbsCq& cq) {
-  if (!cq.queue->overrun()) return false;
-  if (!cq.overrun_reported.exchange(true)) raise_async_event(cq, IBV_EVENT_CQ_ERR);
-  return true;
-}
-
 int poll_cq(ibv_cq* face, int entries, ibv_wc* completions) {
   VerbsCq& cq = object(face);
   if (!cq.owner->alive()) return -1;
@@ -76,7 +70,7 @@ int poll_cq(ibv_cq* face, int entries, ibv_wc* completions) {
   }
   engine::note_poll(count != 0);
   if (count == wanted) cq.queue->remind();
-  return count == 0 && check_overrun(cq) ? -1 : static_cast<int>(count);
+  return count == 0 && cq.queue->overrun() ? -1 : static_cast<int>(count);
 }
 
 }  // namespace uroce::verbs

@@ -5,6 +5,7 @@
 """
 import json
 import pathlib
+import struct
 import subprocess
 import unittest
 
@@ -12,6 +13,8 @@ from command_line import TestCase, UROCE, uroce
 
 CAPTURES = pathlib.Path(__file__).resolve().parents[1] / 'captures'
 RPING = CAPTURES / 'cm_rping.pcap'
+# One frame of a veth, as the kernel passes it on: two packets behind one header.
+AGGREGATE = CAPTURES / 'gso' / 'read_responses.pcap'
 
 
 class Decode(TestCase):
@@ -69,6 +72,79 @@ class Decode(TestCase):
         other = self.folder / 'other.pcap'
         other.write_bytes(header)
         self.refused('decode', other, naming=[str(other), 'link type 147'])
+
+    def frames(self, path=RPING):
+        """Those of a pcap in this machine's byte order."""
+        data, at = path.read_bytes(), 24
+        while at < len(data):
+            captured = int.from_bytes(data[at + 8:at + 12], 'little')
+            yield data[at + 16:at + 16 + captured]
+            at += 16 + captured
+
+    def pcap(self, name, frames):
+        path = self.folder / name
+        path.write_bytes(RPING.read_bytes()[:24] + b''.join(struct.pack('<IIII', 1, i, len(one), len(one)) + one
+                                                            for i, one in enumerate(frames)))
+        return path
+
+    def pcapng(self, order, lost_before, statistics):
+        """rping's frames, with a count of lost ones at some packets, and in the interface's statistics."""
+        def block(kind, body):
+            length = struct.pack(order + 'I', 12 + len(body))
+            return struct.pack(order + 'I', kind) + length + body + length
+
+        def option(code, value):
+            return struct.pack(order + 'HHQ', code, 8, value)
+
+        end = bytes(4)
+        parts = [block(0x0a0d0d0a, struct.pack(order + 'IHHq', 0x1a2b3c4d, 1, 0, -1)),
+                 block(1, struct.pack(order + 'HHI', 1, 0, 0))]
+        for number, frame in enumerate(self.frames(), 1):
+            options = option(4, lost_before[number]) + end if number in lost_before else b''
+            parts.append(block(6, struct.pack(order + 'IIIII', 0, 0, number, len(frame), len(frame)) + frame +
+                               bytes(-len(frame) % 4) + options))
+        if statistics:
+            parts.append(block(5, struct.pack(order + 'III', 0, 0, 0) + option(4, 90) +
+                               b''.join(option(code, value) for code, value in statistics.items()) + end))
+        path = self.folder / 'lost.pcapng'
+        path.write_bytes(b''.join(parts))
+        return path
+
+    def test_what_a_capture_lost_by_its_own_count_is_said(self):
+        for order in '<>':
+            path = self.pcapng(order, {7: 12, 9: 1}, {5: 4, 7: 11})
+            lines = uroce('decode', path).stdout.splitlines()
+            self.assertEqual([lines[6], lines[9]], ['the capture lost 12 frames', 'the capture lost 1 frames'])
+            run = uroce('decode', '--summary', path)
+            self.assertEqual(run.returncode, 0)
+            self.assertIn('the capture lacks 15 frames by its own count\n  nothing is wrong with what was captured\n', run.stdout)
+            *packets, of_all = map(json.loads, uroce('decode', '--json', path).stdout.splitlines())
+            self.assertEqual((of_all['lost'], packets[6]['lost_before']), (15, 12))
+        run = uroce('decode', '--summary', self.pcapng('<', {}, {5: 0, 7: 0}))
+        self.assertIn('nothing is wrong with it\n', run.stdout)
+
+    def test_what_a_capture_lacks_by_its_packets_is_said(self):
+        frames = list(self.frames(CAPTURES / 'rc_send.pcap'))
+        one_way = [frame for frame in frames if frame[6:12] == frames[0][6:12]]
+        run = uroce('decode', '--summary', self.pcap('one_way.pcap', one_way))
+        self.assertEqual(run.returncode, 0)
+        self.assertRegex(run.stdout, r'the capture lacks 1 streams in the other direction\n  nothing is wrong with what was captured')
+        requests = [i for i, frame in enumerate(frames) if frame[42] >> 5 == 0 and frame[42] < 11]
+        lost = self.pcap('lost.pcap', [frame for i, frame in enumerate(frames) if i != requests[1]])
+        run = uroce('decode', '--summary', lost)
+        self.assertRegex(run.stdout, r'the capture lacks 1 PSNs that were acknowledged\n  nothing is wrong with what was captured')
+        of_all = json.loads(uroce('decode', '--summary', '--json', lost).stdout)
+        self.assertEqual(sum(stream['not_captured'] for stream in of_all['streams']), 1)
+
+    def test_packets_that_share_a_frame_are_lines_of_their_own(self):
+        run = uroce('decode', AGGREGATE)
+        self.assertEqual(run.returncode, 0)
+        lines = run.stdout.splitlines()
+        self.assertEqual(len(lines), 2)
+        self.assertRegex(lines[0], r'^1\.1 .* RC READ Response First .* psn 0x05ec79')
+        self.assertRegex(lines[1], r'^1\.2 .* RC READ Response Middle .* psn 0x05ec7a')
+        of_all = json.loads(uroce('decode', '--summary', '--json', AGGREGATE).stdout)
+        self.assertEqual((of_all['frames'], of_all['bytes'], of_all['roce'], of_all['malformed']), (1, 2126, 2, 0))
 
     def test_an_output_that_is_full_is_said(self):
         with open('/dev/full', 'w') as full:

@@ -143,7 +143,7 @@ void Statistics::describe(uint32_t index) {
 }
 
 size_t Statistics::describe_regions(uint32_t index, std::span<host::RegionRow> rows) {
-  static_assert(static_cast<size_t>(mem::RegionKind::kWindow2B) + 1 == host::kRegionKinds);
+  static_assert(static_cast<size_t>(mem::RegionKind::kNull) + 1 == host::kRegionKinds);
   host::DeviceShown& shown = shared_->memory.device(index);
   shown.regions_of_kind = {};
   shown.region_bytes_of_kind = {};
@@ -151,8 +151,9 @@ size_t Statistics::describe_regions(uint32_t index, std::span<host::RegionRow> r
   devices_[index]->regions.for_each([&](const mem::RegionBinding& region) {
     const auto kind = static_cast<uint32_t>(region.kind);
     ++shown.regions_of_kind[kind];
-    // A region of everything that is mapped on the bus has no length of its own.
-    const uint64_t bytes = region.bound && region.layout != mem::Layout::kBus ? region.length : 0;
+    // A region of everything that is mapped on the bus has no length of its own, and a null region none.
+    const bool has_length = region.layout != mem::Layout::kBus && region.layout != mem::Layout::kNull;
+    const uint64_t bytes = region.bound && has_length ? region.length : 0;
     shown.region_bytes_of_kind[kind] += bytes;
     if (filled == rows.size()) return;
     rows[filled++] = {.key = region.key.value,

@@ -58,6 +58,8 @@ void EalLog::note_error(std::string_view text) {
 /// Shows lines as DPDK wrote them, or as ours.
 void EalLog::show(int level, std::string_view text) {
   if (log_format() == LogFormat::kText) {
+    // Lines of debugging are asked for, and many at the start.
+    if (level <= static_cast<int>(RTE_LOG_INFO)) return write_log_text(text);
     [[maybe_unused]] const size_t written = fwrite(text.data(), 1, text.size(), stderr);
     return;
   }

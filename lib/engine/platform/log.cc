@@ -91,8 +91,11 @@ bool LogLimit::admits(int64_t second) {
 
 uint64_t LogLimit::take_suppressed() { return std::exchange(suppressed_, 0); }
 
-void write_log(LogLevel level, std::string_view origin, std::string_view message,
-               std::span<const LogField> fields) {
+namespace {
+
+/// write(now), unless too many have written in this second.
+template <typename Write>
+void write_within_limit(Write write) {
   static auto& mutex = *new std::mutex;  // lines are written until the process ends
   static LogLimit limit;
   timespec now{};
@@ -103,14 +106,27 @@ void write_log(LogLevel level, std::string_view origin, std::string_view message
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     (void)guard.try_lock();
   }
-  if (!guard.owns_lock()) return write_line(now, level, origin, message, fields);
+  if (!guard.owns_lock()) return write(now);
   if (!limit.admits(now.tv_sec)) return;
   if (const uint64_t suppressed = limit.take_suppressed(); suppressed != 0) {
     const LogField count{"suppressed", suppressed};
-    write_line(now, LogLevel::kWarning, origin, fmt::format("{} lines were not written", suppressed),
+    write_line(now, LogLevel::kWarning, "uroce", fmt::format("{} lines were not written", suppressed),
                {&count, 1});
   }
-  write_line(now, level, origin, message, fields);
+  write(now);
+}
+
+}  // namespace
+
+void write_log(LogLevel level, std::string_view origin, std::string_view message,
+               std::span<const LogField> fields) {
+  write_within_limit([&](const timespec& now) { write_line(now, level, origin, message, fields); });
+}
+
+void write_log_text(std::string_view text) {
+  write_within_limit([&](const timespec&) {
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+  });
 }
 
 }  // namespace uroce::engine

@@ -30,6 +30,9 @@ void set_log_format(LogFormat format);
 void write_log(LogLevel level, std::string_view origin, std::string_view message,
                std::span<const LogField> fields = {});
 
+/// Lines of others, ends included, as they are. One call counts as one line of write_log().
+void write_log_text(std::string_view text);
+
 /// The object of a line, without its end.
 std::string json_line(std::string_view time, LogLevel level, std::string_view origin,
                       std::string_view message, std::span<const LogField> fields);

@@ -151,7 +151,7 @@ TEST_P(Window, WhileItIsBoundItsRegionStays) {
   pair.bind_well();
   EXPECT_EQ(ibv_dereg_mr(pair.owner.mr), EBUSY);
   EXPECT_EQ(ibv_rereg_mr(pair.owner.mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, 0),
-            IBV_REREG_MR_ERR_INPUT);
+            IBV_REREG_MR_ERR_CMD);
   EXPECT_EQ(errno, EBUSY);
   EXPECT_EQ(pair.write(pair.address(kOffset), kLength), IBV_WC_SUCCESS);
   EXPECT_EQ(ibv_dealloc_mw(std::exchange(pair.window, nullptr)), 0);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -72,6 +73,17 @@ TEST(WriteLog, SaysHowManyLinesItLeftOut) {
   }
   EXPECT_EQ(written + suppressed, 10u * LogLimit::kLinesMax);
   EXPECT_GT(suppressed, 0u);
+}
+
+TEST(WriteLog, LinesOfOthersHaveTheSameLimit) {
+  testing::internal::CaptureStderr();
+  for (uint32_t i = 0; i < 10 * LogLimit::kLinesMax; ++i) write_log_text("EAL: line\n");
+  timespec pause{.tv_sec = 1, .tv_nsec = 100'000'000};
+  nanosleep(&pause, nullptr);
+  write_log_text("EAL: last\n");
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_LT(std::ranges::count(text, '\n'), 10 * LogLimit::kLinesMax);
+  EXPECT_NE(text.find(" lines were not written\nEAL: last\n"), std::string::npos) << text;
 }
 
 TEST(WriteLog, IsALineOfTextByDefault) {

@@ -8,8 +8,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <thread>
+#include <vector>
 
+#include "mem/mapping_check.h"
 #include "mem/region_table.h"
 
 namespace uroce::mem {
@@ -35,13 +38,15 @@ class Mapping {
   std::byte* at_;
 };
 
-/// Both ways of probing must agree: what this kernel does not use, another one does.
+/// All ways must agree: what this kernel does not use, another one does.
 class MemoryProbe : public testing::TestWithParam<Probe> {
  protected:
   static bool readable(const std::byte* at, uint64_t length) { return GetParam()(at, length, false); }
   static bool writable(const std::byte* at, uint64_t length) { return GetParam()(at, length, true); }
 };
-INSTANTIATE_TEST_SUITE_P(Ways, MemoryProbe, testing::Values(probe_memory, probe_pages));
+INSTANTIATE_TEST_SUITE_P(Ways, MemoryProbe,
+                         testing::Values(probe_memory, probe_pages, check_memory, check_by_queries,
+                                         check_by_list));
 
 TEST_P(MemoryProbe, OrdinaryMemory_ExpectReadableAndWritable) {
   const Mapping memory(PROT_READ | PROT_WRITE);
@@ -118,6 +123,78 @@ TEST_P(MemoryProbe, AnotherThreadWritesMeanwhile_ExpectNoUpdateLost) {
   for (int i = 0; i < 3000; ++i) ASSERT_TRUE(writable(memory.page(0), Mapping::kBytes));
   writer.join();
   EXPECT_EQ(*word, kUpdates);
+}
+
+constexpr uint64_t kGiB = 1ull << 30;
+
+/// Reserved, and more than most machines have.
+class Untouched {
+ public:
+  explicit Untouched(uint64_t bytes)
+      : bytes_(bytes),
+        at_(static_cast<std::byte*>(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
+    // Else one touch is a hugepage, or none.
+    ::madvise(at_, bytes, MADV_NOHUGEPAGE);
+  }
+  ~Untouched() { ::munmap(at_, bytes_); }
+  Untouched(const Untouched&) = delete;
+  Untouched& operator=(const Untouched&) = delete;
+
+  [[nodiscard]] std::byte* data() const { return at_; }
+  [[nodiscard]] uint64_t pages_present() const {
+    std::vector<unsigned char> present(kGiB / Mapping::kPage);
+    uint64_t sum = 0;
+    for (uint64_t at = 0; at < bytes_; at += kGiB) {
+      EXPECT_EQ(::mincore(at_ + at, std::min(kGiB, bytes_ - at), present.data()), 0);
+      sum += std::accumulate(present.begin(), present.end(), uint64_t{0});
+    }
+    return sum;
+  }
+
+ private:
+  uint64_t bytes_;
+  std::byte* at_;
+};
+
+TEST(Registration, UntouchedMemoryOfAnySize_ExpectNoneOfItPopulated) {
+  constexpr uint64_t kBytes = 64 * kGiB;
+  const Untouched memory(kBytes);
+  ASSERT_NE(memory.data(), MAP_FAILED);
+  LockedMemory locked;
+  RegionTable table({.entries_max = 64, .locked_memory = &locked, .memlock = LockedMemory::Limit::kIgnored});
+  const UserRegion region{
+      .domain = {1}, .address = memory.data(), .length = kBytes, .access = kLocalWrite | kRemoteWrite};
+  for (const auto way : {check_memory, check_by_queries, check_by_list})
+    EXPECT_TRUE(way(memory.data(), kBytes, true));
+  const auto keys = table.register_user(region);
+  ASSERT_TRUE(keys.ok());
+  EXPECT_TRUE(table.reregister(keys->lkey, {.access = kLocalWrite}).ok());
+  EXPECT_EQ(memory.pages_present(), 0u);
+  EXPECT_TRUE(table.deregister(keys->lkey).ok());
+  ASSERT_EQ(::mprotect(memory.data() + kBytes / 2, Mapping::kPage, PROT_READ), 0);
+  EXPECT_EQ(table.register_user(region).error().code, EFAULT);
+  ASSERT_EQ(::munmap(memory.data() + kBytes / 2, Mapping::kPage), 0);
+  EXPECT_EQ(table.register_user(region).error().code, EFAULT);
+}
+
+/// What is behind the end of a file is found, as far as it is the end of the range in a mapping.
+TEST(Registration, ALargeFileThatIsShorterThanItsMapping_ExpectEfault) {
+  constexpr uint64_t kBytes = 4 * kPopulatedBytesMax;
+  const int file = ::memfd_create("registered", 0);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(::ftruncate(file, kBytes - 1), 0);
+  void* const at = ::mmap(nullptr, kBytes + Mapping::kPage, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  ::close(file);
+  ASSERT_NE(at, MAP_FAILED);
+  LockedMemory locked;
+  RegionTable table({.entries_max = 64, .locked_memory = &locked});
+  UserRegion region{
+      .domain = {1}, .address = static_cast<std::byte*>(at), .length = kBytes, .access = kLocalWrite};
+  EXPECT_TRUE(table.register_user(region).ok());
+  ++region.length;
+  EXPECT_EQ(table.register_user(region).error().code, EFAULT);
+  ::munmap(at, kBytes + Mapping::kPage);
 }
 
 TEST(Registration, MemoryThatCannotDoWhatIsAsked_ExpectEfaultAndNothingKept) {

@@ -48,6 +48,23 @@ TEST(CompletionQueue, DepthIsExactAndOverrunIsRemembered) {
   EXPECT_EQ(poll_ids(queue, 8), std::vector<uint64_t>{2});
 }
 
+TEST(CompletionQueue, AnOverrunNotifiesAtOnceAndOnce) {
+  struct Overruns final : OverrunListener {
+    void overran(CompletionQueue&) override { ++count; }
+    int count = 0;
+  } overruns;
+  CompletionQueue queue({.depth = 1, .lanes = 2, .overrun_listener = &overruns});
+  EXPECT_TRUE(queue.push(0, numbered(1)));
+  EXPECT_EQ(overruns.count, 0);
+  EXPECT_FALSE(queue.push(0, numbered(2)));
+  EXPECT_EQ(overruns.count, 1) << "before a poll";
+  EXPECT_FALSE(queue.push(0, numbered(3)));
+  EXPECT_TRUE(queue.push(1, numbered(4)));
+  EXPECT_FALSE(queue.push(1, numbered(5)));
+  queue.order_overrun();
+  EXPECT_EQ(overruns.count, 1);
+}
+
 /// A queue pair has moved from the poller of lane 0 to that of lane 1.
 TEST(CompletionQueue, ALaneFollowsAnother) {
   CompletionQueue queue({.depth = 16, .lanes = 3});

@@ -204,17 +204,21 @@ TEST(Overrun, OfACompletionQueueIsAnEventAndAnError) {
   ibv_qp_attr error{};
   error.qp_state = IBV_QPS_ERR;
   ASSERT_EQ(ibv_modify_qp(one.qp, &error, IBV_QP_STATE), 0);
-  // There is one place for eight flushed requests; then the queue says that it lost some.
-  ibv_wc completion{};
-  int got = 0;
-  while ((got = ibv_poll_cq(one.cq, 1, &completion)) >= 0) {
-  }
-  EXPECT_LT(got, 0);
+  // There is one place for eight flushed requests. The event says so before the queue is polled.
+  pollfd events{.fd = one.context->async_fd, .events = POLLIN, .revents = 0};
+  ASSERT_EQ(poll(&events, 1, 60'000), 1);
   ibv_async_event event{};
   ASSERT_EQ(ibv_get_async_event(one.context, &event), 0);
   EXPECT_EQ(event.event_type, IBV_EVENT_CQ_ERR);
   EXPECT_EQ(event.element.cq, one.cq);
   ibv_ack_async_event(&event);
+  ibv_wc completion{};
+  int got = 0;
+  while ((got = ibv_poll_cq(one.cq, 1, &completion)) >= 0) {
+  }
+  EXPECT_LT(got, 0);
+  EXPECT_EQ(fcntl(one.context->async_fd, F_SETFL, O_NONBLOCK), 0);
+  EXPECT_EQ(ibv_get_async_event(one.context, &event), -1) << "there is one event";
 }
 
 }  // namespace uroce::verbs_test

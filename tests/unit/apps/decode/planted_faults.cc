@@ -76,8 +76,8 @@ void plant_in_fields(Planter& plant) {
   plant.bytes("bits behind the ACK request", Rule::kReservedFields,
               [](std::byte* bth) { bth[8] |= std::byte{4}; });
   plant.bytes("a pad byte", Rule::kReservedFields, [](std::byte* bth) { bth[12 + 61] = std::byte{9}; });
-  plant.last("an ACK that asks for one", Rule::kAckForm, [](StagedCapture& capture, uint32_t psn) {
-    capture.add(kServer, kAcknowledge, psn - 1).bth.ack_request = true;
+  plant.last("an ACK that asks for one", Rule::kAckForm, [](StagedCapture& capture, uint32_t) {
+    capture.add(kServer, kAcknowledge, 103).bth.ack_request = true;
   });
   plant.last("a solicited First", Rule::kSolicited, [](StagedCapture& capture, uint32_t psn) {
     capture.add(kClient, kSendFirst, psn, kMtu).bth.solicited = true;
@@ -190,11 +190,43 @@ void plant_in_numbers(Planter& plant) {
              });
   plant.last("a SEND again before the RNR NAK's time is over", Rule::kRnrWait,
              [](StagedCapture& capture, uint32_t psn) {
-               capture.add(kServer, kAcknowledge, psn - 1).aeth = wire::Aeth::ack(4);
                capture.add(kClient, kSendOnly, psn, 4);
                capture.add(kServer, kAcknowledge, psn).aeth = wire::Aeth::rnr(20, 4);  // 10.24 ms
                capture.wait(1'000'000);
                capture.add(kClient, kSendOnly, psn, 4);
+             });
+}
+
+/// Of the conversation, 103 is the last PSN of a WRITE, 104 to 106 are those of a READ, 107 is an atomic's.
+void plant_in_acknowledgements(Planter& plant) {
+  for (const uint32_t named : {104u, 106u, 107u}) {
+    plant.last("an ACK that names a READ or an atomic for a WRITE that came again", Rule::kAckNamesResponse,
+               [&](StagedCapture& capture, uint32_t) {
+                 capture.add(kClient, kWriteLast, 103, 7).bth.ack_request = true;
+                 capture.add(kServer, kAcknowledge, named).aeth = wire::Aeth::ack(4);
+               });
+  }
+  // The READ's response is lost, and rxe takes the ACK for its completion.
+  plant.last("an ACK that names a READ without a response", Rule::kAckNamesResponse,
+             [](StagedCapture& capture, uint32_t psn) {
+               capture.add(kClient, kSendOnly, psn, 4);
+               capture.add(kClient, kReadRequest, psn + 1).reth = {0x4000, {0x203}, 64};
+               capture.add(kServer, kAcknowledge, psn + 1).aeth = wire::Aeth::ack(6);
+             });
+  plant.last("an ACK that names an ATOMIC WRITE", Rule::kAckNamesResponse,
+             [](StagedCapture& capture, uint32_t psn) {
+               capture.add(kClient, kAtomicWrite, psn, 8).reth = {0x4000, {0x203}, 8};
+               capture.add(kServer, kAcknowledge, psn).aeth = wire::Aeth::ack(5);
+             });
+  plant.last("an ACK of XRC that names an atomic", Rule::kAckNamesResponse,
+             [](StagedCapture& capture, uint32_t) {
+               const auto of_xrc = [](wire::Operation operation) {
+                 return wire::Opcode::make(wire::Service::kXrc, operation);
+               };
+               capture.add(kClient, of_xrc(kCompareSwap), 900).bth.destination = {0x99};
+               wire::Headers& headers = capture.add(kServer, of_xrc(kAcknowledge), 900);
+               headers.bth.destination = {0x98};
+               headers.aeth = wire::Aeth::ack(1);
              });
 }
 
@@ -246,6 +278,7 @@ std::vector<PlantedFault> planted_faults() {
   plant_in_fields(plant);
   plant_in_messages(plant);
   plant_in_numbers(plant);
+  plant_in_acknowledgements(plant);
   plant_in_management(plant);
   return plant.take();
 }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "drivers/port/packet/roce_headers.h"
 #include "wire/big_endian.h"
 #include "wire/frame.h"
 #include "wire/header_sizes.h"
@@ -18,9 +19,17 @@ namespace {
 constexpr size_t kIp = wire::kEthernetBytes;
 constexpr size_t kBth = kIp + wire::kIpv4Bytes + wire::kUdpBytes;
 
-wire::Path path_from(StagedCapture::From from) {
-  const Gid client = Gid::from_ipv4({192, 0, 2, 1});
-  const Gid server = Gid::from_ipv4({192, 0, 2, 2});
+Gid gid_of(StagedCapture::Network network, uint8_t host) {
+  if (network == StagedCapture::Network::kIpv4) return Gid::from_ipv4({192, 0, 2, host});
+  Gid gid{};
+  gid.bytes = {0x20, 0x01, 0x0d, 0xb8};
+  gid.bytes[15] = host;
+  return gid;
+}
+
+wire::Path path_from(StagedCapture::From from, StagedCapture::Network network) {
+  const Gid client = gid_of(network, 1);
+  const Gid server = gid_of(network, 2);
   const bool forth = from == StagedCapture::From::kClient;
   return {.source_mac = {{2, 0, 0, 0, 0, forth ? uint8_t{1} : uint8_t{2}}},
           .destination_mac = {{2, 0, 0, 0, 0, forth ? uint8_t{2} : uint8_t{1}}},
@@ -28,7 +37,10 @@ wire::Path path_from(StagedCapture::From from) {
           .destination = forth ? server : client};
 }
 
+bool is_ipv4(const Frame& frame) { return wire::load_be16(frame.data() + 12) == wire::kEtherTypeIpv4; }
+
 void identify(Frame& frame, uint16_t identification) {
+  if (!is_ipv4(frame)) return;
   std::byte* const ip = frame.data() + kIp;
   wire::store_be16(ip + 4, identification);
   wire::store_be16(ip + 10, 0);
@@ -56,7 +68,7 @@ wire::Headers& StagedCapture::add(From from, wire::Opcode opcode, uint32_t psn, 
 
 void StagedCapture::finish() {
   if (!std::exchange(is_pending_, false)) return;
-  wire::FrameTemplate path(path_from(pending_.from));
+  wire::FrameTemplate path(path_from(pending_.from, network_));
   path.set_peer(0xFFFF, pending_.headers.bth.destination, false);
   const wire::Opcode opcode = pending_.headers.bth.opcode;
   Frame frame(wire::frame_bytes(path, opcode, pending_.payload_bytes));
@@ -90,6 +102,25 @@ void StagedCapture::again(int64_t later_ns) {
   records_.push_back(std::move(copy));
 }
 
+void StagedCapture::aggregate(size_t packets, uint16_t identification) {
+  finish();
+  const auto first = records_.end() - static_cast<long>(packets);
+  const bool ipv4 = is_ipv4(first->frame);
+  const size_t headers = kIp + (ipv4 ? wire::kIpv4Bytes : wire::kIpv6Bytes) + wire::kUdpBytes;
+  for (size_t i = 0; i < packets; ++i) {
+    identify(first[static_cast<long>(i)].frame, static_cast<uint16_t>(identification + i));
+    renew_icrc(first[static_cast<long>(i)].frame);
+  }
+  Frame& whole = first->frame;
+  for (auto packet = first + 1; packet != records_.end(); ++packet)
+    whole.insert(whole.end(), packet->frame.begin() + static_cast<long>(headers), packet->frame.end());
+  const size_t payload = whole.size() - headers;
+  const uint32_t kind = ipv4 ? drivers::RoceHeaders::kIpv4 : drivers::RoceHeaders::kIpv6;
+  drivers::RoceHeaders::set(whole.data(), kind, payload, identification,
+                            drivers::RoceHeaders::pseudo_sum(whole.data(), kind, payload));
+  records_.erase(first + 1, records_.end());
+}
+
 std::vector<captures::Record>& StagedCapture::records() {
   finish();
   return records_;
@@ -113,7 +144,7 @@ uint32_t StagedCapture::converse() {
 }
 
 void renew_icrc(Frame& frame) {
-  const bool ipv4 = wire::load_be16(frame.data() + 12) == wire::kEtherTypeIpv4;
+  const bool ipv4 = is_ipv4(frame);
   const size_t ip_bytes = ipv4 ? wire::load_be16(frame.data() + kIp + 2)
                                : wire::kIpv6Bytes + wire::load_be16(frame.data() + kIp + 4);
   wire::append_icrc(frame.data() + kIp, ip_bytes - wire::kIcrcBytes);
@@ -167,6 +198,10 @@ Outcome decoded(const std::vector<captures::Record>& records, uint32_t bytes_max
                           connections);
   if (!file->trouble().empty()) throw std::runtime_error(file->trouble());
   outcome.streams = connections.streams().size();
+  for (const Stream& stream : connections.streams()) {
+    outcome.not_captured += stream.requests.not_captured();
+    outcome.one_sided += connections.is_one_sided(stream) ? 1 : 0;
+  }
   return outcome;
 }
 

@@ -22,7 +22,9 @@ class StagedCapture {
   enum class From : uint8_t { kClient, kServer };
   static constexpr uint32_t kMtu = 1024;
 
-  StagedCapture() = default;
+  enum class Network : uint8_t { kIpv4, kIpv6 };
+
+  explicit StagedCapture(Network network = Network::kIpv4) : network_(network) {}
   explicit StagedCapture(std::vector<captures::Record> records) : records_(std::move(records)) {}
 
   /// A packet with right lengths and ICRC, 10 us behind the one before.
@@ -37,6 +39,10 @@ class StagedCapture {
   /// The newest frame once more, with an IPv4 identification of its own.
   void again(int64_t later_ns);
 
+  /// The newest `packets` frames, which have the same headers, become one as a kernel passes it on without
+  /// dividing it, numbered from `identification` on.
+  void aggregate(size_t packets, uint16_t identification);
+
   std::vector<captures::Record>& records();
 
   /// SEND, WRITE, READ and atomic, each answered, from PSN 100 to the returned one, which is not used.
@@ -50,6 +56,7 @@ class StagedCapture {
     wire::Headers headers;
     uint32_t payload_bytes = 0;
   };
+  Network network_ = Network::kIpv4;
   std::vector<captures::Record> records_;
   bool is_pending_ = false;
   Pending pending_;
@@ -68,6 +75,8 @@ struct Outcome {
   Findings findings;               // with their frames
   std::vector<std::string> notes;  // of each frame
   uint64_t streams = 0;
+  uint64_t not_captured = 0;  // PSNs, of all streams
+  uint64_t one_sided = 0;     // streams
 };
 /// Written to a file of pcap, of `bytes_max` of each frame, and decoded.
 Outcome decoded(const std::vector<captures::Record>& records, uint32_t bytes_max = 1u << 16);
