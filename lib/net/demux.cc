@@ -3,6 +3,7 @@
 #include "net/arp.h"
 #include "net/derived_mac.h"
 #include "net/echo.h"
+#include "net/membership_message.h"
 #include "net/neighbour_discovery.h"
 #include "wire/big_endian.h"
 #include "wire/vlan.h"
@@ -38,14 +39,16 @@ Classified Demux::classify(std::span<const std::byte> frame, wire::Packet& packe
 
   const size_t tag = packet.has_vlan ? wire::kVlanTagBytes : 0;
   const bool arp = wire::load_be16(frame.data() + kTypeOffset + tag) == kEtherTypeArp;
-  if (!arp && !looks_like_discovery(frame, tag)) {
+  const bool query = !arp && looks_like_membership_query(frame, tag);
+  if (!arp && !query && !looks_like_discovery(frame, tag)) {
     if (!looks_like_echo(frame, tag)) return dropped(Counter::kRxNotRoce);
     return packet.destination_mac == mac_ ? Classified{FrameKind::kEcho}
                                           : dropped(Counter::kDropNotOurAddress);
   }
   if (packet.destination_mac != mac_ && !is_multicast(packet.destination_mac))
     return dropped(Counter::kDropNotOurAddress);
-  return gids_.has_vlan(vlan) ? Classified{FrameKind::kNeighbour} : dropped(Counter::kDropVlan);
+  if (!gids_.has_vlan(vlan)) return dropped(Counter::kDropVlan);
+  return Classified{query ? FrameKind::kQuery : FrameKind::kNeighbour};
 }
 
 }  // namespace uroce::net

@@ -15,6 +15,7 @@ enum class FrameKind : uint8_t {
   kRoce,       // for us; the packet is filled, its ICRC not yet checked
   kGroup,      // the same for members of a multicast group, should there be any
   kNeighbour,  // ARP or neighbour discovery, unchecked: for Neighbours::receive()
+  kQuery,      // of a router about multicast groups, unchecked: for Links::receive_query()
   kEcho,       // an echo request to our MAC, unchecked: for echo_reply()
   kDropped,    // `reason` says why
 };

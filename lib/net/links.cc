@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/contract.h"
+#include "net/neighbour_discovery.h"
 #include "wire/big_endian.h"
 #include "wire/vlan.h"
 
@@ -25,12 +26,70 @@ Links::Links(std::vector<NeighbourOptions> options) {
 void Links::add(NeighbourOptions options) {
   const uint16_t vlan = options.vlan;
   UROCE_ASSERT(find(vlan) == nullptr);
-  links_.push_back({vlan, Neighbours(std::move(options))});
+  const auto memberships = [&](bool ipv4) {
+    const uint64_t seed = options.seed ^ (uint64_t{vlan} << 1 | (ipv4 ? 1u : 0u));
+    return Memberships({.ipv4 = ipv4, .mac = options.mac, .vlan = vlan, .seed = seed});
+  };
+  Link& link = links_.emplace_back(Link{.vlan = vlan,
+                                        .reports_groups = options.report_groups,
+                                        .neighbours = Neighbours(options),
+                                        .igmp = memberships(true),
+                                        .mld = memberships(false)});
+  for (const Prefix& address : link.neighbours.addresses())
+    if (!address.address.is_ipv4()) link.join(solicited_node(address.address));
+  for (const Gid& group : groups_) link.join(group);
+}
+
+void Links::add_address(uint16_t vlan, const Prefix& address) {
+  Link* const link = link_of(vlan);
+  UROCE_ASSERT(link != nullptr);
+  link->neighbours.add_address(address);
+  if (!address.address.is_ipv4()) link->join(solicited_node(address.address));
+}
+
+void Links::remove_address(uint16_t vlan, const Gid& address) {
+  Link* const link = link_of(vlan);
+  UROCE_ASSERT(link != nullptr);
+  link->neighbours.remove_address(address);
+  if (!address.is_ipv4()) link->leave(solicited_node(address));
+}
+
+void Links::join(const Gid& group) {
+  groups_.push_back(group);
+  for (Link& link : links_) link.join(group);
+}
+
+void Links::leave(const Gid& group) {
+  const auto found = std::ranges::find(groups_, group);
+  if (found == groups_.end()) return;
+  groups_.erase(found);
+  for (Link& link : links_) link.leave(group);
+}
+
+void Links::Link::join(const Gid& group) {
+  if (reports_groups) (group.is_ipv4() ? igmp : mld).join(group);
+}
+
+void Links::Link::leave(const Gid& group) { (group.is_ipv4() ? igmp : mld).leave(group); }
+
+/// From the addresses that the protocols ask for: any IPv4 address of ours on the link, or none, and a
+/// link-local IPv6 address.
+size_t Links::Link::report(Instant now, port::TxBatch& batch) {
+  const auto reports = [&](Memberships& memberships, auto source) {
+    return memberships.deadline() <= now ? memberships.pump(now, source(), batch) : 0;
+  };
+  return reports(igmp, [&] { return neighbours.any_ipv4(); }) +
+         reports(mld, [&] { return neighbours.link_local(); });
+}
+
+Links::Link* Links::link_of(uint16_t vlan) {
+  const auto found = std::ranges::find(links_, vlan, &Link::vlan);
+  return found == links_.end() ? nullptr : &*found;
 }
 
 Neighbours* Links::find(uint16_t vlan) {
-  const auto found = std::ranges::find(links_, vlan, &Link::vlan);
-  return found == links_.end() ? nullptr : &found->neighbours;
+  Link* const link = link_of(vlan);
+  return link == nullptr ? nullptr : &link->neighbours;
 }
 
 Neighbours& Links::of(uint16_t vlan) {
@@ -69,14 +128,29 @@ bool Links::receive(std::span<const std::byte> frame, Instant now, port::TxBatch
   return link->receive(std::span<const std::byte>(untagged).first(kAddresses + rest), now, batch);
 }
 
+bool Links::receive_query(std::span<const std::byte> frame, Instant now) {
+  const bool tagged = frame.size() >= kAddresses + wire::kVlanTagBytes &&
+                      wire::load_be16(frame.data() + kAddresses) == wire::kEtherTypeVlan;
+  const uint16_t vlan = tagged ? wire::vlan_of(wire::load_be16(frame.data() + kAddresses + 2)) : uint16_t{0};
+  Link* const link = link_of(vlan);
+  if (link == nullptr || !link->reports_groups) return false;
+  const auto query = parse_membership_query(frame, tagged ? wire::kVlanTagBytes : 0);
+  return query && (is_ipv4(query->protocol) ? link->igmp : link->mld).receive(*query, now);
+}
+
 std::optional<OwnAddresses::Conflict> Links::take_conflict() {
   for (Link& link : links_)
     if (const auto conflict = link.neighbours.take_conflict()) return conflict;
   return std::nullopt;
 }
 
-void Links::pump(Instant now, port::TxBatch& batch) {
-  for (Link& link : links_) link.neighbours.pump(now, batch);
+size_t Links::pump(Instant now, port::TxBatch& batch) {
+  size_t reports = 0;
+  for (Link& link : links_) {
+    link.neighbours.pump(now, batch);
+    reports += link.report(now, batch);
+  }
+  return reports;
 }
 
 }  // namespace uroce::net

@@ -50,6 +50,20 @@ void Neighbours::remove_address(const Gid& address) {
   std::erase_if(addresses_, [&](const Prefix& prefix) { return prefix.address == address; });
 }
 
+Gid Neighbours::any_ipv4() const {
+  const auto ours = std::ranges::find_if(addresses_, [](const Prefix& one) { return one.address.is_ipv4(); });
+  return ours != addresses_.end() ? ours->address : Gid::from_ipv4({});
+}
+
+/// In a VLAN where we have none: that of our MAC, which no other host has there either.
+Gid Neighbours::link_local() const {
+  const auto is_link_local = [](const Prefix& one) {
+    return one.address.bytes[0] == 0xFE && (one.address.bytes[1] & 0xC0) == 0x80;
+  };
+  const auto ours = std::ranges::find_if(addresses_, is_link_local);
+  return ours != addresses_.end() ? ours->address : GidTable(options_.mac, {}).at(0);
+}
+
 bool Neighbours::owns(const Gid& address) const {
   return std::ranges::any_of(addresses_, [&](const Prefix& prefix) { return prefix.address == address; });
 }

@@ -51,7 +51,10 @@ struct NeighbourOptions {
   uint8_t ask_times = 6;
   Duration known_for = seconds(300);  // since the neighbour was last heard
   bool probe = false;                 // asks whether others have our addresses, and announces them
-  Resolver* resolver = nullptr;       // not owned: then frames are neither sent nor understood
+  // Of Links: groups are reported to routers and switches, after random delays that come of the seed.
+  bool report_groups = false;
+  uint64_t seed = 0;
+  Resolver* resolver = nullptr;  // not owned: then frames are neither sent nor understood
 };
 
 /// The MACs of the stations on one port's link: asks by ARP and neighbour discovery and answers for our own
@@ -70,6 +73,11 @@ class Neighbours {
   /// An address of ours more, and one less. What was learned stays.
   void add_address(const Prefix& address);
   void remove_address(const Gid& address);
+
+  [[nodiscard]] std::span<const Prefix> addresses() const { return addresses_; }
+  /// Sources of messages about the link itself: an IPv4 address of ours, or 0.0.0.0; a link-local one.
+  [[nodiscard]] Gid any_ipv4() const;
+  [[nodiscard]] Gid link_local() const;
 
   /// The MAC to send to, if it is known now: of neighbours, of the routers to what is further away, of
   /// ourselves and of multicast groups.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "net/derived_mac.h"
 #include "service/service.h"
@@ -152,6 +153,13 @@ Status Service::join(Program& program, const Message& message) {
   if (program.groups.contains(message.address)) return {};
   if (program.groups.size() >= quota)
     return Error{EDQUOT, fmt::format("a program may join {} groups (service.groups_per_program)", quota)};
+  size_t of_user = 0;
+  for (const auto& [id, other] : programs_)
+    if (other->peer.uid == program.peer.uid) of_user += other->groups.size();
+  if (of_user >= kGroupsPerUser)
+    return Error{EDQUOT, fmt::format("the programs of a user may join {} groups together", kGroupsPerUser)};
+  if (const int error = program.device->hold_group(message.address); error != 0)
+    return Error{error, fmt::format("the device cannot join the group: {}", std::strerror(error))};
   program.groups.insert(message.address);
   program.device->with_switch(
       [&](ProgramSwitch& programs) { programs.groups().join(message.address, *program.attachment); });
@@ -162,6 +170,7 @@ Status Service::leave(Program& program, const Message& message) {
   if (program.groups.erase(message.address) == 0) return Error{EINVAL, "the program is no member"};
   program.device->with_switch(
       [&](ProgramSwitch& programs) { programs.groups().leave(message.address, *program.attachment); });
+  program.device->release_group(message.address);
   return {};
 }
 

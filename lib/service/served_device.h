@@ -74,6 +74,10 @@ class ServedDevice final : private engine::DeviceListener, private engine::Servi
   /// block.
   void with_switch(const std::function<void(ProgramSwitch&)>& function);
 
+  /// Frames to the multicast group come to the device for one program more: engine's Device::hold_group().
+  [[nodiscard]] int hold_group(const Gid& group) { return device_->hold_group(group); }
+  void release_group(const Gid& group) { device_->release_group(group); }
+
   /// Null: no way leads there.
   [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const {
     return device_->source_to(destination);

@@ -277,6 +277,8 @@ void Service::detach(Program& program, Numbers numbers) {
   forward_last_frames(program);
   end_faults_of(program);
   program.device->with_switch([&](ProgramSwitch& programs) { programs.remove(*program.attachment); });
+  for (const Gid& group : program.groups) program.device->release_group(group);
+  program.groups.clear();
   if (numbers == Numbers::kGivenUp) program.attachment->revoke();
   program.attachment.reset();
   program.device->blocks().free(block, now_);

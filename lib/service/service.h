@@ -69,6 +69,7 @@ class Service {
   static constexpr size_t kUnreadMax = 16;         // messages for a program: then nothing more is read of it
   static constexpr size_t kRelayedUnreadMax = 64;  // then no introduction goes to it
   static constexpr size_t kAwaitedMax = 64;        // introductions of a program; likewise neighbours
+  static constexpr size_t kGroupsPerUser = 2048;   // that programs of a user are members of, together
   static constexpr Duration kTick = seconds(1);
 
   Service(ListeningSocket socket, Options options, Descriptor poll, Descriptor changes);

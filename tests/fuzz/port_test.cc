@@ -38,6 +38,8 @@ TEST(Port, FramesOfRandomChoices) {
   EXPECT_GT(total.hits, 0u);
   EXPECT_GT(total.answered, 0u);
   EXPECT_GT(total.echoes, 0u);
+  EXPECT_GT(total.queries, 0u);
+  EXPECT_GT(total.reports, 0u);
   EXPECT_GT(total.learned, 0u);
 }
 

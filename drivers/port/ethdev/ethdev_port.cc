@@ -353,10 +353,12 @@ void EthdevPort::wait_for_link() const {
 }
 
 void EthdevPort::listen_to_our_addresses() {
-  // Neighbour discovery is multicast. A device that cannot be told delivers everything or nothing; either is
-  // its own.
-  rte_eth_allmulticast_enable(port_id_);
-  if (!specification_.mac || *specification_.mac == capabilities_.mac) return;
+  // Neighbour discovery is multicast, and so are groups of datagrams. A driver that cannot let all of it in
+  // stands on an interface of the kernel, which can, or lets everything in.
+  const bool all_groups = rte_eth_allmulticast_enable(port_id_) == 0 ||
+                          (interface_ != nullptr && interface_->receive_all_groups());
+  if (!all_groups) promiscuous_ = rte_eth_promiscuous_enable(port_id_) == 0;
+  if (promiscuous_ || !specification_.mac || *specification_.mac == capabilities_.mac) return;
   if (traits_.mac == MacFilter::kDevice) {
     rte_ether_addr wanted{};
     std::ranges::copy(specification_.mac->bytes, wanted.addr_bytes);

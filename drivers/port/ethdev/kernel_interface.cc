@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/ethtool.h>
+#include <linux/if_packet.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -139,7 +140,20 @@ std::unique_ptr<KernelInterface> KernelInterface::watch(unsigned index) {
   return std::unique_ptr<KernelInterface>(new KernelInterface(index, socket_fd));
 }
 
-KernelInterface::~KernelInterface() { close(socket_); }
+KernelInterface::~KernelInterface() {
+  close(socket_);
+  if (groups_socket_ >= 0) close(groups_socket_);
+}
+
+bool KernelInterface::receive_all_groups() {
+  // Of no protocol, so that it receives nothing itself.
+  if (groups_socket_ < 0) groups_socket_ = ::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+  packet_mreq request{};
+  request.mr_ifindex = static_cast<int>(index_);
+  request.mr_type = PACKET_MR_ALLMULTI;
+  return groups_socket_ >= 0 &&
+         setsockopt(groups_socket_, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request) == 0;
+}
 
 bool KernelInterface::exists() const {
   ifreq request{};

@@ -47,12 +47,16 @@ class KernelInterface {
   [[nodiscard]] bool running() const;
   /// Speed in Mbit/s; 0: its driver does not say. Any thread; some system calls.
   [[nodiscard]] uint32_t mbps() const;
+  /// Has the interface receive all multicast groups as long as this object lives, for drivers that cannot say
+  /// so. Needs CAP_NET_RAW; false: refused.
+  bool receive_all_groups();
 
  private:
   KernelInterface(unsigned index, int socket) : index_(index), socket_(socket) {}
 
   const unsigned index_;
-  const int socket_;  // what questions are asked through; keeps to its namespace
+  const int socket_;        // what questions are asked through; keeps to its namespace
+  int groups_socket_ = -1;  // of receive_all_groups()
 };
 
 }  // namespace uroce::drivers

@@ -15,13 +15,12 @@ namespace uroce::engine {
 namespace {
 
 /// The options of the untagged link first, then of each VLAN.
-std::vector<net::NeighbourOptions> links_of(const DeviceConfiguration& configuration, MacAddress mac,
-                                            net::Resolver* resolver, bool probe) {
-  std::vector<net::NeighbourOptions> links(1, link_options(configuration, mac, 0, resolver, probe));
+std::vector<net::NeighbourOptions> links_of(const DeviceConfiguration& configuration,
+                                            const LinkParts& parts) {
+  std::vector<net::NeighbourOptions> links(1, link_options(configuration, parts, 0));
   for (const InterfaceAddress& ours : configuration.addresses) {
     auto link = std::ranges::find(links, ours.vlan, &net::NeighbourOptions::vlan);
-    if (link == links.end())
-      link = links.insert(links.end(), link_options(configuration, mac, ours.vlan, resolver, probe));
+    if (link == links.end()) link = links.insert(links.end(), link_options(configuration, parts, ours.vlan));
     link->addresses.push_back({ours.address, ours.prefix_bits});
   }
   return links;
@@ -33,7 +32,7 @@ std::vector<uint16_t> vlans_of(const DeviceConfiguration& configuration) {
   return vlans;
 }
 
-enum class Purpose : uint64_t { kMemoryKeys = 1, kQueuePairNumbers, kSharedReceiveNumbers };
+enum class Purpose : uint64_t { kMemoryKeys = 1, kQueuePairNumbers, kSharedReceiveNumbers, kLinkDelays };
 
 std::span<FaultCounts> fault_counts_of(port::Port& port) {
   host::SharedDevice* const shared = port.shared_device();
@@ -46,10 +45,15 @@ std::optional<HashKey> key_for(const std::optional<HashKey>& key, Purpose purpos
 
 }  // namespace
 
-net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan,
-                                   net::Resolver* resolver, bool probe) {
-  net::NeighbourOptions options{
-      .mac = mac, .vlan = vlan, .addresses = {}, .probe = probe, .resolver = resolver};
+net::NeighbourOptions link_options(const DeviceConfiguration& configuration, const LinkParts& parts,
+                                   uint16_t vlan) {
+  net::NeighbourOptions options{.mac = parts.mac,
+                                .vlan = vlan,
+                                .addresses = {},
+                                .probe = parts.probe,
+                                .report_groups = parts.probe,
+                                .seed = parts.seed,
+                                .resolver = parts.resolver};
   for (const auto& [address, its_mac] : configuration.neighbours) options.fixed.push_back({address, its_mac});
   for (const StaticRoute& route : configuration.routes)
     options.routes.push_back({{route.to, route.prefix_bits}, route.via});
@@ -75,14 +79,17 @@ DeviceState::DeviceState(Options options)
       clock(options.clock),
       nap(options.nap),
       authority(std::move(options.authority)),
-      probe_addresses(options.probe_addresses),
       counters_memory(std::move(options.counters_memory)),
       port(std::move(options.port)),
       copy_engines(std::move(options.copy_engines)),
       mac(configuration.mac.value_or(port->capabilities().mac)),
+      link_parts{.mac = mac,
+                 .resolver = authority.get(),
+                 .probe = options.probe_addresses,
+                 .seed = key_for(options.key, Purpose::kLinkDelays).value_or(HashKey{}).low},
       addresses(mac, net::GidTable(mac, gids_of(configuration), vlans_of(configuration)),
                 authority != nullptr),
-      links(links_of(configuration, mac, authority.get(), probe_addresses)),
+      links(links_of(configuration, link_parts)),
       pages(options.configuration.hugepages ? IndexSpace::Pages::kHuge : IndexSpace::Pages::kOrdinary),
       bus_space({.offset = options.configuration.bus_offset, .grace_period = &quiescence, .pages = pages}),
       regions({.entries_max = Limits::kKeys,
@@ -117,6 +124,12 @@ DeviceState::DeviceState(Options options)
                 .xrc_receives = &xrc_receives},
       groups({.groups = Limits::kGroups, .members = Limits::kGroupMembers, .total = Limits::kMemberships}),
       context{regions, queue_pairs, groups, addresses},
+      joined_groups({.join = [this](const Gid& group) { return join_network(group); },
+                     .leave = [this](const Gid& group) { leave_network(group); }},
+                    [this](const Gid& group) {
+                      const std::lock_guard guard(mutex);
+                      return groups.has_members(group);
+                    }),
       faults(*port, fault_counts_of(*port)),
       captures(*port, context) {
   install_fault_handler();

@@ -159,6 +159,10 @@ class Device {
   int attach_group(QueuePairHandle& queue_pair, const Gid& group);
   /// None is under way after the return. EINVAL: it is no member.
   int detach_group(QueuePairHandle& queue_pair, const Gid& group);
+  /// Frames to the multicast group come to the device for one user more, which is none of its queue pairs: 0,
+  /// or the errno of the kernel or the service; then it is not held. Ended by release_group().
+  int hold_group(const Gid& group);
+  void release_group(const Gid& group);
   [[nodiscard]] bool in_groups(const QueuePairHandle& queue_pair) const;
 
   /// The general services, which are there from the first call on, with the user of that call: `function` is

@@ -90,9 +90,8 @@ int Device::add_address(const InterfaceAddress& address) {
   // Questions for the address are answered before it is shown to programs.
   const bool open = state.pollers[0]->run([&](qp::Turn&) {
     if (state.links.find(address.vlan) == nullptr)
-      state.links.add(link_options(state.configuration, state.mac, address.vlan, state.authority.get(),
-                                   state.probe_addresses));
-    state.links.of(address.vlan).add_address({address.address, address.prefix_bits});
+      state.links.add(link_options(state.configuration, state.link_parts, address.vlan));
+    state.links.add_address(address.vlan, {address.address, address.prefix_bits});
   });
   if (!open) return ENODEV;
   state.change_addresses(std::move(gids));
@@ -108,7 +107,7 @@ int Device::remove_address(const Gid& address) {
   if (!index) return ENOENT;
   const uint16_t vlan = gids.vlan_of(*index);
   if (!gids.remove(address)) return ENOENT;
-  const bool open = state.pollers[0]->run([&](qp::Turn&) { state.links.of(vlan).remove_address(address); });
+  const bool open = state.pollers[0]->run([&](qp::Turn&) { state.links.remove_address(vlan, address); });
   if (!open) return ENODEV;
   state.change_addresses(std::move(gids));
   return 0;
@@ -118,6 +117,24 @@ void DeviceState::change_addresses(net::GidTable gids) {
   const AddressTable::Retired retired = addresses.replace(std::move(gids));
   quiescence.wait();
   listeners.raise(DeviceEvent::kGidChange);
+}
+
+int DeviceState::join_network(const Gid& group) {
+  if (authority != nullptr) return authority->join(group);
+  return pollers[0]->run([&](qp::Turn&) { links.join(group); }) ? 0 : ENODEV;
+}
+
+void DeviceState::leave_network(const Gid& group) {
+  if (authority != nullptr) return authority->leave(group);
+  pollers[0]->run([&](qp::Turn&) { links.leave(group); });
+}
+
+int Device::hold_group(const Gid& group) {
+  return forked_since_start() ? ENODEV : state_->joined_groups.hold(group);
+}
+
+void Device::release_group(const Gid& group) {
+  if (!forked_since_start()) state_->joined_groups.release(group);
 }
 
 int Device::attach_group(QueuePairHandle& queue_pair, const Gid& group) {

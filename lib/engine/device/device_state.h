@@ -31,11 +31,18 @@
 
 namespace uroce::engine {
 
+/// What the links of a device have in common.
+struct LinkParts {
+  MacAddress mac;
+  net::Resolver* resolver = nullptr;  // knows the ways instead; may be null
+  bool probe = false;                 // asks whether others have our addresses, and reports groups
+  uint64_t seed = 0;                  // of delays
+};
+
 /// The link that an address in `vlan` lives on, with what of the configuration is of it but for the
 /// addresses.
-/// `resolver`: knows the ways instead; may be null. `probe`: asks whether others have our addresses.
-net::NeighbourOptions link_options(const DeviceConfiguration& configuration, MacAddress mac, uint16_t vlan,
-                                   net::Resolver* resolver, bool probe);
+net::NeighbourOptions link_options(const DeviceConfiguration& configuration, const LinkParts& parts,
+                                   uint16_t vlan);
 
 /// The addresses of a device without their prefixes, in order.
 std::vector<Gid> gids_of(const DeviceConfiguration& configuration);
@@ -90,6 +97,10 @@ struct DeviceState {
   /// ENOBUFS (too many neighbours). Waits for the answer.
   int resolve(wire::Path& path, bool& to_self);
 
+  /// Has frames to a multicast group come to the device: 0 or an errno. Of `joined_groups`.
+  int join_network(const Gid& group);
+  void leave_network(const Gid& group);
+
   /// Replaces the addresses; returns when every poller has the new ones. Under `address_changes`.
   void change_addresses(net::GidTable gids);
 
@@ -121,12 +132,12 @@ struct DeviceState {
   Instant (*const clock)();
   void (*const nap)(int64_t ns);
   const std::unique_ptr<NetworkAuthority> authority;
-  const bool probe_addresses;
   std::atomic<uint32_t> interface_mtu{UINT32_MAX};    // as it is now, of an interface of the kernel
   const std::shared_ptr<const void> counters_memory;  // of the pollers
   std::unique_ptr<port::Port> port;
   const std::vector<std::unique_ptr<copy::Engine>> copy_engines;
   const MacAddress mac;
+  const LinkParts link_parts;
   AddressTable addresses;
   std::mutex address_changes;  // held from the beginning of one to its end
   net::Links links;            // poller 0's
@@ -150,10 +161,7 @@ struct DeviceState {
   std::vector<DeviceState*> partners;  // the other end of an in-process wire; set-up
 
   mutable std::mutex mutex;
-  JoinedGroups joined_groups{port->shared_device(), [this](const Gid& group) {
-                               const std::lock_guard guard(mutex);
-                               return groups.has_members(group);
-                             }};
+  JoinedGroups joined_groups;
   QueuePairList entries;                 // under `mutex`
   uint64_t queue_pairs_ever = 0;         // likewise
   std::vector<uint32_t> load;            // queue pairs and XRC domains per poller, likewise

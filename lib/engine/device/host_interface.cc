@@ -56,6 +56,7 @@ HostInterface::HostInterface(unsigned index, RtNetlink events, RtNetlink questio
       events_(std::move(events)),
       questions_socket_(std::move(questions)),
       discards_(std::move(discards)),
+      groups_(index),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 HostInterface::~HostInterface() {

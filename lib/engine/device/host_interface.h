@@ -13,6 +13,7 @@
 #include "engine/configuration/configuration.h"
 #include "engine/device/network_authority.h"
 #include "engine/platform/discard_socket.h"
+#include "engine/platform/group_sockets.h"
 #include "engine/platform/rtnetlink.h"
 #include "engine/platform/thread.h"
 #include "net/neighbours.h"
@@ -20,7 +21,8 @@
 namespace uroce::engine {
 
 /// An interface that is the kernel's, beside which a device stands: MAC, addresses, routes and neighbours are
-/// the kernel's and followed by a thread, and the kernel is kept from answering for RoCE's UDP port.
+/// the kernel's and followed by a thread, the kernel is a member of the device's multicast groups, and it is
+/// kept from answering for RoCE's UDP port.
 class HostInterface final : public NetworkAuthority {
  public:
   /// The port is taken from now on. Errors are one line that names the interface: ENODEV, EBUSY (another
@@ -34,6 +36,8 @@ class HostInterface final : public NetworkAuthority {
   [[nodiscard]] const std::vector<InterfaceAddress>& addresses() const { return addresses_; }
 
   [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const override;
+  int join(const Gid& group) override { return groups_.join(group); }
+  void leave(const Gid& group) override { groups_.leave(group); }
   Status start(Device& device, DeviceState& state) override;
   void stop() override;
   void ask_to_stop() override;
@@ -69,7 +73,8 @@ class HostInterface final : public NetworkAuthority {
   RtNetlink events_;
   RtNetlink questions_socket_;
   DiscardSocket discards_;
-  const int wake_;  // eventfd
+  GroupSockets groups_;  // of JoinedGroups
+  const int wake_;       // eventfd
   std::vector<InterfaceAddress> addresses_;
   MacAddress mac_;
 

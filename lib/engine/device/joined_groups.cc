@@ -1,29 +1,54 @@
 #include "engine/device/joined_groups.h"
 
 #include <algorithm>
-
-#include "host/shared_device.h"
+#include <cerrno>
 
 namespace uroce::engine {
 
-int JoinedGroups::join(const Gid& group) {
-  if (device_ == nullptr) return 0;
-  const std::lock_guard guard(mutex_);
+int JoinedGroups::join_wanted(const Gid& group) {
   // The member may have left again meanwhile.
-  if (std::ranges::find(joined_, group) != joined_.end() || !has_members_(group)) return 0;
-  if (const Status joined = device_->join(group); !joined) return joined.error().code;
+  if (std::ranges::find(joined_, group) != joined_.end() || !is_wanted(group)) return 0;
+  if (joined_.size() == kMax) return ENOMEM;
+  if (const int error = network_.join(group); error != 0) return error;
   joined_.push_back(group);
   return 0;
 }
 
-void JoinedGroups::leave_unused() {
-  if (device_ == nullptr) return;
-  const std::lock_guard guard(mutex_);
+void JoinedGroups::leave_unwanted() {
   std::erase_if(joined_, [&](const Gid& group) {
-    if (has_members_(group)) return false;
-    device_->leave(group);
+    if (is_wanted(group)) return false;
+    network_.leave(group);
     return true;
   });
+}
+
+void JoinedGroups::drop_hold(const Gid& group) {
+  const auto held = held_.find(group);
+  if (held != held_.end() && --held->second == 0) held_.erase(held);
+}
+
+int JoinedGroups::join(const Gid& group) {
+  const std::lock_guard guard(mutex_);
+  return join_wanted(group);
+}
+
+void JoinedGroups::leave_unused() {
+  const std::lock_guard guard(mutex_);
+  leave_unwanted();
+}
+
+int JoinedGroups::hold(const Gid& group) {
+  const std::lock_guard guard(mutex_);
+  ++held_[group];
+  const int error = join_wanted(group);
+  if (error != 0) drop_hold(group);
+  return error;
+}
+
+void JoinedGroups::release(const Gid& group) {
+  const std::lock_guard guard(mutex_);
+  drop_hold(group);
+  leave_unwanted();
 }
 
 }  // namespace uroce::engine

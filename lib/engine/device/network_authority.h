@@ -18,6 +18,10 @@ class NetworkAuthority : public net::Resolver {
   /// The device's address that `destination` is reached from. Any thread.
   [[nodiscard]] virtual std::optional<Gid> source_to(const Gid& destination) const = 0;
 
+  /// Has frames to the multicast group come to the device: 0 or an errno. Any thread, one at a time.
+  virtual int join(const Gid& group) = 0;
+  virtual void leave(const Gid& group) = 0;
+
   /// From now until stop() the device's addresses follow, and what its neighbours ask is answered. EAGAIN: no
   /// thread.
   virtual Status start(Device& device, DeviceState& state) = 0;

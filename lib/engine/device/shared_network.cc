@@ -14,6 +14,11 @@ std::optional<Gid> SharedNetwork::source_to(const Gid& destination) const {
   return shared_.source_to(destination);
 }
 
+int SharedNetwork::join(const Gid& group) {
+  const Status joined = shared_.join(group);
+  return joined ? 0 : joined.error().code;
+}
+
 Status SharedNetwork::start(Device& device, DeviceState& state) {
   device_ = &device;
   state_ = &state;

@@ -14,6 +14,8 @@ class SharedNetwork final : public NetworkAuthority, private host::SharedDeviceL
   explicit SharedNetwork(host::SharedDevice& shared) : shared_(shared) {}
 
   [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const override;
+  int join(const Gid& group) override;
+  void leave(const Gid& group) override { shared_.leave(group); }
   Status start(Device& device, DeviceState& state) override;
   void stop() override { shared_.stop(); }
   void ask_to_stop() override {}

@@ -127,6 +127,9 @@ bool ReceiveStage::stage_slow_path(std::span<const std::byte> frame, StagedPacke
     case net::FrameKind::kNeighbour:
       receive_neighbour_message(staged.frame);
       return false;
+    case net::FrameKind::kQuery:
+      receive_query(staged.frame);
+      return false;
     case net::FrameKind::kEcho:
       answer_echo(frame);
       return false;
@@ -294,6 +297,16 @@ void ReceiveStage::receive_neighbour_message(size_t index) {
     if (conflict->first && parts_.listeners != nullptr)
       parts_.listeners->tell_conflict(conflict->address, conflict->with);
   }
+}
+
+/// Receives a query about multicast groups, which are poller 0's, too.
+void ReceiveStage::receive_query(size_t index) {
+  if (parts_.links == nullptr) {
+    hand_over(index, 0);
+    return;
+  }
+  const port::RxFrame& frame = frames_[index];
+  if (!parts_.links->receive_query({frame.data, frame.length}, now_)) count(Counter::kDropNeighbour);
 }
 
 /// Hands a frame of the burst over to a sibling. Always false: it is not staged.

@@ -160,6 +160,7 @@ class ReceiveStage {
   [[nodiscard]] FrameSwitch::Arrival arrival(const StagedPacket& staged) const;
   void answer_echo(std::span<const std::byte> frame);
   void receive_neighbour_message(size_t index);
+  void receive_query(size_t index);
   void refer_to_body(StagedPacket& staged);
   void prefetch_region(const wire::Packet& packet);
   [[gnu::cold, gnu::noinline]] bool pass_on(const StagedPacket& staged);

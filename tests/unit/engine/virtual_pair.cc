@@ -1,6 +1,7 @@
 #include "virtual_pair.h"
 
 #include "drivers/registry.h"
+#include "engine/device/shared_network.h"
 #include "engine/platform/eal.h"
 
 namespace uroce::engine {
@@ -24,13 +25,15 @@ std::shared_ptr<Device> make_device(DeviceState*& state, const DeviceConfigurati
                                     std::unique_ptr<copy::Engine> engine) {
   std::vector<std::unique_ptr<copy::Engine>> engines;
   if (engine != nullptr) engines.push_back(std::move(engine));
-  auto made = std::make_unique<DeviceState>(
-      DeviceState::Options{.device = device,
-                           .configuration = configuration,
-                           .port = std::move(port),
-                           .lcores = std::vector<uint32_t>(configuration.pollers_per_device, kNoLcore),
-                           .copy_engines = std::move(engines),
-                           .clock = &VirtualPair::now});
+  host::SharedDevice* const shared = port->shared_device();
+  auto made = std::make_unique<DeviceState>(DeviceState::Options{
+      .device = device,
+      .configuration = configuration,
+      .port = std::move(port),
+      .lcores = std::vector<uint32_t>(configuration.pollers_per_device, kNoLcore),
+      .copy_engines = std::move(engines),
+      .authority = shared != nullptr ? std::make_unique<SharedNetwork>(*shared) : nullptr,
+      .clock = &VirtualPair::now});
   state = made.get();
   return std::make_shared<Device>(std::move(made));
 }

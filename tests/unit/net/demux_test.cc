@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "base/counter_texts.h"
+#include "membership_messages.h"
 #include "net/arp.h"
 #include "net/derived_mac.h"
 #include "net/neighbour_discovery.h"
@@ -63,6 +65,16 @@ TEST_F(DemuxTest, RoceToEachOfOurAddressesIsForUs) {
     EXPECT_EQ(classified(roce(ours_, gids_.at(i))).kind, FrameKind::kRoce) << i;
     EXPECT_EQ(packet_.headers.bth.destination, QpNumber{77});
     EXPECT_EQ(packet_.destination, gids_.at(i));
+  }
+}
+
+TEST_F(DemuxTest, QueriesAboutGroupsComeToAGroupOrToUs) {
+  for (Frame frame : {testing::general_query(true, 10), testing::general_query(false, 1000)}) {
+    EXPECT_EQ(classified(frame).kind, FrameKind::kQuery);
+    std::copy(ours_.bytes.begin(), ours_.bytes.end(), reinterpret_cast<uint8_t*>(frame.data()));
+    EXPECT_EQ(classified(frame).kind, FrameKind::kQuery);
+    frame[5] = std::byte{0x0C};
+    expect_dropped(frame, Counter::kDropNotOurAddress);
   }
 }
 
