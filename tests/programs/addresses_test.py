@@ -119,6 +119,29 @@ class Zones(Started):
                 self.assertEqual(programs.finish(server)[0], 0)
 
 
+class ThisHost(Started):
+    """127.0.0.1 is a device before a destination says which, where it can be no other."""
+
+    def bound(self, service):
+        return self.said([CM_ADDRESSES, "bind", "127.0.0.1"], "", service.environment).split()[:2]
+
+    def test_device_inside_the_host(self):
+        self.assertEqual(self.bound(self.enterContext(host_service.Service(self.stack))), ["uroce0", "127.0.0.1"])
+
+    def test_two_devices(self):
+        second = host_service.DEVICE.replace("uroce0", "uroce1").replace("loopback0", "loopback3").replace(".1/", ".2/").replace(":1/", ":2/")
+        self.assertEqual(self.bound(self.enterContext(host_service.Service(self.stack, host_service.DEVICE + second))), ["-", "127.0.0.1"])
+
+    @unittest.skipIf(namespaces.why_not(), namespaces.why_not())
+    def test_device_that_others_reach(self):
+        with namespaces.Namespaces(tcp=False) as net:
+            within = lambda command: net.command("left", command)  # noqa: E731
+            namespaces.ip("-n", net.name("left"), "address", "add", "203.0.113.1/24", "dev", namespaces.LINK)
+            service = self.enterContext(host_service.Service(self.stack, f'[[device]]\nname = "uroce0"\ninterface = "{namespaces.LINK}"\n', within))
+            said = self.said(within([CM_ADDRESSES, "bind", "127.0.0.1"]), "", service.environment)
+            self.assertEqual(said.split()[:2], ["-", "127.0.0.1"])
+
+
 class GidEntries(Started):
     """(GID, interface) by index, of a device."""
 
