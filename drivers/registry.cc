@@ -22,22 +22,19 @@ struct PortDriver {
   std::string (*wire)(std::string_view devargs);  // empty unless both ends live in this process
   bool (*has_mac)(std::string_view devargs);
   std::optional<MacAddress> (*known_mac)(std::string_view devargs);
-  std::string (*interface)(std::string_view devargs);
 };
 
 /// Every port driver; the first that claims the devargs opens the port. DPDK takes all that is left.
 constexpr std::array kPortDrivers = {
     PortDriver{is_host, open_host, false, [](std::string_view) { return std::string(); },
                [](std::string_view) { return true; },
-               [](std::string_view) -> std::optional<MacAddress> { return std::nullopt; },
-               [](std::string_view) { return std::string(); }},
+               [](std::string_view) -> std::optional<MacAddress> { return std::nullopt; }},
     PortDriver{is_loopback, open_loopback, false, loopback_wire, [](std::string_view) { return true; },
-               [](std::string_view) -> std::optional<MacAddress> { return std::nullopt; },
-               [](std::string_view) { return std::string(); }},
+               [](std::string_view) -> std::optional<MacAddress> { return std::nullopt; }},
     PortDriver{is_packet, open_packet, false, [](std::string_view) { return std::string(); },
-               [](std::string_view) { return true; }, packet_known_mac, packet_interface},
+               [](std::string_view) { return true; }, packet_known_mac},
     PortDriver{[](std::string_view) { return true; }, open_ethdev, true, ethdev_wire, ethdev_has_mac,
-               ethdev_known_mac, ethdev_interface},
+               ethdev_known_mac},
 };
 
 const PortDriver& driver_of(std::string_view devargs) {
@@ -91,8 +88,6 @@ bool has_mac(std::string_view devargs) { return driver_of(devargs).has_mac(devar
 std::optional<MacAddress> known_mac(std::string_view devargs) {
   return driver_of(devargs).known_mac(devargs);
 }
-
-std::string interface_of(std::string_view devargs) { return driver_of(devargs).interface(devargs); }
 
 Result<std::unique_ptr<port::Port>> open_port(const port::Specification& specification) {
   Result<std::unique_ptr<port::Port>> port = specification.beside_kernel()

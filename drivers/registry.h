@@ -9,6 +9,7 @@
 #include "base/identifiers.h"
 #include "base/result.h"
 #include "copy/engine.h"
+#include "drivers/port/carrier.h"
 #include "port/port.h"
 #include "port/specification.h"
 
@@ -28,9 +29,6 @@ bool has_mac(std::string_view devargs);
 /// The port's own MAC, as far as it is known before the port is opened: that of the kernel's interface that
 /// it goes through.
 std::optional<MacAddress> known_mac(std::string_view devargs);
-
-/// The kernel's interface that the port goes through; empty: none.
-std::string interface_of(std::string_view devargs);
 
 /// Opens a port. Control path, any thread; ports of DPDK are opened and destroyed by one thread at a time.
 /// Errors are one line that names the thing: EINVAL (devargs, MTU out of range), ENODEV (no such driver or

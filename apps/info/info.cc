@@ -168,7 +168,8 @@ std::string icrc_text() {
 }
 
 std::string device_files_text(const engine::Configuration& configuration) {
-  const Result<launch::DeviceFiles> files = launch::device_files(configuration);
+  const Result<launch::DeviceFiles> files =
+      launch::device_files(configuration, engine::networks_of(configuration));
   const Status status = files ? launch::can_show_device_files(*files) : Status(files.error());
   return status ? "shown by 'uroce run' to its program"
                 : fmt::format("not shown by 'uroce run': {}", status.error().message);

@@ -152,9 +152,13 @@ Status show_attributes(const std::vector<TextFile>& attributes, Covers& covers) 
   for (const std::string_view name : kNames) {
     if (status && exist) status = covers.add(top / name);
   }
+  fs::path folder;
   for (const TextFile& file : attributes) {
     if (!status) return status;
-    fs::create_directories((top / file.path).parent_path(), error);
+    if (const fs::path its = (top / file.path).parent_path(); its != folder) {
+      fs::create_directories(its, error);
+      folder = its;
+    }
     status = write_text(top / file.path, file.text);
   }
   if (status && !exist) return make_read_only(top);

@@ -48,7 +48,7 @@ std::optional<fs::path> missing_in(const fs::path& folder) {
 
 /// Most programs do without them: `uroce info` tells, or the log at a higher level.
 void show_files_of(const engine::Configuration& configuration) {
-  const Result<DeviceFiles> files = device_files(configuration);
+  const Result<DeviceFiles> files = device_files(configuration, engine::networks_of(configuration));
   const Status status = files ? show_device_files(*files) : Status(files.error());
   if (!status && (configuration.log_level == "info" || configuration.log_level == "debug"))
     fmt::print(stderr, "uroce: no device files: {}\n", status.error().message);

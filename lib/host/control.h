@@ -14,11 +14,12 @@
 // Message, some with descriptors. README.md has the conversation.
 namespace uroce::host {
 
-inline constexpr uint32_t kControlVersion = 5;
+inline constexpr uint32_t kControlVersion = 6;
 
 enum class MessageType : uint32_t {
   // A program's first message.
-  kList = 1,  // `version`. Answers: kDevice for each device, then kDone
+  kList = 1,  // `version`. Answers: kDevice for each device, behind it kAddressAdded for each of its
+              // addresses; then kDone
   kAttach,  // `version`, `name` (device), `text` (program), `count` (queue pair numbers; `number`: those held
             // before, or 0);
   // descriptors: the program's memory and, with numbers held before, the former service's memory for
@@ -33,8 +34,9 @@ enum class MessageType : uint32_t {
 
   // Answers, with the `request` of what they answer.
   kDone,      // `error`: 0 or an errno, then `text` says what is wrong; `port`: of kBind
-  kDevice,    // a device: `name`, `mac`, `mtu`, `text` (its port, for people)
+  kDevice,    // a device: `name`, `mac`, `mtu`, `text` (its port, for people), `interface`, `network`
   kAttached,  // `number` and `count` (queue pair numbers), `mac`, `mtu`, `up`, `port`: addresses;
+              // `interface`, `network`, `flags`;
               // descriptors: the service's
               // memory for this
               // program, and the service's bell. kAddressAdded follows for each address,
@@ -93,6 +95,9 @@ inline constexpr uint32_t kBindReuse = 1;       // the port is shared with other
 inline constexpr uint32_t kBindFamilyOnly = 2;  // IPv4's, or IPV6_V6ONLY
 inline constexpr uint32_t kBindIpv6 = 4;
 
+/// Bits of Message::flags in kAttached.
+inline constexpr uint32_t kWithinHost = 1;  // no frame of the device leaves the host
+
 /// One message. Fields that its type does not name are zero. Both ends are of one machine, so numbers are in
 /// its byte order.
 struct Message {
@@ -110,7 +115,9 @@ struct Message {
   uint16_t vlan = 0;
   uint8_t prefix_bits = 0;
   uint8_t up = 0;
-  uint64_t id = 0;  // of what the program has bound, its choice
+  uint32_t interface = 0;  // index of the kernel's interface that the device goes through; 0: none
+  uint64_t network = 0;    // own_network_namespace() of the service, in which that index counts
+  uint64_t id = 0;         // of what the program has bound, its choice
   Gid address;
   Gid hop;
   MacAddress mac;

@@ -46,6 +46,9 @@ struct PortRequest {
   bool family_only = true;  // IPv4's, or IPV6_V6ONLY: [::] does not mean 0.0.0.0 as well
 };
 
+/// Addresses of a device, at most: a table of GIDs has room for as many.
+inline constexpr size_t kAddressesMax = 256;
+
 /// An address of a shared device, as the service has it.
 struct SharedAddress {
   Gid address;
@@ -108,6 +111,11 @@ class SharedDevice {
   [[nodiscard]] virtual std::vector<uint16_t> partition_keys() const = 0;
   /// The link's MTU as it is now.
   [[nodiscard]] virtual uint32_t link_mtu() const = 0;
+  /// Index of the kernel's interface that the device goes through. 0: none, or one of another network
+  /// namespace.
+  [[nodiscard]] virtual uint32_t interface() const { return 0; }
+  /// No frame of the device leaves the host.
+  [[nodiscard]] virtual bool within_host() const { return false; }
   /// How many programs are attached to the service.
   [[nodiscard]] virtual uint32_t programs() const = 0;
 

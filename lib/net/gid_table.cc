@@ -17,10 +17,13 @@ GidTable::GidTable(MacAddress mac, std::span<const Gid> addresses, std::span<con
   link_local.bytes[1] = 0x80;
   std::ranges::copy(eui64(mac), link_local.bytes.begin() + 8);
   gids_.push_back(link_local);
-  gids_.insert(gids_.end(), addresses.begin(), addresses.end());
   vlans_.push_back(0);
-  vlans_.insert(vlans_.end(), vlans.begin(), vlans.end());
-  vlans_.resize(gids_.size());
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const uint16_t vlan = i < vlans.size() ? vlans[i] : uint16_t{0};
+    if (addresses[i] == link_local && vlan == 0) continue;
+    gids_.push_back(addresses[i]);
+    vlans_.push_back(vlan);
+  }
   note_change();
 }
 

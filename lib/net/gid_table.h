@@ -12,7 +12,7 @@
 namespace uroce::net {
 
 /// The GIDs of a port as Linux makes them: index 0 the link-local IPv6 of the MAC (fe80:: and the EUI-64),
-/// then the addresses in configured order. All RoCE v2. An address keeps its index for as long as it is
+/// then the other addresses in configured order. All RoCE v2. An address keeps its index for as long as it is
 /// there; one that goes leaves its index empty, and the next to come takes the first of these. A value: a
 /// thread that reads one while others change theirs has a copy.
 class GidTable {

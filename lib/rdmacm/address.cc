@@ -1,4 +1,6 @@
 // From rdma_bind_addr to rdma_listen: which device and port an id has, and where its peer is.
+#include <infiniband/ib.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
@@ -16,14 +18,16 @@ namespace {
 /// Linux's backlog for a value that says nothing.
 constexpr int kBacklogMax = 1024;
 
-/// The device whose address it is; null for an address of every device, 0.0.0.0 or 127.0.0.1.
+/// The device whose address it is; null for an address of every device, 0.0.0.0 or 127.0.0.1. EADDRNOTAVAIL;
+/// of a GID, or an address with a zone, ENODEV.
 Result<CmDevice*> device_at(const SocketAddress& address) {
   if (const auto all = devices(); !all) return all.error();
   if (address.is_any()) return nullptr;
   const bool loopback = address.address.is_loopback();
-  CmDevice* const device = loopback ? nullptr : device_of(address.address);
+  CmDevice* const device = loopback ? nullptr : device_of(address.address, address.zone);
   const bool is_here = loopback ? this_host(address.family == AF_INET).has_value() : device != nullptr;
-  if (!is_here) return Error{EADDRNOTAVAIL, "no device has the address"};
+  const bool of_a_device = address.zone != 0 || address.family == AF_IB;
+  if (!is_here) return Error{of_a_device ? ENODEV : EADDRNOTAVAIL, "no device has the address"};
   return device;
 }
 
@@ -31,11 +35,14 @@ Result<CmDevice*> device_at(const SocketAddress& address) {
 int bind(Id& id, const SocketAddress& address, CmDevice* device) {
   if (id.state != IdState::kIdle) return EINVAL;
   const uint64_t handle = id.handle;
-  const bool ipv6 = address.family == AF_INET6;
+  const bool by_gid = address.family == AF_IB;
+  const bool ipv6 = by_gid ? !address.address.is_ipv4() : address.family == AF_INET6;
+  const auto ib_space = by_gid ? port_space_of(address.ib, id.ps) : std::nullopt;
+  if (by_gid && !ib_space) return EPROTONOSUPPORT;
   const auto only = device != nullptr ? std::optional(device->device().shared_device()) : std::nullopt;
   // Of several threads that bind one id only the first gets a port.
   const Result<uint16_t> port = ports().bind(handle,
-                                             {.space = static_cast<uint16_t>(id.space()),
+                                             {.space = static_cast<uint16_t>(ib_space.value_or(id.space())),
                                               .address = address.address,
                                               .ipv6 = ipv6,
                                               .port = address.port,
@@ -48,6 +55,9 @@ int bind(Id& id, const SocketAddress& address, CmDevice* device) {
     if (core().find(handle) == &id) {
       id.local = address;
       id.local.port = *port;
+      id.ib_space = ib_space;
+      if (by_gid) id.local.ib.service = id.local_service().value;
+      if (by_gid) id.local.ib.service_mask = ~uint64_t{0};
       id.has_port = true;
       id.state = IdState::kBound;
       return 0;
@@ -62,8 +72,9 @@ int bind_and_attach(Id& id, const SocketAddress& address) {
   const Result<CmDevice*> device = device_at(address);
   if (!device) return device.error().code;
   if (const int error = bind(id, address, *device); error != 0) return error;
-  if (*device != nullptr)
-    attach(id, **device);
+  CmDevice* const meant = address.address.is_loopback() ? loopback_device() : *device;
+  if (meant != nullptr)
+    attach(id, *meant);
   else
     show_addresses(id);
   return 0;
@@ -73,11 +84,12 @@ int bind_and_attach(Id& id, const SocketAddress& address) {
 /// to the same. Programs are shown the addresses that they said. 0 or errno.
 int stay_here(Id& id, const SocketAddress& destination) {
   Source own{id.device, id.local.address};
-  if (id.device == nullptr) {
+  if (id.device == nullptr || id.local.address.is_loopback()) {
     const bool to_loopback = destination.address.is_loopback();
-    const auto found = to_loopback
-                           ? this_host(destination.family == AF_INET)
-                           : std::optional(Source{device_of(destination.address), destination.address});
+    const auto found =
+        to_loopback
+            ? this_host(destination.family == AF_INET)
+            : std::optional(Source{device_of(destination.address, destination.zone), destination.address});
     if (!found || found->device == nullptr) return ENETUNREACH;
     own = *found;
   }
@@ -85,6 +97,15 @@ int stay_here(Id& id, const SocketAddress& destination) {
   if (own.device != id.device) attach(id, *own.device);
   id.way.local = id.way.remote = own.address;
   return 0;
+}
+
+/// Whether the device has the partition of an address of AF_IB.
+bool takes_partition(const Id& id, const SocketAddress& destination) {
+  constexpr uint16_t kKeyBits = 0x7FFF;  // without that of full membership
+  return destination.family != AF_IB ||
+         std::ranges::any_of(id.device->device().partition_keys(), [&](uint16_t key) {
+           return ((key ^ destination.ib.partition_key) & kKeyBits) == 0;
+         });
 }
 
 /// The device and both ends of the way to `destination`, from the bound address, if any. 0 or errno.
@@ -97,12 +118,15 @@ int choose_way(Id& id, SocketAddress& destination) {
   id.way = {.traffic_class = id.type_of_service,
             .service_level = static_cast<uint8_t>(id.type_of_service >> 5)};
   if (destination.address.is_loopback() || id.local.address.is_loopback()) return stay_here(id, destination);
+  // As sockets have it: Linux's rdma_cm takes the zone of the bound address, and says nothing.
+  if (bound && destination.zone != 0 && destination.zone != id.device->zone()) return EINVAL;
   if (!bound) {
-    const auto source = source_to(destination.address);
-    if (!source) return ENETUNREACH;
+    const auto source = source_to(destination.address, destination.zone);
+    if (!source) return source.error().code;
     id.local.address = source->address;
     attach(id, *source->device);
   }
+  if (!takes_partition(id, destination)) return ENODEV;
   id.way.local = id.local.address;
   id.way.remote = destination.address;
   return 0;
@@ -114,7 +138,9 @@ int resolve_address(Id& id, const sockaddr* from, const sockaddr* to, int timeou
   if (id.state == IdState::kIdle) {
     const auto source = from != nullptr
                             ? read_address(from)
-                            : SocketAddress{destination->family, SocketAddress::any(destination->family)};
+                            : SocketAddress{.family = destination->family,
+                                            .address = SocketAddress::any(destination->family),
+                                            .ib = {.partition_key = destination->ib.partition_key}};
     if (!source) return EINVAL;
     if (const int error = bind_and_attach(id, *source); error != 0) return error;
   }
@@ -151,8 +177,8 @@ int resolve_route(Id& id) {
 int listen_on(Id& id, CmDevice& device, uint32_t backlog) {
   int error = 0;
   const int managed = device.manage([&](engine::GeneralServices& services, Instant) {
-    const Result<cm::ListenerId> listener = services.agent().listen(
-        wire::service_of(id.space(), id.local.port), {id.local.address, id.family_only}, backlog, id.handle);
+    const Result<cm::ListenerId> listener =
+        services.agent().listen(id.local_service(), {id.local.address, id.family_only}, backlog, id.handle);
     if (listener)
       id.listening.push_back({&device, *listener});
     else

@@ -1,5 +1,7 @@
 #include "rdmacm/connection.h"
 
+#include <infiniband/ib.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -70,9 +72,14 @@ void take_depths(Id& id, const rdma_conn_param* param, uint8_t depth, uint8_t re
       within(param != nullptr ? param->responder_resources : resources, engine::Limits::kReadsAnswered);
 }
 
-/// False: there is more private data than fits.
+/// False: there is more private data than fits. With AF_IB all of it is the program's.
 template <size_t N>
 bool write_private(const Id& id, std::span<const std::byte> data, wire::PrivateData<N>& to) {
+  if (id.local.family == AF_IB) {
+    if (data.size() > N) return false;
+    std::ranges::copy(data, to.begin());
+    return true;
+  }
   if (data.size() > N - wire::kIpCmBytes) return false;
   wire::write_ip_cm(to.data(), {.ipv4 = id.local.family == AF_INET,
                                 .source_port = id.local.port,
@@ -85,7 +92,7 @@ bool write_private(const Id& id, std::span<const std::byte> data, wire::PrivateD
 wire::CmReq describe_request(const Id& id, const RequestedParameters& requested) {
   wire::CmReq req;
   req.vendor_id = id.local_ece.vendor_id & 0xFFFFFF;
-  req.service = wire::service_of(id.space(), id.remote.port);
+  req.service = id.remote_service();
   req.ca_guid = id.device->device().guid();
   req.qp = requested.qp;
   req.responder_resources = id.responder_resources;
@@ -137,7 +144,7 @@ int connect(Id& id, const rdma_conn_param* param) {
   if (id.state != IdState::kRouteResolved) return EINVAL;
   const RequestedParameters requested = requested_parameters(id, param);
   if (id.is_datagram()) {
-    wire::CmSidrReq req{.service = wire::service_of(id.space(), id.remote.port)};
+    wire::CmSidrReq req{.service = id.remote_service()};
     if (!write_private(id, requested.private_data, req.private_data)) return EINVAL;
     return begin_connecting(id, [&](cm::Agent& agent) {
       return agent.resolve_service(id.way, req, cm::cm_time(kResponseTimeout), kRetries, id.handle);
@@ -165,8 +172,7 @@ int ask_agent(Id& id, Change change) {
 }
 
 int accept_datagrams(Id& id, const RequestedParameters& requested) {
-  wire::CmSidrRep rep{
-      .qp = requested.qp, .service = wire::service_of(id.space(), id.local.port), .qkey = id.datagram_qkey};
+  wire::CmSidrRep rep{.qp = requested.qp, .service = id.local_service(), .qkey = id.datagram_qkey};
   if (requested.private_data.size() > rep.private_data.size()) return EINVAL;
   std::ranges::copy(requested.private_data, rep.private_data.begin());
   return ask_agent(id, [&](cm::Agent& agent) { return agent.answer_service(id.comm, rep); });
@@ -213,8 +219,7 @@ int accept(Id& id, const rdma_conn_param* param) {
 
 int reject(Id& id, std::span<const std::byte> data, wire::RejectReason reason) {
   if (id.is_datagram()) {
-    wire::CmSidrRep rep{.status = wire::SidrStatus::kReject,
-                        .service = wire::service_of(id.space(), id.local.port)};
+    wire::CmSidrRep rep{.status = wire::SidrStatus::kReject, .service = id.local_service()};
     if (data.size() > rep.private_data.size()) return EINVAL;
     std::ranges::copy(data, rep.private_data.begin());
     return ask_agent(id, [&](cm::Agent& agent) { return agent.answer_service(id.comm, rep); });

@@ -10,6 +10,7 @@
 #include <random>
 #include <thread>
 
+#include "net/link_scope.h"
 #include "rdmacm/core.h"
 #include "verbs/device_list.h"
 #include "verbs/entry_points.h"
@@ -145,19 +146,26 @@ Ports& ports() {
   return only;
 }
 
-CmDevice* device_of(const Gid& address) {
-  const auto all = devices();
-  if (!all) return nullptr;
-  const auto found =
-      std::ranges::find_if(*all, [&](const auto& one) { return one->device().gids().owns(address); });
-  return found == all->end() ? nullptr : found->get();
-}
+uint32_t CmDevice::zone() const { return device_.interface_of(device_.gids().at(0)); }
 
 namespace {
 
-bool is_link_local(const Gid& address) { return address.bytes[0] == 0xFE && address.bytes[1] >> 6 == 2; }
+bool is_in(uint32_t zone, const CmDevice& device) { return zone == 0 || device.zone() == zone; }
 
 }  // namespace
+
+CmDevice* device_of(const Gid& address, uint32_t zone) {
+  const auto all = devices();
+  if (!all) return nullptr;
+  const auto found = std::ranges::find_if(
+      *all, [&](const auto& one) { return one->device().gids().owns(address) && is_in(zone, *one); });
+  return found == all->end() ? nullptr : found->get();
+}
+
+CmDevice* loopback_device() {
+  const auto all = devices();
+  return all && all->size() == 1 && all->front()->device().within_host() ? all->front().get() : nullptr;
+}
 
 std::optional<Source> this_host(bool ipv4) {
   const auto all = devices();
@@ -167,21 +175,25 @@ std::optional<Source> this_host(bool ipv4) {
     const net::GidTable gids = one->device().gids();
     for (size_t i = 0; i < gids.size(); ++i) {
       if (!gids.in_use(i) || gids.at(i).is_ipv4() != ipv4) continue;
-      if (!is_link_local(gids.at(i))) return Source{one.get(), gids.at(i)};
+      if (!net::is_link_local(gids.at(i))) return Source{one.get(), gids.at(i)};
       if (!link_local) link_local = {one.get(), gids.at(i)};
     }
   }
   return link_local;
 }
 
-std::optional<Source> source_to(const Gid& destination) {
-  if (CmDevice* const owner = device_of(destination); owner != nullptr) return Source{owner, destination};
+Result<Source> source_to(const Gid& destination, uint32_t zone) {
+  if (CmDevice* const owner = device_of(destination, zone); owner != nullptr)
+    return Source{owner, destination};
   const auto all = devices();
-  if (!all) return std::nullopt;
+  if (!all) return all.error();
+  int error = zone == 0 ? ENETUNREACH : ENODEV;
   for (const auto& one : *all) {
+    if (!is_in(zone, *one)) continue;
+    error = ENETUNREACH;
     if (const auto source = one->device().source_to(destination)) return Source{one.get(), *source};
   }
-  return std::nullopt;
+  return Error{error, "no way leads there"};
 }
 
 }  // namespace uroce::rdmacm

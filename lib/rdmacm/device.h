@@ -28,6 +28,8 @@ class CmDevice final : public engine::ServicesUser, public engine::DeviceListene
 
   [[nodiscard]] ibv_context* verbs() const { return &verbs_; }
   [[nodiscard]] engine::Device& device() const { return device_; }
+  /// Index of the interface that is the zone of its link-local addresses, as ibv_query_gid_ex says it.
+  [[nodiscard]] uint32_t zone() const;
   /// The protection domain of ids whose program brings none. Null and errno.
   ibv_pd* default_domain();
   /// The XRC domain of such ids. Null and errno.
@@ -50,6 +52,9 @@ class CmDevice final : public engine::ServicesUser, public engine::DeviceListene
   void on_request(const cm::Event& event);
   void on_service_request(const cm::Event& event);
   void on_progress(const cm::Event& event);
+  /// The addresses that REQ or SIDR_REQ say, or nothing where they have to and do not; unless the listener is
+  /// at a GID, to which none are said.
+  bool read_header(const cm::Event& event, std::span<const std::byte> private_data, Request& request);
   bool offer(uint64_t listener, std::unique_ptr<Request> request, std::unique_ptr<Event> event);
 
   ibv_context& verbs_;
@@ -75,8 +80,11 @@ bool turn_for_services();
 /// opens a device.
 Ports& ports();
 
-/// Whose address it is, or null.
-CmDevice* device_of(const Gid& address);
+/// The device that has the address, in the zone unless that is 0; or null.
+CmDevice* device_of(const Gid& address, uint32_t zone = 0);
+/// The device that is meant by a loopback address before it is known which address of this host is: the only
+/// one of the process, if no frame of it leaves the host. Else null.
+CmDevice* loopback_device();
 
 struct Source {
   CmDevice* device;
@@ -85,7 +93,8 @@ struct Source {
 /// Where this host means itself, as 127.0.0.1 or ::1 say: the first device with an address of that family,
 /// and the first of these, link-local ones last. Null: there is none.
 std::optional<Source> this_host(bool ipv4);
-/// From where `destination` is reached; of what is ours, that itself. Null: no way leads there.
-std::optional<Source> source_to(const Gid& destination);
+/// From where `destination` is reached, in the zone unless that is 0; of what is ours, that itself. ENODEV:
+/// no device is in the zone; ENETUNREACH: no way leads there.
+Result<Source> source_to(const Gid& destination, uint32_t zone = 0);
 
 }  // namespace uroce::rdmacm

@@ -24,7 +24,8 @@ struct Request {
   cm::CommId comm;
   cm::Address way;
   wire::IpCmHeader header;
-  uint16_t port = 0;  // of ours
+  bool by_gid = false;  // of a listener at an address of AF_IB; then there is no header
+  uint16_t port = 0;    // of ours
   bool datagram = false;
   wire::CmReq req;  // of a connection
   ibv_ece ece{};

@@ -1,5 +1,7 @@
 #include "rdmacm/event_actions.h"
 
+#include <infiniband/ib.h>
+
 #include <cerrno>
 
 #include "rdmacm/connection.h"
@@ -35,17 +37,31 @@ ibv_qp_type type_of(const Request& request) {
   }
 }
 
+/// The addresses of both ends of a request.
+void name_ends(Id& child, const Id& listener, const Request& request) {
+  if (request.by_gid) {
+    child.ib_space = listener.ib_space;
+    child.local = {.family = AF_IB, .address = request.way.local, .port = request.port};
+    child.local.ib = listener.local.ib;
+    child.local.ib.scope = 0;
+    child.remote = {.family = AF_IB, .address = request.way.remote};
+    child.remote.ib.partition_key = child.local.ib.partition_key;
+    return;
+  }
+  const sa_family_t family = request.header.ipv4 ? AF_INET : AF_INET6;
+  // Of this host to itself: at the loopback address, if that is the one that was asked for.
+  const bool to_loopback =
+      request.way.local == request.way.remote && request.header.destination.is_loopback();
+  child.local = {family, to_loopback ? request.header.destination : request.way.local, request.port};
+  child.remote = {family, request.header.source, request.header.source_port};
+}
+
 /// The id for a request that came to `listener`. Null: there is no memory, or the peer waits no more.
 Id* make_child(Id& listener, const Request& request) {
   Id* const child = make_id(listener.synchronous() ? nullptr : listener.channel, listener.context,
                             listener.ps, type_of(request));
   if (child == nullptr) return nullptr;
-  const sa_family_t family = request.header.ipv4 ? AF_INET : AF_INET6;
-  // Of this host to itself: at the loopback address, if that is the one that was asked for.
-  const bool to_loopback =
-      request.way.local == request.way.remote && request.header.destination.is_loopback();
-  child->local = {family, to_loopback ? request.header.destination : request.way.local, request.port};
-  child->remote = {family, request.header.source, request.header.source_port};
+  name_ends(*child, listener, request);
   child->comm = request.comm;
   child->way = request.way;
   child->state = IdState::kRequested;

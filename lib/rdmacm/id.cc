@@ -10,7 +10,13 @@ Group* Id::find_group(const Gid& group) {
   return found == groups.end() ? nullptr : &*found;
 }
 
+wire::ServiceId Id::remote_service() const {
+  return remote.family == AF_IB ? wire::ServiceId{remote.ib.service} : wire::service_of(space(), remote.port);
+}
+
 void show_addresses(Id& id) {
+  for (SocketAddress* const address : {&id.local, &id.remote})
+    if (id.device != nullptr && address->has_zone()) address->zone = id.device->zone();
   write_address(id.local, id.route.addr.src_storage);
   write_address(id.remote, id.route.addr.dst_storage);
 }

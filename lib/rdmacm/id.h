@@ -68,6 +68,7 @@ struct Id : rdma_cm_id {
 
   SocketAddress local;
   SocketAddress remote;
+  std::optional<wire::PortSpace> ib_space;  // of a local address of AF_IB
   ibv_sa_path_rec path{};
 
   struct Listening {
@@ -104,7 +105,10 @@ struct Id : rdma_cm_id {
   bool owns_receive_cq = false;
 
   [[nodiscard]] bool synchronous() const { return own_channel != nullptr; }
-  [[nodiscard]] wire::PortSpace space() const { return static_cast<wire::PortSpace>(ps); }
+  [[nodiscard]] wire::PortSpace space() const { return ib_space.value_or(static_cast<wire::PortSpace>(ps)); }
+  /// The service that it listens at, and the peer's.
+  [[nodiscard]] wire::ServiceId local_service() const { return wire::service_of(space(), local.port); }
+  [[nodiscard]] wire::ServiceId remote_service() const;
   [[nodiscard]] bool is_datagram() const { return qp_type == IBV_QPT_UD; }
   /// Null: it is in no such group.
   Group* find_group(const Gid& group);
@@ -115,7 +119,8 @@ inline Id& object(rdma_cm_id* id) { return *static_cast<Id*>(id); }
 /// How verbs say `way`, which begins at an address of the id's device.
 ibv_ah_attr address_vector(const Id& id, const cm::Address& way);
 
-/// Writes `local` and `remote` to where programs read them.
+/// Writes `local` and `remote` to where programs read them, with the zone of the id's device where they have
+/// one.
 void show_addresses(Id& id);
 /// Binds it to the device; `id.local` is an address of it.
 void attach(Id& id, CmDevice& device);

@@ -1,4 +1,6 @@
 // What pollers tell: the communication manager's events and found addresses, as events of ids.
+#include <infiniband/ib.h>
+
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -92,43 +94,50 @@ bool CmDevice::offer(uint64_t handle, std::unique_ptr<Request> request, std::uni
   return true;
 }
 
+bool CmDevice::read_header(const cm::Event& event, std::span<const std::byte> private_data,
+                           Request& request) {
+  request.comm = event.id;
+  request.way = event.address;
+  {
+    const std::lock_guard guard(core().mutex);
+    const Id* const listener = core().find(event.consumer);
+    request.by_gid = listener != nullptr && listener->local.family == AF_IB;
+  }
+  if (request.by_gid) return true;
+  const auto header = wire::parse_ip_cm(private_data);
+  if (!header || header->ipv4 != event.address.remote.is_ipv4()) return false;
+  request.header = *header;
+  return true;
+}
+
 void CmDevice::on_request(const cm::Event& event) {
   const auto& req = std::get<wire::CmReq>(event.mad->message);
   const auto refuse = [&](wire::RejectReason reason) {
     static_cast<void>(services_->agent().reject(event.id, reason, {}));
     services_->agent().release(event.id);
   };
-  const auto header = wire::parse_ip_cm(req.private_data);
-  if (!header || header->ipv4 != event.address.remote.is_ipv4())
-    return refuse(wire::RejectReason::kConsumerDefined);
+  auto request = std::make_unique<Request>();
+  if (!read_header(event, req.private_data, *request)) return refuse(wire::RejectReason::kConsumerDefined);
   if (req.path_mtu < static_cast<uint8_t>(PathMtu::k256) ||
       req.path_mtu > static_cast<uint8_t>(device_.path_mtu_max()))
     return refuse(wire::RejectReason::kInvalidMtu);
-  auto request = std::make_unique<Request>();
-  request->comm = event.id;
-  request->way = event.address;
-  request->header = *header;
   request->req = req;
   request->ece = {.vendor_id = req.vendor_id, .options = event.mad->ece_options, .comp_mask = 0};
   auto made = make_event(RDMA_CM_EVENT_CONNECT_REQUEST);
   made->param.conn = describe(req, req.qp);
   made->param.conn.retry_count = req.retry_count;
-  made->keep_connection_data(std::span(req.private_data).subspan(wire::kIpCmBytes));
+  made->keep_connection_data(std::span(req.private_data).subspan(request->by_gid ? 0 : wire::kIpCmBytes));
   if (!offer(event.consumer, std::move(request), std::move(made)))
     refuse(wire::RejectReason::kInvalidServiceId);
 }
 
 void CmDevice::on_service_request(const cm::Event& event) {
   const auto& req = std::get<wire::CmSidrReq>(event.mad->message);
-  const auto header = wire::parse_ip_cm(req.private_data);
-  if (!header || header->ipv4 != event.address.remote.is_ipv4()) return services_->agent().release(event.id);
   auto request = std::make_unique<Request>();
-  request->comm = event.id;
-  request->way = event.address;
-  request->header = *header;
+  if (!read_header(event, req.private_data, *request)) return services_->agent().release(event.id);
   request->datagram = true;
   auto made = make_event(RDMA_CM_EVENT_CONNECT_REQUEST);
-  made->keep_datagram_data(std::span(req.private_data).subspan(wire::kIpCmBytes));
+  made->keep_datagram_data(std::span(req.private_data).subspan(request->by_gid ? 0 : wire::kIpCmBytes));
   if (!offer(event.consumer, std::move(request), std::move(made))) services_->agent().release(event.id);
 }
 

@@ -23,11 +23,16 @@ ibv_gid gid_of(const Group& group) {
   return gid;
 }
 
+/// Whether a group that has a zone is one of the device's link.
+bool is_on_link(const Id& id, const SocketAddress& group) {
+  return group.zone == 0 || id.device == nullptr || group.zone == id.device->zone();
+}
+
 /// A group needs no permission: no peer is asked, and the event comes at once.
 int join(Id& id, const sockaddr* to, void* context, bool send_only) {
   const auto address = read_address(to);
   if (!address || !net::is_multicast(address->address)) return EINVAL;
-  if (id.device == nullptr) return EINVAL;
+  if (id.device == nullptr || !is_on_link(id, *address)) return EINVAL;
   auto event = make_event(RDMA_CM_EVENT_MULTICAST_JOIN);
   event->group = address->address;
   event->param.ud.private_data = context;
@@ -53,6 +58,7 @@ int detach(const Id& id, const Group& group) {
 int leave(Id& id, const sockaddr* to) {
   const auto address = read_address(to);
   if (!address) return EINVAL;
+  if (!is_on_link(id, *address)) return EADDRNOTAVAIL;
   if (id.event != nullptr && object(id.event).group == address->address) drop_last_event(id);
   std::unique_lock lock(core().mutex);
   const Group* group = id.find_group(address->address);

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <new>
 
+#include "host/network_namespace.h"
 #include "service/granted_numbers.h"
 #include "service/service.h"
 
@@ -113,8 +114,11 @@ Status Service::try_attach(Program& program, host::Datagram& datagram) {
                    .number = block->first,
                    .count = block->count,
                    .mtu = device->link().mtu,
+                   .flags = device->device().within_host() ? host::kWithinHost : 0,
                    .port = static_cast<uint16_t>(device->addresses().size()),
                    .up = device->link().up,
+                   .interface = device->device().interface(),
+                   .network = host::own_network_namespace(),
                    .mac = device->mac()};
   host::set_text(attached.name, device->name());
   const auto keys = device->partition_keys();

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "host/network_namespace.h"
 #include "net/derived_mac.h"
 #include "service/service.h"
 
@@ -96,10 +97,18 @@ void Service::list(Program& program, const Message& message) {
                   .request = message.request,
                   .mtu = device->link().mtu,
                   .up = device->link().up,
+                  .interface = device->device().interface(),
+                  .network = host::own_network_namespace(),
                   .mac = device->mac()};
     host::set_text(entry.name, device->name());
     host::set_text(entry.text, device->port());
     post(program, entry);
+    for (const host::SharedAddress& ours : device->addresses())
+      post(program, {.type = MessageType::kAddressAdded,
+                     .request = message.request,
+                     .vlan = ours.vlan,
+                     .prefix_bits = ours.prefix_bits,
+                     .address = ours.address});
   }
   answer(program, message, status);
 }

@@ -103,12 +103,13 @@ int check_port(const VerbsContext& context, uint32_t port) {
   return port == 1 ? 0 : EINVAL;
 }
 
-ibv_gid_entry gid_entry(const net::GidTable& gids, uint32_t index) {
+ibv_gid_entry gid_entry(const engine::Device& device, const net::GidTable& gids, uint32_t index) {
   ibv_gid_entry entry{};
   std::memcpy(entry.gid.raw, gids.at(index).bytes.data(), sizeof(entry.gid.raw));
   entry.gid_index = index;
   entry.port_num = 1;
   entry.gid_type = IBV_GID_TYPE_ROCE_V2;
+  if (gids.in_use(index)) entry.ndev_ifindex = device.interface_of(gids.at(index));
   return entry;
 }
 
@@ -117,7 +118,7 @@ int find_gid(const VerbsContext& context, uint32_t port, uint32_t index, ibv_gid
   if (const int error = check_port(context, port); error != 0) return error;
   const net::GidTable gids = context.device->gids();
   if (index >= gids.size()) return EINVAL;
-  found = gid_entry(gids, index);
+  found = gid_entry(*context.device, gids, index);
   return gids.in_use(index) ? 0 : ENODATA;
 }
 
@@ -212,7 +213,7 @@ UROCE_EXPORT ssize_t uroce__ibv_query_gid_table(ibv_context* face, ibv_gid_entry
   for (uint32_t i = 0; i < gids.size(); ++i) {
     if (!gids.in_use(i)) continue;
     if (count == entries_max) return -with_errno(EINVAL);
-    const ibv_gid_entry found = gid_entry(gids, i);
+    const ibv_gid_entry found = gid_entry(*context.device, gids, i);
     auto* to = reinterpret_cast<std::byte*>(entries) + count++ * bytes;
     std::memset(to, 0, bytes);
     std::memcpy(to, &found, std::min(bytes, sizeof(found)));

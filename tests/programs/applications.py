@@ -44,11 +44,11 @@ def ucx(test, size, count, sanitized=False):
                says=r"Final: +\d+", package="ucx-utils", sanitized=sanitized)
 
 
-def libfabric(kind, provider, not_when_busy="", needs_interface=""):
+def libfabric(kind, provider, not_when_busy=""):
     # -c: every byte is compared.
     command = f"fi_pingpong -p '{provider}' -e {kind} -c"
     return Row(f"libfabric {kind} by {provider}", f"{command} -B {PORT}", f"{command} -P {PORT} {SERVER}",
-               says=r"\n(64k|1k|2k|4k) ", package="libfabric-bin", not_when_busy=not_when_busy, needs_interface=needs_interface)
+               says=r"\n(64k|1k|2k|4k) ", package="libfabric-bin", not_when_busy=not_when_busy)
 
 
 def fio(verb, verified, sanitized=False):
@@ -66,9 +66,6 @@ def udapl(options, sanitized=False):
                needs_interface="dat.conf names an interface whose address has a device")
 
 
-# For connections libfabric looks for devices at the addresses of the kernel's interfaces, and leaves out lo.
-AT_INTERFACES = "it takes the addresses of interfaces, without lo's"
-
 BETWEEN_HOSTS = [
     ucx("tag_lat", 8, 1000, sanitized=True),
     ucx("tag_bw", 1 << 20, 100),
@@ -77,9 +74,9 @@ BETWEEN_HOSTS = [
     ucx("ucp_fadd", 8, 500),
     ucx("stream_bw", 16384, 500),
     libfabric("dgram", "verbs"),
-    libfabric("msg", "verbs", needs_interface=AT_INTERFACES),
+    libfabric("msg", "verbs"),
     libfabric("rdm", "verbs;ofi_rxm", not_when_busy="libfabric 1.17 closes a connection, then takes a message that came on it out of the queue and posts its "
-              "buffer to what is closed (SIGSEGV in 3 of 50)", needs_interface=AT_INTERFACES),
+              "buffer to what is closed (SIGSEGV in 3 of 50)"),
     fio("send", verified=True, sanitized=True),
     fio("write", verified=False),
     fio("read", verified=False),

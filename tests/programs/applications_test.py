@@ -243,7 +243,8 @@ class BesideInterface(OfOneService, Applications):
     """As on a machine with a network: at the address of an interface that the service stands beside."""
 
     NAME, ADDRESS = "one interface", ADDRESSES["left"]
-    rows = tuple(row for row in applications.BETWEEN_HOSTS if row.needs_interface)
+    # libfabric takes the addresses of interfaces there.
+    rows = tuple(row for row in applications.BETWEEN_HOSTS if row.needs_interface or row.name.startswith("libfabric"))
 
     @classmethod
     def where(cls):

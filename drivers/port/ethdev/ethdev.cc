@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "drivers/port/carrier.h"
 #include "drivers/port/ethdev/ethdev_port.h"
 #include "drivers/port/ethdev/pmd_traits.h"
 #include "drivers/process/signals_blocked.h"
@@ -20,15 +21,8 @@ bool ethdev_has_mac(std::string_view devargs) {
 }
 
 std::optional<MacAddress> ethdev_known_mac(std::string_view devargs) {
-  const std::string interface = ethdev_interface(devargs);
+  const std::string interface = interface_of(devargs);
   return interface.empty() ? std::nullopt : interface_mac_of(interface);
-}
-
-std::string ethdev_interface(std::string_view devargs) {
-  const Devargs all(devargs);
-  const auto interface = all.value("iface");
-  const bool goes_through = interface && pmd_traits(all.name()).limit == FrameLimit::kInterface;
-  return goes_through ? std::string(*interface) : std::string();
 }
 
 Result<std::unique_ptr<port::Port>> open_ethdev(const port::Specification& specification) {

@@ -20,9 +20,6 @@ bool ethdev_has_mac(std::string_view devargs);
 /// The MAC that the device will have, where it goes through an interface of the kernel.
 std::optional<MacAddress> ethdev_known_mac(std::string_view devargs);
 
-/// The kernel's interface that the device goes through; empty: none.
-std::string ethdev_interface(std::string_view devargs);
-
 /// Any port that DPDK can drive, named by its devargs: PCI addresses and virtual devices, which are made when
 /// opened and removed when closed. EAL runs already. What a driver needs to be told, and what it really
 /// carries, stands in pmd_traits.cc. "net_ring2k" and "net_ring2k+1" are the ends of one wire inside the

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "host/network_namespace.h"
+
 namespace uroce::drivers {
 namespace {
 
@@ -126,7 +128,7 @@ bool Attachment::note_added(std::vector<host::SharedAddress>& addresses, const M
       message.address != Gid{} && message.prefix_bits <= kPrefixBitsMax && message.vlan <= kVlanMax;
   if (!sound) return false;
   std::erase_if(addresses, [&](const auto& one) { return one.address == message.address; });
-  if (addresses.size() >= kAddressesMax) return false;
+  if (addresses.size() >= host::kAddressesMax) return false;
   addresses.push_back({message.address, message.prefix_bits, message.vlan});
   return true;
 }
@@ -153,6 +155,8 @@ Status Attachment::take_attached(host::Datagram& answer) {
   numbers_ = block;
   mac_ = message.mac;
   mtu_ = message.mtu;
+  interface_ = interface_here(message);
+  within_host_ = (message.flags & host::kWithinHost) != 0;
   link_up_ = message.up != 0;
   partition_keys_.assign(message.partition_keys.begin(),
                          message.partition_keys.begin() + message.partition_keys_count);
@@ -283,19 +287,28 @@ void Attachment::stop() {
   listener_ = nullptr;
 }
 
-Result<std::vector<Message>> list_devices(const std::string& path) {
+uint32_t interface_here(const Message& message) {
+  return message.network != 0 && message.network == host::own_network_namespace() ? message.interface : 0;
+}
+
+Result<std::vector<ListedDevice>> list_devices(const std::string& path) {
   const Result<Descriptor> socket = connect_to(path);
   if (!socket) return socket.error();
   const ControlSocket control(socket->get());
   if (Status status = control.send({.type = MessageType::kList, .version = host::kControlVersion}); !status)
     return unanswered(path, status.error());
-  std::vector<Message> devices;
+  std::vector<ListedDevice> devices;
   const Deadline deadline = deadline_in(kAnswerMs);
   for (;;) {
     const Result<host::Datagram> answer = control.wait(deadline);
     if (!answer) return unanswered(path, answer.error());
     if (answer->message.type == MessageType::kDevice && devices.size() < kDevicesMax) {
-      devices.push_back(answer->message);
+      devices.push_back({.device = answer->message, .addresses = {}});
+      continue;
+    }
+    if (answer->message.type == MessageType::kAddressAdded && !devices.empty() &&
+        devices.back().addresses.size() < host::kAddressesMax) {
+      devices.back().addresses.push_back(answer->message.address);
       continue;
     }
     if (Status status = check(answer->message, MessageType::kDone); !status)

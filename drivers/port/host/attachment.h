@@ -58,6 +58,8 @@ class Attachment final : public host::SharedDevice {
   [[nodiscard]] std::vector<host::SharedAddress> addresses() const override;
   [[nodiscard]] std::vector<uint16_t> partition_keys() const override { return partition_keys_; }
   [[nodiscard]] uint32_t link_mtu() const override { return mtu_; }
+  [[nodiscard]] uint32_t interface() const override { return interface_; }
+  [[nodiscard]] bool within_host() const override { return within_host_; }
   [[nodiscard]] uint32_t programs() const override { return programs_; }
   Result<uint16_t> bind(uint64_t id, const host::PortRequest& request) override;
   Status listen(uint64_t id) override;
@@ -94,9 +96,7 @@ class Attachment final : public host::SharedDevice {
     std::vector<host::SharedAddress> addresses;
     uint32_t programs = 1;
   };
-  /// A table of GIDs has room for 256.
-  static constexpr size_t kAddressesMax = 256;
-  static constexpr size_t kFirstMessagesMax = 2 * kAddressesMax;
+  static constexpr size_t kFirstMessagesMax = 2 * host::kAddressesMax;
 
   explicit Attachment(const Options& options) : options_(options) {}
 
@@ -148,6 +148,8 @@ class Attachment final : public host::SharedDevice {
   MacAddress mac_;
   std::vector<uint16_t> partition_keys_;
   std::atomic<uint32_t> mtu_{0};
+  std::atomic<uint32_t> interface_{0};
+  std::atomic<bool> within_host_{false};
   std::atomic<bool> link_up_{false};
   std::atomic<bool> connected_{false};
   std::atomic<bool> gone_{false};
@@ -179,8 +181,18 @@ class Attachment final : public host::SharedDevice {
   std::thread thread_;
 };
 
-/// Devices of the service at `socket`, as kDevice describes them.
-Result<std::vector<host::Message>> list_devices(const std::string& socket);
+/// A device as kDevice describes it, with its addresses but for the link-local one of its MAC, in the order
+/// of their GIDs.
+struct ListedDevice {
+  host::Message device;
+  std::vector<Gid> addresses;
+};
+/// Devices of the service at `socket`.
+Result<std::vector<ListedDevice>> list_devices(const std::string& socket);
+
+/// Index of the kernel's interface that kDevice or kAttached names; 0: none, or one that is not in the
+/// network namespace of this process.
+uint32_t interface_here(const host::Message& message);
 
 /// Which user's program has the queue pair number, at the device of the service at `socket` that has the
 /// address. ENOENT: none has.

@@ -1,5 +1,8 @@
 #include "drivers/port/host/host.h"
 
+#include <net/if.h>
+
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -181,7 +184,14 @@ Result<std::vector<ServiceDevice>> devices_of_service(std::string_view devargs) 
   const auto listed = with_service(*arguments, list_devices);
   if (!listed) return listed.error();
   std::vector<ServiceDevice> devices;
-  for (const host::Message& one : *listed) devices.push_back({std::string(host::text_of(one.name)), one.mac});
+  for (const ListedDevice& one : *listed) {
+    std::array<char, IF_NAMESIZE> interface {};
+    if_indextoname(interface_here(one.device), interface.data());
+    devices.push_back({.name = std::string(host::text_of(one.device.name)),
+                       .mac = one.device.mac,
+                       .interface = interface.data(),
+                       .addresses = one.addresses});
+  }
   return devices;
 }
 

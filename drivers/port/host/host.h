@@ -24,6 +24,8 @@ Result<std::unique_ptr<port::Port>> open_host(const port::Specification& specifi
 struct ServiceDevice {
   std::string name;
   MacAddress mac;
+  std::string interface;       // the kernel's that it goes through; empty: none in this network namespace
+  std::vector<Gid> addresses;  // as ListedDevice has them
 };
 /// All devices of the service that the devargs name, which is started as by open_host().
 Result<std::vector<ServiceDevice>> devices_of_service(std::string_view devargs);

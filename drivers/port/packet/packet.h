@@ -16,7 +16,6 @@ namespace uroce::drivers {
 bool is_packet(std::string_view devargs);
 /// Why gso=auto sends no GSO frames on an interface of the kernel; empty if it does.
 std::string why_no_gso(const std::string& interface);
-std::string packet_interface(std::string_view devargs);
 std::optional<MacAddress> packet_known_mac(std::string_view devargs);
 
 /// Opens a port by devargs of is_packet(), or by those of port::packet_port_on() beside the kernel. Errors

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "drivers/port/buffer_pool.h"
+#include "drivers/port/carrier.h"
 #include "drivers/port/ethdev/packet_filter.h"
 #include "drivers/port/ethdev/pmd_traits.h"
 #include "drivers/port/packet/packet.h"
@@ -182,12 +183,8 @@ std::string why_no_gso(const std::string& interface) {
 
 bool is_packet(std::string_view devargs) { return devargs.starts_with(kPrefix); }
 
-std::string packet_interface(std::string_view devargs) {
-  return std::string(Devargs(devargs).value("iface").value_or(""));
-}
-
 std::optional<MacAddress> packet_known_mac(std::string_view devargs) {
-  return interface_mac_of(packet_interface(devargs));
+  return interface_mac_of(interface_of(devargs));
 }
 
 Result<std::unique_ptr<port::Port>> open_packet(const port::Specification& specification) {

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "engine/device/device_state.h"
+#include "engine/device/gid_interface.h"
 #include "engine/platform/fault_handler.h"
 #include "engine/platform/forked.h"
 #include "host/shared_device.h"
@@ -79,6 +80,7 @@ DeviceState::DeviceState(Options options)
       clock(options.clock),
       nap(options.nap),
       authority(std::move(options.authority)),
+      interface(options.interface),
       counters_memory(std::move(options.counters_memory)),
       port(std::move(options.port)),
       copy_engines(std::move(options.copy_engines)),
@@ -246,6 +248,21 @@ port::FarEnd Device::far_end() const { return state_->port->far_end(); }
 uint32_t Device::link_mtu() const {
   return std::min(state_->port->capabilities().link_mtu,
                   state_->interface_mtu.load(std::memory_order_relaxed));  // nothing but a number
+}
+
+uint32_t Device::interface() const {
+  const host::SharedDevice* const shared = state_->port->shared_device();
+  return shared != nullptr ? shared->interface() : state_->interface;
+}
+
+uint32_t Device::interface_of(const Gid& gid) const {
+  const uint32_t own = interface();
+  return own != 0 ? own : interface_for(gid);
+}
+
+bool Device::within_host() const {
+  const host::SharedDevice* const shared = state_->port->shared_device();
+  return shared != nullptr ? shared->within_host() : state_->port->capabilities().in_process;
 }
 
 host::SharedDevice* Device::shared_device() const {

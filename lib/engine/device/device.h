@@ -79,6 +79,12 @@ class Device {
   void add_listener(DeviceListener& listener);
   void remove_listener(DeviceListener& listener);
   [[nodiscard]] PathMtu path_mtu_max() const;
+  /// Index of the kernel's interface that the device stands beside or goes through; 0: none.
+  [[nodiscard]] uint32_t interface() const;
+  /// Index of the interface that programs are told for the GID, which is never 0 (gid_interface.h).
+  [[nodiscard]] uint32_t interface_of(const Gid& gid) const;
+  /// No frame of the device leaves the host.
+  [[nodiscard]] bool within_host() const;
   /// The GIDs as they are now.
   [[nodiscard]] net::GidTable gids() const;
   /// Adds an address: 0, EEXIST, ENOSPC (no GID index is left), ENODEV. When it returns its packets

@@ -1,6 +1,7 @@
 #include "engine/device/device_group.h"
 
 #include <fmt/format.h>
+#include <net/if.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -222,6 +223,8 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
     numbers = shared->numbers();
   }
   if (std::atomic<uint32_t>* const bell = (*port)->bell()) threads_.parker().sleep_at(*bell);
+  const std::string interface =
+      device.interface.empty() ? drivers::interface_of(device.port) : device.interface;
   // A wire in this process has no other station.
   const bool probe = authority == nullptr && !(*port)->capabilities().in_process;
   DeviceState::Options options{.device = device,
@@ -230,6 +233,7 @@ Status DeviceGroup::add(const Configuration& configuration, size_t index) {
                                .lcores = {},
                                .authority = std::move(authority),
                                .probe_addresses = probe,
+                               .interface = if_nametoindex(interface.c_str()),
                                .numbers = numbers,
                                .first_queue_pair = numbers ? numbers->first : first_queue_pair(*key),
                                .key = *key,

@@ -66,6 +66,7 @@ struct DeviceState {
     std::vector<std::unique_ptr<copy::Engine>> copy_engines = {};  // one per poller, or none at all
     std::unique_ptr<NetworkAuthority> authority = nullptr;         // null: the device finds out itself
     bool probe_addresses = false;
+    uint32_t interface = 0;  // index of the kernel's that the port goes through; 0: none
     std::optional<NumberBlock> numbers = std::nullopt;  // of queue pairs, when others have the rest of them
     uint32_t first_queue_pair = QueuePairTable::kFirstMin;
     std::optional<HashKey> key = std::nullopt;  // decides about numbers and keys; without one they ascend
@@ -132,6 +133,7 @@ struct DeviceState {
   Instant (*const clock)();
   void (*const nap)(int64_t ns);
   const std::unique_ptr<NetworkAuthority> authority;
+  const uint32_t interface;
   std::atomic<uint32_t> interface_mtu{UINT32_MAX};    // as it is now, of an interface of the kernel
   const std::shared_ptr<const void> counters_memory;  // of the pollers
   std::unique_ptr<port::Port> port;

@@ -2,15 +2,40 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 
+#include "drivers/port/carrier.h"
 #include "drivers/port/host/host.h"
 
 namespace uroce::engine {
 namespace {
 
+constexpr std::string_view kNamed = ",device=";
+
 bool stands_for_all(const DeviceConfiguration& device) {
-  return drivers::is_host(device.port) && device.port.find(",device=") == std::string::npos;
+  return drivers::is_host(device.port) && device.port.find(kNamed) == std::string::npos;
+}
+
+DeviceNetwork network_of_served(const DeviceConfiguration& device) {
+  DeviceNetwork network{.changes = true};
+  const size_t at = device.port.find(kNamed);
+  const auto served = drivers::devices_of_service(device.port);
+  if (!served || at == std::string::npos) return network;
+  const std::string rest = device.port.substr(at + kNamed.size());
+  const auto its = std::ranges::find(*served, rest.substr(0, rest.find(',')), &drivers::ServiceDevice::name);
+  if (its == served->end()) return network;
+  network.interface = its->interface;
+  network.addresses = its->addresses;
+  return network;
+}
+
+DeviceNetwork network_of(const DeviceConfiguration& device) {
+  if (drivers::is_host(device.port)) return network_of_served(device);
+  if (!device.interface.empty()) return {.interface = device.interface, .addresses = {}, .changes = true};
+  DeviceNetwork network{.interface = drivers::interface_of(device.port)};
+  for (const InterfaceAddress& ours : device.addresses) network.addresses.push_back(ours.address);
+  return network;
 }
 
 }  // namespace
@@ -34,6 +59,12 @@ Result<Configuration> with_service_devices(Configuration configuration) {
   }
   configuration.devices = std::move(devices);
   return configuration;
+}
+
+std::vector<DeviceNetwork> networks_of(const Configuration& configuration) {
+  std::vector<DeviceNetwork> networks;
+  for (const DeviceConfiguration& device : configuration.devices) networks.push_back(network_of(device));
+  return networks;
 }
 
 }  // namespace uroce::engine

@@ -277,6 +277,21 @@ std::optional<RtNetlink::Way> RtNetlink::way_to(const Gid& destination, unsigned
   return way;
 }
 
+unsigned RtNetlink::interface_to(const Gid& destination) {
+  rtmsg fixed{};
+  fixed.rtm_family = family_of(destination);
+  fixed.rtm_dst_len = destination.is_ipv4() ? 32 : 128;
+  Request request(RTM_GETROUTE, 0, fixed);
+  request.add(RTA_DST, raw(destination));
+  unsigned index = 0;
+  const bool answered = ask(request, [&](uint16_t, std::span<const std::byte> body) {
+    for_each_attribute(body, sizeof(rtmsg), [&](uint16_t type, std::span<const std::byte> value) {
+      if (type == RTA_OIF) index = load<uint32_t>(value);
+    });
+  });
+  return answered ? index : 0;
+}
+
 RtNetlink::Neighbour RtNetlink::neighbour(const Gid& address, unsigned index) {
   ndmsg fixed{};
   fixed.ndm_family = family_of(address);

@@ -55,6 +55,8 @@ class RtNetlink {
     std::optional<Gid> source;
   };
   std::optional<Way> way_to(const Gid& destination, unsigned index);
+  /// Index of the interface by which the kernel reaches `destination`; 0: no route leads there.
+  unsigned interface_to(const Gid& destination);
 
   enum class Known : uint8_t {
     kNo,       // not asked for yet

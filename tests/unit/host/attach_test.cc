@@ -338,6 +338,12 @@ TEST(Attach, ListsOfDevices) {
   EXPECT_EQ(list({done}), 0);
   EXPECT_EQ(list({device, device, done}), 2);
   EXPECT_EQ(list({device, attached_answer()}), -EPROTO);
+  const Message address{.type = MessageType::kAddressAdded};
+  EXPECT_EQ(list({device, address, address, device, done}), 2);
+  EXPECT_EQ(list({address, device, done}), -EPROTO);
+  std::vector<Message> many(host::kAddressesMax + 1, address);
+  many.insert(many.begin(), device);
+  EXPECT_EQ(list(many), -EPROTO);
   EXPECT_EQ(list({{.type = MessageType::kDone, .error = EACCES}}), -EACCES);
   EXPECT_EQ(list(std::vector(100'000, device)), -EPROTO);
 }

@@ -33,6 +33,17 @@ TEST(GidTable, AddressesFollowInConfiguredOrder) {
   EXPECT_EQ(table.find(ip("::192.0.2.7")), std::nullopt) << "an IPv6 address with the same last bytes";
 }
 
+TEST(GidTable, TheLinkLocalOfTheMacAmongTheAddresses_ExpectItOnce) {
+  const std::vector<Gid> addresses = {ip("192.0.2.7"), ip("fe80::c0ff:fe00:207"), ip("2001:db8::7")};
+  const std::vector<uint16_t> vlans = {0, 0, 9};
+  const GidTable table(mac("02:00:c0:00:02:07"), addresses, vlans);
+  ASSERT_EQ(table.size(), 3u);
+  EXPECT_EQ(table.find(addresses[1]), 0u);
+  EXPECT_EQ(table.find(addresses[0]), 1u);
+  EXPECT_EQ(table.find(addresses[2]), 2u);
+  EXPECT_EQ(table.vlan_of(2), 9u);
+}
+
 TEST(GidTable, AnAddressKeepsItsIndexWhileOthersComeAndGo) {
   const std::vector<Gid> addresses = {ip("192.0.2.7"), ip("2001:db8::7"), ip("192.0.2.1")};
   GidTable table(mac("02:00:c0:00:02:07"), addresses);

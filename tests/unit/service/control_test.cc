@@ -25,6 +25,12 @@ TEST(Control, ListsItsDevices) {
   EXPECT_EQ(device->message.type, MessageType::kDevice);
   EXPECT_EQ(host::text_of(device->message.name), "uroce0");
   EXPECT_EQ(device->message.mac, kDeviceMac);
+  EXPECT_EQ(device->message.interface, 0u);
+  EXPECT_NE(device->message.network, 0u);
+  const auto address = program.receive();
+  ASSERT_TRUE(address);
+  EXPECT_EQ(address->message.type, MessageType::kAddressAdded);
+  EXPECT_EQ(address->message.address, kDeviceAddress);
   const auto done = program.receive();
   ASSERT_TRUE(done);
   EXPECT_EQ(done->message.type, MessageType::kDone);
