@@ -54,7 +54,7 @@ namespace uroce {
   X(kTxCnp, "tx_cnp", "packets", "Congestion notifications sent")                                                           \
   X(kRxCnp, "rx_cnp", "packets", "Congestion notifications received")                                                       \
   X(kDropBadAck, "drop_bad_ack", "packets", "Responses that answer nothing that was sent")                                  \
-  X(kDropResources, "drop_resources", "packets", "Repeated READs and atomics whose answer is not kept or allowed any more") \
+  X(kDropResources, "drop_resources", "packets", "READs and atomics repeated too late, and FLUSHes without a resource")     \
   X(kDropNoReceive, "drop_no_receive", "messages", "UD and UC: no receive request was posted")                              \
   X(kDropTooLong, "drop_too_long", "messages", "Longer than the receive request or the path MTU")                           \
   X(kDropRemoteAccess, "drop_remote_access", "messages", "UC: a key or address that does not allow it")                     \

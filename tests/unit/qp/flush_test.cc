@@ -216,8 +216,8 @@ TEST_F(Flush, TheQueuePairMustGrantIt) {
   expect_nak(pump(), NakCode::kInvalidRequest, 5000);
 }
 
-/// The responder's resources: what takes one, and that all of them share the limit. A FLUSH too many is dropped,
-/// because Linux's requester does not count it.
+/// The responder's resources: what takes one, and that all of them share the limit. A FLUSH too many is
+/// dropped, because Linux's requester does not count it.
 TEST_F(Flush, EveryOperationThatIsAnsweredByItselfTakesAResource) {
   grant(kAll | mem::kRemoteAtomic);
   const std::vector<Operation> operations = {Operation::kReadRequest, Operation::kCompareSwap,
