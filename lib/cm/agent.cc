@@ -143,11 +143,13 @@ int Agent::established(CommId id) {
   return 0;
 }
 
-int Agent::reject(CommId id, wire::RejectReason reason, std::span<const std::byte> private_data) {
+int Agent::reject(CommId id, wire::RejectReason reason, std::span<const std::byte> private_data,
+                  const RejectInformation& information) {
   Connection* const connection = table_.find(id);
   wire::CmRej rej{.reason = reason};
   if (connection == nullptr || !copy_private(private_data, rej.private_data)) return EINVAL;
   if (connection->state != State::kReqReceived && connection->state != State::kRepReceived) return EINVAL;
+  set_information(rej, information);
   reject_and_close(*connection, rej);
   return 0;
 }
@@ -194,7 +196,7 @@ void Agent::release(CommId id) {
   connection->attended = false;
   switch (connection->state) {
     case State::kReqSent:
-      return reject_and_close(*connection, {.reason = wire::RejectReason::kTimeout});
+      return give_up_and_close(*connection);
     case State::kReqReceived:
     case State::kRepReceived:
     case State::kRepSent:

@@ -13,12 +13,14 @@
 #include "cm/early_requests.h"
 #include "cm/event.h"
 #include "cm/half_open.h"
+#include "cm/reject_information.h"
 #include "cm/released_timewait.h"
 #include "cm/state_table.h"
 
 namespace uroce::cm {
 
 struct AgentOptions {
+  uint64_t ca_guid = 0;  // of this channel adapter, as in its REQs and REPs
   size_t connections_max = 8192;
   size_t listeners_max = 256;
   uint32_t salt = 0;          // random, of the hash tables; never sent
@@ -94,8 +96,10 @@ class Agent {
   [[nodiscard]] int ready_to_use(CommId id, std::span<const std::byte> private_data);
   /// Data of the peer came before its RTU, which may have been lost. EINVAL unless REP was sent.
   [[nodiscard]] int established(CommId id);
-  /// Instead of reply() or ready_to_use(). EINVAL in any other state, or with more than a REJ carries.
-  [[nodiscard]] int reject(CommId id, wire::RejectReason reason, std::span<const std::byte> private_data);
+  /// Instead of reply() or ready_to_use(). `information`: what a REJ of this reason says in addition
+  /// (reject_information.h). EINVAL in any other state, or with more than a REJ carries.
+  [[nodiscard]] int reject(CommId id, wire::RejectReason reason, std::span<const std::byte> private_data,
+                           const RejectInformation& information = {});
   /// EINVAL unless connected, or with more than a DREQ carries.
   [[nodiscard]] int disconnect(CommId id, std::span<const std::byte> private_data);
 
@@ -169,6 +173,7 @@ class Agent {
   void on_timer(Connection& connection, Instant now);
   void give_up(Connection& connection, Instant now);
   void reject_and_close(Connection& connection, wire::CmRej rej);
+  void give_up_and_close(Connection& connection);
   void hang_up(Connection& connection, const wire::CmDreq& dreq);
   Connection* allocate();
   void enter_timewait(Connection& connection, Instant now);

@@ -3,6 +3,7 @@
 
 #include "cm/agent.h"
 #include "cm/request_destination.h"
+#include "wire/ecn.h"
 
 namespace uroce::cm {
 namespace {
@@ -49,9 +50,22 @@ bool same_link(const Address& one, const Address& other) {
   return one.link == other.link || one.link == MacAddress{} || other.link == MacAddress{};
 }
 
+/// Of the GIDs the one that the REQ came to is acceptable.
 void refuse(const Address& address, const wire::CmMad& mad, wire::RejectReason reason, MadSink& sink) {
-  send_to_stranger(address, mad.transaction_id,
-                   wire::CmRej{.remote = std::get<wire::CmReq>(mad.message).local, .reason = reason}, sink);
+  wire::CmRej rej{.remote = std::get<wire::CmReq>(mad.message).local, .reason = reason};
+  if (reason == wire::RejectReason::kInvalidGid) set_information(rej, information_of_gid(address.local));
+  send_to_stranger(address, mad.transaction_id, rej, sink);
+}
+
+/// The path to the peer of a REQ that came at `address`: the primary path that the REQ names. The datagram
+/// itself says neither which class its sender's data are of, nor whether the sender heeds marks.
+Address path_of(const Address& address, const wire::CmPath& primary) {
+  constexpr uint8_t kPriorities = 8;  // of Ethernet, which has no other service level
+  Address path = address;
+  path.traffic_class = wire::without_ecn(primary.traffic_class);
+  path.flow_label = primary.flow_label;
+  path.service_level = primary.service_level % kPriorities;
+  return path;
 }
 
 }  // namespace
@@ -123,7 +137,7 @@ void Agent::displace(Connection& connection) {
   if (connection.listener != 0)
     close(connection);
   else
-    reject_and_close(connection, {.reason = wire::RejectReason::kTimeout});
+    give_up_and_close(connection);
   tell(EventKind::kUnanswered, connection);
 }
 
@@ -171,7 +185,8 @@ void Agent::on_req(const Datagram& datagram, const wire::CmMad& mad, Instant now
     return refuse(address, mad, wire::RejectReason::kInvalidServiceId, sink);
   }
 
-  Connection* const connection = admit(*listener, State::kReqReceived, address, req.local);
+  Connection* const connection =
+      admit(*listener, State::kReqReceived, path_of(address, req.primary), req.local);
   if (connection == nullptr) return;
   connection->remote_qp = req.qp;
   connection->remote_guid = req.ca_guid;

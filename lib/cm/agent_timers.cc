@@ -97,7 +97,7 @@ void Agent::give_up(Connection& connection, Instant now) {
   switch (connection.state) {
     case State::kReqSent:
     case State::kRepSent:
-      reject_and_close(connection, {.reason = wire::RejectReason::kTimeout});
+      give_up_and_close(connection);
       return tell(EventKind::kUnanswered, connection);
     case State::kDreqSent:
       enter_timewait(connection, now);
@@ -116,6 +116,13 @@ void Agent::reject_and_close(Connection& connection, wire::CmRej rej) {
                                                            : wire::CmAnswered::kOther;
   send(connection, rej);
   close(connection);
+}
+
+/// Rejects for the time-out (reason 4).
+void Agent::give_up_and_close(Connection& connection) {
+  wire::CmRej rej{.reason = wire::RejectReason::kTimeout};
+  set_information(rej, information_of_timeout(options_.ca_guid));
+  reject_and_close(connection, rej);
 }
 
 void Agent::hang_up(Connection& connection, const wire::CmDreq& dreq) {

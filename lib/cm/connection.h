@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/identifiers.h"
@@ -44,6 +45,17 @@ inline constexpr size_t kStateCount = 11;
 
 /// Times of the protocol are 4.096 us times 2 to a code of five bits.
 constexpr Duration cm_time(uint8_t code) { return nanoseconds(int64_t{4096} << (code & 31)); }
+
+/// The code of the ACK timeout of a queue pair whose packets live as long as `packet_life_time` says on each
+/// way, and whose peer may take its `ack_delay` for an ACK: that of the sum, rounded up, where one part is
+/// small beside the other that of the larger. As Linux rounds (cm_ack_timeout).
+constexpr uint8_t ack_timeout(uint8_t packet_life_time, uint8_t ack_delay) {
+  constexpr int kCodeMax = 31;
+  const int round_trip = packet_life_time + 1;
+  const int apart = round_trip > ack_delay ? round_trip - ack_delay : ack_delay - round_trip;
+  const int larger = std::max<int>(round_trip, ack_delay);
+  return static_cast<uint8_t>(std::min(larger + (apart <= 1 ? 1 : 0), kCodeMax));
+}
 
 /// The queue pair that answers. With XRC it stands where end-to-end contexts have their number.
 constexpr QpNumber queue_pair_of(const wire::CmRep& rep) {

@@ -109,6 +109,9 @@ class SharedDevice {
   /// When it was attached; from start() on the listener hears of changes.
   [[nodiscard]] virtual std::vector<SharedAddress> addresses() const = 0;
   [[nodiscard]] virtual std::vector<uint16_t> partition_keys() const = 0;
+  /// Whether another program has the queue pair number now. Without an answer of the service: not known,
+  /// false.
+  virtual bool is_anothers(QpNumber number) = 0;
   /// The link's MTU as it is now.
   [[nodiscard]] virtual uint32_t link_mtu() const = 0;
   /// Index of the kernel's interface that the device goes through. 0: none, or one of another network

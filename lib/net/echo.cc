@@ -6,6 +6,7 @@
 
 #include "net/derived_mac.h"
 #include "wire/big_endian.h"
+#include "wire/ecn.h"
 #include "wire/internet_checksum.h"
 #include "wire/vlan.h"
 
@@ -30,11 +31,12 @@ struct Version {
   size_t protocol;  // offset of its number ...
   uint8_t icmp;     // ... which is this one
   size_t hop_limit;
+  uint8_t ecn;  // the mask of these bits in the second byte
   uint8_t request;
   uint8_t reply;
 };
-constexpr Version kIpv4{kIpv4Bytes, 12, 4, 9, 1, 8, 8, 0};
-constexpr Version kIpv6{kIpv6Bytes, 8, 16, 6, 58, 7, 128, 129};
+constexpr Version kIpv4{kIpv4Bytes, 12, 4, 9, 1, 8, wire::kEcnMask, 8, 0};
+constexpr Version kIpv6{kIpv6Bytes, 8, 16, 6, 58, 7, wire::kEcnMask << 4, 128, 129};
 
 const Version* version_of(std::span<const std::byte> frame, size_t ip_at) {
   const uint16_t type = wire::load_be16(frame.data() + ip_at - 2);
@@ -90,6 +92,7 @@ void turn_round(const Version& version, std::span<std::byte> frame, size_t ip_at
   std::byte* const source = ip + version.source;
   std::swap_ranges(source, source + version.address_bytes, source + version.address_bytes);
   wire::store_u8(ip + version.hop_limit, kHopLimit);
+  wire::store_u8(ip + 1, static_cast<uint8_t>(wire::load_u8(ip + 1) & ~version.ecn));
   if (&version == &kIpv4) {
     constexpr size_t kChecksum = 10;
     wire::store_be16(ip + kChecksum, 0);

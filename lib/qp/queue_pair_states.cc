@@ -9,6 +9,7 @@
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/queue_pair.h"
+#include "wire/ecn.h"
 
 namespace uroce::qp {
 
@@ -95,9 +96,9 @@ void QueuePair::make_frame() {
   const Attributes& current = send_.connection.attributes;
   wire::Path path = current.path;
   // The network marks only what says that it heeds marks. A program may have said so itself.
-  constexpr uint8_t kEct0 = 2;
   const bool heeds = send_.connection.control == CongestionControl::kDcqcn;
-  if (heeds && send_.connection.connected && (path.traffic_class & 3) == 0) path.traffic_class |= kEct0;
+  if (heeds && send_.connection.connected && wire::ecn_of(path.traffic_class) == 0)
+    path.traffic_class |= wire::kEct0;
   path.udp_source_port = wire::udp_source_port(send_.connection.transport.source_ports, path.flow_label,
                                                number(), current.destination);
   send_.connection.frame = wire::FrameTemplate(path);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "host/shared_device.h"
 #include "rdmacm/core.h"
 #include "rdmacm/id_events.h"
 #include "rdmacm/queue_pair.h"
@@ -19,8 +20,9 @@ namespace {
 // As Linux's rdma_cm asks: 4.3 s for each answer, and 15 times again.
 constexpr uint8_t kResponseTimeout = 20;
 constexpr uint8_t kRetries = 15;
-// Of a path whose packets live 4.096 us times 2 to 16.
-constexpr uint8_t kAckTimeout = 17;
+// How long packets live on a RoCE path, for Linux's rdma_cm as well: 0.27 s.
+constexpr uint8_t kPacketLifeTime = 16;
+constexpr uint8_t kAckTimeout = cm::ack_timeout(kPacketLifeTime, engine::Limits::kAckDelay);
 constexpr uint8_t kRetryCount = 7;
 constexpr uint16_t kNoLid = 0xFFFF;
 constexpr uint8_t kExtendedXrc = 1;
@@ -58,18 +60,22 @@ RequestedParameters requested_parameters(const Id& id, const rdma_conn_param* pa
 }
 
 /// Whether the program may name the queue pair to its peer: not that of another program with which a service
-/// has it share the device. The service would drop the message, and nothing would ever answer.
+/// has it share the device. The service would drop the message, and nothing would ever answer. A number of no
+/// program does no harm: what the peer sends to it is dropped, as on hardware.
 bool may_name(const Id& id, QpNumber number) {
-  return number == QpNumber{} || id.device->device().numbers().contains(number);
+  const engine::Device& device = id.device->device();
+  if (number == QpNumber{} || device.numbers().contains(number)) return true;
+  host::SharedDevice* const shared = device.shared_device();
+  return shared == nullptr || !shared->is_anothers(number);
 }
 
-uint8_t within(uint8_t wanted, uint8_t limit) { return std::min(wanted, limit); }
-
-/// The READs of both directions, as far as the device has room.
+/// The READs of both directions that the program asks for or grants; `depth` and `resources` where it leaves
+/// that open, by RDMA_MAX_INIT_DEPTH and RDMA_MAX_RESP_RES or without parameters.
 void take_depths(Id& id, const rdma_conn_param* param, uint8_t depth, uint8_t resources) {
-  id.initiator_depth = within(param != nullptr ? param->initiator_depth : depth, engine::Limits::kReadsSent);
-  id.responder_resources =
-      within(param != nullptr ? param->responder_resources : resources, engine::Limits::kReadsAnswered);
+  if (param != nullptr && param->initiator_depth != RDMA_MAX_INIT_DEPTH) depth = param->initiator_depth;
+  if (param != nullptr && param->responder_resources != RDMA_MAX_RESP_RES)
+    resources = param->responder_resources;
+  set_depths(id, depth, resources);
 }
 
 /// False: there is more private data than fits. With AF_IB all of it is the program's.
@@ -187,7 +193,7 @@ int accept(Id& id, const rdma_conn_param* param) {
     if (error == 0) id.state = IdState::kConnected;
     return error;
   }
-  // Never more than the peer said: what it does not answer must not be asked.
+  // What the program leaves open is what the peer offers: what that does not answer must not be asked.
   take_depths(id, param, id.peer.reads_to_it, id.peer.reads_from_us);
   id.retry_count = id.peer.retry_count;
   wire::CmRep rep;
@@ -200,6 +206,7 @@ int accept(Id& id, const rdma_conn_param* param) {
   rep.vendor_id = id.local_ece.vendor_id & 0xFFFFFF;
   rep.responder_resources = id.responder_resources;
   rep.initiator_depth = id.initiator_depth;
+  rep.target_ack_delay = engine::Limits::kAckDelay;
   rep.flow_control = requested.flow_control != 0;
   rep.rnr_retry_count = requested.rnr_retry_count;
   rep.srq = requested.srq;

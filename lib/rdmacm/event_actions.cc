@@ -69,8 +69,7 @@ Id* make_child(Id& listener, const Request& request) {
   child->remote_ece = request.ece;
   if (!request.datagram) {
     child->peer = peer_of(request.req);
-    child->initiator_depth = child->peer.reads_to_it;
-    child->responder_resources = child->peer.reads_from_us;
+    set_depths(*child, child->peer.reads_to_it, child->peer.reads_from_us);
   }
   attach(*child, *request.device);
   show_path(*child);

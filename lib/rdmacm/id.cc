@@ -42,6 +42,11 @@ ibv_ah_attr address_vector(const Id& id, const cm::Address& way) {
   return attr;
 }
 
+void set_depths(Id& id, uint8_t initiator_depth, uint8_t responder_resources) {
+  id.initiator_depth = std::min(initiator_depth, engine::Limits::kReadsSent);
+  id.responder_resources = std::min(responder_resources, engine::Limits::kReadsAnswered);
+}
+
 int returned(int error) {
   if (error == 0) return 0;
   errno = error;

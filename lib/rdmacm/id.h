@@ -38,8 +38,8 @@ enum class IdState : uint8_t {
 struct Peer {
   QpNumber qp;
   Psn psn;
-  uint8_t reads_from_us = 0;  // READs and atomics of the peer's under way, at most
-  uint8_t reads_to_it = 0;    // of ours
+  uint8_t reads_from_us = 0;  // READs and atomics of the peer's under way, at most, as its REQ says
+  uint8_t reads_to_it = 0;    // of ours, likewise
   uint8_t retry_count = 0;
   uint8_t rnr_retry_count = 0;
   PathMtu mtu = PathMtu::k1024;
@@ -81,6 +81,8 @@ struct Id : rdma_cm_id {
   cm::Address way;
   Peer peer;
   Psn psn;  // with which the peer is to begin to send
+  // READs and atomics of ours and of the peer under way, at most. Of a client: what it asks for, then what
+  // the REP grants. Of a server: what the REQ offers, then what rdma_accept grants.
   uint8_t initiator_depth = 0;
   uint8_t responder_resources = 0;
   uint8_t retry_count = 0;
@@ -118,6 +120,9 @@ inline Id& object(rdma_cm_id* id) { return *static_cast<Id*>(id); }
 
 /// How verbs say `way`, which begins at an address of the id's device.
 ibv_ah_attr address_vector(const Id& id, const cm::Address& way);
+
+/// As many READs of ours, and of the peer, as that and as the device has room for.
+void set_depths(Id& id, uint8_t initiator_depth, uint8_t responder_resources);
 
 /// Writes `local` and `remote` to where programs read them, with the zone of the id's device where they have
 /// one.

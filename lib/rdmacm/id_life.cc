@@ -74,8 +74,10 @@ void show_path(Id& id) {
   id.path.sgid = face.sgid;
   id.path.dgid = face.dgid;
   id.path.pkey = face.pkey;
-  id.path.hop_limit = 64;
-  id.path.traffic_class = id.type_of_service;
+  id.path.flow_label = htonl(id.way.flow_label);
+  id.path.hop_limit = id.way.hop_limit;
+  id.path.traffic_class = id.way.traffic_class;
+  id.path.sl = id.way.service_level;
   id.path.reversible = 1;
   id.path.numb_path = 1;
   id.path.mtu_selector = 2;  // exactly

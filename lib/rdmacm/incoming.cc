@@ -32,8 +32,11 @@ std::unique_ptr<Event> on_reply(Id& id, const cm::Event& event) {
   id.way.link = event.address.link;
   id.peer.qp = cm::queue_pair_of(rep);
   id.peer.psn = rep.starting_psn;
-  id.peer.reads_from_us = rep.initiator_depth;
-  id.peer.reads_to_it = rep.responder_resources;
+  // What the server grants holds, less or more than what was asked for, as in Linux.
+  set_depths(id, rep.responder_resources, rep.initiator_depth);
+  if (!id.ack_timeout)
+    id.peer.ack_timeout =
+        cm::ack_timeout(static_cast<uint8_t>(id.peer.ack_timeout - 1), rep.target_ack_delay);
   id.peer.rnr_retry_count = rep.rnr_retry_count;
   id.remote_ece = {.vendor_id = rep.vendor_id, .options = event.mad->ece_options, .comp_mask = 0};
   auto made = make_event(RDMA_CM_EVENT_CONNECT_RESPONSE);
@@ -112,15 +115,15 @@ bool CmDevice::read_header(const cm::Event& event, std::span<const std::byte> pr
 
 void CmDevice::on_request(const cm::Event& event) {
   const auto& req = std::get<wire::CmReq>(event.mad->message);
-  const auto refuse = [&](wire::RejectReason reason) {
-    static_cast<void>(services_->agent().reject(event.id, reason, {}));
+  const auto refuse = [&](wire::RejectReason reason, const cm::RejectInformation& information = {}) {
+    static_cast<void>(services_->agent().reject(event.id, reason, {}, information));
     services_->agent().release(event.id);
   };
   auto request = std::make_unique<Request>();
   if (!read_header(event, req.private_data, *request)) return refuse(wire::RejectReason::kConsumerDefined);
   if (req.path_mtu < static_cast<uint8_t>(PathMtu::k256) ||
       req.path_mtu > static_cast<uint8_t>(device_.path_mtu_max()))
-    return refuse(wire::RejectReason::kInvalidMtu);
+    return refuse(wire::RejectReason::kInvalidMtu, cm::information_of_mtu(device_.path_mtu_max()));
   request->req = req;
   request->ece = {.vendor_id = req.vendor_id, .options = event.mad->ece_options, .comp_mask = 0};
   auto made = make_event(RDMA_CM_EVENT_CONNECT_REQUEST);

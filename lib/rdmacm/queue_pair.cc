@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "mem/access.h"
 #include "rdmacm/completion_queues.h"
 #include "rdmacm/multicast.h"
 #include "verbs/call_guard.h"
@@ -25,7 +26,8 @@ void describe_init(const Id& id, ibv_qp_attr& attributes, int& mask) {
   }
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   if (id.responder_resources != 0)
-    attributes.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    attributes.qp_access_flags |=
+        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | mem::kFlushGlobal.bits();
   mask |= IBV_QP_ACCESS_FLAGS;
 }
 

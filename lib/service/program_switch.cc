@@ -10,27 +10,20 @@
 namespace uroce::service {
 
 ProgramSwitch::ProgramSwitch(Options options)
-    : options_(std::move(options)),
-      slots_(host::NumberBlocks::kBlocks),
-      ports_(keyed_hash(options_.key, 0, 0)),
-      routes_(derive(options_.key, 1)) {
+    : options_(std::move(options)), ports_(keyed_hash(options_.key, 0, 0)), routes_(derive(options_.key, 1)) {
   refused_.reserve(HeldRequests::kMax);
 }
 
 void ProgramSwitch::add(Attachment& program) {
   programs_.push_back(&program);
-  set_slots(program.block(), &program);
+  owners_.set(program.block(), &program);
 }
 
 void ProgramSwitch::remove(Attachment& program) {
   std::erase(programs_, &program);
-  set_slots(program.block(), nullptr);
+  owners_.set(program.block(), nullptr);
   groups_.leave_all(program);
   ports_.release_all(program.program());
-}
-
-void ProgramSwitch::set_slots(NumberBlock block, Attachment* program) {
-  std::fill_n(slots_.begin() + (block.first >> host::kBlockBits), block.count >> host::kBlockBits, program);
 }
 
 Attachment* ProgramSwitch::find(uint32_t program) const {
@@ -41,7 +34,7 @@ Attachment* ProgramSwitch::find(uint32_t program) const {
 bool ProgramSwitch::deliver(const Arrival& arrival) {
   const QpNumber to = arrival.packet.headers.bth.destination;
   if (to == engine::GeneralServices::kNumber) return deliver_management(arrival);
-  Attachment* const program = owner_of(to);
+  Attachment* const program = owners_.of(to);
   if (program == nullptr) return false;
   program->send(arrival.frame, arrival.has_icrc, turn_);
   return true;
@@ -100,7 +93,7 @@ size_t ProgramSwitch::collect_from(Attachment& program, port::TxBatch& batch) {
 
 void ProgramSwitch::forward(Attachment& program, port::TxFrame& frame, port::TxBatch& batch) {
   const std::span<const std::byte> bytes(frame.data, frame.length);
-  const auto way = check_outgoing(bytes, options_.device, program.block(), packet_);
+  const auto way = check_outgoing(bytes, options_.device, {program, owners_}, packet_);
   if (const Drop* const reason = std::get_if<Drop>(&way)) return program.drop(*reason);
   const bool to_self = std::get<Way>(way) == Way::kSelf;
   if (to_self && deliver({.packet = packet_, .frame = bytes, .has_icrc = frame.has_icrc})) return;

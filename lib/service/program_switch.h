@@ -14,6 +14,7 @@
 #include "service/groups.h"
 #include "service/held_requests.h"
 #include "service/management.h"
+#include "service/number_owners.h"
 #include "service/outgoing.h"
 #include "service/request_routes.h"
 
@@ -51,11 +52,7 @@ class ProgramSwitch final : public engine::FrameSwitch {
   [[nodiscard]] Groups& groups() { return groups_; }
 
  private:
-  [[nodiscard]] Attachment* owner_of(QpNumber number) const {
-    return slots_[(number.value & QpNumber::kMask) >> host::kBlockBits];
-  }
   [[nodiscard]] Attachment* find(uint32_t program) const;
-  void set_slots(NumberBlock block, Attachment* program);
 
   // Queue pair 1 (switch_management.cc).
   bool deliver_management(const Arrival& arrival);
@@ -70,7 +67,7 @@ class ProgramSwitch final : public engine::FrameSwitch {
   void forward(Attachment& program, port::TxFrame& frame, port::TxBatch& batch);
 
   Options options_;
-  std::vector<Attachment*> slots_;  // by the upper bits of a queue pair number
+  NumberOwners owners_;
   std::vector<Attachment*> programs_;
   size_t first_ = 0;  // of the programs, in the next collect()
   uint64_t turn_ = 1;

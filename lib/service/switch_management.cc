@@ -9,7 +9,7 @@ bool ProgramSwitch::deliver_management(const Arrival& arrival) {
   const auto message = management_of(arrival.packet);
   if (!message) return false;
   if (message->request) return deliver_request(arrival, *message);
-  Attachment* program = owner_of(host::owner_of_comm_id(message->receiver.value));
+  Attachment* program = owners_.of(host::owner_of_comm_id(message->receiver.value));
   if (message->receiver == wire::CommId{}) {
     // The peer gives up a request to which it has heard no answer.
     held_.cancel(arrival.packet.source, message->sender);
@@ -32,7 +32,7 @@ bool ProgramSwitch::deliver_request(const Arrival& arrival, const Management& me
     return true;
   }
   const bool local = options_.device.gids.owns(source);
-  const Attachment* const sender = local ? owner_of(host::owner_of_comm_id(message.sender.value)) : nullptr;
+  const Attachment* const sender = local ? owners_.of(host::owner_of_comm_id(message.sender.value)) : nullptr;
   return held_.hold({.source = source,
                      .program = sender == nullptr ? 0 : sender->program(),
                      .sender = message.sender,

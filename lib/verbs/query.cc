@@ -72,7 +72,7 @@ ibv_device_attr device_attributes(const VerbsContext& context) {
   attributes.max_mcast_qp_attach = Limits::kGroupMembers;
   attributes.max_total_mcast_qp_attach = Limits::kMemberships;
   attributes.max_pkeys = static_cast<uint16_t>(context.device->partition_keys().size());
-  attributes.local_ca_ack_delay = 15;
+  attributes.local_ca_ack_delay = Limits::kAckDelay;
   attributes.phys_port_cnt = 1;
   return attributes;
 }

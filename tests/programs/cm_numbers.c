@@ -1,10 +1,11 @@
 /* A program of a service that names queue pair numbers which are not its own:
  *
- *     cm_numbers ADDRESS PORT OTHER...
+ *     cm_numbers ADDRESS PORT NONE OTHER...
  *
- * It listens there, connects to itself, and in the name of each OTHER, a number of another program's or of
- * none, wants to connect and to accept, which has to be refused at once; and it sends to each, which has
- * to end as with any queue pair that is not there: nothing answers. Exits with 0 if all is so. */
+ * It listens there, connects to itself, and in the name of each OTHER, a number of another program's,
+ * wants to connect and to accept, which has to be refused at once. In the name of NONE, which is no
+ * program's, both have to do, as on hardware. It sends to each, which has to end as with any queue pair
+ * that is not there: nothing answers. Exits with 0 if all is so. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <rdma/rdma_cma.h>
@@ -98,23 +99,44 @@ static void expect_invalid(const char* what, int result) {
   expect(what, errno, EINVAL);
 }
 
+static struct rdma_cm_id* find_way(struct rdma_event_channel* channel, struct sockaddr_in* address) {
+  struct rdma_cm_id* client;
+  if (rdma_create_id(channel, &client, NULL, RDMA_PS_TCP) != 0 ||
+      rdma_resolve_addr(client, NULL, (struct sockaddr*)address, WAIT_MS) != 0)
+    fail("rdma_resolve_addr");
+  next(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+  if (rdma_resolve_route(client, WAIT_MS) != 0) fail("rdma_resolve_route");
+  next(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
+  return client;
+}
+
+/* Two queue pairs that there are not: the one that asks, and the next number. */
+static void connect_simulated(struct rdma_event_channel* channel, struct sockaddr_in* address,
+                              uint32_t number) {
+  struct rdma_cm_id *client = find_way(channel, address), *server;
+  struct rdma_conn_param param = {.retry_count = RETRIES, .qp_num = number};
+  if (rdma_connect(client, &param) != 0) fail("rdma_connect with a simulated queue pair");
+  server = next(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+  param.qp_num = number + 1;
+  if (rdma_accept(server, &param) != 0) fail("rdma_accept with a simulated queue pair");
+  next(channel, RDMA_CM_EVENT_CONNECT_RESPONSE);
+  if (rdma_establish(client) != 0) fail("rdma_establish");
+  next(channel, RDMA_CM_EVENT_ESTABLISHED);
+}
+
 int main(int count, char** arguments) {
   struct sockaddr_in address = {.sin_family = AF_INET};
   struct rdma_event_channel* channel = rdma_create_event_channel();
   struct rdma_conn_param param = {.retry_count = RETRIES};
   struct rdma_cm_id *listener, *client, *server;
   int i;
-  if (count < 4 || inet_pton(AF_INET, arguments[1], &address.sin_addr) != 1) return 2;
+  if (count < 5 || inet_pton(AF_INET, arguments[1], &address.sin_addr) != 1) return 2;
   address.sin_port = htons((uint16_t)atoi(arguments[2]));
   if (channel == NULL || rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP) != 0 ||
-      rdma_bind_addr(listener, (struct sockaddr*)&address) != 0 || rdma_listen(listener, 4) != 0 ||
-      rdma_create_id(channel, &client, NULL, RDMA_PS_TCP) != 0 ||
-      rdma_resolve_addr(client, NULL, (struct sockaddr*)&address, WAIT_MS) != 0)
+      rdma_bind_addr(listener, (struct sockaddr*)&address) != 0 || rdma_listen(listener, 4) != 0)
     fail("rdma_cm");
-  next(channel, RDMA_CM_EVENT_ADDR_RESOLVED);
-  if (rdma_resolve_route(client, WAIT_MS) != 0) fail("rdma_resolve_route");
-  next(channel, RDMA_CM_EVENT_ROUTE_RESOLVED);
-  for (i = 3; i < count; ++i) {
+  client = find_way(channel, &address);
+  for (i = 4; i < count; ++i) {
     param.qp_num = (uint32_t)strtoul(arguments[i], NULL, 0);
     expect_invalid("rdma_connect", rdma_connect(client, &param));
   }
@@ -122,7 +144,7 @@ int main(int count, char** arguments) {
   param.qp_num = make_queue_pair(client->verbs)->qp_num;
   if (rdma_connect(client, &param) != 0) fail("rdma_connect");
   server = next(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
-  for (i = 3; i < count; ++i) {
+  for (i = 4; i < count; ++i) {
     param.qp_num = (uint32_t)strtoul(arguments[i], NULL, 0);
     expect_invalid("rdma_accept", rdma_accept(server, &param));
   }
@@ -131,6 +153,7 @@ int main(int count, char** arguments) {
   next(channel, RDMA_CM_EVENT_CONNECT_RESPONSE);
   if (rdma_establish(client) != 0) fail("rdma_establish");
   next(channel, RDMA_CM_EVENT_ESTABLISHED);
+  connect_simulated(channel, &address, (uint32_t)strtoul(arguments[3], NULL, 0));
   for (i = 3; i < count; ++i) expect_silence(client->verbs, (uint32_t)strtoul(arguments[i], NULL, 0));
   return 0;
 }

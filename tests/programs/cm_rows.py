@@ -112,6 +112,13 @@ def perftest(tool, options, **more):
                client_says=rf"(?m)^ \d+ +{count} +[\d.]+ ", **more)
 
 
+def granted_less(options):
+    """The server answers one READ at a time, and the client asks for sixteen."""
+    row = perftest("ib_read_bw", options)
+    return replace(row, name="ib_read_bw -R, the server answers less than the client asks for",
+                   server=row.server + " -o 1", client=row.client.replace(" {server}", " -o 16 {server}"))
+
+
 def qperf(tests, **more):
     """Only those of RC: with UD and without -cm1 it makes addresses that RoCE does not have, and -n hangs, all with the
     kernel as well. Its server tells its port, and then listens at it (mended after 0.4.11)."""
@@ -151,6 +158,7 @@ def traffic():
     yield perftest("ib_send_bw", "-s 4096 -n 200", with_kernel=(V4,))
     yield perftest("ib_write_lat", "-s 64 -n 200")
     yield perftest("ib_read_bw", "-s 65536 -n 100", with_kernel=(V4,))
+    yield granted_less("-s 65536 -n 100")
     yield qperf("rc_lat rc_bw", with_kernel=(V4,))
     yield qperf("rc_rdma_read_lat rc_rdma_write_bw")
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +25,8 @@ class FakeHost {
  public:
   static constexpr uint32_t kSelf = 1;
   static constexpr uint32_t kOther = 2;
+  /// Queue pair numbers of the other program.
+  static constexpr NumberBlock kOtherNumbers{.first = 0xF0'0000, .count = 1u << host::kBlockBits};
 
   /// Under the lock: the ports of all programs at the device with that MAC.
   template <typename Function>
@@ -36,6 +39,16 @@ class FakeHost {
   auto with_groups(Function function) {
     const std::lock_guard guard(mutex_);
     return function(groups_);
+  }
+  /// Looks at each frame that leaves a device, and may change it; must not call this object. Null: none does.
+  using Tap = std::function<void(std::span<std::byte> frame)>;
+  void set_tap(Tap tap) {
+    const std::lock_guard guard(mutex_);
+    tap_ = std::move(tap);
+  }
+  void tap(const port::TxFrame& frame) {
+    const std::lock_guard guard(mutex_);
+    if (tap_) tap_({frame.data, frame.length});
   }
   /// An errno that each request fails with, 0: none does.
   void fail(int error) {
@@ -51,6 +64,7 @@ class FakeHost {
   std::mutex mutex_;
   std::map<MacAddress, host::PortNumbers> ports_;
   std::map<Gid, int> groups_;
+  Tap tap_;
   int error_ = 0;
 };
 
@@ -70,6 +84,9 @@ class FakeSharedDevice final : public host::SharedDevice {
     return {{.address = Gid::from_ipv4({192, 0, 2, options_.mac.bytes[5]}), .prefix_bits = 120}};
   }
   [[nodiscard]] std::vector<uint16_t> partition_keys() const override { return {0xFFFF}; }
+  bool is_anothers(QpNumber number) override {
+    return host_.outcome().ok() && FakeHost::kOtherNumbers.contains(number);
+  }
   [[nodiscard]] uint32_t link_mtu() const override { return options_.link_mtu; }
   [[nodiscard]] uint32_t programs() const override { return 2; }
 
@@ -118,7 +135,7 @@ class FakeSharedDevice final : public host::SharedDevice {
 /// after all.
 class SharedQueue final : public port::PortQueue {
  public:
-  explicit SharedQueue(port::PortQueue& inner) : inner_(inner) {}
+  SharedQueue(port::PortQueue& inner, FakeHost& host) : inner_(inner), host_(host) {}
 
   uint16_t receive(std::span<port::RxFrame> frames) override {
     uint16_t count = 0;
@@ -134,6 +151,7 @@ class SharedQueue final : public port::PortQueue {
   uint16_t transmit(std::span<const port::TxFrame> frames) override {
     uint16_t taken = 0;
     for (const port::TxFrame& frame : frames) {
+      host_.tap(frame);
       if (frame.on_host)
         on_host_.push_back(inner_.loop(frame));
       else if (inner_.transmit({&frame, 1}) == 0)
@@ -152,6 +170,7 @@ class SharedQueue final : public port::PortQueue {
 
  private:
   port::PortQueue& inner_;
+  FakeHost& host_;
   std::deque<port::RxFrame> on_host_;
   uint64_t carried_ = 0;
 };
@@ -166,7 +185,7 @@ class SharedPort final : public port::Port {
                        .numbers = numbers,
                        .link_mtu = inner_->capabilities().link_mtu}) {
     for (uint16_t i = 0; i < inner_->capabilities().queues; ++i)
-      queues_.push_back(std::make_unique<SharedQueue>(inner_->queue(i)));
+      queues_.push_back(std::make_unique<SharedQueue>(inner_->queue(i), host));
   }
   [[nodiscard]] const port::Capabilities& capabilities() const override { return inner_->capabilities(); }
   SharedQueue& queue(uint16_t index) override { return *queues_.at(index); }

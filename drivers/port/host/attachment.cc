@@ -251,6 +251,17 @@ std::optional<Gid> Attachment::source_to(const Gid& destination) {
   return answer && answer->type == MessageType::kSource ? std::optional(answer->address) : std::nullopt;
 }
 
+bool Attachment::is_anothers(QpNumber number) {
+  if (numbers_.contains(number)) return false;
+  const std::vector<host::SharedAddress> ours = addresses();
+  if (ours.empty()) return false;
+  const Result<Message> answer = ask({.type = MessageType::kWhose,
+                                      .version = host::kControlVersion,
+                                      .number = number.value,
+                                      .address = ours.front().address});
+  return answer && answer->type == MessageType::kOwner;
+}
+
 void Attachment::resolve(const host::Station& station) {
   tell({.type = MessageType::kResolve, .vlan = station.vlan, .address = station.address});
 }

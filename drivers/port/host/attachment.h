@@ -57,6 +57,7 @@ class Attachment final : public host::SharedDevice {
   [[nodiscard]] NumberBlock numbers() const override { return numbers_; }
   [[nodiscard]] std::vector<host::SharedAddress> addresses() const override;
   [[nodiscard]] std::vector<uint16_t> partition_keys() const override { return partition_keys_; }
+  bool is_anothers(QpNumber number) override;
   [[nodiscard]] uint32_t link_mtu() const override { return mtu_; }
   [[nodiscard]] uint32_t interface() const override { return interface_; }
   [[nodiscard]] bool within_host() const override { return within_host_; }

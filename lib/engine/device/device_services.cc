@@ -12,10 +12,10 @@ namespace {
 
 /// Where programs share a device, the numbers of connections begin with what is of this program's queue pair
 /// numbers only: so the service knows for which program a message is.
-cm::AgentOptions agent_options(const host::SharedDevice* shared) {
+cm::AgentOptions agent_options(uint64_t guid, const host::SharedDevice* shared) {
   std::random_device random;
   cm::AgentOptions options{
-      .connections_max = Limits::kConnections, .salt = random(), .first_number = random()};
+      .ca_guid = guid, .connections_max = Limits::kConnections, .salt = random(), .first_number = random()};
   if (shared == nullptr) return options;
   options.prefix = {.value = host::comm_prefix(shared->numbers()), .bits = host::kCommPrefixBits};
   options.connections_max =
@@ -39,7 +39,7 @@ int Device::manage(ServicesUser& user, const std::function<void(GeneralServices&
                                    .links = state.links,
                                    .source_ports = state.configuration.source_ports,
                                    .shared = shared != nullptr,
-                                   .agent = agent_options(shared)},
+                                   .agent = agent_options(guid(), shared)},
           user);
     }
   }

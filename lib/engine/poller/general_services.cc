@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "net/derived_mac.h"
+#include "wire/ecn.h"
 #include "wire/vlan.h"
 
 namespace uroce::engine {
@@ -36,7 +37,7 @@ std::optional<Counter> GeneralServices::receive(const wire::Packet& packet, Inst
   now_ = now;
   agent_.receive({.local = packet.destination,
                   .remote = packet.source,
-                  .traffic_class = packet.traffic_class,
+                  .traffic_class = wire::without_ecn(packet.traffic_class),
                   .service_level = wire::priority_of(packet.vlan_tci),
                   .link = packet.source_mac},
                  packet.payload, now, *this);

@@ -29,6 +29,8 @@ struct Limits {
   // sending is that of peers with much room.
   static constexpr uint8_t kReadsSent = 128;
   static constexpr uint8_t kReadsAnswered = 16;
+  /// How long an ACK may wait here: 4.096 us times 2 to it. As Linux's rxe.
+  static constexpr uint8_t kAckDelay = 15;
 };
 
 }  // namespace uroce::engine

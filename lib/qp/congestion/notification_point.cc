@@ -2,15 +2,9 @@
 
 #include "qp/connection.h"
 #include "qp/frame_writer.h"
+#include "wire/ecn.h"
 
 namespace uroce::qp {
-
-namespace {
-
-/// CNPs are ECN-capable, as those of NICs: where packets are marked, others are dropped instead.
-constexpr uint8_t kEct0 = 2;
-
-}  // namespace
 
 bool NotificationPoint::send(const Connection& connection, port::TxBatch& tx, Instant now) {
   port::TxFrame* const frame = tx.next();
@@ -18,7 +12,8 @@ bool NotificationPoint::send(const Connection& connection, port::TxBatch& tx, In
   const CongestionOptions& options = connection.transport.congestion;
   const Attributes& attributes = connection.attributes;
   wire::Path path = attributes.path;
-  path.traffic_class = static_cast<uint8_t>(options.cnp_dscp << 2 | kEct0);
+  // CNPs are ECN-capable, as those of NICs: where packets are marked, others are dropped instead.
+  path.traffic_class = static_cast<uint8_t>(options.cnp_dscp << 2 | wire::kEct0);
   path.udp_source_port = wire::udp_source_port(connection.transport.source_ports, path.flow_label,
                                                connection.number, attributes.destination);
   const wire::FrameTemplate start(path);

@@ -5,6 +5,7 @@
 #include "base/time.h"
 #include "port/tx_batch.h"
 #include "qp/congestion/options.h"
+#include "wire/ecn.h"
 #include "wire/packet.h"
 
 namespace uroce::qp {
@@ -12,7 +13,9 @@ namespace uroce::qp {
 struct Connection;
 
 /// The network has marked the packet: its ECN bits are CE (RFC 3168, section 5).
-inline bool is_marked(const wire::Packet& packet) { return (packet.traffic_class & 3) == 3; }
+inline bool is_marked(const wire::Packet& packet) {
+  return wire::ecn_of(packet.traffic_class) == wire::kCongestionMarked;
+}
 
 /// Tells the peer by CNPs that what it sends meets congestion: one at once, the next one only after the
 /// interval, if there was a marked packet since.

@@ -74,9 +74,9 @@ TEST(LostMessages, ManyConnectionsOnABadLink_ExpectEachSetUpOnceAndEndedOnce) {
   EXPECT_EQ(world.server.count(EventKind::kRequest), kConnections);
   EXPECT_EQ(world.server.count(EventKind::kEstablished), kConnections);
 
-  for (const auto& [kind, id, mad] : std::vector(world.server.told)) {
-    if (kind == EventKind::kRequest && random.chance(1, 2)) {
-      EXPECT_EQ(world.server.agent.disconnect(id, {}), 0);
+  for (const TwoAgents::Told& told : std::vector(world.server.told)) {
+    if (told.kind == EventKind::kRequest && random.chance(1, 2)) {
+      EXPECT_EQ(world.server.agent.disconnect(told.id, {}), 0);
     }
   }
   for (const CommId id : ids) {

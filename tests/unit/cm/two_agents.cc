@@ -19,7 +19,7 @@ const char* name_of(const wire::CmMessage& message) {
 }  // namespace
 
 void TwoAgents::Host::on_event(const Event& event) {
-  told.push_back({event.kind, event.id, event.mad == nullptr ? wire::CmMad{} : *event.mad});
+  told.push_back({event.kind, event.id, event.mad == nullptr ? wire::CmMad{} : *event.mad, event.address});
   if (answers && event.kind == EventKind::kRequest) {
     EXPECT_EQ(agent.reply(event.id, rep(kServerQp + static_cast<uint32_t>(told.size())), 7), 0);
   }
@@ -69,6 +69,7 @@ Sent TwoAgents::Sink::send(const Address& address, const wire::CmMad& mad) {
   const Fate what_becomes = world_.fate(world_.datagrams_++);
   world_.trace_.push_back(std::string(&from_ == &world_.client ? "client " : "server ") +
                           name_of(mad.message));
+  world_.last_sent_ = mad;
   if (what_becomes == Fate::kLost) return Sent::kYes;
 
   InFlight datagram{to, {.local = address.remote, .remote = address.local}, {}};

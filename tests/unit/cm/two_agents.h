@@ -22,6 +22,7 @@ class TwoAgents {
     EventKind kind;
     CommId id;
     wire::CmMad mad;  // empty without
+    Address address;  // of the connection
   };
 
   class Host final : public Consumer {
@@ -62,6 +63,8 @@ class TwoAgents {
 
   [[nodiscard]] size_t datagrams() const { return datagrams_; }
   [[nodiscard]] const std::vector<std::string>& trace() const { return trace_; }
+  /// What was sent last, of either host and whatever became of it.
+  [[nodiscard]] const wire::CmMad& last_sent() const { return last_sent_; }
 
   static constexpr ServiceId kService{0x0106'1144};
 
@@ -91,6 +94,7 @@ class TwoAgents {
   size_t datagrams_ = 0;
   std::multimap<Instant, InFlight> in_flight_;  // by arrival
   std::vector<std::string> trace_;
+  wire::CmMad last_sent_;
 };
 
 /// Finds out the peer's link address meanwhile.

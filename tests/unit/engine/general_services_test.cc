@@ -182,7 +182,9 @@ class Strangers : public ::testing::Test {
     return gid;
   }
   [[nodiscard]] Gid ours() const { return pair.left->gids().at(1); }
-  std::optional<Counter> ask(const Gid& from, MacAddress link, uint32_t number, cm::ServiceId service) {
+  /// In a datagram of the class `datagram_class`, for a connection of `path_class`.
+  std::optional<Counter> ask(const Gid& from, MacAddress link, uint32_t number, cm::ServiceId service,
+                             uint8_t datagram_class = 0, uint8_t path_class = 0) {
     wire::CmReq req;
     req.local = {number};
     req.service = service;
@@ -190,16 +192,29 @@ class Strangers : public ::testing::Test {
     req.max_cm_retries = 15;
     req.primary.local_gid = from;
     req.primary.remote_gid = ours();
+    req.primary.traffic_class = path_class;
     std::array<std::byte, wire::kMadBytes> bytes;
     wire::write_cm(bytes.data(), {number, 0, req});
     wire::Packet packet;
     packet.source_mac = link;
     packet.source = from;
     packet.destination = ours();
+    packet.traffic_class = datagram_class;
     packet.headers.bth.opcode = {0x64};
     packet.headers.deth.qkey = wire::kGsiQkey;
     packet.payload = bytes;
     return services.receive(packet, VirtualPair::now(), batch);
+  }
+  /// The traffic classes of what was sent.
+  std::vector<uint8_t> sent_classes() {
+    std::vector<uint8_t> classes;
+    for (const port::TxFrame& frame : batch.frames()) {
+      wire::Packet packet;
+      EXPECT_EQ(wire::parse_frame({frame.data, frame.length}, packet).result, wire::ParseResult::kRoce);
+      classes.push_back(packet.traffic_class);
+    }
+    sent();
+    return classes;
   }
   /// The Ethernet addresses to which something was sent.
   std::vector<MacAddress> sent() {
@@ -251,6 +266,23 @@ TEST_F(Strangers, SourcesThatNoHostHas_ExpectNoAnswer) {
   EXPECT_EQ(ask(address(1), {}, 1, kService), Counter::kDropNotOurAddress);
   EXPECT_EQ(ask(Gid::from_ipv4({224, 0, 0, 1}), mac(1), 1, kService), Counter::kDropNotOurAddress);
   EXPECT_TRUE(sent().empty());
+}
+
+/// A switch marks packets, and some adapters say ECT(0) in every datagram.
+TEST_F(Strangers, RequestWithEcnBits_ExpectNoneInTheAnswers) {
+  host.agent = &services.agent();
+  for (const unsigned ecn : {1u, 2u, 3u}) {
+    ask(address(1), mac(1), ecn, kService, static_cast<uint8_t>(0x68 | ecn), 0x20);
+    EXPECT_EQ(sent_classes(), std::vector<uint8_t>{0x68}) << "a REJ of no connection is of the REQ's class";
+  }
+  ASSERT_TRUE(services.agent().listen(kService, {}, 8, 0).ok());
+  for (const unsigned ecn : {1u, 2u, 3u}) {
+    const uint32_t number = 10 + ecn;
+    ask(address(number), mac(number), number, kService, static_cast<uint8_t>(0x68 | ecn),
+        static_cast<uint8_t>(0x20 | ecn));
+    services.pump(VirtualPair::now(), batch);
+    EXPECT_EQ(sent_classes(), std::vector<uint8_t>{0x20}) << "a REP is of the class of the primary path";
+  }
 }
 
 /// What rdma_accept does for a peer that cannot be resolved.

@@ -130,6 +130,26 @@ TEST(Echo, EveryLengthOfBothVersionsIsAnswered) {
   }
 }
 
+/// The DSCP of a request is the reply's, as in Linux; what the network did to the request is not.
+TEST(Echo, EcnBitsOfTheRequestAreNotTheReplys) {
+  for (const unsigned ecn : {1u, 2u, 3u}) {
+    Frame v4 = request(ip("198.51.100.1"), ip("192.0.2.10"), 8);
+    v4[15] = static_cast<std::byte>(0x68 | ecn);
+    wire::store_be16(v4.data() + 24, 0);
+    set_sum(v4.data() + 24, sum_of(v4.data() + 14, 20));
+    const Frame reply4 = reply_to(v4);
+    ASSERT_FALSE(reply4.empty());
+    EXPECT_EQ(reply4[15], std::byte{0x68});
+    EXPECT_EQ(sum_of(reply4.data() + 14, 20), 0xFFFF);
+
+    Frame v6 = request(ip("2001:db8:9::1"), ip("2001:db8::10"), 8);
+    wire::store_be32(v6.data() + 14, 6u << 28 | (0x68 | ecn) << 20 | 0x12345);
+    const Frame reply6 = reply_to(v6);
+    ASSERT_FALSE(reply6.empty());
+    EXPECT_EQ(wire::load_be32(reply6.data() + 14), 6u << 28 | 0x68u << 20 | 0x12345);
+  }
+}
+
 TEST(Echo, AnAddressAnswersInItsVlanOnly) {
   const Frame asked = request(ip("203.0.113.1"), ip("203.0.113.10"), 10);
   EXPECT_TRUE(reply_to(asked).empty());

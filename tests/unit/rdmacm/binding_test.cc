@@ -171,6 +171,23 @@ TEST_F(TypeOfService, OfTheClient_ExpectItInTheQueuePairsPath) {
   EXPECT_EQ(client->route.path_rec->traffic_class, 0x60);
 }
 
+/// The network alone says CE: the class that a REQ names is the server's, without these bits.
+TEST_F(TypeOfService, WithEcnBits_ExpectTheServerWithoutThem) {
+  listen();
+  client = caller(client_channel, RDMA_PS_TCP, 0x6B);
+  make_queue_pair(client);
+  must(rdma_connect(client.get(), nullptr));
+  server = Id(server_channel.take(RDMA_CM_EVENT_CONNECT_REQUEST)->id);
+  make_queue_pair(server);
+  accept();
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr initial{};
+  ASSERT_EQ(ibv_query_qp(server->qp, &attributes, IBV_QP_AV, &initial), 0);
+  EXPECT_EQ(attributes.ah_attr.grh.traffic_class, 0x68);
+  EXPECT_EQ(server->route.path_rec->traffic_class, 0x68);
+  EXPECT_EQ(server->route.path_rec->sl, 3);
+}
+
 // ---- 127.0.0.1 and ::1: this host.
 
 std::string shown(const sockaddr* address) {

@@ -97,32 +97,6 @@ TEST_F(Connecting, MorePrivateDataThanFits_ExpectEinvalAndALaterCallThatWorks) {
   accept(&param);
 }
 
-/// rdma_get_cm_event(3): each end hears what the other said, from its own point of view.
-TEST_F(Connecting, DepthsOfReads_ExpectEachEndToHearItsOwnPart) {
-  listen();
-  rdma_conn_param asking{};
-  asking.initiator_depth = 5;
-  asking.responder_resources = 3;
-  {
-    const Event asked = request(IBV_QPT_RC, &asking);
-    EXPECT_EQ(asked->param.conn.responder_resources, 5);
-    EXPECT_EQ(asked->param.conn.initiator_depth, 3);
-  }
-  rdma_conn_param answering{};
-  answering.initiator_depth = 2;
-  answering.responder_resources = 4;
-  {
-    const Event established = accept(&answering);
-    EXPECT_EQ(established->param.conn.responder_resources, 2);
-    EXPECT_EQ(established->param.conn.initiator_depth, 4);
-  }
-  ibv_qp_attr attributes{};
-  ibv_qp_init_attr initial{};
-  ASSERT_EQ(ibv_query_qp(server->qp, &attributes, IBV_QP_MAX_QP_RD_ATOMIC, &initial), 0);
-  EXPECT_EQ(attributes.max_rd_atomic, 2);
-  EXPECT_EQ(attributes.max_dest_rd_atomic, 4);
-}
-
 TEST_F(Connecting, Rejected_ExpectTheReasonTheDataAndAQueuePairInError) {
   listen();
   request();

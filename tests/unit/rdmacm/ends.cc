@@ -105,7 +105,7 @@ ibv_qp_init_attr queue_pair_of(ibv_qp_type type) {
   wanted.qp_type = type;
   wanted.sq_sig_all = 1;
   wanted.cap = {
-      .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+      .max_send_wr = 24, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
   return wanted;
 }
 

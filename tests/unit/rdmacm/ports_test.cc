@@ -18,6 +18,7 @@ class Service final : public host::SharedDevice {
   [[nodiscard]] NumberBlock numbers() const override { return {}; }
   [[nodiscard]] std::vector<host::SharedAddress> addresses() const override { return {}; }
   [[nodiscard]] std::vector<uint16_t> partition_keys() const override { return {}; }
+  bool is_anothers(QpNumber) override { return false; }
   [[nodiscard]] uint32_t link_mtu() const override { return 1500; }
   [[nodiscard]] uint32_t programs() const override { return 1; }
 

@@ -7,6 +7,9 @@
 #include "drivers/registry.h"
 #include "ends.h"
 #include "support/shared_port.h"
+#include "wire/cm_message.h"
+#include "wire/frame.h"
+#include "wire/packet.h"
 
 // Devices that this process shares with other programs of its host: with this file all tests of rdma_cm run
 // on such devices, and the tests here look at what the service keeps.
@@ -153,6 +156,87 @@ TEST_F(SharedPorts, ServiceThatIsAway_ExpectItsErrorAndALaterCallThatWorks) {
   EXPECT_EQ(error_of(rdma_listen(id.get(), 1)), ENETDOWN);
   service().fail(0);
   EXPECT_EQ(error_of(rdma_listen(id.get(), 1)), 0);
+}
+
+/// How long an ACK may wait at the server, which its REP says.
+class AckDelay : public Ends {
+ protected:
+  ~AckDelay() override { service().set_tap({}); }
+
+  /// Where it stands in the REPs that leave, in the upper five bits.
+  static std::byte* place_in(std::span<std::byte> frame) {
+    constexpr size_t kInMessage = 26;
+    wire::CmMad mad;
+    wire::Packet packet;
+    if (wire::parse_frame(frame, packet).result != wire::ParseResult::kRoce ||
+        packet.headers.bth.destination != QpNumber{1} ||
+        wire::parse_cm(packet.payload, mad) != wire::CmParse::kOk ||
+        !std::holds_alternative<wire::CmRep>(mad.message))
+      return nullptr;
+    return frame.data() + (packet.payload.data() - frame.data()) + wire::kMadHeaderBytes + kInMessage;
+  }
+};
+
+TEST_F(AckDelay, OfTheReply_ExpectThatOfTheDevice) {
+  std::vector<int> said;
+  service().set_tap([&](std::span<std::byte> frame) {
+    if (const std::byte* const place = place_in(frame)) said.push_back(static_cast<uint8_t>(*place) >> 3);
+  });
+  connect();
+  service().set_tap({});
+  ibv_device_attr attributes{};
+  ASSERT_EQ(ibv_query_device(server->verbs, &attributes), 0);
+  EXPECT_EQ(attributes.local_ca_ack_delay, 15);
+  ASSERT_FALSE(said.empty());
+  EXPECT_EQ(said.front(), attributes.local_ca_ack_delay);
+}
+
+TEST_F(AckDelay, OfAServerThatTakesItsTime_ExpectTheClientToWait) {
+  constexpr uint8_t kDelay = 20;
+  service().set_tap([](std::span<std::byte> frame) {
+    std::byte* const place = place_in(frame);
+    if (place == nullptr) return;
+    *place = static_cast<std::byte>(kDelay << 3);
+    wire::Packet packet;
+    ASSERT_EQ(wire::parse_frame(frame, packet).result, wire::ParseResult::kRoce);
+    wire::append_icrc(frame.data() + (packet.ip_packet.data() - frame.data()), packet.ip_packet.size());
+  });
+  connect();
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr initial{};
+  ASSERT_EQ(ibv_query_qp(client->qp, &attributes, IBV_QP_TIMEOUT, &initial), 0);
+  EXPECT_EQ(attributes.timeout, kDelay);
+  ASSERT_EQ(ibv_query_qp(server->qp, &attributes, IBV_QP_TIMEOUT, &initial), 0);
+  EXPECT_EQ(attributes.timeout, 17) << "as the REQ says";
+}
+
+/// Queue pairs that the program names without having them, as cmtime's simulated ones.
+class SimulatedQueuePairs : public Ends {
+ protected:
+  static constexpr uint32_t kOfNone = 1000;
+  static constexpr uint32_t kOfAnother = FakeHost::kOtherNumbers.first + 1;
+};
+
+TEST_F(SimulatedQueuePairs, OfNoProgram_ExpectThemConnectedAndThoseOfAnotherRefused) {
+  listen();
+  client = caller(client_channel);
+  rdma_conn_param param{};
+  param.qp_num = kOfAnother;
+  EXPECT_EQ(error_of(rdma_connect(client.get(), &param)), EINVAL);
+  param.qp_num = kOfNone;
+  must(rdma_connect(client.get(), &param));
+  {
+    const Event asked = server_channel.take(RDMA_CM_EVENT_CONNECT_REQUEST);
+    EXPECT_EQ(asked->param.conn.qp_num, kOfNone);
+    server = Id(asked->id);
+  }
+  param.qp_num = kOfAnother;
+  EXPECT_EQ(error_of(rdma_accept(server.get(), &param)), EINVAL);
+  param.qp_num = kOfNone + 1;
+  must(rdma_accept(server.get(), &param));
+  EXPECT_EQ(client_channel.take(RDMA_CM_EVENT_CONNECT_RESPONSE)->param.conn.qp_num, kOfNone + 1);
+  must(rdma_establish(client.get()));
+  server_channel.take(RDMA_CM_EVENT_ESTABLISHED);
 }
 
 }  // namespace

@@ -141,6 +141,25 @@ TEST_F(SwitchTest, ProgramsCannotSendAsAnother) {
   EXPECT_EQ(outbox_.take().size(), 2u);
 }
 
+/// A simulated queue pair (cmtime of rdma-core), which hardware lets any program name.
+TEST_F(SwitchTest, ProgramsMayNameAQueuePairOfNoProgram) {
+  const auto a = make(1, 5);
+  auto b = make(2, 6);
+  const QpNumber of_b = b->number(1);
+  const auto send = [&](QpNumber number) {
+    a->memory.send(cm_frame(to_peer(), wire::CmReq{.local = a->comm_id(3), .qp = number}));
+    a->memory.send(cm_frame(to_peer(), wire::CmRep{.local = a->comm_id(4), .remote = {9}, .qp = number}));
+    a->memory.send(cm_frame(to_peer(), wire::CmSidrRep{.request = {9}, .qp = number}));
+    collect();
+    return outbox_.take().size();
+  };
+  EXPECT_EQ(send({1000}), 3u) << "of the service's block, as none of its own";
+  EXPECT_EQ(send({7u << host::kBlockBits}), 3u);
+  EXPECT_EQ(send(of_b), 0u);
+  switch_.remove(*b->attachment);
+  EXPECT_EQ(send(of_b), 3u) << "its program has ended";
+}
+
 TEST_F(SwitchTest, ProgramsSendInTheVlanOfTheirAddress) {
   constexpr uint16_t kVlan = 5;
   const Gid in_vlan = Gid::from_ipv4({198, 51, 100, 1});

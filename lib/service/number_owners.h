@@ -1,0 +1,35 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/identifiers.h"
+#include "base/number_block.h"
+#include "host/number_blocks.h"
+#include "host/shared_device.h"
+
+namespace uroce::service {
+
+class Attachment;
+
+/// Which program has a queue pair number of a device now: its upper bits are an index into a table. Used in
+/// turns of the device's poller 0 only.
+class NumberOwners {
+ public:
+  NumberOwners() : slots_(host::NumberBlocks::kBlocks) {}
+
+  /// Null: no program has the number.
+  [[nodiscard]] Attachment* of(QpNumber number) const {
+    return slots_[(number.value & QpNumber::kMask) >> host::kBlockBits];
+  }
+  /// `program`: null when the numbers become nobody's.
+  void set(NumberBlock block, Attachment* program) {
+    std::fill_n(slots_.begin() + (block.first >> host::kBlockBits), block.count >> host::kBlockBits, program);
+  }
+
+ private:
+  std::vector<Attachment*> slots_;
+};
+
+}  // namespace uroce::service
