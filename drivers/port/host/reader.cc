@@ -116,6 +116,7 @@ void Attachment::handle(host::Datagram& received) {
       if (introductions_.contains(message.request)) return on_refused_introduction(message);
       return deliver_answer(message);
     case MessageType::kSource:
+    case MessageType::kOwner:
       return deliver_answer(message);
     case MessageType::kFault:
       return on_fault(message);
