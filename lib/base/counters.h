@@ -21,6 +21,9 @@ namespace uroce {
   X(kRxNotRoce, "rx_not_roce", "frames", "Neither RoCEv2 nor ARP, neighbour discovery or echo")                             \
   X(kDropNeighbour, "drop_neighbour", "frames", "ARP or neighbour discovery that was wrong or of no use")                   \
   X(kRxToPrograms, "rx_to_programs", "frames", "Passed to programs that share the device")                                  \
+  X(kGroupQueries, "group_queries", "frames", "Queries about multicast groups (IGMP, MLD)")                                 \
+  X(kGroupReports, "group_reports", "frames", "Reports of multicast groups that were sent (IGMP, MLD)")                     \
+  X(kDropGroupQuery, "drop_group_query", "frames", "Queries about multicast groups that were wrong or of no use")           \
   X(kEchoAnswered, "echo_answered", "frames", "ICMP echo requests that were answered")                                      \
   X(kAddressConflict, "address_conflict", "times", "Another station claimed one of our addresses")                          \
   X(kDropTruncated, "drop_truncated", "frames", "Shorter than their headers say")                                           \

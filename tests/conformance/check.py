@@ -18,6 +18,7 @@ CASE = re.compile(r'^case\s+(.*?)\s*(?:#.*)?$', re.M)
 # Drops of a port, a neighbour's protocol or a moment that no single packet is.
 NOT_SCRIPTED = {
     'drop_neighbour': 'ARP and neighbour discovery: tests/unit/net',
+    'drop_group_query': 'IGMP and MLD: tests/unit/net',
     'drop_ethernet': 'Malformed.EthernetAndUdpAreJudgedTheSameOverBothIpVersions',
     'drop_stalled': 'tests/unit/engine/stalled_test.cc',
     'drop_vlan': 'DemuxTest.AnAddressIsHeardInItsVlanOnly',

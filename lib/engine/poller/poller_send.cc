@@ -34,7 +34,7 @@ void Poller::expire_timers() {
 
 void Poller::pump() {
   if (options_.links != nullptr && options_.links->deadline() <= turn_.now) {
-    options_.links->pump(turn_.now, tx_);
+    counters_.add(Counter::kGroupReports, options_.links->pump(turn_.now, tx_));
   }
   if (services_ != nullptr && services_->deadline() <= turn_.now) services_->pump(turn_.now, tx_);
   waiting_ = 0;

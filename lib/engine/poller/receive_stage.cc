@@ -306,7 +306,8 @@ void ReceiveStage::receive_query(size_t index) {
     return;
   }
   const port::RxFrame& frame = frames_[index];
-  if (!parts_.links->receive_query({frame.data, frame.length}, now_)) count(Counter::kDropNeighbour);
+  const bool taken = parts_.links->receive_query({frame.data, frame.length}, now_);
+  count(taken ? Counter::kGroupQueries : Counter::kDropGroupQuery);
 }
 
 /// Hands a frame of the burst over to a sibling. Always false: it is not staged.
