@@ -50,7 +50,7 @@ bool same_link(const Address& one, const Address& other) {
   return one.link == other.link || one.link == MacAddress{} || other.link == MacAddress{};
 }
 
-/// Of the GIDs the one that the REQ came to is acceptable.
+/// Rejects a REQ. For an invalid GID the REJ names the one that the REQ came to as acceptable.
 void refuse(const Address& address, const wire::CmMad& mad, wire::RejectReason reason, MadSink& sink) {
   wire::CmRej rej{.remote = std::get<wire::CmReq>(mad.message).local, .reason = reason};
   if (reason == wire::RejectReason::kInvalidGid) set_information(rej, information_of_gid(address.local));

@@ -121,7 +121,8 @@ inline Id& object(rdma_cm_id* id) { return *static_cast<Id*>(id); }
 /// How verbs say `way`, which begins at an address of the id's device.
 ibv_ah_attr address_vector(const Id& id, const cm::Address& way);
 
-/// As many READs of ours, and of the peer, as that and as the device has room for.
+/// Sets how many READs and atomics of the id, and of its peer, may be under way, as far as the device has
+/// room.
 void set_depths(Id& id, uint8_t initiator_depth, uint8_t responder_resources);
 
 /// Writes `local` and `remote` to where programs read them, with the zone of the id's device where they have

@@ -23,7 +23,7 @@ class NumberOwners {
   [[nodiscard]] Attachment* of(QpNumber number) const {
     return slots_[(number.value & QpNumber::kMask) >> host::kBlockBits];
   }
-  /// `program`: null when the numbers become nobody's.
+  /// `program`: null when no program has the numbers any more.
   void set(NumberBlock block, Attachment* program) {
     std::fill_n(slots_.begin() + (block.first >> host::kBlockBits), block.count >> host::kBlockBits, program);
   }
