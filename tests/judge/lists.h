@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tests/judge/operation.h"
+
+namespace uroce::judge {
+
+/// What a list may have.
+struct Conditions {
+  uint32_t path_mtu = 1024;
+  uint32_t inline_max = 0;
+  bool windows = false;  // both ends have windows of type 2
+};
+
+/// The same list for the same arguments, at both ends.
+List make_list(uint64_t seed, const Conditions& conditions);
+
+/// No list takes more of either arena.
+inline constexpr uint32_t kArenaBytes = 2 << 20;
+
+}  // namespace uroce::judge

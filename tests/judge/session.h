@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "client/channel.h"
+#include "tests/judge/end.h"
+#include "tests/judge/lists.h"
+#include "tests/judge/requester.h"
+#include "tests/judge/responder.h"
+#include "tests/judge/windows.h"
+
+namespace uroce::judge {
+
+/// Two ends that meet by TCP and exchange lists, round after round. What a round has depends on the seed and
+/// its number alone, so that one can be repeated without those before it.
+class Session {
+ public:
+  Session(const Options& options, client::Channel peer);
+
+  /// How many requests both ends have performed. Throws Wrong, Stall, and client::Failure when the peer has
+  /// gone.
+  uint64_t run();
+  /// For the peer, which has to know why this end leaves.
+  void say(const std::string& error);
+
+ private:
+  void connect(uint64_t round);
+  /// Its number of requests.
+  uint64_t run_round(uint64_t round);
+  List make(uint64_t round, bool of_server) const;
+  void perform_local(std::vector<ibv_send_wr> requests);
+  void exchange(uint64_t round);
+  /// One look at everything; whether anything came.
+  void look();
+  void wait_for_peer(const char* what);
+  void idle();
+  [[nodiscard]] std::string progress() const;
+
+  End end_;
+  client::Channel channel_;
+  Windows windows_;
+  nlohmann::json peer_;
+  bool is_server_;
+  Conditions conditions_;
+  std::optional<Requester> requester_;
+  std::optional<Responder> responder_;
+  nlohmann::json message_;               // the peer's last
+  std::optional<nlohmann::json> early_;  // and one that has come before it was waited for
+  uint64_t looks_ = 0;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+}  // namespace uroce::judge
