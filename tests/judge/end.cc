@@ -76,6 +76,10 @@ uint8_t End::read_depth_max() const {
 
 nlohmann::json End::renew() {
   queue_pair_.reset();
+  while (ibv_poll_cq(completions_.get(), kPolledAtOnce, polled_.data()) > 0) {
+  }
+  local_.poison(0, kArenaBytes);
+  received_.poison(0, kArenaBytes);
   ibv_qp_init_attr initial{};
   initial.send_cq = initial.recv_cq = completions_.get();
   initial.qp_type = IBV_QPT_RC;
@@ -90,7 +94,7 @@ nlohmann::json End::renew() {
   return {{"queue_pair", queue_pair_->qp_num}, {"gid", std::to_array(device_.gid.raw)},
           {"target", target_.address()},       {"key", target_.region().rkey},
           {"read_depth", read_depth_max()},    {"inline", inline_max_},
-          {"windows", has_windows()}};
+          {"local", options_.local_requests},  {"windows", has_windows()}};
 }
 
 void End::modify(ibv_qp_attr attributes, int mask, const char* to_state) {

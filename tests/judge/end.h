@@ -28,6 +28,9 @@ struct Options {
   uint64_t round = 0;       // the first
   uint32_t requesters = 0;  // 0: any; 1: the server; 2: the client
   std::chrono::seconds patience{20};
+  uint64_t stalls_max = 0;      // that are survived by a new connection
+  uint32_t requests_max = 200;  // of a list
+  bool local_requests = true;   // of this end, in lists; not where a repetition performs them again
 };
 
 /// What both ends decide alike for a connection.
@@ -73,7 +76,9 @@ class End {
   [[nodiscard]] Arena& local() { return local_; }        // bytes of own requests
   [[nodiscard]] Arena& received() { return received_; }  // bytes of receives
 
-  /// A queue pair in place of the last one, and where the peer finds it.
+  [[nodiscard]] uint32_t queue_pair_number() const { return queue_pair_->qp_num; }
+
+  /// A queue pair in place of the last one, of which nothing is left, and where the peer finds it.
   nlohmann::json renew();
   void connect(const nlohmann::json& peer, const Connecting& connecting);
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -18,10 +19,13 @@ namespace uroce::judge {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: judge [-d DEVICE] [-g GID_INDEX] [-m PATH_MTU] [-p TCP_PORT] [-t ACK_TIMEOUT] [SERVER]\n"
+    "usage: judge [-d DEVICE] [-g GID_INDEX] [-m PATH_MTU] [-p TCP_PORT] [-t ACK_TIMEOUT] [-l] [SERVER]\n"
     "       at the server also [-s SEED] [-n OPERATIONS] [-r FIRST_ROUND] [-o any|server|client] [-w "
     "SECONDS]\n"
+    "       [-k STALLS] [-b REQUESTS_OF_A_LIST]\n"
+    "       -k: how many halts are survived by a new connection\n"
     "       -o: which end has requests    -w: nothing may come for so long\n"
+    "       -l: no BIND nor LOCAL_INV among other requests of this end\n"
     "       exit status: 0 right, 1 not run, 2 wrong, 3 stall, 4 the other end has given up";
 
 uint32_t requesters_of(const std::string& word) {
@@ -42,8 +46,12 @@ Options parse(int argc, char** argv) {
   Options options;
   std::random_device entropy;
   options.seed = entropy();
-  for (int option = 0; (option = getopt(argc, argv, "d:g:m:p:t:s:n:r:o:w:")) != -1;) {
+  for (int option = 0; (option = getopt(argc, argv, "d:g:m:p:t:s:n:r:o:w:k:b:l")) != -1;) {
     if (option == '?') throw client::Failure(kUsage);
+    if (option == 'l') {
+      options.local_requests = false;
+      continue;
+    }
     if (option == 'd') {
       options.device = optarg;
       continue;
@@ -60,6 +68,9 @@ Options parse(int argc, char** argv) {
     if (option == 's') options.seed = value;
     if (option == 'n') options.operations = value;
     if (option == 'r') options.round = value;
+    if (option == 'k') options.stalls_max = value;
+    if (option == 'b')
+      options.requests_max = static_cast<uint32_t>(std::clamp<uint64_t>(value, 1, kRequestsMax));
     if (option == 'w') options.patience = std::chrono::seconds(value);
   }
   if (optind < argc) options.server = argv[optind];
@@ -73,6 +84,8 @@ client::Channel meet(Options& options) {
     options.seed = decided.at("seed");
     options.operations = decided.at("operations");
     options.round = decided.at("round");
+    options.stalls_max = decided.at("stalls_max");
+    options.requests_max = decided.at("requests_max");
     options.requesters = decided.at("requesters");
     options.patience = std::chrono::seconds(decided.at("patience").get<int64_t>());
     return server;
@@ -84,6 +97,8 @@ client::Channel meet(Options& options) {
     client->send({{"seed", options.seed},
                   {"operations", options.operations},
                   {"round", options.round},
+                  {"stalls_max", options.stalls_max},
+                  {"requests_max", options.requests_max},
                   {"requesters", options.requesters},
                   {"patience", options.patience.count()}});
     return std::move(*client);
@@ -97,7 +112,8 @@ Outcome tell(Outcome outcome, const char* word, const std::exception& reason) {
 
 Outcome run(Session& session) {
   try {
-    fmt::print("right: {} requests\n", session.run());
+    const uint64_t requests = session.run();
+    fmt::print("right: {} requests, {} halts\n", requests, session.stalls());
     return Outcome::kRight;
   } catch (const Wrong& wrong) {
     tell(Outcome::kWrong, "WRONG", wrong);

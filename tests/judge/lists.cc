@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <numeric>
 #include <utility>
 
 #include "base/random.h"
@@ -10,7 +12,6 @@
 namespace uroce::judge {
 namespace {
 
-constexpr uint32_t kOperationsMax = 200;
 constexpr uint32_t kMessageBytesOfListMax = 1 << 20;
 constexpr uint32_t kGapMax = 64;
 constexpr uint32_t kWord = sizeof(uint64_t);
@@ -27,7 +28,9 @@ class Maker {
       : random_(seed), conditions_(conditions), list_(frame()), model_(list_.target_seed) {}
 
   List make() {
-    const uint64_t count = 1 + random_.below(random_.chance(1, 4) ? 8 : kOperationsMax);
+    choose_theme();
+    const uint64_t count = 1 + random_.below(random_.chance(1, 4) ? std::min(8u, conditions_.requests_max)
+                                                                  : conditions_.requests_max);
     const uint64_t signaled_in_64 = std::array{64, 32, 6, 1}[random_.below(4)];
     uint32_t unsignaled = 0;
     while (list_.operations.size() < count && bytes_ < kMessageBytesOfListMax) {
@@ -58,22 +61,32 @@ class Maker {
     return list;
   }
 
-  Kind any_kind() {
-    auto at = static_cast<int>(random_.below(100));
-    for (const auto& [kind, share] : kShares) {
-      at -= share;
-      if (at < 0) return kind;
+  /// What a list leaves out, the rest meets more often: some kinds of requests, and messages above a length.
+  void choose_theme() {
+    const uint32_t mtu = conditions_.path_mtu;
+    length_max_ = std::array{64u, mtu, 4 * mtu, kMessageBytesMax}[random_.below(4)];
+    for (size_t i = 0; i < shares_.size(); ++i) shares_[i] = kShares[i].second;
+    if (random_.chance(1, 2)) return;
+    for (uint64_t& share : shares_) {
+      if (random_.chance(1, 2)) share = 0;
     }
-    return Kind::kSend;
+    shares_[random_.below(shares_.size())] += 10;
+  }
+
+  Kind any_kind() {
+    uint64_t at = random_.below(std::accumulate(shares_.begin(), shares_.end(), uint64_t{0}));
+    size_t i = 0;
+    while (at >= shares_[i]) at -= shares_[i++];
+    return kShares[i].first;
   }
 
   /// Empty, about the length of packets, or of any order of magnitude.
   uint32_t any_length() {
     const uint32_t mtu = conditions_.path_mtu;
     const std::array edges = {0u, 1u, mtu - 1, mtu, mtu + 1, 2 * mtu, 4 * mtu - 1, kMessageBytesMax};
-    if (random_.chance(1, 4)) return edges[random_.below(edges.size())];
-    const uint64_t power = uint64_t{1} << random_.below(17);
-    return static_cast<uint32_t>(std::min<uint64_t>(power + random_.below(power), kMessageBytesMax));
+    if (random_.chance(1, 4)) return std::min(edges[random_.below(edges.size())], length_max_);
+    const uint64_t power = uint64_t{1} << random_.below(std::bit_width(length_max_));
+    return static_cast<uint32_t>(std::min<uint64_t>(power + random_.below(power), length_max_));
   }
 
   Operation any() {
@@ -100,8 +113,9 @@ class Maker {
   /// Something else takes the place of what needs a window where there is none.
   void choose_window(Operation& operation) {
     const bool ends_one = operation.kind == Kind::kSendInvalidate;
-    const bool impossible = !conditions_.windows || (ends_one && live_ == 0);
-    if ((is_local(operation.kind) || ends_one) && impossible) operation.kind = Kind::kSend;
+    const bool possible = ends_one ? live_ > 0 : conditions_.local_requests;
+    if ((is_local(operation.kind) || ends_one) && !(possible && conditions_.windows))
+      operation.kind = Kind::kSend;
     if (operation.kind == Kind::kBind) {
       if (spare_is_bound_) operation.kind = Kind::kLocalInvalidate;
       spare_is_bound_ = !spare_is_bound_;
@@ -157,12 +171,14 @@ class Maker {
   Conditions conditions_;
   List list_;
   Model model_;
+  std::array<uint64_t, kShares.size()> shares_{};
+  uint32_t length_max_ = kMessageBytesMax;
   uint32_t bytes_ = 0;
   uint32_t live_ = kWindows;  // the windows below it
   bool spare_is_bound_ = false;
 };
 
-static_assert(kMessageBytesOfListMax + kMessageBytesMax + kOperationsMax * (2 * kGapMax + 2 * kWord) <
+static_assert(kMessageBytesOfListMax + kMessageBytesMax + kRequestsMax * (2 * kGapMax + 2 * kWord) <
               kArenaBytes);
 
 }  // namespace

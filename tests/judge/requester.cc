@@ -63,12 +63,15 @@ void Requester::step() {
   const size_t room = list_.depth - (posted_ - completed_);
   const size_t left = std::min(room, list_.operations.size() - posted_);
   if (left == 0) return;
-  const size_t count = std::min<size_t>(left, 1 + random_.below(list_.batch_max));
-  for (size_t i = 0; i < count; ++i) {
-    prepare(batch_[i], posted_ + i);
-    batch_[i].request.next = i + 1 < count ? &batch_[i + 1].request : nullptr;
+  const size_t wanted = std::min<size_t>(left, 1 + random_.below(list_.batch_max));
+  size_t count = 0;
+  for (bool binds = false; count < wanted && !binds; ++count) {
+    prepare(batch_[count], posted_ + count);
+    if (count > 0) batch_[count - 1].request.next = &batch_[count].request;
+    binds = list_.operations[posted_ + count].kind == Kind::kBind;
   }
   end_.post_send(batch_.front().request);
+  windows_.posted();
   for (size_t i = 0; i < count; ++i) {
     const Operation& operation = list_.operations[posted_ + i];
     if (operation.inlined) end_.local().poison(operation.slot, operation.length);

@@ -13,6 +13,8 @@ namespace uroce::judge {
 namespace {
 
 constexpr uint64_t kRoundsOfConnection = 16;
+/// Of a round that comes to a halt.
+constexpr uint64_t kAttemptsMax = 3;
 constexpr uint32_t kPsnMask = 0xFFFFFF;
 constexpr uint8_t kReadDepthMax = 16;
 // In wr_id, above the number of the request.
@@ -47,10 +49,15 @@ void Session::say(const std::string& error) { channel_.send({{"error", error}});
 uint64_t Session::run() {
   const Options& options = end_.options();
   uint64_t performed = 0;
-  for (uint64_t round = options.round; performed < options.operations; ++round) {
+  uint64_t attempts = 0;
+  for (uint64_t round = options.round; performed < options.operations;) {
     try {
-      if (round == options.round || round % kRoundsOfConnection == 0) connect(round);
-      performed += run_round(round);
+      const std::optional<uint64_t> requests = try_round(round);
+      performed += requests.value_or(0);
+      if (requests || ++attempts == kAttemptsMax) {
+        ++round;
+        attempts = 0;
+      }
     } catch (const Wrong& wrong) {
       throw Wrong(fmt::format("round {}: {}\n{}", round, wrong.what(), progress()));
     } catch (const Stall& stall) {
@@ -62,40 +69,79 @@ uint64_t Session::run() {
   return performed;
 }
 
+std::optional<uint64_t> Session::try_round(uint64_t round) {
+  try {
+    if (!connected_ || round % kRoundsOfConnection == 0) connect(round);
+    return run_round(round);
+  } catch (const Stall& stall) {
+    if (stalls_ == end_.options().stalls_max) throw;
+    note_stall(round, stall.what());
+    return std::nullopt;
+  }
+}
+
+/// For the test, which looks for the connection in the frames of that time; and for the peer.
+void Session::note_stall(uint64_t round, const std::string& why) {
+  ++stalls_;
+  connected_ = false;
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  fmt::print("halt at {:.6f}, queue pair {}, peer's {}, round {}: {}\n{}\n", now.count(),
+             end_.queue_pair_number(), peer_.at("queue_pair").get<uint32_t>(), round, why, progress());
+  if (!peer_knows_) channel_.send({{"halt", why}});
+}
+
 void Session::connect(uint64_t round) {
+  windows_.renew();
   channel_.send(end_.renew());
-  peer_ = channel_.receive();
+  // What was said before of a round that came to a halt does not matter any more.
+  peer_ = early_ ? std::move(*early_) : channel_.receive();
+  early_.reset();
+  while (!peer_.contains("queue_pair")) peer_ = channel_.receive();
+  peer_knows_ = false;
   const uint32_t depth_max = std::min({static_cast<uint32_t>(end_.read_depth_max()),
                                        peer_.at("read_depth").get<uint32_t>(), uint32_t{kReadDepthMax}});
   end_.connect(peer_, decide(end_.options().seed, round, is_server_, depth_max));
   conditions_ = {.path_mtu = end_.options().path_mtu,
+                 .requests_max = end_.options().requests_max,
                  .inline_max = std::min(end_.inline_max(), peer_.at("inline").get<uint32_t>()),
                  .windows = end_.has_windows() && peer_.at("windows").get<bool>()};
+  connected_ = true;
 }
 
 List Session::make(uint64_t round, bool of_server) const {
   const uint64_t seed = end_.options().seed;
   uint64_t requesters = end_.options().requesters;
   if (requesters == 0) requesters = Random(mixed(seed, round, 2)).below(4);
-  List list = make_list(mixed(seed, round, of_server ? 0 : 1), conditions_);
+  Conditions conditions = conditions_;
+  conditions.local_requests =
+      of_server == is_server_ ? end_.options().local_requests : peer_.at("local").get<bool>();
+  List list = make_list(mixed(seed, round, of_server ? 0 : 1), conditions);
   // 1 and 2: one end only.
   if (requesters == (of_server ? 2 : 1)) list.operations.clear();
   return list;
 }
 
 uint64_t Session::run_round(uint64_t round) {
-  const List own = make(round, is_server_);
-  const List incoming = make(round, !is_server_);
+  own_ = make(round, is_server_);
+  incoming_ = make(round, !is_server_);
   const uint64_t tag = round << kRoundShift;
-  requester_.emplace(end_, windows_, own, tag);
-  responder_.emplace(end_, windows_, incoming, tag);
-  const uint64_t count = own.operations.size() + incoming.operations.size();
-  if (conditions_.windows) perform_local(windows_.bind_all(incoming));
+  requester_.emplace(end_, windows_, own_, tag);
+  responder_.emplace(end_, windows_, incoming_, tag);
+  const uint64_t count = own_.operations.size() + incoming_.operations.size();
+  for (uint32_t i = 0; conditions_.windows && i < kWindows; ++i) {
+    perform_local({windows_.bind(i, incoming_.windows[i])});
+  }
   responder_->step();
   exchange(round);
   requester_->finish();
   responder_->finish();
-  perform_local(windows_.invalidate_all());
+  try {
+    perform_local(windows_.invalidate_all());
+  } catch (const Stall& stall) {
+    // The peer has seen the round's end, and is in the next one.
+    if (stalls_ == end_.options().stalls_max) throw;
+    note_stall(round, stall.what());
+  }
   requester_.reset();
   responder_.reset();
   return count;
@@ -105,6 +151,7 @@ uint64_t Session::run_round(uint64_t round) {
 void Session::perform_local(std::vector<ibv_send_wr> requests) {
   for (ibv_send_wr& request : requests) {
     end_.post_send(request);
+    windows_.posted();
     last_ = {};
     std::span<const ibv_wc> come;
     while ((come = end_.poll()).empty()) idle();
@@ -148,7 +195,7 @@ void Session::look() {
 void Session::wait_for_peer(const char* what) {
   last_ = {};
   for (;;) {
-    if (!early_) early_ = channel_.receive_if_any();
+    hear();
     if (early_) {
       message_ = std::move(*early_);
       return early_.reset();
@@ -161,12 +208,22 @@ void Session::wait_for_peer(const char* what) {
   }
 }
 
+void Session::hear() {
+  if (early_) return;
+  early_ = channel_.receive_if_any();
+  if (!early_ || !early_->contains("halt")) return;
+  peer_knows_ = true;
+  const std::string why = early_->at("halt");
+  early_.reset();
+  throw Stall("the peer says: " + why);
+}
+
 void Session::idle() {
   client::throw_if_interrupted();
   // The one CPU of a guest has the packets to look after, too.
   sched_yield();
   if (++looks_ % kLooksOfClock != 0) return;
-  if (!early_) early_ = channel_.receive_if_any();
+  hear();
   const auto now = std::chrono::steady_clock::now();
   if (last_ == std::chrono::steady_clock::time_point{}) last_ = now;
   // The end that waits for the other's word leaves it the time to say why.

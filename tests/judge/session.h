@@ -25,9 +25,13 @@ class Session {
   uint64_t run();
   /// For the peer, which has to know why this end leaves.
   void say(const std::string& error);
+  [[nodiscard]] uint64_t stalls() const { return stalls_; }
 
  private:
+  /// How many requests, or none where the round came to a halt.
+  std::optional<uint64_t> try_round(uint64_t round);
   void connect(uint64_t round);
+  void note_stall(uint64_t round, const std::string& why);
   /// Its number of requests.
   uint64_t run_round(uint64_t round);
   List make(uint64_t round, bool of_server) const;
@@ -37,6 +41,7 @@ class Session {
   void look();
   void wait_for_peer(const char* what);
   void idle();
+  void hear();
   [[nodiscard]] std::string progress() const;
 
   End end_;
@@ -45,10 +50,15 @@ class Session {
   nlohmann::json peer_;
   bool is_server_;
   Conditions conditions_;
-  std::optional<Requester> requester_;
-  std::optional<Responder> responder_;
+  List own_;
+  List incoming_;
+  std::optional<Requester> requester_;   // of own_
+  std::optional<Responder> responder_;   // of incoming_
   nlohmann::json message_;               // the peer's last
   std::optional<nlohmann::json> early_;  // and one that has come before it was waited for
+  bool connected_ = false;
+  bool peer_knows_ = false;  // of a stall
+  uint64_t stalls_ = 0;
   uint64_t looks_ = 0;
   std::chrono::steady_clock::time_point last_{};
 };
