@@ -55,6 +55,7 @@ class Interop:
         self.second_life = guest.SecondLife(self.stop, self.boot)
         self.kernel_complaints = []
         self.failed = []
+        self.judged = {}  # name of a run of tests/judge -> (requests, halts)
 
     def boot(self):
         began = time.monotonic()
@@ -106,6 +107,9 @@ class Interop:
         for halt, whose, why in found:
             print(f"       {halt.what}: {whose}, {why}", flush=True)
         ours = [f"a halt of ours: {halt.what}: {why}" for halt, whose, why in found if whose == stalls.OURS]
+        if requests := outcomes.judged(self.said):
+            before = self.judged.get(run.name(), (0, 0))
+            self.judged[run.name()] = (before[0] + requests, before[1] + len(found))
         if ours:
             seen.write(file)
             return "\n".join(filter(None, [*ours, problem, f"frames: {file}"])), ""
@@ -190,7 +194,7 @@ class Interop:
         return shlex.split(text.format(
             device=side.device, gid=GID_INDEX[run.gid], mtu=cases.PATH_MTU[run.link_mtu], port=PORT,
             peer=server_side.tcp_address, uroce=shlex.quote(str(self.arguments.uroce)),
-            keys=shlex.quote(str(self.arguments.tests / "keys")), tests=shlex.quote(str(self.arguments.tests)), seed=self.arguments.seed, judged=side.judged,
+            keys=shlex.quote(str(self.arguments.tests / "keys")), tests=shlex.quote(str(self.arguments.tests)), seed=self.arguments.seed, requests=self.arguments.requests, judged=side.judged,
             server=server_side.addresses[run.gid],
             client=client_side.addresses[run.gid], absent=link.ABSENT[run.gid], any=cm_rows.ANY[run.gid],
             group=cm_rows.GROUP[run.gid]))
@@ -202,6 +206,8 @@ def parse_arguments():
     parser.add_argument("--kernel-alone", action="store_true",
                         help="what is connected by the connection manager, with the kernel at both ends: does the table say "
                         "what the kernel cannot do?")
+    parser.add_argument("--requests", type=int, default=cases.JUDGED_REQUESTS, help="of each run of tests/judge")
+    parser.add_argument("--minutes", type=float, default=0, help="run them again and again for so long, each time with the next seed")
     parser.add_argument("--seed", type=int, default=random.getrandbits(32), help="of what is random (tests/judge); printed otherwise")
     return parser.parse_args()
 
@@ -217,8 +223,13 @@ def main():
         interop = Interop(arguments, folder)
         try:
             interop.run_all(runs)
+            while time.monotonic() < began + 60 * arguments.minutes and not interop.failed:
+                arguments.seed += 1
+                interop.run_all(runs)
         finally:
             interop.stop()
+    for name, (requests, halts) in interop.judged.items():
+        print(f"{requests} requests right, {halts} halts of the peer's: {name}")
     suite.end(f"{len(runs)} runs in {time.monotonic() - began:.0f} s", interop.failed, interop.kernel_complaints)
 
 

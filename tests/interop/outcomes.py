@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 # Of tests/judge, `uroce perf`, and programs of others that look at what arrives. Never forgiven.
 WRONG = re.compile(r"^WRONG|WRONG,|is not what was sent|was written (though|behind)|data mismatch|invalid data|status 139|status -\d", re.MULTILINE | re.IGNORECASE)
-STALL = re.compile(r"hangs|retry (counter )?exceeded|transport retry|status 12\b|no progress", re.MULTILINE | re.IGNORECASE)
+STALL = re.compile(r"hangs|nothing came (from the peer )?for|retry (counter )?exceeded|transport retry|status 12\b|no progress", re.MULTILINE | re.IGNORECASE)
 # tests/judge: what it survives by a new connection.
 HALT = re.compile(r"^halt at ([\d.]+), queue pair (\d+), peer's (\d+), (.*)$", re.MULTILINE)
 # tests/judge: requests of one end that are not complete.
@@ -30,6 +30,12 @@ def halts(said):
     ours, peers = (parts(text) for text in (by_side(said, "uroce"), by_side(said, "guest")))
     return [Halt(float(time), (int(own), int(peer)), what, {True: bool(UNFINISHED.search(text)), False: bool(UNFINISHED.search(other))})
             for ((time, own, peer, what), text), (_, other) in zip(ours, peers)]
+
+
+def judged(said):
+    """How many requests of tests/judge were right at both ends; 0 where it does not say so."""
+    found = [re.search(r"^right: (\d+) requests", text, re.MULTILINE) for text in said]
+    return int(found[0][1]) if found and all(found) else 0
 
 
 def by_side(said, name):

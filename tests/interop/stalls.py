@@ -16,7 +16,7 @@ QP_NUMBERS_OF_SERVICES = 2
 REQUESTS = {*range(0x00, 0x0D), 0x13, 0x14, 0x16, 0x17}
 READ_REQUEST, ATOMIC_REQUESTS = 0x0C, (0x13, 0x14)
 ANSWERS = {*range(0x0D, 0x13)}
-LAST_OF_READ, ONLY_OF_READ, ACK = 0x0F, 0x10, 0x11
+ACK = 0x11
 HALF = 1 << 23
 
 
@@ -41,10 +41,8 @@ class Packet:
         """A NAK answers whatever it is about: the requester has to go on."""
         if self.is_nak():
             return True
-        ahead = (self.psn - request.psn) % (2 * HALF)
-        if ahead >= HALF:
-            return False
-        return request.opcode != READ_REQUEST or ahead > 0 or self.opcode in (LAST_OF_READ, ONLY_OF_READ)
+        ahead = (self.psn - (request.psn + request.psns - 1)) % (2 * HALF)
+        return ahead < HALF
 
 
 def packet_of(frame, path_mtu):

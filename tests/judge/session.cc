@@ -66,7 +66,15 @@ uint64_t Session::run() {
       throw client::Failure(fmt::format("round {}: {}\n{}", round, failure.what(), progress()));
     }
   }
+  part();
   return performed;
+}
+
+/// Neither end closes the connection before the other has done all.
+void Session::part() {
+  channel_.send({{"end", end_.options().round}});
+  nlohmann::json message = early_ ? std::move(*early_) : channel_.receive();
+  while (!message.contains("end")) message = channel_.receive();
 }
 
 std::optional<uint64_t> Session::try_round(uint64_t round) {

@@ -31,6 +31,7 @@ class Session {
   /// How many requests, or none where the round came to a halt.
   std::optional<uint64_t> try_round(uint64_t round);
   void connect(uint64_t round);
+  void part();
   void note_stall(uint64_t round, const std::string& why);
   /// Its number of requests.
   uint64_t run_round(uint64_t round);
