@@ -1,7 +1,8 @@
 """The table of cases: programs that meet over the link, one end on uroce and the other on the kernel's rxe.
 
 In a command stand {device}, {gid} (index), {mtu} (of the path), {port}, {peer} (the server's TCP address), {uroce} (the
-program), {keys} (the folder of tests/keys), and what tests/programs/cm_rows.py has: its rows are cases, too. A case is run once
+program), {keys} and {tests} (the folders of what tests/keys and all tests are built to), {seed}, {requests}, {judged} (options of tests/judge for
+the end), and what tests/programs/cm_rows.py has: its rows are cases, too. A case is run once
 for each of its GIDs, link MTUs, impairments and directions.
 """
 
@@ -20,11 +21,24 @@ ALONE = "alone"
 # 4.096 us * 2^16 = 0.27 s: an emulated CPU is slow to answer.
 ACK_TIMEOUT = 16
 
+# Of each run of tests/judge.
+JUDGED_REQUESTS = 900
+
 # What netem does to every frame that leaves the guest or comes to it.
 IMPAIRMENTS = {
     "loss": "loss 5%",
     "reordering": "delay 1ms reorder 25%",
     "duplication": "duplicate 20%",
+    "delay": "delay 4ms",
+    "corruption": "corrupt 3%",
+}
+# What is lost or late at our end alone, on its way to uroce (lib/faults).
+FAULTS = {
+    "our-loss": "loss=5%",
+    "our-reordering": "reorder=20%",
+    "our-duplication": "duplicate=20%",
+    "our-delay": "delay=2ms,jitter=1ms",
+    "our-corruption": "corrupt=3%",
 }
 
 
@@ -146,12 +160,23 @@ def connected(all_of_them=False):
                    not_with_kernel=row.not_with_kernel, flaky=row.flaky_with_kernel)
 
 
+def judged():
+    """Random lists of requests, compared with a model: tests/judge. Both ends have requests, whichever is the server, which decides.
+    rxe falls silent in most long lists of its own under loss and reordering, which costs the time that the judge waits for it."""
+    command = f"{{tests}}/judge/judge -d {{device}} -g {{gid}} -m {{mtu}} -p {{port}} -t {ACK_TIMEOUT} {{judged}}"
+    server = f"{command} -n {{requests}} -s {{seed}} -w 4 -k 30"
+    falls_silent = ("loss", "reordering", "corruption", "our-loss", "our-corruption")
+    others = (None, *(name for name in (*IMPAIRMENTS, *FAULTS) if name not in falls_silent))
+    yield Case("judge", server, command + " {peer}", impairments=others, clients=(GUEST,))
+    yield Case("judge", f"{server} -b 6", command + " {peer}", impairments=falls_silent, clients=(UROCE,))
+
+
 def impaired():
     # Not ibv_rc_pingpong: the end that has all answers leaves, and when the other's last ACK is lost, rxe asks for it for ever.
-    every = {"impairments": tuple(IMPAIRMENTS)}
+    every = {"impairments": ("loss", "reordering", "duplication")}
     yield perf("perf", "--size 1,1024,40000 --measure bandwidth --iterations 8 --depth 8", **every)
     yield perf("perf, atomics", "--op add,swap --measure bandwidth --iterations 32 --depth 8",
-               impairments=tuple(IMPAIRMENTS))
+               **every)
     yield perftest("ib_read_bw", "-n 16 -s 65536", **every)
     yield perftest("ib_send_lat", "-n 32 -s 3000", **every)
 
@@ -177,4 +202,4 @@ def killed():
                killed="guest", told="error", listens_late=True)
 
 
-CASES = [*plain(), *memory(), *connected(), *impaired(), *killed()]
+CASES = [*plain(), *memory(), *connected(), *impaired(), *judged(), *killed()]

@@ -5,11 +5,11 @@
                                   UROCE LIBRARY_FOLDER TESTS_FOLDER [SANITIZER_RUNTIME]
 """
 
+import random
 import re
 import shlex
-import signal
-import subprocess
 import sys
+import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,26 +17,26 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
 import cases
 import cm_rows
+import frames
 import guest
 import image
 import link
+import outcomes
 import programs
 import sides
+import stalls
 import suite
 
 PORT = 18515
 GID_INDEX = {cases.V4: 1, cases.V6: 2}  # 0 is the link-local address
 # Far more than a case needs, so that a slow machine does not fail and a hang does.
 PROGRAM_SECONDS_MAX = 300
-# Seen in captures of the link: rxe has repeated two packets of a message of three, and got the ACK of all three after each.
-# It sends nothing from then on, neither the third nor the next message, though it waits for an answer.
-RXE_FALLS_SILENT = "rxe may fall silent when a message is acknowledged while it repeats it"
 LOSS_SECONDS_MAX = 120
 LEFT_ALONE_SECONDS = 5
 NEEDED = ["ibv_rc_pingpong", "ib_write_bw", "rping", "qperf", "setpriv", "tc"]
 # More than it takes to connect.
 FRAMES_OF_TRAFFIC = 500
-# Of one that may fail between two ends that are right.
+# Of one that comes to a halt for which the peer answers.
 ATTEMPTS_MAX = 3
 
 
@@ -50,11 +50,12 @@ class Interop:
         link.enter()
         self.notice = arguments.tests / "programs/libcm_ready.so"
         self.uroce = sides.UroceSide(programs.Stack(arguments.libraries, arguments.sanitizer_runtime),
-                                     visible=arguments.capture is not None, notice=self.notice, folder=folder)
+                                     visible=True, notice=self.notice, folder=folder)
         self.machine = None
         self.second_life = guest.SecondLife(self.stop, self.boot)
         self.kernel_complaints = []
         self.failed = []
+        self.judged = {}  # name of a run of tests/judge -> (requests, halts)
 
     def boot(self):
         began = time.monotonic()
@@ -77,25 +78,56 @@ class Interop:
         if self.machine is None:
             self.boot()
         for attempt in range(1, ATTEMPTS_MAX + 1):
-            reason = run.case.flaky or (RXE_FALLS_SILENT if run.impairment == "loss" else "")
-            if not self.failed_at(run, attempt) or not reason or attempt == ATTEMPTS_MAX:
+            excuse = self.excuse_for_failure(run, attempt)
+            if not excuse or attempt == ATTEMPTS_MAX:
                 return
-            print(f"       it is tried again, because {reason}", flush=True)
+            print(f"       it is run again: {excuse}", flush=True)
             self.failed.pop()
 
-    def failed_at(self, run, attempt):
+    def excuse_for_failure(self, run, attempt):
+        """Why a failure proves nothing against uroce; nothing of a success, a wrong byte, or a stall that is ours."""
         began = time.monotonic()
         self.prepare(run)
-        with ExitStack() as stack:
-            if self.arguments.capture:
-                stack.enter_context(Capture(self.arguments.capture, run.name()))
+        with frames.Frames() as seen, ExitStack() as stack:
             problem = self.meet(run, stack)
+            ended = time.time()
+        if self.arguments.capture:
+            seen.write(self.capture_file(run, attempt))
         if run.client == cases.ALONE and run.case.not_with_kernel:
             problem = "" if problem else f"the kernel can do it now, and the table says: {run.case.not_with_kernel}"
-        failed = suite.tell(run.name(), began, problem)
-        if failed:
+        problem, excuse = self.judge(run, problem, seen, ended, self.capture_file(run, attempt))
+        if suite.tell(run.name(), began, problem):
             self.failed.append(run.name())
-        return failed
+        return excuse
+
+    def judge(self, run, problem, seen, ended, file):
+        """(what is wrong in the end, or nothing; why the run may be repeated)"""
+        path_mtu = cases.PATH_MTU[run.link_mtu]
+        found = [(halt, *stalls.whose(seen.kept, seen.lost, halt.time, path_mtu, halt.queue_pairs, halt.waits)) for halt in outcomes.halts(self.said)]
+        for halt, whose, why in found:
+            print(f"       {halt.what}: {whose}, {why}", flush=True)
+        ours = [f"a halt of ours: {halt.what}: {why}" for halt, whose, why in found if whose == stalls.OURS]
+        if requests := outcomes.judged(self.said):
+            before = self.judged.get(run.name(), (0, 0))
+            self.judged[run.name()] = (before[0] + requests, before[1] + len(found))
+        if ours:
+            seen.write(file)
+            return "\n".join(filter(None, [*ours, problem, f"frames: {file}"])), ""
+        if not problem or not outcomes.is_stall(problem):
+            return problem, ""
+        if run.case.flaky:
+            return problem, run.case.flaky
+        if not run.impairment or found:
+            return problem, ""
+        whose, why = stalls.whose(seen.kept, seen.lost, ended, path_mtu)
+        seen.write(file)
+        problem += f"\nit is a stall, {whose}: {why} (frames: {file})"
+        return problem, f"the stall is {whose}: {why}" if whose == stalls.PEERS else ""
+
+    def capture_file(self, run, attempt):
+        folder = self.arguments.capture or Path(tempfile.gettempdir()) / "uroce-stalls"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / (run.name().replace("/", "_").replace(" ", "_") + f"-{attempt}.pcap")
 
     def prepare(self, run):
         """Link MTU and impairment at both ends, where they differ from what they were."""
@@ -105,6 +137,7 @@ class Interop:
             self.link_mtu = run.link_mtu
         if run.impairment != self.impairment:
             self.machine.impair(cases.IMPAIRMENTS.get(run.impairment))
+            self.uroce.environment = {"UROCE_FAULT": cases.FAULTS[run.impairment]} if run.impairment in cases.FAULTS else {}
             self.impairment = run.impairment
 
     def meet(self, run, stack):
@@ -112,9 +145,9 @@ class Interop:
         server_side, client_side = {cases.GUEST: (self.uroce, self.guest), cases.UROCE: (self.guest, self.uroce),
                                     cases.ALONE: (self.guest, self.guest)}[run.client]
         case = run.case
-        frames = link.frames()
-        seconds = LOSS_SECONDS_MAX if run.impairment == "loss" else PROGRAM_SECONDS_MAX
-        said = []
+        frames_before = link.frames()
+        seconds = LOSS_SECONDS_MAX if run.impairment in ("loss", "our-loss") else PROGRAM_SECONDS_MAX
+        self.said = said = []
         try:
             server = server_side.start(self.command(run, case.server, server_side, client_side, server_side),
                                        cm_rows.CM if case.ready == cm_rows.CM else PORT)
@@ -125,7 +158,7 @@ class Interop:
                                            pauses=case.listens_late)
                 stack.callback(client.close)
                 if case.killed:
-                    return self.kill(run, server, client, frames)
+                    return self.kill(run, server, client, frames_before)
                 status, output = client.finish(seconds)
                 said.append(f"client on {client_side.name}: status {status}\n{output}")
                 complaints += cm_rows.complaints("the client", status, output, case.client_says, case.client_fails)
@@ -161,29 +194,10 @@ class Interop:
         return shlex.split(text.format(
             device=side.device, gid=GID_INDEX[run.gid], mtu=cases.PATH_MTU[run.link_mtu], port=PORT,
             peer=server_side.tcp_address, uroce=shlex.quote(str(self.arguments.uroce)),
-            keys=shlex.quote(str(self.arguments.tests / "keys")), server=server_side.addresses[run.gid],
+            keys=shlex.quote(str(self.arguments.tests / "keys")), tests=shlex.quote(str(self.arguments.tests)), seed=self.arguments.seed, requests=self.arguments.requests, judged=side.judged,
+            server=server_side.addresses[run.gid],
             client=client_side.addresses[run.gid], absent=link.ABSENT[run.gid], any=cm_rows.ANY[run.gid],
             group=cm_rows.GROUP[run.gid]))
-
-
-class Capture:
-    """All frames on the link while the block runs, in a file that wireshark reads."""
-
-    def __init__(self, folder, name):
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / (name.replace("/", "_").replace(" ", "_") + ".pcap")
-
-    def __enter__(self):
-        self.process = subprocess.Popen(["tcpdump", "-Z", "root", "-i", link.RDMA_TAP, "-U", "-w", self.path],
-                                        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for line in self.process.stderr:
-            if "listening on" in line:
-                break
-
-    def __exit__(self, *_):
-        time.sleep(0.5)
-        self.process.send_signal(signal.SIGINT)
-        self.process.communicate()
 
 
 def parse_arguments():
@@ -192,6 +206,9 @@ def parse_arguments():
     parser.add_argument("--kernel-alone", action="store_true",
                         help="what is connected by the connection manager, with the kernel at both ends: does the table say "
                         "what the kernel cannot do?")
+    parser.add_argument("--requests", type=int, default=cases.JUDGED_REQUESTS, help="of each run of tests/judge")
+    parser.add_argument("--minutes", type=float, default=0, help="run them again and again for so long, each time with the next seed")
+    parser.add_argument("--seed", type=int, default=random.getrandbits(32), help="of what is random (tests/judge); printed otherwise")
     return parser.parse_args()
 
 
@@ -206,8 +223,13 @@ def main():
         interop = Interop(arguments, folder)
         try:
             interop.run_all(runs)
+            while time.monotonic() < began + 60 * arguments.minutes and not interop.failed:
+                arguments.seed += 1
+                interop.run_all(runs)
         finally:
             interop.stop()
+    for name, (requests, halts) in interop.judged.items():
+        print(f"{requests} requests right, {halts} halts of the peer's: {name}")
     suite.end(f"{len(runs)} runs in {time.monotonic() - began:.0f} s", interop.failed, interop.kernel_complaints)
 
 

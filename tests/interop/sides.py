@@ -18,6 +18,7 @@ class UroceSide:
 
     name = "uroce"
     device = "uroce0"
+    judged = ""
     tcp_address = link.HOST_TCP
     addresses = link.HOST_ADDRESSES
 
@@ -77,6 +78,8 @@ class GuestSide:
 
     name = "guest"
     device = "rxe0"
+    # rxe performs a BIND or a LOCAL_INV again when it repeats requests before it, which then fails.
+    judged = "-l"
     tcp_address = link.GUEST_TCP
     addresses = link.GUEST_ADDRESSES
     # uroce finds our libraries by its run path; this goes before it.
