@@ -212,7 +212,7 @@ class Poller final : private TurnOwner {
   [[nodiscard]] static bool is_long(const QueuePairEntry& entry);
   [[nodiscard]] bool is_for_another(const QueuePairEntry& entry) const;
   [[nodiscard]] uint32_t pump_budget() const;
-  [[nodiscard]] bool must_wait(const QueuePairEntry& entry);
+  [[nodiscard]] uint32_t frames_taken(const QueuePairEntry& entry, uint32_t budget);
   void transmit();
   void answer_all();
 
