@@ -26,10 +26,19 @@ std::string in_units(uint64_t bytes) {
   return fmt::format("{:.1f}{}", value, *unit);
 }
 
-uint64_t sum_of(const json& drops) {
-  uint64_t sum = 0;
-  for (const auto& [reason, count] : drops.items()) sum += count.get<uint64_t>();
+/// Frames of a program and for it that were dropped, by the service and by the program's own port.
+uint64_t dropped_of(const json& program) {
+  auto sum = program.at("port_dropped").get<uint64_t>();
+  for (const auto& [reason, count] : program.at("drops").items()) sum += count.get<uint64_t>();
   return sum;
+}
+
+/// What the port of the service's device has dropped; empty: nothing.
+std::string port_dropped_of(const json& device) {
+  const json& counters = device.at("counters");
+  const auto dropped = counters.value("port_dropped", uint64_t{0});
+  return dropped == 0 ? ""
+                      : fmt::format("  port_dropped {}: frames that the port had no room for\n", dropped);
 }
 
 std::string traffic_heading(std::string_view direction) {
@@ -51,6 +60,7 @@ void print_device(const json& device) {
              device.at("port").get<std::string>(), device.at("up").get<bool>() ? "up" : "down",
              device.at("mtu").get<uint32_t>(), device.at("mac").get<std::string>(),
              addresses.empty() ? " no address" : addresses);
+  fmt::print("{}", port_dropped_of(device));
   if (device.at("programs").empty()) return;
   fmt::print("  {:>8} {:>6} {:<16} {:>8} {:>11} {:>6} {:>8} {} {} {:>8}\n", "PID", "USER", "PROGRAM",
              "QPS FROM", "QPS", "PORTS", "MEMORY", traffic_heading("SENT"), traffic_heading("RECEIVED"),
@@ -62,7 +72,7 @@ void print_device(const json& device) {
                fmt::format("{}/{}", program.at("queue_pairs").get<uint32_t>(),
                            program.at("numbers").at("count").get<uint32_t>()),
                program.at("ports").get<uint32_t>(), in_units(program.at("memory_bytes").get<uint64_t>()),
-               traffic_of(program, "sent"), traffic_of(program, "received"), sum_of(program.at("drops")));
+               traffic_of(program, "sent"), traffic_of(program, "received"), dropped_of(program));
 }
 
 }  // namespace

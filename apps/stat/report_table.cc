@@ -25,6 +25,34 @@ double per_second(uint64_t now, uint64_t before, double seconds) {
   return now < before || seconds <= 0 ? 0 : static_cast<double>(now - before) / seconds;
 }
 
+/// Of the port, which counts for all pollers together.
+std::string port_counters_of(const Reading::Device& device, const Reading::Device* earlier, double seconds,
+                             bool zeros) {
+  struct PortCounter {
+    const char* label;
+    const char* help;
+    uint64_t host::DeviceShown::*value;
+  };
+  static constexpr PortCounter kCounters[] = {
+      {"port_dropped", "frames: Had no room, at the port or at the program they were for",
+       &host::DeviceShown::port_dropped},
+      {"port_transmit_calls", "calls: System calls that sent", &host::DeviceShown::port_transmit_calls}};
+  const size_t columns = device.pollers.size() > 1 ? device.pollers.size() : 0;
+  std::string lines;
+  for (const PortCounter& counter : kCounters) {
+    const uint64_t value = device.shown.*counter.value;
+    if (value == 0 && !zeros) continue;
+    lines += fmt::format("    {:<32} {:>16}", counter.label, value);
+    if (earlier != nullptr) {
+      const double rate = per_second(value, earlier->shown.*counter.value, seconds);
+      lines += fmt::format(" {:>10}", short_number(rate));
+    }
+    for (size_t i = 0; i < columns; ++i) lines += fmt::format(" {:>14}", "");
+    lines += fmt::format("  {}\n", counter.help);
+  }
+  return lines;
+}
+
 std::string counters_of(const Reading::Device& device, const Reading::Device* earlier, double seconds,
                         bool zeros) {
   const bool each = device.pollers.size() > 1;
@@ -43,6 +71,7 @@ std::string counters_of(const Reading::Device& device, const Reading::Device* ea
       if (each) lines += fmt::format(" {:>14}", values[i]);
     lines += fmt::format("  {}: {}\n", texts.unit, texts.help);
   }
+  lines += port_counters_of(device, earlier, seconds, zeros);
   if (lines.empty()) return "    nothing was counted yet\n";
   return heading + "\n" + lines;
 }

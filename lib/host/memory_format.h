@@ -48,7 +48,8 @@ struct Preamble {
 /// What the process says of itself, for `uroce status`. No reader depends on it, or believes more of it than
 /// can be.
 struct Usage {
-  std::atomic<uint32_t> queue_pairs;  // that there are
+  std::atomic<uint32_t> queue_pairs;   // that there are
+  std::atomic<uint64_t> port_dropped;  // frames that found no room at another program, or at the service
 };
 
 /// In the service's memory for a program: the queue pair numbers that it has. The program shows the memory to
@@ -164,7 +165,7 @@ class MemoryLayout {
   const MemoryShape shape_;
 };
 
-static_assert(sizeof(Usage) == 4 && sizeof(Bell) == 4 && sizeof(Consumed) == 4);
+static_assert(sizeof(Usage) == 16 && sizeof(Bell) == 4 && sizeof(Consumed) == 4);
 static_assert(kFrameBytes % kCacheLine == 0 && kFrameBytes <= FrameDescriptor::kLengthMask);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 

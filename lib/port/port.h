@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/identifiers.h"
+#include "base/time.h"
 
 namespace uroce::host {
 class SharedDevice;
@@ -98,9 +99,10 @@ class PortQueue : public FrameSource {
   /// On a shared port, whether a turn's frames may be sent to the process of this host that has the queue
   /// pair, without loss; to the link if `to` is none.
   [[nodiscard]] virtual bool has_room(std::optional<QpNumber> /*to*/) { return true; }
-  /// On a shared port, false while a turn's datagrams to the process of this host that has the queue pair
-  /// would be lost because it is not reached yet. One that is reached and takes none holds nothing up.
-  [[nodiscard]] virtual bool takes_datagrams(QpNumber /*to*/) { return true; }
+  /// On a shared port, false while a turn's datagrams to the process of this host that has the queue pair, or
+  /// to the link if `to` is none, are to wait. A process that has made no room for a turn's frames by the end
+  /// of a bound holds nothing up any more: what is sent to it is lost, until it has. `now`: of the poller.
+  [[nodiscard]] virtual bool takes_datagrams(std::optional<QpNumber> /*to*/, Instant /*now*/) { return true; }
 
   /// Frames that arrived and could not be handed out: there was no room for them, or they were in more pieces
   /// than fit one buffer. Any thread.

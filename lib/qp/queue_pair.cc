@@ -248,7 +248,7 @@ void QueuePair::lost(const copy::MessageMark& mark, Turn& turn) {
 }
 
 bool QueuePair::pump(Turn& turn, uint32_t budget) {
-  UROCE_ASSERT(budget >= 2);
+  UROCE_ASSERT(budget >= (send_.connection.connected ? 2u : 1u));
   if (send_.connection.stalled && !resume(turn)) [[unlikely]]
     return true;
   switch (state()) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <new>
 
+#include "base/contract.h"
 #include "base/identifiers.h"
 #include "base/time.h"
 #include "qp/attributes.h"
@@ -152,14 +153,18 @@ class QueuePair final : public PlacementOwner {
            responder().owes() || notification_.owes_cnp();
   }
 
-  /// Builds up to `budget` (>= 2) frames: responses and requests. True when there is more to send right now.
-  /// In the error state it completes what was posted as flushed. Due after work was posted, packets were
-  /// received, or expire() was called.
+  /// Builds up to `budget` frames (>= 2, without a connection >= 1): responses and requests. True when there
+  /// is more to send right now. In the error state it completes what was posted as flushed. Due after work
+  /// was posted, packets were received, or expire() was called.
   bool pump(Turn& turn, uint32_t budget);
 
-  /// The queue pair at an address of this port that the next datagram goes to, if there is one.
-  [[nodiscard]] std::optional<QpNumber> next_datagram() const {
-    return send_.connection.connected || state() != State::kRts ? std::nullopt : requester_.next_datagram();
+  /// Without a connection: how many of the datagrams that are due, up to `count_max`, go before the first for
+  /// which `takes(to)` is false; `to` is a queue pair at an address of this port, or none. 1 where none is
+  /// due.
+  template <typename Takes>
+  [[nodiscard]] uint32_t datagrams_until_refused(uint32_t count_max, Takes takes) const {
+    UROCE_ASSERT(!send_.connection.connected);
+    return state() == State::kRts ? requester_.datagrams_until_refused(count_max, takes) : count_max;
   }
 
   /// The part of pump() that answers the peer's requests. True when there is more to answer.

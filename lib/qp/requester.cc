@@ -228,10 +228,10 @@ inline wire::PacketBth Requester::bth_of_data(const SendRequest& request, bool f
   return making.finish(payload, tx);
 }
 
-std::optional<QpNumber> Requester::next_datagram() const {
-  const auto& queue = *send_.connection.send_queue;
-  if (send_.window.number() == queue.published()) return std::nullopt;
-  const SendRequest& request = send_.window.current();
+/// The queue pair at an address of this port that a datagram goes to, if it goes to one.
+std::optional<QpNumber> Requester::own_destination_of(uint32_t number) const {
+  auto& queue = *send_.connection.send_queue;
+  const SendRequest& request = queue.at(number);
   if (is_local(request.operation)) return std::nullopt;
   const auto& address = queue.attachment<DatagramAddress>(request);
   return address.to_self ? std::optional(address.destination) : std::nullopt;

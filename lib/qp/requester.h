@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "port/port.h"
 #include "qp/connection.h"
@@ -26,11 +28,20 @@ class Requester {
            send_.retransmission.resends_oldest();
   }
   Pumped pump(Turn& turn, uint32_t budget);
-  /// The queue pair at an address of this port that the next datagram goes to, if any.
-  [[nodiscard]] std::optional<QpNumber> next_datagram() const;
+  /// How many of the datagrams that are due, up to `count_max`, go before the first for which `takes(to)` is
+  /// false; `to` is a queue pair at an address of this port, or none. 1 where none is due.
+  template <typename Takes>
+  [[nodiscard]] uint32_t datagrams_until_refused(uint32_t count_max, Takes takes) const {
+    const queue::SendQueue& queue = *send_.connection.send_queue;
+    const uint32_t due = std::min(queue.published() - send_.window.number(), count_max);
+    for (uint32_t i = 0; i < due; ++i)
+      if (!takes(own_destination_of(send_.window.number() + i))) return i;
+    return std::max(due, 1u);
+  }
 
  private:
   using SendRequest = queue::SendRequest;
+  [[nodiscard]] std::optional<QpNumber> own_destination_of(uint32_t number) const;
   /// An ACK is asked for by every packet whose PSN ends a run of this many, so that the window never stalls,
   /// and at the end of a message that the application waits for.
   static constexpr uint32_t kPacketsPerAck = 16;

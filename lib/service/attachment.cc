@@ -47,12 +47,17 @@ void Attachment::revoke() {
       .valid.store(0, std::memory_order_relaxed);
 }
 
-uint32_t Attachment::queue_pairs() const {
-  const auto& usage =
-      host::MemoryLayout(host::kProgramMemory).usage(static_cast<const std::byte*>(from_program_.data()));
-  // Relaxed: it is nothing but a number.
-  return std::min(usage.queue_pairs.load(std::memory_order_relaxed), block_.count);
+const host::Usage& Attachment::usage() const {
+  return host::MemoryLayout(host::kProgramMemory).usage(static_cast<const std::byte*>(from_program_.data()));
 }
+
+// Relaxed: they are nothing but numbers.
+
+uint32_t Attachment::queue_pairs() const {
+  return std::min(usage().queue_pairs.load(std::memory_order_relaxed), block_.count);
+}
+
+uint64_t Attachment::port_dropped() const { return usage().port_dropped.load(std::memory_order_relaxed); }
 
 std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> Attachment::fault_counts(uint32_t fault) const {
   std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> read{};

@@ -65,12 +65,15 @@ class Attachment {
   void revoke();
   /// How many the program says it has, of its numbers. Any thread.
   [[nodiscard]] uint32_t queue_pairs() const;
+  /// How many frames its port has dropped for want of room, as the program says. Any thread.
+  [[nodiscard]] uint64_t port_dropped() const;
   /// What the program has counted of a fault, as far as it says.
   [[nodiscard]] std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> fault_counts(
       uint32_t fault) const;
 
  private:
   void wake() const;
+  [[nodiscard]] const host::Usage& usage() const;
 
   const uint32_t program_;
   const NumberBlock block_;

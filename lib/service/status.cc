@@ -61,7 +61,8 @@ nlohmann::json describe(const Program& program, const Attachment::Counters& coun
           {"bytes_sent_per_s", rates.bytes_from},
           {"frames_received_per_s", rates.frames_to},
           {"bytes_received_per_s", rates.bytes_to},
-          {"drops", drops_of(counters)}};
+          {"drops", drops_of(counters)},
+          {"port_dropped", program.attachment->port_dropped()}};
 }
 
 }  // namespace

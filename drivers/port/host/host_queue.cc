@@ -19,7 +19,8 @@ HostQueue::HostQueue(const Options& options, PeerExchange& exchange)
     : own_(options.memory, host::kProgramMemory),
       exchange_(exchange),
       icrc_on_host_(options.icrc_on_host),
-      slots_(size_t{1} << host::kCommPrefixBits) {
+      slots_(size_t{1} << host::kCommPrefixBits),
+      dropped_(own_.layout().usage(own_.memory()).port_dropped) {
   sent_to_.reserve(host::kProgramMemory.channels);
   received_from_.reserve(host::kProgramMemory.channels);
 }
@@ -213,12 +214,31 @@ void HostQueue::free(std::span<const port::TxFrame> frames) {
   for (const port::TxFrame& frame : frames) own_.put(own_.index_of(frame.data));
 }
 
+/// For the frames of a turn.
+bool HostQueue::has_room(Peer& peer) {
+  // What is sent to one that broke the format is lost: queue pairs retry in vain, and end.
+  if (peer.channel->broken()) return true;
+  if (!peer.channel->has_room(kTurnFrames)) return false;
+  peer.full_since = kNever;
+  peer.stalled = false;
+  return true;
+}
+
 bool HostQueue::has_room(std::optional<QpNumber> to) {
   const Slot& slot = slot_of(to.value_or(QpNumber{}));
-  // What is sent to one that broke the format is lost: queue pairs retry in vain, and end.
-  if (slot.peer != nullptr) return slot.peer->channel->broken() || slot.peer->channel->has_room(kTurnFrames);
+  if (slot.peer != nullptr) return has_room(*slot.peer);
   if (!to) return true;  // without a service: what is sent is lost
   return may_wait(slot);
+}
+
+bool HostQueue::takes_datagrams(std::optional<QpNumber> to, Instant now) {
+  if (has_room(to)) return true;
+  Peer* const peer = slot_of(to.value_or(QpNumber{})).peer;
+  // The way to the link is that of all others, and an introduction has an end.
+  if (!to || peer == nullptr) return false;
+  if (peer->full_since == kNever) peer->full_since = now;
+  peer->stalled = now - peer->full_since >= kFullMax;
+  return peer->stalled;
 }
 
 uint16_t HostQueue::transmit(std::span<const port::TxFrame> frames) {
@@ -246,7 +266,9 @@ void HostQueue::send_on_host(QpNumber to, const WaitingFrame& frame) {
 }
 
 void HostQueue::send(Peer* peer, const WaitingFrame& frame) {
-  if (peer == nullptr || peer->channel->broken() || !peer->channel->has_room()) return drop(frame.frame);
+  if (peer == nullptr || peer->channel->broken()) return drop(frame.frame);
+  // One that has stalled gets nothing of the last frames, which are a turn's to others.
+  if (!peer->channel->has_room(peer->stalled ? kTurnFrames : 1)) return drop(frame.frame);
   peer->channel->send(frame.frame, frame.length, frame.has_icrc);
   if (peer->sent_to) return;
   peer->sent_to = true;

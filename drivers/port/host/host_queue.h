@@ -40,7 +40,7 @@ class HostQueue final : public port::PortQueue {
   [[nodiscard]] bool wants_icrc_on_host() const override { return icrc_on_host_; }
   [[nodiscard]] bool is_shared() const override { return true; }
   [[nodiscard]] bool has_room(std::optional<QpNumber> to) override;
-  [[nodiscard]] bool takes_datagrams(QpNumber to) override { return may_wait(slot_of(to)); }
+  [[nodiscard]] bool takes_datagrams(std::optional<QpNumber> to, Instant now) override;
   [[nodiscard]] uint64_t dropped() const override;
 
  private:
@@ -49,6 +49,8 @@ class HostQueue final : public port::PortQueue {
   /// Frames for a program that is being asked for wait here, at most so many.
   static constexpr size_t kWaitingMax = 2 * kTurnFrames;
   static constexpr size_t kBurst = 64;
+  /// So long datagrams wait for a program to make room for those of a turn (README.md, Decisions).
+  static constexpr Duration kFullMax = milliseconds(500);
 
   struct WaitingFrame {
     uint32_t frame;
@@ -66,6 +68,7 @@ class HostQueue final : public port::PortQueue {
   static bool may_wait(const Slot& slot) {
     return slot.waiting == nullptr || slot.waiting->size() + kTurnFrames <= kWaitingMax;
   }
+  static bool has_room(Peer& peer);
   void take_changes();
   void apply(PeerChange& change);
   void reach(std::unique_ptr<Peer> peer);
@@ -96,7 +99,7 @@ class HostQueue final : public port::PortQueue {
   std::vector<Peer*> sent_to_;
   std::vector<Peer*> received_from_;  // whose frames have bodies that are read until the next receive()
   bool leaves_bodies_ = false;
-  std::atomic<uint64_t> dropped_{0};
+  std::atomic<uint64_t>& dropped_;  // which `uroce status` shows
 };
 
 }  // namespace uroce::drivers

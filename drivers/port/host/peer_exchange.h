@@ -8,6 +8,7 @@
 #include "base/mpsc_ring.h"
 #include "base/number_block.h"
 #include "base/spsc_ring.h"
+#include "base/time.h"
 #include "host/channel.h"
 #include "host/shared_memory.h"
 
@@ -20,8 +21,10 @@ struct Peer {
   host::Mapping memory;     // the far end's
   host::Mapping bell;       // where it is not part of that
   std::unique_ptr<host::Channel> channel;
-  bool sent_to = false;  // in the burst that is being sent
-  bool ended = false;    // the process has; what it had sent before is still received
+  bool sent_to = false;        // in the burst that is being sent
+  Instant full_since{kNever};  // since datagrams wait for it; kNever: it had room when one was about to go
+  bool stalled = false;        // they wait no more: what finds no room is lost
+  bool ended = false;          // the process has; what it had sent before is still received
 };
 
 /// What the poller of the port hears of the thread that reads what the service tells.

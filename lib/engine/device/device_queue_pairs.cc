@@ -9,6 +9,7 @@
 #include "base/contract.h"
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
+#include "engine/device/queue_pair_ends.h"
 #include "engine/device/queue_pair_turns.h"
 #include "engine/platform/fault_handler.h"
 #include "engine/platform/forked.h"
@@ -74,25 +75,6 @@ void remove_target(const XrcPlace& place) {
   const std::lock_guard guard(place.domain.mutex);
   (place.previous != nullptr ? place.previous->xrc->next : place.domain.first_target) = place.next;
   if (place.next != nullptr) place.next->xrc->previous = place.previous;
-}
-
-/// Runs `end(turn)`, the end of a queue pair, in the first turn in which the peer is owed nothing more. A
-/// program that has seen the last receive complete may be there before its acknowledgement has left, and
-/// without it the peer would repeat its request in vain. What was posted has had a turn before, as programs
-/// expect that post and leave. False: the poller is closed and nothing was run.
-template <typename End>
-bool run_when_answered(QueuePairEntry& entry, End end) {
-  constexpr int kTurnsMax = 64;  // more can only be a long READ
-  bool ran = true;
-  bool owing = true;
-  for (int turns = 0; ran && owing; ++turns) {
-    ran = run_where_it_is(entry, [&](qp::Turn& turn) {
-      const bool unsent = turns == 0 && entry.poller().has_work(entry);
-      owing = unsent || (entry.queue_pair.answer(turn, port::TxBatch::kFramesMax) && turns < kTurnsMax);
-      if (!owing) end(turn);
-    });
-  }
-  return ran;
 }
 
 }  // namespace
@@ -245,6 +227,7 @@ void Device::destroy_queue_pair(QueuePairHandle& queue_pair) {
   auto& entry = static_cast<QueuePairEntry&>(queue_pair);
   if (forked_since_start()) return;  // its poller may stand in the middle of a turn for ever
   UROCE_ASSERT(!in_groups(queue_pair));
+  drain(entry);
   state.queue_pairs.unpublish(entry.number);
   bool forgotten = false;
   bool abandoned = false;
@@ -321,7 +304,12 @@ int Device::modify_queue_pair(QueuePairHandle& queue_pair, qp::Attributes attrib
     entry.poller().activate(entry);
   };
   const bool ends = attributes.state == qp::State::kErr || attributes.state == qp::State::kReset;
-  mask.any(qp::kMaskState) && ends ? run_when_answered(entry, modify) : run_where_it_is(entry, modify);
+  if (!mask.any(qp::kMaskState) || !ends) {
+    run_where_it_is(entry, modify);
+    return error;
+  }
+  drain(entry);
+  run_when_answered(entry, modify);
   return error;
 }
 

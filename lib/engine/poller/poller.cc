@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "base/contract.h"
 #include "engine/platform/eal.h"
@@ -171,10 +172,37 @@ bool Poller::close(Duration patience) {
   }
   placer_.abandon();
   hear_of_moves();  // what one that comes owes is ours to send
+  receive_last();
   answer_all();
   closed_.store(true, std::memory_order_release);  // pairs with submit()
   lock_.end_for_good();
   return true;
+}
+
+/// Receives what has arrived, for a NIC would have answered it by now. No completion is published, as nobody
+/// is left to poll it. Not while a copy engine works, which is not waited for any more.
+void Poller::receive_last() {
+  if (options_.copy_engine != nullptr || ahead_ || !held_.empty()) return;
+  bool drained = false;
+  for (size_t i = 0; i < kLastBurstsMax && !drained; ++i) {
+    receive();
+    drained = receive_.drained();
+    stage();
+    dispatch();
+    qp::commit_placements(turn_);
+    release();
+  }
+}
+
+bool Poller::has_drained(bool& looked) const {
+  const bool before = std::exchange(looked, looked || !ahead_);
+  return before && !ahead_ && receive_.drained() && !receive_.defers();
+}
+
+bool Poller::answer(QueuePairEntry& entry) {
+  const qp::QueuePair* const used = entry.queue_pair.used();
+  if (used != nullptr && used->owes() && frames_taken(entry, port::TxBatch::kFramesMax) == 0) return true;
+  return entry.queue_pair.answer(turn_, port::TxBatch::kFramesMax);
 }
 
 /// Sends the answers that are due: the application has ended, and no turn follows.

@@ -118,6 +118,11 @@ class Poller final : private TurnOwner {
     if (Doorbells::has_rung(entry)) take_doorbells(SIZE_MAX);
     return entry.active;
   }
+  /// Before the turn receives: whether all has been received that had arrived when the first of several turns
+  /// asked. `looked` is false then, and the caller keeps it from turn to turn.
+  [[nodiscard]] bool has_drained(bool& looked) const;
+  /// Sends what the queue pair owes its peer. True: it owes more, or the peer's process has no room for it.
+  [[nodiscard]] bool answer(QueuePairEntry& entry);
   /// The poller forgets the queue pair. False: once more in a later turn, because its last doorbell is behind
   /// that of a thread which is still about to ring, or at another poller, or that one expects the queue pair.
   [[nodiscard]] bool forget(QueuePairEntry& entry);
@@ -175,6 +180,8 @@ class Poller final : private TurnOwner {
   static constexpr uint32_t kSendsPerMeasured = texts_of(Latency::kPostToWire).sampled_of;
   /// In a burst of more frames acknowledgements leave at once: the peer may wait for them to go on sending.
   static constexpr size_t kQuietBurstMax = 4;
+  /// Of a poller that closes: more can only be a peer that goes on sending.
+  static constexpr size_t kLastBurstsMax = 64;
 
   struct Command {
     void (*run)(void* context, qp::Turn& turn);
@@ -212,8 +219,9 @@ class Poller final : private TurnOwner {
   [[nodiscard]] static bool is_long(const QueuePairEntry& entry);
   [[nodiscard]] bool is_for_another(const QueuePairEntry& entry) const;
   [[nodiscard]] uint32_t pump_budget() const;
-  [[nodiscard]] bool must_wait(const QueuePairEntry& entry);
+  [[nodiscard]] uint32_t frames_taken(const QueuePairEntry& entry, uint32_t budget);
   void transmit();
+  void receive_last();
   void answer_all();
 
   // Queue pairs that move (poller_moves.cc).

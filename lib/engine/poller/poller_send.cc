@@ -54,13 +54,14 @@ void Poller::pump() {
     if (entry.queue_pair.used() == nullptr && !begin_use_by_post(entry)) [[unlikely]]
       continue;
     note_error_state(entry);
-    if (must_wait(entry)) {
+    const uint32_t taken = frames_taken(entry, budget);
+    if (taken == 0) {
       active_.push_back(entry);
       ++waiting_;
       continue;
     }
     const size_t before = tx_.size();
-    bool more = entry.queue_pair.used()->pump(turn_, budget);
+    bool more = entry.queue_pair.used()->pump(turn_, taken);
     if (tx_.take_ran_dry()) [[unlikely]]
       count(Counter::kTxNoBuffer);
     more |= note_error_state(entry);
@@ -124,16 +125,25 @@ uint32_t Poller::pump_budget() const {
   return std::max(kPumpFrames, static_cast<uint32_t>(port::TxBatch::kFramesMax / active_.size()));
 }
 
-/// Whether the process that has the queue pair's peer takes no more frames just now. Others of this host do
-/// not wait for it.
-bool Poller::must_wait(const QueuePairEntry& entry) {
+/// How many frames of `budget` the processes take just now that they go to: those before the first datagram
+/// that is to wait. Other queue pairs do not wait for it.
+uint32_t Poller::frames_taken(const QueuePairEntry& entry, uint32_t budget) {
   if (!port_is_shared_) [[likely]]
-    return false;
+    return budget;
   const qp::QueuePair& queue_pair = *entry.queue_pair.used();
   const qp::Attributes& attributes = queue_pair.attributes();
-  if (attributes.state == qp::State::kErr || attributes.to_self) return false;
-  if (const auto next = queue_pair.next_datagram(); next && !port_queue_.takes_datagrams(*next)) return true;
-  return !port_queue_.has_room(attributes.on_host ? std::optional(attributes.destination) : std::nullopt);
+  if (attributes.state == qp::State::kErr || attributes.to_self) return budget;
+  if (queue_pair.type() == qp::Type::kUd) {
+    std::optional<QpNumber> last;  // that takes them
+    return queue_pair.datagrams_until_refused(budget, [&](std::optional<QpNumber> to) {
+      if (to && to == last) return true;
+      last = to;
+      return port_queue_.takes_datagrams(to, turn_.now);
+    });
+  }
+  const bool has_room =
+      port_queue_.has_room(attributes.on_host ? std::optional(attributes.destination) : std::nullopt);
+  return has_room ? budget : 0;
 }
 
 void Poller::transmit() {

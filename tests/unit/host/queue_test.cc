@@ -1,7 +1,9 @@
 // The queue of a port that programs share, without a service: the tests say what the reader would.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "drivers/port/host/host_queue.h"
@@ -14,6 +16,7 @@ namespace uroce::drivers {
 namespace {
 
 constexpr uint32_t kUnit = 1u << host::kBlockBits;
+constexpr Instant kStart{1'000'000'000};
 
 /// A program: its queue, and what the test tells it.
 struct Program {
@@ -51,11 +54,12 @@ struct Program {
     ASSERT_EQ(queue.transmit({&frame, 1}), 1);
   }
 
-  /// The payloads of what has arrived.
-  std::vector<std::string> received() {
+  /// The payloads of what has arrived, of `count_max` frames at most.
+  std::vector<std::string> received(size_t count_max = SIZE_MAX) {
     std::vector<std::string> payloads;
     port::RxFrame frames[32];
-    while (const uint16_t count = queue.receive(frames)) {
+    while (const uint16_t count =
+               queue.receive(std::span(frames).first(std::min(count_max - payloads.size(), size_t{32})))) {
       for (const port::RxFrame& frame : std::span(frames).first(count)) {
         constexpr size_t kHeaders = 14 + 20 + 8 + 12;
         payloads.emplace_back(reinterpret_cast<const char*>(frame.data) + kHeaders,
@@ -141,24 +145,74 @@ TEST_F(HostQueueTest, FramesThatWaitAreBounded) {
   EXPECT_EQ(a.queue.dropped(), 1000u - 128u);
 }
 
-TEST_F(HostQueueTest, DatagramsWaitForAnIntroductionAndForNothingElse) {
+TEST_F(HostQueueTest, DatagramsWaitForAnIntroduction) {
   host::TestMemory service(host::kServiceMemory);
   give_service(a, service);
   size_t sent = 0;
-  for (; a.queue.takes_datagrams(to_b); ++sent) {
+  for (; a.queue.takes_datagrams(to_b, kStart); ++sent) {
     ASSERT_LT(sent, 1000u);
     a.send(to_b, "early...");
   }
-  EXPECT_TRUE(a.queue.takes_datagrams({10 * kUnit})) << "others do not wait for it";
+  EXPECT_TRUE(a.queue.takes_datagrams(QpNumber{10 * kUnit}, kStart)) << "others do not wait for it";
   a.reach(b, 1, 2);
   b.reach(a, 2, 1);
   EXPECT_EQ(b.received(), Payloads()) << "it has the channel, and the frames are not in it yet";
   EXPECT_EQ(a.received(), Payloads());
-  EXPECT_TRUE(a.queue.takes_datagrams(to_b));
+  EXPECT_TRUE(a.queue.takes_datagrams(to_b, kStart));
   EXPECT_EQ(b.received(), Payloads(sent, "early..."));
   EXPECT_EQ(a.queue.dropped(), 0u);
-  for (int i = 0; i < 2000; ++i) a.send(to_b, "lost");
-  EXPECT_TRUE(a.queue.takes_datagrams(to_b)) << "a program that takes none loses them";
+}
+
+TEST_F(HostQueueTest, DatagramsWaitForAProgramThatTakesThem) {
+  join();
+  uint64_t sent = 0;
+  uint64_t arrived = 0;
+  Instant now = kStart;
+  // It takes a turn's frames in a time that is just short of the bound.
+  for (int turns = 0; turns < 100; ++turns, now = now + milliseconds(499)) {
+    for (; a.queue.takes_datagrams(to_b, now); ++sent) a.send(to_b, "slow");
+    arrived += b.received(64).size();
+  }
+  arrived += b.received().size();
+  EXPECT_EQ(arrived, sent);
+  EXPECT_GT(sent, 64u * 100);
+  EXPECT_EQ(a.queue.dropped(), 0u);
+}
+
+TEST_F(HostQueueTest, DatagramsWaitForAProgramThatTakesNoneUpToTheBound) {
+  Program c{10 * kUnit};
+  join();
+  a.reach(c, 3, 1);
+  c.reach(a, 1, 3);
+  EXPECT_EQ(a.received(), Payloads());
+  size_t sent = 0;
+  for (; a.queue.takes_datagrams(to_b, kStart); ++sent) a.send(to_b, "in time.");
+  for (int i = 0; i < 63; ++i, ++sent) a.send(to_b, "in time.");  // of the same turn
+  const Instant before = kStart + milliseconds(499);
+  const Instant after = kStart + milliseconds(500);
+  EXPECT_FALSE(a.queue.takes_datagrams(to_b, before));
+  EXPECT_EQ(a.queue.dropped(), 0u);
+  EXPECT_TRUE(a.queue.takes_datagrams(to_b, after));
+  for (int i = 0; i < 2000; ++i) {
+    ASSERT_TRUE(a.queue.takes_datagrams(to_b, after)) << "it delays others once";
+    a.send(to_b, "too late");
+  }
+  EXPECT_EQ(a.queue.dropped(), 2000u) << "the frames that are left are for others";
+  EXPECT_TRUE(a.queue.has_room(QpNumber{10 * kUnit}));
+  EXPECT_TRUE(a.queue.takes_datagrams(QpNumber{10 * kUnit}, after));
+  // It takes a part of a turn's frames: nothing changes.
+  size_t arrived = b.received(20).size();
+  ASSERT_TRUE(a.queue.takes_datagrams(to_b, after));
+  a.send(to_b, "too late");
+  EXPECT_EQ(a.queue.dropped(), 2001u);
+  // It takes them all: the bound begins anew.
+  arrived += b.received().size();
+  EXPECT_EQ(arrived, sent);
+  ASSERT_TRUE(a.queue.takes_datagrams(to_b, after));
+  for (sent = 0; a.queue.takes_datagrams(to_b, after); ++sent) a.send(to_b, "anew");
+  EXPECT_FALSE(a.queue.takes_datagrams(to_b, after + milliseconds(499)));
+  EXPECT_EQ(b.received(), Payloads(sent, "anew"));
+  EXPECT_EQ(a.queue.dropped(), 2001u);
 }
 
 TEST_F(HostQueueTest, AProgramThatTakesNothingHoldsUpNoOther) {

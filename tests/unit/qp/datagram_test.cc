@@ -54,6 +54,32 @@ TEST_F(Datagram, GoesWhereItsRequestSays) {
   EXPECT_EQ(queue_pair->deadline(), kNever);
 }
 
+TEST_F(Datagram, GoUpToTheFirstThatIsRefused) {
+  bring_up();
+  const auto post_to = [&](uint32_t destination, bool to_self) {
+    sends.attach(post(SendOperation::kSend, 1), DatagramAddress{.frame = wire::FrameTemplate(attributes.path),
+                                                                .to_self = to_self,
+                                                                .destination = {destination}});
+  };
+  std::vector<std::optional<QpNumber>> asked;
+  const auto refuse = [&](QpNumber refused) {
+    return [&, refused](std::optional<QpNumber> to) {
+      asked.push_back(to);
+      return to != refused;
+    };
+  };
+  EXPECT_EQ(queue_pair->datagrams_until_refused(16, refuse({1})), 1u) << "none is due";
+  for (const uint32_t destination : {7u, 8u, 9u}) post_to(destination, true);
+  post_to(9, false);
+  EXPECT_EQ(queue_pair->datagrams_until_refused(16, refuse({9})), 2u);
+  EXPECT_EQ(queue_pair->datagrams_until_refused(16, refuse({7})), 0u);
+  EXPECT_EQ(queue_pair->datagrams_until_refused(2, refuse({9})), 2u);
+  asked.clear();
+  EXPECT_EQ(queue_pair->datagrams_until_refused(16, refuse({1})), 4u);
+  EXPECT_EQ(asked,
+            (std::vector<std::optional<QpNumber>>{QpNumber{7}, QpNumber{8}, QpNumber{9}, std::nullopt}));
+}
+
 TEST_F(Datagram, ABitOfTheQkeyMeansOurOwn) {
   bring_up();
   for (const uint32_t qkey : {0x80000000u, 0xFFFFFFFFu}) {

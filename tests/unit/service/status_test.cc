@@ -20,10 +20,12 @@ nlohmann::json program_of(const std::string& path) {
   return nlohmann::json::parse(FakeProgram(path).status())["devices"][0]["programs"][0];
 }
 
+host::Usage& usage_of(FakeProgram& program) {
+  return host::MemoryLayout(host::kProgramMemory).usage(program.memory().bytes().data());
+}
+
 void show_queue_pairs(FakeProgram& program, uint32_t count) {
-  host::MemoryLayout(host::kProgramMemory)
-      .usage(program.memory().bytes().data())
-      .queue_pairs.store(count, std::memory_order_relaxed);
+  usage_of(program).queue_pairs.store(count, std::memory_order_relaxed);
 }
 
 TEST(Status, TellsHowManyQueuePairsAProgramHas) {
@@ -36,6 +38,15 @@ TEST(Status, TellsHowManyQueuePairsAProgramHas) {
   // Receive more than the program has numbers. Expect: no more than that.
   show_queue_pairs(a, UINT32_MAX);
   EXPECT_EQ(program_of(service.path())["queue_pairs"], 1u << host::kBlockBits);
+}
+
+TEST(Status, TellsWhatAProgramsPortHasDropped) {
+  RunningService service;
+  FakeProgram a(service.path());
+  a.attach();
+  EXPECT_EQ(program_of(service.path())["port_dropped"], 0);
+  usage_of(a).port_dropped.store(23, std::memory_order_relaxed);
+  EXPECT_EQ(program_of(service.path())["port_dropped"], 23);
 }
 
 TEST(Status, TellsHowMuchAProgramSends) {

@@ -1,0 +1,42 @@
+#include "engine/device/queue_pair_ends.h"
+
+#include <span>
+
+namespace uroce::engine {
+
+namespace {
+
+bool may_receive(const QueuePairEntry& entry) {
+  const qp::State state = entry.queue_pair.state();
+  return state >= qp::State::kRtr && state <= qp::State::kSqe;
+}
+
+}  // namespace
+
+void drain(QueuePairEntry& entry) {
+  constexpr int kTurnsMax = 64;  // more can only be others that go on sending
+  bool receives = true;
+  const auto drain_own = [&] {
+    bool looked = false;
+    bool drained = false;
+    for (int turns = 0; !drained && turns < kTurnsMax; ++turns) {
+      const bool ran = run_where_it_is(entry, [&](qp::Turn&) {
+        receives = may_receive(entry);
+        drained = !receives || entry.poller().has_drained(looked);
+      });
+      if (!ran) return;
+    }
+  };
+  drain_own();
+  const std::span<Poller* const> all = entry.poller().siblings();
+  if (!receives || all.size() == 1) return;
+  for (Poller* const poller : all) {
+    bool looked = false;
+    bool drained = false;
+    for (int turns = 0; !drained && turns < kTurnsMax; ++turns)
+      if (!poller->run([&](qp::Turn&) { drained = poller->has_drained(looked); })) break;
+  }
+  drain_own();  // what the others have handed over
+}
+
+}  // namespace uroce::engine
