@@ -25,7 +25,7 @@ double per_second(uint64_t now, uint64_t before, double seconds) {
   return now < before || seconds <= 0 ? 0 : static_cast<double>(now - before) / seconds;
 }
 
-/// Of the port, which counts for all pollers together.
+/// Rows of what the port counts, for all pollers together.
 std::string port_counters_of(const Reading::Device& device, const Reading::Device* earlier, double seconds,
                              bool zeros) {
   struct PortCounter {

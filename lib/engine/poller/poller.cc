@@ -179,8 +179,8 @@ bool Poller::close(Duration patience) {
   return true;
 }
 
-/// Receives what has arrived, for a NIC would have answered it by now. No completion is published, as nobody
-/// is left to poll it. Not while a copy engine works, which is not waited for any more.
+/// Receives what has arrived, for a NIC would have answered it by now. No completion is published, as the
+/// program polls no more. Not while a copy engine works, which is not waited for any more.
 void Poller::receive_last() {
   if (options_.copy_engine != nullptr || ahead_ || !held_.empty()) return;
   bool drained = false;

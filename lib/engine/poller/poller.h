@@ -180,7 +180,7 @@ class Poller final : private TurnOwner {
   static constexpr uint32_t kSendsPerMeasured = texts_of(Latency::kPostToWire).sampled_of;
   /// In a burst of more frames acknowledgements leave at once: the peer may wait for them to go on sending.
   static constexpr size_t kQuietBurstMax = 4;
-  /// Of a poller that closes: more can only be a peer that goes on sending.
+  /// A poller that closes receives so many bursts: more can only be a peer that goes on sending.
   static constexpr size_t kLastBurstsMax = 64;
 
   struct Command {
