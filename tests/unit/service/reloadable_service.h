@@ -45,9 +45,12 @@ class ReloadableService {
     std::vector<std::string> names;
     FakeProgram visitor(path());
     if (!visitor.send(hello(host::MessageType::kList))) return names;
-    for (auto one = visitor.receive(); one && one->message.type == host::MessageType::kDevice;
-         one = visitor.receive())
-      names.emplace_back(host::text_of(one->message.name));
+    for (auto one = visitor.receive(); one && one->message.type != host::MessageType::kDone;
+         one = visitor.receive()) {
+      // Its addresses are behind it.
+      if (one->message.type == host::MessageType::kDevice)
+        names.emplace_back(host::text_of(one->message.name));
+    }
     return names;
   }
 
