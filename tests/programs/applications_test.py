@@ -265,7 +265,7 @@ class Mpi(Applications):
 
     IMPLEMENTATIONS = {
         # Debian's configuration of Open MPI switches UCX off, and root has to say that it is meant.
-        "openmpi": (["mpicc.openmpi"], ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ucx"],
+        "openmpi": (["mpicc.openmpi"], ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "pml", "ucx", "--mca", "osc", "ucx"],
                     "openmpi-bin and libopenmpi-dev"),
         "mpich": (["mpicc.mpich"], ["mpirun.mpich"], "mpich and libmpich-dev"),
     }
@@ -335,6 +335,18 @@ class Mpi(Applications):
                 job = [*launcher, "-n", "8", UROCE, "run", "--", str(self.folder / "checker")]
                 more = service.environment | {"UCX_TLS": "rc_verbs,ud_verbs,self"}
                 self.repeated(f"{name}, 8 ranks of one service", lambda: self.problem_of(job, 8, more, host_service.COUNTERS))
+
+    def test_one_sided_with_an_end_right_behind_it(self):
+        """Three ranks and four of one service: a rank that has come to its end may be the target of what another has not completed."""
+        compiler, launcher, package = self.IMPLEMENTATIONS["openmpi"]
+        if self.stack.sanitizer_runtime or not self.needs(*compiler, launcher[0], package=package):
+            return
+        subprocess.run([*compiler, "-O2", "-o", str(self.folder / "checker"), str(HERE / "mpi_one_sided.c")], check=True)
+        for ranks in 3, 4:
+            with host_service.Service(self.stack) as service:
+                job = [*launcher, "-n", str(ranks), UROCE, "run", "--", str(self.folder / "checker")]
+                more = service.environment | {"UCX_TLS": "rc_verbs,ud_verbs,self"}
+                self.repeated(f"openmpi, one-sided, {ranks} ranks of one service", lambda: self.problem_of(job, ranks, more, host_service.COUNTERS))
 
 
 if __name__ == "__main__":

@@ -314,8 +314,8 @@ TEST(QueuePairNumbers, GiveNothingToALatePacket) {
   auto right = std::make_unique<Side>(pair.right, 1000);
   connect(*left, *right);
   left->post_write(*right, 1000);
-  pair.turn(*pair.left_state);
   right->disconnect();
+  pair.turn(*pair.left_state);
   pair.turn(*pair.right_state);
   EXPECT_EQ(pair.counter(*pair.right_state, Counter::kDropUnknownQp), 1u);
 }

@@ -148,7 +148,6 @@ TEST_F(Stalled, DestroyedMeanwhile_ExpectTheRegionFree) {
   gone.reset();
   EXPECT_EQ(region.unmap(), 0);
   run();
-  EXPECT_GT(pair.counter(*pair.right_state, Counter::kDropUnknownQp), 0u);
 }
 
 }  // namespace
