@@ -112,15 +112,17 @@ std::string Machine::invalidate(const Numbers& n) {
   MemoryKey key = region.key;
   if (n[1] % 4 == 0) key.value ^= 1;
   const KeyUser user{.domain = domain_of(n[2]), .queue_pair = queue_pair_of(n[3])};
-  const bool can = (region.kind == RegionKind::kFast && !reference_.covered(which)) ||
+  // What is free already is invalidated by any queue pair of the domain.
+  const bool free = !region.bound;
+  const bool can = (region.kind == RegionKind::kFast && (free || !reference_.covered(which))) ||
                    region.kind == RegionKind::kWindow2A ||
-                   (region.kind == RegionKind::kWindow2B && user.queue_pair == region.queue_pair);
-  const bool right = can && region.live && region.bound && key == region.key && user.domain == region.domain;
+                   (region.kind == RegionKind::kWindow2B && (free || user.queue_pair == region.queue_pair));
+  const bool right = can && region.live && key == region.key && user.domain == region.domain;
   Invalidation invalidation;
   const auto answer = invalidation.begin(table_, key, user);
   if (answer != (right ? Invalidation::Answer::kOver : Invalidation::Answer::kRefused))
     return "Invalidation::begin: unexpected answer";
-  if (right) unbind(region);
+  if (right && !free) unbind(region);
   return {};
 }
 
