@@ -12,6 +12,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/cancellation.h"
 #include "mem/memory_probe.h"
 
 namespace uroce::mem {
@@ -25,6 +26,7 @@ struct Mapping {
   bool of_file = false;  // shared memory and hugepages too
 };
 
+/// While it lives the thread is not cancelled: nothing of a registration is left half done.
 class MapsFile {
  public:
   MapsFile() : descriptor_(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
@@ -37,6 +39,7 @@ class MapsFile {
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
  private:
+  const CancellationDisabled held_;
   const int descriptor_;
 };
 

@@ -276,7 +276,7 @@ uint32_t write_mld(std::byte* ip, const MembershipReport& report, const Gid& des
   std::byte* const message = ip + kIpv6Bytes + kHopByHopBytes;
   const std::byte* const end = write_message(message, report);
   wire::store_u8(ip, 6 << 4);
-  wire::store_be16(ip + 4, static_cast<uint16_t>(end - ip - kIpv6Bytes));
+  wire::store_be16(ip + 4, static_cast<uint16_t>(end - (ip + kIpv6Bytes)));
   wire::store_u8(ip + 6, kHopByHop);
   wire::store_u8(ip + 7, 1);
   store(ip + 8, report.source);
