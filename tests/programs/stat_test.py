@@ -262,7 +262,7 @@ class Refused(unittest.TestCase):
         sealed = 2 | 4  # F_SEAL_SHRINK, F_SEAL_GROW
         for line, content, bytes_, seals in (("have another format", b"something else", 8192, sealed),
                                              ("are truncated", header, 16, sealed),
-                                             ("are of version 7, this program reads version 3", struct.pack("<QI", MAGIC, 7), 8192, sealed),
+                                             ("are of version 7, this program reads version 4", struct.pack("<QI", MAGIC, 7), 8192, sealed),
                                              ("are of another build of uroce", header, 1 << 20, sealed),
                                              ("are not sealed against truncation", header, 1 << 20, 8)):
             with self.subTest(line):

@@ -42,9 +42,11 @@ void HostQueue::apply(PeerChange& change) {
       break;
     case Kind::kRelayed:
       asked.peer = service_.get();
+      asked.absent = false;
       flush(asked);
       break;
     case Kind::kAbsent:
+      asked.absent = true;
       drop_waiting(asked);
       break;
     case Kind::kGone:
@@ -64,6 +66,7 @@ void HostQueue::reach(std::unique_ptr<Peer> peer) {
   const uint32_t end = begin + (reached->block.count >> host::kBlockBits);
   for (uint32_t i = begin; i < end && i < slots_.size(); ++i) {
     slots_[i].peer = reached;
+    slots_[i].absent = false;
     flush(slots_[i]);
   }
   wake_sleepers();
@@ -233,9 +236,10 @@ bool HostQueue::has_room(std::optional<QpNumber> to) {
 
 bool HostQueue::takes_datagrams(std::optional<QpNumber> to, Instant now) {
   if (has_room(to)) return true;
-  Peer* const peer = slot_of(to.value_or(QpNumber{})).peer;
-  // The way to the link is that of all others, and an introduction has an end.
-  if (!to || peer == nullptr) return false;
+  if (!to) return false;  // the way to the link is that of all others
+  const Slot& slot = slot_of(*to);
+  Peer* const peer = slot.peer;
+  if (peer == nullptr) return slot.absent;
   if (peer->full_since == kNever) peer->full_since = now;
   peer->stalled = now - peer->full_since >= kFullMax;
   return peer->stalled;

@@ -61,6 +61,7 @@ class HostQueue final : public port::PortQueue {
   struct Slot {
     Peer* peer = nullptr;
     std::unique_ptr<std::vector<WaitingFrame>> waiting = nullptr;  // the program is being asked for
+    bool absent = false;  // the last introduction failed: datagrams wait for no other
   };
 
   Slot& slot_of(QpNumber number) { return slots_[(number.value & QpNumber::kMask) >> host::kBlockBits]; }

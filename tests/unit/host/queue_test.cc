@@ -163,6 +163,24 @@ TEST_F(HostQueueTest, DatagramsWaitForAnIntroduction) {
   EXPECT_EQ(a.queue.dropped(), 0u);
 }
 
+TEST_F(HostQueueTest, DatagramsWaitForAnIntroductionOnce) {
+  host::TestMemory service(host::kServiceMemory);
+  give_service(a, service);
+  for (; a.queue.takes_datagrams(to_b, kStart);) a.send(to_b, "early...");
+  a.tell({.kind = PeerChange::Kind::kAbsent, .asked = to_b});
+  EXPECT_EQ(a.received(), Payloads());
+  const uint64_t lost = a.queue.dropped();
+  EXPECT_GT(lost, 0u);
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(a.queue.takes_datagrams(to_b, kStart)) << "a program that does not answer delays others once";
+    a.send(to_b, "lost....");
+  }
+  EXPECT_GT(a.queue.dropped(), lost);
+  a.reach(b, 1, 2);
+  EXPECT_EQ(a.received(), Payloads());
+  EXPECT_TRUE(a.queue.takes_datagrams(to_b, kStart));
+}
+
 TEST_F(HostQueueTest, DatagramsWaitForAProgramThatTakesThem) {
   join();
   uint64_t sent = 0;
