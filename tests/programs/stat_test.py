@@ -258,7 +258,7 @@ class Refused(unittest.TestCase):
         self.assertRegex(done.stderr, rf"\Auroce {words[0]}[^\n]*{line}[^\n]*\n\Z")
 
     def test_memory_that_is_not_ours(self):
-        header = struct.pack("<QIIQ", MAGIC, 3, 0, 1 << 20)
+        header = struct.pack("<QIIQ", MAGIC, 4, 0, 1 << 20)
         sealed = 2 | 4  # F_SEAL_SHRINK, F_SEAL_GROW
         for line, content, bytes_, seals in (("have another format", b"something else", 8192, sealed),
                                              ("are truncated", header, 16, sealed),
