@@ -67,6 +67,8 @@ class Case:
     listens_late: bool = False
     not_with_kernel: str = ""
     flaky: str = ""
+    # Only in long runs (--minutes).
+    long: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,9 @@ def judged():
     falls_silent = ("loss", "reordering", "corruption", "our-loss", "our-corruption")
     others = (None, *(name for name in (*IMPAIRMENTS, *FAULTS) if name not in falls_silent))
     yield Case("judge", server, command + " {peer}", impairments=others, clients=(GUEST,))
-    yield Case("judge", f"{server} -b 6", command + " {peer}", impairments=falls_silent, clients=(UROCE,))
+    yield Case("judge", f"{server} -b 6", command + " {peer}", impairments=("loss",), clients=(UROCE,))
+    # With these Linux's rxe warns in rxe_mr_copy() now and then and fails a request; a packet that our fault drops is on the link.
+    yield Case("judge", f"{server} -b 6", command + " {peer}", impairments=falls_silent[1:], clients=(UROCE,), long=True)
 
 
 def impaired():

@@ -215,7 +215,7 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     every = cases.runs_of_the_kernel_alone() if arguments.kernel_alone else cases.runs()
-    runs = [run for run in every if arguments.only in run.name()]
+    runs = [run for run in every if arguments.only in run.name() and (arguments.minutes or not run.case.long)]
     if arguments.list:
         return print("\n".join(run.name() for run in runs))
     began = time.monotonic()
