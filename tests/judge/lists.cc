@@ -17,10 +17,15 @@ constexpr uint32_t kGapMax = 64;
 constexpr uint32_t kWord = sizeof(uint64_t);
 
 // In how many of 100 requests.
-constexpr std::array kShares = {
-    std::pair{Kind::kSend, 14},     std::pair{Kind::kSendImmediate, 8},  std::pair{Kind::kSendInvalidate, 3},
-    std::pair{Kind::kWrite, 21},    std::pair{Kind::kWriteImmediate, 9}, std::pair{Kind::kRead, 21},
-    std::pair{Kind::kFetchAdd, 10}, std::pair{Kind::kCompareSwap, 10},   std::pair{Kind::kBind, 4}};
+constexpr std::array<std::pair<Kind, uint64_t>, 9> kShares = {{{Kind::kSend, 14},
+                                                               {Kind::kSendImmediate, 8},
+                                                               {Kind::kSendInvalidate, 3},
+                                                               {Kind::kWrite, 21},
+                                                               {Kind::kWriteImmediate, 9},
+                                                               {Kind::kRead, 21},
+                                                               {Kind::kFetchAdd, 10},
+                                                               {Kind::kCompareSwap, 10},
+                                                               {Kind::kBind, 4}}};
 
 class Maker {
  public:
@@ -31,7 +36,7 @@ class Maker {
     choose_theme();
     const uint64_t count = 1 + random_.below(random_.chance(1, 4) ? std::min(8u, conditions_.requests_max)
                                                                   : conditions_.requests_max);
-    const uint64_t signaled_in_64 = std::array{64, 32, 6, 1}[random_.below(4)];
+    const uint64_t signaled_in_64 = std::array<uint64_t, 4>{64, 32, 6, 1}[random_.below(4)];
     uint32_t unsignaled = 0;
     while (list_.operations.size() < count && bytes_ < kMessageBytesOfListMax) {
       Operation operation = any();
