@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "base/cancellation.h"
 #include "engine/platform/rtnetlink.h"
 #include "net/link_scope.h"
 
@@ -50,6 +51,7 @@ uint32_t interface_to(const Gid& address) {
 
 uint32_t interface_for(const Gid& gid) {
   constexpr uint32_t kLoopback = 1;  // of each network namespace
+  const CancellationDisabled held;   // also within a destructor, or under a lock
   if (const uint32_t index = interface_with(gid); index != 0) return index;
   // Every interface leads to link-local addresses.
   const uint32_t routed = net::is_link_local(gid) ? 0 : interface_to(gid);

@@ -12,6 +12,8 @@
 #include <map>
 #include <mutex>
 
+#include "base/cancellation.h"
+
 namespace uroce::engine {
 namespace {
 
@@ -73,6 +75,7 @@ void GroupSockets::close_socket(const Socket& socket) {
 }
 
 GroupSockets::~GroupSockets() {
+  const CancellationDisabled held;
   const std::lock_guard guard(open_sockets().mutex);
   for (const Socket& socket : sockets_) close_socket(socket);
 }
@@ -93,6 +96,7 @@ int GroupSockets::open_for(const Gid& group) {
 }
 
 int GroupSockets::join(const Gid& group) {
+  const CancellationDisabled held;  // under a lock
   close_in_children();
   const std::lock_guard guard(open_sockets().mutex);
   for (Socket& socket : sockets_) {
@@ -105,6 +109,7 @@ int GroupSockets::join(const Gid& group) {
 }
 
 void GroupSockets::leave(const Gid& group) {
+  const CancellationDisabled held;  // under a lock
   const std::lock_guard guard(open_sockets().mutex);
   const auto socket = std::ranges::find_if(
       sockets_, [&](Socket& one) { return std::ranges::find(one.groups, group) != one.groups.end(); });
