@@ -1,5 +1,5 @@
 // Regions are told by kind, not one by one: a program registers thousands, each of which would be a series,
-// and clients of the endpoint must not see keys. `uroce stat` shows them to those who may look at the
+// and clients of the endpoint must not see keys. `uroce stat` shows them to a user that may look at the
 // process's memory anyway.
 #include "apps/stat/metrics.h"
 
