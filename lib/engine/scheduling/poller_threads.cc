@@ -3,8 +3,9 @@
 // another thread spins. Then it sleeps for kNap at a time during kContended: a sleeper is run when it wakes,
 // a yielding thread when the other's time slice has passed.
 //
-// A poller in a turn counts as attended, and oversleeping does not count against the application. Looks that
-// find a busy application gone for that very reason breed more of them.
+// A poller that is found in a turn counts as turned by the application, and oversleeping does not count
+// against the application either. Taking over a busy application's poller for such a reason makes the next
+// takeover more likely.
 //
 // While a thread of the application has yielded its CPU between two polls, a poller counts as left alone only
 // after IdlePolicy::kYieldedMax. That thread polls as soon as it has a CPU again; without the rule background
