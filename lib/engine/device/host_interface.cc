@@ -1,5 +1,5 @@
 // A neighbour's event of the kernel concerns only what is reached by that neighbour, and only if its MAC
-// changed; otherwise a stranger with many addresses could make every path be resolved again. A change of
+// changed. Otherwise a stranger with many addresses could make every path be resolved again. A change of
 // routes concerns all.
 #include "engine/device/host_interface.h"
 

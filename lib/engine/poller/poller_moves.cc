@@ -3,13 +3,13 @@
 //
 // A NIC's RSS may bring the packets of a queue pair to another poller than its own, and each frame then moves
 // between CPUs twice. So the queue pair moves to where its packets come, with its timers and its lanes of
-// completion queues, and its times are shifted onto the new poller's clock. Cost: two turns of each poller
-// and one more of the last, and a question for the first packet of each run.
+// completion queues. Its times are shifted onto the new poller's clock. Cost: two turns of each poller and
+// one more of the last, and a question for the first packet of each run.
 //
 // Packets keep their order: the new poller holds back what comes until the last one has received what was
 // handed over before. Completions keep theirs: the new lane follows the last one (CompletionQueue::follow()).
-// While anything of the queue pair is under way on its poller (an out-of-order packet, an invalidation, a
-// frame that the port did not take) it does not move.
+// It does not move while anything of it is under way on its poller: an out-of-order packet, an invalidation,
+// a frame that the port did not take.
 #include "base/contract.h"
 #include "engine/poller/poller.h"
 

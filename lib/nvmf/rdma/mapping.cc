@@ -1,6 +1,6 @@
 // Where the device has bus addresses (urocedv.h) memory is mapped for DMA in the one direction that it is
-// used in: responses and namespaces for the device to read, receive buffers for it to write, staging buffers
-// for both. So a mistake in a work request cannot make the device write to a namespace. On other libraries'
+// used in. The device reads responses and namespaces, writes receive buffers, and does both with staging
+// buffers. So a mistake in a work request cannot make the device write to a namespace. On other libraries'
 // devices it is plain regions.
 #include "nvmf/rdma/mapping.h"
 
