@@ -1,6 +1,6 @@
 // Programs put hooks in front of libc's mmap, munmap, mremap and madvise for their registration caches, and
 // UCX 1.13's mremap loses the target. So memory of the stack's own comes from the system calls. Cost: such a
-// cache does not hear of this memory, which it never sees. Memory that was handed to the program ends by
+// cache is not notified of this memory, which it never sees. Memory that was handed to the program ends by
 // libc's munmap, so that it does.
 #include "base/memory_calls.h"
 
