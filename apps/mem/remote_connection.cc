@@ -18,7 +18,6 @@ using client::Failure;
 
 constexpr int kResolveMs = 5'000;
 constexpr int kAnswerMs = 30'000;
-constexpr int kLookMs = 1'000;
 constexpr int kInvalidServiceId = 8;  // IB_CM_REJ_INVALID_SERVICE_ID
 constexpr uint8_t kReadsAtOnce = 16;
 

@@ -16,7 +16,6 @@ using client::Failure;
 
 /// Without any completion for so long a transfer is given up.
 constexpr std::chrono::seconds kSilence{60};
-constexpr int kLookMs = 1'000;
 constexpr int kPollsBeforeSleep = 1'000;
 constexpr std::string_view kFlush = "flush";
 

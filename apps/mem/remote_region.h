@@ -27,6 +27,9 @@ struct ServerPlace {
   [[nodiscard]] std::string text() const;
 };
 
+/// How long it is waited for something before it is looked whether to go on.
+inline constexpr int kLookMs = 1'000;
+
 /// A connection to a memory server, and the region that it grants. Large ranges move in pieces through a
 /// small buffer, several at a time. One thread. Throws client::Failure, and client::Interrupted after
 /// client::note_interruptions().

@@ -22,10 +22,6 @@
 namespace uroce::perf {
 namespace {
 
-double microseconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
-
-double per(double sum, uint64_t messages) { return messages == 0 ? 0 : sum / static_cast<double>(messages); }
-
 /// CPU time of both ends of a measurement, for each message or round trip of it.
 struct BothEnds {
   double cpu_ns = 0;

@@ -12,10 +12,6 @@
 namespace uroce::perf {
 namespace {
 
-double per(double sum, uint64_t messages) { return messages == 0 ? 0 : sum / static_cast<double>(messages); }
-
-double microseconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
-
 uint64_t messages_of(const LoadCounts& counts) {
   uint64_t sum = 0;
   for (const LoadCounts::Part& part : counts.parts) sum += part.messages;

@@ -10,15 +10,11 @@ namespace {
 
 using nlohmann::json;
 
-client::Failure wrong(const char* key) {
-  return client::Failure(fmt::format("the peer told a wrong '{}'", key));
-}
-
 bool flag_from(const json& object, const char* key) { return number_from(object, key, 1) != 0; }
 
 uint32_t count_from(const json& object, const char* key, uint32_t max) {
   const auto number = static_cast<uint32_t>(number_from(object, key, max));
-  if (number == 0) throw wrong(key);
+  if (number == 0) throw wrong_field(key);
   return number;
 }
 
@@ -30,11 +26,11 @@ json to_json(const client::Histogram& histogram) {
 
 client::Histogram histogram_from(const json& list) {
   client::Histogram histogram;
-  if (!list.is_array()) throw wrong("latency");
+  if (!list.is_array()) throw wrong_field("latency");
   for (const json& pair : list) {
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_unsigned() ||
         !pair[1].is_number_unsigned())
-      throw wrong("latency");
+      throw wrong_field("latency");
     histogram.record(pair[0].get<uint64_t>(), pair[1].get<uint64_t>());
   }
   return histogram;
@@ -52,12 +48,12 @@ nlohmann::json to_json(const Load& load) {
 Load load_from(const nlohmann::json& object) {
   Load load;
   const json mix = object.is_object() ? object.value("mix", json()) : json();
-  if (!mix.is_array() || mix.empty() || mix.size() > kPartsMax) throw wrong("mix");
+  if (!mix.is_array() || mix.empty() || mix.size() > kPartsMax) throw wrong_field("mix");
   for (const json& part : mix) {
     if (!part.is_object() || !part.contains("operation") || !part["operation"].is_string())
-      throw wrong("operation");
+      throw wrong_field("operation");
     const auto operations = parse_operations(part["operation"].get<std::string>());
-    if (!operations || operations->size() != 1) throw wrong("operation");
+    if (!operations || operations->size() != 1) throw wrong_field("operation");
     load.mix.push_back({.operation = operations->front(),
                         .size = count_from(part, "size", kSizeMax),
                         .weight = count_from(part, "weight", kWeightsMax)});
@@ -83,7 +79,7 @@ LoadRun run_from(const nlohmann::json& object) {
   run.start = std::chrono::steady_clock::now();
   run.warm_up = std::chrono::nanoseconds(number_from(object, "warm_up_ns", kTimeMax));
   run.measured = std::chrono::nanoseconds(number_from(object, "measured_ns", kTimeMax));
-  if (run.measured.count() == 0) throw wrong("measured_ns");
+  if (run.measured.count() == 0) throw wrong_field("measured_ns");
   run.rate = real_from(object, "rate", kRateMax);
   run.spacing = flag_from(object, "poisson") ? Spacing::kPoisson : Spacing::kEven;
   run.seed = number_from(object, "seed");
@@ -106,7 +102,7 @@ nlohmann::json to_json(std::span<const Address> addresses) {
 }
 
 std::vector<Address> addresses_from(const nlohmann::json& list) {
-  if (!list.is_array() || list.empty() || list.size() > kAddressesMax) throw wrong("addresses");
+  if (!list.is_array() || list.empty() || list.size() > kAddressesMax) throw wrong_field("addresses");
   std::vector<Address> addresses;
   for (const json& address : list) addresses.push_back(address_from(address));
   return addresses;

@@ -11,6 +11,13 @@
 
 namespace uroce::perf {
 
+/// 0 where nothing was counted.
+inline double per(double sum, uint64_t messages) {
+  return messages == 0 ? 0 : sum / static_cast<double>(messages);
+}
+
+inline double microseconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1000; }
+
 struct Bandwidth {
   uint64_t messages = 0;  // sent
   uint64_t received = 0;

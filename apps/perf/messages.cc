@@ -9,6 +9,11 @@
 #include "client/failure.h"
 
 namespace uroce::perf {
+
+client::Failure wrong_field(const char* key) {
+  return client::Failure(fmt::format("the peer told a wrong '{}'", key));
+}
+
 namespace {
 
 const nlohmann::json& field(const nlohmann::json& json, const char* key) {
@@ -17,25 +22,21 @@ const nlohmann::json& field(const nlohmann::json& json, const char* key) {
   return json[key];
 }
 
-client::Failure wrong(const char* key) {
-  return client::Failure(fmt::format("the peer told a wrong '{}'", key));
-}
-
 std::string text_from(const nlohmann::json& json, const char* key) {
   const nlohmann::json& value = field(json, key);
-  if (!value.is_string()) throw wrong(key);
+  if (!value.is_string()) throw wrong_field(key);
   return value.get<std::string>();
 }
 
 Operation operation_from(const nlohmann::json& json) {
   const auto operations = parse_operations(text_from(json, "operation"));
-  if (!operations) throw wrong("operation");
+  if (!operations) throw wrong_field("operation");
   return operations->front();
 }
 
 Measure measure_from(const nlohmann::json& json) {
   const auto measures = parse_measures(text_from(json, "measure"));
-  if (!measures) throw wrong("measure");
+  if (!measures) throw wrong_field("measure");
   return measures->front();
 }
 
@@ -51,11 +52,11 @@ std::string hex_of(const ibv_gid& gid) {
 
 ibv_gid gid_from(const std::string& text) {
   ibv_gid gid{};
-  if (text.size() != 2 * sizeof(gid.raw)) throw wrong("gid");
+  if (text.size() != 2 * sizeof(gid.raw)) throw wrong_field("gid");
   for (size_t i = 0; i < sizeof(gid.raw); ++i) {
     const char* at = text.data() + 2 * i;
     const auto [end, error] = std::from_chars(at, at + 2, gid.raw[i], 16);
-    if (error != std::errc{} || end != at + 2) throw wrong("gid");
+    if (error != std::errc{} || end != at + 2) throw wrong_field("gid");
   }
   return gid;
 }
@@ -66,15 +67,15 @@ constexpr uint32_t kDepthMax = 1 << 16;
 
 uint64_t number_from(const nlohmann::json& json, const char* key, uint64_t max) {
   const nlohmann::json& value = field(json, key);
-  if (!value.is_number_unsigned() || value.get<uint64_t>() > max) throw wrong(key);
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > max) throw wrong_field(key);
   return value.get<uint64_t>();
 }
 
 double real_from(const nlohmann::json& json, const char* key, double max) {
   const nlohmann::json& value = field(json, key);
-  if (!value.is_number()) throw wrong(key);
+  if (!value.is_number()) throw wrong_field(key);
   const auto number = value.get<double>();
-  if (!(number >= 0 && number <= max)) throw wrong(key);
+  if (!(number >= 0 && number <= max)) throw wrong_field(key);
   return number;
 }
 
@@ -93,17 +94,17 @@ Plan plan_from(const nlohmann::json& json) {
     throw client::Failure("the peer is another version of uroce perf");
   Plan plan;
   const auto service = parse_service(text_from(json, "service"));
-  if (!service) throw wrong("service");
+  if (!service) throw wrong_field("service");
   plan.service = *service;
   const nlohmann::json& sizes = field(json, "sizes");
-  if (!sizes.is_array() || sizes.empty()) throw wrong("sizes");
+  if (!sizes.is_array() || sizes.empty()) throw wrong_field("sizes");
   for (const nlohmann::json& size : sizes) {
-    if (!size.is_number_unsigned() || size.get<uint64_t>() - 1 >= kSizeMax) throw wrong("sizes");
+    if (!size.is_number_unsigned() || size.get<uint64_t>() - 1 >= kSizeMax) throw wrong_field("sizes");
     plan.sizes.push_back(size.get<uint64_t>());
   }
   plan.depth = static_cast<uint32_t>(std::max<uint64_t>(1, number_from(json, "depth", kDepthMax)));
   if (const auto bytes = static_cast<uint32_t>(number_from(json, "path_mtu", 4096)); bytes != 0) {
-    if (!client::path_mtu_of(bytes)) throw wrong("path_mtu");
+    if (!client::path_mtu_of(bytes)) throw wrong_field("path_mtu");
     plan.path_mtu = bytes;
   }
   plan.ack_timeout = static_cast<uint32_t>(number_from(json, "ack_timeout", 31));
@@ -135,7 +136,7 @@ Address address_from(const nlohmann::json& json) {
                   .remote_key = number("remote_key", UINT32_MAX),
                   .source = number_from(json, "source"),
                   .target = number_from(json, "target")};
-  if (!client::path_mtu_of(address.path_mtu)) throw wrong("path_mtu");
+  if (!client::path_mtu_of(address.path_mtu)) throw wrong_field("path_mtu");
   return address;
 }
 
@@ -155,7 +156,7 @@ Round round_from(const nlohmann::json& json) {
               .depth = static_cast<uint32_t>(number_from(json, "depth", kDepthMax)),
               .slots = static_cast<uint32_t>(number_from(json, "slots", kDepthMax)),
               .receive_list = static_cast<uint32_t>(number_from(json, "receive_list", Endpoint::kBatchMax))};
-  if (round.size == 0) throw wrong("size");
+  if (round.size == 0) throw wrong_field("size");
   return round;
 }
 

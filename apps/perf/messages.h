@@ -5,6 +5,7 @@
 #include "apps/perf/endpoint.h"
 #include "apps/perf/plan.h"
 #include "apps/perf/round.h"
+#include "client/failure.h"
 
 /// What client and server tell each other, as JSON. Reading throws Failure when a field is missing, of the
 /// wrong type, or out of range: the other end may be any program.
@@ -24,6 +25,9 @@ Round round_from(const nlohmann::json& json);
 
 nlohmann::json to_json(const Phase& phase);
 Phase phase_from(const nlohmann::json& json);
+
+/// What is thrown for the field called `key`.
+client::Failure wrong_field(const char* key);
 
 /// The unsigned number called `key`, at most `max`.
 uint64_t number_from(const nlohmann::json& json, const char* key, uint64_t max = UINT64_MAX);

@@ -76,7 +76,7 @@ std::string counters_of(const Reading::Device& device, const Reading::Device* ea
   return heading + "\n" + lines;
 }
 
-std::string latencies_of(const Reading::Device& device) {
+std::string latency_lines_of(const Reading::Device& device) {
   std::string lines;
   for (size_t i = 0; i < kLatencyCount; ++i) {
     const LatencyValues& values = device.latencies[i];
@@ -195,7 +195,7 @@ std::string to_table(const Reading& reading, const Reading* earlier, TableOption
                           device.name, device.port, shown.link_up != 0 ? "up" : "down", device.pollers.size(),
                           shown.queue_pairs, shown.completion_queues, shown.regions);
       text += counters_of(device, find(earlier, process.pid, device.name), seconds, options.zeros);
-      text += latencies_of(device);
+      text += latency_lines_of(device);
     }
     text += nvmf_queue_table(process) + nvmf_namespace_table(process);
     if (options.regions) text += region_table(process);

@@ -21,7 +21,6 @@ namespace uroce {
 namespace {
 
 constexpr size_t kHugepageBytes = size_t{2} << 20;
-constexpr size_t kPageBytes = 4096;
 constexpr int kHugepage2Mb = 21 << MAP_HUGE_SHIFT;
 
 size_t chunk_bytes_for(uint32_t entries_max) {

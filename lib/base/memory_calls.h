@@ -9,6 +9,9 @@
 
 namespace uroce {
 
+/// The smallest that the kernel maps.
+inline constexpr size_t kPageBytes = 4096;
+
 /// mmap(2) of anonymous private memory with further `flags`. nullptr: it failed (errno), or the memory is
 /// not at `place` although one was named; nothing is mapped then. With MAP_FIXED_NOREPLACE nothing is ever
 /// replaced.

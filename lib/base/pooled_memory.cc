@@ -26,7 +26,6 @@
 namespace uroce {
 namespace {
 
-constexpr size_t kPageBytes = 4096;
 constexpr size_t kSlabBytesMin = size_t{64} << 10;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr size_t kPlainBytesMax = size_t{1} << 20;  // in slabs of one size, before there are huge pages

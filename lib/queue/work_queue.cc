@@ -4,14 +4,13 @@
 #include <bit>
 #include <type_traits>
 
+#include "base/claim_line.h"
 #include "base/contract.h"
 #include "base/pooled_memory.h"
 
 namespace uroce::queue {
 
 namespace {
-
-constexpr size_t kLine = 64;
 
 constexpr size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
@@ -31,14 +30,14 @@ WorkQueue<Request>::Ring::Ring(const Options& options)
   const size_t tail = std::max({list, size_t{options.inline_max}, kSends ? kOperationBytes : size_t{0}});
   UROCE_ASSERT(count >= options.depth);
   attachment_offset = static_cast<uint32_t>(round_up(sizeof(Request) + tail, kAttachmentAlignment));
-  stride = round_up(attachment_offset + options.attachment_bytes, kLine);
+  stride = round_up(attachment_offset + options.attachment_bytes, kCacheLine);
   mask = count - 1;
-  if (depth != 0) memory = static_cast<std::byte*>(from->allocate(bytes(), kLine));
+  if (depth != 0) memory = static_cast<std::byte*>(from->allocate(bytes(), kCacheLine));
 }
 
 template <typename Request>
 WorkQueue<Request>::Ring::~Ring() {
-  if (memory != nullptr) from->deallocate(memory, bytes(), kLine);
+  if (memory != nullptr) from->deallocate(memory, bytes(), kCacheLine);
 }
 
 template <typename Request>

@@ -14,7 +14,6 @@ namespace uroce::verbs {
 
 namespace {
 
-VerbsCq& object(ibv_cq_ex* face) { return *reinterpret_cast<VerbsCq*>(face); }
 const queue::Completion& current(ibv_cq_ex* face) { return object(face).current; }
 
 /// Makes the next completion the current one.

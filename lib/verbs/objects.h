@@ -294,6 +294,7 @@ inline VerbsMr& object(ibv_mr* mr) { return *static_cast<VerbsMr*>(mr); }
 inline VerbsAh& object(ibv_ah* ah) { return *static_cast<VerbsAh*>(ah); }
 inline VerbsChannel& object(ibv_comp_channel* channel) { return *static_cast<VerbsChannel*>(channel); }
 inline VerbsCq& object(ibv_cq* cq) { return *reinterpret_cast<VerbsCq*>(cq); }
+inline VerbsCq& object(ibv_cq_ex* cq) { return *reinterpret_cast<VerbsCq*>(cq); }
 inline VerbsXrcd& object(ibv_xrcd* xrcd) { return *static_cast<VerbsXrcd*>(xrcd); }
 inline VerbsSrq& object(ibv_srq* srq) { return *static_cast<VerbsSrq*>(srq); }
 inline VerbsQp& object(ibv_qp* qp) { return *(reinterpret_cast<VerbsQp*>(qp) - 1); }

@@ -19,12 +19,12 @@ namespace {
 
 /// The open sockets. A forked child closes them, or the memberships would outlive this process. The lock is
 /// taken while the process forks.
-struct OpenSockets {
+struct OpenGroupSockets {
   std::mutex mutex;
   std::map<int, ino_t> descriptors;
 };
-OpenSockets& open_sockets() {
-  static auto* sockets = new OpenSockets;  // never destroyed: a process may end with devices open
+OpenGroupSockets& open_group_sockets() {
+  static auto* sockets = new OpenGroupSockets;  // never destroyed: a process may end with devices open
   return *sockets;
 }
 
@@ -38,12 +38,12 @@ bool is_open(int descriptor, ino_t inode) { return inode != 0 && inode_of(descri
 
 void close_in_children() {
   static const int registered =
-      pthread_atfork([] { open_sockets().mutex.lock(); }, [] { open_sockets().mutex.unlock(); },
+      pthread_atfork([] { open_group_sockets().mutex.lock(); }, [] { open_group_sockets().mutex.unlock(); },
                      [] {
-                       for (const auto& [descriptor, inode] : open_sockets().descriptors)
+                       for (const auto& [descriptor, inode] : open_group_sockets().descriptors)
                          if (is_open(descriptor, inode)) close(descriptor);
-                       open_sockets().descriptors.clear();
-                       open_sockets().mutex.unlock();
+                       open_group_sockets().descriptors.clear();
+                       open_group_sockets().mutex.unlock();
                      });
   (void)registered;
 }
@@ -71,12 +71,12 @@ bool is_full(int error) { return error == ENOBUFS || error == ENOMEM; }
 void GroupSockets::close_socket(const Socket& socket) {
   if (!is_open(socket.descriptor, socket.inode)) return;
   close(socket.descriptor);
-  open_sockets().descriptors.erase(socket.descriptor);
+  open_group_sockets().descriptors.erase(socket.descriptor);
 }
 
 GroupSockets::~GroupSockets() {
   const CancellationDisabled held;
-  const std::lock_guard guard(open_sockets().mutex);
+  const std::lock_guard guard(open_group_sockets().mutex);
   for (const Socket& socket : sockets_) close_socket(socket);
 }
 
@@ -90,7 +90,7 @@ int GroupSockets::open_for(const Gid& group) {
     return error;
   }
   const ino_t inode = inode_of(descriptor);
-  open_sockets().descriptors[descriptor] = inode;
+  open_group_sockets().descriptors[descriptor] = inode;
   sockets_.push_back({.descriptor = descriptor, .inode = inode, .ipv4 = group.is_ipv4(), .groups = {group}});
   return 0;
 }
@@ -98,7 +98,7 @@ int GroupSockets::open_for(const Gid& group) {
 int GroupSockets::join(const Gid& group) {
   const CancellationDisabled held;  // under a lock
   close_in_children();
-  const std::lock_guard guard(open_sockets().mutex);
+  const std::lock_guard guard(open_group_sockets().mutex);
   for (Socket& socket : sockets_) {
     if (socket.ipv4 != group.is_ipv4() || !is_open(socket.descriptor, socket.inode)) continue;
     const int error = change(socket.descriptor, index_, group, true);
@@ -110,7 +110,7 @@ int GroupSockets::join(const Gid& group) {
 
 void GroupSockets::leave(const Gid& group) {
   const CancellationDisabled held;  // under a lock
-  const std::lock_guard guard(open_sockets().mutex);
+  const std::lock_guard guard(open_group_sockets().mutex);
   const auto socket = std::ranges::find_if(
       sockets_, [&](Socket& one) { return std::ranges::find(one.groups, group) != one.groups.end(); });
   if (socket == sockets_.end()) return;

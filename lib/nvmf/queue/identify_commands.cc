@@ -14,7 +14,7 @@ namespace uroce::nvmf {
 
 namespace {
 
-constexpr uint16_t kNsidAt = 4, kCodeAt = 40;
+constexpr uint16_t kCodeAt = 40;
 
 IdentifyCode code_of(const Request& request) { return static_cast<IdentifyCode>(request.command.dword10); }
 

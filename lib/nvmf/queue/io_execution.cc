@@ -53,7 +53,6 @@ IoExecution::IoExecution(QueueState& queue, Controller& controller)
 IoExecution::~IoExecution() = default;
 
 CommandStatus IoExecution::find_way(Request& request) {
-  constexpr uint16_t kNsidAt = 4;
   const uint32_t nsid = request.command.nsid;
   if (nsid == 0 || nsid > kNsidMax) return invalid_field(request, kNsidAt, 0, StatusCode::kInvalidNamespace);
   NamespaceWay* way = view_.find(nsid);

@@ -14,7 +14,7 @@ namespace uroce::nvmf {
 
 namespace {
 
-constexpr uint16_t kNsidAt = 4, kPageAt = 40, kDwordsAt = 42, kOffsetAt = 48;
+constexpr uint16_t kPageAt = 40, kDwordsAt = 42, kLogOffsetAt = 48;
 
 /// The fields of Get Log Page.
 struct Asked {
@@ -141,7 +141,7 @@ CommandStatus check_get_log_page(QueueState& queue, Request& request) {
     default:
       return invalid_field(request, kPageAt, 0, StatusCode::kInvalidLogPage);
   }
-  if (asked.offset % 4 != 0) return invalid_field(request, kOffsetAt);
+  if (asked.offset % 4 != 0) return invalid_field(request, kLogOffsetAt);
   if (asked.bytes > queue.controller->identity().transport.data_bytes_max)
     return invalid_field(request, kDwordsAt);
   request.data_bytes = static_cast<uint32_t>(asked.bytes);
@@ -176,7 +176,7 @@ std::optional<CommandStatus> get_log_page(QueueState& queue, Request& request) {
       write_discovery(queue, page);
       break;
   }
-  if (asked.offset > page.size()) return invalid_field(request, kOffsetAt);
+  if (asked.offset > page.size()) return invalid_field(request, kLogOffsetAt);
   return CommandStatus{};
 }
 

@@ -68,6 +68,9 @@ struct QueueState {
   void record_error(const Request& request);
 };
 
+/// Of every command: where it names its namespace.
+inline constexpr uint16_t kNsidAt = 4;
+
 /// The field at `byte` (and bit) of the command is wrong: for the error log.
 inline CommandStatus invalid_field(Request& request, uint16_t byte, uint16_t bit = 0,
                                    StatusCode code = StatusCode::kInvalidField) {

@@ -7,12 +7,7 @@
 #include "nvmf/subsystem/target.h"
 
 namespace uroce::nvmf {
-namespace {
-
-/// In-capsule data that begins here is as well aligned as a buffer.
-constexpr uint64_t kDataAlignment = 4096;
-
-}  // namespace
+namespace {}  // namespace
 
 void RdmaQueue::start(Target& target, Instant (*clock)()) {
   share_.add(queue_pair_number_, *this);
@@ -75,7 +70,7 @@ void RdmaQueue::find_place(RdmaSlot& slot, Instant now) {
   if (const auto* wrong = std::get_if<CommandStatus>(&found)) return fail(slot, *wrong);
   slot.place = std::get<RdmaDataPlace>(found);
   if (request.direction == Direction::kToHost && request.in_place) return execute(slot, now);
-  if (slot.place.kind == RdmaDataPlace::Kind::kCapsule && slot.place.address % kDataAlignment == 0) {
+  if (slot.place.kind == RdmaDataPlace::Kind::kCapsule && slot.place.address % kRdmaDataAlignment == 0) {
     slot.piece = {slot.capsule->data.data() + slot.place.address, request.data_bytes};
     request.data = {&slot.piece, 1};
     return execute(slot, now);

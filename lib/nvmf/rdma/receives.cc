@@ -3,15 +3,11 @@
 #include "nvmf/rdma/receives.h"
 
 namespace uroce::nvmf {
-namespace {
-
-constexpr size_t kDataAlignment = 4096;
-
-}  // namespace
+namespace {}  // namespace
 
 Result<std::unique_ptr<RdmaReceives>> RdmaReceives::allocate(ibv_pd& domain, uint32_t entries,
                                                              uint32_t in_capsule_bytes) {
-  const size_t stride = (in_capsule_bytes + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
+  const size_t stride = (in_capsule_bytes + kRdmaDataAlignment - 1) / kRdmaDataAlignment * kRdmaDataAlignment;
   auto memory = RdmaMemory::allocate(domain, entries * (stride + sizeof(Command)), UROCEDV_DMA_FROM_DEVICE);
   if (!memory) return memory.error();
   std::unique_ptr<RdmaReceives> receives(new RdmaReceives);

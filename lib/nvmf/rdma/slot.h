@@ -64,6 +64,9 @@ struct RdmaSlot {
   RdmaSlot* next = nullptr;
 };
 
+/// In-capsule data that begins at a multiple of this is as well aligned as a buffer.
+inline constexpr uint64_t kRdmaDataAlignment = 4096;
+
 /// What a work request's wr_id says: whose it is, and what for; a failed completion has no opcode.
 enum class RdmaWork : uint8_t { kReceive, kRead, kSend };
 inline constexpr uint64_t kRdmaWorkMask = 3;
