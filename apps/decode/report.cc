@@ -135,7 +135,7 @@ void Report::frame_as_json(const Inspected& packet, const std::string& note) {
     one["psn"] = packet.bth.psn.value();
     one["payload"] = packet.payload_bytes;
   }
-  text_ = one.dump() + "\n";
+  text_ = one.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
 }
 
 bool Report::summary(const std::string& file, const Totals& totals, const Connections& connections,
@@ -193,7 +193,7 @@ void Report::summary_as_json(const std::string& file, const Totals& totals, cons
               {"streams", streams},
               {"not_followed", connections.not_followed()}};
   if (!trouble.empty()) all["trouble"] = trouble;
-  text_ = all.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  text_ = all.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace uroce::decode

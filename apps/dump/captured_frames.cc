@@ -1,5 +1,6 @@
 #include "apps/dump/captured_frames.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -7,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "base/counter_texts.h"
@@ -19,6 +21,9 @@ namespace {
 
 using capture::Record;
 using capture::RecordKind;
+
+/// A frame has few reasons, if its program keeps to the format.
+constexpr size_t kCommentBytesMax = 4096;
 
 constexpr std::array<const char*, 7> kStates{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
@@ -40,7 +45,9 @@ void complete(CapturedFrame& frame) {
 
 }  // namespace
 
-Status CapturedFrames::add(int descriptor) {
+Status CapturedFrames::add(int descriptor, int pid) {
+  // Of a file of another kind a daemon might be asked, which may never answer.
+  if (fcntl(descriptor, F_GET_SEALS) < 0) return Error{EPERM, "the memory of a capture is no memfd"};
   struct stat status {};
   if (fstat(descriptor, &status) != 0 ||
       status.st_size < static_cast<off_t>(capture::RingLayout::kHeadBytes) ||
@@ -53,54 +60,117 @@ Status CapturedFrames::add(int descriptor) {
   const capture::RingLayout layout(preamble);
   if (!layout.sound() || layout.bytes() != memory->bytes())
     return Error{EPROTO, "the memory of a capture has another format"};
-  Source source{.memory = std::move(*memory), .rings = {}};
+  if (Status allowed = may_add(status.st_uid, preamble.pollers); !allowed) return allowed;
+  rings_of_users_[status.st_uid] += preamble.pollers;
+  open_rings_ += preamble.pollers;
+  const auto source = static_cast<uint32_t>(sources_.size());
+  sources_.push_back({.memory = std::move(*memory),
+                      .pid = pid,
+                      .user = status.st_uid,
+                      .first_ring = static_cast<uint32_t>(rings_.size()),
+                      .rings = preamble.pollers});
   for (uint32_t i = 0; i < preamble.pollers; ++i)
-    source.rings.push_back({.reader = capture::RingReader(source.memory.data(), layout, i)});
-  sources_.push_back(std::move(source));
+    rings_.push_back({.source = source,
+                      .reader = capture::RingReader(sources_.back().memory.data(), layout, i),
+                      .newest_ns = begin_ns_});
   return {};
 }
 
-void CapturedFrames::drain() {
-  for (uint32_t i = 0; i < sources_.size(); ++i) {
-    for (uint32_t j = 0; j < sources_[i].rings.size(); ++j) {
-      Ring& ring = sources_[i].rings[j];
-      for (uint32_t left = capture::kSlotsMax; left > 0; --left) {
-        const auto record = ring.reader.read(bytes_);
-        if (!record) break;
-        take_record(*record, i, j, std::span(bytes_).first(record->captured));
-      }
+/// The user is the owner of the memory, that made it.
+Status CapturedFrames::may_add(uint32_t user, uint32_t rings) const {
+  const auto of_user = rings_of_users_.find(user);
+  if ((of_user == rings_of_users_.end() ? 0 : of_user->second) + rings > kRingsOfUserMax)
+    return Error{EDQUOT, fmt::format("more than {} pollers of user {} capture", kRingsOfUserMax, user)};
+  if (open_rings_ + rings > kRingsMax)
+    return Error{EDQUOT, fmt::format("more than {} pollers capture", kRingsMax)};
+  return {};
+}
+
+bool CapturedFrames::drain(int64_t now_ns) {
+  const size_t share = kHeldBytesMax / std::max(open_rings_, 1u);
+  bool any = false;
+  for (uint32_t i = 0; i < rings_.size(); ++i) {
+    Ring& ring = rings_[i];
+    if (!ring.reader) continue;
+    if (ring.pass_over != 0) {
+      --ring.pass_over;
+    } else {
+      any |= drain_ring(i, share, now_ns);
     }
+  }
+  return any;
+}
+
+bool CapturedFrames::drain_ring(uint32_t index, size_t share, int64_t now_ns) {
+  Ring& ring = rings_[index];
+  const uint64_t lost_before = ring.reader->lost();
+  bool any = false;
+  for (uint32_t left = kAtOnce; left > 0 && ring.held_bytes < share; --left) {
+    const auto record = ring.reader->read(bytes_);
+    ring.drained = !record;
+    if (!record) break;
+    take_record(*record, index, now_ns);
+    any = true;
+  }
+  // Of a ring that says that it holds what it does not, each slot is looked at.
+  if (!any)
+    ring.pass_over = static_cast<uint32_t>(std::min<uint64_t>(
+        (ring.reader->lost() - lost_before) / kLookedInVainMax, capture::kSlotsMax / kLookedInVainMax));
+  return any;
+}
+
+void CapturedFrames::forget_ended(const std::function<bool(int pid)>& has_ended) {
+  for (Source& source : sources_) {
+    if (source.memory.data() == nullptr) continue;
+    // What it wrote last was there before it was seen to have ended.
+    const auto all_read = [](const Ring& ring) { return ring.drained && ring.held.empty(); };
+    if (source.ended && std::ranges::all_of(rings_of(source), all_read)) {
+      give_back(source);
+      continue;
+    }
+    source.ended = has_ended(source.pid);
   }
 }
 
-void CapturedFrames::take_record(const Record& record, uint32_t source, uint32_t ring,
-                                 std::span<const std::byte> bytes) {
-  Source& of = sources_[source];
-  if (record.kind == RecordKind::kReason) return give_reason(record, source, ring);
-  ++of.received;
-  Ring& its = of.rings[ring];
-  const uint64_t lost = its.reader.lost();
-  Held held{.frame = {.record = record,
-                      .source = source,
-                      .lost_before = lost - std::exchange(its.lost, lost),
-                      .bytes = {bytes.begin(), bytes.end()},
-                      .comment = context_of(record)},
-            .ring = ring,
-            .position = its.reader.position()};
-  complete(held.frame);
-  // Most are the newest.
-  const auto behind = std::find_if(held_.rbegin(), held_.rend(), [&](const Held& other) {
-    return other.frame.record.time_ns <= record.time_ns;
-  });
-  held_.insert(behind.base(), std::move(held));
+void CapturedFrames::give_back(Source& source) {
+  for (Ring& ring : rings_of(source)) {
+    ring.lost_at_end = ring.reader->lost();
+    ring.errors_at_end = ring.reader->errors();
+    ring.reader.reset();
+  }
+  source.memory = host::Mapping();
+  open_rings_ -= source.rings;
+  rings_of_users_[source.user] -= source.rings;
 }
 
-void CapturedFrames::give_reason(const Record& record, uint32_t source, uint32_t ring) {
-  const auto found = std::find_if(held_.rbegin(), held_.rend(), [&](const Held& held) {
-    return held.frame.source == source && held.ring == ring && held.position == record.about;
-  });
-  if (found == held_.rend() || record.reason >= kCounterCount) return;
+/// `record`: its bytes are in `bytes_`. Its time is put between that of the frame before it and now: one of
+/// the far future would be held for ever, and one of the past would come before what is written already.
+void CapturedFrames::take_record(Record record, uint32_t ring, int64_t now_ns) {
+  Ring& its = rings_[ring];
+  if (record.kind == RecordKind::kReason) return give_reason(record, its);
+  // What comes meanwhile is a little later than `now_ns`.
+  its.newest_ns = std::max(its.newest_ns, std::min(record.time_ns, now_ns + kHeldBackNs));
+  record.time_ns = its.newest_ns;
+  ++sources_[its.source].received;
+  const uint64_t lost = its.reader->lost();
+  Held held{.frame = {.record = record,
+                      .source = its.source,
+                      .lost_before = lost - std::exchange(its.lost, lost),
+                      .bytes = {bytes_.begin(), bytes_.begin() + record.captured},
+                      .comment = context_of(record)},
+            .position = its.reader->position()};
+  complete(held.frame);
+  held.bytes = sizeof held + held.frame.bytes.size() + held.frame.comment.size();
+  its.held_bytes += held.bytes;
+  if (its.held.empty()) next_.emplace(record.time_ns, ring);
+  its.held.push_back(std::move(held));
+}
+
+void CapturedFrames::give_reason(const Record& record, Ring& ring) {
+  const auto found = std::ranges::lower_bound(ring.held, record.about, {}, &Held::position);
+  if (found == ring.held.end() || found->position != record.about || record.reason >= kCounterCount) return;
   std::string& comment = found->frame.comment;
+  if (comment.size() > kCommentBytesMax) return;
   if (!comment.empty()) comment += "; ";
   const std::string_view reason = texts_of(static_cast<Counter>(record.reason)).label;
   comment += record.candidates == 0
@@ -109,16 +179,21 @@ void CapturedFrames::give_reason(const Record& record, uint32_t source, uint32_t
 }
 
 std::optional<CapturedFrame> CapturedFrames::take(int64_t now_ns, bool all) {
-  if (held_.empty() || (!all && held_.front().frame.record.time_ns > now_ns - kHeldBackNs))
-    return std::nullopt;
-  CapturedFrame frame = std::move(held_.front().frame);
-  held_.pop_front();
+  if (next_.empty() || (!all && next_.begin()->first > now_ns - kHeldBackNs)) return std::nullopt;
+  const uint32_t index = next_.extract(next_.begin()).value().second;
+  Ring& ring = rings_[index];
+  CapturedFrame frame = std::move(ring.held.front().frame);
+  ring.held_bytes -= ring.held.front().bytes;
+  ring.held.pop_front();
+  if (!ring.held.empty()) next_.emplace(ring.held.front().frame.record.time_ns, index);
   return frame;
 }
 
 CapturedFrames::Counts CapturedFrames::counts(uint32_t source) const {
-  Counts counts{.received = sources_[source].received};
-  for (const Ring& ring : sources_[source].rings) counts.lost += ring.reader.lost();
+  const Source& one = sources_[source];
+  Counts counts{.received = one.received};
+  for (const Ring& ring : std::span(rings_).subspan(one.first_ring, one.rings))
+    counts.lost += ring.all_lost();
   return counts;
 }
 
@@ -134,8 +209,7 @@ CapturedFrames::Counts CapturedFrames::counts() const {
 
 uint64_t CapturedFrames::errors() const {
   uint64_t sum = 0;
-  for (const Source& source : sources_)
-    for (const Ring& ring : source.rings) sum += ring.reader.errors();
+  for (const Ring& ring : rings_) sum += ring.all_errors();
   return sum;
 }
 

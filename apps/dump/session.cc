@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "apps/serve/asking.h"
+#include "base/printable.h"
 #include "drivers/port/host/control_socket.h"
 #include "drivers/port/host/socket_path.h"
 #include "host/control.h"
@@ -28,12 +30,17 @@ int64_t now_ns() {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+/// 0: that is not known.
+bool is_no_more(int pid) { return pid != 0 && kill(pid, 0) != 0 && errno == ESRCH; }
+
 bool has_ended(int process) {
   pollfd source{.fd = process, .events = POLLIN, .revents = 0};
   return poll(&source, 1, 0) > 0;
 }
 
 }  // namespace
+
+Session::Session(const Options& options) : options_(options), frames_(now_ns()) {}
 
 volatile int Session::stopped = 0;
 
@@ -101,8 +108,7 @@ Status Session::order_of_service() {
   const auto deadline = drivers::deadline_in(serve::kAnswerMs);
   const auto answer = control.wait(deadline);
   if (!answer) return named(answer.error());
-  if (answer->message.error != 0)
-    return Error{answer->message.error, std::string(host::text_of(answer->message.text))};
+  if (answer->message.error != 0) return Error{answer->message.error, printable(answer->message.text)};
   return {};
 }
 
@@ -114,43 +120,49 @@ Status Session::wait_for_capture() {
   auto received = drivers::ControlSocket(connection_.get()).wait(drivers::deadline_in(serve::kAnswerMs));
   if (!received) return received.error();
   const host::Message& message = received->message;
-  if (message.error != 0) return Error{message.error, std::string(host::text_of(message.text))};
+  if (message.error != 0) return Error{message.error, printable(message.text)};
   first_ = std::move(*received);
   return {};
 }
 
-Status Session::take_messages() {
+void Session::take_messages() {
   if (process_) ended_ = ended_ || !process_->is_open() || has_ended(process_->process());
   while (!ended_ && !process_) {
     auto received = drivers::ControlSocket(connection_.get()).receive();
     if (!received || (received->has_value() && (**received).message.type == MessageType::kDone)) {
       ended_ = true;
     } else if (!received->has_value()) {
-      return {};
-    } else if (Status status = on_captured(**received); !status) {
-      return status;
+      return;
+    } else {
+      on_captured(**received);
     }
   }
-  return {};
 }
 
-Status Session::on_captured(host::Datagram& datagram) {
+void Session::on_captured(host::Datagram& datagram) {
   const host::Message& message = datagram.message;
-  if (message.type != MessageType::kCaptured) return {};
+  if (message.type != MessageType::kCaptured) return;
   if (message.error != 0 || datagram.descriptors != 1) {
-    fmt::print(stderr, "uroce dump: process {} does not capture: {}\n", message.id,
-               host::text_of(message.text));
-    return {};
+    say_left_out(fmt::format("process {} does not capture: {}", message.id, printable(message.text)));
+    return;
   }
-  return add_source(datagram.descriptor[0].get(), host::text_of(message.name), host::text_of(message.text),
-                    message.id);
+  add_source(datagram.descriptor[0].get(), printable(message.name), printable(message.text), message.id);
 }
 
-Status Session::add_source(int memory, std::string_view device, std::string_view program, uint64_t pid) {
-  if (Status status = frames_.add(memory); !status) return status;
+/// One whose memory is unsound is left out, and does not end the capture of the others.
+void Session::add_source(int memory, const std::string& device, const std::string& program, uint64_t pid) {
+  // Of a process of another PID namespace the end is not seen.
+  const int watched = is_no_more(static_cast<int>(pid)) ? 0 : static_cast<int>(pid);
+  if (const Status status = frames_.add(memory, watched); !status)
+    return say_left_out(fmt::format("process {}, {}, is left out: {}", pid, program, status.error().message));
   file_->add_interface(fmt::format("{} {}", device, pid), fmt::format("{}, process {}", program, pid),
                        options_.order.snap_bytes);
-  return {};
+}
+
+/// Programs that come and go may be many.
+void Session::say_left_out(const std::string& line) {
+  constexpr uint32_t kLinesMax = 64;
+  if (++left_out_ <= kLinesMax) serve::fail("dump", line);
 }
 
 /// With the programs that capture by now.
@@ -159,8 +171,9 @@ Status Session::begin_file() {
   if (!file) return file.error();
   file_.emplace(std::move(*file));
   for (const auto& [device, memory] : of_process_)
-    if (Status status = add_source(memory.get(), device, process_->program(), pid_); !status) return status;
-  return first_ ? on_captured(*first_) : Status();
+    add_source(memory.get(), device, process_->program(), pid_);
+  if (first_) on_captured(*first_);
+  return {};
 }
 
 int Session::run() {
@@ -172,26 +185,31 @@ int Session::run() {
   while (status && !is_over()) {
     pollfd source{.fd = process_ ? process_->process() : connection_.get(), .events = POLLIN, .revents = 0};
     poll(&source, 1, kLookEveryMs);
-    status = take_messages();
-    frames_.drain();
+    take_messages();
     const int64_t now = now_ns();
-    if (status) status = pass_on(now, false);
-    if (!status || now < flush_at || options_.last_ns) continue;
-    status = file_->flush();
+    frames_.drain(now);
+    status = pass_on(now, false);
+    if (!status || now < flush_at) continue;
+    frames_.forget_ended(is_no_more);
+    if (!options_.last_ns) status = file_->flush();
     flush_at = now + kFlushEveryNs;
   }
-  // What the programs have captured up to now; the order ends with the connection, or here.
+  // What the programs have captured up to now; the order ends with the connection, or here. One that goes on
+  // without end is not followed.
   if (process_) static_cast<void>(process_->order(host::OrderKind::kStop, 0, {}));
-  frames_.drain();
+  constexpr int kLastDrains = 64;
+  for (int i = 0; status && i < kLastDrains && frames_.drain(now_ns()); ++i)
+    if (!enough()) status = pass_on(now_ns(), true);
   if (status) status = pass_on(now_ns(), true);
   if (status) status = write_kept();
   if (status) status = file_->finish(frames_, now_ns());
   return say_end(status);
 }
 
+bool Session::enough() const { return options_.count != 0 && file_->packets() >= options_.count; }
+
 bool Session::is_over() const {
-  const bool enough = options_.count != 0 && file_->packets() >= options_.count;
-  return stopped != 0 || ended_ || enough || (options_.last_ns && frames_.errors() != 0);
+  return stopped != 0 || ended_ || enough() || (options_.last_ns && frames_.errors() != 0);
 }
 
 Status Session::pass_on(int64_t now, bool all) {
@@ -236,6 +254,7 @@ int Session::say_end(const Status& status) {
   const CapturedFrames::Counts counts = frames_.counts();
   std::string more;
   if (counts.lost != 0) more += fmt::format(", {} lost because they were not read in time", counts.lost);
+  if (left_out_ != 0) more += fmt::format(", {} programs were left out", left_out_);
   if (kept_less_) more += ", of a shorter time than was asked for: memory is bounded";
   if (options_.last_ns && frames_.errors() != 0) more += ", up to an error";
   fmt::print(stderr, "uroce dump: {} packets{}\n", file_->packets(), more);

@@ -31,7 +31,7 @@ struct Options {
 /// program that was meant has ended, or stop() is called.
 class Session {
  public:
-  explicit Session(const Options& options) : options_(options) {}
+  explicit Session(const Options& options);
   /// The exit status, after one line on standard error about what went wrong.
   int run();
   /// Signal handlers.
@@ -48,14 +48,16 @@ class Session {
   Status connect();
   [[nodiscard]] Result<uint32_t> whom_to_ask() const;
   Status begin_file();
-  Status add_source(int memory, std::string_view device, std::string_view program, uint64_t pid);
+  void add_source(int memory, const std::string& device, const std::string& program, uint64_t pid);
+  void say_left_out(const std::string& line);
   [[nodiscard]] Error named(const Error& error) const;
-  Status take_messages();
-  Status on_captured(host::Datagram& datagram);
+  void take_messages();
+  void on_captured(host::Datagram& datagram);
   Status wait_for_capture();
   Status pass_on(int64_t now_ns, bool all);
   void keep(CapturedFrame frame, int64_t now_ns);
   Status write_kept();
+  [[nodiscard]] bool enough() const;
   [[nodiscard]] bool is_over() const;
   int say_end(const Status& status);
 
@@ -71,7 +73,8 @@ class Session {
   std::deque<CapturedFrame> kept_;
   size_t kept_bytes_ = 0;
   bool kept_less_ = false;
-  bool ended_ = false;  // the service has gone, or the program that was meant
+  uint64_t left_out_ = 0;  // programs that do not capture, or whose memory is unsound
+  bool ended_ = false;     // the service has gone, or the program that was meant
 };
 
 }  // namespace uroce::dump

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "apps/mem/layout.h"
+#include "base/printable.h"
 #include "engine/configuration/table_keys.h"
 
 namespace uroce::memory_export {
@@ -55,7 +56,7 @@ Result<std::vector<RegionConfiguration>> parse_memory_tables(std::string_view te
   const toml::parse_result document = toml::parse(text, origin);
   if (!document)
     return Error{EINVAL, fmt::format("{}:{}: {}", origin, document.error().source().begin.line,
-                                     document.error().description())};
+                                     printable(document.error().description()))};
   std::vector<RegionConfiguration> regions;
   const toml::node* const node = document.table().get("memory");
   // The table [memory] is the stack's.

@@ -2,6 +2,7 @@
 #include <cerrno>
 
 #include "apps/perf/load.h"
+#include "base/printable.h"
 #include "engine/configuration/toml_values.h"
 
 // A load as a TOML file: keys as the options of the command line, and [[mix]].
@@ -96,12 +97,12 @@ Result<Load> read_profile(const std::string& path) {
   const toml::parse_result parsed = toml::parse(*text, path);
   if (!parsed)
     return Error{EINVAL, fmt::format("{}:{}: {}", path, parsed.error().source().begin.line,
-                                     parsed.error().description())};
+                                     printable(parsed.error().description()))};
   Load load{.name = "mix", .mix = {}};
   for (const auto& [key, value] : parsed.table())
     if (const Complaint complaint = store(key.str(), value, load))
-      return Error{EINVAL,
-                   fmt::format("{}:{}: {}: {}", path, value.source().begin.line, key.str(), *complaint)};
+      return Error{EINVAL, fmt::format("{}:{}: {}: {}", path, value.source().begin.line, printable(key.str()),
+                                       printable(*complaint))};
   if (load.mix.empty()) return Error{EINVAL, fmt::format("{}: mix: is missing", path)};
   return load;
 }

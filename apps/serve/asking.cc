@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "base/printable.h"
 #include "drivers/port/host/control_socket.h"
 #include "drivers/port/host/socket_path.h"
 
@@ -30,8 +31,7 @@ Result<Answer> ask(const std::string& socket, host::Message message, int answer_
     const host::Message& answer = received->message;
     if (answer.type == MessageType::kText) all.text += host::text_of(answer.text);
     if (answer.type != MessageType::kDone) continue;
-    if (answer.error != 0)
-      return Error{answer.error, fmt::format("{}: {}", path, host::text_of(answer.text))};
+    if (answer.error != 0) return Error{answer.error, fmt::format("{}: {}", path, printable(answer.text))};
     all.number = answer.number;
     return all;
   }
@@ -39,7 +39,7 @@ Result<Answer> ask(const std::string& socket, host::Message message, int answer_
 
 int fail(const char* command, const std::string& what) {
   constexpr int kFailure = 1;
-  fmt::print(stderr, "uroce {}: {}\n", command, what);
+  fmt::print(stderr, "uroce {}: {}\n", command, printable(what));
   return kFailure;
 }
 

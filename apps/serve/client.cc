@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "apps/serve/asking.h"
+#include "base/printable.h"
 
 namespace uroce::serve {
 namespace {
@@ -25,6 +26,9 @@ std::string in_units(uint64_t bytes) {
   for (value /= kStep; value >= kStep && unit[1] != 0; ++unit) value /= kStep;
   return fmt::format("{:.1f}{}", value, *unit);
 }
+
+/// The service may be another user's, whatever it says.
+std::string text_in(const json& value) { return printable(value.get<std::string>()); }
 
 /// Frames of a program and for it that were dropped, by the service and by the program's own port.
 uint64_t dropped_of(const json& program) {
@@ -55,11 +59,10 @@ std::string traffic_of(const json& program, const std::string& direction) {
 
 void print_device(const json& device) {
   std::string addresses;
-  for (const json& address : device.at("addresses")) addresses.append(" ").append(address.get<std::string>());
-  fmt::print("{}: {}, link {}, MTU {}, MAC {},{}\n", device.at("name").get<std::string>(),
-             device.at("port").get<std::string>(), device.at("up").get<bool>() ? "up" : "down",
-             device.at("mtu").get<uint32_t>(), device.at("mac").get<std::string>(),
-             addresses.empty() ? " no address" : addresses);
+  for (const json& address : device.at("addresses")) addresses.append(" ").append(text_in(address));
+  fmt::print("{}: {}, link {}, MTU {}, MAC {},{}\n", text_in(device.at("name")), text_in(device.at("port")),
+             device.at("up").get<bool>() ? "up" : "down", device.at("mtu").get<uint32_t>(),
+             text_in(device.at("mac")), addresses.empty() ? " no address" : addresses);
   fmt::print("{}", port_dropped_of(device));
   if (device.at("programs").empty()) return;
   fmt::print("  {:>8} {:>6} {:<16} {:>8} {:>11} {:>6} {:>8} {} {} {:>8}\n", "PID", "USER", "PROGRAM",
@@ -68,7 +71,7 @@ void print_device(const json& device) {
   for (const json& program : device.at("programs"))
     fmt::print("  {:>8} {:>6} {:<16.16} {:>#8x} {:>11} {:>6} {:>8} {} {} {:>8}\n",
                program.at("pid").get<int64_t>(), program.at("uid").get<uint32_t>(),
-               program.at("name").get<std::string>(), program.at("numbers").at("first").get<uint32_t>(),
+               text_in(program.at("name")), program.at("numbers").at("first").get<uint32_t>(),
                fmt::format("{}/{}", program.at("queue_pairs").get<uint32_t>(),
                            program.at("numbers").at("count").get<uint32_t>()),
                program.at("ports").get<uint32_t>(), in_units(program.at("memory_bytes").get<uint64_t>()),
@@ -80,15 +83,15 @@ void print_device(const json& device) {
 int show_status(const std::string& socket, bool as_json) {
   const auto answer = ask(socket, {.type = MessageType::kStatus}, kAnswerMs);
   if (!answer) return fail("status", answer.error().message);
-  if (as_json) {
-    fmt::print("{}\n", answer->text);
-    return 0;
-  }
   try {
     const json status = json::parse(answer->text);
-    fmt::print("service at {}, process {}, up for {} s, {} programs\n",
-               status.at("socket").get<std::string>(), status.at("pid").get<int64_t>(),
-               status.at("seconds").get<int64_t>(), status.at("programs").get<uint32_t>());
+    if (as_json) {
+      fmt::print("{}\n", status.dump(-1, ' ', true, json::error_handler_t::replace));
+      return 0;
+    }
+    fmt::print("service at {}, process {}, up for {} s, {} programs\n", text_in(status.at("socket")),
+               status.at("pid").get<int64_t>(), status.at("seconds").get<int64_t>(),
+               status.at("programs").get<uint32_t>());
     for (const json& device : status.at("devices")) print_device(device);
   } catch (const json::exception& error) {
     return fail("status", fmt::format("the service's answer is not understood: {}", error.what()));

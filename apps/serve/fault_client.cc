@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -12,6 +11,7 @@
 
 #include "apps/serve/asking.h"
 #include "apps/serve/process_orders.h"
+#include "base/printable.h"
 #include "faults/count_labels.h"
 #include "faults/schedule.h"
 
@@ -32,10 +32,10 @@ void print_fault(const json& fault) {
   std::string counts;
   for (const auto& [name, count] : fault.at("counts").items())
     if (const auto value = count.get<uint64_t>(); value != 0)
-      counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", value, name);
+      counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", value, printable(name));
   fmt::print("{:>5} {:<8} {:>8} {:<40} {}\n", fault.at("id").get<uint32_t>(),
-             fault.at("state").get<std::string>(), fault.at("programs").get<uint32_t>(),
-             fault.at("rule").get<std::string>(), counts.empty() ? "no packet" : counts);
+             printable(fault.at("state").get<std::string>()), fault.at("programs").get<uint32_t>(),
+             printable(fault.at("rule").get<std::string>()), counts.empty() ? "no packet" : counts);
 }
 
 json json_of(const host::FaultShown& shown) {
@@ -43,9 +43,8 @@ json json_of(const host::FaultShown& shown) {
       static_cast<faults::RuleState>(std::min<uint32_t>(static_cast<uint32_t>(shown.state), 2));
   json counts = json::object();
   for (size_t i = 0; i < shown.counts.size(); ++i) counts[faults::kCountLabels[i]] = shown.counts[i];
-  const std::string rule(shown.rule.data(), strnlen(shown.rule.data(), shown.rule.size()));
   return {{"id", shown.id},
-          {"rule", rule},
+          {"rule", printable(shown.rule)},
           {"state", faults::name_of(state)},
           {"programs", 1},
           {"counts", counts}};
@@ -110,7 +109,7 @@ int list_faults(const std::string& socket, std::optional<uint32_t> client, bool 
   }
   try {
     if (as_json) {
-      fmt::print("{}\n", all.dump());
+      fmt::print("{}\n", all.dump(-1, ' ', true, json::error_handler_t::replace));
       return 0;
     }
     if (all.empty()) return 0;

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <span>
 
-#include "apps/serve/printable_text.h"
 #include "apps/serve/question.h"
+#include "base/printable.h"
 #include "host/control.h"
 #include "host/process_memory.h"
 
@@ -24,19 +24,17 @@ constexpr int64_t kPatienceNs = 5'000'000'000;
 
 Result<std::optional<ProcessOrders>> ProcessOrders::find(uint32_t pid) {
   const auto process = static_cast<int>(pid);
-  std::optional<int> place;
-  host::for_each_memory(process, [&](std::string_view name, int descriptor) {
-    if (name == host::kOrdersName) place = descriptor;
-  });
-  if (!place) return std::optional<ProcessOrders>();
-  Descriptor descriptor(open(host::path_of_descriptor(process, *place).c_str(), O_RDWR | O_CLOEXEC));
-  if (!descriptor.ok()) return std::optional<ProcessOrders>();
+  constexpr std::string_view kName = host::kOrdersName;
+  const auto places = host::memories_of(process, {&kName, 1});
+  if (places.empty()) return std::optional<ProcessOrders>();
+  auto opened = host::open_memory(process, places.back().descriptor, kName, O_RDWR);
+  if (!opened) return std::optional<ProcessOrders>();
   Descriptor ends(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
-  auto mapping = host::map_open_memory(descriptor.get(), sizeof(host::OrdersMemory));
+  auto mapping = host::map_open_memory(opened->descriptor.get(), sizeof(host::OrdersMemory));
   if (!mapping || !ends.ok())
     return Error{EPROTO, fmt::format("process {}: its orders {}", pid,
                                      mapping ? "cannot be followed" : mapping.error().message)};
-  ProcessOrders orders(pid, std::move(descriptor), std::move(*mapping), std::move(ends));
+  ProcessOrders orders(pid, std::move(opened->descriptor), std::move(*mapping), std::move(ends));
   if (!orders.is_open()) return std::optional<ProcessOrders>();
   const host::OrdersMemory& memory = orders.memory();
   if (memory.head.magic != host::kOrdersMagic || memory.head.version != host::kOrdersVersion ||
@@ -52,7 +50,7 @@ Error ProcessOrders::failed(int code, std::string_view what) const {
 
 bool ProcessOrders::is_open() const { return memory().question.is_open(); }
 
-std::string ProcessOrders::program() const { return printable_text(memory().head.program); }
+std::string ProcessOrders::program() const { return printable(memory().head.program); }
 
 bool ProcessOrders::lock(int64_t byte, bool locked) const {
   struct flock range {};
@@ -98,16 +96,16 @@ Result<ProcessOrders::Answer> ProcessOrders::order(host::OrderKind kind, uint32_
 
 Result<ProcessOrders::Answer> ProcessOrders::read_answer() const {
   const host::OrdersMemory& shared = memory();
-  if (shared.error != 0) return failed(shared.error, printable_text(shared.complaint));
+  if (shared.error != 0) return failed(shared.error, printable(shared.complaint));
   Answer answer{.number = shared.number_answered, .faults = {}, .captures = {}};
   const auto faults = std::min<uint32_t>(shared.faults_shown, host::kOrderedFaultsMax);
   answer.faults.assign(shared.faults.begin(), shared.faults.begin() + faults);
   const auto captures = std::min<uint32_t>(shared.captures_shown, host::kCapturesMax);
   for (const host::CaptureShown& shown : std::span(shared.captures).first(captures)) {
-    const std::string path = host::path_of_descriptor(static_cast<int>(pid_), shown.descriptor);
-    Descriptor memory(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!memory.ok()) return failed(errno, std::strerror(errno));
-    answer.captures.push_back({printable_text(shown.device), std::move(memory)});
+    // Any number may stand there.
+    auto memory = host::open_memory(static_cast<int>(pid_), shown.descriptor, host::kCaptureName, O_RDONLY);
+    if (!memory) return failed(memory.error().code, "the memory of a capture: " + memory.error().message);
+    answer.captures.push_back({printable(shown.device), std::move(memory->descriptor)});
   }
   return answer;
 }

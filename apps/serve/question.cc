@@ -11,15 +11,11 @@
 #include <climits>
 
 namespace uroce::serve {
-namespace {
 
-/// Until `word` has another value and its process wakes the waiters, or a moment.
 void pause_while(std::atomic<uint32_t>& word, uint32_t value) {
   const timespec pause{.tv_sec = 0, .tv_nsec = 2'000'000};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &pause, nullptr, 0);
 }
-
-}  // namespace
 
 int64_t now_ns() {
   timespec now{};
@@ -35,12 +31,17 @@ bool lock_to_ask(host::Question& question, int64_t patience_ns, const std::funct
   return false;
 }
 
-Outcome ask(host::Question& question, int pid, int64_t patience_ns) {
+uint32_t post(host::Question& question) {
   // Release: with what is asked for. seq_cst with the bell: the process looks at it after it has set the
   // bell.
   const uint32_t asked = question.asked.fetch_add(1, std::memory_order_seq_cst) + 1;
   if (question.bell.exchange(0, std::memory_order_seq_cst) != 0)
     syscall(SYS_futex, &question.bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  return asked;
+}
+
+Outcome ask(host::Question& question, int pid, int64_t patience_ns) {
+  const uint32_t asked = post(question);
   for (const int64_t until = now_ns() + patience_ns; now_ns() < until;) {
     const uint32_t answered = question.answered.load(std::memory_order_acquire);  // pairs with answer()
     if (answered == asked) return Outcome::kAnswered;

@@ -1,20 +1,20 @@
 // `uroce exporter`: an endpoint for Prometheus.
 #include <fmt/format.h>
-#include <prometheus/exposer.h>
 #include <prometheus/text_serializer.h>
+#include <sys/signalfd.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <iostream>
-#include <memory>
+#include <sstream>
 #include <string>
+#include <utility>
 
 #include "apps/launch/command_line.h"
 #include "apps/launch/commands.h"
 #include "apps/stat/metrics.h"
+#include "apps/stat/scrape_server.h"
 
 namespace launch = uroce::launch;
 
@@ -27,34 +27,28 @@ constexpr const char* kExamples =
     "  uroce exporter --once > /var/lib/node_exporter/uroce.prom\n"
     "It shows processes of its own user; as root, all. Every client that can connect can read the metrics.\n";
 
-/// Blocked before the endpoint's threads are made, which inherit that.
-sigset_t block_signals() {
+std::string text_of(const uroce::statistics::Metrics& metrics) {
+  std::ostringstream text;
+  prometheus::TextSerializer().Serialize(text, metrics.Collect());
+  return std::move(text).str();
+}
+
+int serve(const std::string& listen, const uroce::statistics::Metrics& metrics) {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
-  return signals;
-}
-
-int serve(const std::string& listen, const std::shared_ptr<uroce::statistics::Metrics>& metrics) {
-  const sigset_t signals = block_signals();
-  try {
-    prometheus::Exposer exposer(listen);
-    exposer.RegisterCollectable(metrics);
-    fmt::print("uroce exporter: metrics at port {}, path /metrics\n", exposer.GetListeningPorts().at(0));
-    std::fflush(stdout);
-    int signal = 0;
-    sigwait(&signals, &signal);
-    // The library's threads would take two seconds to end, and there is nothing to save.
-    std::quick_exit(0);
-  } catch (const std::exception&) {
-    // What the library says of it is no more than this.
-    fmt::print(stderr,
-               "uroce exporter: cannot listen at {}: in use, not an address of this host, or not allowed\n",
-               listen);
+  const uroce::Descriptor stop(signalfd(-1, &signals, SFD_CLOEXEC));
+  auto server = uroce::statistics::ScrapeServer::listen(listen, [&] { return text_of(metrics); });
+  if (!server) {
+    fmt::print(stderr, "uroce exporter: cannot listen at {}: {}\n", listen, server.error().message);
     return 1;
   }
+  fmt::print("uroce exporter: metrics at port {}, path /metrics\n", server->port());
+  std::fflush(stdout);
+  server->serve(stop.get());
+  return 0;
 }
 
 }  // namespace
@@ -74,8 +68,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--once", once, "Print the metrics once, and listen nowhere");
   if (const auto done = launch::parse(app, argc, argv)) return *done;
-  const auto metrics = std::make_shared<uroce::statistics::Metrics>(queue_pairs);
+  const uroce::statistics::Metrics metrics(queue_pairs);
   if (!once) return serve(listen, metrics);
-  prometheus::TextSerializer().Serialize(std::cout, metrics->Collect());
-  return std::cout.flush() ? 0 : 1;
+  return (std::cout << text_of(metrics)).flush() ? 0 : 1;
 }

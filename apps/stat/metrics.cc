@@ -11,6 +11,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 #include "apps/stat/reading.h"
 #include "apps/stat/row_texts.h"
@@ -40,9 +41,18 @@ class Families {
       family.help = help;
       family.type = type;
     }
+    // A process may say what it likes: two of a name would have the scrape of all refused.
+    std::string series = name;
+    for (const ClientMetric::Label& label : metric.label) series += '\n' + label.name + '\n' + label.value;
+    if (!series_.insert(std::move(series)).second) {
+      ++duplicates_;
+      return;
+    }
     family.metric.push_back(std::move(metric));
   }
   [[nodiscard]] std::vector<MetricFamily> take() {
+    add("uroce_duplicate_series", "Series that processes show twice; the first ones are here",
+        MetricType::Gauge, {}, static_cast<double>(duplicates_));
     std::vector<MetricFamily> all;
     for (auto& [name, family] : families_) all.push_back(std::move(family));
     return all;
@@ -50,6 +60,8 @@ class Families {
 
  private:
   std::map<std::string, MetricFamily> families_;
+  std::unordered_set<std::string> series_;
+  uint64_t duplicates_ = 0;
 };
 
 /// Reasons are values of a label, so that one expression asks for all of them.

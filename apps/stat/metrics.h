@@ -1,6 +1,5 @@
 #pragma once
 
-#include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
 
 #include <cstddef>
@@ -10,11 +9,11 @@ namespace uroce::statistics {
 
 /// What all processes show, as metrics: read anew for each scrape, so that nothing is kept here and a process
 /// that has ended is gone with the next one.
-class Metrics final : public prometheus::Collectable {
+class Metrics {
  public:
   /// Queue pairs have metrics of their own for so many of a process, those with most traffic.
   explicit Metrics(size_t queue_pairs_max) : queue_pairs_max_(queue_pairs_max) {}
-  [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const override;
+  [[nodiscard]] std::vector<prometheus::MetricFamily> Collect() const;
 
  private:
   size_t queue_pairs_max_;

@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <memory>
 
-#include "apps/serve/printable_text.h"
+#include "base/printable.h"
 #include "host/process_memory.h"
 #include "host/shared_memory.h"
 
 namespace uroce::statistics {
-
-using serve::printable_text;
 
 namespace {
 
@@ -43,10 +41,9 @@ std::unique_ptr<host::NvmfStatistics> copy_of(const host::NvmfStatistics& shown)
 
 NvmfTarget read_nvmf_target(ShownStatistics::Place place) {
   NvmfTarget target;
-  const std::string path = host::path_of_descriptor(place.pid, place.descriptor);
-  const Descriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!descriptor.ok()) return target;
-  const auto memory = host::map_sealed_memory(descriptor.get(), sizeof(host::NvmfStatistics));
+  const auto opened = host::open_memory(place.pid, place.descriptor, host::kNvmfStatisticsName, O_RDONLY);
+  if (!opened) return target;
+  const auto memory = host::map_sealed_memory(opened->descriptor.get(), sizeof(host::NvmfStatistics));
   if (!memory) return target;
   const auto& shown = *reinterpret_cast<const host::NvmfStatistics*>(memory->data());
   if (shown.head.magic != host::kNvmfStatisticsMagic || shown.head.version != host::kNvmfStatisticsVersion ||
@@ -55,15 +52,13 @@ NvmfTarget read_nvmf_target(ShownStatistics::Place place) {
   const auto copy = copy_of(shown);
   for (size_t i = 0; copy != nullptr && i < copy->queues; ++i) {
     const host::NvmfQueueRow& row = copy->rows[i];
-    target.queues.push_back({.host = printable_text(row.host),
-                             .host_nqn = printable_text(row.host_nqn),
-                             .number = row.queue,
-                             .row = row});
+    target.queues.push_back(
+        {.host = printable(row.host), .host_nqn = printable(row.host_nqn), .number = row.queue, .row = row});
   }
   for (size_t i = 0; copy != nullptr && i < copy->namespaces; ++i) {
     const host::NvmfNamespaceRow& row = copy->namespace_rows[i];
     NvmfNamespace& one = target.namespaces.emplace_back();
-    one.subsystem = printable_text(row.subsystem);
+    one.subsystem = printable(row.subsystem);
     one.nsid = row.nsid;
     one.row = row;
     one.reads.add(row.read_latency.buckets, row.read_latency.sum_ns);

@@ -9,14 +9,14 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
-#include <tuple>
 
-#include "apps/serve/printable_text.h"
 #include "apps/serve/question.h"
 #include "base/counter_texts.h"
+#include "base/printable.h"
 #include "host/nvmf_format.h"
 #include "host/process_memory.h"
 
@@ -28,17 +28,16 @@ using host::Mapping;
 using host::QueuePairRow;
 using host::StatisticsHeader;
 using host::StatisticsLayout;
-using serve::printable_text;
 
 namespace {
 
-constexpr int64_t kPatienceNs = 500'000'000;
+constexpr std::array<std::string_view, 2> kNames{kStatisticsName, host::kNvmfStatisticsName};
 
 void find_in(int pid, std::vector<ShownStatistics::Place>& places) {
-  host::for_each_memory(pid, [&](std::string_view name, int descriptor) {
-    if (name == kStatisticsName) places.push_back({pid, descriptor});
-    if (name == host::kNvmfStatisticsName) places.push_back({pid, descriptor, true});
-  });
+  const auto first = static_cast<ptrdiff_t>(places.size());
+  for (const host::FoundMemory& memory : host::memories_of(pid, kNames))
+    places.push_back({pid, memory.descriptor, memory.name == kNames[1]});
+  std::ranges::stable_sort(places.begin() + first, places.end(), {}, &ShownStatistics::Place::nvmf);
 }
 
 Error wrong(int pid, const std::string& what) {
@@ -62,26 +61,29 @@ std::string complaint_about(const StatisticsHeader& header, uint64_t bytes) {
 
 }  // namespace
 
-std::vector<ShownStatistics::Place> ShownStatistics::find(std::optional<int> pid) {
-  std::vector<Place> places;
+ShownStatistics::Found ShownStatistics::find(std::optional<int> pid, int64_t until_ns) {
+  Found found;
   if (pid) {
-    find_in(*pid, places);
-  } else {
-    host::for_each_number("/proc", [&](int found) { find_in(found, places); });
+    find_in(*pid, found.places);
+    return found;
   }
-  // Devices first.
-  std::ranges::sort(places, {},
-                    [](const Place& place) { return std::tuple(place.pid, place.nvmf, place.descriptor); });
-  return places;
+  for (const int one : host::processes_in_turns()) {
+    if (serve::now_ns() >= until_ns) {
+      ++found.unseen;
+    } else {
+      find_in(one, found.places);
+    }
+  }
+  return found;
 }
 
 Result<ShownStatistics> ShownStatistics::open(Place place) {
   const int pid = place.pid;
-  Descriptor descriptor(
-      ::open(host::path_of_descriptor(pid, place.descriptor).c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-  if (!descriptor.ok())
-    return Error{errno, "process " + std::to_string(pid) + ": statistics: " + std::strerror(errno)};
-  auto memory = host::map_open_memory(descriptor.get(), sizeof(StatisticsHeader));
+  auto opened = host::open_memory(pid, place.descriptor, kStatisticsName, O_RDWR);
+  if (!opened)
+    return Error{opened.error().code,
+                 "process " + std::to_string(pid) + ": statistics: " + opened.error().message};
+  auto memory = host::map_open_memory(opened->descriptor.get(), sizeof(StatisticsHeader));
   if (!memory) return Error{memory.error().code, wrong(pid, memory.error().message).message};
   StatisticsHeader header{};
   std::memcpy(static_cast<void*>(&header), memory->data(), sizeof header);
@@ -91,39 +93,33 @@ Result<ShownStatistics> ShownStatistics::open(Place place) {
     return Error{ENOENT, "process " + std::to_string(pid) + ": its statistics are those of its parent"};
   if (!header.question.is_open())
     return Error{ENOENT, "process " + std::to_string(pid) + ": its devices are closed"};
-  ShownStatistics shown(pid, std::move(descriptor), std::move(*memory),
+  ShownStatistics shown(pid, std::move(*opened), std::move(*memory),
                         StatisticsLayout(header.devices, header.pollers));
   shown.devices_ = header.devices;
   shown.pollers_ = header.pollers;
   return shown;
 }
 
-std::string ShownStatistics::program() const { return printable_text(header().head.program); }
-std::string ShownStatistics::device_name(uint32_t index) const { return printable_text(device(index).name); }
-std::string ShownStatistics::device_port(uint32_t index) const { return printable_text(device(index).port); }
+std::string ShownStatistics::program() const { return printable(header().head.program); }
+std::string ShownStatistics::device_name(uint32_t index) const { return printable(device(index).name); }
+std::string ShownStatistics::device_port(uint32_t index) const { return printable(device(index).port); }
 
-ShownStatistics::Rows ShownStatistics::ask(Wanted wanted) const {
-  StatisticsHeader& shared = header();
-  // Another reader is done soon, or has been stopped: then its rows are as good.
-  const bool locked = serve::lock_to_ask(shared.question, kPatienceNs,
-                                         [&] { return flock(descriptor_.get(), LOCK_EX | LOCK_NB) == 0; });
+bool ShownStatistics::try_lock() const { return flock(descriptor_.get(), LOCK_EX | LOCK_NB) == 0; }
+void ShownStatistics::unlock() const { flock(descriptor_.get(), LOCK_UN); }
+
+ShownStatistics::Rows ShownStatistics::rows(Wanted wanted, size_t rows_max) const {
+  const StatisticsHeader& shared = header();
   Rows result;
-  if (locked) {
-    shared.wanted_queue_pair = wanted.queue_pair;
-    shared.wants_regions = wanted.regions ? 1 : 0;
-    result.current = serve::ask(shared.question, pid_, kPatienceNs) == serve::Outcome::kAnswered;
-  }
   const std::span<QueuePairRow> rows = layout_.rows(memory_.data());
-  const auto count = std::min<uint32_t>(shared.rows, kRowsMax);
-  result.rows.assign(rows.begin(), rows.begin() + count);
+  const size_t count = std::min<size_t>({shared.rows, kRowsMax, rows_max});
+  result.rows.assign(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(count));
   if (wanted.regions) {
     const std::span<host::RegionRow> regions = layout_.regions(memory_.data());
-    result.regions.assign(regions.begin(),
-                          regions.begin() + std::min<uint32_t>(shared.region_rows, host::kRegionRowsMax));
+    const size_t region_count = std::min<size_t>({shared.region_rows, host::kRegionRowsMax, rows_max});
+    result.regions.assign(regions.begin(), regions.begin() + static_cast<ptrdiff_t>(region_count));
   }
   result.queue_pairs = shared.queue_pairs;
   result.answered_ns = shared.answered_ns.load(std::memory_order_relaxed);  // nothing but a time
-  if (locked) flock(descriptor_.get(), LOCK_UN);
   return result;
 }
 

@@ -10,6 +10,7 @@
 #include "base/counters.h"
 #include "base/descriptor.h"
 #include "base/result.h"
+#include "host/process_memory.h"
 #include "host/shared_memory.h"
 #include "host/statistics_format.h"
 
@@ -24,14 +25,21 @@ class ShownStatistics {
     int descriptor;
     bool nvmf = false;  // of an NVMe-oF target, for read_nvmf_target()
   };
-  /// The places of all processes whose descriptors this one may see, or only those of `pid`.
-  static std::vector<Place> find(std::optional<int> pid = std::nullopt);
+  struct Found {
+    std::vector<Place> places;  // those of a process side by side, its devices first
+    size_t unseen = 0;          // processes that there was no time for
+  };
+  /// The places of all processes whose descriptors this one may see, or only those of `pid`, found by the
+  /// time `until_ns` of CLOCK_MONOTONIC. Processes of the users come in turns.
+  static Found find(std::optional<int> pid, int64_t until_ns);
 
   /// Maps what the process shows. EPROTO, with what is wrong: another version, too short, or not sealed;
   /// ENOENT: it has ended or is about to, or is a forked child whose parent's it is; EACCES.
   static Result<ShownStatistics> open(Place place);
 
   [[nodiscard]] int pid() const { return pid_; }
+  [[nodiscard]] uint32_t owner() const { return owner_; }
+  [[nodiscard]] uint64_t inode() const { return inode_; }
   [[nodiscard]] std::string program() const;
   [[nodiscard]] uint32_t devices() const { return devices_; }
   [[nodiscard]] uint32_t pollers() const { return pollers_; }
@@ -60,17 +68,28 @@ class ShownStatistics {
     uint32_t queue_pair = 0;  // 0: all
     bool regions = false;
   };
-  /// Has the process write what it only writes when asked, and waits for it for 500 ms at most.
-  [[nodiscard]] Rows ask(Wanted wanted) const;
-
- private:
-  ShownStatistics(int pid, Descriptor descriptor, host::Mapping memory, host::StatisticsLayout layout)
-      : pid_(pid), descriptor_(std::move(descriptor)), memory_(std::move(memory)), layout_(layout) {}
+  /// What the process wrote when it was asked last, with at most `rows_max` rows of each kind. `current` is
+  /// the caller's.
+  [[nodiscard]] Rows rows(Wanted wanted, size_t rows_max) const;
+  /// For asking (asking_together.h): another reader has it for as long as it waits for its answer.
+  [[nodiscard]] bool try_lock() const;
+  void unlock() const;
   [[nodiscard]] host::StatisticsHeader& header() const {
     return *reinterpret_cast<host::StatisticsHeader*>(memory_.data());
   }
 
+ private:
+  ShownStatistics(int pid, host::OpenedMemory opened, host::Mapping memory, host::StatisticsLayout layout)
+      : pid_(pid),
+        owner_(opened.owner),
+        inode_(opened.inode),
+        descriptor_(std::move(opened.descriptor)),
+        memory_(std::move(memory)),
+        layout_(layout) {}
+
   int pid_;
+  uint32_t owner_;
+  uint64_t inode_;
   Descriptor descriptor_;
   host::Mapping memory_;
   host::StatisticsLayout layout_;

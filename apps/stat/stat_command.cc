@@ -14,6 +14,7 @@
 #include "apps/launch/command_line.h"
 #include "apps/stat/report_json.h"
 #include "apps/stat/row_texts.h"
+#include "base/printable.h"
 
 namespace uroce::statistics {
 namespace {
@@ -28,7 +29,7 @@ constexpr const char* kExamples =
     "and by the superuser.\n";
 
 int fail(const char* command, const std::string& what) {
-  fmt::print(stderr, "uroce {}: {}\n", command, what);
+  fmt::print(stderr, "uroce {}: {}\n", command, printable(what));
   return 1;
 }
 
@@ -79,7 +80,7 @@ StatCommand::StatCommand(CLI::App& command) {
 int StatCommand::show(const Reading& reading, const Reading* earlier) const {
   if (!complain("stat", reading, selection_)) return 1;
   if (json_) {
-    fmt::print("{}\n", to_json(reading).dump(watch_->count() != 0 ? -1 : 1, ' ', false,
+    fmt::print("{}\n", to_json(reading).dump(watch_->count() != 0 ? -1 : 1, ' ', true,
                                              nlohmann::json::error_handler_t::replace));
   } else {
     fmt::print("{}", to_table(reading, earlier, options_));
@@ -143,7 +144,7 @@ int QueuePairCommand::execute() {
   }
   if (show_.parsed() && all.empty())
     return fail("qp show", fmt::format("there is no queue pair {}", number_));
-  fmt::print("{}", json_ ? all.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n" : text);
+  fmt::print("{}", json_ ? all.dump(1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n" : text);
   return 0;
 }
 

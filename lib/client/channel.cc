@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/printable.h"
 #include "client/failure.h"
 
 namespace uroce::client {
@@ -24,6 +25,8 @@ constexpr size_t kLineBytesMax = 1 << 16;
 // An object, its members and a list in one of them. The stacks of the parser and of what walks
 // through its result grow with each.
 constexpr int kNestingMax = 8;
+// Of what a peer says is wrong.
+constexpr size_t kShownMax = 200;
 
 using Clock = std::chrono::steady_clock;
 
@@ -144,8 +147,8 @@ std::optional<nlohmann::json> Channel::take_line() {
   if (!message.is_object()) throw Failure(peer_ + " does not speak the protocol of this program");
   if (message.contains("error")) {
     const nlohmann::json& text = message["error"];
-    throw Failure(
-        fmt::format("{}: {}", peer_, printable(text.is_string() ? text.get<std::string>() : text.dump())));
+    throw Failure(fmt::format(
+        "{}: {}", peer_, printable(text.is_string() ? text.get<std::string>() : text.dump(), kShownMax)));
   }
   return message;
 }
@@ -162,19 +165,6 @@ nlohmann::json Channel::receive(std::optional<std::chrono::seconds> patience) {
 std::optional<nlohmann::json> Channel::receive_if_any() {
   read_some();
   return take_line();
-}
-
-std::string printable(std::string_view text) {
-  constexpr size_t kShownMax = 200;
-  std::string shown;
-  for (const char c : text.substr(0, kShownMax)) {
-    if (c >= ' ' && c <= '~') {
-      shown += c;
-    } else {
-      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    }
-  }
-  return text.size() > kShownMax ? shown + "..." : shown;
 }
 
 Listener::Listener(uint16_t port)

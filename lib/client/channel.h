@@ -40,10 +40,6 @@ class Channel {
   std::string received_;
 };
 
-/// What a stranger sends, as it can be shown: what is neither a letter, a digit nor a sign of ASCII as \xNN,
-/// and so much of it only.
-std::string printable(std::string_view text);
-
 class Listener {
  public:
   static constexpr uint16_t kDefaultPort = 18515;

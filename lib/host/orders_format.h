@@ -43,8 +43,11 @@ struct FaultShown {
   std::array<uint64_t, static_cast<size_t>(FaultCount::kCount)> counts;
 };
 
+/// The name of the memfd of a capture.
+inline constexpr char kCaptureName[] = "uroce-capture";
+
 /// A device whose frames are captured: the descriptor of the process, below /proc, that they come by
-/// (capture/ring.h).
+/// (capture/ring.h). A reader opens it only if it is a memfd of the name kCaptureName.
 struct CaptureShown {
   std::array<char, 64> device;
   int32_t descriptor;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/printable.h"
 #include "engine/configuration/table_keys.h"
 #include "nvmf/format/names.h"
 #include "nvmf/subsystem/options.h"
@@ -234,7 +235,7 @@ Result<TargetConfiguration> parse_target_configuration(std::string_view text, co
   const toml::parse_result document = toml::parse(text, origin);
   if (!document)
     return Error{EINVAL, fmt::format("{}:{}: {}", origin, document.error().source().begin.line,
-                                     document.error().description())};
+                                     printable(document.error().description()))};
   return Reader(document.table(), origin).read();
 }
 

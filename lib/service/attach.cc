@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <new>
 
+#include "base/printable.h"
 #include "host/network_namespace.h"
 #include "service/granted_numbers.h"
 #include "service/service.h"
@@ -16,16 +17,7 @@ using host::MessageType;
 namespace {
 
 constexpr uint32_t kBlock = 1u << host::kBlockBits;
-constexpr char kFirstPrintable = 0x20;
-constexpr char kLastPrintable = 0x7E;
-
-/// What people are shown of what a program calls itself.
-std::string printable(std::string_view text) {
-  std::string name(text.substr(0, 64));
-  for (char& c : name)
-    if (c < kFirstPrintable || c > kLastPrintable) c = '?';
-  return name;
-}
+constexpr size_t kNameBytesMax = 64;  // of a program, as people are shown it
 
 }  // namespace
 
@@ -100,7 +92,7 @@ Status Service::try_attach(Program& program, host::Datagram& datagram) {
   if (!block) return block.error();
 
   program.device = device;
-  program.name = printable(host::text_of(message.text));
+  program.name = printable(host::text_of(message.text), kNameBytesMax);
   program.memory = std::make_shared<const Descriptor>(std::move(memory));
   program.attachment = std::make_unique<Attachment>(program.id, *block, std::move(to_program->mapping),
                                                     std::move(*from_program));

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/printable.h"
 #include "engine/configuration/toml_values.h"
 
 namespace uroce::service {
@@ -104,7 +105,7 @@ Result<ServiceConfiguration> parse_service_configuration(std::string_view text, 
   const toml::parse_result document = toml::parse(text, origin);
   if (!document)
     return Error{EINVAL, fmt::format("{}:{}: {}", origin, document.error().source().begin.line,
-                                     document.error().description())};
+                                     printable(document.error().description()))};
   ServiceConfiguration configuration;
   configuration.has_devices = document.table().contains("device");
   const toml::node* const node = document.table().get("service");
@@ -122,7 +123,7 @@ Result<ServiceConfiguration> parse_service_configuration(std::string_view text, 
     const toml::source_index at = name.source().begin.line;
     if (!complaint || (!first.empty() && at >= line)) continue;
     line = at;
-    first = fmt::format("{}:{}: service.{}: {}", origin, at, name.str(), *complaint);
+    first = fmt::format("{}:{}: service.{}: {}", origin, at, printable(name.str()), printable(*complaint));
   }
   if (!first.empty()) return Error{EINVAL, first};
   return configuration;

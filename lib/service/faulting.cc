@@ -1,11 +1,13 @@
 // Faults that programs' packets meet, as `uroce fault` orders and ends them. The programs do it; here is what
 // is known of it, for those that come later, too.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "capture/order.h"
 #include "faults/breakage.h"
 #include "faults/count_labels.h"
@@ -67,7 +69,7 @@ void Service::break_object(Program& program, const Message& message) {
   uint32_t told = 0;
   for (auto& [id, other] : programs_) {
     if (other->ended || !concerns(fault, *other)) continue;
-    post(*other, order);
+    order_fault(*other, order);
     ++told;
   }
   if (!meant->is_of_one())
@@ -94,8 +96,16 @@ Status Service::may_apply(const OrderedFault& fault) const {
   return Error{ESRCH, fmt::format("client: process {} uses no device of the service", *scope.client)};
 }
 
+void Service::order_fault(Program& program, const Message& order) {
+  post(program, order);
+  program.unanswered_faults.push_back(order.number);
+}
+
+/// A program answers each order once: each answer to a capture brings a descriptor.
 void Service::fault_taken(Program& program, host::Datagram& datagram) {
   const Message& message = datagram.message;
+  if (std::erase(program.unanswered_faults, message.number) == 0)
+    return violate(program, "an answer to an order that there was not, or that was answered before");
   const auto fault = std::ranges::find(faults_, message.number, &OrderedFault::id);
   if (fault == faults_.end() || !concerns(*fault, program)) return;
   if (!fault->capture.empty()) return capture_taken(program, datagram, *fault);
@@ -144,7 +154,7 @@ void Service::inform_of_faults(Program& program) {
     if (!rule) continue;
     Message message{.type = MessageType::kFault, .number = fault.id};
     host::set_text(message.text, fault.capture.empty() ? faults::to_text(*rule) : fault.capture);
-    post(program, message);
+    order_fault(program, message);
     program.told_faults.push_back(fault.id);
   }
 }
@@ -186,7 +196,9 @@ void Service::list_faults(Program& program, const Message& message) {
                    {"programs", programs},
                    {"counts", counted}});
   }
-  post_text(program, message, status ? all.dump() : std::string());
+  using nlohmann::json;
+  post_text(program, message,
+            status ? all.dump(-1, ' ', true, json::error_handler_t::replace) : std::string());
   answer(program, message, status);
 }
 
@@ -215,19 +227,36 @@ void Service::add_capture(Program& program, const Message& message) {
   inform_all();
 }
 
-/// The program captures: the one that ordered it gets the memory.
+/// The program captures: the one that ordered it gets the memory, unless it does not read. Descriptors that
+/// wait would be taken from all others.
 void Service::capture_taken(Program& program, host::Datagram& datagram, OrderedFault& fault) {
   Program* const owner = find(fault.owner);
   if (owner == nullptr) return;
+  if (owner->outbox.waiting() >= kRelayedUnreadMax) {
+    ++fault.not_passed_on;
+    return;
+  }
+  if (fault.not_passed_on != 0) {
+    Message missing{
+        .type = MessageType::kCaptured, .request = fault.request, .error = ENOBUFS, .number = fault.id};
+    host::set_text(missing.text,
+                   fmt::format("{} captures were not passed on, because those before them were not read",
+                               std::exchange(fault.not_passed_on, 0)));
+    post(*owner, missing);
+  }
   const Message& message = datagram.message;
-  const bool captures = message.error == 0 && datagram.descriptors == 1;
+  // Only of memory does the owner get a descriptor: to look at or close another file may block it.
+  const bool sealed = datagram.descriptors == 1 && fcntl(datagram.descriptor[0].get(), F_GET_SEALS) > 0;
+  const bool captures = message.error == 0 && sealed;
   Message captured{.type = MessageType::kCaptured,
                    .request = fault.request,
                    .error = captures ? 0 : std::max(1, message.error),
                    .number = fault.id,
                    .id = static_cast<uint64_t>(program.peer.pid)};
   host::set_text(captured.name, program.device->name());
-  host::set_text(captured.text, captures ? std::string_view(program.name) : host::text_of(message.text));
+  host::set_text(captured.text, captures             ? program.name
+                                : message.error == 0 ? program.name + ": its memory is not sealed"
+                                                     : printable(message.text));
   Outbox::Letter letter{.message = captured, .descriptors = {}};
   if (captures) letter.descriptors = {std::make_shared<const Descriptor>(std::move(datagram.descriptor[0]))};
   owner->outbox.post(std::move(letter));

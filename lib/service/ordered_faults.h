@@ -28,6 +28,9 @@ struct OrderedFault {
   // ends.
   std::string capture = {};
   uint32_t owner = 0;
+  // Captures that were not passed on, as the owner had not read the ones before them; it is told with the
+  // next one.
+  uint32_t not_passed_on = 0;
   Counts ended{};  // of programs that have ended
 
   [[nodiscard]] faults::RuleState state(Instant now) const { return faults::state_after(rule, now - since); }

@@ -74,6 +74,7 @@ struct Program {
   std::vector<NumberBlock> gone;
   bool forget_neighbours = false;
   std::vector<uint32_t> told_faults;
+  std::vector<uint32_t> unanswered_faults;  // orders, each of which it answers once
 };
 
 }  // namespace uroce::service

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/printable.h"
 #include "host/network_namespace.h"
 #include "net/derived_mac.h"
 #include "service/service.h"
@@ -17,7 +18,7 @@ void Service::answer(Program& program, const Message& request, const Status& sta
   Message done{.type = MessageType::kDone, .request = request.request};
   if (!status.ok()) {
     done.error = status.error().code;
-    host::set_text(done.text, status.error().message);
+    host::set_text(done.text, printable(status.error().message));
   }
   post(program, done);
 }

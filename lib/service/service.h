@@ -65,11 +65,12 @@ class Service {
   static constexpr Duration kSilenceMax = seconds(5);  // of a connection that is not attached
   static constexpr size_t kUnattachedOfUserMax = 16;
   static constexpr size_t kUnattachedMax = 256;
-  static constexpr size_t kReadAtOnce = 16;        // messages of one program, before those of others
-  static constexpr size_t kUnreadMax = 16;         // messages for a program: then nothing more is read of it
-  static constexpr size_t kRelayedUnreadMax = 64;  // then no introduction goes to it
-  static constexpr size_t kAwaitedMax = 64;        // introductions of a program; likewise neighbours
-  static constexpr size_t kGroupsPerUser = 2048;   // that programs of a user are members of, together
+  static constexpr size_t kReadAtOnce = 16;  // messages of one program, before those of others
+  static constexpr size_t kUnreadMax = 16;   // messages for a program: then nothing more is read of it
+  static constexpr size_t kRelayedUnreadMax =
+      64;                                    // then no introduction and no memory of a capture goes to it
+  static constexpr size_t kAwaitedMax = 64;  // introductions of a program; likewise neighbours
+  static constexpr size_t kGroupsPerUser = 2048;  // that programs of a user are members of, together
   static constexpr Duration kTick = seconds(1);
 
   Service(ListeningSocket socket, Options options, Descriptor poll, Descriptor changes);
@@ -151,6 +152,7 @@ class Service {
   [[nodiscard]] bool owns_capture(const Program& program) const;
   [[nodiscard]] Status may_apply(const OrderedFault& fault) const;
   void fault_taken(Program& program, host::Datagram& datagram);
+  void order_fault(Program& program, const Message& order);
   Status remove_fault(const Program& program, const Message& message);
   void inform_of_faults(Program& program);
   void end_faults_of(Program& program);

@@ -96,7 +96,7 @@ std::string Service::status_text() {
         entry["programs"].push_back(describe(*program, counters[id]));
     all["devices"].push_back(std::move(entry));
   }
-  return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return all.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
 void Service::report(Program& program, const Message& message) {

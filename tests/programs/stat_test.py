@@ -152,7 +152,7 @@ class Running(unittest.TestCase):
         shown = ask("stat", "--qps", "--regions", "--pid", str(os.getpid()))
         os.close(descriptor)
         self.assertEqual((shown.returncode, shown.stderr), (0, ""))
-        self.assertIn(f"process {os.getpid()} ?[2Jharmless?xxx", shown.stdout)
+        self.assertIn(rf"process {os.getpid()} \x1b[2Jharmless\x0axxx", shown.stdout)
         self.assertIn("does not answer", shown.stdout)
         self.assertTrue(shown.stdout.isprintable() or set(filter(lambda c: not c.isprintable(), shown.stdout)) == {"\n"})
 

@@ -36,7 +36,7 @@ ROOMS = {
 SEES = {
     'block_drivers': ('base', 'block'),
     'nvmf': ('base', 'block'),
-    'client': (),
+    'client': ('base',),
     'nvmf_host': ('base', 'nvmf'),
 }
 # What is built without the tests.

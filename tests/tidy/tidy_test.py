@@ -22,7 +22,7 @@ CASES = [
     ('the target', 'lib/nvmf/queue/a.cc', '#include "block/block.h"\n#include "base/time.h"\n#include "nvmf/queue/queue.h"\n', None),
     ('a target that sees the stack', 'lib/nvmf/queue/a.cc', '#include "qp/queue_pair.h"\n', 'nvmf sees base and block only'),
     ('a target that sees the engine', 'lib/nvmf/queue/a.cc', '#include "engine/device/device.h"\n', 'nvmf sees base and block only'),
-    ('a client that sees the stack', 'lib/client/a.cc', '#include "base/result.h"\n', 'client sees itself only'),
+    ('a client that sees the stack', 'lib/client/a.cc', '#include "wire/frame.h"\n', 'client sees base only'),
     ('a host that sees the stack', 'lib/nvmf_host/a.cc', '#include "mem/region.h"\n', 'nvmf_host sees base and nvmf only'),
     ('a target that sees drivers', 'lib/nvmf/queue/a.cc', '#include "drivers/block_registry.h"\n', 'nvmf sees base and block only'),
     ('a room below another', 'lib/nvmf/queue/a.cc', '#include "nvmf/format/nvme.h"\n', None),

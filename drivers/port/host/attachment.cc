@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/printable.h"
 #include "host/network_namespace.h"
 
 namespace uroce::drivers {
@@ -25,8 +26,6 @@ constexpr int kAnswerMs = 5'000;
 /// The largest errno that Linux has.
 constexpr int kErrnoMax = 4095;
 constexpr size_t kDevicesMax = 1024;
-constexpr char kFirstPrintable = 0x20;
-constexpr char kLastPrintable = 0x7E;
 constexpr uint32_t kServiceChannel = 0;
 
 Error unanswered(const std::string& socket, const Error& error) {
@@ -42,9 +41,7 @@ std::string program_name() {
 
 /// What is wrong, as an answer says it: one line, whatever it holds.
 Error complaint_of(const Message& answer) {
-  std::string text(host::text_of(answer.text));
-  for (char& c : text)
-    if (c < kFirstPrintable || c > kLastPrintable) c = '?';
+  const std::string text = printable(answer.text);
   const bool known = answer.error > 0 && answer.error <= kErrnoMax;
   return {known ? answer.error : EPROTO, text.empty() ? "refuses without a reason" : text};
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/printable.h"
 #include "drivers/port/host/attachment.h"
 #include "drivers/port/host/host_queue.h"
 #include "drivers/port/host/service_start.h"
@@ -187,7 +188,7 @@ Result<std::vector<ServiceDevice>> devices_of_service(std::string_view devargs) 
   for (const ListedDevice& one : *listed) {
     std::array<char, IF_NAMESIZE> interface {};
     if_indextoname(interface_here(one.device), interface.data());
-    devices.push_back({.name = std::string(host::text_of(one.device.name)),
+    devices.push_back({.name = printable(one.device.name),
                        .mac = one.device.mac,
                        .interface = interface.data(),
                        .addresses = one.addresses});

@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/printable.h"
+
 namespace uroce::configuration {
 
 void Complaints::add(const toml::source_region& where, std::string_view key, std::string_view what) {
   if (!first_.empty() && where.begin.line >= line_) return;
   line_ = where.begin.line;
-  first_ = fmt::format("{}: {}", place(where, key), what);
+  first_ = fmt::format("{}: {}", place(where, key), printable(what));
 }
 
 std::string Complaints::place(const toml::source_region& where, std::string_view key) const {
-  return fmt::format("{}:{}: {}", origin_, where.begin.line, key);
+  return fmt::format("{}:{}: {}", origin_, where.begin.line, printable(key));
 }
 
 void read_keys(const toml::table& table, std::string_view path, std::span<const Key> keys,

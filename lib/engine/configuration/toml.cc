@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/printable.h"
 #include "engine/configuration/configuration.h"
 #include "engine/configuration/keys.h"
 #include "net/prefix.h"
@@ -27,7 +28,7 @@ class Parser {
     const toml::parse_result document = toml::parse(text, origin_);
     if (!document) {
       return Error{EINVAL, fmt::format("{}:{}: {}", origin_, document.error().source().begin.line,
-                                       document.error().description())};
+                                       printable(document.error().description()))};
     }
     for (const auto& [key, node] : document.table()) top_level(key, node);
     if (configuration_.devices.empty()) configuration_.devices = default_configuration().devices;
@@ -40,7 +41,7 @@ class Parser {
     // The document's tables are sorted by name; of several errors the first in the file is told.
     if (!error_.empty() && where.begin.line >= error_line_) return;
     error_line_ = where.begin.line;
-    error_ = fmt::format("{}:{}: {}: {}", origin_, where.begin.line, key, complaint);
+    error_ = fmt::format("{}:{}: {}: {}", origin_, where.begin.line, printable(key), printable(complaint));
   }
 
   void top_level(const toml::key& key, const toml::node& node) {

@@ -11,14 +11,16 @@
 #include <thread>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace uroce::engine {
 namespace {
 
 std::atomic<LogFormat> format_in_force = LogFormat::kText;
 
-/// A JSON string; bytes that are no UTF-8 become the replacement character.
+/// A JSON string of ASCII alone; bytes that are no UTF-8 become the replacement character.
 std::string quoted(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
 std::string_view name_of(LogLevel level) {
@@ -46,7 +48,7 @@ void write_line(const timespec& now, LogLevel level, std::string_view origin, st
                 std::span<const LogField> fields) {
   const bool json = log_format() == LogFormat::kJson;
   const std::string line = json ? json_line(text_of(now), level, origin, message, fields) + "\n"
-                                : fmt::format("{}: {}\n", origin, message);
+                                : fmt::format("{}: {}\n", printable(origin), printable(message));
   // A failure has no addressee.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }

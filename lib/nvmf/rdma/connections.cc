@@ -4,6 +4,8 @@
 #include <optional>
 #include <variant>
 
+#include "base/printable.h"
+
 namespace uroce::nvmf {
 namespace {
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
+
 namespace uroce::nvmf {
 namespace {
 
@@ -35,13 +37,6 @@ constexpr int64_t kLineNs = seconds(1).ns / RdmaEvents::kLinesPerSecond;
 }  // namespace
 
 std::string_view label(RdmaEvent event) { return kLabels[static_cast<size_t>(event)]; }
-
-std::string printable(std::string_view text) {
-  std::string line(text);
-  std::ranges::replace_if(
-      line, [](char c) { return c < 0x20 || c > 0x7E; }, '?');
-  return line;
-}
 
 void RdmaEvents::record(RdmaEvent event, const RdmaSubject& subject, Instant now) {
   counts_[static_cast<size_t>(event)].fetch_add(1, std::memory_order_relaxed);  // by itself: no partner

@@ -46,9 +46,6 @@ using RdmaEventTotals = std::array<uint64_t, kRdmaEvents>;
 /// For people.
 std::string_view label(RdmaEvent event);
 
-/// Bytes of a host as one line of printable text: a log is no place for escape sequences.
-std::string printable(std::string_view text);
-
 /// What an event is about, for people.
 struct RdmaSubject {
   std::string host = {};               // its address

@@ -26,6 +26,16 @@ TEST_P(ConfigurationMistake, IsNamedWithItsLineAndKey) {
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
 }
 
+// A file may be another user's: what it says is shown, and moves no cursor.
+TEST(ConfigurationMistakes, NamesOfForeignBytes_ExpectThemEscaped) {
+  const auto message = [](std::string_view text) {
+    return parse_configuration(text, "f.toml").error().message;
+  };
+  EXPECT_EQ(message("\"\\u001b[31mred\\n\" = 1\n"), R"(f.toml:1: \x1b[31mred\x0a: unknown table or key)");
+  EXPECT_EQ(message("[poller]\n\"\\u001b[2J\\u009b\" = 1\n"),
+            R"(f.toml:2: poller.\x1b[2J\xc2\x9b: unknown key)");
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, ConfigurationMistake,
     testing::Values(

@@ -45,6 +45,14 @@ TEST(JsonLog, IsJsonWhateverTheMessageHolds) {
     for (int j = 0; j < 256; ++j) parsed(std::string{static_cast<char>(i), static_cast<char>(j)});
 }
 
+TEST(WriteLog, AsText_ExpectOneLineOfPrintableText) {
+  testing::internal::CaptureStderr();
+  set_log_format(LogFormat::kText);
+  write_log(LogLevel::kError, "uroce", "\x1b[31m\"red\"\r\nuroce: forged \xff\xc2\x9b");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "uroce: \\x1b[31m\"red\"\\x0d\\x0auroce: forged \\xff\\xc2\\x9b\n");
+}
+
 TEST(LogLimit, LetsSoManyThroughInASecondAndCountsTheRest) {
   LogLimit limit;
   for (uint32_t i = 0; i < LogLimit::kLinesMax; ++i) EXPECT_TRUE(limit.admits(5));

@@ -22,9 +22,7 @@ namespace {
 
 /// Memories of that name which tools would find.
 int shown(std::string_view wanted) {
-  int found = 0;
-  host::for_each_memory(getpid(), [&](std::string_view name, int) { found += name == wanted ? 1 : 0; });
-  return found;
+  return static_cast<int>(host::memories_of(getpid(), {&wanted, 1}).size());
 }
 
 /// In a thread of its own, which the refusal ends with.

@@ -228,7 +228,7 @@ TEST_F(AttachmentTest, RefusalsAreOneLineAndAnErrno) {
   auto bound = bind(*attachment, *conversation, refusal);
   ASSERT_FALSE(bound);
   EXPECT_EQ(bound.error().code, EADDRINUSE);
-  EXPECT_EQ(bound.error().message, "two?lines ?[2J");
+  EXPECT_EQ(bound.error().message, R"(two\x0alines \x1b[2J)");
   for (const int error : {-5, 100'000}) {
     bound = bind(*attachment, *conversation, {.type = MessageType::kDone, .error = error});
     ASSERT_FALSE(bound);

@@ -148,7 +148,7 @@ TEST(RdmaEvents, Flood_ExpectFewLinesAndAllCounted) {
   RdmaEvents events([&](const RdmaLogLine& line) { lines.emplace_back(line.text); });
   for (int i = 0; i < 10'000; ++i) events.record(RdmaEvent::kEndedByHost, {.host = "a\nb"}, kStart);
   EXPECT_EQ(lines.size(), static_cast<size_t>(RdmaEvents::kBurst));
-  EXPECT_EQ(lines[0], "a?b: ended: by the host");
+  EXPECT_EQ(lines[0], "a\\x0ab: ended: by the host");
   events.record(RdmaEvent::kEndedByHost, {.host = "c"}, kStart + seconds(1));
   EXPECT_EQ(lines.back(), "c: ended: by the host (9900 lines before it were left out)");
   EXPECT_EQ(events.totals()[static_cast<size_t>(RdmaEvent::kEndedByHost)], 10'001u);

@@ -263,7 +263,7 @@ TEST(Control, ReportsItsStatus) {
   EXPECT_EQ(device["addresses"][0], "192.0.2.1/24");
   const auto& program = device["programs"][0];
   EXPECT_EQ(program["pid"], getpid());
-  EXPECT_EQ(program["name"], "fake ? program");
+  EXPECT_EQ(program["name"], R"(fake \x1b program)");
   EXPECT_EQ(program["numbers"]["first"], a.number());
 }
 
