@@ -13,7 +13,7 @@ void CmPeer::observe(const Gid& peer, const wire::CmMad& mad) {
         known != connections_.end() ? *known : connections_[connections_seen_++ % connections_.size()];
     if (own == CommId{}) own = known != connections_.end() ? connection.own : CommId{next_own_++};
     if (qp == QpNumber{} && known != connections_.end()) qp = connection.target_qp;
-    connection = {peer, target, own, qp, mad.transaction_id};
+    connection = {peer, target, own, qp, mad.transaction_id, mad.transaction_id};
   };
   if (const auto* dreq = std::get_if<wire::CmDreq>(&mad.message)) {
     const auto known = std::ranges::find(connections_, dreq->local, &Connection::target);

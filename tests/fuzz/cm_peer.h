@@ -30,7 +30,7 @@ class CmPeer {
     wire::CommId own;
     QpNumber target_qp;
     uint64_t request = 0;     // the transaction of the REQ or SIDR_REQ
-    uint64_t disconnect = 0;  // that of the target's DREQ
+    uint64_t disconnect = 0;  // that of the target's last message that began an exchange
   };
   struct Datagram {
     Gid peer;
