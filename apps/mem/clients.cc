@@ -32,12 +32,23 @@ bool owns(ibv_context* device, const Gid& address) {
   return false;
 }
 
+/// An address of this host: of any device, for a program of this host may have come through another one.
+bool is_ours(const Gid& address) {
+  int count = 0;
+  ibv_context** const devices = rdma_get_devices(&count);
+  if (devices == nullptr) return false;
+  const bool ours =
+      std::any_of(devices, devices + count, [&](ibv_context* one) { return owns(one, address); });
+  rdma_free_devices(devices);
+  return ours;
+}
+
 }  // namespace
 
 Client client_of(const rdma_cm_id& request, QpNumber queue_pair) {
   const rdma_ib_addr& ends = request.route.addr.addr.ibaddr;
   const Gid peer = gid_of(ends.dgid);
-  if (!owns(request.verbs, peer)) return {.host = peer};
+  if (!is_ours(peer)) return {.host = peer};
   const auto user = drivers::find_user(drivers::service_socket_path(), peer, queue_pair);
   return {.user = user ? std::optional(*user) : std::nullopt};
 }

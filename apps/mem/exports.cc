@@ -3,6 +3,8 @@
 // client that reads an old one reads it to its end.
 // Each region has a protection domain of its own, so that a connection reaches no other region, even with a
 // guessed key.
+// A region is for clients of this host unless its table says allow_any_host = true: a new export is not a
+// network's by mistake. Cost: a key more for a server of a network.
 #include "apps/mem/exports.h"
 
 #include <fcntl.h>
@@ -15,13 +17,17 @@ namespace uroce::memory_export {
 
 namespace {
 
-SharedRegion directory_of(std::span<const SharedRegion> regions) {
+/// The directory of the regions that such a client may reach; `before`, if that says the same.
+SharedRegion directory_of(std::span<const SharedRegion> regions, Where client, SharedRegion before) {
   std::vector<Entry> entries;
   for (const SharedRegion& region : regions)
-    entries.push_back({region->name(), region->bytes().size(), region->writable()});
+    if (client == Where::kHere || region->configuration.allow_any_host)
+      entries.push_back({region->name(), region->bytes().size(), region->writable()});
   std::ranges::sort(entries, {}, &Entry::name);
   const auto directory = std::make_shared<Region>();
+  directory->configuration.allow_any_host = client == Where::kElsewhere;
   for (const Entry& entry : entries) directory->entries.push_back(encode(entry));
+  if (before != nullptr && before->entries == directory->entries) return before;
   return directory;
 }
 
@@ -36,7 +42,7 @@ std::span<std::byte> Region::bytes() const {
 Result<Exports> Exports::open(const std::vector<RegionConfiguration>& configuration, const Exports& before) {
   Exports exports;
   for (const RegionConfiguration& one : configuration) {
-    SharedRegion same = before.find(one.name);
+    SharedRegion same = before.find(one.name, Where::kHere);
     if (same == nullptr || same->configuration != one) {
       auto file = BackingFile::open(one);
       if (!file) return file.error();
@@ -45,10 +51,11 @@ Result<Exports> Exports::open(const std::vector<RegionConfiguration>& configurat
     }
     exports.regions_.push_back(std::move(same));
   }
-  SharedRegion directory = directory_of(exports.regions_);
-  const SharedRegion old = before.find("");
-  if (old != nullptr && old->entries == directory->entries) directory = old;
-  exports.regions_.insert(exports.regions_.begin(), std::move(directory));
+  std::vector<SharedRegion> directories;
+  for (const Where client : {Where::kHere, Where::kElsewhere})
+    directories.push_back(directory_of(exports.regions_, client, before.find("", client)));
+  if (directories.back()->entries.empty()) directories.pop_back();
+  exports.regions_.insert(exports.regions_.begin(), directories.begin(), directories.end());
   return exports;
 }
 
@@ -57,8 +64,10 @@ void Exports::keep() {
   opened_.clear();
 }
 
-SharedRegion Exports::find(std::string_view name) const {
-  const auto at = std::ranges::find(regions_, name, [](const SharedRegion& one) { return one->name(); });
+SharedRegion Exports::find(std::string_view name, Where client) const {
+  const auto at = std::ranges::find_if(regions_, [&](const SharedRegion& one) {
+    return one->name() == name && (client == Where::kHere || one->configuration.allow_any_host);
+  });
   return at == regions_.end() ? nullptr : *at;
 }
 

@@ -20,9 +20,10 @@ namespace uroce::memory_export {
 
 /// What clients may reach under a name. Stays where it is as long as something refers to it.
 struct Region {
-  RegionConfiguration configuration;  // of the directory only the name, which is empty
-  std::vector<EntryBytes> entries;    // the directory's
-  std::optional<BackingFile> file;    // none: the directory
+  RegionConfiguration
+      configuration;  // of a directory only the name, which is empty, and whether others may read it
+  std::vector<EntryBytes> entries;  // a directory's
+  std::optional<BackingFile> file;  // none: a directory
 
   [[nodiscard]] const std::string& name() const { return configuration.name; }
   [[nodiscard]] bool writable() const { return configuration.writable; }
@@ -31,7 +32,11 @@ struct Region {
 };
 using SharedRegion = std::shared_ptr<const Region>;
 
-/// Regions in memory. The first is the directory, whose name is empty.
+/// Whether a client is on the server's host.
+enum class Where : bool { kHere, kElsewhere };
+
+/// Regions in memory. The first are the directories, whose names are empty: that of all regions, and, if
+/// there are any for clients elsewhere, that of these.
 class Exports {
  public:
   /// Regions that `before` has and that are configured as they were are the same ones. Files that were made
@@ -40,8 +45,10 @@ class Exports {
   void keep();
 
   [[nodiscard]] std::span<const SharedRegion> regions() const { return regions_; }
-  /// Null: no region has that name.
-  [[nodiscard]] SharedRegion find(std::string_view name) const;
+  /// What a client gets by the name. Null: no region that it may reach has that name.
+  [[nodiscard]] SharedRegion find(std::string_view name, Where client) const;
+  /// Whether clients elsewhere may reach anything.
+  [[nodiscard]] bool for_others() const { return find("", Where::kElsewhere) != nullptr; }
 
  private:
   std::vector<SharedRegion> regions_;

@@ -40,6 +40,8 @@ void read_table(const toml::table& table, std::vector<RegionConfiguration>& regi
        true},
       {"size", [&](const auto& value) { return configuration::store_size(value, region.size); }},
       {"access", [&](const auto& value) { return store_access(value, region.writable); }},
+      {"allow_any_host",
+       [&](const auto& value) { return configuration::store_flag(value, region.allow_any_host); }},
   };
   configuration::read_keys(table, "memory", keys, complaints);
   if (!region.name.empty() && std::ranges::count(regions, region.name, &RegionConfiguration::name) != 0)

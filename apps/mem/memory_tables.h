@@ -16,6 +16,7 @@ struct RegionConfiguration {
   std::string file;
   std::optional<uint64_t> size;  // bytes; none: that of the file
   bool writable = false;
+  bool allow_any_host = false;  // clients of other hosts, too
   bool operator==(const RegionConfiguration&) const = default;
 };
 

@@ -86,7 +86,10 @@ int serve(const std::string& configuration_path, uint16_t port) {
     if (!settings) return fail(kUsage, settings.error().message);
     Server server(port);
     if (const Status status = server.apply(*settings); !status) return fail(kFailure, status.error().message);
-    fmt::print("uroce mem serve: listening at port {}\n", port);
+    fmt::print("uroce mem serve: listening at port {}{}\n", port,
+               server.serves_others()
+                   ? ""
+                   : " for this host alone: allow_any_host = true in a table [[memory]] is for others");
     std::fflush(stdout);
     while (true) {
       server.run(signals.descriptor());

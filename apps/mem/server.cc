@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/internet_address.h"
 #include "client/failure.h"
+#include "wire/address_text.h"
 
 namespace uroce::memory_export {
 namespace {
@@ -75,6 +77,7 @@ Status Server::apply(const Settings& settings) {
   wanted->keep();
   exports_ = std::move(*wanted);
   connections_per_client_ = settings.connections_per_client;
+  said_refused_ = false;
   end_connections_of_removed_regions();
   return {};
 }
@@ -84,7 +87,8 @@ void Server::end_connections_of_removed_regions() {
   std::vector<uint64_t> over;
   for (const auto& [number, connection] : connections_) {
     const SharedRegion& region = connection.registration->region;
-    if (!region->name().empty() && exports_.find(region->name()) != region) over.push_back(number);
+    if (!region->name().empty() && exports_.find(region->name(), Where::kHere) != region)
+      over.push_back(number);
   }
   for (const uint64_t number : over) end(number);
 }
@@ -152,19 +156,34 @@ void Server::on_event(rdma_cm_event_type type, uint64_t number) {
 void Server::on_request(const Request& request) {
   const auto wanted = parse_request(request.private_data);
   if (const auto* why = std::get_if<Refusal>(&wanted); why != nullptr) return refuse(request.id, *why);
-  const SharedRegion region = exports_.find(std::get<std::string>(wanted));
-  if (region == nullptr) return refuse(request.id, Refusal::kUnknownName);
   const Client client = client_of(*request.id, request.queue_pair);
+  const Where where = client.host == Gid{} ? Where::kHere : Where::kElsewhere;
+  const std::string& name = std::get<std::string>(wanted);
+  const SharedRegion region = exports_.find(name, where);
+  if (region == nullptr) {
+    if (exports_.find(name, Where::kHere) != nullptr) say_refused(client);
+    return refuse(request.id, Refusal::kUnknownName);
+  }
   if (has_too_many(client)) return refuse(request.id, Refusal::kClientBusy);
-  if (!make_room()) return refuse(request.id, Refusal::kBusy);
+  if (!make_room(client)) return refuse(request.id, Refusal::kBusy);
   if (!accept(request, *region, client)) refuse(request.id, Refusal::kFailed);
 }
 
-bool Server::has_too_many(const Client& client) const {
-  const auto theirs =
-      std::ranges::count_if(connections_, [&](const auto& entry) { return entry.second.client == client; });
-  return static_cast<size_t>(theirs) >= connections_per_client_;
+/// Once for each configuration: strangers write no log.
+void Server::say_refused(const Client& client) {
+  if (std::exchange(said_refused_, true)) return;
+  fmt::print(stderr,
+             "uroce mem serve: {} asks for what only this host may have: allow_any_host = true in a table "
+             "[[memory]] is for all\n",
+             wire::to_text(client.host));
 }
+
+size_t Server::count_of(const Client& client) const {
+  return static_cast<size_t>(
+      std::ranges::count_if(connections_, [&](const auto& entry) { return entry.second.client == client; }));
+}
+
+bool Server::has_too_many(const Client& client) const { return count_of(client) >= connections_per_client_; }
 
 void Server::refuse(rdma_cm_id* id, Refusal why) {
   const RefusalBytes data = encode(why);
@@ -172,13 +191,23 @@ void Server::refuse(rdma_cm_id* id, Refusal why) {
   rdma_destroy_id(id);
 }
 
-/// A handshake that is not over takes milliseconds, so the oldest one is the least likely to be honest.
-bool Server::make_room() {
+/// A handshake that is not over takes milliseconds, so the oldest one is the least likely to be honest. Where
+/// all are over, the oldest connection of the client with most gives way to one with fewer: no client
+/// keeps others out by being there first.
+bool Server::make_room(const Client& client) {
   if (!free_slots_.empty()) return true;
-  const auto late =
-      std::ranges::find_if(connections_, [](const auto& entry) { return !entry.second.established; });
-  if (late == connections_.end()) return false;
-  end(late->first);
+  auto goes = std::ranges::find_if(connections_, [](const auto& entry) { return !entry.second.established; });
+  if (goes == connections_.end()) {
+    size_t most = count_of(client);
+    for (auto at = connections_.begin(); at != connections_.end(); ++at) {
+      const size_t count = count_of(at->second.client);
+      if (count <= most) continue;
+      most = count;
+      goes = at;
+    }
+  }
+  if (goes == connections_.end()) return false;
+  end(goes->first);
   return true;
 }
 

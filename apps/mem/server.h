@@ -36,6 +36,8 @@ class Server {
   /// From now on these are exported. Regions that were configured likewise keep their connections and keys;
   /// the connections of others end. An error is one line, and nothing has changed.
   Status apply(const Settings& settings);
+  /// Whether clients of other hosts may reach any region.
+  [[nodiscard]] bool serves_others() const { return exports_.for_others(); }
 
   /// Serves until `wake` is readable. Throws client::Failure when a device is lost.
   void run(int wake);
@@ -77,7 +79,9 @@ class Server {
   void read_events();
   void on_request(const Request& request);
   void refuse(rdma_cm_id* id, Refusal why);
-  bool make_room();
+  bool make_room(const Client& client);
+  [[nodiscard]] size_t count_of(const Client& client) const;
+  void say_refused(const Client& client);
   [[nodiscard]] bool has_too_many(const Client& client) const;
   bool accept(const Request& request, const Region& region, const Client& client);
   void on_event(rdma_cm_event_type type, uint64_t number);
@@ -109,6 +113,7 @@ class Server {
 
   Exports exports_;
   size_t connections_per_client_ = 0;
+  bool said_refused_ = false;  // since the last apply()
   std::vector<std::byte> messages_;
   std::unique_ptr<rdma_event_channel, DestroyChannel> channel_;
   std::vector<std::unique_ptr<DeviceRegions>> devices_;

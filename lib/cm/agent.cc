@@ -28,8 +28,7 @@ Agent::Agent(const AgentOptions& options, Consumer& consumer)
       half_open_(table_, options.listeners_max + 1, options.salt),
       released_timewait_(table_),
       listeners_(options.listeners_max + 1),
-      wheel_(kTick, kTimerSlots),
-      next_transaction_(uint64_t{options.first_number} << 32) {}
+      wheel_(kTick, kTimerSlots) {}
 
 Result<ListenerId> Agent::listen(ServiceId service, const ListenAddress& address, uint32_t backlog,
                                  uint64_t consumer) {
@@ -63,6 +62,10 @@ int Agent::take_request(CommId id, uint64_t consumer) {
   no_longer_waiting(*connection);
   connection->consumer = consumer;
   return 0;
+}
+
+uint64_t Agent::new_transaction() {
+  return keyed_hash(options_.transactions, options_.first_number, ++transactions_);
 }
 
 Agent::Listener* Agent::listener_of(ServiceId service, const Gid& address) {
@@ -100,7 +103,7 @@ Result<CommId> Agent::connect(const Address& address, const wire::CmReq& req, ui
   connection->repeats = req.max_cm_retries;
   connection->timewait = cm_time(req.primary.ack_timeout);
   connection->answer_within = cm_time(req.remote_cm_response_timeout) + connection->timewait;
-  connection->transaction = next_transaction_++;
+  connection->transaction = connection->request_transaction = new_transaction();
   wire::CmReq numbered = req;
   numbered.local = connection->local;
   send(*connection, numbered, ece_options);
@@ -172,7 +175,7 @@ Result<CommId> Agent::resolve_service(const Address& address, const wire::CmSidr
   connection->consumer = consumer;
   connection->repeats = retries;
   connection->answer_within = answer_within;
-  connection->transaction = next_transaction_++;
+  connection->transaction = connection->request_transaction = new_transaction();
   wire::CmSidrReq numbered = req;
   numbered.request = connection->local;
   send(*connection, numbered);

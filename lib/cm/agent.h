@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/keyed_hash.h"
 #include "base/listen_address.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -24,7 +25,8 @@ struct AgentOptions {
   size_t connections_max = 8192;
   size_t listeners_max = 256;
   uint32_t salt = 0;          // random, of the hash tables; never sent
-  uint32_t first_number = 0;  // random: where numbers of connections, SIDR requests and transactions begin
+  uint32_t first_number = 0;  // random: where numbers of connections and SIDR requests begin
+  HashKey transactions;       // random: transaction ids that were seen do not tell the next
   CommPrefix prefix;          // of all numbers of connections and of SIDR requests
   /// How long a peer waits for the consumer when it has asked twice: 4.096 us times 2 to it. As Linux: 68 s.
   uint8_t service_timeout = 24;
@@ -42,6 +44,7 @@ struct AgentCounters {
   uint64_t held = 0;                // requests that waited for a listener
   uint64_t repeated = 0;            // messages sent again
   uint64_t unexpected = 0;          // in this state
+  uint64_t foreign = 0;             // of a connection's numbers, with another transaction id than it awaits
 };
 
 /// Numbers a listener; 0 is none.
@@ -153,7 +156,7 @@ class Agent {
   void on_req(const Datagram& datagram, const wire::CmMad& mad, Instant now, MadSink& sink);
   void on_sidr_req(const Datagram& datagram, const wire::CmMad& mad, Instant now, MadSink& sink);
   /// False: the request is to be refused at once.
-  bool hold(const Datagram& datagram, const Gid& to, ServiceId service, CommId theirs, Instant now);
+  bool hold(const Datagram& datagram, EarlyRequests::Request request, Instant now);
   void handle_early_requests(Instant now, MadSink& sink);
   void on_answer(const Address& address, const wire::CmMad& mad, Incoming incoming, CommId ours,
                  CommId theirs, Instant now, MadSink& sink);
@@ -162,6 +165,9 @@ class Agent {
   void answer_hang_up(Connection& connection, const wire::CmMad& dreq);
   void wait_longer(Connection& connection, const wire::CmMra& mra, Instant now);
   void ask_for_time(Connection& connection);
+  /// Counts those that are not.
+  bool in_exchange(const Connection& connection, Incoming incoming, const wire::CmMad& mad);
+  [[nodiscard]] uint64_t new_transaction();
   Listener* listener_of(ServiceId service, const Gid& address);
   Connection* admit(Listener& listener, State state, const Address& address, CommId theirs);
   bool make_room(Listener& listener, const Gid& host);
@@ -197,8 +203,8 @@ class Agent {
   TimerWheel wheel_;
   uint32_t first_due_ = 0;  // in the order in which they became due
   uint32_t last_due_ = 0;
-  size_t hanging_up_ = 0;  // connections that have sent a DREQ
-  uint64_t next_transaction_;
+  size_t hanging_up_ = 0;      // connections that have sent a DREQ
+  uint64_t transactions_ = 0;  // that were begun
   AgentCounters counters_;
 };
 

@@ -2,6 +2,7 @@
 #include <concepts>
 
 #include "cm/agent.h"
+#include "cm/exchange.h"
 #include "cm/request_destination.h"
 #include "wire/ecn.h"
 
@@ -141,10 +142,11 @@ void Agent::displace(Connection& connection) {
   tell(EventKind::kUnanswered, connection);
 }
 
-bool Agent::hold(const Datagram& datagram, const Gid& to, ServiceId service, CommId theirs, Instant now) {
+bool Agent::hold(const Datagram& datagram, EarlyRequests::Request request, Instant now) {
   if (datagram.hold_until <= now) return false;
-  if (early_.holds(datagram.address.remote, theirs)) return true;
-  EarlyRequests::Request request{datagram.address, to, theirs, service, datagram.hold_until, {}};
+  if (early_.holds(datagram.address.remote, request.theirs)) return true;
+  request.address = datagram.address;
+  request.until = datagram.hold_until;
   std::ranges::copy(datagram.bytes, request.mad.begin());
   if (!early_.hold(request)) return false;
   ++counters_.held;
@@ -167,8 +169,10 @@ void Agent::handle_early_requests(Instant now, MadSink& sink) {
 void Agent::on_req(const Datagram& datagram, const wire::CmMad& mad, Instant now, MadSink& sink) {
   const Address& address = datagram.address;
   const auto& req = std::get<wire::CmReq>(mad.message);
-  if (Connection* const known = table_.find_comm(address.remote, req.local, false))
+  if (Connection* const known = table_.find_comm(address.remote, req.local, false)) {
+    if (!in_exchange(*known, Incoming::kReq, mad)) return;
     return perform(action_of(known->state, Incoming::kReq), *known, mad, now, sink);
+  }
   if (!transport_known(req)) return refuse(address, mad, wire::RejectReason::kInvalidTransport, sink);
   if (req.primary.local_gid != address.remote || req.primary.remote_gid != address.local)
     return refuse(address, mad, wire::RejectReason::kInvalidGid, sink);
@@ -181,7 +185,9 @@ void Agent::on_req(const Datagram& datagram, const wire::CmMad& mad, Instant now
   const Gid to = request_destination(address.local, address.remote, req.private_data);
   Listener* const listener = listener_of(req.service, to);
   if (listener == nullptr) {
-    if (hold(datagram, to, req.service, req.local, now)) return;
+    if (hold(datagram,
+             {.to = to, .theirs = req.local, .transaction = mad.transaction_id, .service = req.service}, now))
+      return;
     return refuse(address, mad, wire::RejectReason::kInvalidServiceId, sink);
   }
 
@@ -193,7 +199,7 @@ void Agent::on_req(const Datagram& datagram, const wire::CmMad& mad, Instant now
   connection->repeats = req.max_cm_retries;
   connection->timewait = time_within(req.primary.ack_timeout, kAnswerMax);
   connection->answer_within = time_within(req.local_cm_response_timeout, kAnswerMax) + connection->timewait;
-  connection->transaction = mad.transaction_id;
+  connection->transaction = connection->request_transaction = mad.transaction_id;
   table_.enlist_qp(*connection);
   tell(EventKind::kRequest, *connection, &mad);
 }
@@ -208,7 +214,10 @@ void Agent::on_sidr_req(const Datagram& datagram, const wire::CmMad& mad, Instan
   const Gid to = request_destination(address.local, address.remote, req.private_data);
   Listener* const listener = listener_of(req.service, to);
   if (listener == nullptr) {
-    if (hold(datagram, to, req.service, req.request, now)) return;
+    if (hold(datagram,
+             {.to = to, .theirs = req.request, .transaction = mad.transaction_id, .service = req.service},
+             now))
+      return;
     return send_to_stranger(
         address, mad.transaction_id,
         wire::CmSidrRep{
@@ -217,13 +226,14 @@ void Agent::on_sidr_req(const Datagram& datagram, const wire::CmMad& mad, Instan
   }
   Connection* const connection = admit(*listener, State::kSidrReqReceived, address, req.request);
   if (connection == nullptr) return;
-  connection->transaction = mad.transaction_id;
+  connection->transaction = connection->request_transaction = mad.transaction_id;
   tell(EventKind::kServiceRequest, *connection, &mad);
 }
 
 void Agent::on_answer(const Address& address, const wire::CmMad& mad, Incoming incoming, CommId ours,
                       CommId theirs, Instant now, MadSink& sink) {
-  if (incoming == Incoming::kRej && ours == CommId{}) early_.cancel(address.remote, theirs);
+  if (incoming == Incoming::kRej && ours == CommId{})
+    early_.cancel(address.remote, theirs, mad.transaction_id);
   // A peer that gives up on its REQ has never heard our number.
   Connection* const connection = incoming == Incoming::kRej && ours == CommId{}
                                      ? table_.find_comm(address.remote, theirs, false)
@@ -231,6 +241,7 @@ void Agent::on_answer(const Address& address, const wire::CmMad& mad, Incoming i
   const bool its_own = connection != nullptr && connection->address.remote == address.remote &&
                        (connection->remote == theirs || connection->remote == CommId{});
   if (its_own) {
+    if (!in_exchange(*connection, incoming, mad)) return;
     const Action action = action_of(connection->state, incoming);
     // Where it came from an answer finds it.
     if (action != Action::kIgnore) connection->address.link = address.link;
@@ -248,6 +259,12 @@ void Agent::on_answer(const Address& address, const wire::CmMad& mad, Incoming i
                                  .reason = wire::RejectReason::kInvalidCommId},
                      sink);
   }
+}
+
+bool Agent::in_exchange(const Connection& connection, Incoming incoming, const wire::CmMad& mad) {
+  if (bears_transaction(connection, incoming, mad.transaction_id)) return true;
+  ++counters_.foreign;
+  return false;
 }
 
 void Agent::perform(Action action, Connection& connection, const wire::CmMad& mad, Instant now,

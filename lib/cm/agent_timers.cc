@@ -132,7 +132,7 @@ void Agent::hang_up(Connection& connection, const wire::CmDreq& dreq) {
   numbered.remote_qp = connection.remote_qp;
   connection.state = State::kDreqSent;
   ++hanging_up_;
-  connection.transaction = next_transaction_++;
+  connection.transaction = new_transaction();
   connection.again_after = std::min(connection.answer_within, kAgainMax);
   connection.ends = kNever;
   send(connection, numbered);

@@ -74,10 +74,11 @@ struct Connection : TimerNode {
   uint64_t consumer = 0;  // the consumer's name for it
   QpNumber local_qp;
   QpNumber remote_qp;
-  uint64_t remote_guid = 0;  // of the peer's channel adapter
-  uint64_t transaction = 0;  // of the REQ or DREQ that is being answered
-  uint32_t listener = 0;     // whose backlog it is in
-  bool half_open = false;    // in a listener's list of half-open connections:
+  uint64_t remote_guid = 0;          // of the peer's channel adapter
+  uint64_t request_transaction = 0;  // of the REQ or SIDR_REQ that it was made by
+  uint64_t transaction = 0;          // of what is sent: that, or of a DREQ
+  uint32_t listener = 0;             // whose backlog it is in
+  bool half_open = false;            // in a listener's list of half-open connections:
   uint32_t half_open_of = 0;
   bool released_timewait = false;  // in the list of those:
 

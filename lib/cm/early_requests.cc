@@ -18,9 +18,9 @@ bool EarlyRequests::hold(const Request& request) {
   return true;
 }
 
-void EarlyRequests::cancel(const Gid& host, CommId theirs) {
+void EarlyRequests::cancel(const Gid& host, CommId theirs, uint64_t transaction) {
   std::erase_if(waiting_, [&](const Request& request) {
-    return request.theirs == theirs && request.address.remote == host;
+    return request.theirs == theirs && request.transaction == transaction && request.address.remote == host;
   });
 }
 

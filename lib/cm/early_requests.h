@@ -18,12 +18,13 @@ class EarlyRequests {
   static constexpr size_t kOfOneHostMax = 16;
 
   struct Request {
-    Address address;
+    Address address{};
     Gid to;  // which of our addresses is meant
     CommId theirs;
+    uint64_t transaction = 0;
     ServiceId service;
-    Instant until;
-    std::array<std::byte, wire::kMadBytes> mad;
+    Instant until{};
+    std::array<std::byte, wire::kMadBytes> mad{};
   };
 
   EarlyRequests() { waiting_.reserve(kMax); }
@@ -32,8 +33,8 @@ class EarlyRequests {
   [[nodiscard]] bool holds(const Gid& host, CommId theirs) const;
   /// False: there is no room.
   bool hold(const Request& request);
-  /// The peer has given it up.
-  void cancel(const Gid& host, CommId theirs);
+  /// The peer has given it up, by a REJ of that transaction.
+  void cancel(const Gid& host, CommId theirs, uint64_t transaction);
 
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
   [[nodiscard]] const std::vector<Request>& waiting() const { return waiting_; }

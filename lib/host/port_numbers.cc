@@ -1,114 +1,193 @@
 #include "host/port_numbers.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <cerrno>
 
-#include "base/listen_address.h"
+#include "base/contract.h"
 
 namespace uroce::host {
 namespace {
 
-bool is_any(const PortRequest& request) {
-  return request.address == (request.ipv6 ? Gid{} : Gid::from_ipv4({}));
+constexpr size_t index_of(AddressKind kind) { return static_cast<size_t>(kind); }
+
+constexpr bool is_one_address(AddressKind kind) {
+  return kind == AddressKind::kIpv4 || kind == AddressKind::kIpv6;
+}
+
+/// Whether some address belongs to both kinds; two single addresses of one family are compared besides.
+constexpr bool overlap(AddressKind one, AddressKind other) {
+  if (one == AddressKind::kDual || other == AddressKind::kDual) return true;
+  const auto is_ipv6 = [](AddressKind kind) { return kind >= AddressKind::kIpv6; };
+  return is_ipv6(one) == is_ipv6(other);
 }
 
 }  // namespace
 
-/// Whether some address belongs to both, which are of one port.
-bool PortNumbers::overlap(const PortRequest& one, const PortRequest& other) {
-  if (one.ipv6 != other.ipv6) {
-    // [::] without IPV6_V6ONLY includes every IPv4 address.
-    const PortRequest& six = one.ipv6 ? one : other;
-    return is_any(six) && !six.family_only;
+const PortNumbers::Bound* PortNumbers::find(Holder holder) const {
+  const auto owner = owners_.find(holder.owner);
+  if (owner == owners_.end()) return nullptr;
+  const auto bound = owner->second.ids.find(holder.id);
+  return bound == owner->second.ids.end() ? nullptr : &bound->second;
+}
+
+/// The ids that are bound to an address that belongs to the place, too.
+PortNumbers::Count PortNumbers::overlapping(const PortPlace& place) const {
+  Count sum;
+  const auto include = [&](const Count& count) {
+    sum.all += count.all;
+    sum.unshared += count.unshared;
+  };
+  const auto port = ports_.find({place.space, place.port});
+  if (port == ports_.end()) return sum;
+  for (size_t i = 0; i < kAddressKinds; ++i) {
+    const auto kind = static_cast<AddressKind>(i);
+    const bool both_single = is_one_address(kind) && is_one_address(place.kind);
+    if (!both_single && overlap(kind, place.kind)) include(port->second[i]);
   }
-  return is_any(one) || is_any(other) || one.address == other.address;
+  if (!is_one_address(place.kind)) return sum;
+  if (const auto same = addresses_.find(place); same != addresses_.end()) include(same->second);
+  return sum;
 }
 
-bool PortNumbers::free(const PortRequest& request) const {
-  const auto at = bound_.find(key_of(request));
-  return at == bound_.end() || std::ranges::none_of(at->second, [&](const Bound& bound) {
-           return overlap(request, bound.request) && !(request.reuse && bound.request.reuse);
-         });
+bool PortNumbers::free(const PortPlace& place, bool reuse) const {
+  const Count others = overlapping(place);
+  return (reuse ? others.unshared : others.all) == 0;
 }
 
-Result<uint16_t> PortNumbers::bind(const PortRequest& request, Holder holder) {
+size_t PortNumbers::count_of_user(uint32_t user) const {
+  const auto at = users_.find(user);
+  return at == users_.end() ? 0 : at->second;
+}
+
+size_t PortNumbers::free_count(uint16_t space) const {
+  const auto at = free_.find(space);
+  return at == free_.end() ? FreePorts::kCount : at->second.count();
+}
+
+bool PortNumbers::is_fresh(uint16_t space, uint16_t port) const {
+  return FreePorts::in_range(port) && !ports_.contains({space, port});
+}
+
+Status PortNumbers::may_have_one_more(Holder holder, const Shares& shares) const {
   if (const auto owner = owners_.find(holder.owner); owner != owners_.end()) {
-    if (owner->second.contains(holder.id)) return Error{EINVAL, "the id is bound"};
-    if (owner->second.size() == kOfOwnerMax) return Error{ENOBUFS, "too many ids are bound"};
+    if (owner->second.ids.contains(holder.id)) return Error{EINVAL, "the id is bound"};
+    if (owner->second.ids.size() >= kOfOwnerMax) return Error{ENOBUFS, "too many ids are bound"};
   }
+  if (count_of_user(holder.user) >= shares.of_user_max)
+    return Error{EDQUOT,
+                 fmt::format("the programs of a user may bind {} ports together (service.ports_per_user)",
+                             shares.of_user_max)};
+  return {};
+}
+
+Result<uint16_t> PortNumbers::pick(uint16_t space) {
+  const auto start = static_cast<uint16_t>(kFirst + random_.below(FreePorts::kCount));
+  const auto at = free_.find(space);
+  if (at == free_.end()) return start;
+  if (const auto port = at->second.next(start)) return *port;
+  return Error{EADDRNOTAVAIL, "no port is left"};
+}
+
+Result<uint16_t> PortNumbers::bind(const PortRequest& request, Holder holder, const Shares& shares) {
+  if (const Status status = may_have_one_more(holder, shares); !status) return status.error();
   PortRequest with_port = request;
   if (request.port == 0) {
-    constexpr uint16_t kCount = kLast - kFirst + 1;
-    const auto start = static_cast<uint16_t>(random_.below(kCount));
-    uint16_t tried = 0;
-    do {
-      if (tried == kCount) return Error{EADDRNOTAVAIL, "no port is left"};
-      with_port.port = static_cast<uint16_t>(kFirst + (start + tried++) % kCount);
-    } while (!free(with_port));
-  } else if (!free(request)) {
-    return Error{EADDRINUSE, "the port is another's"};
+    const Result<uint16_t> port = pick(request.space);
+    if (!port) return port;
+    with_port.port = *port;
   }
-  bound_[key_of(with_port)].push_back({with_port, holder});
-  owners_[holder.owner].emplace(holder.id, key_of(with_port));
-  return with_port.port;
+  const PortPlace place = PortPlace::of(with_port);
+  if (!free(place, request.reuse)) return Error{EADDRINUSE, "the port is another's"};
+  const bool scarce = free_count(place.space) <= shares.reserve && is_fresh(place.space, place.port);
+  if (scarce && count_of_user(holder.user) >= shares.few)
+    return Error{EDQUOT, fmt::format("the last {} ports are for users who have fewer than {}", shares.reserve,
+                                     shares.few)};
+  const Bound bound{.place = place, .reuse = request.reuse};
+  add(bound);
+  Owner& owner = owners_[holder.owner];
+  if (owner.ids.empty()) owner.user = holder.user;
+  owner.ids.emplace(holder.id, bound);
+  ++users_[owner.user];
+  return place.port;
+}
+
+void PortNumbers::add(const Bound& bound) {
+  const PortPlace& place = bound.place;
+  if (is_fresh(place.space, place.port)) free_[place.space].take(place.port);
+  const auto count = [&](Count& to) {
+    ++to.all;
+    if (!bound.reuse) ++to.unshared;
+  };
+  count(ports_[{place.space, place.port}][index_of(place.kind)]);
+  if (is_one_address(place.kind)) count(addresses_[place]);
+}
+
+void PortNumbers::remove(const Bound& bound) {
+  const PortPlace& place = bound.place;
+  const auto discount = [&](Count& from) {
+    --from.all;
+    if (!bound.reuse) --from.unshared;
+    return from.all == 0;
+  };
+  if (is_one_address(place.kind)) {
+    const auto address = addresses_.find(place);
+    if (discount(address->second)) addresses_.erase(address);
+  }
+  const auto port = ports_.find({place.space, place.port});
+  UROCE_ASSERT(port != ports_.end());
+  const bool last_of_kind = discount(port->second[index_of(place.kind)]);
+  if (!last_of_kind || overlapping({place.space, place.port, AddressKind::kDual, Gid{}}).all != 0) return;
+  ports_.erase(port);
+  if (!FreePorts::in_range(place.port)) return;
+  const auto free = free_.find(place.space);
+  free->second.give_back(place.port);
+  if (free->second.count() == FreePorts::kCount) free_.erase(free);
 }
 
 Status PortNumbers::claim(Holder holder) {
   const auto owner = owners_.find(holder.owner);
   if (owner == owners_.end()) return Error{EINVAL, "not bound"};
-  const auto key = owner->second.find(holder.id);
-  if (key == owner->second.end()) return Error{EINVAL, "not bound"};
-  std::vector<Bound>& all = bound_[key->second];
-  Bound& own = *std::ranges::find(all, holder, &Bound::holder);
-  const bool alone = std::ranges::none_of(
-      all, [&](const Bound& bound) { return bound.holder != holder && overlap(own.request, bound.request); });
-  if (!alone) return Error{EADDRINUSE, "the port is shared"};
-  own.request.reuse = false;
+  const auto found = owner->second.ids.find(holder.id);
+  if (found == owner->second.ids.end()) return Error{EINVAL, "not bound"};
+  Bound& own = found->second;
+  if (overlapping(own.place).all > 1) return Error{EADDRINUSE, "the port is shared"};
+  if (own.reuse) {
+    remove(own);
+    own.reuse = false;
+    add(own);
+  }
   own.listens = true;
+  listeners_.set(own.place, holder.owner);
   return {};
+}
+
+std::optional<PortPlace> PortNumbers::listens(Holder holder) const {
+  const Bound* const bound = find(holder);
+  return bound != nullptr && bound->listens ? std::optional(bound->place) : std::nullopt;
 }
 
 void PortNumbers::release(Holder holder) {
   const auto owner = owners_.find(holder.owner);
   if (owner == owners_.end()) return;
-  const auto port = owner->second.extract(holder.id);
-  if (port.empty()) return;
-  if (owner->second.empty()) owners_.erase(owner);
-  const auto at = bound_.find(port.mapped());
-  std::erase_if(at->second, [&](const Bound& bound) { return bound.holder == holder; });
-  if (at->second.empty()) bound_.erase(at);
+  const auto found = owner->second.ids.extract(holder.id);
+  if (found.empty()) return;
+  const Bound& bound = found.mapped();
+  remove(bound);
+  if (bound.listens) listeners_.erase(bound.place, holder.owner);
+  const auto user = users_.find(owner->second.user);
+  if (--user->second == 0) users_.erase(user);
+  if (owner->second.ids.empty()) owners_.erase(owner);
 }
 
-void PortNumbers::release_all(uint32_t owner) {
-  const auto ports = owners_.extract(owner);
-  if (ports.empty()) return;
-  std::vector<Key> keys;
-  for (const auto& [id, key] : ports.mapped()) keys.push_back(key);
-  // Many ids may share a port: each port is looked at once.
-  std::ranges::sort(keys);
-  const auto repeated = std::ranges::unique(keys);
-  keys.erase(repeated.begin(), repeated.end());
-  for (const Key key : keys) {
-    const auto at = bound_.find(key);
-    std::erase_if(at->second, [&](const Bound& bound) { return bound.holder.owner == owner; });
-    if (at->second.empty()) bound_.erase(at);
+std::vector<PortPlace> PortNumbers::release_all(uint32_t owner) {
+  std::vector<PortPlace> listened;
+  for (auto at = owners_.find(owner); at != owners_.end(); at = owners_.find(owner)) {
+    const auto& [id, bound] = *at->second.ids.begin();
+    if (bound.listens) listened.push_back(bound.place);
+    release({.owner = owner, .id = id});
   }
-}
-
-std::optional<uint32_t> PortNumbers::listener(uint16_t space, uint16_t port, const Gid& destination) const {
-  const auto at = bound_.find(key_of(space, port));
-  if (at == bound_.end()) return std::nullopt;
-  std::optional<uint32_t> best;
-  int precision = 0;
-  for (const Bound& bound : at->second) {
-    if (!bound.listens) continue;
-    const ListenAddress address(bound.request.address, bound.request.ipv6 && bound.request.family_only);
-    if (const int match = address.precision_for(destination); match > precision) {
-      best = bound.holder.owner;
-      precision = match;
-    }
-  }
-  return best;
+  return listened;
 }
 
 }  // namespace uroce::host

@@ -6,6 +6,7 @@
 
 #include "base/identifiers.h"
 #include "base/time.h"
+#include "net/askers.h"
 
 namespace uroce::net {
 
@@ -24,8 +25,10 @@ struct Neighbour {
   uint8_t asked = 0;
   bool off_link = false;  // why it is kSilent: there is no way
   bool wanted = false;    // by a caller; others are known because they asked for us
+  Asker asker = 0;        // that wanted it first
   Gid hop;                // the station that has the MAC, if a Resolver said so
   Instant due{};
+  Instant since{};  // the question was asked
 };
 
 /// Neighbours by address: an open-addressed hash table at most half full. No allocation after construction.

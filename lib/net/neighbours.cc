@@ -11,7 +11,6 @@
 namespace uroce::net {
 namespace {
 
-constexpr MacAddress kBroadcast{{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF}};
 constexpr uint8_t kLinkLocalBits = 64;
 
 bool has_mac(const Neighbour& neighbour, Instant now) {
@@ -24,7 +23,9 @@ bool has_mac(const Neighbour& neighbour, Instant now) {
 Neighbours::Neighbours(NeighbourOptions options)
     : options_(std::move(options)),
       addresses_(options_.addresses),
-      table_(options_.capacity + options_.fixed.size()) {
+      table_(options_.capacity + options_.fixed.size()),
+      asking_(options_.capacity + 1),
+      known_(options_.capacity + 1) {
   UROCE_ASSERT(options_.ask_times > 0 && options_.capacity > 0);
   if (options_.vlan == 0) addresses_.push_back({GidTable(options_.mac, {}).at(0), kLinkLocalBits});
   for (const Prefix& prefix : options_.addresses) own_.add(prefix.address, options_.probe);
@@ -109,8 +110,8 @@ std::optional<MacAddress> Neighbours::lookup(const Gid& address, Instant now) co
   return neighbour->mac;
 }
 
-int Neighbours::find_mac(const Gid& address, Instant now, MacAddress& mac) {
-  switch (resolve(address, now)) {
+int Neighbours::find_mac(const Gid& address, Instant now, MacAddress& mac, Asker asker) {
+  switch (resolve(address, now, asker)) {
     case Resolution::kKnown:
       mac = lookup(address, now).value_or(MacAddress{});
       return 0;
@@ -126,7 +127,7 @@ int Neighbours::find_mac(const Gid& address, Instant now, MacAddress& mac) {
   return EHOSTUNREACH;
 }
 
-Resolution Neighbours::resolve(const Gid& destination, Instant now) {
+Resolution Neighbours::resolve(const Gid& destination, Instant now, Asker asker) {
   if (lookup(destination, now)) return Resolution::kKnown;
   const auto way = way_to(destination);
   if (!way || destination == Gid{}) return Resolution::kOffLink;
@@ -135,30 +136,65 @@ Resolution Neighbours::resolve(const Gid& destination, Instant now) {
   if (neighbour != nullptr && neighbour->state == NeighbourState::kAsking) return Resolution::kAsking;
   if (neighbour != nullptr && neighbour->state == NeighbourState::kSilent) {
     const bool off_link = neighbour->off_link;
-    table_.erase(address);
+    erase(*neighbour);
     return off_link ? Resolution::kOffLink : Resolution::kNoAnswer;
   }
-  if (asks_enough()) return Resolution::kTableFull;
+  if (!has_room_for(asker)) return Resolution::kTableFull;
+  // What had to give way may have moved it.
+  neighbour = table_.find(address);
   if (neighbour == nullptr) neighbour = make_entry(address, true);
   if (neighbour == nullptr) return Resolution::kTableFull;
-  neighbour->wanted = true;
-  neighbour->state = NeighbourState::kAsking;
-  neighbour->asked = 0;
-  neighbour->due = now;
-  deadline_ = std::min(deadline_, now);
+  begin_question(*neighbour, asker, now);
   return Resolution::kAsking;
 }
 
-bool Neighbours::asks_enough() {
-  const auto asking = std::ranges::count(table_.slots(), NeighbourState::kAsking, &Neighbour::state);
-  return static_cast<size_t>(asking) >= (options_.capacity + 1) / 2;
+void Neighbours::begin_question(Neighbour& neighbour, Asker asker, Instant now) {
+  if (neighbour.state == NeighbourState::kKnown && neighbour.wanted) known_.remove(neighbour.asker);
+  neighbour.wanted = true;
+  neighbour.asker = asker;
+  neighbour.state = NeighbourState::kAsking;
+  neighbour.asked = 0;
+  neighbour.due = now;
+  neighbour.since = now;
+  asking_.add(asker);
+  deadline_ = std::min(deadline_, now);
+}
+
+void Neighbours::end_question(Neighbour& neighbour, NeighbourState state) {
+  UROCE_ASSERT(neighbour.state == NeighbourState::kAsking);
+  asking_.remove(neighbour.asker);
+  neighbour.state = state;
+}
+
+void Neighbours::erase(const Neighbour& neighbour) {
+  // Others have no owner.
+  if (neighbour.wanted && neighbour.state == NeighbourState::kAsking) asking_.remove(neighbour.asker);
+  if (neighbour.wanted && neighbour.state == NeighbourState::kKnown) known_.remove(neighbour.asker);
+  table_.erase(Gid(neighbour.address));
+}
+
+/// Where half of the table is asked for, the oldest question of the asker with most gives way to one with
+/// fewer. What waits for that question asks anew, and is refused: no asker has more than its own then.
+bool Neighbours::has_room_for(Asker asker) {
+  if (asking_.total() < (options_.capacity + 1) / 2) return true;
+  const Askers::Share largest = asking_.largest();
+  if (largest.count <= asking_.of(asker)) return false;
+  const Neighbour* oldest = nullptr;
+  for (const Neighbour& candidate : table_.slots()) {
+    if (candidate.state != NeighbourState::kAsking || candidate.asker != largest.asker) continue;
+    if (oldest == nullptr || candidate.since < oldest->since) oldest = &candidate;
+  }
+  UROCE_ASSERT(oldest != nullptr);
+  erase(*oldest);
+  return true;
 }
 
 Neighbour* Neighbours::make_entry(const Gid& address, bool wanted) {
   Neighbour* neighbour = table_.insert(address);
   if (neighbour != nullptr) return neighbour;
-  // Full: silent ones give way first, then, to a caller's question, the one that was heard longest ago, those
-  // that no caller wanted before the others. A question is worth the search.
+  // Full: silent ones give way first, then, to a caller's question, the one that was heard longest ago: of
+  // those that no caller wanted, and then of those of the asker with most. A question is worth the search.
+  const Asker most = known_.largest().asker;
   const Neighbour* oldest = nullptr;
   for (const Neighbour& candidate : table_.slots()) {
     if (candidate.state == NeighbourState::kSilent) {
@@ -166,18 +202,23 @@ Neighbour* Neighbours::make_entry(const Gid& address, bool wanted) {
       break;
     }
     if (candidate.state != NeighbourState::kKnown || !wanted) continue;
+    if (candidate.wanted && candidate.asker != most) continue;
     const bool goes_first =
         oldest == nullptr ||
         (candidate.wanted == oldest->wanted ? candidate.due < oldest->due : oldest->wanted);
     if (goes_first) oldest = &candidate;
   }
   if (oldest == nullptr) return nullptr;
-  table_.erase(Gid(oldest->address));
+  erase(*oldest);
   return table_.insert(address);
 }
 
 void Neighbours::learn(Neighbour& neighbour, MacAddress mac, Instant now) {
   if (neighbour.state == NeighbourState::kFixed) return;
+  const bool was_known = neighbour.state == NeighbourState::kKnown;
+  if (neighbour.state == NeighbourState::kAsking && neighbour.wanted)
+    end_question(neighbour, NeighbourState::kKnown);
+  if (neighbour.wanted && !was_known) known_.add(neighbour.asker);
   neighbour.state = NeighbourState::kKnown;
   neighbour.mac = mac;
   neighbour.due = now + options_.known_for;
@@ -191,64 +232,6 @@ void Neighbours::learn_from_question(const Gid& address, MacAddress mac, Instant
   if (neighbour != nullptr) learn(*neighbour, mac, now);
 }
 
-bool Neighbours::receive(std::span<const std::byte> frame, Instant now, port::TxBatch& batch) {
-  UROCE_ASSERT(options_.resolver == nullptr);
-  if (const auto arp = parse_arp(frame)) return receive_arp(*arp, now, batch);
-  const auto discovery = parse_discovery(frame);
-  if (!discovery) return false;
-  return discovery->advertisement ? receive_advertisement(*discovery, now, batch)
-                                  : receive_solicitation(*discovery, now, batch);
-}
-
-bool Neighbours::receive_arp(const ArpMessage& message, Instant now, port::TxBatch& batch) {
-  const bool for_us = owns(message.target);
-  if (contested(message.sender, message.sender_mac, now, batch)) return true;
-  Neighbour* sender = table_.find(message.sender);
-  // An entry is updated by any ARP of its station (RFC 826), an announcement included.
-  if (sender != nullptr && !owns(message.sender)) learn(*sender, message.sender_mac, now);
-  if (message.reply) return sender != nullptr;
-  if (!for_us) return sender != nullptr;
-  learn_from_question(message.sender, message.sender_mac, now);
-  (void)send({.reply = true,
-              .sender_mac = options_.mac,
-              .sender = message.target,
-              .target_mac = message.sender_mac,
-              .target = message.sender},
-             message.sender_mac, batch);
-  return true;
-}
-
-bool Neighbours::receive_solicitation(const DiscoveryMessage& message, Instant now, port::TxBatch& batch) {
-  if (!owns(message.target)) return false;
-  const bool duplicate_detection = message.source == Gid{};
-  const MacAddress resolver = message.link_address.value_or(message.source_mac);
-  if (!duplicate_detection) learn_from_question(message.source, resolver, now);
-  const Gid answer_to = duplicate_detection ? all_nodes() : message.source;
-  (void)send({.advertisement = true,
-              .source_mac = options_.mac,
-              .destination_mac = duplicate_detection ? multicast_mac(answer_to) : resolver,
-              .source = message.target,
-              .destination = answer_to,
-              .target = message.target,
-              .link_address = options_.mac,
-              .solicited = !duplicate_detection,
-              .override = true},
-             batch);
-  return true;
-}
-
-bool Neighbours::receive_advertisement(const DiscoveryMessage& message, Instant now, port::TxBatch& batch) {
-  if (contested(message.target, message.link_address.value_or(message.source_mac), now, batch)) return true;
-  Neighbour* neighbour = table_.find(message.target);
-  if (neighbour == nullptr || owns(message.target)) return false;
-  const bool known = neighbour->state == NeighbourState::kKnown;
-  // RFC 4861 7.2.5: without the override flag a different address does not replace a known one.
-  const MacAddress mac = message.link_address.value_or(known ? neighbour->mac : message.source_mac);
-  if (is_multicast(mac) || (known && !message.override && mac != neighbour->mac)) return false;
-  learn(*neighbour, mac, now);
-  return true;
-}
-
 void Neighbours::resolved(const Gid& address, const Gid& hop, MacAddress mac, Instant now) {
   Neighbour* neighbour = table_.find(address);
   if (neighbour == nullptr) return;
@@ -259,7 +242,7 @@ void Neighbours::resolved(const Gid& address, const Gid& hop, MacAddress mac, In
 void Neighbours::resolution_failed(const Gid& address, Resolution why) {
   Neighbour* neighbour = table_.find(address);
   if (neighbour == nullptr || neighbour->state != NeighbourState::kAsking) return;
-  neighbour->state = NeighbourState::kSilent;
+  end_question(*neighbour, NeighbourState::kSilent);
   neighbour->off_link = why == Resolution::kOffLink;
 }
 
@@ -268,7 +251,7 @@ void Neighbours::forget_if(Meant meant) {
   std::vector<Gid> gone;
   for (const Neighbour& neighbour : table_.slots())
     if (neighbour.state == NeighbourState::kKnown && meant(neighbour)) gone.push_back(neighbour.address);
-  for (const Gid& address : gone) table_.erase(address);
+  for (const Gid& address : gone) erase(*table_.find(address));
 }
 
 void Neighbours::forget() {
@@ -291,7 +274,7 @@ void Neighbours::pump(Instant now, port::TxBatch& batch) {
     }
     if (neighbour.due <= now) {
       if (neighbour.asked == options_.ask_times) {
-        neighbour.state = NeighbourState::kSilent;
+        end_question(neighbour, NeighbourState::kSilent);
         continue;
       }
       if (ask(neighbour, batch)) {
@@ -313,80 +296,6 @@ void Neighbours::pump_own(Instant now, port::TxBatch& batch) {
     if (!sent) return;
     own_.done(*due, now);
   }
-}
-
-bool Neighbours::probe_for(const Gid& address, port::TxBatch& batch) const {
-  if (address.is_ipv4())
-    return send({.sender_mac = options_.mac, .sender = Gid::from_ipv4({}), .target = address}, kBroadcast,
-                batch);
-  const Gid group = solicited_node(address);
-  return send({.source_mac = options_.mac,
-               .destination_mac = multicast_mac(group),
-               .destination = group,
-               .target = address},
-              batch);
-}
-
-bool Neighbours::announce(const Gid& address, port::TxBatch& batch) const {
-  if (address.is_ipv4())
-    return send({.sender_mac = options_.mac, .sender = address, .target = address}, kBroadcast, batch);
-  return send({.advertisement = true,
-               .source_mac = options_.mac,
-               .destination_mac = multicast_mac(all_nodes()),
-               .source = address,
-               .destination = all_nodes(),
-               .target = address,
-               .link_address = options_.mac,
-               .override = true},
-              batch);
-}
-
-bool Neighbours::contested(const Gid& address, MacAddress by, Instant now, port::TxBatch& batch) {
-  if (by == options_.mac || !owns(address)) return false;
-  if (own_.note_conflict(address, by, now)) (void)announce(address, batch);
-  return true;
-}
-
-bool Neighbours::ask(const Neighbour& neighbour, port::TxBatch& batch) {
-  if (options_.resolver != nullptr) {
-    options_.resolver->ask(neighbour.address, options_.vlan);
-    return true;
-  }
-  const Prefix* const link = link_of(neighbour.address);
-  if (link == nullptr) return true;  // our address has gone meanwhile: there will be no answer
-  const Gid& ours = link->address;
-  if (neighbour.address.is_ipv4())
-    return send({.sender_mac = options_.mac, .sender = ours, .target = neighbour.address}, kBroadcast, batch);
-  const Gid group = solicited_node(neighbour.address);
-  return send({.source_mac = options_.mac,
-               .destination_mac = multicast_mac(group),
-               .source = ours,
-               .destination = group,
-               .target = neighbour.address,
-               .link_address = options_.mac},
-              batch);
-}
-
-bool Neighbours::send(const ArpMessage& message, MacAddress to, port::TxBatch& batch) const {
-  port::TxFrame* const frame = batch.next();
-  if (frame == nullptr) return false;
-  write_arp({frame->data, frame->capacity}, message, to);
-  frame->length = kArpFrameBytes;
-  commit(*frame, batch);
-  return true;
-}
-
-bool Neighbours::send(const DiscoveryMessage& message, port::TxBatch& batch) const {
-  port::TxFrame* const frame = batch.next();
-  if (frame == nullptr) return false;
-  frame->length = write_discovery({frame->data, frame->capacity}, message);
-  commit(*frame, batch);
-  return true;
-}
-
-void Neighbours::commit(port::TxFrame& frame, port::TxBatch& batch) const {
-  if (options_.vlan != 0) frame.length = put_tag({frame.data, frame.capacity}, frame.length, options_.vlan);
-  batch.commit();
 }
 
 }  // namespace uroce::net

@@ -99,7 +99,7 @@ Status Service::try_attach(Program& program, host::Datagram& datagram) {
   program.attachment->grant(program.peer.uid);
   program.traffic = TrafficMeter(now_);
   ++attached_;
-  device->with_switch([&](ProgramSwitch& programs) { programs.add(*program.attachment); });
+  device->add(*program.attachment);
   program.told_link = device->link();
   Message attached{.type = MessageType::kAttached,
                    .request = message.request,

@@ -58,7 +58,7 @@ struct Key {
   Complaint (*store)(const toml::node& value, ServiceConfiguration& to);
 };
 
-constexpr std::array<Key, 11> kKeys = {{
+constexpr std::array<Key, 12> kKeys = {{
     {"socket", [](const toml::node& v,
                   ServiceConfiguration& t) { return configuration::store_string(v, t.socket, kPathMax); }},
     {"mode", [](const toml::node& v, ServiceConfiguration& t) { return store_mode(v, t.mode); }},
@@ -92,6 +92,10 @@ constexpr std::array<Key, 11> kKeys = {{
     {"ports_per_program",
      [](const toml::node& v, ServiceConfiguration& t) {
        return store_integer(v, t.quotas.ports_per_program, 0, 65'535);
+     }},
+    {"ports_per_user",
+     [](const toml::node& v, ServiceConfiguration& t) {
+       return store_integer(v, t.quotas.ports_per_user, 0, 65'535);
      }},
     {"groups_per_program",
      [](const toml::node& v, ServiceConfiguration& t) {

@@ -18,6 +18,7 @@ struct Quotas {
   uint32_t programs_per_user = 512;
   uint32_t numbers_per_program = 1u << 16;  // of queue pairs
   uint32_t ports_per_program = 8192;        // of rdma_cm
+  uint32_t ports_per_user = 16'384;
   uint32_t groups_per_program = 256;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -12,31 +12,56 @@ namespace uroce::service {
 
 class Attachment;
 
-/// Which programs are members of which multicast groups of a device. In turns of its poller.
+/// Which programs are members of which multicast groups of a device. In turns of its poller: joining and
+/// leaving cost the logarithm of what there is, so that no program's memberships make a turn long.
 class Groups {
  public:
   void join(const Gid& group, Attachment& program) {
-    std::vector<Attachment*>& members = members_[group];
-    if (std::ranges::find(members, &program) == members.end()) members.push_back(&program);
+    Members& members = groups_[group];
+    if (!members.places.emplace(&program, members.all.size()).second) return;
+    members.all.push_back(&program);
+    joined_[&program].insert(group);
   }
   void leave(const Gid& group, Attachment& program) {
-    const auto at = members_.find(group);
-    if (at == members_.end()) return;
-    std::erase(at->second, &program);
-    if (at->second.empty()) members_.erase(at);
+    const auto at = groups_.find(group);
+    if (at == groups_.end()) return;
+    Members& members = at->second;
+    const auto place = members.places.extract(&program);
+    if (place.empty()) return;
+    // The last one takes its place.
+    Attachment* const last = members.all.back();
+    members.all.pop_back();
+    if (last != &program) {
+      members.all[place.mapped()] = last;
+      members.places[last] = place.mapped();
+    }
+    if (members.all.empty()) groups_.erase(at);
+    const auto of_program = joined_.find(&program);
+    of_program->second.erase(group);
+    if (of_program->second.empty()) joined_.erase(of_program);
   }
-  void leave_all(Attachment& program) {
-    for (auto& [group, members] : members_) std::erase(members, &program);
-    std::erase_if(members_, [](const auto& entry) { return entry.second.empty(); });
+  /// Leaves `count_max` groups of the program, or all that it has. True: it has none any more.
+  bool leave_some(Attachment& program, size_t count_max) {
+    for (size_t i = 0; i < count_max; ++i) {
+      const auto of_program = joined_.find(&program);
+      if (of_program == joined_.end()) return true;
+      leave(Gid(*of_program->second.begin()), program);
+    }
+    return !joined_.contains(&program);
   }
   [[nodiscard]] std::span<Attachment* const> members(const Gid& group) const {
-    const auto at = members_.find(group);
-    return at == members_.end() ? std::span<Attachment* const>() : at->second;
+    const auto at = groups_.find(group);
+    return at == groups_.end() ? std::span<Attachment* const>() : at->second.all;
   }
-  [[nodiscard]] size_t count() const { return members_.size(); }
+  [[nodiscard]] size_t count() const { return groups_.size(); }
 
  private:
-  std::map<Gid, std::vector<Attachment*>> members_;
+  struct Members {
+    std::vector<Attachment*> all;
+    std::map<const Attachment*, size_t> places;  // in `all`
+  };
+  std::map<Gid, Members> groups_;
+  std::map<const Attachment*, std::set<Gid>> joined_;
 };
 
 }  // namespace uroce::service

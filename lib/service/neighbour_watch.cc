@@ -1,17 +1,64 @@
 #include "service/neighbour_watch.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <iterator>
 
 namespace uroce::service {
+namespace {
 
-void NeighbourWatch::ask(uint32_t program, ServedDevice& device, const host::Station& station, Instant now) {
-  questions_.push_back({program, &device, station, now});
+/// How many stations are looked up in one turn of a device.
+constexpr size_t kOfTurnMax = 32;
+
+/// The device's name of a user: 0 is the device itself.
+net::Asker asker_of(uid_t user) { return net::Asker{user} + 1; }
+
+}  // namespace
+
+NeighbourWatch::Look NeighbourWatch::look_of(ServedDevice* device, const host::Station& station, uid_t user) {
+  return {device, {.destination = station.address, .vlan = station.vlan, .asker = asker_of(user)}};
+}
+
+void NeighbourWatch::look_at(std::vector<Look>& looks) {
+  std::vector<engine::Device::NeighbourQuestion> some;
+  for (size_t first = 0; first < looks.size(); first += some.size()) {
+    some.clear();
+    ServedDevice* const device = looks[first].device;
+    for (size_t i = first; i < looks.size() && looks[i].device == device && some.size() < kOfTurnMax; ++i)
+      some.push_back(looks[i].question);
+    device->find_neighbours(some);
+    for (size_t i = 0; i < some.size(); ++i) looks[first + i].question = some[i];
+  }
+}
+
+void NeighbourWatch::ask(const Asker& asker, ServedDevice& device, const host::Station& station,
+                         Instant now) {
+  const Question question{asker, &device, station, now};
   next_look_ = now;
+  if (questions_.size() >= kQuestionsMax) {
+    const net::Askers::Share largest = askers_.largest();
+    if (largest.count <= askers_.of(asker_of(asker.user))) return refuse(question);
+    const auto oldest = std::ranges::find_if(
+        questions_, [&](const Question& open) { return asker_of(open.asker.user) == largest.asker; });
+    refuse(*oldest);
+    questions_.erase(oldest);
+    askers_.remove(largest.asker);
+  }
+  questions_.push_back(question);
+  askers_.add(asker_of(asker.user));
+}
+
+void NeighbourWatch::refuse(const Question& question) {
+  refused_.push_back({question.asker.program, question.station, ENOBUFS, {}});
 }
 
 void NeighbourWatch::forget(uint32_t program) {
-  std::erase_if(questions_, [&](const Question& question) { return question.program == program; });
+  std::erase_if(questions_, [&](const Question& question) {
+    if (question.asker.program != program) return false;
+    askers_.remove(asker_of(question.asker.user));
+    return true;
+  });
+  std::erase_if(refused_, [&](const Answer& answer) { return answer.program == program; });
 }
 
 void NeighbourWatch::forget(const ServedDevice& device) {
@@ -20,42 +67,53 @@ void NeighbourWatch::forget(const ServedDevice& device) {
 }
 
 std::vector<NeighbourWatch::Answer> NeighbourWatch::answers(Instant now) {
-  std::vector<Answer> answers;
+  std::vector<Answer> answers = std::exchange(refused_, {});
+  std::vector<Look> looks;
+  for (const Question& question : questions_)
+    looks.push_back(look_of(question.device, question.station, question.asker.user));
+  look_at(looks);
   bool recent = false;
+  auto look = looks.begin();
   std::erase_if(questions_, [&](const Question& question) {
-    MacAddress mac;
-    int error = question.device->find_neighbour(question.station, mac);
+    auto [destination, vlan, asker, error, mac] = (look++)->question;
     if (error == EINPROGRESS && now - question.asked < kPatience) {
       recent |= now - question.asked < kLookLater;
       return false;
     }
     if (error == EINPROGRESS) error = ETIMEDOUT;
-    answers.push_back({question.program, question.station, error, mac});
-    if (error == 0) watch({question.device, question.station}, mac);
+    answers.push_back({question.asker.program, question.station, error, mac});
+    if (error == 0) watch({question.device, question.station}, {mac, question.asker.user});
+    askers_.remove(asker);
     return true;
   });
   next_look_ = now + (recent ? kLookFirst : kLookLater);
   return answers;
 }
 
-void NeighbourWatch::watch(const Place& place, MacAddress mac) {
+void NeighbourWatch::watch(const Place& place, const Watched& watched) {
   if (watched_.size() == kWatchedMax && !watched_.contains(place)) {
     const auto displaced = watched_.begin();
     displaced_.push_back({displaced->first.first, displaced->first.second, MacAddress{}});
     watched_.erase(displaced);
   }
-  watched_[place] = mac;
+  watched_[place] = watched;
 }
 
 std::vector<NeighbourWatch::Moved> NeighbourWatch::moved() {
   std::vector<Moved> moved = std::exchange(displaced_, {});
+  std::vector<Look> looks;
+  for (const auto& [place, watched] : watched_)
+    looks.push_back(look_of(place.first, place.second, watched.user));
+  look_at(looks);
+  auto look = looks.begin();
   for (auto at = watched_.begin(); at != watched_.end();) {
     const auto& [device, station] = at->first;
-    MacAddress mac;
-    const int error = device->find_neighbour(station, mac);
-    const bool same = error == EINPROGRESS || (error == 0 && mac == at->second);
+    const auto& [destination, vlan, asker, error, mac] = (look++)->question;
+    // Without room to ask again nothing is known to be wrong.
+    const bool unknown = error == EINPROGRESS || error == ENOBUFS;
+    const bool same = unknown || (error == 0 && mac == at->second.mac);
     if (!same) moved.push_back({device, station, error == 0 ? mac : MacAddress{}});
-    if (!same) at->second = mac;
+    if (!same) at->second.mac = mac;
     at = same || error == 0 ? std::next(at) : watched_.erase(at);
   }
   return moved;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -9,17 +11,26 @@
 
 #include "base/identifiers.h"
 #include "base/time.h"
+#include "net/askers.h"
 #include "service/served_device.h"
 
 namespace uroce::service {
 
-/// The stations that programs have asked for: questions that are open, and answers that may become wrong.
+/// The stations that programs have asked for: questions that are open, and answers that may become wrong. The
+/// room for open questions has owners, the users: where there is none, the oldest question of the user with
+/// most gives way to one with fewer. So does the device's own room (net::Neighbours).
 class NeighbourWatch {
  public:
   static constexpr Duration kPatience = seconds(3);
+  /// Open questions, of all users together.
+  static constexpr size_t kQuestionsMax = 1024;
   /// Beyond that programs are told to ask again for one that was watched before.
   static constexpr size_t kWatchedMax = 1024;
 
+  struct Asker {
+    uint32_t program = 0;
+    uid_t user = 0;
+  };
   struct Answer {
     uint32_t program = 0;
     host::Station station;
@@ -32,7 +43,7 @@ class NeighbourWatch {
     MacAddress mac;  // zero: the station is not there any more
   };
 
-  void ask(uint32_t program, ServedDevice& device, const host::Station& station, Instant now);
+  void ask(const Asker& asker, ServedDevice& device, const host::Station& station, Instant now);
   void forget(uint32_t program);
   /// The device is closed next; its programs are forgotten already.
   void forget(const ServedDevice& device);
@@ -40,7 +51,9 @@ class NeighbourWatch {
   /// The answers that have come.
   std::vector<Answer> answers(Instant now);
   /// When answers() is due.
-  [[nodiscard]] Instant deadline() const { return questions_.empty() ? kNever : next_look_; }
+  [[nodiscard]] Instant deadline() const {
+    return questions_.empty() && refused_.empty() ? kNever : next_look_;
+  }
 
   /// Looks at the answers that were given: those that are others now.
   std::vector<Moved> moved();
@@ -50,18 +63,33 @@ class NeighbourWatch {
   static constexpr Duration kLookLater = milliseconds(20);
 
   struct Question {
-    uint32_t program;
+    Asker asker;
     ServedDevice* device;
     host::Station station;
     Instant asked;
   };
   using Place = std::pair<ServedDevice*, host::Station>;
+  struct Watched {
+    MacAddress mac;
+    uid_t user = 0;  // that asked last
+  };
+  /// What a device says of a station.
+  struct Look {
+    ServedDevice* device;
+    engine::Device::NeighbourQuestion question;
+  };
 
-  void watch(const Place& place, MacAddress mac);
+  /// Asks the devices, about several stations in each turn.
+  static void look_at(std::vector<Look>& looks);
+  [[nodiscard]] static Look look_of(ServedDevice* device, const host::Station& station, uid_t user);
+  void refuse(const Question& question);
+  void watch(const Place& place, const Watched& watched);
 
-  std::vector<Question> questions_;
+  std::vector<Question> questions_;  // the oldest first
+  net::Askers askers_{kQuestionsMax};
+  std::vector<Answer> refused_;
   Instant next_look_{};
-  std::map<Place, MacAddress> watched_;
+  std::map<Place, Watched> watched_;
   std::vector<Moved> displaced_;
 };
 

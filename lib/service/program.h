@@ -7,7 +7,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "base/time.h"
@@ -50,7 +49,7 @@ struct Program {
   const ucred peer;
   Outbox outbox;
   bool ended = false;
-  Instant silent_since{};  // an unattached one that says nothing for long is closed
+  Instant connected{};  // one that does not attach soon is closed
   Allowance allowance;
   bool paused = false;  // nothing is read of it before allowance.ready_at()
   uint32_t events = 0;  // that epoll waits for
@@ -61,7 +60,7 @@ struct Program {
   std::shared_ptr<const Descriptor> memory;
   std::unique_ptr<Attachment> attachment;
   TrafficMeter traffic;
-  std::unordered_set<uint64_t> bound;
+  std::set<uint64_t> bound;  // ids; ordered, for the program chooses them
   std::set<Gid> groups;
   size_t introductions = 0;  // that it waits for
   size_t resolutions = 0;    // likewise

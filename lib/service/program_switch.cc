@@ -10,25 +10,27 @@
 namespace uroce::service {
 
 ProgramSwitch::ProgramSwitch(Options options)
-    : options_(std::move(options)), ports_(keyed_hash(options_.key, 0, 0)), routes_(derive(options_.key, 1)) {
+    : options_(std::move(options)), routes_(derive(options_.key, 1)) {
   refused_.reserve(HeldRequests::kMax);
+  by_number_.reserve(host::NumberBlocks::kBlocks);
 }
 
 void ProgramSwitch::add(Attachment& program) {
   programs_.push_back(&program);
+  by_number_.emplace(program.program(), &program);
   owners_.set(program.block(), &program);
 }
 
 void ProgramSwitch::remove(Attachment& program) {
   std::erase(programs_, &program);
+  by_number_.erase(program.program());
   owners_.set(program.block(), nullptr);
-  groups_.leave_all(program);
-  ports_.release_all(program.program());
+  while (!remove_some(program)) continue;
 }
 
 Attachment* ProgramSwitch::find(uint32_t program) const {
-  const auto at = std::ranges::find(programs_, program, &Attachment::program);
-  return at == programs_.end() ? nullptr : *at;
+  const auto at = by_number_.find(program);
+  return at == by_number_.end() ? nullptr : at->second;
 }
 
 bool ProgramSwitch::deliver(const Arrival& arrival) {
@@ -44,6 +46,11 @@ bool ProgramSwitch::deliver(const Arrival& arrival) {
 bool ProgramSwitch::deliver_to_group(const Arrival& arrival) {
   const wire::Packet& packet = arrival.packet;
   const std::span<Attachment* const> members = groups_.members(packet.destination);
+  if (group_copies_ >= kGroupCopiesMax && !members.empty()) {
+    members.front()->drop(Drop::kFull);
+    return true;
+  }
+  group_copies_ += members.size();
   const bool ours = packet.source_mac == options_.device.mac && packet.row->headers.has(wire::Header::kDeth);
   for (Attachment* member : members) {
     if (ours && member->owns(packet.headers.deth.source)) continue;
@@ -55,6 +62,7 @@ bool ProgramSwitch::deliver_to_group(const Arrival& arrival) {
 size_t ProgramSwitch::collect(Instant now, port::TxBatch& batch) {
   now_ = now;
   ++turn_;
+  group_copies_ = 0;
   if (!held_.empty()) release_held(batch);
   size_t count = 0;
   const size_t programs = programs_.size();
@@ -71,7 +79,7 @@ size_t ProgramSwitch::collect(Instant now, port::TxBatch& batch) {
 size_t ProgramSwitch::collect_from(Attachment& program, port::TxBatch& batch) {
   host::Channel& channel = program.channel();
   size_t count = 0;
-  for (; count < kFramesMax && channel.pending(); ++count) {
+  for (size_t cost = 0; cost < kFramesMax && channel.pending(); ++count) {
     port::TxFrame* const frame = batch.next();
     if (frame == nullptr) break;
     const host::Channel::Frame from = channel.receive();
@@ -79,24 +87,28 @@ size_t ProgramSwitch::collect_from(Attachment& program, port::TxBatch& batch) {
     program.count_received(from.length);
     if (from.length > std::min(frame->capacity, options_.frame_bytes_max)) {
       program.drop(Drop::kTooLong);
+      ++cost;
       continue;
     }
     // What is looked at from here on the program cannot change.
     std::memcpy(frame->data, from.data, from.length);
     frame->length = from.length;
     frame->has_icrc = from.has_icrc;
-    forward(program, *frame, batch);
+    cost += forward(program, *frame, batch);
   }
   if (count > 0) channel.release();
   return count;
 }
 
-void ProgramSwitch::forward(Attachment& program, port::TxFrame& frame, port::TxBatch& batch) {
+size_t ProgramSwitch::forward(Attachment& program, port::TxFrame& frame, port::TxBatch& batch) {
   const std::span<const std::byte> bytes(frame.data, frame.length);
   const auto way = check_outgoing(bytes, options_.device, {program, owners_}, packet_);
-  if (const Drop* const reason = std::get_if<Drop>(&way)) return program.drop(*reason);
+  if (const Drop* const reason = std::get_if<Drop>(&way)) {
+    program.drop(*reason);
+    return 1;
+  }
   const bool to_self = std::get<Way>(way) == Way::kSelf;
-  if (to_self && deliver({.packet = packet_, .frame = bytes, .has_icrc = frame.has_icrc})) return;
+  if (to_self && deliver({.packet = packet_, .frame = bytes, .has_icrc = frame.has_icrc})) return 1;
   if (!to_self && !frame.has_icrc) {
     wire::append_icrc(frame.data + (packet_.ip_packet.data() - frame.data), packet_.ip_packet.size());
     frame.has_icrc = true;
@@ -105,6 +117,7 @@ void ProgramSwitch::forward(Attachment& program, port::TxFrame& frame, port::TxB
   frame.to_group = std::get<Way>(way) == Way::kGroup;
   frame.on_host = false;
   batch.commit();
+  return frame.to_group ? std::max<size_t>(1, groups_.members(packet_.destination).size()) : 1;
 }
 
 }  // namespace uroce::service

@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/keyed_hash.h"
 #include "engine/poller/frame_switch.h"
 #include "host/number_blocks.h"
-#include "host/port_numbers.h"
+#include "host/port_listeners.h"
 #include "service/attachment.h"
 #include "service/groups.h"
 #include "service/held_requests.h"
@@ -29,11 +30,14 @@ class ProgramSwitch final : public engine::FrameSwitch {
  public:
   /// How many frames of one program one call of collect() takes.
   static constexpr size_t kFramesMax = 32;
+  /// How many copies of frames to groups one turn makes, before the last such frame: with many members each
+  /// frame is long work. What comes beyond them is dropped.
+  static constexpr size_t kGroupCopiesMax = 2048;
 
   struct Options {
     Identity device;
     uint32_t frame_bytes_max = 0;  // of the device's port
-    HashKey key;                   // decides about ports that are given out, and places in tables
+    HashKey key;                   // decides about places in tables
   };
   explicit ProgramSwitch(Options options);
 
@@ -42,13 +46,17 @@ class ProgramSwitch final : public engine::FrameSwitch {
   size_t collect(Instant now, port::TxBatch& batch) override;
 
   /// Frames for its numbers reach the program from now on, and what it sends is taken; until remove(), which
-  /// also takes away what it has bound and joined.
+  /// also takes away what it has joined and remove_some() has left. Where it listened listeners() may say
+  /// until that is erased: nothing is delivered there.
   void add(Attachment& program);
+  /// Takes away some of what the program has joined. True: nothing is left.
+  bool remove_some(Attachment& program) { return groups_.leave_some(program, kFramesMax); }
   void remove(Attachment& program);
   [[nodiscard]] std::span<Attachment* const> programs() const { return programs_; }
 
   void set_addresses(net::GidTable gids) { options_.device.gids = std::move(gids); }
-  [[nodiscard]] host::PortNumbers& ports() { return ports_; }
+  /// The programs that listen at ports of rdma_cm.
+  [[nodiscard]] host::PortListeners& listeners() { return listeners_; }
   [[nodiscard]] Groups& groups() { return groups_; }
 
  private:
@@ -63,18 +71,21 @@ class ProgramSwitch final : public engine::FrameSwitch {
   bool refuse(const HeldRequests::Request& request, port::TxBatch& batch);
 
   size_t collect_from(Attachment& program, port::TxBatch& batch);
-  /// Puts the frame that was copied into `frame` where it belongs.
-  void forward(Attachment& program, port::TxFrame& frame, port::TxBatch& batch);
+  /// Puts the frame that was copied into `frame` where it belongs. How many frames it counts for: one to a
+  /// group as many as that has members.
+  size_t forward(Attachment& program, port::TxFrame& frame, port::TxBatch& batch);
 
   Options options_;
   NumberOwners owners_;
   std::vector<Attachment*> programs_;
+  std::unordered_map<uint32_t, Attachment*> by_number_;
   size_t first_ = 0;  // of the programs, in the next collect()
   uint64_t turn_ = 1;
   Instant now_{};
+  size_t group_copies_ = 0;  // in this turn
   wire::Packet packet_;
 
-  host::PortNumbers ports_;
+  host::PortListeners listeners_;
   Groups groups_;
   HeldRequests held_;
   RequestRoutes routes_;

@@ -4,15 +4,27 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "base/printable.h"
 #include "host/network_namespace.h"
 #include "net/derived_mac.h"
 #include "service/service.h"
+#include "wire/ip_cm.h"
 
 namespace uroce::service {
 
 using host::MessageType;
+
+namespace {
+
+bool is_port_space(uint16_t space) {
+  using enum wire::PortSpace;
+  constexpr wire::PortSpace kAll[] = {kIpoib, kTcp, kUdp, kIb};
+  return std::ranges::find(kAll, static_cast<wire::PortSpace>(space)) != std::end(kAll);
+}
+
+}  // namespace
 
 void Service::answer(Program& program, const Message& request, const Status& status) {
   Message done{.type = MessageType::kDone, .request = request.request};
@@ -123,6 +135,7 @@ void Service::bind(Program& program, const Message& message) {
   if (!any && message.address.is_ipv4() == ipv6) return refuse(EINVAL, "the address is of another family");
   const bool own = any || message.address.is_loopback() || program.device->owns(message.address);
   if (!own) return refuse(EADDRNOTAVAIL, "no address of this device");
+  if (!is_port_space(message.space)) return refuse(EINVAL, "no port space of rdma_cm");
   if (program.bound.contains(message.id)) return refuse(EINVAL, "the id is bound");
   const uint32_t quota = configuration_.quotas.ports_per_program;
   if (program.bound.size() >= quota)
@@ -133,28 +146,22 @@ void Service::bind(Program& program, const Message& message) {
                                   .port = message.port,
                                   .reuse = (message.flags & host::kBindReuse) != 0,
                                   .family_only = (message.flags & host::kBindFamilyOnly) != 0};
-  Result<uint16_t> port = Error{ENODEV, "the device is gone"};
-  program.device->with_switch([&](ProgramSwitch& programs) {
-    port = programs.ports().bind(request, {program.id, message.id});
-  });
+  const Quotas& quotas = configuration_.quotas;
+  const Result<uint16_t> port = program.device->bind(
+      request, {program.id, message.id, program.peer.uid},
+      {.of_user_max = quotas.ports_per_user, .reserve = kPortsReserved, .few = kFewPorts});
   if (!port) return refuse(port.error().code, port.error().message);
   program.bound.insert(message.id);
   post(program, {.type = MessageType::kDone, .request = message.request, .port = *port});
 }
 
 Status Service::listen(Program& program, const Message& message) {
-  Status status;
-  program.device->with_switch([&](ProgramSwitch& programs) {
-    status = programs.ports().claim({program.id, message.id});
-  });
-  return status;
+  return program.device->listen({program.id, message.id});
 }
 
 void Service::release(Program& program, const Message& message) {
   if (program.bound.erase(message.id) == 0) return;
-  program.device->with_switch([&](ProgramSwitch& programs) {
-    programs.ports().release({program.id, message.id});
-  });
+  program.device->release({program.id, message.id});
 }
 
 Status Service::join(Program& program, const Message& message) {
@@ -197,7 +204,7 @@ void Service::resolve(Program& program, const Message& message) {
         program,
         {.type = MessageType::kResolved, .error = ENOBUFS, .vlan = message.vlan, .address = message.address});
   ++program.resolutions;
-  neighbours_.ask(program.id, *program.device, {message.address, message.vlan}, now_);
+  neighbours_.ask({program.id, program.peer.uid}, *program.device, {message.address, message.vlan}, now_);
 }
 
 }  // namespace uroce::service

@@ -20,7 +20,10 @@ namespace {
 /// An Ethernet header with a VLAN tag.
 constexpr uint32_t kLinkHeaderBytes = 18;
 
-enum class Purpose : uint64_t { kSwitch = 1, kBlocks };
+/// How many programs, or listeners of one, a turn looks at.
+constexpr size_t kOfTurnMax = 64;
+
+enum class Purpose : uint64_t { kSwitch = 1, kBlocks, kPorts };
 
 Identity identity_of(const engine::Device& device) { return {device.mac(), device.gids()}; }
 
@@ -78,6 +81,7 @@ ServedDevice::ServedDevice(Options options, std::shared_ptr<engine::Device> devi
     : options_(std::move(options)),
       device_(std::move(device)),
       bell_(std::move(bell)),
+      ports_(derive(key, static_cast<uint64_t>(Purpose::kPorts)).low),
       switch_({.device = identity_of(*device_),
                .frame_bytes_max = device_->port_capabilities().frame_bytes_max,
                .key = derive(key, static_cast<uint64_t>(Purpose::kSwitch))}) {
@@ -103,6 +107,55 @@ void ServedDevice::with_switch(const std::function<void(ProgramSwitch&)>& functi
   const int error = device_->manage(*this, [&](engine::GeneralServices&, Instant) { function(switch_); });
   // A device that was closed makes no turn ever again.
   if (error != 0) function(switch_);
+}
+
+Result<uint16_t> ServedDevice::bind(const host::PortRequest& request, host::PortNumbers::Holder holder,
+                                    const host::PortNumbers::Shares& shares) {
+  return ports_.bind(request, holder, shares);
+}
+
+Status ServedDevice::listen(host::PortNumbers::Holder holder) {
+  if (const Status claimed = ports_.claim(holder); !claimed) return claimed;
+  const auto place = ports_.listens(holder);
+  with_switch([&](ProgramSwitch& programs) { programs.listeners().set(*place, holder.owner); });
+  return {};
+}
+
+void ServedDevice::release(host::PortNumbers::Holder holder) {
+  const auto place = ports_.listens(holder);
+  ports_.release(holder);
+  if (!place) return;
+  with_switch([&](ProgramSwitch& programs) { programs.listeners().erase(*place, holder.owner); });
+}
+
+void ServedDevice::add(Attachment& program) {
+  with_switch([&](ProgramSwitch& programs) { programs.add(program); });
+}
+
+void ServedDevice::remove(Attachment& program) {
+  for (bool done = false; !done;)
+    with_switch([&](ProgramSwitch& programs) { done = programs.remove_some(program); });
+  with_switch([&](ProgramSwitch& programs) { programs.remove(program); });
+  const auto listened = ports_.release_all(program.program());
+  for (std::span<const host::PortPlace> left = listened; !left.empty();) {
+    const auto some = left.first(std::min(left.size(), kOfTurnMax));
+    left = left.subspan(some.size());
+    with_switch([&](ProgramSwitch& programs) {
+      for (const host::PortPlace& place : some) programs.listeners().erase(place, program.program());
+    });
+  }
+}
+
+void ServedDevice::for_each(const std::function<void(Attachment&)>& look) {
+  size_t at = 0;
+  for (bool more = true; more;) {
+    with_switch([&](ProgramSwitch& programs) {
+      const auto all = programs.programs();
+      const size_t end = std::min(all.size(), at + kOfTurnMax);
+      for (; at < end; ++at) look(*all[at]);
+      more = at < all.size();
+    });
+  }
 }
 
 bool ServedDevice::owns(const Gid& address) const { return device_->gids().owns(address); }

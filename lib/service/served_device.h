@@ -14,6 +14,7 @@
 #include "engine/poller/device_events.h"
 #include "engine/poller/general_services.h"
 #include "host/number_blocks.h"
+#include "host/port_numbers.h"
 #include "host/shared_device.h"
 #include "service/bell.h"
 #include "service/program_switch.h"
@@ -70,8 +71,21 @@ class ServedDevice final : private engine::DeviceListener, private engine::Servi
   /// Looks at what may have changed.
   void refresh();
 
+  /// rdma_cm's ports: PortNumbers for the programs of all users. Only what listens is the switch's, so a bind
+  /// takes no turn.
+  Result<uint16_t> bind(const host::PortRequest& request, host::PortNumbers::Holder holder,
+                        const host::PortNumbers::Shares& shares);
+  Status listen(host::PortNumbers::Holder holder);
+  void release(host::PortNumbers::Holder holder);
+
+  /// Takes a program in, and out with all that it has bound and joined, in several turns.
+  void add(Attachment& program);
+  void remove(Attachment& program);
+  /// Looks at each program, so many in a turn.
+  void for_each(const std::function<void(Attachment&)>& look);
+
   /// Runs `function` while no other thread is at the switch: in a turn of the device's poller. It must not
-  /// block.
+  /// block, and what it costs must not grow with what a user or a program may have.
   void with_switch(const std::function<void(ProgramSwitch&)>& function);
 
   /// Frames to the multicast group come to the device for one program more: engine's Device::hold_group().
@@ -82,9 +96,9 @@ class ServedDevice final : private engine::DeviceListener, private engine::Servi
   [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const {
     return device_->source_to(destination);
   }
-  /// Engine's Device::find_neighbour().
-  [[nodiscard]] int find_neighbour(const host::Station& station, MacAddress& mac) {
-    return device_->find_neighbour(station.address, station.vlan, mac);
+  /// Engine's Device::find_neighbours().
+  void find_neighbours(std::span<engine::Device::NeighbourQuestion> questions) {
+    device_->find_neighbours(questions);
   }
 
  private:
@@ -101,6 +115,7 @@ class ServedDevice final : private engine::DeviceListener, private engine::Servi
   std::atomic<bool> gone_{false};
   Link link_;
   std::vector<host::SharedAddress> addresses_;
+  host::PortNumbers ports_;
   ProgramSwitch switch_;
 };
 

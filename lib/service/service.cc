@@ -148,7 +148,8 @@ void Service::accept_one(Descriptor connection) {
       return !entry.second->attached() && (all || entry.second->peer.uid == peer.uid);
     }));
   };
-  if (unattached(false) >= kUnattachedOfUserMax || unattached(true) >= kUnattachedMax) {
+  const bool full = unattached(true) >= kUnattachedMax && !end_unattached_of_largest(peer.uid);
+  if (full || unattached(false) >= kUnattachedOfUserMax) {
     Message busy{.type = host::MessageType::kDone, .error = EAGAIN};
     host::set_text(busy.text, "too many connections have said nothing yet");
     host::send_message(connection.get(), busy, {});
@@ -157,9 +158,27 @@ void Service::accept_one(Descriptor connection) {
   const uint32_t id = next_id_++;
   const int descriptor = connection.get();
   auto program = std::make_unique<Program>(id, std::move(connection), peer);
-  program->silent_since = now_;
+  program->connected = now_;
   program->events = EPOLLIN;
   if (watch(poll_.get(), descriptor, id)) programs_.emplace(id, std::move(program));
+}
+
+/// Ends the oldest connection that is not attached of the user with most of them, in favour of `user` with
+/// fewer. False: no user has more.
+bool Service::end_unattached_of_largest(uid_t user) {
+  std::map<uid_t, size_t> counts;
+  for (const auto& [id, program] : programs_)
+    if (!program->attached() && !program->ended && !owns_capture(*program)) ++counts[program->peer.uid];
+  const auto largest = std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+  if (largest == counts.end() || largest->second <= counts[user]) return false;
+  for (const auto& [id, program] : programs_) {
+    if (program->attached() || program->ended || owns_capture(*program) ||
+        program->peer.uid != largest->first)
+      continue;
+    end(*program, EAGAIN, "the connection is not attached, and others wait");
+    return true;
+  }
+  return false;
 }
 
 void Service::read_from(Program& program) {
@@ -176,7 +195,6 @@ void Service::read_from(Program& program) {
     } else if (datagram.kind == host::Datagram::Kind::kGarbage) {
       violate(program, "not a message of the protocol");
     } else {
-      program.silent_since = now_;
       handle(program, datagram);
     }
   }
@@ -228,11 +246,9 @@ void Service::tick() {
     if (attached_ > 0) device->refresh();
     std::vector<uint32_t> broken;
     std::vector<std::pair<uint32_t, Attachment::Counters>> counters;
-    device->with_switch([&](ProgramSwitch& programs) {
-      for (Attachment* program : programs.programs()) {
-        counters.emplace_back(program->program(), program->counters());
-        if (program->channel().broken()) broken.push_back(program->program());
-      }
+    device->for_each([&](Attachment& program) {
+      counters.emplace_back(program.program(), program.counters());
+      if (program.channel().broken()) broken.push_back(program.program());
     });
     for (const auto& [id, counted] : counters)
       if (Program* const program = find(id)) program->traffic.look(counted, now_);
@@ -240,8 +256,8 @@ void Service::tick() {
       if (Program* const program = find(id)) violate(*program, "its memory breaks the format");
   }
   for (auto& [id, program] : programs_)
-    if (!program->attached() && !owns_capture(*program) && now_ - program->silent_since >= kSilenceMax)
-      end(*program, ETIMEDOUT, "the connection has said nothing for 5 s");
+    if (!program->attached() && !owns_capture(*program) && now_ - program->connected >= kUnattachedFor)
+      end(*program, ETIMEDOUT, "the connection was not attached within 5 s");
   inform_all();
 }
 
@@ -276,7 +292,7 @@ void Service::detach(Program& program, Numbers numbers) {
   const NumberBlock block = program.attachment->block();
   forward_last_frames(program);
   end_faults_of(program);
-  program.device->with_switch([&](ProgramSwitch& programs) { programs.remove(*program.attachment); });
+  program.device->remove(*program.attachment);
   for (const Gid& group : program.groups) program.device->release_group(group);
   program.groups.clear();
   if (numbers == Numbers::kGivenUp) program.attachment->revoke();

@@ -62,7 +62,8 @@ class Service {
 
  private:
   using Message = host::Message;
-  static constexpr Duration kSilenceMax = seconds(5);  // of a connection that is not attached
+  static constexpr Duration kUnattachedFor =
+      seconds(5);  // a connection, whatever it says, after that it ends
   static constexpr size_t kUnattachedOfUserMax = 16;
   static constexpr size_t kUnattachedMax = 256;
   static constexpr size_t kReadAtOnce = 16;  // messages of one program, before those of others
@@ -70,6 +71,9 @@ class Service {
   static constexpr size_t kRelayedUnreadMax =
       64;                                    // then no introduction and no memory of a capture goes to it
   static constexpr size_t kAwaitedMax = 64;  // introductions of a program; likewise neighbours
+  // The last free ports of those that are given out are for users with few.
+  static constexpr size_t kPortsReserved = 2048;
+  static constexpr size_t kFewPorts = 256;
   static constexpr size_t kGroupsPerUser = 2048;  // that programs of a user are members of, together
   static constexpr Duration kTick = seconds(1);
 
@@ -81,6 +85,7 @@ class Service {
   [[nodiscard]] Instant next_deadline() const;
   void accept_all();
   void accept_one(Descriptor connection);
+  bool end_unattached_of_largest(uid_t user);
   void read_from(Program& program);
   void take_changes();
   void tick();

@@ -75,10 +75,8 @@ std::string Service::status_text() {
                      {"devices", nlohmann::json::array()}};
   for (const auto& device : devices_) {
     std::map<uint32_t, Attachment::Counters> counters;
-    device->with_switch([&](ProgramSwitch& programs) {
-      for (const Attachment* program : programs.programs())
-        counters.emplace(program->program(), program->counters());
-    });
+    device->for_each(
+        [&](const Attachment& program) { counters.emplace(program.program(), program.counters()); });
     nlohmann::json addresses = nlohmann::json::array();
     for (const auto& ours : device->addresses())
       addresses.push_back(fmt::format("{}/{}{}", wire::to_text(ours.address), ours.prefix_bits,

@@ -46,7 +46,7 @@ bool ProgramSwitch::deliver_request(const Arrival& arrival, const Management& me
 Attachment* ProgramSwitch::listener_of(wire::ServiceId service, const Gid& meant) const {
   constexpr uint64_t kLast = 0xFFFF'FFFF;  // the upper half is a port space
   if (service.value > kLast) return nullptr;
-  const auto owner = ports_.listener(static_cast<uint16_t>(service.value >> 16),
+  const auto owner = listeners_.find(static_cast<uint16_t>(service.value >> 16),
                                      static_cast<uint16_t>(service.value), meant);
   return owner ? find(*owner) : nullptr;
 }

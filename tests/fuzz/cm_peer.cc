@@ -13,8 +13,13 @@ void CmPeer::observe(const Gid& peer, const wire::CmMad& mad) {
         known != connections_.end() ? *known : connections_[connections_seen_++ % connections_.size()];
     if (own == CommId{}) own = known != connections_.end() ? connection.own : CommId{next_own_++};
     if (qp == QpNumber{} && known != connections_.end()) qp = connection.target_qp;
-    connection = {peer, target, own, qp};
+    connection = {peer, target, own, qp, mad.transaction_id, mad.transaction_id};
   };
+  if (const auto* dreq = std::get_if<wire::CmDreq>(&mad.message)) {
+    const auto known = std::ranges::find(connections_, dreq->local, &Connection::target);
+    if (known != connections_.end()) known->disconnect = mad.transaction_id;
+    return;
+  }
   if (const auto* req = std::get_if<wire::CmReq>(&mad.message)) return learn(req->local, {}, req->qp);
   if (const auto* rep = std::get_if<wire::CmRep>(&mad.message))
     return learn(rep->local, rep->remote, rep->qp);
@@ -128,10 +133,20 @@ wire::CmMessage CmPeer::any_message(const Connection& connection) {
   }
 }
 
-void CmPeer::send(const Gid& peer, const wire::CmMessage& message) {
+uint64_t CmPeer::any_transaction(const Connection& connection, const wire::CmMessage& message) {
+  const bool opens = std::holds_alternative<wire::CmReq>(message) ||
+                     std::holds_alternative<wire::CmSidrReq>(message) ||
+                     std::holds_alternative<wire::CmDreq>(message);
+  if (opens || choices_.once_in(16)) return choices_.below(1 << 16);
+  if (std::holds_alternative<wire::CmDrep>(message)) return connection.disconnect;
+  return std::holds_alternative<wire::CmRej>(message) && choices_.once_in(4) ? connection.disconnect
+                                                                             : connection.request;
+}
+
+void CmPeer::send(const Gid& peer, uint64_t transaction, const wire::CmMessage& message) {
   Datagram& datagram = sent_[sent_count_++ % sent_.size()];
   datagram.peer = peer;
-  wire::write_cm(datagram.bytes.data(), {choices_.below(1 << 16), 0, message});
+  wire::write_cm(datagram.bytes.data(), {transaction, 0, message});
   // Sometimes no message at all, or one byte is another.
   if (choices_.once_in(64))
     datagram.bytes[choices_.below(wire::kMadBytes)] = static_cast<std::byte>(choices_.bytes(1));
@@ -140,7 +155,8 @@ void CmPeer::send(const Gid& peer, const wire::CmMessage& message) {
 
 void CmPeer::send() {
   const Connection connection = any_connection();
-  send(connection.peer, any_message(connection));
+  const wire::CmMessage message = any_message(connection);
+  send(connection.peer, any_transaction(connection, message), message);
 }
 
 void CmPeer::send_again() {
@@ -153,7 +169,7 @@ void CmPeer::send_again() {
 void CmPeer::flood() {
   const Gid peer = CmTarget::peer(choices_.below(CmTarget::kPeers));
   for (uint32_t left = choices_.below(3 * CmTarget::kConnectionsMax); left > 0; --left)
-    send(peer, any_req(peer));
+    send(peer, choices_.below(1 << 16), any_req(peer));
 }
 
 }  // namespace uroce::fuzz

@@ -29,6 +29,8 @@ class CmPeer {
     wire::CommId target;
     wire::CommId own;
     QpNumber target_qp;
+    uint64_t request = 0;     // the transaction of the REQ or SIDR_REQ
+    uint64_t disconnect = 0;  // that of the target's last message that began an exchange
   };
   struct Datagram {
     Gid peer;
@@ -38,7 +40,9 @@ class CmPeer {
   [[nodiscard]] Connection any_connection();
   [[nodiscard]] wire::CmMessage any_message(const Connection& connection);
   [[nodiscard]] wire::CmReq any_req(const Gid& peer);
-  void send(const Gid& peer, const wire::CmMessage& message);
+  /// Mostly that of the exchange which the message is part of.
+  [[nodiscard]] uint64_t any_transaction(const Connection& connection, const wire::CmMessage& message);
+  void send(const Gid& peer, uint64_t transaction, const wire::CmMessage& message);
 
   Choices& choices_;
   CmTarget*& target_;

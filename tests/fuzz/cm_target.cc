@@ -56,6 +56,7 @@ void CmDepth::operator+=(const CmDepth& other) {
   counters.no_room += other.counters.no_room;
   counters.repeated += other.counters.repeated;
   counters.unexpected += other.counters.unexpected;
+  counters.foreign += other.counters.foreign;
 }
 
 CmTarget::CmTarget(Choices& choices, Observer observer)
@@ -86,7 +87,8 @@ void CmTarget::receive(const Gid& from, std::span<const std::byte> bytes) {
   const bool is_message = wire::parse_cm(bytes, mad) == wire::CmParse::kOk;
   const CommId id = is_message ? named_by(mad.message) : CommId{};
   const State before = agent_.state_of(id);
-  const uint64_t unknown = agent_.counters().unknown_connection;
+  const auto others = [&] { return agent_.counters().unknown_connection + agent_.counters().foreign; };
+  const uint64_t unknown = others();
 
   sent_.clear();
   receiving_ = true;
@@ -97,7 +99,7 @@ void CmTarget::receive(const Gid& from, std::span<const std::byte> bytes) {
   require(sent_.empty() || sent_[0].first == from, "a peer that asks is answered");
   check();
 
-  if (before == State::kFree || agent_.counters().unknown_connection != unknown) return;
+  if (before == State::kFree || others() != unknown) return;
   ++depth_.met[static_cast<size_t>(before)][static_cast<size_t>(kIncoming[mad.message.index()])];
   if (std::holds_alternative<wire::CmDreq>(mad.message) && agent_.state_of(id) == State::kTimewait)
     check_hung_up(from, mad);

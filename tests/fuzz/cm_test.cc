@@ -35,6 +35,7 @@ void expect_depth(const CmDepth& total) {
   EXPECT_GT(total.counters.no_room, 0u);
   EXPECT_GT(total.counters.repeated, 0u);
   EXPECT_GT(total.counters.unexpected, 0u);
+  EXPECT_GT(total.counters.foreign, 0u);
 }
 
 /// UROCE_CONVERSATIONS=N runs that many.

@@ -98,7 +98,15 @@ class Device {
   [[nodiscard]] std::optional<Gid> source_to(const Gid& destination) const;
   /// The MAC to send to in the VLAN. Never waits: 0, EINPROGRESS (it is being asked for), or why there is
   /// none: EHOSTUNREACH, ETIMEDOUT, ENOBUFS, ENODEV.
-  int find_neighbour(const Gid& destination, uint16_t vlan, MacAddress& mac);
+  struct NeighbourQuestion {
+    Gid destination;
+    uint16_t vlan = 0;
+    uint64_t asker = 0;  // the party that asks: net::Neighbours shares its room among askers
+    int error = 0;       // the answer
+    MacAddress mac = {};
+  };
+  /// All of them in one turn, so they should be few.
+  void find_neighbours(std::span<NeighbourQuestion> questions);
 
   /// Other programs have its queue pairs: share() has been called.
   [[nodiscard]] bool serves_programs() const;

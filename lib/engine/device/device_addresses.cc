@@ -53,15 +53,18 @@ std::optional<Gid> Device::source_to(const Gid& destination) const {
   return source;
 }
 
-int Device::find_neighbour(const Gid& destination, uint16_t vlan, MacAddress& mac) {
+void Device::find_neighbours(std::span<NeighbourQuestion> questions) {
   DeviceState& state = *state_;
-  if (forked_since_start()) return ENODEV;
-  int error = ENODEV;
+  for (NeighbourQuestion& question : questions) question.error = ENODEV;
+  if (forked_since_start()) return;
   state.pollers[0]->run([&](qp::Turn& turn) {
-    net::Neighbours* const link = state.links.find(vlan);
-    error = link != nullptr ? link->find_mac(destination, turn.now, mac) : EHOSTUNREACH;
+    for (NeighbourQuestion& question : questions) {
+      net::Neighbours* const link = state.links.find(question.vlan);
+      question.error = link == nullptr
+                           ? EHOSTUNREACH
+                           : link->find_mac(question.destination, turn.now, question.mac, question.asker);
+    }
   });
-  return error;
 }
 
 Result<qp::DatagramAddress> Device::take_address(wire::Path path) {

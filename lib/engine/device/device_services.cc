@@ -14,8 +14,12 @@ namespace {
 /// numbers only: so the service knows for which program a message is.
 cm::AgentOptions agent_options(uint64_t guid, const host::SharedDevice* shared) {
   std::random_device random;
-  cm::AgentOptions options{
-      .ca_guid = guid, .connections_max = Limits::kConnections, .salt = random(), .first_number = random()};
+  const auto word = [&] { return uint64_t{random()} << 32 | random(); };
+  cm::AgentOptions options{.ca_guid = guid,
+                           .connections_max = Limits::kConnections,
+                           .salt = random(),
+                           .first_number = random(),
+                           .transactions = {.low = word(), .high = word()}};
   if (shared == nullptr) return options;
   options.prefix = {.value = host::comm_prefix(shared->numbers()), .bits = host::kCommPrefixBits};
   options.connections_max =

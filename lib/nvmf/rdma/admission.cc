@@ -33,23 +33,41 @@ std::optional<RdmaEvent> RdmaAdmission::refusal(const RdmaAddress& host) const {
 
 std::optional<RdmaAdmission::Number> RdmaAdmission::to_replace(const RdmaAddress& host) const {
   if (is_known(host)) return std::nullopt;
+  using Entry = std::map<Number, Connection>::value_type;
   uint32_t all = 0, of_host = 0;
-  std::optional<Number> oldest, oldest_of_host;
-  for (const auto& [number, one] : connections_) {
-    if (!is_pending(one) || is_known(one.host)) continue;
+  const Entry* first = nullptr;
+  const Entry* first_of_host = nullptr;
+  // The oldest come first.
+  for (const Entry& entry : connections_) {
+    if (!is_pending(entry.second) || is_known(entry.second.host)) continue;
     ++all;
-    if (!oldest) oldest = number;
-    if (one.host != host) continue;
+    if (first == nullptr || goes_before(entry.second, first->second)) first = &entry;
+    if (entry.second.host != host) continue;
     ++of_host;
-    if (!oldest_of_host) oldest_of_host = number;
+    if (first_of_host == nullptr || goes_before(entry.second, first_of_host->second)) first_of_host = &entry;
   }
-  if (of_host >= pending_per_host_) return oldest_of_host;
-  return all >= pending_max_ ? oldest : std::nullopt;
+  if (of_host >= pending_per_host_ && first_of_host != nullptr) return first_of_host->first;
+  return all >= pending_max_ && first != nullptr ? std::optional(first->first) : std::nullopt;
+}
+
+bool RdmaAdmission::goes_before(const Connection& one, const Connection& other) const {
+  if (one.stage != other.stage) return one.stage < other.stage;
+  // Requests may name any host.
+  if (one.stage == Stage::kHandshake) return false;
+  return hosts_.at(one.host).pending > hosts_.at(other.host).pending;
+}
+
+void RdmaAdmission::change_stage(Connection& connection, Stage stage) {
+  Host& host = hosts_[connection.host];
+  if (is_pending(connection)) --host.pending;
+  connection.stage = stage;
+  if (is_pending(connection)) ++host.pending;
 }
 
 void RdmaAdmission::add(Number connection, const RdmaAddress& host, Instant now) {
   connections_[connection] = {.host = host, .since = now};
   ++hosts_[host].queues;
+  ++hosts_[host].pending;
 }
 
 void RdmaAdmission::established(Number connection) {
@@ -61,7 +79,7 @@ void RdmaAdmission::established(Number connection) {
 void RdmaAdmission::connected(Number connection, bool discovery) {
   const auto found = connections_.find(connection);
   if (found == connections_.end() || found->second.stage == Stage::kEnding) return;
-  found->second.stage = discovery ? Stage::kDiscovery : Stage::kConnected;
+  change_stage(found->second, discovery ? Stage::kDiscovery : Stage::kConnected);
   if (discovery || std::exchange(found->second.known, true)) return;
   ++hosts_[found->second.host].connected;
 }
@@ -73,13 +91,14 @@ void RdmaAdmission::forget_connected(Connection& connection) {
 void RdmaAdmission::ending(Number connection) {
   const auto found = connections_.find(connection);
   if (found == connections_.end()) return;
-  found->second.stage = Stage::kEnding;
+  change_stage(found->second, Stage::kEnding);
   forget_connected(found->second);
 }
 
 void RdmaAdmission::remove(Number connection) {
   const auto found = connections_.find(connection);
   if (found == connections_.end()) return;
+  change_stage(found->second, Stage::kEnding);
   forget_connected(found->second);
   const auto host = hosts_.find(found->second.host);
   if (--host->second.queues == 0) hosts_.erase(host);

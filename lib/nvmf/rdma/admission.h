@@ -20,9 +20,11 @@ namespace uroce::nvmf {
 /// named the discovery subsystem, which takes any host. A host is known as long as a connection of it is not
 /// pending.
 /// - Hosts that are not known have options.pending_max connections together and options.pending_per_host
-///   each. A request beyond that is granted, and the oldest pending connection ends for it: a handshake takes
-///   milliseconds, so what is oldest is hardly an honest one, and no host is locked out by requests in its
-///   name.
+///   each. A request beyond that is granted, and a pending connection ends for it: of those whose handshake
+///   is open the oldest, for a handshake takes milliseconds, so what is oldest is hardly an honest one, and
+///   no host is locked out by requests in its name. Only when there is none, the oldest one without Connect,
+///   and last one of a discovery controller; both of the host that has most pending, for that host has
+///   answered.
 /// - A host has options.queues_per_host connections, all of them options.queues_max; a request beyond that is
 ///   refused.
 /// - A request that the host does not complete within options.connect_s is given up, and so is a connection
@@ -68,12 +70,16 @@ class RdmaAdmission {
   struct Host {
     uint32_t queues = 0;
     uint32_t connected = 0;  // not pending
+    uint32_t pending = 0;
   };
 
   [[nodiscard]] bool is_known(const RdmaAddress& host) const;
   [[nodiscard]] static bool is_pending(const Connection& connection) {
     return connection.stage <= Stage::kDiscovery;
   }
+  /// Whether `one` gives way before `other`; of both the older one is `other`.
+  [[nodiscard]] bool goes_before(const Connection& one, const Connection& other) const;
+  void change_stage(Connection& connection, Stage stage);
   void forget_connected(Connection& connection);
 
   const uint32_t queues_max_;

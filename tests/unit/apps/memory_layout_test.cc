@@ -98,15 +98,18 @@ name = "pages"
 file = "/tmp/pages"
 size = "64M"
 access = "write"
+allow_any_host = true
 [[memory]]
 name = "more"
 file = "more.bin"
 )",
                                         "f.toml");
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(*read, (std::vector<RegionConfiguration>{
-                       {.name = "pages", .file = "/tmp/pages", .size = 64 << 20, .writable = true},
-                       {.name = "more", .file = "more.bin"}}));
+  EXPECT_EQ(
+      *read,
+      (std::vector<RegionConfiguration>{
+          {.name = "pages", .file = "/tmp/pages", .size = 64 << 20, .writable = true, .allow_any_host = true},
+          {.name = "more", .file = "more.bin"}}));
 }
 
 TEST(MemoryTables, OtherTables_ExpectNoRegion) {
@@ -125,6 +128,7 @@ TEST(MemoryTables, Mistakes_ExpectFileLineAndKey) {
       {begin + "colour = 3\n", "f.toml:4: memory.colour: unknown key"},
       {begin + "access = \"rw\"\n", "f.toml:4: memory.access: must be \"read\" or \"write\""},
       {begin + "access = true\n", "f.toml:4: memory.access: must be \"read\" or \"write\""},
+      {begin + "allow_any_host = 1\n", "f.toml:4: memory.allow_any_host: must be true or false"},
       {begin + "size = -1\n", "f.toml:4: memory.size: must be a number of bytes"},
       {begin + "size = \"64 sheep\"\n", "f.toml:4: memory.size: must be a number of bytes"},
       {begin + begin, "f.toml:4: memory.name: two regions called \"a\""},

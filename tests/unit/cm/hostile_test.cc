@@ -19,9 +19,9 @@ class Answers final : public MadSink {
 
 using Bytes = std::array<std::byte, wire::kMadBytes>;
 
-Bytes bytes_of(wire::CmMessage message) {
+Bytes bytes_of(wire::CmMessage message, uint64_t transaction = 1) {
   Bytes bytes;
-  wire::write_cm(bytes.data(), {1, 0, std::move(message)});
+  wire::write_cm(bytes.data(), {transaction, 0, std::move(message)});
   return bytes;
 }
 
@@ -141,7 +141,10 @@ TEST(Hostile, RequestOfEndlessPatience_ExpectThePlaceBackInMinutes) {
   const CommId id = world.server.told.back().id;
   world.server.agent.receive(client, bytes_of(wire::CmRtu{.local = {78}, .remote = id}), world.now, answers);
   ASSERT_EQ(world.server.agent.disconnect(id, {}), 0);
-  world.server.agent.receive(client, bytes_of(wire::CmDrep{.local = {78}, .remote = id}), world.now, answers);
+  world.deliver();
+  world.server.agent.receive(
+      client, bytes_of(wire::CmDrep{.local = {78}, .remote = id}, world.last_sent().transaction_id),
+      world.now, answers);
   EXPECT_EQ(world.server.agent.state_of(id), State::kTimewait);
   world.run(seconds(5));
   EXPECT_EQ(world.server.agent.connections(), 0u);

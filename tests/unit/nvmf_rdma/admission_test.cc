@@ -63,9 +63,57 @@ TEST(RdmaAdmission, StrangersBeyondTheLimit_ExpectTheOldestToGoAndKnownHostsToSt
   EXPECT_EQ(admission.to_replace(host(4)), 20u);
   // Discovery takes every host, and makes none known.
   admission.connected(20, true);
-  EXPECT_EQ(admission.to_replace(host(4)), 20u);
+  EXPECT_EQ(admission.to_replace(host(4)), 22u);
   admission.connected(20, false);
   EXPECT_EQ(admission.to_replace(host(4)), std::nullopt);
+}
+
+TEST(RdmaAdmission, FloodOfRequests_ExpectWhatHasAnsweredToGoLast) {
+  RdmaOptions made = options(1024);
+  made.pending_max = 8;
+  made.pending_per_host = 4;
+  RdmaAdmission admission(made);
+  admission.add(1, host(1), kStart);
+  admission.established(1);
+  admission.connected(1, true);
+  admission.add(2, host(2), kStart);
+  admission.established(2);
+  // Requests in the name of everyone, those two among them, whose handshakes are not completed.
+  for (RdmaAdmission::Number i = 3; i < 1000; ++i) {
+    const RdmaAddress from = host(static_cast<uint8_t>(i % 20));
+    if (const auto ends = admission.to_replace(from)) {
+      ASSERT_GT(*ends, 2u) << i;
+      admission.ending(*ends);
+      admission.remove(*ends);
+    }
+    admission.add(i, from, kStart);
+  }
+}
+
+TEST(RdmaAdmission, HostsThatAnswerAndStay_ExpectTheOldestOfTheLargestToGo) {
+  RdmaOptions made = options(1024);
+  made.pending_max = 8;
+  made.pending_per_host = 4;
+  RdmaAdmission admission(made);
+  RdmaAdmission::Number number = 0;
+  const auto discover = [&](uint8_t last) {
+    admission.add(++number, host(last), kStart);
+    admission.established(number);
+    admission.connected(number, true);
+  };
+  discover(1);
+  for (int i = 0; i < 3; ++i) discover(2);
+  for (int i = 0; i < 4; ++i) discover(3);
+  EXPECT_EQ(admission.to_replace(host(4)), 5u) << "the oldest of the third";
+  EXPECT_EQ(admission.to_replace(host(3)), 5u) << "which has as many as one may have";
+  // One without Connect goes before all of them, and one whose handshake is open before that.
+  admission.ending(8);
+  admission.add(9, host(1), kStart);
+  admission.established(9);
+  EXPECT_EQ(admission.to_replace(host(4)), 9u);
+  admission.ending(5);
+  admission.add(10, host(5), kStart);
+  EXPECT_EQ(admission.to_replace(host(4)), 10u);
 }
 
 TEST(RdmaAdmission, TimeWithoutConnect_ExpectTheEndLaterForKnownHosts) {

@@ -35,6 +35,7 @@ TEST(ServiceConfiguration, EveryKeyIsRead) {
       "programs_per_user = 2\n"
       "numbers_per_program = 4096\n"
       "ports_per_program = 3\n"
+      "ports_per_user = 5\n"
       "groups_per_program = 4\n",
       "file");
   ASSERT_TRUE(configuration) << configuration.error().message;
@@ -49,6 +50,7 @@ TEST(ServiceConfiguration, EveryKeyIsRead) {
   EXPECT_EQ(configuration->quotas.programs_per_user, 2u);
   EXPECT_EQ(configuration->quotas.numbers_per_program, 4096u);
   EXPECT_EQ(configuration->quotas.ports_per_program, 3u);
+  EXPECT_EQ(configuration->quotas.ports_per_user, 5u);
   EXPECT_EQ(configuration->quotas.groups_per_program, 4u);
 }
 

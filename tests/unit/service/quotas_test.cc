@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "tests/unit/service/running_service.h"
@@ -50,6 +53,39 @@ TEST(Quotas, ProgramsOfOneUser) {
   EXPECT_NE(host::text_of(refused.text).find("service.programs_per_user"), std::string_view::npos);
 }
 
+TEST(Quotas, PortsOfTheProgramsOfOneUser) {
+  RunningService service({.quotas = {.ports_per_user = 3}});
+  std::optional<FakeProgram> a(service.path());
+  FakeProgram b(service.path());
+  a->attach();
+  b.attach();
+  EXPECT_EQ(a->bind(1, 0).error, 0);
+  EXPECT_EQ(a->bind(2, 4420).error, 0);
+  EXPECT_EQ(b.bind(1, 0).error, 0);
+  for (FakeProgram* program : {&*a, &b}) {
+    const Message refused = program->bind(3, 0);
+    EXPECT_EQ(refused.error, EDQUOT);
+    EXPECT_NE(host::text_of(refused.text).find("service.ports_per_user"), std::string_view::npos);
+  }
+  // Receive that one ends. Expect: what it had is free again.
+  a.reset();
+  int error = EDQUOT;
+  for (int i = 0; i < 500 && error == EDQUOT; ++i) {
+    error = b.bind(3, 4420).error;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(error, 0);
+}
+
+TEST(Quotas, AnUnknownPortSpaceIsRefused) {
+  RunningService service;
+  FakeProgram a(service.path());
+  a.attach();
+  EXPECT_EQ(
+      a.ask({.type = MessageType::kBind, .space = 0x0107, .id = 1, .address = Gid::from_ipv4({})}).error,
+      EINVAL);
+}
+
 TEST(Quotas, AreReadAgain) {
   RunningService service({.quotas = {.programs = 1}}, [] {
     return Result<service::Service::Configured>(
@@ -80,6 +116,21 @@ TEST(Quotas, ConnectionsThatSayNothingAreFewAndShort) {
   }
   FakeProgram next(service.path());
   EXPECT_EQ(next.attach().type, MessageType::kAttached);
+}
+
+TEST(Quotas, AConnectionThatAsksAndDoesNotAttachIsShort) {
+  RunningService service;
+  FakeProgram asking(service.path());
+  const auto start = std::chrono::steady_clock::now();
+  int answers = 0;
+  for (bool ended = false; !ended && std::chrono::steady_clock::now() - start < std::chrono::seconds(20);) {
+    const Message answer = asking.ask(hello(MessageType::kList));
+    ended = answer.error != 0;
+    answers += ended ? 0 : 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_GT(answers, 10);
+  EXPECT_TRUE(asking.closed());
 }
 
 TEST(Quotas, AFloodOfRequestsIsReadSlowly) {

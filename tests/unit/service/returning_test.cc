@@ -60,14 +60,15 @@ TEST(Returning, TheDeviceGoesAndComesBack) {
     ASSERT_EQ(service.reload({first_device()}).error, 0);
     EXPECT_TRUE(soon([&] { return program.port_errors() == times; }));
     // Receive a refusal.
-    const auto bound = program.device().shared_device()->bind(1, {.address = Gid::from_ipv4({})});
+    const auto bound =
+        program.device().shared_device()->bind(1, {.space = 0x0106, .address = Gid::from_ipv4({})});
     EXPECT_FALSE(bound);
     ASSERT_EQ(service.reload({first_device(), more}).error, 0);
     EXPECT_TRUE(soon([&] { return program.recoveries() == times; }));
     EXPECT_TRUE(program.device().link_up());
   }
   EXPECT_EQ(program.device().numbers(), numbers);
-  EXPECT_TRUE(program.device().shared_device()->bind(1, {.address = Gid::from_ipv4({})}));
+  EXPECT_TRUE(program.device().shared_device()->bind(1, {.space = 0x0106, .address = Gid::from_ipv4({})}));
   EXPECT_FALSE(program.lost());
   EXPECT_EQ(other.port_errors(), 0);
 }

@@ -48,8 +48,7 @@ void SwitchTest::listen(Member& member, uint16_t port, const Gid& address) {
   const uint32_t program = member.attachment->program();
   const host::PortRequest request{
       .space = static_cast<uint16_t>(wire::PortSpace::kTcp), .address = address, .port = port};
-  ASSERT_TRUE(switch_.ports().bind(request, {program, port}));
-  ASSERT_TRUE(switch_.ports().claim({program, port}));
+  switch_.listeners().set(host::PortPlace::of(request), program);
 }
 
 }  // namespace uroce::testing

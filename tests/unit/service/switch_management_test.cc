@@ -122,7 +122,7 @@ TEST_F(SwitchTest, ARepeatedRequestFindsTheProgramThatHadIt) {
   EXPECT_TRUE(deliver(frame));
   EXPECT_TRUE(a->memory.receive());
   // Receive it again when the program has ceased to listen. Expect: the program's.
-  switch_.ports().release({1, kPort});
+  switch_.listeners().erase({static_cast<uint16_t>(wire::PortSpace::kTcp), kPort}, 1);
   EXPECT_TRUE(deliver(frame));
   EXPECT_TRUE(a->memory.receive());
   // Receive that the peer gives up. Expect: likewise.

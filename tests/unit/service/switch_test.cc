@@ -302,6 +302,60 @@ TEST_F(SwitchTest, MembersOfAGroupGetACopyEach) {
   EXPECT_EQ(switch_.groups().count(), 0u);
 }
 
+TEST_F(SwitchTest, AFrameToALargeGroupCountsForAsManyAsItHasMembers) {
+  const Gid group = Gid::from_ipv4({239, 1, 2, 3});
+  std::vector<std::unique_ptr<Member>> members;
+  for (uint32_t i = 1; i <= 16; ++i) {
+    members.push_back(make(i, 4 + i));
+    switch_.groups().join(group, *members.back()->attachment);
+  }
+  wire::Path path = from_peer();
+  path.destination = group;
+  path.destination_mac = net::multicast_mac(group);
+  path.source = kDeviceAddress;
+  path.source_mac = kDeviceMac;
+  Member& sender = *members.front();
+  for (int i = 0; i < 10; ++i) sender.memory.send(ud_frame(path, sender.number(3), {0xFFFFFF}));
+  collect();
+  EXPECT_EQ(outbox_.batch().size(), ProgramSwitch::kFramesMax / members.size());
+}
+
+TEST_F(SwitchTest, ATurnMakesSoManyCopiesForGroups) {
+  const Gid group = Gid::from_ipv4({239, 1, 2, 3});
+  std::vector<std::unique_ptr<Member>> members;
+  for (uint32_t i = 1; i <= 64; ++i) {
+    members.push_back(make(i, 4 + i));
+    switch_.groups().join(group, *members.back()->attachment);
+  }
+  wire::Path path = from_peer();
+  path.destination = group;
+  path.destination_mac = net::multicast_mac(group);
+  const Bytes frame = ud_frame(path, {5}, {0xFFFFFF});
+  constexpr size_t kTaken = ProgramSwitch::kGroupCopiesMax / 64;
+  for (size_t i = 0; i < 2 * kTaken; ++i) EXPECT_TRUE(deliver_to_group(frame));
+  EXPECT_EQ(members.back()->attachment->counters().frames_to, kTaken);
+  // Receive one in the next turn. Expect: it is delivered.
+  collect();
+  EXPECT_TRUE(deliver_to_group(frame));
+  EXPECT_EQ(members.back()->attachment->counters().frames_to, kTaken + 1);
+}
+
+TEST_F(SwitchTest, AProgramLeavesItsGroupsBitByBit) {
+  const auto a = make(1, 5);
+  const auto b = make(2, 6);
+  constexpr uint8_t kGroups = 2 * ProgramSwitch::kFramesMax + 1;
+  for (uint8_t i = 0; i < kGroups; ++i) {
+    switch_.groups().join(Gid::from_ipv4({239, 1, 2, i}), *a->attachment);
+    if (i % 2 == 0) switch_.groups().join(Gid::from_ipv4({239, 1, 2, i}), *b->attachment);
+  }
+  EXPECT_FALSE(switch_.remove_some(*a->attachment));
+  EXPECT_FALSE(switch_.remove_some(*a->attachment));
+  EXPECT_TRUE(switch_.remove_some(*a->attachment));
+  EXPECT_EQ(switch_.groups().count(), kGroups / 2 + 1u);
+  switch_.remove(*b->attachment);
+  EXPECT_EQ(switch_.groups().count(), 0u);
+}
+
 TEST_F(SwitchTest, AProgramThatSleepsIsWoken) {
   const auto a = make(1, 5);
   std::atomic<uint32_t>& bell = a->memory.own().bell().word;
