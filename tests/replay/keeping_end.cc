@@ -26,6 +26,7 @@ class KeepingEnd {
   void take(const Packet& request, uint32_t psns, bool answered) {
     const Request taken{.psns = psns, .asks = answered && request.parsed.headers.bth.ack_request};
     const Psn psn = request.psn();
+    pass(psn);
     if (psn.after(expected_)) return take_early(static_cast<uint32_t>(psn - expected_), psns);
     if (psn == expected_) return advance(taken);
     if (asked_ == psn) reorders_ = true;
@@ -52,17 +53,23 @@ class KeepingEnd {
     answers_.push_back({.nak = true, .psn = expected_});
   }
 
-  void advance(const Request& request) {
-    told_ = false;
-    step(request.psns);
-    for (auto next = early_.find(passed_); next != early_.end(); next = early_.find(passed_)) {
+  /// The kernel is at `psn`: what is kept of what it has passed counts.
+  void pass(Psn psn) {
+    for (auto next = early_.find(passed_); next != early_.end() && expected_.before(psn);
+         next = early_.find(passed_)) {
       step(next->second);
       early_.erase(next);
     }
+  }
+
+  void advance(const Request& request) {
+    early_.erase(passed_);
+    step(request.psns);
     if (request.asks) acknowledge();
   }
 
   void step(uint32_t psns) {
+    told_ = false;
     expected_ += psns;
     passed_ += psns;
   }

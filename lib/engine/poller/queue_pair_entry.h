@@ -64,6 +64,8 @@ struct QueuePairEntry final : QueuePairHandle {
   EarlyList early_responses;
   qp::LazyQueuePair queue_pair;
 
+  [[nodiscard]] bool keeps_early() const { return !early_requests.empty() || !early_responses.empty(); }
+
  private:
   [[nodiscard]] uint32_t owner() const { return owner_index.load(std::memory_order_acquire); }
   // Pairs with owner(): a thread that finds the next owner sees what the last one did.
