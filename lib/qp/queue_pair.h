@@ -112,12 +112,6 @@ class QueuePair final : public PlacementOwner {
   [[nodiscard]] Psn due_request() const { return responder().expected(); }
   /// receive() would give the packet to the responder at once: it is a request of the peer.
   [[nodiscard]] bool awaits_request(const wire::Packet& packet) const;
-  /// A request that came early waits until the peer has passed it once more: the peer goes back to what a NAK
-  /// names, and sends all of it again. Without MigReq it is one that does (rxe); what is sent in the Migrated
-  /// state is by hosts that are not confused by an ACK of what they have not repeated.
-  [[nodiscard]] static bool waits_to_be_passed(const wire::Packet& early) {
-    return !early.headers.bth.migration;
-  }
   /// The PSN of the response that is due, when any is.
   [[nodiscard]] Psn due_response() const { return send_.window.oldest(); }
   /// A packet that came early will not be shown again.

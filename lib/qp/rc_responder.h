@@ -71,7 +71,7 @@ class RcResponder final : public Responder {
 
   bool turn_to_receives(queue::SrqNumber number, Turn& turn);
   [[gnu::noinline]] void receive_out_of_order(const wire::Packet& packet, Turn& turn);
-  void receive_ahead(Psn psn, Turn& turn);
+  void receive_ahead(const wire::Packet& packet, Turn& turn);
   void receive_again(const wire::Packet& packet, Turn& turn);
   void refuse(RequestStatus status, Turn& turn);
   [[gnu::cold, gnu::noinline]] void refuse_packet(RequestStatus status, const wire::Packet& packet,

@@ -29,7 +29,6 @@ class KeepingEnd {
     pass(psn);
     if (psn.after(expected_)) return take_early(static_cast<uint32_t>(psn - expected_), psns);
     if (psn == expected_) return advance(taken);
-    if (asked_ == psn) reorders_ = true;
     if (taken.asks) acknowledge();
     if (answered && !taken.asks) differs_ = true;
   }
@@ -47,9 +46,8 @@ class KeepingEnd {
   void take_early(uint32_t ahead, uint32_t psns) {
     differs_ = true;
     early_.emplace(passed_ + ahead, psns);
-    if (told_ || (reorders_ && ahead <= kOvertakersMax)) return;
+    if (told_) return;
     told_ = true;
-    if (!asked_) asked_ = expected_;  // the first, which is enough for these captures
     answers_.push_back({.nak = true, .psn = expected_});
   }
 
@@ -79,9 +77,6 @@ class KeepingEnd {
   uint64_t passed_ = 0;                 // PSNs before it
   std::map<uint64_t, uint32_t> early_;  // by how many PSNs come before: how many each takes
   bool told_ = false;                   // of the gap
-  std::optional<Psn> asked_;            // for again
-  bool reorders_ = false;               // that came twice: so many may overtake one
-  static constexpr uint32_t kOvertakersMax = 64;
   bool differs_ = false;
   std::vector<Answer> answers_;
 };

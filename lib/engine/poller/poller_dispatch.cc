@@ -4,6 +4,7 @@
 
 #include "base/contract.h"
 #include "engine/poller/poller.h"
+#include "qp/packet_checks.h"
 #include "qp/placements.h"
 
 namespace uroce::engine {
@@ -128,7 +129,7 @@ void Poller::receive_early_requests(QueuePairEntry& entry) {
   const wire::Packet* due = nullptr;
   do {
     due = early_.find(list, entry.queue_pair.due_request());
-  } while (due != nullptr && !qp::QueuePair::waits_to_be_passed(*due) && receive_early(entry, list, due));
+  } while (due != nullptr && !qp::goes_back(*due) && receive_early(entry, list, due));
 }
 
 void Poller::receive_early_responses(QueuePairEntry& entry) {

@@ -64,7 +64,11 @@ struct QueuePairEntry final : QueuePairHandle {
   EarlyList early_responses;
   qp::LazyQueuePair queue_pair;
 
-  [[nodiscard]] bool keeps_early() const { return !early_requests.empty() || !early_responses.empty(); }
+  /// Of requests or responses. One branch, for it stands behind each packet.
+  [[nodiscard]] bool keeps_early() const {
+    const auto word = [](const EarlyList& list) { return std::bit_cast<uintptr_t>(list.slots); };
+    return (word(early_requests) | word(early_responses)) != 0;
+  }
 
  private:
   [[nodiscard]] uint32_t owner() const { return owner_index.load(std::memory_order_acquire); }
