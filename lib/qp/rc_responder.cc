@@ -187,7 +187,11 @@ void RcResponder::receive_ahead(const wire::Packet& packet, Turn& turn) {
   undisturbed_ = false;
   const bool quiet = turn.now < rnr_quiet_until_;
   send_.connection.again = !quiet && send_.connection.may_keep(psn, expected_);
-  if (!send_.connection.again) lose_early(psn, turn);
+  if (!send_.connection.again) {
+    lose_early(psn, turn);
+  } else if (goes_back(packet)) {
+    expect_again(psn);
+  }
   if (nak_given_ || quiet || !(goes_back(packet) || reordering_.is_lost(expected_, psn))) return;
   nak_given_ = true;
   reordering_.asked(expected_);
@@ -196,6 +200,11 @@ void RcResponder::receive_ahead(const wire::Packet& packet, Turn& turn) {
 
 void RcResponder::lose_early(Psn psn, Turn& turn) {
   turn.counters.add(Counter::kDropSequence);
+  expect_again(psn);
+}
+
+/// The packet is not performed before it has come again, or has been passed.
+void RcResponder::expect_again(Psn psn) {
   if (!ahead_dropped_ || psn.after(newest_dropped_)) newest_dropped_ = psn;
   ahead_dropped_ = true;
   undisturbed_ = false;
@@ -349,8 +358,8 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   send_.connection.failure = send ? Failure::kReceiveMemory : Failure::kMemoryGone;
 }
 
-/// A NAK that has not left yet is still due, for the packet that is missing now, if later ones were dropped;
-/// otherwise `settled` takes its place. `due`: the answer that the packet asks for.
+/// A NAK that has not left yet is still due, for the packet that is missing now, if later ones have to come
+/// again; otherwise `settled` takes its place. `due`: the answer that the packet asks for.
 void RcResponder::arrived_after_gap(Answer due, Answer settled) {
   nak_given_ = false;
   rnr_quiet_until_ = {};
