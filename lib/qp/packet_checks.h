@@ -34,6 +34,11 @@ inline Counter reason_to_drop(const wire::Packet& packet, wire::Service service,
   return Counter::kCount;
 }
 
+/// Whether the request is of a peer that sends all again from the number that a NAK names, whatever is
+/// acknowledged meanwhile, and that is confused by an ACK of what it has not sent again yet. Without MigReq
+/// it is one (rxe). What came early of it waits until the peer has passed it once more.
+inline bool goes_back(const wire::Packet& request) { return !request.headers.bth.migration; }
+
 /// Why a queue pair of UD with this Q_Key drops a datagram that reason_to_drop() lets pass; kCount: it does
 /// not. `mtu`: of the port.
 inline Counter reason_to_drop_datagram(const wire::Packet& packet, uint32_t qkey, uint32_t mtu,

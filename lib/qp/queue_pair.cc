@@ -66,6 +66,11 @@ inline Counter QueuePair::reason_to_drop(const wire::Packet& packet) const {
   return qp::reason_to_drop(packet, connection.service, connection.partition_key, connection.attributes);
 }
 
+bool QueuePair::awaits_request(const wire::Packet& packet) const {
+  return packet.row->traffic == wire::traffic_of(send_.connection.service, false) &&
+         !send_.connection.stalled && reason_to_drop(packet) == Counter::kCount;
+}
+
 namespace {
 
 /// Whether the packet came from the far end of the path to our end.

@@ -110,6 +110,8 @@ class QueuePair final : public PlacementOwner {
 
   /// The PSN of the peer's request that is due, on services that keep to an order.
   [[nodiscard]] Psn due_request() const { return responder().expected(); }
+  /// receive() would give the packet to the responder at once: it is a request of the peer.
+  [[nodiscard]] bool awaits_request(const wire::Packet& packet) const;
   /// The PSN of the response that is due, when any is.
   [[nodiscard]] Psn due_response() const { return send_.window.oldest(); }
   /// A packet that came early will not be shown again.

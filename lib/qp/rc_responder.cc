@@ -6,6 +6,7 @@
 #include "qp/completion_report.h"
 #include "qp/local_operation.h"
 #include "qp/message_checks.h"
+#include "qp/packet_checks.h"
 #include "qp/placements.h"
 #include "qp/transport_timers.h"
 #include "qp/xrc_target.h"
@@ -152,7 +153,7 @@ void RcResponder::receive_write(const wire::Packet& packet, Turn& turn) {
 
 void RcResponder::receive_out_of_order(const wire::Packet& packet, Turn& turn) {
   const Psn psn = packet.headers.bth.psn;
-  if (psn.after(expected_)) return receive_ahead(psn, turn);
+  if (psn.after(expected_)) return receive_ahead(packet, turn);
   receive_again(packet, turn);
 }
 
@@ -178,14 +179,20 @@ bool RcResponder::turn_to_receives(queue::SrqNumber number, Turn& turn) {
 
 /// A packet behind a gap: NAK once, or not yet on a path that reorders, then silence until the missing packet
 /// is here. What follows it within a window may be kept meanwhile. After an RNR NAK it is dropped without a
-/// NAK, for the peer is about to stop and send all of it again.
-void RcResponder::receive_ahead(Psn psn, Turn& turn) {
+/// NAK, for the peer is about to stop and send all of it again. A peer that goes back has to pass what is
+/// kept whether the missing packet is lost or late, so it is told at once.
+void RcResponder::receive_ahead(const wire::Packet& packet, Turn& turn) {
+  const Psn psn = packet.headers.bth.psn;
   UROCE_ASSERT(psn.after(expected_));
   undisturbed_ = false;
   const bool quiet = turn.now < rnr_quiet_until_;
   send_.connection.again = !quiet && send_.connection.may_keep(psn, expected_);
-  if (!send_.connection.again) lose_early(psn, turn);
-  if (nak_given_ || quiet || !reordering_.is_lost(expected_, psn)) return;
+  if (!send_.connection.again) {
+    lose_early(psn, turn);
+  } else if (goes_back(packet)) {
+    expect_again(psn);
+  }
+  if (nak_given_ || quiet || !(goes_back(packet) || reordering_.is_lost(expected_, psn))) return;
   nak_given_ = true;
   reordering_.asked(expected_);
   answer_ = Answer::kSequenceNak;
@@ -193,6 +200,11 @@ void RcResponder::receive_ahead(Psn psn, Turn& turn) {
 
 void RcResponder::lose_early(Psn psn, Turn& turn) {
   turn.counters.add(Counter::kDropSequence);
+  expect_again(psn);
+}
+
+/// The packet is not performed before it has come again, or has been passed.
+void RcResponder::expect_again(Psn psn) {
   if (!ahead_dropped_ || psn.after(newest_dropped_)) newest_dropped_ = psn;
   ahead_dropped_ = true;
   undisturbed_ = false;
@@ -346,8 +358,8 @@ void RcResponder::lost(const copy::MessageMark& mark, Turn& turn) {
   send_.connection.failure = send ? Failure::kReceiveMemory : Failure::kMemoryGone;
 }
 
-/// A NAK that has not left yet is still due, for the packet that is missing now, if later ones were dropped;
-/// otherwise `settled` takes its place. `due`: the answer that the packet asks for.
+/// A NAK that has not left yet is still due, for the packet that is missing now, if later ones have to come
+/// again; otherwise `settled` takes its place. `due`: the answer that the packet asks for.
 void RcResponder::arrived_after_gap(Answer due, Answer settled) {
   nak_given_ = false;
   rnr_quiet_until_ = {};

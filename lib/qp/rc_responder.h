@@ -71,7 +71,8 @@ class RcResponder final : public Responder {
 
   bool turn_to_receives(queue::SrqNumber number, Turn& turn);
   [[gnu::noinline]] void receive_out_of_order(const wire::Packet& packet, Turn& turn);
-  void receive_ahead(Psn psn, Turn& turn);
+  void receive_ahead(const wire::Packet& packet, Turn& turn);
+  void expect_again(Psn psn);
   void receive_again(const wire::Packet& packet, Turn& turn);
   void refuse(RequestStatus status, Turn& turn);
   [[gnu::cold, gnu::noinline]] void refuse_packet(RequestStatus status, const wire::Packet& packet,
@@ -125,7 +126,7 @@ class RcResponder final : public Responder {
   Msn said_msn_;  // the newest that an answer told the peer
   InboundMessage message_;
   [[no_unique_address]] ResponseQueue responses_;  // what follows uses its padding
-  Psn newest_dropped_;             // packet that came too early and was dropped, if ahead_dropped_
+  Psn newest_dropped_;             // packet that came early and has to come again, if ahead_dropped_
   SegmentCursor cursor_;           // of a SEND in its receive buffer
   Instant reply_awaited_until_{};  // by an ACK that the next call does not let go; else nothing
   Instant rnr_quiet_until_{};      // early packets are the tail of what the RNR NAK has stopped

@@ -26,9 +26,9 @@ class KeepingEnd {
   void take(const Packet& request, uint32_t psns, bool answered) {
     const Request taken{.psns = psns, .asks = answered && request.parsed.headers.bth.ack_request};
     const Psn psn = request.psn();
+    pass(psn);
     if (psn.after(expected_)) return take_early(static_cast<uint32_t>(psn - expected_), psns);
     if (psn == expected_) return advance(taken);
-    if (asked_ == psn) reorders_ = true;
     if (taken.asks) acknowledge();
     if (answered && !taken.asks) differs_ = true;
   }
@@ -46,23 +46,28 @@ class KeepingEnd {
   void take_early(uint32_t ahead, uint32_t psns) {
     differs_ = true;
     early_.emplace(passed_ + ahead, psns);
-    if (told_ || (reorders_ && ahead <= kOvertakersMax)) return;
+    if (told_) return;
     told_ = true;
-    if (!asked_) asked_ = expected_;  // the first, which is enough for these captures
     answers_.push_back({.nak = true, .psn = expected_});
   }
 
-  void advance(const Request& request) {
-    told_ = false;
-    step(request.psns);
-    for (auto next = early_.find(passed_); next != early_.end(); next = early_.find(passed_)) {
+  /// The kernel is at `psn`: what is kept of what it has passed counts.
+  void pass(Psn psn) {
+    for (auto next = early_.find(passed_); next != early_.end() && expected_.before(psn);
+         next = early_.find(passed_)) {
       step(next->second);
       early_.erase(next);
     }
+  }
+
+  void advance(const Request& request) {
+    early_.erase(passed_);
+    step(request.psns);
     if (request.asks) acknowledge();
   }
 
   void step(uint32_t psns) {
+    told_ = false;
     expected_ += psns;
     passed_ += psns;
   }
@@ -72,9 +77,6 @@ class KeepingEnd {
   uint64_t passed_ = 0;                 // PSNs before it
   std::map<uint64_t, uint32_t> early_;  // by how many PSNs come before: how many each takes
   bool told_ = false;                   // of the gap
-  std::optional<Psn> asked_;            // for again
-  bool reorders_ = false;               // that came twice: so many may overtake one
-  static constexpr uint32_t kOvertakersMax = 64;
   bool differs_ = false;
   std::vector<Answer> answers_;
 };

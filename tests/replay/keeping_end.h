@@ -9,8 +9,8 @@
 namespace uroce::replay {
 
 /// The standard allows an end to keep requests that came early, and to say nothing to what comes again
-/// without asking for an ACK, and to a gap while packets may just be late. Ours does all of it, the kernel
-/// nothing. Its ACKs and sequence NAKs then follow from
+/// without asking for an ACK. Ours does both, the kernel nothing. What is kept of the kernel, which goes back
+/// to what a NAK names, counts when it has been passed once more. Our ACKs and sequence NAKs then follow from
 /// the order in which requests came alone. nullopt: they are the kernel's, or the peer was refused something.
 /// Else what is wrong with those in `record`, or an empty text.
 std::optional<std::string> judge_acknowledgements_of_a_keeping_end(const Requests& peers,

@@ -105,6 +105,7 @@ wire::Headers headers_in(Line& line, Stage& stage, const wire::OpcodeRow& row, c
   headers.bth.solicited = line.flag("SE");
   headers.bth.fecn = line.flag("fecn");
   headers.bth.becn = line.flag("becn");
+  headers.bth.migration = is_connected(row);
   if (row.headers.has(wire::Header::kAeth)) {
     bool credits = false;
     headers.aeth = aeth_in(line, credits).value_or(wire::Aeth::ack(0));

@@ -70,6 +70,11 @@ const wire::OpcodeRow& row_named(const Line& line, const std::string& name, wire
   line.fail("no such packet: " + name);
 }
 
+bool is_connected(const wire::OpcodeRow& row) {
+  const wire::Service service = row.opcode.service();
+  return service == wire::Service::kRc || service == wire::Service::kUc || service == wire::Service::kXrc;
+}
+
 std::vector<Field> fields_of(const wire::OpcodeRow& row) {
   std::vector<Field> fields;
   std::copy_if(std::begin(kFields), std::end(kFields), std::back_inserter(fields),

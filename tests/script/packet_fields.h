@@ -18,6 +18,10 @@ struct Field {
   void (*set)(wire::Headers& headers, uint64_t value);
 };
 
+/// Packets of this opcode are of a queue pair that has one peer. Without path migration they have MigReq, for
+/// the state is Migrated (IBTA 17.2.8).
+bool is_connected(const wire::OpcodeRow& row);
+
 /// The fields that packets of this opcode have.
 std::vector<Field> fields_of(const wire::OpcodeRow& row);
 /// What the line says about the field, if anything.

@@ -13,12 +13,6 @@ namespace {
 
 constexpr uint16_t kPartition = 0xFFFF;
 
-/// The packet is one of a queue pair that has one peer.
-bool is_connected(const wire::OpcodeRow& row) {
-  const wire::Service service = row.opcode.service();
-  return service == wire::Service::kRc || service == wire::Service::kUc || service == wire::Service::kXrc;
-}
-
 }  // namespace
 
 std::string text_of(const Bytes& frame) {
@@ -85,7 +79,6 @@ std::string ExpectedPackets::compare_header(const wire::Packet& packet, size_t i
     return "psn is " + std::to_string(bth.psn.value()) + ", expected " + std::to_string(psn.value());
   if (bth.ack_request != ack_request_) return ack_request_ ? "A is not set" : "A is set";
   if (bth.solicited != solicited_) return solicited_ ? "SE is not set" : "SE is set";
-  // The state is Migrated wherever there is one (IBTA 17.2.8): of connections.
   if (bth.migration != is_connected(*row_)) return bth.migration ? "MigReq is set" : "MigReq is not set";
   if (bth.becn != becn_) return becn_ ? "becn is not set" : "becn is set";
   if (traffic_class_ && packet.traffic_class != *traffic_class_)

@@ -12,7 +12,7 @@ namespace uroce::script {
 // words (`SEND_LAST_IMM`, for a packet of another service than the queue pair's `UC_SEND_LAST_IMM`), and
 // options:
 //
-//   psn=N, psn=A..B (that many packets), A (AckReq), SE, mig_req=, pkey=, qp=, fecn, becn
+//   psn=N, psn=A..B (that many packets), A (AckReq), SE, mig_req= (1 but for UD), pkey=, qp=, fecn, becn
 //   tos=N                             type of service, or traffic class
 //   va=, rkey=, length=               RETH, AtomicETH; a region's name stands for its key, m+16 for an
 //   address swap=, add=, compare=, value=     AtomicETH, AtomicAckETH ack, ack=CREDITS, nak=, rnr=,

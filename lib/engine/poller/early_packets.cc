@@ -120,6 +120,12 @@ void EarlyPackets::take(EarlyList& of, Psn expected) {
   remove(of, place, taken_);
 }
 
+void EarlyPackets::drop(EarlyList& of, Psn psn) {
+  if (of.empty()) return;
+  EarlyPacket*& place = of.slots->of(psn);
+  if (place != nullptr && place->psn() == psn) remove(of, place, free_);
+}
+
 uint32_t EarlyPackets::count(const EarlyList& of) { return of.empty() ? 0 : of.slots->count; }
 
 void EarlyPackets::forget(EarlyList& of) {

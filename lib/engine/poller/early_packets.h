@@ -21,7 +21,8 @@ struct EarlyList {
 };
 
 /// Packets that came before one that is missing: copies, so that no buffer of the port waits with them. They
-/// are received when the missing one has come, as if the network had kept the order. How many there are is
+/// are received when the missing one has come, as if the network had kept the order; requests of a peer that
+/// sends them once more all the same, when it has passed them. How many there are is
 /// bounded, of a queue pair and in all, as is the number of queue pairs that have any; what finds no room is
 /// lost as on the wire. Each is found by its PSN, so a peer gains nothing by the order in which it sends. The
 /// memory is reserved with the poller, and touched only when something is lost.
@@ -40,8 +41,7 @@ class EarlyPackets {
 
   /// Keeps a copy of `packet`, which was found intact, and is less than kOfOneMax ahead of the expected one.
   /// False: there is no room. One with its PSN that is kept already stays. The copy asks for no ACK: the
-  /// packet that was missing does, or the peer sends all of them again, and is confused by an ACK of what it
-  /// has not repeated yet (Linux's rxe falls silent for ever when the next answer is lost).
+  /// packet that was missing does, or the one that passes it.
   bool keep(EarlyList& of, const wire::Packet& packet);
   /// The one that has the PSN `expected`, if it is kept.
   const wire::Packet* find(EarlyList& of, Psn expected);
@@ -49,6 +49,8 @@ class EarlyPackets {
   std::optional<Psn> first_after(const EarlyList& of, Psn due) const;
   /// What find() returned for `expected` was received. It stays readable until recycle().
   void take(EarlyList& of, Psn expected);
+  /// The one with that PSN, if it is kept, has come once more.
+  void drop(EarlyList& of, Psn psn);
   /// How many packets the list has.
   [[nodiscard]] static uint32_t count(const EarlyList& of);
   /// Drops all packets of the list.

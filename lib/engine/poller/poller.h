@@ -245,9 +245,10 @@ class Poller final : private TurnOwner {
   [[nodiscard, gnu::cold, gnu::noinline]] bool begin_use_by_packet(const wire::Packet& packet,
                                                                    QueuePairEntry& entry);
   void set_aside(const StagedPacket& staged, qp::Receipt receipt);
+  [[gnu::cold, gnu::noinline]] void receive_passed(QueuePairEntry& entry, const wire::Packet& packet);
   void receive_early_requests(QueuePairEntry& entry);
   void receive_early_responses(QueuePairEntry& entry);
-  bool receive_early(QueuePairEntry& entry, EarlyList& of, Psn due);
+  bool receive_early(QueuePairEntry& entry, EarlyList& of, const wire::Packet* due);
   [[gnu::cold, gnu::noinline]] bool refuse_on_purpose(const StagedPacket& staged);
   void deliver_to_group(const wire::Packet& packet, const MulticastGroup& group);
   void deliver_to_services(const wire::Packet& packet);

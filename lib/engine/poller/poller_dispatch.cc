@@ -4,6 +4,7 @@
 
 #include "base/contract.h"
 #include "engine/poller/poller.h"
+#include "qp/packet_checks.h"
 #include "qp/placements.h"
 
 namespace uroce::engine {
@@ -31,16 +32,18 @@ void Poller::dispatch() {
     if (queue_pair == nullptr) [[unlikely]]
       continue;
     if (predicted != entry) predicted = queue_pair->predicts(packet) ? entry : nullptr;
+    if (!entry->early_requests.empty()) [[unlikely]]
+      receive_passed(*entry, packet);
     if (const qp::Receipt receipt = predicted != nullptr ? queue_pair->receive_predicted(packet, turn_)
                                                          : queue_pair->receive(packet, turn_);
         receipt != qp::Receipt::kTaken) [[unlikely]]
       set_aside(staged[i], receipt);
     if (!placer_.losses().empty()) [[unlikely]]
       qp::commit_placements(turn_);
-    if (!entry->early_requests.empty()) [[unlikely]]
+    if (entry->keeps_early()) [[unlikely]] {
       receive_early_requests(*entry);
-    if (!entry->early_responses.empty()) [[unlikely]]
       receive_early_responses(*entry);
+    }
     // A packet that comes alone often leaves nothing to do. Of many one does, and a look at each would cost
     // more.
     if (!quiet || entry->queue_pair.used()->has_work()) {
@@ -89,6 +92,7 @@ bool Poller::refuse_on_purpose(const StagedPacket& staged) {
   flush_completions_if_full();
   qp::QueuePair* const queue_pair = transport_for(staged.packet, *staged.entry);
   if (queue_pair == nullptr) return true;
+  receive_passed(*staged.entry, staged.packet);
   if (queue_pair->refuse(staged.packet, status_of(refusal->refusal), turn_)) {
     receive_.faults()->note_refused(*refusal);
   } else if (const qp::Receipt receipt = queue_pair->receive(staged.packet, turn_);
@@ -107,15 +111,31 @@ void Poller::set_aside(const StagedPacket& staged, qp::Receipt receipt) {
   entry.queue_pair.used()->lose_early(staged.packet, turn_);
 }
 
-void Poller::receive_early_requests(QueuePairEntry& entry) {
-  while (receive_early(entry, entry.early_requests, entry.queue_pair.due_request())) {
+/// Before the peer's request `packet` is shown: receives what is due, is kept, and is passed by it. What the
+/// packet itself repeats is performed from what has arrived, which may ask for an ACK.
+void Poller::receive_passed(QueuePairEntry& entry, const wire::Packet& packet) {
+  if (!entry.queue_pair.used()->awaits_request(packet)) return;
+  EarlyList& list = entry.early_requests;
+  const Psn psn = packet.headers.bth.psn;
+  while (entry.queue_pair.due_request().before(psn) &&
+         receive_early(entry, list, early_.find(list, entry.queue_pair.due_request()))) {
   }
+  if (entry.queue_pair.due_request() == psn) early_.drop(list, psn);
+}
+
+/// Receives what is due and kept, up to the first that the peer is to pass.
+void Poller::receive_early_requests(QueuePairEntry& entry) {
+  EarlyList& list = entry.early_requests;
+  const wire::Packet* due = nullptr;
+  do {
+    due = early_.find(list, entry.queue_pair.due_request());
+  } while (due != nullptr && !qp::goes_back(*due) && receive_early(entry, list, due));
 }
 
 void Poller::receive_early_responses(QueuePairEntry& entry) {
   EarlyList& list = entry.early_responses;
-  for (;;) {
-    while (receive_early(entry, list, entry.queue_pair.due_response())) {
+  while (!list.empty()) {
+    while (receive_early(entry, list, early_.find(list, entry.queue_pair.due_response()))) {
     }
     // A look at what is kept, once for each hole: a peer that leaves one gains nothing by more packets.
     if (entry.queue_pair.used()->waits_for_response()) return;
@@ -124,19 +144,18 @@ void Poller::receive_early_responses(QueuePairEntry& entry) {
   }
 }
 
-/// Receives the packet `due` if it came early and was kept. False: it was not, or the queue pair stalls. When
-/// the queue pair stalls, the rest is lost as on the wire: it waits behind what the receive stage has
-/// deferred, or is sent again.
-bool Poller::receive_early(QueuePairEntry& entry, EarlyList& of, Psn due) {
-  const wire::Packet* const packet = early_.find(of, due);
-  if (packet == nullptr) return false;
+/// Receives the packet that is due, if it came early and was kept; null: it was not. False: there was none,
+/// or the queue pair stalls. When the queue pair stalls, the rest is lost as on the wire: it waits behind
+/// what the receive stage has deferred, or is sent again.
+bool Poller::receive_early(QueuePairEntry& entry, EarlyList& of, const wire::Packet* due) {
+  if (due == nullptr) return false;
   flush_completions_if_full();
-  if (entry.queue_pair.used()->receive(*packet, turn_) == qp::Receipt::kStalled) {
+  if (entry.queue_pair.used()->receive(*due, turn_) == qp::Receipt::kStalled) {
     counters_.add(Counter::kDropStalled, EarlyPackets::count(of));
     early_.forget(of);
     return false;
   }
-  early_.take(of, due);
+  early_.take(of, due->headers.bth.psn);
   if (!placer_.losses().empty()) [[unlikely]]
     qp::commit_placements(turn_);
   return true;

@@ -64,6 +64,12 @@ struct QueuePairEntry final : QueuePairHandle {
   EarlyList early_responses;
   qp::LazyQueuePair queue_pair;
 
+  /// Of requests or responses. One branch, for it stands behind each packet.
+  [[nodiscard]] bool keeps_early() const {
+    const auto word = [](const EarlyList& list) { return std::bit_cast<uintptr_t>(list.slots); };
+    return (word(early_requests) | word(early_responses)) != 0;
+  }
+
  private:
   [[nodiscard]] uint32_t owner() const { return owner_index.load(std::memory_order_acquire); }
   // Pairs with owner(): a thread that finds the next owner sees what the last one did.

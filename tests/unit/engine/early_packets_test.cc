@@ -47,6 +47,18 @@ class EarlyPacketsTest : public ::testing::Test {
 
 using Numbers = std::vector<uint32_t>;
 
+TEST_F(EarlyPacketsTest, WhatHasComeOnceMoreIsDropped) {
+  early.drop(list, Psn(11));
+  for (const uint32_t psn : {11u, 12u, 13u}) EXPECT_TRUE(keep(list, psn));
+  early.drop(list, Psn(12));
+  early.drop(list, Psn(12));
+  early.drop(list, Psn(13 + EarlyPackets::kOfOneMax));
+  EXPECT_EQ(EarlyPackets::count(list), 2u);
+  EXPECT_EQ(take(list, 11), Numbers{11});
+  EXPECT_EQ(take(list, 13), Numbers{13});
+  EXPECT_TRUE(list.empty());
+}
+
 TEST_F(EarlyPacketsTest, TheyComeInTheOrderOfTheirNumbersAsFarAsThatGoes) {
   for (const uint32_t psn : {12u, 11u, 15u, 14u, 11u, 13u, 17u}) EXPECT_TRUE(keep(list, psn));
   EXPECT_EQ(EarlyPackets::count(list), 6u);
