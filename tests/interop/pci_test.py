@@ -206,8 +206,8 @@ class Pci(PciRun):
     def link_goes_down(self, nic):
         """While a connection lives, which goes on when the link is up again."""
         self.bind(nic)
-        # More than are exchanged in the time, and a timeout of 1 s: on a busy machine it takes a while to have the link up again.
-        exchange = "ib_send_lat -x 1 -n 1000000 -u 18"
+        # More than are exchanged in the time, and a timeout of 4 s: on a busy machine it takes a while to have the link up again.
+        exchange = "ib_send_lat -x 1 -n 1000000 -u 20"
         with ExitStack() as stack:
             server = self.here[nic].start(shlex.split(exchange), pci_cases.PORT)
             stack.callback(server.close)
@@ -308,7 +308,9 @@ class Pci(PciRun):
         with ExitStack() as stack:
             serve = self.machine.start([self.uroce, "serve", *beside], "/run/uroce/service.sock")
             stack.callback(serve.close)
-            assert "RoCE alone" in (said := self.machine.do(f"{self.uroce} status")), said
+            # The socket of a service is there before its devices are: the emulated CPU may take longer than a client waits.
+            said = self.machine.do(f"for i in $(seq 8); do {self.uroce} status && exit 0; sleep 1; done; exit 1")
+            assert "RoCE alone" in said, said
             server = self.here[E1000E].start(shlex.split(pingpong), pci_cases.PORT)
             stack.callback(server.close)
             before = self.udp_datagrams()

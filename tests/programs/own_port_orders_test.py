@@ -160,7 +160,7 @@ class Faults(OwnPortTestCase):
         for _ in range(16):
             self.said("fault", "add", "--client", program.pid, "--loss", "1%", "--for", "1ms")
         self.refused("fault", "add", "--client", program.pid, "--loss", "1%", naming="there are 16 faults already")
-        program.send_signal(signal.SIGSTOP)
+        programs.stop(program)
         self.refused("fault", "list", "--client", program.pid, naming=f"process {program.pid}: does not answer")
         program.send_signal(signal.SIGCONT)
         self.assertEqual(len(self.faults(program.pid)), 16)

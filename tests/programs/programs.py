@@ -108,6 +108,21 @@ def end(process):
         process.communicate()
 
 
+def stop(process):
+    """SIGSTOP, and all threads of the process stand still: the signal may take a moment, and until then they answer."""
+    process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: all(state == "T" for state in thread_states(process.pid)), process)
+
+
+def thread_states(pid):
+    """The letters of proc(5)."""
+    states = []
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            states.append(stat.read_text().rpartition(")")[2].split()[0])
+    return states
+
+
 def said_by(process, limit_seconds=None):
     return "".join(said or "" for said in process.communicate(timeout=limit_seconds))
 

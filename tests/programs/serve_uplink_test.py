@@ -101,7 +101,7 @@ class OwnPort(ServedTestCase):
     def test_it_answers_whatever_its_programs_do(self):
         watches = [self.watch() for _ in range(PROGRAMS)]
         for watch in watches:
-            watch.process.send_signal(signal.SIGSTOP)
+            programs.stop(watch.process)
         try:
             for family, address in OURS.items():
                 done = subprocess.run(self.net.command("right", ["ping", "-n", "-c", "3", "-i", "0.2", "-W", "20", address]), capture_output=True, text=True)

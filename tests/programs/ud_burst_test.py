@@ -67,7 +67,7 @@ class Bursts(unittest.TestCase):
         receiver, where = self.receiver(COUNT)
         sender = self.start("sender", *nowhere, *where)
         self.send(sender, 1)  # they have met
-        stopped.send_signal(signal.SIGSTOP)
+        programs.stop(stopped)
         self.addCleanup(stopped.send_signal, signal.SIGCONT)
         self.send(sender, COUNT - 1)
         self.assertEqual(self.received(receiver), f"received {COUNT} of {COUNT}, wrong 0")
