@@ -64,6 +64,7 @@ uint16_t WireEnd::transmit(std::span<const port::TxFrame> frames) {
     if (wire_free_ - now > options_.backlog_max) break;
     FramePtr frame = take(slot.handle);
     frame->bytes.resize(slot.length);
+    if (options_.watch_left) options_.watch_left(*frame);
     wire_free_ = wire_free_ + nanoseconds(1 + slot.length * options_.picoseconds_per_byte / 1000);
     frame->arrival = wire_free_;
     ++sent_;
@@ -143,6 +144,7 @@ port::RxFrame WireEnd::take_next(size_t queue) {
   arriving_[queue].erase(arriving_[queue].begin());
   ++inside_;
   damaged_received_ += frame->damaged ? 1 : 0;
+  if (options_.watch_taken) options_.watch_taken(*frame);
   return {.data = frame->bytes.data(), .length = static_cast<uint32_t>(frame->bytes.size()), .handle = frame};
 }
 

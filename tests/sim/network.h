@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -43,6 +44,9 @@ class WireEnd final : public port::Port {
     size_t ring = 1024;                       // frames that wait in a queue; more are lost
     int64_t picoseconds_per_byte = 80;        // 100 Gbit/s
     Duration backlog_max = microseconds(50);  // of the wire; beyond it transmit() refuses
+    /// Sees each frame that leaves the host, or that it takes. Any thread.
+    std::function<void(const Frame&)> watch_left = {};
+    std::function<void(const Frame&)> watch_taken = {};
   };
 
   explicit WireEnd(Options options);

@@ -30,6 +30,7 @@ inline constexpr std::array kShown = {
 struct Totals {
   uint64_t messages = 0;
   uint64_t unanswered = 0;  // that arrived, of those that are not answered
+  uint64_t followed = 0;    // Simulation::followed()
   uint64_t frames = 0;
   uint64_t damaged = 0;
   uint64_t damaged_watched = 0;
@@ -38,6 +39,7 @@ struct Totals {
   void add(const Simulation& simulation) {
     messages += simulation.messages();
     unanswered += simulation.unanswered_received();
+    followed += simulation.followed();
     frames += simulation.frames();
     damaged += simulation.damaged();
     damaged_watched += simulation.damaged_watched();

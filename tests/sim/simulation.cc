@@ -33,13 +33,7 @@ Simulation::Simulation(const Options& options) : options_(options), random_(opti
   VirtualClock::set({});
   VirtualClock::on_nap([this](Duration duration) { let_pass(duration); });
   for (size_t side = 0; side < kMacs.size(); ++side) {
-    auto end =
-        std::make_unique<WireEnd>(WireEnd::Options{.mac = kMacs[side],
-                                                   .path = path_of(options.weather),
-                                                   .seed = random_.next(),
-                                                   .queues = options.machines.pollers,
-                                                   .steering = options.machines.steering,
-                                                   .isolate_damaged = !options.machines.background_thread});
+    auto end = make_end(side);
     hosts_.push_back(std::make_unique<Host>(std::move(end), host_options(side)));
     for (size_t i = 0; i < hosts_[side]->pollers(); ++i) turners_.push_back({side, i});
   }
@@ -51,6 +45,20 @@ Simulation::Simulation(const Options& options) : options_(options), random_(opti
   for (uint32_t i = 0; options.unanswered && i < options.connections; ++i) add_unanswered(i);
 }
 
+std::unique_ptr<WireEnd> Simulation::make_end(size_t side) {
+  WireEnd::Options end{.mac = kMacs[side],
+                       .path = path_of(options_.weather),
+                       .seed = random_.next(),
+                       .queues = options_.machines.pollers,
+                       .steering = options_.machines.steering,
+                       .isolate_damaged = !options_.machines.background_thread};
+  end.watch_left = [this, side](const Frame& frame) { follow_judge_.left(side, frame.bytes); };
+  end.watch_taken = [this, side](const Frame& frame) {
+    if (!frame.damaged) follow_judge_.arrived(side, frame.bytes);
+  };
+  return std::make_unique<WireEnd>(std::move(end));
+}
+
 Host::Options Simulation::host_options(size_t side) {
   constexpr std::array kKinds = {copy::Kind::kAuto, copy::Kind::kOrdinary, copy::Kind::kString,
                                  copy::Kind::kNonTemporal};
@@ -59,6 +67,8 @@ Host::Options Simulation::host_options(size_t side) {
                      .copy_kind = kKinds[random_.below(kKinds.size())],
                      .congestion = options_.congestion,
                      .follow_packets = options_.machines.follow_packets};
+  const bool goes_back = options_.machines.go_back && (options_.seed >> side & 1) != 0;
+  host.device.mig_req = host.selective_repeat = !goes_back;
   if (options_.machines.slow_engines) host.slow_engines = random_.next();
   const size_t other = 1 - side;
   const std::array<Gid, 1> link_local = {net::GidTable(kMacs[other], {}).at(0)};
@@ -91,6 +101,12 @@ void Simulation::add_connection(uint32_t index) {
                                      .min_rnr_timer = static_cast<uint8_t>(1 + random_.below(8)),
                                      .gid = random_.below(kGids)};
   connect(a, b, connection);
+  // Where packets come to several pollers the queue pair sees them in another order.
+  if (!own && options_.machines.pollers == 1) {
+    const uint32_t mtu = path_mtu_bytes(connection.path_mtu);
+    follow_judge_.watch(1 - side, b.number(), a.number(), mtu);
+    follow_judge_.watch(side, a.number(), b.number(), mtu);
+  }
   if (options_.keys) {
     key_traffic_.push_back(std::make_unique<KeyTraffic>(
         a, b,
@@ -306,7 +322,7 @@ std::string Simulation::failure() const {
   for (const auto& host : hosts_) {
     if (!host->failure().empty()) return host->failure();
   }
-  return {};
+  return follow_judge_.failure();
 }
 
 std::string Simulation::check_end() {

@@ -14,6 +14,7 @@
 #include "tests/sim/atomic_traffic.h"
 #include "tests/sim/endpoint.h"
 #include "tests/sim/flow.h"
+#include "tests/sim/follow_judge.h"
 #include "tests/sim/host.h"
 #include "tests/sim/key_traffic.h"
 #include "tests/sim/network.h"
@@ -38,6 +39,7 @@ struct Machines {
   Duration starvation{};        // now and then one poller is not turned for up to this long
   bool own_addresses = false;   // half of the connections do not leave their device
   bool ask_neighbours = false;  // MACs are found out over the wire, not given
+  bool go_back = true;  // half of them are like Linux's rxe: MigReq is 0, and all goes again from a gap on
   /// Copies are made by engines that take their time. Not where frames are damaged: nothing may write while
   /// one of them is looked at.
   bool slow_engines = false;
@@ -76,6 +78,8 @@ class Simulation {
   [[nodiscard]] uint64_t damaged_watched() const;
   [[nodiscard]] uint64_t messages() const;
   [[nodiscard]] uint64_t unanswered_received() const;
+  /// Sequence NAKs to peers that go back, behind each of which answers were judged.
+  [[nodiscard]] uint64_t followed() const { return follow_judge_.naks(); }
 
  private:
   struct Turner {
@@ -85,6 +89,7 @@ class Simulation {
   };
 
   [[nodiscard]] Host::Options host_options(size_t side);
+  [[nodiscard]] std::unique_ptr<WireEnd> make_end(size_t side);
   void add_connection(uint32_t index);
   void add_unanswered(uint32_t index);
   [[nodiscard]] Psn first_psn();
@@ -110,6 +115,7 @@ class Simulation {
 
   Options options_;
   Random random_;
+  FollowJudge follow_judge_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<Turner> turners_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;

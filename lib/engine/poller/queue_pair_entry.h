@@ -64,7 +64,8 @@ struct QueuePairEntry final : QueuePairHandle {
   EarlyList early_responses;
   qp::LazyQueuePair queue_pair;
 
-  /// Of requests or responses. One branch, for it stands behind each packet.
+  /// Whether requests or responses that came early are kept. It is one branch, for it stands behind each
+  /// packet.
   [[nodiscard]] bool keeps_early() const {
     const auto word = [](const EarlyList& list) { return std::bit_cast<uintptr_t>(list.slots); };
     return (word(early_requests) | word(early_responses)) != 0;
