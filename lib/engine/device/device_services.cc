@@ -4,7 +4,6 @@
 
 #include "engine/device/device.h"
 #include "engine/device/device_state.h"
-#include "engine/platform/forked.h"
 #include "host/shared_device.h"
 
 namespace uroce::engine {
@@ -27,12 +26,12 @@ cm::AgentOptions agent_options(uint64_t guid, const host::SharedDevice* shared) 
 
 int Device::manage(ServicesUser& user, const std::function<void(GeneralServices&, Instant now)>& function) {
   DeviceState& state = *state_;
-  if (forked_since_start()) return ENODEV;
+  if (state.inherited()) return ENODEV;
   Poller& poller = *state.pollers[0];
   {
     const std::lock_guard guard(state.mutex);
     if (state.services == nullptr) {
-      const host::SharedDevice* const shared = state.port->shared_device();
+      host::SharedDevice* const shared = state.port->shared_device();
       state.services = std::make_unique<GeneralServices>(
           GeneralServices::Options{.mac = state.mac,
                                    .addresses = state.addresses,
