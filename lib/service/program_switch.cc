@@ -10,13 +10,17 @@
 namespace uroce::service {
 
 ProgramSwitch::ProgramSwitch(Options options)
-    : options_(std::move(options)), ports_(keyed_hash(options_.key, 0, 0)), routes_(derive(options_.key, 1)) {
+    : options_(std::move(options)),
+      ports_(keyed_hash(options_.key, 0, 0)),
+      routes_(derive(options_.key, 1)),
+      next_transaction_(keyed_hash(options_.key, 2, 0)) {
   refused_.reserve(HeldRequests::kMax);
 }
 
 void ProgramSwitch::add(Attachment& program) {
   programs_.push_back(&program);
   owners_.set(program.block(), &program);
+  left_.forget(program.block());
 }
 
 void ProgramSwitch::remove(Attachment& program) {
@@ -56,6 +60,7 @@ size_t ProgramSwitch::collect(Instant now, port::TxBatch& batch) {
   now_ = now;
   ++turn_;
   if (!held_.empty()) release_held(batch);
+  if (left_.size() != 0) send_disconnects(batch);
   size_t count = 0;
   const size_t programs = programs_.size();
   for (size_t i = 0; i < programs; ++i) {

@@ -11,11 +11,12 @@ namespace {
 
 /// Where programs share a device, the numbers of connections begin with what is of this program's queue pair
 /// numbers only: so the service knows for which program a message is.
-cm::AgentOptions agent_options(uint64_t guid, const host::SharedDevice* shared) {
+cm::AgentOptions agent_options(uint64_t guid, host::SharedDevice* shared) {
   std::random_device random;
   cm::AgentOptions options{
       .ca_guid = guid, .connections_max = Limits::kConnections, .salt = random(), .first_number = random()};
   if (shared == nullptr) return options;
+  options.rows = shared->connection_rows();
   options.prefix = {.value = host::comm_prefix(shared->numbers()), .bits = host::kCommPrefixBits};
   options.connections_max =
       std::min(options.connections_max, cm::ConnectionTable::capacity_max(options.prefix));
